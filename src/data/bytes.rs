@@ -1,0 +1,133 @@
+//! The three kinds of names and text that C hands over as NUL-terminated bytes. None of them is promised to be UTF-8.
+use std::borrow::Borrow;
+use std::fmt;
+
+use rkyv::{Archive, Deserialize, Serialize};
+
+/// Bytes that cannot be the name or text they were offered as.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum BadBytes {
+    /// C could not represent the rest.
+    #[error("{what} has a NUL at byte {at}")]
+    Nul {
+        /// What the bytes were to be.
+        what: &'static str,
+        /// Offset of the NUL.
+        at: usize,
+    },
+    /// Shorter or longer than the Standard's limits.
+    #[error("{what} of {len} bytes; {min} to {max} are allowed")]
+    Length {
+        /// What the bytes were to be.
+        what: &'static str,
+        /// Bytes offered.
+        len: usize,
+        /// Fewest allowed.
+        min: usize,
+        /// Most allowed.
+        max: usize,
+    },
+}
+
+macro_rules! name {
+    ($(#[$doc:meta])* $name:ident, $what:literal, $min:literal..=$max:expr) => {
+        $(#[$doc])*
+        #[derive(Archive, Serialize, Deserialize, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub struct $name(Vec<u8>);
+
+        impl $name {
+            /// Most bytes it may have, without the NUL that C adds.
+            pub const MAX: usize = $max;
+
+            /// Checks length and the absence of NULs.
+            ///
+            /// # Errors
+            /// [`BadBytes`] says what is wrong with them.
+            pub fn new(bytes: impl AsRef<[u8]>) -> Result<Self, BadBytes> {
+                let bytes = bytes.as_ref();
+                #[allow(clippy::manual_range_contains, unused_comparisons)]
+                if bytes.len() < $min || bytes.len() > Self::MAX {
+                    return Err(BadBytes::Length { what: $what, len: bytes.len(), min: $min, max: Self::MAX });
+                }
+                match bytes.iter().position(|b| *b == 0) {
+                    Some(at) => Err(BadBytes::Nul { what: $what, at }),
+                    None => Ok(Self(bytes.to_vec())),
+                }
+            }
+
+            /// The bytes, without a NUL.
+            pub fn as_bytes(&self) -> &[u8] {
+                &self.0
+            }
+
+            /// The text where it is UTF-8, with replacement characters where it is not.
+            pub fn to_string_lossy(&self) -> std::borrow::Cow<'_, str> {
+                String::from_utf8_lossy(&self.0)
+            }
+        }
+
+        impl AsRef<[u8]> for $name {
+            fn as_ref(&self) -> &[u8] {
+                &self.0
+            }
+        }
+
+        impl Borrow<[u8]> for $name {
+            fn borrow(&self) -> &[u8] {
+                &self.0
+            }
+        }
+
+        impl PartialEq<str> for $name {
+            fn eq(&self, other: &str) -> bool {
+                self.0 == other.as_bytes()
+            }
+        }
+
+        impl PartialEq<&str> for $name {
+            fn eq(&self, other: &&str) -> bool {
+                self.0 == other.as_bytes()
+            }
+        }
+
+        impl TryFrom<&str> for $name {
+            type Error = BadBytes;
+            fn try_from(text: &str) -> Result<Self, BadBytes> {
+                Self::new(text)
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.to_string_lossy())
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "{:?}", self.to_string_lossy())
+            }
+        }
+    };
+}
+
+name! {
+    /// A key: 1 to 511 bytes (`PMIX_MAX_KEYLEN`). Keys that begin with `pmix` are the Standard's.
+    Key, "a key", 1..=511
+}
+name! {
+    /// A namespace: at most 255 bytes (`PMIX_MAX_NSLEN`). The empty one stands for "not given".
+    Nspace, "a namespace", 0..=255
+}
+name! {
+    /// A C string of any length.
+    Text, "a string", 0..=usize::MAX
+}
+
+impl Key {
+    /// Whether the key is one of the Standard's (`PMIx_Check_reserved_key`).
+    pub fn is_reserved(&self) -> bool {
+        self.0.starts_with(b"pmix")
+    }
+}

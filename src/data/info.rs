@@ -1,0 +1,186 @@
+//! Processes, and the structures that pair a key with a value.
+use std::fmt;
+
+use rkyv::{Archive, Deserialize, Serialize};
+
+use super::{Key, Nspace, Text, Value, constants};
+
+/// A `pmix_rank_t`: a rank of a namespace or one of the special ranks.
+#[derive(Archive, Serialize, Deserialize, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Rank(pub u32);
+
+impl Rank {
+    /// Every rank of the namespace; as the target of a Get, the job itself.
+    pub const WILDCARD: Rank = Rank(constants::rank::RANK_WILDCARD);
+    /// No rank in particular.
+    pub const UNDEF: Rank = Rank(constants::rank::RANK_UNDEF);
+    /// Every rank on this node.
+    pub const LOCAL_NODE: Rank = Rank(constants::rank::RANK_LOCAL_NODE);
+    /// Every rank of the same namespace on this node.
+    pub const LOCAL_PEERS: Rank = Rank(constants::rank::RANK_LOCAL_PEERS);
+    /// Not a rank.
+    pub const INVALID: Rank = Rank(constants::rank::RANK_INVALID);
+
+    /// Whether it names one process.
+    pub fn is_process(self) -> bool {
+        self.0 < constants::rank::RANK_VALID
+    }
+}
+
+impl fmt::Display for Rank {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Rank::WILDCARD => f.write_str("*"),
+            Rank::UNDEF => f.write_str("undefined"),
+            Rank::LOCAL_NODE => f.write_str("local-node"),
+            Rank::LOCAL_PEERS => f.write_str("local-peers"),
+            Rank::INVALID => f.write_str("invalid"),
+            Rank(n) => write!(f, "{n}"),
+        }
+    }
+}
+
+impl fmt::Debug for Rank {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// A `pmix_proc_t`: a namespace and a rank in it.
+#[derive(Archive, Serialize, Deserialize, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Proc {
+    /// Its namespace.
+    pub nspace: Nspace,
+    /// Its rank in that namespace.
+    pub rank: Rank,
+}
+
+impl Proc {
+    /// A process by name.
+    pub fn new(nspace: Nspace, rank: Rank) -> Self {
+        Self { nspace, rank }
+    }
+
+    /// Whether `other` is named by this process, wildcards on either side included (`PMIx_Check_procid`).
+    pub fn matches(&self, other: &Proc) -> bool {
+        self.nspace == other.nspace
+            && (self.rank == other.rank || self.rank == Rank::WILDCARD || other.rank == Rank::WILDCARD)
+    }
+}
+
+impl fmt::Display for Proc {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.nspace, self.rank)
+    }
+}
+
+impl fmt::Debug for Proc {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// A `pmix_info_t`: an attribute and its directives.
+#[derive(Archive, Serialize, Deserialize, Clone, Debug, PartialEq)]
+#[rkyv(serialize_bounds(__S: rkyv::ser::Writer + rkyv::ser::Allocator, __S::Error: rkyv::rancor::Source))]
+#[rkyv(deserialize_bounds(__D::Error: rkyv::rancor::Source))]
+#[rkyv(bytecheck(bounds(__C: rkyv::validation::ArchiveContext, __C::Error: rkyv::rancor::Source)))]
+pub struct Info {
+    /// The attribute.
+    pub key: Key,
+    /// `constants::info_directives` bits.
+    pub flags: u32,
+    /// Its value.
+    #[rkyv(omit_bounds)]
+    pub value: Value,
+}
+
+impl Info {
+    /// An attribute that is a hint: no directive is set.
+    ///
+    /// # Panics
+    /// When `key` is no legal key; use [`Key::new`] for keys that come from outside.
+    pub fn new(key: &str, value: impl Into<Value>) -> Self {
+        Self { key: Key::new(key).expect("a legal key"), flags: 0, value: value.into() }
+    }
+
+    /// Whether the caller cannot do without it (`PMIX_INFO_REQD`).
+    pub fn is_required(&self) -> bool {
+        self.flags & constants::info_directives::INFO_REQD != 0
+    }
+
+    /// The truth of a boolean attribute: a BOOL's own, and true for a value of no type (rule G5).
+    pub fn is_true(&self) -> bool {
+        match self.value {
+            Value::Undef => true,
+            Value::Bool(flag) => flag,
+            _ => false,
+        }
+    }
+}
+
+/// Look-ups in a list of attributes.
+pub trait InfoList {
+    /// The last attribute with that key.
+    fn find(&self, key: &str) -> Option<&Info>;
+
+    /// Whether a boolean attribute is given and true.
+    fn is_set(&self, key: &str) -> bool {
+        self.find(key).is_some_and(Info::is_true)
+    }
+}
+
+impl InfoList for [Info] {
+    fn find(&self, key: &str) -> Option<&Info> {
+        self.iter().rev().find(|info| info.key == key)
+    }
+}
+
+/// A `pmix_pdata_t`: published data and who published it.
+#[derive(Archive, Serialize, Deserialize, Clone, Debug, PartialEq)]
+#[rkyv(serialize_bounds(__S: rkyv::ser::Writer + rkyv::ser::Allocator, __S::Error: rkyv::rancor::Source))]
+#[rkyv(deserialize_bounds(__D::Error: rkyv::rancor::Source))]
+#[rkyv(bytecheck(bounds(__C: rkyv::validation::ArchiveContext, __C::Error: rkyv::rancor::Source)))]
+pub struct Pdata {
+    /// The publisher.
+    pub proc: Proc,
+    /// What it published.
+    pub key: Key,
+    /// The value.
+    #[rkyv(omit_bounds)]
+    pub value: Value,
+}
+
+/// A `pmix_app_t`: one application of a spawn request.
+#[derive(Archive, Serialize, Deserialize, Clone, Debug, PartialEq)]
+#[rkyv(serialize_bounds(__S: rkyv::ser::Writer + rkyv::ser::Allocator, __S::Error: rkyv::rancor::Source))]
+#[rkyv(deserialize_bounds(__D::Error: rkyv::rancor::Source))]
+#[rkyv(bytecheck(bounds(__C: rkyv::validation::ArchiveContext, __C::Error: rkyv::rancor::Source)))]
+pub struct App {
+    /// The program.
+    pub cmd: Option<Text>,
+    /// Its arguments, the program's name first.
+    pub argv: Vec<Text>,
+    /// `NAME=value` settings.
+    pub env: Vec<Text>,
+    /// Working directory.
+    pub cwd: Option<Text>,
+    /// Processes to start.
+    pub maxprocs: i32,
+    /// Attributes of this application.
+    #[rkyv(omit_bounds)]
+    pub info: Vec<Info>,
+}
+
+/// A `pmix_query_t`: keys asked for together and what narrows them.
+#[derive(Archive, Serialize, Deserialize, Clone, Debug, PartialEq)]
+#[rkyv(serialize_bounds(__S: rkyv::ser::Writer + rkyv::ser::Allocator, __S::Error: rkyv::rancor::Source))]
+#[rkyv(deserialize_bounds(__D::Error: rkyv::rancor::Source))]
+#[rkyv(bytecheck(bounds(__C: rkyv::validation::ArchiveContext, __C::Error: rkyv::rancor::Source)))]
+pub struct Query {
+    /// What is asked.
+    pub keys: Vec<Text>,
+    /// What narrows the question.
+    #[rkyv(omit_bounds)]
+    pub qualifiers: Vec<Info>,
+}

@@ -1,0 +1,25 @@
+//! The Standard's data model: values and their types, names, keys, status codes.
+//!
+//! Numbers and names come from the tables in `tables/`, turned into constants when the crate is built.
+
+mod bytes;
+mod info;
+mod status;
+mod types;
+mod value;
+
+/// Attribute keys by name (`keys::JOB_SIZE` is `"pmix.job.size"`), and the table of them all.
+pub mod keys {
+    include!(concat!(env!("OUT_DIR"), "/attributes.rs"));
+}
+
+/// Every other integer constant of the Standard, one module a group (`constants::scope::LOCAL`).
+pub mod constants {
+    include!(concat!(env!("OUT_DIR"), "/constants.rs"));
+}
+
+pub use bytes::{BadBytes, Key, Nspace, Text};
+pub use info::{App, Info, InfoList, Pdata, Proc, Query, Rank};
+pub use status::Status;
+pub use types::DataType;
+pub use value::{DataArray, Envar, ProcInfo, Timeval, Value};

@@ -1,0 +1,10 @@
+//! Instanton: the PMIx Standard, shared-memory first.
+//!
+//! A node's [`server`] writes what it knows about every job once into shared memory, and every process of the job reads
+//! it in place: a Get is a memory read. Without default features this crate is the data model ([`data`]) and the engine
+//! ([`store`]) alone; `client` and `server` add the two ends of the control plane.
+#![deny(unsafe_code)]
+
+pub mod data;
+#[cfg(feature = "peers")]
+pub mod message;

@@ -1,0 +1,2 @@
+//! The `instanton` command.
+fn main() {}

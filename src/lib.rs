@@ -5,6 +5,8 @@
 //! ([`store`]) alone; `client` and `server` add the two ends of the control plane.
 #![deny(unsafe_code)]
 
+#[cfg(feature = "peers")]
+pub mod control;
 pub mod data;
 #[cfg(feature = "peers")]
 pub mod message;

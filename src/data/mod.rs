@@ -2,6 +2,7 @@
 //!
 //! Numbers and names come from the tables in `tables/`, turned into constants when the crate is built.
 
+pub mod archive;
 mod bytes;
 mod info;
 mod status;

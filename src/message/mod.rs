@@ -1,1 +1,207 @@
-//! Messages.
+//! What peers ask and tell each other, as plain enums.
+//!
+//! A client sends a [`Request`] and gets one [`Reply`] for it; a server tells a client things unasked as a [`Push`]. There are
+//! no bytes here: a front door (the native [`control`](crate::control) plane, or another protocol beside it) turns its own bytes into
+//! these and back, and the server never learns which door a peer came through.
+//!
+//! Who the peer is (its process, uid, gid) belongs to the connection and is in no message: a peer cannot claim to be
+//! somebody else halfway through.
+use rkyv::{Archive, Deserialize, Serialize};
+
+use crate::data::{Info, Key, Nspace, Proc, Status, Value};
+
+/// One entry of a commit: a key that became visible or changed since the last one.
+#[derive(Archive, Serialize, Deserialize, Clone, Debug, PartialEq)]
+pub struct Posted {
+    /// A `constants::scope`: LOCAL, REMOTE or GLOBAL.
+    pub scope: u8,
+    /// The key.
+    pub key: Key,
+    /// Its value.
+    pub value: Value,
+}
+
+/// Which parts of a job's shared memory a client has mapped.
+#[derive(Archive, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
+pub struct Mapped {
+    /// Whether it has the job segment.
+    pub job: bool,
+    /// The generation of the info segment it has, 0 for none.
+    pub info: u64,
+    /// How many modex segments it has: it has them in order.
+    pub modex: u32,
+}
+
+/// What a client asks of its server.
+#[derive(Archive, Serialize, Deserialize, Clone, Debug, PartialEq)]
+#[rkyv(attr(allow(missing_docs)))]
+#[non_exhaustive]
+pub enum Request {
+    /// Store what was put since the last commit. Answered by [`Reply::Done`]; the client does not wait for it.
+    Commit {
+        /// Only what changed.
+        entries: Vec<Posted>,
+    },
+    /// Meet the other participants (`PMIx_Fence`).
+    Fence {
+        /// Participants as the caller named them; none means the caller's whole namespace.
+        procs: Vec<Proc>,
+        /// Attributes.
+        info: Vec<Info>,
+    },
+    /// Look a key up (`PMIx_Get`), waiting for it where the Standard says so.
+    Get {
+        /// Whose.
+        proc: Proc,
+        /// Which; none for everything known of that process.
+        key: Option<Key>,
+        /// Attributes.
+        info: Vec<Info>,
+    },
+    /// Send the descriptors of what the client has not mapped yet.
+    Segments {
+        /// Of which job.
+        nspace: Nspace,
+        /// What it has.
+        have: Mapped,
+    },
+    /// End processes (`PMIx_Abort`).
+    Abort {
+        /// The status to end with, whatever it is.
+        status: i32,
+        /// Message to print.
+        message: Option<Vec<u8>>,
+        /// Whom; none means the caller's whole namespace.
+        procs: Vec<Proc>,
+    },
+    /// The process is done with PMIx.
+    Finalize,
+    /// Send events with these codes from now on; no codes means every event.
+    RegisterEvents {
+        /// Codes.
+        codes: Vec<Status>,
+        /// Attributes.
+        info: Vec<Info>,
+    },
+    /// Stop sending events with these codes.
+    DeregisterEvents {
+        /// Codes; none takes back the registration for every event.
+        codes: Vec<Status>,
+    },
+    /// Raise an event (`PMIx_Notify_event`).
+    Notify {
+        /// The event's code.
+        status: Status,
+        /// A `constants::data_range`.
+        range: u8,
+        /// Attributes.
+        info: Vec<Info>,
+    },
+    /// Control processes, or register what is to be cleaned up after them (`PMIx_Job_control`).
+    JobControl {
+        /// Whom; none means the caller's whole namespace.
+        targets: Vec<Proc>,
+        /// What.
+        directives: Vec<Info>,
+    },
+}
+
+/// What a server answers.
+#[derive(Archive, Serialize, Deserialize, Clone, Debug, PartialEq)]
+#[rkyv(attr(allow(missing_docs)))]
+#[non_exhaustive]
+pub enum Reply {
+    /// It is done, or it failed with this status.
+    Done(Status),
+    /// The value asked for.
+    Value(Value),
+    /// Attributes that go with a status (`PMIx_Job_control`, or everything known of a process).
+    Infos(Status, Vec<Info>),
+    /// Descriptors come with this message, in this order; none when the client has all there is.
+    Segments {
+        /// What each descriptor is.
+        parts: Vec<Part>,
+    },
+}
+
+/// One descriptor of a [`Reply::Segments`].
+#[derive(Archive, Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Part {
+    /// The job segment.
+    Job,
+    /// The info segment of that generation.
+    Info(u64),
+    /// The modex segment of that index.
+    Modex(u32),
+    /// The client's own reader page.
+    ReaderPage,
+}
+
+/// What a server tells a client unasked.
+#[derive(Archive, Serialize, Deserialize, Clone, Debug, PartialEq)]
+#[rkyv(attr(allow(missing_docs)))]
+#[non_exhaustive]
+pub enum Push {
+    /// An event the client registered for.
+    Event {
+        /// Its code.
+        status: Status,
+        /// Who raised it.
+        source: Proc,
+        /// A `constants::data_range`.
+        range: u8,
+        /// Attributes.
+        info: Vec<Info>,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::control::frame::{self, Kind};
+    use crate::data::{DataArray, DataType, Rank};
+
+    #[test]
+    fn a_request_comes_back_as_it_was() {
+        let request = Request::Get {
+            proc: Proc::new(Nspace::new("job").unwrap(), Rank::WILDCARD),
+            key: Some(Key::new("pmix.job.size").unwrap()),
+            info: vec![
+                Info::new("pmix.optional", true),
+                Info::new("x", DataArray::of_info(vec![Info::new("y", 1u32)])),
+            ],
+        };
+        let bytes = frame::encode(Kind::Request, 7, 0, &request).unwrap();
+        assert_eq!(frame::decode::<Request>(Kind::Request, &bytes[frame::HEADER..]).unwrap(), request);
+    }
+
+    #[test]
+    fn nesting_without_end_is_refused() {
+        let mut value = Value::Undef;
+        for _ in 0..10_000 {
+            value = Value::DataArray(DataArray::new(value.data_type(), vec![value]).unwrap());
+        }
+        // However it was made, a receiver does not follow it to the bottom.
+        let deep = std::thread::Builder::new().stack_size(256 << 20).spawn(move || {
+            let bytes = crate::data::archive::encode(&value).map(|b| b.to_vec());
+            (bytes, std::mem::forget(value))
+        });
+        if let (Ok(bytes), ()) = deep.unwrap().join().unwrap() {
+            assert!(crate::data::archive::decode::<Value>(&bytes).is_err());
+        }
+    }
+
+    #[test]
+    fn garbage_is_refused() {
+        let request =
+            Request::Commit { entries: vec![Posted { scope: 3, key: Key::new("k").unwrap(), value: Value::Undef }] };
+        let bytes = frame::encode(Kind::Request, 1, 0, &request).unwrap();
+        let body = &bytes[frame::HEADER..];
+        for cut in 0..body.len() {
+            let _ = frame::decode::<Request>(Kind::Request, &body[..cut]);
+        }
+        assert!(frame::decode::<Request>(Kind::Request, &[0xff; 64]).is_err());
+        assert_eq!(Value::Undef.data_type(), DataType::UNDEF);
+    }
+}

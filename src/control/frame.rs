@@ -1,0 +1,194 @@
+//! Frames: a fixed header, then an rkyv archive that is checked before it is looked at.
+//!
+//! ```text
+//! 0   4  magic "INST"
+//! 4   2  protocol version
+//! 6   1  kind
+//! 7   1  descriptors that come with the frame (SCM_RIGHTS)
+//! 8   8  number: pairs a reply with its request; 0 for a push
+//! 16  4  length of what follows
+//! 20  4  zero
+//! ```
+//! Every number is little-endian. A frame that breaks a rule ends its connection; nobody else notices.
+use rkyv::util::AlignedVec;
+
+use crate::data::archive;
+
+/// Bytes of a frame's header.
+pub const HEADER: usize = 24;
+/// The protocol's version. A peer of another version is refused in the handshake, whose frames never change.
+pub const VERSION: u16 = 1;
+/// Longest body before the peer is known.
+pub const MAX_HANDSHAKE: usize = 4096;
+/// Longest body afterwards: bounds what one connection can make the other side hold.
+pub const MAX_BODY: usize = 256 << 20;
+/// Most descriptors that come with one frame. The kernel allows 253.
+pub const MAX_DESCRIPTORS: usize = 64;
+
+const MAGIC: [u8; 4] = *b"INST";
+
+/// What a frame carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// [`Hello`](super::handshake::Hello), client to server, the first frame.
+    Hello = 1,
+    /// [`Welcome`](super::handshake::Welcome), its answer.
+    Welcome = 2,
+    /// [`Request`](crate::message::Request), client to server.
+    Request = 3,
+    /// [`Reply`](crate::message::Reply), server to client.
+    Reply = 4,
+    /// [`Push`](crate::message::Push), server to client.
+    Push = 5,
+}
+
+/// A frame's header, checked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// What the body is.
+    pub kind: Kind,
+    /// Pairs a reply with its request.
+    pub number: u64,
+    /// Bytes of the body.
+    pub body: usize,
+    /// Descriptors that come with it.
+    pub descriptors: usize,
+}
+
+/// A frame that cannot be read or written.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum FrameError {
+    /// Not our protocol.
+    #[error("the frame begins with {0:02x?} instead of \"INST\"")]
+    Magic([u8; 4]),
+    /// Our protocol at another version.
+    #[error("protocol version {0}; this side speaks {VERSION}")]
+    Version(u16),
+    /// An unknown kind, or one that this side does not take now.
+    #[error("a frame of kind {0} is not expected here")]
+    Kind(u8),
+    /// Longer than allowed at this point.
+    #[error("a body of {len} bytes; at most {max} are allowed")]
+    Length {
+        /// Bytes announced.
+        len: usize,
+        /// Bytes allowed.
+        max: usize,
+    },
+    /// More descriptors than allowed.
+    #[error("{0} descriptors; at most {MAX_DESCRIPTORS} are allowed")]
+    Descriptors(usize),
+    /// The body is not what its kind says.
+    #[error("a body of {len} bytes does not hold a {kind:?}: {source}")]
+    Body {
+        /// What it should be.
+        kind: Kind,
+        /// Its length.
+        len: usize,
+        /// What is wrong.
+        source: archive::ArchiveError,
+    },
+}
+
+impl Header {
+    /// Reads a header; `max` bounds the body.
+    ///
+    /// # Errors
+    /// Says which field is wrong.
+    pub fn parse(bytes: &[u8; HEADER], max: usize) -> Result<Header, FrameError> {
+        let magic = [bytes[0], bytes[1], bytes[2], bytes[3]];
+        if magic != MAGIC {
+            return Err(FrameError::Magic(magic));
+        }
+        let version = u16::from_le_bytes([bytes[4], bytes[5]]);
+        if version != VERSION {
+            return Err(FrameError::Version(version));
+        }
+        let kind = match bytes[6] {
+            1 => Kind::Hello,
+            2 => Kind::Welcome,
+            3 => Kind::Request,
+            4 => Kind::Reply,
+            5 => Kind::Push,
+            other => return Err(FrameError::Kind(other)),
+        };
+        let descriptors = usize::from(bytes[7]);
+        if descriptors > MAX_DESCRIPTORS {
+            return Err(FrameError::Descriptors(descriptors));
+        }
+        let body = u32::from_le_bytes([bytes[16], bytes[17], bytes[18], bytes[19]]) as usize;
+        if body > max {
+            return Err(FrameError::Length { len: body, max });
+        }
+        let mut number = [0; 8];
+        number.copy_from_slice(&bytes[8..16]);
+        Ok(Header { kind, number: u64::from_le_bytes(number), body, descriptors })
+    }
+
+    /// The header's bytes.
+    pub fn bytes(&self) -> [u8; HEADER] {
+        let mut out = [0; HEADER];
+        out[..4].copy_from_slice(&MAGIC);
+        out[4..6].copy_from_slice(&VERSION.to_le_bytes());
+        out[6] = self.kind as u8;
+        out[7] = self.descriptors as u8;
+        out[8..16].copy_from_slice(&self.number.to_le_bytes());
+        out[16..20].copy_from_slice(&(self.body as u32).to_le_bytes());
+        out
+    }
+}
+
+/// A whole frame, ready to send.
+///
+/// # Errors
+/// When the body would be longer than [`MAX_BODY`], or holds a value nested too deep.
+pub fn encode<T: archive::Wire>(
+    kind: Kind,
+    number: u64,
+    descriptors: usize,
+    body: &T,
+) -> Result<AlignedVec, FrameError> {
+    let archived = archive::encode(body).map_err(|source| FrameError::Body { kind, len: 0, source })?;
+    if archived.len() > MAX_BODY {
+        return Err(FrameError::Length { len: archived.len(), max: MAX_BODY });
+    }
+    let mut out = AlignedVec::with_capacity(HEADER + archived.len());
+    out.extend_from_slice(&Header { kind, number, body: archived.len(), descriptors }.bytes());
+    out.extend_from_slice(&archived);
+    Ok(out)
+}
+
+/// The body of a frame of that kind. `body` may lie at any address.
+///
+/// # Errors
+/// When it is not a valid archive of a `T`.
+pub fn decode<T: archive::Wire>(kind: Kind, body: &[u8]) -> Result<T, FrameError> {
+    archive::decode(body).map_err(|source| FrameError::Body { kind, len: body.len(), source })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_header_comes_back_as_it_was() {
+        let header = Header { kind: Kind::Reply, number: 7 << 40, body: 12345, descriptors: 3 };
+        assert_eq!(Header::parse(&header.bytes(), MAX_BODY).unwrap(), header);
+    }
+
+    #[test]
+    fn each_wrong_field_is_named() {
+        let good = Header { kind: Kind::Request, number: 1, body: 100, descriptors: 0 }.bytes();
+        let with = |at: usize, byte: u8| {
+            let mut bytes = good;
+            bytes[at] = byte;
+            Header::parse(&bytes, 100)
+        };
+        assert!(matches!(with(0, b'X'), Err(FrameError::Magic(_))));
+        assert!(matches!(with(4, 2), Err(FrameError::Version(2))));
+        assert!(matches!(with(6, 9), Err(FrameError::Kind(9))));
+        assert!(matches!(with(7, 255), Err(FrameError::Descriptors(255))));
+        assert!(matches!(with(16, 101), Err(FrameError::Length { len: 101, max: 100 })));
+    }
+}

@@ -1,4 +1,6 @@
 //! The first frame each way.
+#![allow(missing_docs, reason = "rkyv's derive makes types without documentation; every item written here has its own")]
+
 use rkyv::{Archive, Deserialize, Serialize};
 
 use crate::data::{Info, Nspace, Proc, Status};
@@ -26,7 +28,6 @@ impl std::fmt::Debug for Hello {
 
 /// What the server answers once its host has agreed.
 #[derive(Archive, Serialize, Deserialize, Clone, Debug, PartialEq)]
-#[rkyv(attr(allow(missing_docs)))]
 #[non_exhaustive]
 pub enum Welcome {
     /// The process is in.

@@ -6,6 +6,8 @@
 //!
 //! Who the peer is (its process, uid, gid) belongs to the connection and is in no message: a peer cannot claim to be
 //! somebody else halfway through.
+#![allow(missing_docs, reason = "rkyv's derive makes types without documentation; every item written here has its own")]
+
 use rkyv::{Archive, Deserialize, Serialize};
 
 use crate::data::{Info, Key, Nspace, Proc, Status, Value};
@@ -34,7 +36,6 @@ pub struct Mapped {
 
 /// What a client asks of its server.
 #[derive(Archive, Serialize, Deserialize, Clone, Debug, PartialEq)]
-#[rkyv(attr(allow(missing_docs)))]
 #[non_exhaustive]
 pub enum Request {
     /// Store what was put since the last commit. Answered by [`Reply::Done`]; the client does not wait for it.
@@ -108,7 +109,6 @@ pub enum Request {
 
 /// What a server answers.
 #[derive(Archive, Serialize, Deserialize, Clone, Debug, PartialEq)]
-#[rkyv(attr(allow(missing_docs)))]
 #[non_exhaustive]
 pub enum Reply {
     /// It is done, or it failed with this status.
@@ -140,7 +140,6 @@ pub enum Part {
 
 /// What a server tells a client unasked.
 #[derive(Archive, Serialize, Deserialize, Clone, Debug, PartialEq)]
-#[rkyv(attr(allow(missing_docs)))]
 #[non_exhaustive]
 pub enum Push {
     /// An event the client registered for.

@@ -1,60 +1,166 @@
-//! Archives: what crosses a socket, and the values in shared memory that are more than plain bytes.
+//! The one place where the data model becomes bytes and comes back: rkyv archives, bounded at both ends.
 //!
-//! Bytes from a peer are validated before they are looked at, to a limited depth of nesting.
+//! Archives lie in shared memory and travel between processes, so the bytes are whatever a peer sent. [`decode`] checks
+//! them before it touches them: every pointer inside stays inside, no two things overlap (so a few bytes cannot stand for
+//! many), and nothing is nested deeper than [`MAX_DEPTH`] (so a crafted archive cannot exhaust the stack). Names and
+//! arrays are checked again as they are taken out, see [`Key`](super::Key) and [`DataArray`](super::DataArray).
+//! [`encode`] keeps the same limits, so what one end writes the other accepts.
 use std::num::NonZeroUsize;
 
-use rkyv::api::high::{HighDeserializer, HighSerializer, HighValidator};
+use rkyv::api::{access_with_context, deserialize_using, serialize_using};
 use rkyv::bytecheck::CheckBytes;
-use rkyv::rancor::{BoxedError, Strategy};
+use rkyv::rancor::{BoxedError, Source, Strategy};
 use rkyv::ser::allocator::ArenaHandle;
-use rkyv::util::AlignedVec;
-use rkyv::validation::Validator;
+use rkyv::ser::{Positional, Serializer, Writer};
+use rkyv::util::{AlignedVec, with_arena};
 use rkyv::validation::archive::ArchiveValidator;
-use rkyv::validation::shared::SharedValidator;
-use rkyv::{Archive, Deserialize, Serialize};
+use rkyv::{Archive, Deserialize, Portable, Serialize};
 
-/// Deepest nesting of arrays that is accepted.
+use super::{Status, Value};
+
+/// Deepest nesting of arrays in one another.
 pub const MAX_DEPTH: usize = 32;
 
-/// Bytes that are no archive of what they should be, or a value that cannot be archived.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct ArchiveError(BoxedError);
+/// What the depth is counted in: pointers. An array in an attribute in an array is two, and a message around it all, and
+/// the text in the innermost attribute, add a few.
+const MAX_POINTERS: usize = 2 * MAX_DEPTH + 8;
 
-/// What can be encoded and decoded.
+/// Longest archive. rkyv's own pointers reach 2 GiB, and it panics beyond.
+pub const MAX_LEN: usize = 1 << 30;
+
+/// Alignment of archives in memory; a slice that has another one is copied before it is looked at.
+pub const ALIGNMENT: usize = 16;
+
+/// Why something cannot be archived, or bytes are no archive of it.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ArchiveError {
+    /// Longer than [`MAX_LEN`] or deeper than [`MAX_DEPTH`].
+    #[error("cannot be archived: {0}")]
+    Unfit(BoxedError),
+    /// The bytes are not what [`encode`] makes of such a thing.
+    #[error("{len} bytes that are no archive of it: {cause}")]
+    Malformed {
+        /// How many bytes there were.
+        len: usize,
+        /// What is wrong with them.
+        cause: BoxedError,
+    },
+}
+
+impl ArchiveError {
+    /// The status for whoever asked.
+    pub fn status(&self) -> Status {
+        match self {
+            ArchiveError::Unfit(_) => Status::ERR_PACK_FAILURE,
+            ArchiveError::Malformed { .. } => Status::ERR_UNPACK_FAILURE,
+        }
+    }
+}
+
+/// Bytes under construction, never more than [`MAX_LEN`].
+#[derive(Debug, Default)]
+pub struct Bounded(AlignedVec<ALIGNMENT>);
+
+#[derive(Debug, thiserror::Error)]
+#[error("longer than {MAX_LEN} bytes")]
+struct TooLong;
+
+impl Positional for Bounded {
+    fn pos(&self) -> usize {
+        self.0.len()
+    }
+}
+
+impl<E: Source> Writer<E> for Bounded {
+    fn write(&mut self, bytes: &[u8]) -> Result<(), E> {
+        if bytes.len() > MAX_LEN - self.0.len() {
+            return Err(E::new(TooLong));
+        }
+        self.0.extend_from_slice(bytes);
+        Ok(())
+    }
+}
+
+/// What writes archives.
+pub type Encoder<'a> = Strategy<Serializer<Bounded, ArenaHandle<'a>, ()>, BoxedError>;
+/// What checks them.
+pub type Checker<'a> = Strategy<ArchiveValidator<'a>, BoxedError>;
+/// What takes things out of them.
+pub type Decoder = Strategy<(), BoxedError>;
+
+/// What can be encoded and decoded: everything that derives rkyv's traits.
 pub trait Wire:
     Sized
-    + Archive<
-        Archived: for<'a> CheckBytes<HighValidator<'a, BoxedError>> + Deserialize<Self, HighDeserializer<BoxedError>>,
-    > + for<'a> Serialize<HighSerializer<AlignedVec, ArenaHandle<'a>, BoxedError>>
+    + Archive<Archived: Portable + for<'a> CheckBytes<Checker<'a>> + Deserialize<Self, Decoder>>
+    + for<'a> Serialize<Encoder<'a>>
 {
 }
 
 impl<T> Wire for T where
-    T: Archive<
-            Archived: for<'a> CheckBytes<HighValidator<'a, BoxedError>> + Deserialize<T, HighDeserializer<BoxedError>>,
-        > + for<'a> Serialize<HighSerializer<AlignedVec, ArenaHandle<'a>, BoxedError>>
+    T: Archive<Archived: Portable + for<'a> CheckBytes<Checker<'a>> + Deserialize<T, Decoder>>
+        + for<'a> Serialize<Encoder<'a>>
 {
 }
 
-/// The archive of `value`.
+/// The archive of `thing`.
 ///
 /// # Errors
-/// When it cannot be represented.
-pub fn encode<T: Wire>(value: &T) -> Result<AlignedVec, ArchiveError> {
-    rkyv::to_bytes::<BoxedError>(value).map_err(ArchiveError)
+/// [`ArchiveError::Unfit`] when it is too long or nested too deeply.
+pub fn encode<T: Wire>(thing: &T) -> Result<AlignedVec<ALIGNMENT>, ArchiveError> {
+    let bytes = with_arena(|arena| {
+        let mut serializer = Serializer::new(Bounded::default(), arena.acquire(), ());
+        serialize_using(thing, &mut serializer).map(|_| serializer.into_writer().0)
+    })
+    .map_err(ArchiveError::Unfit)?;
+    check::<T>(&bytes).map_err(ArchiveError::Unfit)?;
+    Ok(bytes)
 }
 
-/// The value archived in `bytes`, which may lie at any address.
+/// What is archived in `bytes`, which may lie at any address.
 ///
 /// # Errors
-/// When the bytes are no valid archive of a `T`, or nest deeper than [`MAX_DEPTH`].
+/// [`ArchiveError::Malformed`] unless the bytes are an archive of a `T`.
 pub fn decode<T: Wire>(bytes: &[u8]) -> Result<T, ArchiveError> {
-    let mut aligned = AlignedVec::<16>::with_capacity(bytes.len());
-    aligned.extend_from_slice(bytes);
-    let depth = NonZeroUsize::new(MAX_DEPTH * 4);
-    let mut validator = Validator::new(ArchiveValidator::with_max_depth(&aligned, depth), SharedValidator::new());
-    let archived =
-        rkyv::api::access_with_context::<T::Archived, _, BoxedError>(&aligned, &mut validator).map_err(ArchiveError)?;
-    archived.deserialize(Strategy::wrap(&mut rkyv::de::Pool::new())).map_err(ArchiveError)
+    let malformed = |cause| ArchiveError::Malformed { len: bytes.len(), cause };
+    if bytes.as_ptr().align_offset(ALIGNMENT) == 0 {
+        decode_aligned(bytes).map_err(malformed)
+    } else {
+        let mut aligned = AlignedVec::<ALIGNMENT>::with_capacity(bytes.len());
+        aligned.extend_from_slice(bytes);
+        decode_aligned(&aligned).map_err(malformed)
+    }
+}
+
+/// A value as an archive.
+///
+/// # Errors
+/// As [`encode`].
+///
+/// ```
+/// use instanton::data::{Value, archive};
+/// let bytes = archive::to_archive(&Value::from("node7"))?;
+/// assert_eq!(archive::from_archive(&bytes)?, Value::from("node7"));
+/// assert!(archive::from_archive(&bytes[1..]).is_err());
+/// # Ok::<(), archive::ArchiveError>(())
+/// ```
+pub fn to_archive(value: &Value) -> Result<AlignedVec<ALIGNMENT>, ArchiveError> {
+    encode(value)
+}
+
+/// A value out of an archive.
+///
+/// # Errors
+/// As [`decode`].
+pub fn from_archive(bytes: &[u8]) -> Result<Value, ArchiveError> {
+    decode(bytes)
+}
+
+fn decode_aligned<T: Wire>(bytes: &[u8]) -> Result<T, BoxedError> {
+    deserialize_using(check::<T>(bytes)?, &mut ())
+}
+
+fn check<T: Wire>(bytes: &[u8]) -> Result<&T::Archived, BoxedError> {
+    let mut validator = ArchiveValidator::with_max_depth(bytes, NonZeroUsize::new(MAX_POINTERS));
+    access_with_context::<T::Archived, _, BoxedError>(bytes, &mut validator)
 }

@@ -2,6 +2,7 @@
 use std::borrow::Borrow;
 use std::fmt;
 
+use rkyv::rancor::{Fallible, Source};
 use rkyv::{Archive, Deserialize, Serialize};
 
 /// Bytes that cannot be the name or text they were offered as.
@@ -33,8 +34,18 @@ pub enum BadBytes {
 macro_rules! name {
     ($(#[$doc:meta])* $name:ident, $what:literal, $min:literal..=$max:expr) => {
         $(#[$doc])*
-        #[derive(Archive, Serialize, Deserialize, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[derive(Archive, Serialize, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub struct $name(Vec<u8>);
+
+        // By hand, because an archive comes from a peer: its bytes are checked like any others.
+        impl<D: Fallible + ?Sized> Deserialize<$name, D> for rkyv::Archived<$name>
+        where
+            D::Error: Source,
+        {
+            fn deserialize(&self, _: &mut D) -> Result<$name, D::Error> {
+                $name::new(self.0.as_slice()).map_err(D::Error::new)
+            }
+        }
 
         impl $name {
             /// Most bytes it may have, without the NUL that C adds.
@@ -59,6 +70,21 @@ macro_rules! name {
             /// The bytes, without a NUL.
             pub fn as_bytes(&self) -> &[u8] {
                 &self.0
+            }
+
+            /// How many bytes it has, without a NUL.
+            pub fn len(&self) -> usize {
+                self.0.len()
+            }
+
+            /// Whether it has none.
+            pub fn is_empty(&self) -> bool {
+                self.0.is_empty()
+            }
+
+            /// The text, if it is UTF-8.
+            pub fn as_str(&self) -> Option<&str> {
+                std::str::from_utf8(&self.0).ok()
             }
 
             /// The text where it is UTF-8, with replacement characters where it is not.

@@ -81,7 +81,7 @@ impl fmt::Debug for Proc {
 }
 
 /// A `pmix_info_t`: an attribute and its directives.
-#[derive(Archive, Serialize, Deserialize, Clone, Debug, PartialEq)]
+#[derive(Archive, Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
 #[rkyv(serialize_bounds(__S: rkyv::ser::Writer + rkyv::ser::Allocator, __S::Error: rkyv::rancor::Source))]
 #[rkyv(deserialize_bounds(__D::Error: rkyv::rancor::Source))]
 #[rkyv(bytecheck(bounds(__C: rkyv::validation::ArchiveContext, __C::Error: rkyv::rancor::Source)))]
@@ -109,13 +109,9 @@ impl Info {
         self.flags & constants::info_directives::INFO_REQD != 0
     }
 
-    /// The truth of a boolean attribute: a BOOL's own, and true for a value of no type (rule G5).
+    /// Whether a boolean attribute is set: the truth of its value where it has one (rule G5, [`Value::truth`]).
     pub fn is_true(&self) -> bool {
-        match self.value {
-            Value::Undef => true,
-            Value::Bool(flag) => flag,
-            _ => false,
-        }
+        self.value.truth() == Some(true)
     }
 }
 
@@ -137,7 +133,7 @@ impl InfoList for [Info] {
 }
 
 /// A `pmix_pdata_t`: published data and who published it.
-#[derive(Archive, Serialize, Deserialize, Clone, Debug, PartialEq)]
+#[derive(Archive, Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
 #[rkyv(serialize_bounds(__S: rkyv::ser::Writer + rkyv::ser::Allocator, __S::Error: rkyv::rancor::Source))]
 #[rkyv(deserialize_bounds(__D::Error: rkyv::rancor::Source))]
 #[rkyv(bytecheck(bounds(__C: rkyv::validation::ArchiveContext, __C::Error: rkyv::rancor::Source)))]
@@ -152,7 +148,7 @@ pub struct Pdata {
 }
 
 /// A `pmix_app_t`: one application of a spawn request.
-#[derive(Archive, Serialize, Deserialize, Clone, Debug, PartialEq)]
+#[derive(Archive, Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
 #[rkyv(serialize_bounds(__S: rkyv::ser::Writer + rkyv::ser::Allocator, __S::Error: rkyv::rancor::Source))]
 #[rkyv(deserialize_bounds(__D::Error: rkyv::rancor::Source))]
 #[rkyv(bytecheck(bounds(__C: rkyv::validation::ArchiveContext, __C::Error: rkyv::rancor::Source)))]
@@ -173,7 +169,7 @@ pub struct App {
 }
 
 /// A `pmix_query_t`: keys asked for together and what narrows them.
-#[derive(Archive, Serialize, Deserialize, Clone, Debug, PartialEq)]
+#[derive(Archive, Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
 #[rkyv(serialize_bounds(__S: rkyv::ser::Writer + rkyv::ser::Allocator, __S::Error: rkyv::rancor::Source))]
 #[rkyv(deserialize_bounds(__D::Error: rkyv::rancor::Source))]
 #[rkyv(bytecheck(bounds(__C: rkyv::validation::ArchiveContext, __C::Error: rkyv::rancor::Source)))]

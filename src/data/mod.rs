@@ -2,9 +2,15 @@
 //!
 //! Numbers and names come from the tables in `tables/`, turned into constants when the crate is built.
 
+mod access;
 pub mod archive;
+mod array;
 mod bytes;
+mod hardware;
 mod info;
+mod number;
+mod records;
+mod stats;
 mod status;
 mod types;
 mod value;
@@ -19,8 +25,13 @@ pub mod constants {
     include!(concat!(env!("OUT_DIR"), "/constants.rs"));
 }
 
+pub use array::DataArray;
 pub use bytes::{BadBytes, Key, Nspace, Text};
+pub use hardware::{Coord, Cpuset, Device, DeviceDistance, Endpoint, Geometry, ResourceUnit, Topology};
 pub use info::{App, Info, InfoList, Pdata, Proc, Query, Rank};
+pub use number::NumberError;
+pub use records::{Envar, NodePid, ProcInfo, RegAttr, Regex2, Timeval};
+pub use stats::{DiskStats, NetStats, NodeStats, ProcStats, Real};
 pub use status::Status;
 pub use types::DataType;
-pub use value::{DataArray, Envar, ProcInfo, Timeval, Value};
+pub use value::Value;

@@ -9,6 +9,12 @@ pub struct DataType(pub u16);
 include!(concat!(env!("OUT_DIR"), "/types.rs"));
 
 impl DataType {
+    /// Whether a [`Value`](super::Value) can be of this type. Not so the few numbers that name no public structure:
+    /// see there.
+    pub fn is_supported(self) -> bool {
+        self.name().is_some() && self != DataType::BUFFER && self != DataType::KVAL
+    }
+
     /// The name in the public headers, with its prefix: `"PMIX_UINT32"`.
     pub fn name(self) -> Option<&'static str> {
         TYPE_NAMES.iter().find(|(v, _)| *v == self.0).map(|(_, n)| *n)

@@ -1,0 +1,94 @@
+//! Arrays: many elements of one type.
+use rkyv::rancor::{Fallible, Source};
+use rkyv::{Archive, Deserialize, Serialize};
+
+use super::{DataType, Info, Status, Value};
+
+/// A `pmix_data_array_t`: elements of one type.
+///
+/// ```
+/// use instanton::data::{DataArray, DataType, Value};
+/// let array = DataArray::of([1u32, 2, 3]);
+/// assert_eq!(array.data_type(), DataType::UINT32);
+/// assert_eq!(array.items()[2].as_u32(), Some(3));
+/// assert!(DataArray::new(DataType::INT, vec![Value::Int(1), Value::from("two")]).is_err());
+/// ```
+#[derive(Archive, Serialize, Clone, Debug, PartialEq, Eq)]
+#[rkyv(serialize_bounds(__S: rkyv::ser::Writer + rkyv::ser::Allocator, __S::Error: rkyv::rancor::Source))]
+#[rkyv(bytecheck(bounds(__C: rkyv::validation::ArchiveContext, __C::Error: rkyv::rancor::Source)))]
+pub struct DataArray {
+    ty: DataType,
+    #[rkyv(omit_bounds)]
+    items: Vec<Value>,
+}
+
+impl DataArray {
+    /// An array whose elements are all of type `ty`.
+    ///
+    /// # Errors
+    /// `ERR_TYPE_MISMATCH` when an element is of another type.
+    pub fn new(ty: DataType, items: Vec<Value>) -> Result<Self, Status> {
+        match items.iter().all(|item| item.data_type() == ty) {
+            true => Ok(Self { ty, items }),
+            false => Err(Status::ERR_TYPE_MISMATCH),
+        }
+    }
+
+    /// An array of attributes, as the `*_INFO_ARRAY` keys hold them.
+    pub fn of_info(items: Vec<Info>) -> Self {
+        Self { ty: DataType::INFO, items: items.into_iter().map(|info| Value::Info(Box::new(info))).collect() }
+    }
+
+    /// An array of plain things, which all become values of the same type. One of nothing has no type.
+    pub fn of<T: Into<Value>>(items: impl IntoIterator<Item = T>) -> Self {
+        let items: Vec<Value> = items.into_iter().map(Into::into).collect();
+        let ty = items.first().map_or(DataType::UNDEF, Value::data_type);
+        debug_assert!(items.iter().all(|item| item.data_type() == ty));
+        Self { ty, items }
+    }
+
+    /// The type of every element.
+    pub fn data_type(&self) -> DataType {
+        self.ty
+    }
+
+    /// The elements.
+    pub fn items(&self) -> &[Value] {
+        &self.items
+    }
+
+    /// The elements, given away.
+    pub fn into_items(self) -> Vec<Value> {
+        self.items
+    }
+
+    /// How many elements there are.
+    pub fn len(&self) -> usize {
+        self.items.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.items.is_empty()
+    }
+
+    /// The attributes of an array of them; none where it is of another type.
+    pub fn infos(&self) -> impl Iterator<Item = &Info> {
+        self.items.iter().filter_map(|item| match item {
+            Value::Info(info) => Some(&**info),
+            _ => None,
+        })
+    }
+}
+
+// By hand, so that the promise of one type holds for arrays that a peer archived, too.
+impl<D: Fallible + ?Sized> Deserialize<DataArray, D> for ArchivedDataArray
+where
+    D::Error: Source,
+{
+    fn deserialize(&self, deserializer: &mut D) -> Result<DataArray, D::Error> {
+        let ty = self.ty.deserialize(deserializer)?;
+        let items = self.items.deserialize(deserializer)?;
+        DataArray::new(ty, items).map_err(D::Error::new)
+    }
+}

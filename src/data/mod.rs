@@ -8,17 +8,14 @@ mod array;
 mod bytes;
 mod hardware;
 mod info;
+pub mod keys;
+pub mod names;
 mod number;
 mod records;
 mod stats;
 mod status;
 mod types;
 mod value;
-
-/// Attribute keys by name (`keys::JOB_SIZE` is `"pmix.job.size"`), and the table of them all.
-pub mod keys {
-    include!(concat!(env!("OUT_DIR"), "/attributes.rs"));
-}
 
 /// Every other integer constant of the Standard, one module a group (`constants::scope::LOCAL`).
 pub mod constants {

@@ -1,8 +1,16 @@
+//! Status codes.
+use std::ffi::CStr;
 use std::fmt;
 
 use rkyv::{Archive, Deserialize, Serialize};
 
 /// A `pmix_status_t`: zero, an error (negative), or an event code (any integer).
+///
+/// ```
+/// use instanton::data::Status;
+/// assert_eq!(Status::ERR_NOT_FOUND.to_string(), "PMIX_ERR_NOT_FOUND");
+/// assert_eq!(Status::from_name("PMIX_ERR_NOT_FOUND"), Some(Status::ERR_NOT_FOUND));
+/// ```
 #[derive(Archive, Serialize, Deserialize, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Status(pub i32);
 
@@ -16,7 +24,22 @@ impl Status {
 
     /// The name in the public headers, with its prefix: `"PMIX_ERR_NOT_FOUND"`.
     pub fn name(self) -> Option<&'static str> {
-        STATUS_NAMES.iter().find(|(v, _)| *v == self.0).map(|(_, n)| *n)
+        self.c_name()?.to_str().ok()
+    }
+
+    /// What `PMIx_Error_string` says: the name, or that there is none.
+    pub fn text(self) -> &'static CStr {
+        self.c_name().unwrap_or(c"ERROR STRING NOT FOUND")
+    }
+
+    /// The code with this name, aliases included (`PMIx_Error_code`). Upper and lower case are the same.
+    pub fn from_name(name: impl AsRef<[u8]>) -> Option<Status> {
+        let name = name.as_ref();
+        STATUS_NAMES.iter().find(|(_, n, _)| n.to_bytes().eq_ignore_ascii_case(name)).map(|(code, ..)| Status(*code))
+    }
+
+    fn c_name(self) -> Option<&'static CStr> {
+        STATUS_NAMES.iter().find(|(code, _, alias)| *code == self.0 && !alias).map(|(_, name, _)| *name)
     }
 }
 

@@ -1,3 +1,5 @@
+//! Data types.
+use std::ffi::CStr;
 use std::fmt;
 
 use rkyv::{Archive, Deserialize, Serialize};
@@ -17,7 +19,21 @@ impl DataType {
 
     /// The name in the public headers, with its prefix: `"PMIX_UINT32"`.
     pub fn name(self) -> Option<&'static str> {
-        TYPE_NAMES.iter().find(|(v, _)| *v == self.0).map(|(_, n)| *n)
+        self.c_name()?.to_str().ok()
+    }
+
+    /// What `PMIx_Data_type_string` says: the name, or that there is none. UNDEF is no type to it.
+    pub fn text(self) -> &'static CStr {
+        self.c_name().filter(|_| self != DataType::UNDEF).unwrap_or(c"NOT INITIALIZED")
+    }
+
+    /// The type with this name, `"PMIX_UINT32"`.
+    pub fn from_name(name: &str) -> Option<DataType> {
+        TYPE_NAMES.iter().find(|(_, n, _)| n.to_bytes() == name.as_bytes()).map(|(number, ..)| DataType(*number))
+    }
+
+    fn c_name(self) -> Option<&'static CStr> {
+        TYPE_NAMES.iter().find(|(number, ..)| *number == self.0).map(|(_, name, _)| *name)
     }
 }
 

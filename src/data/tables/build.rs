@@ -1,60 +1,154 @@
-//! Turns the tables beside this file into Rust constants.
+//! Turns the tables beside this file into Rust constants, and refuses tables that contradict themselves.
+use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
-use std::{env, fs, path::Path};
+use std::path::Path;
+use std::{env, fs, process};
 
-fn rows(name: &str) -> Vec<Vec<String>> {
-    let path = Path::new("src/data/tables").join(name);
+const TABLES: &str = "src/data/tables";
+
+/// A line of a table.
+struct Row {
+    /// File and line, for whoever made a mistake there.
+    at: String,
+    fields: Vec<String>,
+}
+
+impl Row {
+    fn field(&self, index: usize) -> &str {
+        match self.fields.get(index) {
+            Some(field) => field,
+            None => self.fail(&format!("{} fields where at least {} belong", self.fields.len(), index + 1)),
+        }
+    }
+
+    fn number<T: std::str::FromStr>(&self, index: usize) -> T {
+        let field = self.field(index);
+        field.parse().unwrap_or_else(|_| self.fail(&format!("`{field}` is no number of this kind")))
+    }
+
+    /// Whether the name is only another one for a number or key that has a better name.
+    fn is_alias(&self, index: usize) -> bool {
+        match self.fields.get(index).map(String::as_str) {
+            None => false,
+            Some("=") => true,
+            Some(other) => self.fail(&format!("`{other}` where only a = may stand")),
+        }
+    }
+
+    fn fail(&self, what: &str) -> ! {
+        println!("cargo::error={}: {what}", self.at);
+        process::exit(1)
+    }
+}
+
+fn rows(name: &str) -> Vec<Row> {
+    let path = Path::new(TABLES).join(name);
     println!("cargo::rerun-if-changed={}", path.display());
-    let text = fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-    text.lines()
-        .filter(|l| !l.is_empty() && !l.starts_with('#'))
-        .map(|l| l.split_whitespace().map(String::from).collect())
+    let text = fs::read_to_string(&path).unwrap_or_else(|error| {
+        println!("cargo::error={}: {error}", path.display());
+        process::exit(1)
+    });
+    let lines = text.lines().enumerate().filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
+    lines
+        .map(|(number, line)| Row {
+            at: format!("{}:{}", path.display(), number + 1),
+            fields: line.split_whitespace().map(String::from).collect(),
+        })
         .collect()
 }
 
-fn status() -> String {
-    let mut out = String::from("impl Status {\n");
-    let mut names = String::from("pub(crate) const STATUS_NAMES: &[(i32, &str)] = &[\n");
-    for row in rows("status.txt") {
-        let (name, value) = (&row[0], &row[1]);
-        writeln!(out, "/// `PMIX_{name}` ({value}).\npub const {name}: Status = Status({value});").unwrap();
-        if row.len() == 2 {
-            writeln!(names, "({value}, \"PMIX_{name}\"),").unwrap();
+/// Fails at the first row whose fields `key` stood in an earlier one already.
+fn unique<'a>(rows: &'a [Row], key: impl Fn(&'a Row) -> Vec<&'a str>) {
+    let mut seen: HashMap<Vec<&str>, &str> = HashMap::new();
+    for row in rows {
+        if let Some(first) = seen.insert(key(row), &row.at) {
+            row.fail(&format!("`{}` stands in {first} already", key(row).join(" ")));
         }
     }
-    out + "}\n" + &names + "];\n"
 }
 
-fn types() -> String {
-    let mut out = String::from("impl DataType {\n");
-    let mut names = String::from("pub(crate) const TYPE_NAMES: &[(u16, &str)] = &[\n");
-    for row in rows("types.txt") {
-        let (name, value) = (&row[0], &row[1]);
-        writeln!(out, "/// `PMIX_{name}` ({value}).\npub const {name}: DataType = DataType({value});").unwrap();
-        writeln!(names, "({value}, \"PMIX_{name}\"),").unwrap();
+/// Fails unless every alias stands for something, and only aliases share.
+fn aliases(rows: &[Row], value: usize, mark: usize) {
+    let proper: Vec<&Row> = rows.iter().filter(|row| !row.is_alias(mark)).collect();
+    let mut values = HashSet::new();
+    for row in &proper {
+        if !values.insert(row.field(value)) {
+            row.fail(&format!("`{}` has a name already: mark one of the two with =", row.field(value)));
+        }
     }
-    out + "}\n" + &names + "];\n"
+    for row in rows.iter().filter(|row| row.is_alias(mark) && !values.contains(row.field(value))) {
+        row.fail(&format!("an alias of `{}`, which has no other name", row.field(value)));
+    }
+}
+
+/// Numbered names that are constants of a type: status codes and data types.
+fn numbered(table: &str, ty: &str, kind: &str, names: &str) -> String {
+    let rows = rows(table);
+    unique(&rows, |row| vec![row.field(0)]);
+    aliases(&rows, 1, 2);
+    let mut out = format!("impl {ty} {{\n");
+    let mut list = format!(
+        "/// Number, name, and whether the name is an alias.\nstatic {names}: &[({kind}, &std::ffi::CStr, bool)] = &[\n"
+    );
+    for row in &rows {
+        let (name, value) = (row.field(0), row.number::<i64>(1));
+        writeln!(out, "/// `PMIX_{name}` ({value}).\npub const {name}: {ty} = {ty}({value});").unwrap();
+        writeln!(list, "({value}, c\"PMIX_{name}\", {}),", row.is_alias(2)).unwrap();
+    }
+    out + "}\n" + &list + "];\n"
 }
 
 fn attributes() -> String {
+    let types: HashMap<String, u16> =
+        rows("types.txt").iter().map(|row| (row.field(0).to_string(), row.number(1))).collect();
+    let mut rows = rows("attributes.txt");
+    unique(&rows, |row| vec![row.field(0)]);
+    aliases(&rows, 1, 3);
     let mut out = String::new();
-    let mut table = String::from(
+    let mut all = String::from(
         "/// Every attribute: name, key, and the number of the type of its value (0 where it varies).\n\
          pub const ALL: &[(&str, &str, u16)] = &[\n",
     );
-    let types = rows("types.txt");
-    for row in rows("attributes.txt") {
-        let (name, key, ty) = (&row[0], &row[1], &row[2]);
-        let number = types.iter().find(|t| &t[0] == ty).map_or("0", |t| &t[1]);
-        let shown = if ty == "-" { "varies" } else { ty };
+    let mut c = String::from("/// Name, key, and whether another name is the better one for the key; sorted by key.\n");
+    c += "static ATTRIBUTES: &[(&CStr, &CStr, bool)] = &[\n";
+    for row in &rows {
+        let (name, key, ty) = (row.field(0), row.field(1), row.field(2));
+        let (number, shown) = match (ty, types.get(ty)) {
+            ("-", _) => (0, "varies"),
+            (ty, Some(number)) => (*number, ty),
+            (ty, None) => row.fail(&format!("no data type is called `{ty}`")),
+        };
         writeln!(out, "/// `PMIX_{name}`, value: {shown}.\npub const {name}: &str = \"{key}\";").unwrap();
-        writeln!(table, "(\"PMIX_{name}\", \"{key}\", {number}),").unwrap();
+        writeln!(all, "(\"PMIX_{name}\", \"{key}\", {number}),").unwrap();
     }
-    out + &table + "];\n"
+    rows.sort_by(|a, b| (a.field(1), a.is_alias(3)).cmp(&(b.field(1), b.is_alias(3))));
+    for row in &rows {
+        writeln!(c, "(c\"PMIX_{}\", c\"{}\", {}),", row.field(0), row.field(1), row.is_alias(3)).unwrap();
+    }
+    out + &all + "];\n" + &c + "];\n" + &spellings(&rows)
+}
+
+fn spellings(attributes: &[Row]) -> String {
+    let rows = rows("spellings.txt");
+    unique(&rows, |row| vec![row.field(0)]);
+    let mut out = String::from(
+        "/// Keys that some programs spell otherwise, and our spelling.\nstatic SPELLINGS: &[(&str, &str)] = &[\n",
+    );
+    for row in &rows {
+        let (other, ours) = (row.field(0), row.field(1));
+        if attributes.iter().any(|attribute| attribute.field(1) == other) {
+            row.fail(&format!("`{other}` is the key of an attribute"));
+        }
+        if !attributes.iter().any(|attribute| attribute.field(1) == ours) {
+            row.fail(&format!("`{ours}` is no attribute's key"));
+        }
+        writeln!(out, "(\"{other}\", \"{ours}\"),").unwrap();
+    }
+    out + "];\n"
 }
 
 /// One module a group: `scope::LOCAL`, `proc_state::RUNNING`, ...
-fn constants() -> String {
+fn constants(rows: &[Row]) -> String {
     let kind = |group: &str| match group {
         "rank" | "info_directives" | "appnum" => "u32",
         "device_type" | "storage_accessibility" | "storage_medium" | "storage_persistence" => "u64",
@@ -62,13 +156,14 @@ fn constants() -> String {
         "boolean" | "fabric_operation" | "group_operation" | "group_opt" | "value_cmp" | "common" | "limit" => "i64",
         _ => "u8",
     };
-    let mut groups: Vec<(String, String)> = Vec::new();
-    for row in rows("constants.txt") {
-        let (group, name, value) = (&row[0], &row[1], &row[2]);
+    unique(rows, |row| vec![row.field(1)]);
+    let mut groups: Vec<(&str, String)> = Vec::new();
+    for row in rows {
+        let (group, name, value) = (row.field(0), row.field(1), row.number::<i64>(2));
         let line = format!("/// `PMIX_{name}` ({value}).\npub const {name}: {} = {value};\n", kind(group));
-        match groups.iter_mut().find(|(g, _)| g == group) {
+        match groups.iter_mut().find(|(g, _)| *g == group) {
             Some((_, body)) => body.push_str(&line),
-            None => groups.push((group.clone(), line)),
+            None => groups.push((group, line)),
         }
     }
     groups.iter().fold(String::new(), |out, (group, body)| {
@@ -76,11 +171,51 @@ fn constants() -> String {
     })
 }
 
+/// One table of texts a group: `SCOPE`, `PROC_STATE`, ...
+fn texts(constants: &[Row]) -> String {
+    let rows = rows("texts.txt");
+    unique(&rows, |row| vec![row.field(0), row.field(1)]);
+    let mut out = String::new();
+    let mut groups: Vec<&str> = rows.iter().map(|row| row.field(0)).collect();
+    groups.dedup();
+    for group in groups {
+        let mut other = None;
+        let mut list = String::new();
+        for row in rows.iter().filter(|row| row.field(0) == group) {
+            row.field(2);
+            let text = row.fields[2..].join(" ");
+            if row.field(1) == "*" {
+                other = Some(text);
+                continue;
+            }
+            match constants.iter().find(|c| c.field(0) == group && c.field(1) == row.field(1)) {
+                Some(constant) => writeln!(list, "({}, c\"{text}\"),", constant.field(2)).unwrap(),
+                None => row.fail(&format!("`{group}` has no constant called `{}`", row.field(1))),
+            }
+        }
+        let Some(other) = other else {
+            let first = rows.iter().find(|row| row.field(0) == group).expect("a group has a row");
+            first.fail(&format!("`{group}` has no text for other values (*)"));
+        };
+        let name = group.to_uppercase();
+        writeln!(out, "/// `pmix_{group}` values.\npub static {name}: Names = Names {{ other: c\"{other}\", known: &[")
+            .unwrap();
+        writeln!(out, "{list}] }};").unwrap();
+    }
+    out
+}
+
 fn main() {
+    println!("cargo::rerun-if-changed={TABLES}/build.rs");
     let out = env::var("OUT_DIR").expect("cargo sets OUT_DIR");
-    for (name, text) in
-        [("status.rs", status()), ("types.rs", types()), ("attributes.rs", attributes()), ("constants.rs", constants())]
-    {
+    let rows = rows("constants.txt");
+    for (name, text) in [
+        ("status.rs", numbered("status.txt", "Status", "i32", "STATUS_NAMES")),
+        ("types.rs", numbered("types.txt", "DataType", "u16", "TYPE_NAMES")),
+        ("attributes.rs", attributes()),
+        ("constants.rs", constants(&rows)),
+        ("names.rs", texts(&rows)),
+    ] {
         fs::write(Path::new(&out).join(name), text).expect("OUT_DIR is writable");
     }
 }

@@ -1,0 +1,93 @@
+//! What the Standard's `*_string` functions say of its numbers.
+//!
+//! Texts are C strings, because the C interface hands them out and C programs keep the pointers.
+//!
+//! ```
+//! use instanton::data::{constants::scope, names};
+//! assert_eq!(names::SCOPE.of(scope::GLOBAL), c"SHARE ACROSS ALL NODES");
+//! assert_eq!(names::SCOPE.of(99u8), c"UNKNOWN SCOPE");
+//! assert_eq!(names::LOCALITY.flags(0x4002u16), "CORE|NODE");
+//! ```
+use std::ffi::CStr;
+
+use super::constants::info_directives as info;
+
+include!(concat!(env!("OUT_DIR"), "/names.rs"));
+
+/// The texts of one kind of number.
+#[derive(Debug)]
+pub struct Names {
+    other: &'static CStr,
+    known: &'static [(u64, &'static CStr)],
+}
+
+impl Names {
+    /// The text of a number, or the one for numbers that have none of their own.
+    pub fn of(&self, number: impl Into<u64>) -> &'static CStr {
+        let number = number.into();
+        self.known.iter().find(|(known, _)| *known == number).map_or(self.other, |(_, text)| text)
+    }
+
+    /// The same as Rust text.
+    pub fn text(&self, number: impl Into<u64>) -> &'static str {
+        self.of(number).to_str().unwrap_or("?")
+    }
+
+    /// The texts of all bits that are set in a number, joined; bits that have no text as one number at the end.
+    pub fn flags(&self, number: impl Into<u64>) -> String {
+        let mut rest = number.into();
+        if rest == 0 {
+            return self.text(0u64).to_string();
+        }
+        let mut set = Vec::new();
+        for (bit, text) in self.known.iter().filter(|(bit, _)| bit.is_power_of_two()) {
+            if rest & bit != 0 {
+                rest &= !bit;
+                set.push(text.to_string_lossy().into_owned());
+            }
+        }
+        if rest != 0 {
+            set.push(format!("{rest:#x}"));
+        }
+        set.join("|")
+    }
+}
+
+/// The channels of `PMIx_IOF_channel_string`, each followed by a space as programs know it.
+pub fn iof_channel(channels: u16) -> &'static CStr {
+    const COMBINATIONS: [&CStr; 16] = [
+        c"NONE",
+        c"STDIN ",
+        c"STDOUT ",
+        c"STDIN STDOUT ",
+        c"STDERR ",
+        c"STDIN STDERR ",
+        c"STDOUT STDERR ",
+        c"STDIN STDOUT STDERR ",
+        c"STDDIAG ",
+        c"STDIN STDDIAG ",
+        c"STDOUT STDDIAG ",
+        c"STDIN STDOUT STDDIAG ",
+        c"STDERR STDDIAG ",
+        c"STDIN STDERR STDDIAG ",
+        c"STDOUT STDERR STDDIAG ",
+        c"STDIN STDOUT STDERR STDDIAG ",
+    ];
+    COMBINATIONS[usize::from(channels & 15)]
+}
+
+/// The directives of an attribute, as `PMIx_Info_directives_string` gives them. A qualifier is nothing else.
+pub fn info_directives(flags: u32) -> String {
+    if flags & info::INFO_QUALIFIER != 0 {
+        return "QUALIFIER".into();
+    }
+    let mut set = vec![if flags & info::INFO_REQD != 0 { "REQUIRED" } else { "OPTIONAL" }];
+    for (bit, text) in
+        [(info::INFO_REQD_PROCESSED, "PROCESSED"), (info::INFO_ARRAY_END, "END"), (info::INFO_PERSISTENT, "PERSISTENT")]
+    {
+        if flags & bit != 0 {
+            set.push(text);
+        }
+    }
+    set.join(":")
+}

@@ -1,0 +1,55 @@
+//! The frozen hash of keys and names. It is part of the layout: [`VECTORS`] may never change within a layout version.
+
+const SEED: u64 = 0x9e37_79b9_7f4a_7c15;
+const MULTIPLIER: u64 = 0xd6e8_feb8_6659_fd93;
+
+const fn mix(state: u64, word: u64) -> u64 {
+    let state = (state ^ word).wrapping_mul(MULTIPLIER);
+    state ^ (state >> 32)
+}
+
+/// The hash of some bytes; never 0, which marks an empty slot.
+#[inline]
+pub const fn hash(bytes: &[u8]) -> u64 {
+    let mut state = SEED ^ bytes.len() as u64;
+    let mut rest = bytes;
+    while let Some((word, tail)) = rest.split_first_chunk::<8>() {
+        state = mix(state, u64::from_le_bytes(*word));
+        rest = tail;
+    }
+    state = mix(mix(state, tail_word(rest)), 0);
+    if state == 0 { 1 } else { state }
+}
+
+/// Fewer than 8 bytes as a word, zeroes behind them.
+#[inline]
+pub(crate) const fn tail_word(bytes: &[u8]) -> u64 {
+    let mut word = 0;
+    let mut i = 0;
+    while i < bytes.len() {
+        word |= (bytes[i] as u64) << (8 * i);
+        i += 1;
+    }
+    word
+}
+
+/// What the hash of some keys is and stays.
+pub const VECTORS: &[(&str, u64)] = &[
+    ("a", 0),
+    ("pmix.job.size", 0),
+    ("pmix.hname", 0),
+    ("exactly8", 0),
+    ("a key of more than sixteen bytes", 0),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_hash_is_frozen() {
+        for (key, value) in VECTORS {
+            assert_eq!(hash(key.as_bytes()), *value, "{key}: {:#018x}", hash(key.as_bytes()));
+        }
+    }
+}

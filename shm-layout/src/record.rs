@@ -1,0 +1,344 @@
+//! A record: the keys and values of one rank, node, application, session or job.
+//!
+//! ```text
+//! word 0   version: even; odd while the block is being written
+//!      1   bytes of the record | CRC-32C of all its words (this half of word 1 as 0)
+//!      2   owner (a rank, or an index) | entries
+//!      3   binary logarithm of the slots | what the owner is
+//!      4   slots: an open-addressing table of 32-byte entries, by the hash of the key
+//!      .   bytes of keys and values, each from a word boundary (archives from a 16-byte boundary), zeroes behind them
+//!
+//! entry 0  hash of the key; 0: the slot is empty
+//!       1  word of the key | bytes of the key (16 bits), data type (16 bits)
+//!       2  scope (8 bits), flags (8 bits)
+//!       3  the value itself, or: its word | its bytes
+//! ```
+//!
+//! Words of values count from the record. Words of keys do so in a block; in an info segment, where the same keys recur in every
+//! record, they count from the segment. A record may change under a reader: nothing read from it is trusted, and what it
+//! says counts only if its version is the same afterwards.
+use crate::hash::{hash, tail_word};
+use crate::words::Words;
+use crate::{Malformed, crc::Crc, high, low, pair};
+
+/// Words before the slots.
+const HEAD: usize = 4;
+/// Words of an entry.
+const ENTRY: usize = 4;
+const _: () = assert!(ENTRY * 8 == 32);
+
+/// Flags of an entry.
+pub mod flags {
+    /// The value is the entry's last word.
+    pub const INLINE: u8 = 1;
+    /// The value is a NULL string.
+    pub const NULL: u8 = 2;
+    /// The value's bytes are an archive.
+    pub const ARCHIVE: u8 = 4;
+}
+
+/// What a record tells of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Owner {
+    /// A rank's posted data.
+    Modex = 0,
+    /// A process, by rank.
+    Process = 1,
+    /// A node, by index.
+    Node = 2,
+    /// An application, by index.
+    App = 3,
+    /// A session, by index.
+    Session = 4,
+    /// The job.
+    Job = 5,
+}
+
+/// A key, prepared for look-ups.
+#[derive(Clone, Copy)]
+pub struct Query<'a> {
+    key: &'a [u8],
+    hash: u64,
+}
+
+impl<'a> Query<'a> {
+    /// A look-up of `key`.
+    #[inline]
+    pub const fn new(key: &'a [u8]) -> Self {
+        Self { key, hash: hash(key) }
+    }
+
+    /// The hash of the key.
+    pub const fn hash(&self) -> u64 {
+        self.hash
+    }
+}
+
+/// An entry of a record: a key and where its value is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Entry {
+    /// The word where the key begins, in the segment.
+    pub key_word: usize,
+    /// Bytes of the key.
+    pub key_len: usize,
+    /// Number of the data type.
+    pub data_type: u16,
+    /// Scope it was put with.
+    pub scope: u8,
+    /// [`flags`].
+    pub flags: u8,
+    /// The value where it is inline.
+    pub scalar: u64,
+    /// The word where the value begins, in the segment.
+    pub value_word: usize,
+    /// Bytes of the value.
+    pub value_len: usize,
+}
+
+/// A record at some word of a segment.
+#[derive(Clone, Copy)]
+pub struct Record<W> {
+    words: W,
+    at: usize,
+    /// Words of the record.
+    len: usize,
+    mask: usize,
+    keys: usize,
+}
+
+impl<W: Words + Copy> Record<W> {
+    /// The record at `at`, whose keys lie in the record.
+    ///
+    /// # Errors
+    /// [`Malformed`] when its head cannot be right.
+    #[inline]
+    pub fn in_block(words: W, at: usize, kind: Owner, owner: u32) -> Result<Self, Malformed> {
+        Self::open(words, at, at, kind, owner)
+    }
+
+    /// The record at `at` of an info segment.
+    ///
+    /// # Errors
+    /// [`Malformed`] when its head cannot be right.
+    #[inline]
+    pub fn in_info(words: W, at: usize, kind: Owner, owner: u32) -> Result<Self, Malformed> {
+        Self::open(words, at, 0, kind, owner)
+    }
+
+    #[inline]
+    fn open(words: W, at: usize, keys: usize, kind: Owner, owner: u32) -> Result<Self, Malformed> {
+        let bytes = low(words.load(at.saturating_add(1))?) as usize;
+        let len = bytes / 8;
+        if !bytes.is_multiple_of(8) || at.checked_add(len).is_none_or(|end| end > words.len()) {
+            return Err(Malformed::Bounds { at: at.saturating_add(len), len: words.len() });
+        }
+        let shape = words.load(at + 3)?;
+        if low(words.load(at + 2)?) != owner || high(shape) != kind as u32 {
+            return Err(Malformed::Owner);
+        }
+        let slots = 1usize.checked_shl(low(shape)).unwrap_or(0);
+        if slots == 0 || slots > len / ENTRY || HEAD + slots * ENTRY > len {
+            return Err(Malformed::Table);
+        }
+        Ok(Self { words, at, len, mask: slots - 1, keys })
+    }
+
+    /// Whether the checksum is right.
+    ///
+    /// # Errors
+    /// [`Malformed::Checksum`] when it is not.
+    pub fn check(&self) -> Result<(), Malformed> {
+        let length = self.words.load(self.at + 1)?;
+        let mut crc = Crc::new();
+        crc.word(self.words.load(self.at)?);
+        crc.word(u64::from(low(length)));
+        crc.words(&self.words, self.at + 2, self.len - 2)?;
+        if crc.value() == high(length) { Ok(()) } else { Err(Malformed::Checksum) }
+    }
+
+    /// Entries it has.
+    ///
+    /// # Errors
+    /// [`Malformed::Bounds`] when the record is cut off.
+    pub fn entries(&self) -> Result<u32, Malformed> {
+        Ok(high(self.words.load(self.at + 2)?))
+    }
+
+    /// Words it takes.
+    pub fn words(&self) -> usize {
+        self.len
+    }
+
+    /// Looks a key up.
+    ///
+    /// # Errors
+    /// [`Malformed`] when an entry leads out of the record.
+    #[inline]
+    pub fn find(&self, query: &Query<'_>) -> Result<Option<Entry>, Malformed> {
+        let mut slot = query.hash as usize & self.mask;
+        for _ in 0..=self.mask {
+            let at = self.at + HEAD + slot * ENTRY;
+            let hash = self.words.load(at)?;
+            if hash == query.hash {
+                let entry = self.entry(at)?;
+                if self.is_key(&entry, query.key)? {
+                    return Ok(Some(entry));
+                }
+            } else if hash == 0 {
+                return Ok(None);
+            }
+            slot = (slot + 1) & self.mask;
+        }
+        Ok(None)
+    }
+
+    /// Every entry.
+    pub fn iter(&self) -> impl Iterator<Item = Result<Entry, Malformed>> + '_ {
+        (0..=self.mask).filter_map(|slot| {
+            let at = self.at + HEAD + slot * ENTRY;
+            match self.words.load(at) {
+                Ok(0) => None,
+                Ok(_) => Some(self.entry(at)),
+                Err(e) => Some(Err(e)),
+            }
+        })
+    }
+
+    #[inline]
+    fn entry(&self, at: usize) -> Result<Entry, Malformed> {
+        let (key, kind, value) = (self.words.load(at + 1)?, self.words.load(at + 2)?, self.words.load(at + 3)?);
+        let flags = (kind >> 8) as u8;
+        let (value_word, value_len) = (low(value) as usize, high(value) as usize);
+        if flags & flags::INLINE == 0 {
+            crate::words::check(self.len, value_word, value_len)?;
+        }
+        Ok(Entry {
+            key_word: self.keys + low(key) as usize,
+            key_len: usize::from(high(key) as u16),
+            data_type: (high(key) >> 16) as u16,
+            scope: kind as u8,
+            flags,
+            scalar: value,
+            value_word: self.at + value_word,
+            value_len,
+        })
+    }
+
+    #[inline]
+    fn is_key(&self, entry: &Entry, key: &[u8]) -> Result<bool, Malformed> {
+        if entry.key_len != key.len() {
+            return Ok(false);
+        }
+        let mut at = entry.key_word;
+        let mut rest = key;
+        while let Some((word, tail)) = rest.split_first_chunk::<8>() {
+            if self.words.load(at)? != u64::from_le_bytes(*word) {
+                return Ok(false);
+            }
+            (at, rest) = (at + 1, tail);
+        }
+        Ok(rest.is_empty() || self.words.load(at)? == tail_word(rest))
+    }
+}
+
+/// A value to be put into a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Payload<'a> {
+    /// Up to 8 bytes.
+    Scalar(u64),
+    /// A NULL string.
+    Null,
+    /// Plain bytes.
+    Bytes(&'a [u8]),
+    /// An archive.
+    Archive(&'a [u8]),
+}
+
+/// A key and a value to be put into a record.
+#[derive(Debug, Clone, Copy)]
+pub struct Item<'a> {
+    /// The key.
+    pub key: &'a [u8],
+    /// Scope it was put with, 0 for job information.
+    pub scope: u8,
+    /// Number of the data type.
+    pub data_type: u16,
+    /// The value.
+    pub payload: Payload<'a>,
+}
+
+/// Where the words of keys are, for a record that is being built.
+pub trait Keys {
+    /// The word of a key, which is put there if it is not there yet.
+    fn place(&mut self, record: &mut Vec<u64>, key: &[u8]) -> usize;
+}
+
+/// Keys in the record itself.
+pub struct OwnKeys;
+
+impl Keys for OwnKeys {
+    fn place(&mut self, record: &mut Vec<u64>, key: &[u8]) -> usize {
+        append(record, key)
+    }
+}
+
+/// Appends bytes from a word boundary and returns the word.
+pub fn append(words: &mut Vec<u64>, bytes: &[u8]) -> usize {
+    let at = words.len();
+    let (chunks, rest) = bytes.as_chunks::<8>();
+    words.extend(chunks.iter().map(|chunk| u64::from_le_bytes(*chunk)));
+    if !rest.is_empty() {
+        words.push(tail_word(rest));
+    }
+    at
+}
+
+/// A record with these entries, whose keys differ. Its version and checksum are set by [`seal`].
+///
+/// Keys come before values: a look-up and its small values share a page.
+pub fn build<'a>(kind: Owner, owner: u32, items: impl Iterator<Item = Item<'a>> + Clone, keys: &mut impl Keys) -> Vec<u64> {
+    let count = items.clone().count();
+    let slots = (count + count / 3 + 1).next_power_of_two();
+    let mut words = vec![0; HEAD + slots * ENTRY];
+    words[2] = pair(owner, count as u32);
+    words[3] = pair(slots.ilog2(), kind as u32);
+    let places: Vec<usize> = items
+        .clone()
+        .map(|item| {
+            let hash = hash(item.key);
+            let mut slot = hash as usize & (slots - 1);
+            while words[HEAD + slot * ENTRY] != 0 {
+                slot = (slot + 1) & (slots - 1);
+            }
+            let at = HEAD + slot * ENTRY;
+            words[at] = hash;
+            let key = keys.place(&mut words, item.key);
+            words[at + 1] = pair(key as u32, item.key.len() as u32 | u32::from(item.data_type) << 16);
+            at
+        })
+        .collect();
+    for (item, at) in items.zip(places) {
+        let (flag, value) = match item.payload {
+            Payload::Scalar(scalar) => (flags::INLINE, scalar),
+            Payload::Null => (flags::INLINE | flags::NULL, 0),
+            Payload::Bytes(bytes) => (0, pair(append(&mut words, bytes) as u32, bytes.len() as u32)),
+            Payload::Archive(bytes) => {
+                if words.len() % 2 == 1 {
+                    words.push(0);
+                }
+                (flags::ARCHIVE, pair(append(&mut words, bytes) as u32, bytes.len() as u32))
+            }
+        };
+        words[at + 2] = u64::from(item.scope) | u64::from(flag) << 8;
+        words[at + 3] = value;
+    }
+    words
+}
+
+/// Gives a record its version and its checksum.
+pub fn seal(record: &mut [u64], version: u64) {
+    record[0] = version;
+    record[1] = pair(record.len() as u32 * 8, 0);
+    record[1] = pair(record.len() as u32 * 8, crate::crc::of(record));
+}

@@ -1,0 +1,311 @@
+//! Where the words of a segment lie: in a mapping ([`RawWords`]), or in a vector ([`VecWords`]) for tests and models.
+//!
+//! Readers' mappings are read-only, where only a relaxed load of at most 8 bytes is sound. So this trait has relaxed loads and
+//! a separate fence, and nothing else for readers.
+use core::mem::MaybeUninit;
+
+use crate::Malformed;
+use crate::sync::{AtomicU64, Ordering};
+
+/// Words that others may change while they are read.
+#[allow(clippy::len_without_is_empty, reason = "no segment is empty")]
+pub trait Words {
+    /// How many words there are.
+    fn len(&self) -> usize;
+
+    /// A relaxed load.
+    ///
+    /// # Errors
+    /// [`Malformed::Bounds`] when there is no such word.
+    fn load(&self, at: usize) -> Result<u64, Malformed>;
+
+    /// A fence between accesses to these words and others.
+    fn fence(&self, order: Ordering);
+
+    /// Copies bytes that begin at word `at`.
+    ///
+    /// # Errors
+    /// [`Malformed::Bounds`] when they do not all lie here; nothing is copied then.
+    fn copy_to(&self, at: usize, to: &mut [MaybeUninit<u8>]) -> Result<(), Malformed> {
+        check(self.len(), at, to.len())?;
+        for (i, chunk) in to.chunks_mut(8).enumerate() {
+            let word = self.load(at + i)?.to_le_bytes();
+            for (to, from) in chunk.iter_mut().zip(word) {
+                to.write(from);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Words that the caller may change, too.
+pub trait WordsMut: Words {
+    /// A store.
+    ///
+    /// # Panics
+    /// When there is no such word: only the writer stores, and it knows its own segments.
+    fn store(&self, at: usize, value: u64, order: Ordering);
+}
+
+/// Whether `bytes` bytes from word `at` lie within `len` words.
+#[inline]
+pub(crate) fn check(len: usize, at: usize, bytes: usize) -> Result<(), Malformed> {
+    match at.checked_add(bytes.div_ceil(8)) {
+        Some(end) if end <= len => Ok(()),
+        _ => Err(Malformed::Bounds { at: at.saturating_add(bytes / 8), len }),
+    }
+}
+
+/// The words of a mapping, for as long as `'a`.
+#[cfg(not(loom))]
+#[derive(Clone, Copy)]
+pub struct RawWords<'a> {
+    base: core::ptr::NonNull<u64>,
+    len: usize,
+    mapping: core::marker::PhantomData<&'a AtomicU64>,
+}
+
+// SAFETY:
+// - all access goes through atomic operations (or the equivalent assembler), which any thread may do at any time
+#[cfg(not(loom))]
+unsafe impl Send for RawWords<'_> {}
+// SAFETY: as for Send.
+#[cfg(not(loom))]
+unsafe impl Sync for RawWords<'_> {}
+
+#[cfg(not(loom))]
+impl<'a> RawWords<'a> {
+    /// The words of a mapping.
+    ///
+    /// # Safety
+    /// - `base` is aligned to 8 bytes and `len * 8` bytes from it stay mapped readable for `'a`
+    /// - the pages behind it exist: no access to them faults for good
+    /// - as long as `'a`, nobody in this process has a Rust reference to bytes of it that change
+    pub const unsafe fn new(base: core::ptr::NonNull<u64>, len: usize) -> Self {
+        Self { base, len, mapping: core::marker::PhantomData }
+    }
+
+    /// The bytes from word `at`, as memory.
+    ///
+    /// # Errors
+    /// [`Malformed::Bounds`] when they do not all lie here.
+    ///
+    /// # Safety
+    /// Nobody changes them for `'a`: they are frozen (an info segment), or a guard keeps their block from being reused.
+    #[inline]
+    pub unsafe fn bytes(&self, at: usize, len: usize) -> Result<&'a [u8], Malformed> {
+        check(self.len, at, len)?;
+        // SAFETY:
+        // - in bounds, checked above, of a mapping that lives for 'a (contract of `new`)
+        // - not written for 'a (contract of this function)
+        Ok(unsafe { core::slice::from_raw_parts(self.base.as_ptr().add(at).cast(), len) })
+    }
+
+    /// A copy of the bytes from word `at`.
+    ///
+    /// # Errors
+    /// [`Malformed::Bounds`] when they do not all lie here; no memory is taken then.
+    pub fn to_vec(&self, at: usize, len: usize) -> Result<Vec<u8>, Malformed> {
+        check(self.len, at, len)?;
+        let mut bytes = Vec::with_capacity(len);
+        self.copy_to(at, &mut bytes.spare_capacity_mut()[..len])?;
+        // SAFETY: `copy_to` has just written the first `len` bytes, which are within the capacity.
+        unsafe { bytes.set_len(len) };
+        Ok(bytes)
+    }
+
+    /// Address of the word `at`; only to compare addresses and to wait on them.
+    pub fn address(&self, at: usize) -> usize {
+        self.base.as_ptr() as usize + at * 8
+    }
+}
+
+#[cfg(not(loom))]
+impl Words for RawWords<'_> {
+    #[inline]
+    fn len(&self) -> usize {
+        self.len
+    }
+
+    #[inline]
+    fn load(&self, at: usize) -> Result<u64, Malformed> {
+        if at >= self.len {
+            return Err(Malformed::Bounds { at, len: self.len });
+        }
+        // SAFETY:
+        // - in bounds, aligned and mapped (contract of `new`)
+        // - a relaxed load of 8 bytes is sound on a read-only mapping
+        let word = unsafe { AtomicU64::from_ptr(self.base.as_ptr().add(at)) }.load(Ordering::Relaxed);
+        Ok(u64::from_le(word))
+    }
+
+    #[inline]
+    fn fence(&self, order: Ordering) {
+        crate::sync::fence(order);
+    }
+
+    #[inline]
+    fn copy_to(&self, at: usize, to: &mut [MaybeUninit<u8>]) -> Result<(), Malformed> {
+        check(self.len, at, to.len())?;
+        #[cfg(target_arch = "x86_64")]
+        if to.len() >= STRING_COPY {
+            // SAFETY:
+            // - source in bounds (checked above) and mapped (contract of `new`); target is a live slice of that length
+            // - the assembler may read bytes that another process writes: its result is then some mixture of bytes, as
+            //   with relaxed byte loads, and the caller checks the version afterwards
+            // - the direction flag is clear on entry, as the ABI demands
+            unsafe {
+                core::arch::asm!(
+                    "rep movsb",
+                    inout("rcx") to.len() => _,
+                    inout("rsi") self.base.as_ptr().add(at) => _,
+                    inout("rdi") to.as_mut_ptr() => _,
+                    options(nostack, preserves_flags)
+                );
+            }
+            return Ok(());
+        }
+        let mut chunks = to.chunks_exact_mut(8);
+        let mut next = at;
+        for chunk in &mut chunks {
+            let word = self.load(next)?.to_le_bytes();
+            next += 1;
+            for (to, from) in chunk.iter_mut().zip(word) {
+                to.write(from);
+            }
+        }
+        let rest = chunks.into_remainder();
+        if !rest.is_empty() {
+            for (to, from) in rest.iter_mut().zip(self.load(next)?.to_le_bytes()) {
+                to.write(from);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// From here on one string instruction is faster than a loop of word loads.
+#[cfg(not(loom))]
+const STRING_COPY: usize = 256;
+
+/// The words of a mapping that may be written.
+#[cfg(not(loom))]
+#[derive(Clone, Copy)]
+pub struct RawWordsMut<'a>(RawWords<'a>);
+
+#[cfg(not(loom))]
+impl<'a> RawWordsMut<'a> {
+    /// The words of a writable mapping.
+    ///
+    /// # Safety
+    /// As [`RawWords::new`], and the mapping is writable.
+    pub const unsafe fn new(base: core::ptr::NonNull<u64>, len: usize) -> Self {
+        // SAFETY: the same contract.
+        Self(unsafe { RawWords::new(base, len) })
+    }
+
+    /// The same words, to be read only.
+    pub const fn reader(self) -> RawWords<'a> {
+        self.0
+    }
+}
+
+#[cfg(not(loom))]
+impl Words for RawWordsMut<'_> {
+    #[inline]
+    fn len(&self) -> usize {
+        self.0.len
+    }
+
+    #[inline]
+    fn load(&self, at: usize) -> Result<u64, Malformed> {
+        self.0.load(at)
+    }
+
+    #[inline]
+    fn fence(&self, order: Ordering) {
+        self.0.fence(order);
+    }
+}
+
+#[cfg(not(loom))]
+impl WordsMut for RawWordsMut<'_> {
+    #[inline]
+    fn store(&self, at: usize, value: u64, order: Ordering) {
+        assert!(at < self.0.len, "a store to word {at} of {}", self.0.len);
+        // SAFETY: in bounds, aligned, mapped and writable (contract of `new`).
+        unsafe { AtomicU64::from_ptr(self.0.base.as_ptr().add(at)) }.store(value.to_le(), order);
+    }
+}
+
+/// Words in a vector. Under loom each of them is modelled.
+pub struct VecWords {
+    words: Box<[AtomicU64]>,
+    /// A loom fence is no scheduling point: a store before it and the fence run as one step, which hides missing orderings.
+    /// Touching this word first makes it one. It must be older than the threads, or it orders them itself.
+    #[cfg(loom)]
+    turn: AtomicU64,
+}
+
+impl VecWords {
+    /// `len` zeroes.
+    pub fn new(len: usize) -> Self {
+        Self::of(&vec![0; len])
+    }
+
+    /// A copy of `words`.
+    pub fn of(words: &[u64]) -> Self {
+        Self {
+            words: words.iter().map(|word| AtomicU64::new(*word)).collect(),
+            #[cfg(loom)]
+            turn: AtomicU64::new(0),
+        }
+    }
+}
+
+impl Words for VecWords {
+    fn len(&self) -> usize {
+        self.words.len()
+    }
+
+    fn load(&self, at: usize) -> Result<u64, Malformed> {
+        let word = self.words.get(at).ok_or(Malformed::Bounds { at, len: self.words.len() })?;
+        Ok(word.load(Ordering::Relaxed))
+    }
+
+    fn fence(&self, order: Ordering) {
+        #[cfg(loom)]
+        self.turn.fetch_add(0, Ordering::Relaxed);
+        crate::sync::fence(order);
+    }
+}
+
+impl WordsMut for VecWords {
+    fn store(&self, at: usize, value: u64, order: Ordering) {
+        self.words[at].store(value, order);
+    }
+}
+
+impl<W: Words + ?Sized> Words for &W {
+    fn len(&self) -> usize {
+        (**self).len()
+    }
+
+    fn load(&self, at: usize) -> Result<u64, Malformed> {
+        (**self).load(at)
+    }
+
+    fn fence(&self, order: Ordering) {
+        (**self).fence(order);
+    }
+
+    fn copy_to(&self, at: usize, to: &mut [MaybeUninit<u8>]) -> Result<(), Malformed> {
+        (**self).copy_to(at, to)
+    }
+}
+
+impl<W: WordsMut + ?Sized> WordsMut for &W {
+    fn store(&self, at: usize, value: u64, order: Ordering) {
+        (**self).store(at, value, order);
+    }
+}

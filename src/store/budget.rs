@@ -1,0 +1,66 @@
+//! The host's limit on shared memory, exact to the byte and shared by all jobs of a server.
+use std::sync::Arc;
+
+use instanton_layout::sync::{AtomicU64, Ordering};
+
+/// An amount of shared memory that may be in use at once. Clones share it.
+#[derive(Clone, Debug)]
+pub struct Budget(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    limit: u64,
+    used: AtomicU64,
+}
+
+impl Budget {
+    /// At most `limit` bytes.
+    pub fn new(limit: u64) -> Self {
+        Self(Arc::new(Inner { limit, used: AtomicU64::new(0) }))
+    }
+
+    /// Bytes in use.
+    pub fn used(&self) -> u64 {
+        self.0.used.load(Ordering::Relaxed)
+    }
+
+    /// Bytes that may be in use.
+    pub fn limit(&self) -> u64 {
+        self.0.limit
+    }
+
+    /// Takes some of it, given back when the charge is dropped; `None` when there is not enough.
+    pub(super) fn charge(&self, bytes: u64) -> Option<Charge> {
+        let take = |used: u64| used.checked_add(bytes).filter(|sum| *sum <= self.0.limit);
+        self.0.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).ok()?;
+        Some(Charge { budget: self.clone(), bytes })
+    }
+}
+
+/// Bytes in use.
+#[derive(Debug)]
+pub(super) struct Charge {
+    budget: Budget,
+    bytes: u64,
+}
+
+impl Drop for Charge {
+    fn drop(&mut self) {
+        self.budget.0.used.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+/// What a job may take.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// Shared memory, of this job and of all others with the same budget.
+    pub budget: Budget,
+    /// How many replaced sets of modex segments may wait for readers that hold on to them.
+    pub generations: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { budget: Budget::new(u64::MAX), generations: 4 }
+    }
+}

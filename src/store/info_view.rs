@@ -1,0 +1,282 @@
+//! Look-ups in one generation of job information.
+//!
+//! This is where the rules say which record a key is looked for in: K4 to K6 of the Standard's levels, and that size keys and
+//! job-level data are found by a process rank, by WILDCARD and by UNDEF alike. What follows from placement (`RANK`, `NODEID`, ...) is
+//! answered from the rank's row.
+use std::sync::Arc;
+
+use instanton_layout::hash::hash;
+use instanton_layout::info::{Group, Index, NONE, Row, given};
+use instanton_layout::record::{Owner, Query, Record};
+use instanton_layout::sync::{AtomicU64, Ordering};
+use instanton_layout::words::RawWords;
+use instanton_layout::Malformed;
+
+use super::encode::RawValue;
+use super::lookup::{Level, Lookup, NodeSel};
+use crate::data::{DataType, Rank, keys};
+use crate::sys::memory::Mapping;
+
+/// One generation, mapped.
+pub(super) struct InfoView {
+    pub(super) generation: u64,
+    pub(super) mapping: Arc<Mapping>,
+    pub(super) index: Index,
+    /// One bit a record: its checksum has been found right.
+    checked: Box<[AtomicU64]>,
+}
+
+impl InfoView {
+    pub(super) fn new(generation: u64, mapping: Arc<Mapping>) -> Result<Self, Malformed> {
+        let index = Index::read(&mapping.words())?;
+        let groups: usize = GROUPS.iter().map(|group| index.count(*group) as usize).sum();
+        let records = 1 + groups + index.rows() as usize;
+        // A damaged head could claim more than there is: each of these takes at least 16 bytes of the segment.
+        if records > mapping.len() / 16 {
+            return Err(Malformed::Table);
+        }
+        let checked = (0..records.div_ceil(64)).map(|_| AtomicU64::new(0)).collect();
+        Ok(Self { generation, mapping, index, checked })
+    }
+
+    fn record(&self, kind: Owner, owner: u32, word: usize) -> Result<Record<RawWords<'_>>, Malformed> {
+        let count = |group| self.index.count(group) as usize;
+        let bit = owner as usize
+            + match kind {
+                Owner::Job | Owner::Modex => 0,
+                Owner::Node => 1,
+                Owner::App => 1 + count(Group::Nodes),
+                Owner::Session => 1 + count(Group::Nodes) + count(Group::Apps),
+                Owner::Process => 1 + count(Group::Nodes) + count(Group::Apps) + count(Group::Sessions),
+            };
+        let record = Record::in_info(self.mapping.words(), word, kind, owner)?;
+        let (checked, mask) = (&self.checked[bit / 64], 1 << (bit % 64));
+        if checked.load(Ordering::Relaxed) & mask == 0 {
+            record.check()?;
+            checked.fetch_or(mask, Ordering::Relaxed);
+        }
+        Ok(record)
+    }
+
+    pub(super) fn job(&self) -> Result<Record<RawWords<'_>>, Malformed> {
+        self.record(Owner::Job, 0, self.index.job_word())
+    }
+
+    pub(super) fn row(&self, rank: Rank) -> Result<Option<Row>, Malformed> {
+        self.index.row(&self.mapping.words(), rank.0)
+    }
+
+    pub(super) fn process(&self, rank: Rank, row: &Row) -> Result<Option<Record<RawWords<'_>>>, Malformed> {
+        match row.record {
+            0 => Ok(None),
+            word => self.record(Owner::Process, rank.0, word as usize).map(Some),
+        }
+    }
+
+    /// The record of a node, application or session.
+    pub(super) fn member(&self, group: Group, index: u32) -> Result<Option<Record<RawWords<'_>>>, Malformed> {
+        let owner = match group {
+            Group::Nodes => Owner::Node,
+            Group::Apps => Owner::App,
+            Group::Sessions => Owner::Session,
+        };
+        match self.index.cell(&self.mapping.words(), group, index)? {
+            Some((word, _)) => self.record(owner, index, word).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    pub(super) fn number(&self, group: Group, index: u32) -> Result<Option<u32>, Malformed> {
+        Ok(self.index.cell(&self.mapping.words(), group, index)?.map(|(_, number)| number))
+    }
+
+    fn by_number(&self, group: Group, number: u32) -> Result<u32, Malformed> {
+        Ok(self.index.by_number(&self.mapping.words(), group, number)?.unwrap_or(NONE))
+    }
+
+    fn by_name(&self, name: &[u8]) -> Result<u32, Malformed> {
+        let words = self.mapping.words();
+        let hostname = Query::new(keys::HOSTNAME.as_bytes());
+        let found = self.index.by_name(&words, name, |index| {
+            let Some(record) = self.member(Group::Nodes, index)? else { return Ok(false) };
+            let Some(entry) = record.find(&hostname)? else { return Ok(false) };
+            let mut candidate = words.to_vec(entry.value_word, entry.value_len)?;
+            Ok(candidate.pop() == Some(0) && candidate == name)
+        })?;
+        Ok(found.unwrap_or(NONE))
+    }
+
+    /// The value, if the host gave or implied one.
+    pub(super) fn find(&self, lookup: &Lookup<'_>, query: &Query<'_>) -> Result<Option<RawValue<'_>>, Malformed> {
+        let row = match lookup.rank.is_process() {
+            true => self.row(lookup.rank)?,
+            false => None,
+        };
+        let node = || row.map_or(self.index.own_node(), |row| row.node);
+        let app = || row.map_or_else(|| self.only(Group::Apps), |row| row.app);
+        match lookup.level {
+            Level::Default => match row {
+                Some(row) => self.of_process(lookup, query, &row),
+                None if lookup.rank.is_process() => Ok(None),
+                None => self.first(query, [Place::Job, Place::Session, Place::Node(node()), Place::App(app())]),
+            },
+            Level::Job => self.first(query, [Place::Job]),
+            Level::Session(None) => self.first(query, [Place::Session]),
+            Level::Session(Some(id)) => self.in_group(query, Group::Sessions, self.by_number(Group::Sessions, id)?),
+            Level::App(None) => self.in_group(query, Group::Apps, app()),
+            Level::App(Some(number)) => self.in_group(query, Group::Apps, self.by_number(Group::Apps, number)?),
+            Level::Node(NodeSel::Own) => self.in_group(query, Group::Nodes, node()),
+            Level::Node(NodeSel::Id(id)) => self.in_group(query, Group::Nodes, self.by_number(Group::Nodes, id)?),
+            Level::Node(NodeSel::Name(name)) => self.in_group(query, Group::Nodes, self.by_name(name)?),
+        }
+    }
+
+    fn only(&self, group: Group) -> u32 {
+        if self.index.count(group) == 1 { 0 } else { NONE }
+    }
+
+    fn of_process(&self, lookup: &Lookup<'_>, query: &Query<'_>, row: &Row) -> Result<Option<RawValue<'_>>, Malformed> {
+        if let Some(record) = self.process(lookup.rank, row)?
+            && let Some(entry) = record.find(query)?
+        {
+            return Ok(Some(RawValue::of_entry(self.mapping.words(), &entry)));
+        }
+        if !lookup.key.starts_with(b"pmix") {
+            return Ok(None);
+        }
+        if let Some((data_type, scalar)) = self.derived(lookup, query, row)? {
+            return Ok(Some(RawValue::of_scalar(self.mapping.words(), data_type, scalar)));
+        }
+        let (node, app) = (Place::Node(row.node), Place::App(row.app));
+        match query.hash() {
+            hash if NODE_KEYS.contains(&hash) => self.first(query, [node, Place::Job, Place::Session, app]),
+            hash if APP_KEYS.contains(&hash) => self.first(query, [app, Place::Job, Place::Session, node]),
+            _ => self.first(query, [Place::Job, Place::Session, node, app]),
+        }
+    }
+
+    /// What the row says, as type and bits.
+    fn derived(
+        &self,
+        lookup: &Lookup<'_>,
+        query: &Query<'_>,
+        row: &Row,
+    ) -> Result<Option<(DataType, u64)>, Malformed> {
+        let Some((_, key, what)) = DERIVED.iter().find(|(hash, ..)| *hash == query.hash()) else { return Ok(None) };
+        if key.as_bytes() != lookup.key {
+            return Ok(None);
+        }
+        let given = |bit: u32, data_type, value: u32| (row.given & bit != 0).then_some((data_type, u64::from(value)));
+        let number = |group, index| {
+            Ok(self.number(group, index)?.map(|number| (DataType::UINT32, u64::from(number))))
+        };
+        match what {
+            Derived::Rank => Ok(Some((DataType::PROC_RANK, u64::from(lookup.rank.0)))),
+            Derived::LocalRank => Ok(given(given::LOCAL_RANK, DataType::UINT16, u32::from(row.local_rank))),
+            Derived::NodeRank => Ok(given(given::NODE_RANK, DataType::UINT16, u32::from(row.node_rank))),
+            Derived::AppRank => Ok(given(given::APP_RANK, DataType::PROC_RANK, row.app_rank)),
+            Derived::GlobalRank => Ok(given(given::GLOBAL_RANK, DataType::PROC_RANK, row.global_rank)),
+            Derived::NodeId => number(Group::Nodes, row.node),
+            Derived::AppNumber => number(Group::Apps, row.app),
+        }
+    }
+
+    fn first<const N: usize>(&self, query: &Query<'_>, places: [Place; N]) -> Result<Option<RawValue<'_>>, Malformed> {
+        for place in places {
+            let record = match place {
+                Place::Job => Some(self.job()?),
+                // The job's own session is the first.
+                Place::Session => self.member(Group::Sessions, 0)?,
+                Place::Node(index) => self.member(Group::Nodes, index)?,
+                Place::App(index) => self.member(Group::Apps, index)?,
+            };
+            if let Some(record) = record
+                && let Some(entry) = record.find(query)?
+            {
+                return Ok(Some(RawValue::of_entry(self.mapping.words(), &entry)));
+            }
+        }
+        Ok(None)
+    }
+
+    fn in_group(&self, query: &Query<'_>, group: Group, index: u32) -> Result<Option<RawValue<'_>>, Malformed> {
+        let place = match group {
+            Group::Nodes => Place::Node(index),
+            Group::Apps => Place::App(index),
+            Group::Sessions => return self.find_in(self.member(Group::Sessions, index)?, query),
+        };
+        self.first(query, [place])
+    }
+
+    fn find_in<'a>(
+        &'a self,
+        record: Option<Record<RawWords<'a>>>,
+        query: &Query<'_>,
+    ) -> Result<Option<RawValue<'a>>, Malformed> {
+        let Some(record) = record else { return Ok(None) };
+        Ok(record.find(query)?.map(|entry| RawValue::of_entry(self.mapping.words(), &entry)))
+    }
+}
+
+const GROUPS: [Group; 3] = [Group::Nodes, Group::Apps, Group::Sessions];
+
+#[derive(Clone, Copy)]
+enum Place {
+    Job,
+    Session,
+    Node(u32),
+    App(u32),
+}
+
+/// What a row tells.
+#[derive(Clone, Copy)]
+enum Derived {
+    Rank,
+    LocalRank,
+    NodeRank,
+    AppRank,
+    GlobalRank,
+    NodeId,
+    AppNumber,
+}
+
+const fn derived(key: &'static str, what: Derived) -> (u64, &'static str, Derived) {
+    (hash(key.as_bytes()), key, what)
+}
+
+const DERIVED: [(u64, &str, Derived); 7] = [
+    derived(keys::RANK, Derived::Rank),
+    derived(keys::LOCAL_RANK, Derived::LocalRank),
+    derived(keys::NODE_RANK, Derived::NodeRank),
+    derived(keys::APP_RANK, Derived::AppRank),
+    derived(keys::GLOBAL_RANK, Derived::GlobalRank),
+    derived(keys::NODEID, Derived::NodeId),
+    derived(keys::APPNUM, Derived::AppNumber),
+];
+
+const fn hashes<const N: usize>(keys: [&str; N]) -> [u64; N] {
+    let mut out = [0; N];
+    let mut i = 0;
+    while i < N {
+        out[i] = hash(keys[i].as_bytes());
+        i += 1;
+    }
+    out
+}
+
+/// Keys that belong to nodes: the rank's node is asked before the job.
+const NODE_KEYS: [u64; 10] = hashes([
+    keys::HOSTNAME,
+    keys::HOSTNAME_ALIASES,
+    keys::NODE_SIZE,
+    keys::LOCAL_SIZE,
+    keys::LOCAL_PEERS,
+    keys::LOCAL_PROCS,
+    keys::LOCAL_CPUSETS,
+    keys::LOCALLDR,
+    keys::AVAIL_PHYS_MEMORY,
+    keys::HWLOC_XML_V2,
+]);
+
+/// Keys that belong to applications: the rank's application is asked before the job.
+const APP_KEYS: [u64; 4] = hashes([keys::APP_SIZE, keys::APPLDR, keys::APP_ARGV, keys::WDIR]);

@@ -1,0 +1,88 @@
+//! What can be asked of a store, and the answers that are no value.
+use crate::data::Rank;
+
+use super::encode::ReadError;
+
+/// A question: which key, of whom, at which level.
+#[derive(Debug, Clone, Copy)]
+pub struct Lookup<'a> {
+    /// Whose; `WILDCARD` or `UNDEF` for the job itself.
+    pub rank: Rank,
+    /// Which key.
+    pub key: &'a [u8],
+    /// At which level.
+    pub level: Level<'a>,
+    /// Only what was put with this `constants::scope` (or GLOBAL, which includes LOCAL and REMOTE). Job information has no scope
+    /// and is found in any case.
+    pub scope: Option<u8>,
+}
+
+impl<'a> Lookup<'a> {
+    /// A key of a process, or of the job, without further directives.
+    pub fn new(rank: Rank, key: &'a (impl AsRef<[u8]> + ?Sized)) -> Self {
+        Self { rank, key: key.as_ref(), level: Level::Default, scope: None }
+    }
+}
+
+/// The level a key is looked up at.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Level<'a> {
+    /// Where the rank and the key say (rules K4 and K5).
+    #[default]
+    Default,
+    /// The session with that number, else the job's own.
+    Session(Option<u32>),
+    /// The job.
+    Job,
+    /// The application with that number, whatever the rank; else the rank's, else the only one.
+    App(Option<u32>),
+    /// A node.
+    Node(NodeSel<'a>),
+}
+
+/// Which node.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum NodeSel<'a> {
+    /// The one of the rank; for no rank in particular, the own one.
+    #[default]
+    Own,
+    /// The one with that number, whatever the rank.
+    Id(u32),
+    /// The one with that name, whatever the rank.
+    Name(&'a [u8]),
+}
+
+/// Why there is no value.
+#[derive(Debug, thiserror::Error)]
+pub enum Miss {
+    /// Nobody has stored it.
+    #[error("not found")]
+    NotFound,
+    /// It may be in a segment that has to be asked for first.
+    #[error("{0:?} is not mapped yet")]
+    Unmapped(Want),
+    /// The record was replaced again and again while it was read; ask the server.
+    #[error("the record changes too fast to be read")]
+    Busy,
+    /// The segment is damaged.
+    #[error("a segment is damaged: {0}")]
+    Corrupt(#[from] ReadError),
+}
+
+/// A segment to ask for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Want {
+    /// The job information of this generation, or a later one.
+    Info(u64),
+    /// The modex segment of this number.
+    Modex(u32),
+}
+
+/// Where a value comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Origin {
+    /// The host's job information.
+    Info,
+    /// A process posted it.
+    Modex,
+}

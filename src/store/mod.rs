@@ -1,0 +1,36 @@
+//! The store: what a node knows about a job, in memory that all its processes read.
+//!
+//! # Actors
+//!
+//! A [`JobWriter`] belongs to the node's server. It turns job information ([`JobInfo`]) into an info segment and what ranks post
+//! into records of modex segments. A [`JobReader`] finds values in the same segments: in each client over the descriptors it
+//! was sent, in the server over the writer's own mappings. Neither knows sockets: descriptors come and go through the
+//! control plane.
+//!
+//! # States
+//!
+//! A reader holds the job segment for good, one generation of job information, and the modex segments it was given. When
+//! it meets a reference to a segment it has not mapped, or a newer generation, it says which it wants ([`Miss::Unmapped`]); that
+//! is never "not found".
+//!
+//! # When a process dies
+//!
+//! The segments are anonymous memory: they end with their last user. The writer must be told of a dead reader
+//! ([`JobWriter::reader_gone`]), since its pins hold blocks back; nothing else depends on it.
+
+mod budget;
+mod encode;
+mod info_view;
+mod job_info;
+mod lookup;
+mod reader;
+mod segment;
+mod writer;
+
+pub use budget::{Budget, Limits};
+pub use encode::{RawValue, ReadError};
+pub use job_info::{BadJobInfo, JobInfo};
+pub use lookup::{Level, Lookup, Miss, NodeSel, Origin, Want};
+pub use reader::JobReader;
+pub use segment::{AttachError, Have, MappedSegment, SegmentId};
+pub use writer::{JobWriter, Stats, WriteError};

@@ -1,0 +1,129 @@
+//! Segments of a job: made by the writer, mapped by readers.
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+use instanton_layout::Malformed;
+use instanton_layout::header::{BadHeader, Header, Kind};
+
+use super::budget::{Budget, Charge};
+use super::writer::WriteError;
+use crate::sys::memory::{self, Mapping};
+
+pub use crate::sys::memory::MapError;
+
+/// Which segment of a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum SegmentId {
+    /// The words that change.
+    Job,
+    /// Job information, by generation.
+    Info(u64),
+    /// Posted data, by number.
+    Modex(u32),
+}
+
+/// What a client has mapped already.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Have {
+    /// Whether it has the job segment.
+    pub job: bool,
+    /// The generation of its job information, 0 for none.
+    pub info: u64,
+    /// The number of the newest modex segment it has, 0 for none.
+    pub modex: u32,
+}
+
+/// Why a segment cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AttachError {
+    /// It cannot be mapped.
+    #[error("cannot map a segment: {0}")]
+    Map(#[from] MapError),
+    /// Its header is wrong.
+    #[error("cannot use a segment: {0}")]
+    Header(#[from] BadHeader),
+    /// Its contents are wrong.
+    #[error("{id:?} is damaged: {error}")]
+    Damaged {
+        /// Which segment.
+        id: SegmentId,
+        /// What is wrong.
+        error: Malformed,
+    },
+    /// It belongs to another job than the others.
+    #[error("{id:?} belongs to another job")]
+    Foreign {
+        /// Which segment.
+        id: SegmentId,
+    },
+    /// There is no job segment among them.
+    #[error("no job segment was given")]
+    NoJob,
+    /// The descriptor is that of a reader page, or of something else that is no segment of a job.
+    #[error("a {0:?} segment does not belong here")]
+    Unexpected(Kind),
+    /// No memory for the reader's own notes.
+    #[error("{0}")]
+    Memory(std::io::Error),
+}
+
+/// A segment mapped read-only, its header checked.
+pub struct MappedSegment {
+    pub(super) id: SegmentId,
+    pub(super) job: u64,
+    pub(super) mapping: Arc<Mapping>,
+}
+
+impl MappedSegment {
+    /// Maps a descriptor that the server sent. The descriptor can be closed afterwards.
+    ///
+    /// # Errors
+    /// [`AttachError`] names what is wrong with it; nothing stays mapped then.
+    pub fn map(fd: BorrowedFd<'_>) -> Result<Self, AttachError> {
+        Self::check(Arc::new(Mapping::read_only(fd)?))
+    }
+
+    pub(super) fn check(mapping: Arc<Mapping>) -> Result<Self, AttachError> {
+        let header = Header::read(&mapping.words())?;
+        let id = match header.kind {
+            Kind::Job => SegmentId::Job,
+            Kind::Info => SegmentId::Info(header.number),
+            Kind::Modex => SegmentId::Modex(header.number as u32),
+            kind => return Err(AttachError::Unexpected(kind)),
+        };
+        Ok(Self { id, job: header.job, mapping })
+    }
+
+    /// Which segment it is.
+    pub fn id(&self) -> SegmentId {
+        self.id
+    }
+}
+
+/// A segment that this process made.
+pub(super) struct OwnSegment {
+    pub(super) mapping: Arc<Mapping>,
+    pub(super) fd: OwnedFd,
+    _charge: Charge,
+}
+
+/// Memory comes in pages.
+const PAGE: u64 = 4096;
+
+impl OwnSegment {
+    pub(super) fn create(name: &str, len: u64, budget: &Budget) -> Result<Self, WriteError> {
+        let bytes = len.next_multiple_of(PAGE);
+        let charge = budget.charge(bytes).ok_or_else(|| WriteError::Budget {
+            wanted: bytes,
+            used: budget.used(),
+            limit: budget.limit(),
+        })?;
+        let (mapping, fd) = memory::segment(name, len).map_err(|error| WriteError::Memory(Box::new(error)))?;
+        Ok(Self { mapping: Arc::new(mapping), fd, _charge: charge })
+    }
+
+    pub(super) fn len(&self) -> u64 {
+        self.mapping.len() as u64
+    }
+}

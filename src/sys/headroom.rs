@@ -1,0 +1,108 @@
+//! Whether memory can be taken without bringing the OOM killer on.
+//!
+//! In a control group with a memory limit, allocating shared memory beyond it does not fail: it kills a process. So the limits
+//! of every visible ancestor group are looked at before each step. What another process takes between the look and
+//! the step is not seen; the margin is for that.
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// What must be left after a step.
+const MARGIN: u64 = 4 << 20;
+
+/// There is too little left below some limit.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{wanted} bytes of shared memory are wanted and {left} are left below the limit of {whose}")]
+pub(crate) struct TooLittle {
+    /// Bytes asked for.
+    pub(crate) wanted: u64,
+    /// Bytes left.
+    pub(crate) left: u64,
+    /// The group, or the machine.
+    pub(crate) whose: String,
+}
+
+/// Where to look; another root in tests.
+pub(crate) fn require(bytes: u64) -> Result<(), TooLittle> {
+    let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    check(bytes, &groups, Path::new("/sys/fs/cgroup"))?;
+    let meminfo = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    match field(&meminfo, "MemAvailable:") {
+        Some(kib) => enough(bytes, kib.saturating_mul(1024), || "the machine".into()),
+        None => Ok(()),
+    }
+}
+
+fn check(bytes: u64, groups: &str, root: &Path) -> Result<(), TooLittle> {
+    for line in groups.lines() {
+        let mut parts = line.splitn(3, ':');
+        let (_, controllers, Some(path)) = (parts.next(), parts.next().unwrap_or(""), parts.next()) else { continue };
+        let (mount, files) = match controllers {
+            "" => (root.to_path_buf(), ["memory.max", "memory.current", "inactive_file", "active_file"]),
+            list if list.split(',').any(|c| c == "memory") => (
+                root.join("memory"),
+                ["memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file", "total_active_file"],
+            ),
+            _ => continue,
+        };
+        // Below a namespace of groups the path may lead nowhere; its existing ancestors count.
+        let group = mount.join(path.trim_start_matches('/'));
+        for group in group.ancestors().take_while(|group| group.starts_with(&mount)) {
+            if let Some(left) = left(group, files) {
+                enough(bytes, left, || format!("control group {}", group.display()))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Bytes left in a group: its limit less what is used and could not be dropped.
+fn left(group: &Path, [limit, usage, inactive, active]: [&str; 4]) -> Option<u64> {
+    let read = |name: &str| fs::read_to_string(group.join(name)).ok();
+    // "max", which is no number, is no limit.
+    let limit: u64 = read(limit)?.trim().parse().ok()?;
+    let usage: u64 = read(usage)?.trim().parse().ok()?;
+    let stat = read("memory.stat").unwrap_or_default();
+    let droppable = field(&stat, inactive).unwrap_or(0) + field(&stat, active).unwrap_or(0);
+    Some(limit.saturating_sub(usage.saturating_sub(droppable)))
+}
+
+fn field(text: &str, name: &str) -> Option<u64> {
+    let line = text.lines().find(|line| line.split_whitespace().next() == Some(name))?;
+    line.split_whitespace().nth(1)?.parse().ok()
+}
+
+fn enough(wanted: u64, left: u64, whose: impl FnOnce() -> String) -> Result<(), TooLittle> {
+    if left >= wanted.saturating_add(MARGIN) { Ok(()) } else { Err(TooLittle { wanted, left, whose: whose() }) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn group(root: &Path, path: &str, files: &[(&str, &str)]) -> PathBuf {
+        let group = root.join(path);
+        fs::create_dir_all(&group).unwrap();
+        files.iter().for_each(|(name, text)| fs::write(group.join(name), text).unwrap());
+        group
+    }
+
+    #[test]
+    fn the_tightest_ancestor_decides() {
+        let root = std::env::temp_dir().join(format!("instanton-headroom-{}", std::process::id()));
+        let limit = (64u64 << 20).to_string();
+        group(&root, "job", &[
+            ("memory.max", &limit),
+            ("memory.current", &(60u64 << 20).to_string()),
+            ("memory.stat", "anon 1\ninactive_file 1048576\nactive_file 0\n"),
+        ]);
+        group(&root, "job/step", &[("memory.max", "max\n"), ("memory.current", "4096\n")]);
+        let groups = "0::/job/step/not-visible\n3:cpuset:/elsewhere\n";
+        assert_eq!(check(1 << 20, groups, &root), Ok(()));
+        let error = check(2 << 20, groups, &root).unwrap_err();
+        assert_eq!((error.wanted, error.left), (2 << 20, 5 << 20));
+        assert!(error.whose.ends_with("/job"));
+        group(&root, "memory/old", &[("memory.limit_in_bytes", "1048576"), ("memory.usage_in_bytes", "0")]);
+        assert!(check(1, "4:memory:/old\n", &root).is_err());
+        fs::remove_dir_all(&root).unwrap();
+    }
+}

@@ -1,0 +1,187 @@
+//! Memory that processes share: made, sealed and mapped.
+//!
+//! A segment is an anonymous file. Its maker allocates every page of it, maps it writable once, seals its size and every later
+//! writable mapping, takes away the write permission and keeps a descriptor that was opened read-only: what a reader gets can
+//! neither be written nor shortened, and no page of it is a hole that reading would allocate. When the last descriptor and
+//! mapping are gone, however their owners ended, the kernel frees it.
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::ptr::NonNull;
+
+use instanton_layout::words::{RawWords, RawWordsMut};
+use memmap2::{Advice, MmapOptions, MmapRaw};
+use nix::fcntl::{FallocateFlags, FcntlArg, OFlag, SealFlag, fallocate, fcntl, open};
+use nix::sys::memfd::{MFdFlags, memfd_create};
+use nix::sys::stat::{Mode, fchmod, fstat};
+
+use super::headroom;
+
+/// Space is asked for in steps of this size, so that a limit is met between two of them and not in the middle of one.
+const STEP: u64 = 1 << 20;
+
+/// Why there is no memory.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub(crate) enum MemoryError {
+    /// The system refused.
+    #[error("{call} for {len} bytes of shared memory: {error}")]
+    System {
+        /// What was asked of it.
+        call: &'static str,
+        /// For how much.
+        len: u64,
+        /// Its answer.
+        error: io::Error,
+    },
+    /// Taking it would bring the OOM killer on.
+    #[error("{0}")]
+    Headroom(#[from] headroom::TooLittle),
+}
+
+/// What is wrong with a descriptor that was to be mapped.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum MapError {
+    /// The system refused to map it.
+    #[error("{call}: {error}")]
+    System {
+        /// What was asked of the system.
+        call: &'static str,
+        /// Its answer.
+        error: io::Error,
+    },
+    /// It could be shortened under the reader.
+    #[error("a segment is not sealed (seals {seals:#x})")]
+    Unsealed {
+        /// The seals it has.
+        seals: i32,
+    },
+    /// Its size cannot be that of a segment.
+    #[error("a segment of {len} bytes")]
+    Size {
+        /// Bytes it has.
+        len: i64,
+    },
+}
+
+fn system(call: &'static str, len: u64) -> impl Fn(nix::Error) -> MemoryError {
+    move |error| MemoryError::System { call, len, error: error.into() }
+}
+
+/// A mapping of a whole segment.
+pub(crate) struct Mapping {
+    raw: MmapRaw,
+    writable: bool,
+}
+
+impl Mapping {
+    fn base(&self) -> NonNull<u64> {
+        NonNull::new(self.raw.as_mut_ptr().cast()).expect("a mapping is not at address 0")
+    }
+
+    /// Its words.
+    #[inline]
+    pub(crate) fn words(&self) -> RawWords<'_> {
+        // SAFETY:
+        // - a mapping begins on a page, and lives as long as `self` is borrowed
+        // - its length was allocated and sealed, so that no access faults
+        // - all access in this process goes through words
+        unsafe { RawWords::new(self.base(), self.raw.len() / 8) }
+    }
+
+    /// Its words, to be written.
+    ///
+    /// # Panics
+    /// When it was mapped read-only.
+    pub(crate) fn words_mut(&self) -> RawWordsMut<'_> {
+        assert!(self.writable, "a store to a read-only mapping");
+        // SAFETY: as in `words`, and it is writable.
+        unsafe { RawWordsMut::new(self.base(), self.raw.len() / 8) }
+    }
+
+    /// Bytes it has.
+    pub(crate) fn len(&self) -> usize {
+        self.raw.len()
+    }
+
+    /// Private zeroed memory of this process, which costs nothing until it is touched.
+    pub(crate) fn private(len: usize) -> io::Result<Self> {
+        let raw = MmapOptions::new().len(len.max(8).next_multiple_of(8)).map_anon()?;
+        Ok(Self { raw: raw.into(), writable: true })
+    }
+
+    /// A segment that the sender can neither shorten nor grow, to be read.
+    pub(crate) fn read_only(fd: BorrowedFd<'_>) -> Result<Self, MapError> {
+        let len = sealed_len(fd)?;
+        let raw = MmapOptions::new().len(len).map_raw_read_only(fd.as_raw_fd());
+        let raw = raw.map_err(|error| MapError::System { call: "mmap", error })?;
+        Ok(Self { raw, writable: false })
+    }
+
+    /// A reader's own page, to be written by it. A forked child does not inherit it.
+    #[cfg_attr(not(feature = "client"), allow(dead_code, reason = "only clients have pages"))]
+    pub(crate) fn reader_page(fd: BorrowedFd<'_>) -> Result<Self, MapError> {
+        let len = sealed_len(fd)?;
+        let raw = MmapOptions::new().len(len).map_raw(fd.as_raw_fd());
+        let raw = raw.map_err(|error| MapError::System { call: "mmap", error })?;
+        raw.advise(Advice::DontFork).map_err(|error| MapError::System { call: "madvise", error })?;
+        Ok(Self { raw, writable: true })
+    }
+}
+
+fn sealed_len(fd: BorrowedFd<'_>) -> Result<usize, MapError> {
+    let failed = |call| move |error: nix::Error| MapError::System { call, error: error.into() };
+    let seals = fcntl(fd, FcntlArg::F_GET_SEALS).map_err(failed("fcntl(F_GET_SEALS)"))?;
+    let size_seals = SealFlag::F_SEAL_SHRINK | SealFlag::F_SEAL_GROW;
+    if !SealFlag::from_bits_truncate(seals).contains(size_seals) {
+        return Err(MapError::Unsealed { seals });
+    }
+    let len = fstat(fd).map_err(failed("fstat"))?.st_size;
+    match usize::try_from(len) {
+        Ok(size) if size >= 64 && size % 8 == 0 => Ok(size),
+        _ => Err(MapError::Size { len }),
+    }
+}
+
+/// A new segment: its only writable mapping, and the read-only descriptor that readers get.
+pub(crate) fn segment(name: &str, len: u64) -> Result<(Mapping, OwnedFd), MemoryError> {
+    let (writable, mapping) = create(name, len)?;
+    let seals = SealFlag::F_SEAL_SHRINK | SealFlag::F_SEAL_GROW | SealFlag::F_SEAL_FUTURE_WRITE | SealFlag::F_SEAL_SEAL;
+    fcntl(&writable, FcntlArg::F_ADD_SEALS(seals)).map_err(system("fcntl(F_ADD_SEALS)", len))?;
+    fchmod(&writable, Mode::S_IRUSR | Mode::S_IRGRP | Mode::S_IROTH).map_err(system("fchmod", len))?;
+    let path = format!("/proc/self/fd/{}", writable.as_raw_fd());
+    let fd = open(path.as_str(), OFlag::O_RDONLY | OFlag::O_CLOEXEC, Mode::empty());
+    Ok((mapping, fd.map_err(system("open(/proc/self/fd)", len))?))
+}
+
+/// A new reader page: the maker's mapping, and the writable descriptor for the reader.
+pub(crate) fn reader_page(len: u64) -> Result<(Mapping, OwnedFd), MemoryError> {
+    let (fd, mapping) = create("instanton-page", len)?;
+    let seals = SealFlag::F_SEAL_SHRINK | SealFlag::F_SEAL_GROW | SealFlag::F_SEAL_SEAL;
+    fcntl(&fd, FcntlArg::F_ADD_SEALS(seals)).map_err(system("fcntl(F_ADD_SEALS)", len))?;
+    Ok((mapping, fd))
+}
+
+fn create(name: &str, len: u64) -> Result<(OwnedFd, Mapping), MemoryError> {
+    let fd = memfd_create(name, MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING).map_err(system("memfd_create", len))?;
+    let mut at = 0;
+    while at < len {
+        let step = STEP.min(len - at);
+        headroom::require(step)?;
+        allocate(&fd, at, step).map_err(system("fallocate", len))?;
+        at += step;
+    }
+    let mapped = MmapOptions::new().len(len as usize).map_raw(fd.as_raw_fd());
+    let raw = mapped.map_err(|error| MemoryError::System { call: "mmap", len, error })?;
+    raw.advise(Advice::DontFork).map_err(|error| MemoryError::System { call: "madvise", len, error })?;
+    Ok((fd, Mapping { raw, writable: true }))
+}
+
+fn allocate(fd: &impl AsFd, at: u64, step: u64) -> nix::Result<()> {
+    loop {
+        match fallocate(fd, FallocateFlags::empty(), at as i64, step as i64) {
+            Err(nix::Error::EINTR) => {}
+            other => return other,
+        }
+    }
+}

@@ -1,0 +1,9 @@
+//! What the kernel offers and no crate wraps: the one module of this crate with `unsafe` in it.
+//!
+//! Every function here is safe to call. What it assumes of the kernel is said at each block.
+#![allow(unsafe_code)]
+
+#[cfg(feature = "peers")]
+pub mod signals;
+#[cfg(feature = "peers")]
+pub mod socket;

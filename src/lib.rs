@@ -5,8 +5,12 @@
 //! ([`store`]) alone; `client` and `server` add the two ends of the control plane.
 #![deny(unsafe_code)]
 
+#[cfg(feature = "client")]
+pub mod client;
 #[cfg(feature = "peers")]
 pub mod control;
 pub mod data;
 #[cfg(feature = "peers")]
 pub mod message;
+pub mod sys;
+pub mod trace;

@@ -1,5 +1,11 @@
-//! What needs `unsafe` or a system call that no crate wraps. Everything above this module is safe Rust.
+//! What the kernel offers and no crate wraps: the one module of this crate with `unsafe` in it.
+//!
+//! Every function here is safe to call. What it assumes of the kernel is said at each block.
 #![allow(unsafe_code, reason = "this is the place for it")]
 
 pub(crate) mod headroom;
 pub(crate) mod memory;
+#[cfg(feature = "peers")]
+pub mod signals;
+#[cfg(feature = "peers")]
+pub mod socket;

@@ -1,0 +1,226 @@
+//! The attributes of a Get, read once into what they mean.
+use crate::data::{Info, Key, Nspace, Status, Text, Value, constants, keys};
+
+/// Which information is meant where the rank alone does not say it (rule K6).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Scale {
+    /// Whatever the rank and the key say.
+    #[default]
+    Default,
+    /// `PMIX_SESSION_INFO`.
+    Session,
+    /// `PMIX_JOB_INFO`.
+    Job,
+    /// `PMIX_APP_INFO`.
+    App,
+    /// `PMIX_NODE_INFO`.
+    Node,
+}
+
+/// The attributes of a Get. `Directives::default()` is a Get without any; taking an attribute in allocates only where the
+/// attribute itself holds text.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Directives {
+    /// `PMIX_OPTIONAL`: only what this process has at hand.
+    pub optional: bool,
+    /// `PMIX_IMMEDIATE`: only what the server has at hand.
+    pub immediate: bool,
+    /// `PMIX_GET_REFRESH_CACHE`: not before the newest job information is mapped.
+    pub refresh: bool,
+    /// `PMIX_TIMEOUT`: seconds, 0 for ever.
+    pub timeout: Option<i32>,
+    /// `PMIX_DATA_SCOPE`: only what was posted with this scope.
+    pub scope: Option<u8>,
+    /// Which information is meant.
+    pub scale: Scale,
+    /// `PMIX_SESSION_ID`.
+    pub session: Option<u32>,
+    /// `PMIX_APPNUM`.
+    pub app: Option<u32>,
+    /// `PMIX_NODEID`.
+    pub node: Option<u32>,
+    /// `PMIX_HOSTNAME`.
+    pub host: Option<Text>,
+    /// `PMIX_NSPACE` or `PMIX_JOBID`: another namespace than the process's.
+    pub nspace: Option<Nspace>,
+    /// `PMIX_GET_POINTER_VALUES`: the caller wants to look at the value where it lies.
+    pub pointer_values: bool,
+    /// `PMIX_GET_STATIC_VALUES`: the caller brings the room for the value.
+    pub static_values: bool,
+    /// Hints that mean nothing here; the host may know them.
+    pub rest: Vec<Info>,
+}
+
+impl Directives {
+    /// Reads a whole list.
+    ///
+    /// # Errors
+    /// As [`Directives::take`].
+    pub fn parse(info: &[Info]) -> Result<Directives, Status> {
+        let mut directives = Directives::default();
+        for item in info {
+            directives.take(item.key.as_bytes(), item.flags, &item.value)?;
+        }
+        Ok(directives)
+    }
+
+    /// Takes in one attribute; `flags` are its `constants::info_directives`.
+    ///
+    /// # Errors
+    /// `ERR_NOT_SUPPORTED` for an attribute that is unknown and required, `ERR_BAD_PARAM` for a value that is none.
+    pub fn take(&mut self, key: &[u8], flags: u32, value: &Value) -> Result<(), Status> {
+        let Ok(name) = std::str::from_utf8(key) else { return self.unknown(key, flags, value) };
+        match name {
+            keys::OPTIONAL => self.optional = truth(value)?,
+            keys::IMMEDIATE => self.immediate = truth(value)?,
+            keys::GET_REFRESH_CACHE => self.refresh = truth(value)?,
+            keys::GET_POINTER_VALUES => self.pointer_values = truth(value)?,
+            keys::GET_STATIC_VALUES => self.static_values = truth(value)?,
+            keys::TIMEOUT => self.timeout = Some(number(value)?),
+            keys::DATA_SCOPE => self.scope = Some(scope(value)?).filter(|s| *s != constants::scope::SCOPE_UNDEF),
+            keys::SESSION_INFO => self.scale(Scale::Session, value)?,
+            keys::JOB_INFO => self.scale(Scale::Job, value)?,
+            keys::APP_INFO => self.scale(Scale::App, value)?,
+            keys::NODE_INFO => self.scale(Scale::Node, value)?,
+            keys::SESSION_ID => self.session = Some(number(value)?),
+            keys::APPNUM => self.app = Some(number(value)?),
+            keys::NODEID => self.node = Some(number(value)?),
+            keys::HOSTNAME => self.host = Some(text(value)?),
+            keys::NSPACE | keys::JOBID => self.nspace = Some(nspace(value)?).filter(|n| !n.as_bytes().is_empty()),
+            _ => return self.unknown(key, flags, value),
+        }
+        Ok(())
+    }
+
+    /// The attributes again, for the server.
+    pub(super) fn to_infos(&self) -> Vec<Info> {
+        let mut out = self.rest.clone();
+        let mut flag = |given: bool, key| {
+            if given {
+                out.push(Info::new(key, true));
+            }
+        };
+        flag(self.optional, keys::OPTIONAL);
+        flag(self.immediate, keys::IMMEDIATE);
+        flag(self.refresh, keys::GET_REFRESH_CACHE);
+        flag(self.scale == Scale::Session, keys::SESSION_INFO);
+        flag(self.scale == Scale::Job, keys::JOB_INFO);
+        flag(self.scale == Scale::App, keys::APP_INFO);
+        flag(self.scale == Scale::Node, keys::NODE_INFO);
+        out.extend(self.timeout.map(|seconds| Info::new(keys::TIMEOUT, Value::Int(seconds))));
+        out.extend(self.scope.map(|scope| Info::new(keys::DATA_SCOPE, Value::Scope(scope))));
+        out.extend(self.session.map(|id| Info::new(keys::SESSION_ID, id)));
+        out.extend(self.app.map(|number| Info::new(keys::APPNUM, number)));
+        out.extend(self.node.map(|id| Info::new(keys::NODEID, id)));
+        out.extend(self.host.clone().map(|name| Info::new(keys::HOSTNAME, Value::String(Some(name)))));
+        out
+    }
+
+    fn scale(&mut self, scale: Scale, value: &Value) -> Result<(), Status> {
+        if truth(value)? {
+            self.scale = scale;
+        }
+        Ok(())
+    }
+
+    fn unknown(&mut self, key: &[u8], flags: u32, value: &Value) -> Result<(), Status> {
+        if flags & constants::info_directives::INFO_REQD != 0 {
+            return Err(Status::ERR_NOT_SUPPORTED);
+        }
+        let key = Key::new(key).map_err(|_| Status::ERR_BAD_PARAM)?;
+        self.rest.push(Info { key, flags, value: value.clone() });
+        Ok(())
+    }
+}
+
+/// Rule G5: no type at all means true.
+fn truth(value: &Value) -> Result<bool, Status> {
+    match value {
+        Value::Undef => Ok(true),
+        Value::Bool(flag) => Ok(*flag),
+        _ => Err(Status::ERR_BAD_PARAM),
+    }
+}
+
+/// Programs give numbers in whatever integer type they have.
+fn number<T: TryFrom<i128>>(value: &Value) -> Result<T, Status> {
+    let number = match *value {
+        Value::Int(n) | Value::Int32(n) | Value::Pid(n) => i128::from(n),
+        Value::Int8(n) => i128::from(n),
+        Value::Int16(n) => i128::from(n),
+        Value::Int64(n) | Value::Time(n) => i128::from(n),
+        Value::Uint(n) | Value::Uint32(n) => i128::from(n),
+        Value::Uint8(n) | Value::Byte(n) => i128::from(n),
+        Value::Uint16(n) => i128::from(n),
+        Value::Uint64(n) | Value::Size(n) => i128::from(n),
+        Value::ProcRank(rank) => i128::from(rank.0),
+        _ => return Err(Status::ERR_BAD_PARAM),
+    };
+    T::try_from(number).map_err(|_| Status::ERR_BAD_PARAM)
+}
+
+fn scope(value: &Value) -> Result<u8, Status> {
+    match value {
+        Value::Scope(scope) => Ok(*scope),
+        other => number(other),
+    }
+}
+
+fn text(value: &Value) -> Result<Text, Status> {
+    match value {
+        Value::String(Some(text)) => Ok(text.clone()),
+        _ => Err(Status::ERR_BAD_PARAM),
+    }
+}
+
+fn nspace(value: &Value) -> Result<Nspace, Status> {
+    match value {
+        Value::String(Some(text)) => Nspace::new(text).map_err(|_| Status::ERR_BAD_PARAM),
+        Value::ProcNspace(nspace) => Ok(nspace.clone()),
+        _ => Err(Status::ERR_BAD_PARAM),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn attributes_come_back_as_they_were() {
+        let info = vec![
+            Info::new("site.hint", 7u32),
+            Info::new(keys::OPTIONAL, true),
+            Info::new(keys::NODE_INFO, true),
+            Info::new(keys::TIMEOUT, Value::Int(3)),
+            Info::new(keys::HOSTNAME, "node1"),
+        ];
+        let directives = Directives::parse(&info).unwrap();
+        assert!(directives.optional && !directives.immediate);
+        assert_eq!((directives.scale, directives.timeout), (Scale::Node, Some(3)));
+        assert_eq!(directives.to_infos(), info);
+    }
+
+    #[test]
+    fn an_attribute_without_a_type_is_true() {
+        let with = |value| Directives::parse(&[Info { key: Key::new(keys::OPTIONAL).unwrap(), flags: 0, value }]);
+        assert!(with(Value::Undef).unwrap().optional);
+        assert!(!with(Value::Bool(false)).unwrap().optional);
+        assert_eq!(with(Value::Int(1)), Err(Status::ERR_BAD_PARAM));
+    }
+
+    #[test]
+    fn what_is_required_and_unknown_is_refused() {
+        let mut item = Info::new("site.hint", 7u32);
+        assert!(Directives::parse(std::slice::from_ref(&item)).is_ok());
+        item.flags = constants::info_directives::INFO_REQD;
+        assert_eq!(Directives::parse(&[item]), Err(Status::ERR_NOT_SUPPORTED));
+    }
+
+    #[test]
+    fn numbers_of_every_kind_are_taken_and_checked() {
+        let timeout = |value| Directives::parse(&[Info::new(keys::TIMEOUT, value)]).map(|d| d.timeout);
+        assert_eq!(timeout(Value::Uint64(5)), Ok(Some(5)));
+        assert_eq!(timeout(Value::Size(1 << 40)), Err(Status::ERR_BAD_PARAM));
+        assert_eq!(timeout(Value::string("5")), Err(Status::ERR_BAD_PARAM));
+    }
+}

@@ -10,3 +10,6 @@ pub mod control;
 pub mod data;
 #[cfg(feature = "peers")]
 pub mod message;
+#[cfg(feature = "server")]
+pub mod server;
+mod sys;

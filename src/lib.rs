@@ -12,5 +12,7 @@ pub mod control;
 pub mod data;
 #[cfg(feature = "peers")]
 pub mod message;
+#[cfg(feature = "server")]
+pub mod server;
 pub mod sys;
 pub mod trace;

@@ -5,7 +5,13 @@
 
 pub(crate) mod headroom;
 pub(crate) mod memory;
+#[cfg(feature = "server")]
+pub mod process;
+#[cfg(feature = "server")]
+pub mod random;
 #[cfg(feature = "peers")]
 pub mod signals;
+#[cfg(feature = "server")]
+pub mod snapshot;
 #[cfg(feature = "peers")]
 pub mod socket;

@@ -1,0 +1,296 @@
+//! What a server asks of the program it is embedded in: a resource manager's daemon, a launcher.
+//!
+//! The library is a messenger. Whatever reaches beyond this node, starts or ends processes or needs a policy, the [`Host`] does,
+//! one method for each callback of the Standard's server module. Methods run on the server's control thread and with no lock
+//! held: they must not block, and may call back into the [`Server`](super::Server) (its `_wait` calls excepted).
+//!
+//! A method takes the request over with `Ok(Answer::Later)` and completes its [`Completion`] whenever it likes, from any thread,
+//! also before it returns. `Ok(Answer::Done)` says that it is done already, and an error that it will not be: the completion is not
+//! looked at in either case. A completion that is dropped is no answer: what waits for it ends by a time limit, or when the
+//! process that asked dies.
+use std::fmt;
+use std::os::fd::{BorrowedFd, OwnedFd};
+
+use crate::data::{App, Info, Nspace, Pdata, Proc, Query, Status, Text};
+
+/// How a host took a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// The completion will be completed.
+    Later,
+    /// It is done (`PMIX_OPERATION_SUCCEEDED`): the completion never will be.
+    Done,
+}
+
+/// What a host's method returns; an error means that it does not do it, and that the completion never will be completed.
+pub type Accepted = Result<Answer, Status>;
+
+/// The way back from a host: completed at most once, from any thread.
+pub struct Completion<T>(Box<dyn FnOnce(Result<T, Status>) + Send>);
+
+impl<T> Completion<T> {
+    /// A completion that calls `done`.
+    pub fn new(done: impl FnOnce(Result<T, Status>) + Send + 'static) -> Self {
+        Completion(Box::new(done))
+    }
+
+    /// Gives the answer.
+    pub fn complete(self, result: Result<T, Status>) {
+        (self.0)(result);
+    }
+}
+
+impl<T> fmt::Debug for Completion<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Completion")
+    }
+}
+
+/// A `pmix_resource_unit_t`: so many of one kind of device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ResourceUnit {
+    /// A `constants::device_type`.
+    pub device: u64,
+    /// How many.
+    pub count: u64,
+}
+
+/// Attributes and how it went: they may explain a failure.
+pub type Infos = (Status, Vec<Info>);
+
+const NO: Accepted = Err(Status::ERR_NOT_SUPPORTED);
+
+/// The program that a server is embedded in. Every method has a default: not supported.
+///
+/// `object` is what the host gave with [`register_client`](super::Server::register_client).
+#[allow(unused_variables, reason = "the defaults look at nothing")]
+pub trait Host: Send + Sync + 'static {
+    /// A client called Init, and waits. Not supported counts as yes; an error refuses it with that status. A host that does
+    /// not answer within [`host_answer_deadline`](super::ServerConfig::host_answer_deadline) refuses it.
+    fn client_connected(&self, proc: &Proc, object: Option<usize>, done: Completion<()>) -> Accepted {
+        NO
+    }
+
+    /// The same with what the client says of itself.
+    fn client_connected2(&self, proc: &Proc, object: Option<usize>, info: &[Info], done: Completion<()>) -> Accepted {
+        self.client_connected(proc, object, done)
+    }
+
+    /// A client called Finalize, and waits; answered as [`client_connected`](Host::client_connected) is.
+    fn client_finalized(&self, proc: &Proc, object: Option<usize>, done: Completion<()>) -> Accepted {
+        NO
+    }
+
+    /// A client is gone and never called Finalize: `ERR_PROC_TERM_WO_SYNC` when its process has ended, `ERR_LOST_CONNECTION` when
+    /// only its connection has. The Standard's module has no such callback; its hosts hear of it as an event.
+    fn client_lost(&self, proc: &Proc, object: Option<usize>, status: Status) {}
+
+    /// A client asks that processes be ended with `status`, whatever that is; no processes means its whole namespace. The
+    /// client stays blocked until the answer.
+    fn abort(
+        &self,
+        proc: &Proc,
+        object: Option<usize>,
+        status: i32,
+        message: Option<&[u8]>,
+        procs: &[Proc],
+        done: Completion<()>,
+    ) -> Accepted {
+        NO
+    }
+
+    /// All local participants of a fence have arrived and others live elsewhere: meet them. `data` is what this node adds
+    /// (empty: nothing); the answer is what all nodes add, one after the other in any order, this node's own included or not.
+    fn fence_nb(&self, procs: &[Proc], info: &[Info], data: Vec<u8>, done: Completion<Vec<u8>>) -> Accepted {
+        NO
+    }
+
+    /// Fetch what a process on another node has posted: its node's server answers
+    /// [`dmodex_request`](super::Server::dmodex_request), and the answer is that blob.
+    fn direct_modex(&self, proc: &Proc, info: &[Info], done: Completion<Vec<u8>>) -> Accepted {
+        NO
+    }
+
+    /// Publish data for a client.
+    fn publish(&self, proc: &Proc, info: &[Info], done: Completion<()>) -> Accepted {
+        NO
+    }
+
+    /// Look published data up.
+    fn lookup(&self, proc: &Proc, keys: &[Text], info: &[Info], done: Completion<Vec<Pdata>>) -> Accepted {
+        NO
+    }
+
+    /// Take published data back; no keys means all that the client has published.
+    fn unpublish(&self, proc: &Proc, keys: &[Text], info: &[Info], done: Completion<()>) -> Accepted {
+        NO
+    }
+
+    /// Start a job; answered with its namespace once all its processes have started.
+    fn spawn(&self, proc: &Proc, job_info: &[Info], apps: &[App], done: Completion<Nspace>) -> Accepted {
+        NO
+    }
+
+    /// Connect processes.
+    fn connect(&self, procs: &[Proc], info: &[Info], done: Completion<()>) -> Accepted {
+        NO
+    }
+
+    /// Undo a connect.
+    fn disconnect(&self, procs: &[Proc], info: &[Info], done: Completion<()>) -> Accepted {
+        NO
+    }
+
+    /// Somebody here wants these events: codes of the environment, or outside the Standard's range. Once for each code.
+    fn register_events(&self, codes: &[Status], info: &[Info], done: Completion<()>) -> Accepted {
+        NO
+    }
+
+    /// Nobody here wants these events any more.
+    fn deregister_events(&self, codes: &[Status], done: Completion<()>) -> Accepted {
+        NO
+    }
+
+    /// Accept connections on that socket in the library's place and hand each one to `accepted`.
+    fn listener(&self, listening: BorrowedFd<'_>, accepted: Box<dyn Fn(OwnedFd) + Send + Sync>) -> Accepted {
+        NO
+    }
+
+    /// Spread an event beyond this node. The answer says that it is on its way, not that it has arrived.
+    fn notify_event(&self, status: Status, source: &Proc, range: u8, info: &[Info], done: Completion<()>) -> Accepted {
+        NO
+    }
+
+    /// Answer a query.
+    fn query(&self, proc: &Proc, queries: &[Query], done: Completion<Infos>) -> Accepted {
+        NO
+    }
+
+    /// A tool asks to be let in; the host alone decides, and names it.
+    fn tool_connected(&self, info: &[Info], done: Completion<Proc>) -> Accepted {
+        NO
+    }
+
+    /// The same; a host that has this one can refuse at once.
+    fn tool_connected2(&self, info: &[Info], done: Completion<Proc>) -> Accepted {
+        self.tool_connected(info, done)
+    }
+
+    /// Log for a client.
+    fn log(&self, client: &Proc, data: &[Info], directives: &[Info], done: Completion<()>) -> Accepted {
+        NO
+    }
+
+    /// The same; a host that has this one can refuse at once.
+    fn log2(&self, client: &Proc, data: &[Info], directives: &[Info], done: Completion<()>) -> Accepted {
+        self.log(client, data, directives, done)
+    }
+
+    /// Change an allocation; `directive` is a `constants::alloc_directive`.
+    fn allocate(&self, client: &Proc, directive: u8, data: &[Info], done: Completion<Infos>) -> Accepted {
+        NO
+    }
+
+    /// Control processes; no targets means the caller's namespace. The library serves the registration of clean-ups itself.
+    fn job_control(
+        &self,
+        requestor: &Proc,
+        targets: &[Proc],
+        directives: &[Info],
+        done: Completion<Infos>,
+    ) -> Accepted {
+        NO
+    }
+
+    /// Monitor a process in a way the library does not, raising `error` when it stalls.
+    fn monitor(
+        &self,
+        requestor: &Proc,
+        monitor: &Info,
+        error: Status,
+        directives: &[Info],
+        done: Completion<Infos>,
+    ) -> Accepted {
+        NO
+    }
+
+    /// Make a credential.
+    fn get_credential(&self, proc: &Proc, directives: &[Info], done: Completion<(Vec<u8>, Vec<Info>)>) -> Accepted {
+        NO
+    }
+
+    /// Judge a credential.
+    fn validate_credential(
+        &self,
+        proc: &Proc,
+        credential: &[u8],
+        directives: &[Info],
+        done: Completion<Infos>,
+    ) -> Accepted {
+        NO
+    }
+
+    /// Forward the output of processes to this server; `channels` are `constants::iof_channel` bits.
+    fn iof_pull(&self, procs: &[Proc], directives: &[Info], channels: u16, done: Completion<()>) -> Accepted {
+        NO
+    }
+
+    /// Forward input to processes.
+    fn push_stdin(
+        &self,
+        source: &Proc,
+        targets: &[Proc],
+        directives: &[Info],
+        bytes: &[u8],
+        done: Completion<()>,
+    ) -> Accepted {
+        NO
+    }
+
+    /// Do a group's operation across nodes; `operation` is a `constants::group_operation`.
+    fn group(
+        &self,
+        operation: i64,
+        group: &Nspace,
+        procs: &[Proc],
+        directives: &[Info],
+        done: Completion<Infos>,
+    ) -> Accepted {
+        NO
+    }
+
+    /// Say something of the fabrics; `operation` is a `constants::fabric_operation`.
+    fn fabric(&self, requestor: &Proc, operation: i64, directives: &[Info], done: Completion<Infos>) -> Accepted {
+        NO
+    }
+
+    /// Control a session.
+    fn session_control(
+        &self,
+        requestor: &Proc,
+        session: u32,
+        directives: &[Info],
+        done: Completion<Infos>,
+    ) -> Accepted {
+        NO
+    }
+
+    /// Define, change or remove a resource block.
+    fn resource_block(
+        &self,
+        requestor: &Proc,
+        directive: u8,
+        block: &Text,
+        units: &[ResourceUnit],
+        info: &[Info],
+        done: Completion<()>,
+    ) -> Accepted {
+        NO
+    }
+}
+
+/// A host that does nothing: local clients are served, and nothing beyond.
+#[derive(Debug, Default)]
+pub struct NoHost;
+
+impl Host for NoHost {}

@@ -1,0 +1,324 @@
+//! The server of a node: what a resource manager or a launcher embeds.
+//!
+//! Actors: the [`Server`] handle, which any thread may use; one control thread with all the state; the program that
+//! embeds it, as a [`Host`]; and peers, the processes of the jobs, which come in through a door. The control thread sleeps
+//! until a peer, a process's end, a time limit or the handle's mailbox wakes it.
+//!
+//! A call on the handle posts a command to the control thread and returns; its result comes through the `done` that it
+//! takes, on the control thread. The twins with `_wait` block instead, and refuse to (`ERR_WOULD_BLOCK`) on the control thread itself,
+//! where they could never return.
+//!
+//! When a process dies, nobody is left hanging: the fences end what waits for it, the look-ups of its keys, and
+//! its clean-up runs. When the server dies, the kernel frees the segments and closes the doors, and clients
+//! see the end of their connection.
+use std::path::PathBuf;
+use std::sync::{Arc, mpsc};
+use std::thread;
+use std::time::Duration;
+
+use crate::data::{Info, Nspace, Proc, Rank, Status, Text, Value};
+
+mod core;
+mod fork;
+mod host;
+mod mailbox;
+
+use core::Core;
+pub use fork::EnvSink;
+pub use host::{Accepted, Answer, Completion, Host, Infos, NoHost, ResourceUnit};
+use mailbox::Mailbox;
+
+/// An attribute of `register_nspace` (BOOL): take this job's token without holding uid and gid of a peer against the registration,
+/// for containers whose user namespace shows other numbers.
+pub const FOREIGN_IDS: &str = "instanton.foreign.ids";
+
+/// How a server is to run. `ServerConfig::default()` is good for one machine.
+#[derive(Clone, Debug)]
+pub struct ServerConfig {
+    /// The server's own name.
+    pub nspace: Nspace,
+    /// Its rank among the servers of its namespace.
+    pub rank: Rank,
+    /// This node's name, as the node maps have it; the system's own by default.
+    pub hostname: Text,
+    /// Directory for the path socket, and what clients learn as `PMIX_SERVER_TMPDIR`; the system's temporary directory by default.
+    pub tmpdir: PathBuf,
+    /// What clients learn as `PMIX_SYSTEM_TMPDIR`; the system's temporary directory by default.
+    pub system_tmpdir: PathBuf,
+    /// Whether to open a path socket beside the abstract one, for clients in other network namespaces.
+    pub path_socket: bool,
+    /// Most bytes of shared memory, over all jobs; none by default.
+    pub memory_limit: Option<u64>,
+    /// How long a client waits for the host's word in Init and Finalize.
+    pub host_answer_deadline: Duration,
+    /// How long a Get waits for a key of a local process when its caller sets no limit.
+    pub get_patience: Duration,
+}
+
+impl Default for ServerConfig {
+    fn default() -> Self {
+        let hostname = nix::unistd::gethostname().unwrap_or_else(|_| "localhost".into());
+        let tmpdir = std::env::temp_dir();
+        ServerConfig {
+            nspace: Nspace::new("instanton-server").expect("a legal name"),
+            rank: Rank(0),
+            hostname: Text::new(hostname.as_encoded_bytes()).expect("the system gives no NUL"),
+            system_tmpdir: tmpdir.clone(),
+            tmpdir,
+            path_socket: false,
+            memory_limit: None,
+            host_answer_deadline: Duration::from_secs(30),
+            get_patience: Duration::from_secs(2),
+        }
+    }
+}
+
+/// Why a server does not start.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ServerError {
+    /// The system refuses something it cannot do without.
+    #[error("cannot {what}: {source}")]
+    System {
+        /// What was tried.
+        what: &'static str,
+        /// What the system says.
+        source: std::io::Error,
+    },
+}
+
+impl From<ServerError> for Status {
+    fn from(_: ServerError) -> Status {
+        Status::ERR_INIT
+    }
+}
+
+/// A running server. Dropping it ends it.
+#[derive(Debug)]
+pub struct Server {
+    config: Arc<ServerConfig>,
+    mailbox: Mailbox,
+    forks: Arc<fork::Forks>,
+    thread: Option<thread::JoinHandle<()>>,
+}
+
+impl Server {
+    /// Opens the doors and starts the control thread. Several servers may live in one process.
+    ///
+    /// # Errors
+    /// When the system refuses a socket, a thread or randomness.
+    pub fn start(config: ServerConfig, host: Arc<dyn Host>) -> Result<Server, ServerError> {
+        let config = Arc::new(config);
+        let forks = Arc::new(fork::Forks::default());
+        let (mailbox, thread) = Core::start(config.clone(), host, forks.clone())?;
+        Ok(Server { config, mailbox, forks, thread: Some(thread) })
+    }
+
+    /// The server's own name.
+    pub fn proc(&self) -> Proc {
+        Proc::new(self.config.nspace.clone(), self.config.rank)
+    }
+
+    /// Tells of a namespace: how many of its processes run here, and its job information. A namespace that is registered
+    /// already gets the new information.
+    ///
+    /// # Errors
+    /// When the server has ended; `done` is not called then.
+    pub fn register_nspace(
+        &self,
+        nspace: &Nspace,
+        nlocalprocs: usize,
+        info: &[Info],
+        done: impl FnOnce(Result<(), Status>) + Send + 'static,
+    ) -> Result<(), Status> {
+        let (nspace, info) = (nspace.clone(), info.to_vec());
+        self.mailbox.post(move |core| done(core.register_nspace(nspace, nlocalprocs, &info)))
+    }
+
+    /// [`register_nspace`](Server::register_nspace), waiting for the result.
+    ///
+    /// # Errors
+    /// What `done` would be called with, and those of every `_wait`.
+    pub fn register_nspace_wait(&self, nspace: &Nspace, nlocalprocs: usize, info: &[Info]) -> Result<(), Status> {
+        self.wait(|done| self.register_nspace(nspace, nlocalprocs, info, done))
+    }
+
+    /// Forgets a namespace with its clients, after their clean-up.
+    ///
+    /// # Errors
+    /// When the server has ended; `done` is not called then.
+    pub fn deregister_nspace(
+        &self,
+        nspace: &Nspace,
+        done: impl FnOnce(Result<(), Status>) + Send + 'static,
+    ) -> Result<(), Status> {
+        let nspace = nspace.clone();
+        self.mailbox.post(move |core| core.deregister_nspace(&nspace, Box::new(done)))
+    }
+
+    /// [`deregister_nspace`](Server::deregister_nspace), waiting for the result.
+    ///
+    /// # Errors
+    /// What `done` would be called with, and those of every `_wait`.
+    pub fn deregister_nspace_wait(&self, nspace: &Nspace) -> Result<(), Status> {
+        self.wait(|done| self.deregister_nspace(nspace, done))
+    }
+
+    /// Tells of a process that will run here, before or after its namespace is registered. Only a peer with that user and group
+    /// will be taken for it; `object` comes back with every call to the host about it.
+    ///
+    /// # Errors
+    /// When the server has ended; `done` is not called then.
+    pub fn register_client(
+        &self,
+        proc: &Proc,
+        uid: u32,
+        gid: u32,
+        object: Option<usize>,
+        done: impl FnOnce(Result<(), Status>) + Send + 'static,
+    ) -> Result<(), Status> {
+        let proc = proc.clone();
+        self.mailbox.post(move |core| done(core.register_client(proc, uid, gid, object)))
+    }
+
+    /// [`register_client`](Server::register_client), waiting for the result.
+    ///
+    /// # Errors
+    /// What `done` would be called with, and those of every `_wait`.
+    pub fn register_client_wait(&self, proc: &Proc, uid: u32, gid: u32, object: Option<usize>) -> Result<(), Status> {
+        self.wait(|done| self.register_client(proc, uid, gid, object, done))
+    }
+
+    /// Forgets a process, after its clean-up. One that still runs counts as gone.
+    ///
+    /// # Errors
+    /// When the server has ended; `done` is not called then.
+    pub fn deregister_client(
+        &self,
+        proc: &Proc,
+        done: impl FnOnce(Result<(), Status>) + Send + 'static,
+    ) -> Result<(), Status> {
+        let proc = proc.clone();
+        self.mailbox.post(move |core| core.deregister_client(&proc, Box::new(done)))
+    }
+
+    /// [`deregister_client`](Server::deregister_client), waiting for the result.
+    ///
+    /// # Errors
+    /// What `done` would be called with, and those of every `_wait`.
+    pub fn deregister_client_wait(&self, proc: &Proc) -> Result<(), Status> {
+        self.wait(|done| self.deregister_client(proc, done))
+    }
+
+    /// The host's word that a process has ended, for those that the kernel does not show to the server.
+    pub fn client_died(&self, proc: &Proc) {
+        let proc = proc.clone();
+        // A server that has ended waits for nobody.
+        let _ = self.mailbox.post(move |core| core.client_died(&proc));
+    }
+
+    /// Sets the variables that a process needs to find this server, and removes those that an outer launcher left. Takes no lock
+    /// and waits for nothing: it may run in a forked child of a threaded process. The namespace or the client must be
+    /// registered.
+    ///
+    /// # Errors
+    /// `ERR_NOT_FOUND` when neither is.
+    pub fn setup_fork(&self, proc: &Proc, env: &mut dyn EnvSink) -> Result<(), Status> {
+        self.forks.setup(proc, env)
+    }
+
+    /// What a process of this node has posted, for another node's server; waits until it has posted something.
+    ///
+    /// # Errors
+    /// When the server has ended; `done` is not called then.
+    pub fn dmodex_request(
+        &self,
+        proc: &Proc,
+        info: &[Info],
+        done: impl FnOnce(Result<Vec<u8>, Status>) + Send + 'static,
+    ) -> Result<(), Status> {
+        let (proc, info) = (proc.clone(), info.to_vec());
+        self.mailbox.post(move |core| core.dmodex_request(proc, &info, Box::new(done)))
+    }
+
+    /// Looks a key up as a client's Get would.
+    ///
+    /// # Errors
+    /// When the server has ended; `done` is not called then.
+    pub fn get(
+        &self,
+        proc: &Proc,
+        key: &str,
+        info: &[Info],
+        done: impl FnOnce(Result<Value, Status>) + Send + 'static,
+    ) -> Result<(), Status> {
+        let key = crate::data::Key::new(key).map_err(|_| Status::ERR_BAD_PARAM)?;
+        let (proc, info) = (proc.clone(), info.to_vec());
+        self.mailbox.post(move |core| core.get_local(proc, key, info, Box::new(done)))
+    }
+
+    /// [`get`](Server::get), waiting for the result.
+    ///
+    /// # Errors
+    /// What `done` would be called with, and those of every `_wait`.
+    pub fn get_wait(&self, proc: &Proc, key: &str, info: &[Info]) -> Result<Value, Status> {
+        self.wait(|done| self.get(proc, key, info, done))
+    }
+
+    /// Raises an event: to the clients here that `range` reaches, and through the host where it reaches further.
+    ///
+    /// # Errors
+    /// When the server has ended; `done` is not called then.
+    pub fn notify_event(
+        &self,
+        status: Status,
+        source: &Proc,
+        range: u8,
+        info: &[Info],
+        done: impl FnOnce(Result<(), Status>) + Send + 'static,
+    ) -> Result<(), Status> {
+        let (source, info) = (source.clone(), info.to_vec());
+        self.mailbox.post(move |core| core.notify_from_host(status, source, range, info, Box::new(done)))
+    }
+
+    /// Ends the server: connections are cut, clean-ups done, segments freed. Returns when all that is over, except on the
+    /// control thread itself, where it only begins.
+    pub fn finalize(mut self) {
+        self.end();
+    }
+
+    fn end(&mut self) {
+        let Some(thread) = self.thread.take() else { return };
+        let _ = self.mailbox.post(|core| core.stop());
+        if !self.on_control_thread(&thread) {
+            // A control thread that panicked has ended as well.
+            let _ = thread.join();
+        }
+    }
+
+    fn on_control_thread(&self, thread: &thread::JoinHandle<()>) -> bool {
+        thread.thread().id() == thread::current().id()
+    }
+
+    /// Starts a call and blocks until its `done` is called. `ERR_WOULD_BLOCK` on the control thread, `ERR_INIT` when the server
+    /// ends meanwhile.
+    fn wait<T: Send + 'static>(
+        &self,
+        start: impl FnOnce(Box<dyn FnOnce(Result<T, Status>) + Send>) -> Result<(), Status>,
+    ) -> Result<T, Status> {
+        if self.thread.as_ref().is_some_and(|thread| self.on_control_thread(thread)) {
+            return Err(Status::ERR_WOULD_BLOCK);
+        }
+        let (sender, receiver) = mpsc::channel();
+        start(Box::new(move |result| {
+            let _ = sender.send(result);
+        }))?;
+        receiver.recv().unwrap_or(Err(Status::ERR_INIT))
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.end();
+    }
+}

@@ -1,0 +1,64 @@
+//! Other processes, as the kernel knows them.
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+
+/// `SO_PEERPIDFD`, which neither libc nor nix knows on every target.
+const SO_PEERPIDFD: libc::c_int = 77;
+
+/// A descriptor that becomes readable when the process at the other end of `socket` ends: the very process that connected,
+/// whatever becomes of its number. `pid` is what the kernel says of that process, for kernels before 6.5.
+///
+/// # Errors
+/// When the process is gone, or not visible from this process's pid namespace.
+pub fn watch_peer(socket: impl AsFd, pid: i32) -> io::Result<OwnedFd> {
+    let mut fd: libc::c_int = -1;
+    let mut len = size_of::<libc::c_int>() as libc::socklen_t;
+    // SAFETY: the kernel writes at most `len` bytes into `fd`, and the length it wrote into `len`.
+    let rc = unsafe {
+        libc::getsockopt(socket.as_fd().as_raw_fd(), libc::SOL_SOCKET, SO_PEERPIDFD, (&raw mut fd).cast(), &raw mut len)
+    };
+    if rc == 0 {
+        // SAFETY: the call succeeded, so `fd` is a new descriptor that nobody else owns. The kernel made it close-on-exec.
+        return Ok(unsafe { OwnedFd::from_raw_fd(fd) });
+    }
+    match io::Error::last_os_error() {
+        e if e.raw_os_error() == Some(libc::ENOPROTOOPT) => watch(pid),
+        e => Err(e),
+    }
+}
+
+/// A descriptor that becomes readable when process `pid` ends.
+///
+/// # Errors
+/// When there is no such process, or the kernel has no pidfds.
+pub fn watch(pid: i32) -> io::Result<OwnedFd> {
+    if pid <= 0 {
+        // 0 is what the kernel says of a process of another pid namespace.
+        return Err(io::Error::from_raw_os_error(libc::ESRCH));
+    }
+    // SAFETY: pidfd_open takes two integers and returns a new descriptor or -1.
+    let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the call succeeded, so `fd` is a new descriptor that nobody else owns. The kernel made it close-on-exec.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd as libc::c_int) })
+}
+
+/// Gives the calling thread, and no other, the rights of a user for good.
+///
+/// The system calls are made directly: the C library's functions change every thread of the process.
+///
+/// # Errors
+/// When the kernel refuses, for instance because this process has no right to change its user. The thread may then have some
+/// of its rights changed already and must end.
+pub fn become_user_in_this_thread(uid: u32, gid: u32) -> io::Result<()> {
+    let groups = [gid];
+    // SAFETY: setgroups reads one gid from `groups`; the other two take integers. They change the calling thread only.
+    let failed = unsafe {
+        libc::syscall(libc::SYS_setgroups, 1, groups.as_ptr()) != 0
+            || libc::syscall(libc::SYS_setresgid, gid, gid, gid) != 0
+            || libc::syscall(libc::SYS_setresuid, uid, uid, uid) != 0
+    };
+    if failed { Err(io::Error::last_os_error()) } else { Ok(()) }
+}

@@ -6,6 +6,8 @@ mod access;
 pub mod archive;
 mod array;
 mod bytes;
+mod compare;
+mod display;
 mod hardware;
 mod info;
 pub mod keys;
@@ -24,6 +26,7 @@ pub mod constants {
 
 pub use array::DataArray;
 pub use bytes::{BadBytes, Key, Nspace, Text};
+pub use compare::Comparison;
 pub use hardware::{Coord, Cpuset, Device, DeviceDistance, Endpoint, Geometry, ResourceUnit, Topology};
 pub use info::{App, Info, InfoList, Pdata, Proc, Query, Rank};
 pub use number::NumberError;

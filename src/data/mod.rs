@@ -11,6 +11,7 @@ mod display;
 mod hardware;
 mod info;
 pub mod keys;
+pub mod maps;
 pub mod names;
 mod number;
 mod records;

@@ -109,7 +109,7 @@ impl Value {
             | (V::CompressedString(a), V::CompressedString(b))
             | (V::CompressedByteObject(a), V::CompressedByteObject(b))
             | (V::DataBuffer(a), V::DataBuffer(b)) => a.len().cmp(&b.len()).then_with(|| a.cmp(b)).into(),
-            (V::Value(a), V::Value(b)) => a.compare(b),
+            (V::Value(a), V::Value(b)) => inside(a, b),
             (V::Info(a), V::Info(b)) => compare_infos(a, b),
             (V::DataArray(a), V::DataArray(b)) => compare_arrays(a, b),
             (V::Timeval(a), V::Timeval(b)) => a.partial_cmp(b).into(),
@@ -140,9 +140,17 @@ impl Value {
     }
 }
 
+/// Of two things of the same type what is inside may differ in type.
+fn inside(a: &Value, b: &Value) -> Comparison {
+    match a.compare(b) {
+        Comparison::TypeDifferent => Comparison::IncompatibleObjects,
+        other => other,
+    }
+}
+
 fn compare_infos(a: &Info, b: &Info) -> Comparison {
     match a.key.cmp(&b.key) {
-        Ordering::Equal => a.value.compare(&b.value),
+        Ordering::Equal => inside(&a.value, &b.value),
         order => order.into(),
     }
 }
@@ -154,6 +162,6 @@ fn compare_arrays(a: &DataArray, b: &DataArray) -> Comparison {
     if a.len() != b.len() {
         return a.len().cmp(&b.len()).into();
     }
-    let mut pairs = a.items().iter().zip(b.items()).map(|(a, b)| a.compare(b));
+    let mut pairs = a.items().iter().zip(b.items()).map(|(a, b)| inside(a, b));
     pairs.find(|relation| *relation != Comparison::Equal).unwrap_or(Comparison::Equal)
 }

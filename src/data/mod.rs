@@ -3,6 +3,8 @@
 //! Numbers and names come from the tables in `tables/`, turned into constants when the crate is built.
 
 mod access;
+#[cfg(any(test, feature = "arbitrary"))]
+pub mod arbitrary;
 pub mod archive;
 mod array;
 mod bytes;
@@ -17,6 +19,8 @@ mod number;
 mod records;
 mod stats;
 mod status;
+#[cfg(test)]
+mod tests;
 mod types;
 mod value;
 

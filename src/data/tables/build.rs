@@ -76,7 +76,7 @@ fn aliases(rows: &[Row], value: usize, mark: usize) {
             row.fail(&format!("`{}` has a name already: mark one of the two with =", row.field(value)));
         }
     }
-    for row in rows.iter().filter(|row| row.is_alias(mark) && !values.contains(row.field(value))) {
+    if let Some(row) = rows.iter().find(|row| row.is_alias(mark) && !values.contains(row.field(value))) {
         row.fail(&format!("an alias of `{}`, which has no other name", row.field(value)));
     }
 }

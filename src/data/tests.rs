@@ -31,7 +31,7 @@ proptest! {
             // Whatever came out keeps the promises of its types.
             prop_assert_eq!(archive::from_archive(&archive::to_archive(&other).unwrap()).unwrap(), other);
         }
-        prop_assert!(archive::from_archive(&bytes[..at]).map_or(true, |other| other.heap_size() <= bytes.len() * 8));
+        prop_assert!(archive::from_archive(&bytes[..at]).map_or(true, |other| other.size() <= 64 + bytes.len() * 32));
     }
 
     #[test]
@@ -198,6 +198,15 @@ fn values_are_compared_as_their_types_demand() {
 }
 
 #[test]
+fn sizes_are_those_of_c() {
+    assert_eq!(Value::Undef.size(), 32);
+    assert_eq!(Value::from(vec![0u8; 100]).size(), 32 + 16 + 100);
+    assert_eq!(Value::infos(vec![Info::new("k", "value")]).size(), 32 + 24 + 552 + 6);
+    assert_eq!(Value::from(DataArray::of(["a", "bc"])).size(), 32 + 24 + 2 * 8 + 2 + 3);
+    assert!(all_types().skip(1).all(|ty| ty.c_size() > 0));
+}
+
+#[test]
 fn numbers_say_why_they_cannot_be_had() {
     let status = |value: Value, want| value.to_number(want).unwrap_err().status();
     assert_eq!(status(Value::Int(-1), DataType::UINT32), Status(-401));
@@ -269,7 +278,8 @@ fn attributes_are_found_by_name_and_by_key() {
     assert_eq!((keys::name_of(b"pmix.nothing"), keys::key_of(b"PMIX_NOTHING")), (None, None));
     assert_eq!(keys::name_of(b"\xff"), None);
     assert_eq!(keys::type_of(keys::LOCAL_RANK), Some(DataType::UINT16));
-    assert_eq!(keys::canonical("pmix.fab.coords"), keys::FABRIC_COORDINATES);
+    assert_eq!(Key::new("pmix.fab.coords").unwrap().canonical(), keys::FABRIC_COORDINATES);
+    assert!([Info::new("pmix.qry.supqual", true)].is_set(keys::QUERY_SUPPORTED_QUALIFIERS));
 }
 
 #[test]

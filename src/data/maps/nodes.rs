@@ -21,9 +21,10 @@ struct Group {
 #[derive(Debug, Clone)]
 enum Part {
     Text(Vec<u8>),
-    /// One of these numbers, `count` in all.
+    /// One of these numbers, `count` in all; `before` says how many there are before each span.
     Numbers {
         spans: Vec<Span>,
+        before: Vec<u64>,
         count: u64,
     },
 }
@@ -210,7 +211,7 @@ fn numbers(scan: &mut Scan<'_>, limits: &Limits) -> Result<Part, MapError> {
         }
         spans.push(span);
         if scan.take(b']') {
-            return Ok(Part::Numbers { spans, count });
+            return Ok(Part::numbers(spans));
         }
         if !scan.take(b',') {
             return Err(scan.wrong("something where a , or ] belongs"));
@@ -220,6 +221,16 @@ fn numbers(scan: &mut Scan<'_>, limits: &Limits) -> Result<Part, MapError> {
 }
 
 impl Part {
+    fn numbers(spans: Vec<Span>) -> Self {
+        let mut count = 0;
+        let mut before = Vec::with_capacity(spans.len());
+        for span in &spans {
+            before.push(count);
+            count += span.len();
+        }
+        Part::Numbers { spans, before, count }
+    }
+
     /// How many things this piece can be.
     fn count(&self) -> u64 {
         match self {
@@ -246,17 +257,12 @@ impl Group {
         for part in &self.parts {
             match part {
                 Part::Text(text) => name.extend_from_slice(text),
-                Part::Numbers { spans, count } => {
+                Part::Numbers { spans, before, count } => {
                     rest /= count;
-                    let mut which = index / rest;
+                    let which = index / rest;
                     index %= rest;
-                    for span in spans {
-                        if which < span.len() {
-                            span.write(span.first + which, &mut name);
-                            break;
-                        }
-                        which -= span.len();
-                    }
+                    let at = before.partition_point(|before| *before <= which) - 1;
+                    spans[at].write(spans[at].first + which - before[at], &mut name);
                 }
             }
         }
@@ -336,8 +342,7 @@ impl Run {
         match self {
             Run::One(name) => vec![Part::Text(name)],
             Run::Many { before, after, spans } => {
-                let count = spans.iter().map(Span::len).sum();
-                let mut parts = vec![Part::Text(before), Part::Numbers { spans, count }, Part::Text(after)];
+                let mut parts = vec![Part::Text(before), Part::numbers(spans), Part::Text(after)];
                 parts.retain(|part| part.longest() > 0);
                 parts
             }

@@ -14,7 +14,7 @@ use super::encode::{RawValue, ReadError};
 use super::guard::ReaderPage;
 use super::info_view::InfoView;
 use super::lookup::{Level, Lookup, Miss, Origin, Want};
-use super::segment::{AttachError, MappedSegment, SegmentId};
+use super::segment::{AttachError, Have, MappedSegment, SegmentId};
 use crate::data::constants::scope;
 use crate::data::{Key, Rank, Value};
 use crate::sys::cell::EpochCell;
@@ -339,6 +339,20 @@ impl JobReader {
     pub fn stale(&self) -> Option<Want> {
         let published = self.words().generation();
         (published > self.generation()).then_some(Want::Info(published))
+    }
+
+    /// What is mapped, for whoever has the rest.
+    pub fn have(&self) -> Have {
+        let maps = self.maps.read();
+        // A gap is asked for again, with all that is behind it.
+        let whole = maps.modex.iter().take_while(|segment| segment.is_some()).count() as u32;
+        let modex = if whole == 0 { 0 } else { maps.first + whole - 1 };
+        Have { job: true, info: maps.info.as_ref().map_or(0, |info| info.generation), modex }
+    }
+
+    /// Whether there is more of the job than is mapped.
+    pub fn is_behind(&self) -> bool {
+        self.stale().is_some() || self.words().newest() > u64::from(self.have().modex)
     }
 
     /// The number that all segments of the job have in their headers.

@@ -181,7 +181,7 @@ mod tests {
         let with = |value| Directives::parse(&[Info { key: Key::new(keys::OPTIONAL).unwrap(), flags: 0, value }]);
         assert!(with(Value::Undef).unwrap().optional);
         assert!(!with(Value::Bool(false)).unwrap().optional);
-        assert_eq!(with(Value::Timeval(Default::default())), Err(Status::ERR_BAD_PARAM));
+        assert_eq!(with(Value::Timeval(crate::data::Timeval { sec: 0, usec: 0 })), Err(Status::ERR_BAD_PARAM));
     }
 
     #[test]

@@ -17,6 +17,7 @@ pub mod maps;
 pub mod names;
 mod number;
 mod records;
+mod scalar;
 mod size;
 mod stats;
 mod status;

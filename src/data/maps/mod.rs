@@ -92,6 +92,9 @@ impl Limits {
     pub const NAME: usize = 255;
     /// Ranks on all nodes together.
     pub const RANKS: u64 = 1 << 28;
+
+    /// For what was within limits already.
+    const NONE: Limits = Limits { text: usize::MAX, nodes: usize::MAX, name: usize::MAX, ranks: u64::MAX };
 }
 
 impl Default for Limits {

@@ -67,7 +67,17 @@ impl NodeMap {
     /// # Errors
     /// [`MapError`] when a name is empty or has a byte that means something in expressions, or when there are too many.
     pub fn from_names<N: AsRef<[u8]>>(names: impl IntoIterator<Item = N>) -> Result<Self, MapError> {
-        let limits = Limits::default();
+        Self::from_names_within(names, &Limits::default())
+    }
+
+    /// The same within other limits.
+    ///
+    /// # Errors
+    /// As [`from_names`](NodeMap::from_names).
+    pub fn from_names_within<N: AsRef<[u8]>>(
+        names: impl IntoIterator<Item = N>,
+        limits: &Limits,
+    ) -> Result<Self, MapError> {
         let mut map = NodeMap::default();
         let mut run: Option<Run> = None;
         for name in names {
@@ -75,14 +85,15 @@ impl NodeMap {
             if name.is_empty() || name.iter().any(|byte| SPECIAL.contains(byte)) {
                 return Err(MapError::Name { name: name.to_vec() });
             }
-            if !run.as_mut().is_some_and(|run| run.extend(name)) {
-                if let Some(done) = run.replace(Run::One(name.to_vec())) {
-                    map.push(done.into_parts(), &limits)?;
-                }
+            check_name(name.len(), limits)?;
+            if !run.as_mut().is_some_and(|run| run.extend(name))
+                && let Some(done) = run.replace(Run::One(name.to_vec()))
+            {
+                map.push(done.into_parts(), limits)?;
             }
         }
         if let Some(last) = run {
-            map.push(last.into_parts(), &limits)?;
+            map.push(last.into_parts(), limits)?;
         }
         Ok(map)
     }
@@ -130,10 +141,10 @@ impl NodeMap {
             return [form.opening(), &list].concat();
         }
         // Other libraries know one pair of brackets in a name and one width: what was parsed with more is put together anew.
-        if !self.groups.iter().all(Group::is_simple) {
-            if let Ok(flat) = NodeMap::from_names(self.names()) {
-                return flat.to_text(form);
-            }
+        if !self.groups.iter().all(Group::is_simple)
+            && let Ok(simple) = NodeMap::from_names_within(self.names(), &Limits::NONE)
+        {
+            return simple.to_text(form);
         }
         let mut text = form.opening().to_vec();
         for (index, group) in self.groups.iter().enumerate() {
@@ -145,10 +156,6 @@ impl NodeMap {
     }
 
     fn push(&mut self, parts: Vec<Part>, limits: &Limits) -> Result<(), MapError> {
-        let name: usize = parts.iter().map(Part::longest).sum();
-        if name > limits.name {
-            return Err(MapError::TooLarge { limit: Limit::Name, max: limits.name as u64 });
-        }
         let counts = parts.iter().map(Part::count);
         let len = counts
             .fold(1u64, u64::saturating_mul)
@@ -170,18 +177,30 @@ impl PartialEq for NodeMap {
 
 impl Eq for NodeMap {}
 
+fn check_name(len: usize, limits: &Limits) -> Result<(), MapError> {
+    match len <= limits.name {
+        true => Ok(()),
+        false => Err(MapError::TooLarge { limit: Limit::Name, max: limits.name as u64 }),
+    }
+}
+
 /// One element of a list: text and numbers in brackets, by turns.
 fn element(scan: &mut Scan<'_>, limits: &Limits) -> Result<Vec<Part>, MapError> {
     let mut parts = Vec::new();
+    let mut longest = 0;
     loop {
         let text = scan.until(SPECIAL);
+        longest += text.len();
+        check_name(longest, limits)?;
         if !text.is_empty() {
             parts.push(Part::Text(text.to_vec()));
         }
         if !scan.take(b'[') {
             break;
         }
-        parts.push(numbers(scan, limits)?);
+        let numbers = numbers(scan, limits)?;
+        longest += numbers.longest();
+        parts.push(numbers);
     }
     match parts.is_empty() {
         true => Err(scan.wrong("an empty name")),

@@ -28,8 +28,10 @@
 //! assert_eq!(procs.ranks(1).collect::<Vec<_>>(), [5]);
 //! # Ok::<(), instanton::data::maps::MapError>(())
 //! ```
+mod element;
 mod nodes;
 mod procs;
+mod run;
 mod scan;
 #[cfg(test)]
 mod tests;

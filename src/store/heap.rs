@@ -19,7 +19,7 @@ use instanton_layout::words::Words;
 
 use super::budget::Budget;
 use super::segment::OwnSegment;
-use super::writer::WriteError;
+use super::write_error::WriteError;
 
 /// The first segment of a set; each further one has twice the size.
 const SMALLEST: u64 = 64 << 10;
@@ -171,12 +171,26 @@ impl SegmentSet {
 
     /// Frees the blocks that were retired before every epoch that is held.
     pub(super) fn reclaim(&mut self, oldest_held: u64) {
-        while let Some((_, block)) = self.retired.pop_front_if(|(epoch, _)| *epoch < oldest_held) {
-            if self.free.len() <= block.class {
-                self.free.resize(block.class + 1, Vec::new());
-            }
+        while let Some((epoch, block)) = self.retired.front().copied()
+            && epoch < oldest_held
+        {
+            self.retired.pop_front();
             self.held -= block.bytes();
-            self.free[block.class].push(block);
+            self.release(block);
         }
+    }
+
+    /// Takes back a block that nothing was ever published of, or that no reader holds.
+    fn release(&mut self, block: Block) {
+        if self.free.len() <= block.class {
+            self.free.resize(block.class + 1, Vec::new());
+        }
+        self.free[block.class].push(block);
+    }
+
+    /// Takes back a block that was written and not published.
+    pub(super) fn discard(&mut self, block: Block) {
+        self.live -= block.bytes();
+        self.release(block);
     }
 }

@@ -4,7 +4,7 @@ use instanton_layout::record::{self, Keys, Owner};
 
 use super::encode::Encode;
 use super::job_info::{Entries, JobInfo, Member};
-use super::writer::WriteError;
+use super::write_error::WriteError;
 
 /// The words of generation `generation`.
 pub(super) fn info_words(info: &JobInfo, job: u64, generation: u64) -> Result<Vec<u64>, WriteError> {

@@ -30,7 +30,10 @@ mod maps;
 mod pages;
 mod placement;
 mod reader;
+mod scopes;
 mod segment;
+mod table;
+mod write_error;
 mod writer;
 
 pub use budget::{Budget, Limits};
@@ -42,4 +45,5 @@ pub use maps::BadMap;
 pub use pages::{ReaderId, ReaderPageHandle};
 pub use reader::JobReader;
 pub use segment::{AttachError, Have, MapError, MappedSegment, SegmentId};
-pub use writer::{JobWriter, Stats, WriteError};
+pub use write_error::WriteError;
+pub use writer::{JobWriter, Stats};

@@ -5,7 +5,7 @@ use instanton_layout::page::{self, Pinned};
 use instanton_layout::words::RawWords;
 
 use super::budget::{Budget, Charge};
-use super::writer::WriteError;
+use super::write_error::WriteError;
 use crate::sys::memory::{self, Mapping};
 
 /// A reader that was given a page.

@@ -6,7 +6,7 @@ use instanton_layout::Malformed;
 use instanton_layout::header::{BadHeader, Header, Kind};
 
 use super::budget::{Budget, Charge};
-use super::writer::WriteError;
+use super::write_error::WriteError;
 use crate::sys::memory::{self, Mapping};
 
 pub use crate::sys::memory::MapError;

@@ -1,5 +1,5 @@
 //! The client: a process of a job, and how it asks.
-mod directives;
+
 mod error;
 
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::control::address::Address;
 use crate::data::{Info, Key, Nspace, Proc, Rank, Status, Value};
 
-pub use directives::{Directives, Scale};
+pub use crate::message::directives::{Directives, Scale};
 pub use error::{Error, InitError};
 
 /// A value where it lies: in shared memory, or in this process.

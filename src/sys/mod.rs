@@ -8,6 +8,8 @@ pub(crate) mod memory;
 #[cfg(feature = "server")]
 pub mod process;
 #[cfg(feature = "server")]
+pub mod queue;
+#[cfg(feature = "server")]
 pub mod random;
 #[cfg(feature = "peers")]
 pub mod signals;

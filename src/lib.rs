@@ -14,5 +14,6 @@ pub mod data;
 pub mod message;
 #[cfg(feature = "server")]
 pub mod server;
+pub mod store;
 pub mod sys;
 pub mod trace;

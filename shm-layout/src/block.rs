@@ -2,10 +2,10 @@
 //!
 //! The first word of a block is the version of its record. No two records of a job have the same version, and reuse does not start
 //! again, so that an unchanged version means an unchanged record.
+use crate::Malformed;
 use crate::record::{Owner, Record};
 use crate::sync::Ordering;
 use crate::words::{Words, WordsMut};
-use crate::Malformed;
 
 /// What came of one attempt to read a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -92,16 +92,8 @@ impl std::error::Error for BadHeader {}
 
 impl Header {
     fn encode(&self) -> [u64; WORDS] {
-        let mut words = [
-            MAGIC,
-            pair(VERSION, self.kind.number()),
-            self.length,
-            self.job,
-            self.number,
-            self.ranks,
-            0,
-            0,
-        ];
+        let mut words =
+            [MAGIC, pair(VERSION, self.kind.number()), self.length, self.job, self.number, self.ranks, 0, 0];
         words[7] = u64::from(crc::of(&words[..7]));
         words
     }

@@ -56,7 +56,7 @@ pub enum Pinned {
 /// What the slots of `page` hold, given that `epoch` is the current one. [`fence_before_scan`] must come first.
 pub fn scan<P: Words>(page: &P, epoch: u64) -> Pinned {
     let mut oldest = Pinned::Nothing;
-    for slot in 0..SLOTS {
+    for slot in 0..(page.len() / 8).saturating_sub(1).min(SLOTS) {
         match (page.load(slot_word(slot)).unwrap_or(0), oldest) {
             (0, _) => {}
             (word, _) if word > epoch => return Pinned::Lie(word),

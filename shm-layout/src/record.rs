@@ -128,11 +128,7 @@ impl<W: Words + Copy> Record<W> {
 
     #[inline]
     fn open(words: W, at: usize, keys: usize, kind: Owner, owner: u32) -> Result<Self, Malformed> {
-        let bytes = low(words.load(at.saturating_add(1))?) as usize;
-        let len = bytes / 8;
-        if !bytes.is_multiple_of(8) || at.checked_add(len).is_none_or(|end| end > words.len()) {
-            return Err(Malformed::Bounds { at: at.saturating_add(len), len: words.len() });
-        }
+        let len = length(&words, at)?;
         let shape = words.load(at + 3)?;
         if low(words.load(at + 2)?) != owner || high(shape) != kind as u32 {
             return Err(Malformed::Owner);
@@ -242,6 +238,20 @@ impl<W: Words + Copy> Record<W> {
     }
 }
 
+/// Words of the record at `at`.
+///
+/// # Errors
+/// [`Malformed::Bounds`] when it does not all lie there.
+#[inline]
+pub fn length<W: Words>(words: &W, at: usize) -> Result<usize, Malformed> {
+    let bytes = low(words.load(at.saturating_add(1))?) as usize;
+    let len = bytes / 8;
+    if !bytes.is_multiple_of(8) || at.checked_add(len).is_none_or(|end| end > words.len()) {
+        return Err(Malformed::Bounds { at: at.saturating_add(len), len: words.len() });
+    }
+    Ok(len)
+}
+
 /// A value to be put into a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Payload<'a> {
@@ -297,7 +307,12 @@ pub fn append(words: &mut Vec<u64>, bytes: &[u8]) -> usize {
 /// A record with these entries, whose keys differ. Its version and checksum are set by [`seal`].
 ///
 /// Keys come before values: a look-up and its small values share a page.
-pub fn build<'a>(kind: Owner, owner: u32, items: impl Iterator<Item = Item<'a>> + Clone, keys: &mut impl Keys) -> Vec<u64> {
+pub fn build<'a>(
+    kind: Owner,
+    owner: u32,
+    items: impl Iterator<Item = Item<'a>> + Clone,
+    keys: &mut impl Keys,
+) -> Vec<u64> {
     let count = items.clone().count();
     let slots = (count + count / 3 + 1).next_power_of_two();
     let mut words = vec![0; HEAD + slots * ENTRY];

@@ -1,28 +1,83 @@
 //! The client: a process of a job, and how it asks.
+//!
+//! # Actors
+//!
+//! The *callers* are the program's threads. A Get is answered on the caller's thread, from memory ([`get`]); everything else is a
+//! request that the caller sends itself ([`connection`]). One *control thread* for each client receives the answers, runs every
+//! callback, and sleeps otherwise. The *server* is at the other end of one socket.
+//!
+//! # States
+//!
+//! A client runs from its init ([`init`]) to its finalize; a forked child finds it uninitialised ([`fork`]). Without a launcher it
+//! is a singleton: a job of its own, with its own values and nobody to ask.
+//!
+//! # When a process dies
+//!
+//! When the server dies, every call that waits ends with [`Error::LostConnection`], event handlers are told
+//! `ERR_LOST_CONNECTION`, and what was in shared memory stays readable. When this process dies, its socket, its mappings and its
+//! pins go with it; the server finds out from the kernel.
 
+mod connection;
 mod error;
+mod events;
+mod fence;
+mod fork;
+mod get;
+mod init;
+mod jobctrl;
+mod jobs;
+mod local;
+mod notify;
+mod post;
 
-use std::sync::Arc;
+use std::fmt;
+use std::io;
+use std::sync::mpsc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
 
 use crate::control::address::Address;
-use crate::data::{Info, Key, Nspace, Proc, Rank, Status, Value};
+use crate::data::{Info, InfoList, Key, Nspace, Proc, Rank, Status, Value, constants::scope, keys};
+use crate::message::{Reply, Request};
+use crate::store::{RawValue, ReadError};
+use crate::sys::signals;
+use crate::trace;
 
 pub use crate::message::directives::{Directives, Scale};
 pub use error::{Error, InitError};
+pub use notify::Chain;
+
+use connection::{Answer, Incoming, Link};
+use events::Handlers;
+use fork::Life;
+use get::{Question, Step};
+use jobs::Jobs;
+use local::Local;
+use post::Posts;
+
+/// The environment variable that turns shared memory off (`off`): every look-up then goes over the control plane, with the
+/// same results. Nobody should need it.
+pub const SHARED_MEMORY_VARIABLE: &str = "INSTANTON_SHM";
 
 /// A value where it lies: in shared memory, or in this process.
-#[derive(Debug)]
+#[derive(Clone, Copy)]
 #[non_exhaustive]
 pub enum Found<'a> {
     /// In this process: put or stored by itself, or answered by the server.
     Own(&'a Value),
+    /// In shared memory. It may be replaced while one looks at it; see [`Client::get_with`].
+    Shared(RawValue<'a>),
 }
 
 impl Found<'_> {
     /// The value itself.
-    pub fn to_value(&self) -> Result<Value, Error> {
+    ///
+    /// # Errors
+    /// When bytes in shared memory are no value.
+    pub fn to_value(&self) -> Result<Value, ReadError> {
         match self {
             Found::Own(value) => Ok((*value).clone()),
+            Found::Shared(raw) => raw.to_value(),
         }
     }
 }
@@ -38,17 +93,8 @@ pub struct Notice {
     pub source: Proc,
     /// The event's attributes, with the handler's name and its return object where it has them.
     pub info: Vec<Info>,
-    /// What the handlers before it answered.
+    /// What the handlers before it answered: of each its status, under its name, then its results.
     pub results: Vec<Info>,
-}
-
-/// What an event handler must complete, now or later, from any thread: the next handler is not called before. Dropping it
-/// says that nothing was done.
-pub struct Chain {}
-
-impl Chain {
-    /// Hands on to the next handler, or ends the chain with `EVENT_ACTION_COMPLETE`.
-    pub fn complete(self, _status: Status, _results: Vec<Info>) {}
 }
 
 /// An event handler. It runs on the client's control thread and must not wait there.
@@ -59,7 +105,28 @@ pub type Handler = Arc<dyn Fn(Notice, Chain) + Send + Sync>;
 /// A callback (`done`, a [`Handler`]) runs on the client's own thread, never before the call that it was given to has returned;
 /// it never runs when that call failed. A call that would have to wait, made from there, fails with [`Error::WouldBlock`].
 pub struct Client {
+    inner: Arc<Inner>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// What callers and the control thread share.
+struct Inner {
+    life: Life,
     proc: Proc,
+    server: Option<Nspace>,
+    link: Link,
+    jobs: Jobs,
+    overlay: Local,
+    posts: Posts,
+    handlers: Handlers,
+}
+
+/// An answer that is no more than a status.
+fn done(answer: Result<Answer, Error>) -> Result<(), Error> {
+    match answer?.reply {
+        Reply::Done(status) => Ok(status.ok()?),
+        _ => Err(Status::ERR_COMM_FAILURE.into()),
+    }
 }
 
 impl Client {
@@ -68,49 +135,89 @@ impl Client {
     /// # Errors
     /// [`InitError::Singleton`] when no launcher has started this process.
     pub fn init(info: &[Info]) -> Result<Client, InitError> {
-        let _ = info;
-        Err(InitError::Singleton)
+        Self::connect(&init::from_environment()?, info)
     }
 
-    /// Connects as `proc` to the server at `address`, whatever the environment says.
+    /// Connects to the server at `address`, as the process that it was made for.
     ///
     /// # Errors
     /// When no door opens or the server refuses.
     pub fn connect(address: &Address, info: &[Info]) -> Result<Client, InitError> {
-        let _ = (address, info);
-        Err(InitError::Singleton)
+        init::check_directives(info)?;
+        let shared = std::env::var_os(SHARED_MEMORY_VARIABLE).is_none_or(|value| value != "off");
+        if !shared {
+            trace!("shared memory is turned off by {SHARED_MEMORY_VARIABLE}");
+        }
+        let layout = if shared { instanton_layout::header::VERSION } else { 0 };
+        let accepted = init::enter(address, info, layout)?;
+        let jobs = Jobs::new(shared);
+        if shared {
+            jobs.take_in(&address.proc.nspace, &accepted.parts, accepted.descriptors);
+        }
+        let link = Link::new(Some(accepted.socket)).map_err(system("no eventfd"))?;
+        Self::start(address.proc.clone(), Some(accepted.server), link, jobs, Some(accepted.incoming))
     }
 
     /// A process that is a job of its own, without a server: rank 0 of a namespace that nobody else has.
     ///
     /// # Errors
-    /// When the system refuses a thread.
+    /// When the system refuses memory or a thread.
     pub fn singleton() -> Result<Client, InitError> {
-        Err(InitError::Singleton)
+        let host = nix::sys::utsname::uname().map(|name| name.nodename().to_string_lossy().into_owned());
+        let host = host.map_err(|error| system("no name of this host")(error.into()))?;
+        let nspace = format!("singleton.{host}.{}", std::process::id());
+        let nspace = Nspace::new(nspace).map_err(|error| system("no namespace")(io::Error::other(error)))?;
+        let link = Link::new(None).map_err(system("no eventfd"))?;
+        Self::start(Proc::new(nspace, Rank(0)), None, link, Jobs::new(false), None)
+    }
+
+    fn start(
+        proc: Proc,
+        server: Option<Nspace>,
+        link: Link,
+        jobs: Jobs,
+        incoming: Option<Incoming>,
+    ) -> Result<Client, InitError> {
+        let inner = Arc::new(Inner {
+            life: Life::begin().map_err(system("no memory"))?,
+            proc,
+            server,
+            link,
+            jobs,
+            overlay: Local::default(),
+            posts: Posts::default(),
+            handlers: Handlers::default(),
+        });
+        let served = inner.clone();
+        let thread = signals::spawn_without_signals("instanton", move || {
+            served.link.serve(incoming, |push| served.pushed(push), || served.server_lost());
+        });
+        let thread = Mutex::new(Some(thread.map_err(system("no thread"))?));
+        Ok(Client { inner, thread })
     }
 
     /// Whether this process may use the client: neither after [`finalize`](Client::finalize) nor in a forked child.
     pub fn is_initialized(&self) -> bool {
-        false
+        self.inner.life.check().is_ok()
     }
 
     /// Who this process is.
     pub fn proc(&self) -> &Proc {
-        &self.proc
+        &self.inner.proc
     }
 
     /// The name of the server; none for a singleton.
     pub fn server(&self) -> Option<&Nspace> {
-        None
+        self.inner.server.as_ref()
     }
 
     /// Keeps a value for the next [`commit`](Client::commit) (`PMIx_Put`); this process itself sees it at once.
     ///
     /// # Errors
-    /// `ERR_NOT_SUPPORTED` for a scope that is none of LOCAL, REMOTE, GLOBAL and INTERNAL.
+    /// `ERR_BAD_PARAM` for a scope that is none, `ERR_NOT_SUPPORTED` for one that takes back.
     pub fn put(&self, scope: u8, key: Key, value: Value) -> Result<(), Error> {
-        let _ = (scope, key, value);
-        Err(Status::ERR_NOT_SUPPORTED.into())
+        self.inner.life.check()?;
+        self.inner.posts.put(&self.inner.proc, scope, key, value)
     }
 
     /// Gives the server what was put (`PMIx_Commit`), without waiting for it. A commit that fails later is reported by
@@ -119,16 +226,19 @@ impl Client {
     /// # Errors
     /// When the server is gone, or an earlier commit has failed.
     pub fn commit(&self) -> Result<(), Error> {
-        Err(Status::ERR_NOT_SUPPORTED.into())
+        self.inner.life.check()?;
+        self.inner.posts.commit(&self.inner.link)
     }
 
-    /// Keeps a value for this process alone (`PMIx_Store_internal`); every later Get finds it first.
+    /// Keeps a value for this process alone (`PMIx_Store_internal`); every later Get without a level finds it first.
     ///
     /// # Errors
     /// After finalize or fork.
     pub fn store_internal(&self, proc: &Proc, key: Key, value: Value) -> Result<(), Error> {
-        let _ = (proc, key, value);
-        Err(Status::ERR_NOT_SUPPORTED.into())
+        self.inner.life.check()?;
+        let nspace = if proc.nspace.is_empty() { &self.inner.proc.nspace } else { &proc.nspace };
+        self.inner.overlay.store(&Proc::new(nspace.clone(), proc.rank), scope::INTERNAL, key, value);
+        Ok(())
     }
 
     /// Looks a key up (`PMIx_Get`); without a key, everything known of the process, as an array of attributes. An empty namespace is
@@ -137,8 +247,13 @@ impl Client {
     /// # Errors
     /// `ERR_NOT_FOUND`, `ERR_TIMEOUT`, ... by rules of the Standard; [`Error::WouldBlock`] where a callback would have to wait.
     pub fn get(&self, proc: &Proc, key: Option<&[u8]>, info: &[Info]) -> Result<Value, Error> {
-        let _ = (proc, key, info);
-        Err(Status::ERR_NOT_SUPPORTED.into())
+        let directives = Directives::parse(info)?;
+        match key {
+            Some(key) => self
+                .get_with(proc.nspace.as_bytes(), proc.rank, key, &directives, |found| found.to_value())?
+                .map_err(Error::from),
+            None => self.wait("PMIx_Get", |then| self.inner.get_nb(proc, None, directives, then)),
+        }
     }
 
     /// The same without waiting (`PMIx_Get_nb`).
@@ -152,25 +267,36 @@ impl Client {
         info: &[Info],
         done: impl FnOnce(Result<Value, Error>) + Send + 'static,
     ) -> Result<(), Error> {
-        let _ = (proc, key, info, done);
-        Err(Status::ERR_NOT_SUPPORTED.into())
+        self.inner.get_nb(proc, key, Directives::parse(info)?, done)
     }
 
     /// The whole of a blocking Get, with `f` called on the value where it lies instead of a copy. Makes no system call and
-    /// allocates nothing when the value is at hand. `f` is called again when the value changed meanwhile: only its last result counts.
+    /// allocates nothing when the value is at hand. `f` is called again when the value changed meanwhile: only its last result
+    /// counts, and what it saw before may have been no value at all.
     ///
     /// # Errors
     /// As [`get`](Client::get).
+    #[inline]
     pub fn get_with<T>(
         &self,
         nspace: &[u8],
         rank: Rank,
         key: &[u8],
         directives: &Directives,
-        f: impl FnMut(Found<'_>) -> T,
+        mut f: impl FnMut(Found<'_>) -> T,
     ) -> Result<T, Error> {
-        let _ = (nspace, rank, key, directives, f);
-        Err(Status::ERR_NOT_SUPPORTED.into())
+        self.inner.life.check()?;
+        let nspace = self.inner.effective(nspace, directives);
+        match self.inner.resolve(Question { nspace, rank, key, directives }, &mut f) {
+            Step::Found(found) => Ok(found),
+            Step::Absent(status) => Err(status.into()),
+            Step::Map | Step::Ask => {
+                let proc = Proc::new(Nspace::new(nspace).map_err(|_| Status::ERR_BAD_PARAM)?, rank);
+                let directives = Directives { nspace: None, ..directives.clone() };
+                let value = self.wait("PMIx_Get", |then| self.inner.get_nb(&proc, Some(key), directives, then))?;
+                Ok(f(Found::Own(&value)))
+            }
+        }
     }
 
     /// Meets the other participants (`PMIx_Fence`); no participants means the whole own namespace.
@@ -178,8 +304,7 @@ impl Client {
     /// # Errors
     /// What the server or the host answers, or a commit that failed before.
     pub fn fence(&self, procs: &[Proc], info: &[Info]) -> Result<(), Error> {
-        let _ = (procs, info);
-        Err(Status::ERR_NOT_SUPPORTED.into())
+        self.wait("PMIx_Fence", |then| self.inner.fence_nb(procs, info, then))
     }
 
     /// The same without waiting (`PMIx_Fence_nb`).
@@ -192,8 +317,7 @@ impl Client {
         info: &[Info],
         done: impl FnOnce(Result<(), Error>) + Send + 'static,
     ) -> Result<(), Error> {
-        let _ = (procs, info, done);
-        Err(Status::ERR_NOT_SUPPORTED.into())
+        self.inner.fence_nb(procs, info, done)
     }
 
     /// Asks the host to end processes (`PMIx_Abort`); no processes means the whole own namespace.
@@ -201,8 +325,7 @@ impl Client {
     /// # Errors
     /// What the host answers.
     pub fn abort(&self, status: i32, message: Option<&[u8]>, procs: &[Proc]) -> Result<(), Error> {
-        let _ = (status, message, procs);
-        Err(Status::ERR_NOT_SUPPORTED.into())
+        self.wait("PMIx_Abort", |then| self.inner.abort_nb(status, message, procs, then))
     }
 
     /// Registers a handler for events with these codes; none for every event (`PMIx_Register_event_handler`). `done` is given
@@ -217,8 +340,7 @@ impl Client {
         handler: Handler,
         done: impl FnOnce(Result<usize, Error>) + Send + 'static,
     ) -> Result<(), Error> {
-        let _ = (codes, info, handler, done);
-        Err(Status::ERR_NOT_SUPPORTED.into())
+        self.inner.register(codes, info, handler, done)
     }
 
     /// Takes a handler back (`PMIx_Deregister_event_handler`).
@@ -230,11 +352,10 @@ impl Client {
         handler: usize,
         done: impl FnOnce(Result<(), Error>) + Send + 'static,
     ) -> Result<(), Error> {
-        let _ = (handler, done);
-        Err(Status::ERR_NOT_SUPPORTED.into())
+        self.inner.deregister(handler, done)
     }
 
-    /// Raises an event (`PMIx_Notify_event`); `range` is a `constants::data_range`.
+    /// Raises an event (`PMIx_Notify_event`); `range` is a `constants::data_range`. A source without a namespace is this process.
     ///
     /// # Errors
     /// When `done` will not run.
@@ -246,8 +367,7 @@ impl Client {
         info: &[Info],
         done: impl FnOnce(Result<(), Error>) + Send + 'static,
     ) -> Result<(), Error> {
-        let _ = (status, source, range, info, done);
-        Err(Status::ERR_NOT_SUPPORTED.into())
+        self.inner.notify(status, source, range, info, done)
     }
 
     /// Controls processes, or registers what is to be cleaned up after them (`PMIx_Job_control_nb`); no targets means the whole
@@ -261,8 +381,7 @@ impl Client {
         directives: &[Info],
         done: impl FnOnce(Result<Vec<Info>, Error>) + Send + 'static,
     ) -> Result<(), Error> {
-        let _ = (targets, directives, done);
-        Err(Status::ERR_NOT_SUPPORTED.into())
+        self.inner.job_control_nb(targets, directives, done)
     }
 
     /// Waits for a call that answers through a callback: `start` is given the callback and makes the call.
@@ -274,8 +393,17 @@ impl Client {
         call: &'static str,
         start: impl FnOnce(Box<dyn FnOnce(Result<T, Error>) + Send>) -> Result<(), Error>,
     ) -> Result<T, Error> {
-        let _ = (call, start);
-        Err(Status::ERR_NOT_SUPPORTED.into())
+        self.inner.life.check()?;
+        if self.inner.link.is_own_thread() {
+            trace!("{call} would have to wait and was called from a callback, whose thread would have to end the wait");
+            return Err(Error::WouldBlock { call });
+        }
+        let (tell, told) = mpsc::sync_channel(1);
+        start(Box::new(move |result| {
+            let _ = tell.send(result);
+        }))?;
+        // A callback that was dropped instead of called: the client has been ended meanwhile.
+        told.recv().unwrap_or(Err(Error::NotInitialized))
     }
 
     /// Ends the client (`PMIx_Finalize`): tells the server, ends what still waits, joins the client's thread. Later calls fail.
@@ -283,7 +411,56 @@ impl Client {
     /// # Errors
     /// An earlier commit's failure, or the server's; the client is ended all the same.
     pub fn finalize(&self, info: &[Info]) -> Result<(), Error> {
-        let _ = info;
-        Err(Status::ERR_NOT_SUPPORTED.into())
+        let barrier = match info.is_set(keys::EMBED_BARRIER) {
+            true => self.fence(&[], &[]),
+            false => Ok(()),
+        };
+        let told = match self.inner.link.is_connected() {
+            true => self.wait("PMIx_Finalize", |then| {
+                self.inner.link.expect_end();
+                self.inner.link.request("PMIx_Finalize", &Request::Finalize, Box::new(|answer| then(done(answer))))
+            }),
+            false => self.wait("PMIx_Finalize", |then| {
+                self.inner.link.run_later(move || then(Ok(())));
+                Ok(())
+            }),
+        };
+        if let Err(error @ (Error::WouldBlock { .. } | Error::NotInitialized)) = told {
+            return Err(error);
+        }
+        self.inner.life.end()?;
+        self.stop();
+        barrier.and(self.inner.posts.outcome()).and(told)
     }
+
+    fn stop(&self) {
+        self.inner.link.stop();
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        // Dropped from one of its own callbacks, it ends by itself.
+        if let Some(thread) = thread.filter(|_| !self.inner.link.is_own_thread()) {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        if self.inner.life.is_forked() {
+            // The child has neither the thread nor all of the mappings: it lets everything lie.
+            std::mem::forget(self.inner.clone());
+            std::mem::forget(self.thread.get_mut().unwrap_or_else(PoisonError::into_inner).take());
+        } else if self.inner.life.end().is_ok() {
+            self.stop();
+        }
+    }
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client").field("proc", self.proc()).field("server", &self.server()).finish_non_exhaustive()
+    }
+}
+
+fn system(what: &'static str) -> impl FnOnce(io::Error) -> InitError {
+    move |source| InitError::System { what, source }
 }

@@ -159,6 +159,11 @@ pub fn encode<T: archive::Wire>(
     Ok(out)
 }
 
+/// Gives a whole frame its number, for a sender that makes frames before it knows their order.
+pub fn renumber(frame: &mut [u8], number: u64) {
+    frame[8..16].copy_from_slice(&number.to_le_bytes());
+}
+
 /// The body of a frame of that kind. `body` may lie at any address.
 ///
 /// # Errors

@@ -76,21 +76,6 @@ impl Value {
             _ => None,
         }
     }
-
-    /// How much memory the value takes beside its own slot, roughly: what lies on the heap.
-    pub fn heap_size(&self) -> usize {
-        let text = |text: &Option<Text>| text.as_ref().map_or(0, Text::len);
-        match self {
-            Value::String(string) => text(string),
-            Value::DataArray(array) => {
-                array.items().iter().map(|item| size_of::<Value>() + item.heap_size()).sum::<usize>()
-            }
-            Value::Info(info) => size_of::<Info>() + info.key.len() + info.value.heap_size(),
-            Value::Value(value) => size_of::<Value>() + value.heap_size(),
-            Value::Topo(topology) => text(&topology.source) + text(&topology.xml),
-            other => other.as_bytes().map_or(0, <[u8]>::len),
-        }
-    }
 }
 
 macro_rules! numbers {
@@ -182,6 +167,18 @@ impl From<String> for Value {
     /// When the text has a NUL, see [`Value::string`].
     fn from(text: String) -> Self {
         Value::string(text)
+    }
+}
+
+impl From<Option<Text>> for Value {
+    fn from(text: Option<Text>) -> Self {
+        Value::String(text)
+    }
+}
+
+impl From<usize> for Value {
+    fn from(size: usize) -> Self {
+        Value::Size(size as u64)
     }
 }
 

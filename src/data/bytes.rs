@@ -156,4 +156,12 @@ impl Key {
     pub fn is_reserved(&self) -> bool {
         self.0.starts_with(b"pmix")
     }
+
+    /// The same key as our headers spell it, see [`canonical`](super::keys::canonical).
+    pub fn canonical(self) -> Key {
+        match self.as_str().map(|key| (key, super::keys::canonical(key))) {
+            Some((key, ours)) if ours != key => Key(ours.as_bytes().to_vec()),
+            _ => self,
+        }
+    }
 }

@@ -3,7 +3,7 @@ use std::fmt;
 
 use rkyv::{Archive, Deserialize, Serialize};
 
-use super::{Key, Nspace, Text, Value, constants};
+use super::{Key, Nspace, Text, Value, constants, keys};
 
 /// A `pmix_rank_t`: a rank of a namespace or one of the special ranks.
 #[derive(Archive, Serialize, Deserialize, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -104,6 +104,11 @@ impl Info {
         Self { key: Key::new(key).expect("a legal key"), flags: 0, value: value.into() }
     }
 
+    /// The same attribute as one that the caller cannot do without.
+    pub fn required(self) -> Self {
+        Self { flags: self.flags | constants::info_directives::INFO_REQD, ..self }
+    }
+
     /// Whether the caller cannot do without it (`PMIX_INFO_REQD`).
     pub fn is_required(&self) -> bool {
         self.flags & constants::info_directives::INFO_REQD != 0
@@ -116,8 +121,15 @@ impl Info {
 }
 
 /// Look-ups in a list of attributes.
+///
+/// ```
+/// use instanton::data::{Info, InfoList, keys};
+/// let list = [Info::new(keys::TIMEOUT, 5), Info::new(keys::OPTIONAL, true).required()];
+/// assert_eq!(list.find(keys::TIMEOUT).and_then(|info| info.value.as_u32()), Some(5));
+/// assert!(list.is_set(keys::OPTIONAL) && !list.is_set(keys::IMMEDIATE));
+/// ```
 pub trait InfoList {
-    /// The last attribute with that key.
+    /// The last attribute with that key, in either spelling where there are two.
     fn find(&self, key: &str) -> Option<&Info>;
 
     /// Whether a boolean attribute is given and true.
@@ -128,7 +140,7 @@ pub trait InfoList {
 
 impl InfoList for [Info] {
     fn find(&self, key: &str) -> Option<&Info> {
-        self.iter().rev().find(|info| info.key == key)
+        self.iter().rev().find(|info| info.key == key || info.key.as_str().is_some_and(|k| keys::canonical(k) == key))
     }
 }
 

@@ -3,17 +3,25 @@
 //! Numbers and names come from the tables in `tables/`, turned into constants when the crate is built.
 
 mod access;
+#[cfg(any(test, feature = "arbitrary"))]
+pub mod arbitrary;
 pub mod archive;
 mod array;
 mod bytes;
+mod compare;
+mod display;
 mod hardware;
 mod info;
 pub mod keys;
+pub mod maps;
 pub mod names;
 mod number;
 mod records;
+mod size;
 mod stats;
 mod status;
+#[cfg(test)]
+mod tests;
 mod types;
 mod value;
 
@@ -24,6 +32,7 @@ pub mod constants {
 
 pub use array::DataArray;
 pub use bytes::{BadBytes, Key, Nspace, Text};
+pub use compare::Comparison;
 pub use hardware::{Coord, Cpuset, Device, DeviceDistance, Endpoint, Geometry, ResourceUnit, Topology};
 pub use info::{App, Info, InfoList, Pdata, Proc, Query, Rank};
 pub use number::NumberError;

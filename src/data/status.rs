@@ -59,3 +59,9 @@ impl fmt::Debug for Status {
 }
 
 impl std::error::Error for Status {}
+
+/// The whole table: number, name, whether it is an alias.
+#[cfg(test)]
+pub(super) fn names() -> impl Iterator<Item = (i32, &'static CStr, bool)> {
+    STATUS_NAMES.iter().copied()
+}

@@ -29,11 +29,17 @@ impl DataType {
 
     /// The type with this name, `"PMIX_UINT32"`.
     pub fn from_name(name: &str) -> Option<DataType> {
-        TYPE_NAMES.iter().find(|(_, n, _)| n.to_bytes() == name.as_bytes()).map(|(number, ..)| DataType(*number))
+        TYPES.iter().find(|(_, n, _)| n.to_bytes() == name.as_bytes()).map(|(number, ..)| DataType(*number))
+    }
+
+    /// Bytes that one of it takes in C, on a 64-bit machine: of a value, what its union holds or points to. 0 where there
+    /// is no such thing.
+    pub fn c_size(self) -> usize {
+        TYPES.iter().find(|(number, ..)| *number == self.0).map_or(0, |(_, _, size)| *size)
     }
 
     fn c_name(self) -> Option<&'static CStr> {
-        TYPE_NAMES.iter().find(|(number, ..)| *number == self.0).map(|(_, name, _)| *name)
+        TYPES.iter().find(|(number, ..)| *number == self.0).map(|(_, name, _)| *name)
     }
 }
 

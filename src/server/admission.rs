@@ -8,6 +8,8 @@
 //! process may have replaced its program, and a forked child may hold the socket long after the rank is dead.
 use std::time::Instant;
 
+use instanton_layout::header;
+
 use super::core::{Core, Limit};
 use super::jobs::Phase;
 use super::timers::TimerId;
@@ -39,9 +41,6 @@ pub(super) struct Peer {
     arrival: Option<Arrival>,
     limit: Option<TimerId>,
 }
-
-/// Layout version of the segments this server makes.
-const LAYOUT: u32 = 1;
 
 impl Core {
     pub(super) fn arrive(&mut self, peer: PeerId, arrival: Arrival) {
@@ -150,9 +149,9 @@ impl Core {
         self.timers.cancel(entry.limit.take());
         let (proc, role) = (entry.proc.clone(), entry.role);
         let layout = entry.arrival.take().map_or(0, |arrival| arrival.layout);
-        let parts = if layout == LAYOUT { self.parts_for(&proc, role) } else { Vec::new() };
-        if layout != LAYOUT && layout != 0 {
-            trace!("{proc} knows layout {layout} and this server makes layout {LAYOUT}: it looks up by message");
+        let parts = if layout == header::VERSION { self.parts_for(&proc, role) } else { Vec::new() };
+        if layout != header::VERSION && layout != 0 {
+            trace!("{proc} knows layout {layout} and this server makes another: it looks up by message");
         }
         self.send(peer, Outgoing::Accepted { server_nspace: self.config.nspace.clone(), parts });
     }

@@ -27,6 +27,7 @@ use crate::control::listener::Listener;
 use crate::data::{Proc, Status};
 use crate::message::door::{Arrival, Callers, Door, Left, Outgoing, PeerId};
 use crate::message::{Reply, Request};
+use crate::store::{Budget, Limits};
 use crate::sys::random;
 use crate::sys::signals::spawn_without_signals;
 use crate::trace;
@@ -68,6 +69,8 @@ pub(super) struct Core {
     /// Tells this server's blobs from those of others that bear the same name.
     pub(super) identity: u64,
     pub(super) jobs: Jobs,
+    /// Shared memory that all jobs may take together.
+    pub(super) limits: Limits,
     pub(super) peers: HashMap<PeerId, Peer>,
     pub(super) fences: Fences,
     pub(super) waits: Waits,
@@ -131,6 +134,10 @@ impl Core {
             common,
             identity: u64::from_le_bytes(random::bytes().map_err(failed("get randomness"))?),
             jobs: Jobs::default(),
+            limits: Limits {
+                budget: Budget::new(config.memory_limit.unwrap_or(u64::MAX)),
+                ..Limits::default()
+            },
             peers: HashMap::new(),
             fences: Fences::default(),
             waits: Waits::default(),

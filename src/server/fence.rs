@@ -172,10 +172,7 @@ impl Core {
         }
         let data = match self.contribution(&mut tracker) {
             Ok(data) => data,
-            Err(e) => {
-                trace!("fence {}: this node's data cannot be sent: {e}", tracker.id);
-                return self.answer(tracker, Err(Status::ERR_PACK_FAILURE));
-            }
+            Err(status) => return self.answer(tracker, Err(status)),
         };
         // The library keeps the time itself; two clocks would race.
         let info: Vec<Info> = tracker.info.iter().filter(|info| info.key != keys::TIMEOUT).cloned().collect();
@@ -191,21 +188,28 @@ impl Core {
 
     /// What this node adds to a collecting fence. Over a whole namespace that is only what no such fence has carried yet; other
     /// fences reach other nodes each time, and carry everything.
-    fn contribution(&mut self, tracker: &mut Tracker) -> Result<Vec<u8>, blob::BlobError> {
+    fn contribution(&mut self, tracker: &mut Tracker) -> Result<Vec<u8>, Status> {
         if !tracker.collect {
             return Ok(Vec::new());
         }
+        let whole = tracker.members.is_whole_job();
         let mut ranks = Vec::new();
         for proc in tracker.arrived.keys() {
             let Some(stored) = self.jobs.stored_mut(&proc.nspace) else { continue };
-            let whole = tracker.members.is_whole_job();
             let entries = if whole { stored.take_new(proc.rank) } else { stored.outbound(proc.rank) };
+            let entries = entries.map_err(|e| {
+                trace!("fence {}: what {proc} has posted cannot be read: {e}", tracker.id);
+                e.status()
+            })?;
             if whole {
                 tracker.sent.push((proc.clone(), entries.clone()));
             }
             ranks.push(blob::OfRank { proc: proc.clone(), entries });
         }
-        blob::write(&self.sender(), &ranks)
+        blob::write(&self.sender(), &ranks).map_err(|e| {
+            trace!("fence {}: this node's data cannot be sent: {e}", tracker.id);
+            Status::ERR_PACK_FAILURE
+        })
     }
 
     pub(super) fn sender(&self) -> blob::Sender {

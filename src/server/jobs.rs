@@ -7,12 +7,13 @@ use std::collections::{BTreeMap, HashMap};
 use super::FOREIGN_IDS;
 use super::cleanup::Cleanup;
 use super::core::{Core, Done};
-use super::stored::{PageId, Stored};
+use super::stored::Stored;
 use super::watch::WatchId;
 use crate::data::{Info, InfoList, Nspace, Proc, Rank, Status};
 use crate::message::Mapped;
 use crate::message::Reply;
 use crate::message::door::PeerId;
+use crate::store::ReaderId;
 use crate::sys::random;
 use crate::trace;
 
@@ -45,7 +46,7 @@ pub(super) struct Client {
     pub pid: i32,
     pub watch: Option<WatchId>,
     /// Its reader page.
-    pub page: Option<PageId>,
+    pub page: Option<ReaderId>,
     /// Whether its process has ended, one way or the other.
     pub ended: bool,
     /// What to remove when it ends.
@@ -139,8 +140,8 @@ impl Core {
         job.local_procs = Some(local_procs);
         job.foreign_ids = info.is_set(FOREIGN_IDS);
         let stored = match job.stored.take() {
-            Some(mut stored) => stored.replace(&nspace, local_procs, info, &self.config).map(|()| stored),
-            None => Stored::create(&nspace, local_procs, info, &self.config),
+            Some(mut stored) => stored.replace(&nspace, local_procs, info, &self.config.hostname).map(|()| stored),
+            None => Stored::create(&nspace, local_procs, info, &self.config.hostname, &self.limits),
         };
         let Some(job) = self.jobs.0.get_mut(&nspace) else { return Err(Status::ERR_NOT_FOUND) };
         match stored {

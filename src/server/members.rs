@@ -141,8 +141,13 @@ impl Core {
 
     /// Members of this node that are dead.
     pub(super) fn dead_members(&self, members: &Members) -> Vec<Proc> {
-        self.local_members(members, |proc, job| {
-            job.clients.get(&proc.rank).is_some_and(|client| client.phase == Phase::Lost)
-        })
+        let mut out = Vec::new();
+        for nspace in members.0.keys() {
+            let clients = self.jobs.get(nspace).map(|job| &job.clients);
+            let dead = clients.into_iter().flatten().filter(|(_, client)| client.phase == Phase::Lost);
+            out.extend(dead.map(|(rank, _)| Proc::new(nspace.clone(), *rank)));
+        }
+        out.retain(|proc| members.contains(proc));
+        out
     }
 }

@@ -13,12 +13,12 @@ use super::blob;
 use super::core::{Core, Done, Limit};
 use super::fence::time_limit;
 use super::jobs::Phase;
-use super::stored::Missing;
 use super::timers::TimerId;
 use crate::data::{Info, Key, Nspace, Proc, Rank, Status, Value, keys};
 use crate::message::directives::Directives;
 use crate::message::door::PeerId;
 use crate::message::{Posted, Reply};
+use crate::store::Miss;
 use crate::trace;
 
 /// Where an answer goes.
@@ -134,9 +134,9 @@ impl Core {
         if !(remote && question.directives.refresh) {
             match self.look(&question) {
                 Ok(found) => return self.bring(question.asker, Ok(found)),
-                Err(Missing::NotFound) => {}
-                Err(Missing::Corrupt(what)) => {
-                    trace!("a look-up of {} fails: {what}", question.proc);
+                Err(Miss::NotFound) => {}
+                Err(miss) => {
+                    trace!("a look-up of {} fails: {miss}", question.proc);
                     return self.bring(question.asker, Err(Status::ERR_UNPACK_FAILURE));
                 }
             }
@@ -183,13 +183,13 @@ impl Core {
         proc.rank.is_process() && !self.jobs.get(&proc.nspace).is_some_and(|job| job.is_local(proc.rank))
     }
 
-    fn look(&self, question: &Question) -> Result<Found, Missing> {
+    fn look(&self, question: &Question) -> Result<Found, Miss> {
         let Question { proc, key, directives, .. } = question;
-        let stored = self.jobs.stored(&proc.nspace).ok_or(Missing::NotFound)?;
+        let stored = self.jobs.stored(&proc.nspace).ok_or(Miss::NotFound)?;
         match key {
             Some(key) => stored.get(proc.rank, key, directives).map(Found::One),
             None => match stored.all(proc.rank)? {
-                infos if infos.is_empty() => Err(Missing::NotFound),
+                infos if infos.is_empty() => Err(Miss::NotFound),
                 infos => Ok(Found::All(infos)),
             },
         }
@@ -336,7 +336,11 @@ impl Core {
     }
 
     fn posted_blob(&self, proc: &Proc) -> Result<Vec<u8>, Status> {
-        let entries = self.jobs.stored(&proc.nspace).map(|stored| stored.outbound(proc.rank)).unwrap_or_default();
+        let stored = self.jobs.stored(&proc.nspace).ok_or(Status::ERR_NOT_FOUND)?;
+        let entries = stored.outbound(proc.rank).map_err(|e| {
+            trace!("what {proc} has posted cannot be read: {e}");
+            e.status()
+        })?;
         blob::write(&self.sender(), &[blob::OfRank { proc: proc.clone(), entries }]).map_err(|e| {
             trace!("what {proc} has posted cannot be sent: {e}");
             Status::ERR_PACK_FAILURE

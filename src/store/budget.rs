@@ -56,11 +56,11 @@ pub struct Limits {
     /// Shared memory, of this job and of all others with the same budget.
     pub budget: Budget,
     /// How many replaced sets of modex segments may wait for readers that hold on to them.
-    pub generations: usize,
+    pub sets: usize,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { budget: Budget::new(u64::MAX), generations: 4 }
+        Self { budget: Budget::new(u64::MAX), sets: 4 }
     }
 }

@@ -76,13 +76,26 @@ fn encode(value: &Value) -> Result<Encoded<'_>, ArchiveError> {
     Ok(match value {
         V::Undef => Encoded::Scalar(0),
         V::Bool(v) => Encoded::Scalar(u64::from(*v)),
-        V::Byte(v) | V::Uint8(v) | V::Persist(v) | V::Scope(v) | V::DataRange(v) | V::Command(v) | V::ProcState(v)
-        | V::AllocDirective(v) | V::JobState(v) | V::LinkState(v) | V::ResblockDirective(v) | V::AllocInherit(v) => {
-            Encoded::Scalar(u64::from(*v))
-        }
+        V::Byte(v)
+        | V::Uint8(v)
+        | V::Persist(v)
+        | V::Scope(v)
+        | V::DataRange(v)
+        | V::Command(v)
+        | V::ProcState(v)
+        | V::AllocDirective(v)
+        | V::JobState(v)
+        | V::LinkState(v)
+        | V::ResblockDirective(v)
+        | V::AllocInherit(v) => Encoded::Scalar(u64::from(*v)),
         V::Uint16(v) | V::IofChannel(v) | V::Loctype(v) | V::StorAccessType(v) => Encoded::Scalar(u64::from(*v)),
         V::Uint(v) | V::Uint32(v) | V::InfoDirectives(v) => Encoded::Scalar(u64::from(*v)),
-        V::Size(v) | V::Uint64(v) | V::Pointer(v) | V::Devtype(v) | V::StorMedium(v) | V::StorAccess(v)
+        V::Size(v)
+        | V::Uint64(v)
+        | V::Pointer(v)
+        | V::Devtype(v)
+        | V::StorMedium(v)
+        | V::StorAccess(v)
         | V::StorPersist(v) => Encoded::Scalar(*v),
         V::Int8(v) => Encoded::Scalar(u64::from(*v as u8)),
         V::Int16(v) => Encoded::Scalar(u64::from(*v as u16)),
@@ -96,7 +109,9 @@ fn encode(value: &Value) -> Result<Encoded<'_>, ArchiveError> {
         V::String(None) => Encoded::Null,
         V::String(Some(text)) => with_nul(text.as_bytes()),
         V::ProcNspace(name) => with_nul(name.as_bytes()),
-        V::ByteObject(v) | V::CompressedString(v) | V::Regex(v) | V::CompressedByteObject(v) => Encoded::Bytes(v),
+        V::ByteObject(v) | V::CompressedString(v) | V::Regex(v) | V::CompressedByteObject(v) | V::DataBuffer(v) => {
+            Encoded::Bytes(v)
+        }
         other => Encoded::Archive(archive::encode(other)?),
     })
 }
@@ -170,7 +185,12 @@ impl<'a> RawValue<'a> {
         }
     }
 
-    fn bytes(&self) -> Vec<u8> {
+    /// The word where its bytes begin, and how many there are.
+    pub(super) fn place(&self) -> (usize, usize) {
+        (self.word, self.len)
+    }
+
+    pub(super) fn to_bytes(self) -> Vec<u8> {
         self.words.to_vec(self.word, self.len).unwrap_or_default()
     }
 
@@ -183,24 +203,25 @@ impl<'a> RawValue<'a> {
         let ty = self.data_type();
         let wrong = || ReadError::Value { data_type: ty, len: self.len };
         if self.is_archive() {
-            let value: Value = archive::decode(&self.bytes()).map_err(|_| wrong())?;
+            let value: Value = archive::decode(&self.to_bytes()).map_err(|_| wrong())?;
             return if value.data_type() == ty { Ok(value) } else { Err(wrong()) };
         }
         if self.is_null() {
             return if ty == DataType::STRING { Ok(V::String(None)) } else { Err(wrong()) };
         }
         let text = || {
-            let mut bytes = self.bytes();
+            let mut bytes = self.to_bytes();
             if bytes.pop() == Some(0) { Ok(bytes) } else { Err(wrong()) }
         };
         let Some(bits) = self.scalar() else {
             return match ty {
                 DataType::STRING => Ok(V::String(Some(Text::new(text()?).map_err(|_| wrong())?))),
                 DataType::PROC_NSPACE => Ok(V::ProcNspace(Nspace::new(text()?).map_err(|_| wrong())?)),
-                DataType::BYTE_OBJECT => Ok(V::ByteObject(self.bytes())),
-                DataType::COMPRESSED_STRING => Ok(V::CompressedString(self.bytes())),
-                DataType::REGEX => Ok(V::Regex(self.bytes())),
-                DataType::COMPRESSED_BYTE_OBJECT => Ok(V::CompressedByteObject(self.bytes())),
+                DataType::BYTE_OBJECT => Ok(V::ByteObject(self.to_bytes())),
+                DataType::COMPRESSED_STRING => Ok(V::CompressedString(self.to_bytes())),
+                DataType::DATA_BUFFER => Ok(V::DataBuffer(self.to_bytes())),
+                DataType::REGEX => Ok(V::Regex(self.to_bytes())),
+                DataType::COMPRESSED_BYTE_OBJECT => Ok(V::CompressedByteObject(self.to_bytes())),
                 _ => Err(wrong()),
             };
         };

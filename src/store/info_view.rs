@@ -5,14 +5,14 @@
 //! answered from the rank's row.
 use std::sync::Arc;
 
+use instanton_layout::Malformed;
 use instanton_layout::hash::hash;
 use instanton_layout::info::{Group, Index, NONE, Row, given};
 use instanton_layout::record::{Owner, Query, Record};
 use instanton_layout::sync::{AtomicU64, Ordering};
 use instanton_layout::words::RawWords;
-use instanton_layout::Malformed;
 
-use super::encode::RawValue;
+use super::encode::{RawValue, ReadError};
 use super::lookup::{Level, Lookup, NodeSel};
 use crate::data::{DataType, Rank, keys};
 use crate::sys::memory::Mapping;
@@ -156,20 +156,13 @@ impl InfoView {
     }
 
     /// What the row says, as type and bits.
-    fn derived(
-        &self,
-        lookup: &Lookup<'_>,
-        query: &Query<'_>,
-        row: &Row,
-    ) -> Result<Option<(DataType, u64)>, Malformed> {
+    fn derived(&self, lookup: &Lookup<'_>, query: &Query<'_>, row: &Row) -> Result<Option<(DataType, u64)>, Malformed> {
         let Some((_, key, what)) = DERIVED.iter().find(|(hash, ..)| *hash == query.hash()) else { return Ok(None) };
         if key.as_bytes() != lookup.key {
             return Ok(None);
         }
         let given = |bit: u32, data_type, value: u32| (row.given & bit != 0).then_some((data_type, u64::from(value)));
-        let number = |group, index| {
-            Ok(self.number(group, index)?.map(|number| (DataType::UINT32, u64::from(number))))
-        };
+        let number = |group, index| Ok(self.number(group, index)?.map(|number| (DataType::UINT32, u64::from(number))));
         match what {
             Derived::Rank => Ok(Some((DataType::PROC_RANK, u64::from(lookup.rank.0)))),
             Derived::LocalRank => Ok(given(given::LOCAL_RANK, DataType::UINT16, u32::from(row.local_rank))),
@@ -179,6 +172,40 @@ impl InfoView {
             Derived::NodeId => number(Group::Nodes, row.node),
             Derived::AppNumber => number(Group::Apps, row.app),
         }
+    }
+
+    /// Gives `f` everything known of a process, or of the job.
+    pub(super) fn all(
+        &self,
+        rank: Rank,
+        mut f: impl FnMut(Vec<u8>, RawValue<'_>) -> Result<(), ReadError>,
+    ) -> Result<(), ReadError> {
+        let words = self.mapping.words();
+        let mut records = Vec::new();
+        if let Some(row) = if rank.is_process() { self.row(rank)? } else { None } {
+            records.extend(self.process(rank, &row)?);
+            for (_, key, _) in DERIVED {
+                let lookup = Lookup::new(rank, key);
+                let query = Query::new(key.as_bytes());
+                let stored = match records.first() {
+                    Some(record) => record.find(&query)?.is_some(),
+                    None => false,
+                };
+                if !stored && let Some((data_type, scalar)) = self.derived(&lookup, &query, &row)? {
+                    f(key.as_bytes().to_vec(), RawValue::of_scalar(words, data_type, scalar))?;
+                }
+            }
+        } else if !rank.is_process() {
+            records.push(self.job()?);
+            records.extend(self.member(Group::Sessions, 0)?);
+        }
+        for record in records {
+            for entry in record.iter() {
+                let entry = entry?;
+                f(words.to_vec(entry.key_word, entry.key_len)?, RawValue::of_entry(words, &entry))?;
+            }
+        }
+        Ok(())
     }
 
     fn first<const N: usize>(&self, query: &Query<'_>, places: [Place; N]) -> Result<Option<RawValue<'_>>, Malformed> {

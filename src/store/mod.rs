@@ -20,17 +20,30 @@
 
 mod budget;
 mod encode;
+mod guard;
+mod heap;
+mod info_build;
 mod info_view;
 mod job_info;
 mod lookup;
+mod maps;
+mod pages;
+mod placement;
 mod reader;
+mod scopes;
 mod segment;
+mod table;
+mod write_error;
 mod writer;
 
 pub use budget::{Budget, Limits};
 pub use encode::{RawValue, ReadError};
-pub use job_info::{BadJobInfo, JobInfo};
+pub use guard::{Guard, PinError, ReaderPage, ValueRef};
+pub use job_info::{BadJobInfo, JobInfo, MAX_RANKS};
 pub use lookup::{Level, Lookup, Miss, NodeSel, Origin, Want};
+pub use maps::BadMap;
+pub use pages::{ReaderId, ReaderPageHandle};
 pub use reader::JobReader;
-pub use segment::{AttachError, Have, MappedSegment, SegmentId};
-pub use writer::{JobWriter, Stats, WriteError};
+pub use segment::{AttachError, Have, MapError, MappedSegment, SegmentId};
+pub use write_error::WriteError;
+pub use writer::{JobWriter, Stats};

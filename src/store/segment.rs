@@ -6,7 +6,7 @@ use instanton_layout::Malformed;
 use instanton_layout::header::{BadHeader, Header, Kind};
 
 use super::budget::{Budget, Charge};
-use super::writer::WriteError;
+use super::write_error::WriteError;
 use crate::sys::memory::{self, Mapping};
 
 pub use crate::sys::memory::MapError;
@@ -57,6 +57,9 @@ pub enum AttachError {
         /// Which segment.
         id: SegmentId,
     },
+    /// The reader page belongs to another job than the segments.
+    #[error("the reader page belongs to another job")]
+    ForeignPage,
     /// There is no job segment among them.
     #[error("no job segment was given")]
     NoJob,
@@ -114,11 +117,7 @@ const PAGE: u64 = 4096;
 impl OwnSegment {
     pub(super) fn create(name: &str, len: u64, budget: &Budget) -> Result<Self, WriteError> {
         let bytes = len.next_multiple_of(PAGE);
-        let charge = budget.charge(bytes).ok_or_else(|| WriteError::Budget {
-            wanted: bytes,
-            used: budget.used(),
-            limit: budget.limit(),
-        })?;
+        let charge = budget.charge(bytes).ok_or_else(|| WriteError::budget(budget, bytes))?;
         let (mapping, fd) = memory::segment(name, len).map_err(|error| WriteError::Memory(Box::new(error)))?;
         Ok(Self { mapping: Arc::new(mapping), fd, _charge: charge })
     }

@@ -4,7 +4,7 @@
 //! of every visible ancestor group are looked at before each step. What another process takes between the look and
 //! the step is not seen; the margin is for that.
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// What must be left after a step.
 const MARGIN: u64 = 4 << 20;
@@ -77,6 +77,8 @@ fn enough(wanted: u64, left: u64, whose: impl FnOnce() -> String) -> Result<(), 
 
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
+
     use super::*;
 
     fn group(root: &Path, path: &str, files: &[(&str, &str)]) -> PathBuf {
@@ -90,11 +92,15 @@ mod tests {
     fn the_tightest_ancestor_decides() {
         let root = std::env::temp_dir().join(format!("instanton-headroom-{}", std::process::id()));
         let limit = (64u64 << 20).to_string();
-        group(&root, "job", &[
-            ("memory.max", &limit),
-            ("memory.current", &(60u64 << 20).to_string()),
-            ("memory.stat", "anon 1\ninactive_file 1048576\nactive_file 0\n"),
-        ]);
+        group(
+            &root,
+            "job",
+            &[
+                ("memory.max", &limit),
+                ("memory.current", &(60u64 << 20).to_string()),
+                ("memory.stat", "anon 1\ninactive_file 1048576\nactive_file 0\n"),
+            ],
+        );
         group(&root, "job/step", &[("memory.max", "max\n"), ("memory.current", "4096\n")]);
         let groups = "0::/job/step/not-visible\n3:cpuset:/elsewhere\n";
         assert_eq!(check(1 << 20, groups, &root), Ok(()));

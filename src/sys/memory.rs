@@ -163,7 +163,8 @@ pub(crate) fn reader_page(len: u64) -> Result<(Mapping, OwnedFd), MemoryError> {
 }
 
 fn create(name: &str, len: u64) -> Result<(OwnedFd, Mapping), MemoryError> {
-    let fd = memfd_create(name, MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING).map_err(system("memfd_create", len))?;
+    let fd =
+        memfd_create(name, MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING).map_err(system("memfd_create", len))?;
     let mut at = 0;
     while at < len {
         let step = STEP.min(len - at);

@@ -3,8 +3,11 @@
 //! Every function here is safe to call. What it assumes of the kernel is said at each block.
 #![allow(unsafe_code, reason = "this is the place for it")]
 
+pub(crate) mod cell;
+pub(crate) mod fork;
 pub(crate) mod headroom;
 pub(crate) mod memory;
+pub(crate) mod pin;
 #[cfg(feature = "server")]
 pub mod process;
 #[cfg(feature = "server")]

@@ -3,7 +3,7 @@ use instanton::data::constants::scope;
 use instanton::data::{Info, Proc, Rank, Status, Value, keys};
 use instanton::message::Request;
 
-use crate::host::{Cluster, World};
+use crate::host::{Cluster, Lacks};
 use crate::peer::fence_all;
 
 const OK: Status = Status::SUCCESS;
@@ -65,7 +65,7 @@ fn the_same_processes_make_the_same_fence_however_they_are_named() {
 #[test]
 fn data_goes_around_only_when_it_is_collected_and_only_once() {
     for nodes in [2, 4] {
-        let cluster = Cluster::with(nodes, World { no_direct_modex: true, ..World::default() }, |config| config);
+        let cluster = Cluster::with(nodes, Lacks { direct_modex: true, ..Lacks::default() }, |config| config);
         let job = cluster.job("job", &two_a_node(nodes));
         let mut peers = job.peers();
         let far = job.proc(nodes as u32 * 2 - 1);
@@ -101,7 +101,7 @@ fn data_goes_around_only_when_it_is_collected_and_only_once() {
 
 #[test]
 fn a_fence_over_some_carries_everything_to_those_who_have_not_seen_it() {
-    let cluster = Cluster::with(4, World { no_direct_modex: true, ..World::default() }, |config| config);
+    let cluster = Cluster::with(4, Lacks { direct_modex: true, ..Lacks::default() }, |config| config);
     let job = cluster.job("job", &[0, 1, 2, 3]);
     let mut peers = job.peers();
     peers[0].commit(scope::GLOBAL, "k", 1u32);
@@ -167,7 +167,7 @@ fn a_time_limit_ends_a_fence_and_latecomers_hear_of_it() {
 
 #[test]
 fn a_host_that_never_answers_does_not_outlive_the_time_limit() {
-    let cluster = Cluster::with(2, World { mute: true, ..World::default() }, |config| config);
+    let cluster = Cluster::with(2, Lacks { answers: true, ..Lacks::default() }, |config| config);
     let job = cluster.job("job", &[0, 1]);
     let mut peer = job.peer(0);
     let info = vec![Info::new(keys::TIMEOUT, 1i32), Info::new(keys::COLLECT_DATA, true)];

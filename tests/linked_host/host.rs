@@ -11,7 +11,7 @@ use crate::peer::Peer;
 #[derive(Default)]
 struct Meeting {
     blobs: Vec<(usize, Vec<u8>)>,
-    done: Vec<Completion<Vec<u8>>>,
+    done: Vec<(usize, Completion<Vec<u8>>)>,
 }
 
 /// Everything the hosts share.
@@ -23,10 +23,16 @@ pub struct World {
     meetings: Mutex<HashMap<Vec<Proc>, Meeting>>,
     /// What the hosts were told, in order.
     pub said: Mutex<Vec<String>>,
-    /// Whether this world's hosts can fetch from other nodes.
-    pub no_direct_modex: bool,
-    /// Whether the hosts take fences over and never answer.
-    pub mute: bool,
+    lacks: Lacks,
+}
+
+/// What the hosts cannot do.
+#[derive(Clone, Copy, Default)]
+pub struct Lacks {
+    /// Fetching from other nodes.
+    pub direct_modex: bool,
+    /// Answering fences that they took over.
+    pub answers: bool,
 }
 
 struct NodeHost {
@@ -97,14 +103,14 @@ impl Host for NodeHost {
     fn fence_nb(&self, procs: &[Proc], info: &[Info], data: Vec<u8>, done: Completion<Vec<u8>>) -> Accepted {
         let names: Vec<String> = info.iter().map(|info| info.key.to_string()).collect();
         self.world.say(format!("fence node {} {procs:?} {names:?} {}", self.node, data.len()));
-        if self.world.mute {
+        if self.world.lacks.answers {
             return Ok(Answer::Later);
         }
         let nodes = self.world.nodes_of(procs);
         let mut meetings = lock(&self.world.meetings);
         let meeting = meetings.entry(procs.to_vec()).or_default();
         meeting.blobs.push((self.node, data));
-        meeting.done.push(done);
+        meeting.done.push((self.node, done));
         if meeting.blobs.len() < nodes.len() {
             return Ok(Answer::Later);
         }
@@ -112,9 +118,9 @@ impl Host for NodeHost {
         drop(meetings);
         // Each node gets all blobs in another order, some without its own, from a thread of the host.
         std::thread::spawn(move || {
-            for (turn, done) in done.into_iter().enumerate() {
+            for (turn, (node, done)) in done.into_iter().enumerate() {
                 blobs.rotate_left(1);
-                let without = (turn % 2 == 1).then_some(nodes[turn]);
+                let without = (turn % 2 == 1).then_some(node);
                 let all = blobs.iter().filter(|(node, _)| Some(*node) != without);
                 done.complete(Ok(all.flat_map(|(_, blob)| blob.clone()).collect()));
             }
@@ -124,7 +130,7 @@ impl Host for NodeHost {
 
     fn direct_modex(&self, proc: &Proc, _: &[Info], done: Completion<Vec<u8>>) -> Accepted {
         self.world.say(format!("direct modex {proc}"));
-        if self.world.no_direct_modex {
+        if self.world.lacks.direct_modex {
             return Err(Status::ERR_NOT_SUPPORTED);
         }
         let node = self.world.nodes_of(std::slice::from_ref(proc))[0];
@@ -141,11 +147,11 @@ pub struct Cluster {
 
 impl Cluster {
     pub fn new(nodes: usize) -> Cluster {
-        Cluster::with(nodes, World::default(), |config| config)
+        Cluster::with(nodes, Lacks::default(), |config| config)
     }
 
-    pub fn with(nodes: usize, world: World, change: impl Fn(ServerConfig) -> ServerConfig) -> Cluster {
-        let world = Arc::new(world);
+    pub fn with(nodes: usize, lacks: Lacks, change: impl Fn(ServerConfig) -> ServerConfig) -> Cluster {
+        let world = Arc::new(World { lacks, ..World::default() });
         let servers = (0..nodes).map(|node| {
             let config = ServerConfig {
                 hostname: format!("n{node}").as_str().try_into().unwrap(),

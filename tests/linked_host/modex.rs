@@ -5,7 +5,7 @@ use instanton::data::constants::scope;
 use instanton::data::{Info, Proc, Rank, Status, Value, keys};
 use instanton::message::{Reply, Request};
 
-use crate::host::{Cluster, World};
+use crate::host::{Cluster, Lacks};
 use crate::peer::fence_all;
 
 const OK: Status = Status::SUCCESS;
@@ -26,8 +26,9 @@ fn scopes_say_who_may_see() {
         fence_all(&mut peers, &[], &[Info::new(keys::COLLECT_DATA, true)]);
         let immediate = [Info::new(keys::IMMEDIATE, true)];
         for peer in &mut peers {
-            let node = peer.rank().0 / 2;
-            for rank in (0..nodes as u32 * 2).filter(|rank| *rank != peer.rank().0) {
+            let own = peer.rank().0;
+            let node = own / 2;
+            for rank in (0..nodes as u32 * 2).filter(|rank| *rank != own) {
                 let target = job.proc(rank);
                 let near = rank / 2 == node;
                 let expected = |visible: bool, n: u32| if visible { Ok(Value::Uint32(n)) } else { NOT_FOUND };
@@ -82,7 +83,7 @@ fn direct_modex_waits_until_the_rank_has_posted_and_is_asked_once() {
 
 #[test]
 fn a_local_key_is_waited_for_and_then_given_up() {
-    let cluster = Cluster::with(1, World::default(), |config| instanton::server::ServerConfig {
+    let cluster = Cluster::with(1, Lacks::default(), |config| instanton::server::ServerConfig {
         get_patience: Duration::from_millis(300),
         ..config
     });
@@ -118,7 +119,7 @@ fn a_local_key_is_waited_for_and_then_given_up() {
 
 #[test]
 fn a_host_without_direct_modex_means_not_found() {
-    let cluster = Cluster::with(2, World { no_direct_modex: true, ..World::default() }, |config| config);
+    let cluster = Cluster::with(2, Lacks { direct_modex: true, ..Lacks::default() }, |config| config);
     let job = cluster.job("job", &[0, 1]);
     let mut peer = job.peer(0);
     assert_eq!(peer.get(&job.proc(1), "k", &[]), NOT_FOUND);
@@ -148,5 +149,5 @@ fn the_embedding_program_can_look_too() {
     let server = cluster.server(0);
     assert_eq!(server.get_wait(&job.proc(0), "k", &[]), Ok(Value::Uint32(4)));
     assert_eq!(server.get_wait(&job.all(), keys::JOB_SIZE, &[]), Ok(Value::Uint32(1)));
-    assert_eq!(server.get_wait(&job.all(), keys::UNIV_SIZE, &[Info::new(keys::IMMEDIATE, true)]), NOT_FOUND);
+    assert_eq!(server.get_wait(&job.all(), keys::TMPDIR, &[Info::new(keys::IMMEDIATE, true)]), NOT_FOUND);
 }

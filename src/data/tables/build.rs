@@ -76,26 +76,41 @@ fn aliases(rows: &[Row], value: usize, mark: usize) {
             row.fail(&format!("`{}` has a name already: mark one of the two with =", row.field(value)));
         }
     }
-    for row in rows.iter().filter(|row| row.is_alias(mark) && !values.contains(row.field(value))) {
+    if let Some(row) = rows.iter().find(|row| row.is_alias(mark) && !values.contains(row.field(value))) {
         row.fail(&format!("an alias of `{}`, which has no other name", row.field(value)));
     }
 }
 
-/// Numbered names that are constants of a type: status codes and data types.
-fn numbered(table: &str, ty: &str, kind: &str, names: &str) -> String {
-    let rows = rows(table);
+/// Status codes.
+fn status() -> String {
+    let rows = rows("status.txt");
     unique(&rows, |row| vec![row.field(0)]);
     aliases(&rows, 1, 2);
-    let mut out = format!("impl {ty} {{\n");
-    let mut list = format!(
-        "/// Number, name, and whether the name is an alias.\nstatic {names}: &[({kind}, &std::ffi::CStr, bool)] = &[\n"
-    );
+    let mut out = String::from("impl Status {\n");
+    let mut names = String::from("/// Number, name, and whether the name is an alias.\n");
+    names += "static STATUS_NAMES: &[(i32, &CStr, bool)] = &[\n";
     for row in &rows {
-        let (name, value) = (row.field(0), row.number::<i64>(1));
-        writeln!(out, "/// `PMIX_{name}` ({value}).\npub const {name}: {ty} = {ty}({value});").unwrap();
-        writeln!(list, "({value}, c\"PMIX_{name}\", {}),", row.is_alias(2)).unwrap();
+        let (name, value) = (row.field(0), row.number::<i32>(1));
+        writeln!(out, "/// `PMIX_{name}` ({value}).\npub const {name}: Status = Status({value});").unwrap();
+        writeln!(names, "({value}, c\"PMIX_{name}\", {}),", row.is_alias(2)).unwrap();
     }
-    out + "}\n" + &list + "];\n"
+    out + "}\n" + &names + "];\n"
+}
+
+/// Data types.
+fn types() -> String {
+    let rows = rows("types.txt");
+    unique(&rows, |row| vec![row.field(0)]);
+    unique(&rows, |row| vec![row.field(1)]);
+    let mut out = String::from("impl DataType {\n");
+    let mut table = String::from("/// Number, name, and bytes of one in C.\n");
+    table += "static TYPES: &[(u16, &CStr, usize)] = &[\n";
+    for row in &rows {
+        let (name, value, size) = (row.field(0), row.number::<u16>(1), row.number::<usize>(2));
+        writeln!(out, "/// `PMIX_{name}` ({value}).\npub const {name}: DataType = DataType({value});").unwrap();
+        writeln!(table, "({value}, c\"PMIX_{name}\", {size}),").unwrap();
+    }
+    out + "}\n" + &table + "];\n"
 }
 
 fn attributes() -> String {
@@ -210,8 +225,8 @@ fn main() {
     let out = env::var("OUT_DIR").expect("cargo sets OUT_DIR");
     let rows = rows("constants.txt");
     for (name, text) in [
-        ("status.rs", numbered("status.txt", "Status", "i32", "STATUS_NAMES")),
-        ("types.rs", numbered("types.txt", "DataType", "u16", "TYPE_NAMES")),
+        ("status.rs", status()),
+        ("types.rs", types()),
         ("attributes.rs", attributes()),
         ("constants.rs", constants(&rows)),
         ("names.rs", texts(&rows)),

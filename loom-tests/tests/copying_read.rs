@@ -1,0 +1,51 @@
+//! A copying read of a block that is written again meanwhile is of one record, or says that it is not.
+#![cfg(loom)]
+
+use instanton_layout::block::{self, Attempt};
+use instanton_layout::words::VecWords;
+use instanton_loom_tests::{Forget, Weak, model, record, values};
+use loom::sync::Arc;
+
+fn reuse(writer_forgets: Forget, reader_forgets: Forget, version: u64) {
+    model(move || {
+        let data = Arc::new(VecWords::of(&record(2, 7)));
+        let writer = data.clone();
+        let writer = loom::thread::spawn(move || block::write(&Weak(&writer, writer_forgets), 0, &record(version, 9)));
+        let words = Weak(&data, reader_forgets);
+        match block::read(words, 0, 0, |_, version| Ok((version, values(words, 0)?))) {
+            Attempt::Done(read) => assert!(read == (2, (7, 7)) || read == (version, (9, 9)), "{read:?}"),
+            Attempt::Changed => {}
+            Attempt::Bad(error) => panic!("{error}"),
+        }
+        writer.join().unwrap();
+    });
+}
+
+#[test]
+fn a_copy_is_of_one_version() {
+    reuse(Forget::Nothing, Forget::Nothing, 4);
+}
+
+#[test]
+#[should_panic]
+fn without_the_writers_fence_a_copy_is_mixed() {
+    reuse(Forget::Fences, Forget::Nothing, 4);
+}
+
+#[test]
+#[should_panic]
+fn without_the_release_of_the_version_a_copy_is_old() {
+    reuse(Forget::Release, Forget::Nothing, 4);
+}
+
+#[test]
+#[should_panic]
+fn without_the_readers_fences_a_copy_is_mixed() {
+    reuse(Forget::Nothing, Forget::Fences, 4);
+}
+
+#[test]
+#[should_panic]
+fn a_version_that_comes_again_hides_the_change() {
+    reuse(Forget::Nothing, Forget::Nothing, 2);
+}

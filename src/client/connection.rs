@@ -1,0 +1,330 @@
+//! The connection to the server: callers send, one thread receives.
+//!
+//! A caller puts its *waiter* into the table of pending requests and sends the request itself, both under one lock. The
+//! control thread reads replies, takes each waiter out of the table under the same lock and calls it with no lock held. It cannot do
+//! so before the caller has let the lock go, at the end of its call: no callback overtakes the call that asked for it.
+//! What is ready without asking the server is handed to the thread as a *task*, for the same reason.
+//!
+//! When the server dies, or breaks the protocol, the stream ends: every waiter is called with an error, and every later
+//! request fails. The thread stays for tasks until the client is finalized. When this process dies, its socket closes.
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::eventfd::{EfdFlags, EventFd};
+
+use crate::control::frame::{self, FrameError, HEADER, Header, Kind, MAX_BODY};
+use crate::message::{Push, Reply, Request};
+use crate::sys::socket;
+use crate::trace;
+
+use super::Error;
+
+/// What the server answered, and the descriptors that came with it.
+pub(super) struct Answer {
+    pub(super) reply: Reply,
+    pub(super) descriptors: Vec<OwnedFd>,
+}
+
+/// Called once, on the control thread, with the answer or with why there is none.
+pub(super) type Waiter = Box<dyn FnOnce(Result<Answer, Error>) + Send>;
+
+type Task = Box<dyn FnOnce() + Send>;
+
+/// The sending side, shared by all threads.
+pub(super) struct Link {
+    /// None for a process without a server.
+    socket: Option<Arc<UnixStream>>,
+    outbox: Mutex<Outbox>,
+    inbox: Mutex<Inbox>,
+    wake: EventFd,
+}
+
+#[derive(Default)]
+struct Outbox {
+    last: u64,
+    waiting: HashMap<u64, Waiter>,
+    lost: bool,
+}
+
+#[derive(Default)]
+struct Inbox {
+    tasks: Vec<Task>,
+    /// The end of the stream is expected.
+    closing: bool,
+    stop: bool,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Nothing that can panic runs under these locks but allocation.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+thread_local! {
+    /// The link that this thread serves, if it is a control thread.
+    static SERVES: Cell<*const Link> = const { Cell::new(std::ptr::null()) };
+}
+
+impl Link {
+    pub(super) fn new(socket: Option<Arc<UnixStream>>) -> io::Result<Self> {
+        let wake = EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?;
+        Ok(Self { socket, outbox: Mutex::default(), inbox: Mutex::default(), wake })
+    }
+
+    /// Whether there is, or was, a server.
+    pub(super) fn has_server(&self) -> bool {
+        self.socket.is_some()
+    }
+
+    /// Whether the caller runs on this link's control thread, and so must not wait for it.
+    pub(super) fn is_own_thread(&self) -> bool {
+        SERVES.get() == std::ptr::from_ref(self)
+    }
+
+    /// Whether requests reach the server.
+    pub(super) fn is_connected(&self) -> bool {
+        self.has_server() && !lock(&self.outbox).lost
+    }
+
+    /// Sends a request; `waiter` is called with the answer, unless this fails.
+    pub(super) fn request(&self, call: &'static str, request: &Request, waiter: Waiter) -> Result<(), Error> {
+        self.send(call, request, waiter).map_err(|(error, _)| error)
+    }
+
+    /// Sends a request that belongs to a call which has been accepted already: `waiter` is called in any case.
+    pub(super) fn follow_up(&self, call: &'static str, request: &Request, waiter: Waiter) {
+        if let Err((error, waiter)) = self.send(call, request, waiter) {
+            self.run_later(move || waiter(Err(error)));
+        }
+    }
+
+    fn send(&self, call: &'static str, request: &Request, waiter: Waiter) -> Result<(), (Error, Waiter)> {
+        let Some(socket) = &self.socket else { return Err((Error::NoServer { call }, waiter)) };
+        // The archive is made outside the lock, the number put in under it.
+        let mut bytes = match frame::encode(Kind::Request, 0, 0, request) {
+            Ok(bytes) => bytes,
+            Err(error) => return Err((error.into(), waiter)),
+        };
+        let mut outbox = lock(&self.outbox);
+        if outbox.lost {
+            return Err((Error::LostConnection, waiter));
+        }
+        outbox.last += 1;
+        frame::renumber(&mut bytes, outbox.last);
+        let mut rest = &bytes[..];
+        while !rest.is_empty() {
+            match socket::send(socket, rest, &[]) {
+                Ok(sent) => rest = &rest[sent..],
+                Err(error) => {
+                    trace!("{call} cannot be sent: {error}");
+                    return Err((Error::LostConnection, waiter));
+                }
+            }
+        }
+        let number = outbox.last;
+        outbox.waiting.insert(number, waiter);
+        Ok(())
+    }
+
+    /// Has `task` run on the control thread.
+    pub(super) fn run_later(&self, task: impl FnOnce() + Send + 'static) {
+        let mut inbox = lock(&self.inbox);
+        inbox.tasks.push(Box::new(task));
+        self.wake();
+    }
+
+    /// From now on the end of the stream is no loss.
+    pub(super) fn expect_end(&self) {
+        lock(&self.inbox).closing = true;
+    }
+
+    /// Ends the control thread once it has run what it has; what still waits for the server is told that there is no more.
+    pub(super) fn stop(&self) {
+        let mut inbox = lock(&self.inbox);
+        inbox.closing = true;
+        inbox.stop = true;
+        self.wake();
+    }
+
+    fn wake(&self) {
+        // Fails only when the counter is full, and then the thread is awake.
+        let _ = self.wake.write(1);
+    }
+
+    /// The control thread. `incoming` is none for a process without a server; `on_push` is called for what the server says
+    /// unasked, `on_lost` once if it goes.
+    pub(super) fn serve(&self, mut incoming: Option<Incoming>, on_push: impl Fn(Push), on_lost: impl Fn()) {
+        SERVES.set(self);
+        loop {
+            let (tasks, stop) = {
+                let mut inbox = lock(&self.inbox);
+                (std::mem::take(&mut inbox.tasks), inbox.stop)
+            };
+            let idle = tasks.is_empty();
+            tasks.into_iter().for_each(|task| task());
+            if stop && idle {
+                return self.abandon(|| Error::NotInitialized);
+            }
+            if let Some(end) = incoming.as_mut().and_then(|incoming| self.drain(incoming, &on_push).err()) {
+                incoming = None;
+                let expected = lock(&self.inbox).closing;
+                self.abandon(|| Error::LostConnection);
+                if !expected {
+                    trace!("the server is lost: {end}");
+                    on_lost();
+                }
+                continue;
+            }
+            self.sleep(incoming.as_ref());
+        }
+    }
+
+    /// Takes in every frame that has come.
+    fn drain(&self, incoming: &mut Incoming, on_push: &impl Fn(Push)) -> Result<(), End> {
+        while let Some(frame) = incoming.next(MAX_BODY)? {
+            match frame.header.kind {
+                Kind::Reply => {
+                    let reply = frame::decode(Kind::Reply, &frame.body)?;
+                    let waiter = lock(&self.outbox).waiting.remove(&frame.header.number);
+                    match waiter {
+                        Some(waiter) => waiter(Ok(Answer { reply, descriptors: frame.descriptors })),
+                        None => trace!("reply {} answers no request", frame.header.number),
+                    }
+                }
+                Kind::Push => on_push(frame::decode(Kind::Push, &frame.body)?),
+                other => return Err(FrameError::Kind(other as u8).into()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells everybody who waits for the server that no answer will come.
+    fn abandon(&self, why: impl Fn() -> Error) {
+        let waiting = {
+            let mut outbox = lock(&self.outbox);
+            outbox.lost = true;
+            std::mem::take(&mut outbox.waiting)
+        };
+        if let Some(socket) = &self.socket {
+            let _ = socket.shutdown(std::net::Shutdown::Both);
+        }
+        waiting.into_values().for_each(|waiter| waiter(Err(why())));
+    }
+
+    /// Waits for bytes or tasks.
+    fn sleep(&self, incoming: Option<&Incoming>) {
+        let mut fds = vec![PollFd::new(self.wake.as_fd(), PollFlags::POLLIN)];
+        fds.extend(incoming.map(|incoming| PollFd::new(incoming.socket.as_fd(), PollFlags::POLLIN)));
+        // An interruption looks like news and finds none.
+        let _ = poll(&mut fds, PollTimeout::NONE);
+        if fds[0].any() == Some(true) {
+            let _ = self.wake.read();
+        }
+    }
+}
+
+/// Why nothing more will come.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum End {
+    #[error("it closed the connection")]
+    Closed,
+    #[error("{0}")]
+    Io(#[from] io::Error),
+    #[error("{0}")]
+    Frame(#[from] FrameError),
+}
+
+/// One frame as it came.
+pub(super) struct Frame {
+    pub(super) header: Header,
+    pub(super) body: Vec<u8>,
+    pub(super) descriptors: Vec<OwnedFd>,
+}
+
+/// The receiving side.
+pub(super) struct Incoming {
+    socket: Arc<UnixStream>,
+    bytes: Vec<u8>,
+    descriptors: Vec<OwnedFd>,
+}
+
+/// Room for what comes at a time: enough for most frames, and not much to clear for one byte.
+const CHUNK: usize = 16 << 10;
+/// The same while a long frame is under way. More than a socket holds is never there at once.
+const LONG_CHUNK: usize = 256 << 10;
+
+impl Incoming {
+    pub(super) fn new(socket: Arc<UnixStream>) -> Self {
+        Self { socket, bytes: Vec::new(), descriptors: Vec::new() }
+    }
+
+    /// The next frame, if all of it has come. `max` bounds its body.
+    pub(super) fn next(&mut self, max: usize) -> Result<Option<Frame>, End> {
+        loop {
+            let wanted = match self.bytes.first_chunk::<HEADER>() {
+                None => HEADER,
+                Some(head) => {
+                    let header = Header::parse(head, max)?;
+                    let end = HEADER + header.body;
+                    if self.bytes.len() >= end {
+                        return Ok(Some(self.take(header, end)));
+                    }
+                    end
+                }
+            };
+            if !self.fill(wanted)? {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Waits for the next frame, each time for `timeout` at most.
+    pub(super) fn wait(&mut self, max: usize, timeout: PollTimeout) -> Result<Frame, End> {
+        loop {
+            if let Some(frame) = self.next(max)? {
+                return Ok(frame);
+            }
+            let mut fds = [PollFd::new(self.socket.as_fd(), PollFlags::POLLIN)];
+            match poll(&mut fds, timeout) {
+                Ok(0) => return Err(End::Io(io::ErrorKind::TimedOut.into())),
+                Ok(_) | Err(nix::errno::Errno::EINTR) => {}
+                Err(error) => return Err(End::Io(error.into())),
+            }
+        }
+    }
+
+    /// Receives once; false when nothing has come.
+    fn fill(&mut self, wanted: usize) -> Result<bool, End> {
+        let filled = self.bytes.len();
+        self.bytes.resize(filled + (wanted - filled).clamp(CHUNK, LONG_CHUNK), 0);
+        let received = socket::receive(&self.socket, &mut self.bytes[filled..], &mut self.descriptors);
+        self.bytes.truncate(filled + received.as_ref().map_or(0, |received| received.bytes));
+        match received {
+            Ok(received) => {
+                if received.truncated {
+                    trace!("descriptors from the server were lost: this process has too many open");
+                }
+                if received.bytes == 0 { Err(End::Closed) } else { Ok(true) }
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
+            Err(error) => Err(End::Io(error)),
+        }
+    }
+
+    fn take(&mut self, header: Header, end: usize) -> Frame {
+        let rest = self.bytes.split_off(end);
+        let mut body = std::mem::replace(&mut self.bytes, rest);
+        body.drain(..HEADER);
+        // Descriptors come with their frame's first byte, so they are here by now; fewer than announced, and none can be told
+        // from another.
+        let descriptors = match self.descriptors.len() >= header.descriptors {
+            true => self.descriptors.drain(..header.descriptors).collect(),
+            false => Vec::new(),
+        };
+        Frame { header, body, descriptors }
+    }
+}

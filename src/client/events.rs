@@ -1,0 +1,388 @@
+//! Event handlers: who is called for what, and in which order.
+//!
+//! Handlers form one list in the order of rule E1: the FIRST one, those for a single code, those for several codes, those for every
+//! event (default handlers), the LAST one. Within a category a handler goes to the end unless it asks for another place.
+//! A handler that is being registered has its place already but is not called until the server knows of it.
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::data::{Info, InfoList, Key, Proc, Status, Text, Value, constants::data_range, keys};
+
+use super::{Handler, Notice};
+
+/// An event as it is delivered.
+#[derive(Clone, Debug)]
+pub(super) struct Event {
+    pub(super) status: Status,
+    pub(super) source: Proc,
+    pub(super) info: Vec<Info>,
+}
+
+impl Event {
+    fn skips_default_handlers(&self) -> bool {
+        self.info.is_set(keys::EVENT_NON_DEFAULT)
+    }
+
+    fn affected(&self) -> Vec<Proc> {
+        affected(&self.info)
+    }
+}
+
+/// The handlers of a client.
+#[derive(Default)]
+pub(super) struct Handlers(Mutex<Registry>);
+
+#[derive(Default)]
+struct Registry {
+    last_id: usize,
+    /// In the order in which they are called.
+    list: Vec<Entry>,
+}
+
+#[derive(Clone)]
+struct Entry {
+    id: usize,
+    active: bool,
+    place: Place,
+    name: Option<Text>,
+    codes: Vec<Status>,
+    source: Source,
+    affected: Vec<Proc>,
+    return_object: Option<Value>,
+    once: bool,
+    handler: Handler,
+}
+
+/// Where a handler stands: categories, and within one the pinned ends.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Place {
+    First,
+    In(Category, Pin),
+    Last,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Category {
+    SingleCode,
+    MultiCode,
+    Default,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Pin {
+    Front,
+    No,
+    Back,
+}
+
+/// Whose events a handler wants.
+#[derive(Clone)]
+enum Source {
+    Any,
+    Own,
+    Namespace,
+    Listed(Vec<Proc>),
+}
+
+/// Where a handler asks to stand among those of its place.
+enum Order {
+    Append,
+    Prepend,
+    Before(Text),
+    After(Text),
+}
+
+/// A handler that is called for an event.
+#[derive(Clone)]
+pub(super) struct Called {
+    pub(super) id: usize,
+    /// It wants no other event after this one.
+    pub(super) once: bool,
+    name: Option<Text>,
+    return_object: Option<Value>,
+    handler: Handler,
+}
+
+impl Called {
+    /// The key under which later handlers see this one's status.
+    pub(super) fn result_key(&self) -> Key {
+        let name = self.name.as_ref().and_then(|name| Key::new(name).ok());
+        name.unwrap_or_else(|| Key::new("unnamed").expect("a legal key"))
+    }
+
+    /// Calls it.
+    pub(super) fn call(&self, event: &Event, results: &[Info], chain: super::Chain) {
+        let mut info = event.info.clone();
+        info.extend(self.name.clone().map(|name| Info::new(keys::EVENT_HDLR_NAME, name)));
+        info.extend(self.return_object.clone().map(|object| Info::new(keys::EVENT_RETURN_OBJECT, object)));
+        let (status, source) = (event.status, event.source.clone());
+        (self.handler)(Notice { handler: self.id, status, source, info, results: results.to_vec() }, chain);
+    }
+}
+
+impl Handlers {
+    fn lock(&self) -> MutexGuard<'_, Registry> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Gives a handler its number and its place. Also says which of its codes nobody has registered yet: none of them when
+    /// it is not the first for any, an empty list for the first default handler.
+    pub(super) fn add(
+        &self,
+        codes: &[Status],
+        info: &[Info],
+        handler: Handler,
+    ) -> Result<(usize, Option<Vec<Status>>), Status> {
+        let (mut entry, order) = parse(codes, info, handler)?;
+        let mut registry = self.lock();
+        let exclusive = !matches!(entry.place, Place::In(_, Pin::No));
+        if exclusive && registry.list.iter().any(|other| other.place == entry.place) {
+            return Err(Status::ERR_EVENT_REGISTRATION);
+        }
+        let news = registry.unknown(&entry.codes);
+        registry.last_id += 1;
+        entry.id = registry.last_id - 1;
+        let (id, at) = (entry.id, registry.position(entry.place, order));
+        registry.list.insert(at, entry);
+        Ok((id, news))
+    }
+
+    /// From now on it is called.
+    pub(super) fn activate(&self, id: usize) {
+        if let Some(entry) = self.lock().list.iter_mut().find(|entry| entry.id == id) {
+            entry.active = true;
+        }
+    }
+
+    /// Takes a handler away, and says which of its codes nobody has registered any more, as [`Handlers::add`] does.
+    pub(super) fn remove(&self, id: usize) -> Result<Option<Vec<Status>>, Status> {
+        let mut registry = self.lock();
+        let at = registry.list.iter().position(|entry| entry.id == id).ok_or(Status::ERR_BAD_PARAM)?;
+        let entry = registry.list.remove(at);
+        Ok(registry.unknown(&entry.codes))
+    }
+
+    /// Whether a handler is still there.
+    pub(super) fn has(&self, id: usize) -> bool {
+        self.lock().list.iter().any(|entry| entry.id == id)
+    }
+
+    /// The handlers to be called for an event, in order.
+    pub(super) fn matching(&self, event: &Event, me: &Proc) -> impl Iterator<Item = Called> + use<> {
+        let registry = self.lock();
+        let wanted = registry.list.iter().filter(|entry| entry.wants(event, me));
+        let called = wanted.map(|entry| Called {
+            id: entry.id,
+            once: entry.once,
+            name: entry.name.clone(),
+            return_object: entry.return_object.clone(),
+            handler: entry.handler.clone(),
+        });
+        called.collect::<Vec<_>>().into_iter()
+    }
+}
+
+impl Registry {
+    /// Which of these codes no handler has.
+    fn unknown(&self, codes: &[Status]) -> Option<Vec<Status>> {
+        if codes.is_empty() {
+            return (!self.list.iter().any(|entry| entry.codes.is_empty())).then(Vec::new);
+        }
+        let known = |code: &&Status| self.list.iter().any(|entry| entry.codes.contains(code));
+        let news: Vec<Status> = codes.iter().filter(|code| !known(code)).copied().collect();
+        (!news.is_empty()).then_some(news)
+    }
+
+    fn position(&self, place: Place, order: Order) -> usize {
+        let (from, to) = (
+            self.list.partition_point(|entry| entry.place < place),
+            self.list.partition_point(|entry| entry.place <= place),
+        );
+        // A name that is not in the chain gives no order.
+        let named = |name: Text| (from..to).find(|at| self.list[*at].name.as_ref() == Some(&name));
+        match order {
+            Order::Append => to,
+            Order::Prepend => from,
+            Order::Before(name) => named(name).unwrap_or(to),
+            Order::After(name) => named(name).map_or(to, |at| at + 1),
+        }
+    }
+}
+
+impl Entry {
+    fn wants(&self, event: &Event, me: &Proc) -> bool {
+        let code = match self.codes.is_empty() {
+            true => !event.skips_default_handlers(),
+            false => self.codes.contains(&event.status),
+        };
+        let source = match &self.source {
+            Source::Any => true,
+            Source::Own => event.source == *me,
+            Source::Namespace => event.source.nspace == me.nspace,
+            Source::Listed(procs) => procs.iter().any(|proc| proc.matches(&event.source)),
+        };
+        self.active && code && source && self.wants_affected(&event.affected())
+    }
+
+    /// An event that does not say whom it affects may affect anybody.
+    fn wants_affected(&self, affected: &[Proc]) -> bool {
+        let either_open = self.affected.is_empty() || affected.is_empty();
+        either_open || affected.iter().any(|proc| self.affected.iter().any(|mine| mine.matches(proc)))
+    }
+}
+
+fn affected(info: &[Info]) -> Vec<Proc> {
+    let one = info.find(keys::EVENT_AFFECTED_PROC).and_then(|item| item.value.as_proc().cloned());
+    one.into_iter().chain(procs_of(info, keys::EVENT_AFFECTED_PROCS)).collect()
+}
+
+/// The processes of an attribute that holds an array of them.
+pub(super) fn procs_of(info: &[Info], key: &str) -> Vec<Proc> {
+    let array = info.find(key).and_then(|item| item.value.as_array());
+    array.map_or(Vec::new(), |array| array.items().iter().filter_map(|item| item.as_proc().cloned()).collect())
+}
+
+/// Reads the directives of a registration.
+fn parse(codes: &[Status], info: &[Info], handler: Handler) -> Result<(Entry, Order), Status> {
+    if let Some(unknown) = info.iter().find(|item| keys::name_of(item.key.as_bytes()).is_none()) {
+        crate::trace!("{:?} is no directive for an event handler", unknown.key);
+        return Err(Status::ERR_BAD_PARAM);
+    }
+    let text = |key| info.find(key).and_then(|item| item.value.as_text()).cloned();
+    let category = match codes {
+        [] => Category::Default,
+        [_] => Category::SingleCode,
+        _ => Category::MultiCode,
+    };
+    let place = match () {
+        () if info.is_set(keys::EVENT_HDLR_FIRST) => Place::First,
+        () if info.is_set(keys::EVENT_HDLR_LAST) => Place::Last,
+        () if info.is_set(keys::EVENT_HDLR_FIRST_IN_CATEGORY) => Place::In(category, Pin::Front),
+        () if info.is_set(keys::EVENT_HDLR_LAST_IN_CATEGORY) => Place::In(category, Pin::Back),
+        () => Place::In(category, Pin::No),
+    };
+    let order = match (text(keys::EVENT_HDLR_BEFORE), text(keys::EVENT_HDLR_AFTER)) {
+        (Some(name), _) => Order::Before(name),
+        (None, Some(name)) => Order::After(name),
+        (None, None) if info.is_set(keys::EVENT_HDLR_PREPEND) => Order::Prepend,
+        (None, None) => Order::Append,
+    };
+    let source = match info.find(keys::RANGE).map(|item| &item.value) {
+        Some(Value::DataRange(data_range::RANGE_PROC_LOCAL)) => Source::Own,
+        Some(Value::DataRange(data_range::RANGE_NAMESPACE)) => Source::Namespace,
+        Some(Value::DataRange(data_range::RANGE_CUSTOM)) => Source::Listed(procs_of(info, keys::EVENT_CUSTOM_RANGE)),
+        _ => Source::Any,
+    };
+    let entry = Entry {
+        id: 0,
+        active: false,
+        place,
+        name: text(keys::EVENT_HDLR_NAME),
+        codes: codes.to_vec(),
+        source,
+        affected: affected(info),
+        return_object: info.find(keys::EVENT_RETURN_OBJECT).map(|item| item.value.clone()),
+        once: info.is_set(keys::EVENT_ONESHOT),
+        handler,
+    };
+    Ok((entry, order))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::{Nspace, Rank};
+    use std::sync::Arc;
+
+    const A: Status = Status(-7001);
+    const B: Status = Status(-7002);
+
+    fn proc(nspace: &str, rank: u32) -> Proc {
+        Proc::new(Nspace::new(nspace).unwrap(), Rank(rank))
+    }
+
+    fn add(handlers: &Handlers, codes: &[Status], name: &str, mut info: Vec<Info>) -> Result<usize, Status> {
+        info.push(Info::new(keys::EVENT_HDLR_NAME, name));
+        let (id, _) = handlers.add(codes, &info, Arc::new(|_, _| {}))?;
+        handlers.activate(id);
+        Ok(id)
+    }
+
+    fn names(handlers: &Handlers, status: Status, source: &Proc, info: Vec<Info>) -> String {
+        let event = Event { status, source: source.clone(), info };
+        let called = handlers.matching(&event, &proc("job", 0));
+        called.map(|called| called.name.unwrap().to_string()).collect::<Vec<_>>().join(" ")
+    }
+
+    fn set(key: &str) -> Vec<Info> {
+        vec![Info::new(key, true)]
+    }
+
+    #[test]
+    fn handlers_are_called_by_category_and_in_the_order_they_asked_for() {
+        let handlers = Handlers::default();
+        let named = |key: &str, name: &str| vec![Info::new(key, name)];
+        add(&handlers, &[], "last", set(keys::EVENT_HDLR_LAST)).unwrap();
+        add(&handlers, &[], "default", vec![]).unwrap();
+        add(&handlers, &[A, B], "multi", vec![]).unwrap();
+        add(&handlers, &[A], "one", vec![]).unwrap();
+        add(&handlers, &[A], "front", set(keys::EVENT_HDLR_FIRST_IN_CATEGORY)).unwrap();
+        add(&handlers, &[A], "back", set(keys::EVENT_HDLR_LAST_IN_CATEGORY)).unwrap();
+        add(&handlers, &[A], "before", named(keys::EVENT_HDLR_BEFORE, "one")).unwrap();
+        add(&handlers, &[A], "after", named(keys::EVENT_HDLR_AFTER, "one")).unwrap();
+        add(&handlers, &[A], "prepended", set(keys::EVENT_HDLR_PREPEND)).unwrap();
+        add(&handlers, &[A], "nowhere", named(keys::EVENT_HDLR_BEFORE, "multi")).unwrap();
+        add(&handlers, &[B], "other", vec![]).unwrap();
+        add(&handlers, &[A], "first", set(keys::EVENT_HDLR_FIRST)).unwrap();
+        assert_eq!(
+            names(&handlers, A, &proc("job", 1), vec![]),
+            "first front prepended before one after nowhere back multi default last"
+        );
+        let quiet = set(keys::EVENT_NON_DEFAULT);
+        assert_eq!(names(&handlers, B, &proc("job", 1), quiet), "other multi");
+    }
+
+    #[test]
+    fn there_is_one_first_and_one_last() {
+        let handlers = Handlers::default();
+        let first = add(&handlers, &[A], "a", set(keys::EVENT_HDLR_FIRST)).unwrap();
+        let again = || add(&handlers, &[B], "b", set(keys::EVENT_HDLR_FIRST));
+        assert_eq!(again(), Err(Status::ERR_EVENT_REGISTRATION));
+        handlers.remove(first).unwrap();
+        assert!(again().is_ok());
+        assert_eq!(handlers.remove(first), Err(Status::ERR_BAD_PARAM));
+        assert_eq!(add(&handlers, &[A], "c", vec![Info::new("site.hint", true)]), Err(Status::ERR_BAD_PARAM));
+    }
+
+    #[test]
+    fn the_server_is_told_of_a_code_once() {
+        let handlers = Handlers::default();
+        let add = |codes: &[Status]| handlers.add(codes, &[], Arc::new(|_, _| {})).unwrap();
+        let (first, news) = add(&[A]);
+        assert_eq!(news, Some(vec![A]));
+        let (second, news) = add(&[A, B]);
+        assert_eq!(news, Some(vec![B]));
+        let (default, news) = add(&[]);
+        assert_eq!(news, Some(vec![]));
+        assert_eq!(add(&[]).1, None);
+        assert_eq!((handlers.remove(default), handlers.remove(first)), (Ok(None), Ok(None)));
+        assert_eq!(handlers.remove(second), Ok(Some(vec![A, B])));
+    }
+
+    #[test]
+    fn a_handler_is_called_for_the_sources_and_the_affected_it_named() {
+        let handlers = Handlers::default();
+        let range = |range| Info::new(keys::RANGE, Value::DataRange(range));
+        let procs = |list: Vec<Proc>| Value::DataArray(crate::data::DataArray::of(list));
+        add(&handlers, &[A], "own", vec![range(data_range::RANGE_PROC_LOCAL)]).unwrap();
+        add(&handlers, &[A], "job", vec![range(data_range::RANGE_NAMESPACE)]).unwrap();
+        let listed = Info::new(keys::EVENT_CUSTOM_RANGE, procs(vec![proc("other", u32::MAX - 1)]));
+        add(&handlers, &[A], "listed", vec![range(data_range::RANGE_CUSTOM), listed]).unwrap();
+        add(&handlers, &[A], "hurt", vec![Info::new(keys::EVENT_AFFECTED_PROC, proc("job", 5))]).unwrap();
+        assert_eq!(names(&handlers, A, &proc("job", 0), vec![]), "own job hurt");
+        assert_eq!(names(&handlers, A, &proc("job", 1), vec![]), "job hurt");
+        assert_eq!(names(&handlers, A, &proc("other", 3), vec![]), "listed hurt");
+        let hurt = |rank| vec![Info::new(keys::EVENT_AFFECTED_PROCS, procs(vec![proc("job", rank)]))];
+        assert_eq!(names(&handlers, A, &proc("job", 1), hurt(5)), "job hurt");
+        assert_eq!(names(&handlers, A, &proc("job", 1), hurt(6)), "job");
+    }
+}

@@ -1,0 +1,279 @@
+//! Get: where a key is answered.
+//!
+//! In this order: what the process stored internally; its own Puts; the job's shared memory; and only then the server, which
+//! is first asked for segments that are not mapped yet, and last for the value itself. The server can wait for a key that is
+//! not posted yet; nothing here does. Of a reserved key the host's word in shared memory comes before a Put.
+use std::sync::Arc;
+
+use crate::data::{DataArray, Info, Key, Nspace, Proc, Rank, Status, Value, keys};
+use crate::message::{Reply, Request};
+use crate::store::{Level, Lookup, Miss, NodeSel, ReadError};
+use crate::trace;
+
+use super::connection::Answer;
+use super::{Directives, Error, Found, Inner, Scale};
+
+/// A question, borrowed from the caller.
+#[derive(Clone, Copy)]
+pub(super) struct Question<'a> {
+    pub(super) nspace: &'a [u8],
+    pub(super) rank: Rank,
+    pub(super) key: &'a [u8],
+    pub(super) directives: &'a Directives,
+}
+
+/// What to do next.
+pub(super) enum Step<T> {
+    Found(T),
+    /// Nobody has it, and asking would not change that.
+    Absent(Status),
+    /// Map more of this job first.
+    Map,
+    /// Ask the server.
+    Ask,
+}
+
+impl Question<'_> {
+    fn is_reserved(&self) -> bool {
+        self.key.starts_with(b"pmix")
+    }
+
+    fn lookup(&self) -> Lookup<'_> {
+        let directives = self.directives;
+        let level = match directives.scale {
+            Scale::Default => Level::Default,
+            Scale::Session => Level::Session(directives.session),
+            Scale::Job => Level::Job,
+            Scale::App => Level::App(directives.app),
+            Scale::Node => Level::Node(match (directives.node, &directives.host) {
+                (Some(id), _) => NodeSel::Id(id),
+                (None, Some(name)) => NodeSel::Name(name.as_bytes()),
+                (None, None) => NodeSel::Own,
+            }),
+        };
+        Lookup { rank: self.rank, key: self.key, level, scope: directives.scope }
+    }
+
+    /// Without a level, and whatever of: a process's own values are at no other.
+    fn is_default(&self) -> bool {
+        self.directives.scale == Scale::Default
+    }
+}
+
+/// A question that outlives the call. Without a key it asks for everything known of the process.
+struct Asked {
+    proc: Proc,
+    key: Option<Key>,
+    directives: Directives,
+}
+
+impl Inner {
+    /// The namespace that is meant: an empty one is the own one, and attributes can name another.
+    pub(super) fn effective<'a>(&'a self, nspace: &'a [u8], directives: &'a Directives) -> &'a [u8] {
+        let own = self.proc.nspace.as_bytes();
+        match &directives.nspace {
+            None if nspace.is_empty() => own,
+            None => nspace,
+            Some(named) if self.is_own_job_id(named.as_bytes()) => own,
+            Some(named) => named.as_bytes(),
+        }
+    }
+
+    /// The host may call the job otherwise than its namespace.
+    fn is_own_job_id(&self, name: &[u8]) -> bool {
+        let Some(reader) = self.jobs.of(self.proc.nspace.as_bytes()) else { return false };
+        let id = reader.get(&Lookup::new(Rank::WILDCARD, keys::JOBID));
+        id.is_ok_and(|id| id.as_bytes() == Some(name))
+    }
+
+    /// Looks for an answer at hand. Makes no system call, takes no lock, allocates nothing.
+    #[inline]
+    pub(super) fn resolve<T>(&self, question: Question<'_>, mut f: impl FnMut(Found<'_>) -> T) -> Step<T> {
+        let Question { nspace, rank, key, directives } = question;
+        if question.is_default() {
+            // What is of no rank in particular is of the job (defect X16 of the Standard).
+            let ranks = if rank == Rank::UNDEF { &[Rank::UNDEF, Rank::WILDCARD][..] } else { &[rank] };
+            let mut stored = |rank: &Rank| self.overlay.read(nspace, *rank, key, None, |value| f(Found::Own(value)));
+            if let Some(found) = ranks.iter().find_map(&mut stored) {
+                return Step::Found(found);
+            }
+            if !question.is_reserved()
+                && let Some(found) = self.posts.own.read(nspace, rank, key, directives.scope, |v| f(Found::Own(v)))
+            {
+                return Step::Found(found);
+            }
+        }
+        let Some(reader) = self.jobs.of(nspace) else {
+            return match self.link.has_server() {
+                true if self.jobs.can_map() => self.own_put_or(question, f, || Step::Map),
+                true => Step::Ask,
+                false => self.own_put_or(question, f, || Step::Absent(Status::ERR_NOT_FOUND)),
+            };
+        };
+        if directives.refresh && reader.stale().is_some() {
+            return self.map_or_ask();
+        }
+        match reader.read(&question.lookup(), |raw| f(Found::Shared(raw))) {
+            Ok(found) => Step::Found(found),
+            Err(Miss::NotFound) => self.own_put_or(question, f, || self.absent(question)),
+            Err(Miss::Unmapped(_)) => self.map_or_ask(),
+            Err(miss) => {
+                trace!("{}:{rank} is asked of the server: {miss}", String::from_utf8_lossy(nspace));
+                Step::Ask
+            }
+        }
+    }
+
+    fn map_or_ask<T>(&self) -> Step<T> {
+        if self.jobs.can_map() { Step::Map } else { Step::Ask }
+    }
+
+    /// A reserved key that this process has put and the host has not given.
+    fn own_put_or<T>(
+        &self,
+        question: Question<'_>,
+        mut f: impl FnMut(Found<'_>) -> T,
+        otherwise: impl FnOnce() -> Step<T>,
+    ) -> Step<T> {
+        let Question { nspace, rank, key, directives } = question;
+        let wanted = question.is_default() && question.is_reserved();
+        let put = || self.posts.own.read(nspace, rank, key, directives.scope, |value| f(Found::Own(value)));
+        match wanted.then(put).flatten() {
+            Some(found) => Step::Found(found),
+            None => otherwise(),
+        }
+    }
+
+    /// Shared memory does not have it, and shows all that the server has (rule K3).
+    fn absent<T>(&self, question: Question<'_>) -> Step<T> {
+        let Question { nspace, rank, directives, .. } = question;
+        let job_level =
+            !question.is_default() || rank == Rank::WILDCARD || (rank == Rank::UNDEF && question.is_reserved());
+        let own = rank == self.proc.rank && nspace == self.proc.nspace.as_bytes();
+        // Job information changes by no process's doing, and nobody else posts the own reserved keys.
+        match directives.optional || job_level || (own && question.is_reserved()) {
+            true => Step::Absent(Status::ERR_NOT_FOUND),
+            false => Step::Ask,
+        }
+    }
+
+    pub(super) fn get_nb(
+        self: &Arc<Self>,
+        proc: &Proc,
+        key: Option<&[u8]>,
+        directives: Directives,
+        then: impl FnOnce(Result<Value, Error>) + Send + 'static,
+    ) -> Result<(), Error> {
+        self.life.check()?;
+        let nspace =
+            Nspace::new(self.effective(proc.nspace.as_bytes(), &directives)).map_err(|_| Status::ERR_BAD_PARAM)?;
+        let key = key.map(Key::new).transpose().map_err(|_| Status::ERR_BAD_PARAM)?;
+        let asked = Asked { proc: Proc::new(nspace, proc.rank), key, directives };
+        match self.answer(&asked) {
+            Step::Found(value) => self.link.run_later(move || then(value)),
+            Step::Absent(status) => self.link.run_later(move || then(Err(status.into()))),
+            Step::Ask => self.ask(asked, then),
+            Step::Map => {
+                let inner = self.clone();
+                self.map(asked.proc.nspace.clone(), move || match inner.answer(&asked) {
+                    Step::Found(value) => then(value),
+                    Step::Absent(status) => then(Err(status.into())),
+                    Step::Map | Step::Ask => inner.ask(asked, then),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    fn answer(&self, asked: &Asked) -> Step<Result<Value, Error>> {
+        let Asked { proc: Proc { nspace, rank }, key, directives } = asked;
+        match key {
+            Some(key) => {
+                let question = Question { nspace: nspace.as_bytes(), rank: *rank, key: key.as_bytes(), directives };
+                match self.resolve(question, |found| found.to_value()) {
+                    // Bytes that are no value: the server has another look at them.
+                    Step::Found(Err(_)) => Step::Ask,
+                    Step::Found(Ok(value)) => Step::Found(Ok(value)),
+                    Step::Absent(status) => Step::Absent(status),
+                    Step::Map => Step::Map,
+                    Step::Ask => Step::Ask,
+                }
+            }
+            None => self.answer_all(asked),
+        }
+    }
+
+    /// Everything known of a process.
+    fn answer_all(&self, asked: &Asked) -> Step<Result<Value, Error>> {
+        let Proc { nspace, rank } = &asked.proc;
+        let shared = match self.jobs.of(nspace.as_bytes()) {
+            Some(reader) => match reader.all(*rank) {
+                Ok(all) => all.into_iter().map(|(key, _, value, _)| Info { key, flags: 0, value }).collect(),
+                Err(Miss::Unmapped(_)) => return self.map_or_ask(),
+                Err(_) => return Step::Ask,
+            },
+            None if !self.link.has_server() => Vec::new(),
+            None => return self.map_or_ask(),
+        };
+        match self.with_own(asked, shared) {
+            Some(value) => Step::Found(Ok(value)),
+            None if asked.directives.optional || !self.link.has_server() => Step::Absent(Status::ERR_NOT_FOUND),
+            None => Step::Ask,
+        }
+    }
+
+    /// What others know of a process, and what this one knows by itself, in the order of a Get; none when that is nothing.
+    fn with_own(&self, asked: &Asked, known: Vec<Info>) -> Option<Value> {
+        let Proc { nspace, rank } = &asked.proc;
+        let mut all: Vec<Info> = Vec::new();
+        let mut add = |item: Info| {
+            if !all.iter().any(|other| other.key == item.key) {
+                all.push(item);
+            }
+        };
+        let info = |key: &Key, value: &Value| Info { key: key.clone(), flags: 0, value: value.clone() };
+        self.overlay.all(nspace.as_bytes(), *rank, None, |key, value| add(info(key, value)));
+        let mut reserved = Vec::new();
+        self.posts.own.all(nspace.as_bytes(), *rank, asked.directives.scope, |key, value| match key.is_reserved() {
+            true => reserved.push(info(key, value)),
+            false => add(info(key, value)),
+        });
+        known.into_iter().chain(reserved).for_each(add);
+        (!all.is_empty()).then(|| DataArray::of_info(all).into())
+    }
+
+    /// What this process knows by itself, when nobody else knows anything.
+    fn own_after_all(&self, asked: &Asked) -> Option<Value> {
+        let Some(key) = &asked.key else { return self.with_own(asked, Vec::new()) };
+        let (nspace, rank) = (asked.proc.nspace.as_bytes(), asked.proc.rank);
+        let wanted = asked.directives.scale == Scale::Default && key.is_reserved();
+        let put = || self.posts.own.read(nspace, rank, key.as_bytes(), asked.directives.scope, Value::clone);
+        wanted.then(put).flatten()
+    }
+
+    fn ask(self: &Arc<Self>, asked: Asked, then: impl FnOnce(Result<Value, Error>) + Send + 'static) {
+        let (proc, key, info) = (asked.proc.clone(), asked.key.clone(), asked.directives.to_infos());
+        let inner = self.clone();
+        let waiter = move |answer: Result<Answer, Error>| {
+            then(match answer.map(|answer| answer.reply) {
+                Ok(Reply::Value(value)) => Ok(value),
+                Ok(Reply::Infos(Status::SUCCESS, infos)) => {
+                    inner.with_own(&asked, infos).ok_or(Status::ERR_NOT_FOUND.into())
+                }
+                Ok(Reply::Done(status) | Reply::Infos(status, _)) if status != Status::SUCCESS => {
+                    inner.own_after_all(&asked).ok_or(status.into())
+                }
+                Ok(_) => Err(Status::ERR_COMM_FAILURE.into()),
+                Err(error) => Err(error),
+            });
+        };
+        self.link.follow_up("PMIx_Get", &Request::Get { proc, key, info }, Box::new(waiter));
+    }
+}
+
+impl From<ReadError> for Error {
+    fn from(error: ReadError) -> Self {
+        trace!("a value in shared memory cannot be read: {error}");
+        Error::Status(Status::ERR_UNPACK_FAILURE)
+    }
+}

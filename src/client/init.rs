@@ -1,0 +1,167 @@
+//! The way in: what the environment says, which door opens, and what is said there.
+//!
+//! The doors are tried in order: the abstract socket, then the path for processes in another network namespace. What counts is what
+//! can be reached, not what is set. A refusal is final: behind every door is the same server.
+use std::env;
+use std::ffi::OsStr;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::{SocketAddr, UnixStream};
+use std::sync::Arc;
+
+use nix::poll::PollTimeout;
+
+use crate::control::address::{self, Address};
+use crate::control::frame::{self, FrameError, HEADER, Kind, MAX_HANDSHAKE};
+use crate::control::handshake::{Hello, Welcome};
+use crate::data::{Info, InfoList, Nspace, Proc, Rank, Value, keys};
+use crate::message::Part;
+use crate::sys::socket;
+use crate::trace;
+
+use super::InitError;
+use super::connection::{End, Incoming};
+
+const NAMESPACE: &str = "PMIX_NAMESPACE";
+const RANK: &str = "PMIX_RANK";
+const STOCK_URI: &str = "PMIX_SERVER_URI41";
+
+/// A connection that the server has accepted.
+pub(super) struct Accepted {
+    pub(super) socket: Arc<UnixStream>,
+    pub(super) incoming: Incoming,
+    pub(super) server: Nspace,
+    pub(super) parts: Vec<Part>,
+    pub(super) descriptors: Vec<OwnedFd>,
+}
+
+/// The address that the environment names, if it was made for this process.
+pub(super) fn from_environment() -> Result<Address, InitError> {
+    let by_launcher = |name: &OsStr| {
+        let name = name.as_bytes();
+        [NAMESPACE, RANK, address::VARIABLE].iter().any(|known| known.as_bytes() == name)
+            || name.starts_with(b"PMIX_SERVER_URI")
+    };
+    if !env::vars_os().any(|(name, _)| by_launcher(&name)) {
+        return Err(InitError::Singleton);
+    }
+    let bytes = |name| env::var_os(name).map(|value| value.as_bytes().to_vec());
+    let missing = |name| InitError::Environment { name, problem: "is not set".into() };
+    let bad = |name, problem: String| InitError::Environment { name, problem };
+    let nspace = bytes(NAMESPACE).ok_or_else(|| missing(NAMESPACE))?;
+    let nspace = Nspace::new(nspace).map_err(|error| bad(NAMESPACE, format!("is no namespace: {error}")))?;
+    let rank = bytes(RANK).ok_or_else(|| missing(RANK))?;
+    let rank = std::str::from_utf8(&rank).ok().and_then(|text| text.parse().ok()).map(Rank);
+    let rank = rank.filter(|rank| rank.is_process()).ok_or_else(|| bad(RANK, "is no rank".into()))?;
+
+    let native = env::var(address::VARIABLE).map_err(|_| missing(address::VARIABLE))?;
+    let found: Address = native.parse().map_err(|error| bad(address::VARIABLE, format!("is no address: {error}")))?;
+    // A variable left over from an outer launcher names another process, or stands beside another stock address.
+    let proc = Proc::new(nspace, rank);
+    if found.proc != proc {
+        return Err(bad(address::VARIABLE, format!("was made for {}, and this is {proc}", found.proc)));
+    }
+    if found.stock_uri.as_bytes() != bytes(STOCK_URI).unwrap_or_default() {
+        return Err(bad(address::VARIABLE, format!("was made beside another {STOCK_URI}")));
+    }
+    Ok(found)
+}
+
+/// Refuses what is required and unknown; everything else in the list of an init is for the host.
+pub(super) fn check_directives(info: &[Info]) -> Result<(), InitError> {
+    const KNOWN: [&str; 6] = [
+        keys::TIMEOUT,
+        keys::PROGRAMMING_MODEL,
+        keys::MODEL_LIBRARY_NAME,
+        keys::MODEL_LIBRARY_VERSION,
+        keys::THREADING_MODEL,
+        keys::GDS_MODULE,
+    ];
+    match info.iter().find(|item| item.is_required() && !KNOWN.iter().any(|known| item.key == *known)) {
+        Some(item) => Err(InitError::NotSupported(item.key.to_string())),
+        None => Ok(()),
+    }
+}
+
+/// Goes through the first door that opens. `layout` is the version of segments that can be mapped, 0 for none.
+pub(super) fn enter(address: &Address, info: &[Info], layout: u32) -> Result<Accepted, InitError> {
+    let socket = Arc::new(knock(address)?);
+    check_server(&socket, address)?;
+    let hello = hello(address, info, layout)?;
+    let mut rest = &hello[..];
+    while !rest.is_empty() {
+        let sent = socket::send(&socket, rest, &[]).map_err(|error| {
+            InitError::NotAvailable(format!("it closed the connection during the handshake: {error}"))
+        })?;
+        rest = &rest[sent..];
+    }
+    let mut incoming = Incoming::new(socket.clone());
+    let welcome = incoming.wait(MAX_HANDSHAKE, timeout(info)).map_err(|end| match end {
+        End::Frame(error) => InitError::Handshake(error),
+        other => InitError::NotAvailable(format!("no answer to the handshake: {other}")),
+    })?;
+    if welcome.header.kind != Kind::Welcome {
+        return Err(FrameError::Kind(welcome.header.kind as u8).into());
+    }
+    match frame::decode(Kind::Welcome, &welcome.body)? {
+        Welcome::Accepted { server_nspace, parts } => {
+            Ok(Accepted { socket, incoming, server: server_nspace, parts, descriptors: welcome.descriptors })
+        }
+        Welcome::Refused { status, reason } => Err(InitError::Refused { proc: address.proc.clone(), status, reason }),
+    }
+}
+
+fn knock(address: &Address) -> Result<UnixStream, InitError> {
+    let by_name = SocketAddr::from_abstract_name(&address.abstract_name);
+    let mut tried = match by_name.and_then(|name| UnixStream::connect_addr(&name)) {
+        Ok(socket) => return Ok(socket),
+        Err(error) => format!("abstract socket {:?}: {error}", address.abstract_name),
+    };
+    if let Some(path) = &address.path {
+        match UnixStream::connect(path) {
+            Ok(socket) => return Ok(socket),
+            Err(error) => tried += &format!("; socket {path:?}: {error}"),
+        }
+    }
+    Err(InitError::NotAvailable(tried))
+}
+
+/// The names of sockets can be taken by anybody: what is said next holds the job's token.
+fn check_server(socket: &UnixStream, address: &Address) -> Result<(), InitError> {
+    let failed = |source: io::Error| InitError::System { what: "the kernel does not say who the server is", source };
+    let found = socket::peer(socket).map_err(failed)?.uid;
+    let own = nix::unistd::geteuid().as_raw();
+    match found == 0 || found == own || found == address.uid {
+        true => Ok(()),
+        false => Err(InitError::ForeignServer { found, own, named: address.uid }),
+    }
+}
+
+fn hello(
+    address: &Address,
+    info: &[Info],
+    layout: u32,
+) -> Result<impl AsRef<[u8]> + std::ops::Deref<Target = [u8]>, InitError> {
+    let mut hello = Hello { proc: address.proc.clone(), token: address.token, layout, info: info.to_vec() };
+    let mut bytes = frame::encode(Kind::Hello, 0, 0, &hello)?;
+    if bytes.len() > HEADER + MAX_HANDSHAKE {
+        trace!("the attributes of init are too long for the handshake; the host does not get them");
+        hello.info.clear();
+        bytes = frame::encode(Kind::Hello, 0, 0, &hello)?;
+    }
+    Ok(bytes)
+}
+
+/// How long the handshake may take: as long as the host needs, unless the caller says otherwise.
+fn timeout(info: &[Info]) -> PollTimeout {
+    let seconds = match info.find(keys::TIMEOUT).map(|item| &item.value) {
+        Some(Value::Int(seconds) | Value::Int32(seconds)) => *seconds,
+        _ => 0,
+    };
+    match seconds.checked_mul(1000) {
+        Some(ms) if ms > 0 => PollTimeout::try_from(ms).unwrap_or(PollTimeout::MAX),
+        _ => PollTimeout::NONE,
+    }
+}

@@ -1,0 +1,152 @@
+//! The jobs whose shared memory this process has mapped: its own from init on, others when they are asked for.
+//!
+//! Readers find a job without a lock: the list only grows, and a job stays mapped until the client is dropped. When
+//! descriptors get lost or a segment is not what it should be, the trace says so once and nothing new is mapped from then on:
+//! what is mapped goes on being read, the rest is looked up over the control plane.
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::{Arc, OnceLock};
+
+use crate::data::{Nspace, Status};
+use crate::message::{Mapped, Part, Reply, Request};
+use crate::store::{AttachError, JobReader, MappedSegment, ReaderPage};
+use crate::trace;
+
+use super::Inner;
+use super::connection::Answer;
+
+/// Readers by namespace.
+pub(super) struct Jobs {
+    first: OnceLock<Box<Job>>,
+    failed: OnceLock<()>,
+}
+
+struct Job {
+    nspace: Nspace,
+    reader: JobReader,
+    next: OnceLock<Box<Job>>,
+}
+
+/// Why a server's descriptors cannot be used.
+#[derive(Debug, thiserror::Error)]
+enum Unusable {
+    #[error("{came} descriptors came where {announced} were announced")]
+    Lost { announced: usize, came: usize },
+    #[error("{0}")]
+    Attach(#[from] AttachError),
+}
+
+impl Jobs {
+    /// None yet, and none ever unless `shared`.
+    pub(super) fn new(shared: bool) -> Self {
+        let jobs = Self { first: OnceLock::new(), failed: OnceLock::new() };
+        if !shared {
+            let _ = jobs.failed.set(());
+        }
+        jobs
+    }
+
+    /// Whether segments can be asked for.
+    pub(super) fn can_map(&self) -> bool {
+        self.failed.get().is_none()
+    }
+
+    /// The reader of a job.
+    #[inline]
+    pub(super) fn of(&self, nspace: &[u8]) -> Option<&JobReader> {
+        self.iter().find(|job| job.nspace.as_bytes() == nspace).map(|job| &job.reader)
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &Job> {
+        std::iter::successors(self.first.get(), |job| job.next.get()).map(|job| &**job)
+    }
+
+    /// The jobs of which there is more than what is mapped.
+    fn behind(&self) -> Vec<Nspace> {
+        match self.can_map() {
+            true => self.iter().filter(|job| job.reader.is_behind()).map(|job| job.nspace.clone()).collect(),
+            false => Vec::new(),
+        }
+    }
+
+    /// Maps what the server sent. The descriptors are closed.
+    pub(super) fn take_in(&self, nspace: &Nspace, parts: &[Part], descriptors: Vec<OwnedFd>) {
+        if let Err(error) = self.map(nspace, parts, descriptors) {
+            self.give_up(format_args!("shared memory of {nspace} cannot be used: {error}"));
+        }
+    }
+
+    /// Nothing new is mapped from now on; says why, the first time.
+    fn give_up(&self, why: std::fmt::Arguments<'_>) {
+        if self.failed.set(()).is_ok() {
+            trace!("{why}; what is not mapped is looked up over the control plane");
+        }
+    }
+
+    fn map(&self, nspace: &Nspace, parts: &[Part], descriptors: Vec<OwnedFd>) -> Result<(), Unusable> {
+        if parts.len() != descriptors.len() {
+            return Err(Unusable::Lost { announced: parts.len(), came: descriptors.len() });
+        }
+        let mut page = None;
+        let mut segments = Vec::new();
+        for (part, descriptor) in parts.iter().zip(&descriptors) {
+            match part {
+                Part::ReaderPage => page = Some(ReaderPage::map(descriptor.as_fd())?),
+                _ => segments.push(MappedSegment::map(descriptor.as_fd())?),
+            }
+        }
+        match self.of(nspace.as_bytes()) {
+            Some(reader) => segments.into_iter().try_for_each(|segment| reader.add(segment))?,
+            None if segments.is_empty() => {}
+            None => self.append(nspace, JobReader::attach(segments, page)?),
+        }
+        Ok(())
+    }
+
+    fn append(&self, nspace: &Nspace, reader: JobReader) {
+        let mut job = Box::new(Job { nspace: nspace.clone(), reader, next: OnceLock::new() });
+        let mut at = &self.first;
+        // Another thread may have appended meanwhile, even the same job: then the first of the two is read.
+        while let Err(back) = at.set(job) {
+            job = back;
+            at = &at.get().expect("just found set").next;
+        }
+    }
+}
+
+impl Inner {
+    /// Asks for what is not mapped of a job; `then` is called once it is, or will not be.
+    pub(super) fn map(self: &Arc<Self>, nspace: Nspace, then: impl FnOnce() + Send + 'static) {
+        let have = self.jobs.of(nspace.as_bytes()).map_or(Mapped::default(), |reader| {
+            let have = reader.have();
+            Mapped { job: have.job, info: have.info, modex: have.modex }
+        });
+        let inner = self.clone();
+        let request = Request::Segments { nspace: nspace.clone(), have };
+        self.link.follow_up(
+            "PMIx_Get",
+            &request,
+            Box::new(move |answer| {
+                match answer {
+                    Ok(Answer { reply: Reply::Segments { parts }, descriptors }) => {
+                        inner.jobs.take_in(&nspace, &parts, descriptors);
+                    }
+                    // Another job's memory may be none of this process's business.
+                    Ok(Answer { reply: Reply::Done(status), .. }) => trace!("no shared memory of {nspace}: {status}"),
+                    Ok(_) => trace!("no shared memory of {nspace}: {}", Status::ERR_COMM_FAILURE),
+                    Err(error) => trace!("no shared memory of {nspace}: {error}"),
+                }
+                then();
+            }),
+        );
+    }
+
+    /// Maps everything new of every job that is mapped at all, then calls `then`.
+    pub(super) fn map_news(self: &Arc<Self>, then: impl FnOnce() + Send + 'static) {
+        let then: Box<dyn FnOnce() + Send> = Box::new(then);
+        let steps = self.jobs.behind().into_iter().fold(then, |then, nspace| {
+            let inner = self.clone();
+            Box::new(move || inner.map(nspace, then))
+        });
+        steps();
+    }
+}

@@ -1,0 +1,189 @@
+//! Events on their way: raised here or told by the server, then handed from handler to handler.
+//!
+//! Each event has a chain of its own: the handlers that want it, fixed when it arrives. One is called when the one before
+//! it has completed, on the control thread, and sees what those before it answered. A handler that never completes holds up its
+//! own event's chain and no other.
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use crate::data::{Info, Proc, Rank, Status, constants::data_range, keys};
+use crate::message::{Push, Request};
+use crate::trace;
+
+use super::events::{Called, Event, procs_of};
+use super::{Error, Handler, Inner, done};
+
+/// What an event handler must complete, now or later, from any thread: the next handler is not called before. Dropping it
+/// says that nothing was done.
+pub struct Chain(Option<Walk>);
+
+struct Walk {
+    inner: Arc<Inner>,
+    event: Event,
+    rest: VecDeque<Called>,
+    results: Vec<Info>,
+    /// The handler that is to complete.
+    current: Called,
+}
+
+impl Chain {
+    /// Hands on to the next handler, or ends the chain with `EVENT_ACTION_COMPLETE`. The handlers to come are given `status`
+    /// and `results`.
+    pub fn complete(mut self, status: Status, results: Vec<Info>) {
+        self.end(status, results);
+    }
+
+    fn end(&mut self, status: Status, results: Vec<Info>) {
+        let Some(Walk { inner, event, rest, results: mut before, current }) = self.0.take() else { return };
+        if status == Status::EVENT_ACTION_COMPLETE || inner.life.check().is_err() {
+            return;
+        }
+        before.push(Info { key: current.result_key(), flags: 0, value: status.into() });
+        before.extend(results);
+        let link = inner.clone();
+        link.link.run_later(move || inner.walk(event, rest, before));
+    }
+}
+
+impl Drop for Chain {
+    fn drop(&mut self) {
+        self.end(Status::EVENT_NO_ACTION_TAKEN, Vec::new());
+    }
+}
+
+impl std::fmt::Debug for Chain {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Chain").field(&self.0.as_ref().map(|walk| walk.event.status)).finish()
+    }
+}
+
+impl Inner {
+    pub(super) fn register(
+        self: &Arc<Self>,
+        codes: &[Status],
+        info: &[Info],
+        handler: Handler,
+        then: impl FnOnce(Result<usize, Error>) + Send + 'static,
+    ) -> Result<(), Error> {
+        self.life.check()?;
+        let (id, news) = self.handlers.add(codes, info, handler)?;
+        let inner = self.clone();
+        let Some(codes) = news.filter(|_| self.link.has_server()) else {
+            self.link.run_later(move || {
+                inner.handlers.activate(id);
+                then(Ok(id));
+            });
+            return Ok(());
+        };
+        let request = Request::RegisterEvents { codes, info: info.to_vec() };
+        let waiter = move |answer| match done(answer) {
+            // A host that knows no events does not keep them from travelling on this node.
+            Ok(()) | Err(Error::Status(Status::ERR_NOT_SUPPORTED)) => {
+                inner.handlers.activate(id);
+                then(Ok(id));
+            }
+            Err(error) => {
+                let _ = inner.handlers.remove(id);
+                then(Err(error));
+            }
+        };
+        self.link.request("PMIx_Register_event_handler", &request, Box::new(waiter)).inspect_err(|_| {
+            let _ = self.handlers.remove(id);
+        })
+    }
+
+    pub(super) fn deregister(
+        self: &Arc<Self>,
+        id: usize,
+        then: impl FnOnce(Result<(), Error>) + Send + 'static,
+    ) -> Result<(), Error> {
+        self.life.check()?;
+        let unwanted = self.handlers.remove(id)?;
+        let Some(codes) = unwanted.filter(|_| self.link.is_connected()) else {
+            self.link.run_later(move || then(Ok(())));
+            return Ok(());
+        };
+        // The handler is gone whatever the server answers.
+        let request = Request::DeregisterEvents { codes };
+        self.link.request("PMIx_Deregister_event_handler", &request, Box::new(move |_| then(Ok(()))))
+    }
+
+    pub(super) fn notify(
+        self: &Arc<Self>,
+        status: Status,
+        source: &Proc,
+        range: u8,
+        info: &[Info],
+        then: impl FnOnce(Result<(), Error>) + Send + 'static,
+    ) -> Result<(), Error> {
+        self.life.check()?;
+        let reaches_me = match range {
+            data_range::RANGE_RM => false,
+            data_range::RANGE_CUSTOM => {
+                procs_of(info, keys::EVENT_CUSTOM_RANGE).iter().any(|proc| proc.matches(&self.proc))
+            }
+            data_range::RANGE_UNDEF..=data_range::RANGE_PROC_LOCAL => true,
+            _ => return Err(Status::ERR_BAD_PARAM.into()),
+        };
+        let only_me = range == data_range::RANGE_PROC_LOCAL || !self.link.has_server();
+        let source = if source.nspace.is_empty() { self.proc.clone() } else { source.clone() };
+        let event = reaches_me.then(|| Event { status, source, info: info.to_vec() });
+        let inner = self.clone();
+        if only_me {
+            self.link.run_later(move || {
+                then(Ok(()));
+                event.into_iter().for_each(|event| inner.deliver(event));
+            });
+            return Ok(());
+        }
+        // The server tells the others, and not the one who raised it.
+        let request = Request::Notify { status, range, info: info.to_vec() };
+        self.link.request("PMIx_Notify_event", &request, Box::new(move |answer| then(done(answer))))?;
+        if let Some(event) = event {
+            self.link.run_later(move || inner.deliver(event));
+        }
+        Ok(())
+    }
+
+    /// What the server says unasked; on the control thread.
+    pub(super) fn pushed(self: &Arc<Self>, push: Push) {
+        match push {
+            Push::Event { status, source, info, .. } => self.deliver(Event { status, source, info }),
+        }
+    }
+
+    /// The server is gone; on the control thread.
+    pub(super) fn server_lost(self: &Arc<Self>) {
+        let Some(server) = self.server.clone() else { return };
+        let source = Proc::new(server, Rank::UNDEF);
+        self.deliver(Event { status: Status::ERR_LOST_CONNECTION, source, info: Vec::new() });
+    }
+
+    fn deliver(self: &Arc<Self>, event: Event) {
+        if self.life.check().is_err() {
+            return;
+        }
+        let called: VecDeque<_> = self.handlers.matching(&event, &self.proc).collect();
+        if called.is_empty() {
+            trace!("nobody here wants event {} of {}", event.status, event.source);
+        }
+        self.walk(event, called, Vec::new());
+    }
+
+    /// Calls the next handler; on the control thread, with no lock held.
+    fn walk(self: &Arc<Self>, event: Event, mut rest: VecDeque<Called>, results: Vec<Info>) {
+        while let Some(current) = rest.pop_front() {
+            // It may have been taken back since the event arrived.
+            let wanted = match current.once {
+                true => self.deregister(current.id, |_| {}).is_ok(),
+                false => self.handlers.has(current.id),
+            };
+            if wanted {
+                let handler = current.clone();
+                let (inner, to_come) = (self.clone(), results.clone());
+                let walk = Walk { inner, event: event.clone(), rest, results: to_come, current };
+                return handler.call(&event, &results, Chain(Some(walk)));
+            }
+        }
+    }
+}

@@ -1,0 +1,275 @@
+//! Process maps: which ranks each node runs, kept as ranges.
+use super::scan::Scan;
+use super::{Form, Limit, Limits, MapError};
+use crate::data::Rank;
+
+/// Ranks that follow one another, both ends included.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RankRange {
+    /// The first.
+    pub first: u32,
+    /// The last.
+    pub last: u32,
+}
+
+impl RankRange {
+    /// How many ranks there are.
+    pub fn count(self) -> u64 {
+        u64::from(self.last) - u64::from(self.first) + 1
+    }
+}
+
+/// The ranks on each node of a job (`PROC_MAP`), in the order of the node map.
+///
+/// Nodes without processes at the end have no representation (rule S8). One in the middle is an empty element, so that
+/// the nodes behind it keep their numbers.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ProcMap {
+    /// The ranges of all nodes, one node after the other.
+    ranges: Vec<RankRange>,
+    /// For each node where its ranges end.
+    ends: Vec<u32>,
+}
+
+impl ProcMap {
+    /// Takes a process map expression apart, within the default [`Limits`].
+    ///
+    /// Behind a colon `2x(3)` stands for two nodes of three ranks each, which go on from the last rank before, or from 0.
+    /// The sample of the Standard's text loses where its ranks start; this reading makes the form say something, and lets
+    /// us write a map of equal blocks in a few bytes.
+    ///
+    /// # Errors
+    /// [`MapError`] says what is wrong with it and where.
+    pub fn parse(expression: &[u8]) -> Result<Self, MapError> {
+        Self::parse_within(expression, &Limits::default())
+    }
+
+    /// The same within other limits.
+    ///
+    /// # Errors
+    /// As [`parse`](ProcMap::parse).
+    pub fn parse_within(expression: &[u8], limits: &Limits) -> Result<Self, MapError> {
+        let mut scan = Scan::open(expression, limits)?;
+        let mut builder = Builder::new(limits);
+        loop {
+            node(&mut scan, &mut builder)?;
+            match scan.peek() {
+                None => return Ok(builder.finish()),
+                Some(b';') => scan.take(b';'),
+                Some(_) => return Err(scan.wrong("something where a , or ; belongs")),
+            };
+        }
+    }
+
+    /// A map of these ranks, one list a node.
+    ///
+    /// # Errors
+    /// [`MapError`] when there are too many, or one is no rank of a process.
+    pub fn from_ranks<N: IntoIterator<Item = u32>>(nodes: impl IntoIterator<Item = N>) -> Result<Self, MapError> {
+        let limits = Limits::default();
+        let mut builder = Builder::new(&limits);
+        for node in nodes {
+            for rank in node {
+                if !Rank(rank).is_process() {
+                    return Err(MapError::Rank { rank });
+                }
+                builder.add(RankRange { first: rank, last: rank })?;
+            }
+            builder.end_node()?;
+        }
+        Ok(builder.finish())
+    }
+
+    /// How many nodes there are, up to the last one that runs something.
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// The ranks of a node as ranges, in the order they were given; none where there is no such node.
+    pub fn ranges(&self, node: usize) -> &[RankRange] {
+        let Some(end) = self.ends.get(node) else { return &[] };
+        let start = node.checked_sub(1).map_or(0, |before| self.ends[before]);
+        &self.ranges[start as usize..*end as usize]
+    }
+
+    /// The ranks of a node one by one.
+    pub fn ranks(&self, node: usize) -> impl Iterator<Item = u32> + '_ {
+        self.ranges(node).iter().flat_map(|range| range.first..=range.last)
+    }
+
+    /// Every node's ranges.
+    pub fn nodes(&self) -> impl Iterator<Item = &[RankRange]> {
+        (0..self.len()).map(|node| self.ranges(node))
+    }
+
+    /// How many ranks there are on all nodes together.
+    pub fn rank_count(&self) -> u64 {
+        self.ranges.iter().map(|range| range.count()).sum()
+    }
+
+    /// The expression of this map, which [`parse`](ProcMap::parse) takes apart again. Plain and raw lists name every rank.
+    pub fn to_text(&self, form: Form) -> Vec<u8> {
+        let mut text = form.opening().to_vec();
+        let mut next = Some(0);
+        let mut node = 0;
+        while node < self.len() {
+            if node > 0 {
+                text.push(b';');
+            }
+            let blocks = if form == Form::Colon { self.blocks(node, next) } else { 0 };
+            if blocks > 1 {
+                text.extend_from_slice(format!("{blocks}x({})", self.ranges(node)[0].count()).as_bytes());
+                node += blocks;
+            } else {
+                self.write_node(node, form, &mut text);
+                node += 1;
+            }
+            next = self.ranges(node - 1).last().map_or(next, |range| range.last.checked_add(1));
+        }
+        text.extend_from_slice(form.closing());
+        text
+    }
+
+    /// How many nodes from this one on have one range each, all of the same length, in a row from `next`.
+    fn blocks(&self, node: usize, mut next: Option<u32>) -> usize {
+        let [block] = self.ranges(node) else { return 0 };
+        let follows = |node: &usize| match self.ranges(*node) {
+            [range] if Some(range.first) == next && range.count() == block.count() => {
+                next = range.last.checked_add(1);
+                true
+            }
+            _ => false,
+        };
+        (node..self.len()).take_while(follows).count()
+    }
+
+    fn write_node(&self, node: usize, form: Form, text: &mut Vec<u8>) {
+        let mut separator = "";
+        let mut write = |part: String| {
+            text.extend_from_slice(separator.as_bytes());
+            text.extend_from_slice(part.as_bytes());
+            separator = ",";
+        };
+        if matches!(form, Form::Plain | Form::Raw) {
+            return self.ranks(node).for_each(|rank| write(rank.to_string()));
+        }
+        for range in self.ranges(node) {
+            write(match range.count() {
+                1 => range.first.to_string(),
+                _ => format!("{}-{}", range.first, range.last),
+            });
+        }
+    }
+}
+
+/// One element: the ranks of a node, or several equal nodes at once.
+fn node(scan: &mut Scan<'_>, map: &mut Builder<'_>) -> Result<(), MapError> {
+    if matches!(scan.peek(), None | Some(b';')) {
+        return map.end_node();
+    }
+    loop {
+        let span = scan.span()?;
+        if span.first == span.last && scan.take(b'x') {
+            return blocks(scan, span.first, map);
+        }
+        let rank = |number| u32::try_from(number).ok().filter(|rank| Rank(*rank).is_process());
+        let (Some(first), Some(last)) = (rank(span.first), rank(span.last)) else {
+            return Err(scan.wrong("a number that is no rank"));
+        };
+        map.add(RankRange { first, last })?;
+        if !scan.take(b',') {
+            return map.end_node();
+        }
+    }
+}
+
+/// `(3)` behind the `2x` of `2x(3)`.
+fn blocks(scan: &mut Scan<'_>, nodes: u64, map: &mut Builder<'_>) -> Result<(), MapError> {
+    let paired = scan.take(b'(');
+    let (size, _) = scan.number()?;
+    if !paired || !scan.take(b')') || !map.at_node() {
+        return Err(scan.wrong("something else than `2x(3)`"));
+    }
+    for _ in 0..nodes {
+        map.add_block(size)?;
+        map.end_node()?;
+    }
+    Ok(())
+}
+
+/// A map under construction: merges ranges that follow one another and counts.
+struct Builder<'a> {
+    map: ProcMap,
+    limits: &'a Limits,
+    ranks: u64,
+    /// Ranges of the nodes that are complete.
+    complete: usize,
+    /// The rank that follows the last one.
+    next: u64,
+}
+
+impl<'a> Builder<'a> {
+    fn new(limits: &'a Limits) -> Self {
+        Self { map: ProcMap::default(), limits, ranks: 0, complete: 0, next: 0 }
+    }
+
+    fn add(&mut self, range: RankRange) -> Result<(), MapError> {
+        self.ranks += range.count();
+        if self.ranks > self.limits.ranks {
+            return Err(self.too_many_ranks());
+        }
+        self.next = u64::from(range.last) + 1;
+        let in_node = &mut self.map.ranges[self.complete..];
+        match in_node.last_mut() {
+            Some(last) if u64::from(last.last) + 1 == u64::from(range.first) => last.last = range.last,
+            _ => self.map.ranges.push(range),
+        }
+        Ok(())
+    }
+
+    /// So many ranks after the last one.
+    fn add_block(&mut self, size: u64) -> Result<(), MapError> {
+        if size == 0 {
+            return Ok(());
+        }
+        let last = self.next.checked_add(size - 1).and_then(|last| u32::try_from(last).ok());
+        match (u32::try_from(self.next), last.filter(|last| Rank(*last).is_process())) {
+            (Ok(first), Some(last)) => self.add(RankRange { first, last }),
+            _ => Err(self.too_many_ranks()),
+        }
+    }
+
+    /// Whether the node has no ranks yet.
+    fn at_node(&self) -> bool {
+        self.map.ranges.len() == self.complete
+    }
+
+    fn end_node(&mut self) -> Result<(), MapError> {
+        if self.map.ends.len() >= self.limits.nodes {
+            return Err(MapError::TooLarge { limit: Limit::Nodes, max: self.limits.nodes as u64 });
+        }
+        self.complete = self.map.ranges.len();
+        let end = u32::try_from(self.complete).map_err(|_| self.too_many_ranks())?;
+        self.map.ends.push(end);
+        Ok(())
+    }
+
+    fn too_many_ranks(&self) -> MapError {
+        MapError::TooLarge { limit: Limit::Ranks, max: self.limits.ranks }
+    }
+
+    fn finish(mut self) -> ProcMap {
+        while self.map.ends.last().is_some_and(|end| match self.map.ends.len() {
+            1 => *end == 0,
+            len => *end == self.map.ends[len - 2],
+        }) {
+            self.map.ends.pop();
+        }
+        self.map
+    }
+}

@@ -1,0 +1,91 @@
+//! How much memory a value takes in C (`PMIx_Value_get_size`).
+use super::{DataType, DiskStats, Geometry, Info, NetStats, Text, Value};
+
+impl Value {
+    /// Bytes of the `pmix_value_t`, of what is in it, and of everything that points to.
+    ///
+    /// ```
+    /// use instanton::data::Value;
+    /// assert_eq!(Value::from(7u32).size(), 32 + 4);
+    /// assert_eq!(Value::from("seven").size(), 32 + 6);
+    /// ```
+    pub fn size(&self) -> usize {
+        DataType::VALUE.c_size() + self.payload()
+    }
+
+    fn payload(&self) -> usize {
+        match self {
+            Value::String(text) => string(text),
+            other => other.element(),
+        }
+    }
+
+    /// As an element of an array.
+    fn element(&self) -> usize {
+        self.data_type().c_size() + self.referenced()
+    }
+
+    /// What pointers in it lead to.
+    fn referenced(&self) -> usize {
+        match self {
+            Value::String(text) => string(text),
+            Value::ByteObject(bytes)
+            | Value::Regex(bytes)
+            | Value::CompressedString(bytes)
+            | Value::CompressedByteObject(bytes)
+            | Value::DataBuffer(bytes) => bytes.len(),
+            Value::Value(value) => value.payload(),
+            Value::Info(info) => info.value.payload(),
+            Value::Pdata(data) => data.value.payload(),
+            Value::Query(query) => strings(&query.keys) + infos(&query.qualifiers),
+            Value::App(app) => {
+                string(&app.cmd) + strings(&app.argv) + strings(&app.env) + string(&app.cwd) + infos(&app.info)
+            }
+            Value::DataArray(array) => array.items().iter().map(Value::element).sum(),
+            Value::Envar(envar) => string(&envar.name) + string(&envar.value),
+            Value::ProcInfo(info) => string(&info.hostname) + string(&info.executable),
+            Value::Regattr(attribute) => string(&attribute.name) + strings(&attribute.description),
+            Value::NodePid(pid) => string(&pid.hostname),
+            Value::Regex2(regex) => string(&regex.method) + regex.bytes.len(),
+            Value::Topo(topology) => string(&topology.source) + string(&topology.xml),
+            Value::ProcCpuset(cpuset) => string(&cpuset.source) + string(&cpuset.bitmap),
+            Value::Coord(coord) => size_of_val(&coord.coord[..]),
+            Value::Geometry(geometry) => places(geometry),
+            Value::Device(device) => string(&device.uuid) + string(&device.osname),
+            Value::DeviceDist(distance) => string(&distance.uuid) + string(&distance.osname),
+            Value::Endpoint(endpoint) => string(&endpoint.uuid) + string(&endpoint.osname) + endpoint.endpt.len(),
+            Value::ProcStats(stats) => string(&stats.node) + string(&stats.cmd),
+            Value::DiskStats(stats) => string(&stats.disk),
+            Value::NetStats(stats) => string(&stats.net_interface),
+            Value::NodeStats(stats) => string(&stats.node) + disks(&stats.diskstats) + networks(&stats.netstats),
+            _ => 0,
+        }
+    }
+}
+
+fn string(text: &Option<Text>) -> usize {
+    text.as_ref().map_or(0, |text| text.len() + 1)
+}
+
+/// An array of strings, the NULL at its end included.
+fn strings(texts: &[Text]) -> usize {
+    let pointer = DataType::STRING.c_size();
+    texts.iter().map(|text| pointer + text.len() + 1).sum::<usize>() + pointer
+}
+
+fn infos(infos: &[Info]) -> usize {
+    infos.iter().map(|info| DataType::INFO.c_size() + info.value.payload()).sum()
+}
+
+fn places(geometry: &Geometry) -> usize {
+    let coords = geometry.coordinates.iter().map(|coord| DataType::COORD.c_size() + size_of_val(&coord.coord[..]));
+    string(&geometry.uuid) + string(&geometry.osname) + coords.sum::<usize>()
+}
+
+fn disks(stats: &[DiskStats]) -> usize {
+    stats.iter().map(|stats| DataType::DISK_STATS.c_size() + string(&stats.disk)).sum()
+}
+
+fn networks(stats: &[NetStats]) -> usize {
+    stats.iter().map(|stats| DataType::NET_STATS.c_size() + string(&stats.net_interface)).sum()
+}

@@ -1,0 +1,151 @@
+//! Values looked at in place, without a copy.
+use std::sync::Arc;
+
+use instanton_layout::block::Attempt;
+use instanton_layout::record::Query;
+use instanton_layout::sync::Ordering;
+use instanton_layout::words::{Words, WordsMut};
+
+use super::encode::{RawValue, ReadError};
+use super::lookup::{Level, Lookup, Miss, Want};
+use super::reader::{JobReader, Maps, in_scope};
+use super::segment::AttachError;
+use crate::data::{DataType, Value};
+use crate::sys::cell::Reading;
+use crate::sys::memory::Mapping;
+use crate::sys::pin::{Found, Hold, PinPage};
+
+pub use crate::sys::pin::PinError;
+
+/// The page on which a process says which epochs it holds, made by the writer ([`super::JobWriter::make_reader_page`]).
+pub struct ReaderPage {
+    pub(super) job: u64,
+    pub(super) page: Arc<PinPage>,
+}
+
+impl ReaderPage {
+    /// Maps a page that the server sent. The descriptor can be closed afterwards.
+    ///
+    /// # Errors
+    /// [`AttachError`] names what is wrong with it.
+    pub fn map(fd: std::os::fd::BorrowedFd<'_>) -> Result<Self, AttachError> {
+        use instanton_layout::header::{Header, Kind};
+        let mapping = Mapping::reader_page(fd)?;
+        let header = Header::read(&mapping.words())?;
+        if header.kind != Kind::Page || mapping.len() != instanton_layout::page::WORDS * 8 {
+            return Err(AttachError::Unexpected(header.kind));
+        }
+        Ok(Self { job: header.job, page: Arc::new(PinPage::new(mapping).map_err(AttachError::Memory)?) })
+    }
+}
+
+/// Keeps what is looked up through it in place. It sees the segments that were mapped when it was taken.
+///
+/// Guards belong to their thread, and nest. Hold one shortly: what is replaced meanwhile takes up memory until it is dropped.
+pub struct Guard<'a> {
+    reader: &'a JobReader,
+    maps: Reading<'a, Maps>,
+    hold: Hold<'a>,
+}
+
+/// A value in shared memory, there as long as the guard is.
+#[derive(Clone, Copy)]
+pub struct ValueRef<'g> {
+    raw: RawValue<'g>,
+    bytes: &'g [u8],
+}
+
+impl<'g> ValueRef<'g> {
+    /// Its type.
+    pub fn data_type(&self) -> DataType {
+        self.raw.data_type()
+    }
+
+    /// The little-endian bits of a value of at most 8 bytes.
+    pub fn scalar(&self) -> Option<u64> {
+        self.raw.scalar()
+    }
+
+    /// Whether it is a NULL string.
+    pub fn is_null(&self) -> bool {
+        self.raw.is_null()
+    }
+
+    /// The bytes of a string (with its NUL) or of a byte type; nothing of a scalar. Of other types they are an archive, of use only
+    /// to [`ValueRef::to_value`].
+    pub fn bytes(&self) -> &'g [u8] {
+        self.bytes
+    }
+
+    /// The value, copied.
+    ///
+    /// # Errors
+    /// [`ReadError`] when the bytes are no value of their type.
+    pub fn to_value(&self) -> Result<Value, ReadError> {
+        self.raw.to_value()
+    }
+}
+
+impl JobReader {
+    /// Takes a guard.
+    ///
+    /// # Errors
+    /// [`PinError`] when the reader has no page, or no slot is free on it.
+    #[inline]
+    pub fn pin(&self) -> Result<Guard<'_>, PinError> {
+        let page = self.page.as_ref().ok_or(PinError::NoPage)?;
+        let hold = Hold::take(page, &self.job)?;
+        Ok(Guard { reader: self, maps: self.maps(), hold })
+    }
+}
+
+impl Guard<'_> {
+    /// Looks a value up where it lies.
+    ///
+    /// # Errors
+    /// [`Miss`] says why there is no value.
+    pub fn get(&self, lookup: &Lookup<'_>) -> Result<ValueRef<'_>, Miss> {
+        let query = Query::new(lookup.key);
+        if let Some(info) = &self.maps.info
+            && let Some(raw) = info.find(lookup, &query).map_err(ReadError::from)?
+        {
+            let (at, len) = raw.place();
+            let bytes = info.mapping.frozen(at, len).map_err(ReadError::from)?;
+            return Ok(ValueRef { raw, bytes });
+        }
+        if lookup.level != Level::Default {
+            return Err(self.reader.missing(&self.maps));
+        }
+        for rank in self.reader.candidates(lookup) {
+            if let Some(value) = self.posted(rank, lookup, &query)? {
+                return Ok(value);
+            }
+        }
+        Err(self.reader.missing(&self.maps))
+    }
+
+    fn posted(&self, rank: u32, lookup: &Lookup<'_>, query: &Query<'_>) -> Result<Option<ValueRef<'_>>, Miss> {
+        let checked = &self.reader.checked;
+        let attempt = self.hold.find(
+            rank,
+            |place| self.maps.modex(place.segment),
+            |record, version| {
+                if checked.words().load(rank as usize)? != version {
+                    record.check()?;
+                    // Under the pin the record is this one, whole.
+                    checked.words_mut().store(rank as usize, version, Ordering::Relaxed);
+                }
+                Ok(record.find(query)?.filter(|entry| in_scope(entry.scope, lookup.scope)))
+            },
+        );
+        match attempt {
+            Attempt::Done(None) => Ok(None),
+            Attempt::Done(Some(Found::Unmapped(number))) => Err(Miss::Unmapped(Want::Modex(number))),
+            Attempt::Done(Some(Found::Entry(entry, bytes, words))) => {
+                Ok(Some(ValueRef { raw: RawValue::of_entry(words, &entry), bytes }))
+            }
+            Attempt::Changed => Err(Miss::Busy),
+            Attempt::Bad(error) => Err(ReadError::from(error).into()),
+        }
+    }
+}

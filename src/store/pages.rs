@@ -1,0 +1,93 @@
+//! The reader pages of a job, as the writer sees them.
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use instanton_layout::page::{self, Pinned};
+use instanton_layout::words::RawWords;
+
+use super::budget::{Budget, Charge};
+use super::write_error::WriteError;
+use crate::sys::memory::{self, Mapping};
+
+/// A reader that was given a page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ReaderId(pub u64);
+
+/// A new reader page: who it is, and the descriptor for it. The writer keeps its own view of the page.
+#[derive(Debug)]
+pub struct ReaderPageHandle {
+    id: ReaderId,
+    fd: OwnedFd,
+}
+
+impl ReaderPageHandle {
+    /// The reader, to be named in [`super::JobWriter::reader_gone`].
+    pub fn id(&self) -> ReaderId {
+        self.id
+    }
+}
+
+impl AsFd for ReaderPageHandle {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+struct Page {
+    id: ReaderId,
+    mapping: Mapping,
+    _charge: Charge,
+}
+
+/// What the readers of a job hold.
+pub(super) struct Held {
+    /// The oldest epoch that is held, all ones if none is.
+    pub(super) oldest: u64,
+    /// Who holds it.
+    pub(super) by: Option<ReaderId>,
+    /// Readers whose pages hold epochs that have not been yet.
+    pub(super) liars: Vec<ReaderId>,
+}
+
+/// All pages of a job.
+#[derive(Default)]
+pub(super) struct Pages {
+    pages: Vec<Page>,
+    last: u64,
+}
+
+impl Pages {
+    pub(super) fn make(&mut self, job: u64, budget: &Budget) -> Result<ReaderPageHandle, WriteError> {
+        let bytes = page::WORDS as u64 * 8;
+        let charge = budget.charge(bytes).ok_or_else(|| WriteError::budget(budget, bytes))?;
+        let (mapping, fd) = memory::reader_page(bytes).map_err(|error| WriteError::Memory(Box::new(error)))?;
+        self.last += 1;
+        let id = ReaderId(self.last);
+        page::format(&mapping.words_mut(), job, id.0);
+        self.pages.push(Page { id, mapping, _charge: charge });
+        Ok(ReaderPageHandle { id, fd })
+    }
+
+    pub(super) fn remove(&mut self, id: ReaderId) {
+        self.pages.retain(|page| page.id != id);
+    }
+
+    /// What is held now, given the current epoch. References must have been replaced before.
+    pub(super) fn scan(&self, job: RawWords<'_>, epoch: u64) -> Held {
+        page::fence_before_scan(&job);
+        let mut held = Held { oldest: u64::MAX, by: None, liars: Vec::new() };
+        for Page { id, mapping, .. } in &self.pages {
+            match page::scan(&mapping.words(), epoch) {
+                Pinned::Nothing => {}
+                Pinned::Since(since) if since >= held.oldest => {}
+                Pinned::Since(since) => (held.oldest, held.by) = (since, Some(*id)),
+                // Nothing that it may have seen is written again until it is gone.
+                Pinned::Lie(_) => {
+                    held.liars.push(*id);
+                    (held.oldest, held.by) = (0, Some(*id));
+                }
+            }
+        }
+        page::fence_after_scan(&job);
+        held
+    }
+}

@@ -1,0 +1,252 @@
+//! What follows from where processes are: sizes, peers, and the ranks within node, application and session.
+//!
+//! Everything here fills gaps. What the host gave stands, even where it contradicts the maps.
+use instanton_layout::info::{NONE, Row, given};
+
+use super::job_info::{BadJobInfo, Given, JobInfo, MAX_RANKS, member, number};
+use crate::data::{Rank, Value, keys};
+
+/// Completes what a host gave.
+pub(super) fn complete(mut job: Given) -> Result<JobInfo, BadJobInfo> {
+    size(&mut job)?;
+    let apps = applications(&mut job)?;
+    let nodes = nodes(&mut job)?;
+    rows(&mut job, &nodes, &apps)?;
+    sums(&mut job, &nodes, &apps);
+    Ok(job.info)
+}
+
+/// The size of the job: as given, or as the maps and processes show.
+fn size(job: &mut Given) -> Result<(), BadJobInfo> {
+    let mapped = job.proc_map.iter().flatten().map(|rank| rank + 1).max().unwrap_or(0);
+    let named = job.processes.keys().map(|rank| rank + 1).max().unwrap_or(0);
+    let given = job.info.job.get(keys::JOB_SIZE).map(|value| number(keys::JOB_SIZE, value)).transpose()?;
+    let size = given.unwrap_or_else(|| mapped.max(named).max(job.local_procs));
+    let ranks = size.max(mapped).max(named);
+    if ranks > MAX_RANKS {
+        return Err(BadJobInfo::Rank { rank: ranks - 1, size });
+    }
+    job.info.size = size;
+    job.info.rows = vec![Row::default(); ranks as usize];
+    job.info.processes = vec![Default::default(); ranks as usize];
+    Ok(())
+}
+
+/// The index of each rank's application: as its process says, else by the sizes of the applications in order.
+fn applications(job: &mut Given) -> Result<Vec<u32>, BadJobInfo> {
+    let named = |entries: &super::job_info::Entries| {
+        entries.get(keys::APPNUM).map(|value| number(keys::APPNUM, value)).transpose()
+    };
+    for entries in job.processes.values() {
+        if let Some(number) = named(entries)? {
+            member(&mut job.info.apps, number);
+        }
+    }
+    if job.info.apps.is_empty() {
+        let number = named(&job.app)?.unwrap_or(0);
+        member(&mut job.info.apps, number);
+    }
+    job.info.apps.sort_by_key(|app| app.number);
+    if let [only] = &mut job.info.apps[..] {
+        job.app.iter().for_each(|(key, value)| only.entries.put(key, value));
+    } else {
+        job.app.iter().for_each(|(key, value)| job.info.job.put(key, value));
+    }
+    let mut apps = Vec::with_capacity(job.info.rows.len());
+    for (index, app) in job.info.apps.iter().enumerate() {
+        let rest = job.info.rows.len() - apps.len();
+        let size = match app.entries.get(keys::APP_SIZE) {
+            Some(value) => number(keys::APP_SIZE, value)? as usize,
+            None if job.info.apps.len() == 1 => rest,
+            None => 0,
+        };
+        apps.extend(std::iter::repeat_n(index as u32, size.min(rest)));
+    }
+    apps.resize(job.info.rows.len(), if job.info.apps.len() == 1 { 0 } else { NONE });
+    for (rank, entries) in &job.processes {
+        if let Some(number) = named(entries)? {
+            let index = job.info.apps.binary_search_by_key(&number, |app| app.number);
+            apps[*rank as usize] = index.map_or(NONE, |index| index as u32);
+        }
+    }
+    Ok(apps)
+}
+
+/// The index of each rank's node: as its process says, else by the process map, else by the own node's list of peers.
+fn nodes(job: &mut Given) -> Result<Vec<u32>, BadJobInfo> {
+    let mut nodes = vec![NONE; job.info.rows.len()];
+    for (number, ranks) in std::mem::take(&mut job.proc_map).into_iter().enumerate() {
+        let index = job.node_numbered(number as u32) as u32;
+        ranks.iter().for_each(|rank| nodes[*rank as usize] = index);
+    }
+    let processes = std::mem::take(&mut job.processes);
+    for (rank, entries) in &processes {
+        let name = entries.get(keys::HOSTNAME).and_then(Value::as_text).map(|name| name.as_bytes().to_vec());
+        if let Some(value) = entries.get(keys::NODEID) {
+            let index = job.node_numbered(number(keys::NODEID, value)?);
+            let node = &mut job.info.nodes[index];
+            node.name = node.name.take().or(name);
+            nodes[*rank as usize] = index as u32;
+        } else if let Some(name) = name {
+            nodes[*rank as usize] = job.new_node(name) as u32;
+        }
+    }
+    job.processes = processes;
+    let peers = local_peers(job);
+    let own = own_node(job, &nodes, &peers)?;
+    job.info.own_node = own as u32;
+    let whole_job = job.local_procs == job.info.size;
+    for (rank, node) in nodes.iter_mut().enumerate().filter(|(_, node)| **node == NONE) {
+        if whole_job || peers.contains(&(rank as u32)) {
+            *node = own as u32;
+        }
+    }
+    Ok(nodes)
+}
+
+fn local_peers(job: &Given) -> std::collections::HashSet<u32> {
+    let list = job.own.get(keys::LOCAL_PEERS).and_then(Value::as_str).unwrap_or("");
+    list.split(',').filter_map(|rank| rank.trim().parse().ok()).collect()
+}
+
+/// The node we are on: the one the host says, the one with our name, the one of our peers, the only one, or a new one.
+fn own_node(job: &mut Given, nodes: &[u32], peers: &std::collections::HashSet<u32>) -> Result<usize, BadJobInfo> {
+    let short = |name: &[u8]| name.split(|b| *b == b'.').next().unwrap_or_default().to_vec();
+    let given_name = job.own.get(keys::HOSTNAME).and_then(Value::as_text).map(|name| name.as_bytes().to_vec());
+    let name = given_name.unwrap_or_else(|| job.own_host.clone());
+    let by_name =
+        |name: &dyn Fn(&[u8]) -> bool| job.info.nodes.iter().position(|node| node.name.as_deref().is_some_and(name));
+    let found = by_name(&|node| node == name).or_else(|| by_name(&|node| short(node) == short(&name)));
+    let of_peer = || peers.iter().map(|rank| nodes.get(*rank as usize).copied().unwrap_or(NONE)).find(|n| *n != NONE);
+    let own = match job.own.get(keys::NODEID) {
+        Some(value) => job.node_numbered(number(keys::NODEID, value)?),
+        None => match found.or_else(|| of_peer().map(|index| index as usize)) {
+            Some(index) => index,
+            None if job.info.nodes.len() == 1 => 0,
+            None => job.new_node(name.clone()),
+        },
+    };
+    let node = &mut job.info.nodes[own];
+    node.name = node.name.take().or(Some(name));
+    job.own.iter().for_each(|(key, value)| node.entries.put(key, value));
+    Ok(own)
+}
+
+/// One row a rank, and what is peculiar to it.
+fn rows(job: &mut Given, nodes: &[u32], apps: &[u32]) -> Result<(), BadJobInfo> {
+    let offset = job.info.job.get(keys::NPROC_OFFSET).map(|value| number(keys::NPROC_OFFSET, value)).transpose()?;
+    let mut on_node = vec![0u32; job.info.nodes.len()];
+    let mut in_app = vec![0; job.info.apps.len()];
+    for (rank, row) in job.info.rows.iter_mut().enumerate() {
+        let next = |counts: &mut Vec<u32>, index: u32| {
+            let count = counts.get_mut(index as usize)?;
+            *count += 1;
+            Some(*count - 1)
+        };
+        let local = next(&mut on_node, nodes[rank]).and_then(|n| u16::try_from(n).ok());
+        let app = next(&mut in_app, apps[rank]);
+        *row = Row {
+            record: 0,
+            given: given::GLOBAL_RANK
+                | local.map_or(0, |_| given::LOCAL_RANK | given::NODE_RANK)
+                | app.map_or(0, |_| given::APP_RANK),
+            node: nodes[rank],
+            app: apps[rank],
+            app_rank: app.unwrap_or(0),
+            global_rank: (rank as u32).saturating_add(offset.unwrap_or(0)),
+            local_rank: local.unwrap_or(0),
+            node_rank: local.unwrap_or(0),
+        };
+    }
+    for (rank, mut entries) in std::mem::take(&mut job.processes) {
+        let row = &mut job.info.rows[rank as usize];
+        let node = job.info.nodes.get(row.node as usize);
+        let app = job.info.apps.get(row.app as usize);
+        // What the row says in the same type needs no record.
+        entries.drop_if(keys::RANK, |value| *value == Value::ProcRank(Rank(rank)));
+        entries.drop_if(keys::NODEID, |value| node.is_some_and(|node| *value == Value::Uint32(node.number)));
+        entries.drop_if(keys::APPNUM, |value| app.is_some_and(|app| *value == Value::Uint32(app.number)));
+        entries.drop_if(keys::HOSTNAME, |value| {
+            value.as_text().is_some_and(|name| node.is_some_and(|node| node.name.as_deref() == Some(name.as_bytes())))
+        });
+        absorb(&mut entries, keys::LOCAL_RANK, |value| match value {
+            Value::Uint16(n) => (row.local_rank, row.given) = (*n, row.given | given::LOCAL_RANK),
+            _ => row.given &= !given::LOCAL_RANK,
+        });
+        absorb(&mut entries, keys::NODE_RANK, |value| match value {
+            Value::Uint16(n) => (row.node_rank, row.given) = (*n, row.given | given::NODE_RANK),
+            _ => row.given &= !given::NODE_RANK,
+        });
+        absorb(&mut entries, keys::APP_RANK, |value| match value {
+            Value::ProcRank(n) => (row.app_rank, row.given) = (n.0, row.given | given::APP_RANK),
+            _ => row.given &= !given::APP_RANK,
+        });
+        absorb(&mut entries, keys::GLOBAL_RANK, |value| match value {
+            Value::ProcRank(n) => (row.global_rank, row.given) = (n.0, row.given | given::GLOBAL_RANK),
+            _ => row.given &= !given::GLOBAL_RANK,
+        });
+        job.info.processes[rank as usize] = entries;
+    }
+    Ok(())
+}
+
+/// Lets the row take a value, which then needs no record if it has the type that rows are read as.
+fn absorb(entries: &mut super::job_info::Entries, key: &'static str, take: impl FnOnce(&Value)) {
+    entries.drop_if(key, |value| {
+        take(value);
+        let rank = matches!(key, keys::APP_RANK | keys::GLOBAL_RANK);
+        matches!((rank, value), (true, Value::ProcRank(_)) | (false, Value::Uint16(_)))
+    });
+}
+
+/// Sizes and leaders of the job, its applications and nodes.
+fn sums(job: &mut Given, nodes: &[u32], apps: &[u32]) {
+    let info = &mut job.info;
+    let mut on_node = vec![Vec::new(); info.nodes.len()];
+    for (rank, node) in nodes.iter().enumerate() {
+        if let Some(ranks) = on_node.get_mut(*node as usize) {
+            ranks.push(rank as u32);
+        }
+    }
+    let occupied = on_node.iter().filter(|ranks| !ranks.is_empty()).count().max(1) as u32;
+    for (index, (node, ranks)) in info.nodes.iter_mut().zip(on_node).enumerate() {
+        node.entries.imply(keys::NODEID, node.number);
+        if let Some(name) = node.name.as_ref().and_then(|name| crate::data::Text::new(name).ok()) {
+            node.entries.imply(keys::HOSTNAME, name);
+        }
+        if ranks.is_empty() && (index as u32 != info.own_node || job.local_procs != 0) {
+            continue;
+        }
+        let size = ranks.len() as u32;
+        node.entries.imply(keys::LOCAL_SIZE, size);
+        // Of other jobs on the node only their hosts know.
+        node.entries.imply(keys::NODE_SIZE, size);
+        if let Some(leader) = ranks.first() {
+            let list: Vec<String> = ranks.iter().map(u32::to_string).collect();
+            node.entries.imply(keys::LOCAL_PEERS, list.join(","));
+            node.entries.imply(keys::LOCALLDR, Rank(*leader));
+        }
+    }
+    let mut sizes = vec![(0u32, None); info.apps.len()];
+    for (rank, app) in apps.iter().enumerate() {
+        if let Some((size, leader)) = sizes.get_mut(*app as usize) {
+            *size += 1;
+            leader.get_or_insert(rank as u32);
+        }
+    }
+    for (app, (size, leader)) in info.apps.iter_mut().zip(sizes) {
+        app.entries.imply(keys::APPNUM, app.number);
+        app.entries.imply(keys::APP_SIZE, size);
+        if let Some(leader) = leader {
+            app.entries.imply(keys::APPLDR, Rank(leader));
+        }
+    }
+    let (size, napps, nspace) = (info.size, info.apps.len() as u32, info.nspace.to_string_lossy().into_owned());
+    info.job.imply(keys::JOB_SIZE, size);
+    info.job.imply(keys::MAX_PROCS, size);
+    info.job.imply(keys::JOB_NUM_APPS, napps);
+    info.job.imply(keys::NUM_NODES, occupied);
+    info.job.imply(keys::NSPACE, nspace.as_str());
+    info.job.imply(keys::JOBID, nspace.as_str());
+    job.own_session().entries.imply(keys::UNIV_SIZE, size);
+}

@@ -1,0 +1,375 @@
+//! Look-ups in the segments of a job.
+use std::sync::Arc;
+
+use instanton_layout::Malformed;
+use instanton_layout::block::{self, Attempt};
+use instanton_layout::header::Header;
+use instanton_layout::info::{Group, NONE};
+use instanton_layout::job::JobWords;
+use instanton_layout::record::{Query, Record};
+use instanton_layout::sync::Ordering;
+use instanton_layout::words::{RawWords, Words, WordsMut};
+
+use super::encode::{RawValue, ReadError};
+use super::guard::ReaderPage;
+use super::info_view::InfoView;
+use super::lookup::{Level, Lookup, Miss, Origin, Want};
+use super::segment::{AttachError, Have, MappedSegment, SegmentId};
+use crate::data::constants::scope;
+use crate::data::{Key, Rank, Value};
+use crate::sys::cell::EpochCell;
+use crate::sys::memory::Mapping;
+use crate::sys::pin::PinPage;
+
+/// How often a record may be replaced under one look-up before the server is to be asked.
+const ATTEMPTS: usize = 8;
+
+/// Reads a job's segments. Threads share it; no look-up takes a lock or makes a system call.
+pub struct JobReader {
+    pub(super) job: Arc<Mapping>,
+    job_id: u64,
+    maps: EpochCell<Maps>,
+    /// By rank, the version of the record whose checksum was found right last.
+    pub(super) checked: Mapping,
+    pub(super) page: Option<Arc<PinPage>>,
+}
+
+/// What is mapped besides the job segment.
+#[derive(Clone, Default)]
+pub(super) struct Maps {
+    pub(super) info: Option<Arc<InfoView>>,
+    /// Modex segments from number `first`.
+    modex: Vec<Option<Arc<Mapping>>>,
+    first: u32,
+}
+
+impl Maps {
+    #[inline]
+    pub(super) fn modex(&self, number: u32) -> Option<&Mapping> {
+        self.modex.get(number.checked_sub(self.first)? as usize)?.as_deref()
+    }
+
+    fn add(&mut self, number: u32, mapping: Arc<Mapping>, oldest: u32) {
+        if self.modex.is_empty() {
+            self.first = number;
+        }
+        if number < self.first {
+            let before = (self.first - number) as usize;
+            self.modex.splice(0..0, std::iter::repeat_n(None, before));
+            self.first = number;
+        }
+        let at = (number - self.first) as usize;
+        if at >= self.modex.len() {
+            self.modex.resize(at + 1, None);
+        }
+        self.modex[at] = Some(mapping);
+        // Nothing refers to these any more.
+        let gone = (oldest.saturating_sub(self.first) as usize).min(at);
+        self.modex.drain(..gone);
+        self.first += gone as u32;
+    }
+}
+
+impl JobReader {
+    /// A reader of these segments, one of which must be the job's own. With a page of its own it can take guards.
+    ///
+    /// # Errors
+    /// [`AttachError`] names the segment that cannot be used.
+    pub fn attach(parts: Vec<MappedSegment>, page: Option<ReaderPage>) -> Result<Self, AttachError> {
+        let job = parts.iter().find(|part| part.id == SegmentId::Job).ok_or(AttachError::NoJob)?;
+        if page.as_ref().is_some_and(|page| page.job != job.job) {
+            return Err(AttachError::ForeignPage);
+        }
+        let ranks = JobWords::new(job.mapping.words()).ranks();
+        let reader = Self {
+            job: job.mapping.clone(),
+            job_id: job.job,
+            maps: EpochCell::new(Maps::default()),
+            checked: Mapping::private(ranks as usize * 8).map_err(AttachError::Memory)?,
+            page: page.map(|page| page.page),
+        };
+        parts.into_iter().filter(|part| part.id != SegmentId::Job).try_for_each(|part| reader.add(part))?;
+        Ok(reader)
+    }
+
+    /// Adds a modex segment, or a generation of job information that supersedes the one there is.
+    ///
+    /// What is superseded stays mapped until no thread reads it any more.
+    ///
+    /// # Errors
+    /// [`AttachError`] when it is damaged or belongs to another job; the reader is as before then.
+    pub fn add(&self, part: MappedSegment) -> Result<(), AttachError> {
+        let id = part.id;
+        if part.job != self.job_id {
+            return Err(AttachError::Foreign { id });
+        }
+        let oldest = self.words().oldest() as u32;
+        self.maps.replace(|maps| {
+            let mut maps = maps.clone();
+            match id {
+                SegmentId::Job => return Err(AttachError::Unexpected(instanton_layout::header::Kind::Job)),
+                SegmentId::Modex(number) => maps.add(number, part.mapping, oldest),
+                SegmentId::Info(generation) => {
+                    if maps.info.as_ref().is_none_or(|info| info.generation < generation) {
+                        let view = InfoView::new(generation, part.mapping);
+                        maps.info = Some(Arc::new(view.map_err(|error| AttachError::Damaged { id, error })?));
+                    }
+                }
+            }
+            Ok(maps)
+        })
+    }
+
+    #[inline]
+    pub(super) fn words(&self) -> JobWords<RawWords<'_>> {
+        JobWords::new(self.job.words())
+    }
+
+    pub(super) fn maps(&self) -> crate::sys::cell::Reading<'_, Maps> {
+        self.maps.read()
+    }
+
+    /// Looks a value up and gives it to `f` where it lies.
+    ///
+    /// `f` runs again if the record was replaced meanwhile; what it saw then is thrown away. It may see bytes that are no value of
+    /// their type.
+    ///
+    /// # Errors
+    /// [`Miss`] says why there is no value.
+    #[inline]
+    pub fn read<T>(&self, lookup: &Lookup<'_>, mut f: impl FnMut(RawValue<'_>) -> T) -> Result<T, Miss> {
+        let query = Query::new(lookup.key);
+        let maps = self.maps.read();
+        if let Some(info) = &maps.info
+            && let Some(value) = info.find(lookup, &query).map_err(ReadError::from)?
+        {
+            return Ok(f(value));
+        }
+        if lookup.level == Level::Default
+            && let Some(found) = self.posted(&maps, lookup, &query, &mut f)?
+        {
+            return Ok(found);
+        }
+        Err(self.missing(&maps))
+    }
+
+    /// A value that some rank posted.
+    fn posted<T>(
+        &self,
+        maps: &Maps,
+        lookup: &Lookup<'_>,
+        query: &Query<'_>,
+        f: &mut impl FnMut(RawValue<'_>) -> T,
+    ) -> Result<Option<T>, Miss> {
+        for rank in self.candidates(lookup) {
+            let found = self.modex(maps, Rank(rank), |words, record| {
+                let entry = record.find(query)?.filter(|entry| in_scope(entry.scope, lookup.scope));
+                Ok(entry.map(|entry| f(RawValue::of_entry(words, &entry))))
+            })?;
+            if found.is_some() {
+                return Ok(found);
+            }
+        }
+        Ok(None)
+    }
+
+    /// Whose records a value may be in: the rank's own; for UNDEF, and keys that are no reserved ones, everybody's.
+    #[inline]
+    pub(super) fn candidates(&self, lookup: &Lookup<'_>) -> std::ops::Range<u32> {
+        match lookup.rank {
+            rank if rank.is_process() => rank.0..rank.0 + 1,
+            Rank::UNDEF if !lookup.key.starts_with(b"pmix") => 0..self.words().ranks(),
+            _ => 0..0,
+        }
+    }
+
+    /// Reads the record a rank has posted, if it has.
+    #[inline]
+    pub(super) fn modex<T>(
+        &self,
+        maps: &Maps,
+        rank: Rank,
+        mut body: impl FnMut(RawWords<'_>, &Record<RawWords<'_>>) -> Result<Option<T>, Malformed>,
+    ) -> Result<Option<T>, Miss> {
+        let mut suspect = None;
+        for _ in 0..ATTEMPTS {
+            let Some(place) = self.words().record(rank.0) else { return Ok(None) };
+            let Some(mapping) = maps.modex(place.segment) else {
+                return Err(Miss::Unmapped(Want::Modex(place.segment)));
+            };
+            let words = mapping.words();
+            let mut seen = 0;
+            let attempt = block::read(words, place.word as usize, rank.0, |record, version| {
+                seen = version;
+                if self.checked.words().load(rank.0 as usize)? != version {
+                    record.check()?;
+                }
+                body(words, record)
+            });
+            match attempt {
+                Attempt::Done(out) => {
+                    self.checked.words_mut().store(rank.0 as usize, seen, Ordering::Relaxed);
+                    return Ok(out);
+                }
+                Attempt::Changed => {}
+                // The block may have become another rank's; then our reference has changed, too.
+                Attempt::Bad(error) if suspect == Some(place) => return Err(ReadError::from(error).into()),
+                Attempt::Bad(_) => suspect = Some(place),
+            }
+        }
+        Err(Miss::Busy)
+    }
+
+    /// Nobody has stored it, as far as can be seen.
+    pub(super) fn missing(&self, maps: &Maps) -> Miss {
+        let generation = self.words().generation();
+        match &maps.info {
+            Some(info) if info.generation >= generation => Miss::NotFound,
+            _ if generation == 0 => Miss::NotFound,
+            _ => Miss::Unmapped(Want::Info(generation)),
+        }
+    }
+
+    /// Looks a value up and copies it.
+    ///
+    /// # Errors
+    /// [`Miss`] says why there is no value.
+    pub fn get(&self, lookup: &Lookup<'_>) -> Result<Value, Miss> {
+        Ok(self.read(lookup, |value| value.to_value())??)
+    }
+
+    /// Whether there is such a value.
+    ///
+    /// # Errors
+    /// [`Miss`] when that cannot be said; never `NotFound`.
+    pub fn contains(&self, lookup: &Lookup<'_>) -> Result<bool, Miss> {
+        match self.read(lookup, |_| ()) {
+            Ok(()) => Ok(true),
+            Err(Miss::NotFound) => Ok(false),
+            Err(miss) => Err(miss),
+        }
+    }
+
+    /// Everything known of a process, or of the job for `WILDCARD`, the host's word first: key, scope, value and origin.
+    ///
+    /// # Errors
+    /// [`Miss`] when a segment is missing or damaged; never `NotFound`.
+    pub fn all(&self, rank: Rank) -> Result<Vec<(Key, u8, Value, Origin)>, Miss> {
+        let maps = self.maps.read();
+        let mut all = Vec::new();
+        if let Some(info) = &maps.info {
+            info.all(rank, |key, value| {
+                let key = Key::new(key).map_err(|_| ReadError::from(Malformed::Owner))?;
+                all.push((key, 0, value.to_value()?, Origin::Info));
+                Ok(())
+            })?;
+        }
+        if rank.is_process() {
+            let posted = self.modex(&maps, rank, |words, record| {
+                record
+                    .iter()
+                    .map(|entry| {
+                        let entry = entry?;
+                        let key = words.to_vec(entry.key_word, entry.key_len)?;
+                        Ok((key, entry.scope, RawValue::of_entry(words, &entry).to_value()))
+                    })
+                    .collect::<Result<Vec<_>, Malformed>>()
+                    .map(Some)
+            })?;
+            for (key, scope, value) in posted.unwrap_or_default() {
+                if !all.iter().any(|(known, ..)| known.as_bytes() == key) {
+                    let key = Key::new(key).map_err(|_| ReadError::from(Malformed::Owner))?;
+                    all.push((key, scope, value?, Origin::Modex));
+                }
+            }
+        }
+        Ok(all)
+    }
+
+    /// Processes of the job.
+    pub fn job_size(&self) -> u32 {
+        self.maps.read().info.as_ref().map_or(0, |info| info.index.size())
+    }
+
+    /// Ranks that there is room for; a rank from there on can post nothing.
+    pub fn rank_count(&self) -> u32 {
+        self.words().ranks()
+    }
+
+    /// The number of the node a rank runs on, if it is known.
+    pub fn node_of(&self, rank: Rank) -> Option<u32> {
+        let maps = self.maps.read();
+        let info = maps.info.as_ref()?;
+        info.number(Group::Nodes, info.row(rank).ok()??.node).ok()?
+    }
+
+    /// The number of the application a rank belongs to, if it is known.
+    pub fn app_of(&self, rank: Rank) -> Option<u32> {
+        let maps = self.maps.read();
+        let info = maps.info.as_ref()?;
+        info.number(Group::Apps, info.row(rank).ok()??.app).ok()?
+    }
+
+    /// The number of the node this is.
+    pub fn own_node(&self) -> Option<u32> {
+        let maps = self.maps.read();
+        let info = maps.info.as_ref()?;
+        info.number(Group::Nodes, info.index.own_node()).ok()?
+    }
+
+    /// Whether a rank runs on this node, as far as the job information says.
+    pub fn is_local(&self, rank: Rank) -> bool {
+        let maps = self.maps.read();
+        let Some(info) = &maps.info else { return false };
+        let node = info.row(rank).ok().flatten().map_or(NONE, |row| row.node);
+        node != NONE && node == info.index.own_node()
+    }
+
+    /// Whether a rank has posted anything that is visible here.
+    pub fn has_posted(&self, rank: Rank) -> bool {
+        rank.is_process() && self.words().record(rank.0).is_some()
+    }
+
+    /// The generation of job information that is mapped; 0 if none is.
+    pub fn generation(&self) -> u64 {
+        self.maps.read().info.as_ref().map_or(0, |info| info.generation)
+    }
+
+    /// The generation that should be mapped, if that is another one (`PMIX_GET_REFRESH_CACHE` waits for it).
+    pub fn stale(&self) -> Option<Want> {
+        let published = self.words().generation();
+        (published > self.generation()).then_some(Want::Info(published))
+    }
+
+    /// What is mapped, for whoever has the rest.
+    pub fn have(&self) -> Have {
+        let maps = self.maps.read();
+        // A gap is asked for again, with all that is behind it.
+        let whole = maps.modex.iter().take_while(|segment| segment.is_some()).count() as u32;
+        let modex = if whole == 0 { 0 } else { maps.first + whole - 1 };
+        Have { job: true, info: maps.info.as_ref().map_or(0, |info| info.generation), modex }
+    }
+
+    /// Whether there is more of the job than is mapped.
+    pub fn is_behind(&self) -> bool {
+        self.stale().is_some() || self.words().newest() > u64::from(self.have().modex)
+    }
+
+    /// The number that all segments of the job have in their headers.
+    pub fn job_id(&self) -> u64 {
+        self.job_id
+    }
+
+    pub(super) fn of_writer(job: Arc<Mapping>) -> Result<Self, AttachError> {
+        Header::read(&job.words())?;
+        Self::attach(vec![MappedSegment::check(job)?], None)
+    }
+}
+
+/// Whether what was put with `scope` is asked for.
+pub(super) fn in_scope(put: u8, asked: Option<u8>) -> bool {
+    match asked {
+        None | Some(scope::SCOPE_UNDEF) => true,
+        Some(asked) => put == asked || (put == scope::GLOBAL && matches!(asked, scope::LOCAL | scope::REMOTE)),
+    }
+}

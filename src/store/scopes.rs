@@ -1,0 +1,77 @@
+//! Which value of a key is seen on the poster's node, and which elsewhere.
+//!
+//! A key of a rank has two faces: LOCAL sets the one that the rank's own node sees, REMOTE the one that other nodes see, GLOBAL
+//! both. What its node sees lies in the segments that readers map; what only others may see lies in segments of its own, which
+//! are never handed out. An entry that is the same for both is stored once, as GLOBAL.
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use super::table::{Changes, Table};
+use super::write_error::WriteError;
+use crate::data::constants::scope;
+use crate::data::{Key, Rank, Value};
+
+/// What a commit changes, by face.
+#[derive(Default)]
+pub(super) struct Faces<'a> {
+    here: BTreeMap<&'a Key, (u8, Cow<'a, Value>)>,
+    /// `None`: others see what is seen here.
+    elsewhere: BTreeMap<&'a Key, Option<Cow<'a, Value>>>,
+}
+
+impl<'a> Faces<'a> {
+    /// What a local rank's commit changes, given what it has posted before.
+    pub(super) fn of_local(rank: Rank, entries: &'a [(u8, Key, Value)], posted: &Table) -> Result<Self, WriteError> {
+        let mut faces = Faces::default();
+        for (put, key, value) in entries {
+            // What both sides have seen so far, if that is one value.
+            let shared = match faces.here.get(key) {
+                Some((scope, value)) => (*scope == scope::GLOBAL).then(|| value.clone()),
+                None if *put == scope::GLOBAL => None,
+                None => posted
+                    .get(rank, key)?
+                    .and_then(|(scope, value)| (scope == scope::GLOBAL).then_some(Cow::Owned(value))),
+            };
+            match *put {
+                scope::GLOBAL => {
+                    faces.here.insert(key, (scope::GLOBAL, Cow::Borrowed(value)));
+                    faces.elsewhere.insert(key, None);
+                }
+                scope::LOCAL => {
+                    faces.here.insert(key, (scope::LOCAL, Cow::Borrowed(value)));
+                    if shared.is_some() {
+                        faces.elsewhere.insert(key, shared);
+                    }
+                }
+                scope::REMOTE => {
+                    if let Some(shared) = shared {
+                        faces.here.insert(key, (scope::LOCAL, shared));
+                    }
+                    faces.elsewhere.insert(key, Some(Cow::Borrowed(value)));
+                }
+                scope => return Err(WriteError::Scope { rank, scope }),
+            }
+        }
+        Ok(faces)
+    }
+
+    /// What a remote rank's data changes: its node has sent what is meant for us.
+    pub(super) fn of_remote(rank: Rank, entries: &'a [(u8, Key, Value)]) -> Result<Self, WriteError> {
+        let mut faces = Faces::default();
+        for (put, key, value) in entries {
+            match *put {
+                scope::GLOBAL | scope::REMOTE => faces.here.insert(key, (*put, Cow::Borrowed(value))),
+                scope => return Err(WriteError::Scope { rank, scope }),
+            };
+        }
+        Ok(faces)
+    }
+
+    pub(super) fn here(&self) -> Changes<'_> {
+        self.here.iter().map(|(key, (scope, value))| (*key, Some((*scope, &**value)))).collect()
+    }
+
+    pub(super) fn elsewhere(&self) -> Changes<'_> {
+        self.elsewhere.iter().map(|(key, value)| (*key, value.as_deref().map(|value| (scope::REMOTE, value)))).collect()
+    }
+}

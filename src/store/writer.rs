@@ -1,0 +1,292 @@
+//! The one writer of a job's segments.
+use std::collections::{HashMap, HashSet};
+use std::hash::{BuildHasher, RandomState};
+use std::os::fd::{AsFd, BorrowedFd};
+
+use instanton_layout::job::{self, JobWords};
+use instanton_layout::sync::Ordering;
+use instanton_layout::words::{RawWordsMut, WordsMut};
+
+use super::budget::Limits;
+use super::encode::ReadError;
+use super::heap::{Maker, SegmentSet};
+use super::info_build::info_words;
+use super::job_info::JobInfo;
+use super::pages::{Held, Pages, ReaderId, ReaderPageHandle};
+use super::reader::JobReader;
+use super::scopes::Faces;
+use super::segment::{Have, MappedSegment, OwnSegment, SegmentId};
+use super::table::Table;
+use super::write_error::WriteError;
+use crate::data::constants::scope;
+use crate::data::{Key, Nspace, Rank, Value};
+
+/// What a job takes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Bytes of all its segments, replaced ones that still wait included.
+    pub bytes: u64,
+    /// Modex segments in use.
+    pub segments: usize,
+    /// Bytes of blocks that hold current records.
+    pub live: u64,
+    /// Bytes of blocks that wait for readers.
+    pub retired: u64,
+    /// Replaced sets of segments that wait for readers.
+    pub waiting_sets: usize,
+    /// Generation of the job information.
+    pub generation: u64,
+}
+
+/// Writes a job's segments. Belongs to one thread.
+pub struct JobWriter {
+    job: OwnSegment,
+    info: OwnSegment,
+    generation: u64,
+    /// What readers on this node see.
+    visible: Table,
+    /// What leaves the node and is hidden on it; handed out to nobody.
+    hidden: Table,
+    /// Replaced sets of segments, with the epoch in which they were replaced.
+    waiting: Vec<(u64, SegmentSet)>,
+    maker: Maker,
+    limits: Limits,
+    reader: JobReader,
+    pages: Pages,
+    /// Keys that changed since they were last taken for other nodes, by rank.
+    unsent: HashMap<u32, HashSet<Key>>,
+}
+
+impl JobWriter {
+    /// Makes a job's segments.
+    ///
+    /// # Errors
+    /// [`WriteError`] when there is no room for them.
+    pub fn create(nspace: &Nspace, info: &JobInfo, limits: &Limits) -> Result<Self, WriteError> {
+        let id = RandomState::new().hash_one(nspace.as_bytes());
+        let job = OwnSegment::create("instanton-job", job::length(info.ranks()), &limits.budget)?;
+        JobWords::format(job.mapping.words_mut(), id);
+        let reader = JobReader::of_writer(job.mapping.clone())?;
+        let maker = Maker { job: id, budget: limits.budget.clone(), last_number: 0, last_version: 0 };
+        let info = make_info(info, &maker, 1)?;
+        let mut this = Self {
+            job,
+            info,
+            generation: 0,
+            visible: Table::default(),
+            hidden: Table::default(),
+            waiting: Vec::new(),
+            maker,
+            limits: limits.clone(),
+            reader,
+            pages: Pages::default(),
+            unsent: HashMap::new(),
+        };
+        this.publish_info()?;
+        Ok(this)
+    }
+
+    fn words(&self) -> JobWords<RawWordsMut<'_>> {
+        JobWords::new(self.job.mapping.words_mut())
+    }
+
+    /// Replaces the job information as a whole.
+    ///
+    /// # Errors
+    /// [`WriteError`] when there is no room for it, or when it speaks of ranks that there is no room for.
+    pub fn replace_info(&mut self, info: &JobInfo) -> Result<(), WriteError> {
+        let ranks = self.words().ranks();
+        if info.ranks() > ranks {
+            return Err(WriteError::Rank { rank: Rank(info.ranks() - 1), ranks });
+        }
+        self.info = make_info(info, &self.maker, self.generation + 1)?;
+        self.publish_info()
+    }
+
+    fn publish_info(&mut self) -> Result<(), WriteError> {
+        self.reader.add(MappedSegment::check(self.info.mapping.clone())?)?;
+        self.generation += 1;
+        self.words().set_generation(self.generation);
+        Ok(())
+    }
+
+    /// The reader of the same segments.
+    pub fn reader(&self) -> &JobReader {
+        &self.reader
+    }
+
+    /// Merges what a rank posts into its record, and publishes it.
+    ///
+    /// Each key has a value for this node and one for the others: LOCAL sets the first, REMOTE the second, GLOBAL both.
+    ///
+    /// # Errors
+    /// [`WriteError`]; the rank's record is as before then.
+    pub fn update(&mut self, rank: Rank, entries: &[(u8, Key, Value)]) -> Result<(), WriteError> {
+        let ranks = self.words().ranks();
+        if !rank.is_process() || rank.0 >= ranks {
+            return Err(WriteError::Rank { rank, ranks });
+        }
+        let local = self.reader.is_local(rank);
+        let faces = match local {
+            true => Faces::of_local(rank, entries, &self.visible)?,
+            false => Faces::of_remote(rank, entries)?,
+        };
+        let (here, elsewhere) = (faces.here(), faces.elsewhere());
+        self.make_way()?;
+        // Both records are written before anything refers to them, so that a failure changes nothing.
+        let seen = match here.is_empty() {
+            true => None,
+            false => self.visible.prepare(rank, &here, &mut self.maker)?,
+        };
+        let hidden = match self.hidden.prepare(rank, &elsewhere, &mut self.maker) {
+            Ok(hidden) => hidden,
+            Err(error) => {
+                seen.into_iter().for_each(|block| self.visible.set.discard(block));
+                return Err(error);
+            }
+        };
+        if !elsewhere.is_empty() {
+            let old = match hidden {
+                Some(block) => self.hidden.blocks.insert(rank.0, block),
+                None => self.hidden.blocks.remove(&rank.0),
+            };
+            old.into_iter().for_each(|block| self.hidden.set.discard(block));
+        }
+        self.announce_segments()?;
+        if let Some(block) = seen {
+            self.words().publish(rank.0, block.at);
+            let ended = self.words().end_epoch().map_err(ReadError::from)?;
+            if let Some(old) = self.visible.blocks.insert(rank.0, block) {
+                self.visible.set.retire(old, ended);
+            }
+        }
+        if local {
+            let leaving = entries.iter().filter(|(put, ..)| *put != scope::LOCAL).map(|(_, key, _)| key.clone());
+            self.unsent.entry(rank.0).or_default().extend(leaving);
+        }
+        Ok(())
+    }
+
+    /// Frees what can be freed. Where readers hold back more than is alive, the records move to a new set of segments.
+    fn make_way(&mut self) -> Result<(), WriteError> {
+        let held = self.scan();
+        if !self.visible.set.is_overdue() {
+            return Ok(());
+        }
+        if self.waiting.len() >= self.limits.sets {
+            return Err(WriteError::Held { sets: self.waiting.len(), by: held.by });
+        }
+        let mut next = Table::default();
+        for (rank, block) in &self.visible.blocks {
+            let record = self.visible.set.record(block).map_err(ReadError::from)?;
+            match next.set.put(record, &mut self.maker) {
+                Ok(block) => next.blocks.insert(*rank, block),
+                // No room for a second copy: what there is has to do, as long as it does.
+                Err(_) => return Ok(()),
+            };
+        }
+        let old = std::mem::replace(&mut self.visible, next);
+        self.announce_segments()?;
+        for (rank, block) in &self.visible.blocks {
+            self.words().publish(*rank, block.at);
+        }
+        let ended = self.words().end_epoch().map_err(ReadError::from)?;
+        self.waiting.push((ended, old.set));
+        Ok(())
+    }
+
+    /// Lets the own reader and all others know of new segments.
+    fn announce_segments(&self) -> Result<(), WriteError> {
+        let segments = &self.visible.set.segments;
+        let (Some(first), Some(last)) = (segments.first(), segments.last()) else { return Ok(()) };
+        let known = self.words().newest();
+        for segment in segments.iter().filter(|segment| u64::from(segment.number) > known) {
+            self.reader.add(MappedSegment::check(segment.memory.mapping.clone())?)?;
+        }
+        self.words().set_segments(u64::from(first.number), u64::from(last.number));
+        Ok(())
+    }
+
+    /// What a client that has `have` still needs, as read-only descriptors.
+    pub fn segments(&self, have: &Have) -> Vec<(SegmentId, BorrowedFd<'_>)> {
+        let mut wanted = Vec::new();
+        if !have.job {
+            wanted.push((SegmentId::Job, self.job.fd.as_fd()));
+        }
+        if have.info < self.generation {
+            wanted.push((SegmentId::Info(self.generation), self.info.fd.as_fd()));
+        }
+        let newer = self.visible.set.segments.iter().filter(|segment| segment.number > have.modex);
+        wanted.extend(newer.map(|segment| (SegmentId::Modex(segment.number), segment.memory.fd.as_fd())));
+        wanted
+    }
+
+    /// Makes a page for a reader that wants to take guards.
+    ///
+    /// # Errors
+    /// [`WriteError`] when there is no room for it.
+    pub fn make_reader_page(&mut self) -> Result<ReaderPageHandle, WriteError> {
+        self.pages.make(self.maker.job, &self.maker.budget)
+    }
+
+    /// Forgets a reader whose process has ended: it holds nothing any more.
+    pub fn reader_gone(&mut self, reader: ReaderId) {
+        self.pages.remove(reader);
+    }
+
+    /// Frees what no reader holds any more. Answers the readers that do not keep to the protocol: their connections should be cut,
+    /// and nothing is freed until they are gone.
+    pub fn reclaim(&mut self) -> Vec<ReaderId> {
+        self.scan().liars
+    }
+
+    fn scan(&mut self) -> Held {
+        let held = self.pages.scan(self.job.mapping.words(), self.words().epoch());
+        self.visible.set.reclaim(held.oldest);
+        self.waiting.retain(|(epoch, _)| *epoch >= held.oldest);
+        held
+    }
+
+    /// What a rank has posted for other nodes since this was last asked: scope, key, value.
+    ///
+    /// # Errors
+    /// [`WriteError`] when the records cannot be read; nothing is taken then.
+    pub fn take_outbound_new(&mut self, rank: Rank) -> Result<Vec<(u8, Key, Value)>, WriteError> {
+        let Some(keys) = self.unsent.get(&rank.0) else { return Ok(Vec::new()) };
+        let new = self.outbound_all(rank)?.into_iter().filter(|(_, key, _)| keys.contains(key)).collect();
+        self.unsent.remove(&rank.0);
+        Ok(new)
+    }
+
+    /// All that a rank has posted for other nodes: scope, key, value.
+    ///
+    /// # Errors
+    /// [`WriteError`] when the records cannot be read.
+    pub fn outbound_all(&self, rank: Rank) -> Result<Vec<(u8, Key, Value)>, WriteError> {
+        let mut all = self.visible.all(rank)?;
+        all.retain(|(put, ..)| *put == scope::GLOBAL);
+        all.extend(self.hidden.all(rank)?);
+        Ok(all)
+    }
+
+    /// What the job takes.
+    pub fn stats(&self) -> Stats {
+        let waiting = self.waiting.iter().map(|(_, set)| set.bytes()).sum::<u64>();
+        Stats {
+            bytes: self.job.len() + self.info.len() + self.visible.set.bytes() + self.hidden.set.bytes() + waiting,
+            segments: self.visible.set.segments.len(),
+            live: self.visible.set.live(),
+            retired: self.visible.set.held(),
+            waiting_sets: self.waiting.len(),
+            generation: self.generation,
+        }
+    }
+}
+
+fn make_info(info: &JobInfo, maker: &Maker, generation: u64) -> Result<OwnSegment, WriteError> {
+    let words = info_words(info, maker.job, generation)?;
+    let segment = OwnSegment::create("instanton-info", words.len() as u64 * 8, &maker.budget)?;
+    let memory = segment.mapping.words_mut();
+    words.iter().enumerate().for_each(|(at, word)| memory.store(at, *word, Ordering::Relaxed));
+    Ok(segment)
+}

@@ -1,0 +1,188 @@
+//! Holding on to blocks of shared memory, so that they can be looked at in place.
+//!
+//! A process has one reader page a job; each of its threads that takes guards owns a slot of it until the thread ends. Guards of
+//! one thread nest: they share its slot, which is freed with the last of them. A forked child has no page: what it inherits
+//! notices, and touches nothing.
+use std::cell::RefCell;
+use std::io;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use instanton_layout::Malformed;
+use instanton_layout::block::{self, Attempt};
+use instanton_layout::header::{Header, Kind};
+use instanton_layout::job::{JobWords, Reference};
+use instanton_layout::page;
+use instanton_layout::record::{Entry, Record, flags};
+use instanton_layout::sync::{AtomicU64, Ordering};
+use instanton_layout::words::RawWords;
+
+use super::fork::ForkMark;
+use super::memory::Mapping;
+
+/// A reader page as its owner has it.
+pub(crate) struct PinPage {
+    mapping: Mapping,
+    /// One bit a slot: a thread of this process owns it.
+    claimed: AtomicU64,
+    mark: ForkMark,
+}
+
+/// Why nothing can be held.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PinError {
+    /// This reader has no page to say so on.
+    #[error("this reader has no page for guards")]
+    NoPage,
+    /// Every slot of the page belongs to some thread.
+    #[error("all {} slots of the reader page are taken", page::SLOTS)]
+    NoSlot,
+    /// The process is a forked copy of the reader's, or its thread is about to end.
+    #[error("the reader does not belong to this process or thread")]
+    Foreign,
+}
+
+/// A slot that the current thread owns.
+struct Slot {
+    page: Arc<PinPage>,
+    slot: usize,
+    depth: usize,
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        if !self.page.mark.is_inherited() {
+            page::unpin(&self.page.mapping.words_mut(), self.slot);
+            self.page.claimed.fetch_and(!(1 << self.slot), Ordering::Release);
+        }
+    }
+}
+
+thread_local! {
+    static SLOTS: RefCell<Vec<Slot>> = const { RefCell::new(Vec::new()) };
+}
+
+impl PinPage {
+    pub(crate) fn new(mapping: Mapping) -> io::Result<Self> {
+        Ok(Self { mapping, claimed: AtomicU64::new(0), mark: ForkMark::new()? })
+    }
+
+    fn claim(&self) -> Option<usize> {
+        let free = |claimed: u64| {
+            Some(claimed | 1 << (!claimed).trailing_zeros())
+                .filter(|_| (claimed.trailing_ones() as usize) < page::SLOTS)
+        };
+        let before = self.claimed.fetch_update(Ordering::Acquire, Ordering::Relaxed, free).ok()?;
+        Some((!before).trailing_zeros() as usize)
+    }
+}
+
+/// While it lives, no block that is found through it is written again. Of the thread that took it.
+pub(crate) struct Hold<'a> {
+    page: &'a Arc<PinPage>,
+    job: &'a Mapping,
+    of_thread: PhantomData<*const ()>,
+}
+
+impl<'a> Hold<'a> {
+    /// Pins the current epoch of a job.
+    #[inline]
+    pub(crate) fn take(page: &'a Arc<PinPage>, job: &'a Mapping) -> Result<Self, PinError> {
+        if page.mark.is_inherited() {
+            return Err(PinError::Foreign);
+        }
+        SLOTS
+            .try_with(|slots| {
+                let mut slots = slots.borrow_mut();
+                let at = match slots.iter().position(|slot| Arc::ptr_eq(&slot.page, page)) {
+                    Some(at) => at,
+                    None => {
+                        // Pages that nobody but this thread knows any more belong to readers that are gone.
+                        slots.retain(|slot| slot.depth > 0 || Arc::strong_count(&slot.page) > 1);
+                        let slot = page.claim().ok_or(PinError::NoSlot)?;
+                        slots.push(Slot { page: page.clone(), slot, depth: 0 });
+                        slots.len() - 1
+                    }
+                };
+                let slot = &mut slots[at];
+                if slot.depth == 0 {
+                    page::pin(&JobWords::new(job.words()), &page.mapping.words_mut(), slot.slot);
+                }
+                slot.depth += 1;
+                Ok(Self { page, job, of_thread: PhantomData })
+            })
+            .map_err(|_| PinError::Foreign)?
+    }
+
+    /// Finds an entry in the record that a rank has posted, and its value's bytes where they lie.
+    ///
+    /// `segment` gives modex segments by number, `body` finds the entry in the record.
+    pub(crate) fn find(
+        &self,
+        rank: u32,
+        segment: impl FnOnce(Reference) -> Option<&'a Mapping>,
+        body: impl FnOnce(&Record<RawWords<'_>>, u64) -> Result<Option<Entry>, Malformed>,
+    ) -> Attempt<Option<Found<'_>>> {
+        // Loaded behind the pin, which is what makes the block safe to look at.
+        let Some(place) = JobWords::new(self.job.words()).record(rank) else { return Attempt::Done(None) };
+        let Some(mapping) = segment(place) else { return Attempt::Done(Some(Found::Unmapped(place.segment))) };
+        let words = mapping.words();
+        match Header::read(&words) {
+            Ok(header) if header.kind == Kind::Modex && header.number == u64::from(place.segment) => {}
+            _ => return Attempt::Bad(Malformed::Owner),
+        }
+        let found = block::read(words, place.word as usize, rank, body);
+        let entry = match found {
+            Attempt::Done(Some(entry)) => entry,
+            Attempt::Done(None) => return Attempt::Done(None),
+            Attempt::Changed => return Attempt::Changed,
+            Attempt::Bad(error) => return Attempt::Bad(error),
+        };
+        let len = if entry.flags & flags::INLINE == 0 { entry.value_len } else { 0 };
+        // SAFETY:
+        // - the block was reached by a reference loaded under the pin, in a modex segment of this job, so that the writer
+        //   does not write it before the pin ends (the protocol of `instanton_layout::page`, which a writer keeps)
+        // - the pin ends when the outermost guard of this thread is dropped; the bytes are borrowed from this one
+        // - the mapping lives for 'a
+        match unsafe { words.bytes(entry.value_word, len) } {
+            Ok(bytes) => Attempt::Done(Some(Found::Entry(entry, bytes, words))),
+            Err(error) => Attempt::Bad(error),
+        }
+    }
+}
+
+/// What [`Hold::find`] found.
+pub(crate) enum Found<'h> {
+    /// An entry, its bytes, and the segment they lie in.
+    Entry(Entry, &'h [u8], RawWords<'h>),
+    /// The record is in a segment that is not mapped.
+    Unmapped(u32),
+}
+
+impl Drop for Hold<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        let _ = SLOTS.try_with(|slots| {
+            let mut slots = slots.borrow_mut();
+            let Some(slot) = slots.iter_mut().find(|slot| Arc::ptr_eq(&slot.page, self.page)) else { return };
+            slot.depth -= 1;
+            if slot.depth == 0 && !self.page.mark.is_inherited() {
+                page::unpin(&self.page.mapping.words_mut(), slot.slot);
+            }
+        });
+    }
+}
+
+impl Mapping {
+    /// Bytes of a segment of job information, which never change.
+    pub(crate) fn frozen(&self, at: usize, len: usize) -> Result<&[u8], Malformed> {
+        let words = self.words();
+        match Header::read(&words) {
+            // SAFETY: a generation of job information is written by nobody once it can be mapped, and the mapping lives as
+            // long as `self` is borrowed.
+            Ok(header) if header.kind == Kind::Info => unsafe { words.bytes(at, len) },
+            _ => Err(Malformed::Owner),
+        }
+    }
+}

@@ -1,14 +1,15 @@
 //! Functions of the program that the library calls, and what it hands them.
-use std::collections::HashMap;
 use std::ptr;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Arc;
 
 use instanton::client::{Chain, Error, Handler, Notice};
 use instanton::data::{Info, Status, Value};
 use libc::{c_int, c_void};
 
-use crate::convert::{made, made_array, many};
-use crate::owned::{Owned, release_array};
+use crate::arena::Arena;
+use crate::convert::{made, many};
+use crate::handles;
+use crate::owned::Owned;
 use crate::types::*;
 
 /// `pmix_op_cbfunc_t`.
@@ -91,29 +92,18 @@ pub fn value(cbfunc: ValueFn, cbdata: *mut c_void) -> impl FnOnce(Result<Value, 
     }
 }
 
-/// Attributes in C memory that the receiver gives back through a function.
-struct Lent {
-    infos: *mut pmix_info_t,
-    n: usize,
-}
-
 /// Calls `cbfunc` with attributes, which live until it calls the release function that it is given.
 pub fn call_info(cbfunc: InfoFn, cbdata: CbData, status: Status, infos: &[Info]) {
-    unsafe extern "C" fn release(lent: *mut c_void) {
-        // SAFETY: made below, and given back once, the contract with C.
-        unsafe {
-            let lent = Box::from_raw(lent.cast::<Lent>());
-            release_array(lent.infos, lent.n);
-        }
+    unsafe extern "C" fn release(arena: *mut c_void) {
+        drop(handles::take::<Arena>(arena));
     }
-    let (status, lent) = match made_array::<pmix_info_t, _>(infos) {
-        Ok(array) => (status, Lent { infos: array, n: infos.len() }),
-        Err(failed) => (failed, Lent { infos: ptr::null_mut(), n: 0 }),
+    let mut arena = Arena::default();
+    let (status, (array, n)) = match arena.array(infos) {
+        Ok(array) => (status, array),
+        Err(failed) => (failed, (ptr::null_mut(), 0)),
     };
-    let (array, n) = (lent.infos, lent.n);
-    let lent = Box::into_raw(Box::new(lent));
     // SAFETY: the program's own function and data.
-    unsafe { cbfunc(status.0, array, n, cbdata.get(), Some(release), lent.cast()) };
+    unsafe { cbfunc(status.0, array, n, cbdata.get(), Some(release), handles::keep(arena)) };
 }
 
 /// A completion that calls `cbfunc` with what came back.
@@ -128,29 +118,10 @@ pub fn info(cbfunc: Option<InfoFn>, cbdata: *mut c_void) -> impl FnOnce(Result<V
     }
 }
 
-/// An event that a handler of the program has and has not completed: what it was shown, and the way on.
+/// An event that a handler of the program has and has not completed: the way on, and what it was shown.
 struct Pending {
     chain: Chain,
-    shown: [Lent; 2],
-}
-
-// SAFETY: the arrays are libc memory that only whoever takes it out of the table touches.
-unsafe impl Send for Pending {}
-
-impl Drop for Lent {
-    fn drop(&mut self) {
-        // SAFETY: made by `made_array`, and nobody is shown it any more.
-        unsafe { release_array(self.infos, self.n) };
-    }
-}
-
-/// By number, and not by address: a handler that completes twice is told nothing and does no harm.
-static PENDING: Mutex<(usize, Option<HashMap<usize, Pending>>)> = Mutex::new((0, None));
-
-fn pending<T>(f: impl FnOnce(&mut usize, &mut HashMap<usize, Pending>) -> T) -> T {
-    let mut table = PENDING.lock().unwrap_or_else(PoisonError::into_inner);
-    let (next, map) = &mut *table;
-    f(next, map.get_or_insert_default())
+    shown: Arena,
 }
 
 /// What a handler of the program calls when it is done.
@@ -160,9 +131,9 @@ unsafe extern "C" fn event_done(
     nresults: usize,
     cbfunc: Option<OpFn>,
     cbdata: *mut c_void,
-    number: *mut c_void,
+    handle: *mut c_void,
 ) {
-    let Some(pending) = pending(|_, map| map.remove(&number.addr())) else { return };
+    let Some(Pending { chain, shown }) = handles::take(handle) else { return };
     // SAFETY: the handler's results, the contract with C.
     let results = unsafe { many(results, nresults) };
     if let Some(cbfunc) = cbfunc {
@@ -170,38 +141,23 @@ unsafe extern "C" fn event_done(
         // SAFETY: the program's own function and data.
         unsafe { cbfunc(told, cbdata) };
     }
-    drop(pending.shown);
-    pending.chain.complete(Status(status), results.unwrap_or_default());
+    drop(shown);
+    chain.complete(Status(status), results.unwrap_or_default());
 }
 
 /// A handler that shows events to a function of the program.
 pub fn event(function: NotificationFn) -> Handler {
-    std::sync::Arc::new(move |notice: Notice, chain: Chain| {
-        let arrays = made_array(&notice.info)
-            .map(|infos| Lent { infos, n: notice.info.len() })
-            .and_then(|infos| Ok((infos, Lent { infos: made_array(&notice.results)?, n: notice.results.len() })));
-        let (Ok((infos, results)), Ok(source)) = (arrays, made::<pmix_proc_t, _>(&notice.source)) else {
+    Arc::new(move |notice: Notice, chain: Chain| {
+        let mut shown = Arena::default();
+        let made = shown.one::<pmix_proc_t, _>(&notice.source).and_then(|source| {
+            Ok((source, shown.array::<pmix_info_t, _>(&notice.info)?, shown.array::<pmix_info_t, _>(&notice.results)?))
+        });
+        let Ok((source, (info, ninfo), (results, nresults))) = made else {
             return chain.complete(Status::EVENT_NO_ACTION_TAKEN, Vec::new());
         };
-        let shown = [(infos.infos, infos.n), (results.infos, results.n)];
-        let number = pending(|next, map| {
-            *next += 1;
-            map.insert(*next, Pending { chain, shown: [infos, results] });
-            *next
-        });
-        // SAFETY: the program's own function; the arrays live until it completes.
-        unsafe {
-            function(
-                notice.handler,
-                notice.status.0,
-                &raw const source,
-                shown[0].0,
-                shown[0].1,
-                shown[1].0,
-                shown[1].1,
-                Some(event_done),
-                ptr::without_provenance_mut(number),
-            );
-        }
+        let handle = handles::keep(Pending { chain, shown });
+        let (id, status) = (notice.handler, notice.status.0);
+        // SAFETY: the program's own function; what it is shown lives until it completes.
+        unsafe { function(id, status, source, info, ninfo, results, nresults, Some(event_done), handle) };
     })
 }

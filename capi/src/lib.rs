@@ -2,9 +2,11 @@
 #![allow(non_snake_case, reason = "the exported names are the Standard's")]
 mod alloc;
 mod api;
+mod arena;
 mod boundary;
 mod callbacks;
 mod convert;
+mod handles;
 mod owned;
 mod session;
 mod types;

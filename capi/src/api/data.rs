@@ -90,7 +90,7 @@ impl Ask<'_> {
             unsafe { value.clear() };
             copied = copy(found, &mut value);
         });
-        match found.and_then(|()| copied) {
+        match found.and(copied) {
             Ok(()) => Ok(value),
             Err(error) => {
                 // SAFETY: it was made here.

@@ -7,6 +7,8 @@ mod boundary;
 mod callbacks;
 mod convert;
 mod handles;
+mod host;
+mod module;
 mod owned;
 mod session;
 mod types;

@@ -49,7 +49,7 @@ macro_rules! plain {
         }
     )*};
 }
-plain! { u8 u16 u32 u64 timeval *mut c_void pmix_nspace_t pmix_resource_unit_t }
+plain! { u8 u16 u32 i32 u64 timeval *mut c_void pmix_nspace_t pmix_resource_unit_t }
 
 /// Types whose members own what their kind says; the members that are not named are copied as they are.
 macro_rules! owned {

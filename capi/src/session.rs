@@ -11,7 +11,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crossbeam_epoch::{self as epoch, Atomic, Owned};
 use instanton::client::{Client, Error, InitError};
-use instanton::data::{Info, Status};
+use instanton::data::constants::data_range::RANGE_PROC_LOCAL;
+use instanton::data::{Info, Proc, Status, keys};
 
 /// Null before the first Init and after the last Finalize.
 static CURRENT: Atomic<Arc<Client>> = Atomic::null();
@@ -74,20 +75,52 @@ pub fn enter(info: &[Info]) -> Result<Entered, Status> {
         *inits += 1;
         return Ok(Entered { client, status: Status::SUCCESS, again: true });
     }
-    let refused = |error: InitError| {
-        instanton::trace!("PMIx_Init failed: {error}");
-        error.status()
-    };
     let (client, status) = match Client::init(info) {
         Ok(client) => (client, Status::SUCCESS),
         Err(InitError::Singleton) => (Client::singleton().map_err(refused)?, Status::ERR_UNREACH),
         Err(error) => return Err(refused(error)),
     };
+    let client = publish(client);
+    *inits = 1;
+    Ok(Entered { client, status, again: false })
+}
+
+/// Makes a client the one of the process.
+fn publish(client: Client) -> Arc<Client> {
     let client = Arc::new(client);
     // What was there is a parent's: freeing it would join a thread that this process does not have.
     CURRENT.store(Owned::new(client.clone()), Ordering::Release);
-    *inits = 1;
-    Ok(Entered { client, status, again: false })
+    client
+}
+
+fn refused(error: InitError) -> Status {
+    instanton::trace!("PMIx_Init failed: {error}");
+    error.status()
+}
+
+/// Takes part in the client for a server in this process. A server is nobody's client: if need be it gets one that is alone,
+/// for its event handlers and for what it stores for itself.
+///
+/// # Errors
+/// When the system refuses a thread.
+pub fn enter_as_server() -> Result<(), Status> {
+    let mut inits = INITS.lock().unwrap_or_else(PoisonError::into_inner);
+    if client().is_err() {
+        publish(Client::singleton().map_err(refused)?);
+        *inits = 0;
+    }
+    *inits += 1;
+    Ok(())
+}
+
+/// Tells the event handlers of a server's program that a client is gone without a word.
+pub fn lost_connection(proc: &Proc) {
+    let Ok(client) = client() else { return };
+    let affected = [Info::new(keys::EVENT_AFFECTED_PROC, proc.clone())];
+    let told = client.notify_event(Status::ERR_LOST_CONNECTION, proc, RANGE_PROC_LOCAL, &affected, |_| ());
+    if let Err(error) = told {
+        instanton::trace!("nobody is told that {proc} is gone: {error}");
+    }
 }
 
 /// Gives one Init back; the last one ends the client.

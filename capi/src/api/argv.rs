@@ -111,7 +111,7 @@ export! {
             return Err(Status::ERR_BAD_PARAM);
         }
         let overwrite = overwrite & 1 != 0;
-        if *env == libc_environ() {
+        if *env == process_environment() {
             let done = match value.is_null() {
                 true if overwrite => libc::unsetenv(name),
                 true => 0,
@@ -139,7 +139,7 @@ export! {
 }
 
 /// The process's own environment.
-fn libc_environ() -> *mut *mut c_char {
+pub fn process_environment() -> *mut *mut c_char {
     unsafe extern "C" {
         static mut environ: *mut *mut c_char;
     }

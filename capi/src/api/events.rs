@@ -1,4 +1,5 @@
 //! Events: handlers for them, and raising them.
+use instanton::client::Error;
 use instanton::data::{Info, Proc, Status};
 use libc::{c_int, c_void};
 
@@ -33,7 +34,7 @@ export! {
         })
     }
 
-    /// Raises an event; without `cbfunc` the call waits until it is on its way.
+    /// Raises an event; without `cbfunc` the call waits until it is on its way. A server raises it for its clients.
     fn PMIx_Notify_event(
         status: c_int, source: *const pmix_proc_t, range: u8, info: *const pmix_info_t, ninfo: usize,
         cbfunc: Option<OpFn>, cbdata: *mut c_void,
@@ -41,6 +42,10 @@ export! {
         let client = session::client()?;
         let source = if source.is_null() { client.proc().clone() } else { one::<_, Proc>(source)? };
         let (status, info) = (Status(status), many::<_, Info>(info, ninfo)?);
+        if let Ok(server) = super::server::server() {
+            let done = callbacks::op(cbfunc, cbdata);
+            return server.notify_event(status, &source, range, &info, |told| done(told.map_err(Error::from)));
+        }
         told(match cbfunc {
             Some(_) => client.notify_event(status, &source, range, &info, callbacks::op(cbfunc, cbdata)),
             None => client

@@ -18,7 +18,6 @@
 //! pins go with it; the server finds out from the kernel.
 
 mod connection;
-mod directives;
 mod error;
 mod events;
 mod fence;
@@ -44,7 +43,7 @@ use crate::store::{RawValue, ReadError};
 use crate::sys::signals;
 use crate::trace;
 
-pub use directives::{Directives, Scale};
+pub use crate::message::directives::{Directives, Scale};
 pub use error::{Error, InitError};
 pub use notify::Chain;
 

@@ -10,5 +10,11 @@
 //! the server's end closes, every request that waits in the client ends with `ERR_LOST_CONNECTION`.
 
 pub mod address;
+#[cfg(feature = "server")]
+pub mod bind;
+#[cfg(feature = "server")]
+mod connection;
 pub mod frame;
 pub mod handshake;
+#[cfg(feature = "server")]
+pub mod listener;

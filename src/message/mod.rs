@@ -8,6 +8,10 @@
 //! somebody else halfway through.
 #![allow(missing_docs, reason = "rkyv's derive makes types without documentation; every item written here has its own")]
 
+pub mod directives;
+#[cfg(feature = "server")]
+pub mod door;
+
 use rkyv::{Archive, Deserialize, Serialize};
 
 use crate::data::{Info, Key, Nspace, Proc, Status, Value};
@@ -89,7 +93,7 @@ pub enum Request {
         /// Codes; none takes back the registration for every event.
         codes: Vec<Status>,
     },
-    /// Raise an event (`PMIx_Notify_event`).
+    /// Raise an event (`PMIx_Notify_event`). It does not come back to the sender, who tells its own handlers itself.
     Notify {
         /// The event's code.
         status: Status,

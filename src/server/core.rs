@@ -1,48 +1,346 @@
-//! The state of a server.
+//! The control thread: what it knows, and the loop that it sleeps in.
+//!
+//! [`Core`] is all the state of a server. It is touched by this one thread alone, so there is no lock in it; it sees requests,
+//! the ends of processes, time limits, the host's answers and the handle's commands, and it speaks by putting messages into
+//! its outbox. The loop takes them to the doors after every step.
 use std::sync::Arc;
+use std::sync::mpsc;
 use std::thread::JoinHandle;
+use std::time::Instant;
 
-use super::fork::Forks;
-use super::host::Host;
-use super::mailbox::Mailbox;
+use mio::{Events, Poll, Token, Waker};
+
+use super::admission::{Peer, Role};
+use super::cleanup::Sweepers;
+use super::events::Registrations;
+use super::fence::Fences;
+use super::fork::{Common, Forks};
+use super::host::{Accepted, Answer, Completion, Host};
+use super::jobs::Jobs;
+use super::mailbox::{Command, Mailbox};
+use super::modex::Waits;
+use super::timers::Timers;
+use super::watch::Watches;
 use super::{ServerConfig, ServerError};
-use crate::data::{Info, Key, Nspace, Proc, Status, Value};
+use crate::control::bind::{self, PathSocket};
+use crate::control::listener::Listener;
+use crate::data::{Proc, Status};
+use crate::message::door::{Arrival, Callers, Door, Left, Outgoing, PeerId};
+use crate::message::{Reply, Request};
+use crate::sys::random;
+use crate::sys::signals::spawn_without_signals;
+use crate::trace;
+use std::collections::HashMap;
 
 /// A callback of the embedding program.
 pub(super) type Done<T> = Box<dyn FnOnce(Result<T, Status>) + Send>;
 
-pub(super) struct Core {}
+/// Requests of one peer that may wait for an answer at a time.
+const MAX_OUTSTANDING: usize = 65536;
+
+/// Poll tokens: the upper bits say whose, the lower ones which.
+const WHOSE: u32 = usize::BITS - 8;
+const WAKER: usize = 0;
+const WATCHES: usize = 1;
+const DOORS: usize = 2;
+
+/// What a time limit is for.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Limit {
+    /// The host's word on a peer that wants in, or the registration of its namespace.
+    Admission(PeerId),
+    /// The host's word on a peer that finalizes, and the number of the request.
+    Farewell(PeerId, u64),
+    /// A fence.
+    Fence(u64),
+    /// A look-up.
+    Get(u64),
+    /// Another server's look-up.
+    DirectModex(u64),
+}
+
+pub(super) struct Core {
+    pub(super) config: Arc<ServerConfig>,
+    pub(super) host: Arc<dyn Host>,
+    pub(super) mailbox: Mailbox,
+    pub(super) forks: Arc<Forks>,
+    pub(super) common: Arc<Common>,
+    /// Tells this server's blobs from those of others that bear the same name.
+    pub(super) identity: u64,
+    pub(super) jobs: Jobs,
+    pub(super) peers: HashMap<PeerId, Peer>,
+    pub(super) fences: Fences,
+    pub(super) waits: Waits,
+    pub(super) registrations: Registrations,
+    pub(super) sweepers: Sweepers,
+    pub(super) timers: Timers<Limit>,
+    pub(super) watches: Watches,
+    outbox: Vec<(PeerId, Outgoing)>,
+    stopping: bool,
+}
+
+/// What the loop owns beside the state.
+struct ControlThread {
+    poll: Poll,
+    commands: mpsc::Receiver<Command>,
+    doors: Vec<Box<dyn Door>>,
+    core: Core,
+    /// Removed from the file system when the thread ends.
+    _path: Option<PathSocket>,
+}
 
 impl Core {
+    /// Opens the doors and starts the thread.
     pub(super) fn start(
-        _config: Arc<ServerConfig>,
-        _host: Arc<dyn Host>,
-        _forks: Arc<Forks>,
+        config: Arc<ServerConfig>,
+        host: Arc<dyn Host>,
+        forks: Arc<Forks>,
     ) -> Result<(Mailbox, JoinHandle<()>), ServerError> {
-        Err(ServerError::System { what: "start", source: std::io::ErrorKind::Unsupported.into() })
+        let failed = |what| move |source| ServerError::System { what, source };
+        let poll = Poll::new().map_err(failed("poll"))?;
+        let waker = Waker::new(poll.registry(), Token(WAKER << WHOSE)).map_err(failed("wake a thread"))?;
+        let registry = || poll.registry().try_clone().map_err(failed("poll"));
+        let (mailbox, commands) = Mailbox::new(waker);
+
+        let (socket, abstract_name) = bind::bind_abstract().map_err(failed("open a socket"))?;
+        let mut sockets = vec![socket];
+        let path = match config.path_socket {
+            true => {
+                let (socket, path) = bind::bind_path(&config.tmpdir).map_err(failed("open a path socket"))?;
+                sockets.push(socket);
+                Some(path)
+            }
+            false => None,
+        };
+        let tokens = |whose: usize| whose << WHOSE;
+        let listener = Listener::new(0, registry()?, tokens(DOORS), sockets).map_err(failed("poll a socket"))?;
+
+        let bytes = |path: &std::path::Path| path.as_os_str().as_encoded_bytes().to_vec();
+        let common = Arc::new(Common {
+            uid: nix::unistd::geteuid().as_raw(),
+            abstract_name,
+            path: path.as_ref().map(|socket| socket.path.to_string_lossy().into_owned()),
+            hostname: config.hostname.as_bytes().to_vec(),
+            tmpdir: bytes(&config.tmpdir),
+            system_tmpdir: bytes(&config.system_tmpdir),
+        });
+        let core = Core {
+            host,
+            mailbox: mailbox.clone(),
+            forks,
+            common,
+            identity: u64::from_le_bytes(random::bytes().map_err(failed("get randomness"))?),
+            jobs: Jobs::default(),
+            peers: HashMap::new(),
+            fences: Fences::default(),
+            waits: Waits::default(),
+            registrations: Registrations::default(),
+            sweepers: Sweepers::default(),
+            timers: Timers::default(),
+            watches: Watches::new(registry()?, tokens(WATCHES)),
+            outbox: Vec::new(),
+            stopping: false,
+            config,
+        };
+        let thread = ControlThread { poll, commands, doors: vec![Box::new(listener)], core, _path: path };
+        let thread = spawn_without_signals("instanton", move || thread.run()).map_err(failed("start a thread"))?;
+        Ok((mailbox, thread))
     }
 
-    pub(super) fn stop(&mut self) {}
-    pub(super) fn register_nspace(&mut self, _: Nspace, _: usize, _: &[Info]) -> Result<(), Status> {
-        Err(Status::ERR_NOT_SUPPORTED)
+    /// Ends the loop after this step.
+    pub(super) fn stop(&mut self) {
+        self.stopping = true;
     }
-    pub(super) fn register_client(&mut self, _: Proc, _: u32, _: u32, _: Option<usize>) -> Result<(), Status> {
-        Err(Status::ERR_NOT_SUPPORTED)
+
+    /// Puts a message on its way.
+    pub(super) fn send(&mut self, peer: PeerId, message: Outgoing) {
+        self.outbox.push((peer, message));
     }
-    pub(super) fn deregister_nspace(&mut self, _: &Nspace, done: Done<()>) {
-        done(Err(Status::ERR_NOT_SUPPORTED));
+
+    /// Answers a request; a peer that has gone gets no answer.
+    pub(super) fn reply(&mut self, peer: PeerId, number: u64, reply: Reply) {
+        self.reply_with(peer, number, reply, Vec::new());
     }
-    pub(super) fn deregister_client(&mut self, _: &Proc, done: Done<()>) {
-        done(Err(Status::ERR_NOT_SUPPORTED));
+
+    /// Answers a request with descriptors.
+    pub(super) fn reply_with(
+        &mut self,
+        peer: PeerId,
+        number: u64,
+        reply: Reply,
+        descriptors: Vec<std::os::fd::OwnedFd>,
+    ) {
+        if let Some(entry) = self.peers.get_mut(&peer) {
+            entry.outstanding -= 1;
+            self.send(peer, Outgoing::Reply { number, reply, descriptors });
+        }
     }
-    pub(super) fn client_died(&mut self, _: &Proc) {}
-    pub(super) fn dmodex_request(&mut self, _: Proc, _: &[Info], done: Done<Vec<u8>>) {
-        done(Err(Status::ERR_NOT_SUPPORTED));
+
+    /// Answers a request that has nothing but a status to bring.
+    pub(super) fn reply_status(&mut self, peer: PeerId, number: u64, result: Result<(), Status>) {
+        self.reply(peer, number, Reply::Done(result.err().unwrap_or(Status::SUCCESS)));
     }
-    pub(super) fn get_local(&mut self, _: Proc, _: Key, _: Vec<Info>, done: Done<Value>) {
-        done(Err(Status::ERR_NOT_SUPPORTED));
+
+    /// Calls the host with no lock held, and `then` with its answer: at once where the host did it or will not, and from the mailbox
+    /// where it answers later.
+    pub(super) fn ask_host<T: Send + 'static>(
+        &mut self,
+        ask: impl FnOnce(&dyn Host, Completion<T>) -> Accepted,
+        done: T,
+        then: impl FnOnce(&mut Core, Result<T, Status>) + Send + 'static,
+    ) {
+        // Whichever of the host's two ways to answer comes first takes it.
+        let then = Arc::new(std::sync::Mutex::new(Some(then)));
+        let later = then.clone();
+        let completion = self.mailbox.completion(move |core, result| {
+            let then = later.lock().ok().and_then(|mut then| then.take());
+            if let Some(then) = then {
+                then(core, result);
+            }
+        });
+        let host = self.host.clone();
+        let result = match ask(&*host, completion) {
+            Ok(Answer::Later) => return,
+            Ok(Answer::Done) => Ok(done),
+            Err(status) => Err(status),
+        };
+        let then = then.lock().ok().and_then(|mut then| then.take());
+        if let Some(then) = then {
+            then(self, result);
+        }
     }
-    pub(super) fn notify_from_host(&mut self, _: Status, _: Proc, _: u8, _: Vec<Info>, done: Done<()>) {
-        done(Err(Status::ERR_NOT_SUPPORTED));
+
+    fn dispatch(&mut self, peer: PeerId, number: u64, request: Request) {
+        let Some(entry) = self.peers.get_mut(&peer) else { return };
+        entry.outstanding += 1;
+        let (proc, role) = (entry.proc.clone(), entry.role);
+        if entry.outstanding > MAX_OUTSTANDING {
+            trace!("{proc} has {MAX_OUTSTANDING} requests waiting; another one is refused");
+            return self.reply_status(peer, number, Err(Status::ERR_OUT_OF_RESOURCE));
+        }
+        match request {
+            // A process that the rank forked may look, and ask on its own behalf, but is no second participant.
+            Request::Commit { .. } | Request::Fence { .. } if role == Role::Clone => {
+                trace!("a second process that calls itself {proc} may not commit or fence");
+                self.reply_status(peer, number, Err(Status::ERR_NOT_SUPPORTED));
+            }
+            Request::Commit { entries } => self.commit(peer, number, proc, entries),
+            Request::Fence { procs, info } => self.fence(peer, number, proc, procs, info),
+            Request::Get { proc: target, key, info } => self.get(peer, number, target, key, info),
+            Request::Segments { nspace, have } => self.segments(peer, number, &nspace, &have),
+            Request::Abort { status, message, procs } => self.abort(peer, number, proc, status, message, procs),
+            Request::Finalize => self.finalize(peer, number, proc, role),
+            Request::RegisterEvents { codes, info } => self.register_events(peer, number, codes, info),
+            Request::DeregisterEvents { codes } => self.deregister_events(peer, number, codes),
+            Request::Notify { status, range, info } => self.notify(peer, number, proc, status, range, info),
+            Request::JobControl { targets, directives } => {
+                self.job_control(peer, number, proc, targets, directives);
+            }
+        }
+    }
+
+    /// Passes a client's abort to the host, whose answer the client waits for however long it takes.
+    fn abort(
+        &mut self,
+        peer: PeerId,
+        number: u64,
+        proc: Proc,
+        status: i32,
+        message: Option<Vec<u8>>,
+        procs: Vec<Proc>,
+    ) {
+        let object = self.jobs.client(&proc).and_then(|client| client.object);
+        trace!("{proc} asks to abort with status {status}");
+        self.ask_host(
+            |host, done| host.abort(&proc, object, status, message.as_deref(), &procs, done),
+            (),
+            move |core, result| core.reply_status(peer, number, result),
+        );
+    }
+
+    fn expire(&mut self, limit: Limit) {
+        match limit {
+            Limit::Admission(peer) => self.admission_expired(peer),
+            Limit::Farewell(peer, number) => self.farewell_expired(peer, number),
+            Limit::Fence(id) => self.fence_expired(id),
+            Limit::Get(id) => self.get_expired(id),
+            Limit::DirectModex(id) => self.dmodex_expired(id),
+        }
+    }
+}
+
+impl Callers for Core {
+    fn arrived(&mut self, peer: PeerId, arrival: Arrival) {
+        self.arrive(peer, arrival);
+    }
+
+    fn asked(&mut self, peer: PeerId, number: u64, request: Request) {
+        self.dispatch(peer, number, request);
+    }
+
+    fn left(&mut self, peer: PeerId, how: Left) {
+        self.peer_left(peer, how);
+    }
+}
+
+impl ControlThread {
+    fn run(mut self) {
+        let mut events = Events::with_capacity(256);
+        while !self.core.stopping {
+            let next = self.doors.iter().filter_map(|door| door.deadline()).chain(self.core.timers.next()).min();
+            let timeout = next.map(|at| at.saturating_duration_since(Instant::now()));
+            match self.poll.poll(&mut events, timeout) {
+                Ok(()) => {}
+                Err(e) if e.kind() == std::io::ErrorKind::Interrupted => continue,
+                Err(e) => {
+                    trace!("cannot wait for events: {e}");
+                    break;
+                }
+            }
+            for event in &events {
+                let (whose, which) = (event.token().0 >> WHOSE, event.token().0 & ((1 << WHOSE) - 1));
+                match whose {
+                    WAKER => {}
+                    WATCHES => {
+                        if let Some((proc, watch)) = self.core.watches.ended(which as u64) {
+                            self.core.process_ended(&proc, watch);
+                        }
+                    }
+                    door => self.doors[door - DOORS].ready(
+                        which as u64,
+                        event.is_readable() || event.is_read_closed() || event.is_error(),
+                        event.is_writable(),
+                        &mut self.core,
+                    ),
+                }
+                self.deliver();
+            }
+            while let Ok(command) = self.commands.try_recv() {
+                command(&mut self.core);
+                self.deliver();
+            }
+            let now = Instant::now();
+            while let Some(limit) = self.core.timers.expired(now) {
+                self.core.expire(limit);
+                self.deliver();
+            }
+            for door in &mut self.doors {
+                if door.deadline().is_some_and(|at| at <= now) {
+                    door.tick(now, &mut self.core);
+                }
+            }
+            self.deliver();
+        }
+        self.core.end();
+        self.deliver();
+    }
+
+    /// Takes the outbox to the doors. A peer that turns out to be gone may put more into it.
+    fn deliver(&mut self) {
+        while !self.core.outbox.is_empty() {
+            for (peer, message) in std::mem::take(&mut self.core.outbox) {
+                self.doors[usize::from(peer.door)].send(peer.connection, message, &mut self.core);
+            }
+        }
     }
 }

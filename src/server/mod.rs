@@ -18,10 +18,22 @@ use std::time::Duration;
 
 use crate::data::{Info, Nspace, Proc, Rank, Status, Text, Value};
 
+mod admission;
+mod blob;
+mod cleanup;
 mod core;
+mod events;
+mod fence;
 mod fork;
 mod host;
+mod jobs;
 mod mailbox;
+mod members;
+mod modex;
+mod stored;
+mod sweep;
+mod timers;
+mod watch;
 
 use core::Core;
 pub use fork::EnvSink;

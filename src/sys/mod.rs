@@ -11,6 +11,8 @@ pub(crate) mod pin;
 #[cfg(feature = "server")]
 pub mod process;
 #[cfg(feature = "server")]
+pub mod queue;
+#[cfg(feature = "server")]
 pub mod random;
 #[cfg(feature = "peers")]
 pub mod signals;

@@ -1,29 +1,16 @@
 //! Other processes, as the kernel knows them.
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
-
-/// `SO_PEERPIDFD`, which neither libc nor nix knows on every target.
-const SO_PEERPIDFD: libc::c_int = 77;
+use std::os::fd::{AsFd, FromRawFd, OwnedFd};
 
 /// A descriptor that becomes readable when the process at the other end of `socket` ends: the very process that connected,
 /// whatever becomes of its number. `pid` is what the kernel says of that process, for kernels before 6.5.
 ///
 /// # Errors
 /// When the process is gone, or not visible from this process's pid namespace.
-pub fn watch_peer(socket: impl AsFd, pid: i32) -> io::Result<OwnedFd> {
-    let mut fd: libc::c_int = -1;
-    let mut len = size_of::<libc::c_int>() as libc::socklen_t;
-    // SAFETY: the kernel writes at most `len` bytes into `fd`, and the length it wrote into `len`.
-    let rc = unsafe {
-        libc::getsockopt(socket.as_fd().as_raw_fd(), libc::SOL_SOCKET, SO_PEERPIDFD, (&raw mut fd).cast(), &raw mut len)
-    };
-    if rc == 0 {
-        // SAFETY: the call succeeded, so `fd` is a new descriptor that nobody else owns. The kernel made it close-on-exec.
-        return Ok(unsafe { OwnedFd::from_raw_fd(fd) });
-    }
-    match io::Error::last_os_error() {
-        e if e.raw_os_error() == Some(libc::ENOPROTOOPT) => watch(pid),
-        e => Err(e),
+pub fn watch_peer(socket: &impl AsFd, pid: i32) -> io::Result<OwnedFd> {
+    match super::socket::peer_pidfd(socket) {
+        Err(e) if e.raw_os_error() == Some(libc::ENOPROTOOPT) => watch(pid),
+        answer => answer,
     }
 }
 

@@ -93,7 +93,7 @@ impl Directives {
     }
 
     /// The attributes again, for the server.
-    pub(super) fn to_infos(&self) -> Vec<Info> {
+    pub fn to_infos(&self) -> Vec<Info> {
         let mut out = self.rest.clone();
         let mut flag = |given: bool, key| {
             if given {

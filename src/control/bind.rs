@@ -1,0 +1,113 @@
+//! The two sockets a server listens on.
+//!
+//! The first has an abstract name with 128 random bits and vanishes with the server. The second, for clients in other network
+//! namespaces, is a path: a directory of its own under the server's temporary directory, with a random name, made and
+//! opened without following links, so that nobody can put something else in its place. Whoever may reach it still has to
+//! show a token.
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::{SocketAddr, UnixListener};
+use std::path::{Path, PathBuf};
+
+use nix::fcntl::{OFlag, open, openat};
+use nix::sys::stat::{FchmodatFlags, Mode, fchmod, fchmodat, mkdirat};
+use nix::unistd::{UnlinkatFlags, unlinkat};
+
+use crate::sys::random;
+
+/// `sun_path` has 108 bytes, one of them for the NUL.
+const MAX_PATH: usize = 107;
+/// The socket's name in its directory.
+const SOCKET: &str = "s";
+
+/// A socket with an abstract name, and the name.
+///
+/// # Errors
+/// The kernel's.
+pub fn bind_abstract() -> io::Result<(UnixListener, String)> {
+    let name = format!("instanton-{}", random_name()?);
+    let listener = UnixListener::bind_addr(&SocketAddr::from_abstract_name(&name)?)?;
+    listener.set_nonblocking(true)?;
+    Ok((listener, name))
+}
+
+/// A socket with a path; dropping it removes the socket and its directory.
+#[derive(Debug)]
+pub struct PathSocket {
+    /// Where clients find it.
+    pub path: PathBuf,
+    parent: OwnedFd,
+    directory: OwnedFd,
+    name: String,
+}
+
+/// Opens a path socket under `tmpdir`.
+///
+/// # Errors
+/// The kernel's, or `InvalidInput` when the path would be too long for a socket's address.
+pub fn bind_path(tmpdir: &Path) -> io::Result<(UnixListener, PathSocket)> {
+    let name = format!("instanton-{}", random_name()?);
+    let path = tmpdir.join(&name).join(SOCKET);
+    if path.as_os_str().as_bytes().len() > MAX_PATH {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("{} is too long for a socket", path.display())));
+    }
+    let directory_flags = OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
+    let parent = open(tmpdir, directory_flags, Mode::empty())?;
+    mkdirat(&parent, name.as_str(), Mode::S_IRWXU)?;
+    let directory = match openat(&parent, name.as_str(), directory_flags | OFlag::O_NOFOLLOW, Mode::empty()) {
+        Ok(directory) => directory,
+        Err(errno) => {
+            let _ = unlinkat(&parent, name.as_str(), UnlinkatFlags::RemoveDir);
+            return Err(errno.into());
+        }
+    };
+    let socket = PathSocket { path, parent, directory, name };
+    let listener = UnixListener::bind(format!("/proc/self/fd/{}/{SOCKET}", socket.directory.as_raw_fd()))?;
+    listener.set_nonblocking(true)?;
+    // Others pass through the directory and cannot list it; what they may do at the socket is decided there.
+    fchmodat(&socket.directory, SOCKET, Mode::from_bits_truncate(0o666), FchmodatFlags::FollowSymlink)?;
+    fchmod(&socket.directory, Mode::from_bits_truncate(0o711))?;
+    Ok((listener, socket))
+}
+
+impl Drop for PathSocket {
+    fn drop(&mut self) {
+        // What somebody else has removed already need not be removed.
+        let _ = unlinkat(&self.directory, SOCKET, UnlinkatFlags::NoRemoveDir);
+        let _ = unlinkat(&self.parent, self.name.as_str(), UnlinkatFlags::RemoveDir);
+    }
+}
+
+fn random_name() -> io::Result<String> {
+    Ok(format!("{:032x}", u128::from_le_bytes(random::bytes()?)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+    use std::os::unix::net::UnixStream;
+
+    #[test]
+    fn a_path_socket_leaves_nothing_behind() {
+        let tmpdir = std::env::temp_dir().join(format!("instanton-bind-{}", random_name().unwrap()));
+        std::fs::create_dir(&tmpdir).unwrap();
+        let (listener, socket) = bind_path(&tmpdir).unwrap();
+        let meta = std::fs::metadata(&socket.path).unwrap();
+        assert!(meta.file_type().is_socket());
+        assert_eq!(meta.permissions().mode() & 0o777, 0o666);
+        let directory = std::fs::metadata(socket.path.parent().unwrap()).unwrap();
+        assert_eq!(directory.permissions().mode() & 0o777, 0o711);
+        UnixStream::connect(&socket.path).unwrap();
+        drop((listener, socket));
+        std::fs::remove_dir(&tmpdir).expect("the directory is empty");
+    }
+
+    #[test]
+    fn a_path_that_no_address_can_hold_is_refused() {
+        let long = PathBuf::from(format!("/tmp/{}", "x".repeat(100)));
+        assert_eq!(bind_path(&long).unwrap_err().kind(), io::ErrorKind::InvalidInput);
+    }
+}

@@ -1,0 +1,195 @@
+//! One connection, seen from the server: bytes in, frames out, and a queue for what the peer does not take yet.
+use std::collections::VecDeque;
+use std::io::{self, Read};
+use std::os::fd::{AsFd, OwnedFd};
+
+use mio::net::UnixStream;
+use rkyv::util::AlignedVec;
+
+use super::frame::{self, FrameError, HEADER, Header, Kind};
+use crate::data::archive::Wire;
+use crate::sys::{queue, socket};
+
+/// Most bytes that wait for a peer that does not read before it is cut off. One frame more than this fits always.
+pub const MAX_QUEUED: usize = 64 << 20;
+/// Bytes taken from a socket at a time.
+pub const CHUNK: usize = 64 << 10;
+/// Chunks taken from one peer before the others get their turn.
+const CHUNKS_PER_TURN: usize = 16;
+
+/// How far a connection has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// It has not said yet who it is.
+    Unknown,
+    /// It has, and the server has not answered. Nothing is read from it meanwhile.
+    Asking,
+    /// It is in.
+    In,
+    /// It was refused; what is queued goes out, and then it ends.
+    Refused,
+}
+
+struct Queued {
+    bytes: AlignedVec,
+    sent: usize,
+    descriptors: Vec<OwnedFd>,
+}
+
+/// A connection's state.
+pub struct Connection {
+    /// The socket.
+    pub stream: UnixStream,
+    /// Who is at the other end, as the kernel says.
+    pub peer: socket::Peer,
+    /// How far it has come.
+    pub stage: Stage,
+    /// Whether its poll registration asks for writability.
+    pub wants_write: bool,
+    input: Vec<u8>,
+    /// How much of `input` has become frames.
+    taken: usize,
+    output: VecDeque<Queued>,
+    queued: usize,
+}
+
+/// What reading brought.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fill {
+    /// All there was.
+    Drained,
+    /// A turn's worth; there may be more.
+    More,
+    /// The other end is closed.
+    Closed,
+}
+
+/// What writing came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flush {
+    /// Nothing is queued any more.
+    Empty,
+    /// The rest waits until the peer reads.
+    Waits,
+}
+
+impl Connection {
+    /// A connection just accepted.
+    pub fn new(stream: UnixStream, peer: socket::Peer) -> Self {
+        Connection {
+            stream,
+            peer,
+            stage: Stage::Unknown,
+            wants_write: false,
+            input: Vec::new(),
+            taken: 0,
+            output: VecDeque::new(),
+            queued: 0,
+        }
+    }
+
+    /// Reads what has come, a turn's worth at most. There is no room for control data: descriptors that a peer sends are closed
+    /// by the kernel.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn fill(&mut self, scratch: &mut [u8; CHUNK]) -> io::Result<Fill> {
+        self.input.drain(..std::mem::take(&mut self.taken));
+        if self.input.is_empty() {
+            self.input.shrink_to(CHUNK);
+        }
+        for _ in 0..CHUNKS_PER_TURN {
+            match self.stream.read(scratch) {
+                Ok(0) => return Ok(Fill::Closed),
+                Ok(n) => self.input.extend_from_slice(&scratch[..n]),
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(Fill::Drained),
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(Fill::More)
+    }
+
+    /// The next whole frame and its body of at most `max` bytes, if one has come.
+    ///
+    /// # Errors
+    /// When what has come is no frame.
+    pub fn next_frame(&mut self, max: usize) -> Result<Option<(Header, &[u8])>, FrameError> {
+        let waiting = &self.input[self.taken..];
+        let Some(first) = waiting.first_chunk::<HEADER>() else { return Ok(None) };
+        let header = Header::parse(first, max)?;
+        if waiting.len() < HEADER + header.body {
+            return Ok(None);
+        }
+        let start = self.taken + HEADER;
+        self.taken = start + header.body;
+        Ok(Some((header, &self.input[start..self.taken])))
+    }
+
+    /// Whether the peer broke off in the middle of a frame.
+    pub fn is_mid_frame(&self) -> bool {
+        self.taken < self.input.len()
+    }
+
+    /// Queues a frame.
+    ///
+    /// # Errors
+    /// When it cannot be encoded, or the peer has left too much unread already.
+    pub fn push<T: Wire>(
+        &mut self,
+        kind: Kind,
+        number: u64,
+        descriptors: Vec<OwnedFd>,
+        body: &T,
+    ) -> Result<(), PushError> {
+        if self.queued > MAX_QUEUED {
+            return Err(PushError::Unread(self.queued));
+        }
+        let bytes = frame::encode(kind, number, descriptors.len(), body)?;
+        self.queued += bytes.len();
+        self.output.push_back(Queued { bytes, sent: 0, descriptors });
+        Ok(())
+    }
+
+    /// Sends what the peer takes. Descriptors go only when everything before them has been read: so at most one message
+    /// with descriptors is under way to a peer, whatever it asks.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn flush(&mut self) -> io::Result<Flush> {
+        while let Some(front) = self.output.front_mut() {
+            let descriptors: Vec<_> = match front.sent {
+                0 => front.descriptors.iter().map(AsFd::as_fd).collect(),
+                _ => Vec::new(),
+            };
+            if !descriptors.is_empty() && queue::unread(&self.stream)? > 0 {
+                return Ok(Flush::Waits);
+            }
+            match socket::send(&self.stream, &front.bytes[front.sent..], &descriptors) {
+                Ok(n) => {
+                    front.sent += n;
+                    front.descriptors.clear();
+                    if front.sent == front.bytes.len() {
+                        self.queued -= front.bytes.len();
+                        self.output.pop_front();
+                    }
+                }
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(Flush::Waits),
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(Flush::Empty)
+    }
+}
+
+/// A frame that cannot be queued.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PushError {
+    /// The peer does not read.
+    #[error("{0} bytes wait to be read")]
+    Unread(usize),
+    /// It is no frame.
+    #[error(transparent)]
+    Frame(#[from] FrameError),
+}

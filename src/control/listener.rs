@@ -1,0 +1,342 @@
+//! The native front door, seen from the server.
+//!
+//! It accepts, reads the first frame, asks the server whether that peer may come in, and then carries frames both ways. It
+//! never blocks, and whatever a peer does harms that peer alone: a frame that breaks a rule, a handshake that takes too long, or
+//! answers left unread end the connection with a line in the trace. Peers that have not said who they are may fill a bounded
+//! number of places; when those are taken, the one that has waited longest makes room.
+use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
+
+use mio::net::UnixListener;
+use mio::{Interest, Registry, Token};
+
+use super::connection::{CHUNK, Connection, Fill, Flush, Stage};
+use super::frame::{self, FrameError, Kind, MAX_BODY, MAX_HANDSHAKE};
+use super::handshake::{Hello, Welcome};
+use crate::data::Status;
+use crate::data::archive::Wire;
+use crate::message::door::{Arrival, Callers, Door, Left, Outgoing, PeerId};
+use crate::message::{Part, Reply, Request};
+use crate::sys::{process, socket};
+use crate::trace;
+
+/// Most connections that have not said who they are.
+pub const MAX_UNKNOWN: usize = 256;
+/// How long a connection may take to say who it is.
+pub const HANDSHAKE_DEADLINE: Duration = Duration::from_secs(10);
+/// How long to leave the doors shut when the process has no descriptor left for another connection.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// The door: listening sockets and connections.
+pub struct Listener {
+    number: u8,
+    registry: Registry,
+    /// What the door's own tokens are added to.
+    tokens: usize,
+    listening: Vec<UnixListener>,
+    connections: HashMap<u64, Connection>,
+    /// The connection after the last one accepted. The first numbers are those of the listening sockets.
+    next: u64,
+    /// Connections that have not said who they are, and until when they may.
+    unknown: VecDeque<(Instant, u64)>,
+    /// Connections with more to read than their turn allowed.
+    again: Vec<u64>,
+    /// When to accept again after running out of descriptors.
+    resume: Option<Instant>,
+    scratch: Box<[u8; CHUNK]>,
+}
+
+/// What ends a connection from this side.
+#[derive(Debug, thiserror::Error)]
+enum Breach {
+    #[error(transparent)]
+    Frame(#[from] FrameError),
+    #[error(transparent)]
+    Push(#[from] super::connection::PushError),
+    #[error("{0}")]
+    Socket(#[from] io::Error),
+    #[error("it broke off within a frame")]
+    Truncated,
+    #[error("a {0:?} frame is not expected at this point")]
+    Unexpected(Kind),
+    #[error("it did not say within {} s who it is", HANDSHAKE_DEADLINE.as_secs())]
+    Late,
+    #[error("it made room for others, not having said who it is")]
+    Crowded,
+}
+
+impl Listener {
+    /// A door that accepts on `sockets`; its tokens are `tokens` and what follows.
+    ///
+    /// # Errors
+    /// When the sockets cannot be polled.
+    pub fn new(
+        number: u8,
+        registry: Registry,
+        tokens: usize,
+        sockets: Vec<std::os::unix::net::UnixListener>,
+    ) -> io::Result<Self> {
+        let mut listening = Vec::new();
+        for (at, socket) in sockets.into_iter().enumerate() {
+            let mut socket = UnixListener::from_std(socket);
+            registry.register(&mut socket, Token(tokens + at), Interest::READABLE)?;
+            listening.push(socket);
+        }
+        let next = listening.len() as u64;
+        Ok(Listener {
+            number,
+            registry,
+            tokens,
+            listening,
+            connections: HashMap::new(),
+            next,
+            unknown: VecDeque::new(),
+            again: Vec::new(),
+            resume: None,
+            scratch: Box::new([0; CHUNK]),
+        })
+    }
+
+    fn peer_id(&self, connection: u64) -> PeerId {
+        PeerId { door: self.number, connection }
+    }
+
+    fn accept_all(&mut self, at: usize, callers: &mut dyn Callers) {
+        loop {
+            match self.listening[at].accept() {
+                Ok((mut stream, _)) => {
+                    let id = self.next;
+                    self.next += 1;
+                    let token = Token(self.tokens + id as usize);
+                    let peer = socket::peer(&stream);
+                    let registered = self.registry.register(&mut stream, token, Interest::READABLE);
+                    match (peer, registered) {
+                        (Ok(peer), Ok(())) => {
+                            self.connections.insert(id, Connection::new(stream, peer));
+                            self.unknown.push_back((Instant::now() + HANDSHAKE_DEADLINE, id));
+                        }
+                        (Err(e), _) | (_, Err(e)) => trace!("a connection cannot be taken in: {e}"),
+                    }
+                    self.make_room(callers);
+                }
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return,
+                Err(e) if matches!(e.raw_os_error(), Some(libc::ECONNABORTED | libc::EINTR)) => {}
+                Err(e) => {
+                    trace!("cannot accept for {} ms: {e}", PAUSE.as_millis());
+                    self.resume = Some(Instant::now() + PAUSE);
+                    return;
+                }
+            }
+        }
+    }
+
+    fn make_room(&mut self, callers: &mut dyn Callers) {
+        let connections = &self.connections;
+        let is_unknown = |id: &u64| connections.get(id).is_some_and(|c| c.stage == Stage::Unknown);
+        if self.unknown.len() > MAX_UNKNOWN {
+            self.unknown.retain(|(_, id)| is_unknown(id));
+        }
+        if self.unknown.len() > MAX_UNKNOWN
+            && let Some((_, oldest)) = self.unknown.pop_front()
+        {
+            self.cut(oldest, &Breach::Crowded, callers);
+        }
+    }
+
+    /// Takes in what a peer has sent.
+    fn read(&mut self, id: u64, callers: &mut dyn Callers) {
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        if connection.stage == Stage::Asking {
+            return;
+        }
+        let filled = match connection.fill(&mut self.scratch) {
+            Ok(filled) => filled,
+            // The process was killed, or closed its end with something unread.
+            Err(e) if e.kind() == io::ErrorKind::ConnectionReset => Fill::Closed,
+            Err(e) => return self.cut(id, &e.into(), callers),
+        };
+        if let Err(breach) = self.dispatch(id, callers) {
+            return self.cut(id, &breach, callers);
+        }
+        match filled {
+            Fill::Drained => {}
+            Fill::More => self.again.push(id),
+            Fill::Closed => match self.connections.get(&id) {
+                Some(connection) if connection.is_mid_frame() && connection.stage != Stage::Asking => {
+                    self.cut(id, &Breach::Truncated, callers);
+                }
+                _ => self.close(id, Left::Closed, callers),
+            },
+        }
+    }
+
+    /// Hands whole frames on.
+    fn dispatch(&mut self, id: u64, callers: &mut dyn Callers) -> Result<(), Breach> {
+        let peer = self.peer_id(id);
+        while let Some(connection) = self.connections.get_mut(&id) {
+            match connection.stage {
+                Stage::Asking | Stage::Refused => return Ok(()),
+                Stage::Unknown => {
+                    let Some((header, body)) = connection.next_frame(MAX_HANDSHAKE)? else { return Ok(()) };
+                    if header.kind != Kind::Hello {
+                        return Err(Breach::Unexpected(header.kind));
+                    }
+                    let hello: Hello = frame::decode(Kind::Hello, body)?;
+                    connection.stage = Stage::Asking;
+                    let process = process::watch_peer(&connection.stream, connection.peer.pid).ok();
+                    let socket::Peer { pid, uid, gid } = connection.peer;
+                    let Hello { proc, token, layout, info } = hello;
+                    callers.arrived(peer, Arrival { proc, token, layout, info, uid, gid, pid, process });
+                }
+                Stage::In => {
+                    let Some((header, body)) = connection.next_frame(MAX_BODY)? else { return Ok(()) };
+                    if header.kind != Kind::Request {
+                        return Err(Breach::Unexpected(header.kind));
+                    }
+                    let request: Request = frame::decode(Kind::Request, body)?;
+                    callers.asked(peer, header.number, request);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn push<T: Wire>(
+        &mut self,
+        id: u64,
+        kind: Kind,
+        number: u64,
+        descriptors: Vec<OwnedFd>,
+        body: &T,
+        callers: &mut dyn Callers,
+    ) {
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        match connection.push(kind, number, descriptors, body) {
+            Ok(()) => self.write(id, callers),
+            Err(e) => self.cut(id, &e.into(), callers),
+        }
+    }
+
+    /// Sends what the peer takes, and asks to be told when it takes more.
+    fn write(&mut self, id: u64, callers: &mut dyn Callers) {
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        let flushed = connection.flush();
+        let waits = match flushed {
+            Ok(flush) => flush == Flush::Waits,
+            Err(e) if matches!(e.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset) => {
+                return self.close(id, Left::Closed, callers);
+            }
+            Err(e) => return self.cut(id, &e.into(), callers),
+        };
+        if !waits && connection.stage == Stage::Refused {
+            return self.close(id, Left::Closed, callers);
+        }
+        if waits != connection.wants_write {
+            let interest = if waits { Interest::READABLE | Interest::WRITABLE } else { Interest::READABLE };
+            let token = Token(self.tokens + id as usize);
+            match self.registry.reregister(&mut connection.stream, token, interest) {
+                Ok(()) => connection.wants_write = waits,
+                Err(e) => self.cut(id, &e.into(), callers),
+            }
+        }
+    }
+
+    /// Ends a connection for its own fault, telling the peer why where it can still hear it.
+    fn cut(&mut self, id: u64, breach: &Breach, callers: &mut dyn Callers) {
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        let socket::Peer { pid, uid, .. } = connection.peer;
+        trace!("connection {id} (process {pid} of user {uid}) is cut: {breach}");
+        if connection.stage == Stage::Unknown && !matches!(breach, Breach::Socket(_)) {
+            let refused = Welcome::Refused { status: Status::ERR_HANDSHAKE_FAILED, reason: breach.to_string() };
+            if connection.push(Kind::Welcome, 0, Vec::new(), &refused).is_ok() {
+                // A peer that does not take this little is not told.
+                let _ = connection.flush();
+            }
+        }
+        self.close(id, Left::Cut, callers);
+    }
+
+    fn close(&mut self, id: u64, how: Left, callers: &mut dyn Callers) {
+        let Some(mut connection) = self.connections.remove(&id) else { return };
+        // Closing the descriptor takes it out of the poll as well.
+        let _ = self.registry.deregister(&mut connection.stream);
+        if matches!(connection.stage, Stage::Asking | Stage::In) {
+            callers.left(self.peer_id(id), how);
+        }
+    }
+}
+
+impl Door for Listener {
+    fn ready(&mut self, id: u64, readable: bool, writable: bool, callers: &mut dyn Callers) {
+        if (id as usize) < self.listening.len() {
+            return self.accept_all(id as usize, callers);
+        }
+        if writable {
+            self.write(id, callers);
+        }
+        if readable {
+            self.read(id, callers);
+        }
+    }
+
+    fn send(&mut self, connection: u64, message: Outgoing, callers: &mut dyn Callers) {
+        match message {
+            Outgoing::Accepted { server_nspace, parts } => {
+                let Some(entry) = self.connections.get_mut(&connection) else { return };
+                entry.stage = Stage::In;
+                let (parts, descriptors): (Vec<Part>, Vec<OwnedFd>) = parts.into_iter().unzip();
+                let welcome = Welcome::Accepted { server_nspace, parts };
+                self.push(connection, Kind::Welcome, 0, descriptors, &welcome, callers);
+                // What came while the server made up its mind.
+                self.again.push(connection);
+            }
+            Outgoing::Refused { status, reason } => {
+                let Some(entry) = self.connections.get_mut(&connection) else { return };
+                entry.stage = Stage::Refused;
+                self.push(connection, Kind::Welcome, 0, Vec::new(), &Welcome::Refused { status, reason }, callers);
+            }
+            Outgoing::Reply { number, reply, descriptors } => {
+                self.push::<Reply>(connection, Kind::Reply, number, descriptors, &reply, callers);
+            }
+            Outgoing::Push(push) => self.push(connection, Kind::Push, 0, Vec::new(), &push, callers),
+            Outgoing::End => {
+                if let Some(mut entry) = self.connections.remove(&connection) {
+                    let _ = entry.flush();
+                    let _ = self.registry.deregister(&mut entry.stream);
+                }
+            }
+        }
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        if !self.again.is_empty() {
+            return Some(Instant::now());
+        }
+        let handshake = self.unknown.front().map(|(until, _)| *until);
+        [handshake, self.resume].into_iter().flatten().min()
+    }
+
+    fn tick(&mut self, now: Instant, callers: &mut dyn Callers) {
+        for id in std::mem::take(&mut self.again) {
+            self.read(id, callers);
+        }
+        while let Some((until, id)) = self.unknown.front().copied() {
+            let settled = self.connections.get(&id).is_none_or(|c| c.stage != Stage::Unknown);
+            if !settled && until > now {
+                break;
+            }
+            self.unknown.pop_front();
+            if !settled {
+                self.cut(id, &Breach::Late, callers);
+            }
+        }
+        if self.resume.is_some_and(|at| at <= now) {
+            self.resume = None;
+            for at in 0..self.listening.len() {
+                self.accept_all(at, callers);
+            }
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! What a server's front door is: peers come in through it, and answers go out.
+//!
+//! A door owns sockets and knows how bytes become messages; the server behind it owns all the rest. A door tells the server's
+//! side ([`Callers`]) who has come, what it asks and that it is gone; the server hands it [`Outgoing`] messages. Both run on
+//! the server's control thread and neither ever blocks.
+use std::os::fd::OwnedFd;
+use std::time::Instant;
+
+use crate::message::{Part, Push, Reply, Request};
+use crate::data::{Info, Nspace, Proc, Status};
+
+/// A connection: which door, and which of its connections. Never used twice by one server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct PeerId {
+    /// Number of the door.
+    pub door: u8,
+    /// Number of the connection.
+    pub connection: u64,
+}
+
+/// A peer that says who it is.
+#[derive(Debug)]
+pub struct Arrival {
+    /// Who it says it is.
+    pub proc: Proc,
+    /// The token it shows.
+    pub token: [u8; 32],
+    /// Layout version of the segments it can map; 0 for none.
+    pub layout: u32,
+    /// What it says of itself.
+    pub info: Vec<Info>,
+    /// The kernel's word on its user.
+    pub uid: u32,
+    /// The kernel's word on its group.
+    pub gid: u32,
+    /// Its process id: information only.
+    pub pid: i32,
+    /// Becomes readable when its process ends; none where the kernel does not show the process.
+    pub process: Option<OwnedFd>,
+}
+
+/// Why a connection is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Left {
+    /// Its other end was closed.
+    Closed,
+    /// The door cut it: it broke the protocol, or did not read what it was sent.
+    Cut,
+}
+
+/// The server's side of a door.
+pub trait Callers {
+    /// A peer asks to be let in. The answer is [`Outgoing::Accepted`] or [`Outgoing::Refused`], now or later.
+    fn arrived(&mut self, peer: PeerId, arrival: Arrival);
+    /// A peer that was let in asks something.
+    fn asked(&mut self, peer: PeerId, number: u64, request: Request);
+    /// A peer that had arrived is gone; it gets nothing any more.
+    fn left(&mut self, peer: PeerId, how: Left);
+}
+
+/// What a server tells a peer.
+#[derive(Debug)]
+pub enum Outgoing {
+    /// It is in.
+    Accepted {
+        /// The server's own name.
+        server_nspace: Nspace,
+        /// Descriptors of what it may map.
+        parts: Vec<(Part, OwnedFd)>,
+    },
+    /// It is not, and the connection ends.
+    Refused {
+        /// The status of its Init.
+        status: Status,
+        /// Why.
+        reason: String,
+    },
+    /// The answer to a request.
+    Reply {
+        /// Which request.
+        number: u64,
+        /// The answer.
+        reply: Reply,
+        /// The descriptors of a [`Reply::Segments`].
+        descriptors: Vec<OwnedFd>,
+    },
+    /// Something unasked.
+    Push(Push),
+    /// End the connection without a word; the server has forgotten the peer already.
+    End,
+}
+
+/// A front door.
+pub trait Door: Send {
+    /// One of the door's own tokens is ready, for reading, for writing or both.
+    fn ready(&mut self, id: u64, readable: bool, writable: bool, callers: &mut dyn Callers);
+    /// Sends to a peer, or queues what the peer does not take now.
+    fn send(&mut self, connection: u64, message: Outgoing, callers: &mut dyn Callers);
+    /// When the door wants to be called again though nothing is ready.
+    fn deadline(&self) -> Option<Instant>;
+    /// That time has come.
+    fn tick(&mut self, now: Instant, callers: &mut dyn Callers);
+}

@@ -1,0 +1,358 @@
+//! Who comes in, and what becomes of those who are in.
+//!
+//! A peer is held against its job's token and against its registration (user and group), and then the host is asked. The first
+//! process that comes as a rank is that rank; another one that comes while it is in is a clone, forked from it: it may look at
+//! everything, is no second participant, and its end is not the rank's.
+//!
+//! A process ends for the server when the kernel says so (its pidfd), or the host. The end of a connection alone is no such sign: a
+//! process may have replaced its program, and a forked child may hold the socket long after the rank is dead.
+use std::time::Instant;
+
+use super::core::{Core, Limit};
+use super::jobs::Phase;
+use super::timers::TimerId;
+use super::watch::WatchId;
+use crate::data::{Proc, Status};
+use crate::message::door::{Arrival, Left, Outgoing, PeerId};
+use crate::message::{Mapped, Part};
+use crate::trace;
+
+/// What a connection is to its rank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Role {
+    /// Not decided yet.
+    Asking,
+    /// It is the rank.
+    Rank,
+    /// It is a process that the rank has forked.
+    Clone,
+}
+
+/// A connection that has said who it is.
+#[derive(Debug)]
+pub(super) struct Peer {
+    pub proc: Proc,
+    pub role: Role,
+    /// Requests that have no answer yet.
+    pub outstanding: usize,
+    /// What it came with, until it is in.
+    arrival: Option<Arrival>,
+    limit: Option<TimerId>,
+}
+
+/// Layout version of the segments this server makes.
+const LAYOUT: u32 = 1;
+
+impl Core {
+    pub(super) fn arrive(&mut self, peer: PeerId, arrival: Arrival) {
+        let proc = arrival.proc.clone();
+        let verdict = self.check(&arrival);
+        let entry = Peer { proc: proc.clone(), role: Role::Asking, outstanding: 0, arrival: Some(arrival), limit: None };
+        self.peers.insert(peer, entry);
+        if let Err((status, reason)) = verdict {
+            return self.refuse(peer, status, reason);
+        }
+        let at = Instant::now() + self.config.host_answer_deadline;
+        let limit = self.timers.set(at, Limit::Admission(peer));
+        if let Some(entry) = self.peers.get_mut(&peer) {
+            entry.limit = Some(limit);
+        }
+        match self.jobs.get_mut(&proc.nspace) {
+            Some(job) if job.stored.is_none() => job.early.push(peer),
+            _ => self.consider(peer),
+        }
+    }
+
+    /// Holds a peer against token and registration.
+    fn check(&self, arrival: &Arrival) -> Result<(), (Status, String)> {
+        let Proc { nspace, rank } = &arrival.proc;
+        let token_of_nobody = [0; 32];
+        let job = self.jobs.get(nspace);
+        // A peer without the token does not learn which namespaces there are.
+        if !same(&job.map_or(token_of_nobody, |job| job.token), &arrival.token) || job.is_none() {
+            return Err((Status::ERR_INVALID_CRED, format!("no namespace {nspace} with that token is registered here")));
+        }
+        let client = job.and_then(|job| job.clients.get(rank)).ok_or_else(|| {
+            (Status::ERR_PROC_ENTRY_NOT_FOUND, format!("rank {rank} of {nspace} is not registered here"))
+        })?;
+        let foreign = job.is_some_and(|job| job.foreign_ids);
+        if !foreign && (client.uid, client.gid) != (arrival.uid, arrival.gid) {
+            let Arrival { uid, gid, .. } = arrival;
+            return Err((
+                Status::ERR_INVALID_CRED,
+                format!("user {uid} with group {gid} is not whom {nspace}:{rank} is registered for"),
+            ));
+        }
+        Ok(())
+    }
+
+    /// Decides what a peer with good papers is to its rank, and asks the host about a rank.
+    pub(super) fn consider(&mut self, peer: PeerId) {
+        let Some(entry) = self.peers.get_mut(&peer) else { return };
+        let proc = entry.proc.clone();
+        let pid = entry.arrival.as_ref().map_or(0, |arrival| arrival.pid);
+        let Some(client) = self.jobs.client_mut(&proc) else {
+            return self.refuse(peer, Status::ERR_PROC_ENTRY_NOT_FOUND, format!("{proc} is not registered any more"));
+        };
+        let replaced_its_program = client.peer.is_none() && client.pid == pid;
+        if client.phase == Phase::Asking || client.phase == Phase::Joined && !replaced_its_program {
+            entry.role = Role::Clone;
+            return self.welcome(peer);
+        }
+        client.phase = Phase::Asking;
+        client.peer = Some(peer);
+        client.pid = pid;
+        let object = client.object;
+        let info = entry.arrival.as_ref().map(|arrival| arrival.info.clone()).unwrap_or_default();
+        self.ask_host(
+            |host, done| host.client_connected2(&proc, object, &info, done),
+            (),
+            move |core, result| core.admit(peer, result),
+        );
+    }
+
+    /// The host has answered.
+    fn admit(&mut self, peer: PeerId, verdict: Result<(), Status>) {
+        let Some(entry) = self.peers.get_mut(&peer) else { return };
+        if entry.role != Role::Asking {
+            return;
+        }
+        match verdict {
+            Ok(()) | Err(Status::ERR_NOT_SUPPORTED) => {}
+            Err(status) => return self.refuse(peer, status, format!("the host refuses it: {status}")),
+        }
+        entry.role = Role::Rank;
+        let proc = entry.proc.clone();
+        let pidfd = entry.arrival.as_mut().and_then(|arrival| arrival.process.take());
+        // A rank that comes again starts anew.
+        self.leave_page(&proc);
+        self.fences_excuse(&proc);
+        let watch = pidfd.and_then(|pidfd| match self.watches.start(proc.clone(), pidfd) {
+            Ok(watch) => Some(watch),
+            Err(e) => {
+                trace!("the process of {proc} cannot be watched: {e}");
+                None
+            }
+        });
+        if let Some(client) = self.jobs.client_mut(&proc) {
+            client.phase = Phase::Joined;
+            client.ended = false;
+            if let Some(old) = std::mem::replace(&mut client.watch, watch) {
+                self.watches.stop(old);
+            }
+        }
+        self.welcome(peer);
+    }
+
+    /// Lets a peer in, with the descriptors it can use.
+    fn welcome(&mut self, peer: PeerId) {
+        let Some(entry) = self.peers.get_mut(&peer) else { return };
+        self.timers.cancel(entry.limit.take());
+        let (proc, role) = (entry.proc.clone(), entry.role);
+        let layout = entry.arrival.take().map_or(0, |arrival| arrival.layout);
+        let parts = if layout == LAYOUT { self.parts_for(&proc, role) } else { Vec::new() };
+        if layout != LAYOUT && layout != 0 {
+            trace!("{proc} knows layout {layout} and this server makes layout {LAYOUT}: it looks up by message");
+        }
+        self.send(peer, Outgoing::Accepted { server_nspace: self.config.nspace.clone(), parts });
+    }
+
+    fn parts_for(&mut self, proc: &Proc, role: Role) -> Vec<(Part, std::os::fd::OwnedFd)> {
+        let Some(job) = self.jobs.get_mut(&proc.nspace) else { return Vec::new() };
+        let Some(stored) = &mut job.stored else { return Vec::new() };
+        let mut parts = match stored.parts(&Mapped::default()) {
+            Ok(parts) => parts,
+            Err(e) => {
+                trace!("no descriptor can be sent to {proc}: {e}");
+                return Vec::new();
+            }
+        };
+        if role == Role::Rank {
+            match stored.open_page() {
+                Ok((page, descriptor)) => {
+                    parts.push((Part::ReaderPage, descriptor));
+                    if let Some(client) = job.clients.get_mut(&proc.rank) {
+                        client.page = Some(page);
+                    }
+                }
+                Err(e) => trace!("{proc} gets no reader page: {e}"),
+            }
+        }
+        parts
+    }
+
+    pub(super) fn refuse(&mut self, peer: PeerId, status: Status, reason: String) {
+        let Some(entry) = self.peers.remove(&peer) else { return };
+        self.timers.cancel(entry.limit);
+        let (pid, uid) = entry.arrival.as_ref().map_or((0, 0), |arrival| (arrival.pid, arrival.uid));
+        trace!("process {pid} of user {uid} is refused as {}: {reason}", entry.proc);
+        if let Some(client) = self.jobs.client_mut(&entry.proc)
+            && client.peer == Some(peer)
+        {
+            client.phase = Phase::Expected;
+            client.peer = None;
+        }
+        self.send(peer, Outgoing::Refused { status, reason });
+    }
+
+    pub(super) fn admission_expired(&mut self, peer: PeerId) {
+        let Some(entry) = self.peers.get_mut(&peer) else { return };
+        entry.limit = None;
+        let known = self.jobs.stored(&entry.proc.nspace).is_some();
+        let late = if known { "the host's answer" } else { "the registration of its namespace" };
+        let seconds = self.config.host_answer_deadline.as_secs_f32();
+        self.refuse(peer, Status::ERR_TIMEOUT, format!("{late} did not come within {seconds} s"));
+    }
+
+    /// A process is done; its host hears of it first.
+    pub(super) fn finalize(&mut self, peer: PeerId, number: u64, proc: Proc, role: Role) {
+        self.gets_of_peer_end(peer);
+        self.registrations_end(peer);
+        let Some(client) = self.jobs.client_mut(&proc).filter(|_| role == Role::Rank) else {
+            return self.reply_status(peer, number, Ok(()));
+        };
+        client.phase = Phase::Finalized;
+        let object = client.object;
+        self.leave_page(&proc);
+        let limit = self.timers.set(Instant::now() + self.config.host_answer_deadline, Limit::Farewell(peer, number));
+        if let Some(entry) = self.peers.get_mut(&peer) {
+            entry.limit = Some(limit);
+        }
+        self.ask_host(
+            |host, done| host.client_finalized(&proc, object, done),
+            (),
+            move |core, result| {
+                let result = match result {
+                    Err(Status::ERR_NOT_SUPPORTED) => Ok(()),
+                    other => other,
+                };
+                core.farewell(peer, number, result);
+            },
+        );
+    }
+
+    fn farewell(&mut self, peer: PeerId, number: u64, result: Result<(), Status>) {
+        // Without a limit there is nobody waiting any more.
+        let Some(limit) = self.peers.get_mut(&peer).and_then(|entry| entry.limit.take()) else { return };
+        self.timers.cancel(limit);
+        self.reply_status(peer, number, result);
+    }
+
+    pub(super) fn farewell_expired(&mut self, peer: PeerId, number: u64) {
+        if let Some(entry) = self.peers.get(&peer) {
+            trace!("the host does not answer the Finalize of {}", entry.proc);
+        }
+        self.farewell(peer, number, Err(Status::ERR_TIMEOUT));
+    }
+
+    /// A connection is gone, which is not the end of its process.
+    pub(super) fn peer_left(&mut self, peer: PeerId, how: Left) {
+        let Some(entry) = self.peers.remove(&peer) else { return };
+        self.timers.cancel(entry.limit);
+        self.gets_of_peer_end(peer);
+        self.registrations_end(peer);
+        let proc = entry.proc;
+        let Some(client) = self.jobs.client_mut(&proc).filter(|client| client.peer == Some(peer)) else { return };
+        client.peer = None;
+        match client.phase {
+            Phase::Asking => client.phase = Phase::Expected,
+            Phase::Joined if how == Left::Cut => self.lost(&proc, Status::ERR_LOST_CONNECTION),
+            Phase::Joined if client.watch.is_none() => {
+                // The kernel does not show the process: the end of its connection is all there is to go by.
+                client.ended = true;
+                self.lost(&proc, Status::ERR_PROC_TERM_WO_SYNC);
+                self.sweep_proc(&proc);
+            }
+            Phase::Finalized if client.watch.is_none() => {
+                client.ended = true;
+                self.sweep_proc(&proc);
+            }
+            _ => {}
+        }
+    }
+
+    /// The kernel says that a process has ended.
+    pub(super) fn process_ended(&mut self, proc: &Proc, watch: WatchId) {
+        let Some(client) = self.jobs.client_mut(proc).filter(|client| client.watch == Some(watch)) else { return };
+        client.watch = None;
+        self.ended(proc, true);
+    }
+
+    /// The host says that a process has ended.
+    pub(super) fn client_died(&mut self, proc: &Proc) {
+        self.ended(proc, false);
+    }
+
+    fn ended(&mut self, proc: &Proc, tell_host: bool) {
+        let Some(client) = self.jobs.client_mut(proc) else { return };
+        client.ended = true;
+        let phase = client.phase;
+        let peer = client.peer.take();
+        if let Some(watch) = client.watch.take() {
+            self.watches.stop(watch);
+        }
+        self.leave_page(proc);
+        // A forked child may hold the other end open; the rank is dead all the same.
+        if let Some(peer) = peer {
+            self.gets_of_peer_end(peer);
+            self.registrations_end(peer);
+            if let Some(limit) = self.peers.remove(&peer).and_then(|entry| entry.limit) {
+                self.timers.cancel(limit);
+            }
+            self.send(peer, Outgoing::End);
+        }
+        match phase {
+            Phase::Finalized | Phase::Lost => {}
+            _ if tell_host => self.lost(proc, Status::ERR_PROC_TERM_WO_SYNC),
+            _ => self.mark_lost(proc),
+        }
+        if phase == Phase::Finalized && !tell_host {
+            // The kernel says that one program has ended, and a script may start another one as this rank; the host says
+            // that none will come.
+            self.fences_without(proc);
+        }
+        self.sweep_proc(proc);
+    }
+
+    /// A process will not answer any more and never said goodbye.
+    fn lost(&mut self, proc: &Proc, status: Status) {
+        trace!("{proc} is lost: {status}");
+        self.mark_lost(proc);
+        let object = self.jobs.client(proc).and_then(|client| client.object);
+        let host = self.host.clone();
+        host.client_lost(proc, object, status);
+    }
+
+    fn mark_lost(&mut self, proc: &Proc) {
+        if let Some(client) = self.jobs.client_mut(proc) {
+            client.phase = Phase::Lost;
+        }
+        self.fences_without(proc);
+        self.gets_from_end(proc);
+    }
+
+    fn leave_page(&mut self, proc: &Proc) {
+        let Some(job) = self.jobs.get_mut(&proc.nspace) else { return };
+        let page = job.clients.get_mut(&proc.rank).and_then(|client| client.page.take());
+        if let (Some(page), Some(stored)) = (page, &mut job.stored) {
+            stored.close_page(page);
+        }
+    }
+
+    /// The server ends: everybody is cut off, and everything is cleaned up.
+    pub(super) fn end(&mut self) {
+        for nspace in self.jobs.names() {
+            self.deregister_nspace(&nspace, Box::new(|_| {}));
+        }
+        for peer in self.peers.keys().copied().collect::<Vec<_>>() {
+            self.send(peer, Outgoing::End);
+        }
+        self.peers.clear();
+        self.sweepers.join();
+    }
+}
+
+/// Compares tokens in a time that does not depend on where they differ.
+fn same(a: &[u8; 32], b: &[u8; 32]) -> bool {
+    std::hint::black_box(a.iter().zip(b).fold(0, |differs, (a, b)| differs | (a ^ b))) == 0
+}

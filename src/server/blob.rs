@@ -1,0 +1,166 @@
+//! What travels between nodes, in the host's hands.
+//!
+//! Hosts put the blobs of all nodes one after the other, in any order, and may leave out a node's own or not. So each says
+//! where it ends and whose it is:
+//!
+//! ```text
+//! 0   4  magic "INSB"
+//! 4   2  version
+//! 6   2  zero
+//! 8   8  length of what follows the header
+//! 16  4  CRC-32C of what follows the header, filled up with zeros to whole words
+//! 20  4  zero
+//! 24     an rkyv archive: the sender, and the entries of each rank
+//! ```
+use instanton_layout::crc::Crc;
+use rkyv::{Archive, Deserialize, Serialize};
+
+use crate::data::{Proc, archive};
+use crate::message::Posted;
+
+const HEADER: usize = 24;
+const MAGIC: [u8; 4] = *b"INSB";
+const VERSION: u16 = 1;
+
+/// Who made a blob.
+#[derive(Archive, Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
+pub(super) struct Sender {
+    /// The server's name, for people.
+    pub server: Proc,
+    /// What tells it from another one of that name.
+    pub identity: u64,
+}
+
+/// What one process has posted for others.
+#[derive(Archive, Serialize, Deserialize, Clone, Debug, PartialEq)]
+pub(super) struct OfRank {
+    /// The process.
+    pub proc: Proc,
+    /// GLOBAL and REMOTE entries; possibly none, which says that it has posted.
+    pub entries: Vec<Posted>,
+}
+
+#[derive(Archive, Serialize, Deserialize)]
+struct Body {
+    sender: Sender,
+    ranks: Vec<OfRank>,
+}
+
+/// A blob that cannot be made or read.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum BlobError {
+    #[error("at byte {at}: {left} bytes are left, which is less than a header")]
+    Header { at: usize, left: usize },
+    #[error("at byte {at}: it begins with {magic:02x?}")]
+    Magic { at: usize, magic: [u8; 4] },
+    #[error("at byte {at}: version {version}; this server reads {VERSION}")]
+    Version { at: usize, version: u16 },
+    #[error("at byte {at}: {length} bytes are announced and {left} are left")]
+    Length { at: usize, length: u64, left: usize },
+    #[error("at byte {at}: {length} bytes do not have the checksum they came with")]
+    Checksum { at: usize, length: usize },
+    #[error("at byte {at}: {source}")]
+    Body { at: usize, source: archive::ArchiveError },
+}
+
+/// One node's blob.
+pub(super) fn write(sender: &Sender, ranks: &[OfRank]) -> Result<Vec<u8>, BlobError> {
+    let body = Body { sender: sender.clone(), ranks: ranks.to_vec() };
+    let body = archive::encode(&body).map_err(|source| BlobError::Body { at: 0, source })?;
+    let mut out = Vec::with_capacity(HEADER + body.len());
+    out.extend_from_slice(&MAGIC);
+    out.extend_from_slice(&VERSION.to_le_bytes());
+    out.extend_from_slice(&[0; 2]);
+    out.extend_from_slice(&(body.len() as u64).to_le_bytes());
+    out.extend_from_slice(&crc32c(&body).to_le_bytes());
+    out.extend_from_slice(&[0; 4]);
+    out.extend_from_slice(&body);
+    Ok(out)
+}
+
+/// Everything in a row of blobs that `own` did not send.
+pub(super) fn read(data: &[u8], own: &Sender) -> Result<Vec<OfRank>, BlobError> {
+    let mut out = Vec::new();
+    let mut at = 0;
+    while at < data.len() {
+        let left = &data[at..];
+        let Some(header) = left.first_chunk::<HEADER>() else {
+            return Err(BlobError::Header { at, left: left.len() });
+        };
+        let (magic, rest) = (header.first_chunk::<4>().copied().unwrap_or_default(), &left[HEADER..]);
+        if magic != MAGIC {
+            return Err(BlobError::Magic { at, magic });
+        }
+        let version = u16::from_le_bytes([header[4], header[5]]);
+        if version != VERSION {
+            return Err(BlobError::Version { at, version });
+        }
+        let mut word = [0; 8];
+        word.copy_from_slice(&header[8..16]);
+        let length = u64::from_le_bytes(word);
+        let body = usize::try_from(length).ok().and_then(|length| rest.get(..length));
+        let Some(body) = body else { return Err(BlobError::Length { at, length, left: rest.len() }) };
+        let crc = u32::from_le_bytes([header[16], header[17], header[18], header[19]]);
+        if crc32c(body) != crc {
+            return Err(BlobError::Checksum { at, length: body.len() });
+        }
+        let parsed: Body = archive::decode(body).map_err(|source| BlobError::Body { at, source })?;
+        if parsed.sender.identity != own.identity {
+            out.extend(parsed.ranks);
+        }
+        at += HEADER + body.len();
+    }
+    Ok(out)
+}
+
+fn crc32c(bytes: &[u8]) -> u32 {
+    let mut crc = Crc::new();
+    for chunk in bytes.chunks(8) {
+        let mut word = [0; 8];
+        word[..chunk.len()].copy_from_slice(chunk);
+        crc.word(u64::from_le_bytes(word));
+    }
+    crc.value()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::{Key, Nspace, Rank, Value};
+
+    fn sender(identity: u64) -> Sender {
+        Sender { server: Proc::new(Nspace::new("servers").unwrap(), Rank(0)), identity }
+    }
+
+    fn of_rank(rank: u32) -> OfRank {
+        let proc = Proc::new(Nspace::new("job").unwrap(), Rank(rank));
+        let entry = Posted { scope: 3, key: Key::new("endpoint").unwrap(), value: Value::from(vec![7; 100]) };
+        OfRank { proc, entries: vec![entry] }
+    }
+
+    #[test]
+    fn a_row_of_blobs_comes_apart_without_the_own_one() {
+        let blobs: Vec<_> = (1..=3).map(|n| write(&sender(n), &[of_rank(n as u32)]).unwrap()).collect();
+        for order in [[0, 1, 2], [2, 0, 1], [1, 2, 0]] {
+            let row: Vec<u8> = order.iter().flat_map(|n| blobs[*n].clone()).collect();
+            let mut read = read(&row, &sender(2)).unwrap();
+            read.sort_by_key(|of| of.proc.rank);
+            assert_eq!(read, [of_rank(1), of_rank(3)]);
+        }
+        assert_eq!(read(&[], &sender(1)).unwrap(), []);
+    }
+
+    #[test]
+    fn every_cut_and_every_flipped_bit_is_noticed() {
+        let good = write(&sender(1), &[of_rank(1)]).unwrap();
+        for cut in 1..good.len() {
+            assert!(read(&good[..cut], &sender(2)).is_err(), "cut at {cut}");
+        }
+        for bit in 0..good.len() * 8 {
+            let mut bad = good.clone();
+            bad[bit / 8] ^= 1 << (bit % 8);
+            let zeros = (6 * 8..8 * 8).contains(&bit) || (20 * 8..24 * 8).contains(&bit);
+            assert!(read(&bad, &sender(2)).is_err() != zeros, "bit {bit}");
+        }
+    }
+}

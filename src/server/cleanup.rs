@@ -1,0 +1,286 @@
+//! What processes leave behind, and its removal: `PMIx_Job_control` with the attributes of clean-up.
+//!
+//! A process registers files and directories, for itself or (with no targets, or a wildcard) for its whole job. What it registered
+//! for itself goes when it ends, however it ends, unless a process that still runs has registered the same path; what it
+//! registered for the job goes when the last process of the job on this node has ended, and at the latest when the
+//! namespace is deregistered. Every other directive is the host's.
+//!
+//! The removal itself ([`sweep`](super::sweep)) happens in a thread of its own: a file system may block, and the thread takes on the rights
+//! of the user the process is registered for.
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Component, Path, PathBuf};
+use std::thread::JoinHandle;
+
+use super::core::{Core, Done};
+use super::sweep::{self, Ignored, Item, What};
+use crate::data::{Info, InfoList, Nspace, Proc, Rank, Status, keys};
+use crate::message::Reply;
+use crate::message::door::PeerId;
+use crate::sys::signals::spawn_without_signals;
+use crate::trace;
+
+/// Attributes that are the library's.
+const OURS: [&str; 6] = [
+    keys::REGISTER_CLEANUP,
+    keys::REGISTER_CLEANUP_DIR,
+    keys::CLEANUP_RECURSIVE,
+    keys::CLEANUP_EMPTY,
+    keys::CLEANUP_IGNORE,
+    keys::CLEANUP_LEAVE_TOPDIR,
+];
+
+/// What is to be removed when somebody ends.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Cleanup {
+    items: Vec<Item>,
+    ignored: Ignored,
+}
+
+impl Cleanup {
+    /// Adds what a call asks for; all of it, or nothing.
+    fn add(&mut self, more: &Cleanup) -> Result<(), Status> {
+        let conflict = |item: &Item| {
+            let twice = |other: &Item| other.path == item.path && *other != *item;
+            self.items.iter().chain(&more.items).any(twice)
+                || self.ignored.paths.contains(&item.path)
+                || more.ignored.paths.contains(&item.path)
+        };
+        let ignored_now = |item: &Item| more.ignored.paths.contains(&item.path);
+        if more.items.iter().any(conflict) || self.items.iter().any(ignored_now) {
+            return Err(Status::ERR_CONFLICTING_CLEANUP_DIRECTIVES);
+        }
+        for item in &more.items {
+            if !self.items.contains(item) {
+                self.items.push(item.clone());
+            }
+        }
+        self.ignored.paths.extend(more.ignored.paths.iter().cloned());
+        self.ignored.names.extend(more.ignored.names.iter().cloned());
+        Ok(())
+    }
+
+    fn parse(directives: &[Info], uid: u32, gid: u32) -> Result<Cleanup, Status> {
+        let mut cleanup = Cleanup::default();
+        let tree = What::Directory {
+            recursive: directives.is_set(keys::CLEANUP_RECURSIVE),
+            only_empty: directives.is_set(keys::CLEANUP_EMPTY),
+            leave_top: directives.is_set(keys::CLEANUP_LEAVE_TOPDIR),
+        };
+        for info in directives {
+            let what = match () {
+                () if info.key == keys::REGISTER_CLEANUP => What::File,
+                () if info.key == keys::REGISTER_CLEANUP_DIR => tree,
+                () if info.key == keys::CLEANUP_IGNORE => {
+                    for name in list(info)? {
+                        match name.as_os_str().as_bytes().contains(&b'/') {
+                            true => _ = cleanup.ignored.paths.insert(name),
+                            false => _ = cleanup.ignored.names.insert(name.into_os_string()),
+                        }
+                    }
+                    continue;
+                }
+                () => continue,
+            };
+            for path in list(info)? {
+                if !is_removable(&path) {
+                    trace!("{} cannot be cleaned up: the path must be absolute and without \"..\"", path.display());
+                    return Err(Status::ERR_BAD_PARAM);
+                }
+                cleanup.items.push(Item { path, what, uid, gid });
+            }
+        }
+        Ok(cleanup)
+    }
+
+    fn has(&self, path: &Path) -> bool {
+        self.items.iter().any(|item| item.path == path)
+    }
+}
+
+/// The elements of a list with commas.
+fn list(info: &Info) -> Result<Vec<PathBuf>, Status> {
+    let text = info.value.as_text().ok_or(Status::ERR_BAD_PARAM)?;
+    let parts = text.as_bytes().split(|byte| *byte == b',').filter(|part| !part.is_empty());
+    Ok(parts.map(|part| PathBuf::from(OsStr::from_bytes(part))).collect())
+}
+
+/// Whether a path says where it lies without ambiguity.
+fn is_removable(path: &Path) -> bool {
+    let mut components = path.components();
+    components.next() == Some(Component::RootDir)
+        && components.clone().next().is_some()
+        && components.all(|component| matches!(component, Component::Normal(_)))
+}
+
+/// Removals under way.
+#[derive(Default)]
+pub(super) struct Sweepers {
+    running: HashMap<u64, JoinHandle<()>>,
+    /// Who is to be told when these are done.
+    waiting: Vec<(HashSet<u64>, Done<()>)>,
+    next: u64,
+}
+
+impl Sweepers {
+    /// Waits for all of them, at the server's end.
+    pub(super) fn join(&mut self) {
+        for (_, thread) in self.running.drain() {
+            // A thread that panicked has ended as well.
+            let _ = thread.join();
+        }
+        for (_, done) in self.waiting.drain(..) {
+            done(Ok(()));
+        }
+    }
+}
+
+impl Core {
+    /// A client controls processes.
+    pub(super) fn job_control(
+        &mut self,
+        peer: PeerId,
+        number: u64,
+        requestor: Proc,
+        targets: Vec<Proc>,
+        directives: Vec<Info>,
+    ) {
+        let (ours, rest): (Vec<Info>, Vec<Info>) =
+            directives.into_iter().partition(|info| OURS.iter().any(|key| info.key == *key));
+        if !ours.is_empty()
+            && let Err(status) = self.register_cleanup(&requestor, &targets, &ours)
+        {
+            trace!("{requestor} registers a clean-up that cannot be: {status}");
+            return self.reply_status(peer, number, Err(status));
+        }
+        if rest.is_empty() {
+            return self.reply_status(peer, number, Ok(()));
+        }
+        self.ask_host(
+            |host, done| host.job_control(&requestor, &targets, &rest, done),
+            (Status::SUCCESS, Vec::new()),
+            move |core, result| {
+                let (status, infos) = result.unwrap_or_else(|status| (status, Vec::new()));
+                core.reply(peer, number, Reply::Infos(status, infos));
+            },
+        );
+    }
+
+    fn register_cleanup(&mut self, requestor: &Proc, targets: &[Proc], ours: &[Info]) -> Result<(), Status> {
+        let client = self.jobs.client(requestor).ok_or(Status::ERR_NOT_FOUND)?;
+        let more = Cleanup::parse(ours, client.uid, client.gid)?;
+        let job = self.jobs.get_mut(&requestor.nspace).ok_or(Status::ERR_NOT_FOUND)?;
+        if targets.iter().any(|target| target.nspace != requestor.nspace) {
+            return Err(Status::ERR_NO_PERMISSIONS);
+        }
+        if targets.is_empty() || targets.iter().any(|target| target.rank == Rank::WILDCARD) {
+            return job.cleanup.add(&more);
+        }
+        for target in targets {
+            job.clients.get_mut(&target.rank).ok_or(Status::ERR_NOT_FOUND)?.cleanup.add(&more)?;
+        }
+        Ok(())
+    }
+
+    /// A process has ended: removes what it registered for itself, and what its job did when it was the last one.
+    pub(super) fn sweep_proc(&mut self, proc: &Proc) {
+        let Some(job) = self.jobs.get_mut(&proc.nspace) else { return };
+        let Some(client) = job.clients.get_mut(&proc.rank) else { return };
+        let mut cleanup = std::mem::take(&mut client.cleanup);
+        // What others of the job have registered too is theirs to leave behind.
+        let in_use = |path: &Path| {
+            job.cleanup.has(path) || job.clients.values().any(|other| !other.ended && other.cleanup.has(path))
+        };
+        cleanup.items.retain(|item| !in_use(&item.path));
+        let over = job.is_over();
+        self.sweep(cleanup);
+        if over {
+            self.sweep_job(&proc.nspace);
+        }
+    }
+
+    /// The last process of a job on this node has ended.
+    pub(super) fn sweep_job(&mut self, nspace: &Nspace) {
+        if let Some(job) = self.jobs.get_mut(nspace) {
+            let cleanup = std::mem::take(&mut job.cleanup);
+            self.sweep(cleanup);
+        }
+    }
+
+    fn sweep(&mut self, cleanup: Cleanup) {
+        let users: BTreeSet<(u32, u32)> = cleanup.items.iter().map(|item| (item.uid, item.gid)).collect();
+        for (uid, gid) in users {
+            let items: Vec<Item> =
+                cleanup.items.iter().filter(|item| (item.uid, item.gid) == (uid, gid)).cloned().collect();
+            let ignored = cleanup.ignored.clone();
+            let id = self.sweepers.next;
+            self.sweepers.next += 1;
+            let mailbox = self.mailbox.clone();
+            let thread = spawn_without_signals("instanton-sweep", move || {
+                sweep::remove(&items, &ignored, uid, gid);
+                // A server that has ended waits for the thread itself.
+                let _ = mailbox.post(move |core| core.swept(id));
+            });
+            match thread {
+                Ok(thread) => _ = self.sweepers.running.insert(id, thread),
+                Err(e) => trace!("nothing is cleaned up for user {uid}: {e}"),
+            }
+        }
+    }
+
+    fn swept(&mut self, id: u64) {
+        if let Some(thread) = self.sweepers.running.remove(&id) {
+            let _ = thread.join();
+        }
+        for (awaits, _) in &mut self.sweepers.waiting {
+            awaits.remove(&id);
+        }
+        for (_, done) in self.sweepers.waiting.extract_if(.., |(awaits, _)| awaits.is_empty()).collect::<Vec<_>>() {
+            done(Ok(()));
+        }
+    }
+
+    /// Calls `done` when all removals that have begun are over.
+    pub(super) fn after_sweeping(&mut self, done: Done<()>) {
+        match self.sweepers.running.is_empty() {
+            true => done(Ok(())),
+            false => self.sweepers.waiting.push((self.sweepers.running.keys().copied().collect(), done)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::Value;
+
+    fn parse(directives: &[Info]) -> Result<Cleanup, Status> {
+        Cleanup::parse(directives, 1, 2)
+    }
+
+    #[test]
+    fn paths_that_could_mean_anything_are_refused() {
+        for bad in ["relative", "/a/../b", "/", "a/b,/c"] {
+            assert_eq!(parse(&[Info::new(keys::REGISTER_CLEANUP, bad)]).err(), Some(Status::ERR_BAD_PARAM), "{bad}");
+        }
+        assert_eq!(parse(&[Info::new(keys::REGISTER_CLEANUP, 7u32)]).err(), Some(Status::ERR_BAD_PARAM));
+        let two = parse(&[Info::new(keys::REGISTER_CLEANUP, "/a/b,/c")]).unwrap();
+        assert!(two.has(Path::new("/a/b")) && two.has(Path::new("/c")));
+    }
+
+    #[test]
+    fn a_path_cannot_be_removed_in_two_ways() {
+        let mut cleanup = Cleanup::default();
+        let plain = parse(&[Info::new(keys::REGISTER_CLEANUP_DIR, "/d")]).unwrap();
+        let recursive =
+            parse(&[Info::new(keys::REGISTER_CLEANUP_DIR, "/d"), Info::new(keys::CLEANUP_RECURSIVE, Value::Undef)])
+                .unwrap();
+        let ignore = parse(&[Info::new(keys::CLEANUP_IGNORE, "/d")]).unwrap();
+        assert_eq!(cleanup.add(&plain), Ok(()));
+        assert_eq!(cleanup.add(&plain), Ok(()), "the same again is no conflict");
+        assert_eq!(cleanup.items.len(), 1);
+        assert_eq!(cleanup.add(&recursive), Err(Status::ERR_CONFLICTING_CLEANUP_DIRECTIVES));
+        assert_eq!(cleanup.add(&ignore), Err(Status::ERR_CONFLICTING_CLEANUP_DIRECTIVES));
+    }
+}

@@ -1,0 +1,216 @@
+//! Events between the processes of a node, and through the host beyond it.
+//!
+//! A client registers the codes it wants to hear of, or all of them. An event goes to every registered client within its range,
+//! except the one that raised it, which tells its own handlers itself; when the range reaches beyond the node, the host
+//! gets it too. A registration ends with its connection.
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::core::{Core, Done};
+use crate::data::constants::data_range;
+use crate::data::{Info, InfoList, Proc, Status, Value, keys};
+use crate::message::door::{Outgoing, PeerId};
+use crate::message::{Push, Reply};
+use crate::trace;
+
+/// What one client wants to hear of.
+#[derive(Debug, Default)]
+struct Wanted {
+    all: bool,
+    codes: BTreeSet<i32>,
+}
+
+/// Who wants to hear of what.
+#[derive(Debug, Default)]
+pub(super) struct Registrations {
+    by_peer: BTreeMap<PeerId, Wanted>,
+    /// Codes that the host was asked to watch for.
+    at_host: BTreeSet<i32>,
+}
+
+/// Whether only the host can know of such events: codes of the environment, and those that are not the Standard's.
+fn is_the_hosts(code: i32) -> bool {
+    let environment = (Status::EVENT_SYS_OTHER.0..=Status::EVENT_SYS_BASE.0).contains(&code);
+    environment || code > 0 || code < Status::EXTERNAL_ERR_BASE.0
+}
+
+impl Core {
+    pub(super) fn register_events(&mut self, peer: PeerId, number: u64, codes: Vec<Status>, info: Vec<Info>) {
+        let wanted = self.registrations.by_peer.entry(peer).or_default();
+        wanted.all |= codes.is_empty();
+        wanted.codes.extend(codes.iter().map(|code| code.0));
+        let of_host = codes.iter().filter(|code| is_the_hosts(code.0));
+        let new: Vec<Status> = of_host.copied().filter(|code| self.registrations.at_host.insert(code.0)).collect();
+        self.reply_status(peer, number, Ok(()));
+        if !new.is_empty() {
+            // A host that cannot watch for them leaves those that clients raise themselves.
+            self.ask_host(
+                |host, done| host.register_events(&new, &info, done),
+                (),
+                |_, result| {
+                    if let Err(status) = result {
+                        trace!("the host does not watch for events: {status}");
+                    }
+                },
+            );
+        }
+    }
+
+    pub(super) fn deregister_events(&mut self, peer: PeerId, number: u64, codes: Vec<Status>) {
+        if let Some(wanted) = self.registrations.by_peer.get_mut(&peer) {
+            wanted.all &= !codes.is_empty();
+            wanted.codes.retain(|code| !codes.contains(&Status(*code)));
+            if !wanted.all && wanted.codes.is_empty() {
+                self.registrations.by_peer.remove(&peer);
+            }
+        }
+        self.release_host_codes();
+        self.reply_status(peer, number, Ok(()));
+    }
+
+    pub(super) fn registrations_end(&mut self, peer: PeerId) {
+        if self.registrations.by_peer.remove(&peer).is_some() {
+            self.release_host_codes();
+        }
+    }
+
+    /// Tells the host of codes that nobody wants any more.
+    fn release_host_codes(&mut self) {
+        let wanted: BTreeSet<i32> =
+            self.registrations.by_peer.values().flat_map(|wanted| wanted.codes.iter().copied()).collect();
+        let gone: Vec<Status> = self.registrations.at_host.difference(&wanted).copied().map(Status).collect();
+        if !gone.is_empty() {
+            self.registrations.at_host.retain(|code| wanted.contains(code));
+            self.ask_host(|host, done| host.deregister_events(&gone, done), (), |_, _| {});
+        }
+    }
+
+    /// A client raises an event.
+    pub(super) fn notify(
+        &mut self,
+        peer: PeerId,
+        number: u64,
+        source: Proc,
+        status: Status,
+        range: u8,
+        info: Vec<Info>,
+    ) {
+        let range = if range == data_range::RANGE_UNDEF { data_range::RANGE_SESSION } else { range };
+        self.spread(Some(peer), status, source, range, info, move |core, result| {
+            core.reply(peer, number, Reply::Done(result.err().unwrap_or(Status::SUCCESS)));
+        });
+    }
+
+    /// The embedding program raises an event, or passes one on.
+    pub(super) fn notify_from_host(
+        &mut self,
+        status: Status,
+        source: Proc,
+        range: u8,
+        info: Vec<Info>,
+        done: Done<()>,
+    ) {
+        self.spread(None, status, source, range, info, move |_, result| done(result));
+    }
+
+    fn spread(
+        &mut self,
+        from: Option<PeerId>,
+        status: Status,
+        source: Proc,
+        range: u8,
+        info: Vec<Info>,
+        then: impl FnOnce(&mut Core, Result<(), Status>) + Send + 'static,
+    ) {
+        let audience = match Audience::new(range, &source, &info) {
+            Ok(audience) => audience,
+            Err(refused) => return then(self, Err(refused)),
+        };
+        let default_too = !info.is_set(keys::EVENT_NON_DEFAULT);
+        let told: Vec<PeerId> = self
+            .registrations
+            .by_peer
+            .iter()
+            .filter(|(peer, wanted)| {
+                let hears = wanted.codes.contains(&status.0) || wanted.all && default_too;
+                hears && Some(**peer) != from && self.peers.get(peer).is_some_and(|p| audience.has(&p.proc))
+            })
+            .map(|(peer, _)| *peer)
+            .collect();
+        for &peer in &told {
+            let event = Push::Event { status, source: source.clone(), range, info: info.clone() };
+            self.send(peer, Outgoing::Push(event));
+        }
+        if self.is_all_here(&audience) {
+            return then(self, Ok(()));
+        }
+        // A client's event that somebody here has heard has done its work even if the host has no way to carry it on.
+        let heard = from.is_some() && !told.is_empty();
+        self.ask_host(
+            |host, done| host.notify_event(status, &source, range, &info, done),
+            (),
+            move |core, result| match result {
+                Err(Status::ERR_NOT_SUPPORTED) if heard => then(core, Ok(())),
+                result => then(core, result),
+            },
+        );
+    }
+
+    fn is_all_here(&self, audience: &Audience) -> bool {
+        match audience {
+            Audience::Node => true,
+            Audience::Namespace(proc) => self.is_here(proc),
+            Audience::Procs(procs) => procs.iter().all(|proc| self.is_here(proc)),
+            Audience::Everybody | Audience::HostAlone => false,
+        }
+    }
+
+    /// Whether all that `proc` names runs on this node.
+    fn is_here(&self, proc: &Proc) -> bool {
+        let Some(job) = self.jobs.get(&proc.nspace) else { return false };
+        let size = job.stored.as_ref().and_then(|stored| stored.size());
+        job.is_local(proc.rank) || !proc.rank.is_process() && size == job.local_procs.map(|n| n as u32)
+    }
+}
+
+/// Whom an event is for.
+enum Audience {
+    Node,
+    /// Everybody in the namespace of this process.
+    Namespace(Proc),
+    Procs(Vec<Proc>),
+    Everybody,
+    HostAlone,
+}
+
+impl Audience {
+    fn new(range: u8, source: &Proc, info: &[Info]) -> Result<Self, Status> {
+        Ok(match range {
+            data_range::RANGE_LOCAL => Audience::Node,
+            data_range::RANGE_NAMESPACE => {
+                Audience::Namespace(Proc::new(source.nspace.clone(), crate::data::Rank::WILDCARD))
+            }
+            data_range::RANGE_UNDEF | data_range::RANGE_SESSION | data_range::RANGE_GLOBAL => Audience::Everybody,
+            data_range::RANGE_RM => Audience::HostAlone,
+            data_range::RANGE_CUSTOM => Audience::Procs(custom(info).ok_or(Status::ERR_BAD_PARAM)?),
+            // PROC_LOCAL never leaves its process.
+            _ => return Err(Status::ERR_BAD_PARAM),
+        })
+    }
+
+    fn has(&self, proc: &Proc) -> bool {
+        match self {
+            Audience::Node | Audience::Everybody => true,
+            Audience::Namespace(of) => of.nspace == proc.nspace,
+            Audience::Procs(procs) => procs.iter().any(|named| named.matches(proc)),
+            Audience::HostAlone => false,
+        }
+    }
+}
+
+fn custom(info: &[Info]) -> Option<Vec<Proc>> {
+    match &info.find(keys::EVENT_CUSTOM_RANGE)?.value {
+        Value::Proc(proc) => Some(vec![proc.clone()]),
+        Value::DataArray(array) => array.items().iter().map(|item| item.as_proc().cloned()).collect(),
+        _ => None,
+    }
+}

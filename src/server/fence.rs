@@ -1,0 +1,399 @@
+//! Fences: processes that wait for each other.
+//!
+//! A tracker gathers the participants that run on this node. When all of them have come, a fence without others ends at once; one with
+//! participants elsewhere goes to the host, once, with what this node adds to the data, and ends with the host's answer.
+//!
+//! Trackers are found by their members. A process that comes joins the first tracker of its members that it has not joined
+//! yet: its first fence over them meets everybody's first, its second everybody's second. A tracker that fails keeps its place
+//! until everybody who may still come has come, and gets the same answer at once; so the next fence does not mistake a latecomer
+//! for one of its own.
+//!
+//! A participant that dies before it has come ends the fence for all others at once, with `ERR_PROC_TERM_WO_SYNC`, and every later
+//! fence over it as well. One that dies after it has come has done its part. Processes count, not connections.
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::time::{Duration, Instant};
+
+use super::blob;
+use super::core::{Core, Limit};
+use super::members::{Members, NoMembers};
+use super::timers::TimerId;
+use crate::data::{Info, InfoList, Nspace, Proc, Status, keys};
+use crate::message::Posted;
+use crate::message::door::PeerId;
+use crate::trace;
+
+/// Where an answer goes.
+#[derive(Clone, Copy, Debug)]
+struct Caller {
+    peer: PeerId,
+    number: u64,
+}
+
+#[derive(Debug)]
+struct Tracker {
+    id: u64,
+    members: Members,
+    /// How many of them run here, and whether others run elsewhere.
+    census: (usize, bool),
+    /// Who has come, and whom to tell; nobody for those who have been told, or were excused.
+    arrived: BTreeMap<Proc, Option<Caller>>,
+    /// What failed, while latecomers are still to hear of it.
+    failed: Option<Status>,
+    collect: bool,
+    info: Vec<Info>,
+    limit: Option<TimerId>,
+    /// What went to the host out of what is sent only once.
+    sent: Vec<(Proc, Vec<Posted>)>,
+}
+
+/// A fence over a namespace that is not registered yet.
+#[derive(Debug)]
+struct Early {
+    id: u64,
+    awaits: Nspace,
+    caller: Caller,
+    proc: Proc,
+    procs: Vec<Proc>,
+    info: Vec<Info>,
+    limit: Option<TimerId>,
+    until: Option<Instant>,
+}
+
+/// Every fence under way.
+#[derive(Debug, Default)]
+pub(super) struct Fences {
+    gathering: HashMap<Members, VecDeque<Tracker>>,
+    at_host: HashMap<u64, Tracker>,
+    early: Vec<Early>,
+    next: u64,
+}
+
+impl Fences {
+    fn next_id(&mut self) -> u64 {
+        self.next += 1;
+        self.next
+    }
+}
+
+/// Attributes of a fence that the library serves itself.
+const SERVED: [&str; 3] = [keys::COLLECT_DATA, keys::TIMEOUT, keys::COLLECT_GENERATED_JOB_INFO];
+
+impl Core {
+    /// A client fences.
+    pub(super) fn fence(&mut self, peer: PeerId, number: u64, proc: Proc, procs: Vec<Proc>, info: Vec<Info>) {
+        let until = time_limit(&info).flatten().map(|limit| Instant::now() + limit);
+        self.join(Caller { peer, number }, proc, procs, info, until);
+    }
+
+    fn join(&mut self, caller: Caller, proc: Proc, procs: Vec<Proc>, info: Vec<Info>, until: Option<Instant>) {
+        let members = match self.members(&proc, &procs) {
+            Ok(members) => members,
+            Err(NoMembers::Unknown(awaits)) => {
+                let id = self.fences.next_id();
+                let limit = until.map(|at| self.timers.set(at, Limit::Fence(id)));
+                return self.fences.early.push(Early { id, awaits, caller, proc, procs, info, limit, until });
+            }
+            Err(NoMembers::Wrong(status)) => {
+                trace!("{proc} fences over processes that it cannot: {status}");
+                return self.reply_status(caller.peer, caller.number, Err(status));
+            }
+        };
+        let census = self.census(&members);
+        let unserved = |info: &&Info| info.is_required() && !SERVED.iter().any(|key| info.key == *key);
+        if !census.1 && let Some(info) = info.iter().find(unserved) {
+            trace!("{proc} requires {} of a fence", info.key);
+            return self.reply_status(caller.peer, caller.number, Err(Status::ERR_NOT_SUPPORTED));
+        }
+
+        let mut queue = self.fences.gathering.remove(&members).unwrap_or_default();
+        let at = match queue.iter().position(|tracker| !tracker.arrived.contains_key(&proc)) {
+            Some(at) => at,
+            None => {
+                let id = self.fences.next_id();
+                queue.push_back(Tracker {
+                    id,
+                    members: members.clone(),
+                    census,
+                    arrived: BTreeMap::new(),
+                    failed: None,
+                    collect: false,
+                    info: info.clone(),
+                    limit: None,
+                    sent: Vec::new(),
+                });
+                queue.len() - 1
+            }
+        };
+        let tracker = &mut queue[at];
+        if let Some(status) = tracker.failed {
+            tracker.arrived.insert(proc, None);
+            self.reply_status(caller.peer, caller.number, Err(status));
+        } else {
+            tracker.arrived.insert(proc, Some(caller));
+            tracker.collect |= info.is_set(keys::COLLECT_DATA);
+            if let (Some(at), None) = (until, tracker.limit) {
+                tracker.limit = Some(self.timers.set(at, Limit::Fence(tracker.id)));
+            }
+        }
+        self.fences.gathering.insert(members.clone(), queue);
+        for dead in self.dead_members(&members) {
+            self.fences_without(&dead);
+        }
+        self.settle(&members);
+    }
+
+    /// Looks which trackers of these members are complete, in order, and which are done with.
+    fn settle(&mut self, members: &Members) {
+        let Some(queue) = self.fences.gathering.remove(members) else { return };
+        let mut rest = VecDeque::new();
+        let mut complete = Vec::new();
+        for tracker in queue {
+            let all = tracker.arrived.len() >= tracker.census.0;
+            match (tracker.failed, all) {
+                (None, true) => complete.push(tracker),
+                (Some(_), _) if self.latecomers(&tracker).is_empty() => {}
+                _ => rest.push_back(tracker),
+            }
+        }
+        if !rest.is_empty() {
+            self.fences.gathering.insert(members.clone(), rest);
+        }
+        for tracker in complete {
+            self.complete_here(tracker);
+        }
+    }
+
+    /// Everybody of this node has come.
+    fn complete_here(&mut self, mut tracker: Tracker) {
+        let (_, elsewhere) = tracker.census;
+        if !elsewhere {
+            // What local processes have committed is in their common memory already.
+            return self.answer(tracker, Ok(()));
+        }
+        let data = match self.contribution(&mut tracker) {
+            Ok(data) => data,
+            Err(e) => {
+                trace!("fence {}: this node's data cannot be sent: {e}", tracker.id);
+                return self.answer(tracker, Err(Status::ERR_PACK_FAILURE));
+            }
+        };
+        // The library keeps the time itself; two clocks would race.
+        let info: Vec<Info> = tracker.info.iter().filter(|info| info.key != keys::TIMEOUT).cloned().collect();
+        let procs = tracker.members.procs();
+        let id = tracker.id;
+        self.fences.at_host.insert(id, tracker);
+        self.ask_host(
+            |host, done| host.fence_nb(&procs, &info, data, done),
+            Vec::new(),
+            move |core, result| core.fence_answered(id, result),
+        );
+    }
+
+    /// What this node adds to a collecting fence. Over a whole namespace that is only what no such fence has carried yet; other
+    /// fences reach other nodes each time, and carry everything.
+    fn contribution(&mut self, tracker: &mut Tracker) -> Result<Vec<u8>, blob::BlobError> {
+        if !tracker.collect {
+            return Ok(Vec::new());
+        }
+        let mut ranks = Vec::new();
+        for proc in tracker.arrived.keys() {
+            let Some(stored) = self.jobs.stored_mut(&proc.nspace) else { continue };
+            let whole = tracker.members.is_whole_job();
+            let entries = if whole { stored.take_new(proc.rank) } else { stored.outbound(proc.rank) };
+            if whole {
+                tracker.sent.push((proc.clone(), entries.clone()));
+            }
+            ranks.push(blob::OfRank { proc: proc.clone(), entries });
+        }
+        blob::write(&self.sender(), &ranks)
+    }
+
+    pub(super) fn sender(&self) -> blob::Sender {
+        let (nspace, rank) = (self.config.nspace.clone(), self.config.rank);
+        blob::Sender { server: Proc::new(nspace, rank), identity: self.identity }
+    }
+
+    fn fence_answered(&mut self, id: u64, result: Result<Vec<u8>, Status>) {
+        let mut tracker = self.fences.at_host.remove(&id);
+        let result = match result {
+            // Data that comes after a time limit is data all the same.
+            Ok(data) => self.absorb(&data),
+            Err(status) => {
+                trace!("fence {id}: the host answers {status}");
+                // It has not arrived; the next fence carries it again.
+                for (proc, entries) in tracker.iter_mut().flat_map(|tracker| tracker.sent.drain(..)) {
+                    if let Some(stored) = self.jobs.stored_mut(&proc.nspace) {
+                        stored.put_back(proc.rank, entries);
+                    }
+                }
+                Err(status)
+            }
+        };
+        if let Some(tracker) = tracker {
+            self.answer(tracker, result);
+        }
+    }
+
+    /// Takes in what other nodes have sent: all of it, or nothing when a part cannot be read.
+    pub(super) fn absorb(&mut self, data: &[u8]) -> Result<(), Status> {
+        let ranks = blob::read(data, &self.sender()).map_err(|e| {
+            trace!("data from other nodes cannot be read: {e}");
+            Status::ERR_UNPACK_FAILURE
+        })?;
+        for blob::OfRank { proc, entries } in ranks {
+            let Some(stored) = self.jobs.stored_mut(&proc.nspace) else {
+                trace!("another node sends data of {proc}, whose namespace is not registered here");
+                continue;
+            };
+            if stored.is_local(proc.rank) {
+                trace!("another node sends data of {proc}, which runs here; it is left aside");
+                continue;
+            }
+            stored.post(proc.rank, entries).map_err(|e| {
+                trace!("data of {proc} cannot be stored: {e}");
+                e.status()
+            })?;
+            self.gets_after_post(&proc);
+        }
+        Ok(())
+    }
+
+    /// Tells everybody who has come.
+    fn answer(&mut self, mut tracker: Tracker, result: Result<(), Status>) {
+        self.tell(&mut tracker, result);
+    }
+
+    fn tell(&mut self, tracker: &mut Tracker, result: Result<(), Status>) {
+        self.timers.cancel(tracker.limit.take());
+        for caller in tracker.arrived.values_mut().filter_map(Option::take) {
+            self.reply_status(caller.peer, caller.number, result);
+        }
+    }
+
+    /// Ends a tracker that is still gathering with an error; it stays for latecomers.
+    fn fail(&mut self, tracker: &mut Tracker, status: Status, why: &str) {
+        let missing = self.latecomers(tracker);
+        trace!(
+            "fence {} over {:?} ends with {status}: {why}; {} of {} processes here have come, missing: {missing:?}",
+            tracker.id,
+            tracker.members.procs(),
+            tracker.arrived.len(),
+            tracker.census.0
+        );
+        tracker.failed = Some(status);
+        self.tell(tracker, Err(status));
+    }
+
+    /// Who runs here, has not come and still may.
+    fn latecomers(&self, tracker: &Tracker) -> Vec<Proc> {
+        use super::jobs::Phase::{Finalized, Lost};
+        self.local_members(&tracker.members, |proc, job| {
+            let gone = job.clients.get(&proc.rank).is_some_and(|c| c.phase == Lost || c.phase == Finalized && c.ended);
+            !gone && !tracker.arrived.contains_key(proc)
+        })
+    }
+
+    /// Applies `change` to every gathering tracker that `wanted` picks, and settles what follows from it.
+    fn change_trackers(
+        &mut self,
+        wanted: impl Fn(&Tracker) -> bool,
+        mut change: impl FnMut(&mut Core, &mut Tracker),
+    ) {
+        let touched: Vec<Members> = self
+            .fences
+            .gathering
+            .iter()
+            .filter(|(_, queue)| queue.iter().any(&wanted))
+            .map(|(members, _)| members.clone())
+            .collect();
+        for members in touched {
+            let Some(mut queue) = self.fences.gathering.remove(&members) else { continue };
+            for tracker in queue.iter_mut().filter(|tracker| wanted(tracker)) {
+                change(self, tracker);
+            }
+            self.fences.gathering.insert(members.clone(), queue);
+            self.settle(&members);
+        }
+    }
+
+    /// A process will not come any more: what it has not come to has failed.
+    pub(super) fn fences_without(&mut self, proc: &Proc) {
+        self.change_trackers(
+            |tracker| tracker.members.contains(proc) && !tracker.arrived.contains_key(proc),
+            |core, tracker| {
+                if tracker.failed.is_none() {
+                    core.fail(tracker, Status::ERR_PROC_TERM_WO_SYNC, &format!("{proc} is gone"));
+                }
+            },
+        );
+        let gone = self.fences.early.extract_if(.., |early| early.proc == *proc).collect::<Vec<_>>();
+        for early in gone {
+            self.timers.cancel(early.limit);
+        }
+    }
+
+    /// A process starts anew: it owes nothing to what failed before.
+    pub(super) fn fences_excuse(&mut self, proc: &Proc) {
+        self.change_trackers(
+            |tracker| tracker.failed.is_some() && tracker.members.contains(proc),
+            |_, tracker| _ = tracker.arrived.entry(proc.clone()).or_insert(None),
+        );
+    }
+
+    /// A namespace or a process of it was registered: what was not known before may be now.
+    pub(super) fn fences_look_again(&mut self, nspace: &Nspace) {
+        self.change_trackers(
+            |tracker| tracker.members.involves(nspace),
+            |core, tracker| tracker.census = core.census(&tracker.members),
+        );
+        if self.jobs.stored(nspace).is_none() {
+            return;
+        }
+        let ready = self.fences.early.extract_if(.., |early| early.awaits == *nspace).collect::<Vec<_>>();
+        for Early { caller, proc, procs, info, limit, until, .. } in ready {
+            self.timers.cancel(limit);
+            self.join(caller, proc, procs, info, until);
+        }
+    }
+
+    /// A namespace is deregistered, and every fence over it is over.
+    pub(super) fn fences_of_job_end(&mut self, nspace: &Nspace) {
+        self.change_trackers(
+            |tracker| tracker.failed.is_none() && tracker.members.involves(nspace),
+            |core, tracker| core.fail(tracker, Status::EVENT_JOB_END, &format!("{nspace} is deregistered")),
+        );
+        self.fences.gathering.retain(|members, _| !members.involves(nspace));
+        let at_host = self.fences.at_host.extract_if(|_, tracker| tracker.members.involves(nspace));
+        for (id, tracker) in at_host.collect::<Vec<_>>() {
+            trace!("fence {id} ends while the host has it: {nspace} is deregistered");
+            self.answer(tracker, Err(Status::EVENT_JOB_END));
+        }
+    }
+
+    pub(super) fn fence_expired(&mut self, id: u64) {
+        self.change_trackers(
+            |tracker| tracker.id == id && tracker.failed.is_none(),
+            |core, tracker| {
+                tracker.limit = None;
+                core.fail(tracker, Status::ERR_TIMEOUT, "the time limit has passed");
+            },
+        );
+        if let Some(mut tracker) = self.fences.at_host.remove(&id) {
+            trace!("fence {id}: all {} processes here have come; the host does not answer in time", tracker.census.0);
+            tracker.limit = None;
+            self.answer(tracker, Err(Status::ERR_TIMEOUT));
+        }
+        if let Some(at) = self.fences.early.iter().position(|early| early.id == id) {
+            let Early { awaits, caller, proc, .. } = self.fences.early.swap_remove(at);
+            trace!("a fence of {proc} ends with the time limit: {awaits} is not registered here");
+            self.reply_status(caller.peer, caller.number, Err(Status::ERR_TIMEOUT));
+        }
+    }
+}
+
+/// The time limit that a caller gives: `Some(None)` is one of 0, which means for ever.
+pub(super) fn time_limit(info: &[Info]) -> Option<Option<Duration>> {
+    let value = &info.find(keys::TIMEOUT)?.value;
+    let seconds = u64::try_from(value.as_i64()?).unwrap_or(0);
+    Some((seconds > 0).then(|| Duration::from_secs(seconds.min(u64::from(u32::MAX)))))
+}

@@ -1,0 +1,263 @@
+//! The namespaces that a server knows, and the processes of each that run on its node.
+//!
+//! A namespace and its clients are registered in either order; a job is here from the first of them on, with its token.
+//! Its data comes with `register_nspace`.
+use std::collections::{BTreeMap, HashMap};
+
+use super::FOREIGN_IDS;
+use super::cleanup::Cleanup;
+use super::core::{Core, Done};
+use super::stored::{PageId, Stored};
+use super::watch::WatchId;
+use crate::data::{Info, InfoList, Nspace, Proc, Rank, Status};
+use crate::message::Mapped;
+use crate::message::Reply;
+use crate::message::door::PeerId;
+use crate::sys::random;
+use crate::trace;
+
+/// What is known of the process that a rank of this node is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// It has not come yet.
+    Expected,
+    /// The host is asked about it.
+    Asking,
+    /// It is in.
+    Joined,
+    /// It has said that it is done: its end is no news.
+    Finalized,
+    /// It is gone and did not say that it was done.
+    Lost,
+}
+
+/// A process of this node.
+#[derive(Debug)]
+pub(super) struct Client {
+    pub uid: u32,
+    pub gid: u32,
+    /// The host's, handed back with every call about it.
+    pub object: Option<usize>,
+    pub phase: Phase,
+    /// Its connection, while it has one.
+    pub peer: Option<PeerId>,
+    /// The process that came last; information only.
+    pub pid: i32,
+    pub watch: Option<WatchId>,
+    /// Its reader page.
+    pub page: Option<PageId>,
+    /// Whether its process has ended, one way or the other.
+    pub ended: bool,
+    /// What to remove when it ends.
+    pub cleanup: Cleanup,
+}
+
+/// A namespace.
+#[derive(Debug)]
+pub(super) struct Job {
+    pub token: [u8; 32],
+    /// How many of its processes run here; known once it is registered.
+    pub local_procs: Option<usize>,
+    /// Its information and what its processes post.
+    pub stored: Option<Stored>,
+    pub clients: BTreeMap<Rank, Client>,
+    /// Whether peers may have other ids than those registered.
+    pub foreign_ids: bool,
+    /// Peers that came before the namespace was registered.
+    pub early: Vec<PeerId>,
+    /// What to remove when its last process here has ended.
+    pub cleanup: Cleanup,
+}
+
+impl Job {
+    fn new() -> Result<Self, Status> {
+        Ok(Job {
+            token: random::bytes().map_err(|_| Status::ERR_OUT_OF_RESOURCE)?,
+            local_procs: None,
+            stored: None,
+            clients: BTreeMap::new(),
+            foreign_ids: false,
+            early: Vec::new(),
+            cleanup: Cleanup::default(),
+        })
+    }
+
+    /// Whether a rank is known to run on this node.
+    pub(super) fn is_local(&self, rank: Rank) -> bool {
+        self.clients.contains_key(&rank) || self.stored.as_ref().is_some_and(|stored| stored.is_local(rank))
+    }
+
+    /// Whether every process that was to run here has run and ended.
+    pub(super) fn is_over(&self) -> bool {
+        self.local_procs == Some(self.clients.len()) && self.clients.values().all(|client| client.ended)
+    }
+}
+
+/// All namespaces.
+#[derive(Debug, Default)]
+pub(super) struct Jobs(HashMap<Nspace, Job>);
+
+impl Jobs {
+    pub(super) fn get(&self, nspace: &Nspace) -> Option<&Job> {
+        self.0.get(nspace)
+    }
+
+    pub(super) fn get_mut(&mut self, nspace: &Nspace) -> Option<&mut Job> {
+        self.0.get_mut(nspace)
+    }
+
+    pub(super) fn client(&self, proc: &Proc) -> Option<&Client> {
+        self.0.get(&proc.nspace)?.clients.get(&proc.rank)
+    }
+
+    pub(super) fn client_mut(&mut self, proc: &Proc) -> Option<&mut Client> {
+        self.0.get_mut(&proc.nspace)?.clients.get_mut(&proc.rank)
+    }
+
+    /// The data of a namespace that is registered.
+    pub(super) fn stored(&self, nspace: &Nspace) -> Option<&Stored> {
+        self.0.get(nspace)?.stored.as_ref()
+    }
+
+    pub(super) fn stored_mut(&mut self, nspace: &Nspace) -> Option<&mut Stored> {
+        self.0.get_mut(nspace)?.stored.as_mut()
+    }
+
+    pub(super) fn names(&self) -> Vec<Nspace> {
+        self.0.keys().cloned().collect()
+    }
+}
+
+impl Core {
+    pub(super) fn register_nspace(
+        &mut self,
+        nspace: Nspace,
+        local_procs: usize,
+        info: &[Info],
+    ) -> Result<(), Status> {
+        let job = self.job_entry(&nspace)?;
+        job.local_procs = Some(local_procs);
+        job.foreign_ids = info.is_set(FOREIGN_IDS);
+        let stored = match job.stored.take() {
+            Some(mut stored) => stored.replace(&nspace, local_procs, info, &self.config).map(|()| stored),
+            None => Stored::create(&nspace, local_procs, info, &self.config),
+        };
+        let Some(job) = self.jobs.0.get_mut(&nspace) else { return Err(Status::ERR_NOT_FOUND) };
+        match stored {
+            Ok(stored) => job.stored = Some(stored),
+            Err(e) => {
+                trace!("namespace {nspace} cannot be registered: {e}");
+                return Err(e.status());
+            }
+        }
+        for peer in std::mem::take(&mut job.early) {
+            self.consider(peer);
+        }
+        self.fences_look_again(&nspace);
+        self.gets_look_again(&nspace);
+        Ok(())
+    }
+
+    pub(super) fn register_client(
+        &mut self,
+        proc: Proc,
+        uid: u32,
+        gid: u32,
+        object: Option<usize>,
+    ) -> Result<(), Status> {
+        if !proc.rank.is_process() {
+            return Err(Status::ERR_BAD_PARAM);
+        }
+        let job = self.job_entry(&proc.nspace)?;
+        let client = job.clients.entry(proc.rank).or_insert_with(|| Client {
+            uid,
+            gid,
+            object,
+            phase: Phase::Expected,
+            peer: None,
+            pid: 0,
+            watch: None,
+            page: None,
+            ended: false,
+            cleanup: Cleanup::default(),
+        });
+        (client.uid, client.gid, client.object) = (uid, gid, object);
+        self.fences_look_again(&proc.nspace);
+        Ok(())
+    }
+
+    /// The process is gone for the host; so it is here.
+    pub(super) fn deregister_client(&mut self, proc: &Proc, done: Done<()>) {
+        self.client_died(proc);
+        if let Some(job) = self.jobs.0.get_mut(&proc.nspace) {
+            job.clients.remove(&proc.rank);
+            self.forget_empty(&proc.nspace);
+        }
+        self.after_sweeping(done);
+    }
+
+    /// Everything of the namespace goes: clients, fences with it, look-ups in it, data, and what was to be cleaned up.
+    pub(super) fn deregister_nspace(&mut self, nspace: &Nspace, done: Done<()>) {
+        let ranks: Vec<Rank> =
+            self.jobs.get(nspace).map(|job| job.clients.keys().copied().collect()).unwrap_or_default();
+        for rank in ranks {
+            self.client_died(&Proc::new(nspace.clone(), rank));
+        }
+        let early = self.jobs.get_mut(nspace).map(|job| std::mem::take(&mut job.early)).unwrap_or_default();
+        for peer in early {
+            self.refuse(peer, Status::ERR_NOT_FOUND, format!("namespace {nspace} is deregistered"));
+        }
+        self.sweep_job(nspace);
+        self.fences_of_job_end(nspace);
+        self.gets_of_job_end(nspace);
+        if self.jobs.0.remove(nspace).is_some() {
+            self.publish_forks();
+        }
+        self.after_sweeping(done);
+    }
+
+    /// Sends descriptors of what a client has not mapped.
+    pub(super) fn segments(&mut self, peer: PeerId, number: u64, nspace: &Nspace, have: &Mapped) {
+        let own = self.peers.get(&peer).is_some_and(|entry| entry.proc.nspace == *nspace);
+        let parts = match self.jobs.stored(nspace) {
+            // A process is given the descriptors of its own job only.
+            Some(stored) if own => stored.parts(have),
+            _ => return self.reply_status(peer, number, Err(Status::ERR_NO_PERMISSIONS)),
+        };
+        match parts {
+            Ok(parts) => {
+                let (parts, descriptors) = parts.into_iter().unzip();
+                self.reply_with(peer, number, Reply::Segments { parts }, descriptors);
+            }
+            Err(e) => {
+                trace!("no descriptor of {nspace} can be sent: {e}");
+                self.reply_status(peer, number, Err(Status::ERR_OUT_OF_RESOURCE));
+            }
+        }
+    }
+
+    fn job_entry(&mut self, nspace: &Nspace) -> Result<&mut Job, Status> {
+        if nspace.as_bytes().is_empty() {
+            return Err(Status::ERR_BAD_PARAM);
+        }
+        if !self.jobs.0.contains_key(nspace) {
+            self.jobs.0.insert(nspace.clone(), Job::new()?);
+            self.publish_forks();
+        }
+        self.jobs.0.get_mut(nspace).ok_or(Status::ERR_NOT_FOUND)
+    }
+
+    /// A job that was never registered lives as long as its clients.
+    fn forget_empty(&mut self, nspace: &Nspace) {
+        let empty = |job: &Job| job.local_procs.is_none() && job.clients.is_empty() && job.early.is_empty();
+        if self.jobs.get(nspace).is_some_and(empty) {
+            self.jobs.0.remove(nspace);
+            self.publish_forks();
+        }
+    }
+
+    fn publish_forks(&self) {
+        let tokens = self.jobs.0.iter().map(|(nspace, job)| (nspace.clone(), job.token)).collect();
+        self.forks.publish(self.common.clone(), tokens);
+    }
+}

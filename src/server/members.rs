@@ -1,0 +1,148 @@
+//! Who takes part in a collective operation, in one form however it was written.
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::core::Core;
+use super::jobs::{Job, Phase};
+use crate::data::{Nspace, Proc, Rank, Status};
+
+/// The participants of one namespace.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Ranks {
+    /// All of them.
+    All,
+    /// These, in order.
+    Some(Vec<Rank>),
+}
+
+/// Participants: the same processes make the same `Members`, whether they were named one by one or by wildcard, and in whatever
+/// order.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Members(BTreeMap<Nspace, Ranks>);
+
+/// Why a list of processes makes no members.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum NoMembers {
+    /// It cannot be said before this namespace is registered.
+    Unknown(Nspace),
+    /// The list is wrong.
+    Wrong(Status),
+}
+
+impl Members {
+    /// Whether a process takes part.
+    pub(super) fn contains(&self, proc: &Proc) -> bool {
+        match self.0.get(&proc.nspace) {
+            Some(Ranks::All) => true,
+            Some(Ranks::Some(ranks)) => ranks.binary_search(&proc.rank).is_ok(),
+            None => false,
+        }
+    }
+
+    /// Whether the members are one whole namespace.
+    pub(super) fn is_whole_job(&self) -> bool {
+        self.0.len() == 1 && self.0.values().all(|ranks| *ranks == Ranks::All)
+    }
+
+    /// Whether processes of that namespace take part.
+    pub(super) fn involves(&self, nspace: &Nspace) -> bool {
+        self.0.contains_key(nspace)
+    }
+
+    /// The list for the host: the same on every node.
+    pub(super) fn procs(&self) -> Vec<Proc> {
+        let of = |(nspace, ranks): (&Nspace, &Ranks)| match ranks {
+            Ranks::All => vec![Proc::new(nspace.clone(), Rank::WILDCARD)],
+            Ranks::Some(ranks) => ranks.iter().map(|rank| Proc::new(nspace.clone(), *rank)).collect(),
+        };
+        self.0.iter().flat_map(of).collect()
+    }
+}
+
+impl Core {
+    /// The members that `procs` name; none means the caller's whole namespace.
+    pub(super) fn members(&self, caller: &Proc, procs: &[Proc]) -> Result<Members, NoMembers> {
+        let whole = [Proc::new(caller.nspace.clone(), Rank::WILDCARD)];
+        let procs = if procs.is_empty() { &whole[..] } else { procs };
+        let mut sets: BTreeMap<&Nspace, Option<BTreeSet<Rank>>> = BTreeMap::new();
+        for Proc { nspace, rank } in procs {
+            let stored = self.jobs.stored(nspace).ok_or_else(|| NoMembers::Unknown(nspace.clone()))?;
+            let ranks = sets.entry(nspace).or_insert_with(|| Some(BTreeSet::new()));
+            let more = match *rank {
+                Rank::WILDCARD => {
+                    *ranks = None;
+                    continue;
+                }
+                Rank::LOCAL_NODE | Rank::LOCAL_PEERS => stored.local_ranks(),
+                rank if rank.is_process() && stored.size().is_none_or(|size| rank.0 < size) => vec![rank],
+                _ => return Err(NoMembers::Wrong(Status::ERR_BAD_PARAM)),
+            };
+            if let Some(ranks) = ranks {
+                ranks.extend(more);
+            }
+        }
+        let canonical = |(nspace, ranks): (&Nspace, Option<BTreeSet<Rank>>)| {
+            let size = self.jobs.stored(nspace).and_then(|stored| stored.size());
+            let ranks = match ranks {
+                Some(ranks) if size != Some(ranks.len() as u32) => Ranks::Some(ranks.into_iter().collect()),
+                _ => Ranks::All,
+            };
+            (nspace.clone(), ranks)
+        };
+        let members = Members(sets.into_iter().map(canonical).collect());
+        match members.contains(caller) {
+            true => Ok(members),
+            false => Err(NoMembers::Wrong(Status::ERR_NOT_A_MEMBER)),
+        }
+    }
+
+    /// How many members run here, and whether others run elsewhere.
+    pub(super) fn census(&self, members: &Members) -> (usize, bool) {
+        let mut here = 0;
+        let mut elsewhere = false;
+        for (nspace, ranks) in &members.0 {
+            let Some(job) = self.jobs.get(nspace) else {
+                elsewhere = true;
+                continue;
+            };
+            match ranks {
+                Ranks::All => {
+                    let local = job.local_procs.unwrap_or(0);
+                    let size = job.stored.as_ref().and_then(|stored| stored.size());
+                    here += local;
+                    elsewhere |= size != Some(local as u32);
+                }
+                Ranks::Some(ranks) => {
+                    let local = ranks.iter().filter(|rank| job.is_local(**rank)).count();
+                    here += local;
+                    elsewhere |= local < ranks.len();
+                }
+            }
+        }
+        (here, elsewhere)
+    }
+
+    /// Members that run here, as far as they can be named, and for which `wanted` holds.
+    pub(super) fn local_members(&self, members: &Members, wanted: impl Fn(&Proc, &Job) -> bool) -> Vec<Proc> {
+        let mut out = Vec::new();
+        for (nspace, ranks) in &members.0 {
+            let Some(job) = self.jobs.get(nspace) else { continue };
+            let ranks: BTreeSet<Rank> = match ranks {
+                Ranks::All => {
+                    let stored = job.stored.iter().flat_map(|stored| stored.local_ranks());
+                    stored.chain(job.clients.keys().copied()).collect()
+                }
+                Ranks::Some(ranks) => ranks.iter().copied().filter(|rank| job.is_local(*rank)).collect(),
+            };
+            let procs = ranks.into_iter().map(|rank| Proc::new(nspace.clone(), rank));
+            out.extend(procs.filter(|proc| wanted(proc, job)));
+        }
+        out
+    }
+
+    /// Members of this node that are dead.
+    pub(super) fn dead_members(&self, members: &Members) -> Vec<Proc> {
+        self.local_members(members, |proc, job| {
+            job.clients.get(&proc.rank).is_some_and(|client| client.phase == Phase::Lost)
+        })
+    }
+}

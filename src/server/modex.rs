@@ -1,0 +1,372 @@
+//! What processes post, and look-ups that wait for it.
+//!
+//! A commit goes into the job's shared memory at once, and wakes whoever waits for it. A look-up that comes here is one that a client
+//! could not answer from what it has mapped: the server looks itself, and what is not there yet it waits for, where somebody may
+//! still post it. A key of another node's process is fetched through the host (direct modex), once for all who ask at the time.
+//!
+//! When the process that is asked about dies, what waits for its keys ends with `ERR_NOT_FOUND`. When the process that asks is
+//! gone, its look-ups are forgotten.
+use std::collections::{BTreeMap, HashSet};
+use std::time::Instant;
+
+use super::blob;
+use super::core::{Core, Done, Limit};
+use super::fence::time_limit;
+use super::jobs::Phase;
+use super::stored::Missing;
+use super::timers::TimerId;
+use crate::data::{Info, Key, Nspace, Proc, Rank, Status, Value, keys};
+use crate::message::directives::Directives;
+use crate::message::door::PeerId;
+use crate::message::{Posted, Reply};
+use crate::trace;
+
+/// Where an answer goes.
+enum Asker {
+    /// To a client.
+    Peer(PeerId, u64),
+    /// To the program that embeds the server.
+    Host(Done<Value>),
+}
+
+/// A look-up.
+struct Question {
+    asker: Asker,
+    proc: Proc,
+    key: Option<Key>,
+    directives: Directives,
+    /// Who waits, for the trace.
+    who: String,
+}
+
+struct Wait {
+    question: Question,
+    limit: Option<TimerId>,
+}
+
+struct DirectModexWait {
+    proc: Proc,
+    done: Done<Vec<u8>>,
+    limit: Option<TimerId>,
+}
+
+/// Every look-up under way.
+#[derive(Default)]
+pub(super) struct Waits {
+    /// In the order they came.
+    waiting: BTreeMap<u64, Wait>,
+    /// Processes that the host is asked about.
+    fetching: HashSet<Proc>,
+    /// What other nodes' servers wait for.
+    direct_modex: BTreeMap<u64, DirectModexWait>,
+    next: u64,
+}
+
+impl Waits {
+    fn next_id(&mut self) -> u64 {
+        self.next += 1;
+        self.next
+    }
+}
+
+/// What a look-up brings.
+enum Found {
+    One(Value),
+    All(Vec<Info>),
+}
+
+impl Core {
+    /// Takes in what a client has put.
+    pub(super) fn commit(&mut self, peer: PeerId, number: u64, proc: Proc, entries: Vec<Posted>) {
+        let result = self.store(&proc, entries);
+        self.reply_status(peer, number, result);
+    }
+
+    fn store(&mut self, proc: &Proc, entries: Vec<Posted>) -> Result<(), Status> {
+        use crate::data::constants::scope::{GLOBAL, LOCAL, REMOTE};
+        if let Some(bad) = entries.iter().find(|entry| ![LOCAL, REMOTE, GLOBAL].contains(&entry.scope)) {
+            trace!("{proc} commits {} with scope {}", bad.key, bad.scope);
+            return Err(Status::ERR_BAD_PARAM);
+        }
+        let stored = self.jobs.stored_mut(&proc.nspace).ok_or(Status::ERR_NOT_FOUND)?;
+        let names: Vec<Key> = entries.iter().map(|entry| entry.key.clone()).collect();
+        if let Err(e) = stored.post(proc.rank, entries) {
+            trace!("a commit of {proc} fails: {e}");
+            // Whoever waits for these keys waits in vain.
+            self.end_gets(e.status(), |question| {
+                question.proc == *proc && question.key.as_ref().is_some_and(|key| names.contains(key))
+            });
+            return Err(e.status());
+        }
+        self.gets_after_post(proc);
+        self.direct_modex_after_post(proc);
+        Ok(())
+    }
+
+    /// A client looks a key up.
+    pub(super) fn get(&mut self, peer: PeerId, number: u64, proc: Proc, key: Option<Key>, info: Vec<Info>) {
+        let who = self.peers.get(&peer).map(|entry| entry.proc.to_string()).unwrap_or_default();
+        match Directives::parse(&info) {
+            Ok(directives) => {
+                self.ask(Question { asker: Asker::Peer(peer, number), proc, key, directives, who });
+            }
+            Err(status) => self.reply_status(peer, number, Err(status)),
+        }
+    }
+
+    /// The embedding program looks a key up.
+    pub(super) fn get_local(&mut self, proc: Proc, key: Key, info: Vec<Info>, done: Done<Value>) {
+        match Directives::parse(&info) {
+            Ok(directives) => {
+                let (asker, who) = (Asker::Host(done), "the server's program".to_owned());
+                self.ask(Question { asker, proc, key: Some(key), directives, who });
+            }
+            Err(status) => done(Err(status)),
+        }
+    }
+
+    fn ask(&mut self, mut question: Question) {
+        if let Some(nspace) = question.directives.nspace.take() {
+            question.proc.nspace = nspace;
+        }
+        let remote = self.is_remote(&question.proc);
+        // What is known of another node's process may be old; asking again is what REFRESH_CACHE is for.
+        if !(remote && question.directives.refresh) {
+            match self.look(&question) {
+                Ok(found) => return self.bring(question.asker, Ok(found)),
+                Err(Missing::NotFound) => {}
+                Err(Missing::Corrupt(what)) => {
+                    trace!("a look-up of {} fails: {what}", question.proc);
+                    return self.bring(question.asker, Err(Status::ERR_UNPACK_FAILURE));
+                }
+            }
+        }
+        if !self.may_come(&question) {
+            return self.bring(question.asker, Err(Status::ERR_NOT_FOUND));
+        }
+        let limit = match question.directives.timeout {
+            Some(seconds) if seconds > 0 => Some(std::time::Duration::from_secs(seconds.unsigned_abs().into())),
+            Some(_) => None,
+            None if remote => None,
+            None => Some(self.config.get_patience),
+        };
+        let proc = question.proc.clone();
+        let id = self.waits.next_id();
+        let limit = limit.map(|limit| self.timers.set(Instant::now() + limit, Limit::Get(id)));
+        self.waits.waiting.insert(id, Wait { question, limit });
+        if remote {
+            self.fetch(proc);
+        }
+    }
+
+    /// Whether somebody may still post what is asked for.
+    fn may_come(&self, question: &Question) -> bool {
+        let Question { proc, key, directives, .. } = question;
+        // Reserved keys come from the host, which has given what it has.
+        let reserved = key.as_ref().is_some_and(Key::is_reserved) && !directives.refresh;
+        let level = directives.scale != crate::message::directives::Scale::Default;
+        if directives.optional || directives.immediate || reserved || level {
+            return false;
+        }
+        match proc.rank {
+            Rank::UNDEF => key.is_some() && self.jobs.stored(&proc.nspace).is_some(),
+            rank if rank.is_process() => {
+                self.jobs.stored(&proc.nspace).and_then(|stored| stored.size()).is_none_or(|size| rank.0 < size)
+                    && self.jobs.client(proc).is_none_or(|client| client.phase != Phase::Lost)
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether a process runs on another node, as far as is known here.
+    fn is_remote(&self, proc: &Proc) -> bool {
+        proc.rank.is_process() && !self.jobs.get(&proc.nspace).is_some_and(|job| job.is_local(proc.rank))
+    }
+
+    fn look(&self, question: &Question) -> Result<Found, Missing> {
+        let Question { proc, key, directives, .. } = question;
+        let stored = self.jobs.stored(&proc.nspace).ok_or(Missing::NotFound)?;
+        match key {
+            Some(key) => stored.get(proc.rank, key, directives).map(Found::One),
+            None => match stored.all(proc.rank)? {
+                infos if infos.is_empty() => Err(Missing::NotFound),
+                infos => Ok(Found::All(infos)),
+            },
+        }
+    }
+
+    fn bring(&mut self, asker: Asker, result: Result<Found, Status>) {
+        match (asker, result) {
+            (Asker::Peer(peer, number), Ok(Found::One(value))) => self.reply(peer, number, Reply::Value(value)),
+            (Asker::Peer(peer, number), Ok(Found::All(infos))) => {
+                self.reply(peer, number, Reply::Infos(Status::SUCCESS, infos));
+            }
+            (Asker::Peer(peer, number), Err(status)) => self.reply_status(peer, number, Err(status)),
+            (Asker::Host(done), Ok(Found::One(value))) => done(Ok(value)),
+            (Asker::Host(done), Ok(Found::All(infos))) => done(Ok(Value::infos(infos))),
+            (Asker::Host(done), Err(status)) => done(Err(status)),
+        }
+    }
+
+    /// Asks the host for all that another node's process has posted.
+    fn fetch(&mut self, proc: Proc) {
+        if !self.waits.fetching.insert(proc.clone()) {
+            return;
+        }
+        let key = self.waits.waiting.values().find(|w| w.question.proc == proc).and_then(|w| w.question.key.clone());
+        let info: Vec<Info> =
+            key.map(|key| Info::new(keys::REQUIRED_KEY, Value::string(key.as_bytes()))).into_iter().collect();
+        self.ask_host(
+            |host, done| host.direct_modex(&proc.clone(), &info, done),
+            Vec::new(),
+            {
+                let proc = proc.clone();
+                move |core, result| core.fetched(&proc, result)
+            },
+        );
+    }
+
+    fn fetched(&mut self, proc: &Proc, result: Result<Vec<u8>, Status>) {
+        self.waits.fetching.remove(proc);
+        let status = match result {
+            Ok(data) => self.absorb(&data).err().unwrap_or(Status::ERR_NOT_FOUND),
+            Err(Status::ERR_NOT_SUPPORTED) => Status::ERR_NOT_FOUND,
+            Err(status) => {
+                trace!("the host cannot fetch what {proc} has posted: {status}");
+                status
+            }
+        };
+        // What was found has been answered by now: the process has posted, and the rest is not among it.
+        self.gets_refreshed(proc);
+        self.end_gets(status, |question| question.proc == *proc);
+    }
+
+    /// The newest of a process is here: what waited for that is answered too.
+    fn gets_refreshed(&mut self, proc: &Proc) {
+        for wait in self.waits.waiting.values_mut().filter(|wait| wait.question.proc == *proc) {
+            wait.question.directives.refresh = false;
+        }
+        self.gets_after_post(proc);
+    }
+
+    /// A process has posted something: looks again for whoever waits for it.
+    pub(super) fn gets_after_post(&mut self, proc: &Proc) {
+        self.look_again(|question| {
+            question.proc.nspace == proc.nspace && [proc.rank, Rank::UNDEF].contains(&question.proc.rank)
+        });
+    }
+
+    /// A namespace has new information.
+    pub(super) fn gets_look_again(&mut self, nspace: &Nspace) {
+        self.look_again(|question| question.proc.nspace == *nspace);
+    }
+
+    fn look_again(&mut self, wanted: impl Fn(&Question) -> bool) {
+        let found: Vec<(u64, Found)> = self
+            .waits
+            .waiting
+            .iter()
+            .filter(|(_, wait)| wanted(&wait.question))
+            .filter(|(_, wait)| !(wait.question.directives.refresh && self.is_remote(&wait.question.proc)))
+            .filter_map(|(id, wait)| Some((*id, self.look(&wait.question).ok()?)))
+            .collect();
+        for (id, found) in found {
+            self.end_get(id, Ok(found));
+        }
+    }
+
+    fn end_get(&mut self, id: u64, result: Result<Found, Status>) {
+        let Some(Wait { question, limit }) = self.waits.waiting.remove(&id) else { return };
+        self.timers.cancel(limit);
+        self.bring(question.asker, result);
+    }
+
+    fn end_gets(&mut self, status: Status, which: impl Fn(&Question) -> bool) {
+        let ids: Vec<u64> =
+            self.waits.waiting.iter().filter(|(_, wait)| which(&wait.question)).map(|(id, _)| *id).collect();
+        for id in ids {
+            self.end_get(id, Err(status));
+        }
+    }
+
+    pub(super) fn get_expired(&mut self, id: u64) {
+        if let Some(Wait { question, .. }) = self.waits.waiting.get(&id) {
+            let key = question.key.as_ref().map_or("anything".to_owned(), |key| format!("{key:?}"));
+            trace!("{} has waited in vain for {} to post {key}", question.who, question.proc);
+        }
+        self.end_get(id, Err(Status::ERR_TIMEOUT));
+    }
+
+    /// A process that may have been asked about will post nothing any more.
+    pub(super) fn gets_from_end(&mut self, proc: &Proc) {
+        self.end_gets(Status::ERR_NOT_FOUND, |question| question.proc == *proc);
+        self.end_direct_modex(Status::ERR_NOT_FOUND, |wanted| wanted == proc);
+    }
+
+    /// A peer that may have asked is gone.
+    pub(super) fn gets_of_peer_end(&mut self, peer: PeerId) {
+        let asked = |wait: &Wait| matches!(wait.question.asker, Asker::Peer(asker, _) if asker == peer);
+        for wait in take_where(&mut self.waits.waiting, asked) {
+            self.timers.cancel(wait.limit);
+        }
+    }
+
+    /// A namespace is deregistered.
+    pub(super) fn gets_of_job_end(&mut self, nspace: &Nspace) {
+        self.end_gets(Status::ERR_NOT_FOUND, |question| question.proc.nspace == *nspace);
+        self.end_direct_modex(Status::ERR_NOT_FOUND, |wanted| wanted.nspace == *nspace);
+    }
+
+    /// Another node's server asks for what a process here has posted; the answer waits until there is something.
+    pub(super) fn dmodex_request(&mut self, proc: Proc, info: &[Info], done: Done<Vec<u8>>) {
+        let Some(stored) = self.jobs.stored(&proc.nspace).filter(|_| !self.is_remote(&proc)) else {
+            trace!("another node asks for what {proc} has posted, which does not run here");
+            return done(Err(Status::ERR_NOT_FOUND));
+        };
+        if stored.has_posted(proc.rank) {
+            return done(self.posted_blob(&proc));
+        }
+        if self.jobs.client(&proc).is_some_and(|client| client.phase == Phase::Lost) {
+            return done(Err(Status::ERR_NOT_FOUND));
+        }
+        let id = self.waits.next_id();
+        let limit = time_limit(info).flatten();
+        let limit = limit.map(|limit| self.timers.set(Instant::now() + limit, Limit::DirectModex(id)));
+        self.waits.direct_modex.insert(id, DirectModexWait { proc, done, limit });
+    }
+
+    fn posted_blob(&self, proc: &Proc) -> Result<Vec<u8>, Status> {
+        let entries = self.jobs.stored(&proc.nspace).map(|stored| stored.outbound(proc.rank)).unwrap_or_default();
+        blob::write(&self.sender(), &[blob::OfRank { proc: proc.clone(), entries }]).map_err(|e| {
+            trace!("what {proc} has posted cannot be sent: {e}");
+            Status::ERR_PACK_FAILURE
+        })
+    }
+
+    fn direct_modex_after_post(&mut self, proc: &Proc) {
+        for wait in take_where(&mut self.waits.direct_modex, |wait| wait.proc == *proc) {
+            self.timers.cancel(wait.limit);
+            (wait.done)(self.posted_blob(proc));
+        }
+    }
+
+    fn end_direct_modex(&mut self, status: Status, which: impl Fn(&Proc) -> bool) {
+        for wait in take_where(&mut self.waits.direct_modex, |wait| which(&wait.proc)) {
+            self.timers.cancel(wait.limit);
+            (wait.done)(Err(status));
+        }
+    }
+
+    pub(super) fn dmodex_expired(&mut self, id: u64) {
+        if let Some(wait) = self.waits.direct_modex.remove(&id) {
+            trace!("another node has waited in vain for {} to post", wait.proc);
+            (wait.done)(Err(Status::ERR_TIMEOUT));
+        }
+    }
+}
+
+/// Takes what `which` picks out of a map.
+fn take_where<T>(map: &mut BTreeMap<u64, T>, which: impl Fn(&T) -> bool) -> Vec<T> {
+    let ids: Vec<u64> = map.iter().filter(|(_, item)| which(item)).map(|(id, _)| *id).collect();
+    ids.iter().filter_map(|id| map.remove(id)).collect()
+}

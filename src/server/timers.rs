@@ -1,0 +1,70 @@
+//! Time limits of the control thread: it sleeps until the next one, and not longer.
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+/// A time limit that can be taken back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct TimerId(Instant, u64);
+
+/// Time limits in the order they run out, each with what is to happen then.
+#[derive(Debug)]
+pub(super) struct Timers<T> {
+    waiting: BTreeMap<TimerId, T>,
+    next: u64,
+}
+
+impl<T> Default for Timers<T> {
+    fn default() -> Self {
+        Timers { waiting: BTreeMap::new(), next: 0 }
+    }
+}
+
+impl<T> Timers<T> {
+    pub(super) fn set(&mut self, at: Instant, what: T) -> TimerId {
+        self.next += 1;
+        let id = TimerId(at, self.next);
+        self.waiting.insert(id, what);
+        id
+    }
+
+    pub(super) fn cancel(&mut self, id: impl Into<Option<TimerId>>) {
+        if let Some(id) = id.into() {
+            self.waiting.remove(&id);
+        }
+    }
+
+    /// When the first one runs out.
+    pub(super) fn next(&self) -> Option<Instant> {
+        self.waiting.keys().next().map(|id| id.0)
+    }
+
+    /// One that has run out.
+    pub(super) fn expired(&mut self, now: Instant) -> Option<T> {
+        match self.next() {
+            Some(at) if at <= now => self.waiting.pop_first().map(|(_, what)| what),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn they_run_out_in_order_unless_taken_back() {
+        let now = Instant::now();
+        let after = |s| now + Duration::from_secs(s);
+        let mut timers = Timers::default();
+        timers.set(after(3), "c");
+        let b = timers.set(after(2), "b");
+        timers.set(after(1), "a");
+        timers.cancel(b);
+        assert_eq!(timers.next(), Some(after(1)));
+        assert_eq!(timers.expired(now), None);
+        assert_eq!(timers.expired(after(3)), Some("a"));
+        assert_eq!(timers.expired(after(3)), Some("c"));
+        assert_eq!(timers.next(), None);
+    }
+}

@@ -1,0 +1,223 @@
+//! Rules F1 and F2: who takes part in a fence, and what the host hears of it.
+use instanton::data::constants::scope;
+use instanton::data::{Info, Proc, Rank, Status, Value, keys};
+use instanton::message::Request;
+
+use crate::host::{Cluster, World};
+use crate::peer::fence_all;
+
+const OK: Status = Status::SUCCESS;
+
+/// Rank r on node r / 2, 2 ranks a node.
+fn two_a_node(nodes: usize) -> Vec<usize> {
+    (0..nodes * 2).map(|rank| rank / 2).collect()
+}
+
+fn collect() -> [Info; 1] {
+    [Info::new(keys::COLLECT_DATA, true)]
+}
+
+#[test]
+fn the_host_is_called_once_a_node_and_not_for_what_is_local() {
+    for nodes in [2, 4] {
+        let cluster = Cluster::new(nodes);
+        let job = cluster.job("job", &two_a_node(nodes));
+        let mut peers = job.peers();
+        assert_eq!(fence_all(&mut peers, &[], &[]), vec![OK; nodes * 2]);
+        assert_eq!(cluster.world.count("fence"), nodes, "one call a node");
+        assert_eq!(fence_all(&mut peers[..2], &[job.proc(0), job.proc(1)], &collect()), [OK, OK]);
+        assert_eq!(cluster.world.count("fence"), nodes, "none for a fence within a node");
+    }
+}
+
+#[test]
+fn nobody_leaves_before_everybody_has_come() {
+    for nodes in [2, 4] {
+        let cluster = Cluster::new(nodes);
+        let job = cluster.job("job", &two_a_node(nodes));
+        let mut peers = job.peers();
+        let (last, others) = peers.split_last_mut().unwrap();
+        let numbers: Vec<u64> = others.iter_mut().map(|peer| peer.start_fence(&[], &[])).collect();
+        for (peer, number) in others.iter_mut().zip(&numbers) {
+            assert!(!peer.has_answer(*number), "{} has not waited", peer.rank());
+        }
+        let number = last.start_fence(&[], &[]);
+        assert_eq!(last.done(number), OK);
+        for (peer, number) in others.iter_mut().zip(numbers) {
+            assert_eq!(peer.done(number), OK);
+        }
+    }
+}
+
+#[test]
+fn the_same_processes_make_the_same_fence_however_they_are_named() {
+    let cluster = Cluster::new(2);
+    let job = cluster.job("job", &two_a_node(2));
+    let mut peers = job.peers();
+    let listed: Vec<Proc> = (0..4).rev().map(|rank| job.proc(rank)).collect();
+    let ways = [vec![], vec![job.all()], listed.clone(), [listed, vec![job.proc(0)]].concat()];
+    let numbers: Vec<u64> = peers.iter_mut().zip(&ways).map(|(peer, way)| peer.start_fence(way, &[])).collect();
+    for (peer, number) in peers.iter_mut().zip(numbers) {
+        assert_eq!(peer.done(number), OK);
+    }
+}
+
+#[test]
+fn data_goes_around_only_when_it_is_collected_and_only_once() {
+    for nodes in [2, 4] {
+        let cluster = Cluster::with(nodes, World { no_direct_modex: true, ..World::default() }, |config| config);
+        let job = cluster.job("job", &two_a_node(nodes));
+        let mut peers = job.peers();
+        let far = job.proc(nodes as u32 * 2 - 1);
+        let [first, last] = [0, nodes * 2 - 1];
+        for peer in &mut peers {
+            let name = format!("key of {}", peer.rank());
+            assert_eq!(peer.commit(scope::GLOBAL, "big", vec![7u8; 100_000]), OK);
+            assert_eq!(peer.commit(scope::GLOBAL, "name", name.as_str()), OK);
+        }
+        fence_all(&mut peers, &[], &[]);
+        assert_eq!(peers[first].get(&far, "name", &[]), Err(Status::ERR_NOT_FOUND), "nothing was collected");
+        fence_all(&mut peers, &[], &collect());
+        for peer in &mut peers {
+            for rank in 0..nodes as u32 * 2 {
+                let name = format!("key of {rank}");
+                assert_eq!(peer.get(&job.proc(rank), "name", &[]), Ok(Value::string(&name)));
+            }
+        }
+        assert_eq!(peers[last].commit(scope::GLOBAL, "name", "a new one"), OK);
+        fence_all(&mut peers, &[], &collect());
+        assert_eq!(peers[first].get(&far, "name", &[]), Ok(Value::string("a new one")));
+        assert_eq!(peers[first].get(&far, "big", &[]), Ok(Value::from(vec![7u8; 100_000])));
+        let said = cluster.world.said.lock().unwrap();
+        let sizes = said.iter().filter(|s| s.starts_with("fence")).map(|s| {
+            s.rsplit(' ').next().unwrap().parse::<usize>().unwrap()
+        });
+        let sizes: Vec<usize> = sizes.collect();
+        assert!(sizes[..nodes].iter().all(|size| *size == 0), "{sizes:?}");
+        assert!(sizes[nodes..2 * nodes].iter().all(|size| *size > 200_000), "{sizes:?}");
+        assert!(sizes[2 * nodes..].iter().all(|size| *size < 2_000), "only what is new: {sizes:?}");
+    }
+}
+
+#[test]
+fn a_fence_over_some_carries_everything_to_those_who_have_not_seen_it() {
+    let cluster = Cluster::with(4, World { no_direct_modex: true, ..World::default() }, |config| config);
+    let job = cluster.job("job", &[0, 1, 2, 3]);
+    let mut peers = job.peers();
+    peers[0].commit(scope::GLOBAL, "k", 1u32);
+    for other in [1, 2] {
+        let pair = [job.proc(0), job.proc(other)];
+        let zero = peers[0].start_fence(&pair, &collect());
+        let number = peers[other as usize].start_fence(&pair, &collect());
+        assert_eq!((peers[0].done(zero), peers[other as usize].done(number)), (OK, OK));
+        assert_eq!(peers[other as usize].get(&job.proc(0), "k", &[]), Ok(Value::Uint32(1)));
+    }
+    assert_eq!(peers[3].get(&job.proc(0), "k", &[]), Err(Status::ERR_NOT_FOUND));
+}
+
+#[test]
+fn two_jobs_fence_together_and_one_may_be_registered_late() {
+    let cluster = Cluster::new(2);
+    let (a, b) = (cluster.job("a", &[0, 1]), cluster.unregistered_job("b", &[0, 1]));
+    b.register_clients();
+    let both = [b.all(), a.all()];
+    let mut peers = a.peers();
+    let numbers: Vec<u64> = peers.iter_mut().map(|peer| peer.start_fence(&both, &collect())).collect();
+    assert!(!peers[0].has_answer(numbers[0]));
+    b.register_nspace();
+    let mut others = b.peers();
+    others[1].commit(scope::GLOBAL, "k", 5u32);
+    assert_eq!(fence_all(&mut others, &both, &collect()), [OK, OK]);
+    for (peer, number) in peers.iter_mut().zip(numbers) {
+        assert_eq!(peer.done(number), OK);
+    }
+    assert_eq!(peers[0].get(&b.proc(1), "k", &[]), Ok(Value::Uint32(5)));
+}
+
+#[test]
+fn several_fences_at_once_meet_in_order() {
+    let cluster = Cluster::new(2);
+    let job = cluster.job("job", &[0, 0, 1]);
+    let mut peers = job.peers();
+    let pair = [job.proc(0), job.proc(1)];
+    let zero = [peers[0].start_fence(&[], &[]), peers[0].start_fence(&[], &[]), peers[0].start_fence(&pair, &[])];
+    let one = peers[1].start_fence(&pair, &[]);
+    assert_eq!((peers[0].done(zero[2]), peers[1].done(one)), (OK, OK), "other processes, another fence");
+    let one = peers[1].start_fence(&[], &[]);
+    let two = peers[2].start_fence(&[], &[]);
+    assert_eq!((peers[0].done(zero[0]), peers[1].done(one), peers[2].done(two)), (OK, OK, OK));
+    assert!(!peers[0].has_answer(zero[1]));
+    let (one, two) = (peers[1].start_fence(&[], &[]), peers[2].start_fence(&[], &[]));
+    assert_eq!((peers[0].done(zero[1]), peers[1].done(one), peers[2].done(two)), (OK, OK, OK));
+}
+
+#[test]
+fn a_time_limit_ends_a_fence_and_latecomers_hear_of_it() {
+    let cluster = Cluster::new(1);
+    let job = cluster.job("job", &[0, 0, 0]);
+    let mut peers = job.peers();
+    let limited = [Info::new(keys::TIMEOUT, 1i32)];
+    let first = [peers[0].start_fence(&[], &limited), peers[1].start_fence(&[], &limited)];
+    for (peer, number) in peers.iter_mut().zip(first) {
+        assert_eq!(peer.done(number), Status::ERR_TIMEOUT);
+    }
+    assert_eq!(peers[2].status(Request::Fence { procs: vec![], info: vec![] }), Status::ERR_TIMEOUT);
+    assert_eq!(fence_all(&mut peers, &[], &[]), [OK; 3], "the next one is not disturbed");
+}
+
+#[test]
+fn a_host_that_never_answers_does_not_outlive_the_time_limit() {
+    let cluster = Cluster::with(2, World { mute: true, ..World::default() }, |config| config);
+    let job = cluster.job("job", &[0, 1]);
+    let mut peer = job.peer(0);
+    let info = vec![Info::new(keys::TIMEOUT, 1i32), Info::new(keys::COLLECT_DATA, true)];
+    assert_eq!(peer.status(Request::Fence { procs: vec![], info }), Status::ERR_TIMEOUT);
+    let said = cluster.world.said.lock().unwrap();
+    let fence = said.iter().find(|s| s.starts_with("fence")).unwrap();
+    assert!(fence.contains(keys::COLLECT_DATA) && !fence.contains(keys::TIMEOUT), "{fence}");
+}
+
+#[test]
+fn wrong_participants_are_named() {
+    let cluster = Cluster::new(1);
+    let job = cluster.job("job", &[0, 0]);
+    let mut peer = job.peer(0);
+    let mut fence = |procs: &[Proc], info: &[Info]| {
+        peer.status(Request::Fence { procs: procs.to_vec(), info: info.to_vec() })
+    };
+    assert_eq!(fence(&[job.proc(1)], &[]), Status::ERR_NOT_A_MEMBER);
+    assert_eq!(fence(&[job.proc(0), job.proc(7)], &[]), Status::ERR_BAD_PARAM);
+    let undefined = Proc::new(job.nspace.clone(), Rank::UNDEF);
+    assert_eq!(fence(&[undefined], &[]), Status::ERR_BAD_PARAM);
+    let mut algorithm = Info::new(keys::COLLECTIVE_ALGO, "ring");
+    algorithm.flags = instanton::data::constants::info_directives::INFO_REQD;
+    assert_eq!(fence(&[], &[algorithm]), Status::ERR_NOT_SUPPORTED);
+    assert_eq!(fence(&[job.proc(0)], &[]), OK, "alone");
+}
+
+#[test]
+fn deregistration_ends_what_waits() {
+    let cluster = Cluster::new(1);
+    let (a, b) = (cluster.job("a", &[0]), cluster.job("b", &[0]));
+    let mut peer = a.peer(0);
+    let number = peer.start_fence(&[a.all(), b.all()], &[]);
+    assert!(!peer.has_answer(number));
+    b.deregister();
+    assert_ne!(peer.done(number), OK);
+}
+
+#[test]
+fn a_rank_that_comes_again_starts_anew() {
+    let cluster = Cluster::new(2);
+    let job = cluster.job("job", &[0, 1]);
+    for _ in 0..3 {
+        let mut peers = job.peers();
+        assert_eq!(fence_all(&mut peers, &[], &collect()), [OK, OK]);
+        assert_eq!(fence_all(&mut peers, &[], &[]), [OK, OK]);
+        for peer in peers {
+            assert_eq!(peer.finalize(), OK);
+        }
+    }
+    assert_eq!(cluster.world.count("connected"), 6);
+    assert_eq!(cluster.world.count("finalized"), 6);
+}

@@ -1,0 +1,262 @@
+//! The test's resource manager: N servers, one a "node", and a host for each that reaches the others.
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use instanton::data::{Info, Nspace, Proc, Rank, Status, Value, keys};
+use instanton::server::{Accepted, Answer, Completion, Host, Server, ServerConfig};
+
+use crate::peer::Peer;
+
+/// A fence that some nodes have come to.
+#[derive(Default)]
+struct Meeting {
+    blobs: Vec<(usize, Vec<u8>)>,
+    done: Vec<Completion<Vec<u8>>>,
+}
+
+/// Everything the hosts share.
+#[derive(Default)]
+pub struct World {
+    servers: Mutex<Vec<Arc<Server>>>,
+    /// The node of each rank of each namespace.
+    placement: Mutex<HashMap<Nspace, Vec<usize>>>,
+    meetings: Mutex<HashMap<Vec<Proc>, Meeting>>,
+    /// What the hosts were told, in order.
+    pub said: Mutex<Vec<String>>,
+    /// Whether this world's hosts can fetch from other nodes.
+    pub no_direct_modex: bool,
+    /// Whether the hosts take fences over and never answer.
+    pub mute: bool,
+}
+
+struct NodeHost {
+    world: Arc<World>,
+    node: usize,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+impl World {
+    fn say(&self, text: String) {
+        lock(&self.said).push(text);
+    }
+
+    /// How often the hosts were told something that begins like this.
+    pub fn count(&self, text: &str) -> usize {
+        lock(&self.said).iter().filter(|said| said.starts_with(text)).count()
+    }
+
+    fn nodes_of(&self, procs: &[Proc]) -> Vec<usize> {
+        let placement = lock(&self.placement);
+        let mut nodes: Vec<usize> = procs
+            .iter()
+            .flat_map(|proc| match proc.rank {
+                Rank::WILDCARD => placement[&proc.nspace].clone(),
+                Rank(rank) => vec![placement[&proc.nspace][rank as usize]],
+            })
+            .collect();
+        nodes.sort_unstable();
+        nodes.dedup();
+        nodes
+    }
+}
+
+impl Host for NodeHost {
+    fn client_connected(&self, proc: &Proc, _: Option<usize>, done: Completion<()>) -> Accepted {
+        self.world.say(format!("connected {proc}"));
+        done.complete(Ok(()));
+        Ok(Answer::Later)
+    }
+
+    fn client_finalized(&self, proc: &Proc, _: Option<usize>, done: Completion<()>) -> Accepted {
+        self.world.say(format!("finalized {proc}"));
+        std::thread::spawn(move || done.complete(Ok(())));
+        Ok(Answer::Later)
+    }
+
+    fn client_lost(&self, proc: &Proc, _: Option<usize>, status: Status) {
+        self.world.say(format!("lost {proc} {status}"));
+    }
+
+    fn abort(
+        &self,
+        proc: &Proc,
+        object: Option<usize>,
+        status: i32,
+        message: Option<&[u8]>,
+        procs: &[Proc],
+        _: Completion<()>,
+    ) -> Accepted {
+        let message = message.map(String::from_utf8_lossy);
+        self.world.say(format!("abort {proc} {object:?} {status} {message:?} {procs:?}"));
+        Ok(Answer::Done)
+    }
+
+    fn fence_nb(&self, procs: &[Proc], info: &[Info], data: Vec<u8>, done: Completion<Vec<u8>>) -> Accepted {
+        let names: Vec<String> = info.iter().map(|info| info.key.to_string()).collect();
+        self.world.say(format!("fence node {} {procs:?} {names:?} {}", self.node, data.len()));
+        if self.world.mute {
+            return Ok(Answer::Later);
+        }
+        let nodes = self.world.nodes_of(procs);
+        let mut meetings = lock(&self.world.meetings);
+        let meeting = meetings.entry(procs.to_vec()).or_default();
+        meeting.blobs.push((self.node, data));
+        meeting.done.push(done);
+        if meeting.blobs.len() < nodes.len() {
+            return Ok(Answer::Later);
+        }
+        let Meeting { mut blobs, done } = meetings.remove(procs).unwrap_or_default();
+        drop(meetings);
+        // Each node gets all blobs in another order, some without its own, from a thread of the host.
+        std::thread::spawn(move || {
+            for (turn, done) in done.into_iter().enumerate() {
+                blobs.rotate_left(1);
+                let without = (turn % 2 == 1).then_some(nodes[turn]);
+                let all = blobs.iter().filter(|(node, _)| Some(*node) != without);
+                done.complete(Ok(all.flat_map(|(_, blob)| blob.clone()).collect()));
+            }
+        });
+        Ok(Answer::Later)
+    }
+
+    fn direct_modex(&self, proc: &Proc, _: &[Info], done: Completion<Vec<u8>>) -> Accepted {
+        self.world.say(format!("direct modex {proc}"));
+        if self.world.no_direct_modex {
+            return Err(Status::ERR_NOT_SUPPORTED);
+        }
+        let node = self.world.nodes_of(std::slice::from_ref(proc))[0];
+        let server = lock(&self.world.servers)[node].clone();
+        server.dmodex_request(proc, &[], |blob| done.complete(blob))?;
+        Ok(Answer::Later)
+    }
+}
+
+/// Some nodes and the jobs on them.
+pub struct Cluster {
+    pub world: Arc<World>,
+}
+
+impl Cluster {
+    pub fn new(nodes: usize) -> Cluster {
+        Cluster::with(nodes, World::default(), |config| config)
+    }
+
+    pub fn with(nodes: usize, world: World, change: impl Fn(ServerConfig) -> ServerConfig) -> Cluster {
+        let world = Arc::new(world);
+        let servers = (0..nodes).map(|node| {
+            let config = ServerConfig {
+                hostname: format!("n{node}").as_str().try_into().unwrap(),
+                rank: Rank(node as u32),
+                ..ServerConfig::default()
+            };
+            let host = NodeHost { world: world.clone(), node };
+            Arc::new(Server::start(change(config), Arc::new(host)).unwrap())
+        });
+        *lock(&world.servers) = servers.collect();
+        Cluster { world }
+    }
+
+    pub fn server(&self, node: usize) -> Arc<Server> {
+        lock(&self.world.servers)[node].clone()
+    }
+
+    /// Registers a job whose rank `r` runs on node `placement[r]` everywhere, with this process's user.
+    pub fn job(&self, name: &str, placement: &[usize]) -> Job<'_> {
+        let job = self.unregistered_job(name, placement);
+        job.register_nspace();
+        job.register_clients();
+        job
+    }
+
+    pub fn unregistered_job(&self, name: &str, placement: &[usize]) -> Job<'_> {
+        let nspace = Nspace::new(name).unwrap();
+        lock(&self.world.placement).insert(nspace.clone(), placement.to_vec());
+        Job { cluster: self, nspace, placement: placement.to_vec() }
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        // The hosts hold the world, and the world holds the servers.
+        let servers = std::mem::take(&mut *lock(&self.world.servers));
+        drop(servers);
+    }
+}
+
+/// A job on a cluster.
+pub struct Job<'a> {
+    cluster: &'a Cluster,
+    pub nspace: Nspace,
+    placement: Vec<usize>,
+}
+
+impl Job<'_> {
+    pub fn proc(&self, rank: u32) -> Proc {
+        Proc::new(self.nspace.clone(), Rank(rank))
+    }
+
+    pub fn all(&self) -> Proc {
+        Proc::new(self.nspace.clone(), Rank::WILDCARD)
+    }
+
+    fn ranks_on(&self, node: usize) -> Vec<u32> {
+        (0..self.placement.len() as u32).filter(|rank| self.placement[*rank as usize] == node).collect()
+    }
+
+    fn nodes(&self) -> usize {
+        lock(&self.cluster.world.servers).len()
+    }
+
+    /// What a host says of the job to the server of `node`.
+    pub fn info(&self, node: usize) -> Vec<Info> {
+        let list = |ranks: Vec<u32>| ranks.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
+        let used: Vec<usize> = (0..self.nodes()).filter(|node| !self.ranks_on(*node).is_empty()).collect();
+        let names: Vec<String> = used.iter().map(|node| format!("n{node}")).collect();
+        let maps: Vec<String> = used.iter().map(|node| list(self.ranks_on(*node))).collect();
+        vec![
+            Info::new(keys::JOB_SIZE, self.placement.len() as u32),
+            Info::new(keys::JOBID, Value::string(self.nspace.as_bytes())),
+            Info::new(keys::NODE_MAP, names.join(",").as_str()),
+            Info::new(keys::PROC_MAP, maps.join(";").as_str()),
+            Info::new(keys::LOCAL_PEERS, list(self.ranks_on(node)).as_str()),
+        ]
+    }
+
+    pub fn register_nspace(&self) {
+        for node in 0..self.nodes() {
+            let local = self.ranks_on(node).len();
+            self.cluster.server(node).register_nspace_wait(&self.nspace, local, &self.info(node)).unwrap();
+        }
+    }
+
+    pub fn register_clients(&self) {
+        let (uid, gid) = (nix::unistd::geteuid().as_raw(), nix::unistd::getegid().as_raw());
+        for (rank, node) in self.placement.iter().enumerate() {
+            let proc = self.proc(rank as u32);
+            self.cluster.server(*node).register_client_wait(&proc, uid, gid, Some(rank)).unwrap();
+        }
+    }
+
+    pub fn deregister(&self) {
+        for node in 0..self.nodes() {
+            self.cluster.server(node).deregister_nspace_wait(&self.nspace).unwrap();
+        }
+    }
+
+    /// The server of a rank's node.
+    pub fn server_of(&self, rank: u32) -> Arc<Server> {
+        self.cluster.server(self.placement[rank as usize])
+    }
+
+    /// A rank that has come in.
+    pub fn peer(&self, rank: u32) -> Peer {
+        Peer::connect(&self.server_of(rank), &self.proc(rank)).expect("it is let in")
+    }
+
+    pub fn peers(&self) -> Vec<Peer> {
+        (0..self.placement.len() as u32).map(|rank| self.peer(rank)).collect()
+    }
+}

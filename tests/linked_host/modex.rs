@@ -1,0 +1,152 @@
+//! Rules K2, K3 and K7: scopes, waiting for keys, and direct modex.
+use std::time::{Duration, Instant};
+
+use instanton::data::constants::scope;
+use instanton::data::{Info, Proc, Rank, Status, Value, keys};
+use instanton::message::{Reply, Request};
+
+use crate::host::{Cluster, World};
+use crate::peer::fence_all;
+
+const OK: Status = Status::SUCCESS;
+const NOT_FOUND: Result<Value, Status> = Err(Status::ERR_NOT_FOUND);
+
+#[test]
+fn scopes_say_who_may_see() {
+    for nodes in [2, 4] {
+        let cluster = Cluster::new(nodes);
+        let placement: Vec<usize> = (0..nodes * 2).map(|rank| rank / 2).collect();
+        let job = cluster.job("job", &placement);
+        let mut peers = job.peers();
+        for peer in &mut peers {
+            peer.commit(scope::LOCAL, "local", 1u32);
+            peer.commit(scope::REMOTE, "remote", 2u32);
+            peer.commit(scope::GLOBAL, "global", 3u32);
+        }
+        fence_all(&mut peers, &[], &[Info::new(keys::COLLECT_DATA, true)]);
+        let immediate = [Info::new(keys::IMMEDIATE, true)];
+        for peer in &mut peers {
+            let node = peer.rank().0 / 2;
+            for rank in (0..nodes as u32 * 2).filter(|rank| *rank != peer.rank().0) {
+                let target = job.proc(rank);
+                let near = rank / 2 == node;
+                let expected = |visible: bool, n: u32| if visible { Ok(Value::Uint32(n)) } else { NOT_FOUND };
+                assert_eq!(peer.get(&target, "local", &immediate), expected(near, 1));
+                assert_eq!(peer.get(&target, "remote", &immediate), expected(!near, 2));
+                assert_eq!(peer.get(&target, "global", &immediate), expected(true, 3));
+            }
+        }
+    }
+}
+
+#[test]
+fn an_unknown_scope_is_refused_whole() {
+    let cluster = Cluster::new(1);
+    let job = cluster.job("job", &[0]);
+    let mut peer = job.peer(0);
+    assert_eq!(peer.commit(scope::INTERNAL, "k", 1u32), Status::ERR_BAD_PARAM);
+    assert_eq!(peer.get(&job.proc(0), "k", &[Info::new(keys::IMMEDIATE, true)]), NOT_FOUND);
+}
+
+#[test]
+fn direct_modex_waits_until_the_rank_has_posted_and_is_asked_once() {
+    for nodes in [2, 4] {
+        let cluster = Cluster::new(nodes);
+        let placement: Vec<usize> = (0..nodes).collect();
+        let job = cluster.job("job", &placement);
+        let mut peers = job.peers();
+        let target = job.proc(nodes as u32 - 1);
+        let (last, others) = peers.split_last_mut().unwrap();
+        let numbers: Vec<[u64; 2]> = others
+            .iter_mut()
+            .map(|peer| [peer.start_get(&target, "k", &[]), peer.start_get(&target, "other", &[])])
+            .collect();
+        assert!(!others[0].has_answer(numbers[0][0]));
+        let asked = cluster.world.count("direct modex");
+        assert!((1..nodes).contains(&asked), "{asked}");
+        last.commit(scope::REMOTE, "k", 9u32);
+        for (peer, [k, other]) in others.iter_mut().zip(numbers) {
+            assert_eq!(peer.got(k), Ok(Value::Uint32(9)));
+            assert_eq!(peer.got(other), NOT_FOUND, "it has posted, and not that");
+            assert_eq!(peer.get(&target, "k", &[]), Ok(Value::Uint32(9)));
+        }
+        assert_eq!(cluster.world.count("direct modex"), nodes - 1, "once a node");
+        last.commit(scope::GLOBAL, "later", 10u32);
+        assert_eq!(others[0].get(&target, "later", &[]), Ok(Value::Uint32(10)));
+        last.commit(scope::GLOBAL, "k", 11u32);
+        assert_eq!(others[0].get(&target, "k", &[]), Ok(Value::Uint32(9)), "what is known is known");
+        let refresh = [Info::new(keys::GET_REFRESH_CACHE, true)];
+        assert_eq!(others[0].get(&target, "k", &refresh), Ok(Value::Uint32(11)));
+    }
+}
+
+#[test]
+fn a_local_key_is_waited_for_and_then_given_up() {
+    let cluster = Cluster::with(1, World::default(), |config| instanton::server::ServerConfig {
+        get_patience: Duration::from_millis(300),
+        ..config
+    });
+    let job = cluster.job("job", &[0, 0]);
+    let mut peers = job.peers();
+    let target = job.proc(1);
+    let waits = peers[0].start_get(&target, "k", &[]);
+    peers[1].commit(scope::GLOBAL, "other", 1u32);
+    assert!(!peers[0].has_answer(waits));
+    peers[1].commit(scope::GLOBAL, "k", 2u32);
+    assert_eq!(peers[0].got(waits), Ok(Value::Uint32(2)));
+
+    let since = Instant::now();
+    assert_eq!(peers[0].get(&target, "never", &[]), Err(Status::ERR_TIMEOUT));
+    assert!(since.elapsed() >= Duration::from_millis(300));
+
+    let for_ever = peers[0].start_get(&target, "late", &[Info::new(keys::TIMEOUT, 0i32)]);
+    let any_rank = Proc::new(job.nspace.clone(), Rank::UNDEF);
+    let from_anybody = peers[0].start_get(&any_rank, "late", &[Info::new(keys::TIMEOUT, 0i32)]);
+    assert_eq!(peers[0].get(&target, "never", &[]), Err(Status::ERR_TIMEOUT));
+    peers[1].commit(scope::LOCAL, "late", 3u32);
+    assert_eq!(peers[0].got(for_ever), Ok(Value::Uint32(3)));
+    assert_eq!(peers[0].got(from_anybody), Ok(Value::Uint32(3)));
+
+    let since = Instant::now();
+    for directive in [keys::OPTIONAL, keys::IMMEDIATE] {
+        assert_eq!(peers[0].get(&target, "never", &[Info::new(directive, true)]), NOT_FOUND);
+    }
+    assert_eq!(peers[0].get(&target, keys::CPUSET, &[]), NOT_FOUND, "nobody will post a reserved key");
+    assert_eq!(peers[0].get(&job.all(), "never", &[]), NOT_FOUND, "nobody posts for a whole job");
+    assert!(since.elapsed() < Duration::from_millis(250));
+}
+
+#[test]
+fn a_host_without_direct_modex_means_not_found() {
+    let cluster = Cluster::with(2, World { no_direct_modex: true, ..World::default() }, |config| config);
+    let job = cluster.job("job", &[0, 1]);
+    let mut peer = job.peer(0);
+    assert_eq!(peer.get(&job.proc(1), "k", &[]), NOT_FOUND);
+    assert_eq!(peer.get(&job.proc(77), "k", &[]), NOT_FOUND, "there is no such rank");
+}
+
+#[test]
+fn everything_of_a_process_comes_at_once() {
+    let cluster = Cluster::new(1);
+    let job = cluster.job("job", &[0, 0]);
+    let mut peers = job.peers();
+    peers[0].commit(scope::GLOBAL, "a", 1u32);
+    peers[0].commit(scope::LOCAL, "b", "x");
+    let reply = peers[1].ask(Request::Get { proc: job.proc(0), key: None, info: vec![] });
+    let Reply::Infos(OK, infos) = reply else { panic!("{reply:?}") };
+    for (key, value) in [("a", Value::Uint32(1)), ("b", Value::string("x"))] {
+        assert!(infos.iter().any(|info| info.key == key && info.value == value), "{key}: {infos:?}");
+    }
+}
+
+#[test]
+fn the_embedding_program_can_look_too() {
+    let cluster = Cluster::new(1);
+    let job = cluster.job("job", &[0]);
+    let mut peer = job.peer(0);
+    peer.commit(scope::GLOBAL, "k", 4u32);
+    let server = cluster.server(0);
+    assert_eq!(server.get_wait(&job.proc(0), "k", &[]), Ok(Value::Uint32(4)));
+    assert_eq!(server.get_wait(&job.all(), keys::JOB_SIZE, &[]), Ok(Value::Uint32(1)));
+    assert_eq!(server.get_wait(&job.all(), keys::UNIV_SIZE, &[Info::new(keys::IMMEDIATE, true)]), NOT_FOUND);
+}

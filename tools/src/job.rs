@@ -101,10 +101,7 @@ impl Job {
         let size = self.size();
         let everyone = (0..size).map(|rank| rank.to_string()).collect::<Vec<_>>().join(",");
         let mut infos = vec![
-            array(
-                keys::SESSION_INFO_ARRAY,
-                vec![Info::new(keys::SESSION_ID, SESSION), Info::new(keys::UNIV_SIZE, size.max(self.slots))],
-            ),
+            Info::new(keys::SESSION_ID, SESSION),
             Info::new(keys::SERVER_NSPACE, Value::string(&self.server)),
             Info::new(keys::SERVER_RANK, Rank(0)),
             Info::new(keys::JOBID, Value::string(&self.nspace)),
@@ -188,7 +185,7 @@ fn path(text: impl AsRef<OsStr>) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use instanton::data::InfoList;
+    use instanton::store::{JobInfo, JobWriter, Limits, Lookup};
 
     fn job(sizes: &[u32]) -> Job {
         let spec = |&ranks| AppSpec {
@@ -203,42 +200,65 @@ mod tests {
         job
     }
 
+    /// What a rank reads, through a server's store.
+    fn reads(job: &Job, topology: Option<&str>) -> impl Fn(Rank, &str) -> Option<Value> {
+        let infos = job.infos(topology);
+        let info = JobInfo::from_infos(&job.nspace, job.size(), &infos, &job.node).unwrap();
+        let limits = Limits::default();
+        let store = JobWriter::create(&job.nspace, &info, &limits).unwrap();
+        move |rank, key| store.reader().get(&Lookup::new(rank, key)).ok()
+    }
+
     #[test]
     fn what_open_mpi_cannot_do_without_is_there_with_its_exact_type() {
-        let infos = job(&[3]).infos(Some("<xml/>"));
-        let value = |key| infos.find(key).map(|info| info.value.clone());
-        assert_eq!(value(keys::JOB_SIZE), Some(Value::Uint32(3)));
-        assert_eq!(value(keys::MAX_PROCS), Some(Value::Uint32(3)));
-        assert_eq!(value(keys::LOCAL_SIZE), Some(Value::Uint32(3)));
-        assert_eq!(value(keys::UNIV_SIZE), Some(Value::Uint32(4)));
-        assert_eq!(value(keys::LOCAL_PEERS), Some(Value::string("0,1,2")));
-        assert_eq!(value(keys::TMPDIR), Some(Value::string("/tmp/x")));
-        assert_eq!(value(keys::NSDIR), Some(Value::string("/tmp/x/1")));
-        assert_eq!(value(keys::HWLOC_XML_V2), Some(Value::string("<xml/>")));
-        for absent in [keys::NODE_OVERSUBSCRIBED, "OMPI_APP_SIZES", "OMPI_FIRST_RANKS"] {
-            assert_eq!(value(absent), None, "{absent}");
+        let job = job(&[3]);
+        let get = reads(&job, Some("<xml/>"));
+        for (key, value) in [
+            (keys::JOB_SIZE, Value::Uint32(3)),
+            (keys::MAX_PROCS, Value::Uint32(3)),
+            (keys::LOCAL_SIZE, Value::Uint32(3)),
+            (keys::NODE_SIZE, Value::Uint32(3)),
+            (keys::UNIV_SIZE, Value::Uint32(4)),
+            (keys::NUM_NODES, Value::Uint32(1)),
+            (keys::JOB_NUM_APPS, Value::Uint32(1)),
+            (keys::LOCAL_PEERS, Value::string("0,1,2")),
+            (keys::LOCALLDR, Value::ProcRank(Rank(0))),
+            (keys::TMPDIR, Value::string("/tmp/x")),
+            (keys::NSDIR, Value::string("/tmp/x/1")),
+            (keys::HWLOC_XML_V2, Value::string("<xml/>")),
+        ] {
+            assert_eq!(get(Rank::WILDCARD, key), Some(value), "{key}");
         }
-        let Some(Value::DataArray(last)) = value(keys::PROC_INFO_ARRAY) else { panic!("no PROC_INFO_ARRAY") };
-        let last: Vec<Info> = last.infos().cloned().collect();
-        let value = |key| last.find(key).map(|info| info.value.clone());
-        assert_eq!(value(keys::RANK), Some(Value::ProcRank(Rank(2))));
-        assert_eq!(value(keys::LOCAL_RANK), Some(Value::Uint16(2)));
-        assert_eq!(value(keys::NODE_RANK), Some(Value::Uint16(2)));
-        assert_eq!(value(keys::PROCDIR), Some(Value::string("/tmp/x/1/2")));
+        for (key, value) in [
+            (keys::LOCAL_RANK, Value::Uint16(2)),
+            (keys::NODE_RANK, Value::Uint16(2)),
+            (keys::APP_RANK, Value::ProcRank(Rank(2))),
+            (keys::GLOBAL_RANK, Value::ProcRank(Rank(2))),
+            (keys::APPNUM, Value::Uint32(0)),
+            (keys::NODEID, Value::Uint32(0)),
+            (keys::HOSTNAME, Value::string(&job.node)),
+            (keys::PROCDIR, Value::string("/tmp/x/1/2")),
+        ] {
+            assert_eq!(get(Rank(2), key), Some(value), "{key}");
+        }
+        for absent in [keys::NODE_OVERSUBSCRIBED, "OMPI_APP_SIZES", "OMPI_FIRST_RANKS"] {
+            assert_eq!(get(Rank::WILDCARD, absent), None, "{absent}");
+        }
     }
 
     #[test]
     fn several_applications_are_told_apart() {
         let job = job(&[2, 3]);
-        let infos = job.infos(None);
-        assert_eq!(infos.find("OMPI_APP_SIZES").unwrap().value, Value::string("2,3"));
-        assert_eq!(infos.find("OMPI_FIRST_RANKS").unwrap().value, Value::string("0,2"));
-        assert_eq!(infos.find(keys::NODE_OVERSUBSCRIBED).unwrap().value, Value::Bool(true));
-        assert!(infos.find(keys::HWLOC_XML_V2).is_none());
-        assert_eq!(
-            job.ranks().map(|(rank, app)| (rank, app.number)).collect::<Vec<_>>(),
-            [(0, 0), (1, 0), (2, 1), (3, 1), (4, 1)]
-        );
+        let get = reads(&job, None);
+        assert_eq!(get(Rank::WILDCARD, "OMPI_APP_SIZES"), Some(Value::string("2,3")));
+        assert_eq!(get(Rank::WILDCARD, "OMPI_FIRST_RANKS"), Some(Value::string("0,2")));
+        assert_eq!(get(Rank::WILDCARD, keys::NODE_OVERSUBSCRIBED), Some(Value::Bool(true)));
+        assert_eq!(get(Rank::WILDCARD, keys::HWLOC_XML_V2), None);
+        assert_eq!(get(Rank(4), keys::APPNUM), Some(Value::Uint32(1)));
+        assert_eq!(get(Rank(4), keys::APP_RANK), Some(Value::ProcRank(Rank(2))));
+        assert_eq!(get(Rank(4), keys::APP_SIZE), Some(Value::Uint32(3)));
+        assert_eq!(get(Rank(4), keys::LOCAL_RANK), Some(Value::Uint16(4)));
+        assert_eq!(get(Rank(4), keys::APP_ARGV), Some(Value::string("prog a b")));
     }
 
     #[test]

@@ -13,7 +13,7 @@
 //! Signals: all are passed on as they come. SIGTSTP then stops us too, as the shell expects, until SIGCONT. The second
 //! SIGINT or SIGTERM is the launcher's order to kill; at the third we kill the launcher.
 use std::ffi::OsString;
-use std::io::{IsTerminal, Write};
+use std::io::{self, IsTerminal, Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
@@ -31,7 +31,7 @@ use nix::unistd::Pid;
 use crate::link::Listener;
 use crate::outcome::of_signal;
 use crate::session::Session;
-use crate::{family, signals, terminal};
+use crate::{family, host, link, signals, terminal};
 
 /// The launcher is asked to end the job by one SIGINT or SIGTERM, ordered to kill it by two, and killed at this many.
 const PATIENCE: u32 = 3;
@@ -41,40 +41,57 @@ pub fn run(arguments: Vec<OsString>) -> Result<u8> {
     let arriving = signals::take_over()?;
     family::adopt_orphans().context("cannot become a subreaper")?;
     let session = Session::create()?;
-    let outcome = watch(&arriving, &session, arguments);
+    let end = watch(&arriving, &session, arguments);
     family::end();
+    if let Ok(End { inheritance, .. }) = &end {
+        host::clean_up(&link::told(inheritance));
+    }
     let removed = session.remove();
-    let code = outcome?;
+    let code = end?.code;
     removed.with_context(|| format!("cannot remove {}", session.top().display()))?;
     Ok(code)
 }
 
+/// The launcher has ended.
+struct End {
+    /// The status to exit with.
+    code: u8,
+    /// What it had told of clean-ups, if it did not come to do them.
+    inheritance: Vec<u8>,
+}
+
 /// Starts the launcher and stands between it and the user until it ends.
-fn watch(arriving: &SignalFd, session: &Session, arguments: Vec<OsString>) -> Result<u8> {
+fn watch(arriving: &SignalFd, session: &Session, arguments: Vec<OsString>) -> Result<End> {
     let listener = Listener::new()?;
     let (input, continued) = terminal_input()?;
     let launcher = start(&listener, session, arguments, input)?;
-    let mut guardian = Guardian { launcher, link: None, early: Vec::new(), insisted: 0, continued };
+    let mut guardian = Guardian {
+        launcher,
+        link: Link::Awaited(listener),
+        told: Vec::new(),
+        early: Vec::new(),
+        insisted: 0,
+        continued,
+    };
     loop {
         let other = match &guardian.link {
-            Some(link) => link.as_fd(),
-            None => listener.socket().as_fd(),
+            Link::Awaited(listener) => Some(listener.socket().as_fd()),
+            Link::Open(link) => Some(link.as_fd()),
+            Link::Closed => None,
         };
-        let mut polled = [arriving.as_fd(), other].map(|descriptor| PollFd::new(descriptor, PollFlags::POLLIN));
+        let descriptors = std::iter::once(arriving.as_fd()).chain(other);
+        let mut polled: Vec<_> = descriptors.map(|it| PollFd::new(it, PollFlags::POLLIN)).collect();
         match poll(&mut polled, PollTimeout::NONE) {
             Ok(_) | Err(Errno::EINTR) => {}
             Err(errno) => return Err(errno).context("cannot wait for the launcher"),
         }
-        if guardian.link.is_none() {
-            let link = listener.accept(guardian.launcher.id())?;
-            guardian.connected(link);
-        }
+        guardian.listen()?;
         while let Some(signal) = arriving.read_signal()? {
             let signal = Signal::try_from(signal.ssi_signo as i32)?;
             if signal != Signal::SIGCHLD {
                 guardian.pass_on(signal);
-            } else if let Some(code) = guardian.reap() {
-                return Ok(code);
+            } else if let Some(end) = guardian.reap()? {
+                return Ok(end);
             }
         }
     }
@@ -95,17 +112,27 @@ fn start(listener: &Listener, session: &Session, arguments: Vec<OsString>, input
 
 /// What the ranks get for standard input: our own, unless it is a terminal, which only the foreground may read.
 fn terminal_input() -> Result<(Stdio, Option<mpsc::Sender<()>>)> {
-    if !std::io::stdin().is_terminal() {
+    if !io::stdin().is_terminal() {
         return Ok((Stdio::inherit(), None));
     }
-    let (reader, writer) = std::io::pipe().context("cannot make a pipe")?;
+    let (reader, writer) = io::pipe().context("cannot make a pipe")?;
     let continued = terminal::relay(writer)?;
     Ok((reader.into(), Some(continued)))
 }
 
+enum Link {
+    /// The launcher has not called yet.
+    Awaited(Listener),
+    Open(UnixStream),
+    /// The launcher has ended, or is about to.
+    Closed,
+}
+
 struct Guardian {
     launcher: Child,
-    link: Option<UnixStream>,
+    link: Link,
+    /// What the launcher has said.
+    told: Vec<u8>,
     /// Signals that came before the launcher had called.
     early: Vec<Signal>,
     /// How often the user has asked for the end.
@@ -115,13 +142,23 @@ struct Guardian {
 }
 
 impl Guardian {
-    fn connected(&mut self, link: Option<UnixStream>) {
-        self.link = link;
-        if self.link.is_some() {
-            for signal in std::mem::take(&mut self.early) {
-                self.tell(signal);
+    /// Takes in what has come over the link.
+    fn listen(&mut self) -> Result<()> {
+        match &mut self.link {
+            Link::Awaited(listener) => {
+                if let Some(link) = listener.accept(self.launcher.id())? {
+                    self.link = Link::Open(link);
+                    std::mem::take(&mut self.early).into_iter().for_each(|signal| self.tell(signal));
+                }
             }
+            // Non-blocking: this ends at the end, or where nothing more has come.
+            Link::Open(link) => match link.read_to_end(&mut self.told) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                _ => self.link = Link::Closed,
+            },
+            Link::Closed => {}
         }
+        Ok(())
     }
 
     fn pass_on(&mut self, signal: Signal) {
@@ -144,27 +181,31 @@ impl Guardian {
 
     fn tell(&mut self, signal: Signal) {
         match &mut self.link {
+            Link::Awaited(_) => self.early.push(signal),
             // A launcher that cannot take one byte is gone or stuck: SIGCHLD or the user's third SIGINT decide.
-            Some(link) => drop(link.write(&[signal as u8])),
-            None => self.early.push(signal),
+            Link::Open(link) => drop(link.write(&[signal as u8])),
+            Link::Closed => {}
         }
     }
 
-    /// Waits for every child that has ended; the status to exit with, once the launcher is among them.
-    fn reap(&mut self) -> Option<u8> {
+    /// Waits for every child that has ended, until the launcher is among them.
+    fn reap(&mut self) -> Result<Option<End>> {
         let launcher = Pid::from_raw(self.launcher.id() as i32);
         loop {
             match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
-                Ok(WaitStatus::Exited(pid, code)) if pid == launcher => return Some(code as u8),
+                Ok(WaitStatus::Exited(pid, code)) if pid == launcher => {
+                    return Ok(Some(End { code: code as u8, inheritance: Vec::new() }));
+                }
                 Ok(WaitStatus::Signaled(pid, signal, _)) if pid == launcher => {
                     let signal = signal as i32;
                     eprintln!("instanton: the launcher was killed by {}; the job was killed", signals::name(signal));
-                    return Some(of_signal(signal));
+                    // Its last words may still lie in the socket.
+                    self.listen()?;
+                    return Ok(Some(End { code: of_signal(signal), inheritance: std::mem::take(&mut self.told) }));
                 }
-                Ok(WaitStatus::StillAlive) => return None,
+                Ok(WaitStatus::StillAlive) => return Ok(None),
                 Ok(_) | Err(Errno::EINTR) => {}
-                // Not while the launcher is our child and not waited for.
-                Err(_) => return None,
+                Err(errno) => return Err(errno).context("the launcher is lost"),
             }
         }
     }

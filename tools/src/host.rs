@@ -3,18 +3,20 @@
 //! Everything a rank asks of its host is about its own life here: that it came, that it went, that the job should end.
 //! What the server tells becomes an [`Event`] of the launcher's queue, and is answered at once: the launcher never keeps
 //! a rank waiting.
+use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Sender};
 use std::thread;
 
 use anyhow::{Context, Result, anyhow};
-use instanton::data::{Proc, Status};
-use instanton::server::{Accepted, Answer, Completion, Host, Server, ServerConfig};
+use instanton::data::{Info, Proc, Status};
+use instanton::server::{self, Accepted, Answer, Completion, Host, Server, ServerConfig};
 use nix::unistd::{getgid, getuid};
 
 use crate::environment::Environment;
 use crate::job::Job;
 use crate::launch::Event;
+use crate::link;
 
 /// The server with one job in it.
 pub struct Pmix {
@@ -24,7 +26,7 @@ pub struct Pmix {
 
 impl Pmix {
     /// Starts a server that knows `job`.
-    pub fn start(job: &Job, path_socket: bool, events: Sender<Event>) -> Result<Self> {
+    pub fn start(job: &Job, path_socket: bool, events: Sender<Event>, guardian: UnixStream) -> Result<Self> {
         // The slowest part by far: beside the rest.
         let topology = thread::spawn(instanton::sys::hwloc::topology_xml);
         let config = ServerConfig {
@@ -33,7 +35,8 @@ impl Pmix {
             path_socket,
             ..ServerConfig::default()
         };
-        let server = Server::start(config, Arc::new(Launcher { events })).context("the PMIx server does not start")?;
+        let server =
+            Server::start(config, Arc::new(Launcher { events, guardian })).context("the PMIx server does not start")?;
         let procs: Vec<Proc> = job.ranks().map(|(rank, _)| job.proc(rank)).collect();
         let (done, registered) = mpsc::channel();
         for proc in &procs {
@@ -75,8 +78,14 @@ fn refused(what: &'static str) -> impl Fn(Status) -> anyhow::Error {
     move |status| anyhow!("the PMIx server refuses {what}: {status}")
 }
 
+/// Does the clean-ups that ranks had registered with a launcher that was killed.
+pub fn clean_up(calls: &[Vec<Info>]) {
+    server::clean_up(calls, getuid().as_raw(), getgid().as_raw());
+}
+
 struct Launcher {
     events: Sender<Event>,
+    guardian: UnixStream,
 }
 
 impl Launcher {
@@ -108,5 +117,11 @@ impl Host for Launcher {
     ) -> Accepted {
         let message = String::from_utf8_lossy(message.unwrap_or_default()).replace(char::is_control, " ");
         self.tell(Event::Abort(proc.rank.0, status, message.trim().to_owned()))
+    }
+
+    /// The guardian does them in the server's place should this process be killed. It knows before the rank goes on.
+    fn cleanup_registered(&self, _: &Proc, directives: &[Info]) {
+        // Without a guardian the launcher is about to end the job by itself.
+        let _ = link::tell(&self.guardian, directives);
     }
 }

@@ -91,9 +91,9 @@ pub fn run(arguments: Launch) -> Result<u8> {
 fn launch(arguments: Launch, session: Session, guardian: UnixStream) -> Result<u8> {
     family::adopt_orphans().context("cannot become a subreaper")?;
     let (events, happening) = mpsc::channel();
-    let to_queue = events.clone();
+    let (to_queue, from_guardian) = (events.clone(), guardian.try_clone()?);
     spawn("guardian", move || {
-        link::each_signal(guardian, |signal| drop(to_queue.send(Event::Signal(signal))));
+        link::each_signal(from_guardian, |signal| drop(to_queue.send(Event::Signal(signal))));
         drop(to_queue.send(Event::GuardianGone));
     })?;
 
@@ -101,7 +101,7 @@ fn launch(arguments: Launch, session: Session, guardian: UnixStream) -> Result<u
     let mut running = Running::new(&job, events, arguments.run.timeout);
     if let Some(programs) = running.find_programs() {
         job.session.populate(job.size())?;
-        let pmix = Pmix::start(&job, arguments.run.path_socket, running.events.clone())?;
+        let pmix = Pmix::start(&job, arguments.run.path_socket, running.events.clone(), guardian)?;
         running.start(&programs, &pmix, arguments.run.tag_output)?;
         running.attend(&happening, &pmix);
         pmix.finish();

@@ -3,11 +3,15 @@
 //! It has an abstract name, since no descriptor but the three standard ones can be handed to a program without unsafe
 //! code, and those are the user's. Each end makes sure by the kernel's word that the other is who it should be, and
 //! each learns of the other's death when it closes.
-use std::io::{self, Read};
+//!
+//! To the launcher go signals, a byte each. To the guardian go the clean-ups that ranks register: four bytes of length
+//! (little-endian) and an archive of the attributes, for each call of a rank.
+use std::io::{self, Read, Write};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 
 use anyhow::{Context, Result, bail};
+use instanton::data::{Info, archive};
 use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 
 /// The guardian's end, before the launcher has called.
@@ -73,6 +77,28 @@ pub fn each_signal(mut stream: UnixStream, mut act: impl FnMut(i32)) {
     }
 }
 
+/// Tells the guardian of a clean-up, which it does should the launcher not live to.
+///
+/// # Errors
+/// When the guardian is gone.
+pub fn tell(mut stream: &UnixStream, directives: &[Info]) -> Result<()> {
+    let archive = archive::encode(&directives.to_vec())?;
+    let mut frame = u32::try_from(archive.len())?.to_le_bytes().to_vec();
+    frame.extend_from_slice(&archive);
+    Ok(stream.write_all(&frame)?)
+}
+
+/// What was told, up to the call that the launcher's death cut short.
+pub fn told(mut bytes: &[u8]) -> Vec<Vec<Info>> {
+    let mut calls = Vec::new();
+    while let Some((length, rest)) = bytes.split_first_chunk() {
+        let Some((archive, rest)) = rest.split_at_checked(u32::from_le_bytes(*length) as usize) else { break };
+        calls.extend(archive::decode::<Vec<Info>>(archive).ok());
+        bytes = rest;
+    }
+    calls
+}
+
 fn address(name: &str) -> io::Result<SocketAddr> {
     SocketAddr::from_abstract_name(name)
 }
@@ -85,6 +111,27 @@ fn process_behind(stream: &UnixStream) -> Result<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use instanton::data::keys;
+
+    #[test]
+    fn clean_ups_arrive_as_they_were_told_and_a_torn_one_is_dropped() {
+        let (launcher, mut guardian) = UnixStream::pair().unwrap();
+        let calls: Vec<Vec<Info>> = (0..3)
+            .map(|n| {
+                let file = Info::new(keys::REGISTER_CLEANUP, format!("/dev/shm/file.{n}").as_str());
+                vec![file, Info::new(keys::CLEANUP_RECURSIVE, true)]
+            })
+            .collect();
+        calls.iter().for_each(|call| tell(&launcher, call).unwrap());
+        drop(launcher);
+        let mut bytes = Vec::new();
+        guardian.read_to_end(&mut bytes).unwrap();
+        assert_eq!(told(&bytes), calls);
+        for cut in [1, 10, bytes.len() / 3] {
+            assert_eq!(told(&bytes[..bytes.len() - cut]), calls[..2]);
+        }
+        assert!(told(&[0xff; 64]).is_empty());
+    }
 
     #[test]
     fn only_the_expected_process_is_let_in() {

@@ -55,7 +55,7 @@ fn the_second_interrupt_kills() {
 
 #[test]
 fn a_stopped_job_goes_on() {
-    let mut job = waiting(2, "trap 'echo stopping; kill -STOP $$; echo going on' TSTP");
+    let mut job = waiting(2, "trap 'echo stopping' TSTP; trap 'echo going on' CONT");
     job.send(Signal::SIGTSTP);
     assert_eq!([job.line(), job.line()], ["stopping", "stopping"]);
     // As a shell would see it.

@@ -33,7 +33,10 @@ fn a_signal_is_128_and_its_number() {
 
 #[test]
 fn who_ignores_the_request_to_end_is_killed() {
-    let ended = script(2, "[ $OMPI_COMM_WORLD_RANK = 0 ] && exit 5; trap '' TERM; while :; do sleep 1000; done");
+    let script = "deaf=$PMIX_SERVER_TMPDIR/deaf
+        if [ $OMPI_COMM_WORLD_RANK = 0 ]; then until [ -e $deaf ]; do :; done; exit 5; fi
+        trap '' TERM; touch $deaf; while :; do sleep 1000; done";
+    let ended = run(["-n", "2", "sh", "-c", script]);
     assert_says(&ended, 5, &["rank 0"]);
 }
 

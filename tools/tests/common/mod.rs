@@ -136,6 +136,13 @@ impl Job {
     }
 }
 
+impl Drop for Job {
+    /// A test that has failed leaves a job, which its launcher then ends.
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+    }
+}
+
 /// Waits for the end of any process; whether it came.
 pub fn ends(pid: Pid) -> bool {
     // One that is not there has ended.

@@ -18,7 +18,7 @@ pub struct Session {
 impl Session {
     /// Makes the directory that everything else lies in.
     pub fn create() -> Result<Self> {
-        let name = format!("instanton-{}-{}-{}", nix::unistd::getuid(), std::process::id(), crate::random_hex::<8>()?);
+        let name = format!("instanton-{}-{}-{}", nix::unistd::getuid(), std::process::id(), crate::random_hex::<4>()?);
         let top = std::path::absolute(std::env::temp_dir())?.join(name);
         make(&top)?;
         Ok(Self { top })

@@ -6,7 +6,7 @@
 //!
 //! A job goes through these stages, never back:
 //! - **Running** until every rank has ended well, or the first thing goes wrong.
-//! - **Ending**: something went wrong; the ranks were sent SIGTERM.
+//! - **Ending**: something went wrong; the ranks, and everything that descends from them, were sent SIGTERM.
 //! - **Left over**: every rank has ended and other processes of theirs are still there. They have [`LINGER`] to end by
 //!   themselves, then they are sent SIGTERM.
 //! - **Killing**: [`GRACE`] after that SIGTERM, or at the user's second SIGINT, everything is sent SIGKILL, again and
@@ -351,12 +351,9 @@ impl<'a> Running<'a> {
     }
 
     fn end(&mut self) {
-        // One that is stopped would not hear the other.
+        // The second for who is stopped and would not hear the first.
         for signal in [Signal::SIGTERM, Signal::SIGCONT] {
-            match self.stage {
-                Stage::LeftOver => drop(family::signal(signal)),
-                _ => self.signal_ranks(signal),
-            }
+            family::signal(signal);
         }
         self.stage = Stage::Ending;
         self.next = Some(Instant::now() + GRACE);

@@ -277,7 +277,7 @@ fn segments_come_when_they_are_needed_and_before_the_fence_ends() {
     assert_eq!(client.get(&proc(2), Some(b"k"), &[]).unwrap(), large);
     let everything = client.get(&proc(2), None, &[]).unwrap();
     let everything: Vec<_> = everything.as_array().unwrap().infos().map(|item| item.key.to_string()).collect();
-    assert!(["k", keys::RANK, keys::HOSTNAME].iter().all(|key| everything.iter().any(|k| k == key)), "{everything:?}");
+    assert!(["k", keys::RANK, keys::NODEID].iter().all(|key| everything.iter().any(|k| k == key)), "{everything:?}");
 
     // By the host's name of the job, too.
     let elsewhere = Proc::new(Nspace::new("any").unwrap(), Rank::WILDCARD);

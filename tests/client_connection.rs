@@ -79,9 +79,8 @@ fn when_the_server_goes_everybody_is_told() {
     let heard = tell.clone();
     let handler = move |notice: instanton::client::Notice, _| heard.send((notice.status, notice.source)).unwrap();
     let id = thread::scope(|scope| {
-        let id = scope.spawn(|| {
-            client.wait("register", |done| client.register_event_handler(&[], &[], Arc::new(handler), done))
-        });
+        let id = scope
+            .spawn(|| client.wait("register", |done| client.register_event_handler(&[], &[], Arc::new(handler), done)));
         let (number, request) = peer.request();
         assert!(matches!(request, Request::RegisterEvents { codes, .. } if codes.is_empty()));
         peer.done(number);
@@ -218,7 +217,10 @@ fn events_go_from_handler_to_handler() {
     let second = register("second", vec![], Status::SUCCESS);
     let heard = |rank, name, seen: &[&str]| {
         let (told_name, told_rank, told_seen) = told.recv_timeout(PATIENCE).unwrap();
-        assert_eq!((told_name, told_rank, &told_seen.iter().map(String::as_str).collect::<Vec<_>>()[..]), (name, Rank(rank), seen));
+        assert_eq!(
+            (told_name, told_rank, &told_seen.iter().map(String::as_str).collect::<Vec<_>>()[..]),
+            (name, Rank(rank), seen)
+        );
     };
     heard(3, "second", &[]);
     register("first", vec![Info::new(keys::EVENT_HDLR_PREPEND, true)], Status::EVENT_NO_ACTION_TAKEN);

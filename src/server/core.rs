@@ -134,10 +134,7 @@ impl Core {
             common,
             identity: u64::from_le_bytes(random::bytes().map_err(failed("get randomness"))?),
             jobs: Jobs::default(),
-            limits: Limits {
-                budget: Budget::new(config.memory_limit.unwrap_or(u64::MAX)),
-                ..Limits::default()
-            },
+            limits: Limits { budget: Budget::new(config.memory_limit.unwrap_or(u64::MAX)), ..Limits::default() },
             peers: HashMap::new(),
             fences: Fences::default(),
             waits: Waits::default(),

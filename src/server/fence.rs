@@ -100,7 +100,9 @@ impl Core {
         };
         let census = self.census(&members);
         let unserved = |info: &&Info| info.is_required() && !SERVED.iter().any(|key| info.key == *key);
-        if !census.1 && let Some(info) = info.iter().find(unserved) {
+        if !census.1
+            && let Some(info) = info.iter().find(unserved)
+        {
             trace!("{proc} requires {} of a fence", info.key);
             return self.reply_status(caller.peer, caller.number, Err(Status::ERR_NOT_SUPPORTED));
         }
@@ -298,11 +300,7 @@ impl Core {
     }
 
     /// Applies `change` to every gathering tracker that `wanted` picks, and settles what follows from it.
-    fn change_trackers(
-        &mut self,
-        wanted: impl Fn(&Tracker) -> bool,
-        mut change: impl FnMut(&mut Core, &mut Tracker),
-    ) {
+    fn change_trackers(&mut self, wanted: impl Fn(&Tracker) -> bool, mut change: impl FnMut(&mut Core, &mut Tracker)) {
         let touched: Vec<Members> = self
             .fences
             .gathering

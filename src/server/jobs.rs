@@ -130,12 +130,7 @@ impl Jobs {
 }
 
 impl Core {
-    pub(super) fn register_nspace(
-        &mut self,
-        nspace: Nspace,
-        local_procs: usize,
-        info: &[Info],
-    ) -> Result<(), Status> {
+    pub(super) fn register_nspace(&mut self, nspace: Nspace, local_procs: usize, info: &[Info]) -> Result<(), Status> {
         let job = self.job_entry(&nspace)?;
         job.local_procs = Some(local_procs);
         job.foreign_ids = info.is_set(FOREIGN_IDS);

@@ -216,14 +216,10 @@ impl Core {
         let key = self.waits.waiting.values().find(|w| w.question.proc == proc).and_then(|w| w.question.key.clone());
         let info: Vec<Info> =
             key.map(|key| Info::new(keys::REQUIRED_KEY, Value::string(key.as_bytes()))).into_iter().collect();
-        self.ask_host(
-            |host, done| host.direct_modex(&proc.clone(), &info, done),
-            Vec::new(),
-            {
-                let proc = proc.clone();
-                move |core, result| core.fetched(&proc, result)
-            },
-        );
+        self.ask_host(|host, done| host.direct_modex(&proc.clone(), &info, done), Vec::new(), {
+            let proc = proc.clone();
+            move |core, result| core.fetched(&proc, result)
+        });
     }
 
     fn fetched(&mut self, proc: &Proc, result: Result<Vec<u8>, Status>) {

@@ -90,9 +90,9 @@ pub struct Entry {
     pub flags: u8,
     /// The value where it is inline.
     pub scalar: u64,
-    /// The word where the value begins, in the segment.
+    /// The word where the value begins, in the segment; where it is inline, that of the record.
     pub value_word: usize,
-    /// Bytes of the value.
+    /// Bytes of the value; 0 where it is inline.
     pub value_len: usize,
 }
 
@@ -205,10 +205,11 @@ impl<W: Words + Copy> Record<W> {
     fn entry(&self, at: usize) -> Result<Entry, Malformed> {
         let (key, kind, value) = (self.words.load(at + 1)?, self.words.load(at + 2)?, self.words.load(at + 3)?);
         let flags = (kind >> 8) as u8;
-        let (value_word, value_len) = (low(value) as usize, high(value) as usize);
-        if flags & flags::INLINE == 0 {
-            crate::words::check(self.len, value_word, value_len)?;
-        }
+        let (value_word, value_len) = match flags & flags::INLINE {
+            0 => (low(value) as usize, high(value) as usize),
+            _ => (0, 0),
+        };
+        crate::words::check(self.len, value_word, value_len)?;
         Ok(Entry {
             key_word: self.keys + low(key) as usize,
             key_len: usize::from(high(key) as u16),

@@ -18,7 +18,8 @@ pub(super) fn complete(mut job: Given) -> Result<JobInfo, BadJobInfo> {
 
 /// The size of the job: as given, or as the maps and processes show.
 fn size(job: &mut Given) -> Result<(), BadJobInfo> {
-    let mapped = job.proc_map.iter().flatten().map(|rank| rank + 1).max().unwrap_or(0);
+    let ranges = job.proc_map.iter().flat_map(|map| map.nodes()).flatten();
+    let mapped = ranges.map(|range| range.last.saturating_add(1)).max().unwrap_or(0);
     let named = job.processes.keys().map(|rank| rank + 1).max().unwrap_or(0);
     let given = job.info.job.get(keys::JOB_SIZE).map(|value| number(keys::JOB_SIZE, value)).transpose()?;
     let size = given.unwrap_or_else(|| mapped.max(named).max(job.local_procs));
@@ -75,20 +76,21 @@ fn applications(job: &mut Given) -> Result<Vec<u32>, BadJobInfo> {
 /// The index of each rank's node: as its process says, else by the process map, else by the own node's list of peers.
 fn nodes(job: &mut Given) -> Result<Vec<u32>, BadJobInfo> {
     let mut nodes = vec![NONE; job.info.rows.len()];
-    for (number, ranks) in std::mem::take(&mut job.proc_map).into_iter().enumerate() {
-        let index = job.node_numbered(number as u32) as u32;
-        ranks.iter().for_each(|rank| nodes[*rank as usize] = index);
+    if let Some(map) = job.proc_map.take() {
+        for number in 0..map.len() {
+            let index = job.node_numbered(number as u32) as u32;
+            map.ranks(number).for_each(|rank| nodes[rank as usize] = index);
+        }
     }
     let processes = std::mem::take(&mut job.processes);
     for (rank, entries) in &processes {
         let name = entries.get(keys::HOSTNAME).and_then(Value::as_text).map(|name| name.as_bytes().to_vec());
         if let Some(value) = entries.get(keys::NODEID) {
             let index = job.node_numbered(number(keys::NODEID, value)?);
-            let node = &mut job.info.nodes[index];
-            node.name = node.name.take().or(name);
+            name.into_iter().for_each(|name| job.name_node(index, name));
             nodes[*rank as usize] = index as u32;
         } else if let Some(name) = name {
-            nodes[*rank as usize] = job.new_node(name) as u32;
+            nodes[*rank as usize] = job.node_of_name(name) as u32;
         }
     }
     job.processes = processes;
@@ -123,11 +125,11 @@ fn own_node(job: &mut Given, nodes: &[u32], peers: &std::collections::HashSet<u3
         None => match found.or_else(|| of_peer().map(|index| index as usize)) {
             Some(index) => index,
             None if job.info.nodes.len() == 1 => 0,
-            None => job.new_node(name.clone()),
+            None => job.node_of_name(name.clone()),
         },
     };
+    job.name_node(own, name);
     let node = &mut job.info.nodes[own];
-    node.name = node.name.take().or(Some(name));
     job.own.iter().for_each(|(key, value)| node.entries.put(key, value));
     Ok(own)
 }

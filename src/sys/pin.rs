@@ -13,7 +13,7 @@ use instanton_layout::block::{self, Attempt};
 use instanton_layout::header::{Header, Kind};
 use instanton_layout::job::{JobWords, Reference};
 use instanton_layout::page;
-use instanton_layout::record::{Entry, Record, flags};
+use instanton_layout::record::{Entry, Record};
 use instanton_layout::sync::{AtomicU64, Ordering};
 use instanton_layout::words::RawWords;
 
@@ -139,13 +139,12 @@ impl<'a> Hold<'a> {
             Attempt::Changed => return Attempt::Changed,
             Attempt::Bad(error) => return Attempt::Bad(error),
         };
-        let len = if entry.flags & flags::INLINE == 0 { entry.value_len } else { 0 };
         // SAFETY:
         // - the block was reached by a reference loaded under the pin, in a modex segment of this job, so that the writer
         //   does not write it before the pin ends (the protocol of `instanton_layout::page`, which a writer keeps)
         // - the pin ends when the outermost guard of this thread is dropped; the bytes are borrowed from this one
         // - the mapping lives for 'a
-        match unsafe { words.bytes(entry.value_word, len) } {
+        match unsafe { words.bytes(entry.value_word, entry.value_len) } {
             Ok(bytes) => Attempt::Done(Some(Found::Entry(entry, bytes, words))),
             Err(error) => Attempt::Bad(error),
         }

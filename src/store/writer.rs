@@ -167,13 +167,17 @@ impl JobWriter {
         Ok(())
     }
 
-    /// Frees what can be freed. Where readers hold back more than is alive, the records move to a new set of segments.
+    /// Frees what can be freed. Where more is held back or scattered than is alive, the records move to a new set of segments.
     fn make_way(&mut self) -> Result<(), WriteError> {
         let held = self.scan();
-        if !self.visible.set.is_overdue() {
+        let must = self.visible.set.is_held_back();
+        if !must && !self.visible.set.is_scattered() {
             return Ok(());
         }
         if self.waiting.len() >= self.limits.sets {
+            if !must {
+                return Ok(());
+            }
             return Err(WriteError::Held { sets: self.waiting.len(), by: held.by });
         }
         let mut next = Table::default();

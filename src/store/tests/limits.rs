@@ -37,7 +37,8 @@ fn what_was_committed_stays_when_memory_runs_out() {
     };
     assert!(matches!(error, WriteError::Budget { .. }), "{error}");
     assert_eq!(error.status(), crate::data::Status::ERR_OUT_OF_RESOURCE);
-    assert!(posted > 20, "{posted} blobs of 5000 bytes in 1 MiB");
+    // Each commit writes the whole record anew, in a larger block.
+    assert!(posted > 10, "{posted} blobs of 5000 bytes in 1 MiB");
     catch_up(&reader, &writer);
     for n in 0..posted {
         let name = format!("k{n}");
@@ -58,10 +59,8 @@ fn a_failed_commit_leaves_both_faces_as_they_were() {
     let mut writer = writer(&limits);
     post(&mut writer, 0, "k", "old").unwrap();
     let before = writer.outbound_all(Rank(0)).unwrap();
-    let commit = [
-        (scope::LOCAL, key("k"), Value::from("new")),
-        (scope::REMOTE, key("big"), Value::from(vec![0u8; 200 << 10])),
-    ];
+    let commit =
+        [(scope::LOCAL, key("k"), Value::from("new")), (scope::REMOTE, key("big"), Value::from(vec![0u8; 200 << 10]))];
     assert!(matches!(writer.update(Rank(0), &commit), Err(WriteError::Budget { .. })));
     assert_eq!(writer.reader().get(&Lookup::new(Rank(0), "k")).unwrap(), Value::from("old"));
     assert_eq!(writer.outbound_all(Rank(0)).unwrap(), before);

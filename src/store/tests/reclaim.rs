@@ -19,6 +19,21 @@ fn without_guards_the_same_memory_does() {
 }
 
 #[test]
+fn a_record_that_grows_leaves_no_trail() {
+    let mut writer = writer(&Limits::default());
+    for n in 0..400u32 {
+        post(&mut writer, 0, &format!("k{n}"), vec![n as u8; 5000]).unwrap();
+    }
+    let stats = writer.stats();
+    assert!(stats.bytes < 6 * stats.live, "{stats:?}");
+    for n in 0..400u32 {
+        let name = format!("k{n}");
+        let value = writer.reader().get(&Lookup::new(Rank(0), &name)).unwrap();
+        assert_eq!(value, Value::from(vec![n as u8; 5000]));
+    }
+}
+
+#[test]
 fn a_guard_that_stays_is_never_overrun() {
     let mut writer = writer(&Limits { sets: 2, ..Limits::default() });
     post(&mut writer, 1, "still", 11u32).unwrap();

@@ -20,7 +20,10 @@ fn a_segment_can_only_be_read() {
         // Whoever may open it for writing (root may) can do nothing with that.
         let path = format!("/proc/self/fd/{}", fd.as_raw_fd());
         if let Ok(writable) = open(path.as_str(), OFlag::O_RDWR, Mode::empty()) {
-            assert!(MmapOptions::new().map_raw(writable.as_raw_fd()).is_err(), "{id:?} was reopened and mapped writable");
+            assert!(
+                MmapOptions::new().map_raw(writable.as_raw_fd()).is_err(),
+                "{id:?} was reopened and mapped writable"
+            );
             assert!(nix::unistd::write(&writable, b"x").is_err(), "{id:?} was written");
             assert!(nix::unistd::ftruncate(&writable, 0).is_err(), "{id:?} was shortened");
         }

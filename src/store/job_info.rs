@@ -4,6 +4,7 @@
 //! processes. [`JobInfo::from_infos`] sorts them, [`placement`](super::placement) adds what follows from the maps (rule S9) and never
 //! contradicts what was given.
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 use instanton_layout::info::{NONE, Row};
 
@@ -78,15 +79,6 @@ impl Entries {
         self.0.iter().find(|(k, _)| k == key).map(|(_, value)| value)
     }
 
-    /// Takes an entry out if `redundant` says that its value need not be stored.
-    pub(super) fn drop_if(&mut self, key: &str, redundant: impl FnOnce(&Value) -> bool) {
-        if let Some(at) = self.0.iter().position(|(k, _)| k == key)
-            && redundant(&self.0[at].1)
-        {
-            self.0.swap_remove(at);
-        }
-    }
-
     pub(super) fn iter(&self) -> impl Iterator<Item = &(Key, Value)> + Clone {
         self.0.iter()
     }
@@ -120,12 +112,12 @@ pub struct JobInfo {
 }
 
 /// What was read, before it is completed.
-pub(super) struct Given {
+pub(super) struct Given<'a> {
     pub(super) info: JobInfo,
     pub(super) own_host: Vec<u8>,
     pub(super) local_procs: u32,
-    /// Processes by rank, in order of appearance.
-    pub(super) processes: HashMap<u32, Entries>,
+    /// What is said of each process, by rank.
+    pub(super) processes: HashMap<u32, Vec<&'a Info>>,
     /// Ranks of each node of the node map.
     pub(super) proc_map: Option<ProcMap>,
     /// Places of nodes by name.
@@ -230,18 +222,23 @@ pub(super) fn number(key: &'static str, value: &Value) -> Result<u32, BadJobInfo
     value.as_u32().ok_or(BadJobInfo::Type { key, found: value.data_type(), wanted: "a number" })
 }
 
-fn number_in(infos: &[&Info], key: &'static str) -> Result<Option<u32>, BadJobInfo> {
-    infos.iter().find(|info| info.key == key).map(|info| number(key, &info.value)).transpose()
+/// The last value of a key.
+pub(super) fn value_in<'a>(infos: &[&'a Info], key: &str) -> Option<&'a Value> {
+    infos.iter().rev().find(|info| info.key == key).map(|info| &info.value)
 }
 
-impl Given {
-    fn take(&mut self, info: &Info) -> Result<(), BadJobInfo> {
+pub(super) fn number_in(infos: &[&Info], key: &'static str) -> Result<Option<u32>, BadJobInfo> {
+    value_in(infos, key).map(|value| number(key, value)).transpose()
+}
+
+impl<'a> Given<'a> {
+    fn take(&mut self, info: &'a Info) -> Result<(), BadJobInfo> {
         let is = |keys: &[&str]| keys.iter().any(|key| info.key == *key);
         if info.key == keys::JOB_INFO_ARRAY {
             return array_of(keys::JOB_INFO_ARRAY, info)?.into_iter().try_for_each(|info| self.take(info));
         }
         let into = if info.key == keys::PROC_INFO_ARRAY {
-            return self.take_process(&array_of(keys::PROC_INFO_ARRAY, info)?);
+            return self.take_process(array_of(keys::PROC_INFO_ARRAY, info)?);
         } else if info.key == keys::NODE_INFO_ARRAY {
             return self.take_node(&array_of(keys::NODE_INFO_ARRAY, info)?);
         } else if info.key == keys::APP_INFO_ARRAY {
@@ -270,14 +267,18 @@ impl Given {
         Ok(())
     }
 
-    fn take_process(&mut self, infos: &[&Info]) -> Result<(), BadJobInfo> {
-        let rank = number_in(infos, keys::RANK)?
+    fn take_process(&mut self, infos: Vec<&'a Info>) -> Result<(), BadJobInfo> {
+        let rank = number_in(&infos, keys::RANK)?
             .ok_or(BadJobInfo::Anonymous { array: keys::PROC_INFO_ARRAY, key: keys::RANK })?;
         if rank >= MAX_RANKS || !Rank(rank).is_process() {
             return Err(BadJobInfo::Rank { rank, size: self.info.size });
         }
-        let entries = self.processes.entry(rank).or_default();
-        infos.iter().for_each(|info| entries.put(&info.key, &info.value));
+        match self.processes.entry(rank) {
+            Entry::Vacant(vacant) => {
+                vacant.insert(infos);
+            }
+            Entry::Occupied(mut before) => before.get_mut().extend(infos),
+        }
         Ok(())
     }
 

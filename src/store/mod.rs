@@ -37,7 +37,7 @@ mod writer;
 
 pub use budget::{Budget, Limits};
 pub use encode::{RawValue, ReadError};
-pub use guard::{Guard, PinError, ReaderPage, ValueRef};
+pub use guard::{Guard, Lasting, PinError, ReaderPage, ValueRef};
 pub use job_info::{BadJobInfo, JobInfo, MAX_RANKS};
 pub use lookup::{Level, Lookup, Miss, NodeSel, Origin, Want};
 pub use pages::{ReaderId, ReaderPageHandle};

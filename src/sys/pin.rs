@@ -185,3 +185,42 @@ impl Mapping {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use instanton_layout::words::{VecWords, Words, WordsMut};
+
+    use super::*;
+
+    fn copy(words: &VecWords) -> Mapping {
+        let mapping = Mapping::private(words.len() * 8).unwrap();
+        (0..words.len()).for_each(|at| mapping.words_mut().store(at, words.load(at).unwrap(), Ordering::Relaxed));
+        mapping
+    }
+
+    #[test]
+    fn a_forked_child_touches_nothing() {
+        let job = copy(&JobWords::format(VecWords::new(33), 1).into_inner());
+        let words = VecWords::new(page::WORDS);
+        page::format(&words, 1, 1);
+        let page = Arc::new(PinPage::new(copy(&words)).unwrap());
+        let hold = Hold::take(&page, &job).unwrap();
+        // SAFETY: the child calls nothing but this module and _exit.
+        match unsafe { nix::unistd::fork() }.unwrap() {
+            nix::unistd::ForkResult::Child => {
+                let refused = Hold::take(&page, &job).err() == Some(PinError::Foreign);
+                drop(hold);
+                let kept = page.mapping.words().load(8) == Ok(1);
+                // SAFETY: ends the child at once, as it must.
+                unsafe { libc::_exit(if refused && kept { 0 } else { 1 }) }
+            }
+            nix::unistd::ForkResult::Parent { child } => {
+                let status = nix::sys::wait::waitpid(child, None).unwrap();
+                assert_eq!(status, nix::sys::wait::WaitStatus::Exited(child, 0));
+                assert_eq!(page.mapping.words().load(8), Ok(1), "the parent's guard holds");
+                drop(hold);
+                assert_eq!(page.mapping.words().load(8), Ok(0));
+            }
+        }
+    }
+}

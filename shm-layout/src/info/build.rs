@@ -1,5 +1,5 @@
 //! Info segments under construction, in the writer's private memory.
-use super::{CELL, Group, Index, ROW, Row, START, hash_number};
+use super::{CELL, Group, Index, NONE, ROW, Row, START, hash_number};
 use crate::header::{Header, Kind};
 use crate::words::Words;
 use crate::{crc, hash, high, pair};
@@ -55,18 +55,11 @@ const FROZEN: u64 = 2;
 
 /// The words of an info segment, header included; `None` when 32 GiB do not hold them.
 pub fn build(contents: Contents<'_>, job: u64, generation: u64) -> Option<Vec<u64>> {
-    let Contents { size, mut rows, processes, groups, own_node, job: mut job_record, keys } = contents;
-    // What a process reads first lies first: keys, the job's record, then the own node's.
+    let Contents { size, mut rows, processes, groups, own_node, job: job_record, keys } = contents;
+    let is_local = |rank: u32| own_node != NONE && rows[rank as usize].node == own_node;
+    let (local, others): (Vec<_>, Vec<_>) = processes.into_iter().partition(|(rank, _)| is_local(*rank));
     let mut words = vec![0; START];
     words.extend(keys.words);
-    let put = |words: &mut Vec<u64>, mut record: Vec<u64>| {
-        words.resize(words.len().next_multiple_of(2), 0);
-        let at = words.len();
-        crate::record::seal(&mut record, FROZEN);
-        words.extend(record);
-        at
-    };
-    let job_word = put(&mut words, core::mem::take(&mut job_record));
     let mut index = Index {
         size,
         rows: rows.len() as u32,
@@ -74,38 +67,22 @@ pub fn build(contents: Contents<'_>, job: u64, generation: u64) -> Option<Vec<u6
         own_node,
         rows_word: 0,
         cells_word: [0; 3],
-        job_word,
+        job_word: put(&mut words, job_record),
         slots: [0; 3],
         by_number: [0; 3],
         by_name: 0,
     };
-    for (g, members) in groups.into_iter().enumerate() {
-        let log = (members.len() * 2).next_power_of_two().ilog2();
-        let (mut numbers, mut names) = (vec![0; 1 << log], vec![0; 1 << log]);
-        let mut cells = Vec::with_capacity(members.len() * CELL);
-        for (i, member) in members.into_iter().enumerate() {
-            let i = i as u32;
-            insert(&mut numbers, hash_number(member.number), i);
-            if let Some(name) = member.name {
-                insert(&mut names, hash::hash(name), i);
-            }
-            let cell = pair(put(&mut words, member.record) as u32, member.number);
-            cells.extend([cell, pair(i, crc::of(&[cell, u64::from(i)]))]);
-        }
-        index.count[g] = (cells.len() / CELL) as u32;
-        index.slots[g] = log;
-        index.cells_word[g] = words.len();
-        words.extend(cells);
-        index.by_number[g] = words.len();
-        words.extend(numbers);
-        if g == Group::Nodes as usize {
-            index.by_name = words.len();
-            words.extend(names);
-        }
+    // What a process reads first lies together: the keys, the job, its application, its session, its node and itself.
+    let [nodes, apps, sessions] = groups;
+    index.members(&mut words, Group::Sessions, sessions, NONE);
+    index.members(&mut words, Group::Apps, apps, NONE);
+    for (rank, record) in local {
+        rows[rank as usize].record = put(&mut words, record) as u32;
     }
+    index.members(&mut words, Group::Nodes, nodes, own_node);
     index.rows_word = words.len();
     words.resize(words.len() + rows.len() * ROW, 0);
-    for (rank, record) in processes {
+    for (rank, record) in others {
         rows[rank as usize].record = put(&mut words, record) as u32;
     }
     for (rank, row) in rows.iter().enumerate() {
@@ -121,6 +98,46 @@ pub fn build(contents: Contents<'_>, job: u64, generation: u64) -> Option<Vec<u6
         *word = head.load(at).unwrap_or(0);
     }
     Some(words)
+}
+
+/// Appends a record and returns its word. Archives in it are aligned if it is.
+fn put(words: &mut Vec<u64>, mut record: Vec<u64>) -> usize {
+    words.resize(words.len().next_multiple_of(2), 0);
+    let at = words.len();
+    crate::record::seal(&mut record, FROZEN);
+    words.extend(record);
+    at
+}
+
+impl Index {
+    /// Appends the records of a group, that of `first` in front, then its cells and indexes.
+    fn members(&mut self, words: &mut Vec<u64>, group: Group, members: Vec<Member<'_>>, first: u32) {
+        let g = group as usize;
+        let log = (members.len() * 2).next_power_of_two().ilog2();
+        let (mut numbers, mut names) = (vec![0; 1 << log], vec![0; 1 << log]);
+        let mut cells = vec![0; members.len() * CELL];
+        let mut members: Vec<_> = (0u32..).zip(members).collect();
+        members.sort_by_key(|(index, _)| *index != first);
+        for (index, member) in members {
+            insert(&mut numbers, hash_number(member.number), index);
+            if let Some(name) = member.name {
+                insert(&mut names, hash::hash(name), index);
+            }
+            let cell = pair(put(words, member.record) as u32, member.number);
+            let at = index as usize * CELL;
+            cells[at..at + CELL].copy_from_slice(&[cell, pair(index, crc::of(&[cell, u64::from(index)]))]);
+        }
+        self.count[g] = (cells.len() / CELL) as u32;
+        self.slots[g] = log;
+        self.cells_word[g] = words.len();
+        words.extend(cells);
+        self.by_number[g] = words.len();
+        words.extend(numbers);
+        if group == Group::Nodes {
+            self.by_name = words.len();
+            words.extend(names);
+        }
+    }
 }
 
 fn insert(table: &mut [u64], hash: u64, index: u32) {

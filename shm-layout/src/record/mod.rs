@@ -151,8 +151,7 @@ impl<W: Words + Copy> Record<W> {
     pub fn check(&self) -> Result<(), Malformed> {
         let length = self.words.load(self.at + 1)?;
         let mut crc = Crc::new();
-        crc.word(self.words.load(self.at)?);
-        crc.word(u64::from(low(length)));
+        crc.slice(&[self.words.load(self.at)?, u64::from(low(length))]);
         crc.words(&self.words, self.at + 2, self.len - 2)?;
         if crc.value() == high(length) { Ok(()) } else { Err(Malformed::Checksum) }
     }
@@ -239,7 +238,7 @@ impl<W: Words + Copy> Record<W> {
             }
             (at, rest) = (at + 1, tail);
         }
-        Ok(rest.is_empty() || self.words.load(at)? == tail_word(rest))
+        Ok(rest.is_empty() || self.words.load(at)? == tail_word(key, rest.len()))
     }
 }
 

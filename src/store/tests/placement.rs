@@ -99,3 +99,13 @@ fn bad_job_information_is_named() {
     assert!(bad(&[Info::new(keys::NODE_INFO_ARRAY, 4u32)]).contains(keys::NODE_INFO_ARRAY));
     assert!(bad(&[Info::new(keys::PROC_MAP, "0-4294967294")]).contains("rank"));
 }
+
+#[test]
+fn the_server_can_know_better_than_the_host_where_a_rank_runs() {
+    let mut writer = reader_of(&[Info::new(keys::JOB_SIZE, 4u32)], 2, "me");
+    let local = [(scope::LOCAL, key("k"), Value::from(1u32))];
+    assert!(matches!(writer.update(Rank(1), &local), Err(WriteError::Scope { .. })));
+    writer.mark_local(Rank(1));
+    writer.update(Rank(1), &local).unwrap();
+    assert_eq!(get(&writer, 1, "k"), Value::from(1u32));
+}

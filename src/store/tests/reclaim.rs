@@ -136,3 +136,20 @@ fn guards_nest_and_slots_run_out_with_an_error() {
     std::thread::scope(|threads| threads.spawn(|| reader.pin().map(drop)).join().unwrap()).unwrap();
     assert_eq!(writer.reader().pin().map(drop), Err(PinError::NoPage));
 }
+
+#[test]
+fn bytes_that_last_survive_everything() {
+    let mut writer = writer(&Limits::default());
+    post(&mut writer, 0, "posted", "text").unwrap();
+    let (reader, _) = attach(&mut writer);
+    let lasting = reader.lasting(&Lookup::new(Rank::WILDCARD, keys::TMPDIR)).unwrap().unwrap();
+    assert!(reader.lasting(&Lookup::new(Rank(0), "posted")).unwrap().is_none());
+    assert!(reader.lasting(&Lookup::new(Rank::WILDCARD, keys::JOB_SIZE)).unwrap().is_none());
+    assert!(matches!(reader.lasting(&Lookup::new(Rank(0), "absent")), Err(Miss::NotFound)));
+    let mut infos = infos();
+    infos[3] = Info::new(keys::TMPDIR, "/tmp/y");
+    writer.replace_info(&job_info(&infos)).unwrap();
+    catch_up(&reader, &writer);
+    drop((reader, writer));
+    assert_eq!(lasting.as_ref(), b"/tmp/x\0");
+}

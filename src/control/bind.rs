@@ -51,7 +51,10 @@ pub fn bind_path(tmpdir: &Path) -> io::Result<(UnixListener, PathSocket)> {
     let name = format!("instanton-{}", random_name()?);
     let path = tmpdir.join(&name).join(SOCKET);
     if path.as_os_str().as_bytes().len() > MAX_PATH {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("{} is too long for a socket", path.display())));
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            format!("{} is too long for a socket", path.display()),
+        ));
     }
     let directory_flags = OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
     let parent = open(tmpdir, directory_flags, Mode::empty())?;

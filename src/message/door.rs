@@ -6,8 +6,8 @@
 use std::os::fd::OwnedFd;
 use std::time::Instant;
 
-use crate::message::{Part, Push, Reply, Request};
 use crate::data::{Info, Nspace, Proc, Status};
+use crate::message::{Part, Push, Reply, Request};
 
 /// A connection: which door, and which of its connections. Never used twice by one server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

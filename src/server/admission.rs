@@ -46,7 +46,8 @@ impl Core {
     pub(super) fn arrive(&mut self, peer: PeerId, arrival: Arrival) {
         let proc = arrival.proc.clone();
         let verdict = self.check(&arrival);
-        let entry = Peer { proc: proc.clone(), role: Role::Asking, outstanding: 0, arrival: Some(arrival), limit: None };
+        let entry =
+            Peer { proc: proc.clone(), role: Role::Asking, outstanding: 0, arrival: Some(arrival), limit: None };
         self.peers.insert(peer, entry);
         if let Err((status, reason)) = verdict {
             return self.refuse(peer, status, reason);
@@ -69,7 +70,10 @@ impl Core {
         let job = self.jobs.get(nspace);
         // A peer without the token does not learn which namespaces there are.
         if !same(&job.map_or(token_of_nobody, |job| job.token), &arrival.token) || job.is_none() {
-            return Err((Status::ERR_INVALID_CRED, format!("no namespace {nspace} with that token is registered here")));
+            return Err((
+                Status::ERR_INVALID_CRED,
+                format!("no namespace {nspace} with that token is registered here"),
+            ));
         }
         let client = job.and_then(|job| job.clients.get(rank)).ok_or_else(|| {
             (Status::ERR_PROC_ENTRY_NOT_FOUND, format!("rank {rank} of {nspace} is not registered here"))
@@ -267,6 +271,15 @@ impl Core {
                 self.sweep_proc(&proc);
             }
             _ => {}
+        }
+    }
+
+    /// Ends the connection of a process that does not keep to the protocol.
+    pub(super) fn cut_off(&mut self, proc: &Proc) {
+        let peer = self.jobs.client(proc).and_then(|client| client.peer);
+        if let Some(peer) = peer {
+            self.peer_left(peer, Left::Cut);
+            self.send(peer, Outgoing::End);
         }
     }
 

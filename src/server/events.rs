@@ -109,7 +109,7 @@ impl Core {
         info: Vec<Info>,
         done: Done<()>,
     ) {
-        self.spread(None, status, source, range, info, move |_, result| done(result));
+        self.spread(None, status, source, range, info, move |core, result| core.finish(done, result));
     }
 
     fn spread(

@@ -100,7 +100,9 @@ impl Core {
         };
         let census = self.census(&members);
         let unserved = |info: &&Info| info.is_required() && !SERVED.iter().any(|key| info.key == *key);
-        if !census.1 && let Some(info) = info.iter().find(unserved) {
+        if !census.1
+            && let Some(info) = info.iter().find(unserved)
+        {
             trace!("{proc} requires {} of a fence", info.key);
             return self.reply_status(caller.peer, caller.number, Err(Status::ERR_NOT_SUPPORTED));
         }
@@ -265,6 +267,7 @@ impl Core {
     /// Tells everybody who has come.
     fn answer(&mut self, mut tracker: Tracker, result: Result<(), Status>) {
         self.tell(&mut tracker, result);
+        tracker.members.namespaces().for_each(|nspace| self.reclaim(nspace));
     }
 
     fn tell(&mut self, tracker: &mut Tracker, result: Result<(), Status>) {
@@ -276,7 +279,7 @@ impl Core {
 
     /// Ends a tracker that is still gathering with an error; it stays for latecomers.
     fn fail(&mut self, tracker: &mut Tracker, status: Status, why: &str) {
-        let missing = self.latecomers(tracker);
+        let missing = self.local_members(&tracker.members, |proc, _| !tracker.arrived.contains_key(proc));
         trace!(
             "fence {} over {:?} ends with {status}: {why}; {} of {} processes here have come, missing: {missing:?}",
             tracker.id,
@@ -298,11 +301,7 @@ impl Core {
     }
 
     /// Applies `change` to every gathering tracker that `wanted` picks, and settles what follows from it.
-    fn change_trackers(
-        &mut self,
-        wanted: impl Fn(&Tracker) -> bool,
-        mut change: impl FnMut(&mut Core, &mut Tracker),
-    ) {
+    fn change_trackers(&mut self, wanted: impl Fn(&Tracker) -> bool, mut change: impl FnMut(&mut Core, &mut Tracker)) {
         let touched: Vec<Members> = self
             .fences
             .gathering

@@ -130,12 +130,7 @@ impl Jobs {
 }
 
 impl Core {
-    pub(super) fn register_nspace(
-        &mut self,
-        nspace: Nspace,
-        local_procs: usize,
-        info: &[Info],
-    ) -> Result<(), Status> {
+    pub(super) fn register_nspace(&mut self, nspace: Nspace, local_procs: usize, info: &[Info]) -> Result<(), Status> {
         let job = self.job_entry(&nspace)?;
         job.local_procs = Some(local_procs);
         job.foreign_ids = info.is_set(FOREIGN_IDS);
@@ -234,6 +229,18 @@ impl Core {
                 trace!("no descriptor of {nspace} can be sent: {e}");
                 self.reply_status(peer, number, Err(Status::ERR_OUT_OF_RESOURCE));
             }
+        }
+    }
+
+    /// Frees what no reader of a job holds, and cuts off readers that lie about what they hold.
+    pub(super) fn reclaim(&mut self, nspace: &Nspace) {
+        let Some(job) = self.jobs.0.get_mut(nspace) else { return };
+        let liars = job.stored.as_mut().map(Stored::reclaim).unwrap_or_default();
+        let ranks = liars.iter().filter_map(|page| job.clients.iter().find(|(_, client)| client.page == Some(*page)));
+        for rank in ranks.map(|(rank, _)| *rank).collect::<Vec<_>>() {
+            let proc = Proc::new(nspace.clone(), rank);
+            trace!("the reader page of {proc} holds an epoch that has not been");
+            self.cut_off(&proc);
         }
     }
 

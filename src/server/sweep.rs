@@ -89,8 +89,7 @@ fn remove_one(item: &Item, ignored: &Ignored) -> Result<(), Errno> {
     }
 }
 
-const OPEN_TO_LIST: OFlag =
-    OFlag::O_RDONLY.union(OFlag::O_DIRECTORY).union(OFlag::O_NOFOLLOW).union(OFlag::O_CLOEXEC);
+const OPEN_TO_LIST: OFlag = OFlag::O_RDONLY.union(OFlag::O_DIRECTORY).union(OFlag::O_NOFOLLOW).union(OFlag::O_CLOEXEC);
 const OPEN_TO_PASS: OFlag = OFlag::O_PATH.union(OFlag::O_DIRECTORY).union(OFlag::O_NOFOLLOW).union(OFlag::O_CLOEXEC);
 
 /// Opens a directory from the root on, one name after the other.

@@ -89,9 +89,10 @@ fn data_goes_around_only_when_it_is_collected_and_only_once() {
         assert_eq!(peers[first].get(&far, "name", &[]), Ok(Value::string("a new one")));
         assert_eq!(peers[first].get(&far, "big", &[]), Ok(Value::from(vec![7u8; 100_000])));
         let said = cluster.world.said.lock().unwrap();
-        let sizes = said.iter().filter(|s| s.starts_with("fence")).map(|s| {
-            s.rsplit(' ').next().unwrap().parse::<usize>().unwrap()
-        });
+        let sizes = said
+            .iter()
+            .filter(|s| s.starts_with("fence"))
+            .map(|s| s.rsplit(' ').next().unwrap().parse::<usize>().unwrap());
         let sizes: Vec<usize> = sizes.collect();
         assert!(sizes[..nodes].iter().all(|size| *size == 0), "{sizes:?}");
         assert!(sizes[nodes..2 * nodes].iter().all(|size| *size > 200_000), "{sizes:?}");
@@ -182,9 +183,8 @@ fn wrong_participants_are_named() {
     let cluster = Cluster::new(1);
     let job = cluster.job("job", &[0, 0]);
     let mut peer = job.peer(0);
-    let mut fence = |procs: &[Proc], info: &[Info]| {
-        peer.status(Request::Fence { procs: procs.to_vec(), info: info.to_vec() })
-    };
+    let mut fence =
+        |procs: &[Proc], info: &[Info]| peer.status(Request::Fence { procs: procs.to_vec(), info: info.to_vec() });
     assert_eq!(fence(&[job.proc(1)], &[]), Status::ERR_NOT_A_MEMBER);
     assert_eq!(fence(&[job.proc(0), job.proc(7)], &[]), Status::ERR_BAD_PARAM);
     let undefined = Proc::new(job.nspace.clone(), Rank::UNDEF);

@@ -9,12 +9,13 @@ use std::num::NonZeroUsize;
 
 use rkyv::api::{access_with_context, deserialize_using, serialize_using};
 use rkyv::bytecheck::CheckBytes;
-use rkyv::rancor::{BoxedError, Source, Strategy};
+use rkyv::rancor::{BoxedError, Fallible, Source, Strategy};
 use rkyv::ser::allocator::ArenaHandle;
 use rkyv::ser::{Positional, Serializer, Writer};
 use rkyv::util::{AlignedVec, with_arena};
 use rkyv::validation::archive::ArchiveValidator;
-use rkyv::{Archive, Deserialize, Portable, Serialize};
+use rkyv::with::{ArchiveWith, DeserializeWith, SerializeWith};
+use rkyv::{Archive, Deserialize, Place, Portable, Serialize};
 
 use super::{Status, Value};
 
@@ -129,6 +130,43 @@ pub fn decode<T: Wire>(bytes: &[u8]) -> Result<T, ArchiveError> {
         let mut aligned = AlignedVec::<ALIGNMENT>::with_capacity(bytes.len());
         aligned.extend_from_slice(bytes);
         decode_aligned(&aligned).map_err(malformed)
+    }
+}
+
+/// How fields of plain bytes are archived: as any other vector, but taken out in one piece.
+///
+/// ```
+/// # use rkyv::{Archive, Deserialize, Serialize};
+/// #[derive(Archive, Serialize, Deserialize)]
+/// struct Blob {
+///     #[rkyv(with = instanton::data::archive::Bytes)]
+///     bytes: Vec<u8>,
+/// }
+/// ```
+#[derive(Debug)]
+pub struct Bytes;
+
+impl ArchiveWith<Vec<u8>> for Bytes {
+    type Archived = <Vec<u8> as Archive>::Archived;
+    type Resolver = <Vec<u8> as Archive>::Resolver;
+
+    fn resolve_with(field: &Vec<u8>, resolver: Self::Resolver, out: Place<Self::Archived>) {
+        field.resolve(resolver, out);
+    }
+}
+
+impl<S: Fallible + ?Sized> SerializeWith<Vec<u8>, S> for Bytes
+where
+    Vec<u8>: Serialize<S>,
+{
+    fn serialize_with(field: &Vec<u8>, serializer: &mut S) -> Result<Self::Resolver, S::Error> {
+        field.serialize(serializer)
+    }
+}
+
+impl<D: Fallible + ?Sized> DeserializeWith<<Vec<u8> as Archive>::Archived, Vec<u8>, D> for Bytes {
+    fn deserialize_with(field: &<Vec<u8> as Archive>::Archived, _: &mut D) -> Result<Vec<u8>, D::Error> {
+        Ok(field.as_slice().to_vec())
     }
 }
 

@@ -80,6 +80,7 @@ pub struct Endpoint {
     /// The operating system's name of it.
     pub osname: Option<Text>,
     /// The address, in the fabric's own form.
+    #[rkyv(with = super::archive::Bytes)]
     pub endpt: Vec<u8>,
 }
 

@@ -1,6 +1,11 @@
 //! The Standard's data model: values and their types, names, keys, status codes.
 //!
-//! Numbers and names come from the tables in `tables/`, turned into constants when the crate is built.
+//! A [`Value`] is what a key holds, an [`Info`] a key with one, a [`DataArray`] many values of one type. They become
+//! bytes and come back in [`archive`] alone, which trusts no peer. [`maps`] reads and writes the expressions that say
+//! where a job runs; [`names`] and [`keys`] have the texts. Numbers and names come from the tables in `tables/`, turned
+//! into constants when the crate is built.
+//!
+//! Nothing here shares state, blocks or knows of other processes.
 
 mod access;
 #[cfg(any(test, feature = "arbitrary"))]
@@ -17,6 +22,7 @@ pub mod maps;
 pub mod names;
 mod number;
 mod records;
+mod scalar;
 mod size;
 mod stats;
 mod status;

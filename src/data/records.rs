@@ -70,5 +70,6 @@ pub struct Regex2 {
     /// How `bytes` are to be read.
     pub method: Option<Text>,
     /// The expression.
+    #[rkyv(with = super::archive::Bytes)]
     pub bytes: Vec<u8>,
 }

@@ -55,6 +55,18 @@ proptest! {
     }
 
     #[test]
+    fn words_are_the_bytes_of_c(value in value(), word: u64) {
+        let ty = value.data_type();
+        if let Some(own) = value.to_word() {
+            prop_assert_eq!(Value::from_word(ty, own), Some(value));
+            prop_assert!(ty.c_size() == 8 || own < 1 << (8 * ty.c_size()));
+        }
+        if let Some(value) = Value::from_word(ty, word) {
+            prop_assert_eq!((value.data_type(), value.to_word()), (ty, Some(word)));
+        }
+    }
+
+    #[test]
     fn every_value_can_be_shown(value in value()) {
         let shown = format!("{value}{value:?}");
         prop_assert!(!shown.is_empty());

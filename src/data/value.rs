@@ -1,6 +1,7 @@
 //! Values: what a key can hold.
 use rkyv::{Archive, Deserialize, Serialize};
 
+use super::archive::Bytes;
 use super::{
     App, Coord, Cpuset, DataArray, DataType, Device, DeviceDistance, DiskStats, Endpoint, Envar, Geometry, Info,
     NetStats, NodePid, NodeStats, Nspace, Pdata, Proc, ProcInfo, ProcStats, Query, Rank, RegAttr, Regex2, ResourceUnit,
@@ -57,7 +58,7 @@ pub enum Value {
     App(#[rkyv(omit_bounds)] Box<App>),
     Info(#[rkyv(omit_bounds)] Box<Info>),
     Pdata(#[rkyv(omit_bounds)] Box<Pdata>),
-    ByteObject(Vec<u8>),
+    ByteObject(#[rkyv(with = Bytes)] Vec<u8>),
     Persist(u8),
     /// An address in the process that stored it; means nothing elsewhere.
     Pointer(u64),
@@ -72,14 +73,14 @@ pub enum Value {
     ProcRank(Rank),
     Query(#[rkyv(omit_bounds)] Box<Query>),
     /// As `CompressedByteObject`: nothing here packs or unpacks it.
-    CompressedString(Vec<u8>),
+    CompressedString(#[rkyv(with = Bytes)] Vec<u8>),
     AllocDirective(u8),
     IofChannel(u16),
     Envar(Envar),
     Coord(Coord),
     Regattr(Box<RegAttr>),
     /// A map expression; its bytes may hold NULs.
-    Regex(Vec<u8>),
+    Regex(#[rkyv(with = Bytes)] Vec<u8>),
     JobState(u8),
     LinkState(u8),
     ProcCpuset(Cpuset),
@@ -89,14 +90,14 @@ pub enum Value {
     Topo(Topology),
     Devtype(u64),
     Loctype(u16),
-    CompressedByteObject(Vec<u8>),
+    CompressedByteObject(#[rkyv(with = Bytes)] Vec<u8>),
     ProcNspace(Nspace),
     ProcStats(Box<ProcStats>),
     DiskStats(Box<DiskStats>),
     NetStats(Box<NetStats>),
     NodeStats(Box<NodeStats>),
     /// What was packed into a `pmix_data_buffer_t`.
-    DataBuffer(Vec<u8>),
+    DataBuffer(#[rkyv(with = Bytes)] Vec<u8>),
     StorMedium(u64),
     StorAccess(u64),
     StorPersist(u64),

@@ -99,6 +99,24 @@ impl Cleanup {
     }
 }
 
+/// Does what clients of a server that is no more had registered, one call of theirs after the other, with the rights of that
+/// user. Returns when it is done.
+pub fn clean_up(calls: &[Vec<Info>], uid: u32, gid: u32) {
+    let mut all = Cleanup::default();
+    for directives in calls {
+        // The server has taken each of them. Two of different processes may contradict each other: the first one holds.
+        if let Ok(more) = Cleanup::parse(directives, uid, gid) {
+            let _ = all.add(&more);
+        }
+    }
+    // In a thread of its own, because that takes on the rights of the user.
+    let sweeper = spawn_without_signals("instanton-sweep", move || sweep::remove(&all.items, &all.ignored, uid, gid));
+    match sweeper {
+        Ok(sweeper) => drop(sweeper.join()),
+        Err(e) => trace!("nothing is cleaned up for user {uid}: {e}"),
+    }
+}
+
 /// The elements of a list with commas.
 fn list(info: &Info) -> Result<Vec<PathBuf>, Status> {
     let text = info.value.as_text().ok_or(Status::ERR_BAD_PARAM)?;
@@ -153,6 +171,10 @@ impl Core {
         {
             trace!("{requestor} registers a clean-up that cannot be: {status}");
             return self.reply_status(peer, number, Err(status));
+        }
+        if !ours.is_empty() {
+            let host = self.host.clone();
+            host.cleanup_registered(&requestor, &ours);
         }
         if rest.is_empty() {
             return self.reply_status(peer, number, Ok(()));

@@ -202,6 +202,11 @@ pub trait Host: Send + Sync + 'static {
         NO
     }
 
+    /// A client registered clean-ups (these attributes of job control), which the library will do itself. A host that is to
+    /// do them in its place, should this process be killed, keeps them and calls [`clean_up`](super::clean_up). The client
+    /// waits until this returns.
+    fn cleanup_registered(&self, proc: &Proc, directives: &[Info]) {}
+
     /// Monitor a process in a way the library does not, raising `error` when it stalls.
     fn monitor(
         &self,

@@ -35,6 +35,7 @@ mod sweep;
 mod timers;
 mod watch;
 
+pub use cleanup::clean_up;
 use core::Core;
 pub use fork::EnvSink;
 pub use host::{Accepted, Answer, Completion, Host, Infos, NoHost, ResourceUnit};

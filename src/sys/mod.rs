@@ -6,6 +6,8 @@
 pub(crate) mod cell;
 pub(crate) mod fork;
 pub(crate) mod headroom;
+#[cfg(feature = "server")]
+pub mod hwloc;
 pub(crate) mod memory;
 pub(crate) mod pin;
 #[cfg(feature = "server")]

@@ -1,2 +1,48 @@
 //! The `instanton` command.
-fn main() {}
+//!
+//! `instanton run` is two processes: a [guardian] in front of the user, and behind it the [launcher](launch), which
+//! holds the PMIx server and the ranks. Each ends everything when the other dies.
+#![forbid(unsafe_code)]
+
+mod args;
+mod environment;
+mod family;
+mod guardian;
+mod host;
+mod job;
+mod launch;
+mod link;
+mod outcome;
+mod output;
+mod program;
+mod session;
+mod signals;
+mod terminal;
+
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+
+fn main() -> ExitCode {
+    let cli = match args::Cli::read(std::env::args_os()) {
+        Ok(cli) => cli,
+        Err(told) => told.exit(),
+    };
+    let code = match cli.command {
+        args::Command::Run(_) => guardian::run(std::env::args_os().skip(2).collect()),
+        args::Command::Launch(launch) => launch::run(launch),
+    };
+    match code {
+        Ok(code) => ExitCode::from(code),
+        Err(error) => {
+            eprintln!("instanton: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Random bytes as hexadecimal digits: names that do not collide and cannot be guessed.
+fn random_hex<const BYTES: usize>() -> Result<String> {
+    let random = instanton::sys::random::bytes::<BYTES>().context("no random numbers")?;
+    Ok(random.iter().map(|byte| format!("{byte:02x}")).collect())
+}

@@ -28,8 +28,10 @@
 //! assert_eq!(procs.ranks(1).collect::<Vec<_>>(), [5]);
 //! # Ok::<(), instanton::data::maps::MapError>(())
 //! ```
+mod element;
 mod nodes;
 mod procs;
+mod run;
 mod scan;
 #[cfg(test)]
 mod tests;
@@ -92,6 +94,9 @@ impl Limits {
     pub const NAME: usize = 255;
     /// Ranks on all nodes together.
     pub const RANKS: u64 = 1 << 28;
+
+    /// For what was within limits already.
+    const NONE: Limits = Limits { text: usize::MAX, nodes: usize::MAX, name: usize::MAX, ranks: u64::MAX };
 }
 
 impl Default for Limits {

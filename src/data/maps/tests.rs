@@ -21,7 +21,10 @@ fn what_real_hosts_pass_is_read() {
     assert_eq!(names(b"node0,node1"), ["node0", "node1"]);
     assert_eq!(names(b"raw:a,b\0"), ["a", "b"]);
     assert_eq!(names(b"pmix:\0a[1-2]\0"), ["a1", "a2"]);
+    let written = b"pmix[odin009.org,odin010.org,n[1:7-8],n[2:10],r[1:1]n1x,r[1:1]n2x]";
+    assert_eq!(names(written), ["odin009.org", "odin010.org", "n7", "n8", "n10", "r1n1x", "r1n2x"]);
     let procs = |expression: &[u8]| ProcMap::parse(expression).unwrap();
+    assert_eq!(procs(b"raw:0-3;4,5,6,7;9"), procs(b"pmix[0-3;4-7;9]"));
     assert_eq!(procs(b"raw:0,1"), procs(b"0-1"));
     assert_eq!(procs(b"raw:0,1;2,3").ranges(1), [RankRange { first: 2, last: 3 }]);
     assert_eq!(procs(b"pmix[0-4;5;6;7]").rank_count(), 8);

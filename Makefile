@@ -1,0 +1,61 @@
+# Every target does its own set-up; `make help` lists them.
+
+SHELL       := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+MAKEFLAGS   += --no-print-directory
+
+# Where cargo puts its output, and we what is built beside it: an absolute path.
+TARGET := $(abspath $(or $(CARGO_TARGET_DIR),target))
+export CARGO_TARGET_DIR := $(TARGET)
+PEERS  := $(TARGET)/peers
+
+say = @printf '\n== %s\n' '$(1)'
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.PHONY: help setup dist peers demo test unit-test loom abi-test lint bench clean
+
+help: ## list what there is to make
+	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' Makefile | while IFS=$$'\t' read -r target what; do \
+		printf '  make %-10s %s\n' "$$target" "$$what"; done
+
+setup: ## install the compilers and the real MPI libraries that the rest needs
+	@scripts/setup "$(TARGET)/venv"
+
+dist: setup ## build the release into dist/: the command, the C library, its headers
+	@scripts/dist "$(TARGET)" dist
+
+peers: setup ## compile the MPI and PMIx programs of tests/peers
+	@scripts/peers "$(TARGET)/venv" "$(PEERS)"
+
+demo: dist peers ## start a real MPI program and see what it costs
+	@scripts/demo dist "$(PEERS)"
+
+test: unit-test loom abi-test ## run every test
+
+unit-test: dist peers
+	$(call say,The tests of the workspace; real MPI programs run on dist/)
+	cargo test --workspace
+	$(call say,The data model and the store alone)
+	cargo test -p instanton --no-default-features
+
+# In a target directory of its own: --cfg loom rebuilds every crate.
+loom: setup
+	$(call say,Models of the shared-memory protocol under loom)
+	RUSTFLAGS="--cfg loom" cargo test -p instanton-loom-tests --release --target-dir "$(TARGET)/loom"
+
+abi-test: dist
+	$(call say,The binary interface of libpmix.so.2)
+	@scripts/abi-test dist/lib capi/exports.txt
+
+lint: setup ## check formatting, clippy and the documentation
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets -- -D warnings
+	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
+
+bench: dist peers ## put this library beside the stock one, in one table
+	@scripts/bench dist "$(PEERS)"
+
+clean: ## remove dist/ and everything that was built
+	cargo clean
+	rm -rf dist

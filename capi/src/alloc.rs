@@ -1,0 +1,198 @@
+//! Memory that crosses the boundary.
+//!
+//! Programs free what we return and give us what they allocated, with the `malloc` family of the process's libc: the
+//! older headers do it in macros that are compiled into the program. So nothing that C can see is ever Rust memory.
+use std::mem::MaybeUninit;
+use std::ptr;
+
+use instanton::data::Status;
+use libc::{c_char, c_void};
+
+/// No object of C is larger: what lies above is not user memory on any 64-bit Linux.
+const ADDRESS_SPACE: usize = 1 << 47;
+
+/// `n` zeroed elements; NULL where there are none or there is no memory for them.
+pub fn zeroed<T>(n: usize) -> *mut T {
+    match n.checked_mul(size_of::<T>()) {
+        // SAFETY: calloc takes any numbers.
+        Some(bytes) if bytes != 0 && bytes <= ADDRESS_SPACE => unsafe { libc::calloc(1, bytes).cast() },
+        _ => ptr::null_mut(),
+    }
+}
+
+/// A new element that holds `value`.
+pub fn boxed<T: Copy>(value: T) -> Result<*mut T, Status> {
+    let place = zeroed::<T>(1);
+    if place.is_null() {
+        return Err(Status::ERR_NOMEM);
+    }
+    // SAFETY: `place` is fresh, large enough and aligned as malloc aligns everything.
+    unsafe { place.write(value) };
+    Ok(place)
+}
+
+/// A copy of plain bytes; NULL for none.
+pub fn bytes(from: &[u8]) -> Result<*mut c_char, Status> {
+    if from.is_empty() {
+        return Ok(ptr::null_mut());
+    }
+    // SAFETY: malloc takes any size.
+    let place = unsafe { libc::malloc(from.len()) }.cast::<u8>();
+    if place.is_null() {
+        return Err(Status::ERR_NOMEM);
+    }
+    // SAFETY: `place` is fresh and has room for `from`.
+    unsafe { ptr::copy_nonoverlapping(from.as_ptr(), place, from.len()) };
+    Ok(place.cast())
+}
+
+/// `n` bytes that `fill` copies to a new place, saying how many it had; the rest are zeros.
+pub fn bytes_with(n: usize, fill: impl FnOnce(&mut [MaybeUninit<u8>]) -> usize) -> Result<*mut c_char, Status> {
+    // SAFETY: malloc takes any size.
+    let place = unsafe { libc::malloc(n) }.cast::<MaybeUninit<u8>>();
+    if place.is_null() {
+        return Err(Status::ERR_NOMEM);
+    }
+    // SAFETY: `place` is fresh and has `n` bytes, which need not be initialised.
+    let room = unsafe { std::slice::from_raw_parts_mut(place, n) };
+    let filled = fill(room).min(n);
+    room[filled..].fill(MaybeUninit::new(0));
+    Ok(place.cast())
+}
+
+/// A C string with these bytes, which have no NUL.
+pub fn text(from: &[u8]) -> Result<*mut c_char, Status> {
+    // SAFETY: malloc takes any size.
+    let place = unsafe { libc::malloc(from.len() + 1) }.cast::<u8>();
+    if place.is_null() {
+        return Err(Status::ERR_NOMEM);
+    }
+    // SAFETY: `place` is fresh and has room for `from` and one byte more.
+    unsafe {
+        ptr::copy_nonoverlapping(from.as_ptr(), place, from.len());
+        place.add(from.len()).write(0);
+    }
+    Ok(place.cast())
+}
+
+/// Gives memory back to libc.
+///
+/// # Safety
+/// `place` is NULL or came from the malloc family, and nobody uses it any more.
+pub unsafe fn release<T>(place: *mut T) {
+    // SAFETY: as promised by the caller.
+    unsafe { libc::free(place.cast::<c_void>()) };
+}
+
+/// The elements of a C array.
+///
+/// # Errors
+/// `ERR_BAD_PARAM` where there is a number without an array, or a number that no array can have.
+///
+/// # Safety
+/// `first` is NULL or points to `n` initialised elements that stay for `'a`.
+pub unsafe fn slice<'a, T>(first: *const T, n: usize) -> Result<&'a [T], Status> {
+    if n == 0 {
+        return Ok(&[]);
+    }
+    if first.is_null() || !first.is_aligned() || n.checked_mul(size_of::<T>()).is_none_or(|bytes| bytes > ADDRESS_SPACE)
+    {
+        return Err(Status::ERR_BAD_PARAM);
+    }
+    // SAFETY: not NULL, aligned, of a possible size; the rest as promised by the caller.
+    Ok(unsafe { std::slice::from_raw_parts(first, n) })
+}
+
+/// The bytes before the NUL of a C string.
+///
+/// # Safety
+/// `text` is NULL or a C string that stays for `'a`.
+pub unsafe fn c_bytes<'a>(text: *const c_char) -> Option<&'a [u8]> {
+    match text.is_null() {
+        true => None,
+        // SAFETY: as promised by the caller.
+        false => Some(unsafe { std::ffi::CStr::from_ptr(text) }.to_bytes()),
+    }
+}
+
+/// The bytes before the NUL of a name that has at most `room` bytes, the NUL included.
+///
+/// # Errors
+/// `ERR_BAD_PARAM` for NULL and where no NUL comes in time.
+///
+/// # Safety
+/// `name` is NULL, a C string, or an array of at least `room` bytes; it stays for `'a`.
+pub unsafe fn name<'a>(name: *const c_char, room: usize) -> Result<&'a [u8], Status> {
+    if name.is_null() {
+        return Err(Status::ERR_BAD_PARAM);
+    }
+    // SAFETY: strnlen reads neither past a NUL nor past `room` bytes.
+    let len = unsafe { libc::strnlen(name, room) };
+    match len < room {
+        // SAFETY: these bytes were just read.
+        true => Ok(unsafe { std::slice::from_raw_parts(name.cast(), len) }),
+        false => Err(Status::ERR_BAD_PARAM),
+    }
+}
+
+/// Fills a fixed array of a C structure with a name and NULs. What does not fit is cut off.
+pub fn set_name<const N: usize>(place: &mut [c_char; N], name: &[u8]) {
+    *place = [0; N];
+    for (to, from) in place[..N - 1].iter_mut().zip(name) {
+        *to = *from as c_char;
+    }
+}
+
+/// Frees a NULL-terminated array of strings.
+///
+/// # Safety
+/// `argv` is NULL or such an array from the malloc family, and nobody uses it any more.
+pub unsafe fn release_argv(argv: *mut *mut c_char) {
+    if argv.is_null() {
+        return;
+    }
+    // SAFETY: the array ends with a NULL, as promised by the caller.
+    unsafe {
+        let mut at = argv;
+        while !(*at).is_null() {
+            release(*at);
+            at = at.add(1);
+        }
+        release(argv);
+    }
+}
+
+/// The strings of a NULL-terminated array.
+///
+/// # Safety
+/// `argv` is NULL or such an array; it stays for `'a`.
+pub unsafe fn argv<'a>(argv: *const *mut c_char) -> Vec<&'a [u8]> {
+    let mut out = Vec::new();
+    let mut at = argv;
+    // SAFETY: the array ends with a NULL, as promised by the caller.
+    while let Some(text) = (!at.is_null()).then(|| unsafe { c_bytes(*at) }).flatten() {
+        out.push(text);
+        at = at.wrapping_add(1);
+    }
+    out
+}
+
+/// A NULL-terminated array of copies of these strings.
+pub fn new_argv<'a>(texts: impl ExactSizeIterator<Item = &'a [u8]>) -> Result<*mut *mut c_char, Status> {
+    let array = zeroed::<*mut c_char>(texts.len() + 1);
+    if array.is_null() {
+        return Err(Status::ERR_NOMEM);
+    }
+    for (i, one) in texts.enumerate() {
+        match text(one) {
+            // SAFETY: the array has room for every text and the NULL.
+            Ok(copy) => unsafe { array.add(i).write(copy) },
+            Err(status) => {
+                // SAFETY: made above, NULL-terminated at every step because it began zeroed.
+                unsafe { release_argv(array) };
+                return Err(status);
+            }
+        }
+    }
+    Ok(array)
+}

@@ -1,0 +1,91 @@
+//! Controlling processes, and finding out where they are.
+use std::ptr;
+
+use instanton::client::Client;
+use instanton::data::{Info, Nspace, Proc, Rank, Status, Value, keys};
+use libc::{c_char, c_void};
+
+use crate::alloc;
+use crate::boundary::{Outcome, export};
+use crate::callbacks::{self, InfoFn};
+use crate::convert::{made_array, many};
+use crate::session::{self, told};
+use crate::types::*;
+
+export! {
+    /// Controls processes, or registers what is to be cleaned up after them; none named means the own namespace.
+    fn PMIx_Job_control(
+        targets: *const pmix_proc_t, ntargets: usize, directives: *const pmix_info_t, ndirs: usize,
+        results: *mut *mut pmix_info_t, nresults: *mut usize,
+    ) -> Outcome {
+        let (targets, directives) = (many::<_, Proc>(targets, ntargets)?, many::<_, Info>(directives, ndirs)?);
+        let client = session::client()?;
+        let answers = told(client.wait("PMIx_Job_control", |done| client.job_control_nb(&targets, &directives, done)))?;
+        if let (Some(results), Some(nresults)) = (results.as_mut(), nresults.as_mut()) {
+            (*results, *nresults) = (made_array(&answers)?, answers.len());
+        }
+        Ok(())
+    }
+
+    /// The same without waiting; nobody needs to be told.
+    fn PMIx_Job_control_nb(
+        targets: *const pmix_proc_t, ntargets: usize, directives: *const pmix_info_t, ndirs: usize,
+        cbfunc: Option<InfoFn>, cbdata: *mut c_void,
+    ) -> Outcome {
+        let (targets, directives) = (many::<_, Proc>(targets, ntargets)?, many::<_, Info>(directives, ndirs)?);
+        told(session::client()?.job_control_nb(&targets, &directives, callbacks::info(cbfunc, cbdata)))
+    }
+
+    /// The processes of a namespace on a node; without a node, on this one. Nobody is NULL and 0.
+    fn PMIx_Resolve_peers(
+        node: *const c_char, nspace: *const c_char, procs: *mut *mut pmix_proc_t, nprocs: *mut usize,
+    ) -> Outcome {
+        let (Some(procs), Some(nprocs)) = (procs.as_mut(), nprocs.as_mut()) else {
+            return Err(Status::ERR_BAD_PARAM);
+        };
+        (*procs, *nprocs) = (ptr::null_mut(), 0);
+        let client = session::client()?;
+        let nspace = namespace(&client, nspace)?;
+        let mut level = vec![Info::new(keys::OPTIONAL, true)];
+        if let Some(node) = alloc::c_bytes(node) {
+            let name = instanton::data::Text::new(node).map_err(|_| Status::ERR_BAD_PARAM)?;
+            level.extend([Info::new(keys::NODE_INFO, true), Info::new(keys::HOSTNAME, Value::String(Some(name)))]);
+        }
+        let peers = list(&client, &nspace, keys::LOCAL_PEERS, &level)?;
+        let ranks = peers.split(|byte| *byte == b',').filter(|rank| !rank.is_empty());
+        let found = ranks
+            .map(|rank| Some(Proc::new(nspace.clone(), Rank(std::str::from_utf8(rank).ok()?.trim().parse().ok()?))))
+            .collect::<Option<Vec<Proc>>>()
+            .ok_or(Status::ERR_INVALID_VAL)?;
+        (*procs, *nprocs) = (made_array(&found)?, found.len());
+        Ok(())
+    }
+
+    /// The nodes that a namespace has processes on, with commas between them. The text is the caller's to free.
+    fn PMIx_Resolve_nodes(nspace: *const c_char, nodes: *mut *mut c_char) -> Outcome {
+        let nodes = nodes.as_mut().ok_or(Status::ERR_BAD_PARAM)?;
+        *nodes = ptr::null_mut();
+        let client = session::client()?;
+        let nspace = namespace(&client, nspace)?;
+        *nodes = alloc::text(&list(&client, &nspace, keys::NODE_LIST, &[Info::new(keys::OPTIONAL, true)])?)?;
+        Ok(())
+    }
+}
+
+/// A namespace; the own one where none is given.
+unsafe fn namespace(client: &Client, nspace: *const c_char) -> Result<Nspace, Status> {
+    if nspace.is_null() {
+        return Ok(client.proc().nspace.clone());
+    }
+    // SAFETY: a C string or a fixed array, the contract with C.
+    Nspace::new(unsafe { alloc::name(nspace, NSPACE_SIZE) }?).map_err(|_| Status::ERR_BAD_PARAM)
+}
+
+/// A text that is known of a job.
+fn list(client: &Client, nspace: &Nspace, key: &str, info: &[Info]) -> Result<Vec<u8>, Status> {
+    let job = Proc::new(nspace.clone(), Rank::WILDCARD);
+    match told(client.get(&job, Some(key.as_bytes()), info))? {
+        Value::String(Some(text)) => Ok(text.as_bytes().to_vec()),
+        _ => Err(Status::ERR_NOT_FOUND),
+    }
+}

@@ -1,0 +1,178 @@
+//! Putting, committing and getting data.
+//!
+//! A Get of something at hand takes the short way: no lock, no system call, one allocation for the value that C gets and
+//! one more where that holds a text or bytes. What is not at hand is asked for on the long way, which may wait.
+
+use instanton::client::{Directives, Error, Found};
+use instanton::data::{DataType, Info, Key, Proc, Rank, Status, Value};
+use libc::{c_char, c_void};
+
+use crate::alloc;
+use crate::boundary::{Outcome, export};
+use crate::callbacks::{self, ValueFn};
+use crate::convert::{self, Mirror, many, one};
+use crate::owned::{Kind, Owned};
+use crate::session::{self, told};
+use crate::types::*;
+
+/// The key of a Put.
+unsafe fn key_of(key: *const c_char) -> Result<Key, Status> {
+    // SAFETY: NULL, a C string or a fixed array, the contract with C.
+    Key::new(unsafe { alloc::name(key, KEY_SIZE) }?).map_err(|_| Status::ERR_BAD_PARAM)
+}
+
+/// Reads the attributes of a Get where they lie.
+unsafe fn directives(info: *const pmix_info_t, ninfo: usize) -> Result<Directives, Status> {
+    let mut directives = Directives::default();
+    // SAFETY: NULL or an array, the contract with C.
+    for info in unsafe { alloc::slice(info, ninfo) }? {
+        // SAFETY: as above.
+        let (key, value): (_, Value) = unsafe { (alloc::name(info.key.as_ptr(), KEY_SIZE)?, info.value.to_rust(0)?) };
+        directives.take(key, info.flags, &value)?;
+    }
+    Ok(directives)
+}
+
+/// Whose key is asked for. Without a process, the key is one that only one process of the own namespace has.
+unsafe fn target<'a>(proc: *const pmix_proc_t) -> Result<(&'a [u8], Rank), Status> {
+    // SAFETY: NULL or a process, the contract with C.
+    match unsafe { proc.as_ref() } {
+        None => Ok((&[], Rank::UNDEF)),
+        // SAFETY: a fixed array, the contract with C.
+        Some(proc) => Ok((unsafe { alloc::name(proc.nspace.as_ptr(), NSPACE_SIZE) }?, Rank(proc.rank))),
+    }
+}
+
+/// Copies a value from where it lies. In shared memory it may be replaced at the same time: what is copied then may be
+/// anything, so nothing here is believed that C could stumble over, and the copy is made anew.
+fn copy(found: Found<'_>, value: &mut pmix_value_t) -> Result<(), Error> {
+    let raw = match found {
+        Found::Own(own) => return Ok(value.fill(own)?),
+        Found::Shared(raw) => raw,
+        other => return Ok(value.fill(&other.to_value()?)?),
+    };
+    let ty = raw.data_type();
+    let mut new = pmix_value_t { ty: ty.0, ..pmix_value_t::EMPTY };
+    match (ty, raw.scalar()) {
+        // The members of the union begin at its first byte, as the number does in its bits.
+        (_, Some(bits)) if Kind::of(ty).is_some_and(|kind| kind.is_number()) => {
+            new.data = pmix_data_t { words: [bits.to_le(), 0, 0] };
+        }
+        (DataType::STRING, None) if !raw.is_null() && !raw.is_archive() && raw.len() > 0 => {
+            new.data.string = alloc::bytes_with(raw.len(), |place| raw.copy_to(place))?;
+            // SAFETY: the last of at least one byte of the new text.
+            unsafe { new.data.string.add(raw.len() - 1).write(0) };
+        }
+        (DataType::BYTE_OBJECT, None) if !raw.is_archive() && raw.len() > 0 => {
+            let bytes = alloc::bytes_with(raw.len(), |place| raw.copy_to(place))?;
+            new.data.bo = pmix_byte_object_t { bytes, size: raw.len() };
+        }
+        _ => return Ok(value.fill(&raw.to_value()?)?),
+    }
+    *value = new;
+    Ok(())
+}
+
+/// One Get, long way or short.
+struct Ask<'a> {
+    nspace: &'a [u8],
+    rank: Rank,
+    key: &'a [u8],
+    directives: Directives,
+}
+
+impl Ask<'_> {
+    fn of(&self, client: &instanton::client::Client) -> Result<pmix_value_t, Error> {
+        let mut value = pmix_value_t::EMPTY;
+        let mut copied = Ok(());
+        let found = client.get_with(self.nspace, self.rank, self.key, &self.directives, |found| {
+            // SAFETY: an earlier attempt's, or empty.
+            unsafe { value.clear() };
+            copied = copy(found, &mut value);
+        });
+        match found.and(copied) {
+            Ok(()) => Ok(value),
+            Err(error) => {
+                // SAFETY: it was made here.
+                unsafe { value.clear() };
+                Err(error)
+            }
+        }
+    }
+
+    fn answer(&mut self) -> Result<pmix_value_t, Status> {
+        // What is at hand is read under the epoch; what must be waited for is not, or nothing could be freed meanwhile.
+        let optional = std::mem::replace(&mut self.directives.optional, true);
+        let at_hand = session::with(|client| self.of(client))?;
+        self.directives.optional = optional;
+        match at_hand {
+            Err(_) if !optional => told(self.of(&*session::client()?)),
+            other => told(other),
+        }
+    }
+}
+
+export! {
+    /// Keeps a copy of a value for the next Commit.
+    fn PMIx_Put(scope: u8, key: *const c_char, value: *mut pmix_value_t) -> Outcome {
+        let (key, value) = (key_of(key)?, one(value)?);
+        told(session::client()?.put(scope, key, value))
+    }
+
+    /// Gives the server what was put.
+    fn PMIx_Commit() -> Outcome {
+        told(session::client()?.commit())
+    }
+
+    /// Keeps a copy of a value for this process alone.
+    fn PMIx_Store_internal(proc: *const pmix_proc_t, key: *const c_char, value: *mut pmix_value_t) -> Outcome {
+        let (proc, key, value) = (one::<_, Proc>(proc)?, key_of(key)?, one(value)?);
+        told(session::client()?.store_internal(&proc, key, value))
+    }
+
+    /// Looks a key up; without a key, everything known of a process. The value is the caller's to free.
+    fn PMIx_Get(
+        proc: *const pmix_proc_t, key: *const c_char, info: *const pmix_info_t, ninfo: usize,
+        value: *mut *mut pmix_value_t,
+    ) -> Outcome {
+        let out = value.as_mut().ok_or(Status::ERR_BAD_PARAM)?;
+        if key.is_null() {
+            let (proc, info) = (one::<_, Proc>(proc)?, many::<_, Info>(info, ninfo)?);
+            let all = told(session::client()?.get(&proc, None, &info))?;
+            *out = alloc::boxed(convert::made(&all)?)?;
+            return Ok(());
+        }
+        let (nspace, rank) = target(proc)?;
+        let key = alloc::name(key, KEY_SIZE)?;
+        if key.is_empty() {
+            return Err(Status::ERR_BAD_PARAM);
+        }
+        let mut ask = Ask { nspace, rank, key, directives: directives(info, ninfo)? };
+        let mut found = ask.answer()?;
+        if ask.directives.static_values && !out.is_null() {
+            out.write(found);
+            return Ok(());
+        }
+        match alloc::boxed(found) {
+            Ok(place) => *out = place,
+            Err(status) => {
+                found.clear();
+                return Err(status);
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks a key up without waiting. The value is `cbfunc`'s until it returns.
+    fn PMIx_Get_nb(
+        proc: *const pmix_proc_t, key: *const c_char, info: *const pmix_info_t, ninfo: usize,
+        cbfunc: Option<ValueFn>, cbdata: *mut c_void,
+    ) -> Outcome {
+        let cbfunc = cbfunc.ok_or(Status::ERR_BAD_PARAM)?;
+        let (nspace, rank) = target(proc)?;
+        let proc = Proc::new(instanton::data::Nspace::new(nspace).map_err(|_| Status::ERR_BAD_PARAM)?, rank);
+        let key = if key.is_null() { None } else { Some(alloc::name(key, KEY_SIZE)?) };
+        let info: Vec<Info> = many(info, ninfo)?;
+        told(session::client()?.get_nb(&proc, key, &info, callbacks::value(cbfunc, cbdata)))
+    }
+}

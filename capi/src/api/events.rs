@@ -1,0 +1,87 @@
+//! Events: handlers for them, and raising them.
+use instanton::client::Error;
+use instanton::data::{Info, Proc, Status};
+use libc::{c_int, c_void};
+
+use crate::alloc;
+use crate::boundary::{Outcome, export};
+use crate::callbacks::{self, CbData, NotificationFn, OpFn, RegistrationFn};
+use crate::convert::{many, one};
+use crate::session::{self, told};
+use crate::types::*;
+
+export! {
+    /// Registers a handler for events with these codes, or for every event where there are none.
+    ///
+    /// With `cbfunc` the handler's number comes through it. Without, the call waits and its answer is the number, which is
+    /// never negative, or an error.
+    fn PMIx_Register_event_handler(
+        codes: *mut c_int, ncodes: usize, info: *mut pmix_info_t, ninfo: usize, handler: Option<NotificationFn>,
+        cbfunc: Option<RegistrationFn>, cbdata: *mut c_void,
+    ) -> c_int {
+        match register(codes, ncodes, info, ninfo, handler, cbfunc, cbdata) {
+            Ok(answer) => answer,
+            Err(status) => status.0,
+        }
+    }
+
+    /// Takes a handler back; without `cbfunc` the call waits until it is gone.
+    fn PMIx_Deregister_event_handler(number: usize, cbfunc: Option<OpFn>, cbdata: *mut c_void) -> Outcome {
+        let client = session::client()?;
+        told(match cbfunc {
+            Some(_) => client.deregister_event_handler(number, callbacks::op(cbfunc, cbdata)),
+            None => client.wait("PMIx_Deregister_event_handler", |done| client.deregister_event_handler(number, done)),
+        })
+    }
+
+    /// Raises an event; without `cbfunc` the call waits until it is on its way. A server raises it for its clients.
+    fn PMIx_Notify_event(
+        status: c_int, source: *const pmix_proc_t, range: u8, info: *const pmix_info_t, ninfo: usize,
+        cbfunc: Option<OpFn>, cbdata: *mut c_void,
+    ) -> Outcome {
+        let client = session::client()?;
+        let source = if source.is_null() { client.proc().clone() } else { one::<_, Proc>(source)? };
+        let (status, info) = (Status(status), many::<_, Info>(info, ninfo)?);
+        if let Ok(server) = super::server::server() {
+            let done = callbacks::op(cbfunc, cbdata);
+            return server.notify_event(status, &source, range, &info, |told| done(told.map_err(Error::from)));
+        }
+        told(match cbfunc {
+            Some(_) => client.notify_event(status, &source, range, &info, callbacks::op(cbfunc, cbdata)),
+            None => client
+                .wait("PMIx_Notify_event", |done| client.notify_event(status, &source, range, &info, done)),
+        })
+    }
+}
+
+unsafe fn register(
+    codes: *mut c_int,
+    ncodes: usize,
+    info: *mut pmix_info_t,
+    ninfo: usize,
+    handler: Option<NotificationFn>,
+    cbfunc: Option<RegistrationFn>,
+    cbdata: *mut c_void,
+) -> Result<c_int, Status> {
+    let handler = callbacks::event(handler.ok_or(Status::ERR_BAD_PARAM)?);
+    // SAFETY: NULL or arrays, the contract with C. Some programs give a number of codes beside a NULL for none.
+    let (codes, info) = unsafe {
+        let codes: &[c_int] = alloc::slice(codes, if codes.is_null() { 0 } else { ncodes })?;
+        (codes.iter().map(|code| Status(*code)).collect::<Vec<_>>(), many::<_, Info>(info, ninfo)?)
+    };
+    let client = session::client()?;
+    let Some(cbfunc) = cbfunc else {
+        let number =
+            told(client.wait("PMIx_Register_event_handler", |done| {
+                client.register_event_handler(&codes, &info, handler, done)
+            }))?;
+        return c_int::try_from(number).map_err(|_| Status::ERR_OUT_OF_RESOURCE);
+    };
+    let data = CbData::new(cbdata);
+    told(client.register_event_handler(&codes, &info, handler, move |number| {
+        let code = callbacks::code(&number);
+        // SAFETY: the program's own function and data.
+        unsafe { cbfunc(code, number.unwrap_or(usize::MAX), data.get()) };
+    }))?;
+    Ok(Status::SUCCESS.0)
+}

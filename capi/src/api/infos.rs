@@ -1,0 +1,158 @@
+//! Attributes and published data: filling, copying, directives.
+use instanton::data::constants::info_directives as flag;
+use instanton::data::{App, DataType, Info, Status, Value};
+use libc::{c_char, c_void};
+
+use super::values;
+use crate::alloc;
+use crate::boundary::{Outcome, export};
+use crate::convert;
+use crate::owned::Owned;
+use crate::types::*;
+
+/// An attribute with copies of a key and a value, no directive set.
+///
+/// # Safety
+/// As [`values::load`]; `key` is NULL or a C string.
+pub unsafe fn load(key: *const c_char, data: *const c_void, ty: DataType) -> Result<pmix_info_t, Status> {
+    let mut new = pmix_info_t::constructed();
+    // SAFETY: as promised by the caller.
+    unsafe {
+        alloc::set_name(&mut new.key, alloc::name(key, KEY_SIZE)?);
+        new.value = values::load(data, ty)?;
+    }
+    Ok(new)
+}
+
+unsafe fn has(info: *const pmix_info_t, bit: u32) -> bool {
+    // SAFETY: NULL or an attribute, the contract with C.
+    unsafe { info.as_ref() }.is_some_and(|info| info.flags & bit != 0)
+}
+
+unsafe fn set(info: *mut pmix_info_t, bit: u32) {
+    // SAFETY: NULL or an attribute, the contract with C.
+    if let Some(info) = unsafe { info.as_mut() } {
+        info.flags |= bit;
+    }
+}
+
+export! {
+    /// Fills an attribute, whatever was in it.
+    fn PMIx_Info_load(info: *mut pmix_info_t, key: *const c_char, data: *const c_void, ty: u16) -> Outcome {
+        let info = info.as_mut().ok_or(Status::ERR_BAD_PARAM)?;
+        *info = Owned::constructed();
+        *info = load(key, data, DataType(ty))?;
+        Ok(())
+    }
+
+    /// Fills an attribute, whatever was in it, with a copy of another, its directives included.
+    fn PMIx_Info_xfer(dest: *mut pmix_info_t, src: *const pmix_info_t) -> Outcome {
+        let (Some(dest), Some(src)) = (dest.as_mut(), src.as_ref()) else { return Err(Status::ERR_BAD_PARAM) };
+        *dest = src.dup()?;
+        Ok(())
+    }
+
+    /// Marks an attribute as required.
+    fn PMIx_Info_required(p: *mut pmix_info_t) {
+        set(p, flag::INFO_REQD);
+    }
+
+    /// Marks an attribute as a hint, as it is by default.
+    fn PMIx_Info_optional(p: *mut pmix_info_t) {
+        if let Some(p) = p.as_mut() {
+            p.flags &= !flag::INFO_REQD;
+        }
+    }
+
+    /// Whether an attribute is required.
+    fn PMIx_Info_is_required(p: *const pmix_info_t) -> bool {
+        has(p, flag::INFO_REQD)
+    }
+
+    /// Whether an attribute is a hint.
+    fn PMIx_Info_is_optional(p: *const pmix_info_t) -> bool {
+        !p.is_null() && !has(p, flag::INFO_REQD)
+    }
+
+    /// Marks a required attribute as seen to.
+    fn PMIx_Info_processed(p: *mut pmix_info_t) {
+        set(p, flag::INFO_REQD_PROCESSED);
+    }
+
+    /// Whether a required attribute was seen to.
+    fn PMIx_Info_was_processed(p: *const pmix_info_t) -> bool {
+        has(p, flag::INFO_REQD_PROCESSED)
+    }
+
+    /// Marks the last of an array.
+    fn PMIx_Info_set_end(p: *mut pmix_info_t) {
+        set(p, flag::INFO_ARRAY_END);
+    }
+
+    /// Whether this one is marked as the last of an array.
+    fn PMIx_Info_is_end(p: *const pmix_info_t) -> bool {
+        has(p, flag::INFO_ARRAY_END)
+    }
+
+    /// Marks an attribute as narrowing another.
+    fn PMIx_Info_qualifier(p: *mut pmix_info_t) {
+        set(p, flag::INFO_QUALIFIER);
+    }
+
+    /// Whether an attribute narrows another.
+    fn PMIx_Info_is_qualifier(p: *const pmix_info_t) -> bool {
+        has(p, flag::INFO_QUALIFIER)
+    }
+
+    /// Marks an attribute whose value belongs to somebody else.
+    fn PMIx_Info_persistent(p: *mut pmix_info_t) {
+        set(p, flag::INFO_PERSISTENT);
+    }
+
+    /// Whether an attribute's value belongs to somebody else.
+    fn PMIx_Info_is_persistent(p: *const pmix_info_t) -> bool {
+        has(p, flag::INFO_PERSISTENT)
+    }
+
+    /// Whether an attribute is true, a `pmix_boolean_t`.
+    fn PMIx_Info_true(p: *const pmix_info_t) -> u32 {
+        values::truth(if p.is_null() { std::ptr::null() } else { &raw const (*p).value })
+    }
+
+    /// The bytes that an attribute takes.
+    fn PMIx_Info_get_size(info: *const pmix_info_t, size: *mut usize) -> Outcome {
+        let (Some(info), Some(size)) = (info.as_ref(), size.as_mut()) else { return Err(Status::ERR_BAD_PARAM) };
+        let value: Value = convert::one(&raw const info.value)?;
+        *size = size_of::<pmix_info_t>() - size_of::<pmix_value_t>() + value.size();
+        Ok(())
+    }
+
+    /// A text for an attribute, the caller's to free.
+    fn PMIx_Info_string(info: *const pmix_info_t) -> *mut c_char {
+        values::text_of(convert::one::<_, Info>(info))
+    }
+
+    /// A text for an application, the caller's to free.
+    fn PMIx_App_string(app: *const pmix_app_t) -> *mut c_char {
+        values::text_of(convert::one::<_, App>(app))
+    }
+
+    /// Fills published data, whatever was in it.
+    fn PMIx_Pdata_load(
+        dest: *mut pmix_pdata_t, proc: *const pmix_proc_t, key: *const c_char, data: *const c_void, ty: u16,
+    ) {
+        if let (Some(dest), Some(proc)) = (dest.as_mut(), proc.as_ref()) {
+            *dest = Owned::constructed();
+            if let Ok(info) = load(key, data, DataType(ty)) {
+                *dest = pmix_pdata_t { proc: *proc, key: info.key, value: info.value };
+            }
+        }
+    }
+
+    /// Fills published data, whatever was in it, with a copy.
+    fn PMIx_Pdata_xfer(dest: *mut pmix_pdata_t, src: *mut pmix_pdata_t) {
+        if let (Some(dest), Some(src)) = (dest.as_mut(), src.as_ref()) {
+            *dest = src.dup().unwrap_or_else(|_| Owned::constructed());
+        }
+    }
+}

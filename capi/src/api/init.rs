@@ -1,0 +1,59 @@
+//! Coming and going.
+use instanton::client::Client;
+use instanton::data::constants::data_range::RANGE_PROC_LOCAL;
+use instanton::data::{Info, Status, keys};
+use libc::c_int;
+
+use crate::boundary::{Outcome, export};
+use crate::convert::{made, many};
+use crate::session;
+use crate::types::*;
+
+/// What a programming library says of itself in its Init.
+const MODEL: [&str; 4] =
+    [keys::PROGRAMMING_MODEL, keys::MODEL_LIBRARY_NAME, keys::MODEL_LIBRARY_VERSION, keys::THREADING_MODEL];
+
+/// Tells the other libraries in this process that another one is in use. Nobody needs to listen.
+fn declare_model(client: &Client, info: &[Info]) {
+    let mut model: Vec<Info> = info.iter().filter(|info| MODEL.iter().any(|key| info.key == *key)).cloned().collect();
+    if !model.is_empty() {
+        model.push(Info::new(keys::EVENT_NON_DEFAULT, true));
+        let told = client.notify_event(Status::MODEL_DECLARED, client.proc(), RANGE_PROC_LOCAL, &model, |_| ());
+        if let Err(error) = told {
+            instanton::trace!("the declared programming model is not announced: {error}");
+        }
+    }
+}
+
+export! {
+    /// Takes part in the job that this process was launched in. Every Init has its Finalize.
+    ///
+    /// Without a launcher the answer is `PMIX_ERR_UNREACH`, and the process is initialised as a job of its own.
+    fn PMIx_Init(proc: *mut pmix_proc_t, info: *mut pmix_info_t, ninfo: usize) -> Outcome {
+        let info: Vec<Info> = many(info, ninfo)?;
+        let entered = session::enter(&info)?;
+        if let Some(proc) = proc.as_mut() {
+            *proc = made(entered.client.proc())?;
+        }
+        if entered.again {
+            declare_model(&entered.client, &info);
+        }
+        entered.status.ok()
+    }
+
+    /// Gives one Init back.
+    fn PMIx_Finalize(info: *const pmix_info_t, ninfo: usize) -> Outcome {
+        session::leave(&many::<_, Info>(info, ninfo)?)
+    }
+
+    /// Whether there were more Inits than Finalizes.
+    fn PMIx_Initialized() -> c_int {
+        c_int::from(session::is_initialized())
+    }
+
+    /// Nothing to do: the library's own thread makes progress.
+    fn PMIx_Progress() {}
+
+    /// Nothing to stop: the library's own thread sleeps when nothing happens, and ends with the last Finalize.
+    fn PMIx_Progress_thread_stop(_info: *const pmix_info_t, _ninfo: usize) {}
+}

@@ -1,0 +1,251 @@
+//! The server, as a resource manager's daemon in C embeds it.
+//!
+//! One server a process, from `PMIx_server_init` to `PMIx_server_finalize`. Calls clone the reference to it and give the lock
+//! back, so that a call that waits keeps nobody out; only init and finalize exclude the others. `PMIx_server_setup_fork` may
+//! therefore run in a forked child: nobody can have held the lock against it.
+use std::path::PathBuf;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use instanton::data::{Info, InfoList, Nspace, Proc, Rank, Status, Text, Value, keys};
+use instanton::server::{EnvSink, Server, ServerConfig};
+use libc::{c_char, c_int, c_void, gid_t, uid_t};
+
+use crate::alloc;
+use crate::boundary::{Outcome, export};
+use crate::callbacks::{CbData, OpFn};
+use crate::convert::{many, one};
+use crate::host::CHost;
+use crate::module::pmix_server_module_t;
+use crate::session;
+use crate::types::*;
+
+/// `pmix_dmodex_response_fn_t`.
+type DmodexFn = unsafe extern "C" fn(c_int, *mut c_char, usize, *mut c_void);
+
+/// The server, and how many inits wait for their finalize.
+static SERVER: RwLock<Option<(Arc<Server>, usize)>> = RwLock::new(None);
+
+/// The server.
+///
+/// # Errors
+/// `ERR_INIT` before `PMIx_server_init`.
+pub fn server() -> Result<Arc<Server>, Status> {
+    let running = SERVER.read().unwrap_or_else(PoisonError::into_inner);
+    running.as_ref().map(|(server, _)| server.clone()).ok_or(Status::ERR_INIT)
+}
+
+/// What of the attributes of an init says how the server is to run. The rest are hints for other libraries.
+fn config(info: &[Info]) -> Result<ServerConfig, Status> {
+    let mut config = ServerConfig::default();
+    let text = |key| info.find(key).map(|info| info.value.as_text().ok_or(Status::ERR_BAD_PARAM)).transpose();
+    let path =
+        |text: &Text| PathBuf::from(<std::ffi::OsStr as std::os::unix::ffi::OsStrExt>::from_bytes(text.as_bytes()));
+    match info.find(keys::SERVER_NSPACE).map(|info| &info.value) {
+        None => {}
+        Some(Value::ProcNspace(nspace)) => config.nspace = nspace.clone(),
+        Some(other) => {
+            let name = other.as_text().ok_or(Status::ERR_BAD_PARAM)?;
+            config.nspace = Nspace::new(name).map_err(|_| Status::ERR_BAD_PARAM)?;
+        }
+    }
+    if let Some(rank) = info.find(keys::SERVER_RANK) {
+        config.rank = Rank(rank.value.as_u32().ok_or(Status::ERR_BAD_PARAM)?);
+    }
+    if let Some(name) = text(keys::HOSTNAME)? {
+        config.hostname = name.clone();
+    }
+    if let Some(dir) = text(keys::SYSTEM_TMPDIR)? {
+        config.system_tmpdir = path(dir);
+    }
+    if let Some(dir) = text(keys::SERVER_TMPDIR)? {
+        config.tmpdir = path(dir);
+    }
+    Ok(config)
+}
+
+/// Makes a call that answers through `cbfunc`; without one, waits for it and says so.
+fn op(
+    cbfunc: Option<OpFn>,
+    cbdata: *mut c_void,
+    start: impl FnOnce(Box<dyn FnOnce(Result<(), Status>) + Send>) -> Outcome,
+    wait: impl FnOnce() -> Outcome,
+) -> Outcome {
+    let Some(cbfunc) = cbfunc else { return wait().and(Err(Status::OPERATION_SUCCEEDED)) };
+    let data = CbData::new(cbdata);
+    start(Box::new(move |result| {
+        let status = result.err().unwrap_or(Status::SUCCESS);
+        // SAFETY: the host's own function and data.
+        unsafe { cbfunc(status.0, data.get()) };
+    }))
+}
+
+unsafe fn nspace_of(nspace: *const c_char) -> Result<Nspace, Status> {
+    // SAFETY: NULL, a C string or a fixed array, the contract with C.
+    Nspace::new(unsafe { alloc::name(nspace, NSPACE_SIZE) }?).map_err(|_| Status::ERR_BAD_PARAM)
+}
+
+/// An environment of the caller: a NULL-terminated array of libc memory.
+struct Environment(*mut *mut *mut c_char);
+
+impl EnvSink for Environment {
+    fn set(&mut self, name: &str, value: &[u8]) {
+        let text = |bytes: &[u8]| std::ffi::CString::new(bytes).ok();
+        if let (Some(name), Some(value)) = (text(name.as_bytes()), text(value)) {
+            // SAFETY: strings and the caller's array.
+            unsafe { super::argv::PMIx_Setenv(name.as_ptr(), value.as_ptr(), 1, self.0) };
+        }
+    }
+
+    fn retain(&mut self, keep: &mut dyn FnMut(&[u8]) -> bool) {
+        // SAFETY: NULL or a NULL-terminated array, the contract with C. What stays moves down over what goes.
+        unsafe {
+            let (mut from, mut to) = (*self.0, *self.0);
+            while let Some(setting) = (!from.is_null()).then(|| alloc::c_bytes(*from)).flatten() {
+                let name = setting.split(|byte| *byte == b'=').next().unwrap_or_default();
+                if keep(name) {
+                    *to = *from;
+                    to = to.add(1);
+                } else if *self.0 != super::argv::process_environment() {
+                    alloc::release(*from);
+                }
+                from = from.add(1);
+            }
+            if !to.is_null() {
+                *to = std::ptr::null_mut();
+            }
+        }
+    }
+}
+
+export! {
+    /// Starts the server of this process, or takes part in it. Of the module the 28 slots are read that every release has.
+    fn PMIx_server_init(module: *mut pmix_server_module_t, info: *mut pmix_info_t, ninfo: usize) -> Outcome {
+        let info: Vec<Info> = many(info, ninfo)?;
+        let config = config(&info)?;
+        let module = match module.is_null() {
+            // A host without functions: local clients are served, and nothing beyond.
+            true => std::mem::zeroed(),
+            false => module.read(),
+        };
+        let mut running = SERVER.write().unwrap_or_else(PoisonError::into_inner);
+        match &mut *running {
+            Some((_, inits)) => *inits += 1,
+            None => {
+                let server = Server::start(config, Arc::new(CHost(module))).map_err(|error| {
+                    instanton::trace!("PMIx_server_init failed: {error}");
+                    Status::from(error)
+                })?;
+                *running = Some((Arc::new(server), 1));
+            }
+        }
+        session::enter_as_server()
+    }
+
+    /// Gives one init back; the last one ends the server of this process.
+    fn PMIx_server_finalize() -> Outcome {
+        let mut running = SERVER.write().unwrap_or_else(PoisonError::into_inner);
+        let last = match &mut *running {
+            None => return Err(Status::ERR_INIT),
+            Some((_, 1)) => running.take(),
+            Some((_, inits)) => {
+                *inits -= 1;
+                None
+            }
+        };
+        drop(running);
+        // Should a call still wait on it, the server ends with that call.
+        if let Some(server) = last.and_then(|(server, _)| Arc::into_inner(server)) {
+            server.finalize();
+        }
+        session::leave(&[])
+    }
+
+    /// Tells of a namespace: how many of its processes will run here, and its job information.
+    fn PMIx_server_register_nspace(
+        nspace: *const c_char, nlocalprocs: c_int, info: *mut pmix_info_t, ninfo: usize, cbfunc: Option<OpFn>,
+        cbdata: *mut c_void,
+    ) -> Outcome {
+        let (server, nspace, info) = (server()?, nspace_of(nspace)?, many::<_, Info>(info, ninfo)?);
+        // Negative stands for "not known", which is what none is.
+        let local = usize::try_from(nlocalprocs).unwrap_or(0);
+        op(
+            cbfunc,
+            cbdata,
+            |done| server.register_nspace(&nspace, local, &info, done),
+            || server.register_nspace_wait(&nspace, local, &info),
+        )
+    }
+
+    /// Forgets a namespace with its clients.
+    fn PMIx_server_deregister_nspace(nspace: *const c_char, cbfunc: Option<OpFn>, cbdata: *mut c_void) {
+        let Ok(nspace) = nspace_of(nspace) else { return report(cbfunc, cbdata, Status::ERR_BAD_PARAM) };
+        let Ok(server) = server() else { return report(cbfunc, cbdata, Status::ERR_INIT) };
+        // A function that returns nothing has said all there is when it could not even begin.
+        let _ = op(
+            cbfunc,
+            cbdata,
+            |done| server.deregister_nspace(&nspace, done),
+            || server.deregister_nspace_wait(&nspace),
+        );
+    }
+
+    /// Tells of a process that will run here, and as whom.
+    fn PMIx_server_register_client(
+        proc: *const pmix_proc_t, uid: uid_t, gid: gid_t, object: *mut c_void, cbfunc: Option<OpFn>,
+        cbdata: *mut c_void,
+    ) -> Outcome {
+        let (server, proc) = (server()?, one::<_, Proc>(proc)?);
+        let object = (!object.is_null()).then(|| object.expose_provenance());
+        op(
+            cbfunc,
+            cbdata,
+            |done| server.register_client(&proc, uid, gid, object, done),
+            || server.register_client_wait(&proc, uid, gid, object),
+        )
+    }
+
+    /// Forgets a process.
+    fn PMIx_server_deregister_client(proc: *const pmix_proc_t, cbfunc: Option<OpFn>, cbdata: *mut c_void) {
+        let Ok(proc) = one::<_, Proc>(proc) else { return report(cbfunc, cbdata, Status::ERR_BAD_PARAM) };
+        let Ok(server) = server() else { return report(cbfunc, cbdata, Status::ERR_INIT) };
+        let _ =
+            op(cbfunc, cbdata, |done| server.deregister_client(&proc, done), || server.deregister_client_wait(&proc));
+    }
+
+    /// Sets what a process needs to find this server in an environment of the caller. May run in a forked child.
+    fn PMIx_server_setup_fork(proc: *const pmix_proc_t, env: *mut *mut *mut c_char) -> Outcome {
+        if env.is_null() {
+            return Err(Status::ERR_BAD_PARAM);
+        }
+        server()?.setup_fork(&one::<_, Proc>(proc)?, &mut Environment(env))
+    }
+
+    /// Asks for what a process of this node has posted, for another node's server. The bytes are `cbfunc`'s until it returns.
+    fn PMIx_server_dmodex_request(
+        proc: *const pmix_proc_t, cbfunc: Option<DmodexFn>, cbdata: *mut c_void,
+    ) -> Outcome {
+        let (server, proc) = (server()?, one::<_, Proc>(proc)?);
+        let (cbfunc, data) = (cbfunc.ok_or(Status::ERR_BAD_PARAM)?, CbData::new(cbdata));
+        server.dmodex_request(&proc, &[], move |result| {
+            let (status, bytes) = match result {
+                Ok(bytes) => (Status::SUCCESS, bytes),
+                Err(status) => (status, Vec::new()),
+            };
+            let (status, place) = alloc::bytes(&bytes)
+                .map_or_else(|failed| (failed, std::ptr::null_mut()), |place| (status, place));
+            // SAFETY: the host's own function and data, and a copy that is freed afterwards.
+            unsafe {
+                cbfunc(status.0, place, if place.is_null() { 0 } else { bytes.len() }, data.get());
+                alloc::release(place);
+            }
+        })
+    }
+}
+
+/// The answer of a function that returns nothing and could not begin.
+unsafe fn report(cbfunc: Option<OpFn>, cbdata: *mut c_void, status: Status) {
+    if let Some(cbfunc) = cbfunc {
+        // SAFETY: the host's own function and data.
+        unsafe { cbfunc(status.0, cbdata) };
+    }
+}

@@ -1,0 +1,88 @@
+//! What numbers are called, and names for numbers. The texts are static: nobody frees them.
+use instanton::data::{DataType, Status, keys, names};
+use libc::{c_char, c_int};
+
+use super::values::text_of;
+use crate::alloc;
+use crate::boundary::export;
+use crate::convert;
+use crate::types::*;
+
+/// Functions that look one number up in one table.
+macro_rules! tables {
+    ($($name:ident($ty:ty) = $table:ident;)*) => {$(
+        export! {
+            /// The text of a number.
+            fn $name(number: $ty) -> *const c_char {
+                names::$table.of(number).as_ptr()
+            }
+        }
+    )*};
+}
+tables! {
+    PMIx_Proc_state_string(u8) = PROC_STATE;
+    PMIx_Job_state_string(u8) = JOB_STATE;
+    PMIx_Scope_string(u8) = SCOPE;
+    PMIx_Persistence_string(u8) = PERSISTENCE;
+    PMIx_Data_range_string(u8) = DATA_RANGE;
+    PMIx_Link_state_string(u8) = LINK_STATE;
+    PMIx_Alloc_directive_string(u8) = ALLOC_DIRECTIVE;
+    PMIx_Alloc_inheritance_string(u8) = ALLOC_INHERITANCE;
+    PMIx_Resource_block_directive_string(u8) = RESOURCE_BLOCK_DIRECTIVE;
+    PMIx_Device_type_string(u64) = DEVICE_TYPE;
+    PMIx_Value_comparison_string(u32) = VALUE_CMP;
+    PMIx_Group_operation_string(u32) = GROUP_OPERATION;
+}
+
+export! {
+    /// The text of a status: its name in the headers.
+    fn PMIx_Error_string(status: c_int) -> *const c_char {
+        Status(status).text().as_ptr()
+    }
+
+    /// The status of such a name.
+    fn PMIx_Error_code(name: *const c_char) -> c_int {
+        // What stands for "no such name" is the smallest integer: no status has it.
+        alloc::c_bytes(name).and_then(Status::from_name).map_or(c_int::MIN, |status| status.0)
+    }
+
+    /// The text of a data type: its name in the headers.
+    fn PMIx_Data_type_string(ty: u16) -> *const c_char {
+        DataType(ty).text().as_ptr()
+    }
+
+    /// The text of a set of channels.
+    fn PMIx_IOF_channel_string(channels: u16) -> *const c_char {
+        names::iof_channel(channels).as_ptr()
+    }
+
+    /// The text of an attribute's directives, the caller's to free.
+    fn PMIx_Info_directives_string(flags: u32) -> *mut c_char {
+        text_of(Ok(names::info_directives(flags)))
+    }
+
+    /// The name in the headers of a key; the key itself where it has none.
+    fn PMIx_Get_attribute_name(key: *const c_char) -> *const c_char {
+        alloc::c_bytes(key).and_then(keys::name_of).map_or(key, |name| name.as_ptr())
+    }
+
+    /// The key of a name in the headers; the name itself where it is none.
+    fn PMIx_Get_attribute_string(name: *const c_char) -> *const c_char {
+        alloc::c_bytes(name).and_then(keys::key_of).map_or(name, |key| key.as_ptr())
+    }
+
+    /// A text for a number of devices, the caller's to free.
+    fn PMIx_Resource_unit_string(unit: *const pmix_resource_unit_t) -> *mut c_char {
+        text_of(convert::one::<_, instanton::data::ResourceUnit>(unit))
+    }
+}
+
+export! {
+    /// The version of this library, and of the Standard it follows. Needs no initialised library.
+    fn PMIx_Get_version() -> *const c_char {
+        VERSION.as_ptr()
+    }
+}
+
+/// One word, three numbers, and the Standard's version in brackets: programs take it apart.
+const VERSION: &std::ffi::CStr = c"Instanton 4.2.2 (PMIx Standard: 4.2, Stable ABI: 1.0, Provisional ABI: 0.0)";

@@ -1,0 +1,195 @@
+//! Values: filling, emptying, comparing, measuring.
+use std::ptr;
+
+use instanton::data::{DataType, Status, Value, constants::boolean};
+use libc::{c_char, c_void};
+
+use crate::alloc;
+use crate::boundary::{Outcome, export};
+use crate::convert::{self, Mirror};
+use crate::owned::{self, Kind, Owned};
+use crate::types::*;
+
+/// A value of type `ty` made of what `data` points to.
+///
+/// For strings and map expressions `data` is the text itself, for pointers the value itself, for everything else it
+/// points to an element. Without `data`, a BOOL is true and everything else empty.
+///
+/// # Safety
+/// `data` is NULL or what the type asks for.
+pub unsafe fn load(data: *const c_void, ty: DataType) -> Result<pmix_value_t, Status> {
+    let mut new = pmix_value_t { ty: ty.0, ..pmix_value_t::EMPTY };
+    if ty == DataType::UNDEF {
+        return Ok(new);
+    }
+    let kind = Kind::of(ty).ok_or(Status::ERR_UNKNOWN_DATA_TYPE)?;
+    // SAFETY: as promised by the caller, and as the kind says.
+    unsafe {
+        match ty {
+            DataType::BOOL if data.is_null() => new.data.flag = 1,
+            _ if data.is_null() => {}
+            DataType::POINTER => new.data.ptr = data.cast_mut(),
+            DataType::STRING => new.data.string = owned::dup_text(data.cast())?,
+            DataType::REGEX => {
+                let text = std::slice::from_raw_parts(data.cast(), libc::strlen(data.cast()) + 1);
+                new.data.bo = pmix_byte_object_t { bytes: alloc::bytes(text)?, size: text.len() };
+            }
+            DataType::PROC_NSPACE => {
+                let mut nspace = pmix_nspace_t::constructed();
+                alloc::set_name(&mut nspace, alloc::name(data.cast(), NSPACE_SIZE)?);
+                new.data.ptr = alloc::boxed(nspace)?.cast();
+            }
+            _ if kind.is_boxed() => new.data.ptr = kind.dup_boxed(data)?,
+            _ => (kind.dup)(data, (&raw mut new.data).cast())?,
+        }
+    }
+    Ok(new)
+}
+
+/// A copy of what a value holds, in memory of the caller where he offers some and of libc otherwise: numbers need the
+/// former, texts and bytes are always the latter.
+unsafe fn unload(value: &pmix_value_t, place: &mut *mut c_void) -> Result<usize, Status> {
+    let ty = DataType(value.ty);
+    let kind = Kind::of(ty).ok_or(Status::ERR_UNKNOWN_DATA_TYPE)?;
+    // SAFETY: the member of the union that the type selects.
+    unsafe {
+        match ty {
+            DataType::STRING => {
+                *place = owned::dup_text(value.data.string)?.cast();
+                Ok(alloc::c_bytes((*place).cast()).map_or(0, <[u8]>::len))
+            }
+            DataType::BYTE_OBJECT
+            | DataType::COMPRESSED_STRING
+            | DataType::COMPRESSED_BYTE_OBJECT
+            | DataType::REGEX => {
+                let copy = value.data.bo.dup()?;
+                *place = copy.bytes.cast();
+                Ok(copy.size)
+            }
+            DataType::POINTER => {
+                *place = value.data.ptr;
+                Ok(size_of::<*mut c_void>())
+            }
+            _ if kind.is_boxed() && value.data.ptr.is_null() => {
+                *place = ptr::null_mut();
+                Ok(0)
+            }
+            DataType::PROC if !place.is_null() => {
+                (kind.dup)(value.data.ptr, *place)?;
+                Ok(kind.size)
+            }
+            _ if kind.is_boxed() => {
+                *place = kind.dup_boxed(value.data.ptr)?;
+                Ok(kind.size)
+            }
+            _ if place.is_null() => Err(Status::ERR_BAD_PARAM),
+            _ => {
+                (kind.dup)((&raw const value.data).cast(), *place)?;
+                Ok(kind.size)
+            }
+        }
+    }
+}
+
+/// What `pmix_boolean_t` says of a value.
+pub unsafe fn truth(value: *const pmix_value_t) -> u32 {
+    // SAFETY: a constructed value, the contract with C.
+    let truth = unsafe { convert::one::<_, Value>(value) }.ok().and_then(|value| value.truth());
+    (match truth {
+        Some(true) => boolean::BOOL_TRUE,
+        Some(false) => boolean::BOOL_FALSE,
+        None => boolean::NON_BOOL,
+    }) as u32
+}
+
+/// A new C string with the text form of something.
+pub fn text_of(thing: Result<impl ToString, Status>) -> *mut c_char {
+    let text = thing.map(|thing| thing.to_string().replace('\0', "\\0"));
+    text.and_then(|text| alloc::text(text.as_bytes())).unwrap_or(ptr::null_mut())
+}
+
+export! {
+    /// Fills a value, whatever was in it, with a copy of some data.
+    fn PMIx_Value_load(value: *mut pmix_value_t, data: *const c_void, ty: u16) -> Outcome {
+        *value.as_mut().ok_or(Status::ERR_BAD_PARAM)? = load(data, DataType(ty))?;
+        Ok(())
+    }
+
+    /// Copies what a value holds out of it.
+    fn PMIx_Value_unload(value: *mut pmix_value_t, data: *mut *mut c_void, size: *mut usize) -> Outcome {
+        let (Some(value), Some(data)) = (value.as_ref(), data.as_mut()) else { return Err(Status::ERR_BAD_PARAM) };
+        let bytes = unload(value, data)?;
+        if let Some(size) = size.as_mut() {
+            *size = bytes;
+        }
+        Ok(())
+    }
+
+    /// Fills a value, whatever was in it, with a copy of another.
+    fn PMIx_Value_xfer(dest: *mut pmix_value_t, src: *const pmix_value_t) -> Outcome {
+        let (Some(dest), Some(src)) = (dest.as_mut(), src.as_ref()) else { return Err(Status::ERR_BAD_PARAM) };
+        *dest = src.dup()?;
+        Ok(())
+    }
+
+    /// How two values relate, a `pmix_value_cmp_t`.
+    fn PMIx_Value_compare(v1: *mut pmix_value_t, v2: *mut pmix_value_t) -> u32 {
+        use instanton::data::Comparison;
+        match (convert::one::<_, Value>(v1), convert::one::<_, Value>(v2)) {
+            (Ok(v1), Ok(v2)) => v1.compare(&v2) as u32,
+            _ => Comparison::NotAvailable as u32,
+        }
+    }
+
+    /// Whether a value is true, a `pmix_boolean_t`.
+    fn PMIx_Value_true(value: *const pmix_value_t) -> u32 {
+        truth(value)
+    }
+
+    /// The bytes that a value takes.
+    fn PMIx_Value_get_size(value: *const pmix_value_t, size: *mut usize) -> Outcome {
+        *size.as_mut().ok_or(Status::ERR_BAD_PARAM)? = convert::one::<_, Value>(value)?.size();
+        Ok(())
+    }
+
+    /// A value's number as another type, where it fits.
+    fn PMIx_Value_get_number(value: *const pmix_value_t, dest: *mut c_void, ty: u16) -> Outcome {
+        if dest.is_null() {
+            return Err(Status::ERR_BAD_PARAM);
+        }
+        let value: Value = convert::one(value)?;
+        convert::write(&value.to_number(DataType(ty)).map_err(|e| e.status())?, dest)
+    }
+
+    /// A text for a value, the caller's to free.
+    fn PMIx_Value_string(value: *const pmix_value_t) -> *mut c_char {
+        text_of(convert::one::<_, Value>(value))
+    }
+
+    /// A copy of an element of any type; a string is copied itself.
+    fn PMIx_Data_copy(dest: *mut *mut c_void, src: *mut c_void, ty: u16) -> Outcome {
+        let dest = dest.as_mut().filter(|_| !src.is_null()).ok_or(Status::ERR_BAD_PARAM)?;
+        *dest = match DataType(ty) {
+            DataType::STRING => owned::dup_text(src.cast())?.cast(),
+            ty => Kind::of(ty).ok_or(Status::ERR_UNKNOWN_DATA_TYPE)?.dup_boxed(src)?,
+        };
+        Ok(())
+    }
+
+    /// A text for an element of any type, the caller's to free; a string is printed itself.
+    fn PMIx_Data_print(output: *mut *mut c_char, prefix: *mut c_char, src: *mut c_void, ty: u16) -> Outcome {
+        let output = output.as_mut().ok_or(Status::ERR_BAD_PARAM)?;
+        let value = match DataType(ty) {
+            DataType::STRING => Value::String(src.cast::<c_char>().to_rust(0)?),
+            DataType::VALUE => convert::one(src.cast::<pmix_value_t>())?,
+            ty => convert::read(ty, src, 0)?,
+        };
+        let prefix = alloc::c_bytes(prefix).unwrap_or_default();
+        let printed = text_of(Ok(format!("{}{value}", String::from_utf8_lossy(prefix))));
+        if printed.is_null() {
+            return Err(Status::ERR_NOMEM);
+        }
+        *output = printed;
+        Ok(())
+    }
+}

@@ -1,0 +1,483 @@
+//! Between the C structures and the data model.
+//!
+//! [`Mirror`] pairs a C type with a Rust one, member by member, for structures and for what they are made of;
+//! [`read`] and [`write`] choose the pair by the number of a data type. Values, attributes and arrays nest: a C caller
+//! may nest them without end, so reading counts the levels.
+use std::ptr;
+
+use instanton::data::{
+    App, Coord, Cpuset, DataArray, DataType, Device, DeviceDistance, DiskStats, Endpoint, Envar, Geometry, Info, Key,
+    NetStats, NodePid, NodeStats, Nspace, Pdata, Proc, ProcInfo, ProcStats, Query, Rank, Real, RegAttr, Regex2,
+    ResourceUnit, Status, Text, Timeval, Topology, Value, archive,
+};
+use libc::{c_char, c_void, timeval};
+
+use crate::alloc;
+use crate::owned::{Kind, Owned, release_array};
+use crate::types::*;
+
+/// Deepest nesting of values in arrays in values that is accepted from C: deeper ones could not be sent anyway.
+const MAX_DEPTH: usize = archive::MAX_DEPTH;
+
+/// A C type that says the same as the Rust type `R`.
+pub trait Mirror<R> {
+    /// What C says, in Rust. `depth` levels are above.
+    ///
+    /// # Safety
+    /// Members point to what the headers say.
+    unsafe fn to_rust(&self, depth: usize) -> Result<R, Status>;
+
+    /// Says it in C, in place of something that owns nothing. When it fails, the caller clears what was begun.
+    fn fill(&mut self, from: &R) -> Result<(), Status>;
+}
+
+impl<T: Mirror<R>, R> Mirror<Box<R>> for T {
+    unsafe fn to_rust(&self, depth: usize) -> Result<Box<R>, Status> {
+        // SAFETY: as promised by the caller.
+        unsafe { T::to_rust(self, depth) }.map(Box::new)
+    }
+    fn fill(&mut self, from: &Box<R>) -> Result<(), Status> {
+        T::fill(self, from)
+    }
+}
+
+/// What one C structure says.
+///
+/// # Safety
+/// `from` is NULL or such a structure.
+pub unsafe fn one<T: Mirror<R>, R>(from: *const T) -> Result<R, Status> {
+    // SAFETY: as promised by the caller.
+    unsafe { from.as_ref().ok_or(Status::ERR_BAD_PARAM)?.to_rust(0) }
+}
+
+/// What the elements of a C array say.
+///
+/// # Safety
+/// `first` is NULL or has `n` elements.
+pub unsafe fn many<T: Mirror<R>, R>(first: *const T, n: usize) -> Result<Vec<R>, Status> {
+    // SAFETY: as promised by the caller.
+    unsafe { list(first, n, 0) }
+}
+
+unsafe fn list<T: Mirror<R>, R>(first: *const T, n: usize, depth: usize) -> Result<Vec<R>, Status> {
+    // SAFETY: as promised by the caller.
+    let from = unsafe { alloc::slice(first, n) }?;
+    let mut out = room(n)?;
+    for element in from {
+        // SAFETY: as promised by the caller.
+        out.push(unsafe { element.to_rust(depth) }?);
+    }
+    Ok(out)
+}
+
+/// An empty vector with room for `n`: the number comes from C, and there may not be that much memory.
+fn room<R>(n: usize) -> Result<Vec<R>, Status> {
+    let mut out = Vec::new();
+    out.try_reserve_exact(n).map_err(|_| Status::ERR_NOMEM)?;
+    Ok(out)
+}
+
+/// A new C structure.
+pub fn made<T: Mirror<R> + Owned, R>(from: &R) -> Result<T, Status> {
+    let mut new = T::constructed();
+    match new.fill(from) {
+        Ok(()) => Ok(new),
+        Err(status) => {
+            // SAFETY: it was made here.
+            unsafe { new.clear() };
+            Err(status)
+        }
+    }
+}
+
+/// A new C array; NULL for an empty one.
+pub fn made_array<T: Mirror<R> + Owned, R>(from: &[R]) -> Result<*mut T, Status> {
+    let array = alloc::zeroed::<T>(from.len());
+    if array.is_null() && !from.is_empty() {
+        return Err(Status::ERR_NOMEM);
+    }
+    for (i, element) in from.iter().enumerate() {
+        match made(element) {
+            // SAFETY: inside the new array.
+            Ok(element) => unsafe { array.add(i).write(element) },
+            Err(status) => {
+                // SAFETY: as many elements have been made.
+                unsafe { release_array(array, i) };
+                return Err(status);
+            }
+        }
+    }
+    Ok(array)
+}
+
+/// Types that differ in nothing but their name.
+macro_rules! same {
+    ($($c:ty as $rust:ty),* $(,)?) => {$(
+        impl Mirror<$rust> for $c {
+            unsafe fn to_rust(&self, _depth: usize) -> Result<$rust, Status> {
+                Ok(*self as $rust)
+            }
+            fn fill(&mut self, from: &$rust) -> Result<(), Status> {
+                *self = *from as $c;
+                Ok(())
+            }
+        }
+    )*};
+}
+same! { u8 as u8, c_char as u8, u16 as u16, u32 as u32, i32 as i32, u64 as u64, usize as u64 }
+
+/// Types that one expression turns into the other, each way.
+macro_rules! simple {
+    ($($c:ty, $rust:ty: |$this:ident| $get:expr, |$from:ident| $set:expr;)*) => {$(
+        impl Mirror<$rust> for $c {
+            unsafe fn to_rust(&self, _depth: usize) -> Result<$rust, Status> {
+                let $this = self;
+                // SAFETY: a text or an array that ends, or bytes of the given number, as promised by the caller.
+                #[allow(unused_unsafe, reason = "some need no promise")]
+                unsafe { Ok($get) }
+            }
+            fn fill(&mut self, from: &$rust) -> Result<(), Status> {
+                let $from = from;
+                *self = $set;
+                Ok(())
+            }
+        }
+    )*};
+}
+simple! {
+    *mut c_char, Option<Text>:
+        |text| alloc::c_bytes(*text).map(Text::new).transpose().map_err(|_| Status::ERR_BAD_PARAM)?,
+        |from| from.as_ref().map_or(Ok(ptr::null_mut()), |text| alloc::text(text.as_bytes()))?;
+    *mut *mut c_char, Vec<Text>:
+        |argv| alloc::argv(*argv).into_iter().map(Text::new).collect::<Result<_, _>>()
+            .map_err(|_| Status::ERR_BAD_PARAM)?,
+        |from| if from.is_empty() { ptr::null_mut() } else { alloc::new_argv(from.iter().map(Text::as_bytes))? };
+    pmix_key_t, Key:
+        |key| Key::new(alloc::name(key.as_ptr(), KEY_SIZE)?).map_err(|_| Status::ERR_BAD_PARAM)?,
+        |from| fixed(from.as_bytes());
+    pmix_key_t, Option<Key>:
+        |key| Key::new(alloc::name(key.as_ptr(), KEY_SIZE)?).ok(),
+        |from| fixed(from.as_ref().map_or(b"", Key::as_bytes));
+    pmix_nspace_t, Nspace:
+        |nspace| Nspace::new(alloc::name(nspace.as_ptr(), NSPACE_SIZE)?).map_err(|_| Status::ERR_BAD_PARAM)?,
+        |from| fixed(from.as_bytes());
+    pmix_byte_object_t, Vec<u8>:
+        |bo| alloc::slice(bo.bytes.cast::<u8>(), bo.size)?.to_vec(),
+        |from| pmix_byte_object_t { bytes: alloc::bytes(from)?, size: from.len() };
+    pmix_data_buffer_t, Vec<u8>:
+        |buffer| alloc::slice(buffer.base_ptr.cast::<u8>(), buffer.bytes_used)?.to_vec(),
+        |from| {
+            let base_ptr = alloc::bytes(from)?;
+            let pack_ptr = base_ptr.wrapping_add(from.len());
+            pmix_data_buffer_t {
+                base_ptr, pack_ptr, unpack_ptr: base_ptr, bytes_allocated: from.len(), bytes_used: from.len(),
+            }
+        };
+    u32, Rank: |rank| Rank(*rank), |from| from.0;
+    u16, DataType: |ty| DataType(*ty), |from| from.0;
+    f32, Real: |real| Real(*real), |from| from.0;
+    timeval, Timeval:
+        |time| Timeval { sec: time.tv_sec, usec: time.tv_usec },
+        |from| timeval { tv_sec: from.sec, tv_usec: from.usec };
+    pmix_topology_t, Topology:
+        |topology| Topology { source: source(topology.source, topology.topology)?, xml: None },
+        |from| match &from.xml {
+            None => pmix_topology_t { source: made(&from.source)?, topology: ptr::null_mut() },
+            Some(_) => return Err(Status::ERR_NOT_SUPPORTED),
+        };
+    pmix_cpuset_t, Cpuset:
+        |cpuset| Cpuset { source: source(cpuset.source, cpuset.bitmap)?, bitmap: None },
+        |from| match &from.bitmap {
+            None => pmix_cpuset_t { source: made(&from.source)?, bitmap: ptr::null_mut() },
+            Some(_) => return Err(Status::ERR_NOT_SUPPORTED),
+        };
+}
+
+fn fixed<const N: usize>(name: &[u8]) -> [c_char; N] {
+    let mut place = [0; N];
+    alloc::set_name(&mut place, name);
+    place
+}
+
+/// The library that an object is of. The object itself is that library's: it cannot be taken along.
+unsafe fn source(text: *mut c_char, object: *mut c_void) -> Result<Option<Text>, Status> {
+    match object.is_null() {
+        // SAFETY: as promised by the caller.
+        true => unsafe { text.to_rust(0) },
+        false => Err(Status::ERR_NOT_SUPPORTED),
+    }
+}
+
+/// Structures, member by member; `member[number]` is an array.
+macro_rules! structures {
+    ($($c:ty = $rust:ident { $($field:ident $([$n:ident])?: $member:ident),* $(,)? })*) => {$(
+        impl Mirror<$rust> for $c {
+            unsafe fn to_rust(&self, depth: usize) -> Result<$rust, Status> {
+                // SAFETY: as promised by the caller.
+                unsafe { Ok($rust { $($member: structures!(@get self depth $field $($n)?),)* }) }
+            }
+            fn fill(&mut self, from: &$rust) -> Result<(), Status> {
+                $(structures!(@set self (&from.$member) $field $($n)?);)*
+                Ok(())
+            }
+        }
+    )*};
+    (@get $self:ident $depth:ident $field:ident) => { $self.$field.to_rust($depth)? };
+    (@get $self:ident $depth:ident $field:ident $n:ident) => { list($self.$field, $self.$n, $depth)? };
+    (@set $self:ident $from:tt $field:ident) => { $self.$field.fill($from)? };
+    (@set $self:ident $from:tt $field:ident $n:ident) => {
+        $self.$field = made_array($from)?;
+        $self.$n = $from.len();
+    };
+}
+structures! {
+    pmix_proc_t = Proc { nspace: nspace, rank: rank }
+    pmix_info_t = Info { key: key, flags: flags, value: value }
+    pmix_pdata_t = Pdata { proc: proc, key: key, value: value }
+    pmix_app_t = App { cmd: cmd, argv: argv, env: env, cwd: cwd, maxprocs: maxprocs, info[ninfo]: info }
+    pmix_query_t = Query { keys: keys, qualifiers[nqual]: qualifiers }
+    pmix_regattr_t = RegAttr { name: name, string: key, ty: data_type, description: description }
+    pmix_proc_info_t = ProcInfo {
+        proc: proc, hostname: hostname, executable_name: executable, pid: pid, exit_code: exit_code, state: state,
+    }
+    pmix_envar_t = Envar { envar: name, value: value, separator: separator }
+    pmix_coord_t = Coord { view: view, coord[dims]: coord }
+    pmix_geometry_t = Geometry { fabric: fabric, uuid: uuid, osname: osname, coordinates[ncoords]: coordinates }
+    pmix_device_distance_t = DeviceDistance {
+        uuid: uuid, osname: osname, dtype: device_type, mindist: mindist, maxdist: maxdist,
+    }
+    pmix_endpoint_t = Endpoint { uuid: uuid, osname: osname, endpt: endpt }
+    pmix_device_t = Device { uuid: uuid, osname: osname, dtype: device_type }
+    pmix_resource_unit_t = ResourceUnit { dtype: device_type, count: count }
+    pmix_node_pid_t = NodePid { hostname: hostname, nodeid: nodeid, pid: pid }
+    pmix_regex2_t = Regex2 { ty: method, bytes[len]: bytes }
+    pmix_proc_stats_t = ProcStats {
+        node: node, proc: proc, pid: pid, cmd: cmd, state: state, time: time, percent_cpu: percent_cpu,
+        priority: priority, num_threads: num_threads, pss: pss, vsize: vsize, rss: rss, peak_vsize: peak_vsize,
+        processor: processor, sample_time: sample_time,
+    }
+    pmix_disk_stats_t = DiskStats {
+        disk: disk, num_reads_completed: num_reads_completed, num_reads_merged: num_reads_merged,
+        num_sectors_read: num_sectors_read, milliseconds_reading: milliseconds_reading,
+        num_writes_completed: num_writes_completed, num_writes_merged: num_writes_merged,
+        num_sectors_written: num_sectors_written, milliseconds_writing: milliseconds_writing,
+        num_ios_in_progress: num_ios_in_progress, milliseconds_io: milliseconds_io,
+        weighted_milliseconds_io: weighted_milliseconds_io,
+    }
+    pmix_net_stats_t = NetStats {
+        net_interface: net_interface, num_bytes_recvd: num_bytes_recvd, num_packets_recvd: num_packets_recvd,
+        num_recv_errs: num_recv_errs, num_bytes_sent: num_bytes_sent, num_packets_sent: num_packets_sent,
+        num_send_errs: num_send_errs,
+    }
+    pmix_node_stats_t = NodeStats {
+        node: node, la: la, la5: la5, la15: la15, total_mem: total_mem, free_mem: free_mem, buffers: buffers,
+        cached: cached, swap_cached: swap_cached, swap_total: swap_total, swap_free: swap_free, mapped: mapped,
+        sample_time: sample_time, diskstats[ndiskstats]: diskstats, netstats[nnetstats]: netstats,
+    }
+}
+
+impl Mirror<Value> for pmix_value_t {
+    unsafe fn to_rust(&self, depth: usize) -> Result<Value, Status> {
+        let ty = DataType(self.ty);
+        match Kind::of(ty) {
+            _ if ty == DataType::UNDEF => Ok(Value::Undef),
+            None => Err(Status::ERR_UNKNOWN_DATA_TYPE),
+            // SAFETY: the member of the union that the type selects holds the element, or points to it.
+            Some(kind) if kind.is_boxed() => unsafe { read(ty, self.data.ptr, depth) },
+            // SAFETY: as above.
+            Some(_) => unsafe { read(ty, (&raw const self.data).cast(), depth) },
+        }
+    }
+
+    fn fill(&mut self, from: &Value) -> Result<(), Status> {
+        let ty = from.data_type();
+        if ty == DataType::UNDEF {
+            *self = Self::EMPTY;
+            return Ok(());
+        }
+        let kind = Kind::of(ty).ok_or(Status::ERR_NOT_SUPPORTED)?;
+        *self = Self { ty: ty.0, ..Self::EMPTY };
+        if !kind.is_boxed() {
+            // SAFETY: the union has room for every kind that is not boxed.
+            return unsafe { write(from, (&raw mut self.data).cast()) };
+        }
+        let place: *mut c_void = alloc::zeroed::<u8>(kind.size).cast();
+        if place.is_null() {
+            return Err(Status::ERR_NOMEM);
+        }
+        self.data.ptr = place;
+        // SAFETY: `place` has room for an element of the kind.
+        unsafe {
+            (kind.construct)(place);
+            write(from, place)
+        }
+    }
+}
+
+impl Mirror<DataArray> for pmix_data_array_t {
+    unsafe fn to_rust(&self, depth: usize) -> Result<DataArray, Status> {
+        if depth >= MAX_DEPTH {
+            return Err(Status::ERR_BAD_PARAM);
+        }
+        let ty = DataType(self.ty);
+        if self.size == 0 {
+            return DataArray::new(ty, Vec::new());
+        }
+        let kind = Kind::of(ty).ok_or(Status::ERR_UNKNOWN_DATA_TYPE)?;
+        let bytes = self.size.checked_mul(kind.size).ok_or(Status::ERR_BAD_PARAM)?;
+        // SAFETY: as promised by the caller. Only the pointer and the size are looked at here.
+        unsafe { alloc::slice(self.array.cast::<u8>(), bytes) }?;
+        let mut items = room(self.size)?;
+        for i in 0..self.size {
+            // SAFETY: inside the array, as promised by the caller.
+            items.push(unsafe { read(ty, self.array.byte_add(i * kind.size), depth + 1) }?);
+        }
+        DataArray::new(ty, items)
+    }
+
+    fn fill(&mut self, from: &DataArray) -> Result<(), Status> {
+        let ty = from.data_type();
+        *self = Self { ty: ty.0, size: 0, array: ptr::null_mut() };
+        let Some(kind) = Kind::of(ty) else {
+            return if from.items().is_empty() { Ok(()) } else { Err(Status::ERR_NOT_SUPPORTED) };
+        };
+        let bytes = from.items().len().checked_mul(kind.size).ok_or(Status::ERR_NOMEM)?;
+        self.array = alloc::zeroed::<u8>(bytes).cast();
+        if self.array.is_null() && bytes != 0 {
+            return Err(Status::ERR_NOMEM);
+        }
+        for item in from.items() {
+            // SAFETY: inside the new array; the element counts as soon as it is constructed.
+            unsafe {
+                let place = self.array.byte_add(self.size * kind.size);
+                (kind.construct)(place);
+                self.size += 1;
+                write(item, place)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The types that lie in one C type and become one variant.
+macro_rules! elements {
+    ($($ty:ident, $variant:ident: $c:ty;)*) => {
+        /// The element of type `ty` at `place`.
+        ///
+        /// # Safety
+        /// `place` is NULL or points to such an element.
+        pub unsafe fn read(ty: DataType, place: *const c_void, depth: usize) -> Result<Value, Status> {
+            if place.is_null() {
+                return Err(Status::ERR_BAD_PARAM);
+            }
+            // SAFETY: as promised by the caller. An element that C packed oddly is read all the same.
+            unsafe {
+                match ty {
+                    DataType::BOOL => Ok(Value::Bool(place.cast::<u8>().read() != 0)),
+                    DataType::FLOAT => Ok(Value::Float(place.cast::<f32>().read_unaligned())),
+                    DataType::DOUBLE => Ok(Value::Double(place.cast::<f64>().read_unaligned())),
+                    DataType::STATUS => Ok(Value::Status(Status(place.cast::<i32>().read_unaligned()))),
+                    DataType::INT8 => Ok(Value::Int8(place.cast::<i8>().read())),
+                    DataType::INT16 => Ok(Value::Int16(place.cast::<i16>().read_unaligned())),
+                    DataType::INT64 => Ok(Value::Int64(place.cast::<i64>().read_unaligned())),
+                    DataType::TIME => Ok(Value::Time(place.cast::<i64>().read_unaligned())),
+                    DataType::POINTER => Ok(Value::Pointer(place.cast::<u64>().read_unaligned())),
+                    DataType::VALUE if depth >= MAX_DEPTH => Err(Status::ERR_BAD_PARAM),
+                    DataType::VALUE => {
+                        let value: Value = place.cast::<pmix_value_t>().read_unaligned().to_rust(depth + 1)?;
+                        Ok(Value::Value(Box::new(value)))
+                    }
+                    $(DataType::$ty => Ok(Value::$variant(place.cast::<$c>().read_unaligned().to_rust(depth)?)),)*
+                    _ => Err(Status::ERR_UNKNOWN_DATA_TYPE),
+                }
+            }
+        }
+
+        /// Writes a value as an element, over one that owns nothing.
+        ///
+        /// # Safety
+        /// `place` has room for an element of the value's type, and is constructed.
+        pub unsafe fn write(value: &Value, place: *mut c_void) -> Result<(), Status> {
+            // SAFETY: as promised by the caller.
+            unsafe {
+                match value {
+                    Value::Bool(flag) => place.cast::<u8>().write(u8::from(*flag)),
+                    Value::Float(x) => place.cast::<f32>().write(*x),
+                    Value::Double(x) => place.cast::<f64>().write(*x),
+                    Value::Status(status) => place.cast::<i32>().write(status.0),
+                    Value::Int8(n) => place.cast::<i8>().write(*n),
+                    Value::Int16(n) => place.cast::<i16>().write(*n),
+                    Value::Int64(n) | Value::Time(n) => place.cast::<i64>().write(*n),
+                    Value::Pointer(address) => place.cast::<u64>().write(*address),
+                    Value::Value(value) => (*place.cast::<pmix_value_t>()).fill(value)?,
+                    $(Value::$variant(from) => (*place.cast::<$c>()).fill(from)?,)*
+                    _ => return Err(Status::ERR_NOT_SUPPORTED),
+                }
+            }
+            Ok(())
+        }
+    };
+}
+elements! {
+    BYTE, Byte: u8;
+    STRING, String: *mut c_char;
+    SIZE, Size: u64;
+    PID, Pid: i32;
+    INT, Int: i32;
+    INT32, Int32: i32;
+    UINT, Uint: u32;
+    UINT8, Uint8: u8;
+    UINT16, Uint16: u16;
+    UINT32, Uint32: u32;
+    UINT64, Uint64: u64;
+    TIMEVAL, Timeval: timeval;
+    PROC, Proc: pmix_proc_t;
+    APP, App: pmix_app_t;
+    INFO, Info: pmix_info_t;
+    PDATA, Pdata: pmix_pdata_t;
+    BYTE_OBJECT, ByteObject: pmix_byte_object_t;
+    PERSIST, Persist: u8;
+    SCOPE, Scope: u8;
+    DATA_RANGE, DataRange: u8;
+    COMMAND, Command: u8;
+    INFO_DIRECTIVES, InfoDirectives: u32;
+    DATA_TYPE, DataType: u16;
+    PROC_STATE, ProcState: u8;
+    PROC_INFO, ProcInfo: pmix_proc_info_t;
+    DATA_ARRAY, DataArray: pmix_data_array_t;
+    PROC_RANK, ProcRank: u32;
+    QUERY, Query: pmix_query_t;
+    COMPRESSED_STRING, CompressedString: pmix_byte_object_t;
+    ALLOC_DIRECTIVE, AllocDirective: u8;
+    IOF_CHANNEL, IofChannel: u16;
+    ENVAR, Envar: pmix_envar_t;
+    COORD, Coord: pmix_coord_t;
+    REGATTR, Regattr: pmix_regattr_t;
+    REGEX, Regex: pmix_byte_object_t;
+    JOB_STATE, JobState: u8;
+    LINK_STATE, LinkState: u8;
+    PROC_CPUSET, ProcCpuset: pmix_cpuset_t;
+    GEOMETRY, Geometry: pmix_geometry_t;
+    DEVICE_DIST, DeviceDist: pmix_device_distance_t;
+    ENDPOINT, Endpoint: pmix_endpoint_t;
+    TOPO, Topo: pmix_topology_t;
+    DEVTYPE, Devtype: u64;
+    LOCTYPE, Loctype: u16;
+    COMPRESSED_BYTE_OBJECT, CompressedByteObject: pmix_byte_object_t;
+    PROC_NSPACE, ProcNspace: pmix_nspace_t;
+    PROC_STATS, ProcStats: pmix_proc_stats_t;
+    DISK_STATS, DiskStats: pmix_disk_stats_t;
+    NET_STATS, NetStats: pmix_net_stats_t;
+    NODE_STATS, NodeStats: pmix_node_stats_t;
+    DATA_BUFFER, DataBuffer: pmix_data_buffer_t;
+    STOR_MEDIUM, StorMedium: u64;
+    STOR_ACCESS, StorAccess: u64;
+    STOR_PERSIST, StorPersist: u64;
+    STOR_ACCESS_TYPE, StorAccessType: u16;
+    DEVICE, Device: pmix_device_t;
+    RESBLOCK_DIRECTIVE, ResblockDirective: u8;
+    RESOURCE_UNIT, ResourceUnit: pmix_resource_unit_t;
+    NODE_PID, NodePid: pmix_node_pid_t;
+    REGEX2, Regex2: pmix_regex2_t;
+    ALLOC_INHERIT, AllocInherit: u8;
+}

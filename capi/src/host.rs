@@ -1,0 +1,396 @@
+//! A host that is a C program: every request becomes a call of its server module.
+//!
+//! What a call shows the host is C memory that lives until the host answers, or until it says at once that it is done or
+//! will not do it. The answer comes back through a number, see [`handles`](crate::handles).
+use std::ptr;
+
+use instanton::data::{App, Info, Nspace, Pdata, Proc, Query, Status, Text};
+use instanton::server::{Accepted, Answer, Completion, Host, Infos};
+use libc::{c_char, c_int, c_void};
+
+use crate::alloc;
+use crate::arena::Arena;
+use crate::callbacks::ReleaseFn;
+use crate::convert::{many, one};
+use crate::handles;
+use crate::module::{pmix_server_module_t, slot};
+use crate::session;
+use crate::types::*;
+
+/// A C host.
+pub struct CHost(pub pmix_server_module_t);
+
+/// A request that the host has taken over.
+struct Waiting<T> {
+    done: Completion<T>,
+    _shown: Arena,
+}
+
+/// Calls the host; `call` is given what the host is to bring back.
+fn ask<T: 'static>(done: Completion<T>, shown: Arena, call: impl FnOnce(*mut c_void) -> c_int) -> Accepted {
+    let handle = handles::keep(Waiting { done, _shown: shown });
+    match Status(call(handle)) {
+        Status::SUCCESS => Ok(Answer::Later),
+        answer => {
+            drop(handles::take::<Waiting<T>>(handle));
+            if answer == Status::OPERATION_SUCCEEDED { Ok(Answer::Done) } else { Err(answer) }
+        }
+    }
+}
+
+/// Gives the host's answer to whoever waits for it.
+fn answer<T: 'static>(handle: *mut c_void, status: c_int, what: impl FnOnce() -> Result<T, Status>) {
+    if let Some(waiting) = handles::take::<Waiting<T>>(handle) {
+        let status = Status(status);
+        let good = status == Status::SUCCESS || status == Status::OPERATION_SUCCEEDED;
+        waiting.done.complete(if good { what() } else { Err(status) });
+    }
+}
+
+unsafe extern "C" fn op_done(status: c_int, handle: *mut c_void) {
+    answer(handle, status, || Ok(()));
+}
+
+unsafe extern "C" fn modex_done(
+    status: c_int,
+    data: *const c_char,
+    n: usize,
+    handle: *mut c_void,
+    release: Option<ReleaseFn>,
+    release_data: *mut c_void,
+) {
+    // SAFETY: the host's bytes, the contract with C.
+    answer(handle, status, || unsafe { alloc::slice(data.cast::<u8>(), n) }.map(<[u8]>::to_vec));
+    if let Some(release) = release {
+        // SAFETY: the host's own function and data.
+        unsafe { release(release_data) };
+    }
+}
+
+unsafe extern "C" fn info_done(
+    status: c_int,
+    info: *mut pmix_info_t,
+    n: usize,
+    handle: *mut c_void,
+    release: Option<ReleaseFn>,
+    release_data: *mut c_void,
+) {
+    if let Some(waiting) = handles::take::<Waiting<Infos>>(handle) {
+        // Attributes come with bad news as well.
+        // SAFETY: the host's attributes, the contract with C.
+        waiting.done.complete(unsafe { many(info, n) }.map(|info| (Status(status), info)));
+    }
+    if let Some(release) = release {
+        // SAFETY: the host's own function and data.
+        unsafe { release(release_data) };
+    }
+}
+
+unsafe extern "C" fn lookup_done(status: c_int, data: *mut pmix_pdata_t, n: usize, handle: *mut c_void) {
+    // SAFETY: the host's data, the contract with C.
+    answer::<Vec<Pdata>>(handle, status, || unsafe { many(data, n) });
+}
+
+unsafe extern "C" fn spawn_done(status: c_int, nspace: *mut c_char, handle: *mut c_void) {
+    answer(handle, status, || {
+        // SAFETY: the host's namespace, the contract with C.
+        Nspace::new(unsafe { alloc::name(nspace, NSPACE_SIZE) }?).map_err(|_| Status::ERR_BAD_PARAM)
+    });
+}
+
+unsafe extern "C" fn tool_done(status: c_int, proc: *mut pmix_proc_t, handle: *mut c_void) {
+    // SAFETY: the host's process, the contract with C.
+    answer::<Proc>(handle, status, || unsafe { one(proc) });
+}
+
+unsafe extern "C" fn credential_done(
+    status: c_int,
+    credential: *mut pmix_byte_object_t,
+    info: *mut pmix_info_t,
+    n: usize,
+    handle: *mut c_void,
+) {
+    // SAFETY: the host's bytes and attributes, the contract with C.
+    answer::<(Vec<u8>, Vec<Info>)>(handle, status, || unsafe { Ok((one(credential)?, many(info, n)?)) });
+}
+
+unsafe extern "C" fn validation_done(status: c_int, info: *mut pmix_info_t, n: usize, handle: *mut c_void) {
+    if let Some(waiting) = handles::take::<Waiting<Infos>>(handle) {
+        // SAFETY: the host's attributes, the contract with C.
+        waiting.done.complete(unsafe { many(info, n) }.map(|info| (Status(status), info)));
+    }
+}
+
+fn object(object: Option<usize>) -> *mut c_void {
+    ptr::with_exposed_provenance_mut(object.unwrap_or(0))
+}
+
+fn numbers(codes: &[Status]) -> Vec<i32> {
+    codes.iter().map(|code| code.0).collect()
+}
+
+/// A call without an answer to wait for: the host has said all there is when it returns.
+fn at_once(status: c_int) -> Accepted {
+    match Status(status) {
+        Status::SUCCESS | Status::OPERATION_SUCCEEDED => Ok(Answer::Done),
+        error => Err(error),
+    }
+}
+
+/// What a slot returns. Two of them return nothing: they have taken the request over.
+trait Said {
+    fn code(self) -> c_int;
+}
+
+impl Said for c_int {
+    fn code(self) -> c_int {
+        self
+    }
+}
+
+impl Said for () {
+    fn code(self) -> c_int {
+        Status::SUCCESS.0
+    }
+}
+
+/// Methods that make C arguments and call a slot. The arguments are named on the left and made on the right; the last two of
+/// the C function are the answer's function and number.
+macro_rules! upcall {
+    ($self:ident.$slot:ident($done:ident => $answer:ident) $shown:ident { $($let:stmt;)* } ($($arg:expr),* $(,)?)) => {{
+        let function = slot($self.0.$slot)?;
+        #[allow(unused_mut, reason = "some show nothing")]
+        let mut $shown = Arena::default();
+        $($let)*
+        // SAFETY: the host's own function with the arguments of its prototype, which live until it answers.
+        ask($done, $shown, |handle| unsafe { function($($arg,)* Some($answer), handle).code() })
+    }};
+}
+
+impl Host for CHost {
+    // Hosts are called without a function to answer through, as every release before 5.0.8 did: some never call it.
+    fn client_connected(&self, proc: &Proc, of: Option<usize>, _done: Completion<()>) -> Accepted {
+        let mut shown = Arena::default();
+        let proc = shown.one::<pmix_proc_t, _>(proc)?;
+        let function = slot(self.0.client_connected)?;
+        // SAFETY: the host's own function; the arguments live until it returns.
+        at_once(unsafe { function(proc, object(of), None, ptr::null_mut()) })
+    }
+
+    fn client_connected2(&self, proc: &Proc, of: Option<usize>, info: &[Info], done: Completion<()>) -> Accepted {
+        let Some(function) = self.0.client_connected2 else { return self.client_connected(proc, of, done) };
+        let mut shown = Arena::default();
+        let (proc, (info, n)) = (shown.one::<pmix_proc_t, _>(proc)?, shown.array(info)?);
+        // SAFETY: the host's own function; the arguments live until it returns.
+        at_once(unsafe { function(proc, object(of), info, n, None, ptr::null_mut()) })
+    }
+
+    fn client_finalized(&self, proc: &Proc, of: Option<usize>, done: Completion<()>) -> Accepted {
+        upcall!(self.client_finalized(done => op_done) shown { let proc = shown.one::<pmix_proc_t, _>(proc)?; }
+            (proc, object(of)))
+    }
+
+    fn client_lost(&self, proc: &Proc, _of: Option<usize>, _status: Status) {
+        session::lost_connection(proc);
+    }
+
+    fn abort(
+        &self,
+        proc: &Proc,
+        of: Option<usize>,
+        status: i32,
+        message: Option<&[u8]>,
+        procs: &[Proc],
+        done: Completion<()>,
+    ) -> Accepted {
+        upcall!(self.abort(done => op_done) shown {
+            let proc = shown.one::<pmix_proc_t, _>(proc)?;
+            let message = message.map_or(Ok(ptr::null_mut()), |text| shown.text(text))?;
+            let (procs, n) = shown.array(procs)?;
+        } (proc, object(of), status, message, procs, n))
+    }
+
+    fn fence_nb(&self, procs: &[Proc], info: &[Info], data: Vec<u8>, done: Completion<Vec<u8>>) -> Accepted {
+        upcall!(self.fence_nb(done => modex_done) shown {
+            let ((procs, n), (info, ninfo)) = (shown.array::<pmix_proc_t, _>(procs)?, shown.array::<pmix_info_t, _>(info)?);
+            let bytes = shown.bytes(&data)?;
+        } (procs, n, info, ninfo, bytes, data.len()))
+    }
+
+    fn direct_modex(&self, proc: &Proc, info: &[Info], done: Completion<Vec<u8>>) -> Accepted {
+        upcall!(self.direct_modex(done => modex_done) shown {
+            let (proc, (info, n)) = (shown.one::<pmix_proc_t, _>(proc)?, shown.array::<pmix_info_t, _>(info)?);
+        } (proc, info, n))
+    }
+
+    fn publish(&self, proc: &Proc, info: &[Info], done: Completion<()>) -> Accepted {
+        upcall!(self.publish(done => op_done) shown {
+            let (proc, (info, n)) = (shown.one::<pmix_proc_t, _>(proc)?, shown.array::<pmix_info_t, _>(info)?);
+        } (proc, info, n))
+    }
+
+    fn lookup(&self, proc: &Proc, keys: &[Text], info: &[Info], done: Completion<Vec<Pdata>>) -> Accepted {
+        upcall!(self.lookup(done => lookup_done) shown {
+            let (proc, (info, n)) = (shown.one::<pmix_proc_t, _>(proc)?, shown.array::<pmix_info_t, _>(info)?);
+            let keys = shown.argv(keys.iter().map(Text::as_bytes))?;
+        } (proc, keys, info, n))
+    }
+
+    fn unpublish(&self, proc: &Proc, keys: &[Text], info: &[Info], done: Completion<()>) -> Accepted {
+        upcall!(self.unpublish(done => op_done) shown {
+            let (proc, (info, n)) = (shown.one::<pmix_proc_t, _>(proc)?, shown.array::<pmix_info_t, _>(info)?);
+            let all = keys.is_empty();
+            let keys = if all { ptr::null_mut() } else { shown.argv(keys.iter().map(Text::as_bytes))? };
+        } (proc, keys, info, n))
+    }
+
+    fn spawn(&self, proc: &Proc, job_info: &[Info], apps: &[App], done: Completion<Nspace>) -> Accepted {
+        upcall!(self.spawn(done => spawn_done) shown {
+            let (proc, (info, n)) = (shown.one::<pmix_proc_t, _>(proc)?, shown.array::<pmix_info_t, _>(job_info)?);
+            let (apps, napps) = shown.array::<pmix_app_t, _>(apps)?;
+        } (proc, info, n, apps, napps))
+    }
+
+    fn connect(&self, procs: &[Proc], info: &[Info], done: Completion<()>) -> Accepted {
+        upcall!(self.connect(done => op_done) shown {
+            let ((procs, n), (info, ninfo)) = (shown.array::<pmix_proc_t, _>(procs)?, shown.array::<pmix_info_t, _>(info)?);
+        } (procs, n, info, ninfo))
+    }
+
+    fn disconnect(&self, procs: &[Proc], info: &[Info], done: Completion<()>) -> Accepted {
+        upcall!(self.disconnect(done => op_done) shown {
+            let ((procs, n), (info, ninfo)) = (shown.array::<pmix_proc_t, _>(procs)?, shown.array::<pmix_info_t, _>(info)?);
+        } (procs, n, info, ninfo))
+    }
+
+    fn register_events(&self, codes: &[Status], info: &[Info], done: Completion<()>) -> Accepted {
+        upcall!(self.register_events(done => op_done) shown {
+            let ((codes, n), (info, ninfo)) = (shown.array::<c_int, i32>(&numbers(codes))?, shown.array::<pmix_info_t, _>(info)?);
+        } (codes, n, info, ninfo))
+    }
+
+    fn deregister_events(&self, codes: &[Status], done: Completion<()>) -> Accepted {
+        upcall!(self.deregister_events(done => op_done) shown { let (codes, n) = shown.array::<c_int, i32>(&numbers(codes))?; }
+            (codes, n))
+    }
+
+    fn notify_event(&self, status: Status, source: &Proc, range: u8, info: &[Info], done: Completion<()>) -> Accepted {
+        upcall!(self.notify_event(done => op_done) shown {
+            let (source, (info, n)) = (shown.one::<pmix_proc_t, _>(source)?, shown.array(info)?);
+        } (status.0, source, range, info, n))
+    }
+
+    fn query(&self, proc: &Proc, queries: &[Query], done: Completion<Infos>) -> Accepted {
+        upcall!(self.query(done => info_done) shown {
+            let (proc, (queries, n)) = (shown.one(proc)?, shown.array(queries)?);
+        } (proc, queries, n))
+    }
+
+    fn tool_connected(&self, info: &[Info], done: Completion<Proc>) -> Accepted {
+        upcall!(self.tool_connected(done => tool_done) shown { let (info, n) = shown.array(info)?; } (info, n))
+    }
+
+    fn log(&self, client: &Proc, data: &[Info], directives: &[Info], done: Completion<()>) -> Accepted {
+        upcall!(self.log(done => op_done) shown {
+            let (client, (data, n)) = (shown.one::<pmix_proc_t, _>(client)?, shown.array::<pmix_info_t, _>(data)?);
+            let (directives, ndirs) = shown.array::<pmix_info_t, _>(directives)?;
+        } (client, data, n, directives, ndirs))
+    }
+
+    fn allocate(&self, client: &Proc, directive: u8, data: &[Info], done: Completion<Infos>) -> Accepted {
+        upcall!(self.allocate(done => info_done) shown {
+            let (client, (data, n)) = (shown.one::<pmix_proc_t, _>(client)?, shown.array::<pmix_info_t, _>(data)?);
+        } (client, directive, data, n))
+    }
+
+    fn job_control(
+        &self,
+        requestor: &Proc,
+        targets: &[Proc],
+        directives: &[Info],
+        done: Completion<Infos>,
+    ) -> Accepted {
+        upcall!(self.job_control(done => info_done) shown {
+            let (requestor, (targets, n)) = (shown.one::<pmix_proc_t, _>(requestor)?, shown.array::<pmix_proc_t, _>(targets)?);
+            let (directives, ndirs) = shown.array::<pmix_info_t, _>(directives)?;
+        } (requestor, targets, n, directives, ndirs))
+    }
+
+    fn monitor(
+        &self,
+        requestor: &Proc,
+        monitor: &Info,
+        error: Status,
+        directives: &[Info],
+        done: Completion<Infos>,
+    ) -> Accepted {
+        upcall!(self.monitor(done => info_done) shown {
+            let (requestor, monitor) = (shown.one::<pmix_proc_t, _>(requestor)?, shown.one::<pmix_info_t, _>(monitor)?);
+            let (directives, ndirs) = shown.array::<pmix_info_t, _>(directives)?;
+        } (requestor, monitor, error.0, directives, ndirs))
+    }
+
+    fn get_credential(&self, proc: &Proc, directives: &[Info], done: Completion<(Vec<u8>, Vec<Info>)>) -> Accepted {
+        upcall!(self.get_credential(done => credential_done) shown {
+            let (proc, (directives, n)) = (shown.one::<pmix_proc_t, _>(proc)?, shown.array::<pmix_info_t, _>(directives)?);
+        } (proc, directives, n))
+    }
+
+    fn validate_credential(
+        &self,
+        proc: &Proc,
+        credential: &[u8],
+        directives: &[Info],
+        done: Completion<Infos>,
+    ) -> Accepted {
+        upcall!(self.validate_credential(done => validation_done) shown {
+            let (proc, (directives, n)) = (shown.one::<pmix_proc_t, _>(proc)?, shown.array::<pmix_info_t, _>(directives)?);
+            let credential = shown.one::<pmix_byte_object_t, Vec<u8>>(&credential.to_vec())?;
+        } (proc, credential, directives, n))
+    }
+
+    fn iof_pull(&self, procs: &[Proc], directives: &[Info], channels: u16, done: Completion<()>) -> Accepted {
+        upcall!(self.iof_pull(done => op_done) shown {
+            let ((procs, n), (info, ninfo)) =
+                (shown.array::<pmix_proc_t, _>(procs)?, shown.array::<pmix_info_t, _>(directives)?);
+        } (procs, n, info, ninfo, channels))
+    }
+
+    fn push_stdin(
+        &self,
+        source: &Proc,
+        targets: &[Proc],
+        directives: &[Info],
+        bytes: &[u8],
+        done: Completion<()>,
+    ) -> Accepted {
+        upcall!(self.push_stdin(done => op_done) shown {
+            let (source, (targets, n)) = (shown.one::<pmix_proc_t, _>(source)?, shown.array::<pmix_proc_t, _>(targets)?);
+            let (directives, ndirs) = shown.array::<pmix_info_t, _>(directives)?;
+            let bytes = shown.one::<pmix_byte_object_t, Vec<u8>>(&bytes.to_vec())?;
+        } (source, targets, n, directives, ndirs, bytes))
+    }
+
+    fn group(
+        &self,
+        operation: i64,
+        group: &Nspace,
+        procs: &[Proc],
+        directives: &[Info],
+        done: Completion<Infos>,
+    ) -> Accepted {
+        let operation = c_int::try_from(operation).map_err(|_| Status::ERR_BAD_PARAM)?;
+        upcall!(self.group(done => info_done) shown {
+            let (group, (procs, n)) = (shown.text(group.as_bytes())?, shown.array::<pmix_proc_t, _>(procs)?);
+            let (directives, ndirs) = shown.array::<pmix_info_t, _>(directives)?;
+        } (operation, group, procs, n, directives, ndirs))
+    }
+
+    fn fabric(&self, requestor: &Proc, operation: i64, directives: &[Info], done: Completion<Infos>) -> Accepted {
+        let operation = c_int::try_from(operation).map_err(|_| Status::ERR_BAD_PARAM)?;
+        upcall!(self.fabric(done => info_done) shown {
+            let requestor = shown.one::<pmix_proc_t, _>(requestor)?;
+            let (directives, n) = shown.array::<pmix_info_t, _>(directives)?;
+        } (requestor, operation, directives, n))
+    }
+}

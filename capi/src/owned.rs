@@ -1,0 +1,488 @@
+//! What the C structures own: how each is constructed, emptied and copied.
+//!
+//! A structure says once which of its members are texts, arrays and so on ([`owned!`]), and has all three from that.
+//! [`Kind`] finds them by the number of a data type, for values and data arrays. An empty structure is all zeros
+//! unless it says otherwise.
+use std::ptr;
+
+use instanton::data::{DataType, Rank, Status, constants::info_directives::INFO_PERSISTENT};
+use libc::{c_char, c_void, timeval};
+
+use crate::alloc;
+use crate::types::*;
+
+/// A C type that may own memory of libc.
+///
+/// # Safety
+/// `clear` frees exactly what `dup` allocates, and all zeros is a legal value.
+pub unsafe trait Owned: Copy {
+    /// What `PMIx_*_construct` makes of it.
+    fn constructed() -> Self {
+        // SAFETY: all zeros is a legal value, the trait's promise.
+        unsafe { std::mem::zeroed() }
+    }
+
+    /// Frees what it owns and constructs it anew.
+    ///
+    /// # Safety
+    /// Nobody else owns what it owns.
+    unsafe fn clear(&mut self);
+
+    /// A copy that owns copies of everything.
+    ///
+    /// # Safety
+    /// Its members point to what the headers say.
+    unsafe fn dup(&self) -> Result<Self, Status>;
+}
+
+/// Types that own nothing.
+macro_rules! plain {
+    ($($ty:ty)*) => {$(
+        // SAFETY: integers and raw addresses own nothing.
+        unsafe impl Owned for $ty {
+            unsafe fn clear(&mut self) {
+                *self = Self::constructed();
+            }
+            unsafe fn dup(&self) -> Result<Self, Status> {
+                Ok(*self)
+            }
+        }
+    )*};
+}
+plain! { u8 u16 u32 i32 u64 timeval *mut c_void pmix_nspace_t pmix_resource_unit_t }
+
+/// Types whose members own what their kind says; the members that are not named are copied as they are.
+macro_rules! owned {
+    ($($ty:ty {
+        $(text: $($text:ident)+;)? $(argv: $($argv:ident)+;)? $(bytes: $($bytes:ident[$len:ident])+;)?
+        $(array: $($array:ident[$n:ident])+;)? $(inner: $($inner:ident)+;)? $(else: $constructed:expr;)?
+    })*) => {$(
+        // SAFETY: `clear` and `dup` treat the same members in the same way.
+        unsafe impl Owned for $ty {
+            $(fn constructed() -> Self {
+                let f: fn(&mut Self) = $constructed;
+                // SAFETY: all zeros is a legal value.
+                let mut new = unsafe { std::mem::zeroed() };
+                f(&mut new);
+                new
+            })?
+            #[allow(unused_unsafe, reason = "some own nothing")]
+            unsafe fn clear(&mut self) {
+                // SAFETY: as promised by the caller.
+                unsafe {
+                    $($(alloc::release(self.$text);)+)?
+                    $($(alloc::release_argv(self.$argv);)+)?
+                    $($(alloc::release(self.$bytes);)+)?
+                    $($(release_array(self.$array, self.$n);)+)?
+                    $($(self.$inner.clear();)+)?
+                }
+                *self = Self::constructed();
+            }
+            #[allow(unused_mut, unused_unsafe, reason = "some own nothing")]
+            unsafe fn dup(&self) -> Result<Self, Status> {
+                let mut new = *self;
+                $($(new.$text = ptr::null_mut();)+)?
+                $($(new.$argv = ptr::null_mut();)+)?
+                $($(new.$bytes = ptr::null_mut();)+)?
+                $($(new.$array = ptr::null_mut();)+)?
+                $($(new.$inner = Owned::constructed();)+)?
+                let mut fill = || -> Result<(), Status> {
+                    // SAFETY: as promised by the caller.
+                    unsafe {
+                        $($(new.$text = dup_text(self.$text)?;)+)?
+                        $($(new.$argv = dup_argv(self.$argv)?;)+)?
+                        $($(new.$bytes = dup_bytes(self.$bytes, self.$len)?;)+)?
+                        $($(new.$array = dup_array(self.$array, self.$n)?;)+)?
+                        $($(new.$inner = self.$inner.dup()?;)+)?
+                        Ok(())
+                    }
+                };
+                match fill() {
+                    Ok(()) => Ok(new),
+                    Err(status) => {
+                        // SAFETY: what has been filled is the copy's own, the rest is NULL.
+                        unsafe { new.clear() };
+                        Err(status)
+                    }
+                }
+            }
+        }
+    )*};
+}
+
+owned! {
+    pmix_proc_t { else: |new| new.rank = Rank::UNDEF.0; }
+    pmix_pdata_t { inner: value; else: |new| new.proc.rank = Rank::UNDEF.0; }
+    pmix_byte_object_t { bytes: bytes[size]; }
+    pmix_app_t { text: cmd cwd; argv: argv env; array: info[ninfo]; }
+    pmix_query_t { argv: keys; array: qualifiers[nqual]; }
+    pmix_regattr_t { text: name; argv: description; }
+    pmix_proc_info_t { text: hostname executable_name; else: |new| new.proc.rank = Rank::UNDEF.0; }
+    pmix_envar_t { text: envar value; }
+    pmix_coord_t { array: coord[dims]; }
+    pmix_geometry_t { text: uuid osname; array: coordinates[ncoords]; }
+    pmix_device_distance_t { text: uuid osname; else: |new| (new.mindist, new.maxdist) = (u16::MAX, u16::MAX); }
+    pmix_endpoint_t { text: uuid osname; inner: endpt; }
+    pmix_device_t { text: uuid osname; }
+    pmix_node_pid_t { text: hostname; }
+    pmix_regex2_t { text: ty; bytes: bytes[len]; }
+    pmix_proc_stats_t { text: node cmd; else: |new| new.proc.rank = Rank::UNDEF.0; }
+    pmix_disk_stats_t { text: disk; }
+    pmix_net_stats_t { text: net_interface; }
+    pmix_node_stats_t { text: node; array: diskstats[ndiskstats] netstats[nnetstats]; }
+}
+
+// SAFETY: one string, NULL or libc memory.
+unsafe impl Owned for *mut c_char {
+    unsafe fn clear(&mut self) {
+        // SAFETY: as promised by the caller.
+        unsafe { alloc::release(*self) };
+        *self = ptr::null_mut();
+    }
+    unsafe fn dup(&self) -> Result<Self, Status> {
+        // SAFETY: as promised by the caller.
+        unsafe { dup_text(*self) }
+    }
+}
+
+// SAFETY: a persistent value belongs to somebody else; a copy is its own.
+unsafe impl Owned for pmix_info_t {
+    unsafe fn clear(&mut self) {
+        if self.flags & INFO_PERSISTENT == 0 {
+            // SAFETY: as promised by the caller.
+            unsafe { self.value.clear() };
+        }
+        *self = Self::constructed();
+    }
+    unsafe fn dup(&self) -> Result<Self, Status> {
+        // SAFETY: as promised by the caller.
+        let value = unsafe { self.value.dup() }?;
+        Ok(Self { flags: self.flags & !INFO_PERSISTENT, value, ..*self })
+    }
+}
+
+/// An object of another library behind a pointer that only that library can free or copy.
+macro_rules! foreign {
+    ($($ty:ty, $object:ident;)*) => {$(
+        // SAFETY: only the source's name is ours.
+        unsafe impl Owned for $ty {
+            unsafe fn clear(&mut self) {
+                // SAFETY: as promised by the caller.
+                unsafe { alloc::release(self.source) };
+                *self = Self::constructed();
+            }
+            unsafe fn dup(&self) -> Result<Self, Status> {
+                if !self.$object.is_null() {
+                    return Err(Status::ERR_NOT_SUPPORTED);
+                }
+                // SAFETY: as promised by the caller.
+                Ok(Self { source: unsafe { dup_text(self.source) }?, ..*self })
+            }
+        }
+    )*};
+}
+foreign! { pmix_cpuset_t, bitmap; pmix_topology_t, topology; }
+
+// SAFETY: one block of bytes; the two inner pointers point into it.
+unsafe impl Owned for pmix_data_buffer_t {
+    unsafe fn clear(&mut self) {
+        // SAFETY: as promised by the caller.
+        unsafe { alloc::release(self.base_ptr) };
+        *self = Self::constructed();
+    }
+    unsafe fn dup(&self) -> Result<Self, Status> {
+        // SAFETY: as promised by the caller.
+        let base = unsafe { dup_bytes(self.base_ptr, self.bytes_used) }?;
+        let moved = |at: *mut c_char| match base.is_null() || at.is_null() {
+            true => base,
+            false => base.wrapping_add(at.addr().wrapping_sub(self.base_ptr.addr()).min(self.bytes_used)),
+        };
+        Ok(Self {
+            base_ptr: base,
+            pack_ptr: moved(self.pack_ptr),
+            unpack_ptr: moved(self.unpack_ptr),
+            bytes_allocated: self.bytes_used,
+            bytes_used: self.bytes_used,
+        })
+    }
+}
+
+// SAFETY: the elements by their kind, and the array that holds them.
+unsafe impl Owned for pmix_data_array_t {
+    unsafe fn clear(&mut self) {
+        if let Some(kind) = Kind::of(DataType(self.ty)).filter(|_| !self.array.is_null()) {
+            for i in 0..self.size {
+                // SAFETY: an element of the array, as promised by the caller.
+                unsafe { (kind.clear)(self.array.byte_add(i * kind.size)) };
+            }
+        }
+        // SAFETY: as promised by the caller.
+        unsafe { alloc::release(self.array) };
+        *self = Self::constructed();
+    }
+    unsafe fn dup(&self) -> Result<Self, Status> {
+        let kind = Kind::of(DataType(self.ty)).ok_or(Status::ERR_UNKNOWN_DATA_TYPE)?;
+        if self.array.is_null() || self.size == 0 {
+            return Ok(Self { size: 0, array: ptr::null_mut(), ..*self });
+        }
+        let bytes = self.size.checked_mul(kind.size).ok_or(Status::ERR_BAD_PARAM)?;
+        let mut new = Self { ty: self.ty, size: 0, array: alloc::zeroed::<u8>(bytes).cast() };
+        if new.array.is_null() {
+            return Err(Status::ERR_NOMEM);
+        }
+        while new.size < self.size {
+            let at = new.size * kind.size;
+            // SAFETY: the same element of both arrays.
+            if let Err(status) = unsafe { (kind.dup)(self.array.byte_add(at), new.array.byte_add(at)) } {
+                // SAFETY: as many elements as `new.size` says have been filled.
+                unsafe { new.clear() };
+                return Err(status);
+            }
+            new.size += 1;
+        }
+        Ok(new)
+    }
+}
+
+// SAFETY: the member of the union that the type selects.
+unsafe impl Owned for pmix_value_t {
+    unsafe fn clear(&mut self) {
+        if let Some(kind) = Kind::of(DataType(self.ty)) {
+            // SAFETY: the member holds, or points to, an element of that kind, as promised by the caller.
+            unsafe {
+                if !kind.is_boxed() {
+                    (kind.clear)((&raw mut self.data).cast());
+                } else if !self.data.ptr.is_null() {
+                    (kind.clear)(self.data.ptr);
+                    alloc::release(self.data.ptr);
+                }
+            }
+        }
+        *self = Self::EMPTY;
+    }
+    unsafe fn dup(&self) -> Result<Self, Status> {
+        let mut new = Self { ty: self.ty, ..Self::EMPTY };
+        if self.ty == DataType::UNDEF.0 {
+            return Ok(new);
+        }
+        let kind = Kind::of(DataType(self.ty)).ok_or(Status::ERR_UNKNOWN_DATA_TYPE)?;
+        // SAFETY: as above; the union of `new` is large enough for any kind that is not boxed.
+        unsafe {
+            match kind.is_boxed() {
+                false => (kind.dup)((&raw const self.data).cast(), (&raw mut new.data).cast())?,
+                true if self.data.ptr.is_null() => {}
+                true => new.data.ptr = kind.dup_boxed(self.data.ptr)?,
+            }
+        }
+        Ok(new)
+    }
+}
+
+/// Where a value has its element.
+#[derive(Clone, Copy, PartialEq)]
+enum Place {
+    /// In a word of the union, as a number.
+    Word,
+    /// In the union, with pointers in it.
+    Union,
+    /// Behind a pointer in the union.
+    Behind,
+}
+
+/// What the elements of a data type are in C.
+#[derive(Clone, Copy)]
+pub struct Kind {
+    /// Bytes of one element.
+    pub size: usize,
+    place: Place,
+    /// [`Owned::constructed`] into fresh memory.
+    pub construct: unsafe fn(*mut c_void),
+    /// [`Owned::clear`].
+    pub clear: unsafe fn(*mut c_void),
+    /// [`Owned::dup`] into fresh memory.
+    pub dup: unsafe fn(*const c_void, *mut c_void) -> Result<(), Status>,
+}
+
+impl Kind {
+    const fn new<T: Owned>(place: Place) -> Option<Self> {
+        unsafe fn construct<T: Owned>(element: *mut c_void) {
+            // SAFETY: the caller's pointer has room for a `T`.
+            unsafe { element.cast::<T>().write(T::constructed()) }
+        }
+        unsafe fn clear<T: Owned>(element: *mut c_void) {
+            // SAFETY: the caller's pointer is to a `T`.
+            unsafe { (*element.cast::<T>()).clear() }
+        }
+        unsafe fn dup<T: Owned>(from: *const c_void, to: *mut c_void) -> Result<(), Status> {
+            // SAFETY: the caller's pointers are to a `T` and to room for one.
+            unsafe { to.cast::<T>().write((*from.cast::<T>()).dup()?) };
+            Ok(())
+        }
+        Some(Self { size: size_of::<T>(), place, construct: construct::<T>, clear: clear::<T>, dup: dup::<T> })
+    }
+
+    /// The kind of a data type; none for numbers that are no type or whose elements C cannot see.
+    #[rustfmt::skip]
+    pub const fn of(ty: DataType) -> Option<Self> {
+        match ty {
+            DataType::BOOL | DataType::BYTE | DataType::INT8 | DataType::UINT8 | DataType::PERSIST | DataType::SCOPE
+            | DataType::DATA_RANGE | DataType::COMMAND | DataType::PROC_STATE | DataType::ALLOC_DIRECTIVE
+            | DataType::JOB_STATE | DataType::LINK_STATE | DataType::RESBLOCK_DIRECTIVE | DataType::ALLOC_INHERIT
+                => Self::new::<u8>(Place::Word),
+            DataType::INT16 | DataType::UINT16 | DataType::DATA_TYPE | DataType::IOF_CHANNEL | DataType::LOCTYPE
+            | DataType::STOR_ACCESS_TYPE => Self::new::<u16>(Place::Word),
+            DataType::INT | DataType::INT32 | DataType::UINT | DataType::UINT32 | DataType::PID | DataType::FLOAT
+            | DataType::STATUS | DataType::PROC_RANK | DataType::INFO_DIRECTIVES => Self::new::<u32>(Place::Word),
+            DataType::SIZE | DataType::INT64 | DataType::UINT64 | DataType::DOUBLE | DataType::TIME
+            | DataType::DEVTYPE | DataType::STOR_MEDIUM | DataType::STOR_ACCESS | DataType::STOR_PERSIST
+                => Self::new::<u64>(Place::Word),
+            DataType::STRING => Self::new::<*mut c_char>(Place::Union),
+            DataType::POINTER => Self::new::<*mut c_void>(Place::Word),
+            DataType::TIMEVAL => Self::new::<timeval>(Place::Union),
+            DataType::BYTE_OBJECT | DataType::COMPRESSED_STRING | DataType::COMPRESSED_BYTE_OBJECT | DataType::REGEX
+                => Self::new::<pmix_byte_object_t>(Place::Union),
+            DataType::ENVAR => Self::new::<pmix_envar_t>(Place::Union),
+            DataType::PROC => Self::new::<pmix_proc_t>(Place::Behind),
+            DataType::PROC_NSPACE => Self::new::<pmix_nspace_t>(Place::Behind),
+            DataType::VALUE => Self::new::<pmix_value_t>(Place::Behind),
+            DataType::INFO => Self::new::<pmix_info_t>(Place::Behind),
+            DataType::PDATA => Self::new::<pmix_pdata_t>(Place::Behind),
+            DataType::APP => Self::new::<pmix_app_t>(Place::Behind),
+            DataType::QUERY => Self::new::<pmix_query_t>(Place::Behind),
+            DataType::REGATTR => Self::new::<pmix_regattr_t>(Place::Behind),
+            DataType::PROC_INFO => Self::new::<pmix_proc_info_t>(Place::Behind),
+            DataType::DATA_ARRAY => Self::new::<pmix_data_array_t>(Place::Behind),
+            DataType::DATA_BUFFER => Self::new::<pmix_data_buffer_t>(Place::Behind),
+            DataType::COORD => Self::new::<pmix_coord_t>(Place::Behind),
+            DataType::GEOMETRY => Self::new::<pmix_geometry_t>(Place::Behind),
+            DataType::DEVICE_DIST => Self::new::<pmix_device_distance_t>(Place::Behind),
+            DataType::ENDPOINT => Self::new::<pmix_endpoint_t>(Place::Behind),
+            DataType::TOPO => Self::new::<pmix_topology_t>(Place::Behind),
+            DataType::PROC_CPUSET => Self::new::<pmix_cpuset_t>(Place::Behind),
+            DataType::DEVICE => Self::new::<pmix_device_t>(Place::Behind),
+            DataType::RESOURCE_UNIT => Self::new::<pmix_resource_unit_t>(Place::Behind),
+            DataType::NODE_PID => Self::new::<pmix_node_pid_t>(Place::Behind),
+            DataType::REGEX2 => Self::new::<pmix_regex2_t>(Place::Behind),
+            DataType::PROC_STATS => Self::new::<pmix_proc_stats_t>(Place::Behind),
+            DataType::DISK_STATS => Self::new::<pmix_disk_stats_t>(Place::Behind),
+            DataType::NET_STATS => Self::new::<pmix_net_stats_t>(Place::Behind),
+            DataType::NODE_STATS => Self::new::<pmix_node_stats_t>(Place::Behind),
+            _ => None,
+        }
+    }
+
+    /// Whether it is a number: nothing but its bits matters.
+    pub fn is_number(&self) -> bool {
+        self.place == Place::Word
+    }
+
+    /// Whether a value points to its element instead of holding it in the union.
+    pub fn is_boxed(&self) -> bool {
+        self.place == Place::Behind
+    }
+
+    /// A copy of an element in memory of its own.
+    ///
+    /// # Safety
+    /// `element` is of this kind.
+    pub unsafe fn dup_boxed(&self, element: *const c_void) -> Result<*mut c_void, Status> {
+        let place: *mut c_void = alloc::zeroed::<u8>(self.size).cast();
+        if place.is_null() {
+            return Err(Status::ERR_NOMEM);
+        }
+        // SAFETY: `place` has room for an element; `element` as promised by the caller.
+        match unsafe { (self.dup)(element, place) } {
+            Ok(()) => Ok(place),
+            Err(status) => {
+                // SAFETY: made above, and nothing was written to it.
+                unsafe { alloc::release(place) };
+                Err(status)
+            }
+        }
+    }
+}
+
+/// An array of constructed elements; NULL for none.
+pub fn create<T: Owned>(n: usize) -> *mut T {
+    let array = alloc::zeroed::<T>(n);
+    for i in 0..if array.is_null() { 0 } else { n } {
+        // SAFETY: inside the new array.
+        unsafe { array.add(i).write(T::constructed()) };
+    }
+    array
+}
+
+/// Clears the elements of an array and frees it.
+///
+/// # Safety
+/// `array` is NULL or libc memory with `n` elements that nobody uses any more.
+pub unsafe fn release_array<T: Owned>(array: *mut T, n: usize) {
+    if array.is_null() {
+        return;
+    }
+    for i in 0..n {
+        // SAFETY: inside the array, as promised by the caller.
+        unsafe { (*array.add(i)).clear() };
+    }
+    // SAFETY: as promised by the caller.
+    unsafe { alloc::release(array) };
+}
+
+/// A copy of an array.
+///
+/// # Safety
+/// `array` is NULL or has `n` elements.
+pub unsafe fn dup_array<T: Owned>(array: *const T, n: usize) -> Result<*mut T, Status> {
+    if array.is_null() || n == 0 {
+        return Ok(ptr::null_mut());
+    }
+    let new = alloc::zeroed::<T>(n);
+    if new.is_null() {
+        return Err(Status::ERR_NOMEM);
+    }
+    for i in 0..n {
+        // SAFETY: inside both arrays; what has been filled so far is released on the way out.
+        unsafe {
+            match (*array.add(i)).dup() {
+                Ok(element) => new.add(i).write(element),
+                Err(status) => {
+                    release_array(new, i);
+                    return Err(status);
+                }
+            }
+        }
+    }
+    Ok(new)
+}
+
+/// A copy of a C string, NULL of NULL.
+///
+/// # Safety
+/// `text` is NULL or a C string.
+pub unsafe fn dup_text(text: *const c_char) -> Result<*mut c_char, Status> {
+    // SAFETY: as promised by the caller.
+    match unsafe { alloc::c_bytes(text) } {
+        Some(bytes) => alloc::text(bytes),
+        None => Ok(ptr::null_mut()),
+    }
+}
+
+/// A copy of a NULL-terminated array of strings, NULL of NULL.
+///
+/// # Safety
+/// `argv` is NULL or such an array.
+pub unsafe fn dup_argv(argv: *const *mut c_char) -> Result<*mut *mut c_char, Status> {
+    if argv.is_null() {
+        return Ok(ptr::null_mut());
+    }
+    // SAFETY: as promised by the caller.
+    alloc::new_argv(unsafe { alloc::argv(argv) }.into_iter())
+}
+
+unsafe fn dup_bytes<T>(bytes: *const T, len: usize) -> Result<*mut T, Status> {
+    match bytes.is_null() {
+        true => Ok(ptr::null_mut()),
+        // SAFETY: as promised by the caller of the `dup` that this is part of.
+        false => alloc::bytes(unsafe { alloc::slice(bytes.cast::<u8>(), len) }?).map(<*mut c_char>::cast),
+    }
+}

@@ -1,0 +1,154 @@
+//! The one client of the process, which every call of the C interface shares.
+//!
+//! It comes with the first Init and goes with the last Finalize, however many there were. Between the two, a Get reaches it
+//! through one pointer and takes no lock: a client that is finalised meanwhile is freed when no thread can still be looking at it
+//! (crossbeam-epoch). Whoever may wait holds a reference of his own instead.
+//!
+//! A forked child inherits the pointer to a client that is its parent's: the client knows, and says that it is not
+//! initialised. The child leaves it alone and may have one of its own.
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crossbeam_epoch::{self as epoch, Atomic, Owned};
+use instanton::client::{Client, Error, InitError};
+use instanton::data::constants::data_range::RANGE_PROC_LOCAL;
+use instanton::data::{Info, Proc, Status, keys};
+
+/// Null before the first Init and after the last Finalize.
+static CURRENT: Atomic<Arc<Client>> = Atomic::null();
+
+/// How many Inits wait for their Finalize. Held while the client is exchanged, never while anything is waited for that a
+/// callback may need.
+static INITS: Mutex<usize> = Mutex::new(0);
+
+/// The status of a call of the client.
+pub fn told<T>(result: Result<T, Error>) -> Result<T, Status> {
+    result.map_err(|error| error.status())
+}
+
+/// Runs something short on the client: it must not wait.
+///
+/// # Errors
+/// `ERR_INIT` before Init.
+pub fn with<T>(f: impl FnOnce(&Arc<Client>) -> T) -> Result<T, Status> {
+    let guard = epoch::pin();
+    // SAFETY: what `CURRENT` held is only freed through the epoch, and this thread is pinned.
+    match unsafe { CURRENT.load(Ordering::Acquire, &guard).as_ref() } {
+        Some(client) => Ok(f(client)),
+        None => Err(Status::ERR_INIT),
+    }
+}
+
+/// The client, for a call that may wait.
+///
+/// # Errors
+/// `ERR_INIT` before Init and in a forked child.
+pub fn client() -> Result<Arc<Client>, Status> {
+    with(Arc::clone).and_then(|client| if client.is_initialized() { Ok(client) } else { Err(Status::ERR_INIT) })
+}
+
+/// Whether there is a client that this process may use.
+pub fn is_initialized() -> bool {
+    with(|client| client.is_initialized()).unwrap_or(false)
+}
+
+/// How an Init went.
+pub struct Entered {
+    /// The client that every call uses from now on.
+    pub client: Arc<Client>,
+    /// What Init answers.
+    pub status: Status,
+    /// Whether it was there before.
+    pub again: bool,
+}
+
+/// Takes part in the client, making it if need be.
+///
+/// Without a launcher this process becomes a job of its own. It is initialised then, and nevertheless answers
+/// `ERR_UNREACH`: MPI libraries know by it that they are alone.
+///
+/// # Errors
+/// When there is a launcher and its server cannot be had.
+pub fn enter(info: &[Info]) -> Result<Entered, Status> {
+    let mut inits = INITS.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Ok(client) = client() {
+        *inits += 1;
+        return Ok(Entered { client, status: Status::SUCCESS, again: true });
+    }
+    let (client, status) = match Client::init(info) {
+        Ok(client) => (client, Status::SUCCESS),
+        Err(InitError::Singleton) => (Client::singleton().map_err(refused)?, Status::ERR_UNREACH),
+        Err(error) => return Err(refused(error)),
+    };
+    let client = publish(client);
+    *inits = 1;
+    Ok(Entered { client, status, again: false })
+}
+
+/// Makes a client the one of the process.
+fn publish(client: Client) -> Arc<Client> {
+    let client = Arc::new(client);
+    // What was there is a parent's: freeing it would join a thread that this process does not have.
+    CURRENT.store(Owned::new(client.clone()), Ordering::Release);
+    client
+}
+
+fn refused(error: InitError) -> Status {
+    instanton::trace!("PMIx_Init failed: {error}");
+    error.status()
+}
+
+/// Takes part in the client for a server in this process. A server is nobody's client: if need be it gets one that is alone,
+/// for its event handlers and for what it stores for itself.
+///
+/// # Errors
+/// When the system refuses a thread.
+pub fn enter_as_server() -> Result<(), Status> {
+    let mut inits = INITS.lock().unwrap_or_else(PoisonError::into_inner);
+    if client().is_err() {
+        publish(Client::singleton().map_err(refused)?);
+        *inits = 0;
+    }
+    *inits += 1;
+    Ok(())
+}
+
+/// Tells the event handlers of a server's program that a client is gone without a word.
+pub fn lost_connection(proc: &Proc) {
+    let Ok(client) = client() else { return };
+    let affected = [Info::new(keys::EVENT_AFFECTED_PROC, proc.clone())];
+    let told = client.notify_event(Status::ERR_LOST_CONNECTION, proc, RANGE_PROC_LOCAL, &affected, |_| ());
+    if let Err(error) = told {
+        instanton::trace!("nobody is told that {proc} is gone: {error}");
+    }
+}
+
+/// Gives one Init back; the last one ends the client.
+///
+/// # Errors
+/// `ERR_INIT` without an Init, and what the client's own end says.
+pub fn leave(info: &[Info]) -> Result<(), Status> {
+    let client = client()?;
+    {
+        let mut inits = INITS.lock().unwrap_or_else(PoisonError::into_inner);
+        if *inits > 1 {
+            *inits -= 1;
+            return Ok(());
+        }
+    }
+    let ended = client.finalize(info);
+    if let Err(error @ Error::WouldBlock { .. }) = ended {
+        return Err(error.status());
+    }
+    let _inits = INITS.lock().unwrap_or_else(PoisonError::into_inner);
+    let guard = epoch::pin();
+    let current = CURRENT.load(Ordering::Acquire, &guard);
+    // SAFETY: as in `with`.
+    if unsafe { current.as_ref() }.is_some_and(|current| Arc::ptr_eq(current, &client)) {
+        CURRENT.store(epoch::Shared::null(), Ordering::Release);
+        // SAFETY: it cannot be reached any more, and only one thread can have found it in `CURRENT` under the lock.
+        unsafe { guard.defer_destroy(current) };
+        guard.flush();
+    }
+    told(ended)
+}

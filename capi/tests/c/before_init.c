@@ -1,0 +1,50 @@
+/* What the interface says to a program that has not called Init, and to one that nobody launched. */
+#include "pmix.h"
+
+int main(void) {
+    pmix_proc_t me, again;
+    pmix_value_t *value = NULL, seven = {.type = PMIX_INT, .data.integer = 7};
+    PMIx_Proc_load(&me, "nobody", 0);
+    CHECK(!PMIx_Initialized());
+    IS(PMIX_ERR_INIT, PMIx_Get(&me, "k", NULL, 0, &value));
+    IS(PMIX_ERR_INIT, PMIx_Put(PMIX_GLOBAL, "k", &seven));
+    IS(PMIX_ERR_INIT, PMIx_Commit());
+    IS(PMIX_ERR_INIT, PMIx_Fence(NULL, 0, NULL, 0));
+    IS(PMIX_ERR_INIT, PMIx_Finalize(NULL, 0));
+    IS(PMIX_ERR_NOT_SUPPORTED, PMIx_Spawn(NULL, 0, NULL, 0, me.nspace));
+
+    for (int round = 0; round < 2; round++) {
+        IS(PMIX_ERR_UNREACH, PMIx_Init(&me, NULL, 0));
+        CHECK(PMIx_Initialized() && !strncmp(me.nspace, "singleton.", 10) && me.rank == 0);
+        OK(PMIx_Init(&again, NULL, 0));
+        CHECK(PMIx_Check_procid(&me, &again));
+        OK(PMIx_Init(NULL, NULL, 0));
+        OK(PMIx_Finalize(NULL, 0));
+        OK(PMIx_Finalize(NULL, 0));
+        CHECK(PMIx_Initialized());
+
+        OK(PMIx_Put(PMIX_GLOBAL, "k", &seven));
+        OK(PMIx_Get(&me, "k", NULL, 0, &value));
+        CHECK(value->type == PMIX_INT && value->data.integer == 7);
+        PMIx_Value_free(value, 1);
+        pmix_proc_t other = me;
+        other.rank = 5;
+        pmix_value_t text = {.type = PMIX_STRING, .data.string = "stored"};
+        OK(PMIx_Store_internal(&other, "pmix.loc", &text));
+        OK(PMIx_Get(&other, "pmix.loc", NULL, 0, &value));
+        CHECK(value->type == PMIX_STRING && !strcmp(value->data.string, "stored"));
+        PMIx_Value_free(value, 1);
+        pmix_info_t optional;
+        OK(PMIx_Info_load(&optional, "pmix.optional", NULL, PMIX_BOOL));
+        IS(PMIX_ERR_NOT_FOUND, PMIx_Get(&me, "absent", &optional, 1, &value));
+        memset(&optional.key, 'x', sizeof optional.key);
+        IS(PMIX_ERR_BAD_PARAM, PMIx_Get(&me, "k", &optional, 1, &value));
+        IS(PMIX_ERR_BAD_PARAM, PMIx_Get(&me, "", NULL, 0, &value));
+        IS(PMIX_ERR_BAD_PARAM, PMIx_Put(PMIX_GLOBAL, NULL, &seven));
+        OK(PMIx_Fence(NULL, 0, NULL, 0));
+        OK(PMIx_Finalize(NULL, 0));
+        CHECK(!PMIx_Initialized());
+        IS(PMIX_ERR_INIT, PMIx_Get(&me, "k", NULL, 0, &value));
+    }
+    return 0;
+}

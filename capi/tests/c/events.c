@@ -1,0 +1,100 @@
+/* Event handlers within one process: registered blocking and not, called in a chain, completed later and twice. */
+#include "pmix.h"
+#include <pthread.h>
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+static int called, notified, registered, gone, inside_call;
+static size_t number = 99;
+
+static void set(int *what) {
+    pthread_mutex_lock(&lock);
+    ++*what;
+    pthread_cond_broadcast(&changed);
+    pthread_mutex_unlock(&lock);
+}
+
+static void until(int *what, int value) {
+    pthread_mutex_lock(&lock);
+    while (*what < value)
+        pthread_cond_wait(&changed, &lock);
+    pthread_mutex_unlock(&lock);
+}
+
+static void done(pmix_status_t status, void *what) {
+    OK(status);
+    CHECK(!inside_call);
+    set(what);
+}
+
+static void known(pmix_status_t status, size_t id, void *what) {
+    OK(status);
+    CHECK(!inside_call);
+    number = id;
+    set(what);
+}
+
+static void first(size_t id, pmix_status_t status, const pmix_proc_t *source, pmix_info_t *info, size_t ninfo,
+                  pmix_info_t *results, size_t nresults, pmix_event_notification_cbfunc_fn_t next, void *data) {
+    (void)id, (void)results;
+    CHECK(status == PMIX_MODEL_DECLARED && source->rank == 0 && nresults == 0);
+    bool found = false;
+    for (size_t i = 0; i < ninfo; i++)
+        found |= !strcmp(info[i].key, "pmix.pgm.model") && !strcmp(info[i].value.data.string, "MPI");
+    CHECK(found);
+    CHECK(PMIx_Initialized());
+    pmix_info_t answer;
+    OK(PMIx_Info_load(&answer, "answer", "first was here", PMIX_STRING));
+    set(&called);
+    next(PMIX_SUCCESS, &answer, 1, NULL, NULL, data);
+    next(PMIX_SUCCESS, &answer, 1, NULL, NULL, data);
+    PMIx_Info_destruct(&answer);
+}
+
+static void *later_data;
+static pmix_event_notification_cbfunc_fn_t later_next;
+static pmix_info_t *later_results;
+static size_t later_nresults;
+
+static void later(size_t id, pmix_status_t status, const pmix_proc_t *source, pmix_info_t *info, size_t ninfo,
+                  pmix_info_t *results, size_t nresults, pmix_event_notification_cbfunc_fn_t next, void *data) {
+    (void)id, (void)status, (void)source, (void)info, (void)ninfo;
+    later_next = next;
+    later_data = data;
+    later_results = results;
+    later_nresults = nresults;
+    set(&called);
+}
+
+int main(void) {
+    pmix_proc_t me;
+    IS(PMIX_ERR_UNREACH, PMIx_Init(&me, NULL, 0));
+    pmix_status_t code = PMIX_MODEL_DECLARED;
+    IS(PMIX_ERR_BAD_PARAM, PMIx_Register_event_handler(&code, 1, NULL, 0, NULL, NULL, NULL));
+    inside_call = 1;
+    int id = PMIx_Register_event_handler(&code, 1, NULL, 0, first, NULL, NULL);
+    CHECK(id >= 0);
+    inside_call = 0;
+    OK(PMIx_Register_event_handler(NULL, 0, NULL, 0, later, known, &registered));
+    until(&registered, 1);
+    CHECK(number != (size_t)id);
+
+    pmix_info_t info;
+    OK(PMIx_Info_load(&info, "pmix.pgm.model", "MPI", PMIX_STRING));
+    OK(PMIx_Notify_event(PMIX_MODEL_DECLARED, &me, PMIX_RANGE_PROC_LOCAL, &info, 1, done, &notified));
+    until(&notified, 1);
+    until(&called, 2);
+    bool found = false;
+    for (size_t i = 0; i < later_nresults; i++)
+        found |= !strcmp(later_results[i].key, "answer");
+    CHECK(found);
+    later_next(PMIX_EVENT_ACTION_COMPLETE, NULL, 0, NULL, NULL, later_data);
+    PMIx_Info_destruct(&info);
+
+    OK(PMIx_Deregister_event_handler(number, done, &gone));
+    until(&gone, 1);
+    OK(PMIx_Deregister_event_handler(id, NULL, NULL));
+    CHECK(PMIx_Deregister_event_handler(id, NULL, NULL) != PMIX_SUCCESS);
+    OK(PMIx_Finalize(NULL, 0));
+    return 0;
+}

@@ -1,0 +1,131 @@
+//! The library as a C program sees it: its dynamic symbols, and programs compiled against it.
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::{env, fs};
+
+/// The directory with the library under the names that programs look for.
+fn library() -> PathBuf {
+    let exe = env::current_exe().expect("the test's own path");
+    let built = exe.parent().expect("a directory").join("libpmix.so");
+    let dir = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("lib");
+    fs::create_dir_all(&dir).expect("a directory for links");
+    for name in ["libpmix.so", "libpmix.so.2"] {
+        // Tests run side by side: each puts its link in place with one rename.
+        let fresh = dir.join(format!("{name}.{:?}", std::thread::current().id()));
+        let _ = fs::remove_file(&fresh);
+        std::os::unix::fs::symlink(&built, &fresh).expect("a link");
+        fs::rename(&fresh, dir.join(name)).expect("a link in place");
+    }
+    dir
+}
+
+fn run(command: &mut Command) -> Output {
+    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    assert!(
+        output.status.success(),
+        "{command:?}: {}\n{}{}",
+        output.status,
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+    output
+}
+
+/// Compiles a test program.
+fn compile(name: &str, flags: &[&str]) -> PathBuf {
+    let dir = library();
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c");
+    let program =
+        PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}{}", flags.concat().replace('=', "-")));
+    run(Command::new("cc")
+        .args(["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-g"])
+        .args(flags)
+        .arg(sources.join(format!("{name}.c")))
+        .arg("-o")
+        .arg(&program)
+        .arg("-L")
+        .arg(&dir)
+        .arg("-lpmix")
+        .arg(format!("-Wl,-rpath,{}", dir.display())));
+    program
+}
+
+/// A program in an environment without a launcher.
+fn alone(program: &Path) -> Command {
+    let mut command = Command::new(program);
+    for (name, _) in env::vars_os() {
+        if ["PMIX_", "INSTANTON_", "OMPI_"].iter().any(|prefix| name.to_string_lossy().starts_with(prefix)) {
+            command.env_remove(name);
+        }
+    }
+    command
+}
+
+/// The same under valgrind, where that is installed.
+fn checked(program: &Path) -> Option<Command> {
+    if Command::new("valgrind").arg("--version").output().is_err() {
+        eprintln!("valgrind is not installed: {} runs without it", program.display());
+        return None;
+    }
+    let mut command = alone(Path::new("valgrind"));
+    command.args(["-q", "--error-exitcode=99", "--leak-check=full", "--errors-for-leak-kinds=definite,indirect"]);
+    command.arg(program);
+    Some(command)
+}
+
+fn symbols(args: &[&str]) -> Vec<String> {
+    let output = run(Command::new("nm").args(args).arg(library().join("libpmix.so")));
+    let text = String::from_utf8(output.stdout).expect("names of symbols");
+    text.lines().filter_map(|line| line.split_whitespace().last()).map(String::from).collect()
+}
+
+#[test]
+fn exactly_the_listed_symbols_are_exported() {
+    let table = include_str!("../exports.txt");
+    let mut listed: Vec<_> = table.lines().filter(|line| !line.starts_with('#')).collect();
+    listed = listed.iter().filter_map(|line| line.split_whitespace().next()).collect();
+    assert_eq!(listed.len(), 324);
+    listed.push("pmix_framework_names");
+    listed.sort_unstable();
+    let mut exported = symbols(&["-D", "--defined-only"]);
+    exported.sort_unstable();
+    assert_eq!(exported, listed);
+}
+
+#[test]
+fn it_is_linked_as_programs_expect() {
+    let output = run(Command::new("readelf").arg("-dV").arg(library().join("libpmix.so")));
+    let text = String::from_utf8(output.stdout).expect("text");
+    assert!(text.contains("Library soname: [libpmix.so.2]"), "{text}");
+    assert!(text.contains("NODELETE"), "{text}");
+    assert!(!text.contains("Version definition section"), "{text}");
+    for line in text.lines().filter(|line| line.contains("(NEEDED)")) {
+        let allowed = ["[libc.so.", "[libm.so.", "[libgcc_s.so.", "[ld-linux-"];
+        assert!(allowed.iter().any(|name| line.contains(name)), "{line}");
+    }
+}
+
+#[test]
+fn helpers_work_and_own_their_memory() {
+    let program = compile("helpers", &[]);
+    run(&mut checked(&program).unwrap_or_else(|| alone(&program)));
+    run(&mut alone(&compile("helpers", &["-fsanitize=address,undefined"])));
+}
+
+#[test]
+fn a_program_that_nobody_launched_is_alone() {
+    let program = compile("before_init", &[]);
+    run(&mut alone(&program));
+    if let Some(mut command) = checked(&program) {
+        run(&mut command);
+    }
+}
+
+#[test]
+fn events_reach_their_handlers_in_order() {
+    let program = compile("events", &["-pthread"]);
+    run(&mut alone(&program));
+    if let Some(mut command) = checked(&program) {
+        run(&mut command);
+    }
+}

@@ -1,0 +1,179 @@
+//! One element of a node list: the text of a name with numbers in it, which stands for as many names as there are numbers.
+use super::scan::{MAX_DIGITS, Scan, Span};
+use super::{Form, Limit, Limits, MapError};
+
+/// Bytes that a name cannot have, because they mean something in an expression or would end it.
+pub(super) const SPECIAL: &[u8] = b",;[]\0";
+
+/// An element of a list, in pieces.
+#[derive(Debug, Clone)]
+pub(super) struct Element(Vec<Part>);
+
+/// A piece of a name.
+#[derive(Debug, Clone)]
+pub(super) enum Part {
+    Text(Vec<u8>),
+    /// One of these numbers, `count` in all; `before` says how many there are before each span.
+    Numbers {
+        spans: Vec<Span>,
+        before: Vec<u64>,
+        count: u64,
+    },
+}
+
+impl Element {
+    pub fn new(parts: impl IntoIterator<Item = Part>) -> Self {
+        Self(parts.into_iter().filter(|part| part.longest() > 0).collect())
+    }
+
+    /// Reads text and numbers in brackets, by turns.
+    pub fn read(scan: &mut Scan<'_>, limits: &Limits) -> Result<Self, MapError> {
+        let mut parts = Vec::new();
+        let mut longest = 0;
+        loop {
+            let text = scan.until(SPECIAL);
+            longest += text.len();
+            check_name(longest, limits)?;
+            if !text.is_empty() {
+                parts.push(Part::Text(text.to_vec()));
+            }
+            if !scan.take(b'[') {
+                break;
+            }
+            let numbers = numbers(scan, limits)?;
+            longest += numbers.longest();
+            parts.push(numbers);
+        }
+        match parts.is_empty() {
+            true => Err(scan.wrong("an empty name")),
+            false => Ok(Self(parts)),
+        }
+    }
+
+    /// How many names it stands for.
+    pub fn count(&self) -> u64 {
+        self.0.iter().map(Part::count).fold(1, u64::saturating_mul)
+    }
+
+    /// The name at `index` of those that it stands for; the last number varies fastest.
+    pub fn name(&self, index: u64) -> Vec<u8> {
+        let mut rest = self.count();
+        let mut index = index;
+        let mut name = Vec::new();
+        for part in &self.0 {
+            match part {
+                Part::Text(text) => name.extend_from_slice(text),
+                Part::Numbers { spans, before, count } => {
+                    rest /= count;
+                    let which = index / rest;
+                    index %= rest;
+                    let at = before.partition_point(|before| *before <= which) - 1;
+                    spans[at].write(spans[at].first + which - before[at], &mut name);
+                }
+            }
+        }
+        name
+    }
+
+    /// Whether every library can read it in brackets: numbers in one place, all of the same width.
+    pub fn is_simple(&self) -> bool {
+        let mut numbers = self.0.iter().filter_map(|part| match part {
+            Part::Text(_) => None,
+            Part::Numbers { spans, .. } => Some(spans),
+        });
+        let uniform = |spans: &Vec<Span>| spans.iter().all(|span| span.width == spans[0].width);
+        numbers.next().is_none_or(uniform) && numbers.next().is_none()
+    }
+
+    pub fn write(&self, form: Form, text: &mut Vec<u8>) {
+        for part in &self.0 {
+            let spans = match part {
+                Part::Text(piece) => {
+                    text.extend_from_slice(piece);
+                    continue;
+                }
+                Part::Numbers { spans, .. } => spans,
+            };
+            text.push(b'[');
+            if form == Form::Bracket {
+                text.extend_from_slice(format!("{}:", spans[0].width).as_bytes());
+            }
+            for (index, span) in spans.iter().enumerate() {
+                text.extend_from_slice(if index == 0 { b"" } else { b"," });
+                let shown = if form == Form::Bracket { Span { width: 1, ..*span } } else { *span };
+                shown.write(span.first, text);
+                if span.last > span.first {
+                    text.push(b'-');
+                    shown.write(span.last, text);
+                }
+            }
+            text.push(b']');
+        }
+    }
+}
+
+impl Part {
+    pub fn numbers(spans: Vec<Span>) -> Self {
+        let mut count = 0;
+        let mut before = Vec::with_capacity(spans.len());
+        for span in &spans {
+            before.push(count);
+            count += span.len();
+        }
+        Part::Numbers { spans, before, count }
+    }
+
+    /// How many things this piece can be.
+    fn count(&self) -> u64 {
+        match self {
+            Part::Text(_) => 1,
+            Part::Numbers { count, .. } => *count,
+        }
+    }
+
+    /// Bytes of the longest of them.
+    fn longest(&self) -> usize {
+        match self {
+            Part::Text(text) => text.len(),
+            Part::Numbers { spans, .. } => spans.iter().map(|span| span.digits()).max().unwrap_or(0),
+        }
+    }
+}
+
+/// `1-4,7]` or, with the number of digits in front, `3:1-4,7]`. Without it each range is as wide as its first number.
+fn numbers(scan: &mut Scan<'_>, limits: &Limits) -> Result<Part, MapError> {
+    let mut spans: Vec<Span> = Vec::new();
+    let mut count = 0u64;
+    let mut span = scan.span()?;
+    let digits = match span.first == span.last && scan.take(b':') {
+        true if span.first > MAX_DIGITS as u64 => return Err(scan.wrong("too many digits")),
+        true => {
+            let digits = span.first as usize;
+            span = scan.span()?;
+            Some(digits)
+        }
+        false => None,
+    };
+    loop {
+        span.width = digits.unwrap_or(span.width);
+        count = count.saturating_add(span.len());
+        if count > limits.nodes as u64 {
+            return Err(MapError::TooLarge { limit: Limit::Nodes, max: limits.nodes as u64 });
+        }
+        spans.push(span);
+        if scan.take(b']') {
+            return Ok(Part::numbers(spans));
+        }
+        if !scan.take(b',') {
+            return Err(scan.wrong("something where a , or ] belongs"));
+        }
+        span = scan.span()?;
+    }
+}
+
+pub(super) fn check_name(len: usize, limits: &Limits) -> Result<(), MapError> {
+    match len <= limits.name {
+        true => Ok(()),
+        false => Err(MapError::TooLarge { limit: Limit::Name, max: limits.name as u64 }),
+    }
+}

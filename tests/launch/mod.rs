@@ -1,0 +1,314 @@
+//! One job under `dist/bin/instanton run`, watched from outside as a person would: what it prints, how it exits, and
+//! what it leaves behind.
+//!
+//! Three threads turn what happens into [`Event`]s: one reads standard output, one standard error, and one reaps. The
+//! test process is a subreaper, so whatever outlives the launcher becomes its child: when there is no child left to
+//! wait for, no process of the job is. A launch that leaves a process, a file in its temporary directory or one in
+//! /dev/shm fails its test. Launches take turns, because children and /dev/shm belong to the whole test process.
+
+use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nix::errno::Errno;
+use nix::sys::signal::{Signal, kill};
+use nix::sys::wait::{WaitStatus, wait};
+use nix::unistd::Pid;
+
+/// A job that has not ended by then has failed. Generous: the machine may be slow and busy.
+const JOB_DEADLINE: Duration = Duration::from_secs(120);
+/// What the launcher leaves to others (its guardian) must be over this long after it.
+const AFTERWARDS: Duration = Duration::from_secs(15);
+
+/// Where `make dist` puts the release.
+pub fn dist() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("dist")
+}
+
+/// A program that `make peers` has compiled, say `ompi4/ring`.
+pub fn peer(program: &str) -> PathBuf {
+    target().join("peers").join(program)
+}
+
+/// The interpreter that has mpi4py.
+pub fn python() -> PathBuf {
+    target().join("venv/bin/python")
+}
+
+fn target() -> &'static Path {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("cargo's folder for test files lies in its target directory")
+}
+
+/// Whether a test can run: what it needs is there. If not, says so where the test runner's capture does not hide it.
+pub fn have(test: &str, needed: &[PathBuf]) -> bool {
+    let instanton = dist().join("bin/instanton");
+    for path in std::iter::once(&instanton).chain(needed) {
+        if !path.exists() {
+            // In one piece: other tests write at the same time.
+            let told = format!("SKIPPED {test}: {} is not there; `make test` provides it\n", path.display());
+            let _ = io::stderr().write_all(told.as_bytes());
+            return false;
+        }
+    }
+    true
+}
+
+/// A launch in preparation: `instanton run` with these arguments.
+pub struct Launch {
+    arguments: Vec<OsString>,
+    environment: Vec<(&'static str, OsString)>,
+}
+
+impl Launch {
+    /// `instanton run -n RANKS PROGRAM`
+    pub fn ranks(ranks: u32, program: impl AsRef<OsStr>) -> Launch {
+        Launch { arguments: Vec::new(), environment: Vec::new() }.args(["-n", &ranks.to_string()]).args([program])
+    }
+
+    /// The same with an option of the launcher in front.
+    pub fn option(mut self, option: &[&str]) -> Launch {
+        self.arguments.splice(0..0, option.iter().map(OsString::from));
+        self
+    }
+
+    /// Further arguments: of the program, or `:` and another application.
+    pub fn args<S: AsRef<OsStr>>(mut self, arguments: impl IntoIterator<Item = S>) -> Launch {
+        self.arguments.extend(arguments.into_iter().map(|a| a.as_ref().to_owned()));
+        self
+    }
+
+    pub fn env(mut self, name: &'static str, value: impl AsRef<OsStr>) -> Launch {
+        self.environment.push((name, value.as_ref().to_owned()));
+        self
+    }
+
+    /// Starts it and waits for its end.
+    pub fn run(self) -> Outcome {
+        self.start().finish()
+    }
+
+    pub fn start(self) -> Running {
+        static TURN: Mutex<()> = Mutex::new(());
+        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        nix::sys::prctl::set_child_subreaper(true).expect("become a subreaper");
+        let tmpdir = fresh_directory();
+        let shm_before = files_in(Path::new("/dev/shm"));
+
+        let mut launcher = self.command(&tmpdir).spawn().expect("start instanton");
+        let (events, incoming) = mpsc::channel();
+        let output = launcher.stdout.take().expect("a pipe");
+        let errors = launcher.stderr.take().expect("a pipe");
+        read_lines(output, events.clone(), Event::Output);
+        read_lines(errors, events.clone(), Event::Error);
+        reap(events);
+        Running {
+            launcher,
+            incoming,
+            deadline: Instant::now() + JOB_DEADLINE,
+            seen: Outcome::default(),
+            all_gone: false,
+            tmpdir,
+            shm_before,
+            _turn: turn,
+        }
+    }
+
+    fn command(&self, tmpdir: &Path) -> Command {
+        let mut command = Command::new(dist().join("bin/instanton"));
+        for (name, _) in std::env::vars_os() {
+            let name_text = name.to_string_lossy();
+            if ["PMIX_", "OMPI_", "PRTE_", "INSTANTON_"].iter().any(|prefix| name_text.starts_with(prefix)) {
+                command.env_remove(&name);
+            }
+        }
+        command
+            .arg("run")
+            .args(&self.arguments)
+            .env("LD_LIBRARY_PATH", dist().join("lib"))
+            .env("TMPDIR", tmpdir)
+            // Loopback and the plain messaging layer: quick to start, and nothing leaves the machine.
+            .env("OMPI_MCA_pml", "ob1")
+            .env("OMPI_MCA_btl_tcp_if_include", "lo")
+            .env("OMPI_MCA_oob_tcp_if_include", "lo")
+            .envs(self.environment.iter().map(|(name, value)| (name, value)))
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        command
+    }
+}
+
+enum Event {
+    Output(String),
+    Error(String),
+    /// A child of this process has ended, with this status as a shell would give it.
+    Ended(Pid, i32),
+    /// There is no child left.
+    AllGone,
+}
+
+/// What has been seen of a launch.
+#[derive(Default, Debug)]
+pub struct Outcome {
+    /// As a shell gives it: the exit code, or 128 and the signal.
+    pub status: Option<i32>,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+impl Outcome {
+    /// How many lines of the output begin like that.
+    pub fn lines_with(&self, start: &str) -> usize {
+        self.stdout.lines().filter(|line| line.starts_with(start)).count()
+    }
+
+    /// The status must be this one.
+    pub fn expect(self, status: i32) -> Outcome {
+        assert_eq!(self.status, Some(status), "the launcher's status; it printed {self:#?}");
+        self
+    }
+}
+
+/// A launch under way.
+pub struct Running {
+    launcher: Child,
+    incoming: Receiver<Event>,
+    deadline: Instant,
+    seen: Outcome,
+    all_gone: bool,
+    tmpdir: PathBuf,
+    shm_before: BTreeSet<PathBuf>,
+    _turn: MutexGuard<'static, ()>,
+}
+
+impl Running {
+    /// Waits until so many lines of the output begin like that.
+    pub fn wait_for(&mut self, start: &str, times: usize) {
+        while self.seen.lines_with(start) < times {
+            assert!(self.step(), "the job ended before it said {start:?} {times} times: {:#?}", self.seen);
+        }
+    }
+
+    pub fn signal_launcher(&self, signal: Signal) {
+        kill(self.launcher_pid(), signal).expect("signal the launcher");
+    }
+
+    /// Waits until the launcher, all that it started and all that it printed has ended; nothing may be left.
+    pub fn finish(mut self) -> Outcome {
+        while self.step() {}
+        let files = files_in(&self.tmpdir);
+        assert!(files.is_empty(), "left in TMPDIR: {files:#?}; {:#?}", self.seen);
+        let shm: Vec<_> = files_in(Path::new("/dev/shm")).difference(&self.shm_before).cloned().collect();
+        assert!(shm.is_empty(), "left in /dev/shm: {shm:#?}; {:#?}", self.seen);
+        std::mem::take(&mut self.seen)
+    }
+
+    /// Takes in one event; false when there will be no more.
+    fn step(&mut self) -> bool {
+        match self.incoming.recv_timeout(self.deadline.saturating_duration_since(Instant::now())) {
+            Ok(Event::Output(line)) => self.seen.stdout.push_str(&line),
+            Ok(Event::Error(line)) => self.seen.stderr.push_str(&line),
+            Ok(Event::Ended(pid, status)) if pid == self.launcher_pid() => {
+                self.seen.status = Some(status);
+                self.deadline = Instant::now() + AFTERWARDS;
+            }
+            Ok(Event::Ended(..)) => {}
+            Ok(Event::AllGone) => self.all_gone = true,
+            // The readers and the reaper are through.
+            Err(RecvTimeoutError::Disconnected) => return false,
+            Err(RecvTimeoutError::Timeout) => {
+                let still: Vec<_> = children().into_iter().map(command_line).collect();
+                panic!("still running at the deadline: {still:#?}; {:#?}", self.seen);
+            }
+        }
+        true
+    }
+
+    fn launcher_pid(&self) -> Pid {
+        Pid::from_raw(i32::try_from(self.launcher.id()).expect("process ids are positive"))
+    }
+}
+
+impl Drop for Running {
+    /// After a failure, nothing of this launch may disturb the next: children are killed, and theirs as they come up.
+    fn drop(&mut self) {
+        while !self.all_gone {
+            for child in children() {
+                let _ = kill(child, Signal::SIGKILL);
+            }
+            match self.incoming.recv_timeout(Duration::from_secs(1)) {
+                Ok(Event::AllGone) | Err(RecvTimeoutError::Disconnected) => self.all_gone = true,
+                _ => {}
+            }
+        }
+        let _ = fs::remove_dir_all(&self.tmpdir);
+    }
+}
+
+fn read_lines(from: impl Read + Send + 'static, events: Sender<Event>, event: fn(String) -> Event) {
+    thread::spawn(move || {
+        let mut from = BufReader::new(from);
+        let mut line = Vec::new();
+        while from.read_until(b'\n', &mut line).is_ok_and(|length| length > 0) {
+            let _ = events.send(event(String::from_utf8_lossy(&line).into_owned()));
+            line.clear();
+        }
+    });
+}
+
+fn reap(events: Sender<Event>) {
+    thread::spawn(move || {
+        loop {
+            let _ = match wait() {
+                Ok(WaitStatus::Exited(pid, code)) => events.send(Event::Ended(pid, code)),
+                Ok(WaitStatus::Signaled(pid, signal, _)) => events.send(Event::Ended(pid, 128 + signal as i32)),
+                Ok(_) | Err(Errno::EINTR) => continue,
+                Err(_) => break,
+            };
+        }
+        let _ = events.send(Event::AllGone);
+    });
+}
+
+fn children() -> Vec<Pid> {
+    let threads = fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+    let lists = threads.filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok());
+    lists
+        .flat_map(|list| {
+            list.split_whitespace().filter_map(|pid| pid.parse().ok()).map(Pid::from_raw).collect::<Vec<_>>()
+        })
+        .collect()
+}
+
+fn command_line(pid: Pid) -> String {
+    let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    format!("{pid} {}", String::from_utf8_lossy(&line).replace('\0', " "))
+}
+
+/// A short path: names of sockets made in it have little room.
+fn fresh_directory() -> PathBuf {
+    let unique = format!("instanton-test-{}-{:?}", std::process::id(), thread::current().id());
+    let directory = std::env::temp_dir().join(unique.replace(['(', ')'], ""));
+    let _ = fs::remove_dir_all(&directory);
+    fs::create_dir(&directory).expect("make a temporary directory");
+    directory
+}
+
+/// Every file and folder below a directory.
+fn files_in(directory: &Path) -> BTreeSet<PathBuf> {
+    let mut found = BTreeSet::new();
+    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            found.append(&mut files_in(&entry.path()));
+        }
+        found.insert(entry.path());
+    }
+    found
+}

@@ -1,0 +1,103 @@
+//! What a rank finds in its environment besides what the PMIx server puts there.
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+
+use crate::job::{App, Job};
+
+/// What an outer mpirun tells its own ranks; to a rank of ours it would be a lie.
+const LEFTOVERS: [&str; 5] =
+    ["OMPI_MCA_ess", "OMPI_MCA_orte_", "OMPI_FILE_LOCATION", "OMPI_UNIVERSE_SIZE", "PRTE_LAUNCHED"];
+
+/// A whole environment.
+pub type Environment = BTreeMap<OsString, OsString>;
+
+/// The environment of one rank, made of `ours`.
+pub fn of_rank(job: &Job, app: &App, rank: u32, ours: &Environment) -> Environment {
+    let mut all = ours.clone();
+    all.retain(|name, _| !LEFTOVERS.iter().any(|leftover| name.to_string_lossy().starts_with(leftover)));
+    for (name, value) in &app.spec.environment {
+        // One without a value is inherited anyway.
+        if let Some(value) = value {
+            all.insert(name.clone(), value.clone());
+        }
+    }
+    // Without it Open MPI 4 takes each rank for a job of its own.
+    all.entry("OMPI_MCA_schizo".into()).or_insert("ompi".into());
+    if job.is_oversubscribed() {
+        all.entry("OMPI_MCA_mpi_oversubscribe".into()).or_insert("1".into());
+    }
+    // OMPI_UNIVERSE_SIZE is not among these: an mpirun that finds it refuses to start inside a rank.
+    let place = [
+        ("OMPI_COMM_WORLD_RANK", rank.to_string()),
+        ("OMPI_COMM_WORLD_SIZE", job.size().to_string()),
+        ("OMPI_COMM_WORLD_LOCAL_RANK", rank.to_string()),
+        ("OMPI_COMM_WORLD_LOCAL_SIZE", job.size().to_string()),
+        ("OMPI_COMM_WORLD_NODE_RANK", rank.to_string()),
+        ("OMPI_NUM_APP_CTX", job.apps.len().to_string()),
+        ("OMPI_FIRST_RANKS", job.per_app(|app| app.first, " ")),
+        ("OMPI_APP_CTX_NUM_PROCS", job.per_app(|app| app.spec.ranks, " ")),
+    ];
+    all.extend(place.map(|(name, value)| (name.into(), value.into())));
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::AppSpec;
+    use crate::session::Session;
+
+    fn environment(ours: &[(&str, &str)], asked: &[(&str, Option<&str>)]) -> BTreeMap<String, String> {
+        let spec = AppSpec {
+            ranks: 3,
+            environment: asked.iter().map(|(name, value)| (name.into(), value.map(OsString::from))).collect(),
+            wdir: None,
+            program: "prog".into(),
+            arguments: Vec::new(),
+        };
+        let job = Job::new(vec![spec.clone(), AppSpec { ranks: 2, ..spec }], Session::at("/tmp/x".into())).unwrap();
+        let ours = ours.iter().map(|(name, value)| (name.into(), value.into())).collect();
+        let all = of_rank(&job, &job.apps[1], 4, &ours);
+        all.into_iter().map(|(name, value)| (name.into_string().unwrap(), value.into_string().unwrap())).collect()
+    }
+
+    #[test]
+    fn a_rank_learns_its_place() {
+        let all = environment(&[("HOME", "/h")], &[("A", Some("1")), ("B", None)]);
+        for (name, value) in [
+            ("HOME", "/h"),
+            ("A", "1"),
+            ("OMPI_COMM_WORLD_RANK", "4"),
+            ("OMPI_COMM_WORLD_SIZE", "5"),
+            ("OMPI_COMM_WORLD_LOCAL_RANK", "4"),
+            ("OMPI_COMM_WORLD_LOCAL_SIZE", "5"),
+            ("OMPI_COMM_WORLD_NODE_RANK", "4"),
+            ("OMPI_NUM_APP_CTX", "2"),
+            ("OMPI_FIRST_RANKS", "0 3"),
+            ("OMPI_APP_CTX_NUM_PROCS", "3 2"),
+            ("OMPI_MCA_schizo", "ompi"),
+        ] {
+            assert_eq!(all.get(name).map(String::as_str), Some(value), "{name}");
+        }
+        assert!(!all.contains_key("B"));
+    }
+
+    #[test]
+    fn what_the_user_has_set_stays_and_what_an_outer_launcher_has_set_goes() {
+        let ours = [
+            ("OMPI_MCA_schizo", "slurm"),
+            ("OMPI_MCA_ess", "^singleton"),
+            ("OMPI_MCA_orte_hnp_uri", "x"),
+            ("OMPI_UNIVERSE_SIZE", "9"),
+            ("OMPI_COMM_WORLD_RANK", "7"),
+            ("OMPI_MCA_pml", "ob1"),
+        ];
+        let all = environment(&ours, &[("OMPI_MCA_pml", Some("cm"))]);
+        assert_eq!(all["OMPI_MCA_schizo"], "slurm");
+        assert_eq!(all["OMPI_COMM_WORLD_RANK"], "4");
+        assert_eq!(all["OMPI_MCA_pml"], "cm");
+        for gone in ["OMPI_MCA_ess", "OMPI_MCA_orte_hnp_uri", "OMPI_UNIVERSE_SIZE"] {
+            assert!(!all.contains_key(gone), "{gone}");
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! Every process that descends from this one, however far and whatever session it made for itself.
+//!
+//! Both the guardian and the launcher are subreapers: a process whose parent dies becomes their child instead of
+//! init's. So the family is exactly what is found below us, and it is gone when there is no child left to wait for.
+use std::collections::HashMap;
+use std::fs;
+
+use nix::errno::Errno;
+use nix::sys::signal::{Signal, kill};
+use nix::sys::wait::waitpid;
+use nix::unistd::{Pid, getpid};
+
+/// Makes this process the one that orphans below it are given to.
+pub fn adopt_orphans() -> nix::Result<()> {
+    nix::sys::prctl::set_child_subreaper(true)
+}
+
+/// Sends `signal` to the whole family; how many it was sent to.
+pub fn signal(signal: Signal) -> usize {
+    // One that has just ended is no error: it is waited for elsewhere.
+    descendants(getpid()).into_iter().filter(|&pid| kill(pid, signal).is_ok()).count()
+}
+
+/// Kills the family and waits until nobody is left of it.
+pub fn end() {
+    loop {
+        // Again after each death: who forked in between is found the next time.
+        let found = signal(Signal::SIGKILL);
+        match waitpid(None, None) {
+            Ok(_) | Err(Errno::EINTR) if found > 0 => {}
+            _ => return,
+        }
+    }
+}
+
+/// The processes below `ancestor`, as /proc tells them at this moment.
+fn descendants(ancestor: Pid) -> Vec<Pid> {
+    let mut children: HashMap<i32, Vec<i32>> = HashMap::new();
+    for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
+        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
+        if let Some(parent) = fs::read(entry.path().join("stat")).ok().and_then(|stat| parent_in(&stat)) {
+            children.entry(parent).or_default().push(pid);
+        }
+    }
+    let mut found = Vec::new();
+    let mut todo = vec![ancestor.as_raw()];
+    while let Some(parent) = todo.pop() {
+        let below = children.remove(&parent).unwrap_or_default();
+        found.extend(below.iter().copied().map(Pid::from_raw));
+        todo.extend(below);
+    }
+    found
+}
+
+/// The parent's id in a /proc/PID/stat; the name in parentheses before it may hold anything.
+fn parent_in(stat: &[u8]) -> Option<i32> {
+    let after_name = stat.iter().rposition(|&byte| byte == b')')? + 1;
+    let rest = std::str::from_utf8(&stat[after_name..]).ok()?;
+    rest.split_ascii_whitespace().nth(1)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_parent_is_found_behind_any_name() {
+        assert_eq!(parent_in(b"12 (sh) S 7 12 12"), Some(7));
+        assert_eq!(parent_in(b"12 (a) R 9 (\xff) S 7 12"), Some(7));
+        assert_eq!(parent_in(b"12 (a"), None);
+        assert_eq!(parent_in(b"12 (a) S"), None);
+    }
+
+    #[test]
+    fn children_and_grandchildren_are_found() {
+        use std::io::{BufRead, BufReader};
+        use std::process::{Command, Stdio};
+        let mut shell = Command::new("sh")
+            .args(["-c", "sh -c 'echo $$; exec sleep 1000' & wait"])
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(shell.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let grandchild = Pid::from_raw(line.trim().parse().unwrap());
+        let found = descendants(getpid());
+        assert!(found.contains(&Pid::from_raw(shell.id() as i32)));
+        assert!(found.contains(&grandchild));
+        kill(grandchild, Signal::SIGKILL).unwrap();
+        shell.wait().unwrap();
+    }
+}

@@ -1,0 +1,270 @@
+//! The plan of a job: which rank runs what, and what the Standard's keys say of it.
+//!
+//! Everything runs on this machine, so that a rank's place among all, on its node and in its job is one number.
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use instanton::data::{DataArray, Info, Nspace, Proc, Rank, Value, keys};
+
+use crate::args::AppSpec;
+use crate::session::Session;
+
+/// The only node's number.
+const NODE: u32 = 0;
+/// The only session's number.
+const SESSION: u32 = 1;
+
+/// An application of the job.
+#[derive(Debug)]
+pub struct App {
+    /// Its number.
+    pub number: u32,
+    /// Its first rank.
+    pub first: u32,
+    /// What was asked for.
+    pub spec: AppSpec,
+    /// Where its ranks start.
+    pub wdir: PathBuf,
+}
+
+/// A job on this machine.
+#[derive(Debug)]
+pub struct Job {
+    /// Its name.
+    pub nspace: Nspace,
+    /// The launcher's own name, as a server.
+    pub server: Nspace,
+    /// This node's name.
+    pub node: String,
+    /// Its applications in the order of their ranks.
+    pub apps: Vec<App>,
+    /// Its directories.
+    pub session: Session,
+    /// Processors that we may use.
+    slots: u32,
+}
+
+impl Job {
+    /// Plans what was asked for.
+    pub fn new(specs: Vec<AppSpec>, session: Session) -> Result<Self> {
+        let node =
+            nix::sys::utsname::uname().context("this machine has no name")?.nodename().to_string_lossy().into_owned();
+        // The process that the user knows is our guardian.
+        let family = format!("instanton-{node}-{}-{}", std::os::unix::process::parent_id(), crate::random_hex::<4>()?);
+        let here = std::env::current_dir().context("the working directory is gone")?;
+        let mut first = 0;
+        let apps = (0..).zip(specs).map(|(number, spec)| {
+            let wdir = spec.wdir.as_ref().map_or_else(|| here.clone(), |wdir| here.join(wdir));
+            let app = App { number, first, spec, wdir };
+            first += app.spec.ranks;
+            app
+        });
+        Ok(Self {
+            nspace: Nspace::new(format!("{family}@1"))?,
+            server: Nspace::new(format!("{family}@0"))?,
+            apps: apps.collect(),
+            node,
+            session,
+            slots: std::thread::available_parallelism().map_or(1, |count| count.get() as u32),
+        })
+    }
+
+    /// How many ranks it has.
+    pub fn size(&self) -> u32 {
+        self.apps.iter().map(|app| app.spec.ranks).sum()
+    }
+
+    /// A rank's full name.
+    pub fn proc(&self, rank: u32) -> Proc {
+        Proc::new(self.nspace.clone(), Rank(rank))
+    }
+
+    /// Every rank with its application, in order.
+    pub fn ranks(&self) -> impl Iterator<Item = (u32, &App)> {
+        self.apps.iter().flat_map(|app| (app.first..app.first + app.spec.ranks).map(move |rank| (rank, app)))
+    }
+
+    /// Whether ranks have to share processors.
+    pub fn is_oversubscribed(&self) -> bool {
+        self.size() > self.slots
+    }
+
+    /// What each application has, as one text.
+    pub fn per_app(&self, of: impl Fn(&App) -> u32, separator: &str) -> String {
+        self.apps.iter().map(|app| of(app).to_string()).collect::<Vec<_>>().join(separator)
+    }
+
+    /// What is said of it when it is registered. `topology` is the machine's, as hwloc's XML.
+    pub fn infos(&self, topology: Option<&str>) -> Vec<Info> {
+        let size = self.size();
+        let everyone = (0..size).map(|rank| rank.to_string()).collect::<Vec<_>>().join(",");
+        let mut infos = vec![
+            Info::new(keys::SESSION_ID, SESSION),
+            Info::new(keys::SERVER_NSPACE, Value::string(&self.server)),
+            Info::new(keys::SERVER_RANK, Rank(0)),
+            Info::new(keys::JOBID, Value::string(&self.nspace)),
+            Info::new(keys::UNIV_SIZE, size.max(self.slots)),
+            Info::new(keys::JOB_SIZE, size),
+            Info::new(keys::MAX_PROCS, size),
+            Info::new(keys::JOB_NUM_APPS, self.apps.len() as u32),
+            Info::new(keys::NUM_NODES, 1u32),
+            Info::new(keys::NODE_SIZE, size),
+            Info::new(keys::LOCAL_SIZE, size),
+            Info::new(keys::LOCAL_PEERS, everyone.as_str()),
+            Info::new(keys::LOCALLDR, Rank(0)),
+            Info::new(keys::NODE_MAP, self.node.as_str()),
+            Info::new(keys::PROC_MAP, everyone.as_str()),
+            Info::new(keys::TMPDIR, path(self.session.top())),
+            Info::new(keys::NSDIR, path(self.session.job())),
+            // We remove those directories; the ranks need not.
+            Info::new(keys::TDIR_RMCLEAN, true),
+        ];
+        // Its presence counts to Open MPI, not its truth.
+        if self.is_oversubscribed() {
+            infos.push(Info::new(keys::NODE_OVERSUBSCRIBED, true));
+        }
+        if let Some(xml) = topology {
+            infos.push(Info::new(keys::HWLOC_XML_V2, xml));
+        }
+        if self.apps.len() > 1 {
+            infos.push(Info::new("OMPI_APP_SIZES", self.per_app(|app| app.spec.ranks, ",").as_str()));
+            infos.push(Info::new("OMPI_FIRST_RANKS", self.per_app(|app| app.first, ",").as_str()));
+        }
+        infos.extend(self.apps.iter().map(App::info));
+        infos.extend(self.ranks().map(|(rank, app)| self.rank_info(rank, app)));
+        infos
+    }
+
+    fn rank_info(&self, rank: u32, app: &App) -> Info {
+        let local = u16::try_from(rank).expect("no more ranks than MOST_RANKS");
+        array(
+            keys::PROC_INFO_ARRAY,
+            vec![
+                Info::new(keys::RANK, Rank(rank)),
+                Info::new(keys::GLOBAL_RANK, Rank(rank)),
+                Info::new(keys::APPNUM, app.number),
+                Info::new(keys::APP_RANK, Rank(rank - app.first)),
+                Info::new(keys::LOCAL_RANK, local),
+                Info::new(keys::NODE_RANK, local),
+                Info::new(keys::NODEID, NODE),
+                Info::new(keys::HOSTNAME, self.node.as_str()),
+                Info::new(keys::PROCDIR, path(self.session.rank(rank))),
+            ],
+        )
+    }
+}
+
+impl App {
+    fn info(&self) -> Info {
+        let words = std::iter::once(&self.spec.program).chain(&self.spec.arguments);
+        let argv = words.map(OsString::as_os_str).collect::<Vec<_>>().join(OsStr::new(" "));
+        array(
+            keys::APP_INFO_ARRAY,
+            vec![
+                Info::new(keys::APPNUM, self.number),
+                Info::new(keys::APP_SIZE, self.spec.ranks),
+                Info::new(keys::APPLDR, Rank(self.first)),
+                Info::new(keys::APP_ARGV, path(argv)),
+                Info::new(keys::WDIR, path(&self.wdir)),
+            ],
+        )
+    }
+}
+
+fn array(key: &str, infos: Vec<Info>) -> Info {
+    Info::new(key, DataArray::of_info(infos))
+}
+
+/// Text of the system, which holds no NUL.
+fn path(text: impl AsRef<OsStr>) -> Value {
+    Value::string(text.as_ref().as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use instanton::store::{JobInfo, JobWriter, Limits, Lookup};
+
+    fn job(sizes: &[u32]) -> Job {
+        let spec = |&ranks| AppSpec {
+            ranks,
+            environment: Vec::new(),
+            wdir: None,
+            program: "prog".into(),
+            arguments: vec!["a b".into()],
+        };
+        let mut job = Job::new(sizes.iter().map(spec).collect(), Session::at("/tmp/x".into())).unwrap();
+        job.slots = 4;
+        job
+    }
+
+    /// What a rank reads, through a server's store.
+    fn reads(job: &Job, topology: Option<&str>) -> impl Fn(Rank, &str) -> Option<Value> {
+        let infos = job.infos(topology);
+        let info = JobInfo::from_infos(&job.nspace, job.size(), &infos, &job.node).unwrap();
+        let limits = Limits::default();
+        let store = JobWriter::create(&job.nspace, &info, &limits).unwrap();
+        move |rank, key| store.reader().get(&Lookup::new(rank, key)).ok()
+    }
+
+    #[test]
+    fn what_open_mpi_cannot_do_without_is_there_with_its_exact_type() {
+        let job = job(&[3]);
+        let get = reads(&job, Some("<xml/>"));
+        for (key, value) in [
+            (keys::JOB_SIZE, Value::Uint32(3)),
+            (keys::MAX_PROCS, Value::Uint32(3)),
+            (keys::LOCAL_SIZE, Value::Uint32(3)),
+            (keys::NODE_SIZE, Value::Uint32(3)),
+            (keys::UNIV_SIZE, Value::Uint32(4)),
+            (keys::NUM_NODES, Value::Uint32(1)),
+            (keys::JOB_NUM_APPS, Value::Uint32(1)),
+            (keys::LOCAL_PEERS, Value::string("0,1,2")),
+            (keys::LOCALLDR, Value::ProcRank(Rank(0))),
+            (keys::TMPDIR, Value::string("/tmp/x")),
+            (keys::NSDIR, Value::string("/tmp/x/1")),
+            (keys::HWLOC_XML_V2, Value::string("<xml/>")),
+        ] {
+            assert_eq!(get(Rank::WILDCARD, key), Some(value), "{key}");
+        }
+        for (key, value) in [
+            (keys::LOCAL_RANK, Value::Uint16(2)),
+            (keys::NODE_RANK, Value::Uint16(2)),
+            (keys::APP_RANK, Value::ProcRank(Rank(2))),
+            (keys::GLOBAL_RANK, Value::ProcRank(Rank(2))),
+            (keys::APPNUM, Value::Uint32(0)),
+            (keys::NODEID, Value::Uint32(0)),
+            (keys::HOSTNAME, Value::string(&job.node)),
+            (keys::PROCDIR, Value::string("/tmp/x/1/2")),
+        ] {
+            assert_eq!(get(Rank(2), key), Some(value), "{key}");
+        }
+        for absent in [keys::NODE_OVERSUBSCRIBED, "OMPI_APP_SIZES", "OMPI_FIRST_RANKS"] {
+            assert_eq!(get(Rank::WILDCARD, absent), None, "{absent}");
+        }
+    }
+
+    #[test]
+    fn several_applications_are_told_apart() {
+        let job = job(&[2, 3]);
+        let get = reads(&job, None);
+        assert_eq!(get(Rank::WILDCARD, "OMPI_APP_SIZES"), Some(Value::string("2,3")));
+        assert_eq!(get(Rank::WILDCARD, "OMPI_FIRST_RANKS"), Some(Value::string("0,2")));
+        assert_eq!(get(Rank::WILDCARD, keys::NODE_OVERSUBSCRIBED), Some(Value::Bool(true)));
+        assert_eq!(get(Rank::WILDCARD, keys::HWLOC_XML_V2), None);
+        assert_eq!(get(Rank(4), keys::APPNUM), Some(Value::Uint32(1)));
+        assert_eq!(get(Rank(4), keys::APP_RANK), Some(Value::ProcRank(Rank(2))));
+        assert_eq!(get(Rank(4), keys::APP_SIZE), Some(Value::Uint32(3)));
+        assert_eq!(get(Rank(4), keys::LOCAL_RANK), Some(Value::Uint16(4)));
+        assert_eq!(get(Rank(4), keys::APP_ARGV), Some(Value::string("prog a b")));
+    }
+
+    #[test]
+    fn names_are_of_the_form_that_open_mpi_takes_apart() {
+        let name = job(&[1]).nspace.to_string();
+        assert!(name.starts_with("instanton-") && name.ends_with("@1"), "{name}");
+        assert_ne!(name, job(&[1]).nspace.to_string());
+    }
+}

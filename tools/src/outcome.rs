@@ -1,0 +1,279 @@
+//! What became of a job: its exit status, and the one line that says why.
+//!
+//! The first thing that goes wrong decides. Whatever follows it may be our own doing (the signals that end the other
+//! ranks) or its consequence, and says nothing.
+use std::path::Path;
+use std::time::Duration;
+
+use nix::errno::Errno;
+
+use crate::signals;
+
+/// The status of a job that ran past `--timeout`, as of timeout(1).
+const TIMED_OUT: u8 = 124;
+/// The status for a program that cannot be executed, and for one that is not there, as of every shell.
+const NOT_EXECUTABLE: u8 = 126;
+const NOT_FOUND: u8 = 127;
+/// The status for what is our own failure, and for a rank that ended well but left its peers waiting.
+const FAILURE: u8 = 1;
+
+/// How a process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// It exited with this code.
+    Code(i32),
+    /// This signal ended it.
+    Signal(i32),
+}
+
+/// Who it was: the words for a line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Who {
+    /// Its rank.
+    pub rank: u32,
+    /// The node that it ran on.
+    pub node: String,
+    /// Its process id, once it was started.
+    pub pid: Option<i32>,
+}
+
+/// Why a job did not end well.
+#[derive(Debug)]
+enum Cause {
+    Ended(Who, End),
+    NoFinalize(Who),
+    Aborted(Who, i32, String),
+    NotStarted(Who, u8, String),
+    TimedOut(Duration),
+    Killed(i32),
+    GuardianGone,
+    Broken(String),
+}
+
+/// The first thing that went wrong, if anything did.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    cause: Option<Cause>,
+    sent: Vec<i32>,
+}
+
+impl Outcome {
+    /// Whether something went wrong, so that the job has to end.
+    pub fn is_decided(&self) -> bool {
+        self.cause.is_some()
+    }
+
+    /// The user sent a signal, which was passed on.
+    pub fn was_sent(&mut self, signal: i32) {
+        self.sent.push(signal);
+    }
+
+    /// A rank ended. One that has called Init and not Finalize leaves its peers waiting, so that even a good exit is
+    /// a failure then.
+    pub fn ended(&mut self, who: Who, end: End, initialised: bool) {
+        match end {
+            End::Code(0) if initialised => self.decide(Cause::NoFinalize(who)),
+            End::Code(0) => {}
+            _ => self.decide(Cause::Ended(who, end)),
+        }
+    }
+
+    /// A rank asked for the job's end.
+    pub fn aborted(&mut self, who: Who, status: i32, message: String) {
+        self.decide(Cause::Aborted(who, status, message));
+    }
+
+    /// A rank's program is not there or cannot be executed, or the system would not start it.
+    pub fn not_started(&mut self, who: Who, error: &std::io::Error, program: &str) {
+        use nix::libc::{EACCES, EISDIR, ENOENT, ENOEXEC, ENOTDIR};
+        let code = match error.raw_os_error() {
+            Some(ENOENT | ENOTDIR) => NOT_FOUND,
+            Some(EACCES | EISDIR | ENOEXEC) => NOT_EXECUTABLE,
+            _ => FAILURE,
+        };
+        self.decide(Cause::NotStarted(who, code, format!("{program}: {}", describe(error))));
+    }
+
+    /// The directory to run in cannot be entered.
+    pub fn no_directory(&mut self, who: Who, directory: &Path, error: &std::io::Error) {
+        let text = format!("cannot run in {}: {}", directory.display(), describe(error));
+        self.decide(Cause::NotStarted(who, FAILURE, text));
+    }
+
+    /// The time allowed is over.
+    pub fn timed_out(&mut self, limit: Duration) {
+        self.decide(Cause::TimedOut(limit));
+    }
+
+    /// The user insisted on a signal, and everything is killed.
+    pub fn killed(&mut self, signal: i32) {
+        self.decide(Cause::Killed(signal));
+    }
+
+    /// The guardian is gone: nobody will read the status.
+    pub fn guardian_gone(&mut self) {
+        self.decide(Cause::GuardianGone);
+    }
+
+    /// The launcher itself cannot go on.
+    pub fn broken(&mut self, what: String) {
+        self.decide(Cause::Broken(what));
+    }
+
+    fn decide(&mut self, cause: Cause) {
+        self.cause.get_or_insert(cause);
+    }
+
+    /// The exit status of the whole job.
+    pub fn code(&self) -> u8 {
+        match &self.cause {
+            None => 0,
+            Some(Cause::Ended(_, End::Code(code))) => low_byte(*code),
+            Some(Cause::Ended(_, End::Signal(signal)) | Cause::Killed(signal)) => of_signal(*signal),
+            Some(Cause::Aborted(_, status, _)) => low_byte(*status),
+            Some(Cause::NotStarted(_, code, _)) => *code,
+            Some(Cause::TimedOut(_)) => TIMED_OUT,
+            Some(Cause::NoFinalize(_) | Cause::GuardianGone | Cause::Broken(_)) => FAILURE,
+        }
+    }
+
+    /// What to tell the user; nothing if all went well.
+    pub fn line(&self) -> Option<String> {
+        Some(match self.cause.as_ref()? {
+            Cause::Ended(who, End::Code(code)) => format!("{who} exited with code {code}; the job was ended"),
+            Cause::Ended(who, End::Signal(signal)) if self.sent.contains(signal) => {
+                format!("{who} was ended by {}, which the job was sent", signals::name(*signal))
+            }
+            Cause::Ended(who, End::Signal(signal)) => {
+                format!("{who} was killed by {}; the job was ended", signals::name(*signal))
+            }
+            Cause::NoFinalize(who) => {
+                format!("{who} exited with code 0 after Init and without Finalize; the job was ended")
+            }
+            Cause::Aborted(who, status, message) if message.is_empty() => {
+                format!("{who} called abort with status {status}; the job was ended")
+            }
+            Cause::Aborted(who, status, message) => {
+                format!("{who} called abort with status {status}: {message}; the job was ended")
+            }
+            Cause::NotStarted(who, _, error) => format!("{who} could not be started: {error}"),
+            Cause::TimedOut(limit) => format!("the job ran longer than {} s and was ended", limit.as_secs_f64()),
+            Cause::Killed(signal) => format!("{} was sent again; the job was killed", signals::name(*signal)),
+            Cause::GuardianGone => "the guardian of this job is gone; the job was killed".to_owned(),
+            Cause::Broken(what) => what.clone(),
+        })
+    }
+}
+
+/// An error of the system in the system's words.
+fn describe(error: &std::io::Error) -> String {
+    error.raw_os_error().map_or_else(|| error.to_string(), |errno| Errno::from_raw(errno).desc().to_owned())
+}
+
+/// What a shell shows for a process that a signal ended.
+pub fn of_signal(signal: i32) -> u8 {
+    128 + (signal & 0x7f) as u8
+}
+
+/// A status is 8 bits wide; one that is not 0 must not become 0 by that.
+fn low_byte(status: i32) -> u8 {
+    match (status, status as u8) {
+        (0, _) => 0,
+        (_, 0) => FAILURE,
+        (_, byte) => byte,
+    }
+}
+
+impl std::fmt::Display for Who {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "rank {} on node {}", self.rank, self.node)?;
+        match self.pid {
+            Some(pid) => write!(f, " (pid {pid})"),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Error;
+
+    fn who(rank: u32) -> Who {
+        Who { rank, node: "n".into(), pid: Some(100 + rank as i32) }
+    }
+
+    fn outcome(of: impl FnOnce(&mut Outcome)) -> (u8, String) {
+        let mut outcome = Outcome::default();
+        of(&mut outcome);
+        (outcome.code(), outcome.line().unwrap_or_default())
+    }
+
+    #[test]
+    fn all_well() {
+        assert_eq!(outcome(|it| it.ended(who(0), End::Code(0), false)), (0, String::new()));
+    }
+
+    #[test]
+    fn the_first_failure_decides() {
+        let (code, line) = outcome(|it| {
+            it.ended(who(0), End::Code(0), false);
+            it.ended(who(2), End::Code(3), true);
+            it.ended(who(1), End::Signal(15), true);
+            it.aborted(who(1), 9, String::new());
+        });
+        assert_eq!((code, line.as_str()), (3, "rank 2 on node n (pid 102) exited with code 3; the job was ended"));
+    }
+
+    #[test]
+    fn an_abort_stands_before_the_deaths_it_causes() {
+        let (code, line) = outcome(|it| {
+            it.aborted(who(1), 7, "no more".into());
+            it.ended(who(1), End::Signal(15), true);
+            it.ended(who(0), End::Signal(9), true);
+        });
+        assert_eq!(code, 7);
+        assert_eq!(line, "rank 1 on node n (pid 101) called abort with status 7: no more; the job was ended");
+    }
+
+    #[test]
+    fn a_status_is_a_byte_and_no_failure_becomes_success() {
+        for (status, code) in [(0, 0), (7, 7), (255, 255), (256, 1), (257, 1), (300, 44), (-1, 255)] {
+            assert_eq!(outcome(|it| it.aborted(who(0), status, String::new())).0, code, "{status}");
+        }
+    }
+
+    #[test]
+    fn a_signal_is_128_and_its_number() {
+        let (code, line) = outcome(|it| it.ended(who(0), End::Signal(11), false));
+        assert_eq!((code, line.contains("signal 11 (SIGSEGV); the job was ended")), (139, true), "{line}");
+        let (code, line) = outcome(|it| {
+            it.was_sent(2);
+            it.ended(who(0), End::Signal(2), false);
+        });
+        assert_eq!((code, line.ends_with("signal 2 (SIGINT), which the job was sent")), (130, true), "{line}");
+        assert_eq!(outcome(|it| it.killed(2)).0, 130);
+    }
+
+    #[test]
+    fn a_good_exit_between_init_and_finalize_is_a_failure() {
+        let (code, line) = outcome(|it| it.ended(who(0), End::Code(0), true));
+        assert_eq!((code, line.contains("without Finalize")), (1, true), "{line}");
+    }
+
+    #[test]
+    fn what_cannot_be_started() {
+        let start = |errno: i32| outcome(|it| it.not_started(who(0), &Error::from_raw_os_error(errno), "prog")).0;
+        use nix::libc::{EACCES, EAGAIN, ENOENT, ENOEXEC};
+        assert_eq!([ENOENT, EACCES, ENOEXEC, EAGAIN].map(start), [127, 126, 126, 1]);
+    }
+
+    #[test]
+    fn a_timeout_is_124_whatever_the_ranks_then_do() {
+        let (code, line) = outcome(|it| {
+            it.timed_out(Duration::from_millis(1500));
+            it.ended(who(0), End::Signal(15), true);
+        });
+        assert_eq!((code, line.as_str()), (124, "the job ran longer than 1.5 s and was ended"));
+    }
+}

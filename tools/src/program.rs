@@ -1,0 +1,62 @@
+//! Finding a program before anything of a job is started.
+use std::ffi::OsStr;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use nix::errno::Errno;
+use nix::unistd::{AccessFlags, access};
+
+/// The file that `program` means to a process in `directory` with this search path.
+///
+/// # Errors
+/// `ENOENT` when there is none, `EACCES` when it is not one to execute.
+pub fn find(program: &OsStr, directory: &Path, path: &OsStr) -> io::Result<PathBuf> {
+    if program.as_bytes().contains(&b'/') {
+        let file = directory.join(program);
+        executable(&file)?;
+        return Ok(file);
+    }
+    let mut failure = Errno::ENOENT;
+    for place in std::env::split_paths(path) {
+        let file = directory.join(place).join(program);
+        match executable(&file) {
+            Ok(()) => return Ok(file),
+            Err(Errno::EACCES) => failure = Errno::EACCES,
+            Err(_) => {}
+        }
+    }
+    Err(failure.into())
+}
+
+fn executable(file: &Path) -> Result<(), Errno> {
+    access(file, AccessFlags::X_OK)?;
+    if file.is_dir() { Err(Errno::EACCES) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn errno(program: &str, path: &str) -> Option<i32> {
+        find(program.as_ref(), Path::new("/"), path.as_ref()).unwrap_err().raw_os_error()
+    }
+
+    #[test]
+    fn a_name_is_looked_for_in_the_path_and_a_path_in_the_directory() {
+        let found = |program: &str, path: &str| find(program.as_ref(), Path::new("/bin"), path.as_ref()).unwrap();
+        assert_eq!(found("sh", "/nowhere:/bin"), Path::new("/bin/sh"));
+        assert_eq!(found("./sh", "/nowhere"), Path::new("/bin/./sh"));
+        assert_eq!(found("sh", "/nowhere:."), Path::new("/bin/./sh"));
+        assert_eq!(found("/bin/sh", ""), Path::new("/bin/sh"));
+    }
+
+    #[test]
+    fn what_is_not_there_differs_from_what_cannot_run() {
+        assert_eq!(errno("no-such-program", "/bin"), Some(Errno::ENOENT as i32));
+        assert_eq!(errno("./no/such", "/bin"), Some(Errno::ENOENT as i32));
+        assert_eq!(errno("/etc", ""), Some(Errno::EACCES as i32));
+        assert_eq!(errno("/etc/passwd", ""), Some(Errno::EACCES as i32));
+        assert_eq!(errno("passwd", "/etc"), Some(Errno::EACCES as i32));
+    }
+}

@@ -1,0 +1,69 @@
+//! The session directory: one tree of a job in the system's temporary directory, for us and our user alone.
+//!
+//! The guardian makes it before anything else and removes it last. Below it lies one directory for the job (NSDIR) and
+//! in that one for each rank (PROCDIR), so that nothing a rank keeps there outlives the job.
+use std::fs::{self, DirBuilder};
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+
+/// A job's directories.
+#[derive(Clone, Debug)]
+pub struct Session {
+    top: PathBuf,
+}
+
+impl Session {
+    /// Makes the directory that everything else lies in.
+    pub fn create() -> Result<Self> {
+        let name = format!("instanton-{}-{}-{}", nix::unistd::getuid(), std::process::id(), crate::random_hex::<8>()?);
+        let top = std::path::absolute(std::env::temp_dir())?.join(name);
+        make(&top)?;
+        Ok(Self { top })
+    }
+
+    /// The one that the guardian has made.
+    pub fn at(top: PathBuf) -> Self {
+        Self { top }
+    }
+
+    /// `TMPDIR`.
+    pub fn top(&self) -> &Path {
+        &self.top
+    }
+
+    /// `NSDIR`.
+    pub fn job(&self) -> PathBuf {
+        self.top.join("1")
+    }
+
+    /// `PROCDIR` of a rank.
+    pub fn rank(&self, rank: u32) -> PathBuf {
+        self.job().join(rank.to_string())
+    }
+
+    /// Makes the directories of a job of so many ranks.
+    pub fn populate(&self, ranks: u32) -> Result<()> {
+        make(&self.job())?;
+        (0..ranks).try_for_each(|rank| make(&self.rank(rank)))
+    }
+
+    /// Removes the directory if nothing has been put into it, and otherwise takes it for somebody else's.
+    pub fn abandon(&self) {
+        let _ = fs::remove_dir(&self.top);
+    }
+
+    /// Removes the whole tree, following no link; what is gone already is well.
+    pub fn remove(&self) -> io::Result<()> {
+        match fs::remove_dir_all(&self.top) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            result => result,
+        }
+    }
+}
+
+fn make(directory: &Path) -> Result<()> {
+    DirBuilder::new().mode(0o700).create(directory).with_context(|| format!("cannot make {}", directory.display()))
+}

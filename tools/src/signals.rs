@@ -1,0 +1,46 @@
+//! The signals that a user may send to a job, and their names.
+use anyhow::{Context, Result};
+use nix::sys::signal::{SigSet, Signal};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+
+/// Passed on to every rank. What they do to a rank is its own affair; see the guardian for the second SIGINT.
+const FORWARDED: [Signal; 8] = [
+    Signal::SIGHUP,
+    Signal::SIGINT,
+    Signal::SIGQUIT,
+    Signal::SIGTERM,
+    Signal::SIGUSR1,
+    Signal::SIGUSR2,
+    Signal::SIGTSTP,
+    Signal::SIGCONT,
+];
+
+/// From here on those signals, and SIGCHLD, are read from the descriptor instead of doing what they do.
+pub fn take_over() -> Result<SignalFd> {
+    let mut set: SigSet = FORWARDED.into_iter().collect();
+    set.add(Signal::SIGCHLD);
+    set.thread_block().context("cannot block signals")?;
+    SignalFd::with_flags(&set, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK).context("cannot receive signals")
+}
+
+/// Undoes what a process inherited of [`take_over`], before it starts threads or processes.
+pub fn give_back() -> Result<()> {
+    SigSet::empty().thread_set_mask().context("cannot unblock signals")
+}
+
+/// A signal by number as people write it.
+pub fn name(number: i32) -> String {
+    match Signal::try_from(number) {
+        Ok(signal) => format!("signal {number} ({})", signal.as_str()),
+        Err(_) => format!("signal {number}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn signals_have_names_and_real_time_ones_numbers() {
+        assert_eq!(super::name(11), "signal 11 (SIGSEGV)");
+        assert_eq!(super::name(40), "signal 40");
+    }
+}

@@ -1,0 +1,95 @@
+//! What ranks print, on its way to the user.
+mod common;
+
+use std::collections::BTreeMap;
+use std::process::{Command, Stdio};
+
+use common::{Job, run, script};
+
+#[test]
+fn every_line_of_many_ranks_arrives_whole_and_in_its_ranks_order() {
+    const RANKS: u32 = 16;
+    const LINES: u32 = 10_000;
+    let ended =
+        script(RANKS, &format!("seq -f \"$OMPI_COMM_WORLD_RANK %.0f behind this number stands a text\" {LINES}"));
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    let mut next = BTreeMap::new();
+    for line in ended.stdout.lines() {
+        let (rank, rest) = line.split_once(' ').unwrap_or_else(|| panic!("{line:?}"));
+        let (number, text) = rest.split_once(' ').unwrap_or_else(|| panic!("{line:?}"));
+        assert_eq!(text, "behind this number stands a text", "{line:?}");
+        let expected = next.entry(rank.parse::<u32>().unwrap()).or_insert(1u32);
+        assert_eq!(number.parse::<u32>().unwrap(), *expected, "{line:?}");
+        *expected += 1;
+    }
+    assert_eq!(next, (0..RANKS).map(|rank| (rank, LINES + 1)).collect());
+}
+
+#[test]
+fn both_streams_into_one_file_keep_their_lines() {
+    let mut command = Command::new("sh");
+    let text = "a line that is long enough to be torn apart when two writers meet in the middle of one of their writes";
+    command
+        .args(["-c", "exec \"$0\" run -n 4 sh -c \"seq -f '%.0f $1' 5000 >&2 & seq -f '%.0f $1' 5000; wait\" 2>&1"])
+        .args([env!("CARGO_BIN_EXE_instanton"), text])
+        .stdin(Stdio::null());
+    let ended = Job::spawn(command).finish();
+    assert_eq!(ended.stdout.lines().count(), 4 * 2 * 5000);
+    assert!(ended.stdout.lines().all(|line| line.ends_with(text) && line.matches("a line").count() == 1));
+}
+
+#[test]
+fn streams_are_kept_apart_and_tagged_on_request() {
+    let ended = run(["-n", "2", "--tag-output", "sh", "-c", "echo out; echo err >&2; printf rest"]);
+    let mut out: Vec<_> = ended.stdout.split_inclusive("out\n").collect();
+    out.sort_unstable();
+    assert!(ended.stdout.contains("[0]<stdout>: out\n") && ended.stdout.contains("[1]<stdout>: out\n"), "{ended:?}");
+    assert!(ended.stderr.contains("[0]<stderr>: err\n") && ended.stderr.contains("[1]<stderr>: err\n"), "{ended:?}");
+    assert!(ended.stdout.contains("[0]<stdout>: rest") && ended.stdout.contains("[1]<stdout>: rest"), "{ended:?}");
+}
+
+#[test]
+fn a_last_line_without_an_end_is_kept_as_it_is() {
+    assert_eq!(script(1, "printf 'a\\nb'").stdout, "a\nb");
+    assert_eq!(script(3, "printf x").stdout, "xxx");
+}
+
+#[test]
+fn bytes_are_bytes() {
+    let ended = run(["-n", "1", "sh", "-c", "head -c 3000000 /dev/zero"]);
+    assert_eq!(ended.stdout.len(), 3_000_000);
+}
+
+#[test]
+fn a_reader_who_leaves_ends_the_writers() {
+    let mut command = Command::new("sh");
+    command
+        .args(["-c", "(\"$0\" run -n 2 yes; echo $? >&2) | head -n 1"])
+        .arg(env!("CARGO_BIN_EXE_instanton"))
+        .stdin(Stdio::null());
+    let ended = Job::spawn(command).finish();
+    assert_eq!(ended.stdout, "y\n");
+    assert!(ended.stderr.contains("SIGPIPE") && ended.stderr.ends_with("141\n"), "{ended:?}");
+}
+
+#[test]
+fn output_that_cannot_be_written_is_a_failure() {
+    let mut command = Command::new("sh");
+    command
+        .args(["-c", "\"$0\" run -n 2 echo words > /dev/full"])
+        .arg(env!("CARGO_BIN_EXE_instanton"))
+        .stdin(Stdio::null());
+    let ended = Job::spawn(command).finish();
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert!(ended.stderr.contains("cannot write the output of the ranks"), "{ended:?}");
+}
+
+#[test]
+fn what_a_rank_leaves_behind_may_finish_its_output() {
+    let ended = script(
+        1,
+        "(read line < /proc/self/stat; kill -0 $$; while kill -0 $$ 2>/dev/null; do :; done; echo late) & echo soon",
+    );
+    assert_eq!(ended.stdout, "soon\nlate\n", "{ended:?}");
+    assert_eq!(ended.code, Some(0));
+}

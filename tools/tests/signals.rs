@@ -1,0 +1,139 @@
+//! Signals of the user, and the end of either half of the command by signal 9.
+mod common;
+
+use std::fs::File;
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+use common::{Job, ends, numbers};
+use nix::sys::signal::{Signal, kill};
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::unistd::Pid;
+
+/// Ranks that say `ready` and then do what `traps` says.
+fn waiting(ranks: u32, traps: &str) -> Job {
+    let script = format!("{traps}\necho ready; while :; do sleep 1000 & wait; done");
+    let mut job = Job::start(["-n", &ranks.to_string(), "sh", "-c", &script], Stdio::null());
+    for _ in 0..ranks {
+        assert_eq!(job.line(), "ready");
+    }
+    job
+}
+
+#[test]
+fn signals_reach_every_rank() {
+    for (signal, name) in
+        [(Signal::SIGUSR1, "USR1"), (Signal::SIGUSR2, "USR2"), (Signal::SIGHUP, "HUP"), (Signal::SIGTERM, "TERM")]
+    {
+        let job = waiting(2, &format!("trap 'echo got {name}; exit 0' {name}"));
+        job.send(signal);
+        let ended = job.finish();
+        assert_eq!(ended.stdout, format!("got {name}\n").repeat(2), "{ended:?}");
+        assert_eq!(ended.code, Some(0));
+    }
+}
+
+#[test]
+fn a_signal_that_ends_the_ranks_is_the_jobs_status() {
+    let job = waiting(2, "");
+    job.send(Signal::SIGINT);
+    let ended = job.finish();
+    assert_eq!(ended.code, Some(130), "{ended:?}");
+    assert!(ended.stderr.contains("SIGINT"), "{ended:?}");
+}
+
+#[test]
+fn the_second_interrupt_kills() {
+    let mut job = waiting(1, "trap 'echo no' INT");
+    job.send(Signal::SIGINT);
+    assert_eq!(job.line(), "no");
+    job.send(Signal::SIGINT);
+    let ended = job.finish();
+    assert_eq!(ended.code, Some(130), "{ended:?}");
+    assert!(ended.stderr.contains("killed"), "{ended:?}");
+}
+
+#[test]
+fn a_stopped_job_goes_on() {
+    let mut job = waiting(2, "trap 'echo stopping' TSTP; trap 'echo going on' CONT");
+    job.send(Signal::SIGTSTP);
+    assert_eq!([job.line(), job.line()], ["stopping", "stopping"]);
+    // As a shell would see it.
+    let status = waitpid(job.pid(), Some(WaitPidFlag::WUNTRACED)).unwrap();
+    assert_eq!(status, WaitStatus::Stopped(job.pid(), Signal::SIGSTOP));
+    job.send(Signal::SIGCONT);
+    assert_eq!([job.line(), job.line()], ["going on", "going on"]);
+    job.send(Signal::SIGTERM);
+    assert_eq!(job.finish().code, Some(143));
+}
+
+/// A job whose ranks and their daemons have said who they are: the launcher, and all of them.
+fn family() -> (Job, Pid, Vec<Pid>) {
+    let script = "trap '' TERM HUP INT; setsid sh -c 'trap \"\" TERM HUP INT; echo $$ $1; exec sleep 1000' sh $PPID & \
+                  echo $$ $PPID; touch $PMIX_SERVER_TMPDIR/1/$PMIX_RANK/file; wait";
+    let mut job = Job::start(["-n", "2", "sh", "-c", script], Stdio::null());
+    let lines: Vec<Vec<Pid>> = (0..4).map(|_| numbers(&job.line())).collect();
+    let launcher = lines[0][1];
+    assert!(lines.iter().all(|line| line[1] == launcher), "{lines:?}");
+    let members = lines.iter().map(|line| line[0]).collect();
+    (job, launcher, members)
+}
+
+#[test]
+fn nothing_outlives_the_process_that_the_user_knows() {
+    let (mut job, launcher, members) = family();
+    job.send(Signal::SIGKILL);
+    assert_eq!(job.wait().signal, Some(9));
+    assert!(members.into_iter().all(ends));
+    assert!(ends(launcher));
+    job.assert_no_litter();
+}
+
+#[test]
+fn nothing_outlives_the_launcher() {
+    let (job, launcher, members) = family();
+    kill(launcher, Signal::SIGKILL).unwrap();
+    let ended = job.finish();
+    assert_eq!(ended.code, Some(137), "{ended:?}");
+    assert!(ended.stderr.contains("the launcher was killed by signal 9"), "{ended:?}");
+    // Not a moment later: the guardian has waited for them.
+    for pid in members {
+        assert!(kill(pid, None).is_err(), "{pid} lives");
+    }
+}
+
+#[test]
+fn nothing_outlives_the_job() {
+    let script = "setsid sh -c 'trap \"\" TERM; echo $$; exec sleep 1000' & wait_for=$!; read line < /dev/null; exit 0";
+    let mut job = Job::start(["sh", "-c", script], Stdio::null());
+    let daemon = numbers(&job.line())[0];
+    assert_eq!(job.finish().code, Some(0));
+    assert!(kill(daemon, None).is_err());
+}
+
+/// A job on a terminal of its own, in the foreground.
+fn on_a_terminal(arguments: &[&str]) -> (Job, File) {
+    let terminal = nix::pty::openpty(None, None).unwrap();
+    let mut command = Command::new("setsid");
+    command.args(["--ctty", env!("CARGO_BIN_EXE_instanton"), "run"]).args(arguments).stdin(terminal.slave);
+    (Job::spawn(command), terminal.master.into())
+}
+
+#[test]
+fn a_terminal_is_read_for_the_first_rank() {
+    let (mut job, mut keyboard) = on_a_terminal(&["-n", "2", "cat"]);
+    keyboard.write_all(b"typed\n").unwrap();
+    assert_eq!(job.line(), "typed");
+    keyboard.write_all(b"\x04").unwrap();
+    assert_eq!(job.finish().code, Some(0));
+}
+
+#[test]
+fn an_interrupt_of_the_terminal_reaches_the_ranks_once() {
+    let script = "trap 'echo interrupted; exit 4' INT; echo ready; while :; do sleep 1000 & wait; done";
+    let (mut job, mut keyboard) = on_a_terminal(&["-n", "1", "sh", "-c", script]);
+    assert_eq!(job.line(), "ready");
+    keyboard.write_all(b"\x03").unwrap();
+    let ended = job.finish();
+    assert_eq!((ended.stdout.as_str(), ended.code), ("interrupted\n", Some(4)), "{ended:?}");
+}

@@ -1,0 +1,91 @@
+//! The exit status of `instanton run` and the line that explains it.
+mod common;
+
+use common::{Ended, run, script};
+
+/// There is one line of ours, and it says this.
+fn assert_says(ended: &Ended, code: i32, words: &[&str]) {
+    assert_eq!(ended.code, Some(code), "{ended:?}");
+    let lines: Vec<_> = ended.stderr.lines().filter(|line| line.starts_with("instanton: ")).collect();
+    assert_eq!(lines.len(), 1, "{ended:?}");
+    for word in words {
+        assert!(lines[0].contains(word), "{word:?} is not in {:?}", lines[0]);
+    }
+}
+
+#[test]
+fn programs_that_know_nothing_of_pmix_just_run() {
+    let ended = run(["-n", "4", "true"]);
+    assert_eq!((ended.code, ended.stdout.as_str(), ended.stderr.as_str()), (Some(0), "", ""));
+}
+
+#[test]
+fn the_first_rank_that_fails_ends_the_others() {
+    let ended = script(4, "[ $OMPI_COMM_WORLD_RANK = 2 ] && exit 3; exec sleep 1000");
+    assert_says(&ended, 3, &["rank 2 on node", "exited with code 3"]);
+}
+
+#[test]
+fn a_signal_is_128_and_its_number() {
+    let ended = script(3, "[ $OMPI_COMM_WORLD_RANK = 1 ] && kill -SEGV $$; exec sleep 1000");
+    assert_says(&ended, 128 + 11, &["rank 1 on node", "SIGSEGV"]);
+}
+
+#[test]
+fn who_ignores_the_request_to_end_is_killed() {
+    let script = "deaf=$PMIX_SERVER_TMPDIR/deaf
+        if [ $OMPI_COMM_WORLD_RANK = 0 ]; then until [ -e $deaf ]; do :; done; exit 5; fi
+        trap '' TERM; touch $deaf; while :; do sleep 1000; done";
+    let ended = run(["-n", "2", "sh", "-c", script]);
+    assert_says(&ended, 5, &["rank 0"]);
+}
+
+#[test]
+fn no_such_program() {
+    assert_says(&run(["-n", "2", "no-such-program"]), 127, &["rank 0 on node", "no-such-program"]);
+    assert_says(&run(["./no/such"]), 127, &["./no/such"]);
+    assert_says(&run(["true", ":", "-n", "2", "no-such-program"]), 127, &["rank 1 on node"]);
+}
+
+#[test]
+fn no_such_directory() {
+    assert_says(&run(["--wdir", "/no/such", "true"]), 1, &["rank 0 on node", "/no/such"]);
+    assert_says(&run(["true", ":", "--wdir", "/etc/passwd", "true"]), 1, &["rank 1 on node", "/etc/passwd"]);
+}
+
+#[test]
+fn no_program() {
+    assert_says(&run(["/etc/passwd"]), 126, &["/etc/passwd"]);
+    assert_says(&run(["/"]), 126, &["denied"]);
+}
+
+#[test]
+fn a_timeout_is_124() {
+    assert_says(&run(["-n", "2", "--timeout", "0.2", "sleep", "1000"]), 124, &["0.2 s"]);
+    assert_eq!(run(["--timeout", "1000", "true"]).code, Some(0));
+    assert_eq!(run(["--timeout", "1e15", "true"]).code, Some(0));
+}
+
+#[test]
+fn a_command_line_that_makes_no_sense_is_2() {
+    let ended = run(["-n", "2"]);
+    assert_eq!(ended.code, Some(2));
+    assert!(ended.stderr.contains("PROGRAM"), "{ended:?}");
+    assert_eq!(run(["--help"]).code, Some(0));
+}
+
+#[test]
+fn the_launcher_does_nothing_without_its_guardian() {
+    let directory = std::path::PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("not-a-session");
+    std::fs::create_dir_all(&directory).unwrap();
+    std::fs::write(directory.join("file"), "precious").unwrap();
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_instanton"))
+        .args(["launch", "--guardian", "nobody", "--session"])
+        .args([directory.as_os_str(), "true".as_ref()])
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("the guardian does not answer"), "{output:?}");
+    assert!(directory.join("file").exists());
+    std::fs::remove_dir_all(directory).unwrap();
+}

@@ -274,6 +274,15 @@ impl Core {
         }
     }
 
+    /// Ends the connection of a process that does not keep to the protocol.
+    pub(super) fn cut_off(&mut self, proc: &Proc) {
+        let peer = self.jobs.client(proc).and_then(|client| client.peer);
+        if let Some(peer) = peer {
+            self.peer_left(peer, Left::Cut);
+            self.send(peer, Outgoing::End);
+        }
+    }
+
     /// The kernel says that a process has ended.
     pub(super) fn process_ended(&mut self, proc: &Proc, watch: WatchId) {
         let Some(client) = self.jobs.client_mut(proc).filter(|client| client.watch == Some(watch)) else { return };

@@ -259,14 +259,14 @@ impl Core {
             awaits.remove(&id);
         }
         for (_, done) in self.sweepers.waiting.extract_if(.., |(awaits, _)| awaits.is_empty()).collect::<Vec<_>>() {
-            done(Ok(()));
+            self.finish(done, Ok(()));
         }
     }
 
     /// Calls `done` when all removals that have begun are over.
     pub(super) fn after_sweeping(&mut self, done: Done<()>) {
         match self.sweepers.running.is_empty() {
-            true => done(Ok(())),
+            true => self.finish(done, Ok(())),
             false => self.sweepers.waiting.push((self.sweepers.running.keys().copied().collect(), done)),
         }
     }

@@ -79,6 +79,8 @@ pub(super) struct Core {
     pub(super) timers: Timers<Limit>,
     pub(super) watches: Watches,
     outbox: Vec<(PeerId, Outgoing)>,
+    /// Callbacks of the embedding program, called when the step that leads to them is over.
+    calls: Vec<Box<dyn FnOnce() + Send>>,
     stopping: bool,
 }
 
@@ -143,6 +145,7 @@ impl Core {
             timers: Timers::default(),
             watches: Watches::new(registry()?, tokens(WATCHES)),
             outbox: Vec::new(),
+            calls: Vec::new(),
             stopping: false,
             config,
         };
@@ -159,6 +162,15 @@ impl Core {
     /// Puts a message on its way.
     pub(super) fn send(&mut self, peer: PeerId, message: Outgoing) {
         self.outbox.push((peer, message));
+    }
+
+    /// Gives the embedding program a result, when this step is over.
+    pub(super) fn finish<T: Send + 'static>(
+        &mut self,
+        done: impl FnOnce(Result<T, Status>) + Send + 'static,
+        result: Result<T, Status>,
+    ) {
+        self.calls.push(Box::new(move || done(result)));
     }
 
     /// Answers a request; a peer that has gone gets no answer.
@@ -339,12 +351,14 @@ impl ControlThread {
         self.deliver();
     }
 
-    /// Takes the outbox to the doors. A peer that turns out to be gone may put more into it.
+    /// Takes the outbox to the doors, where a peer that turns out to be gone may put more into it. Then the callbacks have their
+    /// turn.
     fn deliver(&mut self) {
         while !self.core.outbox.is_empty() {
             for (peer, message) in std::mem::take(&mut self.core.outbox) {
                 self.doors[usize::from(peer.door)].send(peer.connection, message, &mut self.core);
             }
         }
+        std::mem::take(&mut self.core.calls).into_iter().for_each(|call| call());
     }
 }

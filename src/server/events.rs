@@ -30,7 +30,7 @@ pub(super) struct Registrations {
 /// Whether only the host can know of such events: codes of the environment, and those that are not the Standard's.
 fn is_the_hosts(code: i32) -> bool {
     let environment = (Status::EVENT_SYS_OTHER.0..=Status::EVENT_SYS_BASE.0).contains(&code);
-    environment || code > 0 || code < Status::EXTERNAL_ERR_BASE.0
+    environment || !(Status::EXTERNAL_ERR_BASE.0..=0).contains(&code)
 }
 
 impl Core {
@@ -109,7 +109,7 @@ impl Core {
         info: Vec<Info>,
         done: Done<()>,
     ) {
-        self.spread(None, status, source, range, info, move |_, result| done(result));
+        self.spread(None, status, source, range, info, move |core, result| core.finish(done, result));
     }
 
     fn spread(

@@ -267,6 +267,7 @@ impl Core {
     /// Tells everybody who has come.
     fn answer(&mut self, mut tracker: Tracker, result: Result<(), Status>) {
         self.tell(&mut tracker, result);
+        tracker.members.namespaces().for_each(|nspace| self.reclaim(nspace));
     }
 
     fn tell(&mut self, tracker: &mut Tracker, result: Result<(), Status>) {
@@ -278,7 +279,7 @@ impl Core {
 
     /// Ends a tracker that is still gathering with an error; it stays for latecomers.
     fn fail(&mut self, tracker: &mut Tracker, status: Status, why: &str) {
-        let missing = self.latecomers(tracker);
+        let missing = self.local_members(&tracker.members, |proc, _| !tracker.arrived.contains_key(proc));
         trace!(
             "fence {} over {:?} ends with {status}: {why}; {} of {} processes here have come, missing: {missing:?}",
             tracker.id,

@@ -3,13 +3,15 @@
 //! `setup_fork` may run in a forked child of a threaded process. Everything it needs lies in one immutable block, which the
 //! control thread replaces whenever a namespace comes or goes.
 use std::collections::{BTreeMap, HashMap};
+use std::convert::Infallible;
 use std::ffi::OsString;
+use std::fmt;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::sync::Arc;
 
 use crate::control::address::{self, Address};
 use crate::data::{Nspace, Proc, Status};
-use crate::sys::snapshot::Snapshot;
+use crate::sys::cell::EpochCell;
 
 /// The version of the Standard's reference library whose variables these are.
 const VERSION: &str = "4.2.2";
@@ -54,50 +56,55 @@ pub(super) struct Common {
     pub system_tmpdir: Vec<u8>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Block {
     common: Arc<Common>,
     tokens: HashMap<Nspace, [u8; 32]>,
 }
 
 /// The block, and who replaces it.
-#[derive(Debug)]
-pub(super) struct Forks(Snapshot<Block>);
+pub(super) struct Forks(EpochCell<Block>);
+
+impl fmt::Debug for Forks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Tokens stay out of traces.
+        f.write_str("Forks")
+    }
+}
 
 impl Default for Forks {
     fn default() -> Self {
-        Forks(Snapshot::new(Block::default()))
+        Forks(EpochCell::new(Block::default()))
     }
 }
 
 impl Forks {
     /// Publishes the tokens of all jobs there are now.
     pub(super) fn publish(&self, common: Arc<Common>, tokens: HashMap<Nspace, [u8; 32]>) {
-        self.0.replace(Block { common, tokens });
+        let Ok(()) = self.0.replace(|_| Ok::<_, Infallible>(Block { common, tokens }));
     }
 
     pub(super) fn setup(&self, proc: &Proc, env: &mut dyn EnvSink) -> Result<(), Status> {
-        self.0.read(|block| {
-            let token = *block.tokens.get(&proc.nspace).ok_or(Status::ERR_NOT_FOUND)?;
-            let common = &block.common;
-            let address = Address {
-                proc: proc.clone(),
-                uid: common.uid,
-                abstract_name: common.abstract_name.clone(),
-                path: common.path.clone(),
-                token,
-                stock_uri: String::new(),
-            };
-            env.retain(&mut |name| !is_left_over(name));
-            env.set("PMIX_NAMESPACE", proc.nspace.as_bytes());
-            env.set("PMIX_RANK", proc.rank.0.to_string().as_bytes());
-            env.set("PMIX_VERSION", VERSION.as_bytes());
-            env.set("PMIX_HOSTNAME", &common.hostname);
-            env.set("PMIX_SERVER_TMPDIR", &common.tmpdir);
-            env.set("PMIX_SYSTEM_TMPDIR", &common.system_tmpdir);
-            env.set(address::VARIABLE, address.to_string().as_bytes());
-            Ok(())
-        })
+        let block = self.0.read();
+        let token = *block.tokens.get(&proc.nspace).ok_or(Status::ERR_NOT_FOUND)?;
+        let common = &block.common;
+        let address = Address {
+            proc: proc.clone(),
+            uid: common.uid,
+            abstract_name: common.abstract_name.clone(),
+            path: common.path.clone(),
+            token,
+            stock_uri: String::new(),
+        };
+        env.retain(&mut |name| !is_left_over(name));
+        env.set("PMIX_NAMESPACE", proc.nspace.as_bytes());
+        env.set("PMIX_RANK", proc.rank.0.to_string().as_bytes());
+        env.set("PMIX_VERSION", VERSION.as_bytes());
+        env.set("PMIX_HOSTNAME", &common.hostname);
+        env.set("PMIX_SERVER_TMPDIR", &common.tmpdir);
+        env.set("PMIX_SYSTEM_TMPDIR", &common.system_tmpdir);
+        env.set(address::VARIABLE, address.to_string().as_bytes());
+        Ok(())
     }
 }
 

@@ -232,6 +232,18 @@ impl Core {
         }
     }
 
+    /// Frees what no reader of a job holds, and cuts off readers that lie about what they hold.
+    pub(super) fn reclaim(&mut self, nspace: &Nspace) {
+        let Some(job) = self.jobs.0.get_mut(nspace) else { return };
+        let liars = job.stored.as_mut().map(Stored::reclaim).unwrap_or_default();
+        let ranks = liars.iter().filter_map(|page| job.clients.iter().find(|(_, client)| client.page == Some(*page)));
+        for rank in ranks.map(|(rank, _)| *rank).collect::<Vec<_>>() {
+            let proc = Proc::new(nspace.clone(), rank);
+            trace!("the reader page of {proc} holds an epoch that has not been");
+            self.cut_off(&proc);
+        }
+    }
+
     fn job_entry(&mut self, nspace: &Nspace) -> Result<&mut Job, Status> {
         if nspace.as_bytes().is_empty() {
             return Err(Status::ERR_BAD_PARAM);

@@ -43,6 +43,11 @@ impl Members {
         self.0.len() == 1 && self.0.values().all(|ranks| *ranks == Ranks::All)
     }
 
+    /// The namespaces that take part.
+    pub(super) fn namespaces(&self) -> impl Iterator<Item = &Nspace> {
+        self.0.keys()
+    }
+
     /// Whether processes of that namespace take part.
     pub(super) fn involves(&self, nspace: &Nspace) -> bool {
         self.0.contains_key(nspace)

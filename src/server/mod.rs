@@ -145,7 +145,10 @@ impl Server {
         done: impl FnOnce(Result<(), Status>) + Send + 'static,
     ) -> Result<(), Status> {
         let (nspace, info) = (nspace.clone(), info.to_vec());
-        self.mailbox.post(move |core| done(core.register_nspace(nspace, nlocalprocs, &info)))
+        self.mailbox.post(move |core| {
+            let result = core.register_nspace(nspace, nlocalprocs, &info);
+            core.finish(done, result);
+        })
     }
 
     /// [`register_nspace`](Server::register_nspace), waiting for the result.
@@ -191,7 +194,10 @@ impl Server {
         done: impl FnOnce(Result<(), Status>) + Send + 'static,
     ) -> Result<(), Status> {
         let proc = proc.clone();
-        self.mailbox.post(move |core| done(core.register_client(proc, uid, gid, object)))
+        self.mailbox.post(move |core| {
+            let result = core.register_client(proc, uid, gid, object);
+            core.finish(done, result);
+        })
     }
 
     /// [`register_client`](Server::register_client), waiting for the result.

@@ -121,7 +121,7 @@ impl Core {
                 let (asker, who) = (Asker::Host(done), "the server's program".to_owned());
                 self.ask(Question { asker, proc, key: Some(key), directives, who });
             }
-            Err(status) => done(Err(status)),
+            Err(status) => self.finish(done, Err(status)),
         }
     }
 
@@ -202,9 +202,9 @@ impl Core {
                 self.reply(peer, number, Reply::Infos(Status::SUCCESS, infos));
             }
             (Asker::Peer(peer, number), Err(status)) => self.reply_status(peer, number, Err(status)),
-            (Asker::Host(done), Ok(Found::One(value))) => done(Ok(value)),
-            (Asker::Host(done), Ok(Found::All(infos))) => done(Ok(Value::infos(infos))),
-            (Asker::Host(done), Err(status)) => done(Err(status)),
+            (Asker::Host(done), Ok(Found::One(value))) => self.finish(done, Ok(value)),
+            (Asker::Host(done), Ok(Found::All(infos))) => self.finish(done, Ok(Value::infos(infos))),
+            (Asker::Host(done), Err(status)) => self.finish(done, Err(status)),
         }
     }
 
@@ -317,13 +317,14 @@ impl Core {
     pub(super) fn dmodex_request(&mut self, proc: Proc, info: &[Info], done: Done<Vec<u8>>) {
         let Some(stored) = self.jobs.stored(&proc.nspace).filter(|_| !self.is_remote(&proc)) else {
             trace!("another node asks for what {proc} has posted, which does not run here");
-            return done(Err(Status::ERR_NOT_FOUND));
+            return self.finish(done, Err(Status::ERR_NOT_FOUND));
         };
         if stored.has_posted(proc.rank) {
-            return done(self.posted_blob(&proc));
+            let blob = self.posted_blob(&proc);
+            return self.finish(done, blob);
         }
         if self.jobs.client(&proc).is_some_and(|client| client.phase == Phase::Lost) {
-            return done(Err(Status::ERR_NOT_FOUND));
+            return self.finish(done, Err(Status::ERR_NOT_FOUND));
         }
         let id = self.waits.next_id();
         let limit = time_limit(info).flatten();
@@ -346,21 +347,22 @@ impl Core {
     fn direct_modex_after_post(&mut self, proc: &Proc) {
         for wait in take_where(&mut self.waits.direct_modex, |wait| wait.proc == *proc) {
             self.timers.cancel(wait.limit);
-            (wait.done)(self.posted_blob(proc));
+            let blob = self.posted_blob(proc);
+            self.finish(wait.done, blob);
         }
     }
 
     fn end_direct_modex(&mut self, status: Status, which: impl Fn(&Proc) -> bool) {
         for wait in take_where(&mut self.waits.direct_modex, |wait| which(&wait.proc)) {
             self.timers.cancel(wait.limit);
-            (wait.done)(Err(status));
+            self.finish(wait.done, Err(status));
         }
     }
 
     pub(super) fn dmodex_expired(&mut self, id: u64) {
         if let Some(wait) = self.waits.direct_modex.remove(&id) {
             trace!("another node has waited in vain for {} to post", wait.proc);
-            (wait.done)(Err(Status::ERR_TIMEOUT));
+            self.finish(wait.done, Err(Status::ERR_TIMEOUT));
         }
     }
 }

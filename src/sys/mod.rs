@@ -18,7 +18,5 @@ pub mod queue;
 pub mod random;
 #[cfg(feature = "peers")]
 pub mod signals;
-#[cfg(feature = "server")]
-pub mod snapshot;
 #[cfg(feature = "peers")]
 pub mod socket;

@@ -1,9 +1,10 @@
 //! Servers of several nodes in one process, linked by a host that carries between them what a resource manager would, and
 //! peers that speak the protocol byte by byte.
-//mod death;
+mod clients;
+mod death;
 mod fences;
-//mod hostile;
 mod host;
-//mod jobs;
+mod hostile;
+mod jobs;
 mod modex;
 mod peer;

@@ -1,0 +1,111 @@
+//! The library's own clients against servers of several nodes: values come out of shared memory.
+use std::sync::mpsc;
+use std::thread;
+
+use instanton::client::{Chain, Client, Notice};
+use instanton::data::constants::{data_range, scope};
+use instanton::data::{Info, Key, Proc, Rank, Status, Value, keys};
+
+use crate::host::{Cluster, Job};
+use crate::peer;
+
+fn clients(job: &Job<'_>, ranks: u32) -> Vec<Client> {
+    (0..ranks)
+        .map(|rank| Client::connect(&peer::address(&job.server_of(rank), &job.proc(rank)), &[]).unwrap())
+        .collect()
+}
+
+fn key(name: &str) -> Key {
+    Key::new(name).unwrap()
+}
+
+#[test]
+fn a_job_exchanges_what_it_posts() {
+    for nodes in [1, 2, 4] {
+        let cluster = Cluster::new(nodes);
+        let placement: Vec<usize> = (0..nodes * 2).map(|rank| rank / 2).collect();
+        let job = cluster.job("job", &placement);
+        let ranks = nodes as u32 * 2;
+        thread::scope(|threads| {
+            for client in clients(&job, ranks) {
+                let job = &job;
+                threads.spawn(move || {
+                    let me = client.proc().rank.0;
+                    for round in 0..3u32 {
+                        client.put(scope::GLOBAL, key("endpoint"), Value::from(vec![me as u8; 5000])).unwrap();
+                        client.put(scope::GLOBAL, key("round"), Value::from(round * 100 + me)).unwrap();
+                        client.put(scope::LOCAL, key("local"), Value::from("here")).unwrap();
+                        client.put(scope::REMOTE, key("remote"), Value::from("there")).unwrap();
+                        client.commit().unwrap();
+                        client.fence(&[], &[Info::new(keys::COLLECT_DATA, true)]).unwrap();
+                        for rank in (0..ranks).filter(|rank| *rank != me) {
+                            let get = |name: &str| {
+                                let immediate = [Info::new(keys::IMMEDIATE, true)];
+                                client.get(&job.proc(rank), Some(name.as_bytes()), &immediate).map_err(|e| e.status())
+                            };
+                            let near = rank / 2 == me / 2;
+                            let only = |visible: bool, text: &str| match visible {
+                                true => Ok(Value::from(text)),
+                                false => Err(Status::ERR_NOT_FOUND),
+                            };
+                            assert_eq!(get("endpoint"), Ok(Value::from(vec![rank as u8; 5000])));
+                            assert_eq!(get("round"), Ok(Value::from(round * 100 + rank)));
+                            assert_eq!(get("local"), only(near, "here"));
+                            assert_eq!(get("remote"), only(!near, "there"));
+                        }
+                        client.fence(&[], &[]).unwrap();
+                    }
+                    client.finalize(&[]).unwrap();
+                });
+            }
+        });
+        assert_eq!(cluster.world.count("finalized"), nodes * 2);
+        assert_eq!(cluster.world.count("lost"), 0);
+    }
+}
+
+#[test]
+fn a_key_is_waited_for_within_a_node_and_beyond() {
+    let cluster = Cluster::new(2);
+    let job = cluster.job("job", &[0, 0, 1]);
+    let clients = clients(&job, 3);
+    let (tell, told) = mpsc::channel();
+    for client in [&clients[0], &clients[2]] {
+        let tell = tell.clone();
+        let done = move |value: Result<Value, _>| tell.send(value.map_err(|_| ())).unwrap();
+        client.get_nb(&job.proc(1), Some(b"late"), &[Info::new(keys::TIMEOUT, 0i32)], done).unwrap();
+    }
+    clients[1].put(scope::GLOBAL, key("late"), Value::from(1u32)).unwrap();
+    clients[1].commit().unwrap();
+    for _ in 0..2 {
+        assert_eq!(told.recv().unwrap(), Ok(Value::from(1u32)));
+    }
+    let all = clients[2].get(&job.proc(1), None, &[]).unwrap();
+    let Value::DataArray(all) = all else { panic!("{all:?}") };
+    assert!(all.infos().any(|info| info.key == "late"));
+    let other = Proc::new(job.nspace.clone(), Rank::WILDCARD);
+    assert_eq!(clients[2].get(&other, Some(keys::JOB_SIZE.as_bytes()), &[]).unwrap(), Value::from(3u32));
+}
+
+#[test]
+fn events_come_to_handlers() {
+    let cluster = Cluster::new(1);
+    let job = cluster.job("job", &[0, 0]);
+    let clients = clients(&job, 2);
+    let (tell, told) = mpsc::channel();
+    let (ready, is_ready) = mpsc::channel();
+    clients[0]
+        .register_event_handler(
+            &[Status(-5000)],
+            &[],
+            std::sync::Arc::new(move |notice: Notice, chain: Chain| {
+                tell.send((notice.status, notice.source.clone())).unwrap();
+                chain.complete(Status::SUCCESS, vec![]);
+            }),
+            move |result| ready.send(result.is_ok()).unwrap(),
+        )
+        .unwrap();
+    assert!(is_ready.recv().unwrap());
+    clients[1].notify_event(Status(-5000), &job.proc(1), data_range::RANGE_LOCAL, &[], |_| {}).unwrap();
+    assert_eq!(told.recv().unwrap(), (Status(-5000), job.proc(1)));
+}

@@ -1,0 +1,281 @@
+//! Processes that die: nobody waits for them, nothing of theirs stays.
+use std::io::{BufRead, BufReader, Lines};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use instanton::control::address;
+use instanton::data::constants::scope;
+use instanton::data::{Info, Proc, Status, Value, keys};
+use instanton::message::Request;
+use instanton::server::Server;
+
+use crate::host::Cluster;
+use crate::peer::{self, Peer};
+
+const OK: Status = Status::SUCCESS;
+const DIED: Status = Status::ERR_PROC_TERM_WO_SYNC;
+
+/// A rank in a process of its own. It says a line after each step.
+pub struct Rank {
+    child: Child,
+    lines: Lines<BufReader<ChildStdout>>,
+}
+
+impl Rank {
+    fn start(server: &Server, proc: &Proc, does: &str) -> Rank {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["--exact", "--ignored", "--nocapture", "death::a_rank"]);
+        command.env(address::VARIABLE, peer::address(server, proc).to_string());
+        command.env("TEST_RANK_DOES", does).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let mut rank = Rank { child, lines };
+        rank.wait_for("in");
+        rank
+    }
+
+    fn wait_for(&mut self, what: &str) {
+        let said = self.lines.by_ref().map_while(Result::ok).any(|line| line.ends_with(what));
+        assert!(said, "the rank ends before it says {what:?}");
+    }
+
+    fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+/// What a rank in a process of its own does.
+#[test]
+#[ignore = "the other tests start it"]
+fn a_rank() {
+    let (Ok(address), Ok(does)) = (std::env::var(address::VARIABLE), std::env::var("TEST_RANK_DOES")) else { return };
+    let mut peer = Peer::at(&address.parse().unwrap()).unwrap();
+    println!("in");
+    let me = peer.proc.clone();
+    for step in does.split(';') {
+        let (step, argument) = step.split_once('=').unwrap_or((step, ""));
+        let directive = |key: &str| Request::JobControl {
+            targets: if key.starts_with("job") { vec![] } else { vec![me.clone()] },
+            directives: vec![Info::new(keys::REGISTER_CLEANUP_DIR, argument), Info::new(keys::CLEANUP_RECURSIVE, true)],
+        };
+        match step {
+            "stay" => loop {
+                std::thread::park();
+            },
+            // A helper that outlives the rank holds the rank's socket as its standard input.
+            "helper" => {
+                let socket: OwnedFd = peer.stream.as_fd().try_clone_to_owned().unwrap();
+                let helper = Command::new("sleep").arg("60").stdin(socket).stdout(Stdio::null()).spawn().unwrap();
+                println!("{} helper", helper.id());
+            }
+            "fence" => _ = peer.start_fence(&[], &[]),
+            "cleanup" | "job-cleanup" => assert_eq!(peer.status(directive(step)), OK),
+            "finalize" => assert_eq!(peer.status(Request::Finalize), OK),
+            "work" => {
+                for turn in 0u32.. {
+                    peer.commit(scope::GLOBAL, "k", vec![turn as u8; 1 << (turn % 15)]);
+                    println!("committed");
+                    peer.status(Request::Fence { procs: vec![me.clone()], info: vec![] });
+                    println!("fenced");
+                    let got = peer.get(&me, "k", &[]).unwrap();
+                    assert_eq!(got, Value::from(vec![turn as u8; 1 << (turn % 15)]));
+                    println!("got");
+                }
+            }
+            other => panic!("{other}"),
+        }
+        println!("{step}");
+    }
+}
+
+/// Runs an ignored test in a process of its own, and gives back its trace.
+pub fn alone(test: &str) -> String {
+    let trace = std::env::temp_dir().join(format!("instanton-trace-{}-{}", test.replace(':', "-"), std::process::id()));
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "--ignored", "--nocapture", test]).env("INSTANTON_TRACE", &trace);
+    let output = command.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    let text = std::fs::read_to_string(&trace).unwrap_or_default();
+    let _ = std::fs::remove_file(&trace);
+    assert!(output.status.success() && said.contains("1 passed"), "{said}\n{text}");
+    text
+}
+
+#[test]
+fn a_fence_ends_when_a_participant_is_killed_and_the_trace_says_who() {
+    let trace = alone("death::killed_in_a_fence");
+    let line = trace.lines().find(|line| line.contains("ends with PMIX_ERR_PROC_TERM_WO_SYNC")).expect(&trace);
+    assert!(line.contains("job:2 is gone") && line.contains("missing: [job:2]"), "{line}");
+}
+
+#[test]
+#[ignore = "run in a process of its own"]
+fn killed_in_a_fence() {
+    let cluster = Cluster::new(1);
+    let job = cluster.job("job", &[0, 0, 0]);
+    let mut peers = [job.peer(0), job.peer(1)];
+    let rank = Rank::start(&cluster.server(0), &job.proc(2), "stay");
+    let numbers = [peers[0].start_fence(&[], &[]), peers[1].start_fence(&[], &[])];
+    assert!(!peers[0].has_answer(numbers[0]));
+    let waits = peers[0].start_get(&job.proc(2), "k", &[Info::new(keys::TIMEOUT, 0i32)]);
+    let since = Instant::now();
+    rank.kill();
+    for (peer, number) in peers.iter_mut().zip(numbers) {
+        assert_eq!(peer.done(number), DIED);
+    }
+    assert_eq!(peers[0].got(waits), Err(Status::ERR_NOT_FOUND));
+    assert!(since.elapsed() < Duration::from_secs(5));
+    assert_eq!(peers[0].status(Request::Fence { procs: vec![], info: vec![] }), DIED, "nor does it wait later");
+    let pair = [job.proc(0), job.proc(1)];
+    assert_eq!(peer::fence_all(&mut peers, &pair, &[]), [OK, OK], "those who live may meet");
+    assert_eq!(cluster.world.count("lost job:2 PMIX_ERR_PROC_TERM_WO_SYNC"), 1);
+    assert_eq!(cluster.world.count("finalized"), 0);
+}
+
+#[test]
+fn a_helper_that_holds_the_socket_keeps_nobody_waiting() {
+    let cluster = Cluster::new(2);
+    let job = cluster.job("job", &[0, 0, 1]);
+    let mut peer = job.peer(0);
+    let mut rank = Rank::start(&cluster.server(0), &job.proc(1), "helper;stay");
+    let line = rank.lines.by_ref().map_while(Result::ok).find(|line| line.ends_with(" helper")).unwrap();
+    let helper: i32 = line.split_once(' ').unwrap().0.parse().unwrap();
+    let number = peer.start_fence(&[], &[]);
+    let since = Instant::now();
+    rank.kill();
+    assert_eq!(peer.done(number), DIED);
+    assert!(since.elapsed() < Duration::from_secs(5));
+    nix::sys::signal::kill(nix::unistd::Pid::from_raw(helper), nix::sys::signal::Signal::SIGKILL).unwrap();
+}
+
+#[test]
+fn a_closed_connection_is_no_death() {
+    let cluster = Cluster::new(1);
+    let job = cluster.job("job", &[0, 0]);
+    let (mut one, two) = (job.peer(0), job.peer(1));
+    let number = one.start_fence(&[], &[]);
+    drop(two);
+    assert!(!one.has_answer(number));
+    let mut two = job.peer(1);
+    assert_eq!(two.status(Request::Fence { procs: vec![], info: vec![] }), OK);
+    assert_eq!(one.done(number), OK);
+    assert_eq!(cluster.world.count("lost"), 0);
+}
+
+#[test]
+fn who_dies_after_it_has_come_has_done_its_part() {
+    let cluster = Cluster::new(1);
+    let job = cluster.job("job", &[0, 0]);
+    let mut rank = Rank::start(&cluster.server(0), &job.proc(1), "fence;stay");
+    rank.wait_for("fence");
+    let mut peer = job.peer(0);
+    // What it has sent comes before its end: once this look-up is answered, the server has seen both.
+    assert_eq!(peer.get(&job.proc(1), "k", &[Info::new(keys::IMMEDIATE, true)]), Err(Status::ERR_NOT_FOUND));
+    rank.kill();
+    assert_eq!(peer.status(Request::Fence { procs: vec![], info: vec![] }), OK);
+}
+
+#[test]
+fn the_end_after_finalize_is_no_news() {
+    let cluster = Cluster::new(1);
+    let job = cluster.job("job", &[0]);
+    let mut rank = Rank::start(&cluster.server(0), &job.proc(0), "finalize");
+    rank.wait_for("finalize");
+    rank.child.wait().unwrap();
+    cluster.server(0).deregister_client_wait(&job.proc(0)).unwrap();
+    assert_eq!((cluster.world.count("finalized"), cluster.world.count("lost")), (1, 0));
+}
+
+#[test]
+fn the_hosts_word_is_enough() {
+    let cluster = Cluster::new(1);
+    let job = cluster.job("job", &[0, 0, 0]);
+    let mut peer = job.peer(0);
+    let number = peer.start_fence(&[], &[]);
+    assert!(!peer.has_answer(number));
+    cluster.server(0).client_died(&job.proc(2));
+    assert_eq!(peer.done(number), DIED);
+    let job = cluster.job("other", &[0, 0]);
+    let mut peer = job.peer(0);
+    let number = peer.start_fence(&[], &[]);
+    assert!(!peer.has_answer(number));
+    cluster.server(0).deregister_client_wait(&job.proc(1)).unwrap();
+    assert_eq!(peer.done(number), DIED);
+}
+
+/// A directory with something in it.
+fn scratch(name: &str) -> PathBuf {
+    let directory = std::env::temp_dir().join(format!("instanton-test-{name}-{}", std::process::id()));
+    std::fs::create_dir_all(directory.join("sub")).unwrap();
+    std::fs::write(directory.join("sub/file"), "x").unwrap();
+    directory
+}
+
+fn exists(path: &Path) -> bool {
+    path.symlink_metadata().is_ok()
+}
+
+#[test]
+fn what_a_killed_process_registered_is_cleaned_up() {
+    let cluster = Cluster::new(1);
+    let job = cluster.job("job", &[0, 0]);
+    let (own, of_job) = (scratch("own"), scratch("job"));
+    let steps = format!("cleanup={};job-cleanup={};stay", own.display(), of_job.display());
+    let server = cluster.server(0);
+    let mut ranks: Vec<Rank> = (0..2).map(|rank| Rank::start(&server, &job.proc(rank), &steps)).collect();
+    ranks.iter_mut().for_each(|rank| rank.wait_for("job-cleanup"));
+    ranks.remove(0).kill();
+    // Whatever the first one's end has begun is over when this returns.
+    server.deregister_client_wait(&Proc::new(job.nspace.clone(), instanton::data::Rank(77))).unwrap();
+    assert!(exists(&own), "the other one has registered it too");
+    ranks.remove(0).kill();
+    server.deregister_nspace_wait(&job.nspace).unwrap();
+    assert!(!exists(&own) && !exists(&of_job));
+}
+
+#[test]
+fn nothing_is_left_of_processes_killed_anywhere() {
+    alone("death::killed_anywhere");
+}
+
+/// What this process has open.
+pub fn descriptors() -> Vec<String> {
+    let entries = std::fs::read_dir("/proc/self/fd").unwrap().map(|entry| entry.unwrap().path());
+    let links = entries.filter_map(|path| std::fs::read_link(path).ok()).map(|link| link.display().to_string());
+    // Which socket or pipe it is changes from turn to turn.
+    let mut kinds: Vec<String> = links.map(|link| link.split(':').next().unwrap().to_owned()).collect();
+    kinds.sort();
+    kinds
+}
+
+#[test]
+#[ignore = "run in a process of its own"]
+fn killed_anywhere() {
+    let cluster = Cluster::new(1);
+    let mut before = Vec::new();
+    let mut seed = std::process::id();
+    println!("seed {seed}");
+    for turn in 0..40 {
+        let name = format!("job{turn}");
+        let job = cluster.job(&name, &[0]);
+        let mut rank = Rank::start(&cluster.server(0), &job.proc(0), "work");
+        seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        for _ in 0..seed >> 26 {
+            rank.lines.next().unwrap().unwrap();
+        }
+        rank.kill();
+        job.deregister();
+        // The first turn may open what stays open.
+        match turn {
+            0 => before = descriptors(),
+            _ => assert_eq!(descriptors(), before, "turn {turn}"),
+        }
+    }
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+    let left: Vec<&str> = maps.lines().filter(|line| line.contains("memfd:instanton")).collect();
+    // What was mapped last may wait for the next replacement to be unmapped.
+    assert!(left.len() <= 4, "{left:#?}");
+}

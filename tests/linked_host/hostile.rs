@@ -1,0 +1,253 @@
+//! Peers that mean harm, or speak nonsense: refused with a reason, and nobody else is disturbed.
+use std::io::{IoSlice, Read, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
+use std::thread;
+
+use instanton::control::address::Address;
+use instanton::control::frame::{self, Kind};
+use instanton::control::handshake::{Hello, Welcome};
+use instanton::data::constants::scope;
+use instanton::data::{Nspace, Rank, Status};
+use instanton::message::{Mapped, Reply, Request};
+use instanton::sys::process;
+use nix::sys::socket::{ControlMessage, MsgFlags, sendmsg};
+
+use crate::death::{alone, descriptors};
+use crate::host::{Cluster, Job};
+use crate::peer::{self, Peer, dial, fence_all, greet, hello, read_frame};
+
+const OK: Status = Status::SUCCESS;
+
+/// Sends bytes and reads until the server closes; whether it was told a reason.
+fn is_cut(mut stream: UnixStream, bytes: &[u8]) -> Option<Welcome> {
+    // The server may close before it has read everything.
+    let _ = stream.write_all(bytes);
+    let _ = stream.shutdown(std::net::Shutdown::Write);
+    let told = read_frame(&mut stream).ok().map(|(_, body)| frame::decode(Kind::Welcome, &body).unwrap());
+    let mut rest = Vec::new();
+    let _ = stream.read_to_end(&mut rest);
+    told
+}
+
+fn refusal(address: &Address, hello: &Hello) -> (Status, String) {
+    match greet(&mut dial(address), hello).unwrap() {
+        Welcome::Refused { status, reason } => (status, reason),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// A job whose two ranks fence again and again while `attack` runs.
+fn undisturbed(attack: impl FnOnce(&Cluster, &Job<'_>, &Address)) {
+    let cluster = Cluster::new(1);
+    let job = cluster.job("good", &[0, 0, 0]);
+    let address = peer::address(&cluster.server(0), &job.proc(2));
+    let mut peers = [job.peer(0), job.peer(1)];
+    let pair = [job.proc(0), job.proc(1)];
+    let (stop, stopped) = std::sync::mpsc::channel::<()>();
+    let fences = thread::spawn(move || {
+        let mut fences = 0;
+        while stopped.try_recv() == Err(std::sync::mpsc::TryRecvError::Empty) {
+            assert_eq!(fence_all(&mut peers, &pair, &[]), [OK, OK]);
+            fences += 1;
+        }
+        fences
+    });
+    attack(&cluster, &job, &address);
+    assert_eq!(job.peer(2).commit(scope::GLOBAL, "k", 1u32), OK, "the rank itself still gets in");
+    stop.send(()).unwrap();
+    assert!(fences.join().unwrap() > 0);
+}
+
+#[test]
+fn random_bytes() {
+    undisturbed(|_, _, address| {
+        let mut seed = u64::from(std::process::id());
+        println!("seed {seed}");
+        for turn in 0..200 {
+            let bytes: Vec<u8> = (0..1 + turn * 3)
+                .map(|_| {
+                    seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                    (seed >> 56) as u8
+                })
+                .collect();
+            is_cut(dial(address), &bytes);
+        }
+    });
+}
+
+#[test]
+fn truncated_and_wrong_frames() {
+    undisturbed(|_, _, address| {
+        let good = frame::encode(Kind::Hello, 0, 0, &hello(address)).unwrap();
+        for cut in 0..good.len() {
+            is_cut(dial(address), &good[..cut]);
+        }
+        let with = |at: usize, byte: u8| {
+            let mut bytes = good.to_vec();
+            bytes[at] = byte;
+            match is_cut(dial(address), &bytes) {
+                Some(Welcome::Refused { status: Status::ERR_HANDSHAKE_FAILED, reason }) => reason,
+                other => panic!("byte {at} = {byte}: {other:?}"),
+            }
+        };
+        assert!(with(0, b'X').contains("INST"));
+        assert!(with(4, 99).contains("version 99"));
+        assert!(with(6, 77).contains("kind 77"));
+        assert!(with(6, 3).contains("Request"));
+        assert!(with(19, 0x7f).contains("bytes"), "a length that nobody allocates");
+    });
+}
+
+#[test]
+fn strangers_and_impostors() {
+    undisturbed(|cluster, job, address| {
+        let good = hello(address);
+        let (status, reason) = refusal(address, &Hello { token: [0; 32], ..good.clone() });
+        assert_eq!(status, Status::ERR_INVALID_CRED, "{reason}");
+        let mut other = good.clone();
+        other.proc.nspace = Nspace::new("nowhere").unwrap();
+        let stranger = refusal(address, &other);
+        assert_eq!(stranger.0, Status::ERR_INVALID_CRED);
+        assert_eq!(stranger.1.replace("nowhere", "good"), reason, "what exists is not told to strangers");
+        for rank in [3, Rank::WILDCARD.0, u32::MAX] {
+            let mut other = good.clone();
+            other.proc.rank = Rank(rank);
+            assert_eq!(refusal(address, &other).0, Status::ERR_PROC_ENTRY_NOT_FOUND);
+        }
+        let second = cluster.job("second", &[0]);
+        let mut other = hello(&peer::address(&cluster.server(0), &second.proc(0)));
+        other.proc = job.proc(2);
+        assert_eq!(refusal(address, &other).0, Status::ERR_INVALID_CRED, "the token of another job");
+    });
+}
+
+#[test]
+fn another_user() {
+    if !nix::unistd::geteuid().is_root() {
+        return;
+    }
+    undisturbed(|_, job, address| {
+        let (theirs, good) = (address.clone(), hello(address));
+        let refused = thread::spawn(move || {
+            process::become_user_in_this_thread(65534, 65534).unwrap();
+            refusal(&theirs, &good)
+        });
+        let (status, reason) = refused.join().unwrap();
+        assert_eq!(status, Status::ERR_INVALID_CRED);
+        assert!(reason.contains("user 65534"), "{reason}");
+
+        // Registered for that user, it is this one that is refused.
+        job.server_of(0).register_client_wait(&job.proc(2), 65534, 65534, None).unwrap();
+        assert_eq!(refusal(address, &hello(address)).0, Status::ERR_INVALID_CRED);
+        job.register_clients();
+    });
+}
+
+#[test]
+fn a_client_that_turns_bad_is_cut_and_counts_as_lost() {
+    let cluster = Cluster::new(1);
+    let job = cluster.job("job", &[0, 0]);
+    let mut good = job.peer(0);
+    let number = good.start_fence(&[], &[]);
+    for (turn, bytes) in [
+        b"nonsense nonsense nonsense".to_vec(),
+        frame::encode(Kind::Hello, 0, 0, &hello(&peer::address(&cluster.server(0), &job.proc(1)))).unwrap().to_vec(),
+        {
+            let mut bytes = frame::encode(Kind::Request, 1, 0, &Request::Finalize).unwrap().to_vec();
+            let last = bytes.len() - 1;
+            bytes[frame::HEADER..=last].fill(0xff);
+            bytes
+        },
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let mut bad = job.peer(1);
+        bad.stream.write_all(&bytes).unwrap();
+        assert_eq!(bad.stream.read(&mut [0; 1]).unwrap_or(0), 0, "turn {turn}");
+        if turn == 0 {
+            assert_eq!(good.done(number), Status::ERR_PROC_TERM_WO_SYNC);
+        }
+    }
+    assert_eq!(cluster.world.count("lost job:1 PMIX_ERR_LOST_CONNECTION"), 3);
+}
+
+#[test]
+fn silent_crowds_keep_nobody_out() {
+    undisturbed(|_, job, address| {
+        let crowd: Vec<UnixStream> = (0..300).map(|_| dial(address)).collect();
+        drop(job.peer(2));
+        drop(crowd);
+    });
+}
+
+#[test]
+fn who_does_not_read_is_cut() {
+    let cluster = Cluster::new(1);
+    let job = cluster.job("job", &[0, 0]);
+    let (mut lazy, mut good) = (job.peer(0), job.peer(1));
+    assert_eq!(good.commit(scope::GLOBAL, "big", vec![1u8; 16 << 20]), OK);
+    for _ in 0..12 {
+        lazy.start_get(&job.proc(1), "big", &[]);
+    }
+    assert_eq!(good.status(Request::Fence { procs: vec![job.proc(1)], info: vec![] }), OK);
+    let mut rest = Vec::new();
+    let _ = lazy.stream.read_to_end(&mut rest);
+    assert!(rest.len() < 12 * (16 << 20), "the connection ends before all is sent");
+    assert_eq!(cluster.world.count("lost job:0"), 1);
+}
+
+#[test]
+fn descriptors_wait_until_the_last_ones_are_read() {
+    let cluster = Cluster::new(1);
+    let job = cluster.job("job", &[0]);
+    let mut peer = job.peer(0);
+    let segments = || Request::Segments { nspace: job.nspace.clone(), have: Mapped::default() };
+    let numbers: Vec<u64> = (0..10).map(|_| peer.send(segments())).collect();
+    for number in numbers {
+        // The descriptors themselves are closed by the kernel: this peer reads without room for them.
+        let Reply::Segments { parts } = peer.answer(number) else { panic!("no segments") };
+        assert!(!parts.is_empty());
+    }
+    let foreign = Request::Segments { nspace: Nspace::new("other").unwrap(), have: Mapped::default() };
+    assert_eq!(peer.status(foreign), Status::ERR_NO_PERMISSIONS);
+}
+
+#[test]
+fn refusals_are_traced_and_descriptors_of_peers_are_closed() {
+    let trace = alone("hostile::alone_with_a_stranger");
+    for reason in ["begins with", "is not registered here", "no namespace good with that token", "broke off"] {
+        assert!(trace.contains(reason), "{reason}: {trace}");
+    }
+}
+
+#[test]
+#[ignore = "run in a process of its own"]
+fn alone_with_a_stranger() {
+    let cluster = Cluster::new(1);
+    let job = cluster.job("good", &[0]);
+    let address = peer::address(&cluster.server(0), &job.proc(0));
+    let mut peer: Peer = job.peer(0);
+    let turn = |peer: &mut Peer| {
+        is_cut(dial(&address), b"nonsense nonsense nonsense");
+        is_cut(dial(&address), b"INST");
+        refusal(&address, &Hello { token: [1; 32], ..hello(&address) });
+        let mut other = hello(&address);
+        other.proc.rank = Rank(9);
+        refusal(&address, &other);
+        let null = std::fs::File::open("/dev/null").unwrap();
+        let fds = [null.as_raw_fd(); 100];
+        let bytes = frame::encode(Kind::Request, 1 << 40, 0, &Request::DeregisterEvents { codes: vec![] }).unwrap();
+        let control = [ControlMessage::ScmRights(&fds)];
+        let (socket, iov) = (peer.stream.as_raw_fd(), [IoSlice::new(&bytes)]);
+        sendmsg::<()>(socket, &iov, &control, MsgFlags::empty(), None).unwrap();
+        assert_eq!(peer.done(1 << 40), OK);
+    };
+    turn(&mut peer);
+    let before = descriptors();
+    for _ in 0..20 {
+        turn(&mut peer);
+    }
+    assert_eq!(descriptors(), before);
+}

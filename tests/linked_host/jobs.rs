@@ -1,0 +1,263 @@
+//! Registration, admission, and what is passed on to the host.
+use std::sync::{Arc, Mutex, mpsc};
+use std::time::Duration;
+
+use instanton::data::constants::{data_range, scope};
+use instanton::data::{Info, Nspace, Proc, Rank, Status, Value, keys};
+use instanton::message::{Push, Reply, Request};
+use instanton::server::{Accepted, Answer, Completion, Host, Infos, NoHost, Server, ServerConfig};
+
+use crate::host::{Cluster, Lacks};
+use crate::peer::{self, Peer, hello};
+
+const OK: Status = Status::SUCCESS;
+
+fn ids() -> (u32, u32) {
+    (nix::unistd::geteuid().as_raw(), nix::unistd::getegid().as_raw())
+}
+
+fn proc(name: &str, rank: u32) -> Proc {
+    Proc::new(Nspace::new(name).unwrap(), Rank(rank))
+}
+
+/// One server with a job of `size` processes, all here.
+fn server(host: impl Host, config: ServerConfig, size: u32) -> Server {
+    let server = Server::start(config, Arc::new(host)).unwrap();
+    let info = [Info::new(keys::JOB_SIZE, size)];
+    server.register_nspace_wait(&proc("job", 0).nspace, size as usize, &info).unwrap();
+    for rank in 0..size {
+        server.register_client_wait(&proc("job", rank), ids().0, ids().1, Some(rank as usize)).unwrap();
+    }
+    server
+}
+
+#[test]
+fn clients_and_namespaces_are_registered_in_either_order() {
+    let cluster = Cluster::new(2);
+    let job = cluster.unregistered_job("job", &[0, 1]);
+    let mut env: Vec<(std::ffi::OsString, std::ffi::OsString)> = Vec::new();
+    assert_eq!(cluster.server(0).setup_fork(&job.proc(0), &mut env), Err(Status::ERR_NOT_FOUND));
+    job.register_clients();
+    // A process may be started, and come, before its namespace is registered: it waits.
+    let address = peer::address(&cluster.server(0), &job.proc(0));
+    let early = std::thread::spawn(move || Peer::at(&address));
+    job.register_nspace();
+    assert!(early.join().unwrap().is_ok());
+    let other = cluster.unregistered_job("other", &[0]);
+    other.register_nspace();
+    other.register_clients();
+    drop(other.peer(0));
+    job.register_nspace();
+    assert_eq!(job.peer(1).get(&job.all(), keys::JOB_SIZE, &[]), Ok(Value::Uint32(2)), "registered again");
+}
+
+#[test]
+fn a_path_socket_opens_and_goes_with_the_server() {
+    let config = ServerConfig { path_socket: true, ..ServerConfig::default() };
+    let server = server(NoHost, config, 1);
+    let address = peer::address(&server, &proc("job", 0));
+    let path = address.path.clone().unwrap();
+    let mut stream = std::os::unix::net::UnixStream::connect(&path).unwrap();
+    assert!(matches!(
+        peer::greet(&mut stream, &hello(&address)).unwrap(),
+        instanton::control::handshake::Welcome::Accepted { .. }
+    ));
+    server.finalize();
+    let directory = std::path::Path::new(&path).parent().unwrap().to_owned();
+    assert!(!directory.exists());
+}
+
+/// A host with an opinion on who comes in.
+struct Porter(Result<Answer, Status>);
+
+impl Host for Porter {
+    fn client_connected(&self, _: &Proc, _: Option<usize>, _: Completion<()>) -> Accepted {
+        self.0
+    }
+}
+
+#[test]
+fn the_host_decides_who_comes_in() {
+    let come = |answer| {
+        let config = ServerConfig { host_answer_deadline: Duration::from_millis(200), ..ServerConfig::default() };
+        let server = server(Porter(answer), config, 1);
+        Peer::connect(&server, &proc("job", 0)).map(|_| ())
+    };
+    assert_eq!(come(Ok(Answer::Done)), Ok(()));
+    assert_eq!(come(Err(Status::ERR_NOT_SUPPORTED)), Ok(()));
+    assert_eq!(come(Err(Status::ERR_NO_PERMISSIONS)), Err(Status::ERR_NO_PERMISSIONS));
+    assert_eq!(come(Ok(Answer::Later)), Err(Status::ERR_TIMEOUT), "it does not answer");
+}
+
+#[test]
+fn a_second_process_of_a_rank_may_look_and_is_no_second_participant() {
+    let cluster = Cluster::new(1);
+    let job = cluster.job("job", &[0]);
+    let mut rank = job.peer(0);
+    let mut clone = job.peer(0);
+    rank.commit(scope::GLOBAL, "k", 1u32);
+    assert_eq!(clone.get(&job.proc(0), "k", &[]), Ok(Value::Uint32(1)));
+    assert_eq!(clone.status(Request::Fence { procs: vec![], info: vec![] }), Status::ERR_NOT_SUPPORTED);
+    assert_eq!(clone.finalize(), OK);
+    assert_eq!(rank.status(Request::Fence { procs: vec![], info: vec![] }), OK);
+    assert_eq!((cluster.world.count("connected"), cluster.world.count("finalized")), (1, 0));
+}
+
+#[test]
+fn an_abort_is_passed_on_whatever_its_status() {
+    let cluster = Cluster::new(1);
+    let job = cluster.job("job", &[0, 0]);
+    let mut peer = job.peer(1);
+    for status in [0, 7, -1] {
+        let request = Request::Abort { status, message: Some(b"why".to_vec()), procs: vec![job.proc(0)] };
+        assert_eq!(peer.status(request), OK);
+        assert_eq!(cluster.world.count(&format!("abort job:1 Some(1) {status} Some(\"why\") [job:0]")), 1);
+    }
+    let server = server(NoHost, ServerConfig::default(), 1);
+    let mut peer = Peer::connect(&server, &proc("job", 0)).unwrap();
+    let request = Request::Abort { status: 1, message: None, procs: vec![] };
+    assert_eq!(peer.status(request), Status::ERR_NOT_SUPPORTED);
+}
+
+#[test]
+fn a_memory_limit_is_an_answer() {
+    let limit = 1 << 20;
+    let config = ServerConfig { memory_limit: Some(limit), ..ServerConfig::default() };
+    let server = server(NoHost, config, 2);
+    let mut peer = Peer::connect(&server, &proc("job", 0)).unwrap();
+    let mut other = Peer::connect(&server, &proc("job", 1)).unwrap();
+    assert_eq!(peer.commit(scope::GLOBAL, "small", 1u32), OK);
+    let waits = other.start_get(&proc("job", 0), "large", &[Info::new(keys::TIMEOUT, 0i32)]);
+    assert!(!other.has_answer(waits));
+    assert_eq!(peer.commit(scope::GLOBAL, "large", vec![0u8; 2 << 20]), Status::ERR_OUT_OF_RESOURCE);
+    assert_eq!(other.got(waits), Err(Status::ERR_OUT_OF_RESOURCE), "whoever waits for it hears of it");
+    assert_eq!(other.get(&proc("job", 0), "small", &[]), Ok(Value::Uint32(1)), "what was committed is there");
+}
+
+/// A host that notes what reaches it.
+#[derive(Clone, Default)]
+struct Notes(Arc<Mutex<Vec<String>>>);
+
+impl Notes {
+    fn say(&self, text: String) -> Accepted {
+        self.0.lock().unwrap().push(text);
+        Ok(Answer::Done)
+    }
+}
+
+impl Host for Notes {
+    fn notify_event(&self, status: Status, source: &Proc, _: u8, _: &[Info], _: Completion<()>) -> Accepted {
+        self.say(format!("event {} of {source}", status.0))
+    }
+
+    fn register_events(&self, codes: &[Status], _: &[Info], _: Completion<()>) -> Accepted {
+        self.say(format!("watch {}", codes.iter().map(|code| code.0.to_string()).collect::<String>()))
+    }
+
+    fn deregister_events(&self, codes: &[Status], _: Completion<()>) -> Accepted {
+        self.say(format!("forget {}", codes.iter().map(|code| code.0.to_string()).collect::<String>()))
+    }
+
+    fn job_control(&self, _: &Proc, _: &[Proc], directives: &[Info], done: Completion<Infos>) -> Accepted {
+        let names: Vec<String> = directives.iter().map(|info| info.key.to_string()).collect();
+        let _ = self.say(format!("control {names:?}"));
+        done.complete(Ok((Status::ERR_NO_PERMISSIONS, vec![Info::new("why", "because")])));
+        Ok(Answer::Later)
+    }
+}
+
+#[test]
+fn events_reach_whom_they_are_for() {
+    let notes = Notes::default();
+    let server = server(notes.clone(), ServerConfig::default(), 3);
+    let mut peers: Vec<Peer> = (0..3).map(|rank| Peer::connect(&server, &proc("job", rank)).unwrap()).collect();
+    let register =
+        |codes: &[i32]| Request::RegisterEvents { codes: codes.iter().copied().map(Status).collect(), info: vec![] };
+    let notify = |status: i32, range: u8, info: Vec<Info>| Request::Notify { status: Status(status), range, info };
+    assert_eq!(peers[0].status(register(&[-5000, 7])), OK);
+    assert_eq!(peers[1].status(register(&[])), OK);
+    assert_eq!(peers[2].status(register(&[-5000])), OK);
+    assert_eq!(peers[2].status(notify(-5000, data_range::RANGE_NAMESPACE, vec![])), OK);
+    let code = |push: Push| match push {
+        Push::Event { status, source, .. } => (status.0, source),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(code(peers[0].push()), (-5000, proc("job", 2)));
+    assert_eq!(code(peers[1].push()), (-5000, proc("job", 2)));
+
+    let custom = Info::new(keys::EVENT_CUSTOM_RANGE, proc("job", 0));
+    assert_eq!(peers[1].status(notify(7, data_range::RANGE_CUSTOM, vec![custom])), OK);
+    assert_eq!(code(peers[0].push()), (7, proc("job", 1)));
+    let non_default = vec![Info::new(keys::EVENT_NON_DEFAULT, true)];
+    assert_eq!(peers[2].status(notify(-6000, data_range::RANGE_LOCAL, non_default)), OK);
+    assert_eq!(peers[2].status(notify(-6001, data_range::RANGE_GLOBAL, vec![])), OK);
+    assert_eq!(code(peers[1].push()).0, -6001, "not -6000, which is not for default handlers");
+
+    let (told, tells) = mpsc::channel();
+    let undefined = Proc::new(Nspace::new("").unwrap(), Rank::UNDEF);
+    server
+        .notify_event(Status(-5000), &undefined, data_range::RANGE_LOCAL, &[], move |result| {
+            told.send(result).unwrap();
+        })
+        .unwrap();
+    assert_eq!(tells.recv().unwrap(), Ok(()));
+    for peer in &mut peers {
+        assert_eq!(code(peer.push()), (-5000, undefined.clone()));
+    }
+    let bad = Request::Notify { status: Status(1), range: data_range::RANGE_PROC_LOCAL, info: vec![] };
+    assert_eq!(peers[0].status(bad), Status::ERR_BAD_PARAM);
+
+    let codes = vec![Status(-5000)];
+    assert_eq!(peers[0].status(Request::DeregisterEvents { codes: codes.clone() }), OK);
+    assert_eq!(peers[2].status(Request::DeregisterEvents { codes }), OK);
+    let notes = notes.0.lock().unwrap();
+    assert_eq!(*notes, ["watch -50007", "event -6001 of job:2", "forget -5000"]);
+}
+
+#[test]
+fn what_is_no_clean_up_is_the_hosts() {
+    let notes = Notes::default();
+    let server = server(notes.clone(), ServerConfig::default(), 1);
+    let mut peer = Peer::connect(&server, &proc("job", 0)).unwrap();
+    let control = |directives: Vec<Info>| Request::JobControl { targets: vec![], directives };
+    let clean_up = Info::new(keys::REGISTER_CLEANUP, "/nonexistent/file");
+    assert_eq!(peer.status(control(vec![clean_up.clone()])), OK);
+    let kill = Info::new(keys::JOB_CTRL_KILL, true);
+    let reply = peer.ask(control(vec![clean_up, kill]));
+    assert_eq!(reply, Reply::Infos(Status::ERR_NO_PERMISSIONS, vec![Info::new("why", "because")]));
+    assert_eq!(*notes.0.lock().unwrap(), ["control [\"pmix.jctrl.kill\"]"]);
+    let relative = Info::new(keys::REGISTER_CLEANUP, "file");
+    assert_eq!(peer.status(control(vec![relative])), Status::ERR_BAD_PARAM);
+}
+
+#[test]
+fn blocking_calls_are_refused_where_they_would_never_return() {
+    let server = Arc::new(server(NoHost, ServerConfig::default(), 1));
+    let (sender, receiver) = mpsc::channel();
+    let inside = server.clone();
+    server
+        .register_client(&proc("job", 0), 0, 0, None, move |_| {
+            sender.send(inside.get_wait(&proc("job", 0), "k", &[])).unwrap();
+        })
+        .unwrap();
+    assert_eq!(receiver.recv().unwrap(), Err(Status::ERR_WOULD_BLOCK));
+}
+
+#[test]
+fn nothing_of_this_needs_the_wrong_moment() {
+    // A server that ends while clients and callers wait: all of them hear of it.
+    let cluster = Cluster::with(1, Lacks::default(), |config| config);
+    let job = cluster.job("job", &[0, 0]);
+    let mut peer = job.peer(0);
+    let number = peer.start_fence(&[], &[]);
+    assert!(!peer.has_answer(number));
+    drop(cluster.server(0));
+    let server = cluster.server(0);
+    let waits = std::thread::spawn({
+        let proc = job.proc(1);
+        move || server.get_wait(&proc, "k", &[Info::new(keys::TIMEOUT, 0i32)])
+    });
+    drop(peer);
+    job.deregister();
+    assert_eq!(waits.join().unwrap(), Err(Status::ERR_NOT_FOUND));
+}

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #define RANKS 2
-static const char job[] = "job@1";
+static const pmix_nspace_t job = "job@1";
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static int connected, finalized, fetched, lost, aborted, objects[RANKS + 1];

@@ -360,6 +360,7 @@ impl Core {
             self.send(peer, Outgoing::End);
         }
         self.peers.clear();
+        self.gets_end();
         self.sweepers.join();
     }
 }

@@ -254,6 +254,8 @@ pub fn descriptors() -> Vec<String> {
 #[test]
 #[ignore = "run in a process of its own"]
 fn killed_anywhere() {
+    // The trace's own file is open from the first line on.
+    instanton::trace!("begins");
     let cluster = Cluster::new(1);
     let mut before = Vec::new();
     let mut seed = std::process::id();

@@ -225,6 +225,7 @@ fn refusals_are_traced_and_descriptors_of_peers_are_closed() {
 #[test]
 #[ignore = "run in a process of its own"]
 fn alone_with_a_stranger() {
+    instanton::trace!("begins");
     let cluster = Cluster::new(1);
     let job = cluster.job("good", &[0]);
     let address = peer::address(&cluster.server(0), &job.proc(0));

@@ -1,1 +1,1 @@
-//! Nothing here yet.
+//! Benchmarks of Instanton, one a part, named after operations: `cargo bench -p instanton-benches`.

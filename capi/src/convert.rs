@@ -362,7 +362,8 @@ impl Mirror<DataArray> for pmix_data_array_t {
 /// The types that lie in one C type and become one variant.
 macro_rules! elements {
     ($($ty:ident, $variant:ident: $c:ty;)*) => {
-        /// The element of type `ty` at `place`.
+        /// The element of type `ty` at `place`. A map expression that is text has its NUL among its bytes in C, and none
+        /// in the data model.
         ///
         /// # Safety
         /// `place` is NULL or points to such an element.
@@ -382,6 +383,13 @@ macro_rules! elements {
                     DataType::INT64 => Ok(Value::Int64(place.cast::<i64>().read_unaligned())),
                     DataType::TIME => Ok(Value::Time(place.cast::<i64>().read_unaligned())),
                     DataType::POINTER => Ok(Value::Pointer(place.cast::<u64>().read_unaligned())),
+                    DataType::REGEX => {
+                        let mut bytes: Vec<u8> = place.cast::<pmix_byte_object_t>().read_unaligned().to_rust(depth)?;
+                        if bytes.iter().position(|byte| *byte == 0) == bytes.len().checked_sub(1) {
+                            bytes.pop();
+                        }
+                        Ok(Value::Regex(bytes))
+                    }
                     DataType::VALUE if depth >= MAX_DEPTH => Err(Status::ERR_BAD_PARAM),
                     DataType::VALUE => {
                         let value: Value = place.cast::<pmix_value_t>().read_unaligned().to_rust(depth + 1)?;
@@ -409,6 +417,10 @@ macro_rules! elements {
                     Value::Int16(n) => place.cast::<i16>().write(*n),
                     Value::Int64(n) | Value::Time(n) => place.cast::<i64>().write(*n),
                     Value::Pointer(address) => place.cast::<u64>().write(*address),
+                    Value::Regex(bytes) if bytes.contains(&0) => (*place.cast::<pmix_byte_object_t>()).fill(bytes)?,
+                    Value::Regex(text) => {
+                        (*place.cast::<pmix_byte_object_t>()).fill(&[text.as_slice(), &[0]].concat())?;
+                    }
                     Value::Value(value) => (*place.cast::<pmix_value_t>()).fill(value)?,
                     $(Value::$variant(from) => (*place.cast::<$c>()).fill(from)?,)*
                     _ => return Err(Status::ERR_NOT_SUPPORTED),
@@ -453,7 +465,6 @@ elements! {
     ENVAR, Envar: pmix_envar_t;
     COORD, Coord: pmix_coord_t;
     REGATTR, Regattr: pmix_regattr_t;
-    REGEX, Regex: pmix_byte_object_t;
     JOB_STATE, JobState: u8;
     LINK_STATE, LinkState: u8;
     PROC_CPUSET, ProcCpuset: pmix_cpuset_t;

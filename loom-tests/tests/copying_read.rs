@@ -34,12 +34,6 @@ fn without_the_writers_fence_a_copy_is_mixed() {
 
 #[test]
 #[should_panic]
-fn without_the_release_of_the_version_a_copy_is_old() {
-    reuse(Forget::Release, Forget::Nothing, 4);
-}
-
-#[test]
-#[should_panic]
 fn without_the_readers_fences_a_copy_is_mixed() {
     reuse(Forget::Nothing, Forget::Fences, 4);
 }

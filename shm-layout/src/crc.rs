@@ -32,9 +32,10 @@ const TABLES: [[u32; 256]; 8] = {
 };
 
 /// The checksum of some words, each as its 8 little-endian bytes.
+#[inline]
 pub fn of(words: &[u64]) -> u32 {
     let mut crc = Crc::new();
-    words.iter().for_each(|word| crc.word(*word));
+    crc.slice(words);
     crc.value()
 }
 
@@ -56,16 +57,16 @@ impl Crc {
         !self.0
     }
 
-    /// Adds a word.
+    /// Adds some words.
     #[inline]
-    pub fn word(&mut self, word: u64) {
+    pub fn slice(&mut self, words: &[u64]) {
         #[cfg(target_arch = "x86_64")]
         if std::arch::is_x86_feature_detected!("sse4.2") {
             // SAFETY: the processor has the instruction, asked just now.
-            self.0 = unsafe { hardware(self.0, word) };
+            self.0 = unsafe { hardware_slice(self.0, words) };
             return;
         }
-        self.0 = software(self.0, word);
+        self.0 = words.iter().fold(self.0, |crc, word| software(crc, *word));
     }
 
     /// Adds `count` words from word `at`.
@@ -73,8 +74,15 @@ impl Crc {
     /// # Errors
     /// [`Malformed::Bounds`] when they do not all lie there.
     pub fn words<W: Words>(&mut self, words: &W, at: usize, count: usize) -> Result<(), Malformed> {
-        for at in at..at.saturating_add(count) {
-            self.word(words.load(at)?);
+        let all = at..at.saturating_add(count);
+        #[cfg(target_arch = "x86_64")]
+        if std::arch::is_x86_feature_detected!("sse4.2") {
+            // SAFETY: the processor has the instruction, asked just now.
+            self.0 = unsafe { hardware_words(self.0, words, all) }?;
+            return Ok(());
+        }
+        for at in all {
+            self.0 = software(self.0, words.load(at)?);
         }
         Ok(())
     }
@@ -87,9 +95,23 @@ fn software(crc: u32, word: u64) -> u32 {
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "sse4.2")]
-#[inline]
 fn hardware(crc: u32, word: u64) -> u32 {
     core::arch::x86_64::_mm_crc32_u64(u64::from(crc), word) as u32
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "sse4.2")]
+fn hardware_slice(crc: u32, words: &[u64]) -> u32 {
+    words.iter().fold(crc, |crc, word| hardware(crc, *word))
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "sse4.2")]
+fn hardware_words<W: Words>(mut crc: u32, words: &W, at: core::ops::Range<usize>) -> Result<u32, Malformed> {
+    for at in at {
+        crc = hardware(crc, words.load(at)?);
+    }
+    Ok(crc)
 }
 
 #[cfg(test)]

@@ -17,18 +17,23 @@ pub const fn hash(bytes: &[u8]) -> u64 {
         state = mix(state, u64::from_le_bytes(*word));
         rest = tail;
     }
-    state = mix(mix(state, tail_word(rest)), 0);
+    state = mix(mix(state, tail_word(bytes, rest.len())), 0);
     if state == 0 { 1 } else { state }
 }
 
-/// Fewer than 8 bytes as a word, zeroes behind them.
+/// The last `count` bytes, fewer than 8, as a word with zeroes behind them.
 #[inline]
-pub(crate) const fn tail_word(bytes: &[u8]) -> u64 {
-    let mut word = 0;
-    let mut i = 0;
-    while i < bytes.len() {
-        word |= (bytes[i] as u64) << (8 * i);
-        i += 1;
+pub(crate) const fn tail_word(bytes: &[u8], count: usize) -> u64 {
+    if count == 0 {
+        return 0;
+    }
+    if let Some(last) = bytes.last_chunk::<8>() {
+        return u64::from_le_bytes(*last) >> (64 - 8 * count);
+    }
+    let (mut word, mut i) = (0, bytes.len());
+    while i > bytes.len() - count {
+        i -= 1;
+        word = word << 8 | bytes[i] as u64;
     }
     word
 }

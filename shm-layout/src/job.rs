@@ -57,6 +57,11 @@ impl<W: Words> JobWords<W> {
         Self(words)
     }
 
+    /// The words themselves.
+    pub fn into_inner(self) -> W {
+        self.0
+    }
+
     /// A word, and everything that the writer stored before it. A word outside is one never written.
     ///
     /// SYNC POINT: pairs with the release stores of the writer below; loom test `publish`.

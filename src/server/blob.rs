@@ -118,7 +118,7 @@ fn crc32c(bytes: &[u8]) -> u32 {
     for chunk in bytes.chunks(8) {
         let mut word = [0; 8];
         word[..chunk.len()].copy_from_slice(chunk);
-        crc.word(u64::from_le_bytes(word));
+        crc.slice(&[u64::from_le_bytes(word)]);
     }
     crc.value()
 }

@@ -133,7 +133,7 @@ impl<'a> RawValue<'a> {
         Self {
             words,
             word: entry.value_word,
-            len: if entry.flags & flags::INLINE != 0 { 0 } else { entry.value_len },
+            len: entry.value_len,
             scalar: entry.scalar,
             data_type: entry.data_type,
             flags: entry.flags,

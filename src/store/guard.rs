@@ -7,6 +7,7 @@ use instanton_layout::sync::Ordering;
 use instanton_layout::words::{Words, WordsMut};
 
 use super::encode::{RawValue, ReadError};
+use super::info_view::InfoView;
 use super::lookup::{Level, Lookup, Miss, Want};
 use super::reader::{JobReader, Maps, in_scope};
 use super::segment::AttachError;
@@ -86,7 +87,40 @@ impl<'g> ValueRef<'g> {
     }
 }
 
+/// Bytes of job information that stay where they are as long as this lives, whatever becomes of the reader: for interfaces that
+/// hand out pointers.
+pub struct Lasting {
+    info: Arc<InfoView>,
+    at: usize,
+    len: usize,
+}
+
+impl AsRef<[u8]> for Lasting {
+    fn as_ref(&self) -> &[u8] {
+        self.info.mapping.frozen(self.at, self.len).unwrap_or_default()
+    }
+}
+
 impl JobReader {
+    /// The bytes of a string (with its NUL) or byte object of the job information, to be kept; `None` for a value of another type, or
+    /// one that a rank has posted, whose memory is used again.
+    ///
+    /// # Errors
+    /// [`Miss`] says why there is no value.
+    pub fn lasting(&self, lookup: &Lookup<'_>) -> Result<Option<Lasting>, Miss> {
+        let maps = self.maps();
+        let posted = || self.contains(lookup).and_then(|found| if found { Ok(None) } else { Err(Miss::NotFound) });
+        let Some(info) = &maps.info else { return posted() };
+        let found = info.find(lookup, &Query::new(lookup.key)).map_err(ReadError::from)?;
+        match found.map(|value| (value.data_type(), value.place())) {
+            Some((DataType::STRING | DataType::BYTE_OBJECT, (at, len))) if len > 0 => {
+                Ok(Some(Lasting { info: info.clone(), at, len }))
+            }
+            Some(_) => Ok(None),
+            None => posted(),
+        }
+    }
+
     /// Takes a guard.
     ///
     /// # Errors

@@ -56,6 +56,7 @@ pub(super) struct SegmentSet {
     retired: VecDeque<(u64, Block)>,
     live: u64,
     held: u64,
+    unused: u64,
 }
 
 /// Names and sizes of new segments, and the versions of records.
@@ -99,9 +100,14 @@ impl SegmentSet {
         self.held
     }
 
-    /// Whether readers hold so much back that the records should move.
-    pub(super) fn is_overdue(&self) -> bool {
+    /// Whether readers hold so much back that the records must move.
+    pub(super) fn is_held_back(&self) -> bool {
         self.held > HELD_BACK.max(self.live)
+    }
+
+    /// Whether so much lies in blocks of sizes that nobody needs that the records had better move.
+    pub(super) fn is_scattered(&self) -> bool {
+        self.held + self.unused > HELD_BACK.max(2 * self.live)
     }
 
     /// Writes a record to a block of its own.
@@ -131,6 +137,7 @@ impl SegmentSet {
     fn room(&mut self, words: usize, maker: &mut Maker) -> Result<Block, WriteError> {
         let class = classes::class(words);
         if let Some(block) = self.free.get_mut(class).and_then(Vec::pop) {
+            self.unused -= block.bytes();
             return Ok(block);
         }
         let words = classes::words(class);
@@ -182,6 +189,7 @@ impl SegmentSet {
 
     /// Takes back a block that nothing was ever published of, or that no reader holds.
     fn release(&mut self, block: Block) {
+        self.unused += block.bytes();
         if self.free.len() <= block.class {
             self.free.resize(block.class + 1, Vec::new());
         }

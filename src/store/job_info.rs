@@ -4,12 +4,13 @@
 //! processes. [`JobInfo::from_infos`] sorts them, [`placement`](super::placement) adds what follows from the maps (rule S9) and never
 //! contradicts what was given.
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 use instanton_layout::info::{NONE, Row};
 
-use super::maps;
 use super::placement;
-use crate::data::{BadBytes, Info, InfoList, Key, Nspace, Rank, Value, keys};
+use crate::data::maps::{MapError, NodeMap, ProcMap};
+use crate::data::{DataType, Info, InfoList, Key, Nspace, Rank, Value, keys};
 
 /// More ranks than this are refused before memory is taken for them.
 pub const MAX_RANKS: u32 = 1 << 24;
@@ -24,7 +25,7 @@ pub enum BadJobInfo {
         /// The attribute.
         key: &'static str,
         /// The type it has.
-        found: crate::data::DataType,
+        found: DataType,
         /// What it should be.
         wanted: &'static str,
     },
@@ -50,11 +51,8 @@ pub enum BadJobInfo {
         /// Which map.
         key: &'static str,
         /// What is wrong with it.
-        error: maps::BadMap,
+        error: MapError,
     },
-    /// A name cannot be stored.
-    #[error("{0}")]
-    Name(#[from] BadBytes),
 }
 
 /// Keys and values of one record.
@@ -79,15 +77,6 @@ impl Entries {
 
     pub(super) fn get(&self, key: &str) -> Option<&Value> {
         self.0.iter().find(|(k, _)| k == key).map(|(_, value)| value)
-    }
-
-    /// Takes an entry out if `redundant` says that its value need not be stored.
-    pub(super) fn drop_if(&mut self, key: &str, redundant: impl FnOnce(&Value) -> bool) {
-        if let Some(at) = self.0.iter().position(|(k, _)| k == key)
-            && redundant(&self.0[at].1)
-        {
-            self.0.swap_remove(at);
-        }
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &(Key, Value)> + Clone {
@@ -123,14 +112,16 @@ pub struct JobInfo {
 }
 
 /// What was read, before it is completed.
-pub(super) struct Given {
+pub(super) struct Given<'a> {
     pub(super) info: JobInfo,
     pub(super) own_host: Vec<u8>,
     pub(super) local_procs: u32,
-    /// Processes by rank, in order of appearance.
-    pub(super) processes: HashMap<u32, Entries>,
+    /// What is said of each process, by rank.
+    pub(super) processes: HashMap<u32, Vec<&'a Info>>,
     /// Ranks of each node of the node map.
-    pub(super) proc_map: Vec<Vec<u32>>,
+    pub(super) proc_map: Option<ProcMap>,
+    /// Places of nodes by name.
+    names: HashMap<Vec<u8>, usize>,
     /// Keys about the own node, before it is known which one that is.
     pub(super) own: Entries,
     /// Keys about the only application.
@@ -182,13 +173,16 @@ impl JobInfo {
             own_host: own_host.as_bytes().to_vec(),
             local_procs,
             processes: HashMap::new(),
-            proc_map: Vec::new(),
+            proc_map: None,
+            names: HashMap::new(),
             own: Entries::default(),
             app: Entries::default(),
         };
         // The node map numbers the nodes that other attributes speak of.
         if let Some(map) = infos.find(keys::NODE_MAP).or_else(|| in_job_array(infos, keys::NODE_MAP)) {
-            for (number, name) in node_map(map)?.into_iter().enumerate() {
+            let bytes = map_bytes(keys::NODE_MAP, &map.value)?;
+            let map = NodeMap::parse(bytes).map_err(|error| BadJobInfo::Map { key: keys::NODE_MAP, error })?;
+            for (number, name) in map.names().enumerate() {
                 given.node_named(name, number as u32);
             }
         }
@@ -218,11 +212,6 @@ fn map_bytes<'a>(key: &'static str, value: &'a Value) -> Result<&'a [u8], BadJob
     value.as_bytes().ok_or(BadJobInfo::Type { key, found: value.data_type(), wanted: "a string or expression" })
 }
 
-fn node_map(info: &Info) -> Result<Vec<Vec<u8>>, BadJobInfo> {
-    let bytes = map_bytes(keys::NODE_MAP, &info.value)?;
-    maps::nodes(bytes).map_err(|error| BadJobInfo::Map { key: keys::NODE_MAP, error })
-}
-
 fn array_of<'a>(key: &'static str, info: &'a Info) -> Result<Vec<&'a Info>, BadJobInfo> {
     let found = info.value.data_type();
     let array = info.value.as_array().ok_or(BadJobInfo::Type { key, found, wanted: "an array of attributes" })?;
@@ -233,18 +222,23 @@ pub(super) fn number(key: &'static str, value: &Value) -> Result<u32, BadJobInfo
     value.as_u32().ok_or(BadJobInfo::Type { key, found: value.data_type(), wanted: "a number" })
 }
 
-fn number_in(infos: &[&Info], key: &'static str) -> Result<Option<u32>, BadJobInfo> {
-    infos.iter().find(|info| info.key == key).map(|info| number(key, &info.value)).transpose()
+/// The last value of a key.
+pub(super) fn value_in<'a>(infos: &[&'a Info], key: &str) -> Option<&'a Value> {
+    infos.iter().rev().find(|info| info.key == key).map(|info| &info.value)
 }
 
-impl Given {
-    fn take(&mut self, info: &Info) -> Result<(), BadJobInfo> {
+pub(super) fn number_in(infos: &[&Info], key: &'static str) -> Result<Option<u32>, BadJobInfo> {
+    value_in(infos, key).map(|value| number(key, value)).transpose()
+}
+
+impl<'a> Given<'a> {
+    fn take(&mut self, info: &'a Info) -> Result<(), BadJobInfo> {
         let is = |keys: &[&str]| keys.iter().any(|key| info.key == *key);
         if info.key == keys::JOB_INFO_ARRAY {
             return array_of(keys::JOB_INFO_ARRAY, info)?.into_iter().try_for_each(|info| self.take(info));
         }
         let into = if info.key == keys::PROC_INFO_ARRAY {
-            return self.take_process(&array_of(keys::PROC_INFO_ARRAY, info)?);
+            return self.take_process(array_of(keys::PROC_INFO_ARRAY, info)?);
         } else if info.key == keys::NODE_INFO_ARRAY {
             return self.take_node(&array_of(keys::NODE_INFO_ARRAY, info)?);
         } else if info.key == keys::APP_INFO_ARRAY {
@@ -264,8 +258,8 @@ impl Given {
         } else {
             if info.key == keys::PROC_MAP {
                 let bytes = map_bytes(keys::PROC_MAP, &info.value)?;
-                let map = maps::ranks(bytes, MAX_RANKS);
-                self.proc_map = map.map_err(|error| BadJobInfo::Map { key: keys::PROC_MAP, error })?;
+                let map = ProcMap::parse(bytes).map_err(|error| BadJobInfo::Map { key: keys::PROC_MAP, error })?;
+                self.proc_map = Some(map);
             }
             &mut self.info.job
         };
@@ -273,33 +267,35 @@ impl Given {
         Ok(())
     }
 
-    fn take_process(&mut self, infos: &[&Info]) -> Result<(), BadJobInfo> {
-        let rank = number_in(infos, keys::RANK)?
+    fn take_process(&mut self, infos: Vec<&'a Info>) -> Result<(), BadJobInfo> {
+        let rank = number_in(&infos, keys::RANK)?
             .ok_or(BadJobInfo::Anonymous { array: keys::PROC_INFO_ARRAY, key: keys::RANK })?;
         if rank >= MAX_RANKS || !Rank(rank).is_process() {
             return Err(BadJobInfo::Rank { rank, size: self.info.size });
         }
-        let entries = self.processes.entry(rank).or_default();
-        infos.iter().for_each(|info| entries.put(&info.key, &info.value));
+        match self.processes.entry(rank) {
+            Entry::Vacant(vacant) => {
+                vacant.insert(infos);
+            }
+            Entry::Occupied(mut before) => before.get_mut().extend(infos),
+        }
         Ok(())
     }
 
     fn take_node(&mut self, infos: &[&Info]) -> Result<(), BadJobInfo> {
         let name = infos.iter().find(|info| info.key == keys::HOSTNAME).and_then(|info| info.value.as_text());
+        let name = name.map(|name| name.as_bytes().to_vec());
         let at = match (number_in(infos, keys::NODEID)?, name) {
-            (Some(number), _) => Some(self.node_numbered(number)),
-            (None, Some(name)) => {
-                let number = self.next_node();
-                Some(self.node_named(name.as_bytes().to_vec(), number))
+            (Some(number), name) => {
+                let at = self.node_numbered(number);
+                name.into_iter().for_each(|name| self.name_node(at, name));
+                Some(at)
             }
+            (None, Some(name)) => Some(self.node_of_name(name)),
             (None, None) => None,
         };
         let entries = match at {
-            Some(at) => {
-                let node = &mut self.info.nodes[at];
-                node.name = name.map(|name| name.as_bytes().to_vec()).or(node.name.take());
-                &mut node.entries
-            }
+            Some(at) => &mut self.info.nodes[at].entries,
             None => &mut self.own,
         };
         infos.iter().for_each(|info| entries.put(&info.key, &info.value));
@@ -349,12 +345,32 @@ impl Given {
     }
 
     /// The place of the node with that name, which gets `number` if it is new.
-    pub(super) fn node_named(&mut self, name: Vec<u8>, number: u32) -> usize {
+    fn node_named(&mut self, name: Vec<u8>, number: u32) -> usize {
         let nodes = &mut self.info.nodes;
-        nodes.iter().position(|node| node.name.as_deref() == Some(&name)).unwrap_or_else(|| {
-            nodes.push(Member { number, name: Some(name), entries: Entries::default() });
+        *self.names.entry(name).or_insert_with_key(|name| {
+            nodes.push(Member { number, name: Some(name.clone()), entries: Entries::default() });
             nodes.len() - 1
         })
+    }
+
+    /// The place of the node with that name, whatever its number.
+    pub(super) fn node_of_name(&mut self, name: Vec<u8>) -> usize {
+        match self.names.get(&name) {
+            Some(at) => *at,
+            None => {
+                let number = self.next_node();
+                self.node_named(name, number)
+            }
+        }
+    }
+
+    /// Gives a node a name, if it has none.
+    pub(super) fn name_node(&mut self, at: usize, name: Vec<u8>) {
+        let node = &mut self.info.nodes[at];
+        if node.name.is_none() {
+            node.name = Some(name.clone());
+            self.names.entry(name).or_insert(at);
+        }
     }
 
     /// The place of the node with that number.
@@ -368,12 +384,6 @@ impl Given {
             nodes.push(Member { number, ..Member::default() });
             nodes.len() - 1
         })
-    }
-
-    /// A node that nobody has named yet.
-    pub(super) fn new_node(&mut self, name: Vec<u8>) -> usize {
-        let number = self.next_node();
-        self.node_named(name, number)
     }
 }
 

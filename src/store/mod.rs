@@ -26,7 +26,6 @@ mod info_build;
 mod info_view;
 mod job_info;
 mod lookup;
-mod maps;
 mod pages;
 mod placement;
 mod reader;
@@ -38,12 +37,14 @@ mod writer;
 
 pub use budget::{Budget, Limits};
 pub use encode::{RawValue, ReadError};
-pub use guard::{Guard, PinError, ReaderPage, ValueRef};
+pub use guard::{Guard, Lasting, PinError, ReaderPage, ValueRef};
 pub use job_info::{BadJobInfo, JobInfo, MAX_RANKS};
 pub use lookup::{Level, Lookup, Miss, NodeSel, Origin, Want};
-pub use maps::BadMap;
 pub use pages::{ReaderId, ReaderPageHandle};
 pub use reader::JobReader;
 pub use segment::{AttachError, Have, MapError, MappedSegment, SegmentId};
 pub use write_error::WriteError;
 pub use writer::{JobWriter, Stats};
+
+#[cfg(test)]
+mod tests;

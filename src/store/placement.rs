@@ -3,11 +3,11 @@
 //! Everything here fills gaps. What the host gave stands, even where it contradicts the maps.
 use instanton_layout::info::{NONE, Row, given};
 
-use super::job_info::{BadJobInfo, Given, JobInfo, MAX_RANKS, member, number};
-use crate::data::{Rank, Value, keys};
+use super::job_info::{BadJobInfo, Entries, Given, JobInfo, MAX_RANKS, Member, member, number, number_in, value_in};
+use crate::data::{Info, Rank, Value, keys};
 
 /// Completes what a host gave.
-pub(super) fn complete(mut job: Given) -> Result<JobInfo, BadJobInfo> {
+pub(super) fn complete(mut job: Given<'_>) -> Result<JobInfo, BadJobInfo> {
     size(&mut job)?;
     let apps = applications(&mut job)?;
     let nodes = nodes(&mut job)?;
@@ -17,8 +17,9 @@ pub(super) fn complete(mut job: Given) -> Result<JobInfo, BadJobInfo> {
 }
 
 /// The size of the job: as given, or as the maps and processes show.
-fn size(job: &mut Given) -> Result<(), BadJobInfo> {
-    let mapped = job.proc_map.iter().flatten().map(|rank| rank + 1).max().unwrap_or(0);
+fn size(job: &mut Given<'_>) -> Result<(), BadJobInfo> {
+    let ranges = job.proc_map.iter().flat_map(|map| map.nodes()).flatten();
+    let mapped = ranges.map(|range| range.last.saturating_add(1)).max().unwrap_or(0);
     let named = job.processes.keys().map(|rank| rank + 1).max().unwrap_or(0);
     let given = job.info.job.get(keys::JOB_SIZE).map(|value| number(keys::JOB_SIZE, value)).transpose()?;
     let size = given.unwrap_or_else(|| mapped.max(named).max(job.local_procs));
@@ -33,17 +34,15 @@ fn size(job: &mut Given) -> Result<(), BadJobInfo> {
 }
 
 /// The index of each rank's application: as its process says, else by the sizes of the applications in order.
-fn applications(job: &mut Given) -> Result<Vec<u32>, BadJobInfo> {
-    let named = |entries: &super::job_info::Entries| {
-        entries.get(keys::APPNUM).map(|value| number(keys::APPNUM, value)).transpose()
-    };
-    for entries in job.processes.values() {
-        if let Some(number) = named(entries)? {
+fn applications(job: &mut Given<'_>) -> Result<Vec<u32>, BadJobInfo> {
+    for infos in job.processes.values() {
+        if let Some(number) = number_in(infos, keys::APPNUM)? {
             member(&mut job.info.apps, number);
         }
     }
     if job.info.apps.is_empty() {
-        let number = named(&job.app)?.unwrap_or(0);
+        let given = job.app.get(keys::APPNUM).map(|value| number(keys::APPNUM, value)).transpose()?;
+        let number = given.unwrap_or(0);
         member(&mut job.info.apps, number);
     }
     job.info.apps.sort_by_key(|app| app.number);
@@ -63,8 +62,8 @@ fn applications(job: &mut Given) -> Result<Vec<u32>, BadJobInfo> {
         apps.extend(std::iter::repeat_n(index as u32, size.min(rest)));
     }
     apps.resize(job.info.rows.len(), if job.info.apps.len() == 1 { 0 } else { NONE });
-    for (rank, entries) in &job.processes {
-        if let Some(number) = named(entries)? {
+    for (rank, infos) in &job.processes {
+        if let Some(number) = number_in(infos, keys::APPNUM)? {
             let index = job.info.apps.binary_search_by_key(&number, |app| app.number);
             apps[*rank as usize] = index.map_or(NONE, |index| index as u32);
         }
@@ -73,22 +72,23 @@ fn applications(job: &mut Given) -> Result<Vec<u32>, BadJobInfo> {
 }
 
 /// The index of each rank's node: as its process says, else by the process map, else by the own node's list of peers.
-fn nodes(job: &mut Given) -> Result<Vec<u32>, BadJobInfo> {
+fn nodes(job: &mut Given<'_>) -> Result<Vec<u32>, BadJobInfo> {
     let mut nodes = vec![NONE; job.info.rows.len()];
-    for (number, ranks) in std::mem::take(&mut job.proc_map).into_iter().enumerate() {
-        let index = job.node_numbered(number as u32) as u32;
-        ranks.iter().for_each(|rank| nodes[*rank as usize] = index);
+    if let Some(map) = job.proc_map.take() {
+        for number in 0..map.len() {
+            let index = job.node_numbered(number as u32) as u32;
+            map.ranks(number).for_each(|rank| nodes[rank as usize] = index);
+        }
     }
     let processes = std::mem::take(&mut job.processes);
-    for (rank, entries) in &processes {
-        let name = entries.get(keys::HOSTNAME).and_then(Value::as_text).map(|name| name.as_bytes().to_vec());
-        if let Some(value) = entries.get(keys::NODEID) {
-            let index = job.node_numbered(number(keys::NODEID, value)?);
-            let node = &mut job.info.nodes[index];
-            node.name = node.name.take().or(name);
+    for (rank, infos) in &processes {
+        let name = value_in(infos, keys::HOSTNAME).and_then(Value::as_text).map(|name| name.as_bytes().to_vec());
+        if let Some(number) = number_in(infos, keys::NODEID)? {
+            let index = job.node_numbered(number);
+            name.into_iter().for_each(|name| job.name_node(index, name));
             nodes[*rank as usize] = index as u32;
         } else if let Some(name) = name {
-            nodes[*rank as usize] = job.new_node(name) as u32;
+            nodes[*rank as usize] = job.node_of_name(name) as u32;
         }
     }
     job.processes = processes;
@@ -104,13 +104,13 @@ fn nodes(job: &mut Given) -> Result<Vec<u32>, BadJobInfo> {
     Ok(nodes)
 }
 
-fn local_peers(job: &Given) -> std::collections::HashSet<u32> {
+fn local_peers(job: &Given<'_>) -> std::collections::HashSet<u32> {
     let list = job.own.get(keys::LOCAL_PEERS).and_then(Value::as_str).unwrap_or("");
     list.split(',').filter_map(|rank| rank.trim().parse().ok()).collect()
 }
 
 /// The node we are on: the one the host says, the one with our name, the one of our peers, the only one, or a new one.
-fn own_node(job: &mut Given, nodes: &[u32], peers: &std::collections::HashSet<u32>) -> Result<usize, BadJobInfo> {
+fn own_node(job: &mut Given<'_>, nodes: &[u32], peers: &std::collections::HashSet<u32>) -> Result<usize, BadJobInfo> {
     let short = |name: &[u8]| name.split(|b| *b == b'.').next().unwrap_or_default().to_vec();
     let given_name = job.own.get(keys::HOSTNAME).and_then(Value::as_text).map(|name| name.as_bytes().to_vec());
     let name = given_name.unwrap_or_else(|| job.own_host.clone());
@@ -123,17 +123,17 @@ fn own_node(job: &mut Given, nodes: &[u32], peers: &std::collections::HashSet<u3
         None => match found.or_else(|| of_peer().map(|index| index as usize)) {
             Some(index) => index,
             None if job.info.nodes.len() == 1 => 0,
-            None => job.new_node(name.clone()),
+            None => job.node_of_name(name.clone()),
         },
     };
+    job.name_node(own, name);
     let node = &mut job.info.nodes[own];
-    node.name = node.name.take().or(Some(name));
     job.own.iter().for_each(|(key, value)| node.entries.put(key, value));
     Ok(own)
 }
 
 /// One row a rank, and what is peculiar to it.
-fn rows(job: &mut Given, nodes: &[u32], apps: &[u32]) -> Result<(), BadJobInfo> {
+fn rows(job: &mut Given<'_>, nodes: &[u32], apps: &[u32]) -> Result<(), BadJobInfo> {
     let offset = job.info.job.get(keys::NPROC_OFFSET).map(|value| number(keys::NPROC_OFFSET, value)).transpose()?;
     let mut on_node = vec![0u32; job.info.nodes.len()];
     let mut in_app = vec![0; job.info.apps.len()];
@@ -158,49 +158,67 @@ fn rows(job: &mut Given, nodes: &[u32], apps: &[u32]) -> Result<(), BadJobInfo> 
             node_rank: local.unwrap_or(0),
         };
     }
-    for (rank, mut entries) in std::mem::take(&mut job.processes) {
+    for (rank, infos) in std::mem::take(&mut job.processes) {
         let row = &mut job.info.rows[rank as usize];
         let node = job.info.nodes.get(row.node as usize);
         let app = job.info.apps.get(row.app as usize);
-        // What the row says in the same type needs no record.
-        entries.drop_if(keys::RANK, |value| *value == Value::ProcRank(Rank(rank)));
-        entries.drop_if(keys::NODEID, |value| node.is_some_and(|node| *value == Value::Uint32(node.number)));
-        entries.drop_if(keys::APPNUM, |value| app.is_some_and(|app| *value == Value::Uint32(app.number)));
-        entries.drop_if(keys::HOSTNAME, |value| {
-            value.as_text().is_some_and(|name| node.is_some_and(|node| node.name.as_deref() == Some(name.as_bytes())))
-        });
-        absorb(&mut entries, keys::LOCAL_RANK, |value| match value {
-            Value::Uint16(n) => (row.local_rank, row.given) = (*n, row.given | given::LOCAL_RANK),
-            _ => row.given &= !given::LOCAL_RANK,
-        });
-        absorb(&mut entries, keys::NODE_RANK, |value| match value {
-            Value::Uint16(n) => (row.node_rank, row.given) = (*n, row.given | given::NODE_RANK),
-            _ => row.given &= !given::NODE_RANK,
-        });
-        absorb(&mut entries, keys::APP_RANK, |value| match value {
-            Value::ProcRank(n) => (row.app_rank, row.given) = (n.0, row.given | given::APP_RANK),
-            _ => row.given &= !given::APP_RANK,
-        });
-        absorb(&mut entries, keys::GLOBAL_RANK, |value| match value {
-            Value::ProcRank(n) => (row.global_rank, row.given) = (n.0, row.given | given::GLOBAL_RANK),
-            _ => row.given &= !given::GLOBAL_RANK,
-        });
+        let mut entries = Entries::default();
+        for info in infos {
+            if !absorb(row, rank, node, app, info) {
+                entries.put(&info.key, &info.value);
+            }
+        }
         job.info.processes[rank as usize] = entries;
     }
     Ok(())
 }
 
-/// Lets the row take a value, which then needs no record if it has the type that rows are read as.
-fn absorb(entries: &mut super::job_info::Entries, key: &'static str, take: impl FnOnce(&Value)) {
-    entries.drop_if(key, |value| {
-        take(value);
-        let rank = matches!(key, keys::APP_RANK | keys::GLOBAL_RANK);
-        matches!((rank, value), (true, Value::ProcRank(_)) | (false, Value::Uint16(_)))
-    });
+/// Lets the row take a value, or says that it is peculiar: of another type than rows are read as, or against what they say.
+fn absorb(row: &mut Row, rank: u32, node: Option<&Member>, app: Option<&Member>, info: &Info) -> bool {
+    if !info.key.is_reserved() {
+        return false;
+    }
+    if info.key == keys::RANK {
+        info.value == Value::ProcRank(Rank(rank))
+    } else if info.key == keys::NODEID {
+        node.is_some_and(|node| info.value == Value::Uint32(node.number))
+    } else if info.key == keys::APPNUM {
+        app.is_some_and(|app| info.value == Value::Uint32(app.number))
+    } else if info.key == keys::HOSTNAME {
+        let name = info.value.as_text().map(|name| name.as_bytes());
+        name.is_some() && node.and_then(|node| node.name.as_deref()) == name
+    } else if info.key == keys::LOCAL_RANK {
+        hold(&mut row.given, given::LOCAL_RANK, &mut row.local_rank, as_u16(&info.value))
+    } else if info.key == keys::NODE_RANK {
+        hold(&mut row.given, given::NODE_RANK, &mut row.node_rank, as_u16(&info.value))
+    } else if info.key == keys::APP_RANK {
+        hold(&mut row.given, given::APP_RANK, &mut row.app_rank, as_rank(&info.value))
+    } else if info.key == keys::GLOBAL_RANK {
+        hold(&mut row.given, given::GLOBAL_RANK, &mut row.global_rank, as_rank(&info.value))
+    } else {
+        false
+    }
+}
+
+fn as_u16(value: &Value) -> Option<u16> {
+    if let Value::Uint16(number) = value { Some(*number) } else { None }
+}
+
+fn as_rank(value: &Value) -> Option<u32> {
+    if let Value::ProcRank(rank) = value { Some(rank.0) } else { None }
+}
+
+/// Puts a value into its place in a row; where it has another type, the row holds none.
+fn hold<T>(given: &mut u32, bit: u32, place: &mut T, value: Option<T>) -> bool {
+    match value {
+        Some(value) => (*place, *given) = (value, *given | bit),
+        None => *given &= !bit,
+    }
+    *given & bit != 0
 }
 
 /// Sizes and leaders of the job, its applications and nodes.
-fn sums(job: &mut Given, nodes: &[u32], apps: &[u32]) {
+fn sums(job: &mut Given<'_>, nodes: &[u32], apps: &[u32]) {
     let info = &mut job.info;
     let mut on_node = vec![Vec::new(); info.nodes.len()];
     for (rank, node) in nodes.iter().enumerate() {

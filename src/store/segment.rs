@@ -71,6 +71,9 @@ pub enum AttachError {
     Memory(std::io::Error),
 }
 
+/// What every process reads at once lies in this many bytes at the front of the job and info segments.
+const FIRST: usize = 8 << 10;
+
 /// A segment mapped read-only, its header checked.
 pub struct MappedSegment {
     pub(super) id: SegmentId,
@@ -84,7 +87,11 @@ impl MappedSegment {
     /// # Errors
     /// [`AttachError`] names what is wrong with it; nothing stays mapped then.
     pub fn map(fd: BorrowedFd<'_>) -> Result<Self, AttachError> {
-        Self::check(Arc::new(Mapping::read_only(fd)?))
+        let segment = Self::check(Arc::new(Mapping::read_only(fd)?))?;
+        if segment.id == SegmentId::Job || matches!(segment.id, SegmentId::Info(_)) {
+            segment.mapping.populate(FIRST);
+        }
+        Ok(segment)
     }
 
     pub(super) fn check(mapping: Arc<Mapping>) -> Result<Self, AttachError> {

@@ -53,6 +53,8 @@ pub struct JobWriter {
     limits: Limits,
     reader: JobReader,
     pages: Pages,
+    /// Ranks that the server knows to run here although the job information does not say where they run.
+    local: HashSet<u32>,
     /// Keys that changed since they were last taken for other nodes, by rank.
     unsent: HashMap<u32, HashSet<Key>>,
 }
@@ -80,6 +82,7 @@ impl JobWriter {
             limits: limits.clone(),
             reader,
             pages: Pages::default(),
+            local: HashSet::new(),
             unsent: HashMap::new(),
         };
         this.publish_info()?;
@@ -115,6 +118,16 @@ impl JobWriter {
         &self.reader
     }
 
+    /// Says that a rank runs on this node, for hosts that do not say where ranks run.
+    pub fn mark_local(&mut self, rank: Rank) {
+        self.local.insert(rank.0);
+    }
+
+    /// Whether a rank runs on this node.
+    pub fn is_local(&self, rank: Rank) -> bool {
+        self.local.contains(&rank.0) || self.reader.is_local(rank)
+    }
+
     /// Merges what a rank posts into its record, and publishes it.
     ///
     /// Each key has a value for this node and one for the others: LOCAL sets the first, REMOTE the second, GLOBAL both.
@@ -126,7 +139,7 @@ impl JobWriter {
         if !rank.is_process() || rank.0 >= ranks {
             return Err(WriteError::Rank { rank, ranks });
         }
-        let local = self.reader.is_local(rank);
+        let local = self.is_local(rank);
         let faces = match local {
             true => Faces::of_local(rank, entries, &self.visible)?,
             false => Faces::of_remote(rank, entries)?,
@@ -167,13 +180,17 @@ impl JobWriter {
         Ok(())
     }
 
-    /// Frees what can be freed. Where readers hold back more than is alive, the records move to a new set of segments.
+    /// Frees what can be freed. Where more is held back or scattered than is alive, the records move to a new set of segments.
     fn make_way(&mut self) -> Result<(), WriteError> {
         let held = self.scan();
-        if !self.visible.set.is_overdue() {
+        let must = self.visible.set.is_held_back();
+        if !must && !self.visible.set.is_scattered() {
             return Ok(());
         }
         if self.waiting.len() >= self.limits.sets {
+            if !must {
+                return Ok(());
+            }
             return Err(WriteError::Held { sets: self.waiting.len(), by: held.by });
         }
         let mut next = Table::default();
@@ -192,6 +209,7 @@ impl JobWriter {
         }
         let ended = self.words().end_epoch().map_err(ReadError::from)?;
         self.waiting.push((ended, old.set));
+        self.scan();
         Ok(())
     }
 

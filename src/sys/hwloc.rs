@@ -20,15 +20,43 @@ pub fn topology_xml() -> Option<String> {
     Hwloc::load()?.export()
 }
 
-/// The functions of the library that an export needs.
-struct Hwloc {
-    api_version: unsafe extern "C" fn() -> c_uint,
-    init: unsafe extern "C" fn(*mut Topology) -> c_int,
-    filter_io: unsafe extern "C" fn(Topology, c_int) -> c_int,
-    discover: unsafe extern "C" fn(Topology) -> c_int,
-    export_xml: unsafe extern "C" fn(Topology, *mut *mut c_char, *mut c_int, c_ulong) -> c_int,
-    free_xml: unsafe extern "C" fn(Topology, *mut c_char),
-    destroy: unsafe extern "C" fn(Topology),
+/// Declares the functions that are taken from the library, and how they are found.
+macro_rules! functions {
+    ($($name:ident: $symbol:literal as $signature:ty;)*) => {
+        /// The functions of the library that an export needs.
+        struct Hwloc {
+            $($name: $signature,)*
+        }
+
+        impl Hwloc {
+            /// Asks `address_of` for each of them; `None` when one is missing.
+            fn find(address_of: impl Fn(&CStr) -> *mut c_void) -> Option<Self> {
+                Some(Self {
+                    $($name: {
+                        let address = address_of($symbol);
+                        if address.is_null() {
+                            return None;
+                        }
+                        // SAFETY:
+                        // - The address is of a function, and a function pointer is as wide as a data pointer here.
+                        // - libhwloc.so.15 is trusted to keep the signature that its headers give this name.
+                        unsafe { std::mem::transmute::<*mut c_void, $signature>(address) }
+                    },)*
+                })
+            }
+        }
+    };
+}
+
+functions! {
+    api_version: c"hwloc_get_api_version" as unsafe extern "C" fn() -> c_uint;
+    init: c"hwloc_topology_init" as unsafe extern "C" fn(*mut Topology) -> c_int;
+    filter_io: c"hwloc_topology_set_io_types_filter" as unsafe extern "C" fn(Topology, c_int) -> c_int;
+    discover: c"hwloc_topology_load" as unsafe extern "C" fn(Topology) -> c_int;
+    export_xml: c"hwloc_topology_export_xmlbuffer"
+        as unsafe extern "C" fn(Topology, *mut *mut c_char, *mut c_int, c_ulong) -> c_int;
+    free_xml: c"hwloc_free_xmlbuffer" as unsafe extern "C" fn(Topology, *mut c_char);
+    destroy: c"hwloc_topology_destroy" as unsafe extern "C" fn(Topology);
 }
 
 impl Hwloc {
@@ -41,31 +69,12 @@ impl Hwloc {
         if library.is_null() {
             return None;
         }
-        let symbol = |name: &CStr| {
+        let hwloc = Self::find(|name| {
             // SAFETY:
             // - `library` is a handle that dlopen has just given and that nobody closes.
             // - `name` is NUL-terminated.
-            let address = unsafe { libc::dlsym(library, name.as_ptr()) };
-            (!address.is_null()).then_some(address)
-        };
-        macro_rules! function {
-            ($name:literal) => {{
-                let address = symbol($name)?;
-                // SAFETY:
-                // - The address is of a function, and a function pointer is as wide as a data pointer here.
-                // - libhwloc.so.15 is trusted to keep the signature that its headers give this name: so does the field.
-                unsafe { std::mem::transmute::<*mut c_void, _>(address) }
-            }};
-        }
-        let hwloc = Self {
-            api_version: function!(c"hwloc_get_api_version"),
-            init: function!(c"hwloc_topology_init"),
-            filter_io: function!(c"hwloc_topology_set_io_types_filter"),
-            discover: function!(c"hwloc_topology_load"),
-            export_xml: function!(c"hwloc_topology_export_xmlbuffer"),
-            free_xml: function!(c"hwloc_free_xmlbuffer"),
-            destroy: function!(c"hwloc_topology_destroy"),
-        };
+            unsafe { libc::dlsym(library, name.as_ptr()) }
+        })?;
         // SAFETY: the function takes nothing and reads a constant.
         let version = unsafe { (hwloc.api_version)() };
         (version >= OLDEST_API).then_some(hwloc)

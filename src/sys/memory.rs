@@ -104,6 +104,12 @@ impl Mapping {
         self.raw.len()
     }
 
+    /// Maps the pages of its first `bytes` bytes in one go, instead of a fault each. Only a hint.
+    pub(crate) fn populate(&self, bytes: usize) {
+        // Kernels before 5.14 do not know it; then the pages come when they are looked at.
+        let _ = self.raw.advise_range(Advice::PopulateRead, 0, bytes.min(self.raw.len()));
+    }
+
     /// Private zeroed memory of this process, which costs nothing until it is touched.
     pub(crate) fn private(len: usize) -> io::Result<Self> {
         let raw = MmapOptions::new().len(len.max(8).next_multiple_of(8)).map_anon()?;

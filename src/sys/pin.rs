@@ -13,7 +13,7 @@ use instanton_layout::block::{self, Attempt};
 use instanton_layout::header::{Header, Kind};
 use instanton_layout::job::{JobWords, Reference};
 use instanton_layout::page;
-use instanton_layout::record::{Entry, Record, flags};
+use instanton_layout::record::{Entry, Record};
 use instanton_layout::sync::{AtomicU64, Ordering};
 use instanton_layout::words::RawWords;
 
@@ -139,13 +139,12 @@ impl<'a> Hold<'a> {
             Attempt::Changed => return Attempt::Changed,
             Attempt::Bad(error) => return Attempt::Bad(error),
         };
-        let len = if entry.flags & flags::INLINE == 0 { entry.value_len } else { 0 };
         // SAFETY:
         // - the block was reached by a reference loaded under the pin, in a modex segment of this job, so that the writer
         //   does not write it before the pin ends (the protocol of `instanton_layout::page`, which a writer keeps)
         // - the pin ends when the outermost guard of this thread is dropped; the bytes are borrowed from this one
         // - the mapping lives for 'a
-        match unsafe { words.bytes(entry.value_word, len) } {
+        match unsafe { words.bytes(entry.value_word, entry.value_len) } {
             Ok(bytes) => Attempt::Done(Some(Found::Entry(entry, bytes, words))),
             Err(error) => Attempt::Bad(error),
         }
@@ -183,6 +182,45 @@ impl Mapping {
             // long as `self` is borrowed.
             Ok(header) if header.kind == Kind::Info => unsafe { words.bytes(at, len) },
             _ => Err(Malformed::Owner),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use instanton_layout::words::{VecWords, Words, WordsMut};
+
+    use super::*;
+
+    fn copy(words: &VecWords) -> Mapping {
+        let mapping = Mapping::private(words.len() * 8).unwrap();
+        (0..words.len()).for_each(|at| mapping.words_mut().store(at, words.load(at).unwrap(), Ordering::Relaxed));
+        mapping
+    }
+
+    #[test]
+    fn a_forked_child_touches_nothing() {
+        let job = copy(&JobWords::format(VecWords::new(33), 1).into_inner());
+        let words = VecWords::new(page::WORDS);
+        page::format(&words, 1, 1);
+        let page = Arc::new(PinPage::new(copy(&words)).unwrap());
+        let hold = Hold::take(&page, &job).unwrap();
+        // SAFETY: the child calls nothing but this module and _exit.
+        match unsafe { nix::unistd::fork() }.unwrap() {
+            nix::unistd::ForkResult::Child => {
+                let refused = Hold::take(&page, &job).err() == Some(PinError::Foreign);
+                drop(hold);
+                let kept = page.mapping.words().load(8) == Ok(1);
+                // SAFETY: ends the child at once, as it must.
+                unsafe { libc::_exit(if refused && kept { 0 } else { 1 }) }
+            }
+            nix::unistd::ForkResult::Parent { child } => {
+                let status = nix::sys::wait::waitpid(child, None).unwrap();
+                assert_eq!(status, nix::sys::wait::WaitStatus::Exited(child, 0));
+                assert_eq!(page.mapping.words().load(8), Ok(1), "the parent's guard holds");
+                drop(hold);
+                assert_eq!(page.mapping.words().load(8), Ok(0));
+            }
         }
     }
 }

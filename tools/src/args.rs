@@ -58,7 +58,7 @@ pub struct Launch {
     /// Name of the guardian's socket.
     #[arg(long)]
     pub guardian: String,
-    /// The job's session directory, which exists.
+    /// The job's session directory, to be made.
     #[arg(long)]
     pub session: PathBuf,
     /// What the user asked for.

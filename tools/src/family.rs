@@ -15,7 +15,7 @@ pub fn adopt_orphans() -> nix::Result<()> {
     nix::sys::prctl::set_child_subreaper(true)
 }
 
-/// Sends `signal` to the whole family; how many it was sent to.
+/// Sends `signal` to the whole family; returns how many it was sent to.
 pub fn signal(signal: Signal) -> usize {
     // One that has just ended is no error: it is waited for elsewhere.
     descendants(getpid()).into_iter().filter(|&pid| kill(pid, signal).is_ok()).count()

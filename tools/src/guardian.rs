@@ -2,8 +2,8 @@
 //!
 //! Actors: the guardian is `instanton run` itself; the launcher is its child, the same program again, with the PMIx
 //! server in it; the ranks are the launcher's children. The guardian keeps what a terminal and a shell deal with (the
-//! foreground, the signals, the exit status), and owns the session directory. The launcher lives in a process group of
-//! its own, where no terminal reaches it; signals come to it through the [link](crate::link).
+//! foreground, the signals, the exit status), and names the session directory. The launcher lives in a process group of
+//! its own, where no terminal reaches it; signals come to it through the [link].
 //!
 //! Whoever of the two dies, however it dies, the other ends the ranks and removes what there is to remove:
 //! - The launcher dies: its end of the link closes and SIGCHLD comes. The ranks are then our children (both are
@@ -40,7 +40,7 @@ const PATIENCE: u32 = 3;
 pub fn run(arguments: Vec<OsString>) -> Result<u8> {
     let arriving = signals::take_over()?;
     family::adopt_orphans().context("cannot become a subreaper")?;
-    let session = Session::create()?;
+    let session = Session::name()?;
     let end = watch(&arriving, &session, arguments);
     family::end();
     if let Ok(End { inheritance, .. }) = &end {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{self, Sender};
 use std::thread;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Result, anyhow};
 use instanton::data::{Info, Proc, Status};
 use instanton::server::{self, Accepted, Answer, Completion, Host, Server, ServerConfig};
 use nix::unistd::{getgid, getuid};
@@ -35,8 +35,8 @@ impl Pmix {
             path_socket,
             ..ServerConfig::default()
         };
-        let server =
-            Server::start(config, Arc::new(Launcher { events, guardian })).context("the PMIx server does not start")?;
+        let server = Server::start(config, Arc::new(Launcher { events, guardian }))
+            .map_err(|error| anyhow!("the PMIx server does not start: {error}"))?;
         let procs: Vec<Proc> = job.ranks().map(|(rank, _)| job.proc(rank)).collect();
         let (done, registered) = mpsc::channel();
         for proc in &procs {

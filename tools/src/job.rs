@@ -195,7 +195,7 @@ mod tests {
             program: "prog".into(),
             arguments: vec!["a b".into()],
         };
-        let mut job = Job::new(sizes.iter().map(spec).collect(), Session::at("/tmp/x".into())).unwrap();
+        let mut job = Job::new(sizes.iter().map(spec).collect(), Session::named("/tmp/x".into())).unwrap();
         job.slots = 4;
         job
     }

@@ -1,12 +1,12 @@
 //! The launcher: starts the ranks of a job, watches them, and decides when and how it ends.
 //!
 //! Everything that happens is an [`Event`] in one queue, and one loop acts on them. Who puts them there: the
-//! [host] (the PMIx server's thread), a thread that waits for children, one that reads the guardian's link, and the two
+//! [host](crate::host) (the PMIx server's thread), a thread that waits for children, one that reads the guardian's link, and the two
 //! that forward output.
 //!
 //! A job goes through these stages, never back:
 //! - **Running** until every rank has ended well, or the first thing goes wrong.
-//! - **Ending**: something went wrong; the ranks were sent SIGTERM.
+//! - **Ending**: something went wrong; the ranks, and everything that descends from them, were sent SIGTERM.
 //! - **Left over**: every rank has ended and other processes of theirs are still there. They have [`LINGER`] to end by
 //!   themselves, then they are sent SIGTERM.
 //! - **Killing**: [`GRACE`] after that SIGTERM, or at the user's second SIGINT, everything is sent SIGKILL, again and
@@ -77,8 +77,8 @@ pub fn run(arguments: Launch) -> Result<u8> {
     signals::give_back()?;
     // Not the guardian's name: whoever kills processes by name would kill both.
     nix::sys::prctl::set_name(c"inst-launcher")?;
-    let session = Session::at(arguments.session.clone());
-    let guardian = link::connect(&arguments.guardian).inspect_err(|_| session.abandon())?;
+    let session = Session::named(arguments.session.clone());
+    let guardian = link::connect(&arguments.guardian)?;
     let outcome = launch(arguments, session.clone(), guardian);
     family::end();
     // The guardian removes it if it is there to do so.
@@ -100,7 +100,7 @@ fn launch(arguments: Launch, session: Session, guardian: UnixStream) -> Result<u
     let job = Job::new(arguments.run.apps(), session)?;
     let mut running = Running::new(&job, events, arguments.run.timeout);
     if let Some(programs) = running.find_programs() {
-        job.session.populate(job.size())?;
+        job.session.create(job.size())?;
         let pmix = Pmix::start(&job, arguments.run.path_socket, running.events.clone(), guardian)?;
         running.start(&programs, &pmix, arguments.run.tag_output)?;
         running.attend(&happening, &pmix);
@@ -351,12 +351,9 @@ impl<'a> Running<'a> {
     }
 
     fn end(&mut self) {
-        // One that is stopped would not hear the other.
+        // The second for who is stopped and would not hear the first.
         for signal in [Signal::SIGTERM, Signal::SIGCONT] {
-            match self.stage {
-                Stage::LeftOver => drop(family::signal(signal)),
-                _ => self.signal_ranks(signal),
-            }
+            family::signal(signal);
         }
         self.stage = Stage::Ending;
         self.next = Some(Instant::now() + GRACE);

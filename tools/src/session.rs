@@ -1,7 +1,8 @@
 //! The session directory: one tree of a job in the system's temporary directory, for us and our user alone.
 //!
-//! The guardian makes it before anything else and removes it last. Below it lies one directory for the job (NSDIR) and
-//! in that one for each rank (PROCDIR), so that nothing a rank keeps there outlives the job.
+//! The guardian names it, the launcher makes it, and whoever of the two lives longer removes it: so there is no moment at
+//! which it exists and nobody is left to remove it. Below it lies one directory for the job (NSDIR) and in that one for
+//! each rank (PROCDIR), so that nothing a rank keeps there outlives the job.
 use std::fs::{self, DirBuilder};
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
@@ -16,16 +17,14 @@ pub struct Session {
 }
 
 impl Session {
-    /// Makes the directory that everything else lies in.
-    pub fn create() -> Result<Self> {
-        let name = format!("instanton-{}-{}-{}", nix::unistd::getuid(), std::process::id(), crate::random_hex::<8>()?);
-        let top = std::path::absolute(std::env::temp_dir())?.join(name);
-        make(&top)?;
-        Ok(Self { top })
+    /// A name for one, which nobody else has or can guess.
+    pub fn name() -> Result<Self> {
+        let name = format!("instanton-{}-{}-{}", nix::unistd::getuid(), std::process::id(), crate::random_hex::<4>()?);
+        Ok(Self { top: std::path::absolute(std::env::temp_dir())?.join(name) })
     }
 
-    /// The one that the guardian has made.
-    pub fn at(top: PathBuf) -> Self {
+    /// The one that the guardian has named.
+    pub fn named(top: PathBuf) -> Self {
         Self { top }
     }
 
@@ -45,14 +44,10 @@ impl Session {
     }
 
     /// Makes the directories of a job of so many ranks.
-    pub fn populate(&self, ranks: u32) -> Result<()> {
+    pub fn create(&self, ranks: u32) -> Result<()> {
+        make(&self.top)?;
         make(&self.job())?;
         (0..ranks).try_for_each(|rank| make(&self.rank(rank)))
-    }
-
-    /// Removes the directory if nothing has been put into it, and otherwise takes it for somebody else's.
-    pub fn abandon(&self) {
-        let _ = fs::remove_dir(&self.top);
     }
 
     /// Removes the whole tree, following no link; what is gone already is well.

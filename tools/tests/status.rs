@@ -32,6 +32,14 @@ fn a_signal_is_128_and_its_number() {
 }
 
 #[test]
+fn what_the_failed_rank_has_started_ends_with_it() {
+    let ended = script(1, "sleep 1000 & echo $!; exit 3");
+    assert_says(&ended, 3, &["rank 0"]);
+    let helper = nix::unistd::Pid::from_raw(ended.stdout.trim().parse().unwrap());
+    assert!(nix::sys::signal::kill(helper, None).is_err(), "{helper} lives");
+}
+
+#[test]
 fn who_ignores_the_request_to_end_is_killed() {
     let script = "deaf=$PMIX_SERVER_TMPDIR/deaf
         if [ $OMPI_COMM_WORLD_RANK = 0 ]; then until [ -e $deaf ]; do :; done; exit 5; fi

@@ -62,7 +62,7 @@ enum {
 };
 enum {
     PMIX_SUCCESS = 0, PMIX_ERR_UNKNOWN_DATA_TYPE = -16, PMIX_ERR_UNREACH = -25, PMIX_ERR_BAD_PARAM = -27,
-    PMIX_ERR_INIT = -31, PMIX_ERR_NOT_FOUND = -46, PMIX_ERR_NOT_SUPPORTED = -47, PMIX_ERR_EMPTY = -60,
+    PMIX_ERR_INIT = -31, PMIX_ERR_NOT_FOUND = -46, PMIX_ERR_NOT_SUPPORTED = -47, PMIX_OPERATION_SUCCEEDED = -157, PMIX_ERR_LOST_CONNECTION = -61, PMIX_ERR_EMPTY = -60,
     PMIX_ERR_EXISTS = -11, PMIX_EVENT_ACTION_COMPLETE = -334, PMIX_MODEL_DECLARED = -147,
 };
 enum { PMIX_LOCAL = 1, PMIX_REMOTE = 2, PMIX_GLOBAL = 3, PMIX_INTERNAL = 4 };
@@ -98,6 +98,32 @@ pmix_status_t PMIx_Notify_event(pmix_status_t, const pmix_proc_t *, uint8_t, con
                                 pmix_op_cbfunc_t, void *);
 pmix_status_t PMIx_Spawn(const pmix_info_t *, size_t, const pmix_app_t *, size_t, pmix_nspace_t);
 pmix_status_t PMIx_Job_control_nb(const pmix_proc_t *, size_t, const pmix_info_t *, size_t, pmix_info_cbfunc_t, void *);
+
+typedef void (*pmix_modex_cbfunc_t)(pmix_status_t, const char *, size_t, void *, pmix_release_cbfunc_t, void *);
+typedef void (*pmix_dmodex_response_fn_t)(pmix_status_t, char *, size_t, void *);
+/* The 28 slots of every release; those that no test fills are left without their arguments. */
+typedef struct {
+    pmix_status_t (*client_connected)(const pmix_proc_t *, void *, pmix_op_cbfunc_t, void *);
+    pmix_status_t (*client_finalized)(const pmix_proc_t *, void *, pmix_op_cbfunc_t, void *);
+    pmix_status_t (*abort)(const pmix_proc_t *, void *, int, const char *, pmix_proc_t *, size_t, pmix_op_cbfunc_t,
+                           void *);
+    pmix_status_t (*fence_nb)(const pmix_proc_t *, size_t, const pmix_info_t *, size_t, char *, size_t,
+                              pmix_modex_cbfunc_t, void *);
+    void *rest[24];
+} pmix_server_module_t;
+
+pmix_status_t PMIx_server_init(pmix_server_module_t *, pmix_info_t *, size_t);
+pmix_status_t PMIx_server_finalize(void);
+pmix_status_t PMIx_server_register_nspace(const pmix_nspace_t, int, pmix_info_t *, size_t, pmix_op_cbfunc_t, void *);
+void PMIx_server_deregister_nspace(const pmix_nspace_t, pmix_op_cbfunc_t, void *);
+pmix_status_t PMIx_server_register_client(const pmix_proc_t *, uid_t, gid_t, void *, pmix_op_cbfunc_t, void *);
+pmix_status_t PMIx_server_setup_fork(const pmix_proc_t *, char ***);
+pmix_status_t PMIx_server_dmodex_request(const pmix_proc_t *, pmix_dmodex_response_fn_t, void *);
+pmix_status_t PMIx_generate_regex(const char *, char **);
+pmix_status_t PMIx_generate_ppn(const char *, char **);
+pmix_status_t PMIx_Abort(int, const char *, pmix_proc_t *, size_t);
+pmix_status_t PMIx_Resolve_peers(const char *, const pmix_nspace_t, pmix_proc_t **, size_t *);
+pmix_status_t PMIx_Resolve_nodes(const pmix_nspace_t, char **);
 
 pmix_status_t PMIx_Value_load(pmix_value_t *, const void *, pmix_data_type_t);
 pmix_status_t PMIx_Value_unload(pmix_value_t *, void **, size_t *);

@@ -59,8 +59,9 @@ impl Job {
 
     /// Starts a command that runs a job, in its own temporary directory.
     pub fn spawn(mut command: Command) -> Self {
-        let name = thread::current().name().unwrap_or("test").replace(':', "-");
-        let directory = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
+        // Short, because a socket's path must be.
+        let unique = u32::from_le_bytes(instanton::sys::random::bytes().unwrap());
+        let directory = std::env::temp_dir().join(format!("instanton-test-{unique:08x}"));
         fs::create_dir_all(&directory).unwrap();
         let mut child =
             command.env("TMPDIR", &directory).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();

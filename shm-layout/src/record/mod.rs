@@ -17,9 +17,13 @@
 //! Words of values count from the record. Words of keys do so in a block; in an info segment, where the same keys recur in every
 //! record, they count from the segment. A record may change under a reader: nothing read from it is trusted, and what it
 //! says counts only if its version is the same afterwards.
+mod build;
+
+pub use build::{Item, Keys, OwnKeys, Payload, append, build, seal};
+
 use crate::hash::{hash, tail_word};
 use crate::words::Words;
-use crate::{Malformed, crc::Crc, high, low, pair};
+use crate::{Malformed, crc::Crc, high, low};
 
 /// Words before the slots.
 const HEAD: usize = 4;
@@ -90,9 +94,9 @@ pub struct Entry {
     pub flags: u8,
     /// The value where it is inline.
     pub scalar: u64,
-    /// The word where the value begins, in the segment.
+    /// The word where the value begins, in the segment; where it is inline, that of the record.
     pub value_word: usize,
-    /// Bytes of the value.
+    /// Bytes of the value; 0 where it is inline.
     pub value_len: usize,
 }
 
@@ -147,8 +151,7 @@ impl<W: Words + Copy> Record<W> {
     pub fn check(&self) -> Result<(), Malformed> {
         let length = self.words.load(self.at + 1)?;
         let mut crc = Crc::new();
-        crc.word(self.words.load(self.at)?);
-        crc.word(u64::from(low(length)));
+        crc.slice(&[self.words.load(self.at)?, u64::from(low(length))]);
         crc.words(&self.words, self.at + 2, self.len - 2)?;
         if crc.value() == high(length) { Ok(()) } else { Err(Malformed::Checksum) }
     }
@@ -205,10 +208,11 @@ impl<W: Words + Copy> Record<W> {
     fn entry(&self, at: usize) -> Result<Entry, Malformed> {
         let (key, kind, value) = (self.words.load(at + 1)?, self.words.load(at + 2)?, self.words.load(at + 3)?);
         let flags = (kind >> 8) as u8;
-        let (value_word, value_len) = (low(value) as usize, high(value) as usize);
-        if flags & flags::INLINE == 0 {
-            crate::words::check(self.len, value_word, value_len)?;
-        }
+        let (value_word, value_len) = match flags & flags::INLINE {
+            0 => (low(value) as usize, high(value) as usize),
+            _ => (0, 0),
+        };
+        crate::words::check(self.len, value_word, value_len)?;
         Ok(Entry {
             key_word: self.keys + low(key) as usize,
             key_len: usize::from(high(key) as u16),
@@ -234,7 +238,7 @@ impl<W: Words + Copy> Record<W> {
             }
             (at, rest) = (at + 1, tail);
         }
-        Ok(rest.is_empty() || self.words.load(at)? == tail_word(rest))
+        Ok(rest.is_empty() || self.words.load(at)? == tail_word(key, rest.len()))
     }
 }
 
@@ -250,110 +254,4 @@ pub fn length<W: Words>(words: &W, at: usize) -> Result<usize, Malformed> {
         return Err(Malformed::Bounds { at: at.saturating_add(len), len: words.len() });
     }
     Ok(len)
-}
-
-/// A value to be put into a record.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Payload<'a> {
-    /// Up to 8 bytes.
-    Scalar(u64),
-    /// A NULL string.
-    Null,
-    /// Plain bytes.
-    Bytes(&'a [u8]),
-    /// An archive.
-    Archive(&'a [u8]),
-}
-
-/// A key and a value to be put into a record.
-#[derive(Debug, Clone, Copy)]
-pub struct Item<'a> {
-    /// The key.
-    pub key: &'a [u8],
-    /// Scope it was put with, 0 for job information.
-    pub scope: u8,
-    /// Number of the data type.
-    pub data_type: u16,
-    /// The value.
-    pub payload: Payload<'a>,
-}
-
-/// Where the words of keys are, for a record that is being built.
-pub trait Keys {
-    /// The word of a key, which is put there if it is not there yet.
-    fn place(&mut self, record: &mut Vec<u64>, key: &[u8]) -> usize;
-}
-
-/// Keys in the record itself.
-pub struct OwnKeys;
-
-impl Keys for OwnKeys {
-    fn place(&mut self, record: &mut Vec<u64>, key: &[u8]) -> usize {
-        append(record, key)
-    }
-}
-
-/// Appends bytes from a word boundary and returns the word.
-pub fn append(words: &mut Vec<u64>, bytes: &[u8]) -> usize {
-    let at = words.len();
-    let (chunks, rest) = bytes.as_chunks::<8>();
-    words.extend(chunks.iter().map(|chunk| u64::from_le_bytes(*chunk)));
-    if !rest.is_empty() {
-        words.push(tail_word(rest));
-    }
-    at
-}
-
-/// A record with these entries, whose keys differ. Its version and checksum are set by [`seal`].
-///
-/// Keys come before values: a look-up and its small values share a page.
-pub fn build<'a>(
-    kind: Owner,
-    owner: u32,
-    items: impl Iterator<Item = Item<'a>> + Clone,
-    keys: &mut impl Keys,
-) -> Vec<u64> {
-    let count = items.clone().count();
-    let slots = (count + count / 3 + 1).next_power_of_two();
-    let mut words = vec![0; HEAD + slots * ENTRY];
-    words[2] = pair(owner, count as u32);
-    words[3] = pair(slots.ilog2(), kind as u32);
-    let places: Vec<usize> = items
-        .clone()
-        .map(|item| {
-            let hash = hash(item.key);
-            let mut slot = hash as usize & (slots - 1);
-            while words[HEAD + slot * ENTRY] != 0 {
-                slot = (slot + 1) & (slots - 1);
-            }
-            let at = HEAD + slot * ENTRY;
-            words[at] = hash;
-            let key = keys.place(&mut words, item.key);
-            words[at + 1] = pair(key as u32, item.key.len() as u32 | u32::from(item.data_type) << 16);
-            at
-        })
-        .collect();
-    for (item, at) in items.zip(places) {
-        let (flag, value) = match item.payload {
-            Payload::Scalar(scalar) => (flags::INLINE, scalar),
-            Payload::Null => (flags::INLINE | flags::NULL, 0),
-            Payload::Bytes(bytes) => (0, pair(append(&mut words, bytes) as u32, bytes.len() as u32)),
-            Payload::Archive(bytes) => {
-                if words.len() % 2 == 1 {
-                    words.push(0);
-                }
-                (flags::ARCHIVE, pair(append(&mut words, bytes) as u32, bytes.len() as u32))
-            }
-        };
-        words[at + 2] = u64::from(item.scope) | u64::from(flag) << 8;
-        words[at + 3] = value;
-    }
-    words
-}
-
-/// Gives a record its version and its checksum.
-pub fn seal(record: &mut [u64], version: u64) {
-    record[0] = version;
-    record[1] = pair(record.len() as u32 * 8, 0);
-    record[1] = pair(record.len() as u32 * 8, crate::crc::of(record));
 }

@@ -1,0 +1,137 @@
+//! The bytes of every kind of segment are what they were when this layout version was made.
+//!
+//! A difference means that other versions of this library misread ours: raise `header::VERSION`, then write the dumps
+//! anew with `INSTANTON_BLESS=1 cargo test -p instanton-layout --test golden`.
+#![cfg(not(loom))]
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use instanton_layout::block::{self, Attempt};
+use instanton_layout::header::{Header, Kind};
+use instanton_layout::info::{self, Contents, Index, Member, Row, SharedKeys, given};
+use instanton_layout::job::{self, JobWords, Reference};
+use instanton_layout::page;
+use instanton_layout::record::{self, Item, Keys, OwnKeys, Owner, Payload, Query};
+use instanton_layout::words::{VecWords, Words};
+
+const JOB: u64 = 0x0102_0304_0506_0708;
+
+fn dump(words: &impl Words) -> String {
+    let word = |at| words.load(at).unwrap_or(0);
+    let mut text = String::new();
+    for at in (0..words.len()).filter(|at| word(*at) != 0) {
+        let bytes = word(at).to_le_bytes();
+        let hex: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        let shown: String = bytes.iter().map(|b| if b.is_ascii_graphic() { char::from(*b) } else { '.' }).collect();
+        writeln!(text, "{:06x}  {}  {shown}", at * 8, hex.join(" ")).expect("a string takes everything");
+    }
+    writeln!(text, "{:06x}", words.len() * 8).expect("a string takes everything");
+    text
+}
+
+fn compare(name: &str, words: &impl Words) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
+    let found = dump(words);
+    if std::env::var_os("INSTANTON_BLESS").is_some() {
+        std::fs::write(&path, &found).expect("a writable source tree");
+    }
+    let expected = std::fs::read_to_string(&path).expect("a dump of this segment");
+    assert!(expected == found, "{name} is no longer what it was:\n{found}");
+}
+
+fn item<'a>(key: &'a str, scope: u8, data_type: u16, payload: Payload<'a>) -> Item<'a> {
+    Item { key: key.as_bytes(), scope, data_type, payload }
+}
+
+#[test]
+fn a_job_segment() {
+    let job = JobWords::format(VecWords::new(job::length(3) as usize / 8), JOB);
+    job.set_generation(1);
+    job.set_segments(1, 2);
+    job.publish(0, Reference { segment: 1, word: 8 });
+    job.publish(2, Reference { segment: 2, word: 0x1234 });
+    assert_eq!(job.end_epoch(), Ok(1));
+    assert_eq!((job.generation(), job.oldest(), job.newest(), job.epoch(), job.ranks()), (1, 1, 2, 2, 3));
+    assert_eq!([job.record(0).map(|at| at.word), job.record(1).map(|at| at.word)], [Some(8), None]);
+    compare("job.txt", &job.into_inner());
+}
+
+#[test]
+fn a_modex_segment() {
+    let words = VecWords::new(64);
+    Header { kind: Kind::Modex, length: 512, job: JOB, number: 1, ranks: 0 }.write(&words);
+    let items = [
+        item("scalar", 3, 14, Payload::Scalar(0x1122)),
+        item("null", 1, 3, Payload::Null),
+        item("bytes.of.a.longer.key", 2, 27, Payload::Bytes(b"ten bytes.")),
+        item("archive", 3, 39, Payload::Archive(&[0xaa; 16])),
+    ];
+    let mut record = record::build(Owner::Modex, 5, items.iter().copied(), &mut OwnKeys);
+    record::seal(&mut record, 2);
+    block::write(&words, 8, &record);
+    let found = block::read(&words, 8, 5, |record, version| {
+        record.check()?;
+        assert_eq!((version, record.entries()?), (2, 4));
+        record.find(&Query::new(b"bytes.of.a.longer.key"))
+    });
+    let Attempt::Done(Some(entry)) = found else { panic!("{found:?}") };
+    assert_eq!((entry.scope, entry.data_type, entry.value_len), (2, 27, 10));
+    compare("modex.txt", &words);
+}
+
+#[test]
+fn an_info_segment() {
+    let mut keys = SharedKeys::default();
+    let mut record = |kind, owner, items: &[Item<'_>]| record::build(kind, owner, items.iter().copied(), &mut keys);
+    let job = record(Owner::Job, 0, &[item("pmix.job.size", 0, 14, Payload::Scalar(2))]);
+    let name = [item("pmix.hname", 0, 3, Payload::Bytes(b"alpha\0"))];
+    let node = Member { number: 0, name: Some(b"alpha"), record: record(Owner::Node, 0, &name) };
+    let app = Member { number: 0, name: None, record: record(Owner::App, 0, &[]) };
+    let process = record(Owner::Process, 1, &[item("pmix.hname", 0, 3, Payload::Bytes(b"other\0"))]);
+    let row = |rank: u32| Row {
+        given: given::LOCAL_RANK | given::GLOBAL_RANK,
+        node: 0,
+        app: 0,
+        global_rank: rank + 10,
+        local_rank: rank as u16,
+        ..Row::default()
+    };
+    let contents = Contents {
+        size: 2,
+        rows: vec![row(0), row(1)],
+        processes: vec![(1, process)],
+        groups: [vec![node], vec![app], vec![]],
+        own_node: 0,
+        job,
+        keys,
+    };
+    let words = VecWords::of(&info::build(contents, JOB, 1).expect("small enough"));
+    let index = Index::read(&words).expect("a sound head");
+    assert_eq!((index.size(), index.rows(), index.own_node()), (2, 2, 0));
+    assert_eq!(index.by_number(&words, info::Group::Nodes, 0), Ok(Some(0)));
+    assert_eq!(index.by_number(&words, info::Group::Sessions, 0), Ok(None));
+    assert_eq!(index.row(&words, 1).map(|row| row.map(|row| row.global_rank)), Ok(Some(11)));
+    compare("info.txt", &words);
+}
+
+#[test]
+fn a_reader_page() {
+    let words = VecWords::new(page::WORDS);
+    page::format(&words, JOB, 9);
+    let job = JobWords::format(VecWords::new(33), JOB);
+    page::pin(&job, &words, 0);
+    assert_eq!(page::scan(&words, 1), page::Pinned::Since(1));
+    assert_eq!(page::scan(&words, 0), page::Pinned::Lie(1));
+    compare("page.txt", &words);
+    page::unpin(&words, 0);
+    assert_eq!(page::scan(&words, 1), page::Pinned::Nothing);
+}
+
+#[test]
+fn shared_keys_are_placed_once() {
+    let mut keys = SharedKeys::default();
+    let first = keys.place(&mut Vec::new(), b"pmix.rank");
+    assert_ne!(keys.place(&mut Vec::new(), b"pmix.size"), first);
+    assert_eq!(keys.place(&mut Vec::new(), b"pmix.rank"), first);
+}

@@ -1,0 +1,142 @@
+//! Damaged segments give errors, never wrong values, and never crash.
+use std::sync::Arc;
+
+use instanton_layout::sync::Ordering;
+use instanton_layout::words::{Words, WordsMut};
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use super::*;
+use crate::sys::memory::Mapping;
+
+/// The words of every segment of a job, and all that can be asked of it.
+struct Image {
+    segments: Vec<Vec<u64>>,
+    questions: Vec<(Rank, Key, Level<'static>, Value)>,
+}
+
+fn image() -> Image {
+    let mut writer = writer(&Limits::default());
+    for rank in 0..4 {
+        let posted = [
+            (scope::GLOBAL, key("scalar"), Value::from(rank)),
+            (scope::GLOBAL, key("text"), Value::from(format!("text of rank {rank}"))),
+            (scope::GLOBAL, key("blob"), Value::from(vec![rank as u8; 100])),
+            (scope::GLOBAL, key("array"), Value::from(DataArray::of([Rank(rank), Rank(9)]))),
+        ];
+        writer.update(Rank(rank), &posted).unwrap();
+    }
+    let reader = writer.reader();
+    let mut questions = Vec::new();
+    for rank in [Rank(0), Rank(1), Rank(2), Rank(3), Rank::WILDCARD, Rank::UNDEF] {
+        for (key, _, value, _) in reader.all(rank).unwrap() {
+            questions.push((rank, key, Level::Default, value));
+        }
+        let levels = [
+            Level::Job,
+            Level::Session(None),
+            Level::App(Some(0)),
+            Level::Node(NodeSel::Id(1)),
+            Level::Node(NodeSel::Name(b"beta")),
+            Level::Node(NodeSel::Own),
+        ];
+        for (level, name) in levels.into_iter().flat_map(|level| keys::ALL.iter().map(move |row| (level, row.1))) {
+            if let Ok(value) = reader.get(&Lookup { level, ..Lookup::new(rank, name) }) {
+                questions.push((rank, key(name), level, value));
+            }
+        }
+    }
+    let copy = |(_, fd)| {
+        let mapping = Mapping::read_only(fd).unwrap();
+        (0..mapping.words().len()).map(|at| mapping.words().load(at).unwrap()).collect()
+    };
+    Image { segments: writer.segments(&Have::default()).into_iter().map(copy).collect(), questions }
+}
+
+/// Attaches to copies of the segments; `None` if that is refused.
+fn attach_copies(segments: &[Vec<u64>]) -> Option<JobReader> {
+    let part = |words: &Vec<u64>| {
+        let mapping = Mapping::private(words.len() * 8).unwrap();
+        words.iter().enumerate().for_each(|(at, word)| mapping.words_mut().store(at, *word, Ordering::Relaxed));
+        MappedSegment::check(Arc::new(mapping)).ok()
+    };
+    JobReader::attach(segments.iter().map(part).collect::<Option<Vec<_>>>()?, None).ok()
+}
+
+fn interrogate(reader: &JobReader, questions: &[(Rank, Key, Level<'_>, Value)]) -> usize {
+    let answers = questions.iter().filter(|(rank, key, level, value)| {
+        match reader.get(&Lookup { level: *level, ..Lookup::new(*rank, key) }) {
+            Ok(found) => assert_eq!(&found, value, "{key} of {rank} at {level:?}"),
+            Err(_) => return false,
+        }
+        true
+    });
+    let count = answers.count();
+    for rank in [Rank(0), Rank(3), Rank::WILDCARD] {
+        let _ = reader.all(rank);
+        let _ = (reader.node_of(rank), reader.app_of(rank), reader.is_local(rank), reader.own_node());
+    }
+    count
+}
+
+#[test]
+fn a_true_copy_answers_everything() {
+    let image = image();
+    assert!(image.questions.len() > 60, "{}", image.questions.len());
+    assert_eq!(interrogate(&attach_copies(&image.segments).unwrap(), &image.questions), image.questions.len());
+}
+
+/// Every single bit of the parts in use of every segment.
+#[test]
+fn no_single_bit_makes_a_wrong_value() {
+    let image = image();
+    let (mut refused, mut answered) = (0, 0);
+    for segment in 0..image.segments.len() {
+        let used = image.segments[segment].iter().rposition(|word| *word != 0).unwrap() + 1;
+        // A stride that is odd and no divisor visits every bit position of the words in turn.
+        for bit in (0..used * 64).step_by(7) {
+            let mut segments = image.segments.clone();
+            segments[segment].truncate(image.segments[segment].len());
+            segments[segment][bit / 64] ^= 1 << (bit % 64);
+            match attach_copies(&segments) {
+                Some(reader) => answered += interrogate(&reader, &image.questions),
+                None => refused += 1,
+            }
+        }
+    }
+    assert!(refused > 0 && answered > 0);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 256, ..ProptestConfig::default() })]
+
+    #[test]
+    fn damage_is_survived(flips in vec((0..3usize, any::<prop::sample::Index>(), any::<u64>()), 1..6), cut in 0..4usize, by in 1..200usize) {
+        let image = image();
+        let mut segments = image.segments;
+        for (segment, at, with) in flips {
+            let used = segments[segment].iter().rposition(|word| *word != 0).unwrap() + 1;
+            segments[segment][at.index(used)] ^= with;
+        }
+        if let Some(segment) = segments.get_mut(cut) {
+            let len = segment.len().saturating_sub(by).max(1);
+            segment.truncate(len);
+        }
+        if let Some(reader) = attach_copies(&segments) {
+            interrogate(&reader, &image.questions);
+        }
+    }
+}
+
+#[test]
+fn a_segment_of_another_version_is_refused_by_name() {
+    let image = image();
+    for segment in &image.segments {
+        let mut words = segment.clone();
+        words[1] += 1;
+        let mapping = Mapping::private(words.len() * 8).unwrap();
+        words.iter().enumerate().for_each(|(at, word)| mapping.words_mut().store(at, *word, Ordering::Relaxed));
+        let error = MappedSegment::check(Arc::new(mapping)).err().unwrap();
+        assert!(error.to_string().contains("version 2"), "{error}");
+    }
+}

@@ -1,0 +1,84 @@
+//! The host's limit is exact, and reaching it loses nothing.
+use super::*;
+
+fn limited(bytes: u64) -> Limits {
+    Limits { budget: Budget::new(bytes), ..Limits::default() }
+}
+
+#[test]
+fn a_limit_holds_to_the_byte() {
+    let used = {
+        let limits = limited(u64::MAX);
+        let _writer = writer(&limits);
+        limits.budget.used()
+    };
+    let exact = limited(used);
+    let create = |limits: &Limits| JobWriter::create(&nspace(), &job_info(&infos()), limits);
+    let first = create(&exact).unwrap();
+    assert!(matches!(create(&exact), Err(WriteError::Budget { .. })), "two jobs share a budget");
+    drop(first);
+    assert_eq!(exact.budget.used(), 0);
+    assert!(matches!(create(&limited(used - 1)), Err(WriteError::Budget { .. })));
+    assert!(create(&exact).is_ok());
+}
+
+#[test]
+fn what_was_committed_stays_when_memory_runs_out() {
+    let limits = limited(1 << 20);
+    let mut writer = writer(&limits);
+    let (reader, _) = attach(&mut writer);
+    let mut posted = 0u32;
+    let error = loop {
+        match post(&mut writer, 0, &format!("k{posted}"), vec![posted as u8; 5000]) {
+            Ok(()) => posted += 1,
+            Err(error) => break error,
+        }
+        assert!(limits.budget.used() <= 1 << 20);
+    };
+    assert!(matches!(error, WriteError::Budget { .. }), "{error}");
+    assert_eq!(error.status(), crate::data::Status::ERR_OUT_OF_RESOURCE);
+    // Each commit writes the whole record anew, in a larger block.
+    assert!(posted > 10, "{posted} blobs of 5000 bytes in 1 MiB");
+    catch_up(&reader, &writer);
+    for n in 0..posted {
+        let name = format!("k{n}");
+        let value = get_all_ways(&reader, writer.reader(), &Lookup::new(Rank(0), &name));
+        assert_eq!(value, Some(Value::from(vec![n as u8; 5000])));
+    }
+    // A small one still finds room.
+    post(&mut writer, 1, "small", 1u32).unwrap();
+    assert_eq!(reader.get(&Lookup::new(Rank(1), "small")).unwrap(), Value::from(1u32));
+    drop(writer);
+    assert_eq!(limits.budget.used(), 0);
+    assert_eq!(reader.get(&Lookup::new(Rank(1), "small")).unwrap(), Value::from(1u32), "readers outlive the writer");
+}
+
+#[test]
+fn a_failed_commit_leaves_both_faces_as_they_were() {
+    let limits = limited(256 << 10);
+    let mut writer = writer(&limits);
+    post(&mut writer, 0, "k", "old").unwrap();
+    let before = writer.outbound_all(Rank(0)).unwrap();
+    let commit =
+        [(scope::LOCAL, key("k"), Value::from("new")), (scope::REMOTE, key("big"), Value::from(vec![0u8; 200 << 10]))];
+    assert!(matches!(writer.update(Rank(0), &commit), Err(WriteError::Budget { .. })));
+    assert_eq!(writer.reader().get(&Lookup::new(Rank(0), "k")).unwrap(), Value::from("old"));
+    assert_eq!(writer.outbound_all(Rank(0)).unwrap(), before);
+    assert!(matches!(post(&mut writer, 0, "huge", vec![0u8; 65 << 20]), Err(WriteError::TooLarge { .. })));
+}
+
+#[test]
+fn what_a_job_cannot_have_is_refused() {
+    let mut writer = writer(&Limits::default());
+    assert!(matches!(post(&mut writer, 4, "k", 1u32), Err(WriteError::Rank { ranks: 4, .. })));
+    for rank in [Rank::WILDCARD, Rank::UNDEF] {
+        assert!(matches!(writer.update(rank, &[]), Err(WriteError::Rank { .. })));
+    }
+    let internal = [(scope::INTERNAL, key("k"), Value::Undef)];
+    assert!(matches!(writer.update(Rank(0), &internal), Err(WriteError::Scope { .. })));
+    let mut more = infos();
+    more[0] = Info::new(keys::JOB_SIZE, 5u32);
+    assert!(matches!(writer.replace_info(&job_info(&more)), Err(WriteError::Rank { .. })));
+    let huge = [Info::new(keys::JOB_SIZE, u32::MAX)];
+    assert!(matches!(JobInfo::from_infos(&nspace(), 1, &huge, "a"), Err(BadJobInfo::Rank { .. })));
+}

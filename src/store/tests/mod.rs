@@ -1,0 +1,78 @@
+//! Tests of the store as a whole: a writer, and readers over descriptors as clients have them.
+use std::os::fd::AsFd;
+
+use super::*;
+use crate::data::{DataArray, Info, Key, Nspace, Rank, Value, constants::scope, keys};
+
+mod concurrent;
+mod corrupt;
+mod limits;
+mod placement;
+mod read_back;
+mod reclaim;
+mod sealed;
+
+fn nspace() -> Nspace {
+    Nspace::try_from("job@1").unwrap()
+}
+
+fn key(name: &str) -> Key {
+    Key::try_from(name).unwrap()
+}
+
+/// Four processes, two on each of two nodes.
+fn infos() -> Vec<Info> {
+    vec![
+        Info::new(keys::JOB_SIZE, 4u32),
+        Info::new(keys::NODE_MAP, "alpha,beta"),
+        Info::new(keys::PROC_MAP, "0,1;2,3"),
+        Info::new(keys::TMPDIR, "/tmp/x"),
+        Info::new(keys::LOCAL_CPUSETS, "0-1:2-3"),
+        about(keys::PROC_INFO_ARRAY, vec![Info::new(keys::RANK, Rank(1)), Info::new(keys::CPUSET, "2-3")]),
+    ]
+}
+
+fn about(array: &str, infos: Vec<Info>) -> Info {
+    Info::new(array, DataArray::of_info(infos))
+}
+
+fn job_info(infos: &[Info]) -> JobInfo {
+    JobInfo::from_infos(&nspace(), 2, infos, "alpha").unwrap()
+}
+
+fn writer(limits: &Limits) -> JobWriter {
+    JobWriter::create(&nspace(), &job_info(&infos()), limits).unwrap()
+}
+
+/// A reader as a client has it.
+fn attach(writer: &mut JobWriter) -> (JobReader, ReaderId) {
+    let handle = writer.make_reader_page().unwrap();
+    let page = ReaderPage::map(handle.as_fd()).unwrap();
+    let parts = writer.segments(&Have::default()).into_iter().map(|(_, fd)| MappedSegment::map(fd).unwrap()).collect();
+    (JobReader::attach(parts, Some(page)).unwrap(), handle.id())
+}
+
+/// Maps what a reader has not mapped yet.
+fn catch_up(reader: &JobReader, writer: &JobWriter) {
+    for (_, fd) in writer.segments(&reader.have()) {
+        reader.add(MappedSegment::map(fd).unwrap()).unwrap();
+    }
+}
+
+fn post(writer: &mut JobWriter, rank: u32, name: &str, value: impl Into<Value>) -> Result<(), WriteError> {
+    writer.update(Rank(rank), &[(scope::GLOBAL, key(name), value.into())])
+}
+
+/// The same look-up by all three ways there are; they agree, or one of them fails.
+fn get_all_ways(reader: &JobReader, server: &JobReader, lookup: &Lookup<'_>) -> Option<Value> {
+    let answer = |answer: Result<Value, Miss>| match answer {
+        Ok(value) => Some(value),
+        Err(Miss::NotFound) => None,
+        Err(miss) => panic!("{lookup:?}: {miss}"),
+    };
+    let copied = answer(reader.get(lookup));
+    let guard = reader.pin().unwrap();
+    assert_eq!(answer(guard.get(lookup).and_then(|value| Ok(value.to_value()?))), copied, "{lookup:?} under a guard");
+    assert_eq!(answer(server.get(lookup)), copied, "{lookup:?} by the server");
+    copied
+}

@@ -1,0 +1,111 @@
+//! What follows from maps, and what does not because the host said otherwise.
+use super::*;
+
+fn reader_of(infos: &[Info], local: u32, host: &str) -> JobWriter {
+    let info = JobInfo::from_infos(&nspace(), local, infos, host).unwrap();
+    JobWriter::create(&nspace(), &info, &Limits::default()).unwrap()
+}
+
+fn get(writer: &JobWriter, rank: impl Into<Option<u32>>, key: &str) -> Value {
+    let rank = rank.into().map_or(Rank::WILDCARD, Rank);
+    writer.reader().get(&Lookup::new(rank, key)).unwrap_or_else(|miss| panic!("{key} of {rank}: {miss}"))
+}
+
+#[test]
+fn a_host_that_says_nothing_still_has_a_job() {
+    let writer = reader_of(&[], 3, "here");
+    assert_eq!(get(&writer, None, keys::JOB_SIZE), Value::from(3u32));
+    assert_eq!(get(&writer, None, keys::LOCAL_PEERS), Value::from("0,1,2"));
+    assert_eq!(get(&writer, 2, keys::HOSTNAME), Value::from("here"));
+    assert_eq!(get(&writer, 2, keys::LOCAL_RANK), Value::from(2u16));
+    assert_eq!(get(&writer, None, keys::LOCALLDR), Value::from(Rank(0)));
+    assert_eq!(get(&writer, None, keys::MAX_PROCS), Value::from(3u32));
+    assert_eq!(get(&writer, None, keys::UNIV_SIZE), Value::from(3u32));
+    assert_eq!(get(&writer, None, keys::JOB_NUM_APPS), Value::from(1u32));
+}
+
+#[test]
+fn what_the_host_says_stands() {
+    let process = |infos| about(keys::PROC_INFO_ARRAY, infos);
+    let writer = reader_of(
+        &[
+            Info::new(keys::JOB_SIZE, 2u32),
+            Info::new(keys::NODE_MAP, "a,b"),
+            Info::new(keys::PROC_MAP, "0;1"),
+            Info::new(keys::NUM_NODES, 9u32),
+            Info::new(keys::LOCAL_PEERS, "0,7"),
+            process(vec![Info::new(keys::RANK, Rank(0)), Info::new(keys::LOCAL_RANK, 5u16)]),
+            process(vec![
+                Info::new(keys::RANK, Rank(1)),
+                Info::new(keys::LOCAL_RANK, 6u32),
+                Info::new(keys::HOSTNAME, "other"),
+                Info::new(keys::GLOBAL_RANK, Rank(70)),
+            ]),
+        ],
+        1,
+        "a",
+    );
+    assert_eq!(get(&writer, None, keys::NUM_NODES), Value::from(9u32));
+    assert_eq!(get(&writer, None, keys::LOCAL_PEERS), Value::from("0,7"));
+    assert_eq!(get(&writer, 0, keys::LOCAL_RANK), Value::from(5u16));
+    assert_eq!(get(&writer, 0, keys::NODE_RANK), Value::from(0u16));
+    assert_eq!(get(&writer, 1, keys::LOCAL_RANK), Value::from(6u32), "the type is the host's, too");
+    assert_eq!(get(&writer, 1, keys::HOSTNAME), Value::from("other"));
+    assert_eq!(get(&writer, 1, keys::GLOBAL_RANK), Value::from(Rank(70)));
+}
+
+#[test]
+fn applications_follow_one_another() {
+    let app = |number: u32, size: u32| {
+        about(keys::APP_INFO_ARRAY, vec![Info::new(keys::APPNUM, number), Info::new(keys::APP_SIZE, size)])
+    };
+    let writer = reader_of(&[Info::new(keys::JOB_SIZE, 5u32), app(1, 3), app(0, 2)], 5, "a");
+    for (rank, number, in_app, size) in [(0, 0u32, 0, 2u32), (1, 0, 1, 2), (2, 1, 0, 3), (4, 1, 2, 3)] {
+        assert_eq!(get(&writer, rank, keys::APPNUM), Value::from(number));
+        assert_eq!(get(&writer, rank, keys::APP_RANK), Value::from(Rank(in_app)));
+        assert_eq!(get(&writer, rank, keys::APP_SIZE), Value::from(size));
+    }
+    assert_eq!(get(&writer, 4, keys::APPLDR), Value::from(Rank(2)));
+    let of_app = Lookup { level: Level::App(Some(0)), ..Lookup::new(Rank(4), keys::APP_SIZE) };
+    assert_eq!(writer.reader().get(&of_app).unwrap(), Value::from(2u32));
+    assert_eq!(writer.reader().app_of(Rank(4)), Some(1));
+}
+
+#[test]
+fn placement_comes_from_whatever_names_it() {
+    // By node numbers of the processes alone, as some hosts do it.
+    let process = |rank: u32, node: u32| {
+        about(keys::PROC_INFO_ARRAY, vec![Info::new(keys::RANK, Rank(rank)), Info::new(keys::NODEID, node)])
+    };
+    let writer = reader_of(&[process(0, 4), process(1, 5), process(2, 4), Info::new(keys::NODEID, 5u32)], 1, "me");
+    assert_eq!(get(&writer, 1, keys::HOSTNAME), Value::from("me"));
+    assert_eq!(get(&writer, 2, keys::LOCAL_RANK), Value::from(1u16));
+    assert_eq!(get(&writer, 2, keys::LOCAL_PEERS), Value::from("0,2"));
+    assert_eq!(writer.reader().own_node(), Some(5));
+    assert!(writer.reader().is_local(Rank(1)) && !writer.reader().is_local(Rank(0)));
+    // By the list of local peers alone.
+    let writer = reader_of(&[Info::new(keys::JOB_SIZE, 4u32), Info::new(keys::LOCAL_PEERS, "1,3")], 2, "me");
+    assert!(writer.reader().is_local(Rank(3)) && !writer.reader().is_local(Rank(2)));
+    assert_eq!(get(&writer, 3, keys::LOCAL_RANK), Value::from(1u16));
+}
+
+#[test]
+fn bad_job_information_is_named() {
+    let bad = |infos: &[Info]| JobInfo::from_infos(&nspace(), 1, infos, "a").unwrap_err().to_string();
+    assert!(bad(&[Info::new(keys::JOB_SIZE, "four")]).contains(keys::JOB_SIZE));
+    assert!(bad(&[Info::new(keys::NODE_MAP, 4u32)]).contains(keys::NODE_MAP));
+    assert!(bad(&[about(keys::PROC_INFO_ARRAY, vec![])]).contains(keys::RANK));
+    assert!(bad(&[about(keys::PROC_INFO_ARRAY, vec![Info::new(keys::RANK, Rank::WILDCARD)])]).contains("rank"));
+    assert!(bad(&[Info::new(keys::NODE_INFO_ARRAY, 4u32)]).contains(keys::NODE_INFO_ARRAY));
+    assert!(bad(&[Info::new(keys::PROC_MAP, "0-4294967294")]).contains("rank"));
+}
+
+#[test]
+fn the_server_can_know_better_than_the_host_where_a_rank_runs() {
+    let mut writer = reader_of(&[Info::new(keys::JOB_SIZE, 4u32)], 2, "me");
+    let local = [(scope::LOCAL, key("k"), Value::from(1u32))];
+    assert!(matches!(writer.update(Rank(1), &local), Err(WriteError::Scope { .. })));
+    writer.mark_local(Rank(1));
+    writer.update(Rank(1), &local).unwrap();
+    assert_eq!(get(&writer, 1, "k"), Value::from(1u32));
+}

@@ -1,0 +1,321 @@
+//! Whole jobs: processes that put, commit, fence and get through a real server, with shared memory and without.
+mod processes;
+
+use std::io::Read;
+use std::os::fd::IntoRawFd;
+use std::sync::{Arc, mpsc};
+use std::time::{Duration, Instant};
+
+use instanton::client::{Chain, Client, Directives, Error, Found, Notice};
+use instanton::data::{Info, Key, Nspace, Proc, Rank, Status, Value, constants::data_range, constants::scope, keys};
+use processes::{Job, all_well, server};
+
+#[test]
+fn process() {
+    match processes::role().as_deref() {
+        None => {}
+        Some("exchange") => exchange(),
+        Some("silent") => silent(),
+        Some("late") => late(),
+        Some("fork") => forked(),
+        Some("strangers") => strangers(),
+        Some("tell") => tell(),
+        Some("misses") => misses(),
+        Some(other) => panic!("no such role: {other}"),
+    }
+}
+
+fn key(name: &str) -> Key {
+    Key::new(name).unwrap()
+}
+
+fn rank_of(client: &Client, rank: u32) -> Proc {
+    Proc::new(client.proc().nspace.clone(), Rank(rank))
+}
+
+fn size(client: &Client) -> u32 {
+    let job = Proc::new(client.proc().nspace.clone(), Rank::WILDCARD);
+    client.get(&job, Some(keys::JOB_SIZE.as_bytes()), &[]).unwrap().as_u32().unwrap()
+}
+
+fn collect() -> Vec<Info> {
+    vec![Info::new(keys::COLLECT_DATA, true)]
+}
+
+/// What rank `rank` posts in round `round`: all kinds of values, and one that does not fit a page.
+fn posted(rank: u32, round: u32) -> Vec<(&'static str, Value)> {
+    vec![
+        ("number", Value::Uint32(rank * 100 + round)),
+        ("text", Value::from(format!("rank {rank} round {round}"))),
+        ("null", Value::String(None)),
+        ("none", Value::Undef),
+        ("proc", Value::Proc(Proc::new(Nspace::new("any").unwrap(), Rank(rank)))),
+        ("blob", Value::ByteObject(vec![rank as u8; 4096 + round as usize * 20_000])),
+    ]
+}
+
+fn exchange() {
+    let client = Client::init(&[]).unwrap();
+    let (me, size) = (client.proc().rank.0, size(&client));
+    for round in 0..4 {
+        for (name, value) in posted(me, round) {
+            client.put(scope::GLOBAL, key(name), value).unwrap();
+        }
+        client.put(scope::REMOTE, key("remote"), Value::Int(1)).unwrap();
+        client.put(scope::LOCAL, key("local"), Value::Int(2)).unwrap();
+        client.commit().unwrap();
+        client.fence(&[], &collect()).unwrap();
+        for rank in 0..size {
+            for (name, value) in posted(rank, round) {
+                let found = client.get(&rank_of(&client, rank), Some(name.as_bytes()), &[]);
+                assert_eq!(found.unwrap(), value, "{name} of rank {rank} in round {round}");
+            }
+            let optional = [Info::new(keys::OPTIONAL, true)];
+            let get = |name: &str| client.get(&rank_of(&client, rank), Some(name.as_bytes()), &optional);
+            assert_eq!(get("local").unwrap(), Value::Int(2));
+            assert_eq!(get("remote").is_ok(), rank == me, "REMOTE data is hidden on this node");
+            assert_eq!(get(keys::LOCAL_RANK).unwrap(), Value::Uint16(rank as u16));
+        }
+        client.fence(&[], &[]).unwrap();
+    }
+    let everything = client.get(&rank_of(&client, size - 1), None, &[]).unwrap();
+    let known: Vec<String> = everything.as_array().unwrap().infos().map(|item| item.key.to_string()).collect();
+    assert!(["text", "local", keys::RANK].iter().all(|name| known.iter().any(|key| key == name)), "{known:?}");
+    client.finalize(&[]).unwrap();
+    assert!(!client.is_initialized());
+}
+
+#[test]
+fn ranks_see_what_ranks_posted() {
+    let server = server();
+    Job::register(&server, "exchange@1", 4).run("exchange", true);
+    Job::register(&server, "exchange@2", 4).run("exchange", false);
+}
+
+/// After the fence, a thread that may make no system call but write and exit.
+fn silent() {
+    let client = Arc::new(Client::init(&[]).unwrap());
+    let (me, size) = (client.proc().rank.0, size(&client));
+    for (name, value) in posted(me, 3) {
+        client.put(scope::GLOBAL, key(name), value).unwrap();
+    }
+    client.store_internal(&rank_of(&client, 0), key("pmix.loc"), Value::Uint16(7)).unwrap();
+    client.commit().unwrap();
+    client.fence(&[], &collect()).unwrap();
+    let nspace = client.proc().nspace.clone();
+    let round = {
+        let client = client.clone();
+        move || {
+            let optional = Directives { optional: true, ..Directives::default() };
+            for rank in (0..size).map(Rank) {
+                let read = |rank, key: &str, directives: &Directives| {
+                    let whole = |found: Found<'_>| found.to_value().is_ok();
+                    client.get_with(nspace.as_bytes(), rank, key.as_bytes(), directives, whole)
+                };
+                for key in [keys::JOB_SIZE, keys::LOCAL_PEERS, keys::UNIV_SIZE, keys::NODE_SIZE] {
+                    read(Rank::WILDCARD, key, &Directives::default()).unwrap();
+                }
+                for key in [keys::HOSTNAME, keys::LOCAL_RANK, keys::NODEID, "number", "text", "blob", "proc"] {
+                    read(rank, key, &Directives::default()).unwrap();
+                }
+                assert!(read(Rank(0), "pmix.loc", &Directives::default()).is_ok());
+                assert!(read(rank, "no such key", &optional).is_err());
+                assert!(read(Rank::WILDCARD, "pmix.no.such", &Directives::default()).is_err());
+            }
+        }
+    };
+    let (read, write) = nix::unistd::pipe().unwrap();
+    let write = write.into_raw_fd();
+    std::thread::spawn(move || {
+        round();
+        forbid_system_calls();
+        (0..200).for_each(|_| round());
+        // SAFETY: writes one byte of a live array; ends this thread alone, which holds nothing that anybody waits for.
+        unsafe {
+            libc::write(write, [1u8].as_ptr().cast(), 1);
+            libc::syscall(libc::SYS_exit, 0);
+        }
+    });
+    let mut byte = [0];
+    std::fs::File::from(read).read_exact(&mut byte).unwrap();
+    client.finalize(&[]).unwrap();
+}
+
+/// From now on the kernel kills this process when the calling thread makes a system call other than write and exit.
+fn forbid_system_calls() {
+    let statement = |code: u32, k: u32| libc::sock_filter { code: code as u16, jt: 0, jf: 0, k };
+    let jump_if = |k: libc::c_long, jt: u8| libc::sock_filter {
+        code: (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16,
+        jt,
+        jf: 0,
+        k: k as u32,
+    };
+    let mut program = [
+        // The number of the call is the first word of what a filter is given.
+        statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0),
+        jump_if(libc::SYS_write, 2),
+        jump_if(libc::SYS_exit, 1),
+        statement(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_KILL_PROCESS),
+        statement(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ALLOW),
+    ];
+    let filter = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
+    // SAFETY: `filter` refers to `program`, which lives through both calls; the kernel copies it.
+    unsafe {
+        assert_eq!(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+        assert_eq!(libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const filter), 0);
+    }
+}
+
+#[test]
+fn after_the_fence_a_get_makes_no_system_call() {
+    let server = server();
+    Job::register(&server, "silent@1", 4).run("silent", true);
+}
+
+/// Rank 0 asks before rank 1 posts.
+fn late() {
+    let client = Client::init(&[]).unwrap();
+    if client.proc().rank.0 == 0 {
+        let (tell, told) = mpsc::channel();
+        client.get_nb(&rank_of(&client, 1), Some(b"late"), &[], move |value| tell.send(value).unwrap()).unwrap();
+        let forever = [Info::new(keys::TIMEOUT, Value::Int(0))];
+        let early = client.get(&rank_of(&client, 1), Some(b"late"), &[Info::new(keys::IMMEDIATE, true)]);
+        assert_eq!(early.unwrap_err().status(), Status::ERR_NOT_FOUND);
+        // Rank 1 posts once this fence is over.
+        client.fence(&[], &[]).unwrap();
+        assert_eq!(client.get(&rank_of(&client, 1), Some(b"late"), &forever).unwrap(), Value::Int(1));
+        assert_eq!(told.recv().unwrap().unwrap(), Value::Int(1));
+    } else {
+        client.fence(&[], &[]).unwrap();
+        client.put(scope::GLOBAL, key("late"), Value::Int(1)).unwrap();
+        client.commit().unwrap();
+    }
+    client.finalize(&[Info::new(keys::EMBED_BARRIER, true)]).unwrap();
+}
+
+#[test]
+fn a_get_waits_for_what_is_not_posted_yet() {
+    let server = server();
+    Job::register(&server, "late@1", 2).run("late", true);
+    Job::register(&server, "late@2", 2).run("late", false);
+}
+
+fn misses() {
+    let client = Client::init(&[]).unwrap();
+    let get = |rank, name: &str, info: &[Info]| client.get(&rank_of(&client, rank), Some(name.as_bytes()), info);
+    let status = |result: Result<Value, Error>| result.unwrap_err().status();
+    client.commit().unwrap();
+    client.fence(&[], &[]).unwrap();
+    let begin = Instant::now();
+    assert_eq!(status(get(1, "k", &[Info::new(keys::OPTIONAL, true)])), Status::ERR_NOT_FOUND);
+    assert_eq!(status(get(1, "k", &[Info::new(keys::IMMEDIATE, true)])), Status::ERR_NOT_FOUND);
+    assert_eq!(status(get(1, keys::CREDENTIAL, &[])), Status::ERR_NOT_FOUND);
+    assert_eq!(status(get(77, keys::HOSTNAME, &[])), Status::ERR_NOT_FOUND);
+    assert!(begin.elapsed() < Duration::from_millis(1500), "none of these waits");
+    assert_eq!(status(get(1, "k", &[Info::new(keys::TIMEOUT, Value::Int(1))])), Status::ERR_TIMEOUT);
+    let mut required = Info::new("site.hint", 1u32);
+    required.flags = instanton::data::constants::info_directives::INFO_REQD;
+    assert_eq!(status(get(1, "k", &[required])), Status::ERR_NOT_SUPPORTED);
+    let begin = Instant::now();
+    assert_eq!(status(get(1, "k", &[])), Status::ERR_TIMEOUT);
+    assert!(begin.elapsed() >= Duration::from_millis(1900), "this one does");
+    client.finalize(&[]).unwrap();
+}
+
+#[test]
+fn what_nobody_posts_is_not_waited_for_in_vain() {
+    let server = server();
+    Job::register(&server, "misses@1", 2).run("misses", true);
+    Job::register(&server, "misses@2", 2).run("misses", false);
+}
+
+/// A forked child finds itself uninitialised, and the parent's connection and memory go on.
+fn forked() {
+    let client = Client::init(&[]).unwrap();
+    client.put(scope::GLOBAL, key("k"), Value::Int(1)).unwrap();
+    client.commit().unwrap();
+    client.fence(&[], &[]).unwrap();
+    // SAFETY: the child calls nothing but the client's refusals, which take no lock, and ends itself.
+    match unsafe { nix::unistd::fork() }.unwrap() {
+        nix::unistd::ForkResult::Child => {
+            let me = client.proc().clone();
+            let refused = !client.is_initialized()
+                && matches!(client.get(&me, Some(b"k"), &[]), Err(Error::NotInitialized))
+                && matches!(client.fence(&[], &[]), Err(Error::NotInitialized))
+                && matches!(client.finalize(&[]), Err(Error::NotInitialized));
+            drop(client);
+            // SAFETY: ends the process without running what belongs to the parent.
+            unsafe { libc::_exit(if refused { 0 } else { 1 }) }
+        }
+        nix::unistd::ForkResult::Parent { child } => {
+            let end = nix::sys::wait::waitpid(child, None).unwrap();
+            assert_eq!(end, nix::sys::wait::WaitStatus::Exited(child, 0));
+        }
+    }
+    client.fence(&[], &[]).unwrap();
+    assert_eq!(client.get(&rank_of(&client, 1), Some(b"k"), &[]).unwrap(), Value::Int(1));
+    client.finalize(&[]).unwrap();
+}
+
+#[test]
+fn a_forked_child_is_not_initialised() {
+    let server = server();
+    Job::register(&server, "fork@1", 2).run("fork", true);
+}
+
+/// Processes of two namespaces meet and read each other.
+fn strangers() {
+    let client = Client::init(&[]).unwrap();
+    let me = client.proc().clone();
+    let all: Vec<Proc> =
+        ["strange@1", "strange@2"].map(|name| Proc::new(Nspace::new(name).unwrap(), Rank::WILDCARD)).into();
+    client.put(scope::GLOBAL, key("name"), Value::from(me.to_string())).unwrap();
+    client.commit().unwrap();
+    client.fence(&all, &collect()).unwrap();
+    for proc in all.iter().flat_map(|job| (0..2).map(|rank| Proc::new(job.nspace.clone(), Rank(rank)))) {
+        assert_eq!(client.get(&proc, Some(b"name"), &[]).unwrap(), Value::from(proc.to_string()));
+        assert_eq!(
+            client.get(&proc, Some(keys::LOCAL_RANK.as_bytes()), &[]).unwrap(),
+            Value::Uint16(proc.rank.0 as u16)
+        );
+    }
+    client.fence(&all, &[]).unwrap();
+    client.finalize(&[]).unwrap();
+}
+
+#[test]
+fn two_namespaces_meet() {
+    let server = server();
+    for shared in [true, false] {
+        let jobs = ["strange@1", "strange@2"].map(|name| Job::register(&server, name, 2));
+        all_well(jobs.iter().flat_map(|job| (0..2).map(|rank| job.start(rank, "strangers", shared))).collect());
+        jobs.iter().for_each(|job| server.deregister_nspace_wait(&job.nspace).unwrap());
+    }
+}
+
+/// Rank 0 raises an event; everybody hears it once, rank 0 included.
+fn tell() {
+    let client = Client::init(&[]).unwrap();
+    let code = Status(-7001);
+    let (tell, told) = mpsc::channel();
+    let handler = move |notice: Notice, chain: Chain| {
+        tell.send((notice.status, notice.source.rank)).unwrap();
+        chain.complete(Status::EVENT_ACTION_COMPLETE, Vec::new());
+    };
+    client.wait("register", |done| client.register_event_handler(&[code], &[], Arc::new(handler), done)).unwrap();
+    client.fence(&[], &[]).unwrap();
+    if client.proc().rank.0 == 0 {
+        let (me, range) = (client.proc().clone(), data_range::RANGE_NAMESPACE);
+        client.wait("notify", |done| client.notify_event(code, &me, range, &[], done)).unwrap();
+    }
+    assert_eq!(told.recv().unwrap(), (code, Rank(0)));
+    client.fence(&[], &[]).unwrap();
+    client.finalize(&[]).unwrap();
+    assert!(told.try_recv().is_err(), "once");
+}
+
+#[test]
+fn an_event_reaches_the_processes_of_the_node() {
+    let server = server();
+    Job::register(&server, "tell@1", 3).run("tell", true);
+}

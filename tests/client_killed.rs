@@ -1,0 +1,111 @@
+//! Processes killed with -9 at random points of put, commit, fence and get: the others hear of it at once, the server serves
+//! on, and nothing is left of them.
+//!
+//! `INSTANTON_TEST_KILLS` says how many (40), `INSTANTON_TEST_SEED` repeats a run.
+mod processes;
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::Child;
+use std::thread;
+use std::time::{Duration, Instant, SystemTime};
+
+use instanton::client::{Client, Error};
+use instanton::data::{Info, Key, Proc, Rank, Value, constants::scope, keys};
+use instanton::server::Server;
+use processes::{Job, all_well, server};
+
+#[test]
+fn process() {
+    match processes::role().as_deref() {
+        None => {}
+        Some("restless") => restless(),
+        Some(other) => panic!("no such role: {other}"),
+    }
+}
+
+/// Posts, meets and reads until a meeting fails.
+fn restless() {
+    let client = Client::init(&[]).unwrap();
+    let peer = Proc::new(client.proc().nspace.clone(), Rank(1 - client.proc().rank.0));
+    let collect = [Info::new(keys::COLLECT_DATA, true)];
+    for round in 0.. {
+        let begin = Instant::now();
+        match meet(&client, &peer, round, &collect) {
+            Ok(()) => {}
+            Err(error) => {
+                assert!(!matches!(error, Error::LostConnection), "the server is gone");
+                assert!(begin.elapsed() < Duration::from_secs(10), "{error} came late");
+                break;
+            }
+        }
+        if round == 1 {
+            println!("ready");
+            std::io::stdout().flush().unwrap();
+        }
+    }
+    client.finalize(&[]).unwrap();
+}
+
+fn meet(client: &Client, peer: &Proc, round: u32, collect: &[Info]) -> Result<(), Error> {
+    let size = [8, 500, 5_000, 70_000][round as usize % 4];
+    for name in ["a", "b"] {
+        client.put(scope::GLOBAL, Key::new(name).unwrap(), Value::ByteObject(vec![round as u8; size]))?;
+    }
+    client.commit()?;
+    client.fence(&[], collect)?;
+    for name in ["a", "b"] {
+        let value = client.get(peer, Some(name.as_bytes()), &[])?;
+        assert_eq!(value, Value::ByteObject(vec![round as u8; size]), "{name} in round {round}");
+    }
+    client.fence(&[], &[])
+}
+
+/// Waits for the line with which a process says that it is at work.
+fn until_ready(process: &mut Child) {
+    let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
+    assert!(lines.any(|line| line.unwrap().contains("ready")), "it ended before it was at work");
+    // The rest of its output must go somewhere.
+    thread::spawn(move || lines.for_each(drop));
+}
+
+/// Descriptors and mappings of this process, the server's among them.
+fn held() -> (usize, usize) {
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+    (std::fs::read_dir("/proc/self/fd").unwrap().count(), maps.matches("memfd:").count())
+}
+
+fn kill_one(server: &Server, turn: usize, random: &mut u64) {
+    let job = Job::register(server, &format!("killed@{turn}"), 2);
+    // Every fourth job looks up over the control plane.
+    let mut ranks: Vec<Child> = (0..2).map(|rank| job.start(rank, "restless", turn % 4 != 3)).collect();
+    ranks.iter_mut().for_each(until_ready);
+    *random ^= *random << 13;
+    *random ^= *random >> 7;
+    *random ^= *random << 17;
+    // The point of the delay is to be none in particular.
+    thread::park_timeout(Duration::from_micros(*random % 3000));
+    let mut victim = ranks.swap_remove((*random >> 32) as usize % 2);
+    victim.kill().unwrap();
+    victim.wait().unwrap();
+    all_well(ranks);
+    server.deregister_nspace_wait(&job.nspace).unwrap();
+}
+
+#[test]
+fn the_killed_leave_nothing_and_nobody_hanging() {
+    let number = |name: &str| std::env::var(name).ok().map(|text| text.parse::<u64>().unwrap());
+    let kills = number("INSTANTON_TEST_KILLS").unwrap_or(40) as usize;
+    let clock = SystemTime::UNIX_EPOCH.elapsed().unwrap().as_nanos() as u64;
+    let mut random = number("INSTANTON_TEST_SEED").unwrap_or(clock) | 1;
+    println!("INSTANTON_TEST_SEED={random}");
+    let server = server();
+    kill_one(&server, 0, &mut random);
+    let before = held();
+    (1..=kills).for_each(|turn| kill_one(&server, turn, &mut random));
+    // The kernel may still be telling the server of the last one.
+    let end = Instant::now() + Duration::from_secs(10);
+    while held() != before && Instant::now() < end {
+        thread::park_timeout(Duration::from_millis(10));
+    }
+    assert_eq!(held(), before, "descriptors and mappings");
+}

@@ -1,0 +1,96 @@
+//! Jobs of real processes: the test's own program, started again in a role.
+//!
+//! The program that uses this has a test named `process` that calls [`role`]; started by hand it does nothing.
+#![allow(dead_code, reason = "every test uses its own part of it")]
+use std::ffi::OsString;
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use instanton::data::{Info, Nspace, Proc, Rank, keys};
+use instanton::server::{Host, NoHost, Server, ServerConfig};
+
+const ROLE: &str = "INSTANTON_TEST_ROLE";
+/// Longer than any process here runs; one that hangs is ended by its own hand.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A server with a host that knows this node only.
+pub fn server() -> Server {
+    server_with(Arc::new(NoHost))
+}
+
+pub fn server_with(host: Arc<dyn Host>) -> Server {
+    Server::start(ServerConfig::default(), host).unwrap()
+}
+
+/// A registered job on one node.
+pub struct Job<'a> {
+    pub server: &'a Server,
+    pub nspace: Nspace,
+    pub size: u32,
+}
+
+impl<'a> Job<'a> {
+    pub fn register(server: &'a Server, name: &str, size: u32) -> Self {
+        let nspace = Nspace::new(name).unwrap();
+        let ranks = (0..size).map(|rank| rank.to_string()).collect::<Vec<_>>().join(",");
+        let host = nix::unistd::gethostname().unwrap().into_string().unwrap();
+        let info = [
+            Info::new(keys::JOB_SIZE, size),
+            Info::new(keys::UNIV_SIZE, size),
+            Info::new(keys::NODE_MAP, host.as_str()),
+            Info::new(keys::PROC_MAP, ranks.as_str()),
+        ];
+        server.register_nspace_wait(&nspace, size as usize, &info).unwrap();
+        let (uid, gid) = (nix::unistd::geteuid().as_raw(), nix::unistd::getegid().as_raw());
+        let job = Job { server, nspace, size };
+        (0..size).for_each(|rank| server.register_client_wait(&job.proc(rank), uid, gid, None).unwrap());
+        job
+    }
+
+    pub fn proc(&self, rank: u32) -> Proc {
+        Proc::new(self.nspace.clone(), Rank(rank))
+    }
+
+    /// Starts a rank in a role, with or without shared memory.
+    pub fn start(&self, rank: u32, role: &str, shared: bool) -> Child {
+        let mut env: Vec<(OsString, OsString)> = std::env::vars_os().collect();
+        self.server.setup_fork(&self.proc(rank), &mut env).unwrap();
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["--exact", "process", "--nocapture"]).env_clear().envs(env).env(ROLE, role);
+        command.env("INSTANTON_SHM", if shared { "on" } else { "off" });
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    }
+
+    /// Runs all ranks in a role; they must succeed.
+    pub fn run(&self, role: &str, shared: bool) {
+        all_well((0..self.size).map(|rank| self.start(rank, role, shared)).collect());
+    }
+}
+
+/// Waits for processes, each of which must succeed.
+pub fn all_well(processes: Vec<Child>) {
+    let ends: Vec<Output> = thread::scope(|scope| {
+        let waiting: Vec<_> =
+            processes.into_iter().map(|child| scope.spawn(|| child.wait_with_output().unwrap())).collect();
+        waiting.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    let failed: Vec<_> = ends.iter().enumerate().filter(|(_, end)| !end.status.success()).collect();
+    for (rank, end) in &failed {
+        let (out, err) = (String::from_utf8_lossy(&end.stdout), String::from_utf8_lossy(&end.stderr));
+        eprintln!("process {rank} ended with {}:\n{out}{err}", end.status);
+    }
+    assert!(failed.is_empty(), "{} processes failed", failed.len());
+}
+
+/// The role this process was started in, if it was.
+pub fn role() -> Option<String> {
+    let role = std::env::var(ROLE).ok()?;
+    thread::spawn(|| {
+        thread::park_timeout(PATIENCE);
+        eprintln!("this process hangs");
+        std::process::abort();
+    });
+    Some(role)
+}

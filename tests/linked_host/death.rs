@@ -50,6 +50,7 @@ impl Rank {
 /// What a rank in a process of its own does.
 #[test]
 #[ignore = "the other tests start it"]
+#[allow(clippy::zombie_processes, reason = "the helper is to outlive the rank")]
 fn a_rank() {
     let (Ok(address), Ok(does)) = (std::env::var(address::VARIABLE), std::env::var("TEST_RANK_DOES")) else { return };
     let mut peer = Peer::at(&address.parse().unwrap()).unwrap();

@@ -229,11 +229,12 @@ fn what_a_killed_process_registered_is_cleaned_up() {
     let mut ranks: Vec<Rank> = (0..2).map(|rank| Rank::start(&server, &job.proc(rank), &steps)).collect();
     ranks.iter_mut().for_each(|rank| rank.wait_for("job-cleanup"));
     ranks.remove(0).kill();
-    // Whatever the first one's end has begun is over when this returns.
-    server.deregister_client_wait(&Proc::new(job.nspace.clone(), instanton::data::Rank(77))).unwrap();
+    // What the first one's end has begun is over when this returns.
+    server.deregister_client_wait(&job.proc(0)).unwrap();
     assert!(exists(&own), "the other one has registered it too");
+    assert!(exists(&of_job), "the job is not over");
     ranks.remove(0).kill();
-    server.deregister_nspace_wait(&job.nspace).unwrap();
+    server.deregister_client_wait(&job.proc(1)).unwrap();
     assert!(!exists(&own) && !exists(&of_job));
 }
 

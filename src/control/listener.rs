@@ -141,7 +141,11 @@ impl Listener {
         if self.unknown.len() > MAX_UNKNOWN
             && let Some((_, oldest)) = self.unknown.pop_front()
         {
-            self.cut(oldest, &Breach::Crowded, callers);
+            // It may have spoken while others were accepted.
+            self.read(oldest, callers);
+            if self.connections.get(&oldest).is_some_and(|c| c.stage == Stage::Unknown) {
+                self.cut(oldest, &Breach::Crowded, callers);
+            }
         }
     }
 

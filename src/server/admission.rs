@@ -98,7 +98,11 @@ impl Core {
             return self.refuse(peer, Status::ERR_PROC_ENTRY_NOT_FOUND, format!("{proc} is not registered any more"));
         };
         let replaced_its_program = client.peer.is_none() && client.pid == pid;
-        if client.phase == Phase::Asking || client.phase == Phase::Joined && !replaced_its_program {
+        if client.phase == Phase::Asking {
+            // Nobody comes in as a clone of a process that the host may still refuse.
+            return self.refuse(peer, Status::ERR_RESOURCE_BUSY, format!("another process comes in as {proc}"));
+        }
+        if client.phase == Phase::Joined && !replaced_its_program {
             entry.role = Role::Clone;
             return self.welcome(peer);
         }
@@ -360,6 +364,7 @@ impl Core {
             self.send(peer, Outgoing::End);
         }
         self.peers.clear();
+        self.gets_end();
         self.sweepers.join();
     }
 }

@@ -31,6 +31,9 @@ const OURS: [&str; 6] = [
     keys::CLEANUP_LEAVE_TOPDIR,
 ];
 
+/// Most paths that one process, or one job, can register.
+const MAX_ITEMS: usize = 4096;
+
 /// What is to be removed when somebody ends.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Cleanup {
@@ -48,6 +51,10 @@ impl Cleanup {
                 || more.ignored.paths.contains(&item.path)
         };
         let ignored_now = |item: &Item| more.ignored.paths.contains(&item.path);
+        let ignored = |of: &Cleanup| of.ignored.paths.len() + of.ignored.names.len();
+        if self.items.len() + more.items.len() > MAX_ITEMS || ignored(self) + ignored(more) > MAX_ITEMS {
+            return Err(Status::ERR_OUT_OF_RESOURCE);
+        }
         if more.items.iter().any(conflict) || self.items.iter().any(ignored_now) {
             return Err(Status::ERR_CONFLICTING_CLEANUP_DIRECTIVES);
         }

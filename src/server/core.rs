@@ -347,6 +347,11 @@ impl ControlThread {
             }
             self.deliver();
         }
+        // What was accepted before the end is still done, and whoever waits hears of the end.
+        while let Ok(command) = self.commands.try_recv() {
+            command(&mut self.core);
+            self.deliver();
+        }
         self.core.end();
         self.deliver();
     }

@@ -12,6 +12,9 @@ use crate::message::door::{Outgoing, PeerId};
 use crate::message::{Push, Reply};
 use crate::trace;
 
+/// Most codes that one client can register.
+const MAX_CODES: usize = 65536;
+
 /// What one client wants to hear of.
 #[derive(Debug, Default)]
 struct Wanted {
@@ -36,6 +39,9 @@ fn is_the_hosts(code: i32) -> bool {
 impl Core {
     pub(super) fn register_events(&mut self, peer: PeerId, number: u64, codes: Vec<Status>, info: Vec<Info>) {
         let wanted = self.registrations.by_peer.entry(peer).or_default();
+        if wanted.codes.len() + codes.len() > MAX_CODES {
+            return self.reply_status(peer, number, Err(Status::ERR_OUT_OF_RESOURCE));
+        }
         wanted.all |= codes.is_empty();
         wanted.codes.extend(codes.iter().map(|code| code.0));
         let of_host = codes.iter().filter(|code| is_the_hosts(code.0));

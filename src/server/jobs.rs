@@ -2,7 +2,7 @@
 //!
 //! A namespace and its clients are registered in either order; a job is here from the first of them on, with its token.
 //! Its data comes with `register_nspace`.
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::FOREIGN_IDS;
 use super::cleanup::Cleanup;
@@ -62,6 +62,8 @@ pub(super) struct Job {
     /// Its information and what its processes post.
     pub stored: Option<Stored>,
     pub clients: BTreeMap<Rank, Client>,
+    /// Ranks that ended and were deregistered.
+    pub departed: BTreeSet<Rank>,
     /// Whether peers may have other ids than those registered.
     pub foreign_ids: bool,
     /// Peers that came before the namespace was registered.
@@ -77,6 +79,7 @@ impl Job {
             local_procs: None,
             stored: None,
             clients: BTreeMap::new(),
+            departed: BTreeSet::new(),
             foreign_ids: false,
             early: Vec::new(),
             cleanup: Cleanup::default(),
@@ -90,7 +93,14 @@ impl Job {
 
     /// Whether every process that was to run here has run and ended.
     pub(super) fn is_over(&self) -> bool {
-        self.local_procs == Some(self.clients.len()) && self.clients.values().all(|client| client.ended)
+        let known = self.clients.len() + self.departed.len();
+        self.local_procs == Some(known) && self.clients.values().all(|client| client.ended)
+    }
+
+    /// Whether nobody has used the job's segments yet.
+    fn is_untouched(&self) -> bool {
+        self.clients.values().all(|client| client.phase == Phase::Expected)
+            && self.stored.as_ref().is_none_or(|stored| !stored.is_in_use())
     }
 }
 
@@ -131,21 +141,20 @@ impl Jobs {
 
 impl Core {
     pub(super) fn register_nspace(&mut self, nspace: Nspace, local_procs: usize, info: &[Info]) -> Result<(), Status> {
+        let (hostname, limits) = (self.config.hostname.clone(), self.limits.clone());
         let job = self.job_entry(&nspace)?;
+        let untouched = job.is_untouched();
+        let made = match &mut job.stored {
+            Some(stored) if !untouched => stored.replace(&nspace, local_procs, info, &hostname),
+            _ => Stored::create(&nspace, local_procs, info, &hostname, &limits).map(|stored| job.stored = Some(stored)),
+        };
+        if let Err(e) = made {
+            trace!("namespace {nspace} cannot be registered: {e}");
+            self.forget_empty(&nspace);
+            return Err(e.status());
+        }
         job.local_procs = Some(local_procs);
         job.foreign_ids = info.is_set(FOREIGN_IDS);
-        let stored = match job.stored.take() {
-            Some(mut stored) => stored.replace(&nspace, local_procs, info, &self.config.hostname).map(|()| stored),
-            None => Stored::create(&nspace, local_procs, info, &self.config.hostname, &self.limits),
-        };
-        let Some(job) = self.jobs.0.get_mut(&nspace) else { return Err(Status::ERR_NOT_FOUND) };
-        match stored {
-            Ok(stored) => job.stored = Some(stored),
-            Err(e) => {
-                trace!("namespace {nspace} cannot be registered: {e}");
-                return Err(e.status());
-            }
-        }
         for peer in std::mem::take(&mut job.early) {
             self.consider(peer);
         }
@@ -165,6 +174,7 @@ impl Core {
             return Err(Status::ERR_BAD_PARAM);
         }
         let job = self.job_entry(&proc.nspace)?;
+        job.departed.remove(&proc.rank);
         let client = job.clients.entry(proc.rank).or_insert_with(|| Client {
             uid,
             gid,
@@ -186,7 +196,9 @@ impl Core {
     pub(super) fn deregister_client(&mut self, proc: &Proc, done: Done<()>) {
         self.client_died(proc);
         if let Some(job) = self.jobs.0.get_mut(&proc.nspace) {
-            job.clients.remove(&proc.rank);
+            if job.clients.remove(&proc.rank).is_some() {
+                job.departed.insert(proc.rank);
+            }
             self.forget_empty(&proc.nspace);
         }
         self.after_sweeping(done);

@@ -1,16 +1,27 @@
 //! The server of a node: what a resource manager or a launcher embeds.
 //!
-//! Actors: the [`Server`] handle, which any thread may use; one control thread with all the state; the program that
-//! embeds it, as a [`Host`]; and peers, the processes of the jobs, which come in through a door. The control thread sleeps
-//! until a peer, a process's end, a time limit or the handle's mailbox wakes it.
+//! Actors: the [`Server`] handle, which any thread may use; one control thread with all the state; the program that embeds the server,
+//! as a [`Host`]; and peers, the processes of the jobs, which come in through a [door](crate::message::door). The control thread
+//! sleeps until a peer, the end of a process, a time limit or the handle's mailbox wakes it.
+//!
+//! | file | what happens there |
+//! |---|---|
+//! | `core` | the control thread: its state, its loop, where each request goes |
+//! | `admission` | who comes in, who has ended |
+//! | `jobs`, `stored` | namespaces and their processes; a job's data, in the store |
+//! | `fence`, `members`, `blob` | who waits for whom, and what travels between nodes |
+//! | `modex` | commits, and look-ups that wait |
+//! | `events` | events |
+//! | `cleanup`, `sweep` | what is removed after a process |
+//! | `fork` | the environment of a process to be |
 //!
 //! A call on the handle posts a command to the control thread and returns; its result comes through the `done` that it
 //! takes, on the control thread. The twins with `_wait` block instead, and refuse to (`ERR_WOULD_BLOCK`) on the control thread itself,
 //! where they could never return.
 //!
-//! When a process dies, nobody is left hanging: the fences end what waits for it, the look-ups of its keys, and
-//! its clean-up runs. When the server dies, the kernel frees the segments and closes the doors, and clients
-//! see the end of their connection.
+//! When a process dies, nobody is left hanging: fences and look-ups that wait for it end, and what it registered for clean-up is
+//! removed. When the server dies, the kernel frees the segments and closes the doors, and clients see the end of their
+//! connection.
 use std::path::PathBuf;
 use std::sync::{Arc, mpsc};
 use std::thread;

@@ -7,7 +7,7 @@
 //! When the process that is asked about dies, what waits for its keys ends with `ERR_NOT_FOUND`. When the process that asks is
 //! gone, its look-ups are forgotten.
 use std::collections::{BTreeMap, HashSet};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::blob;
 use super::core::{Core, Done, Limit};
@@ -99,7 +99,7 @@ impl Core {
             return Err(e.status());
         }
         self.gets_after_post(proc);
-        self.direct_modex_after_post(proc);
+        self.direct_modex_look(proc);
         Ok(())
     }
 
@@ -145,7 +145,7 @@ impl Core {
             return self.bring(question.asker, Err(Status::ERR_NOT_FOUND));
         }
         let limit = match question.directives.timeout {
-            Some(seconds) if seconds > 0 => Some(std::time::Duration::from_secs(seconds.unsigned_abs().into())),
+            Some(seconds) if seconds > 0 => Some(Duration::from_secs(seconds.unsigned_abs().into())),
             Some(_) => None,
             None if remote => None,
             None => Some(self.config.get_patience),
@@ -255,6 +255,10 @@ impl Core {
     /// A namespace has new information.
     pub(super) fn gets_look_again(&mut self, nspace: &Nspace) {
         self.look_again(|question| question.proc.nspace == *nspace);
+        let waiting = self.waits.direct_modex.values().map(|wait| wait.proc.clone());
+        for proc in waiting.filter(|proc| proc.nspace == *nspace).collect::<HashSet<_>>() {
+            self.direct_modex_look(&proc);
+        }
     }
 
     fn look_again(&mut self, wanted: impl Fn(&Question) -> bool) {
@@ -313,23 +317,39 @@ impl Core {
         self.end_direct_modex(Status::ERR_NOT_FOUND, |wanted| wanted.nspace == *nspace);
     }
 
-    /// Another node's server asks for what a process here has posted; the answer waits until there is something.
+    /// The server ends, and with it whatever still waits.
+    pub(super) fn gets_end(&mut self) {
+        self.end_gets(Status::ERR_INIT, |_| true);
+        self.end_direct_modex(Status::ERR_INIT, |_| true);
+    }
+
+    /// Another node's server asks for what a process here has posted; the answer waits until there is something. A namespace
+    /// that is not registered here may be soon: that node was quicker.
     pub(super) fn dmodex_request(&mut self, proc: Proc, info: &[Info], done: Done<Vec<u8>>) {
-        let Some(stored) = self.jobs.stored(&proc.nspace).filter(|_| !self.is_remote(&proc)) else {
-            trace!("another node asks for what {proc} has posted, which does not run here");
-            return self.finish(done, Err(Status::ERR_NOT_FOUND));
-        };
-        if stored.has_posted(proc.rank) {
-            let blob = self.posted_blob(&proc);
-            return self.finish(done, blob);
-        }
-        if self.jobs.client(&proc).is_some_and(|client| client.phase == Phase::Lost) {
-            return self.finish(done, Err(Status::ERR_NOT_FOUND));
-        }
-        let id = self.waits.next_id();
         let limit = time_limit(info).flatten();
+        let limit = match self.jobs.stored(&proc.nspace) {
+            Some(_) => limit,
+            None => Some(self.config.host_answer_deadline.min(limit.unwrap_or(Duration::MAX))),
+        };
+        let id = self.waits.next_id();
         let limit = limit.map(|limit| self.timers.set(Instant::now() + limit, Limit::DirectModex(id)));
-        self.waits.direct_modex.insert(id, DirectModexWait { proc, done, limit });
+        self.waits.direct_modex.insert(id, DirectModexWait { proc: proc.clone(), done, limit });
+        self.direct_modex_look(&proc);
+    }
+
+    /// Answers other nodes' servers about a process as far as that can be done now.
+    fn direct_modex_look(&mut self, proc: &Proc) {
+        let Some(stored) = self.jobs.stored(&proc.nspace) else { return };
+        if self.is_remote(proc) || self.jobs.client(proc).is_some_and(|client| client.phase == Phase::Lost) {
+            trace!("another node asks for what {proc} has posted, which does not run here");
+            self.end_direct_modex(Status::ERR_NOT_FOUND, |wanted| wanted == proc);
+        } else if stored.has_posted(proc.rank) {
+            let blob = self.posted_blob(proc);
+            for wait in take_where(&mut self.waits.direct_modex, |wait| wait.proc == *proc) {
+                self.timers.cancel(wait.limit);
+                self.finish(wait.done, blob.clone());
+            }
+        }
     }
 
     fn posted_blob(&self, proc: &Proc) -> Result<Vec<u8>, Status> {
@@ -342,14 +362,6 @@ impl Core {
             trace!("what {proc} has posted cannot be sent: {e}");
             Status::ERR_PACK_FAILURE
         })
-    }
-
-    fn direct_modex_after_post(&mut self, proc: &Proc) {
-        for wait in take_where(&mut self.waits.direct_modex, |wait| wait.proc == *proc) {
-            self.timers.cancel(wait.limit);
-            let blob = self.posted_blob(proc);
-            self.finish(wait.done, blob);
-        }
     }
 
     fn end_direct_modex(&mut self, status: Status, which: impl Fn(&Proc) -> bool) {

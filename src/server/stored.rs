@@ -81,6 +81,11 @@ impl Stored {
         self.size
     }
 
+    /// Whether anybody has posted here.
+    pub(super) fn is_in_use(&self) -> bool {
+        !self.posted.is_empty()
+    }
+
     pub(super) fn is_local(&self, rank: Rank) -> bool {
         self.writer.reader().is_local(rank)
     }

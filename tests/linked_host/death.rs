@@ -50,6 +50,7 @@ impl Rank {
 /// What a rank in a process of its own does.
 #[test]
 #[ignore = "the other tests start it"]
+#[allow(clippy::zombie_processes, reason = "the helper is to outlive the rank")]
 fn a_rank() {
     let (Ok(address), Ok(does)) = (std::env::var(address::VARIABLE), std::env::var("TEST_RANK_DOES")) else { return };
     let mut peer = Peer::at(&address.parse().unwrap()).unwrap();
@@ -229,11 +230,12 @@ fn what_a_killed_process_registered_is_cleaned_up() {
     let mut ranks: Vec<Rank> = (0..2).map(|rank| Rank::start(&server, &job.proc(rank), &steps)).collect();
     ranks.iter_mut().for_each(|rank| rank.wait_for("job-cleanup"));
     ranks.remove(0).kill();
-    // Whatever the first one's end has begun is over when this returns.
-    server.deregister_client_wait(&Proc::new(job.nspace.clone(), instanton::data::Rank(77))).unwrap();
+    // What the first one's end has begun is over when this returns.
+    server.deregister_client_wait(&job.proc(0)).unwrap();
     assert!(exists(&own), "the other one has registered it too");
+    assert!(exists(&of_job), "the job is not over");
     ranks.remove(0).kill();
-    server.deregister_nspace_wait(&job.nspace).unwrap();
+    server.deregister_client_wait(&job.proc(1)).unwrap();
     assert!(!exists(&own) && !exists(&of_job));
 }
 
@@ -255,6 +257,8 @@ pub fn descriptors() -> Vec<String> {
 #[test]
 #[ignore = "run in a process of its own"]
 fn killed_anywhere() {
+    // The trace's own file is open from the first line on.
+    instanton::trace!("begins");
     let cluster = Cluster::new(1);
     let mut before = Vec::new();
     let mut seed = std::process::id();

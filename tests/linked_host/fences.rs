@@ -221,3 +221,32 @@ fn a_rank_that_comes_again_starts_anew() {
     assert_eq!(cluster.world.count("connected"), 6);
     assert_eq!(cluster.world.count("finalized"), 6);
 }
+
+#[test]
+fn what_a_failed_fence_carried_is_carried_again() {
+    let cluster = Cluster::with(2, Lacks { direct_modex: true, ..Lacks::default() }, |config| config);
+    let job = cluster.job("job", &[0, 1]);
+    let mut peers = job.peers();
+    assert_eq!(peers[0].commit(scope::GLOBAL, "a", 1u32), OK);
+    let lost = Status::ERR_LOST_CONNECTION;
+    *cluster.world.fences.lock().unwrap() = Some(Err(lost));
+    assert_eq!(fence_all(&mut peers, &[], &collect()), [lost, lost]);
+    *cluster.world.fences.lock().unwrap() = None;
+    assert_eq!(peers[0].commit(scope::GLOBAL, "b", 2u32), OK);
+    assert_eq!(fence_all(&mut peers, &[], &collect()), [OK, OK]);
+    assert_eq!(peers[1].get(&job.proc(0), "a", &[]), Ok(Value::Uint32(1)));
+    assert_eq!(peers[1].get(&job.proc(0), "b", &[]), Ok(Value::Uint32(2)));
+}
+
+#[test]
+fn a_host_that_brings_nonsense_is_an_error() {
+    let cluster = Cluster::new(2);
+    let job = cluster.job("job", &[0, 1]);
+    let mut peers = job.peers();
+    for nonsense in [b"?".to_vec(), vec![0xff; 100], b"INSB".repeat(20)] {
+        *cluster.world.fences.lock().unwrap() = Some(Ok(nonsense));
+        assert_eq!(fence_all(&mut peers, &[], &collect()), [Status::ERR_UNPACK_FAILURE; 2]);
+    }
+    *cluster.world.fences.lock().unwrap() = None;
+    assert_eq!(fence_all(&mut peers, &[], &collect()), [OK, OK]);
+}

@@ -1,6 +1,6 @@
 //! Peers that mean harm, or speak nonsense: refused with a reason, and nobody else is disturbed.
 use std::io::{IoSlice, Read, Write};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::net::UnixStream;
 use std::thread;
 
@@ -9,8 +9,9 @@ use instanton::control::frame::{self, Kind};
 use instanton::control::handshake::{Hello, Welcome};
 use instanton::data::constants::scope;
 use instanton::data::{Nspace, Rank, Status};
-use instanton::message::{Mapped, Reply, Request};
-use instanton::sys::process;
+use instanton::message::{Mapped, Part, Reply, Request};
+use instanton::sys::{process, socket};
+use nix::poll::{PollFd, PollFlags, poll};
 use nix::sys::socket::{ControlMessage, MsgFlags, sendmsg};
 
 use crate::death::{alone, descriptors};
@@ -215,6 +216,46 @@ fn descriptors_wait_until_the_last_ones_are_read() {
 }
 
 #[test]
+fn a_reader_that_lies_about_what_it_holds_is_cut() {
+    let cluster = Cluster::new(1);
+    let job = cluster.job("job", &[0, 0]);
+    let address = peer::address(&cluster.server(0), &job.proc(0));
+    let mut stream = dial(&address);
+    let mapping = Hello { layout: instanton_layout::header::VERSION, ..hello(&address) };
+    stream.write_all(&frame::encode(Kind::Hello, 0, 0, &mapping).unwrap()).unwrap();
+    // The answer may come in several pieces; its descriptors come with the first.
+    let (mut bytes, mut descriptors) = ([0; 4096], Vec::new());
+    let mut ready = [PollFd::new(stream.as_fd(), PollFlags::POLLIN)];
+    poll(&mut ready, 20_000u16).unwrap();
+    let received = socket::receive(&stream, &mut bytes, &mut descriptors).unwrap();
+    let welcome = frame::decode(Kind::Welcome, &bytes[frame::HEADER..received.bytes]).unwrap();
+    let Welcome::Accepted { parts, .. } = welcome else { panic!("{welcome:?}") };
+    let page = &descriptors[parts.iter().position(|part| *part == Part::ReaderPage).unwrap()];
+    let length = nix::sys::stat::fstat(page).unwrap().st_size;
+    for at in (64..length).step_by(8) {
+        nix::sys::uio::pwrite(page, &u64::MAX.to_le_bytes(), at).unwrap();
+    }
+    let segment = &descriptors[parts.iter().position(|part| *part == Part::Job).unwrap()];
+    assert!(nix::sys::uio::pwrite(segment, &[1], 0).is_err(), "what others read is not its to write");
+
+    let mut good = job.peer(1);
+    assert_eq!(good.status(Request::Fence { procs: vec![job.proc(1)], info: vec![] }), OK);
+    assert_eq!(stream.read(&mut [0; 1]).unwrap_or(0), 0, "it is cut");
+    assert_eq!(cluster.world.count("lost job:0 PMIX_ERR_LOST_CONNECTION"), 1);
+    assert_eq!(good.commit(scope::GLOBAL, "k", 1u32), OK);
+}
+
+#[test]
+fn who_says_nothing_is_cut_in_time() {
+    let cluster = Cluster::new(1);
+    let job = cluster.job("job", &[0]);
+    let address = peer::address(&cluster.server(0), &job.proc(0));
+    let (_, body) = read_frame(&mut dial(&address)).expect("a reason");
+    let welcome = frame::decode(Kind::Welcome, &body).unwrap();
+    assert!(matches!(welcome, Welcome::Refused { status: Status::ERR_HANDSHAKE_FAILED, .. }), "{welcome:?}");
+}
+
+#[test]
 fn refusals_are_traced_and_descriptors_of_peers_are_closed() {
     let trace = alone("hostile::alone_with_a_stranger");
     for reason in ["begins with", "is not registered here", "no namespace good with that token", "broke off"] {
@@ -225,6 +266,7 @@ fn refusals_are_traced_and_descriptors_of_peers_are_closed() {
 #[test]
 #[ignore = "run in a process of its own"]
 fn alone_with_a_stranger() {
+    instanton::trace!("begins");
     let cluster = Cluster::new(1);
     let job = cluster.job("good", &[0]);
     let address = peer::address(&cluster.server(0), &job.proc(0));

@@ -1,4 +1,5 @@
 //! Registration, admission, and what is passed on to the host.
+use std::io::Read;
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
@@ -7,7 +8,7 @@ use instanton::data::{Info, Nspace, Proc, Rank, Status, Value, keys};
 use instanton::message::{Push, Reply, Request};
 use instanton::server::{Accepted, Answer, Completion, Host, Infos, NoHost, Server, ServerConfig};
 
-use crate::host::{Cluster, Lacks};
+use crate::host::Cluster;
 use crate::peer::{self, Peer, hello};
 
 const OK: Status = Status::SUCCESS;
@@ -244,20 +245,15 @@ fn blocking_calls_are_refused_where_they_would_never_return() {
 }
 
 #[test]
-fn nothing_of_this_needs_the_wrong_moment() {
-    // A server that ends while clients and callers wait: all of them hear of it.
-    let cluster = Cluster::with(1, Lacks::default(), |config| config);
-    let job = cluster.job("job", &[0, 0]);
-    let mut peer = job.peer(0);
+fn what_waits_ends_with_the_server() {
+    let server = server(NoHost, ServerConfig::default(), 2);
+    let mut peer = Peer::connect(&server, &proc("job", 0)).unwrap();
     let number = peer.start_fence(&[], &[]);
     assert!(!peer.has_answer(number));
-    drop(cluster.server(0));
-    let server = cluster.server(0);
-    let waits = std::thread::spawn({
-        let proc = job.proc(1);
-        move || server.get_wait(&proc, "k", &[Info::new(keys::TIMEOUT, 0i32)])
-    });
-    drop(peer);
-    job.deregister();
-    assert_eq!(waits.join().unwrap(), Err(Status::ERR_NOT_FOUND));
+    let (tell, told) = mpsc::channel();
+    let for_ever = [Info::new(keys::TIMEOUT, 0i32)];
+    server.get(&proc("job", 1), "k", &for_ever, move |result| tell.send(result).unwrap()).unwrap();
+    server.finalize();
+    assert_eq!(told.recv().unwrap(), Err(Status::ERR_NOT_FOUND));
+    assert_eq!(peer.stream.read(&mut [0; 1]).unwrap_or(0), 0, "the connection has ended");
 }

@@ -11,6 +11,7 @@ use crate::alloc;
 use crate::boundary::{Outcome, export};
 use crate::callbacks::{self, ValueFn};
 use crate::convert::{self, Mirror, many, one};
+use crate::kept;
 use crate::owned::{Kind, Owned};
 use crate::session::{self, told};
 use crate::types::*;
@@ -130,7 +131,8 @@ export! {
         told(session::client()?.store_internal(&proc, key, value))
     }
 
-    /// Looks a key up; without a key, everything known of a process. The value is the caller's to free.
+    /// Looks a key up; without a key, everything known of a process. The value is the caller's to free, unless he asked to
+    /// have his own place filled (`PMIX_GET_STATIC_VALUES`) or only to look at it (`PMIX_GET_POINTER_VALUES`).
     fn PMIx_Get(
         proc: *const pmix_proc_t, key: *const c_char, info: *const pmix_info_t, ninfo: usize,
         value: *mut *mut pmix_value_t,
@@ -149,6 +151,12 @@ export! {
         }
         let mut ask = Ask { nspace, rank, key, directives: directives(info, ninfo)? };
         let mut found = ask.answer()?;
+        if ask.directives.pointer_values {
+            let value = found.to_rust(0);
+            found.clear();
+            *out = kept::show(nspace, rank.0, key, value?)?;
+            return Ok(());
+        }
         if ask.directives.static_values && !out.is_null() {
             out.write(found);
             return Ok(());

@@ -270,9 +270,8 @@ impl Client {
         self.inner.get_nb(proc, key, Directives::parse(info)?, done)
     }
 
-    /// The whole of a blocking Get, with `f` called on the value where it lies instead of a copy. Makes no system call and
-    /// allocates nothing when the value is at hand. `f` is called again when the value changed meanwhile: only its last result
-    /// counts, and what it saw before may have been no value at all.
+    /// The whole of a blocking Get, with `f` called on the value where it lies instead of a copy: [`peek`](Client::peek), and the
+    /// server's answer where that has none.
     ///
     /// # Errors
     /// As [`get`](Client::get).
@@ -285,17 +284,39 @@ impl Client {
         directives: &Directives,
         mut f: impl FnMut(Found<'_>) -> T,
     ) -> Result<T, Error> {
-        self.inner.life.check()?;
+        if let Some(answer) = self.peek(nspace, rank, key, directives, &mut f) {
+            return answer;
+        }
         let nspace = self.inner.effective(nspace, directives);
-        match self.inner.resolve(Question { nspace, rank, key, directives }, &mut f) {
-            Step::Found(found) => Ok(found),
-            Step::Absent(status) => Err(status.into()),
-            Step::Map | Step::Ask => {
-                let proc = Proc::new(Nspace::new(nspace).map_err(|_| Status::ERR_BAD_PARAM)?, rank);
-                let directives = Directives { nspace: None, ..directives.clone() };
-                let value = self.wait("PMIx_Get", |then| self.inner.get_nb(&proc, Some(key), directives, then))?;
-                Ok(f(Found::Own(&value)))
-            }
+        let proc = Proc::new(Nspace::new(nspace).map_err(|_| Status::ERR_BAD_PARAM)?, rank);
+        let directives = Directives { nspace: None, ..directives.clone() };
+        let value = self.wait("PMIx_Get", |then| self.inner.get_nb(&proc, Some(key), directives, then))?;
+        Ok(f(Found::Own(&value)))
+    }
+
+    /// The part of a Get that needs nobody else; nothing where the server has to be asked. Makes no system call, takes no lock and
+    /// allocates nothing. `f` is called again when the value changed meanwhile: only its last result counts, and what it saw
+    /// before may have been no value at all.
+    ///
+    /// # Errors
+    /// As [`get`](Client::get).
+    #[inline]
+    pub fn peek<T>(
+        &self,
+        nspace: &[u8],
+        rank: Rank,
+        key: &[u8],
+        directives: &Directives,
+        f: impl FnMut(Found<'_>) -> T,
+    ) -> Option<Result<T, Error>> {
+        if let Err(error) = self.inner.life.check() {
+            return Some(Err(error));
+        }
+        let nspace = self.inner.effective(nspace, directives);
+        match self.inner.resolve(Question { nspace, rank, key, directives }, f) {
+            Step::Found(found) => Some(Ok(found)),
+            Step::Absent(status) => Some(Err(status.into())),
+            Step::Map | Step::Ask => None,
         }
     }
 

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use instanton::client::{Chain, Client, Directives, Error, Found, Notice};
 use instanton::data::{Info, Key, Nspace, Proc, Rank, Status, Value, constants::data_range, constants::scope, keys};
+use instanton::store::Lookup;
 use processes::{Job, all_well, server};
 
 #[test]
@@ -77,6 +78,13 @@ fn exchange() {
             assert_eq!(get(keys::LOCAL_RANK).unwrap(), Value::Uint16(rank as u16));
         }
         client.fence(&[], &[]).unwrap();
+    }
+    if let Ok(guard) = client.pin() {
+        let (peer, me) = (guard.get(&Lookup::new(Rank(size - 1), "blob")), guard.get(&Lookup::new(Rank(me), "blob")));
+        let len = posted(0, 3).last().and_then(|(_, value)| value.as_bytes().map(<[u8]>::len)).unwrap();
+        assert_eq!((peer.unwrap().bytes().len(), me.unwrap().bytes().len()), (len, len));
+    } else {
+        assert_eq!(std::env::var("INSTANTON_SHM").unwrap(), "off");
     }
     let everything = client.get(&rank_of(&client, size - 1), None, &[]).unwrap();
     let known: Vec<String> = everything.as_array().unwrap().infos().map(|item| item.key.to_string()).collect();
@@ -318,4 +326,18 @@ fn tell() {
 fn an_event_reaches_the_processes_of_the_node() {
     let server = server();
     Job::register(&server, "tell@1", 3).run("tell", true);
+}
+
+#[test]
+fn the_trace_says_what_is_otherwise() {
+    let server = server();
+    let job = Job::register(&server, "trace@1", 1);
+    let file = std::env::temp_dir().join(format!("instanton-trace-{}", std::process::id()));
+    let variables = [("INSTANTON_SHM", "off"), ("INSTANTON_TRACE", file.to_str().unwrap())];
+    all_well(vec![job.start_with(0, "exchange", &variables)]);
+    let trace = std::fs::read_to_string(&file).unwrap();
+    std::fs::remove_file(&file).unwrap();
+    let line = trace.lines().find(|line| line.contains("INSTANTON_SHM")).unwrap_or_else(|| panic!("{trace}"));
+    assert!(line.starts_with("instanton client "), "{line}");
+    assert_eq!(trace.matches("INSTANTON_SHM").count(), 1, "it is said once: {trace}");
 }

@@ -55,11 +55,16 @@ impl<'a> Job<'a> {
 
     /// Starts a rank in a role, with or without shared memory.
     pub fn start(&self, rank: u32, role: &str, shared: bool) -> Child {
+        self.start_with(rank, role, &[("INSTANTON_SHM", if shared { "on" } else { "off" })])
+    }
+
+    /// Starts a rank in a role, with some more variables.
+    pub fn start_with(&self, rank: u32, role: &str, variables: &[(&str, &str)]) -> Child {
         let mut env: Vec<(OsString, OsString)> = std::env::vars_os().collect();
         self.server.setup_fork(&self.proc(rank), &mut env).unwrap();
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args(["--exact", "process", "--nocapture"]).env_clear().envs(env).env(ROLE, role);
-        command.env("INSTANTON_SHM", if shared { "on" } else { "off" });
+        command.envs(variables.iter().copied());
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
     }
 

@@ -281,6 +281,18 @@ fn segments_come_when_they_are_needed_and_before_the_fence_ends() {
     let everything: Vec<_> = everything.as_array().unwrap().infos().map(|item| item.key.to_string()).collect();
     assert!(["k", keys::RANK, keys::NODEID].iter().all(|key| everything.iter().any(|k| k == key)), "{everything:?}");
 
+    // Whoever cannot wait for a fence asks for the newest.
+    job.replace_info(&job_info("/tmp/z")).unwrap();
+    let newest = thread::scope(|scope| {
+        let refresh = [Info::new(keys::GET_REFRESH_CACHE, true)];
+        let get = scope.spawn(|| client.get(&wildcard, Some(keys::TMPDIR.as_bytes()), &refresh));
+        let (number, request) = peer.request();
+        let Request::Segments { have, .. } = request else { panic!("{request:?}") };
+        peer.segments(number, &have, &job);
+        get.join().unwrap()
+    });
+    assert_eq!(newest.unwrap(), Value::from("/tmp/z"));
+
     // By the host's name of the job, too.
     let elsewhere = Proc::new(Nspace::new("any").unwrap(), Rank::WILDCARD);
     let of_job = [Info::new(keys::JOBID, "the.job")];
@@ -359,6 +371,33 @@ fn the_own_word_comes_first_and_the_hosts_before_a_put() {
     let server = thread::spawn(move || peer.agree());
     drop(client);
     assert_eq!(server.join().unwrap(), []);
+}
+
+#[test]
+fn requests_about_processes_say_what_the_caller_said() {
+    let (client, mut peer) = connected();
+    thread::scope(|scope| {
+        let abort = scope.spawn(|| client.abort(7, Some(b"enough"), &[proc(1)]));
+        let (number, request) = peer.request();
+        let asked = Request::Abort { status: 7, message: Some(b"enough".to_vec()), procs: vec![proc(1)] };
+        assert_eq!(request, asked);
+        peer.reply(number, &Reply::Done(Status::ERR_NOT_SUPPORTED));
+        assert_eq!(abort.join().unwrap().unwrap_err().status(), Status::ERR_NOT_SUPPORTED);
+    });
+    let (tell, told) = mpsc::channel();
+    let directives = vec![Info::new(keys::REGISTER_CLEANUP, "/tmp/file")];
+    client.job_control_nb(&[], &directives, move |answer| tell.send(answer).unwrap()).unwrap();
+    let (number, request) = peer.request();
+    assert_eq!(request, Request::JobControl { targets: vec![], directives: directives.clone() });
+    peer.reply(number, &Reply::Infos(Status::SUCCESS, directives.clone()));
+    assert_eq!(told.recv_timeout(PATIENCE).unwrap().unwrap(), directives);
+    assert_eq!(client.job_control_nb(&[], &[], |_| {}).unwrap_err().status(), Status::ERR_BAD_PARAM);
+    // A value that no frame can hold is the caller's to hear of; the connection goes on.
+    client.put(scope::GLOBAL, key("vast"), Value::ByteObject(vec![0; frame::MAX_BODY])).unwrap();
+    assert_eq!(client.commit().unwrap_err().status(), Status::ERR_OUT_OF_RESOURCE);
+    client.put(scope::GLOBAL, key("small"), Value::Int(1)).unwrap();
+    client.commit().unwrap();
+    assert!(matches!(peer.request().1, Request::Commit { entries } if entries.len() == 1));
 }
 
 #[test]

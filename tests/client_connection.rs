@@ -283,8 +283,8 @@ fn segments_come_when_they_are_needed_and_before_the_fence_ends() {
 
     // Whoever cannot wait for a fence asks for the newest.
     job.replace_info(&job_info("/tmp/z")).unwrap();
+    let refresh = [Info::new(keys::GET_REFRESH_CACHE, true)];
     let newest = thread::scope(|scope| {
-        let refresh = [Info::new(keys::GET_REFRESH_CACHE, true)];
         let get = scope.spawn(|| client.get(&wildcard, Some(keys::TMPDIR.as_bytes()), &refresh));
         let (number, request) = peer.request();
         let Request::Segments { have, .. } = request else { panic!("{request:?}") };
@@ -392,12 +392,6 @@ fn requests_about_processes_say_what_the_caller_said() {
     peer.reply(number, &Reply::Infos(Status::SUCCESS, directives.clone()));
     assert_eq!(told.recv_timeout(PATIENCE).unwrap().unwrap(), directives);
     assert_eq!(client.job_control_nb(&[], &[], |_| {}).unwrap_err().status(), Status::ERR_BAD_PARAM);
-    // A value that no frame can hold is the caller's to hear of; the connection goes on.
-    client.put(scope::GLOBAL, key("vast"), Value::ByteObject(vec![0; frame::MAX_BODY])).unwrap();
-    assert_eq!(client.commit().unwrap_err().status(), Status::ERR_OUT_OF_RESOURCE);
-    client.put(scope::GLOBAL, key("small"), Value::Int(1)).unwrap();
-    client.commit().unwrap();
-    assert!(matches!(peer.request().1, Request::Commit { entries } if entries.len() == 1));
 }
 
 #[test]

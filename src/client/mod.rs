@@ -39,7 +39,7 @@ use std::thread::JoinHandle;
 use crate::control::address::Address;
 use crate::data::{Info, InfoList, Key, Nspace, Proc, Rank, Status, Value, constants::scope, keys};
 use crate::message::{Reply, Request};
-use crate::store::{RawValue, ReadError};
+use crate::store::{Guard, PinError, RawValue, ReadError};
 use crate::sys::signals;
 use crate::trace;
 
@@ -151,9 +151,7 @@ impl Client {
         let layout = if shared { instanton_layout::header::VERSION } else { 0 };
         let accepted = init::enter(address, info, layout)?;
         let jobs = Jobs::new(shared);
-        if shared {
-            jobs.take_in(&address.proc.nspace, &accepted.parts, accepted.descriptors);
-        }
+        jobs.begin(&address.proc.nspace, &accepted.parts, accepted.descriptors);
         let link = Link::new(Some(accepted.socket)).map_err(system("no eventfd"))?;
         Self::start(address.proc.clone(), Some(accepted.server), link, jobs, Some(accepted.incoming))
     }
@@ -318,6 +316,16 @@ impl Client {
             Step::Absent(status) => Some(Err(status.into())),
             Step::Map | Step::Ask => None,
         }
+    }
+
+    /// A guard on the own job's shared memory: what is looked up through it is not copied. Values that this process knows by itself,
+    /// segments that are not mapped and keys that are not posted yet are for [`get`](Client::get) to find.
+    ///
+    /// # Errors
+    /// When the job is not mapped, or this thread can have no guard.
+    pub fn pin(&self) -> Result<Guard<'_>, PinError> {
+        self.inner.life.check().map_err(|_| PinError::Foreign)?;
+        self.inner.jobs.of(self.inner.proc.nspace.as_bytes()).ok_or(PinError::NoPage)?.pin()
     }
 
     /// Meets the other participants (`PMIx_Fence`); no participants means the whole own namespace.

@@ -1,15 +1,12 @@
-//! The control thread: what it knows, and the loop that it sleeps in.
+//! What a server knows, and where each request goes.
 //!
-//! [`Core`] is all the state of a server. It is touched by this one thread alone, so there is no lock in it; it sees requests,
-//! the ends of processes, time limits, the host's answers and the handle's commands, and it speaks by putting messages into
-//! its outbox. The loop takes them to the doors after every step.
-use std::sync::Arc;
-use std::sync::mpsc;
-use std::thread::JoinHandle;
-use std::time::Instant;
+//! [`Core`] is all the state there is. The [control thread](super::control_thread) alone touches it, so there is no lock in it. It
+//! sees requests, the ends of processes, time limits, the host's answers and the handle's commands, and it speaks by putting
+//! messages into its outbox, which the loop takes to the doors after every step.
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
 
-use mio::{Events, Poll, Token, Waker};
-
+use super::ServerConfig;
 use super::admission::{Peer, Role};
 use super::cleanup::Sweepers;
 use super::events::Registrations;
@@ -17,33 +14,21 @@ use super::fence::Fences;
 use super::fork::{Common, Forks};
 use super::host::{Accepted, Answer, Completion, Host};
 use super::jobs::Jobs;
-use super::mailbox::{Command, Mailbox};
+use super::mailbox::Mailbox;
 use super::modex::Waits;
 use super::timers::Timers;
 use super::watch::Watches;
-use super::{ServerConfig, ServerError};
-use crate::control::bind::{self, PathSocket};
-use crate::control::listener::Listener;
 use crate::data::{Proc, Status};
-use crate::message::door::{Arrival, Callers, Door, Left, Outgoing, PeerId};
+use crate::message::door::{Arrival, Callers, Left, Outgoing, PeerId};
 use crate::message::{Reply, Request};
-use crate::store::{Budget, Limits};
-use crate::sys::random;
-use crate::sys::signals::spawn_without_signals;
+use crate::store::Limits;
 use crate::trace;
-use std::collections::HashMap;
 
 /// A callback of the embedding program.
 pub(super) type Done<T> = Box<dyn FnOnce(Result<T, Status>) + Send>;
 
 /// Requests of one peer that may wait for an answer at a time.
 const MAX_OUTSTANDING: usize = 65536;
-
-/// Poll tokens: the upper bits say whose, the lower ones which.
-const WHOSE: u32 = usize::BITS - 8;
-const WAKER: usize = 0;
-const WATCHES: usize = 1;
-const DOORS: usize = 2;
 
 /// What a time limit is for.
 #[derive(Clone, Copy, Debug)]
@@ -78,82 +63,13 @@ pub(super) struct Core {
     pub(super) sweepers: Sweepers,
     pub(super) timers: Timers<Limit>,
     pub(super) watches: Watches,
-    outbox: Vec<(PeerId, Outgoing)>,
+    pub(super) outbox: Vec<(PeerId, Outgoing)>,
     /// Callbacks of the embedding program, called when the step that leads to them is over.
-    calls: Vec<Box<dyn FnOnce() + Send>>,
-    stopping: bool,
-}
-
-/// What the loop owns beside the state.
-struct ControlThread {
-    poll: Poll,
-    commands: mpsc::Receiver<Command>,
-    doors: Vec<Box<dyn Door>>,
-    core: Core,
-    /// Removed from the file system when the thread ends.
-    _path: Option<PathSocket>,
+    pub(super) calls: Vec<Box<dyn FnOnce() + Send>>,
+    pub(super) stopping: bool,
 }
 
 impl Core {
-    /// Opens the doors and starts the thread.
-    pub(super) fn start(
-        config: Arc<ServerConfig>,
-        host: Arc<dyn Host>,
-        forks: Arc<Forks>,
-    ) -> Result<(Mailbox, JoinHandle<()>), ServerError> {
-        let failed = |what| move |source| ServerError::System { what, source };
-        let poll = Poll::new().map_err(failed("poll"))?;
-        let waker = Waker::new(poll.registry(), Token(WAKER << WHOSE)).map_err(failed("wake a thread"))?;
-        let registry = || poll.registry().try_clone().map_err(failed("poll"));
-        let (mailbox, commands) = Mailbox::new(waker);
-
-        let (socket, abstract_name) = bind::bind_abstract().map_err(failed("open a socket"))?;
-        let mut sockets = vec![socket];
-        let path = match config.path_socket {
-            true => {
-                let (socket, path) = bind::bind_path(&config.tmpdir).map_err(failed("open a path socket"))?;
-                sockets.push(socket);
-                Some(path)
-            }
-            false => None,
-        };
-        let tokens = |whose: usize| whose << WHOSE;
-        let listener = Listener::new(0, registry()?, tokens(DOORS), sockets).map_err(failed("poll a socket"))?;
-
-        let bytes = |path: &std::path::Path| path.as_os_str().as_encoded_bytes().to_vec();
-        let common = Arc::new(Common {
-            uid: nix::unistd::geteuid().as_raw(),
-            abstract_name,
-            path: path.as_ref().map(|socket| socket.path.to_string_lossy().into_owned()),
-            hostname: config.hostname.as_bytes().to_vec(),
-            tmpdir: bytes(&config.tmpdir),
-            system_tmpdir: bytes(&config.system_tmpdir),
-        });
-        let core = Core {
-            host,
-            mailbox: mailbox.clone(),
-            forks,
-            common,
-            identity: u64::from_le_bytes(random::bytes().map_err(failed("get randomness"))?),
-            jobs: Jobs::default(),
-            limits: Limits { budget: Budget::new(config.memory_limit.unwrap_or(u64::MAX)), ..Limits::default() },
-            peers: HashMap::new(),
-            fences: Fences::default(),
-            waits: Waits::default(),
-            registrations: Registrations::default(),
-            sweepers: Sweepers::default(),
-            timers: Timers::default(),
-            watches: Watches::new(registry()?, tokens(WATCHES)),
-            outbox: Vec::new(),
-            calls: Vec::new(),
-            stopping: false,
-            config,
-        };
-        let thread = ControlThread { poll, commands, doors: vec![Box::new(listener)], core, _path: path };
-        let thread = spawn_without_signals("instanton", move || thread.run()).map_err(failed("start a thread"))?;
-        Ok((mailbox, thread))
-    }
-
     /// Ends the loop after this step.
     pub(super) fn stop(&mut self) {
         self.stopping = true;
@@ -206,7 +122,7 @@ impl Core {
         then: impl FnOnce(&mut Core, Result<T, Status>) + Send + 'static,
     ) {
         // Whichever of the host's two ways to answer comes first takes it.
-        let then = Arc::new(std::sync::Mutex::new(Some(then)));
+        let then = Arc::new(Mutex::new(Some(then)));
         let later = then.clone();
         let completion = self.mailbox.completion(move |core, result| {
             let then = later.lock().ok().and_then(|mut then| then.take());
@@ -274,7 +190,8 @@ impl Core {
         );
     }
 
-    fn expire(&mut self, limit: Limit) {
+    /// A time limit has run out.
+    pub(super) fn expire(&mut self, limit: Limit) {
         match limit {
             Limit::Admission(peer) => self.admission_expired(peer),
             Limit::Farewell(peer, number) => self.farewell_expired(peer, number),
@@ -296,75 +213,5 @@ impl Callers for Core {
 
     fn left(&mut self, peer: PeerId, how: Left) {
         self.peer_left(peer, how);
-    }
-}
-
-impl ControlThread {
-    fn run(mut self) {
-        let mut events = Events::with_capacity(256);
-        while !self.core.stopping {
-            let next = self.doors.iter().filter_map(|door| door.deadline()).chain(self.core.timers.next()).min();
-            let timeout = next.map(|at| at.saturating_duration_since(Instant::now()));
-            match self.poll.poll(&mut events, timeout) {
-                Ok(()) => {}
-                Err(e) if e.kind() == std::io::ErrorKind::Interrupted => continue,
-                Err(e) => {
-                    trace!("cannot wait for events: {e}");
-                    break;
-                }
-            }
-            for event in &events {
-                let (whose, which) = (event.token().0 >> WHOSE, event.token().0 & ((1 << WHOSE) - 1));
-                match whose {
-                    WAKER => {}
-                    WATCHES => {
-                        if let Some((proc, watch)) = self.core.watches.ended(which as u64) {
-                            self.core.process_ended(&proc, watch);
-                        }
-                    }
-                    door => self.doors[door - DOORS].ready(
-                        which as u64,
-                        event.is_readable() || event.is_read_closed() || event.is_error(),
-                        event.is_writable(),
-                        &mut self.core,
-                    ),
-                }
-                self.deliver();
-            }
-            while let Ok(command) = self.commands.try_recv() {
-                command(&mut self.core);
-                self.deliver();
-            }
-            let now = Instant::now();
-            while let Some(limit) = self.core.timers.expired(now) {
-                self.core.expire(limit);
-                self.deliver();
-            }
-            for door in &mut self.doors {
-                // A door that wants to go on at once says "now", which is later than the `now` above.
-                if door.deadline().is_some_and(|at| at <= Instant::now()) {
-                    door.tick(Instant::now(), &mut self.core);
-                }
-            }
-            self.deliver();
-        }
-        // What was accepted before the end is still done, and whoever waits hears of the end.
-        while let Ok(command) = self.commands.try_recv() {
-            command(&mut self.core);
-            self.deliver();
-        }
-        self.core.end();
-        self.deliver();
-    }
-
-    /// Takes the outbox to the doors, where a peer that turns out to be gone may put more into it. Then the callbacks have their
-    /// turn.
-    fn deliver(&mut self) {
-        while !self.core.outbox.is_empty() {
-            for (peer, message) in std::mem::take(&mut self.core.outbox) {
-                self.doors[usize::from(peer.door)].send(peer.connection, message, &mut self.core);
-            }
-        }
-        std::mem::take(&mut self.core.calls).into_iter().for_each(|call| call());
     }
 }

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use super::blob;
 use super::core::{Core, Limit};
-use super::members::{Members, NoMembers};
+use super::members::{Census, Members, NoMembers};
 use super::timers::TimerId;
 use crate::data::{Info, InfoList, Nspace, Proc, Status, keys};
 use crate::message::Posted;
@@ -33,8 +33,7 @@ struct Caller {
 struct Tracker {
     id: u64,
     members: Members,
-    /// How many of them run here, and whether others run elsewhere.
-    census: (usize, bool),
+    census: Census,
     /// Who has come, and whom to tell; nobody for those who have been told, or were excused.
     arrived: BTreeMap<Proc, Option<Caller>>,
     /// What failed, while latecomers are still to hear of it.
@@ -100,7 +99,7 @@ impl Core {
         };
         let census = self.census(&members);
         let unserved = |info: &&Info| info.is_required() && !SERVED.iter().any(|key| info.key == *key);
-        if !census.1
+        if !census.elsewhere
             && let Some(info) = info.iter().find(unserved)
         {
             trace!("{proc} requires {} of a fence", info.key);
@@ -150,7 +149,7 @@ impl Core {
         let mut rest = VecDeque::new();
         let mut complete = Vec::new();
         for tracker in queue {
-            let all = tracker.arrived.len() >= tracker.census.0;
+            let all = tracker.arrived.len() >= tracker.census.here;
             match (tracker.failed, all) {
                 (None, true) => complete.push(tracker),
                 (Some(_), _) if self.latecomers(&tracker).is_empty() => {}
@@ -167,8 +166,7 @@ impl Core {
 
     /// Everybody of this node has come.
     fn complete_here(&mut self, mut tracker: Tracker) {
-        let (_, elsewhere) = tracker.census;
-        if !elsewhere {
+        if !tracker.census.elsewhere {
             // What local processes have committed is in their common memory already.
             return self.answer(tracker, Ok(()));
         }
@@ -285,7 +283,7 @@ impl Core {
             tracker.id,
             tracker.members.procs(),
             tracker.arrived.len(),
-            tracker.census.0
+            tracker.census.here
         );
         tracker.failed = Some(status);
         self.tell(tracker, Err(status));
@@ -382,7 +380,10 @@ impl Core {
             },
         );
         if let Some(mut tracker) = self.fences.at_host.remove(&id) {
-            trace!("fence {id}: all {} processes here have come; the host does not answer in time", tracker.census.0);
+            trace!(
+                "fence {id}: all {} processes here have come; the host does not answer in time",
+                tracker.census.here
+            );
             tracker.limit = None;
             self.answer(tracker, Err(Status::ERR_TIMEOUT));
         }

@@ -19,6 +19,15 @@ pub(super) enum Ranks {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Members(BTreeMap<Nspace, Ranks>);
 
+/// Where members run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Census {
+    /// How many of them run here.
+    pub here: usize,
+    /// Whether others run on other nodes.
+    pub elsewhere: bool,
+}
+
 /// Why a list of processes makes no members.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum NoMembers {
@@ -100,10 +109,9 @@ impl Core {
         }
     }
 
-    /// How many members run here, and whether others run elsewhere.
-    pub(super) fn census(&self, members: &Members) -> (usize, bool) {
-        let mut here = 0;
-        let mut elsewhere = false;
+    /// Where members run, as far as is known now.
+    pub(super) fn census(&self, members: &Members) -> Census {
+        let (mut here, mut elsewhere) = (0, false);
         for (nspace, ranks) in &members.0 {
             let Some(job) = self.jobs.get(nspace) else {
                 elsewhere = true;
@@ -123,7 +131,7 @@ impl Core {
                 }
             }
         }
-        (here, elsewhere)
+        Census { here, elsewhere }
     }
 
     /// Members that run here, as far as they can be named, and for which `wanted` holds.

@@ -6,7 +6,8 @@
 //!
 //! | file | what happens there |
 //! |---|---|
-//! | `core` | the control thread: its state, its loop, where each request goes |
+//! | `control_thread` | the loop that everything happens in |
+//! | `core` | the state, and where each request goes |
 //! | `admission` | who comes in, who has ended |
 //! | `jobs`, `stored` | namespaces and their processes; a job's data, in the store |
 //! | `fence`, `members`, `blob` | who waits for whom, and what travels between nodes |
@@ -32,6 +33,7 @@ use crate::data::{Info, Nspace, Proc, Rank, Status, Text, Value};
 mod admission;
 mod blob;
 mod cleanup;
+mod control_thread;
 mod core;
 mod events;
 mod fence;
@@ -47,7 +49,6 @@ mod timers;
 mod watch;
 
 pub use cleanup::clean_up;
-use core::Core;
 pub use fork::EnvSink;
 pub use host::{Accepted, Answer, Completion, Host, Infos, NoHost, ResourceUnit};
 use mailbox::Mailbox;
@@ -134,7 +135,7 @@ impl Server {
     pub fn start(config: ServerConfig, host: Arc<dyn Host>) -> Result<Server, ServerError> {
         let config = Arc::new(config);
         let forks = Arc::new(fork::Forks::default());
-        let (mailbox, thread) = Core::start(config.clone(), host, forks.clone())?;
+        let (mailbox, thread) = control_thread::start(config.clone(), host, forks.clone())?;
         Ok(Server { config, mailbox, forks, thread: Some(thread) })
     }
 

@@ -1,0 +1,176 @@
+//! The control thread: the loop that a server sleeps in.
+//!
+//! It waits for a door, a process's end, a time limit or the mailbox, lets [`Core`] take the step, takes what that has to say to
+//! the doors, and then calls what is to be called of the embedding program. When nothing happens, nothing runs.
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::mpsc;
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+use mio::{Events, Poll, Token, Waker};
+
+use super::cleanup::Sweepers;
+use super::core::Core;
+use super::events::Registrations;
+use super::fence::Fences;
+use super::fork::{Common, Forks};
+use super::host::Host;
+use super::jobs::Jobs;
+use super::mailbox::{Command, Mailbox};
+use super::modex::Waits;
+use super::timers::Timers;
+use super::watch::Watches;
+use super::{ServerConfig, ServerError};
+use crate::control::bind::{self, PathSocket};
+use crate::control::listener::Listener;
+use crate::message::door::Door;
+use crate::store::{Budget, Limits};
+use crate::sys::random;
+use crate::sys::signals::spawn_without_signals;
+use crate::trace;
+
+/// Poll tokens: the upper bits say whose, the lower ones which.
+const WHOSE: u32 = usize::BITS - 8;
+const WAKER: usize = 0;
+const WATCHES: usize = 1;
+const DOORS: usize = 2;
+
+/// What the loop owns beside the state.
+struct ControlThread {
+    poll: Poll,
+    commands: mpsc::Receiver<Command>,
+    doors: Vec<Box<dyn Door>>,
+    core: Core,
+    /// Removed from the file system when the thread ends.
+    _path: Option<PathSocket>,
+}
+
+/// Opens the doors and starts the thread.
+pub(super) fn start(
+    config: Arc<ServerConfig>,
+    host: Arc<dyn Host>,
+    forks: Arc<Forks>,
+) -> Result<(Mailbox, JoinHandle<()>), ServerError> {
+    let failed = |what| move |source| ServerError::System { what, source };
+    let poll = Poll::new().map_err(failed("poll"))?;
+    let waker = Waker::new(poll.registry(), Token(WAKER << WHOSE)).map_err(failed("wake a thread"))?;
+    let registry = || poll.registry().try_clone().map_err(failed("poll"));
+    let (mailbox, commands) = Mailbox::new(waker);
+
+    let (socket, abstract_name) = bind::bind_abstract().map_err(failed("open a socket"))?;
+    let mut sockets = vec![socket];
+    let path = match config.path_socket {
+        true => {
+            let (socket, path) = bind::bind_path(&config.tmpdir).map_err(failed("open a path socket"))?;
+            sockets.push(socket);
+            Some(path)
+        }
+        false => None,
+    };
+    let tokens = |whose: usize| whose << WHOSE;
+    let listener = Listener::new(0, registry()?, tokens(DOORS), sockets).map_err(failed("poll a socket"))?;
+
+    let bytes = |path: &std::path::Path| path.as_os_str().as_encoded_bytes().to_vec();
+    let common = Arc::new(Common {
+        uid: nix::unistd::geteuid().as_raw(),
+        abstract_name,
+        path: path.as_ref().and_then(|socket| socket.path.to_str().map(str::to_owned)),
+        hostname: config.hostname.as_bytes().to_vec(),
+        tmpdir: bytes(&config.tmpdir),
+        system_tmpdir: bytes(&config.system_tmpdir),
+    });
+    let core = Core {
+        host,
+        mailbox: mailbox.clone(),
+        forks,
+        common,
+        identity: u64::from_le_bytes(random::bytes().map_err(failed("get randomness"))?),
+        jobs: Jobs::default(),
+        limits: Limits { budget: Budget::new(config.memory_limit.unwrap_or(u64::MAX)), ..Limits::default() },
+        peers: HashMap::new(),
+        fences: Fences::default(),
+        waits: Waits::default(),
+        registrations: Registrations::default(),
+        sweepers: Sweepers::default(),
+        timers: Timers::default(),
+        watches: Watches::new(registry()?, tokens(WATCHES)),
+        outbox: Vec::new(),
+        calls: Vec::new(),
+        stopping: false,
+        config,
+    };
+    let thread = ControlThread { poll, commands, doors: vec![Box::new(listener)], core, _path: path };
+    let thread = spawn_without_signals("instanton", move || thread.run()).map_err(failed("start a thread"))?;
+    Ok((mailbox, thread))
+}
+
+impl ControlThread {
+    fn run(mut self) {
+        let mut events = Events::with_capacity(256);
+        while !self.core.stopping {
+            let next = self.doors.iter().filter_map(|door| door.deadline()).chain(self.core.timers.next()).min();
+            let timeout = next.map(|at| at.saturating_duration_since(Instant::now()));
+            match self.poll.poll(&mut events, timeout) {
+                Ok(()) => {}
+                Err(e) if e.kind() == std::io::ErrorKind::Interrupted => continue,
+                Err(e) => {
+                    trace!("cannot wait for events: {e}");
+                    break;
+                }
+            }
+            for event in &events {
+                let (whose, which) = (event.token().0 >> WHOSE, event.token().0 & ((1 << WHOSE) - 1));
+                match whose {
+                    WAKER => {}
+                    WATCHES => {
+                        if let Some((proc, watch)) = self.core.watches.ended(which as u64) {
+                            self.core.process_ended(&proc, watch);
+                        }
+                    }
+                    door => self.doors[door - DOORS].ready(
+                        which as u64,
+                        event.is_readable() || event.is_read_closed() || event.is_error(),
+                        event.is_writable(),
+                        &mut self.core,
+                    ),
+                }
+                self.deliver();
+            }
+            while let Ok(command) = self.commands.try_recv() {
+                command(&mut self.core);
+                self.deliver();
+            }
+            let now = Instant::now();
+            while let Some(limit) = self.core.timers.expired(now) {
+                self.core.expire(limit);
+                self.deliver();
+            }
+            for door in &mut self.doors {
+                // A door that wants to go on at once says "now", which is later than the `now` above.
+                if door.deadline().is_some_and(|at| at <= Instant::now()) {
+                    door.tick(Instant::now(), &mut self.core);
+                }
+            }
+            self.deliver();
+        }
+        // What was accepted before the end is still done, and whoever waits hears of the end.
+        while let Ok(command) = self.commands.try_recv() {
+            command(&mut self.core);
+            self.deliver();
+        }
+        self.core.end();
+        self.deliver();
+    }
+
+    /// Takes the outbox to the doors, where a peer that turns out to be gone may put more into it. Then the callbacks have their
+    /// turn.
+    fn deliver(&mut self) {
+        while !self.core.outbox.is_empty() {
+            for (peer, message) in std::mem::take(&mut self.core.outbox) {
+                self.doors[usize::from(peer.door)].send(peer.connection, message, &mut self.core);
+            }
+        }
+        std::mem::take(&mut self.core.calls).into_iter().for_each(|call| call());
+    }
+}

@@ -113,7 +113,6 @@ fn silent() {
     client.store_internal(&rank_of(&client, 0), key("pmix.loc"), Value::Uint16(7)).unwrap();
     client.commit().unwrap();
     client.fence(&[], &collect()).unwrap();
-    let nspace = client.proc().nspace.clone();
     let reader = client.clone();
     let mut room = vec![MaybeUninit::uninit(); 100_000];
     let mut read = move |rank, key: &str, directives: &Directives| {

@@ -1,4 +1,7 @@
 //! A copying read of a block that is written again meanwhile is of one record, or says that it is not.
+//!
+//! One order has no twin: with the last store of the version relaxed loom finds no fault in this model, although the memory model
+//! allows a reader to see the new version with old words. The protocol does not rely on that.
 #![cfg(loom)]
 
 use instanton_layout::block::{self, Attempt};

@@ -1,4 +1,4 @@
-//! How the library is linked, and the exported functions that it does not serve yet, made from the table `exports.txt`.
+//! How the library is linked, and the exported functions that it does not serve yet, made from the table `unsupported.txt`.
 use std::fmt::Write as _;
 use std::{env, fs, path::Path};
 
@@ -7,13 +7,12 @@ fn main() {
         println!("cargo::rustc-cdylib-link-arg={arg}");
     }
     println!("cargo::rerun-if-changed=build.rs");
-    println!("cargo::rerun-if-changed=exports.txt");
-    let table = fs::read_to_string("exports.txt").expect("the table of exported functions");
+    println!("cargo::rerun-if-changed=unsupported.txt");
+    let table = fs::read_to_string("unsupported.txt").expect("the table of functions");
     let mut code = String::new();
     for line in table.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
         let (name, gives) = line.split_once(char::is_whitespace).expect("a name and what it gives");
         let (returns, answer) = match gives.trim() {
-            "served" => continue,
             "not-supported" => (" -> libc::c_int", "instanton::data::Status::ERR_NOT_SUPPORTED.0"),
             "nothing" => ("", ""),
             "null" => (" -> *const libc::c_void", "std::ptr::null()"),

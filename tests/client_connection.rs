@@ -281,6 +281,18 @@ fn segments_come_when_they_are_needed_and_before_the_fence_ends() {
     let everything: Vec<_> = everything.as_array().unwrap().infos().map(|item| item.key.to_string()).collect();
     assert!(["k", keys::RANK, keys::NODEID].iter().all(|key| everything.iter().any(|k| k == key)), "{everything:?}");
 
+    // Whoever cannot wait for a fence asks for the newest.
+    job.replace_info(&job_info("/tmp/z")).unwrap();
+    let refresh = [Info::new(keys::GET_REFRESH_CACHE, true)];
+    let newest = thread::scope(|scope| {
+        let get = scope.spawn(|| client.get(&wildcard, Some(keys::TMPDIR.as_bytes()), &refresh));
+        let (number, request) = peer.request();
+        let Request::Segments { have, .. } = request else { panic!("{request:?}") };
+        peer.segments(number, &have, &job);
+        get.join().unwrap()
+    });
+    assert_eq!(newest.unwrap(), Value::from("/tmp/z"));
+
     // By the host's name of the job, too.
     let elsewhere = Proc::new(Nspace::new("any").unwrap(), Rank::WILDCARD);
     let of_job = [Info::new(keys::JOBID, "the.job")];
@@ -295,7 +307,6 @@ fn what_cannot_be_mapped_is_asked_for() {
     let mut job = job();
     let (client, mut peer) = client_of(&job);
     job.update(Rank(1), &[(scope::GLOBAL, key("k"), Value::from("one"))]).unwrap();
-    let descriptors_before = open_descriptors();
     thread::scope(|scope| {
         let get = scope.spawn(|| client.get(&proc(1), Some(b"k"), &[]));
         let (number, _) = peer.request();
@@ -315,15 +326,14 @@ fn what_cannot_be_mapped_is_asked_for() {
         peer.reply(number, &Reply::Done(Status::ERR_NOT_FOUND));
         assert_eq!(get.join().unwrap().unwrap_err().status(), Status::ERR_NOT_FOUND);
     });
-    assert_eq!(open_descriptors(), descriptors_before);
     // What is mapped goes on being read.
     let wildcard = Proc::new(nspace(), Rank::WILDCARD);
     assert_eq!(client.get(&wildcard, Some(keys::JOB_SIZE.as_bytes()), &[]).unwrap(), Value::Uint32(4));
+    // Had the client kept what it was sent, a descriptor of the server's own end, that end would stay open now.
+    let (tell, told) = mpsc::channel();
+    client.fence_nb(&[], &[], move |end| tell.send(end).unwrap()).unwrap();
     drop(peer);
-}
-
-fn open_descriptors() -> usize {
-    std::fs::read_dir("/proc/self/fd").unwrap().count()
+    assert!(matches!(told.recv_timeout(PATIENCE).unwrap(), Err(Error::LostConnection)));
 }
 
 #[test]
@@ -361,6 +371,27 @@ fn the_own_word_comes_first_and_the_hosts_before_a_put() {
     let server = thread::spawn(move || peer.agree());
     drop(client);
     assert_eq!(server.join().unwrap(), []);
+}
+
+#[test]
+fn requests_about_processes_say_what_the_caller_said() {
+    let (client, mut peer) = connected();
+    thread::scope(|scope| {
+        let abort = scope.spawn(|| client.abort(7, Some(b"enough"), &[proc(1)]));
+        let (number, request) = peer.request();
+        let asked = Request::Abort { status: 7, message: Some(b"enough".to_vec()), procs: vec![proc(1)] };
+        assert_eq!(request, asked);
+        peer.reply(number, &Reply::Done(Status::ERR_NOT_SUPPORTED));
+        assert_eq!(abort.join().unwrap().unwrap_err().status(), Status::ERR_NOT_SUPPORTED);
+    });
+    let (tell, told) = mpsc::channel();
+    let directives = vec![Info::new(keys::REGISTER_CLEANUP, "/tmp/file")];
+    client.job_control_nb(&[], &directives, move |answer| tell.send(answer).unwrap()).unwrap();
+    let (number, request) = peer.request();
+    assert_eq!(request, Request::JobControl { targets: vec![], directives: directives.clone() });
+    peer.reply(number, &Reply::Infos(Status::SUCCESS, directives.clone()));
+    assert_eq!(told.recv_timeout(PATIENCE).unwrap().unwrap(), directives);
+    assert_eq!(client.job_control_nb(&[], &[], |_| {}).unwrap_err().status(), Status::ERR_BAD_PARAM);
 }
 
 #[test]

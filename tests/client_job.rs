@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use instanton::client::{Chain, Client, Directives, Error, Found, Notice};
 use instanton::data::{Info, Key, Nspace, Proc, Rank, Status, Value, constants::data_range, constants::scope, keys};
+use instanton::store::Lookup;
 use processes::{Job, all_well, server};
 
 #[test]
@@ -21,6 +22,8 @@ fn process() {
         Some("strangers") => strangers(),
         Some("tell") => tell(),
         Some("misses") => misses(),
+        Some("threads") => threads(),
+        Some("environment") => environment(),
         Some(other) => panic!("no such role: {other}"),
     }
 }
@@ -77,6 +80,13 @@ fn exchange() {
             assert_eq!(get(keys::LOCAL_RANK).unwrap(), Value::Uint16(rank as u16));
         }
         client.fence(&[], &[]).unwrap();
+    }
+    if let Ok(guard) = client.pin() {
+        let (peer, me) = (guard.get(&Lookup::new(Rank(size - 1), "blob")), guard.get(&Lookup::new(Rank(me), "blob")));
+        let len = posted(0, 3).last().and_then(|(_, value)| value.as_bytes().map(<[u8]>::len)).unwrap();
+        assert_eq!((peer.unwrap().bytes().len(), me.unwrap().bytes().len()), (len, len));
+    } else {
+        assert_eq!(std::env::var("INSTANTON_SHM").unwrap(), "off");
     }
     let everything = client.get(&rank_of(&client, size - 1), None, &[]).unwrap();
     let known: Vec<String> = everything.as_array().unwrap().infos().map(|item| item.key.to_string()).collect();
@@ -318,4 +328,84 @@ fn tell() {
 fn an_event_reaches_the_processes_of_the_node() {
     let server = server();
     Job::register(&server, "tell@1", 3).run("tell", true);
+}
+
+#[test]
+fn the_trace_says_what_is_otherwise() {
+    let server = server();
+    let job = Job::register(&server, "trace@1", 1);
+    let file = std::env::temp_dir().join(format!("instanton-trace-{}", std::process::id()));
+    let variables = [("INSTANTON_SHM", "off"), ("INSTANTON_TRACE", file.to_str().unwrap())];
+    all_well(vec![job.start_with(0, "exchange", &variables)]);
+    let trace = std::fs::read_to_string(&file).unwrap();
+    std::fs::remove_file(&file).unwrap();
+    let line = trace.lines().find(|line| line.contains("INSTANTON_SHM")).unwrap_or_else(|| panic!("{trace}"));
+    assert!(line.starts_with("instanton client "), "{line}");
+    assert_eq!(trace.matches("INSTANTON_SHM").count(), 1, "it is said once: {trace}");
+}
+
+/// Reads what the others post while they post it, without meeting them.
+fn threads() {
+    let client = Client::init(&[]).unwrap();
+    let (me, size) = (client.proc().rank.0, size(&client));
+    let whole = |value: Value| match value {
+        Value::ByteObject(bytes) => {
+            let round = bytes[0];
+            assert_eq!(bytes.len(), 16 + usize::from(round) * 37);
+            assert!(bytes.iter().all(|byte| *byte == round), "a value of two rounds");
+            round
+        }
+        other => panic!("{other:?}"),
+    };
+    std::thread::scope(|scope| {
+        for rank in (0..size).filter(|rank| *rank != me) {
+            let client = &client;
+            scope.spawn(move || {
+                let forever = [Info::new(keys::TIMEOUT, Value::Int(0))];
+                let mut last = 0;
+                while last < 250 {
+                    let round = whole(client.get(&rank_of(client, rank), Some(b"k"), &forever).unwrap());
+                    assert!(round >= last, "round {round} after {last}");
+                    last = round;
+                }
+            });
+        }
+        for round in 0..=250u8 {
+            let value = Value::ByteObject(vec![round; 16 + usize::from(round) * 37]);
+            client.put(scope::GLOBAL, key("k"), value).unwrap();
+            client.commit().unwrap();
+        }
+    });
+    client.fence(&[], &[]).unwrap();
+    client.finalize(&[]).unwrap();
+}
+
+#[test]
+fn threads_read_whole_values_while_they_change() {
+    let server = server();
+    Job::register(&server, "threads@1", 3).run("threads", true);
+    Job::register(&server, "threads@2", 3).run("threads", false);
+}
+
+fn environment() {
+    let wanted = std::env::var("WANTED").unwrap();
+    let status = Client::init(&[]).map_or_else(|error| error.status(), |_| Status::SUCCESS);
+    assert_eq!(status.name().unwrap(), wanted);
+}
+
+#[test]
+fn the_environment_must_be_meant_for_this_process() {
+    let server = server();
+    let job = Job::register(&server, "environment@1", 2);
+    let with = |name, value, wanted| job.start_with(0, "environment", &[(name, value), ("WANTED", wanted)]);
+    all_well(vec![
+        with("OTHER", "x", "PMIX_SUCCESS"),
+        with("PMIX_RANK", "1", "PMIX_ERR_SERVER_NOT_AVAIL"),
+        with("PMIX_RANK", "x", "PMIX_ERR_SERVER_NOT_AVAIL"),
+        with("PMIX_NAMESPACE", "other@1", "PMIX_ERR_SERVER_NOT_AVAIL"),
+        with("PMIX_SERVER_URI41", "outer.0;tcp4://127.0.0.1:1", "PMIX_ERR_SERVER_NOT_AVAIL"),
+        with("INSTANTON_SERVER", "2;x", "PMIX_ERR_SERVER_NOT_AVAIL"),
+        processes::start_alone("environment", &[("WANTED", "PMIX_ERR_UNREACH")]),
+        processes::start_alone("environment", &[("WANTED", "PMIX_ERR_SERVER_NOT_AVAIL"), ("PMIX_RANK", "0")]),
+    ]);
 }

@@ -22,7 +22,8 @@ pub fn zeroed<T>(n: usize) -> *mut T {
 
 /// A new element that holds `value`.
 pub fn boxed<T: Copy>(value: T) -> Result<*mut T, Status> {
-    let place = zeroed::<T>(1);
+    // SAFETY: malloc takes any size.
+    let place = unsafe { libc::malloc(size_of::<T>()) }.cast::<T>();
     if place.is_null() {
         return Err(Status::ERR_NOMEM);
     }

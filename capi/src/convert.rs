@@ -5,6 +5,7 @@
 //! may nest them without end, so reading counts the levels.
 use std::ptr;
 
+use instanton::data::constants::info_directives::INFO_PERSISTENT;
 use instanton::data::{
     App, Coord, Cpuset, DataArray, DataType, Device, DeviceDistance, DiskStats, Endpoint, Envar, Geometry, Info, Key,
     NetStats, NodePid, NodeStats, Nspace, Pdata, Proc, ProcInfo, ProcStats, Query, Rank, Real, RegAttr, Regex2,
@@ -232,7 +233,6 @@ macro_rules! structures {
 }
 structures! {
     pmix_proc_t = Proc { nspace: nspace, rank: rank }
-    pmix_info_t = Info { key: key, flags: flags, value: value }
     pmix_pdata_t = Pdata { proc: proc, key: key, value: value }
     pmix_app_t = App { cmd: cmd, argv: argv, env: env, cwd: cwd, maxprocs: maxprocs, info[ninfo]: info }
     pmix_query_t = Query { keys: keys, qualifiers[nqual]: qualifiers }
@@ -273,6 +273,20 @@ structures! {
         node: node, la: la, la5: la5, la15: la15, total_mem: total_mem, free_mem: free_mem, buffers: buffers,
         cached: cached, swap_cached: swap_cached, swap_total: swap_total, swap_free: swap_free, mapped: mapped,
         sample_time: sample_time, diskstats[ndiskstats]: diskstats, netstats[nnetstats]: netstats,
+    }
+}
+
+impl Mirror<Info> for pmix_info_t {
+    unsafe fn to_rust(&self, depth: usize) -> Result<Info, Status> {
+        // SAFETY: as promised by the caller.
+        unsafe { Ok(Info { key: self.key.to_rust(depth)?, flags: self.flags, value: self.value.to_rust(depth)? }) }
+    }
+
+    fn fill(&mut self, from: &Info) -> Result<(), Status> {
+        self.key.fill(&from.key)?;
+        // That somebody else owned the value is not true of a copy.
+        self.flags = from.flags & !INFO_PERSISTENT;
+        self.value.fill(&from.value)
     }
 }
 
@@ -491,4 +505,71 @@ elements! {
     NODE_PID, NodePid: pmix_node_pid_t;
     REGEX2, Regex2: pmix_regex2_t;
     ALLOC_INHERIT, AllocInherit: u8;
+}
+
+#[cfg(test)]
+mod tests {
+    use instanton::data::arbitrary;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// What a value says, apart from who owns the values of its attributes.
+    fn said(value: &Value) -> String {
+        let text = format!("{value:?}");
+        let mut parts = text.split("flags: ");
+        let first = parts.next().unwrap_or_default().to_string();
+        parts.fold(first, |out, part| {
+            let (number, rest) = part.split_once(',').unwrap_or((part, ""));
+            let flags: u32 = number.parse().expect("a number");
+            out + &format!("flags: {}, {rest}", flags & !INFO_PERSISTENT)
+        })
+    }
+
+    proptest! {
+        /// Through C and back, by way of a copy that C made, nothing is changed; what was made is freed again.
+        #[test]
+        fn values_survive_the_way_through_c(value in arbitrary::value()) {
+            let mut first: pmix_value_t = match made(&value) {
+                Ok(first) => first,
+                // What hwloc writes of its objects cannot be turned into them here.
+                Err(status) => {
+                    prop_assert_eq!(status, Status::ERR_NOT_SUPPORTED);
+                    return Ok(());
+                }
+            };
+            // SAFETY: made above, and copied before it is cleared.
+            let back: Value = unsafe {
+                let mut second = first.dup().expect("a copy");
+                first.clear();
+                let back = second.to_rust(0).expect("the value");
+                second.clear();
+                back
+            };
+            prop_assert_eq!(back.data_type(), value.data_type());
+            // A map expression may have come with or without its NUL.
+            if !said(&value).contains("Regex(") {
+                prop_assert_eq!(said(&back), said(&value));
+            }
+        }
+    }
+
+    #[test]
+    fn a_map_expression_has_its_nul_in_c_alone() {
+        let text = Value::Regex(b"pmix[a]".to_vec());
+        let mut in_c: pmix_value_t = made(&text).expect("memory");
+        // SAFETY: made above.
+        unsafe {
+            assert_eq!(in_c.data.bo.size, 8);
+            assert_eq!(in_c.to_rust(0), Ok(text));
+            in_c.clear();
+        }
+        let binary = Value::Regex(b"blob:\0size=1:x".to_vec());
+        let mut in_c: pmix_value_t = made(&binary).expect("memory");
+        // SAFETY: made above.
+        unsafe {
+            assert_eq!(in_c.to_rust(0), Ok(binary));
+            in_c.clear();
+        }
+    }
 }

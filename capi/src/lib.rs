@@ -8,6 +8,7 @@ mod callbacks;
 mod convert;
 mod handles;
 mod host;
+mod kept;
 mod module;
 mod owned;
 mod session;

@@ -14,6 +14,8 @@ use instanton::client::{Client, Error, InitError};
 use instanton::data::constants::data_range::RANGE_PROC_LOCAL;
 use instanton::data::{Info, Proc, Status, keys};
 
+use crate::kept;
+
 /// Null before the first Init and after the last Finalize.
 static CURRENT: Atomic<Arc<Client>> = Atomic::null();
 
@@ -149,6 +151,7 @@ pub fn leave(info: &[Info]) -> Result<(), Status> {
         // SAFETY: it cannot be reached any more, and only one thread can have found it in `CURRENT` under the lock.
         unsafe { guard.defer_destroy(current) };
         guard.flush();
+        kept::forget();
     }
     told(ended)
 }

@@ -25,7 +25,7 @@ pub enum Attempt<T> {
 /// SYNC POINT: the second fence pairs with the release fence in [`write`]: had `body` seen a word of a later record, the version
 /// loaded behind the fence would be odd or later. The first pairs with the release store of the version: `body` sees no word older
 /// than the version. Loom test `copying_read`.
-#[inline]
+#[inline(always)]
 pub fn read<W: Words + Copy, T>(
     words: W,
     at: usize,

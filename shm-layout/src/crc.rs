@@ -57,6 +57,12 @@ impl Crc {
         !self.0
     }
 
+    /// Adds a word.
+    #[inline]
+    pub fn word(&mut self, word: u64) {
+        self.slice(&[word]);
+    }
+
     /// Adds some words.
     #[inline]
     pub fn slice(&mut self, words: &[u64]) {

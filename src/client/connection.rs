@@ -133,6 +133,11 @@ impl Link {
     /// Has `task` run on the control thread.
     pub(super) fn run_later(&self, task: impl FnOnce() + Send + 'static) {
         let mut inbox = lock(&self.inbox);
+        if inbox.stop {
+            // Nobody will run it. What it holds may call back here when it goes, so the lock goes first.
+            drop(inbox);
+            return drop(task);
+        }
         inbox.tasks.push(Box::new(task));
         self.wake();
     }
@@ -159,6 +164,11 @@ impl Link {
     /// unasked, `on_lost` once if it goes.
     pub(super) fn serve(&self, mut incoming: Option<Incoming>, on_push: impl Fn(Push), on_lost: impl Fn()) {
         SERVES.set(self);
+        // However the thread ends, and be it by a callback that panics, nobody is left waiting for it.
+        let _end = OnEnd(|| {
+            self.stop();
+            self.abandon(|| Error::NotInitialized);
+        });
         loop {
             let (tasks, stop) = {
                 let mut inbox = lock(&self.inbox);
@@ -167,7 +177,7 @@ impl Link {
             let idle = tasks.is_empty();
             tasks.into_iter().for_each(|task| task());
             if stop && idle {
-                return self.abandon(|| Error::NotInitialized);
+                return;
             }
             if let Some(end) = incoming.as_mut().and_then(|incoming| self.drain(incoming, &on_push).err()) {
                 incoming = None;
@@ -227,6 +237,14 @@ impl Link {
     }
 }
 
+struct OnEnd<F: Fn()>(F);
+
+impl<F: Fn()> Drop for OnEnd<F> {
+    fn drop(&mut self) {
+        (self.0)();
+    }
+}
+
 /// Why nothing more will come.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum End {
@@ -248,29 +266,31 @@ pub(super) struct Frame {
 /// The receiving side.
 pub(super) struct Incoming {
     socket: Arc<UnixStream>,
+    /// What has come and was not taken yet, and room behind it.
     bytes: Vec<u8>,
+    filled: usize,
     descriptors: Vec<OwnedFd>,
 }
 
-/// Room for what comes at a time: enough for most frames, and not much to clear for one byte.
+/// Room for what comes at a time: enough for most frames.
 const CHUNK: usize = 16 << 10;
 /// The same while a long frame is under way. More than a socket holds is never there at once.
 const LONG_CHUNK: usize = 256 << 10;
 
 impl Incoming {
     pub(super) fn new(socket: Arc<UnixStream>) -> Self {
-        Self { socket, bytes: Vec::new(), descriptors: Vec::new() }
+        Self { socket, bytes: vec![0; CHUNK], filled: 0, descriptors: Vec::new() }
     }
 
     /// The next frame, if all of it has come. `max` bounds its body.
     pub(super) fn next(&mut self, max: usize) -> Result<Option<Frame>, End> {
         loop {
-            let wanted = match self.bytes.first_chunk::<HEADER>() {
+            let wanted = match self.bytes[..self.filled].first_chunk::<HEADER>() {
                 None => HEADER,
                 Some(head) => {
                     let header = Header::parse(head, max)?;
                     let end = HEADER + header.body;
-                    if self.bytes.len() >= end {
+                    if self.filled >= end {
                         return Ok(Some(self.take(header, end)));
                     }
                     end
@@ -299,12 +319,12 @@ impl Incoming {
 
     /// Receives once; false when nothing has come.
     fn fill(&mut self, wanted: usize) -> Result<bool, End> {
-        let filled = self.bytes.len();
-        self.bytes.resize(filled + (wanted - filled).clamp(CHUNK, LONG_CHUNK), 0);
-        let received = socket::receive(&self.socket, &mut self.bytes[filled..], &mut self.descriptors);
-        self.bytes.truncate(filled + received.as_ref().map_or(0, |received| received.bytes));
-        match received {
+        if self.bytes.len() < wanted && self.bytes.len() - self.filled < CHUNK {
+            self.bytes.resize(wanted.min(self.filled + LONG_CHUNK), 0);
+        }
+        match socket::receive(&self.socket, &mut self.bytes[self.filled..], &mut self.descriptors) {
             Ok(received) => {
+                self.filled += received.bytes;
                 if received.truncated {
                     trace!("descriptors from the server were lost: this process has too many open");
                 }
@@ -316,9 +336,14 @@ impl Incoming {
     }
 
     fn take(&mut self, header: Header, end: usize) -> Frame {
-        let rest = self.bytes.split_off(end);
-        let mut body = std::mem::replace(&mut self.bytes, rest);
-        body.drain(..HEADER);
+        let body = self.bytes[HEADER..end].to_vec();
+        self.bytes.copy_within(end..self.filled, 0);
+        self.filled -= end;
+        if self.bytes.len() > LONG_CHUNK && self.filled <= CHUNK {
+            // Room for a long frame is given back.
+            self.bytes.truncate(CHUNK);
+            self.bytes.shrink_to_fit();
+        }
         // Descriptors come with their frame's first byte, so they are here by now; fewer than announced, and none can be told
         // from another.
         let descriptors = match self.descriptors.len() >= header.descriptors {

@@ -68,6 +68,14 @@ impl Jobs {
         }
     }
 
+    /// Maps the own job as the server sent it at init.
+    pub(super) fn begin(&self, nspace: &Nspace, parts: &[Part], descriptors: Vec<OwnedFd>) {
+        if parts.is_empty() && self.can_map() {
+            self.give_up(format_args!("the server offers no shared memory"));
+        }
+        self.take_in(nspace, parts, descriptors);
+    }
+
     /// Maps what the server sent. The descriptors are closed.
     pub(super) fn take_in(&self, nspace: &Nspace, parts: &[Part], descriptors: Vec<OwnedFd>) {
         if let Err(error) = self.map(nspace, parts, descriptors) {

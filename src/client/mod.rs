@@ -39,7 +39,7 @@ use std::thread::JoinHandle;
 use crate::control::address::Address;
 use crate::data::{Info, InfoList, Key, Nspace, Proc, Rank, Status, Value, constants::scope, keys};
 use crate::message::{Reply, Request};
-use crate::store::{RawValue, ReadError};
+use crate::store::{Guard, PinError, RawValue, ReadError};
 use crate::sys::signals;
 use crate::trace;
 
@@ -151,9 +151,7 @@ impl Client {
         let layout = if shared { instanton_layout::header::VERSION } else { 0 };
         let accepted = init::enter(address, info, layout)?;
         let jobs = Jobs::new(shared);
-        if shared {
-            jobs.take_in(&address.proc.nspace, &accepted.parts, accepted.descriptors);
-        }
+        jobs.begin(&address.proc.nspace, &accepted.parts, accepted.descriptors);
         let link = Link::new(Some(accepted.socket)).map_err(system("no eventfd"))?;
         Self::start(address.proc.clone(), Some(accepted.server), link, jobs, Some(accepted.incoming))
     }
@@ -270,9 +268,8 @@ impl Client {
         self.inner.get_nb(proc, key, Directives::parse(info)?, done)
     }
 
-    /// The whole of a blocking Get, with `f` called on the value where it lies instead of a copy. Makes no system call and
-    /// allocates nothing when the value is at hand. `f` is called again when the value changed meanwhile: only its last result
-    /// counts, and what it saw before may have been no value at all.
+    /// The whole of a blocking Get, with `f` called on the value where it lies instead of a copy: [`peek`](Client::peek), and the
+    /// server's answer where that has none.
     ///
     /// # Errors
     /// As [`get`](Client::get).
@@ -285,18 +282,50 @@ impl Client {
         directives: &Directives,
         mut f: impl FnMut(Found<'_>) -> T,
     ) -> Result<T, Error> {
-        self.inner.life.check()?;
-        let nspace = self.inner.effective(nspace, directives);
-        match self.inner.resolve(Question { nspace, rank, key, directives }, &mut f) {
-            Step::Found(found) => Ok(found),
-            Step::Absent(status) => Err(status.into()),
-            Step::Map | Step::Ask => {
-                let proc = Proc::new(Nspace::new(nspace).map_err(|_| Status::ERR_BAD_PARAM)?, rank);
-                let directives = Directives { nspace: None, ..directives.clone() };
-                let value = self.wait("PMIx_Get", |then| self.inner.get_nb(&proc, Some(key), directives, then))?;
-                Ok(f(Found::Own(&value)))
-            }
+        if let Some(answer) = self.peek(nspace, rank, key, directives, &mut f) {
+            return answer;
         }
+        let nspace = self.inner.effective(nspace, directives);
+        let proc = Proc::new(Nspace::new(nspace).map_err(|_| Status::ERR_BAD_PARAM)?, rank);
+        let directives = Directives { nspace: None, ..directives.clone() };
+        let value = self.wait("PMIx_Get", |then| self.inner.get_nb(&proc, Some(key), directives, then))?;
+        Ok(f(Found::Own(&value)))
+    }
+
+    /// The part of a Get that needs nobody else; nothing where the server has to be asked. Makes no system call, takes no lock and
+    /// allocates nothing. `f` is called again when the value changed meanwhile: only its last result counts, and what it saw
+    /// before may have been no value at all.
+    ///
+    /// # Errors
+    /// As [`get`](Client::get).
+    #[inline]
+    pub fn peek<T>(
+        &self,
+        nspace: &[u8],
+        rank: Rank,
+        key: &[u8],
+        directives: &Directives,
+        f: impl FnMut(Found<'_>) -> T,
+    ) -> Option<Result<T, Error>> {
+        if let Err(error) = self.inner.life.check() {
+            return Some(Err(error));
+        }
+        let nspace = self.inner.effective(nspace, directives);
+        match self.inner.resolve(Question { nspace, rank, key, directives }, f) {
+            Step::Found(found) => Some(Ok(found)),
+            Step::Absent(status) => Some(Err(status.into())),
+            Step::Map | Step::Ask => None,
+        }
+    }
+
+    /// A guard on the own job's shared memory: what is looked up through it is not copied. Values that this process knows by itself,
+    /// segments that are not mapped and keys that are not posted yet are for [`get`](Client::get) to find.
+    ///
+    /// # Errors
+    /// When the job is not mapped, or this thread can have no guard.
+    pub fn pin(&self) -> Result<Guard<'_>, PinError> {
+        self.inner.life.check().map_err(|_| PinError::Foreign)?;
+        self.inner.jobs.of(self.inner.proc.nspace.as_bytes()).ok_or(PinError::NoPage)?.pin()
     }
 
     /// Meets the other participants (`PMIx_Fence`); no participants means the whole own namespace.

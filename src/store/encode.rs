@@ -129,6 +129,7 @@ pub struct RawValue<'a> {
 }
 
 impl<'a> RawValue<'a> {
+    #[inline(always)]
     pub(super) fn of_entry(words: RawWords<'a>, entry: &Entry) -> Self {
         Self {
             words,

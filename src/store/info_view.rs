@@ -39,6 +39,7 @@ impl InfoView {
         Ok(Self { generation, mapping, index, checked })
     }
 
+    #[inline(always)]
     fn record(&self, kind: Owner, owner: u32, word: usize) -> Result<Record<RawWords<'_>>, Malformed> {
         let count = |group| self.index.count(group) as usize;
         let bit = owner as usize
@@ -58,14 +59,17 @@ impl InfoView {
         Ok(record)
     }
 
+    #[inline(always)]
     pub(super) fn job(&self) -> Result<Record<RawWords<'_>>, Malformed> {
         self.record(Owner::Job, 0, self.index.job_word())
     }
 
+    #[inline(always)]
     pub(super) fn row(&self, rank: Rank) -> Result<Option<Row>, Malformed> {
         self.index.row(&self.mapping.words(), rank.0)
     }
 
+    #[inline(always)]
     pub(super) fn process(&self, rank: Rank, row: &Row) -> Result<Option<Record<RawWords<'_>>>, Malformed> {
         match row.record {
             0 => Ok(None),
@@ -74,6 +78,7 @@ impl InfoView {
     }
 
     /// The record of a node, application or session.
+    #[inline(always)]
     pub(super) fn member(&self, group: Group, index: u32) -> Result<Option<Record<RawWords<'_>>>, Malformed> {
         let owner = match group {
             Group::Nodes => Owner::Node,
@@ -208,6 +213,7 @@ impl InfoView {
         Ok(())
     }
 
+    #[inline(always)]
     fn first<const N: usize>(&self, query: &Query<'_>, places: [Place; N]) -> Result<Option<RawValue<'_>>, Malformed> {
         for place in places {
             let record = match place {

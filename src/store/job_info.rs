@@ -4,7 +4,7 @@
 //! processes. [`JobInfo::from_infos`] sorts them, [`placement`](super::placement) adds what follows from the maps (rule S9) and never
 //! contradicts what was given.
 use std::collections::HashMap;
-use std::collections::hash_map::Entry;
+use std::collections::btree_map::{BTreeMap, Entry};
 
 use instanton_layout::info::{NONE, Row};
 
@@ -117,7 +117,7 @@ pub(super) struct Given<'a> {
     pub(super) own_host: Vec<u8>,
     pub(super) local_procs: u32,
     /// What is said of each process, by rank.
-    pub(super) processes: HashMap<u32, Vec<&'a Info>>,
+    pub(super) processes: BTreeMap<u32, Vec<&'a Info>>,
     /// Ranks of each node of the node map.
     pub(super) proc_map: Option<ProcMap>,
     /// Places of nodes by name.
@@ -172,7 +172,7 @@ impl JobInfo {
             },
             own_host: own_host.as_bytes().to_vec(),
             local_procs,
-            processes: HashMap::new(),
+            processes: BTreeMap::new(),
             proc_map: None,
             names: HashMap::new(),
             own: Entries::default(),

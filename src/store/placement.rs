@@ -20,7 +20,7 @@ pub(super) fn complete(mut job: Given<'_>) -> Result<JobInfo, BadJobInfo> {
 fn size(job: &mut Given<'_>) -> Result<(), BadJobInfo> {
     let ranges = job.proc_map.iter().flat_map(|map| map.nodes()).flatten();
     let mapped = ranges.map(|range| range.last.saturating_add(1)).max().unwrap_or(0);
-    let named = job.processes.keys().map(|rank| rank + 1).max().unwrap_or(0);
+    let named = job.processes.keys().next_back().map_or(0, |rank| rank + 1);
     let given = job.info.job.get(keys::JOB_SIZE).map(|value| number(keys::JOB_SIZE, value)).transpose()?;
     let size = given.unwrap_or_else(|| mapped.max(named).max(job.local_procs));
     let ranks = size.max(mapped).max(named);

@@ -154,6 +154,7 @@ impl JobReader {
     }
 
     /// A value that some rank posted.
+    #[inline(always)]
     fn posted<T>(
         &self,
         maps: &Maps,
@@ -184,7 +185,7 @@ impl JobReader {
     }
 
     /// Reads the record a rank has posted, if it has.
-    #[inline]
+    #[inline(always)]
     pub(super) fn modex<T>(
         &self,
         maps: &Maps,

@@ -5,6 +5,8 @@
 //! the step is not seen; the margin is for that.
 use std::fs;
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 /// What must be left after a step.
 const MARGIN: u64 = 4 << 20;
@@ -21,18 +23,44 @@ pub(crate) struct TooLittle {
     pub(crate) whose: String,
 }
 
-/// Where to look; another root in tests.
-pub(crate) fn require(bytes: u64) -> Result<(), TooLittle> {
-    let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-    check(bytes, &groups, Path::new("/sys/fs/cgroup"))?;
-    let meminfo = fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    match field(&meminfo, "MemAvailable:") {
-        Some(kib) => enough(bytes, kib.saturating_mul(1024), || "the machine".into()),
-        None => Ok(()),
-    }
+/// What was found, less what was taken since. Looking costs a tenth of a millisecond, more than most segments do.
+struct Seen {
+    at: Instant,
+    left: u64,
 }
 
-fn check(bytes: u64, groups: &str, root: &Path) -> Result<(), TooLittle> {
+/// For how long a look counts, where plenty was left.
+const FRESH: Duration = Duration::from_millis(20);
+/// With less than this left after a step, we look before each one.
+const PLENTY: u64 = 256 << 20;
+
+/// Whether `bytes` more can be taken: in the groups of this process, and on the machine.
+pub(crate) fn require(bytes: u64) -> Result<(), TooLittle> {
+    static SEEN: Mutex<Option<Seen>> = Mutex::new(None);
+    let mut seen = SEEN.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(seen) = &mut *seen
+        && seen.at.elapsed() < FRESH
+        && seen.left >= bytes.saturating_add(PLENTY)
+    {
+        seen.left -= bytes;
+        return Ok(());
+    }
+    *seen = None;
+    let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    let mut least = check(bytes, &groups, Path::new("/sys/fs/cgroup"))?;
+    let meminfo = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    if let Some(kib) = field(&meminfo, "MemAvailable:") {
+        let left = kib.saturating_mul(1024);
+        enough(bytes, left, || "the machine".into())?;
+        least = least.min(left);
+    }
+    *seen = Some(Seen { at: Instant::now(), left: least.saturating_sub(bytes) });
+    Ok(())
+}
+
+/// The least that is left in any group below `root` that the process belongs to, if `bytes` are.
+fn check(bytes: u64, groups: &str, root: &Path) -> Result<u64, TooLittle> {
+    let mut least = u64::MAX;
     for line in groups.lines() {
         let mut parts = line.splitn(3, ':');
         let (_, controllers, Some(path)) = (parts.next(), parts.next().unwrap_or(""), parts.next()) else { continue };
@@ -49,10 +77,11 @@ fn check(bytes: u64, groups: &str, root: &Path) -> Result<(), TooLittle> {
         for group in group.ancestors().take_while(|group| group.starts_with(&mount)) {
             if let Some(left) = left(group, files) {
                 enough(bytes, left, || format!("control group {}", group.display()))?;
+                least = least.min(left);
             }
         }
     }
-    Ok(())
+    Ok(least)
 }
 
 /// Bytes left in a group: its limit less what is used and could not be dropped.
@@ -103,7 +132,7 @@ mod tests {
         );
         group(&root, "job/step", &[("memory.max", "max\n"), ("memory.current", "4096\n")]);
         let groups = "0::/job/step/not-visible\n3:cpuset:/elsewhere\n";
-        assert_eq!(check(1 << 20, groups, &root), Ok(()));
+        assert_eq!(check(1 << 20, groups, &root), Ok(5 << 20));
         let error = check(2 << 20, groups, &root).unwrap_err();
         assert_eq!((error.wanted, error.left), (2 << 20, 5 << 20));
         assert!(error.whose.ends_with("/job"));

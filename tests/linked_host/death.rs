@@ -69,6 +69,7 @@ fn a_rank() {
             // A helper that outlives the rank holds the rank's socket as its standard input.
             "helper" => {
                 let socket: OwnedFd = peer.stream.as_fd().try_clone_to_owned().unwrap();
+                #[allow(clippy::zombie_processes, reason = "it is to outlive this process")]
                 let helper = Command::new("sleep").arg("60").stdin(socket).stdout(Stdio::null()).spawn().unwrap();
                 println!("{} helper", helper.id());
             }

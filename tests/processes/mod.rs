@@ -55,18 +55,33 @@ impl<'a> Job<'a> {
 
     /// Starts a rank in a role, with or without shared memory.
     pub fn start(&self, rank: u32, role: &str, shared: bool) -> Child {
+        self.start_with(rank, role, &[("INSTANTON_SHM", if shared { "on" } else { "off" })])
+    }
+
+    /// Starts a rank in a role, with some more variables.
+    pub fn start_with(&self, rank: u32, role: &str, variables: &[(&str, &str)]) -> Child {
         let mut env: Vec<(OsString, OsString)> = std::env::vars_os().collect();
         self.server.setup_fork(&self.proc(rank), &mut env).unwrap();
-        let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["--exact", "process", "--nocapture"]).env_clear().envs(env).env(ROLE, role);
-        command.env("INSTANTON_SHM", if shared { "on" } else { "off" });
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+        start(role, env, variables)
     }
 
     /// Runs all ranks in a role; they must succeed.
     pub fn run(&self, role: &str, shared: bool) {
         all_well((0..self.size).map(|rank| self.start(rank, role, shared)).collect());
     }
+}
+
+/// Starts a process that no launcher has prepared.
+pub fn start_alone(role: &str, variables: &[(&str, &str)]) -> Child {
+    let prepared = |name: &OsString| name.to_string_lossy().starts_with("PMIX_");
+    start(role, std::env::vars_os().filter(|(name, _)| !prepared(name)).collect(), variables)
+}
+
+fn start(role: &str, env: Vec<(OsString, OsString)>, variables: &[(&str, &str)]) -> Child {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "process", "--nocapture"]).env_clear().envs(env).env(ROLE, role);
+    command.envs(variables.iter().copied());
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
 /// Waits for processes, each of which must succeed.

@@ -4,7 +4,6 @@ use std::io::{Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use instanton::control::address::Address;
@@ -14,6 +13,7 @@ use instanton::data::{Info, Nspace, Proc, Rank, Status, keys};
 use instanton::message::{Mapped, Part, Push, Reply, Request};
 use instanton::store::{Have, JobInfo, JobWriter, Limits, SegmentId};
 use instanton::sys::socket;
+use instanton_layout::sync::{AtomicU32, Ordering};
 
 /// Longer than anything here takes; a test that waits for ever fails.
 pub const PATIENCE: Duration = Duration::from_secs(30);

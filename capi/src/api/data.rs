@@ -11,6 +11,7 @@ use crate::alloc;
 use crate::boundary::{Outcome, export};
 use crate::callbacks::{self, ValueFn};
 use crate::convert::{self, Mirror, many, one};
+use crate::kept;
 use crate::owned::{Kind, Owned};
 use crate::session::{self, told};
 use crate::types::*;
@@ -73,7 +74,7 @@ fn copy(found: Found<'_>, value: &mut pmix_value_t) -> Result<(), Error> {
     Ok(())
 }
 
-/// One Get, long way or short.
+/// What a Get asks.
 struct Ask<'a> {
     nspace: &'a [u8],
     rank: Rank,
@@ -82,32 +83,28 @@ struct Ask<'a> {
 }
 
 impl Ask<'_> {
-    fn of(&self, client: &instanton::client::Client) -> Result<pmix_value_t, Error> {
+    /// What is at hand is read under the epoch; what must be waited for is not, or nothing could be freed meanwhile.
+    fn answer(&self) -> Result<pmix_value_t, Status> {
+        let Ask { nspace, rank, key, directives } = self;
         let mut value = pmix_value_t::EMPTY;
         let mut copied = Ok(());
-        let found = client.get_with(self.nspace, self.rank, self.key, &self.directives, |found| {
+        let mut take = |found: Found<'_>| {
             // SAFETY: an earlier attempt's, or empty.
             unsafe { value.clear() };
             copied = copy(found, &mut value);
-        });
+        };
+        let at_hand = session::with(|client| client.peek(nspace, *rank, key, directives, &mut take))?;
+        let found = match at_hand {
+            Some(answer) => answer,
+            None => session::client()?.get_with(nspace, *rank, key, directives, &mut take),
+        };
         match found.and(copied) {
             Ok(()) => Ok(value),
             Err(error) => {
                 // SAFETY: it was made here.
                 unsafe { value.clear() };
-                Err(error)
+                Err(error.status())
             }
-        }
-    }
-
-    fn answer(&mut self) -> Result<pmix_value_t, Status> {
-        // What is at hand is read under the epoch; what must be waited for is not, or nothing could be freed meanwhile.
-        let optional = std::mem::replace(&mut self.directives.optional, true);
-        let at_hand = session::with(|client| self.of(client))?;
-        self.directives.optional = optional;
-        match at_hand {
-            Err(_) if !optional => told(self.of(&*session::client()?)),
-            other => told(other),
         }
     }
 }
@@ -130,7 +127,8 @@ export! {
         told(session::client()?.store_internal(&proc, key, value))
     }
 
-    /// Looks a key up; without a key, everything known of a process. The value is the caller's to free.
+    /// Looks a key up; without a key, everything known of a process. The value is the caller's to free, unless he asked to
+    /// have his own place filled (`PMIX_GET_STATIC_VALUES`) or only to look at it (`PMIX_GET_POINTER_VALUES`).
     fn PMIx_Get(
         proc: *const pmix_proc_t, key: *const c_char, info: *const pmix_info_t, ninfo: usize,
         value: *mut *mut pmix_value_t,
@@ -147,8 +145,14 @@ export! {
         if key.is_empty() {
             return Err(Status::ERR_BAD_PARAM);
         }
-        let mut ask = Ask { nspace, rank, key, directives: directives(info, ninfo)? };
+        let ask = Ask { nspace, rank, key, directives: directives(info, ninfo)? };
         let mut found = ask.answer()?;
+        if ask.directives.pointer_values {
+            let value = found.to_rust(0);
+            found.clear();
+            *out = kept::show(nspace, rank.0, key, value?)?;
+            return Ok(());
+        }
         if ask.directives.static_values && !out.is_null() {
             out.write(found);
             return Ok(());

@@ -41,6 +41,20 @@ int main(void) {
         IS(PMIX_ERR_BAD_PARAM, PMIx_Get(&me, "k", &optional, 1, &value));
         IS(PMIX_ERR_BAD_PARAM, PMIx_Get(&me, "", NULL, 0, &value));
         IS(PMIX_ERR_BAD_PARAM, PMIx_Put(PMIX_GLOBAL, NULL, &seven));
+
+        pmix_info_t how;
+        pmix_value_t place, *filled = &place, *looked, *again_looked;
+        OK(PMIx_Info_load(&how, "pmix.get.static", NULL, PMIX_BOOL));
+        OK(PMIx_Get(&other, "pmix.loc", &how, 1, &filled));
+        CHECK(filled == &place && !strcmp(place.data.string, "stored"));
+        PMIx_Value_destruct(&place);
+        OK(PMIx_Info_load(&how, "pmix.get.pntrs", NULL, PMIX_BOOL));
+        OK(PMIx_Get(&other, "pmix.loc", &how, 1, &looked));
+        OK(PMIx_Get(&other, "pmix.loc", &how, 1, &again_looked));
+        CHECK(looked == again_looked && !strcmp(looked->data.string, "stored"));
+        OK(PMIx_Store_internal(&other, "pmix.loc", &seven));
+        OK(PMIx_Get(&other, "pmix.loc", &how, 1, &again_looked));
+        CHECK(again_looked->data.integer == 7 && !strcmp(looked->data.string, "stored"));
         OK(PMIx_Fence(NULL, 0, NULL, 0));
         OK(PMIx_Finalize(NULL, 0));
         CHECK(!PMIx_Initialized());

@@ -101,6 +101,8 @@ pub struct Entry {
 }
 
 /// A record at some word of a segment.
+///
+/// Its look-ups are inlined without asking: passing entries through memory costs more than finding them.
 #[derive(Clone, Copy)]
 pub struct Record<W> {
     words: W,
@@ -116,7 +118,7 @@ impl<W: Words + Copy> Record<W> {
     ///
     /// # Errors
     /// [`Malformed`] when its head cannot be right.
-    #[inline]
+    #[inline(always)]
     pub fn in_block(words: W, at: usize, kind: Owner, owner: u32) -> Result<Self, Malformed> {
         Self::open(words, at, at, kind, owner)
     }
@@ -125,12 +127,12 @@ impl<W: Words + Copy> Record<W> {
     ///
     /// # Errors
     /// [`Malformed`] when its head cannot be right.
-    #[inline]
+    #[inline(always)]
     pub fn in_info(words: W, at: usize, kind: Owner, owner: u32) -> Result<Self, Malformed> {
         Self::open(words, at, 0, kind, owner)
     }
 
-    #[inline]
+    #[inline(always)]
     fn open(words: W, at: usize, keys: usize, kind: Owner, owner: u32) -> Result<Self, Malformed> {
         let len = length(&words, at)?;
         let shape = words.load(at + 3)?;
@@ -173,7 +175,7 @@ impl<W: Words + Copy> Record<W> {
     ///
     /// # Errors
     /// [`Malformed`] when an entry leads out of the record.
-    #[inline]
+    #[inline(always)]
     pub fn find(&self, query: &Query<'_>) -> Result<Option<Entry>, Malformed> {
         let mut slot = query.hash as usize & self.mask;
         for _ in 0..=self.mask {
@@ -204,7 +206,7 @@ impl<W: Words + Copy> Record<W> {
         })
     }
 
-    #[inline]
+    #[inline(always)]
     fn entry(&self, at: usize) -> Result<Entry, Malformed> {
         let (key, kind, value) = (self.words.load(at + 1)?, self.words.load(at + 2)?, self.words.load(at + 3)?);
         let flags = (kind >> 8) as u8;
@@ -225,7 +227,7 @@ impl<W: Words + Copy> Record<W> {
         })
     }
 
-    #[inline]
+    #[inline(always)]
     fn is_key(&self, entry: &Entry, key: &[u8]) -> Result<bool, Malformed> {
         if entry.key_len != key.len() {
             return Ok(false);

@@ -163,6 +163,21 @@ fn a_callback_may_ask_but_not_wait() {
 }
 
 #[test]
+fn a_callback_that_panics_leaves_nobody_waiting() {
+    let (client, mut peer) = connected();
+    client.fence_nb(&[], &[], |_| panic!("as this test wants it")).unwrap();
+    let (number, _) = peer.request();
+    thread::scope(|scope| {
+        let waiting = scope.spawn(|| client.fence(&[], &[]));
+        peer.request();
+        peer.done(number);
+        waiting.join().unwrap().unwrap_err();
+    });
+    client.fence(&[], &[]).unwrap_err();
+    client.finalize(&[]).unwrap_err();
+}
+
+#[test]
 fn a_commit_that_fails_is_told_once_and_later() {
     let (client, mut peer) = connected();
     client.put(scope::GLOBAL, key("a"), Value::Int(1)).unwrap();

@@ -22,7 +22,7 @@ pub enum Attempt<T> {
 ///
 /// `body` is given the record and its version. What it makes of them counts only if the answer is `Done`.
 ///
-/// SYNC POINT: the second fence pairs with the release fence in [`write`]: had `body` seen a word of a later record, the version
+/// SYNC POINT: the second fence pairs with the release fence in [`write()`]: had `body` seen a word of a later record, the version
 /// loaded behind the fence would be odd or later. The first pairs with the release store of the version: `body` sees no word older
 /// than the version. Loom test `copying_read`.
 #[inline(always)]
@@ -53,7 +53,7 @@ pub fn read<W: Words + Copy, T>(
 ///
 /// Readers that still follow an old reference see the version odd, or changed.
 ///
-/// SYNC POINT: the release fence and the release store pair with the fences in [`read`]. Loom test `copying_read`.
+/// SYNC POINT: the release fence and the release store pair with the fences in [`read()`]. Loom test `copying_read`.
 pub fn write<W: WordsMut>(words: &W, at: usize, record: &[u64]) {
     let old = words.load(at).unwrap_or(0);
     words.store(at, old | 1, Ordering::Relaxed);

@@ -167,6 +167,8 @@ impl Link {
         // However the thread ends, and be it by a callback that panics, nobody is left waiting for it.
         let _end = OnEnd(|| {
             self.stop();
+            let tasks = std::mem::take(&mut lock(&self.inbox).tasks);
+            drop(tasks);
             self.abandon(|| Error::NotInitialized);
         });
         loop {

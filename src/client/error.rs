@@ -1,3 +1,4 @@
+//! What can go wrong, for a person; and the one status of each, for the C caller.
 use std::io;
 
 use crate::control::frame::FrameError;

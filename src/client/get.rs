@@ -117,8 +117,10 @@ impl Inner {
             Ok(found) => Step::Found(found),
             Err(Miss::NotFound) => self.own_put_or(question, f, || self.absent(question)),
             Err(Miss::Unmapped(_)) => self.map_or_ask(),
-            Err(miss) => {
-                trace!("{}:{rank} is asked of the server: {miss}", String::from_utf8_lossy(nspace));
+            // Replaced too often while it was read: the server reads it in peace.
+            Err(Miss::Busy) => Step::Ask,
+            Err(Miss::Corrupt(error)) => {
+                self.jobs.give_up(format_args!("{} has a damaged segment: {error}", String::from_utf8_lossy(nspace)));
                 Step::Ask
             }
         }

@@ -84,7 +84,7 @@ impl Jobs {
     }
 
     /// Nothing new is mapped from now on; says why, the first time.
-    fn give_up(&self, why: std::fmt::Arguments<'_>) {
+    pub(super) fn give_up(&self, why: std::fmt::Arguments<'_>) {
         if self.failed.set(()).is_ok() {
             trace!("{why}; what is not mapped is looked up over the control plane");
         }

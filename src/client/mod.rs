@@ -2,13 +2,13 @@
 //!
 //! # Actors
 //!
-//! The *callers* are the program's threads. A Get is answered on the caller's thread, from memory ([`get`]); everything else is a
-//! request that the caller sends itself ([`connection`]). One *control thread* for each client receives the answers, runs every
+//! The *callers* are the program's threads. A Get is answered on the caller's thread, from memory (`get.rs`); everything else is a
+//! request that the caller sends itself (`connection.rs`). One *control thread* for each client receives the answers, runs every
 //! callback, and sleeps otherwise. The *server* is at the other end of one socket.
 //!
 //! # States
 //!
-//! A client runs from its init ([`init`]) to its finalize; a forked child finds it uninitialised ([`fork`]). Without a launcher it
+//! A client runs from its init (`init.rs`) to its finalize; a forked child finds it uninitialised (`fork.rs`). Without a launcher it
 //! is a singleton: a job of its own, with its own values and nobody to ask.
 //!
 //! # When a process dies

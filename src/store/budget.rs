@@ -24,6 +24,11 @@ impl Budget {
         self.0.used.load(Ordering::Relaxed)
     }
 
+    /// Bytes that may still be taken.
+    pub fn left(&self) -> u64 {
+        self.limit().saturating_sub(self.used())
+    }
+
     /// Bytes that may be in use.
     pub fn limit(&self) -> u64 {
         self.0.limit

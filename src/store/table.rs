@@ -6,6 +6,7 @@ use instanton_layout::block::{self, Attempt};
 use instanton_layout::record::{self, Item, OwnKeys, Owner, Payload, Query, Record, flags};
 use instanton_layout::words::RawWords;
 
+use super::budget::Budget;
 use super::encode::{Encode, RawValue, ReadError};
 use super::heap::{Block, Maker, SegmentSet};
 use super::write_error::WriteError;
@@ -15,13 +16,41 @@ use crate::data::{Key, Rank, Value};
 pub(super) type Changes<'a> = BTreeMap<&'a Key, Option<(u8, &'a Value)>>;
 
 /// Records by rank.
-#[derive(Default)]
 pub(super) struct Table {
     pub(super) set: SegmentSet,
     pub(super) blocks: HashMap<u32, Block>,
+    maker: Maker,
 }
 
 impl Table {
+    /// No records, for the job with that number.
+    pub(super) fn new(job: u64, budget: &Budget) -> Self {
+        let maker = Maker { job, budget: budget.clone(), last_number: 0, last_version: 0 };
+        Self { set: SegmentSet::default(), blocks: HashMap::new(), maker }
+    }
+
+    /// Moves all records to segments of their own and answers the old ones; `None` where there is no room for both.
+    pub(super) fn renew(&mut self) -> Result<Option<SegmentSet>, ReadError> {
+        if self.maker.budget.left() < self.set.live() {
+            return Ok(None);
+        }
+        let last_number = self.maker.last_number;
+        let mut set = SegmentSet::default();
+        let mut blocks = HashMap::with_capacity(self.blocks.len());
+        for (rank, block) in &self.blocks {
+            match set.put(self.set.record(block)?, &mut self.maker) {
+                Ok(block) => blocks.insert(*rank, block),
+                Err(_) => {
+                    // Readers count on numbers without gaps.
+                    self.maker.last_number = last_number;
+                    return Ok(None);
+                }
+            };
+        }
+        self.blocks = blocks;
+        Ok(Some(std::mem::replace(&mut self.set, set)))
+    }
+
     /// Reads a rank's record in its block, which nobody else writes.
     fn read<'a, T>(
         &'a self,
@@ -55,12 +84,7 @@ impl Table {
 
     /// Writes a rank's record with some changes to a block of its own, which nothing refers to yet. None is needed where nothing
     /// remains.
-    pub(super) fn prepare(
-        &mut self,
-        rank: Rank,
-        changes: &Changes<'_>,
-        maker: &mut Maker,
-    ) -> Result<Option<Block>, WriteError> {
+    pub(super) fn prepare(&mut self, rank: Rank, changes: &Changes<'_>) -> Result<Option<Block>, WriteError> {
         let new = changes
             .iter()
             .filter_map(|(key, change)| change.map(|(scope, value)| (scope, *key, value)))
@@ -77,7 +101,7 @@ impl Table {
         }
         let record = record::build(Owner::Modex, rank.0, items, &mut OwnKeys);
         drop(old);
-        self.set.put(record, maker).map(Some)
+        self.set.put(record, &mut self.maker).map(Some)
     }
 }
 

@@ -7,9 +7,9 @@ use instanton_layout::job::{self, JobWords};
 use instanton_layout::sync::Ordering;
 use instanton_layout::words::{RawWordsMut, WordsMut};
 
-use super::budget::Limits;
+use super::budget::{Budget, Limits};
 use super::encode::ReadError;
-use super::heap::{Maker, SegmentSet};
+use super::heap::SegmentSet;
 use super::info_build::info_words;
 use super::job_info::JobInfo;
 use super::pages::{Held, Pages, ReaderId, ReaderPageHandle};
@@ -49,7 +49,6 @@ pub struct JobWriter {
     hidden: Table,
     /// Replaced sets of segments, with the epoch in which they were replaced.
     waiting: Vec<(u64, SegmentSet)>,
-    maker: Maker,
     limits: Limits,
     reader: JobReader,
     pages: Pages,
@@ -69,16 +68,14 @@ impl JobWriter {
         let job = OwnSegment::create("instanton-job", job::length(info.ranks()), &limits.budget)?;
         JobWords::format(job.mapping.words_mut(), id);
         let reader = JobReader::of_writer(job.mapping.clone())?;
-        let maker = Maker { job: id, budget: limits.budget.clone(), last_number: 0, last_version: 0 };
-        let info = make_info(info, &maker, 1)?;
+        let info = make_info(info, id, 1, &limits.budget)?;
         let mut this = Self {
             job,
             info,
             generation: 0,
-            visible: Table::default(),
-            hidden: Table::default(),
+            visible: Table::new(id, &limits.budget),
+            hidden: Table::new(id, &limits.budget),
             waiting: Vec::new(),
-            maker,
             limits: limits.clone(),
             reader,
             pages: Pages::default(),
@@ -102,7 +99,7 @@ impl JobWriter {
         if info.ranks() > ranks {
             return Err(WriteError::Rank { rank: Rank(info.ranks() - 1), ranks });
         }
-        self.info = make_info(info, &self.maker, self.generation + 1)?;
+        self.info = make_info(info, self.reader.job_id(), self.generation + 1, &self.limits.budget)?;
         self.publish_info()
     }
 
@@ -149,16 +146,16 @@ impl JobWriter {
         // Both records are written before anything refers to them, so that a failure changes nothing.
         let seen = match here.is_empty() {
             true => None,
-            false => self.visible.prepare(rank, &here, &mut self.maker)?,
-        };
-        let hidden = match self.hidden.prepare(rank, &elsewhere, &mut self.maker) {
-            Ok(hidden) => hidden,
-            Err(error) => {
-                seen.into_iter().for_each(|block| self.visible.set.discard(block));
-                return Err(error);
-            }
+            false => self.visible.prepare(rank, &here)?,
         };
         if !elsewhere.is_empty() {
+            let hidden = match self.hidden.prepare(rank, &elsewhere) {
+                Ok(hidden) => hidden,
+                Err(error) => {
+                    seen.into_iter().for_each(|block| self.visible.set.discard(block));
+                    return Err(error);
+                }
+            };
             let old = match hidden {
                 Some(block) => self.hidden.blocks.insert(rank.0, block),
                 None => self.hidden.blocks.remove(&rank.0),
@@ -182,6 +179,10 @@ impl JobWriter {
 
     /// Frees what can be freed. Where more is held back or scattered than is alive, the records move to a new set of segments.
     fn make_way(&mut self) -> Result<(), WriteError> {
+        if self.hidden.set.is_scattered() {
+            // Nobody else has these: the old segments go at once.
+            self.hidden.renew()?;
+        }
         let held = self.scan();
         let must = self.visible.set.is_held_back();
         if !must && !self.visible.set.is_scattered() {
@@ -193,22 +194,14 @@ impl JobWriter {
             }
             return Err(WriteError::Held { sets: self.waiting.len(), by: held.by });
         }
-        let mut next = Table::default();
-        for (rank, block) in &self.visible.blocks {
-            let record = self.visible.set.record(block).map_err(ReadError::from)?;
-            match next.set.put(record, &mut self.maker) {
-                Ok(block) => next.blocks.insert(*rank, block),
-                // No room for a second copy: what there is has to do, as long as it does.
-                Err(_) => return Ok(()),
-            };
-        }
-        let old = std::mem::replace(&mut self.visible, next);
+        // Where there is no room for a second copy, what there is has to do as long as it does.
+        let Some(old) = self.visible.renew()? else { return Ok(()) };
         self.announce_segments()?;
         for (rank, block) in &self.visible.blocks {
             self.words().publish(*rank, block.at);
         }
         let ended = self.words().end_epoch().map_err(ReadError::from)?;
-        self.waiting.push((ended, old.set));
+        self.waiting.push((ended, old));
         self.scan();
         Ok(())
     }
@@ -244,7 +237,7 @@ impl JobWriter {
     /// # Errors
     /// [`WriteError`] when there is no room for it.
     pub fn make_reader_page(&mut self) -> Result<ReaderPageHandle, WriteError> {
-        self.pages.make(self.maker.job, &self.maker.budget)
+        self.pages.make(self.reader.job_id(), &self.limits.budget)
     }
 
     /// Forgets a reader whose process has ended: it holds nothing any more.
@@ -301,9 +294,9 @@ impl JobWriter {
     }
 }
 
-fn make_info(info: &JobInfo, maker: &Maker, generation: u64) -> Result<OwnSegment, WriteError> {
-    let words = info_words(info, maker.job, generation)?;
-    let segment = OwnSegment::create("instanton-info", words.len() as u64 * 8, &maker.budget)?;
+fn make_info(info: &JobInfo, job: u64, generation: u64, budget: &Budget) -> Result<OwnSegment, WriteError> {
+    let words = info_words(info, job, generation)?;
+    let segment = OwnSegment::create("instanton-info", words.len() as u64 * 8, budget)?;
     let memory = segment.mapping.words_mut();
     words.iter().enumerate().for_each(|(at, word)| memory.store(at, *word, Ordering::Relaxed));
     Ok(segment)

@@ -46,11 +46,11 @@ unsafe fn target<'a>(proc: *const pmix_proc_t) -> Result<(&'a [u8], Rank), Statu
 
 /// Copies a value from where it lies. In shared memory it may be replaced at the same time: what is copied then may be
 /// anything, so nothing here is believed that C could stumble over, and the copy is made anew.
-fn copy(found: Found<'_>, value: &mut pmix_value_t) -> Result<(), Error> {
+fn copy(found: Found<'_>, value: &mut pmix_value_t) -> Result<(), Status> {
     let raw = match found {
-        Found::Own(own) => return Ok(value.fill(own)?),
+        Found::Own(own) => return value.fill(own),
         Found::Shared(raw) => raw,
-        other => return Ok(value.fill(&other.to_value()?)?),
+        other => return value.fill(&told(other.to_value().map_err(Error::from))?),
     };
     let ty = raw.data_type();
     let mut new = pmix_value_t { ty: ty.0, ..pmix_value_t::EMPTY };
@@ -68,7 +68,7 @@ fn copy(found: Found<'_>, value: &mut pmix_value_t) -> Result<(), Error> {
             let bytes = alloc::bytes_with(raw.len(), |place| raw.copy_to(place))?;
             new.data.bo = pmix_byte_object_t { bytes, size: raw.len() };
         }
-        _ => return Ok(value.fill(&raw.to_value()?)?),
+        _ => return value.fill(&told(raw.to_value().map_err(Error::from))?),
     }
     *value = new;
     Ok(())
@@ -98,12 +98,12 @@ impl Ask<'_> {
             Some(answer) => answer,
             None => session::client()?.get_with(nspace, *rank, key, directives, &mut take),
         };
-        match found.and(copied) {
+        match told(found).and(copied) {
             Ok(()) => Ok(value),
-            Err(error) => {
+            Err(status) => {
                 // SAFETY: it was made here.
                 unsafe { value.clear() };
-                Err(error.status())
+                Err(status)
             }
         }
     }

@@ -57,6 +57,7 @@ fn catch_up(reader: &JobReader, writer: &JobWriter) {
     for (_, fd) in writer.segments(&reader.have()) {
         reader.add(MappedSegment::map(fd).unwrap()).unwrap();
     }
+    assert!(!reader.is_behind(), "{:?} is not all there is", reader.have());
 }
 
 fn post(writer: &mut JobWriter, rank: u32, name: &str, value: impl Into<Value>) -> Result<(), WriteError> {

@@ -34,6 +34,27 @@ fn a_record_that_grows_leaves_no_trail() {
 }
 
 #[test]
+fn what_is_hidden_leaves_no_trail_either() {
+    let mut writer = writer(&Limits::default());
+    let (reader, _) = attach(&mut writer);
+    let remote = |n: usize| [(scope::REMOTE, key("there"), Value::from(vec![n as u8; 100 + n]))];
+    let local = [(scope::LOCAL, key("here"), Value::from(vec![1u8; 900]))];
+    for n in 0..4000 {
+        writer.update(Rank(0), &remote(n)).unwrap();
+        writer.update(Rank(0), &local).unwrap();
+    }
+    assert!(writer.stats().bytes < 4 << 20, "{:?}", writer.stats());
+    assert_eq!(writer.outbound_all(Rank(0)).unwrap(), remote(3999));
+    // Numbers of segments that nobody is given leave no gaps in those that are.
+    for n in 0..40 {
+        post(&mut writer, 1, &format!("k{n}"), vec![n; 5000]).unwrap();
+        writer.update(Rank(1), &remote(usize::from(n) * 1000)).unwrap();
+    }
+    catch_up(&reader, &writer);
+    assert_eq!(reader.get(&Lookup::new(Rank(1), "k39")).unwrap(), Value::from(vec![39u8; 5000]));
+}
+
+#[test]
 fn a_guard_that_stays_is_never_overrun() {
     let mut writer = writer(&Limits { sets: 2, ..Limits::default() });
     post(&mut writer, 1, "still", 11u32).unwrap();

@@ -245,6 +245,29 @@ fn blocking_calls_are_refused_where_they_would_never_return() {
 }
 
 #[test]
+fn a_server_with_nothing_to_do_does_nothing() {
+    crate::death::alone("jobs::idle");
+}
+
+#[test]
+#[ignore = "run in a process of its own"]
+fn idle() {
+    let server = server(NoHost, ServerConfig::default(), 2);
+    let mut peers: Vec<Peer> = (0..2).map(|rank| Peer::connect(&server, &proc("job", rank)).unwrap()).collect();
+    let number = peers[0].start_fence(&[], &[]);
+    assert!(!peers[0].has_answer(number));
+    let threads = std::fs::read_dir("/proc/self/task").unwrap().map(|task| task.unwrap().path());
+    let is_servers = |path: &std::path::PathBuf| std::fs::read_to_string(path.join("comm")).unwrap() == "instanton\n";
+    let thread = threads.into_iter().find(is_servers).unwrap();
+    // Time on a processor, time waiting for one, and how often.
+    let runs = || std::fs::read_to_string(thread.join("schedstat")).unwrap();
+    let before = runs();
+    let (_never, window) = mpsc::channel::<()>();
+    let _ = window.recv_timeout(Duration::from_millis(500));
+    assert_eq!(runs(), before);
+}
+
+#[test]
 fn what_waits_ends_with_the_server() {
     let server = server(NoHost, ServerConfig::default(), 2);
     let mut peer = Peer::connect(&server, &proc("job", 0)).unwrap();

@@ -3,7 +3,7 @@
 //! Whoever calls back brings the number, and the thing is taken out of the table, once. A program that calls back twice, or
 //! with a number of something else, does no harm by it.
 use std::any::Any;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::ptr;
 use std::sync::{Mutex, PoisonError};
 
@@ -12,7 +12,7 @@ use libc::c_void;
 #[derive(Default)]
 struct Table {
     last: usize,
-    things: HashMap<usize, Box<dyn Any + Send>>,
+    things: BTreeMap<usize, Box<dyn Any + Send>>,
 }
 
 static TABLE: Mutex<Option<Table>> = Mutex::new(None);

@@ -67,5 +67,10 @@ impl<T: Send + Sync + 'static> Drop for EpochCell<T> {
             let current = self.current.swap(Shared::null(), Ordering::Relaxed, crossbeam_epoch::unprotected());
             drop(current.into_owned());
         }
+        // What was replaced is destroyed two epochs later, and epochs advance only when somebody sees to it: a process that
+        // is idle from now on would hold it for ever.
+        for _ in 0..3 {
+            crossbeam_epoch::pin().flush();
+        }
     }
 }

@@ -40,8 +40,8 @@ impl NumberError {
     pub fn status(self) -> Status {
         match self {
             NumberError::NotNumeric { .. } => Status::ERR_BAD_PARAM,
-            NumberError::LostPrecision { .. } => Status::ERR_PROC_KILLED_BY_CMD,
-            NumberError::ChangeSign { .. } => Status::ERR_PROC_FAILED_TO_START,
+            NumberError::LostPrecision { .. } => Status::ERR_LOST_PRECISION,
+            NumberError::ChangeSign { .. } => Status::ERR_CHANGE_SIGN,
         }
     }
 }

@@ -1,0 +1,21 @@
+/* pmix_version.h: the release of the public headers that these agree with.
+ * Written from tables by a generator: change those, not this file. */
+#ifndef INSTANTON_PMIX_VERSION_H
+#define INSTANTON_PMIX_VERSION_H
+
+#define PMIX_VERSION_MAJOR                          6
+#define PMIX_VERSION_MINOR                          1
+#define PMIX_VERSION_RELEASE                        0
+#define PMIX_NUMERIC_VERSION                        0x00060100
+
+/* What that release can do, for programs that ask. */
+#define PMIX_CAPABILITIES                           3
+#define PMIX_CAP_BASE                               0
+#define PMIX_CAP_LTO                                1
+#define PMIX_CAP_INMEMHELP                          2
+#define PMIX_CAP_UPCALLS2                           3
+#define PMIX_CAP_STOP_PRGTHRD                       4
+#define PMIX_CAP_GET_NUMBER_FN                      5
+#define PMIX_CAP_REGEX2                             6
+
+#endif

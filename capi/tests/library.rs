@@ -40,6 +40,8 @@ fn compile(name: &str, flags: &[&str]) -> PathBuf {
     run(Command::new("cc")
         .args(["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-g"])
         .args(flags)
+        .arg("-I")
+        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("include"))
         .arg(sources.join(format!("{name}.c")))
         .arg("-o")
         .arg(&program)

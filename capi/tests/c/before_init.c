@@ -1,5 +1,5 @@
 /* What the interface says to a program that has not called Init, and to one that nobody launched. */
-#include "pmix.h"
+#include "check.h"
 
 int main(void) {
     pmix_proc_t me, again;

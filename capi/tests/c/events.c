@@ -1,5 +1,5 @@
 /* Event handlers within one process: registered blocking and not, called in a chain, completed later and twice. */
-#include "pmix.h"
+#include "check.h"
 #include <pthread.h>
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;

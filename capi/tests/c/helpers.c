@@ -1,6 +1,6 @@
 /* The helper functions, without an initialised library: nothing is lost, nothing is freed twice (run it under valgrind or
  * with -fsanitize=address), and nonsense gets an error. */
-#include "pmix.h"
+#include "check.h"
 
 static void values(void) {
     pmix_value_t v, w;

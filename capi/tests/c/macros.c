@@ -1,16 +1,7 @@
 /* Every function-like macro of the headers, once, in what C and C++ both understand: they compile without a word, what
  * they free is NULL behind them, and nothing is lost. */
-#include <pmix.h>
-#include <pmix_server.h>
+#include "check.h"
 #include <pmix_tool.h>
-
-#define CHECK(what)                                                                     \
-    do {                                                                                \
-        if (!(what)) {                                                                  \
-            fprintf(stderr, "%s:%d: %s does not hold\n", __FILE__, __LINE__, #what);    \
-            exit(1);                                                                    \
-        }                                                                               \
-    } while (0)
 
 /* A type with the four macros that most have: an object of the caller's, and an array of the library's. */
 #define FAMILY(NAME, type)             \

@@ -41,6 +41,44 @@ fn scopes_say_who_may_see() {
 }
 
 #[test]
+fn a_registered_process_runs_here_even_where_the_host_gives_no_placement() {
+    let (uid, gid) = (nix::unistd::geteuid().as_raw(), nix::unistd::getegid().as_raw());
+    for clients_first in [false, true] {
+        let cluster = Cluster::new(2);
+        let job = cluster.unregistered_job("job", &[0, 0, 1]);
+        let info = [Info::new(keys::JOB_SIZE, 3u32)];
+        let register_nspaces = || {
+            cluster.server(0).register_nspace_wait(&job.nspace, 2, &info).unwrap();
+            cluster.server(1).register_nspace_wait(&job.nspace, 1, &info).unwrap();
+        };
+        let register_clients = || {
+            for (rank, node) in [(0, 0), (1, 0), (2, 1)] {
+                cluster.server(node).register_client_wait(&job.proc(rank), uid, gid, None).unwrap();
+            }
+        };
+        if clients_first {
+            register_clients();
+            register_nspaces();
+        } else {
+            register_nspaces();
+            register_clients();
+        }
+        let mut peers = job.peers();
+        for peer in &mut peers {
+            assert_eq!(peer.commit(scope::LOCAL, "local", 1u32), OK);
+            assert_eq!(peer.commit(scope::REMOTE, "remote", 2u32), OK);
+            assert_eq!(peer.commit(scope::GLOBAL, "global", 3u32), OK);
+        }
+        assert_eq!(fence_all(&mut peers, &[], &[Info::new(keys::COLLECT_DATA, true)]), [OK; 3]);
+        let immediate = [Info::new(keys::IMMEDIATE, true)];
+        let mut get = |of: u32, key: &str| peers[0].get(&job.proc(of), key, &immediate);
+        assert_eq!((get(1, "local"), get(2, "local")), (Ok(Value::Uint32(1)), NOT_FOUND));
+        assert_eq!((get(1, "remote"), get(2, "remote")), (NOT_FOUND, Ok(Value::Uint32(2))));
+        assert_eq!((get(1, "global"), get(2, "global")), (Ok(Value::Uint32(3)), Ok(Value::Uint32(3))));
+    }
+}
+
+#[test]
 fn an_unknown_scope_is_refused_whole() {
     let cluster = Cluster::new(1);
     let job = cluster.job("job", &[0]);

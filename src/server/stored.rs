@@ -112,8 +112,8 @@ impl Stored {
         Ok(())
     }
 
-    /// Looks a key up as a client would in its own mappings.
-    pub(super) fn get(&self, rank: Rank, key: &Key, directives: &Directives) -> Result<Value, Miss> {
+    /// Looks a key up as `asker` would in its own mappings.
+    pub(super) fn get(&self, asker: Rank, rank: Rank, key: &Key, directives: &Directives) -> Result<Value, Miss> {
         let level = match directives.scale {
             Scale::Default => Level::Default,
             Scale::Session => Level::Session(directives.session),
@@ -125,7 +125,7 @@ impl Stored {
                 (None, None) => NodeSel::Own,
             }),
         };
-        let lookup = Lookup { rank, key: key.as_bytes(), level, scope: directives.scope };
+        let lookup = Lookup { rank, key: key.as_bytes(), level, scope: directives.scope, asker };
         self.writer.reader().get(&lookup)
     }
 

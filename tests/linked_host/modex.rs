@@ -1,12 +1,13 @@
 //! Rules K2, K3 and K7: scopes, waiting for keys, and direct modex.
 use std::time::{Duration, Instant};
 
+use instanton::client::Client;
 use instanton::data::constants::scope;
 use instanton::data::{Info, Proc, Rank, Status, Value, keys};
 use instanton::message::{Reply, Request};
 
 use crate::host::{Cluster, Lacks};
-use crate::peer::fence_all;
+use crate::peer::{address, fence_all};
 
 const OK: Status = Status::SUCCESS;
 const NOT_FOUND: Result<Value, Status> = Err(Status::ERR_NOT_FOUND);
@@ -188,4 +189,28 @@ fn the_embedding_program_can_look_too() {
     assert_eq!(server.get_wait(&job.proc(0), "k", &[]), Ok(Value::Uint32(4)));
     assert_eq!(server.get_wait(&job.all(), keys::JOB_SIZE, &[]), Ok(Value::Uint32(1)));
     assert_eq!(server.get_wait(&job.all(), keys::TMPDIR, &[Info::new(keys::IMMEDIATE, true)]), NOT_FOUND);
+}
+
+#[test]
+fn who_asks_for_no_rank_in_particular_means_its_own_application() {
+    let cluster = Cluster::new(1);
+    let job = cluster.unregistered_job("job", &[0, 0, 0]);
+    let app = |number: u32, size: u32| {
+        Info::new(
+            keys::APP_INFO_ARRAY,
+            Value::infos(vec![Info::new(keys::APPNUM, number), Info::new(keys::APP_SIZE, size)]),
+        )
+    };
+    let info = [job.info(0), vec![app(0, 1), app(1, 2)]].concat();
+    cluster.server(0).register_nspace_wait(&job.nspace, 3, &info).unwrap();
+    job.register_clients();
+    for level in [vec![], vec![Info::new(keys::APP_INFO, true)]] {
+        for (rank, size) in [(0, 1u32), (1, 2), (2, 2)] {
+            let by_message = job.peer(rank).get(&job.all(), keys::APP_SIZE, &level);
+            assert_eq!(by_message, Ok(Value::Uint32(size)), "rank {rank} asks the server");
+            let client = Client::connect(&address(&cluster.server(0), &job.proc(rank)), &[]).unwrap();
+            let in_memory = client.get(&job.all(), Some(keys::APP_SIZE.as_bytes()), &level);
+            assert_eq!(in_memory.unwrap(), Value::Uint32(size), "rank {rank} looks for itself");
+        }
+    }
 }

@@ -38,7 +38,7 @@ impl Question<'_> {
         self.key.starts_with(b"pmix")
     }
 
-    fn lookup(&self) -> Lookup<'_> {
+    fn lookup(&self, asker: Rank) -> Lookup<'_> {
         let directives = self.directives;
         let level = match directives.scale {
             Scale::Default => Level::Default,
@@ -51,7 +51,7 @@ impl Question<'_> {
                 (None, None) => NodeSel::Own,
             }),
         };
-        Lookup { rank: self.rank, key: self.key, level, scope: directives.scope }
+        Lookup { rank: self.rank, key: self.key, level, scope: directives.scope, asker }
     }
 
     /// Without a level, and whatever of: a process's own values are at no other.
@@ -113,7 +113,8 @@ impl Inner {
         if directives.refresh && reader.stale().is_some() {
             return self.map_or_ask();
         }
-        match reader.read(&question.lookup(), |raw| f(Found::Shared(raw))) {
+        let asker = if nspace == self.proc.nspace.as_bytes() { self.proc.rank } else { Rank::UNDEF };
+        match reader.read(&question.lookup(asker), |raw| f(Found::Shared(raw))) {
             Ok(found) => Step::Found(found),
             Err(Miss::NotFound) => self.own_put_or(question, f, || self.absent(question)),
             Err(Miss::Unmapped(_)) => self.map_or_ask(),

@@ -153,6 +153,9 @@ impl Core {
             self.forget_empty(&nspace);
             return Err(e.status());
         }
+        if let Some(stored) = &mut job.stored {
+            job.clients.keys().for_each(|rank| stored.mark_local(*rank));
+        }
         job.local_procs = Some(local_procs);
         job.foreign_ids = info.is_set(FOREIGN_IDS);
         for peer in std::mem::take(&mut job.early) {
@@ -175,6 +178,9 @@ impl Core {
         }
         let job = self.job_entry(&proc.nspace)?;
         job.departed.remove(&proc.rank);
+        if let Some(stored) = &mut job.stored {
+            stored.mark_local(proc.rank);
+        }
         let client = job.clients.entry(proc.rank).or_insert_with(|| Client {
             uid,
             gid,

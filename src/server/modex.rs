@@ -186,8 +186,13 @@ impl Core {
     fn look(&self, question: &Question) -> Result<Found, Miss> {
         let Question { proc, key, directives, .. } = question;
         let stored = self.jobs.stored(&proc.nspace).ok_or(Miss::NotFound)?;
+        let asker = match question.asker {
+            Asker::Peer(peer, _) => self.peers.get(&peer).map(|entry| &entry.proc),
+            Asker::Host(_) => None,
+        };
+        let asker = asker.filter(|asker| asker.nspace == proc.nspace).map_or(Rank::UNDEF, |asker| asker.rank);
         match key {
-            Some(key) => stored.get(proc.rank, key, directives).map(Found::One),
+            Some(key) => stored.get(asker, proc.rank, key, directives).map(Found::One),
             None => match stored.all(proc.rank)? {
                 infos if infos.is_empty() => Err(Miss::NotFound),
                 infos => Ok(Found::All(infos)),

@@ -86,13 +86,17 @@ impl Stored {
         !self.posted.is_empty()
     }
 
+    /// A rank is registered to run here, whatever the job information says of where ranks run.
+    pub(super) fn mark_local(&mut self, rank: Rank) {
+        self.writer.mark_local(rank);
+    }
+
     pub(super) fn is_local(&self, rank: Rank) -> bool {
-        self.writer.reader().is_local(rank)
+        self.writer.is_local(rank)
     }
 
     pub(super) fn local_ranks(&self) -> Vec<Rank> {
-        let reader = self.writer.reader();
-        (0..reader.rank_count()).map(Rank).filter(|rank| reader.is_local(*rank)).collect()
+        (0..self.writer.reader().rank_count()).map(Rank).filter(|rank| self.is_local(*rank)).collect()
     }
 
     /// Whether a rank has posted, be it nothing.
@@ -108,8 +112,8 @@ impl Stored {
         Ok(())
     }
 
-    /// Looks a key up as a client would in its own mappings.
-    pub(super) fn get(&self, rank: Rank, key: &Key, directives: &Directives) -> Result<Value, Miss> {
+    /// Looks a key up as `asker` would in its own mappings.
+    pub(super) fn get(&self, asker: Rank, rank: Rank, key: &Key, directives: &Directives) -> Result<Value, Miss> {
         let level = match directives.scale {
             Scale::Default => Level::Default,
             Scale::Session => Level::Session(directives.session),
@@ -121,7 +125,7 @@ impl Stored {
                 (None, None) => NodeSel::Own,
             }),
         };
-        let lookup = Lookup { rank, key: key.as_bytes(), level, scope: directives.scope };
+        let lookup = Lookup { rank, key: key.as_bytes(), level, scope: directives.scope, asker };
         self.writer.reader().get(&lookup)
     }
 

@@ -118,17 +118,23 @@ impl InfoView {
             false => None,
         };
         let node = || row.map_or(self.index.own_node(), |row| row.node);
-        let app = || row.map_or_else(|| self.only(Group::Apps), |row| row.app);
+        let app = || match row {
+            Some(row) => Ok(row.app),
+            None => Ok(self.row(lookup.asker)?.map_or_else(|| self.only(Group::Apps), |row| row.app)),
+        };
         match lookup.level {
             Level::Default => match row {
                 Some(row) => self.of_process(lookup, query, &row),
                 None if lookup.rank.is_process() => Ok(None),
-                None => self.first(query, [Place::Job, Place::Session, Place::Node(node()), Place::App(app())]),
+                None => match self.first(query, [Place::Job, Place::Session, Place::Node(node())])? {
+                    Some(value) => Ok(Some(value)),
+                    None => self.first(query, [Place::App(app()?)]),
+                },
             },
             Level::Job => self.first(query, [Place::Job]),
             Level::Session(None) => self.first(query, [Place::Session]),
             Level::Session(Some(id)) => self.in_group(query, Group::Sessions, self.by_number(Group::Sessions, id)?),
-            Level::App(None) => self.in_group(query, Group::Apps, app()),
+            Level::App(None) => self.in_group(query, Group::Apps, app()?),
             Level::App(Some(number)) => self.in_group(query, Group::Apps, self.by_number(Group::Apps, number)?),
             Level::Node(NodeSel::Own) => self.in_group(query, Group::Nodes, node()),
             Level::Node(NodeSel::Id(id)) => self.in_group(query, Group::Nodes, self.by_number(Group::Nodes, id)?),

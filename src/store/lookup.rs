@@ -15,12 +15,15 @@ pub struct Lookup<'a> {
     /// Only what was put with this `constants::scope` (or GLOBAL, which includes LOCAL and REMOTE). Job information has no scope
     /// and is found in any case.
     pub scope: Option<u8>,
+    /// Which process of the job asks: its own application is meant where neither the rank nor the level names one. `UNDEF` for
+    /// anybody else.
+    pub asker: Rank,
 }
 
 impl<'a> Lookup<'a> {
     /// A key of a process, or of the job, without further directives.
     pub fn new(rank: Rank, key: &'a (impl AsRef<[u8]> + ?Sized)) -> Self {
-        Self { rank, key: key.as_ref(), level: Level::Default, scope: None }
+        Self { rank, key: key.as_ref(), level: Level::Default, scope: None, asker: Rank::UNDEF }
     }
 }
 
@@ -34,7 +37,7 @@ pub enum Level<'a> {
     Session(Option<u32>),
     /// The job.
     Job,
-    /// The application with that number, whatever the rank; else the rank's, else the only one.
+    /// The application with that number, whatever the rank; else the rank's, else the asker's, else the only one.
     App(Option<u32>),
     /// A node.
     Node(NodeSel<'a>),

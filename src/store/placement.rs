@@ -4,7 +4,7 @@
 use instanton_layout::info::{NONE, Row, given};
 
 use super::job_info::{BadJobInfo, Entries, Given, JobInfo, MAX_RANKS, Member, member, number, number_in, value_in};
-use crate::data::{Info, Rank, Value, keys};
+use crate::data::{Info, Rank, Text, Value, keys};
 
 /// Completes what a host gave.
 pub(super) fn complete(mut job: Given<'_>) -> Result<JobInfo, BadJobInfo> {
@@ -226,10 +226,14 @@ fn sums(job: &mut Given<'_>, nodes: &[u32], apps: &[u32]) {
             ranks.push(rank as u32);
         }
     }
+    let in_use = info.nodes.iter().zip(&on_node).filter(|(_, ranks)| !ranks.is_empty());
+    // A list with gaps would be none.
+    let names: Option<Vec<&[u8]>> = in_use.map(|(node, _)| node.name.as_deref()).collect();
+    let names = names.and_then(|names| Text::new(names.join(&b","[..])).ok());
     let occupied = on_node.iter().filter(|ranks| !ranks.is_empty()).count().max(1) as u32;
     for (index, (node, ranks)) in info.nodes.iter_mut().zip(on_node).enumerate() {
         node.entries.imply(keys::NODEID, node.number);
-        if let Some(name) = node.name.as_ref().and_then(|name| crate::data::Text::new(name).ok()) {
+        if let Some(name) = node.name.as_ref().and_then(|name| Text::new(name).ok()) {
             node.entries.imply(keys::HOSTNAME, name);
         }
         if ranks.is_empty() && (index as u32 != info.own_node || job.local_procs != 0) {
@@ -264,6 +268,7 @@ fn sums(job: &mut Given<'_>, nodes: &[u32], apps: &[u32]) {
     info.job.imply(keys::MAX_PROCS, size);
     info.job.imply(keys::JOB_NUM_APPS, napps);
     info.job.imply(keys::NUM_NODES, occupied);
+    names.into_iter().for_each(|names| info.job.imply(keys::NODE_LIST, names));
     info.job.imply(keys::NSPACE, nspace.as_str());
     info.job.imply(keys::JOBID, nspace.as_str());
     job.own_session().entries.imply(keys::UNIV_SIZE, size);

@@ -1,12 +1,13 @@
 //! Rules K2, K3 and K7: scopes, waiting for keys, and direct modex.
 use std::time::{Duration, Instant};
 
+use instanton::client::Client;
 use instanton::data::constants::scope;
 use instanton::data::{Info, Proc, Rank, Status, Value, keys};
 use instanton::message::{Reply, Request};
 
 use crate::host::{Cluster, Lacks};
-use crate::peer::fence_all;
+use crate::peer::{address, fence_all};
 
 const OK: Status = Status::SUCCESS;
 const NOT_FOUND: Result<Value, Status> = Err(Status::ERR_NOT_FOUND);
@@ -37,6 +38,44 @@ fn scopes_say_who_may_see() {
                 assert_eq!(peer.get(&target, "global", &immediate), expected(true, 3));
             }
         }
+    }
+}
+
+#[test]
+fn a_registered_process_runs_here_even_where_the_host_gives_no_placement() {
+    let (uid, gid) = (nix::unistd::geteuid().as_raw(), nix::unistd::getegid().as_raw());
+    for clients_first in [false, true] {
+        let cluster = Cluster::new(2);
+        let job = cluster.unregistered_job("job", &[0, 0, 1]);
+        let info = [Info::new(keys::JOB_SIZE, 3u32)];
+        let register_nspaces = || {
+            cluster.server(0).register_nspace_wait(&job.nspace, 2, &info).unwrap();
+            cluster.server(1).register_nspace_wait(&job.nspace, 1, &info).unwrap();
+        };
+        let register_clients = || {
+            for (rank, node) in [(0, 0), (1, 0), (2, 1)] {
+                cluster.server(node).register_client_wait(&job.proc(rank), uid, gid, None).unwrap();
+            }
+        };
+        if clients_first {
+            register_clients();
+            register_nspaces();
+        } else {
+            register_nspaces();
+            register_clients();
+        }
+        let mut peers = job.peers();
+        for peer in &mut peers {
+            assert_eq!(peer.commit(scope::LOCAL, "local", 1u32), OK);
+            assert_eq!(peer.commit(scope::REMOTE, "remote", 2u32), OK);
+            assert_eq!(peer.commit(scope::GLOBAL, "global", 3u32), OK);
+        }
+        assert_eq!(fence_all(&mut peers, &[], &[Info::new(keys::COLLECT_DATA, true)]), [OK; 3]);
+        let immediate = [Info::new(keys::IMMEDIATE, true)];
+        let mut get = |of: u32, key: &str| peers[0].get(&job.proc(of), key, &immediate);
+        assert_eq!((get(1, "local"), get(2, "local")), (Ok(Value::Uint32(1)), NOT_FOUND));
+        assert_eq!((get(1, "remote"), get(2, "remote")), (NOT_FOUND, Ok(Value::Uint32(2))));
+        assert_eq!((get(1, "global"), get(2, "global")), (Ok(Value::Uint32(3)), Ok(Value::Uint32(3))));
     }
 }
 
@@ -150,4 +189,28 @@ fn the_embedding_program_can_look_too() {
     assert_eq!(server.get_wait(&job.proc(0), "k", &[]), Ok(Value::Uint32(4)));
     assert_eq!(server.get_wait(&job.all(), keys::JOB_SIZE, &[]), Ok(Value::Uint32(1)));
     assert_eq!(server.get_wait(&job.all(), keys::TMPDIR, &[Info::new(keys::IMMEDIATE, true)]), NOT_FOUND);
+}
+
+#[test]
+fn who_asks_for_no_rank_in_particular_means_its_own_application() {
+    let cluster = Cluster::new(1);
+    let job = cluster.unregistered_job("job", &[0, 0, 0]);
+    let app = |number: u32, size: u32| {
+        Info::new(
+            keys::APP_INFO_ARRAY,
+            Value::infos(vec![Info::new(keys::APPNUM, number), Info::new(keys::APP_SIZE, size)]),
+        )
+    };
+    let info = [job.info(0), vec![app(0, 1), app(1, 2)]].concat();
+    cluster.server(0).register_nspace_wait(&job.nspace, 3, &info).unwrap();
+    job.register_clients();
+    for level in [vec![], vec![Info::new(keys::APP_INFO, true)]] {
+        for (rank, size) in [(0, 1u32), (1, 2), (2, 2)] {
+            let by_message = job.peer(rank).get(&job.all(), keys::APP_SIZE, &level);
+            assert_eq!(by_message, Ok(Value::Uint32(size)), "rank {rank} asks the server");
+            let client = Client::connect(&address(&cluster.server(0), &job.proc(rank)), &[]).unwrap();
+            let in_memory = client.get(&job.all(), Some(keys::APP_SIZE.as_bytes()), &level);
+            assert_eq!(in_memory.unwrap(), Value::Uint32(size), "rank {rank} looks for itself");
+        }
+    }
 }

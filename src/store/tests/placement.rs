@@ -17,6 +17,7 @@ fn a_host_that_says_nothing_still_has_a_job() {
     assert_eq!(get(&writer, None, keys::JOB_SIZE), Value::from(3u32));
     assert_eq!(get(&writer, None, keys::LOCAL_PEERS), Value::from("0,1,2"));
     assert_eq!(get(&writer, 2, keys::HOSTNAME), Value::from("here"));
+    assert_eq!(get(&writer, None, keys::NODE_LIST), Value::from("here"));
     assert_eq!(get(&writer, 2, keys::LOCAL_RANK), Value::from(2u16));
     assert_eq!(get(&writer, None, keys::LOCALLDR), Value::from(Rank(0)));
     assert_eq!(get(&writer, None, keys::MAX_PROCS), Value::from(3u32));
@@ -65,10 +66,21 @@ fn applications_follow_one_another() {
         assert_eq!(get(&writer, rank, keys::APP_RANK), Value::from(Rank(in_app)));
         assert_eq!(get(&writer, rank, keys::APP_SIZE), Value::from(size));
     }
+    assert_eq!(get(&writer, None, keys::NODE_LIST), Value::from("a"));
     assert_eq!(get(&writer, 4, keys::APPLDR), Value::from(Rank(2)));
     let of_app = Lookup { level: Level::App(Some(0)), ..Lookup::new(Rank(4), keys::APP_SIZE) };
     assert_eq!(writer.reader().get(&of_app).unwrap(), Value::from(2u32));
     assert_eq!(writer.reader().app_of(Rank(4)), Some(1));
+    // Who asks for no rank in particular means its own application.
+    for level in [Level::Default, Level::App(None)] {
+        let asks = |asker| {
+            let lookup = Lookup { level, asker, ..Lookup::new(Rank::WILDCARD, keys::APP_SIZE) };
+            writer.reader().get(&lookup).ok()
+        };
+        assert_eq!(asks(Rank(1)), Some(Value::from(2u32)));
+        assert_eq!(asks(Rank(2)), Some(Value::from(3u32)));
+        assert_eq!(asks(Rank::UNDEF), None);
+    }
 }
 
 #[test]
@@ -83,6 +95,7 @@ fn placement_comes_from_whatever_names_it() {
     assert_eq!(get(&writer, 2, keys::LOCAL_PEERS), Value::from("0,2"));
     assert_eq!(writer.reader().own_node(), Some(5));
     assert!(writer.reader().is_local(Rank(1)) && !writer.reader().is_local(Rank(0)));
+    assert!(!writer.reader().contains(&Lookup::new(Rank::WILDCARD, keys::NODE_LIST)).unwrap(), "not all have names");
     // By the list of local peers alone.
     let writer = reader_of(&[Info::new(keys::JOB_SIZE, 4u32), Info::new(keys::LOCAL_PEERS, "1,3")], 2, "me");
     assert!(writer.reader().is_local(Rank(3)) && !writer.reader().is_local(Rank(2)));

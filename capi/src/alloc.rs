@@ -21,6 +21,7 @@ pub fn zeroed<T>(n: usize) -> *mut T {
 }
 
 /// A new element that holds `value`.
+#[inline]
 pub fn boxed<T: Copy>(value: T) -> Result<*mut T, Status> {
     // SAFETY: malloc takes any size.
     let place = unsafe { libc::malloc(size_of::<T>()) }.cast::<T>();

@@ -247,7 +247,7 @@ unsafe impl Owned for pmix_data_array_t {
 // SAFETY: the member of the union that the type selects.
 unsafe impl Owned for pmix_value_t {
     unsafe fn clear(&mut self) {
-        if let Some(kind) = Kind::of(DataType(self.ty)) {
+        if let Some(kind) = Kind::of(DataType(self.ty)).filter(|kind| !kind.is_number()) {
             // SAFETY: the member holds, or points to, an element of that kind, as promised by the caller.
             unsafe {
                 if !kind.is_boxed() {
@@ -322,8 +322,23 @@ impl Kind {
     }
 
     /// The kind of a data type; none for numbers that are no type or whose elements C cannot see.
+    #[inline]
+    pub fn of(ty: DataType) -> Option<&'static Self> {
+        const NUMBERS: usize = DataType::REGEX2.0 as usize + 1;
+        static KINDS: [Option<Kind>; NUMBERS] = {
+            let mut kinds = [None; NUMBERS];
+            let mut number = 0;
+            while number < NUMBERS {
+                kinds[number] = Kind::numbered(DataType(number as u16));
+                number += 1;
+            }
+            kinds
+        };
+        KINDS.get(usize::from(ty.0))?.as_ref()
+    }
+
     #[rustfmt::skip]
-    pub const fn of(ty: DataType) -> Option<Self> {
+    const fn numbered(ty: DataType) -> Option<Self> {
         match ty {
             DataType::BOOL | DataType::BYTE | DataType::INT8 | DataType::UINT8 | DataType::PERSIST | DataType::SCOPE
             | DataType::DATA_RANGE | DataType::COMMAND | DataType::PROC_STATE | DataType::ALLOC_DIRECTIVE

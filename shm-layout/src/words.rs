@@ -114,6 +114,19 @@ impl<'a> RawWords<'a> {
         Ok(bytes)
     }
 
+    /// A relaxed load.
+    ///
+    /// # Safety
+    /// There is such a word.
+    #[inline(always)]
+    unsafe fn load_unchecked(&self, at: usize) -> u64 {
+        // SAFETY:
+        // - in bounds (contract of this function), aligned and mapped (contract of `new`)
+        // - a relaxed load of 8 bytes is sound on a read-only mapping
+        let word = unsafe { AtomicU64::from_ptr(self.base.as_ptr().add(at)) }.load(Ordering::Relaxed);
+        u64::from_le(word)
+    }
+
     /// Address of the word `at`; only to compare addresses and to wait on them.
     pub fn address(&self, at: usize) -> usize {
         self.base.as_ptr() as usize + at * 8
@@ -132,11 +145,8 @@ impl Words for RawWords<'_> {
         if at >= self.len {
             return Err(Malformed::Bounds { at, len: self.len });
         }
-        // SAFETY:
-        // - in bounds, aligned and mapped (contract of `new`)
-        // - a relaxed load of 8 bytes is sound on a read-only mapping
-        let word = unsafe { AtomicU64::from_ptr(self.base.as_ptr().add(at)) }.load(Ordering::Relaxed);
-        Ok(u64::from_le(word))
+        // SAFETY: in bounds.
+        Ok(unsafe { self.load_unchecked(at) })
     }
 
     #[inline]
@@ -165,18 +175,14 @@ impl Words for RawWords<'_> {
             }
             return Ok(());
         }
-        let mut chunks = to.chunks_exact_mut(8);
-        let mut next = at;
-        for chunk in &mut chunks {
-            let word = self.load(next)?.to_le_bytes();
-            next += 1;
-            for (to, from) in chunk.iter_mut().zip(word) {
-                to.write(from);
-            }
+        let (whole, rest) = to.as_chunks_mut();
+        for (i, chunk) in whole.iter_mut().enumerate() {
+            // SAFETY: in bounds, checked above for all of `to`.
+            let word = unsafe { self.load_unchecked(at + i) };
+            *chunk = word.to_le_bytes().map(MaybeUninit::new);
         }
-        let rest = chunks.into_remainder();
         if !rest.is_empty() {
-            for (to, from) in rest.iter_mut().zip(self.load(next)?.to_le_bytes()) {
+            for (to, from) in rest.iter_mut().zip(self.load(at + whole.len())?.to_le_bytes()) {
                 to.write(from);
             }
         }

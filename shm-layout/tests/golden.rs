@@ -111,7 +111,7 @@ fn an_info_segment() {
     assert_eq!((index.size(), index.rows(), index.own_node()), (2, 2, 0));
     assert_eq!(index.by_number(&words, info::Group::Nodes, 0), Ok(Some(0)));
     assert_eq!(index.by_number(&words, info::Group::Sessions, 0), Ok(None));
-    assert_eq!(index.row(&words, 1).map(|row| row.map(|row| row.global_rank)), Ok(Some(11)));
+    assert_eq!(index.row(&words, 1, false).map(|row| row.map(|row| row.global_rank)), Ok(Some(11)));
     compare("info.txt", &words);
 }
 

@@ -69,6 +69,7 @@ struct Asked {
 
 impl Inner {
     /// The namespace that is meant: an empty one is the own one, and attributes can name another.
+    #[inline]
     pub(super) fn effective<'a>(&'a self, nspace: &'a [u8], directives: &'a Directives) -> &'a [u8] {
         let own = self.proc.nspace.as_bytes();
         match &directives.nspace {
@@ -91,13 +92,14 @@ impl Inner {
     pub(super) fn resolve<T>(&self, question: Question<'_>, mut f: impl FnMut(Found<'_>) -> T) -> Step<T> {
         let Question { nspace, rank, key, directives } = question;
         if question.is_default() {
+            let mut stored = |rank| self.overlay.read(nspace, rank, key, None, |value| f(Found::Own(value)));
             // What is of no rank in particular is of the job (defect X16 of the Standard).
-            let ranks = if rank == Rank::UNDEF { &[Rank::UNDEF, Rank::WILDCARD][..] } else { &[rank] };
-            let mut stored = |rank: &Rank| self.overlay.read(nspace, *rank, key, None, |value| f(Found::Own(value)));
-            if let Some(found) = ranks.iter().find_map(&mut stored) {
+            let of_job = rank == Rank::UNDEF;
+            if let Some(found) = stored(rank).or_else(|| if of_job { stored(Rank::WILDCARD) } else { None }) {
                 return Step::Found(found);
             }
-            if !question.is_reserved()
+            if rank == self.proc.rank
+                && !question.is_reserved()
                 && let Some(found) = self.posts.own.read(nspace, rank, key, directives.scope, |v| f(Found::Own(v)))
             {
                 return Step::Found(found);

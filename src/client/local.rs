@@ -49,10 +49,22 @@ impl Local {
         wanted: Option<u8>,
         f: impl FnOnce(&Value) -> T,
     ) -> Option<T> {
-        let filter = self.filter.load(Ordering::Acquire);
-        if filter == 0 || filter & bit(key) == 0 {
-            return None;
+        match self.filter.load(Ordering::Acquire) {
+            0 => None,
+            filter if filter & bit(key) == 0 => None,
+            _ => self.find(nspace, rank, key, wanted, f),
         }
+    }
+
+    #[cold]
+    fn find<T>(
+        &self,
+        nspace: &[u8],
+        rank: Rank,
+        key: &[u8],
+        wanted: Option<u8>,
+        f: impl FnOnce(&Value) -> T,
+    ) -> Option<T> {
         let values = self.values.read().unwrap_or_else(PoisonError::into_inner);
         let (scope, value) = values.get(nspace)?.get(&rank)?.get(key)?;
         satisfies(*scope, wanted).then(|| f(value))

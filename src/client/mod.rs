@@ -66,7 +66,7 @@ pub enum Found<'a> {
     /// In this process: put or stored by itself, or answered by the server.
     Own(&'a Value),
     /// In shared memory. It may be replaced while one looks at it; see [`Client::get_with`].
-    Shared(RawValue<'a>),
+    Shared(&'a RawValue<'a>),
 }
 
 impl Found<'_> {

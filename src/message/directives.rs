@@ -17,9 +17,9 @@ pub enum Scale {
     Node,
 }
 
-/// The attributes of a Get. `Directives::default()` is a Get without any; taking an attribute in allocates only where the
+/// The attributes of a Get. [`Directives::NONE`] is a Get without any; taking an attribute in allocates only where the
 /// attribute itself holds text.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Directives {
     /// `PMIX_OPTIONAL`: only what this process has at hand.
     pub optional: bool,
@@ -51,13 +51,37 @@ pub struct Directives {
     pub rest: Vec<Info>,
 }
 
+impl Default for Directives {
+    fn default() -> Self {
+        Self::NONE
+    }
+}
+
 impl Directives {
+    /// A Get without attributes.
+    pub const NONE: Directives = Directives {
+        optional: false,
+        immediate: false,
+        refresh: false,
+        timeout: None,
+        scope: None,
+        scale: Scale::Default,
+        session: None,
+        app: None,
+        node: None,
+        host: None,
+        nspace: None,
+        pointer_values: false,
+        static_values: false,
+        rest: Vec::new(),
+    };
+
     /// Reads a whole list.
     ///
     /// # Errors
     /// As [`Directives::take`].
     pub fn parse(info: &[Info]) -> Result<Directives, Status> {
-        let mut directives = Directives::default();
+        let mut directives = Directives::NONE;
         for item in info {
             directives.take(item.key.as_bytes(), item.flags, &item.value)?;
         }

@@ -147,6 +147,7 @@ impl<'a> RawValue<'a> {
     }
 
     /// Its type.
+    #[inline]
     pub fn data_type(&self) -> DataType {
         DataType(self.data_type)
     }
@@ -157,27 +158,32 @@ impl<'a> RawValue<'a> {
     }
 
     /// The little-endian bits of a value of at most 8 bytes.
+    #[inline]
     pub fn scalar(&self) -> Option<u64> {
         (self.flags & (flags::INLINE | flags::NULL) == flags::INLINE).then_some(self.scalar)
     }
 
     /// Whether it is a NULL string.
+    #[inline]
     pub fn is_null(&self) -> bool {
         self.flags & flags::NULL != 0
     }
 
     /// Whether the bytes are an archive, of use only to [`RawValue::to_value`].
+    #[inline]
     pub fn is_archive(&self) -> bool {
         self.flags & flags::ARCHIVE != 0
     }
 
     /// Bytes it has: of a string with its NUL, of a byte type, of an archive; 0 of a scalar.
     #[allow(clippy::len_without_is_empty, reason = "an empty byte object is a value like any other")]
+    #[inline]
     pub fn len(&self) -> usize {
         self.len
     }
 
     /// Copies its bytes, the first `to.len()` of them if that is less than [`RawValue::len`]. Answers how many were copied.
+    #[inline]
     pub fn copy_to(&self, to: &mut [MaybeUninit<u8>]) -> usize {
         let len = self.len.min(to.len());
         match self.words.copy_to(self.word, &mut to[..len]) {

@@ -22,58 +22,70 @@ pub(super) struct InfoView {
     pub(super) generation: u64,
     pub(super) mapping: Arc<Mapping>,
     pub(super) index: Index,
-    /// One bit a record: its checksum has been found right.
+    /// Bits that say whose checksum has been found right: a rank's row and its record, by turns; from `members` on, nodes,
+    /// applications and sessions; last the job.
     checked: Box<[AtomicU64]>,
+    members: [usize; 4],
 }
 
 impl InfoView {
     pub(super) fn new(generation: u64, mapping: Arc<Mapping>) -> Result<Self, Malformed> {
         let index = Index::read(&mapping.words())?;
-        let groups: usize = GROUPS.iter().map(|group| index.count(*group) as usize).sum();
-        let records = 1 + groups + index.rows() as usize;
+        let nodes = 2 * index.rows() as usize;
+        let apps = nodes + index.count(Group::Nodes) as usize;
+        let sessions = apps + index.count(Group::Apps) as usize;
+        let job = sessions + index.count(Group::Sessions) as usize;
         // A damaged head could claim more than there is: each of these takes at least 16 bytes of the segment.
-        if records > mapping.len() / 16 {
+        if job >= mapping.len() / 16 {
             return Err(Malformed::Table);
         }
-        let checked = (0..records.div_ceil(64)).map(|_| AtomicU64::new(0)).collect();
-        Ok(Self { generation, mapping, index, checked })
+        let checked = (0..=job / 64).map(|_| AtomicU64::new(0)).collect();
+        Ok(Self { generation, mapping, index, checked, members: [nodes, apps, sessions, job] })
     }
 
     #[inline(always)]
-    fn record(&self, kind: Owner, owner: u32, word: usize) -> Result<Record<RawWords<'_>>, Malformed> {
-        let count = |group| self.index.count(group) as usize;
-        let bit = owner as usize
-            + match kind {
-                Owner::Job | Owner::Modex => 0,
-                Owner::Node => 1,
-                Owner::App => 1 + count(Group::Nodes),
-                Owner::Session => 1 + count(Group::Nodes) + count(Group::Apps),
-                Owner::Process => 1 + count(Group::Nodes) + count(Group::Apps) + count(Group::Sessions),
-            };
+    fn is_checked(&self, bit: usize) -> bool {
+        self.checked[bit / 64].load(Ordering::Relaxed) >> (bit % 64) & 1 != 0
+    }
+
+    fn set_checked(&self, bit: usize) {
+        self.checked[bit / 64].fetch_or(1 << (bit % 64), Ordering::Relaxed);
+    }
+
+    #[inline(always)]
+    fn record(&self, kind: Owner, owner: u32, word: usize, bit: usize) -> Result<Record<RawWords<'_>>, Malformed> {
         let record = Record::in_info(self.mapping.words(), word, kind, owner)?;
-        let (checked, mask) = (&self.checked[bit / 64], 1 << (bit % 64));
-        if checked.load(Ordering::Relaxed) & mask == 0 {
+        if !self.is_checked(bit) {
             record.check()?;
-            checked.fetch_or(mask, Ordering::Relaxed);
+            self.set_checked(bit);
         }
         Ok(record)
     }
 
     #[inline(always)]
     pub(super) fn job(&self) -> Result<Record<RawWords<'_>>, Malformed> {
-        self.record(Owner::Job, 0, self.index.job_word())
+        self.record(Owner::Job, 0, self.index.job_word(), self.members[3])
     }
 
     #[inline(always)]
     pub(super) fn row(&self, rank: Rank) -> Result<Option<Row>, Malformed> {
-        self.index.row(&self.mapping.words(), rank.0)
+        if rank.0 >= self.index.rows() {
+            return Ok(None);
+        }
+        let bit = 2 * rank.0 as usize;
+        let seen = self.is_checked(bit);
+        let row = self.index.row(&self.mapping.words(), rank.0, seen)?;
+        if !seen {
+            self.set_checked(bit);
+        }
+        Ok(row)
     }
 
     #[inline(always)]
     pub(super) fn process(&self, rank: Rank, row: &Row) -> Result<Option<Record<RawWords<'_>>>, Malformed> {
         match row.record {
             0 => Ok(None),
-            word => self.record(Owner::Process, rank.0, word as usize).map(Some),
+            word => self.record(Owner::Process, rank.0, word as usize, 2 * rank.0 as usize + 1).map(Some),
         }
     }
 
@@ -85,14 +97,19 @@ impl InfoView {
             Group::Apps => Owner::App,
             Group::Sessions => Owner::Session,
         };
-        match self.index.cell(&self.mapping.words(), group, index)? {
-            Some((word, _)) => self.record(owner, index, word).map(Some),
+        if index >= self.index.count(group) {
+            return Ok(None);
+        }
+        let bit = self.members[group as usize] + index as usize;
+        // The checksum of the cell is as old as that of the record it leads to.
+        match self.index.cell(&self.mapping.words(), group, index, self.is_checked(bit))? {
+            Some((word, _)) => self.record(owner, index, word, bit).map(Some),
             None => Ok(None),
         }
     }
 
     pub(super) fn number(&self, group: Group, index: u32) -> Result<Option<u32>, Malformed> {
-        Ok(self.index.cell(&self.mapping.words(), group, index)?.map(|(_, number)| number))
+        Ok(self.index.cell(&self.mapping.words(), group, index, false)?.map(|(_, number)| number))
     }
 
     fn by_number(&self, group: Group, number: u32) -> Result<u32, Malformed> {
@@ -126,13 +143,13 @@ impl InfoView {
             Level::Default => match row {
                 Some(row) => self.of_process(lookup, query, &row),
                 None if lookup.rank.is_process() => Ok(None),
-                None => match self.first(query, [Place::Job, Place::Session, Place::Node(node())])? {
+                None => match self.first(query, &[Place::Job, OWN_SESSION, Place::node(node())])? {
                     Some(value) => Ok(Some(value)),
-                    None => self.first(query, [Place::App(app()?)]),
+                    None => self.first(query, &[Place::app(app()?)]),
                 },
             },
-            Level::Job => self.first(query, [Place::Job]),
-            Level::Session(None) => self.first(query, [Place::Session]),
+            Level::Job => self.first(query, &[Place::Job]),
+            Level::Session(None) => self.first(query, &[OWN_SESSION]),
             Level::Session(Some(id)) => self.in_group(query, Group::Sessions, self.by_number(Group::Sessions, id)?),
             Level::App(None) => self.in_group(query, Group::Apps, app()?),
             Level::App(Some(number)) => self.in_group(query, Group::Apps, self.by_number(Group::Apps, number)?),
@@ -158,11 +175,11 @@ impl InfoView {
         if let Some((data_type, scalar)) = self.derived(lookup, query, row)? {
             return Ok(Some(RawValue::of_scalar(self.mapping.words(), data_type, scalar)));
         }
-        let (node, app) = (Place::Node(row.node), Place::App(row.app));
+        let (node, app) = (Place::node(row.node), Place::app(row.app));
         match query.hash() {
-            hash if NODE_KEYS.contains(&hash) => self.first(query, [node, Place::Job, Place::Session, app]),
-            hash if APP_KEYS.contains(&hash) => self.first(query, [app, Place::Job, Place::Session, node]),
-            _ => self.first(query, [Place::Job, Place::Session, node, app]),
+            hash if NODE_KEYS.contains(&hash) => self.first(query, &[node, Place::Job, OWN_SESSION, app]),
+            hash if APP_KEYS.contains(&hash) => self.first(query, &[app, Place::Job, OWN_SESSION, node]),
+            _ => self.first(query, &[Place::Job, OWN_SESSION, node, app]),
         }
     }
 
@@ -219,15 +236,12 @@ impl InfoView {
         Ok(())
     }
 
-    #[inline(always)]
-    fn first<const N: usize>(&self, query: &Query<'_>, places: [Place; N]) -> Result<Option<RawValue<'_>>, Malformed> {
+    /// The value in the first of these places that has it.
+    fn first(&self, query: &Query<'_>, places: &[Place]) -> Result<Option<RawValue<'_>>, Malformed> {
         for place in places {
-            let record = match place {
+            let record = match *place {
                 Place::Job => Some(self.job()?),
-                // The job's own session is the first.
-                Place::Session => self.member(Group::Sessions, 0)?,
-                Place::Node(index) => self.member(Group::Nodes, index)?,
-                Place::App(index) => self.member(Group::Apps, index)?,
+                Place::Member(group, index) => self.member(group, index)?,
             };
             if let Some(record) = record
                 && let Some(entry) = record.find(query)?
@@ -239,32 +253,27 @@ impl InfoView {
     }
 
     fn in_group(&self, query: &Query<'_>, group: Group, index: u32) -> Result<Option<RawValue<'_>>, Malformed> {
-        let place = match group {
-            Group::Nodes => Place::Node(index),
-            Group::Apps => Place::App(index),
-            Group::Sessions => return self.find_in(self.member(Group::Sessions, index)?, query),
-        };
-        self.first(query, [place])
-    }
-
-    fn find_in<'a>(
-        &'a self,
-        record: Option<Record<RawWords<'a>>>,
-        query: &Query<'_>,
-    ) -> Result<Option<RawValue<'a>>, Malformed> {
-        let Some(record) = record else { return Ok(None) };
-        Ok(record.find(query)?.map(|entry| RawValue::of_entry(self.mapping.words(), &entry)))
+        self.first(query, &[Place::Member(group, index)])
     }
 }
-
-const GROUPS: [Group; 3] = [Group::Nodes, Group::Apps, Group::Sessions];
 
 #[derive(Clone, Copy)]
 enum Place {
     Job,
-    Session,
-    Node(u32),
-    App(u32),
+    Member(Group, u32),
+}
+
+/// The job's own session is the first.
+const OWN_SESSION: Place = Place::Member(Group::Sessions, 0);
+
+impl Place {
+    fn node(index: u32) -> Self {
+        Self::Member(Group::Nodes, index)
+    }
+
+    fn app(index: u32) -> Self {
+        Self::Member(Group::Apps, index)
+    }
 }
 
 /// What a row tells.

@@ -137,13 +137,15 @@ impl JobReader {
     /// # Errors
     /// [`Miss`] says why there is no value.
     #[inline]
-    pub fn read<T>(&self, lookup: &Lookup<'_>, mut f: impl FnMut(RawValue<'_>) -> T) -> Result<T, Miss> {
+    pub fn read<T>(&self, lookup: &Lookup<'_>, mut f: impl FnMut(&RawValue<'_>) -> T) -> Result<T, Miss> {
         let query = Query::new(lookup.key);
         let maps = self.maps.read();
-        if let Some(info) = &maps.info
-            && let Some(value) = info.find(lookup, &query).map_err(ReadError::from)?
-        {
-            return Ok(f(value));
+        if let Some(info) = &maps.info {
+            match &info.find(lookup, &query) {
+                Ok(Some(value)) => return Ok(f(value)),
+                Ok(None) => {}
+                Err(error) => return Err(ReadError::from(*error).into()),
+            }
         }
         if lookup.level == Level::Default
             && let Some(found) = self.posted(&maps, lookup, &query, &mut f)?
@@ -160,12 +162,12 @@ impl JobReader {
         maps: &Maps,
         lookup: &Lookup<'_>,
         query: &Query<'_>,
-        f: &mut impl FnMut(RawValue<'_>) -> T,
+        f: &mut impl FnMut(&RawValue<'_>) -> T,
     ) -> Result<Option<T>, Miss> {
         for rank in self.candidates(lookup) {
             let found = self.modex(maps, Rank(rank), |words, record| {
                 let entry = record.find(query)?.filter(|entry| in_scope(entry.scope, lookup.scope));
-                Ok(entry.map(|entry| f(RawValue::of_entry(words, &entry))))
+                Ok(entry.map(|entry| f(&RawValue::of_entry(words, &entry))))
             })?;
             if found.is_some() {
                 return Ok(found);
@@ -199,17 +201,19 @@ impl JobReader {
                 return Err(Miss::Unmapped(Want::Modex(place.segment)));
             };
             let words = mapping.words();
-            let mut seen = 0;
+            let mut new = None;
             let attempt = block::read(words, place.word as usize, rank.0, |record, version| {
-                seen = version;
                 if self.checked.words().load(rank.0 as usize)? != version {
                     record.check()?;
+                    new = Some(version);
                 }
                 body(words, record)
             });
             match attempt {
                 Attempt::Done(out) => {
-                    self.checked.words_mut().store(rank.0 as usize, seen, Ordering::Relaxed);
+                    if let Some(version) = new {
+                        self.checked.words_mut().store(rank.0 as usize, version, Ordering::Relaxed);
+                    }
                     return Ok(out);
                 }
                 Attempt::Changed => {}

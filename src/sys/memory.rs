@@ -75,6 +75,7 @@ pub(crate) struct Mapping {
 }
 
 impl Mapping {
+    #[inline]
     fn base(&self) -> NonNull<u64> {
         NonNull::new(self.raw.as_mut_ptr().cast()).expect("a mapping is not at address 0")
     }
@@ -93,6 +94,7 @@ impl Mapping {
     ///
     /// # Panics
     /// When it was mapped read-only.
+    #[inline]
     pub(crate) fn words_mut(&self) -> RawWordsMut<'_> {
         assert!(self.writable, "a store to a read-only mapping");
         // SAFETY: as in `words`, and it is writable.

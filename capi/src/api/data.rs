@@ -3,6 +3,8 @@
 //! A Get of something at hand takes the short way: no lock, no system call, one allocation for the value that C gets and
 //! one more where that holds a text or bytes. What is not at hand is asked for on the long way, which may wait.
 
+use std::mem::ManuallyDrop;
+
 use instanton::client::{Directives, Error, Found};
 use instanton::data::{DataType, Info, Key, Proc, Rank, Status, Value};
 use libc::{c_char, c_void};
@@ -12,7 +14,7 @@ use crate::boundary::{Outcome, export};
 use crate::callbacks::{self, ValueFn};
 use crate::convert::{self, Mirror, many, one};
 use crate::kept;
-use crate::owned::{Kind, Owned};
+use crate::owned::{self, Kind, Owned};
 use crate::session::{self, told};
 use crate::types::*;
 
@@ -22,9 +24,12 @@ unsafe fn key_of(key: *const c_char) -> Result<Key, Status> {
     Key::new(unsafe { alloc::name(key, KEY_SIZE) }?).map_err(|_| Status::ERR_BAD_PARAM)
 }
 
+/// What nearly every Get has.
+static NO_DIRECTIVES: Directives = Directives::NONE;
+
 /// Reads the attributes of a Get where they lie.
 unsafe fn directives(info: *const pmix_info_t, ninfo: usize) -> Result<Directives, Status> {
-    let mut directives = Directives::default();
+    let mut directives = Directives::NONE;
     // SAFETY: NULL or an array, the contract with C.
     for info in unsafe { alloc::slice(info, ninfo) }? {
         // SAFETY: as above.
@@ -44,69 +49,98 @@ unsafe fn target<'a>(proc: *const pmix_proc_t) -> Result<(&'a [u8], Rank), Statu
     }
 }
 
-/// Copies a value from where it lies. In shared memory it may be replaced at the same time: what is copied then may be
-/// anything, so nothing here is believed that C could stumble over, and the copy is made anew.
-fn copy(found: Found<'_>, value: &mut pmix_value_t) -> Result<(), Status> {
-    let raw = match found {
-        Found::Own(own) => return value.fill(own),
-        Found::Shared(raw) => raw,
-        other => return value.fill(&told(other.to_value().map_err(Error::from))?),
-    };
-    let ty = raw.data_type();
-    let mut new = pmix_value_t { ty: ty.0, ..pmix_value_t::EMPTY };
-    match (ty, raw.scalar()) {
-        // The members of the union begin at its first byte, as the number does in its bits.
-        (_, Some(bits)) if Kind::of(ty).is_some_and(|kind| kind.is_number()) => {
-            new.data = pmix_data_t { words: [bits.to_le(), 0, 0] };
-        }
-        (DataType::STRING, None) if !raw.is_null() && !raw.is_archive() && raw.len() > 0 => {
-            new.data.string = alloc::bytes_with(raw.len(), |place| raw.copy_to(place))?;
-            // SAFETY: the last of at least one byte of the new text.
-            unsafe { new.data.string.add(raw.len() - 1).write(0) };
-        }
-        (DataType::BYTE_OBJECT, None) if !raw.is_archive() && raw.len() > 0 => {
-            let bytes = alloc::bytes_with(raw.len(), |place| raw.copy_to(place))?;
-            new.data.bo = pmix_byte_object_t { bytes, size: raw.len() };
-        }
-        _ => return value.fill(&told(raw.to_value().map_err(Error::from))?),
-    }
-    *value = new;
-    Ok(())
-}
+/// A value in memory of its own, which is freed with all it has unless it is given to C.
+struct Fresh(*mut pmix_value_t);
 
-/// What a Get asks.
-struct Ask<'a> {
-    nspace: &'a [u8],
-    rank: Rank,
-    key: &'a [u8],
-    directives: Directives,
-}
-
-impl Ask<'_> {
-    /// What is at hand is read under the epoch; what must be waited for is not, or nothing could be freed meanwhile.
-    fn answer(&self) -> Result<pmix_value_t, Status> {
-        let Ask { nspace, rank, key, directives } = self;
-        let mut value = pmix_value_t::EMPTY;
-        let mut copied = Ok(());
-        let mut take = |found: Found<'_>| {
-            // SAFETY: an earlier attempt's, or empty.
-            unsafe { value.clear() };
-            copied = copy(found, &mut value);
-        };
-        let at_hand = session::with(|client| client.peek(nspace, *rank, key, directives, &mut take))?;
-        let found = match at_hand {
-            Some(answer) => answer,
-            None => session::client()?.get_with(nspace, *rank, key, directives, &mut take),
-        };
-        match told(found).and(copied) {
-            Ok(()) => Ok(value),
+impl Fresh {
+    #[inline]
+    fn new(mut value: pmix_value_t) -> Result<Self, Status> {
+        match alloc::boxed(value) {
+            Ok(place) => Ok(Self(place)),
             Err(status) => {
-                // SAFETY: it was made here.
+                // SAFETY: nobody else has it.
                 unsafe { value.clear() };
                 Err(status)
             }
         }
     }
+
+    /// What is hard to copy from where it lies, by way of a value of Rust's.
+    fn convert(from: &Value) -> Result<Self, Status> {
+        let mut new = pmix_value_t::EMPTY;
+        if let Err(status) = new.fill(from) {
+            // SAFETY: nobody else has it.
+            unsafe { new.clear() };
+            return Err(status);
+        }
+        Self::new(new)
+    }
+
+    /// Gives all of it to C.
+    #[inline]
+    fn give(self) -> *mut pmix_value_t {
+        ManuallyDrop::new(self).0
+    }
+
+    /// Gives to C what the value has, in place of one that has nothing.
+    ///
+    /// # Safety
+    /// There is such a place.
+    unsafe fn give_to(self, place: *mut pmix_value_t) {
+        let from = self.give();
+        // SAFETY: `place` as promised by the caller; `from` is moved, and its memory used no more.
+        unsafe {
+            place.write(from.read());
+            alloc::release(from);
+        }
+    }
+}
+
+impl Drop for Fresh {
+    fn drop(&mut self) {
+        // SAFETY: one value, made in `new`, that nobody else has.
+        unsafe { owned::release_array(self.0, 1) };
+    }
+}
+
+/// Copies a value from where it lies. In shared memory it may be replaced at the same time: what is copied then may be
+/// anything, so nothing here is believed that C could stumble over, and the copy is made anew.
+#[inline]
+fn copy(found: Found<'_>) -> Result<Fresh, Status> {
+    let raw = match found {
+        Found::Own(own) => return Fresh::convert(own),
+        Found::Shared(raw) => raw,
+        other => return Fresh::convert(&told(other.to_value().map_err(Error::from))?),
+    };
+    let ty = raw.data_type();
+    let data = match (ty, raw.scalar()) {
+        // The members of the union begin at its first byte, as the number does in its bits.
+        (_, Some(bits)) if Kind::of(ty).is_some_and(|kind| kind.is_number()) => {
+            pmix_data_t { words: [bits.to_le(), 0, 0] }
+        }
+        (DataType::STRING, None) if !raw.is_null() && !raw.is_archive() && raw.len() > 0 => {
+            let string = alloc::bytes_with(raw.len(), |place| raw.copy_to(place))?;
+            // SAFETY: the last of at least one byte of the new text.
+            unsafe { string.add(raw.len() - 1).write(0) };
+            pmix_data_t { string }
+        }
+        (DataType::BYTE_OBJECT, None) if !raw.is_archive() && raw.len() > 0 => {
+            let bytes = alloc::bytes_with(raw.len(), |place| raw.copy_to(place))?;
+            pmix_data_t { bo: pmix_byte_object_t { bytes, size: raw.len() } }
+        }
+        _ => return Fresh::convert(&told(raw.to_value().map_err(Error::from))?),
+    };
+    Fresh::new(pmix_value_t { ty: ty.0, data })
+}
+
+/// What is at hand is read under the epoch; what must be waited for is not, or nothing could be freed meanwhile.
+#[inline]
+fn answer(nspace: &[u8], rank: Rank, key: &[u8], directives: &Directives) -> Result<Fresh, Status> {
+    let at_hand = session::with(|client| client.peek(nspace, rank, key, directives, copy))?;
+    told(match at_hand {
+        Some(answer) => answer,
+        None => session::client()?.get_with(nspace, rank, key, directives, copy),
+    })?
 }
 
 export! {
@@ -145,25 +179,24 @@ export! {
         if key.is_empty() {
             return Err(Status::ERR_BAD_PARAM);
         }
-        let ask = Ask { nspace, rank, key, directives: directives(info, ninfo)? };
-        let mut found = ask.answer()?;
-        if ask.directives.pointer_values {
-            let value = found.to_rust(0);
-            found.clear();
-            *out = kept::show(nspace, rank.0, key, value?)?;
-            return Ok(());
-        }
-        if ask.directives.static_values && !out.is_null() {
-            out.write(found);
-            return Ok(());
-        }
-        match alloc::boxed(found) {
-            Ok(place) => *out = place,
-            Err(status) => {
-                found.clear();
-                return Err(status);
+        let given;
+        let directives = match ninfo {
+            0 => &NO_DIRECTIVES,
+            _ => {
+                given = directives(info, ninfo)?;
+                &given
             }
+        };
+        let found = answer(nspace, rank, key, directives)?;
+        if directives.pointer_values {
+            *out = kept::show(nspace, rank.0, key, one::<_, Value>(found.0)?)?;
+            return Ok(());
         }
+        if directives.static_values && !out.is_null() {
+            found.give_to(*out);
+            return Ok(());
+        }
+        *out = found.give();
         Ok(())
     }
 

@@ -91,13 +91,16 @@ impl Row {
         words
     }
 
-    fn decode(mut words: [u64; ROW], rank: u32) -> Result<Self, Malformed> {
+    fn check(mut words: [u64; ROW], rank: u32) -> Result<(), Malformed> {
         let (ranks, sum) = (low(words[3]), high(words[3]));
         words[3] = pair(ranks, rank);
-        if crc::of(&words) != sum {
-            return Err(Malformed::Checksum);
-        }
-        Ok(Self {
+        if crc::of(&words) == sum { Ok(()) } else { Err(Malformed::Checksum) }
+    }
+
+    #[inline]
+    fn decode(words: [u64; ROW]) -> Self {
+        let ranks = low(words[3]);
+        Self {
             record: low(words[0]),
             given: high(words[0]),
             node: low(words[1]),
@@ -106,7 +109,7 @@ impl Row {
             global_rank: high(words[2]),
             local_rank: ranks as u16,
             node_rank: (ranks >> 16) as u16,
-        })
+        }
     }
 }
 
@@ -202,32 +205,42 @@ impl Index {
         self.own_node
     }
 
-    /// The row of a rank.
+    /// The row of a rank. Its checksum is looked at unless it was `seen` to be right before.
     ///
     /// # Errors
     /// [`Malformed`] when its checksum is wrong.
     #[inline]
-    pub fn row<W: Words>(&self, words: &W, rank: u32) -> Result<Option<Row>, Malformed> {
+    pub fn row<W: Words>(&self, words: &W, rank: u32, seen: bool) -> Result<Option<Row>, Malformed> {
         if rank >= self.rows {
             return Ok(None);
         }
         let at = self.rows_word + rank as usize * ROW;
         let row = [words.load(at)?, words.load(at + 1)?, words.load(at + 2)?, words.load(at + 3)?];
-        Row::decode(row, rank).map(Some)
+        if !seen {
+            Row::check(row, rank)?;
+        }
+        Ok(Some(Row::decode(row)))
     }
 
-    /// The word of a record and the number of a node, application or session by its index.
+    /// The word of a record and the number of a node, application or session by its index. Their checksum is looked at
+    /// unless it was `seen` to be right before.
     ///
     /// # Errors
     /// [`Malformed`] when its checksum is wrong.
     #[inline]
-    pub fn cell<W: Words>(&self, words: &W, group: Group, index: u32) -> Result<Option<(usize, u32)>, Malformed> {
+    pub fn cell<W: Words>(
+        &self,
+        words: &W,
+        group: Group,
+        index: u32,
+        seen: bool,
+    ) -> Result<Option<(usize, u32)>, Malformed> {
         if index >= self.count[group as usize] {
             return Ok(None);
         }
         let at = self.cells_word[group as usize] + index as usize * CELL;
         let (cell, check) = (words.load(at)?, words.load(at + 1)?);
-        if low(check) != index || high(check) != crc::of(&[cell, u64::from(index)]) {
+        if !seen && (low(check) != index || high(check) != crc::of(&[cell, u64::from(index)])) {
             return Err(Malformed::Checksum);
         }
         Ok(Some((low(cell) as usize, high(cell))))
@@ -240,7 +253,7 @@ impl Index {
     pub fn by_number<W: Words>(&self, words: &W, group: Group, number: u32) -> Result<Option<u32>, Malformed> {
         let table = (self.by_number[group as usize], self.slots[group as usize]);
         probe(words, table, hash_number(number), |index| {
-            Ok(self.cell(words, group, index)?.is_some_and(|(_, found)| found == number))
+            Ok(self.cell(words, group, index, false)?.is_some_and(|(_, found)| found == number))
         })
     }
 

@@ -4,6 +4,7 @@ mod scripted;
 use std::os::fd::AsFd;
 use std::sync::{Arc, mpsc};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use instanton::client::{Client, Error, InitError};
 use instanton::control::frame::{self, HEADER, Kind};
@@ -108,6 +109,27 @@ fn when_the_server_goes_everybody_is_told() {
     assert_eq!(client.get(&proc(0), Some(b"mine"), &[]).unwrap(), Value::Int(1));
     client.finalize(&[]).unwrap();
     assert!(matches!(client.get(&proc(0), Some(b"mine"), &[]), Err(Error::NotInitialized)));
+}
+
+/// Who registers a file makes it next, and with the server gone nobody would remove it.
+#[test]
+fn a_registration_that_is_lost_with_the_server_holds_its_caller_until_the_host_has_ended_it() {
+    let (client, mut peer) = connected();
+    let file = [Info::new(keys::REGISTER_CLEANUP, "/no/such")];
+    let register = || {
+        let asked = Instant::now();
+        let error = client.wait("register", |done| client.job_control_nb(&[], &file, done)).unwrap_err();
+        assert!(matches!(error, Error::LostConnection), "{error}");
+        assert!(asked.elapsed() >= Duration::from_millis(500), "it was let go after {:?}", asked.elapsed());
+    };
+    thread::scope(|scope| {
+        let waiting = scope.spawn(register);
+        peer.request();
+        drop(peer);
+        waiting.join().unwrap();
+    });
+    register();
+    client.finalize(&[]).unwrap();
 }
 
 #[test]

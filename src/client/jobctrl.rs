@@ -1,10 +1,19 @@
 //! Requests about processes: ending them, controlling them, cleaning up after them.
+//!
+//! A process registers a file for removal and then makes it, whatever the answer was. When the server dies at that very
+//! moment, its host is about to end the process as well, but a file made in between would stay for ever. So a
+//! registration that is lost with the server holds its caller for [`HELD`], longer than a host needs.
 use std::sync::Arc;
 
-use crate::data::{Info, Proc, Status};
+use nix::poll::poll;
+
+use crate::data::{Info, Proc, Status, keys};
 use crate::message::{Reply, Request};
 
 use super::{Error, Inner};
+
+/// How long, in milliseconds, a process is held whose registration was lost.
+const HELD: u16 = 1000;
 
 impl Inner {
     pub(super) fn abort_nb(
@@ -29,11 +38,13 @@ impl Inner {
         if directives.is_empty() {
             return Err(Status::ERR_BAD_PARAM.into());
         }
+        let registers = directives.iter().any(registers);
         let request = Request::JobControl { targets: targets.to_vec(), directives: directives.to_vec() };
-        self.link.request(
+        let asked = self.link.request(
             "PMIx_Job_control",
             &request,
             Box::new(move |answer| {
+                hold_if_lost(registers, answer.as_ref().err());
                 then(match answer.map(|answer| answer.reply) {
                     Ok(Reply::Infos(Status::SUCCESS, infos)) => Ok(infos),
                     Ok(Reply::Done(Status::SUCCESS)) => Ok(Vec::new()),
@@ -42,6 +53,20 @@ impl Inner {
                     Err(error) => Err(error),
                 });
             }),
-        )
+        );
+        hold_if_lost(registers, asked.as_ref().err());
+        asked
+    }
+}
+
+/// Whether it names what is to be removed.
+fn registers(directive: &Info) -> bool {
+    directive.key == keys::REGISTER_CLEANUP || directive.key == keys::REGISTER_CLEANUP_DIR
+}
+
+fn hold_if_lost(registers: bool, error: Option<&Error>) {
+    if registers && matches!(error, Some(Error::LostConnection)) {
+        // What this waits for is the end of the process. A signal's handler may cut it short.
+        let _ = poll(&mut [], HELD);
     }
 }

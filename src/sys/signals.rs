@@ -1,8 +1,8 @@
-//! Threads of the library take no signals: those belong to the program.
+//! Which thread takes signals, and what they do. Threads of the library take none: those belong to the program.
 use std::io;
 use std::thread::{Builder, JoinHandle};
 
-use nix::sys::signal::{SigSet, SigmaskHow};
+use nix::sys::signal::{SigHandler, SigSet, SigmaskHow, Signal, signal};
 
 /// Starts a thread in which every signal is blocked, from its first instruction on.
 ///
@@ -19,10 +19,19 @@ pub fn spawn_without_signals<T: Send + 'static>(
     thread
 }
 
+/// Lets a signal do again what it does to a program that says nothing of it: in this process, and in those it starts.
+///
+/// # Errors
+/// When it is one that nobody can decide about.
+pub fn act_by_default(what: Signal) -> io::Result<()> {
+    // SAFETY: no code of ours is made a handler. The handler that this replaces, if any, is not called any more.
+    unsafe { signal(what, SigHandler::SigDfl) }?;
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nix::sys::signal::Signal;
 
     #[test]
     fn only_the_new_thread_is_deaf() {

@@ -15,10 +15,15 @@ pub fn adopt_orphans() -> nix::Result<()> {
     nix::sys::prctl::set_child_subreaper(true)
 }
 
+/// The whole family at this moment.
+pub fn members() -> Vec<Pid> {
+    descendants(getpid())
+}
+
 /// Sends `signal` to the whole family; returns how many it was sent to.
 pub fn signal(signal: Signal) -> usize {
     // One that has just ended is no error: it is waited for elsewhere.
-    descendants(getpid()).into_iter().filter(|&pid| kill(pid, signal).is_ok()).count()
+    members().into_iter().filter(|&pid| kill(pid, signal).is_ok()).count()
 }
 
 /// Kills the family and waits until nobody is left of it.

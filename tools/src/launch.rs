@@ -6,14 +6,15 @@
 //!
 //! A job goes through these stages, never back:
 //! - **Running** until every rank has ended well, or the first thing goes wrong.
-//! - **Ending**: something went wrong; the ranks, and everything that descends from them, were sent SIGTERM.
+//! - **Ending**: something went wrong; the ranks, and everything that descends from them, were sent SIGTERM. When the
+//!   ranks have ended, so is whatever they have started since.
 //! - **Left over**: every rank has ended and other processes of theirs are still there. They have [`LINGER`] to end by
 //!   themselves, then they are sent SIGTERM.
 //! - **Killing**: [`GRACE`] after that SIGTERM, or at the user's second SIGINT, everything is sent SIGKILL, again and
 //!   again until no child is left.
 //!
 //! When no child is left, nobody can write any more: output is forwarded to its end, and that is the job's end.
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
@@ -24,10 +25,10 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use nix::errno::Errno;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use nix::sys::signal::{Signal, killpg};
+use nix::sys::signal::{Signal, kill, killpg};
 use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::{AccessFlags, Pid, access};
 
@@ -47,9 +48,11 @@ const LINGER: Duration = Duration::from_secs(1);
 /// Between two rounds of SIGKILL: a process may have been born while the first was sent.
 const ROUND: Duration = Duration::from_millis(50);
 
-/// What the launcher holds of a rank: two streams, its connection and what tells of its end; and a few that it needs itself.
+/// What the launcher holds of a rank: two streams, its connection and what tells of its end; and what it needs itself, at
+/// least and with room for all that happens at the same time.
 const DESCRIPTORS_PER_RANK: u64 = 4;
-const DESCRIPTORS: u64 = 100;
+const DESCRIPTORS: u64 = 40;
+const MORE_DESCRIPTORS: u64 = 100;
 
 /// What happens to a job.
 #[derive(Debug)]
@@ -135,6 +138,8 @@ struct Running<'a> {
     outcome: Outcome,
     events: Sender<Event>,
     stage: Stage,
+    /// Who was sent SIGTERM because the job ends.
+    asked: HashSet<Pid>,
     /// When the stage is over by itself.
     next: Option<Instant>,
     limit: Option<Duration>,
@@ -155,6 +160,7 @@ impl<'a> Running<'a> {
             outcome: Outcome::default(),
             events,
             stage: Stage::Running,
+            asked: HashSet::new(),
             next: limit.and_then(|limit| Instant::now().checked_add(limit)),
             limit,
             insisted: 0,
@@ -217,11 +223,12 @@ impl<'a> Running<'a> {
                 sources.push(Source::new(pipe.context("a rank without output")?, tag)?);
             }
         }
-        for (sources, sink) in sources.into_iter().zip(Sink::standard()?) {
+        for (mut sources, sink) in sources.into_iter().zip(Sink::standard()?) {
             let (finish, more) = io::pipe()?;
             let events = self.events.clone();
             spawn("output", move || {
-                drop(events.send(Event::Printed(output::forward(sources, sink, finish))));
+                // Before the ranks learn that nobody reads them, and die of it.
+                drop(events.send(Event::Printed(output::forward(&mut sources, sink, finish))));
             })?;
             self.printing += 1;
             self.more_to_print.push(more);
@@ -338,6 +345,7 @@ impl<'a> Running<'a> {
                 self.stage = Stage::LeftOver;
                 self.next = Some(Instant::now() + LINGER);
             }
+            Stage::Ending if everyone_has_ended => self.ask(),
             _ => {}
         }
     }
@@ -351,12 +359,19 @@ impl<'a> Running<'a> {
     }
 
     fn end(&mut self) {
-        // The second for who is stopped and would not hear the first.
-        for signal in [Signal::SIGTERM, Signal::SIGCONT] {
-            family::signal(signal);
-        }
+        self.ask();
         self.stage = Stage::Ending;
         self.next = Some(Instant::now() + GRACE);
+    }
+
+    /// Asks each of the family to end, once.
+    fn ask(&mut self) {
+        for pid in family::members() {
+            if self.asked.insert(pid) {
+                // The second for who is stopped and would not hear the first. An error means that it has just ended.
+                let _ = kill(pid, Signal::SIGTERM).and_then(|()| kill(pid, Signal::SIGCONT));
+            }
+        }
     }
 
     fn kill(&mut self) {
@@ -368,14 +383,16 @@ impl<'a> Running<'a> {
 
 /// Makes sure that we may hold the descriptors of so many ranks; only then, because the ranks inherit the limit.
 fn make_room(ranks: u32) -> Result<()> {
-    let needed = u64::from(ranks) * DESCRIPTORS_PER_RANK + DESCRIPTORS;
+    let of_ranks = u64::from(ranks) * DESCRIPTORS_PER_RANK;
+    let (needed, wanted) = (of_ranks + DESCRIPTORS, of_ranks + MORE_DESCRIPTORS);
     let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
-    if soft < needed {
-        let given = setrlimit(Resource::RLIMIT_NOFILE, needed, hard.max(needed));
-        given
-            .with_context(|| format!("{ranks} ranks need {needed} descriptors and no more than {hard} are allowed"))?;
+    if soft >= wanted || setrlimit(Resource::RLIMIT_NOFILE, wanted, hard.max(wanted)).is_ok() {
+        return Ok(());
     }
-    Ok(())
+    if hard < needed {
+        bail!("{ranks} ranks need {needed} descriptors and no more than {hard} are allowed");
+    }
+    setrlimit(Resource::RLIMIT_NOFILE, hard, hard).context("cannot raise the limit of descriptors")
 }
 
 /// Whether a process can be started there.

@@ -114,8 +114,8 @@ impl Sink {
 /// then no rank is left that could write more.
 ///
 /// # Errors
-/// When our own output cannot be written. The sources are closed then.
-pub fn forward(mut sources: Vec<Source>, mut sink: Sink, finish: PipeReader) -> io::Result<()> {
+/// When our own output cannot be written. The writers learn of it when the sources are closed.
+pub fn forward(sources: &mut Vec<Source>, mut sink: Sink, finish: PipeReader) -> io::Result<()> {
     let patient = !sink.shows_prompts && sources.len() > 1;
     let mut chunk = vec![0; CHUNK];
     let mut lines = Vec::new();
@@ -124,9 +124,9 @@ pub fn forward(mut sources: Vec<Source>, mut sink: Sink, finish: PipeReader) -> 
             true => PollTimeout::NONE,
             false => PollTimeout::from(PROMPT),
         };
-        let ready = wait(&finish, &sources, waits)?;
+        let ready = wait(&finish, sources, waits)?;
         let Some((&finishing, ready)) = ready.split_first() else {
-            for source in &mut sources {
+            for source in sources.iter_mut() {
                 let is_prompt = !source.unfinished.is_empty();
                 source.give_out(&mut lines);
                 source.prompted |= is_prompt;
@@ -180,7 +180,7 @@ mod tests {
     /// Forwards what `script` writes into the pipes, one a source, and returns what came out.
     fn forwarded(pipes: usize, tags: bool, script: impl FnOnce(Vec<io::PipeWriter>) + Send + 'static) -> Vec<u8> {
         let (mut reader, writer) = io::pipe().unwrap();
-        let (ends, sources): (Vec<_>, Vec<_>) = (0..pipes)
+        let (ends, mut sources): (Vec<_>, Vec<_>) = (0..pipes)
             .map(|rank| {
                 let (reader, writer) = io::pipe().unwrap();
                 let tag = if tags { format!("[{rank}]") } else { String::new() };
@@ -191,7 +191,7 @@ mod tests {
         drop(writer);
         let (finish, _held) = io::pipe().unwrap();
         let writing = thread::spawn(move || script(ends));
-        let forwarding = thread::spawn(move || forward(sources, sink, finish));
+        let forwarding = thread::spawn(move || forward(&mut sources, sink, finish));
         let mut out = Vec::new();
         reader.read_to_end(&mut out).unwrap();
         writing.join().unwrap();
@@ -227,8 +227,8 @@ mod tests {
         let sink = Sink::new(writer.as_fd(), &Arc::default()).unwrap();
         drop(writer);
         let (finish, _held) = io::pipe().unwrap();
-        let sources = vec![Source::new(source.into(), "[0]".into()).unwrap()];
-        let forwarding = thread::spawn(move || forward(sources, sink, finish));
+        let mut sources = vec![Source::new(source.into(), "[0]".into()).unwrap()];
+        let forwarding = thread::spawn(move || forward(&mut sources, sink, finish));
         end.write_all(b"name? ").unwrap();
         let mut prompt = [0; 9];
         reader.read_exact(&mut prompt).unwrap();
@@ -259,7 +259,7 @@ mod tests {
         drop(writer);
         let (finish, finished) = io::pipe().unwrap();
         drop(finished);
-        forward(vec![Source::new(source.into(), String::new()).unwrap()], sink, finish).unwrap();
+        forward(&mut vec![Source::new(source.into(), String::new()).unwrap()], sink, finish).unwrap();
         let mut out = String::new();
         reader.read_to_string(&mut out).unwrap();
         assert_eq!(out, "last words");
@@ -273,7 +273,7 @@ mod tests {
         drop((reader, writer));
         end.write_all(b"to nobody\n").unwrap();
         let (finish, _held) = io::pipe().unwrap();
-        let error = forward(vec![Source::new(source.into(), String::new()).unwrap()], sink, finish).unwrap_err();
+        let error = forward(&mut vec![Source::new(source.into(), String::new()).unwrap()], sink, finish).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::BrokenPipe);
         assert_eq!(end.write(b"more\n").unwrap_err().kind(), io::ErrorKind::BrokenPipe);
     }

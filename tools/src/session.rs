@@ -20,7 +20,9 @@ impl Session {
     /// A name for one, which nobody else has or can guess.
     pub fn name() -> Result<Self> {
         let name = format!("instanton-{}-{}-{}", nix::unistd::getuid(), std::process::id(), crate::random_hex::<4>()?);
-        Ok(Self { top: std::path::absolute(std::env::temp_dir())?.join(name) })
+        // Set to nothing is not set, as everywhere.
+        let place = Some(std::env::temp_dir()).filter(|it| !it.as_os_str().is_empty()).unwrap_or("/tmp".into());
+        Ok(Self { top: std::path::absolute(place)?.join(name) })
     }
 
     /// The one that the guardian has named.
@@ -50,10 +52,11 @@ impl Session {
         (0..ranks).try_for_each(|rank| make(&self.rank(rank)))
     }
 
-    /// Removes the whole tree, following no link; what is gone already is well.
+    /// Removes the whole tree, following no link. What is gone already is well, and so is what never was, because the
+    /// place for it cannot even be looked into.
     pub fn remove(&self) -> io::Result<()> {
         match fs::remove_dir_all(&self.top) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(_) if fs::symlink_metadata(&self.top).is_err() => Ok(()),
             result => result,
         }
     }

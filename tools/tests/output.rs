@@ -62,26 +62,19 @@ fn bytes_are_bytes() {
 
 #[test]
 fn a_reader_who_leaves_ends_the_writers() {
-    let mut command = Command::new("sh");
-    command
-        .args(["-c", "(\"$0\" run -n 2 yes; echo $? >&2) | head -n 1"])
-        .arg(env!("CARGO_BIN_EXE_instanton"))
-        .stdin(Stdio::null());
-    let ended = Job::spawn(command).finish();
+    let ended = Job::in_shell("(\"$0\" run -n 2 yes; echo $? >&2) | head -n 1").finish();
     assert_eq!(ended.stdout, "y\n");
     assert!(ended.stderr.contains("SIGPIPE") && ended.stderr.ends_with("141\n"), "{ended:?}");
 }
 
 #[test]
 fn output_that_cannot_be_written_is_a_failure() {
-    let mut command = Command::new("sh");
-    command
-        .args(["-c", "\"$0\" run -n 2 echo words > /dev/full"])
-        .arg(env!("CARGO_BIN_EXE_instanton"))
-        .stdin(Stdio::null());
-    let ended = Job::spawn(command).finish();
-    assert_eq!(ended.code, Some(1), "{ended:?}");
-    assert!(ended.stderr.contains("cannot write the output of the ranks"), "{ended:?}");
+    // The second goes on writing and dies of it, which must not pass for the reason.
+    for program in ["echo words", "yes"] {
+        let ended = Job::in_shell(&format!("exec \"$0\" run -n 2 {program} > /dev/full")).finish();
+        assert_eq!(ended.code, Some(1), "{ended:?}");
+        assert!(ended.stderr.contains("cannot write the output of the ranks"), "{ended:?}");
+    }
 }
 
 #[test]

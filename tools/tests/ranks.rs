@@ -86,3 +86,19 @@ fn what_a_rank_leaves_in_its_directories_is_removed_and_no_link_followed() {
     assert_eq!(std::fs::read_to_string(kept.join("file")).unwrap(), "precious");
     std::fs::remove_dir_all(kept).unwrap();
 }
+
+#[test]
+fn an_empty_name_of_the_temporary_directory_is_none() {
+    let ended = Job::in_shell("TMPDIR= exec \"$0\" run sh -c 'echo $PMIX_SERVER_TMPDIR'").finish();
+    assert!(ended.stdout.starts_with("/tmp/instanton-"), "{ended:?}");
+}
+
+#[test]
+fn a_temporary_directory_that_cannot_be_used_is_said_once() {
+    for directory in ["/no/such", "/proc", "/dev/null"] {
+        let ended = Job::in_shell(&format!("TMPDIR={directory} exec \"$0\" run true")).finish();
+        assert_eq!(ended.code, Some(1), "{ended:?}");
+        assert_eq!(ended.stderr.lines().count(), 1, "{ended:?}");
+        assert!(ended.stderr.contains(directory), "{ended:?}");
+    }
+}

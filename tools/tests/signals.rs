@@ -42,6 +42,16 @@ fn a_signal_that_ends_the_ranks_is_the_jobs_status() {
     assert!(ended.stderr.contains("SIGINT"), "{ended:?}");
 }
 
+/// A shell without job control starts what it puts into the background with SIGINT ignored.
+#[test]
+fn an_interrupt_ends_a_job_in_the_background_of_a_script() {
+    let mut job = Job::in_shell("trap '' INT QUIT; exec \"$0\" run -n 2 sh -c 'echo ready; exec sleep 1000'");
+    assert_eq!([job.line(), job.line()], ["ready", "ready"]);
+    job.send(Signal::SIGINT);
+    let ended = job.finish();
+    assert_eq!(ended.code, Some(130), "{ended:?}");
+}
+
 #[test]
 fn the_second_interrupt_kills() {
     let mut job = waiting(1, "trap 'echo no' INT");

@@ -1,7 +1,7 @@
 //! The exit status of `instanton run` and the line that explains it.
 mod common;
 
-use common::{Ended, run, script};
+use common::{Ended, Job, run, script};
 
 /// There is one line of ours, and it says this.
 fn assert_says(ended: &Ended, code: i32, words: &[&str]) {
@@ -37,6 +37,26 @@ fn what_the_failed_rank_has_started_ends_with_it() {
     assert_says(&ended, 3, &["rank 0"]);
     let helper = nix::unistd::Pid::from_raw(ended.stdout.trim().parse().unwrap());
     assert!(nix::sys::signal::kill(helper, None).is_err(), "{helper} lives");
+}
+
+#[test]
+fn who_is_born_while_the_job_ends_is_asked_to_end_too() {
+    let script = "there=$PMIX_SERVER_TMPDIR/there
+        until_there() { until [ -e $there.$1 ]; do :; done; }
+        if [ $OMPI_COMM_WORLD_RANK = 0 ]; then until_there rank; exit 5; fi
+        child() { trap 'echo asked; exit' TERM; touch $there.child; while :; do sleep 1000 & wait; done; }
+        trap 'child & until_there child; exit' TERM
+        touch $there.rank; while :; do :; done";
+    let ended = run(["-n", "2", "sh", "-c", script]);
+    assert_says(&ended, 5, &["rank 0"]);
+    assert_eq!(ended.stdout, "asked\n");
+}
+
+#[test]
+fn few_descriptors_do_for_few_ranks() {
+    let with_64 = |ranks: u32| Job::in_shell(&format!("ulimit -n 64; exec \"$0\" run -n {ranks} true")).finish();
+    assert_eq!(with_64(4).code, Some(0));
+    assert_says(&with_64(400), 1, &["400 ranks", "64"]);
 }
 
 #[test]

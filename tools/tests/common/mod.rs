@@ -57,6 +57,13 @@ impl Job {
         Self::spawn(command)
     }
 
+    /// A shell's script in which `"$0"` is the command, with nothing on its standard input.
+    pub fn in_shell(script: &str) -> Self {
+        let mut command = Command::new("sh");
+        command.args(["-c", script, env!("CARGO_BIN_EXE_instanton")]).stdin(Stdio::null());
+        Self::spawn(command)
+    }
+
     /// Starts a command that runs a job, in its own temporary directory.
     pub fn spawn(mut command: Command) -> Self {
         // Short, because a socket's path must be.

@@ -168,7 +168,7 @@ macro_rules! upcall {
 }
 
 impl Host for CHost {
-    // Hosts are called without a function to answer through, as every release before 5.0.8 did: some never call it.
+    // Without a function to answer through, as every release before 5.0.8 did: some hosts never call it.
     fn client_connected(&self, proc: &Proc, of: Option<usize>, _done: Completion<()>) -> Accepted {
         let mut shown = Arena::default();
         let proc = shown.one::<pmix_proc_t, _>(proc)?;
@@ -178,11 +178,12 @@ impl Host for CHost {
     }
 
     fn client_connected2(&self, proc: &Proc, of: Option<usize>, info: &[Info], done: Completion<()>) -> Accepted {
-        let Some(function) = self.0.client_connected2 else { return self.client_connected(proc, of, done) };
-        let mut shown = Arena::default();
-        let (proc, (info, n)) = (shown.one::<pmix_proc_t, _>(proc)?, shown.array(info)?);
-        // SAFETY: the host's own function; the arguments live until it returns.
-        at_once(unsafe { function(proc, object(of), info, n, None, ptr::null_mut()) })
+        if self.0.client_connected2.is_none() {
+            return self.client_connected(proc, of, done);
+        }
+        upcall!(self.client_connected2(done => op_done) shown {
+            let (proc, (info, n)) = (shown.one::<pmix_proc_t, _>(proc)?, shown.array(info)?);
+        } (proc, object(of), info, n))
     }
 
     fn client_finalized(&self, proc: &Proc, of: Option<usize>, done: Completion<()>) -> Accepted {

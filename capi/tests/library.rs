@@ -135,6 +135,7 @@ fn a_host_in_c_runs_a_job() {
     let program = compile("job", &["-pthread"]);
     run(&mut alone(&program));
     run(alone(&program).arg("dies"));
+    run(alone(&program).arg("refused"));
     run(alone(&program).env("INSTANTON_SHM", "off"));
     if let Some(mut command) = checked(&program) {
         run(&mut command);

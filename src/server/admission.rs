@@ -318,14 +318,12 @@ impl Core {
             self.send(peer, Outgoing::End);
         }
         match phase {
-            Phase::Finalized | Phase::Lost => {}
+            Phase::Lost => {}
+            // The kernel says that one program has ended, and a script may start another one as this rank.
+            Phase::Finalized if tell_host => {}
             _ if tell_host => self.lost(proc, Status::ERR_PROC_TERM_WO_SYNC),
+            // The host says that none will come.
             _ => self.mark_lost(proc),
-        }
-        if phase == Phase::Finalized && !tell_host {
-            // The kernel says that one program has ended, and a script may start another one as this rank; the host says
-            // that none will come.
-            self.fences_without(proc);
         }
         self.sweep_proc(proc);
     }

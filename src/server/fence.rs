@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 
 use super::blob;
 use super::core::{Core, Limit};
+use super::jobs::Phase;
 use super::members::{Census, Members, NoMembers};
 use super::timers::TimerId;
 use crate::data::{Info, InfoList, Nspace, Proc, Status, keys};
@@ -291,10 +292,9 @@ impl Core {
 
     /// Who runs here, has not come and still may.
     fn latecomers(&self, tracker: &Tracker) -> Vec<Proc> {
-        use super::jobs::Phase::{Finalized, Lost};
         self.local_members(&tracker.members, |proc, job| {
-            let gone = job.clients.get(&proc.rank).is_some_and(|c| c.phase == Lost || c.phase == Finalized && c.ended);
-            !gone && !tracker.arrived.contains_key(proc)
+            let ended = job.clients.get(&proc.rank).is_some_and(|c| c.phase == Phase::Finalized && c.ended);
+            !ended && !job.is_gone(proc.rank) && !tracker.arrived.contains_key(proc)
         })
     }
 

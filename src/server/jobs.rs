@@ -91,6 +91,11 @@ impl Job {
         self.clients.contains_key(&rank) || self.stored.as_ref().is_some_and(|stored| stored.is_local(rank))
     }
 
+    /// Whether a process of this node has ended, and another one is not expected in its place.
+    pub(super) fn is_gone(&self, rank: Rank) -> bool {
+        self.departed.contains(&rank) || self.clients.get(&rank).is_some_and(|client| client.phase == Phase::Lost)
+    }
+
     /// Whether every process that was to run here has run and ended.
     pub(super) fn is_over(&self) -> bool {
         let known = self.clients.len() + self.departed.len();

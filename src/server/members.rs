@@ -2,7 +2,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::core::Core;
-use super::jobs::{Job, Phase};
+use super::jobs::Job;
 use crate::data::{Nspace, Proc, Rank, Status};
 
 /// The participants of one namespace.
@@ -156,9 +156,9 @@ impl Core {
     pub(super) fn dead_members(&self, members: &Members) -> Vec<Proc> {
         let mut out = Vec::new();
         for nspace in members.0.keys() {
-            let clients = self.jobs.get(nspace).map(|job| &job.clients);
-            let dead = clients.into_iter().flatten().filter(|(_, client)| client.phase == Phase::Lost);
-            out.extend(dead.map(|(rank, _)| Proc::new(nspace.clone(), *rank)));
+            let Some(job) = self.jobs.get(nspace) else { continue };
+            let dead = job.clients.keys().chain(&job.departed).filter(|rank| job.is_gone(**rank));
+            out.extend(dead.map(|rank| Proc::new(nspace.clone(), *rank)));
         }
         out.retain(|proc| members.contains(proc));
         out

@@ -12,7 +12,6 @@ use std::time::{Duration, Instant};
 use super::blob;
 use super::core::{Core, Done, Limit};
 use super::fence::time_limit;
-use super::jobs::Phase;
 use super::timers::TimerId;
 use crate::data::{Info, Key, Nspace, Proc, Rank, Status, Value, keys};
 use crate::message::directives::Directives;
@@ -172,10 +171,14 @@ impl Core {
             Rank::UNDEF => key.is_some() && self.jobs.stored(&proc.nspace).is_some(),
             rank if rank.is_process() => {
                 self.jobs.stored(&proc.nspace).and_then(|stored| stored.size()).is_none_or(|size| rank.0 < size)
-                    && self.jobs.client(proc).is_none_or(|client| client.phase != Phase::Lost)
+                    && !self.is_gone(proc)
             }
             _ => false,
         }
+    }
+
+    fn is_gone(&self, proc: &Proc) -> bool {
+        self.jobs.get(&proc.nspace).is_some_and(|job| job.is_gone(proc.rank))
     }
 
     /// Whether a process runs on another node, as far as is known here.
@@ -345,15 +348,16 @@ impl Core {
     /// Answers other nodes' servers about a process as far as that can be done now.
     fn direct_modex_look(&mut self, proc: &Proc) {
         let Some(stored) = self.jobs.stored(&proc.nspace) else { return };
-        if self.is_remote(proc) || self.jobs.client(proc).is_some_and(|client| client.phase == Phase::Lost) {
-            trace!("another node asks for what {proc} has posted, which does not run here");
-            self.end_direct_modex(Status::ERR_NOT_FOUND, |wanted| wanted == proc);
-        } else if stored.has_posted(proc.rank) {
+        let remote = self.is_remote(proc);
+        if !remote && stored.has_posted(proc.rank) {
             let blob = self.posted_blob(proc);
             for wait in take_where(&mut self.waits.direct_modex, |wait| wait.proc == *proc) {
                 self.timers.cancel(wait.limit);
                 self.finish(wait.done, blob.clone());
             }
+        } else if remote || self.is_gone(proc) {
+            trace!("another node asks for what {proc} has posted, which does not run here");
+            self.end_direct_modex(Status::ERR_NOT_FOUND, |wanted| wanted == proc);
         }
     }
 

@@ -208,6 +208,32 @@ fn the_hosts_word_is_enough() {
     assert_eq!(peer.done(number), DIED);
 }
 
+#[test]
+fn nobody_waits_for_who_has_finalized_and_is_gone() {
+    for deregistered in [false, true] {
+        let cluster = Cluster::new(2);
+        let job = cluster.job("job", &[0, 0, 1]);
+        let mut peer = job.peer(0);
+        let mut other = job.peer(1);
+        assert_eq!(other.commit(scope::GLOBAL, "k", 1u32), OK);
+        assert_eq!(other.finalize(), OK);
+        let server = cluster.server(0);
+        match deregistered {
+            true => server.deregister_client_wait(&job.proc(1)).unwrap(),
+            false => server.client_died(&job.proc(1)),
+        }
+        // Whoever comes later does not wait either.
+        assert_eq!(peer.status(Request::Fence { procs: vec![job.proc(0), job.proc(1)], info: vec![] }), DIED);
+        let for_ever = [Info::new(keys::TIMEOUT, 0i32)];
+        assert_eq!(peer.get(&job.proc(1), "never", &for_ever), Err(Status::ERR_NOT_FOUND));
+        // What it has posted outlives it, here and for other nodes.
+        for mut reader in [peer, job.peer(2)] {
+            assert_eq!(reader.get(&job.proc(1), "k", &[]), Ok(Value::Uint32(1)), "rank {}", reader.rank());
+        }
+        assert_eq!(cluster.world.count("lost"), 0);
+    }
+}
+
 /// A directory with something in it.
 fn scratch(name: &str) -> PathBuf {
     let directory = std::env::temp_dir().join(format!("instanton-test-{name}-{}", std::process::id()));

@@ -46,18 +46,21 @@ fn undisturbed(attack: impl FnOnce(&Cluster, &Job<'_>, &Address)) {
     let mut peers = [job.peer(0), job.peer(1)];
     let pair = [job.proc(0), job.proc(1)];
     let (stop, stopped) = std::sync::mpsc::channel::<()>();
+    let (met, meetings) = std::sync::mpsc::channel();
     let fences = thread::spawn(move || {
-        let mut fences = 0;
         while stopped.try_recv() == Err(std::sync::mpsc::TryRecvError::Empty) {
             assert_eq!(fence_all(&mut peers, &pair, &[]), [OK, OK]);
-            fences += 1;
+            let _ = met.send(());
         }
-        fences
     });
     attack(&cluster, &job, &address);
     assert_eq!(job.peer(2).commit(scope::GLOBAL, "k", 1u32), OK, "the rank itself still gets in");
+    // The one under way, and one that began after the attack.
+    while meetings.try_recv().is_ok() {}
+    let patience = std::time::Duration::from_secs(20);
+    assert!((0..2).all(|_| meetings.recv_timeout(patience).is_ok()), "the others meet as before");
     stop.send(()).unwrap();
-    assert!(fences.join().unwrap() > 0);
+    fences.join().unwrap();
 }
 
 #[test]

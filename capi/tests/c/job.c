@@ -51,8 +51,13 @@ static void fenced(pmix_status_t status, void *what) {
     set(what);
 }
 
-static int rank(bool dies) {
+static int rank(bool dies, bool refused) {
     pmix_proc_t me;
+    if (refused) {
+        IS(PMIX_ERR_NO_PERMISSIONS, PMIx_Init(&me, NULL, 0));
+        CHECK(!PMIx_Initialized());
+        return 0;
+    }
     OK(PMIx_Init(&me, NULL, 0));
     CHECK(PMIx_Check_nspace(me.nspace, job) && me.rank < RANKS);
     pmix_rank_t peer = 1 - me.rank;
@@ -136,6 +141,32 @@ static pmix_status_t on_connected(const pmix_proc_t *proc, void *object, pmix_op
     return PMIX_SUCCESS;
 }
 
+/* A host that needs a while to find out that it does not want somebody. */
+
+struct answer {
+    pmix_op_cbfunc_t cbfunc;
+    void *cbdata;
+};
+
+static void *refuse(void *arg) {
+    struct answer answer = *(struct answer *)arg;
+    free(arg);
+    answer.cbfunc(PMIX_ERR_NO_PERMISSIONS, answer.cbdata);
+    return NULL;
+}
+
+static pmix_status_t on_connected2(const pmix_proc_t *proc, void *object, pmix_info_t *info, size_t ninfo,
+                                   pmix_op_cbfunc_t cbfunc, void *cbdata) {
+    (void)info, (void)ninfo;
+    CHECK(proc->rank < RANKS && object == &objects[proc->rank + 1] && cbfunc != NULL);
+    struct answer *answer = malloc(sizeof *answer);
+    *answer = (struct answer){cbfunc, cbdata};
+    pthread_t thread;
+    CHECK(!pthread_create(&thread, NULL, refuse, answer) && !pthread_detach(thread));
+    set(&connected);
+    return PMIX_SUCCESS;
+}
+
 static pmix_status_t on_finalized(const pmix_proc_t *proc, void *object, pmix_op_cbfunc_t cbfunc, void *cbdata) {
     CHECK(object == &objects[proc->rank + 1]);
     cbfunc(PMIX_SUCCESS, cbdata);
@@ -168,9 +199,9 @@ static void on_lost(size_t id, pmix_status_t status, const pmix_proc_t *source, 
 int main(int argc, char **argv) {
     /* Nothing here takes long: whatever hangs is killed. */
     alarm(100);
-    bool dies = argc > 1;
+    bool dies = argc > 1 && !strcmp(argv[1], "dies"), refused = argc > 1 && !strcmp(argv[1], "refused");
     if (getenv("PMIX_RANK"))
-        return rank(dies);
+        return rank(dies, refused);
 
     long page = sysconf(_SC_PAGESIZE);
     char *pages = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -179,6 +210,8 @@ int main(int argc, char **argv) {
     pmix_server_module_t *module = (void *)(pages + page - shortest);
     CHECK(shortest == 224);
     module->client_connected = on_connected;
+    if (refused)
+        module->client_connected2 = on_connected2;
     module->client_finalized = on_finalized;
     module->abort = on_abort;
     IS(PMIX_ERR_INIT, PMIx_server_register_nspace(job, 1, NULL, 0, NULL, NULL));
@@ -229,14 +262,16 @@ int main(int argc, char **argv) {
         PMIx_Argv_free(env);
     }
     PMIx_Proc_load(&proc, job, 0);
-    OK(PMIx_server_dmodex_request(&proc, on_data, &fetched));
-    until(&fetched, 1);
+    if (!refused) {
+        OK(PMIx_server_dmodex_request(&proc, on_data, &fetched));
+        until(&fetched, 1);
+    }
     for (int i = 0; i < RANKS; i++) {
         int how;
         CHECK(waitpid(pids[i], &how, 0) == pids[i] && WIFEXITED(how) && WEXITSTATUS(how) == 0);
     }
     until(&connected, RANKS);
-    until(&finalized, dies ? RANKS - 1 : RANKS);
+    until(&finalized, refused ? 0 : dies ? RANKS - 1 : RANKS);
     if (dies) {
         until(&aborted, 1);
         until(&lost, 1);

@@ -26,7 +26,8 @@ pub enum Kind {
 impl Kind {
     const ALL: [(Kind, u32); 4] = [(Kind::Job, 1), (Kind::Info, 2), (Kind::Modex, 3), (Kind::Page, 4)];
 
-    fn number(self) -> u32 {
+    #[inline]
+    const fn number(self) -> u32 {
         Self::ALL[self as usize].1
     }
 }
@@ -103,6 +104,12 @@ impl Header {
         for (at, word) in self.encode().into_iter().enumerate() {
             words.store(at, word, Ordering::Relaxed);
         }
+    }
+
+    /// Whether a segment whose header has been read before is the one of that kind and number.
+    #[inline]
+    pub fn names<W: Words>(words: &W, kind: Kind, number: u64) -> bool {
+        words.load(1) == Ok(pair(VERSION, kind.number())) && words.load(4) == Ok(number)
     }
 
     /// Reads and checks the header of a segment.

@@ -97,7 +97,7 @@ pub struct Lasting {
 
 impl AsRef<[u8]> for Lasting {
     fn as_ref(&self) -> &[u8] {
-        self.info.mapping.frozen(self.at, self.len).unwrap_or_default()
+        self.info.frozen(self.at, self.len).unwrap_or_default()
     }
 }
 
@@ -144,7 +144,7 @@ impl Guard<'_> {
             && let Some(raw) = info.find(lookup, &query).map_err(ReadError::from)?
         {
             let (at, len) = raw.place();
-            let bytes = info.mapping.frozen(at, len).map_err(ReadError::from)?;
+            let bytes = info.frozen(at, len).map_err(ReadError::from)?;
             return Ok(ValueRef { raw, bytes });
         }
         if lookup.level != Level::Default {

@@ -43,6 +43,11 @@ impl InfoView {
         Ok(Self { generation, mapping, index, checked, members: [nodes, apps, sessions, job] })
     }
 
+    /// Bytes of a value, where they lie.
+    pub(super) fn frozen(&self, at: usize, len: usize) -> Result<&[u8], Malformed> {
+        self.mapping.frozen(self.generation, at, len)
+    }
+
     #[inline(always)]
     fn is_checked(&self, bit: usize) -> bool {
         self.checked[bit / 64].load(Ordering::Relaxed) >> (bit % 64) & 1 != 0
@@ -135,23 +140,17 @@ impl InfoView {
             false => None,
         };
         let node = || row.map_or(self.index.own_node(), |row| row.node);
-        let app = || match row {
-            Some(row) => Ok(row.app),
-            None => Ok(self.row(lookup.asker)?.map_or_else(|| self.only(Group::Apps), |row| row.app)),
-        };
+        let app = row.map_or(Place::AppOf(lookup.asker), |row| Place::app(row.app));
         match lookup.level {
             Level::Default => match row {
                 Some(row) => self.of_process(lookup, query, &row),
                 None if lookup.rank.is_process() => Ok(None),
-                None => match self.first(query, &[Place::Job, OWN_SESSION, Place::node(node())])? {
-                    Some(value) => Ok(Some(value)),
-                    None => self.first(query, &[Place::app(app()?)]),
-                },
+                None => self.first(query, &[Place::Job, OWN_SESSION, Place::node(node()), app]),
             },
             Level::Job => self.first(query, &[Place::Job]),
             Level::Session(None) => self.first(query, &[OWN_SESSION]),
             Level::Session(Some(id)) => self.in_group(query, Group::Sessions, self.by_number(Group::Sessions, id)?),
-            Level::App(None) => self.in_group(query, Group::Apps, app()?),
+            Level::App(None) => self.first(query, &[app]),
             Level::App(Some(number)) => self.in_group(query, Group::Apps, self.by_number(Group::Apps, number)?),
             Level::Node(NodeSel::Own) => self.in_group(query, Group::Nodes, node()),
             Level::Node(NodeSel::Id(id)) => self.in_group(query, Group::Nodes, self.by_number(Group::Nodes, id)?),
@@ -159,8 +158,10 @@ impl InfoView {
         }
     }
 
-    fn only(&self, group: Group) -> u32 {
-        if self.index.count(group) == 1 { 0 } else { NONE }
+    /// The application of a rank, or the only one.
+    fn app_of(&self, rank: Rank) -> Result<u32, Malformed> {
+        let only = if self.index.count(Group::Apps) == 1 { 0 } else { NONE };
+        Ok(self.row(rank)?.map_or(only, |row| row.app))
     }
 
     fn of_process(&self, lookup: &Lookup<'_>, query: &Query<'_>, row: &Row) -> Result<Option<RawValue<'_>>, Malformed> {
@@ -241,6 +242,7 @@ impl InfoView {
         for place in places {
             let record = match *place {
                 Place::Job => Some(self.job()?),
+                Place::AppOf(rank) => self.member(Group::Apps, self.app_of(rank)?)?,
                 Place::Member(group, index) => self.member(group, index)?,
             };
             if let Some(record) = record
@@ -261,6 +263,8 @@ impl InfoView {
 enum Place {
     Job,
     Member(Group, u32),
+    /// The application of a rank, which is only found out when nothing is found before.
+    AppOf(Rank),
 }
 
 /// The job's own session is the first.

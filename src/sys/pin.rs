@@ -128,9 +128,8 @@ impl<'a> Hold<'a> {
         let Some(place) = JobWords::new(self.job.words()).record(rank) else { return Attempt::Done(None) };
         let Some(mapping) = segment(place) else { return Attempt::Done(Some(Found::Unmapped(place.segment))) };
         let words = mapping.words();
-        match Header::read(&words) {
-            Ok(header) if header.kind == Kind::Modex && header.number == u64::from(place.segment) => {}
-            _ => return Attempt::Bad(Malformed::Owner),
+        if !Header::names(&words, Kind::Modex, u64::from(place.segment)) {
+            return Attempt::Bad(Malformed::Owner);
         }
         let found = block::read(words, place.word as usize, rank, body);
         let entry = match found {
@@ -174,14 +173,14 @@ impl Drop for Hold<'_> {
 }
 
 impl Mapping {
-    /// Bytes of a segment of job information, which never change.
-    pub(crate) fn frozen(&self, at: usize, len: usize) -> Result<&[u8], Malformed> {
+    /// Bytes of the segment of one generation of job information, which never change.
+    pub(crate) fn frozen(&self, generation: u64, at: usize, len: usize) -> Result<&[u8], Malformed> {
         let words = self.words();
-        match Header::read(&words) {
+        match Header::names(&words, Kind::Info, generation) {
             // SAFETY: a generation of job information is written by nobody once it can be mapped, and the mapping lives as
             // long as `self` is borrowed.
-            Ok(header) if header.kind == Kind::Info => unsafe { words.bytes(at, len) },
-            _ => Err(Malformed::Owner),
+            true => unsafe { words.bytes(at, len) },
+            false => Err(Malformed::Owner),
         }
     }
 }

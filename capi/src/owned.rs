@@ -324,7 +324,7 @@ impl Kind {
     /// The kind of a data type; none for numbers that are no type or whose elements C cannot see.
     #[inline]
     pub fn of(ty: DataType) -> Option<&'static Self> {
-        const NUMBERS: usize = DataType::REGEX2.0 as usize + 1;
+        const NUMBERS: usize = DataType::ALLOC_INHERIT.0 as usize + 1;
         static KINDS: [Option<Kind>; NUMBERS] = {
             let mut kinds = [None; NUMBERS];
             let mut number = 0;

@@ -221,10 +221,10 @@ unsafe impl Owned for pmix_data_array_t {
         *self = Self::constructed();
     }
     unsafe fn dup(&self) -> Result<Self, Status> {
-        let kind = Kind::of(DataType(self.ty)).ok_or(Status::ERR_UNKNOWN_DATA_TYPE)?;
         if self.array.is_null() || self.size == 0 {
             return Ok(Self { size: 0, array: ptr::null_mut(), ..*self });
         }
+        let kind = Kind::of(DataType(self.ty)).ok_or(Status::ERR_UNKNOWN_DATA_TYPE)?;
         let bytes = self.size.checked_mul(kind.size).ok_or(Status::ERR_BAD_PARAM)?;
         let mut new = Self { ty: self.ty, size: 0, array: alloc::zeroed::<u8>(bytes).cast() };
         if new.array.is_null() {

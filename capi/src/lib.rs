@@ -12,6 +12,7 @@ mod kept;
 mod module;
 mod owned;
 mod session;
+mod slot;
 mod types;
 
 /// The names of the frameworks that a modular library would have: Open MPI asks which of its parameters are meant for

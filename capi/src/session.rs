@@ -1,23 +1,21 @@
 //! The one client of the process, which every call of the C interface shares.
 //!
 //! It comes with the first Init and goes with the last Finalize, however many there were. Between the two, a Get reaches it
-//! through one pointer and takes no lock: a client that is finalised meanwhile is freed when no thread can still be looking at it
-//! (crossbeam-epoch). Whoever may wait holds a reference of his own instead.
+//! through one pointer and takes no lock ([`Slot`]). Whoever may wait holds a reference of his own instead.
 //!
 //! A forked child inherits the pointer to a client that is its parent's: the client knows, and says that it is not
 //! initialised. The child leaves it alone and may have one of its own.
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crossbeam_epoch::{self as epoch, Atomic, Owned};
 use instanton::client::{Client, Error, InitError};
 use instanton::data::constants::data_range::RANGE_PROC_LOCAL;
 use instanton::data::{Info, Proc, Status, keys};
 
 use crate::kept;
+use crate::slot::Slot;
 
-/// Null before the first Init and after the last Finalize.
-static CURRENT: Atomic<Arc<Client>> = Atomic::null();
+/// Empty before the first Init and after the last Finalize.
+static CURRENT: Slot<Client> = Slot::empty();
 
 /// How many Inits wait for their Finalize. Held while the client is exchanged, never while anything is waited for that a
 /// callback may need.
@@ -33,12 +31,7 @@ pub fn told<T>(result: Result<T, Error>) -> Result<T, Status> {
 /// # Errors
 /// `ERR_INIT` before Init.
 pub fn with<T>(f: impl FnOnce(&Arc<Client>) -> T) -> Result<T, Status> {
-    let guard = epoch::pin();
-    // SAFETY: what `CURRENT` held is only freed through the epoch, and this thread is pinned.
-    match unsafe { CURRENT.load(Ordering::Acquire, &guard).as_ref() } {
-        Some(client) => Ok(f(client)),
-        None => Err(Status::ERR_INIT),
-    }
+    CURRENT.with(f).ok_or(Status::ERR_INIT)
 }
 
 /// The client, for a call that may wait.
@@ -91,7 +84,7 @@ pub fn enter(info: &[Info]) -> Result<Entered, Status> {
 fn publish(client: Client) -> Arc<Client> {
     let client = Arc::new(client);
     // What was there is a parent's: freeing it would join a thread that this process does not have.
-    CURRENT.store(Owned::new(client.clone()), Ordering::Release);
+    CURRENT.put(client.clone());
     client
 }
 
@@ -143,14 +136,8 @@ pub fn leave(info: &[Info]) -> Result<(), Status> {
         return Err(error.status());
     }
     let _inits = INITS.lock().unwrap_or_else(PoisonError::into_inner);
-    let guard = epoch::pin();
-    let current = CURRENT.load(Ordering::Acquire, &guard);
-    // SAFETY: as in `with`.
-    if unsafe { current.as_ref() }.is_some_and(|current| Arc::ptr_eq(current, &client)) {
-        CURRENT.store(epoch::Shared::null(), Ordering::Release);
-        // SAFETY: it cannot be reached any more, and only one thread can have found it in `CURRENT` under the lock.
-        unsafe { guard.defer_destroy(current) };
-        guard.flush();
+    if CURRENT.with(|current| Arc::ptr_eq(current, &client)) == Some(true) {
+        CURRENT.clear();
         kept::forget();
     }
     told(ended)

@@ -65,6 +65,20 @@ struct Block {
 /// The block, and who replaces it.
 pub(super) struct Forks(EpochCell<Block>);
 
+/// What the environment of a server's processes is made from; see [`Server::setup_fork`](super::Server::setup_fork).
+#[derive(Clone, Debug)]
+pub struct ForkEnvironment(pub(super) Arc<Forks>);
+
+impl ForkEnvironment {
+    /// The same as [`Server::setup_fork`](super::Server::setup_fork).
+    ///
+    /// # Errors
+    /// `ERR_NOT_FOUND` when neither the namespace nor the client is registered.
+    pub fn setup(&self, proc: &Proc, env: &mut dyn EnvSink) -> Result<(), Status> {
+        self.0.setup(proc, env)
+    }
+}
+
 impl fmt::Debug for Forks {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Tokens stay out of traces.

@@ -49,7 +49,7 @@ mod timers;
 mod watch;
 
 pub use cleanup::clean_up;
-pub use fork::EnvSink;
+pub use fork::{EnvSink, ForkEnvironment};
 pub use host::{Accepted, Answer, Completion, Host, Infos, NoHost, ResourceUnit};
 use mailbox::Mailbox;
 
@@ -123,7 +123,7 @@ impl From<ServerError> for Status {
 pub struct Server {
     config: Arc<ServerConfig>,
     mailbox: Mailbox,
-    forks: Arc<fork::Forks>,
+    forks: ForkEnvironment,
     thread: Option<thread::JoinHandle<()>>,
 }
 
@@ -136,7 +136,7 @@ impl Server {
         let config = Arc::new(config);
         let forks = Arc::new(fork::Forks::default());
         let (mailbox, thread) = control_thread::start(config.clone(), host, forks.clone())?;
-        Ok(Server { config, mailbox, forks, thread: Some(thread) })
+        Ok(Server { config, mailbox, forks: ForkEnvironment(forks), thread: Some(thread) })
     }
 
     /// The server's own name.
@@ -256,6 +256,11 @@ impl Server {
     /// `ERR_NOT_FOUND` when neither is.
     pub fn setup_fork(&self, proc: &Proc, env: &mut dyn EnvSink) -> Result<(), Status> {
         self.forks.setup(proc, env)
+    }
+
+    /// [`setup_fork`](Server::setup_fork) for a caller that cannot reach this handle without a lock of its own.
+    pub fn fork_environment(&self) -> ForkEnvironment {
+        self.forks.clone()
     }
 
     /// What a process of this node has posted, for another node's server; waits until it has posted something.

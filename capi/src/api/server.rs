@@ -1,13 +1,13 @@
 //! The server, as a resource manager's daemon in C embeds it.
 //!
 //! One server a process, from `PMIx_server_init` to `PMIx_server_finalize`. Calls clone the reference to it and give the lock
-//! back, so that a call that waits keeps nobody out; only init and finalize exclude the others. `PMIx_server_setup_fork` may
-//! therefore run in a forked child: nobody can have held the lock against it.
+//! back, so that a call that waits keeps nobody out; only init and finalize exclude the others. `PMIx_server_setup_fork` may run
+//! in a forked child of a program with threads: it takes no lock at all, and reads what it needs through a [`Slot`].
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use instanton::data::{Info, InfoList, Nspace, Proc, Rank, Status, Text, Value, keys};
-use instanton::server::{EnvSink, Server, ServerConfig};
+use instanton::server::{EnvSink, ForkEnvironment, Server, ServerConfig};
 use libc::{c_char, c_int, c_void, gid_t, uid_t};
 
 use crate::alloc;
@@ -17,6 +17,7 @@ use crate::convert::{many, one};
 use crate::host::CHost;
 use crate::module::pmix_server_module_t;
 use crate::session;
+use crate::slot::Slot;
 use crate::types::*;
 
 /// `pmix_dmodex_response_fn_t`.
@@ -24,6 +25,9 @@ type DmodexFn = unsafe extern "C" fn(c_int, *mut c_char, usize, *mut c_void);
 
 /// The server, and how many inits wait for their finalize.
 static SERVER: RwLock<Option<(Arc<Server>, usize)>> = RwLock::new(None);
+
+/// What the environment of its processes is made from.
+static ENVIRONMENT: Slot<ForkEnvironment> = Slot::empty();
 
 /// The server.
 ///
@@ -135,6 +139,7 @@ export! {
                     instanton::trace!("PMIx_server_init failed: {error}");
                     Status::from(error)
                 })?;
+                ENVIRONMENT.put(Arc::new(server.fork_environment()));
                 *running = Some((Arc::new(server), 1));
             }
         }
@@ -146,7 +151,10 @@ export! {
         let mut running = SERVER.write().unwrap_or_else(PoisonError::into_inner);
         let last = match &mut *running {
             None => return Err(Status::ERR_INIT),
-            Some((_, 1)) => running.take(),
+            Some((_, 1)) => {
+                ENVIRONMENT.clear();
+                running.take()
+            }
             Some((_, inits)) => {
                 *inits -= 1;
                 None
@@ -217,7 +225,8 @@ export! {
         if env.is_null() {
             return Err(Status::ERR_BAD_PARAM);
         }
-        server()?.setup_fork(&one::<_, Proc>(proc)?, &mut Environment(env))
+        let proc: Proc = one(proc)?;
+        ENVIRONMENT.with(|environment| environment.setup(&proc, &mut Environment(env))).ok_or(Status::ERR_INIT)?
     }
 
     /// Asks for what a process of this node has posted, for another node's server. The bytes are `cbfunc`'s until it returns.

@@ -1,0 +1,43 @@
+//! What the whole process shares, comes and goes, and is reached without a lock.
+//!
+//! What is taken out is freed when no thread can still be looking at it (crossbeam-epoch). A forked child finds the slot as it was
+//! at the fork: no other thread can have left it half done.
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use crossbeam_epoch::{self as epoch, Atomic, Owned, Shared};
+
+/// Empty, or one reference.
+pub struct Slot<T: Send + Sync + 'static>(Atomic<Arc<T>>);
+
+impl<T: Send + Sync + 'static> Slot<T> {
+    /// Nothing yet.
+    pub const fn empty() -> Self {
+        Slot(Atomic::null())
+    }
+
+    /// Runs something short on what is in it; nothing that is taken out meanwhile is freed before that ends.
+    #[inline]
+    pub fn with<R>(&self, f: impl FnOnce(&Arc<T>) -> R) -> Option<R> {
+        let guard = epoch::pin();
+        // SAFETY: what the slot held is only freed through the epoch, and this thread is pinned.
+        unsafe { self.0.load(Ordering::Acquire, &guard).as_ref() }.map(f)
+    }
+
+    /// Puts something in. What is in it already is left alone for ever: only a forked child finds something, and that is
+    /// its parent's.
+    pub fn put(&self, value: Arc<T>) {
+        self.0.store(Owned::new(value), Ordering::Release);
+    }
+
+    /// Takes out what is in it.
+    pub fn clear(&self) {
+        let guard = epoch::pin();
+        let old = self.0.swap(Shared::null(), Ordering::AcqRel, &guard);
+        if !old.is_null() {
+            // SAFETY: it cannot be reached any more, and only one thread can have swapped it out.
+            unsafe { guard.defer_destroy(old) };
+            guard.flush();
+        }
+    }
+}

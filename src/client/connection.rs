@@ -191,7 +191,10 @@ impl Link {
                 }
                 continue;
             }
-            self.sleep(incoming.as_ref());
+            // A task may have come together with the word to stop, and one wake-up was for both.
+            if idle {
+                self.sleep(incoming.as_ref());
+            }
         }
     }
 
@@ -353,5 +356,27 @@ impl Incoming {
             false => Vec::new(),
         };
         Frame { header, body, descriptors }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_task_that_comes_with_the_word_to_stop_does_not_hide_it() {
+        let link = Arc::new(Link::new(None).unwrap());
+        {
+            // As the control thread finds them when it was woken once for both.
+            let mut inbox = lock(&link.inbox);
+            inbox.tasks.push(Box::new(|| ()));
+            inbox.stop = true;
+        }
+        let (tell, told) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            link.serve(None, |_| (), || ());
+            tell.send(()).unwrap();
+        });
+        told.recv_timeout(std::time::Duration::from_secs(30)).expect("the thread ends");
     }
 }

@@ -35,8 +35,57 @@ pub fn type_of(key: &str) -> Option<DataType> {
     Some(DataType(*number)).filter(|ty| *ty != DataType::UNDEF)
 }
 
+/// How many keys attributes have: their numbers ([`number`]) are below.
+pub const COUNT: usize = KEYS.len();
+
+/// The number of an attribute's key; `hash` is the key's in shared memory. Keys that are no attribute's have none.
+///
+/// Takes the same time for every key: the hash is perfect (`tables/build.rs`).
+#[inline]
+pub fn number_of(key: &[u8], hash: u64) -> Option<u16> {
+    let displacement = u64::from(DISPLACEMENTS[(hash >> 56) as usize]);
+    let place = hash.wrapping_add(displacement.wrapping_mul(hash >> 32 | 1)) % PLACES;
+    let number = NUMBERS[place as usize];
+    let (known_hash, known) = KEYS.get(usize::from(number))?;
+    (*known_hash == hash && known.as_bytes() == key).then_some(number)
+}
+
+/// The key with a number.
+pub fn numbered(number: u16) -> Option<&'static str> {
+    KEYS.get(usize::from(number)).map(|(_, key)| *key)
+}
+
 /// Our spelling of a key: some programs are built with headers, or written after a text, that spell a few otherwise.
 /// Every other key is its own.
 pub fn canonical(key: &str) -> &str {
     SPELLINGS.iter().find(|(other, _)| *other == key).map_or(key, |(_, ours)| ours)
+}
+
+#[cfg(test)]
+mod tests {
+    use instanton_layout::hash::hash;
+
+    use super::*;
+
+    #[test]
+    fn every_key_has_one_number_and_nothing_else_has_any() {
+        let number = |key: &str| number_of(key.as_bytes(), hash(key.as_bytes()));
+        let mut seen = std::collections::HashSet::new();
+        for (_, key, _) in ALL {
+            let found = number(key).unwrap_or_else(|| panic!("{key} has no number"));
+            assert_eq!(numbered(found), Some(*key));
+            seen.insert(found);
+            assert_eq!(
+                number(&key[..key.len() - 1]).and_then(numbered),
+                ALL.iter().find_map(|(_, known, _)| { (*known == &key[..key.len() - 1]).then_some(*known) })
+            );
+            assert_eq!(number(&format!("{key}x")).filter(|other| *other == found), None);
+        }
+        assert_eq!(seen.len(), COUNT);
+        assert_eq!(number(HOSTNAME), Some(number::HOSTNAME));
+        assert_eq!(number(LOCAL_RANK), Some(number::LOCAL_RANK));
+        // The right hash alone is not enough.
+        assert_eq!(number_of(b"not.this", hash(HOSTNAME.as_bytes())), None);
+        assert_eq!(number(""), None);
+    }
 }

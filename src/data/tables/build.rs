@@ -140,7 +140,58 @@ fn attributes() -> String {
     for row in &rows {
         writeln!(c, "(c\"PMIX_{}\", c\"{}\", {}),", row.field(0), row.field(1), row.is_alias(3)).unwrap();
     }
-    out + &all + "];\n" + &c + "];\n" + &spellings(&rows)
+    out + &all + "];\n" + &c + "];\n" + &numbers(&rows) + &spellings(&rows)
+}
+
+/// Places in the table of numbers by hash, and displacements that choose among them.
+const PLACES: u64 = 1024;
+const DISPLACEMENTS: usize = 256;
+
+/// Where a key with this hash is in the table; the same as `keys::place`.
+fn place(hash: u64, displacement: u16) -> usize {
+    (hash.wrapping_add(u64::from(displacement).wrapping_mul(hash >> 32 | 1)) % PLACES) as usize
+}
+
+/// A number for each key, and a perfect hash that finds it: the top byte of the key's hash chooses a displacement, which
+/// together with the hash chooses a place that no other key has.
+fn numbers(sorted: &[Row]) -> String {
+    let mut keys: Vec<&Row> = sorted.iter().collect();
+    keys.dedup_by_key(|row| row.field(1));
+    let mut out = String::from(
+        "/// The number of each attribute's key, by the attribute's name. Numbers hold within one build.\n\
+         pub mod number {\n",
+    );
+    for row in sorted {
+        let number = keys.binary_search_by_key(&row.field(1), |key| key.field(1)).expect("one of the keys");
+        writeln!(out, "/// Of `PMIX_{}`.\npub const {}: u16 = {number};", row.field(0), row.field(0)).unwrap();
+    }
+    out += "}\n/// Keys by number, each with its hash.\nstatic KEYS: &[(u64, &str)] = &[\n";
+    let mut buckets: Vec<Vec<(u64, usize)>> = vec![Vec::new(); DISPLACEMENTS];
+    for (number, row) in keys.iter().enumerate() {
+        let hash = instanton_layout::hash::hash(row.field(1).as_bytes());
+        writeln!(out, "({hash}, \"{}\"),", row.field(1)).unwrap();
+        buckets[(hash >> 56) as usize].push((hash, number));
+    }
+    let mut order: Vec<usize> = (0..DISPLACEMENTS).collect();
+    order.sort_by_key(|bucket| std::cmp::Reverse(buckets[*bucket].len()));
+    let mut table = vec![u16::MAX; PLACES as usize];
+    let mut displacements = [0; DISPLACEMENTS];
+    for bucket in order {
+        let free = |displacement: u16| {
+            let places: HashSet<usize> = buckets[bucket].iter().map(|(hash, _)| place(*hash, displacement)).collect();
+            places.len() == buckets[bucket].len() && places.iter().all(|place| table[*place] == u16::MAX)
+        };
+        let displacement = (0..u16::MAX).find(|displacement| free(*displacement)).expect("room in the table");
+        displacements[bucket] = displacement;
+        for (hash, number) in &buckets[bucket] {
+            table[place(*hash, displacement)] = *number as u16;
+        }
+    }
+    writeln!(out, "];\nconst PLACES: u64 = {PLACES};").unwrap();
+    writeln!(out, "static DISPLACEMENTS: [u16; {DISPLACEMENTS}] = {displacements:?};").unwrap();
+    writeln!(out, "/// Numbers by place; all ones where there is none.\nstatic NUMBERS: [u16; {PLACES}] = {table:?};")
+        .unwrap();
+    out
 }
 
 fn spellings(attributes: &[Row]) -> String {

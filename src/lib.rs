@@ -10,6 +10,8 @@ pub mod client;
 #[cfg(feature = "peers")]
 pub mod control;
 pub mod data;
+#[cfg(any(feature = "client", feature = "server"))]
+mod level;
 #[cfg(feature = "peers")]
 pub mod message;
 #[cfg(feature = "server")]

@@ -123,7 +123,9 @@ fn silent() {
         reader.get_with(&[], rank, key.as_bytes(), directives, copy)
     };
     let round = move |read: &mut dyn FnMut(Rank, &str, &Directives) -> Result<usize, Error>| {
-        let (none, optional) = (Directives::default(), Directives { optional: true, ..Directives::default() });
+        let none = Directives::default();
+        let optional = Directives { optional: true, ..Directives::default() };
+        let immediate = Directives { immediate: true, ..Directives::default() };
         for rank in (0..size).map(Rank) {
             for key in [keys::JOB_SIZE, keys::LOCAL_PEERS, keys::UNIV_SIZE, keys::NODE_SIZE] {
                 read(Rank::WILDCARD, key, &none).unwrap();
@@ -132,7 +134,11 @@ fn silent() {
                 read(rank, key, &none).unwrap();
             }
             read(Rank(0), "pmix.loc", &none).unwrap();
-            assert!(read(rank, "no such key", &optional).is_err());
+            for directives in [&optional, &immediate] {
+                let absent = read(rank, "no such key", directives).unwrap_err();
+                assert_eq!(absent.status(), Status::ERR_NOT_FOUND);
+            }
+            assert!(read(rank, keys::CREDENTIAL, &none).is_err());
             assert!(read(Rank::WILDCARD, "pmix.no.such", &none).is_err());
         }
     };

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::data::{DataArray, Info, Key, Nspace, Proc, Rank, Status, Value, keys};
 use crate::message::{Reply, Request};
-use crate::store::{Level, Lookup, Miss, NodeSel, ReadError};
+use crate::store::{JobReader, Lookup, Miss, ReadError};
 use crate::trace;
 
 use super::connection::Answer;
@@ -36,22 +36,6 @@ pub(super) enum Step<T> {
 impl Question<'_> {
     fn is_reserved(&self) -> bool {
         self.key.starts_with(b"pmix")
-    }
-
-    fn lookup(&self, asker: Rank) -> Lookup<'_> {
-        let directives = self.directives;
-        let level = match directives.scale {
-            Scale::Default => Level::Default,
-            Scale::Session => Level::Session(directives.session),
-            Scale::Job => Level::Job,
-            Scale::App => Level::App(directives.app),
-            Scale::Node => Level::Node(match (directives.node, &directives.host) {
-                (Some(id), _) => NodeSel::Id(id),
-                (None, Some(name)) => NodeSel::Name(name.as_bytes()),
-                (None, None) => NodeSel::Own,
-            }),
-        };
-        Lookup { rank: self.rank, key: self.key, level, scope: directives.scope, asker }
     }
 
     /// Without a level, and whatever of: a process's own values are at no other.
@@ -112,11 +96,13 @@ impl Inner {
                 false => self.own_put_or(question, f, || Step::Absent(Status::ERR_NOT_FOUND)),
             };
         };
-        if directives.refresh && reader.stale().is_some() {
-            return self.map_or_ask();
+        if directives.refresh
+            && let Some(step) = self.refresh(reader, question)
+        {
+            return step;
         }
         let asker = if nspace == self.proc.nspace.as_bytes() { self.proc.rank } else { Rank::UNDEF };
-        match reader.read(&question.lookup(asker), |raw| f(Found::Shared(raw))) {
+        match reader.read(&directives.lookup(asker, rank, key), |raw| f(Found::Shared(raw))) {
             Ok(found) => Step::Found(found),
             Err(Miss::NotFound) => self.own_put_or(question, f, || self.absent(question)),
             Err(Miss::Unmapped(_)) => self.map_or_ask(),
@@ -149,14 +135,27 @@ impl Inner {
         }
     }
 
+    /// What has to happen before a Get may answer that wants the newest there is (`PMIX_GET_REFRESH_CACHE`). Of this node's
+    /// processes memory shows the newest anyway; another node is asked again, unless nobody is to be asked.
+    #[cold]
+    fn refresh<T>(&self, reader: &JobReader, question: Question<'_>) -> Option<Step<T>> {
+        let Question { rank, directives, .. } = question;
+        if reader.stale().is_some() {
+            return Some(self.map_or_ask());
+        }
+        let elsewhere = question.is_default() && rank.is_process() && !reader.is_local(rank);
+        (elsewhere && !directives.optional && !directives.immediate).then_some(Step::Ask)
+    }
+
     /// Shared memory does not have it, and shows all that the server has (rule K3).
+    ///
+    /// So a Get that wants the server's answer without the host's (`PMIX_IMMEDIATE`) has it already: the server looks into the
+    /// same segments. Reserved keys and other levels come from the host, which has given what it has; no process's doing
+    /// changes them. Only an ordinary key may still be posted, here or on another node, and only the server can wait for it.
     fn absent<T>(&self, question: Question<'_>) -> Step<T> {
-        let Question { nspace, rank, directives, .. } = question;
-        let job_level =
-            !question.is_default() || rank == Rank::WILDCARD || (rank == Rank::UNDEF && question.is_reserved());
-        let own = rank == self.proc.rank && nspace == self.proc.nspace.as_bytes();
-        // Job information changes by no process's doing, and nobody else posts the own reserved keys.
-        match directives.optional || job_level || (own && question.is_reserved()) {
+        let Question { rank, directives, .. } = question;
+        let settled = !question.is_default() || rank == Rank::WILDCARD || question.is_reserved();
+        match directives.optional || directives.immediate || settled {
             true => Step::Absent(Status::ERR_NOT_FOUND),
             false => Step::Ask,
         }

@@ -129,8 +129,10 @@ impl Core {
             question.proc.nspace = nspace;
         }
         let remote = self.is_remote(&question.proc);
-        // What is known of another node's process may be old; asking again is what REFRESH_CACHE is for.
-        if !(remote && question.directives.refresh) {
+        // What is known of another node's process may be old; asking again is what REFRESH_CACHE is for, unless IMMEDIATE
+        // forbids it.
+        let Directives { refresh, immediate, .. } = question.directives;
+        if !(remote && refresh && !immediate) {
             match self.look(&question) {
                 Ok(found) => return self.bring(question.asker, Ok(found)),
                 Err(Miss::NotFound) => {}

@@ -7,10 +7,9 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use crate::control::frame::MAX_DESCRIPTORS;
 use crate::data::{Info, InfoList, Key, Nspace, Rank, Status, Text, Value, keys};
-use crate::message::directives::{Directives, Scale};
+use crate::message::directives::Directives;
 use crate::message::{Mapped, Part, Posted};
-use crate::store::{BadJobInfo, Have, JobInfo, JobWriter, Level, Limits, Lookup, Miss, NodeSel};
-use crate::store::{ReaderId, SegmentId, WriteError};
+use crate::store::{BadJobInfo, Have, JobInfo, JobWriter, Limits, Miss, ReaderId, SegmentId, WriteError};
 
 /// Why a job's data cannot be made or changed.
 #[derive(Debug, thiserror::Error)]
@@ -114,19 +113,7 @@ impl Stored {
 
     /// Looks a key up as `asker` would in its own mappings.
     pub(super) fn get(&self, asker: Rank, rank: Rank, key: &Key, directives: &Directives) -> Result<Value, Miss> {
-        let level = match directives.scale {
-            Scale::Default => Level::Default,
-            Scale::Session => Level::Session(directives.session),
-            Scale::Job => Level::Job,
-            Scale::App => Level::App(directives.app),
-            Scale::Node => Level::Node(match (directives.node, &directives.host) {
-                (Some(id), _) => NodeSel::Id(id),
-                (None, Some(name)) => NodeSel::Name(name.as_bytes()),
-                (None, None) => NodeSel::Own,
-            }),
-        };
-        let lookup = Lookup { rank, key: key.as_bytes(), level, scope: directives.scope, asker };
-        self.writer.reader().get(&lookup)
+        self.writer.reader().get(&directives.lookup(asker, rank, key.as_bytes()))
     }
 
     /// Everything known of a process, or of the job.

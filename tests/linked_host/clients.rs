@@ -87,6 +87,32 @@ fn a_key_is_waited_for_within_a_node_and_beyond() {
     assert_eq!(clients[2].get(&other, Some(keys::JOB_SIZE.as_bytes()), &[]).unwrap(), Value::from(3u32));
 }
 
+/// What was fetched from another node stays as it is until somebody asks for news of it; this node's is always the newest.
+#[test]
+fn a_refreshing_get_brings_what_has_been_posted_since() {
+    let cluster = Cluster::new(2);
+    let job = cluster.job("job", &[0, 0, 1]);
+    let clients = clients(&job, 3);
+    let post = |round: u32| {
+        clients[1].put(scope::GLOBAL, key("round"), Value::from(round)).unwrap();
+        clients[1].commit().unwrap();
+        // The server has taken the commit in when it has answered whatever came behind it.
+        clients[1].get(&job.proc(2), Some(b"none"), &[Info::new(keys::GET_REFRESH_CACHE, true)]).unwrap_err();
+    };
+    let get = |client: &Client, directives: &[&str]| {
+        let info: Vec<Info> = directives.iter().map(|key| Info::new(key, true)).collect();
+        client.get(&job.proc(1), Some(b"round"), &info).unwrap().as_u32()
+    };
+    clients[2].commit().unwrap();
+    post(1);
+    assert_eq!((get(&clients[0], &[]), get(&clients[2], &[])), (Some(1), Some(1)));
+    post(2);
+    assert_eq!((get(&clients[0], &[]), get(&clients[2], &[])), (Some(2), Some(1)));
+    assert_eq!(get(&clients[2], &[keys::GET_REFRESH_CACHE, keys::IMMEDIATE]), Some(1), "the host is not asked");
+    assert_eq!(get(&clients[2], &[keys::GET_REFRESH_CACHE]), Some(2));
+    assert_eq!(get(&clients[2], &[]), Some(2), "what was fetched is in memory");
+}
+
 #[test]
 fn events_come_to_handlers() {
     let cluster = Cluster::new(1);

@@ -3,8 +3,8 @@
 //! The host hands over one array of attributes in any order: loose keys and arrays for sessions, the job, applications, nodes and
 //! processes. [`JobInfo::from_infos`] sorts them, [`placement`](super::placement) adds what follows from the maps (rule S9) and never
 //! contradicts what was given.
-use std::collections::HashMap;
 use std::collections::btree_map::{BTreeMap, Entry};
+use std::collections::{BTreeSet, HashMap};
 
 use instanton_layout::info::{NONE, Row};
 
@@ -122,6 +122,10 @@ pub(super) struct Given<'a> {
     pub(super) proc_map: Option<ProcMap>,
     /// Places of nodes by name.
     names: HashMap<Vec<u8>, usize>,
+    /// Nodes of the node map: they have the first places.
+    mapped: usize,
+    /// Numbers that were given together with a name, and the places of the nodes of that name.
+    numbers: BTreeSet<(u32, usize)>,
     /// Keys about the own node, before it is known which one that is.
     pub(super) own: Entries,
     /// Keys about the only application.
@@ -175,6 +179,8 @@ impl JobInfo {
             processes: BTreeMap::new(),
             proc_map: None,
             names: HashMap::new(),
+            mapped: 0,
+            numbers: BTreeSet::new(),
             own: Entries::default(),
             app: Entries::default(),
         };
@@ -185,6 +191,7 @@ impl JobInfo {
             for (number, name) in map.names().enumerate() {
                 given.node_named(name, number as u32);
             }
+            given.mapped = given.info.nodes.len();
         }
         if !infos.is_set(keys::REGISTER_NODATA) {
             infos.iter().try_for_each(|info| given.take(info))?;
@@ -286,12 +293,8 @@ impl<'a> Given<'a> {
         let name = infos.iter().find(|info| info.key == keys::HOSTNAME).and_then(|info| info.value.as_text());
         let name = name.map(|name| name.as_bytes().to_vec());
         let at = match (number_in(infos, keys::NODEID)?, name) {
-            (Some(number), name) => {
-                let at = self.node_numbered(number);
-                name.into_iter().for_each(|name| self.name_node(at, name));
-                Some(at)
-            }
-            (None, Some(name)) => Some(self.node_of_name(name)),
+            (number, Some(name)) => Some(self.node_called(name, number)),
+            (Some(number), None) => Some(self.node_numbered(number)),
             (None, None) => None,
         };
         let entries = match at {
@@ -362,6 +365,39 @@ impl<'a> Given<'a> {
                 self.node_named(name, number)
             }
         }
+    }
+
+    /// The place of the node with that name, which is also said to have that number.
+    pub(super) fn node_called(&mut self, name: Vec<u8>, number: Option<u32>) -> usize {
+        let at = match number {
+            Some(number) if !self.names.contains_key(&name) => {
+                let at = self.node_numbered(number);
+                // Another name with that number: somebody is wrong about numbers.
+                if self.info.nodes[at].name.is_some() {
+                    self.node_of_name(name)
+                } else {
+                    self.name_node(at, name);
+                    at
+                }
+            }
+            _ => self.node_of_name(name),
+        };
+        self.numbers.extend(number.map(|number| (number, at)));
+        at
+    }
+
+    /// Lets nodes have the numbers that they were said to have beside their names, if no two of them end up with the same.
+    pub(super) fn number_nodes(&mut self) {
+        let mut numbers: Vec<u32> = self.info.nodes.iter().map(|node| node.number).collect();
+        self.numbers.iter().for_each(|(number, at)| numbers[*at] = *number);
+        if numbers.iter().collect::<BTreeSet<_>>().len() == numbers.len() {
+            self.info.nodes.iter_mut().zip(numbers).for_each(|(node, number)| node.number = number);
+        }
+    }
+
+    /// The place of a node of the node map, or of one that a process map has beyond it.
+    pub(super) fn node_mapped(&mut self, number: usize) -> usize {
+        if number < self.mapped { number } else { self.node_numbered(number as u32) }
     }
 
     /// Gives a node a name, if it has none.

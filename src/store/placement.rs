@@ -72,24 +72,29 @@ fn applications(job: &mut Given<'_>) -> Result<Vec<u32>, BadJobInfo> {
 }
 
 /// The index of each rank's node: as its process says, else by the process map, else by the own node's list of peers.
+///
+/// A name counts for more than a number: resource managers number nodes by other rules than their node map, and one
+/// gives every process the number of the node that the server is on.
 fn nodes(job: &mut Given<'_>) -> Result<Vec<u32>, BadJobInfo> {
     let mut nodes = vec![NONE; job.info.rows.len()];
     if let Some(map) = job.proc_map.take() {
         for number in 0..map.len() {
-            let index = job.node_numbered(number as u32) as u32;
+            let index = job.node_mapped(number) as u32;
             map.ranks(number).for_each(|rank| nodes[rank as usize] = index);
         }
     }
     let processes = std::mem::take(&mut job.processes);
+    let mut nameless = Vec::new();
     for (rank, infos) in &processes {
-        let name = value_in(infos, keys::HOSTNAME).and_then(Value::as_text).map(|name| name.as_bytes().to_vec());
-        if let Some(number) = number_in(infos, keys::NODEID)? {
-            let index = job.node_numbered(number);
-            name.into_iter().for_each(|name| job.name_node(index, name));
-            nodes[*rank as usize] = index as u32;
-        } else if let Some(name) = name {
-            nodes[*rank as usize] = job.node_of_name(name) as u32;
+        let number = number_in(infos, keys::NODEID)?;
+        match value_in(infos, keys::HOSTNAME).and_then(Value::as_text) {
+            Some(name) => nodes[*rank as usize] = job.node_called(name.as_bytes().to_vec(), number) as u32,
+            None => nameless.extend(number.map(|number| (*rank, number))),
         }
+    }
+    job.number_nodes();
+    for (rank, number) in nameless {
+        nodes[rank as usize] = job.node_numbered(number) as u32;
     }
     job.processes = processes;
     let peers = local_peers(job);
@@ -109,24 +114,28 @@ fn local_peers(job: &Given<'_>) -> std::collections::HashSet<u32> {
     list.split(',').filter_map(|rank| rank.trim().parse().ok()).collect()
 }
 
-/// The node we are on: the one the host says, the one with our name, the one of our peers, the only one, or a new one.
+/// The node we are on: the one whose name the host says, the one of our peers, the one whose number it says, the one with
+/// our name, the only one, or a new one.
 fn own_node(job: &mut Given<'_>, nodes: &[u32], peers: &std::collections::HashSet<u32>) -> Result<usize, BadJobInfo> {
     let short = |name: &[u8]| name.split(|b| *b == b'.').next().unwrap_or_default().to_vec();
-    let given_name = job.own.get(keys::HOSTNAME).and_then(Value::as_text).map(|name| name.as_bytes().to_vec());
-    let name = given_name.unwrap_or_else(|| job.own_host.clone());
-    let by_name =
-        |name: &dyn Fn(&[u8]) -> bool| job.info.nodes.iter().position(|node| node.name.as_deref().is_some_and(name));
-    let found = by_name(&|node| node == name).or_else(|| by_name(&|node| short(node) == short(&name)));
-    let of_peer = || peers.iter().map(|rank| nodes.get(*rank as usize).copied().unwrap_or(NONE)).find(|n| *n != NONE);
-    let own = match job.own.get(keys::NODEID) {
-        Some(value) => job.node_numbered(number(keys::NODEID, value)?),
-        None => match found.or_else(|| of_peer().map(|index| index as usize)) {
-            Some(index) => index,
-            None if job.info.nodes.len() == 1 => 0,
-            None => job.node_of_name(name.clone()),
-        },
+    let said = job.own.get(keys::HOSTNAME).and_then(Value::as_text).map(|name| name.as_bytes().to_vec());
+    let number = job.own.get(keys::NODEID).map(|value| number(keys::NODEID, value)).transpose()?;
+    let by_name = |name: &Vec<u8>| {
+        let which =
+            |is: &dyn Fn(&[u8]) -> bool| job.info.nodes.iter().position(|node| node.name.as_deref().is_some_and(is));
+        which(&|node| node == name).or_else(|| which(&|node| short(node) == short(name)))
     };
-    job.name_node(own, name);
+    let of_peer = || peers.iter().filter_map(|rank| nodes.get(*rank as usize)).find(|node| **node != NONE);
+    let known = said.as_ref().and_then(by_name).or_else(|| of_peer().map(|node| *node as usize));
+    let called = by_name(&job.own_host);
+    let own = match (known, number, called) {
+        (Some(index), _, _) => index,
+        (None, Some(number), _) => job.node_numbered(number),
+        (None, None, Some(index)) if said.is_none() => index,
+        _ if job.info.nodes.len() == 1 => 0,
+        _ => job.node_of_name(said.clone().unwrap_or_else(|| job.own_host.clone())),
+    };
+    job.name_node(own, said.unwrap_or_else(|| job.own_host.clone()));
     let node = &mut job.info.nodes[own];
     job.own.iter().for_each(|(key, value)| node.entries.put(key, value));
     Ok(own)

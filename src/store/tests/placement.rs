@@ -102,6 +102,44 @@ fn placement_comes_from_whatever_names_it() {
     assert_eq!(get(&writer, 3, keys::LOCAL_RANK), Value::from(1u16));
 }
 
+/// What a host says of two nodes with two processes each, on the second of them: number of rank 0's node, of rank 2's.
+fn on_second_node(first: u32, second: u32, own: u32) -> JobWriter {
+    let process = |rank: u32, node: u32, name: &str| {
+        about(
+            keys::PROC_INFO_ARRAY,
+            vec![Info::new(keys::RANK, Rank(rank)), Info::new(keys::HOSTNAME, name), Info::new(keys::NODEID, node)],
+        )
+    };
+    let infos = [
+        process(0, first, "a"),
+        process(1, first, "a"),
+        process(2, second, "b"),
+        process(3, second, "b"),
+        Info::new(keys::NODEID, own),
+        Info::new(keys::NODE_MAP, "a,b"),
+        Info::new(keys::PROC_MAP, "0,1;2,3"),
+        Info::new(keys::LOCAL_PEERS, "2,3"),
+    ];
+    reader_of(&infos, 2, "head")
+}
+
+#[test]
+fn names_of_nodes_count_for_more_than_numbers() {
+    // A host that numbers nodes from 1, and one that gives every process the number of the server's own node.
+    for (writer, known_as) in [(on_second_node(1, 2, 2), 2), (on_second_node(1, 1, 1), 1)] {
+        let reader = writer.reader();
+        assert!(reader.is_local(Rank(2)) && !reader.is_local(Rank(1)));
+        assert_eq!(reader.own_node(), Some(known_as));
+        assert_eq!(get(&writer, None, keys::NUM_NODES), Value::from(2u32));
+        assert_eq!(get(&writer, 0, keys::HOSTNAME), Value::from("a"));
+        assert_eq!(get(&writer, 3, keys::HOSTNAME), Value::from("b"));
+        assert_eq!(get(&writer, 3, keys::LOCAL_RANK), Value::from(1u16));
+        let of_node =
+            Lookup { level: Level::Node(NodeSel::Id(known_as)), ..Lookup::new(Rank::WILDCARD, keys::LOCAL_PEERS) };
+        assert_eq!(reader.get(&of_node).unwrap(), Value::from("2,3"));
+    }
+}
+
 #[test]
 fn bad_job_information_is_named() {
     let bad = |infos: &[Info]| JobInfo::from_infos(&nspace(), 1, infos, "a").unwrap_err().to_string();

@@ -1,0 +1,168 @@
+/* A host for the benchmarks: a server of one node of a job, started with any libpmix.so.2 and the clients with the same one,
+ * so that a ratio compares libraries and nothing else.
+ *   host [-n RANKS] [-p RANKS A NODE] [-c CLIENTS] [-k] [-r ROUNDS] [PROGRAM ARGUMENTS...]
+ *     -n, -p   the job, in blocks; this is node 0
+ *     -c       how many of the node's processes are started as PROGRAM
+ *     -k       eleven keys of each rank besides the maps
+ *     -r       so many jobs, one after another
+ * Reports what registering the job took and added to this process, and how long all clients took from the opening of the
+ * gate until the last had come through PMIx_Init. */
+#include "gate.h"
+#include "job.h"
+#include <malloc.h>
+#include <pmix.h>
+#include <pmix_server.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/wait.h>
+
+extern char **environ;
+
+static void must(pmix_status_t status, const char *what) {
+  if (status != PMIX_SUCCESS) die("host: %s: %s", what, PMIx_Error_string(status));
+}
+
+/* A call whose answer comes on another thread. */
+struct call {
+  pthread_mutex_t lock;
+  pthread_cond_t answered;
+  bool done;
+  pmix_status_t status;
+};
+
+#define CALL ((struct call){PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, false, PMIX_SUCCESS})
+
+static void answer(pmix_status_t status, void *data) {
+  struct call *call = data;
+  pthread_mutex_lock(&call->lock);
+  call->status = status;
+  call->done = true;
+  pthread_cond_signal(&call->answered);
+  pthread_mutex_unlock(&call->lock);
+}
+
+static void finish(struct call *call, pmix_status_t status, const char *what) {
+  if (status == PMIX_OPERATION_SUCCEEDED) return;
+  must(status, what);
+  pthread_mutex_lock(&call->lock);
+  while (!call->done) pthread_cond_wait(&call->answered, &call->lock);
+  pthread_mutex_unlock(&call->lock);
+  must(call->status, what);
+}
+
+/* The host's part: everything is fine, at once. */
+static pmix_status_t agree(const pmix_proc_t *proc, void *object, pmix_op_cbfunc_t done, void *data) {
+  (void)proc, (void)object, (void)done, (void)data;
+  return PMIX_OPERATION_SUCCEEDED;
+}
+
+static pmix_status_t carry_fence(const pmix_proc_t procs[], size_t nprocs, const pmix_info_t info[], size_t ninfo,
+                                 char *bytes, size_t nbytes, pmix_modex_cbfunc_t done, void *data) {
+  (void)procs, (void)nprocs, (void)info, (void)ninfo;
+  done(PMIX_SUCCESS, bytes, nbytes, data, NULL, NULL);
+  return PMIX_SUCCESS;
+}
+
+/* Registers the job; the inputs are gone when it returns, so that what it added to memory is the server's. */
+static void register_job(const struct job *job, const pmix_nspace_t nspace) {
+  struct call call = CALL;
+  struct infos infos = describe(job);
+  double start = now_us();
+  pmix_status_t status =
+      PMIx_server_register_nspace(nspace, job->clients, infos.list, infos.length, answer, &call);
+  finish(&call, status, "PMIx_server_register_nspace");
+  sample("register", now_us() - start, 0);
+  forget(&infos);
+  malloc_trim(0);
+}
+
+/* Fork-safe in every library: the environment is made before the fork. */
+static pid_t start_client(const pmix_proc_t *proc, char **program, int gate, int report) {
+  char **environment = NULL;
+  size_t n = 0;
+  for (; environ[n]; n++) continue;
+  environment = calloc(n + 1, sizeof *environment);
+  for (size_t i = 0; i < n; i++) environment[i] = strdup(environ[i]);
+  must(PMIx_server_setup_fork(proc, &environment), "PMIx_server_setup_fork");
+  pid_t pid = fork();
+  if (pid < 0) die("host: fork: %s", strerror(errno));
+  if (pid == 0) {
+    dup2(gate, GATE);
+    dup2(report, REPORT);
+    execve(program[0], program, environment);
+    die("host: %s: %s", program[0], strerror(errno));
+  }
+  for (size_t i = 0; environment[i]; i++) free(environment[i]);
+  free(environment);
+  return pid;
+}
+
+static double next_report(int reports) {
+  double moment;
+  ssize_t n = read(reports, &moment, sizeof moment);
+  if (n != sizeof moment) die("host: a client ended before it had joined");
+  return moment;
+}
+
+/* Starts the clients, opens the gate when all stand there, and waits for their ends. */
+static void run_clients(const struct job *job, const pmix_nspace_t nspace, char **program) {
+  int gate[2], reports[2], failed = 0;
+  if (pipe2(gate, O_CLOEXEC) != 0 || pipe2(reports, O_CLOEXEC) != 0) die("host: pipe: %s", strerror(errno));
+  for (int rank = 0; rank < job->clients; rank++) {
+    struct call call = CALL;
+    pmix_proc_t proc;
+    memset(&proc, 0, sizeof proc);
+    strcpy(proc.nspace, nspace);
+    proc.rank = rank;
+    finish(&call, PMIx_server_register_client(&proc, getuid(), getgid(), NULL, answer, &call),
+           "PMIx_server_register_client");
+    start_client(&proc, program, gate[0], reports[1]);
+  }
+  close(gate[0]);
+  close(reports[1]);
+  for (int i = 0; i < job->clients; i++) next_report(reports[0]);
+  double open = now_us(), last = open;
+  close(gate[1]);
+  for (int i = 0; i < job->clients; i++) {
+    double moment = next_report(reports[0]);
+    if (moment > last) last = moment;
+  }
+  close(reports[0]);
+  sample("init of all", last - open, 0);
+  for (int status; wait(&status) > 0;) failed |= status;
+  if (failed) die("host: a client of %s failed", nspace);
+}
+
+int main(int argc, char **argv) {
+  struct job job = {.ranks = 1, .per_node = 32, .clients = 0};
+  int rounds = 1, option;
+  while ((option = getopt(argc, argv, "+n:p:c:kr:")) != -1) {
+    if (option == 'n') job.ranks = strtoul(optarg, NULL, 10);
+    else if (option == 'p') job.per_node = strtoul(optarg, NULL, 10);
+    else if (option == 'c') job.clients = atoi(optarg);
+    else if (option == 'k') job.keys = true;
+    else if (option == 'r') rounds = atoi(optarg);
+    else return 2;
+  }
+  char **program = argv + optind;
+  pmix_server_module_t module = {.client_connected = agree, .client_finalized = agree, .fence_nb = carry_fence};
+  must(PMIx_server_init(&module, NULL, 0), "PMIx_server_init");
+  make_maps(&job);
+  malloc_trim(0);
+  for (int round = 0; round < rounds; round++) {
+    pmix_nspace_t nspace;
+    struct call call = CALL;
+    snprintf(nspace, sizeof nspace, "bench-%d@1", round);
+    double before = resident_bytes();
+    register_job(&job, nspace);
+    sample("server grows", resident_bytes() - before, 0);
+    if (job.clients > 0 && *program) run_clients(&job, nspace, program);
+    sample("server resident", resident_bytes(), 0);
+    flush_samples();
+    PMIx_server_deregister_nspace(nspace, answer, &call);
+    finish(&call, PMIX_SUCCESS, "PMIx_server_deregister_nspace");
+  }
+  flush_samples();
+  must(PMIx_server_finalize(), "PMIx_server_finalize");
+  return 0;
+}

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use instanton::client::{Client, Error, InitError};
 use instanton::data::constants::data_range::RANGE_PROC_LOCAL;
 use instanton::data::{Info, Proc, Status, keys};
+use instanton::sys::cell::Epoch;
 
 use crate::kept;
 use crate::slot::Slot;
@@ -26,11 +27,11 @@ pub fn told<T>(result: Result<T, Error>) -> Result<T, Status> {
     result.map_err(|error| error.status())
 }
 
-/// Runs something short on the client: it must not wait.
+/// Runs something short on the client, in an epoch of this thread: it must not wait.
 ///
 /// # Errors
 /// `ERR_INIT` before Init.
-pub fn with<T>(f: impl FnOnce(&Arc<Client>) -> T) -> Result<T, Status> {
+pub fn with<T>(f: impl FnOnce(&Epoch, &Arc<Client>) -> T) -> Result<T, Status> {
     CURRENT.with(f).ok_or(Status::ERR_INIT)
 }
 
@@ -39,12 +40,13 @@ pub fn with<T>(f: impl FnOnce(&Arc<Client>) -> T) -> Result<T, Status> {
 /// # Errors
 /// `ERR_INIT` before Init and in a forked child.
 pub fn client() -> Result<Arc<Client>, Status> {
-    with(Arc::clone).and_then(|client| if client.is_initialized() { Ok(client) } else { Err(Status::ERR_INIT) })
+    with(|_, client| client.clone())
+        .and_then(|client| if client.is_initialized() { Ok(client) } else { Err(Status::ERR_INIT) })
 }
 
 /// Whether there is a client that this process may use.
 pub fn is_initialized() -> bool {
-    with(|client| client.is_initialized()).unwrap_or(false)
+    with(|_, client| client.is_initialized()).unwrap_or(false)
 }
 
 /// How an Init went.
@@ -136,7 +138,7 @@ pub fn leave(info: &[Info]) -> Result<(), Status> {
         return Err(error.status());
     }
     let _inits = INITS.lock().unwrap_or_else(PoisonError::into_inner);
-    if CURRENT.with(|current| Arc::ptr_eq(current, &client)) == Some(true) {
+    if CURRENT.with(|_, current| Arc::ptr_eq(current, &client)) == Some(true) {
         CURRENT.clear();
         kept::forget();
     }

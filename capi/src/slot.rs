@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use crossbeam_epoch::{self as epoch, Atomic, Owned, Shared};
+use instanton::sys::cell::Epoch;
 
 /// Empty, or one reference.
 pub struct Slot<T: Send + Sync + 'static>(Atomic<Arc<T>>);
@@ -18,10 +19,10 @@ impl<T: Send + Sync + 'static> Slot<T> {
 
     /// Runs something short on what is in it; nothing that is taken out meanwhile is freed before that ends.
     #[inline]
-    pub fn with<R>(&self, f: impl FnOnce(&Arc<T>) -> R) -> Option<R> {
-        let guard = epoch::pin();
-        // SAFETY: what the slot held is only freed through the epoch, and this thread is pinned.
-        unsafe { self.0.load(Ordering::Acquire, &guard).as_ref() }.map(f)
+    pub fn with<R>(&self, f: impl FnOnce(&Epoch, &Arc<T>) -> R) -> Option<R> {
+        let epoch = Epoch::enter();
+        // SAFETY: what the slot held is only freed through the epoch, and this thread is in one.
+        unsafe { self.0.load(Ordering::Acquire, epoch.guard()).as_ref() }.map(|inside| f(&epoch, inside))
     }
 
     /// Puts something in. What is in it already is left alone for ever: only a forked child finds something, and that is

@@ -5,9 +5,12 @@
 //! not posted yet; nothing here does. Of a reserved key the host's word in shared memory comes before a Put.
 use std::sync::Arc;
 
+use instanton_layout::record::Query;
+
 use crate::data::{DataArray, Info, Key, Nspace, Proc, Rank, Status, Value, keys};
 use crate::message::{Reply, Request};
 use crate::store::{JobReader, Lookup, Miss, ReadError};
+use crate::sys::cell::Epoch;
 use crate::trace;
 
 use super::connection::Answer;
@@ -17,8 +20,12 @@ use super::{Directives, Error, Found, Inner, Scale};
 #[derive(Clone, Copy)]
 pub(super) struct Question<'a> {
     pub(super) nspace: &'a [u8],
+    /// Whether that is the process's own.
+    pub(super) own: bool,
     pub(super) rank: Rank,
     pub(super) key: &'a [u8],
+    /// The key, hashed.
+    pub(super) query: Query<'a>,
     pub(super) directives: &'a Directives,
 }
 
@@ -52,48 +59,53 @@ struct Asked {
 }
 
 impl Inner {
-    /// The namespace that is meant: an empty one is the own one, and attributes can name another.
+    /// The namespace that is meant, and whether it is the own one: so is an empty one, and attributes can name another.
     #[inline]
-    pub(super) fn effective<'a>(&'a self, nspace: &'a [u8], directives: &'a Directives) -> &'a [u8] {
+    pub(super) fn effective<'a>(&'a self, nspace: &'a [u8], directives: &'a Directives) -> (&'a [u8], bool) {
         let own = self.proc.nspace.as_bytes();
         match &directives.nspace {
-            None if nspace.is_empty() => own,
-            None => nspace,
-            Some(named) if self.is_own_job_id(named.as_bytes()) => own,
-            Some(named) => named.as_bytes(),
+            None if nspace.is_empty() || nspace == own => (own, true),
+            None => (nspace, false),
+            Some(named) if named.as_bytes() == own || self.is_own_job_id(named.as_bytes()) => (own, true),
+            Some(named) => (named.as_bytes(), false),
         }
     }
 
     /// The host may call the job otherwise than its namespace.
     fn is_own_job_id(&self, name: &[u8]) -> bool {
-        let Some(reader) = self.jobs.of(self.proc.nspace.as_bytes()) else { return false };
+        let Some(reader) = self.jobs.own() else { return false };
         let id = reader.get(&Lookup::new(Rank::WILDCARD, keys::JOBID));
         id.is_ok_and(|id| id.as_bytes() == Some(name))
     }
 
     /// Looks for an answer at hand. Makes no system call, takes no lock, allocates nothing.
     #[inline]
-    pub(super) fn resolve<T>(&self, question: Question<'_>, mut f: impl FnMut(Found<'_>) -> T) -> Step<T> {
-        let Question { nspace, rank, key, directives } = question;
+    pub(super) fn resolve<T>(
+        &self,
+        epoch: &Epoch,
+        question: Question<'_>,
+        mut f: impl FnMut(Found<'_>) -> T,
+    ) -> Step<T> {
+        let Question { nspace, own, rank, key, query, directives } = question;
         if question.is_default() {
-            let mut stored = |rank| self.overlay.read(nspace, rank, key, None, |value| f(Found::Own(value)));
+            let stored = |rank| self.overlay.get(epoch, (nspace, rank), (key, query.hash()), None);
             // What is of no rank in particular is of the job (defect X16 of the Standard).
             let of_job = rank == Rank::UNDEF;
-            if let Some(found) = stored(rank).or_else(|| if of_job { stored(Rank::WILDCARD) } else { None }) {
-                return Step::Found(found);
+            if let Some(value) = stored(rank).or_else(|| if of_job { stored(Rank::WILDCARD) } else { None }) {
+                return Step::Found(f(Found::Own(value)));
             }
             if rank == self.proc.rank
                 && !question.is_reserved()
-                && let Some(found) = self.posts.own.read(nspace, rank, key, directives.scope, |v| f(Found::Own(v)))
+                && let Some(value) = self.own_put(epoch, question)
             {
-                return Step::Found(found);
+                return Step::Found(f(Found::Own(value)));
             }
         }
-        let Some(reader) = self.jobs.of(nspace) else {
+        let Some(reader) = (if own { self.jobs.own() } else { self.jobs.of(nspace) }) else {
             return match self.link.has_server() {
-                true if self.jobs.can_map() => self.own_put_or(question, f, || Step::Map),
+                true if self.jobs.can_map() => self.own_put_or(epoch, question, f, || Step::Map),
                 true => Step::Ask,
-                false => self.own_put_or(question, f, || Step::Absent(Status::ERR_NOT_FOUND)),
+                false => self.own_put_or(epoch, question, f, || Step::Absent(Status::ERR_NOT_FOUND)),
             };
         };
         if directives.refresh
@@ -101,10 +113,10 @@ impl Inner {
         {
             return step;
         }
-        let asker = if nspace == self.proc.nspace.as_bytes() { self.proc.rank } else { Rank::UNDEF };
-        match reader.read(&directives.lookup(asker, rank, key), |raw| f(Found::Shared(raw))) {
+        let asker = if own { self.proc.rank } else { Rank::UNDEF };
+        match reader.read_in(epoch, &directives.lookup(asker, rank, key), &query, |raw| f(Found::Shared(raw))) {
             Ok(found) => Step::Found(found),
-            Err(Miss::NotFound) => self.own_put_or(question, f, || self.absent(question)),
+            Err(Miss::NotFound) => self.own_put_or(epoch, question, f, || self.absent(question)),
             Err(Miss::Unmapped(_)) => self.map_or_ask(),
             // Replaced too often while it was read: the server reads it in peace.
             Err(Miss::Busy) => Step::Ask,
@@ -119,18 +131,24 @@ impl Inner {
         if self.jobs.can_map() { Step::Map } else { Step::Ask }
     }
 
+    /// What this process has put.
+    #[inline]
+    fn own_put<'a>(&'a self, epoch: &'a Epoch, question: Question<'_>) -> Option<&'a Value> {
+        let Question { nspace, rank, key, query, directives, .. } = question;
+        self.posts.own.get(epoch, (nspace, rank), (key, query.hash()), directives.scope)
+    }
+
     /// A reserved key that this process has put and the host has not given.
     fn own_put_or<T>(
         &self,
+        epoch: &Epoch,
         question: Question<'_>,
         mut f: impl FnMut(Found<'_>) -> T,
         otherwise: impl FnOnce() -> Step<T>,
     ) -> Step<T> {
-        let Question { nspace, rank, key, directives } = question;
         let wanted = question.is_default() && question.is_reserved();
-        let put = || self.posts.own.read(nspace, rank, key, directives.scope, |value| f(Found::Own(value)));
-        match wanted.then(put).flatten() {
-            Some(found) => Step::Found(found),
+        match wanted.then(|| self.own_put(epoch, question)).flatten() {
+            Some(value) => Step::Found(f(Found::Own(value))),
             None => otherwise(),
         }
     }
@@ -169,8 +187,8 @@ impl Inner {
         then: impl FnOnce(Result<Value, Error>) + Send + 'static,
     ) -> Result<(), Error> {
         self.life.check()?;
-        let nspace =
-            Nspace::new(self.effective(proc.nspace.as_bytes(), &directives)).map_err(|_| Status::ERR_BAD_PARAM)?;
+        let (nspace, _) = self.effective(proc.nspace.as_bytes(), &directives);
+        let nspace = Nspace::new(nspace).map_err(|_| Status::ERR_BAD_PARAM)?;
         let key = key.map(Key::new).transpose().map_err(|_| Status::ERR_BAD_PARAM)?;
         let asked = Asked { proc: Proc::new(nspace, proc.rank), key, directives };
         match self.answer(&asked) {
@@ -189,12 +207,22 @@ impl Inner {
         Ok(())
     }
 
+    fn question<'a>(&self, asked: &'a Asked, key: &'a Key) -> Question<'a> {
+        let (nspace, key) = (asked.proc.nspace.as_bytes(), key.as_bytes());
+        Question {
+            nspace,
+            own: nspace == self.proc.nspace.as_bytes(),
+            rank: asked.proc.rank,
+            key,
+            query: Query::new(key),
+            directives: &asked.directives,
+        }
+    }
+
     fn answer(&self, asked: &Asked) -> Step<Result<Value, Error>> {
-        let Asked { proc: Proc { nspace, rank }, key, directives } = asked;
-        match key {
+        match &asked.key {
             Some(key) => {
-                let question = Question { nspace: nspace.as_bytes(), rank: *rank, key: key.as_bytes(), directives };
-                match self.resolve(question, |found| found.to_value()) {
+                match self.resolve(&Epoch::enter(), self.question(asked, key), |found| found.to_value()) {
                     // Bytes that are no value: the server has another look at them.
                     Step::Found(Err(_)) => Step::Ask,
                     Step::Found(Ok(value)) => Step::Found(Ok(value)),
@@ -249,10 +277,9 @@ impl Inner {
     /// What this process knows by itself, when nobody else knows anything.
     fn own_after_all(&self, asked: &Asked) -> Option<Value> {
         let Some(key) = &asked.key else { return self.with_own(asked, Vec::new()) };
-        let (nspace, rank) = (asked.proc.nspace.as_bytes(), asked.proc.rank);
-        let wanted = asked.directives.scale == Scale::Default && key.is_reserved();
-        let put = || self.posts.own.read(nspace, rank, key.as_bytes(), asked.directives.scope, Value::clone);
-        wanted.then(put).flatten()
+        let question = self.question(asked, key);
+        let wanted = question.is_default() && question.is_reserved();
+        wanted.then(|| self.own_put(&Epoch::enter(), question).cloned()).flatten()
     }
 
     fn ask(self: &Arc<Self>, asked: Asked, then: impl FnOnce(Result<Value, Error>) + Send + 'static) {

@@ -50,6 +50,12 @@ impl Jobs {
         self.failed.get().is_none()
     }
 
+    /// The reader of the own job, which is mapped before any other.
+    #[inline]
+    pub(super) fn own(&self) -> Option<&JobReader> {
+        self.first.get().map(|job| &job.reader)
+    }
+
     /// The reader of a job.
     #[inline]
     pub(super) fn of(&self, nspace: &[u8]) -> Option<&JobReader> {

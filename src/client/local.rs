@@ -1,110 +1,97 @@
 //! Values that this process itself has stored, which no other sees: `PMIx_Store_internal`, and its own Puts.
-use std::collections::HashMap;
-use std::sync::{PoisonError, RwLock};
+//!
+//! Every Get looks here first, so a look-up takes no lock, and next to no time when there is nothing.
+use std::sync::Arc;
 
-use instanton_layout::sync::{AtomicU64, Ordering};
+use instanton_layout::hash::hash;
 
-use crate::data::{Key, Nspace, Proc, Rank, Value, constants::scope};
+use crate::data::{Key, Proc, Rank, Value, constants::scope};
+use crate::sys::cell::Epoch;
+use crate::sys::table::ReadTable;
 
 /// Values by process and key.
-///
-/// Few keys are ever stored in this way, and every Get asks for them first. So a word says which keys may be here at all: one
-/// load when there are none, and no lock for the others.
-#[derive(Debug)]
-pub(super) struct Local {
-    filter: AtomicU64,
-    values: RwLock<HashMap<Nspace, HashMap<Rank, Keys>>>,
+#[derive(Default)]
+pub(super) struct Local(ReadTable<Stored>);
+
+struct Stored {
+    proc: Arc<Proc>,
+    key: Key,
+    scope: u8,
+    value: Value,
 }
 
-type Keys = HashMap<Key, (u8, Value)>;
-
-fn bit(key: &[u8]) -> u64 {
-    let sum = key.iter().fold(0u32, |sum, byte| sum.wrapping_mul(0x0100_0193) ^ u32::from(*byte));
-    1 << (sum.wrapping_mul(0x9e37_79b1) >> 26)
-}
-
-impl Default for Local {
-    fn default() -> Self {
-        Self { filter: AtomicU64::new(0), values: RwLock::default() }
+impl Stored {
+    fn is(&self, nspace: &[u8], rank: Rank, key: &[u8]) -> bool {
+        self.key.as_bytes() == key && self.proc.rank == rank && self.proc.nspace.as_bytes() == nspace
     }
+
+    /// Whether it is what a Get for a scope asks for: GLOBAL is both LOCAL and REMOTE.
+    fn satisfies(&self, wanted: Option<u8>) -> bool {
+        match wanted {
+            None => true,
+            Some(scope::LOCAL | scope::REMOTE) if self.scope == scope::GLOBAL => true,
+            Some(wanted) => self.scope == wanted,
+        }
+    }
+}
+
+/// Whose and which, as one number. Namespaces are few: they are compared.
+#[inline]
+fn place(rank: Rank, key_hash: u64) -> u64 {
+    key_hash ^ u64::from(rank.0).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
 impl Local {
     /// Keeps a value in the place of any older one.
-    pub(super) fn store(&self, proc: &Proc, scope: u8, key: Key, value: Value) {
-        let mut values = self.values.write().unwrap_or_else(PoisonError::into_inner);
-        let bit = bit(key.as_bytes());
-        let keys = values.entry(proc.nspace.clone()).or_default().entry(proc.rank).or_default();
-        keys.insert(key, (scope, value));
-        self.filter.fetch_or(bit, Ordering::Release);
+    pub(super) fn store(&self, proc: Arc<Proc>, scope: u8, key: Key, value: Value) {
+        let place = place(proc.rank, hash(key.as_bytes()));
+        self.0.put(place, Stored { proc, key, scope, value }, |old, new| {
+            old.is(new.proc.nspace.as_bytes(), new.proc.rank, new.key.as_bytes())
+        });
     }
 
-    /// Calls `f` on a value that satisfies `wanted`.
+    /// A value that satisfies `wanted`; `key_hash` is the key's.
     #[inline]
-    pub(super) fn read<T>(
-        &self,
-        nspace: &[u8],
-        rank: Rank,
-        key: &[u8],
+    pub(super) fn get<'a>(
+        &'a self,
+        epoch: &'a Epoch,
+        (nspace, rank): (&[u8], Rank),
+        (key, key_hash): (&[u8], u64),
         wanted: Option<u8>,
-        f: impl FnOnce(&Value) -> T,
-    ) -> Option<T> {
-        match self.filter.load(Ordering::Acquire) {
-            0 => None,
-            filter if filter & bit(key) == 0 => None,
-            _ => self.find(nspace, rank, key, wanted, f),
-        }
-    }
-
-    #[cold]
-    fn find<T>(
-        &self,
-        nspace: &[u8],
-        rank: Rank,
-        key: &[u8],
-        wanted: Option<u8>,
-        f: impl FnOnce(&Value) -> T,
-    ) -> Option<T> {
-        let values = self.values.read().unwrap_or_else(PoisonError::into_inner);
-        let (scope, value) = values.get(nspace)?.get(&rank)?.get(key)?;
-        satisfies(*scope, wanted).then(|| f(value))
+    ) -> Option<&'a Value> {
+        let stored = self.0.get(epoch, place(rank, key_hash), |stored| stored.is(nspace, rank, key))?;
+        stored.satisfies(wanted).then_some(&stored.value)
     }
 
     /// Calls `f` on everything known of a process.
     pub(super) fn all(&self, nspace: &[u8], rank: Rank, wanted: Option<u8>, mut f: impl FnMut(&Key, &Value)) {
-        let values = self.values.read().unwrap_or_else(PoisonError::into_inner);
-        let Some(keys) = values.get(nspace).and_then(|ranks| ranks.get(&rank)) else { return };
-        keys.iter().filter(|(_, (scope, _))| satisfies(*scope, wanted)).for_each(|(key, (_, value))| f(key, value));
-    }
-}
-
-/// Whether a value of one scope is what a Get for another asks for: GLOBAL is both LOCAL and REMOTE.
-fn satisfies(scope: u8, wanted: Option<u8>) -> bool {
-    match wanted {
-        None => true,
-        Some(scope::LOCAL | scope::REMOTE) if scope == scope::GLOBAL => true,
-        Some(wanted) => scope == wanted,
+        let epoch = Epoch::enter();
+        let of = |stored: &&Stored| stored.proc.rank == rank && stored.proc.nspace.as_bytes() == nspace;
+        let all = self.0.iter(&epoch).filter(of).filter(|stored| stored.satisfies(wanted));
+        all.for_each(|stored| f(&stored.key, &stored.value));
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::data::Nspace;
 
-    fn proc(rank: u32) -> Proc {
-        Proc::new(Nspace::new("job").unwrap(), Rank(rank))
+    fn proc(rank: u32) -> Arc<Proc> {
+        Arc::new(Proc::new(Nspace::new("job").unwrap(), Rank(rank)))
     }
 
     #[test]
     fn a_value_is_found_by_all_of_its_name_and_by_nothing_less() {
         let local = Local::default();
         let find = |nspace: &str, rank, key: &str, scope| {
-            local.read(nspace.as_bytes(), Rank(rank), key.as_bytes(), scope, Value::clone)
+            let name = (nspace.as_bytes(), Rank(rank));
+            local.get(&Epoch::enter(), name, (key.as_bytes(), hash(key.as_bytes())), scope).cloned()
         };
         assert_eq!(find("job", 1, "k", None), None);
-        local.store(&proc(1), scope::GLOBAL, Key::new("k").unwrap(), Value::Int(1));
-        local.store(&proc(1), scope::GLOBAL, Key::new("k").unwrap(), Value::Int(2));
-        local.store(&proc(1), scope::REMOTE, Key::new("r").unwrap(), Value::Int(3));
+        local.store(proc(1), scope::GLOBAL, Key::new("k").unwrap(), Value::Int(1));
+        local.store(proc(1), scope::GLOBAL, Key::new("k").unwrap(), Value::Int(2));
+        local.store(proc(1), scope::REMOTE, Key::new("r").unwrap(), Value::Int(3));
         assert_eq!(find("job", 1, "k", None), Some(Value::Int(2)));
         assert_eq!(find("job", 1, "k", Some(scope::LOCAL)), Some(Value::Int(2)));
         assert_eq!(find("job", 1, "r", Some(scope::LOCAL)), None);

@@ -36,10 +36,13 @@ use std::sync::mpsc;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
+use instanton_layout::record::Query;
+
 use crate::control::address::Address;
 use crate::data::{Info, InfoList, Key, Nspace, Proc, Rank, Status, Value, constants::scope, keys};
 use crate::message::{Reply, Request};
 use crate::store::{Guard, PinError, RawValue, ReadError};
+use crate::sys::cell::Epoch;
 use crate::sys::signals;
 use crate::trace;
 
@@ -112,7 +115,7 @@ pub struct Client {
 /// What callers and the control thread share.
 struct Inner {
     life: Life,
-    proc: Proc,
+    proc: Arc<Proc>,
     server: Option<Nspace>,
     link: Link,
     jobs: Jobs,
@@ -178,7 +181,7 @@ impl Client {
     ) -> Result<Client, InitError> {
         let inner = Arc::new(Inner {
             life: Life::begin().map_err(system("no memory"))?,
-            proc,
+            proc: Arc::new(proc),
             server,
             link,
             jobs,
@@ -235,7 +238,7 @@ impl Client {
     pub fn store_internal(&self, proc: &Proc, key: Key, value: Value) -> Result<(), Error> {
         self.inner.life.check()?;
         let nspace = if proc.nspace.is_empty() { &self.inner.proc.nspace } else { &proc.nspace };
-        self.inner.overlay.store(&Proc::new(nspace.clone(), proc.rank), scope::INTERNAL, key, value);
+        self.inner.overlay.store(Arc::new(Proc::new(nspace.clone(), proc.rank)), scope::INTERNAL, key, value);
         Ok(())
     }
 
@@ -282,10 +285,10 @@ impl Client {
         directives: &Directives,
         mut f: impl FnMut(Found<'_>) -> T,
     ) -> Result<T, Error> {
-        if let Some(answer) = self.peek(nspace, rank, key, directives, &mut f) {
+        if let Some(answer) = self.peek(&Epoch::enter(), nspace, rank, key, directives, &mut f) {
             return answer;
         }
-        let nspace = self.inner.effective(nspace, directives);
+        let (nspace, _) = self.inner.effective(nspace, directives);
         let proc = Proc::new(Nspace::new(nspace).map_err(|_| Status::ERR_BAD_PARAM)?, rank);
         let directives = Directives { nspace: None, ..directives.clone() };
         let value = self.wait("PMIx_Get", |then| self.inner.get_nb(&proc, Some(key), directives, then))?;
@@ -293,7 +296,7 @@ impl Client {
     }
 
     /// The part of a Get that needs nobody else; nothing where the server has to be asked. Makes no system call, takes no lock and
-    /// allocates nothing. `f` is called again when the value changed meanwhile: only its last result counts, and what it saw
+    /// allocates nothing. The caller is in an epoch, which it must leave before it waits for anything. `f` is called again when the value changed meanwhile: only its last result counts, and what it saw
     /// before may have been no value at all.
     ///
     /// # Errors
@@ -301,6 +304,7 @@ impl Client {
     #[inline]
     pub fn peek<T>(
         &self,
+        epoch: &Epoch,
         nspace: &[u8],
         rank: Rank,
         key: &[u8],
@@ -310,8 +314,9 @@ impl Client {
         if let Err(error) = self.inner.life.check() {
             return Some(Err(error));
         }
-        let nspace = self.inner.effective(nspace, directives);
-        match self.inner.resolve(Question { nspace, rank, key, directives }, f) {
+        let (nspace, own) = self.inner.effective(nspace, directives);
+        let question = Question { nspace, own, rank, key, query: Query::new(key), directives };
+        match self.inner.resolve(epoch, question, f) {
             Step::Found(found) => Some(Ok(found)),
             Step::Absent(status) => Some(Err(status.into())),
             Step::Map | Step::Ask => None,
@@ -325,7 +330,7 @@ impl Client {
     /// When the job is not mapped, or this thread can have no guard.
     pub fn pin(&self) -> Result<Guard<'_>, PinError> {
         self.inner.life.check().map_err(|_| PinError::Foreign)?;
-        self.inner.jobs.of(self.inner.proc.nspace.as_bytes()).ok_or(PinError::NoPage)?.pin()
+        self.inner.jobs.own().ok_or(PinError::NoPage)?.pin()
     }
 
     /// Meets the other participants (`PMIx_Fence`); no participants means the whole own namespace.

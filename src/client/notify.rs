@@ -126,7 +126,7 @@ impl Inner {
             _ => return Err(Status::ERR_BAD_PARAM.into()),
         };
         let only_me = range == data_range::RANGE_PROC_LOCAL || !self.link.has_server();
-        let source = if source.nspace.is_empty() { self.proc.clone() } else { source.clone() };
+        let source = if source.nspace.is_empty() { Proc::clone(&self.proc) } else { source.clone() };
         let event = reaches_me.then(|| Event { status, source, info: info.to_vec() });
         let inner = self.clone();
         if only_me {

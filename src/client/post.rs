@@ -13,7 +13,7 @@ use super::connection::Link;
 use super::local::Local;
 
 /// What this process posts.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Posts {
     /// Everything ever put, for the process's own Gets.
     pub(super) own: Local,
@@ -29,7 +29,7 @@ struct Pending {
 }
 
 impl Posts {
-    pub(super) fn put(&self, me: &Proc, scope: u8, key: Key, value: Value) -> Result<(), Error> {
+    pub(super) fn put(&self, me: &Arc<Proc>, scope: u8, key: Key, value: Value) -> Result<(), Error> {
         let leaves = match scope {
             scope::LOCAL | scope::REMOTE | scope::GLOBAL => true,
             scope::INTERNAL => false,
@@ -40,7 +40,7 @@ impl Posts {
             let mut pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
             pending.entries.push(Posted { scope, key: key.clone(), value: value.clone() });
         }
-        self.own.store(me, scope, key, value);
+        self.own.store(me.clone(), scope, key, value);
         Ok(())
     }
 

@@ -17,7 +17,7 @@ use super::lookup::{Level, Lookup, Miss, Origin, Want};
 use super::segment::{AttachError, Have, MappedSegment, SegmentId};
 use crate::data::constants::scope;
 use crate::data::{Key, Rank, Value};
-use crate::sys::cell::EpochCell;
+use crate::sys::cell::{Epoch, EpochCell};
 use crate::sys::memory::Mapping;
 use crate::sys::pin::PinPage;
 
@@ -137,22 +137,33 @@ impl JobReader {
     /// # Errors
     /// [`Miss`] says why there is no value.
     #[inline]
-    pub fn read<T>(&self, lookup: &Lookup<'_>, mut f: impl FnMut(&RawValue<'_>) -> T) -> Result<T, Miss> {
-        let query = Query::new(lookup.key);
-        let maps = self.maps.read();
+    pub fn read<T>(&self, lookup: &Lookup<'_>, f: impl FnMut(&RawValue<'_>) -> T) -> Result<T, Miss> {
+        self.read_in(&Epoch::enter(), lookup, &Query::new(lookup.key), f)
+    }
+
+    /// The same for a thread that is in an epoch, and has hashed the key.
+    #[inline]
+    pub(crate) fn read_in<T>(
+        &self,
+        epoch: &Epoch,
+        lookup: &Lookup<'_>,
+        query: &Query<'_>,
+        mut f: impl FnMut(&RawValue<'_>) -> T,
+    ) -> Result<T, Miss> {
+        let maps = self.maps.read_in(epoch);
         if let Some(info) = &maps.info {
-            match &info.find(lookup, &query) {
+            match &info.find(lookup, query) {
                 Ok(Some(value)) => return Ok(f(value)),
                 Ok(None) => {}
                 Err(error) => return Err(ReadError::from(*error).into()),
             }
         }
         if lookup.level == Level::Default
-            && let Some(found) = self.posted(&maps, lookup, &query, &mut f)?
+            && let Some(found) = self.posted(maps, lookup, query, &mut f)?
         {
             return Ok(found);
         }
-        Err(self.missing(&maps))
+        Err(self.missing(maps))
     }
 
     /// A value that some rank posted.

@@ -1,9 +1,29 @@
-//! A value that threads read while it is replaced.
+//! What threads read while it is replaced: values that lie behind one pointer.
+//!
+//! A thread that reads is in an [`Epoch`]: nothing that it can reach is freed before it leaves. What is replaced is freed when
+//! every thread has left the epochs in which it could be reached (crossbeam-epoch).
 use std::marker::PhantomData;
 use std::ops::Deref;
 
 use crossbeam_epoch::{Atomic, Guard, Owned, Shared};
 use instanton_layout::sync::Ordering;
+
+/// While it lives, nothing that this thread can reach in an [`EpochCell`] is freed. Hold it shortly.
+pub struct Epoch(Guard);
+
+impl Epoch {
+    /// Enters.
+    #[inline]
+    pub fn enter() -> Self {
+        Self(crossbeam_epoch::pin())
+    }
+
+    /// The guard itself, for other structures of crossbeam-epoch.
+    #[inline]
+    pub fn guard(&self) -> &Guard {
+        &self.0
+    }
+}
 
 /// Holds a `T` that is replaced as a whole. Reading takes no lock; a replaced value is dropped when nobody reads it any more.
 pub(crate) struct EpochCell<T: Send + Sync + 'static> {
@@ -13,7 +33,7 @@ pub(crate) struct EpochCell<T: Send + Sync + 'static> {
 
 /// The value, as it was when the reading began. Of the thread that reads.
 pub(crate) struct Reading<'a, T> {
-    guard: Guard,
+    epoch: Epoch,
     value: *const T,
     cell: PhantomData<&'a T>,
 }
@@ -26,9 +46,18 @@ impl<T: Send + Sync + 'static> EpochCell<T> {
     /// The value now.
     #[inline]
     pub(crate) fn read(&self) -> Reading<'_, T> {
-        let guard = crossbeam_epoch::pin();
-        let value = self.current.load(Ordering::Acquire, &guard).as_raw();
-        Reading { guard, value, cell: PhantomData }
+        let epoch = Epoch::enter();
+        let value = self.current.load(Ordering::Acquire, &epoch.0).as_raw();
+        Reading { epoch, value, cell: PhantomData }
+    }
+
+    /// The value now, for a thread that is in an epoch already.
+    #[inline]
+    pub(crate) fn read_in<'a>(&'a self, epoch: &'a Epoch) -> &'a T {
+        // SAFETY:
+        // - the cell always holds a value, and `'a` keeps the cell from being dropped
+        // - the epoch was entered before the pointer is loaded, and outlives the reference
+        unsafe { self.current.load(Ordering::Acquire, &epoch.0).deref() }
     }
 
     /// Replaces the value by what `next` makes of it, unless that fails.
@@ -52,10 +81,10 @@ impl<T> Deref for Reading<'_, T> {
 
     #[inline]
     fn deref(&self) -> &T {
-        let _ = &self.guard;
+        let _ = &self.epoch;
         // SAFETY:
         // - the cell always holds a value, and `'a` keeps the cell from being dropped
-        // - the guard was pinned before the pointer was loaded, so that its value outlives the guard
+        // - the epoch was entered before the pointer was loaded, so that its value outlives the reading
         unsafe { &*self.value }
     }
 }

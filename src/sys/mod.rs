@@ -3,7 +3,7 @@
 //! Every function here is safe to call. What it assumes of the kernel is said at each block.
 #![allow(unsafe_code, reason = "this is the place for it")]
 
-pub(crate) mod cell;
+pub mod cell;
 pub(crate) mod fork;
 pub(crate) mod headroom;
 #[cfg(feature = "server")]
@@ -20,3 +20,5 @@ pub mod random;
 pub mod signals;
 #[cfg(feature = "peers")]
 pub mod socket;
+#[cfg(feature = "client")]
+pub(crate) mod table;

@@ -136,7 +136,7 @@ fn copy(found: Found<'_>) -> Result<Fresh, Status> {
 /// What is at hand is read under the epoch; what must be waited for is not, or nothing could be freed meanwhile.
 #[inline]
 fn answer(nspace: &[u8], rank: Rank, key: &[u8], directives: &Directives) -> Result<Fresh, Status> {
-    let at_hand = session::with(|client| client.peek(nspace, rank, key, directives, copy))?;
+    let at_hand = session::with(|epoch, client| client.peek(epoch, nspace, rank, key, directives, copy))?;
     told(match at_hand {
         Some(answer) => answer,
         None => session::client()?.get_with(nspace, rank, key, directives, copy),

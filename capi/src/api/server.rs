@@ -226,7 +226,7 @@ export! {
             return Err(Status::ERR_BAD_PARAM);
         }
         let proc: Proc = one(proc)?;
-        ENVIRONMENT.with(|environment| environment.setup(&proc, &mut Environment(env))).ok_or(Status::ERR_INIT)?
+        ENVIRONMENT.with(|_, environment| environment.setup(&proc, &mut Environment(env))).ok_or(Status::ERR_INIT)?
     }
 
     /// Asks for what a process of this node has posted, for another node's server. The bytes are `cbfunc`'s until it returns.

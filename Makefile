@@ -9,6 +9,10 @@ TARGET := $(abspath $(or $(CARGO_TARGET_DIR),target))
 export CARGO_TARGET_DIR := $(TARGET)
 PEERS  := $(TARGET)/peers
 
+# The library that `make bench` compares with, and options of its own: BENCH_OPTIONS=--help lists them.
+STOCK ?= $(firstword $(wildcard /usr/lib/*/libpmix.so.2))
+BENCH_OPTIONS ?=
+
 say = @printf '\n== %s\n' '$(1)'
 
 .DEFAULT_GOAL := help
@@ -53,8 +57,8 @@ lint: setup ## check formatting, clippy and the documentation
 	cargo clippy --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
 
-bench: dist peers ## put this library beside the stock one, in one table
-	@scripts/bench dist "$(PEERS)"
+bench: dist peers ## put this library beside the stock one (STOCK=/path/to/libpmix.so.2), in one table
+	@scripts/bench "$(TARGET)" dist "$(PEERS)" "$(STOCK)" $(BENCH_OPTIONS)
 
 clean: ## remove dist/ and everything that was built
 	cargo clean

@@ -1,38 +1,12 @@
-//! What a look-up and a commit cost, in one process, over descriptors as clients have them.
+//! What the store's operations cost, in one process, over descriptors as clients have them.
 use std::hint::black_box;
-use std::os::fd::AsFd;
 
-use criterion::{Criterion, criterion_group, criterion_main};
-use instanton::data::{DataArray, Info, Key, Nspace, Rank, Value, constants::scope, keys};
-use instanton::store::{Have, JobInfo, JobReader, JobWriter, Limits, Lookup, MappedSegment, ReaderPage};
+use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
+use instanton::data::{Rank, keys};
+use instanton::store::{JobReader, Lookup};
+use instanton_benches::jobs::{self, Blocks, posted};
 
-const RANKS: u32 = 1024;
-
-fn writer() -> JobWriter {
-    let nspace = Nspace::try_from("bench@1").expect("a legal name");
-    let mut infos =
-        vec![Info::new(keys::JOB_SIZE, RANKS), Info::new(keys::UNIV_SIZE, RANKS), Info::new(keys::TMPDIR, "/tmp")];
-    infos.extend((0..RANKS).map(|rank| {
-        let of_rank =
-            vec![Info::new(keys::RANK, Rank(rank)), Info::new(keys::LOCALITY_STRING, "NM0:SK0:L30:L20:CR0:HT0")];
-        Info::new(keys::PROC_INFO_ARRAY, DataArray::of_info(of_rank))
-    }));
-    let info = JobInfo::from_infos(&nspace, RANKS, &infos, "node").expect("good job information");
-    let mut writer = JobWriter::create(&nspace, &info, &Limits::default()).expect("memory");
-    for rank in 0..RANKS {
-        let entry =
-            |name: &str, len: usize| (scope::GLOBAL, Key::try_from(name).expect("a key"), Value::from(vec![7u8; len]));
-        writer.update(Rank(rank), &[entry("btl.tcp.5.0", 64), entry("endpoint", 4096)]).expect("memory");
-    }
-    writer
-}
-
-fn reader(writer: &mut JobWriter) -> JobReader {
-    let page = writer.make_reader_page().expect("memory");
-    let page = ReaderPage::map(page.as_fd()).expect("a page");
-    let parts = writer.segments(&Have::default()).into_iter().map(|(_, fd)| MappedSegment::map(fd).expect("a segment"));
-    JobReader::attach(parts.collect(), Some(page)).expect("segments of a job")
-}
+const JOB: Blocks = Blocks { ranks: 1024, per_node: 32 };
 
 /// As the C interface does it: a copy into memory of the caller's.
 fn copy(reader: &JobReader, lookup: &Lookup<'_>) -> (u64, Vec<u8>) {
@@ -44,44 +18,82 @@ fn copy(reader: &JobReader, lookup: &Lookup<'_>) -> (u64, Vec<u8>) {
     found.expect("the benchmark asks for what there is")
 }
 
-fn look_ups(c: &mut Criterion) {
-    let mut writer = writer();
-    let reader = reader(&mut writer);
-    let mut bench = |name: &str, rank: Option<u32>, key: &str| {
-        c.bench_function(name, |b| {
+/// What is read, and of which rank: the job, or another one each time.
+const READS: [(&str, Option<u32>, &str); 7] = [
+    ("job", None, keys::JOB_SIZE),
+    ("node", Some(0), keys::HOSTNAME),
+    ("local_peers", Some(0), keys::LOCAL_PEERS),
+    ("scalar", Some(0), keys::LOCAL_RANK),
+    ("string", Some(0), keys::LOCALITY_STRING),
+    ("posted_64", Some(0), "endpoint"),
+    ("posted_4096", Some(0), "blob"),
+];
+
+fn read(c: &mut Criterion) {
+    let mut writer = jobs::posting(JOB);
+    let reader = jobs::reader(&mut writer);
+    let of = |rank: Option<u32>, next: u32| rank.map_or(Rank::WILDCARD, |rank| Rank((rank + next) % JOB.ranks));
+    for (name, rank, key) in READS {
+        c.bench_function(&format!("copy_{name}"), |b| {
             let mut next = 0;
             b.iter(|| {
-                next = (next + 37) % RANKS;
-                let lookup = Lookup::new(rank.map_or(Rank::WILDCARD, |rank| Rank((rank + next) % RANKS)), key);
+                next = (next + 37) % JOB.ranks;
+                let lookup = Lookup::new(of(rank, next), key);
                 black_box(copy(&reader, black_box(&lookup)))
             });
         });
-    };
-    bench("get_job", None, keys::JOB_SIZE);
-    bench("get_session", None, keys::UNIV_SIZE);
-    bench("get_node", Some(0), keys::HOSTNAME);
-    bench("get_derived", Some(0), keys::LOCAL_RANK);
-    bench("get_process", Some(0), keys::LOCALITY_STRING);
-    bench("get_peer_64", Some(0), "btl.tcp.5.0");
-    bench("get_peer_4096", Some(0), "endpoint");
-    c.bench_function("get_missing", |b| {
+    }
+    c.bench_function("contains_missing", |b| {
         let lookup = Lookup::new(Rank(5), "pmix.no.such.key");
         b.iter(|| black_box(reader.contains(black_box(&lookup))).ok());
     });
     c.bench_function("pin", |b| b.iter(|| black_box(reader.pin().expect("a slot"))));
-    c.bench_function("get_in_place_64", |b| {
-        let guard = reader.pin().expect("a slot");
-        let lookup = Lookup::new(Rank(5), "btl.tcp.5.0");
-        b.iter(|| black_box(guard.get(black_box(&lookup)).expect("a value").bytes()[0]));
+    let guard = reader.pin().expect("a slot");
+    for (name, rank, key) in READS {
+        c.bench_function(&format!("get_{name}_under_guard"), |b| {
+            let mut next = 0;
+            b.iter(|| {
+                next = (next + 37) % JOB.ranks;
+                let lookup = Lookup::new(of(rank, next), key);
+                let value = guard.get(black_box(&lookup)).expect("a value");
+                black_box((value.scalar(), value.bytes().first()))
+            });
+        });
+    }
+}
+
+fn write(c: &mut Criterion) {
+    let mut writer = jobs::posting(JOB);
+    let _reader = jobs::reader(&mut writer);
+    for (name, len) in [("update_64", 64), ("update_4096", 4096)] {
+        let entry = [posted("endpoint", 1, len)];
+        c.bench_function(name, |b| b.iter(|| writer.update(Rank(3), black_box(&entry)).expect("memory")));
+    }
+    c.bench_function("add_key_to_new_rank", |b| {
+        let ranks = Blocks { ranks: 1, per_node: 1 };
+        let entry = [posted("endpoint", 1, 64)];
+        b.iter_batched_ref(
+            || jobs::register(&ranks.maps(), 1),
+            |writer| writer.update(Rank(0), black_box(&entry)).expect("memory"),
+            BatchSize::SmallInput,
+        );
     });
 }
 
-fn update(c: &mut Criterion) {
-    let mut writer = writer();
-    let _reader = reader(&mut writer);
-    let entry = [(scope::GLOBAL, Key::try_from("small").expect("a key"), Value::from(vec![1u8; 64]))];
-    c.bench_function("update", |b| b.iter(|| writer.update(Rank(3), black_box(&entry)).expect("memory")));
+fn register(c: &mut Criterion) {
+    let mut group = c.benchmark_group("register");
+    group.sample_size(10);
+    for ranks in [1_000, 100_000] {
+        let job = Blocks { ranks, per_node: 32 };
+        let (maps, keys) = (job.maps(), job.keys());
+        group.bench_function(format!("maps_{ranks}"), |b| b.iter(|| jobs::register(black_box(&maps), 32)));
+        group.bench_function(format!("eleven_keys_{ranks}"), |b| b.iter(|| jobs::register(black_box(&keys), 32)));
+    }
+    group.finish();
+    let maps = Blocks { ranks: 100_000, per_node: 32 }.maps();
+    let mut writer = jobs::register(&maps, 32);
+    c.bench_function("attach_100000", |b| b.iter(|| jobs::reader(&mut writer)));
 }
 
-criterion_group!(benches, look_ups, update);
+criterion_group!(benches, read, write, register);
 criterion_main!(benches);

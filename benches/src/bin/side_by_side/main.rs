@@ -1,0 +1,77 @@
+//! One table of what PMIx costs: this library beside the stock one, the same programs in the same run.
+//!
+//! `make bench` builds all of it and runs this.
+mod measure;
+mod rows;
+mod zero_copy;
+
+use std::fs;
+use std::path::PathBuf;
+
+use clap::Parser;
+use instanton_benches::machine;
+use instanton_benches::run::{Library, Programs};
+use instanton_benches::units::Unit;
+
+#[derive(Parser)]
+#[command(about = "Prints one table: this library beside the stock one")]
+struct Options {
+    /// Folder of the release
+    #[arg(long, default_value = "dist")]
+    dist: PathBuf,
+    /// Folder of the compiled programs of benches/c
+    #[arg(long)]
+    programs: PathBuf,
+    /// An MPI program that says how long the slowest MPI_Init took; without it those rows are left out
+    #[arg(long)]
+    mpi: Option<PathBuf>,
+    /// The library to compare with
+    #[arg(long)]
+    stock: PathBuf,
+    /// What to call it
+    #[arg(long, default_value = "the stock library")]
+    stock_name: String,
+    /// Writes the table there too, as Markdown
+    #[arg(long)]
+    markdown: Option<PathBuf>,
+    /// Of everything that is chosen at random
+    #[arg(long, default_value_t = 20_261_120)]
+    seed: u64,
+    /// Registers a million ranks with the stock library too, which takes it half a minute and gigabytes
+    #[arg(long)]
+    stock_million: bool,
+    /// A tenth of the samples: to see whether everything runs, not what it costs
+    #[arg(long)]
+    quick: bool,
+}
+
+fn main() -> anyhow::Result<()> {
+    let options = Options::parse();
+    let instanton = options.dist.join("bin/instanton").display().to_string();
+    let plan = measure::Plan {
+        programs: Programs { folder: options.programs.canonicalize()?, seed: options.seed },
+        ours: Library::new(&options.dist.join("lib/libpmix.so.2"), &[&instanton, "run"])?,
+        stock: Library::new(&options.stock, &["mpirun.openmpi", "--oversubscribe"])?,
+        mpi: options.mpi.map(|path| path.canonicalize()).transpose()?,
+        divisor: if options.quick { 10 } else { 1 },
+        stock_million: options.stock_million,
+    };
+    let measured = plan.measure();
+    let table = rows::table(&measured);
+    let (reached, targets) = table.reached();
+    let notes = [
+        format!("{}, {}; stock is {}.", machine::processor(), machine::kernel(), options.stock_name),
+        format!("Seed of all random choices: {}.", options.seed),
+        format!(
+            "A reading of the clock takes {}; it is part of every time. A time of a Get is the mean of 8 calls one after \
+             another, and p99 is of such means.",
+            Unit::Time.show(machine::clock_overhead())
+        ),
+        format!("{reached} of {targets} rows that have a target reach it in this run."),
+    ];
+    print!("\n{}\n{}\n", table.plain(), notes.join("\n"));
+    if let Some(path) = options.markdown {
+        fs::write(path, format!("{}\n\n{}", notes.join("\n"), table.markdown()))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,135 @@
+//! What is run, in which order. Each measurement is made with one library right after the other, so that a machine that becomes
+//! busy meanwhile spoils both.
+use std::path::PathBuf;
+
+use instanton_benches::run::{Library, Programs, RunError};
+use instanton_benches::samples::Samples;
+
+use crate::zero_copy;
+
+/// Everything a run needs.
+pub struct Plan {
+    pub programs: Programs,
+    pub ours: Library,
+    pub stock: Library,
+    pub mpi: Option<PathBuf>,
+    /// Of all counts.
+    pub divisor: u32,
+    pub stock_million: bool,
+}
+
+/// The samples of each library, rows named `CONFIGURATION/WHAT`.
+pub struct Measured {
+    pub ours: Samples,
+    pub stock: Samples,
+}
+
+/// Numbers of clients for what depends on them.
+pub const CLIENTS: [u32; 4] = [1, 2, 8, 32];
+
+impl Plan {
+    /// Runs everything. What fails is said and left out.
+    pub fn measure(&self) -> Measured {
+        let mut measured = Measured { ours: Samples::default(), stock: Samples::default() };
+        self.gets(&mut measured);
+        self.floors(&mut measured.ours);
+        for clients in CLIENTS {
+            self.clients(&mut measured, clients);
+        }
+        self.registrations(&mut measured);
+        self.launchers(&mut measured);
+        measured
+    }
+
+    fn gets(&self, measured: &mut Measured) {
+        let calls = 20_000 / self.divisor;
+        self.both(measured, "8/", "-n 8 -c 8 -k", &format!("gets {calls}"));
+        self.both(measured, "32/", "-n 32 -c 32 -k", "gets 80");
+        self.both(measured, "far/", "-n 100000 -c 1 -k", &format!("gets {calls} far"));
+        let count = 500 / self.divisor;
+        self.both(measured, "2/", "-n 2 -c 2 -k", &format!("writes {count}"));
+        zero_copy::measure(calls, &mut measured.ours);
+    }
+
+    fn floors(&self, samples: &mut Samples) {
+        for clients in CLIENTS {
+            let (words, count) = (clients.to_string(), (200 / self.divisor).to_string());
+            say(self.programs.alone(&self.ours, &format!("{clients}/"), &["floor", &words, &count], samples));
+        }
+    }
+
+    /// Fences and starts of so many clients on one node.
+    fn clients(&self, measured: &mut Measured, clients: u32) {
+        let job = format!("-n {clients} -c {clients} -k");
+        let count = 200 / self.divisor;
+        self.both(measured, &format!("{clients}/"), &job, &format!("fences {count}"));
+        let rounds = (20 / self.divisor).max(1);
+        self.both(measured, &format!("start {clients}/"), &format!("{job} -r {rounds}"), "init get");
+    }
+
+    /// Big jobs, of which one process runs here. A process that has registered one before has memory left of it: each round
+    /// begins with a new one.
+    fn registrations(&self, measured: &mut Measured) {
+        for _ in 0..if self.divisor == 1 { 3 } else { 1 } {
+            self.both(measured, "keys/", "-n 100000 -c 1 -k", "init get");
+            self.both(measured, "maps/", "-n 100000 -c 1", "init");
+            say(self.programs.host(&self.ours, "million/", "-n 1000000 -c 1", "init", &mut measured.ours));
+        }
+        if self.stock_million {
+            say(self.programs.host(&self.stock, "million/", "-n 1000000 -c 1", "init", &mut measured.stock));
+        }
+    }
+
+    fn launchers(&self, measured: &mut Measured) {
+        let init = PathBuf::from(self.programs.path("init"));
+        for _ in 0..(10 / self.divisor).max(1) {
+            for (library, samples) in [(&self.ours, &mut measured.ours), (&self.stock, &mut measured.stock)] {
+                let launched = self.programs.launch(library, 32, &init);
+                say(launched.map(|(_, took)| samples.push("launch 32", took, 0)));
+            }
+        }
+        let Some(mpi) = &self.mpi else { return };
+        for ranks in [2, 16, 32] {
+            for _ in 0..(5 / self.divisor).max(1) {
+                for (library, samples) in [(&self.ours, &mut measured.ours), (&self.stock, &mut measured.stock)] {
+                    let launched = self.programs.launch(library, ranks, mpi);
+                    say(launched.map(|(output, took)| {
+                        if let Some(slowest) = slowest_init(&output) {
+                            samples.push(&format!("MPI_Init {ranks}"), slowest, 0);
+                        }
+                        samples.push(&format!("MPI job {ranks}"), took, 0);
+                    }));
+                }
+            }
+        }
+    }
+
+    fn both(&self, measured: &mut Measured, prefix: &str, options: &str, client: &str) {
+        say(self.programs.host(&self.ours, prefix, options, client, &mut measured.ours));
+        say(self.programs.host(&self.stock, prefix, options, client, &mut measured.stock));
+    }
+}
+
+/// From `slowest MPI_Init of N: T ms`, in microseconds.
+fn slowest_init(output: &str) -> Option<f64> {
+    let line = output.lines().find(|line| line.starts_with("slowest MPI_Init"))?;
+    let (_, time) = line.split_once(": ")?;
+    time.strip_suffix(" ms")?.parse::<f64>().ok().map(|ms| ms * 1e3)
+}
+
+fn say(result: Result<(), RunError>) {
+    if let Err(error) = result {
+        eprintln!("left out: {error}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_is_taken_from_what_the_mpi_program_says() {
+        assert_eq!(slowest_init("rank 0\nslowest MPI_Init of 4: 12.5 ms\n"), Some(12_500.0));
+        assert_eq!(slowest_init("rank 0\n"), None);
+    }
+}

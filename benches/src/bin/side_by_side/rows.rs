@@ -1,0 +1,166 @@
+//! The rows of the table and what they are to reach.
+use instanton_benches::samples::{Samples, Summary};
+use instanton_benches::table::{Row, Table, Target};
+use instanton_benches::units::Unit::{self, Memory, Time};
+
+use crate::measure::{CLIENTS, Measured};
+
+const MS: f64 = 1e3;
+
+struct Rows<'a> {
+    table: Table,
+    measured: &'a Measured,
+}
+
+impl Rows<'_> {
+    fn add(&mut self, label: impl Into<String>, unit: Unit, row: &str, target: Target) {
+        let of = |samples: &Samples| samples.summary(row);
+        let (ours, stock) = (of(&self.measured.ours), of(&self.measured.stock));
+        self.table.row(Row { label: label.into(), unit, target, ours, stock });
+    }
+
+    fn time(&mut self, label: impl Into<String>, row: &str, limit: impl Into<Option<f64>>) {
+        self.add(label, Time, row, limit.into().map_or(Target::None, Target::AtMost));
+    }
+
+    fn memory(&mut self, label: impl Into<String>, row: &str, limit: impl Into<Option<f64>>) {
+        self.add(label, Memory, row, limit.into().map_or(Target::None, Target::AtMost));
+    }
+
+    /// At most so many times the median of another row of ours.
+    fn relative(&mut self, label: impl Into<String>, row: &str, factor: f64, words: &str, other: &str) {
+        let limit = self.measured.ours.summary(other).map(|other| other.median * factor);
+        self.add(label, Time, row, limit.map_or(Target::None, |limit| Target::Measured(limit, words.to_owned())));
+    }
+
+    /// Memory shared among the ranks of a job.
+    fn per_rank(&mut self, row: &str, ranks: f64) {
+        let of = |samples: &Samples| {
+            let shared = |value: f64| value / ranks;
+            samples.summary(row).map(|all| Summary { median: shared(all.median), p99: shared(all.p99), faults: 0.0 })
+        };
+        let (ours, stock) = (of(&self.measured.ours), of(&self.measured.stock));
+        let label = "... for each rank".to_owned();
+        self.table.row(Row { label, unit: Memory, target: Target::None, ours, stock });
+    }
+}
+
+/// All of it.
+pub fn table(measured: &Measured) -> Table {
+    let mut rows = Rows { table: Table::default(), measured };
+    gets(&mut rows);
+    writes(&mut rows);
+    starts(&mut rows);
+    fences(&mut rows);
+    registrations(&mut rows);
+    launchers(&mut rows);
+    rows.table
+}
+
+fn gets(rows: &mut Rows<'_>) {
+    rows.table.section("PMIx_Get, 8 clients on the node");
+    for (label, row, limit) in [
+        ("of the job: JOB_SIZE", "8/get job", 0.1),
+        ("own: LOCAL_RANK", "8/get own", 0.1),
+        ("own, a string: LOCALITY_STRING", "8/get own string", 0.1),
+        ("of another rank: LOCAL_RANK", "8/get other", 0.1),
+        ("of the node: HOSTNAME", "8/get hostname", 0.1),
+        ("of the node: LOCAL_PEERS", "8/get local peers", 0.1),
+        ("of the application: APP_SIZE", "8/get app", 0.1),
+        ("of the session: UNIV_SIZE", "8/get session", 0.1),
+        ("not there, PMIX_OPTIONAL", "8/get absent optional", 0.1),
+        ("not there, PMIX_IMMEDIATE", "8/get absent immediate", 0.1),
+        ("posted by a peer, 64 B", "8/get 64", 0.1),
+        ("posted by a peer, 4 KiB", "8/get 4096", 0.25),
+    ] {
+        rows.time(label, row, limit);
+    }
+    rows.time("one thread, release included", "8/get in one thread", None);
+    rows.relative("two threads, each", "8/get in two threads", 1.1, "1.1 x one", "8/get in one thread");
+    rows.time("first touch of a peer after a fence, of 32", "32/first touch", None);
+    rows.table.section("PMIx_Get of a random rank of 100,000 on 3,125 nodes");
+    rows.time("HOSTNAME", "far/far hostname", 0.2);
+    rows.time("LOCAL_PEERS", "far/far local peers", 0.2);
+    rows.table.section("Reads in place, Rust");
+    for (label, row) in [
+        ("of the job: JOB_SIZE", "in place job"),
+        ("of a rank, a string: LOCALITY_STRING", "in place own"),
+        ("posted by a peer, 64 B", "in place 64"),
+        ("posted by a peer, 4 KiB", "in place 4096"),
+        ("posted by a peer, 64 B, guard included", "pin and get 64"),
+    ] {
+        rows.time(label, row, 0.04);
+    }
+}
+
+fn writes(rows: &mut Rows<'_>) {
+    rows.table.section("Writes of one client");
+    rows.time("PMIx_Put, 64 B", "2/put", 0.3);
+    rows.time("PMIx_Commit, 64 B", "2/commit", 15.0);
+}
+
+fn starts(rows: &mut Rows<'_>) {
+    rows.table.section("Start, from the opening of a gate until all clients have come through PMIx_Init");
+    for clients in CLIENTS {
+        let limit = [(1, 0.5 * MS), (32, 15.0 * MS)].into_iter().find(|(of, _)| *of == clients);
+        rows.time(counted(clients), &format!("start {clients}/init of all"), limit.map(|(_, limit)| limit));
+    }
+    rows.table.section("... each client, cold");
+    for clients in CLIENTS {
+        rows.time(format!("PMIx_Init, {}", counted(clients)), &format!("start {clients}/init"), None);
+        rows.time(
+            format!("first 8 Gets of own and node keys, {}", counted(clients)),
+            &format!("start {clients}/first gets"),
+            None,
+        );
+        rows.time(format!("PMIx_Finalize, {}", counted(clients)), &format!("start {clients}/finalize"), None);
+    }
+    rows.table.section("... memory: of the server with all clients, and what PMIx_Init adds to a client's own");
+    for clients in CLIENTS {
+        rows.memory(format!("server, {}", counted(clients)), &format!("start {clients}/server resident"), None);
+        rows.memory(format!("client, {}", counted(clients)), &format!("start {clients}/client private"), 0.5e6);
+    }
+}
+
+fn fences(rows: &mut Rows<'_>) {
+    rows.table.section("PMIx_Fence on one node; floor: a socket write each, one epoll, one futex wake, no PMIx");
+    for clients in CLIENTS {
+        rows.time(format!("floor, {}", counted(clients)), &format!("{clients}/floor"), None);
+        let floor = format!("{clients}/floor");
+        rows.relative(format!("fence, {}", counted(clients)), &format!("{clients}/fence"), 1.5, "1.5 x floor", &floor);
+        rows.time(format!("fence with 64 B each, {}", counted(clients)), &format!("{clients}/fence with data"), None);
+    }
+}
+
+fn registrations(rows: &mut Rows<'_>) {
+    for (what, prefix, ranks, limits) in [
+        ("100,000 ranks, 32 a node, 11 keys each", "keys/", 1e5, (100.0 * MS, 8e6)),
+        ("100,000 ranks from node and process maps", "maps/", 1e5, (50.0 * MS, 8e6)),
+        ("1,000,000 ranks from node and process maps", "million/", 1e6, (50.0 * MS, 8e6)),
+    ] {
+        rows.table.section(format!("Registering {what}"));
+        rows.time("PMIx_server_register_nspace", &format!("{prefix}register"), limits.0);
+        rows.time("PMIx_Init of the first client", &format!("{prefix}init"), 1.0 * MS);
+        rows.time("... its first 8 Gets of own and node keys", &format!("{prefix}first gets"), None);
+        rows.memory("resident memory that the job adds to the server", &format!("{prefix}server grows"), limits.1);
+        rows.per_rank(&format!("{prefix}server grows"), ranks);
+        rows.memory("resident memory of the server, one client", &format!("{prefix}server resident"), None);
+        rows.memory("memory of the client's own", &format!("{prefix}client private"), 0.5e6);
+    }
+}
+
+fn launchers(rows: &mut Rows<'_>) {
+    rows.table.section("Launchers: instanton run, and mpirun of Open MPI 4.1 on the system's libpmix");
+    rows.time("32 processes: init, fence, finalize, whole job", "launch 32", 80.0 * MS);
+    for ranks in [2, 16, 32] {
+        let row = format!("MPI_Init {ranks}");
+        let limit = rows.measured.stock.summary(&row).map(|stock| stock.median);
+        let target = limit.map_or(Target::None, |limit| Target::Measured(limit, "mpirun".to_owned()));
+        rows.add(format!("MPI_Init, slowest of {ranks} ranks"), Time, &row, target);
+        rows.time(format!("... whole job of {ranks} ranks"), &format!("MPI job {ranks}"), None);
+    }
+}
+
+fn counted(clients: u32) -> String {
+    format!("{clients} {}", if clients == 1 { "client" } else { "clients" })
+}

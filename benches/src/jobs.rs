@@ -1,0 +1,135 @@
+//! The jobs that are measured through the Rust interface: regular ones, as `c/job.h` makes them.
+use std::os::fd::AsFd;
+
+use instanton::data::{DataArray, Info, Key, Nspace, Rank, Value, constants::scope, keys};
+use instanton::store::{Have, JobInfo, JobReader, JobWriter, Limits, MappedSegment, ReaderPage};
+
+/// Ranks in blocks of so many on a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Blocks {
+    /// Of the job.
+    pub ranks: u32,
+    /// On each node but the last, which has what is left.
+    pub per_node: u32,
+}
+
+impl Blocks {
+    fn nodes(self) -> u32 {
+        self.ranks.div_ceil(self.per_node)
+    }
+
+    /// What follows from where the ranks are, and no more.
+    #[must_use]
+    pub fn maps(self) -> Vec<Info> {
+        let blocks = (0..self.nodes()).map(|node| {
+            let first = node * self.per_node;
+            format!("{first}-{}", (first + self.per_node).min(self.ranks) - 1)
+        });
+        vec![
+            Info::new(keys::JOB_SIZE, self.ranks),
+            Info::new(keys::UNIV_SIZE, self.ranks),
+            Info::new(keys::MAX_PROCS, self.ranks),
+            Info::new(keys::NODE_MAP, format!("pmix[node[5:0-{}]]", self.nodes() - 1)),
+            Info::new(keys::PROC_MAP, format!("pmix[{}]", blocks.collect::<Vec<_>>().join(";"))),
+        ]
+    }
+
+    /// The maps, and eleven keys of each rank.
+    #[must_use]
+    pub fn keys(self) -> Vec<Info> {
+        let mut infos = self.maps();
+        infos.extend((0..self.ranks).map(|rank| {
+            let (node, local) = (rank / self.per_node, rank % self.per_node);
+            let cpus = format!("{}-{}", 2 * local, 2 * local + 1);
+            let locality = format!("NM{0}:SK{0}:L3{0}:L2{local}:L1{local}:CR{local}:HT{cpus}", local / 16);
+            let of_rank = vec![
+                Info::new(keys::RANK, Rank(rank)),
+                Info::new(keys::APPNUM, 0u32),
+                Info::new(keys::GLOBAL_RANK, rank),
+                Info::new(keys::APP_RANK, rank),
+                Info::new(keys::LOCAL_RANK, local as u16),
+                Info::new(keys::NODE_RANK, local as u16),
+                Info::new(keys::NODEID, node),
+                Info::new(keys::HOSTNAME, format!("node{node:05}")),
+                Info::new(keys::REINCARNATION, 0u32),
+                Info::new(keys::PACKAGE_RANK, (local % 16) as u16),
+                Info::new(keys::CPUSET, cpus),
+                Info::new(keys::LOCALITY_STRING, locality),
+            ];
+            Info::new(keys::PROC_DATA, DataArray::of_info(of_rank))
+        }));
+        infos
+    }
+}
+
+/// Writes what is known of a job, as the server of node 0.
+///
+/// # Panics
+/// When the store refuses it: then there is nothing to measure.
+#[must_use]
+pub fn register(infos: &[Info], local: u32) -> JobWriter {
+    let nspace = Nspace::try_from("bench@1").expect("a legal name");
+    let info = JobInfo::from_infos(&nspace, local, infos, "node00000").expect("good job information");
+    JobWriter::create(&nspace, &info, &Limits::default()).expect("memory")
+}
+
+/// A posted value of so many bytes.
+///
+/// # Panics
+/// When the key is none.
+#[must_use]
+pub fn posted(key: &str, byte: u8, len: usize) -> (u8, Key, Value) {
+    (scope::GLOBAL, Key::try_from(key).expect("a key"), Value::from(vec![byte; len]))
+}
+
+/// A job of which every rank has posted `endpoint` with 64 bytes and `blob` with 4 KiB.
+///
+/// # Panics
+/// When there is no memory for it.
+#[must_use]
+pub fn posting(blocks: Blocks) -> JobWriter {
+    let mut writer = register(&blocks.keys(), blocks.per_node);
+    for rank in 0..blocks.ranks {
+        writer.update(Rank(rank), &[posted("endpoint", 7, 64), posted("blob", 7, 4096)]).expect("memory");
+    }
+    writer
+}
+
+/// A reader with a page of its own, over descriptors as a client has them.
+///
+/// # Panics
+/// When it cannot be attached.
+pub fn reader(writer: &mut JobWriter) -> JobReader {
+    let page = writer.make_reader_page().expect("memory");
+    let page = ReaderPage::map(page.as_fd()).expect("a page");
+    let parts = writer.segments(&Have::default()).into_iter().map(|(_, fd)| MappedSegment::map(fd).expect("a segment"));
+    JobReader::attach(parts.collect(), Some(page)).expect("segments of a job")
+}
+
+#[cfg(test)]
+mod tests {
+    use instanton::store::Lookup;
+
+    use super::*;
+
+    /// Maps and keys speak of the same job: what a rank is told does not depend on which of them were given.
+    #[test]
+    fn the_keys_agree_with_the_maps() {
+        let blocks = Blocks { ranks: 70, per_node: 32 };
+        let mut of_maps = register(&blocks.maps(), 32);
+        let mut of_keys = register(&blocks.keys(), 32);
+        let (of_maps, of_keys) = (reader(&mut of_maps), reader(&mut of_keys));
+        for rank in [0, 31, 32, 69] {
+            for key in [keys::LOCAL_RANK, keys::NODEID, keys::HOSTNAME, keys::LOCAL_PEERS] {
+                let lookup = Lookup::new(Rank(rank), key);
+                assert_eq!(
+                    of_maps.get(&lookup).expect("a value"),
+                    of_keys.get(&lookup).expect("a value"),
+                    "{key} of {rank}"
+                );
+            }
+        }
+        let value = of_keys.get(&Lookup::new(Rank(69), keys::HOSTNAME)).expect("a value");
+        assert_eq!(value, Value::from("node00002"));
+    }
+}

@@ -1,0 +1,134 @@
+//! Running the measuring programs with a library of choice.
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use crate::samples::{NotASample, Samples};
+
+/// No measurement takes longer than that, in seconds, however slow a library is.
+const LIMIT: &str = "120";
+
+/// Why there are no numbers.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RunError {
+    /// No library lies there.
+    #[error("there is no libpmix.so.2 beside {0}")]
+    NoLibrary(PathBuf),
+    /// The program cannot be started.
+    #[error("{command}: {error}")]
+    Start {
+        /// What was to run.
+        command: String,
+        /// Why it does not.
+        error: io::Error,
+    },
+    /// The program failed, or took too long: then its status is 124.
+    #[error("{command}: {status}")]
+    Failed {
+        /// What ran.
+        command: String,
+        /// How it ended.
+        status: std::process::ExitStatus,
+    },
+    /// The program says something else than samples.
+    #[error(transparent)]
+    Output(#[from] NotASample),
+}
+
+/// An implementation of PMIx, and the launcher that belongs to it.
+pub struct Library {
+    folder: PathBuf,
+    launcher: Vec<String>,
+}
+
+impl Library {
+    /// The library whose file, `libpmix.so.2` or what that leads to, is named. `launcher` is a command and its options.
+    ///
+    /// # Errors
+    /// [`RunError::NoLibrary`].
+    pub fn new(file: &Path, launcher: &[&str]) -> Result<Self, RunError> {
+        let folder = file.parent().and_then(|folder| folder.canonicalize().ok());
+        let folder = folder.filter(|folder| folder.join("libpmix.so.2").exists());
+        let folder = folder.ok_or_else(|| RunError::NoLibrary(file.to_owned()))?;
+        Ok(Self { folder, launcher: launcher.iter().map(|word| (*word).to_owned()).collect() })
+    }
+
+    /// Runs a command line on this library; what it prints, and how long it took in microseconds.
+    fn run(&self, seed: u64, words: &[String]) -> Result<(String, f64), RunError> {
+        let command = words.join(" ");
+        let mut run = Command::new("timeout");
+        run.args(["-k", "5", LIMIT]).args(words).stdin(Stdio::null()).stderr(Stdio::inherit());
+        run.env("LD_LIBRARY_PATH", &self.folder).env("BENCH_SEED", seed.to_string());
+        let start = Instant::now();
+        let output = run.output().map_err(|error| RunError::Start { command: command.clone(), error })?;
+        let took = start.elapsed().as_secs_f64() * 1e6;
+        match output.status.success() {
+            true => Ok((String::from_utf8_lossy(&output.stdout).into_owned(), took)),
+            false => Err(RunError::Failed { command, status: output.status }),
+        }
+    }
+}
+
+/// The measuring programs, and the seed of whatever they choose at random.
+pub struct Programs {
+    /// Where they were compiled to.
+    pub folder: PathBuf,
+    /// Theirs and ours.
+    pub seed: u64,
+}
+
+impl Programs {
+    /// Where a measuring program is.
+    #[must_use]
+    pub fn path(&self, program: &str) -> String {
+        self.folder.join(program).display().to_string()
+    }
+
+    /// Runs `host OPTIONS` with the clients `PROGRAM ARGUMENTS`, or none, and keeps their samples with `prefix` in front.
+    ///
+    /// # Errors
+    /// [`RunError`].
+    pub fn host(
+        &self,
+        library: &Library,
+        prefix: &str,
+        options: &str,
+        client: &str,
+        samples: &mut Samples,
+    ) -> Result<(), RunError> {
+        let mut command = vec![self.path("host")];
+        command.extend(options.split_whitespace().map(str::to_owned));
+        let mut client = client.split_whitespace();
+        command.extend(client.next().map(|program| self.path(program)));
+        command.extend(client.map(str::to_owned));
+        Ok(samples.read(prefix, &library.run(self.seed, &command)?.0)?)
+    }
+
+    /// Runs a program that makes do without any PMIx.
+    ///
+    /// # Errors
+    /// [`RunError`].
+    pub fn alone(
+        &self,
+        library: &Library,
+        prefix: &str,
+        words: &[&str],
+        samples: &mut Samples,
+    ) -> Result<(), RunError> {
+        let mut command = vec![self.path(words[0])];
+        command.extend(words[1..].iter().map(|word| (*word).to_owned()));
+        Ok(samples.read(prefix, &library.run(self.seed, &command)?.0)?)
+    }
+
+    /// Runs a program under the library's own launcher: what it prints, and how long all of it took in microseconds.
+    ///
+    /// # Errors
+    /// [`RunError`].
+    pub fn launch(&self, library: &Library, ranks: u32, program: &Path) -> Result<(String, f64), RunError> {
+        let mut command = library.launcher.clone();
+        command.extend(["-n".to_owned(), ranks.to_string(), program.display().to_string()]);
+        library.run(self.seed, &command)
+    }
+}

@@ -68,7 +68,8 @@ static inline double proc_bytes(const char *file, const char *name) {
   return sum;
 }
 
-static inline double resident_bytes(void) { return proc_bytes("/proc/self/status", "VmRSS"); }
+/* Exact, unlike the counters of /proc/self/status. */
+static inline double resident_bytes(void) { return proc_bytes("/proc/self/smaps_rollup", "Rss"); }
 static inline double private_bytes(void) { return proc_bytes("/proc/self/smaps_rollup", "Private_"); }
 
 /* The same sequence of pseudo-random numbers for the same seed (xorshift64*). */

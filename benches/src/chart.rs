@@ -25,18 +25,18 @@ pub struct Chart {
     pub series: Vec<Series>,
 }
 
-/// Middling tones, which stand out from white and from black; told apart without colours by their dashes too.
+/// Middling tones, which stand out from white and from black; dashes tell lines apart without colours.
 const STYLES: [(&str, &str); 6] = [
-    ("#2f81f7", "none"),
     ("#d1742f", "none"),
-    ("#2f81f7", "6 4"),
     ("#d1742f", "6 4"),
+    ("#2f81f7", "none"),
     ("#2da067", "none"),
-    ("#a371f7", "2 4"),
+    ("#2f81f7", "6 4"),
+    ("#2da067", "6 4"),
 ];
 const INK: &str = "#808890";
 /// The picture, and the rectangle of it that the axes span.
-const WIDTH: f64 = 760.0;
+const WIDTH: f64 = 800.0;
 const HEIGHT: f64 = 440.0;
 const LEFT: f64 = 84.0;
 const RIGHT: f64 = 524.0;

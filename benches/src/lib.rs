@@ -10,6 +10,7 @@
 
 pub mod chart;
 pub mod document;
+pub mod grid;
 pub mod jobs;
 pub mod machine;
 pub mod run;

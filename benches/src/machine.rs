@@ -39,8 +39,19 @@ pub fn clock_overhead() -> f64 {
 /// Bytes of this process that lie in memory, shared ones included; none where the kernel does not say.
 #[must_use]
 pub fn resident() -> Option<u64> {
-    let status = read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find(|line| line.starts_with("VmRSS:"))?;
+    // Exact, unlike the counters of /proc/self/status.
+    kilobytes(&read_to_string("/proc/self/smaps_rollup").ok()?, "Rss:")
+}
+
+/// Bytes that can still be had; none where the kernel does not say.
+#[must_use]
+pub fn available() -> Option<u64> {
+    kilobytes(&read_to_string("/proc/meminfo").ok()?, "MemAvailable:")
+}
+
+/// In bytes, what a line of the form `NAME: 123 kB` says.
+fn kilobytes(text: &str, name: &str) -> Option<u64> {
+    let line = text.lines().find(|line| line.starts_with(name))?;
     line.split_whitespace().nth(1)?.parse::<u64>().ok().map(|kb| kb * 1024)
 }
 
@@ -57,5 +68,7 @@ mod tests {
     #[test]
     fn this_process_lies_in_memory() {
         assert!(resident().expect("/proc") > 100_000);
+        assert!(available().expect("/proc") > 100_000);
+        assert_eq!(kilobytes("VmSize: 1 kB\nVmRSS:\t 12 kB\n", "VmRSS:"), Some(12 * 1024));
     }
 }

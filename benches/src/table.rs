@@ -1,4 +1,5 @@
 //! The table: a row a measured call, this library and the stock one side by side.
+use crate::grid;
 use crate::samples::Summary;
 use crate::units::{Unit, digits};
 
@@ -50,40 +51,20 @@ impl Table {
     /// For a terminal.
     #[must_use]
     pub fn plain(&self) -> String {
-        let cells: Vec<[String; 10]> = self.0.iter().flat_map(|(_, rows)| rows).map(cells).collect();
-        let width = |column: usize| {
-            let longest = cells.iter().map(|cells| cells[column].chars().count()).max().unwrap_or(0);
-            longest.max(COLUMNS[column].len())
-        };
-        let widths: Vec<usize> = (0..COLUMNS.len()).map(width).collect();
-        let line = |cells: &[String; 10]| {
-            let first = format!("  {:<1$}", cells[0], widths[0]);
-            let rest = cells.iter().zip(&widths).skip(1).map(|(cell, width)| format!("  {cell:>width$}"));
-            std::iter::once(first).chain(rest).collect::<String>().trim_end().to_owned() + "\n"
-        };
-        let mut text = line(&COLUMNS.map(str::to_owned));
-        let mut rows = cells.iter();
-        for (heading, of_section) in self.0.iter().filter(|(_, rows)| !rows.is_empty()) {
-            text += &format!("\n{heading}\n");
-            text.extend(rows.by_ref().take(of_section.len()).map(line));
-        }
-        text
+        grid::plain(&COLUMNS, &self.rows())
     }
 
     /// For a document.
     #[must_use]
     pub fn markdown(&self) -> String {
-        let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
-        let mut text = String::new();
-        for (heading, rows) in self.0.iter().filter(|(_, rows)| !rows.is_empty()) {
-            let mut columns = COLUMNS.map(str::to_owned);
-            columns[0].clone_from(heading);
-            text += &line(&columns);
-            text += &format!("|---|{}\n", "--:|".repeat(COLUMNS.len() - 1));
-            text.extend(rows.iter().map(|row| line(&cells(row))));
-            text.push('\n');
-        }
-        text
+        grid::markdown(&COLUMNS, &self.rows())
+    }
+
+    fn rows(&self) -> Vec<Vec<String>> {
+        let sections = self.0.iter().filter(|(_, rows)| !rows.is_empty());
+        sections
+            .flat_map(|(heading, rows)| std::iter::once(vec![heading.clone()]).chain(rows.iter().map(cells)))
+            .collect()
     }
 
     /// How many rows have a target that this library reaches, and how many have one.
@@ -101,7 +82,7 @@ fn reached(row: &Row) -> Option<bool> {
     }
 }
 
-fn cells(row: &Row) -> [String; 10] {
+fn cells(row: &Row) -> Vec<String> {
     let of = |summary: Option<Summary>| match summary {
         None => ["-".to_owned(), "-".to_owned(), "-".to_owned()],
         Some(summary) => [
@@ -119,9 +100,10 @@ fn cells(row: &Row) -> [String; 10] {
         Target::Measured(limit, words) => format!("{words}: {}", row.unit.show(*limit)),
     };
     let reached = reached(row).map_or("-", |reached| if reached { "yes" } else { "no" });
-    let ([ours, ours_p99, ours_faults], [stock, stock_p99, stock_faults]) = (of(row.ours), of(row.stock));
-    let label = row.label.clone();
-    [label, ours, ours_p99, ours_faults, stock, stock_p99, stock_faults, ratio, target, reached.to_owned()]
+    let mut cells = vec![row.label.clone()];
+    cells.extend(of(row.ours).into_iter().chain(of(row.stock)));
+    cells.extend([ratio, target, reached.to_owned()]);
+    cells
 }
 
 #[cfg(test)]
@@ -155,25 +137,14 @@ mod tests {
     }
 
     #[test]
-    fn columns_line_up() {
-        let text = table().plain();
-        let lines: Vec<&str> = text.lines().collect();
-        assert_eq!(lines.len(), 5, "{text}");
-        assert_eq!(lines[2], "Get");
-        let ends = |line: &str| line.chars().count();
-        assert_eq!(
-            ends(lines[0]),
-            ends("  one µs  instanton     p99  faults    stock      p99  faults  faster          target  reached")
-        );
-        assert!(lines[4].ends_with("100 ns      yes"), "{text}");
-        assert!(lines[3].ends_with("floor: 40.0 ns       no"), "{text}");
-    }
-
-    #[test]
     fn ratios_and_targets_are_counted() {
         let markdown = table().markdown();
         assert!(
             markdown.contains("| job | 50.0 ns | 100 ns | - | 10.0 µs | 20.0 µs | - | 200 x | 100 ns | yes |"),
+            "{markdown}"
+        );
+        assert!(
+            markdown.contains("| one µs | 50.0 ns | 100 ns | - | - | - | - | - | floor: 40.0 ns | no |"),
             "{markdown}"
         );
         assert!(!markdown.contains("nobody") && !markdown.contains("nothing"), "{markdown}");

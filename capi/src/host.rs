@@ -9,8 +9,9 @@ use instanton::server::{Accepted, Answer, Completion, Host, Infos};
 use libc::{c_char, c_int, c_void};
 
 use crate::alloc;
+use crate::api::server::server;
 use crate::arena::Arena;
-use crate::callbacks::ReleaseFn;
+use crate::callbacks::{CbData, ReleaseFn};
 use crate::convert::{many, one};
 use crate::handles;
 use crate::module::{pmix_server_module_t, slot};
@@ -47,6 +48,16 @@ fn answer<T: 'static>(handle: *mut c_void, status: c_int, what: impl FnOnce() ->
     }
 }
 
+/// Tells the host that its data have been read. It may have given them with a lock held that its release function takes, too,
+/// as Slurm does: that function is never called before the one that gave them has returned.
+fn release_later(release: Option<ReleaseFn>, data: *mut c_void) {
+    let (Some(release), data) = (release, CbData::new(data)) else { return };
+    // SAFETY: the host's own function and data.
+    let call = move || unsafe { release(data.get()) };
+    // A host that ends its server with an answer under way keeps what it holds; so it does with other libraries.
+    let _ = server().and_then(|server| server.call_later(call));
+}
+
 unsafe extern "C" fn op_done(status: c_int, handle: *mut c_void) {
     answer(handle, status, || Ok(()));
 }
@@ -61,10 +72,7 @@ unsafe extern "C" fn modex_done(
 ) {
     // SAFETY: the host's bytes, the contract with C.
     answer(handle, status, || unsafe { alloc::slice(data.cast::<u8>(), n) }.map(<[u8]>::to_vec));
-    if let Some(release) = release {
-        // SAFETY: the host's own function and data.
-        unsafe { release(release_data) };
-    }
+    release_later(release, release_data);
 }
 
 unsafe extern "C" fn info_done(
@@ -80,10 +88,7 @@ unsafe extern "C" fn info_done(
         // SAFETY: the host's attributes, the contract with C.
         waiting.done.complete(unsafe { many(info, n) }.map(|info| (Status(status), info)));
     }
-    if let Some(release) = release {
-        // SAFETY: the host's own function and data.
-        unsafe { release(release_data) };
-    }
+    release_later(release, release_data);
 }
 
 unsafe extern "C" fn lookup_done(status: c_int, data: *mut pmix_pdata_t, n: usize, handle: *mut c_void) {

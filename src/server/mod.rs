@@ -263,6 +263,15 @@ impl Server {
         self.forks.clone()
     }
 
+    /// Lets the server's thread call something when it is through with what it is at: outside of any method of the host, even
+    /// when this is called from one.
+    ///
+    /// # Errors
+    /// When the server has ended; nothing is called then.
+    pub fn call_later(&self, call: impl FnOnce() + Send + 'static) -> Result<(), Status> {
+        self.mailbox.post(move |core| core.calls.push(Box::new(call)))
+    }
+
     /// What a process of this node has posted, for another node's server; waits until it has posted something.
     ///
     /// # Errors

@@ -11,7 +11,7 @@ mod infos;
 mod init;
 mod maps;
 mod names;
-mod server;
+pub(crate) mod server;
 mod strings;
 mod unsupported;
 mod values;

@@ -33,7 +33,6 @@ pub struct Job<'a> {
 
 impl<'a> Job<'a> {
     pub fn register(server: &'a Server, name: &str, size: u32) -> Self {
-        let nspace = Nspace::new(name).unwrap();
         let ranks = (0..size).map(|rank| rank.to_string()).collect::<Vec<_>>().join(",");
         let host = nix::unistd::gethostname().unwrap().into_string().unwrap();
         let info = [
@@ -42,7 +41,13 @@ impl<'a> Job<'a> {
             Info::new(keys::NODE_MAP, host.as_str()),
             Info::new(keys::PROC_MAP, ranks.as_str()),
         ];
-        server.register_nspace_wait(&nspace, size as usize, &info).unwrap();
+        Self::register_as(server, name, size, &info)
+    }
+
+    /// Registers a job with what its host says of it; the first `size` ranks run here.
+    pub fn register_as(server: &'a Server, name: &str, size: u32, info: &[Info]) -> Self {
+        let nspace = Nspace::new(name).unwrap();
+        server.register_nspace_wait(&nspace, size as usize, info).unwrap();
         let (uid, gid) = (nix::unistd::geteuid().as_raw(), nix::unistd::getegid().as_raw());
         let job = Job { server, nspace, size };
         (0..size).for_each(|rank| server.register_client_wait(&job.proc(rank), uid, gid, None).unwrap());

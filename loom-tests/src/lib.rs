@@ -69,7 +69,12 @@ pub fn values(words: impl Words, at: usize) -> Result<(u64, u64), Malformed> {
 
 /// Runs a model through every order, without a bound on preemptions.
 pub fn model(f: impl Fn() + Sync + Send + 'static) {
+    bounded_model(None, f);
+}
+
+/// Runs a model through every order in which threads are interrupted at most so often: for those that have too many.
+pub fn bounded_model(preemptions: impl Into<Option<usize>>, f: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = None;
+    builder.preemption_bound = preemptions.into();
     builder.check(f);
 }

@@ -2,7 +2,7 @@
 #![cfg(loom)]
 
 use instanton_layout::block;
-use instanton_layout::job::{JobWords, Reference};
+use instanton_layout::job::{self, JobWords, Reference};
 use instanton_layout::page::{self, Pinned};
 use instanton_layout::words::VecWords;
 use instanton_loom_tests::{Forget, RECORD, Weak, model, record, values};
@@ -16,6 +16,8 @@ struct Shared {
 
 const OLD: Reference = Reference { segment: 1, word: 0 };
 const NEW: Reference = Reference { segment: 1, word: RECORD as u32 };
+/// Behind the records; only its first word matters.
+const PAGE: Reference = Reference { segment: 1, word: 2 * RECORD as u32 };
 
 /// The reader holds a record in place while the writer replaces it and, once it may, writes the old block again.
 /// `early`: the writer believes that an epoch protects only what was retired before it.
@@ -24,15 +26,16 @@ fn retire_and_reuse(reader_forgets: Forget, writer_forgets: Forget, early: bool)
         let shared = Arc::new(Shared {
             job: VecWords::new(33),
             page: VecWords::new(16),
-            data: VecWords::of(&[record(2, 7), record(0, 0)].concat()),
+            data: VecWords::of(&[&record(2, 7)[..], &record(0, 0), &[0]].concat()),
         });
-        JobWords::format(&shared.job, 1).publish(0, OLD);
+        JobWords::format(&shared.job, 1, 1);
+        job::publish(&shared.data, PAGE, 0, Some(OLD));
         let writer = shared.clone();
         let writer = loom::thread::spawn(move || {
-            let job = JobWords::new(Weak(&writer.job, writer_forgets));
+            let words = JobWords::new(Weak(&writer.job, writer_forgets));
             block::write(&writer.data, RECORD, &record(4, 8));
-            job.publish(0, NEW);
-            let retired = job.end_epoch().unwrap();
+            job::publish(&Weak(&writer.data, writer_forgets), PAGE, 0, Some(NEW));
+            let retired = words.end_epoch().unwrap();
             page::fence_before_scan(&Weak(&writer.job, writer_forgets));
             let free = match page::scan(&writer.page, retired + 1) {
                 Pinned::Nothing => true,
@@ -46,7 +49,7 @@ fn retire_and_reuse(reader_forgets: Forget, writer_forgets: Forget, early: bool)
         });
         let page = Weak(&shared.page, reader_forgets);
         page::pin(&JobWords::new(&shared.job), &page, 0);
-        let place = JobWords::new(&shared.job).record(0).unwrap();
+        let place = job::record(&shared.data, PAGE, 0).unwrap();
         let at = place.word as usize;
         let expected = if place == OLD { (7, 7) } else { (8, 8) };
         assert_eq!(values(&shared.data, at).unwrap(), expected);

@@ -2,24 +2,26 @@
 #![cfg(loom)]
 
 use instanton_layout::block::{self, Attempt};
-use instanton_layout::job::{JobWords, Reference};
+use instanton_layout::job::{self, Reference};
 use instanton_layout::words::VecWords;
 use instanton_loom_tests::{Forget, RECORD, Weak, model, record, values};
 use loom::sync::Arc;
 
+/// The page of the rank table lies behind the record; only its first word matters.
+const PAGE: Reference = Reference { segment: 1, word: RECORD as u32 };
+
 fn publish(forget: Forget) {
     model(move || {
-        let shared = Arc::new((VecWords::new(33), VecWords::new(RECORD)));
+        let shared = Arc::new(VecWords::new(RECORD + 1));
         let writer = shared.clone();
         let writer = loom::thread::spawn(move || {
-            let (job, data) = &*writer;
-            block::write(data, 0, &record(2, 7));
-            JobWords::new(Weak(job, forget)).publish(0, Reference { segment: 1, word: 0 });
+            block::write(&*writer, 0, &record(2, 7));
+            job::publish(&Weak(&writer, forget), PAGE, 0, Some(Reference { segment: 1, word: 0 }));
         });
-        let (job, data) = &*shared;
-        if let Some(place) = JobWords::new(job).record(0) {
+        let words = &*shared;
+        if let Some(place) = job::record(&words, PAGE, 0) {
             assert_eq!(place, Reference { segment: 1, word: 0 });
-            assert_eq!(block::read(data, 0, 0, |_, _| values(data, 0)), Attempt::Done((7, 7)));
+            assert_eq!(block::read(words, 0, 0, None, |_, _| values(words, 0)), Attempt::Done((7, 7)));
         }
         writer.join().unwrap();
     });

@@ -18,7 +18,7 @@ pub enum Attempt<T> {
     Bad(Malformed),
 }
 
-/// Reads the record of `rank` at word `at`, which may be replaced at any time.
+/// Reads the record of `rank` at word `at`, which may be replaced at any time. Where its version is known, any other one is a change.
 ///
 /// `body` is given the record and its version. What it makes of them counts only if the answer is `Done`.
 ///
@@ -30,10 +30,11 @@ pub fn read<W: Words + Copy, T>(
     words: W,
     at: usize,
     rank: u32,
+    known: Option<u64>,
     body: impl FnOnce(&Record<W>, u64) -> Result<T, Malformed>,
 ) -> Attempt<T> {
     let version = match words.load(at) {
-        Ok(version) if version % 2 == 1 => return Attempt::Changed,
+        Ok(version) if version % 2 == 1 || known.is_some_and(|known| known != version) => return Attempt::Changed,
         Ok(version) => version,
         Err(e) => return Attempt::Bad(e),
     };

@@ -22,6 +22,15 @@ pub const fn words(class: usize) -> usize {
     base + base / STEPS * (class % STEPS)
 }
 
+/// The largest class whose blocks fit into `words` words, if any does.
+pub const fn within(words: usize) -> Option<usize> {
+    if words < SMALLEST {
+        return None;
+    }
+    let class = class(words);
+    if self::words(class) > words { Some(class - 1) } else { Some(class) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -34,6 +43,9 @@ mod tests {
             assert!(class == 0 || words(class - 1) < size, "{size}");
             assert!(words(class).is_multiple_of(2));
             assert!(class == 0 || words(class) - size <= words(class) / 5, "{size}");
+            let within = within(size);
+            assert!(within.is_none_or(|class| words(class) <= size && words(class + 1) > size), "{size}");
+            assert_eq!(within.is_none(), size < words(0), "{size}");
         }
     }
 }

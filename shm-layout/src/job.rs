@@ -1,15 +1,21 @@
-//! The job segment: the words of a job that change.
+//! The job segment: the words of a job that change, and the way from a rank to its record.
 //!
 //! ```text
 //! word  0   header
 //!       8   generation of the job information (0: none yet)
 //!       9   number of the newest modex segment (0: none yet)
-//!      10   number of the oldest modex segment that the rank table may refer to
+//!      10   number of the oldest modex segment that may be referred to
 //!      16   epoch, from 1; on a line of its own, because it changes with every commit
 //!      24   reserved for a word that waiters of a fence sleep on
-//!      32   rank table: one reference a rank
+//!      32   directory: for each 512 ranks a reference to their page of the rank table (0: none of them has posted)
 //! ```
-use crate::header::{Header, Kind};
+//!
+//! A *page* of the rank table is 512 words of a modex segment, which fill one page of memory: a reference a rank (0: it has posted
+//! nothing). It is made when the first of its ranks posts, from memory that was never used, and is never anything else: neither does
+//! an outdated directory word lead to a record, nor an outdated reference to a page. A page changes in place as long as its segments
+//! are in use. When the records move to other segments, pages with the new references are made there and the directory words
+//! are replaced; whoever still follows an old one finds the old page, and by it the records as they were.
+use crate::header::{self, Header, Kind};
 use crate::sync::Ordering;
 use crate::words::{Words, WordsMut};
 use crate::{Malformed, high, low, pair};
@@ -18,7 +24,11 @@ const GENERATION: usize = 8;
 const NEWEST: usize = 9;
 const OLDEST: usize = 10;
 const EPOCH: usize = 16;
-const RANKS: usize = 32;
+const DIRECTORY: usize = 32;
+
+/// Ranks of a page of the rank table, and words of it.
+pub const PAGE: usize = 512;
+const _: () = assert!(PAGE * 8 == 4096);
 
 /// A place in a modex segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -30,11 +40,11 @@ pub struct Reference {
 }
 
 impl Reference {
-    const fn encode(self) -> u64 {
+    pub(crate) const fn encode(self) -> u64 {
         pair(self.word, self.segment)
     }
 
-    const fn decode(word: u64) -> Option<Self> {
+    pub(crate) const fn decode(word: u64) -> Option<Self> {
         match high(word) {
             0 => None,
             segment => Some(Self { segment, word: low(word) }),
@@ -44,7 +54,27 @@ impl Reference {
 
 /// Bytes of a job segment for that many ranks.
 pub const fn length(ranks: u32) -> u64 {
-    (RANKS as u64 + ranks as u64) * 8
+    (DIRECTORY + pages(ranks)) as u64 * 8
+}
+
+/// Pages of the rank table for that many ranks.
+pub const fn pages(ranks: u32) -> usize {
+    (ranks as usize).div_ceil(PAGE)
+}
+
+/// The page with a rank's reference.
+pub const fn page_of(rank: u32) -> usize {
+    rank as usize / PAGE
+}
+
+/// A word, and everything that the writer stored before it. A word outside is one never written.
+///
+/// SYNC POINT: pairs with the release stores of the writer; loom tests `publish`, `table` and `generation`.
+#[inline(always)]
+fn acquire<W: Words>(words: &W, at: usize) -> u64 {
+    let word = words.load(at).unwrap_or(0);
+    words.fence(Ordering::Acquire);
+    word
 }
 
 /// A job segment.
@@ -62,30 +92,20 @@ impl<W: Words> JobWords<W> {
         self.0
     }
 
-    /// A word, and everything that the writer stored before it. A word outside is one never written.
-    ///
-    /// SYNC POINT: pairs with the release stores of the writer below; loom test `publish`.
-    #[inline]
-    fn acquire(&self, at: usize) -> u64 {
-        let word = self.0.load(at).unwrap_or(0);
-        self.0.fence(Ordering::Acquire);
-        word
-    }
-
     /// The generation of the job information to be read.
     #[inline]
     pub fn generation(&self) -> u64 {
-        self.acquire(GENERATION)
+        acquire(&self.0, GENERATION)
     }
 
     /// The newest modex segment.
     pub fn newest(&self) -> u64 {
-        self.acquire(NEWEST)
+        acquire(&self.0, NEWEST)
     }
 
     /// The oldest modex segment that is still referred to.
     pub fn oldest(&self) -> u64 {
-        self.acquire(OLDEST)
+        acquire(&self.0, OLDEST)
     }
 
     /// The epoch. No order is implied: `page::pin` has the fence that matters.
@@ -96,45 +116,60 @@ impl<W: Words> JobWords<W> {
 
     /// Ranks that there is room for.
     pub fn ranks(&self) -> u32 {
-        (self.0.len().saturating_sub(RANKS)) as u32
+        let pages = self.0.len().saturating_sub(DIRECTORY);
+        self.0.load(header::RANKS).unwrap_or(0).min((pages * PAGE) as u64) as u32
     }
 
-    /// Where a rank's record lies, if it has posted anything.
-    #[inline]
-    pub fn record(&self, rank: u32) -> Option<Reference> {
-        Reference::decode(self.acquire(RANKS + rank as usize))
+    /// Where a page of the rank table lies, if any of its ranks has posted.
+    #[inline(always)]
+    pub fn page(&self, page: usize) -> Option<Reference> {
+        Reference::decode(acquire(&self.0, DIRECTORY + page))
     }
+}
+
+/// Where a rank's newest record lies, given the segment with the page of that rank, and where that begins.
+#[inline(always)]
+pub fn record<W: Words>(segment: &W, page: Reference, rank: u32) -> Option<Reference> {
+    Reference::decode(acquire(segment, page.word as usize + rank as usize % PAGE))
+}
+
+/// Publishes a rank's record, whose block is complete, in the page of that rank.
+///
+/// SYNC POINT: pairs with the acquire in [`record`]; loom test `publish`.
+pub fn publish<W: WordsMut>(segment: &W, page: Reference, rank: u32, to: Option<Reference>) {
+    let word = to.map_or(0, Reference::encode);
+    segment.store(page.word as usize + rank as usize % PAGE, word, Ordering::Release);
 }
 
 impl<W: WordsMut> JobWords<W> {
     /// Makes an empty job segment of zeroed words.
-    pub fn format(words: W, job: u64) -> Self {
+    pub fn format(words: W, job: u64, ranks: u32) -> Self {
         let this = Self(words);
         let length = this.0.len() as u64 * 8;
-        let ranks = u64::from(this.ranks());
-        Header { kind: Kind::Job, length, job, number: 0, ranks }.write(&this.0);
+        Header { kind: Kind::Job, length, job, number: 0, ranks: ranks.into() }.write(&this.0);
         this.0.store(EPOCH, 1, Ordering::Relaxed);
         this
     }
 
     /// Publishes a generation of job information, whose segment is complete.
     ///
-    /// SYNC POINT: pairs with `acquire` in [`JobWords::generation`]; loom test `generation`.
+    /// SYNC POINT: pairs with the acquire in [`JobWords::generation`]; loom test `generation`.
     pub fn set_generation(&self, generation: u64) {
         self.0.store(GENERATION, generation, Ordering::Release);
     }
 
-    /// Says which modex segments the rank table may refer to.
+    /// Says which modex segments may be referred to.
     pub fn set_segments(&self, oldest: u64, newest: u64) {
         self.0.store(OLDEST, oldest, Ordering::Release);
         self.0.store(NEWEST, newest, Ordering::Release);
     }
 
-    /// Publishes a rank's record, whose block is complete.
+    /// Publishes a page of the rank table: an empty one, or one that has the references of all its ranks.
     ///
-    /// SYNC POINT: pairs with `acquire` in [`JobWords::record`]; loom test `publish`.
-    pub fn publish(&self, rank: u32, to: Reference) {
-        self.0.store(RANKS + rank as usize, to.encode(), Ordering::Release);
+    /// SYNC POINT: pairs with the acquire in [`JobWords::page`], by which a reader sees the references in the page, and the records
+    /// behind them; loom test `table`.
+    pub fn publish_page(&self, page: usize, at: Reference) {
+        self.0.store(DIRECTORY + page, at.encode(), Ordering::Release);
     }
 
     /// Ends the current epoch and returns it: what was replaced before this call is retired with that number.

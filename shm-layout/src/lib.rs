@@ -32,6 +32,7 @@
 //! loom can run the protocol over a vector.
 
 pub mod block;
+pub mod chain;
 pub mod classes;
 pub mod crc;
 pub mod hash;
@@ -60,6 +61,8 @@ pub enum Malformed {
     Owner,
     /// A table of slots has an impossible size.
     Table,
+    /// A record continues nowhere, or in too many others.
+    Chain,
 }
 
 impl core::fmt::Display for Malformed {
@@ -69,6 +72,7 @@ impl core::fmt::Display for Malformed {
             Malformed::Checksum => f.write_str("a checksum is wrong"),
             Malformed::Owner => f.write_str("a record belongs to another owner"),
             Malformed::Table => f.write_str("a table has an impossible size"),
+            Malformed::Chain => f.write_str("a record continues nowhere"),
         }
     }
 }

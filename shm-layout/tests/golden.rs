@@ -7,12 +7,13 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use instanton_layout::block::{self, Attempt};
+use instanton_layout::block;
+use instanton_layout::chain::{self, Walk};
 use instanton_layout::header::{Header, Kind};
 use instanton_layout::info::{self, Contents, Index, Member, Row, SharedKeys, given};
 use instanton_layout::job::{self, JobWords, Reference};
 use instanton_layout::page;
-use instanton_layout::record::{self, Item, Keys, OwnKeys, Owner, Payload, Query};
+use instanton_layout::record::{self, Base, Item, Keys, OwnKeys, Owner, Payload, Query};
 use instanton_layout::words::{VecWords, Words};
 
 const JOB: u64 = 0x0102_0304_0506_0708;
@@ -46,21 +47,20 @@ fn item<'a>(key: &'a str, scope: u8, data_type: u16, payload: Payload<'a>) -> It
 
 #[test]
 fn a_job_segment() {
-    let job = JobWords::format(VecWords::new(job::length(3) as usize / 8), JOB);
+    let job = JobWords::format(VecWords::new(job::length(513) as usize / 8), JOB, 513);
     job.set_generation(1);
     job.set_segments(1, 2);
-    job.publish(0, Reference { segment: 1, word: 8 });
-    job.publish(2, Reference { segment: 2, word: 0x1234 });
+    job.publish_page(1, Reference { segment: 1, word: 512 });
     assert_eq!(job.end_epoch(), Ok(1));
-    assert_eq!((job.generation(), job.oldest(), job.newest(), job.epoch(), job.ranks()), (1, 1, 2, 2, 3));
-    assert_eq!([job.record(0).map(|at| at.word), job.record(1).map(|at| at.word)], [Some(8), None]);
+    assert_eq!((job.generation(), job.oldest(), job.newest(), job.epoch(), job.ranks()), (1, 1, 2, 2, 513));
+    assert_eq!([job.page(0).map(|at| at.word), job.page(1).map(|at| at.word)], [None, Some(512)]);
     compare("job.txt", &job.into_inner());
 }
 
 #[test]
 fn a_modex_segment() {
-    let words = VecWords::new(64);
-    Header { kind: Kind::Modex, length: 512, job: JOB, number: 1, ranks: 0 }.write(&words);
+    let words = VecWords::new(1024);
+    Header { kind: Kind::Modex, length: 8192, job: JOB, number: 1, ranks: 0 }.write(&words);
     let items = [
         item("scalar", 3, 14, Payload::Scalar(0x1122)),
         item("null", 1, 3, Payload::Null),
@@ -70,13 +70,33 @@ fn a_modex_segment() {
     let mut record = record::build(Owner::Modex, 5, items.iter().copied(), &mut OwnKeys);
     record::seal(&mut record, 2);
     block::write(&words, 8, &record);
-    let found = block::read(&words, 8, 5, |record, version| {
-        record.check()?;
-        assert_eq!((version, record.entries()?), (2, 4));
-        record.find(&Query::new(b"bytes.of.a.longer.key"))
-    });
-    let Attempt::Done(Some(entry)) = found else { panic!("{found:?}") };
+    let base = Base { at: Reference { segment: 1, word: 8 }, version: 2, outdated: 5 };
+    let newer = [item("scalar", 3, 14, Payload::Scalar(0x3344))];
+    let mut record = record::build_on(5, newer.iter().copied(), Some(&base));
+    record::seal(&mut record, 4);
+    block::write(&words, 80, &record);
+    let page = Reference { segment: 1, word: 512 };
+    job::publish(&words, page, 5, Some(Reference { segment: 1, word: 80 }));
+
+    let job = JobWords::format(VecWords::new(job::length(6) as usize / 8), JOB, 6);
+    job.publish_page(0, page);
+    let look_up = |rank, key: &str| {
+        chain::read(
+            &job,
+            rank,
+            |_| Some((&words, ())),
+            |link| {
+                link.record.check()?;
+                assert_eq!((link.version, link.record.entries()?), if link.depth == 0 { (4, 1) } else { (2, 4) });
+                link.record.find(&Query::new(key.as_bytes()))
+            },
+        )
+    };
+    let Walk::Found(entry) = look_up(5, "bytes.of.a.longer.key") else { panic!("it is in the base") };
     assert_eq!((entry.scope, entry.data_type, entry.value_len), (2, 27, 10));
+    let Walk::Found(entry) = look_up(5, "scalar") else { panic!("it is in both") };
+    assert_eq!(entry.scalar, 0x3344);
+    assert_eq!((look_up(5, "nothing"), look_up(4, "scalar")), (Walk::Absent, Walk::Absent));
     compare("modex.txt", &words);
 }
 
@@ -119,7 +139,7 @@ fn an_info_segment() {
 fn a_reader_page() {
     let words = VecWords::new(page::WORDS);
     page::format(&words, JOB, 9);
-    let job = JobWords::format(VecWords::new(33), JOB);
+    let job = JobWords::format(VecWords::new(33), JOB, 1);
     page::pin(&job, &words, 0);
     assert_eq!(page::scan(&words, 1), page::Pinned::Since(1));
     assert_eq!(page::scan(&words, 0), page::Pinned::Lie(1));

@@ -1,10 +1,8 @@
 //! Values looked at in place, without a copy.
 use std::sync::Arc;
 
-use instanton_layout::block::Attempt;
+use instanton_layout::chain::Walk;
 use instanton_layout::record::Query;
-use instanton_layout::sync::Ordering;
-use instanton_layout::words::{Words, WordsMut};
 
 use super::encode::{RawValue, ReadError};
 use super::info_view::InfoView;
@@ -14,7 +12,7 @@ use super::segment::AttachError;
 use crate::data::{DataType, Value};
 use crate::sys::cell::Reading;
 use crate::sys::memory::Mapping;
-use crate::sys::pin::{Found, Hold, PinPage};
+use crate::sys::pin::{Hold, PinPage};
 
 pub use crate::sys::pin::PinError;
 
@@ -159,27 +157,19 @@ impl Guard<'_> {
     }
 
     fn posted(&self, rank: u32, lookup: &Lookup<'_>, query: &Query<'_>) -> Result<Option<ValueRef<'_>>, Miss> {
-        let checked = &self.reader.checked;
-        let attempt = self.hold.find(
+        let found = self.hold.find(
             rank,
-            |place| self.maps.modex(place.segment),
-            |record, version| {
-                if checked.words().load(rank as usize)? != version {
-                    record.check()?;
-                    // Under the pin the record is this one, whole.
-                    checked.words_mut().store(rank as usize, version, Ordering::Relaxed);
-                }
-                Ok(record.find(query)?.filter(|entry| in_scope(entry.scope, lookup.scope)))
-            },
+            |number| self.maps.modex(number).map(|segment| (&*segment.mapping, &segment.checked)),
+            |record| record.find(query),
         );
-        match attempt {
-            Attempt::Done(None) => Ok(None),
-            Attempt::Done(Some(Found::Unmapped(number))) => Err(Miss::Unmapped(Want::Modex(number))),
-            Attempt::Done(Some(Found::Entry(entry, bytes, words))) => {
+        match found {
+            Walk::Found((entry, bytes, words)) if in_scope(entry.scope, lookup.scope) => {
                 Ok(Some(ValueRef { raw: RawValue::of_entry(words, &entry), bytes }))
             }
-            Attempt::Changed => Err(Miss::Busy),
-            Attempt::Bad(error) => Err(ReadError::from(error).into()),
+            Walk::Found(_) | Walk::Absent => Ok(None),
+            Walk::Unmapped(number) => Err(Miss::Unmapped(Want::Modex(number))),
+            Walk::Changed => Err(Miss::Busy),
+            Walk::Bad(error, _) => Err(ReadError::from(error).into()),
         }
     }
 }

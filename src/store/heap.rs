@@ -1,21 +1,21 @@
 //! Room for records: segments, blocks in them, and when a block may be written again.
 //!
-//! A *set* of segments holds the records that the rank table refers to. Blocks come off the end of its newest segment, or from the free
-//! blocks of their size. A replaced record's block is *retired* with the epoch of its replacement and is free once no reader
-//! holds that epoch or an older one.
+//! A *set* of segments holds the rank table and the records that it refers to. Blocks are cut off *gaps*, which were never used, the
+//! smallest first that will do; a new segment is one gap. A block that fits into a page of memory does not lie across two. A
+//! replaced record's block is *retired* with the epoch of its replacement and is free for records of its size once no reader holds that
+//! epoch or an older one.
 //!
 //! A reader that stays pinned holds back everything retired since. When that exceeds what is alive (and a threshold), the live
 //! records move to a new set, and the old one waits for the reader as a whole; it is never written again. The number of
 //! waiting sets is limited.
 use std::collections::VecDeque;
 
-use instanton_layout::Malformed;
 use instanton_layout::block;
 use instanton_layout::classes;
 use instanton_layout::header::{self, Header, Kind};
-use instanton_layout::job::Reference;
+use instanton_layout::job::{self, Reference};
 use instanton_layout::record::{self, seal};
-use instanton_layout::words::Words;
+use instanton_layout::words::RawWordsMut;
 
 use super::budget::Budget;
 use super::segment::OwnSegment;
@@ -23,16 +23,21 @@ use super::write_error::WriteError;
 
 /// The first segment of a set; each further one has twice the size.
 const SMALLEST: u64 = 64 << 10;
-/// The largest segment.
+/// The largest segment, unless one record needs a larger one.
 const LARGEST: u64 = 64 << 20;
 /// What may be held back however little is alive.
 const HELD_BACK: u64 = 1 << 20;
 
-/// A modex segment and how much of it is in use.
+/// Words of a page of memory.
+const PAGE: usize = 512;
+/// A block for a page of the rank table fills a page of memory.
+const TABLE_PAGE: usize = classes::class(job::PAGE);
+const _: () = assert!(classes::words(TABLE_PAGE) == PAGE);
+
+/// A modex segment.
 pub(super) struct DataSegment {
     pub(super) number: u32,
     pub(super) memory: OwnSegment,
-    next: usize,
 }
 
 /// A block that holds a record, or held one.
@@ -43,8 +48,54 @@ pub(super) struct Block {
 }
 
 impl Block {
+    /// The block at `at`, which was made for a record of `words` words.
+    pub(super) fn of(at: Reference, words: usize) -> Self {
+        Self { at, class: classes::class(words) }
+    }
+
     fn bytes(&self) -> u64 {
         classes::words(self.class) as u64 * 8
+    }
+}
+
+/// Blocks, or gaps, by class.
+struct ByClass<T>(Vec<Vec<T>>);
+
+impl<T> Default for ByClass<T> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+impl<T> ByClass<T> {
+    fn push(&mut self, class: usize, item: T) {
+        if self.0.len() <= class {
+            self.0.resize_with(class + 1, Vec::new);
+        }
+        self.0[class].push(item);
+    }
+
+    fn pop(&mut self, class: usize) -> Option<T> {
+        self.0.get_mut(class)?.pop()
+    }
+}
+
+/// Words that were never used, from a place on.
+#[derive(Clone, Copy)]
+struct Gap {
+    at: Reference,
+    words: usize,
+}
+
+impl Gap {
+    /// Words before the first place in it where a block of that size can lie, if any can.
+    fn skip(&self, words: usize) -> Option<usize> {
+        let before = self.at.word as usize % PAGE;
+        let skip = match (before + words).div_ceil(PAGE) > words.div_ceil(PAGE) {
+            true => PAGE - before,
+            false => 0,
+        };
+        (skip + words <= self.words).then_some(skip)
     }
 }
 
@@ -52,7 +103,8 @@ impl Block {
 #[derive(Default)]
 pub(super) struct SegmentSet {
     pub(super) segments: Vec<DataSegment>,
-    free: Vec<Vec<Block>>,
+    gaps: ByClass<Gap>,
+    free: ByClass<Block>,
     retired: VecDeque<(u64, Block)>,
     live: u64,
     held: u64,
@@ -74,7 +126,7 @@ impl Maker {
         let words = memory.mapping.words_mut();
         Header { kind: Kind::Modex, length: bytes, job: self.job, number: u64::from(number), ranks: 0 }.write(&words);
         self.last_number = number;
-        Ok(DataSegment { number, memory, next: header::WORDS })
+        Ok(DataSegment { number, memory })
     }
 
     /// No two records of a job have the same version; odd ones mark a block that is being written.
@@ -112,7 +164,17 @@ impl SegmentSet {
 
     /// Writes a record to a block of its own.
     pub(super) fn put(&mut self, mut record: Vec<u64>, maker: &mut Maker) -> Result<Block, WriteError> {
-        let block = self.room(record.len(), maker)?;
+        if record.len() > record::LARGEST {
+            return Err(WriteError::TooLarge { bytes: record.len() as u64 * 8 });
+        }
+        let class = classes::class(record.len());
+        let block = match self.free.pop(class) {
+            Some(block) => {
+                self.unused -= block.bytes();
+                block
+            }
+            None => self.cut(class, maker)?,
+        };
         seal(&mut record, maker.version());
         let segment = self.segment(block.at.segment).expect("a block lies in a segment of its set");
         block::write(&segment.memory.mapping.words_mut(), block.at.word as usize, &record);
@@ -120,12 +182,22 @@ impl SegmentSet {
         Ok(block)
     }
 
-    /// A copy of the record in a block.
-    pub(super) fn record(&self, block: &Block) -> Result<Vec<u64>, Malformed> {
-        let words = self.segment(block.at.segment).ok_or(Malformed::Owner)?.memory.mapping.words();
-        let at = block.at.word as usize;
-        let len = record::length(&words, at)?;
-        (at..at + len).map(|at| words.load(at)).collect()
+    /// Room for a page of the rank table, all zero: it was never used.
+    pub(super) fn table_page(&mut self, maker: &mut Maker) -> Result<Block, WriteError> {
+        let block = self.cut(TABLE_PAGE, maker)?;
+        self.live += block.bytes();
+        Ok(block)
+    }
+
+    /// Takes back a page of the rank table that was never used.
+    pub(super) fn discard_table_page(&mut self, block: Block) {
+        self.live -= block.bytes();
+        self.keep(Gap { at: block.at, words: PAGE });
+    }
+
+    /// The words of the segment with a place.
+    pub(super) fn words(&self, at: Reference) -> Option<RawWordsMut<'_>> {
+        Some(self.segment(at.segment)?.memory.mapping.words_mut())
     }
 
     /// A segment by its number.
@@ -134,39 +206,45 @@ impl SegmentSet {
         Some(&self.segments[at])
     }
 
-    fn room(&mut self, words: usize, maker: &mut Maker) -> Result<Block, WriteError> {
-        let class = classes::class(words);
-        if let Some(block) = self.free.get_mut(class).and_then(Vec::pop) {
-            self.unused -= block.bytes();
-            return Ok(block);
-        }
+    /// Cuts a block off the smallest gap that will do.
+    fn cut(&mut self, class: usize, maker: &mut Maker) -> Result<Block, WriteError> {
         let words = classes::words(class);
-        let fits = |segment: &DataSegment| segment.next + words <= segment.memory.len() as usize / 8;
-        if !self.segments.last().is_some_and(fits) {
-            self.grow(words, maker)?;
+        let gap = match self.take_gap(class, words) {
+            Some(gap) => gap,
+            None => self.grow(words, maker)?,
+        };
+        let skip = gap.skip(words).expect("the gap was chosen so");
+        let place = |words| Reference { word: gap.at.word + words as u32, ..gap.at };
+        self.keep(Gap { at: gap.at, words: skip });
+        self.keep(Gap { at: place(skip + words), words: gap.words - skip - words });
+        Ok(Block { at: place(skip), class })
+    }
+
+    fn take_gap(&mut self, class: usize, words: usize) -> Option<Gap> {
+        self.gaps.0.get_mut(class..)?.iter_mut().find_map(|gaps| gaps.pop_if(|gap| gap.skip(words).is_some()))
+    }
+
+    fn keep(&mut self, gap: Gap) {
+        if let Some(class) = classes::within(gap.words) {
+            self.gaps.push(class, gap);
         }
-        let segment = self.segments.last_mut().expect("just made");
-        let at = Reference { segment: segment.number, word: segment.next as u32 };
-        segment.next += words;
-        Ok(Block { at, class })
     }
 
     /// Adds a segment with room for a block: twice the last one, or less where there is no more to be had.
-    fn grow(&mut self, words: usize, maker: &mut Maker) -> Result<(), WriteError> {
-        let least = ((words + header::WORDS) as u64 * 8).next_multiple_of(SMALLEST);
-        if least > LARGEST {
-            return Err(WriteError::TooLarge { bytes: words as u64 * 8 });
-        }
-        let last = self.segments.last().map_or(SMALLEST / 2, |segment| segment.memory.len());
+    fn grow(&mut self, words: usize, maker: &mut Maker) -> Result<Gap, WriteError> {
+        // The block may have to begin on the second page.
+        let least = ((words + PAGE) as u64 * 8).next_multiple_of(SMALLEST);
+        let last = self.segments.last().map_or(SMALLEST / 2, |segment| segment.memory.len().min(LARGEST));
         let mut bytes = (last * 2).min(LARGEST).max(least);
         let segment = loop {
             match maker.segment(bytes) {
-                Err(_) if bytes / 2 >= least => bytes /= 2,
+                Err(_) if bytes > least => bytes = (bytes / 2).max(least),
                 other => break other?,
             }
         };
+        let at = Reference { segment: segment.number, word: header::WORDS as u32 };
         self.segments.push(segment);
-        Ok(())
+        Ok(Gap { at, words: bytes as usize / 8 - header::WORDS })
     }
 
     /// Takes a block out of use: nothing published refers to it since `epoch` ended.
@@ -187,16 +265,12 @@ impl SegmentSet {
         }
     }
 
-    /// Takes back a block that nothing was ever published of, or that no reader holds.
     fn release(&mut self, block: Block) {
         self.unused += block.bytes();
-        if self.free.len() <= block.class {
-            self.free.resize(block.class + 1, Vec::new());
-        }
-        self.free[block.class].push(block);
+        self.free.push(block.class, block);
     }
 
-    /// Takes back a block that was written and not published.
+    /// Takes back a block that no reader has ever been led to.
     pub(super) fn discard(&mut self, block: Block) {
         self.live -= block.bytes();
         self.release(block);

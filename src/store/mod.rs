@@ -19,6 +19,7 @@
 //! ([`JobWriter::reader_gone`]), since its pins hold blocks back; nothing else depends on it.
 
 mod budget;
+mod checked;
 mod encode;
 mod guard;
 mod heap;

@@ -1,15 +1,16 @@
 //! Look-ups in the segments of a job.
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use instanton_layout::Malformed;
-use instanton_layout::block::{self, Attempt};
+use instanton_layout::chain::{self, Walk};
 use instanton_layout::header::Header;
 use instanton_layout::info::{Group, NONE};
 use instanton_layout::job::JobWords;
-use instanton_layout::record::{Query, Record};
-use instanton_layout::sync::Ordering;
-use instanton_layout::words::{RawWords, Words, WordsMut};
+use instanton_layout::record::Query;
+use instanton_layout::words::RawWords;
 
+use super::checked::Checked;
 use super::encode::{RawValue, ReadError};
 use super::guard::ReaderPage;
 use super::info_view::InfoView;
@@ -21,17 +22,18 @@ use crate::sys::cell::{Epoch, EpochCell};
 use crate::sys::memory::Mapping;
 use crate::sys::pin::PinPage;
 
-/// How often a record may be replaced under one look-up before the server is to be asked.
-const ATTEMPTS: usize = 8;
-
 /// Reads a job's segments. Threads share it; no look-up takes a lock or makes a system call.
 pub struct JobReader {
     pub(super) job: Arc<Mapping>,
     job_id: u64,
     maps: EpochCell<Maps>,
-    /// By rank, the version of the record whose checksum was found right last.
-    pub(super) checked: Mapping,
     pub(super) page: Option<Arc<PinPage>>,
+}
+
+/// A modex segment that is mapped.
+pub(super) struct Modex {
+    pub(super) mapping: Arc<Mapping>,
+    pub(super) checked: Checked,
 }
 
 /// What is mapped besides the job segment.
@@ -39,17 +41,17 @@ pub struct JobReader {
 pub(super) struct Maps {
     pub(super) info: Option<Arc<InfoView>>,
     /// Modex segments from number `first`.
-    modex: Vec<Option<Arc<Mapping>>>,
+    modex: Vec<Option<Arc<Modex>>>,
     first: u32,
 }
 
 impl Maps {
     #[inline]
-    pub(super) fn modex(&self, number: u32) -> Option<&Mapping> {
+    pub(super) fn modex(&self, number: u32) -> Option<&Modex> {
         self.modex.get(number.checked_sub(self.first)? as usize)?.as_deref()
     }
 
-    fn add(&mut self, number: u32, mapping: Arc<Mapping>, oldest: u32) {
+    fn add(&mut self, number: u32, segment: Modex, oldest: u32) {
         if self.modex.is_empty() {
             self.first = number;
         }
@@ -62,7 +64,7 @@ impl Maps {
         if at >= self.modex.len() {
             self.modex.resize(at + 1, None);
         }
-        self.modex[at] = Some(mapping);
+        self.modex[at] = Some(Arc::new(segment));
         // Nothing refers to these any more.
         let gone = (oldest.saturating_sub(self.first) as usize).min(at);
         self.modex.drain(..gone);
@@ -80,12 +82,10 @@ impl JobReader {
         if page.as_ref().is_some_and(|page| page.job != job.job) {
             return Err(AttachError::ForeignPage);
         }
-        let ranks = JobWords::new(job.mapping.words()).ranks();
         let reader = Self {
             job: job.mapping.clone(),
             job_id: job.job,
             maps: EpochCell::new(Maps::default()),
-            checked: Mapping::private(ranks as usize * 8).map_err(AttachError::Memory)?,
             page: page.map(|page| page.page),
         };
         parts.into_iter().filter(|part| part.id != SegmentId::Job).try_for_each(|part| reader.add(part))?;
@@ -108,7 +108,10 @@ impl JobReader {
             let mut maps = maps.clone();
             match id {
                 SegmentId::Job => return Err(AttachError::Unexpected(instanton_layout::header::Kind::Job)),
-                SegmentId::Modex(number) => maps.add(number, part.mapping, oldest),
+                SegmentId::Modex(number) => {
+                    let checked = Checked::new(part.mapping.len() / 8).map_err(AttachError::Memory)?;
+                    maps.add(number, Modex { mapping: part.mapping, checked }, oldest);
+                }
                 SegmentId::Info(generation) => {
                     if maps.info.as_ref().is_none_or(|info| info.generation < generation) {
                         let view = InfoView::new(generation, part.mapping);
@@ -176,12 +179,13 @@ impl JobReader {
         f: &mut impl FnMut(&RawValue<'_>) -> T,
     ) -> Result<Option<T>, Miss> {
         for rank in self.candidates(lookup) {
-            let found = self.modex(maps, Rank(rank), |words, record| {
-                let entry = record.find(query)?.filter(|entry| in_scope(entry.scope, lookup.scope));
-                Ok(entry.map(|entry| f(&RawValue::of_entry(words, &entry))))
+            let found = self.modex(maps, Rank(rank), |link| {
+                let Some(entry) = link.record.find(query)? else { return Ok(None) };
+                // What the rank has put last under this key is what there is, in whatever scope.
+                Ok(Some(in_scope(entry.scope, lookup.scope).then(|| f(&RawValue::of_entry(link.words, &entry)))))
             })?;
-            if found.is_some() {
-                return Ok(found);
+            if let Some(Some(found)) = found {
+                return Ok(Some(found));
             }
         }
         Ok(None)
@@ -197,43 +201,22 @@ impl JobReader {
         }
     }
 
-    /// Reads the record a rank has posted, if it has.
+    /// Reads the records of what a rank has posted, newest first, until `body` finds something.
     #[inline(always)]
     pub(super) fn modex<T>(
         &self,
         maps: &Maps,
         rank: Rank,
-        mut body: impl FnMut(RawWords<'_>, &Record<RawWords<'_>>) -> Result<Option<T>, Malformed>,
+        body: impl FnMut(chain::Link<'_, RawWords<'_>>) -> Result<Option<T>, Malformed>,
     ) -> Result<Option<T>, Miss> {
-        let mut suspect = None;
-        for _ in 0..ATTEMPTS {
-            let Some(place) = self.words().record(rank.0) else { return Ok(None) };
-            let Some(mapping) = maps.modex(place.segment) else {
-                return Err(Miss::Unmapped(Want::Modex(place.segment)));
-            };
-            let words = mapping.words();
-            let mut new = None;
-            let attempt = block::read(words, place.word as usize, rank.0, |record, version| {
-                if self.checked.words().load(rank.0 as usize)? != version {
-                    record.check()?;
-                    new = Some(version);
-                }
-                body(words, record)
-            });
-            match attempt {
-                Attempt::Done(out) => {
-                    if let Some(version) = new {
-                        self.checked.words_mut().store(rank.0 as usize, version, Ordering::Relaxed);
-                    }
-                    return Ok(out);
-                }
-                Attempt::Changed => {}
-                // The block may have become another rank's; then our reference has changed, too.
-                Attempt::Bad(error) if suspect == Some(place) => return Err(ReadError::from(error).into()),
-                Attempt::Bad(_) => suspect = Some(place),
-            }
+        let segment = |number| maps.modex(number).map(|segment| (segment.mapping.words(), &segment.checked));
+        match chain::read(&self.words(), rank.0, segment, body) {
+            Walk::Found(found) => Ok(Some(found)),
+            Walk::Absent => Ok(None),
+            Walk::Unmapped(number) => Err(Miss::Unmapped(Want::Modex(number))),
+            Walk::Changed => Err(Miss::Busy),
+            Walk::Bad(error, _) => Err(ReadError::from(error).into()),
         }
-        Err(Miss::Busy)
     }
 
     /// Nobody has stored it, as far as can be seen.
@@ -281,19 +264,21 @@ impl JobReader {
             })?;
         }
         if rank.is_process() {
-            let posted = self.modex(&maps, rank, |words, record| {
-                record
-                    .iter()
-                    .map(|entry| {
-                        let entry = entry?;
-                        let key = words.to_vec(entry.key_word, entry.key_len)?;
-                        Ok((key, entry.scope, RawValue::of_entry(words, &entry).to_value()))
-                    })
-                    .collect::<Result<Vec<_>, Malformed>>()
-                    .map(Some)
+            let mut posted = Vec::new();
+            self.modex(&maps, rank, |link| {
+                if link.depth == 0 {
+                    posted.clear();
+                }
+                for entry in link.record.iter() {
+                    let entry = entry?;
+                    let key = link.words.to_vec(entry.key_word, entry.key_len)?;
+                    posted.push((key, entry.scope, RawValue::of_entry(link.words, &entry).to_value()));
+                }
+                Ok(None::<()>)
             })?;
-            for (key, scope, value) in posted.unwrap_or_default() {
-                if !all.iter().any(|(known, ..)| known.as_bytes() == key) {
+            let mut known: HashSet<Vec<u8>> = all.iter().map(|(key, ..)| key.as_bytes().to_vec()).collect();
+            for (key, scope, value) in posted {
+                if known.insert(key.clone()) {
                     let key = Key::new(key).map_err(|_| ReadError::from(Malformed::Owner))?;
                     all.push((key, scope, value?, Origin::Modex));
                 }
@@ -343,7 +328,7 @@ impl JobReader {
 
     /// Whether a rank has posted anything that is visible here.
     pub fn has_posted(&self, rank: Rank) -> bool {
-        rank.is_process() && self.words().record(rank.0).is_some()
+        rank.is_process() && !matches!(self.modex(&self.maps.read(), rank, |_| Ok(Some(()))), Ok(None))
     }
 
     /// The generation of job information that is mapped; 0 if none is.

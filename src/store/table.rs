@@ -1,16 +1,29 @@
-//! The current record of each rank, in a set of segments.
-use std::collections::{BTreeMap, HashMap, HashSet};
+//! The records of each rank, in a set of segments, and what a commit makes of them.
+//!
+//! A rank's record may continue in older ones (`instanton_layout::chain`), so that a small commit of a rank that has posted much costs
+//! what is new. Older records are merged into the new one where they are not much larger, so that each byte is written again
+//! a limited number of times only; where the look-up would get too long; and where most of what they hold has been replaced.
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
 
 use instanton_layout::Malformed;
-use instanton_layout::block::{self, Attempt};
-use instanton_layout::record::{self, Item, OwnKeys, Owner, Payload, Query, Record, flags};
-use instanton_layout::words::RawWords;
+use instanton_layout::chain::{self, Walk};
+use instanton_layout::job::{self, JobWords, Reference};
+use instanton_layout::record::{self, Base, Entry, Item, Payload, Query, Record, flags};
+use instanton_layout::words::{RawWords, RawWordsMut};
 
 use super::budget::Budget;
 use super::encode::{Encode, RawValue, ReadError};
 use super::heap::{Block, Maker, SegmentSet};
 use super::write_error::WriteError;
 use crate::data::{Key, Rank, Value};
+use crate::sys::memory::Mapping;
+
+/// Records up to this many words are merged into any newer one.
+const SMALL: usize = 1024;
+/// How much larger than the new record an older one may be to be merged into it. With three steps of it from the smallest, four records
+/// reach 32 MiB before the limit on their number counts.
+const RATIO: usize = 16;
 
 /// What becomes of some keys: a scope and a value, or nothing any more.
 pub(super) type Changes<'a> = BTreeMap<&'a Key, Option<(u8, &'a Value)>>;
@@ -18,91 +31,306 @@ pub(super) type Changes<'a> = BTreeMap<&'a Key, Option<(u8, &'a Value)>>;
 /// Records by rank.
 pub(super) struct Table {
     pub(super) set: SegmentSet,
-    pub(super) blocks: HashMap<u32, Block>,
+    /// Words with the directory of the rank table: the job segment, or what nobody else sees.
+    directory: Arc<Mapping>,
     maker: Maker,
+}
+
+/// What a commit is about to change: everything is written, nothing is published.
+pub(super) struct Prepared {
+    rank: Rank,
+    /// The newest record from then on, if the rank has anything.
+    head: Option<Reference>,
+    /// The new one, which it is unless everything new about it is what is gone.
+    new: Option<Block>,
+    /// A page of the rank table, if there is none for this rank yet.
+    page: Option<Block>,
+    /// Records that are not referred to any more afterwards.
+    replaced: Vec<Block>,
 }
 
 impl Table {
     /// No records, for the job with that number.
-    pub(super) fn new(job: u64, budget: &Budget) -> Self {
+    pub(super) fn new(job: u64, directory: Arc<Mapping>, budget: &Budget) -> Self {
         let maker = Maker { job, budget: budget.clone(), last_number: 0, last_version: 0 };
-        Self { set: SegmentSet::default(), blocks: HashMap::new(), maker }
+        Self { set: SegmentSet::default(), directory, maker }
     }
 
-    /// Moves all records to segments of their own and answers the old ones; `None` where there is no room for both.
-    pub(super) fn renew(&mut self) -> Result<Option<SegmentSet>, ReadError> {
-        if self.maker.budget.left() < self.set.live() {
-            return Ok(None);
-        }
-        let last_number = self.maker.last_number;
-        let mut set = SegmentSet::default();
-        let mut blocks = HashMap::with_capacity(self.blocks.len());
-        for (rank, block) in &self.blocks {
-            match set.put(self.set.record(block)?, &mut self.maker) {
-                Ok(block) => blocks.insert(*rank, block),
-                Err(_) => {
-                    // Readers count on numbers without gaps.
-                    self.maker.last_number = last_number;
-                    return Ok(None);
-                }
-            };
-        }
-        self.blocks = blocks;
-        Ok(Some(std::mem::replace(&mut self.set, set)))
+    fn job(&self) -> JobWords<RawWordsMut<'_>> {
+        JobWords::new(self.directory.words_mut())
     }
 
-    /// Reads a rank's record in its block, which nobody else writes.
-    fn read<'a, T>(
+    /// Goes through a rank's records, newest first.
+    fn walk<'a, T>(
         &'a self,
         rank: Rank,
-        f: impl FnOnce(RawWords<'a>, &Record<RawWords<'a>>) -> Result<T, ReadError>,
+        mut body: impl FnMut(RawWords<'a>, &Record<RawWords<'a>>, Part) -> Result<Option<T>, Malformed>,
     ) -> Result<Option<T>, ReadError> {
-        let Some(block) = self.blocks.get(&rank.0) else { return Ok(None) };
-        let segment = self.set.segment(block.at.segment).ok_or(Malformed::Owner)?;
-        let words = segment.memory.mapping.words();
-        match block::read(words, block.at.word as usize, rank.0, |record, _| Ok(f(words, record))) {
-            Attempt::Done(out) => out.map(Some),
-            Attempt::Changed => Err(Malformed::Owner.into()),
-            Attempt::Bad(error) => Err(error.into()),
+        let segment = |number| Some((self.set.segment(number)?.memory.mapping.words(), ()));
+        let walk = chain::walk(&self.job(), rank.0, segment, |link| {
+            let part = Part { at: link.at, version: link.version, words: link.record.words() };
+            body(link.words, link.record, part)
+        });
+        match walk {
+            Walk::Found(found) => Ok(Some(found)),
+            Walk::Absent => Ok(None),
+            Walk::Bad(error, _) => Err(error.into()),
+            Walk::Unmapped(_) | Walk::Changed => Err(Malformed::Owner.into()),
         }
     }
 
     /// What a rank has under a key, with its scope.
     pub(super) fn get(&self, rank: Rank, key: &Key) -> Result<Option<(u8, Value)>, ReadError> {
-        let found = self.read(rank, |words, record| {
-            let Some(entry) = record.find(&Query::new(key.as_bytes()))? else { return Ok(None) };
-            Ok(Some((entry.scope, RawValue::of_entry(words, &entry).to_value()?)))
+        let query = Query::new(key.as_bytes());
+        let found = self.walk(rank, |words, record, _| {
+            let found = record.find(&query)?;
+            Ok(found.map(|entry| (entry.scope, RawValue::of_entry(words, &entry).to_value())))
         })?;
-        Ok(found.flatten())
+        found.map(|(scope, value)| Ok((scope, value?))).transpose()
     }
 
     /// All that a rank has.
     pub(super) fn all(&self, rank: Rank) -> Result<Vec<(u8, Key, Value)>, ReadError> {
-        let stored = self.read(rank, stored)?.unwrap_or_default();
+        let stored = self.stored(rank, chain::LONGEST)?;
         stored.iter().map(|item| Ok((item.scope, item.key()?, item.value.to_value()?))).collect()
     }
 
-    /// Writes a rank's record with some changes to a block of its own, which nothing refers to yet. None is needed where nothing
-    /// remains.
-    pub(super) fn prepare(&mut self, rank: Rank, changes: &Changes<'_>) -> Result<Option<Block>, WriteError> {
-        let new = changes
-            .iter()
-            .filter_map(|(key, change)| change.map(|(scope, value)| (scope, *key, value)))
-            .map(|(scope, key, value)| {
-                Encode::new(scope, key, value).map_err(|error| WriteError::Value { key: key.clone(), error })
-            })
-            .collect::<Result<Vec<_>, _>>()?;
-        let changed: HashSet<&[u8]> = changes.keys().map(|key| key.as_bytes()).collect();
-        let old = self.read(rank, stored)?.unwrap_or_default();
-        let kept = old.iter().map(Stored::item).filter(|item| !changed.contains(item.key));
-        let items = kept.chain(new.iter().map(Encode::item));
-        if items.clone().next().is_none() {
+    /// What a rank has in the newest `count` of its records.
+    fn stored(&self, rank: Rank, count: usize) -> Result<Vec<Stored<'_>>, ReadError> {
+        let mut stored: Vec<Stored<'_>> = Vec::new();
+        let mut known = HashSet::new();
+        let mut left = count;
+        self.walk(rank, |words, record, _| {
+            if left == 0 {
+                return Ok(Some(()));
+            }
+            left -= 1;
+            for entry in record.iter() {
+                let entry = entry?;
+                let key = words.to_vec(entry.key_word, entry.key_len)?;
+                if known.insert(key.clone()) {
+                    let value = RawValue::of_entry(words, &entry);
+                    stored.push(Stored { key, scope: entry.scope, flags: entry.flags, value, bytes: value.to_bytes() });
+                }
+            }
+            Ok(None)
+        })?;
+        Ok(stored)
+    }
+
+    fn parts(&self, rank: Rank) -> Result<Vec<Part>, ReadError> {
+        let mut parts = Vec::new();
+        self.walk(rank, |_, _, part| {
+            parts.push(part);
+            Ok(None::<()>)
+        })?;
+        Ok(parts)
+    }
+
+    /// Writes what changes for a rank to a block of its own, which nothing refers to yet. `None` where nothing changes.
+    pub(super) fn prepare(&mut self, rank: Rank, changes: &Changes<'_>) -> Result<Option<Prepared>, WriteError> {
+        let mut new = Vec::with_capacity(changes.len());
+        let mut removed = 0;
+        for (key, change) in changes {
+            match change {
+                Some((scope, value)) => {
+                    let encoded = Encode::new(*scope, key, value);
+                    new.push(encoded.map_err(|error| WriteError::Value { key: (*key).clone(), error })?);
+                }
+                None => removed = removed.max(self.last_with(rank, key)?),
+            }
+        }
+        if new.is_empty() && removed == 0 {
             return Ok(None);
         }
-        let record = record::build(Owner::Modex, rank.0, items, &mut OwnKeys);
-        drop(old);
-        self.set.put(record, &mut self.maker).map(Some)
+        let too_large = |words: usize| WriteError::TooLarge { bytes: words as u64 * 8 };
+        let size = record::size(new.iter().map(Encode::item));
+        let parts = self.parts(rank)?;
+        let mut merged = how_many_to_merge(size, removed, &parts);
+        let (record, replaced) = loop {
+            let changed: HashSet<&[u8]> = changes.keys().map(|key| key.as_bytes()).collect();
+            let old = if merged == 0 { Vec::new() } else { self.stored(rank, merged)? };
+            let kept = old.iter().map(Stored::item).filter(|item| !changed.contains(item.key));
+            let items = kept.chain(new.iter().map(Encode::item));
+            let size = record::size(items.clone());
+            if size > record::LARGEST {
+                return Err(too_large(size));
+            }
+            let (gone, stay) = parts.split_at(merged);
+            let base = match stay.first() {
+                Some(part) => {
+                    let outdated = self.outdated(rank, merged, items.clone().map(|item| item.key))?;
+                    if 2 * outdated > stay.iter().map(|part| part.words as u64).sum() {
+                        // Most of it is of no use any more.
+                        merged = parts.len();
+                        continue;
+                    }
+                    Some(Base { at: part.at, version: part.version, outdated })
+                }
+                None => None,
+            };
+            let empty = items.clone().next().is_none();
+            let record = (!empty).then(|| record::build_on(rank.0, items, base.as_ref()));
+            let replaced = gone.iter().map(|part| Block::of(part.at, part.words)).collect();
+            break (record.ok_or(base.map(|base| base.at)), replaced);
+        };
+        let (head, new) = match record {
+            Ok(record) => {
+                let block = self.set.put(record, &mut self.maker)?;
+                (Some(block.at), Some(block))
+            }
+            Err(base) => (base, None),
+        };
+        let mut prepared = Prepared { rank, head, new, page: None, replaced };
+        if self.job().page(job::page_of(rank.0)).is_none() {
+            match self.set.table_page(&mut self.maker) {
+                Ok(page) => prepared.page = Some(page),
+                Err(error) => {
+                    self.discard(prepared);
+                    return Err(error);
+                }
+            }
+        }
+        Ok(Some(prepared))
     }
+
+    /// How many of a rank's records there are up to the last one that has a key.
+    fn last_with(&self, rank: Rank, key: &Key) -> Result<usize, ReadError> {
+        let query = Query::new(key.as_bytes());
+        let (mut count, mut last) = (0, 0);
+        self.walk(rank, |_, record, _| {
+            count += 1;
+            if record.find(&query)?.is_some() {
+                last = count;
+            }
+            Ok(None::<()>)
+        })?;
+        Ok(last)
+    }
+
+    /// Words of what a rank has in its records behind the first `skip` that is replaced once `keys` are.
+    fn outdated<'k>(&self, rank: Rank, skip: usize, keys: impl Iterator<Item = &'k [u8]>) -> Result<u64, ReadError> {
+        let mut depth = 0;
+        let mut outdated = 0;
+        let mut keys: Vec<Query<'_>> = keys.map(Query::new).collect();
+        self.walk(rank, |_, record, _| {
+            depth += 1;
+            if depth <= skip {
+                return Ok(None::<()>);
+            }
+            if depth == skip + 1 {
+                outdated = record.base()?.map_or(0, |base| base.outdated);
+            }
+            let mut failed = None;
+            keys.retain(|key| match record.find(key) {
+                Ok(None) => true,
+                Ok(Some(entry)) => {
+                    outdated += entry_words(&entry);
+                    false
+                }
+                Err(error) => {
+                    failed = Some(error);
+                    true
+                }
+            });
+            failed.map_or(Ok(None), Err)
+        })?;
+        Ok(outdated)
+    }
+
+    /// Publishes what was prepared. Answers the blocks that are not referred to any more.
+    pub(super) fn publish(&mut self, prepared: Prepared) -> Vec<Block> {
+        let Prepared { rank, head, page, replaced, .. } = prepared;
+        let index = job::page_of(rank.0);
+        let at = page.map(|block| block.at).or(self.job().page(index)).expect("a page was prepared if there was none");
+        let words = self.set.words(at).expect("pages lie in segments of the set");
+        job::publish(&words, at, rank.0, head);
+        if page.is_some() {
+            self.job().publish_page(index, at);
+        }
+        replaced
+    }
+
+    /// Takes back what was prepared.
+    pub(super) fn discard(&mut self, prepared: Prepared) {
+        prepared.new.into_iter().for_each(|block| self.set.discard(block));
+        prepared.page.into_iter().for_each(|block| self.set.discard_table_page(block));
+    }
+
+    /// Writes all records to segments of their own, one for each rank, and pages that refer to them; `None` where there is
+    /// no room for both.
+    pub(super) fn renew(&mut self) -> Result<Option<Renewed>, ReadError> {
+        if self.maker.budget.left() < self.set.live() {
+            return Ok(None);
+        }
+        let last_number = self.maker.last_number;
+        let mut renewed = Renewed::default();
+        match self.copy_to(&mut renewed)? {
+            true => Ok(Some(renewed)),
+            false => {
+                // Readers count on numbers without gaps.
+                self.maker.last_number = last_number;
+                Ok(None)
+            }
+        }
+    }
+
+    /// Whether there was room.
+    fn copy_to(&mut self, to: &mut Renewed) -> Result<bool, ReadError> {
+        for index in 0..job::pages(self.job().ranks()) {
+            let Some(page) = self.job().page(index) else { continue };
+            let Ok(new_page) = to.set.table_page(&mut self.maker) else { return Ok(false) };
+            for rank in (index * job::PAGE) as u32..((index + 1) * job::PAGE) as u32 {
+                let words = self.set.words(page).ok_or(Malformed::Owner)?.reader();
+                if job::record(&words, page, rank).is_none() {
+                    continue;
+                }
+                let stored = self.stored(Rank(rank), chain::LONGEST)?;
+                let record = record::build_on(rank, stored.iter().map(Stored::item), None);
+                drop(stored);
+                let Ok(block) = to.set.put(record, &mut self.maker) else { return Ok(false) };
+                let words = to.set.words(new_page.at).ok_or(Malformed::Owner)?;
+                job::publish(&words, new_page.at, rank, Some(block.at));
+            }
+            to.pages.push((index, new_page.at));
+        }
+        Ok(true)
+    }
+
+    /// Lets everybody use the new segments, and answers the old ones.
+    pub(super) fn replace(&mut self, new: Renewed) -> SegmentSet {
+        let old = std::mem::replace(&mut self.set, new.set);
+        new.pages.iter().for_each(|(index, at)| self.job().publish_page(*index, *at));
+        old
+    }
+}
+
+/// All records and the rank table, in segments that nobody knows yet.
+#[derive(Default)]
+pub(super) struct Renewed {
+    pub(super) set: SegmentSet,
+    pages: Vec<(usize, Reference)>,
+}
+
+/// One of a rank's records.
+struct Part {
+    at: Reference,
+    version: u64,
+    words: usize,
+}
+
+/// How many of a rank's records, newest first, a new one of `size` words takes in; at least `least`.
+fn how_many_to_merge(mut size: usize, least: usize, parts: &[Part]) -> usize {
+    let mut count = 0;
+    for part in parts {
+        let too_many = parts.len() - count + 1 > chain::LONGEST;
+        if count >= least && !too_many && part.words > SMALL.max(RATIO * size) {
+            break;
+        }
+        size += part.words;
+        count += 1;
+    }
+    count
 }
 
 /// An entry of a record that is about to be replaced.
@@ -130,14 +358,7 @@ impl Stored<'_> {
     }
 }
 
-fn stored<'a>(words: RawWords<'a>, record: &Record<RawWords<'a>>) -> Result<Vec<Stored<'a>>, ReadError> {
-    record
-        .iter()
-        .map(|entry| {
-            let entry = entry?;
-            let value = RawValue::of_entry(words, &entry);
-            let key = words.to_vec(entry.key_word, entry.key_len)?;
-            Ok(Stored { key, scope: entry.scope, flags: entry.flags, value, bytes: value.to_bytes() })
-        })
-        .collect()
+/// Words that an entry takes up.
+fn entry_words(entry: &Entry) -> u64 {
+    (record::ENTRY + entry.key_len.div_ceil(8) + entry.value_len.div_ceil(8)) as u64
 }

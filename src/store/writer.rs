@@ -2,6 +2,7 @@
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, RandomState};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
 
 use instanton_layout::job::{self, JobWords};
 use instanton_layout::sync::Ordering;
@@ -20,6 +21,7 @@ use super::table::Table;
 use super::write_error::WriteError;
 use crate::data::constants::scope;
 use crate::data::{Key, Nspace, Rank, Value};
+use crate::sys::memory::Mapping;
 
 /// What a job takes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -66,15 +68,17 @@ impl JobWriter {
     pub fn create(nspace: &Nspace, info: &JobInfo, limits: &Limits) -> Result<Self, WriteError> {
         let id = RandomState::new().hash_one(nspace.as_bytes());
         let job = OwnSegment::create("instanton-job", job::length(info.ranks()), &limits.budget)?;
-        JobWords::format(job.mapping.words_mut(), id);
+        JobWords::format(job.mapping.words_mut(), id, info.ranks());
         let reader = JobReader::of_writer(job.mapping.clone())?;
+        let hidden = Mapping::private(job.mapping.len()).map_err(|error| WriteError::Memory(Box::new(error)))?;
+        JobWords::format(hidden.words_mut(), id, info.ranks());
         let info = make_info(info, id, 1, &limits.budget)?;
         let mut this = Self {
+            generation: 0,
+            visible: Table::new(id, job.mapping.clone(), &limits.budget),
+            hidden: Table::new(id, Arc::new(hidden), &limits.budget),
             job,
             info,
-            generation: 0,
-            visible: Table::new(id, &limits.budget),
-            hidden: Table::new(id, &limits.budget),
             waiting: Vec::new(),
             limits: limits.clone(),
             reader,
@@ -144,31 +148,23 @@ impl JobWriter {
         let (here, elsewhere) = (faces.here(), faces.elsewhere());
         self.make_way()?;
         // Both records are written before anything refers to them, so that a failure changes nothing.
-        let seen = match here.is_empty() {
-            true => None,
-            false => self.visible.prepare(rank, &here)?,
-        };
-        if !elsewhere.is_empty() {
-            let hidden = match self.hidden.prepare(rank, &elsewhere) {
-                Ok(hidden) => hidden,
-                Err(error) => {
-                    seen.into_iter().for_each(|block| self.visible.set.discard(block));
-                    return Err(error);
-                }
-            };
-            let old = match hidden {
-                Some(block) => self.hidden.blocks.insert(rank.0, block),
-                None => self.hidden.blocks.remove(&rank.0),
-            };
-            old.into_iter().for_each(|block| self.hidden.set.discard(block));
-        }
-        self.announce_segments()?;
-        if let Some(block) = seen {
-            self.words().publish(rank.0, block.at);
-            let ended = self.words().end_epoch().map_err(ReadError::from)?;
-            if let Some(old) = self.visible.blocks.insert(rank.0, block) {
-                self.visible.set.retire(old, ended);
+        let seen = self.visible.prepare(rank, &here)?;
+        let hidden = match self.hidden.prepare(rank, &elsewhere) {
+            Ok(hidden) => hidden,
+            Err(error) => {
+                seen.into_iter().for_each(|prepared| self.visible.discard(prepared));
+                return Err(error);
             }
+        };
+        if let Some(hidden) = hidden {
+            let replaced = self.hidden.publish(hidden);
+            replaced.into_iter().for_each(|block| self.hidden.set.discard(block));
+        }
+        if let Some(seen) = seen {
+            self.announce_segments()?;
+            let replaced = self.visible.publish(seen);
+            let ended = self.words().end_epoch().map_err(ReadError::from)?;
+            replaced.into_iter().for_each(|block| self.visible.set.retire(block, ended));
         }
         if local {
             let leaving = entries.iter().filter(|(put, ..)| *put != scope::LOCAL).map(|(_, key, _)| key.clone());
@@ -181,7 +177,9 @@ impl JobWriter {
     fn make_way(&mut self) -> Result<(), WriteError> {
         if self.hidden.set.is_scattered() {
             // Nobody else has these: the old segments go at once.
-            self.hidden.renew()?;
+            if let Some(new) = self.hidden.renew()? {
+                drop(self.hidden.replace(new));
+            }
         }
         let held = self.scan();
         let must = self.visible.set.is_held_back();
@@ -195,11 +193,9 @@ impl JobWriter {
             return Err(WriteError::Held { sets: self.waiting.len(), by: held.by });
         }
         // Where there is no room for a second copy, what there is has to do as long as it does.
-        let Some(old) = self.visible.renew()? else { return Ok(()) };
-        self.announce_segments()?;
-        for (rank, block) in &self.visible.blocks {
-            self.words().publish(*rank, block.at);
-        }
+        let Some(new) = self.visible.renew()? else { return Ok(()) };
+        self.announce(&new.set)?;
+        let old = self.visible.replace(new);
         let ended = self.words().end_epoch().map_err(ReadError::from)?;
         self.waiting.push((ended, old));
         self.scan();
@@ -208,7 +204,11 @@ impl JobWriter {
 
     /// Lets the own reader and all others know of new segments.
     fn announce_segments(&self) -> Result<(), WriteError> {
-        let segments = &self.visible.set.segments;
+        self.announce(&self.visible.set)
+    }
+
+    fn announce(&self, set: &SegmentSet) -> Result<(), WriteError> {
+        let segments = &set.segments;
         let (Some(first), Some(last)) = (segments.first(), segments.last()) else { return Ok(()) };
         let known = self.words().newest();
         for segment in segments.iter().filter(|segment| u64::from(segment.number) > known) {
@@ -264,9 +264,22 @@ impl JobWriter {
     /// [`WriteError`] when the records cannot be read; nothing is taken then.
     pub fn take_outbound_new(&mut self, rank: Rank) -> Result<Vec<(u8, Key, Value)>, WriteError> {
         let Some(keys) = self.unsent.get(&rank.0) else { return Ok(Vec::new()) };
-        let new = self.outbound_all(rank)?.into_iter().filter(|(_, key, _)| keys.contains(key)).collect();
+        let mut new = Vec::with_capacity(keys.len());
+        for key in keys {
+            let shared = self.visible.get(rank, key)?.filter(|(put, _)| *put == scope::GLOBAL);
+            let found = match shared {
+                None => self.hidden.get(rank, key)?,
+                shared => shared,
+            };
+            new.extend(found.map(|(put, value)| (put, key.clone(), value)));
+        }
         self.unsent.remove(&rank.0);
         Ok(new)
+    }
+
+    /// What was taken for other nodes and did not arrive there is new again, with the values that it has by now.
+    pub fn put_back_outbound(&mut self, rank: Rank, keys: impl IntoIterator<Item = Key>) {
+        self.unsent.entry(rank.0).or_default().extend(keys);
     }
 
     /// All that a rank has posted for other nodes: scope, key, value.

@@ -9,9 +9,9 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use instanton_layout::Malformed;
-use instanton_layout::block::{self, Attempt};
+use instanton_layout::chain::{self, Checked, Walk};
 use instanton_layout::header::{Header, Kind};
-use instanton_layout::job::{JobWords, Reference};
+use instanton_layout::job::JobWords;
 use instanton_layout::page;
 use instanton_layout::record::{Entry, Record};
 use instanton_layout::sync::{AtomicU64, Ordering};
@@ -115,47 +115,31 @@ impl<'a> Hold<'a> {
             .map_err(|_| PinError::Foreign)?
     }
 
-    /// Finds an entry in the record that a rank has posted, and its value's bytes where they lie.
+    /// Finds an entry in the records of what a rank has posted, its value's bytes where they lie, and the words of its segment.
     ///
-    /// `segment` gives modex segments by number, `body` finds the entry in the record.
-    pub(crate) fn find(
+    /// `segment` gives modex segments by number, `body` finds the entry in a record.
+    pub(crate) fn find<C: Checked>(
         &self,
         rank: u32,
-        segment: impl FnOnce(Reference) -> Option<&'a Mapping>,
-        body: impl FnOnce(&Record<RawWords<'_>>, u64) -> Result<Option<Entry>, Malformed>,
-    ) -> Attempt<Option<Found<'_>>> {
-        // Loaded behind the pin, which is what makes the block safe to look at.
-        let Some(place) = JobWords::new(self.job.words()).record(rank) else { return Attempt::Done(None) };
-        let Some(mapping) = segment(place) else { return Attempt::Done(Some(Found::Unmapped(place.segment))) };
-        let words = mapping.words();
-        if !Header::names(&words, Kind::Modex, u64::from(place.segment)) {
-            return Attempt::Bad(Malformed::Owner);
-        }
-        let found = block::read(words, place.word as usize, rank, body);
-        let entry = match found {
-            Attempt::Done(Some(entry)) => entry,
-            Attempt::Done(None) => return Attempt::Done(None),
-            Attempt::Changed => return Attempt::Changed,
-            Attempt::Bad(error) => return Attempt::Bad(error),
-        };
-        // SAFETY:
-        // - the block was reached by a reference loaded under the pin, in a modex segment of this job, so that the writer
-        //   does not write it before the pin ends (the protocol of `instanton_layout::page`, which a writer keeps)
-        // - the pin ends when the outermost guard of this thread is dropped; the bytes are borrowed from this one
-        // - the mapping lives for 'a
-        match unsafe { words.bytes(entry.value_word, entry.value_len) } {
-            Ok(bytes) => Attempt::Done(Some(Found::Entry(entry, bytes, words))),
-            Err(error) => Attempt::Bad(error),
-        }
+        segment: impl Fn(u32) -> Option<(&'a Mapping, C)>,
+        body: impl Fn(&Record<RawWords<'a>>) -> Result<Option<Entry>, Malformed>,
+    ) -> Walk<(Entry, &[u8], RawWords<'_>)> {
+        let segment = |number| segment(number).map(|(mapping, checked)| (mapping.words(), checked));
+        // The references are loaded behind the pin, which is what makes their blocks safe to look at.
+        chain::walk(&JobWords::new(self.job.words()), rank, segment, |link| {
+            let Some(entry) = body(link.record)? else { return Ok(None) };
+            if !Header::names(&link.words, Kind::Modex, u64::from(link.at.segment)) {
+                return Err(Malformed::Owner);
+            }
+            // SAFETY:
+            // - the block was reached by references loaded under the pin, in a modex segment of this job, so that the writer
+            //   does not write it before the pin ends (the protocol of `instanton_layout::page`, which a writer keeps)
+            // - the pin ends when the outermost guard of this thread is dropped; the bytes are borrowed from this one
+            // - the mapping lives for 'a
+            let bytes: &[u8] = unsafe { link.words.bytes(entry.value_word, entry.value_len) }?;
+            Ok(Some((entry, bytes, link.words)))
+        })
     }
-}
-
-/// What [`Hold::find`] found.
-pub(crate) enum Found<'h> {
-    /// An entry, its bytes, and the segment they lie in.
-    Entry(Entry, &'h [u8], RawWords<'h>),
-    /// The record is in a segment that is not mapped.
-    Unmapped(u32),
 }
 
 impl Drop for Hold<'_> {
@@ -199,7 +183,7 @@ mod tests {
 
     #[test]
     fn a_forked_child_touches_nothing() {
-        let job = copy(&JobWords::format(VecWords::new(33), 1).into_inner());
+        let job = copy(&JobWords::format(VecWords::new(33), 1, 1).into_inner());
         let words = VecWords::new(page::WORDS);
         page::format(&words, 1, 1);
         let page = Arc::new(PinPage::new(copy(&words)).unwrap());

@@ -1,5 +1,5 @@
 //! Records under construction, in the writer's private memory.
-use super::{ENTRY, HEAD, Owner, flags};
+use super::{Base, ENTRY, HEAD, Owner, base, flags};
 use crate::hash::{hash, tail_word};
 use crate::pair;
 
@@ -55,6 +55,28 @@ pub fn append(words: &mut Vec<u64>, bytes: &[u8]) -> usize {
     at
 }
 
+/// Words of the largest record: its length in bytes has 32 bits.
+pub const LARGEST: usize = u32::MAX as usize / 8;
+
+fn slots(entries: usize) -> usize {
+    (entries + entries / 3 + 1).next_power_of_two()
+}
+
+/// Words of a record with these entries, or a few more. What is more than [`LARGEST`] must not be built.
+pub fn size<'a>(items: impl Iterator<Item = Item<'a>>) -> usize {
+    let (mut entries, mut words) = (0, HEAD + base::WORDS);
+    for item in items {
+        let value = match item.payload {
+            Payload::Scalar(_) | Payload::Null => 0,
+            Payload::Bytes(bytes) => bytes.len().div_ceil(8),
+            Payload::Archive(bytes) => bytes.len().div_ceil(8) + 1,
+        };
+        entries += 1;
+        words += item.key.len().div_ceil(8) + value;
+    }
+    words + slots(entries) * ENTRY
+}
+
 /// A record with these entries, whose keys differ. Its version and checksum are set by [`seal`].
 ///
 /// Keys come before values: a look-up and its small values share a page.
@@ -64,11 +86,26 @@ pub fn build<'a>(
     items: impl Iterator<Item = Item<'a>> + Clone,
     keys: &mut impl Keys,
 ) -> Vec<u64> {
+    build_words(kind, owner, items, keys, None)
+}
+
+/// A record as of [`build`] of what a rank has posted since `base`.
+pub fn build_on<'a>(owner: u32, items: impl Iterator<Item = Item<'a>> + Clone, base: Option<&Base>) -> Vec<u64> {
+    build_words(Owner::Modex, owner, items, &mut OwnKeys, base)
+}
+
+fn build_words<'a>(
+    kind: Owner,
+    owner: u32,
+    items: impl Iterator<Item = Item<'a>> + Clone,
+    keys: &mut impl Keys,
+    base: Option<&Base>,
+) -> Vec<u64> {
     let count = items.clone().count();
-    let slots = (count + count / 3 + 1).next_power_of_two();
+    let slots = slots(count);
     let mut words = vec![0; HEAD + slots * ENTRY];
     words[2] = pair(owner, count as u32);
-    words[3] = pair(slots.ilog2(), kind as u32);
+    words[3] = pair(slots.ilog2(), kind as u32 | if base.is_some() { base::CONTINUES } else { 0 });
     let places: Vec<usize> = items
         .clone()
         .map(|item| {
@@ -99,6 +136,7 @@ pub fn build<'a>(
         words[at + 2] = u64::from(item.scope) | u64::from(flag) << 8;
         words[at + 3] = value;
     }
+    words.extend(base.into_iter().flat_map(Base::encode));
     words
 }
 

@@ -4,9 +4,10 @@
 //! word 0   version: even; odd while the block is being written
 //!      1   bytes of the record | CRC-32C of all its words (this half of word 1 as 0)
 //!      2   owner (a rank, or an index) | entries
-//!      3   binary logarithm of the slots | what the owner is
+//!      3   binary logarithm of the slots | what the owner is (8 bits), 1 if the record continues in another (8 bits)
 //!      4   slots: an open-addressing table of 32-byte entries, by the hash of the key
 //!      .   bytes of keys and values, each from a word boundary (archives from a 16-byte boundary), zeroes behind them
+//!     -3   if it continues in another: a reference to that, its version, how far that is outdated (`Base`)
 //!
 //! entry 0  hash of the key; 0: the slot is empty
 //!       1  word of the key | bytes of the key (16 bits), data type (16 bits)
@@ -17,9 +18,11 @@
 //! Words of values count from the record. Words of keys do so in a block; in an info segment, where the same keys recur in every
 //! record, they count from the segment. A record may change under a reader: nothing read from it is trusted, and what it
 //! says counts only if its version is the same afterwards.
+mod base;
 mod build;
 
-pub use build::{Item, Keys, OwnKeys, Payload, append, build, seal};
+pub use base::Base;
+pub use build::{Item, Keys, LARGEST, OwnKeys, Payload, append, build, build_on, seal, size};
 
 use crate::hash::{hash, tail_word};
 use crate::words::Words;
@@ -28,7 +31,7 @@ use crate::{Malformed, crc::Crc, high, low};
 /// Words before the slots.
 const HEAD: usize = 4;
 /// Words of an entry.
-const ENTRY: usize = 4;
+pub const ENTRY: usize = 4;
 const _: () = assert!(ENTRY * 8 == 32);
 
 /// Flags of an entry.
@@ -111,6 +114,7 @@ pub struct Record<W> {
     len: usize,
     mask: usize,
     keys: usize,
+    continues: bool,
 }
 
 impl<W: Words + Copy> Record<W> {
@@ -136,14 +140,15 @@ impl<W: Words + Copy> Record<W> {
     fn open(words: W, at: usize, keys: usize, kind: Owner, owner: u32) -> Result<Self, Malformed> {
         let len = length(&words, at)?;
         let shape = words.load(at + 3)?;
-        if low(words.load(at + 2)?) != owner || high(shape) != kind as u32 {
+        let continues = high(shape) & base::CONTINUES != 0;
+        if low(words.load(at + 2)?) != owner || high(shape) & !base::CONTINUES != kind as u32 {
             return Err(Malformed::Owner);
         }
         let slots = 1usize.checked_shl(low(shape)).unwrap_or(0);
         if slots == 0 || slots > len / ENTRY || HEAD + slots * ENTRY > len {
             return Err(Malformed::Table);
         }
-        Ok(Self { words, at, len, mask: slots - 1, keys })
+        Ok(Self { words, at, len, mask: slots - 1, keys, continues })
     }
 
     /// Whether the checksum is right.
@@ -169,6 +174,18 @@ impl<W: Words + Copy> Record<W> {
     /// Words it takes.
     pub fn words(&self) -> usize {
         self.len
+    }
+
+    /// The record that has the keys which this one lacks.
+    ///
+    /// # Errors
+    /// [`Malformed`] when what names it makes no sense.
+    #[inline(always)]
+    pub fn base(&self) -> Result<Option<Base>, Malformed> {
+        if !self.continues {
+            return Ok(None);
+        }
+        Base::read(&self.words, self.at + self.len).map(Some)
     }
 
     /// Looks a key up.

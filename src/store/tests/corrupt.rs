@@ -137,6 +137,6 @@ fn a_segment_of_another_version_is_refused_by_name() {
         let mapping = Mapping::private(words.len() * 8).unwrap();
         words.iter().enumerate().for_each(|(at, word)| mapping.words_mut().store(at, *word, Ordering::Relaxed));
         let error = MappedSegment::check(Arc::new(mapping)).err().unwrap();
-        assert!(error.to_string().contains("version 2"), "{error}");
+        assert!(error.to_string().contains("version 3"), "{error}");
     }
 }

@@ -427,7 +427,7 @@ fn requests_about_processes_say_what_the_caller_said() {
     let (number, request) = peer.request();
     assert_eq!(request, Request::JobControl { targets: vec![], directives: directives.clone() });
     peer.reply(number, &Reply::Infos(Status::SUCCESS, directives.clone()));
-    assert_eq!(told.recv_timeout(PATIENCE).unwrap().unwrap(), directives);
+    assert_eq!(told.recv_timeout(PATIENCE).unwrap().unwrap(), (Status::SUCCESS, directives));
     assert_eq!(client.job_control_nb(&[], &[], |_| {}).unwrap_err().status(), Status::ERR_BAD_PARAM);
 }
 

@@ -2,10 +2,11 @@
 use std::ptr;
 use std::sync::Arc;
 
-use instanton::client::{Chain, Error, Handler, Notice};
-use instanton::data::{Info, Status, Value};
-use libc::{c_int, c_void};
+use instanton::client::{Chain, Credential, Error, Handler, Infos, Notice, Published};
+use instanton::data::{Info, Nspace, Status, Value};
+use libc::{c_char, c_int, c_void};
 
+use crate::alloc;
 use crate::arena::Arena;
 use crate::convert::{made, many};
 use crate::handles;
@@ -20,6 +21,14 @@ pub type ValueFn = unsafe extern "C" fn(c_int, *mut pmix_value_t, *mut c_void);
 pub type ReleaseFn = unsafe extern "C" fn(*mut c_void);
 /// `pmix_info_cbfunc_t`.
 pub type InfoFn = unsafe extern "C" fn(c_int, *mut pmix_info_t, usize, *mut c_void, Option<ReleaseFn>, *mut c_void);
+/// `pmix_lookup_cbfunc_t`.
+pub type LookupFn = unsafe extern "C" fn(c_int, *mut pmix_pdata_t, usize, *mut c_void);
+/// `pmix_spawn_cbfunc_t`.
+pub type SpawnFn = unsafe extern "C" fn(c_int, *mut c_char, *mut c_void);
+/// `pmix_credential_cbfunc_t`.
+pub type CredentialFn = unsafe extern "C" fn(c_int, *mut pmix_byte_object_t, *mut pmix_info_t, usize, *mut c_void);
+/// `pmix_validation_cbfunc_t`.
+pub type ValidationFn = unsafe extern "C" fn(c_int, *mut pmix_info_t, usize, *mut c_void);
 /// `pmix_hdlr_reg_cbfunc_t`.
 pub type RegistrationFn = unsafe extern "C" fn(c_int, usize, *mut c_void);
 /// `pmix_event_notification_cbfunc_fn_t`.
@@ -106,15 +115,76 @@ pub fn call_info(cbfunc: InfoFn, cbdata: CbData, status: Status, infos: &[Info])
     unsafe { cbfunc(status.0, array, n, cbdata.get(), Some(release), handles::keep(arena)) };
 }
 
-/// A completion that calls `cbfunc` with what came back.
-pub fn info(cbfunc: Option<InfoFn>, cbdata: *mut c_void) -> impl FnOnce(Result<Vec<Info>, Error>) + Send + 'static {
+/// A completion that calls `cbfunc` with attributes and how it went.
+pub fn info(cbfunc: Option<InfoFn>, cbdata: *mut c_void) -> impl FnOnce(Result<Infos, Error>) + Send + 'static {
     let data = CbData::new(cbdata);
     move |result| {
         let Some(cbfunc) = cbfunc else { return };
-        match result {
-            Ok(infos) => call_info(cbfunc, data, Status::SUCCESS, &infos),
-            Err(error) => call_info(cbfunc, data, error.status(), &[]),
-        }
+        let (status, infos) = result.unwrap_or_else(|error| (error.status(), Vec::new()));
+        call_info(cbfunc, data, status, &infos);
+    }
+}
+
+/// A completion that shows published data to `cbfunc` and frees it afterwards.
+pub fn lookup(cbfunc: LookupFn, cbdata: *mut c_void) -> impl FnOnce(Result<Published, Error>) + Send + 'static {
+    let data = CbData::new(cbdata);
+    move |result| {
+        let (status, found) = result.unwrap_or_else(|error| (error.status(), Vec::new()));
+        let mut shown = Arena::default();
+        let (status, (array, n)) = match shown.array::<pmix_pdata_t, _>(&found) {
+            Ok(array) => (status, array),
+            Err(failed) => (failed, (ptr::null_mut(), 0)),
+        };
+        // SAFETY: the program's own function and data; what it is shown is ours until it returns.
+        unsafe { cbfunc(status.0, array, n, data.get()) };
+    }
+}
+
+/// A completion that shows a namespace to `cbfunc`.
+pub fn spawn(cbfunc: SpawnFn, cbdata: *mut c_void) -> impl FnOnce(Result<Nspace, Error>) + Send + 'static {
+    let data = CbData::new(cbdata);
+    move |result| {
+        let code = code(&result);
+        let mut name: pmix_nspace_t = [0; NSPACE_SIZE];
+        alloc::set_name(&mut name, result.as_ref().map_or(b"", |nspace| nspace.as_bytes()));
+        let place = if result.is_ok() { name.as_mut_ptr() } else { ptr::null_mut() };
+        // SAFETY: the program's own function and data; the name is ours until it returns.
+        unsafe { cbfunc(code, place, data.get()) };
+    }
+}
+
+/// A completion that shows a credential to `cbfunc` and frees it afterwards.
+pub fn credential(
+    cbfunc: CredentialFn,
+    cbdata: *mut c_void,
+) -> impl FnOnce(Result<Credential, Error>) + Send + 'static {
+    let data = CbData::new(cbdata);
+    move |result| {
+        let mut shown = Arena::default();
+        let made = result.map_err(|error| error.status()).and_then(|(credential, infos)| {
+            Ok((shown.one::<pmix_byte_object_t, _>(&credential)?, shown.array::<pmix_info_t, _>(&infos)?))
+        });
+        let (status, (credential, (infos, n))) = match made {
+            Ok(made) => (Status::SUCCESS, made),
+            Err(status) => (status, (ptr::null_mut(), (ptr::null_mut(), 0))),
+        };
+        // SAFETY: the program's own function and data; what it is shown is ours until it returns.
+        unsafe { cbfunc(status.0, credential, infos, n, data.get()) };
+    }
+}
+
+/// A completion that shows the judgement of a credential to `cbfunc` and frees it afterwards.
+pub fn validation(cbfunc: ValidationFn, cbdata: *mut c_void) -> impl FnOnce(Result<Infos, Error>) + Send + 'static {
+    let data = CbData::new(cbdata);
+    move |result| {
+        let (status, infos) = result.unwrap_or_else(|error| (error.status(), Vec::new()));
+        let mut shown = Arena::default();
+        let (status, (array, n)) = match shown.array::<pmix_info_t, _>(&infos) {
+            Ok(array) => (status, array),
+            Err(failed) => (failed, (ptr::null_mut(), 0)),
+        };
+        // SAFETY: the program's own function and data; what it is shown is ours until it returns.
+        unsafe { cbfunc(status.0, array, n, data.get()) };
     }
 }
 

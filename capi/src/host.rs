@@ -4,8 +4,8 @@
 //! will not do it. The answer comes back through a number, see [`handles`](crate::handles).
 use std::ptr;
 
-use instanton::data::{App, Info, Nspace, Pdata, Proc, Query, Status, Text};
-use instanton::server::{Accepted, Answer, Completion, Host, Infos};
+use instanton::data::{App, Info, Nspace, Proc, Query, Status, Text};
+use instanton::server::{Accepted, Answer, Completion, Credential, Host, Infos, Published};
 use libc::{c_char, c_int, c_void};
 
 use crate::alloc;
@@ -92,8 +92,11 @@ unsafe extern "C" fn info_done(
 }
 
 unsafe extern "C" fn lookup_done(status: c_int, data: *mut pmix_pdata_t, n: usize, handle: *mut c_void) {
-    // SAFETY: the host's data, the contract with C.
-    answer::<Vec<Pdata>>(handle, status, || unsafe { many(data, n) });
+    if let Some(waiting) = handles::take::<Waiting<Published>>(handle) {
+        // Some of the data may be missing, which the status says.
+        // SAFETY: the host's data, the contract with C.
+        waiting.done.complete(unsafe { many(data, n) }.map(|data| (Status(status), data)));
+    }
 }
 
 unsafe extern "C" fn spawn_done(status: c_int, nspace: *mut c_char, handle: *mut c_void) {
@@ -116,7 +119,7 @@ unsafe extern "C" fn credential_done(
     handle: *mut c_void,
 ) {
     // SAFETY: the host's bytes and attributes, the contract with C.
-    answer::<(Vec<u8>, Vec<Info>)>(handle, status, || unsafe { Ok((one(credential)?, many(info, n)?)) });
+    answer::<Credential>(handle, status, || unsafe { Ok((one(credential)?, many(info, n)?)) });
 }
 
 unsafe extern "C" fn validation_done(status: c_int, info: *mut pmix_info_t, n: usize, handle: *mut c_void) {
@@ -235,7 +238,7 @@ impl Host for CHost {
         } (proc, info, n))
     }
 
-    fn lookup(&self, proc: &Proc, keys: &[Text], info: &[Info], done: Completion<Vec<Pdata>>) -> Accepted {
+    fn lookup(&self, proc: &Proc, keys: &[Text], info: &[Info], done: Completion<Published>) -> Accepted {
         upcall!(self.lookup(done => lookup_done) shown {
             let (proc, (info, n)) = (shown.one::<pmix_proc_t, _>(proc)?, shown.array::<pmix_info_t, _>(info)?);
             let keys = shown.argv(keys.iter().map(Text::as_bytes))?;
@@ -336,7 +339,7 @@ impl Host for CHost {
         } (requestor, monitor, error.0, directives, ndirs))
     }
 
-    fn get_credential(&self, proc: &Proc, directives: &[Info], done: Completion<(Vec<u8>, Vec<Info>)>) -> Accepted {
+    fn get_credential(&self, proc: &Proc, directives: &[Info], done: Completion<Credential>) -> Accepted {
         upcall!(self.get_credential(done => credential_done) shown {
             let (proc, (directives, n)) = (shown.one::<pmix_proc_t, _>(proc)?, shown.array::<pmix_info_t, _>(directives)?);
         } (proc, directives, n))

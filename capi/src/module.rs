@@ -6,21 +6,13 @@
 use instanton::data::Status;
 use libc::{c_char, c_int, c_void};
 
-use crate::callbacks::{InfoFn, OpFn, ReleaseFn};
+use crate::callbacks::{CredentialFn, InfoFn, LookupFn, OpFn, ReleaseFn, SpawnFn, ValidationFn};
 use crate::types::*;
 
 /// `pmix_modex_cbfunc_t`.
 pub type ModexFn = unsafe extern "C" fn(c_int, *const c_char, usize, *mut c_void, Option<ReleaseFn>, *mut c_void);
-/// `pmix_lookup_cbfunc_t`.
-pub type LookupFn = unsafe extern "C" fn(c_int, *mut pmix_pdata_t, usize, *mut c_void);
-/// `pmix_spawn_cbfunc_t`.
-pub type SpawnFn = unsafe extern "C" fn(c_int, *mut c_char, *mut c_void);
 /// `pmix_tool_connection_cbfunc_t`.
 pub type ToolFn = unsafe extern "C" fn(c_int, *mut pmix_proc_t, *mut c_void);
-/// `pmix_credential_cbfunc_t`.
-pub type CredentialFn = unsafe extern "C" fn(c_int, *mut pmix_byte_object_t, *mut pmix_info_t, usize, *mut c_void);
-/// `pmix_validation_cbfunc_t`.
-pub type ValidationFn = unsafe extern "C" fn(c_int, *mut pmix_info_t, usize, *mut c_void);
 
 type Proc = *const pmix_proc_t;
 type Info = *const pmix_info_t;

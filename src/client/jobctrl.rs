@@ -8,8 +8,9 @@ use std::sync::Arc;
 use nix::poll::poll;
 
 use crate::data::{Info, Proc, Status, keys};
-use crate::message::{Reply, Request};
+use crate::message::{Infos, Request};
 
+use super::forward::{infos, taken};
 use super::{Error, Inner};
 
 /// How long, in milliseconds, a process is held whose registration was lost.
@@ -32,7 +33,7 @@ impl Inner {
         self: &Arc<Self>,
         targets: &[Proc],
         directives: &[Info],
-        then: impl FnOnce(Result<Vec<Info>, Error>) + Send + 'static,
+        then: impl FnOnce(Result<Infos, Error>) + Send + 'static,
     ) -> Result<(), Error> {
         self.life.check()?;
         if directives.is_empty() {
@@ -45,13 +46,7 @@ impl Inner {
             &request,
             Box::new(move |answer| {
                 hold_if_lost(registers, answer.as_ref().err());
-                then(match answer.map(|answer| answer.reply) {
-                    Ok(Reply::Infos(Status::SUCCESS, infos)) => Ok(infos),
-                    Ok(Reply::Done(Status::SUCCESS)) => Ok(Vec::new()),
-                    Ok(Reply::Infos(status, _) | Reply::Done(status)) => Err(status.into()),
-                    Ok(_) => Err(Status::ERR_COMM_FAILURE.into()),
-                    Err(error) => Err(error),
-                });
+                then(taken(answer, infos));
             }),
         );
         hold_if_lost(registers, asked.as_ref().err());

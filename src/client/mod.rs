@@ -22,6 +22,7 @@ mod error;
 mod events;
 mod fence;
 mod fork;
+mod forward;
 mod get;
 mod init;
 mod jobctrl;
@@ -29,6 +30,8 @@ mod jobs;
 mod local;
 mod notify;
 mod post;
+mod publish;
+mod spawn;
 
 use std::fmt;
 use std::io;
@@ -47,6 +50,7 @@ use crate::sys::signals;
 use crate::trace;
 
 pub use crate::message::directives::{Directives, Scale};
+pub use crate::message::{Credential, Infos, Published};
 pub use error::{Error, InitError};
 pub use notify::Chain;
 
@@ -413,7 +417,7 @@ impl Client {
         &self,
         targets: &[Proc],
         directives: &[Info],
-        done: impl FnOnce(Result<Vec<Info>, Error>) + Send + 'static,
+        done: impl FnOnce(Result<Infos, Error>) + Send + 'static,
     ) -> Result<(), Error> {
         self.inner.job_control_nb(targets, directives, done)
     }

@@ -11,10 +11,13 @@
 pub mod directives;
 #[cfg(feature = "server")]
 pub mod door;
+mod forward;
 
 use rkyv::{Archive, Deserialize, Serialize};
 
-use crate::data::{Info, Key, Nspace, Proc, Status, Value};
+use crate::data::{Info, Key, Nspace, Pdata, Proc, Status, Value};
+
+pub use forward::Forward;
 
 /// One entry of a commit: a key that became visible or changed since the last one.
 #[derive(Archive, Serialize, Deserialize, Clone, Debug, PartialEq)]
@@ -109,6 +112,22 @@ pub enum Request {
         /// What.
         directives: Vec<Info>,
     },
+    /// Meet the other participants and be connected with them (`PMIx_Connect`).
+    Connect {
+        /// Participants: the same list at each of them.
+        procs: Vec<Proc>,
+        /// Attributes.
+        info: Vec<Info>,
+    },
+    /// Meet them again and be connected no more (`PMIx_Disconnect`).
+    Disconnect {
+        /// The participants of the connect.
+        procs: Vec<Proc>,
+        /// Attributes.
+        info: Vec<Info>,
+    },
+    /// Something that the host answers.
+    Forward(Forward),
 }
 
 /// What a server answers.
@@ -121,12 +140,27 @@ pub enum Reply {
     Value(Value),
     /// Attributes that go with a status (`PMIx_Job_control`, or everything known of a process).
     Infos(Status, Vec<Info>),
+    /// Published data, and how the look-up went: some of it may be missing.
+    Published(Status, Vec<Pdata>),
+    /// The namespace of a job that was started.
+    Spawned(Nspace),
+    /// A credential, and what is to be known about it.
+    Credential(Vec<u8>, Vec<Info>),
     /// Descriptors come with this message, in this order; none when the client has all there is.
     Segments {
         /// What each descriptor is.
         parts: Vec<Part>,
     },
 }
+
+/// Attributes, and how it went: they may explain a failure.
+pub type Infos = (Status, Vec<Info>);
+
+/// Published data, and how the look-up went: some of it may be missing.
+pub type Published = (Status, Vec<Pdata>);
+
+/// A credential, and what is to be known about it.
+pub type Credential = (Vec<u8>, Vec<Info>);
 
 /// One descriptor of a [`Reply::Segments`].
 #[derive(Archive, Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq)]

@@ -186,13 +186,13 @@ impl Core {
         if rest.is_empty() {
             return self.reply_status(peer, number, Ok(()));
         }
-        self.ask_host(
+        let rest = self.signed(&requestor, rest);
+        self.pass_on(
+            peer,
+            number,
             |host, done| host.job_control(&requestor, &targets, &rest, done),
             (Status::SUCCESS, Vec::new()),
-            move |core, result| {
-                let (status, infos) = result.unwrap_or_else(|status| (status, Vec::new()));
-                core.reply(peer, number, Reply::Infos(status, infos));
-            },
+            |(status, infos)| Reply::Infos(status, infos),
         );
     }
 

@@ -11,6 +11,7 @@ use std::time::Instant;
 use mio::{Events, Poll, Token, Waker};
 
 use super::cleanup::Sweepers;
+use super::connect::Ties;
 use super::core::Core;
 use super::events::Registrations;
 use super::fence::Fences;
@@ -90,6 +91,7 @@ pub(super) fn start(
         limits: Limits { budget: Budget::new(config.memory_limit.unwrap_or(u64::MAX)), ..Limits::default() },
         peers: HashMap::new(),
         fences: Fences::default(),
+        ties: Ties::default(),
         waits: Waits::default(),
         registrations: Registrations::default(),
         sweepers: Sweepers::default(),

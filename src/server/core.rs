@@ -9,12 +9,14 @@ use std::sync::{Arc, Mutex};
 use super::ServerConfig;
 use super::admission::{Peer, Role};
 use super::cleanup::Sweepers;
+use super::connect::Ties;
 use super::events::Registrations;
 use super::fence::Fences;
 use super::fork::{Common, Forks};
 use super::host::{Accepted, Answer, Completion, Host};
 use super::jobs::Jobs;
 use super::mailbox::Mailbox;
+use super::members::Operation;
 use super::modex::Waits;
 use super::timers::Timers;
 use super::watch::Watches;
@@ -58,6 +60,7 @@ pub(super) struct Core {
     pub(super) limits: Limits,
     pub(super) peers: HashMap<PeerId, Peer>,
     pub(super) fences: Fences,
+    pub(super) ties: Ties,
     pub(super) waits: Waits,
     pub(super) registrations: Registrations,
     pub(super) sweepers: Sweepers,
@@ -152,12 +155,16 @@ impl Core {
         }
         match request {
             // A process that the rank forked may look, and ask on its own behalf, but is no second participant.
-            Request::Commit { .. } | Request::Fence { .. } if role == Role::Clone => {
-                trace!("a second process that calls itself {proc} may not commit or fence");
+            Request::Commit { .. } | Request::Fence { .. } | Request::Connect { .. } | Request::Disconnect { .. }
+                if role == Role::Clone =>
+            {
+                trace!("a second process that calls itself {proc} may not commit or meet others");
                 self.reply_status(peer, number, Err(Status::ERR_NOT_SUPPORTED));
             }
             Request::Commit { entries } => self.commit(peer, number, proc, entries),
-            Request::Fence { procs, info } => self.fence(peer, number, proc, procs, info),
+            Request::Fence { procs, info } => self.meet(peer, number, proc, Operation::Fence, procs, info),
+            Request::Connect { procs, info } => self.meet(peer, number, proc, Operation::Connect, procs, info),
+            Request::Disconnect { procs, info } => self.meet(peer, number, proc, Operation::Disconnect, procs, info),
             Request::Get { proc: target, key, info } => self.get(peer, number, target, key, info),
             Request::Segments { nspace, have } => self.segments(peer, number, &nspace, &have),
             Request::Abort { status, message, procs } => self.abort(peer, number, proc, status, message, procs),
@@ -168,6 +175,7 @@ impl Core {
             Request::JobControl { targets, directives } => {
                 self.job_control(peer, number, proc, targets, directives);
             }
+            Request::Forward(request) => self.forward(peer, number, proc, request),
         }
     }
 

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use super::blob;
 use super::core::{Core, Limit};
 use super::jobs::Phase;
-use super::members::{Census, Members, NoMembers};
+use super::members::{Census, Members, NoMembers, Operation};
 use super::timers::TimerId;
 use crate::data::{Info, InfoList, Nspace, Proc, Status, keys};
 use crate::message::Posted;
@@ -30,10 +30,11 @@ struct Caller {
     number: u64,
 }
 
+/// A meeting under way.
 #[derive(Debug)]
-struct Tracker {
+pub(super) struct Tracker {
     id: u64,
-    members: Members,
+    pub members: Members,
     census: Census,
     /// Who has come, and whom to tell; nobody for those who have been told, or were excused.
     arrived: BTreeMap<Proc, Option<Caller>>,
@@ -53,6 +54,7 @@ struct Early {
     awaits: Nspace,
     caller: Caller,
     proc: Proc,
+    operation: Operation,
     procs: Vec<Proc>,
     info: Vec<Info>,
     limit: Option<TimerId>,
@@ -79,28 +81,59 @@ impl Fences {
 const SERVED: [&str; 3] = [keys::COLLECT_DATA, keys::TIMEOUT, keys::COLLECT_GENERATED_JOB_INFO];
 
 impl Core {
-    /// A client fences.
-    pub(super) fn fence(&mut self, peer: PeerId, number: u64, proc: Proc, procs: Vec<Proc>, info: Vec<Info>) {
+    /// A client comes to meet others.
+    pub(super) fn meet(
+        &mut self,
+        peer: PeerId,
+        number: u64,
+        proc: Proc,
+        operation: Operation,
+        procs: Vec<Proc>,
+        info: Vec<Info>,
+    ) {
         let until = time_limit(&info).flatten().map(|limit| Instant::now() + limit);
-        self.join(Caller { peer, number }, proc, procs, info, until);
+        self.join(Caller { peer, number }, proc, operation, procs, info, until);
     }
 
-    fn join(&mut self, caller: Caller, proc: Proc, procs: Vec<Proc>, info: Vec<Info>, until: Option<Instant>) {
-        let members = match self.members(&proc, &procs) {
+    fn join(
+        &mut self,
+        caller: Caller,
+        proc: Proc,
+        operation: Operation,
+        procs: Vec<Proc>,
+        info: Vec<Info>,
+        until: Option<Instant>,
+    ) {
+        let members = match self.members(&proc, operation, &procs) {
             Ok(members) => members,
             Err(NoMembers::Unknown(awaits)) => {
                 let id = self.fences.next_id();
                 let limit = until.map(|at| self.timers.set(at, Limit::Fence(id)));
-                return self.fences.early.push(Early { id, awaits, caller, proc, procs, info, limit, until });
+                return self.fences.early.push(Early {
+                    id,
+                    awaits,
+                    caller,
+                    proc,
+                    operation,
+                    procs,
+                    info,
+                    limit,
+                    until,
+                });
             }
             Err(NoMembers::Wrong(status)) => {
-                trace!("{proc} fences over processes that it cannot: {status}");
+                trace!("{proc} would meet processes that it cannot: {status}");
                 return self.reply_status(caller.peer, caller.number, Err(status));
             }
         };
+        if operation == Operation::Disconnect && !self.ties.are_connected(&members) {
+            trace!("{proc} disconnects from processes that it is not connected with");
+            return self.reply_status(caller.peer, caller.number, Err(Status::ERR_INVALID_OPERATION));
+        }
         let census = self.census(&members);
         let unserved = |info: &&Info| info.is_required() && !SERVED.iter().any(|key| info.key == *key);
-        if !census.elsewhere
+        if operation == Operation::Fence
+            && !census.elsewhere
             && let Some(info) = info.iter().find(unserved)
         {
             trace!("{proc} requires {} of a fence", info.key);
@@ -167,6 +200,9 @@ impl Core {
 
     /// Everybody of this node has come.
     fn complete_here(&mut self, mut tracker: Tracker) {
+        if tracker.members.operation() != Operation::Fence {
+            return self.connect_at_host(tracker);
+        }
         if !tracker.census.elsewhere {
             // What local processes have committed is in their common memory already.
             return self.answer(tracker, Ok(()));
@@ -175,16 +211,28 @@ impl Core {
             Ok(data) => data,
             Err(status) => return self.answer(tracker, Err(status)),
         };
-        // The library keeps the time itself; two clocks would race.
-        let info: Vec<Info> = tracker.info.iter().filter(|info| info.key != keys::TIMEOUT).cloned().collect();
-        let procs = tracker.members.procs();
-        let id = tracker.id;
-        self.fences.at_host.insert(id, tracker);
+        let (id, procs, info) = self.hand_over(tracker);
         self.ask_host(
             |host, done| host.fence_nb(&procs, &info, data, done),
             Vec::new(),
             move |core, result| core.fence_answered(id, result),
         );
+    }
+
+    /// Keeps a tracker until the host has answered; its number, and whom and what the host is asked.
+    pub(super) fn hand_over(&mut self, tracker: Tracker) -> (u64, Vec<Proc>, Vec<Info>) {
+        // The library keeps the time itself; two clocks would race.
+        let info = tracker.info.iter().filter(|info| info.key != keys::TIMEOUT).cloned().collect();
+        let (id, procs) = (tracker.id, tracker.members.procs());
+        self.fences.at_host.insert(id, tracker);
+        (id, procs, info)
+    }
+
+    /// The host has answered.
+    pub(super) fn met(&mut self, id: u64, result: Result<(), Status>) {
+        if let Some(tracker) = self.fences.at_host.remove(&id) {
+            self.answer(tracker, result);
+        }
     }
 
     /// What this node adds to a collecting fence. Over a whole namespace that is only what no such fence has carried yet; other
@@ -219,14 +267,14 @@ impl Core {
     }
 
     fn fence_answered(&mut self, id: u64, result: Result<Vec<u8>, Status>) {
-        let mut tracker = self.fences.at_host.remove(&id);
+        let sent = self.fences.at_host.get_mut(&id).map(|tracker| std::mem::take(&mut tracker.sent));
         let result = match result {
             // Data that comes after a time limit is data all the same.
             Ok(data) => self.absorb(&data),
             Err(status) => {
                 trace!("fence {id}: the host answers {status}");
                 // It has not arrived; the next fence carries it again.
-                for (proc, entries) in tracker.iter_mut().flat_map(|tracker| tracker.sent.drain(..)) {
+                for (proc, entries) in sent.into_iter().flatten() {
                     if let Some(stored) = self.jobs.stored_mut(&proc.nspace) {
                         stored.put_back(proc.rank, entries);
                     }
@@ -234,9 +282,7 @@ impl Core {
                 Err(status)
             }
         };
-        if let Some(tracker) = tracker {
-            self.answer(tracker, result);
-        }
+        self.met(id, result);
     }
 
     /// Takes in what other nodes have sent: all of it, or nothing when a part cannot be read.
@@ -351,9 +397,9 @@ impl Core {
             return;
         }
         let ready = self.fences.early.extract_if(.., |early| early.awaits == *nspace).collect::<Vec<_>>();
-        for Early { caller, proc, procs, info, limit, until, .. } in ready {
+        for Early { caller, proc, operation, procs, info, limit, until, .. } in ready {
             self.timers.cancel(limit);
-            self.join(caller, proc, procs, info, until);
+            self.join(caller, proc, operation, procs, info, until);
         }
     }
 

@@ -4,11 +4,12 @@
 //! control thread replaces whenever a namespace comes or goes.
 use std::collections::{BTreeMap, HashMap};
 use std::convert::Infallible;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::sync::Arc;
 
+use super::setup::Change;
 use crate::control::address::{self, Address};
 use crate::data::{Nspace, Proc, Status};
 use crate::sys::cell::EpochCell;
@@ -20,6 +21,8 @@ const VERSION: &str = "4.2.2";
 pub trait EnvSink {
     /// Sets a variable, replacing an older value.
     fn set(&mut self, name: &str, value: &[u8]);
+    /// The value of a variable, if it is set.
+    fn get(&self, name: &str) -> Option<Vec<u8>>;
     /// Removes every variable whose name `keep` does not want.
     fn retain(&mut self, keep: &mut dyn FnMut(&[u8]) -> bool);
 }
@@ -27,6 +30,10 @@ pub trait EnvSink {
 impl EnvSink for BTreeMap<OsString, OsString> {
     fn set(&mut self, name: &str, value: &[u8]) {
         self.insert(name.into(), OsString::from_vec(value.to_vec()));
+    }
+
+    fn get(&self, name: &str) -> Option<Vec<u8>> {
+        BTreeMap::get(self, OsStr::new(name)).map(|value| value.as_bytes().to_vec())
     }
 
     fn retain(&mut self, keep: &mut dyn FnMut(&[u8]) -> bool) {
@@ -38,6 +45,10 @@ impl EnvSink for Vec<(OsString, OsString)> {
     fn set(&mut self, name: &str, value: &[u8]) {
         Vec::retain(self, |(n, _)| n != name);
         self.push((name.into(), OsString::from_vec(value.to_vec())));
+    }
+
+    fn get(&self, name: &str) -> Option<Vec<u8>> {
+        self.iter().find(|(n, _)| n == name).map(|(_, value)| value.as_bytes().to_vec())
     }
 
     fn retain(&mut self, keep: &mut dyn FnMut(&[u8]) -> bool) {
@@ -59,7 +70,14 @@ pub(super) struct Common {
 #[derive(Default)]
 struct Block {
     common: Arc<Common>,
-    tokens: HashMap<Nspace, [u8; 32]>,
+    jobs: HashMap<Nspace, OfJob>,
+}
+
+/// What is the same for every process of a job.
+#[derive(Clone, Debug)]
+pub(super) struct OfJob {
+    pub token: [u8; 32],
+    pub environment: Arc<[Change]>,
 }
 
 /// The block, and who replaces it.
@@ -93,23 +111,24 @@ impl Default for Forks {
 }
 
 impl Forks {
-    /// Publishes the tokens of all jobs there are now.
-    pub(super) fn publish(&self, common: Arc<Common>, tokens: HashMap<Nspace, [u8; 32]>) {
-        let Ok(()) = self.0.replace(|_| Ok::<_, Infallible>(Block { common, tokens }));
+    /// Publishes what is to be known of all jobs there are now.
+    pub(super) fn publish(&self, common: Arc<Common>, jobs: HashMap<Nspace, OfJob>) {
+        let Ok(()) = self.0.replace(|_| Ok::<_, Infallible>(Block { common, jobs }));
     }
 
     pub(super) fn setup(&self, proc: &Proc, env: &mut dyn EnvSink) -> Result<(), Status> {
         let block = self.0.read();
-        let token = *block.tokens.get(&proc.nspace).ok_or(Status::ERR_NOT_FOUND)?;
+        let job = block.jobs.get(&proc.nspace).ok_or(Status::ERR_NOT_FOUND)?;
         let common = &block.common;
         let address = Address {
             proc: proc.clone(),
             uid: common.uid,
             abstract_name: common.abstract_name.clone(),
             path: common.path.clone(),
-            token,
+            token: job.token,
             stock_uri: String::new(),
         };
+        job.environment.iter().for_each(|change| change.apply(env));
         env.retain(&mut |name| !is_left_over(name));
         env.set("PMIX_NAMESPACE", proc.nspace.as_bytes());
         env.set("PMIX_RANK", proc.rank.0.to_string().as_bytes());
@@ -154,7 +173,8 @@ mod tests {
         assert_eq!(env, before);
 
         let common = Common { abstract_name: "instanton-x".into(), hostname: b"node0".to_vec(), ..Default::default() };
-        forks.publish(Arc::new(common), [(job, [5; 32])].into());
+        let environment = Vec::new().into();
+        forks.publish(Arc::new(common), [(job, OfJob { token: [5; 32], environment })].into());
         forks.setup(&proc, &mut env).unwrap();
         let names: Vec<_> = env.keys().map(|name| name.to_str().unwrap()).collect();
         let expected = [

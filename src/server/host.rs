@@ -11,7 +11,8 @@
 use std::fmt;
 use std::os::fd::{BorrowedFd, OwnedFd};
 
-use crate::data::{App, Info, Nspace, Pdata, Proc, Query, Status, Text};
+use crate::data::{App, Info, Nspace, Proc, Query, ResourceUnit, Status, Text};
+pub use crate::message::{Credential, Infos, Published};
 
 /// How a host took a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,18 +46,6 @@ impl<T> fmt::Debug for Completion<T> {
         f.write_str("Completion")
     }
 }
-
-/// A `pmix_resource_unit_t`: so many of one kind of device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ResourceUnit {
-    /// A `constants::device_type`.
-    pub device: u64,
-    /// How many.
-    pub count: u64,
-}
-
-/// Attributes and how it went: they may explain a failure.
-pub type Infos = (Status, Vec<Info>);
 
 const NO: Accepted = Err(Status::ERR_NOT_SUPPORTED);
 
@@ -117,7 +106,7 @@ pub trait Host: Send + Sync + 'static {
     }
 
     /// Look published data up.
-    fn lookup(&self, proc: &Proc, keys: &[Text], info: &[Info], done: Completion<Vec<Pdata>>) -> Accepted {
+    fn lookup(&self, proc: &Proc, keys: &[Text], info: &[Info], done: Completion<Published>) -> Accepted {
         NO
     }
 
@@ -220,7 +209,7 @@ pub trait Host: Send + Sync + 'static {
     }
 
     /// Make a credential.
-    fn get_credential(&self, proc: &Proc, directives: &[Info], done: Completion<(Vec<u8>, Vec<Info>)>) -> Accepted {
+    fn get_credential(&self, proc: &Proc, directives: &[Info], done: Completion<Credential>) -> Accepted {
         NO
     }
 

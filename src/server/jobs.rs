@@ -3,10 +3,13 @@
 //! A namespace and its clients are registered in either order; a job is here from the first of them on, with its token.
 //! Its data comes with `register_nspace`.
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
 
 use super::FOREIGN_IDS;
 use super::cleanup::Cleanup;
 use super::core::{Core, Done};
+use super::fork::OfJob;
+use super::setup::Change;
 use super::stored::Stored;
 use super::watch::WatchId;
 use crate::data::{Info, InfoList, Nspace, Proc, Rank, Status};
@@ -70,6 +73,8 @@ pub(super) struct Job {
     pub early: Vec<PeerId>,
     /// What to remove when its last process here has ended.
     pub cleanup: Cleanup,
+    /// What its processes get besides what leads them here.
+    pub environment: Arc<[Change]>,
 }
 
 impl Job {
@@ -83,6 +88,7 @@ impl Job {
             foreign_ids: false,
             early: Vec::new(),
             cleanup: Cleanup::default(),
+            environment: Arc::default(),
         })
     }
 
@@ -229,6 +235,7 @@ impl Core {
         self.sweep_job(nspace);
         self.fences_of_job_end(nspace);
         self.gets_of_job_end(nspace);
+        self.ties.forget(nspace);
         if self.jobs.0.remove(nspace).is_some() {
             self.publish_forks();
         }
@@ -237,9 +244,12 @@ impl Core {
 
     /// Sends descriptors of what a client has not mapped.
     pub(super) fn segments(&mut self, peer: PeerId, number: u64, nspace: &Nspace, have: &Mapped) {
-        let own = self.peers.get(&peer).is_some_and(|entry| entry.proc.nspace == *nspace);
+        let own = self
+            .peers
+            .get(&peer)
+            .is_some_and(|entry| entry.proc.nspace == *nspace || self.ties.bind(&entry.proc.nspace, nspace));
         let parts = match self.jobs.stored(nspace) {
-            // A process is given the descriptors of its own job only.
+            // A process is given the descriptors of its own job, and of those it is tied to.
             Some(stored) if own => stored.parts(have),
             _ => return self.reply_status(peer, number, Err(Status::ERR_NO_PERMISSIONS)),
         };
@@ -267,7 +277,7 @@ impl Core {
         }
     }
 
-    fn job_entry(&mut self, nspace: &Nspace) -> Result<&mut Job, Status> {
+    pub(super) fn job_entry(&mut self, nspace: &Nspace) -> Result<&mut Job, Status> {
         if nspace.as_bytes().is_empty() {
             return Err(Status::ERR_BAD_PARAM);
         }
@@ -287,8 +297,9 @@ impl Core {
         }
     }
 
-    fn publish_forks(&self) {
-        let tokens = self.jobs.0.iter().map(|(nspace, job)| (nspace.clone(), job.token)).collect();
-        self.forks.publish(self.common.clone(), tokens);
+    pub(super) fn publish_forks(&self) {
+        let of_job = |job: &Job| OfJob { token: job.token, environment: job.environment.clone() };
+        let jobs = self.jobs.0.iter().map(|(nspace, job)| (nspace.clone(), of_job(job))).collect();
+        self.forks.publish(self.common.clone(), jobs);
     }
 }

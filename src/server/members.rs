@@ -14,10 +14,22 @@ pub(super) enum Ranks {
     Some(Vec<Rank>),
 }
 
-/// Participants: the same processes make the same `Members`, whether they were named one by one or by wildcard, and in whatever
-/// order.
+/// What processes meet for. Meetings of the same processes for different purposes do not mix.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Operation {
+    Fence,
+    Connect,
+    Disconnect,
+}
+
+/// Participants in an operation. For a fence the same processes make the same `Members`, whether they were named one by one or by
+/// wildcard, and in whatever order. Whoever connects may name processes of namespaces that are not known here, so there the
+/// wildcard stays a name of its own.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Members(BTreeMap<Nspace, Ranks>);
+pub(super) struct Members {
+    operation: Operation,
+    sets: BTreeMap<Nspace, Ranks>,
+}
 
 /// Where members run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,9 +50,19 @@ pub(super) enum NoMembers {
 }
 
 impl Members {
+    /// What they meet for.
+    pub(super) fn operation(&self) -> Operation {
+        self.operation
+    }
+
+    /// Whether others name the same processes, for whatever purpose.
+    pub(super) fn are_those_of(&self, other: &Members) -> bool {
+        self.sets == other.sets
+    }
+
     /// Whether a process takes part.
     pub(super) fn contains(&self, proc: &Proc) -> bool {
-        match self.0.get(&proc.nspace) {
+        match self.sets.get(&proc.nspace) {
             Some(Ranks::All) => true,
             Some(Ranks::Some(ranks)) => ranks.binary_search(&proc.rank).is_ok(),
             None => false,
@@ -49,17 +71,17 @@ impl Members {
 
     /// Whether the members are one whole namespace.
     pub(super) fn is_whole_job(&self) -> bool {
-        self.0.len() == 1 && self.0.values().all(|ranks| *ranks == Ranks::All)
+        self.sets.len() == 1 && self.sets.values().all(|ranks| *ranks == Ranks::All)
     }
 
     /// The namespaces that take part.
     pub(super) fn namespaces(&self) -> impl Iterator<Item = &Nspace> {
-        self.0.keys()
+        self.sets.keys()
     }
 
     /// Whether processes of that namespace take part.
     pub(super) fn involves(&self, nspace: &Nspace) -> bool {
-        self.0.contains_key(nspace)
+        self.sets.contains_key(nspace)
     }
 
     /// The list for the host: the same on every node.
@@ -68,26 +90,36 @@ impl Members {
             Ranks::All => vec![Proc::new(nspace.clone(), Rank::WILDCARD)],
             Ranks::Some(ranks) => ranks.iter().map(|rank| Proc::new(nspace.clone(), *rank)).collect(),
         };
-        self.0.iter().flat_map(of).collect()
+        self.sets.iter().flat_map(of).collect()
     }
 }
 
 impl Core {
     /// The members that `procs` name; none means the caller's whole namespace.
-    pub(super) fn members(&self, caller: &Proc, procs: &[Proc]) -> Result<Members, NoMembers> {
+    pub(super) fn members(&self, caller: &Proc, operation: Operation, procs: &[Proc]) -> Result<Members, NoMembers> {
+        let fences = operation == Operation::Fence;
         let whole = [Proc::new(caller.nspace.clone(), Rank::WILDCARD)];
         let procs = if procs.is_empty() { &whole[..] } else { procs };
         let mut sets: BTreeMap<&Nspace, Option<BTreeSet<Rank>>> = BTreeMap::new();
         for Proc { nspace, rank } in procs {
-            let stored = self.jobs.stored(nspace).ok_or_else(|| NoMembers::Unknown(nspace.clone()))?;
+            let stored = self.jobs.stored(nspace);
+            if stored.is_none() && fences {
+                return Err(NoMembers::Unknown(nspace.clone()));
+            }
             let ranks = sets.entry(nspace).or_insert_with(|| Some(BTreeSet::new()));
             let more = match *rank {
                 Rank::WILDCARD => {
                     *ranks = None;
                     continue;
                 }
-                Rank::LOCAL_NODE | Rank::LOCAL_PEERS => stored.local_ranks(),
-                rank if rank.is_process() && stored.size().is_none_or(|size| rank.0 < size) => vec![rank],
+                Rank::LOCAL_NODE | Rank::LOCAL_PEERS => stored.map(|stored| stored.local_ranks()).unwrap_or_default(),
+                rank if rank.is_process() => {
+                    let size = stored.and_then(|stored| stored.size());
+                    if size.is_some_and(|size| rank.0 >= size) {
+                        return Err(NoMembers::Wrong(Status::ERR_BAD_PARAM));
+                    }
+                    vec![rank]
+                }
                 _ => return Err(NoMembers::Wrong(Status::ERR_BAD_PARAM)),
             };
             if let Some(ranks) = ranks {
@@ -97,12 +129,12 @@ impl Core {
         let canonical = |(nspace, ranks): (&Nspace, Option<BTreeSet<Rank>>)| {
             let size = self.jobs.stored(nspace).and_then(|stored| stored.size());
             let ranks = match ranks {
-                Some(ranks) if size != Some(ranks.len() as u32) => Ranks::Some(ranks.into_iter().collect()),
+                Some(ranks) if !fences || size != Some(ranks.len() as u32) => Ranks::Some(ranks.into_iter().collect()),
                 _ => Ranks::All,
             };
             (nspace.clone(), ranks)
         };
-        let members = Members(sets.into_iter().map(canonical).collect());
+        let members = Members { operation, sets: sets.into_iter().map(canonical).collect() };
         match members.contains(caller) {
             true => Ok(members),
             false => Err(NoMembers::Wrong(Status::ERR_NOT_A_MEMBER)),
@@ -112,7 +144,7 @@ impl Core {
     /// Where members run, as far as is known now.
     pub(super) fn census(&self, members: &Members) -> Census {
         let (mut here, mut elsewhere) = (0, false);
-        for (nspace, ranks) in &members.0 {
+        for (nspace, ranks) in &members.sets {
             let Some(job) = self.jobs.get(nspace) else {
                 elsewhere = true;
                 continue;
@@ -137,7 +169,7 @@ impl Core {
     /// Members that run here, as far as they can be named, and for which `wanted` holds.
     pub(super) fn local_members(&self, members: &Members, wanted: impl Fn(&Proc, &Job) -> bool) -> Vec<Proc> {
         let mut out = Vec::new();
-        for (nspace, ranks) in &members.0 {
+        for (nspace, ranks) in &members.sets {
             let Some(job) = self.jobs.get(nspace) else { continue };
             let ranks: BTreeSet<Rank> = match ranks {
                 Ranks::All => {
@@ -155,7 +187,7 @@ impl Core {
     /// Members of this node that are dead.
     pub(super) fn dead_members(&self, members: &Members) -> Vec<Proc> {
         let mut out = Vec::new();
-        for nspace in members.0.keys() {
+        for nspace in members.sets.keys() {
             let Some(job) = self.jobs.get(nspace) else { continue };
             let dead = job.clients.keys().chain(&job.departed).filter(|rank| job.is_gone(**rank));
             out.extend(dead.map(|rank| Proc::new(nspace.clone(), *rank)));

@@ -11,10 +11,12 @@
 //! | `admission` | who comes in, who has ended |
 //! | `jobs`, `stored` | namespaces and their processes; a job's data, in the store |
 //! | `fence`, `members`, `blob` | who waits for whom, and what travels between nodes |
+//! | `connect` | who is connected with whom |
 //! | `modex` | commits, and look-ups that wait |
 //! | `events` | events |
+//! | `forward` | what the host answers |
 //! | `cleanup`, `sweep` | what is removed after a process |
-//! | `fork` | the environment of a process to be |
+//! | `fork`, `setup` | the environment of a process to be |
 //!
 //! A call on the handle posts a command to the control thread and returns; its result comes through the `done` that it
 //! takes, on the control thread. The twins with `_wait` block instead, and refuse to (`ERR_WOULD_BLOCK`) on the control thread itself,
@@ -33,16 +35,20 @@ use crate::data::{Info, Nspace, Proc, Rank, Status, Text, Value};
 mod admission;
 mod blob;
 mod cleanup;
+mod connect;
 mod control_thread;
 mod core;
 mod events;
 mod fence;
 mod fork;
+mod forward;
 mod host;
 mod jobs;
 mod mailbox;
 mod members;
 mod modex;
+mod query;
+mod setup;
 mod stored;
 mod sweep;
 mod timers;
@@ -50,7 +56,7 @@ mod watch;
 
 pub use cleanup::clean_up;
 pub use fork::{EnvSink, ForkEnvironment};
-pub use host::{Accepted, Answer, Completion, Host, Infos, NoHost, ResourceUnit};
+pub use host::{Accepted, Answer, Completion, Credential, Host, Infos, NoHost, Published};
 use mailbox::Mailbox;
 
 /// An attribute of `register_nspace` (BOOL): take this job's token without holding uid and gid of a peer against the registration,
@@ -270,6 +276,47 @@ impl Server {
     /// When the server has ended; nothing is called then.
     pub fn call_later(&self, call: impl FnOnce() + Send + 'static) -> Result<(), Status> {
         self.mailbox.post(move |core| core.calls.push(Box::new(call)))
+    }
+
+    /// Collects what the processes of a job to be launched will need on every node, for the host to carry there: the environment
+    /// of its programming library, where `info` asks for that (`PMIX_SETUP_APP_ENVARS`) and names a known one.
+    ///
+    /// # Errors
+    /// When the server has ended; `done` is not called then.
+    pub fn setup_application(
+        &self,
+        _nspace: &Nspace,
+        info: &[Info],
+        done: impl FnOnce(Result<Vec<Info>, Status>) + Send + 'static,
+    ) -> Result<(), Status> {
+        let collected = setup::for_application(info, std::env::vars_os());
+        self.mailbox.post(move |core| core.finish(done, Ok(collected)))
+    }
+
+    /// Takes what [`setup_application`](Server::setup_application) has collected, for the processes of that namespace here: their
+    /// environment will have it.
+    ///
+    /// # Errors
+    /// When the server has ended; `done` is not called then.
+    pub fn setup_local_support(
+        &self,
+        nspace: &Nspace,
+        info: &[Info],
+        done: impl FnOnce(Result<(), Status>) + Send + 'static,
+    ) -> Result<(), Status> {
+        let (nspace, info) = (nspace.clone(), info.to_vec());
+        self.mailbox.post(move |core| {
+            let result = core.setup_local_support(&nspace, &info);
+            core.finish(done, result);
+        })
+    }
+
+    /// [`setup_local_support`](Server::setup_local_support), waiting for the result.
+    ///
+    /// # Errors
+    /// What `done` would be called with, and those of every `_wait`.
+    pub fn setup_local_support_wait(&self, nspace: &Nspace, info: &[Info]) -> Result<(), Status> {
+        self.wait(|done| self.setup_local_support(nspace, info, done))
     }
 
     /// What a process of this node has posted, for another node's server; waits until it has posted something.

@@ -226,7 +226,7 @@ fn what_is_no_clean_up_is_the_hosts() {
     let kill = Info::new(keys::JOB_CTRL_KILL, true);
     let reply = peer.ask(control(vec![clean_up, kill]));
     assert_eq!(reply, Reply::Infos(Status::ERR_NO_PERMISSIONS, vec![Info::new("why", "because")]));
-    assert_eq!(*notes.0.lock().unwrap(), ["control [\"pmix.jctrl.kill\"]"]);
+    assert_eq!(*notes.0.lock().unwrap(), ["control [\"pmix.jctrl.kill\", \"pmix.euid\", \"pmix.egid\"]"]);
     let relative = Info::new(keys::REGISTER_CLEANUP, "file");
     assert_eq!(peer.status(control(vec![relative])), Status::ERR_BAD_PARAM);
 }

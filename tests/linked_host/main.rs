@@ -3,6 +3,7 @@
 mod clients;
 mod death;
 mod fences;
+mod forward;
 mod host;
 mod hostile;
 mod jobs;

@@ -5,6 +5,7 @@ use instanton::client::Client;
 use instanton::data::{Info, Nspace, Proc, Rank, Status, Value, keys};
 use libc::{c_char, c_void};
 
+use super::services::wait_infos;
 use crate::alloc;
 use crate::boundary::{Outcome, export};
 use crate::callbacks::{self, InfoFn};
@@ -19,12 +20,9 @@ export! {
         results: *mut *mut pmix_info_t, nresults: *mut usize,
     ) -> Outcome {
         let (targets, directives) = (many::<_, Proc>(targets, ntargets)?, many::<_, Info>(directives, ndirs)?);
-        let client = session::client()?;
-        let answers = told(client.wait("PMIx_Job_control", |done| client.job_control_nb(&targets, &directives, done)))?;
-        if let (Some(results), Some(nresults)) = (results.as_mut(), nresults.as_mut()) {
-            (*results, *nresults) = (made_array(&answers)?, answers.len());
-        }
-        Ok(())
+        wait_infos("PMIx_Job_control", results, nresults, |client, done| {
+            client.job_control_nb(&targets, &directives, done)
+        })
     }
 
     /// The same without waiting; nobody needs to be told.

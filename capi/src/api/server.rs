@@ -67,8 +67,8 @@ fn config(info: &[Info]) -> Result<ServerConfig, Status> {
     Ok(config)
 }
 
-/// Makes a call that answers through `cbfunc`; without one, waits for it and says so.
-fn op(
+/// Makes a call of the server that answers through `cbfunc`; without one, waits for it and says so.
+pub fn op(
     cbfunc: Option<OpFn>,
     cbdata: *mut c_void,
     start: impl FnOnce(Box<dyn FnOnce(Result<(), Status>) + Send>) -> Outcome,
@@ -83,7 +83,8 @@ fn op(
     }))
 }
 
-unsafe fn nspace_of(nspace: *const c_char) -> Result<Nspace, Status> {
+/// A namespace of the caller.
+pub unsafe fn nspace_of(nspace: *const c_char) -> Result<Nspace, Status> {
     // SAFETY: NULL, a C string or a fixed array, the contract with C.
     Nspace::new(unsafe { alloc::name(nspace, NSPACE_SIZE) }?).map_err(|_| Status::ERR_BAD_PARAM)
 }
@@ -98,6 +99,13 @@ impl EnvSink for Environment {
             // SAFETY: strings and the caller's array.
             unsafe { super::argv::PMIx_Setenv(name.as_ptr(), value.as_ptr(), 1, self.0) };
         }
+    }
+
+    fn get(&self, name: &str) -> Option<Vec<u8>> {
+        // SAFETY: NULL or a NULL-terminated array, the contract with C.
+        let settings = unsafe { alloc::argv(*self.0) };
+        let value = |setting: &[u8]| Some(setting.strip_prefix(name.as_bytes())?.strip_prefix(b"=")?.to_vec());
+        settings.into_iter().find_map(value)
     }
 
     fn retain(&mut self, keep: &mut dyn FnMut(&[u8]) -> bool) {

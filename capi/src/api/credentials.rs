@@ -1,0 +1,56 @@
+//! Credentials: what proves who a process is, made and judged by the host.
+use instanton::data::{Info, Status};
+use libc::c_void;
+
+use super::services::wait_infos;
+use crate::boundary::{Outcome, export};
+use crate::callbacks::{self, CredentialFn, ValidationFn};
+use crate::convert::{made, many, one};
+use crate::session::{self, told};
+use crate::types::*;
+
+export! {
+    /// A credential that proves who the caller is. Its bytes are the caller's to free.
+    fn PMIx_Get_credential(
+        info: *const pmix_info_t, ninfo: usize, credential: *mut pmix_byte_object_t,
+    ) -> Outcome {
+        let credential = credential.as_mut().ok_or(Status::ERR_BAD_PARAM)?;
+        *credential = pmix_byte_object_t { bytes: std::ptr::null_mut(), size: 0 };
+        let info: Vec<Info> = many(info, ninfo)?;
+        let client = session::client()?;
+        let (bytes, _) =
+            told(client.wait("PMIx_Get_credential", |done| client.get_credential_nb(&info, done)))?;
+        *credential = made(&bytes)?;
+        Ok(())
+    }
+
+    /// The same without waiting; the credential is shown to `cbfunc` until it returns.
+    fn PMIx_Get_credential_nb(
+        info: *const pmix_info_t, ninfo: usize, cbfunc: Option<CredentialFn>, cbdata: *mut c_void,
+    ) -> Outcome {
+        let cbfunc = cbfunc.ok_or(Status::ERR_BAD_PARAM)?;
+        let info: Vec<Info> = many(info, ninfo)?;
+        told(session::client()?.get_credential_nb(&info, callbacks::credential(cbfunc, cbdata)))
+    }
+
+    /// Asks whether a credential is good, and whose it is.
+    fn PMIx_Validate_credential(
+        credential: *const pmix_byte_object_t, info: *const pmix_info_t, ninfo: usize,
+        results: *mut *mut pmix_info_t, nresults: *mut usize,
+    ) -> Outcome {
+        let (credential, info) = (one::<_, Vec<u8>>(credential)?, many::<_, Info>(info, ninfo)?);
+        wait_infos("PMIx_Validate_credential", results, nresults, |client, done| {
+            client.validate_credential_nb(&credential, &info, done)
+        })
+    }
+
+    /// The same without waiting; the answer is shown to `cbfunc` until it returns.
+    fn PMIx_Validate_credential_nb(
+        credential: *const pmix_byte_object_t, info: *const pmix_info_t, ninfo: usize, cbfunc: Option<ValidationFn>,
+        cbdata: *mut c_void,
+    ) -> Outcome {
+        let cbfunc = cbfunc.ok_or(Status::ERR_BAD_PARAM)?;
+        let (credential, info) = (one::<_, Vec<u8>>(credential)?, many::<_, Info>(info, ninfo)?);
+        told(session::client()?.validate_credential_nb(&credential, &info, callbacks::validation(cbfunc, cbdata)))
+    }
+}

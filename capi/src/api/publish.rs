@@ -1,0 +1,78 @@
+//! Publishing data, looking it up and taking it back.
+use instanton::data::{Info, Key, Pdata, Status, Text};
+use libc::{c_char, c_void};
+
+use crate::alloc;
+use crate::boundary::{Outcome, export};
+use crate::callbacks::{self, LookupFn, OpFn};
+use crate::convert::{Mirror, made, many};
+use crate::session::{self, told};
+use crate::types::*;
+
+export! {
+    /// Publishes data for others to look up, and waits until they can.
+    fn PMIx_Publish(info: *const pmix_info_t, ninfo: usize) -> Outcome {
+        let info: Vec<Info> = many(info, ninfo)?;
+        told(session::client()?.publish(&info))
+    }
+
+    /// The same without waiting.
+    fn PMIx_Publish_nb(info: *const pmix_info_t, ninfo: usize, cbfunc: Option<OpFn>, cbdata: *mut c_void) -> Outcome {
+        if cbfunc.is_none() {
+            return Err(Status::ERR_BAD_PARAM);
+        }
+        let info: Vec<Info> = many(info, ninfo)?;
+        told(session::client()?.publish_nb(&info, callbacks::op(cbfunc, cbdata)))
+    }
+
+    /// Fills in what others have published under the keys of `data`, and who they are. What nobody has published gets no type.
+    fn PMIx_Lookup(data: *mut pmix_pdata_t, ndata: usize, info: *const pmix_info_t, ninfo: usize) -> Outcome {
+        if data.is_null() || ndata == 0 {
+            return Err(Status::ERR_BAD_PARAM);
+        }
+        let info: Vec<Info> = many(info, ninfo)?;
+        // Only the keys are the caller's: the rest may be anything.
+        let wanted: Vec<Key> = alloc::slice(data, ndata)?
+            .iter()
+            .map(|item| Mirror::<Key>::to_rust(&item.key, 0))
+            .collect::<Result<_, _>>()?;
+        let keys: Vec<Text> =
+            wanted.iter().map(|key| Text::new(key.as_bytes()).map_err(|_| Status::ERR_BAD_PARAM)).collect::<Result<_, _>>()?;
+        let (status, mut found) = told(session::client()?.lookup(&keys, &info))?;
+        for (i, key) in wanted.iter().enumerate() {
+            let item = &mut *data.add(i);
+            match found.iter().position(|one| one.key == *key) {
+                // Under one key there may be several, for as many places.
+                Some(at) => {
+                    let Pdata { proc, value, .. } = found.remove(at);
+                    (item.proc, item.value) = (made(&proc)?, made(&value)?);
+                }
+                None => item.value = pmix_value_t::EMPTY,
+            }
+        }
+        status.ok()
+    }
+
+    /// The same without waiting; what was found is shown to `cbfunc` until it returns.
+    fn PMIx_Lookup_nb(
+        keys: *mut *mut c_char, info: *const pmix_info_t, ninfo: usize, cbfunc: Option<LookupFn>, cbdata: *mut c_void,
+    ) -> Outcome {
+        let cbfunc = cbfunc.ok_or(Status::ERR_BAD_PARAM)?;
+        let (keys, info) = (Mirror::<Vec<Text>>::to_rust(&keys, 0)?, many::<_, Info>(info, ninfo)?);
+        told(session::client()?.lookup_nb(&keys, &info, callbacks::lookup(cbfunc, cbdata)))
+    }
+
+    /// Takes back what this process has published under some keys, or all of it for NULL; waits until that is done.
+    fn PMIx_Unpublish(keys: *mut *mut c_char, info: *const pmix_info_t, ninfo: usize) -> Outcome {
+        let (keys, info) = (Mirror::<Vec<Text>>::to_rust(&keys, 0)?, many::<_, Info>(info, ninfo)?);
+        told(session::client()?.unpublish(&keys, &info))
+    }
+
+    /// The same without waiting.
+    fn PMIx_Unpublish_nb(
+        keys: *mut *mut c_char, info: *const pmix_info_t, ninfo: usize, cbfunc: Option<OpFn>, cbdata: *mut c_void,
+    ) -> Outcome {
+        let (keys, info) = (Mirror::<Vec<Text>>::to_rust(&keys, 0)?, many::<_, Info>(info, ninfo)?);
+        told(session::client()?.unpublish_nb(&keys, &info, callbacks::op(cbfunc, cbdata)))
+    }
+}

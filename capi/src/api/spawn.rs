@@ -1,0 +1,72 @@
+//! Starting jobs, and being connected with them.
+use instanton::data::{App, Info, Proc, Status};
+use libc::{c_char, c_void};
+
+use crate::alloc;
+use crate::boundary::{Outcome, export};
+use crate::callbacks::{self, OpFn, SpawnFn};
+use crate::convert::many;
+use crate::session::{self, told};
+use crate::types::*;
+
+export! {
+    /// Starts a job and waits until all of it runs; `nspace` gets its name.
+    fn PMIx_Spawn(
+        job_info: *const pmix_info_t, ninfo: usize, apps: *const pmix_app_t, napps: usize, nspace: *mut c_char,
+    ) -> Outcome {
+        let mut place = nspace.cast::<pmix_nspace_t>().as_mut();
+        if let Some(place) = place.as_mut() {
+            alloc::set_name(place, b"");
+        }
+        let (job_info, apps) = (many::<_, Info>(job_info, ninfo)?, many::<_, App>(apps, napps)?);
+        let spawned = told(session::client()?.spawn(&job_info, &apps))?;
+        if let Some(place) = place {
+            alloc::set_name(place, spawned.as_bytes());
+        }
+        Ok(())
+    }
+
+    /// The same without waiting.
+    fn PMIx_Spawn_nb(
+        job_info: *const pmix_info_t, ninfo: usize, apps: *const pmix_app_t, napps: usize, cbfunc: Option<SpawnFn>,
+        cbdata: *mut c_void,
+    ) -> Outcome {
+        let cbfunc = cbfunc.ok_or(Status::ERR_BAD_PARAM)?;
+        let (job_info, apps) = (many::<_, Info>(job_info, ninfo)?, many::<_, App>(apps, napps)?);
+        told(session::client()?.spawn_nb(&job_info, &apps, callbacks::spawn(cbfunc, cbdata)))
+    }
+
+    /// Connects with other processes, which all call this with the same list, and waits for them.
+    fn PMIx_Connect(
+        procs: *const pmix_proc_t, nprocs: usize, info: *const pmix_info_t, ninfo: usize,
+    ) -> Outcome {
+        let (procs, info) = (many::<_, Proc>(procs, nprocs)?, many::<_, Info>(info, ninfo)?);
+        told(session::client()?.connect_to(&procs, &info))
+    }
+
+    /// The same without waiting.
+    fn PMIx_Connect_nb(
+        procs: *const pmix_proc_t, nprocs: usize, info: *const pmix_info_t, ninfo: usize, cbfunc: Option<OpFn>,
+        cbdata: *mut c_void,
+    ) -> Outcome {
+        let (procs, info) = (many::<_, Proc>(procs, nprocs)?, many::<_, Info>(info, ninfo)?);
+        told(session::client()?.connect_to_nb(&procs, &info, callbacks::op(cbfunc, cbdata)))
+    }
+
+    /// Ends a connect, and waits for all who made it.
+    fn PMIx_Disconnect(
+        procs: *const pmix_proc_t, nprocs: usize, info: *const pmix_info_t, ninfo: usize,
+    ) -> Outcome {
+        let (procs, info) = (many::<_, Proc>(procs, nprocs)?, many::<_, Info>(info, ninfo)?);
+        told(session::client()?.disconnect_from(&procs, &info))
+    }
+
+    /// The same without waiting.
+    fn PMIx_Disconnect_nb(
+        procs: *const pmix_proc_t, nprocs: usize, info: *const pmix_info_t, ninfo: usize, cbfunc: Option<OpFn>,
+        cbdata: *mut c_void,
+    ) -> Outcome {
+        let (procs, info) = (many::<_, Proc>(procs, nprocs)?, many::<_, Info>(info, ninfo)?);
+        told(session::client()?.disconnect_from_nb(&procs, &info, callbacks::op(cbfunc, cbdata)))
+    }
+}

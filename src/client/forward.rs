@@ -1,0 +1,231 @@
+//! Requests that the host answers, and that the library only carries: queries, logs, allocations, monitors, sessions, resources,
+//! credentials, fabrics, input for others.
+//!
+//! Each has a twin that waits. What has attributes for an answer brings them with a status: a failure may be explained by
+//! some, and a success may be a partial one. A host that does not do such things answers `ERR_NOT_SUPPORTED`.
+use crate::data::{Info, Proc, Query, ResourceUnit, Status, Text};
+use crate::message::{Credential, Forward, Infos, Reply, Request};
+
+use super::connection::Answer;
+use super::{Client, Error, Inner};
+
+impl Inner {
+    /// Asks the server; `take` says what its reply brings.
+    pub(super) fn ask_for<T: 'static>(
+        &self,
+        call: &'static str,
+        request: &Request,
+        take: fn(Reply) -> Option<T>,
+        then: impl FnOnce(Result<T, Error>) + Send + 'static,
+    ) -> Result<(), Error> {
+        self.life.check()?;
+        self.link.request(call, request, Box::new(move |answer| then(taken(answer, take))))
+    }
+}
+
+/// What an answer brings.
+pub(super) fn taken<T>(answer: Result<Answer, Error>, take: fn(Reply) -> Option<T>) -> Result<T, Error> {
+    match answer?.reply {
+        Reply::Done(status) if status != Status::SUCCESS => Err(status.into()),
+        reply => take(reply).ok_or(Status::ERR_COMM_FAILURE.into()),
+    }
+}
+
+/// Nothing but that it is done.
+pub(super) fn nothing(reply: Reply) -> Option<()> {
+    matches!(reply, Reply::Done(_)).then_some(())
+}
+
+/// Attributes.
+pub(super) fn infos(reply: Reply) -> Option<Infos> {
+    match reply {
+        Reply::Infos(status, infos) => Some((status, infos)),
+        Reply::Done(status) => Some((status, Vec::new())),
+        _ => None,
+    }
+}
+
+fn credential(reply: Reply) -> Option<Credential> {
+    match reply {
+        Reply::Credential(credential, infos) => Some((credential, infos)),
+        _ => None,
+    }
+}
+
+fn given<T>(list: &[T]) -> Result<(), Error> {
+    if list.is_empty() { Err(Status::ERR_BAD_PARAM.into()) } else { Ok(()) }
+}
+
+impl Client {
+    fn forward<T: 'static>(
+        &self,
+        call: &'static str,
+        request: Forward,
+        take: fn(Reply) -> Option<T>,
+        done: impl FnOnce(Result<T, Error>) + Send + 'static,
+    ) -> Result<(), Error> {
+        self.inner.ask_for(call, &Request::Forward(request), take, done)
+    }
+
+    /// Asks about jobs, processes, the system (`PMIx_Query_info`). What is not known is left out or comes without a type, and
+    /// the status says so.
+    ///
+    /// # Errors
+    /// `ERR_BAD_PARAM` without a query; what the host answers when it answers nothing else.
+    pub fn query(&self, queries: &[Query]) -> Result<Infos, Error> {
+        self.wait("PMIx_Query_info", |done| self.query_nb(queries, done))
+    }
+
+    /// The same without waiting (`PMIx_Query_info_nb`).
+    ///
+    /// # Errors
+    /// When `done` will not run.
+    pub fn query_nb(
+        &self,
+        queries: &[Query],
+        done: impl FnOnce(Result<Infos, Error>) + Send + 'static,
+    ) -> Result<(), Error> {
+        given(queries)?;
+        self.forward("PMIx_Query_info", Forward::Query { queries: queries.to_vec() }, infos, done)
+    }
+
+    /// Logs data (`PMIx_Log`): each attribute names a channel and says what goes there.
+    ///
+    /// # Errors
+    /// `ERR_BAD_PARAM` without data, and what the host answers.
+    pub fn log(&self, data: &[Info], directives: &[Info]) -> Result<(), Error> {
+        self.wait("PMIx_Log", |done| self.log_nb(data, directives, done))
+    }
+
+    /// The same without waiting (`PMIx_Log_nb`).
+    ///
+    /// # Errors
+    /// When `done` will not run.
+    pub fn log_nb(
+        &self,
+        data: &[Info],
+        directives: &[Info],
+        done: impl FnOnce(Result<(), Error>) + Send + 'static,
+    ) -> Result<(), Error> {
+        given(data)?;
+        let request = Forward::Log { data: data.to_vec(), directives: directives.to_vec() };
+        self.forward("PMIx_Log", request, nothing, done)
+    }
+
+    /// Asks for resources, or gives some back (`PMIx_Allocation_request_nb`); `directive` is a `constants::alloc_directive`.
+    ///
+    /// # Errors
+    /// When `done` will not run.
+    pub fn allocation_request_nb(
+        &self,
+        directive: u8,
+        info: &[Info],
+        done: impl FnOnce(Result<Infos, Error>) + Send + 'static,
+    ) -> Result<(), Error> {
+        self.forward("PMIx_Allocation_request", Forward::Allocate { directive, info: info.to_vec() }, infos, done)
+    }
+
+    /// Has this process watched (`PMIx_Process_monitor_nb`): `monitor` says how, and `error` is the event that is raised when
+    /// it stalls.
+    ///
+    /// # Errors
+    /// When `done` will not run.
+    pub fn process_monitor_nb(
+        &self,
+        monitor: &Info,
+        error: Status,
+        directives: &[Info],
+        done: impl FnOnce(Result<Infos, Error>) + Send + 'static,
+    ) -> Result<(), Error> {
+        let request = Forward::Monitor { monitor: monitor.clone(), error, directives: directives.to_vec() };
+        self.forward("PMIx_Process_monitor", request, infos, done)
+    }
+
+    /// Asks for something that proves who this process is (`PMIx_Get_credential_nb`).
+    ///
+    /// # Errors
+    /// When `done` will not run.
+    pub fn get_credential_nb(
+        &self,
+        directives: &[Info],
+        done: impl FnOnce(Result<Credential, Error>) + Send + 'static,
+    ) -> Result<(), Error> {
+        let request = Forward::GetCredential { directives: directives.to_vec() };
+        self.forward("PMIx_Get_credential", request, credential, done)
+    }
+
+    /// Asks whether a credential is good, and whose it is (`PMIx_Validate_credential_nb`).
+    ///
+    /// # Errors
+    /// When `done` will not run.
+    pub fn validate_credential_nb(
+        &self,
+        credential: &[u8],
+        directives: &[Info],
+        done: impl FnOnce(Result<Infos, Error>) + Send + 'static,
+    ) -> Result<(), Error> {
+        let request = Forward::ValidateCredential { credential: credential.to_vec(), directives: directives.to_vec() };
+        self.forward("PMIx_Validate_credential", request, infos, done)
+    }
+
+    /// Sends bytes to the standard input of processes (`PMIx_IOF_push`); none end it.
+    ///
+    /// # Errors
+    /// When `done` will not run.
+    pub fn iof_push_nb(
+        &self,
+        targets: &[Proc],
+        bytes: &[u8],
+        directives: &[Info],
+        done: impl FnOnce(Result<(), Error>) + Send + 'static,
+    ) -> Result<(), Error> {
+        let request =
+            Forward::Push { targets: targets.to_vec(), bytes: bytes.to_vec(), directives: directives.to_vec() };
+        self.forward("PMIx_IOF_push", request, nothing, done)
+    }
+
+    /// Asks about a fabric (`PMIx_Fabric_register_nb` and its like); `operation` is a `constants::fabric_operation`.
+    ///
+    /// # Errors
+    /// When `done` will not run.
+    pub fn fabric_nb(
+        &self,
+        operation: i64,
+        directives: &[Info],
+        done: impl FnOnce(Result<Infos, Error>) + Send + 'static,
+    ) -> Result<(), Error> {
+        self.forward("PMIx_Fabric", Forward::Fabric { operation, directives: directives.to_vec() }, infos, done)
+    }
+
+    /// Controls a session (`PMIx_Session_control`).
+    ///
+    /// # Errors
+    /// When `done` will not run.
+    pub fn session_control_nb(
+        &self,
+        session: u32,
+        directives: &[Info],
+        done: impl FnOnce(Result<Infos, Error>) + Send + 'static,
+    ) -> Result<(), Error> {
+        let request = Forward::SessionControl { session, directives: directives.to_vec() };
+        self.forward("PMIx_Session_control", request, infos, done)
+    }
+
+    /// Defines, changes or removes a block of resources (`PMIx_Resource_block_nb`); `directive` is a
+    /// `constants::resource_block_directive`.
+    ///
+    /// # Errors
+    /// When `done` will not run.
+    pub fn resource_block_nb(
+        &self,
+        directive: u8,
+        block: &Text,
+        units: &[ResourceUnit],
+        info: &[Info],
+        done: impl FnOnce(Result<(), Error>) + Send + 'static,
+    ) -> Result<(), Error> {
+        let request =
+            Forward::ResourceBlock { directive, block: block.clone(), units: units.to_vec(), info: info.to_vec() };
+        self.forward("PMIx_Resource_block", request, nothing, done)
+    }
+}

@@ -1,0 +1,104 @@
+//! Starting jobs, and being connected with them.
+//!
+//! Of a job that this process has started, or is connected with, everything is readable that is of its own job: a Get asks the
+//! server for that job's memory, maps it, and reads it from then on.
+use std::os::unix::ffi::OsStrExt;
+
+use crate::data::{App, Info, InfoList, Nspace, Proc, Status, Text, keys};
+use crate::message::{Forward, Reply, Request};
+
+use super::forward::nothing;
+use super::{Client, Error};
+
+fn spawned(reply: Reply) -> Option<Nspace> {
+    match reply {
+        Reply::Spawned(nspace) => Some(nspace),
+        _ => None,
+    }
+}
+
+/// Where a program is to run: where it says, or where this process is. The host is another process, and may be elsewhere.
+fn at_home(app: &App) -> App {
+    let named = || app.info.find(keys::WDIR)?.value.as_text().cloned();
+    let own = || Text::new(std::env::current_dir().ok()?.as_os_str().as_bytes()).ok();
+    App { cwd: app.cwd.clone().or_else(named).or_else(own), ..app.clone() }
+}
+
+impl Client {
+    /// Starts a job (`PMIx_Spawn`) and answers its namespace when all of it runs.
+    ///
+    /// # Errors
+    /// `ERR_BAD_PARAM` without an application, or for one that names no program; what the host answers.
+    pub fn spawn(&self, job_info: &[Info], apps: &[App]) -> Result<Nspace, Error> {
+        self.wait("PMIx_Spawn", |done| self.spawn_nb(job_info, apps, done))
+    }
+
+    /// The same without waiting (`PMIx_Spawn_nb`).
+    ///
+    /// # Errors
+    /// When `done` will not run.
+    pub fn spawn_nb(
+        &self,
+        job_info: &[Info],
+        apps: &[App],
+        done: impl FnOnce(Result<Nspace, Error>) + Send + 'static,
+    ) -> Result<(), Error> {
+        if apps.is_empty() || apps.iter().any(|app| app.cmd.is_none() && app.argv.is_empty()) {
+            return Err(Status::ERR_BAD_PARAM.into());
+        }
+        let apps = apps.iter().map(at_home).collect();
+        let request = Request::Forward(Forward::Spawn { job_info: job_info.to_vec(), apps });
+        self.inner.ask_for("PMIx_Spawn", &request, spawned, done)
+    }
+
+    /// Connects with other processes (`PMIx_Connect`), which all call this with the same list.
+    ///
+    /// # Errors
+    /// `ERR_BAD_PARAM` without processes, `ERR_NOT_A_MEMBER` when this one is not among them; `ERR_PROC_TERM_WO_SYNC` when
+    /// one of them is gone; what the host answers.
+    pub fn connect_to(&self, procs: &[Proc], info: &[Info]) -> Result<(), Error> {
+        self.wait("PMIx_Connect", |done| self.connect_to_nb(procs, info, done))
+    }
+
+    /// The same without waiting (`PMIx_Connect_nb`).
+    ///
+    /// # Errors
+    /// When `done` will not run.
+    pub fn connect_to_nb(
+        &self,
+        procs: &[Proc],
+        info: &[Info],
+        done: impl FnOnce(Result<(), Error>) + Send + 'static,
+    ) -> Result<(), Error> {
+        if procs.is_empty() {
+            return Err(Status::ERR_BAD_PARAM.into());
+        }
+        let request = Request::Connect { procs: procs.to_vec(), info: info.to_vec() };
+        self.inner.ask_for("PMIx_Connect", &request, nothing, done)
+    }
+
+    /// Ends a connect (`PMIx_Disconnect`): all who made it call this with the same list.
+    ///
+    /// # Errors
+    /// `ERR_INVALID_OPERATION` when these processes are not connected; else as [`connect_to`](Client::connect_to).
+    pub fn disconnect_from(&self, procs: &[Proc], info: &[Info]) -> Result<(), Error> {
+        self.wait("PMIx_Disconnect", |done| self.disconnect_from_nb(procs, info, done))
+    }
+
+    /// The same without waiting (`PMIx_Disconnect_nb`).
+    ///
+    /// # Errors
+    /// When `done` will not run.
+    pub fn disconnect_from_nb(
+        &self,
+        procs: &[Proc],
+        info: &[Info],
+        done: impl FnOnce(Result<(), Error>) + Send + 'static,
+    ) -> Result<(), Error> {
+        if procs.is_empty() {
+            return Err(Status::ERR_BAD_PARAM.into());
+        }
+        let request = Request::Disconnect { procs: procs.to_vec(), info: info.to_vec() };
+        self.inner.ask_for("PMIx_Disconnect", &request, nothing, done)
+    }
+}

@@ -1,0 +1,158 @@
+//! What a job needs besides its information: the environment that goes with its programming model.
+//!
+//! Where a job is launched from, `setup_application` collects what its processes are to find in their environment; the host carries that
+//! to each node, and there `setup_local_support` keeps it until `setup_fork` puts it in front of a process.
+use super::core::Core;
+use super::fork::EnvSink;
+use crate::data::{Envar, Info, InfoList, Nspace, Status, Text, Value, keys};
+use crate::trace;
+
+/// Variables of Open MPI, which its processes read wherever they run.
+const OPEN_MPI: &[u8] = b"OMPI_MCA_";
+
+/// A change of an environment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Change {
+    /// Whatever it was.
+    Set(String, Vec<u8>),
+    /// Only where it is not set.
+    Add(String, Vec<u8>),
+    /// In front of what it is, with that separator.
+    Prepend(String, Vec<u8>, u8),
+    /// Behind it.
+    Append(String, Vec<u8>, u8),
+    Unset(String),
+}
+
+impl Change {
+    /// What an attribute says of the environment; nothing where it speaks of something else.
+    fn parse(info: &Info) -> Result<Option<Change>, Status> {
+        let unset = |value: &Value| Ok(Change::Unset(name(value.as_text())?));
+        let key = info.key.as_str().map(keys::canonical).unwrap_or_default();
+        let change: fn(String, Vec<u8>, u8) -> Change = match key {
+            keys::SET_ENVAR => |name, value, _| Change::Set(name, value),
+            keys::ADD_ENVAR => |name, value, _| Change::Add(name, value),
+            keys::PREPEND_ENVAR => Change::Prepend,
+            keys::APPEND_ENVAR => Change::Append,
+            keys::UNSET_ENVAR => return unset(&info.value).map(Some),
+            _ => return Ok(None),
+        };
+        let Value::Envar(envar) = &info.value else { return Err(Status::ERR_BAD_PARAM) };
+        let value = envar.value.as_ref().map(|value| value.as_bytes().to_vec()).unwrap_or_default();
+        Ok(Some(change(name(envar.name.as_ref())?, value, envar.separator)))
+    }
+
+    /// Makes the change.
+    pub(super) fn apply(&self, env: &mut dyn EnvSink) {
+        let joined = |first: &[u8], separator: u8, second: &[u8]| [first, &[separator], second].concat();
+        match self {
+            Change::Set(name, value) => env.set(name, value),
+            Change::Add(name, value) => {
+                if env.get(name).is_none() {
+                    env.set(name, value);
+                }
+            }
+            Change::Prepend(name, value, separator) => match env.get(name) {
+                Some(old) => env.set(name, &joined(value, *separator, &old)),
+                None => env.set(name, value),
+            },
+            Change::Append(name, value, separator) => match env.get(name) {
+                Some(old) => env.set(name, &joined(&old, *separator, value)),
+                None => env.set(name, value),
+            },
+            Change::Unset(name) => env.retain(&mut |other| other != name.as_bytes()),
+        }
+    }
+}
+
+/// A variable's name.
+fn name(text: Option<&Text>) -> Result<String, Status> {
+    let name = text.and_then(|text| std::str::from_utf8(text.as_bytes()).ok()).unwrap_or_default();
+    if name.is_empty() || name.contains('=') { Err(Status::ERR_BAD_PARAM) } else { Ok(name.into()) }
+}
+
+/// What the processes of an application are to find in their environment: the settings of its programming library in `own`, when
+/// they are asked for and the library is one that is known.
+pub(super) fn for_application(
+    info: &[Info],
+    own: impl Iterator<Item = (std::ffi::OsString, std::ffi::OsString)>,
+) -> Vec<Info> {
+    let wanted = info.is_set(keys::SETUP_APP_ENVARS) || info.is_set(keys::SETUP_APP_ALL);
+    let says = |key| info.find(key).and_then(|info| info.value.as_text()).map(Text::to_string_lossy);
+    let open_mpi = [keys::MODEL_LIBRARY_NAME, keys::PERSONALITY]
+        .into_iter()
+        .filter_map(says)
+        .any(|library| ["openmpi", "ompi"].iter().any(|name| library.to_ascii_lowercase().contains(name)));
+    if !wanted || !open_mpi {
+        return Vec::new();
+    }
+    let text = |text: std::ffi::OsString| Text::new(text.as_encoded_bytes()).ok();
+    own.filter(|(name, _)| name.as_encoded_bytes().starts_with(OPEN_MPI))
+        .map(|(name, value)| Envar { name: text(name), value: text(value), separator: 0 })
+        .map(|envar| Info::new(keys::SET_ENVAR, Value::Envar(envar)))
+        .collect()
+}
+
+impl Core {
+    /// The environment that the processes of a namespace get here.
+    pub(super) fn setup_local_support(&mut self, nspace: &Nspace, info: &[Info]) -> Result<(), Status> {
+        let changes = info.iter().filter_map(|info| Change::parse(info).transpose()).collect::<Result<Vec<_>, _>>();
+        let changes = changes.inspect_err(|_| trace!("the environment of {nspace} is described by no variables"))?;
+        self.job_entry(nspace)?.environment = changes.into();
+        self.publish_forks();
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+    use std::ffi::OsString;
+
+    fn envar(key: &str, name: &str, value: &str) -> Info {
+        let text = |text: &str| Some(Text::new(text).unwrap());
+        Info::new(key, Value::Envar(Envar { name: text(name), value: text(value), separator: b':' }))
+    }
+
+    #[test]
+    fn an_environment_is_changed_in_every_way() {
+        let mut env: BTreeMap<OsString, OsString> =
+            [("A", "1"), ("B", "1"), ("C", "1"), ("D", "1"), ("E", "1")].map(|(n, v)| (n.into(), v.into())).into();
+        let infos = [
+            envar(keys::SET_ENVAR, "A", "2"),
+            envar(keys::ADD_ENVAR, "B", "2"),
+            envar(keys::ADD_ENVAR, "F", "2"),
+            envar(keys::PREPEND_ENVAR, "C", "2"),
+            envar(keys::APPEND_ENVAR, "D", "2"),
+            envar(keys::APPEND_ENVAR, "G", "2"),
+            Info::new(keys::UNSET_ENVAR, "E"),
+            Info::new(keys::JOB_SIZE, 3u32),
+        ];
+        for change in infos.iter().filter_map(|info| Change::parse(info).unwrap()) {
+            change.apply(&mut env);
+        }
+        let all: Vec<String> = env.iter().map(|(n, v)| format!("{}={}", n.display(), v.display())).collect();
+        assert_eq!(all, ["A=2", "B=1", "C=2:1", "D=1:2", "F=2", "G=2"]);
+    }
+
+    #[test]
+    fn what_is_no_variable_is_refused() {
+        for bad in
+            [envar(keys::SET_ENVAR, "", "x"), envar(keys::SET_ENVAR, "A=B", "x"), Info::new(keys::SET_ENVAR, 1u32)]
+        {
+            assert_eq!(Change::parse(&bad), Err(Status::ERR_BAD_PARAM));
+        }
+    }
+
+    #[test]
+    fn only_settings_of_a_known_library_are_collected() {
+        let own = || [("OMPI_MCA_btl", "self"), ("HOME", "/")].map(|(n, v)| (n.into(), v.into())).into_iter();
+        let all = Info::new(keys::SETUP_APP_ALL, true);
+        let library = Info::new(keys::MODEL_LIBRARY_NAME, "OpenMPI");
+        let collected = for_application(&[all.clone(), library.clone()], own());
+        assert_eq!(collected, [Info::new(keys::SET_ENVAR, collected[0].value.clone())]);
+        assert_eq!(for_application(&[all], own()), []);
+        assert_eq!(for_application(&[library], own()), []);
+    }
+}

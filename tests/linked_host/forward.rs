@@ -1,0 +1,404 @@
+//! What the host answers for clients: publishing, spawning, connecting, queries and the rest, with hosts that do it, refuse it,
+//! cannot do it, and never answer.
+use std::sync::{Arc, Mutex, mpsc};
+
+use instanton::client::{Client, Error};
+use instanton::data::constants::{fabric_operation, resource_block_directive};
+use instanton::data::{App, Info, InfoList, Key, Nspace, Pdata, Proc, Query, Rank, Status, Text, Value, keys};
+use instanton::message::{Forward, Reply, Request};
+use instanton::server::{
+    Accepted, Answer, Completion, Credential, Host, Infos, NoHost, Published, Server, ServerConfig,
+};
+
+use crate::peer::{self, Peer};
+
+const OK: Status = Status::SUCCESS;
+
+fn ids() -> (u32, u32) {
+    (nix::unistd::geteuid().as_raw(), nix::unistd::getegid().as_raw())
+}
+
+fn nspace(name: &str) -> Nspace {
+    Nspace::new(name).unwrap()
+}
+
+fn proc(name: &str, rank: u32) -> Proc {
+    Proc::new(nspace(name), Rank(rank))
+}
+
+fn text(text: &str) -> Text {
+    Text::new(text).unwrap()
+}
+
+/// How a host takes requests.
+#[derive(Clone, Copy, PartialEq)]
+enum Mood {
+    Willing,
+    Refusing,
+    Silent,
+}
+
+/// A host that keeps what is published, and a list of what it was asked.
+struct Clerk {
+    mood: Mood,
+    asked: Arc<Mutex<Vec<String>>>,
+    published: Mutex<Vec<Pdata>>,
+    /// What it has never answered.
+    kept: Mutex<Vec<Box<dyn Send>>>,
+}
+
+impl Clerk {
+    fn new(mood: Mood) -> (Self, Arc<Mutex<Vec<String>>>) {
+        let asked = Arc::default();
+        (Clerk { mood, asked: Arc::clone(&asked), published: Mutex::default(), kept: Mutex::default() }, asked)
+    }
+
+    fn answer<T: Send + 'static>(&self, what: String, done: Completion<T>, answer: T) -> Accepted {
+        self.asked.lock().unwrap().push(what);
+        match self.mood {
+            Mood::Willing => _ = std::thread::spawn(move || done.complete(Ok(answer))),
+            Mood::Refusing => return Err(Status::ERR_NO_PERMISSIONS),
+            Mood::Silent => self.kept.lock().unwrap().push(Box::new(done)),
+        }
+        Ok(Answer::Later)
+    }
+}
+
+fn names(info: &[Info]) -> String {
+    info.iter().map(|info| info.key.to_string()).collect::<Vec<_>>().join(",")
+}
+
+/// Attributes of which the request names one.
+fn echo(info: &[Info]) -> Infos {
+    (OK, info.to_vec())
+}
+
+impl Host for Clerk {
+    fn publish(&self, proc: &Proc, info: &[Info], done: Completion<()>) -> Accepted {
+        assert_eq!(info.find(keys::USERID).unwrap().value, Value::Uint32(ids().0));
+        assert_eq!(info.find(keys::GRPID).unwrap().value, Value::Uint32(ids().1));
+        let of = |info: &Info| Pdata { proc: proc.clone(), key: info.key.clone(), value: info.value.clone() };
+        let mut published = self.published.lock().unwrap();
+        published.extend(info.iter().filter(|info| !info.key.is_reserved()).map(of));
+        self.answer(format!("publish {proc} {}", names(info)), done, ())
+    }
+
+    fn lookup(&self, proc: &Proc, keys: &[Text], _: &[Info], done: Completion<Published>) -> Accepted {
+        let wanted = |one: &&Pdata| keys.iter().any(|key| key.as_bytes() == one.key.as_bytes());
+        let found: Vec<Pdata> = self.published.lock().unwrap().iter().filter(wanted).cloned().collect();
+        let status = match found.len() {
+            0 => Status::ERR_NOT_FOUND,
+            n if n < keys.len() => Status::ERR_PARTIAL_SUCCESS,
+            _ => OK,
+        };
+        self.answer(format!("lookup {proc} {}", keys.len()), done, (status, found))
+    }
+
+    fn unpublish(&self, proc: &Proc, keys: &[Text], _: &[Info], done: Completion<()>) -> Accepted {
+        let gone = |one: &Pdata| keys.iter().any(|key| key.as_bytes() == one.key.as_bytes());
+        self.published.lock().unwrap().retain(|one| !gone(one) && !keys.is_empty());
+        self.answer(format!("unpublish {proc} {}", keys.len()), done, ())
+    }
+
+    fn spawn(&self, proc: &Proc, job_info: &[Info], apps: &[App], done: Completion<Nspace>) -> Accepted {
+        assert_eq!(job_info.find(keys::PARENT_ID).unwrap().value, Value::from(proc.clone()));
+        assert!(job_info.is_set(keys::SPAWNED) && job_info.is_set(keys::REQUESTOR_IS_CLIENT));
+        let dirs: Vec<String> = apps.iter().map(|app| app.cwd.as_ref().unwrap().to_string_lossy().into()).collect();
+        self.answer(format!("spawn {proc} {}", dirs.join(",")), done, nspace("child"))
+    }
+
+    fn connect(&self, procs: &[Proc], info: &[Info], done: Completion<()>) -> Accepted {
+        self.answer(format!("connect {procs:?} {}", names(info)), done, ())
+    }
+
+    fn disconnect(&self, procs: &[Proc], _: &[Info], done: Completion<()>) -> Accepted {
+        self.answer(format!("disconnect {procs:?}"), done, ())
+    }
+
+    fn query(&self, _: &Proc, queries: &[Query], done: Completion<Infos>) -> Accepted {
+        let what = queries.iter().flat_map(|query| &query.keys).map(|key| key.to_string_lossy()).collect::<String>();
+        let infos = vec![Info::new(keys::QUERY_SPAWN_SUPPORT, "hosts")];
+        self.answer(format!("query {what}"), done, (Status::QUERY_PARTIAL_SUCCESS, infos))
+    }
+
+    fn log(&self, _: &Proc, data: &[Info], directives: &[Info], done: Completion<()>) -> Accepted {
+        self.answer(format!("log {} {}", names(data), names(directives)), done, ())
+    }
+
+    fn allocate(&self, _: &Proc, directive: u8, data: &[Info], done: Completion<Infos>) -> Accepted {
+        self.answer(format!("allocate {directive}"), done, echo(data))
+    }
+
+    fn monitor(
+        &self,
+        _: &Proc,
+        monitor: &Info,
+        error: Status,
+        directives: &[Info],
+        done: Completion<Infos>,
+    ) -> Accepted {
+        self.answer(format!("monitor {} {}", monitor.key, error.0), done, echo(directives))
+    }
+
+    fn get_credential(&self, _: &Proc, _: &[Info], done: Completion<Credential>) -> Accepted {
+        self.answer("credential".into(), done, (b"papers".to_vec(), vec![]))
+    }
+
+    fn validate_credential(&self, _: &Proc, credential: &[u8], _: &[Info], done: Completion<Infos>) -> Accepted {
+        let status = if credential == b"papers" { OK } else { Status::ERR_INVALID_CRED };
+        self.answer("validate".into(), done, (status, vec![Info::new(keys::USERID, 7u32)]))
+    }
+
+    fn push_stdin(&self, _: &Proc, targets: &[Proc], _: &[Info], bytes: &[u8], done: Completion<()>) -> Accepted {
+        self.answer(format!("push {targets:?} {}", bytes.len()), done, ())
+    }
+
+    fn fabric(&self, _: &Proc, operation: i64, directives: &[Info], done: Completion<Infos>) -> Accepted {
+        self.answer(format!("fabric {operation}"), done, echo(directives))
+    }
+
+    fn session_control(&self, _: &Proc, session: u32, directives: &[Info], done: Completion<Infos>) -> Accepted {
+        self.answer(format!("session {session}"), done, echo(directives))
+    }
+
+    fn resource_block(
+        &self,
+        _: &Proc,
+        directive: u8,
+        block: &Text,
+        _: &[instanton::data::ResourceUnit],
+        _: &[Info],
+        done: Completion<()>,
+    ) -> Accepted {
+        self.answer(format!("block {directive} {}", block.to_string_lossy()), done, ())
+    }
+}
+
+/// A server with jobs of one process each.
+fn server(host: impl Host, jobs: &[&str]) -> Server {
+    let server = Server::start(ServerConfig::default(), Arc::new(host)).unwrap();
+    for name in jobs {
+        server.register_nspace_wait(&nspace(name), 1, &[Info::new(keys::JOB_SIZE, 1u32)]).unwrap();
+        server.register_client_wait(&proc(name, 0), ids().0, ids().1, None).unwrap();
+    }
+    server
+}
+
+fn client(server: &Server, name: &str) -> Client {
+    Client::connect(&peer::address(server, &proc(name, 0)), &[]).unwrap()
+}
+
+fn app() -> App {
+    App { cmd: Some(text("prog")), argv: vec![], env: vec![], cwd: None, maxprocs: 1, info: vec![] }
+}
+
+/// What became of each request.
+type Outcomes = Vec<(&'static str, Result<(), Status>)>;
+
+/// Everything that a host answers, once.
+fn everything(client: &Client) -> Outcomes {
+    fn told<T>(result: Result<T, Error>) -> Result<(), Status> {
+        result.map(drop).map_err(|error| error.status())
+    }
+    fn told_infos(result: Result<Infos, Error>) -> Result<(), Status> {
+        result.map_err(|error| error.status())?.0.ok()
+    }
+    let me = [client.proc().clone()];
+    let size = [Info::new(keys::ALLOC_NUM_NODES, 1u64)];
+    let query = [Query { keys: vec![text("site.key")], qualifiers: vec![] }];
+    let beat = Info::new(keys::MONITOR_HEARTBEAT, true);
+    let deregister = resource_block_directive::RESOURCE_BLOCK_REMOVE;
+    vec![
+        ("publish", told(client.publish(&[Info::new("svc", "port")]))),
+        ("lookup", told(client.lookup(&[text("svc")], &[]))),
+        ("unpublish", told(client.unpublish(&[text("svc")], &[]))),
+        ("spawn", told(client.spawn(&[], &[app()]))),
+        ("connect", told(client.connect_to(&me, &[]))),
+        ("log", told(client.log(&[Info::new(keys::LOG_STDERR, "x")], &[]))),
+        ("query", told(client.query(&query).map(|_| ()))),
+        ("allocate", told_infos(client.wait("", |done| client.allocation_request_nb(1, &size, done)))),
+        ("monitor", told_infos(client.wait("", |done| client.process_monitor_nb(&beat, Status(-5), &[], done)))),
+        ("credential", told(client.wait("", |done| client.get_credential_nb(&[], done)))),
+        ("validate", told_infos(client.wait("", |done| client.validate_credential_nb(b"papers", &[], done)))),
+        ("push", told(client.wait("", |done| client.iof_push_nb(&me, b"in", &[], done)))),
+        (
+            "fabric",
+            told_infos(client.wait("", |done| client.fabric_nb(fabric_operation::FABRIC_REQUEST_INFO, &[], done))),
+        ),
+        ("session", told_infos(client.wait("", |done| client.session_control_nb(3, &[], done)))),
+        ("block", told(client.wait("", |done| client.resource_block_nb(deregister, &text("b"), &[], &[], done)))),
+    ]
+}
+
+#[test]
+fn a_host_that_is_willing_is_asked_for_everything() {
+    let (clerk, asked) = Clerk::new(Mood::Willing);
+    let server = server(clerk, &["job"]);
+    let client = client(&server, "job");
+    for (what, outcome) in everything(&client) {
+        assert_eq!(outcome, Ok(()), "{what}");
+    }
+    let asked = asked.lock().unwrap();
+    let here = std::env::current_dir().unwrap();
+    assert_eq!(asked[0], "publish job:0 svc,pmix.euid,pmix.egid");
+    assert_eq!(asked[3], format!("spawn job:0 {}", here.display()));
+    assert_eq!(asked[5], "log pmix.log.stderr pmix.euid,pmix.egid");
+    assert_eq!(asked.len(), 15);
+}
+
+#[test]
+fn a_host_that_refuses_is_believed() {
+    let (clerk, _) = Clerk::new(Mood::Refusing);
+    let server = server(clerk, &["job"]);
+    for (what, outcome) in everything(&client(&server, "job")) {
+        assert_eq!(outcome, Err(Status::ERR_NO_PERMISSIONS), "{what}");
+    }
+}
+
+#[test]
+fn what_a_host_cannot_do_is_not_supported() {
+    let server = server(NoHost, &["job"]);
+    for (what, outcome) in everything(&client(&server, "job")) {
+        assert_eq!(outcome, Err(Status::ERR_NOT_SUPPORTED), "{what}");
+    }
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_before_anybody_is_asked() {
+    let (clerk, asked) = Clerk::new(Mood::Willing);
+    let server = server(clerk, &["job", "other"]);
+    let client = client(&server, "job");
+    let status = |result: Result<(), Error>| result.unwrap_err().status();
+    assert_eq!(status(client.publish(&[])), Status::ERR_BAD_PARAM);
+    assert_eq!(status(client.lookup(&[], &[]).map(drop)), Status::ERR_BAD_PARAM);
+    assert_eq!(status(client.spawn(&[], &[]).map(drop)), Status::ERR_BAD_PARAM);
+    assert_eq!(status(client.spawn(&[], &[App { cmd: None, ..app() }]).map(drop)), Status::ERR_BAD_PARAM);
+    assert_eq!(status(client.connect_to(&[], &[])), Status::ERR_BAD_PARAM);
+    assert_eq!(status(client.connect_to(&[proc("other", 0)], &[])), Status::ERR_NOT_A_MEMBER);
+    assert_eq!(status(client.connect_to(&[proc("job", 0), proc("job", 9)], &[])), Status::ERR_BAD_PARAM);
+    assert_eq!(status(client.disconnect_from(&[proc("job", 0)], &[])), Status::ERR_INVALID_OPERATION);
+    assert_eq!(status(client.query(&[]).map(drop)), Status::ERR_BAD_PARAM);
+    assert_eq!(status(client.log(&[], &[])), Status::ERR_BAD_PARAM);
+    assert_eq!(*asked.lock().unwrap(), [] as [&str; 0]);
+    let alone = Client::singleton().unwrap();
+    for (what, outcome) in everything(&alone) {
+        assert_eq!(outcome, Err(Status::ERR_UNREACH), "{what}");
+    }
+}
+
+#[test]
+fn a_lookup_brings_what_there_is() {
+    let (clerk, _) = Clerk::new(Mood::Willing);
+    let server = server(clerk, &["job", "other"]);
+    let (one, two) = (client(&server, "job"), client(&server, "other"));
+    one.publish(&[Info::new("a", 1u32), Info::new("b", "two"), Info::new(keys::PERSISTENCE, Value::Persist(1))])
+        .unwrap();
+    let (status, found) = two.lookup(&[text("a"), text("b"), text("c")], &[]).unwrap();
+    assert_eq!(status, Status::ERR_PARTIAL_SUCCESS);
+    let value = |name: &str, value: Value| Pdata { proc: proc("job", 0), key: Key::new(name).unwrap(), value };
+    assert_eq!(found, [value("a", Value::Uint32(1)), value("b", Value::from("two"))]);
+    one.unpublish(&[], &[]).unwrap();
+    assert_eq!(two.lookup(&[text("a")], &[]).unwrap(), (Status::ERR_NOT_FOUND, vec![]));
+}
+
+#[test]
+fn nobody_waits_for_a_host_that_never_answers_but_the_one_who_asked() {
+    let (clerk, asked) = Clerk::new(Mood::Silent);
+    let server = server(clerk, &["job", "other"]);
+    let client = client(&server, "other");
+    let (tell, told) = mpsc::channel();
+    client
+        .publish_nb(&[Info::new("a", 1u32)], move |result| tell.send(result.map_err(|e| e.status())).unwrap())
+        .unwrap();
+    // Another one asks, and is gone in the middle.
+    let mut peer = Peer::connect(&server, &proc("job", 0)).unwrap();
+    peer.send(Request::Forward(Forward::Unpublish { keys: vec![], info: vec![] }));
+    assert_eq!(peer.commit(2, "k", 1u32), OK);
+    drop(peer);
+    server.client_died(&proc("job", 0));
+    // Everything else goes on.
+    client.fence(&[], &[]).unwrap();
+    assert_eq!(*asked.lock().unwrap(), ["publish other:0 a,pmix.euid,pmix.egid", "unpublish job:0 0"]);
+    assert!(told.try_recv().is_err());
+    server.finalize();
+    assert_eq!(told.recv().unwrap(), Err(Status::ERR_LOST_CONNECTION));
+}
+
+#[test]
+fn a_participant_that_dies_ends_a_connect_for_the_others() {
+    let (clerk, asked) = Clerk::new(Mood::Willing);
+    let server = server(clerk, &["job", "other"]);
+    let both = [proc("job", 0), proc("other", 0)];
+    let dying = Peer::connect(&server, &proc("other", 0)).unwrap();
+    let mut peer = Peer::connect(&server, &proc("job", 0)).unwrap();
+    let connect = peer.send(Request::Connect { procs: both.to_vec(), info: vec![] });
+    assert!(!peer.has_answer(connect));
+    drop(dying);
+    server.client_died(&proc("other", 0));
+    assert_eq!(peer.done(connect), Status::ERR_PROC_TERM_WO_SYNC);
+    assert_eq!(peer.status(Request::Connect { procs: both.to_vec(), info: vec![] }), Status::ERR_PROC_TERM_WO_SYNC);
+    let limit = vec![Info::new(keys::TIMEOUT, 1i32)];
+    let alone = vec![proc("job", 0), proc("elsewhere", 0)];
+    assert_eq!(peer.status(Request::Connect { procs: alone, info: limit }), OK, "nobody else is here");
+    assert_eq!(*asked.lock().unwrap(), ["connect [elsewhere:0, job:0] "]);
+}
+
+#[test]
+fn connected_jobs_read_each_others_memory() {
+    let (clerk, asked) = Clerk::new(Mood::Willing);
+    let server = server(clerk, &["job", "other", "child"]);
+    let both = [proc("job", 0), proc("other", 0)];
+    let segments = |peer: &mut Peer, name: &str| {
+        peer.ask(Request::Segments { nspace: nspace(name), have: instanton::message::Mapped::default() })
+    };
+    let may = |peer: &mut Peer, name: &str| match segments(peer, name) {
+        Reply::Segments { .. } => true,
+        Reply::Done(Status::ERR_NO_PERMISSIONS) => false,
+        other => panic!("{other:?}"),
+    };
+    let mut one = Peer::connect(&server, &both[0]).unwrap();
+    let mut two = Peer::connect(&server, &both[1]).unwrap();
+    assert!(may(&mut one, "job") && !may(&mut one, "other") && !may(&mut two, "job"));
+    for request in [
+        Request::Connect { procs: both.to_vec(), info: vec![] },
+        Request::Connect { procs: vec![both[1].clone(), both[0].clone()], info: vec![] },
+    ] {
+        let waits = one.send(request.clone());
+        assert_eq!(two.status(request), OK);
+        assert_eq!(one.done(waits), OK);
+        assert!(may(&mut one, "other") && may(&mut two, "job") && !may(&mut one, "child"));
+    }
+    let disconnect = Request::Disconnect { procs: both.to_vec(), info: vec![] };
+    let waits = one.send(disconnect.clone());
+    assert_eq!(two.status(disconnect.clone()), OK);
+    assert_eq!(one.done(waits), OK);
+    assert!(!may(&mut one, "other") && !may(&mut two, "job"));
+    assert_eq!(one.status(disconnect), Status::ERR_INVALID_OPERATION);
+    assert_eq!(asked.lock().unwrap().len(), 3, "once for each meeting");
+
+    let spawn =
+        Request::Forward(Forward::Spawn { job_info: vec![], apps: vec![App { cwd: Some(text("/")), ..app() }] });
+    assert_eq!(one.ask(spawn), Reply::Spawned(nspace("child")));
+    assert!(may(&mut one, "child") && !may(&mut two, "child"));
+    server.deregister_nspace_wait(&nspace("child")).unwrap();
+    assert!(!may(&mut one, "child"));
+}
+
+#[test]
+fn a_connected_client_reads_the_other_job() {
+    let (clerk, _) = Clerk::new(Mood::Willing);
+    let server = server(clerk, &["job", "other"]);
+    let (one, two) = (client(&server, "job"), client(&server, "other"));
+    two.put(instanton::data::constants::scope::GLOBAL, Key::new("card").unwrap(), Value::from("here")).unwrap();
+    two.commit().unwrap();
+    let both = [proc("job", 0), proc("other", 0)];
+    std::thread::scope(|threads| {
+        threads.spawn(|| two.connect_to(&both, &[]).unwrap());
+        one.connect_to(&both, &[]).unwrap();
+    });
+    let immediate = [Info::new(keys::IMMEDIATE, true)];
+    assert_eq!(one.get(&proc("other", 0), Some(b"card"), &immediate).unwrap(), Value::from("here"));
+    let optional = [Info::new(keys::OPTIONAL, true)];
+    let job = Proc::new(nspace("other"), Rank::WILDCARD);
+    assert_eq!(one.get(&job, Some(keys::JOB_SIZE.as_bytes()), &optional).unwrap(), Value::Uint32(1));
+}

@@ -46,7 +46,7 @@ impl Arena {
     }
 
     /// Plain bytes; NULL for none.
-    pub fn bytes(&mut self, from: &[u8]) -> Result<*mut c_char, Status> {
+    fn bytes(&mut self, from: &[u8]) -> Result<*mut c_char, Status> {
         unsafe fn free(place: *mut c_void, _: usize) {
             // SAFETY: libc memory.
             unsafe { alloc::release(place) }

@@ -1,7 +1,7 @@
 //! A host that is a C program: every request becomes a call of its server module.
 //!
 //! What a call shows the host is C memory that lives until the host answers, or until it says at once that it is done or
-//! will not do it. The answer comes back through a number, see [`handles`](crate::handles).
+//! will not do it; the data of a fence become the host's. The answer comes back through a number, see [`handles`](crate::handles).
 use std::ptr;
 
 use instanton::data::{App, Info, Nspace, Proc, Query, Status, Text};
@@ -222,7 +222,8 @@ impl Host for CHost {
     fn fence_nb(&self, procs: &[Proc], info: &[Info], data: Vec<u8>, done: Completion<Vec<u8>>) -> Accepted {
         upcall!(self.fence_nb(done => modex_done) shown {
             let ((procs, n), (info, ninfo)) = (shown.array::<pmix_proc_t, _>(procs)?, shown.array::<pmix_info_t, _>(info)?);
-            let bytes = shown.bytes(&data)?;
+            // These are the host's own from here on, to keep and to free.
+            let bytes = alloc::bytes(&data)?;
         } (procs, n, info, ninfo, bytes, data.len()))
     }
 

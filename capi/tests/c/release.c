@@ -1,5 +1,6 @@
-/* A host that answers a fence with a lock held, which the function that releases its data takes as well: once inside the
- * upcall and once from a thread of its own. The job has two nodes; the program is the server of one, and its only rank. */
+/* A host that keeps the data of a fence, which are its own, and answers with a lock held that the function that releases
+ * them takes as well: once inside the upcall and once from a thread of its own. The job has two nodes; the program is the
+ * server of one, and its only rank. */
 #include "check.h"
 #include <pthread.h>
 #include <sys/wait.h>
@@ -57,8 +58,7 @@ static pmix_status_t on_fence(const pmix_proc_t procs[], size_t nprocs, const pm
                               char *data, size_t size, pmix_modex_cbfunc_t cbfunc, void *cbdata) {
     (void)procs, (void)nprocs, (void)info, (void)ninfo;
     struct answer *answer = malloc(sizeof *answer);
-    /* What it was given is the host's until it has answered, and no longer. */
-    *answer = (struct answer){size ? memcpy(malloc(size), data, size) : NULL, size, cbfunc, cbdata};
+    *answer = (struct answer){data, size, cbfunc, cbdata};
     if (fences++ == 0) {
         give(answer);
         return PMIX_SUCCESS;

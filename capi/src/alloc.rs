@@ -20,14 +20,18 @@ pub fn zeroed<T>(n: usize) -> *mut T {
     }
 }
 
+/// Room for a new element.
+#[inline]
+pub fn room<T>() -> Result<*mut T, Status> {
+    // SAFETY: malloc takes any size.
+    let place = unsafe { libc::malloc(size_of::<T>()) }.cast::<T>();
+    if place.is_null() { Err(Status::ERR_NOMEM) } else { Ok(place) }
+}
+
 /// A new element that holds `value`.
 #[inline]
 pub fn boxed<T: Copy>(value: T) -> Result<*mut T, Status> {
-    // SAFETY: malloc takes any size.
-    let place = unsafe { libc::malloc(size_of::<T>()) }.cast::<T>();
-    if place.is_null() {
-        return Err(Status::ERR_NOMEM);
-    }
+    let place = room::<T>()?;
     // SAFETY: `place` is fresh, large enough and aligned as malloc aligns everything.
     unsafe { place.write(value) };
     Ok(place)

@@ -150,3 +150,12 @@ fn a_host_may_hold_a_lock_while_it_answers() {
         run(&mut command);
     }
 }
+
+#[test]
+fn values_come_back_as_they_were_asked_for() {
+    run(&mut alone(&compile("reads", &["-pthread", "-DCOUNT"])));
+    let program = compile("reads", &["-pthread"]);
+    if let Some(mut command) = checked(&program) {
+        run(command.env("VALGRIND_OPTS", "--trace-children=yes"));
+    }
+}

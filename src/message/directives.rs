@@ -51,6 +51,19 @@ pub struct Directives {
     pub rest: Vec<Info>,
 }
 
+/// The keys as C gives them: bytes that need not be UTF-8.
+mod known {
+    use crate::data::keys;
+
+    macro_rules! bytes {
+        ($($key:ident)*) => {$( pub(super) const $key: &[u8] = keys::$key.as_bytes(); )*};
+    }
+    bytes! {
+        OPTIONAL IMMEDIATE GET_REFRESH_CACHE GET_POINTER_VALUES GET_STATIC_VALUES TIMEOUT DATA_SCOPE SESSION_INFO JOB_INFO
+        APP_INFO NODE_INFO SESSION_ID APPNUM NODEID HOSTNAME NSPACE JOBID
+    }
+}
+
 impl Default for Directives {
     fn default() -> Self {
         Self::NONE
@@ -93,24 +106,23 @@ impl Directives {
     /// # Errors
     /// `ERR_NOT_SUPPORTED` for an attribute that is unknown and required, `ERR_BAD_PARAM` for a value that is none.
     pub fn take(&mut self, key: &[u8], flags: u32, value: &Value) -> Result<(), Status> {
-        let Ok(name) = std::str::from_utf8(key) else { return self.unknown(key, flags, value) };
-        match name {
-            keys::OPTIONAL => self.optional = truth(value)?,
-            keys::IMMEDIATE => self.immediate = truth(value)?,
-            keys::GET_REFRESH_CACHE => self.refresh = truth(value)?,
-            keys::GET_POINTER_VALUES => self.pointer_values = truth(value)?,
-            keys::GET_STATIC_VALUES => self.static_values = truth(value)?,
-            keys::TIMEOUT => self.timeout = Some(value.as_i32().ok_or(Status::ERR_BAD_PARAM)?),
-            keys::DATA_SCOPE => self.scope = Some(scope(value)?).filter(|s| *s != constants::scope::SCOPE_UNDEF),
-            keys::SESSION_INFO => self.scale(Scale::Session, value)?,
-            keys::JOB_INFO => self.scale(Scale::Job, value)?,
-            keys::APP_INFO => self.scale(Scale::App, value)?,
-            keys::NODE_INFO => self.scale(Scale::Node, value)?,
-            keys::SESSION_ID => self.session = Some(number(value)?),
-            keys::APPNUM => self.app = Some(number(value)?),
-            keys::NODEID => self.node = Some(number(value)?),
-            keys::HOSTNAME => self.host = Some(value.as_text().ok_or(Status::ERR_BAD_PARAM)?.clone()),
-            keys::NSPACE | keys::JOBID => self.nspace = Some(nspace(value)?).filter(|n| !n.as_bytes().is_empty()),
+        match key {
+            known::OPTIONAL => self.optional = truth(value)?,
+            known::IMMEDIATE => self.immediate = truth(value)?,
+            known::GET_REFRESH_CACHE => self.refresh = truth(value)?,
+            known::GET_POINTER_VALUES => self.pointer_values = truth(value)?,
+            known::GET_STATIC_VALUES => self.static_values = truth(value)?,
+            known::TIMEOUT => self.timeout = Some(value.as_i32().ok_or(Status::ERR_BAD_PARAM)?),
+            known::DATA_SCOPE => self.scope = Some(scope(value)?).filter(|s| *s != constants::scope::SCOPE_UNDEF),
+            known::SESSION_INFO => self.scale(Scale::Session, value)?,
+            known::JOB_INFO => self.scale(Scale::Job, value)?,
+            known::APP_INFO => self.scale(Scale::App, value)?,
+            known::NODE_INFO => self.scale(Scale::Node, value)?,
+            known::SESSION_ID => self.session = Some(number(value)?),
+            known::APPNUM => self.app = Some(number(value)?),
+            known::NODEID => self.node = Some(number(value)?),
+            known::HOSTNAME => self.host = Some(value.as_text().ok_or(Status::ERR_BAD_PARAM)?.clone()),
+            known::NSPACE | known::JOBID => self.nspace = Some(nspace(value)?).filter(|n| !n.as_bytes().is_empty()),
             _ => return self.unknown(key, flags, value),
         }
         Ok(())

@@ -21,4 +21,4 @@ pub mod signals;
 #[cfg(feature = "peers")]
 pub mod socket;
 #[cfg(feature = "client")]
-pub(crate) mod table;
+pub mod table;

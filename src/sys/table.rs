@@ -21,7 +21,7 @@ struct Item<V> {
 type Slots<V> = Box<[Atomic<Item<V>>]>;
 
 /// Values by a hash that is good in all its bits.
-pub(crate) struct ReadTable<V: Send + Sync + 'static> {
+pub struct ReadTable<V: Send + Sync + 'static> {
     /// NULL as long as there is nothing.
     slots: Atomic<Slots<V>>,
     /// Items there are.
@@ -42,7 +42,7 @@ fn places(hash: u64, len: usize) -> impl Iterator<Item = usize> {
 impl<V: Send + Sync + 'static> ReadTable<V> {
     /// The value with this hash that is the one.
     #[inline]
-    pub(crate) fn get<'a>(&'a self, epoch: &'a Epoch, hash: u64, is: impl Fn(&V) -> bool) -> Option<&'a V> {
+    pub fn get<'a>(&'a self, epoch: &'a Epoch, hash: u64, is: impl Fn(&V) -> bool) -> Option<&'a V> {
         // SAFETY: an array is freed by epochs, and this thread is in one for 'a.
         let slots = unsafe { self.slots.load(Ordering::Acquire, epoch.guard()).as_ref() }?;
         for place in places(hash, slots.len()) {
@@ -56,7 +56,7 @@ impl<V: Send + Sync + 'static> ReadTable<V> {
     }
 
     /// Puts a value in, in place of the one that is the `same`.
-    pub(crate) fn put(&self, hash: u64, value: V, same: impl Fn(&V, &V) -> bool) {
+    pub fn put(&self, hash: u64, value: V, same: impl Fn(&V, &V) -> bool) {
         let mut len = self.len.lock().unwrap_or_else(PoisonError::into_inner);
         let epoch = Epoch::enter();
         let guard = epoch.guard();
@@ -110,7 +110,7 @@ impl<V: Send + Sync + 'static> ReadTable<V> {
     }
 
     /// Every value.
-    pub(crate) fn iter<'a>(&'a self, epoch: &'a Epoch) -> impl Iterator<Item = &'a V> {
+    pub fn iter<'a>(&'a self, epoch: &'a Epoch) -> impl Iterator<Item = &'a V> {
         // SAFETY: as in `get`.
         let slots = unsafe { self.slots.load(Ordering::Acquire, epoch.guard()).as_ref() };
         // SAFETY: as in `get`.

@@ -4,17 +4,19 @@
 //! one more where that holds a text or bytes. What is not at hand is asked for on the long way, which may wait.
 
 use std::mem::ManuallyDrop;
+use std::ptr;
 
 use instanton::client::{Directives, Error, Found};
-use instanton::data::{DataType, Info, Key, Proc, Rank, Status, Value};
+use instanton::data::{DataType, Info, Key, Nspace, Proc, Rank, Status, Value};
 use libc::{c_char, c_void};
 
 use crate::alloc;
+use crate::api::server;
 use crate::boundary::{Outcome, export};
 use crate::callbacks::{self, ValueFn};
 use crate::convert::{self, Mirror, many, one};
 use crate::kept;
-use crate::owned::{self, Kind, Owned};
+use crate::owned::{Kind, Owned};
 use crate::session::{self, told};
 use crate::types::*;
 
@@ -28,15 +30,14 @@ unsafe fn key_of(key: *const c_char) -> Result<Key, Status> {
 static NO_DIRECTIVES: Directives = Directives::NONE;
 
 /// Reads the attributes of a Get where they lie.
-unsafe fn directives(info: *const pmix_info_t, ninfo: usize) -> Result<Directives, Status> {
-    let mut directives = Directives::NONE;
+unsafe fn take(directives: &mut Directives, info: *const pmix_info_t, ninfo: usize) -> Result<(), Status> {
     // SAFETY: NULL or an array, the contract with C.
     for info in unsafe { alloc::slice(info, ninfo) }? {
         // SAFETY: as above.
         let (key, value): (_, Value) = unsafe { (alloc::name(info.key.as_ptr(), KEY_SIZE)?, info.value.to_rust(0)?) };
         directives.take(key, info.flags, &value)?;
     }
-    Ok(directives)
+    Ok(())
 }
 
 /// Whose key is asked for. Without a process, the key is one that only one process of the own namespace has.
@@ -49,98 +50,176 @@ unsafe fn target<'a>(proc: *const pmix_proc_t) -> Result<(&'a [u8], Rank), Statu
     }
 }
 
-/// A value in memory of its own, which is freed with all it has unless it is given to C.
-struct Fresh(*mut pmix_value_t);
+/// Where the value of a Get goes: to a place of the caller's, or to a new one, which is made when there is a value for it.
+///
+/// The members are written one by one and straight to where they stay: a structure that is put together elsewhere and then
+/// copied costs as much as the look-up, because a processor cannot load in one piece what it has stored in others.
+struct Target {
+    place: *mut pmix_value_t,
+    /// The caller's: never freed.
+    given: bool,
+    /// It holds a value.
+    filled: bool,
+}
 
-impl Fresh {
+impl Target {
+    /// A new place.
+    fn new() -> Self {
+        Self { place: ptr::null_mut(), given: false, filled: false }
+    }
+
+    /// The caller's place. What is in it is not looked at.
+    fn caller(place: *mut pmix_value_t) -> Self {
+        Self { place, given: true, filled: false }
+    }
+
+    /// Copies a value from where it lies. In shared memory it may be replaced at the same time: what is copied then may be
+    /// anything, so nothing here is believed that C could stumble over, and the copy is made anew.
     #[inline]
-    fn new(mut value: pmix_value_t) -> Result<Self, Status> {
-        match alloc::boxed(value) {
-            Ok(place) => Ok(Self(place)),
-            Err(status) => {
-                // SAFETY: nobody else has it.
-                unsafe { value.clear() };
-                Err(status)
+    fn fill(&mut self, found: Found<'_>) -> Result<(), Status> {
+        self.clear();
+        if self.place.is_null() {
+            self.place = alloc::room()?;
+        }
+        let raw = match found {
+            Found::Own(own) => return self.convert(own),
+            Found::Shared(raw) => raw,
+            other => return self.convert(&told(other.to_value().map_err(Error::from))?),
+        };
+        let ty = raw.data_type();
+        let data = match (ty, raw.scalar()) {
+            // The members of the union begin at its first byte, as the number does in its bits.
+            (_, Some(bits)) if Kind::of(ty).is_some_and(|kind| kind.is_number()) => {
+                pmix_data_t { words: [bits.to_le(), 0, 0] }
+            }
+            (DataType::STRING, None) if !raw.is_null() && !raw.is_archive() && raw.len() > 0 => {
+                let string = alloc::bytes_with(raw.len(), |place| raw.copy_to(place))?;
+                // SAFETY: the last of at least one byte of the new text.
+                unsafe { string.add(raw.len() - 1).write(0) };
+                pmix_data_t { string }
+            }
+            (DataType::BYTE_OBJECT, None) if !raw.is_archive() && raw.len() > 0 => {
+                let bytes = alloc::bytes_with(raw.len(), |place| raw.copy_to(place))?;
+                pmix_data_t { bo: pmix_byte_object_t { bytes, size: raw.len() } }
+            }
+            _ => return self.convert(&told(raw.to_value().map_err(Error::from))?),
+        };
+        // SAFETY: room for a value: allocated above, or the caller's, the contract with C.
+        unsafe {
+            (&raw mut (*self.place).ty).write(ty.0);
+            (&raw mut (*self.place).data).write(data);
+        }
+        self.filled = true;
+        Ok(())
+    }
+
+    /// What is hard to copy from where it lies, by way of a value of Rust's.
+    fn convert(&mut self, from: &Value) -> Result<(), Status> {
+        // SAFETY: as in `fill`.
+        let place = unsafe {
+            self.place.write(pmix_value_t::EMPTY);
+            &mut *self.place
+        };
+        self.filled = true;
+        place.fill(from)
+    }
+
+    /// Takes out what was filled in.
+    #[inline]
+    fn clear(&mut self) {
+        if std::mem::take(&mut self.filled) {
+            // SAFETY: it is a value, and nobody else's yet.
+            unsafe { (*self.place).clear() };
+        }
+    }
+
+    /// The place with its value, which is C's from now on.
+    #[inline]
+    fn give(self) -> *mut pmix_value_t {
+        ManuallyDrop::new(self).place
+    }
+}
+
+impl Drop for Target {
+    fn drop(&mut self) {
+        self.clear();
+        if !self.given {
+            // SAFETY: NULL, or made here and not given to C.
+            unsafe { alloc::release(self.place) };
+        }
+    }
+}
+
+/// A question of C's.
+struct Question<'a> {
+    nspace: &'a [u8],
+    rank: Rank,
+    key: &'a [u8],
+    directives: &'a Directives,
+}
+
+/// What is at hand of an answer.
+enum AtHand {
+    Shown,
+    Nothing(Status),
+    /// A server's program is nobody's client, and reads what its own server has.
+    OfOwnServer,
+    /// The client has to ask.
+    Elsewhere,
+}
+
+impl Question<'_> {
+    /// Shows `sink` the value. What is at hand is looked at in the epoch; what must be waited for is not, or nothing could be
+    /// freed meanwhile.
+    #[inline]
+    fn answer(&self, mut sink: impl FnMut(Found<'_>) -> Result<(), Status>) -> Result<(), Status> {
+        let Question { nspace, rank, key, directives } = *self;
+        let mut sunk = Err(Status::ERR_NOT_FOUND);
+        let mut f = |found: Found<'_>| sunk = sink(found);
+        let at_hand = session::with(|epoch, client| match client.peek(epoch, nspace, rank, key, directives, &mut f) {
+            Some(Ok(())) => AtHand::Shown,
+            Some(Err(Error::Status(Status::ERR_NOT_FOUND))) if client.server().is_none() => AtHand::OfOwnServer,
+            Some(Err(error)) => AtHand::Nothing(error.status()),
+            None => AtHand::Elsewhere,
+        })?;
+        match at_hand {
+            AtHand::Shown => sunk,
+            AtHand::Nothing(status) => Err(status),
+            AtHand::OfOwnServer => self.ask_own_server(sink),
+            AtHand::Elsewhere => {
+                told(session::client()?.get_with(nspace, rank, key, directives, f))?;
+                sunk
             }
         }
     }
 
-    /// What is hard to copy from where it lies, by way of a value of Rust's.
-    fn convert(from: &Value) -> Result<Self, Status> {
-        let mut new = pmix_value_t::EMPTY;
-        if let Err(status) = new.fill(from) {
-            // SAFETY: nobody else has it.
-            unsafe { new.clear() };
-            return Err(status);
-        }
-        Self::new(new)
+    #[cold]
+    fn ask_own_server(&self, mut sink: impl FnMut(Found<'_>) -> Result<(), Status>) -> Result<(), Status> {
+        let server = server::server().map_err(|_| Status::ERR_NOT_FOUND)?;
+        let nspace = self.directives.nspace.clone().map_or_else(|| Nspace::new(self.nspace), Ok);
+        let proc = Proc::new(nspace.map_err(|_| Status::ERR_BAD_PARAM)?, self.rank);
+        let key = std::str::from_utf8(self.key).map_err(|_| Status::ERR_NOT_FOUND)?;
+        sink(Found::Own(&server.get_wait(&proc, key, &self.directives.to_infos())?))
     }
 
-    /// Gives all of it to C.
-    #[inline]
-    fn give(self) -> *mut pmix_value_t {
-        ManuallyDrop::new(self).0
+    /// A value that stays where it is until the last Finalize.
+    fn show(&self) -> Result<*mut pmix_value_t, Status> {
+        let mut shown = None;
+        self.answer(|found| {
+            shown = kept::find(self.nspace, self.rank, self.key, found);
+            Ok(())
+        })?;
+        if let Some(shown) = shown {
+            return Ok(shown);
+        }
+        // The first look at this value.
+        let mut value = Value::Undef;
+        self.answer(|found| {
+            value = told(found.to_value().map_err(Error::from))?;
+            Ok(())
+        })?;
+        kept::show(self.nspace, self.rank, self.key, value)
     }
-
-    /// Gives to C what the value has, in place of one that has nothing.
-    ///
-    /// # Safety
-    /// There is such a place.
-    unsafe fn give_to(self, place: *mut pmix_value_t) {
-        let from = self.give();
-        // SAFETY: `place` as promised by the caller; `from` is moved, and its memory used no more.
-        unsafe {
-            place.write(from.read());
-            alloc::release(from);
-        }
-    }
-}
-
-impl Drop for Fresh {
-    fn drop(&mut self) {
-        // SAFETY: one value, made in `new`, that nobody else has.
-        unsafe { owned::release_array(self.0, 1) };
-    }
-}
-
-/// Copies a value from where it lies. In shared memory it may be replaced at the same time: what is copied then may be
-/// anything, so nothing here is believed that C could stumble over, and the copy is made anew.
-#[inline]
-fn copy(found: Found<'_>) -> Result<Fresh, Status> {
-    let raw = match found {
-        Found::Own(own) => return Fresh::convert(own),
-        Found::Shared(raw) => raw,
-        other => return Fresh::convert(&told(other.to_value().map_err(Error::from))?),
-    };
-    let ty = raw.data_type();
-    let data = match (ty, raw.scalar()) {
-        // The members of the union begin at its first byte, as the number does in its bits.
-        (_, Some(bits)) if Kind::of(ty).is_some_and(|kind| kind.is_number()) => {
-            pmix_data_t { words: [bits.to_le(), 0, 0] }
-        }
-        (DataType::STRING, None) if !raw.is_null() && !raw.is_archive() && raw.len() > 0 => {
-            let string = alloc::bytes_with(raw.len(), |place| raw.copy_to(place))?;
-            // SAFETY: the last of at least one byte of the new text.
-            unsafe { string.add(raw.len() - 1).write(0) };
-            pmix_data_t { string }
-        }
-        (DataType::BYTE_OBJECT, None) if !raw.is_archive() && raw.len() > 0 => {
-            let bytes = alloc::bytes_with(raw.len(), |place| raw.copy_to(place))?;
-            pmix_data_t { bo: pmix_byte_object_t { bytes, size: raw.len() } }
-        }
-        _ => return Fresh::convert(&told(raw.to_value().map_err(Error::from))?),
-    };
-    Fresh::new(pmix_value_t { ty: ty.0, data })
-}
-
-/// What is at hand is read under the epoch; what must be waited for is not, or nothing could be freed meanwhile.
-#[inline]
-fn answer(nspace: &[u8], rank: Rank, key: &[u8], directives: &Directives) -> Result<Fresh, Status> {
-    let at_hand = session::with(|epoch, client| client.peek(epoch, nspace, rank, key, directives, copy))?;
-    told(match at_hand {
-        Some(answer) => answer,
-        None => session::client()?.get_with(nspace, rank, key, directives, copy),
-    })?
 }
 
 export! {
@@ -161,8 +240,9 @@ export! {
         told(session::client()?.store_internal(&proc, key, value))
     }
 
-    /// Looks a key up; without a key, everything known of a process. The value is the caller's to free, unless he asked to
-    /// have his own place filled (`PMIX_GET_STATIC_VALUES`) or only to look at it (`PMIX_GET_POINTER_VALUES`).
+    /// Looks a key up; without a key, everything known of a process. The value is the caller's to free, and what it owns of a
+    /// value that he has brought the room for (`PMIX_GET_STATIC_VALUES`); what he only wanted to look at is the library's, and
+    /// stays until the last Finalize (`PMIX_GET_POINTER_VALUES`).
     fn PMIx_Get(
         proc: *const pmix_proc_t, key: *const c_char, info: *const pmix_info_t, ninfo: usize,
         value: *mut *mut pmix_value_t,
@@ -179,24 +259,27 @@ export! {
         if key.is_empty() {
             return Err(Status::ERR_BAD_PARAM);
         }
-        let given;
+        let mut given;
         let directives = match ninfo {
             0 => &NO_DIRECTIVES,
             _ => {
-                given = directives(info, ninfo)?;
+                given = Directives::NONE;
+                take(&mut given, info, ninfo)?;
                 &given
             }
         };
-        let found = answer(nspace, rank, key, directives)?;
+        let question = Question { nspace, rank, key, directives };
         if directives.pointer_values {
-            *out = kept::show(nspace, rank.0, key, one::<_, Value>(found.0)?)?;
+            *out = question.show()?;
             return Ok(());
         }
-        if directives.static_values && !out.is_null() {
-            found.give_to(*out);
-            return Ok(());
-        }
-        *out = found.give();
+        let mut target = match directives.static_values {
+            true if out.is_null() => return Err(Status::ERR_BAD_PARAM),
+            true => Target::caller(*out),
+            false => Target::new(),
+        };
+        question.answer(|found| target.fill(found))?;
+        *out = target.give();
         Ok(())
     }
 
@@ -207,7 +290,7 @@ export! {
     ) -> Outcome {
         let cbfunc = cbfunc.ok_or(Status::ERR_BAD_PARAM)?;
         let (nspace, rank) = target(proc)?;
-        let proc = Proc::new(instanton::data::Nspace::new(nspace).map_err(|_| Status::ERR_BAD_PARAM)?, rank);
+        let proc = Proc::new(Nspace::new(nspace).map_err(|_| Status::ERR_BAD_PARAM)?, rank);
         let key = if key.is_null() { None } else { Some(alloc::name(key, KEY_SIZE)?) };
         let info: Vec<Info> = many(info, ninfo)?;
         told(session::client()?.get_nb(&proc, key, &info, callbacks::value(cbfunc, cbdata)))

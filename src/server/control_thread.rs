@@ -20,6 +20,7 @@ use super::host::Host;
 use super::jobs::Jobs;
 use super::mailbox::{Command, Mailbox};
 use super::modex::Waits;
+use super::psets::ProcessSets;
 use super::timers::Timers;
 use super::watch::Watches;
 use super::{ServerConfig, ServerError};
@@ -92,6 +93,8 @@ pub(super) fn start(
         peers: HashMap::new(),
         fences: Fences::default(),
         ties: Ties::default(),
+        process_sets: ProcessSets::default(),
+        resources: Vec::new(),
         waits: Waits::default(),
         registrations: Registrations::default(),
         sweepers: Sweepers::default(),

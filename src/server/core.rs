@@ -18,9 +18,10 @@ use super::jobs::Jobs;
 use super::mailbox::Mailbox;
 use super::members::Operation;
 use super::modex::Waits;
+use super::psets::ProcessSets;
 use super::timers::Timers;
 use super::watch::Watches;
-use crate::data::{Proc, Status};
+use crate::data::{Info, Proc, Status};
 use crate::message::door::{Arrival, Callers, Left, Outgoing, PeerId};
 use crate::message::{Reply, Request};
 use crate::store::Limits;
@@ -61,6 +62,9 @@ pub(super) struct Core {
     pub(super) peers: HashMap<PeerId, Peer>,
     pub(super) fences: Fences,
     pub(super) ties: Ties,
+    pub(super) process_sets: ProcessSets,
+    /// What every namespace has that will be registered.
+    pub(super) resources: Vec<Info>,
     pub(super) waits: Waits,
     pub(super) registrations: Registrations,
     pub(super) sweepers: Sweepers,

@@ -153,6 +153,7 @@ impl Jobs {
 impl Core {
     pub(super) fn register_nspace(&mut self, nspace: Nspace, local_procs: usize, info: &[Info]) -> Result<(), Status> {
         let (hostname, limits) = (self.config.hostname.clone(), self.limits.clone());
+        let info = &*self.with_resources(info);
         let job = self.job_entry(&nspace)?;
         let untouched = job.is_untouched();
         let made = match &mut job.stored {

@@ -14,7 +14,8 @@
 //! | `connect` | who is connected with whom |
 //! | `modex` | commits, and look-ups that wait |
 //! | `events` | events |
-//! | `forward` | what the host answers |
+//! | `forward`, `query` | what the host answers |
+//! | `psets`, `resources` | what the host has defined for all jobs |
 //! | `cleanup`, `sweep` | what is removed after a process |
 //! | `fork`, `setup` | the environment of a process to be |
 //!
@@ -30,7 +31,7 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use crate::data::{Info, Nspace, Proc, Rank, Status, Text, Value};
+use crate::data::{Info, Nspace, Proc, Rank, Status, Text, Value, keys};
 
 mod admission;
 mod blob;
@@ -47,7 +48,9 @@ mod jobs;
 mod mailbox;
 mod members;
 mod modex;
+mod psets;
 mod query;
+mod resources;
 mod setup;
 mod stored;
 mod sweep;
@@ -305,10 +308,7 @@ impl Server {
         done: impl FnOnce(Result<(), Status>) + Send + 'static,
     ) -> Result<(), Status> {
         let (nspace, info) = (nspace.clone(), info.to_vec());
-        self.mailbox.post(move |core| {
-            let result = core.setup_local_support(&nspace, &info);
-            core.finish(done, result);
-        })
+        self.have_done(done, move |core| core.setup_local_support(&nspace, &info))
     }
 
     /// [`setup_local_support`](Server::setup_local_support), waiting for the result.
@@ -317,6 +317,77 @@ impl Server {
     /// What `done` would be called with, and those of every `_wait`.
     pub fn setup_local_support_wait(&self, nspace: &Nspace, info: &[Info]) -> Result<(), Status> {
         self.wait(|done| self.setup_local_support(nspace, info, done))
+    }
+
+    /// Registers information that every namespace has which is registered later.
+    ///
+    /// # Errors
+    /// When the server has ended; `done` is not called then.
+    pub fn register_resources(
+        &self,
+        info: &[Info],
+        done: impl FnOnce(Result<(), Status>) + Send + 'static,
+    ) -> Result<(), Status> {
+        let info = info.to_vec();
+        self.have_done(done, move |core| {
+            core.register_resources(info);
+            Ok(())
+        })
+    }
+
+    /// Takes such information back, whatever its value; namespaces that are registered keep it.
+    ///
+    /// # Errors
+    /// When the server has ended; `done` is not called then.
+    pub fn deregister_resources(
+        &self,
+        info: &[Info],
+        done: impl FnOnce(Result<(), Status>) + Send + 'static,
+    ) -> Result<(), Status> {
+        let info = info.to_vec();
+        self.have_done(done, move |core| {
+            core.deregister_resources(&info);
+            Ok(())
+        })
+    }
+
+    /// What hardware this node has, as far as the hwloc library can be found: its name and its topology.
+    ///
+    /// # Errors
+    /// When there is no thread to look in; `done` is not called then.
+    pub fn collect_inventory(
+        &self,
+        done: impl FnOnce(Result<Vec<Info>, Status>) + Send + 'static,
+    ) -> Result<(), Status> {
+        let (mailbox, hostname) = (self.mailbox.clone(), self.config.hostname.clone());
+        let look = move || {
+            let mut inventory = vec![Info::new(keys::HOSTNAME, Value::String(Some(hostname)))];
+            let topology = crate::sys::hwloc::topology_xml();
+            inventory.extend(topology.map(|xml| Info::new(keys::HWLOC_XML_V2, xml.as_str())));
+            // A server that has ended has nobody waiting.
+            let _ = mailbox.post(move |core| core.finish(done, Ok(inventory)));
+        };
+        // It takes longer than anybody should wait for this server.
+        let thread = crate::sys::signals::spawn_without_signals("instanton-inventory", look);
+        thread.map(drop).map_err(|_| Status::ERR_OUT_OF_RESOURCE)
+    }
+
+    /// Gives some processes a name. The processes of this node are told of it (`PROCESS_SET_DEFINE`), and can ask for it.
+    ///
+    /// # Errors
+    /// `ERR_EXISTS` for a name that is taken, `ERR_BAD_PARAM` for one that is none, and those of every `_wait`.
+    pub fn define_process_set_wait(&self, name: &Text, members: &[Proc]) -> Result<(), Status> {
+        let (name, members) = (name.clone(), members.to_vec());
+        self.wait(|done| self.have_done(done, move |core| core.define_process_set(name, members)))
+    }
+
+    /// Forgets such a name.
+    ///
+    /// # Errors
+    /// `ERR_NOT_FOUND` for a name that nobody has, and those of every `_wait`.
+    pub fn delete_process_set_wait(&self, name: &Text) -> Result<(), Status> {
+        let name = name.clone();
+        self.wait(|done| self.have_done(done, move |core| core.delete_process_set(name)))
     }
 
     /// What a process of this node has posted, for another node's server; waits until it has posted something.
@@ -390,6 +461,18 @@ impl Server {
 
     fn on_control_thread(&self, thread: &thread::JoinHandle<()>) -> bool {
         thread.thread().id() == thread::current().id()
+    }
+
+    /// Has the control thread do something and tell of it.
+    fn have_done(
+        &self,
+        done: impl FnOnce(Result<(), Status>) + Send + 'static,
+        what: impl FnOnce(&mut core::Core) -> Result<(), Status> + Send + 'static,
+    ) -> Result<(), Status> {
+        self.mailbox.post(move |core| {
+            let result = what(core);
+            core.finish(done, result);
+        })
     }
 
     /// Starts a call and blocks until its `done` is called. `ERR_WOULD_BLOCK` on the control thread, `ERR_INIT` when the server

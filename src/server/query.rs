@@ -1,18 +1,148 @@
-//! Queries: what the host answers, and what the server knows where the host does not.
+//! Queries: what the host answers, and what the server knows itself.
+//!
+//! Process sets are the server's own. Everything else is asked of the host; of one that answers no queries, the server answers
+//! what it knows: the namespaces, their processes on this node, and what was registered with them. What is not known comes
+//! back without a type, and the status says so.
 use super::core::Core;
-use crate::data::{Proc, Query, Status};
-use crate::message::Reply;
+use super::jobs::Phase;
+use crate::data::constants::proc_state::{
+    PROC_STATE_ABORTED, PROC_STATE_CONNECTED, PROC_STATE_PREPPED, PROC_STATE_TERMINATED,
+};
+use crate::data::{
+    DataArray, DataType, Info, InfoList, Key, Nspace, Proc, ProcInfo, Query, Rank, Status, Text, Value, keys,
+};
+use crate::message::directives::Directives;
 use crate::message::door::PeerId;
+use crate::message::{Infos, Reply};
+
+/// What is asked of process sets.
+const SETS: [&str; 3] = [keys::QUERY_NUM_PSETS, keys::QUERY_PSET_NAMES, keys::QUERY_PSET_MEMBERSHIP];
+
+fn is_about_sets(key: &Text) -> bool {
+    SETS.iter().any(|known| known.as_bytes() == key.as_bytes())
+}
 
 impl Core {
     /// A client asks something.
-    pub(super) fn query(&mut self, peer: PeerId, number: u64, proc: Proc, queries: Vec<Query>) {
-        self.pass_on(
-            peer,
-            number,
+    pub(super) fn query(&mut self, peer: PeerId, number: u64, proc: Proc, mut queries: Vec<Query>) {
+        let mut answers = Vec::new();
+        for query in &mut queries {
+            let set = query.qualifiers.find(keys::PSET_NAME).and_then(|info| info.value.as_text());
+            let answer = |key: &Text| {
+                let key = key.as_str().unwrap_or_default();
+                Info::new(key, self.process_sets.answer(key, set).unwrap_or(Value::Undef))
+            };
+            answers.extend(query.keys.iter().filter(|key| is_about_sets(key)).map(answer));
+            query.keys.retain(|key| !is_about_sets(key));
+        }
+        queries.retain(|query| !query.keys.is_empty());
+        if queries.is_empty() {
+            return self.reply(peer, number, Reply::Infos(status_of(&answers), answers));
+        }
+        for query in &mut queries {
+            query.qualifiers = self.signed(&proc, std::mem::take(&mut query.qualifiers));
+        }
+        let (asker, asked) = (proc.clone(), queries.clone());
+        self.ask_host(
             |host, done| host.query(&proc, &queries, done),
             (Status::SUCCESS, Vec::new()),
-            |(status, infos)| Reply::Infos(status, infos),
+            move |core, result| {
+                let reply = match core.host_or_own(&asker, &asked, result) {
+                    Ok((status, infos)) if answers.is_empty() => Reply::Infos(status, infos),
+                    Ok((_, infos)) => {
+                        let all = [answers, infos].concat();
+                        Reply::Infos(status_of(&all), all)
+                    }
+                    Err(status) if answers.is_empty() => Reply::Done(status),
+                    Err(_) => Reply::Infos(Status::ERR_PARTIAL_SUCCESS, answers),
+                };
+                core.reply(peer, number, reply);
+            },
         );
+    }
+
+    /// The host's answer, or what is known here where the host answers no queries.
+    fn host_or_own(&self, proc: &Proc, queries: &[Query], result: Result<Infos, Status>) -> Result<Infos, Status> {
+        if result != Err(Status::ERR_NOT_SUPPORTED) {
+            return result;
+        }
+        let own = |query: &Query| {
+            let known = |key: &Text| {
+                let value = self.known(proc, key, &query.qualifiers).unwrap_or(Value::Undef);
+                Some(Info { key: Key::new(key.as_bytes()).ok()?, flags: 0, value })
+            };
+            query.keys.iter().filter_map(known).collect::<Vec<_>>()
+        };
+        let infos: Vec<Info> = queries.iter().flat_map(own).collect();
+        match status_of(&infos) {
+            Status::ERR_NOT_FOUND => result,
+            status => Ok((status, infos)),
+        }
+    }
+
+    fn known(&self, asker: &Proc, key: &Text, qualifiers: &[Info]) -> Option<Value> {
+        let about = about(asker, qualifiers)?;
+        match key.as_str()? {
+            keys::QUERY_NAMESPACES => {
+                let mut names = self.jobs.names();
+                names.sort();
+                let names: Vec<&[u8]> = names.iter().map(Nspace::as_bytes).collect();
+                Some(Value::string(names.join(&b',')))
+            }
+            keys::QUERY_LOCAL_PROC_TABLE => self.local_procs(&about.nspace),
+            key => {
+                let key = Key::new(key).ok()?;
+                self.jobs.stored(&about.nspace)?.get(asker.rank, about.rank, &key, &Directives::NONE).ok()
+            }
+        }
+    }
+
+    /// The processes of a namespace on this node.
+    fn local_procs(&self, nspace: &Nspace) -> Option<Value> {
+        let state = |phase: Phase, ended: bool| match phase {
+            Phase::Lost => PROC_STATE_ABORTED,
+            Phase::Finalized if ended => PROC_STATE_TERMINATED,
+            Phase::Expected | Phase::Asking => PROC_STATE_PREPPED,
+            Phase::Joined | Phase::Finalized => PROC_STATE_CONNECTED,
+        };
+        let of = |(rank, client): (&Rank, &super::jobs::Client)| {
+            Value::ProcInfo(Box::new(ProcInfo {
+                proc: Proc::new(nspace.clone(), *rank),
+                hostname: Some(self.config.hostname.clone()),
+                executable: None,
+                pid: client.pid,
+                exit_code: 0,
+                state: state(client.phase, client.ended),
+            }))
+        };
+        let table = self.jobs.get(nspace)?.clients.iter().map(of).collect();
+        DataArray::new(DataType::PROC_INFO, table).ok().map(Value::DataArray)
+    }
+}
+
+/// Whom a query is about: the job of the one who asks, unless it names another process or job.
+fn about(asker: &Proc, qualifiers: &[Info]) -> Option<Proc> {
+    if let Some(named) = qualifiers.find(keys::PROCID) {
+        return named.value.as_proc().cloned();
+    }
+    let nspace = match qualifiers.find(keys::NSPACE).map(|info| &info.value) {
+        None => asker.nspace.clone(),
+        Some(Value::ProcNspace(nspace)) => nspace.clone(),
+        Some(other) => Nspace::new(other.as_text()?).ok()?,
+    };
+    let rank = match qualifiers.find(keys::RANK).map(|info| &info.value) {
+        None => Rank::WILDCARD,
+        Some(Value::ProcRank(rank)) => *rank,
+        Some(other) => Rank(other.as_u32()?),
+    };
+    Some(Proc::new(nspace, rank))
+}
+
+/// Whether all of it, some or none was found.
+fn status_of(infos: &[Info]) -> Status {
+    match infos.iter().filter(|info| info.value != Value::Undef).count() {
+        0 => Status::ERR_NOT_FOUND,
+        found if found < infos.len() => Status::ERR_PARTIAL_SUCCESS,
+        _ => Status::SUCCESS,
     }
 }

@@ -2,6 +2,7 @@
 //! peers that speak the protocol byte by byte.
 mod clients;
 mod death;
+mod defined;
 mod fences;
 mod forward;
 mod host;

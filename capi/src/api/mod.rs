@@ -6,6 +6,7 @@ mod control;
 mod credentials;
 mod data;
 mod events;
+mod fabric;
 mod fence;
 mod info_lists;
 mod infos;

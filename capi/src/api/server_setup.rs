@@ -1,11 +1,12 @@
-//! What a host prepares for a job before it starts the job's processes.
-use instanton::data::{Info, Status};
+//! What a host prepares for a job before it starts the job's processes, and what it defines for all jobs.
+use instanton::data::{Info, Proc, Status, Text};
 use libc::{c_char, c_int, c_void};
 
 use super::server::{nspace_of, op, server};
+use crate::alloc;
 use crate::arena::Arena;
 use crate::boundary::{Outcome, export};
-use crate::callbacks::{CbData, OpFn};
+use crate::callbacks::{self, CbData, InfoFn, OpFn};
 use crate::convert::many;
 use crate::handles;
 use crate::types::*;
@@ -50,4 +51,74 @@ export! {
             || server.setup_local_support_wait(&nspace, &info),
         )
     }
+
+    /// What hardware this node has. What `cbfunc` is shown lives until it calls the release function.
+    fn PMIx_server_collect_inventory(
+        _directives: *mut pmix_info_t, _ndirs: usize, cbfunc: Option<InfoFn>, cbdata: *mut c_void,
+    ) -> Outcome {
+        let (cbfunc, data) = (cbfunc.ok_or(Status::ERR_BAD_PARAM)?, CbData::new(cbdata));
+        server()?.collect_inventory(move |inventory| {
+            let (status, infos) = match inventory {
+                Ok(infos) => (Status::SUCCESS, infos),
+                Err(status) => (status, Vec::new()),
+            };
+            callbacks::call_info(cbfunc, data, status, &infos);
+        })
+    }
+
+    /// Takes the hardware of other nodes, for which there is no use here: no part of this library plans placements.
+    fn PMIx_server_deliver_inventory(
+        info: *mut pmix_info_t, ninfo: usize, _directives: *mut pmix_info_t, _ndirs: usize, cbfunc: Option<OpFn>,
+        cbdata: *mut c_void,
+    ) -> Outcome {
+        many::<_, Info>(info, ninfo)?;
+        let server = server()?;
+        op(cbfunc, cbdata, |done| server.call_later(|| done(Ok(()))), || Ok(()))
+    }
+
+    /// Registers information for all jobs that are registered later.
+    fn PMIx_server_register_resources(
+        info: *mut pmix_info_t, ninfo: usize, cbfunc: Option<OpFn>, cbdata: *mut c_void,
+    ) -> Outcome {
+        let (server, info) = (server()?, many::<_, Info>(info, ninfo)?);
+        // What is registered after this call finds it: both go the same way, one after the other.
+        op(
+            cbfunc,
+            cbdata,
+            |done| server.register_resources(&info, done),
+            || server.register_resources(&info, |_| ()),
+        )
+    }
+
+    /// Takes such information back.
+    fn PMIx_server_deregister_resources(
+        info: *mut pmix_info_t, ninfo: usize, cbfunc: Option<OpFn>, cbdata: *mut c_void,
+    ) -> Outcome {
+        let (server, info) = (server()?, many::<_, Info>(info, ninfo)?);
+        op(
+            cbfunc,
+            cbdata,
+            |done| server.deregister_resources(&info, done),
+            || server.deregister_resources(&info, |_| ()),
+        )
+    }
+
+    /// Gives a set of processes a name, and tells the processes of this node.
+    fn PMIx_server_define_process_set(
+        members: *const pmix_proc_t, nmembers: usize, name: *const c_char,
+    ) -> Outcome {
+        let (server, members) = (server()?, many::<_, Proc>(members, nmembers)?);
+        server.define_process_set_wait(&set_name(name)?, &members)
+    }
+
+    /// Forgets a set of processes, and tells the processes of this node.
+    fn PMIx_server_delete_process_set(name: *mut c_char) -> Outcome {
+        server()?.delete_process_set_wait(&set_name(name)?)
+    }
+}
+
+unsafe fn set_name(name: *const c_char) -> Result<Text, Status> {
+    // SAFETY: NULL or a C string, the contract with C.
+    let name = unsafe { alloc::c_bytes(name) }.ok_or(Status::ERR_BAD_PARAM)?;
+    Text::new(name).map_err(|_| Status::ERR_BAD_PARAM)
 }

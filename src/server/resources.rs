@@ -1,0 +1,27 @@
+//! What the host registers for every job there will be: its processes find it among the information of their own job.
+use std::borrow::Cow;
+
+use super::core::Core;
+use crate::data::Info;
+
+impl Core {
+    /// From now on, every namespace that is registered has this too.
+    pub(super) fn register_resources(&mut self, info: Vec<Info>) {
+        self.deregister_resources(&info);
+        self.resources.extend(info);
+    }
+
+    /// Whoever is registered from now on does not have it.
+    pub(super) fn deregister_resources(&mut self, info: &[Info]) {
+        self.resources.retain(|known| info.iter().all(|gone| gone.key != known.key));
+    }
+
+    /// What a host says of a namespace, and of all namespaces; its word on the one counts more.
+    pub(super) fn with_resources<'a>(&self, info: &'a [Info]) -> Cow<'a, [Info]> {
+        if self.resources.is_empty() {
+            return Cow::Borrowed(info);
+        }
+        let unsaid = self.resources.iter().filter(|common| info.iter().all(|own| own.key != common.key));
+        Cow::Owned(info.iter().chain(unsaid).cloned().collect())
+    }
+}

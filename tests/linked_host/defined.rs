@@ -1,0 +1,123 @@
+//! What a host defines for its jobs: process sets, resources, environments; and what the server says of them when it is asked.
+use std::ffi::OsString;
+use std::sync::{Arc, mpsc};
+
+use instanton::client::{Chain, Client, Notice};
+use instanton::data::{Envar, Info, InfoList, Proc, Query, Rank, Status, Text, Value, keys};
+use instanton::server::{NoHost, Server, ServerConfig};
+
+use crate::host::Cluster;
+use crate::peer;
+
+fn text(text: &str) -> Text {
+    Text::new(text).unwrap()
+}
+
+fn query(keys: &[&str], qualifiers: Vec<Info>) -> Query {
+    Query { keys: keys.iter().map(|key| text(key)).collect(), qualifiers }
+}
+
+#[test]
+fn a_process_set_is_told_of_and_found() {
+    let cluster = Cluster::new(1);
+    let job = cluster.job("job", &[0, 0]);
+    let server = job.server_of(0);
+    let client = Client::connect(&peer::address(&server, &job.proc(0)), &[]).unwrap();
+    let (tell, told) = mpsc::channel();
+    let (ready, is_ready) = mpsc::channel();
+    let handler = move |notice: Notice, chain: Chain| {
+        let name = notice.info.find(keys::PSET_NAME).unwrap().value.clone();
+        tell.send((notice.status, name)).unwrap();
+        chain.complete(Status::SUCCESS, vec![]);
+    };
+    let codes = [Status::PROCESS_SET_DEFINE, Status::PROCESS_SET_DELETE];
+    client.register_event_handler(&codes, &[], Arc::new(handler), move |id| ready.send(id.is_ok()).unwrap()).unwrap();
+    assert!(is_ready.recv().unwrap());
+
+    let names = query(&[keys::QUERY_PSET_NAMES, keys::QUERY_NUM_PSETS], vec![]);
+    let (status, infos) = client.query(std::slice::from_ref(&names)).unwrap();
+    assert_eq!((status, &infos[1].value), (Status::ERR_PARTIAL_SUCCESS, &Value::Size(0)));
+    assert_eq!(server.define_process_set_wait(&text(""), &[job.proc(1)]), Err(Status::ERR_BAD_PARAM));
+    assert_eq!(server.define_process_set_wait(&text("ocean"), &[]), Err(Status::ERR_BAD_PARAM));
+    server.define_process_set_wait(&text("ocean"), &[job.proc(1)]).unwrap();
+    server.define_process_set_wait(&text("ice"), &[job.all()]).unwrap();
+    assert_eq!(server.define_process_set_wait(&text("ice"), &[job.proc(0)]), Err(Status::ERR_EXISTS));
+    assert_eq!(told.recv().unwrap(), (Status::PROCESS_SET_DEFINE, Value::from("ocean")));
+
+    let (status, infos) = client.query(&[names]).unwrap();
+    assert_eq!(status, Status::SUCCESS);
+    assert_eq!(
+        infos,
+        [Info::new(keys::QUERY_PSET_NAMES, "ice,ocean"), Info::new(keys::QUERY_NUM_PSETS, Value::Size(2))]
+    );
+    let members = query(&[keys::QUERY_PSET_MEMBERSHIP], vec![Info::new(keys::PSET_NAME, "ocean")]);
+    let (_, infos) = client.query(&[members]).unwrap();
+    let Value::DataArray(array) = &infos[0].value else { panic!("{infos:?}") };
+    assert_eq!(array.items(), [Value::from(job.proc(1))]);
+
+    server.delete_process_set_wait(&text("ocean")).unwrap();
+    assert_eq!(server.delete_process_set_wait(&text("ocean")), Err(Status::ERR_NOT_FOUND));
+    assert_eq!(told.recv().unwrap(), (Status::PROCESS_SET_DEFINE, Value::from("ice")));
+    assert_eq!(told.recv().unwrap(), (Status::PROCESS_SET_DELETE, Value::from("ocean")));
+}
+
+#[test]
+fn what_the_host_does_not_answer_the_server_may_know() {
+    let cluster = Cluster::new(1);
+    let (job, other) = (cluster.job("job", &[0]), cluster.job("other", &[0, 0]));
+    let client = Client::connect(&peer::address(&job.server_of(0), &job.proc(0)), &[]).unwrap();
+    let (status, infos) = client.query(&[query(&[keys::QUERY_NAMESPACES], vec![])]).unwrap();
+    assert_eq!((status, infos), (Status::SUCCESS, vec![Info::new(keys::QUERY_NAMESPACES, "job,other")]));
+    let of_other = vec![Info::new(keys::NSPACE, "other")];
+    let wanted = query(&[keys::JOB_SIZE, keys::QUERY_LOCAL_PROC_TABLE, "site.unknown"], of_other);
+    let (status, infos) = client.query(&[wanted]).unwrap();
+    assert_eq!((status, &infos[0].value), (Status::ERR_PARTIAL_SUCCESS, &Value::Uint32(2)));
+    assert_eq!(infos[2], Info::new("site.unknown", Value::Undef));
+    let Value::DataArray(table) = &infos[1].value else { panic!("{infos:?}") };
+    let procs: Vec<Proc> = table
+        .items()
+        .iter()
+        .map(|item| match item {
+            Value::ProcInfo(info) => info.proc.clone(),
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(procs, [other.proc(0), other.proc(1)]);
+    let nonsense = query(&["site.unknown"], vec![]);
+    assert_eq!(client.query(&[nonsense]).unwrap_err().status(), Status::ERR_NOT_SUPPORTED);
+}
+
+#[test]
+fn resources_reach_every_job_that_comes_later() {
+    let server = Server::start(ServerConfig::default(), Arc::new(NoHost)).unwrap();
+    let register = |name: &str, info: &[Info]| {
+        let all = Proc::new(name.try_into().unwrap(), Rank::WILDCARD);
+        server.register_nspace_wait(&all.nspace, 0, &[&[Info::new(keys::JOB_SIZE, 1u32)], info].concat()).unwrap();
+        server.get_wait(&all, keys::CLUSTER_ID, &[])
+    };
+    let resource = [Info::new(keys::CLUSTER_ID, "big")];
+    server.register_resources(&resource, |_| ()).unwrap();
+    assert_eq!(register("one", &[]), Ok(Value::from("big")));
+    assert_eq!(register("two", &[Info::new(keys::CLUSTER_ID, "small")]), Ok(Value::from("small")));
+    server.deregister_resources(&resource, |_| ()).unwrap();
+    assert_eq!(register("three", &[]), Err(Status::ERR_NOT_FOUND));
+}
+
+#[test]
+fn processes_find_what_their_application_was_set_up_with() {
+    let server = Server::start(ServerConfig::default(), Arc::new(NoHost)).unwrap();
+    let proc = Proc::new("job".try_into().unwrap(), Rank(0));
+    let envar = |name: &str| Envar { name: Some(text(name)), value: Some(text("1")), separator: 0 };
+    let info = [Info::new(keys::SET_ENVAR, Value::Envar(envar("SITE")))];
+    server.setup_local_support_wait(&proc.nspace, &info).unwrap();
+    let bad = [Info::new(keys::SET_ENVAR, Value::Envar(envar("")))];
+    assert_eq!(server.setup_local_support_wait(&proc.nspace, &bad), Err(Status::ERR_BAD_PARAM));
+    server.register_nspace_wait(&proc.nspace, 1, &[]).unwrap();
+    let mut env: Vec<(OsString, OsString)> = vec![("SITE".into(), "0".into())];
+    server.setup_fork(&proc, &mut env).unwrap();
+    assert!(env.contains(&("SITE".into(), "1".into())));
+    server.deregister_nspace_wait(&proc.nspace).unwrap();
+    let (tell, told) = mpsc::channel();
+    server.collect_inventory(move |inventory| tell.send(inventory).unwrap()).unwrap();
+    assert!(told.recv().unwrap().unwrap().find(keys::HOSTNAME).is_some());
+}

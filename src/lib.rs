@@ -19,3 +19,5 @@ pub mod server;
 pub mod store;
 pub mod sys;
 pub mod trace;
+#[cfg(feature = "peers")]
+pub mod wire;

@@ -121,6 +121,27 @@ pub unsafe fn c_bytes<'a>(text: *const c_char) -> Option<&'a [u8]> {
     }
 }
 
+/// The bytes of a map expression: those before the NUL, or of the binary form (`blob:`, a component and `size=...:`, a NUL
+/// behind each) all that it says it has.
+///
+/// # Safety
+/// `text` is NULL or such an expression that stays for `'a`.
+pub unsafe fn expression<'a>(text: *const c_char) -> Option<&'a [u8]> {
+    // SAFETY: as promised by the caller.
+    unsafe {
+        let method = c_bytes(text)?;
+        if method != b"blob:" {
+            return Some(method);
+        }
+        let component = c_bytes(text.add(method.len() + 1))?;
+        let head = method.len() + component.len() + 2;
+        let size = c_bytes(text.add(head))?;
+        let digits = size.strip_prefix(b"size=")?.strip_suffix(b":")?;
+        let bytes: usize = std::str::from_utf8(digits).ok()?.parse().ok()?;
+        slice(text.cast::<u8>(), (head + size.len() + 1).checked_add(bytes)?).ok()
+    }
+}
+
 /// The bytes before the NUL of a name that has at most `room` bytes, the NUL included.
 ///
 /// # Errors

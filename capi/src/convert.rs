@@ -181,7 +181,9 @@ simple! {
         |time| Timeval { sec: time.tv_sec, usec: time.tv_usec },
         |from| timeval { tv_sec: from.sec, tv_usec: from.usec };
     pmix_topology_t, Topology:
-        |topology| Topology { source: source(topology.source, topology.topology)?, xml: None },
+        |topology| Topology {
+            source: source(topology.source, topology.topology)?, xml: None, support: Vec::new(),
+        },
         |from| match &from.xml {
             None => pmix_topology_t { source: made(&from.source)?, topology: ptr::null_mut() },
             Some(_) => return Err(Status::ERR_NOT_SUPPORTED),

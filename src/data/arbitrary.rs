@@ -178,7 +178,8 @@ fn leaves() -> Vec<(DataType, BoxedStrategy<Value>)> {
             });
         ENDPOINT Endpoint (string(), string(), bytes())
             .prop_map(|(uuid, osname, endpt)| Box::new(Endpoint { uuid, osname, endpt }));
-        TOPO Topo (string(), string()).prop_map(|(source, xml)| Topology { source, xml });
+        TOPO Topo (string(), string(), vec(any::<u8>(), 32))
+            .prop_map(|(source, xml, support)| Topology { source, xml, support });
         DEVTYPE Devtype any::<u64>();
         LOCTYPE Loctype any::<u16>();
         COMPRESSED_BYTE_OBJECT CompressedByteObject bytes();

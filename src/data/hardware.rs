@@ -13,6 +13,9 @@ pub struct Topology {
     pub source: Option<Text>,
     /// The topology as its source exports it: for hwloc, XML.
     pub xml: Option<Text>,
+    /// What the source can find out and bind there, which its export leaves out: for hwloc, a byte for each such thing.
+    #[rkyv(with = super::archive::Bytes)]
+    pub support: Vec<u8>,
 }
 
 /// A `pmix_cpuset_t`: processing units.

@@ -24,7 +24,10 @@ fn array(n: usize, ty: u16) -> pmix_data_array_t {
 }
 
 /// What of a buffer has not been unpacked yet.
-unsafe fn unread<'a>(buffer: &pmix_data_buffer_t) -> Result<&'a [u8], Status> {
+///
+/// # Safety
+/// `buffer` is a constructed buffer; its bytes stay for `'a`.
+pub unsafe fn unread<'a>(buffer: &pmix_data_buffer_t) -> Result<&'a [u8], Status> {
     let done = match buffer.unpack_ptr.is_null() {
         true => 0,
         false => buffer.unpack_ptr.addr().wrapping_sub(buffer.base_ptr.addr()),
@@ -151,6 +154,9 @@ export! {
     }
 }
 
+/// Bytes of a buffer's first block: most packs fit.
+const LEAST: usize = 128;
+
 /// Appends bytes to a buffer.
 ///
 /// # Safety
@@ -163,7 +169,7 @@ pub unsafe fn append(dest: &mut pmix_data_buffer_t, more: &[u8]) -> Outcome {
             true => 0,
             false => dest.unpack_ptr.addr().wrapping_sub(dest.base_ptr.addr()).min(used),
         };
-        let size = room.max(dest.bytes_allocated.saturating_mul(2));
+        let size = room.max(dest.bytes_allocated.saturating_mul(2)).max(LEAST);
         // SAFETY: the buffer's block is NULL or libc memory, as promised by the caller.
         let moved: *mut c_char = unsafe { libc::realloc(dest.base_ptr.cast::<c_void>(), size) }.cast();
         if moved.is_null() {

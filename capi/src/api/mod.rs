@@ -13,6 +13,7 @@ mod infos;
 mod init;
 mod maps;
 mod names;
+mod packing;
 mod publish;
 pub(crate) mod server;
 mod server_setup;

@@ -31,8 +31,9 @@ pub unsafe fn load(data: *const c_void, ty: DataType) -> Result<pmix_value_t, St
             DataType::POINTER => new.data.ptr = data.cast_mut(),
             DataType::STRING => new.data.string = owned::dup_text(data.cast())?,
             DataType::REGEX => {
-                let text = std::slice::from_raw_parts(data.cast(), libc::strlen(data.cast()) + 1);
-                new.data.bo = pmix_byte_object_t { bytes: alloc::bytes(text)?, size: text.len() };
+                let text = alloc::expression(data.cast()).ok_or(Status::ERR_BAD_PARAM)?;
+                let with_nul = [text, if text.contains(&0) { &[] } else { &[0] }].concat();
+                new.data.bo = pmix_byte_object_t { bytes: alloc::bytes(&with_nul)?, size: with_nul.len() };
             }
             DataType::PROC_NSPACE => {
                 let mut nspace = pmix_nspace_t::constructed();

@@ -1,0 +1,121 @@
+//! The same programs on this library and on the stock one of the machine, where there is one: built against the headers
+//! of either, they print the same lines. Where the stock library answers nonsense or crashes, no program here asks.
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::{env, fs};
+
+/// A place with a `libpmix.so.2`.
+struct Library {
+    folder: PathBuf,
+    headers: PathBuf,
+}
+
+/// The library that was just built, under the names that programs look for.
+fn ours() -> Library {
+    let built = env::current_exe().expect("the test's own path").parent().expect("a folder").join("libpmix.so");
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("stock-{:?}", std::thread::current().id()));
+    fs::create_dir_all(&folder).expect("a folder for links");
+    for name in ["libpmix.so", "libpmix.so.2"] {
+        let _ = fs::remove_file(folder.join(name));
+        std::os::unix::fs::symlink(&built, folder.join(name)).expect("a link");
+    }
+    Library { folder, headers: Path::new(env!("CARGO_MANIFEST_DIR")).join("include") }
+}
+
+/// The machine's own library, with its headers where they are installed.
+fn stock() -> Option<Library> {
+    let asked = |variable: &str| {
+        let mut command = Command::new("pkg-config");
+        let output = command.args([variable, "pmix"]).env_remove("PKG_CONFIG_PATH").output().ok()?;
+        let text = String::from_utf8_lossy(&output.stdout).trim().to_string();
+        (!text.is_empty()).then(|| PathBuf::from(text))
+    };
+    let there = Library { folder: asked("--variable=libdir")?, headers: asked("--variable=includedir")? };
+    (there.folder.join("libpmix.so.2").exists() && there.headers.join("pmix.h").exists()).then_some(there)
+}
+
+fn compiled(name: &str, with: &Library, flags: &[&str]) -> PathBuf {
+    let kind = with.headers.to_string_lossy().replace('/', "-");
+    let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}{kind}{}", flags.concat().replace('=', "-")));
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c").join(format!("{name}.c"));
+    let mut command = Command::new("cc");
+    command.args(["-std=gnu11", "-g", "-Wno-deprecated-declarations"]).args(flags).arg("-I").arg(&with.headers);
+    command.arg(source).arg("-o").arg(&out).arg("-L").arg(&ours().folder).arg("-lpmix");
+    let output = command.output().expect("a compiler");
+    assert!(output.status.success(), "{command:?}\n{}", String::from_utf8_lossy(&output.stderr));
+    out
+}
+
+/// What a command prints when it is given some input, in an environment without a launcher.
+fn said(mut command: Command, library: &Library, input: &str) -> String {
+    for (name, _) in env::vars_os() {
+        if ["PMIX_", "INSTANTON_", "OMPI_"].iter().any(|prefix| name.to_string_lossy().starts_with(prefix)) {
+            command.env_remove(name);
+        }
+    }
+    command.env("LD_LIBRARY_PATH", &library.folder).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    // A program that does not read leaves the pipe early.
+    let _ = child.stdin.take().expect("a pipe").write_all(input.as_bytes());
+    let Output { status, stdout, stderr } = child.wait_with_output().expect("an end");
+    let (stdout, stderr) = (String::from_utf8_lossy(&stdout).into_owned(), String::from_utf8_lossy(&stderr));
+    assert!(status.success(), "{command:?}: {status}\n{stdout}{stderr}");
+    stdout
+}
+
+fn with_args(program: &Path, args: &[&str]) -> Command {
+    let mut command = Command::new(program);
+    command.args(args);
+    command
+}
+
+fn valgrind(program: &Path, args: &[&str]) -> Option<Command> {
+    Command::new("valgrind").arg("--version").output().ok()?;
+    let mut command = Command::new("valgrind");
+    command.args(["-q", "--error-exitcode=99", "--leak-check=full", "--errors-for-leak-kinds=definite,indirect"]);
+    command.arg(program).args(args);
+    Some(command)
+}
+
+/// Runs a program that was built against all headers there are on both libraries. Gives what it printed.
+fn same_lines(name: &str, args: &[&str], input: &str) -> String {
+    let here = ours();
+    let program = compiled(name, &here, &[]);
+    let lines = said(with_args(&program, args), &here, input);
+    if let Some(command) = valgrind(&program, args) {
+        assert_eq!(said(command, &here, input), lines, "under valgrind");
+    }
+    let sanitized = compiled(name, &here, &["-fsanitize=address,undefined"]);
+    assert_eq!(said(with_args(&sanitized, args), &here, input), lines, "with sanitizers");
+    let Some(there) = stock() else {
+        println!("SKIPPED: no stock library with headers to compare {name} with");
+        return lines;
+    };
+    // With macros instead of functions, and structures that the program walks itself.
+    let old = compiled(name, &there, &[]);
+    differ_in_nothing(&lines, &said(with_args(&old, args), &there, input), "the stock library");
+    differ_in_nothing(&lines, &said(with_args(&old, args), &here, input), "built against the stock headers");
+    if let Some(command) = valgrind(&old, args) {
+        assert_eq!(said(command, &here, input), lines, "stock headers, under valgrind");
+    }
+    lines
+}
+
+fn differ_in_nothing(ours: &str, theirs: &str, what: &str) {
+    for (a, b) in ours.lines().zip(theirs.lines()) {
+        assert_eq!(a, b, "{what}");
+    }
+    assert_eq!(ours.lines().count(), theirs.lines().count(), "{what}");
+}
+
+#[test]
+fn packed_bytes_are_the_same_and_understood_by_both() {
+    let bytes = same_lines("packing", &[], "");
+    assert!(bytes.lines().count() > 60, "{bytes}");
+    // 4.2.2 unpacks data types, also those in descriptions of attributes, otherwise than it packs them.
+    let wrong = ["36 ", "48 1 020a"];
+    let both = bytes.lines().filter(|line| !wrong.iter().any(|wrong| line.starts_with(wrong)));
+    let both: String = both.flat_map(|line| [line, "\n"]).collect();
+    assert_eq!(same_lines("packing", &["again"], &both), both);
+}

@@ -1,0 +1,91 @@
+//! The public encoding `v41`: how values become the bytes that stock libraries from 4.2 on read and write.
+//!
+//! Two actors: a [`Writer`] appends to bytes, a [`Reader`] goes through bytes of anybody. Neither knows sockets, commands or
+//! C. What a structure looks like on the wire is said once, in [`records`], and serves both.
+//!
+//! A *pack* is a count and so many elements of one type. It comes in two [`Form`]s: plain, where the reader has to know
+//! the type, and described, where the type stands in front. Inside, nothing but a value, an array and a published value
+//! says its type. All integers wider than a byte are of varying length ([`flex`]).
+//!
+//! The reader trusts nothing: lengths are held against what is left before anything is taken, arrays nest
+//! [`MAX_DEPTH`](crate::data::archive::MAX_DEPTH) deep at most, and after an error the reader stands where it stood.
+mod flex;
+mod reader;
+mod records;
+#[cfg(test)]
+mod tests;
+mod writer;
+pub mod zlib;
+
+use crate::data::{DataType, Status};
+
+pub use reader::{Reader, Unpacked};
+pub use writer::Writer;
+
+/// Whether packs say what they hold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Form {
+    /// Count and elements: what every release build of the stock library writes.
+    #[default]
+    Plain,
+    /// Every pack has its type in front.
+    Described,
+}
+
+/// Why something cannot be packed, or bytes cannot be unpacked.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum WireError {
+    /// The bytes end before what they promise.
+    #[error("{wanted} more bytes are promised where {left} are left")]
+    PastEnd {
+        /// Bytes that should be there.
+        wanted: u64,
+        /// Bytes that are.
+        left: usize,
+    },
+    /// The bytes are not what any writer makes.
+    #[error("bytes that are no {0}")]
+    Malformed(&'static str),
+    /// A described pack holds something else.
+    #[error("{found} where {wanted} was asked for")]
+    Mismatch {
+        /// What was to be unpacked.
+        wanted: DataType,
+        /// What the pack holds.
+        found: DataType,
+    },
+    /// The encoding has no such type.
+    #[error("{0} cannot be packed")]
+    UnknownType(DataType),
+    /// What is to be packed is nested too deeply or longer than the encoding can say.
+    #[error("cannot be packed: {0}")]
+    Unfit(&'static str),
+}
+
+impl WireError {
+    /// The status for whoever asked.
+    pub fn status(&self) -> Status {
+        match self {
+            WireError::PastEnd { .. } => Status::ERR_UNPACK_READ_PAST_END_OF_BUFFER,
+            WireError::Malformed(_) => Status::ERR_UNPACK_FAILURE,
+            WireError::Mismatch { .. } => Status::ERR_PACK_MISMATCH,
+            WireError::UnknownType(_) => Status::ERR_UNKNOWN_DATA_TYPE,
+            WireError::Unfit(_) => Status::ERR_PACK_FAILURE,
+        }
+    }
+}
+
+/// What stands in front of a described pack: the type of its count.
+const COUNT: DataType = DataType::INT32;
+/// What stands in front of process ids.
+const PID: DataType = DataType::UINT32;
+/// What stands for any number of addresses.
+const POINTERS: u8 = 1;
+/// How a packed map expression of the binary form begins, its NUL included.
+const BLOB: &[u8] = b"blob:\0";
+
+/// Types whose elements are one byte as it is.
+fn is_byte(ty: DataType) -> bool {
+    matches!(ty, DataType::BYTE | DataType::UINT8 | DataType::INT8)
+}

@@ -1,0 +1,71 @@
+//! Compressed bytes: the length of what went in, four bytes in the machine's order, and a zlib stream.
+use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
+
+/// Shorter data is not worth it.
+const WORTH_IT: usize = 4096;
+/// No stream grows to more than this many times its length.
+const MAX_RATIO: usize = 1032;
+const HEAD: usize = 4;
+
+/// The compressed form of some bytes; none where they are too few or too many, or would not become fewer.
+pub fn compress(bytes: &[u8]) -> Option<Vec<u8>> {
+    let len = u32::try_from(bytes.len()).ok().filter(|_| bytes.len() >= WORTH_IT)?;
+    let mut out = Vec::with_capacity(bytes.len());
+    out.extend_from_slice(&len.to_ne_bytes());
+    // The vector grows no further: what does not fit is not worth it.
+    let status = Compress::new(Compression::best(), true).compress_vec(bytes, &mut out, FlushCompress::Finish);
+    matches!(status, Ok(Status::StreamEnd)).then_some(out)
+}
+
+/// What was compressed; none where the bytes are nothing that [`compress`] or a stock library has made.
+pub fn decompress(bytes: &[u8]) -> Option<Vec<u8>> {
+    let (head, stream) = bytes.split_first_chunk::<HEAD>()?;
+    let len = usize::try_from(u32::from_ne_bytes(*head)).ok()?;
+    if len > stream.len().saturating_mul(MAX_RATIO) {
+        return None;
+    }
+    let mut out = Vec::with_capacity(len);
+    let status = Decompress::new(true).decompress_vec(stream, &mut out, FlushDecompress::Finish);
+    (matches!(status, Ok(Status::StreamEnd)) && out.len() == len).then_some(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_compressed_comes_back() {
+        let text: Vec<u8> = (0..40_000u32).flat_map(|n| (n % 97).to_string().into_bytes()).collect();
+        let small = compress(&text).expect("worth it");
+        assert!(small.len() < text.len() / 4);
+        assert_eq!(small[..4], u32::try_from(text.len()).expect("short").to_ne_bytes());
+        assert_eq!(decompress(&small).as_ref(), Some(&text));
+        assert_eq!(compress(&text[..WORTH_IT - 1]), None);
+    }
+
+    #[test]
+    fn noise_stays_as_it_is() {
+        let mut state = 1u64;
+        let noise = std::iter::repeat_with(|| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (state >> 56) as u8
+        });
+        let noise: Vec<u8> = noise.take(10_000).collect();
+        assert_eq!(compress(&noise), None);
+    }
+
+    #[test]
+    fn other_bytes_are_refused_before_memory_is_taken() {
+        let good = compress(&[b'a'; 5000]).expect("worth it");
+        for len in 0..good.len() {
+            assert_eq!(decompress(&good[..len]), None);
+        }
+        let mut claims = good.clone();
+        claims[..4].copy_from_slice(&u32::MAX.to_ne_bytes());
+        assert_eq!(decompress(&claims), None);
+        claims[..4].copy_from_slice(&4999u32.to_ne_bytes());
+        assert_eq!(decompress(&claims), None);
+        claims[..4].copy_from_slice(&5001u32.to_ne_bytes());
+        assert_eq!(decompress(&claims), None);
+    }
+}

@@ -17,11 +17,11 @@ say = @printf '\n== %s\n' '$(1)'
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup dist peers demo test unit-test loom abi-test lint bench clean
+.PHONY: help setup dist peers demo test unit-test loom abi-test lint bench performance clean
 
 help: ## list what there is to make
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' Makefile | while IFS=$$'\t' read -r target what; do \
-		printf '  make %-10s %s\n' "$$target" "$$what"; done
+		printf '  make %-12s %s\n' "$$target" "$$what"; done
 
 setup: ## install the compilers and the real MPI libraries that the rest needs
 	@scripts/setup "$(TARGET)/venv"
@@ -54,11 +54,14 @@ abi-test: dist
 
 lint: setup ## check formatting, clippy and the documentation
 	cargo fmt --all --check
-	cargo clippy --workspace --all-targets -- -D warnings
+	cargo clippy --workspace --all-targets --features instanton-benches/cores -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
 
 bench: dist peers ## put this library beside the stock one (STOCK=/path/to/libpmix.so.2), in one table
 	@scripts/bench "$(TARGET)" dist "$(PEERS)" "$(STOCK)" $(BENCH_OPTIONS)
+
+performance: dist peers ## measure everything anew and write it into docs/PERFORMANCE.md
+	@scripts/performance "$(TARGET)" dist "$(PEERS)" "$(STOCK)"
 
 clean: ## remove dist/ and everything that was built
 	cargo clean

@@ -19,19 +19,21 @@ pub struct Chart {
     pub title: String,
     /// What is counted on the horizontal axis.
     pub across: String,
+    /// The horizontal axis shows its powers.
+    pub base: u32,
     /// What the vertical axis shows.
     pub unit: Unit,
     /// The lines.
     pub series: Vec<Series>,
 }
 
-/// Middling tones, which stand out from white and from black; dashes tell lines apart without colours.
+/// Of the lines, in pairs of a colour. Middling tones stand out from white and from black.
 const STYLES: [(&str, &str); 6] = [
     ("#d1742f", "none"),
     ("#d1742f", "6 4"),
     ("#2f81f7", "none"),
-    ("#2da067", "none"),
     ("#2f81f7", "6 4"),
+    ("#2da067", "none"),
     ("#2da067", "6 4"),
 ];
 const INK: &str = "#808890";
@@ -43,9 +45,10 @@ const RIGHT: f64 = 524.0;
 const TOP: f64 = 48.0;
 const BOTTOM: f64 = 384.0;
 
-/// A logarithmic axis over whole powers of ten.
+/// A logarithmic axis over whole powers of a base.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Axis {
+    base: f64,
     low: i32,
     high: i32,
     /// Where `low` and `high` lie in the picture.
@@ -54,25 +57,28 @@ struct Axis {
 }
 
 impl Axis {
-    fn over(values: impl Iterator<Item = f64>, from: f64, to: f64) -> Self {
+    fn over(base: u32, values: impl Iterator<Item = f64>, from: f64, to: f64) -> Self {
+        let base = f64::from(base);
         let (mut low, mut high) = (i32::MAX, i32::MIN);
-        for log in values.map(f64::log10) {
+        for log in values.map(|value| value.log(base)) {
+            // A power of the base is one in spite of rounding.
+            let log = if (log - log.round()).abs() < 1e-9 { log.round() } else { log };
             low = low.min(log.floor() as i32);
             high = high.max(log.ceil() as i32);
         }
         if low > high {
             (low, high) = (0, 1); // Nothing to show.
         }
-        Self { low, high: high.max(low + 1), from, to }
+        Self { base, low, high: high.max(low + 1), from, to }
     }
 
     fn place(self, value: f64) -> f64 {
-        let share = (value.log10() - f64::from(self.low)) / f64::from(self.high - self.low);
+        let share = (value.log(self.base) - f64::from(self.low)) / f64::from(self.high - self.low);
         self.from + share * (self.to - self.from)
     }
 
     fn powers(self) -> impl Iterator<Item = f64> {
-        (self.low..=self.high).map(|power| 10f64.powi(power))
+        (self.low..=self.high).map(move |power| self.base.powi(power))
     }
 }
 
@@ -81,13 +87,13 @@ impl Chart {
     #[must_use]
     pub fn svg(&self) -> String {
         let points = || self.series.iter().flat_map(|series| &series.points);
-        let x = Axis::over(points().map(|point| point.0), LEFT, RIGHT);
-        let y = Axis::over(points().map(|point| point.1), BOTTOM, TOP);
+        let x = Axis::over(self.base, points().map(|point| point.0), LEFT, RIGHT);
+        let y = Axis::over(10, points().map(|point| point.1), BOTTOM, TOP);
         let mut svg = format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" width=\"{WIDTH}\" height=\"{HEIGHT}\" \
              font-family=\"sans-serif\" font-size=\"13\" fill=\"{INK}\">\n"
         );
-        text(&mut svg, (LEFT + RIGHT) / 2.0, 26.0, "middle", &self.title, " font-size=\"16\"");
+        text(&mut svg, LEFT, 26.0, "start", &self.title, " font-size=\"16\"");
         text(&mut svg, (LEFT + RIGHT) / 2.0, BOTTOM + 44.0, "middle", &self.across, "");
         for value in x.powers() {
             line(&mut svg, (x.place(value), TOP), (x.place(value), BOTTOM));
@@ -139,20 +145,24 @@ mod tests {
 
     #[test]
     fn an_axis_spans_whole_powers_of_ten() {
-        let axis = Axis::over([20.0, 3000.0].into_iter(), 0.0, 300.0);
+        let axis = Axis::over(10, [20.0, 3000.0].into_iter(), 0.0, 300.0);
         assert_eq!((axis.low, axis.high), (1, 4));
         assert_eq!(axis.place(10.0), 0.0);
         assert_eq!(axis.place(10_000.0), 300.0);
         assert!((axis.place(1000.0) - 200.0).abs() < 1e-9);
         // One value, a power of ten itself, still spans something; no value at all does not matter.
-        assert_eq!(Axis::over([100.0].into_iter(), 0.0, 1.0).high, 3);
-        assert_eq!(Axis::over([].into_iter(), 0.0, 1.0).high, 1);
+        assert_eq!(Axis::over(10, [100.0].into_iter(), 0.0, 1.0).high, 3);
+        assert_eq!(Axis::over(10, [].into_iter(), 0.0, 1.0).high, 1);
+        let cores = Axis::over(2, [1.0, 2.0, 8.0].into_iter(), 0.0, 300.0);
+        assert_eq!((cores.low, cores.high), (0, 3));
+        assert_eq!(cores.powers().collect::<Vec<_>>(), [1.0, 2.0, 4.0, 8.0]);
     }
 
     #[test]
     fn a_picture_has_all_points_within_its_axes() {
         let series = Series { name: "a < b & c".into(), points: vec![(1000.0, 0.5), (1_000_000.0, 80.0)] };
-        let chart = Chart { title: "t".into(), across: "ranks".into(), unit: Unit::Time, series: vec![series] };
+        let chart =
+            Chart { title: "t".into(), across: "ranks".into(), base: 10, unit: Unit::Time, series: vec![series] };
         let svg = chart.svg();
         assert!(svg.contains("a &lt; b &amp; c"));
         assert!(svg.contains("1,000,000"));

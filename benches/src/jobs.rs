@@ -95,6 +95,19 @@ pub fn posting(blocks: Blocks) -> JobWriter {
     writer
 }
 
+/// A job of which every rank has posted `endpoint` with 64 bytes, and nothing else.
+///
+/// # Panics
+/// When there is no memory for it.
+#[must_use]
+pub fn posting_small(blocks: Blocks) -> JobWriter {
+    let mut writer = register(&blocks.maps(), blocks.per_node);
+    for rank in 0..blocks.ranks {
+        writer.update(Rank(rank), &[posted("endpoint", 7, 64)]).expect("memory");
+    }
+    writer
+}
+
 /// A reader with a page of its own, over descriptors as a client has them.
 ///
 /// # Panics

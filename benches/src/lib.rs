@@ -9,7 +9,6 @@
 //! | `benches/store.rs` | criterion's view of the store's operations: `cargo bench -p instanton-benches` |
 
 pub mod chart;
-pub mod document;
 pub mod grid;
 pub mod jobs;
 pub mod machine;

@@ -7,6 +7,8 @@ pub enum Unit {
     Time,
     /// Bytes.
     Memory,
+    /// Times a second.
+    Rate,
 }
 
 impl Unit {
@@ -16,6 +18,7 @@ impl Unit {
         let steps: &[(f64, &str)] = match self {
             Unit::Time => &[(1e6, "s"), (1e3, "ms"), (1.0, "µs"), (1e-3, "ns")],
             Unit::Memory => &[(1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B")],
+            Unit::Rate => &[(1e9, "G/s"), (1e6, "M/s"), (1e3, "k/s"), (1.0, "/s")],
         };
         // The last digit may round a number up into the next unit: 999.7 ns are 1.00 µs.
         let (step, name) = steps.iter().find(|(step, _)| value >= step * 0.9995).or(steps.last()).expect("steps");

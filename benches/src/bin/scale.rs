@@ -93,13 +93,13 @@ impl Way {
     }
 }
 
-/// The lines of the pictures, in the order in which one meets them from top to bottom.
+/// The parts of the table and the lines of the pictures.
 const LINES: [(What, Way); 6] = [
     (What::Keys, Way::Stock),
     (What::Maps, Way::Stock),
     (What::Keys, Way::C),
-    (What::Keys, Way::Rust),
     (What::Maps, Way::C),
+    (What::Keys, Way::Rust),
     (What::Maps, Way::Rust),
 ];
 
@@ -211,10 +211,10 @@ fn series(all: &[Measured], cost: impl Fn(&Measured) -> f64) -> Vec<Series> {
 fn draw(all: &[Measured], folder: &Path) -> anyhow::Result<()> {
     let across = "ranks of the job, 32 on each node".to_owned();
     let title = "Registering a job: time".to_owned();
-    let time = Chart { title, across: across.clone(), unit: Time, series: series(all, |one| one.time) };
+    let time = Chart { title, across: across.clone(), base: 10, unit: Time, series: series(all, |one| one.time) };
     fs::write(folder.join("registration-time.svg"), time.svg())?;
     let title = "Registering a job: resident memory that it adds".to_owned();
-    let memory = Chart { title, across, unit: Memory, series: series(all, |one| one.grows) };
+    let memory = Chart { title, across, base: 10, unit: Memory, series: series(all, |one| one.grows) };
     Ok(fs::write(folder.join("registration-memory.svg"), memory.svg())?)
 }
 

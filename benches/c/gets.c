@@ -1,5 +1,7 @@
 /* PMIx_Get of every kind of key by rank 0, while the other clients of the job wait in a fence.
- *   gets [CALLS [all | far]]     far: only the host name and the local peers of ranks anywhere in a big job
+ *   gets [CALLS [all | far | posted]]
+ *     far      only the host name and the local peers of ranks anywhere in a big job
+ *     posted   only what the last rank has posted: it may be on another node
  *
  * A reading of the clock costs a good part of such a Get, so a sample is the mean of BATCH calls. What a Get returns is
  * released outside the measured time. A call that answers otherwise than it should is left out of the table by name. */
@@ -86,7 +88,7 @@ static void measure_threads(const char *row, int threads) {
   }
 }
 
-static void measure_all(void) {
+static void measure_known(void) {
   const pmix_rank_t all = PMIX_RANK_WILDCARD, own = me.rank, peer = size - 1;
   const struct question questions[] = {
       {"get job", all, PMIX_JOB_SIZE, NULL, PMIX_SUCCESS},
@@ -97,12 +99,22 @@ static void measure_all(void) {
       {"get local peers", all, PMIX_LOCAL_PEERS, NULL, PMIX_SUCCESS},
       {"get app", all, PMIX_APP_SIZE, PMIX_APP_INFO, PMIX_SUCCESS},
       {"get session", all, PMIX_UNIV_SIZE, NULL, PMIX_SUCCESS},
-      {"get 64", peer, "endpoint", NULL, PMIX_SUCCESS},
-      {"get 4096", peer, "blob", NULL, PMIX_SUCCESS},
       {"get absent optional", peer, "no.such.key", PMIX_OPTIONAL, PMIX_ERR_NOT_FOUND},
       {"get absent immediate", peer, "no.such.key", PMIX_IMMEDIATE, PMIX_ERR_NOT_FOUND},
   };
   for (size_t i = 0; i < sizeof questions / sizeof *questions; i++) measure(&questions[i], calls / BATCH);
+}
+
+static void measure_posted(void) {
+  const struct question small = {"get 64", size - 1, "endpoint", NULL, PMIX_SUCCESS};
+  const struct question big = {"get 4096", size - 1, "blob", NULL, PMIX_SUCCESS};
+  measure(&small, calls / BATCH);
+  measure(&big, calls / BATCH);
+}
+
+static void measure_all(void) {
+  measure_known();
+  measure_posted();
   measure_threads("get in one thread", 1);
   measure_threads("get in two threads", 2);
 }
@@ -116,10 +128,10 @@ static void measure_far(void) {
 
 int main(int argc, char **argv) {
   if (argc > 1) calls = atol(argv[1]);
-  bool far = argc > 2 && strcmp(argv[2], "far") == 0;
+  const char *what = argc > 2 ? argv[2] : "all";
   join_job();
   on_this_node = get_u32(PMIX_LOCAL_SIZE);
-  if (far) {
+  if (strcmp(what, "far") == 0) {
     measure_far();
   } else {
     put_bytes("endpoint", 64);
@@ -128,7 +140,8 @@ int main(int argc, char **argv) {
     fence(true);
     if (me.rank == 0) {
       measure_first_touch();
-      measure_all();
+      if (strcmp(what, "posted") == 0) measure_posted();
+      else measure_all();
     }
     fence(false);
   }

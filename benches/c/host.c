@@ -1,8 +1,9 @@
 /* A host for the benchmarks: a server of one node of a job, started with any libpmix.so.2 and the clients with the same one,
  * so that a ratio compares libraries and nothing else.
- *   host [-n RANKS] [-p RANKS A NODE] [-c CLIENTS] [-k] [-r ROUNDS] [PROGRAM ARGUMENTS...]
+ *   host [-n RANKS] [-p RANKS A NODE] [-c CLIENTS] [-k] [-2] [-r ROUNDS] [PROGRAM ARGUMENTS...]
  *     -n, -p   the job, in blocks; this is node 0
  *     -c       how many of the node's processes are started as PROGRAM
+ *     -2       a second host is node 1, with as many clients; they carry each other's fences
  *     -k       eleven keys of each rank besides the maps
  *     -r       so many jobs, one after another
  * Reports what registering the job took and added to this process, and how long all clients took from the opening of the
@@ -13,7 +14,7 @@
 #include <pmix.h>
 #include <pmix_server.h>
 #include <pthread.h>
-#include <signal.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 
 extern char **environ;
@@ -56,10 +57,33 @@ static pmix_status_t agree(const pmix_proc_t *proc, void *object, pmix_op_cbfunc
   return PMIX_OPERATION_SUCCEEDED;
 }
 
+/* The other host, or -1. */
+static int other = -1;
+
+static void all_of(ssize_t (*move)(int, void *, size_t), void *bytes, size_t n) {
+  for (ssize_t done; n > 0; bytes = (char *)bytes + done, n -= done)
+    if ((done = move(other, bytes, n)) <= 0) die("host: the other host is gone");
+}
+
+static ssize_t put(int fd, void *bytes, size_t n) { return write(fd, bytes, n); }
+
+/* The bytes are the host's from here on. Both hosts put before they get: what one node has to say fits into a socket. */
 static pmix_status_t carry_fence(const pmix_proc_t procs[], size_t nprocs, const pmix_info_t info[], size_t ninfo,
                                  char *bytes, size_t nbytes, pmix_modex_cbfunc_t done, void *data) {
   (void)procs, (void)nprocs, (void)info, (void)ninfo;
-  done(PMIX_SUCCESS, bytes, nbytes, data, NULL, NULL);
+  if (other < 0) {
+    done(PMIX_SUCCESS, bytes, nbytes, data, free, bytes);
+    return PMIX_SUCCESS;
+  }
+  size_t from_other;
+  all_of(put, &nbytes, sizeof nbytes);
+  all_of(put, bytes, nbytes);
+  all_of(read, &from_other, sizeof from_other);
+  char *both = malloc(nbytes + from_other);
+  if (nbytes > 0) memcpy(both, bytes, nbytes);
+  all_of(read, both + nbytes, from_other);
+  free(bytes);
+  done(PMIX_SUCCESS, both, nbytes + from_other, data, free, both);
   return PMIX_SUCCESS;
 }
 
@@ -107,16 +131,17 @@ static double next_report(int reports) {
 /* Starts the clients, opens the gate when all stand there, and waits for their ends. */
 static void run_clients(const struct job *job, const pmix_nspace_t nspace, char **program) {
   int gate[2], reports[2], failed = 0;
+  pid_t *pids = calloc(job->clients, sizeof *pids);
   if (pipe2(gate, O_CLOEXEC) != 0 || pipe2(reports, O_CLOEXEC) != 0) die("host: pipe: %s", strerror(errno));
-  for (int rank = 0; rank < job->clients; rank++) {
+  for (int i = 0; i < job->clients; i++) {
     struct call call = CALL;
     pmix_proc_t proc;
     memset(&proc, 0, sizeof proc);
     strcpy(proc.nspace, nspace);
-    proc.rank = rank;
+    proc.rank = job->node * job->per_node + i;
     finish(&call, PMIx_server_register_client(&proc, getuid(), getgid(), NULL, answer, &call),
            "PMIx_server_register_client");
-    start_client(&proc, program, gate[0], reports[1]);
+    pids[i] = start_client(&proc, program, gate[0], reports[1]);
   }
   close(gate[0]);
   close(reports[1]);
@@ -129,24 +154,43 @@ static void run_clients(const struct job *job, const pmix_nspace_t nspace, char 
   }
   close(reports[0]);
   sample("init of all", last - open, 0);
-  for (int status; wait(&status) > 0;) failed |= status;
+  for (int i = 0, status; i < job->clients; i++) failed |= waitpid(pids[i], &status, 0) != pids[i] || status != 0;
+  free(pids);
   if (failed) die("host: a client of %s failed", nspace);
+}
+
+/* Becomes two hosts that can talk to each other; the first is given the second's id. */
+static pid_t split(struct job *job) {
+  int ends[2];
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) die("host: socketpair: %s", strerror(errno));
+  pid_t pid = fork();
+  if (pid < 0) die("host: fork: %s", strerror(errno));
+  job->node = pid == 0;
+  other = ends[job->node];
+  close(ends[!job->node]);
+  return pid;
 }
 
 int main(int argc, char **argv) {
   struct job job = {.ranks = 1, .per_node = 32, .clients = 0};
   int rounds = 1, option;
-  while ((option = getopt(argc, argv, "+n:p:c:kr:")) != -1) {
+  bool two = false;
+  while ((option = getopt(argc, argv, "+n:p:c:kr:2")) != -1) {
     if (option == 'n') job.ranks = strtoul(optarg, NULL, 10);
     else if (option == 'p') job.per_node = strtoul(optarg, NULL, 10);
     else if (option == 'c') job.clients = atoi(optarg);
     else if (option == 'k') job.keys = true;
+    else if (option == '2') two = true;
     else if (option == 'r') rounds = atoi(optarg);
     else return 2;
   }
   char **program = argv + optind;
   pmix_server_module_t module = {.client_connected = agree, .client_finalized = agree, .fence_nb = carry_fence};
-  must(PMIx_server_init(&module, NULL, 0), "PMIx_server_init");
+  pid_t second = two ? split(&job) : 0;
+  char name[256];
+  node_name(job.node, name);
+  pmix_info_t hostname = text(PMIX_HOSTNAME, name);
+  must(PMIx_server_init(&module, &hostname, 1), "PMIx_server_init");
   make_maps(&job);
   malloc_trim(0);
   for (int round = 0; round < rounds; round++) {
@@ -164,5 +208,6 @@ int main(int argc, char **argv) {
   }
   flush_samples();
   must(PMIx_server_finalize(), "PMIx_server_finalize");
-  return 0;
+  int status = 0;
+  return second > 0 && (waitpid(second, &status, 0) != second || status != 0);
 }

@@ -6,6 +6,7 @@
 
 struct job {
   uint32_t ranks, per_node;
+  uint32_t node;              /* whose host this is */
   int clients;
   bool keys;                  /* eleven of each rank besides the maps */
   char *node_map, *proc_map;  /* as the library writes them */
@@ -32,7 +33,7 @@ static inline char *write_ranks(const struct job *job, uint32_t node, char *text
   return text;
 }
 
-/* This machine is node 0, under its own name, as a server says without being told. */
+/* This machine is node 0, under its own name. */
 static inline void node_name(uint32_t node, char name[256]) {
   if (node == 0) gethostname(name, 256);
   else snprintf(name, 256, "node%05u", node);
@@ -111,9 +112,9 @@ static inline pmix_info_t describe_rank(const struct job *job, uint32_t rank) {
 }
 
 static inline struct infos describe(const struct job *job) {
-  uint32_t local = on_node(job, 0);
+  uint32_t local = on_node(job, job->node);
   char *peers = malloc(local * 11 + 1);
-  *write_ranks(job, 0, peers) = '\0';
+  *write_ranks(job, job->node, peers) = '\0';
   pmix_info_t apps[] = {number(PMIX_APPNUM, 0), number(PMIX_APP_SIZE, job->ranks)};
   pmix_info_t *app = malloc(sizeof apps);
   memcpy(app, apps, sizeof apps);

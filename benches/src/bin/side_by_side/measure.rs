@@ -45,6 +45,7 @@ impl Plan {
         let calls = 20_000 / self.divisor;
         self.both(measured, "8/", "-n 8 -c 8 -k", &format!("gets {calls}"));
         self.both(measured, "32/", "-n 32 -c 32 -k", "gets 80");
+        self.both(measured, "remote/", "-n 16 -p 8 -c 8 -k -2", &format!("gets {calls} posted"));
         self.both(measured, "far/", "-n 100000 -c 1 -k", &format!("gets {calls} far"));
         let count = 500 / self.divisor;
         self.both(measured, "2/", "-n 2 -c 2 -k", &format!("writes {count}"));

@@ -72,12 +72,15 @@ fn gets(rows: &mut Rows<'_>) {
         ("not there, PMIX_IMMEDIATE", "8/get absent immediate", 0.1),
         ("posted by a peer, 64 B", "8/get 64", 0.1),
         ("posted by a peer, 4 KiB", "8/get 4096", 0.25),
+        ("posted on another node, 64 B", "remote/get 64", 0.1),
+        ("posted on another node, 4 KiB", "remote/get 4096", 0.25),
     ] {
         rows.time(label, row, limit);
     }
     rows.time("one thread, release included", "8/get in one thread", None);
     rows.relative("two threads, each", "8/get in two threads", 1.1, "1.1 x one", "8/get in one thread");
     rows.time("first touch of a peer after a fence, of 32", "32/first touch", None);
+    rows.time("first touch after a fence, of 16 on two nodes", "remote/first touch", None);
     rows.table.section("PMIx_Get of a random rank of 100,000 on 3,125 nodes");
     rows.time("HOSTNAME", "far/far hostname", 0.2);
     rows.time("LOCAL_PEERS", "far/far local peers", 0.2);

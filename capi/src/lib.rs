@@ -11,6 +11,7 @@ mod host;
 mod kept;
 mod module;
 mod owned;
+mod registration;
 mod session;
 mod slot;
 mod types;

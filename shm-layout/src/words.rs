@@ -244,6 +244,21 @@ impl WordsMut for RawWordsMut<'_> {
     }
 }
 
+/// Words that nobody else has: of something under construction.
+pub struct Plain<'a>(pub &'a [u64]);
+
+impl Words for Plain<'_> {
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    fn load(&self, at: usize) -> Result<u64, Malformed> {
+        self.0.get(at).copied().ok_or(Malformed::Bounds { at, len: self.0.len() })
+    }
+
+    fn fence(&self, _: Ordering) {}
+}
+
 /// Words in a vector. Under loom each of them is modelled.
 pub struct VecWords {
     words: Box<[AtomicU64]>,

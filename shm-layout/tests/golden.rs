@@ -10,7 +10,9 @@ use std::path::Path;
 use instanton_layout::block;
 use instanton_layout::chain::{self, Walk};
 use instanton_layout::header::{Header, Kind};
-use instanton_layout::info::{self, Contents, Index, Member, Row, SharedKeys, given};
+use instanton_layout::info::{
+    self, ColumnBuild, Contents, GroupBuild, Index, NamesBuild, PartitionBuild, Places, SharedKeys, TextForm,
+};
 use instanton_layout::job::{self, JobWords, Reference};
 use instanton_layout::page;
 use instanton_layout::record::{self, Base, Item, Keys, OwnKeys, Owner, Payload, Query};
@@ -103,35 +105,62 @@ fn a_modex_segment() {
 #[test]
 fn an_info_segment() {
     let mut keys = SharedKeys::default();
-    let mut record = |kind, owner, items: &[Item<'_>]| record::build(kind, owner, items.iter().copied(), &mut keys);
-    let job = record(Owner::Job, 0, &[item("pmix.job.size", 0, 14, Payload::Scalar(2))]);
-    let name = [item("pmix.hname", 0, 3, Payload::Bytes(b"alpha\0"))];
-    let node = Member { number: 0, name: Some(b"alpha"), record: record(Owner::Node, 0, &name) };
-    let app = Member { number: 0, name: None, record: record(Owner::App, 0, &[]) };
-    let process = record(Owner::Process, 1, &[item("pmix.hname", 0, 3, Payload::Bytes(b"other\0"))]);
-    let row = |rank: u32| Row {
-        given: given::LOCAL_RANK | given::GLOBAL_RANK,
-        node: 0,
-        app: 0,
-        global_rank: rank + 10,
-        local_rank: rank as u16,
-        ..Row::default()
+    let mut record = |place, kind, owner, items: &[Item<'_>]| {
+        record::build(kind, owner, items.iter().copied(), &mut keys.at(place))
     };
+    let job = record(Places::JOB, Owner::Job, 0, &[item("pmix.job.size", 0, 14, Payload::Scalar(6))]);
+    let name = [item("pmix.hname", 0, 3, Payload::Bytes(b"n1\0"))];
+    let node = record(Places::OWN_NODE, Owner::Node, 0, &name);
+    let process = record(Places::PROCESSES, Owner::Process, 5, &[item("pmix.hname", 0, 3, Payload::Bytes(b"other\0"))]);
+    let mut names = NamesBuild::default();
+    [Some(&b"n1"[..]), Some(b"n2"), Some(b"head"), None].into_iter().for_each(|name| names.push(name));
+    let nodes_of = PartitionBuild::of(&[0, 0, 1, 1, 0, info::NONE], 4);
+    // Without a rule: more changes than ranks.
+    let apps_of = PartitionBuild::of(&(0..60u32).map(|rank| rank * rank % 7 % 2).collect::<Vec<_>>(), 2);
+    let columns = [
+        ColumnBuild::new(b"line", 14, false, &[(0, 6)], &[7, 10, 13, 16, 19, 22]).expect("a column"),
+        ColumnBuild::new(b"holes", 13, false, &[(1, 2), (4, 1)], &[0x1234, 0x1235, 0x1236]).expect("a column"),
+        ColumnBuild::new(b"text", 3, true, &[(0, 4)], &[0, 1, 2, 1]).expect("a column"),
+    ];
     let contents = Contents {
-        size: 2,
-        rows: vec![row(0), row(1)],
-        processes: vec![(1, process)],
-        groups: [vec![node], vec![app], vec![]],
+        size: 6,
+        ranks: 6,
+        offset: 100,
         own_node: 0,
         job,
+        groups: [
+            GroupBuild { numbers: Some(vec![3, 4, 5, 9]), count: 4, records: vec![(0, node)] },
+            GroupBuild { numbers: None, count: 2, records: vec![] },
+            GroupBuild::default(),
+        ],
+        processes: vec![(5, process)],
+        nodes_of: &nodes_of,
+        apps_of: &apps_of,
+        names: &names,
+        aliases: vec![(b"login", 2)],
+        columns: &columns,
+        strings: &[Some(b"a\0".as_slice().into()), None, Some(b"c\0".as_slice().into())],
+        own_strings: 2,
+        own_ranks: &[0, 1, 4],
+        texts: [Some(TextForm { data_type: 3, form: 1, len: 11 }), None, None],
         keys,
     };
     let words = VecWords::of(&info::build(contents, JOB, 1).expect("small enough"));
     let index = Index::read(&words).expect("a sound head");
-    assert_eq!((index.size(), index.rows(), index.own_node()), (2, 2, 0));
-    assert_eq!(index.by_number(&words, info::Group::Nodes, 0), Ok(Some(0)));
+    assert_eq!((index.size(), index.ranks(), index.own_node(), index.offset()), (6, 6, 0, 100));
+    assert_eq!(index.by_number(&words, info::Group::Nodes, 9), Ok(Some(3)));
+    assert_eq!(index.by_number(&words, info::Group::Apps, 1), Ok(Some(1)));
     assert_eq!(index.by_number(&words, info::Group::Sessions, 0), Ok(None));
-    assert_eq!(index.row(&words, 1, false).map(|row| row.map(|row| row.global_rank)), Ok(Some(11)));
+    assert_eq!(index.nodes.place(&words, 4), Ok(Some((0, 2))));
+    assert_eq!(index.nodes.place(&words, 5), Ok(None));
+    assert_eq!(index.names.find(&words, b"n2"), Ok(Some(1)));
+    assert_eq!(index.names.find(&words, b"n3"), Ok(None));
+    assert_eq!(index.names.find(&words, b"head"), Ok(Some(2)));
+    for (index_of, rank, value) in [(0, 3, Some(16)), (1, 0, None), (1, 4, Some(0x1236)), (1, 3, None), (2, 3, Some(1))] {
+        let column = index.column(&words, index_of, false).expect("a sound column");
+        assert_eq!(column.value(&words, rank), Ok(value), "column {index_of}, rank {rank}");
+    }
+    assert_eq!(index.verify(&words), Ok(()));
     compare("info.txt", &words);
 }
 
@@ -151,7 +180,7 @@ fn a_reader_page() {
 #[test]
 fn shared_keys_are_placed_once() {
     let mut keys = SharedKeys::default();
-    let first = keys.place(&mut Vec::new(), b"pmix.rank");
-    assert_ne!(keys.place(&mut Vec::new(), b"pmix.size"), first);
-    assert_eq!(keys.place(&mut Vec::new(), b"pmix.rank"), first);
+    let first = keys.at(Places::JOB).place(&mut Vec::new(), b"pmix.rank");
+    assert_ne!(keys.at(Places::JOB).place(&mut Vec::new(), b"pmix.size"), first);
+    assert_eq!(keys.at(Places::NODES).place(&mut Vec::new(), b"pmix.rank"), first);
 }

@@ -6,7 +6,7 @@
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, OnceLock};
 
-use crate::data::{Nspace, Status};
+use crate::data::{Nspace, Proc, Status};
 use crate::message::{Mapped, Part, Reply, Request};
 use crate::store::{AttachError, JobReader, MappedSegment, ReaderPage};
 use crate::trace;
@@ -75,11 +75,14 @@ impl Jobs {
     }
 
     /// Maps the own job as the server sent it at init.
-    pub(super) fn begin(&self, nspace: &Nspace, parts: &[Part], descriptors: Vec<OwnedFd>) {
+    pub(super) fn begin(&self, own: &Proc, parts: &[Part], descriptors: Vec<OwnedFd>) {
         if parts.is_empty() && self.can_map() {
             self.give_up(format_args!("the server offers no shared memory"));
         }
-        self.take_in(nspace, parts, descriptors);
+        self.take_in(&own.nspace, parts, descriptors);
+        if let Some(Err(error)) = self.own().map(|reader| reader.populate_own(own.rank)) {
+            self.give_up(format_args!("shared memory of {} cannot be used: {error}", own.nspace));
+        }
     }
 
     /// Maps what the server sent. The descriptors are closed.

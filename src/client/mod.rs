@@ -158,7 +158,7 @@ impl Client {
         let layout = if shared { instanton_layout::header::VERSION } else { 0 };
         let accepted = init::enter(address, info, layout)?;
         let jobs = Jobs::new(shared);
-        jobs.begin(&address.proc.nspace, &accepted.parts, accepted.descriptors);
+        jobs.begin(&address.proc, &accepted.parts, accepted.descriptors);
         let link = Link::new(Some(accepted.socket)).map_err(system("no eventfd"))?;
         Self::start(address.proc.clone(), Some(accepted.server), link, jobs, Some(accepted.incoming))
     }

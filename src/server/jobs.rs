@@ -10,13 +10,13 @@ use super::cleanup::Cleanup;
 use super::core::{Core, Done};
 use super::fork::OfJob;
 use super::setup::Change;
-use super::stored::Stored;
+use super::stored::{Stored, StoredError};
 use super::watch::WatchId;
-use crate::data::{Info, InfoList, Nspace, Proc, Rank, Status};
+use crate::data::{Nspace, Proc, Rank, Status};
 use crate::message::Mapped;
 use crate::message::Reply;
 use crate::message::door::PeerId;
-use crate::store::ReaderId;
+use crate::store::{BadJobInfo, JobInfoBuilder, ReaderId};
 use crate::sys::random;
 use crate::trace;
 
@@ -151,15 +151,21 @@ impl Jobs {
 }
 
 impl Core {
-    pub(super) fn register_nspace(&mut self, nspace: Nspace, local_procs: usize, info: &[Info]) -> Result<(), Status> {
-        let (hostname, limits) = (self.config.hostname.clone(), self.limits.clone());
-        let info = &*self.with_resources(info);
+    pub(super) fn register_nspace(
+        &mut self,
+        nspace: Nspace,
+        local_procs: usize,
+        info: Result<JobInfoBuilder, BadJobInfo>,
+    ) -> Result<(), Status> {
+        let limits = self.limits.clone();
+        let info = info.and_then(|info| self.with_resources(info)?.build());
         let job = self.job_entry(&nspace)?;
         let untouched = job.is_untouched();
-        let made = match &mut job.stored {
-            Some(stored) if !untouched => stored.replace(&nspace, local_procs, info, &hostname),
-            _ => Stored::create(&nspace, local_procs, info, &hostname, &limits).map(|stored| job.stored = Some(stored)),
-        };
+        let foreign_ids = info.as_ref().is_ok_and(|info| info.is_set(FOREIGN_IDS));
+        let made = info.map_err(StoredError::from).and_then(|info| match &mut job.stored {
+            Some(stored) if !untouched => stored.replace(&info),
+            stored => Stored::create(&nspace, &info, &limits).map(|made| *stored = Some(made)),
+        });
         if let Err(e) = made {
             trace!("namespace {nspace} cannot be registered: {e}");
             self.forget_empty(&nspace);
@@ -169,7 +175,7 @@ impl Core {
             job.clients.keys().for_each(|rank| stored.mark_local(*rank));
         }
         job.local_procs = Some(local_procs);
-        job.foreign_ids = info.is_set(FOREIGN_IDS);
+        job.foreign_ids = foreign_ids;
         for peer in std::mem::take(&mut job.early) {
             self.consider(peer);
         }

@@ -32,6 +32,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::data::{Info, Nspace, Proc, Rank, Status, Text, Value, keys};
+use crate::store::{BadJobInfo, JobInfoBuilder};
 
 mod admission;
 mod blob;
@@ -165,11 +166,9 @@ impl Server {
         info: &[Info],
         done: impl FnOnce(Result<(), Status>) + Send + 'static,
     ) -> Result<(), Status> {
-        let (nspace, info) = (nspace.clone(), info.to_vec());
-        self.mailbox.post(move |core| {
-            let result = core.register_nspace(nspace, nlocalprocs, &info);
-            core.finish(done, result);
-        })
+        let mut job = self.job_info(nspace, nlocalprocs);
+        let job = job.infos(info).map(|()| job);
+        self.register_job(nspace, nlocalprocs, job, done)
     }
 
     /// [`register_nspace`](Server::register_nspace), waiting for the result.
@@ -178,6 +177,45 @@ impl Server {
     /// What `done` would be called with, and those of every `_wait`.
     pub fn register_nspace_wait(&self, nspace: &Nspace, nlocalprocs: usize, info: &[Info]) -> Result<(), Status> {
         self.wait(|done| self.register_nspace(nspace, nlocalprocs, info, done))
+    }
+
+    /// Begins the information about a job of which `nlocalprocs` processes run here, for
+    /// [`register_job`](Server::register_job): a host can tell of its processes without making an [`Info`] of everything.
+    pub fn job_info(&self, nspace: &Nspace, nlocalprocs: usize) -> JobInfoBuilder {
+        let local = u32::try_from(nlocalprocs).unwrap_or(u32::MAX);
+        JobInfoBuilder::new(nspace, local, &self.config.hostname.to_string_lossy())
+    }
+
+    /// Tells of a namespace whose information has been put together, as [`register_nspace`](Server::register_nspace) does. Where
+    /// that failed, `done` gets the status, and the trace the reason.
+    ///
+    /// # Errors
+    /// When the server has ended; `done` is not called then.
+    pub fn register_job(
+        &self,
+        nspace: &Nspace,
+        nlocalprocs: usize,
+        job: Result<JobInfoBuilder, BadJobInfo>,
+        done: impl FnOnce(Result<(), Status>) + Send + 'static,
+    ) -> Result<(), Status> {
+        let nspace = nspace.clone();
+        self.mailbox.post(move |core| {
+            let result = core.register_nspace(nspace, nlocalprocs, job);
+            core.finish(done, result);
+        })
+    }
+
+    /// [`register_job`](Server::register_job), waiting for the result.
+    ///
+    /// # Errors
+    /// What `done` would be called with, and those of every `_wait`.
+    pub fn register_job_wait(
+        &self,
+        nspace: &Nspace,
+        nlocalprocs: usize,
+        job: Result<JobInfoBuilder, BadJobInfo>,
+    ) -> Result<(), Status> {
+        self.wait(|done| self.register_job(nspace, nlocalprocs, job, done))
     }
 
     /// Forgets a namespace with its clients, after their clean-up.

@@ -1,8 +1,8 @@
 //! What the host registers for every job there will be: its processes find it among the information of their own job.
-use std::borrow::Cow;
 
 use super::core::Core;
 use crate::data::Info;
+use crate::store::{BadJobInfo, JobInfoBuilder};
 
 impl Core {
     /// From now on, every namespace that is registered has this too.
@@ -17,11 +17,8 @@ impl Core {
     }
 
     /// What a host says of a namespace, and of all namespaces; its word on the one counts more.
-    pub(super) fn with_resources<'a>(&self, info: &'a [Info]) -> Cow<'a, [Info]> {
-        if self.resources.is_empty() {
-            return Cow::Borrowed(info);
-        }
-        let unsaid = self.resources.iter().filter(|common| info.iter().all(|own| own.key != common.key));
-        Cow::Owned(info.iter().chain(unsaid).cloned().collect())
+    pub(super) fn with_resources(&self, mut info: JobInfoBuilder) -> Result<JobInfoBuilder, BadJobInfo> {
+        info.unsaid(&self.resources)?;
+        Ok(info)
     }
 }

@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 use std::os::fd::{AsFd, OwnedFd};
 
 use crate::control::frame::MAX_DESCRIPTORS;
-use crate::data::{Info, InfoList, Key, Nspace, Rank, Status, Text, Value, keys};
+use crate::data::{Info, Key, Nspace, Rank, Status, Value};
 use crate::message::directives::Directives;
 use crate::message::{Mapped, Part, Posted};
 use crate::store::{BadJobInfo, Have, JobInfo, JobWriter, Limits, Miss, ReaderId, SegmentId, WriteError};
@@ -49,29 +49,15 @@ pub(super) struct Stored {
 
 impl Stored {
     /// Makes the job's segments from what the host says at registration.
-    pub(super) fn create(
-        nspace: &Nspace,
-        local_procs: usize,
-        info: &[Info],
-        hostname: &Text,
-        limits: &Limits,
-    ) -> Result<Self, StoredError> {
-        let parsed = parse(nspace, local_procs, info, hostname)?;
-        let writer = JobWriter::create(nspace, &parsed, limits)?;
-        Ok(Stored { writer, size: known_size(info, &parsed), posted: HashSet::new(), unsent: HashMap::new() })
+    pub(super) fn create(nspace: &Nspace, info: &JobInfo, limits: &Limits) -> Result<Self, StoredError> {
+        let writer = JobWriter::create(nspace, info, limits)?;
+        Ok(Stored { writer, size: known_size(info), posted: HashSet::new(), unsent: HashMap::new() })
     }
 
     /// Replaces what the host has said.
-    pub(super) fn replace(
-        &mut self,
-        nspace: &Nspace,
-        local_procs: usize,
-        info: &[Info],
-        hostname: &Text,
-    ) -> Result<(), StoredError> {
-        let parsed = parse(nspace, local_procs, info, hostname)?;
-        self.writer.replace_info(&parsed)?;
-        self.size = known_size(info, &parsed);
+    pub(super) fn replace(&mut self, info: &JobInfo) -> Result<(), StoredError> {
+        self.writer.replace_info(info)?;
+        self.size = known_size(info);
         Ok(())
     }
 
@@ -95,7 +81,7 @@ impl Stored {
     }
 
     pub(super) fn local_ranks(&self) -> Vec<Rank> {
-        (0..self.writer.reader().rank_count()).map(Rank).filter(|rank| self.is_local(*rank)).collect()
+        self.writer.local_ranks()
     }
 
     /// Whether a rank has posted, be it nothing.
@@ -179,13 +165,8 @@ impl std::fmt::Debug for Stored {
     }
 }
 
-fn parse(nspace: &Nspace, local_procs: usize, info: &[Info], hostname: &Text) -> Result<JobInfo, StoredError> {
-    let local_procs = u32::try_from(local_procs).unwrap_or(u32::MAX);
-    Ok(JobInfo::from_infos(nspace, local_procs, info, &hostname.to_string_lossy())?)
-}
-
-fn known_size(info: &[Info], parsed: &JobInfo) -> Option<u32> {
-    (!info.is_set(keys::REGISTER_NODATA) && parsed.size() > 0).then(|| parsed.size())
+fn known_size(info: &JobInfo) -> Option<u32> {
+    (info.has_data() && info.size() > 0).then(|| info.size())
 }
 
 fn posted(entries: Vec<(u8, Key, Value)>) -> Vec<Posted> {

@@ -9,6 +9,7 @@ use instanton_layout::Malformed;
 use instanton_layout::record::{Entry, Item, Payload, flags};
 use instanton_layout::words::{RawWords, Words};
 
+use super::info_view::InfoView;
 use crate::data::archive::{self, ArchiveError};
 use crate::data::{DataType, Key, Nspace, Rank, Status, Text, Value};
 
@@ -52,30 +53,34 @@ impl<'a> Encode<'a> {
     }
 
     pub(super) fn item(&self) -> Item<'_> {
-        let payload = match &self.encoded {
-            Encoded::Scalar(scalar) => Payload::Scalar(*scalar),
-            Encoded::Null => Payload::Null,
-            Encoded::Bytes(bytes) => Payload::Bytes(bytes),
-            Encoded::Owned(bytes) => Payload::Bytes(bytes),
-            Encoded::Archive(bytes) => Payload::Archive(bytes),
-        };
+        let payload = payload(&self.encoded);
         Item { key: self.key.as_bytes(), scope: self.scope, data_type: self.data_type.0, payload }
     }
 }
 
-fn with_nul(text: &[u8]) -> Encoded<'static> {
+pub(super) fn payload<'a>(encoded: &'a Encoded<'_>) -> Payload<'a> {
+    match encoded {
+        Encoded::Scalar(scalar) => Payload::Scalar(*scalar),
+        Encoded::Null => Payload::Null,
+        Encoded::Bytes(bytes) => Payload::Bytes(bytes),
+        Encoded::Owned(bytes) => Payload::Bytes(bytes),
+        Encoded::Archive(bytes) => Payload::Archive(bytes),
+    }
+}
+
+pub(super) fn with_nul(text: &[u8]) -> Encoded<'static> {
     let mut bytes = Vec::with_capacity(text.len() + 1);
     bytes.extend_from_slice(text);
     bytes.push(0);
     Encoded::Owned(bytes)
 }
 
-fn encode(value: &Value) -> Result<Encoded<'_>, ArchiveError> {
+/// The bits of a value of at most 8 bytes.
+pub(super) fn scalar(value: &Value) -> Option<u64> {
     use Value as V;
-    let signed = |v: i64| Encoded::Scalar(v as u64);
-    Ok(match value {
-        V::Undef => Encoded::Scalar(0),
-        V::Bool(v) => Encoded::Scalar(u64::from(*v)),
+    Some(match value {
+        V::Undef => 0,
+        V::Bool(v) => u64::from(*v),
         V::Byte(v)
         | V::Uint8(v)
         | V::Persist(v)
@@ -87,25 +92,35 @@ fn encode(value: &Value) -> Result<Encoded<'_>, ArchiveError> {
         | V::JobState(v)
         | V::LinkState(v)
         | V::ResblockDirective(v)
-        | V::AllocInherit(v) => Encoded::Scalar(u64::from(*v)),
-        V::Uint16(v) | V::IofChannel(v) | V::Loctype(v) | V::StorAccessType(v) => Encoded::Scalar(u64::from(*v)),
-        V::Uint(v) | V::Uint32(v) | V::InfoDirectives(v) => Encoded::Scalar(u64::from(*v)),
+        | V::AllocInherit(v) => u64::from(*v),
+        V::Uint16(v) | V::IofChannel(v) | V::Loctype(v) | V::StorAccessType(v) => u64::from(*v),
+        V::Uint(v) | V::Uint32(v) | V::InfoDirectives(v) => u64::from(*v),
         V::Size(v)
         | V::Uint64(v)
         | V::Pointer(v)
         | V::Devtype(v)
         | V::StorMedium(v)
         | V::StorAccess(v)
-        | V::StorPersist(v) => Encoded::Scalar(*v),
-        V::Int8(v) => Encoded::Scalar(u64::from(*v as u8)),
-        V::Int16(v) => Encoded::Scalar(u64::from(*v as u16)),
-        V::Pid(v) | V::Int(v) | V::Int32(v) => Encoded::Scalar(u64::from(*v as u32)),
-        V::Int64(v) | V::Time(v) => signed(*v),
-        V::Float(v) => Encoded::Scalar(u64::from(v.to_bits())),
-        V::Double(v) => Encoded::Scalar(v.to_bits()),
-        V::Status(v) => Encoded::Scalar(u64::from(v.0 as u32)),
-        V::DataType(v) => Encoded::Scalar(u64::from(v.0)),
-        V::ProcRank(v) => Encoded::Scalar(u64::from(v.0)),
+        | V::StorPersist(v) => *v,
+        V::Int8(v) => u64::from(*v as u8),
+        V::Int16(v) => u64::from(*v as u16),
+        V::Pid(v) | V::Int(v) | V::Int32(v) => u64::from(*v as u32),
+        V::Int64(v) | V::Time(v) => *v as u64,
+        V::Float(v) => u64::from(v.to_bits()),
+        V::Double(v) => v.to_bits(),
+        V::Status(v) => u64::from(v.0 as u32),
+        V::DataType(v) => u64::from(v.0),
+        V::ProcRank(v) => u64::from(v.0),
+        _ => return None,
+    })
+}
+
+pub(super) fn encode(value: &Value) -> Result<Encoded<'_>, ArchiveError> {
+    use Value as V;
+    if let Some(bits) = scalar(value) {
+        return Ok(Encoded::Scalar(bits));
+    }
+    Ok(match value {
         V::String(None) => Encoded::Null,
         V::String(Some(text)) => with_nul(text.as_bytes()),
         V::ProcNspace(name) => with_nul(name.as_bytes()),
@@ -116,6 +131,9 @@ fn encode(value: &Value) -> Result<Encoded<'_>, ArchiveError> {
     })
 }
 
+/// Flag of a value that is written when it is read; no record has it.
+const COMPUTED: u8 = 0x80;
+
 /// A value where it lies; valid for the duration of the callback it is given to.
 #[derive(Clone, Copy)]
 pub struct RawValue<'a> {
@@ -123,6 +141,8 @@ pub struct RawValue<'a> {
     word: usize,
     len: usize,
     scalar: u64,
+    /// Where a computed text comes from.
+    view: Option<&'a InfoView>,
     data_type: u16,
     flags: u8,
     scope: u8,
@@ -136,14 +156,30 @@ impl<'a> RawValue<'a> {
             word: entry.value_word,
             len: entry.value_len,
             scalar: entry.scalar,
+            view: None,
             data_type: entry.data_type,
-            flags: entry.flags,
+            flags: entry.flags & !COMPUTED,
             scope: entry.scope,
         }
     }
 
+    #[inline]
     pub(super) fn of_scalar(words: RawWords<'a>, data_type: DataType, scalar: u64) -> Self {
-        Self { words, word: 0, len: 0, scalar, data_type: data_type.0, flags: flags::INLINE, scope: 0 }
+        Self { words, word: 0, len: 0, scalar, view: None, data_type: data_type.0, flags: flags::INLINE, scope: 0 }
+    }
+
+    /// The `len` bytes of a string from `word`; a NULL has none.
+    #[inline]
+    pub(super) fn of_string(words: RawWords<'a>, data_type: DataType, word: usize, len: usize) -> Self {
+        let flags = if len == 0 { flags::INLINE | flags::NULL } else { 0 };
+        Self { words, word, len, scalar: 0, view: None, data_type: data_type.0, flags, scope: 0 }
+    }
+
+    /// A text of `len` bytes that the view writes; `what` tells it which.
+    #[inline]
+    pub(super) fn of_text(view: &'a InfoView, data_type: DataType, what: u64, len: usize) -> Self {
+        let words = view.mapping.words();
+        Self { words, word: 0, len, scalar: what, view: Some(view), data_type: data_type.0, flags: COMPUTED, scope: 0 }
     }
 
     /// Its type.
@@ -175,6 +211,12 @@ impl<'a> RawValue<'a> {
         self.flags & flags::ARCHIVE != 0
     }
 
+    /// Whether its bytes lie nowhere: they are written when they are copied.
+    #[inline]
+    pub fn is_computed(&self) -> bool {
+        self.flags & COMPUTED != 0
+    }
+
     /// Bytes it has: of a string with its NUL, of a byte type, of an archive; 0 of a scalar.
     #[allow(clippy::len_without_is_empty, reason = "an empty byte object is a value like any other")]
     #[inline]
@@ -186,18 +228,25 @@ impl<'a> RawValue<'a> {
     #[inline]
     pub fn copy_to(&self, to: &mut [MaybeUninit<u8>]) -> usize {
         let len = self.len.min(to.len());
-        match self.words.copy_to(self.word, &mut to[..len]) {
+        let copied = match self.view {
+            Some(view) => view.write_text(self.scalar, self.data_type(), &mut to[..len]),
+            None => self.words.copy_to(self.word, &mut to[..len]),
+        };
+        match copied {
             Ok(()) => len,
             Err(_) => 0,
         }
     }
 
-    /// The word where its bytes begin, and how many there are.
+    /// The word where its bytes begin, and how many there are. Of a computed text there are none.
     pub(super) fn place(&self) -> (usize, usize) {
-        (self.word, self.len)
+        if self.is_computed() { (0, 0) } else { (self.word, self.len) }
     }
 
     pub(super) fn to_bytes(self) -> Vec<u8> {
+        if let Some(view) = self.view {
+            return view.text(self.scalar, self.data_type(), self.len).unwrap_or_default();
+        }
         self.words.to_vec(self.word, self.len).unwrap_or_default()
     }
 
@@ -232,48 +281,54 @@ impl<'a> RawValue<'a> {
                 _ => Err(wrong()),
             };
         };
-        Ok(match ty {
-            DataType::UNDEF => V::Undef,
-            DataType::BOOL => V::Bool(bits != 0),
-            DataType::BYTE => V::Byte(bits as u8),
-            DataType::SIZE => V::Size(bits),
-            DataType::PID => V::Pid(bits as i32),
-            DataType::INT => V::Int(bits as i32),
-            DataType::INT8 => V::Int8(bits as i8),
-            DataType::INT16 => V::Int16(bits as i16),
-            DataType::INT32 => V::Int32(bits as i32),
-            DataType::INT64 => V::Int64(bits as i64),
-            DataType::UINT => V::Uint(bits as u32),
-            DataType::UINT8 => V::Uint8(bits as u8),
-            DataType::UINT16 => V::Uint16(bits as u16),
-            DataType::UINT32 => V::Uint32(bits as u32),
-            DataType::UINT64 => V::Uint64(bits),
-            DataType::FLOAT => V::Float(f32::from_bits(bits as u32)),
-            DataType::DOUBLE => V::Double(f64::from_bits(bits)),
-            DataType::TIME => V::Time(bits as i64),
-            DataType::STATUS => V::Status(Status(bits as i32)),
-            DataType::PERSIST => V::Persist(bits as u8),
-            DataType::POINTER => V::Pointer(bits),
-            DataType::SCOPE => V::Scope(bits as u8),
-            DataType::DATA_RANGE => V::DataRange(bits as u8),
-            DataType::COMMAND => V::Command(bits as u8),
-            DataType::INFO_DIRECTIVES => V::InfoDirectives(bits as u32),
-            DataType::DATA_TYPE => V::DataType(DataType(bits as u16)),
-            DataType::PROC_STATE => V::ProcState(bits as u8),
-            DataType::PROC_RANK => V::ProcRank(Rank(bits as u32)),
-            DataType::ALLOC_DIRECTIVE => V::AllocDirective(bits as u8),
-            DataType::IOF_CHANNEL => V::IofChannel(bits as u16),
-            DataType::JOB_STATE => V::JobState(bits as u8),
-            DataType::LINK_STATE => V::LinkState(bits as u8),
-            DataType::DEVTYPE => V::Devtype(bits),
-            DataType::LOCTYPE => V::Loctype(bits as u16),
-            DataType::STOR_MEDIUM => V::StorMedium(bits),
-            DataType::STOR_ACCESS => V::StorAccess(bits),
-            DataType::STOR_PERSIST => V::StorPersist(bits),
-            DataType::STOR_ACCESS_TYPE => V::StorAccessType(bits as u16),
-            DataType::RESBLOCK_DIRECTIVE => V::ResblockDirective(bits as u8),
-            DataType::ALLOC_INHERIT => V::AllocInherit(bits as u8),
-            _ => return Err(wrong()),
-        })
+        scalar_value(ty, bits).ok_or_else(wrong)
     }
+}
+
+/// The value with these bits, if it is of a type of at most 8 bytes.
+pub(super) fn scalar_value(ty: DataType, bits: u64) -> Option<Value> {
+    use Value as V;
+    Some(match ty {
+        DataType::UNDEF => V::Undef,
+        DataType::BOOL => V::Bool(bits != 0),
+        DataType::BYTE => V::Byte(bits as u8),
+        DataType::SIZE => V::Size(bits),
+        DataType::PID => V::Pid(bits as i32),
+        DataType::INT => V::Int(bits as i32),
+        DataType::INT8 => V::Int8(bits as i8),
+        DataType::INT16 => V::Int16(bits as i16),
+        DataType::INT32 => V::Int32(bits as i32),
+        DataType::INT64 => V::Int64(bits as i64),
+        DataType::UINT => V::Uint(bits as u32),
+        DataType::UINT8 => V::Uint8(bits as u8),
+        DataType::UINT16 => V::Uint16(bits as u16),
+        DataType::UINT32 => V::Uint32(bits as u32),
+        DataType::UINT64 => V::Uint64(bits),
+        DataType::FLOAT => V::Float(f32::from_bits(bits as u32)),
+        DataType::DOUBLE => V::Double(f64::from_bits(bits)),
+        DataType::TIME => V::Time(bits as i64),
+        DataType::STATUS => V::Status(Status(bits as i32)),
+        DataType::PERSIST => V::Persist(bits as u8),
+        DataType::POINTER => V::Pointer(bits),
+        DataType::SCOPE => V::Scope(bits as u8),
+        DataType::DATA_RANGE => V::DataRange(bits as u8),
+        DataType::COMMAND => V::Command(bits as u8),
+        DataType::INFO_DIRECTIVES => V::InfoDirectives(bits as u32),
+        DataType::DATA_TYPE => V::DataType(DataType(bits as u16)),
+        DataType::PROC_STATE => V::ProcState(bits as u8),
+        DataType::PROC_RANK => V::ProcRank(Rank(bits as u32)),
+        DataType::ALLOC_DIRECTIVE => V::AllocDirective(bits as u8),
+        DataType::IOF_CHANNEL => V::IofChannel(bits as u16),
+        DataType::JOB_STATE => V::JobState(bits as u8),
+        DataType::LINK_STATE => V::LinkState(bits as u8),
+        DataType::DEVTYPE => V::Devtype(bits),
+        DataType::LOCTYPE => V::Loctype(bits as u16),
+        DataType::STOR_MEDIUM => V::StorMedium(bits),
+        DataType::STOR_ACCESS => V::StorAccess(bits),
+        DataType::STOR_PERSIST => V::StorPersist(bits),
+        DataType::STOR_ACCESS_TYPE => V::StorAccessType(bits as u16),
+        DataType::RESBLOCK_DIRECTIVE => V::ResblockDirective(bits as u8),
+        DataType::ALLOC_INHERIT => V::AllocInherit(bits as u8),
+        _ => return None,
+    })
 }

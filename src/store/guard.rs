@@ -1,4 +1,5 @@
 //! Values looked at in place, without a copy.
+use std::cell::OnceCell;
 use std::sync::Arc;
 
 use instanton_layout::chain::Walk;
@@ -48,10 +49,12 @@ pub struct Guard<'a> {
 }
 
 /// A value in shared memory, there as long as the guard is.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub struct ValueRef<'g> {
     raw: RawValue<'g>,
     bytes: &'g [u8],
+    /// The bytes of a text that lies nowhere, once they were asked for.
+    written: OnceCell<Box<[u8]>>,
 }
 
 impl<'g> ValueRef<'g> {
@@ -72,8 +75,19 @@ impl<'g> ValueRef<'g> {
 
     /// The bytes of a string (with its NUL) or of a byte type; nothing of a scalar. Of other types they are an archive, of use only
     /// to [`ValueRef::to_value`].
-    pub fn bytes(&self) -> &'g [u8] {
-        self.bytes
+    ///
+    /// A text that follows from placement, like the list of another node's ranks, lies nowhere: it is written when this is called
+    /// first. [`ValueRef::raw`] writes it into memory of the caller instead.
+    pub fn bytes(&self) -> &[u8] {
+        match self.raw.is_computed() {
+            true => self.written.get_or_init(|| self.raw.to_bytes().into_boxed_slice()),
+            false => self.bytes,
+        }
+    }
+
+    /// The value where it lies, to copy it from there.
+    pub fn raw(&self) -> &RawValue<'g> {
+        &self.raw
     }
 
     /// The value, copied.
@@ -143,7 +157,7 @@ impl Guard<'_> {
         {
             let (at, len) = raw.place();
             let bytes = info.frozen(at, len).map_err(ReadError::from)?;
-            return Ok(ValueRef { raw, bytes });
+            return Ok(ValueRef { raw, bytes, written: OnceCell::new() });
         }
         if lookup.level != Level::Default {
             return Err(self.reader.missing(&self.maps));
@@ -164,7 +178,8 @@ impl Guard<'_> {
         );
         match found {
             Walk::Found((entry, bytes, words)) if in_scope(entry.scope, lookup.scope) => {
-                Ok(Some(ValueRef { raw: RawValue::of_entry(words, &entry), bytes }))
+                let raw = RawValue::of_entry(words, &entry);
+                Ok(Some(ValueRef { raw, bytes, written: OnceCell::new() }))
             }
             Walk::Found(_) | Walk::Absent => Ok(None),
             Walk::Unmapped(number) => Err(Miss::Unmapped(Want::Modex(number))),

@@ -1,44 +1,73 @@
 //! Job information as the words of an info segment.
-use instanton_layout::info::{Contents, Member as Built, SharedKeys, build};
-use instanton_layout::record::{self, Keys, Owner};
+use instanton_layout::info::{Contents, GroupBuild, Places, SharedKeys, build};
+use instanton_layout::record::{self, Item, Keys, Owner};
 
-use super::encode::Encode;
-use super::job_info::{Entries, JobInfo, Member};
+use super::encode::{Encode, payload};
+use super::gather::Leaf;
+use super::job_info::{Entries, JobInfo};
 use super::write_error::WriteError;
+use crate::data::{Value, keys};
 
 /// The words of generation `generation`.
 pub(super) fn info_words(info: &JobInfo, job: u64, generation: u64) -> Result<Vec<u64>, WriteError> {
     let mut keys = SharedKeys::default();
-    let job_record = encode(Owner::Job, 0, &info.job, &mut keys)?;
-    // The own node first: what a process reads first lies together.
+    let job_record = encode(Owner::Job, 0, &info.job, &mut keys.at(Places::JOB))?;
+    let mut nodes = GroupBuild { count: info.nodes.len(), numbers: info.nodes.numbers(), records: Vec::new() };
+    for (index, entries) in &info.nodes.given {
+        let place = if *index == info.own_node { Places::OWN_NODE } else { Places::NODES };
+        nodes.records.push((*index, encode(Owner::Node, *index, entries, &mut keys.at(place))?));
+    }
+    let numbers: Vec<u32> = info.apps.keys().copied().collect();
+    let mut apps = GroupBuild { count: numbers.len() as u32, numbers: renumbered(numbers), records: Vec::new() };
+    for (index, entries) in (0u32..).zip(info.apps.values()).filter(|(_, entries)| !entries.is_empty()) {
+        apps.records.push((index, encode(Owner::App, index, entries, &mut keys.at(Places::APPS))?));
+    }
+    let numbers: Vec<u32> = info.sessions.iter().map(|session| session.number).collect();
+    let mut sessions = GroupBuild { count: numbers.len() as u32, numbers: renumbered(numbers), records: Vec::new() };
+    for (index, session) in (0u32..).zip(&info.sessions) {
+        let record = encode(Owner::Session, index, &session.entries, &mut keys.at(Places::SESSIONS))?;
+        sessions.records.push((index, record));
+    }
+    let mut processes = Vec::new();
+    for leaves in info.leaves.chunk_by(|a, b| a.rank == b.rank) {
+        processes.push((leaves[0].rank, encode_leaves(info, leaves, &mut keys.at(Places::PROCESSES))?));
+    }
     let contents = Contents {
         size: info.size,
-        rows: info.rows.clone(),
+        ranks: info.ranks,
+        offset: info.offset,
         own_node: info.own_node,
         job: job_record,
-        groups: [
-            members(Owner::Node, &info.nodes, &mut keys)?,
-            members(Owner::App, &info.apps, &mut keys)?,
-            members(Owner::Session, &info.sessions, &mut keys)?,
-        ],
-        processes: (0u32..)
-            .zip(&info.processes)
-            .filter(|(_, entries)| !entries.is_empty())
-            .map(|(rank, entries)| Ok((rank, encode(Owner::Process, rank, entries, &mut keys)?)))
-            .collect::<Result<_, WriteError>>()?,
+        groups: [nodes, apps, sessions],
+        processes,
+        nodes_of: &info.nodes_of,
+        apps_of: &info.apps_of,
+        names: &info.names,
+        aliases: aliases(info),
+        columns: &info.columns,
+        strings: &info.strings,
+        own_strings: info.own_strings,
+        own_ranks: &info.own_ranks,
+        texts: info.texts,
         keys,
     };
     build(contents, job, generation).ok_or(WriteError::TooLarge { bytes: u64::from(u32::MAX) * 8 })
 }
 
-fn members<'a>(kind: Owner, members: &'a [Member], keys: &mut impl Keys) -> Result<Vec<Built<'a>>, WriteError> {
-    (0u32..)
-        .zip(members)
-        .map(|(index, member)| {
-            let record = encode(kind, index, &member.entries, keys)?;
-            Ok(Built { number: member.number, name: member.name.as_deref(), record })
-        })
-        .collect()
+/// Numbers that are not the indexes.
+fn renumbered(numbers: Vec<u32>) -> Option<Vec<u32>> {
+    (!numbers.iter().copied().eq(0..numbers.len() as u32)).then_some(numbers)
+}
+
+/// The other names of every node.
+fn aliases(info: &JobInfo) -> Vec<(&[u8], u32)> {
+    let mut aliases = Vec::new();
+    for (index, entries) in &info.nodes.given {
+        let list = entries.get(keys::HOSTNAME_ALIASES).and_then(Value::as_text);
+        let names = list.into_iter().flat_map(|list| list.as_bytes().split(|byte| *byte == b','));
+        aliases.extend(names.map(|name| (name, *index)));
+    }
+    aliases
 }
 
 fn encode(kind: Owner, owner: u32, entries: &Entries, keys: &mut impl Keys) -> Result<Vec<u64>, WriteError> {
@@ -47,4 +76,22 @@ fn encode(kind: Owner, owner: u32, entries: &Entries, keys: &mut impl Keys) -> R
         .map(|(key, value)| Encode::new(0, key, value).map_err(|error| WriteError::value(key, error)))
         .collect::<Result<Vec<_>, _>>()?;
     Ok(record::build(kind, owner, encoded.iter().map(Encode::item), keys))
+}
+
+fn encode_leaves(info: &JobInfo, leaves: &[Leaf], keys: &mut impl Keys) -> Result<Vec<u64>, WriteError> {
+    let encoded = leaves
+        .iter()
+        .map(|leaf| {
+            let encoded = leaf.encode(&info.leaf_strings, &info.others);
+            let (data_type, encoded) = encoded.map_err(|error| WriteError::value(&leaf.key, error))?;
+            Ok((&leaf.key, data_type, encoded))
+        })
+        .collect::<Result<Vec<_>, WriteError>>()?;
+    let items = encoded.iter().map(|(key, data_type, encoded)| Item {
+        key: key.as_bytes(),
+        scope: 0,
+        data_type: data_type.0,
+        payload: payload(encoded),
+    });
+    Ok(record::build(Owner::Process, leaves[0].rank, items, keys))
 }

@@ -1,19 +1,21 @@
 //! Look-ups in one generation of job information.
 //!
-//! This is where the rules say which record a key is looked for in: K4 to K6 of the Standard's levels, and that size keys and
-//! job-level data are found by a process rank, by WILDCARD and by UNDEF alike. What follows from placement (`RANK`, `NODEID`, ...) is
-//! answered from the rank's row.
-use std::sync::Arc;
+//! This is where the rules say where a key is looked for: K4 to K6 of the Standard's levels, and that size keys and job-level data are
+//! found by a process rank, by WILDCARD and by UNDEF alike. The table of keys tells first where a key can be at all. What
+//! follows from placement (`RANK`, `LOCAL_PEERS`, ...) is computed, unless the host gave something else.
+use std::sync::{Arc, OnceLock};
 
 use instanton_layout::Malformed;
-use instanton_layout::hash::hash;
-use instanton_layout::info::{Group, Index, NONE, Row, given};
+use instanton_layout::info::{Column, Group, Index, KeyEntry, NONE, Places, Row, Sorted, column};
 use instanton_layout::record::{Owner, Query, Record};
-use instanton_layout::sync::{AtomicU64, Ordering};
-use instanton_layout::words::RawWords;
+use instanton_layout::sync::Ordering;
+use instanton_layout::words::{RawWords, Words, WordsMut};
 
+use super::derived::{self, Class, Derived};
 use super::encode::{RawValue, ReadError};
 use super::lookup::{Level, Lookup, NodeSel};
+use super::placement::FORMS;
+use super::texts::{self, Count, Fill, Sink};
 use crate::data::{DataType, Rank, keys};
 use crate::sys::memory::Mapping;
 
@@ -22,25 +24,77 @@ pub(super) struct InfoView {
     pub(super) generation: u64,
     pub(super) mapping: Arc<Mapping>,
     pub(super) index: Index,
-    /// Bits that say whose checksum has been found right: a rank's row and its record, by turns; from `members` on, nodes,
-    /// applications and sessions; last the job.
-    checked: Box<[AtomicU64]>,
-    members: [usize; 4],
+    /// Bits that say whose checksum has been found right: slots of the table of keys, columns, records by the place of their entry,
+    /// the job's record, the own node's. Memory that costs nothing before it is touched.
+    checked: Mapping,
+    /// Where the bits of columns begin, of records of nodes, applications, sessions and processes, and of the last two.
+    bits: [usize; 6],
+    /// The process that this one is, once it is known.
+    own: OnceLock<Own>,
+}
+
+/// What a process looks up again and again, about itself.
+struct Own {
+    rank: u32,
+    row: Option<Row>,
+    node: Option<(u32, u32)>,
+    app: Option<(u32, u32)>,
+    /// The place of its record in the table, and its word.
+    record: Option<(u32, u32)>,
+}
+
+/// A key that is looked for, and what is known of it.
+#[derive(Clone, Copy)]
+struct Asked<'a> {
+    query: &'a Query<'a>,
+    entry: KeyEntry,
+    derived: Option<Derived>,
 }
 
 impl InfoView {
     pub(super) fn new(generation: u64, mapping: Arc<Mapping>) -> Result<Self, Malformed> {
         let index = Index::read(&mapping.words())?;
-        let nodes = 2 * index.rows() as usize;
-        let apps = nodes + index.count(Group::Nodes) as usize;
-        let sessions = apps + index.count(Group::Apps) as usize;
-        let job = sessions + index.count(Group::Sessions) as usize;
+        let mut next = index.keys.part.len as usize;
+        let records = [Group::Nodes, Group::Apps, Group::Sessions].map(|group| index.records(group).len());
+        let counts = [index.columns(), records[0], records[1], records[2], index.process_records().len(), 2];
+        let bits = counts.map(|count| {
+            next += count as usize;
+            next - count as usize
+        });
         // A damaged head could claim more than there is: each of these takes at least 16 bytes of the segment.
-        if job >= mapping.len() / 16 {
+        if next > mapping.len() / 16 || !index.keys.part.len.is_power_of_two() {
             return Err(Malformed::Table);
         }
-        let checked = (0..=job / 64).map(|_| AtomicU64::new(0)).collect();
-        Ok(Self { generation, mapping, index, checked, members: [nodes, apps, sessions, job] })
+        let checked = Mapping::private(next / 8 + 8).map_err(|_| Malformed::Table)?;
+        Ok(Self { generation, mapping, index, checked, bits, own: OnceLock::new() })
+    }
+
+    /// Looks at every checksum that is not looked at when something is read.
+    pub(super) fn verify(&self) -> Result<(), Malformed> {
+        self.index.verify(&self.words())
+    }
+
+    /// Remembers which process this is, and maps what it will look up first: what all processes of the node read, and its own.
+    pub(super) fn populate_own(&self, rank: Rank) -> Result<(), Malformed> {
+        self.mapping.populate(0, self.index.front().min(FRONT));
+        let words = self.words();
+        if !rank.is_process() || rank.0 >= self.index.ranks() || self.own.get().is_some() {
+            return Ok(());
+        }
+        let node = self.index.nodes.place(&words, rank.0)?;
+        let app = self.index.apps.place(&words, rank.0)?;
+        let record = self.index.process_records().find(&words, rank.0.into())?;
+        let here = node.filter(|(node, _)| *node == self.index.own_node());
+        let row = here.and_then(|(_, place)| self.index.row(place));
+        if let Some((at, len)) = here.and_then(|(_, place)| self.index.row_bytes(place)) {
+            self.mapping.populate(at, len);
+        }
+        if let Some((_, word)) = record {
+            self.mapping.populate(word as usize * 8, 1);
+        }
+        // Whoever was faster found the same.
+        let _ = self.own.set(Own { rank: rank.0, row, node, app, record });
+        Ok(())
     }
 
     /// Bytes of a value, where they lie.
@@ -49,17 +103,30 @@ impl InfoView {
     }
 
     #[inline(always)]
-    fn is_checked(&self, bit: usize) -> bool {
-        self.checked[bit / 64].load(Ordering::Relaxed) >> (bit % 64) & 1 != 0
+    fn words(&self) -> RawWords<'_> {
+        self.mapping.words()
     }
 
+    #[inline(always)]
+    fn is_checked(&self, bit: usize) -> bool {
+        self.checked.words().load(bit / 64).is_ok_and(|word| word >> (bit % 64) & 1 != 0)
+    }
+
+    /// Two threads at once may lose one of their bits: then something is checked once more.
     fn set_checked(&self, bit: usize) {
-        self.checked[bit / 64].fetch_or(1 << (bit % 64), Ordering::Relaxed);
+        let words = self.checked.words_mut();
+        let old = words.load(bit / 64).unwrap_or(0);
+        words.store(bit / 64, old | 1 << (bit % 64), Ordering::Relaxed);
+    }
+
+    #[inline(always)]
+    fn own(&self, rank: u32) -> Option<&Own> {
+        self.own.get().filter(|own| own.rank == rank)
     }
 
     #[inline(always)]
     fn record(&self, kind: Owner, owner: u32, word: usize, bit: usize) -> Result<Record<RawWords<'_>>, Malformed> {
-        let record = Record::in_info(self.mapping.words(), word, kind, owner)?;
+        let record = Record::in_info(self.words(), word, kind, owner)?;
         if !self.is_checked(bit) {
             record.check()?;
             self.set_checked(bit);
@@ -67,268 +134,483 @@ impl InfoView {
         Ok(record)
     }
 
+    /// The value that a record has, if there is a record.
     #[inline(always)]
-    pub(super) fn job(&self) -> Result<Record<RawWords<'_>>, Malformed> {
-        self.record(Owner::Job, 0, self.index.job_word(), self.members[3])
+    fn in_record(
+        &self,
+        asked: &Asked<'_>,
+        (kind, owner): (Owner, u32),
+        word: Option<usize>,
+        bit: usize,
+    ) -> Result<Option<RawValue<'_>>, Malformed> {
+        let Some(word) = word else { return Ok(None) };
+        let entry = self.record(kind, owner, word, bit)?.find(asked.query)?;
+        Ok(entry.map(|entry| RawValue::of_entry(self.words(), &entry)))
     }
 
-    #[inline(always)]
-    pub(super) fn row(&self, rank: Rank) -> Result<Option<Row>, Malformed> {
-        if rank.0 >= self.index.rows() {
-            return Ok(None);
-        }
-        let bit = 2 * rank.0 as usize;
-        let seen = self.is_checked(bit);
-        let row = self.index.row(&self.mapping.words(), rank.0, seen)?;
-        if !seen {
-            self.set_checked(bit);
-        }
-        Ok(row)
+    /// The same of a record that is found by a table.
+    fn in_table(
+        &self,
+        asked: &Asked<'_>,
+        (kind, owner): (Owner, u32),
+        table: Sorted,
+        bits: usize,
+    ) -> Result<Option<RawValue<'_>>, Malformed> {
+        let Some((place, word)) = table.find(&self.words(), owner.into())? else { return Ok(None) };
+        self.in_record(asked, (kind, owner), Some(word as usize), bits + place as usize)
     }
 
-    #[inline(always)]
-    pub(super) fn process(&self, rank: Rank, row: &Row) -> Result<Option<Record<RawWords<'_>>>, Malformed> {
-        match row.record {
-            0 => Ok(None),
-            word => self.record(Owner::Process, rank.0, word as usize, 2 * rank.0 as usize + 1).map(Some),
+    #[inline]
+    fn entry(&self, query: &Query<'_>) -> Result<KeyEntry, Malformed> {
+        let seen = |slot: u32| self.is_checked(slot as usize);
+        self.index.keys.find(&self.words(), query, seen, |slot| self.set_checked(slot as usize))
+    }
+
+    /// Node of a rank, and its place there.
+    #[inline]
+    pub(super) fn node_of(&self, rank: Rank) -> Result<Option<(u32, u32)>, Malformed> {
+        match self.own(rank.0) {
+            Some(own) => Ok(own.node),
+            None => self.index.nodes.place(&self.words(), rank.0),
         }
     }
 
-    /// The record of a node, application or session.
-    #[inline(always)]
-    pub(super) fn member(&self, group: Group, index: u32) -> Result<Option<Record<RawWords<'_>>>, Malformed> {
-        let owner = match group {
-            Group::Nodes => Owner::Node,
-            Group::Apps => Owner::App,
-            Group::Sessions => Owner::Session,
-        };
-        if index >= self.index.count(group) {
-            return Ok(None);
-        }
-        let bit = self.members[group as usize] + index as usize;
-        // The checksum of the cell is as old as that of the record it leads to.
-        match self.index.cell(&self.mapping.words(), group, index, self.is_checked(bit))? {
-            Some((word, _)) => self.record(owner, index, word, bit).map(Some),
-            None => Ok(None),
+    /// Application of a rank, and its place there.
+    #[inline]
+    pub(super) fn app_of(&self, rank: Rank) -> Result<Option<(u32, u32)>, Malformed> {
+        match self.own(rank.0) {
+            Some(own) => Ok(own.app),
+            None => self.index.apps.place(&self.words(), rank.0),
         }
     }
 
     pub(super) fn number(&self, group: Group, index: u32) -> Result<Option<u32>, Malformed> {
-        Ok(self.index.cell(&self.mapping.words(), group, index, false)?.map(|(_, number)| number))
+        self.index.number(&self.words(), group, index)
+    }
+
+    /// Ranks of the own node, in order.
+    pub(super) fn own_ranks(&self) -> Result<Vec<Rank>, Malformed> {
+        let mut ranks = Vec::new();
+        let own = self.index.own_node();
+        self.index.nodes.pieces(&self.words(), own, |first, count| ranks.extend((first..first + count).map(Rank)))?;
+        Ok(ranks)
     }
 
     fn by_number(&self, group: Group, number: u32) -> Result<u32, Malformed> {
-        Ok(self.index.by_number(&self.mapping.words(), group, number)?.unwrap_or(NONE))
+        Ok(self.index.by_number(&self.words(), group, number)?.unwrap_or(NONE))
     }
 
+    /// The node with that name, else the one that has it among its other names.
     fn by_name(&self, name: &[u8]) -> Result<u32, Malformed> {
-        let words = self.mapping.words();
-        let hostname = Query::new(keys::HOSTNAME.as_bytes());
-        let found = self.index.by_name(&words, name, |index| {
-            let Some(record) = self.member(Group::Nodes, index)? else { return Ok(false) };
-            let Some(entry) = record.find(&hostname)? else { return Ok(false) };
-            let mut candidate = words.to_vec(entry.value_word, entry.value_len)?;
-            Ok(candidate.pop() == Some(0) && candidate == name)
+        let words = self.words();
+        if let Some(node) = self.index.names.find(&words, name)? {
+            return Ok(node);
+        }
+        let query = Query::new(keys::HOSTNAME_ALIASES.as_bytes());
+        let asked = Asked { query: &query, entry: self.entry(&query)?, derived: None };
+        let found = self.index.by_alias(&words, name, |node| {
+            let list = self.at(&asked, Place::Node(node))?.map(RawValue::to_bytes).unwrap_or_default();
+            let list = list.strip_suffix(&[0]).unwrap_or(&list);
+            Ok(list.split(|byte| *byte == b',').any(|alias| alias == name))
         })?;
         Ok(found.unwrap_or(NONE))
     }
 
     /// The value, if the host gave or implied one.
     pub(super) fn find(&self, lookup: &Lookup<'_>, query: &Query<'_>) -> Result<Option<RawValue<'_>>, Malformed> {
-        let row = match lookup.rank.is_process() {
-            true => self.row(lookup.rank)?,
+        let known = match lookup.key.starts_with(b"pmix") {
+            true => derived::known(query.hash(), lookup.key),
             false => None,
         };
-        let node = || row.map_or(self.index.own_node(), |row| row.node);
-        let app = row.map_or(Place::AppOf(lookup.asker), |row| Place::app(row.app));
+        let (entry, derived) = (self.entry(query)?, known.and_then(|known| known.derived));
+        if entry == KeyEntry::NOWHERE && derived.is_none() {
+            return Ok(None);
+        }
+        let asked = Asked { query, entry, derived };
+        let rank = lookup.rank;
+        let in_job = rank.is_process() && rank.0 < self.index.ranks();
+        let node = if in_job { Place::NodeOf(rank) } else { Place::Node(self.index.own_node()) };
+        let app = if in_job { Place::AppOf(rank) } else { Place::AskersApp(lookup.asker) };
         match lookup.level {
-            Level::Default => match row {
-                Some(row) => self.of_process(lookup, query, &row),
-                None if lookup.rank.is_process() => Ok(None),
-                None => self.first(query, &[Place::Job, OWN_SESSION, Place::node(node()), app]),
-            },
-            Level::Job => self.first(query, &[Place::Job]),
-            Level::Session(None) => self.first(query, &[OWN_SESSION]),
-            Level::Session(Some(id)) => self.in_group(query, Group::Sessions, self.by_number(Group::Sessions, id)?),
-            Level::App(None) => self.first(query, &[app]),
-            Level::App(Some(number)) => self.in_group(query, Group::Apps, self.by_number(Group::Apps, number)?),
-            Level::Node(NodeSel::Own) => self.in_group(query, Group::Nodes, node()),
-            Level::Node(NodeSel::Id(id)) => self.in_group(query, Group::Nodes, self.by_number(Group::Nodes, id)?),
-            Level::Node(NodeSel::Name(name)) => self.in_group(query, Group::Nodes, self.by_name(name)?),
-        }
-    }
-
-    /// The application of a rank, or the only one.
-    fn app_of(&self, rank: Rank) -> Result<u32, Malformed> {
-        let only = if self.index.count(Group::Apps) == 1 { 0 } else { NONE };
-        Ok(self.row(rank)?.map_or(only, |row| row.app))
-    }
-
-    fn of_process(&self, lookup: &Lookup<'_>, query: &Query<'_>, row: &Row) -> Result<Option<RawValue<'_>>, Malformed> {
-        if let Some(record) = self.process(lookup.rank, row)?
-            && let Some(entry) = record.find(query)?
-        {
-            return Ok(Some(RawValue::of_entry(self.mapping.words(), &entry)));
-        }
-        if !lookup.key.starts_with(b"pmix") {
-            return Ok(None);
-        }
-        if let Some((data_type, scalar)) = self.derived(lookup, query, row)? {
-            return Ok(Some(RawValue::of_scalar(self.mapping.words(), data_type, scalar)));
-        }
-        let (node, app) = (Place::node(row.node), Place::app(row.app));
-        match query.hash() {
-            hash if NODE_KEYS.contains(&hash) => self.first(query, &[node, Place::Job, OWN_SESSION, app]),
-            hash if APP_KEYS.contains(&hash) => self.first(query, &[app, Place::Job, OWN_SESSION, node]),
-            _ => self.first(query, &[Place::Job, OWN_SESSION, node, app]),
-        }
-    }
-
-    /// What the row says, as type and bits.
-    fn derived(&self, lookup: &Lookup<'_>, query: &Query<'_>, row: &Row) -> Result<Option<(DataType, u64)>, Malformed> {
-        let Some((_, key, what)) = DERIVED.iter().find(|(hash, ..)| *hash == query.hash()) else { return Ok(None) };
-        if key.as_bytes() != lookup.key {
-            return Ok(None);
-        }
-        let given = |bit: u32, data_type, value: u32| (row.given & bit != 0).then_some((data_type, u64::from(value)));
-        let number = |group, index| Ok(self.number(group, index)?.map(|number| (DataType::UINT32, u64::from(number))));
-        match what {
-            Derived::Rank => Ok(Some((DataType::PROC_RANK, u64::from(lookup.rank.0)))),
-            Derived::LocalRank => Ok(given(given::LOCAL_RANK, DataType::UINT16, u32::from(row.local_rank))),
-            Derived::NodeRank => Ok(given(given::NODE_RANK, DataType::UINT16, u32::from(row.node_rank))),
-            Derived::AppRank => Ok(given(given::APP_RANK, DataType::PROC_RANK, row.app_rank)),
-            Derived::GlobalRank => Ok(given(given::GLOBAL_RANK, DataType::PROC_RANK, row.global_rank)),
-            Derived::NodeId => number(Group::Nodes, row.node),
-            Derived::AppNumber => number(Group::Apps, row.app),
-        }
-    }
-
-    /// Gives `f` everything known of a process, or of the job.
-    pub(super) fn all(
-        &self,
-        rank: Rank,
-        mut f: impl FnMut(Vec<u8>, RawValue<'_>) -> Result<(), ReadError>,
-    ) -> Result<(), ReadError> {
-        let words = self.mapping.words();
-        let mut records = Vec::new();
-        if let Some(row) = if rank.is_process() { self.row(rank)? } else { None } {
-            records.extend(self.process(rank, &row)?);
-            for (_, key, _) in DERIVED {
-                let lookup = Lookup::new(rank, key);
-                let query = Query::new(key.as_bytes());
-                let stored = match records.first() {
-                    Some(record) => record.find(&query)?.is_some(),
-                    None => false,
-                };
-                if !stored && let Some((data_type, scalar)) = self.derived(&lookup, &query, &row)? {
-                    f(key.as_bytes().to_vec(), RawValue::of_scalar(words, data_type, scalar))?;
+            Level::Default if in_job => {
+                if let Some(value) = self.of_process(&asked, rank)? {
+                    return Ok(Some(value));
+                }
+                if !lookup.key.starts_with(b"pmix") {
+                    return Ok(None);
+                }
+                match known.map_or(Class::Job, |known| known.class) {
+                    Class::Job => self.first(&asked, &[Place::Job, OWN_SESSION, node, app]),
+                    Class::Node => self.first(&asked, &[node, Place::Job, OWN_SESSION, app]),
+                    Class::App => self.first(&asked, &[app, Place::Job, OWN_SESSION, node]),
                 }
             }
-        } else if !rank.is_process() {
-            records.push(self.job()?);
-            records.extend(self.member(Group::Sessions, 0)?);
+            Level::Default if rank.is_process() => Ok(None),
+            Level::Default => self.first(&asked, &[Place::Job, OWN_SESSION, node, app]),
+            Level::Job => self.at(&asked, Place::Job),
+            Level::Session(None) => self.at(&asked, OWN_SESSION),
+            Level::Session(Some(id)) => self.at(&asked, Place::Session(self.by_number(Group::Sessions, id)?)),
+            Level::App(None) => self.at(&asked, app),
+            Level::App(Some(number)) => self.at(&asked, Place::App(self.by_number(Group::Apps, number)?)),
+            Level::Node(NodeSel::Own) => self.at(&asked, node),
+            Level::Node(NodeSel::Id(id)) => self.at(&asked, Place::Node(self.by_number(Group::Nodes, id)?)),
+            Level::Node(NodeSel::Name(name)) => self.at(&asked, Place::Node(self.by_name(name)?)),
         }
-        for record in records {
-            for entry in record.iter() {
-                let entry = entry?;
-                f(words.to_vec(entry.key_word, entry.key_len)?, RawValue::of_entry(words, &entry))?;
+    }
+
+    /// What the host gave of a process, or what follows for it alone.
+    #[inline]
+    fn of_process(&self, asked: &Asked<'_>, rank: Rank) -> Result<Option<RawValue<'_>>, Malformed> {
+        if let Some(value) = self.given(asked, rank)? {
+            return Ok(Some(value));
+        }
+        match asked.derived {
+            Some(derived) => self.derived_of_process(derived, rank),
+            None => Ok(None),
+        }
+    }
+
+    /// What the host gave of a process.
+    #[inline]
+    fn given(&self, asked: &Asked<'_>, rank: Rank) -> Result<Option<RawValue<'_>>, Malformed> {
+        if asked.entry.places.has(Places::PROCESSES) {
+            let record = match self.own(rank.0) {
+                Some(own) => own.record,
+                None => self.index.process_records().find(&self.words(), rank.0.into())?,
+            };
+            let (word, bit) = record.map_or((None, 0), |(place, word)| (Some(word as usize), place as usize));
+            let found = self.in_record(asked, (Owner::Process, rank.0), word, self.bits[4] + bit)?;
+            if found.is_some() {
+                return Ok(found);
             }
         }
-        Ok(())
+        let words = self.words();
+        let mut next = asked.entry.column();
+        // A damaged chain could be endless.
+        for _ in 0..self.index.columns() {
+            let Some(index) = next else { break };
+            let bit = self.bits[0] + index as usize;
+            let seen = self.is_checked(bit);
+            let column = self.index.column(&words, index, seen)?;
+            if !seen {
+                self.set_checked(bit);
+            }
+            let value = match self.own(rank.0).and_then(|own| own.row) {
+                Some(row) => column.value_in_row(&words, row, rank.0)?,
+                None => column.value(&words, rank.0)?,
+            };
+            if let Some(value) = value {
+                return self.of_column(&column, value).map(Some);
+            }
+            next = column.next();
+        }
+        Ok(None)
+    }
+
+    #[inline]
+    fn of_column(&self, column: &Column, value: u64) -> Result<RawValue<'_>, Malformed> {
+        let (words, data_type) = (self.words(), DataType(column.data_type));
+        if column.flags & column::STRINGS == 0 {
+            return Ok(RawValue::of_scalar(words, data_type, value));
+        }
+        let (at, len) = self.index.string(&words, value)?;
+        if let Some(last) = len.checked_sub(1)
+            && words.load(at + last / 8)? >> (last % 8 * 8) & 0xff != 0
+        {
+            // Without its NUL it is none, and a C program would read on.
+            return Err(Malformed::Checksum);
+        }
+        Ok(RawValue::of_string(words, data_type, at, len))
+    }
+
+    fn scalar(&self, data_type: DataType, value: u32) -> Option<RawValue<'_>> {
+        Some(RawValue::of_scalar(self.words(), data_type, value.into()))
+    }
+
+    #[inline]
+    fn derived_of_process(&self, derived: Derived, rank: Rank) -> Result<Option<RawValue<'_>>, Malformed> {
+        let place = |place: Option<(u32, u32)>| place.map(|(_, place)| place);
+        Ok(match derived {
+            Derived::Rank => self.scalar(DataType::PROC_RANK, rank.0),
+            Derived::LocalRank | Derived::NodeRank => place(self.node_of(rank)?)
+                .filter(|place| *place <= u16::MAX.into())
+                .and_then(|place| self.scalar(DataType::UINT16, place)),
+            Derived::AppRank => {
+                place(self.app_of(rank)?).and_then(|place| self.scalar(DataType::PROC_RANK, place))
+            }
+            Derived::GlobalRank => self.scalar(DataType::PROC_RANK, rank.0.saturating_add(self.index.offset())),
+            Derived::NodeNumber => match self.node_of(rank)? {
+                Some((node, _)) => self.number(Group::Nodes, node)?.and_then(|n| self.scalar(DataType::UINT32, n)),
+                None => None,
+            },
+            Derived::AppNumber => match self.app_of(rank)? {
+                Some((app, _)) => self.number(Group::Apps, app)?.and_then(|n| self.scalar(DataType::UINT32, n)),
+                None => None,
+            },
+            _ => None,
+        })
     }
 
     /// The value in the first of these places that has it.
-    fn first(&self, query: &Query<'_>, places: &[Place]) -> Result<Option<RawValue<'_>>, Malformed> {
+    #[inline]
+    fn first(&self, asked: &Asked<'_>, places: &[Place]) -> Result<Option<RawValue<'_>>, Malformed> {
         for place in places {
-            let record = match *place {
-                Place::Job => Some(self.job()?),
-                Place::AppOf(rank) => self.member(Group::Apps, self.app_of(rank)?)?,
-                Place::Member(group, index) => self.member(group, index)?,
-            };
-            if let Some(record) = record
-                && let Some(entry) = record.find(query)?
-            {
-                return Ok(Some(RawValue::of_entry(self.mapping.words(), &entry)));
+            let found = self.at(asked, *place)?;
+            if found.is_some() {
+                return Ok(found);
             }
         }
         Ok(None)
     }
 
-    fn in_group(&self, query: &Query<'_>, group: Group, index: u32) -> Result<Option<RawValue<'_>>, Malformed> {
-        self.first(query, &[Place::Member(group, index)])
+    #[inline]
+    fn at(&self, asked: &Asked<'_>, place: Place) -> Result<Option<RawValue<'_>>, Malformed> {
+        let places = asked.entry.places;
+        match place {
+            Place::Job => {
+                if places.has(Places::JOB) {
+                    let word = Some(self.index.job_word());
+                    let found = self.in_record(asked, (Owner::Job, 0), word, self.bits[5])?;
+                    if found.is_some() {
+                        return Ok(found);
+                    }
+                }
+                Ok(asked.derived.and_then(|derived| self.derived_of_job(derived)))
+            }
+            Place::Session(index) if places.has(Places::SESSIONS) => {
+                let table = self.index.records(Group::Sessions);
+                self.in_table(asked, (Owner::Session, index), table, self.bits[3])
+            }
+            Place::Session(_) => Ok(None),
+            Place::NodeOf(rank) => match places.has(Places::NODES) || places.has(Places::OWN_NODE) || asked.derived.is_some() {
+                true => match self.node_of(rank)? {
+                    Some((node, _)) => self.at(asked, Place::Node(node)),
+                    None => Ok(None),
+                },
+                false => Ok(None),
+            },
+            Place::Node(index) if index == self.index.own_node() => match places.has(Places::OWN_NODE) {
+                true => {
+                    let word = self.index.own_node_word();
+                    self.in_record(asked, (Owner::Node, index), word, self.bits[5] + 1)
+                }
+                false => Ok(None),
+            },
+            Place::Node(index) => {
+                if places.has(Places::NODES) {
+                    let table = self.index.records(Group::Nodes);
+                    let found = self.in_table(asked, (Owner::Node, index), table, self.bits[1])?;
+                    if found.is_some() {
+                        return Ok(found);
+                    }
+                }
+                match asked.derived {
+                    Some(derived) => self.derived_of_node(derived, index),
+                    None => Ok(None),
+                }
+            }
+            Place::AskersApp(asker) => {
+                let only = if self.index.count(Group::Apps) == 1 { 0 } else { NONE };
+                let app = match asker.is_process() && asker.0 < self.index.ranks() {
+                    true => self.app_of(asker)?.map_or(NONE, |(app, _)| app),
+                    false => only,
+                };
+                self.at(asked, Place::App(app))
+            }
+            Place::AppOf(rank) => match places.has(Places::APPS) || asked.derived.is_some() {
+                true => match self.app_of(rank)? {
+                    Some((app, _)) => self.at(asked, Place::App(app)),
+                    None => Ok(None),
+                },
+                false => Ok(None),
+            },
+            Place::App(index) => {
+                if places.has(Places::APPS) {
+                    let table = self.index.records(Group::Apps);
+                    let found = self.in_table(asked, (Owner::App, index), table, self.bits[2])?;
+                    if found.is_some() {
+                        return Ok(found);
+                    }
+                }
+                match asked.derived {
+                    Some(derived) => self.derived_of_app(derived, index),
+                    None => Ok(None),
+                }
+            }
+        }
+    }
+
+    fn derived_of_node(&self, derived: Derived, node: u32) -> Result<Option<RawValue<'_>>, Malformed> {
+        if node >= self.index.count(Group::Nodes) {
+            return Ok(None);
+        }
+        let words = self.words();
+        let text = |what: Text, len| RawValue::of_text(self, DataType::STRING, what.of(node), len + 1);
+        Ok(match derived {
+            Derived::NodeNumber => self.number(Group::Nodes, node)?.and_then(|n| self.scalar(DataType::UINT32, n)),
+            Derived::HostName => self.index.names.name(&words, node)?.map(|name| text(Text::HostName, name.len())),
+            Derived::LocalSize => {
+                let (size, _) = self.index.nodes.size(&words, node)?;
+                if size > 0 { self.scalar(DataType::UINT32, size) } else { None }
+            }
+            Derived::LocalLeader => {
+                let (_, leader) = self.index.nodes.size(&words, node)?;
+                leader.and_then(|leader| self.scalar(DataType::PROC_RANK, leader))
+            }
+            Derived::LocalPeers => {
+                let mut len = Count::default();
+                texts::ranks(&self.index.nodes, &words, node, &mut len)?;
+                (len.0 > 0).then(|| text(Text::LocalPeers, len.0))
+            }
+            _ => None,
+        })
+    }
+
+    fn derived_of_app(&self, derived: Derived, app: u32) -> Result<Option<RawValue<'_>>, Malformed> {
+        if app >= self.index.count(Group::Apps) {
+            return Ok(None);
+        }
+        let size = || self.index.apps.size(&self.words(), app);
+        Ok(match derived {
+            Derived::AppNumber => self.number(Group::Apps, app)?.and_then(|n| self.scalar(DataType::UINT32, n)),
+            Derived::AppSize => self.scalar(DataType::UINT32, size()?.0),
+            Derived::AppLeader => size()?.1.and_then(|leader| self.scalar(DataType::PROC_RANK, leader)),
+            _ => None,
+        })
+    }
+
+    fn derived_of_job(&self, derived: Derived) -> Option<RawValue<'_>> {
+        let (text, what) = match derived {
+            Derived::NodeList => (self.index.text(0)?, Text::NodeList),
+            Derived::ProcMap => (self.index.text(2)?, Text::ProcMap),
+            _ => return None,
+        };
+        Some(RawValue::of_text(self, DataType(text.data_type), what.of(text.form.into()), text.len as usize))
+    }
+
+    /// Writes a computed text without what ends it.
+    fn write(&self, what: u64, sink: &mut impl Sink) -> Result<(), Malformed> {
+        let (words, index, node) = (self.words(), &self.index, (what >> 8) as u32);
+        match what & 0xff {
+            what if what == Text::HostName as u64 => match index.names.name(&words, node)? {
+                Some(name) => name.write(&words, |piece| sink.put(piece)),
+                None => Err(Malformed::Table),
+            },
+            what if what == Text::LocalPeers as u64 => texts::ranks(&index.nodes, &words, node, sink),
+            what if what == Text::NodeList as u64 => {
+                let used = (node != 0).then_some(&index.nodes);
+                texts::node_list(&index.names, used, &words, index.count(Group::Nodes), sink)
+            }
+            _ => {
+                let form = *FORMS.get(node as usize).ok_or(Malformed::Table)?;
+                texts::proc_map(&index.nodes, &words, index.count(Group::Nodes), form, sink)
+            }
+        }
+    }
+
+    /// Writes a computed text, with its NUL if it is a string. Every byte of `to` is written.
+    pub(super) fn write_text(
+        &self,
+        what: u64,
+        data_type: DataType,
+        to: &mut [std::mem::MaybeUninit<u8>],
+    ) -> Result<(), Malformed> {
+        let mut fill = Fill { to, at: 0 };
+        let written = self.write(what, &mut fill);
+        let rest = &mut fill.to[fill.at..];
+        let most = usize::from(data_type == DataType::STRING);
+        let whole = rest.len() <= most;
+        rest.iter_mut().for_each(|byte| {
+            byte.write(0);
+        });
+        written.and(if whole { Ok(()) } else { Err(Malformed::Table) })
+    }
+
+    /// The same as a vector.
+    pub(super) fn text(&self, what: u64, data_type: DataType, len: usize) -> Result<Vec<u8>, Malformed> {
+        let mut text = Vec::with_capacity(len);
+        self.write(what, &mut text)?;
+        if data_type == DataType::STRING {
+            text.push(0);
+        }
+        if text.len() == len { Ok(text) } else { Err(Malformed::Table) }
+    }
+
+    /// Gives `f` everything known of a process; for no process in particular, of the job, its session, the own node and the only
+    /// application.
+    pub(super) fn all(
+        &self,
+        rank: Rank,
+        mut f: impl FnMut(Vec<u8>, RawValue<'_>) -> Result<(), ReadError>,
+    ) -> Result<(), ReadError> {
+        if rank.is_process() && rank.0 >= self.index.ranks() {
+            return Ok(());
+        }
+        let mut known: Vec<Vec<u8>> = Vec::new();
+        for slot in 0..self.index.keys.part.len {
+            if let Some((word, len, _)) = self.index.keys.key(&self.words(), slot)? {
+                known.push(self.words().to_vec(word, len)?);
+            }
+        }
+        let computed = [&derived::OF_PROCESS[..], &derived::OF_NODE, &derived::OF_APP, &derived::OF_JOB];
+        let computed = if rank.is_process() { &computed[..1] } else { &computed[1..] };
+        for key in computed.iter().copied().flatten() {
+            if !known.iter().any(|known| known == key.as_bytes()) {
+                known.push(key.as_bytes().to_vec());
+            }
+        }
+        for key in known {
+            let query = Query::new(&key);
+            let found = match rank.is_process() {
+                false => self.find(&Lookup::new(rank, &key), &query)?,
+                true => {
+                    let derived = derived::known(query.hash(), &key).and_then(|known| known.derived);
+                    let asked = Asked { query: &query, entry: self.entry(&query)?, derived };
+                    match self.of_process(&asked, rank)? {
+                        None if derived == Some(Derived::HostName) => self.at(&asked, Place::NodeOf(rank))?,
+                        found => found,
+                    }
+                }
+            };
+            if let Some(value) = found {
+                f(key.clone(), value)?;
+            }
+        }
+        Ok(())
     }
 }
 
+/// At most so much of what all processes read is mapped at once: whoever put more there does not look it all up.
+const FRONT: usize = 8 << 10;
+
+/// Where a value may be.
 #[derive(Clone, Copy)]
 enum Place {
     Job,
-    Member(Group, u32),
-    /// The application of a rank, which is only found out when nothing is found before.
+    Session(u32),
+    Node(u32),
+    NodeOf(Rank),
+    App(u32),
     AppOf(Rank),
+    /// The application of whoever asks; of anybody else the only one.
+    AskersApp(Rank),
 }
 
 /// The job's own session is the first.
-const OWN_SESSION: Place = Place::Member(Group::Sessions, 0);
+const OWN_SESSION: Place = Place::Session(0);
 
-impl Place {
-    fn node(index: u32) -> Self {
-        Self::Member(Group::Nodes, index)
-    }
-
-    fn app(index: u32) -> Self {
-        Self::Member(Group::Apps, index)
-    }
-}
-
-/// What a row tells.
+/// A text that is computed.
 #[derive(Clone, Copy)]
-enum Derived {
-    Rank,
-    LocalRank,
-    NodeRank,
-    AppRank,
-    GlobalRank,
-    NodeId,
-    AppNumber,
+enum Text {
+    HostName,
+    LocalPeers,
+    NodeList,
+    ProcMap,
 }
 
-const fn derived(key: &'static str, what: Derived) -> (u64, &'static str, Derived) {
-    (hash(key.as_bytes()), key, what)
-}
-
-const DERIVED: [(u64, &str, Derived); 7] = [
-    derived(keys::RANK, Derived::Rank),
-    derived(keys::LOCAL_RANK, Derived::LocalRank),
-    derived(keys::NODE_RANK, Derived::NodeRank),
-    derived(keys::APP_RANK, Derived::AppRank),
-    derived(keys::GLOBAL_RANK, Derived::GlobalRank),
-    derived(keys::NODEID, Derived::NodeId),
-    derived(keys::APPNUM, Derived::AppNumber),
-];
-
-const fn hashes<const N: usize>(keys: [&str; N]) -> [u64; N] {
-    let mut out = [0; N];
-    let mut i = 0;
-    while i < N {
-        out[i] = hash(keys[i].as_bytes());
-        i += 1;
+impl Text {
+    /// It, and of which node or in which form.
+    fn of(self, index: u32) -> u64 {
+        self as u64 | u64::from(index) << 8
     }
-    out
 }
-
-/// Keys that belong to nodes: the rank's node is asked before the job.
-const NODE_KEYS: [u64; 10] = hashes([
-    keys::HOSTNAME,
-    keys::HOSTNAME_ALIASES,
-    keys::NODE_SIZE,
-    keys::LOCAL_SIZE,
-    keys::LOCAL_PEERS,
-    keys::LOCAL_PROCS,
-    keys::LOCAL_CPUSETS,
-    keys::LOCALLDR,
-    keys::AVAIL_PHYS_MEMORY,
-    keys::HWLOC_XML_V2,
-]);
-
-/// Keys that belong to applications: the rank's application is asked before the job.
-const APP_KEYS: [u64; 4] = hashes([keys::APP_SIZE, keys::APPLDR, keys::APP_ARGV, keys::WDIR]);

@@ -1,16 +1,18 @@
 //! Job information as a host gives it, sorted by level.
 //!
-//! The host hands over one array of attributes in any order: loose keys and arrays for sessions, the job, applications, nodes and
-//! processes. [`JobInfo::from_infos`] sorts them, [`placement`](super::placement) adds what follows from the maps (rule S9) and never
-//! contradicts what was given.
-use std::collections::btree_map::{BTreeMap, Entry};
-use std::collections::{BTreeSet, HashMap};
+//! The host hands over attributes in any order: loose keys and arrays for sessions, the job, applications, nodes and processes.
+//! [`JobInfoBuilder`] sorts them; what is said of processes, by far the most, it takes in without making an [`Info`] of it.
+//! [`placement`](super::placement) then finds out what follows from the maps (rule S9) and need not be kept, and never contradicts
+//! what was given.
+use std::collections::{BTreeMap, HashMap, HashSet};
 
-use instanton_layout::info::{NONE, Row};
+use instanton_layout::info::{ColumnBuild, NamesBuild, PartitionBuild, TextForm};
 
+use super::gather::{Datum, Gather, Leaf, Strings};
+use super::nodes::Nodes;
 use super::placement;
 use crate::data::maps::{MapError, NodeMap, ProcMap};
-use crate::data::{DataType, Info, InfoList, Key, Nspace, Rank, Value, keys};
+use crate::data::{BadBytes, DataType, Info, InfoList, Key, Nspace, Rank, Value, keys};
 
 /// More ranks than this are refused before memory is taken for them.
 pub const MAX_RANKS: u32 = 1 << 24;
@@ -53,83 +55,180 @@ pub enum BadJobInfo {
         /// What is wrong with it.
         error: MapError,
     },
+    /// A key that is none.
+    #[error("{0}")]
+    Key(#[from] BadBytes),
 }
 
 /// Keys and values of one record.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Entries(Vec<(Key, Value)>);
+pub(super) struct Entries {
+    all: Vec<(Key, Value)>,
+    /// Places by key, once there are so many that looking for one takes long.
+    places: HashMap<Key, usize>,
+}
+
+/// From so many entries on they are found by their hash.
+const MANY: usize = 24;
 
 impl Entries {
+    fn place(&self, key: &[u8]) -> Option<usize> {
+        match self.places.is_empty() {
+            true => self.all.iter().position(|(known, _)| known.as_bytes() == key),
+            false => self.places.get(key).copied(),
+        }
+    }
+
+    fn push(&mut self, key: Key, value: Value) {
+        if self.all.len() == MANY {
+            self.places = self.all.iter().zip(0..).map(|((key, _), at)| (key.clone(), at)).collect();
+        }
+        if self.all.len() >= MANY {
+            self.places.insert(key.clone(), self.all.len());
+        }
+        self.all.push((key, value));
+    }
+
     /// The second store of a key overwrites the first (rule K6).
     pub(super) fn put(&mut self, key: &Key, value: &Value) {
-        match self.0.iter_mut().find(|(k, _)| k == key) {
-            Some((_, old)) => *old = value.clone(),
-            None => self.0.push((key.clone(), value.clone())),
+        match self.place(key.as_bytes()) {
+            Some(at) => self.all[at].1 = value.clone(),
+            None => self.push(key.clone(), value.clone()),
         }
     }
 
     /// What follows from something else does not overwrite what was given.
     pub(super) fn imply(&mut self, key: &'static str, value: impl Into<Value>) {
         if self.get(key).is_none() {
-            self.0.push((Key::new(key).expect("keys of the Standard are legal"), value.into()));
+            self.push(Key::new(key).expect("keys of the Standard are legal"), value.into());
         }
     }
 
     pub(super) fn get(&self, key: &str) -> Option<&Value> {
-        self.0.iter().find(|(k, _)| k == key).map(|(_, value)| value)
+        self.place(key.as_bytes()).map(|at| &self.all[at].1)
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &(Key, Value)> + Clone {
-        self.0.iter()
+        self.all.iter()
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.all.is_empty()
+    }
+
+    pub(super) fn retain(&mut self, keep: impl FnMut(&(Key, Value)) -> bool) {
+        self.all.retain(keep);
+        let index = !self.places.is_empty();
+        self.places = match index && !self.all.is_empty() {
+            true => self.all.iter().zip(0..).map(|((key, _), at)| (key.clone(), at)).collect(),
+            false => HashMap::new(),
+        };
     }
 }
 
-/// A session, application or node.
+/// A session.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Member {
+pub(super) struct Session {
     pub(super) number: u32,
-    pub(super) name: Option<Vec<u8>>,
     pub(super) entries: Entries,
 }
 
-/// What is known of a job before its processes start.
+/// What is known of a job before its processes start, ready to be written ([`super::JobWriter`]).
 #[derive(Debug, Clone)]
 pub struct JobInfo {
-    pub(super) nspace: Nspace,
+    pub(super) has_data: bool,
     pub(super) size: u32,
-    pub(super) job: Entries,
-    pub(super) sessions: Vec<Member>,
-    pub(super) apps: Vec<Member>,
-    pub(super) nodes: Vec<Member>,
+    pub(super) ranks: u32,
+    /// Rank of the job's first process in the session.
+    pub(super) offset: u32,
     pub(super) own_node: u32,
-    pub(super) rows: Vec<Row>,
-    /// What is peculiar to a process, by rank.
-    pub(super) processes: Vec<Entries>,
+    pub(super) job: Entries,
+    pub(super) sessions: Vec<Session>,
+    pub(super) apps: BTreeMap<u32, Entries>,
+    pub(super) nodes: Nodes,
+    pub(super) names: NamesBuild,
+    pub(super) nodes_of: PartitionBuild,
+    pub(super) apps_of: PartitionBuild,
+    pub(super) own_ranks: Vec<u32>,
+    pub(super) columns: Vec<ColumnBuild>,
+    /// Strings of columns, with their NULs, those of own processes first.
+    pub(super) strings: Vec<Option<Box<[u8]>>>,
+    pub(super) own_strings: usize,
+    /// What no column has, by rank.
+    pub(super) leaves: Vec<Leaf>,
+    pub(super) leaf_strings: Strings,
+    pub(super) others: Vec<Value>,
+    pub(super) texts: [Option<TextForm>; 3],
 }
 
-/// What was read, before it is completed.
-pub(super) struct Given<'a> {
-    pub(super) info: JobInfo,
+impl JobInfo {
+    /// Sorts what a host gives at registration (`PMIx_server_register_nspace`), and completes it.
+    ///
+    /// `own_host` is the name of this node, as the host's node map has it if it is there.
+    ///
+    /// # Errors
+    /// [`BadJobInfo`] names the attribute that cannot be understood.
+    pub fn from_infos(nspace: &Nspace, local_procs: u32, infos: &[Info], own_host: &str) -> Result<Self, BadJobInfo> {
+        let mut builder = JobInfoBuilder::new(nspace, local_procs, own_host);
+        builder.infos(infos)?;
+        builder.build()
+    }
+
+    /// Processes of the job.
+    pub fn size(&self) -> u32 {
+        self.size
+    }
+
+    /// Whether the host gave data at all (it did not set `REGISTER_NODATA`).
+    pub fn has_data(&self) -> bool {
+        self.has_data
+    }
+
+    /// Whether a boolean attribute of the job is given and true.
+    pub fn is_set(&self, key: &str) -> bool {
+        self.job.get(key).and_then(Value::truth) == Some(true)
+    }
+
+    /// Ranks that the job has room for.
+    pub(super) fn ranks(&self) -> u32 {
+        self.ranks
+    }
+}
+
+/// Job information that is being put together.
+///
+/// ```
+/// use instanton::data::{DataType, Info, Nspace, Rank, Value, keys};
+/// use instanton::store::{Datum, JobInfoBuilder, JobWriter, Limits, Lookup};
+/// let nspace = Nspace::new("job")?;
+/// let mut job = JobInfoBuilder::new(&nspace, 2, "node1");
+/// job.infos(&[Info::new(keys::NODE_MAP, "node1,node2"), Info::new(keys::PROC_MAP, "0,1;2,3")])?;
+/// // Of each process, borrowed from wherever the host keeps it.
+/// for rank in 0..4u32 {
+///     job.process(rank, [("my.port".as_bytes(), Datum::Scalar(DataType::UINT16, 5000 + u64::from(rank)))])?;
+/// }
+/// let writer = JobWriter::create(&nspace, &job.build()?, &Limits::default())?;
+/// assert_eq!(writer.reader().get(&Lookup::new(Rank(3), "my.port"))?, Value::Uint16(5003));
+/// assert_eq!(writer.reader().get(&Lookup::new(Rank(3), keys::HOSTNAME))?, Value::from("node2"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct JobInfoBuilder {
+    pub(super) nspace: Nspace,
     pub(super) own_host: Vec<u8>,
     pub(super) local_procs: u32,
-    /// What is said of each process, by rank.
-    pub(super) processes: BTreeMap<u32, Vec<&'a Info>>,
-    /// Ranks of each node of the node map.
+    pub(super) has_data: bool,
+    pub(super) job: Entries,
+    pub(super) sessions: Vec<Session>,
+    pub(super) apps: BTreeMap<u32, Entries>,
+    pub(super) nodes: Nodes,
     pub(super) proc_map: Option<ProcMap>,
-    /// Places of nodes by name.
-    names: HashMap<Vec<u8>, usize>,
-    /// Nodes of the node map: they have the first places.
-    mapped: usize,
-    /// Numbers that were given together with a name, and the places of the nodes of that name.
-    numbers: BTreeSet<(u32, usize)>,
     /// Keys about the own node, before it is known which one that is.
     pub(super) own: Entries,
     /// Keys about the only application.
     pub(super) app: Entries,
+    pub(super) processes: Gather,
+    /// Attributes that were given, apart from those within arrays.
+    said: HashSet<Key>,
 }
 
 /// Loose keys about the own node.
@@ -154,62 +253,6 @@ const APP: [&str; 5] = [keys::APPNUM, keys::APP_SIZE, keys::APPLDR, keys::APP_AR
 /// Loose keys about the session.
 const SESSION: [&str; 2] = [keys::SESSION_ID, keys::UNIV_SIZE];
 
-impl JobInfo {
-    /// Sorts what a host gives at registration (`PMIx_server_register_nspace`), and completes it.
-    ///
-    /// `own_host` is the name of this node, as the host's node map has it if it is there.
-    ///
-    /// # Errors
-    /// [`BadJobInfo`] names the attribute that cannot be understood.
-    pub fn from_infos(nspace: &Nspace, local_procs: u32, infos: &[Info], own_host: &str) -> Result<Self, BadJobInfo> {
-        let mut given = Given {
-            info: JobInfo {
-                nspace: nspace.clone(),
-                size: 0,
-                job: Entries::default(),
-                sessions: Vec::new(),
-                apps: Vec::new(),
-                nodes: Vec::new(),
-                own_node: NONE,
-                rows: Vec::new(),
-                processes: Vec::new(),
-            },
-            own_host: own_host.as_bytes().to_vec(),
-            local_procs,
-            processes: BTreeMap::new(),
-            proc_map: None,
-            names: HashMap::new(),
-            mapped: 0,
-            numbers: BTreeSet::new(),
-            own: Entries::default(),
-            app: Entries::default(),
-        };
-        // The node map numbers the nodes that other attributes speak of.
-        if let Some(map) = infos.find(keys::NODE_MAP).or_else(|| in_job_array(infos, keys::NODE_MAP)) {
-            let bytes = map_bytes(keys::NODE_MAP, &map.value)?;
-            let map = NodeMap::parse(bytes).map_err(|error| BadJobInfo::Map { key: keys::NODE_MAP, error })?;
-            for (number, name) in map.names().enumerate() {
-                given.node_named(name, number as u32);
-            }
-            given.mapped = given.info.nodes.len();
-        }
-        if !infos.is_set(keys::REGISTER_NODATA) {
-            infos.iter().try_for_each(|info| given.take(info))?;
-        }
-        placement::complete(given)
-    }
-
-    /// Processes of the job.
-    pub fn size(&self) -> u32 {
-        self.size
-    }
-
-    /// Ranks that the job has room for.
-    pub(super) fn ranks(&self) -> u32 {
-        self.rows.len() as u32
-    }
-}
-
 fn in_job_array<'a>(infos: &'a [Info], key: &str) -> Option<&'a Info> {
     let arrays = infos.iter().filter(|info| info.key == keys::JOB_INFO_ARRAY);
     arrays.filter_map(|info| info.value.as_array()).flat_map(|array| array.infos()).find(|info| info.key == key)
@@ -219,39 +262,132 @@ fn map_bytes<'a>(key: &'static str, value: &'a Value) -> Result<&'a [u8], BadJob
     value.as_bytes().ok_or(BadJobInfo::Type { key, found: value.data_type(), wanted: "a string or expression" })
 }
 
-fn array_of<'a>(key: &'static str, info: &'a Info) -> Result<Vec<&'a Info>, BadJobInfo> {
+fn array_of<'a>(key: &'static str, info: &'a Info) -> Result<impl Iterator<Item = &'a Info> + Clone, BadJobInfo> {
     let found = info.value.data_type();
     let array = info.value.as_array().ok_or(BadJobInfo::Type { key, found, wanted: "an array of attributes" })?;
-    Ok(array.infos().collect())
+    Ok(array.items().iter().filter_map(|item| match item {
+        Value::Info(info) => Some(&**info),
+        _ => None,
+    }))
 }
 
 pub(super) fn number(key: &'static str, value: &Value) -> Result<u32, BadJobInfo> {
     value.as_u32().ok_or(BadJobInfo::Type { key, found: value.data_type(), wanted: "a number" })
 }
 
-/// The last value of a key.
-pub(super) fn value_in<'a>(infos: &[&'a Info], key: &str) -> Option<&'a Value> {
-    infos.iter().rev().find(|info| info.key == key).map(|info| &info.value)
+/// The last value of a key, as a number; each must be one.
+fn number_in<'a>(infos: impl Iterator<Item = &'a Info>, key: &'static str) -> Result<Option<u32>, BadJobInfo> {
+    let numbers = infos.filter(|info| info.key == key).map(|info| number(key, &info.value));
+    Ok(numbers.collect::<Result<Vec<_>, _>>()?.pop())
 }
 
-pub(super) fn number_in(infos: &[&Info], key: &'static str) -> Result<Option<u32>, BadJobInfo> {
-    value_in(infos, key).map(|value| number(key, value)).transpose()
-}
-
-impl<'a> Given<'a> {
-    fn take(&mut self, info: &'a Info) -> Result<(), BadJobInfo> {
-        let is = |keys: &[&str]| keys.iter().any(|key| info.key == *key);
-        if info.key == keys::JOB_INFO_ARRAY {
-            return array_of(keys::JOB_INFO_ARRAY, info)?.into_iter().try_for_each(|info| self.take(info));
+impl JobInfoBuilder {
+    /// Nothing is known yet but how many processes will run here, and the name of this node as the host's node map has it
+    /// if it is there.
+    pub fn new(nspace: &Nspace, local_procs: u32, own_host: &str) -> Self {
+        Self {
+            nspace: nspace.clone(),
+            own_host: own_host.as_bytes().to_vec(),
+            local_procs,
+            has_data: true,
+            job: Entries::default(),
+            sessions: Vec::new(),
+            apps: BTreeMap::new(),
+            nodes: Nodes::default(),
+            proc_map: None,
+            own: Entries::default(),
+            app: Entries::default(),
+            processes: Gather::default(),
+            said: HashSet::new(),
         }
+    }
+
+    /// Takes in what a host gives at registration, of processes or of anything else.
+    ///
+    /// The node map numbers the nodes that other attributes speak of: it belongs into the first call.
+    ///
+    /// # Errors
+    /// [`BadJobInfo`] names the attribute that cannot be understood.
+    pub fn infos(&mut self, infos: &[Info]) -> Result<(), BadJobInfo> {
+        if let Some(map) = infos.find(keys::NODE_MAP).or_else(|| in_job_array(infos, keys::NODE_MAP)) {
+            let bytes = map_bytes(keys::NODE_MAP, &map.value)?;
+            let map = NodeMap::parse(bytes).map_err(|error| BadJobInfo::Map { key: keys::NODE_MAP, error })?;
+            map.each_name(|name| self.nodes.map(name));
+        }
+        self.has_data &= !infos.is_set(keys::REGISTER_NODATA);
+        // What is for us and not for the processes counts in any case.
+        let has_data = self.has_data;
+        let counts = |info: &&Info| has_data || info.key.as_bytes().starts_with(b"instanton.");
+        for info in infos.iter().filter(counts) {
+            if !self.said.contains(&info.key) {
+                self.said.insert(info.key.clone());
+            }
+            self.take(info)?;
+        }
+        Ok(())
+    }
+
+    /// Takes in what holds for every job: those attributes of which nothing was said before.
+    ///
+    /// # Errors
+    /// As [`infos`](Self::infos).
+    pub fn unsaid(&mut self, infos: &[Info]) -> Result<(), BadJobInfo> {
+        let unsaid: Vec<Info> = infos.iter().filter(|info| !self.said.contains(&info.key)).cloned().collect();
+        if unsaid.is_empty() { Ok(()) } else { self.infos(&unsaid) }
+    }
+
+    /// Takes in what a host says of one process. The last value of a key counts.
+    ///
+    /// # Errors
+    /// [`BadJobInfo`] when no process can have that rank, or a key is none.
+    pub fn process<'a>(
+        &mut self,
+        rank: u32,
+        values: impl IntoIterator<Item = (&'a [u8], Datum<'a>)>,
+    ) -> Result<(), BadJobInfo> {
+        if rank >= MAX_RANKS || !Rank(rank).is_process() {
+            return Err(BadJobInfo::Rank { rank, size: self.processes.ranks });
+        }
+        match self.has_data {
+            true => Ok(self.processes.take(rank, values.into_iter())?),
+            false => Ok(()),
+        }
+    }
+
+    /// The rank that an array about a process is about.
+    ///
+    /// # Errors
+    /// [`BadJobInfo`] when it does not say, or says it by something that is no number.
+    pub fn rank_in<'a>(values: impl Iterator<Item = (&'a [u8], Datum<'a>)>) -> Result<u32, BadJobInfo> {
+        let (array, key) = (keys::PROC_INFO_ARRAY, keys::RANK);
+        let mut ranks = values.filter(|(name, _)| *name == key.as_bytes()).map(|(_, value)| value);
+        let first = ranks.next().ok_or(BadJobInfo::Anonymous { array, key })?;
+        let last = ranks.last().unwrap_or(first);
+        last.as_u32().ok_or(BadJobInfo::Type { key, found: last.data_type(), wanted: "a number" })
+    }
+
+    /// Completes it.
+    ///
+    /// # Errors
+    /// [`BadJobInfo`] names the attribute that makes no sense.
+    pub fn build(self) -> Result<JobInfo, BadJobInfo> {
+        placement::complete(self)
+    }
+
+    fn take(&mut self, info: &Info) -> Result<(), BadJobInfo> {
+        let is = |keys: &[&str]| keys.iter().any(|key| info.key == *key);
         let into = if info.key == keys::PROC_INFO_ARRAY {
-            return self.take_process(array_of(keys::PROC_INFO_ARRAY, info)?);
+            let values = array_of(keys::PROC_INFO_ARRAY, info)?.map(|info| (info.key.as_bytes(), (&info.value).into()));
+            let rank = Self::rank_in(values.clone())?;
+            return self.process(rank, values);
+        } else if info.key == keys::JOB_INFO_ARRAY {
+            return array_of(keys::JOB_INFO_ARRAY, info)?.try_for_each(|info| self.take(info));
         } else if info.key == keys::NODE_INFO_ARRAY {
-            return self.take_node(&array_of(keys::NODE_INFO_ARRAY, info)?);
+            return self.take_node(array_of(keys::NODE_INFO_ARRAY, info)?);
         } else if info.key == keys::APP_INFO_ARRAY {
-            return self.take_app(&array_of(keys::APP_INFO_ARRAY, info)?);
+            return self.take_app(array_of(keys::APP_INFO_ARRAY, info)?);
         } else if info.key == keys::SESSION_INFO_ARRAY {
-            return self.take_session(&array_of(keys::SESSION_INFO_ARRAY, info)?);
+            return self.take_session(array_of(keys::SESSION_INFO_ARRAY, info)?);
         } else if is(&OWN_NODE) {
             &mut self.own
         } else if is(&APP) {
@@ -268,166 +404,68 @@ impl<'a> Given<'a> {
                 let map = ProcMap::parse(bytes).map_err(|error| BadJobInfo::Map { key: keys::PROC_MAP, error })?;
                 self.proc_map = Some(map);
             }
-            &mut self.info.job
+            &mut self.job
         };
         into.put(&info.key, &info.value);
         Ok(())
     }
 
-    fn take_process(&mut self, infos: Vec<&'a Info>) -> Result<(), BadJobInfo> {
-        let rank = number_in(&infos, keys::RANK)?
-            .ok_or(BadJobInfo::Anonymous { array: keys::PROC_INFO_ARRAY, key: keys::RANK })?;
-        if rank >= MAX_RANKS || !Rank(rank).is_process() {
-            return Err(BadJobInfo::Rank { rank, size: self.info.size });
-        }
-        match self.processes.entry(rank) {
-            Entry::Vacant(vacant) => {
-                vacant.insert(infos);
+    fn take_node<'a>(&mut self, infos: impl Iterator<Item = &'a Info> + Clone) -> Result<(), BadJobInfo> {
+        let mut named = infos.clone().filter(|info| info.key == keys::HOSTNAME);
+        let name = named.next().and_then(|info| info.value.as_text()).map(|name| name.as_bytes());
+        let entries = match (number_in(infos.clone(), keys::NODEID)?, name) {
+            (number, Some(name)) => {
+                let index = self.nodes.called(name, number);
+                self.nodes.entries(index)
             }
-            Entry::Occupied(mut before) => before.get_mut().extend(infos),
-        }
+            (Some(number), None) => {
+                let index = self.nodes.numbered(number);
+                self.nodes.entries(index)
+            }
+            (None, None) => &mut self.own,
+        };
+        infos.for_each(|info| entries.put(&info.key, &info.value));
         Ok(())
     }
 
-    fn take_node(&mut self, infos: &[&Info]) -> Result<(), BadJobInfo> {
-        let name = infos.iter().find(|info| info.key == keys::HOSTNAME).and_then(|info| info.value.as_text());
-        let name = name.map(|name| name.as_bytes().to_vec());
-        let at = match (number_in(infos, keys::NODEID)?, name) {
-            (number, Some(name)) => Some(self.node_called(name, number)),
-            (Some(number), None) => Some(self.node_numbered(number)),
-            (None, None) => None,
-        };
-        let entries = match at {
-            Some(at) => &mut self.info.nodes[at].entries,
-            None => &mut self.own,
-        };
-        infos.iter().for_each(|info| entries.put(&info.key, &info.value));
-        Ok(())
-    }
-
-    fn take_app(&mut self, infos: &[&Info]) -> Result<(), BadJobInfo> {
-        let entries = match number_in(infos, keys::APPNUM)? {
-            Some(number) => &mut member(&mut self.info.apps, number).entries,
+    fn take_app<'a>(&mut self, infos: impl Iterator<Item = &'a Info> + Clone) -> Result<(), BadJobInfo> {
+        let entries = match number_in(infos.clone(), keys::APPNUM)? {
+            Some(number) => self.apps.entry(number).or_default(),
             None => &mut self.app,
         };
-        infos.iter().for_each(|info| entries.put(&info.key, &info.value));
+        infos.for_each(|info| entries.put(&info.key, &info.value));
         Ok(())
     }
 
-    fn take_session(&mut self, infos: &[&Info]) -> Result<(), BadJobInfo> {
-        let entries = match number_in(infos, keys::SESSION_ID)? {
+    fn take_session<'a>(&mut self, infos: impl Iterator<Item = &'a Info> + Clone) -> Result<(), BadJobInfo> {
+        let entries = match number_in(infos.clone(), keys::SESSION_ID)? {
             Some(number) => &mut self.session(number).entries,
             None => &mut self.own_session().entries,
         };
-        infos.iter().for_each(|info| entries.put(&info.key, &info.value));
+        infos.for_each(|info| entries.put(&info.key, &info.value));
         Ok(())
     }
 
     /// The job's own session is the first that is spoken of; one without a number takes the first number that comes.
-    fn session(&mut self, number: u32) -> &mut Member {
-        if let [own] = &mut self.info.sessions[..]
+    fn session(&mut self, number: u32) -> &mut Session {
+        if let [own] = &mut self.sessions[..]
             && own.entries.get(keys::SESSION_ID).is_none()
         {
             own.number = number;
             own.entries.imply(keys::SESSION_ID, number);
         }
-        let session = member(&mut self.info.sessions, number);
-        session.entries.imply(keys::SESSION_ID, number);
-        session
+        let at = self.sessions.iter().position(|session| session.number == number).unwrap_or_else(|| {
+            self.sessions.push(Session { number, entries: Entries::default() });
+            self.sessions.len() - 1
+        });
+        self.sessions[at].entries.imply(keys::SESSION_ID, number);
+        &mut self.sessions[at]
     }
 
-    pub(super) fn own_session(&mut self) -> &mut Member {
-        if self.info.sessions.is_empty() {
-            self.info.sessions.push(Member::default());
+    pub(super) fn own_session(&mut self) -> &mut Session {
+        if self.sessions.is_empty() {
+            self.sessions.push(Session::default());
         }
-        &mut self.info.sessions[0]
+        &mut self.sessions[0]
     }
-
-    fn next_node(&self) -> u32 {
-        self.info.nodes.iter().map(|node| node.number.saturating_add(1)).max().unwrap_or(0)
-    }
-
-    /// The place of the node with that name, which gets `number` if it is new.
-    fn node_named(&mut self, name: Vec<u8>, number: u32) -> usize {
-        let nodes = &mut self.info.nodes;
-        *self.names.entry(name).or_insert_with_key(|name| {
-            nodes.push(Member { number, name: Some(name.clone()), entries: Entries::default() });
-            nodes.len() - 1
-        })
-    }
-
-    /// The place of the node with that name, whatever its number.
-    pub(super) fn node_of_name(&mut self, name: Vec<u8>) -> usize {
-        match self.names.get(&name) {
-            Some(at) => *at,
-            None => {
-                let number = self.next_node();
-                self.node_named(name, number)
-            }
-        }
-    }
-
-    /// The place of the node with that name, which is also said to have that number.
-    pub(super) fn node_called(&mut self, name: Vec<u8>, number: Option<u32>) -> usize {
-        let at = match number {
-            Some(number) if !self.names.contains_key(&name) => {
-                let at = self.node_numbered(number);
-                // Another name with that number: somebody is wrong about numbers.
-                if self.info.nodes[at].name.is_some() {
-                    self.node_of_name(name)
-                } else {
-                    self.name_node(at, name);
-                    at
-                }
-            }
-            _ => self.node_of_name(name),
-        };
-        self.numbers.extend(number.map(|number| (number, at)));
-        at
-    }
-
-    /// Lets nodes have the numbers that they were said to have beside their names, if no two of them end up with the same.
-    pub(super) fn number_nodes(&mut self) {
-        let mut numbers: Vec<u32> = self.info.nodes.iter().map(|node| node.number).collect();
-        self.numbers.iter().for_each(|(number, at)| numbers[*at] = *number);
-        if numbers.iter().collect::<BTreeSet<_>>().len() == numbers.len() {
-            self.info.nodes.iter_mut().zip(numbers).for_each(|(node, number)| node.number = number);
-        }
-    }
-
-    /// The place of a node of the node map, or of one that a process map has beyond it.
-    pub(super) fn node_mapped(&mut self, number: usize) -> usize {
-        if number < self.mapped { number } else { self.node_numbered(number as u32) }
-    }
-
-    /// Gives a node a name, if it has none.
-    pub(super) fn name_node(&mut self, at: usize, name: Vec<u8>) {
-        let node = &mut self.info.nodes[at];
-        if node.name.is_none() {
-            node.name = Some(name.clone());
-            self.names.entry(name).or_insert(at);
-        }
-    }
-
-    /// The place of the node with that number.
-    pub(super) fn node_numbered(&mut self, number: u32) -> usize {
-        let nodes = &mut self.info.nodes;
-        // The number usually is the place, as in the node map.
-        if nodes.get(number as usize).is_some_and(|node| node.number == number) {
-            return number as usize;
-        }
-        nodes.iter().position(|node| node.number == number).unwrap_or_else(|| {
-            nodes.push(Member { number, ..Member::default() });
-            nodes.len() - 1
-        })
-    }
-}
-
-/// The member with that number, made if it is not there.
-pub(super) fn member(members: &mut Vec<Member>, number: u32) -> &mut Member {
-    let at = members.iter().position(|member| member.number == number).unwrap_or_else(|| {
-        members.push(Member { number, ..Member::default() });
-        members.len() - 1
-    });
-    &mut members[at]
 }

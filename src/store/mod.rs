@@ -20,26 +20,32 @@
 
 mod budget;
 mod checked;
+mod derived;
 mod encode;
+mod gather;
 mod guard;
 mod heap;
 mod info_build;
 mod info_view;
 mod job_info;
 mod lookup;
+mod nodes;
 mod pages;
 mod placement;
 mod reader;
 mod scopes;
 mod segment;
+mod sifting;
 mod table;
+mod texts;
 mod write_error;
 mod writer;
 
 pub use budget::{Budget, Limits};
 pub use encode::{RawValue, ReadError};
+pub use gather::Datum;
 pub use guard::{Guard, Lasting, PinError, ReaderPage, ValueRef};
-pub use job_info::{BadJobInfo, JobInfo, MAX_RANKS};
+pub use job_info::{BadJobInfo, JobInfo, JobInfoBuilder, MAX_RANKS};
 pub use lookup::{Level, Lookup, Miss, NodeSel, Origin, Want};
 pub use pages::{ReaderId, ReaderPageHandle};
 pub use reader::JobReader;

@@ -1,284 +1,407 @@
 //! What follows from where processes are: sizes, peers, and the ranks within node, application and session.
 //!
-//! Everything here fills gaps. What the host gave stands, even where it contradicts the maps.
-use instanton_layout::info::{NONE, Row, given};
+//! Everything here fills gaps. What the host gave stands, even where it contradicts the maps; what it gave and follows anyway is
+//! not kept a second time.
+use std::collections::HashSet;
 
-use super::job_info::{BadJobInfo, Entries, Given, JobInfo, MAX_RANKS, Member, member, number, number_in, value_in};
-use crate::data::{Info, Rank, Text, Value, keys};
+use instanton_layout::Malformed;
+use instanton_layout::info::{NONE, Partition, PartitionBuild, TextForm};
+use instanton_layout::words::Plain;
+
+use super::job_info::{BadJobInfo, JobInfo, JobInfoBuilder, MAX_RANKS, number};
+use super::sifting::{self, Known};
+use super::texts::{self, Compare};
+use crate::data::maps::Form;
+use crate::data::{DataType, Rank, Text, Value, keys};
+
+/// A text that is longer than this is computed when it is read, if it can be.
+const LONG: usize = 4096;
 
 /// Completes what a host gave.
-pub(super) fn complete(mut job: Given<'_>) -> Result<JobInfo, BadJobInfo> {
-    size(&mut job)?;
-    let apps = applications(&mut job)?;
-    let nodes = nodes(&mut job)?;
-    rows(&mut job, &nodes, &apps)?;
-    sums(&mut job, &nodes, &apps);
-    Ok(job.info)
+pub(super) fn complete(mut job: JobInfoBuilder) -> Result<JobInfo, BadJobInfo> {
+    let values = job.processes.finish();
+    let (size, ranks) = size(&job)?;
+    let apps = applications(&mut job, &values, ranks)?;
+    let (nodes, own_node) = nodes(&mut job, &values, size, ranks)?;
+    let nodes = Parted::new(nodes, job.nodes.len());
+    let apps = Parted::new(apps, job.apps.len() as u32);
+    let own_ranks = nodes.ranks(own_node);
+    sift_members(&mut job, &nodes, &apps, own_node);
+    let offset = job.job.get(keys::NPROC_OFFSET).map(|value| number(keys::NPROC_OFFSET, value)).transpose()?;
+    let offset = offset.unwrap_or(0);
+    let known = Known {
+        nodes: &job.nodes,
+        apps: job.apps.keys().copied().collect(),
+        node_of: &nodes,
+        app_of: &apps,
+        offset,
+    };
+    let sifted = sifting::sift(values, &mut job.processes.strings, &known, &own_ranks);
+    let texts = sums(&mut job, &nodes, size, own_node, &own_ranks);
+    Ok(JobInfo {
+        has_data: job.has_data,
+        size,
+        ranks,
+        offset,
+        own_node,
+        job: job.job,
+        sessions: job.sessions,
+        names: job.nodes.build_names(),
+        nodes: job.nodes,
+        apps: job.apps,
+        nodes_of: nodes.build,
+        apps_of: apps.build,
+        own_ranks,
+        columns: sifted.columns,
+        strings: sifted.strings,
+        own_strings: sifted.own_strings,
+        leaves: sifted.leaves,
+        leaf_strings: sifted.leaf_strings,
+        others: job.processes.others,
+        texts,
+    })
 }
 
-/// The size of the job: as given, or as the maps and processes show.
-fn size(job: &mut Given<'_>) -> Result<(), BadJobInfo> {
+/// Who has which ranks, as readers will see it.
+pub(super) struct Parted {
+    build: PartitionBuild,
+    partition: Partition,
+    words: Vec<u64>,
+}
+
+/// What we wrote ourselves is not damaged.
+const SOUND: &str = "words written just now";
+
+impl Parted {
+    fn new(parts: Parts, members: u32) -> Self {
+        let build = match parts {
+            Parts::Each(members_of) => PartitionBuild::of(&members_of, members),
+            Parts::Stretches(stretches) => PartitionBuild::of_stretches(members, stretches.into_iter()),
+        };
+        let mut words = Vec::new();
+        let (partition, _) = build.put(&mut words);
+        Self { build, partition, words }
+    }
+
+    /// Member and place there.
+    pub(super) fn place(&self, rank: u32) -> Option<(u32, u32)> {
+        self.partition.place(&Plain(&self.words), rank).expect(SOUND)
+    }
+
+    pub(super) fn size(&self, member: u32) -> (u32, Option<u32>) {
+        self.partition.size(&Plain(&self.words), member).expect(SOUND)
+    }
+
+    fn ranks(&self, member: u32) -> Vec<u32> {
+        let mut ranks = Vec::new();
+        self.partition
+            .pieces(&Plain(&self.words), member, |first, count| ranks.extend(first..first + count))
+            .expect(SOUND);
+        ranks
+    }
+
+    fn list_is(&self, member: u32, text: &[u8]) -> bool {
+        let mut compare = Compare::of(text);
+        texts::ranks(&self.partition, &Plain(&self.words), member, &mut compare).expect(SOUND);
+        compare.is_same()
+    }
+}
+
+/// To whom ranks belong.
+enum Parts {
+    /// Of each rank.
+    Each(Vec<u32>),
+    /// A member, and how many ranks in a row are its.
+    Stretches(Vec<(u32, u32)>),
+}
+
+impl Parts {
+    fn each(self, ranks: u32) -> Vec<u32> {
+        match self {
+            Parts::Each(each) => each,
+            Parts::Stretches(stretches) => {
+                let mut each = Vec::with_capacity(ranks as usize);
+                stretches.iter().for_each(|(member, len)| each.extend(std::iter::repeat_n(*member, *len as usize)));
+                each
+            }
+        }
+    }
+}
+
+/// The size of the job, as given, or as the maps and processes show; and how many ranks are spoken of.
+fn size(job: &JobInfoBuilder) -> Result<(u32, u32), BadJobInfo> {
     let ranges = job.proc_map.iter().flat_map(|map| map.nodes()).flatten();
     let mapped = ranges.map(|range| range.last.saturating_add(1)).max().unwrap_or(0);
-    let named = job.processes.keys().next_back().map_or(0, |rank| rank + 1);
-    let given = job.info.job.get(keys::JOB_SIZE).map(|value| number(keys::JOB_SIZE, value)).transpose()?;
+    let named = job.processes.ranks;
+    let given = job.job.get(keys::JOB_SIZE).map(|value| number(keys::JOB_SIZE, value)).transpose()?;
     let size = given.unwrap_or_else(|| mapped.max(named).max(job.local_procs));
     let ranks = size.max(mapped).max(named);
     if ranks > MAX_RANKS {
         return Err(BadJobInfo::Rank { rank: ranks - 1, size });
     }
-    job.info.size = size;
-    job.info.rows = vec![Row::default(); ranks as usize];
-    job.info.processes = vec![Default::default(); ranks as usize];
-    Ok(())
+    Ok((size, ranks))
 }
 
 /// The index of each rank's application: as its process says, else by the sizes of the applications in order.
-fn applications(job: &mut Given<'_>) -> Result<Vec<u32>, BadJobInfo> {
-    for infos in job.processes.values() {
-        if let Some(number) = number_in(infos, keys::APPNUM)? {
-            member(&mut job.info.apps, number);
-        }
+fn applications(job: &mut JobInfoBuilder, values: &[sifting::Values], ranks: u32) -> Result<Parts, BadJobInfo> {
+    let given = sifting::numbers(values, &job.processes.others, keys::APPNUM)?;
+    for (_, number) in &given {
+        job.apps.entry(*number).or_default();
     }
-    if job.info.apps.is_empty() {
+    if job.apps.is_empty() {
         let given = job.app.get(keys::APPNUM).map(|value| number(keys::APPNUM, value)).transpose()?;
-        let number = given.unwrap_or(0);
-        member(&mut job.info.apps, number);
+        job.apps.entry(given.unwrap_or(0)).or_default();
     }
-    job.info.apps.sort_by_key(|app| app.number);
-    if let [only] = &mut job.info.apps[..] {
-        job.app.iter().for_each(|(key, value)| only.entries.put(key, value));
-    } else {
-        job.app.iter().for_each(|(key, value)| job.info.job.put(key, value));
-    }
-    let mut apps = Vec::with_capacity(job.info.rows.len());
-    for (index, app) in job.info.apps.iter().enumerate() {
-        let rest = job.info.rows.len() - apps.len();
-        let size = match app.entries.get(keys::APP_SIZE) {
-            Some(value) => number(keys::APP_SIZE, value)? as usize,
-            None if job.info.apps.len() == 1 => rest,
+    let only = job.apps.len() == 1;
+    let into = match job.apps.first_entry() {
+        Some(first) if only => first.into_mut(),
+        _ => &mut job.job,
+    };
+    job.app.iter().for_each(|(key, value)| into.put(key, value));
+    let mut rest = ranks;
+    let mut stretches = Vec::with_capacity(job.apps.len() + 1);
+    for (index, entries) in (0u32..).zip(job.apps.values()) {
+        let size = match entries.get(keys::APP_SIZE) {
+            Some(value) => number(keys::APP_SIZE, value)?.min(rest),
+            None if only => rest,
             None => 0,
         };
-        apps.extend(std::iter::repeat_n(index as u32, size.min(rest)));
+        stretches.push((index, size));
+        rest -= size;
     }
-    apps.resize(job.info.rows.len(), if job.info.apps.len() == 1 { 0 } else { NONE });
-    for (rank, infos) in &job.processes {
-        if let Some(number) = number_in(infos, keys::APPNUM)? {
-            let index = job.info.apps.binary_search_by_key(&number, |app| app.number);
-            apps[*rank as usize] = index.map_or(NONE, |index| index as u32);
+    stretches.push((if only { 0 } else { NONE }, rest));
+    let parts = Parts::Stretches(stretches);
+    if given.is_empty() {
+        return Ok(parts);
+    }
+    let indexes: std::collections::HashMap<u32, u32> = job.apps.keys().copied().zip(0..).collect();
+    let mut each = parts.each(ranks);
+    let mut last = (u32::MAX, NONE);
+    for (rank, number) in given {
+        if last.0 != number || last.1 == NONE {
+            last = (number, indexes.get(&number).copied().unwrap_or(NONE));
         }
+        each[rank as usize] = last.1;
     }
-    Ok(apps)
+    Ok(Parts::Each(each))
 }
 
-/// The index of each rank's node: as its process says, else by the process map, else by the own node's list of peers.
+/// The index of each rank's node: as its process says, else by the process map, else by the own node's list of peers. And the
+/// index of the own node.
 ///
 /// A name counts for more than a number: resource managers number nodes by other rules than their node map, and one
 /// gives every process the number of the node that the server is on.
-fn nodes(job: &mut Given<'_>) -> Result<Vec<u32>, BadJobInfo> {
-    let mut nodes = vec![NONE; job.info.rows.len()];
-    if let Some(map) = job.proc_map.take() {
-        for number in 0..map.len() {
-            let index = job.node_mapped(number) as u32;
-            map.ranks(number).for_each(|rank| nodes[rank as usize] = index);
+fn nodes(
+    job: &mut JobInfoBuilder,
+    values: &[sifting::Values],
+    size: u32,
+    ranks: u32,
+) -> Result<(Parts, u32), BadJobInfo> {
+    let mut nodes = vec![NONE; ranks as usize];
+    if let Some(map) = &job.proc_map {
+        for (place, ranges) in (0u32..).zip(map.nodes()) {
+            let index = job.nodes.mapped(place);
+            ranges.iter().for_each(|range| nodes[range.first as usize..=range.last as usize].fill(index));
         }
     }
-    let processes = std::mem::take(&mut job.processes);
-    let mut nameless = Vec::new();
-    for (rank, infos) in &processes {
-        let number = number_in(infos, keys::NODEID)?;
-        match value_in(infos, keys::HOSTNAME).and_then(Value::as_text) {
-            Some(name) => nodes[*rank as usize] = job.node_called(name.as_bytes().to_vec(), number) as u32,
-            None => nameless.extend(number.map(|number| (*rank, number))),
+    let mut numbers = sifting::numbers(values, &job.processes.others, keys::NODEID)?;
+    let mut numbered = numbers.iter().copied().peekable();
+    // Of each name the number that was said with it last, and the node.
+    let mut known = vec![None; job.processes.strings.len()];
+    for (rank, string) in sifting::strings(values, keys::HOSTNAME) {
+        let Some(name) = job.processes.strings.get(string) else { continue };
+        while numbered.next_if(|(other, _)| *other < rank).is_some() {}
+        let number = numbered.peek().filter(|(other, _)| *other == rank).map(|(_, number)| *number);
+        let known = &mut known[string as usize];
+        if known.is_none_or(|(said, _)| said != number) {
+            *known = Some((number, job.nodes.called(name, number)));
         }
+        nodes[rank as usize] = known.map_or(NONE, |(_, node)| node);
     }
-    job.number_nodes();
-    for (rank, number) in nameless {
-        nodes[rank as usize] = job.node_numbered(number) as u32;
+    job.nodes.renumber();
+    let mut named = sifting::strings(values, keys::HOSTNAME)
+        .filter(|(_, string)| job.processes.strings.get(*string).is_some())
+        .map(|(rank, _)| rank)
+        .peekable();
+    numbers.retain(|(rank, _)| {
+        while named.next_if(|other| other < rank).is_some() {}
+        named.peek() != Some(rank)
+    });
+    let mut last = (NONE, NONE);
+    for (rank, number) in &numbers {
+        if last.0 != *number || last.1 == NONE {
+            last = (*number, job.nodes.numbered(*number));
+        }
+        nodes[*rank as usize] = last.1;
     }
-    job.processes = processes;
     let peers = local_peers(job);
     let own = own_node(job, &nodes, &peers)?;
-    job.info.own_node = own as u32;
-    let whole_job = job.local_procs == job.info.size;
-    for (rank, node) in nodes.iter_mut().enumerate().filter(|(_, node)| **node == NONE) {
-        if whole_job || peers.contains(&(rank as u32)) {
-            *node = own as u32;
+    if job.local_procs == size || !peers.is_empty() {
+        let whole_job = job.local_procs == size;
+        for (rank, node) in (0u32..).zip(&mut nodes).filter(|(_, node)| **node == NONE) {
+            if whole_job || peers.contains(&rank) {
+                *node = own;
+            }
         }
     }
-    Ok(nodes)
+    Ok((Parts::Each(nodes), own))
 }
 
-fn local_peers(job: &Given<'_>) -> std::collections::HashSet<u32> {
+fn local_peers(job: &JobInfoBuilder) -> HashSet<u32> {
     let list = job.own.get(keys::LOCAL_PEERS).and_then(Value::as_str).unwrap_or("");
     list.split(',').filter_map(|rank| rank.trim().parse().ok()).collect()
 }
 
 /// The node we are on: the one whose name the host says, the one of our peers, the one whose number it says, the one with
 /// our name, the only one, or a new one.
-fn own_node(job: &mut Given<'_>, nodes: &[u32], peers: &std::collections::HashSet<u32>) -> Result<usize, BadJobInfo> {
-    let short = |name: &[u8]| name.split(|b| *b == b'.').next().unwrap_or_default().to_vec();
+fn own_node(job: &mut JobInfoBuilder, nodes: &[u32], peers: &HashSet<u32>) -> Result<u32, BadJobInfo> {
+    fn short(name: &[u8]) -> &[u8] {
+        name.split(|b| *b == b'.').next().unwrap_or_default()
+    }
     let said = job.own.get(keys::HOSTNAME).and_then(Value::as_text).map(|name| name.as_bytes().to_vec());
     let number = job.own.get(keys::NODEID).map(|value| number(keys::NODEID, value)).transpose()?;
     let by_name = |name: &Vec<u8>| {
-        let which =
-            |is: &dyn Fn(&[u8]) -> bool| job.info.nodes.iter().position(|node| node.name.as_deref().is_some_and(is));
-        which(&|node| node == name).or_else(|| which(&|node| short(node) == short(name)))
+        job.nodes.find(name).or_else(|| job.nodes.find_where(|node| short(node) == short(name)))
     };
     let of_peer = || peers.iter().filter_map(|rank| nodes.get(*rank as usize)).find(|node| **node != NONE);
-    let known = said.as_ref().and_then(by_name).or_else(|| of_peer().map(|node| *node as usize));
+    let known = said.as_ref().and_then(by_name).or_else(|| of_peer().copied());
     let called = by_name(&job.own_host);
     let own = match (known, number, called) {
         (Some(index), _, _) => index,
-        (None, Some(number), _) => job.node_numbered(number),
+        (None, Some(number), _) => job.nodes.numbered(number),
         (None, None, Some(index)) if said.is_none() => index,
-        _ if job.info.nodes.len() == 1 => 0,
-        _ => job.node_of_name(said.clone().unwrap_or_else(|| job.own_host.clone())),
+        _ if job.nodes.len() == 1 => 0,
+        _ => job.nodes.of_name(said.as_ref().unwrap_or(&job.own_host)),
     };
-    job.name_node(own, said.unwrap_or_else(|| job.own_host.clone()));
-    let node = &mut job.info.nodes[own];
-    job.own.iter().for_each(|(key, value)| node.entries.put(key, value));
+    job.nodes.name_it(own, said.as_ref().unwrap_or(&job.own_host));
+    let entries = job.nodes.entries(own);
+    job.own.iter().for_each(|(key, value)| entries.put(key, value));
     Ok(own)
 }
 
-/// One row a rank, and what is peculiar to it.
-fn rows(job: &mut Given<'_>, nodes: &[u32], apps: &[u32]) -> Result<(), BadJobInfo> {
-    let offset = job.info.job.get(keys::NPROC_OFFSET).map(|value| number(keys::NPROC_OFFSET, value)).transpose()?;
-    let mut on_node = vec![0u32; job.info.nodes.len()];
-    let mut in_app = vec![0; job.info.apps.len()];
-    for (rank, row) in job.info.rows.iter_mut().enumerate() {
-        let next = |counts: &mut Vec<u32>, index: u32| {
-            let count = counts.get_mut(index as usize)?;
-            *count += 1;
-            Some(*count - 1)
-        };
-        let local = next(&mut on_node, nodes[rank]).and_then(|n| u16::try_from(n).ok());
-        let app = next(&mut in_app, apps[rank]);
-        *row = Row {
-            record: 0,
-            given: given::GLOBAL_RANK
-                | local.map_or(0, |_| given::LOCAL_RANK | given::NODE_RANK)
-                | app.map_or(0, |_| given::APP_RANK),
-            node: nodes[rank],
-            app: apps[rank],
-            app_rank: app.unwrap_or(0),
-            global_rank: (rank as u32).saturating_add(offset.unwrap_or(0)),
-            local_rank: local.unwrap_or(0),
-            node_rank: local.unwrap_or(0),
-        };
-    }
-    for (rank, infos) in std::mem::take(&mut job.processes) {
-        let row = &mut job.info.rows[rank as usize];
-        let node = job.info.nodes.get(row.node as usize);
-        let app = job.info.apps.get(row.app as usize);
-        let mut entries = Entries::default();
-        for info in infos {
-            if !absorb(row, rank, node, app, info) {
-                entries.put(&info.key, &info.value);
-            }
+/// Drops what was said of nodes and applications and follows.
+fn sift_members(job: &mut JobInfoBuilder, nodes: &Parted, apps: &Parted, own_node: u32) {
+    for (index, mut entries) in std::mem::take(&mut job.nodes.given) {
+        if index != own_node {
+            let (number, name) = (job.nodes.number(index), job.nodes.name(index));
+            let (size, leader) = nodes.size(index);
+            entries.retain(|(key, value)| {
+                let follows = if *key == keys::NODEID {
+                    *value == Value::Uint32(number)
+                } else if *key == keys::HOSTNAME {
+                    name.is_some() && value.as_text().map(Text::as_bytes) == name
+                } else if *key == keys::LOCAL_SIZE || *key == keys::NODE_SIZE {
+                    size > 0 && *value == Value::Uint32(size)
+                } else if *key == keys::LOCALLDR {
+                    leader.is_some_and(|leader| *value == Value::ProcRank(Rank(leader)))
+                } else if *key == keys::LOCAL_PEERS {
+                    size > 0 && value.as_text().is_some_and(|text| nodes.list_is(index, text.as_bytes()))
+                } else {
+                    false
+                };
+                !follows
+            });
         }
-        job.info.processes[rank as usize] = entries;
-    }
-    Ok(())
-}
-
-/// Lets the row take a value, or says that it is peculiar: of another type than rows are read as, or against what they say.
-fn absorb(row: &mut Row, rank: u32, node: Option<&Member>, app: Option<&Member>, info: &Info) -> bool {
-    if !info.key.is_reserved() {
-        return false;
-    }
-    if info.key == keys::RANK {
-        info.value == Value::ProcRank(Rank(rank))
-    } else if info.key == keys::NODEID {
-        node.is_some_and(|node| info.value == Value::Uint32(node.number))
-    } else if info.key == keys::APPNUM {
-        app.is_some_and(|app| info.value == Value::Uint32(app.number))
-    } else if info.key == keys::HOSTNAME {
-        let name = info.value.as_text().map(|name| name.as_bytes());
-        name.is_some() && node.and_then(|node| node.name.as_deref()) == name
-    } else if info.key == keys::LOCAL_RANK {
-        hold(&mut row.given, given::LOCAL_RANK, &mut row.local_rank, as_u16(&info.value))
-    } else if info.key == keys::NODE_RANK {
-        hold(&mut row.given, given::NODE_RANK, &mut row.node_rank, as_u16(&info.value))
-    } else if info.key == keys::APP_RANK {
-        hold(&mut row.given, given::APP_RANK, &mut row.app_rank, as_rank(&info.value))
-    } else if info.key == keys::GLOBAL_RANK {
-        hold(&mut row.given, given::GLOBAL_RANK, &mut row.global_rank, as_rank(&info.value))
-    } else {
-        false
-    }
-}
-
-fn as_u16(value: &Value) -> Option<u16> {
-    if let Value::Uint16(number) = value { Some(*number) } else { None }
-}
-
-fn as_rank(value: &Value) -> Option<u32> {
-    if let Value::ProcRank(rank) = value { Some(rank.0) } else { None }
-}
-
-/// Puts a value into its place in a row; where it has another type, the row holds none.
-fn hold<T>(given: &mut u32, bit: u32, place: &mut T, value: Option<T>) -> bool {
-    match value {
-        Some(value) => (*place, *given) = (value, *given | bit),
-        None => *given &= !bit,
-    }
-    *given & bit != 0
-}
-
-/// Sizes and leaders of the job, its applications and nodes.
-fn sums(job: &mut Given<'_>, nodes: &[u32], apps: &[u32]) {
-    let info = &mut job.info;
-    let mut on_node = vec![Vec::new(); info.nodes.len()];
-    for (rank, node) in nodes.iter().enumerate() {
-        if let Some(ranks) = on_node.get_mut(*node as usize) {
-            ranks.push(rank as u32);
+        if !entries.is_empty() {
+            job.nodes.given.insert(index, entries);
         }
     }
-    let in_use = info.nodes.iter().zip(&on_node).filter(|(_, ranks)| !ranks.is_empty());
-    // A list with gaps would be none.
-    let names: Option<Vec<&[u8]>> = in_use.map(|(node, _)| node.name.as_deref()).collect();
-    let names = names.and_then(|names| Text::new(names.join(&b","[..])).ok());
-    let occupied = on_node.iter().filter(|ranks| !ranks.is_empty()).count().max(1) as u32;
-    for (index, (node, ranks)) in info.nodes.iter_mut().zip(on_node).enumerate() {
-        node.entries.imply(keys::NODEID, node.number);
-        if let Some(name) = node.name.as_ref().and_then(|name| Text::new(name).ok()) {
-            node.entries.imply(keys::HOSTNAME, name);
+    for (index, (number, entries)) in (0u32..).zip(&mut job.apps) {
+        let (size, leader) = apps.size(index);
+        entries.retain(|(key, value)| {
+            let follows = (*key == keys::APPNUM && *value == Value::Uint32(*number))
+                || (*key == keys::APP_SIZE && *value == Value::Uint32(size))
+                || (*key == keys::APPLDR && leader.is_some_and(|leader| *value == Value::ProcRank(Rank(leader))));
+            !follows
+        });
+    }
+}
+
+/// Sizes and leaders of the job and the own node. Those of other nodes and of applications are computed when they are read.
+fn sums(
+    job: &mut JobInfoBuilder,
+    nodes: &Parted,
+    size: u32,
+    own_node: u32,
+    own_ranks: &[u32],
+) -> [Option<TextForm>; 3] {
+    let in_use: Vec<bool> = (0..job.nodes.len()).map(|node| nodes.size(node).0 > 0).collect();
+    let occupied = in_use.iter().filter(|used| **used).count().max(1) as u32;
+    let mut texts = [None, None, None];
+    if let Some(text) = node_list(job, &in_use) {
+        let given = job.job.get(keys::NODE_LIST);
+        let follows = given.is_none_or(|given| given.as_text().is_some_and(|given| *given == text));
+        if follows && text.len() > LONG {
+            // One form for all nodes, another for those that run something.
+            let form = u8::from(!in_use.iter().all(|used| *used));
+            texts[0] = Some(TextForm { data_type: DataType::STRING.0, form, len: text.len() as u64 + 1 });
+            job.job.retain(|(key, _)| *key != keys::NODE_LIST);
+        } else {
+            job.job.imply(keys::NODE_LIST, text);
         }
-        if ranks.is_empty() && (index as u32 != info.own_node || job.local_procs != 0) {
-            continue;
-        }
-        let size = ranks.len() as u32;
-        node.entries.imply(keys::LOCAL_SIZE, size);
+    }
+    texts[2] = proc_map(job, nodes);
+    let (number, name) = (job.nodes.number(own_node), job.nodes.name(own_node).and_then(|name| Text::new(name).ok()));
+    let local_procs = job.local_procs;
+    let own = job.nodes.entries(own_node);
+    own.imply(keys::NODEID, number);
+    name.into_iter().for_each(|name| own.imply(keys::HOSTNAME, name));
+    if !own_ranks.is_empty() || local_procs == 0 {
+        own.imply(keys::LOCAL_SIZE, own_ranks.len() as u32);
         // Of other jobs on the node only their hosts know.
-        node.entries.imply(keys::NODE_SIZE, size);
-        if let Some(leader) = ranks.first() {
-            let list: Vec<String> = ranks.iter().map(u32::to_string).collect();
-            node.entries.imply(keys::LOCAL_PEERS, list.join(","));
-            node.entries.imply(keys::LOCALLDR, Rank(*leader));
-        }
+        own.imply(keys::NODE_SIZE, own_ranks.len() as u32);
     }
-    let mut sizes = vec![(0u32, None); info.apps.len()];
-    for (rank, app) in apps.iter().enumerate() {
-        if let Some((size, leader)) = sizes.get_mut(*app as usize) {
-            *size += 1;
-            leader.get_or_insert(rank as u32);
-        }
+    if let Some(leader) = own_ranks.first() {
+        let list: Vec<String> = own_ranks.iter().map(u32::to_string).collect();
+        own.imply(keys::LOCAL_PEERS, list.join(","));
+        own.imply(keys::LOCALLDR, Rank(*leader));
     }
-    for (app, (size, leader)) in info.apps.iter_mut().zip(sizes) {
-        app.entries.imply(keys::APPNUM, app.number);
-        app.entries.imply(keys::APP_SIZE, size);
-        if let Some(leader) = leader {
-            app.entries.imply(keys::APPLDR, Rank(leader));
-        }
-    }
-    let (size, napps, nspace) = (info.size, info.apps.len() as u32, info.nspace.to_string_lossy().into_owned());
-    info.job.imply(keys::JOB_SIZE, size);
-    info.job.imply(keys::MAX_PROCS, size);
-    info.job.imply(keys::JOB_NUM_APPS, napps);
-    info.job.imply(keys::NUM_NODES, occupied);
-    names.into_iter().for_each(|names| info.job.imply(keys::NODE_LIST, names));
-    info.job.imply(keys::NSPACE, nspace.as_str());
-    info.job.imply(keys::JOBID, nspace.as_str());
+    let (napps, nspace) = (job.apps.len() as u32, job.nspace.to_string_lossy().into_owned());
+    job.job.imply(keys::JOB_SIZE, size);
+    job.job.imply(keys::MAX_PROCS, size);
+    job.job.imply(keys::JOB_NUM_APPS, napps);
+    job.job.imply(keys::NUM_NODES, occupied);
+    job.job.imply(keys::NSPACE, nspace.as_str());
+    job.job.imply(keys::JOBID, nspace.as_str());
     job.own_session().entries.imply(keys::UNIV_SIZE, size);
+    texts
 }
+
+/// The names of the nodes that run something; a list with gaps would be none.
+fn node_list(job: &JobInfoBuilder, in_use: &[bool]) -> Option<Text> {
+    let used = (0u32..).zip(in_use).filter(|(_, used)| **used);
+    let mut text = Vec::new();
+    for (index, _) in used {
+        if !text.is_empty() {
+            text.push(b',');
+        }
+        text.extend_from_slice(job.nodes.name(index)?);
+    }
+    Text::new(text).ok()
+}
+
+/// Whether the process map follows from where ranks are; if it is long, it is dropped then.
+fn proc_map(job: &mut JobInfoBuilder, nodes: &Parted) -> Option<TextForm> {
+    let given = job.job.get(keys::PROC_MAP)?;
+    let text = given.as_bytes().filter(|text| text.len() > LONG && job.nodes.numbers().is_none())?;
+    let write = |form, sink: &mut Compare<'_>| -> Result<(), Malformed> {
+        texts::proc_map(&nodes.partition, &Plain(&nodes.words), job.nodes.len(), form, sink)
+    };
+    let follows = |form: &Form| {
+        let mut compare = Compare::of(text);
+        write(*form, &mut compare).expect(SOUND);
+        compare.is_same()
+    };
+    let form = FORMS.iter().position(follows)? as u8;
+    let data_type = given.data_type();
+    let with_nul = u64::from(data_type == DataType::STRING);
+    if data_type != DataType::STRING && data_type != DataType::REGEX {
+        return None;
+    }
+    let text = TextForm { data_type: data_type.0, form, len: text.len() as u64 + with_nul };
+    job.job.retain(|(key, _)| *key != keys::PROC_MAP);
+    Some(text)
+}
+
+/// How a process map may be written, by the number that a segment has for it.
+pub(super) const FORMS: [Form; 4] = [Form::Bracket, Form::Colon, Form::Raw, Form::Plain];

@@ -1,11 +1,11 @@
 //! Look-ups in the segments of a job.
 use std::collections::HashSet;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use instanton_layout::Malformed;
 use instanton_layout::chain::{self, Walk};
 use instanton_layout::header::Header;
-use instanton_layout::info::{Group, NONE};
+use instanton_layout::info::Group;
 use instanton_layout::job::JobWords;
 use instanton_layout::record::Query;
 use instanton_layout::words::RawWords;
@@ -28,6 +28,8 @@ pub struct JobReader {
     job_id: u64,
     maps: EpochCell<Maps>,
     pub(super) page: Option<Arc<PinPage>>,
+    /// The process that this one is, if it has said so.
+    own: OnceLock<Rank>,
 }
 
 /// A modex segment that is mapped.
@@ -87,6 +89,7 @@ impl JobReader {
             job_id: job.job,
             maps: EpochCell::new(Maps::default()),
             page: page.map(|page| page.page),
+            own: OnceLock::new(),
         };
         parts.into_iter().filter(|part| part.id != SegmentId::Job).try_for_each(|part| reader.add(part))?;
         Ok(reader)
@@ -114,13 +117,22 @@ impl JobReader {
                 }
                 SegmentId::Info(generation) => {
                     if maps.info.as_ref().is_none_or(|info| info.generation < generation) {
-                        let view = InfoView::new(generation, part.mapping);
+                        let view = self.view(generation, part.mapping);
                         maps.info = Some(Arc::new(view.map_err(|error| AttachError::Damaged { id, error })?));
                     }
                 }
             }
             Ok(maps)
         })
+    }
+
+    fn view(&self, generation: u64, mapping: Arc<Mapping>) -> Result<InfoView, Malformed> {
+        let view = InfoView::new(generation, mapping)?;
+        if verifies() {
+            view.verify()?;
+        }
+        self.own.get().map_or(Ok(()), |own| view.populate_own(*own))?;
+        Ok(view)
     }
 
     #[inline]
@@ -301,14 +313,14 @@ impl JobReader {
     pub fn node_of(&self, rank: Rank) -> Option<u32> {
         let maps = self.maps.read();
         let info = maps.info.as_ref()?;
-        info.number(Group::Nodes, info.row(rank).ok()??.node).ok()?
+        info.number(Group::Nodes, info.node_of(rank).ok()??.0).ok()?
     }
 
     /// The number of the application a rank belongs to, if it is known.
     pub fn app_of(&self, rank: Rank) -> Option<u32> {
         let maps = self.maps.read();
         let info = maps.info.as_ref()?;
-        info.number(Group::Apps, info.row(rank).ok()??.app).ok()?
+        info.number(Group::Apps, info.app_of(rank).ok()??.0).ok()?
     }
 
     /// The number of the node this is.
@@ -322,8 +334,38 @@ impl JobReader {
     pub fn is_local(&self, rank: Rank) -> bool {
         let maps = self.maps.read();
         let Some(info) = &maps.info else { return false };
-        let node = info.row(rank).ok().flatten().map_or(NONE, |row| row.node);
-        node != NONE && node == info.index.own_node()
+        info.node_of(rank).ok().flatten().is_some_and(|(node, _)| node == info.index.own_node())
+    }
+
+    /// The ranks that run on this node, as far as the job information says, in order.
+    pub fn local_ranks(&self) -> Vec<Rank> {
+        let maps = self.maps.read();
+        maps.info.as_ref().and_then(|info| info.own_ranks().ok()).unwrap_or_default()
+    }
+
+    /// Says which process this is, and maps the pages that it looks at first: what all processes of the node look up, and its own
+    /// keys. Only a hint: whatever else is looked up is mapped when it is.
+    ///
+    /// # Errors
+    /// [`Miss`] when the job information is damaged.
+    pub fn populate_own(&self, rank: Rank) -> Result<(), Miss> {
+        // The first word counts: a reader is of one process.
+        let rank = *self.own.get_or_init(|| rank);
+        match &self.maps.read().info {
+            Some(info) => Ok(info.populate_own(rank).map_err(ReadError::from)?),
+            None => Ok(()),
+        }
+    }
+
+    /// Looks at the checksums that no look-up looks at: those of columns. It reads all of the job information once.
+    ///
+    /// # Errors
+    /// [`Miss`] when one of them is wrong.
+    pub fn verify(&self) -> Result<(), Miss> {
+        match &self.maps.read().info {
+            Some(info) => Ok(info.verify().map_err(ReadError::from)?),
+            None => Ok(()),
+        }
     }
 
     /// Whether a rank has posted anything that is visible here.
@@ -365,6 +407,12 @@ impl JobReader {
         Header::read(&job.words())?;
         Self::attach(vec![MappedSegment::check(job)?], None)
     }
+}
+
+/// Whether every checksum of job information is looked at when it is mapped (`INSTANTON_VERIFY=on`).
+fn verifies() -> bool {
+    static VERIFIES: OnceLock<bool> = OnceLock::new();
+    *VERIFIES.get_or_init(|| std::env::var_os("INSTANTON_VERIFY").is_some_and(|value| value == "on"))
 }
 
 /// Whether what was put with `scope` is asked for.

@@ -89,7 +89,7 @@ impl MappedSegment {
     pub fn map(fd: BorrowedFd<'_>) -> Result<Self, AttachError> {
         let segment = Self::check(Arc::new(Mapping::read_only(fd)?))?;
         if segment.id == SegmentId::Job || matches!(segment.id, SegmentId::Info(_)) {
-            segment.mapping.populate(FIRST);
+            segment.mapping.populate(0, FIRST);
         }
         Ok(segment)
     }

@@ -129,6 +129,16 @@ impl JobWriter {
         self.local.contains(&rank.0) || self.reader.is_local(rank)
     }
 
+    /// All ranks that run on this node, in order.
+    pub fn local_ranks(&self) -> Vec<Rank> {
+        let ranks = self.words().ranks();
+        let marked = self.local.iter().copied().filter(|rank| *rank < ranks).map(Rank);
+        let mut all: Vec<Rank> = self.reader.local_ranks().into_iter().chain(marked).collect();
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+
     /// Merges what a rank posts into its record, and publishes it.
     ///
     /// Each key has a value for this node and one for the others: LOCAL sets the first, REMOTE the second, GLOBAL both.

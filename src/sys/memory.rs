@@ -19,6 +19,9 @@ use super::headroom;
 /// Space is asked for in steps of this size, so that a limit is met between two of them and not in the middle of one.
 const STEP: u64 = 1 << 20;
 
+/// Memory is mapped in pages of this size, or of a multiple of it that the system takes care of.
+const PAGE: usize = 4096;
+
 /// Why there is no memory.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -106,10 +109,14 @@ impl Mapping {
         self.raw.len()
     }
 
-    /// Maps the pages of its first `bytes` bytes in one go, instead of a fault each. Only a hint.
-    pub(crate) fn populate(&self, bytes: usize) {
-        // Kernels before 5.14 do not know it; then the pages come when they are looked at.
-        let _ = self.raw.advise_range(Advice::PopulateRead, 0, bytes.min(self.raw.len()));
+    /// Maps the pages of `len` bytes from byte `at` in one go, instead of a fault each. Only a hint.
+    pub(crate) fn populate(&self, at: usize, len: usize) {
+        let from = at.min(self.raw.len()) / PAGE * PAGE;
+        let to = at.saturating_add(len).min(self.raw.len());
+        if from < to {
+            // Kernels before 5.14 do not know it; then the pages come when they are looked at.
+            let _ = self.raw.advise_range(Advice::PopulateRead, from, to - from);
+        }
     }
 
     /// Private zeroed memory of this process, which costs nothing until it is touched.

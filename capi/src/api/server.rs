@@ -16,6 +16,7 @@ use crate::callbacks::{CbData, OpFn};
 use crate::convert::{many, one};
 use crate::host::CHost;
 use crate::module::pmix_server_module_t;
+use crate::registration;
 use crate::session;
 use crate::slot::Slot;
 use crate::types::*;
@@ -181,15 +182,14 @@ export! {
         nspace: *const c_char, nlocalprocs: c_int, info: *mut pmix_info_t, ninfo: usize, cbfunc: Option<OpFn>,
         cbdata: *mut c_void,
     ) -> Outcome {
-        let (server, nspace, info) = (server()?, nspace_of(nspace)?, many::<_, Info>(info, ninfo)?);
+        let (server, nspace) = (server()?, nspace_of(nspace)?);
         // Negative stands for "not known", which is what none is.
         let local = usize::try_from(nlocalprocs).unwrap_or(0);
-        op(
-            cbfunc,
-            cbdata,
-            |done| server.register_nspace(&nspace, local, &info, done),
-            || server.register_nspace_wait(&nspace, local, &info),
-        )
+        let job = registration::job_info(server.job_info(&nspace, local), info, ninfo)?;
+        match cbfunc {
+            None => op(None, cbdata, |_| Ok(()), || server.register_job_wait(&nspace, local, job)),
+            Some(_) => op(cbfunc, cbdata, |done| server.register_job(&nspace, local, job, done), || Ok(())),
+        }
     }
 
     /// Forgets a namespace with its clients.

@@ -1,52 +1,102 @@
 //! Info segments under construction, in the writer's private memory.
-use super::{CELL, Group, Index, NONE, ROW, Row, START, hash_number};
+use std::collections::HashMap;
+
+use super::column::{self, ColumnBuild, KeyEntry, KeyTable};
+use super::packed::Packer;
+use super::{Group, Index, NamesBuild, Part, PartitionBuild, Places, START, Sorted, TextForm, sorted};
 use crate::header::{Header, Kind};
 use crate::words::Words;
-use crate::{crc, hash, high, pair};
+use crate::{crc, hash, pair};
 
-/// A node, application or session to be written.
-pub struct Member<'a> {
-    /// Its number.
-    pub number: u32,
-    /// Its name, of nodes only.
-    pub name: Option<&'a [u8]>,
-    /// Its record, built with [`crate::record::build`] and [`SharedKeys`].
-    pub record: Vec<u64>,
+/// Nodes, applications or sessions to be written.
+#[derive(Default)]
+pub struct GroupBuild {
+    /// Their numbers; none: each number is the index.
+    pub numbers: Option<Vec<u32>>,
+    /// How many there are.
+    pub count: u32,
+    /// Records of those that have one, by index; built with [`crate::record::build`] and [`SharedKeys`].
+    pub records: Vec<(u32, Vec<u64>)>,
 }
 
 /// Everything of an info segment.
 pub struct Contents<'a> {
     /// Processes of the job.
     pub size: u32,
-    /// A row for every rank, `record` unset.
-    pub rows: Vec<Row>,
-    /// Records of ranks that have one, by rank.
-    pub processes: Vec<(u32, Vec<u64>)>,
-    /// Nodes, applications, sessions.
-    pub groups: [Vec<Member<'a>>; 3],
-    /// Index of the own node, or [`NONE`].
+    /// Ranks there is room for.
+    pub ranks: u32,
+    /// Rank of the job's first process in the session.
+    pub offset: u32,
+    /// Index of the own node, or [`NONE`](super::NONE).
     pub own_node: u32,
     /// The job's record.
     pub job: Vec<u64>,
+    /// Nodes, applications, sessions.
+    pub groups: [GroupBuild; 3],
+    /// Records of ranks that have one, by rank.
+    pub processes: Vec<(u32, Vec<u64>)>,
+    /// Ranks by node.
+    pub nodes_of: &'a PartitionBuild,
+    /// Ranks by application.
+    pub apps_of: &'a PartitionBuild,
+    /// Names of nodes.
+    pub names: &'a NamesBuild,
+    /// Other names of nodes.
+    pub aliases: Vec<(&'a [u8], u32)>,
+    /// Columns; those of one key one behind the other.
+    pub columns: &'a [ColumnBuild],
+    /// What string columns refer to, what own processes have in front; `None` is NULL.
+    pub strings: &'a [Option<Box<[u8]>>],
+    /// How many of the strings own processes have.
+    pub own_strings: usize,
+    /// Ranks of the own node, in order.
+    pub own_ranks: &'a [u32],
+    /// Texts that are computed.
+    pub texts: [Option<TextForm>; 3],
     /// The keys of all records.
     pub keys: SharedKeys,
 }
 
-/// Keys that all records of a segment share; they lie behind the head.
+/// Keys that a whole segment shares; they lie behind the head.
 #[derive(Default)]
 pub struct SharedKeys {
     words: Vec<u64>,
-    places: std::collections::HashMap<Box<[u8]>, usize>,
+    known: HashMap<Box<[u8]>, Known>,
 }
 
-impl crate::record::Keys for SharedKeys {
-    fn place(&mut self, _: &mut Vec<u64>, key: &[u8]) -> usize {
-        if let Some(at) = self.places.get(key) {
-            return *at;
+struct Known {
+    word: usize,
+    places: Places,
+    column: u32,
+}
+
+impl SharedKeys {
+    /// The same for records of one kind.
+    pub fn at(&mut self, place: Places) -> KeysAt<'_> {
+        KeysAt { keys: self, place }
+    }
+
+    fn known(&mut self, key: &[u8]) -> &mut Known {
+        if !self.known.contains_key(key) {
+            let word = START + crate::record::append(&mut self.words, key);
+            self.known.insert(key.into(), Known { word, places: Places::default(), column: 0 });
         }
-        let at = START + crate::record::append(&mut self.words, key);
-        self.places.insert(key.into(), at);
-        at
+        self.known.get_mut(key).expect("it is there, or was put there")
+    }
+}
+
+/// Keys that records of one kind have.
+pub struct KeysAt<'a> {
+    keys: &'a mut SharedKeys,
+    place: Places,
+}
+
+impl crate::record::Keys for KeysAt<'_> {
+    fn place(&mut self, _: &mut Vec<u64>, key: &[u8]) -> usize {
+        let place = self.place;
+        let known = self.keys.known(key);
+        known.places.0 |= place.0;
+        known.word
     }
 }
 
@@ -55,49 +105,189 @@ const FROZEN: u64 = 2;
 
 /// The words of an info segment, header included; `None` when 32 GiB do not hold them.
 pub fn build(contents: Contents<'_>, job: u64, generation: u64) -> Option<Vec<u64>> {
-    let Contents { size, mut rows, processes, groups, own_node, job: job_record, keys } = contents;
-    let is_local = |rank: u32| own_node != NONE && rows[rank as usize].node == own_node;
-    let (local, others): (Vec<_>, Vec<_>) = processes.into_iter().partition(|(rank, _)| is_local(*rank));
+    let Contents { size, ranks, own_node, groups, mut keys, .. } = contents;
+    let mut areas = Vec::new();
+    let (mut rows, row_bits, row_bit_of) = rows(contents.columns, contents.own_ranks);
+
+    // Keys of columns, and the columns of each key as a chain.
+    let mut next = vec![0; contents.columns.len()];
+    for (index, column) in contents.columns.iter().enumerate().rev() {
+        let known = keys.known(&column.key);
+        next[index] = std::mem::replace(&mut known.column, index as u32 + 1);
+    }
+    let mut table: Vec<_> = keys
+        .known
+        .iter()
+        .map(|(key, known)| (hash::hash(key), known.word, key.len(), known.places, known.column))
+        .collect();
+    table.sort_by_key(|entry| entry.1);
+
     let mut words = vec![0; START];
     words.extend(keys.words);
-    let mut index = Index {
-        size,
-        rows: rows.len() as u32,
-        count: [0; 3],
-        own_node,
-        rows_word: 0,
-        cells_word: [0; 3],
-        job_word: put(&mut words, job_record),
-        slots: [0; 3],
-        by_number: [0; 3],
-        by_name: 0,
-    };
-    // What a process reads first lies together: the keys, the job, its application, its session, its node and itself.
+    let table = KeyTable::build(&table);
+    let key_table = KeyTable { part: Part { at: words.len(), len: (table.len() / KeyEntry::WORDS) as u32 } };
+    words.extend(table);
+    let columns = Part { at: words.len(), len: contents.columns.len() as u32 };
+    words.resize(words.len() + contents.columns.len() * column::WORDS, 0);
+
+    // What a process reads first, short records before long ones.
+    let rows_part = Part { at: words.len(), len: contents.own_ranks.len() as u32 };
+    areas.push(Part { at: words.len(), len: rows.len() as u32 });
+    words.append(&mut rows);
     let [nodes, apps, sessions] = groups;
-    index.members(&mut words, Group::Sessions, sessions, NONE);
-    index.members(&mut words, Group::Apps, apps, NONE);
-    for (rank, record) in local {
-        rows[rank as usize].record = put(&mut words, record) as u32;
+    let counts = [nodes.count, apps.count, sessions.count];
+    let mut front = vec![(Of::Job, 0, contents.job)];
+    front.extend(sessions.records.into_iter().map(|(index, record)| (Of::Group(Group::Sessions), index, record)));
+    front.extend(apps.records.into_iter().map(|(index, record)| (Of::Group(Group::Apps), index, record)));
+    let is_own = |rank: &u32| contents.own_ranks.binary_search(rank).is_ok();
+    let (own, others): (Vec<_>, Vec<_>) = contents.processes.into_iter().partition(|(rank, _)| is_own(rank));
+    front.extend(own.into_iter().map(|(rank, record)| (Of::Process, rank, record)));
+    let (own, other_nodes): (Vec<_>, Vec<_>) = nodes.records.into_iter().partition(|(index, _)| *index == own_node);
+    front.extend(own.into_iter().map(|(index, record)| (Of::Group(Group::Nodes), index, record)));
+    front.sort_by_key(|(.., record)| record.len());
+    let mut strings = Vec::with_capacity(contents.strings.len());
+    let (own_strings, other_strings) = contents.strings.split_at(contents.own_strings);
+    let from = words.len();
+    strings.extend(own_strings.iter().map(|string| put_string(&mut words, string.as_deref())));
+    areas.push(Part { at: from, len: (words.len() - from) as u32 });
+    let (mut job_word, mut own_node_word) = (0, 0);
+    let mut records: [Vec<(u64, u32)>; 4] = Default::default();
+    for (of, index, record) in front {
+        let at = put(&mut words, record);
+        match of {
+            Of::Job => job_word = at,
+            Of::Process => records[3].push((index.into(), at as u32)),
+            Of::Group(group) => {
+                if group == Group::Nodes {
+                    own_node_word = at;
+                }
+                records[group as usize].push((index.into(), at as u32));
+            }
+        }
     }
-    index.members(&mut words, Group::Nodes, nodes, own_node);
-    index.rows_word = words.len();
-    words.resize(words.len() + rows.len() * ROW, 0);
-    for (rank, record) in others {
-        rows[rank as usize].record = put(&mut words, record) as u32;
+    let table_of = |words: &mut Vec<u64>, mut entries: Vec<(u64, u32)>| {
+        entries.sort_unstable();
+        let part = Part { at: words.len(), len: entries.len() as u32 };
+        words.extend(sorted::build(&entries));
+        Sorted(part)
+    };
+    let [mut node_records, app_records, session_records, mut process_records] = records;
+    let app_records = table_of(&mut words, app_records);
+    let session_records = table_of(&mut words, session_records);
+    // The cells of strings of own processes end what is read first.
+    let string_cells = Part { at: words.len(), len: contents.strings.len() as u32 };
+    let front = (words.len() + contents.own_strings) * 8;
+    words.resize(words.len() + contents.strings.len(), 0);
+
+    // What is read of others.
+    node_records.extend(other_nodes.into_iter().map(|(index, record)| (index.into(), put(&mut words, record) as u32)));
+    let node_records = table_of(&mut words, node_records);
+    let numbered = [nodes.numbers, apps.numbers, sessions.numbers];
+    let (mut by_number, mut numbers) = ([Sorted::default(); 3], [Part::default(); 3]);
+    for (group, of_group) in numbered.into_iter().enumerate() {
+        let Some(of_group) = of_group else { continue };
+        numbers[group] = Part { at: words.len(), len: of_group.len() as u32 };
+        let packed = Packer::of(of_group.iter().map(|number| u64::from(*number)), 32).into_words();
+        areas.push(Part { at: words.len(), len: packed.len() as u32 });
+        words.extend(packed);
+        let entries = of_group.iter().zip(0u32..).map(|(number, index)| (u64::from(*number), index)).collect();
+        by_number[group] = table_of(&mut words, entries);
     }
-    for (rank, row) in rows.iter().enumerate() {
-        let at = index.rows_word + rank * ROW;
-        words[at..at + ROW].copy_from_slice(&row.encode(rank as u32));
+    let names = contents.names.put(&mut words);
+    let aliases = contents.aliases.iter().map(|(alias, node)| (hash::hash(alias), *node)).collect();
+    let aliases = table_of(&mut words, aliases);
+    let (nodes_of, unchecked) = contents.nodes_of.put(&mut words);
+    areas.extend(unchecked);
+    let (apps_of, unchecked) = contents.apps_of.put(&mut words);
+    areas.extend(unchecked);
+    let from = words.len();
+    strings.extend(other_strings.iter().map(|string| put_string(&mut words, string.as_deref())));
+    areas.push(Part { at: from, len: (words.len() - from) as u32 });
+    words[string_cells.at..string_cells.at + strings.len()].copy_from_slice(&strings);
+    areas.push(Part { at: string_cells.at, len: string_cells.len });
+    for (index, column) in contents.columns.iter().enumerate() {
+        let at = columns.at + index * column::WORDS;
+        let described = column.describe(index as u32, next[index], words.len(), row_bit_of[index]);
+        words[at..at + column::WORDS].copy_from_slice(&described);
+        areas.push(Part { at: words.len(), len: column.numbers().len() as u32 });
+        words.extend_from_slice(column.numbers());
     }
+    process_records.extend(others.into_iter().map(|(rank, record)| (rank.into(), put(&mut words, record) as u32)));
+    let process_records = table_of(&mut words, process_records);
+    let areas = put_areas(&mut words, areas);
     u32::try_from(words.len()).ok()?;
+
+    let index = Index {
+        size,
+        ranks,
+        count: counts,
+        own_node,
+        job_word,
+        own_node_word,
+        front,
+        keys: key_table,
+        columns,
+        strings: string_cells,
+        rows: rows_part,
+        row_bits,
+        offset: contents.offset,
+        nodes: nodes_of,
+        apps: apps_of,
+        names,
+        aliases,
+        records: [node_records, app_records, session_records, process_records],
+        by_number,
+        numbers,
+        areas,
+        texts: contents.texts,
+    };
     let head = crate::words::VecWords::new(START);
-    Header { kind: Kind::Info, length: words.len() as u64 * 8, job, number: generation, ranks: rows.len() as u64 }
+    Header { kind: Kind::Info, length: words.len() as u64 * 8, job, number: generation, ranks: ranks.into() }
         .write(&head);
     index.write(&head);
     for (at, word) in words.iter_mut().enumerate().take(START) {
         *word = head.load(at).unwrap_or(0);
     }
     Some(words)
+}
+
+/// Whose record.
+enum Of {
+    Job,
+    Process,
+    Group(Group),
+}
+
+/// The numbers of own processes together, one row each: the words, bits of a row, and where each column begins in it.
+fn rows(columns: &[ColumnBuild], own_ranks: &[u32]) -> (Vec<u64>, u32, Vec<u32>) {
+    let mut bits = 0;
+    let begin = |column: &ColumnBuild| {
+        bits += column.bits();
+        bits - column.bits()
+    };
+    let begins = columns.iter().map(begin).collect();
+    let mut rows = Packer::with_capacity(own_ranks.len() as u64 * u64::from(bits));
+    for rank in own_ranks {
+        columns.iter().for_each(|column| rows.push(column.number(*rank), column.bits()));
+    }
+    (rows.into_words(), bits, begins)
+}
+
+fn put_string(words: &mut Vec<u64>, string: Option<&[u8]>) -> u64 {
+    match string {
+        Some(string) => pair(crate::record::append(words, string) as u32, string.len() as u32),
+        None => 0,
+    }
+}
+
+fn put_areas(words: &mut Vec<u64>, areas: Vec<Part>) -> Part {
+    let areas: Vec<Part> = areas.into_iter().filter(|area| area.len > 0).collect();
+    let part = Part { at: words.len(), len: areas.len() as u32 };
+    for (place, area) in (0u32..).zip(areas) {
+        let sum = crc::of(&words[area.at..area.at + area.len as usize]);
+        words.extend([area.word(), pair(sum, crc::of(&[area.word(), pair(sum, place)]))]);
+    }
+    part
 }
 
 /// Appends a record and returns its word. Archives in it are aligned if it is.
@@ -107,43 +297,4 @@ fn put(words: &mut Vec<u64>, mut record: Vec<u64>) -> usize {
     crate::record::seal(&mut record, FROZEN);
     words.extend(record);
     at
-}
-
-impl Index {
-    /// Appends the records of a group, that of `first` in front, then its cells and indexes.
-    fn members(&mut self, words: &mut Vec<u64>, group: Group, members: Vec<Member<'_>>, first: u32) {
-        let g = group as usize;
-        let log = (members.len() * 2).next_power_of_two().ilog2();
-        let (mut numbers, mut names) = (vec![0; 1 << log], vec![0; 1 << log]);
-        let mut cells = vec![0; members.len() * CELL];
-        let mut members: Vec<_> = (0u32..).zip(members).collect();
-        members.sort_by_key(|(index, _)| *index != first);
-        for (index, member) in members {
-            insert(&mut numbers, hash_number(member.number), index);
-            if let Some(name) = member.name {
-                insert(&mut names, hash::hash(name), index);
-            }
-            let cell = pair(put(words, member.record) as u32, member.number);
-            let at = index as usize * CELL;
-            cells[at..at + CELL].copy_from_slice(&[cell, pair(index, crc::of(&[cell, u64::from(index)]))]);
-        }
-        self.count[g] = (cells.len() / CELL) as u32;
-        self.slots[g] = log;
-        self.cells_word[g] = words.len();
-        words.extend(cells);
-        self.by_number[g] = words.len();
-        words.extend(numbers);
-        if group == Group::Nodes {
-            self.by_name = words.len();
-            words.extend(names);
-        }
-    }
-}
-
-fn insert(table: &mut [u64], hash: u64, index: u32) {
-    let mut slot = hash as usize & (table.len() - 1);
-    while table[slot] != 0 {
-        slot = (slot + 1) & (table.len() - 1);
-    }
-    table[slot] = pair(index + 1, high(hash));
 }

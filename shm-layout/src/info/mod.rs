@@ -1,115 +1,108 @@
 //! An info segment: one generation of a job's information, complete before it is published and frozen from then on.
 //!
+//! What follows from where processes run is computed when it is read: the segment says by which rule ranks are parted among nodes
+//! and applications ([`partition`]) and how nodes are called ([`names`]). What was given besides lies in columns where many ranks have
+//! a key ([`column`]), and in records where few have.
+//!
 //! ```text
 //! word  0   header
-//!       8   processes of the job | rows
+//!       8   processes of the job | ranks
 //!       9   nodes | applications
 //!      10   sessions | index of the own node (all ones: unknown)
-//!      11   word of the rows | word of the node cells
-//!      12   word of the application cells | word of the session cells
-//!      13   word of the job's record | binary logarithm of the slots of the three indexes below (8 bits each)
-//!      14   words of the indexes: nodes by number | nodes by name
-//!      15   applications by number | sessions by number
-//!      16   CRC-32C of words 8 to 15
-//!
-//! row (a rank)  0   word of the rank's own record (0: none) | which of the derived values hold ([`given`])
-//!               1   index of its node | index of its application (all ones: unknown)
-//!               2   rank in the application | rank in the session
-//!               3   rank on the node in this job (16 bits), in all jobs (16 bits) | CRC-32C of the other 28 bytes and the rank
-//!
-//! cell (a node, an application, a session)
-//!               0   word of its record | its number
-//!               1   index among the cells | CRC-32C of word 0 and the index
+//!      11   word of the job's record | word of the own node's record (0: none)
+//!      12   bytes that a process reads first, from the beginning of the segment
+//!      13   table of keys
+//!      14   columns
+//!      15   strings: cells of word | bytes; a NULL has no bytes
+//!      16   word of the rows of own processes | how many
+//!      17   bits of such a row | rank of the job's first process in the session
+//!      18   ranks parted among nodes (3 words)
+//!      21   ranks parted among applications (3 words)
+//!      24   series of names
+//!      25   names, sorted; leads to series
+//!      26   other names of nodes by hash, sorted; leads to nodes
+//!      27   records of nodes, of applications, of sessions, of processes, sorted by index or rank (4 words)
+//!      31   nodes, applications, sessions by number, sorted (3 words)
+//!      34   numbers of nodes, applications, sessions, 32 bits each (3 words); none: the number is the index
+//!      37   areas without checksums of their own: cells of word | words, and CRC-32C | CRC-32C of cell and place
+//!      38   texts that are computed: three times type (16 bits), form (8 bits), 1 | 0, and bytes
+//!      44   CRC-32C of words 8 to 43
 //! ```
 //!
-//! An index is an open-addressing table of words: 1 + index of the cell | high half of the hash of the name or number. What
-//! most ranks have in common is in the row, so that a rank without peculiarities costs 32 bytes.
+//! A line without a bar is `word | entries` of a table. What a process reads first lies together, in front: keys, job, its
+//! session, its application, its node, its own row, record and strings.
 mod build;
+pub mod column;
+pub mod names;
+pub mod packed;
+pub mod partition;
+pub mod sorted;
 
-pub use build::{Contents, Member, SharedKeys, build};
+pub use build::{Contents, GroupBuild, KeysAt, SharedKeys, build};
+pub use column::{Column, ColumnBuild, KeyEntry, KeyTable, Row};
+pub use names::{Name, Names, NamesBuild};
+pub use partition::{Partition, PartitionBuild};
+pub use sorted::Sorted;
 
 use crate::sync::Ordering;
 use crate::words::{Words, WordsMut};
-use crate::{Malformed, crc, hash, high, low, pair};
+use crate::{Malformed, crc, high, low, pair};
 
 const HEAD: usize = 8;
-const START: usize = 17;
-const ROW: usize = 4;
-const CELL: usize = 2;
+const START: usize = 45;
 /// "No such index".
 pub const NONE: u32 = u32::MAX;
 
-/// Bits that say which derived values of a row hold.
-pub mod given {
-    /// Rank on the node in this job.
-    pub const LOCAL_RANK: u32 = 1;
-    /// Rank on the node in all jobs.
-    pub const NODE_RANK: u32 = 2;
-    /// Rank in the application.
-    pub const APP_RANK: u32 = 4;
-    /// Rank in the session.
-    pub const GLOBAL_RANK: u32 = 8;
+/// Where a table lies.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Part {
+    /// Its first word.
+    pub at: usize,
+    /// Entries.
+    pub len: u32,
 }
 
-/// What is known of every rank.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Row {
-    /// The word of the rank's own record, 0 if it has none.
-    pub record: u32,
-    /// [`given`].
-    pub given: u32,
-    /// Index of its node, or [`NONE`].
-    pub node: u32,
-    /// Index of its application, or [`NONE`].
-    pub app: u32,
-    /// Rank in the application.
-    pub app_rank: u32,
-    /// Rank in the session.
-    pub global_rank: u32,
-    /// Rank on the node in this job.
-    pub local_rank: u16,
-    /// Rank on the node in all jobs.
-    pub node_rank: u16,
-}
-
-impl Default for Row {
-    fn default() -> Self {
-        Self { record: 0, given: 0, node: NONE, app: NONE, app_rank: 0, global_rank: 0, local_rank: 0, node_rank: 0 }
-    }
-}
-
-impl Row {
-    fn encode(&self, rank: u32) -> [u64; ROW] {
-        let ranks = u32::from(self.local_rank) | u32::from(self.node_rank) << 16;
-        let mut words = [
-            pair(self.record, self.given),
-            pair(self.node, self.app),
-            pair(self.app_rank, self.global_rank),
-            pair(ranks, rank),
-        ];
-        words[3] = pair(ranks, crc::of(&words));
-        words
+impl Part {
+    fn of(word: u64) -> Self {
+        Self { at: low(word) as usize, len: high(word) }
     }
 
-    fn check(mut words: [u64; ROW], rank: u32) -> Result<(), Malformed> {
-        let (ranks, sum) = (low(words[3]), high(words[3]));
-        words[3] = pair(ranks, rank);
-        if crc::of(&words) == sum { Ok(()) } else { Err(Malformed::Checksum) }
+    fn word(self) -> u64 {
+        pair(self.at as u32, self.len)
     }
 
+    /// The word of an entry of `words` words.
     #[inline]
-    fn decode(words: [u64; ROW]) -> Self {
-        let ranks = low(words[3]);
-        Self {
-            record: low(words[0]),
-            given: high(words[0]),
-            node: low(words[1]),
-            app: high(words[1]),
-            app_rank: low(words[2]),
-            global_rank: high(words[2]),
-            local_rank: ranks as u16,
-            node_rank: (ranks >> 16) as u16,
+    fn at(&self, index: u32, words: usize) -> Result<usize, Malformed> {
+        match index < self.len {
+            true => Ok(self.at + index as usize * words),
+            false => Err(Malformed::Bounds { at: self.at + index as usize * words, len: self.at }),
         }
+    }
+}
+
+/// Which records have a key.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Places(pub u16);
+
+impl Places {
+    /// Of processes.
+    pub const PROCESSES: Self = Self(1);
+    /// Of nodes.
+    pub const NODES: Self = Self(2);
+    /// Of applications.
+    pub const APPS: Self = Self(4);
+    /// Of sessions.
+    pub const SESSIONS: Self = Self(8);
+    /// The job's.
+    pub const JOB: Self = Self(16);
+    /// The own node's; other nodes' are [`Self::NODES`].
+    pub const OWN_NODE: Self = Self(32);
+
+    /// Whether it is among them.
+    #[inline]
+    pub fn has(self, place: Self) -> bool {
+        self.0 & place.0 != 0
     }
 }
 
@@ -124,19 +117,46 @@ pub enum Group {
     Sessions,
 }
 
+/// A text that is computed when it is read.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct TextForm {
+    /// The type of the value.
+    pub data_type: u16,
+    /// How it is written; the meaning is the caller's.
+    pub form: u8,
+    /// Bytes.
+    pub len: u64,
+}
+
 /// The head of an info segment, checked once and kept.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Index {
     size: u32,
-    rows: u32,
+    ranks: u32,
     count: [u32; 3],
     own_node: u32,
-    rows_word: usize,
-    cells_word: [usize; 3],
     job_word: usize,
-    slots: [u32; 3],
-    by_number: [usize; 3],
-    by_name: usize,
+    own_node_word: usize,
+    front: usize,
+    /// The table of keys.
+    pub keys: KeyTable,
+    columns: Part,
+    strings: Part,
+    rows: Part,
+    row_bits: u32,
+    offset: u32,
+    /// Ranks by node.
+    pub nodes: Partition,
+    /// Ranks by application.
+    pub apps: Partition,
+    /// Names of nodes.
+    pub names: Names,
+    aliases: Sorted,
+    records: [Sorted; 4],
+    by_number: [Sorted; 3],
+    numbers: [Part; 3],
+    areas: Part,
+    texts: [Option<TextForm>; 3],
 }
 
 impl Index {
@@ -145,44 +165,77 @@ impl Index {
     /// # Errors
     /// [`Malformed`] when it is not what the writer wrote.
     pub fn read<W: Words>(words: &W) -> Result<Self, Malformed> {
-        let mut head = [0; START - HEAD];
-        for (i, word) in head.iter_mut().enumerate() {
-            *word = words.load(HEAD + i)?;
+        let mut w = [0; START];
+        for (at, word) in w.iter_mut().enumerate().skip(HEAD) {
+            *word = words.load(at)?;
         }
-        let [a, b, c, d, e, f, g, h, sum] = head;
-        if sum != u64::from(crc::of(&head[..8])) {
+        if w[START - 1] != u64::from(crc::of(&w[HEAD..START - 1])) {
             return Err(Malformed::Checksum);
         }
-        let logs = high(f);
+        let sorted = |at: usize| Sorted(Part::of(w[at]));
+        let text = |at: usize| {
+            let form = TextForm { data_type: w[at] as u16, form: (w[at] >> 16) as u8, len: w[at + 1] };
+            (w[at] >> 24 & 1 != 0).then_some(form)
+        };
         Ok(Self {
-            size: low(a),
-            rows: high(a),
-            count: [low(b), high(b), low(c)],
-            own_node: high(c),
-            rows_word: low(d) as usize,
-            cells_word: [high(d) as usize, low(e) as usize, high(e) as usize],
-            job_word: low(f) as usize,
-            slots: [logs & 0xff, (logs >> 8) & 0xff, (logs >> 16) & 0xff],
-            by_number: [low(g) as usize, low(h) as usize, high(h) as usize],
-            by_name: high(g) as usize,
+            size: low(w[8]),
+            ranks: high(w[8]),
+            count: [low(w[9]), high(w[9]), low(w[10])],
+            own_node: high(w[10]),
+            job_word: low(w[11]) as usize,
+            own_node_word: high(w[11]) as usize,
+            front: w[12] as usize,
+            keys: KeyTable { part: Part::of(w[13]) },
+            columns: Part::of(w[14]),
+            strings: Part::of(w[15]),
+            rows: Part::of(w[16]),
+            row_bits: low(w[17]),
+            offset: high(w[17]),
+            nodes: Partition::of_head([w[18], w[19], w[20]]),
+            apps: Partition::of_head([w[21], w[22], w[23]]),
+            names: Names { series: Part::of(w[24]), index: sorted(25) },
+            aliases: sorted(26),
+            records: [sorted(27), sorted(28), sorted(29), sorted(30)],
+            by_number: [sorted(31), sorted(32), sorted(33)],
+            numbers: [Part::of(w[34]), Part::of(w[35]), Part::of(w[36])],
+            areas: Part::of(w[37]),
+            texts: [text(38), text(40), text(42)],
         })
     }
 
     fn write<W: WordsMut>(&self, words: &W) {
-        let head = [
-            pair(self.size, self.rows),
-            pair(self.count[0], self.count[1]),
-            pair(self.count[2], self.own_node),
-            pair(self.rows_word as u32, self.cells_word[0] as u32),
-            pair(self.cells_word[1] as u32, self.cells_word[2] as u32),
-            pair(self.job_word as u32, self.slots[0] | self.slots[1] << 8 | self.slots[2] << 16),
-            pair(self.by_number[0] as u32, self.by_name as u32),
-            pair(self.by_number[1] as u32, self.by_number[2] as u32),
-        ];
-        for (i, word) in head.into_iter().enumerate() {
-            words.store(HEAD + i, word, Ordering::Relaxed);
+        let mut w = [0; START];
+        w[8] = pair(self.size, self.ranks);
+        w[9] = pair(self.count[0], self.count[1]);
+        w[10] = pair(self.count[2], self.own_node);
+        w[11] = pair(self.job_word as u32, self.own_node_word as u32);
+        w[12] = self.front as u64;
+        w[13] = self.keys.part.word();
+        w[14] = self.columns.word();
+        w[15] = self.strings.word();
+        w[16] = self.rows.word();
+        w[17] = pair(self.row_bits, self.offset);
+        w[18..21].copy_from_slice(&self.nodes.head());
+        w[21..24].copy_from_slice(&self.apps.head());
+        w[24] = self.names.series.word();
+        w[25] = self.names.index.0.word();
+        w[26] = self.aliases.0.word();
+        for (at, sorted) in (27..).zip(self.records.iter().chain(&self.by_number)) {
+            w[at] = sorted.0.word();
         }
-        words.store(START - 1, u64::from(crc::of(&head)), Ordering::Relaxed);
+        for (at, part) in (34..).zip(self.numbers) {
+            w[at] = part.word();
+        }
+        w[37] = self.areas.word();
+        for (at, text) in (38..).step_by(2).zip(self.texts) {
+            let Some(text) = text else { continue };
+            w[at] = u64::from(text.data_type) | u64::from(text.form) << 16 | 1 << 24;
+            w[at + 1] = text.len;
+        }
+        w[START - 1] = u64::from(crc::of(&w[HEAD..START - 1]));
+        for (at, word) in w.into_iter().enumerate().skip(HEAD) {
+            words.store(at, word, Ordering::Relaxed);
+        }
     }
 
     /// Processes of the job.
@@ -190,111 +243,162 @@ impl Index {
         self.size
     }
 
-    /// Ranks that have a row.
-    pub fn rows(&self) -> u32 {
-        self.rows
+    /// Ranks that there is room for.
+    #[inline]
+    pub fn ranks(&self) -> u32 {
+        self.ranks
+    }
+
+    /// Rank of the job's first process in the session.
+    #[inline]
+    pub fn offset(&self) -> u32 {
+        self.offset
     }
 
     /// Nodes, applications or sessions.
+    #[inline]
     pub fn count(&self, group: Group) -> u32 {
         self.count[group as usize]
     }
 
     /// Index of the node that the segment was made on, or [`NONE`].
+    #[inline]
     pub fn own_node(&self) -> u32 {
         self.own_node
     }
 
-    /// The row of a rank. Its checksum is looked at unless it was `seen` to be right before.
-    ///
-    /// # Errors
-    /// [`Malformed`] when its checksum is wrong.
-    #[inline]
-    pub fn row<W: Words>(&self, words: &W, rank: u32, seen: bool) -> Result<Option<Row>, Malformed> {
-        if rank >= self.rows {
-            return Ok(None);
-        }
-        let at = self.rows_word + rank as usize * ROW;
-        let row = [words.load(at)?, words.load(at + 1)?, words.load(at + 2)?, words.load(at + 3)?];
-        if !seen {
-            Row::check(row, rank)?;
-        }
-        Ok(Some(Row::decode(row)))
+    /// Bytes from the beginning of the segment that a process reads first.
+    pub fn front(&self) -> usize {
+        self.front
     }
 
-    /// The word of a record and the number of a node, application or session by its index. Their checksum is looked at
-    /// unless it was `seen` to be right before.
+    /// The word of the job's record.
+    #[inline]
+    pub fn job_word(&self) -> usize {
+        self.job_word
+    }
+
+    /// The word of the own node's record.
+    #[inline]
+    pub fn own_node_word(&self) -> Option<usize> {
+        (self.own_node_word != 0).then_some(self.own_node_word)
+    }
+
+    /// Records of nodes, applications or sessions.
+    #[inline]
+    pub fn records(&self, group: Group) -> Sorted {
+        self.records[group as usize]
+    }
+
+    /// Records of processes.
+    #[inline]
+    pub fn process_records(&self) -> Sorted {
+        self.records[3]
+    }
+
+    /// A text that is computed: 0 the list of nodes, 1 the node map, 2 the process map.
+    #[inline]
+    pub fn text(&self, which: usize) -> Option<TextForm> {
+        self.texts[which]
+    }
+
+    /// The number of a node, application or session.
     ///
     /// # Errors
-    /// [`Malformed`] when its checksum is wrong.
+    /// [`Malformed`] when the numbers lead out of the segment.
     #[inline]
-    pub fn cell<W: Words>(
-        &self,
-        words: &W,
-        group: Group,
-        index: u32,
-        seen: bool,
-    ) -> Result<Option<(usize, u32)>, Malformed> {
-        if index >= self.count[group as usize] {
+    pub fn number<W: Words>(&self, words: &W, group: Group, index: u32) -> Result<Option<u32>, Malformed> {
+        let part = self.numbers[group as usize];
+        if index >= self.count(group) {
             return Ok(None);
         }
-        let at = self.cells_word[group as usize] + index as usize * CELL;
-        let (cell, check) = (words.load(at)?, words.load(at + 1)?);
-        if !seen && (low(check) != index || high(check) != crc::of(&[cell, u64::from(index)])) {
-            return Err(Malformed::Checksum);
+        match part.len {
+            0 => Ok(Some(index)),
+            len if index < len => Ok(Some(packed::nth(words, part.at, index, 32)? as u32)),
+            _ => Err(Malformed::Table),
         }
-        Ok(Some((low(cell) as usize, high(cell))))
     }
 
     /// The index of a node, application or session with a number.
     ///
     /// # Errors
-    /// [`Malformed`] when an index leads out of the segment or a cell is damaged.
+    /// [`Malformed`] when the table is damaged.
     pub fn by_number<W: Words>(&self, words: &W, group: Group, number: u32) -> Result<Option<u32>, Malformed> {
-        let table = (self.by_number[group as usize], self.slots[group as usize]);
-        probe(words, table, hash_number(number), |index| {
-            Ok(self.cell(words, group, index, false)?.is_some_and(|(_, found)| found == number))
-        })
-    }
-
-    /// The index of the node with a name; `is_name` decides about the record of a candidate.
-    ///
-    /// # Errors
-    /// [`Malformed`] when an index leads out of the segment or a cell is damaged.
-    pub fn by_name<W: Words>(
-        &self,
-        words: &W,
-        name: &[u8],
-        is_name: impl FnMut(u32) -> Result<bool, Malformed>,
-    ) -> Result<Option<u32>, Malformed> {
-        probe(words, (self.by_name, self.slots[Group::Nodes as usize]), hash::hash(name), is_name)
-    }
-
-    /// The word of the job's record.
-    pub fn job_word(&self) -> usize {
-        self.job_word
-    }
-}
-
-fn hash_number(number: u32) -> u64 {
-    hash::hash(&number.to_le_bytes())
-}
-
-fn probe<W: Words>(
-    words: &W,
-    (at, log): (usize, u32),
-    hash: u64,
-    mut matches: impl FnMut(u32) -> Result<bool, Malformed>,
-) -> Result<Option<u32>, Malformed> {
-    let slots = 1usize.checked_shl(log).filter(|n| *n <= words.len()).ok_or(Malformed::Table)?;
-    let mut slot = hash as usize & (slots - 1);
-    for _ in 0..slots {
-        let word = words.load(at.saturating_add(slot))?;
-        match low(word) {
-            0 => return Ok(None),
-            index if high(word) == high(hash) && matches(index - 1)? => return Ok(Some(index - 1)),
-            _ => slot = (slot + 1) & (slots - 1),
+        match self.numbers[group as usize].len {
+            0 => Ok((number < self.count(group)).then_some(number)),
+            _ => Ok(self.by_number[group as usize].find(words, number.into())?.map(|(_, index)| index)),
         }
     }
-    Ok(None)
+
+    /// The node with another name that `has_it` agrees to.
+    ///
+    /// # Errors
+    /// [`Malformed`] when the table is damaged.
+    pub fn by_alias<W: Words>(
+        &self,
+        words: &W,
+        alias: &[u8],
+        has_it: impl FnMut(u32) -> Result<bool, Malformed>,
+    ) -> Result<Option<u32>, Malformed> {
+        self.aliases.find_where(words, crate::hash::hash(alias), has_it)
+    }
+
+    /// A column.
+    ///
+    /// # Errors
+    /// [`Malformed`] when it is damaged or not there.
+    #[inline]
+    pub fn column<W: Words>(&self, words: &W, index: u32, seen: bool) -> Result<Column, Malformed> {
+        Column::read(words, self.columns, index, seen)
+    }
+
+    /// Columns.
+    pub fn columns(&self) -> u32 {
+        self.columns.len
+    }
+
+    /// Where the numbers of an own process lie, by its place on the node.
+    #[inline]
+    pub fn row(&self, place: u32) -> Option<Row> {
+        (place < self.rows.len).then(|| Row { at: self.rows.at, bit: u64::from(place) * u64::from(self.row_bits) })
+    }
+
+    /// Bytes of the segment in which that row lies: where it begins, and how many.
+    pub fn row_bytes(&self, place: u32) -> Option<(usize, usize)> {
+        let row = self.row(place)?;
+        Some((row.at * 8 + (row.bit / 8) as usize, self.row_bits.div_ceil(8) as usize + 8))
+    }
+
+    /// A string: its word and its bytes; no bytes of a NULL.
+    ///
+    /// # Errors
+    /// [`Malformed`] when it is not there.
+    #[inline]
+    pub fn string<W: Words>(&self, words: &W, index: u64) -> Result<(usize, usize), Malformed> {
+        let index = u32::try_from(index).map_err(|_| Malformed::Table)?;
+        let cell = words.load(self.strings.at(index, 1)?)?;
+        let (at, len) = (low(cell) as usize, high(cell) as usize);
+        crate::words::check(words.len(), at, len)?;
+        Ok((at, len))
+    }
+
+    /// Looks at the checksums of what has none that is looked at when it is read: columns, and placements without a rule.
+    ///
+    /// # Errors
+    /// [`Malformed`] when one of them is wrong.
+    pub fn verify<W: Words>(&self, words: &W) -> Result<(), Malformed> {
+        for place in 0..self.areas.len {
+            let at = self.areas.at(place, 2)?;
+            let (area, sums) = (words.load(at)?, words.load(at + 1)?);
+            if high(sums) != crc::of(&[area, pair(low(sums), place)]) {
+                return Err(Malformed::Checksum);
+            }
+            let mut sum = crc::Crc::new();
+            sum.words(words, low(area) as usize, high(area) as usize)?;
+            if sum.value() != low(sums) {
+                return Err(Malformed::Checksum);
+            }
+        }
+        Ok(())
+    }
 }

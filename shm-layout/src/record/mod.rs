@@ -77,8 +77,31 @@ impl<'a> Query<'a> {
     }
 
     /// The hash of the key.
+    #[inline]
     pub const fn hash(&self) -> u64 {
         self.hash
+    }
+
+    /// The key.
+    #[inline]
+    pub const fn key(&self) -> &'a [u8] {
+        self.key
+    }
+
+    /// Whether the key is the `len` bytes from word `at`.
+    #[inline(always)]
+    pub(crate) fn is_at<W: Words>(&self, words: &W, mut at: usize, len: usize) -> Result<bool, Malformed> {
+        if len != self.key.len() {
+            return Ok(false);
+        }
+        let mut rest = self.key;
+        while let Some((word, tail)) = rest.split_first_chunk::<8>() {
+            if words.load(at)? != u64::from_le_bytes(*word) {
+                return Ok(false);
+            }
+            (at, rest) = (at + 1, tail);
+        }
+        Ok(rest.is_empty() || words.load(at)? == tail_word(self.key, rest.len()))
     }
 }
 
@@ -200,7 +223,7 @@ impl<W: Words + Copy> Record<W> {
             let hash = self.words.load(at)?;
             if hash == query.hash {
                 let entry = self.entry(at)?;
-                if self.is_key(&entry, query.key)? {
+                if query.is_at(&self.words, entry.key_word, entry.key_len)? {
                     return Ok(Some(entry));
                 }
             } else if hash == 0 {
@@ -242,22 +265,6 @@ impl<W: Words + Copy> Record<W> {
             value_word: self.at + value_word,
             value_len,
         })
-    }
-
-    #[inline(always)]
-    fn is_key(&self, entry: &Entry, key: &[u8]) -> Result<bool, Malformed> {
-        if entry.key_len != key.len() {
-            return Ok(false);
-        }
-        let mut at = entry.key_word;
-        let mut rest = key;
-        while let Some((word, tail)) = rest.split_first_chunk::<8>() {
-            if self.words.load(at)? != u64::from_le_bytes(*word) {
-                return Ok(false);
-            }
-            (at, rest) = (at + 1, tail);
-        }
-        Ok(rest.is_empty() || self.words.load(at)? == tail_word(key, rest.len()))
     }
 }
 

@@ -57,9 +57,14 @@ impl Element {
 
     /// The name at `index` of those that it stands for; the last number varies fastest.
     pub fn name(&self, index: u64) -> Vec<u8> {
-        let mut rest = self.count();
-        let mut index = index;
         let mut name = Vec::new();
+        self.write_name(index, &mut name);
+        name
+    }
+
+    /// Appends that name.
+    pub fn write_name(&self, mut index: u64, name: &mut Vec<u8>) {
+        let mut rest = self.count();
         for part in &self.0 {
             match part {
                 Part::Text(text) => name.extend_from_slice(text),
@@ -68,11 +73,10 @@ impl Element {
                     let which = index / rest;
                     index %= rest;
                     let at = before.partition_point(|before| *before <= which) - 1;
-                    spans[at].write(spans[at].first + which - before[at], &mut name);
+                    spans[at].write(spans[at].first + which - before[at], name);
                 }
             }
         }
-        name
     }
 
     /// Whether every library can read it in brackets: numbers in one place, all of the same width.

@@ -109,6 +109,19 @@ impl NodeMap {
         groups.flat_map(|(group, end)| (0..end - group.start).map(|index| group.element.name(index as u64)))
     }
 
+    /// Gives `f` the names in order, all of them in the same place.
+    pub fn each_name(&self, mut f: impl FnMut(&[u8])) {
+        let ends = self.groups.iter().skip(1).map(|group| group.start).chain([self.len]);
+        let mut name = Vec::new();
+        for (group, end) in self.groups.iter().zip(ends) {
+            for index in 0..end - group.start {
+                name.clear();
+                group.element.write_name(index as u64, &mut name);
+                f(&name);
+            }
+        }
+    }
+
     /// The number of the node with this name, the first where several have it.
     pub fn position(&self, name: &[u8]) -> Option<usize> {
         self.names().position(|known| known == name)

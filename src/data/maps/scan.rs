@@ -111,6 +111,12 @@ impl Span {
 
     /// Writes a number with leading zeros up to the width of this span.
     pub fn write(&self, number: u64, to: &mut Vec<u8>) {
-        to.extend_from_slice(format!("{number:0width$}", width = self.width).as_bytes());
+        let from = to.len();
+        let mut rest = number;
+        while rest > 0 || to.len() < from + self.width.max(1) {
+            to.push(b'0' + (rest % 10) as u8);
+            rest /= 10;
+        }
+        to[from..].reverse();
     }
 }

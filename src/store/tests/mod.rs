@@ -7,6 +7,7 @@ use crate::data::{DataArray, Info, Key, Nspace, Rank, Value, constants::scope, k
 mod concurrent;
 mod corrupt;
 mod limits;
+mod odd_jobs;
 mod placement;
 mod read_back;
 mod reclaim;

@@ -1,0 +1,91 @@
+//! Job information out of C.
+//!
+//! Most of what a host registers it says of processes: an array of attributes of 552 bytes each, for every process of the job. Those
+//! go from where they lie straight into the columns that they become; everything else becomes attributes of the data model.
+use instanton::data::{DataType, Info, Status, Value, keys};
+use instanton::store::{BadJobInfo, Datum, JobInfoBuilder};
+
+use crate::alloc;
+use crate::convert::Mirror;
+use crate::types::*;
+
+/// Takes in what a host gives at registration.
+///
+/// # Errors
+/// A status when it cannot be read; within, why it makes no sense.
+///
+/// # Safety
+/// `info` is NULL or has `ninfo` elements, which point to what the headers say.
+pub unsafe fn job_info(
+    mut job: JobInfoBuilder,
+    info: *const pmix_info_t,
+    ninfo: usize,
+) -> Result<Result<JobInfoBuilder, BadJobInfo>, Status> {
+    // SAFETY: as promised by the caller.
+    let infos = unsafe { alloc::slice(info, ninfo) }?;
+    let mut others: Vec<Info> = Vec::new();
+    let mut processes = Vec::new();
+    for info in infos {
+        // SAFETY: as promised by the caller.
+        match unsafe { process(info) }? {
+            Some(process) => processes.push(process),
+            // SAFETY: as promised by the caller.
+            None => others.push(unsafe { info.to_rust(0) }?),
+        }
+    }
+    if let Err(error) = job.infos(&others) {
+        return Ok(Err(error));
+    }
+    let mut values = Vec::new();
+    for process in processes {
+        values.clear();
+        for info in process {
+            // SAFETY: as promised by the caller.
+            values.push(unsafe { (alloc::name(info.key.as_ptr(), KEY_SIZE)?, datum(&info.value)?) });
+        }
+        let taken = JobInfoBuilder::rank_in(values.iter().cloned());
+        if let Err(error) = taken.and_then(|rank| job.process(rank, values.drain(..))) {
+            return Ok(Err(error));
+        }
+    }
+    Ok(Ok(job))
+}
+
+/// The attributes of a process, if an attribute is about one.
+///
+/// # Safety
+/// It points to what the headers say, for `'a`.
+unsafe fn process<'a>(info: &'a pmix_info_t) -> Result<Option<&'a [pmix_info_t]>, Status> {
+    // SAFETY: as promised by the caller.
+    unsafe {
+        if alloc::name(info.key.as_ptr(), KEY_SIZE)? != keys::PROC_INFO_ARRAY.as_bytes()
+            || DataType(info.value.ty) != DataType::DATA_ARRAY
+        {
+            return Ok(None);
+        }
+        let array = info.value.data.darray.as_ref::<'a>().ok_or(Status::ERR_BAD_PARAM)?;
+        match DataType(array.ty) {
+            DataType::INFO => alloc::slice(array.array.cast(), array.size).map(Some),
+            _ => Ok(None),
+        }
+    }
+}
+
+/// A value, borrowed where that is cheaper. Common types of numbers have the fastest way.
+///
+/// # Safety
+/// It holds or points to what its type says, for `'a`.
+unsafe fn datum<'a>(value: &'a pmix_value_t) -> Result<Datum<'a>, Status> {
+    let (ty, place) = (DataType(value.ty), &raw const value.data);
+    // SAFETY: the member of the union that the type selects, as promised by the caller.
+    Ok(unsafe {
+        match ty {
+            DataType::STRING => Datum::Text(alloc::c_bytes(value.data.string)),
+            DataType::UINT16 => Datum::Scalar(ty, place.cast::<u16>().read().into()),
+            DataType::UINT32 | DataType::UINT | DataType::PROC_RANK => Datum::Scalar(ty, place.cast::<u32>().read().into()),
+            DataType::INT32 | DataType::INT | DataType::PID => Datum::Scalar(ty, place.cast::<u32>().read().into()),
+            DataType::UINT64 | DataType::SIZE => Datum::Scalar(ty, place.cast::<u64>().read()),
+            _ => Mirror::<Value>::to_rust(value, 0)?.into(),
+        }
+    })
+}

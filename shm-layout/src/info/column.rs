@@ -1,0 +1,319 @@
+//! Columns: one value of one type for each of many ranks.
+//!
+//! ```text
+//! column 0   data type (16 bits), bits of a number (8 bits), flags (8 bits) | next column of the same key, counted from 1; 0: none
+//!        1   first rank | ranks
+//!        2   base
+//!        3   step
+//!        4   word of the numbers | bit of this column in the row of an own process
+//!        5   CRC-32C of words 0 to 4 and the index | 0
+//! ```
+//!
+//! The value of the n-th rank is `base + n * step + number`, so that a constant and a sequence take no numbers at all. With
+//! [`HOLES`], 0 says that the rank has none and other numbers are one too large. With [`STRINGS`], the value is the index of a
+//! string. Numbers have no checksum that is looked at when they are read: one that is damaged yields another value.
+use super::packed::{self, Packer, bits_for};
+use super::{Part, Places};
+use crate::words::Words;
+use crate::{Malformed, crc, high, low, pair};
+
+/// Words of a column's description.
+pub(super) const WORDS: usize = 6;
+/// Not every rank has a value.
+pub const HOLES: u8 = 1;
+/// Values are indexes of strings.
+pub const STRINGS: u8 = 2;
+
+/// What is said of a column.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Column {
+    /// The type of all its values.
+    pub data_type: u16,
+    /// [`HOLES`], [`STRINGS`].
+    pub flags: u8,
+    bits: u32,
+    next: u32,
+    first: u32,
+    count: u32,
+    base: u64,
+    step: u64,
+    numbers: usize,
+    row_bit: u32,
+}
+
+impl Column {
+    /// A column by its index. Its checksum is looked at unless it was `seen` to be right before.
+    ///
+    /// # Errors
+    /// [`Malformed`] when it is damaged or not there.
+    #[inline]
+    pub fn read<W: Words>(words: &W, columns: Part, index: u32, seen: bool) -> Result<Self, Malformed> {
+        let at = columns.at(index, WORDS)?;
+        let mut w = [0; WORDS];
+        for (i, word) in w.iter_mut().enumerate() {
+            *word = words.load(at + i)?;
+        }
+        if !seen && w[5] != u64::from(checksum(&w, index)) {
+            return Err(Malformed::Checksum);
+        }
+        let kind = low(w[0]);
+        let bits = kind >> 16 & 0xff;
+        if bits > 64 {
+            return Err(Malformed::Table);
+        }
+        Ok(Self {
+            data_type: kind as u16,
+            flags: (kind >> 24) as u8,
+            bits,
+            next: high(w[0]),
+            first: low(w[1]),
+            count: high(w[1]),
+            base: w[2],
+            step: w[3],
+            numbers: low(w[4]) as usize,
+            row_bit: high(w[4]),
+        })
+    }
+
+    /// Index of the next column of the same key.
+    #[inline]
+    pub fn next(&self) -> Option<u32> {
+        self.next.checked_sub(1)
+    }
+
+    /// The value of a rank, from the column.
+    ///
+    /// # Errors
+    /// [`Malformed::Bounds`] when the column leads out of the segment.
+    #[inline]
+    pub fn value<W: Words>(&self, words: &W, rank: u32) -> Result<Option<u64>, Malformed> {
+        let Some(n) = rank.checked_sub(self.first).filter(|n| *n < self.count) else { return Ok(None) };
+        Ok(self.of_number(n, packed::nth(words, self.numbers, n, self.bits)?))
+    }
+
+    /// The value of a rank, from its row.
+    ///
+    /// # Errors
+    /// [`Malformed::Bounds`] when the row leads out of the segment.
+    #[inline]
+    pub fn value_in_row<W: Words>(&self, words: &W, row: Row, rank: u32) -> Result<Option<u64>, Malformed> {
+        let Some(n) = rank.checked_sub(self.first).filter(|n| *n < self.count) else { return Ok(None) };
+        Ok(self.of_number(n, packed::bits_at(words, row.at, row.bit + u64::from(self.row_bit), self.bits)?))
+    }
+
+    #[inline]
+    fn of_number(&self, n: u32, number: u64) -> Option<u64> {
+        let number = match self.flags & HOLES {
+            0 => number,
+            _ => number.checked_sub(1)?,
+        };
+        Some(self.base.wrapping_add(self.step.wrapping_mul(u64::from(n))).wrapping_add(number))
+    }
+}
+
+/// Where the numbers of one own process lie together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Row {
+    /// The word of all rows.
+    pub at: usize,
+    /// The bit where this one begins.
+    pub bit: u64,
+}
+
+/// A column under construction.
+#[derive(Debug, Clone)]
+pub struct ColumnBuild {
+    /// The word of its key is this key's.
+    pub key: Vec<u8>,
+    /// The type of all its values.
+    pub data_type: u16,
+    flags: u8,
+    bits: u32,
+    first: u32,
+    count: u32,
+    base: u64,
+    step: u64,
+    numbers: Vec<u64>,
+}
+
+impl ColumnBuild {
+    /// A column of these values, in the order of their ranks, which are pieces `(first, count)` that do not touch.
+    ///
+    /// `None` when there are holes and the values spread over all that 64 bits can tell apart.
+    pub fn new(key: &[u8], data_type: u16, strings: bool, pieces: &[(u32, u32)], values: &[u64]) -> Option<Self> {
+        let first = pieces.first().map_or(0, |piece| piece.0);
+        let count = pieces.last().map_or(0, |piece| piece.0 + piece.1 - first);
+        let places = || pieces.iter().flat_map(|(at, len)| at - first..at - first + len).zip(values);
+        let holes = values.len() != count as usize;
+        let (base, step) = line(places()).unwrap_or((values.iter().copied().min().unwrap_or(0), 0));
+        let extra = u64::from(holes);
+        let above = |n: u32, value: u64| value.wrapping_sub(base).wrapping_sub(step.wrapping_mul(u64::from(n)));
+        let max = places().map(|(n, value)| above(n, *value)).max().unwrap_or(0).checked_add(extra)?;
+        let bits = bits_for(max);
+        let mut packer = Packer::with_capacity(u64::from(count) * u64::from(bits));
+        for (n, value) in places() {
+            packer.pad_to(u64::from(n) * u64::from(bits));
+            packer.push(above(n, *value) + extra, bits);
+        }
+        let flags = if holes { HOLES } else { 0 } | if strings { STRINGS } else { 0 };
+        let (key, numbers) = (key.to_vec(), packer.into_words());
+        Some(Self { key, data_type, flags, bits, first, count, base, step, numbers })
+    }
+
+    /// Bytes that the numbers take.
+    pub fn bytes(&self) -> usize {
+        self.numbers.len() * 8
+    }
+
+    /// Bits of each number.
+    pub fn bits(&self) -> u32 {
+        self.bits
+    }
+
+    /// The number of a rank, 0 if there is none.
+    pub(super) fn number(&self, rank: u32) -> u64 {
+        let n = rank.checked_sub(self.first).filter(|n| *n < self.count);
+        n.and_then(|n| packed::nth(&crate::words::Plain(&self.numbers), 0, n, self.bits).ok()).unwrap_or(0)
+    }
+
+    pub(super) fn numbers(&self) -> &[u64] {
+        &self.numbers
+    }
+
+    pub(super) fn describe(&self, index: u32, next: u32, numbers: usize, row_bit: u32) -> [u64; WORDS] {
+        let kind = u32::from(self.data_type) | self.bits << 16 | u32::from(self.flags) << 24;
+        let mut words = [
+            pair(kind, next),
+            pair(self.first, self.count),
+            self.base,
+            self.step,
+            pair(numbers as u32, row_bit),
+            0,
+        ];
+        words[5] = u64::from(checksum(&words, index));
+        words
+    }
+}
+
+/// Base and step of values that lie on a line.
+fn line<'a>(mut places: impl Iterator<Item = (u32, &'a u64)>) -> Option<(u64, u64)> {
+    let (_, base) = places.next()?;
+    let Some((n, second)) = places.next() else { return Some((*base, 0)) };
+    // The first place is 0; a step is only sought where the second follows it.
+    let step = if n == 1 { second.wrapping_sub(*base) } else { 0 };
+    let on_line = |(n, value): (u32, &u64)| *value == base.wrapping_add(step.wrapping_mul(u64::from(n)));
+    (on_line((n, second)) && places.all(on_line)).then_some((*base, step))
+}
+
+fn checksum(words: &[u64; WORDS], index: u32) -> u32 {
+    crc::of(&[words[0], words[1], words[2], words[3], words[4], u64::from(index)])
+}
+
+/// An entry of the table of keys: where a key can be found at all.
+///
+/// ```text
+/// slot   0   hash of the key; 0: the slot is empty
+///        1   word of the key | bytes of the key (16 bits), places (16 bits)
+///        2   first column of the key, counted from 1; 0: none | CRC-32C of words 0 and 1, the column and the slot
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KeyEntry {
+    /// Which records have it.
+    pub places: Places,
+    column: u32,
+    /// The slot.
+    pub slot: u32,
+}
+
+impl KeyEntry {
+    /// Words of a slot.
+    pub(super) const WORDS: usize = 3;
+
+    /// A key that is nowhere.
+    pub const NOWHERE: Self = Self { places: Places(0), column: 0, slot: 0 };
+
+    /// Index of the first column.
+    #[inline]
+    pub fn column(&self) -> Option<u32> {
+        self.column.checked_sub(1)
+    }
+}
+
+/// The table of keys.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KeyTable {
+    /// Where it lies; as many slots as a power of two.
+    pub part: Part,
+}
+
+impl KeyTable {
+    /// Looks a key up. A slot's checksum is looked at unless `seen` knows it; `saw` is told of those that are right.
+    ///
+    /// # Errors
+    /// [`Malformed`] when the table is damaged.
+    #[inline]
+    pub fn find<W: Words>(
+        &self,
+        words: &W,
+        query: &crate::record::Query<'_>,
+        seen: impl Fn(u32) -> bool,
+        saw: impl Fn(u32),
+    ) -> Result<KeyEntry, Malformed> {
+        let mask = self.part.len.wrapping_sub(1);
+        let mut slot = query.hash() as u32 & mask;
+        for _ in 0..self.part.len {
+            let at = self.part.at(slot, KeyEntry::WORDS)?;
+            let w = [words.load(at)?, words.load(at + 1)?, words.load(at + 2)?];
+            if !seen(slot) {
+                if high(w[2]) != slot_checksum(w[0], w[1], low(w[2]), slot) {
+                    return Err(Malformed::Checksum);
+                }
+                saw(slot);
+            }
+            if w[0] == query.hash() && query.is_at(words, low(w[1]) as usize, usize::from(high(w[1]) as u16))? {
+                return Ok(KeyEntry { places: Places((high(w[1]) >> 16) as u16), column: low(w[2]), slot });
+            }
+            if w[0] == 0 {
+                return Ok(KeyEntry::NOWHERE);
+            }
+            slot = (slot + 1) & mask;
+        }
+        Ok(KeyEntry::NOWHERE)
+    }
+
+    /// Every key: its word and its bytes.
+    ///
+    /// # Errors
+    /// [`Malformed`] when the table is damaged.
+    pub fn key<W: Words>(&self, words: &W, slot: u32) -> Result<Option<(usize, usize, KeyEntry)>, Malformed> {
+        let at = self.part.at(slot, KeyEntry::WORDS)?;
+        let w = [words.load(at)?, words.load(at + 1)?, words.load(at + 2)?];
+        if high(w[2]) != slot_checksum(w[0], w[1], low(w[2]), slot) {
+            return Err(Malformed::Checksum);
+        }
+        let entry = KeyEntry { places: Places((high(w[1]) >> 16) as u16), column: low(w[2]), slot };
+        Ok((w[0] != 0).then_some((low(w[1]) as usize, usize::from(high(w[1]) as u16), entry)))
+    }
+
+    /// The words of a table of these keys: hash, word, bytes, places, first column.
+    pub(super) fn build(keys: &[(u64, usize, usize, Places, u32)]) -> Vec<u64> {
+        let slots = (keys.len() + keys.len() / 3 + 1).next_power_of_two();
+        let mut table = vec![[0u64; 3]; slots];
+        for (hash, word, len, places, column) in keys {
+            let mut slot = *hash as usize & (slots - 1);
+            while table[slot][0] != 0 {
+                slot = (slot + 1) & (slots - 1);
+            }
+            table[slot] = [*hash, pair(*word as u32, *len as u32 | u32::from(places.0) << 16), u64::from(*column)];
+        }
+        for (slot, w) in (0u32..).zip(&mut table) {
+            w[2] = pair(low(w[2]), slot_checksum(w[0], w[1], low(w[2]), slot));
+        }
+        table.into_flattened()
+    }
+}
+
+#[inline]
+fn slot_checksum(hash: u64, key: u64, column: u32, slot: u32) -> u32 {
+    crc::of(&[hash, key, pair(column, slot)])
+}

@@ -1,0 +1,357 @@
+//! Names of nodes, in the order of the nodes. Names that differ in one number only, which counts up, are a **series**:
+//!
+//! ```text
+//! series 0   first node | nodes
+//!        1   first number | word of the text
+//!        2   bytes before the number | bytes behind it
+//!        3   digits (8 bits; 0: no number, one name; 255: no names at all) | CRC-32C of all of it, the index and the text
+//! ```
+//!
+//! What stands behind the number begins on a word of its own. Two kinds of keys lead from a name to its series, in one sorted table:
+//! the hash of a name that stands alone, highest bit set; and, highest bit clear, the hash of what stands around a number, with the
+//! first number as its low half.
+use super::sorted::Sorted;
+use super::Part;
+use crate::hash::hash;
+use crate::words::Words;
+use crate::{Malformed, crc, high, low, pair};
+
+const SERIES: usize = 4;
+const NAMELESS: u8 = 255;
+/// Most digits of a number that is counted.
+pub const DIGITS: usize = 9;
+const ALONE: u64 = 1 << 63;
+
+/// Where the names lie.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Names {
+    pub(super) series: Part,
+    pub(super) index: Sorted,
+}
+
+/// A name, in pieces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Name {
+    at: usize,
+    prefix: usize,
+    suffix: usize,
+    number: u32,
+    digits: u8,
+}
+
+impl Name {
+    /// Bytes of it.
+    #[allow(clippy::len_without_is_empty, reason = "a length in bytes to make room for")]
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.prefix + usize::from(self.digits) + self.suffix
+    }
+
+    /// Gives its bytes to `f`, piece by piece.
+    ///
+    /// # Errors
+    /// [`Malformed::Bounds`] when they do not all lie in the segment.
+    #[inline]
+    pub fn write<W: Words>(&self, words: &W, mut f: impl FnMut(&[u8])) -> Result<(), Malformed> {
+        text(words, self.at, self.prefix, &mut f)?;
+        let mut digits = [0; DIGITS];
+        let mut rest = self.number;
+        let shown = &mut digits[..usize::from(self.digits)];
+        for digit in shown.iter_mut().rev() {
+            (*digit, rest) = (b'0' + (rest % 10) as u8, rest / 10);
+        }
+        if !shown.is_empty() {
+            f(shown);
+        }
+        text(words, self.at + self.prefix.div_ceil(8), self.suffix, &mut f)
+    }
+
+    fn is<W: Words>(&self, words: &W, name: &[u8]) -> Result<bool, Malformed> {
+        let (mut rest, mut same) = (name, self.len() == name.len());
+        self.write(words, |piece| match rest.strip_prefix(piece) {
+            Some(tail) => rest = tail,
+            None => same = false,
+        })?;
+        Ok(same)
+    }
+}
+
+#[inline]
+fn text<W: Words>(words: &W, at: usize, len: usize, f: &mut impl FnMut(&[u8])) -> Result<(), Malformed> {
+    for from in (0..len).step_by(8) {
+        let bytes = words.load(at + from / 8)?.to_le_bytes();
+        f(&bytes[..(len - from).min(8)]);
+    }
+    Ok(())
+}
+
+impl Names {
+    /// The name of a node, if it has one.
+    ///
+    /// # Errors
+    /// [`Malformed`] when the names are damaged.
+    #[inline]
+    pub fn name<W: Words>(&self, words: &W, node: u32) -> Result<Option<Name>, Malformed> {
+        let (mut from, mut to) = (0, self.series.len);
+        while from < to {
+            let middle = from + (to - from) / 2;
+            match low(words.load(self.series.at(middle, SERIES)?)?) <= node {
+                true => from = middle + 1,
+                false => to = middle,
+            }
+        }
+        let Some(index) = from.checked_sub(1) else { return Ok(None) };
+        let series = Series::read(words, self.series, index)?;
+        match node.checked_sub(series.first).filter(|nth| *nth < series.count) {
+            Some(nth) => Ok(series.name(nth)),
+            None => Err(Malformed::Table),
+        }
+    }
+
+    /// The node with a name.
+    ///
+    /// # Errors
+    /// [`Malformed`] when the names are damaged.
+    pub fn find<W: Words>(&self, words: &W, name: &[u8]) -> Result<Option<u32>, Malformed> {
+        let alone = self.index.find_where(words, alone(name), |index| {
+            let series = Series::read(words, self.series, index)?;
+            Ok(series.count > 0 && series.name(0).map_or(Ok(false), |own| own.is(words, name))?)
+        })?;
+        if let Some(index) = alone {
+            return Ok(Some(Series::read(words, self.series, index)?.first));
+        }
+        for (at, end, number) in numbers(name) {
+            let key = around(&name[..at], &name[end..], end - at) | u64::from(number);
+            let Some((found, index)) = self.index.last_to(words, key)? else { continue };
+            if high(found) != high(key) {
+                continue;
+            }
+            let series = Series::read(words, self.series, index)?;
+            let nth = number.checked_sub(series.number).filter(|nth| *nth < series.count);
+            if let Some(nth) = nth
+                && series.name(nth).map_or(Ok(false), |own| own.is(words, name))?
+            {
+                return Ok(Some(series.first + nth));
+            }
+        }
+        Ok(None)
+    }
+}
+
+struct Series {
+    first: u32,
+    count: u32,
+    number: u32,
+    at: usize,
+    prefix: usize,
+    suffix: usize,
+    digits: u8,
+}
+
+impl Series {
+    #[inline]
+    fn read<W: Words>(words: &W, part: Part, index: u32) -> Result<Self, Malformed> {
+        let at = part.at(index, SERIES)?;
+        let w = [words.load(at)?, words.load(at + 1)?, words.load(at + 2)?, words.load(at + 3)?];
+        let series = Self {
+            first: low(w[0]),
+            count: high(w[0]),
+            number: low(w[1]),
+            at: high(w[1]) as usize,
+            prefix: low(w[2]) as usize,
+            suffix: high(w[2]) as usize,
+            digits: w[3] as u8,
+        };
+        let mut sum = crc::Crc::new();
+        sum.slice(&[w[0], w[1], w[2], pair(low(w[3]), index)]);
+        sum.words(words, series.at, series.prefix.div_ceil(8) + series.suffix.div_ceil(8))?;
+        if sum.value() != high(w[3]) {
+            return Err(Malformed::Checksum);
+        }
+        match usize::from(series.digits) <= DIGITS || series.digits == NAMELESS {
+            true => Ok(series),
+            false => Err(Malformed::Table),
+        }
+    }
+
+    #[inline]
+    fn name(&self, nth: u32) -> Option<Name> {
+        let Self { at, prefix, suffix, digits, .. } = *self;
+        let number = self.number.wrapping_add(if digits == 0 { 0 } else { nth });
+        (digits != NAMELESS).then_some(Name { at, prefix, suffix, number, digits })
+    }
+}
+
+fn alone(name: &[u8]) -> u64 {
+    hash(name) | ALONE
+}
+
+/// The key of a series, its low half clear.
+fn around(prefix: &[u8], suffix: &[u8], digits: usize) -> u64 {
+    let mixed = hash(prefix) ^ hash(suffix).rotate_left(21) ^ (digits as u64) << 40;
+    mixed & !ALONE & !u64::from(u32::MAX)
+}
+
+/// The numbers in a name that may count: where each begins and ends, and the number.
+fn numbers(name: &[u8]) -> impl Iterator<Item = (usize, usize, u32)> + '_ {
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        loop {
+            at += name[at..].iter().position(u8::is_ascii_digit)?;
+            let len = name[at..].iter().take_while(|byte| byte.is_ascii_digit()).count();
+            let (from, end) = (at, at + len);
+            at = end;
+            if len <= DIGITS {
+                let number = name[from..end].iter().fold(0, |number, digit| number * 10 + u32::from(digit - b'0'));
+                return Some((from, end, number));
+            }
+        }
+    })
+}
+
+/// Names under construction.
+#[derive(Debug, Clone, Default)]
+pub struct NamesBuild {
+    series: Vec<(u32, u32, u32, Vec<u8>, Vec<u8>, u8)>,
+    nodes: u32,
+    /// The last name, while its series may go on.
+    last: Vec<u8>,
+}
+
+impl NamesBuild {
+    /// Adds the name of the next node.
+    pub fn push(&mut self, name: Option<&[u8]>) {
+        let node = self.nodes;
+        self.nodes += 1;
+        let Some(name) = name else {
+            match self.series.last_mut() {
+                Some((_, count, .., NAMELESS)) => *count += 1,
+                _ => self.series.push((node, 1, 0, Vec::new(), Vec::new(), NAMELESS)),
+            }
+            return;
+        };
+        if let Some((_, count, number, prefix, suffix, digits)) = self.series.last_mut()
+            && *digits != NAMELESS
+        {
+            let next = match *digits {
+                0 => follows(&self.last, name),
+                digits => {
+                    let at = prefix.len()..prefix.len() + usize::from(digits);
+                    let is = name.len() == at.end + suffix.len()
+                        && name.starts_with(prefix)
+                        && name.ends_with(suffix)
+                        && number_of(&name[at.clone()]) == number.checked_add(*count);
+                    is.then_some((at.start, at.end))
+                }
+            };
+            if let Some((from, end)) = next {
+                if *digits == 0 {
+                    *number = number_of(&self.last[from..end]).unwrap_or(0);
+                    *digits = (end - from) as u8;
+                    (*prefix, *suffix) = (name[..from].to_vec(), name[end..].to_vec());
+                }
+                *count += 1;
+                return;
+            }
+        }
+        self.series.push((node, 1, 0, name.to_vec(), Vec::new(), 0));
+        self.last.clear();
+        self.last.extend_from_slice(name);
+    }
+
+    /// Adds `count` names that count from `number` on, at least `digits` digits wide.
+    pub fn push_series(&mut self, prefix: &[u8], number: u32, count: u32, digits: usize, suffix: &[u8]) {
+        let mut from = number;
+        let end = number.saturating_add(count);
+        while from < end {
+            let width = digits.max(from.checked_ilog10().unwrap_or(0) as usize + 1);
+            let most = 10u32.checked_pow(width as u32).unwrap_or(u32::MAX);
+            let to = end.min(most);
+            match width <= DIGITS {
+                true => {
+                    self.series.push((self.nodes, to - from, from, prefix.to_vec(), suffix.to_vec(), width as u8));
+                    self.nodes += to - from;
+                }
+                false => {
+                    let name = |n| [prefix, format!("{n:0width$}").as_bytes(), suffix].concat();
+                    (from..to).for_each(|n| self.push(Some(&name(n))));
+                }
+            }
+            from = to;
+        }
+    }
+
+    /// Appends the words of the names. The first of two nodes with the same name is found by it.
+    pub(super) fn put(&self, words: &mut Vec<u64>) -> Names {
+        let mut entries = Vec::with_capacity(self.series.len() * SERIES);
+        let mut keys = Vec::with_capacity(self.series.len());
+        let mut texts: std::collections::HashMap<(&[u8], &[u8]), usize> = std::collections::HashMap::new();
+        for (index, (first, count, number, prefix, suffix, digits)) in (0u32..).zip(&self.series) {
+            let at = *texts.entry((prefix, suffix)).or_insert_with(|| {
+                let at = crate::record::append(words, prefix);
+                crate::record::append(words, suffix);
+                at
+            });
+            let entry =
+                [pair(*first, *count), pair(*number, at as u32), pair(prefix.len() as u32, suffix.len() as u32)];
+            let mut sum = crc::Crc::new();
+            sum.slice(&[entry[0], entry[1], entry[2], pair(u32::from(*digits), index)]);
+            sum.slice(&words[at..at + prefix.len().div_ceil(8) + suffix.len().div_ceil(8)]);
+            entries.extend(entry);
+            entries.push(pair(u32::from(*digits), sum.value()));
+            keys.extend(match *digits {
+                NAMELESS => None,
+                0 => Some((alone(prefix), index)),
+                digits => Some((around(prefix, suffix, digits.into()) | u64::from(*number), index)),
+            });
+        }
+        let series = Part { at: words.len(), len: self.series.len() as u32 };
+        words.extend(entries);
+        keys.sort();
+        let index = Sorted(Part { at: words.len(), len: keys.len() as u32 });
+        words.extend(super::sorted::build(&keys));
+        Names { series, index }
+    }
+
+    /// Whether two series would be taken for one by their keys: then each of their names has to stand alone.
+    pub fn untangle(&mut self) {
+        let mut seen: std::collections::HashMap<u64, (&[u8], &[u8])> = std::collections::HashMap::new();
+        let tangled = self.series.iter().filter(|series| series.5 != 0 && series.5 != NAMELESS).any(|series| {
+            let (prefix, suffix) = (&series.3[..], &series.4[..]);
+            *seen.entry(around(prefix, suffix, series.5.into())).or_insert((prefix, suffix)) != (prefix, suffix)
+        });
+        if !tangled {
+            return;
+        }
+        let series = std::mem::take(&mut self.series);
+        for (first, count, number, prefix, suffix, digits) in series {
+            if digits == 0 || digits == NAMELESS {
+                self.series.push((first, count, number, prefix, suffix, digits));
+                continue;
+            }
+            let width = usize::from(digits);
+            for nth in 0..count {
+                let name = [&prefix[..], format!("{:0width$}", number + nth).as_bytes(), &suffix[..]].concat();
+                self.series.push((first + nth, 1, 0, name, Vec::new(), 0));
+            }
+        }
+    }
+}
+
+fn number_of(digits: &[u8]) -> Option<u32> {
+    let all = !digits.is_empty() && digits.len() <= DIGITS && digits.iter().all(u8::is_ascii_digit);
+    all.then(|| digits.iter().fold(0, |number, digit| number * 10 + u32::from(digit - b'0')))
+}
+
+/// Where two names have numbers that follow one another, if they differ nowhere else.
+fn follows(before: &[u8], name: &[u8]) -> Option<(usize, usize)> {
+    if before.len() != name.len() {
+        return None;
+    }
+    let at = before.iter().zip(name).position(|(a, b)| a != b)?;
+    numbers(name).find(|(from, end, _)| (*from..*end).contains(&at)).and_then(|(from, end, number)| {
+        let same = before[..from] == name[..from] && before[end..] == name[end..];
+        (same && number_of(&before[from..end])?.checked_add(1) == Some(number)).then_some((from, end))
+    })
+}
+

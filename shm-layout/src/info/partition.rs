@@ -1,0 +1,504 @@
+//! Which node a rank runs on, or which application it belongs to: ranks parted among members, in the order of their numbers.
+//!
+//! Mostly a rule tells: blocks of ranks go to one member after the other, and round again. A **run** is a range of ranks that
+//! follows one rule:
+//!
+//! ```text
+//! run      0   first rank | ranks
+//!          1   first member (all ones: these belong to none) | ranks of a block
+//!          2   members of a round | place of the first rank within its member
+//!          3   CRC-32C of words 0 to 2 and the index | 0
+//! ```
+//!
+//! The other way round, an **interval** of members names the runs that have ranks of all of them:
+//!
+//! ```text
+//! interval 0   first member | the one behind its last
+//!          1   word of the list | runs in it
+//!          2   CRC-32C of words 0 and 1, the index and the list | 0
+//! ```
+//!
+//! Its list has 32 bits for the index of each run, in the order of ranks. Runs and intervals are checked at each use, so that what is
+//! found by bisecting them is right or an error. Where there is no rule worth its space, four **columns** of numbers take their place:
+//! of each rank its member (one more than it, 0 for none) and its place there, of each member where its ranks begin, and the
+//! ranks of one member after the other.
+use super::packed::{self, Packer, bits_for, words_for};
+use super::{NONE, Part};
+use crate::words::Words;
+use crate::{Malformed, crc, high, low, pair};
+
+const RUN: usize = 4;
+const INTERVAL: usize = 3;
+
+/// Where a partition lies and how.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Partition {
+    /// Ranks that are parted.
+    ranks: u32,
+    members: u32,
+    form: Form,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Runs { runs: Part, intervals: Part },
+    Columns { at: usize, member_bits: u32, place_bits: u32, rank_bits: u32 },
+}
+
+/// Ranks of one rule.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Run {
+    start: u32,
+    count: u32,
+    member: u32,
+    block: u32,
+    width: u32,
+    base: u32,
+}
+
+impl Run {
+    #[inline]
+    fn encode(&self, index: u32) -> [u64; RUN] {
+        let mut words = [pair(self.start, self.count), pair(self.member, self.block), pair(self.width, self.base), 0];
+        words[3] = u64::from(crc::of(&[words[0], words[1], words[2], u64::from(index)]));
+        words
+    }
+
+    #[inline]
+    fn read<W: Words>(words: &W, runs: Part, index: u32) -> Result<Self, Malformed> {
+        let at = runs.at(index, RUN)?;
+        let w = [words.load(at)?, words.load(at + 1)?, words.load(at + 2)?, words.load(at + 3)?];
+        if w[3] != u64::from(crc::of(&[w[0], w[1], w[2], u64::from(index)])) {
+            return Err(Malformed::Checksum);
+        }
+        let run = Self {
+            start: low(w[0]),
+            count: high(w[0]),
+            member: low(w[1]),
+            block: high(w[1]),
+            width: low(w[2]),
+            base: high(w[2]),
+        };
+        match run.block == 0 || run.width == 0 {
+            true => Err(Malformed::Table),
+            false => Ok(run),
+        }
+    }
+
+    /// Member and place of the n-th rank.
+    #[inline]
+    fn place(&self, n: u32) -> Option<(u32, u32)> {
+        if self.member == NONE {
+            return None;
+        }
+        if n < self.block {
+            return Some((self.member, self.base + n));
+        }
+        let (block, within) = (n / self.block, n % self.block);
+        if block < self.width {
+            return Some((self.member + block, self.base + within));
+        }
+        let (round, member) = (block / self.width, block % self.width);
+        Some((self.member + member, self.base + round * self.block + within))
+    }
+
+    /// Members that have ranks in it: the first, and how many.
+    fn members(&self) -> (u32, u32) {
+        (self.member, self.width.min(self.count.div_ceil(self.block)))
+    }
+
+    /// The ranks of a member as pieces: where the first begins, from one to the next, how many, ranks of the last; all others
+    /// have a block.
+    #[inline]
+    fn pieces(&self, member: u32) -> Option<(u32, u64, u32, u32)> {
+        let nth = member.checked_sub(self.member).filter(|nth| *nth < self.width)?;
+        let (from, count) = (u64::from(nth) * u64::from(self.block), u64::from(self.count));
+        let left = count.checked_sub(from).filter(|left| *left > 0)?;
+        let period = u64::from(self.block) * u64::from(self.width);
+        let pieces = left.div_ceil(period);
+        let last = (left - (pieces - 1) * period).min(u64::from(self.block));
+        Some((self.start + from as u32, period, pieces as u32, last as u32))
+    }
+}
+
+impl Partition {
+    /// Words in the head of a segment.
+    pub(super) const HEAD: usize = 3;
+
+    pub(super) fn of_head(words: [u64; Self::HEAD]) -> Self {
+        let [a, b, c] = words;
+        let form = match high(a) >> 31 {
+            0 => Form::Runs { runs: Part::of(b), intervals: Part::of(c) },
+            _ => Form::Columns {
+                at: low(b) as usize,
+                member_bits: (c & 0x3f) as u32,
+                place_bits: (c >> 8 & 0x3f) as u32,
+                rank_bits: (c >> 16 & 0x3f) as u32,
+            },
+        };
+        Self { ranks: low(a), members: high(a) & !(1 << 31), form }
+    }
+
+    pub(super) fn head(&self) -> [u64; Self::HEAD] {
+        match self.form {
+            Form::Runs { runs, intervals } => [pair(self.ranks, self.members), runs.word(), intervals.word()],
+            Form::Columns { at, member_bits, place_bits, rank_bits } => [
+                pair(self.ranks, self.members | 1 << 31),
+                at as u64,
+                u64::from(member_bits | place_bits << 8 | rank_bits << 16),
+            ],
+        }
+    }
+
+    /// Ranks that are parted.
+    #[inline]
+    pub fn ranks(&self) -> u32 {
+        self.ranks
+    }
+
+    /// The words of the columns, which have no checksums of their own.
+    fn columns(&self) -> Option<[usize; 5]> {
+        let Form::Columns { at, member_bits, place_bits, rank_bits } = self.form else { return None };
+        let ranks = u64::from(self.ranks);
+        let widths = [
+            words_for(ranks, member_bits),
+            words_for(ranks, place_bits),
+            words_for(u64::from(self.members) + 1, rank_bits),
+            words_for(ranks, rank_bits),
+        ];
+        let mut ends = [at; 5];
+        for (i, width) in widths.into_iter().enumerate() {
+            ends[i + 1] = ends[i] + width as usize;
+        }
+        Some(ends)
+    }
+
+    /// Member and place there of a rank; `None` for a rank that belongs to no member.
+    ///
+    /// # Errors
+    /// [`Malformed`] when the partition is damaged.
+    #[inline]
+    pub fn place<W: Words>(&self, words: &W, rank: u32) -> Result<Option<(u32, u32)>, Malformed> {
+        if rank >= self.ranks {
+            return Ok(None);
+        }
+        match self.form {
+            Form::Runs { runs, .. } => {
+                let run = Run::read(words, runs, bisect(words, runs, RUN, rank)?)?;
+                match rank.checked_sub(run.start).filter(|n| *n < run.count) {
+                    Some(n) => Ok(run.place(n)),
+                    None => Err(Malformed::Table),
+                }
+            }
+            Form::Columns { at, member_bits, place_bits, .. } => {
+                let places = at + words_for(u64::from(self.ranks), member_bits) as usize;
+                let member = packed::nth(words, at, rank, member_bits)? as u32;
+                let place = packed::nth(words, places, rank, place_bits)? as u32;
+                Ok(member.checked_sub(1).map(|member| (member, place)))
+            }
+        }
+    }
+
+    /// Gives `f` the ranks of a member in order, as pieces: first rank and count.
+    ///
+    /// # Errors
+    /// [`Malformed`] when the partition is damaged.
+    pub fn pieces<W: Words>(&self, words: &W, member: u32, mut f: impl FnMut(u32, u32)) -> Result<(), Malformed> {
+        if member >= self.members {
+            return Ok(());
+        }
+        let (runs, intervals) = match self.form {
+            Form::Runs { runs, intervals } => (runs, intervals),
+            Form::Columns { rank_bits, .. } => {
+                let (from, to, ranks) = self.slice(words, member, rank_bits)?;
+                let rank = |nth| Ok(packed::nth(words, ranks, nth, rank_bits)? as u32);
+                return (from..to).try_for_each(|nth| rank(nth).map(|rank| f(rank, 1)));
+            }
+        };
+        self.runs_of(words, runs, intervals, member, |run| {
+            if let Some((first, period, pieces, last)) = run.pieces(member) {
+                let mut at = u64::from(first);
+                for _ in 1..pieces {
+                    f(at as u32, run.block);
+                    at += period;
+                }
+                f(at as u32, last);
+            }
+        })
+    }
+
+    /// How many ranks a member has, and the first of them.
+    ///
+    /// # Errors
+    /// [`Malformed`] when the partition is damaged.
+    pub fn size<W: Words>(&self, words: &W, member: u32) -> Result<(u32, Option<u32>), Malformed> {
+        if member >= self.members {
+            return Ok((0, None));
+        }
+        match self.form {
+            Form::Runs { runs, intervals } => {
+                let (mut size, mut leader) = (0, None);
+                self.runs_of(words, runs, intervals, member, |run| {
+                    if let Some((first, _, pieces, last)) = run.pieces(member) {
+                        leader.get_or_insert(first);
+                        size += (pieces - 1) * run.block + last;
+                    }
+                })?;
+                Ok((size, leader))
+            }
+            Form::Columns { rank_bits, .. } => {
+                let (from, to, ranks) = self.slice(words, member, rank_bits)?;
+                let leader = match from < to {
+                    true => Some(packed::nth(words, ranks, from, rank_bits)? as u32),
+                    false => None,
+                };
+                Ok((to - from, leader))
+            }
+        }
+    }
+
+    /// Where the ranks of a member are in the column of ranks, and the word of that column.
+    fn slice<W: Words>(&self, words: &W, member: u32, rank_bits: u32) -> Result<(u32, u32, usize), Malformed> {
+        let Some([_, _, ends, ranks, _]) = self.columns() else { return Err(Malformed::Table) };
+        let end = |member| Ok(packed::nth(words, ends, member, rank_bits)? as u32);
+        let (from, to) = (end(member)?, end(member + 1)?);
+        match from <= to && to <= self.ranks {
+            true => Ok((from, to, ranks)),
+            false => Err(Malformed::Table),
+        }
+    }
+
+    #[inline]
+    fn runs_of<W: Words>(
+        &self,
+        words: &W,
+        runs: Part,
+        intervals: Part,
+        member: u32,
+        mut f: impl FnMut(Run),
+    ) -> Result<(), Malformed> {
+        let index = bisect(words, intervals, INTERVAL, member)?;
+        let at = intervals.at(index, INTERVAL)?;
+        let w = [words.load(at)?, words.load(at + 1)?, words.load(at + 2)?];
+        let (list, count) = (low(w[1]) as usize, high(w[1]));
+        let mut sum = crc::Crc::new();
+        sum.slice(&[w[0], w[1], u64::from(index)]);
+        sum.words(words, list, count.div_ceil(2) as usize)?;
+        if w[2] != u64::from(sum.value()) {
+            return Err(Malformed::Checksum);
+        }
+        if member < low(w[0]) || member >= high(w[0]) {
+            return Err(Malformed::Table);
+        }
+        (0..count).try_for_each(|nth| {
+            let two = words.load(list + (nth / 2) as usize)?;
+            f(Run::read(words, runs, if nth % 2 == 0 { low(two) } else { high(two) })?);
+            Ok(())
+        })
+    }
+}
+
+/// The last of these entries whose first half word is `number` or below. Whether it is the right one must be seen from it.
+#[inline]
+fn bisect<W: Words>(words: &W, part: Part, entry: usize, number: u32) -> Result<u32, Malformed> {
+    let (mut from, mut to) = (0, part.len);
+    while from < to {
+        let middle = from + (to - from) / 2;
+        match low(words.load(part.at(middle, entry)?)?) <= number {
+            true => from = middle + 1,
+            false => to = middle,
+        }
+    }
+    from.checked_sub(1).ok_or(Malformed::Table)
+}
+
+/// A partition under construction.
+#[derive(Debug, Clone, Default)]
+pub struct PartitionBuild {
+    ranks: u32,
+    members: u32,
+    runs: Vec<Run>,
+    columns: Option<(Vec<u64>, [u32; 3])>,
+}
+
+/// Ranks in a row that belong to one member, and the place of the first.
+#[derive(Clone, Copy)]
+struct Stretch {
+    start: u32,
+    len: u32,
+    member: u32,
+    place: u32,
+}
+
+impl PartitionBuild {
+    /// Of ranks whose members these are; [`NONE`] for those that belong to none.
+    pub fn of(members_of: &[u32], members: u32) -> Self {
+        Self::of_stretches(members, members_of.chunk_by(|a, b| a == b).map(|equal| (equal[0], equal.len() as u32)))
+    }
+
+    /// Of ranks in stretches: a member, or [`NONE`], and how many ranks in a row belong to it.
+    pub fn of_stretches(members: u32, stretches: impl Iterator<Item = (u32, u32)> + Clone) -> Self {
+        let mut this = Self { members, ..Self::default() };
+        let mut sizes = vec![0; members as usize];
+        let mut open: Option<Growing> = None;
+        for (member, len) in stretches.clone().filter(|(_, len)| *len > 0) {
+            let mut stretch = Stretch { start: this.ranks, len, member, place: 0 };
+            if let Some(size) = sizes.get_mut(member as usize) {
+                stretch.place = *size;
+                *size += len;
+            }
+            this.ranks += len;
+            if !open.as_mut().is_some_and(|open| open.take(stretch)) {
+                this.runs.extend(open.replace(Growing::new(stretch)).map(|open| open.run));
+            }
+        }
+        this.runs.extend(open.map(|open| open.run));
+        // As columns all of it takes so many words: more of them are no gain.
+        let bits = this.bits(sizes.iter().copied().max().unwrap_or(0));
+        let ranks = u64::from(this.ranks);
+        let as_columns = words_for(ranks, bits.iter().sum()) + words_for(u64::from(members), bits[2]);
+        if this.runs.len() as u64 > 16 && (this.runs.len() * (RUN + INTERVAL)) as u64 > as_columns {
+            let each = stretches.flat_map(|(member, len)| std::iter::repeat_n(member, len as usize));
+            return Self::as_columns(&each.collect::<Vec<_>>(), members);
+        }
+        this
+    }
+
+    /// Blocks of `block` ranks to one member after the other, and round again.
+    pub fn dealt(ranks: u32, members: u32, block: u32) -> Self {
+        let (block, width) = (block.clamp(1, ranks.max(1)), members.max(1));
+        let run = Run { start: 0, count: ranks, member: if members == 0 { NONE } else { 0 }, block, width, base: 0 };
+        let runs = if ranks == 0 { Vec::new() } else { vec![run] };
+        Self { ranks, members, runs, columns: None }
+    }
+
+    fn bits(&self, largest: u32) -> [u32; 3] {
+        [self.members, largest, self.ranks].map(|most| bits_for(most.into()))
+    }
+
+    fn as_columns(members_of: &[u32], members: u32) -> Self {
+        let mut this = Self { ranks: members_of.len() as u32, members, ..Self::default() };
+        let mut sizes = vec![0u32; members as usize + 1];
+        let known = |member: &u32| *member < members;
+        members_of.iter().filter(|member| known(member)).for_each(|member| sizes[*member as usize + 1] += 1);
+        let bits = this.bits(sizes.iter().copied().max().unwrap_or(0));
+        for i in 1..sizes.len() {
+            sizes[i] += sizes[i - 1];
+        }
+        let mut next = sizes.clone();
+        let mut by_member = vec![0u32; members_of.len()];
+        let mut places = Packer::with_capacity(members_of.len() as u64 * u64::from(bits[1]));
+        for (rank, member) in (0u32..).zip(members_of) {
+            let mut place = 0;
+            if known(member) {
+                let at = &mut next[*member as usize];
+                place = *at - sizes[*member as usize];
+                by_member[*at as usize] = rank;
+                *at += 1;
+            }
+            places.push(u64::from(place), bits[1]);
+        }
+        let codes = members_of.iter().map(|member| if known(member) { u64::from(*member) + 1 } else { 0 });
+        let words = [
+            Packer::of(codes, bits[0]).into_words(),
+            places.into_words(),
+            Packer::of(sizes.iter().map(|end| u64::from(*end)), bits[2]).into_words(),
+            Packer::of(by_member.iter().map(|rank| u64::from(*rank)), bits[2]).into_words(),
+        ];
+        this.columns = Some((words.concat(), bits));
+        this
+    }
+
+    /// Appends its words; the second answer is where words lie that have no checksums of their own.
+    pub fn put(&self, words: &mut Vec<u64>) -> (Partition, Option<Part>) {
+        let (ranks, members) = (self.ranks, self.members);
+        if let Some((columns, [member_bits, place_bits, rank_bits])) = &self.columns {
+            let at = words.len();
+            words.extend(columns);
+            let (member_bits, place_bits, rank_bits) = (*member_bits, *place_bits, *rank_bits);
+            let form = Form::Columns { at, member_bits, place_bits, rank_bits };
+            return (Partition { ranks, members, form }, Some(Part { at, len: columns.len() as u32 }));
+        }
+        let runs = Part { at: words.len(), len: self.runs.len() as u32 };
+        words.extend((0u32..).zip(&self.runs).flat_map(|(index, run)| run.encode(index)));
+        let lists = self.intervals();
+        let mut entries = Vec::with_capacity(lists.len() * INTERVAL);
+        for (index, (first, end, list)) in (0u64..).zip(&lists) {
+            let at = words.len();
+            words.extend(list.chunks(2).map(|two| pair(two[0], two.get(1).copied().unwrap_or(0))));
+            let entry = [pair(*first, *end), pair(at as u32, list.len() as u32)];
+            let mut sum = crc::Crc::new();
+            sum.slice(&[entry[0], entry[1], index]);
+            sum.slice(&words[at..]);
+            entries.extend([entry[0], entry[1], u64::from(sum.value())]);
+        }
+        let intervals = Part { at: words.len(), len: lists.len() as u32 };
+        words.extend(entries);
+        (Partition { ranks, members, form: Form::Runs { runs, intervals } }, None)
+    }
+
+    /// Members that the same runs lead to: first, end, runs.
+    fn intervals(&self) -> Vec<(u32, u32, Vec<u32>)> {
+        // Where runs begin and end, by member.
+        let mut edges = Vec::with_capacity(self.runs.len() * 2);
+        for (index, run) in (0u32..).zip(&self.runs).filter(|(_, run)| run.member != NONE) {
+            let (first, count) = run.members();
+            edges.extend([(first, index, true), (first + count, index, false)]);
+        }
+        edges.sort_unstable();
+        let mut active = std::collections::BTreeSet::new();
+        let mut intervals = Vec::new();
+        let (mut from, mut edges) = (0, edges.into_iter().peekable());
+        while from < self.members {
+            while let Some((_, index, begins)) = edges.next_if(|edge| edge.0 <= from) {
+                if begins { active.insert(index) } else { active.remove(&index) };
+            }
+            let to = edges.peek().map_or(self.members, |edge| edge.0.min(self.members));
+            intervals.push((from, to, active.iter().copied().collect()));
+            from = to;
+        }
+        intervals
+    }
+}
+
+/// A run that may go on.
+struct Growing {
+    run: Run,
+    /// Blocks so far.
+    blocks: u32,
+    /// Whether the first member has come again: then the width is known.
+    round: bool,
+    /// Whether the last block was cut short.
+    closed: bool,
+}
+
+impl Growing {
+    fn new(Stretch { start, len, member, place }: Stretch) -> Self {
+        let run = Run { start, count: len, member, block: len, width: 1, base: place };
+        Self { run, blocks: 1, round: false, closed: member == NONE }
+    }
+
+    /// Takes a stretch in, if it follows the rule.
+    fn take(&mut self, next: Stretch) -> bool {
+        let run = &mut self.run;
+        if self.closed || next.len > run.block || next.member == NONE {
+            return false;
+        }
+        let again = self.round || next.member == run.member;
+        let (round, member) = match again {
+            true => (self.blocks / run.width, self.blocks % run.width),
+            false => (0, self.blocks),
+        };
+        if next.member != run.member + member || next.place != run.base + round * run.block {
+            return false;
+        }
+        if !again {
+            run.width = self.blocks + 1;
+        }
+        self.round = again;
+        self.blocks += 1;
+        self.closed = next.len < run.block;
+        run.count += next.len;
+        true
+    }
+}

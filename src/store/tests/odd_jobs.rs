@@ -1,0 +1,350 @@
+//! Jobs of every shape, read back from columns and maps and compared with what a table of all values says.
+use std::collections::BTreeMap;
+
+use super::corrupt::{attach_copies, copies};
+use super::*;
+use crate::data::maps::{Form, NodeMap, ProcMap};
+use crate::data::{DataType, Text};
+
+/// Numbers from a seed.
+struct Dice(u64);
+
+impl Dice {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed ^ (mixed >> 27)
+    }
+
+    fn below(&mut self, end: u32) -> u32 {
+        (self.next() % u64::from(end)) as u32
+    }
+
+    fn one_in(&mut self, many: u32) -> bool {
+        self.below(many) == 0
+    }
+}
+
+/// A job, and what a reader must find.
+struct Odd {
+    infos: Vec<Info>,
+    names: Vec<String>,
+    /// The node of each rank; none where the map says nothing.
+    nodes: Vec<Option<u32>>,
+    given: BTreeMap<(u32, Key), Value>,
+    own: u32,
+}
+
+fn placement(dice: &mut Dice, ranks: u32, nodes: u32) -> Vec<Option<u32>> {
+    let block = 1 + dice.below(5);
+    let kind = dice.below(6);
+    let mut node = 0;
+    (0..ranks)
+        .map(|rank| match kind {
+            0 => Some(rank / ranks.div_ceil(nodes)),
+            1 => Some(rank % nodes),
+            2 => Some(rank / block % nodes),
+            // Differing numbers on each, some without any.
+            3 => {
+                if dice.one_in(3) {
+                    node = (node + 1 + dice.below(2)).min(nodes - 1);
+                }
+                Some(node)
+            }
+            4 => Some(dice.below(nodes)),
+            _ => (!dice.one_in(9)).then(|| dice.below(nodes) / 2 * 2 % nodes),
+        })
+        .collect()
+}
+
+fn names(dice: &mut Dice, nodes: u32) -> Vec<String> {
+    let kind = dice.below(4);
+    (0..nodes)
+        .map(|node| match kind {
+            0 => format!("node{node:04}.cluster2"),
+            1 => format!("r{}n{}", node / 7, 8 + node % 7),
+            2 => format!("host{}", node * 3 % nodes.next_power_of_two() + 5 * nodes * u32::from(node % 2 == 0)),
+            _ if node % 3 == 0 => format!("{:x}-odd", dice.next()),
+            _ => format!("n{}", 95 + node),
+        })
+        .collect()
+}
+
+fn value(dice: &mut Dice, kind: u32, rank: u32) -> Value {
+    match kind {
+        0 => Value::Uint32(7 + 3 * rank),
+        1 => Value::Uint16(rank as u16 % 13),
+        2 => Value::Uint64(dice.next()),
+        3 => Value::Int32(-5 - rank as i32),
+        4 => Value::string(format!("{}-{}", rank % 4, rank % 4 + 1)),
+        5 => Value::string(format!("fabric-{rank}")),
+        6 => [Value::String(None), Value::string(""), Value::string("x")][dice.below(3) as usize].clone(),
+        7 => Value::Bool(rank % 3 == 0),
+        8 => Value::from(vec![rank as u8; dice.below(40) as usize]),
+        9 => Value::from(DataArray::of([Rank(rank), Rank(9)])),
+        10 => Value::Double(f64::from(rank) / 3.0),
+        // Now this type, now that.
+        _ if rank % 2 == 0 => Value::Uint8(rank as u8),
+        _ => Value::from("odd"),
+    }
+}
+
+fn odd(seed: u64) -> Odd {
+    let mut dice = Dice(seed);
+    let dice = &mut dice;
+    let (ranks, count) = (1 + dice.below(300), 1 + dice.below(24));
+    let mut names = names(dice, count);
+    names.dedup();
+    let count = names.len() as u32;
+    let nodes = placement(dice, ranks, count);
+    let lists = (0..count).map(|node| (0..ranks).filter(move |rank| nodes_of(&nodes, *rank) == Some(node)));
+    let map = ProcMap::from_ranks(lists).unwrap();
+    let form = [Form::Bracket, Form::Colon, Form::Raw, Form::Plain][dice.below(4) as usize];
+    let mut infos = vec![
+        Info::new(keys::JOB_SIZE, ranks),
+        Info::new(keys::NODE_MAP, Value::string(NodeMap::from_names(&names).unwrap().to_text(Form::Bracket))),
+        Info::new(keys::PROC_MAP, Value::string(map.to_text(form))),
+        Info::new("same.key", "of the job"),
+    ];
+    let own = dice.below(count);
+    let mut given = BTreeMap::new();
+    let long = "k".repeat(511);
+    let reserved = [keys::RANK, keys::LOCAL_RANK, keys::NODE_RANK, keys::NODEID, keys::HOSTNAME, keys::GLOBAL_RANK];
+    let own_keys = ["a.key", "same.key", &long, keys::CPUSET, keys::LOCALITY_STRING, "pmix.of.nobody", "my.port"];
+    let plan: Vec<(&str, u32, u32)> =
+        own_keys.iter().filter(|_| !dice.one_in(4)).map(|key| (*key, 0, 0)).collect::<Vec<_>>();
+    let plan: Vec<_> = plan.into_iter().map(|(key, ..)| (key, dice.below(12), 1 + dice.below(4))).collect();
+    let says = reserved.map(|_| (dice.one_in(2), dice.one_in(3)));
+    let mut counts = vec![0u16; count as usize];
+    let mut arrays = Vec::new();
+    for rank in 0..ranks {
+        let mut array = vec![Info::new(keys::RANK, Rank(rank))];
+        let node = nodes[rank as usize];
+        let local = node.map(|node| std::mem::replace(&mut counts[node as usize], counts[node as usize] + 1));
+        for (key, (said, oddly)) in reserved.into_iter().zip(says).skip(1).filter(|(_, (said, _))| *said) {
+            let contradicts = oddly && dice.one_in(5);
+            let value = match (key, node, local) {
+                (keys::NODEID, Some(node), _) if contradicts => Value::Uint64(node.into()),
+                (keys::NODEID, Some(node), _) => Value::Uint32(node),
+                (keys::HOSTNAME, Some(node), _) => Value::from(&names[node as usize][..]),
+                (keys::LOCAL_RANK | keys::NODE_RANK, _, Some(local)) if contradicts => Value::Uint32(local.into()),
+                (keys::LOCAL_RANK | keys::NODE_RANK, _, Some(local)) => Value::Uint16(local + u16::from(dice.one_in(20))),
+                (keys::GLOBAL_RANK, ..) => Value::ProcRank(Rank(rank + u32::from(contradicts))),
+                _ => continue,
+            };
+            array.push(Info::new(key, value));
+        }
+        for (key, kind, often) in &plan {
+            if !dice.one_in(4 * often) {
+                array.push(Info::new(key, value(dice, *kind, rank)));
+            }
+            if dice.one_in(50) {
+                array.push(Info::new(key, value(dice, 11, rank)));
+            }
+        }
+        given.extend(array.iter().map(|info| ((rank, info.key.clone()), info.value.clone())));
+        arrays.push(about(keys::PROC_INFO_ARRAY, array));
+    }
+    if dice.one_in(3) {
+        // In another order, and some spoken of twice.
+        arrays.reverse();
+        let rank = dice.below(ranks);
+        let again = vec![Info::new(keys::RANK, Rank(rank)), Info::new("a.key", Value::Uint32(1)), Info::new("b", 2u32)];
+        given.extend(again.iter().map(|info| ((rank, info.key.clone()), info.value.clone())));
+        arrays.push(about(keys::PROC_INFO_ARRAY, again));
+    }
+    infos.extend(arrays);
+    Odd { infos, names, nodes, given, own }
+}
+
+fn nodes_of(nodes: &[Option<u32>], rank: u32) -> Option<u32> {
+    nodes[rank as usize]
+}
+
+fn list(odd: &Odd, node: u32) -> Vec<u32> {
+    (0..odd.nodes.len() as u32).filter(|rank| odd.nodes[*rank as usize] == Some(node)).collect()
+}
+
+/// What a reader must answer for a key of a rank, if anything.
+fn expected(odd: &Odd, rank: u32, key: &str) -> Option<Value> {
+    if let Some(value) = odd.given.get(&(rank, Key::try_from(key).unwrap())) {
+        return Some(value.clone());
+    }
+    let node = odd.nodes[rank as usize];
+    let local = || list(odd, node?).iter().position(|other| *other == rank);
+    match key {
+        keys::RANK | keys::GLOBAL_RANK => Some(Value::ProcRank(Rank(rank))),
+        keys::APP_RANK => Some(Value::ProcRank(Rank(rank))),
+        keys::APPNUM => Some(Value::Uint32(0)),
+        keys::LOCAL_RANK | keys::NODE_RANK => local().map(|local| Value::Uint16(local as u16)),
+        keys::NODEID => node.map(Value::Uint32),
+        keys::HOSTNAME => node.map(|node| Value::from(&odd.names[node as usize][..])),
+        keys::LOCAL_SIZE | keys::NODE_SIZE => node.map(|node| Value::Uint32(list(odd, node).len() as u32)),
+        keys::LOCALLDR => node.map(|node| Value::ProcRank(Rank(list(odd, node)[0]))),
+        keys::LOCAL_PEERS => node.map(|node| {
+            Value::from(list(odd, node).iter().map(u32::to_string).collect::<Vec<_>>().join(","))
+        }),
+        _ => None,
+    }
+}
+
+fn check(seed: u64) {
+    let odd = odd(seed);
+    let local = list(&odd, odd.own).len() as u32;
+    let host = &odd.names[odd.own as usize];
+    let info = JobInfo::from_infos(&nspace(), local, &odd.infos, host).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
+    let mut writer = JobWriter::create(&nspace(), &info, &Limits::default()).unwrap();
+    let (reader, _) = attach(&mut writer);
+    reader.verify().unwrap();
+    let own_ranks = list(&odd, odd.own);
+    if let Some(rank) = own_ranks.first() {
+        reader.populate_own(Rank(*rank)).unwrap();
+    }
+    assert_eq!(writer.local_ranks(), own_ranks.iter().copied().map(Rank).collect::<Vec<_>>(), "seed {seed}");
+    let mut asked: Vec<&str> = derived_keys();
+    let own_keys: std::collections::BTreeSet<Key> = odd.given.keys().map(|(_, key)| key.clone()).collect();
+    let own_keys: Vec<String> = own_keys.iter().map(|key| key.to_string()).collect();
+    asked.extend(own_keys.iter().map(|key| &key[..]));
+    // A whole-job map leaves nobody without a node where all processes run here.
+    let whole = local == odd.nodes.len() as u32;
+    for rank in (0..odd.nodes.len() as u32).filter(|rank| !whole || odd.nodes[*rank as usize].is_some()) {
+        for key in &asked {
+            let found = get_all_ways(&reader, writer.reader(), &Lookup::new(Rank(rank), *key));
+            assert_eq!(found, expected(&odd, rank, key), "seed {seed}: {key} of rank {rank}");
+        }
+        for (key, _, value, _) in reader.all(Rank(rank)).unwrap() {
+            let known = expected(&odd, rank, &key.to_string_lossy());
+            assert_eq!(Some(value), known, "seed {seed}: {key} among all of rank {rank}");
+        }
+        assert_eq!(reader.node_of(Rank(rank)), odd.nodes[rank as usize], "seed {seed}: node of {rank}");
+    }
+    for (node, name) in (0u32..).zip(&odd.names) {
+        let level = Level::Node(NodeSel::Name(name.as_bytes()));
+        let of_node = |key| get_all_ways(&reader, writer.reader(), &Lookup { level, ..Lookup::new(Rank::WILDCARD, key) });
+        assert_eq!(of_node(keys::NODEID), Some(Value::Uint32(node)), "seed {seed}: {name}");
+        let ranks = list(&odd, node);
+        let peers = ranks.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
+        assert_eq!(of_node(keys::LOCAL_PEERS), (!ranks.is_empty()).then(|| Value::from(peers)), "seed {seed}: {name}");
+    }
+    for (key, info) in [(keys::PROC_MAP, 2), (keys::NODE_MAP, 1), ("same.key", 3)] {
+        let found = reader.get(&Lookup::new(Rank::WILDCARD, key)).unwrap();
+        assert_eq!(found, odd.infos[info].value, "seed {seed}: {key}");
+    }
+}
+
+fn derived_keys() -> Vec<&'static str> {
+    use super::super::derived::{OF_NODE, OF_PROCESS};
+    OF_PROCESS.into_iter().chain(OF_NODE).collect()
+}
+
+#[test]
+fn odd_jobs_are_read_back_as_they_were_given() {
+    for seed in 0..150 {
+        check(seed);
+    }
+}
+
+#[test]
+fn long_maps_and_lists_are_computed_as_they_were_given() {
+    let names: Vec<String> = (0..2000).map(|node| format!("node{node:05}")).collect();
+    for (form, cyclic) in [(Form::Bracket, false), (Form::Plain, true), (Form::Raw, false), (Form::Bracket, true)] {
+        let ranks = |node: u32| (0..3).map(move |nth| if cyclic { node + 2000 * nth } else { 3 * node + nth });
+        let map = Value::string(ProcMap::from_ranks((0..2000).map(ranks)).unwrap().to_text(form));
+        let nodes = Value::string(NodeMap::from_names(&names).unwrap().to_text(Form::Bracket));
+        let infos = [Info::new(keys::NODE_MAP, nodes), Info::new(keys::PROC_MAP, map.clone())];
+        let info = JobInfo::from_infos(&nspace(), 3, &infos, "node00007").unwrap();
+        let mut writer = JobWriter::create(&nspace(), &info, &Limits::default()).unwrap();
+        let (reader, _) = attach(&mut writer);
+        let of_job = |key| get_all_ways(&reader, writer.reader(), &Lookup::new(Rank::WILDCARD, key)).unwrap();
+        assert_eq!(of_job(keys::PROC_MAP), map, "{form:?}");
+        assert_eq!(of_job(keys::NODE_LIST), Value::String(Some(Text::new(names.join(",")).unwrap())));
+        let job = writer.segments(&Have { job: true, ..Have::default() });
+        let info: u64 = job.iter().map(|(_, fd)| std::fs::File::from(fd.try_clone_to_owned().unwrap()).metadata().unwrap().len()).sum();
+        assert!(info < 16 << 10, "{info} bytes for a job that maps describe");
+    }
+}
+
+#[test]
+fn other_names_of_a_node_find_it() {
+    let aliases = Value::from("login,login.example.org");
+    let node = vec![Info::new(keys::HOSTNAME, "beta"), Info::new(keys::HOSTNAME_ALIASES, aliases)];
+    let writer = writer_of(&[infos(), vec![about(keys::NODE_INFO_ARRAY, node)]].concat());
+    let by_name = |name: &'static [u8]| {
+        let level = Level::Node(NodeSel::Name(name));
+        writer.reader().get(&Lookup { level, ..Lookup::new(Rank::WILDCARD, keys::NODEID) }).ok()
+    };
+    assert_eq!(by_name(b"login.example.org"), Some(Value::Uint32(1)));
+    assert_eq!(by_name(b"login"), by_name(b"beta"));
+    assert_eq!(by_name(b"log"), None);
+    assert_eq!(by_name(b"alpha"), Some(Value::Uint32(0)));
+}
+
+fn writer_of(infos: &[Info]) -> JobWriter {
+    JobWriter::create(&nspace(), &job_info(infos), &Limits::default()).unwrap()
+}
+
+#[test]
+fn everything_of_the_job_has_the_own_nodes_and_the_only_applications_keys() {
+    let writer = writer(&Limits::default());
+    let all = writer.reader().all(Rank::WILDCARD).unwrap();
+    for key in [keys::JOB_SIZE, keys::UNIV_SIZE, keys::LOCAL_PEERS, keys::HOSTNAME, keys::APP_SIZE] {
+        assert_eq!(all.iter().filter(|(known, ..)| *known == key).count(), 1, "{key}");
+    }
+}
+
+/// Bits of the job information are turned over and its end is cut off; then everything is read. Nothing that has a checksum is
+/// ever wrong, and columns only where their own would have told.
+#[test]
+fn damaged_columns_and_maps_are_survived() {
+    for seed in 0..60 {
+        let odd = odd(seed);
+        let info = JobInfo::from_infos(&nspace(), 1, &odd.infos, &odd.names[odd.own as usize]).unwrap();
+        let writer = JobWriter::create(&nspace(), &info, &Limits::default()).unwrap();
+        let true_reader = attach_copies(&copies(&writer)).unwrap();
+        let mut dice = Dice(!seed);
+        for round in 0..24 {
+            let mut segments = copies(&writer);
+            let words = segments.last_mut().unwrap();
+            for _ in 0..=dice.below(3) {
+                let at = dice.below(words.len() as u32) as usize;
+                words[at] ^= 1 << dice.below(64);
+            }
+            if round % 4 == 3 {
+                words.truncate(words.len() - dice.below(words.len() as u32) as usize);
+            }
+            let Some(reader) = attach_copies(&segments) else { continue };
+            let _ = reader.populate_own(Rank(dice.below(odd.nodes.len() as u32)));
+            let sound = reader.verify().is_ok();
+            let mut questions: Vec<(Rank, Level<'_>)> =
+                (0..12).map(|_| (Rank(dice.below(odd.nodes.len() as u32)), Level::Default)).collect();
+            questions.push((Rank::WILDCARD, Level::Default));
+            for name in &odd.names {
+                questions.push((Rank::WILDCARD, Level::Node(NodeSel::Name(name.as_bytes()))));
+            }
+            for (rank, level) in questions {
+                let _ = (reader.all(rank), reader.node_of(rank), reader.app_of(rank), reader.local_ranks());
+                let known = odd.given.keys().map(|(_, key)| key.to_string()).collect::<std::collections::BTreeSet<_>>();
+                let names = derived_keys().into_iter().chain([keys::PROC_MAP, keys::NODE_LIST, keys::JOB_SIZE]);
+                for key in names.map(str::to_string).chain(known) {
+                    let lookup = Lookup { level, ..Lookup::new(rank, &key) };
+                    if let Ok(found) = reader.get(&lookup)
+                        && sound
+                    {
+                        let right = true_reader.get(&lookup).ok();
+                        assert_eq!(Some(found), right, "seed {seed}, round {round}: {key} of {rank} at {level:?}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn types_of_scalars_have_bits() {
+    for value in [Value::Int8(-1), Value::Float(-0.0), Value::Status(crate::data::Status(-25)), Value::Int64(i64::MIN)] {
+        let datum = Datum::from(&value);
+        let Datum::Scalar(ty, bits) = datum else { panic!("{value:?}") };
+        assert_eq!(crate::store::encode::scalar_value(ty, bits), Some(value));
+    }
+    assert_eq!(Datum::from(&Value::from("text")).data_type(), DataType::STRING);
+}

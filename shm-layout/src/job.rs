@@ -6,7 +6,7 @@
 //!       9   number of the newest modex segment (0: none yet)
 //!      10   number of the oldest modex segment that may be referred to
 //!      16   epoch, from 1; on a line of its own, because it changes with every commit
-//!      24   reserved for a word that waiters of a fence sleep on
+//!      24   the last release of waiting processes, which sleep on its low half
 //!      32   directory: for each 512 ranks a reference to their page of the rank table (0: none of them has posted)
 //! ```
 //!
@@ -24,6 +24,7 @@ const GENERATION: usize = 8;
 const NEWEST: usize = 9;
 const OLDEST: usize = 10;
 const EPOCH: usize = 16;
+const RELEASE: usize = 24;
 const DIRECTORY: usize = 32;
 
 /// Ranks of a page of the rank table, and words of it.
@@ -49,6 +50,22 @@ impl Reference {
             0 => None,
             segment => Some(Self { segment, word: low(word) }),
         }
+    }
+}
+
+/// What was told to all processes that waited for it at once: the end of a fence.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Release {
+    /// How many there were so far, modulo 2^32.
+    pub sequence: u32,
+    /// How it ended.
+    pub status: i32,
+}
+
+impl Release {
+    /// The one that follows, if it ends like this.
+    pub const fn next(self, status: i32) -> Self {
+        Self { sequence: self.sequence.wrapping_add(1), status }
     }
 }
 
@@ -114,6 +131,12 @@ impl<W: Words> JobWords<W> {
         self.0.load(EPOCH).unwrap_or(0)
     }
 
+    /// The last release, and everything that was stored before it.
+    pub fn release(&self) -> Release {
+        let word = acquire(&self.0, RELEASE);
+        Release { sequence: low(word), status: high(word) as i32 }
+    }
+
     /// Ranks that there is room for.
     pub fn ranks(&self) -> u32 {
         let pages = self.0.len().saturating_sub(DIRECTORY);
@@ -172,6 +195,13 @@ impl<W: WordsMut> JobWords<W> {
         self.0.store(DIRECTORY + page, at.encode(), Ordering::Release);
     }
 
+    /// Releases those who wait for it. They sleep on the word until somebody wakes them, which is not done here.
+    ///
+    /// SYNC POINT: pairs with `acquire` in [`JobWords::release`]; loom test `wake`.
+    pub fn set_release(&self, release: Release) {
+        self.0.store(RELEASE, pair(release.sequence, release.status as u32), Ordering::Release);
+    }
+
     /// Ends the current epoch and returns it: what was replaced before this call is retired with that number.
     ///
     /// SYNC POINT: pairs with the SeqCst fence in `page::pin`. A reader that sees the new epoch sees every reference stored
@@ -183,5 +213,13 @@ impl<W: WordsMut> JobWords<W> {
         let ended = self.0.load(EPOCH)?;
         self.0.store(EPOCH, ended + 1, Ordering::Release);
         Ok(ended)
+    }
+}
+
+#[cfg(not(loom))]
+impl JobWords<crate::words::RawWords<'_>> {
+    /// Where the sequence of the last release lies: 32 bits, little-endian.
+    pub fn release_address(&self) -> usize {
+        self.0.address(RELEASE)
     }
 }

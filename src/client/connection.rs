@@ -8,7 +8,6 @@
 //! When the server dies, or breaks the protocol, the stream ends: every waiter is called with an error, and every later
 //! request fails. The thread stays for tasks until the client is finalized. When this process dies, its socket closes.
 use std::cell::Cell;
-use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -18,6 +17,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
 use crate::control::frame::{self, FrameError, HEADER, Header, Kind, MAX_BODY};
+use crate::message::numbers::NumberMap;
 use crate::message::{Push, Reply, Request};
 use crate::sys::socket;
 use crate::trace;
@@ -28,6 +28,13 @@ use super::Error;
 pub(super) struct Answer {
     pub(super) reply: Reply,
     pub(super) descriptors: Vec<OwnedFd>,
+}
+
+/// What the server says and nobody waits for.
+pub(super) enum News {
+    Push(Push),
+    /// How a request went that was only [told](Link::tell).
+    Reply(Reply),
 }
 
 /// Called once, on the control thread, with the answer or with why there is none.
@@ -47,7 +54,7 @@ pub(super) struct Link {
 #[derive(Default)]
 struct Outbox {
     last: u64,
-    waiting: HashMap<u64, Waiter>,
+    waiting: NumberMap<u64, Waiter>,
     lost: bool,
 }
 
@@ -92,20 +99,42 @@ impl Link {
 
     /// Sends a request; `waiter` is called with the answer, unless this fails.
     pub(super) fn request(&self, call: &'static str, request: &Request, waiter: Waiter) -> Result<(), Error> {
-        self.send(call, request, waiter).map_err(|(error, _)| error)
+        self.numbered(call, request, waiter).map(drop)
+    }
+
+    /// The same for a request whose answer may come in another way. Returns its number, for [`withdraw`](Link::withdraw).
+    pub(super) fn numbered(&self, call: &'static str, request: &Request, waiter: Waiter) -> Result<u64, Error> {
+        self.send(call, request, Some(waiter)).map_err(|(error, _)| error)
+    }
+
+    /// Sends a request that nobody waits for; if it fails later, that is told like an event.
+    pub(super) fn tell(&self, call: &'static str, request: &Request) -> Result<(), Error> {
+        self.send(call, request, None).map(drop).map_err(|(error, _)| error)
+    }
+
+    /// Waits no more for the answer to a request.
+    pub(super) fn withdraw(&self, number: u64) {
+        let waiter = lock(&self.outbox).waiting.remove(&number);
+        drop(waiter);
     }
 
     /// Sends a request that belongs to a call which has been accepted already: `waiter` is called in any case.
     pub(super) fn follow_up(&self, call: &'static str, request: &Request, waiter: Waiter) {
-        if let Err((error, waiter)) = self.send(call, request, waiter) {
+        if let Err((error, Some(waiter))) = self.send(call, request, Some(waiter)) {
             self.run_later(move || waiter(Err(error)));
         }
     }
 
-    fn send(&self, call: &'static str, request: &Request, waiter: Waiter) -> Result<(), (Error, Waiter)> {
+    /// Without a waiter, the request has number 0.
+    fn send(
+        &self,
+        call: &'static str,
+        request: &Request,
+        waiter: Option<Waiter>,
+    ) -> Result<u64, (Error, Option<Waiter>)> {
         let Some(socket) = &self.socket else { return Err((Error::NoServer { call }, waiter)) };
         // The archive is made outside the lock, the number put in under it.
-        let mut bytes = match frame::encode(Kind::Request, 0, 0, request) {
+        let mut bytes = match frame::request(request) {
             Ok(bytes) => bytes,
             Err(error) => return Err((error.into(), waiter)),
         };
@@ -113,8 +142,12 @@ impl Link {
         if outbox.lost {
             return Err((Error::LostConnection, waiter));
         }
-        outbox.last += 1;
-        frame::renumber(&mut bytes, outbox.last);
+        let number = match waiter {
+            Some(_) => outbox.last + 1,
+            None => 0,
+        };
+        outbox.last = outbox.last.max(number);
+        frame::renumber(&mut bytes, number);
         let mut rest = &bytes[..];
         while !rest.is_empty() {
             match socket::send(socket, rest, &[]) {
@@ -125,9 +158,8 @@ impl Link {
                 }
             }
         }
-        let number = outbox.last;
-        outbox.waiting.insert(number, waiter);
-        Ok(())
+        outbox.waiting.extend(waiter.map(|waiter| (number, waiter)));
+        Ok(number)
     }
 
     /// Has `task` run on the control thread.
@@ -160,9 +192,9 @@ impl Link {
         let _ = self.wake.write(1);
     }
 
-    /// The control thread. `incoming` is none for a process without a server; `on_push` is called for what the server says
+    /// The control thread. `incoming` is none for a process without a server; `on_news` is called for what the server says
     /// unasked, `on_lost` once if it goes.
-    pub(super) fn serve(&self, mut incoming: Option<Incoming>, on_push: impl Fn(Push), on_lost: impl Fn()) {
+    pub(super) fn serve(&self, mut incoming: Option<Incoming>, on_news: impl Fn(News), on_lost: impl Fn()) {
         SERVES.set(self);
         // However the thread ends, and be it by a callback that panics, nobody is left waiting for it.
         let _end = OnEnd(|| {
@@ -181,7 +213,7 @@ impl Link {
             if stop && idle {
                 return;
             }
-            if let Some(end) = incoming.as_mut().and_then(|incoming| self.drain(incoming, &on_push).err()) {
+            if let Some(end) = incoming.as_mut().and_then(|incoming| self.drain(incoming, &on_news).err()) {
                 incoming = None;
                 let expected = lock(&self.inbox).closing;
                 self.abandon(|| Error::LostConnection);
@@ -199,18 +231,22 @@ impl Link {
     }
 
     /// Takes in every frame that has come.
-    fn drain(&self, incoming: &mut Incoming, on_push: &impl Fn(Push)) -> Result<(), End> {
+    fn drain(&self, incoming: &mut Incoming, on_news: &impl Fn(News)) -> Result<(), End> {
         while let Some(frame) = incoming.next(MAX_BODY)? {
             match frame.header.kind {
                 Kind::Reply => {
                     let reply = frame::decode(Kind::Reply, &frame.body)?;
+                    if frame.header.number == 0 {
+                        on_news(News::Reply(reply));
+                        continue;
+                    }
                     let waiter = lock(&self.outbox).waiting.remove(&frame.header.number);
                     match waiter {
                         Some(waiter) => waiter(Ok(Answer { reply, descriptors: frame.descriptors })),
                         None => trace!("reply {} answers no request", frame.header.number),
                     }
                 }
-                Kind::Push => on_push(frame::decode(Kind::Push, &frame.body)?),
+                Kind::Push => on_news(News::Push(frame::decode(Kind::Push, &frame.body)?)),
                 other => return Err(FrameError::Kind(other as u8).into()),
             }
         }

@@ -66,6 +66,11 @@ impl Jobs {
         std::iter::successors(self.first.get(), |job| job.next.get()).map(|job| &**job)
     }
 
+    /// Whether there is more of any job than what is mapped.
+    pub(super) fn is_behind(&self) -> bool {
+        self.can_map() && self.iter().any(|job| job.reader.is_behind())
+    }
+
     /// The jobs of which there is more than what is mapped.
     fn behind(&self) -> Vec<Nspace> {
         match self.can_map() {

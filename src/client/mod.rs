@@ -54,8 +54,9 @@ pub use crate::message::{Credential, Infos, Published};
 pub use error::{Error, InitError};
 pub use notify::Chain;
 
-use connection::{Answer, Incoming, Link};
+use connection::{Answer, Incoming, Link, News};
 use events::Handlers;
+use fence::Meetings;
 use fork::Life;
 use get::{Question, Step};
 use jobs::Jobs;
@@ -125,7 +126,19 @@ struct Inner {
     jobs: Jobs,
     overlay: Local,
     posts: Posts,
+    meetings: Meetings,
     handlers: Handlers,
+}
+
+impl Inner {
+    /// What the server says and nobody waits for.
+    fn hear(self: &Arc<Self>, news: News) {
+        match news {
+            News::Push(push) => self.pushed(push),
+            // Nothing but commits is sent without waiting.
+            News::Reply(reply) => self.posts.committed(reply),
+        }
+    }
 }
 
 /// An answer that is no more than a status.
@@ -191,11 +204,12 @@ impl Client {
             jobs,
             overlay: Local::default(),
             posts: Posts::default(),
+            meetings: Meetings::default(),
             handlers: Handlers::default(),
         });
         let served = inner.clone();
         let thread = signals::spawn_without_signals("instanton", move || {
-            served.link.serve(incoming, |push| served.pushed(push), || served.server_lost());
+            served.link.serve(incoming, |news| served.hear(news), || served.server_lost());
         });
         let thread = Mutex::new(Some(thread.map_err(system("no thread"))?));
         Ok(Client { inner, thread })
@@ -342,7 +356,7 @@ impl Client {
     /// # Errors
     /// What the server or the host answers, or a commit that failed before.
     pub fn fence(&self, procs: &[Proc], info: &[Info]) -> Result<(), Error> {
-        self.wait("PMIx_Fence", |then| self.inner.fence_nb(procs, info, then))
+        self.meet(procs, info)
     }
 
     /// The same without waiting (`PMIx_Fence_nb`).
@@ -431,17 +445,23 @@ impl Client {
         call: &'static str,
         start: impl FnOnce(Box<dyn FnOnce(Result<T, Error>) + Send>) -> Result<(), Error>,
     ) -> Result<T, Error> {
-        self.inner.life.check()?;
-        if self.inner.link.is_own_thread() {
-            trace!("{call} would have to wait and was called from a callback, whose thread would have to end the wait");
-            return Err(Error::WouldBlock { call });
-        }
+        self.may_wait(call)?;
         let (tell, told) = mpsc::sync_channel(1);
         start(Box::new(move |result| {
             let _ = tell.send(result);
         }))?;
         // A callback that was dropped instead of called: the client has been ended meanwhile.
         told.recv().unwrap_or(Err(Error::NotInitialized))
+    }
+
+    /// Whether a call that waits can be made here.
+    fn may_wait(&self, call: &'static str) -> Result<(), Error> {
+        self.inner.life.check()?;
+        if self.inner.link.is_own_thread() {
+            trace!("{call} would have to wait and was called from a callback, whose thread would have to end the wait");
+            return Err(Error::WouldBlock { call });
+        }
+        Ok(())
     }
 
     /// Ends the client (`PMIx_Finalize`): tells the server, ends what still waits, joins the client's thread. Later calls fail.
@@ -456,7 +476,8 @@ impl Client {
         let told = match self.inner.link.is_connected() {
             true => self.wait("PMIx_Finalize", |then| {
                 self.inner.link.expect_end();
-                self.inner.link.request("PMIx_Finalize", &Request::Finalize, Box::new(|answer| then(done(answer))))
+                let then: connection::Waiter = Box::new(|answer| then(done(answer)));
+                self.inner.link.request("PMIx_Finalize", &Request::Finalize, then)
             }),
             false => self.wait("PMIx_Finalize", |then| {
                 self.inner.link.run_later(move || then(Ok(())));

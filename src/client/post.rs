@@ -1,7 +1,7 @@
 //! Put and Commit.
 //!
-//! A Put stays here until the Commit, which sends what was put since the last one and does not wait: the server's answer is
-//! taken note of when it comes. A commit that failed is told to the next Commit, Fence or Finalize, once.
+//! A Put stays here until the Commit, which sends what was put since the last one and does not wait: the server
+//! answers only when it cannot store that. A commit that failed is told to the next Commit, Fence or Finalize, once.
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::data::{Key, Proc, Status, Value, constants::scope};
@@ -18,7 +18,7 @@ pub(super) struct Posts {
     /// Everything ever put, for the process's own Gets.
     pub(super) own: Local,
     pending: Mutex<Pending>,
-    failure: Arc<Mutex<Option<Status>>>,
+    failure: Mutex<Option<Status>>,
 }
 
 #[derive(Debug, Default)]
@@ -50,25 +50,22 @@ impl Posts {
             let mut pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
             if !pending.entries.is_empty() || !pending.told {
                 let request = Request::Commit { entries: std::mem::take(&mut pending.entries) };
-                let failure = self.failure.clone();
-                link.request(
-                    "PMIx_Commit",
-                    &request,
-                    Box::new(move |answer| {
-                        let status = match answer.map(|answer| answer.reply) {
-                            Ok(Reply::Done(Status::SUCCESS)) => return,
-                            Ok(Reply::Done(status)) => status,
-                            Ok(_) => Status::ERR_COMM_FAILURE,
-                            Err(error) => error.status(),
-                        };
-                        trace!("what was committed is not stored: {status}");
-                        failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(status);
-                    }),
-                )?;
+                link.tell("PMIx_Commit", &request)?;
                 pending.told = true;
             }
         }
         self.outcome()
+    }
+
+    /// The server's word on a commit.
+    pub(super) fn committed(&self, reply: Reply) {
+        let status = match reply {
+            Reply::Done(Status::SUCCESS) => return,
+            Reply::Done(status) => status,
+            _ => Status::ERR_COMM_FAILURE,
+        };
+        trace!("what was committed is not stored: {status}");
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(status);
     }
 
     /// The failure of an earlier commit, told once.

@@ -91,9 +91,12 @@ impl Connection {
     /// Reads what has come, a turn's worth at most. There is no room for control data: descriptors that a peer sends are closed
     /// by the kernel.
     ///
+    /// A short read has emptied the socket, and the poll tells of what comes after it; `to_end` says that it has told already, and
+    /// that there may be an end to be found.
+    ///
     /// # Errors
     /// The kernel's.
-    pub fn fill(&mut self, scratch: &mut [u8; CHUNK]) -> io::Result<Fill> {
+    pub fn fill(&mut self, scratch: &mut [u8; CHUNK], to_end: bool) -> io::Result<Fill> {
         self.input.drain(..std::mem::take(&mut self.taken));
         if self.input.is_empty() {
             self.input.shrink_to(CHUNK);
@@ -101,7 +104,12 @@ impl Connection {
         for _ in 0..CHUNKS_PER_TURN {
             match self.stream.read(scratch) {
                 Ok(0) => return Ok(Fill::Closed),
-                Ok(n) => self.input.extend_from_slice(&scratch[..n]),
+                Ok(n) => {
+                    self.input.extend_from_slice(&scratch[..n]);
+                    if n < CHUNK && !to_end {
+                        return Ok(Fill::Drained);
+                    }
+                }
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(Fill::Drained),
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
                 Err(e) => return Err(e),

@@ -13,6 +13,7 @@
 use rkyv::util::AlignedVec;
 
 use crate::data::archive;
+use crate::message::Request;
 
 /// Bytes of a frame's header.
 pub const HEADER: usize = 24;
@@ -40,6 +41,9 @@ pub enum Kind {
     Reply = 4,
     /// [`Push`](crate::message::Push), server to client.
     Push = 5,
+    /// A [`Request::Meet`](crate::message::Request::Meet) without attributes, the most frequent of requests: the body is `seen` as it
+    /// stands.
+    Meet = 6,
 }
 
 /// A frame's header, checked.
@@ -111,6 +115,7 @@ impl Header {
             3 => Kind::Request,
             4 => Kind::Reply,
             5 => Kind::Push,
+            6 => Kind::Meet,
             other => return Err(FrameError::Kind(other)),
         };
         let descriptors = usize::from(bytes[7]);
@@ -159,6 +164,39 @@ pub fn encode<T: archive::Wire>(
     Ok(out)
 }
 
+/// A whole frame of a [`Request`], ready to send.
+///
+/// # Errors
+/// As [`encode`].
+pub fn request(request: &Request) -> Result<AlignedVec, FrameError> {
+    match request {
+        Request::Meet { seen, info } if info.is_empty() => {
+            let body = seen.to_le_bytes();
+            let header = Header { kind: Kind::Meet, number: 0, body: body.len(), descriptors: 0 };
+            let mut out = AlignedVec::with_capacity(HEADER + body.len());
+            out.extend_from_slice(&header.bytes());
+            out.extend_from_slice(&body);
+            Ok(out)
+        }
+        other => encode(Kind::Request, 0, 0, other),
+    }
+}
+
+/// The [`Request`] in a frame of one of its kinds.
+///
+/// # Errors
+/// When the frame is of another kind, or its body is not valid.
+pub fn request_in(kind: Kind, body: &[u8]) -> Result<Request, FrameError> {
+    match kind {
+        Kind::Request => decode(kind, body),
+        Kind::Meet => match body.try_into() {
+            Ok(seen) => Ok(Request::Meet { seen: u32::from_le_bytes(seen), info: Vec::new() }),
+            Err(_) => Err(FrameError::Length { len: body.len(), max: size_of::<u32>() }),
+        },
+        other => Err(FrameError::Kind(other as u8)),
+    }
+}
+
 /// Gives a whole frame its number, for a sender that makes frames before it knows their order.
 pub fn renumber(frame: &mut [u8], number: u64) {
     frame[8..16].copy_from_slice(&number.to_le_bytes());
@@ -180,6 +218,21 @@ mod tests {
     fn a_header_comes_back_as_it_was() {
         let header = Header { kind: Kind::Reply, number: 7 << 40, body: 12345, descriptors: 3 };
         assert_eq!(Header::parse(&header.bytes(), MAX_BODY).unwrap(), header);
+    }
+
+    #[test]
+    fn a_short_request_comes_back_as_it_was_and_has_one_length() {
+        let meet = |info| Request::Meet { seen: 0xfedc_ba98, info };
+        for (request, kind) in
+            [(meet(Vec::new()), Kind::Meet), (meet(vec![crate::data::Info::new("k", true)]), Kind::Request)]
+        {
+            let bytes = super::request(&request).unwrap();
+            let header = Header::parse(bytes[..HEADER].try_into().unwrap(), MAX_BODY).unwrap();
+            assert_eq!((header.kind, header.body), (kind, bytes.len() - HEADER));
+            assert_eq!(request_in(kind, &bytes[HEADER..]).unwrap(), request);
+        }
+        assert!(matches!(request_in(Kind::Meet, &[0; 5]), Err(FrameError::Length { len: 5, .. })));
+        assert!(matches!(request_in(Kind::Push, &[0; 4]), Err(FrameError::Kind(5))));
     }
 
     #[test]

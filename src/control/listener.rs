@@ -4,7 +4,7 @@
 //! never blocks, and whatever a peer does harms that peer alone: a frame that breaks a rule, a handshake that takes too long, or
 //! answers left unread end the connection with a line in the trace. Peers that have not said who they are may fill a bounded
 //! number of places; when those are taken, the one that has waited longest makes room.
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
@@ -17,8 +17,9 @@ use super::frame::{self, FrameError, Kind, MAX_BODY, MAX_HANDSHAKE};
 use super::handshake::{Hello, Welcome};
 use crate::data::Status;
 use crate::data::archive::Wire;
-use crate::message::door::{Arrival, Callers, Door, Left, Outgoing, PeerId};
-use crate::message::{Part, Reply, Request};
+use crate::message::door::{Arrival, Callers, Door, Left, Outgoing, PeerId, Ready};
+use crate::message::numbers::NumberMap;
+use crate::message::{Part, Reply};
 use crate::sys::{process, socket};
 use crate::trace;
 
@@ -36,7 +37,7 @@ pub struct Listener {
     /// What the door's own tokens are added to.
     tokens: usize,
     listening: Vec<UnixListener>,
-    connections: HashMap<u64, Connection>,
+    connections: NumberMap<u64, Connection>,
     /// The connection after the last one accepted. The first numbers are those of the listening sockets.
     next: u64,
     /// Connections that have not said who they are, and until when they may.
@@ -90,7 +91,7 @@ impl Listener {
             registry,
             tokens,
             listening,
-            connections: HashMap::new(),
+            connections: NumberMap::default(),
             next,
             unknown: VecDeque::new(),
             again: Vec::new(),
@@ -142,20 +143,20 @@ impl Listener {
             && let Some((_, oldest)) = self.unknown.pop_front()
         {
             // It may have spoken while others were accepted.
-            self.read(oldest, callers);
+            self.read(oldest, true, callers);
             if self.connections.get(&oldest).is_some_and(|c| c.stage == Stage::Unknown) {
                 self.cut(oldest, &Breach::Crowded, callers);
             }
         }
     }
 
-    /// Takes in what a peer has sent.
-    fn read(&mut self, id: u64, callers: &mut dyn Callers) {
+    /// Takes in what a peer has sent; up to the end of it, where no news of it is to be expected.
+    fn read(&mut self, id: u64, to_end: bool, callers: &mut dyn Callers) {
         let Some(connection) = self.connections.get_mut(&id) else { return };
         if connection.stage == Stage::Asking {
             return;
         }
-        let filled = match connection.fill(&mut self.scratch) {
+        let filled = match connection.fill(&mut self.scratch, to_end) {
             Ok(filled) => filled,
             // The process was killed, or closed its end with something unread.
             Err(e) if e.kind() == io::ErrorKind::ConnectionReset => Fill::Closed,
@@ -196,10 +197,10 @@ impl Listener {
                 }
                 Stage::In => {
                     let Some((header, body)) = connection.next_frame(MAX_BODY)? else { return Ok(()) };
-                    if header.kind != Kind::Request {
+                    if !matches!(header.kind, Kind::Request | Kind::Meet) {
                         return Err(Breach::Unexpected(header.kind));
                     }
-                    let request: Request = frame::decode(Kind::Request, body)?;
+                    let request = frame::request_in(header.kind, body)?;
                     callers.asked(peer, header.number, request);
                 }
             }
@@ -273,15 +274,15 @@ impl Listener {
 }
 
 impl Door for Listener {
-    fn ready(&mut self, id: u64, readable: bool, writable: bool, callers: &mut dyn Callers) {
+    fn ready(&mut self, id: u64, ready: Ready, callers: &mut dyn Callers) {
         if (id as usize) < self.listening.len() {
             return self.accept_all(id as usize, callers);
         }
-        if writable {
+        if ready.writable {
             self.write(id, callers);
         }
-        if readable {
-            self.read(id, callers);
+        if ready.readable {
+            self.read(id, ready.ended, callers);
         }
     }
 
@@ -324,7 +325,7 @@ impl Door for Listener {
 
     fn tick(&mut self, now: Instant, callers: &mut dyn Callers) {
         for id in std::mem::take(&mut self.again) {
-            self.read(id, callers);
+            self.read(id, true, callers);
         }
         while let Some((until, id)) = self.unknown.front().copied() {
             let settled = self.connections.get(&id).is_none_or(|c| c.stage != Stage::Unknown);

@@ -90,10 +90,21 @@ pub enum Outgoing {
     End,
 }
 
+/// What one of a door's sockets is ready for.
+#[derive(Clone, Copy, Debug)]
+pub struct Ready {
+    /// Something has come.
+    pub readable: bool,
+    /// There is room.
+    pub writable: bool,
+    /// Nothing will come after what is there.
+    pub ended: bool,
+}
+
 /// A front door.
 pub trait Door: Send {
-    /// One of the door's own tokens is ready, for reading, for writing or both.
-    fn ready(&mut self, id: u64, readable: bool, writable: bool, callers: &mut dyn Callers);
+    /// One of the door's own tokens is ready.
+    fn ready(&mut self, id: u64, ready: Ready, callers: &mut dyn Callers);
     /// Sends to a peer, or queues what the peer does not take now.
     fn send(&mut self, connection: u64, message: Outgoing, callers: &mut dyn Callers);
     /// When the door wants to be called again though nothing is ready.

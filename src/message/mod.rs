@@ -12,6 +12,7 @@ pub mod directives;
 #[cfg(feature = "server")]
 pub mod door;
 mod forward;
+pub mod numbers;
 
 use rkyv::{Archive, Deserialize, Serialize};
 
@@ -45,7 +46,7 @@ pub struct Mapped {
 #[derive(Archive, Serialize, Deserialize, Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Request {
-    /// Store what was put since the last commit. Answered by [`Reply::Done`]; the client does not wait for it.
+    /// Store what was put since the last commit. The client does not wait for it, and numbers it 0: only a failure is answered.
     Commit {
         /// Only what changed.
         entries: Vec<Posted>,
@@ -54,6 +55,14 @@ pub enum Request {
     Fence {
         /// Participants as the caller named them; none means the caller's whole namespace.
         procs: Vec<Proc>,
+        /// Attributes.
+        info: Vec<Info>,
+    },
+    /// Meet all of the caller's namespace. The caller waits for nothing else, and watches the job segment's word of release: the
+    /// one that follows `seen` there answers this, unless a reply does.
+    Meet {
+        /// The sequence in that word before this was sent.
+        seen: u32,
         /// Attributes.
         info: Vec<Info>,
     },

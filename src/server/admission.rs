@@ -37,6 +37,8 @@ pub(super) struct Peer {
     pub role: Role,
     /// Requests that have no answer yet.
     pub outstanding: usize,
+    /// Whether it was told of a failure that it had not asked about, and of nothing after.
+    pub has_bad_news: bool,
     /// What it came with, until it is in.
     arrival: Option<Arrival>,
     limit: Option<TimerId>,
@@ -46,8 +48,14 @@ impl Core {
     pub(super) fn arrive(&mut self, peer: PeerId, arrival: Arrival) {
         let proc = arrival.proc.clone();
         let verdict = self.check(&arrival);
-        let entry =
-            Peer { proc: proc.clone(), role: Role::Asking, outstanding: 0, arrival: Some(arrival), limit: None };
+        let entry = Peer {
+            proc: proc.clone(),
+            role: Role::Asking,
+            outstanding: 0,
+            has_bad_news: false,
+            arrival: Some(arrival),
+            limit: None,
+        };
         self.peers.insert(peer, entry);
         if let Err((status, reason)) = verdict {
             return self.refuse(peer, status, reason);

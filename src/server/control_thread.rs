@@ -2,7 +2,6 @@
 //!
 //! It waits for a door, a process's end, a time limit or the mailbox, lets [`Core`] take the step, takes what that has to say to
 //! the doors, and then calls what is to be called of the embedding program. When nothing happens, nothing runs.
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::mpsc;
 use std::thread::JoinHandle;
@@ -26,7 +25,8 @@ use super::watch::Watches;
 use super::{ServerConfig, ServerError};
 use crate::control::bind::{self, PathSocket};
 use crate::control::listener::Listener;
-use crate::message::door::Door;
+use crate::message::door::{Door, Ready};
+use crate::message::numbers::NumberMap;
 use crate::store::{Budget, Limits};
 use crate::sys::random;
 use crate::sys::signals::spawn_without_signals;
@@ -90,7 +90,7 @@ pub(super) fn start(
         identity: u64::from_le_bytes(random::bytes().map_err(failed("get randomness"))?),
         jobs: Jobs::default(),
         limits: Limits { budget: Budget::new(config.memory_limit.unwrap_or(u64::MAX)), ..Limits::default() },
-        peers: HashMap::new(),
+        peers: NumberMap::default(),
         fences: Fences::default(),
         ties: Ties::default(),
         process_sets: ProcessSets::default(),
@@ -133,12 +133,12 @@ impl ControlThread {
                             self.core.process_ended(&proc, watch);
                         }
                     }
-                    door => self.doors[door - DOORS].ready(
-                        which as u64,
-                        event.is_readable() || event.is_read_closed() || event.is_error(),
-                        event.is_writable(),
-                        &mut self.core,
-                    ),
+                    door => {
+                        let ended = event.is_read_closed() || event.is_error();
+                        let (readable, writable) = (event.is_readable() || ended, event.is_writable());
+                        let ready = Ready { readable, writable, ended };
+                        self.doors[door - DOORS].ready(which as u64, ready, &mut self.core);
+                    }
                 }
                 self.deliver();
             }

@@ -3,7 +3,6 @@
 //! [`Core`] is all the state there is. The [control thread](super::control_thread) alone touches it, so there is no lock in it. It
 //! sees requests, the ends of processes, time limits, the host's answers and the handle's commands, and it speaks by putting
 //! messages into its outbox, which the loop takes to the doors after every step.
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 use super::ServerConfig;
@@ -11,7 +10,7 @@ use super::admission::{Peer, Role};
 use super::cleanup::Sweepers;
 use super::connect::Ties;
 use super::events::Registrations;
-use super::fence::Fences;
+use super::fence::{Caller, Fences};
 use super::fork::{Common, Forks};
 use super::host::{Accepted, Answer, Completion, Host};
 use super::jobs::Jobs;
@@ -23,6 +22,7 @@ use super::timers::Timers;
 use super::watch::Watches;
 use crate::data::{Info, Proc, Status};
 use crate::message::door::{Arrival, Callers, Left, Outgoing, PeerId};
+use crate::message::numbers::NumberMap;
 use crate::message::{Reply, Request};
 use crate::store::Limits;
 use crate::trace;
@@ -59,7 +59,7 @@ pub(super) struct Core {
     pub(super) jobs: Jobs,
     /// Shared memory that all jobs may take together.
     pub(super) limits: Limits,
-    pub(super) peers: HashMap<PeerId, Peer>,
+    pub(super) peers: NumberMap<PeerId, Peer>,
     pub(super) fences: Fences,
     pub(super) ties: Ties,
     pub(super) process_sets: ProcessSets,
@@ -111,6 +111,13 @@ impl Core {
     ) {
         if let Some(entry) = self.peers.get_mut(&peer) {
             entry.outstanding -= 1;
+            if number == 0 {
+                // Nobody waits for it: only a failure is told.
+                if reply == Reply::Done(Status::SUCCESS) {
+                    return;
+                }
+                entry.has_bad_news = true;
+            }
             self.send(peer, Outgoing::Reply { number, reply, descriptors });
         }
     }
@@ -157,18 +164,27 @@ impl Core {
             trace!("{proc} has {MAX_OUTSTANDING} requests waiting; another one is refused");
             return self.reply_status(peer, number, Err(Status::ERR_OUT_OF_RESOURCE));
         }
+        let caller = Caller { peer, number, seen: None };
         match request {
             // A process that the rank forked may look, and ask on its own behalf, but is no second participant.
-            Request::Commit { .. } | Request::Fence { .. } | Request::Connect { .. } | Request::Disconnect { .. }
+            Request::Commit { .. }
+            | Request::Fence { .. }
+            | Request::Meet { .. }
+            | Request::Connect { .. }
+            | Request::Disconnect { .. }
                 if role == Role::Clone =>
             {
                 trace!("a second process that calls itself {proc} may not commit or meet others");
                 self.reply_status(peer, number, Err(Status::ERR_NOT_SUPPORTED));
             }
             Request::Commit { entries } => self.commit(peer, number, proc, entries),
-            Request::Fence { procs, info } => self.meet(peer, number, proc, Operation::Fence, procs, info),
-            Request::Connect { procs, info } => self.meet(peer, number, proc, Operation::Connect, procs, info),
-            Request::Disconnect { procs, info } => self.meet(peer, number, proc, Operation::Disconnect, procs, info),
+            Request::Fence { procs, info } => self.meet(caller, proc, Operation::Fence, procs, info),
+            Request::Meet { seen, info } => {
+                let caller = Caller { seen: Some(seen), ..caller };
+                self.meet(caller, proc, Operation::Fence, Vec::new(), info);
+            }
+            Request::Connect { procs, info } => self.meet(caller, proc, Operation::Connect, procs, info),
+            Request::Disconnect { procs, info } => self.meet(caller, proc, Operation::Disconnect, procs, info),
             Request::Get { proc: target, key, info } => self.get(peer, number, target, key, info),
             Request::Segments { nspace, have } => self.segments(peer, number, &nspace, &have),
             Request::Abort { status, message, procs } => self.abort(peer, number, proc, status, message, procs),

@@ -8,6 +8,10 @@
 //! until everybody who may still come has come, and gets the same answer at once; so the next fence does not mistake a latecomer
 //! for one of its own.
 //!
+//! A fence over one whole namespace ends for all who wait at the word of that job's segment with one system call: see
+//! [`Request::Meet`](crate::message::Request::Meet). The word is no more than a quicker way to bring the answer. It brings the answer
+//! of a fence to which all have come; failures of others, and what goes to a process that cannot use the word, are replies.
+//!
 //! A participant that dies before it has come ends the fence for all others at once, with `ERR_PROC_TERM_WO_SYNC`, and every later
 //! fence over it as well. One that dies after it has come has done its part. Processes count, not connections.
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -25,9 +29,11 @@ use crate::trace;
 
 /// Where an answer goes.
 #[derive(Clone, Copy, Debug)]
-struct Caller {
-    peer: PeerId,
-    number: u64,
+pub(super) struct Caller {
+    pub(super) peer: PeerId,
+    pub(super) number: u64,
+    /// What it saw at its job's word of release, if that is where it waits.
+    pub(super) seen: Option<u32>,
 }
 
 /// A meeting under way.
@@ -67,13 +73,34 @@ pub(super) struct Fences {
     gathering: HashMap<Members, VecDeque<Tracker>>,
     at_host: HashMap<u64, Tracker>,
     early: Vec<Early>,
-    next: u64,
+    last: u64,
+}
+
+impl Tracker {
+    fn new(id: u64, members: Members, census: Census, info: &[Info]) -> Self {
+        Tracker {
+            id,
+            members,
+            census,
+            arrived: BTreeMap::new(),
+            failed: None,
+            collect: false,
+            info: info.to_vec(),
+            limit: None,
+            sent: Vec::new(),
+        }
+    }
+
+    /// Whether everybody of this node has come.
+    fn is_complete(&self) -> bool {
+        self.arrived.len() >= self.census.here
+    }
 }
 
 impl Fences {
     fn next_id(&mut self) -> u64 {
-        self.next += 1;
-        self.next
+        self.last += 1;
+        self.last
     }
 }
 
@@ -82,17 +109,9 @@ const SERVED: [&str; 3] = [keys::COLLECT_DATA, keys::TIMEOUT, keys::COLLECT_GENE
 
 impl Core {
     /// A client comes to meet others.
-    pub(super) fn meet(
-        &mut self,
-        peer: PeerId,
-        number: u64,
-        proc: Proc,
-        operation: Operation,
-        procs: Vec<Proc>,
-        info: Vec<Info>,
-    ) {
+    pub(super) fn meet(&mut self, caller: Caller, proc: Proc, operation: Operation, procs: Vec<Proc>, info: Vec<Info>) {
         let until = time_limit(&info).flatten().map(|limit| Instant::now() + limit);
-        self.join(Caller { peer, number }, proc, operation, procs, info, until);
+        self.join(caller, proc, operation, procs, info, until);
     }
 
     fn join(
@@ -130,51 +149,41 @@ impl Core {
             trace!("{proc} disconnects from processes that it is not connected with");
             return self.reply_status(caller.peer, caller.number, Err(Status::ERR_INVALID_OPERATION));
         }
-        let census = self.census(&members);
         let unserved = |info: &&Info| info.is_required() && !SERVED.iter().any(|key| info.key == *key);
         if operation == Operation::Fence
-            && !census.elsewhere
             && let Some(info) = info.iter().find(unserved)
+            && !self.jobs.census(&members).elsewhere
         {
             trace!("{proc} requires {} of a fence", info.key);
             return self.reply_status(caller.peer, caller.number, Err(Status::ERR_NOT_SUPPORTED));
         }
 
-        let mut queue = self.fences.gathering.remove(&members).unwrap_or_default();
-        let at = match queue.iter().position(|tracker| !tracker.arrived.contains_key(&proc)) {
-            Some(at) => at,
-            None => {
-                let id = self.fences.next_id();
-                queue.push_back(Tracker {
-                    id,
-                    members: members.clone(),
-                    census,
-                    arrived: BTreeMap::new(),
-                    failed: None,
-                    collect: false,
-                    info: info.clone(),
-                    limit: None,
-                    sent: Vec::new(),
-                });
-                queue.len() - 1
-            }
-        };
+        let queue = self.fences.gathering.entry(members.clone()).or_default();
+        let known = queue.iter().position(|tracker| !tracker.arrived.contains_key(&proc));
+        if known.is_none() {
+            self.fences.last += 1;
+            let census = self.jobs.census(&members);
+            queue.push_back(Tracker::new(self.fences.last, members.clone(), census, &info));
+        }
+        let at = known.unwrap_or(queue.len() - 1);
         let tracker = &mut queue[at];
-        if let Some(status) = tracker.failed {
-            tracker.arrived.insert(proc, None);
+        let failed = tracker.failed;
+        tracker.arrived.insert(proc, Some(caller).filter(|_| failed.is_none()));
+        tracker.collect |= info.is_set(keys::COLLECT_DATA);
+        if let (Some(at), None, None) = (until, tracker.limit, failed) {
+            tracker.limit = Some(self.timers.set(at, Limit::Fence(tracker.id)));
+        }
+        let is_over = failed.is_some() || tracker.is_complete();
+        if let Some(status) = failed {
             self.reply_status(caller.peer, caller.number, Err(status));
-        } else {
-            tracker.arrived.insert(proc, Some(caller));
-            tracker.collect |= info.is_set(keys::COLLECT_DATA);
-            if let (Some(at), None) = (until, tracker.limit) {
-                tracker.limit = Some(self.timers.set(at, Limit::Fence(tracker.id)));
-            }
         }
-        self.fences.gathering.insert(members.clone(), queue);
-        for dead in self.dead_members(&members) {
-            self.fences_without(&dead);
+        if known.is_none() {
+            // Who dies from now on ends it then.
+            self.dead_members(&members).iter().for_each(|dead| self.fences_without(dead));
         }
-        self.settle(&members);
+        if is_over {
+            self.settle(&members);
+        }
     }
 
     /// Looks which trackers of these members are complete, in order, and which are done with.
@@ -183,10 +192,9 @@ impl Core {
         let mut rest = VecDeque::new();
         let mut complete = Vec::new();
         for tracker in queue {
-            let all = tracker.arrived.len() >= tracker.census.here;
-            match (tracker.failed, all) {
-                (None, true) => complete.push(tracker),
-                (Some(_), _) if self.latecomers(&tracker).is_empty() => {}
+            match tracker.failed {
+                None if tracker.is_complete() => complete.push(tracker),
+                Some(_) if self.latecomers(&tracker).is_empty() => {}
                 _ => rest.push_back(tracker),
             }
         }
@@ -311,14 +319,47 @@ impl Core {
 
     /// Tells everybody who has come.
     fn answer(&mut self, mut tracker: Tracker, result: Result<(), Status>) {
+        self.release(&mut tracker, result);
         self.tell(&mut tracker, result);
         tracker.members.namespaces().for_each(|nspace| self.reclaim(nspace));
+    }
+
+    /// Wakes all those at once who wait at their job's word; they are told no more.
+    fn release(&mut self, tracker: &mut Tracker, result: Result<(), Status>) {
+        let is_for_all = tracker.members.operation() == Operation::Fence && tracker.members.is_whole_job();
+        let Some(nspace) = tracker.members.namespaces().next().filter(|_| is_for_all) else {
+            return;
+        };
+        // Whoever waits there waits for one fence at a time, and it is this one, because all of the job have come to it. That
+        // does not hold for a process which has come anew since; and one with bad news must hear those first.
+        let is_there = |proc: &Proc, caller: &Caller| {
+            let has_bad_news = self.peers.get(&caller.peer).is_none_or(|entry| entry.has_bad_news);
+            !has_bad_news && self.jobs.client(proc).is_some_and(|client| client.peer == Some(caller.peer))
+        };
+        let all_there =
+            tracker.arrived.iter().all(|(proc, caller)| caller.as_ref().is_some_and(|it| is_there(proc, it)));
+        let Some(stored) = self.jobs.stored_mut(nspace).filter(|_| all_there) else { return };
+        let sequence = stored.sequence();
+        let waits = |caller: &mut Caller| caller.seen == Some(sequence);
+        let released: Vec<Caller> = tracker.arrived.values_mut().filter_map(|caller| caller.take_if(waits)).collect();
+        if released.is_empty() {
+            return;
+        }
+        stored.release(result.err().unwrap_or(Status::SUCCESS));
+        for caller in released {
+            if let Some(entry) = self.peers.get_mut(&caller.peer) {
+                entry.outstanding -= 1;
+            }
+        }
     }
 
     fn tell(&mut self, tracker: &mut Tracker, result: Result<(), Status>) {
         self.timers.cancel(tracker.limit.take());
         for caller in tracker.arrived.values_mut().filter_map(Option::take) {
             self.reply_status(caller.peer, caller.number, result);
+            if let Some(entry) = self.peers.get_mut(&caller.peer) {
+                entry.has_bad_news = false;
+            }
         }
     }
 
@@ -391,7 +432,7 @@ impl Core {
     pub(super) fn fences_look_again(&mut self, nspace: &Nspace) {
         self.change_trackers(
             |tracker| tracker.members.involves(nspace),
-            |core, tracker| tracker.census = core.census(&tracker.members),
+            |core, tracker| tracker.census = core.jobs.census(&tracker.members),
         );
         if self.jobs.stored(nspace).is_none() {
             return;

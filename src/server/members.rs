@@ -2,7 +2,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::core::Core;
-use super::jobs::Job;
+use super::jobs::{Job, Jobs};
 use crate::data::{Nspace, Proc, Rank, Status};
 
 /// The participants of one namespace.
@@ -94,12 +94,43 @@ impl Members {
     }
 }
 
+impl Jobs {
+    /// Where members run, as far as is known now.
+    pub(super) fn census(&self, members: &Members) -> Census {
+        let (mut here, mut elsewhere) = (0, false);
+        for (nspace, ranks) in &members.sets {
+            let Some(job) = self.get(nspace) else {
+                elsewhere = true;
+                continue;
+            };
+            match ranks {
+                Ranks::All => {
+                    let local = job.local_procs.unwrap_or(0);
+                    let size = job.stored.as_ref().and_then(|stored| stored.size());
+                    here += local;
+                    elsewhere |= size != Some(local as u32);
+                }
+                Ranks::Some(ranks) => {
+                    let local = ranks.iter().filter(|rank| job.is_local(**rank)).count();
+                    here += local;
+                    elsewhere |= local < ranks.len();
+                }
+            }
+        }
+        Census { here, elsewhere }
+    }
+}
+
 impl Core {
     /// The members that `procs` name; none means the caller's whole namespace.
     pub(super) fn members(&self, caller: &Proc, operation: Operation, procs: &[Proc]) -> Result<Members, NoMembers> {
         let fences = operation == Operation::Fence;
-        let whole = [Proc::new(caller.nspace.clone(), Rank::WILDCARD)];
-        let procs = if procs.is_empty() { &whole[..] } else { procs };
+        if procs.is_empty() {
+            if self.jobs.stored(&caller.nspace).is_none() && fences {
+                return Err(NoMembers::Unknown(caller.nspace.clone()));
+            }
+            return Ok(Members { operation, sets: BTreeMap::from([(caller.nspace.clone(), Ranks::All)]) });
+        }
         let mut sets: BTreeMap<&Nspace, Option<BTreeSet<Rank>>> = BTreeMap::new();
         for Proc { nspace, rank } in procs {
             let stored = self.jobs.stored(nspace);
@@ -139,31 +170,6 @@ impl Core {
             true => Ok(members),
             false => Err(NoMembers::Wrong(Status::ERR_NOT_A_MEMBER)),
         }
-    }
-
-    /// Where members run, as far as is known now.
-    pub(super) fn census(&self, members: &Members) -> Census {
-        let (mut here, mut elsewhere) = (0, false);
-        for (nspace, ranks) in &members.sets {
-            let Some(job) = self.jobs.get(nspace) else {
-                elsewhere = true;
-                continue;
-            };
-            match ranks {
-                Ranks::All => {
-                    let local = job.local_procs.unwrap_or(0);
-                    let size = job.stored.as_ref().and_then(|stored| stored.size());
-                    here += local;
-                    elsewhere |= size != Some(local as u32);
-                }
-                Ranks::Some(ranks) => {
-                    let local = ranks.iter().filter(|rank| job.is_local(**rank)).count();
-                    here += local;
-                    elsewhere |= local < ranks.len();
-                }
-            }
-        }
-        Census { here, elsewhere }
     }
 
     /// Members that run here, as far as they can be named, and for which `wanted` holds.

@@ -97,6 +97,16 @@ impl Stored {
         Ok(())
     }
 
+    /// The sequence of the last release in the job's word.
+    pub(super) fn sequence(&self) -> u32 {
+        self.writer.reader().release().sequence
+    }
+
+    /// Wakes all processes that wait at the job's word.
+    pub(super) fn release(&mut self, status: Status) {
+        self.writer.release(status.0);
+    }
+
     /// Looks a key up as `asker` would in its own mappings.
     pub(super) fn get(&self, asker: Rank, rank: Rank, key: &Key, directives: &Directives) -> Result<Value, Miss> {
         self.writer.reader().get(&directives.lookup(asker, rank, key.as_bytes()))

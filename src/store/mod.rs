@@ -33,6 +33,7 @@ mod nodes;
 mod pages;
 mod placement;
 mod reader;
+mod release;
 mod scopes;
 mod segment;
 mod sifting;

@@ -90,7 +90,7 @@ impl JobWriter {
         Ok(this)
     }
 
-    fn words(&self) -> JobWords<RawWordsMut<'_>> {
+    pub(super) fn words(&self) -> JobWords<RawWordsMut<'_>> {
         JobWords::new(self.job.mapping.words_mut())
     }
 

@@ -5,6 +5,7 @@
 
 pub mod cell;
 pub(crate) mod fork;
+pub(crate) mod futex;
 pub(crate) mod headroom;
 #[cfg(feature = "server")]
 pub mod hwloc;

@@ -59,13 +59,24 @@ pub fn peer_pidfd(socket: &impl AsFd) -> io::Result<OwnedFd> {
 /// # Errors
 /// The kernel's; `WouldBlock` on a nonblocking socket that is full.
 pub fn send(socket: &impl AsFd, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<usize> {
+    if descriptors.is_empty() {
+        return send_bytes(socket, bytes);
+    }
     let raw: Vec<RawFd> = descriptors.iter().map(AsRawFd::as_raw_fd).collect();
     let control = [ControlMessage::ScmRights(&raw)];
-    let control = if raw.is_empty() { &[][..] } else { &control[..] };
     loop {
         let sent =
-            sendmsg::<()>(socket.as_fd().as_raw_fd(), &[IoSlice::new(bytes)], control, MsgFlags::MSG_NOSIGNAL, None);
+            sendmsg::<()>(socket.as_fd().as_raw_fd(), &[IoSlice::new(bytes)], &control, MsgFlags::MSG_NOSIGNAL, None);
         match sent {
+            Err(nix::errno::Errno::EINTR) => {}
+            sent => return Ok(sent?),
+        }
+    }
+}
+
+fn send_bytes(socket: &impl AsFd, bytes: &[u8]) -> io::Result<usize> {
+    loop {
+        match nix::sys::socket::send(socket.as_fd().as_raw_fd(), bytes, MsgFlags::MSG_NOSIGNAL) {
             Err(nix::errno::Errno::EINTR) => {}
             sent => return Ok(sent?),
         }

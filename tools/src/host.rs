@@ -18,6 +18,17 @@ use crate::job::Job;
 use crate::launch::Event;
 use crate::link;
 
+/// The machine's topology, which takes longest to find out: it is begun before anything else, and waited for before the first rank
+/// is born, so that no rank finds it missing and none inherits what is open meanwhile.
+pub struct Topology(thread::JoinHandle<Option<String>>);
+
+impl Topology {
+    /// Begins to find it out.
+    pub fn ask() -> Self {
+        Self(thread::spawn(instanton::sys::hwloc::topology_xml))
+    }
+}
+
 /// The server with one job in it.
 pub struct Pmix {
     server: Server,
@@ -26,9 +37,13 @@ pub struct Pmix {
 
 impl Pmix {
     /// Starts a server that knows `job`.
-    pub fn start(job: &Job, path_socket: bool, events: Sender<Event>, guardian: UnixStream) -> Result<Self> {
-        // The slowest part by far: beside the rest.
-        let topology = thread::spawn(instanton::sys::hwloc::topology_xml);
+    pub fn start(
+        job: &Job,
+        topology: Topology,
+        path_socket: bool,
+        events: Sender<Event>,
+        guardian: UnixStream,
+    ) -> Result<Self> {
         let config = ServerConfig {
             nspace: job.server.clone(),
             tmpdir: job.session.top().into(),
@@ -50,7 +65,7 @@ impl Pmix {
         }
         drop(done);
         // Without a topology each rank finds it out for itself.
-        let topology = topology.join().ok().flatten();
+        let topology = topology.0.join().ok().flatten();
         server
             .register_nspace_wait(&job.nspace, procs.len(), &job.infos(topology.as_deref()))
             .map_err(refused("the job"))?;

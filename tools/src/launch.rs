@@ -34,7 +34,7 @@ use nix::unistd::{AccessFlags, Pid, access};
 
 use crate::args::Launch;
 use crate::environment::{self, Environment};
-use crate::host::Pmix;
+use crate::host::{Pmix, Topology};
 use crate::job::{App, Job};
 use crate::outcome::{End, Outcome, Who};
 use crate::output::{Sink, Source};
@@ -80,9 +80,10 @@ pub fn run(arguments: Launch) -> Result<u8> {
     signals::give_back()?;
     // Not the guardian's name: whoever kills processes by name would kill both.
     nix::sys::prctl::set_name(c"inst-launcher")?;
+    let topology = Topology::ask();
     let session = Session::named(arguments.session.clone());
     let guardian = link::connect(&arguments.guardian)?;
-    let outcome = launch(arguments, session.clone(), guardian);
+    let outcome = launch(arguments, topology, session.clone(), guardian);
     family::end();
     // The guardian removes it if it is there to do so.
     let removed = session.remove();
@@ -91,7 +92,7 @@ pub fn run(arguments: Launch) -> Result<u8> {
     Ok(code)
 }
 
-fn launch(arguments: Launch, session: Session, guardian: UnixStream) -> Result<u8> {
+fn launch(arguments: Launch, topology: Topology, session: Session, guardian: UnixStream) -> Result<u8> {
     family::adopt_orphans().context("cannot become a subreaper")?;
     let (events, happening) = mpsc::channel();
     let (to_queue, from_guardian) = (events.clone(), guardian.try_clone()?);
@@ -104,7 +105,7 @@ fn launch(arguments: Launch, session: Session, guardian: UnixStream) -> Result<u
     let mut running = Running::new(&job, events, arguments.run.timeout);
     if let Some(programs) = running.find_programs() {
         job.session.create(job.size())?;
-        let pmix = Pmix::start(&job, arguments.run.path_socket, running.events.clone(), guardian)?;
+        let pmix = Pmix::start(&job, topology, arguments.run.path_socket, running.events.clone(), guardian)?;
         running.start(&programs, &pmix, arguments.run.tag_output)?;
         running.attend(&happening, &pmix);
         pmix.finish();

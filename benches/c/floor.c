@@ -4,9 +4,11 @@
 #include "bench.h"
 #include <errno.h>
 #include <linux/futex.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -50,6 +52,7 @@ int main(int argc, char **argv) {
     pid_t pid = fork();
     if (pid < 0) die("floor: %s", strerror(errno));
     if (pid == 0) {
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
       client(ends[1], count);
       return 0;
     }

@@ -63,7 +63,7 @@ fn main() -> anyhow::Result<()> {
         format!("{}, {}; stock is {}.", machine::processor(), machine::kernel(), options.stock_name),
         format!("Seed of all random choices: {}.", options.seed),
         format!(
-            "A reading of the clock takes {}; it is part of every time. A time of a Get is the mean of 8 calls one after \
+            "A reading of the clock takes {}; it is part of every time. A time of a Get is the mean of 6 calls one after \
              another, and p99 is of such means.",
             Unit::Time.show(machine::clock_overhead())
         ),

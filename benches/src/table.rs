@@ -61,6 +61,18 @@ impl Table {
         grid::markdown(&COLUMNS, &self.rows())
     }
 
+    /// The rows that miss their target, in words.
+    #[must_use]
+    pub fn missed(&self) -> Vec<String> {
+        let rows = self.0.iter().flat_map(|(heading, rows)| rows.iter().map(move |row| (heading, row)));
+        let missed = rows.filter(|(_, row)| reached(row) == Some(false));
+        let words = |(heading, row): (&String, &Row)| {
+            let cells = cells(row);
+            format!("{heading}: {}: {}, target {}", row.label, cells[1], cells[8])
+        };
+        missed.map(words).collect()
+    }
+
     fn rows(&self) -> Vec<Vec<String>> {
         self.0
             .iter()
@@ -149,5 +161,6 @@ mod tests {
         );
         assert!(markdown.contains("| nobody | - | - | - | 10.0 µs | 20.0 µs | - | - | 100 ns | no |"), "{markdown}");
         assert_eq!(table().reached(), (1, 3));
+        assert_eq!(table().missed()[0], "Get: one µs: 50.0 ns, target floor: 40.0 ns");
     }
 }

@@ -71,7 +71,9 @@ fn main() -> anyhow::Result<()> {
     ];
     print!("\n{}\n{}\n", table.plain(), notes.join("\n"));
     if let Some(path) = options.markdown {
-        fs::write(path, format!("{}\n\n{}", notes.join("\n"), table.markdown()))?;
+        let missed: String = table.missed().iter().map(|row| format!("- {row}\n")).collect();
+        let (notes, table) = (notes.join("\n"), table.markdown());
+        fs::write(path, format!("{notes}\n\n{table}\n### Rows that miss their target\n\n{missed}"))?;
     }
     Ok(())
 }

@@ -6,6 +6,7 @@ mod arena;
 mod boundary;
 mod callbacks;
 mod convert;
+mod foreign;
 mod handles;
 mod host;
 mod kept;

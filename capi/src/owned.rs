@@ -3,12 +3,14 @@
 //! A structure says once which of its members are texts, arrays and so on ([`owned!`]), and has all three from that.
 //! [`Kind`] finds them by the number of a data type, for values and data arrays. An empty structure is all zeros
 //! unless it says otherwise.
+use std::mem::ManuallyDrop;
 use std::ptr;
 
 use instanton::data::{DataType, Rank, Status, constants::info_directives::INFO_PERSISTENT};
 use libc::{c_char, c_void, timeval};
 
 use crate::alloc;
+use crate::foreign::Foreign;
 use crate::types::*;
 
 /// A C type that may own memory of libc.
@@ -164,19 +166,29 @@ unsafe impl Owned for pmix_info_t {
 /// An object of another library behind a pointer that only that library can free or copy.
 macro_rules! foreign {
     ($($ty:ty, $object:ident;)*) => {$(
-        // SAFETY: only the source's name is ours.
+        // SAFETY: the source's name is ours; the object is freed and copied by its library.
         unsafe impl Owned for $ty {
             unsafe fn clear(&mut self) {
                 // SAFETY: as promised by the caller.
-                unsafe { alloc::release(self.source) };
+                unsafe {
+                    if let Ok(Some(object)) = self.object() {
+                        drop(ManuallyDrop::into_inner(object));
+                    }
+                    alloc::release(self.source);
+                }
                 *self = Self::constructed();
             }
             unsafe fn dup(&self) -> Result<Self, Status> {
-                if !self.$object.is_null() {
-                    return Err(Status::ERR_NOT_SUPPORTED);
-                }
                 // SAFETY: as promised by the caller.
-                Ok(Self { source: unsafe { dup_text(self.source) }?, ..*self })
+                unsafe {
+                    let object = match self.object()? {
+                        Some(object) => Self::copied(&object).ok_or(Status::ERR_NOMEM)?,
+                        None => ptr::null_mut(),
+                    };
+                    let mut new = Self { source: ptr::null_mut(), $object: object };
+                    new.source = dup_text(self.source).inspect_err(|_| new.clear())?;
+                    Ok(new)
+                }
             }
         }
     )*};

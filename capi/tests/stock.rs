@@ -109,6 +109,23 @@ fn differ_in_nothing(ours: &str, theirs: &str, what: &str) {
     assert_eq!(ours.lines().count(), theirs.lines().count(), "{what}");
 }
 
+/// Runs a program that checks itself, under valgrind too.
+fn holds(name: &str) {
+    let here = ours();
+    let program = compiled(name, &here, &["-pthread"]);
+    said(with_args(&program, &[]), &here, "");
+    if let Some(command) = valgrind(&program, &[]) {
+        said(command, &here, "");
+    }
+    let sanitized = compiled(name, &here, &["-pthread", "-fsanitize=address,undefined"]);
+    said(with_args(&sanitized, &[]), &here, "");
+}
+
+#[test]
+fn hardware_is_that_of_the_machine() {
+    holds("hardware");
+}
+
 #[test]
 fn packed_bytes_are_the_same_and_understood_by_both() {
     let bytes = same_lines("packing", &[], "");

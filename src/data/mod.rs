@@ -18,6 +18,7 @@ mod display;
 mod hardware;
 mod info;
 pub mod keys;
+pub mod locality;
 pub mod maps;
 pub mod names;
 mod number;

@@ -1,10 +1,12 @@
 //! Node and process maps as a few bytes. Every library reads what is written here.
-use instanton::data::Status;
 use instanton::data::maps::{Form, NodeMap, ProcMap};
+use instanton::data::{Regex2, Status, Text};
 use libc::c_char;
 
 use crate::alloc;
 use crate::boundary::{Outcome, export};
+use crate::convert::{made, one};
+use crate::types::*;
 
 export! {
     /// A short expression for a list of node names with commas between them. It is the caller's to free.
@@ -26,4 +28,63 @@ export! {
         *ppn = alloc::text(&map.to_text(Form::Bracket))?;
         Ok(())
     }
+
+    /// A short expression for a list of node names, or for lists of ranks with semicolons between them.
+    fn PMIx_generate_regex2(
+        input: *const c_char, _info: *mut pmix_info_t, _ninfo: usize, regex: *mut pmix_regex2_t,
+    ) -> Outcome {
+        let (Some(list), Some(regex)) = (alloc::c_bytes(input), regex.as_mut()) else {
+            return Err(Status::ERR_BAD_PARAM);
+        };
+        *regex = made(&Regex2 { method: Some(method()), bytes: short(list)? })?;
+        Ok(())
+    }
+
+    /// The list that such an expression stands for. It is the caller's to free.
+    fn PMIx_parse_regex2(
+        regex: *const pmix_regex2_t, _info: *mut pmix_info_t, _ninfo: usize, output: *mut *mut c_char,
+    ) -> Outcome {
+        let output = output.as_mut().ok_or(Status::ERR_BAD_PARAM)?;
+        *output = std::ptr::null_mut();
+        let regex: Regex2 = one(regex)?;
+        if regex.method != Some(method()) {
+            return Err(Status::ERR_NOT_SUPPORTED);
+        }
+        *output = alloc::text(&long(&regex.bytes)?)?;
+        Ok(())
+    }
+}
+
+/// Most ranks that are written out.
+const MOST_RANKS: u64 = 1 << 24;
+
+/// The method of the expressions that are written here.
+fn method() -> Text {
+    Text::new("pmix").expect("text without a NUL")
+}
+
+/// Whether a list is one of ranks.
+fn is_ranks(list: &[u8]) -> bool {
+    list.contains(&b';')
+}
+
+fn short(list: &[u8]) -> Result<Vec<u8>, Status> {
+    let text = match is_ranks(list) {
+        true => ProcMap::parse(list).map(|map| map.to_text(Form::Bracket)),
+        false => NodeMap::parse(list).map(|map| map.to_text(Form::Bracket)),
+    };
+    text.map_err(|error| error.status())
+}
+
+fn long(expression: &[u8]) -> Result<Vec<u8>, Status> {
+    if !is_ranks(expression) {
+        let map = NodeMap::parse(expression).map_err(|error| error.status())?;
+        return Ok(map.names().collect::<Vec<_>>().join(&b','));
+    }
+    let map = ProcMap::parse(expression).map_err(|error| error.status())?;
+    if map.rank_count() > MOST_RANKS {
+        return Err(Status::ERR_OUT_OF_RESOURCE);
+    }
+    let ranks = |node| map.ranks(node).map(|rank| rank.to_string()).collect::<Vec<_>>().join(",");
+    Ok((0..map.len()).map(ranks).collect::<Vec<_>>().join(";").into_bytes())
 }

@@ -20,5 +20,6 @@ mod server_setup;
 mod services;
 mod spawn;
 mod strings;
+mod topology;
 mod unsupported;
 mod values;

@@ -1,0 +1,123 @@
+//! Objects of libhwloc behind pointers of C: who owns the pointer owns the object.
+use std::mem::ManuallyDrop;
+
+use instanton::data::{Cpuset, Status, Text, Topology};
+use instanton::sys::hwloc::{self, Bitmap};
+use libc::{c_char, c_void};
+
+use crate::alloc;
+use crate::types::{pmix_cpuset_t, pmix_topology_t};
+
+/// What a source begins with whose objects libhwloc knows.
+pub const METHOD: &[u8] = b"hwloc";
+
+/// Whether an object of this source is libhwloc's. One without a source is.
+///
+/// # Safety
+/// `source` is NULL or a C string.
+pub unsafe fn is_ours(source: *const c_char) -> bool {
+    // SAFETY: as promised by the caller.
+    unsafe { alloc::c_bytes(source) }
+        .is_none_or(|source| source.get(..METHOD.len()).is_some_and(|start| start.eq_ignore_ascii_case(METHOD)))
+}
+
+/// A C structure around a pointer to an object.
+pub trait Foreign {
+    /// What wraps the object.
+    type Object;
+    /// What says the same in any process.
+    type Said;
+
+    /// Where the structure has the name of the library that the object is of, and the object.
+    fn parts(&self) -> (*mut c_char, *mut c_void);
+    /// The object as an owner would see it.
+    ///
+    /// # Safety
+    /// `object` is a live object of this kind.
+    unsafe fn wrap(object: *mut c_void) -> Self::Object;
+    /// A copy.
+    fn copied(object: &Self::Object) -> Option<*mut c_void>;
+    /// What an object says.
+    fn say(source: Option<Text>, object: Option<&Self::Object>) -> Option<Self::Said>;
+    /// An object that says this, of its source; none where nothing is said.
+    fn hear(said: &Self::Said) -> Result<*mut c_void, Status>;
+
+    /// The object, which stays the structure's; none where there is none.
+    ///
+    /// # Errors
+    /// `ERR_NOT_SUPPORTED` for objects of another library, and where libhwloc is not there.
+    ///
+    /// # Safety
+    /// The structure is constructed.
+    unsafe fn object(&self) -> Result<Option<ManuallyDrop<Self::Object>>, Status> {
+        let (source, object) = self.parts();
+        if object.is_null() {
+            return Ok(None);
+        }
+        // SAFETY: as promised by the caller.
+        unsafe {
+            if !is_ours(source) || hwloc::source().is_none() {
+                return Err(Status::ERR_NOT_SUPPORTED);
+            }
+            Ok(Some(ManuallyDrop::new(Self::wrap(object))))
+        }
+    }
+}
+
+impl Foreign for pmix_cpuset_t {
+    type Object = Bitmap;
+    type Said = Cpuset;
+
+    fn parts(&self) -> (*mut c_char, *mut c_void) {
+        (self.source, self.bitmap)
+    }
+    unsafe fn wrap(object: *mut c_void) -> Bitmap {
+        // SAFETY: as promised by the caller.
+        unsafe { Bitmap::from_raw(object) }
+    }
+    fn copied(object: &Bitmap) -> Option<*mut c_void> {
+        object.duplicate().map(Bitmap::into_raw)
+    }
+    fn say(source: Option<Text>, object: Option<&Bitmap>) -> Option<Cpuset> {
+        let bitmap = match object {
+            Some(object) => Some(Text::new(object.list()?).ok()?),
+            None => None,
+        };
+        Some(Cpuset { source, bitmap })
+    }
+    fn hear(said: &Cpuset) -> Result<*mut c_void, Status> {
+        let Some(bitmap) = &said.bitmap else { return Ok(std::ptr::null_mut()) };
+        hwloc::source().ok_or(Status::ERR_NOT_SUPPORTED)?;
+        Bitmap::parse(bitmap.as_bytes()).map(Bitmap::into_raw).ok_or(Status::ERR_UNPACK_FAILURE)
+    }
+}
+
+impl Foreign for pmix_topology_t {
+    type Object = hwloc::Topology;
+    type Said = Topology;
+
+    fn parts(&self) -> (*mut c_char, *mut c_void) {
+        (self.source, self.topology)
+    }
+    unsafe fn wrap(object: *mut c_void) -> hwloc::Topology {
+        // SAFETY: as promised by the caller.
+        unsafe { hwloc::Topology::from_raw(object) }
+    }
+    fn copied(object: &hwloc::Topology) -> Option<*mut c_void> {
+        object.duplicate().map(hwloc::Topology::into_raw)
+    }
+    fn say(source: Option<Text>, object: Option<&hwloc::Topology>) -> Option<Topology> {
+        match object {
+            Some(object) => {
+                Some(Topology { source, xml: Some(Text::new(object.xml()?).ok()?), support: object.support() })
+            }
+            None => Some(Topology { source, xml: None, support: Vec::new() }),
+        }
+    }
+    fn hear(said: &Topology) -> Result<*mut c_void, Status> {
+        let Some(xml) = &said.xml else { return Ok(std::ptr::null_mut()) };
+        hwloc::source().ok_or(Status::ERR_NOT_SUPPORTED)?;
+        let object = hwloc::Topology::import(xml.as_bytes(), &said.support);
+        object.map(hwloc::Topology::into_raw).ok_or(Status::ERR_UNPACK_FAILURE)
+    }
+}

@@ -1,0 +1,147 @@
+//! The objects of a topology: what some processing units are part of, and how far away devices are.
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::ptr;
+
+use super::{Bitmap, Hwloc, Topology};
+use crate::data::constants::device_type::*;
+use crate::data::{DeviceDistance, Text};
+
+/// `struct hwloc_obj` of version 2, as far as it is looked at.
+#[repr(C)]
+pub struct Object {
+    ty: c_int,
+    subtype: *const c_char,
+    os_index: c_uint,
+    name: *const c_char,
+    total_memory: u64,
+    attr: *const c_int,
+    depth: c_int,
+    logical_index: c_uint,
+    next_cousin: *const Object,
+    prev_cousin: *const Object,
+    parent: *const Object,
+    unseen: [u64; 13],
+    cpuset: *const c_void,
+    unseen_sets: [*const c_void; 3],
+    infos: *const ObjectInfo,
+    infos_count: c_uint,
+}
+
+/// `struct hwloc_info_s`.
+#[repr(C)]
+struct ObjectInfo {
+    name: *const c_char,
+    value: *const c_char,
+}
+
+const _: () = assert!(std::mem::offset_of!(Object, parent) == 72);
+const _: () = assert!(std::mem::offset_of!(Object, cpuset) == 184);
+const _: () = assert!(std::mem::offset_of!(Object, infos) == 216);
+
+/// The number of `HWLOC_OBJ_PU`.
+const UNIT: c_int = 3;
+/// `HWLOC_TYPE_DEPTH_OS_DEVICE`: where the devices are.
+const DEVICES: c_int = -6;
+
+/// What is looked for in a locality string: how it is called there, and the number of its `HWLOC_OBJ_`.
+const PLACES: [(&str, c_int); 7] = [("SK", 1), ("L3", 6), ("L2", 5), ("L1", 4), ("CR", 2), ("HT", UNIT), ("NM", 13)];
+
+/// The types of devices by their number of `HWLOC_OBJ_OSDEV_`.
+const DEVICE_TYPES: [u64; 6] =
+    [DEVTYPE_BLOCK, DEVTYPE_GPU, DEVTYPE_NETWORK, DEVTYPE_OPENFABRICS, DEVTYPE_DMA, DEVTYPE_COPROC];
+
+/// All objects of one level.
+fn level<'a>(hwloc: &Hwloc, topology: &'a Topology, depth: c_int) -> impl Iterator<Item = &'a Object> {
+    // SAFETY: a loaded topology; the answer is NULL or an object that lives as long.
+    let first = unsafe { (hwloc.object)(topology.0, depth, 0).as_ref() };
+    // SAFETY: NULL or the next object of the same topology.
+    std::iter::successors(first, |object| unsafe { object.next_cousin.as_ref() })
+}
+
+/// All objects of one type.
+fn of_type<'a>(hwloc: &Hwloc, topology: &'a Topology, ty: c_int) -> impl Iterator<Item = &'a Object> {
+    // SAFETY: a loaded topology.
+    let depth = unsafe { (hwloc.type_depth)(topology.0, ty) };
+    // There is no level of -1, HWLOC_TYPE_DEPTH_UNKNOWN.
+    level(hwloc, topology, depth)
+}
+
+fn touches(hwloc: &Hwloc, object: &Object, units: &Bitmap) -> bool {
+    // SAFETY: two sets.
+    !object.cpuset.is_null() && unsafe { (hwloc.intersect)(object.cpuset, units.0) } != 0
+}
+
+pub fn locality(hwloc: &Hwloc, topology: &Topology, units: &Bitmap) -> Option<String> {
+    let mut parts = Vec::new();
+    for (name, ty) in PLACES {
+        let touched = Bitmap::empty()?;
+        for object in of_type(hwloc, topology, ty).filter(|object| touches(hwloc, object, units)) {
+            touched.include(hwloc, object.logical_index);
+        }
+        let list = touched.list()?;
+        if !list.is_empty() {
+            parts.push(format!("{name}{list}"));
+        }
+    }
+    Some(parts.join(":"))
+}
+
+pub fn distances(hwloc: &Hwloc, topology: &Topology, units: &Bitmap, types: u64) -> Vec<DeviceDistance> {
+    let near: Vec<&Object> = of_type(hwloc, topology, UNIT).filter(|object| touches(hwloc, object, units)).collect();
+    let devices = level(hwloc, topology, DEVICES).filter_map(|device| {
+        // SAFETY: NULL or the attributes of a device, which begin with its type.
+        let ty = unsafe { device.attr.as_ref() }.and_then(|ty| DEVICE_TYPES.get(usize::try_from(*ty).ok()?))?;
+        let steps = || near.iter().map(|unit| steps(device, unit));
+        Some(DeviceDistance {
+            uuid: identifier(device, *ty),
+            osname: text(device.name),
+            device_type: *ty,
+            mindist: steps().min().unwrap_or(u16::MAX),
+            maxdist: steps().max().unwrap_or(u16::MAX),
+        })
+    });
+    devices.filter(|device| device.device_type & types != 0).collect()
+}
+
+/// How many steps there are from one object to another, up to what both are part of and down again.
+fn steps(a: &Object, b: &Object) -> u16 {
+    let chain = |object| {
+        // SAFETY: NULL or the parent, an object of the same topology.
+        std::iter::successors(Some(object), |object: &&Object| unsafe { object.parent.as_ref() })
+    };
+    let met = chain(a).enumerate().find_map(|(up, object)| {
+        let down = chain(b).position(|other| ptr::eq(other, object))?;
+        u16::try_from(up + down).ok()
+    });
+    met.unwrap_or(u16::MAX)
+}
+
+/// What tells a device from all others.
+fn identifier(device: &Object, ty: u64) -> Option<Text> {
+    let of = |name| info(device, name).map(|value| value.to_string_lossy().into_owned());
+    let name = || text(device.name).map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+    Text::new(match ty {
+        DEVTYPE_NETWORK => format!("ipv4://{}", of(c"Address").unwrap_or_else(name)),
+        DEVTYPE_OPENFABRICS => format!("ib://{}:{}", of(c"NodeGUID")?, of(c"SysImageGUID")?),
+        DEVTYPE_GPU => format!("gpu://{}", name()),
+        DEVTYPE_COPROC => format!("coproc://{}", name()),
+        DEVTYPE_DMA => format!("dma://{}", name()),
+        _ => format!("blk://{}", name()),
+    })
+    .ok()
+}
+
+fn info(object: &Object, name: &CStr) -> Option<Text> {
+    if object.infos.is_null() {
+        return None;
+    }
+    // SAFETY: so many pairs of C strings, which live as long as the object.
+    let infos = unsafe { std::slice::from_raw_parts(object.infos, object.infos_count as usize) };
+    // SAFETY: as above.
+    infos.iter().find(|info| unsafe { CStr::from_ptr(info.name) } == name).and_then(|info| text(info.value))
+}
+
+fn text(from: *const c_char) -> Option<Text> {
+    // SAFETY: NULL or a C string that lives as long as its object.
+    (!from.is_null()).then(|| unsafe { CStr::from_ptr(from) }).and_then(|text| Text::new(text.to_bytes()).ok())
+}

@@ -3,7 +3,7 @@
 //!
 //! Each has a twin that waits. What has attributes for an answer brings them with a status: a failure may be explained by
 //! some, and a success may be a partial one. A host that does not do such things answers `ERR_NOT_SUPPORTED`.
-use crate::data::{Info, Proc, Query, ResourceUnit, Status, Text};
+use crate::data::{Info, Proc, Query, ResourceUnit, Status, Text, keys};
 use crate::message::{Credential, Forward, Infos, Reply, Request};
 
 use super::connection::Answer;
@@ -56,6 +56,17 @@ fn given<T>(list: &[T]) -> Result<(), Error> {
     if list.is_empty() { Err(Status::ERR_BAD_PARAM.into()) } else { Ok(()) }
 }
 
+/// The version of the Standard's binary interface that the C library keeps to.
+const ABI_VERSION: &str = "1.0";
+
+/// The answers to queries for nothing but the version of the binary interface, which need no server and no init.
+pub fn abi_versions(queries: &[Query]) -> Option<Vec<Info>> {
+    const VERSIONS: [&str; 2] = [keys::QUERY_STABLE_ABI_VERSION, keys::QUERY_PROVISIONAL_ABI_VERSION];
+    let answer = |key: &Text| VERSIONS.iter().find(|known| known.as_bytes() == key.as_bytes());
+    let answers = queries.iter().flat_map(|query| &query.keys).map(answer);
+    answers.map(|key| Some(Info::new(key?, ABI_VERSION))).collect::<Option<Vec<Info>>>().filter(|all| !all.is_empty())
+}
+
 impl Client {
     fn forward<T: 'static>(
         &self,
@@ -86,6 +97,11 @@ impl Client {
         done: impl FnOnce(Result<Infos, Error>) + Send + 'static,
     ) -> Result<(), Error> {
         given(queries)?;
+        if let Some(answers) = abi_versions(queries) {
+            self.inner.life.check()?;
+            self.inner.link.run_later(move || done(Ok((Status::SUCCESS, answers))));
+            return Ok(());
+        }
         self.forward("PMIx_Query_info", Forward::Query { queries: queries.to_vec() }, infos, done)
     }
 

@@ -52,6 +52,7 @@ use crate::trace;
 pub use crate::message::directives::{Directives, Scale};
 pub use crate::message::{Credential, Infos, Published};
 pub use error::{Error, InitError};
+pub use forward::abi_versions;
 pub use notify::Chain;
 
 use connection::{Answer, Incoming, Link, News};

@@ -66,7 +66,7 @@ unsafe fn ask(
 export! {
     /// Asks for access to information about a fabric.
     fn PMIx_Fabric_register(fabric: *mut pmix_fabric_t, directives: *const pmix_info_t, ndirs: usize) -> Outcome {
-        ask(fabric, FABRIC_REQUEST_INFO.into(), &many::<_, Info>(directives, ndirs)?, None, std::ptr::null_mut())
+        ask(fabric, FABRIC_REQUEST_INFO, &many::<_, Info>(directives, ndirs)?, None, std::ptr::null_mut())
     }
 
     /// The same; `cbfunc` is called when it is there.
@@ -74,17 +74,17 @@ export! {
         fabric: *mut pmix_fabric_t, directives: *const pmix_info_t, ndirs: usize, cbfunc: Option<OpFn>,
         cbdata: *mut c_void,
     ) -> Outcome {
-        ask(fabric, FABRIC_REQUEST_INFO.into(), &many::<_, Info>(directives, ndirs)?, cbfunc, cbdata)
+        ask(fabric, FABRIC_REQUEST_INFO, &many::<_, Info>(directives, ndirs)?, cbfunc, cbdata)
     }
 
     /// Brings the information about a fabric up to date.
     fn PMIx_Fabric_update(fabric: *mut pmix_fabric_t) -> Outcome {
-        ask(fabric, FABRIC_UPDATE_INFO.into(), &[], None, std::ptr::null_mut())
+        ask(fabric, FABRIC_UPDATE_INFO, &[], None, std::ptr::null_mut())
     }
 
     /// The same; `cbfunc` is called when it is there.
     fn PMIx_Fabric_update_nb(fabric: *mut pmix_fabric_t, cbfunc: Option<OpFn>, cbdata: *mut c_void) -> Outcome {
-        ask(fabric, FABRIC_UPDATE_INFO.into(), &[], cbfunc, cbdata)
+        ask(fabric, FABRIC_UPDATE_INFO, &[], cbfunc, cbdata)
     }
 
     /// Forgets a fabric: what was filled in is freed.

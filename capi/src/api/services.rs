@@ -1,5 +1,5 @@
 //! What a host does for processes: answering queries, logging, changing allocations, watching, sessions and resources.
-use instanton::client::{Client, Error, Infos};
+use instanton::client::{Client, Error, Infos, abi_versions};
 use instanton::data::{Info, Query, ResourceUnit, Status, Text};
 use libc::{c_char, c_int, c_void};
 
@@ -35,11 +35,18 @@ pub unsafe fn wait_infos(
 }
 
 export! {
-    /// Asks about jobs, processes, the system; the caller frees the answers.
+    /// Asks about jobs, processes, the system; the caller frees the answers. The version of this interface may be asked for before
+    /// Init.
     fn PMIx_Query_info(
         queries: *mut pmix_query_t, nqueries: usize, results: *mut *mut pmix_info_t, nresults: *mut usize,
     ) -> Outcome {
         let queries: Vec<Query> = many(queries, nqueries)?;
+        if let (Some(versions), Some(results), Some(nresults)) =
+            (abi_versions(&queries), results.as_mut(), nresults.as_mut())
+        {
+            (*results, *nresults) = (made_array(&versions)?, versions.len());
+            return Ok(());
+        }
         wait_infos("PMIx_Query_info", results, nresults, |client, done| client.query_nb(&queries, done))
     }
 

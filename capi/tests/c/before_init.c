@@ -11,7 +11,17 @@ int main(void) {
     IS(PMIX_ERR_INIT, PMIx_Commit());
     IS(PMIX_ERR_INIT, PMIx_Fence(NULL, 0, NULL, 0));
     IS(PMIX_ERR_INIT, PMIx_Finalize(NULL, 0));
-    IS(PMIX_ERR_NOT_SUPPORTED, PMIx_Spawn(NULL, 0, NULL, 0, me.nspace));
+    IS(PMIX_ERR_INIT, PMIx_Spawn(NULL, 0, NULL, 0, me.nspace));
+    char *version[] = {PMIX_QUERY_STABLE_ABI_VERSION, NULL}, *names[] = {PMIX_QUERY_NAMESPACES, NULL};
+    pmix_query_t query = {.keys = version};
+    pmix_info_t *answers;
+    size_t nanswers;
+    OK(PMIx_Query_info(&query, 1, &answers, &nanswers));
+    CHECK(nanswers == 1 && !strcmp(answers[0].value.data.string, "1.0"));
+    PMIx_Info_free(answers, nanswers);
+    query.keys = names;
+    IS(PMIX_ERR_INIT, PMIx_Query_info(&query, 1, &answers, &nanswers));
+    CHECK(answers == NULL && nanswers == 0);
 
     for (int round = 0; round < 2; round++) {
         IS(PMIX_ERR_UNREACH, PMIx_Init(&me, NULL, 0));

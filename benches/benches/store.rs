@@ -56,7 +56,7 @@ fn read(c: &mut Criterion) {
                 next = (next + 37) % JOB.ranks;
                 let lookup = Lookup::new(of(rank, next), key);
                 let value = guard.get(black_box(&lookup)).expect("a value");
-                black_box((value.scalar(), value.bytes().first()))
+                black_box((value.scalar(), value.bytes().first().copied()))
             });
         });
     }

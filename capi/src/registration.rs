@@ -82,7 +82,9 @@ unsafe fn datum<'a>(value: &'a pmix_value_t) -> Result<Datum<'a>, Status> {
         match ty {
             DataType::STRING => Datum::Text(alloc::c_bytes(value.data.string)),
             DataType::UINT16 => Datum::Scalar(ty, place.cast::<u16>().read().into()),
-            DataType::UINT32 | DataType::UINT | DataType::PROC_RANK => Datum::Scalar(ty, place.cast::<u32>().read().into()),
+            DataType::UINT32 | DataType::UINT | DataType::PROC_RANK => {
+                Datum::Scalar(ty, place.cast::<u32>().read().into())
+            }
             DataType::INT32 | DataType::INT | DataType::PID => Datum::Scalar(ty, place.cast::<u32>().read().into()),
             DataType::UINT64 | DataType::SIZE => Datum::Scalar(ty, place.cast::<u64>().read()),
             _ => Mirror::<Value>::to_rust(value, 0)?.into(),

@@ -105,9 +105,8 @@ fn a_modex_segment() {
 #[test]
 fn an_info_segment() {
     let mut keys = SharedKeys::default();
-    let mut record = |place, kind, owner, items: &[Item<'_>]| {
-        record::build(kind, owner, items.iter().copied(), &mut keys.at(place))
-    };
+    let mut record =
+        |place, kind, owner, items: &[Item<'_>]| record::build(kind, owner, items.iter().copied(), &mut keys.at(place));
     let job = record(Places::JOB, Owner::Job, 0, &[item("pmix.job.size", 0, 14, Payload::Scalar(6))]);
     let name = [item("pmix.hname", 0, 3, Payload::Bytes(b"n1\0"))];
     let node = record(Places::OWN_NODE, Owner::Node, 0, &name);
@@ -156,7 +155,8 @@ fn an_info_segment() {
     assert_eq!(index.names.find(&words, b"n2"), Ok(Some(1)));
     assert_eq!(index.names.find(&words, b"n3"), Ok(None));
     assert_eq!(index.names.find(&words, b"head"), Ok(Some(2)));
-    for (index_of, rank, value) in [(0, 3, Some(16)), (1, 0, None), (1, 4, Some(0x1236)), (1, 3, None), (2, 3, Some(1))] {
+    for (index_of, rank, value) in [(0, 3, Some(16)), (1, 0, None), (1, 4, Some(0x1236)), (1, 3, None), (2, 3, Some(1))]
+    {
         let column = index.column(&words, index_of, false).expect("a sound column");
         assert_eq!(column.value(&words, rank), Ok(value), "column {index_of}, rank {rank}");
     }

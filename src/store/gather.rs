@@ -320,7 +320,7 @@ impl Gather {
         Ok(at)
     }
 
-    /// Takes in values of one key of many ranks in a row, for which nothing of that key was said before.
+    /// Takes in the values of one key from rank 0 on, instead of what was said of that key before.
     pub(super) fn take_column(&mut self, key: &Key, kind: Kind, values: impl Iterator<Item = u64>) {
         let mut pile = Pile { kind, runs: Vec::new(), numbers: Numbers::default() };
         values.for_each(|value| pile.numbers.push(value));
@@ -331,7 +331,12 @@ impl Gather {
         if len > 0 {
             pile.runs.push((0, 1, len));
             self.ranks = self.ranks.max(len);
+            self.keys.retain(|(known, _)| known != key);
+            self.order.clear();
+            self.by_key = self.keys.iter().zip(0..).map(|((key, _), at)| (key.as_bytes().into(), at)).collect();
+            self.by_key.insert(key.as_bytes().into(), self.keys.len());
             self.keys.push((key.clone(), vec![pile]));
+            self.speeches = self.speeches.max(len);
         }
     }
 

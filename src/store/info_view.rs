@@ -335,9 +335,7 @@ impl InfoView {
             Derived::LocalRank | Derived::NodeRank => place(self.node_of(rank)?)
                 .filter(|place| *place <= u16::MAX.into())
                 .and_then(|place| self.scalar(DataType::UINT16, place)),
-            Derived::AppRank => {
-                place(self.app_of(rank)?).and_then(|place| self.scalar(DataType::PROC_RANK, place))
-            }
+            Derived::AppRank => place(self.app_of(rank)?).and_then(|place| self.scalar(DataType::PROC_RANK, place)),
             Derived::GlobalRank => self.scalar(DataType::PROC_RANK, rank.0.saturating_add(self.index.offset())),
             Derived::NodeNumber => match self.node_of(rank)? {
                 Some((node, _)) => self.number(Group::Nodes, node)?.and_then(|n| self.scalar(DataType::UINT32, n)),
@@ -382,13 +380,15 @@ impl InfoView {
                 self.in_table(asked, (Owner::Session, index), table, self.bits[3])
             }
             Place::Session(_) => Ok(None),
-            Place::NodeOf(rank) => match places.has(Places::NODES) || places.has(Places::OWN_NODE) || asked.derived.is_some() {
-                true => match self.node_of(rank)? {
-                    Some((node, _)) => self.at(asked, Place::Node(node)),
-                    None => Ok(None),
-                },
-                false => Ok(None),
-            },
+            Place::NodeOf(rank) => {
+                match places.has(Places::NODES) || places.has(Places::OWN_NODE) || asked.derived.is_some() {
+                    true => match self.node_of(rank)? {
+                        Some((node, _)) => self.at(asked, Place::Node(node)),
+                        None => Ok(None),
+                    },
+                    false => Ok(None),
+                }
+            }
             Place::Node(index) if index == self.index.own_node() => match places.has(Places::OWN_NODE) {
                 true => {
                     let word = self.index.own_node_word();

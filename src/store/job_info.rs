@@ -222,6 +222,8 @@ pub struct JobInfoBuilder {
     pub(super) apps: BTreeMap<u32, Entries>,
     pub(super) nodes: Nodes,
     pub(super) proc_map: Option<ProcMap>,
+    /// The place of each rank's node in the node map, where the host says that instead of a process map.
+    pub(super) placed: Vec<u32>,
     /// Keys about the own node, before it is known which one that is.
     pub(super) own: Entries,
     /// Keys about the only application.
@@ -295,6 +297,7 @@ impl JobInfoBuilder {
             apps: BTreeMap::new(),
             nodes: Nodes::default(),
             proc_map: None,
+            placed: Vec::new(),
             own: Entries::default(),
             app: Entries::default(),
             processes: Gather::default(),

@@ -20,6 +20,7 @@
 
 mod budget;
 mod checked;
+mod columns;
 mod derived;
 mod encode;
 mod gather;
@@ -43,6 +44,7 @@ mod write_error;
 mod writer;
 
 pub use budget::{Budget, Limits};
+pub use columns::Placement;
 pub use encode::{RawValue, ReadError};
 pub use gather::Datum;
 pub use guard::{Guard, Lasting, PinError, ReaderPage, ValueRef};

@@ -29,13 +29,8 @@ pub(super) fn complete(mut job: JobInfoBuilder) -> Result<JobInfo, BadJobInfo> {
     sift_members(&mut job, &nodes, &apps, own_node);
     let offset = job.job.get(keys::NPROC_OFFSET).map(|value| number(keys::NPROC_OFFSET, value)).transpose()?;
     let offset = offset.unwrap_or(0);
-    let known = Known {
-        nodes: &job.nodes,
-        apps: job.apps.keys().copied().collect(),
-        node_of: &nodes,
-        app_of: &apps,
-        offset,
-    };
+    let known =
+        Known { nodes: &job.nodes, apps: job.apps.keys().copied().collect(), node_of: &nodes, app_of: &apps, offset };
     let sifted = sifting::sift(values, &mut job.processes.strings, &known, &own_ranks);
     let texts = sums(&mut job, &nodes, size, own_node, &own_ranks);
     Ok(JobInfo {
@@ -204,6 +199,9 @@ fn nodes(
             ranges.iter().for_each(|range| nodes[range.first as usize..=range.last as usize].fill(index));
         }
     }
+    for (place, node) in std::mem::take(&mut job.placed).into_iter().zip(&mut nodes) {
+        *node = job.nodes.mapped(place);
+    }
     let mut numbers = sifting::numbers(values, &job.processes.others, keys::NODEID)?;
     let mut numbered = numbers.iter().copied().peekable();
     // Of each name the number that was said with it last, and the node.
@@ -260,9 +258,8 @@ fn own_node(job: &mut JobInfoBuilder, nodes: &[u32], peers: &HashSet<u32>) -> Re
     }
     let said = job.own.get(keys::HOSTNAME).and_then(Value::as_text).map(|name| name.as_bytes().to_vec());
     let number = job.own.get(keys::NODEID).map(|value| number(keys::NODEID, value)).transpose()?;
-    let by_name = |name: &Vec<u8>| {
-        job.nodes.find(name).or_else(|| job.nodes.find_where(|node| short(node) == short(name)))
-    };
+    let by_name =
+        |name: &Vec<u8>| job.nodes.find(name).or_else(|| job.nodes.find_where(|node| short(node) == short(name)));
     let of_peer = || peers.iter().filter_map(|rank| nodes.get(*rank as usize)).find(|node| **node != NONE);
     let known = said.as_ref().and_then(by_name).or_else(|| of_peer().copied());
     let called = by_name(&job.own_host);

@@ -178,9 +178,7 @@ fn drop_what_follows(values: Values, strings: &Strings, known: &Known<'_>) -> Va
                 said.is_none_or(|said| said.as_text().map(Text::as_bytes) == strings.get(string))
             });
         }
-        Box::new(move |rank, string| {
-            node(rank).is_some_and(|(node, _)| named[string as usize] == Some(node))
-        })
+        Box::new(move |rank, string| node(rank).is_some_and(|(node, _)| named[string as usize] == Some(node)))
     } else {
         return values;
     };

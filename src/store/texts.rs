@@ -211,13 +211,15 @@ pub(super) fn proc_map<W: Words>(
         Form::Colon => b"pmix:",
     });
     let each = matches!(form, Form::Plain | Form::Raw);
-    let mut empty = 0;
+    // Semicolons up to this node are there.
+    let mut reached = 0;
     for node in 0..nodes {
         let (mut range, mut first): (Option<(u32, u32)>, bool) = (None, true);
         let mut list = List { sink: &mut *sink, empty: true };
         let mut begin = |list: &mut List<'_, _>| {
             if std::mem::take(&mut first) {
-                (0..std::mem::take(&mut empty)).for_each(|_| Sink::put(list.sink, b";"));
+                (reached..node).for_each(|_| Sink::put(list.sink, b";"));
+                reached = node;
             }
         };
         partition.pieces(words, node, |from, count| match range {
@@ -232,7 +234,6 @@ pub(super) fn proc_map<W: Words>(
             }
         })?;
         put_range(&mut list, range);
-        empty += 1;
     }
     if form == Form::Bracket {
         sink.put(b"]");

@@ -14,7 +14,7 @@
 //! string. Numbers have no checksum that is looked at when they are read: one that is damaged yields another value.
 use super::packed::{self, Packer, bits_for};
 use super::{Part, Places};
-use crate::words::Words;
+use crate::words::{Plain, Words};
 use crate::{Malformed, crc, high, low, pair};
 
 /// Words of a column's description.
@@ -173,7 +173,7 @@ impl ColumnBuild {
     /// The number of a rank, 0 if there is none.
     pub(super) fn number(&self, rank: u32) -> u64 {
         let n = rank.checked_sub(self.first).filter(|n| *n < self.count);
-        n.and_then(|n| packed::nth(&crate::words::Plain(&self.numbers), 0, n, self.bits).ok()).unwrap_or(0)
+        n.and_then(|n| packed::nth(&Plain(&self.numbers), 0, n, self.bits).ok()).unwrap_or(0)
     }
 
     pub(super) fn numbers(&self) -> &[u64] {
@@ -182,14 +182,8 @@ impl ColumnBuild {
 
     pub(super) fn describe(&self, index: u32, next: u32, numbers: usize, row_bit: u32) -> [u64; WORDS] {
         let kind = u32::from(self.data_type) | self.bits << 16 | u32::from(self.flags) << 24;
-        let mut words = [
-            pair(kind, next),
-            pair(self.first, self.count),
-            self.base,
-            self.step,
-            pair(numbers as u32, row_bit),
-            0,
-        ];
+        let mut words =
+            [pair(kind, next), pair(self.first, self.count), self.base, self.step, pair(numbers as u32, row_bit), 0];
         words[5] = u64::from(checksum(&words, index));
         words
     }
@@ -214,7 +208,7 @@ fn checksum(words: &[u64; WORDS], index: u32) -> u32 {
 /// ```text
 /// slot   0   hash of the key; 0: the slot is empty
 ///        1   word of the key | bytes of the key (16 bits), places (16 bits)
-///        2   first column of the key, counted from 1; 0: none | CRC-32C of words 0 and 1, the column and the slot
+///        2   first column of the key, counted from 1; 0: none | CRC-32C of words 0 and 1, column and slot, and the key
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KeyEntry {
@@ -265,7 +259,7 @@ impl KeyTable {
             let at = self.part.at(slot, KeyEntry::WORDS)?;
             let w = [words.load(at)?, words.load(at + 1)?, words.load(at + 2)?];
             if !seen(slot) {
-                if high(w[2]) != slot_checksum(w[0], w[1], low(w[2]), slot) {
+                if high(w[2]) != slot_checksum(words, w[0], w[1], low(w[2]), slot)? {
                     return Err(Malformed::Checksum);
                 }
                 saw(slot);
@@ -288,15 +282,15 @@ impl KeyTable {
     pub fn key<W: Words>(&self, words: &W, slot: u32) -> Result<Option<(usize, usize, KeyEntry)>, Malformed> {
         let at = self.part.at(slot, KeyEntry::WORDS)?;
         let w = [words.load(at)?, words.load(at + 1)?, words.load(at + 2)?];
-        if high(w[2]) != slot_checksum(w[0], w[1], low(w[2]), slot) {
+        if high(w[2]) != slot_checksum(words, w[0], w[1], low(w[2]), slot)? {
             return Err(Malformed::Checksum);
         }
         let entry = KeyEntry { places: Places((high(w[1]) >> 16) as u16), column: low(w[2]), slot };
         Ok((w[0] != 0).then_some((low(w[1]) as usize, usize::from(high(w[1]) as u16), entry)))
     }
 
-    /// The words of a table of these keys: hash, word, bytes, places, first column.
-    pub(super) fn build(keys: &[(u64, usize, usize, Places, u32)]) -> Vec<u64> {
+    /// The words of a table of these keys, which lie in `words`: hash, word, bytes, places, first column.
+    pub(super) fn build(words: &[u64], keys: &[(u64, usize, usize, Places, u32)]) -> Vec<u64> {
         let slots = (keys.len() + keys.len() / 3 + 1).next_power_of_two();
         let mut table = vec![[0u64; 3]; slots];
         for (hash, word, len, places, column) in keys {
@@ -307,13 +301,16 @@ impl KeyTable {
             table[slot] = [*hash, pair(*word as u32, *len as u32 | u32::from(places.0) << 16), u64::from(*column)];
         }
         for (slot, w) in (0u32..).zip(&mut table) {
-            w[2] = pair(low(w[2]), slot_checksum(w[0], w[1], low(w[2]), slot));
+            let sum = slot_checksum(&Plain(words), w[0], w[1], low(w[2]), slot).expect("keys are within the words");
+            w[2] = pair(low(w[2]), sum);
         }
         table.into_flattened()
     }
 }
 
-#[inline]
-fn slot_checksum(hash: u64, key: u64, column: u32, slot: u32) -> u32 {
-    crc::of(&[hash, key, pair(column, slot)])
+fn slot_checksum<W: Words>(words: &W, hash: u64, key: u64, column: u32, slot: u32) -> Result<u32, Malformed> {
+    let mut sum = crc::Crc::new();
+    sum.slice(&[hash, key, pair(column, slot)]);
+    sum.words(words, low(key) as usize, usize::from(high(key) as u16).div_ceil(8))?;
+    Ok(sum.value())
 }

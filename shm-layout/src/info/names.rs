@@ -10,8 +10,10 @@
 //! What stands behind the number begins on a word of its own. Two kinds of keys lead from a name to its series, in one sorted table:
 //! the hash of a name that stands alone, highest bit set; and, highest bit clear, the hash of what stands around a number, with the
 //! first number as its low half.
-use super::sorted::Sorted;
+use std::collections::HashMap;
+
 use super::Part;
+use super::sorted::Sorted;
 use crate::hash::hash;
 use crate::words::Words;
 use crate::{Malformed, crc, high, low, pair};
@@ -209,10 +211,61 @@ fn numbers(name: &[u8]) -> impl Iterator<Item = (usize, usize, u32)> + '_ {
     })
 }
 
+/// A series under construction.
+#[derive(Debug, Clone)]
+struct Counted {
+    first: u32,
+    count: u32,
+    number: u32,
+    prefix: Vec<u8>,
+    suffix: Vec<u8>,
+    digits: u8,
+}
+
+impl Counted {
+    fn alone(first: u32, name: &[u8]) -> Self {
+        Self { first, count: 1, number: 0, prefix: name.to_vec(), suffix: Vec::new(), digits: 0 }
+    }
+
+    /// What leads from a name to it.
+    fn key(&self) -> Option<u64> {
+        match self.digits {
+            NAMELESS => None,
+            0 => Some(alone(&self.prefix)),
+            digits => Some(around(&self.prefix, &self.suffix, digits.into()) | u64::from(self.number)),
+        }
+    }
+
+    /// Takes in the next name if it goes on; `last` is the one before.
+    fn take(&mut self, last: &[u8], name: &[u8]) -> bool {
+        match self.digits {
+            NAMELESS => return false,
+            0 => {
+                let Some((from, end)) = follows(last, name) else { return false };
+                self.number = number_of(&last[from..end]).unwrap_or(0);
+                self.digits = (end - from) as u8;
+                (self.prefix, self.suffix) = (name[..from].to_vec(), name[end..].to_vec());
+            }
+            digits => {
+                let at = self.prefix.len()..self.prefix.len() + usize::from(digits);
+                let goes_on = name.len() == at.end + self.suffix.len()
+                    && name.starts_with(&self.prefix)
+                    && name.ends_with(&self.suffix)
+                    && number_of(&name[at]) == self.number.checked_add(self.count);
+                if !goes_on {
+                    return false;
+                }
+            }
+        }
+        self.count += 1;
+        true
+    }
+}
+
 /// Names under construction.
 #[derive(Debug, Clone, Default)]
 pub struct NamesBuild {
-    series: Vec<(u32, u32, u32, Vec<u8>, Vec<u8>, u8)>,
+    series: Vec<Counted>,
     nodes: u32,
     /// The last name, while its series may go on.
     last: Vec<u8>,
@@ -223,61 +276,18 @@ impl NamesBuild {
     pub fn push(&mut self, name: Option<&[u8]>) {
         let node = self.nodes;
         self.nodes += 1;
+        let last = self.series.last_mut();
         let Some(name) = name else {
-            match self.series.last_mut() {
-                Some((_, count, .., NAMELESS)) => *count += 1,
-                _ => self.series.push((node, 1, 0, Vec::new(), Vec::new(), NAMELESS)),
+            match last {
+                Some(last) if last.digits == NAMELESS => last.count += 1,
+                _ => self.series.push(Counted { digits: NAMELESS, ..Counted::alone(node, b"") }),
             }
             return;
         };
-        if let Some((_, count, number, prefix, suffix, digits)) = self.series.last_mut()
-            && *digits != NAMELESS
-        {
-            let next = match *digits {
-                0 => follows(&self.last, name),
-                digits => {
-                    let at = prefix.len()..prefix.len() + usize::from(digits);
-                    let is = name.len() == at.end + suffix.len()
-                        && name.starts_with(prefix)
-                        && name.ends_with(suffix)
-                        && number_of(&name[at.clone()]) == number.checked_add(*count);
-                    is.then_some((at.start, at.end))
-                }
-            };
-            if let Some((from, end)) = next {
-                if *digits == 0 {
-                    *number = number_of(&self.last[from..end]).unwrap_or(0);
-                    *digits = (end - from) as u8;
-                    (*prefix, *suffix) = (name[..from].to_vec(), name[end..].to_vec());
-                }
-                *count += 1;
-                return;
-            }
-        }
-        self.series.push((node, 1, 0, name.to_vec(), Vec::new(), 0));
-        self.last.clear();
-        self.last.extend_from_slice(name);
-    }
-
-    /// Adds `count` names that count from `number` on, at least `digits` digits wide.
-    pub fn push_series(&mut self, prefix: &[u8], number: u32, count: u32, digits: usize, suffix: &[u8]) {
-        let mut from = number;
-        let end = number.saturating_add(count);
-        while from < end {
-            let width = digits.max(from.checked_ilog10().unwrap_or(0) as usize + 1);
-            let most = 10u32.checked_pow(width as u32).unwrap_or(u32::MAX);
-            let to = end.min(most);
-            match width <= DIGITS {
-                true => {
-                    self.series.push((self.nodes, to - from, from, prefix.to_vec(), suffix.to_vec(), width as u8));
-                    self.nodes += to - from;
-                }
-                false => {
-                    let name = |n| [prefix, format!("{n:0width$}").as_bytes(), suffix].concat();
-                    (from..to).for_each(|n| self.push(Some(&name(n))));
-                }
-            }
-            from = to;
+        if !last.is_some_and(|last| last.take(&self.last, name)) {
+            self.series.push(Counted::alone(node, name));
+            self.last.clear();
+            self.last.extend_from_slice(name);
         }
     }
 
@@ -285,8 +295,9 @@ impl NamesBuild {
     pub(super) fn put(&self, words: &mut Vec<u64>) -> Names {
         let mut entries = Vec::with_capacity(self.series.len() * SERIES);
         let mut keys = Vec::with_capacity(self.series.len());
-        let mut texts: std::collections::HashMap<(&[u8], &[u8]), usize> = std::collections::HashMap::new();
-        for (index, (first, count, number, prefix, suffix, digits)) in (0u32..).zip(&self.series) {
+        let mut texts: HashMap<(&[u8], &[u8]), usize> = HashMap::new();
+        for (index, series) in (0u32..).zip(&self.series) {
+            let Counted { first, count, number, prefix, suffix, digits } = series;
             let at = *texts.entry((prefix, suffix)).or_insert_with(|| {
                 let at = crate::record::append(words, prefix);
                 crate::record::append(words, suffix);
@@ -299,11 +310,7 @@ impl NamesBuild {
             sum.slice(&words[at..at + prefix.len().div_ceil(8) + suffix.len().div_ceil(8)]);
             entries.extend(entry);
             entries.push(pair(u32::from(*digits), sum.value()));
-            keys.extend(match *digits {
-                NAMELESS => None,
-                0 => Some((alone(prefix), index)),
-                digits => Some((around(prefix, suffix, digits.into()) | u64::from(*number), index)),
-            });
+            keys.extend(series.key().map(|key| (key, index)));
         }
         let series = Part { at: words.len(), len: self.series.len() as u32 };
         words.extend(entries);
@@ -313,26 +320,26 @@ impl NamesBuild {
         Names { series, index }
     }
 
-    /// Whether two series would be taken for one by their keys: then each of their names has to stand alone.
+    /// Lets each name stand alone if two series would be taken for one by their keys.
     pub fn untangle(&mut self) {
-        let mut seen: std::collections::HashMap<u64, (&[u8], &[u8])> = std::collections::HashMap::new();
-        let tangled = self.series.iter().filter(|series| series.5 != 0 && series.5 != NAMELESS).any(|series| {
-            let (prefix, suffix) = (&series.3[..], &series.4[..]);
-            *seen.entry(around(prefix, suffix, series.5.into())).or_insert((prefix, suffix)) != (prefix, suffix)
+        let counted = |series: &&Counted| series.digits != 0 && series.digits != NAMELESS;
+        let mut seen: HashMap<u64, (&[u8], &[u8])> = HashMap::new();
+        let tangled = self.series.iter().filter(counted).any(|Counted { prefix, suffix, digits, .. }| {
+            let key = around(prefix, suffix, usize::from(*digits));
+            *seen.entry(key).or_insert((prefix, suffix)) != (&prefix[..], &suffix[..])
         });
         if !tangled {
             return;
         }
-        let series = std::mem::take(&mut self.series);
-        for (first, count, number, prefix, suffix, digits) in series {
-            if digits == 0 || digits == NAMELESS {
-                self.series.push((first, count, number, prefix, suffix, digits));
+        for series in std::mem::take(&mut self.series) {
+            if !counted(&&series) {
+                self.series.push(series);
                 continue;
             }
-            let width = usize::from(digits);
-            for nth in 0..count {
-                let name = [&prefix[..], format!("{:0width$}", number + nth).as_bytes(), &suffix[..]].concat();
-                self.series.push((first + nth, 1, 0, name, Vec::new(), 0));
+            for nth in 0..series.count {
+                let number = format!("{:0width$}", series.number + nth, width = usize::from(series.digits));
+                let name = [&series.prefix[..], number.as_bytes(), &series.suffix[..]].concat();
+                self.series.push(Counted::alone(series.first + nth, &name));
             }
         }
     }
@@ -354,4 +361,3 @@ fn follows(before: &[u8], name: &[u8]) -> Option<(usize, usize)> {
         (same && number_of(&before[from..end])?.checked_add(1) == Some(number)).then_some((from, end))
     })
 }
-

@@ -451,7 +451,11 @@ impl PartitionBuild {
         let (mut from, mut edges) = (0, edges.into_iter().peekable());
         while from < self.members {
             while let Some((_, index, begins)) = edges.next_if(|edge| edge.0 <= from) {
-                if begins { active.insert(index) } else { active.remove(&index) };
+                if begins {
+                    active.insert(index)
+                } else {
+                    active.remove(&index)
+                };
             }
             let to = edges.peek().map_or(self.members, |edge| edge.0.min(self.members));
             intervals.push((from, to, active.iter().copied().collect()));

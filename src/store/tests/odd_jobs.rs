@@ -79,12 +79,12 @@ fn value(dice: &mut Dice, kind: u32, rank: u32) -> Value {
         4 => Value::string(format!("{}-{}", rank % 4, rank % 4 + 1)),
         5 => Value::string(format!("fabric-{rank}")),
         6 => [Value::String(None), Value::string(""), Value::string("x")][dice.below(3) as usize].clone(),
-        7 => Value::Bool(rank % 3 == 0),
+        7 => Value::Bool(rank.is_multiple_of(3)),
         8 => Value::from(vec![rank as u8; dice.below(40) as usize]),
         9 => Value::from(DataArray::of([Rank(rank), Rank(9)])),
         10 => Value::Double(f64::from(rank) / 3.0),
         // Now this type, now that.
-        _ if rank % 2 == 0 => Value::Uint8(rank as u8),
+        _ if rank.is_multiple_of(2) => Value::Uint8(rank as u8),
         _ => Value::from("odd"),
     }
 }
@@ -94,10 +94,12 @@ fn odd(seed: u64) -> Odd {
     let dice = &mut dice;
     let (ranks, count) = (1 + dice.below(300), 1 + dice.below(24));
     let mut names = names(dice, count);
-    names.dedup();
+    let mut seen = std::collections::HashSet::new();
+    names.retain(|name| seen.insert(name.clone()));
     let count = names.len() as u32;
     let nodes = placement(dice, ranks, count);
-    let lists = (0..count).map(|node| (0..ranks).filter(move |rank| nodes_of(&nodes, *rank) == Some(node)));
+    let on = |node| (0..ranks).filter(|rank| nodes[*rank as usize] == Some(node)).collect::<Vec<_>>();
+    let lists = (0..count).map(on);
     let map = ProcMap::from_ranks(lists).unwrap();
     let form = [Form::Bracket, Form::Colon, Form::Raw, Form::Plain][dice.below(4) as usize];
     let mut infos = vec![
@@ -120,15 +122,20 @@ fn odd(seed: u64) -> Odd {
     for rank in 0..ranks {
         let mut array = vec![Info::new(keys::RANK, Rank(rank))];
         let node = nodes[rank as usize];
-        let local = node.map(|node| std::mem::replace(&mut counts[node as usize], counts[node as usize] + 1));
-        for (key, (said, oddly)) in reserved.into_iter().zip(says).skip(1).filter(|(_, (said, _))| *said) {
+        let local = node.map(|node| {
+            counts[node as usize] += 1;
+            counts[node as usize] - 1
+        });
+        for (key, (_, oddly)) in reserved.into_iter().zip(says).skip(1).filter(|(_, (said, _))| *said) {
             let contradicts = oddly && dice.one_in(5);
             let value = match (key, node, local) {
                 (keys::NODEID, Some(node), _) if contradicts => Value::Uint64(node.into()),
                 (keys::NODEID, Some(node), _) => Value::Uint32(node),
                 (keys::HOSTNAME, Some(node), _) => Value::from(&names[node as usize][..]),
                 (keys::LOCAL_RANK | keys::NODE_RANK, _, Some(local)) if contradicts => Value::Uint32(local.into()),
-                (keys::LOCAL_RANK | keys::NODE_RANK, _, Some(local)) => Value::Uint16(local + u16::from(dice.one_in(20))),
+                (keys::LOCAL_RANK | keys::NODE_RANK, _, Some(local)) => {
+                    Value::Uint16(local + u16::from(dice.one_in(20)))
+                }
                 (keys::GLOBAL_RANK, ..) => Value::ProcRank(Rank(rank + u32::from(contradicts))),
                 _ => continue,
             };
@@ -157,10 +164,6 @@ fn odd(seed: u64) -> Odd {
     Odd { infos, names, nodes, given, own }
 }
 
-fn nodes_of(nodes: &[Option<u32>], rank: u32) -> Option<u32> {
-    nodes[rank as usize]
-}
-
 fn list(odd: &Odd, node: u32) -> Vec<u32> {
     (0..odd.nodes.len() as u32).filter(|rank| odd.nodes[*rank as usize] == Some(node)).collect()
 }
@@ -181,9 +184,9 @@ fn expected(odd: &Odd, rank: u32, key: &str) -> Option<Value> {
         keys::HOSTNAME => node.map(|node| Value::from(&odd.names[node as usize][..])),
         keys::LOCAL_SIZE | keys::NODE_SIZE => node.map(|node| Value::Uint32(list(odd, node).len() as u32)),
         keys::LOCALLDR => node.map(|node| Value::ProcRank(Rank(list(odd, node)[0]))),
-        keys::LOCAL_PEERS => node.map(|node| {
-            Value::from(list(odd, node).iter().map(u32::to_string).collect::<Vec<_>>().join(","))
-        }),
+        keys::LOCAL_PEERS => {
+            node.map(|node| Value::from(list(odd, node).iter().map(u32::to_string).collect::<Vec<_>>().join(",")))
+        }
         _ => None,
     }
 }
@@ -220,7 +223,8 @@ fn check(seed: u64) {
     }
     for (node, name) in (0u32..).zip(&odd.names) {
         let level = Level::Node(NodeSel::Name(name.as_bytes()));
-        let of_node = |key| get_all_ways(&reader, writer.reader(), &Lookup { level, ..Lookup::new(Rank::WILDCARD, key) });
+        let of_node =
+            |key| get_all_ways(&reader, writer.reader(), &Lookup { level, ..Lookup::new(Rank::WILDCARD, key) });
         assert_eq!(of_node(keys::NODEID), Some(Value::Uint32(node)), "seed {seed}: {name}");
         let ranks = list(&odd, node);
         let peers = ranks.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
@@ -259,7 +263,10 @@ fn long_maps_and_lists_are_computed_as_they_were_given() {
         assert_eq!(of_job(keys::PROC_MAP), map, "{form:?}");
         assert_eq!(of_job(keys::NODE_LIST), Value::String(Some(Text::new(names.join(",")).unwrap())));
         let job = writer.segments(&Have { job: true, ..Have::default() });
-        let info: u64 = job.iter().map(|(_, fd)| std::fs::File::from(fd.try_clone_to_owned().unwrap()).metadata().unwrap().len()).sum();
+        let info: u64 = job
+            .iter()
+            .map(|(_, fd)| std::fs::File::from(fd.try_clone_to_owned().unwrap()).metadata().unwrap().len())
+            .sum();
         assert!(info < 16 << 10, "{info} bytes for a job that maps describe");
     }
 }
@@ -341,7 +348,8 @@ fn damaged_columns_and_maps_are_survived() {
 
 #[test]
 fn types_of_scalars_have_bits() {
-    for value in [Value::Int8(-1), Value::Float(-0.0), Value::Status(crate::data::Status(-25)), Value::Int64(i64::MIN)] {
+    for value in [Value::Int8(-1), Value::Float(-0.0), Value::Status(crate::data::Status(-25)), Value::Int64(i64::MIN)]
+    {
         let datum = Datum::from(&value);
         let Datum::Scalar(ty, bits) = datum else { panic!("{value:?}") };
         assert_eq!(crate::store::encode::scalar_value(ty, bits), Some(value));

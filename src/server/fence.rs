@@ -22,8 +22,7 @@ use super::core::{Core, Limit};
 use super::jobs::Phase;
 use super::members::{Census, Members, NoMembers, Operation};
 use super::timers::TimerId;
-use crate::data::{Info, InfoList, Nspace, Proc, Status, keys};
-use crate::message::Posted;
+use crate::data::{Info, InfoList, Key, Nspace, Proc, Status, keys};
 use crate::message::door::PeerId;
 use crate::trace;
 
@@ -49,8 +48,8 @@ pub(super) struct Tracker {
     collect: bool,
     info: Vec<Info>,
     limit: Option<TimerId>,
-    /// What went to the host out of what is sent only once.
-    sent: Vec<(Proc, Vec<Posted>)>,
+    /// The keys of what went to the host out of what is sent only once.
+    sent: Vec<(Proc, Vec<Key>)>,
 }
 
 /// A fence over a namespace that is not registered yet.
@@ -259,7 +258,7 @@ impl Core {
                 e.status()
             })?;
             if whole {
-                tracker.sent.push((proc.clone(), entries.clone()));
+                tracker.sent.push((proc.clone(), entries.iter().map(|posted| posted.key.clone()).collect()));
             }
             ranks.push(blob::OfRank { proc: proc.clone(), entries });
         }
@@ -282,9 +281,9 @@ impl Core {
             Err(status) => {
                 trace!("fence {id}: the host answers {status}");
                 // It has not arrived; the next fence carries it again.
-                for (proc, entries) in sent.into_iter().flatten() {
+                for (proc, keys) in sent.into_iter().flatten() {
                     if let Some(stored) = self.jobs.stored_mut(&proc.nspace) {
-                        stored.put_back(proc.rank, entries);
+                        stored.put_back(proc.rank, keys);
                     }
                 }
                 Err(status)

@@ -145,6 +145,12 @@ impl Jobs {
         self.0.get_mut(nspace)?.stored.as_mut()
     }
 
+    /// Whose reader page that is.
+    pub(super) fn reader(&self, nspace: &Nspace, page: ReaderId) -> Option<Proc> {
+        let (rank, _) = self.get(nspace)?.clients.iter().find(|(_, client)| client.page == Some(page))?;
+        Some(Proc::new(nspace.clone(), *rank))
+    }
+
     pub(super) fn names(&self) -> Vec<Nspace> {
         self.0.keys().cloned().collect()
     }
@@ -276,9 +282,7 @@ impl Core {
     pub(super) fn reclaim(&mut self, nspace: &Nspace) {
         let Some(job) = self.jobs.0.get_mut(nspace) else { return };
         let liars = job.stored.as_mut().map(Stored::reclaim).unwrap_or_default();
-        let ranks = liars.iter().filter_map(|page| job.clients.iter().find(|(_, client)| client.page == Some(*page)));
-        for rank in ranks.map(|(rank, _)| *rank).collect::<Vec<_>>() {
-            let proc = Proc::new(nspace.clone(), rank);
+        for proc in liars.iter().filter_map(|page| self.jobs.reader(nspace, *page)).collect::<Vec<_>>() {
             trace!("the reader page of {proc} holds an epoch that has not been");
             self.cut_off(&proc);
         }

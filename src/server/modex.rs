@@ -88,9 +88,13 @@ impl Core {
             return Err(Status::ERR_BAD_PARAM);
         }
         let stored = self.jobs.stored_mut(&proc.nspace).ok_or(Status::ERR_NOT_FOUND)?;
+        // What waits is told; who comes later is told by `Stored::failure`.
         let names: Vec<Key> = entries.iter().map(|entry| entry.key.clone()).collect();
         if let Err(e) = stored.post(proc.rank, entries) {
             trace!("a commit of {proc} fails: {e}");
+            if let Some(holder) = e.held_by().and_then(|page| self.jobs.reader(&proc.nspace, page)) {
+                trace!("{holder} holds on to memory of {} and keeps it from being used again", proc.nspace);
+            }
             // Whoever waits for these keys waits in vain.
             self.end_gets(e.status(), |question| {
                 question.proc == *proc && question.key.as_ref().is_some_and(|key| names.contains(key))
@@ -144,6 +148,12 @@ impl Core {
         }
         if !self.may_come(&question) {
             return self.bring(question.asker, Err(Status::ERR_NOT_FOUND));
+        }
+        let stored = self.jobs.stored(&question.proc.nspace);
+        let failure =
+            stored.zip(question.key.as_ref()).and_then(|(stored, key)| stored.failure(question.proc.rank, key));
+        if let Some(status) = failure {
+            return self.bring(question.asker, Err(status));
         }
         let limit = match question.directives.timeout {
             Some(seconds) if seconds > 0 => Some(Duration::from_secs(seconds.unsigned_abs().into())),

@@ -1,7 +1,7 @@
 //! A job's data: what the server adds to the store that it writes.
 //!
 //! The store keeps values. This keeps which ranks have posted at all (a rank may have posted nothing that is visible here), and
-//! what was taken for another node and never arrived there.
+//! which keys could not be stored: whoever asks for them is told so instead of waiting.
 use std::collections::{HashMap, HashSet};
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -33,6 +33,14 @@ impl StoredError {
             StoredError::System(_) => Status::ERR_OUT_OF_RESOURCE,
         }
     }
+
+    /// The reader that keeps memory from being used again, where that is why there is none.
+    pub(super) fn held_by(&self) -> Option<ReaderId> {
+        match self {
+            StoredError::Write(WriteError::Held { by, .. }) => *by,
+            _ => None,
+        }
+    }
 }
 
 /// Descriptors to hand over, and what each is.
@@ -44,14 +52,18 @@ pub(super) struct Stored {
     /// Processes of the job; unknown where the host gave no data.
     size: Option<u32>,
     posted: HashSet<Rank>,
-    unsent: HashMap<Rank, Vec<Posted>>,
+    /// Keys whose last commit failed, and why.
+    failed: HashMap<Rank, HashMap<Key, Status>>,
 }
+
+/// Keys of a rank that are remembered as not stored; whoever asks for others waits in vain for a while.
+const MAX_FAILED: usize = 4096;
 
 impl Stored {
     /// Makes the job's segments from what the host says at registration.
     pub(super) fn create(nspace: &Nspace, info: &JobInfo, limits: &Limits) -> Result<Self, StoredError> {
         let writer = JobWriter::create(nspace, info, limits)?;
-        Ok(Stored { writer, size: known_size(info), posted: HashSet::new(), unsent: HashMap::new() })
+        Ok(Stored { writer, size: known_size(info), posted: HashSet::new(), failed: HashMap::new() })
     }
 
     /// Replaces what the host has said.
@@ -92,9 +104,26 @@ impl Stored {
     /// Takes in what a rank posts.
     pub(super) fn post(&mut self, rank: Rank, entries: Vec<Posted>) -> Result<(), StoredError> {
         let entries: Vec<_> = entries.into_iter().map(|posted| (posted.scope, posted.key, posted.value)).collect();
-        self.writer.update(rank, &entries)?;
-        self.posted.insert(rank);
-        Ok(())
+        let result = self.writer.update(rank, &entries).map_err(StoredError::from);
+        match &result {
+            Ok(()) => {
+                self.posted.insert(rank);
+                if let Some(failed) = self.failed.get_mut(&rank) {
+                    failed.retain(|key, _| entries.iter().all(|(_, stored, _)| stored != key));
+                }
+            }
+            Err(error) => {
+                let failed = self.failed.entry(rank).or_default();
+                let room = MAX_FAILED.saturating_sub(failed.len());
+                failed.extend(entries.into_iter().take(room).map(|(_, key, _)| (key, error.status())));
+            }
+        }
+        result
+    }
+
+    /// Why a rank's key is not stored although the rank has committed it.
+    pub(super) fn failure(&self, rank: Rank, key: &Key) -> Option<Status> {
+        self.failed.get(&rank)?.get(key).copied()
     }
 
     /// The sequence of the last release in the job's word.
@@ -120,18 +149,12 @@ impl Stored {
 
     /// What a rank has posted for other nodes since this was last asked.
     pub(super) fn take_new(&mut self, rank: Rank) -> Result<Vec<Posted>, StoredError> {
-        let new = posted(self.writer.take_outbound_new(rank)?);
-        let mut all = self.unsent.remove(&rank).unwrap_or_default();
-        all.retain(|old| new.iter().all(|new| new.key != old.key));
-        all.extend(new);
-        Ok(all)
+        Ok(posted(self.writer.take_outbound_new(rank)?))
     }
 
-    /// What was taken has not arrived; it is new again.
-    pub(super) fn put_back(&mut self, rank: Rank, entries: Vec<Posted>) {
-        let unsent = self.unsent.entry(rank).or_default();
-        unsent.retain(|old| entries.iter().all(|new| new.key != old.key));
-        unsent.extend(entries);
+    /// What was taken under these keys has not arrived; it is new again.
+    pub(super) fn put_back(&mut self, rank: Rank, keys: Vec<Key>) {
+        self.writer.put_back_outbound(rank, keys);
     }
 
     /// All that a rank has posted for other nodes.

@@ -132,6 +132,10 @@ fn a_memory_limit_is_an_answer() {
     assert!(!other.has_answer(waits));
     assert_eq!(peer.commit(scope::GLOBAL, "large", vec![0u8; 2 << 20]), Status::ERR_OUT_OF_RESOURCE);
     assert_eq!(other.got(waits), Err(Status::ERR_OUT_OF_RESOURCE), "whoever waits for it hears of it");
+    let late = other.start_get(&proc("job", 0), "large", &[Info::new(keys::TIMEOUT, 0i32)]);
+    assert_eq!(other.got(late), Err(Status::ERR_OUT_OF_RESOURCE), "whoever asks later, too");
+    assert_eq!(peer.commit(scope::GLOBAL, "large", vec![0u8; 2 << 10]), OK);
+    assert_eq!(other.get(&proc("job", 0), "large", &[]), Ok(Value::from(vec![0u8; 2 << 10])), "until it is stored");
     assert_eq!(other.get(&proc("job", 0), "small", &[]), Ok(Value::Uint32(1)), "what was committed is there");
 }
 

@@ -3,11 +3,11 @@
 
 use instanton_layout::block::{self, Attempt};
 use instanton_layout::words::VecWords;
-use instanton_loom_tests::{Forget, Weak, model, record, values};
+use instanton_loom_tests::{Forget, Weak, bounded_model, record, values};
 use loom::sync::Arc;
 
 fn reuse(writer_forgets: Forget, reader_forgets: Forget, version: u64) {
-    model(move || {
+    bounded_model(3, move || {
         let data = Arc::new(VecWords::of(&record(2, 7)));
         let writer = data.clone();
         let writer = loom::thread::spawn(move || block::write(&Weak(&writer, writer_forgets), 0, &record(version, 9)));

@@ -1,10 +1,10 @@
-//! A page of the rank table that a reader finds has what was in it when it was published; and when the records move to other
-//! segments, a reader finds them all the time, by the old page or by the new one.
+//! A page of the rank table that a reader finds has what was in it when it was published. When the records move to other
+//! segments, a reader finds them all the time, by the old page or by the new one; by the new one if it has unmapped the old.
 #![cfg(loom)]
 
 use instanton_layout::job::{self, JobWords, Reference};
 use instanton_layout::words::VecWords;
-use instanton_loom_tests::{Forget, Weak, model};
+use instanton_loom_tests::{Forget, Weak, bounded_model, model};
 use loom::sync::Arc;
 
 const OLD: Reference = Reference { segment: 1, word: 0 };
@@ -60,4 +60,37 @@ fn a_relaxed_page_comes_too_early() {
 #[should_panic]
 fn a_relaxed_move_comes_too_early() {
     move_page(true, Forget::Release);
+}
+
+/// The page moves; then the old segment is said to be of no use any more.
+fn unmap_old(forget: Forget) {
+    bounded_model(3, move || {
+        let shared = Arc::new(VecWords::new(33));
+        JobWords::new(&*shared).publish_page(0, OLD);
+        JobWords::new(&*shared).set_oldest(1);
+        let writer = shared.clone();
+        let writer = loom::thread::spawn(move || {
+            let job = JobWords::new(Weak(&writer, forget));
+            job.set_newest(2);
+            job.publish_page(0, NEW);
+            job.set_oldest(2);
+        });
+        let job = JobWords::new(&*shared);
+        let oldest = job.oldest();
+        let page = job.page(0).unwrap();
+        assert!(u64::from(page.segment) >= oldest, "the way leads to a segment that is gone");
+        assert!(job.newest() >= u64::from(page.segment) || page == OLD, "a segment that nobody has heard of");
+        writer.join().unwrap();
+    });
+}
+
+#[test]
+fn nothing_leads_to_what_is_older_than_the_oldest() {
+    unmap_old(Forget::Nothing);
+}
+
+#[test]
+#[should_panic]
+fn a_relaxed_announcement_overtakes_the_page() {
+    unmap_old(Forget::Release);
 }

@@ -181,10 +181,17 @@ impl<W: WordsMut> JobWords<W> {
         self.0.store(GENERATION, generation, Ordering::Release);
     }
 
-    /// Says which modex segments may be referred to.
-    pub fn set_segments(&self, oldest: u64, newest: u64) {
-        self.0.store(OLDEST, oldest, Ordering::Release);
+    /// Says which modex segment is the newest, before anything refers to it.
+    pub fn set_newest(&self, newest: u64) {
         self.0.store(NEWEST, newest, Ordering::Release);
+    }
+
+    /// Says which modex segment is the oldest, after every reference to older ones has been replaced.
+    ///
+    /// SYNC POINT: pairs with the acquire in [`JobWords::oldest`]: a reader that has unmapped what is older finds no way that leads
+    /// there. Loom test `table`.
+    pub fn set_oldest(&self, oldest: u64) {
+        self.0.store(OLDEST, oldest, Ordering::Release);
     }
 
     /// Publishes a page of the rank table: an empty one, or one that has the references of all its ranks.

@@ -51,7 +51,8 @@ fn item<'a>(key: &'a str, scope: u8, data_type: u16, payload: Payload<'a>) -> It
 fn a_job_segment() {
     let job = JobWords::format(VecWords::new(job::length(513) as usize / 8), JOB, 513);
     job.set_generation(1);
-    job.set_segments(1, 2);
+    job.set_newest(2);
+    job.set_oldest(1);
     job.publish_page(1, Reference { segment: 1, word: 512 });
     assert_eq!(job.end_epoch(), Ok(1));
     assert_eq!((job.generation(), job.oldest(), job.newest(), job.epoch(), job.ranks()), (1, 1, 2, 2, 513));

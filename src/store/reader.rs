@@ -67,8 +67,13 @@ impl Maps {
             self.modex.resize(at + 1, None);
         }
         self.modex[at] = Some(Arc::new(segment));
-        // Nothing refers to these any more.
-        let gone = (oldest.saturating_sub(self.first) as usize).min(at);
+        self.forget(oldest);
+    }
+
+    /// Nothing refers to segments before `oldest` any more.
+    fn forget(&mut self, oldest: u32) {
+        let last = self.modex.len().saturating_sub(1);
+        let gone = (oldest.saturating_sub(self.first) as usize).min(last);
         self.modex.drain(..gone);
         self.first += gone as u32;
     }
@@ -133,6 +138,17 @@ impl JobReader {
         }
         self.own.get().map_or(Ok(()), |own| view.populate_own(*own))?;
         Ok(view)
+    }
+
+    /// Unmaps the modex segments that nothing refers to any more.
+    pub(super) fn forget_old(&self) {
+        let oldest = self.words().oldest() as u32;
+        let forget = |maps: &Maps| {
+            let mut maps = maps.clone();
+            maps.forget(oldest);
+            Ok::<_, std::convert::Infallible>(maps)
+        };
+        let Ok(()) = self.maps.replace(forget);
     }
 
     #[inline]

@@ -206,6 +206,10 @@ impl JobWriter {
         let Some(new) = self.visible.renew()? else { return Ok(()) };
         self.announce(&new.set)?;
         let old = self.visible.replace(new);
+        if let Some(first) = self.visible.set.segments.first() {
+            self.words().set_oldest(first.number.into());
+        }
+        self.reader.forget_old();
         let ended = self.words().end_epoch().map_err(ReadError::from)?;
         self.waiting.push((ended, old));
         self.scan();
@@ -218,13 +222,12 @@ impl JobWriter {
     }
 
     fn announce(&self, set: &SegmentSet) -> Result<(), WriteError> {
-        let segments = &set.segments;
-        let (Some(first), Some(last)) = (segments.first(), segments.last()) else { return Ok(()) };
+        let Some(last) = set.segments.last() else { return Ok(()) };
         let known = self.words().newest();
-        for segment in segments.iter().filter(|segment| u64::from(segment.number) > known) {
+        for segment in set.segments.iter().filter(|segment| u64::from(segment.number) > known) {
             self.reader.add(MappedSegment::check(segment.memory.mapping.clone())?)?;
         }
-        self.words().set_segments(u64::from(first.number), u64::from(last.number));
+        self.words().set_newest(last.number.into());
         Ok(())
     }
 

@@ -4,6 +4,8 @@ use std::os::fd::AsFd;
 use super::*;
 use crate::data::{DataArray, Info, Key, Nspace, Rank, Value, constants::scope, keys};
 
+mod bounds;
+mod chains;
 mod concurrent;
 mod corrupt;
 mod limits;

@@ -1,0 +1,97 @@
+//! Memory stays within bounds however often things change.
+//!
+//! `INSTANTON_TEST_ROUNDS` multiplies how often.
+use super::*;
+
+fn rounds(few: u32) -> u32 {
+    let factor = std::env::var("INSTANTON_TEST_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(1);
+    few * factor
+}
+
+/// What a job may take for so much that is alive: the bound that the segments keep to.
+fn bound(live: u64, fixed: u64) -> u64 {
+    // Used blocks are alive, or at most the larger of 1 MiB and twice that are not; segments double; page ends are left over.
+    fixed + 4 * (live + (1 << 20).max(2 * live))
+}
+
+#[test]
+fn a_rank_that_commits_a_thousand_times_takes_no_more() {
+    let mut writer = writer(&Limits::default());
+    let (reader, _) = attach(&mut writer);
+    let fixed = writer.stats().bytes;
+    let mut most = 0;
+    for n in 0..rounds(1000) {
+        let sizes = [64, 4096, 100 + n as usize % 3000, if n % 7 == 0 { 60_000 } else { 10 }];
+        let entries = sizes.iter().enumerate().map(|(k, size)| {
+            let put = [scope::GLOBAL, scope::GLOBAL, scope::LOCAL, scope::REMOTE][k];
+            (put, key(&format!("key{k}")), Value::from(vec![n as u8; *size]))
+        });
+        writer.update(Rank(n % 2), &entries.collect::<Vec<_>>()).unwrap();
+        let stats = writer.stats();
+        most = most.max(stats.bytes);
+        assert!(stats.bytes <= bound(stats.live.max(400 << 10), fixed), "round {n}: {stats:?}");
+        if n % 100 == 0 {
+            catch_up(&reader, &writer);
+        }
+        let _ = writer.take_outbound_new(Rank(n % 2)).unwrap();
+    }
+    println!("at most {most} bytes, in the end {:?}", writer.stats());
+    assert!(writer.stats().segments <= 8, "{:?}", writer.stats());
+}
+
+#[test]
+fn jobs_that_come_and_go_leave_nothing() {
+    let limits = Limits { budget: Budget::new(8 << 20), ..Limits::default() };
+    let descriptors = || std::fs::read_dir("/proc/self/fd").unwrap().count();
+    let job = || {
+        let mut writer = writer(&limits);
+        let (reader, _) = attach(&mut writer);
+        post(&mut writer, 0, "k", vec![1u8; 5000]).unwrap();
+        catch_up(&reader, &writer);
+        assert_eq!(reader.get(&Lookup::new(Rank(0), "k")).unwrap(), Value::from(vec![1u8; 5000]));
+        drop(writer);
+        assert_eq!(reader.get(&Lookup::new(Rank(0), "k")).unwrap(), Value::from(vec![1u8; 5000]));
+    };
+    let before = descriptors();
+    (0..rounds(200)).for_each(|_| job());
+    assert_eq!(limits.budget.used(), 0);
+    // Other tests of this process open some, too.
+    assert!(descriptors() < before + 100, "{before} descriptors, then {}", descriptors());
+}
+
+#[test]
+fn a_million_ranks_cost_a_directory() {
+    let info = JobInfo::from_infos(&nspace(), 2, &[Info::new(keys::JOB_SIZE, 1_000_000u32)], "alpha").unwrap();
+    let mut writer = JobWriter::create(&nspace(), &info, &Limits::default()).unwrap();
+    let job = writer.segments(&Have::default()).into_iter().find(|(id, _)| *id == SegmentId::Job).unwrap().1;
+    assert!(nix::sys::stat::fstat(job).unwrap().st_size < 16 << 10);
+    for rank in [0, 511, 512, 999_999] {
+        post(&mut writer, rank, "k", rank).unwrap();
+    }
+    let (reader, _) = attach(&mut writer);
+    for rank in [0, 511, 512, 999_999] {
+        let value = get_all_ways(&reader, writer.reader(), &Lookup::new(Rank(rank), "k"));
+        assert_eq!(value, Some(Value::from(rank)));
+    }
+    for rank in [1, 513, 5_000, 999_998, 1_000_000, 2_000_000] {
+        assert_eq!(get_all_ways(&reader, writer.reader(), &Lookup::new(Rank(rank), "k")), None);
+    }
+    // Three pages of the rank table.
+    assert_eq!(writer.stats().live, 3 * 4096 + 4 * 128);
+}
+
+#[test]
+fn what_fits_into_a_page_lies_in_one() {
+    let mut writer = writer(&Limits::default());
+    let sizes = [10usize, 700, 1500, 3000, 64, 2000, 900, 3500];
+    let (reader, _) = attach(&mut writer);
+    for (n, size) in sizes.iter().cycle().take(400).enumerate() {
+        post(&mut writer, n as u32 % 4, "k", vec![n as u8; *size]).unwrap();
+        catch_up(&reader, &writer);
+        let guard = reader.pin().unwrap();
+        let rank = n as u32 % 4;
+        let value = guard.get(&Lookup::new(Rank(rank), "k")).unwrap();
+        let address = value.bytes().as_ptr() as usize;
+        assert_eq!((address - 64) / 4096, (address + size - 1) / 4096, "the head and the value of {size} bytes");
+    }
+}

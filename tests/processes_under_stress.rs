@@ -1,0 +1,336 @@
+//! Real processes under bad conditions: a writer that publishes as fast as it can while its readers are killed and stopped at random, a
+//! reader that is stopped while it holds on to a value, and much coming and going.
+//!
+//! Every record can be told from a mixture of two. `INSTANTON_TEST_STRESS_SECONDS` says for how long to go on (one campaign of a few
+//! seconds otherwise), `INSTANTON_TEST_SEED` repeats a run, `INSTANTON_TEST_ROUNDS` multiplies how often things come and go.
+mod processes;
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::Child;
+use std::thread;
+use std::time::{Duration, Instant, SystemTime};
+
+use instanton::client::{Client, Error};
+use instanton::data::{Info, Key, Proc, Rank, Status, Value, constants::scope, keys};
+use instanton::server::Server;
+use instanton::store::{Lookup, Miss};
+use nix::sys::signal::{Signal, kill, raise};
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::unistd::Pid;
+use processes::{Job, all_well, server, start_alone};
+
+#[test]
+fn process() {
+    match processes::role().as_deref() {
+        None => {}
+        Some("writer") => writer(),
+        Some("reader") => reader(),
+        Some("stopped") => stopped(),
+        Some("poster") => poster(),
+        Some("holder") => holder(),
+        Some("checker") => checker(),
+        Some("fencer") => fencer(),
+        Some(other) => panic!("no such role: {other}"),
+    }
+}
+
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok().map(|text| text.parse().unwrap())
+}
+
+fn rounds(few: u64) -> u64 {
+    few * number("INSTANTON_TEST_ROUNDS").unwrap_or(1)
+}
+
+fn key(name: &str) -> Key {
+    Key::new(name).unwrap()
+}
+
+fn say(line: &str) {
+    println!("{line}");
+    std::io::stdout().flush().unwrap();
+}
+
+/// The keys of a record, and how long their values are at most.
+const KEYS: [(&str, u64); 4] = [("a", 200), ("b", 3_000), ("c", 700), ("large", 60_000)];
+/// The writer's last round, which readers wait for.
+const LAST: u64 = 4_000;
+
+/// The value of a key in a round: the round, and bytes that follow from key and round, as many as follow from them.
+fn value(of: usize, round: u64) -> Vec<u8> {
+    let mut mixed = (round << 8 | of as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let len = mixed >> 32;
+    let mut bytes = round.to_le_bytes().to_vec();
+    for _ in 0..len % KEYS[of].1 / 8 {
+        mixed = mixed.wrapping_mul(0xd129_0ddb_53c1_2a5f).wrapping_add(1);
+        bytes.extend(mixed.to_le_bytes());
+    }
+    bytes
+}
+
+/// The round of a value, if it is one and whole.
+fn round_of(of: usize, bytes: &[u8]) -> Option<u64> {
+    let round = u64::from_le_bytes(*bytes.first_chunk()?);
+    (value(of, round) == bytes).then_some(round)
+}
+
+#[test]
+fn a_mixture_is_found_out() {
+    for of in 0..KEYS.len() {
+        let (old, new) = (value(of, 7), value(of, 8));
+        assert_eq!((round_of(of, &old), round_of(of, &new)), (Some(7), Some(8)));
+        for cut in (8..old.len().min(new.len())).step_by(8) {
+            assert_eq!(round_of(of, &[&new[..cut], &old[cut..]].concat()), None, "cut at {cut}");
+        }
+        assert_eq!(round_of(of, &new[..new.len() - 1]), None);
+    }
+}
+
+fn writer() {
+    let client = Client::init(&[]).unwrap();
+    let me = [client.proc().clone()];
+    for round in 1..=LAST {
+        loop {
+            for (of, (name, _)) in KEYS.iter().enumerate() {
+                // Most commits are small beside what is there: their records continue in older ones.
+                if *name != "large" || round % 16 == 0 {
+                    client.put(scope::GLOBAL, key(name), Value::ByteObject(value(of, round))).unwrap();
+                }
+            }
+            let committed = client.commit();
+            let fenced = if round % 8 == 0 { client.fence(&me, &[]) } else { Ok(()) };
+            match committed.and(fenced) {
+                Ok(()) => break,
+                // A stopped reader may hold back so much that nothing can be written for a while.
+                Err(error) => assert_eq!(error.status(), Status::ERR_OUT_OF_RESOURCE),
+            }
+        }
+    }
+    client.finalize(&[]).unwrap();
+}
+
+fn reader() {
+    let client = Client::init(&[]).unwrap();
+    let writer = Proc::new(client.proc().nspace.clone(), Rank(0));
+    let mut newest = [0; KEYS.len()];
+    let mut reads = 0u64;
+    while newest[0] < LAST {
+        for (of, (name, _)) in KEYS.iter().enumerate() {
+            reads += 1;
+            let in_place = reads.is_multiple_of(2);
+            let round = if in_place { held_round(&client, of, name) } else { None };
+            let round = round.unwrap_or_else(|| match client.get(&writer, Some(name.as_bytes()), &[]) {
+                Ok(Value::ByteObject(bytes)) => round_of(of, &bytes).expect("a mixture was copied"),
+                other => panic!("{name}: {other:?}"),
+            });
+            assert!(round >= newest[of], "{name} went back from round {} to {round}", newest[of]);
+            newest[of] = round;
+        }
+    }
+    client.finalize(&[]).unwrap();
+}
+
+/// Looks at a value in place, twice.
+fn held_round(client: &Client, of: usize, name: &str) -> Option<u64> {
+    let guard = client.pin().unwrap();
+    match guard.get(&Lookup::new(Rank(0), name)) {
+        Ok(found) => {
+            let round = round_of(of, found.bytes()).expect("a mixture was held");
+            assert_eq!(round_of(of, found.bytes()), Some(round), "what is held changed");
+            Some(round)
+        }
+        Err(Miss::Unmapped(_) | Miss::NotFound) => None,
+        Err(miss) => panic!("{name}: {miss}"),
+    }
+}
+
+fn signal(process: &Child, signal: Signal) {
+    kill(Pid::from_raw(process.id() as i32), signal).unwrap();
+}
+
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self, below: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 16) % below
+    }
+}
+
+/// One writer and four readers at a time; readers are killed, stopped and sent on.
+fn campaign(server: &Server, turn: u64, random: &mut Random) {
+    const READERS: usize = 4;
+    const ACTIONS: u64 = 120;
+    let job = Job::register(server, &format!("stress@{turn}"), 64);
+    let mut next = 0;
+    let mut start = |role| {
+        next += 1;
+        job.start(next - 1, role, true)
+    };
+    let writer = start("writer");
+    let mut readers: Vec<Child> = (0..READERS).map(|_| start("reader")).collect();
+    for action in 0..ACTIONS {
+        let victim = &mut readers[random.next(READERS as u64) as usize];
+        // The point of the delay is to be none in particular.
+        thread::park_timeout(Duration::from_micros(random.next(20_000)));
+        match random.next(8) {
+            0 if action < ACTIONS / 2 => {
+                let killed = std::mem::replace(victim, start("reader"));
+                signal(&killed, Signal::SIGKILL);
+                killed.wait_with_output().unwrap();
+            }
+            0..=3 => signal(victim, Signal::SIGSTOP),
+            _ => signal(victim, Signal::SIGCONT),
+        }
+    }
+    readers.iter().for_each(|reader| signal(reader, Signal::SIGCONT));
+    readers.push(writer);
+    all_well(readers);
+    server.deregister_nspace_wait(&job.nspace).unwrap();
+}
+
+#[test]
+fn no_reader_ever_sees_a_mixture() {
+    let clock = SystemTime::UNIX_EPOCH.elapsed().unwrap().as_nanos() as u64;
+    let seed = number("INSTANTON_TEST_SEED").unwrap_or(clock) | 1;
+    println!("INSTANTON_TEST_SEED={seed}");
+    let mut random = Random(seed);
+    let end = Instant::now() + Duration::from_secs(number("INSTANTON_TEST_STRESS_SECONDS").unwrap_or(0));
+    let server = server();
+    for turn in 0.. {
+        campaign(&server, turn, &mut random);
+        if Instant::now() >= end {
+            break;
+        }
+    }
+}
+
+const BLOB: usize = 64 << 10;
+
+/// Posts and posts until it is refused because a reader holds too much; then until it is let.
+fn poster() {
+    let client = Client::init(&[]).unwrap();
+    let me = client.proc().clone();
+    let post = |round: u8| {
+        client.put(scope::GLOBAL, key("blob"), Value::ByteObject(vec![round; BLOB])).unwrap();
+        client.commit().and_then(|()| client.fence(std::slice::from_ref(&me), &[]))
+    };
+    post(0).unwrap();
+    let end = Instant::now() + Duration::from_secs(30);
+    let until = |wanted: fn(&Result<(), Error>) -> bool| {
+        (1..=u8::MAX).cycle().find(|round| {
+            assert!(Instant::now() < end, "nothing changes");
+            wanted(&post(*round))
+        })
+    };
+    let refused = until(|posted| match posted {
+        Ok(()) => false,
+        Err(error) => error.status() == Status::ERR_OUT_OF_RESOURCE,
+    });
+    say(&format!("refused {}", refused.unwrap()));
+    until(Result::is_ok);
+    client.finalize(&[]).unwrap();
+}
+
+/// Is stopped while it holds on to a value.
+fn holder() {
+    let client = Client::init(&[]).unwrap();
+    let poster = Proc::new(client.proc().nspace.clone(), Rank(0));
+    client.get(&poster, Some(b"blob"), &[Info::new(keys::TIMEOUT, 30i32)]).unwrap();
+    let guard = client.pin().unwrap();
+    let held = guard.get(&Lookup::new(Rank(0), "blob")).unwrap();
+    let round = held.bytes()[0];
+    raise(Signal::SIGSTOP).unwrap();
+    assert_eq!(held.bytes().len(), BLOB);
+    assert!(held.bytes().iter().all(|byte| *byte == round), "what was held was written");
+    drop(guard);
+    client.finalize(&[]).unwrap();
+}
+
+/// Finds what was committed last.
+fn checker() {
+    let client = Client::init(&[]).unwrap();
+    let poster = Proc::new(client.proc().nspace.clone(), Rank(0));
+    let round = std::env::var("ROUND").unwrap().parse::<u8>().unwrap();
+    let expected = Value::ByteObject(vec![round; BLOB]);
+    assert_eq!(client.get(&poster, Some(b"blob"), &[]).unwrap(), expected);
+    client.finalize(&[]).unwrap();
+}
+
+/// A node with a poster and a holder.
+fn stopped() {
+    let server = server();
+    let job = Job::register(&server, "stopped@1", 3);
+    let holder = job.start(1, "holder", true);
+    let mut poster = job.start(0, "poster", true);
+    let pid = Pid::from_raw(holder.id() as i32);
+    assert_eq!(waitpid(pid, Some(WaitPidFlag::WUNTRACED)), Ok(WaitStatus::Stopped(pid, Signal::SIGSTOP)));
+    let mut lines = BufReader::new(poster.stdout.take().unwrap()).lines();
+    let refused = lines.find_map(|line| Some(line.unwrap().strip_prefix("refused ")?.parse::<u8>().unwrap())).unwrap();
+    let last = if refused == 1 { u8::MAX } else { refused - 1 };
+    all_well(vec![job.start_with(2, "checker", &[("ROUND", &last.to_string())])]);
+    signal(&holder, Signal::SIGCONT);
+    all_well(vec![holder, poster]);
+    server.deregister_nspace_wait(&job.nspace).unwrap();
+}
+
+#[test]
+fn a_reader_that_is_stopped_is_named() {
+    let trace = std::env::temp_dir().join(format!("instanton-stopped-{}.txt", std::process::id()));
+    all_well(vec![start_alone("stopped", &[("INSTANTON_TRACE", trace.to_str().unwrap())])]);
+    let lines = std::fs::read_to_string(&trace).unwrap();
+    std::fs::remove_file(&trace).unwrap();
+    let named = |line: &str| line.contains("holds on to memory") && line.contains("stopped@1") && line.contains('1');
+    assert!(lines.lines().any(named), "{lines}");
+}
+
+fn fencer() {
+    let client = Client::init(&[]).unwrap();
+    let peer = Proc::new(client.proc().nspace.clone(), Rank(1 - client.proc().rank.0));
+    let collect = [Info::new(keys::COLLECT_DATA, true)];
+    for round in 0..rounds(1_000) {
+        client.put(scope::GLOBAL, key(KEYS[1].0), Value::ByteObject(value(1, round))).unwrap();
+        client.commit().unwrap();
+        client.fence(&[], &collect).unwrap();
+        let Ok(Value::ByteObject(bytes)) = client.get(&peer, Some(KEYS[1].0.as_bytes()), &[]) else {
+            panic!("nothing in round {round}")
+        };
+        assert!(round_of(1, &bytes).unwrap() >= round);
+    }
+    client.finalize(&[]).unwrap();
+}
+
+/// Bytes of this process that are resident, its descriptors, and its mappings of shared memory.
+fn taken() -> (u64, usize, usize) {
+    let pages = std::fs::read_to_string("/proc/self/statm").unwrap();
+    let resident = pages.split(' ').nth(1).unwrap().parse::<u64>().unwrap() * 4096;
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+    (resident, std::fs::read_dir("/proc/self/fd").unwrap().count(), maps.matches("memfd:").count())
+}
+
+/// A node whose jobs come and go, and fence often.
+#[test]
+fn what_comes_and_goes_leaves_nothing() {
+    let server = server();
+    let mut turn = 0;
+    let mut come_and_go = |times: u64, role: Option<&str>| {
+        for _ in 0..times {
+            turn += 1;
+            let job = Job::register(&server, &format!("brief@{turn}"), 2);
+            role.into_iter().for_each(|role| job.run(role, true));
+            server.deregister_nspace_wait(&job.nspace).unwrap();
+        }
+    };
+    come_and_go(100, None);
+    come_and_go(1, Some("fencer"));
+    let before = taken();
+    come_and_go(rounds(400), None);
+    come_and_go(2, Some("fencer"));
+    let after = taken();
+    println!("resident bytes, descriptors and mappings: {before:?} before, {after:?} after");
+    // Other tests of this program run in this process, too, with a server each.
+    assert!(after.0 < before.0 + (16 << 20), "{before:?} before, {after:?} after");
+    assert!(after.1 < before.1 + 100 && after.2 < before.2 + 50, "{before:?} before, {after:?} after");
+}

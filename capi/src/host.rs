@@ -4,7 +4,7 @@
 //! will not do it; the data of a fence become the host's. The answer comes back through a number, see [`handles`](crate::handles).
 use std::ptr;
 
-use instanton::data::{App, Info, Nspace, Proc, Query, Status, Text};
+use instanton::data::{App, Info, Nspace, Proc, Query, ResourceUnit, Status, Text};
 use instanton::server::{Accepted, Answer, Completion, Credential, Host, Infos, Published};
 use libc::{c_char, c_int, c_void};
 
@@ -14,12 +14,12 @@ use crate::arena::Arena;
 use crate::callbacks::{CbData, ReleaseFn};
 use crate::convert::{many, one};
 use crate::handles;
-use crate::module::{pmix_server_module_t, slot};
+use crate::module::{Module, slot};
 use crate::session;
 use crate::types::*;
 
 /// A C host.
-pub struct CHost(pub pmix_server_module_t);
+pub struct CHost(pub Module);
 
 /// A request that the host has taken over.
 struct Waiting<T> {
@@ -165,8 +165,8 @@ impl Said for () {
 /// Methods that make C arguments and call a slot. The arguments are named on the left and made on the right; the last two of
 /// the C function are the answer's function and number.
 macro_rules! upcall {
-    ($self:ident.$slot:ident($done:ident => $answer:ident) $shown:ident { $($let:stmt;)* } ($($arg:expr),* $(,)?)) => {{
-        let function = slot($self.0.$slot)?;
+    ($self:ident.$part:ident.$slot:ident($done:ident => $answer:ident) $shown:ident { $($let:stmt;)* } ($($arg:expr),* $(,)?)) => {{
+        let function = slot($self.0.$part.$slot)?;
         #[allow(unused_mut, reason = "some show nothing")]
         let mut $shown = Arena::default();
         $($let)*
@@ -180,22 +180,22 @@ impl Host for CHost {
     fn client_connected(&self, proc: &Proc, of: Option<usize>, _done: Completion<()>) -> Accepted {
         let mut shown = Arena::default();
         let proc = shown.one::<pmix_proc_t, _>(proc)?;
-        let function = slot(self.0.client_connected)?;
+        let function = slot(self.0.common.client_connected)?;
         // SAFETY: the host's own function; the arguments live until it returns.
         at_once(unsafe { function(proc, object(of), None, ptr::null_mut()) })
     }
 
     fn client_connected2(&self, proc: &Proc, of: Option<usize>, info: &[Info], done: Completion<()>) -> Accepted {
-        if self.0.client_connected2.is_none() {
+        if self.0.common.client_connected2.is_none() {
             return self.client_connected(proc, of, done);
         }
-        upcall!(self.client_connected2(done => op_done) shown {
+        upcall!(self.common.client_connected2(done => op_done) shown {
             let (proc, (info, n)) = (shown.one::<pmix_proc_t, _>(proc)?, shown.array(info)?);
         } (proc, object(of), info, n))
     }
 
     fn client_finalized(&self, proc: &Proc, of: Option<usize>, done: Completion<()>) -> Accepted {
-        upcall!(self.client_finalized(done => op_done) shown { let proc = shown.one::<pmix_proc_t, _>(proc)?; }
+        upcall!(self.common.client_finalized(done => op_done) shown { let proc = shown.one::<pmix_proc_t, _>(proc)?; }
             (proc, object(of)))
     }
 
@@ -212,7 +212,7 @@ impl Host for CHost {
         procs: &[Proc],
         done: Completion<()>,
     ) -> Accepted {
-        upcall!(self.abort(done => op_done) shown {
+        upcall!(self.common.abort(done => op_done) shown {
             let proc = shown.one::<pmix_proc_t, _>(proc)?;
             let message = message.map_or(Ok(ptr::null_mut()), |text| shown.text(text))?;
             let (procs, n) = shown.array(procs)?;
@@ -220,7 +220,7 @@ impl Host for CHost {
     }
 
     fn fence_nb(&self, procs: &[Proc], info: &[Info], data: Vec<u8>, done: Completion<Vec<u8>>) -> Accepted {
-        upcall!(self.fence_nb(done => modex_done) shown {
+        upcall!(self.common.fence_nb(done => modex_done) shown {
             let ((procs, n), (info, ninfo)) = (shown.array::<pmix_proc_t, _>(procs)?, shown.array::<pmix_info_t, _>(info)?);
             // These are the host's own from here on, to keep and to free.
             let bytes = alloc::bytes(&data)?;
@@ -228,26 +228,26 @@ impl Host for CHost {
     }
 
     fn direct_modex(&self, proc: &Proc, info: &[Info], done: Completion<Vec<u8>>) -> Accepted {
-        upcall!(self.direct_modex(done => modex_done) shown {
+        upcall!(self.common.direct_modex(done => modex_done) shown {
             let (proc, (info, n)) = (shown.one::<pmix_proc_t, _>(proc)?, shown.array::<pmix_info_t, _>(info)?);
         } (proc, info, n))
     }
 
     fn publish(&self, proc: &Proc, info: &[Info], done: Completion<()>) -> Accepted {
-        upcall!(self.publish(done => op_done) shown {
+        upcall!(self.common.publish(done => op_done) shown {
             let (proc, (info, n)) = (shown.one::<pmix_proc_t, _>(proc)?, shown.array::<pmix_info_t, _>(info)?);
         } (proc, info, n))
     }
 
     fn lookup(&self, proc: &Proc, keys: &[Text], info: &[Info], done: Completion<Published>) -> Accepted {
-        upcall!(self.lookup(done => lookup_done) shown {
+        upcall!(self.common.lookup(done => lookup_done) shown {
             let (proc, (info, n)) = (shown.one::<pmix_proc_t, _>(proc)?, shown.array::<pmix_info_t, _>(info)?);
             let keys = shown.argv(keys.iter().map(Text::as_bytes))?;
         } (proc, keys, info, n))
     }
 
     fn unpublish(&self, proc: &Proc, keys: &[Text], info: &[Info], done: Completion<()>) -> Accepted {
-        upcall!(self.unpublish(done => op_done) shown {
+        upcall!(self.common.unpublish(done => op_done) shown {
             let (proc, (info, n)) = (shown.one::<pmix_proc_t, _>(proc)?, shown.array::<pmix_info_t, _>(info)?);
             let all = keys.is_empty();
             let keys = if all { ptr::null_mut() } else { shown.argv(keys.iter().map(Text::as_bytes))? };
@@ -255,60 +255,60 @@ impl Host for CHost {
     }
 
     fn spawn(&self, proc: &Proc, job_info: &[Info], apps: &[App], done: Completion<Nspace>) -> Accepted {
-        upcall!(self.spawn(done => spawn_done) shown {
+        upcall!(self.common.spawn(done => spawn_done) shown {
             let (proc, (info, n)) = (shown.one::<pmix_proc_t, _>(proc)?, shown.array::<pmix_info_t, _>(job_info)?);
             let (apps, napps) = shown.array::<pmix_app_t, _>(apps)?;
         } (proc, info, n, apps, napps))
     }
 
     fn connect(&self, procs: &[Proc], info: &[Info], done: Completion<()>) -> Accepted {
-        upcall!(self.connect(done => op_done) shown {
+        upcall!(self.common.connect(done => op_done) shown {
             let ((procs, n), (info, ninfo)) = (shown.array::<pmix_proc_t, _>(procs)?, shown.array::<pmix_info_t, _>(info)?);
         } (procs, n, info, ninfo))
     }
 
     fn disconnect(&self, procs: &[Proc], info: &[Info], done: Completion<()>) -> Accepted {
-        upcall!(self.disconnect(done => op_done) shown {
+        upcall!(self.common.disconnect(done => op_done) shown {
             let ((procs, n), (info, ninfo)) = (shown.array::<pmix_proc_t, _>(procs)?, shown.array::<pmix_info_t, _>(info)?);
         } (procs, n, info, ninfo))
     }
 
     fn register_events(&self, codes: &[Status], info: &[Info], done: Completion<()>) -> Accepted {
-        upcall!(self.register_events(done => op_done) shown {
+        upcall!(self.common.register_events(done => op_done) shown {
             let ((codes, n), (info, ninfo)) = (shown.array::<c_int, i32>(&numbers(codes))?, shown.array::<pmix_info_t, _>(info)?);
         } (codes, n, info, ninfo))
     }
 
     fn deregister_events(&self, codes: &[Status], done: Completion<()>) -> Accepted {
-        upcall!(self.deregister_events(done => op_done) shown { let (codes, n) = shown.array::<c_int, i32>(&numbers(codes))?; }
+        upcall!(self.common.deregister_events(done => op_done) shown { let (codes, n) = shown.array::<c_int, i32>(&numbers(codes))?; }
             (codes, n))
     }
 
     fn notify_event(&self, status: Status, source: &Proc, range: u8, info: &[Info], done: Completion<()>) -> Accepted {
-        upcall!(self.notify_event(done => op_done) shown {
+        upcall!(self.common.notify_event(done => op_done) shown {
             let (source, (info, n)) = (shown.one::<pmix_proc_t, _>(source)?, shown.array(info)?);
         } (status.0, source, range, info, n))
     }
 
     fn query(&self, proc: &Proc, queries: &[Query], done: Completion<Infos>) -> Accepted {
-        upcall!(self.query(done => info_done) shown {
+        upcall!(self.common.query(done => info_done) shown {
             let (proc, (queries, n)) = (shown.one(proc)?, shown.array(queries)?);
         } (proc, queries, n))
     }
 
     fn tool_connected(&self, info: &[Info], done: Completion<Proc>) -> Accepted {
-        upcall!(self.tool_connected(done => tool_done) shown { let (info, n) = shown.array(info)?; } (info, n))
+        upcall!(self.common.tool_connected(done => tool_done) shown { let (info, n) = shown.array(info)?; } (info, n))
     }
 
     fn log(&self, client: &Proc, data: &[Info], directives: &[Info], done: Completion<()>) -> Accepted {
-        upcall!(self.log(done => op_done) shown {
+        upcall!(self.common.log(done => op_done) shown {
             let (client, (data, n)) = (shown.one::<pmix_proc_t, _>(client)?, shown.array::<pmix_info_t, _>(data)?);
             let (directives, ndirs) = shown.array::<pmix_info_t, _>(directives)?;
         } (client, data, n, directives, ndirs))
     }
 
     fn allocate(&self, client: &Proc, directive: u8, data: &[Info], done: Completion<Infos>) -> Accepted {
-        upcall!(self.allocate(done => info_done) shown {
+        upcall!(self.common.allocate(done => info_done) shown {
             let (client, (data, n)) = (shown.one::<pmix_proc_t, _>(client)?, shown.array::<pmix_info_t, _>(data)?);
         } (client, directive, data, n))
     }
@@ -320,7 +320,7 @@ impl Host for CHost {
         directives: &[Info],
         done: Completion<Infos>,
     ) -> Accepted {
-        upcall!(self.job_control(done => info_done) shown {
+        upcall!(self.common.job_control(done => info_done) shown {
             let (requestor, (targets, n)) = (shown.one::<pmix_proc_t, _>(requestor)?, shown.array::<pmix_proc_t, _>(targets)?);
             let (directives, ndirs) = shown.array::<pmix_info_t, _>(directives)?;
         } (requestor, targets, n, directives, ndirs))
@@ -334,14 +334,14 @@ impl Host for CHost {
         directives: &[Info],
         done: Completion<Infos>,
     ) -> Accepted {
-        upcall!(self.monitor(done => info_done) shown {
+        upcall!(self.common.monitor(done => info_done) shown {
             let (requestor, monitor) = (shown.one::<pmix_proc_t, _>(requestor)?, shown.one::<pmix_info_t, _>(monitor)?);
             let (directives, ndirs) = shown.array::<pmix_info_t, _>(directives)?;
         } (requestor, monitor, error.0, directives, ndirs))
     }
 
     fn get_credential(&self, proc: &Proc, directives: &[Info], done: Completion<Credential>) -> Accepted {
-        upcall!(self.get_credential(done => credential_done) shown {
+        upcall!(self.common.get_credential(done => credential_done) shown {
             let (proc, (directives, n)) = (shown.one::<pmix_proc_t, _>(proc)?, shown.array::<pmix_info_t, _>(directives)?);
         } (proc, directives, n))
     }
@@ -353,14 +353,14 @@ impl Host for CHost {
         directives: &[Info],
         done: Completion<Infos>,
     ) -> Accepted {
-        upcall!(self.validate_credential(done => validation_done) shown {
+        upcall!(self.common.validate_credential(done => validation_done) shown {
             let (proc, (directives, n)) = (shown.one::<pmix_proc_t, _>(proc)?, shown.array::<pmix_info_t, _>(directives)?);
             let credential = shown.one::<pmix_byte_object_t, Vec<u8>>(&credential.to_vec())?;
         } (proc, credential, directives, n))
     }
 
     fn iof_pull(&self, procs: &[Proc], directives: &[Info], channels: u16, done: Completion<()>) -> Accepted {
-        upcall!(self.iof_pull(done => op_done) shown {
+        upcall!(self.common.iof_pull(done => op_done) shown {
             let ((procs, n), (info, ninfo)) =
                 (shown.array::<pmix_proc_t, _>(procs)?, shown.array::<pmix_info_t, _>(directives)?);
         } (procs, n, info, ninfo, channels))
@@ -374,7 +374,7 @@ impl Host for CHost {
         bytes: &[u8],
         done: Completion<()>,
     ) -> Accepted {
-        upcall!(self.push_stdin(done => op_done) shown {
+        upcall!(self.common.push_stdin(done => op_done) shown {
             let (source, (targets, n)) = (shown.one::<pmix_proc_t, _>(source)?, shown.array::<pmix_proc_t, _>(targets)?);
             let (directives, ndirs) = shown.array::<pmix_info_t, _>(directives)?;
             let bytes = shown.one::<pmix_byte_object_t, Vec<u8>>(&bytes.to_vec())?;
@@ -390,7 +390,7 @@ impl Host for CHost {
         done: Completion<Infos>,
     ) -> Accepted {
         let operation = c_int::try_from(operation).map_err(|_| Status::ERR_BAD_PARAM)?;
-        upcall!(self.group(done => info_done) shown {
+        upcall!(self.common.group(done => info_done) shown {
             let (group, (procs, n)) = (shown.text(group.as_bytes())?, shown.array::<pmix_proc_t, _>(procs)?);
             let (directives, ndirs) = shown.array::<pmix_info_t, _>(directives)?;
         } (operation, group, procs, n, directives, ndirs))
@@ -398,9 +398,55 @@ impl Host for CHost {
 
     fn fabric(&self, requestor: &Proc, operation: i64, directives: &[Info], done: Completion<Infos>) -> Accepted {
         let operation = c_int::try_from(operation).map_err(|_| Status::ERR_BAD_PARAM)?;
-        upcall!(self.fabric(done => info_done) shown {
+        upcall!(self.common.fabric(done => info_done) shown {
             let requestor = shown.one::<pmix_proc_t, _>(requestor)?;
             let (directives, n) = shown.array::<pmix_info_t, _>(directives)?;
         } (requestor, operation, directives, n))
+    }
+
+    fn tool_connected2(&self, info: &[Info], done: Completion<Proc>) -> Accepted {
+        if self.0.tail.tool_connected2.is_none() {
+            return self.tool_connected(info, done);
+        }
+        upcall!(self.tail.tool_connected2(done => tool_done) shown { let (info, n) = shown.array(info)?; } (info, n))
+    }
+
+    fn log2(&self, client: &Proc, data: &[Info], directives: &[Info], done: Completion<()>) -> Accepted {
+        if self.0.tail.log2.is_none() {
+            return self.log(client, data, directives, done);
+        }
+        upcall!(self.tail.log2(done => op_done) shown {
+            let (client, (data, n)) = (shown.one::<pmix_proc_t, _>(client)?, shown.array::<pmix_info_t, _>(data)?);
+            let (directives, ndirs) = shown.array::<pmix_info_t, _>(directives)?;
+        } (client, data, n, directives, ndirs))
+    }
+
+    fn session_control(
+        &self,
+        requestor: &Proc,
+        session: u32,
+        directives: &[Info],
+        done: Completion<Infos>,
+    ) -> Accepted {
+        upcall!(self.tail.session_control(done => info_done) shown {
+            let requestor = shown.one::<pmix_proc_t, _>(requestor)?;
+            let (directives, n) = shown.array::<pmix_info_t, _>(directives)?;
+        } (requestor, session, directives, n))
+    }
+
+    fn resource_block(
+        &self,
+        requestor: &Proc,
+        directive: u8,
+        block: &Text,
+        units: &[ResourceUnit],
+        info: &[Info],
+        done: Completion<()>,
+    ) -> Accepted {
+        upcall!(self.tail.resource_block(done => op_done) shown {
+            let (requestor, block) = (shown.one::<pmix_proc_t, _>(requestor)?, shown.text(block.as_bytes())?);
+            let (units, n) = shown.array::<pmix_resource_unit_t, _>(units)?;
+            let (info, ninfo) = shown.array::<pmix_info_t, _>(info)?;
+        } (requestor, directive, block, units, n, info, ninfo))
     }
 }

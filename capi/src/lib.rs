@@ -6,6 +6,7 @@ mod arena;
 mod boundary;
 mod callbacks;
 mod convert;
+mod evidence;
 mod foreign;
 mod handles;
 mod host;

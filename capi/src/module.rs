@@ -1,12 +1,14 @@
 //! `pmix_server_module_t`: the functions that a C host gives its server.
 //!
 //! The structure has grown at its end and, once, in the middle, without a size or a version in it. Only the first 28 slots
-//! are the same in every release, and every caller has at least those: no more are read.
+//! are the same in every release, and every caller has at least those. What may lie behind them is read where it is proved
+//! which release the caller was compiled for ([`evidence`]), and a slot counts only when it leads to code.
 #![allow(non_camel_case_types, reason = "the headers' names")]
 use instanton::data::Status;
 use libc::{c_char, c_int, c_void};
 
 use crate::callbacks::{CredentialFn, InfoFn, LookupFn, OpFn, ReleaseFn, SpawnFn, ValidationFn};
+use crate::evidence::{self, Release};
 use crate::types::*;
 
 /// `pmix_modex_cbfunc_t`.
@@ -19,16 +21,18 @@ type Info = *const pmix_info_t;
 type Data = *mut c_void;
 
 macro_rules! slots {
-    ($($name:ident: fn($($arg:ty),*) $(-> $ret:ty)?;)*) => {
-        /// The slots that every release has.
+    ($(#[$doc:meta])* $struct:ident: $($name:ident: fn($($arg:ty),*) $(-> $ret:ty)?;)*) => {
+        $(#[$doc])*
         #[repr(C)]
         #[derive(Clone, Copy)]
-        pub struct pmix_server_module_t {
+        pub struct $struct {
             $(pub $name: Option<unsafe extern "C" fn($($arg),*) $(-> $ret)?>,)*
         }
     };
 }
 slots! {
+    /// The slots that every release has.
+    pmix_server_module_t:
     client_connected: fn(Proc, Data, Option<OpFn>, Data) -> c_int;
     client_finalized: fn(Proc, Data, Option<OpFn>, Data) -> c_int;
     abort: fn(Proc, Data, c_int, *const c_char, *mut pmix_proc_t, usize, Option<OpFn>, Data) -> c_int;
@@ -60,6 +64,64 @@ slots! {
 }
 
 const _: () = assert!(size_of::<pmix_server_module_t>() == 224);
+
+slots! {
+    /// The slots that only some releases have, in the order of 6.1.
+    Tail:
+    tool_connected2: fn(*mut pmix_info_t, usize, Option<ToolFn>, Data) -> c_int;
+    log2: fn(Proc, Info, usize, Info, usize, Option<OpFn>, Data) -> c_int;
+    session_control: fn(Proc, u32, Info, usize, Option<InfoFn>, Data) -> c_int;
+    resource_block: fn(
+        Proc, u8, *const c_char, *const pmix_resource_unit_t, usize, Info, usize, Option<OpFn>, Data
+    ) -> c_int;
+}
+
+/// What a host gave.
+#[derive(Clone, Copy)]
+pub struct Module {
+    pub common: pmix_server_module_t,
+    pub tail: Tail,
+}
+
+/// A slot behind the common ones, as it lies there.
+type Word = *const c_void;
+
+impl Module {
+    /// Reads a module; NULL has no functions. `said` is the release that the host says it was compiled for.
+    ///
+    /// # Safety
+    /// `module` is NULL, or a module of the release that the host says or its object's imports prove, or of any other.
+    pub unsafe fn read(module: *const pmix_server_module_t, said: Option<Release>) -> Module {
+        // SAFETY: empty slots are NULL.
+        let mut read: Module = unsafe { std::mem::zeroed() };
+        if module.is_null() {
+            return read;
+        }
+        // SAFETY: every release has these slots. Seen as words they are functions or NULL.
+        let words: [Word; 28] = unsafe {
+            read.common = module.read();
+            module.cast::<[Word; 28]>().read()
+        };
+        let proof = || evidence::release_of(*words.iter().find(|word| !word.is_null())?);
+        let places: &[usize] = match said.or_else(proof) {
+            None => &[],
+            Some(Release::V5_0) => &[2],
+            Some(Release::V6_0) => &[2, 3],
+            Some(Release::V6_1) => &[0, 1, 2, 3],
+        };
+        let mut tail: [Word; 4] = [std::ptr::null(); 4];
+        for (i, place) in places.iter().enumerate() {
+            // SAFETY: the release has that slot.
+            let word = unsafe { module.cast::<Word>().add(28 + i).read() };
+            if evidence::is_code(word) {
+                tail[*place] = word;
+            }
+        }
+        // SAFETY: each is NULL or leads to code, and stands where 6.1 has the function that its release has there.
+        read.tail = unsafe { std::mem::transmute::<[Word; 4], Tail>(tail) };
+        read
+    }
+}
 
 /// The function in a slot.
 ///

@@ -159,3 +159,20 @@ fn values_come_back_as_they_were_asked_for() {
         run(command.env("VALGRIND_OPTS", "--trace-children=yes"));
     }
 }
+
+#[test]
+fn a_host_of_any_release_is_asked_for_everything() {
+    for release in ["42", "50", "60", "61"] {
+        let program = compile("host", &["-pthread", &format!("-DRELEASE={release}")]);
+        run(&mut alone(&program));
+        if let (Some(mut command), "61") = (checked(&program), release) {
+            run(&mut command);
+        }
+    }
+}
+
+#[test]
+fn a_host_may_say_which_release_it_is_of() {
+    let program = compile("host", &["-pthread", "-DRELEASE=61", "-DUNPROVED"]);
+    run(alone(&program).env("INSTANTON_SERVER_MODULE", "6.1"));
+}

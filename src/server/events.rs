@@ -146,7 +146,9 @@ impl Core {
             let event = Push::Event { status, source: source.clone(), range, info: info.clone() };
             self.send(peer, Outgoing::Push(event));
         }
-        if self.is_all_here(&audience) {
+        // What the host passes on comes from elsewhere already; only what it raises in the server's own name is for elsewhere.
+        let passed_on = from.is_none() && source.nspace != self.config.nspace;
+        if passed_on || self.is_all_here(&audience) {
             return then(self, Ok(()));
         }
         // A client's event that somebody here has heard has done its work even if the host has no way to carry it on.

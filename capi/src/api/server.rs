@@ -14,8 +14,9 @@ use crate::alloc;
 use crate::boundary::{Outcome, export};
 use crate::callbacks::{CbData, OpFn};
 use crate::convert::{many, one};
+use crate::evidence;
 use crate::host::CHost;
-use crate::module::pmix_server_module_t;
+use crate::module::{Module, pmix_server_module_t};
 use crate::registration;
 use crate::session;
 use crate::slot::Slot;
@@ -131,15 +132,13 @@ impl EnvSink for Environment {
 }
 
 export! {
-    /// Starts the server of this process, or takes part in it. Of the module the 28 slots are read that every release has.
+    /// Starts the server of this process, or takes part in it.
     fn PMIx_server_init(module: *mut pmix_server_module_t, info: *mut pmix_info_t, ninfo: usize) -> Outcome {
         let info: Vec<Info> = many(info, ninfo)?;
         let config = config(&info)?;
-        let module = match module.is_null() {
-            // A host without functions: local clients are served, and nothing beyond.
-            true => std::mem::zeroed(),
-            false => module.read(),
-        };
+        let said = std::env::var_os(evidence::VARIABLE).and_then(|name| evidence::said(name.as_encoded_bytes()));
+        // Without one, local clients are served, and nothing beyond.
+        let module = Module::read(module, said);
         let mut running = SERVER.write().unwrap_or_else(PoisonError::into_inner);
         match &mut *running {
             Some((_, inits)) => *inits += 1,

@@ -28,17 +28,19 @@ pub struct Chart {
 }
 
 /// Of the lines, in pairs of a colour. Middling tones stand out from white and from black.
-const STYLES: [(&str, &str); 6] = [
+const STYLES: [(&str, &str); 8] = [
     ("#d1742f", "none"),
     ("#d1742f", "6 4"),
     ("#2f81f7", "none"),
     ("#2f81f7", "6 4"),
     ("#2da067", "none"),
     ("#2da067", "6 4"),
+    ("#a371f7", "none"),
+    ("#a371f7", "6 4"),
 ];
 const INK: &str = "#808890";
 /// The picture, and the rectangle of it that the axes span.
-const WIDTH: f64 = 800.0;
+const WIDTH: f64 = 840.0;
 const HEIGHT: f64 = 440.0;
 const LEFT: f64 = 84.0;
 const RIGHT: f64 = 524.0;

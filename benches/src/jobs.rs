@@ -1,8 +1,8 @@
 //! The jobs that are measured through the Rust interface: regular ones, as `c/job.h` makes them.
 use std::os::fd::AsFd;
 
-use instanton::data::{DataArray, Info, Key, Nspace, Rank, Value, constants::scope, keys};
-use instanton::store::{Have, JobInfo, JobReader, JobWriter, Limits, MappedSegment, ReaderPage};
+use instanton::data::{DataArray, DataType, Info, Key, Nspace, Rank, Value, constants::scope, keys};
+use instanton::store::{Datum, Have, JobInfo, JobInfoBuilder, JobReader, JobWriter, Limits, MappedSegment, ReaderPage};
 
 /// Ranks in blocks of so many on a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,8 +40,6 @@ impl Blocks {
         let mut infos = self.maps();
         infos.extend((0..self.ranks).map(|rank| {
             let (node, local) = (rank / self.per_node, rank % self.per_node);
-            let cpus = format!("{}-{}", 2 * local, 2 * local + 1);
-            let locality = format!("NM{0}:SK{0}:L3{0}:L2{local}:L1{local}:CR{local}:HT{cpus}", local / 16);
             let of_rank = vec![
                 Info::new(keys::RANK, Rank(rank)),
                 Info::new(keys::APPNUM, 0u32),
@@ -50,11 +48,11 @@ impl Blocks {
                 Info::new(keys::LOCAL_RANK, local as u16),
                 Info::new(keys::NODE_RANK, local as u16),
                 Info::new(keys::NODEID, node),
-                Info::new(keys::HOSTNAME, format!("node{node:05}")),
+                Info::new(keys::HOSTNAME, host(node)),
                 Info::new(keys::REINCARNATION, 0u32),
                 Info::new(keys::PACKAGE_RANK, (local % 16) as u16),
-                Info::new(keys::CPUSET, cpus),
-                Info::new(keys::LOCALITY_STRING, locality),
+                Info::new(keys::CPUSET, cpus(local)),
+                Info::new(keys::LOCALITY_STRING, locality(local)),
             ];
             Info::new(keys::PROC_DATA, DataArray::of_info(of_rank))
         }));
@@ -71,6 +69,52 @@ pub fn register(infos: &[Info], local: u32) -> JobWriter {
     let nspace = Nspace::try_from("bench@1").expect("a legal name");
     let info = JobInfo::from_infos(&nspace, local, infos, "node00000").expect("good job information");
     JobWriter::create(&nspace, &info, &Limits::default()).expect("memory")
+}
+
+/// Writes what [`Blocks::keys`] says, with each rank's values handed over as they are: nobody makes an attribute of them.
+///
+/// # Panics
+/// When the store refuses it.
+#[must_use]
+pub fn hand_over(blocks: Blocks) -> JobWriter {
+    let nspace = Nspace::try_from("bench@1").expect("a legal name");
+    let mut job = JobInfoBuilder::new(&nspace, blocks.per_node, "node00000");
+    job.infos(&blocks.maps()).expect("good job information");
+    let cpus: Vec<String> = (0..blocks.per_node).map(cpus).collect();
+    let localities: Vec<String> = (0..blocks.per_node).map(locality).collect();
+    let hosts: Vec<String> = (0..blocks.nodes()).map(host).collect();
+    let number = |value: u32| Datum::Scalar(DataType::UINT32, value.into());
+    let small = |value: u32| Datum::Scalar(DataType::UINT16, value.into());
+    for rank in 0..blocks.ranks {
+        let (node, local) = (rank / blocks.per_node, rank % blocks.per_node);
+        let values = [
+            (keys::APPNUM, number(0)),
+            (keys::GLOBAL_RANK, number(rank)),
+            (keys::APP_RANK, number(rank)),
+            (keys::LOCAL_RANK, small(local)),
+            (keys::NODE_RANK, small(local)),
+            (keys::NODEID, number(node)),
+            (keys::HOSTNAME, Datum::Text(Some(hosts[node as usize].as_bytes()))),
+            (keys::REINCARNATION, number(0)),
+            (keys::PACKAGE_RANK, small(local % 16)),
+            (keys::CPUSET, Datum::Text(Some(cpus[local as usize].as_bytes()))),
+            (keys::LOCALITY_STRING, Datum::Text(Some(localities[local as usize].as_bytes()))),
+        ];
+        job.process(rank, values.into_iter().map(|(key, value)| (key.as_bytes(), value))).expect("a rank of the job");
+    }
+    JobWriter::create(&nspace, &job.build().expect("good job information"), &Limits::default()).expect("memory")
+}
+
+fn host(node: u32) -> String {
+    format!("node{node:05}")
+}
+
+fn cpus(local: u32) -> String {
+    format!("{}-{}", 2 * local, 2 * local + 1)
+}
+
+fn locality(local: u32) -> String {
+    format!("NM{0}:SK{0}:L3{0}:L2{local}:L1{local}:CR{local}:HT{1}", local / 16, cpus(local))
 }
 
 /// A posted value of so many bytes.
@@ -125,21 +169,25 @@ mod tests {
 
     use super::*;
 
-    /// Maps and keys speak of the same job: what a rank is told does not depend on which of them were given.
+    /// All three speak of the same job: what a rank is told does not depend on how it was described.
     #[test]
-    fn the_keys_agree_with_the_maps() {
+    fn the_descriptions_agree() {
         let blocks = Blocks { ranks: 70, per_node: 32 };
         let mut of_maps = register(&blocks.maps(), 32);
         let mut of_keys = register(&blocks.keys(), 32);
+        let mut handed_over = hand_over(blocks);
         let (of_maps, of_keys) = (reader(&mut of_maps), reader(&mut of_keys));
+        let handed_over = reader(&mut handed_over);
         for rank in [0, 31, 32, 69] {
             for key in [keys::LOCAL_RANK, keys::NODEID, keys::HOSTNAME, keys::LOCAL_PEERS] {
                 let lookup = Lookup::new(Rank(rank), key);
-                assert_eq!(
-                    of_maps.get(&lookup).expect("a value"),
-                    of_keys.get(&lookup).expect("a value"),
-                    "{key} of {rank}"
-                );
+                let value = of_keys.get(&lookup).expect("a value");
+                assert_eq!(of_maps.get(&lookup).expect("a value"), value, "{key} of {rank}");
+                assert_eq!(handed_over.get(&lookup).expect("a value"), value, "{key} of {rank}");
+            }
+            for key in [keys::CPUSET, keys::LOCALITY_STRING, keys::PACKAGE_RANK, keys::REINCARNATION] {
+                let lookup = Lookup::new(Rank(rank), key);
+                assert_eq!(handed_over.get(&lookup).expect("a value"), of_keys.get(&lookup).expect("a value"), "{key}");
             }
         }
         let value = of_keys.get(&Lookup::new(Rank(69), keys::HOSTNAME)).expect("a value");

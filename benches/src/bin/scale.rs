@@ -57,6 +57,8 @@ struct Options {
 enum What {
     Maps,
     Keys,
+    /// The same keys, each rank's values handed over as they are. Only Rust can.
+    Values,
 }
 
 impl What {
@@ -64,6 +66,7 @@ impl What {
         match self {
             What::Maps => "maps",
             What::Keys => "keys",
+            What::Values => "values",
         }
     }
 
@@ -71,6 +74,7 @@ impl What {
         match self {
             What::Maps => "maps only",
             What::Keys => "11 keys a rank",
+            What::Values => "11 keys a rank, streamed",
         }
     }
 }
@@ -94,13 +98,14 @@ impl Way {
 }
 
 /// The parts of the table and the lines of the pictures.
-const LINES: [(What, Way); 6] = [
+const LINES: [(What, Way); 7] = [
     (What::Keys, Way::Stock),
     (What::Maps, Way::Stock),
     (What::Keys, Way::C),
     (What::Maps, Way::C),
     (What::Keys, Way::Rust),
     (What::Maps, Way::Rust),
+    (What::Values, Way::Rust),
 ];
 
 /// One line of the table.
@@ -119,10 +124,14 @@ fn register_one(what: What, ranks: u32) -> anyhow::Result<()> {
     let infos = match what {
         What::Maps => blocks.maps(),
         What::Keys => blocks.keys(),
+        What::Values => Vec::new(),
     };
     let before = machine::resident().context("no /proc")?;
     let start = Instant::now();
-    let writer = jobs::register(&infos, PER_NODE);
+    let writer = match what {
+        What::Maps | What::Keys => jobs::register(&infos, PER_NODE),
+        What::Values => jobs::hand_over(blocks),
+    };
     let took = start.elapsed().as_secs_f64() * 1e6;
     let after = machine::resident().context("no /proc")?;
     println!("time\t{took}\t0\ngrows\t{}\t0\nsegments\t{}\t0", after.saturating_sub(before), writer.stats().bytes);
@@ -154,10 +163,10 @@ fn measure(options: &Options) -> anyhow::Result<Vec<Measured>> {
     let stock = options.stock.as_ref().map(|file| Library::new(file, &[])).transpose()?;
     let programs = options.programs.as_ref().map(|folder| Programs { folder: folder.clone(), seed: 0 });
     let mut all = Vec::new();
-    for what in [What::Maps, What::Keys] {
+    for what in [What::Maps, What::Keys, What::Values] {
         for ranks in SIZES.into_iter().filter(|ranks| *ranks <= options.up_to) {
             all.push(rust(what, ranks)?);
-            let Some(programs) = &programs else { continue };
+            let Some(programs) = programs.as_ref().filter(|_| what != What::Values) else { continue };
             let fits = what == What::Maps || ranks <= STOCK_LIMIT || machine::available() > Some(C_KEYS_NEED);
             if let (Ok(ours), true) = (&ours, fits) {
                 all.push(c(Way::C, programs, ours, what, ranks)?);

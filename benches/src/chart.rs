@@ -40,7 +40,7 @@ const STYLES: [(&str, &str); 8] = [
 ];
 const INK: &str = "#808890";
 /// The picture, and the rectangle of it that the axes span.
-const WIDTH: f64 = 840.0;
+const WIDTH: f64 = 860.0;
 const HEIGHT: f64 = 440.0;
 const LEFT: f64 = 84.0;
 const RIGHT: f64 = 524.0;

@@ -162,7 +162,7 @@ fn mpi4py_does_collectives() {
 #[test]
 fn stock_mpirun_works_inside_a_rank() {
     let hello = peer("ompi4/hello");
-    if !have("stock_mpirun_works_inside_a_rank", &[hello.clone(), "/usr/bin/mpirun.openmpi".into()]) {
+    if !have("stock_mpirun_works_inside_a_rank", &[hello.clone(), launch::mpirun()]) {
         return;
     }
     // It is a server of its own, on its own library.

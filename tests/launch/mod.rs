@@ -1,4 +1,4 @@
-//! One job under `dist/bin/instanton run`, watched from outside as a person would: what it prints, how it exits, and
+//! One job under `dist/bin/instanton run` or Open MPI's `mpirun`, watched from outside as a person would: what it prints, how it exits, and
 //! what it leaves behind.
 //!
 //! Three threads turn what happens into [`Event`]s: one reads standard output, one standard error, and one reaps. The
@@ -6,6 +6,7 @@
 //! wait for, no process of the job is. A launch that leaves a process, a file in its temporary directory or one in
 //! /dev/shm fails its test. Launches take turns, because children and /dev/shm belong to the whole test process.
 
+#![allow(dead_code, reason = "every test uses its own part of it")]
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -37,12 +38,18 @@ pub fn peer(program: &str) -> PathBuf {
     target().join("peers").join(program)
 }
 
+/// Debian's launcher of Open MPI.
+pub fn mpirun() -> PathBuf {
+    "/usr/bin/mpirun.openmpi".into()
+}
+
 /// The interpreter that has mpi4py.
 pub fn python() -> PathBuf {
     target().join("venv/bin/python")
 }
 
-fn target() -> &'static Path {
+/// Cargo's target directory.
+pub fn target() -> &'static Path {
     Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("cargo's folder for test files lies in its target directory")
 }
 
@@ -51,17 +58,39 @@ pub fn have(test: &str, needed: &[PathBuf]) -> bool {
     let instanton = dist().join("bin/instanton");
     for path in std::iter::once(&instanton).chain(needed) {
         if !path.exists() {
-            // In one piece: other tests write at the same time.
-            let told = format!("SKIPPED {test}: {} is not there; `make test` provides it\n", path.display());
-            let _ = io::stderr().write_all(told.as_bytes());
+            skipped(test, &format!("{} is not there; `make test` provides it", path.display()));
             return false;
         }
     }
     true
 }
 
-/// A launch in preparation: `instanton run` with these arguments.
+/// Says that a test has not been made, and why.
+pub fn skipped(test: &str, reason: &str) {
+    // In one piece: other tests write at the same time.
+    let _ = io::stderr().write_all(format!("SKIPPED {test}: {reason}\n").as_bytes());
+}
+
+/// Takes away what an outer launcher left, and lets Open MPI keep to loopback and the plain messaging layer: it is quick to
+/// start then, and nothing leaves the machine.
+pub fn plain_environment(command: &mut Command) {
+    for (name, _) in std::env::vars_os() {
+        let name_text = name.to_string_lossy();
+        if ["PMIX_", "OMPI_", "PRTE_", "SLURM_", "INSTANTON_"].iter().any(|prefix| name_text.starts_with(prefix)) {
+            command.env_remove(&name);
+        }
+    }
+    command
+        .env("OMPI_MCA_pml", "ob1")
+        .env("OMPI_MCA_btl_tcp_if_include", "lo")
+        .env("OMPI_MCA_oob_tcp_if_include", "lo")
+        .env("OMPI_ALLOW_RUN_AS_ROOT", "1")
+        .env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
+}
+
+/// A launch in preparation: `instanton run` or `mpirun` with these arguments.
 pub struct Launch {
+    launcher: PathBuf,
     arguments: Vec<OsString>,
     environment: Vec<(&'static str, OsString)>,
 }
@@ -69,12 +98,26 @@ pub struct Launch {
 impl Launch {
     /// `instanton run -n RANKS PROGRAM`
     pub fn ranks(ranks: u32, program: impl AsRef<OsStr>) -> Launch {
-        Launch { arguments: Vec::new(), environment: Vec::new() }.args(["-n", &ranks.to_string()]).args([program])
+        Launch::by(dist().join("bin/instanton"), &["run"], ranks, program)
     }
 
-    /// The same with an option of the launcher in front.
+    /// `mpirun -n RANKS PROGRAM`, with this library on both sides.
+    pub fn mpirun(ranks: u32, program: impl AsRef<OsStr>) -> Launch {
+        Launch::by(mpirun(), &["--oversubscribe", "-x", "LD_LIBRARY_PATH"], ranks, program)
+    }
+
+    /// A program that nobody launches: it is a launcher itself.
+    pub fn alone(program: impl Into<PathBuf>) -> Launch {
+        Launch { launcher: program.into(), arguments: Vec::new(), environment: Vec::new() }
+    }
+
+    fn by(launcher: PathBuf, options: &[&str], ranks: u32, program: impl AsRef<OsStr>) -> Launch {
+        Launch::alone(launcher).args(options).args(["-n", &ranks.to_string()]).args([program])
+    }
+
+    /// The same with an option of the launcher.
     pub fn option(mut self, option: &[&str]) -> Launch {
-        self.arguments.splice(0..0, option.iter().map(OsString::from));
+        self.arguments.splice(1..1, option.iter().map(OsString::from));
         self
     }
 
@@ -101,7 +144,7 @@ impl Launch {
         let tmpdir = fresh_directory();
         let shm_before = files_in(Path::new("/dev/shm"));
 
-        let mut launcher = self.command(&tmpdir).spawn().expect("start instanton");
+        let mut launcher = self.command(&tmpdir).spawn().expect("start the launcher");
         let (events, incoming) = mpsc::channel();
         let output = launcher.stdout.take().expect("a pipe");
         let errors = launcher.stderr.take().expect("a pipe");
@@ -121,22 +164,12 @@ impl Launch {
     }
 
     fn command(&self, tmpdir: &Path) -> Command {
-        let mut command = Command::new(dist().join("bin/instanton"));
-        for (name, _) in std::env::vars_os() {
-            let name_text = name.to_string_lossy();
-            if ["PMIX_", "OMPI_", "PRTE_", "INSTANTON_"].iter().any(|prefix| name_text.starts_with(prefix)) {
-                command.env_remove(&name);
-            }
-        }
+        let mut command = Command::new(&self.launcher);
+        plain_environment(&mut command);
         command
-            .arg("run")
             .args(&self.arguments)
             .env("LD_LIBRARY_PATH", dist().join("lib"))
             .env("TMPDIR", tmpdir)
-            // Loopback and the plain messaging layer: quick to start, and nothing leaves the machine.
-            .env("OMPI_MCA_pml", "ob1")
-            .env("OMPI_MCA_btl_tcp_if_include", "lo")
-            .env("OMPI_MCA_oob_tcp_if_include", "lo")
             .envs(self.environment.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -164,6 +197,13 @@ pub struct Outcome {
 }
 
 impl Outcome {
+    /// The lines of the output in order: ranks print when they get to it.
+    pub fn sorted(&self) -> Vec<&str> {
+        let mut lines: Vec<_> = self.stdout.lines().collect();
+        lines.sort_unstable();
+        lines
+    }
+
     /// How many lines of the output begin like that.
     pub fn lines_with(&self, start: &str) -> usize {
         self.stdout.lines().filter(|line| line.starts_with(start)).count()
@@ -302,7 +342,7 @@ fn fresh_directory() -> PathBuf {
 }
 
 /// Every file and folder below a directory.
-fn files_in(directory: &Path) -> BTreeSet<PathBuf> {
+pub fn files_in(directory: &Path) -> BTreeSet<PathBuf> {
     let mut found = BTreeSet::new();
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {

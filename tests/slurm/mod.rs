@@ -1,0 +1,248 @@
+//! A Slurm cluster of four nodes, unmodified and out of Debian's packages, for one test program.
+//!
+//! `tests/slurm/cluster` builds it inside namespaces of its own. This side holds its standard input: when the test process
+//! goes away, however it does, the cluster's first process sees the end of it and goes too, and with it the kernel ends
+//! everything that ever ran in there. Nothing of the cluster exists outside, so there is nothing to clean up.
+//!
+//! Tests take turns, because each of them looks at what is left behind: processes, files, open descriptors of daemons.
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use crate::launch::{self, Outcome, dist};
+
+/// How many nodes it has.
+pub const NODES: u32 = 4;
+/// A job that has not ended by then has failed, as has a cluster that is not ready.
+const DEADLINE: Duration = Duration::from_secs(120);
+/// What daemons still do for a job when it has ended must be over this long after it.
+const AFTERWARDS: Duration = Duration::from_secs(30);
+/// How often to look at what tells nobody that it has changed.
+const GLANCE: Duration = Duration::from_millis(20);
+
+const CLUSTER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/slurm/cluster");
+const NAMESPACES: [&str; 5] = ["--mount", "--uts", "--ipc", "--net", "--pid"];
+
+/// Whose `libpmix.so.2` the cluster has: in its daemons, and in its tasks where they bring none.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Library {
+    Ours,
+    Stock,
+}
+
+/// A cluster whose turn it is.
+pub struct Cluster {
+    running: &'static Running,
+    before: Traces,
+    _turn: MutexGuard<'static, ()>,
+}
+
+struct Running {
+    /// Its first process.
+    first: Pid,
+    /// Never written to: what matters is that it is open.
+    _input: ChildStdin,
+    _unshare: Child,
+}
+
+/// What jobs may leave behind.
+struct Traces {
+    /// Every process of the cluster, what it runs and how many descriptors it has open.
+    processes: BTreeMap<i32, (String, usize)>,
+    files: BTreeSet<PathBuf>,
+}
+
+impl Traces {
+    /// The same processes and files, and no process with more descriptors: daemons close some of theirs late.
+    fn no_more_than(&self, before: &Traces) -> bool {
+        let alike = |(now, before): ((&i32, &(String, usize)), (&i32, &(String, usize)))| {
+            now.0 == before.0 && now.1.0 == before.1.0 && now.1.1 <= before.1.1
+        };
+        self.files == before.files
+            && self.processes.len() == before.processes.len()
+            && self.processes.iter().zip(&before.processes).all(alike)
+    }
+}
+
+impl Cluster {
+    /// The cluster, or a line that tells why this test is skipped. It starts with the first test that wants it.
+    pub fn take(test: &str, library: Library, needed: &[PathBuf]) -> Option<Cluster> {
+        static TURN: Mutex<()> = Mutex::new(());
+        static OURS: OnceLock<Result<Running, String>> = OnceLock::new();
+        static STOCK: OnceLock<Result<Running, String>> = OnceLock::new();
+        if !launch::have(test, needed) {
+            return None;
+        }
+        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        let cluster = if library == Library::Ours { &OURS } else { &STOCK };
+        let running = match cluster.get_or_init(|| can_run().map(|()| Running::start(library))) {
+            Ok(running) => running,
+            Err(reason) => {
+                launch::skipped(test, reason);
+                return None;
+            }
+        };
+        Some(Cluster { running, before: running.at_rest(), _turn: turn })
+    }
+
+    /// Runs a command on the cluster's login node.
+    pub fn run<S: Into<OsString>>(&self, command: impl IntoIterator<Item = S>) -> Outcome {
+        self.run_with(command, &[])
+    }
+
+    /// The same with some more variables.
+    pub fn run_with<S: Into<OsString>>(
+        &self,
+        command: impl IntoIterator<Item = S>,
+        environment: &[(&str, &str)],
+    ) -> Outcome {
+        let limit = DEADLINE.as_secs().to_string();
+        let mut inside = Command::new("nsenter");
+        inside.arg(format!("--target={}", self.running.first)).args(NAMESPACES).arg("--wd=/tmp");
+        inside.args(["timeout", "--kill-after=5", &limit]).args(command.into_iter().map(Into::into));
+        launch::plain_environment(&mut inside);
+        inside
+            .env("SLURM_CONF", "/run/slurm/slurm.conf")
+            .env("TMPDIR", "/tmp")
+            .env("OMPI_ALLOW_RUN_AS_ROOT", "1")
+            .env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")
+            // The nodes claim more cores than the machine has.
+            .env("OMPI_MCA_hwloc_base_binding_policy", "none")
+            .envs(environment.iter().copied())
+            .stdin(Stdio::null());
+        let output = inside.output().expect("enter the cluster");
+        let outcome = Outcome {
+            status: output.status.code(),
+            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+        };
+        assert_ne!(outcome.status, Some(124), "not over at the deadline: {outcome:#?}\n{}", self.running.logs());
+        outcome
+    }
+
+    /// `srun --mpi=pmix` with these arguments.
+    pub fn srun<S: Into<OsString>>(&self, arguments: impl IntoIterator<Item = S>) -> Outcome {
+        let srun = ["srun", "--mpi=pmix"].into_iter().map(OsString::from);
+        self.run(srun.chain(arguments.into_iter().map(Into::into)))
+    }
+
+    /// Copies a program to where every user finds it, for the time of this test.
+    pub fn install(&self, program: &Path) -> PathBuf {
+        let inside = Path::new("/run/slurm").join(program.file_name().expect("a program"));
+        fs::copy(program, self.running.path(&inside)).expect("copy a program into the cluster");
+        inside
+    }
+
+    /// Waits until there is nothing left of the jobs of this test.
+    pub fn expect_clean(self) {
+        let deadline = Instant::now() + AFTERWARDS;
+        loop {
+            let now = self.running.traces();
+            if now.no_more_than(&self.before) {
+                return;
+            }
+            if Instant::now() > deadline {
+                let files: Vec<_> = now.files.difference(&self.before.files).collect();
+                let (before, now, logs) = (&self.before.processes, &now.processes, self.running.logs());
+                panic!("left behind: {files:#?}; processes before: {before:?}, now: {now:?}\n{logs}");
+            }
+            thread::park_timeout(GLANCE);
+        }
+    }
+}
+
+/// Whether this machine and this user can have a cluster; if not, why.
+fn can_run() -> Result<(), String> {
+    for program in ["slurmctld", "slurmd", "munged"] {
+        let path = Path::new("/usr/sbin").join(program);
+        if !path.exists() {
+            return Err(format!("{} is not there; `make setup` installs it", path.display()));
+        }
+    }
+    let tried = Command::new("unshare").args(NAMESPACES).args(["--fork", "--mount-proc", "true"]).output();
+    match tried {
+        Ok(output) if output.status.success() => Ok(()),
+        Ok(output) => Err(format!(
+            "no namespaces of its own ({}); it needs root with CAP_SYS_ADMIN",
+            String::from_utf8_lossy(&output.stderr).trim()
+        )),
+        Err(error) => Err(format!("unshare: {error}")),
+    }
+}
+
+impl Running {
+    fn start(library: Library) -> Running {
+        let libpmix = if library == Library::Ours { dist().join("lib/libpmix.so.2") } else { "stock".into() };
+        let mut unshare = Command::new("unshare");
+        unshare.args(NAMESPACES).args(["--fork", "--kill-child", "--mount-proc", CLUSTER]);
+        unshare.arg(NODES.to_string()).arg(libpmix).arg(env!("CARGO_MANIFEST_DIR")).arg(launch::target());
+        launch::plain_environment(&mut unshare);
+        let mut unshare = unshare.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("start unshare");
+        let input = unshare.stdin.take().expect("a pipe");
+        let mut output = BufReader::new(unshare.stdout.take().expect("a pipe"));
+        let mut line = String::new();
+        // Slurm's own timeouts bound this: a controller or nodes that do not come are errors of `srun`.
+        output.read_line(&mut line).expect("read what the cluster says");
+        let children = format!("/proc/{0}/task/{0}/children", unshare.id());
+        let first = fs::read_to_string(children).expect("its child").trim().parse();
+        let running = Running { first: Pid::from_raw(first.expect("one child")), _input: input, _unshare: unshare };
+        assert_eq!(line, "ready\n", "the cluster did not start\n{}", running.logs());
+        running
+    }
+
+    /// A path of the cluster as it can be reached from here.
+    fn path(&self, inside: &Path) -> PathBuf {
+        Path::new(&format!("/proc/{}/root", self.first)).join(inside.strip_prefix("/").expect("an absolute path"))
+    }
+
+    fn traces(&self) -> Traces {
+        let mut processes = BTreeMap::new();
+        for entry in fs::read_dir(self.path(Path::new("/proc"))).expect("the cluster runs").flatten() {
+            if let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) {
+                let name = fs::read_to_string(entry.path().join("comm")).unwrap_or_default();
+                let descriptors = fs::read_dir(entry.path().join("fd")).map_or(0, Iterator::count);
+                processes.insert(pid, (name.trim().to_owned(), descriptors));
+            }
+        }
+        let mut files = BTreeSet::new();
+        for folder in ["/tmp", "/dev/shm", "/run/slurm/spool"] {
+            files.extend(launch::files_in(&self.path(Path::new(folder))));
+        }
+        // The daemons' own: what they know of credentials, written now and then.
+        files.retain(|file| !file.file_name().is_some_and(|name| name.to_string_lossy().starts_with("cred_state")));
+        Traces { processes, files }
+    }
+
+    /// What there is when no job runs, also none of a test that has failed.
+    fn at_rest(&self) -> Traces {
+        let deadline = Instant::now() + AFTERWARDS;
+        loop {
+            let now = self.traces();
+            if now.processes.values().all(|(name, _)| name != "slurmstepd") || Instant::now() > deadline {
+                return now;
+            }
+            thread::park_timeout(GLANCE);
+        }
+    }
+
+    /// The last words of every daemon.
+    fn logs(&self) -> String {
+        let mut told = String::new();
+        for log in launch::files_in(&self.path(Path::new("/run/slurm/log"))) {
+            let text = fs::read_to_string(&log).unwrap_or_default();
+            let lines: Vec<_> = text.lines().collect();
+            let last = lines[lines.len().saturating_sub(30)..].join("\n");
+            told += &format!("== {}\n{last}\n", log.file_name().unwrap_or_default().display());
+        }
+        told
+    }
+}

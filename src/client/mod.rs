@@ -342,7 +342,7 @@ impl Client {
         }
     }
 
-    /// A guard on the own job's shared memory: what is looked up through it is not copied. Values that this process knows by itself,
+    /// A [`Guard`] on the own job's shared memory: what is looked up through it is not copied. Values that this process knows by itself,
     /// segments that are not mapped and keys that are not posted yet are for [`get`](Client::get) to find.
     ///
     /// # Errors

@@ -133,6 +133,14 @@ pub fn decode<T: Wire>(bytes: &[u8]) -> Result<T, ArchiveError> {
     }
 }
 
+/// What is archived in `bytes`, to be looked at where it lies, which must be a multiple of [`ALIGNMENT`].
+///
+/// # Errors
+/// As [`decode`].
+pub fn view<T: Wire>(bytes: &[u8]) -> Result<&T::Archived, ArchiveError> {
+    check::<T>(bytes).map_err(|cause| ArchiveError::Malformed { len: bytes.len(), cause })
+}
+
 /// How fields of plain bytes are archived: as any other vector, but taken out in one piece.
 ///
 /// ```

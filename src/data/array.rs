@@ -2,7 +2,7 @@
 use rkyv::rancor::{Fallible, Source};
 use rkyv::{Archive, Deserialize, Serialize};
 
-use super::{DataType, Info, Status, Value};
+use super::{ArchivedValue, DataType, Info, Status, Value};
 
 /// A `pmix_data_array_t`: elements of one type.
 ///
@@ -78,6 +78,13 @@ impl DataArray {
             Value::Info(info) => Some(&**info),
             _ => None,
         })
+    }
+}
+
+impl ArchivedDataArray {
+    /// The elements, where they lie.
+    pub fn items(&self) -> &[ArchivedValue] {
+        &self.items
     }
 }
 

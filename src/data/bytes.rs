@@ -93,6 +93,12 @@ macro_rules! name {
             }
         }
 
+        impl AsRef<[u8]> for rkyv::Archived<$name> {
+            fn as_ref(&self) -> &[u8] {
+                &self.0
+            }
+        }
+
         impl AsRef<[u8]> for $name {
             fn as_ref(&self) -> &[u8] {
                 &self.0

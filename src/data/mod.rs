@@ -37,14 +37,14 @@ pub mod constants {
     include!(concat!(env!("OUT_DIR"), "/constants.rs"));
 }
 
-pub use array::DataArray;
+pub use array::{ArchivedDataArray, DataArray};
 pub use bytes::{BadBytes, Key, Nspace, Text};
 pub use compare::Comparison;
 pub use hardware::{Coord, Cpuset, Device, DeviceDistance, Endpoint, Geometry, ResourceUnit, Topology};
-pub use info::{App, Info, InfoList, Pdata, Proc, Query, Rank};
+pub use info::{App, ArchivedInfo, Info, InfoList, Pdata, Proc, Query, Rank};
 pub use number::NumberError;
 pub use records::{Envar, NodePid, ProcInfo, RegAttr, Regex2, Timeval};
 pub use stats::{DiskStats, NetStats, NodeStats, ProcStats, Real};
 pub use status::Status;
 pub use types::DataType;
-pub use value::Value;
+pub use value::{ArchivedValue, Value};

@@ -10,8 +10,7 @@ use super::info_view::InfoView;
 use super::lookup::{Level, Lookup, Miss, Want};
 use super::reader::{JobReader, Maps, in_scope};
 use super::segment::AttachError;
-use crate::data::{DataType, Value};
-use crate::sys::cell::Reading;
+use crate::data::{ArchivedValue, DataType, Value, archive};
 use crate::sys::memory::Mapping;
 use crate::sys::pin::{Hold, PinPage};
 
@@ -39,12 +38,40 @@ impl ReaderPage {
     }
 }
 
-/// Keeps what is looked up through it in place. It sees the segments that were mapped when it was taken.
+/// Keeps what is looked up through it in place: texts, bytes and whole arrays are read without a copy.
+///
+/// ```
+/// use std::os::fd::AsFd;
+/// use instanton::data::{ArchivedValue, DataArray, Key, Nspace, Rank, Value, constants::scope};
+/// use instanton::store::{Have, JobInfo, JobReader, JobWriter, Limits, Lookup, MappedSegment, ReaderPage};
+///
+/// // A server writes; a client maps what it is sent.
+/// let nspace = Nspace::new("job")?;
+/// let info = JobInfo::from_infos(&nspace, 1, &[], "here")?;
+/// let mut writer = JobWriter::create(&nspace, &info, &Limits::default())?;
+/// let entries = [("text", Value::from("an endpoint")), ("array", DataArray::of(["one", "two"]).into())];
+/// let entries = entries.map(|(key, value)| (scope::GLOBAL, Key::new(key).unwrap(), value));
+/// writer.update(Rank(0), &entries)?;
+/// let page = ReaderPage::map(writer.make_reader_page()?.as_fd())?;
+/// let parts = writer.segments(&Have::default()).into_iter().map(|(_, fd)| MappedSegment::map(fd));
+/// let reader = JobReader::attach(parts.collect::<Result<_, _>>()?, Some(page))?;
+///
+/// // What is found lies in the shared memory, and stays there as long as the guard.
+/// let guard = reader.pin()?;
+/// let text = guard.get(&Lookup::new(Rank(0), "text"))?;
+/// assert_eq!(text.bytes(), b"an endpoint\0");
+/// let array = guard.get(&Lookup::new(Rank(0), "array"))?;
+/// let Some(ArchivedValue::DataArray(array)) = array.archived()? else { panic!("no array") };
+/// for item in array.items() {
+///     let ArchivedValue::String(text) = item else { panic!("no text") };
+///     assert_eq!(text.as_ref().map(|text| text.as_ref().len()), Some(3));
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 ///
 /// Guards belong to their thread, and nest. Hold one shortly: what is replaced meanwhile takes up memory until it is dropped.
 pub struct Guard<'a> {
     reader: &'a JobReader,
-    maps: Reading<'a, Maps>,
     hold: Hold<'a>,
 }
 
@@ -88,6 +115,19 @@ impl<'g> ValueRef<'g> {
     /// The value where it lies, to copy it from there.
     pub fn raw(&self) -> &RawValue<'g> {
         &self.raw
+    }
+
+    /// A value that is an archive (arrays, processes, ...) where it lies; nothing of scalars, texts and bytes. The archive is checked at
+    /// this call, and then as good as any reference.
+    ///
+    /// # Errors
+    /// [`ReadError`] when the bytes are no value of their type.
+    pub fn archived(&self) -> Result<Option<&'g ArchivedValue>, ReadError> {
+        if !self.raw.is_archive() {
+            return Ok(None);
+        }
+        let wrong = |_| ReadError::Value { data_type: self.data_type(), len: self.bytes.len() };
+        archive::view::<Value>(self.bytes).map(Some).map_err(wrong)
     }
 
     /// The value, copied.
@@ -141,7 +181,7 @@ impl JobReader {
     pub fn pin(&self) -> Result<Guard<'_>, PinError> {
         let page = self.page.as_ref().ok_or(PinError::NoPage)?;
         let hold = Hold::take(page, &self.job)?;
-        Ok(Guard { reader: self, maps: self.maps(), hold })
+        Ok(Guard { reader: self, hold })
     }
 }
 
@@ -151,8 +191,8 @@ impl Guard<'_> {
     /// # Errors
     /// [`Miss`] says why there is no value.
     pub fn get(&self, lookup: &Lookup<'_>) -> Result<ValueRef<'_>, Miss> {
-        let query = Query::new(lookup.key);
-        if let Some(info) = &self.maps.info
+        let (query, maps) = (Query::new(lookup.key), self.reader.held_maps(&self.hold));
+        if let Some(info) = &maps.info
             && let Some(raw) = info.find(lookup, &query).map_err(ReadError::from)?
         {
             let (at, len) = raw.place();
@@ -160,20 +200,26 @@ impl Guard<'_> {
             return Ok(ValueRef { raw, bytes, written: OnceCell::new() });
         }
         if lookup.level != Level::Default {
-            return Err(self.reader.missing(&self.maps));
+            return Err(self.reader.missing(maps));
         }
         for rank in self.reader.candidates(lookup) {
-            if let Some(value) = self.posted(rank, lookup, &query)? {
+            if let Some(value) = self.posted(maps, rank, lookup, &query)? {
                 return Ok(value);
             }
         }
-        Err(self.reader.missing(&self.maps))
+        Err(self.reader.missing(maps))
     }
 
-    fn posted(&self, rank: u32, lookup: &Lookup<'_>, query: &Query<'_>) -> Result<Option<ValueRef<'_>>, Miss> {
+    fn posted<'g>(
+        &'g self,
+        maps: &'g Maps,
+        rank: u32,
+        lookup: &Lookup<'_>,
+        query: &Query<'_>,
+    ) -> Result<Option<ValueRef<'g>>, Miss> {
         let found = self.hold.find(
             rank,
-            |number| self.maps.modex(number).map(|segment| (&*segment.mapping, &segment.checked)),
+            |number| maps.modex(number).map(|segment| (&*segment.mapping, &segment.checked)),
             |record| record.find(query),
         );
         match found {

@@ -20,7 +20,7 @@ use crate::data::constants::scope;
 use crate::data::{Key, Rank, Value};
 use crate::sys::cell::{Epoch, EpochCell};
 use crate::sys::memory::Mapping;
-use crate::sys::pin::PinPage;
+use crate::sys::pin::{Hold, PinPage};
 
 /// Reads a job's segments. Threads share it; no look-up takes a lock or makes a system call.
 pub struct JobReader {
@@ -92,7 +92,7 @@ impl JobReader {
         let reader = Self {
             job: job.mapping.clone(),
             job_id: job.job,
-            maps: EpochCell::new(Maps::default()),
+            maps: EpochCell::with_page(Maps::default(), page.as_ref().map(|page| page.page.clone())),
             page: page.map(|page| page.page),
             own: OnceLock::new(),
         };
@@ -154,6 +154,12 @@ impl JobReader {
     #[inline]
     pub(super) fn words(&self) -> JobWords<RawWords<'_>> {
         JobWords::new(self.job.words())
+    }
+
+    /// What is mapped, for as long as a guard holds it.
+    #[inline]
+    pub(super) fn held_maps<'a>(&'a self, hold: &'a Hold<'_>) -> &'a Maps {
+        self.maps.read_held(hold).expect("a reader's guards are on its own page")
     }
 
     pub(super) fn maps(&self) -> crate::sys::cell::Reading<'_, Maps> {

@@ -3,16 +3,16 @@
 //! A process has one reader page a job; each of its threads that takes guards owns a slot of it until the thread ends. Guards of
 //! one thread nest: they share its slot, which is freed with the last of them. A forked child has no page: what it inherits
 //! notices, and touches nothing.
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::io;
-use std::marker::PhantomData;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use instanton_layout::Malformed;
 use instanton_layout::chain::{self, Checked, Walk};
 use instanton_layout::header::{Header, Kind};
 use instanton_layout::job::JobWords;
-use instanton_layout::page;
+use instanton_layout::page::{self, Pinned};
 use instanton_layout::record::{Entry, Record};
 use instanton_layout::sync::{AtomicU64, Ordering};
 use instanton_layout::words::RawWords;
@@ -47,7 +47,8 @@ pub enum PinError {
 struct Slot {
     page: Arc<PinPage>,
     slot: usize,
-    depth: usize,
+    /// Guards that share it.
+    depth: Cell<usize>,
 }
 
 impl Drop for Slot {
@@ -60,7 +61,7 @@ impl Drop for Slot {
 }
 
 thread_local! {
-    static SLOTS: RefCell<Vec<Slot>> = const { RefCell::new(Vec::new()) };
+    static SLOTS: RefCell<Vec<Rc<Slot>>> = const { RefCell::new(Vec::new()) };
 }
 
 impl PinPage {
@@ -76,13 +77,25 @@ impl PinPage {
         let before = self.claimed.fetch_update(Ordering::Acquire, Ordering::Relaxed, free).ok()?;
         Some((!before).trailing_zeros() as usize)
     }
+
+    /// Whether no guard is held on it that was there when this was called. What was replaced before is out of every later guard's sight.
+    pub(crate) fn is_free(&self) -> bool {
+        // A forked child has neither the page nor the parent's guards.
+        if self.mark.is_inherited() {
+            return true;
+        }
+        let words = self.mapping.words();
+        page::fence_before_scan(&words);
+        let free = page::scan(&words, u64::MAX) == Pinned::Nothing;
+        page::fence_after_scan(&words);
+        free
+    }
 }
 
 /// While it lives, no block that is found through it is written again. Of the thread that took it.
 pub(crate) struct Hold<'a> {
-    page: &'a Arc<PinPage>,
+    slot: Rc<Slot>,
     job: &'a Mapping,
-    of_thread: PhantomData<*const ()>,
 }
 
 impl<'a> Hold<'a> {
@@ -92,27 +105,39 @@ impl<'a> Hold<'a> {
         if page.mark.is_inherited() {
             return Err(PinError::Foreign);
         }
+        let own =
+            |slots: &RefCell<Vec<Rc<Slot>>>| slots.borrow().iter().find(|slot| Arc::ptr_eq(&slot.page, page)).cloned();
+        let slot = SLOTS.try_with(own);
+        let slot = match slot.map_err(|_| PinError::Foreign)? {
+            Some(slot) => slot,
+            None => Self::claim(page)?,
+        };
+        if slot.depth.get() == 0 {
+            page::pin(&JobWords::new(job.words()), &page.mapping.words_mut(), slot.slot);
+        }
+        slot.depth.set(slot.depth.get() + 1);
+        Ok(Self { slot, job })
+    }
+
+    /// A slot for this thread.
+    #[cold]
+    fn claim(page: &Arc<PinPage>) -> Result<Rc<Slot>, PinError> {
         SLOTS
             .try_with(|slots| {
                 let mut slots = slots.borrow_mut();
-                let at = match slots.iter().position(|slot| Arc::ptr_eq(&slot.page, page)) {
-                    Some(at) => at,
-                    None => {
-                        // Pages that nobody but this thread knows any more belong to readers that are gone.
-                        slots.retain(|slot| slot.depth > 0 || Arc::strong_count(&slot.page) > 1);
-                        let slot = page.claim().ok_or(PinError::NoSlot)?;
-                        slots.push(Slot { page: page.clone(), slot, depth: 0 });
-                        slots.len() - 1
-                    }
-                };
-                let slot = &mut slots[at];
-                if slot.depth == 0 {
-                    page::pin(&JobWords::new(job.words()), &page.mapping.words_mut(), slot.slot);
-                }
-                slot.depth += 1;
-                Ok(Self { page, job, of_thread: PhantomData })
+                // Pages that nobody but this thread knows any more belong to readers that are gone.
+                slots.retain(|slot| slot.depth.get() > 0 || Arc::strong_count(&slot.page) > 1);
+                let slot = page.claim().ok_or(PinError::NoSlot)?;
+                slots.push(Rc::new(Slot { page: page.clone(), slot, depth: Cell::new(0) }));
+                Ok(slots[slots.len() - 1].clone())
             })
             .map_err(|_| PinError::Foreign)?
+    }
+
+    /// Whether it is on this page.
+    #[inline]
+    pub(crate) fn is_on(&self, page: &Arc<PinPage>) -> bool {
+        Arc::ptr_eq(&self.slot.page, page)
     }
 
     /// Finds an entry in the records of what a rank has posted, its value's bytes where they lie, and the words of its segment.
@@ -145,14 +170,11 @@ impl<'a> Hold<'a> {
 impl Drop for Hold<'_> {
     #[inline]
     fn drop(&mut self) {
-        let _ = SLOTS.try_with(|slots| {
-            let mut slots = slots.borrow_mut();
-            let Some(slot) = slots.iter_mut().find(|slot| Arc::ptr_eq(&slot.page, self.page)) else { return };
-            slot.depth -= 1;
-            if slot.depth == 0 && !self.page.mark.is_inherited() {
-                page::unpin(&self.page.mapping.words_mut(), slot.slot);
-            }
-        });
+        let Slot { page, slot, depth } = &*self.slot;
+        depth.set(depth.get() - 1);
+        if depth.get() == 0 && !page.mark.is_inherited() {
+            page::unpin(&page.mapping.words_mut(), *slot);
+        }
     }
 }
 
@@ -173,6 +195,7 @@ impl Mapping {
 mod tests {
     use instanton_layout::words::{VecWords, Words, WordsMut};
 
+    use super::super::cell::EpochCell;
     use super::*;
 
     fn copy(words: &VecWords) -> Mapping {
@@ -181,12 +204,47 @@ mod tests {
         mapping
     }
 
-    #[test]
-    fn a_forked_child_touches_nothing() {
-        let job = copy(&JobWords::format(VecWords::new(33), 1, 1).into_inner());
+    fn page() -> Arc<PinPage> {
         let words = VecWords::new(page::WORDS);
         page::format(&words, 1, 1);
-        let page = Arc::new(PinPage::new(copy(&words)).unwrap());
+        Arc::new(PinPage::new(copy(&words)).unwrap())
+    }
+
+    fn job() -> Mapping {
+        copy(&JobWords::format(VecWords::new(33), 1, 1).into_inner())
+    }
+
+    #[test]
+    fn what_a_guard_looks_at_is_kept_until_it_is_gone_and_no_longer() {
+        let (job, page, other) = (job(), page(), page());
+        let alive = Arc::new(());
+        let cell = EpochCell::with_page(alive.clone(), Some(page.clone()));
+        let replace = || cell.replace(|_| Ok::<_, ()>(alive.clone())).unwrap();
+        // What goes by epochs takes a few of them.
+        let collect = || (0..1000).for_each(|_| crossbeam_epoch::pin().flush());
+        assert!(cell.read_held(&Hold::take(&other, &job).unwrap()).is_none(), "of another page");
+        let outer = Hold::take(&page, &job).unwrap();
+        let inner = Hold::take(&page, &job).unwrap();
+        let seen = cell.read_held(&outer).unwrap();
+        drop(inner);
+        replace();
+        replace();
+        collect();
+        assert!(Arc::ptr_eq(seen, &alive));
+        assert_eq!(Arc::strong_count(&alive), 4, "both that were replaced are there");
+        drop(outer);
+        replace();
+        while Arc::strong_count(&alive) > 2 {
+            collect();
+            std::thread::yield_now();
+        }
+        drop(cell);
+        assert_eq!(Arc::strong_count(&alive), 1);
+    }
+
+    #[test]
+    fn a_forked_child_touches_nothing() {
+        let (job, page) = (job(), page());
         let hold = Hold::take(&page, &job).unwrap();
         // SAFETY: the child calls nothing but this module and _exit.
         match unsafe { nix::unistd::fork() }.unwrap() {

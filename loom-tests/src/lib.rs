@@ -4,7 +4,7 @@
 //! RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom cargo test -p instanton-loom-tests --release
 //! ```
 //!
-//! Budget: 90 seconds for all of it on two cores; today's models take 6 once they are compiled. Without `--cfg loom` there is nothing to run.
+//! Budget: 90 seconds for all of it on two cores; today's models take 7 once they are compiled. Without `--cfg loom` there is nothing to run.
 //!
 //! Every model has twins with a seeded bug, which must fail: a model whose twin passes proves nothing. The twins run the
 //! very same protocol over `Weak` words, which forget an order on the way to memory.

@@ -102,7 +102,7 @@ fn posted_data_is_seen_where_its_scope_says() {
             Err(Miss::NotFound)
         ));
         assert!(reader.contains(&Lookup { scope: Some(scope::REMOTE), ..lookup }).unwrap());
-        assert!(reader.contains(&Lookup { rank: Rank::UNDEF, ..lookup }).unwrap());
+        assert!(!reader.contains(&Lookup { rank: Rank::UNDEF, ..lookup }).unwrap(), "somebody's, but whose?");
     }
     let outbound = writer.take_outbound_new(Rank(0)).unwrap();
     assert_eq!(outbound.len(), 2);

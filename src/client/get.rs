@@ -169,11 +169,13 @@ impl Inner {
     ///
     /// So a Get that wants the server's answer without the host's (`PMIX_IMMEDIATE`) has it already: the server looks into the
     /// same segments. Reserved keys and other levels come from the host, which has given what it has; no process's doing
-    /// changes them. Only an ordinary key may still be posted, here or on another node, and only the server can wait for it.
+    /// changes them. Only an ordinary key may still be posted, here or on another node, and only the server can wait for it;
+    /// and only the server knows whose it is where no rank is named.
     fn absent<T>(&self, question: Question<'_>) -> Step<T> {
         let Question { rank, directives, .. } = question;
         let settled = !question.is_default() || rank == Rank::WILDCARD || question.is_reserved();
-        match directives.optional || directives.immediate || settled {
+        let shown = directives.immediate && rank != Rank::UNDEF;
+        match directives.optional || shown || settled {
             true => Step::Absent(Status::ERR_NOT_FOUND),
             false => Step::Ask,
         }

@@ -6,10 +6,13 @@ use std::collections::{HashMap, HashSet};
 use std::os::fd::{AsFd, OwnedFd};
 
 use crate::control::frame::MAX_DESCRIPTORS;
+use crate::data::constants::scope;
 use crate::data::{Info, Key, Nspace, Rank, Status, Value};
 use crate::message::directives::Directives;
 use crate::message::{Mapped, Part, Posted};
-use crate::store::{BadJobInfo, Have, JobInfo, JobWriter, Limits, Miss, ReaderId, SegmentId, WriteError};
+use crate::store::{
+    BadJobInfo, Have, JobInfo, JobWriter, Level, Limits, Lookup, Miss, ReaderId, SegmentId, WriteError,
+};
 
 /// Why a job's data cannot be made or changed.
 #[derive(Debug, thiserror::Error)]
@@ -54,6 +57,8 @@ pub(super) struct Stored {
     posted: HashSet<Rank>,
     /// Keys whose last commit failed, and why.
     failed: HashMap<Rank, HashMap<Key, Status>>,
+    /// Who has posted a key last, of what this node sees: the answer to a Get that names no rank.
+    posters: HashMap<Key, Rank>,
 }
 
 /// Keys of a rank that are remembered as not stored; whoever asks for others waits in vain for a while.
@@ -63,7 +68,13 @@ impl Stored {
     /// Makes the job's segments from what the host says at registration.
     pub(super) fn create(nspace: &Nspace, info: &JobInfo, limits: &Limits) -> Result<Self, StoredError> {
         let writer = JobWriter::create(nspace, info, limits)?;
-        Ok(Stored { writer, size: known_size(info), posted: HashSet::new(), failed: HashMap::new() })
+        Ok(Stored {
+            writer,
+            size: known_size(info),
+            posted: HashSet::new(),
+            failed: HashMap::new(),
+            posters: HashMap::new(),
+        })
     }
 
     /// Replaces what the host has said.
@@ -111,6 +122,10 @@ impl Stored {
                 if let Some(failed) = self.failed.get_mut(&rank) {
                     failed.retain(|key, _| entries.iter().all(|(_, stored, _)| stored != key));
                 }
+                let local = self.is_local(rank);
+                for (_, key, _) in entries.into_iter().filter(|(scope, ..)| !(local && *scope == scope::REMOTE)) {
+                    self.posters.insert(key, rank);
+                }
             }
             Err(error) => {
                 let failed = self.failed.entry(rank).or_default();
@@ -138,7 +153,13 @@ impl Stored {
 
     /// Looks a key up as `asker` would in its own mappings.
     pub(super) fn get(&self, asker: Rank, rank: Rank, key: &Key, directives: &Directives) -> Result<Value, Miss> {
-        self.writer.reader().get(&directives.lookup(asker, rank, key.as_bytes()))
+        let lookup = directives.lookup(asker, rank, key.as_bytes());
+        match (self.writer.reader().get(&lookup), self.posters.get(key)) {
+            (Err(Miss::NotFound), Some(poster)) if rank == Rank::UNDEF && lookup.level == Level::Default => {
+                self.writer.reader().get(&Lookup { rank: *poster, ..lookup })
+            }
+            (found, _) => found,
+        }
     }
 
     /// Everything known of a process, or of the job.

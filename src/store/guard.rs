@@ -202,23 +202,23 @@ impl Guard<'_> {
         if lookup.level != Level::Default {
             return Err(self.reader.missing(maps));
         }
-        for rank in self.reader.candidates(lookup) {
-            if let Some(value) = self.posted(maps, rank, lookup, &query)? {
-                return Ok(value);
-            }
+        match self.posted(maps, lookup, &query)? {
+            Some(value) => Ok(value),
+            None => Err(self.reader.missing(maps)),
         }
-        Err(self.reader.missing(maps))
     }
 
     fn posted<'g>(
         &'g self,
         maps: &'g Maps,
-        rank: u32,
         lookup: &Lookup<'_>,
         query: &Query<'_>,
     ) -> Result<Option<ValueRef<'g>>, Miss> {
+        if !lookup.rank.is_process() {
+            return Ok(None);
+        }
         let found = self.hold.find(
-            rank,
+            lookup.rank.0,
             |number| maps.modex(number).map(|segment| (&*segment.mapping, &segment.checked)),
             |record| record.find(query),
         );

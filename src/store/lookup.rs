@@ -6,7 +6,7 @@ use super::encode::ReadError;
 /// A question: which key, of whom, at which level.
 #[derive(Debug, Clone, Copy)]
 pub struct Lookup<'a> {
-    /// Whose; `WILDCARD` or `UNDEF` for the job itself.
+    /// Whose; `WILDCARD` or `UNDEF` for the job itself. Of what processes have posted, only the server knows by key alone whose it is.
     pub rank: Rank,
     /// Which key.
     pub key: &'a [u8],

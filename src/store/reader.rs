@@ -212,27 +212,15 @@ impl JobReader {
         query: &Query<'_>,
         f: &mut impl FnMut(&RawValue<'_>) -> T,
     ) -> Result<Option<T>, Miss> {
-        for rank in self.candidates(lookup) {
-            let found = self.modex(maps, Rank(rank), |link| {
-                let Some(entry) = link.record.find(query)? else { return Ok(None) };
-                // What the rank has put last under this key is what there is, in whatever scope.
-                Ok(Some(in_scope(entry.scope, lookup.scope).then(|| f(&RawValue::of_entry(link.words, &entry)))))
-            })?;
-            if let Some(Some(found)) = found {
-                return Ok(Some(found));
-            }
+        if !lookup.rank.is_process() {
+            return Ok(None);
         }
-        Ok(None)
-    }
-
-    /// Whose records a value may be in: the rank's own; for UNDEF, and keys that are no reserved ones, everybody's.
-    #[inline]
-    pub(super) fn candidates(&self, lookup: &Lookup<'_>) -> std::ops::Range<u32> {
-        match lookup.rank {
-            rank if rank.is_process() => rank.0..rank.0 + 1,
-            Rank::UNDEF if !lookup.key.starts_with(b"pmix") => 0..self.words().ranks(),
-            _ => 0..0,
-        }
+        let found = self.modex(maps, lookup.rank, |link| {
+            let Some(entry) = link.record.find(query)? else { return Ok(None) };
+            // What the rank has put last under this key is what there is, in whatever scope.
+            Ok(Some(in_scope(entry.scope, lookup.scope).then(|| f(&RawValue::of_entry(link.words, &entry)))))
+        })?;
+        Ok(found.flatten())
     }
 
     /// Reads the records of what a rank has posted, newest first, until `body` finds something.

@@ -83,6 +83,13 @@ fn a_key_is_waited_for_within_a_node_and_beyond() {
     let all = clients[2].get(&job.proc(1), None, &[]).unwrap();
     let Value::DataArray(all) = all else { panic!("{all:?}") };
     assert!(all.infos().any(|info| info.key == "late"));
+    // Whose key it is need not be said: the server knows, on either node.
+    for client in [&clients[0], &clients[2]] {
+        let anybody = Proc::new(job.nspace.clone(), Rank::UNDEF);
+        let get = |directive: &str| client.get(&anybody, Some(b"late"), &[Info::new(directive, true)]);
+        assert_eq!(get(keys::IMMEDIATE).unwrap(), Value::from(1u32));
+        assert_eq!(get(keys::OPTIONAL).map_err(|e| e.status()), Err(Status::ERR_NOT_FOUND));
+    }
     let other = Proc::new(job.nspace.clone(), Rank::WILDCARD);
     assert_eq!(clients[2].get(&other, Some(keys::JOB_SIZE.as_bytes()), &[]).unwrap(), Value::from(3u32));
 }

@@ -197,6 +197,8 @@ impl Client {
         jobs: Jobs,
         incoming: Option<Incoming>,
     ) -> Result<Client, InitError> {
+        // A thread's first epoch makes its notes: here, and not at its first Put or Get.
+        drop(Epoch::enter());
         let inner = Arc::new(Inner {
             life: Life::begin().map_err(system("no memory"))?,
             proc: Arc::new(proc),

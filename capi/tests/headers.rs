@@ -1,5 +1,5 @@
 //! The public headers: made of the tables, in step with the library, and accepted by compilers without a word.
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -7,6 +7,8 @@ use std::{env, fs};
 
 #[path = "../headers/generate.rs"]
 mod generate;
+#[path = "../headers/man.rs"]
+mod man;
 
 const C: [&str; 3] = ["-xc", "-std=c99", "-std=c11"];
 const CXX: [&str; 3] = ["-xc++", "-std=c++11", "-std=c++17"];
@@ -154,6 +156,27 @@ fn macros_do_what_they_say() {
             run(alone("valgrind", &library).args(flags).arg(program));
         }
     }
+}
+
+#[test]
+fn every_function_has_a_page_in_the_manual() {
+    let sources: Vec<String> = fs::read_dir(folder("src/api"))
+        .expect("sources")
+        .map(|entry| fs::read_to_string(entry.expect("a source").path()).expect("a text"))
+        .collect();
+    let pages: BTreeMap<String, String> = man::pages(&sources, &["PMIx_Abort".into()]).into_iter().collect();
+    let exported = include_str!("../exports.txt").lines().filter(|line| line.starts_with("PMIx_"));
+    let missing: Vec<_> = exported.filter(|name| !pages.contains_key(&format!("{name}.3"))).collect();
+    assert_eq!(missing, [""; 0]);
+    assert!(pages["PMIx_Data_pack.3"].contains("every release from 4.2"), "the words of the Rust function");
+    assert!(pages["PMIx_Abort.3"].contains("not served yet"));
+    if Command::new("groff").arg("--version").output().is_err() {
+        println!("SKIPPED groff is not installed: nobody looks at the pages' form");
+        return;
+    }
+    let all: String = pages.values().map(String::as_str).collect();
+    let output = run(Command::new("groff").args(["-man", "-ww", "-z"]).arg(source("pages.3", &all)));
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
 }
 
 #[test]

@@ -122,6 +122,44 @@ fn holds(name: &str) {
 }
 
 #[test]
+fn helpers_start_no_thread_and_touch_no_socket() {
+    let here = ours();
+    let program = compiled("helpers", &here, &[]);
+    if Command::new("strace").arg("--version").output().is_err() {
+        println!("SKIPPED helpers_start_no_thread_and_touch_no_socket: strace is not installed");
+        return;
+    }
+    let log = Path::new(env!("CARGO_TARGET_TMPDIR")).join("helpers.strace");
+    let mut command = Command::new("strace");
+    command.args(["-f", "-e", "trace=network,clone,clone3,fork,vfork,memfd_create,epoll_create1", "-o"]).arg(&log);
+    command.arg(&program);
+    said(command, &here, "");
+    let calls = fs::read_to_string(log).expect("what was called");
+    assert!(calls.lines().all(|line| line.contains("+++ exited with 0 +++")), "{calls}");
+}
+
+/// `INSTANTON_FUZZ_ROUNDS` makes it as long as one likes, `INSTANTON_FUZZ_SEED` runs what a failure has printed.
+#[test]
+fn damaged_input_does_no_harm() {
+    let asked = |name: &str| env::var(name).ok();
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970").as_nanos() as u64;
+    let seed = asked("INSTANTON_FUZZ_SEED").unwrap_or_else(|| now.to_string());
+    let rounds = asked("INSTANTON_FUZZ_ROUNDS");
+    println!("INSTANTON_FUZZ_SEED={seed}");
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus");
+    let corpus = ["packs.txt", "texts.txt"].map(|name| corpus.join(name).to_string_lossy().into_owned());
+    let here = ours();
+    let program = compiled("fuzz", &here, &["-pthread"]);
+    let args = |rounds| [seed.clone(), rounds, corpus[0].clone(), corpus[1].clone()];
+    let quick = args(rounds.clone().unwrap_or("20000".into()));
+    said(with_args(&program, &quick.each_ref().map(String::as_str)), &here, "");
+    let slow = args(rounds.unwrap_or("500".into()));
+    if let Some(command) = valgrind(&program, &slow.each_ref().map(String::as_str)) {
+        said(command, &here, "");
+    }
+}
+
+#[test]
 fn hardware_is_that_of_the_machine() {
     holds("hardware");
 }

@@ -175,11 +175,11 @@ impl<'a> RawValue<'a> {
         Self { words, word, len, scalar: 0, view: None, data_type: data_type.0, flags, scope: 0 }
     }
 
-    /// A text of `len` bytes that the view writes; `what` tells it which.
+    /// A text of `len` bytes that the view writes; `word` and `what` tell it which.
     #[inline]
-    pub(super) fn of_text(view: &'a InfoView, data_type: DataType, what: u64, len: usize) -> Self {
+    pub(super) fn of_text(view: &'a InfoView, data_type: DataType, word: usize, what: u64, len: usize) -> Self {
         let words = view.mapping.words();
-        Self { words, word: 0, len, scalar: what, view: Some(view), data_type: data_type.0, flags: COMPUTED, scope: 0 }
+        Self { words, word, len, scalar: what, view: Some(view), data_type: data_type.0, flags: COMPUTED, scope: 0 }
     }
 
     /// Its type.
@@ -229,13 +229,19 @@ impl<'a> RawValue<'a> {
     pub fn copy_to(&self, to: &mut [MaybeUninit<u8>]) -> usize {
         let len = self.len.min(to.len());
         let copied = match self.view {
-            Some(view) => view.write_text(self.scalar, self.data_type(), &mut to[..len]),
+            Some(view) => view.write_text(self, &mut to[..len]),
             None => self.words.copy_to(self.word, &mut to[..len]),
         };
         match copied {
             Ok(()) => len,
             Err(_) => 0,
         }
+    }
+
+    /// What tells which text is computed.
+    #[inline]
+    pub(super) fn what(&self) -> (usize, u64) {
+        (self.word, self.scalar)
     }
 
     /// The word where its bytes begin, and how many there are. Of a computed text there are none.
@@ -245,7 +251,7 @@ impl<'a> RawValue<'a> {
 
     pub(super) fn to_bytes(self) -> Vec<u8> {
         if let Some(view) = self.view {
-            return view.text(self.scalar, self.data_type(), self.len).unwrap_or_default();
+            return view.text(&self).unwrap_or_default();
         }
         self.words.to_vec(self.word, self.len).unwrap_or_default()
     }

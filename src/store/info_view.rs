@@ -6,7 +6,7 @@
 use std::sync::{Arc, OnceLock};
 
 use instanton_layout::Malformed;
-use instanton_layout::info::{Column, Group, Index, KeyEntry, NONE, Places, Row, Sorted, column};
+use instanton_layout::info::{Column, Group, Index, KeyEntry, NONE, Name, Places, Row, Sorted, column};
 use instanton_layout::record::{Owner, Query, Record};
 use instanton_layout::sync::Ordering;
 use instanton_layout::words::{RawWords, Words, WordsMut};
@@ -445,10 +445,13 @@ impl InfoView {
             return Ok(None);
         }
         let words = self.words();
-        let text = |what: Text, len| RawValue::of_text(self, DataType::STRING, what.of(node), len + 1);
+        let text = |word, what, len| RawValue::of_text(self, DataType::STRING, word, what, len + 1);
         Ok(match derived {
             Derived::NodeNumber => self.number(Group::Nodes, node)?.and_then(|n| self.scalar(DataType::UINT32, n)),
-            Derived::HostName => self.index.names.name(&words, node)?.map(|name| text(Text::HostName, name.len())),
+            Derived::HostName => self.index.names.name(&words, node)?.map(|name| match name.pack() {
+                Some((word, packed)) => text(word, Text::Name.with(packed), name.len()),
+                None => text(0, Text::HostName.of(node), name.len()),
+            }),
             Derived::LocalSize => {
                 let (size, _) = self.index.nodes.size(&words, node)?;
                 if size > 0 { self.scalar(DataType::UINT32, size) } else { None }
@@ -459,8 +462,16 @@ impl InfoView {
             }
             Derived::LocalPeers => {
                 let mut len = Count::default();
-                texts::ranks(&self.index.nodes, &words, node, &mut len)?;
-                (len.0 > 0).then(|| text(Text::LocalPeers, len.0))
+                match self.index.nodes.in_a_row(&words, node)? {
+                    Some((first, count)) => {
+                        texts::ranks_in_a_row(first, count, &mut len);
+                        Some(text(first as usize, Text::RanksInARow.of(count), len.0))
+                    }
+                    None => {
+                        texts::ranks(&self.index.nodes, &words, node, &mut len)?;
+                        (len.0 > 0).then(|| text(0, Text::LocalPeers.of(node), len.0))
+                    }
+                }
             }
             _ => None,
         })
@@ -485,19 +496,28 @@ impl InfoView {
             Derived::ProcMap => (self.index.text(2)?, Text::ProcMap),
             _ => return None,
         };
-        Some(RawValue::of_text(self, DataType(text.data_type), what.of(text.form.into()), text.len as usize))
+        Some(RawValue::of_text(self, DataType(text.data_type), 0, what.of(text.form.into()), text.len as usize))
     }
 
     /// Writes a computed text without what ends it.
-    fn write(&self, what: u64, sink: &mut impl Sink) -> Result<(), Malformed> {
-        let (words, index, node) = (self.words(), &self.index, (what >> 8) as u32);
-        match what & 0xff {
-            what if what == Text::HostName as u64 => match index.names.name(&words, node)? {
-                Some(name) => name.write(&words, |piece| sink.put(piece)),
+    #[inline]
+    fn write(&self, value: &RawValue<'_>, sink: &mut impl Sink) -> Result<(), Malformed> {
+        let (words, index, (word, what)) = (self.words(), &self.index, value.what());
+        let node = (what >> 8) as u32;
+        match Text::ALL.get((what & 0xff) as usize) {
+            Some(Text::Name) => {
+                Name::unpack(word, what >> 8, value.len() - 1)?.write(&words, |piece, len| sink.put_short(piece, len))
+            }
+            Some(Text::RanksInARow) => {
+                texts::ranks_in_a_row(word as u32, node, sink);
+                Ok(())
+            }
+            Some(Text::HostName) => match index.names.name(&words, node)? {
+                Some(name) => name.write(&words, |piece, len| sink.put_short(piece, len)),
                 None => Err(Malformed::Table),
             },
-            what if what == Text::LocalPeers as u64 => texts::ranks(&index.nodes, &words, node, sink),
-            what if what == Text::NodeList as u64 => {
+            Some(Text::LocalPeers) => texts::ranks(&index.nodes, &words, node, sink),
+            Some(Text::NodeList) => {
                 let used = (node != 0).then_some(&index.nodes);
                 texts::node_list(&index.names, used, &words, index.count(Group::Nodes), sink)
             }
@@ -511,15 +531,13 @@ impl InfoView {
     /// Writes a computed text, with its NUL if it is a string. Every byte of `to` is written.
     pub(super) fn write_text(
         &self,
-        what: u64,
-        data_type: DataType,
+        value: &RawValue<'_>,
         to: &mut [std::mem::MaybeUninit<u8>],
     ) -> Result<(), Malformed> {
         let mut fill = Fill { to, at: 0 };
-        let written = self.write(what, &mut fill);
+        let written = self.write(value, &mut fill);
         let rest = &mut fill.to[fill.at..];
-        let most = usize::from(data_type == DataType::STRING);
-        let whole = rest.len() <= most;
+        let whole = rest.len() <= usize::from(value.data_type() == DataType::STRING);
         rest.iter_mut().for_each(|byte| {
             byte.write(0);
         });
@@ -527,13 +545,13 @@ impl InfoView {
     }
 
     /// The same as a vector.
-    pub(super) fn text(&self, what: u64, data_type: DataType, len: usize) -> Result<Vec<u8>, Malformed> {
-        let mut text = Vec::with_capacity(len);
-        self.write(what, &mut text)?;
-        if data_type == DataType::STRING {
+    pub(super) fn text(&self, value: &RawValue<'_>) -> Result<Vec<u8>, Malformed> {
+        let mut text = Vec::with_capacity(value.len());
+        self.write(value, &mut text)?;
+        if value.data_type() == DataType::STRING {
             text.push(0);
         }
-        if text.len() == len { Ok(text) } else { Err(Malformed::Table) }
+        if text.len() == value.len() { Ok(text) } else { Err(Malformed::Table) }
     }
 
     /// Gives `f` everything known of a process; for no process in particular, of the job, its session, the own node and the only
@@ -602,15 +620,27 @@ const OWN_SESSION: Place = Place::Session(0);
 /// A text that is computed.
 #[derive(Clone, Copy)]
 enum Text {
+    /// Of a node; [`Name`] without looking for it again.
     HostName,
+    Name,
+    /// Of a node; where they follow one another, without looking for them again.
     LocalPeers,
+    RanksInARow,
     NodeList,
     ProcMap,
 }
 
 impl Text {
+    const ALL: [Self; 6] =
+        [Self::HostName, Self::Name, Self::LocalPeers, Self::RanksInARow, Self::NodeList, Self::ProcMap];
+
     /// It, and of which node or in which form.
     fn of(self, index: u32) -> u64 {
-        self as u64 | u64::from(index) << 8
+        self.with(index.into())
+    }
+
+    /// It, and 56 bits that it means something by.
+    fn with(self, bits: u64) -> u64 {
+        self as u64 | bits << 8
     }
 }

@@ -117,15 +117,21 @@ struct Decimal {
 }
 
 impl Decimal {
+    #[inline]
     fn new(number: u32) -> Self {
+        // From the end on, and then to the front all at once.
         let mut text = [0; 16];
-        text[0] = b',';
-        let len = number.checked_ilog10().unwrap_or(0) as usize + 2;
-        let mut rest = number;
-        for digit in text[1..len].iter_mut().rev() {
-            (*digit, rest) = (b'0' + (rest % 10) as u8, rest / 10);
+        let (mut at, mut rest) = (text.len(), number);
+        loop {
+            at -= 1;
+            (text[at], rest) = (b'0' + (rest % 10) as u8, rest / 10);
+            if rest == 0 {
+                break;
+            }
         }
-        Self { text, len }
+        text[at - 1] = b',';
+        let len = text.len() + 1 - at;
+        Self { text: (u128::from_le_bytes(text) >> (8 * (16 - len))).to_le_bytes(), len }
     }
 
     #[inline]
@@ -161,6 +167,11 @@ impl<S: Sink> List<'_, S> {
     }
 }
 
+/// Ranks that follow one another.
+pub(super) fn ranks_in_a_row(first: u32, count: u32, sink: &mut impl Sink) {
+    List { sink, empty: true }.numbers(first, count);
+}
+
 /// The ranks of a member of a partition: `LOCAL_PEERS`.
 pub(super) fn ranks<W: Words>(
     partition: &Partition,
@@ -191,7 +202,7 @@ pub(super) fn node_list<W: Words>(
         if !std::mem::take(&mut first) {
             sink.put(b",");
         }
-        name.write(words, |piece| sink.put(piece))?;
+        name.write(words, |piece, len| sink.put_short(piece, len))?;
     }
     Ok(())
 }

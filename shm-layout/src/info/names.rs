@@ -49,28 +49,46 @@ impl Name {
         self.prefix + usize::from(self.digits) + self.suffix
     }
 
-    /// Gives its bytes to `f`, piece by piece.
+    /// It in two numbers, for whoever keeps it that way; none of a name too long for that.
+    #[inline]
+    pub fn pack(&self) -> Option<(usize, u64)> {
+        let prefix = u16::try_from(self.prefix).ok()?;
+        Some((self.at, u64::from(self.number) | u64::from(prefix) << 32 | u64::from(self.digits) << 48))
+    }
+
+    /// What was packed of a name of `len` bytes.
+    ///
+    /// # Errors
+    /// [`Malformed::Table`] when it is no name.
+    #[inline]
+    pub fn unpack(at: usize, packed: u64, len: usize) -> Result<Self, Malformed> {
+        let (number, prefix, digits) = (packed as u32, usize::from((packed >> 32) as u16), (packed >> 48) as u8);
+        let suffix = len.checked_sub(prefix + usize::from(digits)).ok_or(Malformed::Table)?;
+        match usize::from(digits) <= DIGITS {
+            true => Ok(Self { at, prefix, suffix, number, digits }),
+            false => Err(Malformed::Table),
+        }
+    }
+
+    /// Gives its bytes to `f`, piece by piece: the first so many of 16.
     ///
     /// # Errors
     /// [`Malformed::Bounds`] when they do not all lie in the segment.
     #[inline]
-    pub fn write<W: Words>(&self, words: &W, mut f: impl FnMut(&[u8])) -> Result<(), Malformed> {
+    pub fn write<W: Words>(&self, words: &W, mut f: impl FnMut(&[u8; 16], usize)) -> Result<(), Malformed> {
         text(words, self.at, self.prefix, &mut f)?;
-        let mut digits = [0; DIGITS];
+        let mut digits = [0; 16];
         let mut rest = self.number;
-        let shown = &mut digits[..usize::from(self.digits)];
-        for digit in shown.iter_mut().rev() {
+        for digit in digits[..usize::from(self.digits)].iter_mut().rev() {
             (*digit, rest) = (b'0' + (rest % 10) as u8, rest / 10);
         }
-        if !shown.is_empty() {
-            f(shown);
-        }
+        f(&digits, self.digits.into());
         text(words, self.at + self.prefix.div_ceil(8), self.suffix, &mut f)
     }
 
     fn is<W: Words>(&self, words: &W, name: &[u8]) -> Result<bool, Malformed> {
         let (mut rest, mut same) = (name, self.len() == name.len());
-        self.write(words, |piece| match rest.strip_prefix(piece) {
+        self.write(words, |piece, len| match rest.strip_prefix(&piece[..len]) {
             Some(tail) => rest = tail,
             None => same = false,
         })?;
@@ -79,10 +97,9 @@ impl Name {
 }
 
 #[inline]
-fn text<W: Words>(words: &W, at: usize, len: usize, f: &mut impl FnMut(&[u8])) -> Result<(), Malformed> {
+fn text<W: Words>(words: &W, at: usize, len: usize, f: &mut impl FnMut(&[u8; 16], usize)) -> Result<(), Malformed> {
     for from in (0..len).step_by(8) {
-        let bytes = words.load(at + from / 8)?.to_le_bytes();
-        f(&bytes[..(len - from).min(8)]);
+        f(&u128::from(words.load(at + from / 8)?).to_le_bytes(), (len - from).min(8));
     }
     Ok(())
 }

@@ -257,6 +257,26 @@ impl Partition {
         }
     }
 
+    /// The ranks of a member, first and count, where they are known to follow one another.
+    ///
+    /// # Errors
+    /// [`Malformed`] when the partition is damaged.
+    #[inline]
+    pub fn in_a_row<W: Words>(&self, words: &W, member: u32) -> Result<Option<(u32, u32)>, Malformed> {
+        let Form::Runs { runs, intervals } = self.form else { return Ok(None) };
+        if member >= self.members {
+            return Ok(None);
+        }
+        let (mut found, mut several) = (None, false);
+        self.runs_of(words, runs, intervals, member, |run| {
+            if let Some((first, _, pieces, last)) = run.pieces(member) {
+                several |= pieces > 1 || found.is_some();
+                found = Some((first, last));
+            }
+        })?;
+        Ok(found.filter(|_| !several))
+    }
+
     /// Where the ranks of a member are in the column of ranks, and the word of that column.
     fn slice<W: Words>(&self, words: &W, member: u32, rank_bits: u32) -> Result<(u32, u32, usize), Malformed> {
         let Some([_, _, ends, ranks, _]) = self.columns() else { return Err(Malformed::Table) };

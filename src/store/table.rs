@@ -143,45 +143,10 @@ impl Table {
         if new.is_empty() && removed == 0 {
             return Ok(None);
         }
-        let too_large = |words: usize| WriteError::TooLarge { bytes: words as u64 * 8 };
-        let size = record::size(new.iter().map(Encode::item));
-        let parts = self.parts(rank)?;
-        let mut merged = how_many_to_merge(size, removed, &parts);
-        let (record, replaced) = loop {
-            let changed: HashSet<&[u8]> = changes.keys().map(|key| key.as_bytes()).collect();
-            let old = if merged == 0 { Vec::new() } else { self.stored(rank, merged)? };
-            let kept = old.iter().map(Stored::item).filter(|item| !changed.contains(item.key));
-            let items = kept.chain(new.iter().map(Encode::item));
-            let size = record::size(items.clone());
-            if size > record::LARGEST {
-                return Err(too_large(size));
-            }
-            let (gone, stay) = parts.split_at(merged);
-            let base = match stay.first() {
-                Some(part) => {
-                    let outdated = self.outdated(rank, merged, items.clone().map(|item| item.key))?;
-                    if 2 * outdated > stay.iter().map(|part| part.words as u64).sum() {
-                        // Most of it is of no use any more.
-                        merged = parts.len();
-                        continue;
-                    }
-                    Some(Base { at: part.at, version: part.version, outdated })
-                }
-                None => None,
-            };
-            let empty = items.clone().next().is_none();
-            let record = (!empty).then(|| record::build_on(rank.0, items, base.as_ref()));
-            let replaced = gone.iter().map(|part| Block::of(part.at, part.words)).collect();
-            break (record.ok_or(base.map(|base| base.at)), replaced);
-        };
-        let (head, new) = match record {
-            Ok(record) => {
-                let block = self.set.put(record, &mut self.maker)?;
-                (Some(block.at), Some(block))
-            }
-            Err(base) => (base, None),
-        };
-        let mut prepared = Prepared { rank, head, new, page: None, replaced };
+        let next = self.compose(rank, changes, &new, removed)?;
+        let new = next.record.map(|record| self.set.put(record, &mut self.maker)).transpose()?;
+        let head = new.map(|block| block.at).or(next.base);
+        let mut prepared = Prepared { rank, head, new, page: None, replaced: next.replaced };
         if self.job().page(job::page_of(rank.0)).is_none() {
             match self.set.table_page(&mut self.maker) {
                 Ok(page) => prepared.page = Some(page),
@@ -192,6 +157,45 @@ impl Table {
             }
         }
         Ok(Some(prepared))
+    }
+
+    /// What a rank's newest record is to be with what is new in it. What is gone was in the first `removed` of its records.
+    fn compose(
+        &self,
+        rank: Rank,
+        changes: &Changes<'_>,
+        new: &[Encode<'_>],
+        removed: usize,
+    ) -> Result<Next, WriteError> {
+        let parts = self.parts(rank)?;
+        let changed: HashSet<&[u8]> = changes.keys().map(|key| key.as_bytes()).collect();
+        let mut merged = how_many_to_merge(record::size(new.iter().map(Encode::item)), removed, &parts);
+        loop {
+            let old = self.stored(rank, merged)?;
+            let kept = old.iter().map(Stored::item).filter(|item| !changed.contains(item.key));
+            let items = kept.chain(new.iter().map(Encode::item));
+            let size = record::size(items.clone());
+            if size > record::LARGEST {
+                return Err(WriteError::TooLarge { bytes: size as u64 * 8 });
+            }
+            let (gone, stay) = parts.split_at(merged);
+            let mut base = None;
+            if let Some(part) = stay.first() {
+                let outdated = self.outdated(rank, merged, items.clone().map(|item| item.key))?;
+                if 2 * outdated > stay.iter().map(|part| part.words as u64).sum() {
+                    // Most of what it would continue in is of no use any more.
+                    merged = parts.len();
+                    continue;
+                }
+                base = Some(Base { at: part.at, version: part.version, outdated });
+            }
+            let is_empty = items.clone().next().is_none();
+            return Ok(Next {
+                record: (!is_empty).then(|| record::build_on(rank.0, items, base.as_ref())),
+                base: base.map(|base| base.at),
+                replaced: gone.iter().map(|part| Block::of(part.at, part.words)).collect(),
+            });
+        }
     }
 
     /// How many of a rank's records there are up to the last one that has a key.
@@ -310,6 +314,16 @@ impl Table {
 pub(super) struct Renewed {
     pub(super) set: SegmentSet,
     pages: Vec<(usize, Reference)>,
+}
+
+/// What a commit makes of a rank's records.
+struct Next {
+    /// The new record, unless there is nothing in it.
+    record: Option<Vec<u64>>,
+    /// The record that it continues in.
+    base: Option<Reference>,
+    /// Those that are in it.
+    replaced: Vec<Block>,
 }
 
 /// One of a rank's records.

@@ -3,11 +3,12 @@ mod processes;
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::Child;
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use instanton::client::{Client, Error};
 use instanton::data::{Info, Key, Proc, Rank, Status, Value, constants::scope, keys};
+use instanton::server::{NoHost, Server, ServerConfig};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use processes::{Job, all_well, server};
@@ -231,7 +232,7 @@ fn unlucky() {
     for round in 0..20 {
         let fails = client.proc().rank.0 == 0 && round % 2 == 0;
         if fails {
-            let too_much = Value::ByteObject(vec![1; 65 << 20]);
+            let too_much = Value::ByteObject(vec![1; 32 << 20]);
             client.put(scope::LOCAL, key(round), too_much).unwrap();
             client.commit().unwrap();
         }
@@ -243,7 +244,8 @@ fn unlucky() {
 
 #[test]
 fn a_commit_that_fails_is_told_by_the_fence_behind_it() {
-    let server = server();
+    let config = ServerConfig { memory_limit: Some(8 << 20), ..ServerConfig::default() };
+    let server = Server::start(config, Arc::new(NoHost)).unwrap();
     Job::register(&server, "unlucky@1", 2).run("unlucky", true);
 }
 

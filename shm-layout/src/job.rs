@@ -6,7 +6,7 @@
 //!       9   number of the newest modex segment (0: none yet)
 //!      10   number of the oldest modex segment that may be referred to
 //!      16   epoch, from 1; on a line of its own, because it changes with every commit
-//!      24   the last release of waiting processes, which sleep on its low half
+//!      24   releases of waiting processes (32 bits), which sleep on it
 //!      32   directory: for each 512 ranks a reference to their page of the rank table (0: none of them has posted)
 //! ```
 //!
@@ -50,22 +50,6 @@ impl Reference {
             0 => None,
             segment => Some(Self { segment, word: low(word) }),
         }
-    }
-}
-
-/// What was told to all processes that waited for it at once: the end of a fence.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Release {
-    /// How many there were so far, modulo 2^32.
-    pub sequence: u32,
-    /// How it ended.
-    pub status: i32,
-}
-
-impl Release {
-    /// The one that follows, if it ends like this.
-    pub const fn next(self, status: i32) -> Self {
-        Self { sequence: self.sequence.wrapping_add(1), status }
     }
 }
 
@@ -131,10 +115,9 @@ impl<W: Words> JobWords<W> {
         self.0.load(EPOCH).unwrap_or(0)
     }
 
-    /// The last release, and everything that was stored before it.
-    pub fn release(&self) -> Release {
-        let word = acquire(&self.0, RELEASE);
-        Release { sequence: low(word), status: high(word) as i32 }
+    /// How often those who wait were released, modulo 2^32, and everything that was stored before the last time.
+    pub fn releases(&self) -> u32 {
+        low(acquire(&self.0, RELEASE))
     }
 
     /// Ranks that there is room for.
@@ -204,9 +187,9 @@ impl<W: WordsMut> JobWords<W> {
 
     /// Releases those who wait for it. They sleep on the word until somebody wakes them, which is not done here.
     ///
-    /// SYNC POINT: pairs with `acquire` in [`JobWords::release`]; loom test `wake`.
-    pub fn set_release(&self, release: Release) {
-        self.0.store(RELEASE, pair(release.sequence, release.status as u32), Ordering::Release);
+    /// SYNC POINT: pairs with `acquire` in [`JobWords::releases`]; loom test `wake`.
+    pub fn release(&self) {
+        self.0.store(RELEASE, u64::from(self.releases().wrapping_add(1)), Ordering::Release);
     }
 
     /// Ends the current epoch and returns it: what was replaced before this call is retired with that number.
@@ -225,7 +208,7 @@ impl<W: WordsMut> JobWords<W> {
 
 #[cfg(not(loom))]
 impl JobWords<crate::words::RawWords<'_>> {
-    /// Where the sequence of the last release lies: 32 bits, little-endian.
+    /// Where the number of releases lies: 32 bits, little-endian.
     pub fn release_address(&self) -> usize {
         self.0.address(RELEASE)
     }

@@ -9,8 +9,9 @@
 //! A caller that waits for its whole namespace, with no other fence of this process under way, asks with
 //! [`Request::Meet`] and sleeps on two words at once: the job's word of release, which the server changes for all
 //! processes together, and a *bell* of its own, which the control thread rings when the answer comes as a message, or none will
-//! come because the server is dead. A release with the sequence that follows the one seen before asking is the answer; any other
-//! is not, and then the answer is a message. Every other fence is answered by a message.
+//! come because the server is dead. A release means that all have come. It is this fence's or a later one's, never that of
+//! another before it: nothing else of this process was under way, and the server releases no fence before an older one. Every
+//! failure, and the end of every other fence, is a message.
 //!
 //! The word is a hint to look at, and only as good as all who map it: a process of the job could move the others' sleep
 //! elsewhere, so they look again by themselves after a while.
@@ -19,7 +20,7 @@ use std::time::Duration;
 
 use instanton_layout::sync::{AtomicU32, Ordering};
 
-use crate::data::{Info, Proc, Rank, Status};
+use crate::data::{Info, Proc, Rank};
 use crate::message::Request;
 use crate::store::JobReader;
 use crate::sys::futex::Bell;
@@ -104,15 +105,15 @@ impl Client {
         let (under_way, alone) = UnderWay::begin(inner);
         let own = inner.proc.nspace.as_bytes();
         let word = inner.jobs.of(own).filter(|_| alone && inner.is_own_job(procs));
-        let seen = word.map(|reader| (reader, reader.release()));
+        let seen = word.map(|reader| (reader, reader.releases()));
         let request = match seen {
-            Some((_, seen)) => Request::Meet { seen: seen.sequence, info: info.to_vec() },
+            Some((_, seen)) => Request::Meet { seen, info: info.to_vec() },
             None => Request::Fence { procs: procs.to_vec(), info: info.to_vec() },
         };
         let number = inner.link.numbered("PMIx_Fence", &request, slip.waiter())?;
         drop(sending);
         let answer = match seen {
-            Some((reader, seen)) => released(reader, seen.sequence, &slip),
+            Some((reader, seen)) => released(reader, seen, &slip),
             None => answered(&slip),
         };
         inner.link.withdraw(number);
@@ -128,18 +129,17 @@ impl Client {
     }
 }
 
-/// Sleeps until the release after `seen`, or the answer.
+/// Sleeps until there was a release after `seen` others, or the answer.
 fn released(reader: &JobReader, seen: u32, slip: &Slip) -> Result<(), Error> {
     let mut limit = FIRST_LOOK;
     loop {
-        let now = reader.release();
-        if now.sequence == seen.wrapping_add(1) {
-            return Ok(Status(now.status).ok()?);
+        if reader.releases() != seen {
+            return Ok(());
         }
         if let Some(answer) = slip.take() {
             return answer;
         }
-        slip.bell.wait_beside(reader.release_address(), now.sequence, limit);
+        slip.bell.wait_beside(reader.release_address(), seen, limit);
         limit = LAST_LOOK.min(limit * 2);
     }
 }

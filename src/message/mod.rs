@@ -58,10 +58,10 @@ pub enum Request {
         /// Attributes.
         info: Vec<Info>,
     },
-    /// Meet all of the caller's namespace. The caller waits for nothing else, and watches the job segment's word of release: the
-    /// one that follows `seen` there answers this, unless a reply does.
+    /// Meet all of the caller's namespace. The caller has no other fence under way, and watches the job segment's word of release: a
+    /// change there answers this with success, unless a reply does.
     Meet {
-        /// The sequence in that word before this was sent.
+        /// What was in that word before this was sent.
         seen: u32,
         /// Attributes.
         info: Vec<Info>,

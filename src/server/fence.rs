@@ -9,8 +9,8 @@
 //! for one of its own.
 //!
 //! A fence over one whole namespace ends for all who wait at the word of that job's segment with one system call: see
-//! [`Request::Meet`](crate::message::Request::Meet). The word is no more than a quicker way to bring the answer. It brings the answer
-//! of a fence to which all have come; failures of others, and what goes to a process that cannot use the word, are replies.
+//! [`Request::Meet`](crate::message::Request::Meet). The word is no more than a quicker way to bring the answer: it says that all
+//! have come. Failures, and what goes to a process that cannot use the word, are replies.
 //!
 //! A participant that dies before it has come ends the fence for all others at once, with `ERR_PROC_TERM_WO_SYNC`, and every later
 //! fence over it as well. One that dies after it has come has done its part. Processes count, not connections.
@@ -103,6 +103,9 @@ impl Fences {
     }
 }
 
+/// Meetings of one client with namespaces that are not registered yet.
+const MAX_EARLY: usize = 16;
+
 /// Attributes of a fence that the library serves itself.
 const SERVED: [&str; 3] = [keys::COLLECT_DATA, keys::TIMEOUT, keys::COLLECT_GENERATED_JOB_INFO];
 
@@ -125,6 +128,10 @@ impl Core {
         let members = match self.members(&proc, operation, &procs) {
             Ok(members) => members,
             Err(NoMembers::Unknown(awaits)) => {
+                if self.fences.early.iter().filter(|early| early.proc == proc).count() >= MAX_EARLY {
+                    trace!("{proc} waits for {MAX_EARLY} namespaces to be registered, and {awaits} is one too many");
+                    return self.reply_status(caller.peer, caller.number, Err(Status::ERR_OUT_OF_RESOURCE));
+                }
                 let id = self.fences.next_id();
                 let limit = until.map(|at| self.timers.set(at, Limit::Fence(id)));
                 return self.fences.early.push(Early {
@@ -318,33 +325,38 @@ impl Core {
 
     /// Tells everybody who has come.
     fn answer(&mut self, mut tracker: Tracker, result: Result<(), Status>) {
-        self.release(&mut tracker, result);
+        if result.is_ok() {
+            self.release(&mut tracker);
+        }
         self.tell(&mut tracker, result);
         tracker.members.namespaces().for_each(|nspace| self.reclaim(nspace));
     }
 
     /// Wakes all those at once who wait at their job's word; they are told no more.
-    fn release(&mut self, tracker: &mut Tracker, result: Result<(), Status>) {
+    fn release(&mut self, tracker: &mut Tracker) {
         let is_for_all = tracker.members.operation() == Operation::Fence && tracker.members.is_whole_job();
         let Some(nspace) = tracker.members.namespaces().next().filter(|_| is_for_all) else {
             return;
         };
-        // Whoever waits there waits for one fence at a time, and it is this one, because all of the job have come to it. That
-        // does not hold for a process which has come anew since; and one with bad news must hear those first.
+        // Whoever waits there has nothing else under way that it asked for before. So whatever fence of all ends first is the
+        // one it waits for: unless an older one is still with the host, or its process has come anew since, by another
+        // connection. One with bad news must hear those first.
         let is_there = |proc: &Proc, caller: &Caller| {
             let has_bad_news = self.peers.get(&caller.peer).is_none_or(|entry| entry.has_bad_news);
             !has_bad_news && self.jobs.client(proc).is_some_and(|client| client.peer == Some(caller.peer))
         };
-        let all_there =
-            tracker.arrived.iter().all(|(proc, caller)| caller.as_ref().is_some_and(|it| is_there(proc, it)));
-        let Some(stored) = self.jobs.stored_mut(nspace).filter(|_| all_there) else { return };
-        let sequence = stored.sequence();
-        let waits = |caller: &mut Caller| caller.seen == Some(sequence);
+        let mut arrived = tracker.arrived.iter();
+        let all_there = arrived.all(|(proc, caller)| caller.as_ref().is_some_and(|caller| is_there(proc, caller)));
+        let overtakes =
+            self.fences.at_host.values().any(|other| other.id < tracker.id && other.members == tracker.members);
+        let Some(stored) = self.jobs.stored_mut(nspace).filter(|_| all_there && !overtakes) else { return };
+        let releases = stored.releases();
+        let waits = |caller: &mut Caller| caller.seen == Some(releases);
         let released: Vec<Caller> = tracker.arrived.values_mut().filter_map(|caller| caller.take_if(waits)).collect();
         if released.is_empty() {
             return;
         }
-        stored.release(result.err().unwrap_or(Status::SUCCESS));
+        stored.release();
         for caller in released {
             if let Some(entry) = self.peers.get_mut(&caller.peer) {
                 entry.outstanding -= 1;

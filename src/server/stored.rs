@@ -141,14 +141,14 @@ impl Stored {
         self.failed.get(&rank)?.get(key).copied()
     }
 
-    /// The sequence of the last release in the job's word.
-    pub(super) fn sequence(&self) -> u32 {
-        self.writer.reader().release().sequence
+    /// How often those who wait at the job's word were released.
+    pub(super) fn releases(&self) -> u32 {
+        self.writer.reader().releases()
     }
 
     /// Wakes all processes that wait at the job's word.
-    pub(super) fn release(&mut self, status: Status) {
-        self.writer.release(status.0);
+    pub(super) fn release(&mut self) {
+        self.writer.release();
     }
 
     /// Looks a key up as `asker` would in its own mappings.

@@ -1,20 +1,19 @@
 //! The word that the processes of a job sleep on while they wait for each other.
 //!
-//! The server decides who waits for whom; here is only how all of them are woken with one system call. The sequence in the word
-//! says how often that has happened: whoever saw it before asking to wait knows its own release by the one after.
-use instanton_layout::job::Release;
-
+//! The server decides who waits for whom; here is only how all of them are woken with one system call. The word counts how often that
+//! has happened: whoever read it before asking to wait is released when it has changed.
 use super::reader::JobReader;
 use super::writer::JobWriter;
 use crate::sys::futex;
 
 impl JobReader {
-    /// The last release. What the writer had stored before it is seen after this.
-    pub fn release(&self) -> Release {
-        self.words().release()
+    /// How often those who wait were released. What the writer had stored before the last time is seen after this.
+    pub fn releases(&self) -> u32 {
+        self.words().releases()
     }
 
-    /// Where its sequence lies, to sleep on.
+    /// Where that number lies, to sleep on.
+    #[cfg_attr(not(any(feature = "client", feature = "server")), allow(dead_code, reason = "nobody sleeps"))]
     pub(crate) fn release_address(&self) -> usize {
         self.words().release_address()
     }
@@ -22,9 +21,8 @@ impl JobReader {
 
 impl JobWriter {
     /// Releases everybody who waits, and wakes them.
-    pub fn release(&mut self, status: i32) {
-        let next = self.reader().release().next(status);
-        self.words().set_release(next);
+    pub fn release(&mut self) {
+        self.words().release();
         futex::wake_all(self.reader().release_address());
     }
 }

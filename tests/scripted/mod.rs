@@ -92,8 +92,7 @@ impl Peer {
 
     pub fn request(&mut self) -> (u64, Request) {
         let (header, body) = self.frame();
-        assert_eq!(header.kind, Kind::Request);
-        (header.number, frame::decode(Kind::Request, &body).unwrap())
+        (header.number, frame::request_in(header.kind, &body).unwrap())
     }
 
     pub fn send(&mut self, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) {

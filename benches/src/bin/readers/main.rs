@@ -61,12 +61,16 @@ impl Measured {
         self.done.iter().map(Done::rate).sum()
     }
 
+    fn beside(&self) -> &'static str {
+        if self.updates.is_some() { BESIDE } else { "" }
+    }
+
     fn cells(&self) -> Vec<String> {
         let sum = |of: fn(&Done) -> u64| self.done.iter().map(of).sum::<u64>();
         let slowest = self.done.iter().map(Done::rate).fold(f64::INFINITY, f64::min);
         let cpu = self.done.iter().map(|done| done.cpu_us).sum::<f64>() / sum(|done| done.reads) as f64;
         vec![
-            format!("{} {}", self.readers, if self.readers == 1 { "reader" } else { "readers" }),
+            format!("{} {}{}", self.readers, if self.readers == 1 { "reader" } else { "readers" }, self.beside()),
             self.updates.map_or("-".to_owned(), |updates| Rate.show(updates)),
             Rate.show(self.reads_per_second()),
             Rate.show(slowest),
@@ -76,6 +80,8 @@ impl Measured {
         ]
     }
 }
+
+const BESIDE: &str = ", busy writer";
 
 const COLUMNS: [&str; 7] =
     ["", "updates", "reads of all", "of the slowest", "core time a read", "had to ask", "read wrongly"];
@@ -116,8 +122,11 @@ fn rows(all: &[Measured]) -> Vec<Vec<String>> {
 fn picture(all: &[Measured]) -> Chart {
     let line = |(kind, busy): (Kind, bool)| {
         let of = all.iter().filter(|one| one.kind == kind && one.updates.is_some() == busy);
-        let name = format!("{}{}", kind.short(), if busy { ", busy writer" } else { "" });
-        Series { name, points: of.map(|one| (one.readers as f64, one.reads_per_second())).collect() }
+        let beside = if busy { BESIDE } else { "" };
+        Series {
+            name: format!("{}{beside}", kind.short()),
+            points: of.map(|one| (one.readers as f64, one.reads_per_second())).collect(),
+        }
     };
     Chart {
         title: format!("Reads of 64 bytes, all readers together: {}", machine::processor()),

@@ -146,7 +146,9 @@ fn registrations(rows: &mut Rows<'_>) {
         rows.table.section(format!("Registering {what}"));
         rows.time("PMIx_server_register_nspace", &format!("{prefix}register"), limits.0);
         rows.time("PMIx_Init of the first client", &format!("{prefix}init"), 1.0 * MS);
-        rows.time("... its first 8 Gets of own and node keys", &format!("{prefix}first gets"), None);
+        if prefix == "keys/" {
+            rows.time("... its first 8 Gets of own and node keys", &format!("{prefix}first gets"), None);
+        }
         rows.memory("resident memory that the job adds to the server", &format!("{prefix}server grows"), limits.1);
         rows.per_rank(&format!("{prefix}server grows"), ranks);
         rows.memory("resident memory of the server, one client", &format!("{prefix}server resident"), None);

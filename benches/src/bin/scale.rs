@@ -138,11 +138,19 @@ fn register_one(what: What, ranks: u32) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// How often a job is registered, each time by a new process; the medians are shown. Once suffices where it takes long.
+fn repeats(ranks: u32) -> u32 {
+    if ranks <= STOCK_LIMIT { 3 } else { 1 }
+}
+
 fn rust(what: What, ranks: u32) -> anyhow::Result<Measured> {
-    let output = Command::new(std::env::current_exe()?).args(["--one", what.name(), &ranks.to_string()]).output()?;
-    ensure!(output.status.success(), "{ranks} ranks: {}", String::from_utf8_lossy(&output.stderr));
     let mut samples = Samples::default();
-    samples.read("", &String::from_utf8(output.stdout)?)?;
+    for _ in 0..repeats(ranks) {
+        let output =
+            Command::new(std::env::current_exe()?).args(["--one", what.name(), &ranks.to_string()]).output()?;
+        ensure!(output.status.success(), "{ranks} ranks: {}", String::from_utf8_lossy(&output.stderr));
+        samples.read("", &String::from_utf8(output.stdout)?)?;
+    }
     let value = |row| samples.summary(row).map(|row| row.median);
     let (time, grows) = value("time").zip(value("grows")).context("no samples")?;
     Ok(Measured { way: Way::Rust, what, ranks, time, grows, segments: value("segments") })
@@ -151,7 +159,9 @@ fn rust(what: What, ranks: u32) -> anyhow::Result<Measured> {
 fn c(way: Way, programs: &Programs, library: &Library, what: What, ranks: u32) -> anyhow::Result<Measured> {
     let keys = if what == What::Keys { "-k" } else { "" };
     let mut samples = Samples::default();
-    programs.host(library, "", &format!("-n {ranks} -p {PER_NODE} {keys}"), "", &mut samples)?;
+    for _ in 0..repeats(ranks) {
+        programs.host(library, "", &format!("-n {ranks} -p {PER_NODE} {keys}"), "", &mut samples)?;
+    }
     let value = |row| samples.summary(row).map(|row| row.median);
     let (time, grows) = value("register").zip(value("server grows")).context("no samples")?;
     Ok(Measured { way, what, ranks, time, grows, segments: None })

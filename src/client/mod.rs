@@ -29,6 +29,7 @@ mod jobctrl;
 mod jobs;
 mod local;
 mod notify;
+mod output;
 mod post;
 mod publish;
 mod spawn;
@@ -54,6 +55,7 @@ pub use crate::message::{Credential, Infos, Published};
 pub use error::{Error, InitError};
 pub use forward::abi_versions;
 pub use notify::Chain;
+pub use output::{Output, OutputHandler};
 
 use connection::{Answer, Incoming, Link, News};
 use events::Handlers;
@@ -129,6 +131,7 @@ struct Inner {
     posts: Posts,
     meetings: Meetings,
     handlers: Handlers,
+    pulls: output::Pulls,
 }
 
 impl Inner {
@@ -209,6 +212,7 @@ impl Client {
             posts: Posts::default(),
             meetings: Meetings::default(),
             handlers: Handlers::default(),
+            pulls: output::Pulls::default(),
         });
         let served = inner.clone();
         let thread = signals::spawn_without_signals("instanton", move || {

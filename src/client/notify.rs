@@ -149,6 +149,7 @@ impl Inner {
     pub(super) fn pushed(self: &Arc<Self>, push: Push) {
         match push {
             Push::Event { status, source, info, .. } => self.deliver(Event { status, source, info }),
+            Push::Output { source, channel, bytes, info } => self.pulls.deliver(&source, channel, &bytes, &info),
         }
     }
 

@@ -137,6 +137,22 @@ pub enum Request {
     },
     /// Something that the host answers.
     Forward(Forward),
+    /// Send the output of processes from now on (`PMIx_IOF_pull`).
+    PullOutput {
+        /// Whose.
+        procs: Vec<Proc>,
+        /// `constants::iof_channel` bits.
+        channels: u16,
+        /// Attributes.
+        directives: Vec<Info>,
+    },
+    /// End what such a request has begun.
+    StopOutput {
+        /// Whose output it was.
+        procs: Vec<Proc>,
+        /// Its channels.
+        channels: u16,
+    },
 }
 
 /// What a server answers.
@@ -197,6 +213,18 @@ pub enum Push {
         source: Proc,
         /// A `constants::data_range`.
         range: u8,
+        /// Attributes.
+        info: Vec<Info>,
+    },
+    /// Output of a process that the client has asked for.
+    Output {
+        /// Whose.
+        source: Proc,
+        /// A `constants::iof_channel`.
+        channel: u16,
+        /// The bytes; none where the output ends.
+        #[rkyv(with = crate::data::archive::Bytes)]
+        bytes: Vec<u8>,
         /// Attributes.
         info: Vec<Info>,
     },

@@ -19,6 +19,7 @@ use super::host::Host;
 use super::jobs::Jobs;
 use super::mailbox::{Command, Mailbox};
 use super::modex::Waits;
+use super::output::Outputs;
 use super::psets::ProcessSets;
 use super::timers::Timers;
 use super::watch::Watches;
@@ -94,6 +95,7 @@ pub(super) fn start(
         fences: Fences::default(),
         ties: Ties::default(),
         process_sets: ProcessSets::default(),
+        outputs: Outputs::default(),
         resources: Vec::new(),
         waits: Waits::default(),
         registrations: Registrations::default(),

@@ -17,6 +17,7 @@ use super::jobs::Jobs;
 use super::mailbox::Mailbox;
 use super::members::Operation;
 use super::modex::Waits;
+use super::output::Outputs;
 use super::psets::ProcessSets;
 use super::timers::Timers;
 use super::watch::Watches;
@@ -63,6 +64,7 @@ pub(super) struct Core {
     pub(super) fences: Fences,
     pub(super) ties: Ties,
     pub(super) process_sets: ProcessSets,
+    pub(super) outputs: Outputs,
     /// What every namespace has that will be registered.
     pub(super) resources: Vec<Info>,
     pub(super) waits: Waits,
@@ -195,6 +197,10 @@ impl Core {
             Request::JobControl { targets, directives } => {
                 self.job_control(peer, number, proc, targets, directives);
             }
+            Request::PullOutput { procs, channels, directives } => {
+                self.pull_output(peer, number, procs, channels, directives);
+            }
+            Request::StopOutput { procs, channels } => self.stop_output(peer, number, procs, channels),
             Request::Forward(request) => self.forward(peer, number, proc, request),
         }
     }

@@ -15,6 +15,7 @@
 //! | `modex` | commits, and look-ups that wait |
 //! | `events` | events |
 //! | `forward`, `query` | what the host answers |
+//! | `output` | output of processes, for those who asked for it |
 //! | `psets`, `resources` | what the host has defined for all jobs |
 //! | `cleanup`, `sweep` | what is removed after a process |
 //! | `fork`, `setup` | the environment of a process to be |
@@ -49,6 +50,7 @@ mod jobs;
 mod mailbox;
 mod members;
 mod modex;
+mod output;
 mod psets;
 mod query;
 mod resources;
@@ -408,6 +410,25 @@ impl Server {
         // It takes longer than anybody should wait for this server.
         let thread = crate::sys::signals::spawn_without_signals("instanton-inventory", look);
         thread.map(drop).map_err(|_| Status::ERR_OUT_OF_RESOURCE)
+    }
+
+    /// Delivers output of a process to the clients here that have asked for it; no bytes where it ends.
+    ///
+    /// # Errors
+    /// When the server has ended; `done` is not called then.
+    pub fn iof_deliver(
+        &self,
+        source: &Proc,
+        channel: u16,
+        bytes: &[u8],
+        info: &[Info],
+        done: impl FnOnce(Result<(), Status>) + Send + 'static,
+    ) -> Result<(), Status> {
+        let (source, bytes, info) = (source.clone(), bytes.to_vec(), info.to_vec());
+        self.have_done(done, move |core| {
+            core.deliver_output(&source, channel, &bytes, &info);
+            Ok(())
+        })
     }
 
     /// Gives some processes a name. The processes of this node are told of it (`PROCESS_SET_DEFINE`), and can ask for it.

@@ -2,9 +2,10 @@
 use std::ffi::OsString;
 use std::sync::{Arc, mpsc};
 
-use instanton::client::{Chain, Client, Notice};
+use instanton::client::{Chain, Client, Notice, Output, OutputHandler};
+use instanton::data::constants::iof_channel;
 use instanton::data::{Envar, Info, InfoList, Proc, Query, Rank, Status, Text, Value, keys};
-use instanton::server::{NoHost, Server, ServerConfig};
+use instanton::server::{Accepted, Answer, Completion, Host, NoHost, Server, ServerConfig};
 
 use crate::host::Cluster;
 use crate::peer;
@@ -120,4 +121,44 @@ fn processes_find_what_their_application_was_set_up_with() {
     let (tell, told) = mpsc::channel();
     server.collect_inventory(move |inventory| tell.send(inventory).unwrap()).unwrap();
     assert!(told.recv().unwrap().unwrap().find(keys::HOSTNAME).is_some());
+}
+
+/// A host that forwards whatever output is asked for.
+struct Forwarder;
+
+impl Host for Forwarder {
+    fn iof_pull(&self, procs: &[Proc], _: &[Info], _: u16, _: Completion<()>) -> Accepted {
+        if procs[0].rank == Rank(9) { Err(Status::ERR_NO_PERMISSIONS) } else { Ok(Answer::Done) }
+    }
+}
+
+#[test]
+fn output_reaches_those_who_asked_for_it() {
+    let server = Server::start(ServerConfig::default(), Arc::new(Forwarder)).unwrap();
+    let job = |rank: u32| Proc::new("job".try_into().unwrap(), Rank(rank));
+    let (uid, gid) = (nix::unistd::geteuid().as_raw(), nix::unistd::getegid().as_raw());
+    server.register_nspace_wait(&job(0).nspace, 1, &[Info::new(keys::JOB_SIZE, 1u32)]).unwrap();
+    server.register_client_wait(&job(0), uid, gid, None).unwrap();
+    let client = Client::connect(&peer::address(&server, &job(0)), &[]).unwrap();
+    let (tell, told) = mpsc::channel();
+    let handler: OutputHandler = Arc::new(move |output: Output| tell.send(output).unwrap());
+    let pull = |proc: Proc, channels: u16| {
+        client.wait("", |done| client.iof_pull_nb(&[proc], channels, &[], handler.clone(), done))
+    };
+    let (stdout, stderr) = (iof_channel::FWD_STDOUT_CHANNEL, iof_channel::FWD_STDERR_CHANNEL);
+    assert_eq!(pull(job(0), 0).unwrap_err().status(), Status::ERR_BAD_PARAM);
+    assert_eq!(pull(job(9), stdout).unwrap_err().status(), Status::ERR_NO_PERMISSIONS);
+    let id = pull(job(Rank::WILDCARD.0), stdout).unwrap();
+    let deliver = |rank: u32, channel: u16, bytes: &[u8]| {
+        server.iof_deliver(&job(rank), channel, bytes, &[], |_| ()).unwrap();
+    };
+    deliver(3, stderr, b"not this");
+    deliver(3, stdout, b"this");
+    let expected = Output { pull: id, source: job(3), channel: stdout, bytes: b"this".to_vec(), info: vec![] };
+    assert_eq!(told.recv().unwrap(), expected);
+    client.wait("", |done| client.iof_deregister_nb(id, done)).unwrap();
+    assert_eq!(client.iof_deregister_nb(id, |_| ()).unwrap_err().status(), Status::ERR_BAD_PARAM);
+    deliver(3, stdout, b"too late");
+    client.fence(&[], &[]).unwrap();
+    assert!(told.try_recv().is_err());
 }

@@ -11,6 +11,7 @@ mod fence;
 mod info_lists;
 mod infos;
 mod init;
+mod iof;
 mod maps;
 mod names;
 mod packing;

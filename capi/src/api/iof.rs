@@ -1,0 +1,104 @@
+//! Input and output of processes that run elsewhere.
+use std::sync::Arc;
+
+use instanton::client::{Output, OutputHandler};
+use instanton::data::{Info, Proc, Status};
+use libc::{c_int, c_void};
+
+use super::server::{op, server};
+use crate::arena::Arena;
+use crate::boundary::{Outcome, export};
+use crate::callbacks::{self, CbData, OpFn, RegistrationFn};
+use crate::convert::{many, one};
+use crate::session::{self, told};
+use crate::types::*;
+
+/// `pmix_iof_cbfunc_t`.
+type OutputFn = unsafe extern "C" fn(usize, u16, *mut pmix_proc_t, *mut pmix_byte_object_t, *mut pmix_info_t, usize);
+
+/// A handler that shows output to a function of the program.
+fn shown_to(function: OutputFn) -> OutputHandler {
+    Arc::new(move |output: Output| {
+        let mut shown = Arena::default();
+        let made = shown.one::<pmix_proc_t, _>(&output.source).and_then(|source| {
+            Ok((
+                source,
+                shown.one::<pmix_byte_object_t, _>(&output.bytes)?,
+                shown.array::<pmix_info_t, _>(&output.info)?,
+            ))
+        });
+        if let Ok((source, bytes, (info, ninfo))) = made {
+            // SAFETY: the program's own function; what it is shown is ours until it returns.
+            unsafe { function(output.pull, output.channel, source, bytes, info, ninfo) };
+        }
+    })
+}
+
+export! {
+    /// Asks for the output of processes. With `cbfunc` the call's number comes through it; without, the call waits and its answer is
+    /// the number, or an error.
+    fn PMIx_IOF_pull(
+        procs: *const pmix_proc_t, nprocs: usize, directives: *const pmix_info_t, ndirs: usize, channels: u16,
+        output: Option<OutputFn>, cbfunc: Option<RegistrationFn>, cbdata: *mut c_void,
+    ) -> c_int {
+        let pull = || -> Result<c_int, Status> {
+            let (procs, directives) = (many::<_, Proc>(procs, nprocs)?, many::<_, Info>(directives, ndirs)?);
+            let handler = shown_to(output.ok_or(Status::ERR_BAD_PARAM)?);
+            let client = session::client()?;
+            let Some(cbfunc) = cbfunc else {
+                let number = told(client.wait("PMIx_IOF_pull", |done| {
+                    client.iof_pull_nb(&procs, channels, &directives, handler, done)
+                }))?;
+                return c_int::try_from(number).map_err(|_| Status::ERR_OUT_OF_RESOURCE);
+            };
+            let data = CbData::new(cbdata);
+            told(client.iof_pull_nb(&procs, channels, &directives, handler, move |number| {
+                let code = callbacks::code(&number);
+                // SAFETY: the program's own function and data.
+                unsafe { cbfunc(code, number.unwrap_or(usize::MAX), data.get()) };
+            }))?;
+            Ok(Status::SUCCESS.0)
+        };
+        pull().unwrap_or_else(|status| status.0)
+    }
+
+    /// Ends what PMIx_IOF_pull began; without `cbfunc` the call waits.
+    fn PMIx_IOF_deregister(
+        number: usize, _directives: *const pmix_info_t, _ndirs: usize, cbfunc: Option<OpFn>, cbdata: *mut c_void,
+    ) -> Outcome {
+        let client = session::client()?;
+        told(match cbfunc {
+            Some(_) => client.iof_deregister_nb(number, callbacks::op(cbfunc, cbdata)),
+            None => client.wait("PMIx_IOF_deregister", |done| client.iof_deregister_nb(number, done)),
+        })
+    }
+
+    /// Sends bytes to the standard input of processes; none end it. Without `cbfunc` the call waits.
+    fn PMIx_IOF_push(
+        targets: *const pmix_proc_t, ntargets: usize, bytes: *mut pmix_byte_object_t, directives: *const pmix_info_t,
+        ndirs: usize, cbfunc: Option<OpFn>, cbdata: *mut c_void,
+    ) -> Outcome {
+        let (targets, directives) = (many::<_, Proc>(targets, ntargets)?, many::<_, Info>(directives, ndirs)?);
+        let bytes: Vec<u8> = if bytes.is_null() { Vec::new() } else { one(bytes)? };
+        let client = session::client()?;
+        told(match cbfunc {
+            Some(_) => client.iof_push_nb(&targets, &bytes, &directives, callbacks::op(cbfunc, cbdata)),
+            None => client.wait("PMIx_IOF_push", |done| client.iof_push_nb(&targets, &bytes, &directives, done)),
+        })
+    }
+
+    /// Delivers output of a process to the clients of this server that have asked for it.
+    fn PMIx_server_IOF_deliver(
+        source: *const pmix_proc_t, channel: u16, bytes: *const pmix_byte_object_t, info: *const pmix_info_t,
+        ninfo: usize, cbfunc: Option<OpFn>, cbdata: *mut c_void,
+    ) -> Outcome {
+        let (server, source) = (server()?, one::<_, Proc>(source)?);
+        let (bytes, info) = (one::<_, Vec<u8>>(bytes)?, many::<_, Info>(info, ninfo)?);
+        op(
+            cbfunc,
+            cbdata,
+            |done| server.iof_deliver(&source, channel, &bytes, &info, done),
+            || server.iof_deliver(&source, channel, &bytes, &info, |_| ()),
+        )
+    }
+}

@@ -4,6 +4,7 @@
 mod launch;
 
 use std::path::PathBuf;
+use std::slice;
 
 use launch::{Launch, have, peer};
 
@@ -34,7 +35,7 @@ fn headers_make_no_difference() {
 #[test]
 fn ten_thousand_inits_cost_nothing() {
     let survey = peer("pmix/survey");
-    if have("ten_thousand_inits_cost_nothing", &[survey.clone()]) {
+    if have("ten_thousand_inits_cost_nothing", slice::from_ref(&survey)) {
         let outcome = Launch::ranks(2, survey).args(["cycles", "10000"]).run().expect(0);
         let flat = |rank| format!("{rank}: 10000 cycles: 0 descriptors more, memory flat");
         assert_eq!(outcome.sorted(), [flat(0), flat(1)]);

@@ -9,6 +9,7 @@ mod launch;
 mod slurm;
 
 use std::path::{Path, PathBuf};
+use std::slice;
 
 use launch::{Outcome, peer, skipped};
 use slurm::{Cluster, Library, NODES};
@@ -20,7 +21,7 @@ fn mpi(program: &str) -> PathBuf {
 }
 
 /// Eight ranks on all nodes, for `srun`.
-fn eight(program: PathBuf) -> [String; 3] {
+fn eight(program: &Path) -> [String; 3] {
     [format!("--nodes={NODES}"), "--ntasks=8".into(), program.to_string_lossy().into_owned()]
 }
 
@@ -67,8 +68,8 @@ fn on_cluster(test: &str, needed: &[PathBuf], case: impl FnOnce(&Cluster)) {
 }
 
 fn expect_srun(test: &str, program: PathBuf, line: &str) {
-    on_cluster(test, &[program.clone()], |cluster| {
-        let outcome = cluster.srun(eight(program)).expect(0);
+    on_cluster(test, slice::from_ref(&program), |cluster| {
+        let outcome = cluster.srun(eight(&program)).expect(0);
         assert_eq!(outcome.stdout, line, "{outcome:#?}");
     });
 }
@@ -83,8 +84,8 @@ fn expect_mpirun(test: &str, program: PathBuf, line: &str) {
 #[test]
 fn srun_hello() {
     on_cluster("srun_hello", &[mpi("hello")], |cluster| {
-        expect_hello(&cluster.srun(eight(mpi("hello"))).expect(0), 8);
-        let cyclic = [vec!["--distribution=cyclic".to_owned()], eight(mpi("hello")).into()].concat();
+        expect_hello(&cluster.srun(eight(&mpi("hello"))).expect(0), 8);
+        let cyclic = [vec!["--distribution=cyclic".to_owned()], eight(&mpi("hello")).into()].concat();
         expect_hello(&cluster.srun(cyclic).expect(0), 8);
     });
 }
@@ -107,7 +108,7 @@ fn srun_direct_modex() {
 #[test]
 fn srun_abort_gives_its_status() {
     on_cluster("srun_abort_gives_its_status", &[mpi("misbehave")], |cluster| {
-        let abort = [eight(mpi("misbehave")).to_vec(), vec!["abort".into(), "7".into()]].concat();
+        let abort = [eight(&mpi("misbehave")).to_vec(), vec!["abort".into(), "7".into()]].concat();
         cluster.srun(abort).expect(7);
     });
 }
@@ -116,7 +117,7 @@ fn srun_abort_gives_its_status() {
 fn srun_ends_a_job_whose_rank_dies() {
     on_cluster("srun_ends_a_job_whose_rank_dies", &[mpi("misbehave")], |cluster| {
         for how in [["signal", "9"], ["leave", "3"]] {
-            let dies = [vec!["--kill-on-bad-exit=1".to_owned()], eight(mpi("misbehave")).into()].concat();
+            let dies = [vec!["--kill-on-bad-exit=1".to_owned()], eight(&mpi("misbehave")).into()].concat();
             let outcome = cluster.srun(dies.into_iter().chain(how.map(str::to_owned)));
             // The greatest of all ranks' statuses, those included that Slurm ended with SIGTERM or SIGKILL.
             assert!(matches!(outcome.status, Some(3 | 137 | 143)), "{outcome:#?}");
@@ -128,7 +129,7 @@ fn srun_ends_a_job_whose_rank_dies() {
 fn srun_serves_users_other_than_its_own() {
     on_cluster("srun_serves_users_other_than_its_own", &[mpi("hello")], |cluster| {
         let hello = cluster.install(&mpi("hello"));
-        let nobody = [vec!["--uid=nobody".to_owned(), "--gid=nogroup".into()], eight(hello).into()].concat();
+        let nobody = [vec!["--uid=nobody".to_owned(), "--gid=nogroup".into()], eight(&hello).into()].concat();
         expect_hello(&cluster.srun(nobody).expect(0), 8);
     });
 }

@@ -8,14 +8,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::fs;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use crate::launch::{self, Outcome, dist};
@@ -56,20 +55,27 @@ struct Running {
 
 /// What jobs may leave behind.
 struct Traces {
-    /// Every process of the cluster, what it runs and how many descriptors it has open.
-    processes: BTreeMap<i32, (String, usize)>,
+    processes: BTreeMap<i32, Process>,
     files: BTreeSet<PathBuf>,
+}
+
+/// A process of the cluster: what it runs, and how many descriptors it has open.
+#[derive(Debug)]
+struct Process {
+    name: String,
+    descriptors: usize,
 }
 
 impl Traces {
     /// The same processes and files, and no process with more descriptors: daemons close some of theirs late.
     fn no_more_than(&self, before: &Traces) -> bool {
-        let alike = |(now, before): ((&i32, &(String, usize)), (&i32, &(String, usize)))| {
-            now.0 == before.0 && now.1.0 == before.1.0 && now.1.1 <= before.1.1
+        let alike = |pid, now: &Process| {
+            let before = before.processes.get(pid);
+            before.is_some_and(|before| now.name == before.name && now.descriptors <= before.descriptors)
         };
         self.files == before.files
             && self.processes.len() == before.processes.len()
-            && self.processes.iter().zip(&before.processes).all(alike)
+            && self.processes.iter().all(|(pid, now)| alike(pid, now))
     }
 }
 
@@ -208,9 +214,9 @@ impl Running {
         let mut processes = BTreeMap::new();
         for entry in fs::read_dir(self.path(Path::new("/proc"))).expect("the cluster runs").flatten() {
             if let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) {
-                let name = fs::read_to_string(entry.path().join("comm")).unwrap_or_default();
+                let name = fs::read_to_string(entry.path().join("comm")).unwrap_or_default().trim().to_owned();
                 let descriptors = fs::read_dir(entry.path().join("fd")).map_or(0, Iterator::count);
-                processes.insert(pid, (name.trim().to_owned(), descriptors));
+                processes.insert(pid, Process { name, descriptors });
             }
         }
         let mut files = BTreeSet::new();
@@ -227,7 +233,7 @@ impl Running {
         let deadline = Instant::now() + AFTERWARDS;
         loop {
             let now = self.traces();
-            if now.processes.values().all(|(name, _)| name != "slurmstepd") || Instant::now() > deadline {
+            if now.processes.values().all(|process| process.name != "slurmstepd") || Instant::now() > deadline {
                 return now;
             }
             thread::park_timeout(GLANCE);

@@ -193,13 +193,15 @@ impl Question<'_> {
         }
     }
 
+    /// Never waits: the thread that asks may be the one on which the host would fetch the answer, as in ORTE.
     #[cold]
     fn ask_own_server(&self, mut sink: impl FnMut(Found<'_>) -> Result<(), Status>) -> Result<(), Status> {
         let server = server::server().map_err(|_| Status::ERR_NOT_FOUND)?;
         let nspace = self.directives.nspace.clone().map_or_else(|| Nspace::new(self.nspace), Ok);
         let proc = Proc::new(nspace.map_err(|_| Status::ERR_BAD_PARAM)?, self.rank);
         let key = std::str::from_utf8(self.key).map_err(|_| Status::ERR_NOT_FOUND)?;
-        sink(Found::Own(&server.get_wait(&proc, key, &self.directives.to_infos())?))
+        let directives = Directives { optional: true, ..self.directives.clone() };
+        sink(Found::Own(&server.get_wait(&proc, key, &directives.to_infos())?))
     }
 
     /// A value that stays where it is until the last Finalize.

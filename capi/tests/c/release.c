@@ -68,6 +68,13 @@ static pmix_status_t on_fence(const pmix_proc_t procs[], size_t nprocs, const pm
     return PMIX_SUCCESS;
 }
 
+/* What this host is asked to fetch never comes. */
+static pmix_status_t on_fetch(const pmix_proc_t *proc, const pmix_info_t info[], size_t ninfo,
+                              pmix_modex_cbfunc_t cbfunc, void *cbdata) {
+    (void)proc, (void)info, (void)ninfo, (void)cbfunc, (void)cbdata;
+    return PMIX_SUCCESS;
+}
+
 static int rank(void) {
     pmix_proc_t me;
     pmix_info_t collect;
@@ -89,7 +96,7 @@ int main(int argc, char **argv) {
     (void)argc;
     if (getenv("PMIX_RANK"))
         return rank();
-    pmix_server_module_t module = {.fence_nb = on_fence};
+    pmix_server_module_t module = {.fence_nb = on_fence, .direct_modex = on_fetch};
     OK(PMIx_server_init(&module, NULL, 0));
     pmix_info_t info[4];
     uint32_t size = 2;
@@ -105,6 +112,11 @@ int main(int argc, char **argv) {
     PMIx_Proc_load(&proc, job, 0);
     OK(PMIx_server_register_client(&proc, geteuid(), getegid(), NULL, done, &registered));
     until(&registered, 2);
+    /* The host itself is not kept waiting for what it would have to bring. */
+    pmix_proc_t other;
+    pmix_value_t *value;
+    PMIx_Proc_load(&other, job, 1);
+    IS(PMIX_ERR_NOT_FOUND, PMIx_Get(&other, "modex", NULL, 0, &value));
     pid_t child = fork();
     if (child == 0) {
         extern char **environ;

@@ -179,7 +179,10 @@ fn leaves() -> Vec<(DataType, BoxedStrategy<Value>)> {
         ENDPOINT Endpoint (string(), string(), bytes())
             .prop_map(|(uuid, osname, endpt)| Box::new(Endpoint { uuid, osname, endpt }));
         TOPO Topo (string(), string(), vec(any::<u8>(), 32))
-            .prop_map(|(source, xml, support)| Topology { source, xml, support });
+            .prop_map(|(source, xml, support)| {
+                let support = if xml.is_some() { support } else { Vec::new() };
+                Box::new(Topology { source, xml, support })
+            });
         DEVTYPE Devtype any::<u64>();
         LOCTYPE Loctype any::<u16>();
         COMPRESSED_BYTE_OBJECT CompressedByteObject bytes();

@@ -299,7 +299,7 @@ fn numbers_have_the_texts_that_programs_know() {
     use constants::*;
     assert_eq!(names::PROC_STATE.of(proc_state::PROC_STATE_CALLED_ABORT), c"PROC CALLED PMIx_Abort");
     assert_eq!(names::PROC_STATE.of(200u8), c"UNKNOWN STATE");
-    assert_eq!(names::JOB_STATE.of(1u8), c"AWAITING ALLOCATION");
+    assert_eq!(names::JOB_STATE.of(1u8), c"PREPPED FOR LAUNCH");
     assert_eq!(names::SCOPE.of(scope::DEL_GLOBAL), c"DELETE FROM ALL SCOPES");
     assert_eq!(names::DATA_RANGE.of(data_range::RANGE_SESSION), c"AVAIL TO PROCESSES IN SAME ALLOCATION ONLY");
     assert_eq!(names::PERSISTENCE.of(9u8), c"UNKNOWN PERSISTENCE");

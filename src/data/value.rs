@@ -87,7 +87,7 @@ pub enum Value {
     Geometry(Box<Geometry>),
     DeviceDist(Box<DeviceDistance>),
     Endpoint(Box<Endpoint>),
-    Topo(Topology),
+    Topo(Box<Topology>),
     Devtype(u64),
     Loctype(u16),
     CompressedByteObject(#[rkyv(with = Bytes)] Vec<u8>),

@@ -11,10 +11,12 @@ pub fn processor() -> String {
     format!("{cores} {} of {}", if cores == 1 { "core" } else { "cores" }, model(&info).unwrap_or("unknown make"))
 }
 
-/// The kernel's release.
+/// The number of the kernel's release.
 #[must_use]
 pub fn kernel() -> String {
     let release = read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    // What a site or a builder has put behind the number says nothing about speed.
+    let release = release.split('-').next().unwrap_or_default();
     format!("Linux {}", release.trim())
 }
 

@@ -17,8 +17,17 @@ pub const METHOD: &[u8] = b"hwloc";
 /// `source` is NULL or a C string.
 pub unsafe fn is_ours(source: *const c_char) -> bool {
     // SAFETY: as promised by the caller.
-    unsafe { alloc::c_bytes(source) }
-        .is_none_or(|source| source.get(..METHOD.len()).is_some_and(|start| start.eq_ignore_ascii_case(METHOD)))
+    is_named(unsafe { alloc::c_bytes(source) })
+}
+
+fn is_named(source: Option<&[u8]>) -> bool {
+    source.is_none_or(|source| source.get(..METHOD.len()).is_some_and(|start| start.eq_ignore_ascii_case(METHOD)))
+}
+
+/// That an object of this source can be made here.
+fn can_hear(source: &Option<Text>) -> Result<(), Status> {
+    let known = is_named(source.as_ref().map(|source| source.as_bytes())) && hwloc::source().is_some();
+    if known { Ok(()) } else { Err(Status::ERR_NOT_SUPPORTED) }
 }
 
 /// A C structure around a pointer to an object.
@@ -87,7 +96,7 @@ impl Foreign for pmix_cpuset_t {
     }
     fn hear(said: &Cpuset) -> Result<*mut c_void, Status> {
         let Some(bitmap) = &said.bitmap else { return Ok(std::ptr::null_mut()) };
-        hwloc::source().ok_or(Status::ERR_NOT_SUPPORTED)?;
+        can_hear(&said.source)?;
         Bitmap::parse(bitmap.as_bytes()).map(Bitmap::into_raw).ok_or(Status::ERR_UNPACK_FAILURE)
     }
 }
@@ -116,7 +125,7 @@ impl Foreign for pmix_topology_t {
     }
     fn hear(said: &Topology) -> Result<*mut c_void, Status> {
         let Some(xml) = &said.xml else { return Ok(std::ptr::null_mut()) };
-        hwloc::source().ok_or(Status::ERR_NOT_SUPPORTED)?;
+        can_hear(&said.source)?;
         let object = hwloc::Topology::import(xml.as_bytes(), &said.support);
         object.map(hwloc::Topology::into_raw).ok_or(Status::ERR_UNPACK_FAILURE)
     }

@@ -29,8 +29,8 @@ setup: ## install the compilers and the real MPI libraries that the rest needs
 dist: setup ## build the release into dist/: the command, the C library, its headers
 	@scripts/dist "$(TARGET)" dist
 
-peers: setup ## compile the MPI and PMIx programs of tests/peers
-	@scripts/peers "$(TARGET)/venv" "$(PEERS)"
+peers: dist ## compile the MPI and PMIx programs of tests/peers
+	@scripts/peers "$(TARGET)/venv" dist "$(PEERS)"
 
 demo: dist peers ## start a real MPI program and see what it costs
 	@scripts/demo dist "$(PEERS)"

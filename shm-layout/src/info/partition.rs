@@ -353,15 +353,29 @@ struct Stretch {
 impl PartitionBuild {
     /// Of ranks whose members these are; [`NONE`] for those that belong to none.
     pub fn of(members_of: &[u32], members: u32) -> Self {
-        Self::of_stretches(members, members_of.chunk_by(|a, b| a == b).map(|equal| (equal[0], equal.len() as u32)))
+        let stretches = members_of.chunk_by(|a, b| a == b).map(|equal| (equal[0], equal.len() as u32));
+        Self::in_runs(members_of.len() as u32, members, stretches)
+            .unwrap_or_else(|| Self::as_columns(members_of, members))
     }
 
     /// Of ranks in stretches: a member, or [`NONE`], and how many ranks in a row belong to it.
     pub fn of_stretches(members: u32, stretches: impl Iterator<Item = (u32, u32)> + Clone) -> Self {
+        let ranks = stretches.clone().map(|(_, len)| len).sum();
+        Self::in_runs(ranks, members, stretches.clone()).unwrap_or_else(|| {
+            let each = stretches.flat_map(|(member, len)| std::iter::repeat_n(member, len as usize));
+            Self::as_columns(&each.collect::<Vec<_>>(), members)
+        })
+    }
+
+    /// By rules, if there are not so many that columns take less.
+    fn in_runs(ranks: u32, members: u32, stretches: impl Iterator<Item = (u32, u32)>) -> Option<Self> {
         let mut this = Self { members, ..Self::default() };
         let mut sizes = vec![0; members as usize];
         let mut open: Option<Growing> = None;
-        for (member, len) in stretches.clone().filter(|(_, len)| *len > 0) {
+        // Columns never take more than they would with all ranks at one member.
+        let bound = Self { ranks, members, ..Self::default() };
+        let most = 16.max(bound.as_columns_takes(ranks) / (RUN + INTERVAL) as u64);
+        for (member, len) in stretches.filter(|(_, len)| *len > 0) {
             let mut stretch = Stretch { start: this.ranks, len, member, place: 0 };
             if let Some(size) = sizes.get_mut(member as usize) {
                 stretch.place = *size;
@@ -370,18 +384,21 @@ impl PartitionBuild {
             this.ranks += len;
             if !open.as_mut().is_some_and(|open| open.take(stretch)) {
                 this.runs.extend(open.replace(Growing::new(stretch)).map(|open| open.run));
+                if this.runs.len() as u64 > most {
+                    return None;
+                }
             }
         }
         this.runs.extend(open.map(|open| open.run));
-        // As columns all of it takes so many words: more of them are no gain.
-        let bits = this.bits(sizes.iter().copied().max().unwrap_or(0));
-        let ranks = u64::from(this.ranks);
-        let as_columns = words_for(ranks, bits.iter().sum()) + words_for(u64::from(members), bits[2]);
-        if this.runs.len() as u64 > 16 && (this.runs.len() * (RUN + INTERVAL)) as u64 > as_columns {
-            let each = stretches.flat_map(|(member, len)| std::iter::repeat_n(member, len as usize));
-            return Self::as_columns(&each.collect::<Vec<_>>(), members);
-        }
-        this
+        let as_columns = this.as_columns_takes(sizes.iter().copied().max().unwrap_or(0));
+        let too_many = this.runs.len() > 16 && (this.runs.len() * (RUN + INTERVAL)) as u64 > as_columns;
+        (!too_many).then_some(this)
+    }
+
+    /// Words of columns, if the largest member has so many ranks.
+    fn as_columns_takes(&self, largest: u32) -> u64 {
+        let bits = self.bits(largest);
+        words_for(u64::from(self.ranks), bits.iter().sum()) + words_for(u64::from(self.members), bits[2])
     }
 
     /// Blocks of `block` ranks to one member after the other, and round again.

@@ -25,7 +25,8 @@ pub unsafe fn job_info(
     let infos = unsafe { alloc::slice(info, ninfo) }?;
     let mut others: Vec<Info> = Vec::new();
     let mut processes = Vec::new();
-    for info in infos {
+    for (nth, info) in infos.iter().enumerate() {
+        fetch_soon(infos.get(nth + AHEAD));
         // SAFETY: as promised by the caller.
         match unsafe { process(info) }? {
             Some(process) => processes.push(process),
@@ -33,13 +34,15 @@ pub unsafe fn job_info(
             None => others.push(unsafe { info.to_rust(0) }?),
         }
     }
-    if let Err(error) = job.infos(&others) {
+    if let Err(error) = job.owned_infos(others) {
         return Ok(Err(error));
     }
     let mut values = Vec::new();
-    for process in processes {
+    for (nth, process) in processes.iter().enumerate() {
         values.clear();
-        for info in process {
+        let mut soon = processes.get(nth + 1).map_or(&[][..], |process| process).iter();
+        for info in *process {
+            fetch_soon(soon.next());
             // SAFETY: as promised by the caller.
             values.push(unsafe { (alloc::name(info.key.as_ptr(), KEY_SIZE)?, datum(&info.value)?) });
         }
@@ -49,6 +52,27 @@ pub unsafe fn job_info(
         }
     }
     Ok(Ok(job))
+}
+
+/// So many attributes before it is looked at, one is fetched.
+const AHEAD: usize = 8;
+
+/// Begins to fetch an attribute from memory. They lie 552 bytes apart, and little of each is looked at: without this the
+/// time goes by waiting for one after the other.
+#[inline]
+fn fetch_soon(info: Option<&pmix_info_t>) {
+    let Some(info) = info else { return };
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: every processor of this architecture has the instruction, and it does nothing but fetch.
+        unsafe {
+            _mm_prefetch::<_MM_HINT_T0>(info.key.as_ptr());
+            _mm_prefetch::<_MM_HINT_T0>((&raw const info.value).cast());
+        }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = info;
 }
 
 /// The attributes of a process, if an attribute is about one.

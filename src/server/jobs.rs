@@ -17,7 +17,7 @@ use crate::message::Mapped;
 use crate::message::Reply;
 use crate::message::door::PeerId;
 use crate::store::{BadJobInfo, JobInfoBuilder, ReaderId};
-use crate::sys::random;
+use crate::sys::{memory, random};
 use crate::trace;
 
 /// What is known of the process that a rank of this node is.
@@ -115,6 +115,9 @@ impl Job {
     }
 }
 
+/// A job of so many processes takes enough memory while it is registered to look after it.
+const LARGE: u32 = 1 << 16;
+
 /// All namespaces.
 #[derive(Debug, Default)]
 pub(super) struct Jobs(HashMap<Nspace, Job>);
@@ -179,6 +182,9 @@ impl Core {
         }
         if let Some(stored) = &mut job.stored {
             job.clients.keys().for_each(|rank| stored.mark_local(*rank));
+            if stored.size().is_some_and(|size| size >= LARGE) {
+                memory::give_back();
+            }
         }
         job.local_procs = Some(local_procs);
         job.foreign_ids = foreign_ids;

@@ -45,7 +45,7 @@ impl JobInfoBuilder {
         if size > MAX_RANKS {
             return Err(BadJobInfo::Rank { rank: size - 1, size });
         }
-        self.job.put(&key(keys::JOB_SIZE)?, &Value::from(size));
+        self.job.put(key(keys::JOB_SIZE)?, Value::from(size));
         Ok(())
     }
 
@@ -58,6 +58,7 @@ impl JobInfoBuilder {
     pub fn place(&mut self, placement: Placement<'_>) {
         let size = self.job.get(keys::JOB_SIZE).and_then(Value::as_u32).unwrap_or(0);
         let nodes = self.nodes.len().max(1);
+        self.mapped = (0, 0);
         self.placed = match placement {
             Placement::Blocks(block) => (0..size).map(|rank| rank / block.max(1) % nodes).collect(),
             Placement::Cyclic => (0..size).map(|rank| rank % nodes).collect(),

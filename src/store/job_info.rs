@@ -4,9 +4,10 @@
 //! [`JobInfoBuilder`] sorts them; what is said of processes, by far the most, it takes in without making an [`Info`] of it.
 //! [`placement`](super::placement) then finds out what follows from the maps (rule S9) and need not be kept, and never contradicts
 //! what was given.
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use instanton_layout::info::{ColumnBuild, NamesBuild, PartitionBuild, TextForm};
+use instanton_layout::info::{ColumnBuild, NONE, NamesBuild, PartitionBuild, TextForm};
 
 use super::gather::{Datum, Gather, Leaf, Strings};
 use super::nodes::Nodes;
@@ -90,10 +91,10 @@ impl Entries {
     }
 
     /// The second store of a key overwrites the first (rule K6).
-    pub(super) fn put(&mut self, key: &Key, value: &Value) {
+    pub(super) fn put(&mut self, key: Key, value: Value) {
         match self.place(key.as_bytes()) {
-            Some(at) => self.all[at].1 = value.clone(),
-            None => self.push(key.clone(), value.clone()),
+            Some(at) => self.all[at].1 = value,
+            None => self.push(key, value),
         }
     }
 
@@ -221,9 +222,10 @@ pub struct JobInfoBuilder {
     pub(super) sessions: Vec<Session>,
     pub(super) apps: BTreeMap<u32, Entries>,
     pub(super) nodes: Nodes,
-    pub(super) proc_map: Option<ProcMap>,
-    /// The place of each rank's node in the node map, where the host says that instead of a process map.
+    /// The place of each rank's node in the node map, or [`NONE`]: out of the process map, or as the host says it.
     pub(super) placed: Vec<u32>,
+    /// Nodes and ranks up to the last ones of the process map.
+    pub(super) mapped: (u32, u32),
     /// Keys about the own node, before it is known which one that is.
     pub(super) own: Entries,
     /// Keys about the only application.
@@ -296,8 +298,8 @@ impl JobInfoBuilder {
             sessions: Vec::new(),
             apps: BTreeMap::new(),
             nodes: Nodes::default(),
-            proc_map: None,
             placed: Vec::new(),
+            mapped: (0, 0),
             own: Entries::default(),
             app: Entries::default(),
             processes: Gather::default(),
@@ -312,22 +314,39 @@ impl JobInfoBuilder {
     /// # Errors
     /// [`BadJobInfo`] names the attribute that cannot be understood.
     pub fn infos(&mut self, infos: &[Info]) -> Result<(), BadJobInfo> {
+        self.before(infos)?;
+        infos.iter().try_for_each(|info| self.take(Cow::Borrowed(info)))
+    }
+
+    /// The same of attributes that are kept without a copy: a map may be as large as everything else.
+    ///
+    /// # Errors
+    /// As [`infos`](Self::infos).
+    pub fn owned_infos(&mut self, infos: Vec<Info>) -> Result<(), BadJobInfo> {
+        self.before(&infos)?;
+        infos.into_iter().try_for_each(|info| self.take(Cow::Owned(info)))
+    }
+
+    /// What must be known of attributes before the first is taken in.
+    fn before(&mut self, infos: &[Info]) -> Result<(), BadJobInfo> {
         if let Some(map) = infos.find(keys::NODE_MAP).or_else(|| in_job_array(infos, keys::NODE_MAP)) {
             let bytes = map_bytes(keys::NODE_MAP, &map.value)?;
-            let map = NodeMap::parse(bytes).map_err(|error| BadJobInfo::Map { key: keys::NODE_MAP, error })?;
-            map.each_name(|name| self.nodes.map(name));
+            let parsed = NodeMap::each_name_of(bytes, |name| self.nodes.map(name));
+            parsed.map_err(|error| BadJobInfo::Map { key: keys::NODE_MAP, error })?;
         }
         self.has_data &= !infos.is_set(keys::REGISTER_NODATA);
-        // What is for us and not for the processes counts in any case.
-        let has_data = self.has_data;
-        let counts = |info: &&Info| has_data || info.key.as_bytes().starts_with(b"instanton.");
-        for info in infos.iter().filter(counts) {
-            if !self.said.contains(&info.key) {
-                self.said.insert(info.key.clone());
-            }
-            self.take(info)?;
-        }
         Ok(())
+    }
+
+    fn take(&mut self, info: Cow<'_, Info>) -> Result<(), BadJobInfo> {
+        // What is for us and not for the processes counts in any case.
+        if !self.has_data && !info.key.as_bytes().starts_with(b"instanton.") {
+            return Ok(());
+        }
+        if !self.said.contains(&info.key) {
+            self.said.insert(info.key.clone());
+        }
+        self.sort(info)
     }
 
     /// Takes in what holds for every job: those attributes of which nothing was said before.
@@ -336,7 +355,7 @@ impl JobInfoBuilder {
     /// As [`infos`](Self::infos).
     pub fn unsaid(&mut self, infos: &[Info]) -> Result<(), BadJobInfo> {
         let unsaid: Vec<Info> = infos.iter().filter(|info| !self.said.contains(&info.key)).cloned().collect();
-        if unsaid.is_empty() { Ok(()) } else { self.infos(&unsaid) }
+        if unsaid.is_empty() { Ok(()) } else { self.owned_infos(unsaid) }
     }
 
     /// Takes in what a host says of one process. The last value of a key counts.
@@ -377,20 +396,22 @@ impl JobInfoBuilder {
         placement::complete(self)
     }
 
-    fn take(&mut self, info: &Info) -> Result<(), BadJobInfo> {
+    /// Puts an attribute where it belongs.
+    fn sort(&mut self, info: Cow<'_, Info>) -> Result<(), BadJobInfo> {
         let is = |keys: &[&str]| keys.iter().any(|key| info.key == *key);
         let into = if info.key == keys::PROC_INFO_ARRAY {
-            let values = array_of(keys::PROC_INFO_ARRAY, info)?.map(|info| (info.key.as_bytes(), (&info.value).into()));
+            let values =
+                array_of(keys::PROC_INFO_ARRAY, &info)?.map(|info| (info.key.as_bytes(), (&info.value).into()));
             let rank = Self::rank_in(values.clone())?;
             return self.process(rank, values);
         } else if info.key == keys::JOB_INFO_ARRAY {
-            return array_of(keys::JOB_INFO_ARRAY, info)?.try_for_each(|info| self.take(info));
+            return array_of(keys::JOB_INFO_ARRAY, &info)?.try_for_each(|info| self.sort(Cow::Borrowed(info)));
         } else if info.key == keys::NODE_INFO_ARRAY {
-            return self.take_node(array_of(keys::NODE_INFO_ARRAY, info)?);
+            return self.take_node(array_of(keys::NODE_INFO_ARRAY, &info)?);
         } else if info.key == keys::APP_INFO_ARRAY {
-            return self.take_app(array_of(keys::APP_INFO_ARRAY, info)?);
+            return self.take_app(array_of(keys::APP_INFO_ARRAY, &info)?);
         } else if info.key == keys::SESSION_INFO_ARRAY {
-            return self.take_session(array_of(keys::SESSION_INFO_ARRAY, info)?);
+            return self.take_session(array_of(keys::SESSION_INFO_ARRAY, &info)?);
         } else if is(&OWN_NODE) {
             &mut self.own
         } else if is(&APP) {
@@ -403,14 +424,30 @@ impl JobInfoBuilder {
             &mut self.own_session().entries
         } else {
             if info.key == keys::PROC_MAP {
-                let bytes = map_bytes(keys::PROC_MAP, &info.value)?;
-                let map = ProcMap::parse(bytes).map_err(|error| BadJobInfo::Map { key: keys::PROC_MAP, error })?;
-                self.proc_map = Some(map);
+                self.map_processes(map_bytes(keys::PROC_MAP, &info.value)?)?;
             }
             &mut self.job
         };
-        into.put(&info.key, &info.value);
+        let Info { key, value, .. } = info.into_owned();
+        into.put(key, value);
         Ok(())
+    }
+
+    /// Where a process map has the ranks.
+    fn map_processes(&mut self, expression: &[u8]) -> Result<(), BadJobInfo> {
+        self.placed.clear();
+        let (placed, mut nodes, mut ranks) = (&mut self.placed, 0, 0);
+        let parsed = ProcMap::each_range(expression, |node, range| {
+            let (first, end) = (range.first as usize, range.last.saturating_add(1));
+            (nodes, ranks) = (node + 1, end.max(ranks));
+            // A job with more is refused when it is complete.
+            if end <= MAX_RANKS {
+                placed.resize(placed.len().max(end as usize), NONE);
+                placed[first..end as usize].fill(node);
+            }
+        });
+        self.mapped = (nodes, ranks);
+        parsed.map_err(|error| BadJobInfo::Map { key: keys::PROC_MAP, error })
     }
 
     fn take_node<'a>(&mut self, infos: impl Iterator<Item = &'a Info> + Clone) -> Result<(), BadJobInfo> {
@@ -427,7 +464,7 @@ impl JobInfoBuilder {
             }
             (None, None) => &mut self.own,
         };
-        infos.for_each(|info| entries.put(&info.key, &info.value));
+        infos.for_each(|info| entries.put(info.key.clone(), info.value.clone()));
         Ok(())
     }
 
@@ -436,7 +473,7 @@ impl JobInfoBuilder {
             Some(number) => self.apps.entry(number).or_default(),
             None => &mut self.app,
         };
-        infos.for_each(|info| entries.put(&info.key, &info.value));
+        infos.for_each(|info| entries.put(info.key.clone(), info.value.clone()));
         Ok(())
     }
 
@@ -445,7 +482,7 @@ impl JobInfoBuilder {
             Some(number) => &mut self.session(number).entries,
             None => &mut self.own_session().entries,
         };
-        infos.for_each(|info| entries.put(&info.key, &info.value));
+        infos.for_each(|info| entries.put(info.key.clone(), info.value.clone()));
         Ok(())
     }
 

@@ -125,8 +125,7 @@ impl Parts {
 
 /// The size of the job, as given, or as the maps and processes show; and how many ranks are spoken of.
 fn size(job: &JobInfoBuilder) -> Result<(u32, u32), BadJobInfo> {
-    let ranges = job.proc_map.iter().flat_map(|map| map.nodes()).flatten();
-    let mapped = ranges.map(|range| range.last.saturating_add(1)).max().unwrap_or(0);
+    let (_, mapped) = job.mapped;
     let named = job.processes.ranks;
     let given = job.job.get(keys::JOB_SIZE).map(|value| number(keys::JOB_SIZE, value)).transpose()?;
     let size = given.unwrap_or_else(|| mapped.max(named).max(job.local_procs));
@@ -152,7 +151,7 @@ fn applications(job: &mut JobInfoBuilder, values: &[sifting::Values], ranks: u32
         Some(first) if only => first.into_mut(),
         _ => &mut job.job,
     };
-    job.app.iter().for_each(|(key, value)| into.put(key, value));
+    job.app.iter().for_each(|(key, value)| into.put(key.clone(), value.clone()));
     let mut rest = ranks;
     let mut stretches = Vec::with_capacity(job.apps.len() + 1);
     for (index, entries) in (0u32..).zip(job.apps.values()) {
@@ -192,16 +191,14 @@ fn nodes(
     size: u32,
     ranks: u32,
 ) -> Result<(Parts, u32), BadJobInfo> {
-    let mut nodes = vec![NONE; ranks as usize];
-    if let Some(map) = &job.proc_map {
-        for (place, ranges) in (0u32..).zip(map.nodes()) {
-            let index = job.nodes.mapped(place);
-            ranges.iter().for_each(|range| nodes[range.first as usize..=range.last as usize].fill(index));
-        }
+    for place in 0..job.mapped.0 {
+        job.nodes.mapped(place);
     }
-    for (place, node) in std::mem::take(&mut job.placed).into_iter().zip(&mut nodes) {
-        *node = job.nodes.mapped(place);
+    let mut nodes = std::mem::take(&mut job.placed);
+    for node in nodes.iter_mut().filter(|node| **node != NONE) {
+        *node = job.nodes.mapped(*node);
     }
+    nodes.resize(ranks as usize, NONE);
     let mut numbers = sifting::numbers(values, &job.processes.others, keys::NODEID)?;
     let mut numbered = numbers.iter().copied().peekable();
     // Of each name the number that was said with it last, and the node.
@@ -272,7 +269,7 @@ fn own_node(job: &mut JobInfoBuilder, nodes: &[u32], peers: &HashSet<u32>) -> Re
     };
     job.nodes.name_it(own, said.as_ref().unwrap_or(&job.own_host));
     let entries = job.nodes.entries(own);
-    job.own.iter().for_each(|(key, value)| entries.put(key, value));
+    job.own.iter().for_each(|(key, value)| entries.put(key.clone(), value.clone()));
     Ok(own)
 }
 

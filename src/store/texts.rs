@@ -98,6 +98,18 @@ impl Sink for Compare<'_> {
             None => self.same = false,
         }
     }
+
+    #[inline]
+    fn put_short(&mut self, bytes: &[u8; 16], len: usize) {
+        match self.rest.first_chunk() {
+            Some(rest) if (1..=16).contains(&len) => {
+                let differ = u128::from_le_bytes(*rest) ^ u128::from_le_bytes(*bytes);
+                self.same &= differ << (8 * (16 - len)) == 0;
+                self.rest = &self.rest[len..];
+            }
+            _ => self.put(&bytes[..len]),
+        }
+    }
 }
 
 impl Compare<'_> {

@@ -22,6 +22,19 @@ const STEP: u64 = 1 << 20;
 /// Memory is mapped in pages of this size, or of a multiple of it that the system takes care of.
 const PAGE: usize = 4096;
 
+/// Gives back to the system what the allocator keeps of memory that was freed.
+///
+/// Maps and columns of a large job are taken apart in buffers of many megabytes. The GNU allocator keeps such buffers for the
+/// next time, and a server has no next time of that size for as long as the job runs.
+#[cfg(feature = "server")]
+pub(crate) fn give_back() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: it takes the allocator's own locks and touches only memory that nobody has.
+    unsafe {
+        libc::malloc_trim(0);
+    }
+}
+
 /// Why there is no memory.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]

@@ -32,19 +32,27 @@ impl NodeMap {
     /// # Errors
     /// As [`parse`](NodeMap::parse).
     pub fn parse_within(expression: &[u8], limits: &Limits) -> Result<Self, MapError> {
-        let mut scan = Scan::open(expression, limits)?;
         let mut map = NodeMap::default();
-        if scan.peek().is_none() {
-            return Ok(map);
-        }
-        loop {
-            map.push(Element::read(&mut scan, limits)?, limits)?;
-            match scan.peek() {
-                None => return Ok(map),
-                Some(b',') => scan.take(b','),
-                Some(_) => return Err(scan.wrong("a byte that no name can have")),
-            };
-        }
+        walk(expression, limits, |element| map.push(element, limits))?;
+        Ok(map)
+    }
+
+    /// Gives `f` the names of an expression in order, all of them in the same place, and keeps none.
+    ///
+    /// # Errors
+    /// As [`parse`](NodeMap::parse), after `f` has had what is in front of the mistake.
+    pub(crate) fn each_name_of(expression: &[u8], mut f: impl FnMut(&[u8])) -> Result<(), MapError> {
+        let limits = Limits::default();
+        let (mut nodes, mut name) = (0, Vec::new());
+        walk(expression, &limits, |element| {
+            nodes = more(nodes, &element, &limits)?;
+            for index in 0..element.count() {
+                name.clear();
+                element.write_name(index, &mut name);
+                f(&name);
+            }
+            Ok(())
+        })
     }
 
     /// A map of these names. Neighbours that differ in one number become one group.
@@ -138,12 +146,17 @@ impl NodeMap {
             let form = if looks_like_method { Form::Raw } else { form };
             return [form.opening(), &list].concat();
         }
-        // Other libraries know one pair of brackets in a name and one width: what was parsed with more is put together anew.
-        if !self.groups.iter().all(|group| group.element.is_simple())
+        // What was parsed may name neighbours one by one, or have more than other libraries know, which is one pair of brackets
+        // in a name and one width: it is put together anew.
+        if self.is_loose()
             && let Ok(simple) = NodeMap::from_names_within(self.names(), &Limits::NONE)
         {
-            return simple.to_text(form);
+            return simple.write(form);
         }
+        self.write(form)
+    }
+
+    fn write(&self, form: Form) -> Vec<u8> {
         let mut text = form.opening().to_vec();
         for (index, group) in self.groups.iter().enumerate() {
             text.extend_from_slice(if index == 0 { b"" } else { b"," });
@@ -153,16 +166,46 @@ impl NodeMap {
         text
     }
 
+    /// Whether it may get shorter or simpler.
+    fn is_loose(&self) -> bool {
+        let single = |group: &Group| group.element.count() == 1;
+        self.groups.windows(2).any(|two| two.iter().all(single))
+            || !self.groups.iter().all(|group| group.element.is_simple())
+    }
+
     fn push(&mut self, element: Element, limits: &Limits) -> Result<(), MapError> {
-        let len = element
-            .count()
-            .checked_add(self.len as u64)
-            .filter(|len| *len <= limits.nodes as u64)
-            .ok_or(MapError::TooLarge { limit: Limit::Nodes, max: limits.nodes as u64 })?;
+        let len = more(self.len, &element, limits)?;
         self.groups.push(Group { start: self.len, element });
-        self.len = len as usize;
+        self.len = len;
         Ok(())
     }
+}
+
+/// Takes an expression apart.
+fn walk(
+    expression: &[u8],
+    limits: &Limits,
+    mut to: impl FnMut(Element) -> Result<(), MapError>,
+) -> Result<(), MapError> {
+    let mut scan = Scan::open(expression, limits)?;
+    if scan.peek().is_none() {
+        return Ok(());
+    }
+    loop {
+        to(Element::read(&mut scan, limits)?)?;
+        match scan.peek() {
+            None => return Ok(()),
+            Some(b',') => scan.take(b','),
+            Some(_) => return Err(scan.wrong("a byte that no name can have")),
+        };
+    }
+}
+
+/// How many nodes there are with those of an element.
+fn more(nodes: usize, element: &Element, limits: &Limits) -> Result<usize, MapError> {
+    let more = element.count().checked_add(nodes as u64).filter(|nodes| *nodes <= limits.nodes as u64);
+    let more = more.ok_or(MapError::TooLarge { limit: Limit::Nodes, max: limits.nodes as u64 })?;
+    Ok(more as usize)
 }
 
 /// Two maps are the same when they name the same nodes in the same order, however they were written.

@@ -49,16 +49,21 @@ impl ProcMap {
     /// # Errors
     /// As [`parse`](ProcMap::parse).
     pub fn parse_within(expression: &[u8], limits: &Limits) -> Result<Self, MapError> {
-        let mut scan = Scan::open(expression, limits)?;
-        let mut builder = Builder::new(limits);
-        loop {
-            node(&mut scan, &mut builder)?;
-            match scan.peek() {
-                None => return Ok(builder.finish()),
-                Some(b';') => scan.take(b';'),
-                Some(_) => return Err(scan.wrong("something where a , or ; belongs")),
-            };
-        }
+        let mut map = ProcMap::default();
+        walk(expression, limits, |step| map.take(step))?;
+        Ok(map.finish())
+    }
+
+    /// Gives `f` every range of an expression with the place of its node, as they come, and keeps none.
+    ///
+    /// # Errors
+    /// As [`parse`](ProcMap::parse), after `f` has had what is in front of the mistake.
+    pub(crate) fn each_range(expression: &[u8], mut f: impl FnMut(u32, RankRange)) -> Result<(), MapError> {
+        let mut node = 0;
+        walk(expression, &Limits::default(), |step| match step {
+            Step::Ranks(range) => f(node, range),
+            Step::NextNode => node += 1,
+        })
     }
 
     /// A map of these ranks, one list a node.
@@ -67,17 +72,39 @@ impl ProcMap {
     /// [`MapError`] when there are too many, or one is no rank of a process.
     pub fn from_ranks<N: IntoIterator<Item = u32>>(nodes: impl IntoIterator<Item = N>) -> Result<Self, MapError> {
         let limits = Limits::default();
-        let mut builder = Builder::new(&limits);
+        let mut map = ProcMap::default();
+        let mut counted = Counted::new(&limits, |step| map.take(step));
         for node in nodes {
             for rank in node {
                 if !Rank(rank).is_process() {
                     return Err(MapError::Rank { rank });
                 }
-                builder.add(RankRange { first: rank, last: rank })?;
+                counted.add(RankRange { first: rank, last: rank })?;
             }
-            builder.end_node()?;
+            counted.end_node()?;
         }
-        Ok(builder.finish())
+        Ok(map.finish())
+    }
+
+    /// Takes in what comes next. Ranges that follow one another become one.
+    fn take(&mut self, step: Step) {
+        let complete = self.ends.last().map_or(0, |end| *end as usize);
+        match step {
+            Step::NextNode => self.ends.push(self.ranges.len() as u32),
+            Step::Ranks(range) => match self.ranges[complete..].last_mut() {
+                Some(last) if u64::from(last.last) + 1 == u64::from(range.first) => last.last = range.last,
+                _ => self.ranges.push(range),
+            },
+        }
+    }
+
+    /// Leaves out nodes at the end that run nothing.
+    fn finish(mut self) -> Self {
+        let before = |ends: &[u32]| ends.len().checked_sub(2).map_or(0, |before| ends[before]);
+        while self.ends.last().is_some_and(|end| *end == before(&self.ends)) {
+            self.ends.pop();
+        }
+        self
     }
 
     /// How many nodes there are, up to the last one that runs something.
@@ -167,8 +194,30 @@ impl ProcMap {
     }
 }
 
+/// What comes next in an expression.
+enum Step {
+    /// Ranks of the node that we are at.
+    Ranks(RankRange),
+    /// The node is complete.
+    NextNode,
+}
+
+/// Takes an expression apart.
+fn walk(expression: &[u8], limits: &Limits, to: impl FnMut(Step)) -> Result<(), MapError> {
+    let mut scan = Scan::open(expression, limits)?;
+    let mut counted = Counted::new(limits, to);
+    loop {
+        node(&mut scan, &mut counted)?;
+        match scan.peek() {
+            None => return Ok(()),
+            Some(b';') => scan.take(b';'),
+            Some(_) => return Err(scan.wrong("something where a , or ; belongs")),
+        };
+    }
+}
+
 /// One element: the ranks of a node, or several equal nodes at once.
-fn node(scan: &mut Scan<'_>, map: &mut Builder<'_>) -> Result<(), MapError> {
+fn node(scan: &mut Scan<'_>, map: &mut Counted<'_, impl FnMut(Step)>) -> Result<(), MapError> {
     if matches!(scan.peek(), None | Some(b';')) {
         return map.end_node();
     }
@@ -189,10 +238,10 @@ fn node(scan: &mut Scan<'_>, map: &mut Builder<'_>) -> Result<(), MapError> {
 }
 
 /// `(3)` behind the `2x` of `2x(3)`.
-fn blocks(scan: &mut Scan<'_>, nodes: u64, map: &mut Builder<'_>) -> Result<(), MapError> {
+fn blocks(scan: &mut Scan<'_>, nodes: u64, map: &mut Counted<'_, impl FnMut(Step)>) -> Result<(), MapError> {
     let paired = scan.take(b'(');
     let (size, _) = scan.number()?;
-    if !paired || !scan.take(b')') || !map.at_node() {
+    if !paired || !scan.take(b')') || !map.empty {
         return Err(scan.wrong("something else than `2x(3)`"));
     }
     for _ in 0..nodes {
@@ -202,33 +251,32 @@ fn blocks(scan: &mut Scan<'_>, nodes: u64, map: &mut Builder<'_>) -> Result<(), 
     Ok(())
 }
 
-/// A map under construction: merges ranges that follow one another and counts.
-struct Builder<'a> {
-    map: ProcMap,
+/// Steps on their way, counted against the limits.
+struct Counted<'a, F> {
+    to: F,
     limits: &'a Limits,
     ranks: u64,
-    /// Ranges of the nodes that are complete.
-    complete: usize,
+    nodes: usize,
+    /// Whether the node has no ranks yet.
+    empty: bool,
     /// The rank that follows the last one.
     next: u64,
 }
 
-impl<'a> Builder<'a> {
-    fn new(limits: &'a Limits) -> Self {
-        Self { map: ProcMap::default(), limits, ranks: 0, complete: 0, next: 0 }
+impl<'a, F: FnMut(Step)> Counted<'a, F> {
+    fn new(limits: &'a Limits, to: F) -> Self {
+        Self { to, limits, ranks: 0, nodes: 0, empty: true, next: 0 }
     }
 
     fn add(&mut self, range: RankRange) -> Result<(), MapError> {
         self.ranks += range.count();
-        if self.ranks > self.limits.ranks {
+        // Where a range ends is kept in 32 bits, and a range has a rank at least.
+        if self.ranks > self.limits.ranks.min(u32::MAX.into()) {
             return Err(self.too_many_ranks());
         }
         self.next = u64::from(range.last) + 1;
-        let in_node = &mut self.map.ranges[self.complete..];
-        match in_node.last_mut() {
-            Some(last) if u64::from(last.last) + 1 == u64::from(range.first) => last.last = range.last,
-            _ => self.map.ranges.push(range),
-        }
+        self.empty = false;
+        (self.to)(Step::Ranks(range));
         Ok(())
     }
 
@@ -244,32 +292,17 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Whether the node has no ranks yet.
-    fn at_node(&self) -> bool {
-        self.map.ranges.len() == self.complete
-    }
-
     fn end_node(&mut self) -> Result<(), MapError> {
-        if self.map.ends.len() >= self.limits.nodes {
+        if self.nodes >= self.limits.nodes {
             return Err(MapError::TooLarge { limit: Limit::Nodes, max: self.limits.nodes as u64 });
         }
-        self.complete = self.map.ranges.len();
-        let end = u32::try_from(self.complete).map_err(|_| self.too_many_ranks())?;
-        self.map.ends.push(end);
+        self.nodes += 1;
+        self.empty = true;
+        (self.to)(Step::NextNode);
         Ok(())
     }
 
     fn too_many_ranks(&self) -> MapError {
         MapError::TooLarge { limit: Limit::Ranks, max: self.limits.ranks }
-    }
-
-    fn finish(mut self) -> ProcMap {
-        while self.map.ends.last().is_some_and(|end| match self.map.ends.len() {
-            1 => *end == 0,
-            len => *end == self.map.ends[len - 2],
-        }) {
-            self.map.ends.pop();
-        }
-        self.map
     }
 }

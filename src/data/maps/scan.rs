@@ -44,7 +44,8 @@ impl<'a> Scan<'a> {
             (text, 0)
         };
         let scan = Self { text, base, at: 0 };
-        match text.iter().position(|byte| *byte == 0) {
+        // Whether there is one at all is faster to say than where.
+        match text.contains(&0).then(|| text.iter().position(|byte| *byte == 0)).flatten() {
             Some(at) => Err(Self { at, ..scan }.wrong("a NUL")),
             None => Ok(scan),
         }
@@ -76,14 +77,16 @@ impl<'a> Scan<'a> {
     /// A number, and how many digits it was written with.
     pub fn number(&mut self) -> Result<(u64, usize), MapError> {
         let rest = &self.text[self.at..];
-        let width = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+        let (mut value, mut width) = (0u64, 0);
+        while let Some(digit) = rest.get(width).map(|byte| byte.wrapping_sub(b'0')).filter(|digit| *digit < 10) {
+            (value, width) = (value.wrapping_mul(10).wrapping_add(digit.into()), width + 1);
+        }
         if width == 0 {
             return Err(self.wrong("something where a number belongs"));
         }
         if width > MAX_DIGITS {
             return Err(self.wrong("a number of too many digits"));
         }
-        let value = rest[..width].iter().fold(0, |value, digit| value * 10 + u64::from(digit - b'0'));
         self.at += width;
         Ok((value, width))
     }

@@ -214,3 +214,12 @@ proptest! {
         let _ = ProcMap::parse(&bytes);
     }
 }
+
+#[test]
+fn names_given_one_by_one_are_put_together() {
+    let map = NodeMap::parse(b"head,node01,node02,node03,tail").unwrap();
+    assert_eq!(map.to_text(Form::Bracket), b"pmix[head,node[2:1-3],tail]");
+    assert_eq!(map.to_text(Form::Colon), b"pmix:head,node[01-03],tail");
+    // Neighbours that have nothing in common stay as they are.
+    assert_eq!(NodeMap::parse(b"a,b").unwrap().to_text(Form::Bracket), b"pmix[a,b]");
+}

@@ -1,5 +1,6 @@
 //! Keys whose values follow from where processes run, and to whom keys belong.
 use instanton_layout::hash::hash;
+use instanton_layout::info::Places;
 
 use crate::data::keys;
 
@@ -22,6 +23,21 @@ pub(super) enum Derived {
     AppLeader,
     NodeList,
     ProcMap,
+}
+
+impl Derived {
+    /// Of what it is computed.
+    #[inline]
+    pub(super) const fn places(self) -> Places {
+        match self {
+            Self::Rank | Self::LocalRank | Self::NodeRank | Self::AppRank | Self::GlobalRank => Places::PROCESSES,
+            Self::NodeNumber => Places::PROCESSES.and(Places::NODES),
+            Self::AppNumber => Places::PROCESSES.and(Places::APPS),
+            Self::HostName | Self::LocalSize | Self::LocalPeers | Self::LocalLeader => Places::NODES,
+            Self::AppSize | Self::AppLeader => Places::APPS,
+            Self::NodeList | Self::ProcMap => Places::JOB,
+        }
+    }
 }
 
 /// Where a key is looked for first, when a process is asked for it and has none of its own.

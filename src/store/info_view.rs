@@ -6,7 +6,7 @@
 use std::sync::{Arc, OnceLock};
 
 use instanton_layout::Malformed;
-use instanton_layout::info::{Column, Group, Index, KeyEntry, NONE, Name, Places, Row, Sorted, column};
+use instanton_layout::info::{Column, Group, Index, KeyEntry, NONE, Name, Places, Row, column};
 use instanton_layout::record::{Owner, Query, Record};
 use instanton_layout::sync::Ordering;
 use instanton_layout::words::{RawWords, Words, WordsMut};
@@ -29,6 +29,8 @@ pub(super) struct InfoView {
     checked: Mapping,
     /// Where the bits of columns begin, of records of nodes, applications, sessions and processes, and of the last two.
     bits: [usize; 6],
+    /// The record of the job's own session: the place of its entry in the table, and its word.
+    own_session: Option<(u32, u32)>,
     /// The process that this one is, once it is known.
     own: OnceLock<Own>,
 }
@@ -49,6 +51,8 @@ struct Asked<'a> {
     query: &'a Query<'a>,
     entry: KeyEntry,
     derived: Option<Derived>,
+    /// Where it can be at all, given or computed: nothing else is looked at.
+    places: Places,
 }
 
 impl InfoView {
@@ -66,7 +70,8 @@ impl InfoView {
             return Err(Malformed::Table);
         }
         let checked = Mapping::private(next / 8 + 8).map_err(|_| Malformed::Table)?;
-        Ok(Self { generation, mapping, index, checked, bits, own: OnceLock::new() })
+        let own_session = index.records(Group::Sessions).find(&mapping.words(), 0)?;
+        Ok(Self { generation, mapping, index, checked, bits, own_session, own: OnceLock::new() })
     }
 
     /// Looks at every checksum that is not looked at when something is read.
@@ -148,22 +153,28 @@ impl InfoView {
         Ok(entry.map(|entry| RawValue::of_entry(self.words(), &entry)))
     }
 
-    /// The same of a record that is found by a table.
+    /// The same of a record that a table leads to: the place of its entry there, and its word.
+    #[inline(always)]
     fn in_table(
         &self,
         asked: &Asked<'_>,
-        (kind, owner): (Owner, u32),
-        table: Sorted,
+        whose: (Owner, u32),
+        record: Option<(u32, u32)>,
         bits: usize,
     ) -> Result<Option<RawValue<'_>>, Malformed> {
-        let Some((place, word)) = table.find(&self.words(), owner.into())? else { return Ok(None) };
-        self.in_record(asked, (kind, owner), Some(word as usize), bits + place as usize)
+        let Some((place, word)) = record else { return Ok(None) };
+        self.in_record(asked, whose, Some(word as usize), bits + place as usize)
     }
 
-    #[inline]
-    fn entry(&self, query: &Query<'_>) -> Result<KeyEntry, Malformed> {
+    #[inline(always)]
+    fn asked<'a>(&self, query: &'a Query<'a>, derived: Option<Derived>) -> Result<Asked<'a>, Malformed> {
         let seen = |slot: u32| self.is_checked(slot as usize);
-        self.index.keys.find(&self.words(), query, seen, |slot| self.set_checked(slot as usize))
+        let entry = self.index.keys.find(&self.words(), query, seen, |slot| self.set_checked(slot as usize))?;
+        let mut places = entry.places.and(derived.map_or(Places::default(), Derived::places));
+        if entry.column().is_some() {
+            places = places.and(Places::PROCESSES);
+        }
+        Ok(Asked { query, entry, derived, places })
     }
 
     /// Node of a rank, and its place there.
@@ -207,9 +218,9 @@ impl InfoView {
             return Ok(node);
         }
         let query = Query::new(keys::HOSTNAME_ALIASES.as_bytes());
-        let asked = Asked { query: &query, entry: self.entry(&query)?, derived: None };
+        let asked = self.asked(&query, None)?;
         let found = self.index.by_alias(&words, name, |node| {
-            let list = self.at(&asked, Place::Node(node))?.map(RawValue::to_bytes).unwrap_or_default();
+            let list = self.first(&asked, &[Place::Node(Of::Index(node))])?.map(RawValue::to_bytes).unwrap_or_default();
             let list = list.strip_suffix(&[0]).unwrap_or(&list);
             Ok(list.split(|byte| *byte == b',').any(|alias| alias == name))
         })?;
@@ -218,48 +229,65 @@ impl InfoView {
 
     /// The value, if the host gave or implied one.
     pub(super) fn find(&self, lookup: &Lookup<'_>, query: &Query<'_>) -> Result<Option<RawValue<'_>>, Malformed> {
-        let known = match lookup.key.starts_with(b"pmix") {
-            true => derived::known(query.hash(), lookup.key),
-            false => None,
-        };
-        let (entry, derived) = (self.entry(query)?, known.and_then(|known| known.derived));
-        if entry == KeyEntry::NOWHERE && derived.is_none() {
-            return Ok(None);
-        }
-        let asked = Asked { query, entry, derived };
+        let reserved = lookup.key.starts_with(b"pmix");
+        let known = if reserved { derived::known(query.hash(), lookup.key) } else { None };
+        let asked = self.asked(query, known.and_then(|known| known.derived))?;
         let rank = lookup.rank;
-        let in_job = rank.is_process() && rank.0 < self.index.ranks();
-        let node = if in_job { Place::NodeOf(rank) } else { Place::Node(self.index.own_node()) };
-        let app = if in_job { Place::AppOf(rank) } else { Place::AskersApp(lookup.asker) };
-        match lookup.level {
-            Level::Default if in_job => {
-                if let Some(value) = self.of_process(&asked, rank)? {
-                    return Ok(Some(value));
-                }
-                if !lookup.key.starts_with(b"pmix") {
-                    return Ok(None);
-                }
-                match known.map_or(Class::Job, |known| known.class) {
-                    Class::Job => self.first(&asked, &[Place::Job, OWN_SESSION, node, app]),
-                    Class::Node => self.first(&asked, &[node, Place::Job, OWN_SESSION, app]),
-                    Class::App => self.first(&asked, &[app, Place::Job, OWN_SESSION, node]),
-                }
+        let is_in_job = |rank: Rank| rank.is_process() && rank.0 < self.index.ranks();
+        let in_job = is_in_job(rank);
+        let node = Place::Node(if in_job { Of::Process(rank) } else { Of::Index(self.index.own_node()) });
+        let app = Place::App(match in_job {
+            true => Of::Process(rank),
+            false if is_in_job(lookup.asker) => Of::Process(lookup.asker),
+            // Of anybody else the only one.
+            false => Of::Index(if self.index.count(Group::Apps) == 1 { 0 } else { NONE }),
+        });
+        let (own, job) = (Place::Process(rank), Place::Job);
+        let places: &[Place] = match lookup.level {
+            Level::Default if in_job && !reserved => &[own],
+            Level::Default if in_job => match known.map_or(Class::Job, |known| known.class) {
+                Class::Job => &[own, job, OWN_SESSION, node, app],
+                Class::Node => &[own, node, job, OWN_SESSION, app],
+                Class::App => &[own, app, job, OWN_SESSION, node],
+            },
+            Level::Default if rank.is_process() => &[],
+            Level::Default => &[job, OWN_SESSION, node, app],
+            Level::Job => &[job],
+            Level::Session(None) => &[OWN_SESSION],
+            Level::Session(Some(id)) => &[Place::Session(self.by_number(Group::Sessions, id)?)],
+            Level::App(None) => &[app],
+            Level::App(Some(number)) => &[Place::App(Of::Index(self.by_number(Group::Apps, number)?))],
+            Level::Node(NodeSel::Own) => &[node],
+            Level::Node(NodeSel::Id(id)) => &[Place::Node(Of::Index(self.by_number(Group::Nodes, id)?))],
+            Level::Node(NodeSel::Name(name)) => &[Place::Node(Of::Index(self.by_name(name)?))],
+        };
+        self.first(&asked, places)
+    }
+
+    /// The value in the first of these places that has it.
+    ///
+    /// All of looking in a place is inlined here, and only here: values that pass through memory on their way out of one function
+    /// into the next take longer than finding them.
+    #[inline(never)]
+    fn first(&self, asked: &Asked<'_>, places: &[Place]) -> Result<Option<RawValue<'_>>, Malformed> {
+        for place in places {
+            let found = match *place {
+                Place::Process(rank) if asked.places.has(Places::PROCESSES) => self.of_process(asked, rank)?,
+                Place::Job if asked.places.has(Places::JOB) => self.of_job(asked)?,
+                Place::Session(index) if asked.places.has(Places::SESSIONS) => self.of_session(asked, index)?,
+                Place::Node(of) if asked.places.has(Places::NODES.and(Places::OWN_NODE)) => self.of_node(asked, of)?,
+                Place::App(of) if asked.places.has(Places::APPS) => self.of_app(asked, of)?,
+                _ => None,
+            };
+            if found.is_some() {
+                return Ok(found);
             }
-            Level::Default if rank.is_process() => Ok(None),
-            Level::Default => self.first(&asked, &[Place::Job, OWN_SESSION, node, app]),
-            Level::Job => self.at(&asked, Place::Job),
-            Level::Session(None) => self.at(&asked, OWN_SESSION),
-            Level::Session(Some(id)) => self.at(&asked, Place::Session(self.by_number(Group::Sessions, id)?)),
-            Level::App(None) => self.at(&asked, app),
-            Level::App(Some(number)) => self.at(&asked, Place::App(self.by_number(Group::Apps, number)?)),
-            Level::Node(NodeSel::Own) => self.at(&asked, node),
-            Level::Node(NodeSel::Id(id)) => self.at(&asked, Place::Node(self.by_number(Group::Nodes, id)?)),
-            Level::Node(NodeSel::Name(name)) => self.at(&asked, Place::Node(self.by_name(name)?)),
         }
+        Ok(None)
     }
 
     /// What the host gave of a process, or what follows for it alone.
-    #[inline]
+    #[inline(always)]
     fn of_process(&self, asked: &Asked<'_>, rank: Rank) -> Result<Option<RawValue<'_>>, Malformed> {
         if let Some(value) = self.given(asked, rank)? {
             return Ok(Some(value));
@@ -271,15 +299,14 @@ impl InfoView {
     }
 
     /// What the host gave of a process.
-    #[inline]
+    #[inline(always)]
     fn given(&self, asked: &Asked<'_>, rank: Rank) -> Result<Option<RawValue<'_>>, Malformed> {
         if asked.entry.places.has(Places::PROCESSES) {
             let record = match self.own(rank.0) {
                 Some(own) => own.record,
                 None => self.index.process_records().find(&self.words(), rank.0.into())?,
             };
-            let (word, bit) = record.map_or((None, 0), |(place, word)| (Some(word as usize), place as usize));
-            let found = self.in_record(asked, (Owner::Process, rank.0), word, self.bits[4] + bit)?;
+            let found = self.in_table(asked, (Owner::Process, rank.0), record, self.bits[4])?;
             if found.is_some() {
                 return Ok(found);
             }
@@ -307,7 +334,7 @@ impl InfoView {
         Ok(None)
     }
 
-    #[inline]
+    #[inline(always)]
     fn of_column(&self, column: &Column, value: u64) -> Result<RawValue<'_>, Malformed> {
         let (words, data_type) = (self.words(), DataType(column.data_type));
         if column.flags & column::STRINGS == 0 {
@@ -323,11 +350,12 @@ impl InfoView {
         Ok(RawValue::of_string(words, data_type, at, len))
     }
 
+    #[inline(always)]
     fn scalar(&self, data_type: DataType, value: u32) -> Option<RawValue<'_>> {
         Some(RawValue::of_scalar(self.words(), data_type, value.into()))
     }
 
-    #[inline]
+    #[inline(always)]
     fn derived_of_process(&self, derived: Derived, rank: Rank) -> Result<Option<RawValue<'_>>, Malformed> {
         let place = |place: Option<(u32, u32)>| place.map(|(_, place)| place);
         Ok(match derived {
@@ -349,97 +377,77 @@ impl InfoView {
         })
     }
 
-    /// The value in the first of these places that has it.
-    #[inline]
-    fn first(&self, asked: &Asked<'_>, places: &[Place]) -> Result<Option<RawValue<'_>>, Malformed> {
-        for place in places {
-            let found = self.at(asked, *place)?;
+    #[inline(always)]
+    fn of_job(&self, asked: &Asked<'_>) -> Result<Option<RawValue<'_>>, Malformed> {
+        if asked.entry.places.has(Places::JOB) {
+            let word = Some(self.index.job_word());
+            let found = self.in_record(asked, (Owner::Job, 0), word, self.bits[5])?;
             if found.is_some() {
                 return Ok(found);
             }
         }
-        Ok(None)
+        Ok(asked.derived.and_then(|derived| self.derived_of_job(derived)))
     }
 
-    #[inline]
-    fn at(&self, asked: &Asked<'_>, place: Place) -> Result<Option<RawValue<'_>>, Malformed> {
-        let places = asked.entry.places;
-        match place {
-            Place::Job => {
-                if places.has(Places::JOB) {
-                    let word = Some(self.index.job_word());
-                    let found = self.in_record(asked, (Owner::Job, 0), word, self.bits[5])?;
-                    if found.is_some() {
-                        return Ok(found);
-                    }
-                }
-                Ok(asked.derived.and_then(|derived| self.derived_of_job(derived)))
-            }
-            Place::Session(index) if places.has(Places::SESSIONS) => {
-                let table = self.index.records(Group::Sessions);
-                self.in_table(asked, (Owner::Session, index), table, self.bits[3])
-            }
-            Place::Session(_) => Ok(None),
-            Place::NodeOf(rank) => {
-                match places.has(Places::NODES) || places.has(Places::OWN_NODE) || asked.derived.is_some() {
-                    true => match self.node_of(rank)? {
-                        Some((node, _)) => self.at(asked, Place::Node(node)),
-                        None => Ok(None),
-                    },
-                    false => Ok(None),
-                }
-            }
-            Place::Node(index) if index == self.index.own_node() => match places.has(Places::OWN_NODE) {
-                true => {
-                    let word = self.index.own_node_word();
-                    self.in_record(asked, (Owner::Node, index), word, self.bits[5] + 1)
-                }
-                false => Ok(None),
+    #[inline(always)]
+    fn of_session(&self, asked: &Asked<'_>, index: u32) -> Result<Option<RawValue<'_>>, Malformed> {
+        let record = match index {
+            0 => self.own_session,
+            _ => self.index.records(Group::Sessions).find(&self.words(), index.into())?,
+        };
+        self.in_table(asked, (Owner::Session, index), record, self.bits[3])
+    }
+
+    /// Everything of the own node is in its record, what is computed of others, too.
+    #[inline(always)]
+    fn of_node(&self, asked: &Asked<'_>, of: Of) -> Result<Option<RawValue<'_>>, Malformed> {
+        let index = match of {
+            Of::Index(index) => index,
+            Of::Process(rank) => match self.node_of(rank)? {
+                Some((node, _)) => node,
+                None => return Ok(None),
             },
-            Place::Node(index) => {
-                if places.has(Places::NODES) {
-                    let table = self.index.records(Group::Nodes);
-                    let found = self.in_table(asked, (Owner::Node, index), table, self.bits[1])?;
-                    if found.is_some() {
-                        return Ok(found);
-                    }
-                }
-                match asked.derived {
-                    Some(derived) => self.derived_of_node(derived, index),
-                    None => Ok(None),
-                }
+        };
+        if index == self.index.own_node() {
+            let word = self.index.own_node_word().filter(|_| asked.entry.places.has(Places::OWN_NODE));
+            return self.in_record(asked, (Owner::Node, index), word, self.bits[5] + 1);
+        }
+        if asked.entry.places.has(Places::NODES) {
+            let record = self.index.records(Group::Nodes).find(&self.words(), index.into())?;
+            let found = self.in_table(asked, (Owner::Node, index), record, self.bits[1])?;
+            if found.is_some() {
+                return Ok(found);
             }
-            Place::AskersApp(asker) => {
-                let only = if self.index.count(Group::Apps) == 1 { 0 } else { NONE };
-                let app = match asker.is_process() && asker.0 < self.index.ranks() {
-                    true => self.app_of(asker)?.map_or(NONE, |(app, _)| app),
-                    false => only,
-                };
-                self.at(asked, Place::App(app))
-            }
-            Place::AppOf(rank) => match places.has(Places::APPS) || asked.derived.is_some() {
-                true => match self.app_of(rank)? {
-                    Some((app, _)) => self.at(asked, Place::App(app)),
-                    None => Ok(None),
-                },
-                false => Ok(None),
-            },
-            Place::App(index) => {
-                if places.has(Places::APPS) {
-                    let table = self.index.records(Group::Apps);
-                    let found = self.in_table(asked, (Owner::App, index), table, self.bits[2])?;
-                    if found.is_some() {
-                        return Ok(found);
-                    }
-                }
-                match asked.derived {
-                    Some(derived) => self.derived_of_app(derived, index),
-                    None => Ok(None),
-                }
-            }
+        }
+        match asked.derived {
+            Some(derived) => self.derived_of_node(derived, index),
+            None => Ok(None),
         }
     }
 
+    #[inline(always)]
+    fn of_app(&self, asked: &Asked<'_>, of: Of) -> Result<Option<RawValue<'_>>, Malformed> {
+        let index = match of {
+            Of::Index(index) => index,
+            Of::Process(rank) => match self.app_of(rank)? {
+                Some((app, _)) => app,
+                None => return Ok(None),
+            },
+        };
+        if asked.entry.places.has(Places::APPS) {
+            let record = self.index.records(Group::Apps).find(&self.words(), index.into())?;
+            let found = self.in_table(asked, (Owner::App, index), record, self.bits[2])?;
+            if found.is_some() {
+                return Ok(found);
+            }
+        }
+        match asked.derived {
+            Some(derived) => self.derived_of_app(derived, index),
+            None => Ok(None),
+        }
+    }
+
+    #[inline(always)]
     fn derived_of_node(&self, derived: Derived, node: u32) -> Result<Option<RawValue<'_>>, Malformed> {
         if node >= self.index.count(Group::Nodes) {
             return Ok(None);
@@ -477,6 +485,7 @@ impl InfoView {
         })
     }
 
+    #[inline(always)]
     fn derived_of_app(&self, derived: Derived, app: u32) -> Result<Option<RawValue<'_>>, Malformed> {
         if app >= self.index.count(Group::Apps) {
             return Ok(None);
@@ -583,11 +592,9 @@ impl InfoView {
                 false => self.find(&Lookup::new(rank, &key), &query)?,
                 true => {
                     let derived = derived::known(query.hash(), &key).and_then(|known| known.derived);
-                    let asked = Asked { query: &query, entry: self.entry(&query)?, derived };
-                    match self.of_process(&asked, rank)? {
-                        None if derived == Some(Derived::HostName) => self.at(&asked, Place::NodeOf(rank))?,
-                        found => found,
-                    }
+                    let places = [Place::Process(rank), Place::Node(Of::Process(rank))];
+                    let named = derived == Some(Derived::HostName);
+                    self.first(&self.asked(&query, derived)?, if named { &places } else { &places[..1] })?
                 }
             };
             if let Some(value) = found {
@@ -604,14 +611,19 @@ const FRONT: usize = 8 << 10;
 /// Where a value may be.
 #[derive(Clone, Copy)]
 enum Place {
+    Process(Rank),
     Job,
     Session(u32),
-    Node(u32),
-    NodeOf(Rank),
-    App(u32),
-    AppOf(Rank),
-    /// The application of whoever asks; of anybody else the only one.
-    AskersApp(Rank),
+    Node(Of),
+    App(Of),
+}
+
+/// Which node, or which application.
+#[derive(Clone, Copy)]
+enum Of {
+    Index(u32),
+    /// The one of that process.
+    Process(Rank),
 }
 
 /// The job's own session is the first.

@@ -99,7 +99,13 @@ impl Places {
     /// The own node's; other nodes' are [`Self::NODES`].
     pub const OWN_NODE: Self = Self(32);
 
-    /// Whether it is among them.
+    /// These and those.
+    #[inline]
+    pub const fn and(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// Whether it, or any of several, is among them.
     #[inline]
     pub fn has(self, place: Self) -> bool {
         self.0 & place.0 != 0

@@ -139,31 +139,36 @@ impl InfoView {
         Ok(record)
     }
 
-    /// The value that a record has, if there is a record.
-    #[inline(always)]
-    fn in_record(
-        &self,
+    /// The value that a record has.
+    #[inline(never)]
+    fn in_record<'a>(
+        &'a self,
         asked: &Asked<'_>,
         (kind, owner): (Owner, u32),
-        word: Option<usize>,
+        word: usize,
         bit: usize,
-    ) -> Result<Option<RawValue<'_>>, Malformed> {
-        let Some(word) = word else { return Ok(None) };
-        let entry = self.record(kind, owner, word, bit)?.find(asked.query)?;
-        Ok(entry.map(|entry| RawValue::of_entry(self.words(), &entry)))
+        found: &mut Option<RawValue<'a>>,
+    ) -> Result<(), Malformed> {
+        if let Some(entry) = self.record(kind, owner, word, bit)?.find(asked.query)? {
+            *found = Some(RawValue::of_entry(self.words(), &entry));
+        }
+        Ok(())
     }
 
-    /// The same of a record that a table leads to: the place of its entry there, and its word.
-    #[inline(always)]
-    fn in_table(
-        &self,
+    /// The same of a record that a table leads to, if it does: the place of its entry there, and its word.
+    #[inline]
+    fn in_table<'a>(
+        &'a self,
         asked: &Asked<'_>,
         whose: (Owner, u32),
         record: Option<(u32, u32)>,
         bits: usize,
-    ) -> Result<Option<RawValue<'_>>, Malformed> {
-        let Some((place, word)) = record else { return Ok(None) };
-        self.in_record(asked, whose, Some(word as usize), bits + place as usize)
+        found: &mut Option<RawValue<'a>>,
+    ) -> Result<(), Malformed> {
+        match record {
+            Some((place, word)) => self.in_record(asked, whose, word as usize, bits + place as usize, found),
+            None => Ok(()),
+        }
     }
 
     #[inline(always)]
@@ -220,7 +225,9 @@ impl InfoView {
         let query = Query::new(keys::HOSTNAME_ALIASES.as_bytes());
         let asked = self.asked(&query, None)?;
         let found = self.index.by_alias(&words, name, |node| {
-            let list = self.first(&asked, &[Place::Node(Of::Index(node))])?.map(RawValue::to_bytes).unwrap_or_default();
+            let mut found = None;
+            self.first(&asked, &[Place::Node(Of::Index(node))], &mut found)?;
+            let list = found.map(RawValue::to_bytes).unwrap_or_default();
             let list = list.strip_suffix(&[0]).unwrap_or(&list);
             Ok(list.split(|byte| *byte == b',').any(|alias| alias == name))
         })?;
@@ -228,7 +235,22 @@ impl InfoView {
     }
 
     /// The value, if the host gave or implied one.
+    #[inline]
     pub(super) fn find(&self, lookup: &Lookup<'_>, query: &Query<'_>) -> Result<Option<RawValue<'_>>, Malformed> {
+        let mut found = None;
+        self.find_to(lookup, query, &mut found)?;
+        Ok(found)
+    }
+
+    /// Puts the value into `found`, which is `None`, if the host gave or implied one.
+    ///
+    /// So do all that look in some place: to hand a value from one function to the next takes longer than to find it.
+    pub(super) fn find_to<'a>(
+        &'a self,
+        lookup: &Lookup<'_>,
+        query: &Query<'_>,
+        found: &mut Option<RawValue<'a>>,
+    ) -> Result<(), Malformed> {
         let reserved = lookup.key.starts_with(b"pmix");
         let known = if reserved { derived::known(query.hash(), lookup.key) } else { None };
         let asked = self.asked(query, known.and_then(|known| known.derived))?;
@@ -261,54 +283,59 @@ impl InfoView {
             Level::Node(NodeSel::Id(id)) => &[Place::Node(Of::Index(self.by_number(Group::Nodes, id)?))],
             Level::Node(NodeSel::Name(name)) => &[Place::Node(Of::Index(self.by_name(name)?))],
         };
-        self.first(&asked, places)
+        self.first(&asked, places, found)
     }
 
     /// The value in the first of these places that has it.
-    ///
-    /// All of looking in a place is inlined here, and only here: values that pass through memory on their way out of one function
-    /// into the next take longer than finding them.
-    #[inline(never)]
-    fn first(&self, asked: &Asked<'_>, places: &[Place]) -> Result<Option<RawValue<'_>>, Malformed> {
+    fn first<'a>(
+        &'a self,
+        asked: &Asked<'_>,
+        places: &[Place],
+        found: &mut Option<RawValue<'a>>,
+    ) -> Result<(), Malformed> {
         for place in places {
-            let found = match *place {
-                Place::Process(rank) if asked.places.has(Places::PROCESSES) => self.of_process(asked, rank)?,
-                Place::Job if asked.places.has(Places::JOB) => self.of_job(asked)?,
-                Place::Session(index) if asked.places.has(Places::SESSIONS) => self.of_session(asked, index)?,
-                Place::Node(of) if asked.places.has(Places::NODES.and(Places::OWN_NODE)) => self.of_node(asked, of)?,
-                Place::App(of) if asked.places.has(Places::APPS) => self.of_app(asked, of)?,
-                _ => None,
-            };
+            match *place {
+                Place::Process(rank) if asked.places.has(Places::PROCESSES) => self.of_process(asked, rank, found)?,
+                Place::Job if asked.places.has(Places::JOB) => self.of_job(asked, found)?,
+                Place::Session(index) if asked.places.has(Places::SESSIONS) => self.of_session(asked, index, found)?,
+                Place::Node(of) if asked.places.has(Places::NODES.and(Places::OWN_NODE)) => {
+                    self.of_node(asked, of, found)?;
+                }
+                Place::App(of) if asked.places.has(Places::APPS) => self.of_app(asked, of, found)?,
+                _ => continue,
+            }
             if found.is_some() {
-                return Ok(found);
+                break;
             }
         }
-        Ok(None)
+        Ok(())
     }
 
     /// What the host gave of a process, or what follows for it alone.
-    #[inline(always)]
-    fn of_process(&self, asked: &Asked<'_>, rank: Rank) -> Result<Option<RawValue<'_>>, Malformed> {
-        if let Some(value) = self.given(asked, rank)? {
-            return Ok(Some(value));
-        }
+    fn of_process<'a>(
+        &'a self,
+        asked: &Asked<'_>,
+        rank: Rank,
+        found: &mut Option<RawValue<'a>>,
+    ) -> Result<(), Malformed> {
+        self.given(asked, rank, found)?;
         match asked.derived {
-            Some(derived) => self.derived_of_process(derived, rank),
-            None => Ok(None),
+            Some(derived) if found.is_none() => self.derived_of_process(derived, rank, found),
+            _ => Ok(()),
         }
     }
 
     /// What the host gave of a process.
-    #[inline(always)]
-    fn given(&self, asked: &Asked<'_>, rank: Rank) -> Result<Option<RawValue<'_>>, Malformed> {
+    #[inline]
+    fn given<'a>(&'a self, asked: &Asked<'_>, rank: Rank, found: &mut Option<RawValue<'a>>) -> Result<(), Malformed> {
         if asked.entry.places.has(Places::PROCESSES) {
             let record = match self.own(rank.0) {
                 Some(own) => own.record,
                 None => self.index.process_records().find(&self.words(), rank.0.into())?,
             };
-            let found = self.in_table(asked, (Owner::Process, rank.0), record, self.bits[4])?;
+            self.in_table(asked, (Owner::Process, rank.0), record, self.bits[4], found)?;
             if found.is_some() {
-                return Ok(found);
+                return Ok(());
             }
         }
         let words = self.words();
@@ -327,11 +354,12 @@ impl InfoView {
                 None => column.value(&words, rank.0)?,
             };
             if let Some(value) = value {
-                return self.of_column(&column, value).map(Some);
+                *found = Some(self.of_column(&column, value)?);
+                break;
             }
             next = column.next();
         }
-        Ok(None)
+        Ok(())
     }
 
     #[inline(always)]
@@ -355,10 +383,14 @@ impl InfoView {
         Some(RawValue::of_scalar(self.words(), data_type, value.into()))
     }
 
-    #[inline(always)]
-    fn derived_of_process(&self, derived: Derived, rank: Rank) -> Result<Option<RawValue<'_>>, Malformed> {
+    fn derived_of_process<'a>(
+        &'a self,
+        derived: Derived,
+        rank: Rank,
+        found: &mut Option<RawValue<'a>>,
+    ) -> Result<(), Malformed> {
         let place = |place: Option<(u32, u32)>| place.map(|(_, place)| place);
-        Ok(match derived {
+        *found = match derived {
             Derived::Rank => self.scalar(DataType::PROC_RANK, rank.0),
             Derived::LocalRank | Derived::NodeRank => place(self.node_of(rank)?)
                 .filter(|place| *place <= u16::MAX.into())
@@ -374,87 +406,90 @@ impl InfoView {
                 None => None,
             },
             _ => None,
-        })
+        };
+        Ok(())
     }
 
-    #[inline(always)]
-    fn of_job(&self, asked: &Asked<'_>) -> Result<Option<RawValue<'_>>, Malformed> {
+    #[inline]
+    fn of_job<'a>(&'a self, asked: &Asked<'_>, found: &mut Option<RawValue<'a>>) -> Result<(), Malformed> {
         if asked.entry.places.has(Places::JOB) {
-            let word = Some(self.index.job_word());
-            let found = self.in_record(asked, (Owner::Job, 0), word, self.bits[5])?;
-            if found.is_some() {
-                return Ok(found);
-            }
+            self.in_record(asked, (Owner::Job, 0), self.index.job_word(), self.bits[5], found)?;
         }
-        Ok(asked.derived.and_then(|derived| self.derived_of_job(derived)))
+        if let (Some(derived), None) = (asked.derived, &found) {
+            *found = self.derived_of_job(derived);
+        }
+        Ok(())
     }
 
-    #[inline(always)]
-    fn of_session(&self, asked: &Asked<'_>, index: u32) -> Result<Option<RawValue<'_>>, Malformed> {
+    #[inline]
+    fn of_session<'a>(
+        &'a self,
+        asked: &Asked<'_>,
+        index: u32,
+        found: &mut Option<RawValue<'a>>,
+    ) -> Result<(), Malformed> {
         let record = match index {
             0 => self.own_session,
             _ => self.index.records(Group::Sessions).find(&self.words(), index.into())?,
         };
-        self.in_table(asked, (Owner::Session, index), record, self.bits[3])
+        self.in_table(asked, (Owner::Session, index), record, self.bits[3], found)
     }
 
     /// Everything of the own node is in its record, what is computed of others, too.
-    #[inline(always)]
-    fn of_node(&self, asked: &Asked<'_>, of: Of) -> Result<Option<RawValue<'_>>, Malformed> {
+    fn of_node<'a>(&'a self, asked: &Asked<'_>, of: Of, found: &mut Option<RawValue<'a>>) -> Result<(), Malformed> {
         let index = match of {
             Of::Index(index) => index,
             Of::Process(rank) => match self.node_of(rank)? {
                 Some((node, _)) => node,
-                None => return Ok(None),
+                None => return Ok(()),
             },
         };
         if index == self.index.own_node() {
-            let word = self.index.own_node_word().filter(|_| asked.entry.places.has(Places::OWN_NODE));
-            return self.in_record(asked, (Owner::Node, index), word, self.bits[5] + 1);
+            return match self.index.own_node_word().filter(|_| asked.entry.places.has(Places::OWN_NODE)) {
+                Some(word) => self.in_record(asked, (Owner::Node, index), word, self.bits[5] + 1, found),
+                None => Ok(()),
+            };
         }
         if asked.entry.places.has(Places::NODES) {
             let record = self.index.records(Group::Nodes).find(&self.words(), index.into())?;
-            let found = self.in_table(asked, (Owner::Node, index), record, self.bits[1])?;
-            if found.is_some() {
-                return Ok(found);
-            }
+            self.in_table(asked, (Owner::Node, index), record, self.bits[1], found)?;
         }
         match asked.derived {
-            Some(derived) => self.derived_of_node(derived, index),
-            None => Ok(None),
+            Some(derived) if found.is_none() => self.derived_of_node(derived, index, found),
+            _ => Ok(()),
         }
     }
 
-    #[inline(always)]
-    fn of_app(&self, asked: &Asked<'_>, of: Of) -> Result<Option<RawValue<'_>>, Malformed> {
+    fn of_app<'a>(&'a self, asked: &Asked<'_>, of: Of, found: &mut Option<RawValue<'a>>) -> Result<(), Malformed> {
         let index = match of {
             Of::Index(index) => index,
             Of::Process(rank) => match self.app_of(rank)? {
                 Some((app, _)) => app,
-                None => return Ok(None),
+                None => return Ok(()),
             },
         };
         if asked.entry.places.has(Places::APPS) {
             let record = self.index.records(Group::Apps).find(&self.words(), index.into())?;
-            let found = self.in_table(asked, (Owner::App, index), record, self.bits[2])?;
-            if found.is_some() {
-                return Ok(found);
-            }
+            self.in_table(asked, (Owner::App, index), record, self.bits[2], found)?;
         }
         match asked.derived {
-            Some(derived) => self.derived_of_app(derived, index),
-            None => Ok(None),
+            Some(derived) if found.is_none() => self.derived_of_app(derived, index, found),
+            _ => Ok(()),
         }
     }
 
-    #[inline(always)]
-    fn derived_of_node(&self, derived: Derived, node: u32) -> Result<Option<RawValue<'_>>, Malformed> {
+    fn derived_of_node<'a>(
+        &'a self,
+        derived: Derived,
+        node: u32,
+        found: &mut Option<RawValue<'a>>,
+    ) -> Result<(), Malformed> {
         if node >= self.index.count(Group::Nodes) {
-            return Ok(None);
+            return Ok(());
         }
         let words = self.words();
         let text = |word, what, len| RawValue::of_text(self, DataType::STRING, word, what, len + 1);
-        Ok(match derived {
+        *found = match derived {
             Derived::NodeNumber => self.number(Group::Nodes, node)?.and_then(|n| self.scalar(DataType::UINT32, n)),
             Derived::HostName => self.index.names.name(&words, node)?.map(|name| match name.pack() {
                 Some((word, packed)) => text(word, Text::Name.with(packed), name.len()),
@@ -482,21 +517,27 @@ impl InfoView {
                 }
             }
             _ => None,
-        })
+        };
+        Ok(())
     }
 
-    #[inline(always)]
-    fn derived_of_app(&self, derived: Derived, app: u32) -> Result<Option<RawValue<'_>>, Malformed> {
+    fn derived_of_app<'a>(
+        &'a self,
+        derived: Derived,
+        app: u32,
+        found: &mut Option<RawValue<'a>>,
+    ) -> Result<(), Malformed> {
         if app >= self.index.count(Group::Apps) {
-            return Ok(None);
+            return Ok(());
         }
         let size = || self.index.apps.size(&self.words(), app);
-        Ok(match derived {
+        *found = match derived {
             Derived::AppNumber => self.number(Group::Apps, app)?.and_then(|n| self.scalar(DataType::UINT32, n)),
             Derived::AppSize => self.scalar(DataType::UINT32, size()?.0),
             Derived::AppLeader => size()?.1.and_then(|leader| self.scalar(DataType::PROC_RANK, leader)),
             _ => None,
-        })
+        };
+        Ok(())
     }
 
     fn derived_of_job(&self, derived: Derived) -> Option<RawValue<'_>> {
@@ -588,15 +629,17 @@ impl InfoView {
         }
         for key in known {
             let query = Query::new(&key);
-            let found = match rank.is_process() {
-                false => self.find(&Lookup::new(rank, &key), &query)?,
+            let mut found = None;
+            match rank.is_process() {
+                false => self.find_to(&Lookup::new(rank, &key), &query, &mut found)?,
                 true => {
                     let derived = derived::known(query.hash(), &key).and_then(|known| known.derived);
                     let places = [Place::Process(rank), Place::Node(Of::Process(rank))];
                     let named = derived == Some(Derived::HostName);
-                    self.first(&self.asked(&query, derived)?, if named { &places } else { &places[..1] })?
+                    let places = if named { &places[..] } else { &places[..1] };
+                    self.first(&self.asked(&query, derived)?, places, &mut found)?;
                 }
-            };
+            }
             if let Some(value) = found {
                 f(key.clone(), value)?;
             }

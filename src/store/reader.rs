@@ -189,10 +189,10 @@ impl JobReader {
     ) -> Result<T, Miss> {
         let maps = self.maps.read_in(epoch);
         if let Some(info) = &maps.info {
-            match &info.find(lookup, query) {
-                Ok(Some(value)) => return Ok(f(value)),
-                Ok(None) => {}
-                Err(error) => return Err(ReadError::from(*error).into()),
+            let mut found = None;
+            info.find_to(lookup, query, &mut found).map_err(ReadError::from)?;
+            if let Some(value) = &found {
+                return Ok(f(value));
             }
         }
         if lookup.level == Level::Default

@@ -3,7 +3,7 @@
 //! A thread that reads is in an [`Epoch`]: nothing that it can reach is freed before it leaves. What is replaced is freed when
 //! every thread has left the epochs in which it could be reached (crossbeam-epoch).
 //!
-//! A thread with a guard on shared memory ([`Hold`]) says so in its slot of the reader page anyway. That protects the values of
+//! A thread with a guard on shared memory (`Hold`) says so in its slot of the reader page anyway. That protects the values of
 //! cells that belong to the page as well: who replaces one looks at the slots first, as the writer of the job does, and keeps what is
 //! replaced as long as there is a guard.
 use std::marker::PhantomData;
@@ -15,7 +15,7 @@ use instanton_layout::sync::Ordering;
 
 use super::pin::{Hold, PinPage};
 
-/// While it lives, nothing that this thread can reach in an [`EpochCell`] is freed. Hold it shortly.
+/// While it lives, nothing that this thread can reach in an `EpochCell` is freed. Hold it shortly.
 pub struct Epoch(Guard);
 
 impl Epoch {

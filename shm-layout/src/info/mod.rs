@@ -2,7 +2,7 @@
 //!
 //! What follows from where processes run is computed when it is read: the segment says by which rule ranks are parted among nodes
 //! and applications ([`partition`]) and how nodes are called ([`names`]). What was given besides lies in columns where many ranks have
-//! a key ([`column`]), and in records where few have.
+//! a key ([`mod@column`]), and in records where few have.
 //!
 //! ```text
 //! word  0   header

@@ -35,13 +35,13 @@ pub enum Kind {
     Hello = 1,
     /// [`Welcome`](super::handshake::Welcome), its answer.
     Welcome = 2,
-    /// [`Request`](crate::message::Request), client to server.
+    /// [`Request`], client to server.
     Request = 3,
     /// [`Reply`](crate::message::Reply), server to client.
     Reply = 4,
     /// [`Push`](crate::message::Push), server to client.
     Push = 5,
-    /// A [`Request::Meet`](crate::message::Request::Meet) without attributes, the most frequent of requests: the body is `seen` as it
+    /// A [`Request::Meet`] without attributes, the most frequent of requests: the body is `seen` as it
     /// stands.
     Meet = 6,
 }

@@ -1,11 +1,11 @@
 //! The public encoding `v41`: how values become the bytes that stock libraries from 4.2 on read and write.
 //!
 //! Two actors: a [`Writer`] appends to bytes, a [`Reader`] goes through bytes of anybody. Neither knows sockets, commands or
-//! C. What a structure looks like on the wire is said once, in [`records`], and serves both.
+//! C. What a structure looks like on the wire is said once, in `records`, and serves both.
 //!
 //! A *pack* is a count and so many elements of one type. It comes in two [`Form`]s: plain, where the reader has to know
 //! the type, and described, where the type stands in front. Inside, nothing but a value, an array and a published value
-//! says its type. All integers wider than a byte are of varying length ([`flex`]).
+//! says its type. All integers wider than a byte are of varying length (`flex`).
 //!
 //! The reader trusts nothing: lengths are held against what is left before anything is taken, arrays nest
 //! [`MAX_DEPTH`](crate::data::archive::MAX_DEPTH) deep at most, and after an error the reader stands where it stood.

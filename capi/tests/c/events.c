@@ -1,25 +1,9 @@
 /* Event handlers within one process: registered blocking and not, called in a chain, completed later and twice. */
 #include "check.h"
-#include <pthread.h>
+#include "wait.h"
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static int called, notified, registered, gone, inside_call;
 static size_t number = 99;
-
-static void set(int *what) {
-    pthread_mutex_lock(&lock);
-    ++*what;
-    pthread_cond_broadcast(&changed);
-    pthread_mutex_unlock(&lock);
-}
-
-static void until(int *what, int value) {
-    pthread_mutex_lock(&lock);
-    while (*what < value)
-        pthread_cond_wait(&changed, &lock);
-    pthread_mutex_unlock(&lock);
-}
 
 static void done(pmix_status_t status, void *what) {
     OK(status);

@@ -2,7 +2,7 @@
  * the host stands for: its module is as long as that release's and lies in front of a page that cannot be read, and the
  * program imports what proves the release. */
 #include "check.h"
-#include <pthread.h>
+#include "wait.h"
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -13,22 +13,6 @@
 enum { SLOTS = RELEASE == 61 ? 32 : RELEASE == 60 ? 30 : RELEASE == 50 ? 29 : 28 };
 
 static const pmix_nspace_t job = "job@1";
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
-
-static void set(int *what) {
-    pthread_mutex_lock(&lock);
-    ++*what;
-    pthread_cond_broadcast(&changed);
-    pthread_mutex_unlock(&lock);
-}
-
-static void until(int *what, int value) {
-    pthread_mutex_lock(&lock);
-    while (*what < value)
-        pthread_cond_wait(&changed, &lock);
-    pthread_mutex_unlock(&lock);
-}
 
 /* The client. */
 

@@ -2,30 +2,14 @@
  * PMIX_RANK. The module is as long as that of release 4.2, the shortest, at the end of a page: nothing behind it may be
  * touched. */
 #include "check.h"
-#include <pthread.h>
+#include "wait.h"
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #define RANKS 2
 static const pmix_nspace_t job = "job@1";
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static int connected, finalized, fetched, lost, aborted, objects[RANKS + 1];
-
-static void set(int *what) {
-    pthread_mutex_lock(&lock);
-    ++*what;
-    pthread_cond_broadcast(&changed);
-    pthread_mutex_unlock(&lock);
-}
-
-static void until(int *what, int value) {
-    pthread_mutex_lock(&lock);
-    while (*what < value)
-        pthread_cond_wait(&changed, &lock);
-    pthread_mutex_unlock(&lock);
-}
 
 static void done(pmix_status_t status, void *what) {
     OK(status);

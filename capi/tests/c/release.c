@@ -2,28 +2,13 @@
  * them takes as well: once inside the upcall and once from a thread of its own. The job has two nodes; the program is the
  * server of one, and its only rank. */
 #include "check.h"
-#include <pthread.h>
+#include "wait.h"
 #include <sys/wait.h>
 #include <unistd.h>
 
 static const pmix_nspace_t job = "job@1";
-static pthread_mutex_t held = PTHREAD_MUTEX_INITIALIZER, lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+static pthread_mutex_t held = PTHREAD_MUTEX_INITIALIZER;
 static int registered, released, fences;
-
-static void set(int *what) {
-    pthread_mutex_lock(&lock);
-    ++*what;
-    pthread_cond_broadcast(&changed);
-    pthread_mutex_unlock(&lock);
-}
-
-static void until(int *what, int value) {
-    pthread_mutex_lock(&lock);
-    while (*what < value)
-        pthread_cond_wait(&changed, &lock);
-    pthread_mutex_unlock(&lock);
-}
 
 static void done(pmix_status_t status, void *what) {
     OK(status);

@@ -39,6 +39,15 @@ pub fn of(words: &[u64]) -> u32 {
     crc.value()
 }
 
+/// Whether a checksum is what it should be.
+///
+/// # Errors
+/// [`Malformed::Checksum`] when it is not.
+#[inline]
+pub(crate) fn expect(found: u64, stored: u64) -> Result<(), Malformed> {
+    if found == stored { Ok(()) } else { Err(Malformed::Checksum) }
+}
+
 /// A checksum in the making.
 #[derive(Clone, Copy)]
 pub struct Crc(u32);

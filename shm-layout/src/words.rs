@@ -22,6 +22,15 @@ pub trait Words {
     /// A fence between accesses to these words and others.
     fn fence(&self, order: Ordering);
 
+    /// Checks what begins at word `at`; not again, where words never change and it is known that this was found right.
+    ///
+    /// # Errors
+    /// What `check` answers.
+    #[inline(always)]
+    fn once(&self, _at: usize, check: impl FnOnce() -> Result<(), Malformed>) -> Result<(), Malformed> {
+        check()
+    }
+
     /// Copies bytes that begin at word `at`.
     ///
     /// # Errors
@@ -310,6 +319,10 @@ impl WordsMut for VecWords {
 impl<W: Words + ?Sized> Words for &W {
     fn len(&self) -> usize {
         (**self).len()
+    }
+
+    fn once(&self, at: usize, check: impl FnOnce() -> Result<(), Malformed>) -> Result<(), Malformed> {
+        (**self).once(at, check)
     }
 
     fn load(&self, at: usize) -> Result<u64, Malformed> {

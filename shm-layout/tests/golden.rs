@@ -158,7 +158,7 @@ fn an_info_segment() {
     assert_eq!(index.names.find(&words, b"head"), Ok(Some(2)));
     for (index_of, rank, value) in [(0, 3, Some(16)), (1, 0, None), (1, 4, Some(0x1236)), (1, 3, None), (2, 3, Some(1))]
     {
-        let column = index.column(&words, index_of, false).expect("a sound column");
+        let column = index.column(&words, index_of).expect("a sound column");
         assert_eq!(column.value(&words, rank), Ok(value), "column {index_of}, rank {rank}");
     }
     assert_eq!(index.verify(&words), Ok(()));

@@ -1,10 +1,11 @@
-//! Which records of a segment this process has found whole.
+//! What this process has found whole in shared memory, so that it checks it once.
 use std::io;
 
+use instanton_layout::Malformed;
 use instanton_layout::chain;
 use instanton_layout::classes;
 use instanton_layout::sync::Ordering;
-use instanton_layout::words::{Words, WordsMut};
+use instanton_layout::words::{RawWords, RawWordsMut, Words, WordsMut};
 
 use crate::sys::memory::Mapping;
 
@@ -30,5 +31,69 @@ impl chain::Checked for &Checked {
     #[inline]
     fn add(self, word: u32, version: u64) {
         self.0.words_mut().store(word as usize / STRIDE, version, Ordering::Relaxed);
+    }
+}
+
+/// For each word of an info segment a bit: what begins there was found right. Memory comes with its use.
+pub(super) struct Seen(Mapping);
+
+impl Seen {
+    /// For a segment of that many words.
+    pub(super) fn new(words: usize) -> io::Result<Self> {
+        Ok(Self(Mapping::private(words.div_ceil(64) * 8)?))
+    }
+
+    /// The words of that segment.
+    #[inline(always)]
+    pub(super) fn of<'a>(&'a self, words: RawWords<'a>) -> Frozen<'a> {
+        Frozen { words, seen: self.0.words_mut() }
+    }
+}
+
+/// Words of an info segment, which never change.
+#[derive(Clone, Copy)]
+pub(super) struct Frozen<'a> {
+    words: RawWords<'a>,
+    seen: RawWordsMut<'a>,
+}
+
+impl<'a> Frozen<'a> {
+    /// Without what is known of them.
+    #[inline(always)]
+    pub(super) fn raw(self) -> RawWords<'a> {
+        self.words
+    }
+
+    #[cold]
+    fn first(&self, word: usize, bit: u64, check: impl FnOnce() -> Result<(), Malformed>) -> Result<(), Malformed> {
+        check()?;
+        // Two threads at once may lose one of their bits: then something is checked once more.
+        self.seen.store(word, self.seen.load(word)? | bit, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+impl Words for Frozen<'_> {
+    #[inline(always)]
+    fn len(&self) -> usize {
+        self.words.len()
+    }
+
+    #[inline(always)]
+    fn load(&self, at: usize) -> Result<u64, Malformed> {
+        self.words.load(at)
+    }
+
+    fn fence(&self, order: Ordering) {
+        self.words.fence(order);
+    }
+
+    #[inline(always)]
+    fn once(&self, at: usize, check: impl FnOnce() -> Result<(), Malformed>) -> Result<(), Malformed> {
+        let (word, bit) = (at / 64, 1 << (at % 64));
+        if self.seen.load(word)? & bit != 0 {
+            return Ok(());
+        }
+        self.first(word, bit, check)
     }
 }

@@ -21,6 +21,7 @@
 mod budget;
 mod checked;
 mod columns;
+mod computed;
 mod derived;
 mod encode;
 mod gather;
@@ -29,6 +30,7 @@ mod heap;
 mod info_build;
 mod info_view;
 mod job_info;
+mod levels;
 mod lookup;
 mod nodes;
 mod pages;

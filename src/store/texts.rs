@@ -24,7 +24,7 @@ pub(super) trait Sink {
             if nth > 0 {
                 text.next();
             }
-            self.put_short(&text.text, text.len);
+            self.put_short(&text.text.to_le_bytes(), text.len);
         }
     }
 }
@@ -124,41 +124,60 @@ impl Compare<'_> {
 
 /// A number in decimal digits, which counts up, behind a comma.
 struct Decimal {
-    text: [u8; 16],
+    number: u32,
+    /// The last digit.
+    last: u32,
+    text: u128,
     len: usize,
 }
 
 impl Decimal {
     #[inline]
     fn new(number: u32) -> Self {
-        // From the end on, and then to the front all at once.
-        let mut text = [0; 16];
-        let (mut at, mut rest) = (text.len(), number);
-        loop {
-            at -= 1;
-            (text[at], rest) = (b'0' + (rest % 10) as u8, rest / 10);
-            if rest == 0 {
-                break;
+        const HIGH: u32 = 100_000_000;
+        let (text, digits, last) = match number < HIGH {
+            true => {
+                let digits = eight_digits(number);
+                // The last digit stays, whatever it is.
+                let zeroes = (digits.trailing_zeros() / 8).min(7);
+                (u128::from(digits >> (8 * zeroes)), 8 - zeroes, digits >> 56)
             }
-        }
-        text[at - 1] = b',';
-        let len = text.len() + 1 - at;
-        Self { text: (u128::from_le_bytes(text) >> (8 * (16 - len))).to_le_bytes(), len }
+            false => {
+                let (high, low) = (eight_digits(number / HIGH), eight_digits(number % HIGH));
+                let zeroes = high.trailing_zeros() / 8;
+                let digits = 8 - zeroes;
+                (u128::from(high >> (8 * zeroes)) | u128::from(low) << (8 * digits), digits + 8, low >> 56)
+            }
+        };
+        let text = (text | ZEROES) << 8 | u128::from(b',');
+        Self { number, last: last as u32, text, len: digits as usize + 1 }
     }
 
     #[inline]
     fn next(&mut self) {
-        for at in (1..self.len).rev() {
-            if self.text[at] < b'9' {
-                self.text[at] += 1;
-                return;
+        match self.last {
+            9 => *self = Self::new(self.number.wrapping_add(1)),
+            _ => {
+                self.text += 1 << (8 * (self.len - 1));
+                self.last += 1;
+                self.number += 1;
             }
-            self.text[at] = b'0';
         }
-        self.text[1] = b'1';
-        self.text[self.len] = b'0';
-        self.len += 1;
     }
+}
+
+/// Characters of the digits 0.
+const ZEROES: u128 = u128::from_le_bytes([b'0'; 16]);
+
+/// The decimal digits of a number below 10^8, the first one in the lowest byte: first halves of 4 digits, then of 2, then of 1,
+/// all of them at once.
+#[inline]
+fn eight_digits(number: u32) -> u64 {
+    let four = u64::from(number / 10_000) | u64::from(number % 10_000) << 32;
+    let high = (four * 10_486 >> 20) & 0x7f_0000_007f;
+    let two = high | (four - 100 * high) << 16;
+    let high = (two * 103 >> 10) & 0x000f_000f_000f_000f;
+    high | (two - 10 * high) << 8
 }
 
 /// Leaves out the comma in front of the first thing that is put.
@@ -171,7 +190,7 @@ impl<S: Sink> List<'_, S> {
     fn numbers(&mut self, first: u32, count: u32) {
         if count > 0 && std::mem::take(&mut self.empty) {
             let text = Decimal::new(first);
-            self.sink.put(&text.text[1..text.len]);
+            self.sink.put_short(&(text.text >> 8).to_le_bytes(), text.len - 1);
             self.sink.put_numbers(first + 1, count - 1);
         } else {
             self.sink.put_numbers(first, count);
@@ -268,9 +287,9 @@ fn put_range<S: Sink>(list: &mut List<'_, S>, range: Option<(u32, u32)>) {
     let Some((first, count)) = range else { return };
     list.numbers(first, 1);
     if count > 1 {
-        let mut text = Decimal::new(first + (count - 1));
-        text.text[0] = b'-';
-        list.sink.put_short(&text.text, text.len);
+        let last = Decimal::new(first + (count - 1));
+        list.sink.put(b"-");
+        list.sink.put_short(&(last.text >> 8).to_le_bytes(), last.len - 1);
     }
 }
 
@@ -280,7 +299,17 @@ mod tests {
 
     #[test]
     fn numbers_are_counted_and_written_alike() {
-        for (first, count) in [(0, 0), (0, 1), (7, 5), (8, 200), (99_990, 20), (9_999_999, 2), (4_294_967_290, 4)] {
+        for (first, count) in [
+            (0, 0),
+            (0, 1),
+            (7, 5),
+            (8, 200),
+            (99_990, 20),
+            (9_999_999, 2),
+            (99_999_998, 5),
+            (999_999_999, 2),
+            (4_294_967_290, 6),
+        ] {
             let expected: String = (0..count).map(|n| format!(",{}", first + n)).collect();
             let mut counted = Count::default();
             counted.put_numbers(first, count);

@@ -42,20 +42,18 @@ pub struct Column {
 }
 
 impl Column {
-    /// A column by its index. Its checksum is looked at unless it was `seen` to be right before.
+    /// A column by its index.
     ///
     /// # Errors
     /// [`Malformed`] when it is damaged or not there.
     #[inline]
-    pub fn read<W: Words>(words: &W, columns: Part, index: u32, seen: bool) -> Result<Self, Malformed> {
+    pub fn read<W: Words>(words: &W, columns: Part, index: u32) -> Result<Self, Malformed> {
         let at = columns.at(index, WORDS)?;
         let mut w = [0; WORDS];
         for (i, word) in w.iter_mut().enumerate() {
             *word = words.load(at + i)?;
         }
-        if !seen && w[5] != u64::from(checksum(&w, index)) {
-            return Err(Malformed::Checksum);
-        }
+        words.once(at, || crc::expect(checksum(&w, index).into(), w[5]))?;
         let kind = low(w[0]);
         let bits = kind >> 16 & 0xff;
         if bits > 64 {
@@ -214,9 +212,9 @@ fn checksum(words: &[u64; WORDS], index: u32) -> u32 {
 pub struct KeyEntry {
     /// Which records have it.
     pub places: Places,
+    /// Where the key lies, for all records.
+    pub word: usize,
     column: u32,
-    /// The slot.
-    pub slot: u32,
 }
 
 impl KeyEntry {
@@ -224,7 +222,12 @@ impl KeyEntry {
     pub(super) const WORDS: usize = 3;
 
     /// A key that is nowhere.
-    pub const NOWHERE: Self = Self { places: Places(0), column: 0, slot: 0 };
+    pub const NOWHERE: Self = Self { places: Places(0), word: 0, column: 0 };
+
+    #[inline]
+    fn of(slot: [u64; Self::WORDS]) -> Self {
+        Self { places: Places((high(slot[1]) >> 16) as u16), word: low(slot[1]) as usize, column: low(slot[2]) }
+    }
 
     /// Index of the first column.
     #[inline]
@@ -241,31 +244,19 @@ pub struct KeyTable {
 }
 
 impl KeyTable {
-    /// Looks a key up. A slot's checksum is looked at unless `seen` knows it; `saw` is told of those that are right.
+    /// Looks a key up.
     ///
     /// # Errors
     /// [`Malformed`] when the table is damaged.
     #[inline]
-    pub fn find<W: Words>(
-        &self,
-        words: &W,
-        query: &crate::record::Query<'_>,
-        seen: impl Fn(u32) -> bool,
-        saw: impl Fn(u32),
-    ) -> Result<KeyEntry, Malformed> {
+    pub fn find<W: Words>(&self, words: &W, query: &crate::record::Query<'_>) -> Result<KeyEntry, Malformed> {
         let mask = self.part.len.wrapping_sub(1);
         let mut slot = query.hash() as u32 & mask;
         for _ in 0..self.part.len {
-            let at = self.part.at(slot, KeyEntry::WORDS)?;
-            let w = [words.load(at)?, words.load(at + 1)?, words.load(at + 2)?];
-            if !seen(slot) {
-                if high(w[2]) != slot_checksum(words, w[0], w[1], low(w[2]), slot)? {
-                    return Err(Malformed::Checksum);
-                }
-                saw(slot);
-            }
-            if w[0] == query.hash() && query.is_at(words, low(w[1]) as usize, usize::from(high(w[1]) as u16))? {
-                return Ok(KeyEntry { places: Places((high(w[1]) >> 16) as u16), column: low(w[2]), slot });
+            let w = self.slot(words, slot)?;
+            let entry = KeyEntry::of(w);
+            if w[0] == query.hash() && query.is_at(words, entry.word, usize::from(high(w[1]) as u16))? {
+                return Ok(entry);
             }
             if w[0] == 0 {
                 return Ok(KeyEntry::NOWHERE);
@@ -275,18 +266,21 @@ impl KeyTable {
         Ok(KeyEntry::NOWHERE)
     }
 
-    /// Every key: its word and its bytes.
+    /// The key in a slot: its word and its bytes.
     ///
     /// # Errors
     /// [`Malformed`] when the table is damaged.
-    pub fn key<W: Words>(&self, words: &W, slot: u32) -> Result<Option<(usize, usize, KeyEntry)>, Malformed> {
+    pub fn key<W: Words>(&self, words: &W, slot: u32) -> Result<Option<(usize, usize)>, Malformed> {
+        let w = self.slot(words, slot)?;
+        Ok((w[0] != 0).then_some((low(w[1]) as usize, usize::from(high(w[1]) as u16))))
+    }
+
+    #[inline(always)]
+    fn slot<W: Words>(&self, words: &W, slot: u32) -> Result<[u64; KeyEntry::WORDS], Malformed> {
         let at = self.part.at(slot, KeyEntry::WORDS)?;
         let w = [words.load(at)?, words.load(at + 1)?, words.load(at + 2)?];
-        if high(w[2]) != slot_checksum(words, w[0], w[1], low(w[2]), slot)? {
-            return Err(Malformed::Checksum);
-        }
-        let entry = KeyEntry { places: Places((high(w[1]) >> 16) as u16), column: low(w[2]), slot };
-        Ok((w[0] != 0).then_some((low(w[1]) as usize, usize::from(high(w[1]) as u16), entry)))
+        words.once(at, || crc::expect(slot_checksum(words, w[0], w[1], low(w[2]), slot)?.into(), high(w[2]).into()))?;
+        Ok(w)
     }
 
     /// The words of a table of these keys, which lie in `words`: hash, word, bytes, places, first column.

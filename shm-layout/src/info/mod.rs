@@ -141,8 +141,8 @@ pub struct Index {
     ranks: u32,
     count: [u32; 3],
     own_node: u32,
-    job_word: usize,
-    own_node_word: usize,
+    job_word: u32,
+    own_node_word: u32,
     front: usize,
     /// The table of keys.
     pub keys: KeyTable,
@@ -188,8 +188,8 @@ impl Index {
             ranks: high(w[8]),
             count: [low(w[9]), high(w[9]), low(w[10])],
             own_node: high(w[10]),
-            job_word: low(w[11]) as usize,
-            own_node_word: high(w[11]) as usize,
+            job_word: low(w[11]),
+            own_node_word: high(w[11]),
             front: w[12] as usize,
             keys: KeyTable { part: Part::of(w[13]) },
             columns: Part::of(w[14]),
@@ -214,7 +214,7 @@ impl Index {
         w[8] = pair(self.size, self.ranks);
         w[9] = pair(self.count[0], self.count[1]);
         w[10] = pair(self.count[2], self.own_node);
-        w[11] = pair(self.job_word as u32, self.own_node_word as u32);
+        w[11] = pair(self.job_word, self.own_node_word);
         w[12] = self.front as u64;
         w[13] = self.keys.part.word();
         w[14] = self.columns.word();
@@ -280,13 +280,13 @@ impl Index {
 
     /// The word of the job's record.
     #[inline]
-    pub fn job_word(&self) -> usize {
+    pub fn job_word(&self) -> u32 {
         self.job_word
     }
 
     /// The word of the own node's record.
     #[inline]
-    pub fn own_node_word(&self) -> Option<usize> {
+    pub fn own_node_word(&self) -> Option<u32> {
         (self.own_node_word != 0).then_some(self.own_node_word)
     }
 
@@ -332,7 +332,7 @@ impl Index {
     pub fn by_number<W: Words>(&self, words: &W, group: Group, number: u32) -> Result<Option<u32>, Malformed> {
         match self.numbers[group as usize].len {
             0 => Ok((number < self.count(group)).then_some(number)),
-            _ => Ok(self.by_number[group as usize].find(words, number.into())?.map(|(_, index)| index)),
+            _ => Ok(self.by_number[group as usize].find(words, number.into())?),
         }
     }
 
@@ -354,8 +354,8 @@ impl Index {
     /// # Errors
     /// [`Malformed`] when it is damaged or not there.
     #[inline]
-    pub fn column<W: Words>(&self, words: &W, index: u32, seen: bool) -> Result<Column, Malformed> {
-        Column::read(words, self.columns, index, seen)
+    pub fn column<W: Words>(&self, words: &W, index: u32) -> Result<Column, Malformed> {
+        Column::read(words, self.columns, index)
     }
 
     /// Columns.

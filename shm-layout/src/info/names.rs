@@ -181,12 +181,12 @@ impl Series {
             suffix: high(w[2]) as usize,
             digits: w[3] as u8,
         };
-        let mut sum = crc::Crc::new();
-        sum.slice(&[w[0], w[1], w[2], pair(low(w[3]), index)]);
-        sum.words(words, series.at, series.prefix.div_ceil(8) + series.suffix.div_ceil(8))?;
-        if sum.value() != high(w[3]) {
-            return Err(Malformed::Checksum);
-        }
+        words.once(at, || {
+            let mut sum = crc::Crc::new();
+            sum.slice(&[w[0], w[1], w[2], pair(low(w[3]), index)]);
+            sum.words(words, series.at, series.prefix.div_ceil(8) + series.suffix.div_ceil(8))?;
+            crc::expect(sum.value().into(), high(w[3]).into())
+        })?;
         match usize::from(series.digits) <= DIGITS || series.digits == NAMELESS {
             true => Ok(series),
             false => Err(Malformed::Table),

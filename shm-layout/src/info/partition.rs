@@ -18,8 +18,8 @@
 //!          2   CRC-32C of words 0 and 1, the index and the list | 0
 //! ```
 //!
-//! Its list has 32 bits for the index of each run, in the order of ranks. Runs and intervals are checked at each use, so that what is
-//! found by bisecting them is right or an error. Where there is no rule worth its space, four **columns** of numbers take their place:
+//! Its list has 32 bits for the index of each run, in the order of ranks. Runs and intervals are checked before they are used, so that what
+//! is found by bisecting them is right or an error. Where there is no rule worth its space, four **columns** of numbers take their place:
 //! of each rank its member (one more than it, 0 for none) and its place there, of each member where its ranks begin, and the
 //! ranks of one member after the other.
 use super::packed::{self, Packer, bits_for, words_for};
@@ -68,9 +68,7 @@ impl Run {
     fn read<W: Words>(words: &W, runs: Part, index: u32) -> Result<Self, Malformed> {
         let at = runs.at(index, RUN)?;
         let w = [words.load(at)?, words.load(at + 1)?, words.load(at + 2)?, words.load(at + 3)?];
-        if w[3] != u64::from(crc::of(&[w[0], w[1], w[2], u64::from(index)])) {
-            return Err(Malformed::Checksum);
-        }
+        words.once(at, || crc::expect(u64::from(crc::of(&[w[0], w[1], w[2], u64::from(index)])), w[3]))?;
         let run = Self {
             start: low(w[0]),
             count: high(w[0]),
@@ -301,12 +299,12 @@ impl Partition {
         let at = intervals.at(index, INTERVAL)?;
         let w = [words.load(at)?, words.load(at + 1)?, words.load(at + 2)?];
         let (list, count) = (low(w[1]) as usize, high(w[1]));
-        let mut sum = crc::Crc::new();
-        sum.slice(&[w[0], w[1], u64::from(index)]);
-        sum.words(words, list, count.div_ceil(2) as usize)?;
-        if w[2] != u64::from(sum.value()) {
-            return Err(Malformed::Checksum);
-        }
+        words.once(at, || {
+            let mut sum = crc::Crc::new();
+            sum.slice(&[w[0], w[1], u64::from(index)]);
+            sum.words(words, list, count.div_ceil(2) as usize)?;
+            crc::expect(sum.value().into(), w[2])
+        })?;
         if member < low(w[0]) || member >= high(w[0]) {
             return Err(Malformed::Table);
         }

@@ -36,10 +36,8 @@ impl Sorted {
     pub fn entry<W: Words>(&self, words: &W, place: u32) -> Result<(u64, u32), Malformed> {
         let at = self.0.at(place, ENTRY)?;
         let (key, rest) = (words.load(at)?, words.load(at + 1)?);
-        match high(rest) == checksum(key, low(rest), place) {
-            true => Ok((key, low(rest))),
-            false => Err(Malformed::Checksum),
-        }
+        words.once(at, || crc::expect(checksum(key, low(rest), place).into(), high(rest).into()))?;
+        Ok((key, low(rest)))
     }
 
     /// The place of the first entry with a key that is not below `key`.
@@ -62,12 +60,12 @@ impl Sorted {
         Ok(from)
     }
 
-    /// The place and the value of the first entry with this key.
+    /// The value of the first entry with this key.
     ///
     /// # Errors
     /// [`Malformed`] when that cannot be said.
     #[inline]
-    pub fn find<W: Words>(&self, words: &W, key: u64) -> Result<Option<(u32, u32)>, Malformed> {
+    pub fn find<W: Words>(&self, words: &W, key: u64) -> Result<Option<u32>, Malformed> {
         if self.is_empty() {
             return Ok(None);
         }
@@ -76,7 +74,7 @@ impl Sorted {
             return Ok(None);
         }
         let (found, value) = self.entry(words, place)?;
-        Ok((found == key).then_some((place, value)))
+        Ok((found == key).then_some(value))
     }
 
     /// The first value of this key that `is_it` takes.

@@ -183,7 +183,7 @@ impl<W: Words + Copy> Record<W> {
         let mut crc = Crc::new();
         crc.slice(&[self.words.load(self.at)?, u64::from(low(length))]);
         crc.words(&self.words, self.at + 2, self.len - 2)?;
-        if crc.value() == high(length) { Ok(()) } else { Err(Malformed::Checksum) }
+        crate::crc::expect(crc.value().into(), high(length).into())
     }
 
     /// Entries it has.
@@ -217,13 +217,31 @@ impl<W: Words + Copy> Record<W> {
     /// [`Malformed`] when an entry leads out of the record.
     #[inline(always)]
     pub fn find(&self, query: &Query<'_>) -> Result<Option<Entry>, Malformed> {
-        let mut slot = query.hash as usize & self.mask;
+        self.find_where(query.hash, |entry| query.is_at(&self.words, entry.key_word, entry.key_len))
+    }
+
+    /// Looks a key up in a record of an info segment, where its only copy lies at `word`.
+    ///
+    /// # Errors
+    /// [`Malformed`] when an entry leads out of the record.
+    #[inline(always)]
+    pub fn find_shared(&self, query: &Query<'_>, word: usize) -> Result<Option<Entry>, Malformed> {
+        self.find_where(query.hash, |entry| Ok(entry.key_word == word))
+    }
+
+    #[inline(always)]
+    fn find_where(
+        &self,
+        of_key: u64,
+        is_it: impl Fn(&Entry) -> Result<bool, Malformed>,
+    ) -> Result<Option<Entry>, Malformed> {
+        let mut slot = of_key as usize & self.mask;
         for _ in 0..=self.mask {
             let at = self.at + HEAD + slot * ENTRY;
             let hash = self.words.load(at)?;
-            if hash == query.hash {
+            if hash == of_key {
                 let entry = self.entry(at)?;
-                if query.is_at(&self.words, entry.key_word, entry.key_len)? {
+                if is_it(&entry)? {
                     return Ok(Some(entry));
                 }
             } else if hash == 0 {

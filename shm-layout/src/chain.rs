@@ -82,20 +82,24 @@ pub fn walk<J: Words, W: Words + Copy, C: Checked, T>(
     let (mut at, mut known) = (first, None);
     for depth in 0..LONGEST {
         let Some((words, checked)) = segment(at.segment) else { return Walk::Unmapped(at.segment) };
+        // What comes of it is not handed through: that would take as long as finding it.
+        let (mut found, mut base, mut new) = (None, None, None);
         let attempt = block::read(words, at.word as usize, rank, known, |record, version| {
-            let new = !checked.has(at.word, version);
-            if new {
+            if !checked.has(at.word, version) {
                 record.check()?;
+                new = Some(version);
             }
-            let found = body(Link { record, words, at, version, depth })?;
-            let base = if found.is_none() { record.base()? } else { None };
-            Ok((found, base, new.then_some(version)))
+            found = body(Link { record, words, at, version, depth })?;
+            if found.is_none() {
+                base = record.base()?;
+            }
+            Ok(())
         });
-        let (found, base, new) = match attempt {
-            Attempt::Done(done) => done,
+        match attempt {
+            Attempt::Done(()) => {}
             Attempt::Changed => return Walk::Changed,
             Attempt::Bad(error) => return Walk::Bad(error, first),
-        };
+        }
         if let Some(version) = new {
             checked.add(at.word, version);
         }

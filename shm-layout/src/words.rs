@@ -19,16 +19,30 @@ pub trait Words {
     /// [`Malformed::Bounds`] when there is no such word.
     fn load(&self, at: usize) -> Result<u64, Malformed>;
 
+    /// Relaxed loads of the `N` words from `at`.
+    ///
+    /// # Errors
+    /// [`Malformed::Bounds`] when they do not all lie here.
+    #[inline(always)]
+    fn load_all<const N: usize>(&self, at: usize) -> Result<[u64; N], Malformed> {
+        let mut all = [0; N];
+        for (nth, word) in all.iter_mut().enumerate() {
+            *word = self.load(at.saturating_add(nth))?;
+        }
+        Ok(all)
+    }
+
     /// A fence between accesses to these words and others.
     fn fence(&self, order: Ordering);
 
-    /// Checks what begins at word `at`; not again, where words never change and it is known that this was found right.
+    /// Checks what begins at word `at`; not again, where words never change and it is known that this was found right. A check
+    /// is given the words, so that nobody needs them in memory who does not check.
     ///
     /// # Errors
     /// What `check` answers.
     #[inline(always)]
-    fn once(&self, _at: usize, check: impl FnOnce() -> Result<(), Malformed>) -> Result<(), Malformed> {
-        check()
+    fn once(&self, _at: usize, check: impl FnOnce(&Self) -> Result<(), Malformed>) -> Result<(), Malformed> {
+        check(self)
     }
 
     /// Copies bytes that begin at word `at`.
@@ -156,6 +170,13 @@ impl Words for RawWords<'_> {
         }
         // SAFETY: in bounds.
         Ok(unsafe { self.load_unchecked(at) })
+    }
+
+    #[inline(always)]
+    fn load_all<const N: usize>(&self, at: usize) -> Result<[u64; N], Malformed> {
+        check(self.len, at, N * 8)?;
+        // SAFETY: in bounds, checked above for all of them.
+        Ok(core::array::from_fn(|nth| unsafe { self.load_unchecked(at + nth) }))
     }
 
     #[inline]
@@ -321,8 +342,14 @@ impl<W: Words + ?Sized> Words for &W {
         (**self).len()
     }
 
-    fn once(&self, at: usize, check: impl FnOnce() -> Result<(), Malformed>) -> Result<(), Malformed> {
-        (**self).once(at, check)
+    #[inline(always)]
+    fn load_all<const N: usize>(&self, at: usize) -> Result<[u64; N], Malformed> {
+        (**self).load_all(at)
+    }
+
+    #[inline(always)]
+    fn once(&self, at: usize, check: impl FnOnce(&Self) -> Result<(), Malformed>) -> Result<(), Malformed> {
+        (**self).once(at, |_| check(self))
     }
 
     fn load(&self, at: usize) -> Result<u64, Malformed> {

@@ -65,8 +65,9 @@ impl<'a> Frozen<'a> {
     }
 
     #[cold]
-    fn first(&self, word: usize, bit: u64, check: impl FnOnce() -> Result<(), Malformed>) -> Result<(), Malformed> {
-        check()?;
+    fn first(self, at: usize, check: impl FnOnce(&Self) -> Result<(), Malformed>) -> Result<(), Malformed> {
+        check(&self)?;
+        let (word, bit) = (at / 64, 1 << (at % 64));
         // Two threads at once may lose one of their bits: then something is checked once more.
         self.seen.store(word, self.seen.load(word)? | bit, Ordering::Relaxed);
         Ok(())
@@ -84,16 +85,20 @@ impl Words for Frozen<'_> {
         self.words.load(at)
     }
 
+    #[inline(always)]
+    fn load_all<const N: usize>(&self, at: usize) -> Result<[u64; N], Malformed> {
+        self.words.load_all(at)
+    }
+
     fn fence(&self, order: Ordering) {
         self.words.fence(order);
     }
 
     #[inline(always)]
-    fn once(&self, at: usize, check: impl FnOnce() -> Result<(), Malformed>) -> Result<(), Malformed> {
-        let (word, bit) = (at / 64, 1 << (at % 64));
-        if self.seen.load(word)? & bit != 0 {
-            return Ok(());
+    fn once(&self, at: usize, check: impl FnOnce(&Self) -> Result<(), Malformed>) -> Result<(), Malformed> {
+        match self.seen.load(at / 64)? >> (at % 64) & 1 {
+            0 => self.first(at, check),
+            _ => Ok(()),
         }
-        self.first(word, bit, check)
     }
 }

@@ -190,47 +190,53 @@ impl Guard<'_> {
     ///
     /// # Errors
     /// [`Miss`] says why there is no value.
+    #[inline]
     pub fn get(&self, lookup: &Lookup<'_>) -> Result<ValueRef<'_>, Miss> {
         let (query, maps) = (Query::new(lookup.key), self.reader.held_maps(&self.hold));
-        if let Some(info) = &maps.info
-            && let Some(raw) = info.find(lookup, &query).map_err(ReadError::from)?
-        {
-            let (at, len) = raw.place();
-            let bytes = info.frozen(at, len).map_err(ReadError::from)?;
-            return Ok(ValueRef { raw, bytes, written: OnceCell::new() });
+        let (mut found, mut bytes): (_, &[u8]) = (None, &[]);
+        if let Some(info) = &maps.info {
+            info.find_to(lookup, &query, &mut found).map_err(ReadError::from)?;
+            if let Some(raw) = &found {
+                let (at, len) = raw.place();
+                bytes = info.frozen(at, len).map_err(ReadError::from)?;
+            }
         }
-        if lookup.level != Level::Default {
-            return Err(self.reader.missing(maps));
+        if found.is_none() && lookup.level == Level::Default && lookup.rank.is_process() {
+            self.posted(maps, lookup, &query, &mut found, &mut bytes)?;
         }
-        match self.posted(maps, lookup, &query)? {
-            Some(value) => Ok(value),
+        match found {
+            Some(raw) => Ok(ValueRef { raw, bytes, written: OnceCell::new() }),
             None => Err(self.reader.missing(maps)),
         }
     }
 
+    #[inline]
     fn posted<'g>(
         &'g self,
         maps: &'g Maps,
         lookup: &Lookup<'_>,
         query: &Query<'_>,
-    ) -> Result<Option<ValueRef<'g>>, Miss> {
-        if !lookup.rank.is_process() {
-            return Ok(None);
-        }
-        let found = self.hold.find(
+        found: &mut Option<RawValue<'g>>,
+        bytes: &mut &'g [u8],
+    ) -> Result<(), Miss> {
+        let mut scope = 0;
+        let walk = self.hold.find(
             lookup.rank.0,
             |number| maps.modex(number).map(|segment| (&*segment.mapping, &segment.checked)),
             |record| record.find(query),
+            |entry, words, of_value| {
+                scope = entry.scope;
+                (*found, *bytes) = (Some(RawValue::of_entry(words, entry)), of_value);
+            },
         );
-        match found {
-            Walk::Found((entry, bytes, words)) if in_scope(entry.scope, lookup.scope) => {
-                let raw = RawValue::of_entry(words, &entry);
-                Ok(Some(ValueRef { raw, bytes, written: OnceCell::new() }))
-            }
-            Walk::Found(_) | Walk::Absent => Ok(None),
-            Walk::Unmapped(number) => Err(Miss::Unmapped(Want::Modex(number))),
-            Walk::Changed => Err(Miss::Busy),
-            Walk::Bad(error, _) => Err(ReadError::from(error).into()),
+        match walk {
+            Walk::Found(()) if in_scope(scope, lookup.scope) => return Ok(()),
+            Walk::Found(()) | Walk::Absent => {}
+            Walk::Unmapped(number) => return Err(Miss::Unmapped(Want::Modex(number))),
+            Walk::Changed => return Err(Miss::Busy),
+            Walk::Bad(error, _) => return Err(ReadError::from(error).into()),
         }
+        *found = None;
+        Ok(())
     }
 }

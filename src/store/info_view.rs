@@ -36,9 +36,6 @@ pub(super) struct Own {
 impl InfoView {
     pub(super) fn new(generation: u64, mapping: Arc<Mapping>) -> Result<Self, Malformed> {
         let index = Index::read(&mapping.words())?;
-        if !index.keys.part.len.is_power_of_two() {
-            return Err(Malformed::Table);
-        }
         let seen = Seen::new(mapping.len() / 8).map_err(|_| Malformed::Table)?;
         let own_session = index.records(Group::Sessions).find(&mapping.words(), 0)?;
         Ok(Self { generation, mapping, index, seen, own_session, own: OnceLock::new() })

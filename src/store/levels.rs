@@ -4,7 +4,7 @@
 //! WILDCARD and by UNDEF alike. The table of keys tells first where a key can be at all. What the host gave comes before what
 //! follows from placement ([`computed`](super::computed)).
 use instanton_layout::Malformed;
-use instanton_layout::info::{Column, Group, KeyEntry, NONE, Places, column};
+use instanton_layout::info::{Column, Group, KeyEntry, Places, column};
 use instanton_layout::record::{Owner, Query, Record};
 use instanton_layout::words::Words;
 
@@ -24,26 +24,25 @@ struct Asked<'a> {
     places: Places,
 }
 
-/// Where a value may be.
-#[derive(Clone, Copy)]
-enum Place {
-    Process(Rank),
-    Job,
-    Session(u32),
-    Node(Of),
-    App(Of),
-}
+/// Any node's, the own one's included.
+const NODE: Places = Places::NODES.and(Places::OWN_NODE);
 
-/// Which node, or which application.
-#[derive(Clone, Copy)]
-enum Of {
-    Index(u32),
-    /// The one of that process.
-    Process(Rank),
+/// Where a key is looked for, in this order; `class` is known of reserved keys.
+fn order(lookup: &Lookup<'_>, in_job: bool, class: Option<Class>) -> &'static [Places] {
+    use Places as P;
+    match (lookup.level, class) {
+        (Level::Default, None) if in_job => &[P::PROCESSES],
+        (Level::Default, Some(Class::Job)) if in_job => &[P::PROCESSES, P::JOB, P::SESSIONS, NODE, P::APPS],
+        (Level::Default, Some(Class::Node)) if in_job => &[P::PROCESSES, NODE, P::JOB, P::SESSIONS, P::APPS],
+        (Level::Default, Some(Class::App)) if in_job => &[P::PROCESSES, P::APPS, P::JOB, P::SESSIONS, NODE],
+        (Level::Default, _) if lookup.rank.is_process() => &[],
+        (Level::Default, _) => &[P::JOB, P::SESSIONS, NODE, P::APPS],
+        (Level::Job, _) => &[P::JOB],
+        (Level::Session(_), _) => &[P::SESSIONS],
+        (Level::App(_), _) => &[P::APPS],
+        (Level::Node(_), _) => &[NODE],
+    }
 }
-
-/// The job's own session is the first.
-const OWN_SESSION: Place = Place::Session(0);
 
 impl InfoView {
     /// The value, if the host gave or implied one.
@@ -57,6 +56,7 @@ impl InfoView {
     /// Puts the value into `found`, which is `None`, if the host gave or implied one.
     ///
     /// So do all that look in some place: to hand a value from one function to the next takes longer than to find it.
+    #[inline]
     pub(super) fn find_to<'a>(
         &'a self,
         lookup: &Lookup<'_>,
@@ -69,36 +69,13 @@ impl InfoView {
         if asked.places == Places::default() {
             return Ok(());
         }
-        let rank = lookup.rank;
-        let is_in_job = |rank: Rank| rank.is_process() && rank.0 < self.index.ranks();
-        let in_job = is_in_job(rank);
-        let node = Place::Node(if in_job { Of::Process(rank) } else { Of::Index(self.index.own_node()) });
-        let app = Place::App(match in_job {
-            true => Of::Process(rank),
-            false if is_in_job(lookup.asker) => Of::Process(lookup.asker),
-            // Of anybody else the only one.
-            false => Of::Index(if self.index.count(Group::Apps) == 1 { 0 } else { NONE }),
-        });
-        let (own, job) = (Place::Process(rank), Place::Job);
-        let places: &[Place] = match lookup.level {
-            Level::Default if in_job && !reserved => &[own],
-            Level::Default if in_job => match known.map_or(Class::Job, |known| known.class) {
-                Class::Job => &[own, job, OWN_SESSION, node, app],
-                Class::Node => &[own, node, job, OWN_SESSION, app],
-                Class::App => &[own, app, job, OWN_SESSION, node],
-            },
-            Level::Default if rank.is_process() => &[],
-            Level::Default => &[job, OWN_SESSION, node, app],
-            Level::Job => &[job],
-            Level::Session(None) => &[OWN_SESSION],
-            Level::Session(Some(id)) => &[Place::Session(self.by_number(Group::Sessions, id)?)],
-            Level::App(None) => &[app],
-            Level::App(Some(number)) => &[Place::App(Of::Index(self.by_number(Group::Apps, number)?))],
-            Level::Node(NodeSel::Own) => &[node],
-            Level::Node(NodeSel::Id(id)) => &[Place::Node(Of::Index(self.by_number(Group::Nodes, id)?))],
-            Level::Node(NodeSel::Name(name)) => &[Place::Node(Of::Index(self.by_name(name)?))],
-        };
-        self.first(&asked, places, found)
+        let class = reserved.then(|| known.map_or(Class::Job, |known| known.class));
+        self.first(&asked, lookup, order(lookup, self.is_in_job(lookup.rank), class), found)
+    }
+
+    #[inline(always)]
+    fn is_in_job(&self, rank: Rank) -> bool {
+        rank.is_process() && rank.0 < self.index.ranks()
     }
 
     #[inline(always)]
@@ -112,22 +89,29 @@ impl InfoView {
     }
 
     /// The value in the first of these places that has it.
+    #[inline(never)]
     fn first<'a>(
         &'a self,
         asked: &Asked<'_>,
-        places: &[Place],
+        lookup: &Lookup<'_>,
+        places: &[Places],
         found: &mut Option<RawValue<'a>>,
     ) -> Result<(), Malformed> {
-        for place in places {
+        for place in places.iter().filter(|place| asked.places.has(**place)) {
             match *place {
-                Place::Process(rank) if asked.places.has(Places::PROCESSES) => self.of_process(asked, rank, found)?,
-                Place::Job if asked.places.has(Places::JOB) => self.of_job(asked, found)?,
-                Place::Session(index) if asked.places.has(Places::SESSIONS) => self.of_session(asked, index, found)?,
-                Place::Node(of) if asked.places.has(Places::NODES.and(Places::OWN_NODE)) => {
-                    self.of_node(asked, of, found)?;
+                Places::PROCESSES => self.of_process(asked, lookup.rank, found)?,
+                Places::JOB => self.of_job(asked, found)?,
+                Places::SESSIONS => self.of_session(asked, lookup.level, found)?,
+                Places::APPS => {
+                    if let Some(app) = self.app_meant(lookup)? {
+                        self.of_app(asked, app, found)?;
+                    }
                 }
-                Place::App(of) if asked.places.has(Places::APPS) => self.of_app(asked, of, found)?,
-                _ => continue,
+                _ => {
+                    if let Some(node) = self.node_meant(lookup)? {
+                        self.of_node(asked, node, found)?;
+                    }
+                }
             }
             if found.is_some() {
                 break;
@@ -136,7 +120,32 @@ impl InfoView {
         Ok(())
     }
 
+    /// The node that is asked for.
+    #[inline]
+    fn node_meant(&self, lookup: &Lookup<'_>) -> Result<Option<u32>, Malformed> {
+        match lookup.level {
+            Level::Node(NodeSel::Id(id)) => self.by_number(Group::Nodes, id),
+            Level::Node(NodeSel::Name(name)) => self.by_name(name),
+            _ if self.is_in_job(lookup.rank) => Ok(self.node_of(lookup.rank)?.map(|(node, _)| node)),
+            _ => Ok(Some(self.index.own_node())),
+        }
+    }
+
+    /// The application that is asked for.
+    #[inline]
+    fn app_meant(&self, lookup: &Lookup<'_>) -> Result<Option<u32>, Malformed> {
+        let of = |rank| Ok(self.app_of(rank)?.map(|(app, _)| app));
+        match lookup.level {
+            Level::App(Some(number)) => self.by_number(Group::Apps, number),
+            _ if self.is_in_job(lookup.rank) => of(lookup.rank),
+            _ if self.is_in_job(lookup.asker) => of(lookup.asker),
+            // Of anybody else the only one.
+            _ => Ok((self.index.count(Group::Apps) == 1).then_some(0)),
+        }
+    }
+
     /// What the host gave of a process, or what follows for it alone.
+    #[inline(never)]
     fn of_process<'a>(
         &'a self,
         asked: &Asked<'_>,
@@ -213,53 +222,48 @@ impl InfoView {
     fn of_session<'a>(
         &'a self,
         asked: &Asked<'_>,
-        index: u32,
+        level: Level<'_>,
         found: &mut Option<RawValue<'a>>,
     ) -> Result<(), Malformed> {
-        let record = match index {
-            0 => self.own_session,
-            _ => self.index.records(Group::Sessions).find(&self.words(), index.into())?,
+        let words = self.words();
+        let index = match level {
+            Level::Session(Some(id)) => self.by_number(Group::Sessions, id)?,
+            // The job's own is the first.
+            _ => Some(0),
         };
-        self.in_record(asked, (Owner::Session, index), record, found)
+        let record = match index {
+            None => None,
+            Some(0) => self.own_session,
+            Some(index) => self.index.records(Group::Sessions).find(&words, index.into())?,
+        };
+        self.in_record(asked, (Owner::Session, index.unwrap_or(0)), record, found)
     }
 
     /// Everything of the own node is in its record, what is computed of others, too.
-    fn of_node<'a>(&'a self, asked: &Asked<'_>, of: Of, found: &mut Option<RawValue<'a>>) -> Result<(), Malformed> {
-        let index = match of {
-            Of::Index(index) => index,
-            Of::Process(rank) => match self.node_of(rank)? {
-                Some((node, _)) => node,
-                None => return Ok(()),
-            },
-        };
-        if index == self.index.own_node() {
+    #[inline(never)]
+    fn of_node<'a>(&'a self, asked: &Asked<'_>, node: u32, found: &mut Option<RawValue<'a>>) -> Result<(), Malformed> {
+        if node == self.index.own_node() {
             let word = self.index.own_node_word().filter(|_| asked.entry.places.has(Places::OWN_NODE));
-            return self.in_record(asked, (Owner::Node, index), word, found);
+            return self.in_record(asked, (Owner::Node, node), word, found);
         }
         if asked.entry.places.has(Places::NODES) {
-            let record = self.index.records(Group::Nodes).find(&self.words(), index.into())?;
-            self.in_record(asked, (Owner::Node, index), record, found)?;
+            let record = self.index.records(Group::Nodes).find(&self.words(), node.into())?;
+            self.in_record(asked, (Owner::Node, node), record, found)?;
         }
         match asked.derived {
-            Some(derived) if found.is_none() => self.derived_of_node(derived, index, found),
+            Some(derived) if found.is_none() => self.derived_of_node(derived, node, found),
             _ => Ok(()),
         }
     }
 
-    fn of_app<'a>(&'a self, asked: &Asked<'_>, of: Of, found: &mut Option<RawValue<'a>>) -> Result<(), Malformed> {
-        let index = match of {
-            Of::Index(index) => index,
-            Of::Process(rank) => match self.app_of(rank)? {
-                Some((app, _)) => app,
-                None => return Ok(()),
-            },
-        };
+    #[inline(never)]
+    fn of_app<'a>(&'a self, asked: &Asked<'_>, app: u32, found: &mut Option<RawValue<'a>>) -> Result<(), Malformed> {
         if asked.entry.places.has(Places::APPS) {
-            let record = self.index.records(Group::Apps).find(&self.words(), index.into())?;
-            self.in_record(asked, (Owner::App, index), record, found)?;
+            let record = self.index.records(Group::Apps).find(&self.words(), app.into())?;
+            self.in_record(asked, (Owner::App, app), record, found)?;
         }
         match asked.derived {
-            Some(derived) if found.is_none() => self.derived_of_app(derived, index, found),
+            Some(derived) if found.is_none() => self.derived_of_app(derived, app, found),
             _ => Ok(()),
         }
     }
@@ -276,33 +280,34 @@ impl InfoView {
         let Some(word) = word else { return Ok(()) };
         let words = self.words();
         let record = Record::in_info(words, word as usize, kind, owner)?;
-        words.once(word as usize, || record.check())?;
+        words.once(word as usize, move |_| record.check())?;
         if let Some(entry) = record.find_shared(asked.query, asked.entry.word)? {
             *found = Some(RawValue::of_entry(words.raw(), &entry));
         }
         Ok(())
     }
 
-    fn by_number(&self, group: Group, number: u32) -> Result<u32, Malformed> {
-        Ok(self.index.by_number(&self.words(), group, number)?.unwrap_or(NONE))
+    #[cold]
+    fn by_number(&self, group: Group, number: u32) -> Result<Option<u32>, Malformed> {
+        self.index.by_number(&self.words(), group, number)
     }
 
     /// The node with that name, else the one that has it among its other names.
-    fn by_name(&self, name: &[u8]) -> Result<u32, Malformed> {
+    #[cold]
+    fn by_name(&self, name: &[u8]) -> Result<Option<u32>, Malformed> {
         let words = self.words();
         if let Some(node) = self.index.names.find(&words, name)? {
-            return Ok(node);
+            return Ok(Some(node));
         }
         let query = Query::new(keys::HOSTNAME_ALIASES.as_bytes());
         let asked = self.asked(&query, None)?;
-        let found = self.index.by_alias(&words, name, |node| {
+        self.index.by_alias(&words, name, |node| {
             let mut found = None;
-            self.first(&asked, &[Place::Node(Of::Index(node))], &mut found)?;
+            self.of_node(&asked, node, &mut found)?;
             let list = found.map(RawValue::to_bytes).unwrap_or_default();
             let list = list.strip_suffix(&[0]).unwrap_or(&list);
             Ok(list.split(|byte| *byte == b',').any(|alias| alias == name))
-        })?;
-        Ok(found.unwrap_or(NONE))
+        })
     }
 
     /// Gives `f` everything known of a process; for no process in particular, of the job, its session, the own node and the only
@@ -331,14 +336,16 @@ impl InfoView {
         for key in known {
             let query = Query::new(&key);
             let mut found = None;
+            let lookup = Lookup::new(rank, &key);
             match rank.is_process() {
-                false => self.find_to(&Lookup::new(rank, &key), &query, &mut found)?,
+                false => self.find_to(&lookup, &query, &mut found)?,
                 true => {
                     let derived = derived::known(query.hash(), &key).and_then(|known| known.derived);
-                    let places = [Place::Process(rank), Place::Node(Of::Process(rank))];
-                    let named = derived == Some(Derived::HostName);
-                    let places = if named { &places[..] } else { &places[..1] };
-                    self.first(&self.asked(&query, derived)?, places, &mut found)?;
+                    let places: &[_] = match derived {
+                        Some(Derived::HostName) => &[Places::PROCESSES, NODE],
+                        _ => &[Places::PROCESSES],
+                    };
+                    self.first(&self.asked(&query, derived)?, &lookup, places, &mut found)?;
                 }
             }
             if let Some(value) = found {

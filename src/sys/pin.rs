@@ -140,15 +140,18 @@ impl<'a> Hold<'a> {
         Arc::ptr_eq(&self.slot.page, page)
     }
 
-    /// Finds an entry in the records of what a rank has posted, its value's bytes where they lie, and the words of its segment.
+    /// Finds an entry in the records of what a rank has posted, and gives `found` the words of its segment and its value's bytes
+    /// where they lie. Only what it is given last counts, and only if something was found.
     ///
     /// `segment` gives modex segments by number, `body` finds the entry in a record.
-    pub(crate) fn find<C: Checked>(
-        &self,
+    #[inline]
+    pub(crate) fn find<'h, C: Checked>(
+        &'h self,
         rank: u32,
         segment: impl Fn(u32) -> Option<(&'a Mapping, C)>,
         body: impl Fn(&Record<RawWords<'a>>) -> Result<Option<Entry>, Malformed>,
-    ) -> Walk<(Entry, &[u8], RawWords<'_>)> {
+        mut found: impl FnMut(&Entry, RawWords<'a>, &'h [u8]),
+    ) -> Walk<()> {
         let segment = |number| segment(number).map(|(mapping, checked)| (mapping.words(), checked));
         // The references are loaded behind the pin, which is what makes their blocks safe to look at.
         chain::walk(&JobWords::new(self.job.words()), rank, segment, |link| {
@@ -161,8 +164,9 @@ impl<'a> Hold<'a> {
             //   does not write it before the pin ends (the protocol of `instanton_layout::page`, which a writer keeps)
             // - the pin ends when the outermost guard of this thread is dropped; the bytes are borrowed from this one
             // - the mapping lives for 'a
-            let bytes: &[u8] = unsafe { link.words.bytes(entry.value_word, entry.value_len) }?;
-            Ok(Some((entry, bytes, link.words)))
+            let bytes: &'h [u8] = unsafe { link.words.bytes(entry.value_word, entry.value_len) }?;
+            found(&entry, link.words, bytes);
+            Ok(Some(()))
         })
     }
 }

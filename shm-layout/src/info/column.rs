@@ -42,18 +42,14 @@ pub struct Column {
 }
 
 impl Column {
-    /// A column by its index.
+    /// A column by its index; its checksum is for [`Index::read`](super::Index::read) to look at.
     ///
     /// # Errors
-    /// [`Malformed`] when it is damaged or not there.
+    /// [`Malformed`] when it makes no sense or is not there.
     #[inline]
     pub fn read<W: Words>(words: &W, columns: Part, index: u32) -> Result<Self, Malformed> {
         let at = columns.at(index, WORDS)?;
-        let mut w = [0; WORDS];
-        for (i, word) in w.iter_mut().enumerate() {
-            *word = words.load(at + i)?;
-        }
-        words.once(at, || crc::expect(checksum(&w, index).into(), w[5]))?;
+        let w = words.load_all::<WORDS>(at)?;
         let kind = low(w[0]);
         let bits = kind >> 16 & 0xff;
         if bits > 64 {
@@ -70,6 +66,14 @@ impl Column {
             step: w[3],
             numbers: low(w[4]) as usize,
             row_bit: high(w[4]),
+        })
+    }
+
+    /// Looks at the checksum of every description.
+    pub(super) fn check_all<W: Words>(words: &W, columns: Part) -> Result<(), Malformed> {
+        (0..columns.len).try_for_each(|index| {
+            let w = words.load_all::<WORDS>(columns.at(index, WORDS)?)?;
+            crc::expect(checksum(&w, index).into(), w[5])
         })
     }
 
@@ -248,7 +252,7 @@ impl KeyTable {
     ///
     /// # Errors
     /// [`Malformed`] when the table is damaged.
-    #[inline]
+    #[inline(always)]
     pub fn find<W: Words>(&self, words: &W, query: &crate::record::Query<'_>) -> Result<KeyEntry, Malformed> {
         let mask = self.part.len.wrapping_sub(1);
         let mut slot = query.hash() as u32 & mask;
@@ -275,12 +279,20 @@ impl KeyTable {
         Ok((w[0] != 0).then_some((low(w[1]) as usize, usize::from(high(w[1]) as u16))))
     }
 
+    /// Looks at the checksum of every slot: nothing that is found here has one looked at again.
+    pub(super) fn check<W: Words>(&self, words: &W) -> Result<(), Malformed> {
+        if !self.part.len.is_power_of_two() {
+            return Err(Malformed::Table);
+        }
+        (0..self.part.len).try_for_each(|slot| {
+            let w = self.slot(words, slot)?;
+            crc::expect(slot_checksum(words, w[0], w[1], low(w[2]), slot)?.into(), high(w[2]).into())
+        })
+    }
+
     #[inline(always)]
     fn slot<W: Words>(&self, words: &W, slot: u32) -> Result<[u64; KeyEntry::WORDS], Malformed> {
-        let at = self.part.at(slot, KeyEntry::WORDS)?;
-        let w = [words.load(at)?, words.load(at + 1)?, words.load(at + 2)?];
-        words.once(at, || crc::expect(slot_checksum(words, w[0], w[1], low(w[2]), slot)?.into(), high(w[2]).into()))?;
-        Ok(w)
+        words.load_all(self.part.at(slot, KeyEntry::WORDS)?)
     }
 
     /// The words of a table of these keys, which lie in `words`: hash, word, bytes, places, first column.

@@ -166,7 +166,7 @@ pub struct Index {
 }
 
 impl Index {
-    /// Reads and checks the head.
+    /// Reads and checks the head, the table of keys and what is said of columns.
     ///
     /// # Errors
     /// [`Malformed`] when it is not what the writer wrote.
@@ -183,7 +183,7 @@ impl Index {
             let form = TextForm { data_type: w[at] as u16, form: (w[at] >> 16) as u8, len: w[at + 1] };
             (w[at] >> 24 & 1 != 0).then_some(form)
         };
-        Ok(Self {
+        let index = Self {
             size: low(w[8]),
             ranks: high(w[8]),
             count: [low(w[9]), high(w[9]), low(w[10])],
@@ -206,7 +206,10 @@ impl Index {
             numbers: [Part::of(w[34]), Part::of(w[35]), Part::of(w[36])],
             areas: Part::of(w[37]),
             texts: [text(38), text(40), text(42)],
-        })
+        };
+        index.keys.check(words)?;
+        Column::check_all(words, index.columns)?;
+        Ok(index)
     }
 
     fn write<W: WordsMut>(&self, words: &W) {

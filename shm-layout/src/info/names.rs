@@ -171,7 +171,7 @@ impl Series {
     #[inline]
     fn read<W: Words>(words: &W, part: Part, index: u32) -> Result<Self, Malformed> {
         let at = part.at(index, SERIES)?;
-        let w = [words.load(at)?, words.load(at + 1)?, words.load(at + 2)?, words.load(at + 3)?];
+        let w = words.load_all::<SERIES>(at)?;
         let series = Self {
             first: low(w[0]),
             count: high(w[0]),
@@ -181,10 +181,11 @@ impl Series {
             suffix: high(w[2]) as usize,
             digits: w[3] as u8,
         };
-        words.once(at, || {
+        let (text, text_words) = (series.at, series.prefix.div_ceil(8) + series.suffix.div_ceil(8));
+        words.once(at, move |words| {
             let mut sum = crc::Crc::new();
             sum.slice(&[w[0], w[1], w[2], pair(low(w[3]), index)]);
-            sum.words(words, series.at, series.prefix.div_ceil(8) + series.suffix.div_ceil(8))?;
+            sum.words(words, text, text_words)?;
             crc::expect(sum.value().into(), high(w[3]).into())
         })?;
         match usize::from(series.digits) <= DIGITS || series.digits == NAMELESS {

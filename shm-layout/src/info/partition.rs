@@ -67,8 +67,8 @@ impl Run {
     #[inline]
     fn read<W: Words>(words: &W, runs: Part, index: u32) -> Result<Self, Malformed> {
         let at = runs.at(index, RUN)?;
-        let w = [words.load(at)?, words.load(at + 1)?, words.load(at + 2)?, words.load(at + 3)?];
-        words.once(at, || crc::expect(u64::from(crc::of(&[w[0], w[1], w[2], u64::from(index)])), w[3]))?;
+        let w = words.load_all::<RUN>(at)?;
+        words.once(at, move |_| crc::expect(u64::from(crc::of(&[w[0], w[1], w[2], u64::from(index)])), w[3]))?;
         let run = Self {
             start: low(w[0]),
             count: high(w[0]),
@@ -297,9 +297,9 @@ impl Partition {
     ) -> Result<(), Malformed> {
         let index = bisect(words, intervals, INTERVAL, member)?;
         let at = intervals.at(index, INTERVAL)?;
-        let w = [words.load(at)?, words.load(at + 1)?, words.load(at + 2)?];
+        let w = words.load_all::<INTERVAL>(at)?;
         let (list, count) = (low(w[1]) as usize, high(w[1]));
-        words.once(at, || {
+        words.once(at, move |words| {
             let mut sum = crc::Crc::new();
             sum.slice(&[w[0], w[1], u64::from(index)]);
             sum.words(words, list, count.div_ceil(2) as usize)?;

@@ -35,8 +35,8 @@ impl Sorted {
     #[inline]
     pub fn entry<W: Words>(&self, words: &W, place: u32) -> Result<(u64, u32), Malformed> {
         let at = self.0.at(place, ENTRY)?;
-        let (key, rest) = (words.load(at)?, words.load(at + 1)?);
-        words.once(at, || crc::expect(checksum(key, low(rest), place).into(), high(rest).into()))?;
+        let [key, rest] = words.load_all::<ENTRY>(at)?;
+        words.once(at, move |_| crc::expect(checksum(key, low(rest), place).into(), high(rest).into()))?;
         Ok((key, low(rest)))
     }
 

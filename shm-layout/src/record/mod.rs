@@ -161,16 +161,16 @@ impl<W: Words + Copy> Record<W> {
 
     #[inline(always)]
     fn open(words: W, at: usize, keys: usize, kind: Owner, owner: u32) -> Result<Self, Malformed> {
-        let len = length(&words, at)?;
-        let shape = words.load(at + 3)?;
-        let continues = high(shape) & base::CONTINUES != 0;
-        if low(words.load(at + 2)?) != owner || high(shape) & !base::CONTINUES != kind as u32 {
+        let [_, length, owned, shape] = words.load_all::<HEAD>(at)?;
+        let len = whole_words(&words, at, low(length))?;
+        if low(owned) != owner || high(shape) & !base::CONTINUES != kind as u32 {
             return Err(Malformed::Owner);
         }
         let slots = 1usize.checked_shl(low(shape)).unwrap_or(0);
         if slots == 0 || slots > len / ENTRY || HEAD + slots * ENTRY > len {
             return Err(Malformed::Table);
         }
+        let continues = high(shape) & base::CONTINUES != 0;
         Ok(Self { words, at, len, mask: slots - 1, keys, continues })
     }
 
@@ -266,7 +266,7 @@ impl<W: Words + Copy> Record<W> {
 
     #[inline(always)]
     fn entry(&self, at: usize) -> Result<Entry, Malformed> {
-        let (key, kind, value) = (self.words.load(at + 1)?, self.words.load(at + 2)?, self.words.load(at + 3)?);
+        let [_, key, kind, value] = self.words.load_all::<ENTRY>(at)?;
         let flags = (kind >> 8) as u8;
         let (value_word, value_len) = match flags & flags::INLINE {
             0 => (low(value) as usize, high(value) as usize),
@@ -292,8 +292,13 @@ impl<W: Words + Copy> Record<W> {
 /// [`Malformed::Bounds`] when it does not all lie there.
 #[inline]
 pub fn length<W: Words>(words: &W, at: usize) -> Result<usize, Malformed> {
-    let bytes = low(words.load(at.saturating_add(1))?) as usize;
-    let len = bytes / 8;
+    whole_words(words, at, low(words.load(at.saturating_add(1))?))
+}
+
+/// Words of a record of so many bytes, which lies at `at`.
+#[inline(always)]
+fn whole_words<W: Words>(words: &W, at: usize, bytes: u32) -> Result<usize, Malformed> {
+    let len = bytes as usize / 8;
     if !bytes.is_multiple_of(8) || at.checked_add(len).is_none_or(|end| end > words.len()) {
         return Err(Malformed::Bounds { at: at.saturating_add(len), len: words.len() });
     }

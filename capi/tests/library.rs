@@ -151,6 +151,19 @@ fn a_host_may_hold_a_lock_while_it_answers() {
     }
 }
 
+/// `INSTANTON_TEST_ROUNDS` multiplies how often.
+#[test]
+fn what_comes_and_goes_leaves_nothing() {
+    let rounds = env::var("INSTANTON_TEST_ROUNDS").map_or(1, |text| text.parse::<u32>().expect("a number"));
+    let program = compile("churn", &["-pthread"]);
+    for (what, few) in [("namespaces", 2500), ("servers", 1000), ("fences", 5000)] {
+        let mut command = alone(&program);
+        command.env("GLIBC_TUNABLES", "glibc.malloc.tcache_count=0").args([what, &(few * rounds).to_string()]);
+        let output = run(&mut command);
+        println!("{}", String::from_utf8_lossy(&output.stdout));
+    }
+}
+
 #[test]
 fn values_come_back_as_they_were_asked_for() {
     run(&mut alone(&compile("reads", &["-pthread", "-DCOUNT"])));

@@ -12,8 +12,18 @@ use instanton::data::{Info, Nspace, Proc, Rank, keys};
 use instanton::server::{Host, NoHost, Server, ServerConfig};
 
 const ROLE: &str = "INSTANTON_TEST_ROLE";
-/// Longer than any process here runs; one that hangs is ended by its own hand.
+/// Longer than any process here runs, unless things are to happen more often; one that hangs is ended by its own hand.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A number that the caller of the test has set.
+pub fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok().map(|text| text.parse().unwrap())
+}
+
+/// So many times, or more where the caller of the test wants that.
+pub fn rounds(few: u64) -> u64 {
+    few * number("INSTANTON_TEST_ROUNDS").unwrap_or(1)
+}
 
 /// A server with a host that knows this node only.
 pub fn server() -> Server {
@@ -84,7 +94,9 @@ pub fn start_alone(role: &str, variables: &[(&str, &str)]) -> Child {
 
 fn start(role: &str, env: Vec<(OsString, OsString)>, variables: &[(&str, &str)]) -> Child {
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", "process", "--nocapture"]).env_clear().envs(env).env(ROLE, role);
+    // Those of the test itself are not a launcher's to remove.
+    let of_test = std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("INSTANTON_TEST_"));
+    command.args(["--exact", "process", "--nocapture"]).env_clear().envs(env).envs(of_test).env(ROLE, role);
     command.envs(variables.iter().copied());
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
@@ -108,7 +120,7 @@ pub fn all_well(processes: Vec<Child>) {
 pub fn role() -> Option<String> {
     let role = std::env::var(ROLE).ok()?;
     thread::spawn(|| {
-        thread::park_timeout(PATIENCE);
+        thread::park_timeout(PATIENCE * rounds(1) as u32);
         eprintln!("this process hangs");
         std::process::abort();
     });

@@ -15,12 +15,13 @@
 use instanton_layout::crc::Crc;
 use rkyv::{Archive, Deserialize, Serialize};
 
-use crate::data::{Proc, archive};
+use super::stored::Outbound;
+use crate::data::{Nspace, Proc, archive};
 use crate::message::Posted;
 
 const HEADER: usize = 24;
 const MAGIC: [u8; 4] = *b"INSB";
-const VERSION: u16 = 1;
+const VERSION: u16 = 2;
 
 /// Who made a blob.
 #[derive(Archive, Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
@@ -36,8 +37,16 @@ pub(super) struct Sender {
 pub(super) struct OfRank {
     /// The process.
     pub proc: Proc,
+    /// How often it had committed by then.
+    pub commits: u64,
     /// GLOBAL and REMOTE entries; possibly none, which says that it has posted.
     pub entries: Vec<Posted>,
+}
+
+impl OfRank {
+    pub(super) fn new(nspace: &Nspace, Outbound { rank, commits, entries }: Outbound) -> Self {
+        OfRank { proc: Proc::new(nspace.clone(), rank), commits, entries }
+    }
 }
 
 #[derive(Archive, Serialize, Deserialize)]
@@ -64,8 +73,8 @@ pub(super) enum BlobError {
 }
 
 /// One node's blob.
-pub(super) fn write(sender: &Sender, ranks: &[OfRank]) -> Result<Vec<u8>, BlobError> {
-    let body = Body { sender: sender.clone(), ranks: ranks.to_vec() };
+pub(super) fn write(sender: &Sender, ranks: Vec<OfRank>) -> Result<Vec<u8>, BlobError> {
+    let body = Body { sender: sender.clone(), ranks };
     let body = archive::encode(&body).map_err(|source| BlobError::Body { at: 0, source })?;
     let mut out = Vec::with_capacity(HEADER + body.len());
     out.extend_from_slice(&MAGIC);
@@ -78,8 +87,8 @@ pub(super) fn write(sender: &Sender, ranks: &[OfRank]) -> Result<Vec<u8>, BlobEr
     Ok(out)
 }
 
-/// Everything in a row of blobs that `own` did not send.
-pub(super) fn read(data: &[u8], own: &Sender) -> Result<Vec<OfRank>, BlobError> {
+/// Everything in a row of blobs that `own` did not send, with the identity of who did.
+pub(super) fn read(data: &[u8], own: &Sender) -> Result<Vec<(u64, OfRank)>, BlobError> {
     let mut out = Vec::new();
     let mut at = 0;
     while at < data.len() {
@@ -106,7 +115,7 @@ pub(super) fn read(data: &[u8], own: &Sender) -> Result<Vec<OfRank>, BlobError> 
         }
         let parsed: Body = archive::decode(body).map_err(|source| BlobError::Body { at, source })?;
         if parsed.sender.identity != own.identity {
-            out.extend(parsed.ranks);
+            out.extend(parsed.ranks.into_iter().map(|of| (parsed.sender.identity, of)));
         }
         at += HEADER + body.len();
     }
@@ -126,7 +135,7 @@ fn crc32c(bytes: &[u8]) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::{Key, Nspace, Rank, Value};
+    use crate::data::{Key, Rank, Value};
 
     fn sender(identity: u64) -> Sender {
         Sender { server: Proc::new(Nspace::new("servers").unwrap(), Rank(0)), identity }
@@ -135,24 +144,24 @@ mod tests {
     fn of_rank(rank: u32) -> OfRank {
         let proc = Proc::new(Nspace::new("job").unwrap(), Rank(rank));
         let entry = Posted { scope: 3, key: Key::new("endpoint").unwrap(), value: Value::from(vec![7; 100]) };
-        OfRank { proc, entries: vec![entry] }
+        OfRank { proc, commits: 1, entries: vec![entry] }
     }
 
     #[test]
     fn a_row_of_blobs_comes_apart_without_the_own_one() {
-        let blobs: Vec<_> = (1..=3).map(|n| write(&sender(n), &[of_rank(n as u32)]).unwrap()).collect();
+        let blobs: Vec<_> = (1..=3).map(|n| write(&sender(n), vec![of_rank(n as u32)]).unwrap()).collect();
         for order in [[0, 1, 2], [2, 0, 1], [1, 2, 0]] {
             let row: Vec<u8> = order.iter().flat_map(|n| blobs[*n].clone()).collect();
             let mut read = read(&row, &sender(2)).unwrap();
-            read.sort_by_key(|of| of.proc.rank);
-            assert_eq!(read, [of_rank(1), of_rank(3)]);
+            read.sort_by_key(|(sender, _)| *sender);
+            assert_eq!(read, [(1, of_rank(1)), (3, of_rank(3))]);
         }
         assert_eq!(read(&[], &sender(1)).unwrap(), []);
     }
 
     #[test]
     fn every_cut_and_every_flipped_bit_is_noticed() {
-        let good = write(&sender(1), &[of_rank(1)]).unwrap();
+        let good = write(&sender(1), vec![of_rank(1)]).unwrap();
         for cut in 1..good.len() {
             assert!(read(&good[..cut], &sender(2)).is_err(), "cut at {cut}");
         }

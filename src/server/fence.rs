@@ -17,12 +17,12 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
-use super::blob;
 use super::core::{Core, Limit};
+use super::exchange::Sent;
 use super::jobs::Phase;
 use super::members::{Census, Members, NoMembers, Operation};
 use super::timers::TimerId;
-use crate::data::{Info, InfoList, Key, Nspace, Proc, Status, keys};
+use crate::data::{Info, InfoList, Nspace, Proc, Status, keys};
 use crate::message::door::PeerId;
 use crate::trace;
 
@@ -48,8 +48,6 @@ pub(super) struct Tracker {
     collect: bool,
     info: Vec<Info>,
     limit: Option<TimerId>,
-    /// The keys of what went to the host out of what is sent only once.
-    sent: Vec<(Proc, Vec<Key>)>,
 }
 
 /// A fence over a namespace that is not registered yet.
@@ -86,8 +84,12 @@ impl Tracker {
             collect: false,
             info: info.to_vec(),
             limit: None,
-            sent: Vec::new(),
         }
+    }
+
+    /// Who has come.
+    pub(super) fn arrived(&self) -> impl Iterator<Item = &Proc> {
+        self.arrived.keys()
     }
 
     /// Whether everybody of this node has come.
@@ -213,7 +215,7 @@ impl Core {
     }
 
     /// Everybody of this node has come.
-    fn complete_here(&mut self, mut tracker: Tracker) {
+    fn complete_here(&mut self, tracker: Tracker) {
         if tracker.members.operation() != Operation::Fence {
             return self.connect_at_host(tracker);
         }
@@ -221,15 +223,18 @@ impl Core {
             // What local processes have committed is in their common memory already.
             return self.answer(tracker, Ok(()));
         }
-        let data = match self.contribution(&mut tracker) {
-            Ok(data) => data,
-            Err(status) => return self.answer(tracker, Err(status)),
+        let (data, sent) = match tracker.collect {
+            false => Default::default(),
+            true => match self.contribution(&tracker) {
+                Ok(contribution) => contribution,
+                Err(status) => return self.answer(tracker, Err(status)),
+            },
         };
         let (id, procs, info) = self.hand_over(tracker);
         self.ask_host(
             |host, done| host.fence_nb(&procs, &info, data, done),
             Vec::new(),
-            move |core, result| core.fence_answered(id, result),
+            move |core, result| core.fence_answered(id, sent, result),
         );
     }
 
@@ -249,78 +254,17 @@ impl Core {
         }
     }
 
-    /// What this node adds to a collecting fence. Over a whole namespace that is only what no such fence has carried yet; other
-    /// fences reach other nodes each time, and carry everything.
-    fn contribution(&mut self, tracker: &mut Tracker) -> Result<Vec<u8>, Status> {
-        if !tracker.collect {
-            return Ok(Vec::new());
-        }
-        let whole = tracker.members.is_whole_job();
-        let mut ranks = Vec::new();
-        for proc in tracker.arrived.keys() {
-            let Some(stored) = self.jobs.stored_mut(&proc.nspace) else { continue };
-            let entries = if whole { stored.take_new(proc.rank) } else { stored.outbound(proc.rank) };
-            let entries = entries.map_err(|e| {
-                trace!("fence {}: what {proc} has posted cannot be read: {e}", tracker.id);
-                e.status()
-            })?;
-            if whole {
-                tracker.sent.push((proc.clone(), entries.iter().map(|posted| posted.key.clone()).collect()));
-            }
-            ranks.push(blob::OfRank { proc: proc.clone(), entries });
-        }
-        blob::write(&self.sender(), &ranks).map_err(|e| {
-            trace!("fence {}: this node's data cannot be sent: {e}", tracker.id);
-            Status::ERR_PACK_FAILURE
-        })
-    }
-
-    pub(super) fn sender(&self) -> blob::Sender {
-        let (nspace, rank) = (self.config.nspace.clone(), self.config.rank);
-        blob::Sender { server: Proc::new(nspace, rank), identity: self.identity }
-    }
-
-    fn fence_answered(&mut self, id: u64, result: Result<Vec<u8>, Status>) {
-        let sent = self.fences.at_host.get_mut(&id).map(|tracker| std::mem::take(&mut tracker.sent));
+    fn fence_answered(&mut self, id: u64, sent: Sent, result: Result<Vec<u8>, Status>) {
         let result = match result {
             // Data that comes after a time limit is data all the same.
             Ok(data) => self.absorb(&data),
             Err(status) => {
                 trace!("fence {id}: the host answers {status}");
-                // It has not arrived; the next fence carries it again.
-                for (proc, keys) in sent.into_iter().flatten() {
-                    if let Some(stored) = self.jobs.stored_mut(&proc.nspace) {
-                        stored.put_back(proc.rank, keys);
-                    }
-                }
+                self.take_back(sent);
                 Err(status)
             }
         };
         self.met(id, result);
-    }
-
-    /// Takes in what other nodes have sent: all of it, or nothing when a part cannot be read.
-    pub(super) fn absorb(&mut self, data: &[u8]) -> Result<(), Status> {
-        let ranks = blob::read(data, &self.sender()).map_err(|e| {
-            trace!("data from other nodes cannot be read: {e}");
-            Status::ERR_UNPACK_FAILURE
-        })?;
-        for blob::OfRank { proc, entries } in ranks {
-            let Some(stored) = self.jobs.stored_mut(&proc.nspace) else {
-                trace!("another node sends data of {proc}, whose namespace is not registered here");
-                continue;
-            };
-            if stored.is_local(proc.rank) {
-                trace!("another node sends data of {proc}, which runs here; it is left aside");
-                continue;
-            }
-            stored.post(proc.rank, entries).map_err(|e| {
-                trace!("data of {proc} cannot be stored: {e}");
-                e.status()
-            })?;
-            self.gets_after_post(&proc);
-        }
-        Ok(())
     }
 
     /// Tells everybody who has come.

@@ -42,6 +42,7 @@ mod connect;
 mod control_thread;
 mod core;
 mod events;
+mod exchange;
 mod fence;
 mod fork;
 mod forward;

@@ -9,7 +9,6 @@
 use std::collections::{BTreeMap, HashSet};
 use std::time::{Duration, Instant};
 
-use super::blob;
 use super::core::{Core, Done, Limit};
 use super::fence::time_limit;
 use super::timers::TimerId;
@@ -371,18 +370,6 @@ impl Core {
             trace!("another node asks for what {proc} has posted, which does not run here");
             self.end_direct_modex(Status::ERR_NOT_FOUND, |wanted| wanted == proc);
         }
-    }
-
-    fn posted_blob(&self, proc: &Proc) -> Result<Vec<u8>, Status> {
-        let stored = self.jobs.stored(&proc.nspace).ok_or(Status::ERR_NOT_FOUND)?;
-        let entries = stored.outbound(proc.rank).map_err(|e| {
-            trace!("what {proc} has posted cannot be read: {e}");
-            e.status()
-        })?;
-        blob::write(&self.sender(), &[blob::OfRank { proc: proc.clone(), entries }]).map_err(|e| {
-            trace!("what {proc} has posted cannot be sent: {e}");
-            Status::ERR_PACK_FAILURE
-        })
     }
 
     fn end_direct_modex(&mut self, status: Status, which: impl Fn(&Proc) -> bool) {

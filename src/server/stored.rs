@@ -2,7 +2,7 @@
 //!
 //! The store keeps values. This keeps which ranks have posted at all (a rank may have posted nothing that is visible here), and
 //! which keys could not be stored: whoever asks for them is told so instead of waiting.
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::os::fd::{AsFd, OwnedFd};
 
 use crate::control::frame::MAX_DESCRIPTORS;
@@ -54,11 +54,27 @@ pub(super) struct Stored {
     writer: JobWriter,
     /// Processes of the job; unknown where the host gave no data.
     size: Option<u32>,
-    posted: HashSet<Rank>,
+    /// How often each rank has posted here, or had elsewhere when that was told last.
+    posted: HashMap<Rank, Version>,
     /// Keys whose last commit failed, and why.
     failed: HashMap<Rank, HashMap<Key, Status>>,
     /// Who has posted a key last, of what this node sees: the answer to a Get that names no rank.
     posters: HashMap<Key, Rank>,
+}
+
+/// How new something is: commits of the process, as its server counts them.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Version {
+    server: u64,
+    commits: u64,
+}
+
+/// What a rank has posted for other nodes, or some of it.
+pub(super) struct Outbound {
+    pub(super) rank: Rank,
+    /// How often it had committed by then.
+    pub(super) commits: u64,
+    pub(super) entries: Vec<Posted>,
 }
 
 /// Keys of a rank that are remembered as not stored; whoever asks for others waits in vain for a while.
@@ -71,7 +87,7 @@ impl Stored {
         Ok(Stored {
             writer,
             size: known_size(info),
-            posted: HashSet::new(),
+            posted: HashMap::new(),
             failed: HashMap::new(),
             posters: HashMap::new(),
         })
@@ -109,16 +125,50 @@ impl Stored {
 
     /// Whether a rank has posted, be it nothing.
     pub(super) fn has_posted(&self, rank: Rank) -> bool {
-        self.posted.contains(&rank)
+        self.posted.contains_key(&rank)
     }
 
-    /// Takes in what a rank posts.
+    /// Takes in what a rank of this node posts.
     pub(super) fn post(&mut self, rank: Rank, entries: Vec<Posted>) -> Result<(), StoredError> {
+        let version = Version { server: 0, commits: self.commits(rank) + 1 };
+        self.store(rank, entries)?;
+        self.posted.insert(rank, version);
+        Ok(())
+    }
+
+    /// Takes in what another node's server says of a rank there: what it had posted with so many commits. Where more is known
+    /// already, only what is missing is new.
+    pub(super) fn post_from(
+        &mut self,
+        server: u64,
+        commits: u64,
+        rank: Rank,
+        mut entries: Vec<Posted>,
+    ) -> Result<(), StoredError> {
+        let version = Version { server, commits };
+        let is_late = |known: &Version| known.server == server && known.commits > commits;
+        let late = self.posted.get(&rank).is_some_and(is_late);
+        if late {
+            let found = |key: &Key| self.writer.reader().get(&Lookup::new(rank, key));
+            let is_missing = |key: &Key| matches!(found(key), Err(Miss::NotFound));
+            entries.retain(|posted| is_missing(&posted.key));
+        }
+        self.store(rank, entries)?;
+        if !late {
+            self.posted.insert(rank, version);
+        }
+        Ok(())
+    }
+
+    fn commits(&self, rank: Rank) -> u64 {
+        self.posted.get(&rank).map_or(0, |version| version.commits)
+    }
+
+    fn store(&mut self, rank: Rank, entries: Vec<Posted>) -> Result<(), StoredError> {
         let entries: Vec<_> = entries.into_iter().map(|posted| (posted.scope, posted.key, posted.value)).collect();
         let result = self.writer.update(rank, &entries).map_err(StoredError::from);
         match &result {
             Ok(()) => {
-                self.posted.insert(rank);
                 if let Some(failed) = self.failed.get_mut(&rank) {
                     failed.retain(|key, _| entries.iter().all(|(_, stored, _)| stored != key));
                 }
@@ -168,9 +218,22 @@ impl Stored {
         Ok(all.into_iter().map(|(key, _, value, _)| Info { key, flags: 0, value }).collect())
     }
 
-    /// What a rank has posted for other nodes since this was last asked.
-    pub(super) fn take_new(&mut self, rank: Rank) -> Result<Vec<Posted>, StoredError> {
-        Ok(posted(self.writer.take_outbound_new(rank)?))
+    /// What these ranks have posted for other nodes since this was last asked: of all of them, or nothing when that of one cannot be
+    /// read.
+    pub(super) fn take_new(&mut self, ranks: impl Iterator<Item = Rank>) -> Result<Vec<Outbound>, StoredError> {
+        let mut taken = Vec::new();
+        for rank in ranks {
+            match self.writer.take_outbound_new(rank) {
+                Ok(entries) => taken.push(self.outbound_of(rank, entries)),
+                Err(e) => {
+                    for Outbound { rank, entries, .. } in taken {
+                        self.put_back(rank, entries.into_iter().map(|posted| posted.key).collect());
+                    }
+                    return Err(e.into());
+                }
+            }
+        }
+        Ok(taken)
     }
 
     /// What was taken under these keys has not arrived; it is new again.
@@ -179,8 +242,13 @@ impl Stored {
     }
 
     /// All that a rank has posted for other nodes.
-    pub(super) fn outbound(&self, rank: Rank) -> Result<Vec<Posted>, StoredError> {
-        Ok(posted(self.writer.outbound_all(rank)?))
+    pub(super) fn outbound(&self, rank: Rank) -> Result<Outbound, StoredError> {
+        Ok(self.outbound_of(rank, self.writer.outbound_all(rank)?))
+    }
+
+    fn outbound_of(&self, rank: Rank, entries: Vec<(u8, Key, Value)>) -> Outbound {
+        let entries = entries.into_iter().map(|(scope, key, value)| Posted { scope, key, value }).collect();
+        Outbound { rank, commits: self.commits(rank), entries }
     }
 
     /// Descriptors of what a client has not mapped: as many as one message carries beside a reader page. It asks again for
@@ -223,6 +291,26 @@ fn known_size(info: &JobInfo) -> Option<u32> {
     (info.has_data() && info.size() > 0).then(|| info.size())
 }
 
-fn posted(entries: Vec<(u8, Key, Value)>) -> Vec<Posted> {
-    entries.into_iter().map(|(scope, key, value)| Posted { scope, key, value }).collect()
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_read_of_one_rank_is_lost_of_none() {
+        let nspace = Nspace::new("job").unwrap();
+        let info = JobInfo::from_infos(&nspace, 600, &[Info::new("pmix.job.size", 600u32)], "here").unwrap();
+        let mut stored = Stored::create(&nspace, &info, &Limits::default()).unwrap();
+        // Two ranks with nobody near both of them.
+        let ranks = [Rank(0), Rank(599)];
+        for rank in ranks {
+            stored.mark_local(rank);
+            let entry = Posted { scope: scope::GLOBAL, key: Key::new("k").unwrap(), value: Value::from(rank.0) };
+            stored.post(rank, vec![entry]).unwrap();
+        }
+        stored.writer.damage(ranks[1]);
+        assert!(stored.take_new(ranks.into_iter()).is_err());
+        let again = stored.take_new([ranks[0]].into_iter()).unwrap();
+        assert_eq!((again.len(), again[0].commits, again[0].entries.len()), (1, 1, 1));
+        assert!(stored.take_new([ranks[0]].into_iter()).unwrap()[0].entries.is_empty());
+    }
 }

@@ -1,6 +1,7 @@
 //! The library's own clients against servers of several nodes: values come out of shared memory.
 use std::sync::mpsc;
 use std::thread;
+use std::time::Duration;
 
 use instanton::client::{Chain, Client, Notice};
 use instanton::data::constants::{data_range, scope};
@@ -141,4 +142,33 @@ fn events_come_to_handlers() {
     assert!(is_ready.recv().unwrap());
     clients[1].notify_event(Status(-5000), &job.proc(1), data_range::RANGE_LOCAL, &[], |_| {}).unwrap();
     assert_eq!(told.recv().unwrap(), (Status(-5000), job.proc(1)));
+}
+
+/// The first fence waits at the word of release, the second for a message, which comes first.
+#[test]
+fn who_waits_at_the_word_is_not_released_by_a_later_fence() {
+    let cluster = Cluster::new(2);
+    let job = cluster.job("job", &[0, 1]);
+    let clients = clients(&job, 2);
+    let (give, given) = mpsc::channel();
+    *cluster.world.answers.lock().unwrap() = Some(give);
+    let next = || given.recv_timeout(Duration::from_secs(60)).expect("all have come");
+    let (tell, told) = mpsc::channel();
+    let hear = || told.recv_timeout(Duration::from_secs(60)).unwrap();
+    thread::scope(|threads| {
+        for client in &clients {
+            let tell = tell.clone();
+            threads.spawn(move || tell.send(("first", client.fence(&[], &[]).is_ok())).unwrap());
+        }
+        let answer_first = next();
+        for client in &clients {
+            let tell = tell.clone();
+            client.fence_nb(&[], &[], move |result| tell.send(("second", result.is_ok())).unwrap()).unwrap();
+        }
+        next()();
+        assert_eq!([hear(), hear()], [("second", true); 2]);
+        assert!(told.try_recv().is_err(), "the first one is not over");
+        answer_first();
+        assert_eq!([hear(), hear()], [("first", true); 2]);
+    });
 }

@@ -2,9 +2,11 @@
 use instanton::data::constants::scope;
 use instanton::data::{Info, Proc, Rank, Status, Value, keys};
 use instanton::message::Request;
+use std::sync::mpsc;
+use std::time::Duration;
 
-use crate::host::{Cluster, Lacks};
-use crate::peer::fence_all;
+use crate::host::{Cluster, FenceAnswer, Lacks};
+use crate::peer::{Peer, fence_all};
 
 const OK: Status = Status::SUCCESS;
 
@@ -249,4 +251,41 @@ fn a_host_that_brings_nonsense_is_an_error() {
     }
     *cluster.world.fences.lock().unwrap() = None;
     assert_eq!(fence_all(&mut peers, &[], &collect()), [OK, OK]);
+}
+
+/// The answers that the hosts would give, to be given in another order.
+fn answers(cluster: &Cluster) -> impl Fn() -> FenceAnswer {
+    let (give, given) = mpsc::channel();
+    *cluster.world.answers.lock().unwrap() = Some(give);
+    move || given.recv_timeout(Duration::from_secs(60)).expect("all have come")
+}
+
+#[test]
+fn a_host_may_answer_the_second_fence_first_and_nothing_goes_back() {
+    let cluster = Cluster::with(2, Lacks { direct_modex: true, ..Lacks::default() }, |config| config);
+    let job = cluster.job("job", &[0, 1]);
+    let mut peers = job.peers();
+    let next = answers(&cluster);
+    let fence = |peers: &mut [Peer], round: u32| {
+        peers[0].commit(scope::GLOBAL, "k", round);
+        peers[0].commit(scope::GLOBAL, &format!("k{round}"), round);
+        let numbers: Vec<u64> = peers.iter_mut().map(|peer| peer.start_fence(&[], &collect())).collect();
+        (numbers, next())
+    };
+    let (first, answer_first) = fence(&mut peers, 1);
+    let (second, answer_second) = fence(&mut peers, 2);
+    let get = |peers: &mut [Peer], key: &str| peers[1].get(&job.proc(0), key, &[]);
+
+    answer_second();
+    assert_eq!((peers[0].done(second[0]), peers[1].done(second[1])), (OK, OK));
+    assert_eq!(get(&mut peers, "k"), Ok(Value::Uint32(2)));
+    assert_eq!(get(&mut peers, "k2"), Ok(Value::Uint32(2)));
+    for (peer, number) in peers.iter_mut().zip(&first) {
+        assert!(!peer.has_answer(*number), "nobody leaves a fence with another one's answer");
+    }
+
+    answer_first();
+    assert_eq!((peers[0].done(first[0]), peers[1].done(first[1])), (OK, OK));
+    assert_eq!(get(&mut peers, "k"), Ok(Value::Uint32(2)), "what was sent earlier has come later");
+    assert_eq!(get(&mut peers, "k1"), Ok(Value::Uint32(1)), "nobody else brings that");
 }

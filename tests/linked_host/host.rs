@@ -1,6 +1,6 @@
 //! The test's resource manager: N servers, one a "node", and a host for each that reaches the others.
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, mpsc};
 
 use instanton::data::{Info, Nspace, Proc, Rank, Status, Value, keys};
 use instanton::server::{Accepted, Answer, Completion, Host, Server, ServerConfig};
@@ -14,17 +14,35 @@ struct Meeting {
     done: Vec<(usize, Completion<Vec<u8>>)>,
 }
 
+impl Meeting {
+    /// Answers all hosts: each with all blobs in another order, some without its own.
+    fn answer(mut self) {
+        for (turn, (node, done)) in self.done.into_iter().enumerate() {
+            self.blobs.rotate_left(1);
+            let without = (turn % 2 == 1).then_some(node);
+            let all = self.blobs.iter().filter(|(node, _)| Some(*node) != without);
+            done.complete(Ok(all.flat_map(|(_, blob)| blob.clone()).collect()));
+        }
+    }
+}
+
+/// The answer to a fence, which whoever has it gives.
+pub type FenceAnswer = Box<dyn FnOnce() + Send>;
+
 /// Everything the hosts share.
 #[derive(Default)]
 pub struct World {
     servers: Mutex<Vec<Arc<Server>>>,
     /// The node of each rank of each namespace.
     placement: Mutex<HashMap<Nspace, Vec<usize>>>,
-    meetings: Mutex<HashMap<Vec<Proc>, Meeting>>,
+    /// Meetings of the same processes in the order in which they began.
+    meetings: Mutex<HashMap<Vec<Proc>, Vec<Meeting>>>,
     /// What the hosts were told, in order.
     pub said: Mutex<Vec<String>>,
     /// What the hosts answer to every fence, where that is set.
     pub fences: Mutex<Option<Result<Vec<u8>, Status>>>,
+    /// Who gives the answers to fences that all have come to, where the hosts do not.
+    pub answers: Mutex<Option<mpsc::Sender<FenceAnswer>>>,
     lacks: Lacks,
 }
 
@@ -114,23 +132,24 @@ impl Host for NodeHost {
         }
         let nodes = self.world.nodes_of(procs);
         let mut meetings = lock(&self.world.meetings);
-        let meeting = meetings.entry(procs.to_vec()).or_default();
-        meeting.blobs.push((self.node, data));
-        meeting.done.push((self.node, done));
-        if meeting.blobs.len() < nodes.len() {
+        let queue = meetings.entry(procs.to_vec()).or_default();
+        let known = queue.iter().position(|meeting| meeting.done.iter().all(|(node, _)| *node != self.node));
+        let at = known.unwrap_or_else(|| {
+            queue.push(Meeting::default());
+            queue.len() - 1
+        });
+        queue[at].blobs.push((self.node, data));
+        queue[at].done.push((self.node, done));
+        if queue[at].done.len() < nodes.len() {
             return Ok(Answer::Later);
         }
-        let Meeting { mut blobs, done } = meetings.remove(procs).unwrap_or_default();
+        let meeting = queue.remove(at);
         drop(meetings);
-        // Each node gets all blobs in another order, some without its own, from a thread of the host.
-        std::thread::spawn(move || {
-            for (turn, (node, done)) in done.into_iter().enumerate() {
-                blobs.rotate_left(1);
-                let without = (turn % 2 == 1).then_some(node);
-                let all = blobs.iter().filter(|(node, _)| Some(*node) != without);
-                done.complete(Ok(all.flat_map(|(_, blob)| blob.clone()).collect()));
-            }
-        });
+        match &*lock(&self.world.answers) {
+            Some(giver) => giver.send(Box::new(move || meeting.answer())).unwrap(),
+            // From a thread of the host.
+            None => drop(std::thread::spawn(move || meeting.answer())),
+        }
         Ok(Answer::Later)
     }
 

@@ -1,6 +1,8 @@
 //! Tests of the store as a whole: a writer, and readers over descriptors as clients have them.
 use std::os::fd::AsFd;
 
+use instanton_layout::job;
+
 use super::*;
 use crate::data::{DataArray, Info, Key, Nspace, Rank, Value, constants::scope, keys};
 
@@ -65,6 +67,13 @@ fn catch_up(reader: &JobReader, writer: &JobWriter) {
 
 fn post(writer: &mut JobWriter, rank: u32, name: &str, value: impl Into<Value>) -> Result<(), WriteError> {
     writer.update(Rank(rank), &[(scope::GLOBAL, key(name), value.into())])
+}
+
+impl JobWriter {
+    /// Leads nobody any more to what a rank and those next to it have posted.
+    pub(crate) fn damage(&self, rank: Rank) {
+        self.words().publish_page(job::page_of(rank.0), job::Reference { segment: u32::MAX, word: 8 });
+    }
 }
 
 /// The same look-up by all three ways there are; they agree, or one of them fails.

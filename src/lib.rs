@@ -18,6 +18,8 @@ pub mod message;
 pub mod server;
 pub mod store;
 pub mod sys;
+#[cfg(feature = "client")]
+pub mod tool;
 pub mod trace;
 #[cfg(feature = "peers")]
 pub mod wire;

@@ -1,16 +1,20 @@
 //! The one client of the process, which every call of the C interface shares.
 //!
+//! A tool has one for each of its servers, and the one of its primary server is the one that calls share: turning to another
+//! server exchanges it.
+//!
 //! It comes with the first Init and goes with the last Finalize, however many there were. Between the two, a Get reaches it
 //! through one pointer and takes no lock ([`Slot`]). Whoever may wait holds a reference of his own instead.
 //!
 //! A forked child inherits the pointer to a client that is its parent's: the client knows, and says that it is not
 //! initialised. The child leaves it alone and may have one of its own.
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use instanton::client::{Client, Error, InitError};
 use instanton::data::constants::data_range::RANGE_PROC_LOCAL;
-use instanton::data::{Info, Proc, Status, keys};
+use instanton::data::{Info, InfoList, Proc, Status, keys};
 use instanton::sys::cell::Epoch;
+use instanton::tool::Tool;
 
 use crate::kept;
 use crate::slot::Slot;
@@ -21,6 +25,9 @@ static CURRENT: Slot<Client> = Slot::empty();
 /// How many Inits wait for their Finalize. Held while the client is exchanged, never while anything is waited for that a
 /// callback may need.
 static INITS: Mutex<usize> = Mutex::new(0);
+
+/// All connections of a process that has used a function of tools.
+static TOOL: Mutex<Option<Arc<Tool>>> = Mutex::new(None);
 
 /// The status of a call of the client.
 pub fn told<T>(result: Result<T, Error>) -> Result<T, Status> {
@@ -77,21 +84,20 @@ pub fn enter(info: &[Info]) -> Result<Entered, Status> {
         Err(InitError::Singleton) => (Client::singleton().map_err(refused)?, Status::ERR_UNREACH),
         Err(error) => return Err(refused(error)),
     };
-    let client = publish(client);
+    let client = publish(Arc::new(client));
     *inits = 1;
     Ok(Entered { client, status, again: false })
 }
 
 /// Makes a client the one of the process.
-fn publish(client: Client) -> Arc<Client> {
-    let client = Arc::new(client);
+fn publish(client: Arc<Client>) -> Arc<Client> {
     // What was there is a parent's: freeing it would join a thread that this process does not have.
     CURRENT.put(client.clone());
     client
 }
 
 fn refused(error: InitError) -> Status {
-    instanton::trace!("PMIx_Init failed: {error}");
+    instanton::trace!("no connection to a server: {error}");
     error.status()
 }
 
@@ -103,11 +109,97 @@ fn refused(error: InitError) -> Status {
 pub fn enter_as_server() -> Result<(), Status> {
     let mut inits = INITS.lock().unwrap_or_else(PoisonError::into_inner);
     if client().is_err() {
-        publish(Client::singleton().map_err(refused)?);
+        publish(Arc::new(Client::singleton().map_err(refused)?));
         *inits = 0;
     }
     *inits += 1;
     Ok(())
+}
+
+fn tools() -> MutexGuard<'static, Option<Arc<Tool>>> {
+    TOOL.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The tool that this client is a connection of. One that a forked child finds is its parent's.
+fn tool_of(client: &Arc<Client>) -> Option<Arc<Tool>> {
+    tools().as_ref().filter(|tool| Arc::ptr_eq(&tool.primary(), client)).cloned()
+}
+
+/// The tool that this process is, made of its client if need be: whoever is initialised may attach to servers.
+fn tool() -> Result<Arc<Tool>, Status> {
+    let client = client()?;
+    if let Some(tool) = tool_of(&client) {
+        return Ok(tool);
+    }
+    let tool = Arc::new(Tool::around(client));
+    // A parent's is left alone for ever, as its client is.
+    std::mem::forget(tools().replace(tool.clone()));
+    Ok(tool)
+}
+
+/// Takes part in the client as a tool, making it if need be.
+///
+/// # Errors
+/// When there is no server, and there must be one; `ERR_BAD_PARAM` for another name than the process has.
+pub fn enter_as_tool(info: &[Info]) -> Result<Arc<Client>, Status> {
+    let mut inits = INITS.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Ok(client) = client() {
+        let name = info.find(keys::TOOL_NSPACE).and_then(|info| info.value.as_bytes());
+        if name.is_some_and(|name| name != client.proc().nspace.as_bytes()) {
+            return Err(Status::ERR_BAD_PARAM);
+        }
+        *inits += 1;
+        return Ok(client);
+    }
+    let tool = Arc::new(Tool::init(info).map_err(refused)?);
+    let client = publish(tool.primary());
+    std::mem::forget(tools().replace(tool));
+    *inits = 1;
+    Ok(client)
+}
+
+/// Does something with the tool, and has every call go to its primary server from then on.
+fn turn<T>(what: impl FnOnce(&Tool) -> Result<T, Status>) -> Result<T, Status> {
+    let tool = tool()?;
+    let result = what(&tool);
+    let _inits = INITS.lock().unwrap_or_else(PoisonError::into_inner);
+    let primary = tool.primary();
+    if CURRENT.with(|_, current| Arc::ptr_eq(current, &primary)) == Some(false) {
+        CURRENT.replace(primary);
+    }
+    result
+}
+
+/// Attaches to one more server. Who this process is, and which server that is.
+///
+/// # Errors
+/// `ERR_INIT` before an init; why there is no such server to be had.
+pub fn attach(info: &[Info]) -> Result<(Proc, Proc), Status> {
+    turn(|tool| Ok((tool.proc().clone(), tool.attach(info).map_err(refused)?)))
+}
+
+/// Ends the connection to a server.
+///
+/// # Errors
+/// `ERR_NOT_FOUND` where there is none.
+pub fn disconnect(server: &Proc) -> Result<(), Status> {
+    turn(|tool| told(tool.disconnect(server)))
+}
+
+/// Makes a server the primary one.
+///
+/// # Errors
+/// `ERR_UNREACH` where there is no connection to it.
+pub fn set_server(server: &Proc, info: &[Info]) -> Result<(), Status> {
+    turn(|tool| told(tool.set_server(server, info)))
+}
+
+/// The servers that this process is attached to, the primary one first.
+///
+/// # Errors
+/// `ERR_INIT` before an init.
+pub fn servers() -> Result<Vec<Proc>, Status> {
+    Ok(tool()?.servers())
 }
 
 /// Tells the event handlers of a server's program that a client is gone without a word.
@@ -133,13 +225,17 @@ pub fn leave(info: &[Info]) -> Result<(), Status> {
             return Ok(());
         }
     }
-    let ended = client.finalize(info);
+    let ended = match tool_of(&client) {
+        Some(tool) => tool.finalize(info),
+        None => client.finalize(info),
+    };
     if let Err(error @ Error::WouldBlock { .. }) = ended {
         return Err(error.status());
     }
     let _inits = INITS.lock().unwrap_or_else(PoisonError::into_inner);
     if CURRENT.with(|_, current| Arc::ptr_eq(current, &client)) == Some(true) {
         CURRENT.clear();
+        tools().take();
         kept::forget();
     }
     told(ended)

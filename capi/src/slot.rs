@@ -31,6 +31,17 @@ impl<T: Send + Sync + 'static> Slot<T> {
         self.0.store(Owned::new(value), Ordering::Release);
     }
 
+    /// Puts something in the place of what is in it, which is freed when nobody looks at it any more.
+    pub fn replace(&self, value: Arc<T>) {
+        let guard = epoch::pin();
+        let old = self.0.swap(Owned::new(value), Ordering::AcqRel, &guard);
+        if !old.is_null() {
+            // SAFETY: it cannot be reached any more, and only one thread can have swapped it out.
+            unsafe { guard.defer_destroy(old) };
+            guard.flush();
+        }
+    }
+
     /// Takes out what is in it.
     pub fn clear(&self) {
         let guard = epoch::pin();

@@ -185,6 +185,15 @@ fn a_host_of_any_release_is_asked_for_everything() {
 }
 
 #[test]
+fn tools_find_their_servers() {
+    let program = compile("tool", &["-pthread"]);
+    run(&mut alone(&program));
+    if let Some(mut command) = checked(&program) {
+        run(command.env("VALGRIND_OPTS", "--trace-children=yes"));
+    }
+}
+
+#[test]
 fn a_host_may_say_which_release_it_is_of() {
     let program = compile("host", &["-pthread", "-DRELEASE=61", "-DUNPROVED"]);
     run(alone(&program).env("INSTANTON_SERVER_MODULE", "6.1"));

@@ -15,6 +15,20 @@ pub enum InitError {
     /// A launcher has, but none of its doors opens.
     #[error("no server can be reached: {0}")]
     NotAvailable(String),
+    /// There is no server where a tool has looked for one.
+    #[error("no server for this tool: {0}")]
+    NoServer(String),
+    /// A server does not want this tool.
+    #[error("the server refuses this tool: {reason} ({status})")]
+    NotAdmitted {
+        /// The status it gave.
+        status: Status,
+        /// The reason it gave.
+        reason: String,
+    },
+    /// An attribute makes no sense, by itself or beside another one.
+    #[error("{0}")]
+    Directive(String),
     /// A variable of the launcher cannot be used.
     #[error("the variable {name} {problem}")]
     Environment {
@@ -65,8 +79,10 @@ impl InitError {
         match self {
             InitError::Singleton => Status::ERR_UNREACH,
             InitError::NotAvailable(_) => Status::ERR_SERVER_NOT_AVAIL,
+            InitError::NoServer(_) => Status::ERR_UNREACH,
             InitError::Environment { .. } => Status::ERR_SERVER_NOT_AVAIL,
-            InitError::Refused { status, .. } => *status,
+            InitError::Refused { status, .. } | InitError::NotAdmitted { status, .. } => *status,
+            InitError::Directive(_) => Status::ERR_BAD_PARAM,
             InitError::ForeignServer { .. } => Status::ERR_INVALID_CRED,
             InitError::Handshake(_) => Status::ERR_HANDSHAKE_FAILED,
             InitError::NotSupported(_) => Status::ERR_NOT_SUPPORTED,

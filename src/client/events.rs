@@ -161,6 +161,16 @@ impl Handlers {
         Ok(registry.unknown(&entry.codes))
     }
 
+    /// What all handlers together want, as registrations: of codes, and of every event.
+    pub(super) fn wanted(&self) -> Vec<Vec<Status>> {
+        let registry = self.lock();
+        let mut codes: Vec<Status> = registry.list.iter().flat_map(|entry| entry.codes.iter().copied()).collect();
+        codes.sort_unstable_by_key(|code| code.0);
+        codes.dedup();
+        let all = registry.list.iter().any(|entry| entry.codes.is_empty()).then(Vec::new);
+        Some(codes).filter(|codes| !codes.is_empty()).into_iter().chain(all).collect()
+    }
+
     /// Whether a handler is still there.
     pub(super) fn has(&self, id: usize) -> bool {
         self.lock().list.iter().any(|entry| entry.id == id)

@@ -88,7 +88,7 @@ impl Inner {
     ) -> Step<T> {
         let Question { nspace, own, rank, key, query, directives } = question;
         if question.is_default() {
-            let stored = |rank| self.overlay.get(epoch, (nspace, rank), (key, query.hash()), None);
+            let stored = |rank| self.own.overlay.get(epoch, (nspace, rank), (key, query.hash()), None);
             // What is of no rank in particular is of the job (defect X16 of the Standard).
             let of_job = rank == Rank::UNDEF;
             if let Some(value) = stored(rank).or_else(|| if of_job { stored(Rank::WILDCARD) } else { None }) {
@@ -266,7 +266,7 @@ impl Inner {
             }
         };
         let info = |key: &Key, value: &Value| Info { key: key.clone(), flags: 0, value: value.clone() };
-        self.overlay.all(nspace.as_bytes(), *rank, None, |key, value| add(info(key, value)));
+        self.own.overlay.all(nspace.as_bytes(), *rank, None, |key, value| add(info(key, value)));
         let mut reserved = Vec::new();
         self.posts.own.all(nspace.as_bytes(), *rank, asked.directives.scope, |key, value| match key.is_reserved() {
             true => reserved.push(info(key, value)),

@@ -4,7 +4,6 @@
 //! can be reached, not what is set. A refusal is final: behind every door is the same server.
 use std::env;
 use std::ffi::OsStr;
-use std::io;
 use std::os::fd::OwnedFd;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
@@ -15,8 +14,9 @@ use nix::poll::PollTimeout;
 
 use crate::control::address::{self, Address};
 use crate::control::frame::{self, FrameError, HEADER, Kind, MAX_HANDSHAKE};
-use crate::control::handshake::{Hello, Welcome};
-use crate::data::{Info, InfoList, Nspace, Proc, Rank, Value, keys};
+use crate::control::handshake::{Attach, Hello, Welcome};
+use crate::data::archive::Wire;
+use crate::data::{Info, InfoList, Nspace, Proc, Rank, Status, Value, keys};
 use crate::message::Part;
 use crate::sys::socket;
 use crate::trace;
@@ -32,13 +32,15 @@ const STOCK_URI: &str = "PMIX_SERVER_URI41";
 pub(super) struct Accepted {
     pub(super) socket: Arc<UnixStream>,
     pub(super) incoming: Incoming,
-    pub(super) server: Nspace,
+    pub(super) server: Proc,
+    /// Who this process is.
+    pub(super) proc: Proc,
     pub(super) parts: Vec<Part>,
     pub(super) descriptors: Vec<OwnedFd>,
 }
 
 /// The address that the environment names, if it was made for this process.
-pub(super) fn from_environment() -> Result<Address, InitError> {
+pub(crate) fn from_environment() -> Result<Address, InitError> {
     let by_launcher = |name: &OsStr| {
         let name = name.as_bytes();
         [NAMESPACE, RANK, address::VARIABLE].iter().any(|known| known.as_bytes() == name)
@@ -87,10 +89,47 @@ pub(super) fn check_directives(info: &[Info]) -> Result<(), InitError> {
 
 /// Goes through the first door that opens. `layout` is the version of segments that can be mapped, 0 for none.
 pub(super) fn enter(address: &Address, info: &[Info], layout: u32) -> Result<Accepted, InitError> {
-    let socket = Arc::new(knock(address)?);
+    let socket = knock(address)?;
     check_server(&socket, address)?;
-    let hello = hello(address, info, layout)?;
-    let mut rest = &hello[..];
+    let hello = |info| Hello { proc: address.proc.clone(), token: address.token, layout, info };
+    let refused = |status, reason| InitError::Refused { proc: address.proc.clone(), status, reason };
+    introduce(socket, Kind::Hello, hello, info, refused)
+}
+
+/// Goes to a server as a tool. A server that was not `named` must be the user's own or root's; root may name any.
+pub(super) fn attach(
+    door: &str,
+    named: bool,
+    hello: impl Fn(Vec<Info>) -> Attach,
+    info: &[Info],
+) -> Result<Accepted, InitError> {
+    let name = SocketAddr::from_abstract_name(door);
+    let socket = name
+        .and_then(|name| UnixStream::connect_addr(&name))
+        .map_err(|error| InitError::NoServer(format!("abstract socket {door:?}: {error}")))?;
+    let found = owner(&socket)?;
+    let own = nix::unistd::geteuid().as_raw();
+    if found != 0 && found != own && !(named && own == 0) {
+        return Err(InitError::ForeignServer { found, own, named: own });
+    }
+    introduce(socket, Kind::Attach, hello, info, |status, reason| InitError::NotAdmitted { status, reason })
+}
+
+/// Says who this process is, and waits to be let in.
+fn introduce<T: Wire>(
+    socket: UnixStream,
+    kind: Kind,
+    hello: impl Fn(Vec<Info>) -> T,
+    info: &[Info],
+    refused: impl FnOnce(Status, String) -> InitError,
+) -> Result<Accepted, InitError> {
+    let socket = Arc::new(socket);
+    let mut hello_frame = frame::encode(kind, 0, 0, &hello(info.to_vec()))?;
+    if hello_frame.len() > HEADER + MAX_HANDSHAKE {
+        trace!("the attributes of init are too long for the handshake; the host does not get them");
+        hello_frame = frame::encode(kind, 0, 0, &hello(Vec::new()))?;
+    }
+    let mut rest = &hello_frame[..];
     while !rest.is_empty() {
         let sent = socket::send(&socket, rest, &[]).map_err(|error| {
             InitError::NotAvailable(format!("it closed the connection during the handshake: {error}"))
@@ -106,10 +145,10 @@ pub(super) fn enter(address: &Address, info: &[Info], layout: u32) -> Result<Acc
         return Err(FrameError::Kind(welcome.header.kind as u8).into());
     }
     match frame::decode(Kind::Welcome, &welcome.body)? {
-        Welcome::Accepted { server_nspace, parts } => {
-            Ok(Accepted { socket, incoming, server: server_nspace, parts, descriptors: welcome.descriptors })
+        Welcome::Accepted { server, proc, parts } => {
+            Ok(Accepted { socket, incoming, server, proc, parts, descriptors: welcome.descriptors })
         }
-        Welcome::Refused { status, reason } => Err(InitError::Refused { proc: address.proc.clone(), status, reason }),
+        Welcome::Refused { status, reason } => Err(refused(status, reason)),
     }
 }
 
@@ -130,8 +169,7 @@ fn knock(address: &Address) -> Result<UnixStream, InitError> {
 
 /// The names of sockets can be taken by anybody: what is said next holds the job's token.
 fn check_server(socket: &UnixStream, address: &Address) -> Result<(), InitError> {
-    let failed = |source: io::Error| InitError::System { what: "the kernel does not say who the server is", source };
-    let found = socket::peer(socket).map_err(failed)?.uid;
+    let found = owner(socket)?;
     let own = nix::unistd::geteuid().as_raw();
     match found == 0 || found == own || found == address.uid {
         true => Ok(()),
@@ -139,19 +177,10 @@ fn check_server(socket: &UnixStream, address: &Address) -> Result<(), InitError>
     }
 }
 
-fn hello(
-    address: &Address,
-    info: &[Info],
-    layout: u32,
-) -> Result<impl AsRef<[u8]> + std::ops::Deref<Target = [u8]>, InitError> {
-    let mut hello = Hello { proc: address.proc.clone(), token: address.token, layout, info: info.to_vec() };
-    let mut bytes = frame::encode(Kind::Hello, 0, 0, &hello)?;
-    if bytes.len() > HEADER + MAX_HANDSHAKE {
-        trace!("the attributes of init are too long for the handshake; the host does not get them");
-        hello.info.clear();
-        bytes = frame::encode(Kind::Hello, 0, 0, &hello)?;
-    }
-    Ok(bytes)
+/// The user that a server runs as.
+fn owner(socket: &UnixStream) -> Result<u32, InitError> {
+    let failed = |source| InitError::System { what: "the kernel does not say who the server is", source };
+    Ok(socket::peer(socket).map_err(failed)?.uid)
 }
 
 /// How long the handshake may take: as long as the host needs, unless the caller says otherwise.

@@ -24,7 +24,7 @@ mod fence;
 mod fork;
 mod forward;
 mod get;
-mod init;
+pub(crate) mod init;
 mod jobctrl;
 mod jobs;
 mod local;
@@ -37,12 +37,13 @@ mod spawn;
 use std::fmt;
 use std::io;
 use std::sync::mpsc;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 
 use instanton_layout::record::Query;
 
 use crate::control::address::Address;
+use crate::control::handshake::Attach;
 use crate::data::{Info, InfoList, Key, Nspace, Proc, Rank, Status, Value, constants::scope, keys};
 use crate::message::{Reply, Request};
 use crate::store::{Guard, PinError, RawValue, ReadError};
@@ -111,6 +112,18 @@ pub struct Notice {
 /// An event handler. It runs on the client's control thread and must not wait there.
 pub type Handler = Arc<dyn Fn(Notice, Chain) + Send + Sync>;
 
+/// Where a tool attaches, and as whom.
+pub(crate) struct Attachment<'a> {
+    /// Name of the server's socket for tools.
+    pub(crate) door: &'a str,
+    /// Whether the user has named the server, rather than letting one be found.
+    pub(crate) named: bool,
+    /// The name the tool has, or wants.
+    pub(crate) proc: Option<&'a Proc>,
+    /// The server that is meant, where that is known.
+    pub(crate) server: Option<&'a Nspace>,
+}
+
 /// A process of a job. Every method may be called from any thread.
 ///
 /// A callback (`done`, a [`Handler`]) runs on the client's own thread, never before the call that it was given to has returned;
@@ -124,17 +137,36 @@ pub struct Client {
 struct Inner {
     life: Life,
     proc: Arc<Proc>,
-    server: Option<Nspace>,
+    server: Option<Proc>,
     link: Link,
     jobs: Jobs,
-    overlay: Local,
     posts: Posts,
     meetings: Meetings,
+    own: Arc<Own>,
+}
+
+/// What belongs to the process rather than to one of its connections: a tool may have several.
+#[derive(Default)]
+struct Own {
+    overlay: Local,
     handlers: Handlers,
     pulls: output::Pulls,
+    connections: Mutex<Vec<Weak<Inner>>>,
+}
+
+impl Own {
+    fn connections(&self) -> MutexGuard<'_, Vec<Weak<Inner>>> {
+        self.connections.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Inner {
+    /// The other connections of this process.
+    fn siblings(self: &Arc<Self>) -> Vec<Arc<Inner>> {
+        let all = self.own.connections();
+        all.iter().filter_map(Weak::upgrade).filter(|other| !Arc::ptr_eq(other, self)).collect()
+    }
+
     /// What the server says and nobody waits for.
     fn hear(self: &Arc<Self>, news: News) {
         match news {
@@ -168,16 +200,27 @@ impl Client {
     /// When no door opens or the server refuses.
     pub fn connect(address: &Address, info: &[Info]) -> Result<Client, InitError> {
         init::check_directives(info)?;
-        let shared = std::env::var_os(SHARED_MEMORY_VARIABLE).is_none_or(|value| value != "off");
-        if !shared {
-            trace!("shared memory is turned off by {SHARED_MEMORY_VARIABLE}");
-        }
-        let layout = if shared { instanton_layout::header::VERSION } else { 0 };
-        let accepted = init::enter(address, info, layout)?;
-        let jobs = Jobs::new(shared);
-        jobs.begin(&address.proc, &accepted.parts, accepted.descriptors);
+        let layout = layout();
+        Self::connected(init::enter(address, info, layout)?, layout, Arc::default())
+    }
+
+    /// Attaches to a server as a tool. What belongs to the process rather than to a connection it shares with `first`, the
+    /// tool's connection that was there before.
+    pub(crate) fn attach(call: &Attachment<'_>, info: &[Info], first: Option<&Client>) -> Result<Client, InitError> {
+        let layout = layout();
+        let hello = |info| Attach { proc: call.proc.cloned(), server: call.server.cloned(), layout, info };
+        let accepted = init::attach(call.door, call.named, hello, info)?;
+        let own = first.map_or_else(Arc::default, |client| client.inner.own.clone());
+        let client = Self::connected(accepted, layout, own)?;
+        client.inner.register_all();
+        Ok(client)
+    }
+
+    fn connected(accepted: init::Accepted, layout: u32, own: Arc<Own>) -> Result<Client, InitError> {
+        let jobs = Jobs::new(layout != 0);
+        jobs.begin(&accepted.proc, &accepted.parts, accepted.descriptors);
         let link = Link::new(Some(accepted.socket)).map_err(system("no eventfd"))?;
-        Self::start(address.proc.clone(), Some(accepted.server), link, jobs, Some(accepted.incoming))
+        Self::start(accepted.proc, Some(accepted.server), link, jobs, Some(accepted.incoming), own)
     }
 
     /// A process that is a job of its own, without a server: rank 0 of a namespace that nobody else has.
@@ -189,16 +232,24 @@ impl Client {
         let host = host.map_err(|error| system("no name of this host")(error.into()))?;
         let nspace = format!("singleton.{host}.{}", std::process::id());
         let nspace = Nspace::new(nspace).map_err(|error| system("no namespace")(io::Error::other(error)))?;
+        Self::alone(Proc::new(nspace, Rank(0)), None)
+    }
+
+    /// A process without a server, of that name. What belongs to the process it shares with `first`, if it had a
+    /// connection before.
+    pub(crate) fn alone(proc: Proc, first: Option<&Client>) -> Result<Client, InitError> {
         let link = Link::new(None).map_err(system("no eventfd"))?;
-        Self::start(Proc::new(nspace, Rank(0)), None, link, Jobs::new(false), None)
+        let own = first.map_or_else(Arc::default, |client| client.inner.own.clone());
+        Self::start(proc, None, link, Jobs::new(false), None, own)
     }
 
     fn start(
         proc: Proc,
-        server: Option<Nspace>,
+        server: Option<Proc>,
         link: Link,
         jobs: Jobs,
         incoming: Option<Incoming>,
+        own: Arc<Own>,
     ) -> Result<Client, InitError> {
         // A thread's first epoch makes its notes: here, and not at its first Put or Get.
         drop(Epoch::enter());
@@ -208,12 +259,15 @@ impl Client {
             server,
             link,
             jobs,
-            overlay: Local::default(),
             posts: Posts::default(),
             meetings: Meetings::default(),
-            handlers: Handlers::default(),
-            pulls: output::Pulls::default(),
+            own,
         });
+        {
+            let mut connections = inner.own.connections();
+            connections.retain(|other| other.strong_count() > 0);
+            connections.push(Arc::downgrade(&inner));
+        }
         let served = inner.clone();
         let thread = signals::spawn_without_signals("instanton", move || {
             served.link.serve(incoming, |news| served.hear(news), || served.server_lost());
@@ -232,9 +286,14 @@ impl Client {
         &self.inner.proc
     }
 
-    /// The name of the server; none for a singleton.
-    pub fn server(&self) -> Option<&Nspace> {
+    /// The name of the server; none for a process without one.
+    pub fn server(&self) -> Option<&Proc> {
         self.inner.server.as_ref()
+    }
+
+    /// Whether there is a server that requests reach.
+    pub fn is_connected(&self) -> bool {
+        self.is_initialized() && self.inner.link.is_connected()
     }
 
     /// Keeps a value for the next [`commit`](Client::commit) (`PMIx_Put`); this process itself sees it at once.
@@ -263,7 +322,7 @@ impl Client {
     pub fn store_internal(&self, proc: &Proc, key: Key, value: Value) -> Result<(), Error> {
         self.inner.life.check()?;
         let nspace = if proc.nspace.is_empty() { &self.inner.proc.nspace } else { &proc.nspace };
-        self.inner.overlay.store(Arc::new(Proc::new(nspace.clone(), proc.rank)), scope::INTERNAL, key, value);
+        self.inner.own.overlay.store(Arc::new(Proc::new(nspace.clone(), proc.rank)), scope::INTERNAL, key, value);
         Ok(())
     }
 
@@ -462,7 +521,7 @@ impl Client {
     }
 
     /// Whether a call that waits can be made here.
-    fn may_wait(&self, call: &'static str) -> Result<(), Error> {
+    pub(crate) fn may_wait(&self, call: &'static str) -> Result<(), Error> {
         self.inner.life.check()?;
         if self.inner.link.is_own_thread() {
             trace!("{call} would have to wait and was called from a callback, whose thread would have to end the wait");
@@ -525,6 +584,15 @@ impl fmt::Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Client").field("proc", self.proc()).field("server", &self.server()).finish_non_exhaustive()
     }
+}
+
+/// The version of segments that can be mapped, 0 for none.
+fn layout() -> u32 {
+    if std::env::var_os(SHARED_MEMORY_VARIABLE).is_some_and(|value| value == "off") {
+        trace!("shared memory is turned off by {SHARED_MEMORY_VARIABLE}");
+        return 0;
+    }
+    instanton_layout::header::VERSION
 }
 
 fn system(what: &'static str) -> impl FnOnce(io::Error) -> InitError {

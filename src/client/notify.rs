@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use crate::data::{Info, Proc, Rank, Status, constants::data_range, keys};
+use crate::data::{Info, Proc, Status, constants::data_range, keys};
 use crate::message::{Push, Request};
 use crate::trace;
 
@@ -66,29 +66,30 @@ impl Inner {
         then: impl FnOnce(Result<usize, Error>) + Send + 'static,
     ) -> Result<(), Error> {
         self.life.check()?;
-        let (id, news) = self.handlers.add(codes, info, handler)?;
+        let (id, news) = self.own.handlers.add(codes, info, handler)?;
         let inner = self.clone();
-        let Some(codes) = news.filter(|_| self.link.has_server()) else {
+        let request = news.map(|codes| Request::RegisterEvents { codes, info: info.to_vec() });
+        request.iter().for_each(|request| self.tell_siblings(request));
+        let Some(request) = request.filter(|_| self.link.has_server()) else {
             self.link.run_later(move || {
-                inner.handlers.activate(id);
+                inner.own.handlers.activate(id);
                 then(Ok(id));
             });
             return Ok(());
         };
-        let request = Request::RegisterEvents { codes, info: info.to_vec() };
         let waiter = move |answer| match done(answer) {
             // A host that knows no events does not keep them from travelling on this node.
             Ok(()) | Err(Error::Status(Status::ERR_NOT_SUPPORTED)) => {
-                inner.handlers.activate(id);
+                inner.own.handlers.activate(id);
                 then(Ok(id));
             }
             Err(error) => {
-                let _ = inner.handlers.remove(id);
+                let _ = inner.own.handlers.remove(id);
                 then(Err(error));
             }
         };
         self.link.request("PMIx_Register_event_handler", &request, Box::new(waiter)).inspect_err(|_| {
-            let _ = self.handlers.remove(id);
+            let _ = self.own.handlers.remove(id);
         })
     }
 
@@ -98,14 +99,31 @@ impl Inner {
         then: impl FnOnce(Result<(), Error>) + Send + 'static,
     ) -> Result<(), Error> {
         self.life.check()?;
-        let unwanted = self.handlers.remove(id)?;
-        let Some(codes) = unwanted.filter(|_| self.link.is_connected()) else {
+        let unwanted = self.own.handlers.remove(id)?;
+        let request = unwanted.map(|codes| Request::DeregisterEvents { codes });
+        request.iter().for_each(|request| self.tell_siblings(request));
+        let Some(request) = request.filter(|_| self.link.is_connected()) else {
             self.link.run_later(move || then(Ok(())));
             return Ok(());
         };
         // The handler is gone whatever the server answers.
-        let request = Request::DeregisterEvents { codes };
         self.link.request("PMIx_Deregister_event_handler", &request, Box::new(move |_| then(Ok(()))))
+    }
+
+    /// Tells every other server that this process is attached to; nobody waits for what they answer.
+    fn tell_siblings(self: &Arc<Self>, request: &Request) {
+        for other in self.siblings().iter().filter(|other| other.link.is_connected()) {
+            // One that is lost at this moment tells nobody of events any more.
+            let _ = other.link.request("PMIx_Register_event_handler", request, Box::new(|_| ()));
+        }
+    }
+
+    /// Tells a server that the process has just attached to of all that its handlers want to hear of.
+    pub(super) fn register_all(&self) {
+        for codes in self.own.handlers.wanted() {
+            let request = Request::RegisterEvents { codes, info: Vec::new() };
+            let _ = self.link.request("PMIx_Register_event_handler", &request, Box::new(|_| ()));
+        }
     }
 
     pub(super) fn notify(
@@ -149,14 +167,13 @@ impl Inner {
     pub(super) fn pushed(self: &Arc<Self>, push: Push) {
         match push {
             Push::Event { status, source, info, .. } => self.deliver(Event { status, source, info }),
-            Push::Output { source, channel, bytes, info } => self.pulls.deliver(&source, channel, &bytes, &info),
+            Push::Output { source, channel, bytes, info } => self.own.pulls.deliver(&source, channel, &bytes, &info),
         }
     }
 
     /// The server is gone; on the control thread.
     pub(super) fn server_lost(self: &Arc<Self>) {
-        let Some(server) = self.server.clone() else { return };
-        let source = Proc::new(server, Rank::UNDEF);
+        let Some(source) = self.server.clone() else { return };
         self.deliver(Event { status: Status::ERR_LOST_CONNECTION, source, info: Vec::new() });
     }
 
@@ -164,7 +181,7 @@ impl Inner {
         if self.life.check().is_err() {
             return;
         }
-        let called: VecDeque<_> = self.handlers.matching(&event, &self.proc).collect();
+        let called: VecDeque<_> = self.own.handlers.matching(&event, &self.proc).collect();
         if called.is_empty() {
             trace!("nobody here wants event {} of {}", event.status, event.source);
         }
@@ -177,7 +194,7 @@ impl Inner {
             // It may have been taken back since the event arrived.
             let wanted = match current.once {
                 true => self.deregister(current.id, |_| {}).is_ok(),
-                false => self.handlers.has(current.id),
+                false => self.own.handlers.has(current.id),
             };
             if wanted {
                 let handler = current.clone();

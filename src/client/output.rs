@@ -72,7 +72,7 @@ impl Client {
             return Err(Status::ERR_BAD_PARAM.into());
         }
         // It may come as soon as the server has agreed.
-        let id = self.inner.pulls.with(|(last, pulls)| {
+        let id = self.inner.own.pulls.with(|(last, pulls)| {
             *last += 1;
             pulls.insert(*last, Pull { procs: procs.to_vec(), channels, handler });
             *last
@@ -81,12 +81,12 @@ impl Client {
         let request = Request::PullOutput { procs: procs.to_vec(), channels, directives: directives.to_vec() };
         let told = move |result: Result<(), Error>| {
             if result.is_err() {
-                inner.pulls.with(|(_, pulls)| pulls.remove(&id));
+                inner.own.pulls.with(|(_, pulls)| pulls.remove(&id));
             }
             done(result.map(|()| id));
         };
         self.inner.ask_for("PMIx_IOF_pull", &request, nothing, told).inspect_err(|_| {
-            self.inner.pulls.with(|(_, pulls)| pulls.remove(&id));
+            self.inner.own.pulls.with(|(_, pulls)| pulls.remove(&id));
         })
     }
 
@@ -99,7 +99,7 @@ impl Client {
         pull: usize,
         done: impl FnOnce(Result<(), Error>) + Send + 'static,
     ) -> Result<(), Error> {
-        let gone = self.inner.pulls.with(|(_, pulls)| pulls.remove(&pull)).ok_or(Status::ERR_BAD_PARAM)?;
+        let gone = self.inner.own.pulls.with(|(_, pulls)| pulls.remove(&pull)).ok_or(Status::ERR_BAD_PARAM)?;
         let request = Request::StopOutput { procs: gone.procs, channels: gone.channels };
         self.inner.ask_for("PMIx_IOF_deregister", &request, nothing, done)
     }

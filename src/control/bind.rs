@@ -22,12 +22,15 @@ const MAX_PATH: usize = 107;
 /// The socket's name in its directory.
 const SOCKET: &str = "s";
 
-/// A socket with an abstract name, and the name.
+/// What the name of the socket for the processes of a server's jobs begins with.
+pub const FOR_JOBS: &str = "instanton-";
+
+/// A socket with an abstract name that begins with `prefix` and is random from there on, and the name.
 ///
 /// # Errors
 /// The kernel's.
-pub fn bind_abstract() -> io::Result<(UnixListener, String)> {
-    let name = format!("instanton-{}", random_name()?);
+pub fn bind_abstract(prefix: &str) -> io::Result<(UnixListener, String)> {
+    let name = format!("{prefix}{}", random_name()?);
     let listener = UnixListener::bind_addr(&SocketAddr::from_abstract_name(&name)?)?;
     listener.set_nonblocking(true)?;
     Ok((listener, name))

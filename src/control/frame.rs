@@ -44,6 +44,8 @@ pub enum Kind {
     /// A [`Request::Meet`] without attributes, the most frequent of requests: the body is `seen` as it
     /// stands.
     Meet = 6,
+    /// [`Attach`](super::handshake::Attach), tool to server, the first frame.
+    Attach = 7,
 }
 
 /// A frame's header, checked.
@@ -116,6 +118,7 @@ impl Header {
             4 => Kind::Reply,
             5 => Kind::Push,
             6 => Kind::Meet,
+            7 => Kind::Attach,
             other => return Err(FrameError::Kind(other)),
         };
         let descriptors = usize::from(bytes[7]);

@@ -26,6 +26,19 @@ impl std::fmt::Debug for Hello {
     }
 }
 
+/// What a tool says first: it has no token, and may have no name yet.
+#[derive(Archive, Serialize, Deserialize, Clone, Debug, PartialEq)]
+pub struct Attach {
+    /// The name it has or wants; without one, it is given one.
+    pub proc: Option<Proc>,
+    /// The server it means, where it knows that; another one refuses.
+    pub server: Option<Nspace>,
+    /// As in [`Hello`].
+    pub layout: u32,
+    /// What it says of itself, for the host's `tool_connected`.
+    pub info: Vec<Info>,
+}
+
 /// What the server answers once its host has agreed.
 #[derive(Archive, Serialize, Deserialize, Clone, Debug, PartialEq)]
 #[non_exhaustive]
@@ -33,7 +46,9 @@ pub enum Welcome {
     /// The process is in.
     Accepted {
         /// The server's own name.
-        server_nspace: Nspace,
+        server: Proc,
+        /// Who the process is.
+        proc: Proc,
         /// The descriptors that come with this frame, in order; empty when the client asked for none.
         parts: Vec<Part>,
     },

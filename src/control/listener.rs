@@ -14,10 +14,10 @@ use mio::{Interest, Registry, Token};
 
 use super::connection::{CHUNK, Connection, Fill, Flush, Stage};
 use super::frame::{self, FrameError, Kind, MAX_BODY, MAX_HANDSHAKE};
-use super::handshake::{Hello, Welcome};
+use super::handshake::{Attach, Hello, Welcome};
 use crate::data::Status;
 use crate::data::archive::Wire;
-use crate::message::door::{Arrival, Callers, Door, Left, Outgoing, PeerId, Ready};
+use crate::message::door::{Arrival, Callers, Claim, Door, Left, Outgoing, PeerId, Ready};
 use crate::message::numbers::NumberMap;
 use crate::message::{Part, Reply};
 use crate::sys::{process, socket};
@@ -185,15 +185,21 @@ impl Listener {
                 Stage::Asking | Stage::Refused => return Ok(()),
                 Stage::Unknown => {
                     let Some((header, body)) = connection.next_frame(MAX_HANDSHAKE)? else { return Ok(()) };
-                    if header.kind != Kind::Hello {
-                        return Err(Breach::Unexpected(header.kind));
-                    }
-                    let hello: Hello = frame::decode(Kind::Hello, body)?;
+                    let (claim, layout, info) = match header.kind {
+                        Kind::Hello => {
+                            let Hello { proc, token, layout, info } = frame::decode(Kind::Hello, body)?;
+                            (Claim::Process { proc, token }, layout, info)
+                        }
+                        Kind::Attach => {
+                            let Attach { proc, server, layout, info } = frame::decode(Kind::Attach, body)?;
+                            (Claim::Tool { proc, server }, layout, info)
+                        }
+                        other => return Err(Breach::Unexpected(other)),
+                    };
                     connection.stage = Stage::Asking;
                     let process = process::watch_peer(&connection.stream, connection.peer.pid).ok();
                     let socket::Peer { pid, uid, gid } = connection.peer;
-                    let Hello { proc, token, layout, info } = hello;
-                    callers.arrived(peer, Arrival { proc, token, layout, info, uid, gid, pid, process });
+                    callers.arrived(peer, Arrival { claim, layout, info, uid, gid, pid, process });
                 }
                 Stage::In => {
                     let Some((header, body)) = connection.next_frame(MAX_BODY)? else { return Ok(()) };
@@ -288,11 +294,11 @@ impl Door for Listener {
 
     fn send(&mut self, connection: u64, message: Outgoing, callers: &mut dyn Callers) {
         match message {
-            Outgoing::Accepted { server_nspace, parts } => {
+            Outgoing::Accepted { server, proc, parts } => {
                 let Some(entry) = self.connections.get_mut(&connection) else { return };
                 entry.stage = Stage::In;
                 let (parts, descriptors): (Vec<Part>, Vec<OwnedFd>) = parts.into_iter().unzip();
-                let welcome = Welcome::Accepted { server_nspace, parts };
+                let welcome = Welcome::Accepted { server, proc, parts };
                 self.push(connection, Kind::Welcome, 0, descriptors, &welcome, callers);
                 // What came while the server made up its mind.
                 self.again.push(connection);

@@ -6,6 +6,9 @@
 //! brings the job's descriptors, or with a refusal that says why. From then on the connection carries [frames](frame):
 //! requests and replies paired by a number, and pushes.
 //!
+//! A tool, which no launcher has given an address and a token, finds its server by other ways ([`rendezvous`]) and begins with an
+//! [`Attach`](handshake::Attach); everything after that is the same.
+//!
 //! When a client's end closes, the server drops the connection; the process counts as dead only when the kernel says so. When
 //! the server's end closes, every request that waits in the client ends with `ERR_LOST_CONNECTION`.
 
@@ -18,3 +21,4 @@ pub mod frame;
 pub mod handshake;
 #[cfg(feature = "server")]
 pub mod listener;
+pub mod rendezvous;

@@ -18,13 +18,30 @@ pub struct PeerId {
     pub connection: u64,
 }
 
+/// Who a peer says it is.
+#[derive(Clone, Debug)]
+pub enum Claim {
+    /// A process of a job that is registered.
+    Process {
+        /// Which.
+        proc: Proc,
+        /// The token it shows.
+        token: [u8; 32],
+    },
+    /// A tool.
+    Tool {
+        /// The name it has or wants.
+        proc: Option<Proc>,
+        /// The server it means.
+        server: Option<Nspace>,
+    },
+}
+
 /// A peer that says who it is.
 #[derive(Debug)]
 pub struct Arrival {
     /// Who it says it is.
-    pub proc: Proc,
-    /// The token it shows.
-    pub token: [u8; 32],
+    pub claim: Claim,
     /// Layout version of the segments it can map; 0 for none.
     pub layout: u32,
     /// What it says of itself.
@@ -64,7 +81,9 @@ pub enum Outgoing {
     /// It is in.
     Accepted {
         /// The server's own name.
-        server_nspace: Nspace,
+        server: Proc,
+        /// Who the peer is.
+        proc: Proc,
         /// Descriptors of what it may map.
         parts: Vec<(Part, OwnedFd)>,
     },

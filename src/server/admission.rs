@@ -13,9 +13,10 @@ use instanton_layout::header;
 use super::core::{Core, Limit};
 use super::jobs::Phase;
 use super::timers::TimerId;
+use super::tools;
 use super::watch::WatchId;
 use crate::data::{Proc, Status};
-use crate::message::door::{Arrival, Left, Outgoing, PeerId};
+use crate::message::door::{Arrival, Claim, Left, Outgoing, PeerId};
 use crate::message::{Mapped, Part};
 use crate::trace;
 
@@ -40,14 +41,15 @@ pub(super) struct Peer {
     /// Whether it was told of a failure that it had not asked about, and of nothing after.
     pub has_bad_news: bool,
     /// What it came with, until it is in.
-    arrival: Option<Arrival>,
-    limit: Option<TimerId>,
+    pub arrival: Option<Arrival>,
+    /// Until when the host may answer.
+    pub limit: Option<TimerId>,
 }
 
 impl Core {
     pub(super) fn arrive(&mut self, peer: PeerId, arrival: Arrival) {
-        let proc = arrival.proc.clone();
-        let verdict = self.check(&arrival);
+        let proc = tools::claimed(&arrival.claim);
+        let (claim, ids) = (arrival.claim.clone(), (arrival.uid, arrival.gid));
         let entry = Peer {
             proc: proc.clone(),
             role: Role::Asking,
@@ -57,6 +59,10 @@ impl Core {
             limit: None,
         };
         self.peers.insert(peer, entry);
+        let verdict = match &claim {
+            Claim::Process { token, .. } => self.check(&proc, token, ids),
+            Claim::Tool { proc, server } => return self.tool_arrives(peer, proc.as_ref(), server.as_ref()),
+        };
         if let Err((status, reason)) = verdict {
             return self.refuse(peer, status, reason);
         }
@@ -72,12 +78,12 @@ impl Core {
     }
 
     /// Holds a peer against token and registration.
-    fn check(&self, arrival: &Arrival) -> Result<(), (Status, String)> {
-        let Proc { nspace, rank } = &arrival.proc;
+    fn check(&self, proc: &Proc, token: &[u8; 32], (uid, gid): (u32, u32)) -> Result<(), (Status, String)> {
+        let Proc { nspace, rank } = proc;
         let token_of_nobody = [0; 32];
         let job = self.jobs.get(nspace);
         // A peer without the token does not learn which namespaces there are.
-        if !same(&job.map_or(token_of_nobody, |job| job.token), &arrival.token) || job.is_none() {
+        if !same(&job.map_or(token_of_nobody, |job| job.token), token) || job.is_none() {
             return Err((
                 Status::ERR_INVALID_CRED,
                 format!("no namespace {nspace} with that token is registered here"),
@@ -87,8 +93,7 @@ impl Core {
             (Status::ERR_PROC_ENTRY_NOT_FOUND, format!("rank {rank} of {nspace} is not registered here"))
         })?;
         let foreign = job.is_some_and(|job| job.foreign_ids);
-        if !foreign && (client.uid, client.gid) != (arrival.uid, arrival.gid) {
-            let Arrival { uid, gid, .. } = arrival;
+        if !foreign && (client.uid, client.gid) != (uid, gid) {
             return Err((
                 Status::ERR_INVALID_CRED,
                 format!("user {uid} with group {gid} is not whom {nspace}:{rank} is registered for"),
@@ -136,6 +141,12 @@ impl Core {
             Ok(()) | Err(Status::ERR_NOT_SUPPORTED) => {}
             Err(status) => return self.refuse(peer, status, format!("the host refuses it: {status}")),
         }
+        self.let_in(peer);
+    }
+
+    /// A peer comes in as the process that it is.
+    pub(super) fn let_in(&mut self, peer: PeerId) {
+        let Some(entry) = self.peers.get_mut(&peer) else { return };
         entry.role = Role::Rank;
         let proc = entry.proc.clone();
         let pidfd = entry.arrival.as_mut().and_then(|arrival| arrival.process.take());
@@ -169,7 +180,8 @@ impl Core {
         if layout != header::VERSION && layout != 0 {
             trace!("{proc} knows layout {layout} and this server makes another: it looks up by message");
         }
-        self.send(peer, Outgoing::Accepted { server_nspace: self.config.nspace.clone(), parts });
+        let server = Proc::new(self.config.nspace.clone(), self.config.rank);
+        self.send(peer, Outgoing::Accepted { server, proc, parts });
     }
 
     fn parts_for(&mut self, proc: &Proc, role: Role) -> Vec<(Part, std::os::fd::OwnedFd)> {
@@ -270,6 +282,12 @@ impl Core {
         let Some(client) = self.jobs.client_mut(&proc).filter(|client| client.peer == Some(peer)) else { return };
         client.peer = None;
         match client.phase {
+            _ if client.is_tool => {
+                if client.phase == Phase::Joined {
+                    self.lost(&proc, Status::ERR_LOST_CONNECTION);
+                }
+                self.tool_left(&proc);
+            }
             Phase::Asking => client.phase = Phase::Expected,
             Phase::Joined if how == Left::Cut => self.lost(&proc, Status::ERR_LOST_CONNECTION),
             Phase::Joined if client.watch.is_none() => {
@@ -334,6 +352,7 @@ impl Core {
             _ => self.mark_lost(proc),
         }
         self.sweep_proc(proc);
+        self.tool_left(proc);
     }
 
     /// A process will not answer any more and never said goodbye.

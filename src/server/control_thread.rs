@@ -26,6 +26,8 @@ use super::watch::Watches;
 use super::{ServerConfig, ServerError};
 use crate::control::bind::{self, PathSocket};
 use crate::control::listener::Listener;
+use crate::control::rendezvous::{self, Uri};
+use crate::data::Proc;
 use crate::message::door::{Door, Ready};
 use crate::message::numbers::NumberMap;
 use crate::store::{Budget, Limits};
@@ -49,19 +51,23 @@ struct ControlThread {
     _path: Option<PathSocket>,
 }
 
+/// What the rest of the program has of the thread.
+pub(super) struct Started {
+    pub mailbox: Mailbox,
+    /// Where tools reach the server.
+    pub uri: Option<Uri>,
+    pub thread: JoinHandle<()>,
+}
+
 /// Opens the doors and starts the thread.
-pub(super) fn start(
-    config: Arc<ServerConfig>,
-    host: Arc<dyn Host>,
-    forks: Arc<Forks>,
-) -> Result<(Mailbox, JoinHandle<()>), ServerError> {
+pub(super) fn start(config: Arc<ServerConfig>, host: Arc<dyn Host>, forks: Arc<Forks>) -> Result<Started, ServerError> {
     let failed = |what| move |source| ServerError::System { what, source };
     let poll = Poll::new().map_err(failed("poll"))?;
     let waker = Waker::new(poll.registry(), Token(WAKER << WHOSE)).map_err(failed("wake a thread"))?;
     let registry = || poll.registry().try_clone().map_err(failed("poll"));
     let (mailbox, commands) = Mailbox::new(waker);
 
-    let (socket, abstract_name) = bind::bind_abstract().map_err(failed("open a socket"))?;
+    let (socket, abstract_name) = bind::bind_abstract(bind::FOR_JOBS).map_err(failed("open a socket"))?;
     let mut sockets = vec![socket];
     let path = match config.path_socket {
         true => {
@@ -70,6 +76,16 @@ pub(super) fn start(
             Some(path)
         }
         false => None,
+    };
+    let uri = match config.tools {
+        Some(support) => {
+            let pid = support.pid.unwrap_or(std::process::id() as i32);
+            let prefix = rendezvous::prefix(pid, support.is_system);
+            let (socket, name) = bind::bind_abstract(&prefix).map_err(failed("open a socket for tools"))?;
+            sockets.push(socket);
+            Some(Uri { server: Proc::new(config.nspace.clone(), config.rank), name })
+        }
+        None => None,
     };
     let tokens = |whose: usize| whose << WHOSE;
     let listener = Listener::new(0, registry()?, tokens(DOORS), sockets).map_err(failed("poll a socket"))?;
@@ -99,6 +115,7 @@ pub(super) fn start(
         resources: Vec::new(),
         waits: Waits::default(),
         registrations: Registrations::default(),
+        tools_named: 0,
         sweepers: Sweepers::default(),
         timers: Timers::default(),
         watches: Watches::new(registry()?, tokens(WATCHES)),
@@ -109,7 +126,7 @@ pub(super) fn start(
     };
     let thread = ControlThread { poll, commands, doors: vec![Box::new(listener)], core, _path: path };
     let thread = spawn_without_signals("instanton", move || thread.run()).map_err(failed("start a thread"))?;
-    Ok((mailbox, thread))
+    Ok(Started { mailbox, uri, thread })
 }
 
 impl ControlThread {

@@ -69,6 +69,8 @@ pub(super) struct Core {
     pub(super) resources: Vec<Info>,
     pub(super) waits: Waits,
     pub(super) registrations: Registrations,
+    /// How many tools were given a name here.
+    pub(super) tools_named: u64,
     pub(super) sweepers: Sweepers,
     pub(super) timers: Timers<Limit>,
     pub(super) watches: Watches,

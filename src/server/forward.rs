@@ -138,11 +138,12 @@ impl Core {
 
     /// A new job's attributes with what its processes shall know of where they come from.
     fn born_of(&self, proc: &Proc, mut info: Vec<Info>) -> Vec<Info> {
-        const OURS: [&str; 3] = [keys::SPAWNED, keys::PARENT_ID, keys::REQUESTOR_IS_CLIENT];
+        const OURS: [&str; 4] = [keys::SPAWNED, keys::PARENT_ID, keys::REQUESTOR_IS_CLIENT, keys::REQUESTOR_IS_TOOL];
+        let is_tool = self.jobs.client(proc).is_some_and(|client| client.is_tool);
         info.retain(|info| !OURS.iter().any(|key| info.key == *key));
         info.push(Info::new(keys::SPAWNED, true));
         info.push(Info::new(keys::PARENT_ID, proc.clone()));
-        info.push(Info::new(keys::REQUESTOR_IS_CLIENT, true));
+        info.push(Info::new(if is_tool { keys::REQUESTOR_IS_TOOL } else { keys::REQUESTOR_IS_CLIENT }, true));
         info
     }
 

@@ -54,6 +54,8 @@ pub(super) struct Client {
     pub ended: bool,
     /// What to remove when it ends.
     pub cleanup: Cleanup,
+    /// Whether it is a tool, which is gone with its connection.
+    pub is_tool: bool,
 }
 
 /// A namespace.
@@ -75,6 +77,8 @@ pub(super) struct Job {
     pub cleanup: Cleanup,
     /// What its processes get besides what leads them here.
     pub environment: Arc<[Change]>,
+    /// Whether the server itself has registered it, for tools.
+    pub of_tools: bool,
 }
 
 impl Job {
@@ -89,6 +93,7 @@ impl Job {
             early: Vec::new(),
             cleanup: Cleanup::default(),
             environment: Arc::default(),
+            of_tools: false,
         })
     }
 
@@ -222,6 +227,7 @@ impl Core {
             page: None,
             ended: false,
             cleanup: Cleanup::default(),
+            is_tool: false,
         });
         (client.uid, client.gid, client.object) = (uid, gid, object);
         self.fences_look_again(&proc.nspace);

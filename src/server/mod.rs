@@ -8,7 +8,7 @@
 //! |---|---|
 //! | `control_thread` | the loop that everything happens in |
 //! | `core` | the state, and where each request goes |
-//! | `admission` | who comes in, who has ended |
+//! | `admission`, `tools` | who comes in, who has ended |
 //! | `jobs`, `stored` | namespaces and their processes; a job's data, in the store |
 //! | `fence`, `members`, `blob` | who waits for whom, and what travels between nodes |
 //! | `connect` | who is connected with whom |
@@ -32,6 +32,7 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
+use crate::control::rendezvous::Uri;
 use crate::data::{Info, Nspace, Proc, Rank, Status, Text, Value, keys};
 use crate::store::{BadJobInfo, JobInfoBuilder};
 
@@ -59,12 +60,14 @@ mod setup;
 mod stored;
 mod sweep;
 mod timers;
+mod tools;
 mod watch;
 
 pub use cleanup::clean_up;
 pub use fork::{EnvSink, ForkEnvironment};
 pub use host::{Accepted, Answer, Completion, Credential, Host, Infos, NoHost, Published};
 use mailbox::Mailbox;
+pub use tools::ToolSupport;
 
 /// An attribute of `register_nspace` (BOOL): take this job's token without holding uid and gid of a peer against the registration,
 /// for containers whose user namespace shows other numbers.
@@ -91,6 +94,8 @@ pub struct ServerConfig {
     pub host_answer_deadline: Duration,
     /// How long a Get waits for a key of a local process when its caller sets no limit.
     pub get_patience: Duration,
+    /// Whether tools may attach, and which; none by default.
+    pub tools: Option<ToolSupport>,
 }
 
 impl Default for ServerConfig {
@@ -107,6 +112,7 @@ impl Default for ServerConfig {
             memory_limit: None,
             host_answer_deadline: Duration::from_secs(30),
             get_patience: Duration::from_secs(2),
+            tools: None,
         }
     }
 }
@@ -137,6 +143,7 @@ pub struct Server {
     config: Arc<ServerConfig>,
     mailbox: Mailbox,
     forks: ForkEnvironment,
+    uri: Option<Uri>,
     thread: Option<thread::JoinHandle<()>>,
 }
 
@@ -148,8 +155,14 @@ impl Server {
     pub fn start(config: ServerConfig, host: Arc<dyn Host>) -> Result<Server, ServerError> {
         let config = Arc::new(config);
         let forks = Arc::new(fork::Forks::default());
-        let (mailbox, thread) = control_thread::start(config.clone(), host, forks.clone())?;
-        Ok(Server { config, mailbox, forks: ForkEnvironment(forks), thread: Some(thread) })
+        let control_thread::Started { mailbox, uri, thread } =
+            control_thread::start(config.clone(), host, forks.clone())?;
+        Ok(Server { config, mailbox, forks: ForkEnvironment(forks), uri, thread: Some(thread) })
+    }
+
+    /// Where tools reach this server; nowhere when it accepts none.
+    pub fn uri(&self) -> Option<&Uri> {
+        self.uri.as_ref()
     }
 
     /// The server's own name.

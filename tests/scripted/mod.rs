@@ -63,7 +63,11 @@ impl Scripted {
     pub fn welcome_with(&self, parts: &[Part], descriptors: &[BorrowedFd<'_>]) -> Peer {
         let mut peer = self.accept();
         peer.hello();
-        let welcome = Welcome::Accepted { server_nspace: Nspace::new("server").unwrap(), parts: parts.to_vec() };
+        let welcome = Welcome::Accepted {
+            server: Proc::new(Nspace::new("server").unwrap(), Rank(0)),
+            proc: proc(0),
+            parts: parts.to_vec(),
+        };
         peer.send(&frame::encode(Kind::Welcome, 0, descriptors.len(), &welcome).unwrap(), descriptors);
         peer
     }

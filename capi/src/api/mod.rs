@@ -21,6 +21,7 @@ mod server_setup;
 mod services;
 mod spawn;
 mod strings;
+mod tool;
 mod topology;
 mod unsupported;
 mod values;

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use instanton::data::{Info, InfoList, Nspace, Proc, Rank, Status, Text, Value, keys};
-use instanton::server::{EnvSink, ForkEnvironment, Server, ServerConfig};
+use instanton::server::{EnvSink, ForkEnvironment, Server, ServerConfig, ToolSupport};
 use libc::{c_char, c_int, c_void, gid_t, uid_t};
 
 use crate::alloc;
@@ -25,8 +25,16 @@ use crate::types::*;
 /// `pmix_dmodex_response_fn_t`.
 type DmodexFn = unsafe extern "C" fn(c_int, *mut c_char, usize, *mut c_void);
 
-/// The server, and how many inits wait for their finalize.
-static SERVER: RwLock<Option<(Arc<Server>, usize)>> = RwLock::new(None);
+/// The server of this process.
+struct Running {
+    server: Arc<Server>,
+    /// How many inits wait for their finalize.
+    inits: usize,
+    /// Whether it belongs to a tool, and ends with that.
+    is_of_tool: bool,
+}
+
+static SERVER: RwLock<Option<Running>> = RwLock::new(None);
 
 /// What the environment of its processes is made from.
 static ENVIRONMENT: Slot<ForkEnvironment> = Slot::empty();
@@ -37,7 +45,7 @@ static ENVIRONMENT: Slot<ForkEnvironment> = Slot::empty();
 /// `ERR_INIT` before `PMIx_server_init`.
 pub fn server() -> Result<Arc<Server>, Status> {
     let running = SERVER.read().unwrap_or_else(PoisonError::into_inner);
-    running.as_ref().map(|(server, _)| server.clone()).ok_or(Status::ERR_INIT)
+    running.as_ref().map(|running| running.server.clone()).ok_or(Status::ERR_INIT)
 }
 
 /// What of the attributes of an init says how the server is to run. The rest are hints for other libraries.
@@ -66,7 +74,72 @@ fn config(info: &[Info]) -> Result<ServerConfig, Status> {
     if let Some(dir) = text(keys::SERVER_TMPDIR)? {
         config.tmpdir = path(dir);
     }
+    const FOR_TOOLS: [&str; 4] =
+        [keys::SERVER_TOOL_SUPPORT, keys::SERVER_SESSION_SUPPORT, keys::SERVER_SYSTEM_SUPPORT, keys::LAUNCHER];
+    if FOR_TOOLS.iter().any(|key| info.is_set(key)) {
+        config.tools = Some(ToolSupport {
+            is_system: info.is_set(keys::SERVER_SYSTEM_SUPPORT),
+            allows_foreign: info.is_set(keys::SERVER_ALLOW_FOREIGN_TOOLS),
+            ..ToolSupport::default()
+        });
+    }
     Ok(config)
+}
+
+/// Starts the server of this process.
+fn start(config: ServerConfig, module: Module, is_of_tool: bool) -> Result<Running, Status> {
+    let server = Server::start(config, Arc::new(CHost(module))).map_err(|error| {
+        instanton::trace!("the server does not start: {error}");
+        Status::from(error)
+    })?;
+    ENVIRONMENT.put(Arc::new(server.fork_environment()));
+    Ok(Running { server: Arc::new(server), inits: 1, is_of_tool })
+}
+
+/// What a host gave, read as what it says or proves that it is.
+unsafe fn module_of(module: *const pmix_server_module_t) -> Module {
+    let said = std::env::var_os(evidence::VARIABLE).and_then(|name| evidence::said(name.as_encoded_bytes()));
+    // SAFETY: as promised by the caller.
+    unsafe { Module::read(module, said) }
+}
+
+/// Makes the tool that this process is a server as well, which accepts tools itself.
+///
+/// # Errors
+/// `ERR_INIT` without a tool, or where there is a server already.
+///
+/// # Safety
+/// As [`Module::read`].
+pub unsafe fn install(module: *const pmix_server_module_t) -> Outcome {
+    let proc = session::client()?.proc().clone();
+    // SAFETY: as promised by the caller.
+    let module = unsafe { module_of(module) };
+    let mut running = SERVER.write().unwrap_or_else(PoisonError::into_inner);
+    if running.is_some() {
+        return Err(Status::ERR_INIT);
+    }
+    let tools = Some(ToolSupport::default());
+    let config = ServerConfig { nspace: proc.nspace, rank: proc.rank, tools, ..ServerConfig::default() };
+    *running = Some(start(config, module, true)?);
+    Ok(())
+}
+
+/// Ends the server of a tool that has ended.
+pub fn end_with_tool() {
+    let mut running = SERVER.write().unwrap_or_else(PoisonError::into_inner);
+    let ended = running.take_if(|running| running.is_of_tool);
+    if ended.is_some() {
+        ENVIRONMENT.clear();
+    }
+    drop(running);
+    end(ended);
+}
+
+/// Ends a server. Should a call still wait on it, it ends with that call.
+fn end(running: Option<Running>) {
+    if let Some(server) = running.and_then(|running| Arc::into_inner(running.server)) {
+        server.finalize();
+    }
 }
 
 /// Makes a call of the server that answers through `cbfunc`; without one, waits for it and says so.
@@ -136,20 +209,12 @@ export! {
     fn PMIx_server_init(module: *mut pmix_server_module_t, info: *mut pmix_info_t, ninfo: usize) -> Outcome {
         let info: Vec<Info> = many(info, ninfo)?;
         let config = config(&info)?;
-        let said = std::env::var_os(evidence::VARIABLE).and_then(|name| evidence::said(name.as_encoded_bytes()));
         // Without one, local clients are served, and nothing beyond.
-        let module = Module::read(module, said);
+        let module = module_of(module);
         let mut running = SERVER.write().unwrap_or_else(PoisonError::into_inner);
         match &mut *running {
-            Some((_, inits)) => *inits += 1,
-            None => {
-                let server = Server::start(config, Arc::new(CHost(module))).map_err(|error| {
-                    instanton::trace!("PMIx_server_init failed: {error}");
-                    Status::from(error)
-                })?;
-                ENVIRONMENT.put(Arc::new(server.fork_environment()));
-                *running = Some((Arc::new(server), 1));
-            }
+            Some(running) => running.inits += 1,
+            None => *running = Some(start(config, module, false)?),
         }
         session::enter_as_server()
     }
@@ -159,20 +224,17 @@ export! {
         let mut running = SERVER.write().unwrap_or_else(PoisonError::into_inner);
         let last = match &mut *running {
             None => return Err(Status::ERR_INIT),
-            Some((_, 1)) => {
+            Some(Running { inits: 1, .. }) => {
                 ENVIRONMENT.clear();
                 running.take()
             }
-            Some((_, inits)) => {
-                *inits -= 1;
+            Some(running) => {
+                running.inits -= 1;
                 None
             }
         };
         drop(running);
-        // Should a call still wait on it, the server ends with that call.
-        if let Some(server) = last.and_then(|(server, _)| Arc::into_inner(server)) {
-            server.finalize();
-        }
+        end(last);
         session::leave(&[])
     }
 

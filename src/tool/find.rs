@@ -1,0 +1,293 @@
+//! Which server a tool goes to: what its attributes and its environment say, in the Standard's order.
+//!
+//! A server that is named (by address, process, namespace, or as the system's) is the only one that will do. Without a name, a tool
+//! that was launched goes to its launcher, and any other to the first server of this user or of root that takes it.
+use std::env;
+use std::fmt::Display;
+use std::fs::File;
+use std::io::Read;
+use std::thread;
+use std::time::Duration;
+
+use crate::client::{Attachment, Client, InitError, init};
+use crate::control::rendezvous::{self, Listed, Uri};
+use crate::data::{Info, InfoList, Nspace, Proc, Rank, Value, keys};
+use crate::trace;
+
+/// Where a launcher finds the one who started it and waits for it to attach.
+const LAUNCHER_URI: &str = "PMIX_LAUNCHER_RNDZ_URI";
+/// More than this is no address.
+const MAX_ADDRESS: u64 = 4096;
+/// Between two attempts, where nothing else is said.
+const DELAY: Duration = Duration::from_secs(1);
+
+/// The attributes that are answered here. Others are hints, for the host of the server.
+const KNOWN: [&str; 18] = [
+    keys::TOOL_NSPACE,
+    keys::TOOL_RANK,
+    keys::TOOL_DO_NOT_CONNECT,
+    keys::TOOL_CONNECT_OPTIONAL,
+    keys::TOOL_ATTACHMENT_FILE,
+    keys::SERVER_URI,
+    keys::TCP_URI,
+    keys::SERVER_PIDINFO,
+    keys::SERVER_NSPACE,
+    keys::CONNECT_TO_SYSTEM,
+    keys::CONNECT_SYSTEM_FIRST,
+    keys::CONNECT_MAX_RETRIES,
+    keys::CONNECT_RETRY_DELAY,
+    keys::PRIMARY_SERVER,
+    keys::SERVER_TMPDIR,
+    keys::SYSTEM_TMPDIR,
+    keys::LAUNCHER,
+    keys::TIMEOUT,
+];
+
+/// A place to look for a server.
+#[derive(Clone, Debug, PartialEq)]
+enum Place {
+    /// An address.
+    Address(Uri),
+    /// A file with an address on its first line.
+    File(String),
+    /// The server that a user knows by this process.
+    Process(i32),
+    /// The server of this name.
+    Named(Nspace),
+    /// The system's server.
+    System,
+    /// The system's server, or else what comes next.
+    SystemFirst,
+    /// The launcher, if there is one, or else what comes next.
+    Launcher,
+    /// Any server.
+    Any,
+}
+
+/// What a tool wants.
+#[derive(Debug)]
+pub(super) struct Wish {
+    /// The name it wants, where it does.
+    pub(super) proc: Option<Proc>,
+    /// Whether it wants a server at all.
+    pub(super) connects: bool,
+    /// Whether it goes on without one.
+    pub(super) is_optional: bool,
+    /// In the order in which they are tried.
+    places: Vec<Place>,
+    retries: u32,
+    delay: Duration,
+    /// What the server's host is told.
+    hints: Vec<Info>,
+}
+
+fn wrong(what: impl Display) -> InitError {
+    InitError::Directive(what.to_string())
+}
+
+fn text(info: &[Info], key: &'static str) -> Result<Option<String>, InitError> {
+    let Some(found) = info.find(key) else { return Ok(None) };
+    match &found.value {
+        Value::ProcNspace(nspace) => Ok(Some(nspace.to_string())),
+        other => match other.as_str() {
+            Some(text) => Ok(Some(text.to_owned())),
+            None => Err(wrong(format!("{key} is no text"))),
+        },
+    }
+}
+
+fn number(info: &[Info], key: &'static str) -> Result<Option<u32>, InitError> {
+    let value = |info: &Info| info.value.as_u32().or(info.value.as_rank().map(|rank| rank.0));
+    info.find(key).map(|info| value(info).ok_or_else(|| wrong(format!("{key} is no number")))).transpose()
+}
+
+impl Wish {
+    /// Reads the attributes of `PMIx_tool_init`, or of an attachment.
+    pub(super) fn read(info: &[Info]) -> Result<Self, InitError> {
+        if let Some(unknown) = info.iter().find(|item| item.is_required() && !KNOWN.iter().any(|k| item.key == *k)) {
+            return Err(InitError::NotSupported(unknown.key.to_string()));
+        }
+        let proc = match (text(info, keys::TOOL_NSPACE)?, number(info, keys::TOOL_RANK)?) {
+            (None, None) => None,
+            (Some(nspace), Some(rank)) => Some(Proc::new(Nspace::new(nspace).map_err(wrong)?, Rank(rank))),
+            _ => return Err(wrong("a tool's namespace and its rank are given together")),
+        };
+        let own = |info: &Info| info.key != keys::TIMEOUT && KNOWN.iter().any(|known| info.key == *known);
+        Ok(Wish {
+            proc,
+            connects: !info.is_set(keys::TOOL_DO_NOT_CONNECT),
+            is_optional: info.is_set(keys::TOOL_CONNECT_OPTIONAL),
+            places: places(info)?,
+            retries: number(info, keys::CONNECT_MAX_RETRIES)?.unwrap_or(0),
+            delay: number(info, keys::CONNECT_RETRY_DELAY)?.map_or(DELAY, |s| Duration::from_secs(s.into())),
+            hints: info.iter().filter(|info| !own(info)).cloned().collect(),
+        })
+    }
+
+    /// Whether a server is named, be it as the system's.
+    pub(super) fn names_a_server(&self) -> bool {
+        self.places.last() != Some(&Place::Any) || self.places.first() == Some(&Place::SystemFirst)
+    }
+
+    /// Goes to the first place that has a server. `first` is a connection that the tool has already.
+    pub(super) fn connect(&self, first: Option<&Client>) -> Result<Client, InitError> {
+        let mut failed = InitError::NoServer("nowhere to look for one".into());
+        for place in &self.places {
+            for attempt in 0..=self.retries {
+                if attempt > 0 {
+                    thread::sleep(self.delay);
+                }
+                match self.enter(place, first) {
+                    Ok(client) => return Ok(client),
+                    Err(error) => {
+                        trace!("no server at {place:?}: {error}");
+                        failed = error;
+                    }
+                }
+                // There is a launcher, or there is none.
+                if *place == Place::Launcher {
+                    break;
+                }
+            }
+        }
+        Err(failed)
+    }
+
+    fn enter(&self, place: &Place, first: Option<&Client>) -> Result<Client, InitError> {
+        match place {
+            Place::Address(uri) => self.go(&uri.name, true, Some(&uri.server.nspace), first),
+            Place::File(path) => {
+                let uri = read(path)?;
+                self.go(&uri.name, true, Some(&uri.server.nspace), first)
+            }
+            Place::Process(pid) => self.search(|server| server.pid == *pid, true, None, first),
+            Place::Named(nspace) => self.search(|_| true, false, Some(nspace), first),
+            Place::System | Place::SystemFirst => self.search(|server| server.is_system, false, None, first),
+            Place::Launcher => Client::connect(&init::from_environment()?, &self.hints),
+            Place::Any => self.search(|server| server.pid != std::process::id() as i32, false, None, first),
+        }
+    }
+
+    /// Tries the servers that there are and `wanted` holds for, one after the other.
+    fn search(
+        &self,
+        wanted: impl Fn(&Listed) -> bool,
+        named: bool,
+        server: Option<&Nspace>,
+        first: Option<&Client>,
+    ) -> Result<Client, InitError> {
+        let all = rendezvous::servers();
+        let all = all.map_err(|source| InitError::System { what: "the list of servers cannot be read", source })?;
+        let mut failed = InitError::NoServer("none accepts tools".into());
+        for found in all.iter().filter(|server| wanted(server)) {
+            match self.go(&found.name, named, server, first) {
+                Ok(client) => return Ok(client),
+                Err(error) => {
+                    trace!("{}: {error}", found.name);
+                    // A server that answers says more than one that has just gone, or is another one.
+                    let is_other = server.is_some() && error.status() == crate::data::Status::ERR_NOT_FOUND;
+                    if !is_other && !matches!(error, InitError::NoServer(_)) {
+                        failed = error;
+                    }
+                }
+            }
+        }
+        Err(failed)
+    }
+
+    fn go(
+        &self,
+        door: &str,
+        named: bool,
+        server: Option<&Nspace>,
+        first: Option<&Client>,
+    ) -> Result<Client, InitError> {
+        let known = first.map(Client::proc).or(self.proc.as_ref());
+        Client::attach(&Attachment { door, named, proc: known, server }, &self.hints, first)
+    }
+}
+
+/// Where the attributes say that a server is to be looked for.
+fn places(info: &[Info]) -> Result<Vec<Place>, InitError> {
+    let uri = match (text(info, keys::SERVER_URI)?, text(info, keys::TCP_URI)?) {
+        (Some(_), Some(_)) => return Err(wrong("one server, and two addresses for it")),
+        (Some(uri), None) | (None, Some(uri)) => Some(address(&uri)?),
+        (None, None) => None,
+    };
+    let named = match uri {
+        Some(place) => Some(place),
+        None => match (
+            text(info, keys::TOOL_ATTACHMENT_FILE)?,
+            info.find(keys::SERVER_PIDINFO),
+            text(info, keys::SERVER_NSPACE)?,
+        ) {
+            (Some(path), ..) => Some(Place::File(path)),
+            (None, Some(pid), _) => {
+                let pid = pid.value.as_i64().and_then(|pid| i32::try_from(pid).ok());
+                Some(Place::Process(pid.ok_or_else(|| wrong("the server's process is no number"))?))
+            }
+            (None, None, Some(nspace)) => Some(Place::Named(Nspace::new(nspace).map_err(wrong)?)),
+            (None, None, None) => info.is_set(keys::CONNECT_TO_SYSTEM).then_some(Place::System),
+        },
+    };
+    let first = info.is_set(keys::CONNECT_SYSTEM_FIRST).then_some(Place::SystemFirst);
+    let last = match named {
+        Some(named) => vec![named],
+        None => {
+            let launcher = env::var(LAUNCHER_URI).ok().and_then(|uri| address(&uri).ok());
+            [Place::Launcher].into_iter().chain(launcher).chain([Place::Any]).collect()
+        }
+    };
+    Ok(first.into_iter().chain(last).collect())
+}
+
+/// An address, or `file:` and the name of a file that has it.
+fn address(text: &str) -> Result<Place, InitError> {
+    match text.strip_prefix("file:") {
+        Some(path) => Ok(Place::File(path.to_owned())),
+        None => text.parse().map(Place::Address).map_err(|error| InitError::NoServer(format!("{error}"))),
+    }
+}
+
+fn read(path: &str) -> Result<Uri, InitError> {
+    let failed = |error: &dyn Display| InitError::NoServer(format!("{path}: {error}"));
+    let mut content = String::new();
+    let file = File::open(path).map_err(|error| failed(&error))?;
+    file.take(MAX_ADDRESS).read_to_string(&mut content).map_err(|error| failed(&error))?;
+    content.lines().next().unwrap_or_default().parse().map_err(|error| failed(&error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::Status;
+
+    fn wish(info: &[Info]) -> Result<Vec<Place>, Status> {
+        Wish::read(info).map(|wish| wish.places).map_err(|error| error.status())
+    }
+
+    #[test]
+    fn a_server_that_is_named_is_the_only_one() {
+        let uri = "srv@0.0;instanton:instanton-tools-17-ab";
+        let place = Place::Address(uri.parse().unwrap());
+        let pid = Info::new(keys::SERVER_PIDINFO, Value::Pid(17));
+        let system = Info::new(keys::CONNECT_TO_SYSTEM, true);
+        let first = Info::new(keys::CONNECT_SYSTEM_FIRST, true);
+        assert_eq!(wish(&[system.clone(), pid.clone(), Info::new(keys::SERVER_URI, uri)]), Ok(vec![place]));
+        assert_eq!(wish(&[system.clone(), pid.clone()]), Ok(vec![Place::Process(17)]));
+        assert_eq!(wish(&[first.clone(), pid]), Ok(vec![Place::SystemFirst, Place::Process(17)]));
+        assert_eq!(wish(&[system]), Ok(vec![Place::System]));
+        assert_eq!(wish(&[first]), Ok(vec![Place::SystemFirst, Place::Launcher, Place::Any]));
+        assert_eq!(wish(&[Info::new(keys::SERVER_URI, "file:/x")]), Ok(vec![Place::File("/x".into())]));
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused() {
+        let two = [Info::new(keys::SERVER_URI, "file:/x"), Info::new(keys::TCP_URI, "file:/y")];
+        assert_eq!(wish(&two), Err(Status::ERR_BAD_PARAM));
+        assert_eq!(wish(&[Info::new(keys::TOOL_NSPACE, "t")]), Err(Status::ERR_BAD_PARAM));
+        assert_eq!(wish(&[Info::new(keys::SERVER_PIDINFO, "x")]), Err(Status::ERR_BAD_PARAM));
+        assert_eq!(wish(&[Info::new(keys::TCP_URI, "s.0;tcp4://127.0.0.1:1")]), Err(Status::ERR_UNREACH));
+        assert_eq!(wish(&[Info::new("site.key", true).required()]), Err(Status::ERR_NOT_SUPPORTED));
+    }
+}

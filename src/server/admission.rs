@@ -263,6 +263,10 @@ impl Core {
         let Some(limit) = self.peers.get_mut(&peer).and_then(|entry| entry.limit.take()) else { return };
         self.timers.cancel(limit);
         self.reply_status(peer, number, result);
+        // A tool does not stay any longer, whatever becomes of its process.
+        if let Some(entry) = self.peers.get(&peer) {
+            self.tool_left(&entry.proc.clone());
+        }
     }
 
     pub(super) fn farewell_expired(&mut self, peer: PeerId, number: u64) {

@@ -11,12 +11,12 @@ use std::time::Instant;
 
 use super::core::{Core, Limit};
 use super::jobs::{Job, Phase};
-use crate::data::{Info, Nspace, Proc, Rank, Status, Value, keys};
+use crate::data::{DataArray, Info, Nspace, Proc, Rank, Status, Value, keys};
 use crate::message::door::{Arrival, Claim, PeerId};
 use crate::trace;
 
-/// The highest rank of a tool in a namespace that the server registers for it.
-const MAX_RANK: u32 = 65535;
+/// The highest rank of a tool in a namespace that the server registers for it: there is room for so many from the beginning.
+const MAX_RANK: u32 = 1023;
 
 /// What a server does for tools.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -148,6 +148,8 @@ impl Core {
             Info::new(keys::UNIV_SIZE, size),
             Info::new(keys::SERVER_NSPACE, Value::string(&self.config.nspace)),
             Info::new(keys::SERVER_RANK, self.config.rank),
+            // Others may follow, and the namespace cannot grow beyond the ranks that it has begun with.
+            Info::new(keys::PROC_INFO_ARRAY, DataArray::of_info(vec![Info::new(keys::RANK, Rank(MAX_RANK))])),
         ];
         let job = job.infos(&info).map(|()| job);
         self.register_nspace(nspace.clone(), local, job)?;

@@ -1,0 +1,422 @@
+//! Tools: who is let in and as whom, how a tool turns from server to server, and what is left when either side is killed.
+mod processes;
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixStream};
+use std::process::Child;
+use std::sync::{Arc, Mutex, mpsc};
+use std::thread;
+use std::time::Duration;
+
+use instanton::client::Notice;
+use instanton::control::frame::{self, HEADER, Header, Kind, MAX_BODY};
+use instanton::control::handshake::{Attach, Welcome};
+use instanton::control::rendezvous::{self, Uri};
+use instanton::data::constants::{data_range, iof_channel, scope};
+use instanton::data::{Info, InfoList, Key, Nspace, Proc, Query, Rank, Status, Text, Value, keys};
+use instanton::message::Request;
+use instanton::server::{Accepted, Answer, Completion, Host, Server, ServerConfig, ToolSupport};
+use instanton::tool::Tool;
+use processes::{Job, start_alone};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What a host is told of its tools, and how it answers.
+#[derive(Default)]
+struct Told {
+    /// The name that a tool gets from the host; a refusal where that is an error; none where the host has no such function.
+    names: Option<Result<Proc, Status>>,
+    connected: Mutex<Vec<Vec<Info>>>,
+    finalized: Mutex<Vec<Proc>>,
+    lost: Mutex<Option<mpsc::Sender<(Proc, Status)>>>,
+}
+
+impl Host for Told {
+    fn tool_connected(&self, info: &[Info], done: Completion<Proc>) -> Accepted {
+        self.connected.lock().unwrap().push(info.to_vec());
+        match &self.names {
+            None => Err(Status::ERR_NOT_SUPPORTED),
+            Some(answer) => {
+                done.complete(answer.clone());
+                Ok(Answer::Later)
+            }
+        }
+    }
+
+    fn client_finalized(&self, proc: &Proc, _: Option<usize>, _: Completion<()>) -> Accepted {
+        self.finalized.lock().unwrap().push(proc.clone());
+        Ok(Answer::Done)
+    }
+
+    fn client_lost(&self, proc: &Proc, _: Option<usize>, status: Status) {
+        if let Some(tell) = &*self.lost.lock().unwrap() {
+            let _ = tell.send((proc.clone(), status));
+        }
+    }
+
+    fn iof_pull(&self, _: &[Proc], _: &[Info], _: u16, _: Completion<()>) -> Accepted {
+        Ok(Answer::Done)
+    }
+}
+
+fn server_of(name: &str, tools: Option<ToolSupport>, host: Arc<Told>) -> Server {
+    let nspace = Nspace::new(name).unwrap();
+    Server::start(ServerConfig { nspace, tools, ..ServerConfig::default() }, host).unwrap()
+}
+
+fn server(name: &str) -> (Server, Arc<Told>) {
+    let host = Arc::new(Told::default());
+    (server_of(name, Some(ToolSupport::default()), host.clone()), host)
+}
+
+fn at(server: &Server) -> Info {
+    Info::new(keys::SERVER_URI, server.uri().unwrap().to_string().as_str())
+}
+
+fn named(name: &str, rank: u32) -> [Info; 2] {
+    [Info::new(keys::TOOL_NSPACE, name), Info::new(keys::TOOL_RANK, rank)]
+}
+
+fn refusal(info: &[Info]) -> Status {
+    Tool::init(info).unwrap_err().status()
+}
+
+fn namespaces(tool: &Tool) -> Value {
+    let query = Query { keys: vec![Text::new(keys::QUERY_NAMESPACES).unwrap()], qualifiers: Vec::new() };
+    let (status, infos) = tool.primary().query(&[query]).unwrap();
+    assert_eq!(status, Status::SUCCESS);
+    infos[0].value.clone()
+}
+
+#[test]
+fn process() {
+    match processes::role().as_deref() {
+        None => {}
+        Some("server") => {
+            let (server, _) = server("killed@0");
+            println!("\nready {}", server.uri().unwrap());
+            std::io::stdout().flush().unwrap();
+            thread::park();
+        }
+        Some("tool") => {
+            let uri = std::env::var("URI").unwrap();
+            let tool = Tool::init(&[Info::new(keys::SERVER_URI, uri.as_str())]).unwrap();
+            println!("\nready {}", tool.proc());
+            std::io::stdout().flush().unwrap();
+            thread::park();
+        }
+        Some(other) => panic!("no such role: {other}"),
+    }
+}
+
+/// What a process says when it is ready.
+fn ready(process: &mut Child) -> String {
+    let lines = BufReader::new(process.stdout.take().unwrap()).lines();
+    let said = lines.map_while(Result::ok).find_map(|line| line.strip_prefix("ready ").map(str::to_owned));
+    said.expect("it says that it is ready")
+}
+
+#[test]
+fn a_tool_is_a_job_of_its_own_and_sees_those_of_the_server() {
+    let (server, host) = server("own@0");
+    let job = Job::register(&server, "seen@1", 3);
+    let tool = Tool::init(&[at(&server)]).unwrap();
+    let client = tool.primary();
+    let me = tool.proc().clone();
+    assert_eq!(me, Proc::new(Nspace::new("own@0.tool.1").unwrap(), Rank(0)));
+    assert_eq!((tool.servers(), tool.is_connected()), (vec![server.proc()], true));
+    assert_eq!(namespaces(&tool), Value::string("seen@1"));
+    let whole = Proc::new(job.nspace.clone(), Rank::WILDCARD);
+    assert_eq!(client.get(&whole, Some(keys::JOB_SIZE.as_bytes()), &[]).unwrap(), Value::Uint32(3));
+    assert_eq!(client.get(&job.proc(2), Some(keys::LOCAL_RANK.as_bytes()), &[]).unwrap(), Value::Uint16(2));
+    // As in a job of one process.
+    let own = Proc::new(me.nspace.clone(), Rank::WILDCARD);
+    assert_eq!(client.get(&own, Some(keys::JOB_SIZE.as_bytes()), &[]).unwrap(), Value::Uint32(1));
+    client.put(scope::GLOBAL, Key::new("k").unwrap(), Value::Int(7)).unwrap();
+    client.commit().unwrap();
+    client.fence(&[], &[]).unwrap();
+    assert_eq!(server.get_wait(&me, "k", &[]).unwrap(), Value::Int(7));
+
+    let told = host.connected.lock().unwrap()[0].clone();
+    let uid = nix::unistd::geteuid().as_raw();
+    assert_eq!(told.find(keys::USERID).unwrap().value, Value::Uint32(uid));
+    assert_eq!(told.find(keys::PROC_PID).unwrap().value, Value::Pid(std::process::id() as i32));
+    tool.finalize(&[]).unwrap();
+    assert_eq!(*host.finalized.lock().unwrap(), [me.clone()]);
+    // Its namespace goes with it.
+    assert_eq!(server.get_wait(&own, keys::JOB_SIZE, &[]), Err(Status::ERR_NOT_FOUND));
+}
+
+#[test]
+fn the_host_names_its_tools_or_refuses_them() {
+    let name = Proc::new(Nspace::new("given").unwrap(), Rank(0));
+    let host = Arc::new(Told { names: Some(Ok(name.clone())), ..Told::default() });
+    let server = server_of("naming@0", Some(ToolSupport::default()), host.clone());
+    let hint = Info::new(keys::FWD_STDOUT, true);
+    let tool = Tool::init(&[at(&server), hint.clone()]).unwrap();
+    assert_eq!(*tool.proc(), name);
+    assert_eq!(host.connected.lock().unwrap()[0].find(keys::FWD_STDOUT), Some(&hint));
+    assert_eq!(refusal(&[at(&server)]), Status::ERR_EXISTS, "two of one name");
+    tool.finalize(&[]).unwrap();
+
+    let host = Arc::new(Told { names: Some(Err(Status::ERR_NO_PERMISSIONS)), ..Told::default() });
+    let server = server_of("refusing@0", Some(ToolSupport::default()), host);
+    assert_eq!(refusal(&[at(&server)]), Status::ERR_NO_PERMISSIONS);
+    let optional = Info::new(keys::TOOL_CONNECT_OPTIONAL, true);
+    let tool = Tool::init(&[at(&server), optional]).unwrap();
+    assert!(!tool.is_connected() && tool.servers().is_empty());
+    tool.finalize(&[]).unwrap();
+}
+
+#[test]
+fn a_name_is_taken_once_and_never_from_a_job() {
+    let (server, _) = server("names@0");
+    let _job = Job::register(&server, "taken@1", 2);
+    let with = |name: &str, rank| [&[at(&server)], &named(name, rank)[..]].concat();
+    let first = Tool::init(&with("set", 1)).unwrap();
+    let second = Tool::init(&with("set", 3)).unwrap();
+    let third = Tool::init(&with("set", 0)).unwrap();
+    assert_eq!((first.proc().rank, second.proc().rank, third.proc().rank), (Rank(1), Rank(3), Rank(0)));
+    assert_eq!(refusal(&with("set", 3)), Status::ERR_EXISTS);
+    assert_eq!(refusal(&with("taken@1", 0)), Status::ERR_NO_PERMISSIONS);
+    assert_eq!(refusal(&with("taken@1", 9)), Status::ERR_NO_PERMISSIONS);
+    assert_eq!(refusal(&with("set", u32::MAX)), Status::ERR_BAD_PARAM);
+    assert_eq!(refusal(&with("huge", 1 << 24)), Status::ERR_BAD_PARAM);
+    second.finalize(&[]).unwrap();
+    Tool::init(&with("set", 3)).expect("its place is free again");
+}
+
+#[test]
+fn a_server_that_was_not_asked_to_accepts_no_tools_and_is_not_found() {
+    let quiet = server_of("quiet@0", None, Arc::default());
+    assert!(quiet.uri().is_none());
+    // By the socket of its jobs, which every process of a job can name.
+    let job = Job::register(&quiet, "job@1", 1);
+    let mut env: Vec<(std::ffi::OsString, std::ffi::OsString)> = Vec::new();
+    quiet.setup_fork(&job.proc(0), &mut env).unwrap();
+    let (_, address) = env.iter().find(|(name, _)| name == "INSTANTON_SERVER").unwrap();
+    let address: instanton::control::address::Address = address.to_str().unwrap().parse().unwrap();
+    let uri = Uri { server: quiet.proc(), name: address.abstract_name };
+    assert_eq!(refusal(&[Info::new(keys::SERVER_URI, uri.to_string().as_str())]), Status::ERR_NOT_SUPPORTED);
+    assert_eq!(refusal(&[Info::new(keys::SERVER_NSPACE, "quiet@0")]), Status::ERR_UNREACH);
+    assert_eq!(refusal(&[Info::new(keys::SERVER_PIDINFO, Value::Pid(i32::MAX))]), Status::ERR_UNREACH);
+}
+
+#[test]
+fn servers_are_found_by_name_by_process_and_as_the_systems() {
+    let support = ToolSupport { is_system: true, pid: Some(i32::MAX - 1), allows_foreign: false };
+    let system = server_of("system@0", Some(support), Arc::default());
+    let (other, _) = server("other@0");
+    let found = |info: Info| {
+        let tool = Tool::init(&[info]).unwrap();
+        let servers = tool.servers();
+        tool.finalize(&[]).unwrap();
+        servers
+    };
+    assert_eq!(found(Info::new(keys::SERVER_NSPACE, "other@0")), [other.proc()]);
+    assert_eq!(found(Info::new(keys::CONNECT_TO_SYSTEM, true)), [system.proc()]);
+    assert_eq!(found(Info::new(keys::CONNECT_SYSTEM_FIRST, true)), [system.proc()]);
+    assert_eq!(found(Info::new(keys::SERVER_PIDINFO, Value::Pid(i32::MAX - 1))), [system.proc()]);
+    // A name in an address that is another's.
+    let wrong = Uri { server: system.proc(), ..other.uri().unwrap().clone() };
+    assert_eq!(refusal(&[Info::new(keys::SERVER_URI, wrong.to_string().as_str())]), Status::ERR_NOT_FOUND);
+    let file = std::env::temp_dir().join(format!("instanton-tool-test-{}", std::process::id()));
+    std::fs::write(&file, format!("{}\nmore\n", other.uri().unwrap())).unwrap();
+    let path = file.to_str().unwrap();
+    assert_eq!(found(Info::new(keys::TOOL_ATTACHMENT_FILE, path)), [other.proc()]);
+    assert_eq!(found(Info::new(keys::SERVER_URI, format!("file:{path}").as_str())), [other.proc()]);
+    std::fs::remove_file(&file).unwrap();
+    assert_eq!(refusal(&[Info::new(keys::TOOL_ATTACHMENT_FILE, path)]), Status::ERR_UNREACH);
+}
+
+/// A thread of another user. Only root can be one.
+#[test]
+fn other_users_are_let_in_only_where_the_server_leaves_them_to_its_host() {
+    if !nix::unistd::geteuid().is_root() {
+        return;
+    }
+    let knock = |server: &Server| {
+        let uri = server.uri().unwrap().clone();
+        let other = thread::spawn(move || {
+            instanton::sys::process::become_user_in_this_thread(65534, 65534).unwrap();
+            let attach = Attach { proc: None, server: None, layout: 0, info: Vec::new() };
+            greet(&mut dial(&uri), &frame::encode(Kind::Attach, 0, 0, &attach).unwrap())
+        });
+        other.join().unwrap()
+    };
+    let (own, host) = server("mine@0");
+    assert!(matches!(knock(&own), Some(Welcome::Refused { status: Status::ERR_INVALID_CRED, .. })));
+    assert!(host.connected.lock().unwrap().is_empty(), "the host is not asked about it");
+    let support = ToolSupport { allows_foreign: true, ..ToolSupport::default() };
+    let open = server_of("open@0", Some(support), Arc::default());
+    assert!(matches!(knock(&open), Some(Welcome::Accepted { .. })));
+}
+
+fn dial(uri: &Uri) -> UnixStream {
+    let stream = UnixStream::connect_addr(&SocketAddr::from_abstract_name(&uri.name).unwrap()).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream
+}
+
+/// Says something, and reads the answer; none where the connection ends.
+fn greet(stream: &mut UnixStream, bytes: &[u8]) -> Option<Welcome> {
+    // The server may close before it has read everything.
+    let _ = stream.write_all(bytes);
+    let mut header = [0; HEADER];
+    stream.read_exact(&mut header).ok()?;
+    let header = Header::parse(&header, MAX_BODY).unwrap();
+    let mut body = vec![0; header.body];
+    stream.read_exact(&mut body).ok()?;
+    Some(frame::decode(Kind::Welcome, &body).unwrap())
+}
+
+#[test]
+fn what_is_no_attachment_is_cut_off_and_nobody_else_notices() {
+    let (server, host) = server("hostile@0");
+    let uri = server.uri().unwrap();
+    let tool = Tool::init(&[at(&server)]).unwrap();
+    let attach = Attach { proc: None, server: None, layout: 0, info: vec![Info::new("k", "v")] };
+    let good = frame::encode(Kind::Attach, 0, 0, &attach).unwrap();
+    let broken_off = |bytes: &[u8]| {
+        let mut stream = dial(uri);
+        let _ = stream.write_all(bytes);
+        let _ = stream.shutdown(std::net::Shutdown::Write);
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer);
+    };
+    (0..good.len()).for_each(|cut| broken_off(&good[..cut]));
+    for at in HEADER..good.len() {
+        let mut bytes = good.to_vec();
+        bytes[at] ^= 0xff;
+        broken_off(&bytes);
+    }
+    let request = frame::encode(Kind::Request, 1, 0, &Request::Finalize).unwrap();
+    assert!(matches!(greet(&mut dial(uri), &request), Some(Welcome::Refused { .. })), "it has said no name");
+    // A second name on the same connection.
+    assert!(matches!(greet(&mut dial(uri), &[&good[..], &good[..]].concat()), Some(Welcome::Accepted { .. })));
+    assert!(tool.is_connected());
+    tool.primary().fence(&[], &[]).unwrap();
+    assert!(host.finalized.lock().unwrap().is_empty());
+    tool.finalize(&[]).unwrap();
+}
+
+#[test]
+fn a_tool_turns_from_server_to_server_and_keeps_what_is_its_own() {
+    let (a, _) = server("a@0");
+    let (b, _) = server("b@0");
+    Job::register(&a, "of-a@1", 1);
+    Job::register(&b, "of-b@1", 1);
+    let tool = Tool::init(&[Info::new(keys::TOOL_DO_NOT_CONNECT, true)]).unwrap();
+    let me = tool.proc().clone();
+    assert!(!tool.is_connected() && me.nspace.to_string().starts_with("tool."));
+    let key = Key::new("mine").unwrap();
+    tool.primary().store_internal(&me, key, Value::Int(1)).unwrap();
+    const CODE: Status = Status(-7000);
+    let (tell, told) = mpsc::channel();
+    let handler = Arc::new(move |notice: Notice, _| drop(tell.send(notice.source)));
+    let client = tool.primary();
+    client.wait("register", |done| client.register_event_handler(&[CODE], &[], handler, done)).unwrap();
+
+    assert_eq!(tool.attach(&[]).unwrap_err().status(), Status::ERR_BAD_PARAM, "no server is named");
+    assert_eq!(tool.set_server(&a.proc(), &[]).unwrap_err().status(), Status::ERR_UNREACH);
+    assert_eq!(tool.attach(&[at(&a)]).unwrap(), a.proc());
+    assert!(!tool.is_connected(), "it is not the primary server");
+    assert_eq!(tool.attach(&[at(&b), Info::new(keys::PRIMARY_SERVER, true)]).unwrap(), b.proc());
+    assert_eq!((tool.servers(), tool.is_connected()), (vec![b.proc(), a.proc()], true));
+    assert_eq!(namespaces(&tool), Value::string("of-b@1"));
+    tool.set_server(&a.proc(), &[]).unwrap();
+    assert_eq!((tool.servers(), namespaces(&tool)), (vec![a.proc(), b.proc()], Value::string("of-a@1")));
+    assert_eq!((tool.primary().proc(), tool.proc()), (&me, &me), "it keeps its name");
+    assert_eq!(tool.primary().get(&me, Some(b"mine"), &[]).unwrap(), Value::Int(1));
+    assert_eq!(tool.attach(&[at(&b)]).unwrap_err().status(), Status::ERR_EXISTS, "once is enough");
+
+    // Both servers' events reach the handler that was there before either. A request that comes after the registration is
+    // answered after it.
+    for server in [&a, &b] {
+        tool.set_server(&server.proc(), &[]).unwrap();
+        namespaces(&tool);
+        server.notify_event(CODE, &server.proc(), data_range::RANGE_LOCAL, &[], |_| ()).unwrap();
+        assert_eq!(told.recv_timeout(PATIENCE).unwrap(), server.proc());
+    }
+
+    tool.disconnect(&b.proc()).unwrap();
+    assert_eq!((tool.servers(), tool.is_connected()), (vec![a.proc()], false));
+    assert_eq!(tool.disconnect(&b.proc()).unwrap_err().status(), Status::ERR_NOT_FOUND);
+    assert_eq!(tool.primary().get(&me, Some(b"mine"), &[]).unwrap(), Value::Int(1));
+    // Another thread attaches while this one waits for it.
+    let waits = [Info::new(keys::WAIT_FOR_CONNECTION, true), Info::new(keys::TIMEOUT, 60)];
+    thread::scope(|scope| {
+        let waiting = scope.spawn(|| tool.set_server(&b.proc(), &waits));
+        tool.attach(&[at(&b)]).unwrap();
+        waiting.join().unwrap().unwrap();
+    });
+    assert!(tool.is_connected());
+    tool.finalize(&[]).unwrap();
+    assert!(!tool.is_connected() && tool.servers().is_empty());
+}
+
+#[test]
+fn output_reaches_the_tool_that_asks_for_it() {
+    let (server, _) = server("output@0");
+    let job = Job::register(&server, "talks@1", 2);
+    let tool = Tool::init(&[at(&server)]).unwrap();
+    let client = tool.primary();
+    let (tell, told) = mpsc::channel();
+    let handler = Arc::new(move |output: instanton::client::Output| drop(tell.send(output)));
+    let whole = Proc::new(job.nspace.clone(), Rank::WILDCARD);
+    let channel = iof_channel::FWD_STDOUT_CHANNEL;
+    let pull = client.wait("pull", |done| client.iof_pull_nb(&[whole], channel, &[], handler, done)).unwrap();
+    server.iof_deliver(&job.proc(1), iof_channel::FWD_STDERR_CHANNEL, b"not this", &[], |_| ()).unwrap();
+    server.iof_deliver(&job.proc(1), channel, b"hello", &[], |_| ()).unwrap();
+    let output = told.recv_timeout(PATIENCE).unwrap();
+    assert_eq!((output.pull, output.source, &output.bytes[..]), (pull, job.proc(1), &b"hello"[..]));
+    client.wait("stop", |done| client.iof_deregister_nb(pull, done)).unwrap();
+    tool.finalize(&[]).unwrap();
+}
+
+#[test]
+fn a_tool_that_is_killed_is_gone_at_once_and_leaves_nothing() {
+    let (server, host) = server("survives@0");
+    let (tell, lost) = mpsc::channel();
+    *host.lost.lock().unwrap() = Some(tell);
+    let uri = server.uri().unwrap().to_string();
+    for round in 1..=3 {
+        let mut tool = start_alone("tool", &[("URI", &uri)]);
+        let name = ready(&mut tool);
+        tool.kill().unwrap();
+        let (proc, status) = lost.recv_timeout(PATIENCE).unwrap();
+        assert_eq!((proc.to_string(), proc.nspace.to_string()), (name, format!("survives@0.tool.{round}")));
+        assert!([Status::ERR_LOST_CONNECTION, Status::ERR_PROC_TERM_WO_SYNC].contains(&status), "{status}");
+        let own = Proc::new(proc.nspace, Rank::WILDCARD);
+        assert_eq!(server.get_wait(&own, keys::JOB_SIZE, &[]), Err(Status::ERR_NOT_FOUND));
+        tool.wait().unwrap();
+    }
+}
+
+#[test]
+fn a_server_that_is_killed_is_lost_to_its_tools_and_found_no_more() {
+    let mut server = start_alone("server", &[]);
+    let uri = ready(&mut server);
+    let pid = server.id() as i32;
+    let tool = Tool::init(&[Info::new(keys::SERVER_PIDINFO, Value::Pid(pid))]).unwrap();
+    assert_eq!(tool.servers()[0].nspace.to_string(), "killed@0");
+    let (tell, told) = mpsc::channel();
+    let handler = Arc::new(move |notice: Notice, _| drop(tell.send((notice.status, notice.source))));
+    let client = tool.primary();
+    client.wait("register", |done| client.register_event_handler(&[], &[], handler, done)).unwrap();
+    server.kill().unwrap();
+    server.wait().unwrap();
+    let lost = tool.servers().first().cloned();
+    let (status, source) = told.recv_timeout(PATIENCE).unwrap();
+    assert_eq!((status, source.nspace.to_string().as_str()), (Status::ERR_LOST_CONNECTION, "killed@0"));
+    assert!(!tool.is_connected() && tool.servers().is_empty(), "{lost:?}");
+    assert_eq!(client.fence(&[], &[]).unwrap_err().status(), Status::ERR_LOST_CONNECTION);
+    assert!(rendezvous::servers().unwrap().iter().all(|server| server.pid != pid));
+    assert_eq!(refusal(&[Info::new(keys::SERVER_URI, uri.as_str())]), Status::ERR_UNREACH);
+    // It goes on with another one.
+    let (next, _) = self::server("next@0");
+    tool.attach(&[at(&next), Info::new(keys::PRIMARY_SERVER, true)]).unwrap();
+    assert_eq!(tool.servers(), [next.proc()]);
+    tool.finalize(&[]).unwrap();
+}

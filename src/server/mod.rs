@@ -15,6 +15,7 @@
 //! | `modex` | commits, and look-ups that wait |
 //! | `events` | events |
 //! | `forward`, `query` | what the host answers |
+//! | `published` | published data, for a host that wants to keep it here |
 //! | `output` | output of processes, for those who asked for it |
 //! | `psets`, `resources` | what the host has defined for all jobs |
 //! | `cleanup`, `sweep` | what is removed after a process |
@@ -54,6 +55,7 @@ mod members;
 mod modex;
 mod output;
 mod psets;
+mod published;
 mod query;
 mod resources;
 mod setup;
@@ -67,6 +69,7 @@ pub use cleanup::clean_up;
 pub use fork::{EnvSink, ForkEnvironment};
 pub use host::{Accepted, Answer, Completion, Credential, Host, Infos, NoHost, Published};
 use mailbox::Mailbox;
+pub use published::PublishedData;
 pub use tools::ToolSupport;
 
 /// An attribute of `register_nspace` (BOOL): take this job's token without holding uid and gid of a peer against the registration,

@@ -1,0 +1,487 @@
+//! Published data, for a host that keeps it itself: what processes publish for others to look up by a key alone.
+//!
+//! A host hands each `publish`, `lookup` and `unpublish` on to its [`PublishedData`] and tells it of ends: of a process
+//! ([`process_ended`](PublishedData::process_ended)) and of a namespace ([`namespace_ended`](PublishedData::namespace_ended)). Data goes
+//! when its persistence says so; a look-up that waits goes with the process that waits.
+//!
+//! Who sees what follows from three things: the user, because nobody finds data of another user; the range it was published with; and
+//! the range of the look-up, where that names one: among several of one key, the one of that very range comes first. "This node" is
+//! whoever asks this store. Two of one key in one range cannot be told apart: the second is refused with `ERR_DUPLICATE_KEY`.
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::host::{Accepted, Answer, Completion, Published};
+use crate::data::constants::{data_range, persistence};
+use crate::data::{Info, InfoList, Key, Nspace, Pdata, Proc, Status, Text, Value, keys};
+
+/// Most bytes of data, as [`Value::size`] counts them, that a store keeps.
+const MAX_BYTES: usize = 256 << 20;
+/// Most look-ups that wait at a time.
+const MAX_WAITING: usize = 65536;
+
+/// The attributes of a publication that are not published with it.
+const ABOUT: [&str; 6] =
+    [keys::RANGE, keys::PERSISTENCE, keys::USERID, keys::GRPID, keys::TIMEOUT, keys::EVENT_CUSTOM_RANGE];
+
+/// A store of published data. Every method may be called from any thread.
+///
+/// ```
+/// use instanton::data::{Info, Nspace, Proc, Rank, Status, Text};
+/// use instanton::server::{Completion, PublishedData};
+/// let (store, publisher) = (PublishedData::default(), Proc::new(Nspace::new("job@1")?, Rank(0)));
+/// assert_eq!(store.publish(&publisher, &[Info::new("port", "17")]), Ok(()));
+/// assert_eq!(store.publish(&publisher, &[Info::new("port", "18")]), Err(Status::ERR_DUPLICATE_KEY));
+/// let (asker, key) = (Proc::new(Nspace::new("job@2")?, Rank(3)), Text::new("port")?);
+/// let show = Completion::new(|found: Result<_, Status>| assert_eq!(found.unwrap().1[0].value, "17".into()));
+/// assert!(store.lookup(&asker, &[key], &[], show).is_ok());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Default)]
+pub struct PublishedData(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    items: Vec<Item>,
+    /// What all items take.
+    bytes: usize,
+    waiting: Vec<Waiting>,
+}
+
+/// One key with its value.
+#[derive(Debug)]
+struct Item {
+    key: Key,
+    value: Value,
+    publisher: Proc,
+    user: Option<u32>,
+    range: u8,
+    /// For `RANGE_CUSTOM`, the processes that may see it.
+    audience: Vec<Proc>,
+    persistence: u8,
+}
+
+/// A look-up.
+#[derive(Debug)]
+struct Question {
+    asker: Proc,
+    user: Option<u32>,
+    range: Option<u8>,
+    keys: Vec<Text>,
+    /// How many of the keys must be there before it is answered.
+    enough: usize,
+}
+
+/// A look-up that waits for more data.
+#[derive(Debug)]
+struct Waiting {
+    question: Question,
+    until: Option<Instant>,
+    done: Completion<Published>,
+}
+
+/// Look-ups that are over, to be completed when the lock is free.
+type Answers = Vec<(Completion<Published>, Result<Published, Status>)>;
+
+impl PublishedData {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Publishes all of `info` that does not say how to publish ([`Host::publish`](super::Host::publish)): all of it, or nothing.
+    /// The default range is `RANGE_SESSION`, the default persistence `PERSIST_APP`.
+    ///
+    /// # Errors
+    /// `ERR_BAD_PARAM` without data or with a range or persistence that is none; `ERR_DUPLICATE_KEY` for a key that is published in that
+    /// range already; `ERR_OUT_OF_RESOURCE` when the store is full.
+    pub fn publish(&self, publisher: &Proc, info: &[Info]) -> Result<(), Status> {
+        let range = range_of(info)?.unwrap_or(data_range::RANGE_SESSION);
+        let persistence = match info.find(keys::PERSISTENCE).map(|info| &info.value) {
+            None | Some(Value::Persist(persistence::PERSIST_INVALID)) => persistence::PERSIST_APP,
+            Some(Value::Persist(known)) if *known <= persistence::PERSIST_SESSION => *known,
+            Some(_) => return Err(Status::ERR_BAD_PARAM),
+        };
+        let audience = match range {
+            data_range::RANGE_CUSTOM => custom(info).ok_or(Status::ERR_BAD_PARAM)?,
+            _ => Vec::new(),
+        };
+        let user = user_of(info);
+        let of = |info: &Info| Item {
+            key: info.key.clone(),
+            value: info.value.clone(),
+            publisher: publisher.clone(),
+            user,
+            range,
+            audience: audience.clone(),
+            persistence,
+        };
+        let new: Vec<Item> = info.iter().filter(|info| !ABOUT.iter().any(|about| info.key == *about)).map(of).collect();
+        if new.is_empty() {
+            return Err(Status::ERR_BAD_PARAM);
+        }
+        let mut state = self.lock();
+        for (at, item) in new.iter().enumerate() {
+            if state.items.iter().chain(&new[..at]).any(|other| other.is_in_the_way_of(item)) {
+                return Err(Status::ERR_DUPLICATE_KEY);
+            }
+        }
+        let bytes: usize = new.iter().map(Item::bytes).sum();
+        if state.bytes + bytes > MAX_BYTES {
+            return Err(Status::ERR_OUT_OF_RESOURCE);
+        }
+        state.bytes += bytes;
+        state.items.extend(new);
+        let answers = state.answers();
+        drop(state);
+        complete(answers);
+        Ok(())
+    }
+
+    /// Looks keys up ([`Host::lookup`](super::Host::lookup)). With `PMIX_WAIT` it waits until so many of them are there (0: all), for ever or
+    /// for `PMIX_TIMEOUT` seconds: see [`expire`](PublishedData::expire). Success is to find any of them.
+    ///
+    /// # Errors
+    /// `ERR_NOT_FOUND` when none is there and none is waited for; `ERR_BAD_PARAM` for attributes of other types;
+    /// `ERR_OUT_OF_RESOURCE` when too many wait. `done` is not called then.
+    pub fn lookup(&self, asker: &Proc, keys: &[Text], info: &[Info], done: Completion<Published>) -> Accepted {
+        let wait = number(info, keys::WAIT)?;
+        let timeout = number(info, keys::TIMEOUT)?.filter(|seconds| *seconds > 0);
+        let enough = match wait {
+            None => 1,
+            Some(0) => keys.len(),
+            Some(count) => count.min(keys.len()),
+        };
+        let question =
+            Question { asker: asker.clone(), user: user_of(info), range: range_of(info)?, keys: keys.to_vec(), enough };
+        let mut state = self.lock();
+        if let Some(found) = state.answer(&question) {
+            drop(state);
+            done.complete(Ok(found));
+            return Ok(Answer::Later);
+        }
+        if wait.is_none() {
+            return Err(Status::ERR_NOT_FOUND);
+        }
+        if state.waiting.len() == MAX_WAITING {
+            return Err(Status::ERR_OUT_OF_RESOURCE);
+        }
+        let until = timeout.and_then(|seconds| Instant::now().checked_add(Duration::from_secs(seconds as u64)));
+        state.waiting.push(Waiting { question, until, done });
+        Ok(Answer::Later)
+    }
+
+    /// Takes back what `publisher` has published under `keys`, or all of it without keys
+    /// ([`Host::unpublish`](super::Host::unpublish)); with `PMIX_RANGE`, only what has that range. What is not there is no error.
+    ///
+    /// # Errors
+    /// `ERR_BAD_PARAM` for a range that is none.
+    pub fn unpublish(&self, publisher: &Proc, keys: &[Text], info: &[Info]) -> Result<(), Status> {
+        let range = range_of(info)?;
+        let named = |item: &Item| keys.is_empty() || keys.iter().any(|key| key.as_bytes() == item.key.as_bytes());
+        self.lock().remove(|item| {
+            item.publisher == *publisher && named(item) && range.is_none_or(|range| range == item.range)
+        });
+        Ok(())
+    }
+
+    /// A process has ended: what it published for as long as it lives goes, and nobody waits there any more.
+    pub fn process_ended(&self, proc: &Proc) {
+        let mut state = self.lock();
+        state.remove(|item| item.persistence == persistence::PERSIST_PROC && item.publisher == *proc);
+        state.waiting.retain(|waiting| waiting.question.asker != *proc);
+    }
+
+    /// A namespace has ended, and its applications with it.
+    pub fn namespace_ended(&self, nspace: &Nspace) {
+        let mut state = self.lock();
+        let passing = [persistence::PERSIST_PROC, persistence::PERSIST_APP];
+        state.remove(|item| passing.contains(&item.persistence) && item.publisher.nspace == *nspace);
+        state.waiting.retain(|waiting| waiting.question.asker.nspace != *nspace);
+    }
+
+    /// When the next look-up has waited long enough: the host calls [`expire`](PublishedData::expire) then.
+    pub fn deadline(&self) -> Option<Instant> {
+        self.lock().waiting.iter().filter_map(|waiting| waiting.until).min()
+    }
+
+    /// Ends the look-ups that have waited long enough, with `ERR_TIMEOUT`.
+    pub fn expire(&self, now: Instant) {
+        let over = |waiting: &mut Waiting| waiting.until.is_some_and(|until| until <= now);
+        let late: Vec<Waiting> = self.lock().waiting.extract_if(.., over).collect();
+        complete(late.into_iter().map(|waiting| (waiting.done, Err(Status::ERR_TIMEOUT))).collect());
+    }
+}
+
+fn complete(answers: Answers) {
+    answers.into_iter().for_each(|(done, answer)| done.complete(answer));
+}
+
+impl State {
+    /// The answer to a question, if there is enough; what is read once is gone then.
+    fn answer(&mut self, question: &Question) -> Option<Published> {
+        let places: Vec<usize> = question.keys.iter().filter_map(|key| self.find(key, question)).collect();
+        if places.is_empty() || places.len() < question.enough {
+            return None;
+        }
+        let found = places.iter().map(|at| self.items[*at].shown()).collect();
+        let mut at = 0..;
+        self.remove(|item| {
+            let is_read = at.next().is_some_and(|at| places.contains(&at));
+            is_read && item.persistence == persistence::PERSIST_FIRST_READ
+        });
+        Some((Status::SUCCESS, found))
+    }
+
+    fn find(&self, key: &Text, question: &Question) -> Option<usize> {
+        let is_it = |item: &Item| item.key.as_bytes() == key.as_bytes() && item.is_for(question);
+        let exact = self.items.iter().position(|item| is_it(item) && Some(item.range) == question.range);
+        exact.or_else(|| self.items.iter().position(is_it))
+    }
+
+    /// Which of those who wait have enough by now, the longest waiting first.
+    fn answers(&mut self) -> Answers {
+        let mut answers = Vec::new();
+        for waiting in std::mem::take(&mut self.waiting) {
+            match self.answer(&waiting.question) {
+                Some(found) => answers.push((waiting.done, Ok(found))),
+                None => self.waiting.push(waiting),
+            }
+        }
+        answers
+    }
+
+    fn remove(&mut self, mut gone: impl FnMut(&Item) -> bool) {
+        self.items.retain(|item| !gone(item));
+        self.bytes = self.items.iter().map(Item::bytes).sum();
+    }
+}
+
+impl Item {
+    fn bytes(&self) -> usize {
+        self.key.len() + self.value.size()
+    }
+
+    fn shown(&self) -> Pdata {
+        Pdata { proc: self.publisher.clone(), key: self.key.clone(), value: self.value.clone() }
+    }
+
+    /// Whether both are one key in one range, for the same user.
+    fn is_in_the_way_of(&self, other: &Item) -> bool {
+        let same_place = match self.range {
+            data_range::RANGE_NAMESPACE => self.publisher.nspace == other.publisher.nspace,
+            data_range::RANGE_PROC_LOCAL => self.publisher == other.publisher,
+            data_range::RANGE_CUSTOM => self.audience.iter().any(|one| other.audience.iter().any(|it| it.matches(one))),
+            _ => true,
+        };
+        self.key == other.key && self.range == other.range && self.user == other.user && same_place
+    }
+
+    fn is_for(&self, question: &Question) -> bool {
+        let asker = &question.asker;
+        let within = match self.range {
+            data_range::RANGE_NAMESPACE => asker.nspace == self.publisher.nspace,
+            data_range::RANGE_PROC_LOCAL => *asker == self.publisher,
+            data_range::RANGE_CUSTOM => self.audience.iter().any(|one| one.matches(asker)),
+            // For the host itself.
+            data_range::RANGE_RM => false,
+            _ => true,
+        };
+        self.user == question.user && within
+    }
+}
+
+/// The range that attributes name.
+fn range_of(info: &[Info]) -> Result<Option<u8>, Status> {
+    match info.find(keys::RANGE).map(|info| &info.value) {
+        None | Some(Value::DataRange(data_range::RANGE_UNDEF)) => Ok(None),
+        Some(Value::DataRange(range)) if *range <= data_range::RANGE_PROC_LOCAL => Ok(Some(*range)),
+        Some(_) => Err(Status::ERR_BAD_PARAM),
+    }
+}
+
+fn custom(info: &[Info]) -> Option<Vec<Proc>> {
+    match &info.find(keys::EVENT_CUSTOM_RANGE)?.value {
+        Value::Proc(proc) => Some(vec![proc.clone()]),
+        Value::DataArray(array) => array.items().iter().map(|item| item.as_proc().cloned()).collect(),
+        _ => None,
+    }
+}
+
+/// Who asks, as the server has signed it.
+fn user_of(info: &[Info]) -> Option<u32> {
+    info.find(keys::USERID)?.value.as_u32()
+}
+
+/// A number that is not negative.
+fn number(info: &[Info], key: &str) -> Result<Option<usize>, Status> {
+    let Some(given) = info.find(key) else { return Ok(None) };
+    // Present without a number, as `PMIX_WAIT` may be: it is wished for.
+    let number = if given.is_true() && given.value.as_i64().is_none() { Some(0) } else { given.value.as_i64() };
+    number.and_then(|number| usize::try_from(number).ok()).ok_or(Status::ERR_BAD_PARAM).map(Some)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::{DataArray, Rank};
+    use std::sync::mpsc::{Receiver, channel};
+
+    fn proc(job: &str, rank: u32) -> Proc {
+        Proc::new(Nspace::new(job).unwrap(), Rank(rank))
+    }
+
+    fn with_range(range: u8, mut info: Vec<Info>) -> Vec<Info> {
+        info.push(Info::new(keys::RANGE, Value::DataRange(range)));
+        info
+    }
+
+    fn data(key: &str, value: &str) -> Vec<Info> {
+        vec![Info::new(key, value)]
+    }
+
+    fn ask(
+        store: &PublishedData,
+        asker: &Proc,
+        keys: &[&str],
+        info: &[Info],
+    ) -> (Accepted, Receiver<Result<Published, Status>>) {
+        let (sender, receiver) = channel();
+        let keys: Vec<Text> = keys.iter().map(|key| Text::new(key).unwrap()).collect();
+        let accepted = store.lookup(asker, &keys, info, Completion::new(move |found| drop(sender.send(found))));
+        (accepted, receiver)
+    }
+
+    /// The values found at once, by the key's order.
+    fn found(store: &PublishedData, asker: &Proc, keys: &[&str], info: &[Info]) -> Result<Vec<String>, Status> {
+        let (accepted, answer) = ask(store, asker, keys, info);
+        accepted?;
+        let (status, data) = answer.try_recv().expect("an answer at once")?;
+        status.ok()?;
+        Ok(data.into_iter().map(|one| one.value.as_str().unwrap().to_owned()).collect())
+    }
+
+    #[test]
+    fn what_is_published_is_found_and_what_is_not_is_not() {
+        let (store, a, b) = (PublishedData::default(), proc("a", 0), proc("b", 1));
+        assert_eq!(found(&store, &b, &["k"], &[]), Err(Status::ERR_NOT_FOUND));
+        store.publish(&a, &[data("k", "1"), data("l", "2")].concat()).unwrap();
+        assert_eq!(found(&store, &b, &["l", "none", "k"], &[]), Ok(vec!["2".into(), "1".into()]));
+        assert_eq!(store.publish(&a, &[]), Err(Status::ERR_BAD_PARAM));
+        assert_eq!(store.publish(&a, &[data("n", "1"), data("n", "2")].concat()), Err(Status::ERR_DUPLICATE_KEY));
+        assert_eq!(store.publish(&b, &[data("n", "1"), data("k", "2")].concat()), Err(Status::ERR_DUPLICATE_KEY));
+        assert_eq!(found(&store, &b, &["n"], &[]), Err(Status::ERR_NOT_FOUND), "all or nothing");
+    }
+
+    #[test]
+    fn nobody_else_takes_it_back() {
+        let (store, a, b) = (PublishedData::default(), proc("a", 0), proc("a", 1));
+        store.publish(&a, &[data("k", "1"), data("l", "2"), data("m", "3")].concat()).unwrap();
+        let k = [Text::new("k").unwrap()];
+        store.unpublish(&b, &k, &[]).unwrap();
+        assert!(found(&store, &b, &["k"], &[]).is_ok());
+        store.unpublish(&a, &k, &with_range(data_range::RANGE_NAMESPACE, vec![])).unwrap();
+        assert!(found(&store, &b, &["k"], &[]).is_ok(), "it has another range");
+        store.unpublish(&a, &k, &[]).unwrap();
+        assert_eq!(found(&store, &b, &["k"], &[]), Err(Status::ERR_NOT_FOUND));
+        store.unpublish(&a, &[], &[]).unwrap();
+        assert_eq!(found(&store, &b, &["l", "m"], &[]), Err(Status::ERR_NOT_FOUND));
+        assert_eq!(store.lock().bytes, 0);
+    }
+
+    #[test]
+    fn a_range_says_who_finds_it() {
+        let publisher = proc("a", 0);
+        let listed = Info::new(keys::EVENT_CUSTOM_RANGE, Value::DataArray(DataArray::of([proc("b", 7)])));
+        let askers = [publisher.clone(), proc("a", 1), proc("b", 7), proc("b", 8)];
+        for (range, expected) in [
+            (data_range::RANGE_RM, [false; 4]),
+            (data_range::RANGE_LOCAL, [true; 4]),
+            (data_range::RANGE_NAMESPACE, [true, true, false, false]),
+            (data_range::RANGE_SESSION, [true; 4]),
+            (data_range::RANGE_GLOBAL, [true; 4]),
+            (data_range::RANGE_CUSTOM, [false, false, true, false]),
+            (data_range::RANGE_PROC_LOCAL, [true, false, false, false]),
+        ] {
+            let store = PublishedData::default();
+            let info = with_range(range, [data("k", "1"), vec![listed.clone()]].concat());
+            store.publish(&publisher, &info).unwrap();
+            let sees = askers.each_ref().map(|asker| found(&store, asker, &["k"], &[]).is_ok());
+            assert_eq!(sees, expected, "range {range}");
+        }
+    }
+
+    #[test]
+    fn one_key_may_be_there_once_in_each_range() {
+        let (store, a, b) = (PublishedData::default(), proc("a", 0), proc("b", 0));
+        let of = |range, value| with_range(range, data("k", value));
+        store.publish(&a, &of(data_range::RANGE_NAMESPACE, "a's")).unwrap();
+        store.publish(&b, &of(data_range::RANGE_NAMESPACE, "b's")).unwrap();
+        store.publish(&b, &of(data_range::RANGE_GLOBAL, "all's")).unwrap();
+        assert_eq!(store.publish(&a, &of(data_range::RANGE_GLOBAL, "x")), Err(Status::ERR_DUPLICATE_KEY));
+        let look = |asker, range| found(&store, asker, &["k"], &with_range(range, vec![])).unwrap();
+        assert_eq!(look(&a, data_range::RANGE_NAMESPACE), ["a's"]);
+        assert_eq!(look(&b, data_range::RANGE_NAMESPACE), ["b's"]);
+        assert_eq!(look(&a, data_range::RANGE_GLOBAL), ["all's"]);
+    }
+
+    #[test]
+    fn another_user_finds_nothing_and_is_in_nobodys_way() {
+        let (store, a) = (PublishedData::default(), proc("a", 0));
+        let user = |id: u32| Info::new(keys::USERID, id);
+        store.publish(&a, &[data("k", "1"), vec![user(1)]].concat()).unwrap();
+        assert_eq!(found(&store, &a, &["k"], &[user(2)]), Err(Status::ERR_NOT_FOUND));
+        store.publish(&a, &[data("k", "2"), vec![user(2)]].concat()).unwrap();
+        assert_eq!(found(&store, &a, &["k"], &[user(1)]).unwrap(), ["1"]);
+    }
+
+    #[test]
+    fn data_goes_when_its_persistence_says_so() {
+        let store = PublishedData::default();
+        let (a, b, other) = (proc("a", 0), proc("a", 1), proc("b", 0));
+        let publish = |key: &str, persistence| {
+            let how = Info::new(keys::PERSISTENCE, Value::Persist(persistence));
+            store.publish(&a, &[data(key, key), vec![how]].concat()).unwrap();
+        };
+        publish("once", persistence::PERSIST_FIRST_READ);
+        publish("proc", persistence::PERSIST_PROC);
+        publish("app", persistence::PERSIST_APP);
+        publish("session", persistence::PERSIST_SESSION);
+        publish("ever", persistence::PERSIST_INDEF);
+        let all = ["once", "proc", "app", "session", "ever"];
+        assert_eq!(found(&store, &other, &all, &[]).unwrap(), all);
+        assert_eq!(found(&store, &other, &all, &[]).unwrap(), all[1..]);
+        store.process_ended(&b);
+        assert_eq!(found(&store, &other, &all, &[]).unwrap(), all[1..]);
+        store.process_ended(&a);
+        assert_eq!(found(&store, &other, &all, &[]).unwrap(), all[2..]);
+        store.namespace_ended(&a.nspace);
+        assert_eq!(found(&store, &other, &all, &[]).unwrap(), all[3..]);
+    }
+
+    #[test]
+    fn who_waits_is_answered_when_there_is_enough() {
+        let (store, a, b) = (PublishedData::default(), proc("a", 0), proc("b", 0));
+        let wait = |count: i32| vec![Info::new(keys::WAIT, count)];
+        let (_, one) = ask(&store, &b, &["k", "l"], &wait(1));
+        let (_, all) = ask(&store, &b, &["k", "l"], &wait(0));
+        store.publish(&a, &data("l", "2")).unwrap();
+        assert_eq!(one.try_recv().unwrap().unwrap().1.len(), 1);
+        assert!(all.try_recv().is_err());
+        store.publish(&a, &data("k", "1")).unwrap();
+        assert_eq!(all.try_recv().unwrap().unwrap().1.len(), 2);
+        assert!(store.lock().waiting.is_empty());
+    }
+
+    #[test]
+    fn who_waits_too_long_or_dies_waits_no_more() {
+        let (store, a, b) = (PublishedData::default(), proc("a", 0), proc("b", 0));
+        let limit = |seconds: i32| vec![Info::new(keys::WAIT, 1), Info::new(keys::TIMEOUT, seconds)];
+        let (_, short) = ask(&store, &a, &["k"], &limit(1));
+        let (_, long) = ask(&store, &b, &["k"], &limit(1000));
+        let (_, ever) = ask(&store, &b, &["k"], &limit(0));
+        store.expire(store.deadline().unwrap());
+        assert_eq!(short.try_recv().unwrap().unwrap_err(), Status::ERR_TIMEOUT);
+        store.process_ended(&b);
+        assert!(long.recv().is_err() && ever.recv().is_err(), "the way back is dropped");
+        assert_eq!(store.deadline(), None);
+    }
+}

@@ -11,7 +11,8 @@ use instanton_layout::block;
 use instanton_layout::chain::{self, Walk};
 use instanton_layout::header::{Header, Kind};
 use instanton_layout::info::{
-    self, ColumnBuild, Contents, GroupBuild, Index, NamesBuild, PartitionBuild, Places, SharedKeys, TextForm,
+    self, ColumnBuild, Contents, GroupBuild, Index, NamesBuild, PartitionBuild, Places, RecordBuild, SharedKeys,
+    TextForm,
 };
 use instanton_layout::job::{self, JobWords, Reference};
 use instanton_layout::page;
@@ -106,9 +107,13 @@ fn a_modex_segment() {
 #[test]
 fn an_info_segment() {
     let mut keys = SharedKeys::default();
-    let mut record =
-        |place, kind, owner, items: &[Item<'_>]| record::build(kind, owner, items.iter().copied(), &mut keys.at(place));
-    let job = record(Places::JOB, Owner::Job, 0, &[item("pmix.job.size", 0, 14, Payload::Scalar(6))]);
+    let mut record = |place, kind, owner, items: &[Item<'_>]| {
+        RecordBuild::new(kind, owner, items.iter().copied(), &mut keys.at(place))
+    };
+    let long = [b'n'; 300];
+    let of_job =
+        [item("pmix.job.size", 0, 14, Payload::Scalar(6)), item("pmix.node.list", 0, 3, Payload::Bytes(&long))];
+    let job = record(Places::JOB, Owner::Job, 0, &of_job);
     let name = [item("pmix.hname", 0, 3, Payload::Bytes(b"n1\0"))];
     let node = record(Places::OWN_NODE, Owner::Node, 0, &name);
     let process = record(Places::PROCESSES, Owner::Process, 5, &[item("pmix.hname", 0, 3, Payload::Bytes(b"other\0"))]);

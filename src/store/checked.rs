@@ -43,6 +43,11 @@ impl Seen {
         Ok(Self(Mapping::private(words.div_ceil(64) * 8)?))
     }
 
+    /// Takes the memory for what lies in front.
+    pub(super) fn populate(&self) {
+        self.0.words_mut().store(0, self.0.words().load(0).unwrap_or(0), Ordering::Relaxed);
+    }
+
     /// The words of that segment.
     #[inline(always)]
     pub(super) fn of<'a>(&'a self, words: RawWords<'a>) -> Frozen<'a> {

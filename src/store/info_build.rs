@@ -1,6 +1,6 @@
 //! Job information as the words of an info segment.
-use instanton_layout::info::{Contents, GroupBuild, Places, SharedKeys, build};
-use instanton_layout::record::{self, Item, Keys, Owner};
+use instanton_layout::info::{Contents, GroupBuild, KeysAt, Places, RecordBuild, SharedKeys, build};
+use instanton_layout::record::{Item, Owner};
 
 use super::encode::{Encode, payload};
 use super::gather::Leaf;
@@ -70,15 +70,15 @@ fn aliases(info: &JobInfo) -> Vec<(&[u8], u32)> {
     aliases
 }
 
-fn encode(kind: Owner, owner: u32, entries: &Entries, keys: &mut impl Keys) -> Result<Vec<u64>, WriteError> {
+fn encode(kind: Owner, owner: u32, entries: &Entries, keys: &mut KeysAt<'_>) -> Result<RecordBuild, WriteError> {
     let encoded = entries
         .iter()
         .map(|(key, value)| Encode::new(0, key, value).map_err(|error| WriteError::value(key, error)))
         .collect::<Result<Vec<_>, _>>()?;
-    Ok(record::build(kind, owner, encoded.iter().map(Encode::item), keys))
+    Ok(RecordBuild::new(kind, owner, encoded.iter().map(Encode::item), keys))
 }
 
-fn encode_leaves(info: &JobInfo, leaves: &[Leaf], keys: &mut impl Keys) -> Result<Vec<u64>, WriteError> {
+fn encode_leaves(info: &JobInfo, leaves: &[Leaf], keys: &mut KeysAt<'_>) -> Result<RecordBuild, WriteError> {
     let encoded = leaves
         .iter()
         .map(|leaf| {
@@ -93,5 +93,5 @@ fn encode_leaves(info: &JobInfo, leaves: &[Leaf], keys: &mut impl Keys) -> Resul
         data_type: data_type.0,
         payload: payload(encoded),
     });
-    Ok(record::build(Owner::Process, leaves[0].rank, items, keys))
+    Ok(RecordBuild::new(Owner::Process, leaves[0].rank, items, keys))
 }

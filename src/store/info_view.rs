@@ -5,7 +5,7 @@
 use std::sync::{Arc, OnceLock};
 
 use instanton_layout::Malformed;
-use instanton_layout::info::{Group, Index, Row};
+use instanton_layout::info::{Group, Index, Row, column};
 
 use super::checked::{Frozen, Seen};
 use crate::data::Rank;
@@ -48,21 +48,37 @@ impl InfoView {
 
     /// Remembers which process this is, and maps what it will look up first: what all processes of the node read, and its own.
     pub(super) fn populate_own(&self, rank: Rank) -> Result<(), Malformed> {
-        self.mapping.populate(0, self.index.front().min(FRONT));
-        let words = self.words();
+        let (words, front) = (self.words(), self.index.front().min(FRONT));
+        self.mapping.populate(0, front);
+        self.seen.populate();
         if !rank.is_process() || rank.0 >= self.index.ranks() || self.own.get().is_some() {
             return Ok(());
         }
+        let populate = |at: usize, len: usize| {
+            if at + len > front {
+                self.mapping.populate(at, len);
+            }
+        };
         let node = self.index.nodes.place(&words, rank.0)?;
         let app = self.index.apps.place(&words, rank.0)?;
         let record = self.index.process_records().find(&words, rank.0.into())?;
         let here = node.filter(|(node, _)| *node == self.index.own_node());
         let row = here.and_then(|(_, place)| self.index.row(place));
         if let Some((at, len)) = here.and_then(|(_, place)| self.index.row_bytes(place)) {
-            self.mapping.populate(at, len);
+            populate(at, len);
         }
         if let Some(word) = record {
-            self.mapping.populate(word as usize * 8, 1);
+            populate(word as usize * 8, 1);
+        }
+        for column in (0..self.index.columns()).filter(|_| row.is_some()) {
+            let column = self.index.column(&words, column)?;
+            if column.flags & column::STRINGS != 0
+                && let Some(row) = row
+                && let Some(string) = column.value_in_row(&words, row, rank.0)?
+            {
+                let (word, len) = self.index.string(&words, string)?;
+                populate(word * 8, len);
+            }
         }
         // Whoever was faster found the same.
         let _ = self.own.set(Own { rank: rank.0, row, node, app, record });
@@ -115,5 +131,5 @@ impl InfoView {
     }
 }
 
-/// At most so much of what all processes read is mapped at once: whoever put more there does not look it all up.
+/// At most so much of what all processes read is mapped at once, two pages: whoever put more there does not look it all up.
 const FRONT: usize = 8 << 10;

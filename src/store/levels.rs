@@ -268,7 +268,7 @@ impl InfoView {
         }
     }
 
-    /// The value that the record at a word has, if there is a record.
+    /// The value that the record at a word has, or the one that it continues in, if there is a record.
     #[inline]
     fn in_record<'a>(
         &'a self,
@@ -277,12 +277,17 @@ impl InfoView {
         word: Option<u32>,
         found: &mut Option<RawValue<'a>>,
     ) -> Result<(), Malformed> {
-        let Some(word) = word else { return Ok(()) };
-        let words = self.words();
-        let record = Record::in_info(words, word as usize, kind, owner)?;
-        words.once(word as usize, move |_| record.check())?;
-        if let Some(entry) = record.find_shared(asked.query, asked.entry.word)? {
-            *found = Some(RawValue::of_entry(words.raw(), &entry));
+        let (words, mut word) = (self.words(), word);
+        // What is long is in a second one, and in no third.
+        for _ in 0..2 {
+            let Some(at) = word else { break };
+            let record = Record::in_info(words, at as usize, kind, owner)?;
+            words.once(at as usize, move |_| record.check())?;
+            if let Some(entry) = record.find_shared(asked.query, asked.entry.word)? {
+                *found = Some(RawValue::of_entry(words.raw(), &entry));
+                break;
+            }
+            word = record.base()?.map(|base| base.at.word);
         }
         Ok(())
     }

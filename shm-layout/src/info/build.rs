@@ -5,6 +5,8 @@ use super::column::{self, ColumnBuild, KeyEntry, KeyTable};
 use super::packed::Packer;
 use super::{Group, Index, NamesBuild, Part, PartitionBuild, Places, START, Sorted, TextForm, sorted};
 use crate::header::{Header, Kind};
+use crate::job::Reference;
+use crate::record::{self, Base, Item, Owner, Payload};
 use crate::words::Words;
 use crate::{crc, hash, pair};
 
@@ -15,8 +17,8 @@ pub struct GroupBuild {
     pub numbers: Option<Vec<u32>>,
     /// How many there are.
     pub count: u32,
-    /// Records of those that have one, by index; built with [`crate::record::build`] and [`SharedKeys`].
-    pub records: Vec<(u32, Vec<u64>)>,
+    /// Records of those that have one, by index.
+    pub records: Vec<(u32, RecordBuild)>,
 }
 
 /// Everything of an info segment.
@@ -30,11 +32,11 @@ pub struct Contents<'a> {
     /// Index of the own node, or [`NONE`](super::NONE).
     pub own_node: u32,
     /// The job's record.
-    pub job: Vec<u64>,
+    pub job: RecordBuild,
     /// Nodes, applications, sessions.
     pub groups: [GroupBuild; 3],
     /// Records of ranks that have one, by rank.
-    pub processes: Vec<(u32, Vec<u64>)>,
+    pub processes: Vec<(u32, RecordBuild)>,
     /// Ranks by node.
     pub nodes_of: &'a PartitionBuild,
     /// Ranks by application.
@@ -78,7 +80,7 @@ impl SharedKeys {
 
     fn known(&mut self, key: &[u8]) -> &mut Known {
         if !self.known.contains_key(key) {
-            let word = START + crate::record::append(&mut self.words, key);
+            let word = START + record::append(&mut self.words, key);
             self.known.insert(key.into(), Known { word, places: Places::default(), column: 0 });
         }
         self.known.get_mut(key).expect("it is there, or was put there")
@@ -91,7 +93,7 @@ pub struct KeysAt<'a> {
     place: Places,
 }
 
-impl crate::record::Keys for KeysAt<'_> {
+impl record::Keys for KeysAt<'_> {
     fn place(&mut self, _: &mut Vec<u64>, key: &[u8]) -> usize {
         let place = self.place;
         let known = self.keys.known(key);
@@ -102,6 +104,74 @@ impl crate::record::Keys for KeysAt<'_> {
 
 /// All records of a frozen segment have this version.
 const FROZEN: u64 = 2;
+
+/// A value of more bytes is long: what a process reads first has none of them in between.
+const LONG: usize = 256;
+
+/// A record. Its long values are in one of their own, in which it continues: a checksum is looked at as a whole, and nobody should
+/// read the description of a machine to learn its name.
+pub struct RecordBuild {
+    short: Vec<u64>,
+    long: Option<Vec<u64>>,
+}
+
+impl RecordBuild {
+    /// A record with these entries, whose keys differ.
+    pub fn new<'a>(
+        kind: Owner,
+        owner: u32,
+        items: impl Iterator<Item = Item<'a>> + Clone,
+        keys: &mut KeysAt<'_>,
+    ) -> Self {
+        let is_long = |item: &Item<'_>| match item.payload {
+            Payload::Scalar(_) | Payload::Null => false,
+            Payload::Bytes(bytes) | Payload::Archive(bytes) => bytes.len() > LONG,
+        };
+        if !items.clone().any(|item| is_long(&item)) {
+            return Self { short: record::build(kind, owner, items, keys), long: None };
+        }
+        let short = items.clone().filter(|item| !is_long(item));
+        let short = record::build_with(kind, owner, short, keys, Some(&continuing_at(0)));
+        Self { short, long: Some(record::build(kind, owner, items.filter(is_long), keys)) }
+    }
+}
+
+/// What names the record with the long values, which lies in the same segment.
+fn continuing_at(word: usize) -> Base {
+    Base { at: Reference { segment: 1, word: word as u32 }, version: FROZEN, outdated: 0 }
+}
+
+/// Records that have their places already, and neither their checksums nor, some, what they continue in.
+#[derive(Default)]
+struct Records(Vec<(usize, usize, Option<Vec<u64>>)>);
+
+impl Records {
+    /// Appends a record and returns its word.
+    fn put(&mut self, words: &mut Vec<u64>, record: RecordBuild) -> usize {
+        let at = put_aligned(words, &record.short);
+        self.0.push((at, record.short.len(), record.long));
+        at
+    }
+
+    /// Appends what they continue in, and seals them all.
+    fn seal(self, words: &mut Vec<u64>) {
+        for (at, len, long) in self.0 {
+            if let Some(mut long) = long {
+                record::seal(&mut long, FROZEN);
+                let word = put_aligned(words, &long);
+                record::set_base(&mut words[at..at + len], &continuing_at(word));
+            }
+            record::seal(&mut words[at..at + len], FROZEN);
+        }
+    }
+}
+
+/// Appends a record and returns its word. Archives in it are aligned if it is.
+fn put_aligned(words: &mut Vec<u64>, record: &[u64]) -> usize {
+    words.resize(words.len().next_multiple_of(2), 0);
+    words.extend_from_slice(record);
+    words.len() - record.len()
+}
 
 /// The words of an info segment, header included; `None` when 32 GiB do not hold them.
 pub fn build(contents: Contents<'_>, job: u64, generation: u64) -> Option<Vec<u64>> {
@@ -144,16 +214,12 @@ pub fn build(contents: Contents<'_>, job: u64, generation: u64) -> Option<Vec<u6
     front.extend(own.into_iter().map(|(rank, record)| (Of::Process, rank, record)));
     let (own, other_nodes): (Vec<_>, Vec<_>) = nodes.records.into_iter().partition(|(index, _)| *index == own_node);
     front.extend(own.into_iter().map(|(index, record)| (Of::Group(Group::Nodes), index, record)));
-    front.sort_by_key(|(.., record)| record.len());
-    let mut strings = Vec::with_capacity(contents.strings.len());
-    let (own_strings, other_strings) = contents.strings.split_at(contents.own_strings);
-    let from = words.len();
-    strings.extend(own_strings.iter().map(|string| put_string(&mut words, string.as_deref())));
-    areas.push(Part { at: from, len: (words.len() - from) as u32 });
+    front.sort_by_key(|(.., record)| record.short.len());
     let (mut job_word, mut own_node_word) = (0, 0);
+    let mut placed = Records::default();
     let mut records: [Vec<(u64, u32)>; 4] = Default::default();
     for (of, index, record) in front {
-        let at = put(&mut words, record);
+        let at = placed.put(&mut words, record);
         match of {
             Of::Job => job_word = at,
             Of::Process => records[3].push((index.into(), at as u32)),
@@ -174,13 +240,19 @@ pub fn build(contents: Contents<'_>, job: u64, generation: u64) -> Option<Vec<u6
     let [mut node_records, app_records, session_records, mut process_records] = records;
     let app_records = table_of(&mut words, app_records);
     let session_records = table_of(&mut words, session_records);
-    // The cells of strings of own processes end what is read first.
+    // Of the strings of own processes each reads its own; their cells end what is read first.
+    let mut strings = Vec::with_capacity(contents.strings.len());
+    let (own_strings, other_strings) = contents.strings.split_at(contents.own_strings);
+    let from = words.len();
+    strings.extend(own_strings.iter().map(|string| put_string(&mut words, string.as_deref())));
+    areas.push(Part { at: from, len: (words.len() - from) as u32 });
     let string_cells = Part { at: words.len(), len: contents.strings.len() as u32 };
     let front = (words.len() + contents.own_strings) * 8;
     words.resize(words.len() + contents.strings.len(), 0);
 
     // What is read of others.
-    node_records.extend(other_nodes.into_iter().map(|(index, record)| (index.into(), put(&mut words, record) as u32)));
+    node_records
+        .extend(other_nodes.into_iter().map(|(index, record)| (index.into(), placed.put(&mut words, record) as u32)));
     let node_records = table_of(&mut words, node_records);
     let numbered = [nodes.numbers, apps.numbers, sessions.numbers];
     let (mut by_number, mut numbers) = ([Sorted::default(); 3], [Part::default(); 3]);
@@ -212,8 +284,10 @@ pub fn build(contents: Contents<'_>, job: u64, generation: u64) -> Option<Vec<u6
         areas.push(Part { at: words.len(), len: column.numbers().len() as u32 });
         words.extend_from_slice(column.numbers());
     }
-    process_records.extend(others.into_iter().map(|(rank, record)| (rank.into(), put(&mut words, record) as u32)));
+    process_records
+        .extend(others.into_iter().map(|(rank, record)| (rank.into(), placed.put(&mut words, record) as u32)));
     let process_records = table_of(&mut words, process_records);
+    placed.seal(&mut words);
     let areas = put_areas(&mut words, areas);
     u32::try_from(words.len()).ok()?;
 
@@ -275,7 +349,7 @@ fn rows(columns: &[ColumnBuild], own_ranks: &[u32]) -> (Vec<u64>, u32, Vec<u32>)
 
 fn put_string(words: &mut Vec<u64>, string: Option<&[u8]>) -> u64 {
     match string {
-        Some(string) => pair(crate::record::append(words, string) as u32, string.len() as u32),
+        Some(string) => pair(record::append(words, string) as u32, string.len() as u32),
         None => 0,
     }
 }
@@ -288,13 +362,4 @@ fn put_areas(words: &mut Vec<u64>, areas: Vec<Part>) -> Part {
         words.extend([area.word(), pair(sum, crc::of(&[area.word(), pair(sum, place)]))]);
     }
     part
-}
-
-/// Appends a record and returns its word. Archives in it are aligned if it is.
-fn put(words: &mut Vec<u64>, mut record: Vec<u64>) -> usize {
-    words.resize(words.len().next_multiple_of(2), 0);
-    let at = words.len();
-    crate::record::seal(&mut record, FROZEN);
-    words.extend(record);
-    at
 }

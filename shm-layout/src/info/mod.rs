@@ -38,7 +38,7 @@ pub mod packed;
 pub mod partition;
 pub mod sorted;
 
-pub use build::{Contents, GroupBuild, KeysAt, SharedKeys, build};
+pub use build::{Contents, GroupBuild, KeysAt, RecordBuild, SharedKeys, build};
 pub use column::{Column, ColumnBuild, KeyEntry, KeyTable, Row};
 pub use names::{Name, Names, NamesBuild};
 pub use partition::{Partition, PartitionBuild};

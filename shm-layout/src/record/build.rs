@@ -86,15 +86,21 @@ pub fn build<'a>(
     items: impl Iterator<Item = Item<'a>> + Clone,
     keys: &mut impl Keys,
 ) -> Vec<u64> {
-    build_words(kind, owner, items, keys, None)
+    build_with(kind, owner, items, keys, None)
 }
 
 /// A record as of [`build`] of what a rank has posted since `base`.
 pub fn build_on<'a>(owner: u32, items: impl Iterator<Item = Item<'a>> + Clone, base: Option<&Base>) -> Vec<u64> {
-    build_words(Owner::Modex, owner, items, &mut OwnKeys, base)
+    build_with(Owner::Modex, owner, items, &mut OwnKeys, base)
 }
 
-fn build_words<'a>(
+/// Lets a record that was built on a base continue in another one.
+pub(crate) fn set_base(record: &mut [u64], base: &Base) {
+    let from = record.len() - base::WORDS;
+    record[from..].copy_from_slice(&base.encode());
+}
+
+pub(crate) fn build_with<'a>(
     kind: Owner,
     owner: u32,
     items: impl Iterator<Item = Item<'a>> + Clone,

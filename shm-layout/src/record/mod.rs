@@ -16,13 +16,15 @@
 //! ```
 //!
 //! Words of values count from the record. Words of keys do so in a block; in an info segment, where the same keys recur in every
-//! record, they count from the segment. A record may change under a reader: nothing read from it is trusted, and what it
+//! record, they count from the segment; a record of an info segment continues in another where it has long values, which are checked
+//! by themselves. A record may change under a reader: nothing read from it is trusted, and what it
 //! says counts only if its version is the same afterwards.
 mod base;
 mod build;
 
 pub use base::Base;
 pub use build::{Item, Keys, LARGEST, OwnKeys, Payload, append, build, build_on, seal, size};
+pub(crate) use build::{build_with, set_base};
 
 use crate::hash::{hash, tail_word};
 use crate::words::Words;

@@ -146,3 +146,20 @@ fn a_segment_of_another_version_is_refused_by_name() {
         assert!(error.to_string().contains(&other), "{error}");
     }
 }
+
+#[test]
+fn damage_in_a_long_value_leaves_the_short_ones_alone() {
+    let xml = "x".repeat(100_000);
+    let of_node = vec![Info::new(keys::HOSTNAME, "alpha"), Info::new(keys::HWLOC_XML_V2, &xml[..])];
+    let infos = [infos(), vec![about(keys::NODE_INFO_ARRAY, of_node)]].concat();
+    let writer = JobWriter::create(&nspace(), &job_info(&infos), &Limits::default()).unwrap();
+    let (mut segments, long) = (copies(&writer), u64::from_le_bytes(*b"xxxxxxxx"));
+    let get = |segments: &[Vec<u64>], key| attach_copies(segments).unwrap().get(&Lookup::new(Rank(0), key));
+    assert_eq!(get(&segments, keys::HWLOC_XML_V2).unwrap(), Value::from(&xml[..]));
+    let word = segments.iter_mut().flatten().filter(|word| **word == long).nth(5000).unwrap();
+    *word += 1;
+    for (key, value) in [(keys::HOSTNAME, "alpha"), (keys::LOCAL_PEERS, "0,1"), (keys::LOCAL_CPUSETS, "0-1:2-3")] {
+        assert_eq!(get(&segments, key).unwrap(), Value::from(value));
+    }
+    assert!(matches!(get(&segments, keys::HWLOC_XML_V2), Err(Miss::Corrupt(_))));
+}

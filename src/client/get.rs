@@ -191,8 +191,10 @@ impl Inner {
         self.life.check()?;
         let (nspace, _) = self.effective(proc.nspace.as_bytes(), &directives);
         let nspace = Nspace::new(nspace).map_err(|_| Status::ERR_BAD_PARAM)?;
+        let proc = Proc::new(nspace, proc.rank);
+        let proc = self.own.groups.native(&proc).unwrap_or(proc);
         let key = key.map(Key::new).transpose().map_err(|_| Status::ERR_BAD_PARAM)?;
-        let asked = Asked { proc: Proc::new(nspace, proc.rank), key, directives };
+        let asked = Asked { proc, key, directives };
         match self.answer(&asked) {
             Step::Found(value) => self.link.run_later(move || then(value)),
             Step::Absent(status) => self.link.run_later(move || then(Err(status.into()))),

@@ -24,6 +24,7 @@ mod fence;
 mod fork;
 mod forward;
 mod get;
+mod group;
 pub(crate) mod init;
 mod jobctrl;
 mod jobs;
@@ -150,6 +151,7 @@ struct Inner {
 struct Own {
     overlay: Local,
     handlers: Handlers,
+    groups: group::Groups,
     pulls: output::Pulls,
     connections: Mutex<Vec<Weak<Inner>>>,
 }
@@ -332,8 +334,9 @@ impl Client {
     /// # Errors
     /// `ERR_NOT_FOUND`, `ERR_TIMEOUT`, ... by rules of the Standard; [`Error::WouldBlock`] where a callback would have to wait.
     pub fn get(&self, proc: &Proc, key: Option<&[u8]>, info: &[Info]) -> Result<Value, Error> {
-        let directives = Directives::parse(info)?;
-        match key {
+        let mut directives = Directives::parse(info)?;
+        let in_context = key.map(|key| directives.in_context(key)).transpose()?.flatten();
+        match in_context.as_ref().map(Key::as_bytes).or(key) {
             Some(key) => self
                 .get_with(proc.nspace.as_bytes(), proc.rank, key, &directives, |found| found.to_value())?
                 .map_err(Error::from),
@@ -352,7 +355,9 @@ impl Client {
         info: &[Info],
         done: impl FnOnce(Result<Value, Error>) + Send + 'static,
     ) -> Result<(), Error> {
-        self.inner.get_nb(proc, key, Directives::parse(info)?, done)
+        let mut directives = Directives::parse(info)?;
+        let in_context = key.map(|key| directives.in_context(key)).transpose()?.flatten();
+        self.inner.get_nb(proc, in_context.as_ref().map(Key::as_bytes).or(key), directives, done)
     }
 
     /// The whole of a blocking Get, with `f` called on the value where it lies instead of a copy: [`peek`](Client::peek), and the

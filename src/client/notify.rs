@@ -35,11 +35,14 @@ impl Chain {
 
     fn end(&mut self, status: Status, results: Vec<Info>) {
         let Some(Walk { inner, event, rest, results: mut before, current }) = self.0.take() else { return };
-        if status == Status::EVENT_ACTION_COMPLETE || inner.life.check().is_err() {
+        if inner.life.check().is_err() {
             return;
         }
         before.push(Info { key: current.result_key(), flags: 0, value: status.into() });
         before.extend(results);
+        if status == Status::EVENT_ACTION_COMPLETE {
+            return inner.group_decided(&event, &before);
+        }
         let link = inner.clone();
         link.link.run_later(move || inner.walk(event, rest, before));
     }
@@ -203,5 +206,6 @@ impl Inner {
                 return handler.call(&event, &results, Chain(Some(walk)));
             }
         }
+        self.group_decided(&event, &results);
     }
 }

@@ -43,6 +43,8 @@ pub struct Directives {
     pub host: Option<Text>,
     /// `PMIX_NSPACE` or `PMIX_JOBID`: another namespace than the process's.
     pub nspace: Option<Nspace>,
+    /// `PMIX_GROUP_CONTEXT_ID`: what was given to that group.
+    pub context: Option<u64>,
     /// `PMIX_GET_POINTER_VALUES`: the caller wants to look at the value where it lies.
     pub pointer_values: bool,
     /// `PMIX_GET_STATIC_VALUES`: the caller brings the room for the value.
@@ -60,7 +62,7 @@ mod known {
     }
     bytes! {
         OPTIONAL IMMEDIATE GET_REFRESH_CACHE GET_POINTER_VALUES GET_STATIC_VALUES TIMEOUT DATA_SCOPE SESSION_INFO JOB_INFO
-        APP_INFO NODE_INFO SESSION_ID APPNUM NODEID HOSTNAME NSPACE JOBID
+        APP_INFO NODE_INFO SESSION_ID APPNUM NODEID HOSTNAME NSPACE JOBID GROUP_CONTEXT_ID
     }
 }
 
@@ -84,6 +86,7 @@ impl Directives {
         node: None,
         host: None,
         nspace: None,
+        context: None,
         pointer_values: false,
         static_values: false,
         rest: Vec::new(),
@@ -122,6 +125,7 @@ impl Directives {
             known::APPNUM => self.app = Some(number(value)?),
             known::NODEID => self.node = Some(number(value)?),
             known::HOSTNAME => self.host = Some(value.as_text().ok_or(Status::ERR_BAD_PARAM)?.clone()),
+            known::GROUP_CONTEXT_ID => self.context = Some(value.as_u64().ok_or(Status::ERR_BAD_PARAM)?),
             known::NSPACE | known::JOBID => self.nspace = Some(nspace(value)?).filter(|n| !n.as_bytes().is_empty()),
             _ => return self.unknown(key, flags, value),
         }

@@ -12,6 +12,7 @@ pub mod directives;
 #[cfg(feature = "server")]
 pub mod door;
 mod forward;
+mod group;
 pub mod numbers;
 
 use rkyv::{Archive, Deserialize, Serialize};
@@ -19,6 +20,7 @@ use rkyv::{Archive, Deserialize, Serialize};
 use crate::data::{Info, Key, Nspace, Pdata, Proc, Status, Value};
 
 pub use forward::Forward;
+pub use group::{Decision, GroupCall, key_in_context};
 
 /// One entry of a commit: a key that became visible or changed since the last one.
 #[derive(Archive, Serialize, Deserialize, Clone, Debug, PartialEq)]
@@ -134,6 +136,13 @@ pub enum Request {
         procs: Vec<Proc>,
         /// Attributes.
         info: Vec<Info>,
+    },
+    /// Something about a group of processes.
+    Group {
+        /// The group's name.
+        group: Nspace,
+        /// What.
+        call: GroupCall,
     },
     /// Something that the host answers.
     Forward(Forward),

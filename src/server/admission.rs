@@ -373,6 +373,7 @@ impl Core {
             client.phase = Phase::Lost;
         }
         self.fences_without(proc);
+        self.groups_without(proc);
         self.gets_from_end(proc);
     }
 

@@ -47,7 +47,7 @@ impl Core {
     /// Everybody of this node has come to connect, or to disconnect.
     pub(super) fn connect_at_host(&mut self, tracker: Tracker) {
         let members = tracker.members.clone();
-        let connects = members.operation() == Operation::Connect;
+        let connects = *members.operation() == Operation::Connect;
         let (id, procs, info) = self.hand_over(tracker);
         let then = move |core: &mut Core, result: Result<(), Status>| {
             if result.is_ok() {

@@ -15,6 +15,7 @@ use super::core::Core;
 use super::events::Registrations;
 use super::fence::Fences;
 use super::fork::{Common, Forks};
+use super::groups::Groups;
 use super::host::Host;
 use super::jobs::Jobs;
 use super::mailbox::{Command, Mailbox};
@@ -110,6 +111,7 @@ pub(super) fn start(config: Arc<ServerConfig>, host: Arc<dyn Host>, forks: Arc<F
         peers: NumberMap::default(),
         fences: Fences::default(),
         ties: Ties::default(),
+        groups: Groups::default(),
         process_sets: ProcessSets::default(),
         outputs: Outputs::default(),
         resources: Vec::new(),

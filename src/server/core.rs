@@ -12,6 +12,7 @@ use super::connect::Ties;
 use super::events::Registrations;
 use super::fence::{Caller, Fences};
 use super::fork::{Common, Forks};
+use super::groups::Groups;
 use super::host::{Accepted, Answer, Completion, Host};
 use super::jobs::Jobs;
 use super::mailbox::Mailbox;
@@ -47,6 +48,10 @@ pub(super) enum Limit {
     Get(u64),
     /// Another server's look-up.
     DirectModex(u64),
+    /// Those whom a group's leader has invited.
+    Invitation(u64),
+    /// The completion of a group that a process has joined.
+    Join(u64),
 }
 
 pub(super) struct Core {
@@ -63,6 +68,7 @@ pub(super) struct Core {
     pub(super) peers: NumberMap<PeerId, Peer>,
     pub(super) fences: Fences,
     pub(super) ties: Ties,
+    pub(super) groups: Groups,
     pub(super) process_sets: ProcessSets,
     pub(super) outputs: Outputs,
     /// What every namespace has that will be registered.
@@ -169,6 +175,10 @@ impl Core {
             return self.reply_status(peer, number, Err(Status::ERR_OUT_OF_RESOURCE));
         }
         let caller = Caller { peer, number, seen: None };
+        let request = match self.groups.translate(request) {
+            Ok(request) => request,
+            Err(status) => return self.reply_status(peer, number, Err(status)),
+        };
         match request {
             // A process that the rank forked may look, and ask on its own behalf, but is no second participant.
             Request::Commit { .. }
@@ -176,6 +186,7 @@ impl Core {
             | Request::Meet { .. }
             | Request::Connect { .. }
             | Request::Disconnect { .. }
+            | Request::Group { .. }
                 if role == Role::Clone =>
             {
                 trace!("a second process that calls itself {proc} may not commit or meet others");
@@ -203,6 +214,7 @@ impl Core {
                 self.pull_output(peer, number, procs, channels, directives);
             }
             Request::StopOutput { procs, channels } => self.stop_output(peer, number, procs, channels),
+            Request::Group { group, call } => self.group_call(caller, proc, group, call),
             Request::Forward(request) => self.forward(peer, number, proc, request),
         }
     }
@@ -234,6 +246,8 @@ impl Core {
             Limit::Fence(id) => self.fence_expired(id),
             Limit::Get(id) => self.get_expired(id),
             Limit::DirectModex(id) => self.dmodex_expired(id),
+            Limit::Invitation(number) => self.invitation_expired(number),
+            Limit::Join(number) => self.join_expired(number),
         }
     }
 }

@@ -30,6 +30,24 @@ pub(super) struct Registrations {
     at_host: BTreeSet<i32>,
 }
 
+/// Who raises an event.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Origin {
+    /// A client, which tells its own handlers itself.
+    Peer(PeerId),
+    /// The embedding program, in its own name or passing one on.
+    Program,
+    /// This server, for one of its processes.
+    Library,
+}
+
+impl Registrations {
+    /// Whether a client hears of events with that code.
+    pub(super) fn wants(&self, peer: PeerId, code: Status) -> bool {
+        self.by_peer.get(&peer).is_some_and(|wanted| wanted.all || wanted.codes.contains(&code.0))
+    }
+}
+
 /// Whether only the host can know of such events: codes of the environment, and those that are not the Standard's.
 fn is_the_hosts(code: i32) -> bool {
     let environment = (Status::EVENT_SYS_OTHER.0..=Status::EVENT_SYS_BASE.0).contains(&code);
@@ -75,6 +93,7 @@ impl Core {
 
     pub(super) fn registrations_end(&mut self, peer: PeerId) {
         self.outputs.forget(peer);
+        self.groups_of_peer_end(peer);
         if self.registrations.by_peer.remove(&peer).is_some() {
             self.release_host_codes();
         }
@@ -102,7 +121,8 @@ impl Core {
         info: Vec<Info>,
     ) {
         let range = if range == data_range::RANGE_UNDEF { data_range::RANGE_SESSION } else { range };
-        self.spread(Some(peer), status, source, range, info, move |core, result| {
+        self.groups_hear(status, &source, &info, Origin::Peer(peer));
+        self.spread(Origin::Peer(peer), status, source, range, info, move |core, result| {
             core.reply(peer, number, Reply::Done(result.err().unwrap_or(Status::SUCCESS)));
         });
     }
@@ -116,12 +136,13 @@ impl Core {
         info: Vec<Info>,
         done: Done<()>,
     ) {
-        self.spread(None, status, source, range, info, move |core, result| core.finish(done, result));
+        self.groups_hear(status, &source, &info, Origin::Program);
+        self.spread(Origin::Program, status, source, range, info, move |core, result| core.finish(done, result));
     }
 
-    fn spread(
+    pub(super) fn spread(
         &mut self,
-        from: Option<PeerId>,
+        from: Origin,
         status: Status,
         source: Proc,
         range: u8,
@@ -139,7 +160,7 @@ impl Core {
             .iter()
             .filter(|(peer, wanted)| {
                 let hears = wanted.codes.contains(&status.0) || wanted.all && default_too;
-                hears && Some(**peer) != from && self.peers.get(peer).is_some_and(|p| audience.has(&p.proc))
+                hears && Origin::Peer(**peer) != from && self.peers.get(peer).is_some_and(|p| audience.has(&p.proc))
             })
             .map(|(peer, _)| *peer)
             .collect();
@@ -148,12 +169,12 @@ impl Core {
             self.send(peer, Outgoing::Push(event));
         }
         // What the host passes on comes from elsewhere already; only what it raises in the server's own name is for elsewhere.
-        let passed_on = from.is_none() && source.nspace != self.config.nspace;
+        let passed_on = from == Origin::Program && source.nspace != self.config.nspace;
         if passed_on || self.is_all_here(&audience) {
             return then(self, Ok(()));
         }
         // A client's event that somebody here has heard has done its work even if the host has no way to carry it on.
-        let heard = from.is_some() && !told.is_empty();
+        let heard = matches!(from, Origin::Peer(_)) && !told.is_empty();
         self.ask_host(
             |host, done| host.notify_event(status, &source, range, &info, done),
             (),

@@ -66,7 +66,7 @@ impl Core {
         })
     }
 
-    fn sender(&self) -> blob::Sender {
+    pub(super) fn sender(&self) -> blob::Sender {
         let (nspace, rank) = (self.config.nspace.clone(), self.config.rank);
         blob::Sender { server: Proc::new(nspace, rank), identity: self.identity }
     }
@@ -77,6 +77,11 @@ impl Core {
             trace!("data from other nodes cannot be read: {e}");
             Status::ERR_UNPACK_FAILURE
         })?;
+        self.take_in(ranks)
+    }
+
+    /// Stores what processes of other nodes have posted, each with the identity of the server that says so.
+    pub(super) fn take_in(&mut self, ranks: Vec<(u64, blob::OfRank)>) -> Result<(), Status> {
         for (sender, blob::OfRank { proc, commits, entries }) in ranks {
             let Some(stored) = self.jobs.stored_mut(&proc.nspace) else {
                 trace!("another node sends data of {proc}, whose namespace is not registered here");

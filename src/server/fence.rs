@@ -17,12 +17,14 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
+use super::construct::OfGroup;
 use super::core::{Core, Limit};
 use super::exchange::Sent;
 use super::jobs::Phase;
 use super::members::{Census, Members, NoMembers, Operation};
 use super::timers::TimerId;
 use crate::data::{Info, InfoList, Nspace, Proc, Status, keys};
+use crate::message::Reply;
 use crate::message::door::PeerId;
 use crate::trace;
 
@@ -38,16 +40,18 @@ pub(super) struct Caller {
 /// A meeting under way.
 #[derive(Debug)]
 pub(super) struct Tracker {
-    id: u64,
+    pub(super) id: u64,
     pub members: Members,
-    census: Census,
+    pub(super) census: Census,
     /// Who has come, and whom to tell; nobody for those who have been told, or were excused.
-    arrived: BTreeMap<Proc, Option<Caller>>,
+    pub(super) arrived: BTreeMap<Proc, Option<Caller>>,
     /// What failed, while latecomers are still to hear of it.
-    failed: Option<Status>,
+    pub(super) failed: Option<Status>,
     collect: bool,
     info: Vec<Info>,
     limit: Option<TimerId>,
+    /// What it is besides for a group.
+    pub(super) of_group: Option<Box<OfGroup>>,
 }
 
 /// A fence over a namespace that is not registered yet.
@@ -67,14 +71,15 @@ struct Early {
 /// Every fence under way.
 #[derive(Debug, Default)]
 pub(super) struct Fences {
-    gathering: HashMap<Members, VecDeque<Tracker>>,
-    at_host: HashMap<u64, Tracker>,
+    pub(super) gathering: HashMap<Members, VecDeque<Tracker>>,
+    pub(super) at_host: HashMap<u64, Tracker>,
     early: Vec<Early>,
     last: u64,
 }
 
 impl Tracker {
     fn new(id: u64, members: Members, census: Census, info: &[Info]) -> Self {
+        let of_group = OfGroup::new(members.operation(), info).map(Box::new);
         Tracker {
             id,
             members,
@@ -84,6 +89,7 @@ impl Tracker {
             collect: false,
             info: info.to_vec(),
             limit: None,
+            of_group,
         }
     }
 
@@ -94,7 +100,8 @@ impl Tracker {
 
     /// Whether everybody of this node has come.
     fn is_complete(&self) -> bool {
-        self.arrived.len() >= self.census.here
+        let (absent, decided) = self.of_group.as_ref().map_or((0, true), |group| group.progress());
+        decided && self.arrived.len() + absent >= self.census.here
     }
 }
 
@@ -127,7 +134,7 @@ impl Core {
         info: Vec<Info>,
         until: Option<Instant>,
     ) {
-        let members = match self.members(&proc, operation, &procs) {
+        let members = match self.members(&proc, operation.clone(), &procs) {
             Ok(members) => members,
             Err(NoMembers::Unknown(awaits)) => {
                 if self.fences.early.iter().filter(|early| early.proc == proc).count() >= MAX_EARLY {
@@ -176,6 +183,9 @@ impl Core {
         let at = known.unwrap_or(queue.len() - 1);
         let tracker = &mut queue[at];
         let failed = tracker.failed;
+        if let Some(group) = &mut tracker.of_group {
+            group.joined(&proc, &procs, &info);
+        }
         tracker.arrived.insert(proc, Some(caller).filter(|_| failed.is_none()));
         tracker.collect |= info.is_set(keys::COLLECT_DATA);
         if let (Some(at), None, None) = (until, tracker.limit, failed) {
@@ -216,8 +226,10 @@ impl Core {
 
     /// Everybody of this node has come.
     fn complete_here(&mut self, tracker: Tracker) {
-        if tracker.members.operation() != Operation::Fence {
-            return self.connect_at_host(tracker);
+        match tracker.members.operation() {
+            Operation::Fence => {}
+            Operation::Connect | Operation::Disconnect => return self.connect_at_host(tracker),
+            Operation::Construct(_) | Operation::Destruct(_) => return self.group_at_host(tracker),
         }
         if !tracker.census.elsewhere {
             // What local processes have committed is in their common memory already.
@@ -241,7 +253,9 @@ impl Core {
     /// Keeps a tracker until the host has answered; its number, and whom and what the host is asked.
     pub(super) fn hand_over(&mut self, tracker: Tracker) -> (u64, Vec<Proc>, Vec<Info>) {
         // The library keeps the time itself; two clocks would race.
-        let info = tracker.info.iter().filter(|info| info.key != keys::TIMEOUT).cloned().collect();
+        // Nor does the host see groups where no group is meant.
+        let ours = [keys::TIMEOUT, keys::GROUP_ID, keys::GROUP_INFO];
+        let info = tracker.info.iter().filter(|info| !ours.iter().any(|key| info.key == *key)).cloned().collect();
         let (id, procs) = (tracker.id, tracker.members.procs());
         self.fences.at_host.insert(id, tracker);
         (id, procs, info)
@@ -268,17 +282,22 @@ impl Core {
     }
 
     /// Tells everybody who has come.
-    fn answer(&mut self, mut tracker: Tracker, result: Result<(), Status>) {
-        if result.is_ok() {
+    pub(super) fn answer(&mut self, tracker: Tracker, result: Result<(), Status>) {
+        self.answer_with(tracker, &Reply::Done(result.err().unwrap_or(Status::SUCCESS)));
+    }
+
+    /// The same where there is more to say.
+    pub(super) fn answer_with(&mut self, mut tracker: Tracker, reply: &Reply) {
+        if *reply == Reply::Done(Status::SUCCESS) {
             self.release(&mut tracker);
         }
-        self.tell(&mut tracker, result);
+        self.tell(&mut tracker, reply);
         tracker.members.namespaces().for_each(|nspace| self.reclaim(nspace));
     }
 
     /// Wakes all those at once who wait at their job's word; they are told no more.
     fn release(&mut self, tracker: &mut Tracker) {
-        let is_for_all = tracker.members.operation() == Operation::Fence && tracker.members.is_whole_job();
+        let is_for_all = *tracker.members.operation() == Operation::Fence && tracker.members.is_whole_job();
         let Some(nspace) = tracker.members.namespaces().next().filter(|_| is_for_all) else {
             return;
         };
@@ -308,10 +327,10 @@ impl Core {
         }
     }
 
-    fn tell(&mut self, tracker: &mut Tracker, result: Result<(), Status>) {
+    fn tell(&mut self, tracker: &mut Tracker, reply: &Reply) {
         self.timers.cancel(tracker.limit.take());
         for caller in tracker.arrived.values_mut().filter_map(Option::take) {
-            self.reply_status(caller.peer, caller.number, result);
+            self.reply(caller.peer, caller.number, reply.clone());
             if let Some(entry) = self.peers.get_mut(&caller.peer) {
                 entry.has_bad_news = false;
             }
@@ -319,7 +338,7 @@ impl Core {
     }
 
     /// Ends a tracker that is still gathering with an error; it stays for latecomers.
-    fn fail(&mut self, tracker: &mut Tracker, status: Status, why: &str) {
+    pub(super) fn fail(&mut self, tracker: &mut Tracker, status: Status, why: &str) {
         let missing = self.local_members(&tracker.members, |proc, _| !tracker.arrived.contains_key(proc));
         trace!(
             "fence {} over {:?} ends with {status}: {why}; {} of {} processes here have come, missing: {missing:?}",
@@ -329,7 +348,7 @@ impl Core {
             tracker.census.here
         );
         tracker.failed = Some(status);
-        self.tell(tracker, Err(status));
+        self.tell(tracker, &Reply::Done(status));
     }
 
     /// Who runs here, has not come and still may.
@@ -341,7 +360,11 @@ impl Core {
     }
 
     /// Applies `change` to every gathering tracker that `wanted` picks, and settles what follows from it.
-    fn change_trackers(&mut self, wanted: impl Fn(&Tracker) -> bool, mut change: impl FnMut(&mut Core, &mut Tracker)) {
+    pub(super) fn change_trackers(
+        &mut self,
+        wanted: impl Fn(&Tracker) -> bool,
+        mut change: impl FnMut(&mut Core, &mut Tracker),
+    ) {
         let touched: Vec<Members> = self
             .fences
             .gathering
@@ -364,7 +387,7 @@ impl Core {
         self.change_trackers(
             |tracker| tracker.members.contains(proc) && !tracker.arrived.contains_key(proc),
             |core, tracker| {
-                if tracker.failed.is_none() {
+                if tracker.failed.is_none() && !core.goes_on_without(tracker, proc) {
                     core.fail(tracker, Status::ERR_PROC_TERM_WO_SYNC, &format!("{proc} is gone"));
                 }
             },

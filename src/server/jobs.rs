@@ -259,6 +259,7 @@ impl Core {
         }
         self.sweep_job(nspace);
         self.fences_of_job_end(nspace);
+        self.groups_of_job_end(nspace);
         self.gets_of_job_end(nspace);
         self.ties.forget(nspace);
         if self.jobs.0.remove(nspace).is_some() {
@@ -267,14 +268,15 @@ impl Core {
         self.after_sweeping(done);
     }
 
+    /// A process is given the descriptors of its own job, and of those it is tied to or shares a group with.
+    fn may_map(&self, own: &Nspace, other: &Nspace) -> bool {
+        own == other || self.ties.bind(own, other) || self.groups.bind(own, other)
+    }
+
     /// Sends descriptors of what a client has not mapped.
     pub(super) fn segments(&mut self, peer: PeerId, number: u64, nspace: &Nspace, have: &Mapped) {
-        let own = self
-            .peers
-            .get(&peer)
-            .is_some_and(|entry| entry.proc.nspace == *nspace || self.ties.bind(&entry.proc.nspace, nspace));
+        let own = self.peers.get(&peer).is_some_and(|entry| self.may_map(&entry.proc.nspace, nspace));
         let parts = match self.jobs.stored(nspace) {
-            // A process is given the descriptors of its own job, and of those it is tied to.
             Some(stored) if own => stored.parts(have),
             _ => return self.reply_status(peer, number, Err(Status::ERR_NO_PERMISSIONS)),
         };

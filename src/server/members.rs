@@ -15,16 +15,20 @@ pub(super) enum Ranks {
 }
 
 /// What processes meet for. Meetings of the same processes for different purposes do not mix.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Operation {
     Fence,
     Connect,
     Disconnect,
+    /// To make a group of that name.
+    Construct(Nspace),
+    /// To end it.
+    Destruct(Nspace),
 }
 
 /// Participants in an operation. For a fence the same processes make the same `Members`, whether they were named one by one or by
-/// wildcard, and in whatever order. Whoever connects may name processes of namespaces that are not known here, so there the
-/// wildcard stays a name of its own.
+/// wildcard, and in whatever order. Whoever connects or makes a group may name processes of namespaces that are not known here, so
+/// there the wildcard stays a name of its own.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Members {
     operation: Operation,
@@ -51,8 +55,8 @@ pub(super) enum NoMembers {
 
 impl Members {
     /// What they meet for.
-    pub(super) fn operation(&self) -> Operation {
-        self.operation
+    pub(super) fn operation(&self) -> &Operation {
+        &self.operation
     }
 
     /// Whether others name the same processes, for whatever purpose.

@@ -14,6 +14,7 @@
 //! | `connect` | who is connected with whom |
 //! | `modex` | commits, and look-ups that wait |
 //! | `events` | events |
+//! | `groups`, `construct`, `invite` | groups of processes: those there are, and the two ways to make one |
 //! | `forward`, `query` | what the host answers |
 //! | `published` | published data, for a host that wants to keep it here |
 //! | `output` | output of processes, for those who asked for it |
@@ -41,6 +42,7 @@ mod admission;
 mod blob;
 mod cleanup;
 mod connect;
+mod construct;
 mod control_thread;
 mod core;
 mod events;
@@ -48,7 +50,9 @@ mod exchange;
 mod fence;
 mod fork;
 mod forward;
+mod groups;
 mod host;
+mod invite;
 mod jobs;
 mod mailbox;
 mod members;

@@ -80,7 +80,7 @@ impl Core {
         self.reply_status(peer, number, result);
     }
 
-    fn store(&mut self, proc: &Proc, entries: Vec<Posted>) -> Result<(), Status> {
+    pub(super) fn store(&mut self, proc: &Proc, entries: Vec<Posted>) -> Result<(), Status> {
         use crate::data::constants::scope::{GLOBAL, LOCAL, REMOTE};
         if let Some(bad) = entries.iter().find(|entry| ![LOCAL, REMOTE, GLOBAL].contains(&entry.scope)) {
             trace!("{proc} commits {} with scope {}", bad.key, bad.scope);
@@ -188,7 +188,7 @@ impl Core {
         }
     }
 
-    fn is_gone(&self, proc: &Proc) -> bool {
+    pub(super) fn is_gone(&self, proc: &Proc) -> bool {
         self.jobs.get(&proc.nspace).is_some_and(|job| job.is_gone(proc.rank))
     }
 

@@ -3,32 +3,29 @@
 use std::collections::BTreeMap;
 
 use super::core::Core;
+use super::groups::{Groups, procs};
 use crate::data::constants::data_range::RANGE_LOCAL;
-use crate::data::{DataArray, DataType, Info, Proc, Rank, Status, Text, Value, keys};
+use crate::data::{Info, Nspace, Proc, Rank, Status, Text, Value, keys};
 
 /// The sets there are.
 #[derive(Debug, Default)]
 pub(super) struct ProcessSets(BTreeMap<Vec<u8>, Vec<Proc>>);
 
 impl ProcessSets {
-    /// What a query for one of their keys answers; `set` is the one that the query names.
-    pub(super) fn answer(&self, key: &str, set: Option<&Text>) -> Option<Value> {
+    /// What a query for one of their keys answers; `set` is the one that the query names. Groups are listed as well (rule Q3).
+    pub(super) fn answer(&self, key: &str, set: Option<&Text>, groups: &Groups) -> Option<Value> {
         let of = |set: &Text| self.0.get(set.as_bytes());
         match key {
-            keys::QUERY_NUM_PSETS => Some(Value::Size(self.0.len() as u64)),
+            keys::QUERY_NUM_PSETS => Some(Value::Size((self.0.len() + groups.names().count()) as u64)),
             keys::QUERY_PSET_NAMES => {
-                let names: Vec<&[u8]> = self.0.keys().map(Vec::as_slice).collect();
+                let names = self.0.keys().map(Vec::as_slice).chain(groups.names().map(Nspace::as_bytes));
+                let names: Vec<&[u8]> = names.collect();
                 (!names.is_empty()).then(|| Value::string(names.join(&b',')))
             }
-            keys::QUERY_PSET_MEMBERSHIP => set.and_then(of).map(|members| procs(members)),
+            keys::QUERY_PSET_MEMBERSHIP => set.and_then(of).map(|members| procs(members.clone())),
             _ => None,
         }
     }
-}
-
-fn procs(members: &[Proc]) -> Value {
-    let elements = members.iter().cloned().map(Value::from).collect();
-    DataArray::new(DataType::PROC, elements).map_or(Value::Undef, Value::DataArray)
 }
 
 impl Core {
@@ -41,7 +38,7 @@ impl Core {
         }
         let info = vec![
             Info::new(keys::PSET_NAME, Value::String(Some(name.clone()))),
-            Info::new(keys::PSET_MEMBERS, procs(&members)),
+            Info::new(keys::PSET_MEMBERS, procs(members.clone())),
         ];
         self.process_sets.0.insert(name.as_bytes().to_vec(), members);
         self.tell_all(Status::PROCESS_SET_DEFINE, info);

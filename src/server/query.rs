@@ -1,6 +1,6 @@
 //! Queries: what the host answers, and what the server knows itself.
 //!
-//! Process sets are the server's own. Everything else is asked of the host; of one that answers no queries, the server answers
+//! Process sets and groups are the server's own. Everything else is asked of the host; of one that answers no queries, the server answers
 //! what it knows: the namespaces, their processes on this node, and what was registered with them. What is not known comes
 //! back without a type, and the status says so.
 use super::core::Core;
@@ -15,8 +15,15 @@ use crate::message::directives::Directives;
 use crate::message::door::PeerId;
 use crate::message::{Infos, Reply};
 
-/// What is asked of process sets.
-const SETS: [&str; 3] = [keys::QUERY_NUM_PSETS, keys::QUERY_PSET_NAMES, keys::QUERY_PSET_MEMBERSHIP];
+/// What is asked of process sets and groups.
+const SETS: [&str; 6] = [
+    keys::QUERY_NUM_PSETS,
+    keys::QUERY_PSET_NAMES,
+    keys::QUERY_PSET_MEMBERSHIP,
+    keys::QUERY_NUM_GROUPS,
+    keys::QUERY_GROUP_NAMES,
+    keys::QUERY_GROUP_MEMBERSHIP,
+];
 
 fn is_about_sets(key: &Text) -> bool {
     SETS.iter().any(|known| known.as_bytes() == key.as_bytes())
@@ -27,10 +34,12 @@ impl Core {
     pub(super) fn query(&mut self, peer: PeerId, number: u64, proc: Proc, mut queries: Vec<Query>) {
         let mut answers = Vec::new();
         for query in &mut queries {
-            let set = query.qualifiers.find(keys::PSET_NAME).and_then(|info| info.value.as_text());
+            let named = |key| query.qualifiers.find(key).and_then(|info| info.value.as_text());
+            let (set, group) = (named(keys::PSET_NAME), named(keys::GROUP_ID));
             let answer = |key: &Text| {
                 let key = key.as_str().unwrap_or_default();
-                Info::new(key, self.process_sets.answer(key, set).unwrap_or(Value::Undef))
+                let value = self.process_sets.answer(key, set, &self.groups);
+                Info::new(key, value.or_else(|| self.groups.answer(key, group)).unwrap_or(Value::Undef))
             };
             answers.extend(query.keys.iter().filter(|key| is_about_sets(key)).map(answer));
             query.keys.retain(|key| !is_about_sets(key));

@@ -257,16 +257,18 @@ export! {
             return Ok(());
         }
         let (nspace, rank) = target(proc)?;
-        let key = alloc::name(key, KEY_SIZE)?;
+        let mut key = alloc::name(key, KEY_SIZE)?;
         if key.is_empty() {
             return Err(Status::ERR_BAD_PARAM);
         }
-        let mut given;
+        let (mut given, in_context);
         let directives = match ninfo {
             0 => &NO_DIRECTIVES,
             _ => {
                 given = Directives::NONE;
                 take(&mut given, info, ninfo)?;
+                in_context = given.in_context(key)?;
+                key = in_context.as_ref().map_or(key, Key::as_bytes);
                 &given
             }
         };

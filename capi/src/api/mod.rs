@@ -8,6 +8,7 @@ mod data;
 mod events;
 mod fabric;
 mod fence;
+mod groups;
 mod info_lists;
 mod infos;
 mod init;

@@ -1,0 +1,260 @@
+//! Groups of processes: making them, leaving them, ending them.
+//!
+//! A group's name stands for its members wherever processes are named. The server knows who they are and translates; a Get is the
+//! exception, because it is answered here: so the client remembers the members of its groups. Who is told of a group under
+//! construction may have to decide how that goes on: what the event's handlers answer goes to the server when the last of them has
+//! completed.
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::data::{Info, InfoList, Key, Nspace, Proc, Status, Value, keys};
+use crate::message::directives::Directives;
+use crate::message::{Decision, GroupCall, Infos, Reply, Request, key_in_context};
+
+use super::events::{Event, procs_of};
+use super::forward::{infos, nothing, taken};
+use super::{Client, Error, Inner};
+
+/// The groups that this process is in, each with its members by group rank.
+#[derive(Default)]
+pub(super) struct Groups(Mutex<BTreeMap<Nspace, Vec<Proc>>>);
+
+impl Groups {
+    /// The process that is meant where a rank of a group is named.
+    pub(super) fn native(&self, proc: &Proc) -> Option<Proc> {
+        self.lock().get(&proc.nspace)?.get(proc.rank.0 as usize).cloned()
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<Nspace, Vec<Proc>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Events about which the handlers decide.
+const DECIDED: [Status; 5] = [
+    Status::GROUP_MEMBER_FAILED,
+    Status::GROUP_LEADER_FAILED,
+    Status::GROUP_INVITE_ACCEPTED,
+    Status::GROUP_INVITE_DECLINED,
+    Status::GROUP_INVITE_FAILED,
+];
+
+impl Directives {
+    /// The key to look up where information is meant that processes have given to a group (`PMIX_GROUP_CONTEXT_ID`). It came
+    /// with the group: nobody posts it later.
+    ///
+    /// # Errors
+    /// `ERR_BAD_PARAM` for a key that is too long.
+    pub fn in_context(&mut self, key: &[u8]) -> Result<Option<Key>, Status> {
+        let Some(context) = self.context.take() else { return Ok(None) };
+        self.immediate = true;
+        key_in_context(context, key).map(Some).ok_or(Status::ERR_BAD_PARAM)
+    }
+}
+
+impl Inner {
+    fn group<T: 'static>(
+        &self,
+        call: &'static str,
+        group: &Nspace,
+        what: GroupCall,
+        take: fn(Reply) -> Option<T>,
+        then: impl FnOnce(Result<T, Error>) + Send + 'static,
+    ) -> Result<(), Error> {
+        self.ask_for(call, &Request::Group { group: group.clone(), call: what }, take, then)
+    }
+
+    /// Makes a group, and has what its members have posted at hand before `then` is called.
+    fn enter_group(
+        self: &Arc<Self>,
+        call: &'static str,
+        group: &Nspace,
+        what: GroupCall,
+        then: impl FnOnce(Result<Infos, Error>) + Send + 'static,
+    ) -> Result<(), Error> {
+        self.life.check()?;
+        let (inner, name) = (self.clone(), group.clone());
+        let waiter = move |answer| {
+            let result = taken(answer, infos);
+            if let Ok((_, infos)) = &result
+                && infos.find(keys::GROUP_MEMBERSHIP).is_some()
+            {
+                inner.own.groups.lock().insert(name, procs_of(infos, keys::GROUP_MEMBERSHIP));
+            }
+            inner.clone().map_news(move || then(result));
+        };
+        self.link.request(call, &Request::Group { group: group.clone(), call: what }, Box::new(waiter))
+    }
+
+    /// The handlers of an event are through: their answer may matter to a group; on the control thread.
+    pub(super) fn group_decided(&self, event: &Event, results: &[Info]) {
+        if !DECIDED.contains(&event.status) || !self.link.is_connected() {
+            return;
+        }
+        let name = event.info.find(keys::GROUP_ID).and_then(|info| info.value.as_text());
+        let Some(group) = name.and_then(|name| Nspace::new(name).ok()) else { return };
+        let decision = Decision {
+            abort: results.iter().any(|info| info.value == Value::Status(Status::GROUP_CONSTRUCT_ABORT)),
+            lead: results.is_set(keys::GROUP_LEADER),
+            add: procs_of(results, keys::GROUP_ADD_MEMBERS),
+        };
+        // A server that is gone has no group under construction.
+        let _ = self.group("an event handler", &group, GroupCall::Decide(decision), nothing, |_| ());
+    }
+}
+
+impl Client {
+    /// Makes a group of processes, which all call this with the same list (`PMIx_Group_construct`), and waits for them. Answers the
+    /// group's members (`PMIX_GROUP_MEMBERSHIP`) and the context id that the host has given it, where one was asked for; the status
+    /// is `ERR_PARTIAL_SUCCESS` when some have not come and need not.
+    ///
+    /// # Errors
+    /// `ERR_BAD_PARAM` without a name or processes, `ERR_EXISTS` for a name that is taken, `ERR_NOT_A_MEMBER` when this process is not
+    /// among them; `ERR_PROC_TERM_WO_SYNC` when one of them is gone, `GROUP_CONSTRUCT_ABORT` when one gives it up, `ERR_TIMEOUT`;
+    /// `ERR_NOT_SUPPORTED` by a host without groups, where it is needed.
+    pub fn group_construct(&self, group: &Nspace, procs: &[Proc], info: &[Info]) -> Result<Infos, Error> {
+        self.wait("PMIx_Group_construct", |done| self.group_construct_nb(group, procs, info, done))
+    }
+
+    /// The same without waiting (`PMIx_Group_construct_nb`).
+    ///
+    /// # Errors
+    /// When `done` will not run.
+    pub fn group_construct_nb(
+        &self,
+        group: &Nspace,
+        procs: &[Proc],
+        info: &[Info],
+        done: impl FnOnce(Result<Infos, Error>) + Send + 'static,
+    ) -> Result<(), Error> {
+        if group.is_empty() || procs.is_empty() {
+            return Err(Status::ERR_BAD_PARAM.into());
+        }
+        let call = GroupCall::Construct { procs: procs.to_vec(), info: info.to_vec() };
+        self.inner.enter_group("PMIx_Group_construct", group, call, done)
+    }
+
+    /// Ends a group (`PMIx_Group_destruct`): all its members call this.
+    ///
+    /// # Errors
+    /// `ERR_NOT_FOUND` when there is no such group, `ERR_NOT_A_MEMBER` when this process is not in it; `ERR_PROC_TERM_WO_SYNC` when a
+    /// member is gone, unless the group's members are told so by an event; `ERR_TIMEOUT`; what the host answers.
+    pub fn group_destruct(&self, group: &Nspace, info: &[Info]) -> Result<(), Error> {
+        self.wait("PMIx_Group_destruct", |done| self.group_destruct_nb(group, info, done))
+    }
+
+    /// The same without waiting (`PMIx_Group_destruct_nb`).
+    ///
+    /// # Errors
+    /// When `done` will not run.
+    pub fn group_destruct_nb(
+        &self,
+        group: &Nspace,
+        info: &[Info],
+        done: impl FnOnce(Result<(), Error>) + Send + 'static,
+    ) -> Result<(), Error> {
+        self.end_group("PMIx_Group_destruct", group, GroupCall::Destruct { info: info.to_vec() }, done)
+    }
+
+    /// Leaves a group (`PMIx_Group_leave`). The others are told by the event `GROUP_LEFT`, which is on its way when this returns.
+    ///
+    /// # Errors
+    /// `ERR_NOT_FOUND` when there is no such group, `ERR_NOT_A_MEMBER` when this process is not in it.
+    pub fn group_leave(&self, group: &Nspace, info: &[Info]) -> Result<(), Error> {
+        self.wait("PMIx_Group_leave", |done| self.group_leave_nb(group, info, done))
+    }
+
+    /// The same without waiting (`PMIx_Group_leave_nb`).
+    ///
+    /// # Errors
+    /// When `done` will not run.
+    pub fn group_leave_nb(
+        &self,
+        group: &Nspace,
+        info: &[Info],
+        done: impl FnOnce(Result<(), Error>) + Send + 'static,
+    ) -> Result<(), Error> {
+        self.end_group("PMIx_Group_leave", group, GroupCall::Leave { info: info.to_vec() }, done)
+    }
+
+    fn end_group(
+        &self,
+        call: &'static str,
+        group: &Nspace,
+        what: GroupCall,
+        done: impl FnOnce(Result<(), Error>) + Send + 'static,
+    ) -> Result<(), Error> {
+        if group.is_empty() {
+            return Err(Status::ERR_BAD_PARAM.into());
+        }
+        let (inner, name) = (self.inner.clone(), group.clone());
+        self.inner.group(call, group, what, nothing, move |result| {
+            if result.is_ok() {
+                inner.own.groups.lock().remove(&name);
+            }
+            done(result);
+        })
+    }
+
+    /// Invites processes into a new group that this process leads (`PMIx_Group_invite`), and waits until each has accepted or was
+    /// given up. Those that accept are released from their join when this ends.
+    ///
+    /// # Errors
+    /// As [`group_construct`](Client::group_construct); `GROUP_CONSTRUCT_ABORT` when somebody does not come and no handler of this
+    /// process for that event says that the rest goes on.
+    pub fn group_invite(&self, group: &Nspace, procs: &[Proc], info: &[Info]) -> Result<Infos, Error> {
+        self.wait("PMIx_Group_invite", |done| self.group_invite_nb(group, procs, info, done))
+    }
+
+    /// The same without waiting (`PMIx_Group_invite_nb`).
+    ///
+    /// # Errors
+    /// When `done` will not run.
+    pub fn group_invite_nb(
+        &self,
+        group: &Nspace,
+        procs: &[Proc],
+        info: &[Info],
+        done: impl FnOnce(Result<Infos, Error>) + Send + 'static,
+    ) -> Result<(), Error> {
+        if group.is_empty() || procs.is_empty() {
+            return Err(Status::ERR_BAD_PARAM.into());
+        }
+        let call = GroupCall::Invite { procs: procs.to_vec(), info: info.to_vec() };
+        self.inner.enter_group("PMIx_Group_invite", group, call, done)
+    }
+
+    /// Answers an invitation (`PMIx_Group_join`), and waits for the group when that is yes. It is answered to `leader`, or without
+    /// one to whoever has invited.
+    ///
+    /// # Errors
+    /// `ERR_NOT_FOUND` when this process is not invited, `GROUP_CONSTRUCT_ABORT` when the group is not made, `ERR_TIMEOUT`.
+    pub fn group_join(
+        &self,
+        group: &Nspace,
+        leader: Option<&Proc>,
+        accept: bool,
+        info: &[Info],
+    ) -> Result<Infos, Error> {
+        self.wait("PMIx_Group_join", |done| self.group_join_nb(group, leader, accept, info, done))
+    }
+
+    /// The same without waiting (`PMIx_Group_join_nb`).
+    ///
+    /// # Errors
+    /// When `done` will not run.
+    pub fn group_join_nb(
+        &self,
+        group: &Nspace,
+        leader: Option<&Proc>,
+        accept: bool,
+        info: &[Info],
+        done: impl FnOnce(Result<Infos, Error>) + Send + 'static,
+    ) -> Result<(), Error> {
+        if group.is_empty() {
+            return Err(Status::ERR_BAD_PARAM.into());
+        }
+        let call = GroupCall::Join { leader: leader.cloned(), accept, info: info.to_vec() };
+        self.inner.enter_group("PMIx_Group_join", group, call, done)
+    }
+}

@@ -1,0 +1,64 @@
+//! What a client wants of a group of processes (`PMIx_Group_*`), and where group members' information is kept.
+use rkyv::{Archive, Deserialize, Serialize};
+
+use crate::data::{Info, Key, Proc};
+
+/// A request about the group that goes with it.
+#[derive(Archive, Serialize, Deserialize, Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum GroupCall {
+    /// Meet the other members and make the group (`PMIx_Group_construct`). Answered by [`Reply::Infos`](super::Reply::Infos).
+    Construct {
+        /// The members: the same list at each of them. A member's place in it is its rank in the group.
+        procs: Vec<Proc>,
+        /// Attributes.
+        info: Vec<Info>,
+    },
+    /// Meet the other members and end the group (`PMIx_Group_destruct`).
+    Destruct {
+        /// Attributes.
+        info: Vec<Info>,
+    },
+    /// Leave the group (`PMIx_Group_leave`).
+    Leave {
+        /// Attributes.
+        info: Vec<Info>,
+    },
+    /// Invite processes into a new group that the caller leads (`PMIx_Group_invite`). Answered by
+    /// [`Reply::Infos`](super::Reply::Infos) when all have accepted or were given up.
+    Invite {
+        /// Whom.
+        procs: Vec<Proc>,
+        /// Attributes.
+        info: Vec<Info>,
+    },
+    /// Answer an invitation (`PMIx_Group_join`). Answered by [`Reply::Infos`](super::Reply::Infos): an acceptance when the group is
+    /// complete.
+    Join {
+        /// Who has invited; none for whoever it was.
+        leader: Option<Proc>,
+        /// Whether the caller accepts.
+        accept: bool,
+        /// Attributes.
+        info: Vec<Info>,
+    },
+    /// What the caller's handlers have decided about an event of a group that is being made.
+    Decide(Decision),
+}
+
+/// What event handlers have decided together.
+#[derive(Archive, Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
+pub struct Decision {
+    /// Give the group up (`GROUP_CONSTRUCT_ABORT`).
+    pub abort: bool,
+    /// The process is the new leader (`PMIX_GROUP_LEADER`).
+    pub lead: bool,
+    /// Invite these instead (`PMIX_GROUP_ADD_MEMBERS`).
+    pub add: Vec<Proc>,
+}
+
+/// Under which key information lies that a process has given to the group with this context id (`PMIX_GROUP_INFO`); none for a key
+/// that leaves no room for it.
+pub fn key_in_context(context: u64, key: &[u8]) -> Option<Key> {
+    Key::new([format!("{context}@").as_bytes(), key].concat()).ok()
+}

@@ -1,0 +1,470 @@
+//! Groups that all members make together, and end together: `PMIx_Group_construct`, `PMIx_Group_destruct`.
+//!
+//! Members meet as in a fence, under the group's name, so that a fence of the same processes runs beside. When those of this node have
+//! come, a group that is all here is made at once, unless the host is to give it a context id. Otherwise the host is asked, once; what
+//! members have posted and given for the group goes with it to the other nodes, as one blob, and theirs comes back. The blob also
+//! says who has come.
+//!
+//! A member that dies before it has come ends the operation for the others. With `PMIX_GROUP_OPTIONAL` or
+//! `PMIX_GROUP_FT_COLLECTIVE` the rest goes on without it, and so it does with `PMIX_GROUP_NOTIFY_TERMINATION`: there the leader, or
+//! every member where none has declared itself, is told, and the group is not made before the handlers of those told here have
+//! decided. One of them may give it up. When the leader itself dies, the others are asked for another one.
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::blob::{self, OfRank};
+use super::core::Core;
+use super::fence::{Caller, Tracker};
+use super::groups::{self, Group};
+use super::members::Operation;
+use crate::data::constants::group_operation::{GROUP_CONSTRUCT, GROUP_DESTRUCT};
+use crate::data::constants::scope;
+use crate::data::{Info, InfoList, Key, Nspace, Proc, Rank, Status, Value, keys};
+use crate::message::door::PeerId;
+use crate::message::{Decision, Infos, Posted, Reply, key_in_context};
+use crate::trace;
+
+/// Attributes of making a group that the library serves itself.
+const SERVED: [&str; 10] = [
+    keys::GROUP_ASSIGN_CONTEXT_ID,
+    keys::GROUP_ENDPT_DATA,
+    keys::GROUP_FT_COLLECTIVE,
+    keys::GROUP_ID,
+    keys::GROUP_INFO,
+    keys::GROUP_LEADER,
+    keys::GROUP_LOCAL_ONLY,
+    keys::GROUP_NOTIFY_TERMINATION,
+    keys::GROUP_OPTIONAL,
+    keys::TIMEOUT,
+];
+
+/// Attributes that would change what a group is, and are not served.
+const NOT_SERVED: [&str; 2] = [keys::GROUP_BOOTSTRAP, keys::GROUP_ADD_MEMBERS];
+
+/// What a meeting is besides when it is for a group, or when a group was named in it.
+#[derive(Debug)]
+pub(super) struct OfGroup {
+    id: Nspace,
+    optional: bool,
+    notify: bool,
+    fault_tolerant: bool,
+    /// Whether a context id is wanted, and whether that is all or nothing.
+    context: bool,
+    needs_context: bool,
+    leader: Option<Proc>,
+    /// The members as the first of them has named them.
+    order: Vec<Proc>,
+    /// What each gives to be looked up by the others (`PMIX_GROUP_INFO`).
+    given: BTreeMap<Proc, Vec<Info>>,
+    /// Who will not come, and need not.
+    absent: BTreeSet<Proc>,
+    /// How many events each connection still has to decide about.
+    deciding: BTreeMap<PeerId, usize>,
+    /// Whether a leader is looked for.
+    electing: bool,
+}
+
+impl OfGroup {
+    /// None for a meeting that has nothing to do with groups.
+    pub(super) fn new(operation: &Operation, info: &[Info]) -> Option<Self> {
+        let id = match operation {
+            Operation::Construct(id) | Operation::Destruct(id) => id.clone(),
+            Operation::Fence => groups::group_of(info)?,
+            Operation::Connect | Operation::Disconnect => return None,
+        };
+        Some(OfGroup {
+            id,
+            optional: false,
+            notify: false,
+            fault_tolerant: false,
+            context: false,
+            needs_context: false,
+            leader: None,
+            order: Vec::new(),
+            given: BTreeMap::new(),
+            absent: BTreeSet::new(),
+            deciding: BTreeMap::new(),
+            electing: false,
+        })
+    }
+
+    pub(super) fn is_of(&self, id: &Nspace) -> bool {
+        self.id == *id
+    }
+
+    /// A member comes.
+    pub(super) fn joined(&mut self, proc: &Proc, procs: &[Proc], info: &[Info]) {
+        self.absent.remove(proc);
+        if self.order.is_empty() {
+            self.order = procs.to_vec();
+        }
+        self.optional |= info.is_set(keys::GROUP_OPTIONAL);
+        self.notify |= info.is_set(keys::GROUP_NOTIFY_TERMINATION);
+        self.fault_tolerant |= info.is_set(keys::GROUP_FT_COLLECTIVE);
+        let context = info.find(keys::GROUP_ASSIGN_CONTEXT_ID).filter(|info| info.is_true());
+        self.context |= context.is_some();
+        self.needs_context |= context.is_some_and(Info::is_required);
+        if info.is_set(keys::GROUP_LEADER) {
+            self.leader.get_or_insert_with(|| proc.clone());
+        }
+        let given = info.iter().filter(|info| info.key == keys::GROUP_INFO).filter_map(|info| info.value.as_array());
+        self.given.insert(proc.clone(), given.flat_map(|array| array.infos().cloned()).collect());
+    }
+
+    /// How many need not come, and whether all is decided.
+    pub(super) fn progress(&self) -> (usize, bool) {
+        (self.absent.len(), self.deciding.is_empty())
+    }
+
+    /// Goes on without a member, where that may be; says whether that is news.
+    pub(super) fn excuse(&mut self, proc: &Proc, in_any_case: bool) -> Option<bool> {
+        let may = in_any_case || self.optional || self.notify || self.fault_tolerant;
+        may.then(|| self.absent.insert(proc.clone()))
+    }
+
+    fn await_decisions(&mut self, told: impl IntoIterator<Item = PeerId>) {
+        told.into_iter().for_each(|peer| *self.deciding.entry(peer).or_default() += 1);
+    }
+
+    fn decided(&mut self, peer: PeerId) {
+        if let Some(open) = self.deciding.get_mut(&peer) {
+            *open -= 1;
+            self.deciding.retain(|_, open| *open > 0);
+        }
+    }
+}
+
+fn is_construct(tracker: &Tracker, id: &Nspace) -> bool {
+    matches!(tracker.members.operation(), Operation::Construct(of) if of == id)
+}
+
+impl Core {
+    /// A client comes to make a group.
+    pub(super) fn construct(&mut self, caller: Caller, proc: Proc, id: Nspace, procs: Vec<Proc>, info: Vec<Info>) {
+        if let Err(status) = self.may_construct(&proc, &id, &procs, &info) {
+            trace!("{proc} cannot make the group {id}: {status}");
+            return self.reply_status(caller.peer, caller.number, Err(status));
+        }
+        self.meet(caller, proc, Operation::Construct(id), procs, info);
+    }
+
+    fn may_construct(&self, proc: &Proc, id: &Nspace, procs: &[Proc], info: &[Info]) -> Result<(), Status> {
+        if procs.is_empty() {
+            return Err(Status::ERR_BAD_PARAM);
+        }
+        self.may_begin(id)?;
+        if NOT_SERVED.iter().any(|key| info.find(key).is_some()) {
+            return Err(Status::ERR_NOT_SUPPORTED);
+        }
+        // What is wrong with the list itself is said by the meeting.
+        let Ok(members) = self.members(proc, Operation::Construct(id.clone()), procs) else { return Ok(()) };
+        let other =
+            |tracker: &Tracker| tracker.failed.is_none() && is_construct(tracker, id) && tracker.members != members;
+        let under_way = self.fences.gathering.values().flatten().chain(self.fences.at_host.values());
+        if self.groups.invitations.has(id) || under_way.into_iter().any(other) {
+            return Err(Status::ERR_EXISTS);
+        }
+        let elsewhere = self.jobs.census(&members).elsewhere;
+        if elsewhere && info.is_set(keys::GROUP_LOCAL_ONLY) {
+            return Err(Status::ERR_BAD_PARAM);
+        }
+        let unserved = |info: &Info| info.is_required() && !SERVED.iter().any(|key| info.key == *key);
+        if !elsewhere && info.iter().any(unserved) { Err(Status::ERR_NOT_SUPPORTED) } else { Ok(()) }
+    }
+
+    /// A client comes to end a group.
+    pub(super) fn destruct(&mut self, caller: Caller, proc: Proc, id: Nspace, mut info: Vec<Info>) {
+        let refused = match self.groups.get(&id) {
+            None => Status::ERR_NOT_FOUND,
+            Some(group) if !group.has(&proc) => Status::ERR_NOT_A_MEMBER,
+            Some(group) => {
+                info.extend(group.notify.then(|| Info::new(keys::GROUP_NOTIFY_TERMINATION, true)));
+                let members = group.members();
+                return self.meet(caller, proc, Operation::Destruct(id), members, info);
+            }
+        };
+        self.reply_status(caller.peer, caller.number, Err(refused));
+    }
+
+    /// Everybody of this node has come to make a group, or to end one.
+    pub(super) fn group_at_host(&mut self, tracker: Tracker) {
+        let Some(of_group) = &tracker.of_group else { return };
+        let (group, context) = (of_group.id.clone(), of_group.context);
+        let constructs = is_construct(&tracker, &group);
+        if !tracker.census.elsewhere && !(constructs && context) {
+            return self.group_done(tracker, &[]);
+        }
+        let data = match constructs.then(|| self.group_data(&tracker)).transpose() {
+            Ok(data) => data,
+            Err(status) => return self.answer(tracker, Err(status)),
+        };
+        let operation = if constructs { GROUP_CONSTRUCT } else { GROUP_DESTRUCT };
+        let (id, procs, mut info) = self.hand_over(tracker);
+        info.extend(data.map(|data| Info::new(keys::GROUP_ENDPT_DATA, data)));
+        self.ask_host(
+            |host, done| host.group(operation, &group, &procs, &info, done),
+            (Status::SUCCESS, Vec::new()),
+            move |core, result| core.group_answered(id, result),
+        );
+    }
+
+    /// What this node's members have posted, and given for the group: the latter with the scope INTERNAL.
+    fn group_data(&self, tracker: &Tracker) -> Result<Vec<u8>, Status> {
+        let mut ranks = Vec::new();
+        for proc in tracker.arrived() {
+            let posted = self.jobs.stored(&proc.nspace).map(|stored| stored.outbound(proc.rank)).transpose();
+            let mut of = match posted.map_err(|e| e.status())? {
+                Some(posted) => OfRank::new(&proc.nspace, posted),
+                None => OfRank { proc: proc.clone(), commits: 0, entries: Vec::new() },
+            };
+            let given = tracker.of_group.iter().filter_map(|group| group.given.get(proc)).flatten().cloned();
+            of.entries.extend(given.map(|Info { key, value, .. }| Posted { scope: scope::INTERNAL, key, value }));
+            ranks.push(of);
+        }
+        blob::write(&self.sender(), ranks).map_err(|e| {
+            trace!("what members of a group have posted cannot be sent: {e}");
+            Status::ERR_PACK_FAILURE
+        })
+    }
+
+    fn group_answered(&mut self, id: u64, result: Result<Infos, Status>) {
+        let Some(tracker) = self.fences.at_host.remove(&id) else { return };
+        match result {
+            Ok((Status::SUCCESS | Status::OPERATION_SUCCEEDED | Status::ERR_PARTIAL_SUCCESS, infos)) => {
+                self.group_done(tracker, &infos);
+            }
+            // Whoever asked for a context id and can do without gets the group that this server can make.
+            Err(Status::ERR_NOT_SUPPORTED) if !tracker.census.elsewhere => self.group_done(tracker, &[]),
+            Ok((status, _)) | Err(status) => {
+                trace!("meeting {id} of a group: the host answers {status}");
+                self.answer(tracker, Err(status));
+            }
+        }
+    }
+
+    /// All members have come, on all nodes.
+    fn group_done(&mut self, tracker: Tracker, infos: &[Info]) {
+        if let Operation::Destruct(id) = tracker.members.operation() {
+            self.disband(&id.clone());
+            return self.answer(tracker, Ok(()));
+        }
+        match self.make_group(&tracker, infos) {
+            Ok(reply) => self.answer_with(tracker, &reply),
+            Err(status) => self.answer(tracker, Err(status)),
+        }
+    }
+
+    fn make_group(&mut self, tracker: &Tracker, infos: &[Info]) -> Result<Reply, Status> {
+        let group = tracker.of_group.as_ref().ok_or(Status::ERROR)?;
+        let context = infos.find(keys::GROUP_CONTEXT_ID).and_then(|info| info.value.as_u64());
+        if group.needs_context && context.is_none() {
+            return Err(Status::ERR_NOT_SUPPORTED);
+        }
+        let mut others = Vec::new();
+        for data in infos.iter().filter(|info| info.key == keys::GROUP_ENDPT_DATA) {
+            others.extend(self.blobs_in(&data.value)?);
+        }
+        let come: Option<BTreeSet<Proc>> =
+            (!others.is_empty()).then(|| others.iter().map(|(_, of)| of.proc.clone()).collect());
+        for (_, of) in &mut others {
+            let (given, posted): (Vec<_>, Vec<_>) =
+                std::mem::take(&mut of.entries).into_iter().partition(|entry| entry.scope == scope::INTERNAL);
+            let given = given.into_iter().map(|entry| (entry.key, entry.value));
+            of.entries = [posted, in_context(given, context, scope::GLOBAL)?].concat();
+        }
+        self.take_in(others)?;
+        for (proc, given) in group.given.iter().filter(|(_, given)| !given.is_empty()) {
+            let given = given.iter().map(|info| (info.key.clone(), info.value.clone()));
+            self.store(proc, in_context(given, context, scope::LOCAL)?)?;
+        }
+
+        let wanted = self.each(&group.order);
+        let named = infos.find(keys::GROUP_MEMBERSHIP).and_then(|info| groups::procs_in(&info.value));
+        let is_in = |proc: &Proc| match self.runs_here(proc) {
+            true => !group.absent.contains(proc),
+            false => {
+                come.as_ref().is_none_or(|come| come.contains(proc))
+                    && named.as_ref().is_none_or(|named| named.iter().any(|name| name.matches(proc)))
+            }
+        };
+        let places: Vec<Proc> = wanted.iter().filter(|proc| is_in(proc)).cloned().collect();
+        let status = if places.len() < wanted.len() { Status::ERR_PARTIAL_SUCCESS } else { Status::SUCCESS };
+        let results = results(&group.id, context, &places);
+        self.enroll(group.id.clone(), Group::new(places, group.notify));
+        Ok(Reply::Infos(status, results))
+    }
+
+    /// The blobs of servers in an attribute: one after the other, or in an array.
+    fn blobs_in(&self, value: &Value) -> Result<Vec<(u64, OfRank)>, Status> {
+        let read = |bytes: &[u8]| {
+            blob::read(bytes, &self.sender()).map_err(|e| {
+                trace!("what other nodes' members of a group have posted cannot be read: {e}");
+                Status::ERR_UNPACK_FAILURE
+            })
+        };
+        match value {
+            Value::DataArray(array) => {
+                let each = array.items().iter().filter_map(|item| item.as_bytes()).map(read);
+                Ok(each.collect::<Result<Vec<_>, _>>()?.concat())
+            }
+            value => read(value.as_bytes().ok_or(Status::ERR_UNPACK_FAILURE)?),
+        }
+    }
+
+    /// Every single process of a list, each once.
+    pub(super) fn each(&self, procs: &[Proc]) -> Vec<Proc> {
+        let mut seen = BTreeSet::new();
+        let each = procs.iter().flat_map(|proc| {
+            let stored = self.jobs.stored(&proc.nspace);
+            let ranks = match proc.rank {
+                Rank::WILDCARD => stored.and_then(|stored| stored.size()).map(|size| (0..size).map(Rank).collect()),
+                Rank::LOCAL_NODE | Rank::LOCAL_PEERS => stored.map(|stored| stored.local_ranks()),
+                _ => None,
+            };
+            let ranks: Vec<Rank> = ranks.unwrap_or_else(|| vec![proc.rank]);
+            ranks.into_iter().map(|rank| Proc::new(proc.nspace.clone(), rank)).collect::<Vec<_>>()
+        });
+        each.filter(|proc| seen.insert(proc.clone())).collect()
+    }
+
+    /// A member that has not come is dead; whether the others go on.
+    pub(super) fn goes_on_without(&mut self, tracker: &mut Tracker, proc: &Proc) -> bool {
+        let constructs = matches!(tracker.members.operation(), Operation::Construct(_));
+        let Some(group) = &mut tracker.of_group else { return false };
+        let Some(news) = group.excuse(proc, false) else { return false };
+        if news && constructs && group.notify && !group.optional {
+            let others = group.leader.clone().map_or_else(|| self.each(&group.order), |leader| vec![leader]);
+            let others = others.into_iter().filter(|other| other != proc).collect();
+            let affected = vec![Info::new(keys::EVENT_AFFECTED_PROC, proc.clone())];
+            let told = self.tell_group(Status::GROUP_MEMBER_FAILED, proc, others, &group.id, affected);
+            group.await_decisions(told);
+        }
+        true
+    }
+
+    /// A process is dead that may lead constructions under way.
+    pub(super) fn construct_without(&mut self, proc: &Proc) {
+        self.change_trackers(
+            |tracker| {
+                let led = |group: &OfGroup| group.leader.as_ref() == Some(proc) && !group.optional;
+                tracker.failed.is_none() && tracker.of_group.as_ref().is_some_and(|group| led(group))
+            },
+            |core, tracker| {
+                let Some(group) = &mut tracker.of_group else { return };
+                group.leader = None;
+                let others = core.each(&group.order).into_iter().filter(|other| other != proc).collect();
+                let affected = vec![Info::new(keys::EVENT_AFFECTED_PROC, proc.clone())];
+                let told = core.tell_group(Status::GROUP_LEADER_FAILED, proc, others, &group.id, affected);
+                group.await_decisions(told);
+                group.electing = true;
+                core.elected(tracker);
+            },
+        );
+    }
+
+    /// Says who leads when all have decided.
+    fn elected(&mut self, tracker: &mut Tracker) {
+        let Some(group) = &mut tracker.of_group else { return };
+        if !group.electing || !group.deciding.is_empty() {
+            return;
+        }
+        group.electing = false;
+        let everybody = self.each(&group.order);
+        self.tell_leader(group.leader.as_ref(), everybody, &group.id);
+    }
+
+    /// Tells who leads a group under construction; none: nobody wants to.
+    pub(super) fn tell_leader(&mut self, leader: Option<&Proc>, to: Vec<Proc>, id: &Nspace) {
+        let mut info = vec![Info::new(keys::GROUP_LEADER, leader.is_some())];
+        info.extend(leader.map(|leader| Info::new(keys::EVENT_AFFECTED_PROC, leader.clone())));
+        let me = Proc::new(self.config.nspace.clone(), self.config.rank);
+        self.tell_group(Status::GROUP_LEADER_SELECTED, leader.unwrap_or(&me), to, id, info);
+    }
+
+    /// A process has decided about an event of a construction.
+    pub(super) fn construct_decided(&mut self, peer: PeerId, id: &Nspace, decision: &Decision) {
+        let Some(proc) = self.peers.get(&peer).map(|entry| entry.proc.clone()) else { return };
+        self.change_trackers(
+            |tracker| {
+                tracker.of_group.as_ref().is_some_and(|group| group.is_of(id) && group.deciding.contains_key(&peer))
+            },
+            |core, tracker| {
+                let Some(group) = &mut tracker.of_group else { return };
+                group.decided(peer);
+                if decision.lead && group.electing {
+                    group.leader.get_or_insert_with(|| proc.clone());
+                }
+                if !decision.abort {
+                    return core.elected(tracker);
+                }
+                let others = core.each(&group.order).into_iter().filter(|other| !core.runs_here(other)).collect();
+                let id = group.id.clone();
+                core.fail(tracker, Status::GROUP_CONSTRUCT_ABORT, &format!("{proc} has given it up"));
+                core.tell_group(Status::GROUP_CONSTRUCT_ABORT, &proc, others, &id, Vec::new());
+            },
+        );
+    }
+
+    /// A connection is gone, and nobody decides there any more.
+    pub(super) fn construct_undecided(&mut self, peer: PeerId) {
+        self.change_trackers(
+            |tracker| tracker.of_group.as_ref().is_some_and(|group| group.deciding.contains_key(&peer)),
+            |core, tracker| {
+                if let Some(group) = &mut tracker.of_group {
+                    group.deciding.remove(&peer);
+                }
+                core.elected(tracker);
+            },
+        );
+    }
+
+    /// A member on another node has failed: those here who hear of it may decide.
+    pub(super) fn construct_awaits(&mut self, id: &Nspace, event: Status, told: &[Proc]) {
+        let peers = told.iter().filter_map(|proc| self.jobs.client(proc)?.peer);
+        let told: Vec<PeerId> = peers.filter(|peer| self.registrations.wants(*peer, event)).collect();
+        self.change_trackers(
+            |tracker| tracker.failed.is_none() && is_construct(tracker, id),
+            |_, tracker| {
+                if let Some(group) = &mut tracker.of_group {
+                    group.await_decisions(told.iter().copied());
+                }
+            },
+        );
+    }
+
+    /// A member has given a construction up.
+    pub(super) fn construct_aborted(&mut self, source: &Proc, id: &Nspace) {
+        let given_up = |tracker: &Tracker| is_construct(tracker, id) && tracker.members.contains(source);
+        self.change_trackers(
+            |tracker| tracker.failed.is_none() && given_up(tracker),
+            |core, tracker| core.fail(tracker, Status::GROUP_CONSTRUCT_ABORT, &format!("{source} has given it up")),
+        );
+        let at_host = self.fences.at_host.extract_if(|_, tracker| given_up(tracker)).collect::<Vec<_>>();
+        for (_, tracker) in at_host {
+            self.answer(tracker, Err(Status::GROUP_CONSTRUCT_ABORT));
+        }
+    }
+}
+
+/// What a member has given for a group, as it is stored: to be found with the group's context id, and the newest without.
+fn in_context(
+    given: impl Iterator<Item = (Key, Value)>,
+    context: Option<u64>,
+    scope: u8,
+) -> Result<Vec<Posted>, Status> {
+    let mut entries = Vec::new();
+    for (key, value) in given {
+        if let Some(context) = context {
+            let key = key_in_context(context, key.as_bytes()).ok_or(Status::ERR_BAD_PARAM)?;
+            entries.push(Posted { scope, key, value: value.clone() });
+        }
+        entries.push(Posted { scope, key, value });
+    }
+    Ok(entries)
+}
+
+/// What members are told of a group that has been made.
+pub(super) fn results(id: &Nspace, context: Option<u64>, members: &[Proc]) -> Vec<Info> {
+    let context = context.map(|context| Info::new(keys::GROUP_CONTEXT_ID, Value::Size(context)));
+    let membership = Info::new(keys::GROUP_MEMBERSHIP, groups::procs(members.to_vec()));
+    context.into_iter().chain([membership, groups::id_of(id)]).collect()
+}

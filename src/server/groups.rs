@@ -1,0 +1,342 @@
+//! Groups of processes: who is in which, and what their members are told.
+//!
+//! A group begins when its construction ends (`construct`), or the one who invited its members has them all (`invite`), and ends with
+//! its destruct, or with the last of its members here. From then until then its name is good wherever processes are named: it
+//! stands for the members that are in the group, and with a rank for the one at that place of the list it was made from. Requests
+//! are translated when they arrive, so nobody behind this file, and no host, sees a group's name where a namespace should be.
+//! Processes of different jobs that share a group may map each other's memory, as if they had connected.
+//!
+//! A member that leaves keeps its place, so that the others keep their ranks. When one dies, those who remain are told so where
+//! the group was made that way (`PMIX_GROUP_NOTIFY_TERMINATION`). Each server knows the groups that have members on its node.
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::core::Core;
+use super::events::Origin;
+use super::fence::Caller;
+use super::invite::Invitations;
+use super::members::Operation;
+use crate::data::constants::data_range::RANGE_CUSTOM;
+use crate::data::{DataArray, DataType, Info, InfoList, Nspace, Proc, Rank, Status, Text, Value, keys};
+use crate::message::door::PeerId;
+use crate::message::{GroupCall, Request};
+use crate::trace;
+
+/// A group that has been made.
+#[derive(Clone, Debug)]
+pub(super) struct Group {
+    /// By group rank; who has left keeps its place.
+    places: Vec<Proc>,
+    left: BTreeSet<Proc>,
+    /// Whether members are told of the death of others.
+    pub notify: bool,
+}
+
+impl Group {
+    pub(super) fn new(places: Vec<Proc>, notify: bool) -> Self {
+        Group { places, left: BTreeSet::new(), notify }
+    }
+
+    /// Who is in the group.
+    pub(super) fn members(&self) -> Vec<Proc> {
+        self.places.iter().filter(|proc| !self.left.contains(proc)).cloned().collect()
+    }
+
+    pub(super) fn has(&self, proc: &Proc) -> bool {
+        self.places.contains(proc) && !self.left.contains(proc)
+    }
+
+    /// Those whom a rank of the group names.
+    fn named(&self, rank: Rank) -> Result<Vec<Proc>, Status> {
+        match rank {
+            Rank::WILDCARD => Ok(self.members()),
+            rank => Ok(vec![self.places.get(rank.0 as usize).cloned().ok_or(Status::ERR_BAD_PARAM)?]),
+        }
+    }
+}
+
+/// The groups with members on this node, and those that are being made by invitation.
+#[derive(Debug, Default)]
+pub(super) struct Groups {
+    active: BTreeMap<Nspace, Group>,
+    pub(super) invitations: Invitations,
+}
+
+impl Groups {
+    pub(super) fn get(&self, id: &Nspace) -> Option<&Group> {
+        self.active.get(id)
+    }
+
+    /// Whether processes of one namespace share a group with those of the other.
+    pub(super) fn bind(&self, a: &Nspace, b: &Nspace) -> bool {
+        let has = |group: &Group, nspace: &Nspace| group.places.iter().any(|proc| proc.nspace == *nspace);
+        self.active.values().any(|group| has(group, a) && has(group, b))
+    }
+
+    /// Processes with the names of groups replaced by their members.
+    pub(super) fn native(&self, procs: Vec<Proc>) -> Result<Vec<Proc>, Status> {
+        if !procs.iter().any(|proc| self.active.contains_key(&proc.nspace)) {
+            return Ok(procs);
+        }
+        let named = |proc: Proc| match self.active.get(&proc.nspace) {
+            Some(group) => group.named(proc.rank),
+            None => Ok(vec![proc]),
+        };
+        Ok(procs.into_iter().map(named).collect::<Result<Vec<_>, _>>()?.concat())
+    }
+
+    /// A request with the names of groups replaced by their members. A fence remembers by which group it was named.
+    pub(super) fn translate(&self, mut request: Request) -> Result<Request, Status> {
+        if self.active.is_empty() {
+            return Ok(request);
+        }
+        match &mut request {
+            Request::Fence { procs, info } | Request::Connect { procs, info } | Request::Disconnect { procs, info } => {
+                let group = procs.iter().find(|proc| self.active.contains_key(&proc.nspace));
+                info.extend(group.map(|group| id_of(&group.nspace)));
+                *procs = self.native(std::mem::take(procs))?;
+            }
+            Request::Abort { procs, .. }
+            | Request::JobControl { targets: procs, .. }
+            | Request::PullOutput { procs, .. }
+            | Request::StopOutput { procs, .. }
+            | Request::Group { call: GroupCall::Construct { procs, .. } | GroupCall::Invite { procs, .. }, .. } => {
+                *procs = self.native(std::mem::take(procs))?;
+            }
+            Request::Get { proc, .. } => {
+                if let Some(group) = self.active.get(&proc.nspace).filter(|_| proc.rank.is_process()) {
+                    *proc = group.named(proc.rank)?.remove(0);
+                }
+            }
+            Request::Notify { info, .. } => {
+                for range in info.iter_mut().filter(|info| info.key == keys::EVENT_CUSTOM_RANGE) {
+                    range.value = procs(self.native(procs_in(&range.value).unwrap_or_default())?);
+                }
+            }
+            _ => {}
+        }
+        Ok(request)
+    }
+
+    /// What a query for one of their keys answers; `group` is the one that the query names.
+    pub(super) fn answer(&self, key: &str, group: Option<&Text>) -> Option<Value> {
+        match key {
+            keys::QUERY_NUM_GROUPS => Some(Value::Size(self.active.len() as u64)),
+            keys::QUERY_GROUP_NAMES => {
+                let names = self.names().map(|name| Value::string(name.as_bytes())).collect();
+                DataArray::new(DataType::STRING, names).ok().map(Value::DataArray)
+            }
+            keys::QUERY_GROUP_MEMBERSHIP => {
+                let id = Nspace::new(group?.as_bytes()).ok()?;
+                Some(procs(self.active.get(&id)?.members()))
+            }
+            _ => None,
+        }
+    }
+
+    /// The names of all groups.
+    pub(super) fn names(&self) -> impl Iterator<Item = &Nspace> {
+        self.active.keys()
+    }
+}
+
+/// The attribute that names a group.
+pub(super) fn id_of(group: &Nspace) -> Info {
+    Info::new(keys::GROUP_ID, Value::string(group.as_bytes()))
+}
+
+/// An array of processes.
+pub(super) fn procs(procs: Vec<Proc>) -> Value {
+    let procs = procs.into_iter().map(Value::from).collect();
+    DataArray::new(DataType::PROC, procs).map_or(Value::Undef, Value::DataArray)
+}
+
+/// The processes that a value names; none for anything else.
+pub(super) fn procs_in(value: &Value) -> Option<Vec<Proc>> {
+    match value {
+        Value::Proc(proc) => Some(vec![proc.clone()]),
+        Value::DataArray(array) => array.items().iter().map(|item| item.as_proc().cloned()).collect(),
+        _ => None,
+    }
+}
+
+/// Whom an event is for.
+fn range_of(info: &[Info]) -> Vec<Proc> {
+    info.find(keys::EVENT_CUSTOM_RANGE).and_then(|info| procs_in(&info.value)).unwrap_or_default()
+}
+
+/// The group that an event is about.
+pub(super) fn group_of(info: &[Info]) -> Option<Nspace> {
+    Nspace::new(info.find(keys::GROUP_ID)?.value.as_text()?).ok()
+}
+
+impl Core {
+    /// A client wants something of a group.
+    pub(super) fn group_call(&mut self, caller: Caller, proc: Proc, id: Nspace, call: GroupCall) {
+        let Caller { peer, number, .. } = caller;
+        if id.is_empty() {
+            return self.reply_status(peer, number, Err(Status::ERR_BAD_PARAM));
+        }
+        match call {
+            GroupCall::Construct { procs, info } => self.construct(caller, proc, id, procs, info),
+            GroupCall::Destruct { info } => self.destruct(caller, proc, id, info),
+            GroupCall::Leave { .. } => {
+                let result = self.leave(&proc, &id);
+                self.reply_status(peer, number, result);
+            }
+            GroupCall::Invite { procs, info } => self.invite(caller, proc, id, procs, info),
+            GroupCall::Join { leader, accept, info } => {
+                self.join_group(caller, proc, id, leader.as_ref(), accept, &info);
+            }
+            GroupCall::Decide(decision) => {
+                self.construct_decided(peer, &id, &decision);
+                self.invite_decided(peer, &id, decision);
+                self.reply_status(peer, number, Ok(()));
+            }
+        }
+    }
+
+    /// Whether a group of that name may be made.
+    pub(super) fn may_begin(&self, id: &Nspace) -> Result<(), Status> {
+        let taken = self.groups.active.contains_key(id) || self.jobs.get(id).is_some();
+        if taken { Err(Status::ERR_EXISTS) } else { Ok(()) }
+    }
+
+    /// A group has been made. Members that have died meanwhile are missing from the beginning.
+    pub(super) fn enroll(&mut self, id: Nspace, group: Group) {
+        let dead: Vec<Proc> = group.places.iter().filter(|proc| self.is_gone(proc)).cloned().collect();
+        if group.places.iter().any(|proc| self.runs_here(proc)) {
+            self.groups.active.insert(id, group);
+            dead.iter().for_each(|proc| self.groups_without(proc));
+        }
+    }
+
+    /// A group is no more.
+    pub(super) fn disband(&mut self, id: &Nspace) {
+        self.groups.active.remove(id);
+    }
+
+    pub(super) fn runs_here(&self, proc: &Proc) -> bool {
+        self.jobs.get(&proc.nspace).is_some_and(|job| job.is_local(proc.rank))
+    }
+
+    fn leave(&mut self, proc: &Proc, id: &Nspace) -> Result<(), Status> {
+        let group = self.groups.active.get(id).ok_or(Status::ERR_NOT_FOUND)?;
+        if !group.has(proc) {
+            return Err(Status::ERR_NOT_A_MEMBER);
+        }
+        self.left(proc, id);
+        let others = self.groups.active.get(id).map(Group::members).unwrap_or_default();
+        let affected = vec![Info::new(keys::EVENT_AFFECTED_PROC, proc.clone())];
+        self.tell_group(Status::GROUP_LEFT, proc, others, id, affected);
+        Ok(())
+    }
+
+    /// A member has left, here or elsewhere.
+    fn left(&mut self, proc: &Proc, id: &Nspace) {
+        let Some(group) = self.groups.active.get_mut(id).filter(|group| group.has(proc)) else { return };
+        group.left.insert(proc.clone());
+        let rest = group.members();
+        self.meetings_without(proc, id);
+        if !rest.iter().any(|proc| self.runs_here(proc)) {
+            self.disband(id);
+        }
+    }
+
+    /// A process has died: its groups are told where they want to know.
+    pub(super) fn groups_without(&mut self, proc: &Proc) {
+        let told: Vec<(Nspace, Group)> = self
+            .groups
+            .active
+            .iter()
+            .filter(|(_, group)| group.notify && group.has(proc))
+            .map(|(id, group)| (id.clone(), group.clone()))
+            .collect();
+        for (id, group) in told {
+            let others = group.members().into_iter().filter(|other| other != proc).collect();
+            let affected = vec![Info::new(keys::EVENT_AFFECTED_PROC, proc.clone())];
+            self.tell_group(Status::GROUP_MEMBER_FAILED, proc, others, &id, affected);
+        }
+        self.construct_without(proc);
+        self.invitations_without(proc);
+    }
+
+    /// A connection is gone, and nobody decides there any more.
+    pub(super) fn groups_of_peer_end(&mut self, peer: PeerId) {
+        self.construct_undecided(peer);
+        self.invite_undecided(peer);
+    }
+
+    /// A namespace is deregistered, and so are its processes as members.
+    pub(super) fn groups_of_job_end(&mut self, nspace: &Nspace) {
+        for group in self.groups.active.values_mut() {
+            group.left.extend(group.places.iter().filter(|proc| proc.nspace == *nspace).cloned());
+        }
+        let mut active = std::mem::take(&mut self.groups.active);
+        active.retain(|_, group| group.members().iter().any(|proc| self.runs_here(proc)));
+        self.groups.active = active;
+    }
+
+    /// Raises an event of a group for these processes, wherever they run; says which connections here hear of it.
+    pub(super) fn tell_group(
+        &mut self,
+        event: Status,
+        source: &Proc,
+        to: Vec<Proc>,
+        id: &Nspace,
+        mut info: Vec<Info>,
+    ) -> Vec<PeerId> {
+        if to.is_empty() {
+            return Vec::new();
+        }
+        let peers = to.iter().filter_map(|proc| self.jobs.client(proc)?.peer);
+        let told = peers.filter(|peer| self.registrations.wants(*peer, event)).collect();
+        info.extend([id_of(id), Info::new(keys::EVENT_CUSTOM_RANGE, procs(to))]);
+        let name = id.clone();
+        self.spread(Origin::Library, event, source.clone(), RANGE_CUSTOM, info, move |_, result| {
+            if let Err(status) = result {
+                trace!("{event} of group {name} does not reach other nodes: {status}");
+            }
+        });
+        told
+    }
+
+    /// An event that a client has raised, or that the host has passed on: those of groups change what is known of them.
+    /// A client can speak for itself only; the rest comes from other servers, by way of the host.
+    pub(super) fn groups_hear(&mut self, event: Status, source: &Proc, info: &[Info], from: Origin) {
+        let Some(id) = group_of(info) else { return };
+        let others = from == Origin::Program;
+        match event {
+            Status::GROUP_LEFT => self.left(source, &id),
+            Status::GROUP_CONSTRUCT_ABORT => {
+                self.construct_aborted(source, &id);
+                self.invite_aborted(source, &id);
+            }
+            Status::GROUP_INVITED => self.guests_here(&id, source, &range_of(info)),
+            Status::GROUP_INVITE_ACCEPTED | Status::GROUP_INVITE_DECLINED => {
+                self.invitation_answered(event, &id, source);
+            }
+            Status::GROUP_INVITE_FAILED if others => self.invitation_answered(event, &id, source),
+            Status::GROUP_CONSTRUCT_COMPLETE if others => self.guests_go_on(&id, info),
+            Status::GROUP_LEADER_SELECTED if others => self.guests_follow(&id, source),
+            Status::GROUP_MEMBER_FAILED if others => self.construct_awaits(&id, event, &range_of(info)),
+            _ => {}
+        }
+    }
+
+    /// What a member has not come to, and will not, because it has left the group.
+    fn meetings_without(&mut self, proc: &Proc, id: &Nspace) {
+        self.change_trackers(
+            |tracker| {
+                let of_group = tracker.of_group.as_ref().is_some_and(|group| group.is_of(id));
+                of_group && tracker.members.contains(proc) && !tracker.arrived.contains_key(proc)
+            },
+            |core, tracker| {
+                let ends = matches!(tracker.members.operation(), Operation::Destruct(_));
+                let excused = tracker.of_group.as_mut().and_then(|group| group.excuse(proc, ends)).is_some();
+                if tracker.failed.is_none() && !excused {
+                    core.fail(tracker, Status::GROUP_LEFT, &format!("{proc} has left the group"));
+                }
+            },
+        );
+    }
+}

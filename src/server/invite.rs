@@ -1,0 +1,431 @@
+//! Groups that one process gathers by invitation: `PMIx_Group_invite`, `PMIx_Group_join`.
+//!
+//! The one who invites is the group's leader. Everything between it and those it invites is an event, which the servers see pass
+//! and remember: the leader's server whom it still waits for, every server which of its processes are invited. So a process that
+//! dies before it has answered, or a time limit that runs out, becomes an answer too (`GROUP_INVITE_FAILED`), wherever it happens.
+//!
+//! | event | from | to |
+//! |---|---|---|
+//! | `GROUP_INVITED` | the leader | those it invites |
+//! | `GROUP_INVITE_ACCEPTED`, `_DECLINED`, `_FAILED` | who was invited, or its server | the leader |
+//! | `GROUP_CONSTRUCT_COMPLETE`, `_ABORT` | the leader, or its server | those who are invited |
+//! | `GROUP_LEADER_FAILED`, `_SELECTED` | the leader's server | those who are invited |
+//!
+//! Who does not come is left out of the group where the leader has a handler for that event which does not say otherwise, or has made
+//! coming optional; else the invitation ends for all. The group is complete when nobody is waited for: then it exists, and whoever has
+//! accepted is let go on.
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use super::construct::results;
+use super::core::{Core, Limit};
+use super::fence::{Caller, time_limit};
+use super::groups::{Group, procs_in};
+use super::timers::TimerId;
+use crate::data::constants::group_operation::GROUP_CONSTRUCT;
+use crate::data::{Info, InfoList, Nspace, Proc, Status, keys};
+use crate::message::door::PeerId;
+use crate::message::{Decision, Infos, Reply};
+use crate::trace;
+
+/// What has become of somebody who was invited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Asked,
+    Accepted,
+    Out,
+}
+
+/// What a leader waits for.
+#[derive(Debug)]
+struct Invitation {
+    number: u64,
+    leader: Proc,
+    /// The leader's request; none once another process leads.
+    caller: Option<Caller>,
+    /// Everybody who was to be in the group, in its order, the leader included.
+    places: Vec<Proc>,
+    states: BTreeMap<Proc, State>,
+    /// Who was invited instead of others.
+    substitutes: usize,
+    info: Vec<Info>,
+    /// How many events each connection still has to decide about.
+    deciding: BTreeMap<PeerId, usize>,
+    /// Who leads from now on, while a leader is looked for.
+    electing: Option<Option<Proc>>,
+    /// All have answered, and the host is asked for a context id.
+    complete: bool,
+    limit: Option<TimerId>,
+}
+
+impl Invitation {
+    /// Those who are not out of it, the leader left aside.
+    fn invited(&self) -> Vec<Proc> {
+        let is_in = |proc: &&Proc| **proc != self.leader && self.states.get(proc) != Some(&State::Out);
+        self.places.iter().filter(is_in).cloned().collect()
+    }
+
+    fn is_settled(&self) -> bool {
+        let answered = !self.states.values().any(|state| *state == State::Asked);
+        answered && self.deciding.is_empty() && self.electing.is_none() && !self.complete
+    }
+
+    fn await_decisions(&mut self, told: &[PeerId]) {
+        told.iter().for_each(|peer| *self.deciding.entry(*peer).or_default() += 1);
+    }
+}
+
+/// A process of this node that is invited.
+#[derive(Debug)]
+struct Guest {
+    number: u64,
+    leader: Proc,
+    /// Where it waits, once it has accepted.
+    joining: Option<Caller>,
+    limit: Option<TimerId>,
+}
+
+/// The invitations of this node's leaders, and those to its processes.
+#[derive(Debug, Default)]
+pub(super) struct Invitations {
+    open: BTreeMap<Nspace, Invitation>,
+    guests: BTreeMap<(Nspace, Proc), Guest>,
+    last: u64,
+}
+
+impl Invitations {
+    /// Whether a group of that name is being gathered here.
+    pub(super) fn has(&self, id: &Nspace) -> bool {
+        self.open.contains_key(id)
+    }
+
+    fn next(&mut self) -> u64 {
+        self.last += 1;
+        self.last
+    }
+
+    fn take_guests(&mut self, which: impl Fn(&Nspace, &Proc, &Guest) -> bool) -> Vec<((Nspace, Proc), Guest)> {
+        self.guests.extract_if(.., |(id, proc), guest| which(id, proc, guest)).collect()
+    }
+}
+
+impl Core {
+    /// A client invites others into a group.
+    pub(super) fn invite(&mut self, caller: Caller, leader: Proc, id: Nspace, procs: Vec<Proc>, info: Vec<Info>) {
+        let mut places = self.each(&procs);
+        if !places.contains(&leader) {
+            places.insert(0, leader.clone());
+        }
+        let guests: Vec<Proc> = places.iter().filter(|proc| **proc != leader).cloned().collect();
+        let taken = self.groups.invitations.has(&id).then_some(Status::ERR_EXISTS);
+        let refused = match guests.iter().all(|proc| proc.rank.is_process()) && !guests.is_empty() {
+            false => Some(Status::ERR_BAD_PARAM),
+            true => self.may_begin(&id).err().or(taken),
+        };
+        if let Some(status) = refused {
+            trace!("{leader} cannot invite to the group {id}: {status}");
+            return self.reply_status(caller.peer, caller.number, Err(status));
+        }
+        let number = self.groups.invitations.next();
+        let limit =
+            time_limit(&info).flatten().map(|limit| self.timers.set(Instant::now() + limit, Limit::Invitation(number)));
+        let invitation = Invitation {
+            number,
+            leader: leader.clone(),
+            caller: Some(caller),
+            places,
+            states: guests.iter().map(|proc| (proc.clone(), State::Asked)).collect(),
+            substitutes: 0,
+            info,
+            deciding: BTreeMap::new(),
+            electing: None,
+            complete: false,
+            limit,
+        };
+        self.groups.invitations.open.insert(id.clone(), invitation);
+        self.send_invitations(&id, &leader, guests);
+    }
+
+    fn send_invitations(&mut self, id: &Nspace, leader: &Proc, guests: Vec<Proc>) {
+        self.tell_group(Status::GROUP_INVITED, leader, guests.clone(), id, Vec::new());
+        self.guests_here(id, leader, &guests);
+    }
+
+    /// Remembers who of this node is invited.
+    pub(super) fn guests_here(&mut self, id: &Nspace, leader: &Proc, guests: &[Proc]) {
+        for proc in self.each(guests).into_iter().filter(|proc| self.runs_here(proc)).collect::<Vec<_>>() {
+            if self.is_gone(&proc) {
+                self.answer_invitation(Status::GROUP_INVITE_FAILED, id, &proc, leader);
+                continue;
+            }
+            let number = self.groups.invitations.next();
+            let guest = Guest { number, leader: leader.clone(), joining: None, limit: None };
+            self.groups.invitations.guests.insert((id.clone(), proc), guest);
+        }
+    }
+
+    /// A client answers an invitation.
+    pub(super) fn join_group(
+        &mut self,
+        caller: Caller,
+        proc: Proc,
+        id: Nspace,
+        leader: Option<&Proc>,
+        accept: bool,
+        info: &[Info],
+    ) {
+        let key = (id.clone(), proc.clone());
+        let guest = self.groups.invitations.guests.get_mut(&key);
+        let Some(guest) = guest.filter(|guest| leader.is_none_or(|leader| *leader == guest.leader)) else {
+            trace!("{proc} is not invited to the group {id}");
+            return self.reply_status(caller.peer, caller.number, Err(Status::ERR_NOT_FOUND));
+        };
+        if guest.joining.is_some() {
+            return self.reply_status(caller.peer, caller.number, Err(Status::ERR_INVALID_OPERATION));
+        }
+        let leader = guest.leader.clone();
+        if !accept {
+            self.groups.invitations.guests.remove(&key);
+            self.reply_status(caller.peer, caller.number, Ok(()));
+            return self.answer_invitation(Status::GROUP_INVITE_DECLINED, &id, &proc, &leader);
+        }
+        let limit = time_limit(info).flatten();
+        guest.limit = limit.map(|limit| self.timers.set(Instant::now() + limit, Limit::Join(guest.number)));
+        guest.joining = Some(caller);
+        self.answer_invitation(Status::GROUP_INVITE_ACCEPTED, &id, &proc, &leader);
+    }
+
+    /// Tells the leader what has become of somebody it has invited.
+    fn answer_invitation(&mut self, event: Status, id: &Nspace, proc: &Proc, leader: &Proc) {
+        let affected = vec![Info::new(keys::EVENT_AFFECTED_PROC, proc.clone())];
+        self.tell_group(event, proc, vec![leader.clone()], id, affected);
+        self.invitation_answered(event, id, proc);
+    }
+
+    /// Somebody whom a leader of this node has invited has answered.
+    pub(super) fn invitation_answered(&mut self, event: Status, id: &Nspace, proc: &Proc) {
+        let Some(invitation) = self.groups.invitations.open.get_mut(id) else { return };
+        let Some(state) = invitation.states.get_mut(proc).filter(|state| **state != State::Out) else { return };
+        *state = if event == Status::GROUP_INVITE_ACCEPTED { State::Accepted } else { State::Out };
+        let out = *state == State::Out;
+        let peer = self.jobs.client(&invitation.leader).and_then(|client| client.peer);
+        let told: Vec<PeerId> = peer.into_iter().filter(|peer| self.registrations.wants(*peer, event)).collect();
+        invitation.await_decisions(&told);
+        if out && told.is_empty() && !invitation.info.is_set(keys::GROUP_OPTIONAL) {
+            trace!("{proc} does not come to the group {id}, and its leader has no handler for {event}");
+            return self.give_up_invitation(id, Status::GROUP_CONSTRUCT_ABORT);
+        }
+        self.settle_invitation(id);
+    }
+
+    /// The handlers of a process have decided about an event of an invitation.
+    pub(super) fn invite_decided(&mut self, peer: PeerId, id: &Nspace, decision: Decision) {
+        let more = self.each(&decision.add);
+        let Some(invitation) = self.groups.invitations.open.get_mut(id) else { return };
+        let Some(open) = invitation.deciding.get_mut(&peer) else { return };
+        *open -= 1;
+        invitation.deciding.retain(|_, open| *open > 0);
+        if decision.abort {
+            return self.give_up_invitation(id, Status::GROUP_CONSTRUCT_ABORT);
+        }
+        if let (Some(electing), true) = (&mut invitation.electing, decision.lead) {
+            let proc = self.peers.get(&peer).map(|entry| entry.proc.clone());
+            *electing = electing.take().or(proc);
+        }
+        let new: Vec<Proc> = more.into_iter().filter(|proc| !invitation.places.contains(proc)).collect();
+        invitation.substitutes += new.len();
+        invitation.places.extend(new.iter().cloned());
+        invitation.states.extend(new.iter().map(|proc| (proc.clone(), State::Asked)));
+        let leader = invitation.leader.clone();
+        if !new.is_empty() {
+            self.send_invitations(id, &leader, new);
+        }
+        self.settle_invitation(id);
+    }
+
+    /// A connection is gone, and nobody decides there any more.
+    pub(super) fn invite_undecided(&mut self, peer: PeerId) {
+        let open = &mut self.groups.invitations.open;
+        let touched = open.iter_mut().filter_map(|(id, one)| one.deciding.remove(&peer).map(|_| id.clone()));
+        for id in touched.collect::<Vec<_>>() {
+            self.settle_invitation(&id);
+        }
+    }
+
+    /// Looks whether an election is over, and whether anybody is still waited for.
+    fn settle_invitation(&mut self, id: &Nspace) {
+        let Some(invitation) = self.groups.invitations.open.get_mut(id) else { return };
+        if let (Some(elected), true) = (invitation.electing.clone(), invitation.deciding.is_empty()) {
+            invitation.electing = None;
+            let everybody = invitation.invited();
+            if let Some(leader) = &elected {
+                invitation.leader = leader.clone();
+                // It has come by leading.
+                invitation.states.insert(leader.clone(), State::Accepted);
+            }
+            self.tell_leader(elected.as_ref(), everybody, id);
+            elected.iter().for_each(|leader| self.guests_follow(id, leader));
+            if elected.is_none() {
+                return self.give_up_invitation(id, Status::GROUP_CONSTRUCT_ABORT);
+            }
+        }
+        let Some(invitation) = self.groups.invitations.open.get_mut(id).filter(|open| open.is_settled()) else {
+            return;
+        };
+        invitation.complete = true;
+        let Some(wish) = invitation.info.find(keys::GROUP_ASSIGN_CONTEXT_ID).filter(|info| info.is_true()).cloned()
+        else {
+            return self.invitation_complete(id, None);
+        };
+        // Only this node's host is asked, so that it must not wait for others.
+        let (id, leader) = (id.clone(), [invitation.leader.clone()]);
+        let group = id.clone();
+        let required = wish.is_required();
+        self.ask_host(
+            |host, done| host.group(GROUP_CONSTRUCT, &group, &leader, &[wish], done),
+            (Status::SUCCESS, Vec::new()),
+            move |core, result: Result<Infos, Status>| {
+                let infos = result.map(|(_, infos)| infos).unwrap_or_default();
+                match infos.find(keys::GROUP_CONTEXT_ID).and_then(|info| info.value.as_u64()) {
+                    None if required => core.give_up_invitation(&id, Status::ERR_NOT_SUPPORTED),
+                    context => core.invitation_complete(&id, context),
+                }
+            },
+        );
+    }
+
+    /// Everybody has come who will.
+    fn invitation_complete(&mut self, id: &Nspace, context: Option<u64>) {
+        let Some(invitation) = self.groups.invitations.open.remove(id) else { return };
+        self.timers.cancel(invitation.limit);
+        let Invitation { leader, caller, places, states, substitutes, info, .. } = invitation;
+        let members: Vec<Proc> =
+            places.into_iter().filter(|proc| states.get(proc).is_none_or(|state| *state == State::Accepted)).collect();
+        let out = states.values().filter(|state| **state == State::Out).count();
+        let status = if out > substitutes { Status::ERR_PARTIAL_SUCCESS } else { Status::SUCCESS };
+        let results = results(id, context, &members);
+        let mut news = results.iter().filter(|info| info.key != keys::GROUP_ID).cloned().collect::<Vec<_>>();
+        let notify = info.is_set(keys::GROUP_NOTIFY_TERMINATION);
+        news.extend(notify.then(|| Info::new(keys::GROUP_NOTIFY_TERMINATION, true)));
+        let others = members.iter().filter(|proc| **proc != leader).cloned().collect();
+        self.tell_group(Status::GROUP_CONSTRUCT_COMPLETE, &leader, others, id, news.clone());
+        self.guests_go_on(id, &news);
+        if let Some(caller) = caller {
+            self.reply(caller.peer, caller.number, Reply::Infos(status, results));
+        }
+    }
+
+    /// A group is complete: it exists from now on, and this node's processes that have accepted go on.
+    pub(super) fn guests_go_on(&mut self, id: &Nspace, info: &[Info]) {
+        let Some(members) = info.find(keys::GROUP_MEMBERSHIP).and_then(|info| procs_in(&info.value)) else { return };
+        let context = info.find(keys::GROUP_CONTEXT_ID).and_then(|info| info.value.as_u64());
+        if self.groups.get(id).is_none() {
+            self.enroll(id.clone(), Group::new(members.clone(), info.is_set(keys::GROUP_NOTIFY_TERMINATION)));
+        }
+        for ((_, proc), guest) in self.groups.invitations.take_guests(|of, _, _| of == id) {
+            let reply = match members.contains(&proc) {
+                true => Reply::Infos(Status::SUCCESS, results(id, context, &members)),
+                false => Reply::Done(Status::GROUP_CONSTRUCT_ABORT),
+            };
+            self.end_visit(guest, reply);
+        }
+    }
+
+    fn end_visit(&mut self, guest: Guest, reply: Reply) {
+        self.timers.cancel(guest.limit);
+        if let Some(caller) = guest.joining {
+            self.reply(caller.peer, caller.number, reply);
+        }
+    }
+
+    /// Ends an invitation of this node's with an error, for the leader and for all who are invited.
+    fn give_up_invitation(&mut self, id: &Nspace, status: Status) {
+        let Some(invitation) = self.groups.invitations.open.remove(id) else { return };
+        self.timers.cancel(invitation.limit);
+        trace!("the invitation of {} to the group {id} ends with {status}", invitation.leader);
+        let guests = invitation.invited();
+        self.tell_group(Status::GROUP_CONSTRUCT_ABORT, &invitation.leader, guests, id, Vec::new());
+        self.guests_go_away(id);
+        if let Some(caller) = invitation.caller {
+            self.reply_status(caller.peer, caller.number, Err(status));
+        }
+    }
+
+    fn guests_go_away(&mut self, id: &Nspace) {
+        for (_, guest) in self.groups.invitations.take_guests(|of, _, _| of == id) {
+            self.end_visit(guest, Reply::Done(Status::GROUP_CONSTRUCT_ABORT));
+        }
+    }
+
+    /// A process has raised `GROUP_CONSTRUCT_ABORT`: that is the leader's to do.
+    pub(super) fn invite_aborted(&mut self, source: &Proc, id: &Nspace) {
+        if self.groups.invitations.open.get(id).is_some_and(|invitation| invitation.leader == *source) {
+            return self.give_up_invitation(id, Status::GROUP_CONSTRUCT_ABORT);
+        }
+        for (_, guest) in self.groups.invitations.take_guests(|of, _, guest| of == id && guest.leader == *source) {
+            self.end_visit(guest, Reply::Done(Status::GROUP_CONSTRUCT_ABORT));
+        }
+    }
+
+    /// Another process leads from now on.
+    pub(super) fn guests_follow(&mut self, id: &Nspace, leader: &Proc) {
+        let guests = self.groups.invitations.guests.iter_mut().filter(|((of, _), _)| of == id);
+        guests.for_each(|(_, guest)| guest.leader = leader.clone());
+    }
+
+    /// A process is dead: it answers no invitation, and leads none.
+    pub(super) fn invitations_without(&mut self, proc: &Proc) {
+        for ((id, _), guest) in self.groups.invitations.take_guests(|_, guest, _| guest == proc) {
+            self.timers.cancel(guest.limit);
+            self.answer_invitation(Status::GROUP_INVITE_FAILED, &id, proc, &guest.leader);
+        }
+        let open = &self.groups.invitations.open;
+        let led = open.iter().filter(|(_, invitation)| invitation.leader == *proc).map(|(id, _)| id.clone());
+        for id in led.collect::<Vec<_>>() {
+            let Some(invitation) = self.groups.invitations.open.get_mut(&id) else { continue };
+            (invitation.caller, invitation.electing) = (None, Some(None));
+            invitation.states.insert(proc.clone(), State::Out);
+            let guests = invitation.invited();
+            let affected = vec![Info::new(keys::EVENT_AFFECTED_PROC, proc.clone())];
+            let told = self.tell_group(Status::GROUP_LEADER_FAILED, proc, guests, &id, affected);
+            if let Some(invitation) = self.groups.invitations.open.get_mut(&id) {
+                invitation.await_decisions(&told);
+            }
+            self.settle_invitation(&id);
+        }
+    }
+
+    /// The time that a leader has given those it invites is over: who has not answered is left out.
+    pub(super) fn invitation_expired(&mut self, number: u64) {
+        let open = &mut self.groups.invitations.open;
+        let Some((id, invitation)) = open.iter_mut().find(|(_, invitation)| invitation.number == number) else {
+            return;
+        };
+        invitation.limit = None;
+        let (id, leader) = (id.clone(), invitation.leader.clone());
+        let optional = invitation.info.is_set(keys::GROUP_OPTIONAL);
+        let late = invitation.states.iter().filter(|(_, state)| **state == State::Asked).map(|(proc, _)| proc.clone());
+        let late: Vec<Proc> = late.collect();
+        let peer = self.jobs.client(&leader).and_then(|client| client.peer);
+        let heard = peer.is_some_and(|peer| self.registrations.wants(peer, Status::GROUP_INVITE_FAILED));
+        if !late.is_empty() && !heard && !optional {
+            return self.give_up_invitation(&id, Status::ERR_TIMEOUT);
+        }
+        self.tell_group(Status::GROUP_CONSTRUCT_ABORT, &leader, late.clone(), &id, Vec::new());
+        for proc in late {
+            let guest = self.groups.invitations.guests.remove(&(id.clone(), proc.clone()));
+            guest.into_iter().for_each(|guest| self.timers.cancel(guest.limit));
+            self.answer_invitation(Status::GROUP_INVITE_FAILED, &id, &proc, &leader);
+        }
+    }
+
+    /// The time that a process gives the others to complete the group it has joined is over.
+    pub(super) fn join_expired(&mut self, number: u64) {
+        for ((id, proc), mut guest) in self.groups.invitations.take_guests(|_, _, guest| guest.number == number) {
+            guest.limit = None;
+            let leader = guest.leader.clone();
+            self.end_visit(guest, Reply::Done(Status::ERR_TIMEOUT));
+            self.answer_invitation(Status::GROUP_INVITE_FAILED, &id, &proc, &leader);
+        }
+    }
+}

@@ -69,13 +69,13 @@ impl Core {
         let Some(support) = self.config.tools else {
             return Err((Status::ERR_NOT_SUPPORTED, "this server accepts no tools".into()));
         };
+        if server.is_some_and(|server| *server != self.config.nspace) {
+            return Err((Status::ERR_NOT_FOUND, format!("this is the server {}", self.config.nspace)));
+        }
         let arrival = self.peers.get(&peer).and_then(|entry| entry.arrival.as_ref());
         let uid = arrival.map_or(u32::MAX, |arrival| arrival.uid);
         if !support.allows_foreign && uid != 0 && uid != self.common.uid {
             return Err((Status::ERR_INVALID_CRED, format!("user {uid} is not the one this server runs as")));
-        }
-        if server.is_some_and(|server| *server != self.config.nspace) {
-            return Err((Status::ERR_NOT_FOUND, format!("this is the server {}", self.config.nspace)));
         }
         let Some(wanted) = wanted else { return Ok(()) };
         if wanted.nspace.is_empty() || !wanted.rank.is_process() || wanted.rank.0 > MAX_RANK {

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use crate::client::{Attachment, Client, InitError, init};
 use crate::control::rendezvous::{self, Listed, Uri};
-use crate::data::{Info, InfoList, Nspace, Proc, Rank, Value, keys};
+use crate::data::{Info, InfoList, Nspace, Proc, Rank, Status, Value, keys};
 use crate::trace;
 
 /// Where a launcher finds the one who started it and waits for it to attach.
@@ -184,9 +184,10 @@ impl Wish {
                 Ok(client) => return Ok(client),
                 Err(error) => {
                     trace!("{}: {error}", found.name);
-                    // A server that answers says more than one that has just gone, or is another one.
-                    let is_other = server.is_some() && error.status() == crate::data::Status::ERR_NOT_FOUND;
-                    if !is_other && !matches!(error, InitError::NoServer(_)) {
+                    // Whoever does not want this tool says more than who has just gone, or is not the one that is meant.
+                    let is_other = server.is_some() && error.status() == Status::ERR_NOT_FOUND;
+                    let is_owned = matches!(error, InitError::ForeignServer { .. }) && server.is_none();
+                    if matches!(error, InitError::NotAdmitted { .. }) && !is_other || is_owned {
                         failed = error;
                     }
                 }
@@ -260,7 +261,6 @@ fn read(path: &str) -> Result<Uri, InitError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::Status;
 
     fn wish(info: &[Info]) -> Result<Vec<Place>, Status> {
         Wish::read(info).map(|wish| wish.places).map_err(|error| error.status())

@@ -4,13 +4,14 @@
 //! What the server tells becomes an [`Event`] of the launcher's queue, and is answered at once: the launcher never keeps
 //! a rank waiting.
 use std::os::unix::net::UnixStream;
+use std::os::unix::process::parent_id;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Sender};
 use std::thread;
 
 use anyhow::{Result, anyhow};
-use instanton::data::{Info, Proc, Status};
-use instanton::server::{self, Accepted, Answer, Completion, Host, Server, ServerConfig};
+use instanton::data::{Info, Nspace, Proc, Status};
+use instanton::server::{self, Accepted, Answer, Completion, Host, Server, ServerConfig, ToolSupport};
 use nix::unistd::{getgid, getuid};
 
 use crate::environment::Environment;
@@ -48,9 +49,11 @@ impl Pmix {
             nspace: job.server.clone(),
             tmpdir: job.session.top().into(),
             path_socket,
+            // Tools name the process that the user knows, which is the guardian.
+            tools: Some(ToolSupport { pid: Some(parent_id() as i32), ..ToolSupport::default() }),
             ..ServerConfig::default()
         };
-        let server = Server::start(config, Arc::new(Launcher { events, guardian }))
+        let server = Server::start(config, Arc::new(Launcher { job: job.nspace.clone(), events, guardian }))
             .map_err(|error| anyhow!("the PMIx server does not start: {error}"))?;
         let procs: Vec<Proc> = job.ranks().map(|(rank, _)| job.proc(rank)).collect();
         let (done, registered) = mpsc::channel();
@@ -99,6 +102,7 @@ pub fn clean_up(calls: &[Vec<Info>]) {
 }
 
 struct Launcher {
+    job: Nspace,
     events: Sender<Event>,
     guardian: UnixStream,
 }
@@ -109,6 +113,11 @@ impl Launcher {
         let _ = self.events.send(event);
         Ok(Answer::Done)
     }
+
+    /// Whether it is a rank; else it is a tool, whose coming and going is nobody's business.
+    fn is_rank(&self, proc: &Proc) -> bool {
+        proc.nspace == self.job
+    }
 }
 
 impl Host for Launcher {
@@ -117,6 +126,9 @@ impl Host for Launcher {
     }
 
     fn client_finalized(&self, proc: &Proc, _: Option<usize>, _: Completion<()>) -> Accepted {
+        if !self.is_rank(proc) {
+            return Ok(Answer::Done);
+        }
         self.tell(Event::Finalized(proc.rank.0))
     }
 
@@ -130,6 +142,10 @@ impl Host for Launcher {
         _: &[Proc],
         _: Completion<()>,
     ) -> Accepted {
+        if !self.is_rank(proc) {
+            // What a tool wants ended it says by job control.
+            return Err(Status::ERR_NOT_SUPPORTED);
+        }
         let message = String::from_utf8_lossy(message.unwrap_or_default()).replace(char::is_control, " ");
         self.tell(Event::Abort(proc.rank.0, status, message.trim().to_owned()))
     }

@@ -1,0 +1,59 @@
+//! Tools that attach to a running job by the process that its user knows.
+mod common;
+
+use std::process::Stdio;
+
+use common::{Job, numbers};
+use instanton::control::rendezvous;
+use instanton::data::{Info, Nspace, Proc, Query, Rank, Status, Text, Value, keys};
+use instanton::tool::Tool;
+use nix::sys::signal::{Signal, kill};
+
+/// A job of two ranks that wait for its end; its launcher.
+fn waiting() -> (Job, nix::unistd::Pid) {
+    let mut job = Job::start(["-n", "2", "sh", "-c", "echo $PPID; exec sleep 1000"], Stdio::null());
+    let launchers = [(); 2].map(|()| numbers(&job.line())[0]);
+    (job, launchers[0])
+}
+
+fn attach(job: &Job) -> Tool {
+    Tool::init(&[Info::new(keys::SERVER_PIDINFO, Value::Pid(job.pid().as_raw()))]).unwrap()
+}
+
+fn is_listed(job: &Job) -> bool {
+    rendezvous::servers().unwrap().iter().any(|server| server.pid == job.pid().as_raw())
+}
+
+#[test]
+fn a_tool_looks_into_a_job_and_leaves_it_as_it_was() {
+    let (job, _) = waiting();
+    let tool = attach(&job);
+    let client = tool.primary();
+    let query = Query { keys: vec![Text::new(keys::QUERY_NAMESPACES).unwrap()], qualifiers: Vec::new() };
+    let (status, answers) = client.query(&[query]).unwrap();
+    let name = answers[0].value.as_text().expect("names").clone();
+    assert!(status == Status::SUCCESS && name.to_string_lossy().ends_with("@1"), "{name:?}");
+    let whole = Proc::new(Nspace::new(name.as_bytes()).unwrap(), Rank::WILDCARD);
+    assert_eq!(client.get(&whole, Some(keys::JOB_SIZE.as_bytes()), &[]).unwrap(), Value::Uint32(2));
+    // It is no rank, and says nothing for one.
+    assert_eq!(client.abort(7, None, &[]).unwrap_err().status(), Status::ERR_NOT_SUPPORTED);
+    tool.finalize(&[]).unwrap();
+    let again = attach(&job);
+    job.send(Signal::SIGTERM);
+    let ended = job.finish();
+    assert_eq!(ended.code, Some(143), "{ended:?}");
+    assert!(!again.is_connected());
+    again.finalize(&[]).unwrap();
+}
+
+#[test]
+fn nothing_is_left_to_find_when_either_half_is_killed() {
+    let (job, launcher) = waiting();
+    let tool = attach(&job);
+    assert!(is_listed(&job));
+    kill(launcher, Signal::SIGKILL).unwrap();
+    let pid = job.pid().as_raw();
+    assert_eq!(job.finish().code, Some(137));
+    assert!(rendezvous::servers().unwrap().iter().all(|server| server.pid != pid));
+    assert_eq!(tool.primary().fence(&[], &[]).unwrap_err().status(), Status::ERR_LOST_CONNECTION);
+}

@@ -162,6 +162,18 @@ pub unsafe fn name<'a>(name: *const c_char, room: usize) -> Result<&'a [u8], Sta
     }
 }
 
+/// The bytes before a NUL, at most `most`; none of NULL.
+///
+/// # Safety
+/// `text` is NULL, a C string, or an array of at least `most` bytes; it stays for `'a`.
+pub unsafe fn bounded<'a>(text: *const c_char, most: usize) -> &'a [u8] {
+    match text.is_null() {
+        true => &[],
+        // SAFETY: strnlen reads neither past a NUL nor past `most`.
+        false => unsafe { std::slice::from_raw_parts(text.cast(), libc::strnlen(text, most)) },
+    }
+}
+
 /// Fills a fixed array of a C structure with a name and NULs. What does not fit is cut off.
 pub fn set_name<const N: usize>(place: &mut [c_char; N], name: &[u8]) {
     *place = [0; N];

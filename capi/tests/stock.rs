@@ -38,10 +38,18 @@ fn stock() -> Option<Library> {
 fn compiled(name: &str, with: &Library, flags: &[&str]) -> PathBuf {
     let kind = with.headers.to_string_lossy().replace('/', "-");
     let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}{kind}{}", flags.concat().replace('=', "-")));
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c").join(format!("{name}.c"));
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c");
+    // A program of several files has a folder.
+    let sources = match fs::read_dir(sources.join(name)) {
+        Ok(files) => files
+            .map(|file| file.expect("a file").path())
+            .filter(|path| path.extension() == Some("c".as_ref()))
+            .collect(),
+        Err(_) => vec![sources.join(format!("{name}.c"))],
+    };
     let mut command = Command::new("cc");
     command.args(["-std=gnu11", "-g", "-Wno-deprecated-declarations"]).args(flags).arg("-I").arg(&with.headers);
-    command.arg(source).arg("-o").arg(&out).arg("-L").arg(&ours().folder).arg("-lpmix");
+    command.args(sources).arg("-o").arg(&out).arg("-L").arg(&ours().folder).arg("-lpmix");
     let output = command.output().expect("a compiler");
     assert!(output.status.success(), "{command:?}\n{}", String::from_utf8_lossy(&output.stderr));
     out
@@ -162,6 +170,17 @@ fn damaged_input_does_no_harm() {
 #[test]
 fn hardware_is_that_of_the_machine() {
     holds("hardware");
+}
+
+#[test]
+fn later_helpers_do_what_they_say_and_nonsense_is_refused() {
+    holds("later");
+}
+
+#[test]
+fn every_family_of_helpers_does_the_same() {
+    let lines = same_lines("families", &[], "");
+    assert!(lines.lines().count() > 2500, "{lines}");
 }
 
 #[test]

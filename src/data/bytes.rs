@@ -43,7 +43,7 @@ macro_rules! name {
             D::Error: Source,
         {
             fn deserialize(&self, _: &mut D) -> Result<$name, D::Error> {
-                $name::new(self.0.as_slice()).map_err(D::Error::new)
+                $name::within(self.0.as_slice(), 0).map_err(D::Error::new)
             }
         }
 
@@ -56,10 +56,12 @@ macro_rules! name {
             /// # Errors
             /// [`BadBytes`] says what is wrong with them.
             pub fn new(bytes: impl AsRef<[u8]>) -> Result<Self, BadBytes> {
-                let bytes = bytes.as_ref();
-                #[allow(clippy::manual_range_contains, unused_comparisons)]
-                if bytes.len() < $min || bytes.len() > Self::MAX {
-                    return Err(BadBytes::Length { what: $what, len: bytes.len(), min: $min, max: Self::MAX });
+                Self::within(bytes.as_ref(), $min)
+            }
+
+            fn within(bytes: &[u8], min: usize) -> Result<Self, BadBytes> {
+                if bytes.len() < min || bytes.len() > Self::MAX {
+                    return Err(BadBytes::Length { what: $what, len: bytes.len(), min, max: Self::MAX });
                 }
                 match bytes.iter().position(|b| *b == 0) {
                     Some(at) => Err(BadBytes::Nul { what: $what, at }),
@@ -158,6 +160,20 @@ name! {
 }
 
 impl Key {
+    /// The key of an attribute that was constructed and never named. It is packed and passed on like any other; nothing is
+    /// posted or looked up under it.
+    pub fn unnamed() -> Key {
+        Key(Vec::new())
+    }
+
+    /// [`new`](Key::new), or [`unnamed`](Key::unnamed) where there are no bytes.
+    ///
+    /// # Errors
+    /// [`BadBytes`] says what is wrong with them.
+    pub fn of_attribute(bytes: impl AsRef<[u8]>) -> Result<Key, BadBytes> {
+        Key::within(bytes.as_ref(), 0)
+    }
+
     /// Whether the key is one of the Standard's (`PMIx_Check_reserved_key`).
     pub fn is_reserved(&self) -> bool {
         self.0.starts_with(b"pmix")

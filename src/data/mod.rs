@@ -42,7 +42,7 @@ pub use bytes::{BadBytes, Key, Nspace, Text};
 pub use compare::Comparison;
 pub use hardware::{Coord, Cpuset, Device, DeviceDistance, Endpoint, Geometry, ResourceUnit, Topology};
 pub use info::{App, ArchivedInfo, Info, InfoList, Pdata, Proc, Query, Rank};
-pub use number::NumberError;
+pub use number::{NumberError, decimal};
 pub use records::{Envar, NodePid, ProcInfo, RegAttr, Regex2, Timeval};
 pub use stats::{DiskStats, NetStats, NodeStats, ProcStats, Real};
 pub use status::Status;

@@ -39,17 +39,22 @@ impl Names {
         if rest == 0 {
             return self.text(0u64).to_string();
         }
-        let mut set = Vec::new();
-        for (bit, text) in self.known.iter().filter(|(bit, _)| bit.is_power_of_two()) {
-            if rest & bit != 0 {
-                rest &= !bit;
-                set.push(text.to_string_lossy().into_owned());
-            }
-        }
+        let mut all = self.set(rest).collect::<Vec<_>>().join("|");
+        rest = self.bits().fold(rest, |rest, (bit, _)| rest & !bit);
         if rest != 0 {
-            set.push(format!("{rest:#x}"));
+            all += &format!("{}{rest:#x}", if all.is_empty() { "" } else { "|" });
         }
-        set.join("|")
+        all
+    }
+
+    /// The texts of all bits that are set in a number and have one.
+    pub fn set(&self, number: impl Into<u64>) -> impl Iterator<Item = &'static str> {
+        let number = number.into();
+        self.bits().filter(move |(bit, _)| number & bit != 0).map(|(_, text)| text.to_str().unwrap_or("?"))
+    }
+
+    fn bits(&self) -> impl Iterator<Item = &'static (u64, &'static CStr)> + use<> {
+        self.known.iter().filter(|(bit, _)| bit.is_power_of_two())
     }
 }
 

@@ -165,6 +165,16 @@ impl Value {
     }
 }
 
+/// A floating-point number as C prints it with `%f`, which is how packed and printed values have it.
+pub fn decimal(number: f64) -> String {
+    let sign = if number.is_sign_negative() { "-" } else { "" };
+    match () {
+        () if number.is_nan() => format!("{sign}nan"),
+        () if number.is_infinite() => format!("{sign}inf"),
+        () => format!("{number:.6}"),
+    }
+}
+
 fn truth_of_text(text: &Text) -> Option<bool> {
     let word = text.as_bytes().trim_ascii();
     let digits = word.iter().skip(usize::from(word.starts_with(b"-") || word.starts_with(b"+")));

@@ -3,7 +3,7 @@ use super::{BLOB, Reader, WireError, Writer, flex};
 use crate::data::{
     App, Coord, Cpuset, DataArray, DataType, Device, DeviceDistance, DiskStats, Endpoint, Envar, Geometry, Info, Key,
     NetStats, NodePid, NodeStats, Nspace, Pdata, Proc, ProcInfo, ProcStats, Query, Rank, Real, RegAttr, Regex2,
-    ResourceUnit, Status, Text, Timeval, Topology, Value,
+    ResourceUnit, Status, Text, Timeval, Topology, Value, decimal,
 };
 
 /// Something that is packed and unpacked.
@@ -64,7 +64,7 @@ simple! {
         |from| Nspace::new(bytes_of_text(from)?.unwrap_or_default()).map_err(|_| WireError::Malformed("namespace"))?;
     Key:
         |key, to| text(to, Some(key.as_bytes()))?,
-        |from| Key::new(bytes_of_text(from)?.unwrap_or_default()).map_err(|_| WireError::Malformed("key"))?;
+        |from| Key::of_attribute(bytes_of_text(from)?.unwrap_or_default()).map_err(|_| WireError::Malformed("key"))?;
     Option<Key>:
         |key, to| text(to, Some(key.as_ref().map_or(b"", Key::as_bytes)))?,
         |from| match bytes_of_text(from)?.unwrap_or_default() {
@@ -138,16 +138,6 @@ fn bytes_of_text<'a>(from: &mut Reader<'a>) -> Result<Option<&'a [u8]>, WireErro
             let bytes = from.raw(u64::try_from(len).map_err(|_| WireError::Malformed("length"))?)?;
             Ok(bytes.split(|byte| *byte == 0).next())
         }
-    }
-}
-
-/// As C prints it with `%f`.
-fn decimal(number: f64) -> String {
-    let sign = if number.is_sign_negative() { "-" } else { "" };
-    match () {
-        () if number.is_nan() => format!("{sign}nan"),
-        () if number.is_infinite() => format!("{sign}inf"),
-        () => format!("{number:.6}"),
     }
 }
 

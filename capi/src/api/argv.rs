@@ -39,8 +39,12 @@ unsafe fn count(argv: *const *mut c_char) -> usize {
 unsafe fn split(text: *const c_char, delimiter: c_int, empty: bool) -> *mut *mut c_char {
     // SAFETY: NULL or a C string, the contract with C.
     let Some(text) = (unsafe { alloc::c_bytes(text) }).filter(|text| !text.is_empty()) else { return ptr::null_mut() };
-    let parts: Vec<&[u8]> =
+    let mut parts: Vec<&[u8]> =
         text.split(|b| c_int::from(*b) == delimiter & 0xff).filter(|part| empty || !part.is_empty()).collect();
+    // What is behind the last delimiter counts where there is something.
+    if empty && parts.last().is_some_and(|last| last.is_empty()) {
+        parts.pop();
+    }
     match parts.is_empty() {
         true => ptr::null_mut(),
         false => alloc::new_argv(parts.into_iter()).unwrap_or(ptr::null_mut()),

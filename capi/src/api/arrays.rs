@@ -115,9 +115,13 @@ export! {
         }
     }
 
-    /// Gives the bytes of a byte object, which is empty then, to a buffer.
+    /// Gives the bytes of a byte object, which is empty then, to a buffer. Without one the buffer is empty.
     fn PMIx_Data_load(b: *mut pmix_data_buffer_t, payload: *mut pmix_byte_object_t) -> Outcome {
-        let (Some(b), Some(payload)) = (b.as_mut(), payload.as_mut()) else { return Err(Status::ERR_BAD_PARAM) };
+        let b = b.as_mut().ok_or(Status::ERR_BAD_PARAM)?;
+        let Some(payload) = payload.as_mut() else {
+            b.clear();
+            return Ok(());
+        };
         *b = buffer(payload.bytes, payload.size);
         *payload = Owned::constructed();
         Ok(())
@@ -137,10 +141,10 @@ export! {
         Ok(())
     }
 
-    /// Fills a buffer, whose own bytes are freed, with a copy of a byte object's.
+    /// Fills a buffer, whose own bytes are freed, with a copy of a byte object's; with none, where there is none.
     fn PMIx_Data_embed(b: *mut pmix_data_buffer_t, payload: *const pmix_byte_object_t) -> Outcome {
-        let (Some(b), Some(payload)) = (b.as_mut(), payload.as_ref()) else { return Err(Status::ERR_BAD_PARAM) };
-        let copy = payload.dup()?;
+        let b = b.as_mut().ok_or(Status::ERR_BAD_PARAM)?;
+        let copy = payload.as_ref().map_or(Ok(Owned::constructed()), |payload| payload.dup())?;
         b.clear();
         *b = buffer(copy.bytes, copy.size);
         Ok(())

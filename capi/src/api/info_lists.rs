@@ -63,11 +63,6 @@ unsafe fn with_value(key: *const c_char, value: *const pmix_value_t) -> Result<p
     Ok(new)
 }
 
-unsafe fn copy(info: *const pmix_info_t) -> Result<pmix_info_t, Status> {
-    // SAFETY: NULL or a constructed attribute, the contract with C.
-    unsafe { info.as_ref().ok_or(Status::ERR_BAD_PARAM)?.dup() }
-}
-
 export! {
     /// A new list.
     fn PMIx_Info_list_start() -> *mut c_void {
@@ -126,17 +121,17 @@ export! {
 
     /// Adds a copy of an attribute at the end.
     fn PMIx_Info_list_xfer(handle: *mut c_void, info: *const pmix_info_t) -> Outcome {
-        list(handle)?.0.push_back(Box::new(copy(info)?));
+        list(handle)?.0.push_back(Box::new(infos::copy(info)?));
         Ok(())
     }
 
     /// Adds a copy of an attribute whose key is to be there once.
     fn PMIx_Info_list_xfer_unique(handle: *mut c_void, info: *const pmix_info_t, overwrite: u8) -> Outcome {
-        list(handle)?.add_unique(copy(info)?, overwrite & 1 != 0);
+        list(handle)?.add_unique(infos::copy(info)?, overwrite & 1 != 0);
         Ok(())
     }
 
-    /// An array with copies of all attributes.
+    /// An array with copies of all attributes; values that belong to somebody else still do.
     fn PMIx_Info_list_convert(handle: *mut c_void, array: *mut pmix_data_array_t) -> Outcome {
         let (list, array) = (list(handle)?, array.as_mut().ok_or(Status::ERR_BAD_PARAM)?);
         *array = pmix_data_array_t { ty: DataType::INFO.0, size: 0, array: ptr::null_mut() };
@@ -148,7 +143,7 @@ export! {
             return Err(Status::ERR_NOMEM);
         }
         for (i, info) in list.0.iter().enumerate() {
-            match info.dup() {
+            match infos::copy(&raw const **info) {
                 Ok(copy) => copies.add(i).write(copy),
                 Err(status) => {
                     release_array(copies, i);

@@ -1,6 +1,6 @@
 //! Attributes and published data: filling, copying, directives.
 use instanton::data::constants::info_directives as flag;
-use instanton::data::{App, DataType, Info, Status, Value};
+use instanton::data::{App, DataType, Status, Value};
 use libc::{c_char, c_void};
 
 use super::values;
@@ -10,7 +10,7 @@ use crate::convert;
 use crate::owned::Owned;
 use crate::types::*;
 
-/// An attribute with copies of a key and a value, no directive set.
+/// An attribute with copies of a key, of what fits of it, and a value, no directive set.
 ///
 /// # Safety
 /// As [`values::load`]; `key` is NULL or a C string.
@@ -18,10 +18,27 @@ pub unsafe fn load(key: *const c_char, data: *const c_void, ty: DataType) -> Res
     let mut new = pmix_info_t::constructed();
     // SAFETY: as promised by the caller.
     unsafe {
-        alloc::set_name(&mut new.key, alloc::name(key, KEY_SIZE)?);
+        if key.is_null() {
+            return Err(Status::ERR_BAD_PARAM);
+        }
+        alloc::set_name(&mut new.key, alloc::bounded(key, KEY_SIZE - 1));
         new.value = values::load(data, ty)?;
     }
     Ok(new)
+}
+
+/// A copy of an attribute. A value that belongs to somebody else goes on doing so.
+///
+/// # Safety
+/// NULL or a constructed attribute.
+pub unsafe fn copy(info: *const pmix_info_t) -> Result<pmix_info_t, Status> {
+    // SAFETY: as promised by the caller.
+    let info = unsafe { info.as_ref() }.ok_or(Status::ERR_BAD_PARAM)?;
+    match info.flags & flag::INFO_PERSISTENT {
+        // SAFETY: as promised by the caller.
+        0 => unsafe { info.dup() },
+        _ => Ok(*info),
+    }
 }
 
 unsafe fn has(info: *const pmix_info_t, bit: u32) -> bool {
@@ -47,8 +64,7 @@ export! {
 
     /// Fills an attribute, whatever was in it, with a copy of another, its directives included.
     fn PMIx_Info_xfer(dest: *mut pmix_info_t, src: *const pmix_info_t) -> Outcome {
-        let (Some(dest), Some(src)) = (dest.as_mut(), src.as_ref()) else { return Err(Status::ERR_BAD_PARAM) };
-        *dest = src.dup()?;
+        *dest.as_mut().ok_or(Status::ERR_BAD_PARAM)? = copy(src)?;
         Ok(())
     }
 
@@ -129,7 +145,7 @@ export! {
 
     /// A text for an attribute, the caller's to free.
     fn PMIx_Info_string(info: *const pmix_info_t) -> *mut c_char {
-        values::text_of(convert::one::<_, Info>(info))
+        values::printed(DataType::INFO, info.cast())
     }
 
     /// A text for an application, the caller's to free.

@@ -25,7 +25,12 @@ export! {
             return Err(Status::ERR_BAD_PARAM);
         };
         let map = ProcMap::parse(ranks).map_err(|error| error.status())?;
-        *ppn = alloc::text(&map.to_text(Form::Bracket))?;
+        let short = map.to_text(Form::Bracket);
+        // What gets no shorter stays as it is.
+        *ppn = match short.len() > ranks.len() {
+            true => alloc::text(&[b"raw:", ranks].concat())?,
+            false => alloc::text(&short)?,
+        };
         Ok(())
     }
 

@@ -2,7 +2,7 @@
 use instanton::data::Rank;
 use libc::c_char;
 
-use crate::alloc::{self, set_name};
+use crate::alloc::{self, bounded, set_name};
 use crate::boundary::export;
 use crate::owned::Owned;
 use crate::types::*;
@@ -21,14 +21,6 @@ const CLUSTER_SEPARATOR: u8 = b':';
 unsafe fn nspace<'a>(text: *const c_char) -> &'a [u8] {
     // SAFETY: a C string or a fixed array, the contract with C.
     unsafe { bounded(text, NSPACE_SIZE - 1) }
-}
-
-unsafe fn bounded<'a>(text: *const c_char, most: usize) -> &'a [u8] {
-    match text.is_null() {
-        true => &[],
-        // SAFETY: strnlen reads neither past a NUL nor past `most`.
-        false => unsafe { std::slice::from_raw_parts(text.cast(), libc::strnlen(text, most)) },
-    }
 }
 
 fn same_rank(a: u32, b: u32) -> bool {
@@ -116,11 +108,11 @@ export! {
         }
     }
 
-    /// The two parts of such a name.
+    /// The two parts of such a name. One without a separator is a cluster alone.
     fn PMIx_Multicluster_nspace_parse(target: *mut c_char, cluster: *mut c_char, name: *mut c_char) {
         let whole = nspace(target);
         let at = whole.iter().position(|b| *b == CLUSTER_SEPARATOR);
-        let (first, second) = at.map_or((&whole[..0], whole), |at| (&whole[..at], &whole[at + 1..]));
+        let (first, second) = at.map_or((whole, &whole[..0]), |at| (&whole[..at], &whole[at + 1..]));
         if let (Some(cluster), Some(name)) =
             (cluster.cast::<pmix_nspace_t>().as_mut(), name.cast::<pmix_nspace_t>().as_mut())
         {

@@ -6,6 +6,7 @@ use super::values::text_of;
 use crate::alloc;
 use crate::boundary::export;
 use crate::convert;
+use crate::session;
 use crate::types::*;
 
 /// Functions that look one number up in one table.
@@ -48,7 +49,11 @@ export! {
 
     /// The text of a data type: its name in the headers.
     fn PMIx_Data_type_string(ty: u16) -> *const c_char {
-        DataType(ty).text().as_ptr()
+        // Who is initialised hears that there is no such type; who is not, that he is not.
+        match DataType(ty).text() {
+            text if text == c"NOT INITIALIZED" && session::is_initialized() => c"UNKNOWN".as_ptr(),
+            text => text.as_ptr(),
+        }
     }
 
     /// The text of a set of channels.

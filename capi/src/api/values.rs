@@ -6,8 +6,9 @@ use libc::{c_char, c_void};
 
 use crate::alloc;
 use crate::boundary::{Outcome, export};
-use crate::convert::{self, Mirror};
+use crate::convert;
 use crate::owned::{self, Kind, Owned};
+use crate::print;
 use crate::types::*;
 
 /// A value of type `ty` made of what `data` points to.
@@ -52,6 +53,10 @@ pub unsafe fn load(data: *const c_void, ty: DataType) -> Result<pmix_value_t, St
 unsafe fn unload(value: &pmix_value_t, place: &mut *mut c_void) -> Result<usize, Status> {
     let ty = DataType(value.ty);
     let kind = Kind::of(ty).ok_or(Status::ERR_UNKNOWN_DATA_TYPE)?;
+    // What is allocated in either case is asked for in the same way: programs count on being told.
+    if place.is_null() && ty != DataType::STRING && ty != DataType::BYTE_OBJECT {
+        return Err(Status::ERR_BAD_PARAM);
+    }
     // SAFETY: the member of the union that the type selects.
     unsafe {
         match ty {
@@ -75,15 +80,18 @@ unsafe fn unload(value: &pmix_value_t, place: &mut *mut c_void) -> Result<usize,
                 *place = ptr::null_mut();
                 Ok(0)
             }
-            DataType::PROC if !place.is_null() => {
+            DataType::PROC => {
                 (kind.dup)(value.data.ptr, *place)?;
                 Ok(kind.size)
+            }
+            DataType::PROC_NSPACE => {
+                (kind.dup)(value.data.ptr, *place)?;
+                Ok(alloc::bounded((*place).cast(), NSPACE_SIZE).len())
             }
             _ if kind.is_boxed() => {
                 *place = kind.dup_boxed(value.data.ptr)?;
                 Ok(kind.size)
             }
-            _ if place.is_null() => Err(Status::ERR_BAD_PARAM),
             _ => {
                 (kind.dup)((&raw const value.data).cast(), *place)?;
                 Ok(kind.size)
@@ -94,13 +102,27 @@ unsafe fn unload(value: &pmix_value_t, place: &mut *mut c_void) -> Result<usize,
 
 /// What `pmix_boolean_t` says of a value.
 pub unsafe fn truth(value: *const pmix_value_t) -> u32 {
-    // SAFETY: a constructed value, the contract with C.
-    let truth = unsafe { convert::one::<_, Value>(value) }.ok().and_then(|value| value.truth());
+    // SAFETY: NULL or a constructed value, the contract with C.
+    let truth = unsafe {
+        let may_be = [DataType::UNDEF, DataType::BOOL, DataType::STRING];
+        let value = value.as_ref().filter(|value| may_be.contains(&DataType(value.ty)));
+        value.and_then(|value| convert::one::<_, Value>(value).ok()).and_then(|value| value.truth())
+    };
     (match truth {
         Some(true) => boolean::BOOL_TRUE,
         Some(false) => boolean::BOOL_FALSE,
         None => boolean::NON_BOOL,
     }) as u32
+}
+
+/// A new C string with the text of an element; NULL where there is none.
+///
+/// # Safety
+/// `at` is NULL or an element of that type.
+pub unsafe fn printed(ty: DataType, at: *const c_void) -> *mut c_char {
+    // SAFETY: as promised by the caller.
+    let text = unsafe { print::print(print::INNER, ty, at) };
+    text.and_then(|text| alloc::text(&text)).unwrap_or(ptr::null_mut())
 }
 
 /// A new C string with the text form of something.
@@ -164,7 +186,7 @@ export! {
 
     /// A text for a value, the caller's to free.
     fn PMIx_Value_string(value: *const pmix_value_t) -> *mut c_char {
-        text_of(convert::one::<_, Value>(value))
+        printed(DataType::VALUE, value.cast())
     }
 
     /// A copy of an element of any type; a string is copied itself.
@@ -177,20 +199,15 @@ export! {
         Ok(())
     }
 
-    /// A text for an element of any type, the caller's to free; a string is printed itself.
+    /// A text for an element of any type, the caller's to free; of a string and a map expression it is given the text itself.
     fn PMIx_Data_print(output: *mut *mut c_char, prefix: *mut c_char, src: *mut c_void, ty: u16) -> Outcome {
         let output = output.as_mut().ok_or(Status::ERR_BAD_PARAM)?;
-        let value = match DataType(ty) {
-            DataType::STRING => Value::String(src.cast::<c_char>().to_rust(0)?),
-            DataType::VALUE => convert::one(src.cast::<pmix_value_t>())?,
-            ty => convert::read(ty, src, 0)?,
-        };
-        let prefix = alloc::c_bytes(prefix).unwrap_or_default();
-        let printed = text_of(Ok(format!("{}{value}", String::from_utf8_lossy(prefix))));
-        if printed.is_null() {
-            return Err(Status::ERR_NOMEM);
+        *output = ptr::null_mut();
+        if src.is_null() {
+            return Err(Status::ERR_BAD_PARAM);
         }
-        *output = printed;
+        let prefix = alloc::c_bytes(prefix).unwrap_or(print::INNER);
+        *output = alloc::text(&print::print(prefix, DataType(ty), src)?)?;
         Ok(())
     }
 }

@@ -185,7 +185,8 @@ static void infos(void) {
     PMIx_Info_list_release(list);
     info = array.array;
     CHECK(array.size == 4 && array.type == PMIX_INFO && !strcmp(info[1].value.data.string, "new"));
-    CHECK(info[2].value.data.string != own.value.data.string && info[2].flags == 0);
+    CHECK(info[2].value.data.string == own.value.data.string && PMIx_Info_is_persistent(&info[2]));
+    CHECK(info[3].value.data.string != own.value.data.string && info[3].flags == 0);
     PMIx_Data_array_destruct(&array);
     PMIx_Info_destruct(&own);
 }
@@ -275,17 +276,22 @@ static void nonsense(void) {
     v.data.ptr = (void *)1;
     IS(PMIX_ERR_UNKNOWN_DATA_TYPE, PMIx_Value_xfer(&w, &v));
     IS(PMIX_ERR_UNKNOWN_DATA_TYPE, PMIx_Value_unload(&v, &out, &size));
-    CHECK(PMIx_Value_string(&v) == NULL && PMIx_Value_string(NULL) == NULL);
+    char *text = PMIx_Value_string(&v);
+    CHECK(strstr(text, "(9999)\tValue: UNPRINTABLE") && PMIx_Value_string(NULL) == NULL);
+    free(text);
     PMIx_Value_destruct(&v);
 
     pmix_info_t info;
     char key[600];
     memset(key, 'k', sizeof key - 1);
     key[sizeof key - 1] = 0;
-    IS(PMIX_ERR_BAD_PARAM, PMIx_Info_load(&info, key, &number, PMIX_INT));
+    OK(PMIx_Info_load(&info, key, &number, PMIX_INT));
+    CHECK(strlen(info.key) == PMIX_MAX_KEYLEN);
     IS(PMIX_ERR_BAD_PARAM, PMIx_Info_load(&info, NULL, &number, PMIX_INT));
     memset(info.key, 'k', sizeof info.key);
-    CHECK(PMIx_Info_string(&info) == NULL);
+    text = PMIx_Info_string(&info);
+    CHECK(strlen(text) > sizeof info.key);
+    free(text);
 
     pmix_data_array_t array = {PMIX_INFO, SIZE_MAX / 2, &info}, none = {PMIX_INFO, 3, NULL}, odd = {9999, 1, &info};
     v = (pmix_value_t){.type = PMIX_DATA_ARRAY, .data.darray = &array};
@@ -293,14 +299,18 @@ static void nonsense(void) {
     v.data.darray = &none;
     CHECK(PMIx_Value_string(&v) == NULL);
     v.data.darray = &odd;
-    CHECK(PMIx_Value_string(&v) == NULL);
+    text = PMIx_Value_string(&v);
+    CHECK(strstr(text, "(9999)\tValue: UNPRINTABLE"));
+    free(text);
     IS(PMIX_ERR_UNKNOWN_DATA_TYPE, PMIx_Value_xfer(&w, &v));
 
     /* An array that holds itself. */
     pmix_value_t loop;
-    pmix_data_array_t self = {PMIX_VALUE, 1, &loop};
+    pmix_data_array_t self = {PMIX_DATA_ARRAY, 1, &self};
     loop = (pmix_value_t){.type = PMIX_DATA_ARRAY, .data.darray = &self};
     CHECK(PMIx_Value_string(&loop) == NULL);
+    PMIx_Value_construct(&w);
+    IS(PMIX_ERR_BAD_PARAM, PMIx_Value_get_size(&loop, &size));
 
     CHECK(PMIx_Info_create(0) == NULL && PMIx_Info_create(SIZE_MAX / 8) == NULL);
     PMIx_Info_free(NULL, 5);

@@ -1,4 +1,6 @@
 //! One element of a node list: the text of a name with numbers in it, which stands for as many names as there are numbers.
+use std::ops::Range;
+
 use super::scan::{MAX_DIGITS, Scan, Span};
 use super::{Form, Limit, Limits, MapError};
 
@@ -93,7 +95,10 @@ impl Element {
         for part in &self.0 {
             let spans = match part {
                 Part::Text(piece) => {
-                    text.extend_from_slice(piece);
+                    match number_of(piece).filter(|_| form == Form::Bracket && self.0.len() == 1) {
+                        Some(at) => write_numbered(piece, at, text),
+                        None => text.extend_from_slice(piece),
+                    }
                     continue;
                 }
                 Part::Numbers { spans, .. } => spans,
@@ -114,6 +119,28 @@ impl Element {
             text.push(b']');
         }
     }
+}
+
+/// Where the number of a name is that has letters, then digits, and perhaps more of both: stock libraries write such a
+/// name as a range of one.
+fn number_of(name: &[u8]) -> Option<Range<usize>> {
+    let start = name.iter().position(|byte| !byte.is_ascii_alphabetic())?;
+    let digits = name[start..].iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let plain = name.iter().all(u8::is_ascii_alphanumeric);
+    (plain && (1..=MOST_SHOWN).contains(&digits)).then_some(start..start + digits)
+}
+
+/// Digits of a number that every library reads as one.
+const MOST_SHOWN: usize = 9;
+
+fn write_numbered(name: &[u8], at: Range<usize>, text: &mut Vec<u8>) {
+    let digits = &name[at.clone()];
+    let zeros = digits.iter().take_while(|digit| **digit == b'0').count().min(digits.len() - 1);
+    text.extend_from_slice(&name[..at.start]);
+    text.extend_from_slice(format!("[{}:", digits.len()).as_bytes());
+    text.extend_from_slice(&digits[zeros..]);
+    text.push(b']');
+    text.extend_from_slice(&name[at.end..]);
 }
 
 impl Part {

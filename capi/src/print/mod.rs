@@ -1,0 +1,328 @@
+//! Texts for elements of every type, in the form that programs know from stock libraries: a prefix, the type, the value;
+//! what is made of parts has a line for each. They are read where they lie: no element is converted or copied for its text.
+//!
+//! A value within something else is always printed with the prefix [`INNER`]. Types that stock libraries print nothing
+//! for are printed in the words of the data model.
+mod records;
+mod words;
+
+use std::io::Write as _;
+
+use instanton::data::{App, DataType, Device, NodePid, Regex2, ResourceUnit, Status, archive, decimal, names};
+use libc::{c_char, c_void, timeval};
+
+use self::words::{bits, command, date, name, or, places, rank, seconds, unsigned, within, word};
+use crate::alloc;
+use crate::boundary::Outcome;
+use crate::convert;
+use crate::owned::Kind;
+use crate::types::*;
+
+/// The prefix where the caller gives none, and that of values.
+pub const INNER: &[u8] = b" ";
+
+/// A text of an element, without a NUL.
+///
+/// # Errors
+/// `ERR_BAD_PARAM` where there is nothing to print or it is nested too deeply, `ERR_UNKNOWN_DATA_TYPE`.
+///
+/// # Safety
+/// `at` is NULL or points to an element of that type; of a string or a map expression it is the text itself.
+pub unsafe fn print(prefix: &[u8], ty: DataType, at: *const c_void) -> Result<Vec<u8>, Status> {
+    let mut page = Page { out: Vec::new(), depth: 0 };
+    // SAFETY: as promised by the caller.
+    unsafe {
+        match ty {
+            DataType::STRING => page.text(prefix, at.cast()),
+            DataType::REGEX => page.regex(prefix, at.cast()),
+            ty => page.element(prefix, ty, at),
+        }?;
+    }
+    Ok(page.out)
+}
+
+/// Elements that are not printed are counted out, up to this many.
+const MOST_UNPRINTABLE: usize = 1 << 16;
+
+/// What has been printed so far.
+struct Page {
+    out: Vec<u8>,
+    depth: usize,
+}
+
+/// Types that are not printed within values and arrays, though some of them are alone.
+fn is_unprintable(ty: DataType) -> bool {
+    matches!(
+        ty,
+        DataType::UNDEF
+            | DataType::VALUE
+            | DataType::APP
+            | DataType::PDATA
+            | DataType::POINTER
+            | DataType::COMMAND
+            | DataType::INFO_DIRECTIVES
+            | DataType::DATA_TYPE
+            | DataType::QUERY
+            | DataType::COMPRESSED_STRING
+            | DataType::COMPRESSED_BYTE_OBJECT
+            | DataType::IOF_CHANNEL
+            | DataType::REGEX
+            | DataType::PROC_STATS
+            | DataType::DISK_STATS
+            | DataType::NET_STATS
+            | DataType::NODE_STATS
+            | DataType::DATA_BUFFER
+    ) || Kind::of(ty).is_none()
+}
+
+/// Appends formatted text.
+macro_rules! say {
+    ($page:expr, $($arg:tt)*) => {
+        // Writing to a vector does not fail.
+        let _ = write!($page.out, $($arg)*);
+    };
+}
+use say;
+
+impl Page {
+    fn put(&mut self, parts: &[&[u8]]) {
+        parts.iter().for_each(|part| self.out.extend_from_slice(part));
+    }
+
+    /// Begins the text of a type.
+    fn head(&mut self, prefix: &[u8], name: &str) {
+        self.put(&[prefix, b"Data type: ", name.as_bytes()]);
+    }
+
+    /// The whole text of something simple.
+    fn line(&mut self, prefix: &[u8], name: &str, value: impl std::fmt::Display) {
+        self.head(prefix, name);
+        say!(self, "\tValue: {value}");
+    }
+
+    fn unprintable(&mut self, ty: DataType) {
+        self.head(INNER, name(ty));
+        say!(self, "({})\tValue: UNPRINTABLE", ty.0);
+    }
+
+    unsafe fn text(&mut self, prefix: &[u8], text: *const c_char) -> Outcome {
+        self.head(prefix, "PMIX_STRING");
+        // SAFETY: NULL or a C string, as promised by the caller.
+        self.put(&[b"\tValue: ", unsafe { or(text, b"NULL pointer") }]);
+        Ok(())
+    }
+
+    unsafe fn regex(&mut self, prefix: &[u8], text: *const c_char) -> Outcome {
+        self.head(prefix, "PMIX_REGEX");
+        // SAFETY: NULL or a C string, as promised by the caller.
+        self.put(&[b"\tName: ", unsafe { alloc::c_bytes(text) }.ok_or(Status::ERR_BAD_PARAM)?]);
+        Ok(())
+    }
+
+    /// One element: its type's line, and more of them for what it is made of.
+    unsafe fn element(&mut self, prefix: &[u8], ty: DataType, at: *const c_void) -> Outcome {
+        if at.is_null() {
+            return Err(Status::ERR_BAD_PARAM);
+        }
+        if self.depth > archive::MAX_DEPTH {
+            return Err(Status::ERR_BAD_PARAM);
+        }
+        self.depth += 1;
+        // SAFETY: an element of that type, as promised by the caller.
+        unsafe { self.part(prefix, ty, at) }?;
+        self.depth -= 1;
+        Ok(())
+    }
+
+    unsafe fn part(&mut self, prefix: &[u8], ty: DataType, at: *const c_void) -> Outcome {
+        /// The element as a C type.
+        macro_rules! get {
+            ($c:ty) => {
+                // SAFETY: an element of that type, as promised by the caller. C may have packed it oddly.
+                unsafe { at.cast::<$c>().read_unaligned() }
+            };
+        }
+        let plain = name(ty);
+        match ty {
+            DataType::BOOL => self.line(prefix, plain, if get!(u8) == 0 { "FALSE" } else { "TRUE" }),
+            DataType::BYTE => self.line(prefix, plain, format_args!("{:x}", get!(u8))),
+            DataType::INT8 => self.line(prefix, plain, get!(i8)),
+            DataType::UINT8 | DataType::PERSIST => self.line(prefix, plain, get!(u8)),
+            DataType::INT16 => self.line(prefix, plain, get!(i16)),
+            DataType::UINT16 => self.line(prefix, plain, get!(u16)),
+            DataType::INT | DataType::INT32 => self.line(prefix, plain, get!(i32)),
+            DataType::UINT | DataType::UINT32 => self.line(prefix, plain, get!(u32)),
+            DataType::INT64 => self.line(prefix, plain, get!(i64)),
+            DataType::SIZE | DataType::UINT64 => self.line(prefix, plain, get!(u64)),
+            DataType::PID => self.line(prefix, plain, unsigned(get!(i32))),
+            DataType::FLOAT => self.line(prefix, plain, decimal(get!(f32).into())),
+            DataType::DOUBLE => self.line(prefix, plain, decimal(get!(f64))),
+            DataType::TIMEVAL => self.line(prefix, plain, seconds(get!(timeval))),
+            DataType::TIME => self.line(prefix, plain, date(get!(i64))),
+            DataType::STATUS => self.line(prefix, plain, word(Status(get!(i32)).text())),
+            DataType::PROC_RANK => self.line(prefix, plain, rank(get!(u32))),
+            DataType::SCOPE => self.line(prefix, plain, names::SCOPE.text(get!(u8))),
+            DataType::DATA_RANGE => self.line(prefix, plain, names::DATA_RANGE.text(get!(u8))),
+            DataType::PROC_STATE => self.line(prefix, plain, names::PROC_STATE.text(get!(u8))),
+            DataType::JOB_STATE => self.line(prefix, plain, names::JOB_STATE.text(get!(u8))),
+            DataType::LINK_STATE => self.line(prefix, plain, names::LINK_STATE.text(get!(u8))),
+            DataType::ALLOC_DIRECTIVE => self.line(prefix, plain, names::ALLOC_DIRECTIVE.text(get!(u8))),
+            DataType::RESBLOCK_DIRECTIVE => self.line(prefix, plain, names::RESOURCE_BLOCK_DIRECTIVE.text(get!(u8))),
+            DataType::ALLOC_INHERIT => self.line(prefix, plain, names::ALLOC_INHERITANCE.text(get!(u8))),
+            DataType::COMMAND => self.line(prefix, plain, command(get!(u8))),
+            DataType::IOF_CHANNEL => self.line(prefix, plain, word(names::iof_channel(get!(u16)))),
+            DataType::INFO_DIRECTIVES => self.line(prefix, plain, names::info_directives(get!(u32))),
+            DataType::DATA_TYPE => self.line(prefix, plain, name(DataType(get!(u16)))),
+            DataType::DEVTYPE => self.line(prefix, "PMIX_DEVICE_TYPE", format_args!("{:#x}", get!(u64))),
+            DataType::LOCTYPE => self.line(prefix, "PMIX_LOCALITY", places(get!(u16))),
+            DataType::STOR_MEDIUM => self.line(prefix, plain, bits(&names::STORAGE_MEDIUM, get!(u64))),
+            DataType::STOR_ACCESS => self.line(prefix, plain, bits(&names::STORAGE_ACCESSIBILITY, get!(u64))),
+            DataType::STOR_PERSIST => self.line(prefix, plain, bits(&names::STORAGE_PERSISTENCE, get!(u64))),
+            DataType::STOR_ACCESS_TYPE => {
+                self.line(prefix, plain, bits(&names::STORAGE_ACCESS_TYPE, get!(u16).into()));
+            }
+            // SAFETY: as promised by the caller.
+            _ => unsafe { self.structure(prefix, ty, at)? },
+        }
+        Ok(())
+    }
+
+    unsafe fn structure(&mut self, prefix: &[u8], ty: DataType, at: *const c_void) -> Outcome {
+        // SAFETY: what the type says, as promised by the caller; members point to what the headers say.
+        unsafe {
+            match ty {
+                DataType::STRING => self.text(prefix, *at.cast())?,
+                DataType::POINTER => {
+                    self.head(prefix, name(ty));
+                    say!(self, "\tAddress: {at:p}");
+                }
+                DataType::PROC => self.proc(prefix, &*at.cast()),
+                DataType::PROC_NSPACE => {
+                    self.head(prefix, name(ty));
+                    self.put(&[b"\tValue: ", alloc::bounded(at.cast(), NSPACE_SIZE)]);
+                }
+                DataType::BYTE_OBJECT | DataType::COMPRESSED_STRING | DataType::COMPRESSED_BYTE_OBJECT => {
+                    let bytes = &*at.cast::<pmix_byte_object_t>();
+                    let compressed = ty == DataType::COMPRESSED_BYTE_OBJECT;
+                    self.head(prefix, if compressed { name(ty) } else { "PMIX_BYTE_OBJECT" });
+                    say!(self, "\tSize: {}", bytes.size);
+                }
+                DataType::DATA_BUFFER => {
+                    let buffer = &*at.cast::<pmix_data_buffer_t>();
+                    self.put(&[prefix]);
+                    say!(self, "PMIX_DATA_BUFFER NumBytesUsed: {}", buffer.bytes_used);
+                }
+                DataType::VALUE => self.value(prefix, &*at.cast())?,
+                DataType::INFO => self.info(prefix, &*at.cast())?,
+                DataType::PDATA => self.pdata(prefix, &*at.cast())?,
+                DataType::QUERY => self.query(prefix, &*at.cast())?,
+                DataType::DATA_ARRAY => self.array(prefix, &*at.cast())?,
+                DataType::PROC_INFO => self.proc_info(prefix, &*at.cast()),
+                DataType::ENVAR => self.envar(prefix, &*at.cast()),
+                DataType::REGATTR => self.regattr(prefix, &*at.cast()),
+                DataType::COORD => self.coord(prefix, &*at.cast()),
+                DataType::GEOMETRY => self.geometry(prefix, &*at.cast())?,
+                DataType::DEVICE_DIST => self.distance(prefix, &*at.cast()),
+                DataType::ENDPOINT => self.endpoint(prefix, &*at.cast()),
+                DataType::PROC_STATS => self.proc_stats(prefix, &*at.cast()),
+                DataType::DISK_STATS => self.disk_stats(prefix, &*at.cast()),
+                DataType::NET_STATS => self.net_stats(prefix, &*at.cast()),
+                DataType::NODE_STATS => self.node_stats(prefix, &*at.cast()),
+                DataType::APP => self.line(prefix, name(ty), convert::one::<pmix_app_t, App>(at.cast())?),
+                DataType::DEVICE => self.line(prefix, name(ty), convert::one::<pmix_device_t, Device>(at.cast())?),
+                DataType::RESOURCE_UNIT => {
+                    self.line(prefix, name(ty), convert::one::<pmix_resource_unit_t, ResourceUnit>(at.cast())?);
+                }
+                DataType::NODE_PID => self.line(prefix, name(ty), convert::one::<pmix_node_pid_t, NodePid>(at.cast())?),
+                DataType::REGEX2 => self.line(prefix, name(ty), convert::one::<pmix_regex2_t, Regex2>(at.cast())?),
+                // Nobody's object.
+                DataType::PROC_CPUSET | DataType::TOPO if (*at.cast::<*const c_char>()).is_null() => {
+                    return Err(Status::ERR_NOT_SUPPORTED);
+                }
+                DataType::PROC_CPUSET | DataType::TOPO => self.line(prefix, name(ty), convert::read(ty, at, 0)?),
+                _ => return Err(Status::ERR_UNKNOWN_DATA_TYPE),
+            }
+        }
+        Ok(())
+    }
+
+    /// A value without the word that says so.
+    unsafe fn inside(&mut self, value: &pmix_value_t) -> Outcome {
+        let ty = DataType(value.ty);
+        // SAFETY: the member of the union that the type selects, as promised by the caller.
+        unsafe {
+            match ty {
+                DataType::UNDEF => self.head(INNER, "PMIX_UNDEF"),
+                _ if is_unprintable(ty) || ty == DataType::INFO => self.unprintable(ty),
+                DataType::PROC if value.data.ptr.is_null() => self.put(&[INNER, b"PROC: NULL"]),
+                DataType::PROC_NSPACE if value.data.ptr.is_null() => self.line(INNER, name(ty), "(null)"),
+                _ if Kind::of(ty).is_some_and(Kind::is_boxed) => return self.element(INNER, ty, value.data.ptr),
+                _ => return self.element(INNER, ty, (&raw const value.data).cast()),
+            }
+        }
+        Ok(())
+    }
+
+    unsafe fn value(&mut self, prefix: &[u8], value: &pmix_value_t) -> Outcome {
+        self.put(&[prefix, b"PMIX_VALUE: "]);
+        // SAFETY: as promised by the caller.
+        unsafe { self.inside(value) }
+    }
+
+    unsafe fn info(&mut self, prefix: &[u8], info: &pmix_info_t) -> Outcome {
+        self.put(&[prefix, b"KEY: ", within(&info.key), b"\n", prefix, b"\t"]);
+        self.line(prefix, "PMIX_INFO_DIRECTIVES", names::info_directives(info.flags));
+        self.put(&[b"\n", prefix, b"\t"]);
+        // SAFETY: as promised by the caller.
+        unsafe { self.value(prefix, &info.value) }
+    }
+
+    unsafe fn pdata(&mut self, prefix: &[u8], data: &pmix_pdata_t) -> Outcome {
+        self.put(&[prefix, b"  "]);
+        self.proc(prefix, &data.proc);
+        self.put(&[b"  KEY: ", within(&data.key), b" "]);
+        // SAFETY: as promised by the caller.
+        unsafe { self.value(prefix, &data.value) }
+    }
+
+    unsafe fn query(&mut self, prefix: &[u8], query: &pmix_query_t) -> Outcome {
+        self.head(prefix, "PMIX_QUERY");
+        self.put(&[b"\tValue:"]);
+        let inner = [prefix, b"\t"].concat();
+        // SAFETY: as promised by the caller.
+        unsafe {
+            for key in alloc::argv(query.keys) {
+                self.put(&[b"\n", &inner, b"Key: ", key]);
+            }
+            for info in alloc::slice(query.qualifiers, query.nqual)? {
+                self.put(&[b"\n"]);
+                self.info(&inner, info)?;
+            }
+        }
+        Ok(())
+    }
+
+    unsafe fn array(&mut self, prefix: &[u8], array: &pmix_data_array_t) -> Outcome {
+        let ty = DataType(array.ty);
+        self.head(prefix, "PMIX_DATA_ARRAY");
+        say!(self, "\tType: {}\tSize: {}", name(ty), array.size);
+        if is_unprintable(ty) {
+            for _ in 0..array.size.min(MOST_UNPRINTABLE) {
+                self.put(&[b"\n", prefix]);
+                self.unprintable(ty);
+            }
+            return Ok(());
+        }
+        let size = Kind::of(ty).map_or(0, |kind| kind.size);
+        let bytes = array.size.checked_mul(size).ok_or(Status::ERR_BAD_PARAM)?;
+        // SAFETY: as many elements of that type, as promised by the caller.
+        unsafe {
+            alloc::slice(array.array.cast::<u8>(), bytes)?;
+            for i in 0..array.size {
+                self.put(&[b"\n", prefix]);
+                self.element(prefix, ty, array.array.byte_add(i * size))?;
+            }
+        }
+        Ok(())
+    }
+}

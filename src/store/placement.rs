@@ -381,18 +381,21 @@ fn proc_map(job: &mut JobInfoBuilder, nodes: &Parted) -> Option<TextForm> {
     let write = |form, sink: &mut Compare<'_>| -> Result<(), Malformed> {
         texts::proc_map(&nodes.partition, &Plain(&nodes.words), job.nodes.len(), form, sink)
     };
-    let follows = |form: &Form| {
+    let follows = |form: Form| {
         let mut compare = Compare::of(text);
-        write(*form, &mut compare).expect(SOUND);
+        write(form, &mut compare).expect(SOUND);
         compare.is_same()
     };
-    let form = FORMS.iter().position(follows)? as u8;
+    let form = FORMS.iter().position(|form| text.starts_with(form.opening()))?;
+    if !follows(FORMS[form]) {
+        return None;
+    }
     let data_type = given.data_type();
     let with_nul = u64::from(data_type == DataType::STRING);
     if data_type != DataType::STRING && data_type != DataType::REGEX {
         return None;
     }
-    let text = TextForm { data_type: data_type.0, form, len: text.len() as u64 + with_nul };
+    let text = TextForm { data_type: data_type.0, form: form as u8, len: text.len() as u64 + with_nul };
     job.job.retain(|(key, _)| *key != keys::PROC_MAP);
     Some(text)
 }

@@ -18,13 +18,18 @@ pub(super) trait Sink {
     }
 
     /// The decimal numbers from `first` on, each with a comma in front.
+    #[inline]
     fn put_numbers(&mut self, first: u32, count: u32) {
-        let mut text = Decimal::new(first);
-        for nth in 0..count {
-            if nth > 0 {
-                text.next();
+        let (mut from, end) = (u64::from(first), u64::from(first) + u64::from(count));
+        while from < end {
+            // From here on only the last digit counts up.
+            let Decimal { mut text, len, last } = Decimal::new(from as u32);
+            let (to, one) = (end.min(from + u64::from(10 - last)), 1u128 << (8 * (len - 1)));
+            for _ in from..to {
+                self.put_short(&text.to_le_bytes(), len);
+                text += one;
             }
-            self.put_short(&text.text.to_le_bytes(), text.len);
+            from = to;
         }
     }
 }
@@ -122,13 +127,12 @@ impl Compare<'_> {
     }
 }
 
-/// A number in decimal digits, which counts up, behind a comma.
+/// A number in decimal digits, behind a comma.
 struct Decimal {
-    number: u32,
-    /// The last digit.
-    last: u32,
     text: u128,
     len: usize,
+    /// The last digit.
+    last: u32,
 }
 
 impl Decimal {
@@ -149,20 +153,7 @@ impl Decimal {
                 (u128::from(high >> (8 * zeroes)) | u128::from(low) << (8 * digits), digits + 8, low >> 56)
             }
         };
-        let text = (text | ZEROES) << 8 | u128::from(b',');
-        Self { number, last: last as u32, text, len: digits as usize + 1 }
-    }
-
-    #[inline]
-    fn next(&mut self) {
-        match self.last {
-            9 => *self = Self::new(self.number.wrapping_add(1)),
-            _ => {
-                self.text += 1 << (8 * (self.len - 1));
-                self.last += 1;
-                self.number += 1;
-            }
-        }
+        Self { text: (text | ZEROES) << 8 | u128::from(b','), len: digits as usize + 1, last: last as u32 }
     }
 }
 

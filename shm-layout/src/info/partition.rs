@@ -503,10 +503,10 @@ impl PartitionBuild {
 /// A run that may go on.
 struct Growing {
     run: Run,
-    /// Blocks so far.
-    blocks: u32,
+    /// The round of the next block, and the member of the run that it goes to.
+    next: (u32, u32),
     /// Whether the first member has come again: then the width is known.
-    round: bool,
+    again: bool,
     /// Whether the last block was cut short.
     closed: bool,
 }
@@ -514,7 +514,7 @@ struct Growing {
 impl Growing {
     fn new(Stretch { start, len, member, place }: Stretch) -> Self {
         let run = Run { start, count: len, member, block: len, width: 1, base: place };
-        Self { run, blocks: 1, round: false, closed: member == NONE }
+        Self { run, next: (0, 1), again: false, closed: member == NONE }
     }
 
     /// Takes a stretch in, if it follows the rule.
@@ -523,19 +523,16 @@ impl Growing {
         if self.closed || next.len > run.block || next.member == NONE {
             return false;
         }
-        let again = self.round || next.member == run.member;
-        let (round, member) = match again {
-            true => (self.blocks / run.width, self.blocks % run.width),
-            false => (0, self.blocks),
-        };
+        let begins_again = !self.again && next.member == run.member;
+        let (round, member) = if begins_again { (1, 0) } else { self.next };
         if next.member != run.member + member || next.place != run.base + round * run.block {
             return false;
         }
-        if !again {
-            run.width = self.blocks + 1;
+        self.again |= begins_again;
+        if !self.again {
+            run.width = member + 1;
         }
-        self.round = again;
-        self.blocks += 1;
+        self.next = if self.again && member + 1 == run.width { (round + 1, 0) } else { (round, member + 1) };
         self.closed = next.len < run.block;
         run.count += next.len;
         true

@@ -57,7 +57,8 @@ pub enum Form {
 }
 
 impl Form {
-    fn opening(self) -> &'static [u8] {
+    /// What an expression of this form begins with.
+    pub(crate) fn opening(self) -> &'static [u8] {
         match self {
             Form::Plain => b"",
             Form::Raw => b"raw:",

@@ -195,7 +195,7 @@ pub fn build(contents: Contents<'_>, job: u64, generation: u64) -> Option<Vec<u6
     let mut words = vec![0; START];
     words.extend(keys.words);
     let table = KeyTable::build(&words, &table);
-    let key_table = KeyTable { part: Part { at: words.len(), len: (table.len() / KeyEntry::WORDS) as u32 } };
+    let key_table = KeyTable::unread(Part { at: words.len(), len: (table.len() / KeyEntry::WORDS) as u32 });
     words.extend(table);
     let columns = Part { at: words.len(), len: contents.columns.len() as u32 };
     words.resize(words.len() + contents.columns.len() * column::WORDS, 0);

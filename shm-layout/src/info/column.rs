@@ -245,25 +245,55 @@ impl KeyEntry {
 pub struct KeyTable {
     /// Where it lies; as many slots as a power of two.
     pub part: Part,
+    /// A bit for some bits of the hash of each key: most keys that processes post are not here, and nothing has to be read to say so.
+    hints: [u64; 8],
 }
 
 impl KeyTable {
+    /// The table that lies there, with the checksum of every slot looked at: nothing that is found in it has one looked at again.
+    pub(super) fn read<W: Words>(words: &W, part: Part) -> Result<Self, Malformed> {
+        if !part.len.is_power_of_two() {
+            return Err(Malformed::Table);
+        }
+        let mut table = Self::unread(part);
+        for slot in 0..part.len {
+            let w = table.slot(words, slot)?;
+            crc::expect(slot_checksum(words, w[0], w[1], low(w[2]), slot)?.into(), high(w[2]).into())?;
+            if w[0] != 0 {
+                let (word, bit) = hint(w[0]);
+                table.hints[word] |= bit;
+            }
+        }
+        Ok(table)
+    }
+
+    /// A table that is being written.
+    pub(super) fn unread(part: Part) -> Self {
+        Self { part, hints: [0; 8] }
+    }
+
     /// Looks a key up.
     ///
     /// # Errors
     /// [`Malformed`] when the table is damaged.
     #[inline(always)]
     pub fn find<W: Words>(&self, words: &W, query: &crate::record::Query<'_>) -> Result<KeyEntry, Malformed> {
+        let (word, bit) = hint(query.hash());
+        if self.hints[word] & bit == 0 {
+            return Ok(KeyEntry::NOWHERE);
+        }
         let mask = self.part.len.wrapping_sub(1);
         let mut slot = query.hash() as u32 & mask;
         for _ in 0..self.part.len {
-            let w = self.slot(words, slot)?;
-            let entry = KeyEntry::of(w);
-            if w[0] == query.hash() && query.is_at(words, entry.word, usize::from(high(w[1]) as u16))? {
-                return Ok(entry);
-            }
-            if w[0] == 0 {
-                return Ok(KeyEntry::NOWHERE);
+            let hash = words.load(self.part.at(slot, KeyEntry::WORDS)?)?;
+            if hash == query.hash() {
+                let w = self.slot(words, slot)?;
+                let entry = KeyEntry::of(w);
+                if query.is_at(words, entry.word, usize::from(high(w[1]) as u16))? {
+                    return Ok(entry);
+                }
+            } else if hash == 0 {
+                break;
             }
             slot = (slot + 1) & mask;
         }
@@ -277,17 +307,6 @@ impl KeyTable {
     pub fn key<W: Words>(&self, words: &W, slot: u32) -> Result<Option<(usize, usize)>, Malformed> {
         let w = self.slot(words, slot)?;
         Ok((w[0] != 0).then_some((low(w[1]) as usize, usize::from(high(w[1]) as u16))))
-    }
-
-    /// Looks at the checksum of every slot: nothing that is found here has one looked at again.
-    pub(super) fn check<W: Words>(&self, words: &W) -> Result<(), Malformed> {
-        if !self.part.len.is_power_of_two() {
-            return Err(Malformed::Table);
-        }
-        (0..self.part.len).try_for_each(|slot| {
-            let w = self.slot(words, slot)?;
-            crc::expect(slot_checksum(words, w[0], w[1], low(w[2]), slot)?.into(), high(w[2]).into())
-        })
     }
 
     #[inline(always)]
@@ -312,6 +331,12 @@ impl KeyTable {
         }
         table.into_flattened()
     }
+}
+
+/// The bit of a hash among the hints, by bits that no slot depends on.
+#[inline(always)]
+const fn hint(hash: u64) -> (usize, u64) {
+    ((hash >> 61) as usize, 1 << (hash >> 55 & 63))
 }
 
 fn slot_checksum<W: Words>(words: &W, hash: u64, key: u64, column: u32, slot: u32) -> Result<u32, Malformed> {

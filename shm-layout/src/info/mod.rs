@@ -191,7 +191,7 @@ impl Index {
             job_word: low(w[11]),
             own_node_word: high(w[11]),
             front: w[12] as usize,
-            keys: KeyTable { part: Part::of(w[13]) },
+            keys: KeyTable::read(words, Part::of(w[13]))?,
             columns: Part::of(w[14]),
             strings: Part::of(w[15]),
             rows: Part::of(w[16]),
@@ -207,7 +207,6 @@ impl Index {
             areas: Part::of(w[37]),
             texts: [text(38), text(40), text(42)],
         };
-        index.keys.check(words)?;
         Column::check_all(words, index.columns)?;
         Ok(index)
     }

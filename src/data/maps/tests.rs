@@ -51,7 +51,10 @@ fn order_zeros_and_surroundings_are_kept() {
     let list = ["a28n01", "a99n02", "a28n02", "n9", "n10", "n010", "10.0.0.1", "10.0.0.2", "x", "x", "fe80::1"];
     let map = NodeMap::from_names(list).unwrap();
     assert_eq!(map.names().collect::<Vec<_>>(), list.map(|name| name.as_bytes().to_vec()));
-    assert_eq!(text(map.to_text(Form::Bracket)), "pmix[a[2:28]n01,a[2:99,28]n02,n[1:9],n[2:10],n[3:10],10.0.0.[1:1-2],x,x,fe80::1]");
+    assert_eq!(
+        text(map.to_text(Form::Bracket)),
+        "pmix[a[2:28]n01,a[2:99,28]n02,n[1:9],n[2:10],n[3:10],10.0.0.[1:1-2],x,x,fe80::1]"
+    );
     assert_eq!(names(b"n[8-11]"), ["n8", "n9", "n10", "n11"]);
     assert_eq!(names(b"n[08-11,7]"), ["n08", "n09", "n10", "n11", "n7"]);
     assert_eq!(map.position(b"n010"), Some(5));

@@ -17,7 +17,7 @@ say = @printf '\n== %s\n' '$(1)'
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup dist peers demo test unit-test loom abi-test lint bench performance clean
+.PHONY: help setup dist peers demo test unit-test loom abi-test lint bench instructions performance clean
 
 help: ## list what there is to make
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' Makefile | while IFS=$$'\t' read -r target what; do \
@@ -59,6 +59,9 @@ lint: setup ## check formatting, clippy and the documentation
 
 bench: dist peers ## put this library beside the stock one (STOCK=/path/to/libpmix.so.2), in one table
 	@scripts/bench "$(TARGET)" dist "$(PEERS)" "$(STOCK)" $(BENCH_OPTIONS)
+
+instructions: dist ## count the instructions of a PMIx_Get, by kind of key
+	@scripts/instructions "$(TARGET)" dist
 
 performance: dist peers ## measure everything anew and write it into docs/PERFORMANCE.md
 	@scripts/performance "$(TARGET)" dist "$(PEERS)" "$(STOCK)"

@@ -198,3 +198,23 @@ fn a_host_may_say_which_release_it_is_of() {
     let program = compile("host", &["-pthread", "-DRELEASE=61", "-DUNPROVED"]);
     run(alone(&program).env("INSTANTON_SERVER_MODULE", "6.1"));
 }
+
+/// `instanton run` of this very build, with so many ranks.
+fn launched(ranks: u32) -> Command {
+    let exe = env::current_exe().expect("the test's own path");
+    let instanton = exe.ancestors().nth(2).expect("cargo's folder").join("instanton");
+    assert!(instanton.exists(), "{} is missing: cargo builds it with the workspace", instanton.display());
+    let mut command = alone(&instanton);
+    command.args(["run", "-n", &ranks.to_string()]);
+    command
+}
+
+#[test]
+fn ranks_make_groups() {
+    let program = compile("groups", &["-pthread"]);
+    run(launched(4).arg(&program));
+    run(launched(4).env("INSTANTON_SHM", "off").arg(&program));
+    if let Some(checked) = checked(&program) {
+        run(launched(4).arg(checked.get_program()).args(checked.get_args()));
+    }
+}

@@ -292,9 +292,12 @@ impl Core {
         let told = peers.filter(|peer| self.registrations.wants(*peer, event)).collect();
         info.extend([id_of(id), Info::new(keys::EVENT_CUSTOM_RANGE, procs(to))]);
         let name = id.clone();
-        self.spread(Origin::Library, event, source.clone(), RANGE_CUSTOM, info, move |_, result| {
+        self.spread(Origin::Library, event, source.clone(), RANGE_CUSTOM, info, move |core, result| {
             if let Err(status) = result {
                 trace!("{event} of group {name} does not reach other nodes: {status}");
+                if event == Status::GROUP_INVITED {
+                    core.give_up_invitation(&name, status);
+                }
             }
         });
         told
@@ -309,7 +312,7 @@ impl Core {
             Status::GROUP_LEFT => self.left(source, &id),
             Status::GROUP_CONSTRUCT_ABORT => {
                 self.construct_aborted(source, &id);
-                self.invite_aborted(source, &id);
+                self.invite_aborted(source, &id, &range_of(info));
             }
             Status::GROUP_INVITED => self.guests_here(&id, source, &range_of(info)),
             Status::GROUP_INVITE_ACCEPTED | Status::GROUP_INVITE_DECLINED => {

@@ -147,8 +147,10 @@ impl Core {
     }
 
     fn send_invitations(&mut self, id: &Nspace, leader: &Proc, guests: Vec<Proc>) {
-        self.tell_group(Status::GROUP_INVITED, leader, guests.clone(), id, Vec::new());
         self.guests_here(id, leader, &guests);
+        if self.groups.invitations.has(id) {
+            self.tell_group(Status::GROUP_INVITED, leader, guests, id, Vec::new());
+        }
     }
 
     /// Remembers who of this node is invited.
@@ -339,7 +341,7 @@ impl Core {
     }
 
     /// Ends an invitation of this node's with an error, for the leader and for all who are invited.
-    fn give_up_invitation(&mut self, id: &Nspace, status: Status) {
+    pub(super) fn give_up_invitation(&mut self, id: &Nspace, status: Status) {
         let Some(invitation) = self.groups.invitations.open.remove(id) else { return };
         self.timers.cancel(invitation.limit);
         trace!("the invitation of {} to the group {id} ends with {status}", invitation.leader);
@@ -357,12 +359,14 @@ impl Core {
         }
     }
 
-    /// A process has raised `GROUP_CONSTRUCT_ABORT`: that is the leader's to do.
-    pub(super) fn invite_aborted(&mut self, source: &Proc, id: &Nspace) {
+    /// A leader, or its server, gives the group up, for those in `range` at least.
+    pub(super) fn invite_aborted(&mut self, source: &Proc, id: &Nspace, range: &[Proc]) {
         if self.groups.invitations.open.get(id).is_some_and(|invitation| invitation.leader == *source) {
             return self.give_up_invitation(id, Status::GROUP_CONSTRUCT_ABORT);
         }
-        for (_, guest) in self.groups.invitations.take_guests(|of, _, guest| of == id && guest.leader == *source) {
+        let meant = |proc: &Proc| range.is_empty() || range.iter().any(|named| named.matches(proc));
+        let gone = |of: &Nspace, proc: &Proc, guest: &Guest| of == id && guest.leader == *source && meant(proc);
+        for (_, guest) in self.groups.invitations.take_guests(gone) {
             self.end_visit(guest, Reply::Done(Status::GROUP_CONSTRUCT_ABORT));
         }
     }

@@ -24,7 +24,7 @@ pub struct Rank {
 }
 
 impl Rank {
-    fn start(server: &Server, proc: &Proc, does: &str) -> Rank {
+    pub fn start(server: &Server, proc: &Proc, does: &str) -> Rank {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args(["--exact", "--ignored", "--nocapture", "death::a_rank"]);
         command.env(address::VARIABLE, peer::address(server, proc).to_string());
@@ -41,7 +41,7 @@ impl Rank {
         assert!(said, "the rank ends before it says {what:?}");
     }
 
-    fn kill(mut self) {
+    pub fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }

@@ -2,8 +2,8 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, mpsc};
 
-use instanton::data::{Info, Nspace, Proc, Rank, Status, Value, keys};
-use instanton::server::{Accepted, Answer, Completion, Host, Server, ServerConfig};
+use instanton::data::{DataArray, Info, InfoList, Nspace, Proc, Rank, Status, Value, keys};
+use instanton::server::{Accepted, Answer, Completion, Host, Infos, Server, ServerConfig};
 
 use crate::peer::Peer;
 
@@ -29,6 +29,14 @@ impl Meeting {
 /// The answer to a fence, which whoever has it gives.
 pub type FenceAnswer = Box<dyn FnOnce() + Send>;
 
+/// A group's operation that some nodes have come to.
+#[derive(Default)]
+struct GroupMeeting {
+    data: Vec<Vec<u8>>,
+    context: bool,
+    done: Vec<Completion<Infos>>,
+}
+
 /// Everything the hosts share.
 #[derive(Default)]
 pub struct World {
@@ -37,6 +45,9 @@ pub struct World {
     placement: Mutex<HashMap<Nspace, Vec<usize>>>,
     /// Meetings of the same processes in the order in which they began.
     meetings: Mutex<HashMap<Vec<Proc>, Vec<Meeting>>>,
+    groups: Mutex<HashMap<(i64, Nspace, Vec<Proc>), GroupMeeting>>,
+    /// The last context id.
+    contexts: Mutex<u64>,
     /// What the hosts were told, in order.
     pub said: Mutex<Vec<String>>,
     /// What the hosts answer to every fence, where that is set.
@@ -53,6 +64,8 @@ pub struct Lacks {
     pub direct_modex: bool,
     /// Answering fences that they took over.
     pub answers: bool,
+    /// Groups and events across nodes.
+    pub groups: bool,
 }
 
 struct NodeHost {
@@ -151,6 +164,62 @@ impl Host for NodeHost {
             None => drop(std::thread::spawn(move || meeting.answer())),
         }
         Ok(Answer::Later)
+    }
+
+    fn group(
+        &self,
+        operation: i64,
+        group: &Nspace,
+        procs: &[Proc],
+        directives: &[Info],
+        done: Completion<Infos>,
+    ) -> Accepted {
+        self.world.say(format!("group {operation} {group} node {} {procs:?}", self.node));
+        if self.world.lacks.groups {
+            return Err(Status::ERR_NOT_SUPPORTED);
+        }
+        let nodes = self.world.nodes_of(procs);
+        let key = (operation, group.clone(), procs.to_vec());
+        let mut groups = lock(&self.world.groups);
+        let meeting = groups.entry(key.clone()).or_default();
+        let data = directives.find(keys::GROUP_ENDPT_DATA).and_then(|info| info.value.as_bytes());
+        meeting.data.extend(data.map(<[u8]>::to_vec));
+        meeting.context |= directives.is_set(keys::GROUP_ASSIGN_CONTEXT_ID);
+        meeting.done.push(done);
+        if meeting.done.len() < nodes.len() {
+            return Ok(Answer::Later);
+        }
+        let GroupMeeting { data, context, done } = groups.remove(&key).unwrap_or_default();
+        drop(groups);
+        let mut infos = Vec::new();
+        if context {
+            let mut last = lock(&self.world.contexts);
+            *last += 1;
+            infos.push(Info::new(keys::GROUP_CONTEXT_ID, Value::Size(*last)));
+        }
+        // Hosts put what they get one behind the other, or each by itself.
+        let data = match data.len() {
+            0 => None,
+            2 => Some(Value::from(data.concat())),
+            _ => Some(Value::DataArray(DataArray::of(data))),
+        };
+        infos.extend(data.map(|data| Info::new(keys::GROUP_ENDPT_DATA, data)));
+        std::thread::spawn(move || {
+            done.into_iter().for_each(|done| done.complete(Ok((Status::SUCCESS, infos.clone()))));
+        });
+        Ok(Answer::Later)
+    }
+
+    fn notify_event(&self, status: Status, source: &Proc, range: u8, info: &[Info], _: Completion<()>) -> Accepted {
+        self.world.say(format!("event {status} of {source} from node {}", self.node));
+        if self.world.lacks.groups {
+            return Err(Status::ERR_NOT_SUPPORTED);
+        }
+        let servers = lock(&self.world.servers).clone();
+        for (_, server) in servers.iter().enumerate().filter(|(node, _)| *node != self.node) {
+            server.notify_event(status, source, range, info, |_| ())?;
+        }
+        Ok(Answer::Done)
     }
 
     fn direct_modex(&self, proc: &Proc, _: &[Info], done: Completion<Vec<u8>>) -> Accepted {

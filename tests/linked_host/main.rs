@@ -5,6 +5,7 @@ mod death;
 mod defined;
 mod fences;
 mod forward;
+mod groups;
 mod host;
 mod hostile;
 mod jobs;

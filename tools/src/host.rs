@@ -5,13 +5,13 @@
 //! a rank waiting.
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::parent_id;
-use std::sync::Arc;
 use std::sync::mpsc::{self, Sender};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 use anyhow::{Result, anyhow};
-use instanton::data::{Info, Nspace, Proc, Status};
-use instanton::server::{self, Accepted, Answer, Completion, Host, Server, ServerConfig, ToolSupport};
+use instanton::data::{Info, InfoList, Nspace, Proc, Status, Value, keys};
+use instanton::server::{self, Accepted, Answer, Completion, Host, Infos, Server, ServerConfig, ToolSupport};
 use nix::unistd::{getgid, getuid};
 
 use crate::environment::Environment;
@@ -53,8 +53,11 @@ impl Pmix {
             tools: Some(ToolSupport { pid: Some(parent_id() as i32), ..ToolSupport::default() }),
             ..ServerConfig::default()
         };
-        let server = Server::start(config, Arc::new(Launcher { job: job.nspace.clone(), events, guardian }))
-            .map_err(|error| anyhow!("the PMIx server does not start: {error}"))?;
+        let server = Server::start(
+            config,
+            Arc::new(Launcher { job: job.nspace.clone(), events, guardian, contexts: Mutex::new(0) }),
+        )
+        .map_err(|error| anyhow!("the PMIx server does not start: {error}"))?;
         let procs: Vec<Proc> = job.ranks().map(|(rank, _)| job.proc(rank)).collect();
         let (done, registered) = mpsc::channel();
         for proc in &procs {
@@ -105,6 +108,8 @@ struct Launcher {
     job: Nspace,
     events: Sender<Event>,
     guardian: UnixStream,
+    /// The last context id that a group was given.
+    contexts: Mutex<u64>,
 }
 
 impl Launcher {
@@ -148,6 +153,18 @@ impl Host for Launcher {
         }
         let message = String::from_utf8_lossy(message.unwrap_or_default()).replace(char::is_control, " ");
         self.tell(Event::Abort(proc.rank.0, status, message.trim().to_owned()))
+    }
+
+    /// All members are here, so there is nobody to meet: a group gets its context id.
+    fn group(&self, _: i64, _: &Nspace, _: &[Proc], directives: &[Info], done: Completion<Infos>) -> Accepted {
+        let mut infos = Vec::new();
+        if directives.is_set(keys::GROUP_ASSIGN_CONTEXT_ID) {
+            let mut last = self.contexts.lock().unwrap_or_else(PoisonError::into_inner);
+            *last += 1;
+            infos.push(Info::new(keys::GROUP_CONTEXT_ID, Value::Size(*last)));
+        }
+        done.complete(Ok((Status::SUCCESS, infos)));
+        Ok(Answer::Later)
     }
 
     /// The guardian does them in the server's place should this process be killed. It knows before the rank goes on.

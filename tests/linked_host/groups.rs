@@ -1,0 +1,511 @@
+//! Groups of processes on one node and several: how they are made and ended, and what happens when somebody does not come.
+use std::sync::{Arc, mpsc};
+use std::thread;
+
+use instanton::client::{Chain, Client, Error, Infos, Notice};
+use instanton::data::constants::scope;
+use instanton::data::{DataArray, Info, InfoList, Key, Nspace, Proc, Query, Rank, Status, Text, Value, keys};
+use instanton::server::{NoHost, Server, ServerConfig};
+
+use crate::death;
+use crate::host::{Cluster, Job, Lacks};
+use crate::peer;
+
+const OK: Status = Status::SUCCESS;
+const DIED: Status = Status::ERR_PROC_TERM_WO_SYNC;
+const PARTIAL: Status = Status::ERR_PARTIAL_SUCCESS;
+const ABORT: Status = Status::GROUP_CONSTRUCT_ABORT;
+
+fn id(name: &str) -> Nspace {
+    Nspace::new(name).unwrap()
+}
+
+fn set(key: &str) -> Info {
+    Info::new(key, true)
+}
+
+fn seconds(seconds: i32) -> Info {
+    Info::new(keys::TIMEOUT, seconds)
+}
+
+fn client(job: &Job<'_>, rank: u32) -> Client {
+    Client::connect(&peer::address(&job.server_of(rank), &job.proc(rank)), &[]).unwrap()
+}
+
+fn clients(job: &Job<'_>, ranks: u32) -> Vec<Client> {
+    (0..ranks).map(|rank| client(job, rank)).collect()
+}
+
+fn procs(job: &Job<'_>, ranks: u32) -> Vec<Proc> {
+    (0..ranks).map(|rank| job.proc(rank)).collect()
+}
+
+/// A call under way.
+struct Call<T>(mpsc::Receiver<Result<T, Error>>);
+
+impl<T: Send + 'static> Call<T> {
+    fn start(call: impl FnOnce(Box<dyn FnOnce(Result<T, Error>) + Send>) -> Result<(), Error>) -> Self {
+        let (tell, told) = mpsc::channel();
+        call(Box::new(move |result| _ = tell.send(result))).unwrap();
+        Call(told)
+    }
+
+    fn end(self) -> Result<T, Status> {
+        self.0.recv().unwrap().map_err(|error| error.status())
+    }
+}
+
+fn construct(client: &Client, group: &str, procs: &[Proc], info: &[Info]) -> Call<Infos> {
+    Call::start(|done| client.group_construct_nb(&id(group), procs, info, done))
+}
+
+fn destruct(client: &Client, group: &str) -> Call<()> {
+    Call::start(|done| client.group_destruct_nb(&id(group), &[], done))
+}
+
+fn fence(client: &Client, proc: &Proc, info: &[Info]) -> Call<()> {
+    Call::start(|done| client.fence_nb(std::slice::from_ref(proc), info, done))
+}
+
+/// The status of a call that makes a group, and the ranks of the group's members.
+fn made(call: Call<Infos>) -> (Status, Vec<u32>) {
+    match call.end() {
+        Ok((status, infos)) => (status, members(&infos)),
+        Err(status) => (status, vec![]),
+    }
+}
+
+fn members(infos: &[Info]) -> Vec<u32> {
+    let array = infos.find(keys::GROUP_MEMBERSHIP).and_then(|info| info.value.as_array());
+    array.map_or(vec![], |array| array.items().iter().map(|item| item.as_proc().unwrap().rank.0).collect())
+}
+
+/// A handler that tells of each event, and answers it with `answer`.
+fn handle(client: &Client, codes: &[Status], answer: Vec<Info>) -> mpsc::Receiver<(Status, Option<Proc>)> {
+    let (tell, told) = mpsc::channel();
+    let handler = move |notice: Notice, chain: Chain| {
+        let whom = notice.info.find(keys::EVENT_AFFECTED_PROC).and_then(|info| info.value.as_proc()).cloned();
+        let status = answer.iter().find_map(|info| info.value.as_status()).unwrap_or(OK);
+        _ = tell.send((notice.status, whom));
+        chain.complete(status, answer.clone());
+    };
+    Call::start(|done| client.register_event_handler(codes, &[], Arc::new(handler), done)).end().unwrap();
+    told
+}
+
+fn abort() -> Vec<Info> {
+    vec![Info::new("decision", ABORT)]
+}
+
+fn given(value: u64) -> Info {
+    let local = Info::new(keys::GROUP_LOCAL_CID, Value::Size(value));
+    Info::new(keys::GROUP_INFO, DataArray::of_info(vec![local, Info::new("site.colour", value)]))
+}
+
+fn context(infos: &[Info]) -> u64 {
+    infos.find(keys::GROUP_CONTEXT_ID).unwrap().value.as_u64().unwrap()
+}
+
+#[test]
+fn a_group_shares_what_its_members_have() {
+    for nodes in [1, 2, 4] {
+        let cluster = Cluster::new(nodes);
+        let placement: Vec<usize> = (0..nodes * 2).map(|rank| rank / 2).collect();
+        let job = cluster.job("job", &placement);
+        let ranks = nodes as u32 * 2;
+        // Not in the order of their ranks.
+        let order: Vec<Proc> = (0..ranks).rev().map(|rank| job.proc(rank)).collect();
+        thread::scope(|threads| {
+            for client in clients(&job, ranks) {
+                let (job, order) = (&job, &order);
+                threads.spawn(move || {
+                    let me = client.proc().rank.0;
+                    client.put(scope::GLOBAL, Key::new("endpoint").unwrap(), Value::from(me)).unwrap();
+                    client.commit().unwrap();
+                    let make = |name: &str, cid: u64| {
+                        let info = [set(keys::GROUP_ASSIGN_CONTEXT_ID).required(), given(cid)];
+                        let (status, infos) = client.group_construct(&id(name), order, &info).unwrap();
+                        assert_eq!((status, members(&infos)), (OK, (0..ranks).rev().collect()));
+                        context(&infos)
+                    };
+                    let contexts = [make("one", 100 + u64::from(me)), make("two", 200 + u64::from(me))];
+                    assert_ne!(contexts[0], contexts[1]);
+                    for rank in 0..ranks {
+                        let get = |proc: &Proc, key: &str, info: Info| {
+                            client.get(proc, Some(key.as_bytes()), &[info]).map_err(|error| error.status())
+                        };
+                        let proc = job.proc(rank);
+                        assert_eq!(get(&proc, "endpoint", set(keys::IMMEDIATE)), Ok(Value::from(rank)));
+                        for (number, context) in (1..).zip(contexts) {
+                            let in_context = || Info::new(keys::GROUP_CONTEXT_ID, Value::Size(context));
+                            let value = number * 100 + u64::from(rank);
+                            assert_eq!(get(&proc, keys::GROUP_LOCAL_CID, in_context()), Ok(Value::Size(value)));
+                            assert_eq!(get(&proc, "site.colour", in_context()), Ok(Value::from(value)));
+                            assert_eq!(get(&proc, "site.other", in_context()), Err(Status::ERR_NOT_FOUND));
+                        }
+                        assert_eq!(
+                            get(&proc, "site.colour", set(keys::IMMEDIATE)),
+                            Ok(Value::from(200 + u64::from(rank)))
+                        );
+                        let by_group = Proc::new(id("one"), Rank(ranks - 1 - rank));
+                        assert_eq!(get(&by_group, "endpoint", set(keys::IMMEDIATE)), Ok(Value::from(rank)));
+                    }
+                    client.fence(&[Proc::new(id("one"), Rank::WILDCARD)], &[set(keys::COLLECT_DATA)]).unwrap();
+                    client.fence(&[job.all()], &[]).unwrap();
+                    client.group_destruct(&id("one"), &[]).unwrap();
+                    client.group_destruct(&id("two"), &[]).unwrap();
+                    let again = client.group_destruct(&id("one"), &[]).map_err(|error| error.status());
+                    assert_eq!(again, Err(Status::ERR_NOT_FOUND));
+                    client.finalize(&[]).unwrap();
+                });
+            }
+        });
+        let asked = |what: &str| cluster.world.count(what);
+        assert_eq!((asked("group 0 one"), asked("group 0 two")), (nodes, nodes));
+        assert_eq!(asked("group 1"), if nodes == 1 { 0 } else { 2 * nodes });
+        assert_eq!(asked("fence"), if nodes == 1 { 0 } else { 2 * nodes });
+    }
+}
+
+#[test]
+fn a_node_makes_its_own_groups_without_its_host() {
+    let server = Server::start(ServerConfig::default(), Arc::new(NoHost)).unwrap();
+    let nspace = id("job");
+    let info = [Info::new(keys::JOB_SIZE, 2u32), Info::new(keys::LOCAL_PEERS, "0,1")];
+    server.register_nspace_wait(&nspace, 2, &info).unwrap();
+    let procs = [0, 1].map(|rank| Proc::new(nspace.clone(), Rank(rank)));
+    let (uid, gid) = (nix::unistd::geteuid().as_raw(), nix::unistd::getegid().as_raw());
+    let clients = procs.each_ref().map(|proc| {
+        server.register_client_wait(proc, uid, gid, None).unwrap();
+        Client::connect(&peer::address(&server, proc), &[]).unwrap()
+    });
+    let all = |name: &str, info: &[Info]| -> Vec<Result<Infos, Status>> {
+        let calls = clients.each_ref().map(|client| construct(client, name, &procs, info));
+        calls.into_iter().map(Call::end).collect()
+    };
+    for made in all("plain", &[set(keys::GROUP_LOCAL_ONLY)]) {
+        let (status, infos) = made.unwrap();
+        assert_eq!((status, members(&infos)), (OK, vec![0, 1]));
+    }
+    // Only a host gives context ids.
+    for made in all("context", &[set(keys::GROUP_ASSIGN_CONTEXT_ID)]) {
+        assert!(made.unwrap().1.find(keys::GROUP_CONTEXT_ID).is_none());
+    }
+    for made in all("needed", &[set(keys::GROUP_ASSIGN_CONTEXT_ID).required()]) {
+        assert_eq!(made, Err(Status::ERR_NOT_SUPPORTED));
+    }
+    let ask = |keys: &[&str], qualifiers: Vec<Info>| {
+        let keys = keys.iter().map(|key| Text::new(key).unwrap()).collect();
+        clients[0].query(&[Query { keys, qualifiers }]).unwrap()
+    };
+    let (status, infos) = ask(&[keys::QUERY_NUM_GROUPS, keys::QUERY_GROUP_NAMES, keys::QUERY_PSET_NAMES], vec![]);
+    let names = DataArray::of(["context", "plain"]);
+    assert_eq!((status, &infos[0].value, &infos[1].value), (OK, &Value::Size(2), &Value::DataArray(names)));
+    assert_eq!(infos[2].value, Value::from("context,plain"));
+    let (_, infos) = ask(&[keys::QUERY_GROUP_MEMBERSHIP], vec![Info::new(keys::GROUP_ID, "plain")]);
+    assert_eq!(infos[0].value, Value::DataArray(DataArray::of(procs.clone())));
+}
+
+#[test]
+fn nodes_need_a_host_that_knows_groups() {
+    let cluster = Cluster::with(2, Lacks { groups: true, ..Lacks::default() }, |config| config);
+    let job = cluster.job("job", &[0, 1]);
+    let clients = clients(&job, 2);
+    let calls: Vec<_> = clients.iter().map(|client| construct(client, "g", &procs(&job, 2), &[])).collect();
+    for call in calls {
+        assert_eq!(made(call).0, Status::ERR_NOT_SUPPORTED);
+    }
+    let invited = clients[0].group_invite(&id("i"), &[job.proc(1)], &[]).map_err(|error| error.status());
+    assert_eq!(invited.map(|_| ()), Err(Status::ERR_NOT_SUPPORTED));
+}
+
+#[test]
+fn what_makes_no_group_is_refused() {
+    let cluster = Cluster::new(2);
+    let job = cluster.job("job", &[0, 0, 0, 1]);
+    let clients = clients(&job, 4);
+    let refused = |name: &str, procs: &[Proc], info: &[Info]| {
+        clients[0].group_construct(&id(name), procs, info).map_err(|error| error.status()).unwrap_err()
+    };
+    let (own, pair) = ([job.proc(0)], [job.proc(0), job.proc(1)]);
+    assert_eq!(refused("", &own, &[]), Status::ERR_BAD_PARAM);
+    assert_eq!(refused("g", &[], &[]), Status::ERR_BAD_PARAM);
+    assert_eq!(refused("g", &[job.proc(1)], &[]), Status::ERR_NOT_A_MEMBER);
+    assert_eq!(refused("g", &[job.proc(0), job.proc(9)], &[]), Status::ERR_BAD_PARAM);
+    assert_eq!(refused("job", &own, &[]), Status::ERR_EXISTS, "a namespace");
+    assert_eq!(refused("g", &[job.proc(0), job.proc(3)], &[set(keys::GROUP_LOCAL_ONLY)]), Status::ERR_BAD_PARAM);
+    assert_eq!(refused("g", &own, &[Info::new(keys::GROUP_BOOTSTRAP, Value::Size(2))]), Status::ERR_NOT_SUPPORTED);
+    assert_eq!(refused("g", &own, &[set("site.magic").required()]), Status::ERR_NOT_SUPPORTED);
+    // The same name for others while the first of a pair waits.
+    let waits = construct(&clients[1], "g", &pair, &[]);
+    let other = [job.proc(0), job.proc(2)];
+    assert_eq!(construct(&clients[2], "g", &other, &[]).end().unwrap_err(), Status::ERR_EXISTS);
+    assert_eq!(made(construct(&clients[0], "g", &pair, &[])), (OK, vec![0, 1]));
+    assert_eq!(made(waits), (OK, vec![0, 1]));
+    assert_eq!(refused("g", &pair, &[]), Status::ERR_EXISTS);
+    assert_eq!(clients[2].group_destruct(&id("g"), &[]).map_err(|e| e.status()), Err(Status::ERR_NOT_A_MEMBER));
+    assert_eq!(clients[2].group_leave(&id("g"), &[]).map_err(|e| e.status()), Err(Status::ERR_NOT_A_MEMBER));
+    assert_eq!(clients[0].group_leave(&id("h"), &[]).map_err(|e| e.status()), Err(Status::ERR_NOT_FOUND));
+    let ghost = Proc::new(id("g"), Rank(2));
+    assert_eq!(clients[0].fence(&[ghost], &[]).map_err(|e| e.status()), Err(Status::ERR_BAD_PARAM));
+    assert_eq!(
+        clients[2].group_join(&id("x"), None, true, &[]).map_err(|e| e.status()).unwrap_err(),
+        Status::ERR_NOT_FOUND
+    );
+}
+
+#[test]
+fn a_time_limit_ends_it_for_those_who_come_later_too() {
+    let cluster = Cluster::new(1);
+    let job = cluster.job("job", &[0, 0]);
+    let (clients, both) = (clients(&job, 2), procs(&job, 2));
+    assert_eq!(made(construct(&clients[0], "g", &both, &[seconds(1)])).0, Status::ERR_TIMEOUT);
+    assert_eq!(made(construct(&clients[1], "g", &both, &[])).0, Status::ERR_TIMEOUT);
+    let calls = [construct(&clients[0], "g", &both, &[]), construct(&clients[1], "g", &both, &[])];
+    assert_eq!(calls.map(made), [(OK, vec![0, 1]), (OK, vec![0, 1])]);
+    let ends = clients[0].group_destruct(&id("g"), &[seconds(1)]).map_err(|error| error.status());
+    assert_eq!(ends, Err(Status::ERR_TIMEOUT));
+    assert_eq!(destruct(&clients[1], "g").end(), Err(Status::ERR_TIMEOUT));
+    assert_eq!([0, 1].map(|rank| destruct(&clients[rank], "g")).map(Call::end), [Ok(()), Ok(())]);
+}
+
+#[test]
+fn a_killed_member_ends_it_or_is_left_out() {
+    let cluster = Cluster::new(1);
+    let job = cluster.job("job", &[0, 0, 0]);
+    let (clients, all) = (clients(&job, 2), procs(&job, 3));
+    let rank = death::Rank::start(&cluster.server(0), &job.proc(2), "stay");
+    let both = |name: &str, info: &[Info]| [0, 1].map(|rank: usize| construct(&clients[rank], name, &all, info));
+    let (strict, optional) = (both("strict", &[]), both("optional", &[set(keys::GROUP_OPTIONAL)]));
+    let tolerant = both("tolerant", &[set(keys::GROUP_FT_COLLECTIVE)]);
+    rank.kill();
+    assert_eq!(strict.map(made), [(DIED, vec![]), (DIED, vec![])]);
+    assert_eq!(optional.map(made), [(PARTIAL, vec![0, 1]), (PARTIAL, vec![0, 1])]);
+    assert_eq!(tolerant.map(made), [(PARTIAL, vec![0, 1]), (PARTIAL, vec![0, 1])]);
+    // Nor does anybody wait for it later.
+    assert_eq!(both("strict", &[]).map(made), [(DIED, vec![]), (DIED, vec![])]);
+    assert_eq!(both("later", &[set(keys::GROUP_OPTIONAL)]).map(made), [(PARTIAL, vec![0, 1]), (PARTIAL, vec![0, 1])]);
+    let meet = clients.iter().map(|client| fence(client, &Proc::new(id("later"), Rank::WILDCARD), &[]));
+    assert!(meet.collect::<Vec<_>>().into_iter().all(|call| call.end() == Ok(())));
+}
+
+#[test]
+fn handlers_decide_whether_the_rest_goes_on() {
+    let cluster = Cluster::new(2);
+    let job = cluster.job("job", &[0, 0, 0, 1]);
+    let (clients, all) = ([0, 1, 3].map(|rank| client(&job, rank)), procs(&job, 4));
+    let rank = death::Rank::start(&cluster.server(0), &job.proc(2), "stay");
+    let notify = set(keys::GROUP_NOTIFY_TERMINATION);
+    // Rank 0 leads and goes on; where nobody leads, all are told, and rank 1 gives it up.
+    let led = handle(&clients[0], &[Status::GROUP_MEMBER_FAILED], vec![]);
+    let lead = [notify.clone(), set(keys::GROUP_LEADER)];
+    let calls = [
+        construct(&clients[0], "led", &all, &lead),
+        construct(&clients[1], "led", &all, std::slice::from_ref(&notify)),
+        construct(&clients[2], "led", &all, std::slice::from_ref(&notify)),
+    ];
+    // The server has taken the calls in when it has answered what came after them.
+    clients.iter().for_each(|client| assert!(client.query(&[]).is_err() && client.group_leave(&id("x"), &[]).is_err()));
+    rank.kill();
+    assert_eq!(led.recv().unwrap(), (Status::GROUP_MEMBER_FAILED, Some(job.proc(2))));
+    assert_eq!(calls.map(made), [0; 3].map(|_| (PARTIAL, vec![0, 1, 3])));
+    let told = handle(&clients[1], &[Status::GROUP_MEMBER_FAILED], abort());
+    let calls = [0, 1, 2].map(|at| construct(&clients[at], "given up", &all, std::slice::from_ref(&notify)));
+    assert_eq!(told.recv().unwrap(), (Status::GROUP_MEMBER_FAILED, Some(job.proc(2))));
+    assert_eq!(calls.map(made), [0; 3].map(|_| (ABORT, vec![])));
+    // A group that was made so hears of deaths until its end, which then comes without an error.
+    let last = handle(&clients[2], &[Status::GROUP_MEMBER_FAILED], vec![]);
+    let ends = destruct(&clients[0], "led");
+    cluster.server(0).client_died(&job.proc(1));
+    assert_eq!(last.recv().unwrap(), (Status::GROUP_MEMBER_FAILED, Some(job.proc(1))));
+    assert_eq!((destruct(&clients[2], "led").end(), ends.end()), (Ok(()), Ok(())));
+}
+
+#[test]
+fn a_leader_that_is_killed_is_followed() {
+    let cluster = Cluster::new(1);
+    let job = cluster.job("job", &[0, 0, 0]);
+    let (clients, all) = (clients(&job, 2), procs(&job, 3));
+    let leader = client(&job, 2);
+    let follows = handle(&clients[0], &[Status::GROUP_LEADER_FAILED], vec![set(keys::GROUP_LEADER)]);
+    let selected = handle(&clients[1], &[Status::GROUP_LEADER_SELECTED], vec![]);
+    let led = construct(&leader, "g", &all, &[set(keys::GROUP_LEADER), set(keys::GROUP_NOTIFY_TERMINATION)]);
+    assert!(leader.group_leave(&id("x"), &[]).is_err());
+    let first = construct(&clients[0], "g", &all, &[]);
+    assert!(clients[0].group_leave(&id("x"), &[]).is_err());
+    cluster.server(0).client_died(&job.proc(2));
+    assert_eq!(follows.recv().unwrap(), (Status::GROUP_LEADER_FAILED, Some(job.proc(2))));
+    assert_eq!(selected.recv().unwrap(), (Status::GROUP_LEADER_SELECTED, Some(job.proc(0))));
+    // It had come, and so it is a member, if a dead one.
+    let second = construct(&clients[1], "g", &all, &[]);
+    assert_eq!([first, second].map(made), [(OK, vec![0, 1, 2]), (OK, vec![0, 1, 2])]);
+    assert!(led.end().is_err());
+}
+
+#[test]
+fn a_member_that_leaves_keeps_the_ranks_of_the_others() {
+    let cluster = Cluster::new(2);
+    let job = cluster.job("job", &[0, 0, 1]);
+    let (clients, all) = (clients(&job, 3), procs(&job, 3));
+    let calls: Vec<_> = clients.iter().map(|client| construct(client, "g", &all, &[])).collect();
+    assert!(calls.into_iter().all(|call| made(call).0 == OK));
+    let heard = [1, 2].map(|rank: usize| handle(&clients[rank], &[Status::GROUP_LEFT], vec![]));
+    let everybody = Proc::new(id("g"), Rank::WILDCARD);
+    let (strict, tolerant) =
+        (fence(&clients[1], &everybody, &[]), fence(&clients[1], &everybody, &[set(keys::GROUP_FT_COLLECTIVE)]));
+    assert!(clients[1].group_leave(&id("x"), &[]).is_err());
+    clients[0].group_leave(&id("g"), &[]).unwrap();
+    heard.iter().for_each(|heard| assert_eq!(heard.recv().unwrap(), (Status::GROUP_LEFT, Some(job.proc(0)))));
+    assert_eq!(strict.end(), Err(Status::GROUP_LEFT));
+    drop(tolerant);
+    assert_eq!(clients[0].group_leave(&id("g"), &[]).map_err(|e| e.status()), Err(Status::ERR_NOT_A_MEMBER));
+    clients[2].put(scope::GLOBAL, Key::new("k").unwrap(), Value::from(7u32)).unwrap();
+    clients[2].commit().unwrap();
+    let last = Proc::new(id("g"), Rank(2));
+    assert_eq!(clients[1].get(&last, Some(b"k"), &[seconds(60)]).unwrap(), Value::from(7u32));
+    let ends = [1, 2].map(|rank: usize| destruct(&clients[rank], "g"));
+    assert_eq!(ends.map(Call::end), [Ok(()), Ok(())]);
+}
+
+#[test]
+fn members_of_other_jobs_may_be_read_while_the_group_lasts() {
+    let cluster = Cluster::new(1);
+    let (one, two) = (cluster.job("one", &[0]), cluster.job("two", &[0]));
+    let (a, b) = (client(&one, 0), client(&two, 0));
+    let (stranger, all) = (peer::Peer::connect(&cluster.server(0), &one.proc(0)), [one.proc(0), two.proc(0)]);
+    drop(stranger);
+    let segments = || {
+        let mut clone = peer::Peer::connect(&cluster.server(0), &one.proc(0)).unwrap();
+        clone.ask(instanton::message::Request::Segments { nspace: two.nspace.clone(), have: Default::default() })
+    };
+    assert_eq!(segments(), instanton::message::Reply::Done(Status::ERR_NO_PERMISSIONS));
+    let calls = [construct(&a, "g", &all, &[]), construct(&b, "g", &all, &[])];
+    assert_eq!(calls.map(made), [(OK, vec![0, 0]), (OK, vec![0, 0])]);
+    assert!(matches!(segments(), instanton::message::Reply::Segments { .. }));
+    assert_eq!([destruct(&a, "g"), destruct(&b, "g")].map(Call::end), [Ok(()), Ok(())]);
+    assert_eq!(segments(), instanton::message::Reply::Done(Status::ERR_NO_PERMISSIONS));
+}
+
+fn invite(client: &Client, group: &str, procs: &[Proc], info: &[Info]) -> Call<Infos> {
+    Call::start(|done| client.group_invite_nb(&id(group), procs, info, done))
+}
+
+/// Answers the next invitation.
+fn join(client: &Client, invited: &mpsc::Receiver<(Status, Option<Proc>)>, group: &str, accept: bool) -> Call<Infos> {
+    assert_eq!(invited.recv().unwrap().0, Status::GROUP_INVITED);
+    Call::start(|done| client.group_join_nb(&id(group), None, accept, &[], done))
+}
+
+#[test]
+fn who_is_invited_joins_on_any_node() {
+    for nodes in [1, 2, 4] {
+        let cluster = Cluster::new(nodes);
+        let placement: Vec<usize> = (0..4).map(|rank| rank % nodes).collect();
+        let job = cluster.job("job", &placement);
+        let clients = clients(&job, 4);
+        let invited: Vec<_> = clients.iter().map(|client| handle(client, &[Status::GROUP_INVITED], vec![])).collect();
+        let context_id = set(keys::GROUP_ASSIGN_CONTEXT_ID).required();
+        let leads = invite(&clients[1], "g", &[job.all()], &[context_id]);
+        let joins: Vec<_> = [0, 2, 3].iter().map(|rank| join(&clients[*rank], &invited[*rank], "g", true)).collect();
+        let results: Vec<_> = joins.into_iter().chain([leads]).map(|call| call.end().unwrap()).collect();
+        for (status, infos) in &results {
+            assert_eq!((*status, members(infos), context(infos)), (OK, vec![0, 1, 2, 3], 1));
+        }
+        let meet = clients.iter().map(|client| fence(client, &Proc::new(id("g"), Rank::WILDCARD), &[]));
+        assert!(meet.collect::<Vec<_>>().into_iter().all(|call| call.end() == Ok(())));
+        let ends: Vec<_> = clients.iter().map(|client| destruct(client, "g")).collect();
+        assert!(ends.into_iter().all(|call| call.end() == Ok(())));
+    }
+}
+
+#[test]
+fn who_declines_is_left_out_replaced_or_ends_it() {
+    let cluster = Cluster::new(2);
+    let job = cluster.job("job", &[0, 0, 1, 1]);
+    let clients = clients(&job, 4);
+    let invited: Vec<_> = clients.iter().map(|client| handle(client, &[Status::GROUP_INVITED], vec![])).collect();
+    let (guests, both) = ([job.proc(1), job.proc(2)], [true, false]);
+    let start = |name: &str, info: &[Info]| {
+        let leads = invite(&clients[0], name, &guests, info);
+        let joins = [1, 2].map(|rank: usize| join(&clients[rank], &invited[rank], name, both[rank - 1]));
+        [leads].into_iter().chain(joins).collect::<Vec<_>>()
+    };
+    let end = |calls: Vec<Call<Infos>>| calls.into_iter().map(made).collect::<Vec<_>>();
+    // Without a handler it is an error, unless coming is optional.
+    assert_eq!(end(start("nobody", &[])), [(ABORT, vec![]), (ABORT, vec![]), (OK, vec![])]);
+    let left_out = [(PARTIAL, vec![0, 1]), (OK, vec![0, 1]), (OK, vec![])];
+    assert_eq!(end(start("optional", &[set(keys::GROUP_OPTIONAL)])), left_out);
+    let declined = handle(&clients[0], &[Status::GROUP_INVITE_DECLINED], vec![]);
+    assert_eq!(end(start("left out", &[])), left_out);
+    assert_eq!(declined.recv().unwrap(), (Status::GROUP_INVITE_DECLINED, Some(job.proc(2))));
+    // Another leader replaces it, a third gives up.
+    let instead = vec![Info::new(keys::GROUP_ADD_MEMBERS, DataArray::of([job.proc(0)]))];
+    let declined = handle(&clients[3], &[Status::GROUP_INVITE_DECLINED], instead);
+    let leads = invite(&clients[3], "replaced", &guests, &[]);
+    let joins = [1, 2].map(|rank: usize| join(&clients[rank], &invited[rank], "replaced", both[rank - 1]));
+    assert_eq!(declined.recv().unwrap().1, Some(job.proc(2)));
+    let substitute = join(&clients[0], &invited[0], "replaced", true);
+    let [stays, _] = joins;
+    assert_eq!([leads, stays, substitute].map(made), [0; 3].map(|_| (OK, vec![3, 1, 0])));
+    handle(&clients[1], &[Status::GROUP_INVITE_DECLINED], abort());
+    let leads = invite(&clients[1], "given up", &[job.proc(0), job.proc(2)], &[set(keys::GROUP_OPTIONAL)]);
+    let stays = join(&clients[0], &invited[0], "given up", true);
+    assert_eq!(made(join(&clients[2], &invited[2], "given up", false)).0, OK);
+    assert_eq!([leads, stays].map(made), [(ABORT, vec![]), (ABORT, vec![])]);
+}
+
+#[test]
+fn who_is_killed_or_late_does_not_come() {
+    let cluster = Cluster::new(2);
+    let job = cluster.job("job", &[0, 1, 1]);
+    let clients = clients(&job, 2);
+    let invited = handle(&clients[1], &[Status::GROUP_INVITED], vec![]);
+    let rank = death::Rank::start(&cluster.server(1), &job.proc(2), "stay");
+    let (guests, optional) = ([job.proc(1), job.proc(2)], set(keys::GROUP_OPTIONAL));
+    let leads = invite(&clients[0], "late", &guests, &[seconds(1), optional.clone()]);
+    let stays = join(&clients[1], &invited, "late", true);
+    assert_eq!([leads, stays].map(made), [(PARTIAL, vec![0, 1]), (OK, vec![0, 1])]);
+    let leads = invite(&clients[0], "too late", &guests, &[seconds(1)]);
+    let stays = join(&clients[1], &invited, "too late", true);
+    assert_eq!([leads, stays].map(made), [(Status::ERR_TIMEOUT, vec![]), (ABORT, vec![])]);
+    let leads = invite(&clients[0], "impatient", &guests, std::slice::from_ref(&optional));
+    assert_eq!(invited.recv().unwrap().0, Status::GROUP_INVITED);
+    let stays = clients[1].group_join(&id("impatient"), Some(&job.proc(0)), true, &[seconds(1)]);
+    assert_eq!(stays.map_err(|error| error.status()), Err(Status::ERR_TIMEOUT));
+    let failed = handle(&clients[0], &[Status::GROUP_INVITE_FAILED], vec![]);
+    rank.kill();
+    assert_eq!(failed.recv().unwrap(), (Status::GROUP_INVITE_FAILED, Some(job.proc(2))));
+    assert_eq!(made(leads), (PARTIAL, vec![0]));
+    // The dead need not be waited for to answer.
+    let leads = invite(&clients[0], "dead", &guests, &[]);
+    assert_eq!(failed.recv().unwrap(), (Status::GROUP_INVITE_FAILED, Some(job.proc(2))));
+    let stays = join(&clients[1], &invited, "dead", true);
+    assert_eq!([leads, stays].map(made), [(PARTIAL, vec![0, 1]), (OK, vec![0, 1])]);
+}
+
+#[test]
+fn an_invitation_outlives_its_leader_when_another_takes_it_over() {
+    let cluster = Cluster::new(1);
+    for takes_over in [true, false] {
+        let name = if takes_over { "follows" } else { "ends" };
+        let job = cluster.job(name, &[0, 0, 0]);
+        let clients = clients(&job, 3);
+        let invited = [1, 2].map(|rank: usize| handle(&clients[rank], &[Status::GROUP_INVITED], vec![]));
+        let answer = if takes_over { vec![set(keys::GROUP_LEADER)] } else { vec![] };
+        let failed = handle(&clients[1], &[Status::GROUP_LEADER_FAILED], answer);
+        let leads = invite(&clients[0], "g", &[job.proc(1), job.proc(2)], &[]);
+        let first = join(&clients[1], &invited[0], "g", true);
+        assert_eq!(invited[1].recv().unwrap().0, Status::GROUP_INVITED);
+        cluster.server(0).client_died(&job.proc(0));
+        assert_eq!(failed.recv().unwrap(), (Status::GROUP_LEADER_FAILED, Some(job.proc(0))));
+        assert!(leads.end().is_err());
+        let expected = if takes_over { (OK, vec![1, 2]) } else { (ABORT, vec![]) };
+        if takes_over {
+            let second = Call::start(|done| clients[2].group_join_nb(&id("g"), None, true, &[], done));
+            assert_eq!(made(second), expected);
+        }
+        assert_eq!(made(first), expected);
+        drop(clients);
+        job.deregister();
+    }
+}

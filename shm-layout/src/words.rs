@@ -205,11 +205,13 @@ impl Words for RawWords<'_> {
             }
             return Ok(());
         }
-        let (whole, rest) = to.as_chunks_mut();
+        let (whole, rest) = to.as_chunks_mut::<8>();
         for (i, chunk) in whole.iter_mut().enumerate() {
             // SAFETY: in bounds, checked above for all of `to`.
             let word = unsafe { self.load_unchecked(at + i) };
-            *chunk = word.to_le_bytes().map(MaybeUninit::new);
+            for (to, from) in chunk.iter_mut().zip(word.to_le_bytes()) {
+                to.write(from);
+            }
         }
         if !rest.is_empty() {
             for (to, from) in rest.iter_mut().zip(self.load(at + whole.len())?.to_le_bytes()) {

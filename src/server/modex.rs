@@ -87,8 +87,11 @@ impl Core {
             return Err(Status::ERR_BAD_PARAM);
         }
         let stored = self.jobs.stored_mut(&proc.nspace).ok_or(Status::ERR_NOT_FOUND)?;
-        // What waits is told; who comes later is told by `Stored::failure`.
-        let names: Vec<Key> = entries.iter().map(|entry| entry.key.clone()).collect();
+        // Whoever waits is told; who comes later is told by `Stored::failure`.
+        let names: Vec<Key> = match self.waits.waiting.is_empty() {
+            true => Vec::new(),
+            false => entries.iter().map(|entry| entry.key.clone()).collect(),
+        };
         if let Err(e) = stored.post(proc.rank, entries) {
             trace!("a commit of {proc} fails: {e}");
             if let Some(holder) = e.held_by().and_then(|page| self.jobs.reader(&proc.nspace, page)) {
@@ -358,6 +361,9 @@ impl Core {
 
     /// Answers other nodes' servers about a process as far as that can be done now.
     fn direct_modex_look(&mut self, proc: &Proc) {
+        if self.waits.direct_modex.values().all(|wait| wait.proc != *proc) {
+            return;
+        }
         let Some(stored) = self.jobs.stored(&proc.nspace) else { return };
         let remote = self.is_remote(proc);
         if !remote && stored.has_posted(proc.rank) {

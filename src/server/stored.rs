@@ -275,9 +275,9 @@ impl Stored {
         self.writer.reader_gone(page);
     }
 
-    /// Frees what no reader holds; answers the readers that lie about what they hold.
+    /// Frees what no reader holds, where that is worth a look at them; answers the readers that lie about what they hold.
     pub(super) fn reclaim(&mut self) -> Vec<ReaderId> {
-        self.writer.reclaim()
+        if self.writer.is_reclaim_due() { self.writer.reclaim() } else { Vec::new() }
     }
 }
 

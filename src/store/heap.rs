@@ -28,6 +28,9 @@ const LARGEST: u64 = 64 << 20;
 /// What may be held back however little is alive.
 const HELD_BACK: u64 = 1 << 20;
 
+/// What may wait for readers, or an eighth of all there is, before the writer looks whether it still has to.
+const UNSEEN: u64 = 16 << 10;
+
 /// Words of a page of memory.
 const PAGE: usize = 512;
 /// A block for a page of the rank table fills a page of memory.
@@ -150,6 +153,12 @@ impl SegmentSet {
     /// Bytes of retired blocks.
     pub(super) fn held(&self) -> u64 {
         self.held
+    }
+
+    /// Whether so much waits for readers that it pays to look whether they still hold it: to look is to load a line of memory for
+    /// each slot of each reader, which is more work than a small commit itself.
+    pub(super) fn is_worth_a_scan(&self) -> bool {
+        self.held > UNSEEN.min(self.bytes() / 8)
     }
 
     /// Whether readers hold so much back that the records must move.

@@ -191,7 +191,7 @@ impl JobWriter {
                 drop(self.hidden.replace(new));
             }
         }
-        let held = self.scan();
+        let holder = if self.is_reclaim_due() { self.scan().by } else { None };
         let must = self.visible.set.is_held_back();
         if !must && !self.visible.set.is_scattered() {
             return Ok(());
@@ -200,7 +200,7 @@ impl JobWriter {
             if !must {
                 return Ok(());
             }
-            return Err(WriteError::Held { sets: self.waiting.len(), by: held.by });
+            return Err(WriteError::Held { sets: self.waiting.len(), by: holder });
         }
         // Where there is no room for a second copy, what there is has to do as long as it does.
         let Some(new) = self.visible.renew()? else { return Ok(()) };
@@ -256,6 +256,11 @@ impl JobWriter {
     /// Forgets a reader whose process has ended: it holds nothing any more.
     pub fn reader_gone(&mut self, reader: ReaderId) {
         self.pages.remove(reader);
+    }
+
+    /// Whether [`reclaim`](Self::reclaim) may free more than it costs.
+    pub fn is_reclaim_due(&self) -> bool {
+        self.visible.set.is_worth_a_scan() || self.visible.set.is_held_back() || !self.waiting.is_empty()
     }
 
     /// Frees what no reader holds any more. Answers the readers that do not keep to the protocol: their connections should be cut,

@@ -12,7 +12,7 @@
 //! Every number is little-endian. A frame that breaks a rule ends its connection; nobody else notices.
 use rkyv::util::AlignedVec;
 
-use crate::data::archive;
+use crate::data::{Info, Value, archive, keys};
 use crate::message::Request;
 
 /// Bytes of a frame's header.
@@ -41,8 +41,8 @@ pub enum Kind {
     Reply = 4,
     /// [`Push`](crate::message::Push), server to client.
     Push = 5,
-    /// A [`Request::Meet`] without attributes, the most frequent of requests: the body is `seen` as it
-    /// stands.
+    /// A [`Request::Meet`] without attributes or with `COLLECT_DATA` alone, the most frequent of requests: the body is `seen`, and 1 if
+    /// data are collected, 4 bytes each.
     Meet = 6,
     /// [`Attach`](super::handshake::Attach), tool to server, the first frame.
     Attach = 7,
@@ -173,8 +173,8 @@ pub fn encode<T: archive::Wire>(
 /// As [`encode`].
 pub fn request(request: &Request) -> Result<AlignedVec, FrameError> {
     match request {
-        Request::Meet { seen, info } if info.is_empty() => {
-            let body = seen.to_le_bytes();
+        Request::Meet { seen, info } if info.is_empty() || collects(info) => {
+            let body = (u64::from(*seen) | u64::from(collects(info)) << 32).to_le_bytes();
             let header = Header { kind: Kind::Meet, number: 0, body: body.len(), descriptors: 0 };
             let mut out = AlignedVec::with_capacity(HEADER + body.len());
             out.extend_from_slice(&header.bytes());
@@ -185,6 +185,11 @@ pub fn request(request: &Request) -> Result<AlignedVec, FrameError> {
     }
 }
 
+/// Whether these attributes are no more than that data are collected.
+fn collects(info: &[Info]) -> bool {
+    matches!(info, [only] if only.flags == 0 && only.key == keys::COLLECT_DATA && only.value == Value::Bool(true))
+}
+
 /// The [`Request`] in a frame of one of its kinds.
 ///
 /// # Errors
@@ -192,9 +197,12 @@ pub fn request(request: &Request) -> Result<AlignedVec, FrameError> {
 pub fn request_in(kind: Kind, body: &[u8]) -> Result<Request, FrameError> {
     match kind {
         Kind::Request => decode(kind, body),
-        Kind::Meet => match body.try_into() {
-            Ok(seen) => Ok(Request::Meet { seen: u32::from_le_bytes(seen), info: Vec::new() }),
-            Err(_) => Err(FrameError::Length { len: body.len(), max: size_of::<u32>() }),
+        Kind::Meet => match body.try_into().map(u64::from_le_bytes) {
+            Ok(body) => {
+                let info = if body >> 32 == 0 { Vec::new() } else { vec![Info::new(keys::COLLECT_DATA, true)] };
+                Ok(Request::Meet { seen: body as u32, info })
+            }
+            Err(_) => Err(FrameError::Length { len: body.len(), max: size_of::<u64>() }),
         },
         other => Err(FrameError::Kind(other as u8)),
     }
@@ -226,15 +234,18 @@ mod tests {
     #[test]
     fn a_short_request_comes_back_as_it_was_and_has_one_length() {
         let meet = |info| Request::Meet { seen: 0xfedc_ba98, info };
-        for (request, kind) in
-            [(meet(Vec::new()), Kind::Meet), (meet(vec![crate::data::Info::new("k", true)]), Kind::Request)]
-        {
+        for (request, kind) in [
+            (meet(Vec::new()), Kind::Meet),
+            (meet(vec![Info::new(keys::COLLECT_DATA, true)]), Kind::Meet),
+            (meet(vec![Info::new(keys::COLLECT_DATA, false)]), Kind::Request),
+            (meet(vec![Info::new("k", true)]), Kind::Request),
+        ] {
             let bytes = super::request(&request).unwrap();
             let header = Header::parse(bytes[..HEADER].try_into().unwrap(), MAX_BODY).unwrap();
             assert_eq!((header.kind, header.body), (kind, bytes.len() - HEADER));
             assert_eq!(request_in(kind, &bytes[HEADER..]).unwrap(), request);
         }
-        assert!(matches!(request_in(Kind::Meet, &[0; 5]), Err(FrameError::Length { len: 5, .. })));
+        assert!(matches!(request_in(Kind::Meet, &[0; 4]), Err(FrameError::Length { len: 4, .. })));
         assert!(matches!(request_in(Kind::Push, &[0; 4]), Err(FrameError::Kind(5))));
     }
 

@@ -301,12 +301,13 @@ impl Core {
         let Some(nspace) = tracker.members.namespaces().next().filter(|_| is_for_all) else {
             return;
         };
+        let Some(job) = self.jobs.get(nspace) else { return };
         // Whoever waits there has nothing else under way that it asked for before. So whatever fence of all ends first is the
         // one it waits for: unless an older one is still with the host, or its process has come anew since, by another
         // connection. One with bad news must hear those first.
         let is_there = |proc: &Proc, caller: &Caller| {
             let has_bad_news = self.peers.get(&caller.peer).is_none_or(|entry| entry.has_bad_news);
-            !has_bad_news && self.jobs.client(proc).is_some_and(|client| client.peer == Some(caller.peer))
+            !has_bad_news && job.clients.get(&proc.rank).is_some_and(|client| client.peer == Some(caller.peer))
         };
         let mut arrived = tracker.arrived.iter();
         let all_there = arrived.all(|(proc, caller)| caller.as_ref().is_some_and(|caller| is_there(proc, caller)));

@@ -2,6 +2,7 @@
 //!
 //! A namespace and its clients are registered in either order; a job is here from the first of them on, with its token.
 //! Its data comes with `register_nspace`.
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
@@ -9,6 +10,7 @@ use super::FOREIGN_IDS;
 use super::cleanup::Cleanup;
 use super::core::{Core, Done};
 use super::fork::OfJob;
+use super::members::Members;
 use super::setup::Change;
 use super::stored::{Stored, StoredError};
 use super::watch::WatchId;
@@ -67,6 +69,8 @@ pub(super) struct Job {
     /// Its information and what its processes post.
     pub stored: Option<Stored>,
     pub clients: BTreeMap<Rank, Client>,
+    /// All of it, as those who fence: made once.
+    pub everyone: OnceCell<Members>,
     /// Ranks that ended and were deregistered.
     pub departed: BTreeSet<Rank>,
     /// Whether peers may have other ids than those registered.
@@ -88,6 +92,7 @@ impl Job {
             local_procs: None,
             stored: None,
             clients: BTreeMap::new(),
+            everyone: OnceCell::new(),
             departed: BTreeSet::new(),
             foreign_ids: false,
             early: Vec::new(),

@@ -1,5 +1,7 @@
 //! Who takes part in a collective operation, in one form however it was written.
 use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
 
 use super::core::Core;
 use super::jobs::{Job, Jobs};
@@ -29,10 +31,31 @@ pub(super) enum Operation {
 /// Participants in an operation. For a fence the same processes make the same `Members`, whether they were named one by one or by
 /// wildcard, and in whatever order. Whoever connects or makes a group may name processes of namespaces that are not known here, so
 /// there the wildcard stays a name of its own.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Members {
+///
+/// Fences are looked up by their members at each arrival: copies share one list, and its hash is computed once.
+#[derive(Clone, Debug)]
+pub(super) struct Members(Arc<List>);
+
+#[derive(Debug)]
+struct List {
     operation: Operation,
     sets: BTreeMap<Nspace, Ranks>,
+    hash: u64,
+}
+
+impl PartialEq for Members {
+    fn eq(&self, other: &Members) -> bool {
+        let (a, b) = (&*self.0, &*other.0);
+        Arc::ptr_eq(&self.0, &other.0) || a.hash == b.hash && a.operation == b.operation && a.sets == b.sets
+    }
+}
+
+impl Eq for Members {}
+
+impl Hash for Members {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.0.hash);
+    }
 }
 
 /// Where members run.
@@ -54,19 +77,30 @@ pub(super) enum NoMembers {
 }
 
 impl Members {
+    fn new(operation: Operation, sets: BTreeMap<Nspace, Ranks>) -> Self {
+        let mut hasher = DefaultHasher::new();
+        (&operation, &sets).hash(&mut hasher);
+        Members(Arc::new(List { operation, sets, hash: hasher.finish() }))
+    }
+
+    /// All of a namespace, to fence.
+    pub(super) fn everyone(nspace: &Nspace) -> Self {
+        Members::new(Operation::Fence, BTreeMap::from([(nspace.clone(), Ranks::All)]))
+    }
+
     /// What they meet for.
     pub(super) fn operation(&self) -> &Operation {
-        &self.operation
+        &self.0.operation
     }
 
     /// Whether others name the same processes, for whatever purpose.
     pub(super) fn are_those_of(&self, other: &Members) -> bool {
-        self.sets == other.sets
+        self.0.sets == other.0.sets
     }
 
     /// Whether a process takes part.
     pub(super) fn contains(&self, proc: &Proc) -> bool {
-        match self.sets.get(&proc.nspace) {
+        match self.0.sets.get(&proc.nspace) {
             Some(Ranks::All) => true,
             Some(Ranks::Some(ranks)) => ranks.binary_search(&proc.rank).is_ok(),
             None => false,
@@ -75,17 +109,17 @@ impl Members {
 
     /// Whether the members are one whole namespace.
     pub(super) fn is_whole_job(&self) -> bool {
-        self.sets.len() == 1 && self.sets.values().all(|ranks| *ranks == Ranks::All)
+        self.0.sets.len() == 1 && self.0.sets.values().all(|ranks| *ranks == Ranks::All)
     }
 
     /// The namespaces that take part.
     pub(super) fn namespaces(&self) -> impl Iterator<Item = &Nspace> {
-        self.sets.keys()
+        self.0.sets.keys()
     }
 
     /// Whether processes of that namespace take part.
     pub(super) fn involves(&self, nspace: &Nspace) -> bool {
-        self.sets.contains_key(nspace)
+        self.0.sets.contains_key(nspace)
     }
 
     /// The list for the host: the same on every node.
@@ -94,7 +128,7 @@ impl Members {
             Ranks::All => vec![Proc::new(nspace.clone(), Rank::WILDCARD)],
             Ranks::Some(ranks) => ranks.iter().map(|rank| Proc::new(nspace.clone(), *rank)).collect(),
         };
-        self.sets.iter().flat_map(of).collect()
+        self.0.sets.iter().flat_map(of).collect()
     }
 }
 
@@ -102,7 +136,7 @@ impl Jobs {
     /// Where members run, as far as is known now.
     pub(super) fn census(&self, members: &Members) -> Census {
         let (mut here, mut elsewhere) = (0, false);
-        for (nspace, ranks) in &members.sets {
+        for (nspace, ranks) in &members.0.sets {
             let Some(job) = self.get(nspace) else {
                 elsewhere = true;
                 continue;
@@ -129,11 +163,16 @@ impl Core {
     /// The members that `procs` name; none means the caller's whole namespace.
     pub(super) fn members(&self, caller: &Proc, operation: Operation, procs: &[Proc]) -> Result<Members, NoMembers> {
         let fences = operation == Operation::Fence;
+        if procs.is_empty() && fences {
+            return match self.jobs.get(&caller.nspace) {
+                Some(job) if job.stored.is_some() => {
+                    Ok(job.everyone.get_or_init(|| Members::everyone(&caller.nspace)).clone())
+                }
+                _ => Err(NoMembers::Unknown(caller.nspace.clone())),
+            };
+        }
         if procs.is_empty() {
-            if self.jobs.stored(&caller.nspace).is_none() && fences {
-                return Err(NoMembers::Unknown(caller.nspace.clone()));
-            }
-            return Ok(Members { operation, sets: BTreeMap::from([(caller.nspace.clone(), Ranks::All)]) });
+            return Ok(Members::new(operation, BTreeMap::from([(caller.nspace.clone(), Ranks::All)])));
         }
         let mut sets: BTreeMap<&Nspace, Option<BTreeSet<Rank>>> = BTreeMap::new();
         for Proc { nspace, rank } in procs {
@@ -169,7 +208,7 @@ impl Core {
             };
             (nspace.clone(), ranks)
         };
-        let members = Members { operation, sets: sets.into_iter().map(canonical).collect() };
+        let members = Members::new(operation, sets.into_iter().map(canonical).collect());
         match members.contains(caller) {
             true => Ok(members),
             false => Err(NoMembers::Wrong(Status::ERR_NOT_A_MEMBER)),
@@ -179,7 +218,7 @@ impl Core {
     /// Members that run here, as far as they can be named, and for which `wanted` holds.
     pub(super) fn local_members(&self, members: &Members, wanted: impl Fn(&Proc, &Job) -> bool) -> Vec<Proc> {
         let mut out = Vec::new();
-        for (nspace, ranks) in &members.sets {
+        for (nspace, ranks) in &members.0.sets {
             let Some(job) = self.jobs.get(nspace) else { continue };
             let ranks: BTreeSet<Rank> = match ranks {
                 Ranks::All => {
@@ -197,7 +236,7 @@ impl Core {
     /// Members of this node that are dead.
     pub(super) fn dead_members(&self, members: &Members) -> Vec<Proc> {
         let mut out = Vec::new();
-        for nspace in members.sets.keys() {
+        for nspace in members.0.sets.keys() {
             let Some(job) = self.jobs.get(nspace) else { continue };
             let dead = job.clients.keys().chain(&job.departed).filter(|rank| job.is_gone(**rank));
             out.extend(dead.map(|rank| Proc::new(nspace.clone(), *rank)));

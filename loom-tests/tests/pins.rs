@@ -4,6 +4,7 @@
 use instanton_layout::block;
 use instanton_layout::job::{self, JobWords, Reference};
 use instanton_layout::page::{self, Pinned};
+use instanton_layout::sync::InPlace;
 use instanton_layout::words::VecWords;
 use instanton_loom_tests::{Forget, RECORD, Weak, model, record, values};
 use loom::sync::Arc;
@@ -56,6 +57,51 @@ fn retire_and_reuse(reader_forgets: Forget, writer_forgets: Forget, early: bool)
         page::unpin(&page, 0);
         writer.join().unwrap();
     });
+}
+
+/// The same where the reader looks at the block in place: that is no atomic access, so it must be over, for the writer too,
+/// before the block is written. Loom checks that of `held`.
+fn hold_in_place(unpin_forgets: Forget, scan_forgets: Forget) {
+    model(move || {
+        let shared =
+            Arc::new(Shared { job: VecWords::new(33), page: VecWords::new(16), data: VecWords::new(2 * RECORD + 1) });
+        let held = Arc::new(InPlace::default());
+        JobWords::format(&shared.job, 1, 1);
+        job::publish(&shared.data, PAGE, 0, Some(OLD));
+        let (writer, written) = (shared.clone(), held.clone());
+        let writer = loom::thread::spawn(move || {
+            job::publish(&writer.data, PAGE, 0, Some(NEW));
+            let retired = JobWords::new(&writer.job).end_epoch().unwrap();
+            page::fence_before_scan(&writer.job);
+            if page::scan(&writer.page, retired + 1) == Pinned::Nothing {
+                page::fence_after_scan(&Weak(&writer.job, scan_forgets));
+                written.write();
+            }
+        });
+        page::pin(&JobWords::new(&shared.job), &shared.page, 0);
+        if job::record(&shared.data, PAGE, 0) == Some(OLD) {
+            held.read();
+        }
+        page::unpin(&Weak(&shared.page, unpin_forgets), 0);
+        writer.join().unwrap();
+    });
+}
+
+#[test]
+fn what_was_held_was_read_before_it_is_written() {
+    hold_in_place(Forget::Nothing, Forget::Nothing);
+}
+
+#[test]
+#[should_panic]
+fn a_relaxed_unpin_overtakes_the_reads() {
+    hold_in_place(Forget::Release, Forget::Nothing);
+}
+
+#[test]
+#[should_panic]
+fn without_the_fence_behind_the_scan_the_block_is_written_too_early() {
+    hold_in_place(Forget::Nothing, Forget::Fences);
 }
 
 #[test]

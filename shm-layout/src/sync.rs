@@ -143,3 +143,32 @@ macro_rules! arithmetic {
 }
 
 arithmetic! { AtomicU8: u8, AtomicU16: u16, AtomicU32: u32, AtomicI32: i32, AtomicU64: u64, AtomicUsize: usize }
+
+/// Memory that is looked at in place and not by atomic accesses, for models. Loom fails where a read and a write of it can meet.
+#[cfg(loom)]
+#[derive(Debug)]
+pub struct InPlace(loom::cell::UnsafeCell<()>);
+
+// SAFETY: there is nothing in it, and nothing looks at what its pointers lead to.
+#[cfg(loom)]
+unsafe impl Sync for InPlace {}
+
+#[cfg(loom)]
+impl Default for InPlace {
+    fn default() -> Self {
+        Self(loom::cell::UnsafeCell::new(()))
+    }
+}
+
+#[cfg(loom)]
+impl InPlace {
+    /// Somebody looks at it.
+    pub fn read(&self) {
+        self.0.with(|_| ());
+    }
+
+    /// Somebody writes it.
+    pub fn write(&self) {
+        self.0.with_mut(|_| ());
+    }
+}

@@ -235,6 +235,9 @@ impl Core {
     pub(super) fn finalize(&mut self, peer: PeerId, number: u64, proc: Proc, role: Role) {
         self.gets_of_peer_end(peer);
         self.registrations_end(peer);
+        if role == Role::Rank {
+            self.invitations_without(&proc);
+        }
         let Some(client) = self.jobs.client_mut(&proc).filter(|_| role == Role::Rank) else {
             return self.reply_status(peer, number, Ok(()));
         };

@@ -160,7 +160,7 @@ impl Core {
         let other =
             |tracker: &Tracker| tracker.failed.is_none() && is_construct(tracker, id) && tracker.members != members;
         let under_way = self.fences.gathering.values().flatten().chain(self.fences.at_host.values());
-        if self.groups.invitations.has(id) || under_way.into_iter().any(other) {
+        if under_way.into_iter().any(other) {
             return Err(Status::ERR_EXISTS);
         }
         let elsewhere = self.jobs.census(&members).elsewhere;

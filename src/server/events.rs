@@ -42,9 +42,9 @@ pub(super) enum Origin {
 }
 
 impl Registrations {
-    /// Whether a client hears of events with that code.
+    /// Whether a client has registered that very code.
     pub(super) fn wants(&self, peer: PeerId, code: Status) -> bool {
-        self.by_peer.get(&peer).is_some_and(|wanted| wanted.all || wanted.codes.contains(&code.0))
+        self.by_peer.get(&peer).is_some_and(|wanted| wanted.codes.contains(&code.0))
     }
 }
 

@@ -21,6 +21,9 @@ use crate::message::door::PeerId;
 use crate::message::{GroupCall, Request};
 use crate::trace;
 
+/// Groups that one server knows, and invitations that it has open.
+const MAX_GROUPS: usize = 65536;
+
 /// A group that has been made.
 #[derive(Clone, Debug)]
 pub(super) struct Group {
@@ -197,8 +200,12 @@ impl Core {
 
     /// Whether a group of that name may be made.
     pub(super) fn may_begin(&self, id: &Nspace) -> Result<(), Status> {
-        let taken = self.groups.active.contains_key(id) || self.jobs.get(id).is_some();
-        if taken { Err(Status::ERR_EXISTS) } else { Ok(()) }
+        let Groups { active, invitations } = &self.groups;
+        match active.contains_key(id) || invitations.has(id) || self.jobs.get(id).is_some() {
+            true => Err(Status::ERR_EXISTS),
+            false if active.len() + invitations.len() >= MAX_GROUPS => Err(Status::ERR_OUT_OF_RESOURCE),
+            false => Ok(()),
+        }
     }
 
     /// A group has been made. Members that have died meanwhile are missing from the beginning.
@@ -274,9 +281,11 @@ impl Core {
         let mut active = std::mem::take(&mut self.groups.active);
         active.retain(|_, group| group.members().iter().any(|proc| self.runs_here(proc)));
         self.groups.active = active;
+        self.invitations_of_job_end(nspace);
     }
 
-    /// Raises an event of a group for these processes, wherever they run; says which connections here hear of it.
+    /// Raises an event of a group for these processes, wherever they run; says which connections here hear of it. Handlers for
+    /// everything are left alone: most programs have them for errors.
     pub(super) fn tell_group(
         &mut self,
         event: Status,
@@ -290,7 +299,8 @@ impl Core {
         }
         let peers = to.iter().filter_map(|proc| self.jobs.client(proc)?.peer);
         let told = peers.filter(|peer| self.registrations.wants(*peer, event)).collect();
-        info.extend([id_of(id), Info::new(keys::EVENT_CUSTOM_RANGE, procs(to))]);
+        let range = Info::new(keys::EVENT_CUSTOM_RANGE, procs(to));
+        info.extend([id_of(id), range, Info::new(keys::EVENT_NON_DEFAULT, true)]);
         let name = id.clone();
         self.spread(Origin::Library, event, source.clone(), RANGE_CUSTOM, info, move |core, result| {
             if let Err(status) = result {

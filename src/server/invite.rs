@@ -99,6 +99,11 @@ impl Invitations {
         self.open.contains_key(id)
     }
 
+    /// How many are open.
+    pub(super) fn len(&self) -> usize {
+        self.open.len()
+    }
+
     fn next(&mut self) -> u64 {
         self.last += 1;
         self.last
@@ -117,10 +122,9 @@ impl Core {
             places.insert(0, leader.clone());
         }
         let guests: Vec<Proc> = places.iter().filter(|proc| **proc != leader).cloned().collect();
-        let taken = self.groups.invitations.has(&id).then_some(Status::ERR_EXISTS);
         let refused = match guests.iter().all(|proc| proc.rank.is_process()) && !guests.is_empty() {
             false => Some(Status::ERR_BAD_PARAM),
-            true => self.may_begin(&id).err().or(taken),
+            true => self.may_begin(&id).err(),
         };
         if let Some(status) = refused {
             trace!("{leader} cannot invite to the group {id}: {status}");
@@ -396,6 +400,19 @@ impl Core {
                 invitation.await_decisions(&told);
             }
             self.settle_invitation(&id);
+        }
+    }
+
+    /// A namespace is deregistered: nobody of it comes, or leads.
+    pub(super) fn invitations_of_job_end(&mut self, nspace: &Nspace) {
+        let gone = |_: &Nspace, proc: &Proc, guest: &Guest| proc.nspace == *nspace || guest.leader.nspace == *nspace;
+        for (_, guest) in self.groups.invitations.take_guests(gone) {
+            self.end_visit(guest, Reply::Done(Status::GROUP_CONSTRUCT_ABORT));
+        }
+        let open = self.groups.invitations.open.iter();
+        let each = open.flat_map(|(id, one)| one.states.keys().map(move |proc| (id.clone(), proc.clone())));
+        for (id, proc) in each.filter(|(_, proc)| proc.nspace == *nspace).collect::<Vec<_>>() {
+            self.invitation_answered(Status::GROUP_INVITE_FAILED, &id, &proc);
         }
     }
 

@@ -17,6 +17,8 @@ pub mod message;
 #[cfg(feature = "server")]
 pub mod server;
 pub mod store;
+#[cfg(any(feature = "client", feature = "server"))]
+mod support;
 pub mod sys;
 #[cfg(feature = "client")]
 pub mod tool;

@@ -14,7 +14,7 @@ use instanton::control::frame::{self, HEADER, Header, Kind, MAX_BODY};
 use instanton::control::handshake::{Attach, Welcome};
 use instanton::control::rendezvous::{self, Uri};
 use instanton::data::constants::{data_range, iof_channel, scope};
-use instanton::data::{Info, InfoList, Key, Nspace, Proc, Query, Rank, Status, Text, Value, keys};
+use instanton::data::{App, Info, InfoList, Key, Nspace, Proc, Query, Rank, Status, Text, Value, keys};
 use instanton::message::Request;
 use instanton::server::{Accepted, Answer, Completion, Host, Server, ServerConfig, ToolSupport};
 use instanton::tool::Tool;
@@ -30,6 +30,8 @@ struct Told {
     connected: Mutex<Vec<Vec<Info>>>,
     finalized: Mutex<Vec<Proc>>,
     lost: Mutex<Option<mpsc::Sender<(Proc, Status)>>>,
+    spawned: Mutex<Vec<Info>>,
+    pushed: Mutex<Vec<Vec<u8>>>,
 }
 
 impl Host for Told {
@@ -53,6 +55,19 @@ impl Host for Told {
         if let Some(tell) = &*self.lost.lock().unwrap() {
             let _ = tell.send((proc.clone(), status));
         }
+    }
+
+    fn spawn(&self, _: &Proc, job_info: &[Info], _: &[App], done: Completion<Nspace>) -> Accepted {
+        *self.spawned.lock().unwrap() = job_info.to_vec();
+        done.complete(Ok(Nspace::new("child@1").unwrap()));
+        Ok(Answer::Later)
+    }
+
+    fn push_stdin(&self, _: &Proc, _: &[Proc], _: &[Info], bytes: &[u8], _: Completion<()>) -> Accepted {
+        let mut pushed = self.pushed.lock().unwrap();
+        pushed.push(bytes.to_vec());
+        // It wants no more after the first.
+        if pushed.len() == 1 { Err(Status::ERR_IOF_XOFF) } else { Ok(Answer::Done) }
     }
 
     fn iof_pull(&self, _: &[Proc], _: &[Info], _: u16, _: Completion<()>) -> Accepted {
@@ -373,6 +388,65 @@ fn output_reaches_the_tool_that_asks_for_it() {
     assert_eq!((output.pull, output.source, &output.bytes[..]), (pull, job.proc(1), &b"hello"[..]));
     client.wait("stop", |done| client.iof_deregister_nb(pull, done)).unwrap();
     tool.finalize(&[]).unwrap();
+}
+
+#[test]
+fn a_tool_that_starts_a_job_says_that_it_is_one() {
+    let (server, host) = server("spawns@0");
+    let tool = Tool::init(&[at(&server)]).unwrap();
+    let cmd = Text::new("prog").unwrap();
+    let app = App { cmd: Some(cmd), argv: vec![], env: vec![], cwd: None, maxprocs: 1, info: vec![] };
+    // Whatever it says itself.
+    let lie = Info::new(keys::REQUESTOR_IS_CLIENT, true);
+    assert_eq!(tool.primary().spawn(&[lie], &[app]).unwrap().to_string(), "child@1");
+    let told = host.spawned.lock().unwrap().clone();
+    assert!(told.is_set(keys::REQUESTOR_IS_TOOL) && told.find(keys::REQUESTOR_IS_CLIENT).is_none());
+    assert_eq!(told.find(keys::PARENT_ID).unwrap().value, Value::Proc(tool.proc().clone()));
+    tool.finalize(&[]).unwrap();
+}
+
+#[test]
+fn a_source_of_input_that_the_host_stops_waits_until_it_may_go_on() {
+    let (server, host) = server("input@0");
+    let job = Job::register(&server, "reads@1", 1);
+    let (one, two) = (Tool::init(&[at(&server)]).unwrap(), Tool::init(&[at(&server)]).unwrap());
+    let pushed = || host.pushed.lock().unwrap().concat();
+    let (tell, told) = mpsc::channel();
+    let push = |tool: &Tool, bytes: &[u8]| {
+        let tell = tell.clone();
+        let targets = [job.proc(0)];
+        tool.primary().iof_push_nb(&targets, bytes, &[], move |result| tell.send(result.is_ok()).unwrap()).unwrap();
+    };
+    push(&one, b"a");
+    assert!(told.recv_timeout(PATIENCE).unwrap(), "what the host has taken has not failed");
+    push(&one, b"b");
+    push(&one, b"c");
+    // Answered after what came before it on the same connection.
+    namespaces(&one);
+    assert_eq!(pushed(), b"a");
+    push(&two, b"x");
+    assert!(told.recv_timeout(PATIENCE).unwrap(), "others go on");
+    assert_eq!(pushed(), b"ax");
+    let stdin = iof_channel::FWD_STDIN_CHANNEL;
+    server.iof_flow_control_wait(two.proc(), stdin, false).unwrap();
+    assert_eq!(pushed(), b"ax", "that was the other one");
+    server.iof_flow_control_wait(one.proc(), stdin, false).unwrap();
+    assert!(told.recv_timeout(PATIENCE).unwrap() && told.recv_timeout(PATIENCE).unwrap());
+    assert_eq!(pushed(), b"axbc");
+    // Everybody, and one of them goes before it may go on.
+    let everybody = Proc::new(Nspace::new("").unwrap(), Rank::WILDCARD);
+    server.iof_flow_control_wait(&everybody, stdin, true).unwrap();
+    push(&one, b"d");
+    push(&two, b"y");
+    namespaces(&one);
+    namespaces(&two);
+    two.finalize(&[]).unwrap();
+    server.iof_flow_control_wait(&everybody, stdin, false).unwrap();
+    namespaces(&one);
+    assert_eq!(pushed(), b"axbcd");
+    let status = server.iof_flow_control_wait(&everybody, iof_channel::FWD_STDOUT_CHANNEL, true);
+    assert_eq!(status, Err(Status::ERR_NOT_SUPPORTED));
+    one.finalize(&[]).unwrap();
 }
 
 #[test]

@@ -10,7 +10,7 @@ fn main() -> io::Result<()> {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let args: Vec<String> = env::args().skip(1).collect();
     let (folder, files) = match &args[..] {
-        [what, folder] if what == "man" => (PathBuf::from(folder), man::pages(&sources(here)?, &unserved(here)?)),
+        [what, folder] if what == "man" => (PathBuf::from(folder), man::pages(&sources(here)?)),
         _ => (here.join("include"), generate::headers()),
     };
     fs::create_dir_all(&folder)?;
@@ -23,11 +23,4 @@ fn main() -> io::Result<()> {
 /// The sources of the exported functions.
 fn sources(here: &Path) -> io::Result<Vec<String>> {
     fs::read_dir(here.join("src/api"))?.map(|entry| fs::read_to_string(entry?.path())).collect()
-}
-
-/// The functions in the table of those that are not served.
-fn unserved(here: &Path) -> io::Result<Vec<String>> {
-    let table = fs::read_to_string(here.join("../docs/NOT_SUPPORTED.md"))?;
-    let names = table.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next().map(String::from));
-    Ok(names.filter(|name| name.starts_with("PMIx_")).collect())
 }

@@ -9,11 +9,10 @@ use crate::generate::{self, Entry};
 /// Words in front of every function's own.
 const ABOUT: &str = "Instanton";
 
-/// The pages, under their file names. `sources` are those of the exported functions; `unserved` are the names of
-/// functions that only answer that they are not supported.
-pub fn pages(sources: &[String], unserved: &[String]) -> Vec<(String, String)> {
+/// The pages, under their file names. `sources` are those of the exported functions.
+pub fn pages(sources: &[String]) -> Vec<(String, String)> {
     let documented: BTreeMap<String, String> = sources.iter().flat_map(|source| documentation(source)).collect();
-    generate::functions().iter().map(|function| page(function, &documented, unserved)).collect()
+    generate::functions().iter().map(|function| page(function, &documented)).collect()
 }
 
 /// The exported functions of a source, and what their comments say.
@@ -35,7 +34,7 @@ fn documentation(source: &str) -> Vec<(String, String)> {
     found
 }
 
-fn page(function: &Entry, documented: &BTreeMap<String, String>, unserved: &[String]) -> (String, String) {
+fn page(function: &Entry, documented: &BTreeMap<String, String>) -> (String, String) {
     let name = generate::name_of(function.head);
     let short = function.lines.join(" ");
     let what = documented.get(name).map_or(short.as_str(), String::as_str);
@@ -48,8 +47,7 @@ fn page(function: &Entry, documented: &BTreeMap<String, String>, unserved: &[Str
     for paragraph in what.split("\n\n") {
         writeln!(text, ".PP\n{}", escaped(paragraph)).expect("writing to a string");
     }
-    writeln!(text, ".SH RETURN VALUE\n{}", returned(function.head, unserved.iter().any(|one| one == name)))
-        .expect("writing to a string");
+    writeln!(text, ".SH RETURN VALUE\n{}", returned(function.head)).expect("writing to a string");
     text += ".SH SEE ALSO\n.BR PMIx_Init (3),\n.BR PMIx_Error_string (3)\n";
     (format!("{name}.3"), text)
 }
@@ -61,12 +59,9 @@ fn prototype(head: &str) -> String {
     format!("{}({});", escaped_only(front), parameters.join(",\n\\ \\ \\ \\ "))
 }
 
-fn returned(head: &str, unserved: bool) -> String {
+fn returned(head: &str) -> String {
     let kind = head[..head.find("PMIx_").expect("a name")].trim();
     let text = match kind {
-        "pmix_status_t" if unserved => {
-            "PMIX_ERR_NOT_SUPPORTED: this function is exported, so that programs link, and not served yet."
-        }
         "pmix_status_t" => {
             "PMIX_SUCCESS, or the status that says why not; among them\n\
              PMIX_ERR_BAD_PARAM where something is NULL that must not be or a length cannot be, and\n\

@@ -120,15 +120,16 @@ fn tools() -> MutexGuard<'static, Option<Arc<Tool>>> {
     TOOL.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The tool that this client is a connection of. One that a forked child finds is its parent's.
-fn tool_of(client: &Arc<Client>) -> Option<Arc<Tool>> {
-    tools().as_ref().filter(|tool| Arc::ptr_eq(&tool.primary(), client)).cloned()
+/// The tool that this process is already. One that a forked child finds is its parent's.
+fn known_tool() -> Option<Arc<Tool>> {
+    tools().as_ref().filter(|tool| tool.primary().is_initialized()).cloned()
 }
 
 /// The tool that this process is, made of its client if need be: whoever is initialised may attach to servers.
 fn tool() -> Result<Arc<Tool>, Status> {
     let client = client()?;
-    if let Some(tool) = tool_of(&client) {
+    let _inits = INITS.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(tool) = known_tool() {
         return Ok(tool);
     }
     let tool = Arc::new(Tool::around(client));
@@ -225,7 +226,7 @@ pub fn leave(info: &[Info]) -> Result<(), Status> {
             return Ok(());
         }
     }
-    let ended = match tool_of(&client) {
+    let ended = match known_tool() {
         Some(tool) => tool.finalize(info),
         None => client.finalize(info),
     };

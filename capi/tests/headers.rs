@@ -164,12 +164,11 @@ fn every_function_has_a_page_in_the_manual() {
         .expect("sources")
         .map(|entry| fs::read_to_string(entry.expect("a source").path()).expect("a text"))
         .collect();
-    let pages: BTreeMap<String, String> = man::pages(&sources, &["PMIx_Abort".into()]).into_iter().collect();
+    let pages: BTreeMap<String, String> = man::pages(&sources).into_iter().collect();
     let exported = include_str!("../exports.txt").lines().filter(|line| line.starts_with("PMIx_"));
     let missing: Vec<_> = exported.filter(|name| !pages.contains_key(&format!("{name}.3"))).collect();
     assert_eq!(missing, [""; 0]);
     assert!(pages["PMIx_Data_pack.3"].contains("every release from 4.2"), "the words of the Rust function");
-    assert!(pages["PMIx_Abort.3"].contains("not served yet"));
     if Command::new("groff").arg("--version").output().is_err() {
         println!("SKIPPED groff is not installed: nobody looks at the pages' form");
         return;

@@ -3,13 +3,30 @@
 //!
 //! Each has a twin that waits. What has attributes for an answer brings them with a status: a failure may be explained by
 //! some, and a success may be a partial one. A host that does not do such things answers `ERR_NOT_SUPPORTED`.
-use crate::data::{Info, Proc, Query, ResourceUnit, Status, Text, keys};
+use std::sync::PoisonError;
+
+use crate::data::{Info, Proc, Query, ResourceUnit, Status, Text, Value, keys};
 use crate::message::{Credential, Forward, Infos, Reply, Request};
+use crate::support;
 
 use super::connection::Answer;
 use super::{Client, Error, Inner};
 
 impl Inner {
+    /// The answers to queries for nothing but supported attributes, where the library has them: what hosts support is known by their
+    /// servers.
+    fn support(&self, queries: &[Query]) -> Option<Vec<Info>> {
+        let is_ours = |query: &Query| {
+            let host = support::asks_for_host(&query.qualifiers) && self.link.has_server();
+            !query.keys.is_empty() && query.keys.iter().all(support::is_asked_by) && !host
+        };
+        if !queries.iter().all(is_ours) {
+            return None;
+        }
+        let host = self.own.host_support.lock().unwrap_or_else(PoisonError::into_inner);
+        Some(queries.iter().flat_map(|query| support::answers(&query.qualifiers, &host)).collect())
+    }
+
     /// Asks the server; `take` says what its reply brings.
     pub(super) fn ask_for<T: 'static>(
         &self,
@@ -102,7 +119,29 @@ impl Client {
             self.inner.link.run_later(move || done(Ok((Status::SUCCESS, answers))));
             return Ok(());
         }
+        if let Some(answers) = self.inner.support(queries) {
+            self.inner.life.check()?;
+            let found = answers.iter().filter(|info| info.value != Value::Undef).count();
+            let status = match found {
+                0 => Status::ERR_NOT_FOUND,
+                found if found < answers.len() => Status::ERR_PARTIAL_SUCCESS,
+                _ => Status::SUCCESS,
+            };
+            self.inner.link.run_later(move || done(Ok((status, answers))));
+            return Ok(());
+        }
         self.forward("PMIx_Query_info", Forward::Query { queries: queries.to_vec() }, infos, done)
+    }
+
+    /// Says which attributes this program supports for one function of its server module, by their names
+    /// (`PMIx_Register_attributes`): what its own queries are answered. Its server has a function of that name, too.
+    ///
+    /// # Errors
+    /// `ERR_REPEAT_ATTR_REGISTRATION` for a function of which that was said.
+    pub fn register_attributes(&self, function: &str, attributes: &[String]) -> Result<(), Error> {
+        self.inner.life.check()?;
+        let mut host = self.inner.own.host_support.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(host.register(function, attributes)?)
     }
 
     /// Logs data (`PMIx_Log`): each attribute names a channel and says what goes there.

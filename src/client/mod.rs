@@ -48,6 +48,7 @@ use crate::control::handshake::Attach;
 use crate::data::{Info, InfoList, Key, Nspace, Proc, Rank, Status, Value, constants::scope, keys};
 use crate::message::{Reply, Request};
 use crate::store::{Guard, PinError, RawValue, ReadError};
+use crate::support::HostSupport;
 use crate::sys::cell::Epoch;
 use crate::sys::signals;
 use crate::trace;
@@ -153,6 +154,8 @@ struct Own {
     handlers: Handlers,
     groups: group::Groups,
     pulls: output::Pulls,
+    /// Which attributes this process supports, should it be somebody's host.
+    host_support: Mutex<HostSupport>,
     connections: Mutex<Vec<Weak<Inner>>>,
 }
 

@@ -22,3 +22,5 @@ pub mod handshake;
 #[cfg(feature = "server")]
 pub mod listener;
 pub mod rendezvous;
+#[cfg(feature = "server")]
+pub mod report;

@@ -2,6 +2,7 @@
 //!
 //! It waits for a door, a process's end, a time limit or the mailbox, lets [`Core`] take the step, takes what that has to say to
 //! the doors, and then calls what is to be called of the embedding program. When nothing happens, nothing runs.
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc;
 use std::thread::JoinHandle;
@@ -17,6 +18,7 @@ use super::fence::Fences;
 use super::fork::{Common, Forks};
 use super::groups::Groups;
 use super::host::Host;
+use super::input::Inputs;
 use super::jobs::Jobs;
 use super::mailbox::{Command, Mailbox};
 use super::modex::Waits;
@@ -28,10 +30,12 @@ use super::{ServerConfig, ServerError};
 use crate::control::bind::{self, PathSocket};
 use crate::control::listener::Listener;
 use crate::control::rendezvous::{self, Uri};
+use crate::control::report::UriFile;
 use crate::data::Proc;
 use crate::message::door::{Door, Ready};
 use crate::message::numbers::NumberMap;
 use crate::store::{Budget, Limits};
+use crate::support::HostSupport;
 use crate::sys::random;
 use crate::sys::signals::spawn_without_signals;
 use crate::trace;
@@ -50,6 +54,7 @@ struct ControlThread {
     core: Core,
     /// Removed from the file system when the thread ends.
     _path: Option<PathSocket>,
+    _uri_file: Option<UriFile>,
 }
 
 /// What the rest of the program has of the thread.
@@ -88,6 +93,9 @@ pub(super) fn start(config: Arc<ServerConfig>, host: Arc<dyn Host>, forks: Arc<F
         }
         None => None,
     };
+    let report = |file: &PathBuf| uri.as_ref().map(|uri| UriFile::write(file, uri));
+    let uri_file = config.uri_file.as_ref().and_then(report).transpose();
+    let uri_file = uri_file.map_err(failed("write the address for tools"))?;
     let tokens = |whose: usize| whose << WHOSE;
     let listener = Listener::new(0, registry()?, tokens(DOORS), sockets).map_err(failed("poll a socket"))?;
 
@@ -99,6 +107,7 @@ pub(super) fn start(config: Arc<ServerConfig>, host: Arc<dyn Host>, forks: Arc<F
         hostname: config.hostname.as_bytes().to_vec(),
         tmpdir: bytes(&config.tmpdir),
         system_tmpdir: bytes(&config.system_tmpdir),
+        uri: uri.clone(),
     });
     let core = Core {
         host,
@@ -114,10 +123,12 @@ pub(super) fn start(config: Arc<ServerConfig>, host: Arc<dyn Host>, forks: Arc<F
         groups: Groups::default(),
         process_sets: ProcessSets::default(),
         outputs: Outputs::default(),
+        inputs: Inputs::default(),
         resources: Vec::new(),
         waits: Waits::default(),
         registrations: Registrations::default(),
         tools_named: 0,
+        host_support: HostSupport::default(),
         sweepers: Sweepers::default(),
         timers: Timers::default(),
         watches: Watches::new(registry()?, tokens(WATCHES)),
@@ -126,7 +137,8 @@ pub(super) fn start(config: Arc<ServerConfig>, host: Arc<dyn Host>, forks: Arc<F
         stopping: false,
         config,
     };
-    let thread = ControlThread { poll, commands, doors: vec![Box::new(listener)], core, _path: path };
+    let thread =
+        ControlThread { poll, commands, doors: vec![Box::new(listener)], core, _path: path, _uri_file: uri_file };
     let thread = spawn_without_signals("instanton", move || thread.run()).map_err(failed("start a thread"))?;
     Ok(Started { mailbox, uri, thread })
 }

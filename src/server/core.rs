@@ -14,6 +14,7 @@ use super::fence::{Caller, Fences};
 use super::fork::{Common, Forks};
 use super::groups::Groups;
 use super::host::{Accepted, Answer, Completion, Host};
+use super::input::Inputs;
 use super::jobs::Jobs;
 use super::mailbox::Mailbox;
 use super::members::Operation;
@@ -27,6 +28,7 @@ use crate::message::door::{Arrival, Callers, Left, Outgoing, PeerId};
 use crate::message::numbers::NumberMap;
 use crate::message::{Reply, Request};
 use crate::store::Limits;
+use crate::support::HostSupport;
 use crate::trace;
 
 /// A callback of the embedding program.
@@ -71,10 +73,13 @@ pub(super) struct Core {
     pub(super) groups: Groups,
     pub(super) process_sets: ProcessSets,
     pub(super) outputs: Outputs,
+    pub(super) inputs: Inputs,
     /// What every namespace has that will be registered.
     pub(super) resources: Vec<Info>,
     pub(super) waits: Waits,
     pub(super) registrations: Registrations,
+    /// Which attributes the host supports.
+    pub(super) host_support: HostSupport,
     /// How many tools were given a name here.
     pub(super) tools_named: u64,
     pub(super) sweepers: Sweepers,

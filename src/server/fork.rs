@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use super::setup::Change;
 use crate::control::address::{self, Address};
+use crate::control::rendezvous::Uri;
 use crate::data::{Nspace, Proc, Status};
 use crate::sys::cell::EpochCell;
 
@@ -65,6 +66,8 @@ pub(super) struct Common {
     pub hostname: Vec<u8>,
     pub tmpdir: Vec<u8>,
     pub system_tmpdir: Vec<u8>,
+    /// Where tools reach the server.
+    pub uri: Option<Uri>,
 }
 
 #[derive(Default)]

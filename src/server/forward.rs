@@ -76,13 +76,9 @@ impl Core {
                 no_infos,
                 infos,
             ),
-            Forward::Push { targets, bytes, directives } => self.pass_on(
-                peer,
-                number,
-                |host, done| host.push_stdin(&proc, &targets, &directives, &bytes, done),
-                (),
-                no_more,
-            ),
+            Forward::Push { targets, bytes, directives } => {
+                self.push_input(peer, number, proc, (targets, bytes, directives));
+            }
             Forward::Fabric { operation, directives } => {
                 self.pass_on(
                     peer,

@@ -17,7 +17,7 @@
 //! | `groups`, `construct`, `invite` | groups of processes: those there are, and the two ways to make one |
 //! | `forward`, `query` | what the host answers |
 //! | `published` | published data, for a host that wants to keep it here |
-//! | `output` | output of processes, for those who asked for it |
+//! | `output`, `input` | output of processes, for those who asked for it; input for them |
 //! | `psets`, `resources` | what the host has defined for all jobs |
 //! | `cleanup`, `sweep` | what is removed after a process |
 //! | `fork`, `setup` | the environment of a process to be |
@@ -52,6 +52,7 @@ mod fork;
 mod forward;
 mod groups;
 mod host;
+mod input;
 mod invite;
 mod jobs;
 mod mailbox;
@@ -103,6 +104,8 @@ pub struct ServerConfig {
     pub get_patience: Duration,
     /// Whether tools may attach, and which; none by default.
     pub tools: Option<ToolSupport>,
+    /// A file for the address that tools attach to, for as long as the server runs; none by default.
+    pub uri_file: Option<PathBuf>,
 }
 
 impl Default for ServerConfig {
@@ -120,6 +123,7 @@ impl Default for ServerConfig {
             host_answer_deadline: Duration::from_secs(30),
             get_patience: Duration::from_secs(2),
             tools: None,
+            uri_file: None,
         }
     }
 }
@@ -449,6 +453,70 @@ impl Server {
         self.have_done(done, move |core| {
             core.deliver_output(&source, channel, &bytes, &info);
             Ok(())
+        })
+    }
+
+    /// Says which attributes the host supports for one function of its module (`PMIx_Register_attributes`), by their names.
+    ///
+    /// # Errors
+    /// `ERR_REPEAT_ATTR_REGISTRATION` for a function of which that was said, and those of every `_wait`.
+    pub fn register_attributes_wait(&self, function: &str, attributes: &[String]) -> Result<(), Status> {
+        let (function, attributes) = (function.to_owned(), attributes.to_vec());
+        self.wait(|done| self.have_done(done, move |core| core.host_support.register(&function, &attributes)))
+    }
+
+    /// Stops those who push input to processes through this server, or lets them go on (`PMIx_server_IOF_flow_control`). A source
+    /// without a namespace stands for everybody.
+    ///
+    /// # Errors
+    /// `ERR_NOT_SUPPORTED` for channels that nobody pushes to; when the server has ended, `done` is not called.
+    pub fn iof_flow_control(
+        &self,
+        source: &Proc,
+        channels: u16,
+        stops: bool,
+        done: impl FnOnce(Result<(), Status>) + Send + 'static,
+    ) -> Result<(), Status> {
+        if !input::can_be_stopped(channels) {
+            return Err(Status::ERR_NOT_SUPPORTED);
+        }
+        let source = source.clone();
+        self.have_done(done, move |core| {
+            core.control_input(&source, stops);
+            Ok(())
+        })
+    }
+
+    /// [`iof_flow_control`](Server::iof_flow_control), waiting for the result.
+    ///
+    /// # Errors
+    /// What `done` would be called with, and those of every `_wait`.
+    pub fn iof_flow_control_wait(&self, source: &Proc, channels: u16, stops: bool) -> Result<(), Status> {
+        self.wait(|done| self.iof_flow_control(source, channels, stops, done))
+    }
+
+    /// The job information of the namespaces that these processes are of, each once (`PMIx_server_collect_job_info`).
+    /// Namespaces that are not known are left out.
+    ///
+    /// # Errors
+    /// `ERR_NOT_FOUND` when none is known, `ERR_BAD_PARAM` without processes, and those of every `_wait`.
+    pub fn collect_job_info_wait(&self, procs: &[Proc]) -> Result<Vec<(Nspace, Vec<Info>)>, Status> {
+        let mut names: Vec<Nspace> = procs.iter().map(|proc| proc.nspace.clone()).collect();
+        names.sort();
+        names.dedup();
+        if names.is_empty() {
+            return Err(Status::ERR_BAD_PARAM);
+        }
+        self.wait(|done| {
+            self.mailbox.post(move |core| {
+                let known = names.into_iter().filter_map(|name| {
+                    let all = core.jobs.stored(&name)?.all(Rank::WILDCARD).ok()?;
+                    Some((name, all))
+                });
+                let known: Vec<_> = known.collect();
+                let result = if known.is_empty() { Err(Status::ERR_NOT_FOUND) } else { Ok(known) };
+                core.finish(done, result);
+            })
         })
     }
 

@@ -1,8 +1,8 @@
 //! Queries: what the host answers, and what the server knows itself.
 //!
-//! Process sets and groups are the server's own. Everything else is asked of the host; of one that answers no queries, the server answers
-//! what it knows: the namespaces, their processes on this node, and what was registered with them. What is not known comes
-//! back without a type, and the status says so.
+//! Process sets and groups are the server's own, and so is the list of what is supported. Everything else is asked of the
+//! host; of one that answers no queries, the server answers what it knows: the namespaces, their processes on this node, and what
+//! was registered with them. What is not known comes back without a type, and the status says so.
 use super::core::Core;
 use super::jobs::Phase;
 use crate::data::constants::proc_state::{
@@ -14,6 +14,7 @@ use crate::data::{
 use crate::message::directives::Directives;
 use crate::message::door::PeerId;
 use crate::message::{Infos, Reply};
+use crate::support;
 
 /// What is asked of process sets and groups.
 const SETS: [&str; 6] = [
@@ -42,7 +43,10 @@ impl Core {
                 Info::new(key, value.or_else(|| self.groups.answer(key, group)).unwrap_or(Value::Undef))
             };
             answers.extend(query.keys.iter().filter(|key| is_about_sets(key)).map(answer));
-            query.keys.retain(|key| !is_about_sets(key));
+            if query.keys.iter().any(support::is_asked_by) {
+                answers.extend(support::answers(&query.qualifiers, &self.host_support));
+            }
+            query.keys.retain(|key| !is_about_sets(key) && !support::is_asked_by(key));
         }
         queries.retain(|query| !query.keys.is_empty());
         if queries.is_empty() {
@@ -99,6 +103,7 @@ impl Core {
                 let names: Vec<&[u8]> = names.iter().map(Nspace::as_bytes).collect();
                 Some(Value::string(names.join(&b',')))
             }
+            keys::SERVER_URI => self.common.uri.as_ref().map(|uri| Value::string(uri.to_string())),
             keys::QUERY_LOCAL_PROC_TABLE => self.local_procs(&about.nspace),
             key => {
                 let key = Key::new(key).ok()?;

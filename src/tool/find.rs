@@ -10,7 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::client::{Attachment, Client, InitError, init};
-use crate::control::rendezvous::{self, Listed, Uri};
+use crate::control::rendezvous::{self, BadUri, Listed, Uri};
 use crate::data::{Info, InfoList, Nspace, Proc, Rank, Status, Value, keys};
 use crate::trace;
 
@@ -246,7 +246,10 @@ fn places(info: &[Info]) -> Result<Vec<Place>, InitError> {
 fn address(text: &str) -> Result<Place, InitError> {
     match text.strip_prefix("file:") {
         Some(path) => Ok(Place::File(path.to_owned())),
-        None => text.parse().map(Place::Address).map_err(|error| InitError::NoServer(format!("{error}"))),
+        None => text.parse().map(Place::Address).map_err(|error| match error {
+            BadUri::Protocol(_) => InitError::NoServer(error.to_string()),
+            other => wrong(other),
+        }),
     }
 }
 
@@ -287,6 +290,7 @@ mod tests {
         assert_eq!(wish(&two), Err(Status::ERR_BAD_PARAM));
         assert_eq!(wish(&[Info::new(keys::TOOL_NSPACE, "t")]), Err(Status::ERR_BAD_PARAM));
         assert_eq!(wish(&[Info::new(keys::SERVER_PIDINFO, "x")]), Err(Status::ERR_BAD_PARAM));
+        assert_eq!(wish(&[Info::new(keys::SERVER_URI, "nonsense")]), Err(Status::ERR_BAD_PARAM));
         assert_eq!(wish(&[Info::new(keys::TCP_URI, "s.0;tcp4://127.0.0.1:1")]), Err(Status::ERR_UNREACH));
         assert_eq!(wish(&[Info::new("site.key", true).required()]), Err(Status::ERR_NOT_SUPPORTED));
     }

@@ -1,7 +1,7 @@
 //! Appending packs to bytes.
 use super::records::{self, Wire};
 use super::{COUNT, Form, PID, POINTERS, WireError, flex, is_byte};
-use crate::data::{DataType, Value, archive::MAX_DEPTH};
+use crate::data::{DataType, Key, Value, archive::MAX_DEPTH};
 
 /// Bytes under construction.
 #[derive(Debug, Default)]
@@ -42,6 +42,25 @@ impl Writer {
         self.head(form, ty, bytes.len())?;
         self.raw(bytes);
         Ok(())
+    }
+
+    /// The same of one key with its value, as stock libraries pack what they store. There is no way to get it back but to read both.
+    ///
+    /// # Errors
+    /// As [`pack`](Self::pack).
+    pub fn pack_entry(&mut self, form: Form, key: &Key, value: &Value) -> Result<(), WireError> {
+        let before = self.bytes.len();
+        let entry = |writer: &mut Self| {
+            writer.head(form, DataType::KVAL, 1)?;
+            key.put(writer)?;
+            value.put(writer)
+        };
+        let packed = entry(self);
+        if packed.is_err() {
+            self.bytes.truncate(before);
+            self.depth = 0;
+        }
+        packed
     }
 
     /// What has been packed.

@@ -2,7 +2,7 @@
 use std::sync::Arc;
 
 use instanton::client::{Output, OutputHandler};
-use instanton::data::{Info, Proc, Status};
+use instanton::data::{Info, Nspace, Proc, Rank, Status};
 use libc::{c_int, c_void};
 
 use super::server::{op, server};
@@ -99,6 +99,22 @@ export! {
             cbdata,
             |done| server.iof_deliver(&source, channel, &bytes, &info, done),
             || server.iof_deliver(&source, channel, &bytes, &info, |_| ()),
+        )
+    }
+
+    /// Stops those who push input to processes through this server, or lets them go on; without `source`, everybody.
+    fn PMIx_server_IOF_flow_control(
+        source: *const pmix_proc_t, channel: u16, xoff: bool, _directives: *const pmix_info_t, _ndirs: usize,
+        cbfunc: Option<OpFn>, cbdata: *mut c_void,
+    ) -> Outcome {
+        let server = server()?;
+        let everybody = || Proc::new(Nspace::new("").expect("a legal name"), Rank::WILDCARD);
+        let source = if source.is_null() { everybody() } else { one(source)? };
+        op(
+            cbfunc,
+            cbdata,
+            |done| server.iof_flow_control(&source, channel, xoff, done),
+            || server.iof_flow_control_wait(&source, channel, xoff),
         )
     }
 }

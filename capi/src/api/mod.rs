@@ -24,5 +24,4 @@ mod spawn;
 mod strings;
 mod tool;
 mod topology;
-mod unsupported;
 mod values;

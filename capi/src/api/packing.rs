@@ -14,7 +14,7 @@ use crate::session;
 use crate::types::*;
 
 /// Whether packs say what they hold: what the server that started this process says of its buffers.
-fn form() -> Form {
+pub fn form() -> Form {
     static FORM: OnceLock<Form> = OnceLock::new();
     *FORM.get_or_init(|| match std::env::var_os("PMIX_BFROP_BUFFER_TYPE") {
         Some(ty) if ty == "PMIX_BFROP_BUFFER_FULLY_DESC" => Form::Described,

@@ -25,6 +25,9 @@ use crate::types::*;
 /// `pmix_dmodex_response_fn_t`.
 type DmodexFn = unsafe extern "C" fn(c_int, *mut c_char, usize, *mut c_void);
 
+/// The variable that names a file for the address of whoever is started as a launcher.
+const RENDEZVOUS_FILE: &str = "PMIX_LAUNCHER_RNDZ_FILE";
+
 /// The server of this process.
 struct Running {
     server: Arc<Server>,
@@ -74,9 +77,11 @@ fn config(info: &[Info]) -> Result<ServerConfig, Status> {
     if let Some(dir) = text(keys::SERVER_TMPDIR)? {
         config.tmpdir = path(dir);
     }
+    let named = text(keys::LAUNCHER_RENDEZVOUS_FILE)?.map(path);
+    config.uri_file = named.or_else(|| std::env::var_os(RENDEZVOUS_FILE).map(PathBuf::from));
     const FOR_TOOLS: [&str; 4] =
         [keys::SERVER_TOOL_SUPPORT, keys::SERVER_SESSION_SUPPORT, keys::SERVER_SYSTEM_SUPPORT, keys::LAUNCHER];
-    if FOR_TOOLS.iter().any(|key| info.is_set(key)) {
+    if FOR_TOOLS.iter().any(|key| info.is_set(key)) || config.uri_file.is_some() {
         config.tools = Some(ToolSupport {
             is_system: info.is_set(keys::SERVER_SYSTEM_SUPPORT),
             allows_foreign: info.is_set(keys::SERVER_ALLOW_FOREIGN_TOOLS),

@@ -1,7 +1,10 @@
 //! What a host prepares for a job before it starts the job's processes, and what it defines for all jobs.
-use instanton::data::{Info, Proc, Status, Text};
+use instanton::data::{DataType, Info, Proc, Status, Text, Value};
+use instanton::wire::Writer;
 use libc::{c_char, c_int, c_void};
 
+use super::arrays::append;
+use super::packing::form;
 use super::server::{nspace_of, op, server};
 use crate::alloc;
 use crate::arena::Arena;
@@ -9,6 +12,7 @@ use crate::boundary::{Outcome, export};
 use crate::callbacks::{self, CbData, InfoFn, OpFn};
 use crate::convert::many;
 use crate::handles;
+use crate::session::{self, told};
 use crate::types::*;
 
 /// `pmix_setup_application_cbfunc_t`.
@@ -50,6 +54,43 @@ export! {
             |done| server.setup_local_support(&nspace, &info, done),
             || server.setup_local_support_wait(&nspace, &info),
         )
+    }
+
+    /// Says which attributes this program supports, as a host, for one function of its module: their names, ended by NULL.
+    fn PMIx_Register_attributes(function: *mut c_char, attrs: *mut *mut c_char) -> Outcome {
+        let client = session::client()?;
+        let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).map_err(|_| Status::ERR_BAD_PARAM);
+        let function = text(alloc::c_bytes(function).ok_or(Status::ERR_BAD_PARAM)?)?;
+        let names = alloc::argv(attrs).into_iter().map(text).collect::<Result<Vec<_>, _>>()?;
+        told(client.register_attributes(&function, &names))?;
+        // A server's clients ask it; without one, only this process does.
+        match server() {
+            Ok(server) => server.register_attributes_wait(&function, &names),
+            Err(_) => Ok(()),
+        }
+    }
+
+    /// Puts the job information of the namespaces of some processes into a buffer: of each namespace a byte object, in which its
+    /// name and its keys with their values are packed.
+    fn PMIx_server_collect_job_info(
+        procs: *mut pmix_proc_t, nprocs: usize, buffer: *mut pmix_data_buffer_t,
+    ) -> Outcome {
+        let server = server()?;
+        let buffer = buffer.as_mut().ok_or(Status::ERR_BAD_PARAM)?;
+        let jobs = server.collect_job_info_wait(&many::<_, Proc>(procs, nprocs)?)?;
+        let mut objects = Writer::new();
+        for (nspace, infos) in jobs {
+            let mut job = Writer::new();
+            let packed = job.pack(form(), DataType::STRING, &[Value::string(&nspace)]).and_then(|()| {
+                infos.iter().try_for_each(|info| job.pack_entry(form(), &info.key, &info.value))
+            });
+            packed
+                .and_then(|()| {
+                    objects.pack(form(), DataType::BYTE_OBJECT, &[Value::ByteObject(job.into_bytes())])
+                })
+                .map_err(|error| error.status())?;
+        }
+        append(buffer, objects.as_bytes())
     }
 
     /// What hardware this node has. What `cbfunc` is shown lives until it calls the release function.

@@ -35,8 +35,11 @@ export! {
         Ok(())
     }
 
-    /// Gives one init back; the last one ends every connection.
+    /// Gives one init back; the last one ends every connection. Without any there is nothing to do.
     fn PMIx_tool_finalize() -> Outcome {
+        if !session::is_initialized() {
+            return Ok(());
+        }
         let left = session::leave(&[]);
         if !session::is_initialized() {
             server::end_with_tool();

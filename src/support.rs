@@ -1,0 +1,241 @@
+//! Which attributes are supported, level by level: what `PMIX_QUERY_ATTRIBUTE_SUPPORT` is answered.
+//!
+//! The library's own levels (client, server, tool) are the tables below. The host's level is what the program that embeds a
+//! server has registered, by the names of its module's functions; it is told under the names of the functions that users call.
+use std::collections::BTreeMap;
+
+use crate::data::{DataArray, DataType, Info, InfoList, Key, RegAttr, Status, Text, Value, keys};
+
+/// A function, and the names of its attributes.
+type Table = &'static [(&'static str, &'static str)];
+
+const CLIENT: Table = &[
+    (
+        "PMIx_Init",
+        "PMIX_TIMEOUT PMIX_PROGRAMMING_MODEL PMIX_MODEL_LIBRARY_NAME PMIX_MODEL_LIBRARY_VERSION PMIX_THREADING_MODEL",
+    ),
+    ("PMIx_Finalize", "PMIX_EMBED_BARRIER"),
+    ("PMIx_Get", GET),
+    ("PMIx_Get_nb", GET),
+    ("PMIx_Query_info", QUERY),
+    ("PMIx_Query_info_nb", QUERY),
+    (
+        "PMIx_Register_event_handler",
+        "PMIX_EVENT_HDLR_NAME PMIX_EVENT_HDLR_FIRST PMIX_EVENT_HDLR_LAST PMIX_EVENT_HDLR_FIRST_IN_CATEGORY \
+         PMIX_EVENT_HDLR_LAST_IN_CATEGORY PMIX_EVENT_HDLR_BEFORE PMIX_EVENT_HDLR_AFTER PMIX_EVENT_HDLR_PREPEND \
+         PMIX_EVENT_HDLR_APPEND PMIX_EVENT_CUSTOM_RANGE PMIX_RANGE PMIX_EVENT_AFFECTED_PROC PMIX_EVENT_AFFECTED_PROCS \
+         PMIX_EVENT_RETURN_OBJECT PMIX_EVENT_ONESHOT",
+    ),
+    ("PMIx_Notify_event", NOTIFY),
+];
+
+const SERVER: Table = &[
+    ("PMIx_Fence", FENCE),
+    ("PMIx_Fence_nb", FENCE),
+    ("PMIx_Get", GET),
+    ("PMIx_Get_nb", GET),
+    ("PMIx_Connect", "PMIX_TIMEOUT"),
+    ("PMIx_Disconnect", "PMIX_TIMEOUT"),
+    ("PMIx_Job_control", CLEANUP),
+    ("PMIx_Job_control_nb", CLEANUP),
+    ("PMIx_Notify_event", NOTIFY),
+    ("PMIx_Query_info", QUERY),
+    ("PMIx_Query_info_nb", QUERY),
+    (
+        "PMIx_server_init",
+        "PMIX_SERVER_NSPACE PMIX_SERVER_RANK PMIX_HOSTNAME PMIX_SERVER_TMPDIR PMIX_SYSTEM_TMPDIR PMIX_SERVER_TOOL_SUPPORT \
+         PMIX_SERVER_SESSION_SUPPORT PMIX_SERVER_SYSTEM_SUPPORT PMIX_SERVER_ALLOW_FOREIGN_TOOLS \
+         PMIX_LAUNCHER_RENDEZVOUS_FILE",
+    ),
+];
+
+const TOOL: Table = &[
+    ("PMIx_tool_init", TOOL_INIT),
+    ("PMIx_tool_attach_to_server", TOOL_INIT),
+    ("PMIx_tool_set_server", "PMIX_WAIT_FOR_CONNECTION PMIX_TIMEOUT"),
+];
+
+const GET: &str = "PMIX_OPTIONAL PMIX_IMMEDIATE PMIX_GET_REFRESH_CACHE PMIX_GET_POINTER_VALUES PMIX_GET_STATIC_VALUES \
+                   PMIX_TIMEOUT PMIX_DATA_SCOPE PMIX_SESSION_INFO PMIX_JOB_INFO PMIX_APP_INFO PMIX_NODE_INFO PMIX_SESSION_ID \
+                   PMIX_APPNUM PMIX_NODEID PMIX_HOSTNAME PMIX_NSPACE PMIX_JOBID";
+const FENCE: &str = "PMIX_COLLECT_DATA PMIX_TIMEOUT";
+const NOTIFY: &str = "PMIX_EVENT_CUSTOM_RANGE PMIX_EVENT_NON_DEFAULT";
+const CLEANUP: &str = "PMIX_REGISTER_CLEANUP PMIX_REGISTER_CLEANUP_DIR PMIX_CLEANUP_RECURSIVE PMIX_CLEANUP_EMPTY \
+                       PMIX_CLEANUP_IGNORE PMIX_CLEANUP_LEAVE_TOPDIR";
+const QUERY: &str = "PMIX_QUERY_STABLE_ABI_VERSION PMIX_QUERY_PROVISIONAL_ABI_VERSION PMIX_QUERY_ATTRIBUTE_SUPPORT \
+                     PMIX_QUERY_NAMESPACES PMIX_QUERY_LOCAL_PROC_TABLE PMIX_QUERY_NUM_PSETS PMIX_QUERY_PSET_NAMES \
+                     PMIX_QUERY_PSET_MEMBERSHIP PMIX_PROCID PMIX_NSPACE PMIX_RANK";
+const TOOL_INIT: &str = "PMIX_TOOL_NSPACE PMIX_TOOL_RANK PMIX_TOOL_DO_NOT_CONNECT PMIX_TOOL_CONNECT_OPTIONAL PMIX_TOOL_ATTACHMENT_FILE \
+     PMIX_SERVER_URI PMIX_SERVER_PIDINFO PMIX_SERVER_NSPACE PMIX_CONNECT_TO_SYSTEM PMIX_CONNECT_SYSTEM_FIRST \
+     PMIX_CONNECT_MAX_RETRIES PMIX_CONNECT_RETRY_DELAY PMIX_PRIMARY_SERVER PMIX_TIMEOUT";
+
+/// Which of a user's functions a function of the server module serves, where that is not `PMIx_` and its name.
+const SERVED: [(&str, &str); 13] = [
+    ("client_connected", "PMIx_Init"),
+    ("client_connected2", "PMIx_Init"),
+    ("client_finalized", "PMIx_Finalize"),
+    ("fence_nb", "PMIx_Fence"),
+    ("direct_modex", "PMIx_Get"),
+    ("register_events", "PMIx_Register_event_handler"),
+    ("deregister_events", "PMIx_Deregister_event_handler"),
+    ("query", "PMIx_Query_info"),
+    ("tool_connected", "PMIx_tool_init"),
+    ("allocate", "PMIx_Allocation_request"),
+    ("monitor", "PMIx_Process_monitor"),
+    ("iof_pull", "PMIx_IOF_pull"),
+    ("push_stdin", "PMIx_IOF_push"),
+];
+
+/// The name of the function that users call; others than the module's are their own.
+fn served(function: &str) -> String {
+    if let Some((_, user)) = SERVED.iter().find(|(module, _)| *module == function) {
+        return (*user).to_owned();
+    }
+    let mut letters = function.chars();
+    match letters.next().filter(char::is_ascii_lowercase) {
+        Some(first) => format!("PMIx_{}{}", first.to_ascii_uppercase(), letters.as_str()),
+        None => function.to_owned(),
+    }
+}
+
+/// What the host's level supports, as registered.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct HostSupport(BTreeMap<String, Vec<String>>);
+
+impl HostSupport {
+    /// Takes in the attributes of one function of the host's module.
+    ///
+    /// # Errors
+    /// `ERR_REPEAT_ATTR_REGISTRATION` for one that has been registered.
+    pub(crate) fn register(&mut self, function: &str, attributes: &[String]) -> Result<(), Status> {
+        let function = served(function);
+        if function.is_empty() || self.0.contains_key(&function) {
+            return Err(if function.is_empty() { Status::ERR_BAD_PARAM } else { Status::ERR_REPEAT_ATTR_REGISTRATION });
+        }
+        self.0.insert(function, attributes.to_vec());
+        Ok(())
+    }
+}
+
+/// Whether a query's key asks for supported attributes.
+pub(crate) fn is_asked_by(key: &Text) -> bool {
+    key.as_bytes() == keys::QUERY_ATTRIBUTE_SUPPORT.as_bytes()
+}
+
+/// Whether the host's level is asked for, too.
+pub(crate) fn asks_for_host(qualifiers: &[Info]) -> bool {
+    [keys::HOST_FUNCTIONS, keys::HOST_ATTRIBUTES].iter().any(|key| qualifiers.find(key).is_some())
+}
+
+/// The answers to such a query: for each level that its qualifiers name, the functions as one text, or of the functions that the
+/// qualifier names (all of them for a truth, or `all`) an array with the attributes of each.
+pub(crate) fn answers(qualifiers: &[Info], host: &HostSupport) -> Vec<Info> {
+    let of = |table: Table| {
+        let words = |(function, names): &(&str, &str)| {
+            ((*function).to_owned(), names.split_ascii_whitespace().map(str::to_owned).collect())
+        };
+        table.iter().map(words).collect()
+    };
+    let answer = |qualifier: &Info| {
+        let (level, lists) = match qualifier.key.to_string().as_str() {
+            keys::CLIENT_FUNCTIONS => (of(CLIENT), true),
+            keys::CLIENT_ATTRIBUTES => (of(CLIENT), false),
+            keys::SERVER_FUNCTIONS => (of(SERVER), true),
+            keys::SERVER_ATTRIBUTES => (of(SERVER), false),
+            keys::TOOL_FUNCTIONS => (of(TOOL), true),
+            keys::TOOL_ATTRIBUTES => (of(TOOL), false),
+            keys::HOST_FUNCTIONS => (host.0.clone(), true),
+            keys::HOST_ATTRIBUTES => (host.0.clone(), false),
+            _ => return None,
+        };
+        let value = match lists {
+            true => Value::string(level.keys().map(String::as_str).collect::<Vec<_>>().join(",")),
+            false => attributes(&level, &qualifier.value),
+        };
+        Some(Info { key: qualifier.key.clone(), flags: 0, value })
+    };
+    qualifiers.iter().filter_map(answer).collect()
+}
+
+/// The attributes of the functions that are asked for; of none that is known, nothing.
+fn attributes(level: &BTreeMap<String, Vec<String>>, asked: &Value) -> Value {
+    let named: Option<Vec<String>> = match asked.as_str() {
+        Some("all") | None => None,
+        Some(names) => Some(names.split(',').map(|name| served(name.trim())).collect()),
+    };
+    let wanted = |function: &String| named.as_ref().is_none_or(|named| named.contains(function));
+    let found: Vec<Info> = level
+        .iter()
+        .filter(|(function, _)| wanted(function))
+        .filter_map(|(function, names)| {
+            let described = names.iter().map(|name| Value::Regattr(Box::new(described(name)))).collect();
+            let array = DataArray::new(DataType::REGATTR, described).ok()?;
+            Some(Info { key: Key::new(function.as_bytes()).ok()?, flags: 0, value: array.into() })
+        })
+        .collect();
+    match found.is_empty() {
+        true => Value::Undef,
+        false => Value::infos(found),
+    }
+}
+
+/// An attribute by its name. One that is the host's own is known by that alone.
+fn described(name: &str) -> RegAttr {
+    let key = keys::key_of(name.as_bytes()).and_then(|key| key.to_str().ok());
+    RegAttr {
+        name: Text::new(name).ok(),
+        key: key.and_then(|key| Key::new(key).ok()),
+        data_type: key.and_then(keys::type_of).unwrap_or(DataType::UNDEF),
+        description: Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(answer: &Info) -> Vec<String> {
+        let functions = answer.value.as_array().unwrap().items();
+        let of = |function: &Value| match function {
+            Value::Info(info) => {
+                let attributes = info.value.as_array().unwrap().items().iter();
+                let name = |value: &Value| match value {
+                    Value::Regattr(attribute) => attribute.name.clone().unwrap().to_string_lossy().into_owned(),
+                    other => panic!("{other:?}"),
+                };
+                format!("{}: {}", info.key, attributes.map(name).collect::<Vec<_>>().join(" "))
+            }
+            other => panic!("{other:?}"),
+        };
+        functions.iter().map(of).collect()
+    }
+
+    #[test]
+    fn every_attribute_that_is_said_to_be_supported_is_one() {
+        for (function, attributes) in [CLIENT, SERVER, TOOL].concat() {
+            for name in attributes.split_ascii_whitespace() {
+                assert!(keys::key_of(name.as_bytes()).is_some(), "{function}: {name}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_host_says_once_what_it_supports_and_users_ask_by_their_own_functions() {
+        let mut host = HostSupport::default();
+        let timeout = ["PMIX_TIMEOUT".to_owned(), "SITE_HINT".to_owned()];
+        host.register("lookup", &timeout).unwrap();
+        host.register("fence_nb", &timeout[..1]).unwrap();
+        assert_eq!(host.register("lookup", &[]), Err(Status::ERR_REPEAT_ATTR_REGISTRATION));
+        assert_eq!(host.register("", &[]), Err(Status::ERR_BAD_PARAM));
+        let ask = |key: &str, value: Value| answers(&[Info::new(key, value)], &host);
+        assert_eq!(ask(keys::HOST_FUNCTIONS, true.into())[0].value, Value::string("PMIx_Fence,PMIx_Lookup"));
+        let all = ["PMIx_Fence: PMIX_TIMEOUT", "PMIx_Lookup: PMIX_TIMEOUT SITE_HINT"];
+        assert_eq!(names(&ask(keys::HOST_ATTRIBUTES, true.into())[0]), all);
+        assert_eq!(names(&ask(keys::HOST_ATTRIBUTES, Value::string("all"))[0]), all);
+        assert_eq!(names(&ask(keys::HOST_ATTRIBUTES, Value::string("PMIx_Lookup"))[0]), all[1..]);
+        assert_eq!(ask(keys::HOST_ATTRIBUTES, Value::string("PMIx_Spawn"))[0].value, Value::Undef);
+        let finalize = ask(keys::CLIENT_ATTRIBUTES, Value::string("PMIx_Finalize"));
+        assert_eq!(names(&finalize[0]), ["PMIx_Finalize: PMIX_EMBED_BARRIER"]);
+        assert!(ask(keys::TIMEOUT, true.into()).is_empty());
+    }
+}

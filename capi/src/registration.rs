@@ -2,8 +2,9 @@
 //!
 //! Most of what a host registers it says of processes: an array of attributes of 552 bytes each, for every process of the job. Those
 //! go from where they lie straight into the columns that they become; everything else becomes attributes of the data model.
-use instanton::data::{DataType, Info, Status, Value, keys};
+use instanton::data::{DataArray, DataType, Info, Status, Value, keys};
 use instanton::store::{BadJobInfo, Datum, JobInfoBuilder};
+use instanton::wire::zlib;
 
 use crate::alloc;
 use crate::convert::Mirror;
@@ -34,6 +35,7 @@ pub unsafe fn job_info(
             None => others.push(unsafe { info.to_rust(0) }?),
         }
     }
+    others.iter_mut().try_for_each(read_map)?;
     if let Err(error) = job.owned_infos(others) {
         return Ok(Err(error));
     }
@@ -52,6 +54,27 @@ pub unsafe fn job_info(
         }
     }
     Ok(Ok(job))
+}
+
+/// Turns a compressed map, of the job or in an array about it, into the list that it stands for.
+fn read_map(info: &mut Info) -> Result<(), Status> {
+    let is_map = info.key == keys::NODE_MAP || info.key == keys::PROC_MAP;
+    match &mut info.value {
+        Value::Regex(bytes) if is_map && bytes.starts_with(b"blob:\0") => {
+            *bytes = zlib::expression(bytes).ok_or(Status::ERR_NOT_SUPPORTED)?;
+        }
+        Value::DataArray(array) if info.key == keys::JOB_INFO_ARRAY && array.data_type() == DataType::INFO => {
+            let mut items = array.items().to_vec();
+            for item in &mut items {
+                if let Value::Info(inner) = item {
+                    read_map(inner)?;
+                }
+            }
+            *array = DataArray::new(DataType::INFO, items)?;
+        }
+        _ => {}
+    }
+    Ok(())
 }
 
 /// So many attributes before it is looked at, one is fetched.
@@ -114,4 +137,24 @@ unsafe fn datum<'a>(value: &'a pmix_value_t) -> Result<Datum<'a>, Status> {
             _ => Mirror::<Value>::to_rust(value, 0)?.into(),
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_compressed_map_is_read_wherever_it_stands() {
+        let list = (0..2000).map(|n| format!("host{n}")).collect::<Vec<_>>().join(",").into_bytes();
+        let small = zlib::compress(&list).expect("worth it");
+        let blob = [format!("blob:\0component=zlib:\0size={}:\0", small.len()).as_bytes(), &small].concat();
+        let mut map = Info::new(keys::NODE_MAP, Value::Regex(blob));
+        let mut array = Info::new(keys::JOB_INFO_ARRAY, Value::infos(vec![map.clone()]));
+        assert_eq!(read_map(&mut map), Ok(()));
+        assert_eq!(map.value, Value::Regex(list));
+        assert_eq!(read_map(&mut array), Ok(()));
+        assert_eq!(array.value, Value::infos(vec![map]));
+        let mut other = Info::new(keys::PROC_MAP, Value::Regex(b"blob:\0component=other:\0size=1:\0x".to_vec()));
+        assert_eq!(read_map(&mut other), Err(Status::ERR_NOT_SUPPORTED));
+    }
 }

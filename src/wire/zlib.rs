@@ -29,9 +29,36 @@ pub fn decompress(bytes: &[u8]) -> Option<Vec<u8>> {
     (matches!(status, Ok(Status::StreamEnd)) && out.len() == len).then_some(out)
 }
 
+/// The list that a map expression of the binary form stands for: `blob:`, `component=zlib:` and `size=N:`, a NUL behind each, and
+/// N compressed bytes. None where it is something else.
+pub fn expression(bytes: &[u8]) -> Option<Vec<u8>> {
+    let rest = bytes.strip_prefix(b"blob:\0component=zlib:\0size=")?;
+    let end = rest.iter().position(|byte| *byte == 0)?;
+    let size: usize = std::str::from_utf8(rest[..end].strip_suffix(b":")?).ok()?.parse().ok()?;
+    let mut list = decompress(rest.get(end + 1..)?.get(..size)?)?;
+    if list.last() == Some(&0) {
+        list.pop();
+    }
+    Some(list)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_binary_map_expression_is_the_list_that_was_compressed() {
+        let list = (0..2000).map(|n| format!("host{n}")).collect::<Vec<_>>().join(",").into_bytes();
+        let small = compress(&list).expect("worth it");
+        let head = format!("blob:\0component=zlib:\0size={}:\0", small.len());
+        let blob = [head.as_bytes(), &small].concat();
+        assert_eq!(expression(&blob).as_ref(), Some(&list));
+        for len in 0..blob.len() {
+            assert_eq!(expression(&blob[..len]), None);
+        }
+        assert_eq!(expression(&[head.replace("zlib", "other").as_bytes(), &small].concat()), None);
+        assert_eq!(expression(&list), None);
+    }
 
     #[test]
     fn what_is_compressed_comes_back() {

@@ -13,6 +13,7 @@ mod host;
 mod kept;
 mod module;
 mod owned;
+mod packed;
 mod print;
 mod registration;
 mod session;

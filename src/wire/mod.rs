@@ -1,6 +1,6 @@
 //! The public encoding `v41`: how values become the bytes that stock libraries from 4.2 on read and write.
 //!
-//! Two actors: a [`Writer`] appends to bytes, a [`Reader`] goes through bytes of anybody. Neither knows sockets, commands or
+//! Two actors: a [`Writer`] appends to a [`Sink`], a [`Reader`] goes through bytes of anybody. Neither knows sockets, commands or
 //! C. What a structure looks like on the wire is said once, in `records`, and serves both.
 //!
 //! A *pack* is a count and so many elements of one type. It comes in two [`Form`]s: plain, where the reader has to know
@@ -9,7 +9,7 @@
 //!
 //! The reader trusts nothing: lengths are held against what is left before anything is taken, arrays nest
 //! [`MAX_DEPTH`](crate::data::archive::MAX_DEPTH) deep at most, and after an error the reader stands where it stood.
-mod flex;
+pub mod flex;
 mod reader;
 mod records;
 #[cfg(test)]
@@ -20,7 +20,7 @@ pub mod zlib;
 use crate::data::{DataType, Status};
 
 pub use reader::{Reader, Unpacked};
-pub use writer::Writer;
+pub use writer::{Sink, Writer};
 
 /// Whether packs say what they hold.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -58,6 +58,9 @@ pub enum WireError {
     /// The encoding has no such type.
     #[error("{0} cannot be packed")]
     UnknownType(DataType),
+    /// There is no memory for what is packed.
+    #[error("no memory")]
+    NoMemory,
     /// What is to be packed is nested too deeply or longer than the encoding can say.
     #[error("cannot be packed: {0}")]
     Unfit(&'static str),
@@ -71,8 +74,15 @@ impl WireError {
             WireError::Malformed(_) => Status::ERR_UNPACK_FAILURE,
             WireError::Mismatch { .. } => Status::ERR_PACK_MISMATCH,
             WireError::UnknownType(_) => Status::ERR_UNKNOWN_DATA_TYPE,
+            WireError::NoMemory => Status::ERR_NOMEM,
             WireError::Unfit(_) => Status::ERR_PACK_FAILURE,
         }
+    }
+}
+
+impl From<WireError> for Status {
+    fn from(error: WireError) -> Self {
+        error.status()
     }
 }
 
@@ -84,8 +94,3 @@ const PID: DataType = DataType::UINT32;
 const POINTERS: u8 = 1;
 /// How a packed map expression of the binary form begins, its NUL included.
 const BLOB: &[u8] = b"blob:\0";
-
-/// Types whose elements are one byte as it is.
-fn is_byte(ty: DataType) -> bool {
-    matches!(ty, DataType::BYTE | DataType::UINT8 | DataType::INT8)
-}

@@ -1,12 +1,15 @@
 //! Going through bytes of anybody.
 use super::records::{self, Wire};
-use super::{COUNT, Form, PID, POINTERS, WireError, flex, is_byte};
+use super::{COUNT, Form, PID, POINTERS, WireError, flex};
 use crate::data::{DataType, Value, archive::MAX_DEPTH};
 
 /// Most addresses in one array: they take no bytes each, so that nothing else limits how many are claimed.
 const MAX_ADDRESSES: usize = 1 << 16;
 
 /// What has not been unpacked yet.
+///
+/// [`unpack`](Self::unpack) makes values. Whoever wants elements in another shape takes them piece by piece, in
+/// [`all_or_nothing`](Self::all_or_nothing): what a structure is made of, `records` says.
 #[derive(Debug, Clone)]
 pub struct Reader<'a> {
     rest: &'a [u8],
@@ -46,26 +49,20 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// The same of a pack of bytes.
+    /// Runs `f`, and stands where it stood when that fails.
     ///
     /// # Errors
-    /// As [`unpack`](Self::unpack).
-    pub fn unpack_bytes(&mut self, form: Form, ty: DataType, most: usize) -> Result<Unpacked<&'a [u8]>, WireError> {
-        self.all_or_nothing(|this| {
-            let count = this.head(form, ty)?;
-            if !is_byte(ty) {
-                return Err(WireError::UnknownType(ty));
-            }
-            Ok(Unpacked { items: this.raw(count.min(most) as u64)?, missed: count.saturating_sub(most) })
-        })
-    }
-
-    fn all_or_nothing<T>(&mut self, f: impl FnOnce(&mut Self) -> Result<T, WireError>) -> Result<T, WireError> {
+    /// That of `f`.
+    pub fn all_or_nothing<T, E>(&mut self, f: impl FnOnce(&mut Self) -> Result<T, E>) -> Result<T, E> {
         let before = self.clone();
         f(self).inspect_err(|_| *self = before)
     }
 
-    fn head(&mut self, form: Form, ty: DataType) -> Result<usize, WireError> {
+    /// What stands in front of a pack: how many elements there are.
+    ///
+    /// # Errors
+    /// As [`unpack`](Self::unpack).
+    pub fn head(&mut self, form: Form, ty: DataType) -> Result<usize, WireError> {
         if form == Form::Described && DataType::get(self)? != COUNT {
             return Err(WireError::Malformed("described pack"));
         }
@@ -81,7 +78,10 @@ impl<'a> Reader<'a> {
     }
 
     /// `count` elements.
-    pub(super) fn list(&mut self, ty: DataType, count: usize) -> Result<Vec<Value>, WireError> {
+    ///
+    /// # Errors
+    /// As [`unpack`](Self::unpack).
+    pub fn list(&mut self, ty: DataType, count: usize) -> Result<Vec<Value>, WireError> {
         match ty {
             DataType::PID if DataType::get(self)? != PID => return Err(WireError::Malformed("process id")),
             DataType::POINTER if self.raw(1)? != [POINTERS] || count > MAX_ADDRESSES => {
@@ -89,9 +89,7 @@ impl<'a> Reader<'a> {
             }
             DataType::POINTER => return Ok(vec![Value::Pointer(0); count]),
             _ if !records::is_known(ty) => return Err(WireError::UnknownType(ty)),
-            // An element has at least one byte.
-            _ if count > self.rest.len() => return Err(self.past_end(count as u64)),
-            _ => {}
+            _ => self.may_have(count)?,
         }
         let mut items = Vec::new();
         for _ in 0..count {
@@ -100,23 +98,57 @@ impl<'a> Reader<'a> {
         Ok(items)
     }
 
-    pub(super) fn raw(&mut self, len: u64) -> Result<&'a [u8], WireError> {
+    /// That so many elements can be there at all: each has at least one byte.
+    ///
+    /// # Errors
+    /// [`WireError::PastEnd`].
+    pub fn may_have(&self, count: usize) -> Result<(), WireError> {
+        if count > self.rest.len() { Err(self.past_end(count as u64)) } else { Ok(()) }
+    }
+
+    /// Bytes as they are.
+    ///
+    /// # Errors
+    /// [`WireError::PastEnd`].
+    pub fn raw(&mut self, len: u64) -> Result<&'a [u8], WireError> {
         let taken = usize::try_from(len).ok().and_then(|len| self.rest.split_at_checked(len));
         let (taken, rest) = taken.ok_or_else(|| self.past_end(len))?;
         self.rest = rest;
         Ok(taken)
     }
 
-    pub(super) fn number(&mut self) -> Result<u64, WireError> {
+    /// An integer, one with a sign [folded](flex::fold).
+    ///
+    /// # Errors
+    /// [`WireError::PastEnd`].
+    #[inline]
+    pub fn number(&mut self) -> Result<u64, WireError> {
         let (number, len) = flex::get(self.rest).ok_or_else(|| self.past_end(1))?;
         self.rest = &self.rest[len..];
         Ok(number)
     }
 
+    /// A text before its NUL; none for NULL.
+    ///
+    /// # Errors
+    /// [`WireError::PastEnd`], [`WireError::Malformed`] where its length is none.
+    pub fn text(&mut self) -> Result<Option<&'a [u8]>, WireError> {
+        match i32::get(self)? {
+            0 => Ok(None),
+            len => {
+                let bytes = self.raw(u64::try_from(len).map_err(|_| WireError::Malformed("length"))?)?;
+                Ok(bytes.split(|byte| *byte == 0).next())
+            }
+        }
+    }
+
     /// Takes something that may hold others of its kind.
-    pub(super) fn nested<T>(&mut self, f: impl FnOnce(&mut Self) -> Result<T, WireError>) -> Result<T, WireError> {
+    ///
+    /// # Errors
+    /// [`WireError::Malformed`] where too many are above, and that of `f`.
+    pub fn nested<T, E: From<WireError>>(&mut self, f: impl FnOnce(&mut Self) -> Result<T, E>) -> Result<T, E> {
         if self.depth == MAX_DEPTH {
-            return Err(WireError::Malformed("value that is not nested too deeply"));
+            return Err(WireError::Malformed("value that is not nested too deeply").into());
         }
         self.depth += 1;
         let got = f(self)?;

@@ -9,7 +9,7 @@ use crate::data::{
 /// Something that is packed and unpacked.
 pub trait Wire: Sized {
     /// Appends it.
-    fn put(&self, to: &mut Writer) -> Result<(), WireError>;
+    fn put(&self, to: &mut Writer<'_>) -> Result<(), WireError>;
     /// Takes one.
     fn get(from: &mut Reader<'_>) -> Result<Self, WireError>;
 }
@@ -18,7 +18,7 @@ pub trait Wire: Sized {
 macro_rules! simple {
     ($($ty:ty: |$this:ident, $to:ident| $put:expr, |$from:ident| $get:expr;)*) => {$(
         impl Wire for $ty {
-            fn put(&self, $to: &mut Writer) -> Result<(), WireError> {
+            fn put(&self, $to: &mut Writer<'_>) -> Result<(), WireError> {
                 let $this = self;
                 $put;
                 Ok(())
@@ -44,7 +44,7 @@ simple! {
     i16: |n, to| to.number(flex::fold(i64::from(*n))), |from| fits(flex::unfold(from.number()?))?;
     i32: |n, to| to.number(flex::fold(i64::from(*n))), |from| fits(flex::unfold(from.number()?))?;
     i64: |n, to| to.number(flex::fold(*n)), |from| flex::unfold(from.number()?);
-    f64: |n, to| text(to, Some(decimal(*n).as_bytes()))?, |from| number(from)?;
+    f64: |n, to| to.text(Some(decimal(*n).as_bytes()))?, |from| number(from)?;
     f32: |n, to| f64::from(*n).put(to)?, |from| f64::get(from)? as f32;
     Real: |n, to| n.0.put(to)?, |from| Real(f32::get(from)?);
     Status: |status, to| status.0.put(to)?, |from| Status(i32::get(from)?);
@@ -54,20 +54,20 @@ simple! {
         |time, to| { time.sec.put(to)?; time.usec.put(to)? },
         |from| Timeval { sec: i64::get(from)?, usec: i64::get(from)? };
     Option<Text>:
-        |this, to| text(to, this.as_ref().map(Text::as_bytes))?,
-        |from| bytes_of_text(from)?.map(Text::new).transpose().map_err(|_| WireError::Malformed("text"))?;
+        |this, to| to.text(this.as_ref().map(Text::as_bytes))?,
+        |from| from.text()?.map(Text::new).transpose().map_err(|_| WireError::Malformed("text"))?;
     Text:
-        |this, to| text(to, Some(this.as_bytes()))?,
-        |from| Text::new(bytes_of_text(from)?.unwrap_or_default()).map_err(|_| WireError::Malformed("text"))?;
+        |this, to| to.text(Some(this.as_bytes()))?,
+        |from| Text::new(from.text()?.unwrap_or_default()).map_err(|_| WireError::Malformed("text"))?;
     Nspace:
-        |nspace, to| text(to, Some(nspace.as_bytes()))?,
-        |from| Nspace::new(bytes_of_text(from)?.unwrap_or_default()).map_err(|_| WireError::Malformed("namespace"))?;
+        |nspace, to| to.text(Some(nspace.as_bytes()))?,
+        |from| Nspace::new(from.text()?.unwrap_or_default()).map_err(|_| WireError::Malformed("namespace"))?;
     Key:
-        |key, to| text(to, Some(key.as_bytes()))?,
-        |from| Key::of_attribute(bytes_of_text(from)?.unwrap_or_default()).map_err(|_| WireError::Malformed("key"))?;
+        |key, to| to.text(Some(key.as_bytes()))?,
+        |from| Key::of_attribute(from.text()?.unwrap_or_default()).map_err(|_| WireError::Malformed("key"))?;
     Option<Key>:
-        |key, to| text(to, Some(key.as_ref().map_or(b"", Key::as_bytes)))?,
-        |from| match bytes_of_text(from)?.unwrap_or_default() {
+        |key, to| to.text(Some(key.as_ref().map_or(b"", Key::as_bytes)))?,
+        |from| match from.text()?.unwrap_or_default() {
             [] => None,
             name => Some(Key::new(name).map_err(|_| WireError::Malformed("key"))?),
         };
@@ -120,29 +120,8 @@ simple! {
 /// Bytes in which hwloc says what it supports, behind a topology.
 const SUPPORT: usize = 32;
 
-fn text(to: &mut Writer, bytes: Option<&[u8]>) -> Result<(), WireError> {
-    let len = bytes.map_or(0, |bytes| bytes.len() + 1);
-    i32::try_from(len).map_err(|_| WireError::Unfit("a text of 2 GiB"))?.put(to)?;
-    if let Some(bytes) = bytes {
-        to.raw(bytes);
-        to.raw(&[0]);
-    }
-    Ok(())
-}
-
-/// What stands before the first NUL; none for NULL.
-fn bytes_of_text<'a>(from: &mut Reader<'a>) -> Result<Option<&'a [u8]>, WireError> {
-    match i32::get(from)? {
-        0 => Ok(None),
-        len => {
-            let bytes = from.raw(u64::try_from(len).map_err(|_| WireError::Malformed("length"))?)?;
-            Ok(bytes.split(|byte| *byte == 0).next())
-        }
-    }
-}
-
 fn number(from: &mut Reader<'_>) -> Result<f64, WireError> {
-    let Some(text) = bytes_of_text(from)? else { return Ok(0.0) };
+    let Some(text) = from.text()? else { return Ok(0.0) };
     let text = std::str::from_utf8(text).unwrap_or_default().trim_start();
     text.parse().map_err(|_| WireError::Malformed("floating-point number"))
 }
@@ -151,7 +130,7 @@ fn number(from: &mut Reader<'_>) -> Result<f64, WireError> {
 struct Regex(Vec<u8>);
 
 impl Wire for Regex {
-    fn put(&self, to: &mut Writer) -> Result<(), WireError> {
+    fn put(&self, to: &mut Writer<'_>) -> Result<(), WireError> {
         if self.0.starts_with(BLOB) {
             to.raw(&self.0);
             return Ok(());
@@ -189,7 +168,7 @@ fn blob_len(bytes: &[u8]) -> Option<u64> {
 
 /// Lists have a SIZE in front.
 impl<T: Element> Wire for Vec<T> {
-    fn put(&self, to: &mut Writer) -> Result<(), WireError> {
+    fn put(&self, to: &mut Writer<'_>) -> Result<(), WireError> {
         self.len().put(to)?;
         self.iter().try_for_each(|item| item.put(to))
     }
@@ -220,7 +199,7 @@ fn items<T: Wire>(from: &mut Reader<'_>, count: usize) -> Result<Vec<T>, WireErr
 mod short {
     use super::*;
 
-    pub fn put(list: &[Text], to: &mut Writer) -> Result<(), WireError> {
+    pub fn put(list: &[Text], to: &mut Writer<'_>) -> Result<(), WireError> {
         i32::try_from(list.len()).map_err(|_| WireError::Unfit("too many texts"))?.put(to)?;
         list.iter().try_for_each(|item| item.put(to))
     }
@@ -234,7 +213,7 @@ mod short {
 mod pid {
     use super::*;
 
-    pub fn put(pid: &i32, to: &mut Writer) -> Result<(), WireError> {
+    pub fn put(pid: &i32, to: &mut Writer<'_>) -> Result<(), WireError> {
         to.list(DataType::PID, &[Value::Pid(*pid)])
     }
     pub fn get(from: &mut Reader<'_>) -> Result<i32, WireError> {
@@ -249,7 +228,7 @@ mod pid {
 mod signed {
     use super::*;
 
-    pub fn put(number: &u16, to: &mut Writer) -> Result<(), WireError> {
+    pub fn put(number: &u16, to: &mut Writer<'_>) -> Result<(), WireError> {
         (*number as i16).put(to)
     }
     pub fn get(from: &mut Reader<'_>) -> Result<u16, WireError> {
@@ -261,7 +240,7 @@ mod signed {
 macro_rules! structures {
     ($($ty:ident { $($member:ident $(as $way:ident)?),* $(; $unsent:ident = $value:expr)* })*) => {$(
         impl Wire for $ty {
-            fn put(&self, to: &mut Writer) -> Result<(), WireError> {
+            fn put(&self, to: &mut Writer<'_>) -> Result<(), WireError> {
                 $(structures!(@put self to $member $($way)?);)*
                 Ok(())
             }
@@ -313,7 +292,7 @@ structures! {
 }
 
 impl<T: Wire> Wire for Box<T> {
-    fn put(&self, to: &mut Writer) -> Result<(), WireError> {
+    fn put(&self, to: &mut Writer<'_>) -> Result<(), WireError> {
         T::put(self, to)
     }
     fn get(from: &mut Reader<'_>) -> Result<Self, WireError> {
@@ -330,7 +309,7 @@ macro_rules! elements {
         }
 
         /// Appends an element.
-        pub fn put(value: &Value, to: &mut Writer) -> Result<(), WireError> {
+        pub fn put(value: &Value, to: &mut Writer<'_>) -> Result<(), WireError> {
             match value {
                 Value::Regex(bytes) => Regex(bytes.clone()).put(to),
                 $(Value::$variant(element) => elements!(@put element to $($other)?),)*

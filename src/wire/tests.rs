@@ -5,9 +5,9 @@ use super::*;
 use crate::data::{DataArray, Info, Rank, Value, arbitrary, archive::MAX_DEPTH, keys};
 
 fn packed(ty: DataType, items: &[Value]) -> Vec<u8> {
-    let mut writer = Writer::new();
-    writer.pack(Form::Plain, ty, items).expect("can be packed");
-    writer.into_bytes()
+    let mut bytes = Vec::new();
+    Writer::new(&mut bytes).pack(Form::Plain, ty, items).expect("can be packed");
+    bytes
 }
 
 fn hex(text: &str) -> Vec<u8> {
@@ -29,10 +29,11 @@ proptest! {
     #[test]
     fn values_come_back(value in value()) {
         for form in [Form::Plain, Form::Described] {
-            let mut writer = Writer::new();
+            let mut bytes = Vec::new();
             let wrapped = Value::Value(Box::new(value.clone()));
-            writer.pack(form, DataType::VALUE, std::slice::from_ref(&wrapped)).expect("can be packed");
-            let mut reader = Reader::new(writer.as_bytes());
+            let packed = Writer::new(&mut bytes).pack(form, DataType::VALUE, std::slice::from_ref(&wrapped));
+            packed.expect("can be packed");
+            let mut reader = Reader::new(&bytes);
             let got = reader.unpack(form, DataType::VALUE, 1).expect("can be unpacked");
             prop_assert_eq!(reader.rest(), b"");
             let [Value::Value(got)] = got.items.as_slice() else { return Err(TestCaseError::fail("one value")) };
@@ -93,9 +94,10 @@ fn it_is_the_encoding_of_others() {
         let got = Reader::new(&bytes).unpack(Form::Plain, ty, 10).expect("can be unpacked");
         assert_eq!(packed(ty, &got.items), bytes, "{ty}");
     }
-    let mut writer = Writer::new();
-    writer.pack(Form::Described, DataType::DATA_ARRAY, &[DataArray::of([5i32, -6]).into()]).expect("can be packed");
-    assert_eq!(writer.as_bytes(), hex("09022709020a0b"));
+    let mut bytes = Vec::new();
+    let array = DataArray::of([5i32, -6]).into();
+    Writer::new(&mut bytes).pack(Form::Described, DataType::DATA_ARRAY, &[array]).expect("can be packed");
+    assert_eq!(bytes, hex("09022709020a0b"));
 }
 
 fn keys_k() -> crate::data::Key {
@@ -136,7 +138,10 @@ fn what_does_not_fit_is_counted_and_what_is_wrong_has_its_status() {
     assert_eq!(plain("0206787900", DataType::DOUBLE), Status::ERR_UNPACK_FAILURE);
     assert_eq!(status("0902090a", Form::Described, DataType::UINT), Status::ERR_PACK_MISMATCH);
     assert_eq!(status("020a", Form::Described, DataType::INT32), Status::ERR_UNPACK_FAILURE);
-    assert_eq!(Writer::new().pack(Form::Plain, DataType(999), &[]), Err(WireError::UnknownType(DataType(999))));
+    assert_eq!(
+        Writer::new(&mut Vec::new()).pack(Form::Plain, DataType(999), &[]),
+        Err(WireError::UnknownType(DataType(999)))
+    );
 }
 
 #[test]
@@ -145,9 +150,10 @@ fn nesting_has_an_end() {
     for _ in 0..=MAX_DEPTH {
         value = Value::infos(vec![Info::new(keys::TIMEOUT, value)]);
     }
-    let mut writer = Writer::new();
-    assert!(matches!(writer.pack(Form::Plain, DataType::DATA_ARRAY, &[value]), Err(WireError::Unfit(_))));
-    assert_eq!(writer.as_bytes(), b"");
+    let mut bytes = Vec::new();
+    let packed = Writer::new(&mut bytes).pack(Form::Plain, DataType::DATA_ARRAY, &[value]);
+    assert!(matches!(packed, Err(WireError::Unfit(_))));
+    assert_eq!(bytes, b"");
     // An array of one array, and so on.
     let deep: Vec<u8> = std::iter::once(2).chain([39, 1].repeat(100_000)).collect();
     assert!(matches!(Reader::new(&deep).unpack(Form::Plain, DataType::DATA_ARRAY, 1), Err(WireError::Malformed(_))));

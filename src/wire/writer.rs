@@ -1,47 +1,79 @@
 //! Appending packs to bytes.
 use super::records::{self, Wire};
-use super::{COUNT, Form, PID, POINTERS, WireError, flex, is_byte};
+use super::{COUNT, Form, PID, POINTERS, WireError, flex};
 use crate::data::{DataType, Key, Value, archive::MAX_DEPTH};
 
-/// Bytes under construction.
-#[derive(Debug, Default)]
-pub struct Writer {
-    bytes: Vec<u8>,
-    depth: usize,
+/// Where packs go.
+pub trait Sink {
+    /// How many bytes there are.
+    fn len(&self) -> usize;
+
+    /// Whether there are none.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Appends bytes; not so where there is no memory for them.
+    fn append(&mut self, bytes: &[u8]) -> bool;
+
+    /// Takes the last bytes away.
+    fn truncate(&mut self, len: usize);
 }
 
-impl Writer {
-    /// Nothing yet.
-    pub fn new() -> Self {
-        Self::default()
+impl Sink for Vec<u8> {
+    fn len(&self) -> usize {
+        self.len()
+    }
+
+    fn append(&mut self, bytes: &[u8]) -> bool {
+        self.extend_from_slice(bytes);
+        true
+    }
+
+    fn truncate(&mut self, len: usize) {
+        self.truncate(len);
+    }
+}
+
+/// Whoever appends packs to a [`Sink`].
+///
+/// [`pack`](Self::pack) takes values. Whoever has elements in another shape appends them piece by piece, in
+/// [`all_or_nothing`](Self::all_or_nothing): what a structure is made of, `records` says.
+pub struct Writer<'a> {
+    sink: &'a mut dyn Sink,
+    depth: usize,
+    is_full: bool,
+}
+
+impl<'a> Writer<'a> {
+    /// Appends to what is there.
+    pub fn new(sink: &'a mut dyn Sink) -> Self {
+        Self { sink, depth: 0, is_full: false }
     }
 
     /// Appends a pack of elements that are all of type `ty`. When it fails, nothing is appended.
     ///
     /// # Errors
     /// [`WireError::UnknownType`] for types that are never packed, [`WireError::Unfit`] for what is too deep or too
-    /// long.
+    /// long, [`WireError::NoMemory`].
     pub fn pack(&mut self, form: Form, ty: DataType, items: &[Value]) -> Result<(), WireError> {
-        let before = self.bytes.len();
-        let packed = self.head(form, ty, items.len()).and_then(|()| self.list(ty, items));
-        if packed.is_err() {
-            self.bytes.truncate(before);
-            self.depth = 0;
-        }
-        packed
+        self.all_or_nothing(|to| {
+            to.head(form, ty, items.len())?;
+            to.list(ty, items)
+        })
     }
 
-    /// The same of bytes, for types whose elements are bytes.
+    /// Runs `f`, and takes what it appended away again when it fails.
     ///
     /// # Errors
-    /// As [`pack`](Self::pack).
-    pub fn pack_bytes(&mut self, form: Form, ty: DataType, bytes: &[u8]) -> Result<(), WireError> {
-        if !is_byte(ty) {
-            return Err(WireError::UnknownType(ty));
-        }
-        self.head(form, ty, bytes.len())?;
-        self.raw(bytes);
-        Ok(())
+    /// That of `f`, and [`WireError::NoMemory`].
+    pub fn all_or_nothing<E: From<WireError>>(&mut self, f: impl FnOnce(&mut Self) -> Result<(), E>) -> Result<(), E> {
+        let before = self.sink.len();
+        let full = |this: &Self| if this.is_full { Err(WireError::NoMemory.into()) } else { Ok(()) };
+        f(self).and_then(|()| full(self)).inspect_err(|_| {
+            self.sink.truncate(before);
+            (self.depth, self.is_full) = (0, false);
+        })
     }
 
     /// The same of one key with its value, as stock libraries pack what they store. There is no way to get it back but to read both.
@@ -49,31 +81,18 @@ impl Writer {
     /// # Errors
     /// As [`pack`](Self::pack).
     pub fn pack_entry(&mut self, form: Form, key: &Key, value: &Value) -> Result<(), WireError> {
-        let before = self.bytes.len();
-        let entry = |writer: &mut Self| {
-            writer.head(form, DataType::KVAL, 1)?;
-            key.put(writer)?;
-            value.put(writer)
-        };
-        let packed = entry(self);
-        if packed.is_err() {
-            self.bytes.truncate(before);
-            self.depth = 0;
-        }
-        packed
+        self.all_or_nothing(|to| {
+            to.head(form, DataType::KVAL, 1)?;
+            key.put(to)?;
+            value.put(to)
+        })
     }
 
-    /// What has been packed.
-    pub fn as_bytes(&self) -> &[u8] {
-        &self.bytes
-    }
-
-    /// What has been packed, given away.
-    pub fn into_bytes(self) -> Vec<u8> {
-        self.bytes
-    }
-
-    fn head(&mut self, form: Form, ty: DataType, count: usize) -> Result<(), WireError> {
+    /// What stands in front of a pack of so many elements.
+    ///
+    /// # Errors
+    /// [`WireError::Unfit`] where they are too many.
+    pub fn head(&mut self, form: Form, ty: DataType, count: usize) -> Result<(), WireError> {
         let count = i32::try_from(count).map_err(|_| WireError::Unfit("too many elements"))?;
         if form == Form::Described {
             COUNT.put(self)?;
@@ -85,8 +104,11 @@ impl Writer {
         Ok(())
     }
 
-    /// Elements without a count.
-    pub(super) fn list(&mut self, ty: DataType, items: &[Value]) -> Result<(), WireError> {
+    /// Elements without their number.
+    ///
+    /// # Errors
+    /// As [`pack`](Self::pack).
+    pub fn list(&mut self, ty: DataType, items: &[Value]) -> Result<(), WireError> {
         match ty {
             DataType::PID => PID.put(self)?,
             DataType::POINTER => {
@@ -99,18 +121,55 @@ impl Writer {
         items.iter().try_for_each(|item| records::put(item, self))
     }
 
-    pub(super) fn raw(&mut self, bytes: &[u8]) {
-        self.bytes.extend_from_slice(bytes);
+    /// Bytes as they are.
+    pub fn raw(&mut self, bytes: &[u8]) {
+        self.is_full |= !self.sink.append(bytes);
     }
 
-    pub(super) fn number(&mut self, number: u64) {
-        flex::put(&mut self.bytes, number);
+    /// An integer without a sign.
+    pub fn number(&mut self, number: u64) {
+        let mut room = [0; flex::MAX];
+        let len = flex::put(&mut room, number);
+        self.raw(&room[..len]);
+    }
+
+    /// Many integers, those with a sign [folded](flex::fold).
+    pub fn numbers(&mut self, numbers: impl Iterator<Item = u64>) {
+        /// Bytes that are appended together.
+        const TOGETHER: usize = 256;
+        let (mut room, mut len) = ([0; TOGETHER], 0);
+        for number in numbers {
+            if len > TOGETHER - flex::MAX {
+                self.raw(&room[..len]);
+                len = 0;
+            }
+            let place = room[len..].first_chunk_mut().expect("room for a number");
+            len += flex::put(place, number);
+        }
+        self.raw(&room[..len]);
+    }
+
+    /// A text, or a NULL.
+    ///
+    /// # Errors
+    /// [`WireError::Unfit`] where it is too long.
+    pub fn text(&mut self, bytes: Option<&[u8]>) -> Result<(), WireError> {
+        let len = bytes.map_or(0, |bytes| bytes.len() + 1);
+        i32::try_from(len).map_err(|_| WireError::Unfit("a text of 2 GiB"))?.put(self)?;
+        if let Some(bytes) = bytes {
+            self.raw(bytes);
+            self.raw(&[0]);
+        }
+        Ok(())
     }
 
     /// Packs something that may hold others of its kind.
-    pub(super) fn nested(&mut self, f: impl FnOnce(&mut Self) -> Result<(), WireError>) -> Result<(), WireError> {
+    ///
+    /// # Errors
+    /// [`WireError::Unfit`] where too many are above, and that of `f`.
+    pub fn nested<E: From<WireError>>(&mut self, f: impl FnOnce(&mut Self) -> Result<(), E>) -> Result<(), E> {
         if self.depth == MAX_DEPTH {
-            return Err(WireError::Unfit("nested too deeply"));
+            return Err(WireError::Unfit("nested too deeply").into());
         }
         self.depth += 1;
         f(self)?;

@@ -1,15 +1,15 @@
 //! Packing values into buffers, unpacking them, and compressing bytes.
 use std::sync::OnceLock;
 
-use instanton::data::{DataType, Status, Value};
-use instanton::wire::{Form, Reader, WireError, Writer, zlib};
+use instanton::data::{DataType, Nspace, Status, Value};
+use instanton::wire::{Form, Reader, Sink, Writer, zlib};
 use libc::{c_char, c_void};
 
 use super::arrays::{append, unread};
 use crate::alloc;
 use crate::boundary::{Outcome, export};
-use crate::convert;
 use crate::owned::Kind;
+use crate::packed;
 use crate::session;
 use crate::types::*;
 
@@ -27,70 +27,53 @@ fn peers() -> Outcome {
     if session::is_initialized() { Ok(()) } else { Err(Status::ERR_NOT_FOUND) }
 }
 
-fn refused(error: WireError) -> Status {
-    error.status()
-}
+/// A buffer that packs are appended to.
+struct Buffer<'a>(&'a mut pmix_data_buffer_t);
 
-/// Types whose elements are one byte that is sent as it is.
-fn is_byte(ty: DataType) -> bool {
-    matches!(ty, DataType::BYTE | DataType::UINT8 | DataType::INT8)
-}
+impl Sink for Buffer<'_> {
+    fn len(&self) -> usize {
+        self.0.bytes_used
+    }
 
-/// Bytes between the elements of a C array that is packed. Of map expressions it has the addresses.
-fn stride(ty: DataType) -> Result<usize, Status> {
-    match ty {
-        DataType::REGEX => Ok(size_of::<*mut c_char>()),
-        ty => Kind::of(ty).map(|kind| kind.size).ok_or(Status::ERR_UNKNOWN_DATA_TYPE),
+    fn append(&mut self, bytes: &[u8]) -> bool {
+        // SAFETY: a constructed buffer, the contract with C.
+        unsafe { append(self.0, bytes) }.is_ok()
+    }
+
+    fn truncate(&mut self, len: usize) {
+        self.0.bytes_used = len;
+        self.0.pack_ptr = self.0.base_ptr.wrapping_add(len);
     }
 }
 
-unsafe fn read(ty: DataType, place: *const c_void, alone: bool) -> Result<Value, Status> {
-    // SAFETY: an element of that type, the contract with C.
-    unsafe {
-        match ty {
-            DataType::REGEX => {
-                let text = place.cast::<*const c_char>().read_unaligned();
-                Ok(Value::Regex(alloc::expression(text).ok_or(Status::ERR_BAD_PARAM)?.to_vec()))
-            }
-            // A single name need not fill its array.
-            DataType::PROC_NSPACE if alone => {
-                let name = alloc::name(place.cast(), NSPACE_SIZE)?;
-                Ok(Value::ProcNspace(instanton::data::Nspace::new(name).map_err(|_| Status::ERR_BAD_PARAM)?))
-            }
-            ty => convert::read(ty, place, 0),
-        }
-    }
-}
-
-unsafe fn write(value: &Value, place: *mut c_void) -> Outcome {
-    // SAFETY: room for an element of the value's type, the contract with C.
-    unsafe {
-        if let Value::Regex(bytes) = value {
-            let text = alloc::bytes(&[bytes.as_slice(), &[0]].concat())?;
-            place.cast::<*mut c_char>().write(text);
-            return Ok(());
-        }
-        let kind = Kind::of(value.data_type()).ok_or(Status::ERR_UNKNOWN_DATA_TYPE)?;
-        (kind.construct)(place);
-        convert::write(value, place).inspect_err(|_| (kind.clear)(place))
-    }
+/// Map expressions are packed from addresses of texts, and unpacked to such; in values they are byte objects.
+unsafe fn expression(place: *const c_void) -> Result<Value, Status> {
+    // SAFETY: an address of such a text, the contract with C.
+    let text = unsafe { alloc::expression(place.cast::<*const c_char>().read_unaligned()) };
+    Ok(Value::Regex(text.ok_or(Status::ERR_BAD_PARAM)?.to_vec()))
 }
 
 unsafe fn pack(buffer: &mut pmix_data_buffer_t, src: *const c_void, n: usize, ty: DataType) -> Outcome {
-    let mut writer = Writer::new();
-    // SAFETY: a constructed buffer, and `n` elements of that type, the contract with C.
-    unsafe {
-        if is_byte(ty) {
-            writer.pack_bytes(form(), ty, alloc::slice(src.cast::<u8>(), n)?).map_err(refused)?;
-        } else {
-            let stride = stride(ty)?;
-            alloc::slice(src.cast::<u8>(), n.checked_mul(stride).ok_or(Status::ERR_BAD_PARAM)?)?;
-            let elements: Result<Vec<Value>, Status> =
-                (0..n).map(|i| read(ty, src.byte_add(i * stride), n == 1)).collect();
-            writer.pack(form(), ty, &elements?).map_err(refused)?;
+    Writer::new(&mut Buffer(buffer)).all_or_nothing(|to| {
+        to.head(form(), ty, n)?;
+        // SAFETY: `n` elements of that type, the contract with C.
+        unsafe {
+            match ty {
+                DataType::REGEX => {
+                    alloc::slice(src.cast::<*const c_char>(), n)?;
+                    let texts: Result<Vec<Value>, Status> =
+                        (0..n).map(|i| expression(src.byte_add(i * size_of::<*const c_char>()))).collect();
+                    Ok(to.list(ty, &texts?)?)
+                }
+                // A single name need not fill its array.
+                DataType::PROC_NSPACE if n == 1 => {
+                    let name = Nspace::new(alloc::name(src.cast(), NSPACE_SIZE)?);
+                    Ok(to.list(ty, &[Value::ProcNspace(name.map_err(|_| Status::ERR_BAD_PARAM)?)])?)
+                }
+                ty => packed::put(to, ty, src, n),
+            }
         }
-        append(buffer, writer.as_bytes())
-    }
+    })
 }
 
 /// How many elements were unpacked, and whether these are all of the pack.
@@ -100,49 +83,46 @@ unsafe fn unpack(
     most: usize,
     ty: DataType,
 ) -> Result<(usize, bool), Status> {
-    // SAFETY: a constructed buffer, and room for `most` elements of that type, the contract with C.
+    // SAFETY: a constructed buffer, the contract with C.
+    let packed = unsafe { unread(buffer) }?;
+    let mut reader = Reader::new(packed);
+    let count = reader.head(form(), ty)?;
+    let (n, mut done) = (count.min(most), 0);
+    // SAFETY: room for `most` elements of that type, the contract with C. What was begun is cleared when the rest fails.
     unsafe {
-        let packed = unread(buffer)?;
-        let mut reader = Reader::new(packed);
-        let (taken, missed) = if is_byte(ty) {
-            let bytes = reader.unpack_bytes(form(), ty, most).map_err(refused)?;
-            std::ptr::copy_nonoverlapping(bytes.items.as_ptr(), dest.cast(), bytes.items.len());
-            (bytes.items.len(), bytes.missed)
-        } else {
-            let values = reader.unpack(form(), ty, most).map_err(refused)?;
-            let stride = stride(ty)?;
-            for (i, value) in values.items.iter().enumerate() {
-                if let Err(status) = write(value, dest.byte_add(i * stride)) {
-                    forget(ty, dest, i);
+        match ty {
+            DataType::REGEX => take_expressions(&mut reader, dest.cast(), n),
+            ty => packed::take(&mut reader, ty, dest, n, &mut done).inspect_err(|_| clear(ty, dest, done)),
+        }?;
+    }
+    let begin = buffer.bytes_used - reader.rest().len();
+    buffer.unpack_ptr = buffer.base_ptr.wrapping_add(begin);
+    Ok((n, n == count))
+}
+
+unsafe fn take_expressions(from: &mut Reader<'_>, dest: *mut *mut c_char, n: usize) -> Outcome {
+    for (i, value) in from.list(DataType::REGEX, n)?.iter().enumerate() {
+        let bytes = value.as_bytes().unwrap_or_default();
+        // SAFETY: room for that many addresses, as promised by the caller.
+        unsafe {
+            match alloc::bytes(&[bytes, &[0]].concat()) {
+                Ok(text) => dest.add(i).write(text),
+                Err(status) => {
+                    (0..i).for_each(|i| alloc::release(dest.add(i).read()));
                     return Err(status);
                 }
             }
-            (values.items.len(), values.missed)
-        };
-        let done = packed.len() - reader.rest().len();
-        let before = buffer.bytes_used - packed.len();
-        buffer.unpack_ptr = buffer.base_ptr.wrapping_add(before + done);
-        Ok((taken, missed == 0))
+        }
     }
+    Ok(())
 }
 
 /// Clears the first elements of an array that could not be filled.
-unsafe fn forget(ty: DataType, dest: *mut c_void, n: usize) {
+unsafe fn clear(ty: DataType, dest: *mut c_void, n: usize) {
+    let Some(kind) = Kind::of(ty) else { return };
     for i in 0..n {
-        // SAFETY: these have been written.
-        unsafe {
-            match ty {
-                DataType::REGEX => {
-                    let place = dest.cast::<*mut c_char>().add(i);
-                    alloc::release(place.replace(std::ptr::null_mut()));
-                }
-                ty => {
-                    if let Some(kind) = Kind::of(ty) {
-                        (kind.clear)(dest.byte_add(i * kind.size));
-                    }
-                }
-            }
-        }
+        // SAFETY: these have been constructed.
+        unsafe { (kind.clear)(dest.byte_add(i * kind.size)) };
     }
 }
 

@@ -176,10 +176,10 @@ pub unsafe fn bounded<'a>(text: *const c_char, most: usize) -> &'a [u8] {
 
 /// Fills a fixed array of a C structure with a name and NULs. What does not fit is cut off.
 pub fn set_name<const N: usize>(place: &mut [c_char; N], name: &[u8]) {
-    *place = [0; N];
-    for (to, from) in place[..N - 1].iter_mut().zip(name) {
-        *to = *from as c_char;
-    }
+    let len = name.len().min(N - 1);
+    // SAFETY: bytes and C's characters are the same, and there is room for these.
+    unsafe { ptr::copy_nonoverlapping(name.as_ptr().cast(), place.as_mut_ptr(), len) };
+    place[len..].fill(0);
 }
 
 /// Frees a NULL-terminated array of strings.

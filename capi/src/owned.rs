@@ -18,6 +18,9 @@ use crate::types::*;
 /// # Safety
 /// `clear` frees exactly what `dup` allocates, and all zeros is a legal value.
 pub unsafe trait Owned: Copy {
+    /// Whether a copy of its bytes is a copy of all of it.
+    const IS_PLAIN: bool = false;
+
     /// What `PMIx_*_construct` makes of it.
     fn constructed() -> Self {
         // SAFETY: all zeros is a legal value, the trait's promise.
@@ -42,6 +45,8 @@ macro_rules! plain {
     ($($ty:ty)*) => {$(
         // SAFETY: integers and raw addresses own nothing.
         unsafe impl Owned for $ty {
+            const IS_PLAIN: bool = true;
+
             unsafe fn clear(&mut self) {
                 *self = Self::constructed();
             }
@@ -113,7 +118,6 @@ macro_rules! owned {
 }
 
 owned! {
-    pmix_proc_t { else: |new| new.rank = Rank::UNDEF.0; }
     pmix_pdata_t { inner: value; else: |new| new.proc.rank = Rank::UNDEF.0; }
     pmix_byte_object_t { bytes: bytes[size]; }
     pmix_app_t { text: cmd cwd; argv: argv env; array: info[ninfo]; }
@@ -132,6 +136,21 @@ owned! {
     pmix_disk_stats_t { text: disk; }
     pmix_net_stats_t { text: net_interface; }
     pmix_node_stats_t { text: node; array: diskstats[ndiskstats] netstats[nnetstats]; }
+}
+
+// SAFETY: integers and characters own nothing.
+unsafe impl Owned for pmix_proc_t {
+    const IS_PLAIN: bool = true;
+
+    fn constructed() -> Self {
+        Self { nspace: [0; NSPACE_SIZE], rank: Rank::UNDEF.0 }
+    }
+    unsafe fn clear(&mut self) {
+        *self = Self::constructed();
+    }
+    unsafe fn dup(&self) -> Result<Self, Status> {
+        Ok(*self)
+    }
 }
 
 // SAFETY: one string, NULL or libc memory.
@@ -222,7 +241,8 @@ unsafe impl Owned for pmix_data_buffer_t {
 // SAFETY: the elements by their kind, and the array that holds them.
 unsafe impl Owned for pmix_data_array_t {
     unsafe fn clear(&mut self) {
-        if let Some(kind) = Kind::of(DataType(self.ty)).filter(|_| !self.array.is_null()) {
+        let kind = Kind::of(DataType(self.ty)).filter(|kind| !self.array.is_null() && !kind.is_number());
+        if let Some(kind) = kind {
             for i in 0..self.size {
                 // SAFETY: an element of the array, as promised by the caller.
                 unsafe { (kind.clear)(self.array.byte_add(i * kind.size)) };
@@ -238,6 +258,11 @@ unsafe impl Owned for pmix_data_array_t {
         }
         let kind = Kind::of(DataType(self.ty)).ok_or(Status::ERR_UNKNOWN_DATA_TYPE)?;
         let bytes = self.size.checked_mul(kind.size).ok_or(Status::ERR_BAD_PARAM)?;
+        if kind.is_number() {
+            // SAFETY: as many bytes, as promised by the caller.
+            let array = alloc::bytes(unsafe { alloc::slice(self.array.cast::<u8>(), bytes) }?)?;
+            return Ok(Self { array: array.cast(), ..*self });
+        }
         let mut new = Self { ty: self.ty, size: 0, array: alloc::zeroed::<u8>(bytes).cast() };
         if new.array.is_null() {
             return Err(Status::ERR_NOMEM);
@@ -278,6 +303,9 @@ unsafe impl Owned for pmix_value_t {
             return Ok(new);
         }
         let kind = Kind::of(DataType(self.ty)).ok_or(Status::ERR_UNKNOWN_DATA_TYPE)?;
+        if kind.is_number() {
+            return Ok(*self);
+        }
         // SAFETY: as above; the union of `new` is large enough for any kind that is not boxed.
         unsafe {
             match kind.is_boxed() {
@@ -327,7 +355,12 @@ impl Kind {
         }
         unsafe fn dup<T: Owned>(from: *const c_void, to: *mut c_void) -> Result<(), Status> {
             // SAFETY: the caller's pointers are to a `T` and to room for one.
-            unsafe { to.cast::<T>().write((*from.cast::<T>()).dup()?) };
+            unsafe {
+                match T::IS_PLAIN {
+                    true => to.cast::<T>().copy_from_nonoverlapping(from.cast(), 1),
+                    false => to.cast::<T>().write((*from.cast::<T>()).dup()?),
+                }
+            }
             Ok(())
         }
         Some(Self { size: size_of::<T>(), place, construct: construct::<T>, clear: clear::<T>, dup: dup::<T> })
@@ -413,7 +446,8 @@ impl Kind {
     /// # Safety
     /// `element` is of this kind.
     pub unsafe fn dup_boxed(&self, element: *const c_void) -> Result<*mut c_void, Status> {
-        let place: *mut c_void = alloc::zeroed::<u8>(self.size).cast();
+        // SAFETY: malloc takes any size.
+        let place = unsafe { libc::malloc(self.size) };
         if place.is_null() {
             return Err(Status::ERR_NOMEM);
         }

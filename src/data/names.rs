@@ -19,13 +19,33 @@ include!(concat!(env!("OUT_DIR"), "/names.rs"));
 pub struct Names {
     other: &'static CStr,
     known: &'static [(u64, &'static CStr)],
+    /// Of small numbers, where they are known, counted from 1.
+    small: [u8; SMALL],
 }
 
+const SMALL: usize = 128;
+
 impl Names {
+    const fn new(other: &'static CStr, known: &'static [(u64, &'static CStr)]) -> Self {
+        let mut small = [0; SMALL];
+        let mut at = 0;
+        while at < known.len() {
+            if known[at].0 < SMALL as u64 && small[known[at].0 as usize] == 0 {
+                small[known[at].0 as usize] = at as u8 + 1;
+            }
+            at += 1;
+        }
+        Self { other, known, small }
+    }
+
     /// The text of a number, or the one for numbers that have none of their own.
     pub fn of(&self, number: impl Into<u64>) -> &'static CStr {
         let number = number.into();
-        self.known.iter().find(|(known, _)| *known == number).map_or(self.other, |(_, text)| text)
+        match usize::try_from(number).ok().and_then(|number| self.small.get(number)) {
+            Some(0) => self.other,
+            Some(at) => self.known[usize::from(*at) - 1].1,
+            None => self.known.iter().find(|(known, _)| *known == number).map_or(self.other, |(_, text)| text),
+        }
     }
 
     /// The same as Rust text.

@@ -16,6 +16,20 @@ pub struct Status(pub i32);
 
 include!(concat!(env!("OUT_DIR"), "/status.rs"));
 
+/// The names of zero and what is not far below.
+static BY_CODE: [Option<&CStr>; 512] = {
+    let mut names = [None; 512];
+    let mut row = STATUS_NAMES.len();
+    while row > 0 {
+        row -= 1;
+        let (code, name, alias) = STATUS_NAMES[row];
+        if !alias && code <= 0 && code > -(names.len() as i32) {
+            names[-code as usize] = Some(name);
+        }
+    }
+    names
+};
+
 impl Status {
     /// `Ok(())` for `SUCCESS`, the status itself as an error otherwise.
     pub fn ok(self) -> Result<(), Status> {
@@ -39,7 +53,10 @@ impl Status {
     }
 
     fn c_name(self) -> Option<&'static CStr> {
-        STATUS_NAMES.iter().find(|(code, _, alias)| *code == self.0 && !alias).map(|(_, name, _)| *name)
+        match usize::try_from(-i64::from(self.0)).ok().and_then(|index| BY_CODE.get(index)) {
+            Some(name) => *name,
+            None => STATUS_NAMES.iter().find(|(code, _, alias)| *code == self.0 && !alias).map(|(_, name, _)| *name),
+        }
     }
 }
 

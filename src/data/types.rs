@@ -39,7 +39,18 @@ impl DataType {
     }
 
     fn c_name(self) -> Option<&'static CStr> {
-        TYPES.iter().find(|(number, ..)| *number == self.0).map(|(_, name, _)| *name)
+        static BY_NUMBER: [Option<&CStr>; 128] = {
+            let mut names = [None; 128];
+            let mut row = 0;
+            while row < TYPES.len() {
+                let (number, name, _) = TYPES[row];
+                // A type that had no room here would not compile.
+                names[number as usize] = Some(name);
+                row += 1;
+            }
+            names
+        };
+        *BY_NUMBER.get(usize::from(self.0))?
     }
 }
 

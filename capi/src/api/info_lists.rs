@@ -52,6 +52,14 @@ unsafe fn list<'a>(handle: *mut c_void) -> Result<&'a mut List, Status> {
     unsafe { handle.cast::<List>().as_mut() }.ok_or(Status::ERR_BAD_PARAM)
 }
 
+/// An attribute where it stays.
+unsafe fn loaded(key: *const c_char, value: *const c_void, ty: u16) -> Result<Box<pmix_info_t>, Status> {
+    let mut new = Box::new(pmix_info_t::constructed());
+    // SAFETY: a key and what the type asks for, the contract with C.
+    unsafe { infos::load(&mut new, key, value, DataType(ty)) }?;
+    Ok(new)
+}
+
 /// A key and a copy of a value.
 unsafe fn with_value(key: *const c_char, value: *const pmix_value_t) -> Result<pmix_info_t, Status> {
     let mut new = pmix_info_t::constructed();
@@ -78,7 +86,7 @@ export! {
 
     /// Adds an attribute at the end.
     fn PMIx_Info_list_add(handle: *mut c_void, key: *const c_char, value: *const c_void, ty: u16) -> Outcome {
-        list(handle)?.0.push_back(Box::new(infos::load(key, value, DataType(ty))?));
+        list(handle)?.0.push_back(loaded(key, value, ty)?);
         Ok(())
     }
 
@@ -86,7 +94,7 @@ export! {
     fn PMIx_Info_list_add_unique(
         handle: *mut c_void, key: *const c_char, value: *const c_void, ty: u16, overwrite: u8,
     ) -> Outcome {
-        list(handle)?.add_unique(infos::load(key, value, DataType(ty))?, overwrite & 1 != 0);
+        list(handle)?.add_unique(*loaded(key, value, ty)?, overwrite & 1 != 0);
         Ok(())
     }
 
@@ -107,7 +115,7 @@ export! {
 
     /// Adds an attribute in front.
     fn PMIx_Info_list_prepend(handle: *mut c_void, key: *const c_char, value: *const c_void, ty: u16) -> Outcome {
-        list(handle)?.0.push_front(Box::new(infos::load(key, value, DataType(ty))?));
+        list(handle)?.0.push_front(loaded(key, value, ty)?);
         Ok(())
     }
 

@@ -10,21 +10,25 @@ use crate::convert;
 use crate::owned::Owned;
 use crate::types::*;
 
-/// An attribute with copies of a key, of what fits of it, and a value, no directive set.
+/// Fills an attribute, whatever was in it, with copies of a key, of what fits of it, and a value; no directive is set. When it
+/// fails, there is an empty one.
 ///
 /// # Safety
 /// As [`values::load`]; `key` is NULL or a C string.
-pub unsafe fn load(key: *const c_char, data: *const c_void, ty: DataType) -> Result<pmix_info_t, Status> {
-    let mut new = pmix_info_t::constructed();
+pub unsafe fn load(info: &mut pmix_info_t, key: *const c_char, data: *const c_void, ty: DataType) -> Outcome {
     // SAFETY: as promised by the caller.
-    unsafe {
-        if key.is_null() {
-            return Err(Status::ERR_BAD_PARAM);
+    match if key.is_null() { Err(Status::ERR_BAD_PARAM) } else { unsafe { values::load(data, ty) } } {
+        Ok(value) => {
+            // SAFETY: as promised by the caller.
+            alloc::set_name(&mut info.key, unsafe { alloc::bounded(key, KEY_SIZE - 1) });
+            (info.flags, info.value) = (0, value);
+            Ok(())
         }
-        alloc::set_name(&mut new.key, alloc::bounded(key, KEY_SIZE - 1));
-        new.value = values::load(data, ty)?;
+        Err(status) => {
+            *info = Owned::constructed();
+            Err(status)
+        }
     }
-    Ok(new)
 }
 
 /// A copy of an attribute. A value that belongs to somebody else goes on doing so.
@@ -56,10 +60,7 @@ unsafe fn set(info: *mut pmix_info_t, bit: u32) {
 export! {
     /// Fills an attribute, whatever was in it.
     fn PMIx_Info_load(info: *mut pmix_info_t, key: *const c_char, data: *const c_void, ty: u16) -> Outcome {
-        let info = info.as_mut().ok_or(Status::ERR_BAD_PARAM)?;
-        *info = Owned::constructed();
-        *info = load(key, data, DataType(ty))?;
-        Ok(())
+        load(info.as_mut().ok_or(Status::ERR_BAD_PARAM)?, key, data, DataType(ty))
     }
 
     /// Fills an attribute, whatever was in it, with a copy of another, its directives included.
@@ -159,7 +160,8 @@ export! {
     ) {
         if let (Some(dest), Some(proc)) = (dest.as_mut(), proc.as_ref()) {
             *dest = Owned::constructed();
-            if let Ok(info) = load(key, data, DataType(ty)) {
+            let mut info = pmix_info_t::constructed();
+            if load(&mut info, key, data, DataType(ty)).is_ok() {
                 *dest = pmix_pdata_t { proc: *proc, key: info.key, value: info.value };
             }
         }

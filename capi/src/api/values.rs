@@ -100,6 +100,18 @@ unsafe fn unload(value: &pmix_value_t, place: &mut *mut c_void) -> Result<usize,
     }
 }
 
+/// Whether both are the same integer. What is no number need not equal itself.
+unsafe fn are_same_number(v1: *const pmix_value_t, v2: *const pmix_value_t) -> bool {
+    // SAFETY: NULL or constructed values, the contract with C; of a number, all of its type's bytes lie in the first word.
+    unsafe {
+        let (Some(v1), Some(v2)) = (v1.as_ref(), v2.as_ref()) else { return false };
+        let ty = DataType(v1.ty);
+        let kind = Kind::of(ty).filter(|kind| kind.is_number() && ty != DataType::FLOAT && ty != DataType::DOUBLE);
+        let bytes = |value: &pmix_value_t| value.data.words[0].to_le_bytes();
+        v1.ty == v2.ty && kind.is_some_and(|kind| bytes(v1)[..kind.size] == bytes(v2)[..kind.size])
+    }
+}
+
 /// What `pmix_boolean_t` says of a value.
 pub unsafe fn truth(value: *const pmix_value_t) -> u32 {
     // SAFETY: NULL or a constructed value, the contract with C.
@@ -158,6 +170,15 @@ export! {
     /// How two values relate, a `pmix_value_cmp_t`.
     fn PMIx_Value_compare(v1: *mut pmix_value_t, v2: *mut pmix_value_t) -> u32 {
         use instanton::data::Comparison;
+        if let (Some(v1), Some(v2)) = (v1.as_ref(), v2.as_ref())
+            && (v1.ty, v2.ty) == (DataType::STRING.0, DataType::STRING.0)
+        {
+            let order = alloc::c_bytes(v1.data.string).cmp(&alloc::c_bytes(v2.data.string));
+            return Comparison::from(order) as u32;
+        }
+        if are_same_number(v1, v2) {
+            return Comparison::Equal as u32;
+        }
         match (convert::one::<_, Value>(v1), convert::one::<_, Value>(v2)) {
             (Ok(v1), Ok(v2)) => v1.compare(&v2) as u32,
             _ => Comparison::NotAvailable as u32,

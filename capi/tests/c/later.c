@@ -208,6 +208,7 @@ static void refused(void) {
     IS(PMIX_ERR_BAD_PARAM, PMIx_generate_ppn(NULL, &text));
     IS(PMIX_ERR_BAD_PARAM, PMIx_generate_ppn("a", &text));
     IS(PMIX_ERR_BAD_PARAM, PMIx_generate_regex("a,,b", &text));
+    PMIx_Data_buffer_destruct(&buffer);
 }
 
 /* Nested, cut and absurd packs: an error, and the buffer as it was. */

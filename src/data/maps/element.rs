@@ -7,6 +7,17 @@ use super::{Form, Limit, Limits, MapError};
 /// Bytes that a name cannot have, because they mean something in an expression or would end it.
 pub(super) const SPECIAL: &[u8] = b",;[]\0";
 
+/// The same by byte.
+pub(super) const IS_SPECIAL: [bool; 256] = {
+    let mut special = [false; 256];
+    let mut at = 0;
+    while at < SPECIAL.len() {
+        special[SPECIAL[at] as usize] = true;
+        at += 1;
+    }
+    special
+};
+
 /// An element of a list, in pieces.
 #[derive(Debug, Clone)]
 pub(super) struct Element(Vec<Part>);

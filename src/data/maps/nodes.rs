@@ -1,5 +1,5 @@
 //! Node maps: names of nodes in order, kept as groups of names that differ in numbers only.
-use super::element::{Element, SPECIAL, check_name};
+use super::element::{Element, IS_SPECIAL, check_name};
 use super::run::Run;
 use super::scan::Scan;
 use super::{Form, Limit, Limits, MapError};
@@ -35,6 +35,18 @@ impl NodeMap {
         let mut map = NodeMap::default();
         walk(expression, limits, |element| map.push(element, limits))?;
         Ok(map)
+    }
+
+    /// A map of what an expression names, put together as far as it goes: the shortest way from a list to its expression.
+    ///
+    /// # Errors
+    /// As [`parse`](NodeMap::parse) and [`from_names`](NodeMap::from_names).
+    pub fn from_list(expression: &[u8]) -> Result<Self, MapError> {
+        let is_list = !expression.is_empty() && !expression.contains(&b'[') && !expression.contains(&b':');
+        match is_list && expression.len() <= Limits::TEXT {
+            true => Self::from_names(expression.split(|byte| *byte == b',')),
+            false => Self::parse(expression),
+        }
     }
 
     /// Gives `f` the names of an expression in order, all of them in the same place, and keeps none.
@@ -75,7 +87,7 @@ impl NodeMap {
         let mut run: Option<Run> = None;
         for name in names {
             let name = name.as_ref();
-            if name.is_empty() || name.iter().any(|byte| SPECIAL.contains(byte)) {
+            if name.is_empty() || name.iter().any(|byte| IS_SPECIAL[usize::from(*byte)]) {
                 return Err(MapError::Name { name: name.to_vec() });
             }
             check_name(name.len(), limits)?;

@@ -27,10 +27,12 @@ impl Run {
                 }
             },
             Run::Many { before, after, spans } => {
-                let number = name
-                    .strip_prefix(&before[..])
-                    .and_then(|rest| rest.strip_suffix(&after[..]))
-                    .filter(|number| number.len() == spans[0].width && number.iter().all(u8::is_ascii_digit));
+                // Their length alone tells most of those that do not follow.
+                let width = spans[0].width;
+                let number = (name.len() == before.len() + width + after.len())
+                    .then(|| name.strip_prefix(&before[..])?.strip_suffix(&after[..]))
+                    .flatten()
+                    .filter(|number| number.iter().all(u8::is_ascii_digit));
                 number.map(|number| append(spans, one(number))).is_some()
             }
         }

@@ -264,9 +264,8 @@ fn texts(constants: &[Row]) -> String {
             first.fail(&format!("`{group}` has no text for other values (*)"));
         };
         let name = group.to_uppercase();
-        writeln!(out, "/// `pmix_{group}` values.\npub static {name}: Names = Names {{ other: c\"{other}\", known: &[")
-            .unwrap();
-        writeln!(out, "{list}] }};").unwrap();
+        writeln!(out, "/// `pmix_{group}` values.\npub static {name}: Names = Names::new(c\"{other}\", &[").unwrap();
+        writeln!(out, "{list}]);").unwrap();
     }
     out
 }

@@ -78,19 +78,19 @@ export! {
         let server = server()?;
         let buffer = buffer.as_mut().ok_or(Status::ERR_BAD_PARAM)?;
         let jobs = server.collect_job_info_wait(&many::<_, Proc>(procs, nprocs)?)?;
-        let mut objects = Writer::new();
+        let mut objects = Vec::new();
         for (nspace, infos) in jobs {
-            let mut job = Writer::new();
-            let packed = job.pack(form(), DataType::STRING, &[Value::string(&nspace)]).and_then(|()| {
-                infos.iter().try_for_each(|info| job.pack_entry(form(), &info.key, &info.value))
-            });
-            packed
+            let mut job = Vec::new();
+            let mut writer = Writer::new(&mut job);
+            writer
+                .pack(form(), DataType::STRING, &[Value::string(&nspace)])
+                .and_then(|()| infos.iter().try_for_each(|info| writer.pack_entry(form(), &info.key, &info.value)))
                 .and_then(|()| {
-                    objects.pack(form(), DataType::BYTE_OBJECT, &[Value::ByteObject(job.into_bytes())])
+                    Writer::new(&mut objects).pack(form(), DataType::BYTE_OBJECT, &[Value::ByteObject(job)])
                 })
                 .map_err(|error| error.status())?;
         }
-        append(buffer, objects.as_bytes())
+        append(buffer, &objects)
     }
 
     /// What hardware this node has. What `cbfunc` is shown lives until it calls the release function.

@@ -186,6 +186,27 @@ fn direct_modex_delivers() {
     }
 }
 
+/// What `tests/mpirun_jobs.rs` does under `mpirun`.
+#[test]
+fn spawned_processes_join() {
+    if have("spawned_processes_join", &[peer("ompi4/spawn")]) {
+        for ranks in [1, 2, 4] {
+            let outcome = Launch::ranks(ranks, peer("ompi4/spawn")).run().expect(0);
+            assert_eq!(outcome.stdout, format!("spawn of 2 by {ranks}: right\n"));
+        }
+    }
+}
+
+#[test]
+fn published_ports_connect() {
+    if have("published_ports_connect", &[peer("ompi4/names")]) {
+        for ranks in [2, 4] {
+            let outcome = Launch::ranks(ranks, peer("ompi4/names")).run().expect(0);
+            assert_eq!(outcome.stdout, format!("names of {ranks}: right\n"));
+        }
+    }
+}
+
 #[test]
 fn a_get_makes_no_system_call() {
     let quiet_gets = peer("pmix/quiet_gets");

@@ -17,9 +17,10 @@ fn spawned(reply: Reply) -> Option<Nspace> {
     }
 }
 
-/// Where a program is to run: where it says, or where this process is. The host is another process, and may be elsewhere.
-fn at_home(app: &App) -> App {
-    let named = || app.info.find(keys::WDIR)?.value.as_text().cloned();
+/// Where a program is to run: where it or its job says, or where this process is. The host is another process, and may be elsewhere.
+fn at_home(app: &App, job_info: &[Info]) -> App {
+    let wdir = |info: &[Info]| info.find(keys::WDIR)?.value.as_text().cloned();
+    let named = || wdir(&app.info).or_else(|| wdir(job_info));
     let own = || Text::new(std::env::current_dir().ok()?.as_os_str().as_bytes()).ok();
     App { cwd: app.cwd.clone().or_else(named).or_else(own), ..app.clone() }
 }
@@ -46,7 +47,7 @@ impl Client {
         if apps.is_empty() || apps.iter().any(|app| app.cmd.is_none() && app.argv.is_empty()) {
             return Err(Status::ERR_BAD_PARAM.into());
         }
-        let apps = apps.iter().map(at_home).collect();
+        let apps = apps.iter().map(|app| at_home(app, job_info)).collect();
         let request = Request::Forward(Forward::Spawn { job_info: job_info.to_vec(), apps });
         self.inner.ask_for("PMIx_Spawn", &request, spawned, done)
     }
@@ -70,11 +71,7 @@ impl Client {
         info: &[Info],
         done: impl FnOnce(Result<(), Error>) + Send + 'static,
     ) -> Result<(), Error> {
-        if procs.is_empty() {
-            return Err(Status::ERR_BAD_PARAM.into());
-        }
-        let request = Request::Connect { procs: procs.to_vec(), info: info.to_vec() };
-        self.inner.ask_for("PMIx_Connect", &request, nothing, done)
+        self.meet_to("PMIx_Connect", |procs, info| Request::Connect { procs, info }, procs, info, done)
     }
 
     /// Ends a connect (`PMIx_Disconnect`): all who made it call this with the same list.
@@ -95,10 +92,20 @@ impl Client {
         info: &[Info],
         done: impl FnOnce(Result<(), Error>) + Send + 'static,
     ) -> Result<(), Error> {
+        self.meet_to("PMIx_Disconnect", |procs, info| Request::Disconnect { procs, info }, procs, info, done)
+    }
+
+    fn meet_to(
+        &self,
+        call: &'static str,
+        request: fn(Vec<Proc>, Vec<Info>) -> Request,
+        procs: &[Proc],
+        info: &[Info],
+        done: impl FnOnce(Result<(), Error>) + Send + 'static,
+    ) -> Result<(), Error> {
         if procs.is_empty() {
             return Err(Status::ERR_BAD_PARAM.into());
         }
-        let request = Request::Disconnect { procs: procs.to_vec(), info: info.to_vec() };
-        self.inner.ask_for("PMIx_Disconnect", &request, nothing, done)
+        self.inner.ask_for(call, &request(procs.to_vec(), info.to_vec()), nothing, done)
     }
 }

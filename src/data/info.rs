@@ -192,3 +192,25 @@ pub struct Query {
     #[rkyv(omit_bounds)]
     pub qualifiers: Vec<Info>,
 }
+
+impl Query {
+    /// Whom it is about: the job of the one who asks, unless a qualifier (`PMIX_PROCID`, or `PMIX_NSPACE` and `PMIX_RANK`) names another
+    /// process or job; nobody where that is no name.
+    pub fn about(&self, asker: &Proc) -> Option<Proc> {
+        let qualifier = |key| self.qualifiers.find(key).map(|info| &info.value);
+        if let Some(named) = qualifier(keys::PROCID) {
+            return named.as_proc().cloned();
+        }
+        let nspace = match qualifier(keys::NSPACE) {
+            None => asker.nspace.clone(),
+            Some(Value::ProcNspace(nspace)) => nspace.clone(),
+            Some(other) => Nspace::new(other.as_text()?).ok()?,
+        };
+        let rank = match qualifier(keys::RANK) {
+            None => Rank::WILDCARD,
+            Some(Value::ProcRank(rank)) => *rank,
+            Some(other) => Rank(other.as_u32()?),
+        };
+        Some(Proc::new(nspace, rank))
+    }
+}

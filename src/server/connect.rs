@@ -22,7 +22,10 @@ pub(super) struct Ties {
 impl Ties {
     /// A job was started from another one.
     pub(super) fn born(&mut self, parent: Nspace, child: Nspace) {
-        self.born.push((parent, child));
+        let tie = (parent, child);
+        if !self.born.contains(&tie) {
+            self.born.push(tie);
+        }
     }
 
     /// Whether these, and no others, have connected.

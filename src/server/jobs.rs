@@ -14,7 +14,7 @@ use super::members::Members;
 use super::setup::Change;
 use super::stored::{Stored, StoredError};
 use super::watch::WatchId;
-use crate::data::{Nspace, Proc, Rank, Status};
+use crate::data::{Nspace, Proc, Rank, Status, keys};
 use crate::message::Mapped;
 use crate::message::Reply;
 use crate::message::door::PeerId;
@@ -178,9 +178,11 @@ impl Core {
     ) -> Result<(), Status> {
         let limits = self.limits.clone();
         let info = info.and_then(|info| self.with_resources(info)?.build());
+        let foreign_ids = info.as_ref().is_ok_and(|info| info.is_set(FOREIGN_IDS));
+        let parent = info.as_ref().ok().filter(|info| !info.is_set(keys::COSPAWN_APP));
+        let parent = parent.and_then(|info| info.get(keys::PARENT_ID)?.as_proc()).map(|parent| parent.nspace.clone());
         let job = self.job_entry(&nspace)?;
         let untouched = job.is_untouched();
-        let foreign_ids = info.as_ref().is_ok_and(|info| info.is_set(FOREIGN_IDS));
         let made = info.map_err(StoredError::from).and_then(|info| match &mut job.stored {
             Some(stored) if !untouched => stored.replace(&info),
             stored => Stored::create(&nspace, &info, &limits).map(|made| *stored = Some(made)),
@@ -198,7 +200,12 @@ impl Core {
         }
         job.local_procs = Some(local_procs);
         job.foreign_ids = foreign_ids;
-        for peer in std::mem::take(&mut job.early) {
+        let early = std::mem::take(&mut job.early);
+        if let Some(parent) = parent {
+            // Its processes may ask for what their parents have before the host says that they were started.
+            self.ties.born(parent, nspace.clone());
+        }
+        for peer in early {
             self.consider(peer);
         }
         self.fences_look_again(&nspace);

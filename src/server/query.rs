@@ -1,7 +1,7 @@
 //! Queries: what the host answers, and what the server knows itself.
 //!
 //! Process sets and groups are the server's own, and so is the list of what is supported. Everything else is asked of the
-//! host; of one that answers no queries, the server answers what it knows: the namespaces, their processes on this node, and what
+//! host; what that leaves open, the server answers as far as it knows: the namespaces, their processes on this node, and what
 //! was registered with them. What is not known comes back without a type, and the status says so.
 use super::core::Core;
 use super::jobs::Phase;
@@ -74,27 +74,35 @@ impl Core {
         );
     }
 
-    /// The host's answer, or what is known here where the host answers no queries.
+    /// The host's answer, with what is known here where the host says that it does not know all of it.
     fn host_or_own(&self, proc: &Proc, queries: &[Query], result: Result<Infos, Status>) -> Result<Infos, Status> {
-        if result != Err(Status::ERR_NOT_SUPPORTED) {
-            return result;
-        }
-        let own = |query: &Query| {
-            let known = |key: &Text| {
-                let value = self.known(proc, key, &query.qualifiers).unwrap_or(Value::Undef);
-                Some(Info { key: Key::new(key.as_bytes()).ok()?, flags: 0, value })
-            };
-            query.keys.iter().filter_map(known).collect::<Vec<_>>()
+        let (mut hosts, nothing) = match result {
+            Ok((Status::ERR_PARTIAL_SUCCESS, infos)) => (infos, Status::ERR_NOT_FOUND),
+            Err(status @ (Status::ERR_NOT_SUPPORTED | Status::ERR_NOT_FOUND)) => (Vec::new(), status),
+            other => return other,
         };
-        let infos: Vec<Info> = queries.iter().flat_map(own).collect();
+        hosts.retain(|info| info.value != Value::Undef);
+        let mut infos = Vec::new();
+        for query in queries {
+            let about = query.about(proc);
+            for key in query.keys.iter().filter_map(|key| Key::new(key.as_bytes()).ok()) {
+                // Asked for twice, say of two jobs, the host's answers come in the order of the queries.
+                let answer = hosts.iter().position(|info| info.key == key).map(|at| hosts.remove(at));
+                infos.push(answer.unwrap_or_else(|| {
+                    let own = about.as_ref().and_then(|about| self.known(proc, &key, about));
+                    Info { key, flags: 0, value: own.unwrap_or(Value::Undef) }
+                }));
+            }
+        }
+        // What the host adds unasked.
+        infos.append(&mut hosts);
         match status_of(&infos) {
-            Status::ERR_NOT_FOUND => result,
+            Status::ERR_NOT_FOUND => Err(nothing),
             status => Ok((status, infos)),
         }
     }
 
-    fn known(&self, asker: &Proc, key: &Text, qualifiers: &[Info]) -> Option<Value> {
-        let about = about(asker, qualifiers)?;
+    fn known(&self, asker: &Proc, key: &Key, about: &Proc) -> Option<Value> {
         match key.as_str()? {
             keys::QUERY_NAMESPACES => {
                 let mut names = self.jobs.names();
@@ -105,10 +113,7 @@ impl Core {
             }
             keys::SERVER_URI => self.common.uri.as_ref().map(|uri| Value::string(uri.to_string())),
             keys::QUERY_LOCAL_PROC_TABLE => self.local_procs(&about.nspace),
-            key => {
-                let key = Key::new(key).ok()?;
-                self.jobs.stored(&about.nspace)?.get(asker.rank, about.rank, &key, &Directives::NONE).ok()
-            }
+            _ => self.jobs.stored(&about.nspace)?.get(asker.rank, about.rank, key, &Directives::NONE).ok(),
         }
     }
 
@@ -133,24 +138,6 @@ impl Core {
         let table = self.jobs.get(nspace)?.clients.iter().map(of).collect();
         DataArray::new(DataType::PROC_INFO, table).ok().map(Value::DataArray)
     }
-}
-
-/// Whom a query is about: the job of the one who asks, unless it names another process or job.
-fn about(asker: &Proc, qualifiers: &[Info]) -> Option<Proc> {
-    if let Some(named) = qualifiers.find(keys::PROCID) {
-        return named.value.as_proc().cloned();
-    }
-    let nspace = match qualifiers.find(keys::NSPACE).map(|info| &info.value) {
-        None => asker.nspace.clone(),
-        Some(Value::ProcNspace(nspace)) => nspace.clone(),
-        Some(other) => Nspace::new(other.as_text()?).ok()?,
-    };
-    let rank = match qualifiers.find(keys::RANK).map(|info| &info.value) {
-        None => Rank::WILDCARD,
-        Some(Value::ProcRank(rank)) => *rank,
-        Some(other) => Rank(other.as_u32()?),
-    };
-    Some(Proc::new(nspace, rank))
 }
 
 /// Whether all of it, some or none was found.

@@ -187,7 +187,12 @@ impl JobInfo {
 
     /// Whether a boolean attribute of the job is given and true.
     pub fn is_set(&self, key: &str) -> bool {
-        self.job.get(key).and_then(Value::truth) == Some(true)
+        self.get(key).and_then(Value::truth) == Some(true)
+    }
+
+    /// An attribute of the job as a whole.
+    pub fn get(&self, key: &str) -> Option<&Value> {
+        self.job.get(key)
     }
 
     /// Ranks that the job has room for.

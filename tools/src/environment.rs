@@ -32,7 +32,7 @@ pub fn of_rank(job: &Job, app: &App, rank: u32, ours: &Environment) -> Environme
         ("OMPI_COMM_WORLD_SIZE", job.size().to_string()),
         ("OMPI_COMM_WORLD_LOCAL_RANK", rank.to_string()),
         ("OMPI_COMM_WORLD_LOCAL_SIZE", job.size().to_string()),
-        ("OMPI_COMM_WORLD_NODE_RANK", rank.to_string()),
+        ("OMPI_COMM_WORLD_NODE_RANK", (job.before + rank).to_string()),
         ("OMPI_NUM_APP_CTX", job.apps.len().to_string()),
         ("OMPI_FIRST_RANKS", job.per_app(|app| app.first, " ")),
         ("OMPI_APP_CTX_NUM_PROCS", job.per_app(|app| app.spec.ranks, " ")),

@@ -1,23 +1,28 @@
 //! The PMIx server in the launcher, and the host that it asks: all that this command knows of the library's server.
 //!
-//! Everything a rank asks of its host is about its own life here: that it came, that it went, that the job should end.
-//! What the server tells becomes an [`Event`] of the launcher's queue, and is answered at once: the launcher never keeps
-//! a rank waiting.
+//! What a rank asks of its host is done here at once where it needs nobody else: published data is kept in a
+//! [`PublishedData`], texts are [logged](crate::log), and whoever connects is connected, because everybody lives here. What is about processes
+//! becomes an [`Event`] of the launcher's queue, and is answered from there: the server's thread waits for nothing.
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::parent_id;
 use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
+use std::time::Instant;
 
 use anyhow::{Result, anyhow};
-use instanton::data::{Info, InfoList, Nspace, Proc, Status, Value, keys};
-use instanton::server::{self, Accepted, Answer, Completion, Host, Infos, Server, ServerConfig, ToolSupport};
+use instanton::data::constants::data_range::RANGE_CUSTOM;
+use instanton::data::{App, DataArray, Info, InfoList, Nspace, Proc, Query, Rank, Status, Text, Value, keys};
+use instanton::server::{
+    self, Accepted, Answer, Completion, Host, Infos, Published, PublishedData, Server, ServerConfig, ToolSupport,
+};
 use nix::unistd::{getgid, getuid};
 
 use crate::environment::Environment;
 use crate::job::Job;
 use crate::launch::Event;
-use crate::link;
+use crate::output::Feed;
+use crate::{control, link, log, query, spawn};
 
 /// The machine's topology, which takes longest to find out: it is begun before anything else, and waited for before the first rank
 /// is born, so that no rank finds it missing and none inherits what is open meanwhile.
@@ -30,20 +35,22 @@ impl Topology {
     }
 }
 
-/// The server with one job in it.
+/// The server with the jobs of a run in it.
 pub struct Pmix {
     server: Server,
-    procs: Vec<Proc>,
+    published: Arc<PublishedData>,
+    topology: Option<String>,
 }
 
 impl Pmix {
-    /// Starts a server that knows `job`.
+    /// Starts a server for a run that begins with `job`.
     pub fn start(
         job: &Job,
         topology: Topology,
         path_socket: bool,
         events: Sender<Event>,
         guardian: UnixStream,
+        outputs: [Feed; 2],
     ) -> Result<Self> {
         let config = ServerConfig {
             nspace: job.server.clone(),
@@ -53,40 +60,80 @@ impl Pmix {
             tools: Some(ToolSupport { pid: Some(parent_id() as i32), ..ToolSupport::default() }),
             ..ServerConfig::default()
         };
-        let server = Server::start(
-            config,
-            Arc::new(Launcher { job: job.nspace.clone(), events, guardian, contexts: Mutex::new(0) }),
-        )
-        .map_err(|error| anyhow!("the PMIx server does not start: {error}"))?;
-        let procs: Vec<Proc> = job.ranks().map(|(rank, _)| job.proc(rank)).collect();
+        let published = Arc::new(PublishedData::default());
+        let host = Launcher {
+            family: job.family().to_owned(),
+            events,
+            guardian,
+            contexts: Mutex::new(0),
+            outputs,
+            published: published.clone(),
+        };
+        let server = Server::start(config, Arc::new(host))
+            .map_err(|error| anyhow!("the PMIx server does not start: {error}"))?;
+        // Without a topology each rank finds it out for itself.
+        Ok(Self { server, published, topology: topology.0.join().ok().flatten() })
+    }
+
+    /// Tells the server of a job whose ranks are to be started; `more` is said of it besides, and of its ranks' environment.
+    pub fn register(&self, job: &Job, more: &[Info]) -> Result<(), Status> {
         let (done, registered) = mpsc::channel();
-        for proc in &procs {
+        for (rank, _) in job.ranks() {
             let done = done.clone();
             let done = move |result| {
                 let _ = done.send(result);
             };
-            server
-                .register_client(proc, getuid().as_raw(), getgid().as_raw(), None, done)
-                .map_err(refused("a rank"))?;
+            self.server.register_client(&job.proc(rank), getuid().as_raw(), getgid().as_raw(), None, done)?;
         }
         drop(done);
-        // Without a topology each rank finds it out for itself.
-        let topology = topology.0.join().ok().flatten();
-        server
-            .register_nspace_wait(&job.nspace, procs.len(), &job.infos(topology.as_deref()))
-            .map_err(refused("the job"))?;
-        registered.into_iter().collect::<Result<(), Status>>().map_err(refused("a rank"))?;
-        Ok(Self { server, procs })
+        let mut infos = job.infos(self.topology.as_deref());
+        infos.extend(more.iter().filter(|info| info.key == keys::COSPAWN_APP).cloned());
+        self.server.setup_local_support_wait(&job.nspace, more)?;
+        self.server.register_nspace_wait(&job.nspace, job.size() as usize, &infos)?;
+        registered.into_iter().collect()
     }
 
     /// Adds what a rank needs to find the server.
-    pub fn set_up(&self, rank: u32, environment: &mut Environment) -> Result<()> {
-        self.server.setup_fork(&self.procs[rank as usize], environment).map_err(refused("a rank's environment"))
+    pub fn set_up(&self, proc: &Proc, environment: &mut Environment) -> Result<(), Status> {
+        self.server.setup_fork(proc, environment)
     }
 
     /// A rank's process has ended.
-    pub fn rank_ended(&self, rank: u32) {
-        self.server.client_died(&self.procs[rank as usize]);
+    pub fn rank_ended(&self, proc: &Proc) {
+        self.published.process_ended(proc);
+        self.server.client_died(proc);
+    }
+
+    /// The last process of a job has ended; `told` is the rank that wants to hear of it.
+    pub fn job_ended(&self, job: &Job, status: Status, told: Option<&Proc>) {
+        self.published.namespace_ended(&job.nspace);
+        if let Some(told) = told {
+            let info = [
+                Info::new(keys::EVENT_AFFECTED_PROC, Proc::new(job.nspace.clone(), Rank::WILDCARD)),
+                Info::new(keys::JOB_TERM_STATUS, status),
+                Info::new(keys::EVENT_CUSTOM_RANGE, Value::DataArray(DataArray::of([told.clone()]))),
+                Info::new(keys::EVENT_NON_DEFAULT, true),
+            ];
+            // A server that has ended has nobody to tell.
+            let _ = self.server.notify_event(Status::EVENT_JOB_END, &self.server.proc(), RANGE_CUSTOM, &info, |_| ());
+        }
+    }
+
+    /// Forgets a job that is over, and then removes its directories.
+    pub fn forget(&self, job: &Job) {
+        let directory = job.session.job(job.number);
+        // What cannot be removed now goes with the session.
+        let _ = self.server.deregister_nspace(&job.nspace, move |_| drop(std::fs::remove_dir_all(directory)));
+    }
+
+    /// When [`expire`](Pmix::expire) is to be called.
+    pub fn deadline(&self) -> Option<Instant> {
+        self.published.deadline()
+    }
+
+    /// Ends what has waited for long enough.
+    pub fn expire(&self, now: Instant) {
+        self.published.expire(now);
     }
 
     /// Ends the server, after the clean-ups that ranks have asked for.
@@ -95,21 +142,20 @@ impl Pmix {
     }
 }
 
-fn refused(what: &'static str) -> impl Fn(Status) -> anyhow::Error {
-    move |status| anyhow!("the PMIx server refuses {what}: {status}")
-}
-
 /// Does the clean-ups that ranks had registered with a launcher that was killed.
 pub fn clean_up(calls: &[Vec<Info>]) {
     server::clean_up(calls, getuid().as_raw(), getgid().as_raw());
 }
 
 struct Launcher {
-    job: Nspace,
+    /// What the names of all jobs of the run begin with.
+    family: String,
     events: Sender<Event>,
     guardian: UnixStream,
     /// The last context id that a group was given.
     contexts: Mutex<u64>,
+    outputs: [Feed; 2],
+    published: Arc<PublishedData>,
 }
 
 impl Launcher {
@@ -121,38 +167,112 @@ impl Launcher {
 
     /// Whether it is a rank; else it is a tool, whose coming and going is nobody's business.
     fn is_rank(&self, proc: &Proc) -> bool {
-        proc.nspace == self.job
+        let rest = proc.nspace.as_bytes().strip_prefix(self.family.as_bytes()).and_then(|rest| rest.strip_prefix(b"@"));
+        rest.is_some_and(|number| number.iter().all(u8::is_ascii_digit))
+    }
+
+    /// The same for an event that brings the way back with it.
+    fn ask(&self, event: Event) -> Accepted {
+        self.tell(event).map(|_| Answer::Later)
     }
 }
 
+const DONE: Accepted = Ok(Answer::Done);
+
 impl Host for Launcher {
     fn client_connected(&self, proc: &Proc, _: Option<usize>, _: Completion<()>) -> Accepted {
-        self.tell(Event::Initialised(proc.rank.0))
+        self.tell(Event::Initialised(proc.clone()))
     }
 
     fn client_finalized(&self, proc: &Proc, _: Option<usize>, _: Completion<()>) -> Accepted {
         if !self.is_rank(proc) {
-            return Ok(Answer::Done);
+            return DONE;
         }
-        self.tell(Event::Finalized(proc.rank.0))
+        self.tell(Event::Finalized(proc.clone()))
     }
 
-    /// Ends the whole job, whichever processes are named: what remained of it could not go on.
+    /// Ends everything when processes of the caller's own job are named: what remained of it could not go on. Processes of other jobs
+    /// alone are ended as by job control.
     fn abort(
         &self,
         proc: &Proc,
         _: Option<usize>,
         status: i32,
         message: Option<&[u8]>,
-        _: &[Proc],
-        _: Completion<()>,
+        procs: &[Proc],
+        done: Completion<()>,
     ) -> Accepted {
+        if !procs.is_empty() && procs.iter().all(|named| named.nspace != proc.nspace) {
+            let done = Completion::new(|result: Result<Infos, Status>| done.complete(result.map(drop)));
+            let (targets, action) = (procs.to_vec(), control::Action::Terminate);
+            return self.ask(Event::Control(control::Request { targets, action, done }));
+        }
         if !self.is_rank(proc) {
-            // What a tool wants ended it says by job control.
+            // What a tool wants ended it names, or says by job control.
             return Err(Status::ERR_NOT_SUPPORTED);
         }
         let message = String::from_utf8_lossy(message.unwrap_or_default()).replace(char::is_control, " ");
-        self.tell(Event::Abort(proc.rank.0, status, message.trim().to_owned()))
+        self.tell(Event::Abort(proc.clone(), status, message.trim().to_owned()))
+    }
+
+    fn publish(&self, proc: &Proc, info: &[Info], _: Completion<()>) -> Accepted {
+        self.published.publish(proc, info).map(|()| Answer::Done)
+    }
+
+    fn lookup(&self, proc: &Proc, keys: &[Text], info: &[Info], done: Completion<Published>) -> Accepted {
+        let accepted = self.published.lookup(proc, keys, info, done)?;
+        // It may be the first to wait, or the first whose time is over.
+        self.tell(Event::Waits)?;
+        Ok(accepted)
+    }
+
+    fn unpublish(&self, proc: &Proc, keys: &[Text], info: &[Info], _: Completion<()>) -> Accepted {
+        self.published.unpublish(proc, keys, info).map(|()| Answer::Done)
+    }
+
+    fn spawn(&self, proc: &Proc, job_info: &[Info], apps: &[App], done: Completion<Nspace>) -> Accepted {
+        let request = spawn::Request { parent: proc.clone(), info: job_info.to_vec(), apps: apps.to_vec(), done };
+        self.ask(Event::Spawn(request))
+    }
+
+    fn connect(&self, _: &[Proc], _: &[Info], _: Completion<()>) -> Accepted {
+        DONE
+    }
+
+    fn disconnect(&self, _: &[Proc], _: &[Info], _: Completion<()>) -> Accepted {
+        DONE
+    }
+
+    /// Nothing happens here that the server does not see itself.
+    fn register_events(&self, _: &[Status], _: &[Info], _: Completion<()>) -> Accepted {
+        DONE
+    }
+
+    fn deregister_events(&self, _: &[Status], _: Completion<()>) -> Accepted {
+        DONE
+    }
+
+    /// Nobody lives beyond this node.
+    fn notify_event(&self, _: Status, _: &Proc, _: u8, _: &[Info], _: Completion<()>) -> Accepted {
+        DONE
+    }
+
+    fn query(&self, proc: &Proc, queries: &[Query], done: Completion<Infos>) -> Accepted {
+        self.ask(Event::Query(query::Request { asker: proc.clone(), queries: queries.to_vec(), done }))
+    }
+
+    fn log(&self, client: &Proc, data: &[Info], directives: &[Info], _: Completion<()>) -> Accepted {
+        log::log(&self.outputs, client, data, directives).map(|()| Answer::Done)
+    }
+
+    fn job_control(
+        &self,
+        requestor: &Proc,
+        targets: &[Proc],
+        directives: &[Info],
+        done: Completion<Infos>,
+    ) -> Accepted {
+        self.ask(Event::Control(control::Request::read(requestor, targets, directives, done)?))
     }
 
     /// All members are here, so there is nobody to meet: a group gets its context id.

@@ -1,6 +1,7 @@
 //! The plan of a job: which rank runs what, and what the Standard's keys say of it.
 //!
-//! Everything runs on this machine, so that a rank's place among all, on its node and in its job is one number.
+//! Everything runs on this machine, so that a rank's place on its node and in its job is one number. A run begins with one job; its
+//! ranks may start further ones, which are numbered in the order in which they come.
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
@@ -32,8 +33,16 @@ pub struct App {
 /// A job on this machine.
 #[derive(Debug)]
 pub struct Job {
+    /// Its number in the run, from 1.
+    pub number: u32,
     /// Its name.
     pub nspace: Nspace,
+    /// The rank that has started it, if one has.
+    pub parent: Option<Proc>,
+    /// How many ranks of other jobs come before its own where all on this node are counted.
+    pub before: u32,
+    /// What the names of all jobs of the run begin with.
+    family: String,
     /// The launcher's own name, as a server.
     pub server: Nspace,
     /// This node's name.
@@ -53,22 +62,39 @@ impl Job {
             nix::sys::utsname::uname().context("this machine has no name")?.nodename().to_string_lossy().into_owned();
         // The process that the user knows is our guardian.
         let family = format!("instanton-{node}-{}-{}", std::os::unix::process::parent_id(), crate::random_hex::<4>()?);
-        let here = std::env::current_dir().context("the working directory is gone")?;
-        let mut first = 0;
-        let apps = (0..).zip(specs).map(|(number, spec)| {
-            let wdir = spec.wdir.as_ref().map_or_else(|| here.clone(), |wdir| here.join(wdir));
-            let app = App { number, first, spec, wdir };
-            first += app.spec.ranks;
-            app
-        });
         Ok(Self {
+            number: 1,
             nspace: Nspace::new(format!("{family}@1"))?,
+            parent: None,
+            before: 0,
             server: Nspace::new(format!("{family}@0"))?,
-            apps: apps.collect(),
+            family,
+            apps: apps(specs)?,
             node,
             session,
             slots: std::thread::available_parallelism().map_or(1, |count| count.get() as u32),
         })
+    }
+
+    /// Plans a further job of the same run.
+    pub fn spawned(&self, number: u32, parent: Proc, before: u32, specs: Vec<AppSpec>) -> Result<Self> {
+        Ok(Self {
+            number,
+            nspace: Nspace::new(format!("{}@{number}", self.family))?,
+            parent: Some(parent),
+            before,
+            server: self.server.clone(),
+            family: self.family.clone(),
+            apps: apps(specs)?,
+            node: self.node.clone(),
+            session: self.session.clone(),
+            slots: self.slots,
+        })
+    }
+
+    /// What the names of all jobs of the run begin with, up to the `@`.
+    pub fn family(&self) -> &str {
+        &self.family
     }
 
     /// How many ranks it has.
@@ -88,7 +114,7 @@ impl Job {
 
     /// Whether ranks have to share processors.
     pub fn is_oversubscribed(&self) -> bool {
-        self.size() > self.slots
+        self.before + self.size() > self.slots
     }
 
     /// What each application has, as one text.
@@ -110,17 +136,22 @@ impl Job {
             Info::new(keys::MAX_PROCS, size),
             Info::new(keys::JOB_NUM_APPS, self.apps.len() as u32),
             Info::new(keys::NUM_NODES, 1u32),
-            Info::new(keys::NODE_SIZE, size),
+            Info::new(keys::NODE_SIZE, self.before + size),
             Info::new(keys::LOCAL_SIZE, size),
             Info::new(keys::LOCAL_PEERS, everyone.as_str()),
             Info::new(keys::LOCALLDR, Rank(0)),
             Info::new(keys::NODE_MAP, self.node.as_str()),
             Info::new(keys::PROC_MAP, everyone.as_str()),
             Info::new(keys::TMPDIR, path(self.session.top())),
-            Info::new(keys::NSDIR, path(self.session.job())),
+            Info::new(keys::NSDIR, path(self.session.job(self.number))),
             // We remove those directories; the ranks need not.
             Info::new(keys::TDIR_RMCLEAN, true),
         ];
+        if let Some(parent) = &self.parent {
+            infos.push(Info::new(keys::SPAWNED, true));
+            infos.push(Info::new(keys::PARENT_ID, parent.clone()));
+            infos.push(Info::new(keys::NPROC_OFFSET, Rank(self.before)));
+        }
         // Its presence counts to Open MPI, not its truth.
         if self.is_oversubscribed() {
             infos.push(Info::new(keys::NODE_OVERSUBSCRIBED, true));
@@ -138,22 +169,36 @@ impl Job {
     }
 
     fn rank_info(&self, rank: u32, app: &App) -> Info {
-        let local = u16::try_from(rank).expect("no more ranks than MOST_RANKS");
+        let on_node = self.before + rank;
+        let short = |number: u32| u16::try_from(number).expect("no more ranks than MOST_RANKS");
         array(
             keys::PROC_INFO_ARRAY,
             vec![
                 Info::new(keys::RANK, Rank(rank)),
-                Info::new(keys::GLOBAL_RANK, Rank(rank)),
+                Info::new(keys::GLOBAL_RANK, Rank(on_node)),
                 Info::new(keys::APPNUM, app.number),
                 Info::new(keys::APP_RANK, Rank(rank - app.first)),
-                Info::new(keys::LOCAL_RANK, local),
-                Info::new(keys::NODE_RANK, local),
+                Info::new(keys::LOCAL_RANK, short(rank)),
+                Info::new(keys::NODE_RANK, short(on_node)),
                 Info::new(keys::NODEID, NODE),
                 Info::new(keys::HOSTNAME, self.node.as_str()),
-                Info::new(keys::PROCDIR, path(self.session.rank(rank))),
+                Info::new(keys::PROCDIR, path(self.session.rank(self.number, rank))),
             ],
         )
     }
+}
+
+/// The applications of a job, one after the other.
+fn apps(specs: Vec<AppSpec>) -> Result<Vec<App>> {
+    let here = std::env::current_dir().context("the working directory is gone")?;
+    let mut first = 0;
+    let apps = (0..).zip(specs).map(|(number, spec)| {
+        let wdir = spec.wdir.as_ref().map_or_else(|| here.clone(), |wdir| here.join(wdir));
+        let app = App { number, first, spec, wdir };
+        first += app.spec.ranks;
+        app
+    });
+    Ok(apps.collect())
 }
 
 impl App {
@@ -259,6 +304,23 @@ mod tests {
         assert_eq!(get(Rank(4), keys::APP_SIZE), Some(Value::Uint32(3)));
         assert_eq!(get(Rank(4), keys::LOCAL_RANK), Some(Value::Uint16(4)));
         assert_eq!(get(Rank(4), keys::APP_ARGV), Some(Value::string("prog a b")));
+    }
+
+    #[test]
+    fn a_spawned_job_knows_its_parent_and_comes_behind() {
+        let first = job(&[2]);
+        let (spec, parent) = (first.apps[0].spec.clone(), first.proc(1));
+        let child = first.spawned(2, parent.clone(), 2, vec![spec]).unwrap();
+        let get = reads(&child, None);
+        assert_eq!(get(Rank::WILDCARD, keys::PARENT_ID), Some(parent.into()));
+        assert_eq!(get(Rank::WILDCARD, keys::SPAWNED), Some(Value::Bool(true)));
+        assert_eq!(get(Rank::WILDCARD, keys::LOCAL_SIZE), Some(Value::Uint32(2)));
+        assert_eq!(get(Rank::WILDCARD, keys::NODE_SIZE), Some(Value::Uint32(4)));
+        assert_eq!(get(Rank(1), keys::LOCAL_RANK), Some(Value::Uint16(1)));
+        assert_eq!(get(Rank(1), keys::NODE_RANK), Some(Value::Uint16(3)));
+        assert_eq!(get(Rank(1), keys::PROCDIR), Some(Value::string("/tmp/x/2/1")));
+        let name = first.nspace.to_string().replace("@1", "@2");
+        assert_eq!(child.nspace.to_string(), name);
     }
 
     #[test]

@@ -1,10 +1,11 @@
-//! The launcher: starts the ranks of a job, watches them, and decides when and how it ends.
+//! The launcher: starts the ranks of a job, and of the jobs that those start, watches them, and decides when and how it all ends.
 //!
 //! Everything that happens is an [`Event`] in one queue, and one loop acts on them. Who puts them there: the
-//! [host](crate::host) (the PMIx server's thread), a thread that waits for children, one that reads the guardian's link, and the two
-//! that forward output.
+//! [host](crate::host) (the PMIx server's thread), a thread that waits for [children](crate::children), one that reads the
+//! guardian's link, and the two that forward output.
 //!
-//! A job goes through these stages, never back:
+//! A run goes through these stages, never back, with all its [jobs](crate::jobs) together: what goes wrong in one ends them all, and the
+//! run lasts as long as any of them.
 //! - **Running** until every rank has ended well, or the first thing goes wrong.
 //! - **Ending**: something went wrong; the ranks, and everything that descends from them, were sent SIGTERM. When the
 //!   ranks have ended, so is whatever they have started since.
@@ -14,32 +15,30 @@
 //!   again until no child is left.
 //!
 //! When no child is left, nobody can write any more: output is forwarded to its end, and that is the job's end.
-use std::collections::{HashMap, HashSet};
+mod start;
+
+use std::collections::{HashSet, VecDeque};
 use std::io;
-use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
-use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
-use nix::errno::Errno;
-use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use anyhow::{Context, Result, anyhow};
+use instanton::data::{Proc, Status};
 use nix::sys::signal::{Signal, kill, killpg};
-use nix::sys::wait::{WaitStatus, waitpid};
-use nix::unistd::{AccessFlags, Pid, access};
+use nix::unistd::Pid;
 
 use crate::args::Launch;
-use crate::environment::{self, Environment};
+use crate::children::{self, Births};
+use crate::control::Action;
 use crate::host::{Pmix, Topology};
-use crate::job::{App, Job};
-use crate::outcome::{End, Outcome, Who};
-use crate::output::{Sink, Source};
+use crate::job::Job;
+use crate::jobs::Jobs;
+use crate::outcome::{End, Outcome};
+use crate::output::{Fed, Feed, Sink};
 use crate::session::Session;
-use crate::{family, link, output, program, signals};
+use crate::{control, family, link, output, query, signals, spawn};
 
 /// From SIGTERM to SIGKILL.
 const GRACE: Duration = Duration::from_secs(3);
@@ -48,21 +47,23 @@ const LINGER: Duration = Duration::from_secs(1);
 /// Between two rounds of SIGKILL: a process may have been born while the first was sent.
 const ROUND: Duration = Duration::from_millis(50);
 
-/// What the launcher holds of a rank: two streams, its connection and what tells of its end; and what it needs itself, at
-/// least and with room for all that happens at the same time.
-const DESCRIPTORS_PER_RANK: u64 = 4;
-const DESCRIPTORS: u64 = 40;
-const MORE_DESCRIPTORS: u64 = 100;
-
-/// What happens to a job.
+/// What happens to a run.
 #[derive(Debug)]
 pub enum Event {
     /// A rank has called Init.
-    Initialised(u32),
+    Initialised(Proc),
     /// A rank has called Finalize.
-    Finalized(u32),
-    /// A rank asks for the job's end.
-    Abort(u32, i32, String),
+    Finalized(Proc),
+    /// A rank asks for the end of everything.
+    Abort(Proc, i32, String),
+    /// A rank asks for another job.
+    Spawn(spawn::Request),
+    /// A rank asks that something be done to processes.
+    Control(control::Request),
+    /// A rank asks how things are.
+    Query(query::Request),
+    /// A look-up of published data waits.
+    Waits,
     /// A child has ended: a rank, or an orphan that we were given.
     Ended(Pid, End),
     /// No child is left.
@@ -102,11 +103,17 @@ fn launch(arguments: Launch, topology: Topology, session: Session, guardian: Uni
     })?;
 
     let job = Job::new(arguments.run.apps(), session)?;
-    let mut running = Running::new(&job, events, arguments.run.timeout);
+    let ((out, fed_out), (err, fed_err)) = (output::feed()?, output::feed()?);
+    let mut running = Running::new(job, events, &arguments, [out, err]);
     if let Some(programs) = running.find_programs() {
-        job.session.create(job.size())?;
-        let pmix = Pmix::start(&job, topology, arguments.run.path_socket, running.events.clone(), guardian)?;
-        running.start(&programs, &pmix, arguments.run.tag_output)?;
+        let job = running.jobs.first();
+        job.session.create()?;
+        job.session.create_job(job.number, job.size())?;
+        let (events, feeds) = (running.events.clone(), running.feeds.clone());
+        let pmix = Pmix::start(job, topology, arguments.run.path_socket, events, guardian, feeds)?;
+        pmix.register(job, &[]).map_err(|status| anyhow!("the PMIx server refuses the job: {status}"))?;
+        running.print([fed_out, fed_err])?;
+        running.start_first(&programs, &pmix)?;
         running.attend(&happening, &pmix);
         pmix.finish();
     }
@@ -116,15 +123,6 @@ fn launch(arguments: Launch, topology: Topology, session: Session, guardian: Uni
     Ok(running.outcome.code())
 }
 
-/// A rank that was started.
-#[derive(Debug, Default)]
-struct Process {
-    pid: Option<Pid>,
-    has_ended: bool,
-    /// Between Init and Finalize.
-    is_initialised: bool,
-}
-
 enum Stage {
     Running,
     Ending,
@@ -132,118 +130,104 @@ enum Stage {
     Killing,
 }
 
-struct Running<'a> {
-    job: &'a Job,
-    ranks: Vec<Process>,
-    by_pid: HashMap<Pid, u32>,
+struct Running {
+    jobs: Jobs,
     outcome: Outcome,
     events: Sender<Event>,
+    births: Births,
     stage: Stage,
-    /// Who was sent SIGTERM because the job ends.
+    /// Who was sent SIGTERM because the run ends.
     asked: HashSet<Pid>,
+    /// Who was sent SIGTERM because a rank wanted that, and when they are killed.
+    condemned: VecDeque<(Instant, Vec<Pid>)>,
     /// When the stage is over by itself.
     next: Option<Instant>,
+    /// The user's limit, and when it is reached.
     limit: Option<Duration>,
+    until: Option<Instant>,
     /// How often the user has asked for the end.
     insisted: u32,
-    /// Outputs that are not through yet, and what tells them that no more will come.
+    tag_output: bool,
+    /// Outputs that are not through yet, and what tells them of more.
     printing: usize,
-    more_to_print: Vec<io::PipeWriter>,
+    feeds: [Feed; 2],
     has_children: bool,
 }
 
-impl<'a> Running<'a> {
-    fn new(job: &'a Job, events: Sender<Event>, limit: Option<Duration>) -> Self {
+impl Running {
+    fn new(job: Job, events: Sender<Event>, arguments: &Launch, feeds: [Feed; 2]) -> Self {
+        let limit = arguments.run.timeout;
+        let until = limit.and_then(|limit| Instant::now().checked_add(limit));
+        let mut jobs = Jobs::default();
+        jobs.add(job, false);
         Self {
-            job,
-            ranks: (0..job.size()).map(|_| Process::default()).collect(),
-            by_pid: HashMap::new(),
+            jobs,
             outcome: Outcome::default(),
             events,
+            births: Births::default(),
             stage: Stage::Running,
             asked: HashSet::new(),
-            next: limit.and_then(|limit| Instant::now().checked_add(limit)),
+            condemned: VecDeque::new(),
+            next: until,
             limit,
+            until,
             insisted: 0,
+            tag_output: arguments.run.tag_output,
             printing: 0,
-            more_to_print: Vec::new(),
+            feeds,
             has_children: false,
         }
     }
 
-    fn who(&self, rank: u32) -> Who {
-        let pid = self.ranks.get(rank as usize).and_then(|process| process.pid).map(Pid::as_raw);
-        Who { rank, node: self.job.node.clone(), pid }
-    }
-
-    /// The file of each application's program; none when one is missing, so that not half a job is started.
-    fn find_programs(&mut self) -> Option<Vec<PathBuf>> {
-        let path = std::env::var_os("PATH").unwrap_or_default();
-        let mut found = Vec::new();
-        for app in &self.job.apps {
-            if let Err(error) = enterable(&app.wdir) {
-                self.outcome.no_directory(self.who(app.first), &app.wdir, &error);
-                return None;
-            }
-            let asked = app.spec.environment.iter().rev().find(|(name, _)| name == "PATH");
-            let path = asked.and_then(|(_, value)| value.as_ref()).unwrap_or(&path);
-            match program::find(&app.spec.program, &app.wdir, path) {
-                Ok(file) => found.push(file),
-                Err(error) => {
-                    let program = app.spec.program.to_string_lossy();
-                    self.outcome.not_started(self.who(app.first), &error, &program);
-                    return None;
-                }
-            }
-        }
-        Some(found)
-    }
-
-    /// Starts every rank, or ends those that were when one cannot be, and whatever watches them.
-    fn start(&mut self, programs: &[PathBuf], pmix: &Pmix, tag_output: bool) -> Result<()> {
-        make_room(self.job.size())?;
-        let ours: Environment = std::env::vars_os().collect();
-        let mut sources = [Vec::new(), Vec::new()];
-        for (rank, app) in self.job.ranks() {
-            let mut environment = environment::of_rank(self.job, app, rank, &ours);
-            pmix.set_up(rank, &mut environment)?;
-            let program = &programs[app.number as usize];
-            let mut child = match command(program, app, rank == 0, environment).spawn() {
-                Ok(child) => child,
-                Err(error) => {
-                    self.outcome.not_started(self.who(rank), &error, &app.spec.program.to_string_lossy());
-                    break;
-                }
-            };
-            let pid = Pid::from_raw(child.id() as i32);
-            self.ranks[rank as usize].pid = Some(pid);
-            self.by_pid.insert(pid, rank);
-            let pipes = [child.stdout.take().map(OwnedFd::from), child.stderr.take().map(OwnedFd::from)];
-            for ((pipe, sources), name) in pipes.into_iter().zip(&mut sources).zip(["stdout", "stderr"]) {
-                let tag = if tag_output { format!("[{rank}]<{name}>: ") } else { String::new() };
-                sources.push(Source::new(pipe.context("a rank without output")?, tag)?);
-            }
-        }
-        for (mut sources, sink) in sources.into_iter().zip(Sink::standard()?) {
-            let (finish, more) = io::pipe()?;
+    /// Begins to forward output.
+    fn print(&mut self, feds: [Fed; 2]) -> Result<()> {
+        for (fed, sink) in feds.into_iter().zip(Sink::standard()?) {
             let events = self.events.clone();
             spawn("output", move || {
+                let mut sources = Vec::new();
                 // Before the ranks learn that nobody reads them, and die of it.
-                drop(events.send(Event::Printed(output::forward(&mut sources, sink, finish))));
+                drop(events.send(Event::Printed(output::forward(&mut sources, sink, fed))));
             })?;
             self.printing += 1;
-            self.more_to_print.push(more);
         }
-        let events = self.events.clone();
+        Ok(())
+    }
+
+    /// Has somebody wait for the children there are.
+    fn watch(&mut self) -> Result<()> {
+        let (births, events) = (self.births.clone(), self.events.clone());
         self.has_children = true;
-        spawn("children", move || wait_for_children(&events))
+        spawn("children", move || children::watch(&births, &events))
+    }
+
+    /// Does to processes what a rank asks for.
+    fn control(&mut self, request: control::Request) {
+        let Some(pids) = self.jobs.named(&request.targets) else {
+            return request.done.complete(Err(Status::ERR_NOT_FOUND));
+        };
+        match request.action {
+            Action::Kill => {
+                self.jobs.dismiss(&pids);
+                signal(&pids, Signal::SIGKILL);
+            }
+            Action::Terminate => {
+                self.jobs.dismiss(&pids);
+                signal(&pids, Signal::SIGTERM);
+                // For who is stopped and would not hear it.
+                signal(&pids, Signal::SIGCONT);
+                self.condemned.push_back((Instant::now() + GRACE, pids));
+            }
+            Action::Signal(number) => signal(&pids, number),
+        }
+        request.done.complete(Ok((Status::SUCCESS, Vec::new())));
     }
 
     /// Acts on what happens until nothing more can.
     fn attend(&mut self, happening: &Receiver<Event>, pmix: &Pmix) {
         self.proceed();
         while self.has_children || self.printing > 0 {
-            let event = match self.next {
+            let condemned = self.condemned.front().map(|(at, _)| *at);
+            let event = match [self.next, condemned, pmix.deadline()].into_iter().flatten().min() {
                 None => happening.recv().map_err(|_| RecvTimeoutError::Disconnected),
                 Some(next) => happening.recv_timeout(next.saturating_duration_since(Instant::now())),
             };
@@ -255,8 +239,9 @@ impl<'a> Running<'a> {
                 }
                 // Nobody is left to kill: it is the reader of our output that keeps us waiting.
                 Ok(Event::Signal(signal)) if self.insists(signal) && !self.has_children => return,
+                Ok(Event::Spawn(request)) => self.spawned(request, pmix),
                 Ok(event) => self.act(event),
-                Err(RecvTimeoutError::Timeout) => self.time_is_over(),
+                Err(RecvTimeoutError::Timeout) => self.time_passes(Instant::now(), pmix),
                 // We hold a sender ourselves.
                 Err(RecvTimeoutError::Disconnected) => return,
             }
@@ -266,15 +251,22 @@ impl<'a> Running<'a> {
 
     fn act(&mut self, event: Event) {
         match event {
-            Event::Initialised(rank) => self.set_initialised(rank, true),
-            Event::Finalized(rank) => self.set_initialised(rank, false),
-            Event::Abort(rank, status, message) => self.outcome.aborted(self.who(rank), status, message),
+            Event::Initialised(proc) => self.jobs.set_initialised(&proc, true),
+            Event::Finalized(proc) => self.jobs.set_initialised(&proc, false),
+            Event::Abort(proc, status, message) => self.outcome.aborted(self.jobs.who_is(&proc), status, message),
+            Event::Control(request) => self.control(request),
+            Event::Query(request) => request.answer(&self.jobs, self.until),
             Event::Signal(signal) => self.pass_on(signal),
+            // Nobody was left for a moment, and then a job was started.
+            Event::Childless if self.jobs.anybody_runs() => {
+                if let Err(error) = self.watch() {
+                    self.outcome.broken(format!("{error:#}"));
+                }
+            }
             Event::Childless => {
                 self.has_children = false;
                 self.next = None;
-                // Output is read to its end and no further: somebody else may hold the pipes for ever.
-                self.more_to_print.clear();
+                self.feeds.iter().for_each(Feed::end);
             }
             Event::Printed(result) => {
                 self.printing -= 1;
@@ -285,39 +277,36 @@ impl<'a> Running<'a> {
                     _ => {}
                 }
             }
-            Event::Ended(..) | Event::GuardianGone => {}
-        }
-    }
-
-    fn set_initialised(&mut self, rank: u32, is: bool) {
-        if let Some(process) = self.ranks.get_mut(rank as usize) {
-            process.is_initialised = is;
+            Event::Ended(..) | Event::Spawn(_) | Event::Waits | Event::GuardianGone => {}
         }
     }
 
     fn ended(&mut self, pid: Pid, end: End, pmix: &Pmix) {
-        let Some(rank) = self.by_pid.remove(&pid) else { return };
-        let process = &mut self.ranks[rank as usize];
-        process.has_ended = true;
-        let is_initialised = process.is_initialised;
-        self.outcome.ended(self.who(rank), end, is_initialised);
-        pmix.rank_ended(rank);
+        let Some(ended) = self.jobs.ended(pid, end) else { return };
+        if !ended.is_dismissed {
+            self.outcome.ended(ended.who, ended.end, ended.is_initialised);
+        }
+        pmix.rank_ended(&ended.proc);
+        if let Some(number) = ended.last_of {
+            self.job_over(number, pmix);
+        }
+    }
+
+    /// Nobody of a job is left.
+    fn job_over(&mut self, number: u32, pmix: &Pmix) {
+        if let Some(live) = self.jobs.get(number) {
+            pmix.job_ended(&live.job, live.status(), live.job.parent.as_ref().filter(|_| live.tells_parent));
+        }
+        if let Some(live) = self.jobs.forget(number) {
+            pmix.forget(&live.job);
+        }
     }
 
     fn pass_on(&mut self, signal: i32) {
         self.outcome.was_sent(signal);
-        if let Ok(signal) = Signal::try_from(signal) {
-            self.signal_ranks(signal);
-        }
-    }
-
-    /// To the process groups of the ranks: like a terminal, and like mpirun.
-    fn signal_ranks(&self, signal: Signal) {
-        for process in self.ranks.iter().filter(|process| !process.has_ended) {
-            if let Some(pid) = process.pid {
-                // An error means that nobody is left in the group.
-                let _ = killpg(pid, signal);
-            }
+        if let Ok(number) = Signal::try_from(signal) {
+            let pids: Vec<Pid> = self.jobs.running().collect();
+            self::signal(&pids, number);
         }
     }
 
@@ -339,7 +328,7 @@ impl<'a> Running<'a> {
         if !self.has_children {
             return;
         }
-        let everyone_has_ended = self.by_pid.is_empty();
+        let everyone_has_ended = !self.jobs.anybody_runs();
         match self.stage {
             Stage::Running if self.outcome.is_decided() => self.end(),
             Stage::Running if everyone_has_ended => {
@@ -351,7 +340,15 @@ impl<'a> Running<'a> {
         }
     }
 
-    fn time_is_over(&mut self) {
+    fn time_passes(&mut self, now: Instant, pmix: &Pmix) {
+        pmix.expire(now);
+        while let Some((_, pids)) = self.condemned.pop_front_if(|(at, _)| *at <= now) {
+            let left: Vec<Pid> = self.jobs.running().filter(|pid| pids.contains(pid)).collect();
+            signal(&left, Signal::SIGKILL);
+        }
+        if self.next.is_none_or(|next| next > now) {
+            return;
+        }
         match self.stage {
             Stage::Running => self.outcome.timed_out(self.limit.unwrap_or_default()),
             Stage::LeftOver => self.end(),
@@ -382,54 +379,11 @@ impl<'a> Running<'a> {
     }
 }
 
-/// Makes sure that we may hold the descriptors of so many ranks; only then, because the ranks inherit the limit.
-fn make_room(ranks: u32) -> Result<()> {
-    let of_ranks = u64::from(ranks) * DESCRIPTORS_PER_RANK;
-    let (needed, wanted) = (of_ranks + DESCRIPTORS, of_ranks + MORE_DESCRIPTORS);
-    let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
-    if soft >= wanted || setrlimit(Resource::RLIMIT_NOFILE, wanted, hard.max(wanted)).is_ok() {
-        return Ok(());
-    }
-    if hard < needed {
-        bail!("{ranks} ranks need {needed} descriptors and no more than {hard} are allowed");
-    }
-    setrlimit(Resource::RLIMIT_NOFILE, hard, hard).context("cannot raise the limit of descriptors")
-}
-
-/// Whether a process can be started there.
-fn enterable(directory: &Path) -> io::Result<()> {
-    access(directory, AccessFlags::X_OK)?;
-    if directory.is_dir() { Ok(()) } else { Err(Errno::ENOTDIR.into()) }
-}
-
-fn command(program: &Path, app: &App, reads_input: bool, environment: Environment) -> Command {
-    let mut command = Command::new(program);
-    command
-        .arg0(&app.spec.program)
-        .args(&app.spec.arguments)
-        .env_clear()
-        .envs(environment)
-        .current_dir(&app.wdir)
-        .stdin(if reads_input { Stdio::inherit() } else { Stdio::null() })
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .process_group(0);
-    command
-}
-
-/// Tells of every child that ends, until there is none.
-fn wait_for_children(events: &Sender<Event>) {
-    loop {
-        let event = match waitpid(None, None) {
-            Ok(WaitStatus::Exited(pid, code)) => Event::Ended(pid, End::Code(code)),
-            Ok(WaitStatus::Signaled(pid, signal, _)) => Event::Ended(pid, End::Signal(signal as i32)),
-            Ok(_) | Err(Errno::EINTR) => continue,
-            Err(_) => Event::Childless,
-        };
-        let was_last = matches!(event, Event::Childless);
-        if events.send(event).is_err() || was_last {
-            return;
-        }
+/// To the process groups of ranks: like a terminal, and like mpirun.
+fn signal(ranks: &[Pid], signal: Signal) {
+    for pid in ranks {
+        // An error means that nobody is left in the group.
+        let _ = killpg(*pid, signal);
     }
 }
 

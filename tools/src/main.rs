@@ -5,18 +5,24 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod children;
+mod control;
 mod environment;
 mod family;
 mod guardian;
 mod host;
 mod job;
+mod jobs;
 mod launch;
 mod link;
+mod log;
 mod outcome;
 mod output;
 mod program;
+mod query;
 mod session;
 mod signals;
+mod spawn;
 mod terminal;
 
 use std::process::ExitCode;

@@ -29,6 +29,8 @@ pub enum End {
 /// Who it was: the words for a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Who {
+    /// The number of its job.
+    pub job: u32,
     /// Its rank.
     pub rank: u32,
     /// The node that it ran on.
@@ -186,7 +188,11 @@ fn low_byte(status: i32) -> u8 {
 
 impl std::fmt::Display for Who {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "rank {} on node {}", self.rank, self.node)?;
+        write!(f, "rank {}", self.rank)?;
+        if self.job > 1 {
+            write!(f, " of job {}", self.job)?;
+        }
+        write!(f, " on node {}", self.node)?;
         match self.pid {
             Some(pid) => write!(f, " (pid {pid})"),
             None => Ok(()),
@@ -200,7 +206,7 @@ mod tests {
     use std::io::Error;
 
     fn who(rank: u32) -> Who {
-        Who { rank, node: "n".into(), pid: Some(100 + rank as i32) }
+        Who { job: 1, rank, node: "n".into(), pid: Some(100 + rank as i32) }
     }
 
     fn outcome(of: impl FnOnce(&mut Outcome)) -> (u8, String) {
@@ -253,6 +259,12 @@ mod tests {
         });
         assert_eq!((code, line.ends_with("signal 2 (SIGINT), which the job was sent")), (130, true), "{line}");
         assert_eq!(outcome(|it| it.killed(2)).0, 130);
+    }
+
+    #[test]
+    fn a_rank_of_a_spawned_job_is_told_apart() {
+        let (_, line) = outcome(|it| it.ended(Who { job: 2, ..who(0) }, End::Code(1), false));
+        assert!(line.starts_with("rank 0 of job 2 on node n (pid 100) "), "{line}");
     }
 
     #[test]

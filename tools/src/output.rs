@@ -5,8 +5,11 @@
 //! stream or the line passes [`LONGEST_LINE`]. Only where nobody could break into a line, or where a person sits in
 //! front of it, does an unfinished line (a prompt) appear by itself. When our own output breaks, the ranks' ends of the
 //! pipes are closed, and they are told by SIGPIPE as they would be without us.
+//!
+//! A thread is told through its [`Feed`] of ranks that are started later, of texts that are to appear between the lines, and of
+//! the end.
 use std::fs::File;
-use std::io::{self, IsTerminal, PipeReader, Read, Write};
+use std::io::{self, IsTerminal, PipeReader, PipeWriter, Read, Write};
 use std::iter;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
@@ -20,6 +23,8 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 pub const LONGEST_LINE: usize = 16 << 20;
 /// A prompt is shown when nothing more has come for so many milliseconds.
 const PROMPT: u8 = 50;
+/// Bytes of texts that may wait to be written.
+const MOST_WAITING: usize = 16 << 20;
 /// What is read at once; a pipe holds no more by default.
 const CHUNK: usize = 64 << 10;
 
@@ -35,8 +40,7 @@ pub struct Source {
 impl Source {
     /// Forwards `pipe`, each line with `tag` in front.
     pub fn new(pipe: OwnedFd, tag: String) -> io::Result<Self> {
-        let flags = OFlag::from_bits_retain(fcntl(&pipe, FcntlArg::F_GETFL)?);
-        fcntl(&pipe, FcntlArg::F_SETFL(flags | OFlag::O_NONBLOCK))?;
+        set_nonblocking(&pipe)?;
         Ok(Self { pipe: pipe.into(), tag: tag.into_bytes(), unfinished: Vec::new(), prompted: false })
     }
 
@@ -110,22 +114,104 @@ impl Sink {
     }
 }
 
-/// Forwards until every source has ended, or, once `finish` has lost its other end, until what they hold is read:
-/// then no rank is left that could write more.
+/// What a forwarding thread is told.
+enum More {
+    Source(Source),
+    Text(Vec<u8>),
+    /// Nobody is left who could write.
+    End,
+}
+
+#[derive(Default)]
+struct Queue {
+    told: Vec<More>,
+    /// Of the texts among them.
+    bytes: usize,
+}
+
+/// The way to a forwarding thread.
+#[derive(Clone)]
+pub struct Feed {
+    queue: Arc<Mutex<Queue>>,
+    wake: Arc<PipeWriter>,
+}
+
+/// A forwarding thread's end of it.
+pub struct Fed {
+    queue: Arc<Mutex<Queue>>,
+    woken: PipeReader,
+}
+
+/// A way to tell a thread that forwards.
+pub fn feed() -> io::Result<(Feed, Fed)> {
+    let (woken, wake) = io::pipe()?;
+    set_nonblocking(&woken)?;
+    set_nonblocking(&wake)?;
+    let queue = Arc::default();
+    Ok((Feed { queue: Arc::clone(&queue), wake: Arc::new(wake) }, Fed { queue, woken }))
+}
+
+impl Feed {
+    /// Forwards one more stream.
+    pub fn add(&self, source: Source) {
+        self.tell(More::Source(source));
+    }
+
+    /// Writes a text between the lines of the ranks.
+    ///
+    /// # Errors
+    /// When too much waits to be written already.
+    pub fn write(&self, text: &[u8]) -> io::Result<()> {
+        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        if queue.bytes + text.len() > MOST_WAITING {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        queue.bytes += text.len();
+        drop(queue);
+        self.tell(More::Text(text.to_vec()));
+        Ok(())
+    }
+
+    /// Has what is there read to its end, and no further: somebody else may hold the pipes for ever.
+    pub fn end(&self) {
+        self.tell(More::End);
+    }
+
+    fn tell(&self, more: More) {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner).told.push(more);
+        // A pipe that is full wakes as well.
+        let _ = (&*self.wake).write(&[0]);
+    }
+}
+
+impl Fed {
+    fn take(&mut self) -> Vec<More> {
+        // Whatever is told after this wakes anew.
+        while self.woken.read(&mut [0; 64]).is_ok_and(|count| count > 0) {}
+        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        queue.bytes = 0;
+        std::mem::take(&mut queue.told)
+    }
+}
+
+/// Forwards until it is told of the end; then what the sources still hold.
 ///
 /// # Errors
 /// When our own output cannot be written. The writers learn of it when the sources are closed.
-pub fn forward(sources: &mut Vec<Source>, mut sink: Sink, finish: PipeReader) -> io::Result<()> {
-    let patient = !sink.shows_prompts && sources.len() > 1;
+pub fn forward(sources: &mut Vec<Source>, mut sink: Sink, mut fed: Fed) -> io::Result<()> {
+    let (mut finishing, mut are_many) = (false, false);
     let mut chunk = vec![0; CHUNK];
     let mut lines = Vec::new();
-    while !sources.is_empty() {
+    while !sources.is_empty() || !finishing {
+        are_many |= sources.len() > 1;
+        let patient = !sink.shows_prompts && are_many;
         let waits = match patient || sources.iter().all(|source| source.unfinished.is_empty()) {
+            _ if finishing => PollTimeout::ZERO,
             true => PollTimeout::NONE,
             false => PollTimeout::from(PROMPT),
         };
-        let ready = wait(&finish, sources, waits)?;
-        let Some((&finishing, ready)) = ready.split_first() else {
+        let ready = wait(&fed.woken, sources, waits)?;
+        let Some((&is_told, ready)) = ready.split_first().or(finishing.then_some((&false, &[][..]))) else {
             for source in sources.iter_mut() {
                 let is_prompt = !source.unfinished.is_empty();
                 source.give_out(&mut lines);
@@ -136,6 +222,8 @@ pub fn forward(sources: &mut Vec<Source>, mut sink: Sink, finish: PipeReader) ->
             continue;
         };
         let mut ready = ready.iter();
+        let more = if is_told { fed.take() } else { Vec::new() };
+        finishing |= more.iter().any(|more| matches!(more, More::End));
         sources.retain_mut(|source| {
             if !ready.next().unwrap_or(&false) && !finishing {
                 return true;
@@ -152,15 +240,28 @@ pub fn forward(sources: &mut Vec<Source>, mut sink: Sink, finish: PipeReader) ->
             }
             true
         });
+        for more in more {
+            match more {
+                More::Source(source) => sources.push(source),
+                More::Text(mut text) => lines.append(&mut text),
+                More::End => {}
+            }
+        }
         sink.write(&lines)?;
         lines.clear();
     }
     Ok(())
 }
 
-/// Which descriptors have something to say, `finish` first; none at all when the time is over.
-fn wait(finish: &PipeReader, sources: &[Source], limit: PollTimeout) -> io::Result<Vec<bool>> {
-    let descriptors = iter::once(finish.as_fd()).chain(sources.iter().map(|source| source.pipe.as_fd()));
+fn set_nonblocking(descriptor: impl AsFd) -> io::Result<()> {
+    let flags = OFlag::from_bits_retain(fcntl(&descriptor, FcntlArg::F_GETFL)?);
+    fcntl(&descriptor, FcntlArg::F_SETFL(flags | OFlag::O_NONBLOCK))?;
+    Ok(())
+}
+
+/// Which descriptors have something to say, `woken` first; none at all when the time is over.
+fn wait(woken: &PipeReader, sources: &[Source], limit: PollTimeout) -> io::Result<Vec<bool>> {
+    let descriptors = iter::once(woken.as_fd()).chain(sources.iter().map(|source| source.pipe.as_fd()));
     let mut polled: Vec<_> = descriptors.map(|descriptor| PollFd::new(descriptor, PollFlags::POLLIN)).collect();
     loop {
         match poll(&mut polled, limit) {
@@ -189,9 +290,12 @@ mod tests {
             .unzip();
         let sink = Sink::new(writer.as_fd(), &Arc::default()).unwrap();
         drop(writer);
-        let (finish, _held) = io::pipe().unwrap();
-        let writing = thread::spawn(move || script(ends));
-        let forwarding = thread::spawn(move || forward(&mut sources, sink, finish));
+        let (feed, fed) = feed().unwrap();
+        let writing = thread::spawn(move || {
+            script(ends);
+            feed.end();
+        });
+        let forwarding = thread::spawn(move || forward(&mut sources, sink, fed));
         let mut out = Vec::new();
         reader.read_to_end(&mut out).unwrap();
         writing.join().unwrap();
@@ -226,15 +330,16 @@ mod tests {
         let (source, mut end) = io::pipe().unwrap();
         let sink = Sink::new(writer.as_fd(), &Arc::default()).unwrap();
         drop(writer);
-        let (finish, _held) = io::pipe().unwrap();
+        let (feed, fed) = feed().unwrap();
         let mut sources = vec![Source::new(source.into(), "[0]".into()).unwrap()];
-        let forwarding = thread::spawn(move || forward(&mut sources, sink, finish));
+        let forwarding = thread::spawn(move || forward(&mut sources, sink, fed));
         end.write_all(b"name? ").unwrap();
         let mut prompt = [0; 9];
         reader.read_exact(&mut prompt).unwrap();
         assert_eq!(&prompt, b"[0]name? ");
         end.write_all(b"thanks\nbye\n").unwrap();
         drop(end);
+        feed.end();
         let mut rest = String::new();
         reader.read_to_string(&mut rest).unwrap();
         assert_eq!(rest, "thanks\n[0]bye\n");
@@ -257,12 +362,31 @@ mod tests {
         held.write_all(b"last words").unwrap();
         let sink = Sink::new(writer.as_fd(), &Arc::default()).unwrap();
         drop(writer);
-        let (finish, finished) = io::pipe().unwrap();
-        drop(finished);
-        forward(&mut vec![Source::new(source.into(), String::new()).unwrap()], sink, finish).unwrap();
+        let (feed, fed) = feed().unwrap();
+        feed.end();
+        forward(&mut vec![Source::new(source.into(), String::new()).unwrap()], sink, fed).unwrap();
         let mut out = String::new();
         reader.read_to_string(&mut out).unwrap();
         assert_eq!(out, "last words");
+    }
+
+    #[test]
+    fn a_source_may_come_later_and_a_text_between_lines() {
+        let (mut reader, writer) = io::pipe().unwrap();
+        let sink = Sink::new(writer.as_fd(), &Arc::default()).unwrap();
+        drop(writer);
+        let (feed, fed) = feed().unwrap();
+        let forwarding = thread::spawn(move || forward(&mut Vec::new(), sink, fed));
+        feed.write(b"logged\n").unwrap();
+        let (source, mut end) = io::pipe().unwrap();
+        feed.add(Source::new(source.into(), "[2.0]".into()).unwrap());
+        end.write_all(b"late\n").unwrap();
+        feed.end();
+        let mut out = String::new();
+        reader.read_to_string(&mut out).unwrap();
+        assert_eq!(out, "logged\n[2.0]late\n");
+        forwarding.join().unwrap().unwrap();
+        assert!(feed.write(&vec![0; MOST_WAITING + 1]).is_err());
     }
 
     #[test]
@@ -272,8 +396,8 @@ mod tests {
         let sink = Sink::new(writer.as_fd(), &Arc::default()).unwrap();
         drop((reader, writer));
         end.write_all(b"to nobody\n").unwrap();
-        let (finish, _held) = io::pipe().unwrap();
-        let error = forward(&mut vec![Source::new(source.into(), String::new()).unwrap()], sink, finish).unwrap_err();
+        let (_feed, fed) = feed().unwrap();
+        let error = forward(&mut vec![Source::new(source.into(), String::new()).unwrap()], sink, fed).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::BrokenPipe);
         assert_eq!(end.write(b"more\n").unwrap_err().kind(), io::ErrorKind::BrokenPipe);
     }

@@ -7,6 +7,38 @@ use std::path::{Path, PathBuf};
 use nix::errno::Errno;
 use nix::unistd::{AccessFlags, access};
 
+use crate::job::{App, Job};
+
+/// What an application of a job lacks.
+#[derive(Debug)]
+pub enum Lacks {
+    /// A directory to run in.
+    Directory(io::Error),
+    /// A program to execute.
+    Program(io::Error),
+}
+
+/// The file of each application's program, so that not half a job is started.
+///
+/// # Errors
+/// The first application that lacks something, and what.
+pub fn all(job: &Job) -> Result<Vec<PathBuf>, (&App, Lacks)> {
+    let ours = std::env::var_os("PATH").unwrap_or_default();
+    let of = |app: &App| {
+        enterable(&app.wdir).map_err(Lacks::Directory)?;
+        let asked = app.spec.environment.iter().rev().find(|(name, _)| name == "PATH");
+        let path = asked.and_then(|(_, value)| value.as_ref()).unwrap_or(&ours);
+        find(&app.spec.program, &app.wdir, path).map_err(Lacks::Program)
+    };
+    job.apps.iter().map(|app| of(app).map_err(|lacks| (app, lacks))).collect()
+}
+
+/// Whether a process can be started there.
+fn enterable(directory: &Path) -> io::Result<()> {
+    access(directory, AccessFlags::X_OK)?;
+    if directory.is_dir() { Ok(()) } else { Err(Errno::ENOTDIR.into()) }
+}
+
 /// The file that `program` means to a process in `directory` with this search path.
 ///
 /// # Errors

@@ -1,7 +1,7 @@
-//! The session directory: one tree of a job in the system's temporary directory, for us and our user alone.
+//! The session directory: one tree of a run in the system's temporary directory, for us and our user alone.
 //!
 //! The guardian names it, the launcher makes it, and whoever of the two lives longer removes it: so there is no moment at
-//! which it exists and nobody is left to remove it. Below it lies one directory for the job (NSDIR) and in that one for
+//! which it exists and nobody is left to remove it. Below it lies one directory for each job (NSDIR) and in that one for
 //! each rank (PROCDIR), so that nothing a rank keeps there outlives the job.
 use std::fs::{self, DirBuilder};
 use std::io;
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-/// A job's directories.
+/// A run's directories.
 #[derive(Clone, Debug)]
 pub struct Session {
     top: PathBuf,
@@ -35,21 +35,25 @@ impl Session {
         &self.top
     }
 
-    /// `NSDIR`.
-    pub fn job(&self) -> PathBuf {
-        self.top.join("1")
+    /// `NSDIR` of a job.
+    pub fn job(&self, job: u32) -> PathBuf {
+        self.top.join(job.to_string())
     }
 
     /// `PROCDIR` of a rank.
-    pub fn rank(&self, rank: u32) -> PathBuf {
-        self.job().join(rank.to_string())
+    pub fn rank(&self, job: u32, rank: u32) -> PathBuf {
+        self.job(job).join(rank.to_string())
+    }
+
+    /// Makes the directory that all others lie in.
+    pub fn create(&self) -> Result<()> {
+        make(&self.top)
     }
 
     /// Makes the directories of a job of so many ranks.
-    pub fn create(&self, ranks: u32) -> Result<()> {
-        make(&self.top)?;
-        make(&self.job())?;
-        (0..ranks).try_for_each(|rank| make(&self.rank(rank)))
+    pub fn create_job(&self, job: u32, ranks: u32) -> Result<()> {
+        make(&self.job(job))?;
+        (0..ranks).try_for_each(|rank| make(&self.rank(job, rank)))
     }
 
     /// Removes the whole tree, following no link. What is gone already is well, and so is what never was, because the

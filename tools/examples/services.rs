@@ -1,0 +1,204 @@
+//! A PMIx program that asks its launcher for everything it does besides starting ranks: `instanton run -n 2 services WHAT ...`
+//!
+//! ```text
+//! services publish               the last rank publishes, rank 0 waits for it, finds it, and finds it gone afterwards
+//! services spawn PROGRAM ARGS    rank 0 starts two more processes, waits for the end of their job, and says how it ended
+//! services leave PROGRAM ARGS    the same without waiting
+//! services kill                  rank 0 starts a job that would run for ever, and has it killed
+//! services signal                rank 0 has a signal sent to a shell that it has started, and says what that makes of it
+//! services child                 what a process that was started by `spawn` says: whose it is
+//! services query                 rank 0 says what it is told of its job
+//! services log TEXT              rank 0 logs a text to both outputs
+//! ```
+use std::error::Error;
+use std::io::Write;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
+
+use instanton::client::{Chain, Client, Notice};
+use instanton::data::{App, Info, InfoList, Nspace, Proc, Query, Rank, Status, Text, Value, keys};
+
+type Outcome<T = ()> = Result<T, Box<dyn Error>>;
+
+fn main() -> Outcome {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let client = Client::init(&[])?;
+    let me = client.proc().clone();
+    match words[..] {
+        ["publish"] => publish(&client)?,
+        ["child"] => child(&client)?,
+        _ if me.rank != Rank(0) => client.fence(&[], &[])?,
+        _ => {
+            match words[..] {
+                ["spawn", ref command @ ..] => {
+                    let ends = ends_of_jobs(&client)?;
+                    let nspace = spawn(&client, command)?;
+                    let (ended, status) = ends.recv()?;
+                    say(&format!("job {} ended: {status}", number(&nspace)))?;
+                    assert_eq!(ended, nspace);
+                }
+                ["leave", ref command @ ..] => drop(spawn(&client, command)?),
+                ["kill"] => {
+                    let ends = ends_of_jobs(&client)?;
+                    let nspace = spawn(&client, &["sleep", "1000"])?;
+                    control(&client, &nspace, Info::new(keys::JOB_CTRL_KILL, true))?;
+                    say(&ends.recv()?.1.to_string())?;
+                }
+                ["signal"] => {
+                    let ends = ends_of_jobs(&client)?;
+                    // It says that it is ready by publishing nothing: a file of its own session is as good.
+                    let script =
+                        "trap 'exit 0' USR1; touch $PMIX_SERVER_TMPDIR/ready.$PMIX_RANK; while :; do sleep 0.01; done";
+                    let nspace = spawn(&client, &["sh", "-c", script])?;
+                    let directory = std::env::var("PMIX_SERVER_TMPDIR")?;
+                    for rank in 0..2 {
+                        while !std::path::Path::new(&format!("{directory}/ready.{rank}")).exists() {
+                            std::thread::yield_now();
+                        }
+                    }
+                    control(&client, &nspace, Info::new(keys::JOB_CTRL_SIGNAL, 10))?;
+                    say(&ends.recv()?.1.to_string())?;
+                }
+                ["query"] => query(&client)?,
+                ["log", text] => {
+                    let item = |key| Info::new(key, format!("{text}\n").as_str());
+                    client.log(&[item(keys::LOG_STDOUT), item(keys::LOG_STDERR)], &[])?;
+                    let refused = client.log(&[Info::new(keys::LOG_EMAIL_MSG, text)], &[]);
+                    say(&format!("email: {}", refused.unwrap_err().status()))?;
+                }
+                _ => return Err("see the head of this program".into()),
+            }
+            client.fence(&[], &[])?;
+        }
+    }
+    client.finalize(&[])?;
+    Ok(())
+}
+
+fn publish(client: &Client) -> Outcome {
+    let key = [Text::new("port")?];
+    let size = client.get(&Proc::new(client.proc().nspace.clone(), Rank::WILDCARD), Some(b"pmix.job.size"), &[])?;
+    let last = Some(client.proc().rank.0 + 1) == size.as_u32();
+    client.fence(&[], &[])?;
+    if last {
+        client.publish(&[Info::new("port", "17")])?;
+        let again = client.publish(&[Info::new("port", "18")]).unwrap_err();
+        client.fence(&[], &[])?;
+        client.unpublish(&key, &[])?;
+        client.fence(&[], &[])?;
+        say(&format!("again: {}", again.status()))?;
+    } else {
+        let (_, found) = client.lookup(&key, &[Info::new(keys::WAIT, 0)])?;
+        client.fence(&[], &[])?;
+        client.fence(&[], &[])?;
+        let gone = client.lookup(&key, &[]).unwrap_err();
+        let late = client.lookup(&key, &[Info::new(keys::WAIT, 0), Info::new(keys::TIMEOUT, 1)]).unwrap_err();
+        let found: Vec<_> = found.iter().map(|data| (data.proc.rank.0, data.value.as_str())).collect();
+        say(&format!("found {found:?}, then {}, then {}", gone.status(), late.status()))?;
+    }
+    Ok(())
+}
+
+fn spawn(client: &Client, command: &[&str]) -> Outcome<Nspace> {
+    let texts = command.iter().map(|word| Text::new(word)).collect::<Result<Vec<_>, _>>()?;
+    let app = App {
+        cmd: texts.first().cloned(),
+        argv: texts,
+        env: vec![Text::new("GIVEN=here")?],
+        cwd: None,
+        maxprocs: 2,
+        info: Vec::new(),
+    };
+    match client.spawn(&[Info::new(keys::NOTIFY_COMPLETION, true)], &[app]) {
+        Ok(nspace) => Ok(nspace),
+        Err(error) => {
+            say(&format!("not started: {}", error.status()))?;
+            client.fence(&[], &[])?;
+            client.finalize(&[])?;
+            std::process::exit(0);
+        }
+    }
+}
+
+/// Jobs that have ended, each with its status.
+fn ends_of_jobs(client: &Client) -> Outcome<Receiver<(Nspace, Status)>> {
+    let (sender, receiver) = channel();
+    let handler = move |notice: Notice, chain: Chain| {
+        let job = notice.info.find(keys::EVENT_AFFECTED_PROC).and_then(|info| info.value.as_proc().cloned());
+        let status = notice.info.find(keys::JOB_TERM_STATUS).and_then(|info| info.value.as_status());
+        let _ = sender.send((job.expect("a job").nspace, status.expect("a status")));
+        chain.complete(Status::SUCCESS, Vec::new());
+    };
+    client.wait("register", |done| {
+        client.register_event_handler(&[Status::EVENT_JOB_END], &[], Arc::new(handler), done)
+    })?;
+    Ok(receiver)
+}
+
+fn control(client: &Client, nspace: &Nspace, what: Info) -> Outcome {
+    let all = Proc::new(nspace.clone(), Rank::WILDCARD);
+    client.wait("control", |done| client.job_control_nb(&[all], &[what], done))?;
+    Ok(())
+}
+
+fn child(client: &Client) -> Outcome {
+    let me = client.proc();
+    let job = Proc::new(me.nspace.clone(), Rank::WILDCARD);
+    let get = |proc: &Proc, key: &str| client.get(proc, Some(key.as_bytes()), &[]);
+    let Value::Proc(parent) = get(&job, keys::PARENT_ID)? else { return Err("the parent is no process".into()) };
+    let parents = get(&Proc::new(parent.nspace.clone(), Rank::WILDCARD), keys::JOB_SIZE)?;
+    let spawned = get(&job, keys::SPAWNED)?;
+    client.fence(&[], &[])?;
+    say(&format!(
+        "rank {} of job {}, child of rank {} of {parents:?}, {spawned:?}, on node {:?}, given {:?}",
+        me.rank,
+        number(&me.nspace),
+        parent.rank,
+        get(me, keys::NODE_RANK)?,
+        std::env::var("GIVEN").unwrap_or_default(),
+    ))
+}
+
+fn query(client: &Client) -> Outcome {
+    for key in [
+        keys::QUERY_NAMESPACES,
+        keys::QUERY_JOB_STATUS,
+        keys::QUERY_SPAWN_SUPPORT,
+        keys::JOB_SIZE,
+        keys::QUERY_NUM_PSETS,
+        keys::QUERY_DEBUG_SUPPORT,
+    ] {
+        let query = Query { keys: vec![Text::new(key)?], qualifiers: Vec::new() };
+        let types = match client.query(&[query]) {
+            Ok((status, infos)) => {
+                format!("{status} {:?}", infos.iter().map(|i| i.value.data_type()).collect::<Vec<_>>())
+            }
+            Err(error) => error.status().to_string(),
+        };
+        say(&format!("{key}: {types}"))?;
+    }
+    let query = Query { keys: vec![Text::new(keys::QUERY_PROC_TABLE)?], qualifiers: Vec::new() };
+    let (_, infos) = client.query(&[query])?;
+    for value in infos[0].value.as_array().ok_or("no table")?.items() {
+        let Value::ProcInfo(info) = value else { return Err("no process in the table".into()) };
+        say(&format!(
+            "rank {} state {} exit code {} pid {}",
+            info.proc.rank,
+            info.state,
+            info.exit_code,
+            info.pid > 0
+        ))?;
+    }
+    Ok(())
+}
+
+/// What is behind the last `@`.
+fn number(nspace: &Nspace) -> String {
+    nspace.to_string().rsplit('@').next().unwrap_or_default().to_owned()
+}
+
+/// One line in one piece.
+fn say(line: &str) -> Outcome {
+    Ok(std::io::stdout().write_all(format!("{line}\n").as_bytes())?)
+}

@@ -1,0 +1,287 @@
+//! The jobs of a run and their processes: who was started, and what has become of whom.
+//!
+//! The first job stays until the end of the run. One that a rank has started is forgotten when its last process has ended, so
+//! that a run may start any number of jobs, one after the other.
+use std::collections::{BTreeMap, HashMap};
+
+use instanton::data::constants::proc_state::{
+    PROC_STATE_ABORTED_BY_SIG, PROC_STATE_CONNECTED, PROC_STATE_KILLED_BY_CMD, PROC_STATE_RUNNING,
+    PROC_STATE_TERM_NON_ZERO, PROC_STATE_TERMINATED,
+};
+use instanton::data::{Nspace, Proc, ProcInfo, Rank, Status, Text};
+use nix::unistd::Pid;
+
+use crate::args::MOST_RANKS;
+use crate::job::Job;
+use crate::outcome::{End, Who};
+
+/// A rank that was started.
+#[derive(Debug, Default)]
+struct Process {
+    pid: Option<Pid>,
+    end: Option<End>,
+    /// Between Init and Finalize.
+    is_initialised: bool,
+    /// Its end was asked for, and is no failure.
+    is_dismissed: bool,
+}
+
+/// A job and its processes.
+#[derive(Debug)]
+pub struct Live {
+    /// What was planned.
+    pub job: Job,
+    /// Whether its parent wants to hear of its end.
+    pub tells_parent: bool,
+    ranks: Vec<Process>,
+}
+
+/// How a process of ours ended.
+pub struct Ended {
+    /// Which.
+    pub proc: Proc,
+    /// The words for it.
+    pub who: Who,
+    /// How.
+    pub end: End,
+    /// Whether it left its peers waiting.
+    pub is_initialised: bool,
+    /// Whether that had been asked for.
+    pub is_dismissed: bool,
+    /// The number of its job, if it was the last of it.
+    pub last_of: Option<u32>,
+}
+
+/// All jobs of a run.
+#[derive(Debug, Default)]
+pub struct Jobs {
+    live: BTreeMap<u32, Live>,
+    by_pid: HashMap<Pid, (u32, u32)>,
+    last: u32,
+}
+
+impl Jobs {
+    /// Takes a job in, of which nothing runs yet.
+    pub fn add(&mut self, job: Job, tells_parent: bool) {
+        let ranks = (0..job.size()).map(|_| Process::default()).collect();
+        self.last = self.last.max(job.number);
+        self.live.insert(job.number, Live { job, tells_parent, ranks });
+    }
+
+    /// The job with a number; a job that is over is not there.
+    pub fn get(&self, number: u32) -> Option<&Live> {
+        self.live.get(&number)
+    }
+
+    /// The first job of the run.
+    pub fn first(&self) -> &Job {
+        &self.live[&1].job
+    }
+
+    /// The number of the next job, and how many ranks come before its own on this node; none when no more can be numbered.
+    pub fn next(&self, ranks: u32) -> Option<(u32, u32)> {
+        let before = self.live.values().map(|live| live.job.before + live.job.size()).max().unwrap_or(0);
+        (u64::from(before) + u64::from(ranks) <= u64::from(MOST_RANKS)).then_some((self.last + 1, before))
+    }
+
+    /// How many ranks all jobs have together.
+    pub fn size(&self) -> u32 {
+        self.live.values().map(|live| live.job.size()).sum()
+    }
+
+    /// Whether some process that was started has not ended.
+    pub fn anybody_runs(&self) -> bool {
+        !self.by_pid.is_empty()
+    }
+
+    /// A rank was started.
+    pub fn started(&mut self, job: u32, rank: u32, pid: Pid) {
+        if let Some(process) = self.process_mut(job, rank) {
+            process.pid = Some(pid);
+            self.by_pid.insert(pid, (job, rank));
+        }
+    }
+
+    /// A rank has called Init, or Finalize.
+    pub fn set_initialised(&mut self, proc: &Proc, is: bool) {
+        if let Some(number) = self.number(&proc.nspace)
+            && let Some(process) = self.process_mut(number, proc.rank.0)
+        {
+            process.is_initialised = is;
+        }
+    }
+
+    /// A process has ended; none of ours if it is an orphan that we were given.
+    pub fn ended(&mut self, pid: Pid, end: End) -> Option<Ended> {
+        let (number, rank) = self.by_pid.remove(&pid)?;
+        let who = self.who(number, rank);
+        let live = self.live.get_mut(&number)?;
+        let process = &mut live.ranks[rank as usize];
+        process.end = Some(end);
+        let (is_initialised, is_dismissed) = (process.is_initialised, process.is_dismissed);
+        let is_last = !self.by_pid.values().any(|(job, _)| *job == number);
+        let proc = live.job.proc(rank);
+        Some(Ended { proc, who, end, is_initialised, is_dismissed, last_of: is_last.then_some(number) })
+    }
+
+    /// Forgets a job that is over, unless it is the first.
+    pub fn forget(&mut self, number: u32) -> Option<Live> {
+        if number == 1 { None } else { self.live.remove(&number) }
+    }
+
+    /// The words for a rank.
+    pub fn who(&self, job: u32, rank: u32) -> Who {
+        let process = self.live.get(&job).and_then(|live| live.ranks.get(rank as usize));
+        let pid = process.and_then(|process| process.pid).map(Pid::as_raw);
+        Who { job, rank, node: self.first().node.clone(), pid }
+    }
+
+    /// The words for a process.
+    pub fn who_is(&self, proc: &Proc) -> Who {
+        self.who(self.number(&proc.nspace).unwrap_or(1), proc.rank.0)
+    }
+
+    /// The number of a namespace.
+    pub fn number(&self, nspace: &Nspace) -> Option<u32> {
+        self.live.values().find(|live| live.job.nspace == *nspace).map(|live| live.job.number)
+    }
+
+    /// Every process that runs, with its job and rank.
+    pub fn running(&self) -> impl Iterator<Item = Pid> {
+        self.by_pid.keys().copied()
+    }
+
+    /// The processes that run among those named; none at all when a name is nobody's.
+    pub fn named(&self, procs: &[Proc]) -> Option<Vec<Pid>> {
+        let mut found = Vec::new();
+        for proc in procs {
+            let live = self.live.get(&self.number(&proc.nspace)?)?;
+            if proc.rank.is_process() && proc.rank.0 >= live.job.size() {
+                return None;
+            }
+            let named = live.ranks.iter().zip(0..).filter(|(_, rank)| {
+                // All ranks are on this node.
+                !proc.rank.is_process() || proc.rank == Rank(*rank)
+            });
+            found.extend(named.filter(|(process, _)| process.end.is_none()).filter_map(|(process, _)| process.pid));
+        }
+        Some(found)
+    }
+
+    /// The end of these processes is asked for.
+    pub fn dismiss(&mut self, pids: &[Pid]) {
+        for pid in pids {
+            if let Some((job, rank)) = self.by_pid.get(pid).copied()
+                && let Some(process) = self.process_mut(job, rank)
+            {
+                process.is_dismissed = true;
+            }
+        }
+    }
+
+    fn process_mut(&mut self, job: u32, rank: u32) -> Option<&mut Process> {
+        self.live.get_mut(&job)?.ranks.get_mut(rank as usize)
+    }
+}
+
+impl Live {
+    /// How the job has ended as a whole: by the first of its ranks that did not end well.
+    pub fn status(&self) -> Status {
+        let of = |process: &Process| match process.end {
+            None | Some(End::Code(0)) => None,
+            _ if process.is_dismissed => Some(Status::ERR_JOB_KILLED_BY_CMD),
+            Some(End::Signal(_)) => Some(Status::ERR_JOB_ABORTED_BY_SIG),
+            Some(End::Code(_)) => Some(Status::ERR_JOB_NON_ZERO_TERM),
+        };
+        self.ranks.iter().find_map(of).unwrap_or(Status::SUCCESS)
+    }
+
+    /// A line of the process table for each rank.
+    pub fn table(&self) -> impl Iterator<Item = ProcInfo> {
+        let text = |text: &[u8]| Text::new(text).ok();
+        self.job.ranks().zip(&self.ranks).map(move |((rank, app), process)| ProcInfo {
+            proc: self.job.proc(rank),
+            hostname: text(self.job.node.as_bytes()),
+            executable: text(app.spec.program.as_encoded_bytes()),
+            pid: process.pid.map_or(0, Pid::as_raw),
+            exit_code: match process.end {
+                Some(End::Code(code)) => code,
+                _ => 0,
+            },
+            state: process.state(),
+        })
+    }
+}
+
+impl Process {
+    fn state(&self) -> u8 {
+        match self.end {
+            None if self.is_initialised => PROC_STATE_CONNECTED,
+            None => PROC_STATE_RUNNING,
+            Some(End::Code(0)) => PROC_STATE_TERMINATED,
+            Some(_) if self.is_dismissed => PROC_STATE_KILLED_BY_CMD,
+            Some(End::Signal(_)) => PROC_STATE_ABORTED_BY_SIG,
+            Some(End::Code(_)) => PROC_STATE_TERM_NON_ZERO,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::AppSpec;
+    use crate::session::Session;
+
+    fn jobs() -> Jobs {
+        let spec = |ranks| AppSpec { ranks, environment: vec![], wdir: None, program: "p".into(), arguments: vec![] };
+        let first = Job::new(vec![spec(2)], Session::named("/tmp/x".into())).unwrap();
+        let mut jobs = Jobs::default();
+        jobs.add(first, false);
+        let (number, before) = jobs.next(1).unwrap();
+        let second = jobs.first().spawned(number, jobs.first().proc(0), before, vec![spec(1)]).unwrap();
+        jobs.add(second, true);
+        for (job, rank, pid) in [(1, 0, 10), (1, 1, 11), (2, 0, 20)] {
+            jobs.started(job, rank, Pid::from_raw(pid));
+        }
+        jobs
+    }
+
+    fn all_of(jobs: &Jobs, job: u32) -> Proc {
+        Proc::new(jobs.get(job).unwrap().job.nspace.clone(), Rank::WILDCARD)
+    }
+
+    #[test]
+    fn processes_are_found_by_name() {
+        let jobs = jobs();
+        let pids =
+            |procs: &[Proc]| jobs.named(procs).map(|found| found.into_iter().map(Pid::as_raw).collect::<Vec<_>>());
+        assert_eq!(pids(&[all_of(&jobs, 1)]), Some(vec![10, 11]));
+        assert_eq!(pids(&[jobs.first().proc(1), all_of(&jobs, 2)]), Some(vec![11, 20]));
+        assert_eq!(pids(&[jobs.first().proc(2)]), None);
+        assert_eq!(pids(&[Proc::new(Nspace::new("other").unwrap(), Rank::WILDCARD)]), None);
+    }
+
+    #[test]
+    fn a_job_is_over_with_its_last_process() {
+        let mut jobs = jobs();
+        assert_eq!(jobs.next(3), Some((3, 3)));
+        assert_eq!(jobs.ended(Pid::from_raw(10), End::Code(0)).unwrap().last_of, None);
+        let child = jobs.ended(Pid::from_raw(20), End::Code(3)).unwrap();
+        assert_eq!((child.last_of, child.who.job, child.is_dismissed), (Some(2), 2, false));
+        assert_eq!(jobs.forget(2).unwrap().status(), Status::ERR_JOB_NON_ZERO_TERM);
+        assert_eq!(jobs.next(3), Some((3, 2)), "numbers of jobs are not used again, places on the node are");
+        assert!(jobs.ended(Pid::from_raw(12), End::Code(0)).is_none(), "an orphan");
+        assert_eq!(jobs.ended(Pid::from_raw(11), End::Code(0)).unwrap().last_of, Some(1));
+        assert!(jobs.forget(1).is_none() && jobs.get(1).is_some());
+        assert_eq!(jobs.next(MOST_RANKS), None);
+    }
+
+    #[test]
+    fn who_was_dismissed_has_not_failed() {
+        let mut jobs = jobs();
+        jobs.dismiss(&[Pid::from_raw(20)]);
+        assert!(jobs.ended(Pid::from_raw(20), End::Signal(9)).unwrap().is_dismissed);
+        assert_eq!(jobs.get(2).unwrap().status(), Status::ERR_JOB_KILLED_BY_CMD);
+        assert_eq!(jobs.get(2).unwrap().table().next().unwrap().state, PROC_STATE_KILLED_BY_CMD);
+    }
+}

@@ -1,0 +1,165 @@
+//! Starting jobs: the first one, and those that ranks ask for.
+//!
+//! Either all of a job starts, or what was started of it is ended again. The first job's failure is the run's; of another one the
+//! rank that asked for it is told, and nobody else.
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use anyhow::{Context, Result, anyhow, bail};
+use instanton::data::{Nspace, Proc, Rank, Status};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use nix::sys::signal::Signal;
+use nix::unistd::Pid;
+
+use super::{Running, Stage, signal};
+use crate::environment::{self, Environment};
+use crate::host::Pmix;
+use crate::job::{App, Job};
+use crate::output::Source;
+use crate::program::{self, Lacks};
+use crate::spawn;
+
+/// What the launcher holds of a rank: two streams, its connection and what tells of its end; and what it needs itself, at
+/// least and with room for all that happens at the same time.
+const DESCRIPTORS_PER_RANK: u64 = 4;
+const DESCRIPTORS: u64 = 40;
+const MORE_DESCRIPTORS: u64 = 100;
+
+impl Running {
+    /// The file of each application's program; none when one is missing.
+    pub(super) fn find_programs(&mut self) -> Option<Vec<PathBuf>> {
+        let job = self.jobs.first();
+        match program::all(job) {
+            Ok(found) => return Some(found),
+            Err((app, lacks)) => {
+                let who = self.jobs.who(job.number, app.first);
+                match lacks {
+                    Lacks::Directory(error) => self.outcome.no_directory(who, &app.wdir, &error),
+                    Lacks::Program(error) => {
+                        self.outcome.not_started(who, &error, &app.spec.program.to_string_lossy());
+                    }
+                }
+            }
+        }
+        None
+    }
+
+    /// Starts the first job, or ends what was started of it when a rank cannot be, and whatever watches it.
+    pub(super) fn start_first(&mut self, programs: &[PathBuf], pmix: &Pmix) -> Result<()> {
+        let first = self.jobs.first().number;
+        if let Err((rank, error)) = self.start(first, programs, pmix) {
+            let error = error.downcast::<io::Error>()?;
+            let app = self.jobs.first().ranks().find(|(other, _)| *other == rank).map(|(_, app)| app);
+            let program = app.map(|app| app.spec.program.to_string_lossy().into_owned()).unwrap_or_default();
+            self.outcome.not_started(self.jobs.who(first, rank), &error, &program);
+        }
+        self.watch()
+    }
+
+    /// Starts every rank of a job, up to the first that cannot be, and says which that is.
+    fn start(&mut self, number: u32, programs: &[PathBuf], pmix: &Pmix) -> Result<(), (u32, anyhow::Error)> {
+        make_room(self.jobs.size()).map_err(|error| (0, error))?;
+        let ours: Environment = std::env::vars_os().collect();
+        let Some(live) = self.jobs.get(number) else { return Ok(()) };
+        let mut born = Vec::new();
+        let mut result = Ok(());
+        for (rank, app) in live.job.ranks() {
+            match self.birth(&live.job, app, rank, &programs[app.number as usize], &ours, pmix) {
+                Ok(child) => born.push((rank, child.id())),
+                Err(error) => {
+                    result = Err((rank, error));
+                    break;
+                }
+            }
+        }
+        for (rank, pid) in born {
+            self.jobs.started(number, rank, Pid::from_raw(pid as i32));
+        }
+        result
+    }
+
+    fn birth(&self, job: &Job, app: &App, rank: u32, program: &Path, ours: &Environment, pmix: &Pmix) -> Result<Child> {
+        let mut environment = environment::of_rank(job, app, rank, ours);
+        pmix.set_up(&job.proc(rank), &mut environment)
+            .map_err(|status| anyhow!("the PMIx server refuses a rank's environment: {status}"))?;
+        let reads_input = job.number == 1 && rank == 0;
+        let mut command = command(program, app, reads_input, environment);
+        let mut child = self.births.attend(|| command.spawn())?;
+        let pipes = [child.stdout.take().map(OwnedFd::from), child.stderr.take().map(OwnedFd::from)];
+        for ((pipe, feed), name) in pipes.into_iter().zip(&self.feeds).zip(["stdout", "stderr"]) {
+            let tag = match (self.tag_output, job.number) {
+                (false, _) => String::new(),
+                (true, 1) => format!("[{rank}]<{name}>: "),
+                (true, number) => format!("[{number}.{rank}]<{name}>: "),
+            };
+            feed.add(Source::new(pipe.context("a rank without output")?, tag)?);
+        }
+        Ok(child)
+    }
+
+    /// Starts a job that a rank asks for, or says why not.
+    pub(super) fn spawned(&mut self, request: spawn::Request, pmix: &Pmix) {
+        let result = self.try_spawn(&request, pmix);
+        request.done.complete(result);
+    }
+
+    fn try_spawn(&mut self, request: &spawn::Request, pmix: &Pmix) -> Result<Nspace, Status> {
+        if !matches!(self.stage, Stage::Running) || !self.has_children {
+            return Err(Status::ERR_JOB_FAILED_TO_LAUNCH);
+        }
+        let first = self.jobs.first();
+        let specs = request.specs(&first.node)?;
+        let ranks = specs.iter().fold(0u32, |sum, spec| sum.saturating_add(spec.ranks));
+        let (number, before) = self.jobs.next(ranks).ok_or(Status::ERR_JOB_INSUFFICIENT_RESOURCES)?;
+        let failed = |_| Status::ERR_JOB_SYS_OP_FAILED;
+        let job = first.spawned(number, request.parent.clone(), before, specs).map_err(failed)?;
+        let programs = program::all(&job).map_err(|(_, lacks)| spawn::lacks(&lacks))?;
+        job.session.create_job(number, job.size()).map_err(failed)?;
+        let (nspace, registered) = (job.nspace.clone(), pmix.register(&job, &request.said()));
+        self.jobs.add(job, request.tells_parent());
+        let started =
+            registered.and_then(|()| self.start(number, &programs, pmix).map_err(|_| Status::ERR_JOB_FAILED_TO_LAUNCH));
+        if started.is_err() {
+            // Nothing of it stays.
+            let pids = self.jobs.named(&[Proc::new(nspace.clone(), Rank::WILDCARD)]).unwrap_or_default();
+            self.jobs.dismiss(&pids);
+            signal(&pids, Signal::SIGKILL);
+            if pids.is_empty() {
+                self.job_over(number, pmix);
+            }
+        }
+        started.map(|()| nspace)
+    }
+}
+
+/// Makes sure that we may hold the descriptors of so many ranks; only then, because the ranks inherit the limit.
+fn make_room(ranks: u32) -> Result<()> {
+    let of_ranks = u64::from(ranks) * DESCRIPTORS_PER_RANK;
+    let (needed, wanted) = (of_ranks + DESCRIPTORS, of_ranks + MORE_DESCRIPTORS);
+    let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
+    if soft >= wanted || setrlimit(Resource::RLIMIT_NOFILE, wanted, hard.max(wanted)).is_ok() {
+        return Ok(());
+    }
+    if hard < needed {
+        bail!("{ranks} ranks need {needed} descriptors and no more than {hard} are allowed");
+    }
+    setrlimit(Resource::RLIMIT_NOFILE, hard, hard).context("cannot raise the limit of descriptors")
+}
+
+fn command(program: &Path, app: &App, reads_input: bool, environment: Environment) -> Command {
+    let mut command = Command::new(program);
+    command
+        .arg0(&app.spec.program)
+        .args(&app.spec.arguments)
+        .env_clear()
+        .envs(environment)
+        .current_dir(&app.wdir)
+        .stdin(if reads_input { Stdio::inherit() } else { Stdio::null() })
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .process_group(0);
+    command
+}

@@ -1,0 +1,63 @@
+//! Where ranks log (`PMIx_Log`): our own output, and the system's log.
+//!
+//! Texts for the output are written as they are, between the lines of the ranks. Texts for the system's log go to the daemon
+//! behind [`SOCKET`] as one datagram each, with the priority of an error unless another one is asked for.
+use std::os::unix::net::UnixDatagram;
+
+use instanton::data::{Info, InfoList, Proc, Status, keys};
+
+use crate::output::Feed;
+
+/// Where the system's log takes messages.
+const SOCKET: &str = "/dev/log";
+/// The facility of user programs, as syslog(3) numbers it, and the priority of an error.
+const USER: i32 = 1 << 3;
+const ERROR: i32 = 3;
+
+/// Logs every item that names a channel of ours; the others are not for us.
+///
+/// # Errors
+/// `ERR_NOT_SUPPORTED` when no item does; `ERR_OUT_OF_RESOURCE` when our output does not take it; `ERR_BAD_PARAM` for what is no text.
+pub fn log(outputs: &[Feed; 2], client: &Proc, data: &[Info], directives: &[Info]) -> Result<(), Status> {
+    let priority = directives.find(keys::LOG_SYSLOG_PRI).and_then(|info| info.value.as_i32()).unwrap_or(ERROR);
+    let once = directives.is_set(keys::LOG_ONCE);
+    let mut result = Err(Status::ERR_NOT_SUPPORTED);
+    for item in data {
+        let logged = match item.key.as_str().unwrap_or_default() {
+            keys::LOG_STDOUT => write(&outputs[0], item),
+            keys::LOG_STDERR => write(&outputs[1], item),
+            // There is no other machine whose log could be meant.
+            keys::LOG_SYSLOG | keys::LOG_LOCAL_SYSLOG | keys::LOG_GLOBAL_SYSLOG => {
+                text(item).and_then(|text| to_system(client, priority, text))
+            }
+            _ => continue,
+        };
+        match logged {
+            Ok(()) if once => return Ok(()),
+            // What one channel does not take, another one may.
+            Ok(()) => result = Ok(()),
+            Err(status) if result.is_err() => result = Err(status),
+            Err(_) => {}
+        }
+    }
+    result
+}
+
+fn text(item: &Info) -> Result<&[u8], Status> {
+    item.value.as_bytes().ok_or(Status::ERR_BAD_PARAM)
+}
+
+fn write(output: &Feed, item: &Info) -> Result<(), Status> {
+    output.write(text(item)?).map_err(|_| Status::ERR_OUT_OF_RESOURCE)
+}
+
+fn to_system(client: &Proc, priority: i32, text: &[u8]) -> Result<(), Status> {
+    let message = [format!("<{}>instanton: {client}: ", USER | priority & 7).as_bytes(), text].concat();
+    let send = || {
+        let socket = UnixDatagram::unbound()?;
+        // The daemon may be slow; a message is not worth waiting for it.
+        socket.set_nonblocking(true)?;
+        socket.send_to(&message, SOCKET)
+    };
+    send().map(drop).map_err(|_| Status::ERR_NOT_SUPPORTED)
+}

@@ -1,0 +1,54 @@
+//! Queries that only the launcher can answer: of processes, what has become of them; of jobs, how they are. What the server knows
+//! (namespaces, process sets, job information), it adds itself.
+use std::time::Instant;
+
+use instanton::data::{DataArray, DataType, Info, Key, Proc, Query, Status, Value, keys};
+use instanton::server::{Completion, Infos};
+
+use crate::jobs::{Jobs, Live};
+use crate::spawn;
+
+/// What a rank asks, and the way back.
+#[derive(Debug)]
+pub struct Request {
+    /// Who asks.
+    pub asker: Proc,
+    /// What.
+    pub queries: Vec<Query>,
+    /// Answered with a value for each key that is known here.
+    pub done: Completion<Infos>,
+}
+
+impl Request {
+    /// Answers it.
+    pub fn answer(self, jobs: &Jobs, limit: Option<Instant>) {
+        let infos = self.queries.iter().flat_map(|query| {
+            let live = query.about(&self.asker).and_then(|about| jobs.get(jobs.number(&about.nspace)?));
+            let known = move |key: &_| {
+                let key = Key::new(key).ok()?;
+                let value = known(key.as_str()?, live, limit)?;
+                Some(Info { key, flags: 0, value })
+            };
+            query.keys.iter().filter_map(known).collect::<Vec<_>>()
+        });
+        let infos = infos.collect();
+        // The server knows the rest, or says that nobody does.
+        self.done.complete(Ok((Status::ERR_PARTIAL_SUCCESS, infos)));
+    }
+}
+
+fn known(key: &str, live: Option<&Live>, limit: Option<Instant>) -> Option<Value> {
+    match key {
+        keys::QUERY_PROC_TABLE | keys::QUERY_LOCAL_PROC_TABLE => {
+            let table = live?.table().map(|info| Value::ProcInfo(Box::new(info))).collect();
+            DataArray::new(DataType::PROC_INFO, table).ok().map(Value::DataArray)
+        }
+        keys::QUERY_JOB_STATUS => Some(live?.status().into()),
+        keys::QUERY_SPAWN_SUPPORT => Some(Value::string(spawn::SERVED.join(","))),
+        keys::TIME_REMAINING => {
+            let left = limit?.saturating_duration_since(Instant::now()).as_secs();
+            Some(Value::Uint32(u32::try_from(left).unwrap_or(u32::MAX)))
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,130 @@
+//! What ranks may ask of `instanton run` besides being started: the `services` program of the examples.
+mod common;
+
+use std::path::Path;
+use std::process::Stdio;
+
+use common::{Ended, Job, ends, numbers, run};
+use nix::sys::signal::{Signal, kill};
+
+/// Cargo builds the examples beside the command whenever it runs all tests.
+fn services() -> String {
+    let path = Path::new(env!("CARGO_BIN_EXE_instanton")).with_file_name("examples").join("services");
+    assert!(path.exists(), "{} is missing: cargo build --examples makes it", path.display());
+    path.to_str().unwrap().to_owned()
+}
+
+fn two(words: &[&str]) -> Ended {
+    run(["-n", "2", &services()].into_iter().chain(words.iter().copied()))
+}
+
+fn assert_prints(words: &[&str], expected: &[&str]) {
+    let ended = two(words);
+    assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""), "{ended:?}");
+    let mut lines: Vec<_> = ended.stdout.lines().collect();
+    lines.sort_unstable();
+    assert_eq!(lines, expected);
+}
+
+#[test]
+fn published_data_is_found_and_taken_back() {
+    assert_prints(
+        &["publish"],
+        &["again: PMIX_ERR_DUPLICATE_KEY", "found [(1, Some(\"17\"))], then PMIX_ERR_NOT_FOUND, then PMIX_ERR_TIMEOUT"],
+    );
+}
+
+#[test]
+fn a_spawned_job_knows_its_parent_and_its_parent_its_end() {
+    let child = |rank| {
+        format!(
+            "rank {rank} of job 2, child of rank 0 of Uint32(2), Bool(true), on node Uint16({}), given \"here\"",
+            rank + 2
+        )
+    };
+    assert_prints(&["spawn", &services(), "child"], &["job 2 ended: PMIX_SUCCESS", &child(0), &child(1)]);
+}
+
+#[test]
+fn a_run_lasts_as_long_as_the_jobs_it_has_started() {
+    let waits = "until [ ! -e /proc/$0 ]; do :; done; echo late";
+    // The parent's own process is the shell's, which the children outlive.
+    let script = format!("exec {} leave sh -c '{waits}' $$", services());
+    let ended = run(["-n", "1", "sh", "-c", &script]);
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), "late\nlate\n"), "{ended:?}");
+}
+
+#[test]
+fn a_failure_of_a_spawned_job_is_the_runs() {
+    let ended = two(&["spawn", "sh", "-c", "[ $PMIX_RANK = 1 ] && exit 3; exec sleep 1000"]);
+    assert_eq!(ended.code, Some(3), "{ended:?}");
+    assert!(ended.stderr.contains("rank 1 of job 2 on node"), "{ended:?}");
+}
+
+#[test]
+fn what_cannot_be_started_is_told_and_harms_nobody() {
+    assert_prints(&["spawn", "/no/such"], &["not started: PMIX_ERR_JOB_EXE_NOT_FOUND"]);
+    assert_prints(&["spawn", "/etc/passwd"], &["not started: PMIX_ERR_JOB_APP_NOT_EXECUTABLE"]);
+}
+
+#[test]
+fn who_is_killed_on_request_has_not_failed() {
+    assert_prints(&["kill"], &["PMIX_ERR_JOB_KILLED_BY_CMD"]);
+}
+
+#[test]
+fn signals_reach_the_processes_of_a_job() {
+    assert_prints(&["signal"], &["PMIX_SUCCESS"]);
+}
+
+#[test]
+fn queries_are_answered() {
+    assert_prints(
+        &["query"],
+        &[
+            "pmix.job.size: PMIX_SUCCESS [PMIX_UINT32]",
+            "pmix.qry.debug: PMIX_ERR_NOT_FOUND",
+            "pmix.qry.jst: PMIX_SUCCESS [PMIX_STATUS]",
+            "pmix.qry.ns: PMIX_SUCCESS [PMIX_STRING]",
+            "pmix.qry.psetnum: PMIX_SUCCESS [PMIX_SIZE]",
+            "pmix.qry.spawn: PMIX_SUCCESS [PMIX_STRING]",
+            "rank 0 state 6 exit code 0 pid true",
+            "rank 1 state 6 exit code 0 pid true",
+        ],
+    );
+}
+
+#[test]
+fn logs_go_to_our_output() {
+    let ended = two(&["log", "words"]);
+    assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), "words\n"), "{ended:?}");
+    let mut lines: Vec<_> = ended.stdout.lines().collect();
+    lines.sort_unstable();
+    assert_eq!(lines, ["email: PMIX_ERR_NOT_SUPPORTED", "words"]);
+}
+
+/// A run whose rank has started a job of two processes that would live for ever; the ids of these, and of the launcher.
+fn with_children() -> (Job, Vec<nix::unistd::Pid>) {
+    let program = services();
+    let command = ["-n", "1", &program, "leave", "sh", "-c", "echo $$ $PPID; exec sleep 1000"];
+    let mut job = Job::start(command, Stdio::null());
+    let lines = [job.line(), job.line()];
+    (job, lines.iter().flat_map(|line| numbers(line)).collect())
+}
+
+#[test]
+fn nothing_of_a_spawned_job_survives_a_killed_launcher() {
+    let (job, pids) = with_children();
+    kill(pids[1], Signal::SIGKILL).unwrap();
+    assert_eq!(job.finish().code, Some(137));
+    assert!(ends(pids[0]) && ends(pids[2]));
+}
+
+#[test]
+fn nothing_of_a_spawned_job_survives_a_killed_guardian() {
+    let (mut job, pids) = with_children();
+    job.send(Signal::SIGKILL);
+    assert_eq!(job.wait().signal, Some(9));
+    assert!(pids.into_iter().all(ends));
+    job.assert_no_litter();
+}

@@ -25,3 +25,5 @@ pub mod tool;
 pub mod trace;
 #[cfg(feature = "peers")]
 pub mod wire;
+#[cfg(all(feature = "client", feature = "server"))]
+mod within;

@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use instanton::client::{Client, Error, InitError};
 use instanton::data::constants::data_range::RANGE_PROC_LOCAL;
 use instanton::data::{Info, InfoList, Proc, Status, keys};
+use instanton::server::Server;
 use instanton::sys::cell::Epoch;
 use instanton::tool::Tool;
 
@@ -101,15 +102,14 @@ fn refused(error: InitError) -> Status {
     error.status()
 }
 
-/// Takes part in the client for a server in this process. A server is nobody's client: if need be it gets one that is alone,
-/// for its event handlers and for what it stores for itself.
+/// Takes part in the client for a server in this process: if need be, the program gets one whose requests that server serves.
 ///
 /// # Errors
 /// When the system refuses a thread.
-pub fn enter_as_server() -> Result<(), Status> {
+pub fn enter_as_server(server: &Server) -> Result<(), Status> {
     let mut inits = INITS.lock().unwrap_or_else(PoisonError::into_inner);
     if client().is_err() {
-        publish(Arc::new(Client::singleton().map_err(refused)?));
+        publish(Arc::new(Client::within(server).map_err(refused)?));
         *inits = 0;
     }
     *inits += 1;

@@ -143,6 +143,15 @@ fn a_host_in_c_runs_a_job() {
 }
 
 #[test]
+fn a_host_makes_the_calls_of_a_client() {
+    let program = compile("host_calls", &["-pthread"]);
+    run(&mut alone(&program));
+    if let Some(mut command) = checked(&program) {
+        run(&mut command);
+    }
+}
+
+#[test]
 fn a_host_may_hold_a_lock_while_it_answers() {
     let program = compile("release", &["-pthread"]);
     run(&mut alone(&program));

@@ -18,7 +18,7 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 
 use crate::control::frame::{self, FrameError, HEADER, Header, Kind, MAX_BODY};
 use crate::message::numbers::NumberMap;
-use crate::message::{Push, Reply, Request};
+use crate::message::{Push, Reply, Request, ServerWithin};
 use crate::sys::socket;
 use crate::trace;
 
@@ -42,10 +42,19 @@ pub(super) type Waiter = Box<dyn FnOnce(Result<Answer, Error>) + Send>;
 
 type Task = Box<dyn FnOnce() + Send>;
 
+/// Where requests go.
+pub(super) enum Way {
+    /// Nowhere: there is no server.
+    None,
+    /// To a server that is another process.
+    Socket(Arc<UnixStream>),
+    /// To the server that this process itself is.
+    Within(Arc<dyn ServerWithin>),
+}
+
 /// The sending side, shared by all threads.
 pub(super) struct Link {
-    /// None for a process without a server.
-    socket: Option<Arc<UnixStream>>,
+    way: Way,
     outbox: Mutex<Outbox>,
     inbox: Mutex<Inbox>,
     wake: EventFd,
@@ -77,19 +86,29 @@ thread_local! {
 }
 
 impl Link {
-    pub(super) fn new(socket: Option<Arc<UnixStream>>) -> io::Result<Self> {
+    pub(super) fn new(way: Way) -> io::Result<Self> {
         let wake = EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?;
-        Ok(Self { socket, outbox: Mutex::default(), inbox: Mutex::default(), wake })
+        Ok(Self { way, outbox: Mutex::default(), inbox: Mutex::default(), wake })
     }
 
-    /// Whether there is, or was, a server.
+    /// Whether there is, or was, a server that this process is a rank of.
     pub(super) fn has_server(&self) -> bool {
-        self.socket.is_some()
+        matches!(self.way, Way::Socket(_))
+    }
+
+    /// Whether there is, or was, a server to ask.
+    pub(super) fn can_ask(&self) -> bool {
+        !matches!(self.way, Way::None)
     }
 
     /// Whether the caller runs on this link's control thread, and so must not wait for it.
     pub(super) fn is_own_thread(&self) -> bool {
         SERVES.get() == std::ptr::from_ref(self)
+    }
+
+    /// Whether an answer could not come while the caller waits for it.
+    pub(super) fn may_not_wait(&self) -> bool {
+        self.is_own_thread() || matches!(&self.way, Way::Within(server) if server.is_own_thread())
     }
 
     /// Whether requests reach the server.
@@ -132,7 +151,11 @@ impl Link {
         request: &Request,
         waiter: Option<Waiter>,
     ) -> Result<u64, (Error, Option<Waiter>)> {
-        let Some(socket) = &self.socket else { return Err((Error::NoServer { call }, waiter)) };
+        let socket = match &self.way {
+            Way::None => return Err((Error::NoServer { call }, waiter)),
+            Way::Socket(socket) => socket,
+            Way::Within(server) => return self.ask_within(&**server, request, waiter),
+        };
         // The archive is made outside the lock, the number put in under it.
         let mut bytes = match frame::request(request) {
             Ok(bytes) => bytes,
@@ -160,6 +183,30 @@ impl Link {
         }
         outbox.waiting.extend(waiter.map(|waiter| (number, waiter)));
         Ok(number)
+    }
+
+    fn ask_within(
+        &self,
+        server: &dyn ServerWithin,
+        request: &Request,
+        waiter: Option<Waiter>,
+    ) -> Result<u64, (Error, Option<Waiter>)> {
+        let mut outbox = lock(&self.outbox);
+        outbox.last += 1;
+        let number = outbox.last;
+        match server.ask(number, request.clone()) {
+            Ok(()) => outbox.waiting.extend(waiter.map(|waiter| (number, waiter))),
+            Err(status) => return Err((status.into(), waiter)),
+        }
+        Ok(number)
+    }
+
+    /// An answer of the server within; on the control thread.
+    pub(super) fn answered(&self, number: u64, reply: Reply) {
+        let waiter = lock(&self.outbox).waiting.remove(&number);
+        if let Some(waiter) = waiter {
+            waiter(Ok(Answer { reply, descriptors: Vec::new() }));
+        }
     }
 
     /// Has `task` run on the control thread.
@@ -260,7 +307,7 @@ impl Link {
             outbox.lost = true;
             std::mem::take(&mut outbox.waiting)
         };
-        if let Some(socket) = &self.socket {
+        if let Way::Socket(socket) = &self.way {
             let _ = socket.shutdown(std::net::Shutdown::Both);
         }
         waiting.into_values().for_each(|waiter| waiter(Err(why())));
@@ -401,7 +448,7 @@ mod tests {
 
     #[test]
     fn a_task_that_comes_with_the_word_to_stop_does_not_hide_it() {
-        let link = Arc::new(Link::new(None).unwrap());
+        let link = Arc::new(Link::new(Way::None).unwrap());
         {
             // As the control thread finds them when it was woken once for both.
             let mut inbox = lock(&link.inbox);

@@ -3,9 +3,13 @@
 //! Handlers form one list in the order of rule E1: the FIRST one, those for a single code, those for several codes, those for every
 //! event (default handlers), the LAST one. Within a category a handler goes to the end unless it asks for another place.
 //! A handler that is being registered has its place already but is not called until the server knows of it.
+//!
+//! An event that no handler wants is kept for a while ([`Backlog`]), and is for the first one registered that does.
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use crate::data::{Info, InfoList, Key, Proc, Status, Text, Value, constants::data_range, keys};
+use crate::message::backlog::Backlog;
 
 use super::{Handler, Notice};
 
@@ -36,6 +40,8 @@ struct Registry {
     last_id: usize,
     /// In the order in which they are called.
     list: Vec<Entry>,
+    /// What none of them wanted.
+    unwanted: Backlog<Event>,
 }
 
 #[derive(Clone)]
@@ -146,11 +152,13 @@ impl Handlers {
         Ok((id, news))
     }
 
-    /// From now on it is called.
-    pub(super) fn activate(&self, id: usize) {
-        if let Some(entry) = self.lock().list.iter_mut().find(|entry| entry.id == id) {
-            entry.active = true;
-        }
+    /// From now on it is called. What has come before and only this one wants is to be delivered anew.
+    pub(super) fn activate(&self, id: usize, me: &Proc) -> Vec<Event> {
+        let mut registry = self.lock();
+        let Registry { list, unwanted, .. } = &mut *registry;
+        let Some(entry) = list.iter_mut().find(|entry| entry.id == id) else { return Vec::new() };
+        entry.active = true;
+        unwanted.take(Instant::now(), |event| entry.wants(event, me))
     }
 
     /// Takes a handler away, and says which of its codes nobody has registered any more, as [`Handlers::add`] does.
@@ -176,9 +184,9 @@ impl Handlers {
         self.lock().list.iter().any(|entry| entry.id == id)
     }
 
-    /// The handlers to be called for an event, in order.
+    /// The handlers to be called for an event, in order; where there is none, it is kept.
     pub(super) fn matching(&self, event: &Event, me: &Proc) -> impl Iterator<Item = Called> + use<> {
-        let registry = self.lock();
+        let mut registry = self.lock();
         let wanted = registry.list.iter().filter(|entry| entry.wants(event, me));
         let called = wanted.map(|entry| Called {
             id: entry.id,
@@ -187,7 +195,11 @@ impl Handlers {
             return_object: entry.return_object.clone(),
             handler: entry.handler.clone(),
         });
-        called.collect::<Vec<_>>().into_iter()
+        let called: Vec<_> = called.collect();
+        if called.is_empty() && !event.info.is_set(keys::EVENT_DO_NOT_CACHE) {
+            registry.unwanted.keep(event.clone(), &event.info, Instant::now());
+        }
+        called.into_iter()
     }
 }
 
@@ -313,7 +325,7 @@ mod tests {
     fn add(handlers: &Handlers, codes: &[Status], name: &str, mut info: Vec<Info>) -> Result<usize, Status> {
         info.push(Info::new(keys::EVENT_HDLR_NAME, name));
         let (id, _) = handlers.add(codes, &info, Arc::new(|_, _| {}))?;
-        handlers.activate(id);
+        handlers.activate(id, &proc("job", 0));
         Ok(id)
     }
 
@@ -360,6 +372,16 @@ mod tests {
         handlers.remove(first).unwrap();
         assert!(again().is_ok());
         assert_eq!(handlers.remove(first), Err(Status::ERR_BAD_PARAM));
+        // What hosts are told with an event is no obstacle to a registration.
+        for key in [
+            keys::EVENT_TERMINATE_SESSION,
+            keys::EVENT_TERMINATE_JOB,
+            keys::EVENT_TERMINATE_NODE,
+            keys::EVENT_TERMINATE_PROC,
+            keys::EVENT_SILENT_TERMINATION,
+        ] {
+            assert!(add(&handlers, &[A], key, set(key)).is_ok());
+        }
         assert_eq!(add(&handlers, &[A], "c", vec![Info::new("site.hint", true)]), Err(Status::ERR_BAD_PARAM));
     }
 
@@ -376,6 +398,25 @@ mod tests {
         assert_eq!(add(&[]).1, None);
         assert_eq!((handlers.remove(default), handlers.remove(first)), (Ok(None), Ok(None)));
         assert_eq!(handlers.remove(second), Ok(Some(vec![A, B])));
+    }
+
+    #[test]
+    fn an_event_that_nobody_wanted_waits_for_one_who_does() {
+        let (handlers, me) = (Handlers::default(), proc("job", 0));
+        let raise =
+            |status, info: Vec<Info>| handlers.matching(&Event { status, source: me.clone(), info }, &me).count();
+        raise(A, vec![Info::new("n", 1u32)]);
+        raise(B, set(keys::EVENT_DO_NOT_CACHE));
+        raise(A, set(keys::EVENT_NON_DEFAULT));
+        let late = |codes: &[Status]| {
+            let (id, _) = handlers.add(codes, &[], Arc::new(|_, _| {})).unwrap();
+            handlers.activate(id, &me).len()
+        };
+        assert_eq!(late(&[]), 1, "a default handler, and the event that is for those");
+        assert_eq!(late(&[B]), 0);
+        assert_eq!(late(&[A]), 1, "what was delivered is not kept");
+        assert_eq!(late(&[A]), 0);
+        assert_eq!(raise(A, vec![]), 3);
     }
 
     #[test]

@@ -60,7 +60,7 @@ pub use forward::abi_versions;
 pub use notify::Chain;
 pub use output::{Output, OutputHandler};
 
-use connection::{Answer, Incoming, Link, News};
+use connection::{Answer, Incoming, Link, News, Way};
 use events::Handlers;
 use fence::Meetings;
 use fork::Life;
@@ -224,7 +224,7 @@ impl Client {
     fn connected(accepted: init::Accepted, layout: u32, own: Arc<Own>) -> Result<Client, InitError> {
         let jobs = Jobs::new(layout != 0);
         jobs.begin(&accepted.proc, &accepted.parts, accepted.descriptors);
-        let link = Link::new(Some(accepted.socket)).map_err(system("no eventfd"))?;
+        let link = Link::new(Way::Socket(accepted.socket)).map_err(system("no eventfd"))?;
         Self::start(accepted.proc, Some(accepted.server), link, jobs, Some(accepted.incoming), own)
     }
 
@@ -243,9 +243,30 @@ impl Client {
     /// A process without a server, of that name. What belongs to the process it shares with `first`, if it had a
     /// connection before.
     pub(crate) fn alone(proc: Proc, first: Option<&Client>) -> Result<Client, InitError> {
-        let link = Link::new(None).map_err(system("no eventfd"))?;
+        let link = Link::new(Way::None).map_err(system("no eventfd"))?;
         let own = first.map_or_else(Arc::default, |client| client.inner.own.clone());
         Self::start(proc, None, link, Jobs::new(false), None, own)
+    }
+
+    /// The client of the program that embeds a server, which is known by the server's name.
+    #[cfg(feature = "server")]
+    pub(crate) fn inside(proc: Proc, server: Arc<dyn crate::message::ServerWithin>) -> Result<Client, InitError> {
+        let link = Link::new(Way::Within(server)).map_err(system("no eventfd"))?;
+        Self::start(proc, None, link, Jobs::new(false), None, Arc::default())
+    }
+
+    /// What such a server tells its program through. It does not keep the client.
+    #[cfg(feature = "server")]
+    pub(crate) fn ear(&self) -> Box<dyn Fn(crate::message::Told) + Send> {
+        use crate::message::Told;
+        let inner = Arc::downgrade(&self.inner);
+        Box::new(move |told| {
+            let Some(inner) = inner.upgrade() else { return };
+            inner.clone().link.run_later(move || match told {
+                Told::Reply(number, reply) => inner.link.answered(number, reply),
+                Told::Push(push) => inner.pushed(push),
+            });
+        })
     }
 
     fn start(
@@ -531,7 +552,7 @@ impl Client {
     /// Whether a call that waits can be made here.
     pub(crate) fn may_wait(&self, call: &'static str) -> Result<(), Error> {
         self.inner.life.check()?;
-        if self.inner.link.is_own_thread() {
+        if self.inner.link.may_not_wait() {
             trace!("{call} would have to wait and was called from a callback, whose thread would have to end the wait");
             return Err(Error::WouldBlock { call });
         }

@@ -73,19 +73,13 @@ impl Inner {
         let inner = self.clone();
         let request = news.map(|codes| Request::RegisterEvents { codes, info: info.to_vec() });
         request.iter().for_each(|request| self.tell_siblings(request));
-        let Some(request) = request.filter(|_| self.link.has_server()) else {
-            self.link.run_later(move || {
-                inner.own.handlers.activate(id);
-                then(Ok(id));
-            });
+        let Some(request) = request.filter(|_| self.link.can_ask()) else {
+            self.link.run_later(move || inner.registered(id, then));
             return Ok(());
         };
         let waiter = move |answer| match done(answer) {
             // A host that knows no events does not keep them from travelling on this node.
-            Ok(()) | Err(Error::Status(Status::ERR_NOT_SUPPORTED)) => {
-                inner.own.handlers.activate(id);
-                then(Ok(id));
-            }
+            Ok(()) | Err(Error::Status(Status::ERR_NOT_SUPPORTED)) => inner.registered(id, then),
             Err(error) => {
                 let _ = inner.own.handlers.remove(id);
                 then(Err(error));
@@ -94,6 +88,13 @@ impl Inner {
         self.link.request("PMIx_Register_event_handler", &request, Box::new(waiter)).inspect_err(|_| {
             let _ = self.own.handlers.remove(id);
         })
+    }
+
+    /// A handler is in place; on the control thread.
+    fn registered(self: &Arc<Self>, id: usize, then: impl FnOnce(Result<usize, Error>)) {
+        let missed = self.own.handlers.activate(id, &self.proc);
+        then(Ok(id));
+        missed.into_iter().for_each(|event| self.deliver(event));
     }
 
     pub(super) fn deregister(
@@ -105,12 +106,13 @@ impl Inner {
         let unwanted = self.own.handlers.remove(id)?;
         let request = unwanted.map(|codes| Request::DeregisterEvents { codes });
         request.iter().for_each(|request| self.tell_siblings(request));
-        let Some(request) = request.filter(|_| self.link.is_connected()) else {
+        let Some(request) = request.filter(|_| self.link.can_ask()) else {
             self.link.run_later(move || then(Ok(())));
             return Ok(());
         };
-        // The handler is gone whatever the server answers.
-        self.link.request("PMIx_Deregister_event_handler", &request, Box::new(move |_| then(Ok(()))))
+        // The handler is gone whatever the server answers, and when there is none any more.
+        self.link.follow_up("PMIx_Deregister_event_handler", &request, Box::new(move |_| then(Ok(()))));
+        Ok(())
     }
 
     /// Tells every other server that this process is attached to; nobody waits for what they answer.

@@ -8,6 +8,7 @@
 //! somebody else halfway through.
 #![allow(missing_docs, reason = "rkyv's derive makes types without documentation; every item written here has its own")]
 
+pub mod backlog;
 pub mod directives;
 #[cfg(feature = "server")]
 pub mod door;
@@ -208,6 +209,23 @@ pub enum Part {
     Modex(u32),
     /// The client's own reader page.
     ReaderPage,
+}
+
+/// What the program that embeds a server is told by it.
+#[derive(Debug)]
+pub(crate) enum Told {
+    /// The answer to the request of that number.
+    Reply(u64, Reply),
+    /// Something unasked.
+    Push(Push),
+}
+
+/// A server in the process of its client.
+pub(crate) trait ServerWithin: Send + Sync {
+    /// Takes a request over.
+    fn ask(&self, number: u64, request: Request) -> Result<(), Status>;
+    /// Whether this is the server's own thread, which must not wait for itself.
+    fn is_own_thread(&self) -> bool;
 }
 
 /// What a server tells a client unasked.

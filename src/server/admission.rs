@@ -46,6 +46,13 @@ pub(super) struct Peer {
     pub limit: Option<TimerId>,
 }
 
+impl Peer {
+    /// The program that the server is part of.
+    pub(super) fn program(proc: Proc) -> Self {
+        Peer { proc, role: Role::Rank, outstanding: 0, has_bad_news: false, arrival: None, limit: None }
+    }
+}
+
 impl Core {
     pub(super) fn arrive(&mut self, peer: PeerId, arrival: Arrival) {
         let proc = tools::claimed(&arrival.claim);

@@ -132,6 +132,7 @@ pub(super) fn start(config: Arc<ServerConfig>, host: Arc<dyn Host>, forks: Arc<F
         sweepers: Sweepers::default(),
         timers: Timers::default(),
         watches: Watches::new(registry()?, tokens(WATCHES)),
+        program: None,
         outbox: Vec::new(),
         calls: Vec::new(),
         stopping: false,
@@ -206,7 +207,10 @@ impl ControlThread {
     fn deliver(&mut self) {
         while !self.core.outbox.is_empty() {
             for (peer, message) in std::mem::take(&mut self.core.outbox) {
-                self.doors[usize::from(peer.door)].send(peer.connection, message, &mut self.core);
+                match self.doors.get_mut(usize::from(peer.door)) {
+                    Some(door) => door.send(peer.connection, message, &mut self.core),
+                    None => self.core.tell_program(message),
+                }
             }
         }
         std::mem::take(&mut self.core.calls).into_iter().for_each(|call| call());

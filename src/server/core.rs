@@ -12,6 +12,7 @@ use super::connect::Ties;
 use super::events::Registrations;
 use super::fence::{Caller, Fences};
 use super::fork::{Common, Forks};
+use super::forward::no_more;
 use super::groups::Groups;
 use super::host::{Accepted, Answer, Completion, Host};
 use super::input::Inputs;
@@ -20,13 +21,14 @@ use super::mailbox::Mailbox;
 use super::members::Operation;
 use super::modex::Waits;
 use super::output::Outputs;
+use super::program::PROGRAM;
 use super::psets::ProcessSets;
 use super::timers::Timers;
 use super::watch::Watches;
 use crate::data::{Info, Proc, Status};
 use crate::message::door::{Arrival, Callers, Left, Outgoing, PeerId};
 use crate::message::numbers::NumberMap;
-use crate::message::{Reply, Request};
+use crate::message::{Reply, Request, Told};
 use crate::store::Limits;
 use crate::support::HostSupport;
 use crate::trace;
@@ -85,6 +87,8 @@ pub(super) struct Core {
     pub(super) sweepers: Sweepers,
     pub(super) timers: Timers<Limit>,
     pub(super) watches: Watches,
+    /// What tells the embedding program, once that asks like a client.
+    pub(super) program: Option<Box<dyn Fn(Told) + Send>>,
     pub(super) outbox: Vec<(PeerId, Outgoing)>,
     /// Callbacks of the embedding program, called when the step that leads to them is over.
     pub(super) calls: Vec<Box<dyn FnOnce() + Send>>,
@@ -171,7 +175,7 @@ impl Core {
         }
     }
 
-    fn dispatch(&mut self, peer: PeerId, number: u64, request: Request) {
+    pub(super) fn dispatch(&mut self, peer: PeerId, number: u64, request: Request) {
         let Some(entry) = self.peers.get_mut(&peer) else { return };
         entry.outstanding += 1;
         let (proc, role) = (entry.proc.clone(), entry.role);
@@ -196,6 +200,24 @@ impl Core {
             {
                 trace!("a second process that calls itself {proc} may not commit or meet others");
                 self.reply_status(peer, number, Err(Status::ERR_NOT_SUPPORTED));
+            }
+            // The program of the server is no rank: it meets nobody, and looks where it is.
+            Request::Commit { .. }
+            | Request::Fence { .. }
+            | Request::Meet { .. }
+            | Request::Group { .. }
+            | Request::Get { .. }
+            | Request::Segments { .. }
+            | Request::Finalize
+                if peer == PROGRAM =>
+            {
+                self.reply_status(peer, number, Err(Status::ERR_UNREACH));
+            }
+            Request::Connect { procs, info } if peer == PROGRAM => {
+                self.pass_on(peer, number, |host, done| host.connect(&procs, &info, done), (), no_more);
+            }
+            Request::Disconnect { procs, info } if peer == PROGRAM => {
+                self.pass_on(peer, number, |host, done| host.disconnect(&procs, &info, done), (), no_more);
             }
             Request::Commit { entries } => self.commit(peer, number, proc, entries),
             Request::Fence { procs, info } => self.meet(caller, proc, Operation::Fence, procs, info),

@@ -3,11 +3,17 @@
 //! A client registers the codes it wants to hear of, or all of them. An event goes to every registered client within its range,
 //! except the one that raised it, which tells its own handlers itself; when the range reaches beyond the node, the host
 //! gets it too. A registration ends with its connection.
+//!
+//! An event is kept for a while ([`Backlog`]): whoever registers for it later, and was within its range, is sent it then, unless it
+//! says that it is not to be kept (`PMIX_EVENT_DO_NOT_CACHE`).
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Instant;
 
 use super::core::{Core, Done};
+use super::program::PROGRAM;
 use crate::data::constants::data_range;
 use crate::data::{Info, InfoList, Proc, Status, Value, keys};
+use crate::message::backlog::Backlog;
 use crate::message::door::{Outgoing, PeerId};
 use crate::message::{Push, Reply};
 use crate::trace;
@@ -28,6 +34,27 @@ pub(super) struct Registrations {
     by_peer: BTreeMap<PeerId, Wanted>,
     /// Codes that the host was asked to watch for.
     at_host: BTreeSet<i32>,
+    /// For those who register late.
+    passed: Backlog<Passed>,
+}
+
+/// An event that was passed on.
+#[derive(Debug)]
+struct Passed {
+    status: Status,
+    source: Proc,
+    range: u8,
+    info: Vec<Info>,
+    audience: Audience,
+    /// Who has it: those it was sent to, and the one that raised it.
+    told: Vec<PeerId>,
+}
+
+impl Passed {
+    fn push(&self) -> Outgoing {
+        let Passed { status, source, range, info, .. } = self;
+        Outgoing::Push(Push::Event { status: *status, source: source.clone(), range: *range, info: info.clone() })
+    }
 }
 
 /// Who raises an event.
@@ -65,6 +92,7 @@ impl Core {
         let of_host = codes.iter().filter(|code| is_the_hosts(code.0));
         let new: Vec<Status> = of_host.copied().filter(|code| self.registrations.at_host.insert(code.0)).collect();
         self.reply_status(peer, number, Ok(()));
+        self.send_missed(peer, &codes);
         if !new.is_empty() {
             // A host that cannot watch for them leaves those that clients raise themselves.
             self.ask_host(
@@ -76,6 +104,22 @@ impl Core {
                     }
                 },
             );
+        }
+    }
+
+    /// Sends a client that has registered for these codes what it has missed.
+    fn send_missed(&mut self, peer: PeerId, codes: &[Status]) {
+        let Some(proc) = self.peers.get(&peer).map(|peer| &peer.proc) else { return };
+        for event in self.registrations.passed.events(Instant::now()) {
+            let is_in = event.audience.has(proc) || event.audience.is_host(peer);
+            let wanted = match codes {
+                [] => !event.info.is_set(keys::EVENT_NON_DEFAULT),
+                codes => codes.contains(&event.status),
+            };
+            if wanted && is_in && !event.told.contains(&peer) {
+                event.told.push(peer);
+                self.outbox.push((peer, event.push()));
+            }
         }
     }
 
@@ -96,6 +140,8 @@ impl Core {
         self.groups_of_peer_end(peer);
         self.inputs.forget(peer);
         if self.registrations.by_peer.remove(&peer).is_some() {
+            // No other connection will ever have its number.
+            self.registrations.passed.events(Instant::now()).for_each(|event| event.told.retain(|told| *told != peer));
             self.release_host_codes();
         }
     }
@@ -161,21 +207,29 @@ impl Core {
             .iter()
             .filter(|(peer, wanted)| {
                 let hears = wanted.codes.contains(&status.0) || wanted.all && default_too;
-                hears && Origin::Peer(**peer) != from && self.peers.get(peer).is_some_and(|p| audience.has(&p.proc))
+                hears && Origin::Peer(**peer) != from && self.is_in(&audience, **peer)
             })
             .map(|(peer, _)| *peer)
             .collect();
-        for &peer in &told {
-            let event = Push::Event { status, source: source.clone(), range, info: info.clone() };
-            self.send(peer, Outgoing::Push(event));
-        }
         // What the host passes on comes from elsewhere already; only what it raises in the server's own name is for elsewhere.
         let passed_on = from == Origin::Program && source.nspace != self.config.nspace;
-        if passed_on || self.is_all_here(&audience) {
-            return then(self, Ok(()));
-        }
+        let stays_here = passed_on || self.is_all_here(&audience);
         // A client's event that somebody here has heard has done its work even if the host has no way to carry it on.
         let heard = matches!(from, Origin::Peer(_)) && !told.is_empty();
+        let mut event = Passed { status, source: source.clone(), range, info: info.clone(), audience, told };
+        for peer in &event.told {
+            self.outbox.push((*peer, event.push()));
+        }
+        if !info.is_set(keys::EVENT_DO_NOT_CACHE) {
+            event.told.extend(match from {
+                Origin::Peer(peer) => Some(peer),
+                Origin::Program | Origin::Library => None,
+            });
+            self.registrations.passed.keep(event, &info, Instant::now());
+        }
+        if stays_here {
+            return then(self, Ok(()));
+        }
         self.ask_host(
             |host, done| host.notify_event(status, &source, range, &info, done),
             (),
@@ -184,6 +238,10 @@ impl Core {
                 result => then(core, result),
             },
         );
+    }
+
+    fn is_in(&self, audience: &Audience, peer: PeerId) -> bool {
+        self.peers.get(&peer).is_some_and(|entry| audience.has(&entry.proc)) || audience.is_host(peer)
     }
 
     fn is_all_here(&self, audience: &Audience) -> bool {
@@ -204,6 +262,7 @@ impl Core {
 }
 
 /// Whom an event is for.
+#[derive(Debug)]
 enum Audience {
     Node,
     /// Everybody in the namespace of this process.
@@ -235,6 +294,11 @@ impl Audience {
             Audience::Procs(procs) => procs.iter().any(|named| named.matches(proc)),
             Audience::HostAlone => false,
         }
+    }
+
+    /// Whether it is for the host alone and that is who listens.
+    fn is_host(&self, peer: PeerId) -> bool {
+        matches!(self, Audience::HostAlone) && peer == PROGRAM
     }
 }
 

@@ -5,6 +5,7 @@
 //! nobody waiting but the one who asked.
 use super::core::Core;
 use super::host::{Accepted, Completion, Host};
+use super::program::PROGRAM;
 use crate::data::{Info, InfoList, Nspace, Proc, Status, keys};
 use crate::message::door::PeerId;
 use crate::message::{Forward, Reply};
@@ -34,8 +35,10 @@ impl Core {
                 self.pass_on(peer, number, |host, done| host.unpublish(&proc, &keys, &info, done), (), no_more);
             }
             Forward::Spawn { job_info, apps } => {
-                let job_info = self.signed(&proc, self.born_of(&proc, job_info));
-                let apart = job_info.is_set(keys::COSPAWN_APP);
+                // A server's program speaks for itself, or for a tool of which it knows more.
+                let job_info = if peer == PROGRAM { job_info } else { self.born_of(&proc, job_info) };
+                let job_info = self.signed(&proc, job_info);
+                let apart = job_info.is_set(keys::COSPAWN_APP) || peer == PROGRAM;
                 let parent = proc.nspace.clone();
                 self.ask_host(
                     |host, done| host.spawn(&proc, &job_info, &apps, done),
@@ -125,11 +128,18 @@ impl Core {
 
     /// A request with the user and the group of who makes it, whatever it says itself of them.
     pub(super) fn signed(&self, proc: &Proc, mut info: Vec<Info>) -> Vec<Info> {
-        if let Some(client) = self.jobs.client(proc) {
+        let own = || (self.common.uid, nix::unistd::getegid().as_raw());
+        let ids = self.jobs.client(proc).map(|client| (client.uid, client.gid));
+        if let Some((uid, gid)) = ids.or_else(|| self.is_program(proc).then(own)) {
             info.retain(|info| info.key != keys::USERID && info.key != keys::GRPID);
-            info.extend([Info::new(keys::USERID, client.uid), Info::new(keys::GRPID, client.gid)]);
+            info.extend([Info::new(keys::USERID, uid), Info::new(keys::GRPID, gid)]);
         }
         info
+    }
+
+    /// Whether that is the server itself, whose own program asks.
+    fn is_program(&self, proc: &Proc) -> bool {
+        proc.nspace == self.config.nspace && proc.rank == self.config.rank
     }
 
     /// A new job's attributes with what its processes shall know of where they come from.
@@ -160,6 +170,6 @@ impl Core {
     }
 }
 
-fn no_more((): ()) -> Reply {
+pub(super) fn no_more((): ()) -> Reply {
     Reply::Done(Status::SUCCESS)
 }

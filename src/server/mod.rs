@@ -18,6 +18,7 @@
 //! | `forward`, `query` | what the host answers |
 //! | `published` | published data, for a host that wants to keep it here |
 //! | `output`, `input` | output of processes, for those who asked for it; input for them |
+//! | `program` | the program that embeds the server, when it asks like a client |
 //! | `psets`, `resources` | what the host has defined for all jobs |
 //! | `cleanup`, `sweep` | what is removed after a process |
 //! | `fork`, `setup` | the environment of a process to be |
@@ -59,6 +60,7 @@ mod mailbox;
 mod members;
 mod modex;
 mod output;
+mod program;
 mod psets;
 mod published;
 mod query;
@@ -592,6 +594,26 @@ impl Server {
         self.mailbox.post(move |core| core.notify_from_host(status, source, range, info, Box::new(done)))
     }
 
+    /// [`notify_event`](Server::notify_event), waiting for the result.
+    ///
+    /// # Errors
+    /// What `done` would be called with, and those of every `_wait`.
+    pub fn notify_event_wait(&self, status: Status, source: &Proc, range: u8, info: &[Info]) -> Result<(), Status> {
+        self.wait(|done| self.notify_event(status, source, range, info, done))
+    }
+
+    /// The way for the program that this server is part of.
+    #[cfg(feature = "client")]
+    pub(crate) fn program_door(&self) -> program::ProgramDoor {
+        let thread = self.thread.as_ref().map(|thread| thread.thread().id());
+        program::ProgramDoor { mailbox: self.mailbox.clone(), thread, proc: self.proc() }
+    }
+
+    /// Whether the caller runs on this server's control thread, in a callback or a method of the host: it must not wait there.
+    pub fn is_own_thread(&self) -> bool {
+        self.thread.as_ref().is_some_and(|thread| self.on_control_thread(thread))
+    }
+
     /// Ends the server: connections are cut, clean-ups done, segments freed. Returns when all that is over, except on the
     /// control thread itself, where it only begins.
     pub fn finalize(mut self) {
@@ -629,7 +651,7 @@ impl Server {
         &self,
         start: impl FnOnce(Box<dyn FnOnce(Result<T, Status>) + Send>) -> Result<(), Status>,
     ) -> Result<T, Status> {
-        if self.thread.as_ref().is_some_and(|thread| self.on_control_thread(thread)) {
+        if self.is_own_thread() {
             return Err(Status::ERR_WOULD_BLOCK);
         }
         let (sender, receiver) = mpsc::channel();

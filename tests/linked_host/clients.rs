@@ -172,3 +172,44 @@ fn who_waits_at_the_word_is_not_released_by_a_later_fence() {
         assert_eq!([hear(), hear()], [("first", true); 2]);
     });
 }
+
+#[test]
+fn events_wait_for_handlers_that_come_later() {
+    let cluster = Cluster::new(1);
+    let (job, other) = (cluster.job("job", &[0, 0]), cluster.job("other", &[0]));
+    let (clients, strangers) = (clients(&job, 2), clients(&other, 1));
+    let raise = |number: u32, range: u8, more: Option<Info>| {
+        let info: Vec<Info> = [Info::new("site.number", number)].into_iter().chain(more).collect();
+        let notify = |done| clients[1].notify_event(Status(-5000), &job.proc(1), range, &info, done);
+        clients[1].wait("notify", notify).unwrap();
+    };
+    let hear = |client: &Client, codes: &[Status]| {
+        let (tell, told) = mpsc::channel();
+        let handler = move |notice: Notice, chain: Chain| {
+            let number = notice.info.iter().find(|info| info.key == "site.number");
+            tell.send(number.and_then(|info| info.value.as_u32()).unwrap()).unwrap();
+            chain.complete(Status::EVENT_ACTION_COMPLETE, vec![]);
+        };
+        let handler = std::sync::Arc::new(handler);
+        client.wait("register", |done| client.register_event_handler(codes, &[], handler, done)).unwrap();
+        told
+    };
+    let custom = Info::new(keys::EVENT_CUSTOM_RANGE, Value::from(other.proc(0)));
+    raise(1, data_range::RANGE_NAMESPACE, None);
+    raise(2, data_range::RANGE_LOCAL, Some(Info::new(keys::EVENT_DO_NOT_CACHE, true)));
+    raise(3, data_range::RANGE_LOCAL, Some(Info::new(keys::EVENT_NON_DEFAULT, true)));
+    raise(4, data_range::RANGE_CUSTOM, Some(custom));
+    // In the order in which they were raised, to each that was meant.
+    let peer = hear(&clients[0], &[Status(-5000)]);
+    let stranger = hear(&strangers[0], &[]);
+    let own = hear(&clients[1], &[Status(-5000), Status(-5001)]);
+    raise(5, data_range::RANGE_LOCAL, None);
+    let all = |told: mpsc::Receiver<u32>| {
+        let mut numbers: Vec<u32> = told.iter().take_while(|number| *number != 5).collect();
+        numbers.push(5);
+        numbers
+    };
+    assert_eq!(all(peer), [1, 3, 5]);
+    assert_eq!(all(stranger), [4, 5]);
+    assert_eq!(all(own), [1, 3, 5], "what it has raised itself waits for its own handlers");
+}

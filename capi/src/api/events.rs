@@ -1,5 +1,6 @@
 //! Events: handlers for them, and raising them.
 use instanton::client::Error;
+use instanton::data::constants::data_range;
 use instanton::data::{Info, Proc, Status};
 use libc::{c_int, c_void};
 
@@ -34,7 +35,8 @@ export! {
         })
     }
 
-    /// Raises an event; without `cbfunc` the call waits until it is on its way. A server raises it for its clients.
+    /// Raises an event; without `cbfunc` the call waits until it is on its way. A server raises it for its clients and for its own
+    /// program; in a callback of the server, where nothing can be waited for, it does not.
     fn PMIx_Notify_event(
         status: c_int, source: *const pmix_proc_t, range: u8, info: *const pmix_info_t, ninfo: usize,
         cbfunc: Option<OpFn>, cbdata: *mut c_void,
@@ -42,7 +44,11 @@ export! {
         let client = session::client()?;
         let source = if source.is_null() { client.proc().clone() } else { one::<_, Proc>(source)? };
         let (status, info) = (Status(status), many::<_, Info>(info, ninfo)?);
-        if let Ok(server) = super::server::server() {
+        let server = super::server::server().ok().filter(|_| range != data_range::RANGE_PROC_LOCAL);
+        if let Some(server) = server {
+            if cbfunc.is_none() && !server.is_own_thread() {
+                return server.notify_event_wait(status, &source, range, &info);
+            }
             let done = callbacks::op(cbfunc, cbdata);
             return server.notify_event(status, &source, range, &info, |told| done(told.map_err(Error::from)));
         }

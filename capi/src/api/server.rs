@@ -147,11 +147,14 @@ fn end(running: Option<Running>) {
     }
 }
 
+/// What such a call is given to be called when it is done.
+pub type Done = Box<dyn FnOnce(Result<(), Status>) + Send>;
+
 /// Makes a call of the server that answers through `cbfunc`; without one, waits for it and says so.
 pub fn op(
     cbfunc: Option<OpFn>,
     cbdata: *mut c_void,
-    start: impl FnOnce(Box<dyn FnOnce(Result<(), Status>) + Send>) -> Outcome,
+    start: impl FnOnce(Done) -> Outcome,
     wait: impl FnOnce() -> Outcome,
 ) -> Outcome {
     let Some(cbfunc) = cbfunc else { return wait().and(Err(Status::OPERATION_SUCCEEDED)) };
@@ -217,11 +220,15 @@ export! {
         // Without one, local clients are served, and nothing beyond.
         let module = module_of(module);
         let mut running = SERVER.write().unwrap_or_else(PoisonError::into_inner);
-        match &mut *running {
-            Some(running) => running.inits += 1,
-            None => *running = Some(start(config, module, false)?),
-        }
-        session::enter_as_server()
+        let server = match &mut *running {
+            Some(running) => {
+                running.inits += 1;
+                running.server.clone()
+            }
+            None => running.insert(start(config, module, false)?).server.clone(),
+        };
+        drop(running);
+        session::enter_as_server(&server)
     }
 
     /// Gives one init back; the last one ends the server of this process.

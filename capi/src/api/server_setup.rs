@@ -1,11 +1,12 @@
 //! What a host prepares for a job before it starts the job's processes, and what it defines for all jobs.
 use instanton::data::{DataType, Info, Proc, Status, Text, Value};
+use instanton::server::Server;
 use instanton::wire::Writer;
 use libc::{c_char, c_int, c_void};
 
 use super::arrays::append;
 use super::packing::form;
-use super::server::{nspace_of, op, server};
+use super::server::{Done, nspace_of, op, server};
 use crate::alloc;
 use crate::arena::Arena;
 use crate::boundary::{Outcome, export};
@@ -121,27 +122,14 @@ export! {
     fn PMIx_server_register_resources(
         info: *mut pmix_info_t, ninfo: usize, cbfunc: Option<OpFn>, cbdata: *mut c_void,
     ) -> Outcome {
-        let (server, info) = (server()?, many::<_, Info>(info, ninfo)?);
-        // What is registered after this call finds it: both go the same way, one after the other.
-        op(
-            cbfunc,
-            cbdata,
-            |done| server.register_resources(&info, done),
-            || server.register_resources(&info, |_| ()),
-        )
+        resources(info, ninfo, cbfunc, cbdata, |server, info, done| server.register_resources(info, done))
     }
 
     /// Takes such information back.
     fn PMIx_server_deregister_resources(
         info: *mut pmix_info_t, ninfo: usize, cbfunc: Option<OpFn>, cbdata: *mut c_void,
     ) -> Outcome {
-        let (server, info) = (server()?, many::<_, Info>(info, ninfo)?);
-        op(
-            cbfunc,
-            cbdata,
-            |done| server.deregister_resources(&info, done),
-            || server.deregister_resources(&info, |_| ()),
-        )
+        resources(info, ninfo, cbfunc, cbdata, |server, info, done| server.deregister_resources(info, done))
     }
 
     /// Gives a set of processes a name, and tells the processes of this node.
@@ -156,6 +144,19 @@ export! {
     fn PMIx_server_delete_process_set(name: *mut c_char) -> Outcome {
         server()?.delete_process_set_wait(&set_name(name)?)
     }
+}
+
+/// Makes a call about resources. What is registered after it finds it so: both go the same way, one after the other.
+unsafe fn resources(
+    info: *mut pmix_info_t,
+    ninfo: usize,
+    cbfunc: Option<OpFn>,
+    cbdata: *mut c_void,
+    call: fn(&Server, &[Info], Done) -> Outcome,
+) -> Outcome {
+    // SAFETY: NULL or an array, the contract with C.
+    let (server, info) = (server()?, unsafe { many::<_, Info>(info, ninfo) }?);
+    op(cbfunc, cbdata, |done| call(&server, &info, done), || call(&server, &info, Box::new(|_| ())))
 }
 
 unsafe fn set_name(name: *const c_char) -> Result<Text, Status> {

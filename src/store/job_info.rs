@@ -445,8 +445,13 @@ impl JobInfoBuilder {
         let parsed = ProcMap::each_range(expression, |node, range| {
             let (first, end) = (range.first as usize, range.last.saturating_add(1));
             (nodes, ranks) = (node + 1, end.max(ranks));
+            // A rank alone, among others that are known: so is nearly every one of a map without blocks.
+            if range.first == range.last
+                && let Some(place) = placed.get_mut(first)
+            {
+                *place = node;
             // A job with more is refused when it is complete.
-            if end <= MAX_RANKS {
+            } else if end <= MAX_RANKS {
                 placed.resize(placed.len().max(end as usize), NONE);
                 placed[first..end as usize].fill(node);
             }

@@ -20,6 +20,10 @@ pub(super) trait Sink {
     /// The decimal numbers from `first` on, each with a comma in front.
     #[inline]
     fn put_numbers(&mut self, first: u32, count: u32) {
+        if count == 1 {
+            let Decimal { text, len, .. } = Decimal::new(first);
+            return self.put_short(&text.to_le_bytes(), len);
+        }
         let (mut from, end) = (u64::from(first), u64::from(first) + u64::from(count));
         while from < end {
             // From here on only the last digit counts up.

@@ -169,10 +169,10 @@ const ZEROES: u128 = u128::from_le_bytes([b'0'; 16]);
 #[inline]
 fn eight_digits(number: u32) -> u64 {
     let four = u64::from(number / 10_000) | u64::from(number % 10_000) << 32;
-    let high = (four * 10_486 >> 20) & 0x7f_0000_007f;
-    let two = high | (four - 100 * high) << 16;
-    let high = (two * 103 >> 10) & 0x000f_000f_000f_000f;
-    high | (two - 10 * high) << 8
+    let high = ((four * 10_486) >> 20) & 0x7f_0000_007f;
+    let two = high | ((four - 100 * high) << 16);
+    let high = ((two * 103) >> 10) & 0x000f_000f_000f_000f;
+    high | ((two - 10 * high) << 8)
 }
 
 /// Leaves out the comma in front of the first thing that is put.

@@ -14,7 +14,7 @@ pub use core::sync::atomic::Ordering;
 /// A fence between the accesses before it and those behind it.
 #[inline]
 pub fn fence(order: Ordering) {
-    // The compiler makes an MFENCE of it, which also waits for accesses that no Rust program makes and takes several times as long.
+    // The compiler makes an MFENCE of it, which also orders non-temporal accesses, of which there are none, and takes longer for it.
     #[cfg(all(target_arch = "x86_64", not(any(loom, miri))))]
     if order == Ordering::SeqCst {
         // SAFETY:

@@ -157,10 +157,12 @@ impl Core {
         }
         // What is wrong with the list itself is said by the meeting.
         let Ok(members) = self.members(proc, Operation::Construct(id.clone()), procs) else { return Ok(()) };
-        let other =
-            |tracker: &Tracker| tracker.failed.is_none() && is_construct(tracker, id) && tracker.members != members;
-        let under_way = self.fences.gathering.values().flatten().chain(self.fences.at_host.values());
-        if under_way.into_iter().any(other) {
+        let mut under_way = self.fences.gathering.values().flatten().chain(self.fences.at_host.values());
+        let another = |tracker: &Tracker| {
+            let same = tracker.members == members && !tracker.arrived.contains_key(proc);
+            tracker.failed.is_none() && is_construct(tracker, id) && !same
+        };
+        if under_way.any(another) {
             return Err(Status::ERR_EXISTS);
         }
         let elsewhere = self.jobs.census(&members).elsewhere;
@@ -190,7 +192,8 @@ impl Core {
         let Some(of_group) = &tracker.of_group else { return };
         let (group, context) = (of_group.id.clone(), of_group.context);
         let constructs = is_construct(&tracker, &group);
-        if !tracker.census.elsewhere && !(constructs && context) {
+        let needs_host = tracker.census.elsewhere || constructs && context;
+        if !needs_host {
             return self.group_done(tracker, &[]);
         }
         let data = match constructs.then(|| self.group_data(&tracker)).transpose() {

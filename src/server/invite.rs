@@ -110,7 +110,13 @@ impl Invitations {
     }
 
     fn take_guests(&mut self, which: impl Fn(&Nspace, &Proc, &Guest) -> bool) -> Vec<((Nspace, Proc), Guest)> {
-        self.guests.extract_if(.., |(id, proc), guest| which(id, proc, guest)).collect()
+        let taken: Vec<_> = self
+            .guests
+            .iter()
+            .filter(|((id, proc), guest)| which(id, proc, guest))
+            .map(|(key, _)| key.clone())
+            .collect();
+        taken.into_iter().filter_map(|key| self.guests.remove_entry(&key)).collect()
     }
 }
 
@@ -160,13 +166,19 @@ impl Core {
     /// Remembers who of this node is invited.
     pub(super) fn guests_here(&mut self, id: &Nspace, leader: &Proc, guests: &[Proc]) {
         for proc in self.each(guests).into_iter().filter(|proc| self.runs_here(proc)).collect::<Vec<_>>() {
-            if self.is_gone(&proc) {
+            // One invitation to a group of that name at a time: who has invited first keeps its guest.
+            let key = (id.clone(), proc.clone());
+            let taken = self.groups.invitations.guests.get(&key).map(|guest| guest.leader == *leader);
+            if taken == Some(true) {
+                continue;
+            }
+            if taken.is_some() || self.is_gone(&proc) {
                 self.answer_invitation(Status::GROUP_INVITE_FAILED, id, &proc, leader);
                 continue;
             }
             let number = self.groups.invitations.next();
             let guest = Guest { number, leader: leader.clone(), joining: None, limit: None };
-            self.groups.invitations.guests.insert((id.clone(), proc), guest);
+            self.groups.invitations.guests.insert(key, guest);
         }
     }
 

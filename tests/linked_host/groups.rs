@@ -238,6 +238,7 @@ fn what_makes_no_group_is_refused() {
     assert_eq!(refused("g", &own, &[set("site.magic").required()]), Status::ERR_NOT_SUPPORTED);
     // The same name for others while the first of a pair waits.
     let waits = construct(&clients[1], "g", &pair, &[]);
+    assert_eq!(construct(&clients[1], "g", &pair, &[]).end().unwrap_err(), Status::ERR_EXISTS, "twice");
     let other = [job.proc(0), job.proc(2)];
     assert_eq!(construct(&clients[2], "g", &other, &[]).end().unwrap_err(), Status::ERR_EXISTS);
     assert_eq!(made(construct(&clients[0], "g", &pair, &[])), (OK, vec![0, 1]));
@@ -404,6 +405,7 @@ fn who_is_invited_joins_on_any_node() {
         let job = cluster.job("job", &placement);
         let clients = clients(&job, 4);
         let invited: Vec<_> = clients.iter().map(|client| handle(client, &[Status::GROUP_INVITED], vec![])).collect();
+        let by_default = handle(&clients[0], &[], vec![]);
         let context_id = set(keys::GROUP_ASSIGN_CONTEXT_ID).required();
         let leads = invite(&clients[1], "g", &[job.all()], &[context_id]);
         let joins: Vec<_> = [0, 2, 3].iter().map(|rank| join(&clients[*rank], &invited[*rank], "g", true)).collect();
@@ -415,6 +417,7 @@ fn who_is_invited_joins_on_any_node() {
         assert!(meet.collect::<Vec<_>>().into_iter().all(|call| call.end() == Ok(())));
         let ends: Vec<_> = clients.iter().map(|client| destruct(client, "g")).collect();
         assert!(ends.into_iter().all(|call| call.end() == Ok(())));
+        assert!(by_default.try_recv().is_err(), "a handler for everything hears nothing of it");
     }
 }
 
@@ -481,6 +484,12 @@ fn who_is_killed_or_late_does_not_come() {
     assert_eq!(failed.recv().unwrap(), (Status::GROUP_INVITE_FAILED, Some(job.proc(2))));
     let stays = join(&clients[1], &invited, "dead", true);
     assert_eq!([leads, stays].map(made), [(PARTIAL, vec![0, 1]), (OK, vec![0, 1])]);
+    // Nor those who finalize without an answer.
+    let leads = invite(&clients[0], "done", &[job.proc(1)], &[]);
+    assert_eq!(invited.recv().unwrap().0, Status::GROUP_INVITED);
+    clients[1].finalize(&[]).unwrap();
+    assert_eq!(failed.recv().unwrap(), (Status::GROUP_INVITE_FAILED, Some(job.proc(1))));
+    assert_eq!(made(leads), (PARTIAL, vec![0]));
 }
 
 #[test]

@@ -29,6 +29,9 @@ impl Meeting {
 /// The answer to a fence, which whoever has it gives.
 pub type FenceAnswer = Box<dyn FnOnce() + Send>;
 
+/// Which operation, of which group, with whom.
+type GroupOperation = (i64, Nspace, Vec<Proc>);
+
 /// A group's operation that some nodes have come to.
 #[derive(Default)]
 struct GroupMeeting {
@@ -45,7 +48,7 @@ pub struct World {
     placement: Mutex<HashMap<Nspace, Vec<usize>>>,
     /// Meetings of the same processes in the order in which they began.
     meetings: Mutex<HashMap<Vec<Proc>, Vec<Meeting>>>,
-    groups: Mutex<HashMap<(i64, Nspace, Vec<Proc>), GroupMeeting>>,
+    groups: Mutex<HashMap<GroupOperation, GroupMeeting>>,
     /// The last context id.
     contexts: Mutex<u64>,
     /// What the hosts were told, in order.

@@ -135,6 +135,7 @@ impl Wish {
         for place in &self.places {
             for attempt in 0..=self.retries {
                 if attempt > 0 {
+                    #[expect(clippy::disallowed_methods, reason = "the caller has asked for this delay")]
                     thread::sleep(self.delay);
                 }
                 match self.enter(place, first) {

@@ -35,7 +35,7 @@ pub unsafe fn job_info(
             None => others.push(unsafe { info.to_rust(0) }?),
         }
     }
-    others.iter_mut().try_for_each(read_map)?;
+    others.iter_mut().try_for_each(prepare)?;
     if let Err(error) = job.owned_infos(others) {
         return Ok(Err(error));
     }
@@ -56,18 +56,20 @@ pub unsafe fn job_info(
     Ok(Ok(job))
 }
 
-/// Turns a compressed map, of the job or in an array about it, into the list that it stands for.
-fn read_map(info: &mut Info) -> Result<(), Status> {
+/// Turns a compressed map, of the job or in an array about it, into the list that it stands for. Nothing is stored without a
+/// name.
+fn prepare(info: &mut Info) -> Result<(), Status> {
     let is_map = info.key == keys::NODE_MAP || info.key == keys::PROC_MAP;
     match &mut info.value {
+        _ if info.key.is_empty() => return Err(Status::ERR_BAD_PARAM),
         Value::Regex(bytes) if is_map && bytes.starts_with(b"blob:\0") => {
             *bytes = zlib::expression(bytes).ok_or(Status::ERR_NOT_SUPPORTED)?;
         }
-        Value::DataArray(array) if info.key == keys::JOB_INFO_ARRAY && array.data_type() == DataType::INFO => {
-            let mut items = array.items().to_vec();
+        Value::DataArray(array) if array.data_type() == DataType::INFO => {
+            let mut items = std::mem::replace(array, DataArray::of_info(Vec::new())).into_items();
             for item in &mut items {
                 if let Value::Info(inner) = item {
-                    read_map(inner)?;
+                    prepare(inner)?;
                 }
             }
             *array = DataArray::new(DataType::INFO, items)?;
@@ -141,6 +143,8 @@ unsafe fn datum<'a>(value: &'a pmix_value_t) -> Result<Datum<'a>, Status> {
 
 #[cfg(test)]
 mod tests {
+    use instanton::data::Key;
+
     use super::*;
 
     #[test]
@@ -150,11 +154,13 @@ mod tests {
         let blob = [format!("blob:\0component=zlib:\0size={}:\0", small.len()).as_bytes(), &small].concat();
         let mut map = Info::new(keys::NODE_MAP, Value::Regex(blob));
         let mut array = Info::new(keys::JOB_INFO_ARRAY, Value::infos(vec![map.clone()]));
-        assert_eq!(read_map(&mut map), Ok(()));
+        assert_eq!(prepare(&mut map), Ok(()));
         assert_eq!(map.value, Value::Regex(list));
-        assert_eq!(read_map(&mut array), Ok(()));
-        assert_eq!(array.value, Value::infos(vec![map]));
+        assert_eq!(prepare(&mut array), Ok(()));
+        assert_eq!(array.value, Value::infos(vec![map.clone()]));
+        map.key = Key::of_attribute("").expect("no name");
+        assert_eq!(prepare(&mut Info::new(keys::NODE_INFO_ARRAY, Value::infos(vec![map]))), Err(Status::ERR_BAD_PARAM));
         let mut other = Info::new(keys::PROC_MAP, Value::Regex(b"blob:\0component=other:\0size=1:\0x".to_vec()));
-        assert_eq!(read_map(&mut other), Err(Status::ERR_NOT_SUPPORTED));
+        assert_eq!(prepare(&mut other), Err(Status::ERR_NOT_SUPPORTED));
     }
 }

@@ -160,13 +160,8 @@ name! {
 }
 
 impl Key {
-    /// The key of an attribute that was constructed and never named. It is packed and passed on like any other; nothing is
-    /// posted or looked up under it.
-    pub fn unnamed() -> Key {
-        Key(Vec::new())
-    }
-
-    /// [`new`](Key::new), or [`unnamed`](Key::unnamed) where there are no bytes.
+    /// [`new`](Key::new), or the empty key of an attribute that was constructed and never named: such a one is packed and passed on
+    /// like any other, and nothing is posted or looked up under it.
     ///
     /// # Errors
     /// [`BadBytes`] says what is wrong with them.

@@ -82,7 +82,8 @@ impl Core {
 
     pub(super) fn store(&mut self, proc: &Proc, entries: Vec<Posted>) -> Result<(), Status> {
         use crate::data::constants::scope::{GLOBAL, LOCAL, REMOTE};
-        if let Some(bad) = entries.iter().find(|entry| ![LOCAL, REMOTE, GLOBAL].contains(&entry.scope)) {
+        let is_bad = |entry: &&Posted| ![LOCAL, REMOTE, GLOBAL].contains(&entry.scope) || entry.key.is_empty();
+        if let Some(bad) = entries.iter().find(is_bad) {
             trace!("{proc} commits {} with scope {}", bad.key, bad.scope);
             return Err(Status::ERR_BAD_PARAM);
         }

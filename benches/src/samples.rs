@@ -47,6 +47,12 @@ impl Samples {
         Ok(())
     }
 
+    /// What follows `prefix` in the names of rows, by name.
+    #[must_use]
+    pub fn rows(&self, prefix: &str) -> Vec<String> {
+        self.0.keys().filter_map(|row| row.strip_prefix(prefix)).map(str::to_owned).collect()
+    }
+
     /// A row's numbers; none if nobody printed it.
     #[must_use]
     pub fn summary(&self, row: &str) -> Option<Summary> {

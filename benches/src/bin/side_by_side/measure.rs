@@ -37,6 +37,7 @@ impl Plan {
             self.clients(&mut measured, clients);
         }
         self.registrations(&mut measured);
+        self.helpers(&mut measured);
         self.launchers(&mut measured);
         measured
     }
@@ -78,6 +79,14 @@ impl Plan {
         }
         if self.stock_million {
             say(self.programs.host(&self.stock, "million/", "-n 1000000 -c 1", "init", &mut measured.stock));
+        }
+    }
+
+    /// What needs no server.
+    fn helpers(&self, measured: &mut Measured) {
+        let count = (200 / self.divisor).to_string();
+        for (library, samples) in [(&self.ours, &mut measured.ours), (&self.stock, &mut measured.stock)] {
+            say(self.programs.alone(library, "helper/", &["helpers", &count], samples));
         }
     }
 

@@ -53,6 +53,7 @@ pub fn table(measured: &Measured) -> Table {
     starts(&mut rows);
     fences(&mut rows);
     registrations(&mut rows);
+    helpers(&mut rows);
     launchers(&mut rows);
     rows.table
 }
@@ -153,6 +154,17 @@ fn registrations(rows: &mut Rows<'_>) {
         rows.per_rank(&format!("{prefix}server grows"), ranks);
         rows.memory("resident memory of the server, one client", &format!("{prefix}server resident"), None);
         rows.memory("memory of the client's own", &format!("{prefix}client private"), 0.5e6);
+    }
+}
+
+/// Each is to be no slower than the stock one in the same run.
+fn helpers(rows: &mut Rows<'_>) {
+    rows.table.section("Helper functions, without a server; what is packed is unpacked and freed");
+    for label in rows.measured.ours.rows("helper/") {
+        let row = format!("helper/{label}");
+        let limit = rows.measured.stock.summary(&row).map(|stock| stock.median);
+        let target = limit.map_or(Target::None, |limit| Target::Measured(limit, "stock".to_owned()));
+        rows.add(label, Time, &row, target);
     }
 }
 

@@ -342,7 +342,8 @@ impl Running {
 
     fn time_passes(&mut self, now: Instant, pmix: &Pmix) {
         pmix.expire(now);
-        while let Some((_, pids)) = self.condemned.pop_front_if(|(at, _)| *at <= now) {
+        while self.condemned.front().is_some_and(|(at, _)| *at <= now) {
+            let Some((_, pids)) = self.condemned.pop_front() else { break };
             let left: Vec<Pid> = self.jobs.running().filter(|pid| pids.contains(pid)).collect();
             signal(&left, Signal::SIGKILL);
         }

@@ -101,7 +101,7 @@ fn publish(client: &Client) -> Outcome {
 }
 
 fn spawn(client: &Client, command: &[&str]) -> Outcome<Nspace> {
-    let texts = command.iter().map(|word| Text::new(word)).collect::<Result<Vec<_>, _>>()?;
+    let texts = command.iter().map(Text::new).collect::<Result<Vec<_>, _>>()?;
     let app = App {
         cmd: texts.first().cloned(),
         argv: texts,

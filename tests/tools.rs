@@ -158,7 +158,7 @@ fn a_tool_is_a_job_of_its_own_and_sees_those_of_the_server() {
     assert_eq!(told.find(keys::USERID).unwrap().value, Value::Uint32(uid));
     assert_eq!(told.find(keys::PROC_PID).unwrap().value, Value::Pid(std::process::id() as i32));
     tool.finalize(&[]).unwrap();
-    assert_eq!(*host.finalized.lock().unwrap(), [me.clone()]);
+    assert_eq!(*host.finalized.lock().unwrap(), std::slice::from_ref(&me));
     // Its namespace goes with it.
     assert_eq!(server.get_wait(&own, keys::JOB_SIZE, &[]), Err(Status::ERR_NOT_FOUND));
 }

@@ -9,6 +9,7 @@
 //! | `control_thread` | the loop that everything happens in |
 //! | `core` | the state, and where each request goes |
 //! | `admission`, `tools` | who comes in, who has ended |
+//! | `registration` | how the host tells of namespaces and processes |
 //! | `jobs`, `stored` | namespaces and their processes; a job's data, in the store |
 //! | `fence`, `members`, `blob` | who waits for whom, and what travels between nodes |
 //! | `connect` | who is connected with whom |
@@ -37,7 +38,6 @@ use std::time::Duration;
 
 use crate::control::rendezvous::Uri;
 use crate::data::{Info, Nspace, Proc, Rank, Status, Text, Value, keys};
-use crate::store::{BadJobInfo, JobInfoBuilder};
 
 mod admission;
 mod blob;
@@ -64,6 +64,7 @@ mod program;
 mod psets;
 mod published;
 mod query;
+mod registration;
 mod resources;
 mod setup;
 mod stored;
@@ -181,147 +182,6 @@ impl Server {
     /// The server's own name.
     pub fn proc(&self) -> Proc {
         Proc::new(self.config.nspace.clone(), self.config.rank)
-    }
-
-    /// Tells of a namespace: how many of its processes run here, and its job information. A namespace that is registered
-    /// already gets the new information.
-    ///
-    /// # Errors
-    /// When the server has ended; `done` is not called then.
-    pub fn register_nspace(
-        &self,
-        nspace: &Nspace,
-        nlocalprocs: usize,
-        info: &[Info],
-        done: impl FnOnce(Result<(), Status>) + Send + 'static,
-    ) -> Result<(), Status> {
-        let mut job = self.job_info(nspace, nlocalprocs);
-        let job = job.infos(info).map(|()| job);
-        self.register_job(nspace, nlocalprocs, job, done)
-    }
-
-    /// [`register_nspace`](Server::register_nspace), waiting for the result.
-    ///
-    /// # Errors
-    /// What `done` would be called with, and those of every `_wait`.
-    pub fn register_nspace_wait(&self, nspace: &Nspace, nlocalprocs: usize, info: &[Info]) -> Result<(), Status> {
-        self.wait(|done| self.register_nspace(nspace, nlocalprocs, info, done))
-    }
-
-    /// Begins the information about a job of which `nlocalprocs` processes run here, for
-    /// [`register_job`](Server::register_job): a host can tell of its processes without making an [`Info`] of everything.
-    pub fn job_info(&self, nspace: &Nspace, nlocalprocs: usize) -> JobInfoBuilder {
-        let local = u32::try_from(nlocalprocs).unwrap_or(u32::MAX);
-        JobInfoBuilder::new(nspace, local, &self.config.hostname.to_string_lossy())
-    }
-
-    /// Tells of a namespace whose information has been put together, as [`register_nspace`](Server::register_nspace) does. Where
-    /// that failed, `done` gets the status, and the trace the reason.
-    ///
-    /// # Errors
-    /// When the server has ended; `done` is not called then.
-    pub fn register_job(
-        &self,
-        nspace: &Nspace,
-        nlocalprocs: usize,
-        job: Result<JobInfoBuilder, BadJobInfo>,
-        done: impl FnOnce(Result<(), Status>) + Send + 'static,
-    ) -> Result<(), Status> {
-        let nspace = nspace.clone();
-        self.mailbox.post(move |core| {
-            let result = core.register_nspace(nspace, nlocalprocs, job);
-            core.finish(done, result);
-        })
-    }
-
-    /// [`register_job`](Server::register_job), waiting for the result.
-    ///
-    /// # Errors
-    /// What `done` would be called with, and those of every `_wait`.
-    pub fn register_job_wait(
-        &self,
-        nspace: &Nspace,
-        nlocalprocs: usize,
-        job: Result<JobInfoBuilder, BadJobInfo>,
-    ) -> Result<(), Status> {
-        self.wait(|done| self.register_job(nspace, nlocalprocs, job, done))
-    }
-
-    /// Forgets a namespace with its clients, after their clean-up.
-    ///
-    /// # Errors
-    /// When the server has ended; `done` is not called then.
-    pub fn deregister_nspace(
-        &self,
-        nspace: &Nspace,
-        done: impl FnOnce(Result<(), Status>) + Send + 'static,
-    ) -> Result<(), Status> {
-        let nspace = nspace.clone();
-        self.mailbox.post(move |core| core.deregister_nspace(&nspace, Box::new(done)))
-    }
-
-    /// [`deregister_nspace`](Server::deregister_nspace), waiting for the result.
-    ///
-    /// # Errors
-    /// What `done` would be called with, and those of every `_wait`.
-    pub fn deregister_nspace_wait(&self, nspace: &Nspace) -> Result<(), Status> {
-        self.wait(|done| self.deregister_nspace(nspace, done))
-    }
-
-    /// Tells of a process that will run here, before or after its namespace is registered. Only a peer with that user and group
-    /// will be taken for it; `object` comes back with every call to the host about it.
-    ///
-    /// # Errors
-    /// When the server has ended; `done` is not called then.
-    pub fn register_client(
-        &self,
-        proc: &Proc,
-        uid: u32,
-        gid: u32,
-        object: Option<usize>,
-        done: impl FnOnce(Result<(), Status>) + Send + 'static,
-    ) -> Result<(), Status> {
-        let proc = proc.clone();
-        self.mailbox.post(move |core| {
-            let result = core.register_client(proc, uid, gid, object);
-            core.finish(done, result);
-        })
-    }
-
-    /// [`register_client`](Server::register_client), waiting for the result.
-    ///
-    /// # Errors
-    /// What `done` would be called with, and those of every `_wait`.
-    pub fn register_client_wait(&self, proc: &Proc, uid: u32, gid: u32, object: Option<usize>) -> Result<(), Status> {
-        self.wait(|done| self.register_client(proc, uid, gid, object, done))
-    }
-
-    /// Forgets a process, after its clean-up. One that still runs counts as gone.
-    ///
-    /// # Errors
-    /// When the server has ended; `done` is not called then.
-    pub fn deregister_client(
-        &self,
-        proc: &Proc,
-        done: impl FnOnce(Result<(), Status>) + Send + 'static,
-    ) -> Result<(), Status> {
-        let proc = proc.clone();
-        self.mailbox.post(move |core| core.deregister_client(&proc, Box::new(done)))
-    }
-
-    /// [`deregister_client`](Server::deregister_client), waiting for the result.
-    ///
-    /// # Errors
-    /// What `done` would be called with, and those of every `_wait`.
-    pub fn deregister_client_wait(&self, proc: &Proc) -> Result<(), Status> {
-        self.wait(|done| self.deregister_client(proc, done))
-    }
-
-    /// The host's word that a process has ended, for those that the kernel does not show to the server.
-    pub fn client_died(&self, proc: &Proc) {
-        let proc = proc.clone();
-        // A server that has ended waits for nobody.
-        let _ = self.mailbox.post(move |core| core.client_died(&proc));
     }
 
     /// Sets the variables that a process needs to find this server, and removes those that an outer launcher left. Takes no lock

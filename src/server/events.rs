@@ -2,7 +2,7 @@
 //!
 //! A client registers the codes it wants to hear of, or all of them. An event goes to every registered client within its range,
 //! except the one that raised it, which tells its own handlers itself; when the range reaches beyond the node, the host
-//! gets it too. A registration ends with its connection.
+//! gets it too, and may hand it back. A registration ends with its connection.
 //!
 //! An event is kept for a while ([`Backlog`]): whoever registers for it later, and was within its range, is sent it then, unless it
 //! says that it is not to be kept (`PMIX_EVENT_DO_NOT_CACHE`).
@@ -201,18 +201,24 @@ impl Core {
             Err(refused) => return then(self, Err(refused)),
         };
         let default_too = !info.is_set(keys::EVENT_NON_DEFAULT);
+        // What the host passes on comes from elsewhere already; only what it raises in the server's own name is for elsewhere.
+        let passed_on = from == Origin::Program && source.nspace != self.config.nspace;
+        // Who raised it has told its own handlers, and some hosts hand a server its own events back.
+        let raiser = match from {
+            Origin::Peer(peer) => Some(peer),
+            Origin::Program if passed_on => self.jobs.client(&source).and_then(|client| client.peer),
+            Origin::Program | Origin::Library => None,
+        };
         let told: Vec<PeerId> = self
             .registrations
             .by_peer
             .iter()
             .filter(|(peer, wanted)| {
                 let hears = wanted.codes.contains(&status.0) || wanted.all && default_too;
-                hears && Origin::Peer(**peer) != from && self.is_in(&audience, **peer)
+                hears && Some(**peer) != raiser && self.is_in(&audience, **peer)
             })
             .map(|(peer, _)| *peer)
             .collect();
-        // What the host passes on comes from elsewhere already; only what it raises in the server's own name is for elsewhere.
-        let passed_on = from == Origin::Program && source.nspace != self.config.nspace;
         let stays_here = passed_on || self.is_all_here(&audience);
         // A client's event that somebody here has heard has done its work even if the host has no way to carry it on.
         let heard = matches!(from, Origin::Peer(_)) && !told.is_empty();
@@ -221,10 +227,7 @@ impl Core {
             self.outbox.push((*peer, event.push()));
         }
         if !info.is_set(keys::EVENT_DO_NOT_CACHE) {
-            event.told.extend(match from {
-                Origin::Peer(peer) => Some(peer),
-                Origin::Program | Origin::Library => None,
-            });
+            event.told.extend(raiser);
             self.registrations.passed.keep(event, &info, Instant::now());
         }
         if stays_here {

@@ -213,3 +213,27 @@ fn events_wait_for_handlers_that_come_later() {
     assert_eq!(all(stranger), [4, 5]);
     assert_eq!(all(own), [1, 3, 5], "what it has raised itself waits for its own handlers");
 }
+
+/// Open MPI's `mpirun` hands a server back what it got from it.
+#[test]
+fn what_a_process_raised_does_not_reach_it_again_through_the_host() {
+    let cluster = Cluster::new(1);
+    let job = cluster.job("job", &[0]);
+    let clients = clients(&job, 1);
+    let (code, me, range) = (Status(-5000), job.proc(0), data_range::RANGE_GLOBAL);
+    let (tell, told) = mpsc::channel();
+    let handler = std::sync::Arc::new(move |notice: Notice, chain: Chain| {
+        tell.send((notice.source.rank, notice.info.len())).unwrap();
+        chain.complete(Status::EVENT_ACTION_COMPLETE, vec![]);
+    });
+    let register = |done| clients[0].register_event_handler(&[code], &[], handler, done);
+    clients[0].wait("register", register).unwrap();
+    clients[0].wait("notify", |done| clients[0].notify_event(code, &me, range, &[], done)).unwrap();
+    let server = job.server_of(0);
+    let pass_on = |source: &Proc, infos: &[Info]| server.notify_event_wait(code, source, range, infos).unwrap();
+    pass_on(&me, &[Info::new("host.loops", true)]);
+    let elsewhere = Proc::new(job.nspace.clone(), Rank(7));
+    pass_on(&elsewhere, &[]);
+    let hear = || told.recv_timeout(Duration::from_secs(60)).unwrap();
+    assert_eq!([hear(), hear()], [(Rank(0), 0), (Rank(7), 0)]);
+}

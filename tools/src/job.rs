@@ -8,6 +8,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use instanton::data::{DataArray, Info, Nspace, Proc, Rank, Value, keys};
+use nix::sys::sysinfo::sysinfo;
 
 use crate::args::AppSpec;
 use crate::session::Session;
@@ -135,6 +136,7 @@ impl Job {
             Info::new(keys::JOB_SIZE, size),
             Info::new(keys::MAX_PROCS, size),
             Info::new(keys::JOB_NUM_APPS, self.apps.len() as u32),
+            Info::new(keys::NPROC_OFFSET, Rank(self.before)),
             Info::new(keys::NUM_NODES, 1u32),
             Info::new(keys::NODE_SIZE, self.before + size),
             Info::new(keys::LOCAL_SIZE, size),
@@ -150,7 +152,9 @@ impl Job {
         if let Some(parent) = &self.parent {
             infos.push(Info::new(keys::SPAWNED, true));
             infos.push(Info::new(keys::PARENT_ID, parent.clone()));
-            infos.push(Info::new(keys::NPROC_OFFSET, Rank(self.before)));
+        }
+        if let Ok(memory) = sysinfo() {
+            infos.push(Info::new(keys::AVAIL_PHYS_MEMORY, Value::Uint64(memory.ram_total())));
         }
         // Its presence counts to Open MPI, not its truth.
         if self.is_oversubscribed() {
@@ -264,6 +268,8 @@ mod tests {
             (keys::LOCAL_SIZE, Value::Uint32(3)),
             (keys::NODE_SIZE, Value::Uint32(3)),
             (keys::UNIV_SIZE, Value::Uint32(4)),
+            (keys::NPROC_OFFSET, Value::ProcRank(Rank(0))),
+            (keys::AVAIL_PHYS_MEMORY, Value::Uint64(sysinfo().unwrap().ram_total())),
             (keys::NUM_NODES, Value::Uint32(1)),
             (keys::JOB_NUM_APPS, Value::Uint32(1)),
             (keys::LOCAL_PEERS, Value::string("0,1,2")),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use nix::poll::poll;
 
-use crate::data::{Info, Proc, Status, keys};
+use crate::data::{Info, Proc, keys};
 use crate::message::{Infos, Request};
 
 use super::forward::{infos, taken};
@@ -36,9 +36,6 @@ impl Inner {
         then: impl FnOnce(Result<Infos, Error>) + Send + 'static,
     ) -> Result<(), Error> {
         self.life.check()?;
-        if directives.is_empty() {
-            return Err(Status::ERR_BAD_PARAM.into());
-        }
         let registers = directives.iter().any(registers);
         let request = Request::JobControl { targets: targets.to_vec(), directives: directives.to_vec() };
         let asked = self.link.request(

@@ -182,9 +182,9 @@ impl Core {
         if !ours.is_empty() {
             let host = self.host.clone();
             host.cleanup_registered(&requestor, &ours);
-        }
-        if rest.is_empty() {
-            return self.reply_status(peer, number, Ok(()));
+            if rest.is_empty() {
+                return self.reply_status(peer, number, Ok(()));
+            }
         }
         let rest = self.signed(&requestor, rest);
         self.pass_on(

@@ -12,6 +12,7 @@ use instanton_layout::header;
 
 use super::core::{Core, Limit};
 use super::jobs::Phase;
+use super::members::Members;
 use super::timers::TimerId;
 use super::tools;
 use super::watch::WatchId;
@@ -40,6 +41,8 @@ pub(super) struct Peer {
     pub outstanding: usize,
     /// Whether it was told of a failure that it had not asked about, and of nothing after.
     pub has_bad_news: bool,
+    /// All of its namespace, once it has met them.
+    pub everyone: Option<Members>,
     /// What it came with, until it is in.
     pub arrival: Option<Arrival>,
     /// Until when the host may answer.
@@ -49,7 +52,7 @@ pub(super) struct Peer {
 impl Peer {
     /// The program that the server is part of.
     pub(super) fn program(proc: Proc) -> Self {
-        Peer { proc, role: Role::Rank, outstanding: 0, has_bad_news: false, arrival: None, limit: None }
+        Peer { proc, role: Role::Rank, outstanding: 0, has_bad_news: false, everyone: None, arrival: None, limit: None }
     }
 }
 
@@ -62,6 +65,7 @@ impl Core {
             role: Role::Asking,
             outstanding: 0,
             has_bad_news: false,
+            everyone: None,
             arrival: Some(arrival),
             limit: None,
         };

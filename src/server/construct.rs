@@ -159,7 +159,7 @@ impl Core {
         let Ok(members) = self.members(proc, Operation::Construct(id.clone()), procs) else { return Ok(()) };
         let mut under_way = self.fences.gathering.values().flatten().chain(self.fences.at_host.values());
         let another = |tracker: &Tracker| {
-            let same = tracker.members == members && !tracker.arrived.contains_key(proc);
+            let same = tracker.members == members && !tracker.arrived.contains(proc);
             tracker.failed.is_none() && is_construct(tracker, id) && !same
         };
         if under_way.any(another) {
@@ -213,13 +213,13 @@ impl Core {
     /// What this node's members have posted, and given for the group: the latter with the scope INTERNAL.
     fn group_data(&self, tracker: &Tracker) -> Result<Vec<u8>, Status> {
         let mut ranks = Vec::new();
-        for proc in tracker.arrived() {
+        for proc in tracker.arrived.procs() {
             let posted = self.jobs.stored(&proc.nspace).map(|stored| stored.outbound(proc.rank)).transpose();
             let mut of = match posted.map_err(|e| e.status())? {
                 Some(posted) => OfRank::new(&proc.nspace, posted),
                 None => OfRank { proc: proc.clone(), commits: 0, entries: Vec::new() },
             };
-            let given = tracker.of_group.iter().filter_map(|group| group.given.get(proc)).flatten().cloned();
+            let given = tracker.of_group.iter().filter_map(|group| group.given.get(&proc)).flatten().cloned();
             of.entries.extend(given.map(|Info { key, value, .. }| Posted { scope: scope::INTERNAL, key, value }));
             ranks.push(of);
         }

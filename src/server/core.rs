@@ -178,6 +178,14 @@ impl Core {
     pub(super) fn dispatch(&mut self, peer: PeerId, number: u64, request: Request) {
         let Some(entry) = self.peers.get_mut(&peer) else { return };
         entry.outstanding += 1;
+        if let Request::Meet { seen, info } = &request
+            && info.is_empty()
+            && entry.outstanding <= MAX_OUTSTANDING
+            && self.meet_again(Caller { peer, number, seen: Some(*seen) })
+        {
+            return;
+        }
+        let Some(entry) = self.peers.get_mut(&peer) else { return };
         let (proc, role) = (entry.proc.clone(), entry.role);
         if entry.outstanding > MAX_OUTSTANDING {
             trace!("{proc} has {MAX_OUTSTANDING} requests waiting; another one is refused");

@@ -21,7 +21,7 @@ impl Core {
         let mut ranks = Vec::new();
         for nspace in tracker.members.namespaces() {
             let Some(stored) = self.jobs.stored_mut(nspace) else { continue };
-            let arrived = tracker.arrived().filter(|proc| proc.nspace == *nspace).map(|proc| proc.rank);
+            let arrived = tracker.arrived.of(nspace).map(|(rank, _)| rank);
             let outbound = match whole {
                 true => stored.take_new(arrived),
                 false => arrived.map(|rank| stored.outbound(rank)).collect(),

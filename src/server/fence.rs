@@ -14,18 +14,21 @@
 //!
 //! A participant that dies before it has come ends the fence for all others at once, with `ERR_PROC_TERM_WO_SYNC`, and every later
 //! fence over it as well. One that dies after it has come has done its part. Processes count, not connections.
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{HashMap, VecDeque};
+use std::hash::BuildHasherDefault;
 use std::time::{Duration, Instant};
 
+use super::arrivals::Arrivals;
 use super::construct::OfGroup;
 use super::core::{Core, Limit};
 use super::exchange::Sent;
 use super::jobs::Phase;
 use super::members::{Census, Members, NoMembers, Operation};
 use super::timers::TimerId;
-use crate::data::{Info, InfoList, Nspace, Proc, Status, keys};
+use crate::data::{Info, InfoList, Nspace, Proc, Rank, Status, keys};
 use crate::message::Reply;
 use crate::message::door::PeerId;
+use crate::message::numbers::Spread;
 use crate::trace;
 
 /// Where an answer goes.
@@ -43,8 +46,7 @@ pub(super) struct Tracker {
     pub(super) id: u64,
     pub members: Members,
     pub(super) census: Census,
-    /// Who has come, and whom to tell; nobody for those who have been told, or were excused.
-    pub(super) arrived: BTreeMap<Proc, Option<Caller>>,
+    pub(super) arrived: Arrivals,
     /// What failed, while latecomers are still to hear of it.
     pub(super) failed: Option<Status>,
     collect: bool,
@@ -71,7 +73,8 @@ struct Early {
 /// Every fence under way.
 #[derive(Debug, Default)]
 pub(super) struct Fences {
-    pub(super) gathering: HashMap<Members, VecDeque<Tracker>>,
+    /// Found by a hash that is made with a list of members.
+    pub(super) gathering: HashMap<Members, VecDeque<Tracker>, BuildHasherDefault<Spread>>,
     pub(super) at_host: HashMap<u64, Tracker>,
     early: Vec<Early>,
     last: u64,
@@ -84,18 +87,13 @@ impl Tracker {
             id,
             members,
             census,
-            arrived: BTreeMap::new(),
+            arrived: Arrivals::default(),
             failed: None,
             collect: false,
             info: info.to_vec(),
             limit: None,
             of_group,
         }
-    }
-
-    /// Who has come.
-    pub(super) fn arrived(&self) -> impl Iterator<Item = &Proc> {
-        self.arrived.keys()
     }
 
     /// Whether everybody of this node has come.
@@ -123,6 +121,23 @@ impl Core {
     pub(super) fn meet(&mut self, caller: Caller, proc: Proc, operation: Operation, procs: Vec<Proc>, info: Vec<Info>) {
         let until = time_limit(&info).flatten().map(|limit| Instant::now() + limit);
         self.join(caller, proc, operation, procs, info, until);
+    }
+
+    /// A client meets all of its namespace, without attributes, once more. Where others wait already, there is nothing to find
+    /// out: it has come. False when it has to come the long way.
+    pub(super) fn meet_again(&mut self, caller: Caller) -> bool {
+        let Some(entry) = self.peers.get(&caller.peer) else { return false };
+        let Some(members) = &entry.everyone else { return false };
+        let Some(queue) = self.fences.gathering.get_mut(members) else { return false };
+        let [tracker] = queue.make_contiguous() else { return false };
+        if tracker.failed.is_some() || !tracker.arrived.insert(&entry.proc, Some(caller)) {
+            return false;
+        }
+        if tracker.is_complete() {
+            let members = members.clone();
+            self.settle(&members);
+        }
+        true
     }
 
     fn join(
@@ -173,8 +188,13 @@ impl Core {
             return self.reply_status(caller.peer, caller.number, Err(Status::ERR_NOT_SUPPORTED));
         }
 
+        if caller.seen.is_some()
+            && let Some(entry) = self.peers.get_mut(&caller.peer)
+        {
+            entry.everyone.get_or_insert_with(|| members.clone());
+        }
         let queue = self.fences.gathering.entry(members.clone()).or_default();
-        let known = queue.iter().position(|tracker| !tracker.arrived.contains_key(&proc));
+        let known = queue.iter().position(|tracker| !tracker.arrived.contains(&proc));
         if known.is_none() {
             self.fences.last += 1;
             let census = self.jobs.census(&members);
@@ -186,7 +206,7 @@ impl Core {
         if let Some(group) = &mut tracker.of_group {
             group.joined(&proc, &procs, &info);
         }
-        tracker.arrived.insert(proc, Some(caller).filter(|_| failed.is_none()));
+        tracker.arrived.insert(&proc, Some(caller).filter(|_| failed.is_none()));
         tracker.collect |= info.is_set(keys::COLLECT_DATA);
         if let (Some(at), None, None) = (until, tracker.limit, failed) {
             tracker.limit = Some(self.timers.set(at, Limit::Fence(tracker.id)));
@@ -305,18 +325,18 @@ impl Core {
         // Whoever waits there has nothing else under way that it asked for before. So whatever fence of all ends first is the
         // one it waits for: unless an older one is still with the host, or its process has come anew since, by another
         // connection. One with bad news must hear those first.
-        let is_there = |proc: &Proc, caller: &Caller| {
+        let is_there = |rank: Rank, caller: &Caller| {
             let has_bad_news = self.peers.get(&caller.peer).is_none_or(|entry| entry.has_bad_news);
-            !has_bad_news && job.clients.get(&proc.rank).is_some_and(|client| client.peer == Some(caller.peer))
+            !has_bad_news && job.clients.get(&rank).is_some_and(|client| client.peer == Some(caller.peer))
         };
-        let mut arrived = tracker.arrived.iter();
-        let all_there = arrived.all(|(proc, caller)| caller.as_ref().is_some_and(|caller| is_there(proc, caller)));
+        let all_there =
+            tracker.arrived.of(nspace).all(|(rank, caller)| caller.is_some_and(|caller| is_there(rank, caller)));
         let overtakes =
             self.fences.at_host.values().any(|other| other.id < tracker.id && other.members == tracker.members);
         let Some(stored) = self.jobs.stored_mut(nspace).filter(|_| all_there && !overtakes) else { return };
         let releases = stored.releases();
         let waits = |caller: &mut Caller| caller.seen == Some(releases);
-        let released: Vec<Caller> = tracker.arrived.values_mut().filter_map(|caller| caller.take_if(waits)).collect();
+        let released: Vec<Caller> = tracker.arrived.callers().filter_map(|caller| caller.take_if(waits)).collect();
         if released.is_empty() {
             return;
         }
@@ -330,7 +350,7 @@ impl Core {
 
     fn tell(&mut self, tracker: &mut Tracker, reply: &Reply) {
         self.timers.cancel(tracker.limit.take());
-        for caller in tracker.arrived.values_mut().filter_map(Option::take) {
+        for caller in tracker.arrived.callers().filter_map(Option::take) {
             self.reply(caller.peer, caller.number, reply.clone());
             if let Some(entry) = self.peers.get_mut(&caller.peer) {
                 entry.has_bad_news = false;
@@ -340,7 +360,7 @@ impl Core {
 
     /// Ends a tracker that is still gathering with an error; it stays for latecomers.
     pub(super) fn fail(&mut self, tracker: &mut Tracker, status: Status, why: &str) {
-        let missing = self.local_members(&tracker.members, |proc, _| !tracker.arrived.contains_key(proc));
+        let missing = self.local_members(&tracker.members, |proc, _| !tracker.arrived.contains(proc));
         trace!(
             "fence {} over {:?} ends with {status}: {why}; {} of {} processes here have come, missing: {missing:?}",
             tracker.id,
@@ -356,7 +376,7 @@ impl Core {
     fn latecomers(&self, tracker: &Tracker) -> Vec<Proc> {
         self.local_members(&tracker.members, |proc, job| {
             let ended = job.clients.get(&proc.rank).is_some_and(|c| c.phase == Phase::Finalized && c.ended);
-            !ended && !job.is_gone(proc.rank) && !tracker.arrived.contains_key(proc)
+            !ended && !job.is_gone(proc.rank) && !tracker.arrived.contains(proc)
         })
     }
 
@@ -386,7 +406,7 @@ impl Core {
     /// A process will not come any more: what it has not come to has failed.
     pub(super) fn fences_without(&mut self, proc: &Proc) {
         self.change_trackers(
-            |tracker| tracker.members.contains(proc) && !tracker.arrived.contains_key(proc),
+            |tracker| tracker.members.contains(proc) && !tracker.arrived.contains(proc),
             |core, tracker| {
                 if tracker.failed.is_none() && !core.goes_on_without(tracker, proc) {
                     core.fail(tracker, Status::ERR_PROC_TERM_WO_SYNC, &format!("{proc} is gone"));
@@ -403,7 +423,7 @@ impl Core {
     pub(super) fn fences_excuse(&mut self, proc: &Proc) {
         self.change_trackers(
             |tracker| tracker.failed.is_some() && tracker.members.contains(proc),
-            |_, tracker| _ = tracker.arrived.entry(proc.clone()).or_insert(None),
+            |_, tracker| _ = tracker.arrived.insert(proc, None),
         );
     }
 

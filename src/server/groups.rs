@@ -341,7 +341,7 @@ impl Core {
         self.change_trackers(
             |tracker| {
                 let of_group = tracker.of_group.as_ref().is_some_and(|group| group.is_of(id));
-                of_group && tracker.members.contains(proc) && !tracker.arrived.contains_key(proc)
+                of_group && tracker.members.contains(proc) && !tracker.arrived.contains(proc)
             },
             |core, tracker| {
                 let ends = matches!(tracker.members.operation(), Operation::Destruct(_));

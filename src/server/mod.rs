@@ -11,7 +11,7 @@
 //! | `admission`, `tools` | who comes in, who has ended |
 //! | `registration` | how the host tells of namespaces and processes |
 //! | `jobs`, `stored` | namespaces and their processes; a job's data, in the store |
-//! | `fence`, `members`, `blob` | who waits for whom, and what travels between nodes |
+//! | `fence`, `members`, `arrivals`, `blob` | who waits for whom, and what travels between nodes |
 //! | `connect` | who is connected with whom |
 //! | `modex` | commits, and look-ups that wait |
 //! | `events` | events |
@@ -40,6 +40,7 @@ use crate::control::rendezvous::Uri;
 use crate::data::{Info, Nspace, Proc, Rank, Status, Text, Value, keys};
 
 mod admission;
+mod arrivals;
 mod blob;
 mod cleanup;
 mod connect;

@@ -51,8 +51,49 @@ struct Slot {
     depth: Cell<usize>,
 }
 
+impl Slot {
+    /// The slot that this thread used last, if it is on this page: nearly always the one that is asked for.
+    #[inline]
+    fn last(page: &Arc<PinPage>) -> Option<Rc<Self>> {
+        let last = LAST.get();
+        // SAFETY: it was the address of a slot in an `Rc` of this thread, and is forgotten when that is dropped.
+        let slot = unsafe { last.as_ref() }?;
+        if !Arc::ptr_eq(&slot.page, page) {
+            return None;
+        }
+        // SAFETY: as above; it came from `Rc::as_ptr`, and with the count goes the `Rc` made here.
+        unsafe {
+            Rc::increment_strong_count(last);
+            Some(Rc::from_raw(last))
+        }
+    }
+
+    /// The slot that this thread has on a page, or a new one.
+    #[cold]
+    fn own(page: &Arc<PinPage>) -> Result<Rc<Self>, PinError> {
+        let find = |slots: &RefCell<Vec<Rc<Self>>>| {
+            let mut slots = slots.borrow_mut();
+            if let Some(own) = slots.iter().find(|slot| Arc::ptr_eq(&slot.page, page)) {
+                return Ok(own.clone());
+            }
+            // Pages that nobody but this thread knows any more belong to readers that are gone.
+            slots.retain(|slot| slot.depth.get() > 0 || Arc::strong_count(&slot.page) > 1);
+            let slot = page.claim().ok_or(PinError::NoSlot)?;
+            let slot = Rc::new(Self { page: page.clone(), slot, depth: Cell::new(0) });
+            slots.push(slot.clone());
+            Ok(slot)
+        };
+        let slot = SLOTS.try_with(find).map_err(|_| PinError::Foreign)??;
+        LAST.set(Rc::as_ptr(&slot));
+        Ok(slot)
+    }
+}
+
 impl Drop for Slot {
     fn drop(&mut self) {
+        if std::ptr::eq(LAST.get(), self) {
+            LAST.set(std::ptr::null());
+        }
         if !self.page.mark.is_inherited() {
             page::unpin(&self.page.mapping.words_mut(), self.slot);
             self.page.claimed.fetch_and(!(1 << self.slot), Ordering::Release);
@@ -62,6 +103,8 @@ impl Drop for Slot {
 
 thread_local! {
     static SLOTS: RefCell<Vec<Rc<Slot>>> = const { RefCell::new(Vec::new()) };
+    /// The one that was used last; null when there is none, or it is gone.
+    static LAST: Cell<*const Slot> = const { Cell::new(std::ptr::null()) };
 }
 
 impl PinPage {
@@ -105,33 +148,16 @@ impl<'a> Hold<'a> {
         if page.mark.is_inherited() {
             return Err(PinError::Foreign);
         }
-        let own =
-            |slots: &RefCell<Vec<Rc<Slot>>>| slots.borrow().iter().find(|slot| Arc::ptr_eq(&slot.page, page)).cloned();
-        let slot = SLOTS.try_with(own);
-        let slot = match slot.map_err(|_| PinError::Foreign)? {
+        let slot = match Slot::last(page) {
             Some(slot) => slot,
-            None => Self::claim(page)?,
+            None => Slot::own(page)?,
         };
-        if slot.depth.get() == 0 {
+        let depth = slot.depth.get();
+        if depth == 0 {
             page::pin(&JobWords::new(job.words()), &page.mapping.words_mut(), slot.slot);
         }
-        slot.depth.set(slot.depth.get() + 1);
+        slot.depth.set(depth + 1);
         Ok(Self { slot, job })
-    }
-
-    /// A slot for this thread.
-    #[cold]
-    fn claim(page: &Arc<PinPage>) -> Result<Rc<Slot>, PinError> {
-        SLOTS
-            .try_with(|slots| {
-                let mut slots = slots.borrow_mut();
-                // Pages that nobody but this thread knows any more belong to readers that are gone.
-                slots.retain(|slot| slot.depth.get() > 0 || Arc::strong_count(&slot.page) > 1);
-                let slot = page.claim().ok_or(PinError::NoSlot)?;
-                slots.push(Rc::new(Slot { page: page.clone(), slot, depth: Cell::new(0) }));
-                Ok(slots[slots.len() - 1].clone())
-            })
-            .map_err(|_| PinError::Foreign)?
     }
 
     /// Whether it is on this page.
@@ -244,6 +270,56 @@ mod tests {
         }
         drop(cell);
         assert_eq!(Arc::strong_count(&alive), 1);
+    }
+
+    #[test]
+    fn guards_on_two_pages_by_turns_have_their_own_slots() {
+        let (job, first, second) = (job(), page(), page());
+        let held =
+            |page: &PinPage| (0..page::SLOTS).filter(|slot| page.mapping.words().load((slot + 1) * 8) == Ok(1)).count();
+        let a = Hold::take(&first, &job).unwrap();
+        let b = Hold::take(&second, &job).unwrap();
+        let c = Hold::take(&first, &job).unwrap();
+        assert_eq!((held(&first), held(&second)), (1, 1));
+        drop(a);
+        drop(b);
+        assert_eq!((held(&first), held(&second)), (1, 0));
+        drop(c);
+        assert_eq!((held(&first), held(&second)), (0, 0));
+        // The slot that was used last goes with its page; the next page may well lie where that did.
+        drop(first);
+        for _ in 0..100 {
+            let next = page();
+            let hold = Hold::take(&next, &job).unwrap();
+            assert_eq!((held(&next), next.claimed.load(Ordering::Relaxed)), (1, 1));
+            drop(hold);
+            assert_eq!(held(&next), 0);
+        }
+    }
+
+    #[test]
+    fn a_guard_that_outlives_what_its_thread_knows_is_counted_still() {
+        struct Late(Cell<Option<Hold<'static>>>, Cell<Option<Arc<PinPage>>>);
+        impl Drop for Late {
+            fn drop(&mut self) {
+                let page = self.1.take().unwrap();
+                drop(self.0.take());
+                assert_eq!(page.claimed.load(Ordering::Relaxed), 0, "the slot is free");
+                let job = Box::leak(Box::new(job()));
+                assert!(matches!(Hold::take(&page, job).err(), Some(PinError::Foreign)));
+            }
+        }
+        // Destroyed behind the list of slots, which is made first here.
+        thread_local! { static LATE: Late = const { Late(Cell::new(None), Cell::new(None)) } }
+        let page: &'static Arc<PinPage> = Box::leak(Box::new(page()));
+        let job = Box::leak(Box::new(job()));
+        std::thread::spawn(|| {
+            LATE.with(|late| late.1.set(Some(page.clone())));
+            let hold = Hold::take(page, job).unwrap();
+            LATE.with(|late| late.0.set(Some(hold)));
+        })
+        .join()
+        .unwrap();
     }
 
     #[test]

@@ -61,8 +61,30 @@ impl Packer {
     /// All of them.
     pub fn of(numbers: impl ExactSizeIterator<Item = u64>, bits: u32) -> Self {
         let mut packer = Self::with_capacity(numbers.len() as u64 * u64::from(bits));
-        numbers.for_each(|number| packer.push(number, bits));
+        packer.column(numbers, bits);
         packer
+    }
+
+    /// Appends numbers from the beginning of a word on: whole words, each put together before it is stored.
+    pub fn column(&mut self, numbers: impl Iterator<Item = u64>, bits: u32) {
+        if bits == 0 {
+            return numbers.for_each(drop);
+        }
+        let (mut word, mut shift) = (0, 0);
+        for number in numbers {
+            word |= number << shift;
+            shift += bits;
+            if shift >= 64 {
+                self.words.push(word);
+                shift -= 64;
+                // What of the number is not in that word.
+                word = number.checked_shr(bits - shift).unwrap_or(0);
+            }
+        }
+        self.bit = self.words.len() as u64 * 64 + u64::from(shift);
+        if shift > 0 {
+            self.words.push(word);
+        }
     }
 
     /// Appends a number that has no more than `bits` bits.

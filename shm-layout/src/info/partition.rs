@@ -416,31 +416,30 @@ impl PartitionBuild {
         let mut sizes = vec![0u32; members as usize + 1];
         let known = |member: &u32| *member < members;
         members_of.iter().filter(|member| known(member)).for_each(|member| sizes[*member as usize + 1] += 1);
-        let bits = this.bits(sizes.iter().copied().max().unwrap_or(0));
+        let largest = sizes.iter().copied().max().unwrap_or(0);
+        let bits = this.bits(largest);
         for i in 1..sizes.len() {
             sizes[i] += sizes[i - 1];
         }
         let mut next = sizes.clone();
         let mut by_member = vec![0u32; members_of.len()];
-        let mut places = Packer::with_capacity(members_of.len() as u64 * u64::from(bits[1]));
-        for (rank, member) in (0u32..).zip(members_of) {
-            let mut place = 0;
-            if known(member) {
-                let at = &mut next[*member as usize];
-                place = *at - sizes[*member as usize];
-                by_member[*at as usize] = rank;
-                *at += 1;
-            }
-            places.push(u64::from(place), bits[1]);
-        }
+        let mut columns = Packer::with_capacity(64 * (this.as_columns_takes(largest) + 4));
         let codes = members_of.iter().map(|member| if known(member) { u64::from(*member) + 1 } else { 0 });
-        let words = [
-            Packer::of(codes, bits[0]).into_words(),
-            places.into_words(),
-            Packer::of(sizes.iter().map(|end| u64::from(*end)), bits[2]).into_words(),
-            Packer::of(by_member.iter().map(|rank| u64::from(*rank)), bits[2]).into_words(),
-        ];
-        this.columns = Some((words.concat(), bits));
+        columns.column(codes, bits[0]);
+        let places = (0u32..).zip(members_of).map(|(rank, member)| {
+            if !known(member) {
+                return 0;
+            }
+            let at = &mut next[*member as usize];
+            let place = *at - sizes[*member as usize];
+            by_member[*at as usize] = rank;
+            *at += 1;
+            u64::from(place)
+        });
+        columns.column(places, bits[1]);
+        columns.column(sizes.iter().map(|end| u64::from(*end)), bits[2]);
+        columns.column(by_member.iter().map(|rank| u64::from(*rank)), bits[2]);
+        this.columns = Some((columns.into_words(), bits));
         this
     }
 

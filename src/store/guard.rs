@@ -193,50 +193,41 @@ impl Guard<'_> {
     #[inline]
     pub fn get(&self, lookup: &Lookup<'_>) -> Result<ValueRef<'_>, Miss> {
         let (query, maps) = (Query::new(lookup.key), self.reader.held_maps(&self.hold));
-        let (mut found, mut bytes): (_, &[u8]) = (None, &[]);
         if let Some(info) = &maps.info {
+            let mut found = None;
             info.find_to(lookup, &query, &mut found).map_err(ReadError::from)?;
-            if let Some(raw) = &found {
+            if let Some(raw) = found {
                 let (at, len) = raw.place();
-                bytes = info.frozen(at, len).map_err(ReadError::from)?;
+                let bytes = info.frozen(at, len).map_err(ReadError::from)?;
+                return Ok(ValueRef { raw, bytes, written: OnceCell::new() });
             }
         }
-        if found.is_none() && lookup.level == Level::Default && lookup.rank.is_process() {
-            self.posted(maps, lookup, &query, &mut found, &mut bytes)?;
-        }
-        match found {
-            Some(raw) => Ok(ValueRef { raw, bytes, written: OnceCell::new() }),
-            None => Err(self.reader.missing(maps)),
+        match lookup.level == Level::Default && lookup.rank.is_process() {
+            true => self.posted(maps, lookup, &query),
+            false => Err(self.reader.missing(maps)),
         }
     }
 
-    #[inline]
-    fn posted<'g>(
-        &'g self,
-        maps: &'g Maps,
-        lookup: &Lookup<'_>,
-        query: &Query<'_>,
-        found: &mut Option<RawValue<'g>>,
-        bytes: &mut &'g [u8],
-    ) -> Result<(), Miss> {
-        let mut scope = 0;
+    #[inline(always)]
+    fn posted<'g>(&'g self, maps: &'g Maps, lookup: &Lookup<'_>, query: &Query<'_>) -> Result<ValueRef<'g>, Miss> {
+        // Of this function alone, so that they stay in registers.
+        let (mut found, mut bytes, mut scope): (_, &[u8], _) = (None, &[], 0);
         let walk = self.hold.find(
             lookup.rank.0,
             |number| maps.modex(number).map(|segment| (&*segment.mapping, &segment.checked)),
             |record| record.find(query),
             |entry, words, of_value| {
-                scope = entry.scope;
-                (*found, *bytes) = (Some(RawValue::of_entry(words, entry)), of_value);
+                (found, bytes, scope) = (Some(RawValue::of_entry(words, entry)), of_value, entry.scope);
             },
         );
-        match walk {
-            Walk::Found(()) if in_scope(scope, lookup.scope) => return Ok(()),
-            Walk::Found(()) | Walk::Absent => {}
-            Walk::Unmapped(number) => return Err(Miss::Unmapped(Want::Modex(number))),
-            Walk::Changed => return Err(Miss::Busy),
-            Walk::Bad(error, _) => return Err(ReadError::from(error).into()),
+        match (walk, found) {
+            (Walk::Found(()), Some(raw)) if in_scope(scope, lookup.scope) => {
+                Ok(ValueRef { raw, bytes, written: OnceCell::new() })
+            }
+            (Walk::Found(()) | Walk::Absent, _) => Err(self.reader.missing(maps)),
+            (Walk::Unmapped(number), _) => Err(Miss::Unmapped(Want::Modex(number))),
+            (Walk::Changed, _) => Err(Miss::Busy),
+            (Walk::Bad(error, _), _) => Err(ReadError::from(error).into()),
         }
-        *found = None;
-        Ok(())
     }
 }

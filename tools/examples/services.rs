@@ -47,9 +47,9 @@ fn main() -> Outcome {
                 }
                 ["signal"] => {
                     let ends = ends_of_jobs(&client)?;
-                    // It says that it is ready by publishing nothing: a file of its own session is as good.
-                    let script =
-                        "trap 'exit 0' USR1; touch $PMIX_SERVER_TMPDIR/ready.$PMIX_RANK; while :; do sleep 0.01; done";
+                    // Ready is a file in the run's own directory. The shell starts nothing, since it tells of a child that a
+                    // signal has killed.
+                    let script = "trap 'exit 0' USR1; : > $PMIX_SERVER_TMPDIR/ready.$PMIX_RANK; while :; do :; done";
                     let nspace = spawn(&client, &["sh", "-c", script])?;
                     let directory = std::env::var("PMIX_SERVER_TMPDIR")?;
                     for rank in 0..2 {

@@ -27,12 +27,12 @@ const ABOUT: [&str; 6] =
 ///
 /// ```
 /// use instanton::data::{Info, Nspace, Proc, Rank, Status, Text};
-/// use instanton::server::{Completion, PublishedData};
+/// use instanton::server::{Completion, Published, PublishedData};
 /// let (store, publisher) = (PublishedData::default(), Proc::new(Nspace::new("job@1")?, Rank(0)));
 /// assert_eq!(store.publish(&publisher, &[Info::new("port", "17")]), Ok(()));
 /// assert_eq!(store.publish(&publisher, &[Info::new("port", "18")]), Err(Status::ERR_DUPLICATE_KEY));
 /// let (asker, key) = (Proc::new(Nspace::new("job@2")?, Rank(3)), Text::new("port")?);
-/// let show = Completion::new(|found: Result<_, Status>| assert_eq!(found.unwrap().1[0].value, "17".into()));
+/// let show = Completion::new(|found: Result<Published, Status>| assert_eq!(found.unwrap().1[0].value, "17".into()));
 /// assert!(store.lookup(&asker, &[key], &[], show).is_ok());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

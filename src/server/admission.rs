@@ -191,7 +191,7 @@ impl Core {
         if layout != header::VERSION && layout != 0 {
             trace!("{proc} knows layout {layout} and this server makes another: it looks up by message");
         }
-        let server = Proc::new(self.config.nspace.clone(), self.config.rank);
+        let server = self.own_name();
         self.send(peer, Outgoing::Accepted { server, proc, parts });
     }
 

@@ -379,7 +379,7 @@ impl Core {
     pub(super) fn tell_leader(&mut self, leader: Option<&Proc>, to: Vec<Proc>, id: &Nspace) {
         let mut info = vec![Info::new(keys::GROUP_LEADER, leader.is_some())];
         info.extend(leader.map(|leader| Info::new(keys::EVENT_AFFECTED_PROC, leader.clone())));
-        let me = Proc::new(self.config.nspace.clone(), self.config.rank);
+        let me = self.own_name();
         self.tell_group(Status::GROUP_LEADER_SELECTED, leader.unwrap_or(&me), to, id, info);
     }
 

@@ -96,6 +96,11 @@ pub(super) struct Core {
 }
 
 impl Core {
+    /// The server's own name.
+    pub(super) fn own_name(&self) -> Proc {
+        Proc::new(self.config.nspace.clone(), self.config.rank)
+    }
+
     /// Ends the loop after this step.
     pub(super) fn stop(&mut self) {
         self.stopping = true;

@@ -2,7 +2,8 @@
 //!
 //! A client registers the codes it wants to hear of, or all of them. An event goes to every registered client within its range,
 //! except the one that raised it, which tells its own handlers itself; when the range reaches beyond the node, the host
-//! gets it too, and may hand it back. A registration ends with its connection.
+//! gets it too, with this server's name (`PMIX_EVENT_PROXY`), by which it is known if the host hands it back. A registration
+//! ends with its connection.
 //!
 //! An event is kept for a while ([`Backlog`]): whoever registers for it later, and was within its range, is sent it then, unless it
 //! says that it is not to be kept (`PMIX_EVENT_DO_NOT_CACHE`).
@@ -183,8 +184,18 @@ impl Core {
         info: Vec<Info>,
         done: Done<()>,
     ) {
+        if self.is_back(&source, &info) {
+            return self.finish(done, Ok(()));
+        }
         self.groups_hear(status, &source, &info, Origin::Program);
         self.spread(Origin::Program, status, source, range, info, move |core, result| core.finish(done, result));
+    }
+
+    /// Whether this is an event of a process here that the host hands back: who is within its range has it. Two servers of a
+    /// careless host may have the same name, but not the same processes.
+    fn is_back(&self, source: &Proc, info: &[Info]) -> bool {
+        let proxy = info.find(keys::EVENT_PROXY).and_then(|info| info.value.as_proc());
+        proxy.is_some_and(|proxy| *proxy == self.own_name()) && self.is_here(source)
     }
 
     pub(super) fn spread(
@@ -232,6 +243,10 @@ impl Core {
         }
         if stays_here {
             return then(self, Ok(()));
+        }
+        let mut info = info;
+        if from != Origin::Program && info.find(keys::EVENT_PROXY).is_none() {
+            info.push(Info::new(keys::EVENT_PROXY, self.own_name()));
         }
         self.ask_host(
             |host, done| host.notify_event(status, &source, range, &info, done),

@@ -214,6 +214,33 @@ fn events_wait_for_handlers_that_come_later() {
     assert_eq!(all(own), [1, 3, 5], "what it has raised itself waits for its own handlers");
 }
 
+#[test]
+fn who_hears_of_an_event_hears_of_it_once() {
+    let cluster = Cluster::new(2);
+    let job = cluster.job("job", &[0, 0, 1]);
+    let clients = clients(&job, 3);
+    let heard: Vec<_> = clients
+        .iter()
+        .map(|client| {
+            let (tell, told) = mpsc::channel();
+            let handler = std::sync::Arc::new(move |notice: Notice, chain: Chain| {
+                tell.send(notice.status.0).unwrap();
+                chain.complete(Status::EVENT_ACTION_COMPLETE, vec![]);
+            });
+            client.wait("register", |done| client.register_event_handler(&[], &[], handler, done)).unwrap();
+            told
+        })
+        .collect();
+    for code in -5003..=-5000 {
+        let notify = |done| clients[0].notify_event(Status(code), &job.proc(0), data_range::RANGE_GLOBAL, &[], done);
+        clients[0].wait("notify", notify).unwrap();
+    }
+    for told in heard {
+        let codes: Vec<i32> = (0..4).map(|_| told.recv_timeout(Duration::from_secs(60)).unwrap()).collect();
+        assert_eq!(codes, [-5003, -5002, -5001, -5000]);
+    }
+}
+
 /// Open MPI's `mpirun` hands a server back what it got from it.
 #[test]
 fn what_a_process_raised_does_not_reach_it_again_through_the_host() {

@@ -219,7 +219,9 @@ impl Host for NodeHost {
             return Err(Status::ERR_NOT_SUPPORTED);
         }
         let servers = lock(&self.world.servers).clone();
-        for (_, server) in servers.iter().enumerate().filter(|(node, _)| *node != self.node) {
+        // Open MPI's `mpirun` hands an event of a process to the server that it has it from, too.
+        let is_of_a_server = servers.iter().any(|server| server.proc() == *source);
+        for (_, server) in servers.iter().enumerate().filter(|(node, _)| *node != self.node || !is_of_a_server) {
             server.notify_event(status, source, range, info, |_| ())?;
         }
         Ok(Answer::Done)

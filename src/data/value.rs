@@ -79,7 +79,7 @@ pub enum Value {
     Envar(Envar),
     Coord(Coord),
     Regattr(Box<RegAttr>),
-    /// A map expression; its bytes may hold NULs.
+    /// A map expression; its bytes may hold NULs. One at its end is not part of it: C ends expressions with it.
     Regex(#[rkyv(with = Bytes)] Vec<u8>),
     JobState(u8),
     LinkState(u8),

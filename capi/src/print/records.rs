@@ -23,8 +23,8 @@ impl Page {
         self.proc(&[prefix, b"\t"].concat(), &info.proc);
         // SAFETY: NULL or C strings, as promised by the caller.
         unsafe {
-            self.put(&[b"\n", prefix, b"\tHostname: ", or(info.hostname, NIL)]);
-            self.put(&[b"\tExecutable: ", or(info.executable_name, NIL)]);
+            self.put(&[b"\n", prefix, b"\tHostname: ", or(info.hostname, NULL)]);
+            self.put(&[b"\tExecutable: ", or(info.executable_name, NULL)]);
         }
         self.put(&[b"\n", prefix]);
         let (pid, state) = (unsigned(info.pid), names::PROC_STATE.text(info.state));

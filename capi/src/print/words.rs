@@ -15,7 +15,7 @@ pub const NIL: &[u8] = b"(null)";
 pub const NULL: &[u8] = b"NULL";
 
 /// What numbers stand for in the protocol of stock libraries.
-const COMMANDS: [&str; 33] = [
+const COMMANDS: [&str; 39] = [
     "REQUEST INIT INFO",
     "ABORT",
     "COMMIT",
@@ -49,6 +49,12 @@ const COMMANDS: [&str; 33] = [
     "FABRIC REGISTER",
     "FABRIC UPDATE",
     "COMPUTE DEVICE DIST",
+    "REFRESH CACHE",
+    UNKNOWN,
+    UNKNOWN,
+    UNKNOWN,
+    "RESOLVE PEERS",
+    "RESOLVE NODE",
 ];
 const UNKNOWN: &str = "UNKNOWN";
 

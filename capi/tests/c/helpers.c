@@ -277,7 +277,7 @@ static void nonsense(void) {
     IS(PMIX_ERR_UNKNOWN_DATA_TYPE, PMIx_Value_xfer(&w, &v));
     IS(PMIX_ERR_UNKNOWN_DATA_TYPE, PMIx_Value_unload(&v, &out, &size));
     char *text = PMIx_Value_string(&v);
-    CHECK(strstr(text, "(9999)\tValue: UNPRINTABLE") && PMIx_Value_string(NULL) == NULL);
+    CHECK(strstr(text, "(9999)\tValue: UNPRINTABLE"));
     free(text);
     PMIx_Value_destruct(&v);
 

@@ -193,7 +193,9 @@ int main(int argc, char **argv) {
     PMIX_INFO_REQUIRED(&info);
     pack(PMIX_INFO, 1, &info);
     PMIX_PDATA_CONSTRUCT(&pdata);
-    PMIX_PDATA_LOAD(&pdata, &procs[0], "key", &seven, PMIX_INT);
+    pdata.proc = procs[0];
+    strcpy(pdata.key, "key");
+    PMIX_VALUE_LOAD(&pdata.value, &seven, PMIX_INT);
     pack(PMIX_PDATA, 1, &pdata);
 
     memset(&app, 0, sizeof(app));

@@ -16,6 +16,7 @@ void names(void);
 void arguments(void);
 void buffers(void);
 void maps(void);
+void newer(void);
 
 /* A text on one line. */
 void show(const char *what, const char *text);

@@ -104,7 +104,7 @@ void every_type(void (*each)(pmix_data_type_t type, void *element, size_t size))
     PMIX_INFO_DESTRUCT(&list[1]);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
     pmix_proc_t me;
     printf("%s\n", PMIx_Data_type_string(9999));
     pmix_status_t rc = PMIx_Init(&me, NULL, 0);
@@ -113,13 +113,17 @@ int main(void) {
         return 1;
     }
     PMIX_LOAD_PROCID(&a_proc, "job@1", 3);
-    texts();
-    values();
-    infos();
-    names();
-    arguments();
-    buffers();
-    maps();
+    if (1 < argc && 0 == strcmp(argv[1], "newer")) {
+        newer();
+    } else {
+        texts();
+        values();
+        infos();
+        names();
+        arguments();
+        buffers();
+        maps();
+    }
     PMIx_Finalize(NULL, 0);
     return 0;
 }

@@ -10,18 +10,18 @@
 //! 8   8  length of what follows the header
 //! 16  4  CRC-32C of what follows the header, filled up with zeros to whole words
 //! 20  4  zero
-//! 24     an rkyv archive: the sender, and the entries of each rank
+//! 24     an rkyv archive: the sender, the entries of each rank, and whether its part of the meeting has failed
 //! ```
 use instanton_layout::crc::Crc;
 use rkyv::{Archive, Deserialize, Serialize};
 
 use super::stored::Outbound;
-use crate::data::{Nspace, Proc, archive};
+use crate::data::{Nspace, Proc, Status, archive};
 use crate::message::Posted;
 
 const HEADER: usize = 24;
 const MAGIC: [u8; 4] = *b"INSB";
-const VERSION: u16 = 2;
+const VERSION: u16 = 3;
 
 /// Who made a blob.
 #[derive(Archive, Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
@@ -49,10 +49,41 @@ impl OfRank {
     }
 }
 
+/// That a node's part of a meeting has failed: hosts that do not look at what they are told of it
+/// (`PMIX_LOCAL_COLLECTIVE_STATUS`) carry this to the other nodes all the same.
+#[derive(Archive, Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
+pub(super) struct Failure {
+    /// How it has failed.
+    pub status: Status,
+    /// Who has not come because it is dead.
+    pub gone: Vec<Proc>,
+}
+
 #[derive(Archive, Serialize, Deserialize)]
 struct Body {
     sender: Sender,
     ranks: Vec<OfRank>,
+    failure: Option<Failure>,
+}
+
+/// What the other nodes say in a row of blobs.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Others {
+    /// What their processes have posted, each with the identity of the server that says so.
+    pub ranks: Vec<(u64, OfRank)>,
+    /// The first failure, with everybody who is dead.
+    pub failure: Option<Failure>,
+}
+
+impl Others {
+    /// Takes in what more nodes say.
+    pub(super) fn add(&mut self, more: Others) {
+        self.ranks.extend(more.ranks);
+        self.failure = match (self.failure.take(), more.failure) {
+            (Some(first), Some(more)) => Some(Failure { gone: [first.gone, more.gone].concat(), ..first }),
+            (first, more) => first.or(more),
+        };
+    }
 }
 
 /// A blob that cannot be made or read.
@@ -73,8 +104,8 @@ pub(super) enum BlobError {
 }
 
 /// One node's blob.
-pub(super) fn write(sender: &Sender, ranks: Vec<OfRank>) -> Result<Vec<u8>, BlobError> {
-    let body = Body { sender: sender.clone(), ranks };
+pub(super) fn write(sender: &Sender, ranks: Vec<OfRank>, failure: Option<Failure>) -> Result<Vec<u8>, BlobError> {
+    let body = Body { sender: sender.clone(), ranks, failure };
     let body = archive::encode(&body).map_err(|source| BlobError::Body { at: 0, source })?;
     let mut out = Vec::with_capacity(HEADER + body.len());
     out.extend_from_slice(&MAGIC);
@@ -87,9 +118,9 @@ pub(super) fn write(sender: &Sender, ranks: Vec<OfRank>) -> Result<Vec<u8>, Blob
     Ok(out)
 }
 
-/// Everything in a row of blobs that `own` did not send, with the identity of who did.
-pub(super) fn read(data: &[u8], own: &Sender) -> Result<Vec<(u64, OfRank)>, BlobError> {
-    let mut out = Vec::new();
+/// Everything in a row of blobs that `own` did not send.
+pub(super) fn read(data: &[u8], own: &Sender) -> Result<Others, BlobError> {
+    let mut out = Others::default();
     let mut at = 0;
     while at < data.len() {
         let left = &data[at..];
@@ -113,9 +144,11 @@ pub(super) fn read(data: &[u8], own: &Sender) -> Result<Vec<(u64, OfRank)>, Blob
         if crc32c(body) != crc {
             return Err(BlobError::Checksum { at, length: body.len() });
         }
-        let parsed: Body = archive::decode(body).map_err(|source| BlobError::Body { at, source })?;
-        if parsed.sender.identity != own.identity {
-            out.extend(parsed.ranks.into_iter().map(|of| (parsed.sender.identity, of)));
+        let Body { sender, ranks, failure } =
+            archive::decode(body).map_err(|source| BlobError::Body { at, source })?;
+        if sender.identity != own.identity {
+            let ranks = ranks.into_iter().map(|of| (sender.identity, of)).collect();
+            out.add(Others { ranks, failure });
         }
         at += HEADER + body.len();
     }
@@ -149,19 +182,22 @@ mod tests {
 
     #[test]
     fn a_row_of_blobs_comes_apart_without_the_own_one() {
-        let blobs: Vec<_> = (1..=3).map(|n| write(&sender(n), vec![of_rank(n as u32)]).unwrap()).collect();
-        for order in [[0, 1, 2], [2, 0, 1], [1, 2, 0]] {
+        let failure = |n: u64| Failure { status: Status(-(n as i32)), gone: vec![of_rank(n as u32).proc] };
+        let blob = |n| write(&sender(n), vec![of_rank(n as u32)], (n > 1).then(|| failure(n))).unwrap();
+        let blobs: Vec<_> = (1..=4).map(blob).collect();
+        for order in [[0, 1, 2, 3], [2, 0, 1, 3], [1, 2, 0, 3]] {
             let row: Vec<u8> = order.iter().flat_map(|n| blobs[*n].clone()).collect();
-            let mut read = read(&row, &sender(2)).unwrap();
-            read.sort_by_key(|(sender, _)| *sender);
-            assert_eq!(read, [(1, of_rank(1)), (3, of_rank(3))]);
+            let Others { mut ranks, failure: failed } = read(&row, &sender(2)).unwrap();
+            ranks.sort_by_key(|(sender, _)| *sender);
+            assert_eq!(ranks, [(1, of_rank(1)), (3, of_rank(3)), (4, of_rank(4))]);
+            assert_eq!(failed, Some(Failure { gone: [failure(3).gone, failure(4).gone].concat(), ..failure(3) }));
         }
-        assert_eq!(read(&[], &sender(1)).unwrap(), []);
+        assert_eq!(read(&[], &sender(1)).unwrap(), Others::default());
     }
 
     #[test]
     fn every_cut_and_every_flipped_bit_is_noticed() {
-        let good = write(&sender(1), vec![of_rank(1)]).unwrap();
+        let good = write(&sender(1), vec![of_rank(1)], None).unwrap();
         for cut in 1..good.len() {
             assert!(read(&good[..cut], &sender(2)).is_err(), "cut at {cut}");
         }

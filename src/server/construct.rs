@@ -11,7 +11,7 @@
 //! decided. One of them may give it up. When the leader itself dies, the others are asked for another one.
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::blob::{self, OfRank};
+use super::blob::{self, Failure, OfRank, Others};
 use super::core::Core;
 use super::fence::{Caller, Tracker};
 use super::groups::{self, Group};
@@ -180,11 +180,20 @@ impl Core {
             Some(group) if !group.has(&proc) => Status::ERR_NOT_A_MEMBER,
             Some(group) => {
                 info.extend(group.notify.then(|| Info::new(keys::GROUP_NOTIFY_TERMINATION, true)));
-                let members = group.members();
+                let members = self.failed_destruct(&id, &proc).unwrap_or_else(|| group.members());
                 return self.meet(caller, proc, Operation::Destruct(id), members, info);
             }
         };
         self.reply_status(caller.peer, caller.number, Err(refused));
+    }
+
+    /// The members of a destruct that has failed, for one who has still to hear of it.
+    fn failed_destruct(&self, id: &Nspace, proc: &Proc) -> Option<Vec<Proc>> {
+        let is_it = |tracker: &&Tracker| {
+            let ends = matches!(tracker.members.operation(), Operation::Destruct(of) if of == id);
+            ends && tracker.failed.is_some() && !tracker.arrived.contains(proc)
+        };
+        Some(self.fences.gathering.values().flatten().find(is_it)?.members.procs())
     }
 
     /// Everybody of this node has come to make a group, or to end one.
@@ -194,20 +203,33 @@ impl Core {
         let constructs = is_construct(&tracker, &group);
         let needs_host = tracker.census.elsewhere || constructs && context;
         if !needs_host {
-            return self.group_done(tracker, &[]);
+            return self.group_done(tracker, &[], Others::default());
         }
         let data = match constructs.then(|| self.group_data(&tracker)).transpose() {
             Ok(data) => data,
-            Err(status) => return self.answer(tracker, Err(status)),
+            Err(status) => return self.fails_at_host(tracker, status),
         };
-        let operation = if constructs { GROUP_CONSTRUCT } else { GROUP_DESTRUCT };
+        let operation = tracker.members.operation().clone();
         let (id, procs, mut info) = self.hand_over(tracker);
         info.extend(data.map(|data| Info::new(keys::GROUP_ENDPT_DATA, data)));
-        self.ask_host(
-            |host, done| host.group(operation, &group, &procs, &info, done),
-            (Status::SUCCESS, Vec::new()),
-            move |core, result| core.group_answered(id, result),
-        );
+        self.ask_host_of_group(&operation, &procs, &info, move |core, result| core.group_answered(id, result));
+    }
+
+    /// Has the host do a group's operation.
+    pub(super) fn ask_host_of_group(
+        &mut self,
+        operation: &Operation,
+        procs: &[Proc],
+        info: &[Info],
+        then: impl FnOnce(&mut Core, Result<Infos, Status>) + Send + 'static,
+    ) {
+        let (operation, group) = match operation {
+            Operation::Construct(group) => (GROUP_CONSTRUCT, group),
+            Operation::Destruct(group) => (GROUP_DESTRUCT, group),
+            _ => return,
+        };
+        let nothing = (Status::SUCCESS, Vec::new());
+        self.ask_host(|host, done| host.group(operation, group, procs, info, done), nothing, then);
     }
 
     /// What this node's members have posted, and given for the group: the latter with the scope INTERNAL.
@@ -223,7 +245,7 @@ impl Core {
             of.entries.extend(given.map(|Info { key, value, .. }| Posted { scope: scope::INTERNAL, key, value }));
             ranks.push(of);
         }
-        blob::write(&self.sender(), ranks).map_err(|e| {
+        blob::write(&self.sender(), ranks, None).map_err(|e| {
             trace!("what members of a group have posted cannot be sent: {e}");
             Status::ERR_PACK_FAILURE
         })
@@ -233,10 +255,16 @@ impl Core {
         let Some(tracker) = self.fences.at_host.remove(&id) else { return };
         match result {
             Ok((Status::SUCCESS | Status::OPERATION_SUCCEEDED | Status::ERR_PARTIAL_SUCCESS, infos)) => {
-                self.group_done(tracker, &infos);
+                let others = self.blobs_in(&infos);
+                match others {
+                    Ok(others) => self.group_done(tracker, &infos, others),
+                    Err(status) => self.answer(tracker, Err(status)),
+                }
             }
             // Whoever asked for a context id and can do without gets the group that this server can make.
-            Err(Status::ERR_NOT_SUPPORTED) if !tracker.census.elsewhere => self.group_done(tracker, &[]),
+            Err(Status::ERR_NOT_SUPPORTED) if !tracker.census.elsewhere => {
+                self.group_done(tracker, &[], Others::default());
+            }
             Ok((status, _)) | Err(status) => {
                 trace!("meeting {id} of a group: the host answers {status}");
                 self.answer(tracker, Err(status));
@@ -245,26 +273,34 @@ impl Core {
     }
 
     /// All members have come, on all nodes.
-    fn group_done(&mut self, tracker: Tracker, infos: &[Info]) {
+    fn group_done(&mut self, tracker: Tracker, infos: &[Info], others: Others) {
+        if let Some(Failure { status, gone }) = &others.failure {
+            trace!("meeting {} of a group has failed on another node with {status}; gone: {gone:?}", tracker.id);
+            if let Operation::Destruct(id) = tracker.members.operation() {
+                self.group_loses(&id.clone(), gone);
+            }
+            return self.answer(tracker, Err(*status));
+        }
         if let Operation::Destruct(id) = tracker.members.operation() {
             self.disband(&id.clone());
             return self.answer(tracker, Ok(()));
         }
-        match self.make_group(&tracker, infos) {
+        match self.make_group(&tracker, infos, others.ranks) {
             Ok(reply) => self.answer_with(tracker, &reply),
             Err(status) => self.answer(tracker, Err(status)),
         }
     }
 
-    fn make_group(&mut self, tracker: &Tracker, infos: &[Info]) -> Result<Reply, Status> {
+    fn make_group(
+        &mut self,
+        tracker: &Tracker,
+        infos: &[Info],
+        mut others: Vec<(u64, OfRank)>,
+    ) -> Result<Reply, Status> {
         let group = tracker.of_group.as_ref().ok_or(Status::ERROR)?;
         let context = infos.find(keys::GROUP_CONTEXT_ID).and_then(|info| info.value.as_u64());
         if group.needs_context && context.is_none() {
             return Err(Status::ERR_NOT_SUPPORTED);
-        }
-        let mut others = Vec::new();
-        for data in infos.iter().filter(|info| info.key == keys::GROUP_ENDPT_DATA) {
-            others.extend(self.blobs_in(&data.value)?);
         }
         let come: Option<BTreeSet<Proc>> =
             (!others.is_empty()).then(|| others.iter().map(|(_, of)| of.proc.clone()).collect());
@@ -296,21 +332,20 @@ impl Core {
         Ok(Reply::Infos(status, results))
     }
 
-    /// The blobs of servers in an attribute: one after the other, or in an array.
-    fn blobs_in(&self, value: &Value) -> Result<Vec<(u64, OfRank)>, Status> {
-        let read = |bytes: &[u8]| {
-            blob::read(bytes, &self.sender()).map_err(|e| {
-                trace!("what other nodes' members of a group have posted cannot be read: {e}");
-                Status::ERR_UNPACK_FAILURE
-            })
-        };
-        match value {
-            Value::DataArray(array) => {
-                let each = array.items().iter().filter_map(|item| item.as_bytes()).map(read);
-                Ok(each.collect::<Result<Vec<_>, _>>()?.concat())
+    /// What other nodes say in the blobs that the host brings: one after the other in an attribute, or in an array.
+    fn blobs_in(&self, infos: &[Info]) -> Result<Others, Status> {
+        let mut others = Others::default();
+        for data in infos.iter().filter(|info| info.key == keys::GROUP_ENDPT_DATA) {
+            match &data.value {
+                Value::DataArray(array) => {
+                    for bytes in array.items().iter().filter_map(|item| item.as_bytes()) {
+                        others.add(self.others(bytes)?);
+                    }
+                }
+                value => others.add(self.others(value.as_bytes().ok_or(Status::ERR_UNPACK_FAILURE)?)?),
             }
-            value => read(value.as_bytes().ok_or(Status::ERR_UNPACK_FAILURE)?),
         }
+        Ok(others)
     }
 
     /// Every single process of a list, each once.

@@ -5,7 +5,7 @@
 //!
 //! Hosts may bring all this in any order, so what is said of a process bears the number of commits that it had made by then. What was
 //! said earlier than what is known already brings keys that are missing here, and changes none.
-use super::blob;
+use super::blob::{self, Failure, Others};
 use super::core::Core;
 use super::fence::Tracker;
 use crate::data::{Key, Proc, Status};
@@ -34,7 +34,7 @@ impl Core {
         }
         let keys = |of: &blob::OfRank| (of.proc.clone(), of.entries.iter().map(|posted| posted.key.clone()).collect());
         let sent = if whole { ranks.iter().map(keys).collect() } else { Sent::new() };
-        match blob::write(&self.sender(), ranks) {
+        match blob::write(&self.sender(), ranks, None) {
             Ok(data) => Ok((data, sent)),
             Err(e) => {
                 trace!("this node's data cannot be sent: {e}");
@@ -60,24 +60,41 @@ impl Core {
             trace!("what {proc} has posted cannot be read: {e}");
             e.status()
         })?;
-        blob::write(&self.sender(), vec![blob::OfRank::new(&proc.nspace, outbound)]).map_err(|e| {
+        blob::write(&self.sender(), vec![blob::OfRank::new(&proc.nspace, outbound)], None).map_err(|e| {
             trace!("what {proc} has posted cannot be sent: {e}");
             Status::ERR_PACK_FAILURE
         })
     }
 
     pub(super) fn sender(&self) -> blob::Sender {
-        let (nspace, rank) = (self.config.nspace.clone(), self.config.rank);
-        blob::Sender { server: Proc::new(nspace, rank), identity: self.identity }
+        blob::Sender { server: self.own_name(), identity: self.identity }
     }
 
-    /// Takes in what other nodes have sent: all of it, or nothing when a part cannot be read.
-    pub(super) fn absorb(&mut self, data: &[u8]) -> Result<(), Status> {
-        let ranks = blob::read(data, &self.sender()).map_err(|e| {
+    /// What tells other nodes that this one's part of a meeting has failed.
+    pub(super) fn failure_blob(&self, failure: Failure) -> Vec<u8> {
+        blob::write(&self.sender(), Vec::new(), Some(failure)).unwrap_or_default()
+    }
+
+    /// What other nodes say in a row of blobs.
+    pub(super) fn others(&self, data: &[u8]) -> Result<Others, Status> {
+        blob::read(data, &self.sender()).map_err(|e| {
             trace!("data from other nodes cannot be read: {e}");
             Status::ERR_UNPACK_FAILURE
-        })?;
-        self.take_in(ranks)
+        })
+    }
+
+    /// Takes in what other nodes have sent: all of it, or nothing when a part cannot be read. The meeting that it came with has
+    /// failed when it has on one of them.
+    pub(super) fn absorb(&mut self, data: &[u8]) -> Result<(), Status> {
+        let Others { ranks, failure } = self.others(data)?;
+        self.take_in(ranks)?;
+        match failure {
+            Some(Failure { status, gone }) => {
+                trace!("a meeting has failed on another node with {status}; gone: {gone:?}");
+                Err(status)
+            }
+            None => Ok(()),
+        }
     }
 
     /// Stores what processes of other nodes have posted, each with the identity of the server that says so.

@@ -14,11 +14,16 @@
 //!
 //! A participant that dies before it has come ends the fence for all others at once, with `ERR_PROC_TERM_WO_SYNC`, and every later
 //! fence over it as well. One that dies after it has come has done its part. Processes count, not connections.
+//!
+//! The host hears of what has failed here as well, in its turn among the meetings of the same processes: the attribute
+//! `PMIX_LOCAL_COLLECTIVE_STATUS` says how, and so does this node's blob, for hosts that do not look at attributes. So nobody on
+//! another node waits for this one.
 use std::collections::{HashMap, VecDeque};
 use std::hash::BuildHasherDefault;
 use std::time::{Duration, Instant};
 
 use super::arrivals::Arrivals;
+use super::blob::Failure;
 use super::construct::OfGroup;
 use super::core::{Core, Limit};
 use super::exchange::Sent;
@@ -49,11 +54,29 @@ pub(super) struct Tracker {
     pub(super) arrived: Arrivals,
     /// What failed, while latecomers are still to hear of it.
     pub(super) failed: Option<Status>,
+    /// Who has not come because it is dead.
+    pub(super) gone: Vec<Proc>,
+    /// Whether the host need not hear of the failure, or has.
+    host_knows: bool,
     collect: bool,
     info: Vec<Info>,
     limit: Option<TimerId>,
     /// What it is besides for a group.
     pub(super) of_group: Option<Box<OfGroup>>,
+}
+
+/// What a look at the meetings of the same processes finds to be done.
+enum Ready {
+    Complete(Tracker),
+    Failed(FailureNews),
+}
+
+/// What the host is told of a meeting that has failed here.
+struct FailureNews {
+    operation: Operation,
+    procs: Vec<Proc>,
+    info: Vec<Info>,
+    data: Vec<u8>,
 }
 
 /// A fence over a namespace that is not registered yet.
@@ -89,11 +112,20 @@ impl Tracker {
             census,
             arrived: Arrivals::default(),
             failed: None,
+            gone: Vec::new(),
+            host_knows: false,
             collect: false,
             info: info.to_vec(),
             limit: None,
             of_group,
         }
+    }
+
+    /// What the host sees of its attributes. The library keeps the time itself; two clocks would race. Nor does the host see
+    /// groups where no group is meant.
+    fn info_for_host(&self) -> Vec<Info> {
+        let ours = [keys::TIMEOUT, keys::GROUP_ID, keys::GROUP_INFO];
+        self.info.iter().filter(|info| !ours.iter().any(|key| info.key == *key)).cloned().collect()
     }
 
     /// Whether everybody of this node has come.
@@ -228,19 +260,64 @@ impl Core {
     fn settle(&mut self, members: &Members) {
         let Some(queue) = self.fences.gathering.remove(members) else { return };
         let mut rest = VecDeque::new();
-        let mut complete = Vec::new();
-        for tracker in queue {
-            match tracker.failed {
-                None if tracker.is_complete() => complete.push(tracker),
-                Some(_) if self.latecomers(&tracker).is_empty() => {}
-                _ => rest.push_back(tracker),
+        let mut ready = Vec::new();
+        // The host pairs what the nodes bring by its order, failures included.
+        let mut in_turn = true;
+        for mut tracker in queue {
+            let Some(status) = tracker.failed else {
+                match tracker.is_complete() {
+                    true => ready.push(Ready::Complete(tracker)),
+                    false => {
+                        in_turn = false;
+                        rest.push_back(tracker);
+                    }
+                }
+                continue;
+            };
+            if in_turn && !tracker.host_knows {
+                tracker.host_knows = true;
+                ready.push(Ready::Failed(self.news_of_failure(&tracker, status)));
+            }
+            if !tracker.host_knows || !self.latecomers(&tracker).is_empty() {
+                rest.push_back(tracker);
             }
         }
         if !rest.is_empty() {
             self.fences.gathering.insert(members.clone(), rest);
         }
-        for tracker in complete {
-            self.complete_here(tracker);
+        for meeting in ready {
+            match meeting {
+                Ready::Complete(tracker) => self.complete_here(tracker),
+                Ready::Failed(news) => self.tell_host_of_failure(news),
+            }
+        }
+    }
+
+    /// What the host is told of a meeting that has failed here.
+    fn news_of_failure(&self, tracker: &Tracker, status: Status) -> FailureNews {
+        let mut info = tracker.info_for_host();
+        info.push(Info::new(keys::LOCAL_COLLECTIVE_STATUS, status));
+        let data = self.failure_blob(Failure { status, gone: tracker.gone.clone() });
+        FailureNews { operation: tracker.members.operation().clone(), procs: tracker.members.procs(), info, data }
+    }
+
+    /// Has the host know that this node's part has failed. Everybody here knows that already: how it ends for others is their
+    /// business, and what they bring is data all the same.
+    fn tell_host_of_failure(&mut self, news: FailureNews) {
+        let FailureNews { operation, procs, mut info, data } = news;
+        let nothing = |_: &mut Core, _| ();
+        match operation {
+            Operation::Fence => self.ask_host(
+                |host, done| host.fence_nb(&procs, &info, data, done),
+                Vec::new(),
+                |core, result: Result<Vec<u8>, Status>| _ = result.map(|data| core.absorb(&data)),
+            ),
+            Operation::Connect => self.ask_host(|host, done| host.connect(&procs, &info, done), (), nothing),
+            Operation::Disconnect => self.ask_host(|host, done| host.disconnect(&procs, &info, done), (), nothing),
+            Operation::Construct(_) | Operation::Destruct(_) => {
+                info.push(Info::new(keys::GROUP_ENDPT_DATA, data));
+                self.ask_host_of_group(&operation, &procs, &info, |_, _| ());
+            }
         }
     }
 
@@ -259,7 +336,7 @@ impl Core {
             false => Default::default(),
             true => match self.contribution(&tracker) {
                 Ok(contribution) => contribution,
-                Err(status) => return self.answer(tracker, Err(status)),
+                Err(status) => return self.fails_at_host(tracker, status),
             },
         };
         let (id, procs, info) = self.hand_over(tracker);
@@ -270,13 +347,15 @@ impl Core {
         );
     }
 
+    /// All of this node have come, and their part cannot be brought to the others.
+    pub(super) fn fails_at_host(&mut self, tracker: Tracker, status: Status) {
+        self.tell_host_of_failure(self.news_of_failure(&tracker, status));
+        self.answer(tracker, Err(status));
+    }
+
     /// Keeps a tracker until the host has answered; its number, and whom and what the host is asked.
     pub(super) fn hand_over(&mut self, tracker: Tracker) -> (u64, Vec<Proc>, Vec<Info>) {
-        // The library keeps the time itself; two clocks would race.
-        // Nor does the host see groups where no group is meant.
-        let ours = [keys::TIMEOUT, keys::GROUP_ID, keys::GROUP_INFO];
-        let info = tracker.info.iter().filter(|info| !ours.iter().any(|key| info.key == *key)).cloned().collect();
-        let (id, procs) = (tracker.id, tracker.members.procs());
+        let (id, procs, info) = (tracker.id, tracker.members.procs(), tracker.info_for_host());
         self.fences.at_host.insert(id, tracker);
         (id, procs, info)
     }
@@ -289,15 +368,12 @@ impl Core {
     }
 
     fn fence_answered(&mut self, id: u64, sent: Sent, result: Result<Vec<u8>, Status>) {
-        let result = match result {
-            // Data that comes after a time limit is data all the same.
-            Ok(data) => self.absorb(&data),
-            Err(status) => {
-                trace!("fence {id}: the host answers {status}");
-                self.take_back(sent);
-                Err(status)
-            }
-        };
+        // Data that comes after a time limit is data all the same.
+        let result = result.and_then(|data| self.absorb(&data));
+        if let Err(status) = result {
+            trace!("fence {id}: the host brings {status}");
+            self.take_back(sent);
+        }
         self.met(id, result);
     }
 
@@ -369,6 +445,8 @@ impl Core {
             tracker.census.here
         );
         tracker.failed = Some(status);
+        // A meeting within this node is nobody else's business, and the host knows itself which jobs are over.
+        tracker.host_knows = !tracker.census.elsewhere || status == Status::EVENT_JOB_END;
         self.tell(tracker, &Reply::Done(status));
     }
 
@@ -408,7 +486,14 @@ impl Core {
         self.change_trackers(
             |tracker| tracker.members.contains(proc) && !tracker.arrived.contains(proc),
             |core, tracker| {
-                if tracker.failed.is_none() && !core.goes_on_without(tracker, proc) {
+                if tracker.failed.is_none() && core.goes_on_without(tracker, proc) {
+                    return;
+                }
+                tracker.gone.push(proc.clone());
+                if let Operation::Destruct(id) = tracker.members.operation() {
+                    core.group_loses(id, &tracker.gone);
+                }
+                if tracker.failed.is_none() {
                     core.fail(tracker, Status::ERR_PROC_TERM_WO_SYNC, &format!("{proc} is gone"));
                 }
             },

@@ -226,6 +226,16 @@ impl Core {
         self.jobs.get(&proc.nspace).is_some_and(|job| job.is_local(proc.rank))
     }
 
+    /// A destruct has failed because members are dead. They are no members any more, so that it can be tried again.
+    pub(super) fn group_loses(&mut self, id: &Nspace, gone: &[Proc]) {
+        let Some(group) = self.groups.active.get_mut(id) else { return };
+        group.left.extend(gone.iter().filter(|proc| group.places.contains(proc)).cloned());
+        let rest = group.members();
+        if !rest.iter().any(|proc| self.runs_here(proc)) {
+            self.disband(id);
+        }
+    }
+
     fn leave(&mut self, proc: &Proc, id: &Nspace) -> Result<(), Status> {
         let group = self.groups.active.get(id).ok_or(Status::ERR_NOT_FOUND)?;
         if !group.has(proc) {

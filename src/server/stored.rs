@@ -293,7 +293,53 @@ fn known_size(info: &JobInfo) -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::{Arc, Mutex};
+
     use super::*;
+    use crate::data::{InfoList, Proc, keys};
+    use crate::message::door::PeerId;
+    use crate::server::blob::{self, Failure, Sender};
+    use crate::server::{Accepted, Answer, Completion, Host, Server, ServerConfig};
+
+    /// Keeps what it is told of a fence.
+    #[derive(Default)]
+    struct Told(Mutex<Option<(Vec<Info>, Vec<u8>)>>);
+
+    impl Host for Told {
+        fn fence_nb(&self, _: &[Proc], info: &[Info], data: Vec<u8>, _: Completion<Vec<u8>>) -> Accepted {
+            *self.0.lock().unwrap() = Some((info.to_vec(), data));
+            Ok(Answer::Later)
+        }
+    }
+
+    #[test]
+    fn the_host_hears_of_a_part_that_cannot_be_read() {
+        let told = Arc::new(Told::default());
+        let server = Server::start(ServerConfig::default(), told.clone()).unwrap();
+        let nspace = Nspace::new("job").unwrap();
+        let info = [Info::new(keys::JOB_SIZE, 2u32), Info::new(keys::LOCAL_PEERS, "0")];
+        server.register_nspace_wait(&nspace, 1, &info).unwrap();
+        let proc = Proc::new(nspace.clone(), Rank(0));
+        server.register_client_wait(&proc, 0, 0, None).unwrap();
+        let (done, was) = std::sync::mpsc::channel();
+        let posted = move |core: &mut crate::server::core::Core| {
+            let entry = Posted { scope: scope::GLOBAL, key: Key::new("k").unwrap(), value: Value::from(1u32) };
+            core.store(&proc, vec![entry]).unwrap();
+            core.jobs.stored_mut(&nspace).unwrap().writer.damage(proc.rank);
+            let caller = crate::server::fence::Caller { peer: PeerId { door: 0, connection: u64::MAX }, number: 1, seen: None };
+            let collect = vec![Info::new(keys::COLLECT_DATA, true)];
+            core.meet(caller, proc, crate::server::members::Operation::Fence, Vec::new(), collect);
+            done.send(()).unwrap();
+        };
+        server.mailbox.post(posted).unwrap();
+        was.recv().unwrap();
+        let (info, data) = told.0.lock().unwrap().take().expect("the others need not wait");
+        let status = info.find(keys::LOCAL_COLLECTIVE_STATUS).unwrap().value.as_status().unwrap();
+        assert_ne!(status, Status::SUCCESS);
+        let reader = Sender { server: server.proc(), identity: 0 };
+        let others = blob::read(&data, &reader).unwrap();
+        assert_eq!((others.ranks, others.failure), (vec![], Some(Failure { status, gone: vec![] })));
+    }
 
     #[test]
     fn what_cannot_be_read_of_one_rank_is_lost_of_none() {

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use instanton::control::address;
 use instanton::data::constants::scope;
-use instanton::data::{Info, Proc, Status, Value, keys};
-use instanton::message::Request;
+use instanton::data::{Info, Nspace, Proc, Rank, Status, Value, keys};
+use instanton::message::{GroupCall, Request};
 use instanton::server::Server;
 
 use crate::host::Cluster;
@@ -18,20 +18,20 @@ const OK: Status = Status::SUCCESS;
 const DIED: Status = Status::ERR_PROC_TERM_WO_SYNC;
 
 /// A rank in a process of its own. It says a line after each step.
-pub struct Rank {
+pub struct Victim {
     child: Child,
     lines: Lines<BufReader<ChildStdout>>,
 }
 
-impl Rank {
-    pub fn start(server: &Server, proc: &Proc, does: &str) -> Rank {
+impl Victim {
+    pub fn start(server: &Server, proc: &Proc, does: &str) -> Victim {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args(["--exact", "--ignored", "--nocapture", "death::a_rank"]);
         command.env(address::VARIABLE, peer::address(server, proc).to_string());
         command.env("TEST_RANK_DOES", does).stdout(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let mut rank = Rank { child, lines };
+        let mut rank = Victim { child, lines };
         rank.wait_for("in");
         rank
     }
@@ -74,6 +74,13 @@ fn a_rank() {
                 println!("{} helper", helper.id());
             }
             "fence" => _ = peer.start_fence(&[], &[]),
+            // All of the job make a group of the name "g".
+            "construct" => {
+                let size = peer.get(&Proc::new(me.nspace.clone(), Rank::WILDCARD), keys::JOB_SIZE, &[]).unwrap();
+                let procs = (0..size.as_u64().unwrap()).map(|rank| Proc::new(me.nspace.clone(), Rank(rank as u32)));
+                let call = GroupCall::Construct { procs: procs.collect(), info: vec![] };
+                peer.send(Request::Group { group: Nspace::new("g").unwrap(), call });
+            }
             "cleanup" | "job-cleanup" => assert_eq!(peer.status(directive(step)), OK),
             "finalize" => assert_eq!(peer.status(Request::Finalize), OK),
             "work" => {
@@ -119,7 +126,7 @@ fn killed_in_a_fence() {
     let cluster = Cluster::new(1);
     let job = cluster.job("job", &[0, 0, 0]);
     let mut peers = [job.peer(0), job.peer(1)];
-    let rank = Rank::start(&cluster.server(0), &job.proc(2), "stay");
+    let rank = Victim::start(&cluster.server(0), &job.proc(2), "stay");
     let numbers = [peers[0].start_fence(&[], &[]), peers[1].start_fence(&[], &[])];
     assert!(!peers[0].has_answer(numbers[0]));
     let waits = peers[0].start_get(&job.proc(2), "k", &[Info::new(keys::TIMEOUT, 0i32)]);
@@ -142,7 +149,7 @@ fn a_helper_that_holds_the_socket_keeps_nobody_waiting() {
     let cluster = Cluster::new(2);
     let job = cluster.job("job", &[0, 0, 1]);
     let mut peer = job.peer(0);
-    let mut rank = Rank::start(&cluster.server(0), &job.proc(1), "helper;stay");
+    let mut rank = Victim::start(&cluster.server(0), &job.proc(1), "helper;stay");
     let line = rank.lines.by_ref().map_while(Result::ok).find(|line| line.ends_with(" helper")).unwrap();
     let helper: i32 = line.split_once(' ').unwrap().0.parse().unwrap();
     let number = peer.start_fence(&[], &[]);
@@ -171,7 +178,7 @@ fn a_closed_connection_is_no_death() {
 fn who_dies_after_it_has_come_has_done_its_part() {
     let cluster = Cluster::new(1);
     let job = cluster.job("job", &[0, 0]);
-    let mut rank = Rank::start(&cluster.server(0), &job.proc(1), "fence;stay");
+    let mut rank = Victim::start(&cluster.server(0), &job.proc(1), "fence;stay");
     rank.wait_for("fence");
     let mut peer = job.peer(0);
     // What it has sent comes before its end: once this look-up is answered, the server has seen both.
@@ -184,7 +191,7 @@ fn who_dies_after_it_has_come_has_done_its_part() {
 fn the_end_after_finalize_is_no_news() {
     let cluster = Cluster::new(1);
     let job = cluster.job("job", &[0]);
-    let mut rank = Rank::start(&cluster.server(0), &job.proc(0), "finalize");
+    let mut rank = Victim::start(&cluster.server(0), &job.proc(0), "finalize");
     rank.wait_for("finalize");
     rank.child.wait().unwrap();
     cluster.server(0).deregister_client_wait(&job.proc(0)).unwrap();
@@ -253,7 +260,7 @@ fn what_a_killed_process_registered_is_cleaned_up() {
     let (own, of_job) = (scratch("own"), scratch("job"));
     let steps = format!("cleanup={};job-cleanup={};stay", own.display(), of_job.display());
     let server = cluster.server(0);
-    let mut ranks: Vec<Rank> = (0..2).map(|rank| Rank::start(&server, &job.proc(rank), &steps)).collect();
+    let mut ranks: Vec<Victim> = (0..2).map(|rank| Victim::start(&server, &job.proc(rank), &steps)).collect();
     ranks.iter_mut().for_each(|rank| rank.wait_for("job-cleanup"));
     ranks.remove(0).kill();
     // What the first one's end has begun is over when this returns.
@@ -292,7 +299,7 @@ fn killed_anywhere() {
     for turn in 0..40 {
         let name = format!("job{turn}");
         let job = cluster.job(&name, &[0]);
-        let mut rank = Rank::start(&cluster.server(0), &job.proc(0), "work");
+        let mut rank = Victim::start(&cluster.server(0), &job.proc(0), "work");
         seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
         for _ in 0..seed >> 26 {
             rank.lines.next().unwrap().unwrap();

@@ -5,6 +5,7 @@ use instanton::message::Request;
 use std::sync::mpsc;
 use std::time::Duration;
 
+use crate::death;
 use crate::host::{Cluster, FenceAnswer, Lacks};
 use crate::peer::{Peer, fence_all};
 
@@ -166,6 +167,54 @@ fn a_time_limit_ends_a_fence_and_latecomers_hear_of_it() {
     }
     assert_eq!(peers[2].status(Request::Fence { procs: vec![], info: vec![] }), Status::ERR_TIMEOUT);
     assert_eq!(fence_all(&mut peers, &[], &[]), [OK; 3], "the next one is not disturbed");
+}
+
+/// What the hosts were told of fences.
+fn told(cluster: &Cluster) -> Vec<String> {
+    cluster.world.said.lock().unwrap().iter().filter(|said| said.starts_with("fence")).cloned().collect()
+}
+
+#[test]
+fn a_participant_that_is_killed_ends_the_fence_on_every_node() {
+    for nodes in [2, 4] {
+        let cluster = Cluster::new(nodes);
+        let job = cluster.job("job", &two_a_node(nodes));
+        let mut peers: Vec<Peer> = (0..nodes as u32 * 2).filter(|rank| *rank != 1).map(|rank| job.peer(rank)).collect();
+        let rank = death::Victim::start(&cluster.server(0), &job.proc(1), "stay");
+        peers[1].commit(scope::GLOBAL, "k", 7u32);
+        let numbers: Vec<u64> = peers.iter_mut().map(|peer| peer.start_fence(&[], &collect())).collect();
+        assert!(!peers[1].has_answer(numbers[1]));
+        rank.kill();
+        for (peer, number) in peers.iter_mut().zip(numbers) {
+            assert_eq!(peer.done(number), Status::ERR_PROC_TERM_WO_SYNC, "{}", peer.rank());
+        }
+        let told = told(&cluster);
+        let failed: Vec<&String> = told.iter().filter(|said| said.contains(keys::LOCAL_COLLECTIVE_STATUS)).collect();
+        assert!(told.len() == nodes && failed.len() == 1 && failed[0].starts_with("fence node 0"), "{told:?}");
+        // Nor does anybody wait later; and those who live may meet, and have what was not brought then.
+        assert_eq!(fence_all(&mut peers, &[], &[]), vec![Status::ERR_PROC_TERM_WO_SYNC; nodes * 2 - 1]);
+        let alive: Vec<Proc> = peers.iter().map(|peer| peer.proc.clone()).collect();
+        assert_eq!(fence_all(&mut peers, &alive, &collect()), vec![OK; nodes * 2 - 1]);
+        assert_eq!(peers[0].get(&alive[1], "k", &[Info::new(keys::IMMEDIATE, true)]), Ok(Value::Uint32(7)));
+    }
+}
+
+#[test]
+fn a_time_limit_on_one_node_ends_the_fence_that_it_was_given_to_on_all() {
+    let cluster = Cluster::new(2);
+    let job = cluster.job("job", &[0, 0, 1]);
+    let mut peers = job.peers();
+    let limited = [Info::new(keys::TIMEOUT, 1i32)];
+    let zero = [peers[0].start_fence(&[], &[]), peers[0].start_fence(&[], &limited)];
+    let two = [peers[2].start_fence(&[], &[]), peers[2].start_fence(&[], &[])];
+    assert_eq!(peers[0].done(zero[1]), Status::ERR_TIMEOUT);
+    // The one before it goes on, and is told to the host first.
+    assert!(!peers[2].has_answer(two[0]) && told(&cluster).iter().all(|said| said.starts_with("fence node 1")));
+    let one = peers[1].start_fence(&[], &[]);
+    assert_eq!((peers[0].done(zero[0]), peers[1].done(one), peers[2].done(two[0])), (OK, OK, OK));
+    assert_eq!(peers[2].done(two[1]), Status::ERR_TIMEOUT);
+    assert_eq!(peers[1].status(Request::Fence { procs: vec![], info: vec![] }), Status::ERR_TIMEOUT);
+    assert_eq!(fence_all(&mut peers, &[], &[]), [OK; 3]);
 }
 
 #[test]

@@ -280,7 +280,7 @@ fn a_killed_member_ends_it_or_is_left_out() {
     let cluster = Cluster::new(1);
     let job = cluster.job("job", &[0, 0, 0]);
     let (clients, all) = (clients(&job, 2), procs(&job, 3));
-    let rank = death::Rank::start(&cluster.server(0), &job.proc(2), "stay");
+    let rank = death::Victim::start(&cluster.server(0), &job.proc(2), "stay");
     let both = |name: &str, info: &[Info]| [0, 1].map(|rank: usize| construct(&clients[rank], name, &all, info));
     let (strict, optional) = (both("strict", &[]), both("optional", &[set(keys::GROUP_OPTIONAL)]));
     let tolerant = both("tolerant", &[set(keys::GROUP_FT_COLLECTIVE)]);
@@ -296,11 +296,54 @@ fn a_killed_member_ends_it_or_is_left_out() {
 }
 
 #[test]
+fn a_destruct_that_failed_can_be_tried_again() {
+    for nodes in [1, 2, 4] {
+        let cluster = Cluster::new(nodes);
+        let placement: Vec<usize> = (0..nodes + 2).map(|rank| rank.saturating_sub(2)).collect();
+        let job = cluster.job("job", &placement);
+        let ranks = nodes as u32 + 2;
+        let all = procs(&job, ranks);
+        let clients: Vec<Client> = (0..ranks).filter(|rank| *rank != 1).map(|rank| client(&job, rank)).collect();
+        let rank = death::Victim::start(&cluster.server(0), &job.proc(1), "construct;stay");
+        let calls: Vec<_> = clients.iter().map(|client| construct(client, "g", &all, &[])).collect();
+        assert!(calls.into_iter().all(|call| made(call).0 == OK));
+        let ends: Vec<_> = clients[1..].iter().map(|client| destruct(client, "g")).collect();
+        rank.kill();
+        assert_eq!(ends.into_iter().map(Call::end).collect::<Vec<_>>(), vec![Err(DIED); clients.len() - 1]);
+        // Everybody hears once that it has failed, and then meets those who try again.
+        let again: Vec<_> = clients[1..].iter().map(|client| destruct(client, "g")).collect();
+        assert_eq!(destruct(&clients[0], "g").end(), Err(DIED));
+        assert_eq!(destruct(&clients[0], "g").end(), Ok(()));
+        assert!(again.into_iter().all(|call| call.end() == Ok(())));
+        assert_eq!(destruct(&clients[0], "g").end(), Err(Status::ERR_NOT_FOUND));
+    }
+}
+
+#[test]
+fn a_member_that_is_killed_ends_a_construct_on_every_node() {
+    for nodes in [2, 4] {
+        let cluster = Cluster::new(nodes);
+        let placement: Vec<usize> = (0..nodes + 1).map(|rank| rank.saturating_sub(1)).collect();
+        let job = cluster.job("job", &placement);
+        let all = procs(&job, nodes as u32 + 1);
+        let others: Vec<u32> = (0..nodes as u32 + 1).filter(|rank| *rank != 1).collect();
+        let clients: Vec<Client> = others.iter().map(|rank| client(&job, *rank)).collect();
+        let rank = death::Victim::start(&cluster.server(0), &job.proc(1), "stay");
+        let calls: Vec<_> = clients.iter().map(|client| construct(client, "g", &all, &[])).collect();
+        rank.kill();
+        assert_eq!(calls.into_iter().map(made).collect::<Vec<_>>(), vec![(DIED, vec![]); nodes]);
+        let calls: Vec<_> =
+            clients.iter().map(|client| construct(client, "g", &all, &[set(keys::GROUP_OPTIONAL)])).collect();
+        assert_eq!(calls.into_iter().map(made).collect::<Vec<_>>(), vec![(PARTIAL, others.clone()); nodes]);
+    }
+}
+
+#[test]
 fn handlers_decide_whether_the_rest_goes_on() {
     let cluster = Cluster::new(2);
     let job = cluster.job("job", &[0, 0, 0, 1]);
     let (clients, all) = ([0, 1, 3].map(|rank| client(&job, rank)), procs(&job, 4));
-    let rank = death::Rank::start(&cluster.server(0), &job.proc(2), "stay");
+    let rank = death::Victim::start(&cluster.server(0), &job.proc(2), "stay");
     let notify = set(keys::GROUP_NOTIFY_TERMINATION);
     // Rank 0 leads and goes on; where nobody leads, all are told, and rank 1 gives it up.
     let led = handle(&clients[0], &[Status::GROUP_MEMBER_FAILED], vec![]);
@@ -468,7 +511,7 @@ fn who_is_killed_or_late_does_not_come() {
     let job = cluster.job("job", &[0, 1, 1]);
     let clients = clients(&job, 2);
     let invited = handle(&clients[1], &[Status::GROUP_INVITED], vec![]);
-    let rank = death::Rank::start(&cluster.server(1), &job.proc(2), "stay");
+    let rank = death::Victim::start(&cluster.server(1), &job.proc(2), "stay");
     let (guests, optional) = ([job.proc(1), job.proc(2)], set(keys::GROUP_OPTIONAL));
     let leads = invite(&clients[0], "late", &guests, &[seconds(1), optional.clone()]);
     let stays = join(&clients[1], &invited, "late", true);

@@ -73,6 +73,9 @@ impl Inner {
         then: impl FnOnce(Result<Infos, Error>) + Send + 'static,
     ) -> Result<(), Error> {
         self.life.check()?;
+        if group.is_empty() {
+            return Err(Status::ERR_BAD_PARAM.into());
+        }
         let (inner, name) = (self.clone(), group.clone());
         let waiter = move |answer| {
             let result = taken(answer, infos);
@@ -108,8 +111,11 @@ impl Client {
     /// group's members (`PMIX_GROUP_MEMBERSHIP`) and the context id that the host has given it, where one was asked for; the status
     /// is `ERR_PARTIAL_SUCCESS` when some have not come and need not.
     ///
+    /// Those on the list may add members (`PMIX_GROUP_ADD_MEMBERS`), who call this without a list. Leaders that do not know each
+    /// other name themselves, and how many they are (`PMIX_GROUP_BOOTSTRAP`).
+    ///
     /// # Errors
-    /// `ERR_BAD_PARAM` without a name or processes, `ERR_EXISTS` for a name that is taken, `ERR_NOT_A_MEMBER` when this process is not
+    /// `ERR_BAD_PARAM` without a name, `ERR_EXISTS` for a name that is taken, `ERR_NOT_A_MEMBER` when this process is not
     /// among them; `ERR_PROC_TERM_WO_SYNC` when one of them is gone, `GROUP_CONSTRUCT_ABORT` when one gives it up, `ERR_TIMEOUT`;
     /// `ERR_NOT_SUPPORTED` by a host without groups, where it is needed.
     pub fn group_construct(&self, group: &Nspace, procs: &[Proc], info: &[Info]) -> Result<Infos, Error> {
@@ -127,9 +133,6 @@ impl Client {
         info: &[Info],
         done: impl FnOnce(Result<Infos, Error>) + Send + 'static,
     ) -> Result<(), Error> {
-        if group.is_empty() || procs.is_empty() {
-            return Err(Status::ERR_BAD_PARAM.into());
-        }
         let call = GroupCall::Construct { procs: procs.to_vec(), info: info.to_vec() };
         self.inner.enter_group("PMIx_Group_construct", group, call, done)
     }
@@ -217,7 +220,7 @@ impl Client {
         info: &[Info],
         done: impl FnOnce(Result<Infos, Error>) + Send + 'static,
     ) -> Result<(), Error> {
-        if group.is_empty() || procs.is_empty() {
+        if procs.is_empty() {
             return Err(Status::ERR_BAD_PARAM.into());
         }
         let call = GroupCall::Invite { procs: procs.to_vec(), info: info.to_vec() };
@@ -251,9 +254,6 @@ impl Client {
         info: &[Info],
         done: impl FnOnce(Result<Infos, Error>) + Send + 'static,
     ) -> Result<(), Error> {
-        if group.is_empty() {
-            return Err(Status::ERR_BAD_PARAM.into());
-        }
         let call = GroupCall::Join { leader: leader.cloned(), accept, info: info.to_vec() };
         self.inner.enter_group("PMIx_Group_join", group, call, done)
     }

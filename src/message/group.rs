@@ -9,7 +9,8 @@ use crate::data::{Info, Key, Proc};
 pub enum GroupCall {
     /// Meet the other members and make the group (`PMIx_Group_construct`). Answered by [`Reply::Infos`](super::Reply::Infos).
     Construct {
-        /// The members: the same list at each of them. A member's place in it is its rank in the group.
+        /// The members: the same list at each of them. A member's place in it is its rank in the group. A leader that does not
+        /// know the others names itself; who is added by a leader, nobody.
         procs: Vec<Proc>,
         /// Attributes.
         info: Vec<Info>,

@@ -36,6 +36,11 @@ impl Arrivals {
         is_new
     }
 
+    /// Whom to tell of one who has come; nobody is told any more.
+    pub(super) fn take(&mut self, proc: &Proc) -> Option<Caller> {
+        self.by_name.get_mut(&proc.nspace)?.get_mut(&proc.rank)?.take()
+    }
+
     /// Who has come.
     pub(super) fn procs(&self) -> impl Iterator<Item = Proc> {
         self.by_name.iter().flat_map(|(nspace, ranks)| ranks.keys().map(|rank| Proc::new(nspace.clone(), *rank)))

@@ -144,8 +144,7 @@ pub(super) fn read(data: &[u8], own: &Sender) -> Result<Others, BlobError> {
         if crc32c(body) != crc {
             return Err(BlobError::Checksum { at, length: body.len() });
         }
-        let Body { sender, ranks, failure } =
-            archive::decode(body).map_err(|source| BlobError::Body { at, source })?;
+        let Body { sender, ranks, failure } = archive::decode(body).map_err(|source| BlobError::Body { at, source })?;
         if sender.identity != own.identity {
             let ranks = ranks.into_iter().map(|of| (sender.identity, of)).collect();
             out.add(Others { ranks, failure });

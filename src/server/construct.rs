@@ -1,6 +1,6 @@
 //! Groups that all members make together, and end together: `PMIx_Group_construct`, `PMIx_Group_destruct`.
 //!
-//! Members meet as in a fence, under the group's name, so that a fence of the same processes runs beside. When those of this node have
+//! Those who name each other meet as in a fence, under the group's name, so that a fence of the same processes runs beside. When those of this node have
 //! come, a group that is all here is made at once, unless the host is to give it a context id. Otherwise the host is asked, once; what
 //! members have posted and given for the group goes with it to the other nodes, as one blob, and theirs comes back. The blob also
 //! says who has come.
@@ -12,6 +12,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::blob::{self, Failure, OfRank, Others};
+use super::bootstrap::{added, is_assembled};
 use super::core::Core;
 use super::fence::{Caller, Tracker};
 use super::groups::{self, Group};
@@ -24,8 +25,10 @@ use crate::message::{Decision, Infos, Posted, Reply, key_in_context};
 use crate::trace;
 
 /// Attributes of making a group that the library serves itself.
-const SERVED: [&str; 10] = [
+const SERVED: [&str; 12] = [
+    keys::GROUP_ADD_MEMBERS,
     keys::GROUP_ASSIGN_CONTEXT_ID,
+    keys::GROUP_BOOTSTRAP,
     keys::GROUP_ENDPT_DATA,
     keys::GROUP_FT_COLLECTIVE,
     keys::GROUP_ID,
@@ -36,9 +39,6 @@ const SERVED: [&str; 10] = [
     keys::GROUP_OPTIONAL,
     keys::TIMEOUT,
 ];
-
-/// Attributes that would change what a group is, and are not served.
-const NOT_SERVED: [&str; 2] = [keys::GROUP_BOOTSTRAP, keys::GROUP_ADD_MEMBERS];
 
 /// What a meeting is besides when it is for a group, or when a group was named in it.
 #[derive(Debug)]
@@ -52,7 +52,11 @@ pub(super) struct OfGroup {
     needs_context: bool,
     leader: Option<Proc>,
     /// The members as the first of them has named them.
-    order: Vec<Proc>,
+    pub(super) order: Vec<Proc>,
+    /// Who is to be a member besides.
+    pub(super) added: Vec<Proc>,
+    /// With what each has come.
+    pub(super) infos: BTreeMap<Proc, Vec<Info>>,
     /// What each gives to be looked up by the others (`PMIX_GROUP_INFO`).
     given: BTreeMap<Proc, Vec<Info>>,
     /// Who will not come, and need not.
@@ -80,6 +84,8 @@ impl OfGroup {
             needs_context: false,
             leader: None,
             order: Vec::new(),
+            added: Vec::new(),
+            infos: BTreeMap::new(),
             given: BTreeMap::new(),
             absent: BTreeSet::new(),
             deciding: BTreeMap::new(),
@@ -108,6 +114,19 @@ impl OfGroup {
         }
         let given = info.iter().filter(|info| info.key == keys::GROUP_INFO).filter_map(|info| info.value.as_array());
         self.given.insert(proc.clone(), given.flat_map(|array| array.infos().cloned()).collect());
+        self.added.extend(added(info).unwrap_or_default());
+        self.infos.insert(proc.clone(), info.to_vec());
+    }
+
+    /// One group of which each of these knows a part.
+    pub(super) fn merged<'a>(id: &Nspace, parts: impl Iterator<Item = &'a OfGroup>) -> Option<OfGroup> {
+        let mut merged = OfGroup::new(&Operation::Construct(id.clone()), &[])?;
+        for part in parts {
+            merged.notify |= part.notify;
+            merged.needs_context |= part.needs_context;
+            merged.given.extend(part.given.clone());
+        }
+        Some(merged)
     }
 
     /// How many need not come, and whether all is decided.
@@ -133,13 +152,23 @@ impl OfGroup {
     }
 }
 
-fn is_construct(tracker: &Tracker, id: &Nspace) -> bool {
+pub(super) fn is_construct(tracker: &Tracker, id: &Nspace) -> bool {
     matches!(tracker.members.operation(), Operation::Construct(of) if of == id)
+}
+
+impl Tracker {
+    /// Whether others are to be members than those who meet.
+    pub(super) fn has_added(&self) -> bool {
+        self.of_group.as_ref().is_some_and(|group| !group.added.is_empty())
+    }
 }
 
 impl Core {
     /// A client comes to make a group.
     pub(super) fn construct(&mut self, caller: Caller, proc: Proc, id: Nspace, procs: Vec<Proc>, info: Vec<Info>) {
+        if procs.is_empty() || info.find(keys::GROUP_BOOTSTRAP).is_some() {
+            return self.come_alone(caller, proc, id, procs, info);
+        }
         if let Err(status) = self.may_construct(&proc, &id, &procs, &info) {
             trace!("{proc} cannot make the group {id}: {status}");
             return self.reply_status(caller.peer, caller.number, Err(status));
@@ -148,13 +177,8 @@ impl Core {
     }
 
     fn may_construct(&self, proc: &Proc, id: &Nspace, procs: &[Proc], info: &[Info]) -> Result<(), Status> {
-        if procs.is_empty() {
-            return Err(Status::ERR_BAD_PARAM);
-        }
         self.may_begin(id)?;
-        if NOT_SERVED.iter().any(|key| info.find(key).is_some()) {
-            return Err(Status::ERR_NOT_SUPPORTED);
-        }
+        added(info)?;
         // What is wrong with the list itself is said by the meeting.
         let Ok(members) = self.members(proc, Operation::Construct(id.clone()), procs) else { return Ok(()) };
         let mut under_way = self.fences.gathering.values().flatten().chain(self.fences.at_host.values());
@@ -201,17 +225,27 @@ impl Core {
         let Some(of_group) = &tracker.of_group else { return };
         let (group, context) = (of_group.id.clone(), of_group.context);
         let constructs = is_construct(&tracker, &group);
-        let needs_host = tracker.census.elsewhere || constructs && context;
+        let added = of_group.added.clone();
+        let needs_host = tracker.census.elsewhere || constructs && (context || !added.is_empty());
         if !needs_host {
             return self.group_done(tracker, &[], Others::default());
         }
-        let data = match constructs.then(|| self.group_data(&tracker)).transpose() {
+        let come: Vec<Proc> = tracker.arrived.procs().collect();
+        let data = match constructs.then(|| self.group_data(&come, of_group)).transpose() {
             Ok(data) => data,
             Err(status) => return self.fails_at_host(tracker, status),
         };
         let operation = tracker.members.operation().clone();
         let (id, procs, mut info) = self.hand_over(tracker);
         info.extend(data.map(|data| Info::new(keys::GROUP_ENDPT_DATA, data)));
+        // One of the others may have said so, and not the first.
+        if constructs && context && info.find(keys::GROUP_ASSIGN_CONTEXT_ID).is_none() {
+            info.push(Info::new(keys::GROUP_ASSIGN_CONTEXT_ID, true));
+        }
+        if !added.is_empty() {
+            info.retain(|info| info.key != keys::GROUP_ADD_MEMBERS);
+            info.push(Info::new(keys::GROUP_ADD_MEMBERS, groups::procs(self.each(&added))));
+        }
         self.ask_host_of_group(&operation, &procs, &info, move |core, result| core.group_answered(id, result));
     }
 
@@ -232,16 +266,16 @@ impl Core {
         self.ask_host(|host, done| host.group(operation, group, procs, info, done), nothing, then);
     }
 
-    /// What this node's members have posted, and given for the group: the latter with the scope INTERNAL.
-    fn group_data(&self, tracker: &Tracker) -> Result<Vec<u8>, Status> {
+    /// What members of this node have posted, and given for the group: the latter with the scope INTERNAL.
+    pub(super) fn group_data(&self, come: &[Proc], group: &OfGroup) -> Result<Vec<u8>, Status> {
         let mut ranks = Vec::new();
-        for proc in tracker.arrived.procs() {
+        for proc in come {
             let posted = self.jobs.stored(&proc.nspace).map(|stored| stored.outbound(proc.rank)).transpose();
             let mut of = match posted.map_err(|e| e.status())? {
                 Some(posted) => OfRank::new(&proc.nspace, posted),
                 None => OfRank { proc: proc.clone(), commits: 0, entries: Vec::new() },
             };
-            let given = tracker.of_group.iter().filter_map(|group| group.given.get(&proc)).flatten().cloned();
+            let given = group.given.get(proc).into_iter().flatten().cloned();
             of.entries.extend(given.map(|Info { key, value, .. }| Posted { scope: scope::INTERNAL, key, value }));
             ranks.push(of);
         }
@@ -253,7 +287,23 @@ impl Core {
 
     fn group_answered(&mut self, id: u64, result: Result<Infos, Status>) {
         let Some(tracker) = self.fences.at_host.remove(&id) else { return };
+        let led = match tracker.members.operation() {
+            Operation::Construct(group) if tracker.has_added() => Some(group.clone()),
+            _ => None,
+        };
         match result {
+            Ok((status, infos)) if led.is_some() && is_assembled(status, &infos) => {
+                let others = self.blobs_in(&infos);
+                self.fences.at_host.insert(id, tracker);
+                if let Some(group) = led {
+                    self.assembled(&group, status, &infos, others);
+                }
+            }
+            Ok((Status::SUCCESS | Status::OPERATION_SUCCEEDED, _)) | Err(Status::ERR_NOT_SUPPORTED)
+                if led.is_some() =>
+            {
+                self.assemble_led(tracker);
+            }
             Ok((Status::SUCCESS | Status::OPERATION_SUCCEEDED | Status::ERR_PARTIAL_SUCCESS, infos)) => {
                 let others = self.blobs_in(&infos);
                 match others {
@@ -291,19 +341,58 @@ impl Core {
         }
     }
 
-    fn make_group(
+    fn make_group(&mut self, tracker: &Tracker, infos: &[Info], others: Vec<(u64, OfRank)>) -> Result<Reply, Status> {
+        let group = tracker.of_group.as_ref().ok_or(Status::ERROR)?;
+        let come: Option<BTreeSet<Proc>> =
+            (!others.is_empty()).then(|| others.iter().map(|(_, of)| of.proc.clone()).collect());
+        let context = self.share(group, infos, others)?;
+
+        let wanted = self.each(&group.order);
+        let named = named_in(infos);
+        let is_in = |proc: &Proc| match self.runs_here(proc) {
+            true => !group.absent.contains(proc),
+            false => {
+                come.as_ref().is_none_or(|come| come.contains(proc))
+                    && named.as_ref().is_none_or(|named| named.iter().any(|name| name.matches(proc)))
+            }
+        };
+        let places: Vec<Proc> = wanted.iter().filter(|proc| is_in(proc)).cloned().collect();
+        let status = if places.len() < wanted.len() { Status::ERR_PARTIAL_SUCCESS } else { Status::SUCCESS };
+        Ok(self.found(group, context, places, status))
+    }
+
+    /// The same where the host says who the members are.
+    pub(super) fn make_assembled(
         &mut self,
-        tracker: &Tracker,
+        group: &OfGroup,
+        status: Status,
+        infos: &[Info],
+        others: Vec<(u64, OfRank)>,
+    ) -> Result<Reply, Status> {
+        let context = self.share(group, infos, others)?;
+        let places = self.each(&named_in(infos).unwrap_or_default());
+        let status = if status == Status::ERR_PARTIAL_SUCCESS { status } else { Status::SUCCESS };
+        Ok(self.found(group, context, places, status))
+    }
+
+    /// A group exists from now on; what its members are told.
+    fn found(&mut self, group: &OfGroup, context: Option<u64>, places: Vec<Proc>, status: Status) -> Reply {
+        let results = results(&group.id, context, &places);
+        self.enroll(group.id.clone(), Group::new(places, group.notify));
+        Reply::Infos(status, results)
+    }
+
+    /// Stores what members have posted and given, and returns the context id under which the latter is found.
+    fn share(
+        &mut self,
+        group: &OfGroup,
         infos: &[Info],
         mut others: Vec<(u64, OfRank)>,
-    ) -> Result<Reply, Status> {
-        let group = tracker.of_group.as_ref().ok_or(Status::ERROR)?;
+    ) -> Result<Option<u64>, Status> {
         let context = infos.find(keys::GROUP_CONTEXT_ID).and_then(|info| info.value.as_u64());
         if group.needs_context && context.is_none() {
             return Err(Status::ERR_NOT_SUPPORTED);
         }
-        let come: Option<BTreeSet<Proc>> =
-            (!others.is_empty()).then(|| others.iter().map(|(_, of)| of.proc.clone()).collect());
         for (_, of) in &mut others {
             let (given, posted): (Vec<_>, Vec<_>) =
                 std::mem::take(&mut of.entries).into_iter().partition(|entry| entry.scope == scope::INTERNAL);
@@ -315,25 +404,11 @@ impl Core {
             let given = given.iter().map(|info| (info.key.clone(), info.value.clone()));
             self.store(proc, in_context(given, context, scope::LOCAL)?)?;
         }
-
-        let wanted = self.each(&group.order);
-        let named = infos.find(keys::GROUP_MEMBERSHIP).and_then(|info| groups::procs_in(&info.value));
-        let is_in = |proc: &Proc| match self.runs_here(proc) {
-            true => !group.absent.contains(proc),
-            false => {
-                come.as_ref().is_none_or(|come| come.contains(proc))
-                    && named.as_ref().is_none_or(|named| named.iter().any(|name| name.matches(proc)))
-            }
-        };
-        let places: Vec<Proc> = wanted.iter().filter(|proc| is_in(proc)).cloned().collect();
-        let status = if places.len() < wanted.len() { Status::ERR_PARTIAL_SUCCESS } else { Status::SUCCESS };
-        let results = results(&group.id, context, &places);
-        self.enroll(group.id.clone(), Group::new(places, group.notify));
-        Ok(Reply::Infos(status, results))
+        Ok(context)
     }
 
     /// What other nodes say in the blobs that the host brings: one after the other in an attribute, or in an array.
-    fn blobs_in(&self, infos: &[Info]) -> Result<Others, Status> {
+    pub(super) fn blobs_in(&self, infos: &[Info]) -> Result<Others, Status> {
         let mut others = Others::default();
         for data in infos.iter().filter(|info| info.key == keys::GROUP_ENDPT_DATA) {
             match &data.value {
@@ -481,6 +556,11 @@ impl Core {
             self.answer(tracker, Err(Status::GROUP_CONSTRUCT_ABORT));
         }
     }
+}
+
+/// The members that the host names.
+fn named_in(infos: &[Info]) -> Option<Vec<Proc>> {
+    infos.find(keys::GROUP_MEMBERSHIP).and_then(|info| groups::procs_in(&info.value))
 }
 
 /// What a member has given for a group, as it is stored: to be found with the group's context id, and the newest without.

@@ -56,6 +56,8 @@ pub(super) enum Limit {
     Invitation(u64),
     /// The completion of a group that a process has joined.
     Join(u64),
+    /// The completion of a group that a process has come to alone.
+    Single(u64),
 }
 
 pub(super) struct Core {
@@ -288,6 +290,7 @@ impl Core {
             Limit::DirectModex(id) => self.dmodex_expired(id),
             Limit::Invitation(number) => self.invitation_expired(number),
             Limit::Join(number) => self.join_expired(number),
+            Limit::Single(number) => self.single_expired(number),
         }
     }
 }

@@ -60,7 +60,7 @@ pub(super) struct Tracker {
     host_knows: bool,
     collect: bool,
     info: Vec<Info>,
-    limit: Option<TimerId>,
+    pub(super) limit: Option<TimerId>,
     /// What it is besides for a group.
     pub(super) of_group: Option<Box<OfGroup>>,
 }

@@ -1,7 +1,7 @@
 //! Groups of processes: who is in which, and what their members are told.
 //!
-//! A group begins when its construction ends (`construct`), or the one who invited its members has them all (`invite`), and ends with
-//! its destruct, or with the last of its members here. From then until then its name is good wherever processes are named: it
+//! A group begins when its construction ends (`construct`; `bootstrap` where the members do not all know each other), or the one who
+//! invited its members has them all (`invite`), and ends with its destruct, or with the last of its members here. From then until then its name is good wherever processes are named: it
 //! stands for the members that are in the group, and with a rank for the one at that place of the list it was made from. Requests
 //! are translated when they arrive, so nobody behind this file, and no host, sees a group's name where a namespace should be.
 //! Processes of different jobs that share a group may map each other's memory, as if they had connected.
@@ -10,6 +10,7 @@
 //! the group was made that way (`PMIX_GROUP_NOTIFY_TERMINATION`). Each server knows the groups that have members on its node.
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::bootstrap::Singles;
 use super::core::Core;
 use super::events::Origin;
 use super::fence::Caller;
@@ -62,6 +63,7 @@ impl Group {
 pub(super) struct Groups {
     active: BTreeMap<Nspace, Group>,
     pub(super) invitations: Invitations,
+    pub(super) singles: Singles,
 }
 
 impl Groups {
@@ -200,10 +202,10 @@ impl Core {
 
     /// Whether a group of that name may be made.
     pub(super) fn may_begin(&self, id: &Nspace) -> Result<(), Status> {
-        let Groups { active, invitations } = &self.groups;
+        let Groups { active, invitations, singles } = &self.groups;
         match active.contains_key(id) || invitations.has(id) || self.jobs.get(id).is_some() {
             true => Err(Status::ERR_EXISTS),
-            false if active.len() + invitations.len() >= MAX_GROUPS => Err(Status::ERR_OUT_OF_RESOURCE),
+            false if active.len() + invitations.len() + singles.len() >= MAX_GROUPS => Err(Status::ERR_OUT_OF_RESOURCE),
             false => Ok(()),
         }
     }
@@ -292,6 +294,7 @@ impl Core {
         active.retain(|_, group| group.members().iter().any(|proc| self.runs_here(proc)));
         self.groups.active = active;
         self.invitations_of_job_end(nspace);
+        self.singles_of_job_end(nspace);
     }
 
     /// Raises an event of a group for these processes, wherever they run; says which connections here hear of it. Handlers for

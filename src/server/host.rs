@@ -241,7 +241,14 @@ pub trait Host: Send + Sync + 'static {
         NO
     }
 
-    /// Do a group's operation across nodes; `operation` is a `constants::group_operation`.
+    /// Do a group's operation across nodes; `operation` is a `constants::group_operation`. Each node is asked once, with those who
+    /// take part.
+    ///
+    /// A leader that knows only how many leaders there are (`PMIX_GROUP_BOOTSTRAP`) is alone in `procs`, and who is added to a
+    /// group by others (`PMIX_GROUP_ADD_MEMBERS`) comes with none: each is passed on by itself, with its name as
+    /// `PMIX_PROCID`. The host answers all of them, and leaders that were passed on together, when all leaders and all who were
+    /// added have come or are dead, with the members of the group (`PMIX_GROUP_MEMBERSHIP`). One that refuses these with
+    /// `ERR_NOT_SUPPORTED` gets groups of this kind made by the server, among the processes of its node.
     fn group(
         &self,
         operation: i64,

@@ -42,6 +42,7 @@ use crate::data::{Info, Nspace, Proc, Rank, Status, Text, Value, keys};
 mod admission;
 mod arrivals;
 mod blob;
+mod bootstrap;
 mod cleanup;
 mod connect;
 mod construct;

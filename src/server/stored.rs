@@ -326,7 +326,8 @@ mod tests {
             let entry = Posted { scope: scope::GLOBAL, key: Key::new("k").unwrap(), value: Value::from(1u32) };
             core.store(&proc, vec![entry]).unwrap();
             core.jobs.stored_mut(&nspace).unwrap().writer.damage(proc.rank);
-            let caller = crate::server::fence::Caller { peer: PeerId { door: 0, connection: u64::MAX }, number: 1, seen: None };
+            let caller =
+                crate::server::fence::Caller { peer: PeerId { door: 0, connection: u64::MAX }, number: 1, seen: None };
             let collect = vec![Info::new(keys::COLLECT_DATA, true)];
             core.meet(caller, proc, crate::server::members::Operation::Fence, Vec::new(), collect);
             done.send(()).unwrap();

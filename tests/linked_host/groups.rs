@@ -11,77 +11,77 @@ use crate::death;
 use crate::host::{Cluster, Job, Lacks};
 use crate::peer;
 
-const OK: Status = Status::SUCCESS;
-const DIED: Status = Status::ERR_PROC_TERM_WO_SYNC;
-const PARTIAL: Status = Status::ERR_PARTIAL_SUCCESS;
-const ABORT: Status = Status::GROUP_CONSTRUCT_ABORT;
+pub const OK: Status = Status::SUCCESS;
+pub const DIED: Status = Status::ERR_PROC_TERM_WO_SYNC;
+pub const PARTIAL: Status = Status::ERR_PARTIAL_SUCCESS;
+pub const ABORT: Status = Status::GROUP_CONSTRUCT_ABORT;
 
-fn id(name: &str) -> Nspace {
+pub fn id(name: &str) -> Nspace {
     Nspace::new(name).unwrap()
 }
 
-fn set(key: &str) -> Info {
+pub fn set(key: &str) -> Info {
     Info::new(key, true)
 }
 
-fn seconds(seconds: i32) -> Info {
+pub fn seconds(seconds: i32) -> Info {
     Info::new(keys::TIMEOUT, seconds)
 }
 
-fn client(job: &Job<'_>, rank: u32) -> Client {
+pub fn client(job: &Job<'_>, rank: u32) -> Client {
     Client::connect(&peer::address(&job.server_of(rank), &job.proc(rank)), &[]).unwrap()
 }
 
-fn clients(job: &Job<'_>, ranks: u32) -> Vec<Client> {
+pub fn clients(job: &Job<'_>, ranks: u32) -> Vec<Client> {
     (0..ranks).map(|rank| client(job, rank)).collect()
 }
 
-fn procs(job: &Job<'_>, ranks: u32) -> Vec<Proc> {
+pub fn procs(job: &Job<'_>, ranks: u32) -> Vec<Proc> {
     (0..ranks).map(|rank| job.proc(rank)).collect()
 }
 
 /// A call under way.
-struct Call<T>(mpsc::Receiver<Result<T, Error>>);
+pub struct Call<T>(mpsc::Receiver<Result<T, Error>>);
 
 impl<T: Send + 'static> Call<T> {
-    fn start(call: impl FnOnce(Box<dyn FnOnce(Result<T, Error>) + Send>) -> Result<(), Error>) -> Self {
+    pub fn start(call: impl FnOnce(Box<dyn FnOnce(Result<T, Error>) + Send>) -> Result<(), Error>) -> Self {
         let (tell, told) = mpsc::channel();
         call(Box::new(move |result| _ = tell.send(result))).unwrap();
         Call(told)
     }
 
-    fn end(self) -> Result<T, Status> {
+    pub fn end(self) -> Result<T, Status> {
         self.0.recv().unwrap().map_err(|error| error.status())
     }
 }
 
-fn construct(client: &Client, group: &str, procs: &[Proc], info: &[Info]) -> Call<Infos> {
+pub fn construct(client: &Client, group: &str, procs: &[Proc], info: &[Info]) -> Call<Infos> {
     Call::start(|done| client.group_construct_nb(&id(group), procs, info, done))
 }
 
-fn destruct(client: &Client, group: &str) -> Call<()> {
+pub fn destruct(client: &Client, group: &str) -> Call<()> {
     Call::start(|done| client.group_destruct_nb(&id(group), &[], done))
 }
 
-fn fence(client: &Client, proc: &Proc, info: &[Info]) -> Call<()> {
+pub fn fence(client: &Client, proc: &Proc, info: &[Info]) -> Call<()> {
     Call::start(|done| client.fence_nb(std::slice::from_ref(proc), info, done))
 }
 
 /// The status of a call that makes a group, and the ranks of the group's members.
-fn made(call: Call<Infos>) -> (Status, Vec<u32>) {
+pub fn made(call: Call<Infos>) -> (Status, Vec<u32>) {
     match call.end() {
         Ok((status, infos)) => (status, members(&infos)),
         Err(status) => (status, vec![]),
     }
 }
 
-fn members(infos: &[Info]) -> Vec<u32> {
+pub fn members(infos: &[Info]) -> Vec<u32> {
     let array = infos.find(keys::GROUP_MEMBERSHIP).and_then(|info| info.value.as_array());
     array.map_or(vec![], |array| array.items().iter().map(|item| item.as_proc().unwrap().rank.0).collect())
 }
 
 /// A handler that tells of each event, and answers it with `answer`.
-fn handle(client: &Client, codes: &[Status], answer: Vec<Info>) -> mpsc::Receiver<(Status, Option<Proc>)> {
+pub fn handle(client: &Client, codes: &[Status], answer: Vec<Info>) -> mpsc::Receiver<(Status, Option<Proc>)> {
     let (tell, told) = mpsc::channel();
     let handler = move |notice: Notice, chain: Chain| {
         let whom = notice.info.find(keys::EVENT_AFFECTED_PROC).and_then(|info| info.value.as_proc()).cloned();
@@ -94,20 +94,20 @@ fn handle(client: &Client, codes: &[Status], answer: Vec<Info>) -> mpsc::Receive
 }
 
 /// Waits for an event about a process. Earlier ones, which are kept for handlers that come late, are passed over.
-fn hears(heard: &mpsc::Receiver<(Status, Option<Proc>)>, event: Status, whom: &Proc) {
+pub fn hears(heard: &mpsc::Receiver<(Status, Option<Proc>)>, event: Status, whom: &Proc) {
     while heard.recv().unwrap() != (event, Some(whom.clone())) {}
 }
 
-fn abort() -> Vec<Info> {
+pub fn abort() -> Vec<Info> {
     vec![Info::new("decision", ABORT)]
 }
 
-fn given(value: u64) -> Info {
+pub fn given(value: u64) -> Info {
     let local = Info::new(keys::GROUP_LOCAL_CID, Value::Size(value));
     Info::new(keys::GROUP_INFO, DataArray::of_info(vec![local, Info::new("site.colour", value)]))
 }
 
-fn context(infos: &[Info]) -> u64 {
+pub fn context(infos: &[Info]) -> u64 {
     infos.find(keys::GROUP_CONTEXT_ID).unwrap().value.as_u64().unwrap()
 }
 
@@ -234,12 +234,10 @@ fn what_makes_no_group_is_refused() {
     };
     let (own, pair) = ([job.proc(0)], [job.proc(0), job.proc(1)]);
     assert_eq!(refused("", &own, &[]), Status::ERR_BAD_PARAM);
-    assert_eq!(refused("g", &[], &[]), Status::ERR_BAD_PARAM);
     assert_eq!(refused("g", &[job.proc(1)], &[]), Status::ERR_NOT_A_MEMBER);
     assert_eq!(refused("g", &[job.proc(0), job.proc(9)], &[]), Status::ERR_BAD_PARAM);
     assert_eq!(refused("job", &own, &[]), Status::ERR_EXISTS, "a namespace");
     assert_eq!(refused("g", &[job.proc(0), job.proc(3)], &[set(keys::GROUP_LOCAL_ONLY)]), Status::ERR_BAD_PARAM);
-    assert_eq!(refused("g", &own, &[Info::new(keys::GROUP_BOOTSTRAP, Value::Size(2))]), Status::ERR_NOT_SUPPORTED);
     assert_eq!(refused("g", &own, &[set("site.magic").required()]), Status::ERR_NOT_SUPPORTED);
     // The same name for others while the first of a pair waits.
     let waits = construct(&clients[1], "g", &pair, &[]);

@@ -1,5 +1,5 @@
 //! The test's resource manager: N servers, one a "node", and a host for each that reaches the others.
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, mpsc};
 
 use instanton::data::{DataArray, Info, InfoList, Nspace, Proc, Rank, Status, Value, keys};
@@ -40,6 +40,21 @@ struct GroupMeeting {
     done: Vec<Completion<Infos>>,
 }
 
+/// A group whose members do not all know each other, and who of them has come.
+#[derive(Default)]
+struct Assembly {
+    /// How often leaders are to come, by themselves or a node at a time.
+    wanted: Option<usize>,
+    calls: usize,
+    leaders: BTreeSet<Proc>,
+    added: BTreeSet<Proc>,
+    come: BTreeSet<Proc>,
+    /// Whether the rest goes on without the dead.
+    tolerant: bool,
+    failed: Option<Status>,
+    meeting: GroupMeeting,
+}
+
 /// Everything the hosts share.
 #[derive(Default)]
 pub struct World {
@@ -49,6 +64,8 @@ pub struct World {
     /// Meetings of the same processes in the order in which they began.
     meetings: Mutex<HashMap<Vec<Proc>, Vec<Meeting>>>,
     groups: Mutex<HashMap<GroupOperation, GroupMeeting>>,
+    assemblies: Mutex<HashMap<Nspace, Assembly>>,
+    lost: Mutex<Vec<Proc>>,
     /// The last context id.
     contexts: Mutex<u64>,
     /// What the hosts were told, in order.
@@ -80,6 +97,39 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
+impl GroupMeeting {
+    fn come(&mut self, directives: &[Info], done: Completion<Infos>) {
+        let data = directives.find(keys::GROUP_ENDPT_DATA).and_then(|info| info.value.as_bytes());
+        self.data.extend(data.map(<[u8]>::to_vec));
+        self.context |= directives.is_set(keys::GROUP_ASSIGN_CONTEXT_ID);
+        self.done.push(done);
+    }
+
+    /// Answers all who have come.
+    fn end(self, world: &World, status: Status, members: Option<Vec<Proc>>) {
+        let mut infos = Vec::new();
+        if self.context {
+            let mut last = lock(&world.contexts);
+            *last += 1;
+            infos.push(Info::new(keys::GROUP_CONTEXT_ID, Value::Size(*last)));
+        }
+        infos.extend(members.map(|members| Info::new(keys::GROUP_MEMBERSHIP, DataArray::of(members))));
+        // Hosts put what they get one behind the other, or each by itself.
+        let data = match self.data.len() {
+            0 => None,
+            2 => Some(Value::from(self.data.concat())),
+            _ => Some(Value::DataArray(DataArray::of(self.data))),
+        };
+        infos.extend(data.map(|data| Info::new(keys::GROUP_ENDPT_DATA, data)));
+        let answer = match status {
+            Status::SUCCESS | Status::ERR_PARTIAL_SUCCESS => Ok((status, infos)),
+            status => Err(status),
+        };
+        let done = self.done;
+        std::thread::spawn(move || done.into_iter().for_each(|done| done.complete(answer.clone())));
+    }
+}
+
 impl World {
     fn say(&self, text: String) {
         lock(&self.said).push(text);
@@ -88,6 +138,50 @@ impl World {
     /// How often the hosts were told something that begins like this.
     pub fn count(&self, text: &str) -> usize {
         lock(&self.said).iter().filter(|said| said.starts_with(text)).count()
+    }
+
+    /// Somebody comes to a group whose members do not all know each other.
+    fn assemble(&self, group: &Nspace, procs: &[Proc], directives: &[Info], done: Completion<Infos>) {
+        let mut assemblies = lock(&self.assemblies);
+        let assembly = assemblies.entry(group.clone()).or_default();
+        let number = directives.find(keys::GROUP_BOOTSTRAP).and_then(|info| info.value.as_u64());
+        if !procs.is_empty() {
+            assembly.calls += 1;
+            assembly.wanted = Some(number.map_or_else(|| self.nodes_of(procs).len(), |number| number as usize));
+            assembly.leaders.extend(procs.iter().cloned());
+        }
+        let name = directives.find(keys::PROCID).and_then(|info| info.value.as_proc());
+        assembly.come.extend(name.cloned());
+        let added = directives.find(keys::GROUP_ADD_MEMBERS).and_then(|info| info.value.as_array());
+        assembly
+            .added
+            .extend(added.into_iter().flat_map(|array| array.items().iter().filter_map(Value::as_proc)).cloned());
+        assembly.tolerant |= directives.is_set(keys::GROUP_FT_COLLECTIVE);
+        let failed = directives.find(keys::LOCAL_COLLECTIVE_STATUS).and_then(|info| info.value.as_status());
+        assembly.failed = assembly.failed.or(failed);
+        assembly.meeting.come(directives, done);
+        drop(assemblies);
+        self.assembled(group);
+    }
+
+    /// Looks whether everybody has come to such a group, or is dead.
+    fn assembled(&self, group: &Nspace) {
+        let lost = lock(&self.lost).clone();
+        let mut assemblies = lock(&self.assemblies);
+        let Some(assembly) = assemblies.get(group) else { return };
+        let awaited: Vec<&Proc> = assembly.added.difference(&assembly.come).collect();
+        let dead = awaited.iter().any(|proc| lost.contains(proc));
+        let failed = assembly.failed.or((dead && !assembly.tolerant).then_some(Status::ERR_PROC_TERM_WO_SYNC));
+        let all_come = assembly.wanted == Some(assembly.calls) && awaited.iter().all(|proc| lost.contains(proc));
+        if !all_come && failed.is_none() {
+            return;
+        }
+        let members: Vec<Proc> =
+            assembly.leaders.iter().chain(assembly.added.intersection(&assembly.come)).cloned().collect();
+        let status = failed.unwrap_or(if dead { Status::ERR_PARTIAL_SUCCESS } else { Status::SUCCESS });
+        let assembly = assemblies.remove(group).unwrap_or_default();
+        drop(assemblies);
+        assembly.meeting.end(self, status, Some(members));
     }
 
     fn nodes_of(&self, procs: &[Proc]) -> Vec<usize> {
@@ -120,6 +214,9 @@ impl Host for NodeHost {
 
     fn client_lost(&self, proc: &Proc, _: Option<usize>, status: Status) {
         self.world.say(format!("lost {proc} {status}"));
+        lock(&self.world.lost).push(proc.clone());
+        let groups: Vec<Nspace> = lock(&self.world.assemblies).keys().cloned().collect();
+        groups.iter().for_each(|group| self.world.assembled(group));
     }
 
     fn abort(
@@ -181,35 +278,22 @@ impl Host for NodeHost {
         if self.world.lacks.groups {
             return Err(Status::ERR_NOT_SUPPORTED);
         }
+        let by_leaders = [keys::GROUP_BOOTSTRAP, keys::GROUP_ADD_MEMBERS];
+        if procs.is_empty() || by_leaders.iter().any(|key| directives.find(key).is_some()) {
+            self.world.assemble(group, procs, directives, done);
+            return Ok(Answer::Later);
+        }
         let nodes = self.world.nodes_of(procs);
         let key = (operation, group.clone(), procs.to_vec());
         let mut groups = lock(&self.world.groups);
         let meeting = groups.entry(key.clone()).or_default();
-        let data = directives.find(keys::GROUP_ENDPT_DATA).and_then(|info| info.value.as_bytes());
-        meeting.data.extend(data.map(<[u8]>::to_vec));
-        meeting.context |= directives.is_set(keys::GROUP_ASSIGN_CONTEXT_ID);
-        meeting.done.push(done);
+        meeting.come(directives, done);
         if meeting.done.len() < nodes.len() {
             return Ok(Answer::Later);
         }
-        let GroupMeeting { data, context, done } = groups.remove(&key).unwrap_or_default();
+        let meeting = groups.remove(&key).unwrap_or_default();
         drop(groups);
-        let mut infos = Vec::new();
-        if context {
-            let mut last = lock(&self.world.contexts);
-            *last += 1;
-            infos.push(Info::new(keys::GROUP_CONTEXT_ID, Value::Size(*last)));
-        }
-        // Hosts put what they get one behind the other, or each by itself.
-        let data = match data.len() {
-            0 => None,
-            2 => Some(Value::from(data.concat())),
-            _ => Some(Value::DataArray(DataArray::of(data))),
-        };
-        infos.extend(data.map(|data| Info::new(keys::GROUP_ENDPT_DATA, data)));
-        std::thread::spawn(move || {
-            done.into_iter().for_each(|done| done.complete(Ok((Status::SUCCESS, infos.clone()))));
-        });
+        meeting.end(&self.world, Status::SUCCESS, None);
         Ok(Answer::Later)
     }
 

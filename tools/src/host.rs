@@ -275,8 +275,13 @@ impl Host for Launcher {
         self.ask(Event::Control(control::Request::read(requestor, targets, directives, done)?))
     }
 
-    /// All members are here, so there is nobody to meet: a group gets its context id.
-    fn group(&self, _: i64, _: &Nspace, _: &[Proc], directives: &[Info], done: Completion<Infos>) -> Accepted {
+    /// All members are here, so there is nobody to meet: a group gets its context id. Who is added to one by others, the server finds
+    /// out.
+    fn group(&self, _: i64, _: &Nspace, procs: &[Proc], directives: &[Info], done: Completion<Infos>) -> Accepted {
+        let by_leaders = [keys::GROUP_BOOTSTRAP, keys::GROUP_ADD_MEMBERS];
+        if procs.is_empty() || by_leaders.iter().any(|key| directives.find(key).is_some()) {
+            return Err(Status::ERR_NOT_SUPPORTED);
+        }
         let mut infos = Vec::new();
         if directives.is_set(keys::GROUP_ASSIGN_CONTEXT_ID) {
             let mut last = self.contexts.lock().unwrap_or_else(PoisonError::into_inner);

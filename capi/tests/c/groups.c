@@ -135,7 +135,6 @@ static void refusals(void) {
     IS(PMIX_ERR_BAD_PARAM, PMIx_Group_construct("", all, RANKS, NULL, 0, &results, &n));
     IS(PMIX_ERR_BAD_PARAM, PMIx_Group_construct(name, all, RANKS, NULL, 0, &results, &n));
     IS(PMIX_ERR_BAD_PARAM, PMIx_Group_construct("g", NULL, RANKS, NULL, 0, &results, &n));
-    IS(PMIX_ERR_BAD_PARAM, PMIx_Group_construct("g", all, 0, NULL, 0, &results, &n));
     CHECK(results == NULL && n == 0);
     IS(PMIX_ERR_BAD_PARAM, PMIx_Group_invite("g", NULL, 0, NULL, 0, &results, &n));
     IS(PMIX_ERR_BAD_PARAM, PMIx_Group_join("g", NULL, 7, NULL, 0, &results, &n));
@@ -143,6 +142,37 @@ static void refusals(void) {
     IS(PMIX_ERR_NOT_FOUND, PMIx_Group_destruct("g", NULL, 0));
     IS(PMIX_ERR_NOT_FOUND, PMIx_Group_leave("g", NULL, 0));
     IS(PMIX_ERR_BAD_PARAM, PMIx_Group_leave(NULL, NULL, 0));
+}
+
+/* Ranks 0 and 2 lead, and know only that they are two, or each other; 0 adds 1, and 2 adds 1 and 3. */
+static void leaders(const char *name, bool know_each_other, bool waits) {
+    pmix_info_t info[2], *results = NULL;
+    pmix_proc_t both[] = {all[0], all[2]}, added[] = {all[1], all[3]};
+    size_t n = 0, number = 2;
+    struct answer answer = {0};
+    pmix_data_array_t array = {PMIX_PROC, me.rank == 0 ? 1 : 2, added};
+    bool leads = me.rank % 2 == 0;
+    OK(PMIx_Info_load(&info[0], PMIX_GROUP_ADD_MEMBERS, &array, PMIX_DATA_ARRAY));
+    OK(PMIx_Info_load(&info[1], PMIX_GROUP_BOOTSTRAP, &number, PMIX_SIZE));
+    const pmix_proc_t *procs = !leads ? NULL : know_each_other ? both : &me;
+    size_t nprocs = !leads ? 0 : know_each_other ? 2 : 1, ninfo = !leads ? 0 : know_each_other ? 1 : 2;
+    if (waits) {
+        OK(PMIx_Group_construct(name, procs, nprocs, info, ninfo, &results, &n));
+        CHECK(members(results, n) == RANKS);
+        PMIx_Info_free(results, n);
+    } else {
+        OK(PMIx_Group_construct_nb(name, procs, nprocs, info, ninfo, info_done, &answer));
+        ends(&answer, PMIX_SUCCESS, RANKS);
+    }
+    PMIx_Info_destruct(&info[0]);
+    /* Leaders come first. */
+    pmix_proc_t second;
+    pmix_value_t *value;
+    PMIx_Proc_load(&second, name, 1);
+    OK(PMIx_Get(&second, PMIX_LOCAL_RANK, NULL, 0, &value));
+    CHECK(value->type == PMIX_UINT16 && value->data.uint16 == 2);
+    PMIx_Value_free(value, 1);
+    OK(PMIx_Group_destruct(name, NULL, 0));
 }
 
 static void leaving(void) {
@@ -216,6 +246,8 @@ int main(void) {
     leaving();
     invitations(true);
     invitations(false);
+    for (int turn = 0; turn < 4; turn++)
+        leaders("led", turn % 2, turn / 2);
     OK(PMIx_Finalize(NULL, 0));
     return 0;
 }

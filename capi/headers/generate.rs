@@ -25,6 +25,46 @@ const VERSION: [u32; 3] = [6, 1, 0];
 /// What a release has that programs ask for by name (`PMIX_CAP_...`).
 const CAPABILITIES: [&str; 7] = ["BASE", "LTO", "INMEMHELP", "UPCALLS2", "STOP_PRGTHRD", "GET_NUMBER_FN", "REGEX2"];
 
+/// What every release has as functions of its headers: nothing of the library is called.
+const INLINES: &str = "
+/* Memory of the C library, which this one gives and takes everywhere. */
+static inline void *pmix_malloc(size_t size) {
+    return malloc(size);
+}
+static inline void *pmix_calloc(size_t n, size_t size) {
+    return calloc(n, size);
+}
+static inline void pmix_free(void *place) {
+    free(place);
+}
+
+/* Copies at most so many bytes of a text, and ends it: the place has room for one more. */
+static inline void pmix_strncpy(char *to, const char *from, size_t most) {
+    size_t n = 0;
+    while (n < most && '\\0' != from[n]) {
+        to[n] = from[n];
+        n++;
+    }
+    to[n] = '\\0';
+}
+
+/* Bytes of a key and of a namespace, which need not end. */
+static inline size_t pmix_keylen(const char *key) {
+    size_t n = 0;
+    while (NULL != key && n <= PMIX_MAX_KEYLEN && '\\0' != key[n]) {
+        n++;
+    }
+    return n;
+}
+static inline size_t pmix_nslen(const char *nspace) {
+    size_t n = 0;
+    while (NULL != nspace && n <= PMIX_MAX_NSLEN && '\\0' != nspace[n]) {
+        n++;
+    }
+    return n;
+}
+";
+
 /// A head line of a table and the indented lines below it.
 pub struct Entry {
     /// What stands in brackets above it: the header it belongs to.
@@ -344,7 +384,16 @@ pub fn headers() -> Vec<(String, String)> {
             "pmix_common.h",
             "types, constants and attributes.",
             &common,
-            &[visibility(), scalars(), attributes(), structures(), initialisers(), types("pmix_common.h")].concat(),
+            &[
+                visibility(),
+                scalars(),
+                attributes(),
+                structures(),
+                initialisers(),
+                INLINES.to_string(),
+                types("pmix_common.h"),
+            ]
+            .concat(),
             "\n#include \"pmix_deprecated.h\"\n",
         ),
         header(

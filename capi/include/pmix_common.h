@@ -1567,6 +1567,43 @@ struct pmix_topology {
 #define PMIX_RESOURCE_UNIT_STATIC_INIT { 0, 0 }
 #define PMIX_TOPOLOGY_STATIC_INIT { NULL, NULL }
 
+/* Memory of the C library, which this one gives and takes everywhere. */
+static inline void *pmix_malloc(size_t size) {
+    return malloc(size);
+}
+static inline void *pmix_calloc(size_t n, size_t size) {
+    return calloc(n, size);
+}
+static inline void pmix_free(void *place) {
+    free(place);
+}
+
+/* Copies at most so many bytes of a text, and ends it: the place has room for one more. */
+static inline void pmix_strncpy(char *to, const char *from, size_t most) {
+    size_t n = 0;
+    while (n < most && '\0' != from[n]) {
+        to[n] = from[n];
+        n++;
+    }
+    to[n] = '\0';
+}
+
+/* Bytes of a key and of a namespace, which need not end. */
+static inline size_t pmix_keylen(const char *key) {
+    size_t n = 0;
+    while (NULL != key && n <= PMIX_MAX_KEYLEN && '\0' != key[n]) {
+        n++;
+    }
+    return n;
+}
+static inline size_t pmix_nslen(const char *nspace) {
+    size_t n = 0;
+    while (NULL != nspace && n <= PMIX_MAX_NSLEN && '\0' != nspace[n]) {
+        n++;
+    }
+    return n;
+}
+
 /* Says that data is no longer needed. */
 typedef void (*pmix_release_cbfunc_t)(void *cbdata);
 

@@ -921,6 +921,8 @@ PMIX_EXPORT pmix_status_t PMIx_tool_connect_to_server(pmix_proc_t *proc, pmix_in
 #define pmix_argv_count(argv) PMIx_Argv_count((argv))
 #define pmix_argv_copy(argv) PMIx_Argv_copy((argv))
 #define pmix_setenv(name, value, overwrite, env) PMIx_Setenv((name), (value), (overwrite), (env))
+#define pmix_argv_split_inter(text, delimiter, empty) PMIx_Argv_split_inter((text), (delimiter), (empty))
+#define pmix_check_true(v) PMIx_Value_true((v))
 
 #ifdef __cplusplus
 }

@@ -258,6 +258,9 @@ static void arguments(void) {
     argv = pmix_argv_split("a,,b", ',');
     CHECK(pmix_argv_count(argv) == 2);
     pmix_argv_free(argv);
+    argv = pmix_argv_split_inter("a,,b", ',', false);
+    CHECK(pmix_argv_count(argv) == 2);
+    pmix_argv_free(argv);
     argv = pmix_argv_split_with_empty("a,,b", ',');
     CHECK(pmix_argv_count(argv) == 3);
     CHECK(pmix_argv_append_nosize(&argv, "c") == PMIX_SUCCESS);
@@ -271,6 +274,27 @@ static void arguments(void) {
     pmix_argv_free(argv);
 }
 
+/* What headers of other releases have as functions of their own. */
+static void inlines(void) {
+    pmix_value_t value = {PMIX_BOOL, {true}};
+    pmix_key_t key;
+    char *place = (char *)pmix_calloc(2, 4), many[PMIX_MAX_KEYLEN + 9];
+    CHECK(place[7] == 0);
+    pmix_strncpy(place, "a text that is too long", 7);
+    CHECK(!strcmp(place, "a text "));
+    pmix_strncpy(place, "a", 7);
+    CHECK(!strcmp(place, "a"));
+    pmix_free(place);
+    place = (char *)pmix_malloc(1);
+    CHECK(place != NULL);
+    pmix_free(place);
+    memset(many, 'x', sizeof many);
+    CHECK(pmix_keylen(many) == PMIX_MAX_KEYLEN + 1 && pmix_nslen(many) == PMIX_MAX_NSLEN + 1);
+    pmix_strncpy(key, "key", PMIX_MAX_KEYLEN);
+    CHECK(pmix_keylen(key) == 3 && pmix_nslen(key) == 3 && pmix_keylen(NULL) == 0 && pmix_nslen(NULL) == 0);
+    CHECK(pmix_check_true(&value) == PMIX_BOOL_TRUE);
+}
+
 int main(void) {
     families();
     values();
@@ -279,5 +303,6 @@ int main(void) {
     records();
     containers();
     arguments();
+    inlines();
     return 0;
 }

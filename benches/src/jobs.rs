@@ -1,6 +1,7 @@
 //! The jobs that are measured through the Rust interface: regular ones, as `c/job.h` makes them.
 use std::os::fd::AsFd;
 
+use instanton::data::maps::{Form, ProcMap};
 use instanton::data::{DataArray, DataType, Info, Key, Nspace, Rank, Value, constants::scope, keys};
 use instanton::store::{Datum, Have, JobInfo, JobInfoBuilder, JobReader, JobWriter, Limits, MappedSegment, ReaderPage};
 
@@ -21,16 +22,40 @@ impl Blocks {
     /// What follows from where the ranks are, and no more.
     #[must_use]
     pub fn maps(self) -> Vec<Info> {
-        let blocks = (0..self.nodes()).map(|node| {
-            let first = node * self.per_node;
-            format!("{first}-{}", (first + self.per_node).min(self.ranks) - 1)
-        });
+        let nodes = (0..self.nodes()).map(|node| node * self.per_node);
+        self.maps_of(expression(nodes.map(|first| first..self.ranks.min(first + self.per_node))))
+    }
+
+    /// The same, with the ranks dealt to nodes one by one, round after round.
+    #[must_use]
+    pub fn cyclic_maps(self) -> Vec<Info> {
+        self.maps_of(expression((0..self.nodes()).map(|node| (node..self.ranks).step_by(self.nodes() as usize))))
+    }
+
+    /// The same, with ranks at random, as many on each node as before; in the order of their numbers there, or in none.
+    #[must_use]
+    pub fn random_maps(self, seed: u64, in_order: bool) -> Vec<Info> {
+        let mut ranks: Vec<u32> = (0..self.ranks).collect();
+        let mut random = seed | 1;
+        for at in (1..ranks.len()).rev() {
+            random ^= random << 13;
+            random ^= random >> 7;
+            random ^= random << 17;
+            ranks.swap(at, (random >> 16) as usize % (at + 1));
+        }
+        if in_order {
+            ranks.chunks_mut(self.per_node as usize).for_each(<[u32]>::sort_unstable);
+        }
+        self.maps_of(expression(ranks.chunks(self.per_node as usize).map(|node| node.iter().copied())))
+    }
+
+    fn maps_of(self, processes: Vec<u8>) -> Vec<Info> {
         vec![
             Info::new(keys::JOB_SIZE, self.ranks),
             Info::new(keys::UNIV_SIZE, self.ranks),
             Info::new(keys::MAX_PROCS, self.ranks),
             Info::new(keys::NODE_MAP, format!("pmix[node[5:0-{}]]", self.nodes() - 1)),
-            Info::new(keys::PROC_MAP, format!("pmix[{}]", blocks.collect::<Vec<_>>().join(";"))),
+            Info::new(keys::PROC_MAP, String::from_utf8(processes).expect("ASCII")),
         ]
     }
 
@@ -103,6 +128,11 @@ pub fn hand_over(blocks: Blocks) -> JobWriter {
         job.process(rank, values.into_iter().map(|(key, value)| (key.as_bytes(), value))).expect("a rank of the job");
     }
     JobWriter::create(&nspace, &job.build().expect("good job information"), &Limits::default()).expect("memory")
+}
+
+/// The process map of these ranks, as `PMIx_generate_ppn` writes it.
+fn expression<N: IntoIterator<Item = u32>>(nodes: impl IntoIterator<Item = N>) -> Vec<u8> {
+    ProcMap::from_ranks(nodes).expect("ranks of processes").to_text(Form::Bracket)
 }
 
 fn host(node: u32) -> String {

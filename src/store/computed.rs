@@ -9,8 +9,7 @@ use instanton_layout::info::{Group, Name};
 use super::derived::Derived;
 use super::encode::RawValue;
 use super::info_view::InfoView;
-use super::placement::FORMS;
-use super::texts::{self, Count, Fill, Sink};
+use super::texts::{self, Count, FORMS, Fill, Sink};
 use crate::data::{DataType, Rank};
 
 /// A text that is computed.

@@ -12,7 +12,8 @@ use instanton_layout::info::{ColumnBuild, NONE, NamesBuild, PartitionBuild, Text
 use super::gather::{Datum, Gather, Leaf, Strings};
 use super::nodes::Nodes;
 use super::placement;
-use crate::data::maps::{MapError, NodeMap, ProcMap};
+use super::texts;
+use crate::data::maps::{MapError, NodeMap, ProcMap, RangesOfNodes, RankRange};
 use crate::data::{BadBytes, DataType, Info, InfoList, Key, Nspace, Rank, Value, keys};
 
 /// More ranks than this are refused before memory is taken for them.
@@ -231,6 +232,8 @@ pub struct JobInfoBuilder {
     pub(super) placed: Vec<u32>,
     /// Nodes and ranks up to the last ones of the process map.
     pub(super) mapped: (u32, u32),
+    /// A long process map, instead of its text: what [`proc_map`](super::texts::proc_map) writes of `placed`.
+    pub(super) proc_map: Option<TextForm>,
     /// Keys about the own node, before it is known which one that is.
     pub(super) own: Entries,
     /// Keys about the only application.
@@ -305,6 +308,7 @@ impl JobInfoBuilder {
             nodes: Nodes::default(),
             placed: Vec::new(),
             mapped: (0, 0),
+            proc_map: None,
             own: Entries::default(),
             app: Entries::default(),
             processes: Gather::default(),
@@ -429,7 +433,11 @@ impl JobInfoBuilder {
             &mut self.own_session().entries
         } else {
             if info.key == keys::PROC_MAP {
-                self.map_processes(map_bytes(keys::PROC_MAP, &info.value)?)?;
+                self.map_processes(&info.value)?;
+                if self.proc_map.is_some() {
+                    self.job.retain(|(key, _)| *key != keys::PROC_MAP);
+                    return Ok(());
+                }
             }
             &mut self.job
         };
@@ -439,25 +447,18 @@ impl JobInfoBuilder {
     }
 
     /// Where a process map has the ranks.
-    fn map_processes(&mut self, expression: &[u8]) -> Result<(), BadJobInfo> {
+    fn map_processes(&mut self, map: &Value) -> Result<(), BadJobInfo> {
+        let expression = map_bytes(keys::PROC_MAP, map)?;
         self.placed.clear();
-        let (placed, mut nodes, mut ranks) = (&mut self.placed, 0, 0);
-        let parsed = ProcMap::each_range(expression, |node, range| {
-            let (first, end) = (range.first as usize, range.last.saturating_add(1));
-            (nodes, ranks) = (node + 1, end.max(ranks));
-            // A rank alone, among others that are known: so is nearly every one of a map without blocks.
-            if range.first == range.last
-                && let Some(place) = placed.get_mut(first)
-            {
-                *place = node;
-            // A job with more is refused when it is complete.
-            } else if end <= MAX_RANKS {
-                placed.resize(placed.len().max(end as usize), NONE);
-                placed[first..end as usize].fill(node);
-            }
-        });
-        self.mapped = (nodes, ranks);
-        parsed.map_err(|error| BadJobInfo::Map { key: keys::PROC_MAP, error })
+        self.proc_map = None;
+        let mut places = Places { placed: &mut self.placed, nodes: 0, ranks: 0, again: false };
+        let parsed = ProcMap::each_range(expression, &mut places);
+        let again = places.again;
+        self.mapped = (places.nodes, places.ranks.max(self.placed.len() as u32));
+        let form = parsed.map_err(|error| BadJobInfo::Map { key: keys::PROC_MAP, error })?;
+        // Where each rank is said once and ours is the way to say it, the places of the ranks say all.
+        self.proc_map = form.filter(|_| !again).and_then(|form| texts::proc_map_form(map, form));
+        Ok(())
     }
 
     fn take_node<'a>(&mut self, infos: impl Iterator<Item = &'a Info> + Clone) -> Result<(), BadJobInfo> {
@@ -517,5 +518,41 @@ impl JobInfoBuilder {
             self.sessions.push(Session::default());
         }
         &mut self.sessions[0]
+    }
+}
+
+/// Where ranks are, while a process map says so.
+struct Places<'a> {
+    placed: &'a mut Vec<u32>,
+    nodes: u32,
+    /// One more than the last of those that are too many.
+    ranks: u32,
+    /// Whether a rank was spoken of twice.
+    again: bool,
+}
+
+impl RangesOfNodes for Places<'_> {
+    #[inline(always)]
+    fn rank(&mut self, node: u32, rank: u32) {
+        match self.placed.get_mut(rank as usize) {
+            Some(place) => self.again |= std::mem::replace(place, node) != NONE,
+            None => self.ranks(node, RankRange { first: rank, last: rank }),
+        }
+        self.nodes = node + 1;
+    }
+
+    #[inline(never)]
+    fn ranks(&mut self, node: u32, range: RankRange) {
+        let (first, end) = (range.first as usize, range.last.saturating_add(1));
+        self.nodes = node + 1;
+        // A job with more is refused when it is complete.
+        if end > MAX_RANKS {
+            self.ranks = end.max(self.ranks);
+            return;
+        }
+        self.placed.resize(self.placed.len().max(end as usize), NONE);
+        let places = &mut self.placed[first..end as usize];
+        self.again |= places.iter().any(|place| *place != NONE);
+        places.fill(node);
     }
 }

@@ -4,18 +4,13 @@
 //! not kept a second time.
 use std::collections::HashSet;
 
-use instanton_layout::Malformed;
 use instanton_layout::info::{NONE, Partition, PartitionBuild, TextForm};
 use instanton_layout::words::Plain;
 
-use super::job_info::{BadJobInfo, JobInfo, JobInfoBuilder, MAX_RANKS, number};
+use super::job_info::{BadJobInfo, Entries, JobInfo, JobInfoBuilder, MAX_RANKS, number};
 use super::sifting::{self, Known};
-use super::texts::{self, Compare};
-use crate::data::maps::Form;
+use super::texts::{self, Compare, FORMS, LONG};
 use crate::data::{DataType, Rank, Text, Value, keys};
-
-/// A text that is longer than this is computed when it is read, if it can be.
-const LONG: usize = 4096;
 
 /// Completes what a host gave.
 pub(super) fn complete(mut job: JobInfoBuilder) -> Result<JobInfo, BadJobInfo> {
@@ -61,7 +56,8 @@ pub(super) fn complete(mut job: JobInfoBuilder) -> Result<JobInfo, BadJobInfo> {
 pub(super) struct Parted {
     build: PartitionBuild,
     partition: Partition,
-    words: Vec<u64>,
+    /// Its words, if it goes by rules.
+    runs: Vec<u64>,
 }
 
 /// What we wrote ourselves is not damaged.
@@ -73,31 +69,36 @@ impl Parted {
             Parts::Each(members_of) => PartitionBuild::of(&members_of, members),
             Parts::Stretches(stretches) => PartitionBuild::of_stretches(members, stretches.into_iter()),
         };
-        let mut words = Vec::new();
-        let (partition, _) = build.put(&mut words);
-        Self { build, partition, words }
+        let mut runs = Vec::new();
+        let partition = build.view(&mut runs);
+        Self { build, partition, runs }
+    }
+
+    /// What the partition lies in.
+    fn words(&self) -> &[u64] {
+        self.build.columns().unwrap_or(&self.runs)
     }
 
     /// Member and place there.
     pub(super) fn place(&self, rank: u32) -> Option<(u32, u32)> {
-        self.partition.place(&Plain(&self.words), rank).expect(SOUND)
+        self.partition.place(&Plain(self.words()), rank).expect(SOUND)
     }
 
     pub(super) fn size(&self, member: u32) -> (u32, Option<u32>) {
-        self.partition.size(&Plain(&self.words), member).expect(SOUND)
+        self.partition.size(&Plain(self.words()), member).expect(SOUND)
     }
 
     fn ranks(&self, member: u32) -> Vec<u32> {
         let mut ranks = Vec::new();
         self.partition
-            .pieces(&Plain(&self.words), member, |first, count| ranks.extend(first..first + count))
+            .pieces(&Plain(self.words()), member, |first, count| ranks.extend(first..first + count))
             .expect(SOUND);
         ranks
     }
 
     fn list_is(&self, member: u32, text: &[u8]) -> bool {
         let mut compare = Compare::of(text);
-        texts::ranks(&self.partition, &Plain(&self.words), member, &mut compare).expect(SOUND);
+        texts::ranks(&self.partition, &Plain(self.words()), member, &mut compare).expect(SOUND);
         compare.is_same()
     }
 }
@@ -191,18 +192,21 @@ fn nodes(
     size: u32,
     ranks: u32,
 ) -> Result<(Parts, u32), BadJobInfo> {
-    for place in 0..job.mapped.0 {
-        job.nodes.mapped(place);
+    let (nodes_mapped, _) = job.mapped;
+    let as_mapped = (0..nodes_mapped).fold(true, |same, place| job.nodes.mapped(place) == place && same);
+    let mut placed = std::mem::take(&mut job.placed);
+    if !as_mapped || nodes_mapped == 0 {
+        keep_proc_map(job.proc_map.take(), &placed, &mut job.job);
+        for node in placed.iter_mut().filter(|node| **node != NONE) {
+            *node = job.nodes.mapped(*node);
+        }
     }
-    let mut nodes = std::mem::take(&mut job.placed);
-    for node in nodes.iter_mut().filter(|node| **node != NONE) {
-        *node = job.nodes.mapped(*node);
-    }
-    nodes.resize(ranks as usize, NONE);
+    placed.resize(ranks as usize, NONE);
     let mut numbers = sifting::numbers(values, &job.processes.others, keys::NODEID)?;
     let mut numbered = numbers.iter().copied().peekable();
     // Of each name the number that was said with it last, and the node.
     let mut known = vec![None; job.processes.strings.len()];
+    let mut places = Places { placed, proc_map: job.proc_map.take(), job: &mut job.job };
     for (rank, string) in sifting::strings(values, keys::HOSTNAME) {
         let Some(name) = job.processes.strings.get(string) else { continue };
         while numbered.next_if(|(other, _)| *other < rank).is_some() {}
@@ -211,9 +215,12 @@ fn nodes(
         if known.is_none_or(|(said, _)| said != number) {
             *known = Some((number, job.nodes.called(name, number)));
         }
-        nodes[rank as usize] = known.map_or(NONE, |(_, node)| node);
+        places.set(rank, known.map_or(NONE, |(_, node)| node));
     }
     job.nodes.renumber();
+    if job.nodes.numbers().is_some() {
+        places.keep_proc_map();
+    }
     let mut named = sifting::strings(values, keys::HOSTNAME)
         .filter(|(_, string)| job.processes.strings.get(*string).is_some())
         .map(|(rank, _)| rank)
@@ -227,19 +234,64 @@ fn nodes(
         if last.0 != *number || last.1 == NONE {
             last = (*number, job.nodes.numbered(*number));
         }
-        nodes[*rank as usize] = last.1;
+        places.set(*rank, last.1);
     }
+    let Places { placed, proc_map, .. } = places;
     let peers = local_peers(job);
-    let own = own_node(job, &nodes, &peers)?;
+    let own = own_node(job, &placed, &peers)?;
+    let mut places = Places { placed, proc_map, job: &mut job.job };
     if job.local_procs == size || !peers.is_empty() {
         let whole_job = job.local_procs == size;
-        for (rank, node) in (0u32..).zip(&mut nodes).filter(|(_, node)| **node == NONE) {
-            if whole_job || peers.contains(&rank) {
-                *node = own;
+        for rank in 0..ranks {
+            if places.placed[rank as usize] == NONE && (whole_job || peers.contains(&rank)) {
+                places.set(rank, own);
             }
         }
     }
-    Ok((Parts::Each(nodes), own))
+    job.proc_map = places.proc_map;
+    Ok((Parts::Each(places.placed), own))
+}
+
+/// Where ranks are; and the process map, as long as it says the same.
+struct Places<'a> {
+    placed: Vec<u32>,
+    proc_map: Option<TextForm>,
+    job: &'a mut Entries,
+}
+
+impl Places<'_> {
+    fn set(&mut self, rank: u32, node: u32) {
+        if self.placed[rank as usize] != node {
+            self.keep_proc_map();
+            self.placed[rank as usize] = node;
+        }
+    }
+
+    fn keep_proc_map(&mut self) {
+        keep_proc_map(self.proc_map.take(), &self.placed, self.job);
+    }
+}
+
+/// Writes down a process map that said where ranks are: it will not be possible any more.
+#[cold]
+fn write_proc_map(TextForm { data_type, form, .. }: TextForm, placed: &[u32], job: &mut Entries) {
+    let nodes = placed.iter().filter(|node| **node != NONE).max().map_or(0, |last| last + 1);
+    let parted = Parted::new(Parts::Each(placed.to_vec()), nodes);
+    let mut text = Vec::new();
+    let form = FORMS[usize::from(form)];
+    texts::proc_map(&parted.partition, &Plain(parted.words()), nodes, form, &mut text).expect(SOUND);
+    let value = match DataType(data_type) {
+        DataType::REGEX => Value::Regex(text),
+        _ => Value::String(Text::new(text).ok()),
+    };
+    job.imply(keys::PROC_MAP, value);
+}
+
+/// Writes a process map down that is known by where ranks are, before they are elsewhere.
+pub(super) fn keep_proc_map(proc_map: Option<TextForm>, placed: &[u32], job: &mut Entries) {
+    if let Some(proc_map) = proc_map {
+        write_proc_map(proc_map, placed, job);
+    }
 }
 
 fn local_peers(job: &JobInfoBuilder) -> HashSet<u32> {
@@ -334,7 +386,7 @@ fn sums(
             job.job.imply(keys::NODE_LIST, text);
         }
     }
-    texts[2] = proc_map(job, nodes);
+    texts[2] = job.proc_map;
     let (number, name) = (job.nodes.number(own_node), job.nodes.name(own_node).and_then(|name| Text::new(name).ok()));
     let local_procs = job.local_procs;
     let own = job.nodes.entries(own_node);
@@ -373,32 +425,3 @@ fn node_list(job: &JobInfoBuilder, in_use: &[bool]) -> Option<Text> {
     }
     Text::new(text).ok()
 }
-
-/// Whether the process map follows from where ranks are; if it is long, it is dropped then.
-fn proc_map(job: &mut JobInfoBuilder, nodes: &Parted) -> Option<TextForm> {
-    let given = job.job.get(keys::PROC_MAP)?;
-    let text = given.as_bytes().filter(|text| text.len() > LONG && job.nodes.numbers().is_none())?;
-    let write = |form, sink: &mut Compare<'_>| -> Result<(), Malformed> {
-        texts::proc_map(&nodes.partition, &Plain(&nodes.words), job.nodes.len(), form, sink)
-    };
-    let follows = |form: Form| {
-        let mut compare = Compare::of(text);
-        write(form, &mut compare).expect(SOUND);
-        compare.is_same()
-    };
-    let form = FORMS.iter().position(|form| text.starts_with(form.opening()))?;
-    if !follows(FORMS[form]) {
-        return None;
-    }
-    let data_type = given.data_type();
-    let with_nul = u64::from(data_type == DataType::STRING);
-    if data_type != DataType::STRING && data_type != DataType::REGEX {
-        return None;
-    }
-    let text = TextForm { data_type: data_type.0, form: form as u8, len: text.len() as u64 + with_nul };
-    job.job.retain(|(key, _)| *key != keys::PROC_MAP);
-    Some(text)
-}
-
-/// How a process map may be written, by the number that a segment has for it.
-pub(super) const FORMS: [Form; 4] = [Form::Bracket, Form::Colon, Form::Raw, Form::Plain];

@@ -2,10 +2,11 @@
 use std::mem::MaybeUninit;
 
 use instanton_layout::Malformed;
-use instanton_layout::info::{Names, Partition};
+use instanton_layout::info::{Names, Partition, TextForm};
 use instanton_layout::words::Words;
 
 use crate::data::maps::Form;
+use crate::data::{DataType, Value};
 
 /// Where a text goes.
 pub(super) trait Sink {
@@ -233,6 +234,24 @@ pub(super) fn node_list<W: Words>(
     Ok(())
 }
 
+/// How a process map may be written, by the number that a segment has for it.
+pub(super) const FORMS: [Form; 4] = [Form::Bracket, Form::Colon, Form::Raw, Form::Plain];
+
+/// A text that is longer than this is computed when it is read, if it can be.
+pub(super) const LONG: usize = 4096;
+
+/// What has to be known of a process map in that form to write it again; `None` where its text is kept as it is.
+pub(super) fn proc_map_form(map: &Value, form: Form) -> Option<TextForm> {
+    let (data_type, len) = (map.data_type(), map.as_bytes().filter(|text| text.len() > LONG)?.len() as u64);
+    let with_nul = match data_type {
+        DataType::STRING => 1,
+        DataType::REGEX => 0,
+        _ => return None,
+    };
+    let form = FORMS.iter().position(|known| *known == form)? as u8;
+    Some(TextForm { data_type: data_type.0, form, len: len + with_nul })
+}
+
 /// The ranks of each node: `PROC_MAP`. Nodes behind the last one that runs something have no element.
 pub(super) fn proc_map<W: Words>(
     partition: &Partition,
@@ -241,12 +260,7 @@ pub(super) fn proc_map<W: Words>(
     form: Form,
     sink: &mut impl Sink,
 ) -> Result<(), Malformed> {
-    sink.put(match form {
-        Form::Plain => b"",
-        Form::Raw => b"raw:",
-        Form::Bracket => b"pmix[",
-        Form::Colon => b"pmix:",
-    });
+    sink.put(form.opening());
     let each = matches!(form, Form::Plain | Form::Raw);
     // Semicolons up to this node are there.
     let mut reached = 0;
@@ -272,9 +286,7 @@ pub(super) fn proc_map<W: Words>(
         })?;
         put_range(&mut list, range);
     }
-    if form == Form::Bracket {
-        sink.put(b"]");
-    }
+    sink.put(form.closing());
     Ok(())
 }
 

@@ -20,6 +20,9 @@ use instanton_benches::units::count;
 const SIZES: [u32; 4] = [1_000, 10_000, 100_000, 1_000_000];
 const PER_NODE: u32 = 32;
 
+/// Of ranks at random.
+const SEED: u64 = 20_261_122;
+
 /// The stock library takes ten times as long for each step, and gigabytes at the last one.
 const STOCK_LIMIT: u32 = 100_000;
 
@@ -56,6 +59,12 @@ struct Options {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum What {
     Maps,
+    /// Maps of other shapes than blocks.
+    Cyclic,
+    /// Ranks at random, by their numbers within a node.
+    Random,
+    /// Ranks at random, in no order at all.
+    Shuffled,
     Keys,
     /// The same keys, each rank's values handed over as they are. Only Rust can.
     Values,
@@ -65,6 +74,9 @@ impl What {
     fn name(self) -> &'static str {
         match self {
             What::Maps => "maps",
+            What::Cyclic => "cyclic",
+            What::Random => "random",
+            What::Shuffled => "shuffled",
             What::Keys => "keys",
             What::Values => "values",
         }
@@ -73,6 +85,9 @@ impl What {
     fn words(self) -> &'static str {
         match self {
             What::Maps => "maps only",
+            What::Cyclic => "maps only, ranks dealt to nodes by turns",
+            What::Random => "maps only, ranks at random",
+            What::Shuffled => "maps only, ranks at random and in no order",
             What::Keys => "11 keys a rank",
             What::Values => "11 keys a rank, streamed",
         }
@@ -98,13 +113,16 @@ impl Way {
 }
 
 /// The parts of the table and the lines of the pictures.
-const LINES: [(What, Way); 7] = [
+const LINES: [(What, Way); 10] = [
     (What::Keys, Way::Stock),
     (What::Maps, Way::Stock),
     (What::Keys, Way::C),
     (What::Maps, Way::C),
     (What::Keys, Way::Rust),
     (What::Maps, Way::Rust),
+    (What::Cyclic, Way::Rust),
+    (What::Random, Way::Rust),
+    (What::Shuffled, Way::Rust),
     (What::Values, Way::Rust),
 ];
 
@@ -123,14 +141,17 @@ fn register_one(what: What, ranks: u32) -> anyhow::Result<()> {
     let blocks = Blocks { ranks, per_node: PER_NODE };
     let infos = match what {
         What::Maps => blocks.maps(),
+        What::Cyclic => blocks.cyclic_maps(),
+        What::Random => blocks.random_maps(SEED, true),
+        What::Shuffled => blocks.random_maps(SEED, false),
         What::Keys => blocks.keys(),
         What::Values => Vec::new(),
     };
     let before = machine::resident().context("no /proc")?;
     let start = Instant::now();
     let writer = match what {
-        What::Maps | What::Keys => jobs::register(&infos, PER_NODE),
         What::Values => jobs::hand_over(blocks),
+        _ => jobs::register(&infos, PER_NODE),
     };
     let took = start.elapsed().as_secs_f64() * 1e6;
     let after = machine::resident().context("no /proc")?;
@@ -173,10 +194,12 @@ fn measure(options: &Options) -> anyhow::Result<Vec<Measured>> {
     let stock = options.stock.as_ref().map(|file| Library::new(file, &[])).transpose()?;
     let programs = options.programs.as_ref().map(|folder| Programs { folder: folder.clone(), seed: 0 });
     let mut all = Vec::new();
-    for what in [What::Maps, What::Keys, What::Values] {
+    for what in [What::Maps, What::Cyclic, What::Random, What::Shuffled, What::Keys, What::Values] {
         for ranks in SIZES.into_iter().filter(|ranks| *ranks <= options.up_to) {
             all.push(rust(what, ranks)?);
-            let Some(programs) = programs.as_ref().filter(|_| what != What::Values) else { continue };
+            let Some(programs) = programs.as_ref().filter(|_| matches!(what, What::Maps | What::Keys)) else {
+                continue;
+            };
             let fits = what == What::Maps || ranks <= STOCK_LIMIT || machine::available() > Some(C_KEYS_NEED);
             if let (Ok(ours), true) = (&ours, fits) {
                 all.push(c(Way::C, programs, ours, what, ranks)?);

@@ -259,7 +259,7 @@ pub fn build(contents: Contents<'_>, job: u64, generation: u64) -> Option<Vec<u6
     for (group, of_group) in numbered.into_iter().enumerate() {
         let Some(of_group) = of_group else { continue };
         numbers[group] = Part { at: words.len(), len: of_group.len() as u32 };
-        let packed = Packer::of(of_group.iter().map(|number| u64::from(*number)), 32).into_words();
+        let packed = Packer::of(of_group.iter().map(|number| u64::from(*number)), 32);
         areas.push(Part { at: words.len(), len: packed.len() as u32 });
         words.extend(packed);
         let entries = of_group.iter().zip(0u32..).map(|(number, index)| (u64::from(*number), index)).collect();

@@ -58,33 +58,13 @@ impl Packer {
         Self { words: Vec::with_capacity(bits.div_ceil(64) as usize), bit: 0 }
     }
 
-    /// All of them.
-    pub fn of(numbers: impl ExactSizeIterator<Item = u64>, bits: u32) -> Self {
-        let mut packer = Self::with_capacity(numbers.len() as u64 * u64::from(bits));
-        packer.column(numbers, bits);
-        packer
-    }
-
-    /// Appends numbers from the beginning of a word on: whole words, each put together before it is stored.
-    pub fn column(&mut self, numbers: impl Iterator<Item = u64>, bits: u32) {
-        if bits == 0 {
-            return numbers.for_each(drop);
-        }
-        let (mut word, mut shift) = (0, 0);
-        for number in numbers {
-            word |= number << shift;
-            shift += bits;
-            if shift >= 64 {
-                self.words.push(word);
-                shift -= 64;
-                // What of the number is not in that word.
-                word = number.checked_shr(bits - shift).unwrap_or(0);
-            }
-        }
-        self.bit = self.words.len() as u64 * 64 + u64::from(shift);
-        if shift > 0 {
-            self.words.push(word);
-        }
+    /// The words of all of them.
+    pub fn of(numbers: impl ExactSizeIterator<Item = u64>, bits: u32) -> Vec<u64> {
+        let mut words = vec![0; words_for(numbers.len() as u64, bits) as usize];
+        let mut filler = Filler::new(&mut words);
+        numbers.for_each(|number| filler.push(number, bits));
+        filler.finish();
+        words
     }
 
     /// Appends a number that has no more than `bits` bits.
@@ -125,6 +105,53 @@ impl Packer {
     }
 }
 
+/// Puts numbers into zeroed words from the first bit on; each word is put together before it is stored.
+pub(super) struct Filler<'a> {
+    words: &'a mut [u64],
+    at: usize,
+    word: u64,
+    shift: u32,
+}
+
+impl<'a> Filler<'a> {
+    pub(super) fn new(words: &'a mut [u64]) -> Self {
+        Self { words, at: 0, word: 0, shift: 0 }
+    }
+
+    /// Appends a number that has no more than `bits` bits.
+    #[inline(always)]
+    pub(super) fn push(&mut self, number: u64, bits: u32) {
+        self.word |= number << self.shift;
+        self.shift += bits;
+        if self.shift >= 64 {
+            self.words[self.at] = self.word;
+            (self.at, self.shift) = (self.at + 1, self.shift - 64);
+            // What of the number is not in that word.
+            self.word = number.checked_shr(bits - self.shift).unwrap_or(0);
+        }
+    }
+
+    /// Stores what is left.
+    pub(super) fn finish(self) {
+        if self.shift > 0 {
+            self.words[self.at] = self.word;
+        }
+    }
+}
+
+/// Puts the `index`-th number of `bits` bits where there are zeroes.
+#[inline(always)]
+pub(super) fn put_nth(words: &mut [u64], index: u32, number: u64, bits: u32) {
+    let bit = u64::from(index) * u64::from(bits);
+    let (at, shift) = ((bit / 64) as usize, (bit % 64) as u32);
+    if bits > 0 {
+        words[at] |= number << shift;
+    }
+    if shift + bits > 64 {
+        words[at + 1] |= number >> (64 - shift);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -134,8 +161,14 @@ mod tests {
     fn every_width_is_read_back() {
         for bits in 0..=64 {
             let numbers: Vec<u64> = (0..200u64).map(|i| i.wrapping_mul(0x9e37_79b9_7f4a_7c15) & mask(bits)).collect();
-            let packed = Packer::of(numbers.iter().copied(), bits).into_words();
+            let packed = Packer::of(numbers.iter().copied(), bits);
             assert_eq!(packed.len() as u64, words_for(200, bits));
+            let mut by_index = vec![0; packed.len()];
+            (0u32..200).rev().for_each(|i| put_nth(&mut by_index, i, numbers[i as usize], bits));
+            assert_eq!(by_index, packed);
+            let mut pushed = Packer::with_capacity(0);
+            numbers.iter().for_each(|number| pushed.push(*number, bits));
+            assert_eq!(pushed.into_words(), packed);
             let words = VecWords::of(&[&[7], &packed[..]].concat());
             for (i, number) in (0u32..).zip(&numbers) {
                 assert_eq!(nth(&words, 1, i, bits), Ok(*number), "{bits} bits, {i}");

@@ -41,6 +41,7 @@ use std::fmt::{self, Display, Formatter};
 use super::Status;
 
 pub use nodes::NodeMap;
+pub(crate) use procs::RangesOfNodes;
 pub use procs::{ProcMap, RankRange};
 
 /// How an expression is written.
@@ -67,7 +68,8 @@ impl Form {
         }
     }
 
-    fn closing(self) -> &'static [u8] {
+    /// What it ends with.
+    pub(crate) fn closing(self) -> &'static [u8] {
         if self == Form::Bracket { b"]" } else { b"" }
     }
 }

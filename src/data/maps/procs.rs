@@ -50,20 +50,22 @@ impl ProcMap {
     /// As [`parse`](ProcMap::parse).
     pub fn parse_within(expression: &[u8], limits: &Limits) -> Result<Self, MapError> {
         let mut map = ProcMap::default();
-        walk(expression, limits, |step| map.take(step))?;
+        walk(expression, limits, &mut map)?;
         Ok(map.finish())
     }
 
-    /// Gives `f` every range of an expression with the place of its node, as they come, and keeps none.
+    /// Gives `to` every range of an expression with the place of its node, as they come, and keeps none.
+    ///
+    /// Answers the form of an expression that is, letter by letter, what [`to_text`](ProcMap::to_text) writes in that form of a map with
+    /// the ranks of each node in order. (Where that writes equal blocks as such, it is the other way to write them.)
     ///
     /// # Errors
-    /// As [`parse`](ProcMap::parse), after `f` has had what is in front of the mistake.
-    pub(crate) fn each_range(expression: &[u8], mut f: impl FnMut(u32, RankRange)) -> Result<(), MapError> {
-        let mut node = 0;
-        walk(expression, &Limits::default(), |step| match step {
-            Step::Ranks(range) => f(node, range),
-            Step::NextNode => node += 1,
-        })
+    /// As [`parse`](ProcMap::parse), after `to` has had what is in front of the mistake.
+    pub(crate) fn each_range(expression: &[u8], to: &mut impl RangesOfNodes) -> Result<Option<Form>, MapError> {
+        let each = !(expression.starts_with(b"pmix[") || expression.starts_with(b"pmix:"));
+        let mut ordered = Ordered { to, node: 0, least: 0, each, in_order: true, ends_empty: true };
+        let form = walk(expression, &Limits::default(), &mut ordered)?;
+        Ok(form.filter(|_| ordered.in_order && !ordered.ends_empty))
     }
 
     /// A map of these ranks, one list a node.
@@ -73,7 +75,7 @@ impl ProcMap {
     pub fn from_ranks<N: IntoIterator<Item = u32>>(nodes: impl IntoIterator<Item = N>) -> Result<Self, MapError> {
         let limits = Limits::default();
         let mut map = ProcMap::default();
-        let mut counted = Counted::new(&limits, |step| map.take(step));
+        let mut counted = Counted::new(&limits, &mut map);
         for node in nodes {
             for rank in node {
                 if !Rank(rank).is_process() {
@@ -84,18 +86,6 @@ impl ProcMap {
             counted.end_node()?;
         }
         Ok(map.finish())
-    }
-
-    /// Takes in what comes next. Ranges that follow one another become one.
-    fn take(&mut self, step: Step) {
-        let complete = self.ends.last().map_or(0, |end| *end as usize);
-        match step {
-            Step::NextNode => self.ends.push(self.ranges.len() as u32),
-            Step::Ranks(range) => match self.ranges[complete..].last_mut() {
-                Some(last) if u64::from(last.last) + 1 == u64::from(range.first) => last.last = range.last,
-                _ => self.ranges.push(range),
-            },
-        }
     }
 
     /// Leaves out nodes at the end that run nothing.
@@ -194,22 +184,96 @@ impl ProcMap {
     }
 }
 
-/// What comes next in an expression.
-enum Step {
-    /// Ranks of the node that we are at.
-    Ranks(RankRange),
-    /// The node is complete.
-    NextNode,
+/// Who is given the ranks of nodes, as ranges, with the place of the node.
+pub(crate) trait RangesOfNodes {
+    /// One rank.
+    fn rank(&mut self, node: u32, rank: u32);
+
+    /// Ranks that follow one another, or one.
+    fn ranks(&mut self, node: u32, range: RankRange);
 }
 
-/// Takes an expression apart.
-fn walk(expression: &[u8], limits: &Limits, to: impl FnMut(Step)) -> Result<(), MapError> {
+/// Who is given what comes next in an expression.
+trait Steps {
+    /// One rank of the node that we are at.
+    #[inline(always)]
+    fn rank(&mut self, rank: u32) {
+        self.ranks(RankRange { first: rank, last: rank });
+    }
+
+    /// Ranks of the node that we are at.
+    fn ranks(&mut self, range: RankRange);
+
+    /// The node is complete.
+    fn next_node(&mut self);
+}
+
+/// Ranges that follow one another become one.
+impl Steps for ProcMap {
+    fn ranks(&mut self, range: RankRange) {
+        let complete = self.ends.last().map_or(0, |end| *end as usize);
+        match self.ranges[complete..].last_mut() {
+            Some(last) if u64::from(last.last) + 1 == u64::from(range.first) => last.last = range.last,
+            _ => self.ranges.push(range),
+        }
+    }
+
+    fn next_node(&mut self) {
+        self.ends.push(self.ranges.len() as u32);
+    }
+}
+
+/// Counts nodes, and sees whether the ranks of each come in order.
+struct Ordered<'a, T> {
+    to: &'a mut T,
+    node: u32,
+    /// The least rank that may come next; 0 only where the node has none yet.
+    least: u64,
+    /// Whether ranks are named one by one.
+    each: bool,
+    in_order: bool,
+    /// Whether the node before this has no ranks.
+    ends_empty: bool,
+}
+
+impl<T: RangesOfNodes> Ordered<'_, T> {
+    #[inline(always)]
+    fn come(&mut self, first: u32, last: u32) {
+        self.in_order &= u64::from(first) >= self.least;
+        // Ranks that follow one another are a range of their own, where there are ranges.
+        self.least = u64::from(last) + if self.each { 1 } else { 2 };
+    }
+}
+
+impl<T: RangesOfNodes> Steps for Ordered<'_, T> {
+    #[inline(always)]
+    fn rank(&mut self, rank: u32) {
+        self.come(rank, rank);
+        self.to.rank(self.node, rank);
+    }
+
+    #[inline(never)]
+    fn ranks(&mut self, range: RankRange) {
+        self.come(range.first, range.last);
+        self.in_order &= !self.each || range.first == range.last;
+        self.to.ranks(self.node, range);
+    }
+
+    #[inline(always)]
+    fn next_node(&mut self) {
+        self.ends_empty = self.least == 0;
+        (self.node, self.least) = (self.node + 1, 0);
+    }
+}
+
+/// Takes an expression apart. Answers its form, if numbers and ranges are written in it as we write them.
+fn walk(expression: &[u8], limits: &Limits, to: &mut impl Steps) -> Result<Option<Form>, MapError> {
     let mut scan = Scan::open(expression, limits)?;
     let mut counted = Counted::new(limits, to);
     loop {
         node(&mut scan, &mut counted)?;
         match scan.peek() {
-            None => return Ok(()),
+            None => return Ok(scan.form()),
             Some(b';') => scan.take(b';'),
             Some(_) => return Err(scan.wrong("something where a , or ; belongs")),
         };
@@ -217,28 +281,43 @@ fn walk(expression: &[u8], limits: &Limits, to: impl FnMut(Step)) -> Result<(), 
 }
 
 /// One element: the ranks of a node, or several equal nodes at once.
-fn node(scan: &mut Scan<'_>, map: &mut Counted<'_, impl FnMut(Step)>) -> Result<(), MapError> {
+#[inline(always)]
+fn node(scan: &mut Scan<'_>, map: &mut Counted<'_, impl Steps>) -> Result<(), MapError> {
     if matches!(scan.peek(), None | Some(b';')) {
         return map.end_node();
     }
     loop {
-        let span = scan.span()?;
-        if span.first == span.last && scan.take(b'x') {
-            return blocks(scan, span.first, map);
+        match scan.short_number() {
+            Some(rank) => map.add_one(rank)?,
+            None => {
+                if some_ranks(scan, map)? {
+                    return Ok(());
+                }
+            }
         }
-        let rank = |number| u32::try_from(number).ok().filter(|rank| Rank(*rank).is_process());
-        let (Some(first), Some(last)) = (rank(span.first), rank(span.last)) else {
-            return Err(scan.wrong("a number that is no rank"));
-        };
-        map.add(RankRange { first, last })?;
         if !scan.take(b',') {
             return map.end_node();
         }
     }
 }
 
+/// Ranks of a node in any way to write them; or several equal nodes at once, if the answer is true.
+#[inline(never)]
+fn some_ranks(scan: &mut Scan<'_>, map: &mut Counted<'_, impl Steps>) -> Result<bool, MapError> {
+    let span = scan.span()?;
+    if span.first == span.last && scan.take(b'x') {
+        return blocks(scan, span.first, map).map(|()| true);
+    }
+    let rank = |number| u32::try_from(number).ok().filter(|rank| Rank(*rank).is_process());
+    let (Some(first), Some(last)) = (rank(span.first), rank(span.last)) else {
+        return Err(scan.wrong("a number that is no rank"));
+    };
+    map.add(RankRange { first, last }).map(|()| false)
+}
+
 /// `(3)` behind the `2x` of `2x(3)`.
-fn blocks(scan: &mut Scan<'_>, nodes: u64, map: &mut Counted<'_, impl FnMut(Step)>) -> Result<(), MapError> {
+fn blocks(scan: &mut Scan<'_>, nodes: u64, map: &mut Counted<'_, impl Steps>) -> Result<(), MapError> {
+    scan.is_odd();
     let paired = scan.take(b'(');
     let (size, _) = scan.number()?;
     if !paired || !scan.take(b')') || !map.empty {
@@ -252,8 +331,8 @@ fn blocks(scan: &mut Scan<'_>, nodes: u64, map: &mut Counted<'_, impl FnMut(Step
 }
 
 /// Steps on their way, counted against the limits.
-struct Counted<'a, F> {
-    to: F,
+struct Counted<'a, S> {
+    to: &'a mut S,
     limits: &'a Limits,
     ranks: u64,
     nodes: usize,
@@ -263,12 +342,26 @@ struct Counted<'a, F> {
     next: u64,
 }
 
-impl<'a, F: FnMut(Step)> Counted<'a, F> {
-    fn new(limits: &'a Limits, to: F) -> Self {
+impl<'a, S: Steps> Counted<'a, S> {
+    fn new(limits: &'a Limits, to: &'a mut S) -> Self {
         Self { to, limits, ranks: 0, nodes: 0, empty: true, next: 0 }
     }
 
     fn add(&mut self, range: RankRange) -> Result<(), MapError> {
+        self.count(range)?;
+        self.to.ranks(range);
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn add_one(&mut self, rank: u32) -> Result<(), MapError> {
+        self.count(RankRange { first: rank, last: rank })?;
+        self.to.rank(rank);
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn count(&mut self, range: RankRange) -> Result<(), MapError> {
         self.ranks += range.count();
         // Where a range ends is kept in 32 bits, and a range has a rank at least.
         if self.ranks > self.limits.ranks.min(u32::MAX.into()) {
@@ -276,7 +369,6 @@ impl<'a, F: FnMut(Step)> Counted<'a, F> {
         }
         self.next = u64::from(range.last) + 1;
         self.empty = false;
-        (self.to)(Step::Ranks(range));
         Ok(())
     }
 
@@ -298,10 +390,11 @@ impl<'a, F: FnMut(Step)> Counted<'a, F> {
         }
         self.nodes += 1;
         self.empty = true;
-        (self.to)(Step::NextNode);
+        self.to.next_node();
         Ok(())
     }
 
+    #[cold]
     fn too_many_ranks(&self) -> MapError {
         MapError::TooLarge { limit: Limit::Ranks, max: self.limits.ranks }
     }

@@ -1,5 +1,5 @@
 //! What node maps and process maps have in common: the method in front, and ranges of numbers.
-use super::{Limit, Limits, MapError};
+use super::{Form, Limit, Limits, MapError};
 
 /// A list of map elements, stripped of its method, and where we are in it.
 pub(super) struct Scan<'a> {
@@ -7,6 +7,8 @@ pub(super) struct Scan<'a> {
     /// Offset of `text` in the expression, for error messages.
     base: usize,
     at: usize,
+    /// The form in which all of it is written so far, if we would have written it so.
+    form: Option<Form>,
 }
 
 /// `first` to `last`, both included, each written with leading zeros up to `width` digits.
@@ -28,22 +30,24 @@ impl<'a> Scan<'a> {
         }
         // C programs may count the NUL that ends a string, or put one behind the method.
         let text = expression.strip_suffix(b"\0").unwrap_or(expression);
-        let (text, base) = if text.starts_with(b"blob:") {
+        let (text, base, form) = if text.starts_with(b"blob:") {
             return Err(MapError::Method { method: "blob" });
         } else if let Some(rest) = text.strip_prefix(b"raw:") {
-            (rest, 4)
+            (rest, 4, Form::Raw)
         } else if let Some(rest) = text.strip_prefix(b"pmix[") {
             let end = text.len();
-            (rest.strip_suffix(b"]").ok_or(MapError::Syntax { what: "no ] to match `pmix[`", at: end })?, 5)
+            let rest = rest.strip_suffix(b"]").ok_or(MapError::Syntax { what: "no ] to match `pmix[`", at: end })?;
+            (rest, 5, Form::Bracket)
         } else if let Some(rest) = text.strip_prefix(b"pmix:") {
             match rest.strip_prefix(b"\0") {
-                Some(rest) => (rest, 6),
-                None => (rest, 5),
+                Some(rest) => (rest, 6, Form::Colon),
+                None => (rest, 5, Form::Colon),
             }
         } else {
-            (text, 0)
+            (text, 0, Form::Plain)
         };
-        let scan = Self { text, base, at: 0 };
+        let whole = base + text.len() + form.closing().len() == expression.len() && base == form.opening().len();
+        let scan = Self { text, base, at: 0, form: whole.then_some(form) };
         // Whether there is one at all is faster to say than where.
         match text.contains(&0).then(|| text.iter().position(|byte| *byte == 0)).flatten() {
             Some(at) => Err(Self { at, ..scan }.wrong("a NUL")),
@@ -51,11 +55,23 @@ impl<'a> Scan<'a> {
         }
     }
 
+    /// The form of an expression that has been gone through, if numbers and ranges are written in it as we write them.
+    pub fn form(&self) -> Option<Form> {
+        self.form
+    }
+
+    /// What was read would not have been written so by us.
+    pub fn is_odd(&mut self) {
+        self.form = None;
+    }
+
+    #[inline]
     pub fn peek(&self) -> Option<u8> {
         self.text.get(self.at).copied()
     }
 
     /// Steps over `byte` if it comes next.
+    #[inline]
     pub fn take(&mut self, byte: u8) -> bool {
         let found = self.peek() == Some(byte);
         self.at += usize::from(found);
@@ -74,6 +90,17 @@ impl<'a> Scan<'a> {
         MapError::Syntax { what, at: self.base + self.at }
     }
 
+    /// A number of few digits, without zeroes in front, where it is seen at once that it is alone and not the last; nothing of any
+    /// other is taken.
+    #[inline(always)]
+    pub fn short_number(&mut self) -> Option<u32> {
+        let eight = self.text.get(self.at..)?.first_chunk()?;
+        let (value, width) = up_to_seven_digits(u64::from_le_bytes(*eight))?;
+        let alone = matches!(eight[width], b',' | b';') && (eight[0] != b'0' || width == 1);
+        self.at += if alone { width } else { 0 };
+        alone.then_some(value)
+    }
+
     /// A number, and how many digits it was written with.
     pub fn number(&mut self) -> Result<(u64, usize), MapError> {
         let rest = &self.text[self.at..];
@@ -87,6 +114,9 @@ impl<'a> Scan<'a> {
         if width > MAX_DIGITS {
             return Err(self.wrong("a number of too many digits"));
         }
+        if width > 1 && rest[0] == b'0' {
+            self.is_odd();
+        }
         self.at += width;
         Ok((value, width))
     }
@@ -94,12 +124,37 @@ impl<'a> Scan<'a> {
     /// `7` or `7-9`.
     pub fn span(&mut self) -> Result<Span, MapError> {
         let (first, width) = self.number()?;
-        let last = if self.take(b'-') { self.number()?.0 } else { first };
+        if !self.take(b'-') {
+            return Ok(Span { first, last: first, width });
+        }
+        let (last, _) = self.number()?;
         if last < first {
             return Err(self.wrong("a range that runs backwards"));
         }
+        if last == first {
+            self.is_odd();
+        }
         Ok(Span { first, last, width })
     }
+}
+
+/// The number at the beginning of eight bytes, the first in the lowest, and its digits; `None` if there are none, or nothing else.
+#[inline(always)]
+fn up_to_seven_digits(bytes: u64) -> Option<(u32, usize)> {
+    const EACH: u64 = u64::from_le_bytes([1; 8]);
+    // Digits become what they stand for, everything else more than 9; the lowest such byte has no carry from below.
+    let digits = bytes ^ (EACH * 0x30);
+    let others = (digits.wrapping_add(EACH * 0x76) | digits) & (EACH * 0x80);
+    let width = others.trailing_zeros() / 8;
+    if !(1..=7).contains(&width) {
+        return None;
+    }
+    // As eight digits with zeroes in front: first pairs of them, then fours, then all.
+    let digits = digits << (64 - 8 * width);
+    let pairs = digits.wrapping_mul(10).wrapping_add(digits >> 8);
+    let (high, low) = (pairs & 0xff_0000_00ff, pairs >> 16 & 0xff_0000_00ff);
+    let all = high.wrapping_mul(100 + (1_000_000 << 32)).wrapping_add(low.wrapping_mul(1 + (10_000 << 32)));
+    Some(((all >> 32) as u32, width as usize))
 }
 
 impl Span {
@@ -121,5 +176,39 @@ impl Span {
             rest /= 10;
         }
         to[from..].reverse();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_of_every_length_are_read() {
+        for digits in 0..=MAX_DIGITS + 1 {
+            for end in ["", ",", ";", "-", "/", ":", "\u{ff}", "-1,2,3,4,5", ",2,3,4,5,6", ";\u{b0}2345678"] {
+                let text = format!("{}{end}", &"9070605040302010123"[..digits]);
+                let scan = || Scan::open(text.as_bytes(), &Limits::default()).unwrap();
+                let mut one = scan();
+                match one.number() {
+                    Ok((value, width)) => {
+                        assert_eq!((value, width), (text[..digits].parse().unwrap(), digits), "{text}");
+                        assert_eq!(one.at, digits);
+                    }
+                    Err(_) => assert!(digits == 0 || digits > MAX_DIGITS, "{text}"),
+                }
+                let mut other = scan();
+                let alone = matches!(end.as_bytes(), [b',' | b';', ..]) && text.len() >= 8 && (1..=7).contains(&digits);
+                let expected = alone.then(|| text[..digits].parse().unwrap());
+                assert_eq!((other.short_number(), other.at), (expected, if alone { digits } else { 0 }), "{text}");
+            }
+        }
+        for zeroes in 1..=9 {
+            let text = format!("{}7,,,,,,,", "0".repeat(zeroes));
+            let mut scan = Scan::open(text.as_bytes(), &Limits::default()).unwrap();
+            assert_eq!(scan.short_number(), None);
+            assert_eq!(scan.number().unwrap(), (7, zeroes + 1));
+            assert_eq!(scan.form(), None, "we write no zeroes in front");
+        }
     }
 }

@@ -159,6 +159,33 @@ fn rank_lists() -> impl Strategy<Value = Vec<Vec<u32>>> {
     pair.prop_map(|(a, b): (Vec<Vec<u32>>, Vec<Vec<u32>>)| [b.clone(), a, b].concat())
 }
 
+/// The ranks of nodes that had some.
+#[derive(Default)]
+struct Seen(Vec<Vec<u32>>);
+
+impl RangesOfNodes for Seen {
+    fn rank(&mut self, node: u32, rank: u32) {
+        self.ranks(node, RankRange { first: rank, last: rank });
+    }
+
+    fn ranks(&mut self, node: u32, range: RankRange) {
+        self.0.resize(self.0.len().max(node as usize + 1), Vec::new());
+        self.0[node as usize].extend(range.first..=range.last);
+    }
+}
+
+/// A map as `to_text` writes it, equal blocks one by one.
+fn in_order(lists: &[Vec<u32>], form: Form) -> Vec<u8> {
+    let map = ProcMap::from_ranks(lists.iter().cloned()).unwrap();
+    match form {
+        Form::Colon => {
+            let text = text(map.to_text(Form::Bracket));
+            text.replace("pmix[", "pmix:").replace(']', "").into_bytes()
+        }
+        form => map.to_text(form),
+    }
+}
+
 proptest! {
     #[test]
     fn names_survive_every_form(list in name_lists()) {
@@ -183,6 +210,35 @@ proptest! {
         for form in FORMS {
             let text = map.to_text(form);
             prop_assert_eq!(&ProcMap::parse(&text).unwrap(), &map, "{}", text.escape_ascii());
+        }
+    }
+
+    /// What is said to be written as we write it is, letter by letter; and all that we write is said to be.
+    #[test]
+    fn an_expression_of_ours_is_known(
+        lists in rank_lists(),
+        as_it_is: bool,
+        form in prop::sample::select(&FORMS[..]),
+        at: prop::sample::Index,
+        with in "(|[0-9,;x-]|0|3-3|,7|2x\\(3\\)|\0)",
+    ) {
+        let mut lists = lists;
+        if !as_it_is {
+            lists.iter_mut().for_each(|ranks| { ranks.sort_unstable(); ranks.dedup() });
+        }
+        let ours = in_order(&lists, form);
+        let mut text = ours.clone();
+        let place = at.index(text.len() + 1);
+        text.splice(place..place, with.bytes());
+        for text in [ours, text] {
+            let mut seen = Seen::default();
+            let Ok(found) = ProcMap::each_range(&text, &mut seen) else { continue };
+            let map = ProcMap::parse(&text).unwrap();
+            let nodes: Vec<Vec<u32>> = (0..map.len()).map(|node| map.ranks(node).collect()).collect();
+            prop_assert_eq!(&seen.0[..], &nodes[..seen.0.len()], "{}", text.escape_ascii());
+            let sorted = nodes.iter().all(|ranks| ranks.is_sorted_by(|a, b| a < b));
+            let same = FORMS.into_iter().find(|form| sorted && !map.is_empty() && in_order(&nodes, *form) == text);
+            prop_assert_eq!(found, same, "{}", text.escape_ascii());
         }
     }
 

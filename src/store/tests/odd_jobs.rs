@@ -271,6 +271,67 @@ fn long_maps_and_lists_are_computed_as_they_were_given() {
     }
 }
 
+/// A process map that is not kept as text is written again, letter by letter, whatever else the host says of where processes are.
+#[test]
+fn a_process_map_comes_back_as_it_was_given() {
+    let mut dice = Dice(20_261_122);
+    let map = |text: Vec<u8>| Value::String(Some(Text::new(text).unwrap()));
+    for round in 0..120 {
+        let nodes = 200 + dice.below(200);
+        let mut lists: Vec<Vec<u32>> = vec![Vec::new(); nodes as usize];
+        (0..1500).for_each(|rank| lists[dice.below(nodes) as usize].push(rank));
+        let form = [Form::Bracket, Form::Plain, Form::Raw][dice.below(3) as usize];
+        let odd = dice.below(12);
+        if odd == 0 {
+            lists.iter_mut().for_each(|ranks| ranks.reverse());
+        }
+        let mut text = ProcMap::from_ranks(lists).unwrap().to_text(form);
+        let digit = |text: &[u8]| text.iter().rposition(u8::is_ascii_digit).unwrap();
+        match odd {
+            // Not as it would be written again, like ranks that are not in order: the text is what there is.
+            1 => text.insert(digit(&text) + 1, b';'),
+            2 => text.splice(digit(&text) + 1..digit(&text) + 1, *b",7").for_each(drop),
+            3 => text.splice(digit(&text)..digit(&text), *b"0").for_each(drop),
+            _ => {}
+        }
+        let given = match dice.below(3) {
+            0 => Value::Regex([&text[..], b"\0"].concat()),
+            1 => Value::Regex(text),
+            _ => map(text),
+        };
+        let names: Vec<String> =
+            (0..nodes).map(|node| format!("n{}", if odd == 4 { node / 2 } else { node })).collect();
+        let mut infos = vec![
+            Info::new(keys::NODE_MAP, map(NodeMap::from_names(&names).unwrap().to_text(Form::Bracket))),
+            Info::new(keys::PROC_MAP, given.clone()),
+        ];
+        let process = |rank: u32, key: &str, value: Value| {
+            about(keys::PROC_INFO_ARRAY, vec![Info::new(keys::RANK, Rank(rank)), Info::new(key, value)])
+        };
+        match odd {
+            5 => infos.push(process(dice.below(1500), keys::HOSTNAME, Value::from("n0"))),
+            6 => infos.push(process(dice.below(1500), keys::NODEID, Value::from(dice.below(nodes)))),
+            7 => infos.push(process(1500 + dice.below(9), keys::NODEID, Value::from(1u32))),
+            8 => infos.push(about(
+                keys::NODE_INFO_ARRAY,
+                vec![Info::new(keys::HOSTNAME, "n3"), Info::new(keys::NODEID, nodes + 7)],
+            )),
+            9 => infos.push(Info::new(keys::JOB_SIZE, 1504u32)),
+            _ => {}
+        }
+        let local = if odd == 9 { 1504 } else { 1 };
+        let mut job = JobInfoBuilder::new(&nspace(), local, "n1");
+        job.infos(&infos).unwrap();
+        if odd == 10 {
+            job.infos(&[Info::new(keys::JOB_SIZE, 1500u32)]).unwrap();
+            job.place(super::super::Placement::Cyclic);
+        }
+        let writer = JobWriter::create(&nspace(), &job.build().unwrap(), &Limits::default()).unwrap();
+        let found = writer.reader().get(&Lookup::new(Rank::WILDCARD, keys::PROC_MAP)).unwrap();
+        assert_eq!(found, given, "round {round}, {odd}");
+    }
+}
+
 #[test]
 fn other_names_of_a_node_find_it() {
     let aliases = Value::from("login,login.example.org");

@@ -22,7 +22,11 @@
 //! is found by bisecting them is right or an error. Where there is no rule worth its space, four **columns** of numbers take their place:
 //! of each rank its member (one more than it, 0 for none) and its place there, of each member where its ranks begin, and the
 //! ranks of one member after the other.
-use super::packed::{self, Packer, bits_for, words_for};
+mod build;
+
+pub use build::PartitionBuild;
+
+use super::packed::{self, words_for};
 use super::{NONE, Part};
 use crate::words::Words;
 use crate::{Malformed, crc, high, low, pair};
@@ -154,20 +158,11 @@ impl Partition {
         self.ranks
     }
 
-    /// The words of the columns, which have no checksums of their own.
+    /// The words where the columns begin, and where the last one ends.
     fn columns(&self) -> Option<[usize; 5]> {
         let Form::Columns { at, member_bits, place_bits, rank_bits } = self.form else { return None };
-        let ranks = u64::from(self.ranks);
-        let widths = [
-            words_for(ranks, member_bits),
-            words_for(ranks, place_bits),
-            words_for(u64::from(self.members) + 1, rank_bits),
-            words_for(ranks, rank_bits),
-        ];
-        let mut ends = [at; 5];
-        for (i, width) in widths.into_iter().enumerate() {
-            ends[i + 1] = ends[i] + width as usize;
-        }
+        let mut ends = widths(self.ranks, self.members, [member_bits, place_bits, rank_bits]);
+        ends.iter_mut().for_each(|end| *end += at);
         Some(ends)
     }
 
@@ -316,6 +311,16 @@ impl Partition {
     }
 }
 
+/// Where each of the four columns begins, counted from the first, and where the last one ends, in words.
+fn widths(ranks: u32, members: u32, [member_bits, place_bits, rank_bits]: [u32; 3]) -> [usize; 5] {
+    let (ranks, mut ends) = (u64::from(ranks), [0; 5]);
+    let columns = [(ranks, member_bits), (ranks, place_bits), (u64::from(members) + 1, rank_bits), (ranks, rank_bits)];
+    for (i, (count, bits)) in columns.into_iter().enumerate() {
+        ends[i + 1] = ends[i] + words_for(count, bits) as usize;
+    }
+    ends
+}
+
 /// The last of these entries whose first half word is `number` or below. Whether it is the right one must be seen from it.
 #[inline]
 fn bisect<W: Words>(words: &W, part: Part, entry: usize, number: u32) -> Result<u32, Malformed> {
@@ -328,212 +333,4 @@ fn bisect<W: Words>(words: &W, part: Part, entry: usize, number: u32) -> Result<
         }
     }
     from.checked_sub(1).ok_or(Malformed::Table)
-}
-
-/// A partition under construction.
-#[derive(Debug, Clone, Default)]
-pub struct PartitionBuild {
-    ranks: u32,
-    members: u32,
-    runs: Vec<Run>,
-    columns: Option<(Vec<u64>, [u32; 3])>,
-}
-
-/// Ranks in a row that belong to one member, and the place of the first.
-#[derive(Clone, Copy)]
-struct Stretch {
-    start: u32,
-    len: u32,
-    member: u32,
-    place: u32,
-}
-
-impl PartitionBuild {
-    /// Of ranks whose members these are; [`NONE`] for those that belong to none.
-    pub fn of(members_of: &[u32], members: u32) -> Self {
-        let stretches = members_of.chunk_by(|a, b| a == b).map(|equal| (equal[0], equal.len() as u32));
-        Self::in_runs(members_of.len() as u32, members, stretches)
-            .unwrap_or_else(|| Self::as_columns(members_of, members))
-    }
-
-    /// Of ranks in stretches: a member, or [`NONE`], and how many ranks in a row belong to it.
-    pub fn of_stretches(members: u32, stretches: impl Iterator<Item = (u32, u32)> + Clone) -> Self {
-        let ranks = stretches.clone().map(|(_, len)| len).sum();
-        Self::in_runs(ranks, members, stretches.clone()).unwrap_or_else(|| {
-            let each = stretches.flat_map(|(member, len)| std::iter::repeat_n(member, len as usize));
-            Self::as_columns(&each.collect::<Vec<_>>(), members)
-        })
-    }
-
-    /// By rules, if there are not so many that columns take less.
-    fn in_runs(ranks: u32, members: u32, stretches: impl Iterator<Item = (u32, u32)>) -> Option<Self> {
-        let mut this = Self { members, ..Self::default() };
-        let mut sizes = vec![0; members as usize];
-        let mut open: Option<Growing> = None;
-        // Columns never take more than they would with all ranks at one member.
-        let bound = Self { ranks, members, ..Self::default() };
-        let most = 16.max(bound.as_columns_takes(ranks) / (RUN + INTERVAL) as u64);
-        for (member, len) in stretches.filter(|(_, len)| *len > 0) {
-            let mut stretch = Stretch { start: this.ranks, len, member, place: 0 };
-            if let Some(size) = sizes.get_mut(member as usize) {
-                stretch.place = *size;
-                *size += len;
-            }
-            this.ranks += len;
-            if !open.as_mut().is_some_and(|open| open.take(stretch)) {
-                this.runs.extend(open.replace(Growing::new(stretch)).map(|open| open.run));
-                if this.runs.len() as u64 > most {
-                    return None;
-                }
-            }
-        }
-        this.runs.extend(open.map(|open| open.run));
-        let as_columns = this.as_columns_takes(sizes.iter().copied().max().unwrap_or(0));
-        let too_many = this.runs.len() > 16 && (this.runs.len() * (RUN + INTERVAL)) as u64 > as_columns;
-        (!too_many).then_some(this)
-    }
-
-    /// Words of columns, if the largest member has so many ranks.
-    fn as_columns_takes(&self, largest: u32) -> u64 {
-        let bits = self.bits(largest);
-        words_for(u64::from(self.ranks), bits.iter().sum()) + words_for(u64::from(self.members), bits[2])
-    }
-
-    /// Blocks of `block` ranks to one member after the other, and round again.
-    pub fn dealt(ranks: u32, members: u32, block: u32) -> Self {
-        let (block, width) = (block.clamp(1, ranks.max(1)), members.max(1));
-        let run = Run { start: 0, count: ranks, member: if members == 0 { NONE } else { 0 }, block, width, base: 0 };
-        let runs = if ranks == 0 { Vec::new() } else { vec![run] };
-        Self { ranks, members, runs, columns: None }
-    }
-
-    fn bits(&self, largest: u32) -> [u32; 3] {
-        [self.members, largest, self.ranks].map(|most| bits_for(most.into()))
-    }
-
-    fn as_columns(members_of: &[u32], members: u32) -> Self {
-        let mut this = Self { ranks: members_of.len() as u32, members, ..Self::default() };
-        let mut sizes = vec![0u32; members as usize + 1];
-        let known = |member: &u32| *member < members;
-        members_of.iter().filter(|member| known(member)).for_each(|member| sizes[*member as usize + 1] += 1);
-        let largest = sizes.iter().copied().max().unwrap_or(0);
-        let bits = this.bits(largest);
-        for i in 1..sizes.len() {
-            sizes[i] += sizes[i - 1];
-        }
-        let mut next = sizes.clone();
-        let mut by_member = vec![0u32; members_of.len()];
-        let mut columns = Packer::with_capacity(64 * (this.as_columns_takes(largest) + 4));
-        let codes = members_of.iter().map(|member| if known(member) { u64::from(*member) + 1 } else { 0 });
-        columns.column(codes, bits[0]);
-        let places = (0u32..).zip(members_of).map(|(rank, member)| {
-            if !known(member) {
-                return 0;
-            }
-            let at = &mut next[*member as usize];
-            let place = *at - sizes[*member as usize];
-            by_member[*at as usize] = rank;
-            *at += 1;
-            u64::from(place)
-        });
-        columns.column(places, bits[1]);
-        columns.column(sizes.iter().map(|end| u64::from(*end)), bits[2]);
-        columns.column(by_member.iter().map(|rank| u64::from(*rank)), bits[2]);
-        this.columns = Some((columns.into_words(), bits));
-        this
-    }
-
-    /// Appends its words; the second answer is where words lie that have no checksums of their own.
-    pub fn put(&self, words: &mut Vec<u64>) -> (Partition, Option<Part>) {
-        let (ranks, members) = (self.ranks, self.members);
-        if let Some((columns, [member_bits, place_bits, rank_bits])) = &self.columns {
-            let at = words.len();
-            words.extend(columns);
-            let (member_bits, place_bits, rank_bits) = (*member_bits, *place_bits, *rank_bits);
-            let form = Form::Columns { at, member_bits, place_bits, rank_bits };
-            return (Partition { ranks, members, form }, Some(Part { at, len: columns.len() as u32 }));
-        }
-        let runs = Part { at: words.len(), len: self.runs.len() as u32 };
-        words.extend((0u32..).zip(&self.runs).flat_map(|(index, run)| run.encode(index)));
-        let lists = self.intervals();
-        let mut entries = Vec::with_capacity(lists.len() * INTERVAL);
-        for (index, (first, end, list)) in (0u64..).zip(&lists) {
-            let at = words.len();
-            words.extend(list.chunks(2).map(|two| pair(two[0], two.get(1).copied().unwrap_or(0))));
-            let entry = [pair(*first, *end), pair(at as u32, list.len() as u32)];
-            let mut sum = crc::Crc::new();
-            sum.slice(&[entry[0], entry[1], index]);
-            sum.slice(&words[at..]);
-            entries.extend([entry[0], entry[1], u64::from(sum.value())]);
-        }
-        let intervals = Part { at: words.len(), len: lists.len() as u32 };
-        words.extend(entries);
-        (Partition { ranks, members, form: Form::Runs { runs, intervals } }, None)
-    }
-
-    /// Members that the same runs lead to: first, end, runs.
-    fn intervals(&self) -> Vec<(u32, u32, Vec<u32>)> {
-        // Where runs begin and end, by member.
-        let mut edges = Vec::with_capacity(self.runs.len() * 2);
-        for (index, run) in (0u32..).zip(&self.runs).filter(|(_, run)| run.member != NONE) {
-            let (first, count) = run.members();
-            edges.extend([(first, index, true), (first + count, index, false)]);
-        }
-        edges.sort_unstable();
-        let mut active = std::collections::BTreeSet::new();
-        let mut intervals = Vec::new();
-        let (mut from, mut edges) = (0, edges.into_iter().peekable());
-        while from < self.members {
-            while let Some((_, index, begins)) = edges.next_if(|edge| edge.0 <= from) {
-                if begins {
-                    active.insert(index)
-                } else {
-                    active.remove(&index)
-                };
-            }
-            let to = edges.peek().map_or(self.members, |edge| edge.0.min(self.members));
-            intervals.push((from, to, active.iter().copied().collect()));
-            from = to;
-        }
-        intervals
-    }
-}
-
-/// A run that may go on.
-struct Growing {
-    run: Run,
-    /// The round of the next block, and the member of the run that it goes to.
-    next: (u32, u32),
-    /// Whether the first member has come again: then the width is known.
-    again: bool,
-    /// Whether the last block was cut short.
-    closed: bool,
-}
-
-impl Growing {
-    fn new(Stretch { start, len, member, place }: Stretch) -> Self {
-        let run = Run { start, count: len, member, block: len, width: 1, base: place };
-        Self { run, next: (0, 1), again: false, closed: member == NONE }
-    }
-
-    /// Takes a stretch in, if it follows the rule.
-    fn take(&mut self, next: Stretch) -> bool {
-        let run = &mut self.run;
-        if self.closed || next.len > run.block || next.member == NONE {
-            return false;
-        }
-        let begins_again = !self.again && next.member == run.member;
-        let (round, member) = if begins_again { (1, 0) } else { self.next };
-        if next.member != run.member + member || next.place != run.base + round * run.block {
-            return false;
-        }
-        self.again |= begins_again;
-        if !self.again {
-            run.width = member + 1;
-        }
-        self.next = if self.again && member + 1 == run.width { (round + 1, 0) } else { (round, member + 1) };
-        self.closed = next.len < run.block;
-        run.count += next.len;
-        true
-    }
 }

@@ -1,0 +1,391 @@
+//! Partitions under construction: rules where there are some, columns where not.
+use super::super::packed::{Filler, bits_for, put_nth};
+use super::super::{NONE, Part};
+use super::{Form, INTERVAL, Partition, RUN, Run, widths};
+use crate::{crc, pair};
+
+/// A partition under construction.
+#[derive(Debug, Clone)]
+pub struct PartitionBuild {
+    ranks: u32,
+    members: u32,
+    rule: Rule,
+}
+
+#[derive(Debug, Clone)]
+enum Rule {
+    Runs(Vec<Run>),
+    /// The words of the four columns, and the bits of members, places and ranks.
+    Columns(Vec<u64>, [u32; 3]),
+}
+
+/// Ranks in a row that belong to one member, and the place of the first.
+#[derive(Clone, Copy)]
+struct Stretch {
+    start: u32,
+    len: u32,
+    member: u32,
+    place: u32,
+}
+
+impl PartitionBuild {
+    /// Of ranks whose members these are; [`NONE`] for those that belong to none.
+    pub fn of(members_of: &[u32], members: u32) -> Self {
+        let ranks = members_of.len() as u32;
+        let mut runs = Runs::new(ranks, members);
+        let mut at = 0;
+        loop {
+            at += runs.rounds(members_of, at);
+            let rest = &members_of[at..];
+            let Some(member) = rest.first() else { break };
+            let len = rest.iter().position(|other| other != member).unwrap_or(rest.len());
+            if !runs.add(*member, len as u32) {
+                return Self::as_columns(members_of, members);
+            }
+            at += len;
+        }
+        let rule = runs.finish().map(|runs| Self { ranks, members, rule: Rule::Runs(runs) });
+        rule.unwrap_or_else(|| Self::as_columns(members_of, members))
+    }
+
+    /// Of ranks in stretches: a member, or [`NONE`], and how many ranks in a row belong to it.
+    pub fn of_stretches(members: u32, stretches: impl Iterator<Item = (u32, u32)> + Clone) -> Self {
+        let ranks = stretches.clone().map(|(_, len)| len).sum();
+        let mut runs = Runs::new(ranks, members);
+        if stretches.clone().all(|(member, len)| runs.add(member, len))
+            && let Some(runs) = runs.finish()
+        {
+            return Self { ranks, members, rule: Rule::Runs(runs) };
+        }
+        let each = stretches.flat_map(|(member, len)| std::iter::repeat_n(member, len as usize));
+        Self::as_columns(&each.collect::<Vec<_>>(), members)
+    }
+
+    /// Blocks of `block` ranks to one member after the other, and round again.
+    pub fn dealt(ranks: u32, members: u32, block: u32) -> Self {
+        let (block, width) = (block.clamp(1, ranks.max(1)), members.max(1));
+        let run = Run { start: 0, count: ranks, member: if members == 0 { NONE } else { 0 }, block, width, base: 0 };
+        let runs = if ranks == 0 { Vec::new() } else { vec![run] };
+        Self { ranks, members, rule: Rule::Runs(runs) }
+    }
+
+    /// Of each rank its member and place, and of each member its ranks, in one go through the ranks.
+    fn as_columns(members_of: &[u32], members: u32) -> Self {
+        let ranks = members_of.len() as u32;
+        // Of each member first how many ranks it has, then where they begin among all.
+        let mut begins = vec![0u32; members as usize + 1];
+        for member in members_of {
+            if let Some(size) = begins[1..].get_mut(*member as usize) {
+                *size += 1;
+            }
+        }
+        let bits = bits(ranks, members, begins.iter().copied().max().unwrap_or(0));
+        (1..begins.len()).for_each(|member| begins[member] += begins[member - 1]);
+        let [_, places_at, begins_at, by_member_at, end] = widths(ranks, members, bits);
+        let mut columns = vec![0; end];
+        let (front, by_member) = columns.split_at_mut(by_member_at);
+        let (front, begins_column) = front.split_at_mut(begins_at);
+        let (member_column, place_column) = front.split_at_mut(places_at);
+        let mut filler = Filler::new(begins_column);
+        begins.iter().for_each(|begin| filler.push((*begin).into(), bits[2]));
+        filler.finish();
+        let (mut codes, mut places) = (Filler::new(member_column), Filler::new(place_column));
+        // Where the ranks of each member begin, and how many it has so far.
+        let mut so_far: Vec<[u32; 2]> = begins[..members as usize].iter().map(|begin| [*begin, 0]).collect();
+        for (rank, member) in (0u32..).zip(members_of) {
+            let (mut code, mut place) = (0, 0);
+            if let Some([begin, size]) = so_far.get_mut(*member as usize) {
+                (code, place) = (member + 1, *size);
+                put_nth(by_member, *begin + place, rank.into(), bits[2]);
+                *size += 1;
+            }
+            codes.push(code.into(), bits[0]);
+            places.push(place.into(), bits[1]);
+        }
+        codes.finish();
+        places.finish();
+        Self { ranks, members, rule: Rule::Columns(columns, bits) }
+    }
+
+    /// The words of its columns, if it has no rule.
+    pub fn columns(&self) -> Option<&[u64]> {
+        match &self.rule {
+            Rule::Runs(_) => None,
+            Rule::Columns(columns, _) => Some(columns),
+        }
+    }
+
+    /// It as readers see it, in its own [`columns`](Self::columns) or in `words`, to which its rules are appended.
+    pub fn view(&self, words: &mut Vec<u64>) -> Partition {
+        match &self.rule {
+            Rule::Runs(runs) => self.put_runs(runs, words),
+            Rule::Columns(_, bits) => self.with_columns(0, *bits),
+        }
+    }
+
+    /// Appends its words; the second answer is where words lie that have no checksums of their own.
+    pub fn put(&self, words: &mut Vec<u64>) -> (Partition, Option<Part>) {
+        match &self.rule {
+            Rule::Runs(runs) => (self.put_runs(runs, words), None),
+            Rule::Columns(columns, bits) => {
+                let at = words.len();
+                words.extend_from_slice(columns);
+                (self.with_columns(at, *bits), Some(Part { at, len: columns.len() as u32 }))
+            }
+        }
+    }
+
+    fn with_columns(&self, at: usize, [member_bits, place_bits, rank_bits]: [u32; 3]) -> Partition {
+        let form = Form::Columns { at, member_bits, place_bits, rank_bits };
+        Partition { ranks: self.ranks, members: self.members, form }
+    }
+
+    fn put_runs(&self, rule: &[Run], words: &mut Vec<u64>) -> Partition {
+        let (ranks, members) = (self.ranks, self.members);
+        let runs = Part { at: words.len(), len: rule.len() as u32 };
+        words.extend((0u32..).zip(rule).flat_map(|(index, run)| run.encode(index)));
+        let lists = self.intervals(rule);
+        let mut entries = Vec::with_capacity(lists.len() * INTERVAL);
+        for (index, (first, end, list)) in (0u64..).zip(&lists) {
+            let at = words.len();
+            words.extend(list.chunks(2).map(|two| pair(two[0], two.get(1).copied().unwrap_or(0))));
+            let entry = [pair(*first, *end), pair(at as u32, list.len() as u32)];
+            let mut sum = crc::Crc::new();
+            sum.slice(&[entry[0], entry[1], index]);
+            sum.slice(&words[at..]);
+            entries.extend([entry[0], entry[1], u64::from(sum.value())]);
+        }
+        let intervals = Part { at: words.len(), len: lists.len() as u32 };
+        words.extend(entries);
+        Partition { ranks, members, form: Form::Runs { runs, intervals } }
+    }
+
+    /// Members that the same runs lead to: first, end, runs.
+    fn intervals(&self, runs: &[Run]) -> Vec<(u32, u32, Vec<u32>)> {
+        // Where runs begin and end, by member.
+        let mut edges = Vec::with_capacity(runs.len() * 2);
+        for (index, run) in (0u32..).zip(runs).filter(|(_, run)| run.member != NONE) {
+            let (first, count) = run.members();
+            edges.extend([(first, index, true), (first + count, index, false)]);
+        }
+        edges.sort_unstable();
+        let mut active = std::collections::BTreeSet::new();
+        let mut intervals = Vec::new();
+        let (mut from, mut edges) = (0, edges.into_iter().peekable());
+        while from < self.members {
+            while let Some((_, index, begins)) = edges.next_if(|edge| edge.0 <= from) {
+                if begins {
+                    active.insert(index)
+                } else {
+                    active.remove(&index)
+                };
+            }
+            let to = edges.peek().map_or(self.members, |edge| edge.0.min(self.members));
+            intervals.push((from, to, active.iter().copied().collect()));
+            from = to;
+        }
+        intervals
+    }
+}
+
+/// Bits of a member, a place and a rank, if the largest member has so many ranks.
+fn bits(ranks: u32, members: u32, largest: u32) -> [u32; 3] {
+    [members, largest, ranks].map(|most| bits_for(most.into()))
+}
+
+/// Words of columns.
+fn columns_take(ranks: u32, members: u32, largest: u32) -> u64 {
+    widths(ranks, members, bits(ranks, members, largest))[4] as u64
+}
+
+/// Rules for ranks, as long as there are not so many that columns take less.
+struct Runs {
+    runs: Vec<Run>,
+    open: Option<Growing>,
+    /// Ranks so far, and of all.
+    start: u32,
+    ranks: u32,
+    /// Ranks of each member so far.
+    sizes: Vec<u32>,
+    /// With more runs than this there are too many.
+    most: u64,
+}
+
+impl Runs {
+    fn new(ranks: u32, members: u32) -> Self {
+        // Columns never take more than they would with all ranks at one member.
+        let most = 16.max(columns_take(ranks, members, ranks) / (RUN + INTERVAL) as u64);
+        Self { runs: Vec::new(), open: None, start: 0, ranks, sizes: vec![0; members as usize], most }
+    }
+
+    /// Goes on with ranks of one member; `false` when there are too many runs.
+    fn add(&mut self, member: u32, len: u32) -> bool {
+        if len == 0 {
+            return true;
+        }
+        let mut stretch = Stretch { start: self.start, len, member, place: 0 };
+        if let Some(size) = self.sizes.get_mut(member as usize) {
+            stretch.place = *size;
+            *size += len;
+        }
+        self.start += len;
+        if !self.open.as_mut().is_some_and(|open| open.take(stretch)) {
+            self.runs.extend(self.open.replace(Growing::new(stretch)).map(|open| open.run));
+        }
+        self.runs.len() as u64 <= self.most
+    }
+
+    /// Goes on with whole rounds that are as the one before; answers with how many ranks.
+    fn rounds(&mut self, members_of: &[u32], at: usize) -> usize {
+        let Some(open) = &mut self.open else { return 0 };
+        let Some(round) = open.whole_round().and_then(|ranks| members_of.get(at.checked_sub(ranks)?..at)) else {
+            return 0;
+        };
+        let rounds = members_of[at..].chunks_exact(round.len()).take_while(|next| *next == round).count() as u32;
+        open.again(rounds);
+        let Run { member, width, block, .. } = open.run;
+        for size in &mut self.sizes[member as usize..(member + width) as usize] {
+            *size += rounds * block;
+        }
+        self.start += rounds * round.len() as u32;
+        rounds as usize * round.len()
+    }
+
+    /// The runs, if there are not too many.
+    fn finish(mut self) -> Option<Vec<Run>> {
+        self.runs.extend(self.open.map(|open| open.run));
+        let largest = self.sizes.iter().copied().max().unwrap_or(0);
+        let columns = columns_take(self.ranks, self.sizes.len() as u32, largest);
+        let too_many = self.runs.len() > 16 && (self.runs.len() * (RUN + INTERVAL)) as u64 > columns;
+        (!too_many).then_some(self.runs)
+    }
+}
+
+/// A run that may go on.
+struct Growing {
+    run: Run,
+    /// The round of the next block, and the member of the run that it goes to.
+    next: (u32, u32),
+    /// Whether the first member has come again: then the width is known.
+    again: bool,
+    /// Whether the last block was cut short.
+    closed: bool,
+}
+
+impl Growing {
+    fn new(Stretch { start, len, member, place }: Stretch) -> Self {
+        let run = Run { start, count: len, member, block: len, width: 1, base: place };
+        Self { run, next: (0, 1), again: false, closed: member == NONE }
+    }
+
+    /// Takes a stretch in, if it follows the rule.
+    fn take(&mut self, next: Stretch) -> bool {
+        let run = &mut self.run;
+        if self.closed || next.len > run.block || next.member == NONE {
+            return false;
+        }
+        let begins_again = !self.again && next.member == run.member;
+        let (round, member) = if begins_again { (1, 0) } else { self.next };
+        if next.member != run.member + member || next.place != run.base + round * run.block {
+            return false;
+        }
+        self.again |= begins_again;
+        if !self.again {
+            run.width = member + 1;
+        }
+        self.next = if self.again && member + 1 == run.width { (round + 1, 0) } else { (round, member + 1) };
+        self.closed = next.len < run.block;
+        run.count += next.len;
+        true
+    }
+
+    /// The ranks of a round, between a round that was complete and the next.
+    fn whole_round(&self) -> Option<usize> {
+        let between = self.again && !self.closed && self.next.1 == 0;
+        between.then(|| self.run.block as usize * self.run.width as usize)
+    }
+
+    /// Goes on for so many rounds.
+    fn again(&mut self, rounds: u32) {
+        self.next.0 += rounds;
+        self.run.count += rounds * self.run.block * self.run.width;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::words::Plain;
+
+    /// Everything that can be asked of a partition, and what follows from its list.
+    fn check(members_of: &[u32], members: u32, seed: u64) -> bool {
+        let build = PartitionBuild::of(members_of, members);
+        let mut written = vec![7; 3];
+        let (partition, area) = build.put(&mut written);
+        assert_eq!(area.is_some(), build.columns().is_some());
+        let mut of_view = Vec::new();
+        let view = build.view(&mut of_view);
+        let of_view = build.columns().unwrap_or(&of_view);
+        for (partition, words) in [(partition, &written[..]), (view, of_view)] {
+            let words = Plain(words);
+            let mut ranks_of = vec![Vec::new(); members as usize];
+            for (rank, member) in (0u32..).zip(members_of) {
+                let expected = (*member < members).then(|| {
+                    ranks_of[*member as usize].push(rank);
+                    (*member, ranks_of[*member as usize].len() as u32 - 1)
+                });
+                assert_eq!(partition.place(&words, rank), Ok(expected), "seed {seed}: {rank} of {members_of:?}");
+            }
+            assert_eq!(partition.place(&words, members_of.len() as u32), Ok(None));
+            for (member, ranks) in (0u32..).zip(&ranks_of) {
+                let mut found = Vec::new();
+                partition.pieces(&words, member, |first, count| found.extend(first..first + count)).unwrap();
+                assert_eq!(&found, ranks, "seed {seed}: member {member} of {members_of:?}");
+                let size = (ranks.len() as u32, ranks.first().copied());
+                assert_eq!(partition.size(&words, member), Ok(size), "seed {seed}");
+            }
+        }
+        build.columns().is_some()
+    }
+
+    #[test]
+    fn every_partition_says_where_each_rank_is() {
+        let mut random = 0x9e37_79b9_7f4a_7c15_u64;
+        let mut below = move |bound: u32| {
+            random ^= random << 13;
+            random ^= random >> 7;
+            random ^= random << 17;
+            (random >> 32) as u32 % bound
+        };
+        let mut without_rule = 0;
+        for seed in 0..600 {
+            // Pieces of several rules one after the other, some of them at random.
+            let (members, mut members_of) = (1 + below(9), Vec::new());
+            for _ in 0..below(6) {
+                let (ranks, first, block) = (below(80), below(members), 1 + below(4));
+                let width = 1 + below(members - first);
+                let shape = below(5);
+                members_of.extend((0..ranks).map(|n| match shape {
+                    0 => below(members),
+                    1 => NONE,
+                    2 => first,
+                    _ => first + n / block % width,
+                }));
+            }
+            without_rule += u32::from(check(&members_of, members, seed));
+        }
+        for members in [1000, 5000] {
+            let members_of: Vec<u32> = (0..3 * members).map(|_| below(members)).collect();
+            without_rule += u32::from(check(&members_of, members, members.into()));
+        }
+        assert!(without_rule > 2, "{without_rule}");
+        assert!(!check(&(0..3000).map(|rank| rank % 100).collect::<Vec<_>>(), 100, 0), "a rule");
+    }
+
+    #[test]
+    fn whole_rounds_are_one_run() {
+        let build = PartitionBuild::of(&(0..1003).map(|rank| rank / 2 % 5).collect::<Vec<_>>(), 5);
+        let Rule::Runs(runs) = &build.rule else { panic!("columns") };
+        assert_eq!(&runs[..], [Run { start: 0, count: 1003, member: 0, block: 2, width: 5, base: 0 }]);
+    }
+}

@@ -150,7 +150,7 @@ fn an_info_segment() {
         texts: [Some(TextForm { data_type: 3, form: 1, len: 11 }), None, None],
         keys,
     };
-    let words = VecWords::of(&info::build(contents, JOB, 1).expect("small enough"));
+    let words = VecWords::of(&info::build(contents, JOB, 1).expect("small enough").pieces().concat());
     let index = Index::read(&words).expect("a sound head");
     assert_eq!((index.size(), index.ranks(), index.own_node(), index.offset()), (6, 6, 0, 100));
     assert_eq!(index.by_number(&words, info::Group::Nodes, 9), Ok(Some(3)));

@@ -1,5 +1,5 @@
 //! Job information as the words of an info segment.
-use instanton_layout::info::{Contents, GroupBuild, KeysAt, Places, RecordBuild, SharedKeys, build};
+use instanton_layout::info::{Built, Contents, GroupBuild, KeysAt, Places, RecordBuild, SharedKeys, build};
 use instanton_layout::record::{Item, Owner};
 
 use super::encode::{Encode, payload};
@@ -9,7 +9,7 @@ use super::write_error::WriteError;
 use crate::data::{Value, keys};
 
 /// The words of generation `generation`.
-pub(super) fn info_words(info: &JobInfo, job: u64, generation: u64) -> Result<Vec<u64>, WriteError> {
+pub(super) fn info_words(info: &JobInfo, job: u64, generation: u64) -> Result<Built<'_>, WriteError> {
     let mut keys = SharedKeys::default();
     let job_record = encode(Owner::Job, 0, &info.job, &mut keys.at(Places::JOB))?;
     let mut nodes = GroupBuild { count: info.nodes.len(), numbers: info.nodes.numbers(), records: Vec::new() };

@@ -70,7 +70,7 @@ impl Parted {
             Parts::Stretches(stretches) => PartitionBuild::of_stretches(members, stretches.into_iter()),
         };
         let mut runs = Vec::new();
-        let partition = build.view(&mut runs);
+        let partition = build.put(&mut runs, 0);
         Self { build, partition, runs }
     }
 
@@ -193,7 +193,8 @@ fn nodes(
     ranks: u32,
 ) -> Result<(Parts, u32), BadJobInfo> {
     let (nodes_mapped, _) = job.mapped;
-    let as_mapped = (0..nodes_mapped).fold(true, |same, place| job.nodes.mapped(place) == place && same);
+    let mut as_mapped = true;
+    (0..nodes_mapped).for_each(|place| as_mapped &= job.nodes.mapped(place) == place);
     let mut placed = std::mem::take(&mut job.placed);
     if !as_mapped || nodes_mapped == 0 {
         keep_proc_map(job.proc_map.take(), &placed, &mut job.job);

@@ -7,7 +7,7 @@ use instanton_layout::header::{BadHeader, Header, Kind};
 
 use super::budget::{Budget, Charge};
 use super::write_error::WriteError;
-use crate::sys::memory::{self, Mapping};
+use crate::sys::memory::{self, Mapping, MemoryError};
 
 pub use crate::sys::memory::MapError;
 
@@ -123,9 +123,23 @@ const PAGE: u64 = 4096;
 
 impl OwnSegment {
     pub(super) fn create(name: &str, len: u64, budget: &Budget) -> Result<Self, WriteError> {
+        Self::made(len, budget, || memory::segment(name, len))
+    }
+
+    /// One that has these words, a piece behind the other, and changes no more.
+    pub(super) fn written(name: &str, pieces: &[&[u64]], budget: &Budget) -> Result<Self, WriteError> {
+        let len = pieces.iter().map(|piece| piece.len() as u64 * 8).sum();
+        Self::made(len, budget, || memory::frozen_segment(name, pieces))
+    }
+
+    fn made(
+        len: u64,
+        budget: &Budget,
+        make: impl FnOnce() -> Result<(Mapping, OwnedFd), MemoryError>,
+    ) -> Result<Self, WriteError> {
         let bytes = len.next_multiple_of(PAGE);
         let charge = budget.charge(bytes).ok_or_else(|| WriteError::budget(budget, bytes))?;
-        let (mapping, fd) = memory::segment(name, len).map_err(|error| WriteError::Memory(Box::new(error)))?;
+        let (mapping, fd) = make().map_err(|error| WriteError::Memory(Box::new(error)))?;
         Ok(Self { mapping: Arc::new(mapping), fd, _charge: charge })
     }
 

@@ -5,8 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
 use instanton_layout::job::{self, JobWords};
-use instanton_layout::sync::Ordering;
-use instanton_layout::words::{RawWordsMut, WordsMut};
+use instanton_layout::words::RawWordsMut;
 
 use super::budget::{Budget, Limits};
 use super::encode::ReadError;
@@ -326,9 +325,5 @@ impl JobWriter {
 }
 
 fn make_info(info: &JobInfo, job: u64, generation: u64, budget: &Budget) -> Result<OwnSegment, WriteError> {
-    let words = info_words(info, job, generation)?;
-    let segment = OwnSegment::create("instanton-info", words.len() as u64 * 8, budget)?;
-    let memory = segment.mapping.words_mut();
-    words.iter().enumerate().for_each(|(at, word)| memory.store(at, *word, Ordering::Relaxed));
-    Ok(segment)
+    OwnSegment::written("instanton-info", &info_words(info, job, generation)?.pieces(), budget)
 }

@@ -4,7 +4,7 @@
 //! writable mapping, takes away the write permission and keeps a descriptor that was opened read-only: what a reader gets can
 //! neither be written nor shortened, and no page of it is a hole that reading would allocate. When the last descriptor and
 //! mapping are gone, however their owners ended, the kernel frees it.
-use std::io;
+use std::io::{self, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 
@@ -174,12 +174,45 @@ fn sealed_len(fd: BorrowedFd<'_>) -> Result<usize, MapError> {
 /// A new segment: its only writable mapping, and the read-only descriptor that readers get.
 pub(crate) fn segment(name: &str, len: u64) -> Result<(Mapping, OwnedFd), MemoryError> {
     let (writable, mapping) = create(name, len)?;
+    Ok((mapping, sealed(&writable, len)?))
+}
+
+/// A new segment with these words, one piece behind the other, that its maker does not write either any more. What is written to a
+/// file takes fewer faults than what is stored in a mapping, and none of it counts as this process's before it is read.
+pub(crate) fn frozen_segment(name: &str, pieces: &[&[u64]]) -> Result<(Mapping, OwnedFd), MemoryError> {
+    let len = pieces.iter().map(|piece| piece.len() as u64 * 8).sum();
+    let mut file = std::fs::File::from(anonymous(name, len)?);
+    let (mut written, mut required) = (0, 0);
+    let mut bytes = Vec::with_capacity(CHUNK * 8);
+    for words in pieces.iter().flat_map(|piece| piece.chunks(CHUNK)) {
+        bytes.clear();
+        bytes.extend(words.iter().flat_map(|word| word.to_le_bytes()));
+        written += bytes.len() as u64;
+        if written > required {
+            let step = STEP.min(len - required);
+            headroom::require(step)?;
+            required += step;
+        }
+        file.write_all(&bytes).map_err(|error| MemoryError::System { call: "write", len, error })?;
+    }
+    let fd = sealed(&file, len)?;
+    let mapped = MmapOptions::new().len(len as usize).map_raw_read_only(fd.as_raw_fd());
+    let raw = mapped.map_err(|error| MemoryError::System { call: "mmap", len, error })?;
+    raw.advise(Advice::DontFork).map_err(|error| MemoryError::System { call: "madvise", len, error })?;
+    Ok((Mapping { raw, writable: false }, fd))
+}
+
+/// Words that are written at once, in a buffer that stays close.
+const CHUNK: usize = 8 << 10;
+
+/// Seals a segment and opens it as readers get it.
+fn sealed(writable: &(impl AsFd + AsRawFd), len: u64) -> Result<OwnedFd, MemoryError> {
     let seals = SealFlag::F_SEAL_SHRINK | SealFlag::F_SEAL_GROW | SealFlag::F_SEAL_FUTURE_WRITE | SealFlag::F_SEAL_SEAL;
-    fcntl(&writable, FcntlArg::F_ADD_SEALS(seals)).map_err(system("fcntl(F_ADD_SEALS)", len))?;
-    fchmod(&writable, Mode::S_IRUSR | Mode::S_IRGRP | Mode::S_IROTH).map_err(system("fchmod", len))?;
+    fcntl(writable, FcntlArg::F_ADD_SEALS(seals)).map_err(system("fcntl(F_ADD_SEALS)", len))?;
+    fchmod(writable, Mode::S_IRUSR | Mode::S_IRGRP | Mode::S_IROTH).map_err(system("fchmod", len))?;
     let path = format!("/proc/self/fd/{}", writable.as_raw_fd());
     let fd = open(path.as_str(), OFlag::O_RDONLY | OFlag::O_CLOEXEC, Mode::empty());
-    Ok((mapping, fd.map_err(system("open(/proc/self/fd)", len))?))
+    fd.map_err(system("open(/proc/self/fd)", len))
 }
 
 /// A new reader page: the maker's mapping, and the writable descriptor for the reader.
@@ -191,8 +224,7 @@ pub(crate) fn reader_page(len: u64) -> Result<(Mapping, OwnedFd), MemoryError> {
 }
 
 fn create(name: &str, len: u64) -> Result<(OwnedFd, Mapping), MemoryError> {
-    let fd =
-        memfd_create(name, MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING).map_err(system("memfd_create", len))?;
+    let fd = anonymous(name, len)?;
     let mut at = 0;
     while at < len {
         let step = STEP.min(len - at);
@@ -204,6 +236,10 @@ fn create(name: &str, len: u64) -> Result<(OwnedFd, Mapping), MemoryError> {
     let raw = mapped.map_err(|error| MemoryError::System { call: "mmap", len, error })?;
     raw.advise(Advice::DontFork).map_err(|error| MemoryError::System { call: "madvise", len, error })?;
     Ok((fd, Mapping { raw, writable: true }))
+}
+
+fn anonymous(name: &str, len: u64) -> Result<OwnedFd, MemoryError> {
+    memfd_create(name, MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING).map_err(system("memfd_create", len))
 }
 
 fn allocate(fd: &impl AsFd, at: u64, step: u64) -> nix::Result<()> {

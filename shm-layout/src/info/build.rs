@@ -173,8 +173,29 @@ fn put_aligned(words: &mut Vec<u64>, record: &[u64]) -> usize {
     words.len() - record.len()
 }
 
+/// The words of an info segment.
+pub struct Built<'a> {
+    words: Vec<u64>,
+    /// What lies behind them: columns of partitions, which are by far the most where ranks go by no rule. They stay where they are.
+    columns: [&'a [u64]; 2],
+}
+
+impl<'a> Built<'a> {
+    /// How many there are.
+    #[allow(clippy::len_without_is_empty, reason = "no segment is empty")]
+    pub fn len(&self) -> usize {
+        self.pieces().iter().map(|piece| piece.len()).sum()
+    }
+
+    /// All of them, one piece behind the other.
+    pub fn pieces(&self) -> [&[u64]; 3] {
+        let [nodes, apps] = self.columns;
+        [&self.words, nodes, apps]
+    }
+}
+
 /// The words of an info segment, header included; `None` when 32 GiB do not hold them.
-pub fn build(contents: Contents<'_>, job: u64, generation: u64) -> Option<Vec<u64>> {
+pub fn build<'a>(contents: Contents<'a>, job: u64, generation: u64) -> Option<Built<'a>> {
     let Contents { size, ranks, own_node, groups, mut keys, .. } = contents;
     let mut areas = Vec::new();
     let (mut rows, row_bits, row_bit_of) = rows(contents.columns, contents.own_ranks);
@@ -268,10 +289,7 @@ pub fn build(contents: Contents<'_>, job: u64, generation: u64) -> Option<Vec<u6
     let names = contents.names.put(&mut words);
     let aliases = contents.aliases.iter().map(|(alias, node)| (hash::hash(alias), *node)).collect();
     let aliases = table_of(&mut words, aliases);
-    let (nodes_of, unchecked) = contents.nodes_of.put(&mut words);
-    areas.extend(unchecked);
-    let (apps_of, unchecked) = contents.apps_of.put(&mut words);
-    areas.extend(unchecked);
+    let mut partitions = [contents.nodes_of, contents.apps_of].map(|build| build.put(&mut words, 0));
     let from = words.len();
     strings.extend(other_strings.iter().map(|string| put_string(&mut words, string.as_deref())));
     areas.push(Part { at: from, len: (words.len() - from) as u32 });
@@ -288,8 +306,20 @@ pub fn build(contents: Contents<'_>, job: u64, generation: u64) -> Option<Vec<u6
         .extend(others.into_iter().map(|(rank, record)| (rank.into(), placed.put(&mut words, record) as u32)));
     let process_records = table_of(&mut words, process_records);
     placed.seal(&mut words);
-    let areas = put_areas(&mut words, areas);
-    u32::try_from(words.len()).ok()?;
+    areas.retain(|area| area.len > 0);
+    let mut areas: Vec<_> =
+        areas.into_iter().map(|area| (area, crc::of(&words[area.at..area.at + area.len as usize]))).collect();
+    let tail = [contents.nodes_of, contents.apps_of].map(|build| build.columns().unwrap_or_default());
+    let mut end = words.len() + AREA * (areas.len() + tail.iter().filter(|columns| !columns.is_empty()).count());
+    for ((partition, build), columns) in partitions.iter_mut().zip([contents.nodes_of, contents.apps_of]).zip(tail) {
+        if !columns.is_empty() {
+            *partition = build.put(&mut words, end);
+            areas.push((Part { at: end, len: columns.len() as u32 }, crc::of(columns)));
+            end += columns.len();
+        }
+    }
+    let areas = put_areas(&mut words, &areas);
+    u32::try_from(end).ok()?;
 
     let index = Index {
         size,
@@ -305,8 +335,8 @@ pub fn build(contents: Contents<'_>, job: u64, generation: u64) -> Option<Vec<u6
         rows: rows_part,
         row_bits,
         offset: contents.offset,
-        nodes: nodes_of,
-        apps: apps_of,
+        nodes: partitions[0],
+        apps: partitions[1],
         names,
         aliases,
         records: [node_records, app_records, session_records, process_records],
@@ -316,13 +346,12 @@ pub fn build(contents: Contents<'_>, job: u64, generation: u64) -> Option<Vec<u6
         texts: contents.texts,
     };
     let head = crate::words::VecWords::new(START);
-    Header { kind: Kind::Info, length: words.len() as u64 * 8, job, number: generation, ranks: ranks.into() }
-        .write(&head);
+    Header { kind: Kind::Info, length: end as u64 * 8, job, number: generation, ranks: ranks.into() }.write(&head);
     index.write(&head);
     for (at, word) in words.iter_mut().enumerate().take(START) {
         *word = head.load(at).unwrap_or(0);
     }
-    Some(words)
+    Some(Built { words, columns: tail })
 }
 
 /// Whose record.
@@ -354,12 +383,13 @@ fn put_string(words: &mut Vec<u64>, string: Option<&[u8]>) -> u64 {
     }
 }
 
-fn put_areas(words: &mut Vec<u64>, areas: Vec<Part>) -> Part {
-    let areas: Vec<Part> = areas.into_iter().filter(|area| area.len > 0).collect();
+/// Words of an area.
+const AREA: usize = 2;
+
+fn put_areas(words: &mut Vec<u64>, areas: &[(Part, u32)]) -> Part {
     let part = Part { at: words.len(), len: areas.len() as u32 };
-    for (place, area) in (0u32..).zip(areas) {
-        let sum = crc::of(&words[area.at..area.at + area.len as usize]);
-        words.extend([area.word(), pair(sum, crc::of(&[area.word(), pair(sum, place)]))]);
+    for (place, (area, sum)) in (0u32..).zip(areas) {
+        words.extend([area.word(), pair(*sum, crc::of(&[area.word(), pair(*sum, place)]))]);
     }
     part
 }

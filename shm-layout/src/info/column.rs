@@ -246,11 +246,15 @@ pub struct KeyTable {
     /// Where it lies; as many slots as a power of two.
     pub part: Part,
     /// A bit for some bits of the hash of each key: most keys that processes post are not here, and nothing has to be read to say so.
+    /// Of a table with damage there are none: nothing is taken on trust there.
     hints: [u64; 8],
+    /// Whether the checksum of some slot is wrong.
+    damaged: bool,
 }
 
 impl KeyTable {
-    /// The table that lies there, with the checksum of every slot looked at: nothing that is found in it has one looked at again.
+    /// The table that lies there, with the checksum of every slot looked at: nothing that is found in it has one looked at again, unless
+    /// there is a wrong one. That costs the keys that may be in its slot, or were pushed on by it; no others.
     pub(super) fn read<W: Words>(words: &W, part: Part) -> Result<Self, Malformed> {
         if !part.len.is_power_of_two() {
             return Err(Malformed::Table);
@@ -258,18 +262,30 @@ impl KeyTable {
         let mut table = Self::unread(part);
         for slot in 0..part.len {
             let w = table.slot(words, slot)?;
-            crc::expect(slot_checksum(words, w[0], w[1], low(w[2]), slot)?.into(), high(w[2]).into())?;
-            if w[0] != 0 {
+            if check_slot(words, &w, slot).is_err() {
+                table.damaged = true;
+            } else if w[0] != 0 {
                 let (word, bit) = hint(w[0]);
                 table.hints[word] |= bit;
             }
+        }
+        if table.damaged {
+            table.hints = [0; 8];
         }
         Ok(table)
     }
 
     /// A table that is being written.
     pub(super) fn unread(part: Part) -> Self {
-        Self { part, hints: [0; 8] }
+        Self { part, hints: [0; 8], damaged: false }
+    }
+
+    /// Whether the checksum of every slot is right.
+    ///
+    /// # Errors
+    /// [`Malformed::Checksum`] when one is not.
+    pub(super) fn verify(&self) -> Result<(), Malformed> {
+        if self.damaged { Err(Malformed::Checksum) } else { Ok(()) }
     }
 
     /// Looks a key up.
@@ -280,12 +296,29 @@ impl KeyTable {
     pub fn find<W: Words>(&self, words: &W, query: &crate::record::Query<'_>) -> Result<KeyEntry, Malformed> {
         let (word, bit) = hint(query.hash());
         if self.hints[word] & bit == 0 {
-            return Ok(KeyEntry::NOWHERE);
+            return if self.damaged { self.find_among_damage(words, query) } else { Ok(KeyEntry::NOWHERE) };
         }
+        self.find_by(words, query, |_| Ok(()))
+    }
+
+    /// Looks a key up where every slot on the way is checked.
+    #[cold]
+    fn find_among_damage<W: Words>(&self, words: &W, query: &crate::record::Query<'_>) -> Result<KeyEntry, Malformed> {
+        self.find_by(words, query, |slot| check_slot(words, &self.slot(words, slot)?, slot))
+    }
+
+    #[inline(always)]
+    fn find_by<W: Words>(
+        &self,
+        words: &W,
+        query: &crate::record::Query<'_>,
+        check: impl Fn(u32) -> Result<(), Malformed>,
+    ) -> Result<KeyEntry, Malformed> {
         let mask = self.part.len.wrapping_sub(1);
         let mut slot = query.hash() as u32 & mask;
         for _ in 0..self.part.len {
             let hash = words.load(self.part.at(slot, KeyEntry::WORDS)?)?;
+            check(slot)?;
             if hash == query.hash() {
                 let w = self.slot(words, slot)?;
                 let entry = KeyEntry::of(w);
@@ -306,6 +339,9 @@ impl KeyTable {
     /// [`Malformed`] when the table is damaged.
     pub fn key<W: Words>(&self, words: &W, slot: u32) -> Result<Option<(usize, usize)>, Malformed> {
         let w = self.slot(words, slot)?;
+        if self.damaged {
+            check_slot(words, &w, slot)?;
+        }
         Ok((w[0] != 0).then_some((low(w[1]) as usize, usize::from(high(w[1]) as u16))))
     }
 
@@ -337,6 +373,10 @@ impl KeyTable {
 #[inline(always)]
 const fn hint(hash: u64) -> (usize, u64) {
     ((hash >> 61) as usize, 1 << (hash >> 55 & 63))
+}
+
+fn check_slot<W: Words>(words: &W, w: &[u64; KeyEntry::WORDS], slot: u32) -> Result<(), Malformed> {
+    crc::expect(slot_checksum(words, w[0], w[1], low(w[2]), slot)?.into(), high(w[2]).into())
 }
 
 fn slot_checksum<W: Words>(words: &W, hash: u64, key: u64, column: u32, slot: u32) -> Result<u32, Malformed> {

@@ -38,7 +38,7 @@ pub mod packed;
 pub mod partition;
 pub mod sorted;
 
-pub use build::{Contents, GroupBuild, KeysAt, RecordBuild, SharedKeys, build};
+pub use build::{Built, Contents, GroupBuild, KeysAt, RecordBuild, SharedKeys, build};
 pub use column::{Column, ColumnBuild, KeyEntry, KeyTable, Row};
 pub use names::{Name, Names, NamesBuild};
 pub use partition::{Partition, PartitionBuild};
@@ -169,7 +169,7 @@ impl Index {
     /// Reads and checks the head, the table of keys and what is said of columns.
     ///
     /// # Errors
-    /// [`Malformed`] when it is not what the writer wrote.
+    /// [`Malformed`] when it is not what the writer wrote; of the table of keys only when it does not lie there.
     pub fn read<W: Words>(words: &W) -> Result<Self, Malformed> {
         let mut w = [0; START];
         for (at, word) in w.iter_mut().enumerate().skip(HEAD) {
@@ -390,11 +390,13 @@ impl Index {
         Ok((at, len))
     }
 
-    /// Looks at the checksums of what has none that is looked at when it is read: columns, and placements without a rule.
+    /// Looks at the checksums of what has none that is looked at when it is read: columns, and placements without a rule. Says, too,
+    /// if something else was found damaged that costs only some keys.
     ///
     /// # Errors
     /// [`Malformed`] when one of them is wrong.
     pub fn verify<W: Words>(&self, words: &W) -> Result<(), Malformed> {
+        self.keys.verify()?;
         for place in 0..self.areas.len {
             let at = self.areas.at(place, 2)?;
             let (area, sums) = (words.load(at)?, words.load(at + 1)?);

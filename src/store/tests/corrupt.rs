@@ -1,4 +1,5 @@
 //! Damaged segments give errors, never wrong values, and never crash.
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use instanton_layout::sync::Ordering;
@@ -110,6 +111,30 @@ fn no_single_bit_makes_a_wrong_value() {
         }
     }
     assert!(refused > 0 && answered > 0);
+}
+
+/// A slot of the table of keys tells of one key: nobody is told that others are gone, or wrong.
+#[test]
+fn a_damaged_key_costs_few_others() {
+    let image = image();
+    let info = image.segments.iter().position(|words| words[1] >> 32 == 2).unwrap();
+    let (at, slots) = (image.segments[info][13] as u32 as usize, (image.segments[info][13] >> 32) as usize);
+    let mut lost = 0;
+    for bit in 0..slots * 3 * 64 {
+        if bit % 5 != 0 {
+            continue;
+        }
+        let mut segments = image.segments.clone();
+        segments[info][at + bit / 64] ^= 1 << (bit % 64);
+        let reader = attach_copies(&segments).expect("the rest is as it was");
+        assert!(reader.verify().is_err());
+        let answers = interrogate(&reader, &image.questions);
+        let gone = |(_, key, ..): &&(Rank, Key, Level<'_>, Value)| reader.get(&Lookup::new(Rank(0), key)).is_err();
+        let keys: HashSet<&Key> = image.questions.iter().filter(gone).map(|(_, key, ..)| key).collect();
+        assert!(answers * 2 > image.questions.len(), "bit {bit}: {answers} answers; without {keys:?}");
+        lost += image.questions.len() - answers;
+    }
+    assert!(lost > 0);
 }
 
 proptest! {

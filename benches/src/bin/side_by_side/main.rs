@@ -11,6 +11,7 @@ use std::path::PathBuf;
 use clap::Parser;
 use instanton_benches::machine;
 use instanton_benches::run::{Library, Programs};
+use instanton_benches::samples::Samples;
 use instanton_benches::units::Unit;
 
 #[derive(Parser)]
@@ -20,14 +21,14 @@ struct Options {
     #[arg(long, default_value = "dist")]
     dist: PathBuf,
     /// Folder of the compiled programs of benches/c
-    #[arg(long)]
-    programs: PathBuf,
+    #[arg(long, required_unless_present = "in_place")]
+    programs: Option<PathBuf>,
     /// An MPI program that says how long the slowest MPI_Init took; without it those rows are left out
     #[arg(long)]
     mpi: Option<PathBuf>,
     /// The library to compare with
-    #[arg(long)]
-    stock: PathBuf,
+    #[arg(long, required_unless_present = "in_place")]
+    stock: Option<PathBuf>,
     /// What to call it
     #[arg(long, default_value = "the stock library")]
     stock_name: String,
@@ -43,15 +44,27 @@ struct Options {
     /// A tenth of the samples: to see whether everything runs, not what it costs
     #[arg(long)]
     quick: bool,
+    /// Reads in place only, so many times each, and prints medians: to be watched by a profiler
+    #[arg(long, hide = true)]
+    in_place: Option<u32>,
 }
 
 fn main() -> anyhow::Result<()> {
     let options = Options::parse();
+    if let Some(calls) = options.in_place {
+        let mut samples = Samples::default();
+        zero_copy::measure(calls, &mut samples);
+        for row in samples.rows("") {
+            let summary = samples.summary(&row).expect("a row has samples");
+            println!("{row}\t{:.1} ns", summary.median * 1e3);
+        }
+        return Ok(());
+    }
     let instanton = options.dist.join("bin/instanton").display().to_string();
     let plan = measure::Plan {
-        programs: Programs { folder: options.programs.canonicalize()?, seed: options.seed },
+        programs: Programs { folder: options.programs.unwrap_or_default().canonicalize()?, seed: options.seed },
         ours: Library::new(&options.dist.join("lib/libpmix.so.2"), &[&instanton, "run"])?,
-        stock: Library::new(&options.stock, &["mpirun.openmpi", "--oversubscribe"])?,
+        stock: Library::new(&options.stock.unwrap_or_default(), &["mpirun.openmpi", "--oversubscribe"])?,
         mpi: options.mpi.map(|path| path.canonicalize()).transpose()?,
         divisor: if options.quick { 10 } else { 1 },
         stock_million: options.stock_million,

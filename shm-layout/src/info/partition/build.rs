@@ -115,29 +115,16 @@ impl PartitionBuild {
         }
     }
 
-    /// It as readers see it, in its own [`columns`](Self::columns) or in `words`, to which its rules are appended.
-    pub fn view(&self, words: &mut Vec<u64>) -> Partition {
+    /// It as readers see it in `words`, to which its rules are appended, or where its [`columns`](Self::columns) begin at `at`.
+    pub fn put(&self, words: &mut Vec<u64>, at: usize) -> Partition {
         match &self.rule {
             Rule::Runs(runs) => self.put_runs(runs, words),
-            Rule::Columns(_, bits) => self.with_columns(0, *bits),
-        }
-    }
-
-    /// Appends its words; the second answer is where words lie that have no checksums of their own.
-    pub fn put(&self, words: &mut Vec<u64>) -> (Partition, Option<Part>) {
-        match &self.rule {
-            Rule::Runs(runs) => (self.put_runs(runs, words), None),
-            Rule::Columns(columns, bits) => {
-                let at = words.len();
-                words.extend_from_slice(columns);
-                (self.with_columns(at, *bits), Some(Part { at, len: columns.len() as u32 }))
+            Rule::Columns(_, [member_bits, place_bits, rank_bits]) => {
+                let (member_bits, place_bits, rank_bits) = (*member_bits, *place_bits, *rank_bits);
+                let form = Form::Columns { at, member_bits, place_bits, rank_bits };
+                Partition { ranks: self.ranks, members: self.members, form }
             }
         }
-    }
-
-    fn with_columns(&self, at: usize, [member_bits, place_bits, rank_bits]: [u32; 3]) -> Partition {
-        let form = Form::Columns { at, member_bits, place_bits, rank_bits };
-        Partition { ranks: self.ranks, members: self.members, form }
     }
 
     fn put_runs(&self, rule: &[Run], words: &mut Vec<u64>) -> Partition {
@@ -320,13 +307,12 @@ mod tests {
     /// Everything that can be asked of a partition, and what follows from its list.
     fn check(members_of: &[u32], members: u32, seed: u64) -> bool {
         let build = PartitionBuild::of(members_of, members);
-        let mut written = vec![7; 3];
-        let (partition, area) = build.put(&mut written);
-        assert_eq!(area.is_some(), build.columns().is_some());
-        let mut of_view = Vec::new();
-        let view = build.view(&mut of_view);
-        let of_view = build.columns().unwrap_or(&of_view);
-        for (partition, words) in [(partition, &written[..]), (view, of_view)] {
+        let (mut alone, mut written) = (Vec::new(), vec![7; 3]);
+        let views = [build.put(&mut alone, 0), build.put(&mut written, 3)];
+        for words in [&mut alone, &mut written] {
+            words.extend(build.columns().unwrap_or_default());
+        }
+        for (partition, words) in views.into_iter().zip([&alone, &written]) {
             let words = Plain(words);
             let mut ranks_of = vec![Vec::new(); members as usize];
             for (rank, member) in (0u32..).zip(members_of) {

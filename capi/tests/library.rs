@@ -196,6 +196,16 @@ fn tools_find_their_servers() {
 }
 
 #[test]
+fn streams_of_processes_reach_tools_and_come_from_them() {
+    let program = compile("streams", &["-pthread"]);
+    run(&mut alone(&program));
+    // The tools as well; one that is killed is not looked at.
+    if let Some(mut command) = checked(&program) {
+        run(command.env("VALGRIND_OPTS", "--trace-children=yes"));
+    }
+}
+
+#[test]
 fn a_host_may_say_which_release_it_is_of() {
     let program = compile("host", &["-pthread", "-DRELEASE=61", "-DUNPROVED"]);
     run(alone(&program).env("INSTANTON_SERVER_MODULE", "6.1"));

@@ -22,6 +22,7 @@ mod error;
 mod events;
 mod fence;
 mod fork;
+mod format;
 mod forward;
 mod get;
 mod group;
@@ -34,6 +35,7 @@ mod output;
 mod post;
 mod publish;
 mod spawn;
+mod stdin;
 
 use std::fmt;
 use std::io;
@@ -58,7 +60,7 @@ pub use crate::message::{Credential, Infos, Published};
 pub use error::{Error, InitError};
 pub use forward::abi_versions;
 pub use notify::Chain;
-pub use output::{Output, OutputHandler};
+pub use output::{Output, OutputHandler, to_own_output};
 
 use connection::{Answer, Incoming, Link, News, Way};
 use events::Handlers;
@@ -133,6 +135,7 @@ pub(crate) struct Attachment<'a> {
 pub struct Client {
     inner: Arc<Inner>,
     thread: Mutex<Option<JoinHandle<()>>>,
+    collector: stdin::Collector,
 }
 
 /// What callers and the control thread share.
@@ -299,7 +302,7 @@ impl Client {
             served.link.serve(incoming, |news| served.hear(news), || served.server_lost());
         });
         let thread = Mutex::new(Some(thread.map_err(system("no thread"))?));
-        Ok(Client { inner, thread })
+        Ok(Client { inner, thread, collector: stdin::Collector::default() })
     }
 
     /// Whether this process may use the client: neither after [`finalize`](Client::finalize) nor in a forked child.
@@ -594,6 +597,7 @@ impl Client {
         if let Some(thread) = thread.filter(|_| !self.inner.link.is_own_thread()) {
             let _ = thread.join();
         }
+        self.collector.end(!self.inner.link.is_own_thread());
     }
 }
 
@@ -603,6 +607,7 @@ impl Drop for Client {
             // The child has neither the thread nor all of the mappings: it lets everything lie.
             std::mem::forget(self.inner.clone());
             std::mem::forget(self.thread.get_mut().unwrap_or_else(PoisonError::into_inner).take());
+            std::mem::forget(std::mem::take(&mut self.collector));
         } else if self.inner.life.end().is_ok() {
             self.stop();
         }

@@ -11,6 +11,7 @@ use crate::message::{Push, Request};
 use crate::trace;
 
 use super::events::{Called, Event, procs_of};
+use super::output::Output;
 use super::{Error, Handler, Inner, done};
 
 /// What an event handler must complete, now or later, from any thread: the next handler is not called before. Dropping it
@@ -172,7 +173,11 @@ impl Inner {
     pub(super) fn pushed(self: &Arc<Self>, push: Push) {
         match push {
             Push::Event { status, source, info, .. } => self.deliver(Event { status, source, info }),
-            Push::Output { source, channel, bytes, info } => self.own.pulls.deliver(&source, channel, &bytes, &info),
+            Push::Output { pull, source, channel, bytes, info } => {
+                // A number of this process's own.
+                let Ok(pull) = usize::try_from(pull) else { return };
+                self.output_comes(Output { pull, source, channel, bytes, info });
+            }
         }
     }
 

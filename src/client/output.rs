@@ -1,12 +1,19 @@
 //! The output of other processes: asked for here, forwarded by the host, and given to a function of the program.
+//!
+//! The server sends no more than a [window](WINDOW) ahead of what this process says that it has taken in: what a slow handler leaves
+//! waits there, and not here.
 use std::collections::BTreeMap;
+use std::io::Write;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use crate::data::constants::iof_channel::{FWD_STDIN_CHANNEL, FWD_STDOUT_CHANNEL};
 use crate::data::{Info, Proc, Status};
 use crate::message::Request;
+use crate::message::output::{WINDOW, cost};
 
+use super::format::Format;
 use super::forward::nothing;
-use super::{Client, Error};
+use super::{Client, Error, Inner};
 
 /// Output of a process.
 #[derive(Clone, Debug, PartialEq)]
@@ -26,11 +33,28 @@ pub struct Output {
 /// Takes output; runs on the client's control thread and must not wait there.
 pub type OutputHandler = Arc<dyn Fn(Output) + Send + Sync>;
 
-#[derive(Clone)]
+/// A handler that writes what comes to this process's own standard output and error.
+pub fn to_own_output() -> OutputHandler {
+    Arc::new(|output: Output| {
+        // Who has closed them wants nothing of it.
+        let _ = match output.channel {
+            FWD_STDOUT_CHANNEL => write_all(std::io::stdout().lock(), &output.bytes),
+            _ => write_all(std::io::stderr().lock(), &output.bytes),
+        };
+    })
+}
+
+fn write_all(mut to: impl Write, bytes: &[u8]) -> std::io::Result<()> {
+    to.write_all(bytes)?;
+    to.flush()
+}
+
 struct Pull {
-    procs: Vec<Proc>,
-    channels: u16,
     handler: OutputHandler,
+    /// How what comes is shown.
+    format: Format,
+    /// What was taken in and the server does not know of.
+    taken: usize,
 }
 
 /// What this process has asked for.
@@ -41,15 +65,28 @@ impl Pulls {
     fn with<T>(&self, f: impl FnOnce(&mut (usize, BTreeMap<usize, Pull>)) -> T) -> T {
         f(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
+}
 
-    /// Hands output to everybody who wants it, with no lock held.
-    pub(super) fn deliver(&self, source: &Proc, channel: u16, bytes: &[u8], info: &[Info]) {
-        let wants = |pull: &Pull| pull.channels & channel != 0 && pull.procs.iter().any(|proc| proc.matches(source));
-        let wanted: Vec<(usize, OutputHandler)> = self.with(|(_, pulls)| {
-            pulls.iter().filter(|(_, pull)| wants(pull)).map(|(id, pull)| (*id, pull.handler.clone())).collect()
+impl Inner {
+    /// Output has come: hands it to who wants it, with no lock held, and says so when enough has been taken in, or all of it.
+    pub(super) fn output_comes(&self, mut output: Output) {
+        let (own, is_end) = (cost(output.bytes.len()), output.bytes.is_empty());
+        let handler = self.own.pulls.with(|(_, pulls)| {
+            let pull = pulls.get_mut(&output.pull)?;
+            output.bytes = pull.format.shown(&output.source, output.channel, std::mem::take(&mut output.bytes));
+            Some(pull.handler.clone())
         });
-        for (pull, handler) in wanted {
-            handler(Output { pull, source: source.clone(), channel, bytes: bytes.to_vec(), info: info.to_vec() });
+        let id = output.pull;
+        let Some(handler) = handler else { return };
+        handler(output);
+        let taken = self.own.pulls.with(|(_, pulls)| {
+            let pull = pulls.get_mut(&id)?;
+            pull.taken += own;
+            (is_end || pull.taken >= WINDOW / 4).then(|| std::mem::take(&mut pull.taken))
+        });
+        if let Some(taken) = taken {
+            // A server that is gone sends nothing more.
+            let _ = self.link.tell("PMIx_IOF_pull", &Request::OutputTaken { id: id as u64, cost: taken as u64 });
         }
     }
 }
@@ -59,7 +96,7 @@ impl Client {
     /// of this call.
     ///
     /// # Errors
-    /// When `done` will not run: `ERR_BAD_PARAM` without processes or channels.
+    /// When `done` will not run: `ERR_BAD_PARAM` without processes or channels, `ERR_NOT_SUPPORTED` for standard input.
     pub fn iof_pull_nb(
         &self,
         procs: &[Proc],
@@ -71,14 +108,18 @@ impl Client {
         if procs.is_empty() || channels == 0 {
             return Err(Status::ERR_BAD_PARAM.into());
         }
+        if channels & FWD_STDIN_CHANNEL != 0 {
+            return Err(Status::ERR_NOT_SUPPORTED.into());
+        }
         // It may come as soon as the server has agreed.
         let id = self.inner.own.pulls.with(|(last, pulls)| {
             *last += 1;
-            pulls.insert(*last, Pull { procs: procs.to_vec(), channels, handler });
+            pulls.insert(*last, Pull { handler, format: Format::read(directives), taken: 0 });
             *last
         });
         let inner = self.inner.clone();
-        let request = Request::PullOutput { procs: procs.to_vec(), channels, directives: directives.to_vec() };
+        let directives = directives.to_vec();
+        let request = Request::PullOutput { id: id as u64, procs: procs.to_vec(), channels, directives };
         let told = move |result: Result<(), Error>| {
             if result.is_err() {
                 inner.own.pulls.with(|(_, pulls)| pulls.remove(&id));
@@ -90,7 +131,7 @@ impl Client {
         })
     }
 
-    /// Ends what such a call has begun (`PMIx_IOF_deregister`).
+    /// Ends what such a call has begun (`PMIx_IOF_deregister`). What the server still holds back comes before `done` is called.
     ///
     /// # Errors
     /// When `done` will not run: `ERR_BAD_PARAM` for a number of no call.
@@ -99,8 +140,15 @@ impl Client {
         pull: usize,
         done: impl FnOnce(Result<(), Error>) + Send + 'static,
     ) -> Result<(), Error> {
-        let gone = self.inner.own.pulls.with(|(_, pulls)| pulls.remove(&pull)).ok_or(Status::ERR_BAD_PARAM)?;
-        let request = Request::StopOutput { procs: gone.procs, channels: gone.channels };
-        self.inner.ask_for("PMIx_IOF_deregister", &request, nothing, done)
+        if !self.inner.own.pulls.with(|(_, pulls)| pulls.contains_key(&pull)) {
+            return Err(Status::ERR_BAD_PARAM.into());
+        }
+        let inner = self.inner.clone();
+        let ended = move |result| {
+            let known = inner.own.pulls.with(|(_, pulls)| pulls.remove(&pull));
+            // Another call has ended it meanwhile.
+            done(known.map_or(Err(Status::ERR_BAD_PARAM.into()), |_| result));
+        };
+        self.inner.ask_for("PMIx_IOF_deregister", &Request::StopOutput { id: pull as u64 }, nothing, ended)
     }
 }

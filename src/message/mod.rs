@@ -15,6 +15,7 @@ pub mod door;
 mod forward;
 mod group;
 pub mod numbers;
+pub mod output;
 
 use rkyv::{Archive, Deserialize, Serialize};
 
@@ -149,6 +150,8 @@ pub enum Request {
     Forward(Forward),
     /// Send the output of processes from now on (`PMIx_IOF_pull`).
     PullOutput {
+        /// The client's number for it.
+        id: u64,
         /// Whose.
         procs: Vec<Proc>,
         /// `constants::iof_channel` bits.
@@ -158,10 +161,15 @@ pub enum Request {
     },
     /// End what such a request has begun.
     StopOutput {
-        /// Whose output it was.
-        procs: Vec<Proc>,
-        /// Its channels.
-        channels: u16,
+        /// Its number.
+        id: u64,
+    },
+    /// Output has been taken in. The client does not wait for it, and numbers it 0.
+    OutputTaken {
+        /// The number of the pull.
+        id: u64,
+        /// How much, by [`output::cost`].
+        cost: u64,
     },
 }
 
@@ -245,6 +253,8 @@ pub enum Push {
     },
     /// Output of a process that the client has asked for.
     Output {
+        /// The client's number for what it has asked.
+        pull: u64,
         /// Whose.
         source: Proc,
         /// A `constants::iof_channel`.

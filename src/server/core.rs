@@ -58,6 +58,10 @@ pub(super) enum Limit {
     Join(u64),
     /// The completion of a group that a process has come to alone.
     Single(u64),
+    /// Output that waits for more.
+    Output(PeerId, u64),
+    /// Those who wait until all output is read.
+    OutputFlush,
 }
 
 pub(super) struct Core {
@@ -252,10 +256,11 @@ impl Core {
             Request::JobControl { targets, directives } => {
                 self.job_control(peer, number, proc, targets, directives);
             }
-            Request::PullOutput { procs, channels, directives } => {
-                self.pull_output(peer, number, procs, channels, directives);
+            Request::PullOutput { id, procs, channels, directives } => {
+                self.pull_output(peer, number, &proc, (id, procs, channels, directives));
             }
-            Request::StopOutput { procs, channels } => self.stop_output(peer, number, procs, channels),
+            Request::StopOutput { id } => self.stop_output(peer, number, id),
+            Request::OutputTaken { id, cost } => self.output_taken(peer, number, id, cost),
             Request::Group { group, call } => self.group_call(caller, proc, group, call),
             Request::Forward(request) => self.forward(peer, number, proc, request),
         }
@@ -291,6 +296,8 @@ impl Core {
             Limit::Invitation(number) => self.invitation_expired(number),
             Limit::Join(number) => self.join_expired(number),
             Limit::Single(number) => self.single_expired(number),
+            Limit::Output(peer, id) => self.output_is_due(peer, id),
+            Limit::OutputFlush => self.output_flushed(Err(Status::ERR_TIMEOUT)),
         }
     }
 }

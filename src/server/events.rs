@@ -137,7 +137,7 @@ impl Core {
     }
 
     pub(super) fn registrations_end(&mut self, peer: PeerId) {
-        self.outputs.forget(peer);
+        self.output_ends(peer);
         self.groups_of_peer_end(peer);
         self.inputs.forget(peer);
         if self.registrations.by_peer.remove(&peer).is_some() {

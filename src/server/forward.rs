@@ -80,6 +80,7 @@ impl Core {
                 infos,
             ),
             Forward::Push { targets, bytes, directives } => {
+                let directives = self.signed(&proc, directives);
                 self.push_input(peer, number, proc, (targets, bytes, directives));
             }
             Forward::Fabric { operation, directives } => {

@@ -103,7 +103,6 @@ impl Groups {
             Request::Abort { procs, .. }
             | Request::JobControl { targets: procs, .. }
             | Request::PullOutput { procs, .. }
-            | Request::StopOutput { procs, .. }
             | Request::Group { call: GroupCall::Construct { procs, .. } | GroupCall::Invite { procs, .. }, .. } => {
                 *procs = self.native(std::mem::take(procs))?;
             }

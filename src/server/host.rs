@@ -224,7 +224,8 @@ pub trait Host: Send + Sync + 'static {
         NO
     }
 
-    /// Forward the output of processes to this server; `channels` are `constants::iof_channel` bits.
+    /// Forward the output of processes to this server; `channels` are `constants::iof_channel` bits. The same call with
+    /// `PMIX_IOF_STOP` besides says that whoever asked for it wants it no more.
     fn iof_pull(&self, procs: &[Proc], directives: &[Info], channels: u16, done: Completion<()>) -> Accepted {
         NO
     }

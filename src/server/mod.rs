@@ -320,6 +320,22 @@ impl Server {
         })
     }
 
+    /// Waits until everybody who pulls output has read what was delivered, for so long at most: before the server ends, say.
+    ///
+    /// # Errors
+    /// `ERR_TIMEOUT` when somebody has not, and those of every `_wait`.
+    pub fn iof_flush_wait(&self, patience: Duration) -> Result<(), Status> {
+        self.wait(|done| self.mailbox.post(move |core| core.flush_output(patience, Box::new(done))))
+    }
+
+    /// [`iof_deliver`](Server::iof_deliver), waiting until the server has taken the output over.
+    ///
+    /// # Errors
+    /// Those of every `_wait`.
+    pub fn iof_deliver_wait(&self, source: &Proc, channel: u16, bytes: &[u8], info: &[Info]) -> Result<(), Status> {
+        self.wait(|done| self.iof_deliver(source, channel, bytes, info, done))
+    }
+
     /// Says which attributes the host supports for one function of its module (`PMIx_Register_attributes`), by their names.
     ///
     /// # Errors

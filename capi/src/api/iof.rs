@@ -1,8 +1,8 @@
 //! Input and output of processes that run elsewhere.
 use std::sync::Arc;
 
-use instanton::client::{Output, OutputHandler};
-use instanton::data::{Info, Nspace, Proc, Rank, Status};
+use instanton::client::{Output, OutputHandler, to_own_output};
+use instanton::data::{Info, InfoList, Nspace, Proc, Rank, Status, keys};
 use libc::{c_int, c_void};
 
 use super::server::{op, server};
@@ -35,7 +35,7 @@ fn shown_to(function: OutputFn) -> OutputHandler {
 }
 
 export! {
-    /// Asks for the output of processes. With `cbfunc` the call's number comes through it; without, the call waits and its answer is
+    /// Asks for the output of processes, given to `output`; without that, it goes to the process's own. With `cbfunc` the call's number comes through it; without, the call waits and its answer is
     /// the number, or an error.
     fn PMIx_IOF_pull(
         procs: *const pmix_proc_t, nprocs: usize, directives: *const pmix_info_t, ndirs: usize, channels: u16,
@@ -43,7 +43,7 @@ export! {
     ) -> c_int {
         let pull = || -> Result<c_int, Status> {
             let (procs, directives) = (many::<_, Proc>(procs, nprocs)?, many::<_, Info>(directives, ndirs)?);
-            let handler = shown_to(output.ok_or(Status::ERR_BAD_PARAM)?);
+            let handler = output.map_or_else(to_own_output, shown_to);
             let client = session::client()?;
             let Some(cbfunc) = cbfunc else {
                 let number = told(client.wait("PMIx_IOF_pull", |done| {
@@ -73,7 +73,8 @@ export! {
         })
     }
 
-    /// Sends bytes to the standard input of processes; none end it. Without `cbfunc` the call waits.
+    /// Sends bytes to the standard input of processes; none end it. Without `cbfunc` the call waits. Without `bytes`, the directives may
+    /// say that the process's own standard input is sent from now on (`PMIX_IOF_PUSH_STDIN`), or no more.
     fn PMIx_IOF_push(
         targets: *const pmix_proc_t, ntargets: usize, bytes: *mut pmix_byte_object_t, directives: *const pmix_info_t,
         ndirs: usize, cbfunc: Option<OpFn>, cbdata: *mut c_void,
@@ -81,6 +82,17 @@ export! {
         let (targets, directives) = (many::<_, Proc>(targets, ntargets)?, many::<_, Info>(directives, ndirs)?);
         let bytes: Vec<u8> = if bytes.is_null() { Vec::new() } else { one(bytes)? };
         let client = session::client()?;
+        if bytes.is_empty() {
+            let ends = directives.is_set(keys::IOF_COMPLETE);
+            let own = directives.find(keys::IOF_PUSH_STDIN).map(|wanted| wanted.is_true());
+            if own == Some(true) && !ends {
+                told(client.iof_push_stdin(&targets, &directives))?;
+                return Err(Status::OPERATION_SUCCEEDED);
+            }
+            if client.iof_keep_stdin(&targets) && !ends || own.is_some() {
+                return Err(Status::OPERATION_SUCCEEDED);
+            }
+        }
         told(match cbfunc {
             Some(_) => client.iof_push_nb(&targets, &bytes, &directives, callbacks::op(cbfunc, cbdata)),
             None => client.wait("PMIx_IOF_push", |done| client.iof_push_nb(&targets, &bytes, &directives, done)),

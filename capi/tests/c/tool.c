@@ -221,7 +221,6 @@ static int with_output(pid_t server) {
     until(&heard, 1);
     OK(PMIx_IOF_deregister(number, NULL, 0, NULL, NULL));
     IS(PMIX_ERR_BAD_PARAM, PMIx_IOF_deregister(number, NULL, 0, NULL, NULL));
-    IS(PMIX_ERR_BAD_PARAM, PMIx_IOF_pull(&all, 1, NULL, 0, PMIX_FWD_STDOUT_CHANNEL, NULL, NULL, NULL));
 
     /* The host takes the first piece and wants no more until it is told to go on. */
     pmix_byte_object_t bytes = {"first", 5};

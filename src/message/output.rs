@@ -1,0 +1,56 @@
+//! Output of processes on its way to those who pull it: how much may be under way, and what the directives of a pull ask for.
+use std::time::Duration;
+
+use crate::data::{Info, InfoList, Proc, keys};
+
+/// Output that a peer has been sent and has not taken in yet is no more than this, and one piece. The rest waits at the server, which
+/// drops what a pull has no room for: so nobody who stops reading stops anybody else.
+pub const WINDOW: usize = 256 << 10;
+
+/// What a piece of output takes of the window, however little it brings.
+pub fn cost(bytes: usize) -> usize {
+    bytes + 64
+}
+
+/// Whether a pattern of a pull stands for this process's output on this channel.
+pub fn covers(procs: &[Proc], channels: u16, source: &Proc, channel: u16) -> bool {
+    channels & channel != 0 && procs.iter().any(|proc| proc.matches(source))
+}
+
+/// How a pull wants its output, as far as the server goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Terms {
+    /// Most bytes of one process and channel that wait for who pulls them (`PMIX_IOF_CACHE_SIZE`).
+    pub cache: usize,
+    /// What goes where there is no more room: the beginning of what waits, or else what comes (`PMIX_IOF_DROP_OLDEST`).
+    pub drops_oldest: bool,
+    /// How many bytes are waited for before any are sent (`PMIX_IOF_BUFFERING_SIZE`).
+    pub least: usize,
+    /// For how long, at most (`PMIX_IOF_BUFFERING_TIME`).
+    pub patience: Option<Duration>,
+}
+
+impl Terms {
+    /// What waits of one process and channel unless a pull says otherwise.
+    pub const CACHE: usize = 4 << 20;
+
+    /// Reads directives.
+    pub fn read(directives: &[Info]) -> Self {
+        let number = |key| directives.find(key).and_then(|info| info.value.as_u32());
+        let cache = number(keys::IOF_CACHE_SIZE).map_or(Self::CACHE, |size| size as usize);
+        let patience = number(keys::IOF_BUFFERING_TIME).filter(|seconds| *seconds > 0);
+        let least = match (number(keys::IOF_BUFFERING_SIZE), patience) {
+            (Some(least), _) => least as usize,
+            // Whatever comes in that time is one.
+            (None, Some(_)) => usize::MAX,
+            (None, None) => 0,
+        };
+        Terms {
+            cache,
+            drops_oldest: directives.is_set(keys::IOF_DROP_OLDEST),
+            // What is waited for must find room.
+            least: least.min(cache),
+            patience: patience.map(|seconds| Duration::from_secs(seconds.into())),
+        }
+    }
+}

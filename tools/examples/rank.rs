@@ -1,6 +1,7 @@
 //! A small PMIx program, for trying a launcher: `instanton run -n 4 rank WHAT ...`
 //!
 //! ```text
+//! rank place               print where it may run, and how many of the others may run in the same package
 //! rank say                 print what it knows of itself, meet the others, finalize
 //! rank abort RANK STATUS   that rank asks for the job's end; the others wait for ever
 //! rank leave CODE          exit with that code after Init, without Finalize
@@ -30,6 +31,16 @@ fn main() -> Result<(), Box<dyn Error>> {
                 get(&me, keys::PROCDIR)?,
             ))?;
             client.fence(&[], &[])?;
+            client.finalize(&[])?;
+            return Ok(());
+        }
+        ["place"] => {
+            let get = |key: &str| match client.get(&me, Some(key.as_bytes()), &[]) {
+                Ok(value) => value.as_str().map_or_else(|| format!("{value:?}"), str::to_owned),
+                Err(error) => error.status().to_string(),
+            };
+            let [cpuset, place, rank] = [keys::CPUSET, keys::LOCALITY_STRING, keys::PACKAGE_RANK].map(get);
+            say(&format!("{} {cpuset} {place} {rank}", me.rank))?;
             client.finalize(&[])?;
             return Ok(());
         }

@@ -6,6 +6,7 @@
 //! services leave PROGRAM ARGS    the same without waiting
 //! services kill                  rank 0 starts a job that would run for ever, and has it killed
 //! services signal                rank 0 has a signal sent to a shell that it has started, and says what that makes of it
+//! services pull PROGRAM ARGS     rank 0 starts two more processes, and says what each of them has printed
 //! services child                 what a process that was started by `spawn` says: whose it is
 //! services query                 rank 0 says what it is told of its job
 //! services log TEXT              rank 0 logs a text to both outputs
@@ -15,7 +16,8 @@ use std::io::Write;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 
-use instanton::client::{Chain, Client, Notice};
+use instanton::client::{Chain, Client, Notice, Output};
+use instanton::data::constants::iof_channel::{FWD_STDERR_CHANNEL, FWD_STDOUT_CHANNEL};
 use instanton::data::{App, Info, InfoList, Nspace, Proc, Query, Rank, Status, Text, Value, keys};
 
 type Outcome<T = ()> = Result<T, Box<dyn Error>>;
@@ -38,6 +40,7 @@ fn main() -> Outcome {
                     say(&format!("job {} ended: {status}", number(&nspace)))?;
                     assert_eq!(ended, nspace);
                 }
+                ["pull", ref command @ ..] => pull(&client, command)?,
                 ["leave", ref command @ ..] => drop(spawn(&client, command)?),
                 ["kill"] => {
                     let ends = ends_of_jobs(&client)?;
@@ -100,6 +103,30 @@ fn publish(client: &Client) -> Outcome {
     Ok(())
 }
 
+fn pull(client: &Client, command: &[&str]) -> Outcome {
+    let ends = ends_of_jobs(client)?;
+    let nspace = spawn(client, command)?;
+    // By now it has said everything.
+    ends.recv()?;
+    let (tell, told) = channel();
+    let handler = Arc::new(move |output: Output| drop(tell.send(output)));
+    let all = Proc::new(nspace, Rank::WILDCARD);
+    let channels = FWD_STDOUT_CHANNEL | FWD_STDERR_CHANNEL;
+    client.wait("pull", |done| client.iof_pull_nb(&[all], channels, &[], handler, done))?;
+    let mut printed = [const { [const { String::new() }; 2] }; 2];
+    let mut streams = 4;
+    while streams > 0 {
+        let output = told.recv()?;
+        streams -= u32::from(output.bytes.is_empty());
+        let stream = &mut printed[output.source.rank.0 as usize][usize::from(output.channel == FWD_STDERR_CHANNEL)];
+        stream.push_str(&String::from_utf8(output.bytes)?);
+    }
+    for (rank, [out, err]) in printed.iter().enumerate() {
+        say(&format!("{rank} printed {out:?} and {err:?}"))?;
+    }
+    Ok(())
+}
+
 fn spawn(client: &Client, command: &[&str]) -> Outcome<Nspace> {
     let texts = command.iter().map(Text::new).collect::<Result<Vec<_>, _>>()?;
     let app = App {
@@ -110,7 +137,8 @@ fn spawn(client: &Client, command: &[&str]) -> Outcome<Nspace> {
         maxprocs: 2,
         info: Vec::new(),
     };
-    match client.spawn(&[Info::new(keys::NOTIFY_COMPLETION, true)], &[app]) {
+    let infos = [keys::NOTIFY_COMPLETION, keys::FWD_STDOUT, keys::FWD_STDERR].map(|key| Info::new(key, true));
+    match client.spawn(&infos, &[app]) {
         Ok(nspace) => Ok(nspace),
         Err(error) => {
             say(&format!("not started: {}", error.status()))?;

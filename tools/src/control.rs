@@ -47,6 +47,14 @@ impl Request {
     }
 }
 
+impl Request {
+    /// The end of processes, for who asks for it by an abort.
+    pub fn end(targets: Vec<Proc>, done: Completion<()>) -> Self {
+        let done = Completion::new(|result: Result<Infos, Status>| done.complete(result.map(drop)));
+        Self { targets, action: Action::Terminate, done }
+    }
+}
+
 fn action(directive: &Info) -> Option<Result<Action, Status>> {
     let wanted = |action| directive.is_true().then_some(Ok(action));
     match directive.key.as_str()? {

@@ -8,7 +8,7 @@ use std::os::unix::process::parent_id;
 use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow};
 use instanton::data::constants::data_range::RANGE_CUSTOM;
@@ -16,30 +16,34 @@ use instanton::data::{App, DataArray, Info, InfoList, Nspace, Proc, Query, Rank,
 use instanton::server::{
     self, Accepted, Answer, Completion, Host, Infos, Published, PublishedData, Server, ServerConfig, ToolSupport,
 };
+use instanton::sys::hwloc::{self, Place};
 use nix::unistd::{getgid, getuid};
 
 use crate::environment::Environment;
 use crate::job::Job;
 use crate::launch::Event;
-use crate::output::Feed;
+use crate::taps::Streams;
 use crate::{control, link, log, query, spawn};
 
-/// The machine's topology, which takes longest to find out: it is begun before anything else, and waited for before the first rank
+/// How long the run waits at its end for those who pull output and have not read it.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// The machine's topology and our place in it, which takes longest to find out: it is begun before anything else, and waited for before the first rank
 /// is born, so that no rank finds it missing and none inherits what is open meanwhile.
-pub struct Topology(thread::JoinHandle<Option<String>>);
+pub struct Topology(thread::JoinHandle<Option<Place>>);
 
 impl Topology {
     /// Begins to find it out.
     pub fn ask() -> Self {
-        Self(thread::spawn(instanton::sys::hwloc::topology_xml))
+        Self(thread::spawn(hwloc::place))
     }
 }
 
 /// The server with the jobs of a run in it.
 pub struct Pmix {
-    server: Server,
+    server: Arc<Server>,
     published: Arc<PublishedData>,
-    topology: Option<String>,
+    place: Option<Place>,
 }
 
 impl Pmix {
@@ -50,7 +54,7 @@ impl Pmix {
         path_socket: bool,
         events: Sender<Event>,
         guardian: UnixStream,
-        outputs: [Feed; 2],
+        streams: Streams,
     ) -> Result<Self> {
         let config = ServerConfig {
             nspace: job.server.clone(),
@@ -66,13 +70,16 @@ impl Pmix {
             events,
             guardian,
             contexts: Mutex::new(0),
-            outputs,
+            streams: streams.clone(),
             published: published.clone(),
         };
         let server = Server::start(config, Arc::new(host))
             .map_err(|error| anyhow!("the PMIx server does not start: {error}"))?;
+        let server = Arc::new(server);
+        streams.taps.lead_to(&server);
+        streams.inputs.lead_to(&server);
         // Without a topology each rank finds it out for itself.
-        Ok(Self { server, published, topology: topology.0.join().ok().flatten() })
+        Ok(Self { server, published, place: topology.0.join().ok().flatten() })
     }
 
     /// Tells the server of a job whose ranks are to be started; `more` is said of it besides, and of its ranks' environment.
@@ -86,7 +93,7 @@ impl Pmix {
             self.server.register_client(&job.proc(rank), getuid().as_raw(), getgid().as_raw(), None, done)?;
         }
         drop(done);
-        let mut infos = job.infos(self.topology.as_deref());
+        let mut infos = job.infos(self.place.as_ref());
         infos.extend(more.iter().filter(|info| info.key == keys::COSPAWN_APP).cloned());
         self.server.setup_local_support_wait(&job.nspace, more)?;
         self.server.register_nspace_wait(&job.nspace, job.size() as usize, &infos)?;
@@ -138,7 +145,10 @@ impl Pmix {
 
     /// Ends the server, after the clean-ups that ranks have asked for.
     pub fn finish(self) {
-        self.server.finalize();
+        // Whoever pulls output may still read its end, unless it reads nothing.
+        let _ = self.server.iof_flush_wait(PATIENCE);
+        // Others hold it for the time of a call at most, and then end it.
+        drop(self.server);
     }
 }
 
@@ -154,7 +164,7 @@ struct Launcher {
     guardian: UnixStream,
     /// The last context id that a group was given.
     contexts: Mutex<u64>,
-    outputs: [Feed; 2],
+    streams: Streams,
     published: Arc<PublishedData>,
 }
 
@@ -186,13 +196,14 @@ impl Host for Launcher {
 
     fn client_finalized(&self, proc: &Proc, _: Option<usize>, _: Completion<()>) -> Accepted {
         if !self.is_rank(proc) {
+            self.streams.inputs.ended(proc);
             return DONE;
         }
         self.tell(Event::Finalized(proc.clone()))
     }
 
     /// Ends everything when processes of the caller's own job are named: what remained of it could not go on. Processes of other jobs
-    /// alone are ended as by job control.
+    /// alone are ended as by job control, and for a tool that names none, the jobs that it has started.
     fn abort(
         &self,
         proc: &Proc,
@@ -202,14 +213,13 @@ impl Host for Launcher {
         procs: &[Proc],
         done: Completion<()>,
     ) -> Accepted {
-        if !procs.is_empty() && procs.iter().all(|named| named.nspace != proc.nspace) {
-            let done = Completion::new(|result: Result<Infos, Status>| done.complete(result.map(drop)));
-            let (targets, action) = (procs.to_vec(), control::Action::Terminate);
-            return self.ask(Event::Control(control::Request { targets, action, done }));
+        let others: Vec<Proc> = procs.iter().filter(|named| named.nspace != proc.nspace).cloned().collect();
+        // A tool ends itself; of its namespace there is nobody else.
+        if !others.is_empty() && (others.len() == procs.len() || !self.is_rank(proc)) {
+            return self.ask(Event::Control(control::Request::end(others, done)));
         }
         if !self.is_rank(proc) {
-            // What a tool wants ended it names, or says by job control.
-            return Err(Status::ERR_NOT_SUPPORTED);
+            return self.ask(Event::AbortBy(proc.clone(), done));
         }
         let message = String::from_utf8_lossy(message.unwrap_or_default()).replace(char::is_control, " ");
         self.tell(Event::Abort(proc.clone(), status, message.trim().to_owned()))
@@ -262,7 +272,7 @@ impl Host for Launcher {
     }
 
     fn log(&self, client: &Proc, data: &[Info], directives: &[Info], _: Completion<()>) -> Accepted {
-        log::log(&self.outputs, client, data, directives).map(|()| Answer::Done)
+        log::log(&self.streams.feeds, client, data, directives).map(|()| Answer::Done)
     }
 
     fn job_control(
@@ -272,7 +282,33 @@ impl Host for Launcher {
         directives: &[Info],
         done: Completion<Infos>,
     ) -> Accepted {
+        // Nothing but who asks.
+        if directives.iter().all(|info| [keys::USERID, keys::GRPID].iter().any(|key| info.key == *key)) {
+            return DONE;
+        }
         self.ask(Event::Control(control::Request::read(requestor, targets, directives, done)?))
+    }
+
+    /// Whoever asks is of our own user, so that nobody is refused; what has not begun is forwarded when it does.
+    fn iof_pull(&self, procs: &[Proc], directives: &[Info], channels: u16, _: Completion<()>) -> Accepted {
+        self.streams.taps.pull(procs, directives, channels);
+        DONE
+    }
+
+    fn push_stdin(
+        &self,
+        source: &Proc,
+        targets: &[Proc],
+        directives: &[Info],
+        bytes: &[u8],
+        _: Completion<()>,
+    ) -> Accepted {
+        self.streams.inputs.push(source, targets, directives, bytes)
+    }
+
+    /// Who has pushed input, and pushes no more. The ends of ranks are known from the kernel.
+    fn client_lost(&self, proc: &Proc, _: Option<usize>, _: Status) {
+        self.streams.inputs.ended(proc);
     }
 
     /// All members are here, so there is nobody to meet: a group gets its context id. Who is added to one by others, the server finds

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use instanton::data::{DataArray, Info, Nspace, Proc, Rank, Value, keys};
+use instanton::sys::hwloc::Place;
 use nix::sys::sysinfo::sysinfo;
 
 use crate::args::AppSpec;
@@ -52,8 +53,26 @@ pub struct Job {
     pub apps: Vec<App>,
     /// Its directories.
     pub session: Session,
+    /// What is to become of its streams.
+    pub wants: Wants,
     /// Processors that we may use.
     slots: u32,
+}
+
+/// What who has started a job wants of its streams.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Wants {
+    /// `constants::iof_channel` bits of the output that it will pull.
+    pub output: u16,
+    /// The rank that it will push input to; a wildcard for all.
+    pub input: Option<Rank>,
+}
+
+impl Wants {
+    /// Whether input is pushed to a rank.
+    pub fn has_input(&self, rank: u32) -> bool {
+        self.input.is_some_and(|input| input == Rank::WILDCARD || input == Rank(rank))
+    }
 }
 
 impl Job {
@@ -73,6 +92,7 @@ impl Job {
             apps: apps(specs)?,
             node,
             session,
+            wants: Wants::default(),
             slots: std::thread::available_parallelism().map_or(1, |count| count.get() as u32),
         })
     }
@@ -89,6 +109,7 @@ impl Job {
             apps: apps(specs)?,
             node: self.node.clone(),
             session: self.session.clone(),
+            wants: Wants::default(),
             slots: self.slots,
         })
     }
@@ -123,8 +144,8 @@ impl Job {
         self.apps.iter().map(|app| of(app).to_string()).collect::<Vec<_>>().join(separator)
     }
 
-    /// What is said of it when it is registered. `topology` is the machine's, as hwloc's XML.
-    pub fn infos(&self, topology: Option<&str>) -> Vec<Info> {
+    /// What is said of it when it is registered. `place` is the machine, and where on it we may run, as every rank may.
+    pub fn infos(&self, place: Option<&Place>) -> Vec<Info> {
         let size = self.size();
         let everyone = (0..size).map(|rank| rank.to_string()).collect::<Vec<_>>().join(",");
         let mut infos = vec![
@@ -160,36 +181,48 @@ impl Job {
         if self.is_oversubscribed() {
             infos.push(Info::new(keys::NODE_OVERSUBSCRIBED, true));
         }
-        if let Some(xml) = topology {
-            infos.push(Info::new(keys::HWLOC_XML_V2, xml));
+        if let Some(place) = place {
+            infos.push(Info::new(keys::HWLOC_XML_V2, place.xml.as_str()));
         }
         if self.apps.len() > 1 {
             infos.push(Info::new("OMPI_APP_SIZES", self.per_app(|app| app.spec.ranks, ",").as_str()));
             infos.push(Info::new("OMPI_FIRST_RANKS", self.per_app(|app| app.first, ",").as_str()));
         }
         infos.extend(self.apps.iter().map(App::info));
-        infos.extend(self.ranks().map(|(rank, app)| self.rank_info(rank, app)));
+        infos.extend(self.ranks().map(|(rank, app)| self.rank_info(rank, app, place)));
         infos
     }
 
-    fn rank_info(&self, rank: u32, app: &App) -> Info {
+    fn rank_info(&self, rank: u32, app: &App, place: Option<&Place>) -> Info {
         let on_node = self.before + rank;
         let short = |number: u32| u16::try_from(number).expect("no more ranks than MOST_RANKS");
-        array(
-            keys::PROC_INFO_ARRAY,
-            vec![
-                Info::new(keys::RANK, Rank(rank)),
-                Info::new(keys::GLOBAL_RANK, Rank(on_node)),
-                Info::new(keys::APPNUM, app.number),
-                Info::new(keys::APP_RANK, Rank(rank - app.first)),
-                Info::new(keys::LOCAL_RANK, short(rank)),
-                Info::new(keys::NODE_RANK, short(on_node)),
-                Info::new(keys::NODEID, NODE),
-                Info::new(keys::HOSTNAME, self.node.as_str()),
-                Info::new(keys::PROCDIR, path(self.session.rank(self.number, rank))),
-            ],
-        )
+        let mut infos = vec![
+            Info::new(keys::RANK, Rank(rank)),
+            Info::new(keys::GLOBAL_RANK, Rank(on_node)),
+            Info::new(keys::APPNUM, app.number),
+            Info::new(keys::APP_RANK, Rank(rank - app.first)),
+            Info::new(keys::LOCAL_RANK, short(rank)),
+            Info::new(keys::NODE_RANK, short(on_node)),
+            Info::new(keys::NODEID, NODE),
+            Info::new(keys::HOSTNAME, self.node.as_str()),
+            Info::new(keys::PROCDIR, path(self.session.rank(self.number, rank))),
+        ];
+        let text = |key, text: &Option<String>| text.as_ref().map(|text| Info::new(key, text.as_str()));
+        if let Some(place) = place {
+            infos.extend(text(keys::CPUSET, &place.cpuset));
+            infos.extend(text(keys::LOCALITY_STRING, &place.locality));
+            // Where all may run in one package only, all are there.
+            let is_one = place.locality.as_deref().is_some_and(|places| is_in_one(places, "SK"));
+            infos.extend(is_one.then(|| Info::new(keys::PACKAGE_RANK, short(rank))));
+        }
+        array(keys::PROC_INFO_ARRAY, infos)
     }
+}
+
+/// Whether a locality string names just one part of the machine of a kind: `SK0`, and not `SK0-1`.
+fn is_in_one(places: &str, kind: &str) -> bool {
+    let mut lists = places.split(':').filter_map(|place| place.strip_prefix(kind));
+    lists.next().is_some_and(|list| list.parse::<u32>().is_ok()) && lists.next().is_none()
 }
 
 /// The applications of a job, one after the other.
@@ -250,8 +283,8 @@ mod tests {
     }
 
     /// What a rank reads, through a server's store.
-    fn reads(job: &Job, topology: Option<&str>) -> impl Fn(Rank, &str) -> Option<Value> {
-        let infos = job.infos(topology);
+    fn reads(job: &Job, place: Option<&Place>) -> impl Fn(Rank, &str) -> Option<Value> {
+        let infos = job.infos(place);
         let info = JobInfo::from_infos(&job.nspace, job.size(), &infos, &job.node).unwrap();
         let limits = Limits::default();
         let store = JobWriter::create(&job.nspace, &info, &limits).unwrap();
@@ -261,7 +294,9 @@ mod tests {
     #[test]
     fn what_open_mpi_cannot_do_without_is_there_with_its_exact_type() {
         let job = job(&[3]);
-        let get = reads(&job, Some("<xml/>"));
+        let place =
+            Place { xml: "<xml/>".into(), cpuset: Some("hwloc:0-3".into()), locality: Some("SK0:CR0-1:NM0-1".into()) };
+        let get = reads(&job, Some(&place));
         for (key, value) in [
             (keys::JOB_SIZE, Value::Uint32(3)),
             (keys::MAX_PROCS, Value::Uint32(3)),
@@ -289,11 +324,22 @@ mod tests {
             (keys::NODEID, Value::Uint32(0)),
             (keys::HOSTNAME, Value::string(&job.node)),
             (keys::PROCDIR, Value::string("/tmp/x/1/2")),
+            (keys::CPUSET, Value::string("hwloc:0-3")),
+            (keys::LOCALITY_STRING, Value::string("SK0:CR0-1:NM0-1")),
+            (keys::PACKAGE_RANK, Value::Uint16(2)),
         ] {
             assert_eq!(get(Rank(2), key), Some(value), "{key}");
         }
         for absent in [keys::NODE_OVERSUBSCRIBED, "OMPI_APP_SIZES", "OMPI_FIRST_RANKS"] {
             assert_eq!(get(Rank::WILDCARD, absent), None, "{absent}");
+        }
+    }
+
+    #[test]
+    fn one_part_is_told_from_several() {
+        for (places, one) in [("SK0:NM0", true), ("SK12", true), ("SK0-1:NM0", false), ("SK0,2", false), ("NM0", false)]
+        {
+            assert_eq!(is_in_one(places, "SK"), one, "{places}");
         }
     }
 

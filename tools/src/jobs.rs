@@ -151,6 +151,12 @@ impl Jobs {
         self.by_pid.keys().copied()
     }
 
+    /// All processes of the jobs that somebody has started.
+    pub fn started_by(&self, parent: &Proc) -> Vec<Proc> {
+        let theirs = self.live.values().filter(|live| live.job.parent.as_ref() == Some(parent));
+        theirs.map(|live| Proc::new(live.job.nspace.clone(), Rank::WILDCARD)).collect()
+    }
+
     /// The processes that run among those named; none at all when a name is nobody's.
     pub fn named(&self, procs: &[Proc]) -> Option<Vec<Pid>> {
         let mut found = Vec::new();

@@ -20,12 +20,14 @@ mod start;
 use std::collections::{HashSet, VecDeque};
 use std::io;
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
 use instanton::data::{Proc, Status};
+use instanton::server::Completion;
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 
@@ -33,11 +35,13 @@ use crate::args::Launch;
 use crate::children::{self, Births};
 use crate::control::Action;
 use crate::host::{Pmix, Topology};
+use crate::input::Inputs;
 use crate::job::Job;
 use crate::jobs::Jobs;
 use crate::outcome::{End, Outcome};
 use crate::output::{Fed, Feed, Sink};
 use crate::session::Session;
+use crate::taps::Streams;
 use crate::{control, family, link, output, query, signals, spawn};
 
 /// From SIGTERM to SIGKILL.
@@ -60,6 +64,8 @@ pub enum Event {
     Spawn(spawn::Request),
     /// A rank asks that something be done to processes.
     Control(control::Request),
+    /// A tool asks for the end of the jobs that it has started.
+    AbortBy(Proc, Completion<()>),
     /// A rank asks how things are.
     Query(query::Request),
     /// A look-up of published data waits.
@@ -104,13 +110,14 @@ fn launch(arguments: Launch, topology: Topology, session: Session, guardian: Uni
 
     let job = Job::new(arguments.run.apps(), session)?;
     let ((out, fed_out), (err, fed_err)) = (output::feed()?, output::feed()?);
-    let mut running = Running::new(job, events, &arguments, [out, err]);
+    let streams = Streams { feeds: [out, err], taps: Arc::default(), inputs: Inputs::new()? };
+    let mut running = Running::new(job, events, &arguments, streams);
     if let Some(programs) = running.find_programs() {
         let job = running.jobs.first();
         job.session.create()?;
         job.session.create_job(job.number, job.size())?;
-        let (events, feeds) = (running.events.clone(), running.feeds.clone());
-        let pmix = Pmix::start(job, topology, arguments.run.path_socket, events, guardian, feeds)?;
+        let (events, streams) = (running.events.clone(), running.streams.clone());
+        let pmix = Pmix::start(job, topology, arguments.run.path_socket, events, guardian, streams)?;
         pmix.register(job, &[]).map_err(|status| anyhow!("the PMIx server refuses the job: {status}"))?;
         running.print([fed_out, fed_err])?;
         running.start_first(&programs, &pmix)?;
@@ -150,12 +157,12 @@ struct Running {
     tag_output: bool,
     /// Outputs that are not through yet, and what tells them of more.
     printing: usize,
-    feeds: [Feed; 2],
+    streams: Streams,
     has_children: bool,
 }
 
 impl Running {
-    fn new(job: Job, events: Sender<Event>, arguments: &Launch, feeds: [Feed; 2]) -> Self {
+    fn new(job: Job, events: Sender<Event>, arguments: &Launch, streams: Streams) -> Self {
         let limit = arguments.run.timeout;
         let until = limit.and_then(|limit| Instant::now().checked_add(limit));
         let mut jobs = Jobs::default();
@@ -174,7 +181,7 @@ impl Running {
             insisted: 0,
             tag_output: arguments.run.tag_output,
             printing: 0,
-            feeds,
+            streams,
             has_children: false,
         }
     }
@@ -255,6 +262,7 @@ impl Running {
             Event::Finalized(proc) => self.jobs.set_initialised(&proc, false),
             Event::Abort(proc, status, message) => self.outcome.aborted(self.jobs.who_is(&proc), status, message),
             Event::Control(request) => self.control(request),
+            Event::AbortBy(tool, done) => self.control(control::Request::end(self.jobs.started_by(&tool), done)),
             Event::Query(request) => request.answer(&self.jobs, self.until),
             Event::Signal(signal) => self.pass_on(signal),
             // Nobody was left for a moment, and then a job was started.
@@ -266,7 +274,7 @@ impl Running {
             Event::Childless => {
                 self.has_children = false;
                 self.next = None;
-                self.feeds.iter().for_each(Feed::end);
+                self.streams.feeds.iter().for_each(Feed::end);
             }
             Event::Printed(result) => {
                 self.printing -= 1;
@@ -287,6 +295,7 @@ impl Running {
             self.outcome.ended(ended.who, ended.end, ended.is_initialised);
         }
         pmix.rank_ended(&ended.proc);
+        self.streams.inputs.ended(&ended.proc);
         if let Some(number) = ended.last_of {
             self.job_over(number, pmix);
         }
@@ -388,7 +397,8 @@ fn signal(ranks: &[Pid], signal: Signal) {
     }
 }
 
-fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Result<()> {
+/// Starts a thread.
+pub fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Result<()> {
     thread::Builder::new().name(name.into()).spawn(body).context("cannot start a thread")?;
     Ok(())
 }

@@ -11,6 +11,7 @@ mod environment;
 mod family;
 mod guardian;
 mod host;
+mod input;
 mod job;
 mod jobs;
 mod launch;
@@ -23,6 +24,7 @@ mod query;
 mod session;
 mod signals;
 mod spawn;
+mod taps;
 mod terminal;
 
 use std::process::ExitCode;

@@ -19,6 +19,8 @@ use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
+use crate::taps::Tapped;
+
 /// A line longer than this is passed on in pieces.
 pub const LONGEST_LINE: usize = 16 << 20;
 /// A prompt is shown when nothing more has come for so many milliseconds.
@@ -35,13 +37,25 @@ pub struct Source {
     unfinished: Vec<u8>,
     /// The beginning of the current line has been shown, as a prompt.
     prompted: bool,
+    /// Who may want it besides.
+    tapped: Option<Tapped>,
 }
 
 impl Source {
     /// Forwards `pipe`, each line with `tag` in front.
     pub fn new(pipe: OwnedFd, tag: String) -> io::Result<Self> {
         set_nonblocking(&pipe)?;
-        Ok(Self { pipe: pipe.into(), tag: tag.into_bytes(), unfinished: Vec::new(), prompted: false })
+        Ok(Self { pipe: pipe.into(), tag: tag.into_bytes(), unfinished: Vec::new(), prompted: false, tapped: None })
+    }
+
+    /// The same for those who have asked for it.
+    pub fn tapped(self, tapped: Tapped) -> Self {
+        Self { tapped: Some(tapped), ..self }
+    }
+
+    /// Shows what was read, nothing at the end, to those who have asked for it. Whether it is for our own output as well.
+    fn hand_over(&self, bytes: &[u8]) -> bool {
+        self.tapped.as_ref().is_none_or(|tapped| tapped.hand_over(bytes))
     }
 
     /// Takes in what was read; gives out the lines that it completes.
@@ -229,11 +243,13 @@ pub fn forward(sources: &mut Vec<Source>, mut sink: Sink, mut fed: Fed) -> io::R
                 return true;
             }
             match source.pipe.read(&mut chunk) {
-                Ok(count @ 1..) => source.complete(&chunk[..count], &mut lines),
+                Ok(count @ 1..) if source.hand_over(&chunk[..count]) => source.complete(&chunk[..count], &mut lines),
+                Ok(1..) => {}
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock && !finishing => {}
                 // It has ended, or cannot be read, which is as good.
                 _ => {
+                    source.hand_over(&[]);
                     source.give_out(&mut lines);
                     return false;
                 }
@@ -253,7 +269,8 @@ pub fn forward(sources: &mut Vec<Source>, mut sink: Sink, mut fed: Fed) -> io::R
     Ok(())
 }
 
-fn set_nonblocking(descriptor: impl AsFd) -> io::Result<()> {
+/// Makes reading and writing fail where they would wait.
+pub fn set_nonblocking(descriptor: impl AsFd) -> io::Result<()> {
     let flags = OFlag::from_bits_retain(fcntl(&descriptor, FcntlArg::F_GETFL)?);
     fcntl(&descriptor, FcntlArg::F_SETFL(flags | OFlag::O_NONBLOCK))?;
     Ok(())

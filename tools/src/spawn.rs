@@ -1,16 +1,19 @@
 //! Jobs that ranks start (`PMIx_Spawn`, `MPI_Comm_spawn`): what was asked for, as this launcher plans it.
 //!
 //! A request is one job with as many applications as it has. All of it starts, or nothing of it stays. Everything runs on this
-//! machine and is forwarded to our output: attributes about mapping, binding and output are hints that change nothing.
+//! machine and is forwarded to our output, and to who has asked for the job as far as that wants it. Attributes about mapping and binding
+//! are hints that change nothing, and may be required where they are true of every job.
 use std::ffi::OsString;
 use std::io;
 use std::os::unix::ffi::OsStringExt;
 
-use instanton::data::{App, Info, InfoList, Nspace, Proc, Status, Text, keys};
+use instanton::data::constants::iof_channel::{FWD_STDERR_CHANNEL, FWD_STDOUT_CHANNEL};
+use instanton::data::{App, Info, InfoList, Nspace, Proc, Rank, Status, Text, Value, keys};
 use instanton::server::Completion;
 use nix::errno::Errno;
 
 use crate::args::AppSpec;
+use crate::job::Wants;
 use crate::program::Lacks;
 
 /// What a rank asks for, and the way back.
@@ -27,7 +30,7 @@ pub struct Request {
 }
 
 /// What a required attribute may ask for: served here, or true of every job.
-pub const SERVED: [&str; 20] = [
+pub const SERVED: [&str; 22] = [
     keys::WDIR,
     keys::HOST,
     keys::SET_ENVAR,
@@ -38,6 +41,8 @@ pub const SERVED: [&str; 20] = [
     keys::PERSONALITY,
     keys::FWD_STDOUT,
     keys::FWD_STDERR,
+    keys::FWD_STDIN,
+    keys::STDIN_TGT,
     keys::SPAWNED,
     keys::PARENT_ID,
     keys::REQUESTOR_IS_CLIENT,
@@ -62,7 +67,7 @@ impl Request {
     /// `ERR_JOB_NO_EXE_SPECIFIED` and `ERR_BAD_PARAM` for what makes no application.
     pub fn specs(&self, node: &str) -> Result<Vec<AppSpec>, Status> {
         let infos = || self.apps.iter().flat_map(|app| &app.info).chain(&self.info);
-        let is_served = |info: &Info| SERVED.iter().any(|key| info.key == *key);
+        let is_served = |info: &Info| SERVED.iter().any(|key| info.key == *key) || is_true_anyway(info);
         if infos().any(|info| info.is_required() && !is_served(info)) {
             return Err(Status::ERR_NOT_SUPPORTED);
         }
@@ -81,9 +86,35 @@ impl Request {
         infos.filter(is_said).cloned().collect()
     }
 
+    /// What its parent wants of its streams.
+    pub fn wants(&self) -> Wants {
+        let channel = |key, channel| if self.info.is_set(key) { channel } else { 0 };
+        let rank = |info: &Info| match &info.value {
+            Value::Bool(wanted) => wanted.then_some(Rank(0)),
+            Value::Proc(proc) => Some(proc.rank),
+            Value::ProcRank(rank) => Some(*rank),
+            value => value.as_u32().map(Rank),
+        };
+        let given = |key| self.info.find(key).and_then(rank);
+        Wants {
+            output: channel(keys::FWD_STDOUT, FWD_STDOUT_CHANNEL) | channel(keys::FWD_STDERR, FWD_STDERR_CHANNEL),
+            input: given(keys::STDIN_TGT).or_else(|| given(keys::FWD_STDIN)),
+        }
+    }
+
     /// Whether its parent wants to hear of its end.
     pub fn tells_parent(&self) -> bool {
         self.info.is_set(keys::NOTIFY_COMPLETION) && !self.info.is_set(keys::EVENT_SILENT_TERMINATION)
+    }
+}
+
+/// Whether an attribute asks for what is so for every job: one machine, ranks in order, and nobody bound.
+fn is_true_anyway(info: &Info) -> bool {
+    let asked = info.value.as_str().unwrap_or_default().to_ascii_lowercase();
+    match info.key.as_str().unwrap_or_default() {
+        keys::MAPBY | keys::RANKBY => ["slot", "node"].contains(&asked.as_str()),
+        keys::BINDTO => asked == "none",
+        _ => false,
     }
 }
 
@@ -126,7 +157,6 @@ fn is_missing(error: &io::Error) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use instanton::data::Rank;
 
     fn request(info: Vec<Info>, edit: impl FnOnce(&mut App)) -> Request {
         let text = |text: &str| Text::new(text).unwrap();
@@ -159,12 +189,27 @@ mod tests {
     }
 
     #[test]
+    fn streams_are_wanted_as_is_said() {
+        let wants = |infos: &[Info]| request(infos.to_vec(), |_| ()).wants();
+        let both = [Info::new(keys::FWD_STDOUT, true), Info::new(keys::FWD_STDERR, true)];
+        assert_eq!(wants(&both), Wants { output: FWD_STDOUT_CHANNEL | FWD_STDERR_CHANNEL, input: None });
+        let stdin = |value: Value| wants(&[Info { value, ..Info::new(keys::FWD_STDIN, true) }]).input;
+        assert_eq!((stdin(true.into()), stdin(false.into())), (Some(Rank(0)), None));
+        assert_eq!(stdin(Value::ProcRank(Rank::WILDCARD)), Some(Rank::WILDCARD));
+        let target = Info::new(keys::STDIN_TGT, 2u32);
+        assert_eq!(wants(&[target, Info::new(keys::FWD_STDIN, true)]).input, Some(Rank(2)));
+        let required = [(keys::MAPBY, "slot"), (keys::RANKBY, "NODE"), (keys::BINDTO, "none")];
+        let required = required.map(|(key, value)| Info::new(key, value).required());
+        assert!(request(required.to_vec(), |_| ()).specs("n").is_ok());
+    }
+
+    #[test]
     fn what_cannot_be_is_refused() {
         let refused = |info: Vec<Info>, edit: fn(&mut App)| request(info, edit).specs("n.site").unwrap_err();
         assert_eq!(refused(vec![], |app| app.maxprocs = 0), Status::ERR_BAD_PARAM);
         assert_eq!(refused(vec![], |app| (app.cmd, app.argv) = (None, vec![])), Status::ERR_JOB_NO_EXE_SPECIFIED);
         assert_eq!(refused(vec![Info::new(keys::HOST, "other,more")], |_| ()), Status::ERR_JOB_FAILED_TO_MAP);
-        assert_eq!(refused(vec![Info::new(keys::MAPBY, "slot").required()], |_| ()), Status::ERR_NOT_SUPPORTED);
+        assert_eq!(refused(vec![Info::new(keys::MAPBY, "core").required()], |_| ()), Status::ERR_NOT_SUPPORTED);
         for host in ["n", "n.site:2", "other,localhost"] {
             assert!(
                 request(vec![Info::new(keys::HOST, host), Info::new(keys::MAPBY, "slot")], |_| ())

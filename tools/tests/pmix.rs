@@ -34,6 +34,34 @@ fn ranks_find_each_other() {
 }
 
 #[test]
+fn ranks_know_where_they_may_run() {
+    let told = |before: &str| {
+        let ended = Job::in_shell(&format!("exec {before} \"$0\" run -n 2 {} place", rank())).finish();
+        assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""), "{ended:?}");
+        let mut lines: Vec<_> = ended.stdout.lines().map(str::to_owned).collect();
+        lines.sort();
+        lines
+    };
+    let Some(place) = instanton::sys::hwloc::place() else {
+        // Nothing is said without the library.
+        let nothing = [0, 1].map(|rank| format!("{rank} {0} {0} {0}", instanton::data::Status::ERR_NOT_FOUND));
+        return assert_eq!(told(""), nothing);
+    };
+    let (cpuset, places) = (place.cpuset.unwrap(), place.locality.unwrap());
+    for (rank, line) in told("").iter().enumerate() {
+        assert!(line.starts_with(&format!("{rank} {cpuset} {places} ")), "{line}");
+    }
+    // The first of them alone.
+    let first = cpuset.trim_start_matches("hwloc:").split(['-', ',']).next().unwrap();
+    let bound = told(&format!("taskset -c {first}"));
+    for (rank, line) in bound.iter().enumerate() {
+        let words: Vec<_> = line.split(' ').collect();
+        assert_eq!((words[1], words[3]), (format!("hwloc:{first}").as_str(), format!("Uint16({rank})").as_str()));
+        assert!(words[2].contains("HT") && !words[2].contains(['-', ',']), "{line}");
+    }
+}
+
+#[test]
 fn a_path_socket_leaves_nothing() {
     let ended = run(["-n", "2", "--path-socket", &rank(), "say"]);
     assert_eq!(ended.code, Some(0), "{ended:?}");

@@ -115,6 +115,26 @@ pub fn topology_xml() -> Option<String> {
     Topology::discover()?.xml()
 }
 
+/// What hwloc says of this machine, and of where this process may run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The machine, as hwloc's XML of version 2.
+    pub xml: String,
+    /// The processing units that this process may run on: `hwloc:0-3,8`.
+    pub cpuset: Option<String>,
+    /// What these are part of: `SK0:L30:CR0-1:HT0-1:NM0`.
+    pub locality: Option<String>,
+}
+
+/// The machine and the place of this process in it; `None` without the library or when it fails.
+pub fn place() -> Option<Place> {
+    let topology = Topology::discover()?;
+    let units = topology.binding(false);
+    let cpuset = units.as_ref().and_then(Bitmap::list).map(|list| format!("hwloc:{list}"));
+    let locality = units.as_ref().and_then(|units| topology.locality(units));
+    Some(Place { xml: topology.xml()?, cpuset, locality })
+}
+
 /// A loaded `hwloc_topology_t`.
 #[derive(Debug)]
 pub struct Topology(*mut c_void);

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result, anyhow, bail};
+use instanton::data::constants::iof_channel::{FWD_STDERR_CHANNEL, FWD_STDOUT_CHANNEL};
 use instanton::data::{Nspace, Proc, Rank, Status};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::signal::Signal;
@@ -21,12 +22,16 @@ use crate::job::{App, Job};
 use crate::output::Source;
 use crate::program::{self, Lacks};
 use crate::spawn;
+use crate::taps::Tapped;
 
-/// What the launcher holds of a rank: two streams, its connection and what tells of its end; and what it needs itself, at
+/// What the launcher holds of a rank: three streams, its connection and what tells of its end; and what it needs itself, at
 /// least and with room for all that happens at the same time.
-const DESCRIPTORS_PER_RANK: u64 = 4;
+const DESCRIPTORS_PER_RANK: u64 = 5;
 const DESCRIPTORS: u64 = 40;
 const MORE_DESCRIPTORS: u64 = 100;
+
+/// The streams that we forward.
+const STREAMS: [(&str, u16); 2] = [("stdout", FWD_STDOUT_CHANNEL), ("stderr", FWD_STDERR_CHANNEL)];
 
 impl Running {
     /// The file of each application's program; none when one is missing.
@@ -85,17 +90,28 @@ impl Running {
         let mut environment = environment::of_rank(job, app, rank, ours);
         pmix.set_up(&job.proc(rank), &mut environment)
             .map_err(|status| anyhow!("the PMIx server refuses a rank's environment: {status}"))?;
-        let reads_input = job.number == 1 && rank == 0;
-        let mut command = command(program, app, reads_input, environment);
+        let input = match (&job.parent, job.number) {
+            (_, 1) if rank == 0 => Stdio::inherit(),
+            (Some(parent), _) if job.wants.has_input(rank) => {
+                let (reader, writer) = io::pipe()?;
+                self.streams.inputs.add(job.proc(rank), writer.into(), parent.clone())?;
+                reader.into()
+            }
+            _ => Stdio::null(),
+        };
+        let mut command = command(program, app, input, environment);
         let mut child = self.births.attend(|| command.spawn())?;
         let pipes = [child.stdout.take().map(OwnedFd::from), child.stderr.take().map(OwnedFd::from)];
-        for ((pipe, feed), name) in pipes.into_iter().zip(&self.feeds).zip(["stdout", "stderr"]) {
+        for ((pipe, feed), (name, channel)) in pipes.into_iter().zip(&self.streams.feeds).zip(STREAMS) {
             let tag = match (self.tag_output, job.number) {
                 (false, _) => String::new(),
                 (true, 1) => format!("[{rank}]<{name}>: "),
                 (true, number) => format!("[{number}.{rank}]<{name}>: "),
             };
-            feed.add(Source::new(pipe.context("a rank without output")?, tag)?);
+            let taps = self.streams.taps.clone();
+            let always = job.wants.output & channel != 0;
+            let tapped = Tapped { taps, source: job.proc(rank), channel, always };
+            feed.add(Source::new(pipe.context("a rank without output")?, tag)?.tapped(tapped));
         }
         Ok(child)
     }
@@ -115,7 +131,8 @@ impl Running {
         let ranks = specs.iter().fold(0u32, |sum, spec| sum.saturating_add(spec.ranks));
         let (number, before) = self.jobs.next(ranks).ok_or(Status::ERR_JOB_INSUFFICIENT_RESOURCES)?;
         let failed = |_| Status::ERR_JOB_SYS_OP_FAILED;
-        let job = first.spawned(number, request.parent.clone(), before, specs).map_err(failed)?;
+        let mut job = first.spawned(number, request.parent.clone(), before, specs).map_err(failed)?;
+        job.wants = request.wants();
         let programs = program::all(&job).map_err(|(_, lacks)| spawn::lacks(&lacks))?;
         job.session.create_job(number, job.size()).map_err(failed)?;
         let (nspace, registered) = (job.nspace.clone(), pmix.register(&job, &request.said()));
@@ -149,7 +166,7 @@ fn make_room(ranks: u32) -> Result<()> {
     setrlimit(Resource::RLIMIT_NOFILE, hard, hard).context("cannot raise the limit of descriptors")
 }
 
-fn command(program: &Path, app: &App, reads_input: bool, environment: Environment) -> Command {
+fn command(program: &Path, app: &App, input: Stdio, environment: Environment) -> Command {
     let mut command = Command::new(program);
     command
         .arg0(&app.spec.program)
@@ -157,7 +174,7 @@ fn command(program: &Path, app: &App, reads_input: bool, environment: Environmen
         .env_clear()
         .envs(environment)
         .current_dir(&app.wdir)
-        .stdin(if reads_input { Stdio::inherit() } else { Stdio::null() })
+        .stdin(input)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .process_group(0);

@@ -1,0 +1,93 @@
+//! Who has asked for the output of ranks (`PMIx_IOF_pull`), besides those who read ours.
+//!
+//! The threads that forward output look here at each piece, and hand what is wanted to the server, which waits for nobody who reads slowly.
+//! Output of a job that was started with the wish to have it forwarded is handed over from its beginning: whoever started it can
+//! pull it once it knows its name.
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+
+use instanton::data::{Info, InfoList, Proc, keys};
+use instanton::server::Server;
+
+use crate::input::Inputs;
+use crate::output::Feed;
+
+/// The streams of all ranks, as the launcher and the host share them.
+#[derive(Clone)]
+pub struct Streams {
+    /// To those who forward standard output and standard error.
+    pub feeds: [Feed; 2],
+    /// Who has asked for them.
+    pub taps: Arc<Taps>,
+    /// Standard input.
+    pub inputs: Arc<Inputs>,
+}
+
+/// One call.
+#[derive(Debug, PartialEq, Eq)]
+struct Tap {
+    procs: Vec<Proc>,
+    channels: u16,
+    /// It wants the output instead of our own reader.
+    redirects: bool,
+}
+
+/// All of them.
+#[derive(Debug, Default)]
+pub struct Taps {
+    open: Mutex<Vec<Tap>>,
+    server: OnceLock<Weak<Server>>,
+}
+
+/// A stream that may be tapped.
+#[derive(Debug)]
+pub struct Tapped {
+    /// Who has asked for what.
+    pub taps: Arc<Taps>,
+    /// Whose output it is.
+    pub source: Proc,
+    /// A `constants::iof_channel`.
+    pub channel: u16,
+    /// Whether it is handed over in any case.
+    pub always: bool,
+}
+
+impl Taps {
+    /// Where output is handed to. It is not kept alive.
+    pub fn lead_to(&self, server: &Arc<Server>) {
+        // There is one server.
+        let _ = self.server.set(Arc::downgrade(server));
+    }
+
+    /// Somebody asks for output, or wants it no more.
+    pub fn pull(&self, procs: &[Proc], directives: &[Info], channels: u16) {
+        let tap = Tap { procs: procs.to_vec(), channels, redirects: directives.is_set(keys::IOF_REDIRECT) };
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        if !directives.is_set(keys::IOF_STOP) {
+            open.push(tap);
+        } else if let Some(at) = open.iter().position(|other| *other == tap) {
+            open.swap_remove(at);
+        }
+    }
+}
+
+impl Tapped {
+    /// Hands bytes to those who want them, none at the end of the stream. Whether they are for our own output as well.
+    pub fn hand_over(&self, bytes: &[u8]) -> bool {
+        let (mut is_wanted, mut is_ours) = (self.always, true);
+        {
+            let open = self.taps.open.lock().unwrap_or_else(PoisonError::into_inner);
+            let wants =
+                |tap: &&Tap| tap.channels & self.channel != 0 && tap.procs.iter().any(|p| p.matches(&self.source));
+            for tap in open.iter().filter(wants) {
+                is_wanted = true;
+                is_ours &= !tap.redirects;
+            }
+        }
+        if is_wanted && let Some(server) = self.taps.server.get().and_then(Weak::upgrade) {
+            let end = bytes.is_empty().then(|| Info::new(keys::IOF_COMPLETE, true));
+            // It takes over at once, so that no more than this is on its way; one that has ended has nobody left to tell.
+            let _ = server.iof_deliver_wait(&self.source, self.channel, bytes, end.as_slice());
+        }
+        is_ours
+    }
+}

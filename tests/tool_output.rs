@@ -14,6 +14,7 @@ use instanton::data::{Info, InfoList, Nspace, Proc, Rank, Status, keys};
 use instanton::server::{Accepted, Answer, Completion, Host, Server, ServerConfig, ToolSupport};
 use instanton::tool::Tool;
 use nix::sys::signal::{Signal, kill};
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 use processes::{role, start_alone};
 
@@ -283,6 +284,7 @@ fn a_tool_that_is_stopped_stops_nobody_and_its_memory_is_bounded() {
     let (mut stopped, mut said) = puller(&node);
     let pid = Pid::from_raw(stopped.id() as i32);
     kill(pid, Signal::SIGSTOP).unwrap();
+    assert_eq!(waitpid(pid, Some(WaitPidFlag::WUNTRACED)).unwrap(), WaitStatus::Stopped(pid, Signal::SIGSTOP));
     // More than the server could queue for one peer before it cuts that off.
     for _ in 0..2000 {
         node.says(0, &[b'x'; PIECE]);

@@ -21,6 +21,8 @@ use crate::trace;
 const MAX_CACHED: usize = 64 << 20;
 /// Most pulls of one peer.
 const MAX_PULLS: usize = 1024;
+/// Most processes and patterns of them that one peer names.
+const MAX_NAMED: usize = 1 << 20;
 /// Most bytes that are kept for nobody yet, and for how long.
 const MAX_KEPT: usize = Terms::CACHE;
 const KEPT_FOR: Duration = Duration::from_secs(120);
@@ -205,11 +207,12 @@ impl Core {
         asker: &Proc,
         (id, procs, channels, directives): (u64, Vec<Proc>, u16, Vec<Info>),
     ) {
-        let pulls = self.outputs.pulls.get(&peer);
+        let pulls = self.outputs.pulls.get(&peer).map_or(&[][..], Vec::as_slice);
+        let named = pulls.iter().map(|pull| pull.procs.len()).sum::<usize>() + procs.len();
         if channels & FWD_STDIN_CHANNEL != 0 {
             return self.reply_status(peer, number, Err(Status::ERR_NOT_SUPPORTED));
         }
-        if pulls.is_some_and(|pulls| pulls.len() >= MAX_PULLS || pulls.iter().any(|pull| pull.id == id)) {
+        if pulls.len() >= MAX_PULLS || named > MAX_NAMED || pulls.iter().any(|pull| pull.id == id) {
             return self.reply_status(peer, number, Err(Status::ERR_OUT_OF_RESOURCE));
         }
         let terms = Terms::read(&directives);

@@ -206,6 +206,15 @@ fn streams_of_processes_reach_tools_and_come_from_them() {
 }
 
 #[test]
+fn a_host_has_clients_of_other_users() {
+    let program = compile("users", &["-pthread"]);
+    run(&mut alone(&program));
+    if let Some(mut command) = checked(&program) {
+        run(&mut command);
+    }
+}
+
+#[test]
 fn a_host_may_say_which_release_it_is_of() {
     let program = compile("host", &["-pthread", "-DRELEASE=61", "-DUNPROVED"]);
     run(alone(&program).env("INSTANTON_SERVER_MODULE", "6.1"));

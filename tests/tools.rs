@@ -203,6 +203,47 @@ fn a_name_is_taken_once_and_never_from_a_job() {
 }
 
 #[test]
+fn a_job_takes_its_name_back_from_a_tool_that_the_host_did_not_name() {
+    let (server, host) = server("takes-back@0");
+    let (tell, lost) = mpsc::channel();
+    *host.lost.lock().unwrap() = Some(tell);
+    let with = |name: &str| [&[at(&server)], &named(name, 5)[..]].concat();
+    let (thief, other) = (Tool::init(&with("later@1")).unwrap(), Tool::init(&with("mine")).unwrap());
+    let job = Job::register(&server, "later@1", 2);
+    assert_eq!(lost.recv_timeout(PATIENCE).unwrap().0, *thief.proc());
+    assert_eq!(thief.primary().fence(&[], &[]).unwrap_err().status(), Status::ERR_LOST_CONNECTION);
+    let size = || server.get_wait(&Proc::new(job.nspace.clone(), Rank::WILDCARD), keys::JOB_SIZE, &[]);
+    assert_eq!(size(), Ok(Value::Uint32(2)));
+    assert_eq!(refusal(&with("later@1")), Status::ERR_NO_PERMISSIONS);
+    assert!(other.is_connected());
+    other.finalize(&[]).unwrap();
+    assert_eq!(size(), Ok(Value::Uint32(2)));
+
+    // One that the host has agreed to is the host's own.
+    let name = Proc::new(Nspace::new("agreed").unwrap(), Rank(0));
+    let host = Arc::new(Told { names: Some(Ok(name.clone())), ..Told::default() });
+    let server = server_of("agrees@0", Some(ToolSupport::default()), host);
+    let tool = Tool::init(&[at(&server)]).unwrap();
+    server.register_nspace_wait(&name.nspace, 1, &[Info::new(keys::JOB_SIZE, 1u32)]).unwrap();
+    tool.primary().fence(&[], &[]).unwrap();
+    tool.finalize(&[]).unwrap();
+}
+
+#[test]
+fn two_servers_without_names_are_told_apart() {
+    let default = |pid| {
+        let tools = Some(ToolSupport { pid: Some(pid), ..ToolSupport::default() });
+        Server::start(ServerConfig { tools, ..ServerConfig::default() }, Arc::<Told>::default()).unwrap()
+    };
+    let (a, b) = (default(i32::MAX - 2), default(i32::MAX - 3));
+    assert_ne!(a.proc(), b.proc());
+    let tool = Tool::init(&[at(&a)]).unwrap();
+    assert_eq!(tool.attach(&[at(&b)]).unwrap(), b.proc());
+    assert_eq!(tool.servers(), [a.proc(), b.proc()]);
+    tool.finalize(&[]).unwrap();
+}
+
+#[test]
 fn a_server_that_was_not_asked_to_accepts_no_tools_and_is_not_found() {
     let quiet = server_of("quiet@0", None, Arc::default());
     assert!(quiet.uri().is_none());

@@ -343,7 +343,7 @@ impl Core {
         self.ended(proc, false);
     }
 
-    fn ended(&mut self, proc: &Proc, tell_host: bool) {
+    pub(super) fn ended(&mut self, proc: &Proc, tell_host: bool) {
         let Some(client) = self.jobs.client_mut(proc) else { return };
         client.ended = true;
         let phase = client.phase;

@@ -83,6 +83,8 @@ pub(super) struct Job {
     pub environment: Arc<[Change]>,
     /// Whether the server itself has registered it, for tools.
     pub of_tools: bool,
+    /// Whether a tool has chosen its name, which the host knows nothing of.
+    pub self_named: bool,
 }
 
 impl Job {
@@ -99,6 +101,7 @@ impl Job {
             cleanup: Cleanup::default(),
             environment: Arc::default(),
             of_tools: false,
+            self_named: false,
         })
     }
 

@@ -118,7 +118,7 @@ impl Default for ServerConfig {
         let hostname = nix::unistd::gethostname().unwrap_or_else(|_| "localhost".into());
         let tmpdir = std::env::temp_dir();
         ServerConfig {
-            nspace: Nspace::new("instanton-server").expect("a legal name"),
+            nspace: name_of_its_own(&hostname.to_string_lossy()),
             rank: Rank(0),
             hostname: Text::new(hostname.as_encoded_bytes()).expect("the system gives no NUL"),
             system_tmpdir: tmpdir.clone(),
@@ -131,6 +131,14 @@ impl Default for ServerConfig {
             uri_file: None,
         }
     }
+}
+
+/// A name that no other server has, here or on another node: servers know by it what comes from whom.
+fn name_of_its_own(host: &str) -> Nspace {
+    // Without randomness no server starts.
+    let random = u32::from_ne_bytes(crate::sys::random::bytes().unwrap_or_default());
+    let name = format!("instanton-server.{host}.{}.{random:08x}", std::process::id());
+    Nspace::new(name).expect("the name of a host is short")
 }
 
 /// Why a server does not start.

@@ -52,6 +52,7 @@ impl Server {
     ) -> Result<(), Status> {
         let nspace = nspace.clone();
         self.mailbox.post(move |core| {
+            core.make_way(&nspace);
             let result = core.register_nspace(nspace, nlocalprocs, job);
             core.finish(done, result);
         })
@@ -106,6 +107,7 @@ impl Server {
     ) -> Result<(), Status> {
         let proc = proc.clone();
         self.mailbox.post(move |core| {
+            core.make_way(&proc.nspace);
             let result = core.register_client(proc, uid, gid, object);
             core.finish(done, result);
         })

@@ -50,13 +50,14 @@ impl Core {
             |host, done| host.tool_connected2(&info, done),
             proc,
             move |core, result| {
+                let is_asked = result != Err(Status::ERR_NOT_SUPPORTED);
                 let named = match result {
                     Ok(proc) if proc.nspace.is_empty() => Ok(own),
                     Err(Status::ERR_NOT_SUPPORTED) => Ok(own),
                     named => named,
                 };
                 match named {
-                    Ok(proc) if core.peers.contains_key(&peer) => core.admit_tool(peer, proc),
+                    Ok(proc) if core.peers.contains_key(&peer) => core.admit_tool(peer, proc, is_asked),
                     // The host has let in what is gone again.
                     Ok(proc) => core.host.clone().client_lost(&proc, None, Status::ERR_LOST_CONNECTION),
                     Err(status) => core.refuse(peer, status, format!("the host refuses the tool: {status}")),
@@ -108,7 +109,7 @@ impl Core {
     }
 
     /// The host has agreed: the tool becomes the process of its namespace.
-    fn admit_tool(&mut self, peer: PeerId, proc: Proc) {
+    fn admit_tool(&mut self, peer: PeerId, proc: Proc, is_asked: bool) {
         let Some(arrival) = self.peers.get(&peer).and_then(|entry| entry.arrival.as_ref()) else { return };
         let (uid, gid, pid) = (arrival.uid, arrival.gid, arrival.pid);
         if self.jobs.client(&proc).is_some_and(|client| client.phase != Phase::Expected) {
@@ -122,6 +123,9 @@ impl Core {
         }
         if let Some(entry) = self.peers.get_mut(&peer) {
             entry.proc = proc.clone();
+        }
+        if let Some(job) = self.jobs.get_mut(&proc.nspace) {
+            job.self_named = job.of_tools && !is_asked;
         }
         if let Some(client) = self.jobs.client_mut(&proc) {
             (client.is_tool, client.peer, client.pid) = (true, Some(peer), pid);
@@ -157,6 +161,16 @@ impl Core {
             job.of_tools = true;
         }
         Ok(())
+    }
+
+    /// The host has a job of this name. Tools that have chosen it for themselves, which the host was not asked about, have to go.
+    pub(super) fn make_way(&mut self, nspace: &Nspace) {
+        let Some(job) = self.jobs.get(nspace).filter(|job| job.self_named) else { return };
+        let tools: Vec<Proc> = job.clients.keys().map(|rank| Proc::new(nspace.clone(), *rank)).collect();
+        for tool in tools {
+            trace!("the tool {tool} has the name of a job, and is cut off");
+            self.ended(&tool, true);
+        }
     }
 
     /// A tool is gone, and its namespace with the last of its tools.

@@ -12,6 +12,7 @@ use instanton::sys::hwloc::Place;
 use nix::sys::sysinfo::sysinfo;
 
 use crate::args::AppSpec;
+use crate::files::Files;
 use crate::session::Session;
 
 /// The only node's number.
@@ -60,12 +61,18 @@ pub struct Job {
 }
 
 /// What who has started a job wants of its streams.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wants {
     /// `constants::iof_channel` bits of the output that it will pull.
     pub output: u16,
     /// The rank that it will push input to; a wildcard for all.
     pub input: Option<Rank>,
+    /// Whether each line is to begin with its rank and stream.
+    pub tags: bool,
+    /// Whether both streams are one.
+    pub is_merged: bool,
+    /// Files that they go to.
+    pub files: Files,
 }
 
 impl Wants {

@@ -9,6 +9,7 @@ mod children;
 mod control;
 mod environment;
 mod family;
+mod files;
 mod guardian;
 mod host;
 mod input;

@@ -39,13 +39,25 @@ pub struct Source {
     prompted: bool,
     /// Who may want it besides.
     tapped: Option<Tapped>,
+    /// Where it goes besides.
+    file: Option<File>,
+    /// Nobody reads it here.
+    is_hidden: bool,
 }
 
 impl Source {
     /// Forwards `pipe`, each line with `tag` in front.
     pub fn new(pipe: OwnedFd, tag: String) -> io::Result<Self> {
         set_nonblocking(&pipe)?;
-        Ok(Self { pipe: pipe.into(), tag: tag.into_bytes(), unfinished: Vec::new(), prompted: false, tapped: None })
+        Ok(Self {
+            pipe: pipe.into(),
+            tag: tag.into_bytes(),
+            unfinished: Vec::new(),
+            prompted: false,
+            tapped: None,
+            file: None,
+            is_hidden: false,
+        })
     }
 
     /// The same for those who have asked for it.
@@ -53,9 +65,17 @@ impl Source {
         Self { tapped: Some(tapped), ..self }
     }
 
+    /// The same into a file as well, or into that alone.
+    pub fn filed(self, file: Option<File>, only: bool) -> Self {
+        Self { file, is_hidden: only, ..self }
+    }
+
     /// Shows what was read, nothing at the end, to those who have asked for it. Whether it is for our own output as well.
-    fn hand_over(&self, bytes: &[u8]) -> bool {
-        self.tapped.as_ref().is_none_or(|tapped| tapped.hand_over(bytes))
+    fn hand_over(&mut self, bytes: &[u8]) -> bool {
+        // A file that is full or gone takes no more; the rank goes on.
+        self.file.take_if(|file| file.write_all(bytes).is_err());
+        let is_ours = self.tapped.as_ref().is_none_or(|tapped| tapped.hand_over(bytes));
+        is_ours && !self.is_hidden
     }
 
     /// Takes in what was read; gives out the lines that it completes.

@@ -13,6 +13,7 @@ use instanton::server::Completion;
 use nix::errno::Errno;
 
 use crate::args::AppSpec;
+use crate::files::Files;
 use crate::job::Wants;
 use crate::program::Lacks;
 
@@ -30,7 +31,7 @@ pub struct Request {
 }
 
 /// What a required attribute may ask for: served here, or true of every job.
-pub const SERVED: [&str; 22] = [
+pub const SERVED: [&str; 32] = [
     keys::WDIR,
     keys::HOST,
     keys::SET_ENVAR,
@@ -43,6 +44,16 @@ pub const SERVED: [&str; 22] = [
     keys::FWD_STDERR,
     keys::FWD_STDIN,
     keys::STDIN_TGT,
+    keys::IOF_TAG_OUTPUT,
+    keys::TAG_OUTPUT,
+    keys::IOF_MERGE_STDERR_STDOUT,
+    keys::MERGE_STDERR_STDOUT,
+    keys::IOF_OUTPUT_TO_FILE,
+    keys::OUTPUT_TO_FILE,
+    keys::IOF_OUTPUT_TO_DIRECTORY,
+    keys::OUTPUT_TO_DIRECTORY,
+    keys::IOF_FILE_ONLY,
+    keys::OUTPUT_NOCOPY,
     keys::SPAWNED,
     keys::PARENT_ID,
     keys::REQUESTOR_IS_CLIENT,
@@ -96,9 +107,13 @@ impl Request {
             value => value.as_u32().map(Rank),
         };
         let given = |key| self.info.find(key).and_then(rank);
+        let is_set = |key, older| self.info.is_set(key) || self.info.is_set(older);
         Wants {
             output: channel(keys::FWD_STDOUT, FWD_STDOUT_CHANNEL) | channel(keys::FWD_STDERR, FWD_STDERR_CHANNEL),
             input: given(keys::STDIN_TGT).or_else(|| given(keys::FWD_STDIN)),
+            tags: is_set(keys::IOF_TAG_OUTPUT, keys::TAG_OUTPUT),
+            is_merged: is_set(keys::IOF_MERGE_STDERR_STDOUT, keys::MERGE_STDERR_STDOUT),
+            files: Files::read(&self.info),
         }
     }
 
@@ -192,7 +207,7 @@ mod tests {
     fn streams_are_wanted_as_is_said() {
         let wants = |infos: &[Info]| request(infos.to_vec(), |_| ()).wants();
         let both = [Info::new(keys::FWD_STDOUT, true), Info::new(keys::FWD_STDERR, true)];
-        assert_eq!(wants(&both), Wants { output: FWD_STDOUT_CHANNEL | FWD_STDERR_CHANNEL, input: None });
+        assert_eq!(wants(&both), Wants { output: FWD_STDOUT_CHANNEL | FWD_STDERR_CHANNEL, ..Wants::default() });
         let stdin = |value: Value| wants(&[Info { value, ..Info::new(keys::FWD_STDIN, true) }]).input;
         assert_eq!((stdin(true.into()), stdin(false.into())), (Some(Rank(0)), None));
         assert_eq!(stdin(Value::ProcRank(Rank::WILDCARD)), Some(Rank::WILDCARD));

@@ -152,6 +152,51 @@ fn a_rank_reads_what_its_job_has_printed_before_it_knew_its_name() {
     assert_eq!(lines, ["0", "0 printed \"0\\n\" and \"err\\n\"", "1", "1 printed \"1\\n\" and \"err\\n\""]);
 }
 
+#[test]
+fn a_spawned_job_prints_as_it_is_asked_to() {
+    let mut job = asked();
+    let tool = attach(&job);
+    let client = tool.primary();
+    let set = |key| Info::new(key, true);
+    let script = ["sh", "-c", "echo out; echo err >&2; echo out"];
+    let ended = |child: &Proc| Pulled::begin(&client, child, &[]).texts();
+    let forwarded = [set(keys::FWD_STDOUT), set(keys::FWD_STDERR)];
+    let with = |infos: &[Info]| spawn(&client, &[&forwarded, infos].concat(), &script);
+
+    assert_eq!(ended(&with(&[set(keys::IOF_TAG_OUTPUT)])), ["out\nout\n", "err\n"]);
+    let merged = with(&[set(keys::IOF_MERGE_STDERR_STDOUT)]);
+    let pulled = Pulled::begin(&client, &merged, &[]);
+    let mut all = Vec::new();
+    while let bytes = pulled.pieces.recv_timeout(PATIENCE).unwrap().bytes
+        && !bytes.is_empty()
+    {
+        all.extend(bytes);
+    }
+    assert_eq!(all, b"out\nerr\nout\n", "in the order in which it was written");
+
+    let place = std::env::temp_dir().join(format!("instanton-streams-{}", std::process::id()));
+    let path = |name: &str| place.join(name).to_str().unwrap().to_owned();
+    let only = set(keys::IOF_FILE_ONLY);
+    let child = with(&[Info::new(keys::IOF_OUTPUT_TO_DIRECTORY, path("d").as_str()), only.clone()]);
+    assert_eq!(ended(&child), ["out\nout\n", "err\n"]);
+    let read = |name: String| std::fs::read_to_string(place.join(name)).unwrap();
+    assert_eq!(read(format!("d/{}/rank.0/stdout", child.nspace)), "out\nout\n");
+    assert_eq!(read(format!("d/{}/rank.0/stderr", child.nspace)), "err\n");
+    let child = with(&[Info::new(keys::IOF_OUTPUT_TO_FILE, path("f").as_str()), only.required()]);
+    ended(&child);
+    assert_eq!(read(format!("f.{}.0.out", child.nspace)), "out\nout\n");
+    assert_eq!(read(format!("f.{}.0.err", child.nspace)), "err\n");
+    std::fs::remove_dir_all(&place).unwrap();
+
+    job.write("it\n");
+    let ended = job.finish();
+    let mut lines: Vec<&str> = ended.stdout.lines().collect();
+    lines.sort_unstable();
+    assert_eq!(lines, ["[2.0]<stdout>: out", "[2.0]<stdout>: out", "err", "got it", "out", "out"]);
+    assert_eq!(ended.stderr, "[2.0]<stderr>: err\nno\n");
+    let _ = tool.finalize(&[]);
+}
+
 fn example(name: &str) -> PathBuf {
     let path = Path::new(env!("CARGO_BIN_EXE_instanton")).with_file_name("examples").join(name);
     assert!(path.exists(), "{} is missing: cargo build --examples makes it", path.display());

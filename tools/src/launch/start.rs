@@ -100,10 +100,21 @@ impl Running {
             _ => Stdio::null(),
         };
         let mut command = command(program, app, input, environment);
+        let mut merged = None;
+        if job.wants.is_merged {
+            let (reader, writer) = io::pipe()?;
+            command.stdout(writer.try_clone()?).stderr(writer);
+            merged = Some(OwnedFd::from(reader));
+        }
         let mut child = self.births.attend(|| command.spawn())?;
-        let pipes = [child.stdout.take().map(OwnedFd::from), child.stderr.take().map(OwnedFd::from)];
+        // The rank's ends are the rank's alone.
+        drop(command);
+        let out = merged.or(child.stdout.take().map(OwnedFd::from)).context("a rank without output")?;
+        let pipes = [Some(out), child.stderr.take().map(OwnedFd::from)];
         for ((pipe, feed), (name, channel)) in pipes.into_iter().zip(&self.streams.feeds).zip(STREAMS) {
-            let tag = match (self.tag_output, job.number) {
+            // There is no other one where they are merged.
+            let Some(pipe) = pipe else { continue };
+            let tag = match (self.tag_output || job.wants.tags, job.number) {
                 (false, _) => String::new(),
                 (true, 1) => format!("[{rank}]<{name}>: "),
                 (true, number) => format!("[{number}.{rank}]<{name}>: "),
@@ -111,7 +122,8 @@ impl Running {
             let taps = self.streams.taps.clone();
             let always = job.wants.output & channel != 0;
             let tapped = Tapped { taps, source: job.proc(rank), channel, always };
-            feed.add(Source::new(pipe.context("a rank without output")?, tag)?.tapped(tapped));
+            let file = job.wants.files.open(job, rank, name)?;
+            feed.add(Source::new(pipe, tag)?.tapped(tapped).filed(file, job.wants.files.only));
         }
         Ok(child)
     }

@@ -14,6 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::blob::{self, Failure, OfRank, Others};
 use super::bootstrap::{added, is_assembled};
 use super::core::Core;
+use super::election::Election;
 use super::fence::{Caller, Tracker};
 use super::groups::{self, Group};
 use super::members::Operation;
@@ -50,7 +51,7 @@ pub(super) struct OfGroup {
     /// Whether a context id is wanted, and whether that is all or nothing.
     context: bool,
     needs_context: bool,
-    leader: Option<Proc>,
+    pub(super) leader: Option<Proc>,
     /// The members as the first of them has named them.
     pub(super) order: Vec<Proc>,
     /// Who is to be a member besides.
@@ -63,8 +64,8 @@ pub(super) struct OfGroup {
     absent: BTreeSet<Proc>,
     /// How many events each connection still has to decide about.
     deciding: BTreeMap<PeerId, usize>,
-    /// Whether a leader is looked for.
-    electing: bool,
+    /// A leader is looked for.
+    pub(super) electing: Option<Election>,
 }
 
 impl OfGroup {
@@ -89,7 +90,7 @@ impl OfGroup {
             given: BTreeMap::new(),
             absent: BTreeSet::new(),
             deciding: BTreeMap::new(),
-            electing: false,
+            electing: None,
         })
     }
 
@@ -131,7 +132,7 @@ impl OfGroup {
 
     /// How many need not come, and whether all is decided.
     pub(super) fn progress(&self) -> (usize, bool) {
-        (self.absent.len(), self.deciding.is_empty())
+        (self.absent.len(), self.deciding.is_empty() && self.electing.is_none())
     }
 
     /// Goes on without a member, where that may be; says whether that is news.
@@ -465,32 +466,36 @@ impl Core {
                 let Some(group) = &mut tracker.of_group else { return };
                 group.leader = None;
                 let others = core.each(&group.order).into_iter().filter(|other| other != proc).collect();
-                let affected = vec![Info::new(keys::EVENT_AFFECTED_PROC, proc.clone())];
-                let told = core.tell_group(Status::GROUP_LEADER_FAILED, proc, others, &group.id, affected);
+                let (told, election) = core.call_election(&group.id, proc, others);
                 group.await_decisions(told);
-                group.electing = true;
+                group.electing = Some(election);
                 core.elected(tracker);
             },
         );
     }
 
     /// Says who leads when all have decided.
-    fn elected(&mut self, tracker: &mut Tracker) {
+    pub(super) fn elected(&mut self, tracker: &mut Tracker) {
         let Some(group) = &mut tracker.of_group else { return };
-        if !group.electing || !group.deciding.is_empty() {
-            return;
-        }
-        group.electing = false;
+        let Some((dead, leader)) = Election::end(&mut group.electing, group.deciding.is_empty()) else { return };
+        group.leader = leader;
         let everybody = self.each(&group.order);
-        self.tell_leader(group.leader.as_ref(), everybody, &group.id);
+        self.tell_leader(&dead, group.leader.as_ref(), everybody, &group.id, Vec::new());
     }
 
-    /// Tells who leads a group under construction; none: nobody wants to.
-    pub(super) fn tell_leader(&mut self, leader: Option<&Proc>, to: Vec<Proc>, id: &Nspace) {
-        let mut info = vec![Info::new(keys::GROUP_LEADER, leader.is_some())];
+    /// Tells who leads a group under construction in place of the dead, and what it is to know; none: nobody wants to. The event
+    /// has a process of this node as its source, so that everybody else hears of it, wherever the host passes it on.
+    pub(super) fn tell_leader(
+        &mut self,
+        dead: &Proc,
+        leader: Option<&Proc>,
+        to: Vec<Proc>,
+        id: &Nspace,
+        mut info: Vec<Info>,
+    ) {
+        info.push(Info::new(keys::GROUP_LEADER, leader.is_some()));
         info.extend(leader.map(|leader| Info::new(keys::EVENT_AFFECTED_PROC, leader.clone())));
-        let me = self.own_name();
-        self.tell_group(Status::GROUP_LEADER_SELECTED, leader.unwrap_or(&me), to, id, info);
+        self.tell_group(Status::GROUP_LEADER_SELECTED, dead, to, id, info);
     }
 
     /// A process has decided about an event of a construction.
@@ -503,8 +508,8 @@ impl Core {
             |core, tracker| {
                 let Some(group) = &mut tracker.of_group else { return };
                 group.decided(peer);
-                if decision.lead && group.electing {
-                    group.leader.get_or_insert_with(|| proc.clone());
+                if let (Some(election), true) = (&mut group.electing, decision.lead) {
+                    election.stands(proc.clone());
                 }
                 if !decision.abort {
                     return core.elected(tracker);

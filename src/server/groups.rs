@@ -12,6 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::bootstrap::Singles;
 use super::core::Core;
+use super::election::Polls;
 use super::events::Origin;
 use super::fence::Caller;
 use super::invite::Invitations;
@@ -64,6 +65,7 @@ pub(super) struct Groups {
     active: BTreeMap<Nspace, Group>,
     pub(super) invitations: Invitations,
     pub(super) singles: Singles,
+    pub(super) polls: Polls,
 }
 
 impl Groups {
@@ -193,6 +195,7 @@ impl Core {
             }
             GroupCall::Decide(decision) => {
                 self.construct_decided(peer, &id, &decision);
+                self.poll_decided(peer, &id, &decision);
                 self.invite_decided(peer, &id, decision);
                 self.reply_status(peer, number, Ok(()));
             }
@@ -201,7 +204,7 @@ impl Core {
 
     /// Whether a group of that name may be made.
     pub(super) fn may_begin(&self, id: &Nspace) -> Result<(), Status> {
-        let Groups { active, invitations, singles } = &self.groups;
+        let Groups { active, invitations, singles, .. } = &self.groups;
         match active.contains_key(id) || invitations.has(id) || self.jobs.get(id).is_some() {
             true => Err(Status::ERR_EXISTS),
             false if active.len() + invitations.len() + singles.len() >= MAX_GROUPS => Err(Status::ERR_OUT_OF_RESOURCE),
@@ -281,6 +284,7 @@ impl Core {
     /// A connection is gone, and nobody decides there any more.
     pub(super) fn groups_of_peer_end(&mut self, peer: PeerId) {
         self.construct_undecided(peer);
+        self.poll_undecided(peer);
         self.invite_undecided(peer);
     }
 
@@ -294,6 +298,7 @@ impl Core {
         self.groups.active = active;
         self.invitations_of_job_end(nspace);
         self.singles_of_job_end(nspace);
+        self.polls_of_job_end(nspace);
     }
 
     /// Raises an event of a group for these processes, wherever they run; says which connections here hear of it. Handlers for
@@ -317,8 +322,13 @@ impl Core {
         self.spread(Origin::Library, event, source.clone(), RANGE_CUSTOM, info, move |core, result| {
             if let Err(status) = result {
                 trace!("{event} of group {name} does not reach other nodes: {status}");
-                if event == Status::GROUP_INVITED {
-                    core.give_up_invitation(&name, status);
+                match event {
+                    Status::GROUP_INVITED => core.give_up_invitation(&name, status),
+                    // Later: the election may be about to begin.
+                    Status::GROUP_LEADER_FAILED => {
+                        let _ = core.mailbox.clone().post(move |core| core.election_heard(&name, None));
+                    }
+                    _ => {}
                 }
             }
         });
@@ -338,11 +348,12 @@ impl Core {
             }
             Status::GROUP_INVITED => self.guests_here(&id, source, &range_of(info)),
             Status::GROUP_INVITE_ACCEPTED | Status::GROUP_INVITE_DECLINED => {
-                self.invitation_answered(event, &id, source);
+                self.answer_passes(event, &id, source, &range_of(info));
             }
-            Status::GROUP_INVITE_FAILED if others => self.invitation_answered(event, &id, source),
+            Status::GROUP_INVITE_FAILED if others => self.answer_passes(event, &id, source, &range_of(info)),
             Status::GROUP_CONSTRUCT_COMPLETE if others => self.guests_go_on(&id, info),
-            Status::GROUP_LEADER_SELECTED if others => self.guests_follow(&id, source),
+            Status::GROUP_LEADER_FAILED if others => self.election_called(&id, source, &range_of(info)),
+            Status::GROUP_LEADER_SELECTED if others => self.leader_selected(&id, info),
             Status::GROUP_MEMBER_FAILED if others => self.construct_awaits(&id, event, &range_of(info)),
             _ => {}
         }

@@ -9,7 +9,7 @@
 //! | `GROUP_INVITED` | the leader | those it invites |
 //! | `GROUP_INVITE_ACCEPTED`, `_DECLINED`, `_FAILED` | who was invited, or its server | the leader |
 //! | `GROUP_CONSTRUCT_COMPLETE`, `_ABORT` | the leader, or its server | those who are invited |
-//! | `GROUP_LEADER_FAILED`, `_SELECTED` | the leader's server | those who are invited |
+//! | `GROUP_LEADER_FAILED`, `_SELECTED` | the leader's server | those who are invited (`election`) |
 //!
 //! Who does not come is left out of the group where the leader has a handler for that event which does not say otherwise, or has made
 //! coming optional; else the invitation ends for all. The group is complete when nobody is waited for: then it exists, and whoever has
@@ -19,14 +19,18 @@ use std::time::Instant;
 
 use super::construct::results;
 use super::core::{Core, Limit};
+use super::election::Election;
 use super::fence::{Caller, time_limit};
-use super::groups::{Group, procs_in};
+use super::groups::{Group, procs, procs_in};
 use super::timers::TimerId;
 use crate::data::constants::group_operation::GROUP_CONSTRUCT;
 use crate::data::{Info, InfoList, Nspace, Proc, Status, keys};
 use crate::message::door::PeerId;
 use crate::message::{Decision, Infos, Reply};
 use crate::trace;
+
+/// Attribute of the event that names a leader: whom it waits for (array of PROC), among those in the group.
+const AWAITED: &str = "instanton.group.awaited";
 
 /// What has become of somebody who was invited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,8 +55,10 @@ struct Invitation {
     info: Vec<Info>,
     /// How many events each connection still has to decide about.
     deciding: BTreeMap<PeerId, usize>,
-    /// Who leads from now on, while a leader is looked for.
-    electing: Option<Option<Proc>>,
+    /// A leader is looked for.
+    electing: Option<Election>,
+    /// Answers that have come meanwhile: the new leader decides about them.
+    unread: Vec<(Status, Proc)>,
     /// All have answered, and the host is asked for a context id.
     complete: bool,
     limit: Option<TimerId>,
@@ -90,6 +96,8 @@ struct Guest {
 pub(super) struct Invitations {
     open: BTreeMap<Nspace, Invitation>,
     guests: BTreeMap<(Nspace, Proc), Guest>,
+    /// The leaders of this node that have died, each with who on another node has followed it.
+    followed: BTreeMap<Nspace, (Proc, Proc)>,
     last: u64,
 }
 
@@ -102,6 +110,11 @@ impl Invitations {
     /// How many are open.
     pub(super) fn len(&self) -> usize {
         self.open.len()
+    }
+
+    /// The election of a leader that is under way.
+    pub(super) fn electing(&mut self, id: &Nspace) -> Option<&mut Election> {
+        self.open.get_mut(id)?.electing.as_mut()
     }
 
     fn next(&mut self) -> u64 {
@@ -136,23 +149,8 @@ impl Core {
             trace!("{leader} cannot invite to the group {id}: {status}");
             return self.reply_status(caller.peer, caller.number, Err(status));
         }
-        let number = self.groups.invitations.next();
-        let limit =
-            time_limit(&info).flatten().map(|limit| self.timers.set(Instant::now() + limit, Limit::Invitation(number)));
-        let invitation = Invitation {
-            number,
-            leader: leader.clone(),
-            caller: Some(caller),
-            places,
-            states: guests.iter().map(|proc| (proc.clone(), State::Asked)).collect(),
-            substitutes: 0,
-            info,
-            deciding: BTreeMap::new(),
-            electing: None,
-            complete: false,
-            limit,
-        };
-        self.groups.invitations.open.insert(id.clone(), invitation);
+        let states = guests.iter().map(|proc| (proc.clone(), State::Asked)).collect();
+        self.open_invitation(&id, &leader, Some(caller), places, states, info);
         self.send_invitations(&id, &leader, guests);
     }
 
@@ -220,9 +218,22 @@ impl Core {
         self.invitation_answered(event, id, proc);
     }
 
+    /// An answer to an invitation passes, for a leader that may have died: who has followed it gets it, too.
+    pub(super) fn answer_passes(&mut self, event: Status, id: &Nspace, proc: &Proc, to: &[Proc]) {
+        self.invitation_answered(event, id, proc);
+        let followed = self.groups.invitations.followed.get(id).filter(|(dead, _)| to.contains(dead));
+        if let Some((_, leader)) = followed.cloned() {
+            let affected = vec![Info::new(keys::EVENT_AFFECTED_PROC, proc.clone())];
+            self.tell_group(event, proc, vec![leader], id, affected);
+        }
+    }
+
     /// Somebody whom a leader of this node has invited has answered.
     pub(super) fn invitation_answered(&mut self, event: Status, id: &Nspace, proc: &Proc) {
         let Some(invitation) = self.groups.invitations.open.get_mut(id) else { return };
+        if invitation.electing.is_some() {
+            return invitation.unread.push((event, proc.clone()));
+        }
         let Some(state) = invitation.states.get_mut(proc).filter(|state| **state != State::Out) else { return };
         *state = if event == Status::GROUP_INVITE_ACCEPTED { State::Accepted } else { State::Out };
         let out = *state == State::Out;
@@ -246,9 +257,10 @@ impl Core {
         if decision.abort {
             return self.give_up_invitation(id, Status::GROUP_CONSTRUCT_ABORT);
         }
-        if let (Some(electing), true) = (&mut invitation.electing, decision.lead) {
-            let proc = self.peers.get(&peer).map(|entry| entry.proc.clone());
-            *electing = electing.take().or(proc);
+        if let (Some(election), true) = (&mut invitation.electing, decision.lead)
+            && let Some(entry) = self.peers.get(&peer)
+        {
+            election.stands(entry.proc.clone());
         }
         let new: Vec<Proc> = more.into_iter().filter(|proc| !invitation.places.contains(proc)).collect();
         invitation.substitutes += new.len();
@@ -271,20 +283,25 @@ impl Core {
     }
 
     /// Looks whether an election is over, and whether anybody is still waited for.
-    fn settle_invitation(&mut self, id: &Nspace) {
+    pub(super) fn settle_invitation(&mut self, id: &Nspace) {
         let Some(invitation) = self.groups.invitations.open.get_mut(id) else { return };
-        if let (Some(elected), true) = (invitation.electing.clone(), invitation.deciding.is_empty()) {
-            invitation.electing = None;
+        if let Some((dead, elected)) = Election::end(&mut invitation.electing, invitation.deciding.is_empty()) {
             let everybody = invitation.invited();
-            if let Some(leader) = &elected {
-                invitation.leader = leader.clone();
-                // It has come by leading.
-                invitation.states.insert(leader.clone(), State::Accepted);
-            }
-            self.tell_leader(elected.as_ref(), everybody, id);
-            elected.iter().for_each(|leader| self.guests_follow(id, leader));
-            if elected.is_none() {
+            let Some(leader) = elected else {
+                self.tell_leader(&dead, None, everybody, id, Vec::new());
                 return self.give_up_invitation(id, Status::GROUP_CONSTRUCT_ABORT);
+            };
+            invitation.leader = leader.clone();
+            // It has come by leading.
+            invitation.states.insert(leader.clone(), State::Accepted);
+            let unread = std::mem::take(&mut invitation.unread);
+            match self.runs_here(&leader) {
+                true => self.tell_leader(&dead, Some(&leader), everybody, id, Vec::new()),
+                false => self.leave_guests_to(id, dead, &leader, everybody),
+            }
+            self.guests_follow(id, &leader);
+            for (event, proc) in unread {
+                self.answer_invitation(event, id, &proc, &leader);
             }
         }
         let Some(invitation) = self.groups.invitations.open.get_mut(id).filter(|open| open.is_settled()) else {
@@ -310,6 +327,63 @@ impl Core {
                 }
             },
         );
+    }
+
+    /// A process on another node leads from now on: its server gets all that is known of the invitation.
+    fn leave_guests_to(&mut self, id: &Nspace, dead: Proc, leader: &Proc, everybody: Vec<Proc>) {
+        let Some(invitation) = self.groups.invitations.open.remove(id) else { return };
+        self.timers.cancel(invitation.limit);
+        let in_state = |wanted: fn(Option<&State>) -> bool| {
+            let places = invitation.places.iter().filter(|proc| wanted(invitation.states.get(proc)) && **proc != dead);
+            procs(places.cloned().collect())
+        };
+        let mut info = invitation.info.clone();
+        info.push(Info::new(keys::GROUP_MEMBERSHIP, in_state(|state| state != Some(&State::Out))));
+        info.push(Info::new(AWAITED, in_state(|state| state == Some(&State::Asked))));
+        self.tell_leader(&dead, Some(leader), everybody, id, info);
+        self.groups.invitations.followed.insert(id.clone(), (dead, leader.clone()));
+    }
+
+    /// A process of this node follows a leader of another node, and has its server wait for the guests.
+    pub(super) fn lead_guests(&mut self, id: &Nspace, leader: &Proc, info: &[Info]) {
+        let list = |key: &str| info.find(key).and_then(|info| procs_in(&info.value));
+        let (Some(places), Some(awaited)) = (list(keys::GROUP_MEMBERSHIP), list(AWAITED)) else { return };
+        if !self.runs_here(leader) || self.groups.get(id).is_some() || self.groups.invitations.has(id) {
+            return;
+        }
+        let state = |proc: &Proc| if awaited.contains(proc) { State::Asked } else { State::Accepted };
+        let states = places.iter().map(|proc| (proc.clone(), state(proc))).collect();
+        self.open_invitation(id, leader, None, places, states, info.to_vec());
+        self.settle_invitation(id);
+    }
+
+    fn open_invitation(
+        &mut self,
+        id: &Nspace,
+        leader: &Proc,
+        caller: Option<Caller>,
+        places: Vec<Proc>,
+        states: BTreeMap<Proc, State>,
+        info: Vec<Info>,
+    ) {
+        let number = self.groups.invitations.next();
+        let limit =
+            time_limit(&info).flatten().map(|limit| self.timers.set(Instant::now() + limit, Limit::Invitation(number)));
+        let invitation = Invitation {
+            number,
+            leader: leader.clone(),
+            caller,
+            places,
+            states,
+            substitutes: 0,
+            info,
+            deciding: BTreeMap::new(),
+            electing: None,
+            unread: Vec::new(),
+            complete: false,
+            limit,
+        };
+        self.groups.invitations.open.insert(id.clone(), invitation);
     }
 
     /// Everybody has come who will.
@@ -340,6 +414,7 @@ impl Core {
         if self.groups.get(id).is_none() {
             self.enroll(id.clone(), Group::new(members.clone(), info.is_set(keys::GROUP_NOTIFY_TERMINATION)));
         }
+        self.groups.invitations.followed.remove(id);
         for ((_, proc), guest) in self.groups.invitations.take_guests(|of, _, _| of == id) {
             let reply = match members.contains(&proc) {
                 true => Reply::Infos(Status::SUCCESS, results(id, context, &members)),
@@ -380,6 +455,12 @@ impl Core {
         if self.groups.invitations.open.get(id).is_some_and(|invitation| invitation.leader == *source) {
             return self.give_up_invitation(id, Status::GROUP_CONSTRUCT_ABORT);
         }
+        // Who is asked to follow a dead leader may end it for all.
+        let electing = |open: &Invitation| open.electing.is_some() && range.contains(&open.leader);
+        if self.groups.invitations.open.get(id).is_some_and(electing) {
+            return self.give_up_invitation(id, Status::GROUP_CONSTRUCT_ABORT);
+        }
+        self.groups.invitations.followed.retain(|of, (_, leader)| of != id || leader != source);
         let meant = |proc: &Proc| range.is_empty() || range.iter().any(|named| named.matches(proc));
         let gone = |of: &Nspace, proc: &Proc, guest: &Guest| of == id && guest.leader == *source && meant(proc);
         for (_, guest) in self.groups.invitations.take_guests(gone) {
@@ -403,12 +484,12 @@ impl Core {
         let led = open.iter().filter(|(_, invitation)| invitation.leader == *proc).map(|(id, _)| id.clone());
         for id in led.collect::<Vec<_>>() {
             let Some(invitation) = self.groups.invitations.open.get_mut(&id) else { continue };
-            (invitation.caller, invitation.electing) = (None, Some(None));
+            invitation.caller = None;
             invitation.states.insert(proc.clone(), State::Out);
             let guests = invitation.invited();
-            let affected = vec![Info::new(keys::EVENT_AFFECTED_PROC, proc.clone())];
-            let told = self.tell_group(Status::GROUP_LEADER_FAILED, proc, guests, &id, affected);
+            let (told, election) = self.call_election(&id, proc, guests);
             if let Some(invitation) = self.groups.invitations.open.get_mut(&id) {
+                invitation.electing = Some(election);
                 invitation.await_decisions(&told);
             }
             self.settle_invitation(&id);
@@ -421,6 +502,7 @@ impl Core {
         for (_, guest) in self.groups.invitations.take_guests(gone) {
             self.end_visit(guest, Reply::Done(Status::GROUP_CONSTRUCT_ABORT));
         }
+        self.groups.invitations.followed.retain(|_, (dead, _)| dead.nspace != *nspace);
         let open = self.groups.invitations.open.iter();
         let each = open.flat_map(|(id, one)| one.states.keys().map(move |proc| (id.clone(), proc.clone())));
         for (id, proc) in each.filter(|(_, proc)| proc.nspace == *nspace).collect::<Vec<_>>() {

@@ -48,6 +48,7 @@ mod connect;
 mod construct;
 mod control_thread;
 mod core;
+mod election;
 mod events;
 mod exchange;
 mod fence;

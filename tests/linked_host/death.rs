@@ -81,6 +81,12 @@ fn a_rank() {
                 let call = GroupCall::Construct { procs: procs.collect(), info: vec![] };
                 peer.send(Request::Group { group: Nspace::new("g").unwrap(), call });
             }
+            // Invites all of the job.
+            "invite" => {
+                let procs = vec![Proc::new(me.nspace.clone(), Rank::WILDCARD)];
+                let call = GroupCall::Invite { procs, info: vec![] };
+                peer.send(Request::Group { group: Nspace::new("g").unwrap(), call });
+            }
             "cleanup" | "job-cleanup" => assert_eq!(peer.status(directive(step)), OK),
             "finalize" => assert_eq!(peer.status(Request::Finalize), OK),
             "work" => {

@@ -440,7 +440,10 @@ fn invite(client: &Client, group: &str, procs: &[Proc], info: &[Info]) -> Call<I
 /// Answers the next invitation.
 fn join(client: &Client, invited: &mpsc::Receiver<(Status, Option<Proc>)>, group: &str, accept: bool) -> Call<Infos> {
     assert_eq!(invited.recv().unwrap().0, Status::GROUP_INVITED);
-    Call::start(|done| client.group_join_nb(&id(group), None, accept, &[], done))
+    let call = Call::start(|done| client.group_join_nb(&id(group), None, accept, &[], done));
+    // The server has taken the answer in when it has answered what came after it.
+    assert!(client.group_leave(&id("x"), &[]).is_err());
+    call
 }
 
 #[test]
@@ -562,5 +565,92 @@ fn an_invitation_outlives_its_leader_when_another_takes_it_over() {
         assert_eq!(made(first), expected);
         drop(clients);
         job.deregister();
+    }
+}
+
+#[test]
+fn a_leader_on_another_node_follows_one_that_is_killed() {
+    for nodes in [2, 4] {
+        let cluster = Cluster::new(nodes);
+        let placement: Vec<usize> = (0..nodes + 1).map(|rank| rank % nodes).collect();
+        let ranks = nodes as u32 + 1;
+        for (turn, aborts) in [false, true].into_iter().enumerate() {
+            // The leader of a construct, which has come; another member of its node has not.
+            let job = cluster.job(&format!("construct{turn}"), &placement);
+            let all = procs(&job, ranks);
+            let clients: Vec<Client> = (1..ranks).map(|rank| client(&job, rank)).collect();
+            let at = |rank: u32| &clients[rank as usize - 1];
+            let leader = client(&job, 0);
+            let led = construct(&leader, "g", &all, &[set(keys::GROUP_LEADER), set(keys::GROUP_NOTIFY_TERMINATION)]);
+            assert!(leader.group_leave(&id("x"), &[]).is_err());
+            let answer = if aborts { abort() } else { vec![set(keys::GROUP_LEADER)] };
+            let follows = handle(at(1), &[Status::GROUP_LEADER_FAILED], answer);
+            let selected: Vec<_> =
+                clients.iter().map(|client| handle(client, &[Status::GROUP_LEADER_SELECTED], vec![])).collect();
+            let others: Vec<_> = (1..ranks - 1).map(|rank| construct(at(rank), "g", &all, &[])).collect();
+            cluster.server(0).client_died(&job.proc(0));
+            hears(&follows, Status::GROUP_LEADER_FAILED, &job.proc(0));
+            if !aborts {
+                selected.iter().for_each(|heard| hears(heard, Status::GROUP_LEADER_SELECTED, &job.proc(1)));
+            }
+            // It had come, and so it is a member, if a dead one.
+            let expected = if aborts { (ABORT, vec![]) } else { (OK, (0..ranks).collect()) };
+            let last = construct(at(ranks - 1), "g", &all, &[]);
+            others.into_iter().chain([last]).for_each(|call| assert_eq!(made(call), expected));
+            assert!(led.end().is_err());
+            drop((clients, leader));
+            job.deregister();
+        }
+    }
+}
+
+#[test]
+fn an_invitation_goes_on_under_a_leader_of_another_node() {
+    for nodes in [2, 4] {
+        for decision in ["follow", "nothing", "abort"] {
+            let cluster = Cluster::new(nodes);
+            let placement: Vec<usize> = (0..nodes + 2).map(|rank| rank % nodes).collect();
+            let job = cluster.job("job", &placement);
+            let ranks = nodes as u32 + 2;
+            let clients: Vec<Client> = (1..ranks).map(|rank| client(&job, rank)).collect();
+            let invited: Vec<_> =
+                clients.iter().map(|client| handle(client, &[Status::GROUP_INVITED], vec![])).collect();
+            let answer = match decision {
+                "follow" => vec![set(keys::GROUP_LEADER)],
+                "abort" => abort(),
+                _ => vec![],
+            };
+            let failed = handle(&clients[0], &[Status::GROUP_LEADER_FAILED], answer);
+            let declined = handle(&clients[0], &[Status::GROUP_INVITE_DECLINED], vec![]);
+            // A handler that does not decide.
+            let idle = handle(&clients[nodes], &[Status::GROUP_LEADER_FAILED], vec![]);
+            let leader = death::Victim::start(&cluster.server(0), &job.proc(0), "invite;stay");
+            // Some have accepted before the leader dies, one of them on its node; the last answer comes afterwards.
+            let early = join(&clients[nodes], &invited[nodes], "g", true);
+            let on_its_node = join(&clients[nodes - 1], &invited[nodes - 1], "g", true);
+            invited[0].recv().unwrap();
+            leader.kill();
+            hears(&failed, Status::GROUP_LEADER_FAILED, &job.proc(0));
+            hears(&idle, Status::GROUP_LEADER_FAILED, &job.proc(0));
+            let calls = [early, on_its_node];
+            if decision != "follow" {
+                assert_eq!(calls.map(made), [(ABORT, vec![]), (ABORT, vec![])], "{decision} on {nodes}");
+                continue;
+            }
+            // Whoever is left declines, and the new leader is the one who hears of it.
+            let leads = Call::start(|done| clients[0].group_join_nb(&id("g"), None, true, &[], done));
+            let rest: Vec<usize> = (1..clients.len()).filter(|at| *at != nodes && *at != nodes - 1).collect();
+            for at in &rest {
+                let declines = join(&clients[*at], &invited[*at], "g", false);
+                assert_eq!(made(declines).0, OK);
+                hears(&declined, Status::GROUP_INVITE_DECLINED, &job.proc(*at as u32 + 1));
+            }
+            let members: Vec<u32> = (1..ranks).filter(|rank| !rest.contains(&(*rank as usize - 1))).collect();
+            for call in calls.into_iter().chain([leads]) {
+                assert_eq!(made(call), (OK, members.clone()), "on {nodes}");
+            }
+            let ends: Vec<_> = members.iter().map(|rank| destruct(&clients[*rank as usize - 1], "g")).collect();
+            assert!(ends.into_iter().all(|call| call.end() == Ok(())));
+        }
     }
 }

@@ -28,7 +28,8 @@ pub fn text() -> impl Strategy<Value = Text> {
 
 /// Keys: of the Standard, of programs, and the longest there can be.
 pub fn key() -> impl Strategy<Value = Key> {
-    let standard = (0..keys::ALL.len()).prop_map(|index| keys::ALL[index].1.as_bytes().to_vec());
+    let standard =
+        (0..keys::all().len()).prop_map(|index| keys::all().nth(index).map_or(vec![], |row| row.1.as_bytes().to_vec()));
     let bytes = prop_oneof![
         3 => standard,
         3 => "[a-z]{1,8}".prop_map(String::into_bytes),

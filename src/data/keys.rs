@@ -8,31 +8,42 @@
 //! ```
 use std::ffi::CStr;
 
-use super::DataType;
+use instanton_layout::hash::hash;
+
+use super::{DataType, texts};
 
 include!(concat!(env!("OUT_DIR"), "/attributes.rs"));
+
+/// Every attribute: name, key, and the number of the type of its value (0 where it varies).
+pub fn all() -> impl ExactSizeIterator<Item = (&'static str, &'static str, u16)> {
+    ATTRIBUTES.iter().map(|(name, key, ty)| (texts::text(*name), texts::text(*key), *ty))
+}
 
 /// The name of the attribute with this key, in either spelling (`PMIx_Get_attribute_name`).
 ///
 /// Where two names share a key it is the one that is not deprecated, or the one that keeps the key where later headers
 /// tell the two apart.
 pub fn name_of(key: &[u8]) -> Option<&'static CStr> {
-    let key = std::str::from_utf8(key).map_or(key, |key| canonical(key).as_bytes());
-    let first = ATTRIBUTES.partition_point(|(_, known, _)| known.to_bytes() < key);
-    // Sorted with aliases last, so that the first of a key is the proper name.
-    ATTRIBUTES.get(first).filter(|(_, known, _)| known.to_bytes() == key).map(|(name, ..)| *name)
+    row_of(key).map(|(name, ..)| texts::c_text(*name))
 }
 
 /// The key of the attribute with this name (`PMIx_Get_attribute_string`).
 pub fn key_of(name: &[u8]) -> Option<&'static CStr> {
-    ATTRIBUTES.iter().find(|(known, ..)| known.to_bytes() == name).map(|(_, key, _)| *key)
+    let first = BY_NAME.partition_point(|row| texts::order(ATTRIBUTES[usize::from(*row)].0, name).is_lt());
+    let (known, key, _) = ATTRIBUTES[usize::from(*BY_NAME.get(first)?)];
+    texts::order(known, name).is_eq().then(|| texts::c_text(key))
 }
 
 /// The type that the value of the attribute with this key has, where it always has the same.
 pub fn type_of(key: &str) -> Option<DataType> {
-    let name = name_of(key.as_bytes())?.to_str().ok()?;
-    let (.., number) = ALL.iter().find(|(known, ..)| *known == name)?;
-    Some(DataType(*number)).filter(|ty| *ty != DataType::UNDEF)
+    row_of(key.as_bytes()).map(|(.., number)| DataType(*number)).filter(|ty| *ty != DataType::UNDEF)
+}
+
+/// The attribute with this key that has the best name.
+fn row_of(key: &[u8]) -> Option<&'static (u16, u16, u16)> {
+    let number = |key| number_of(key, hash(key));
+    let number = number(key).or_else(|| number(canonical(std::str::from_utf8(key).ok()?).as_bytes()))?;
+    Some(&ATTRIBUTES[usize::from(FIRST[usize::from(number)])])
 }
 
 /// How many keys attributes have: their numbers ([`number`]) are below.
@@ -63,21 +74,19 @@ pub fn canonical(key: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use instanton_layout::hash::hash;
-
     use super::*;
 
     #[test]
     fn every_key_has_one_number_and_nothing_else_has_any() {
         let number = |key: &str| number_of(key.as_bytes(), hash(key.as_bytes()));
         let mut seen = std::collections::HashSet::new();
-        for (_, key, _) in ALL {
+        for (_, key, _) in all() {
             let found = number(key).unwrap_or_else(|| panic!("{key} has no number"));
-            assert_eq!(numbered(found), Some(*key));
+            assert_eq!(numbered(found), Some(key));
             seen.insert(found);
             assert_eq!(
                 number(&key[..key.len() - 1]).and_then(numbered),
-                ALL.iter().find_map(|(_, known, _)| { (*known == &key[..key.len() - 1]).then_some(*known) })
+                all().map(|(_, known, _)| known).find(|known| *known == &key[..key.len() - 1])
             );
             assert_eq!(number(&format!("{key}x")).filter(|other| *other == found), None);
         }

@@ -29,6 +29,7 @@ mod stats;
 mod status;
 #[cfg(test)]
 mod tests;
+mod texts;
 mod types;
 mod value;
 

@@ -8,44 +8,55 @@
 //! assert_eq!(names::SCOPE.of(99u8), c"UNKNOWN SCOPE");
 //! assert_eq!(names::LOCALITY.flags(0x4002u16), "CORE|NODE");
 //! ```
-use std::ffi::CStr;
+use std::ffi::{CStr, c_char};
 
 use super::constants::info_directives as info;
+use super::texts;
 
 include!(concat!(env!("OUT_DIR"), "/names.rs"));
 
 /// The texts of one kind of number.
 #[derive(Debug)]
 pub struct Names {
-    other: &'static CStr,
-    known: &'static [(u64, &'static CStr)],
-    /// Of small numbers, where they are known, counted from 1.
-    small: [u8; SMALL],
+    other: u16,
+    known: &'static [(u64, u16)],
+    /// Of small numbers.
+    small: [u16; SMALL],
 }
 
 const SMALL: usize = 128;
 
 impl Names {
-    const fn new(other: &'static CStr, known: &'static [(u64, &'static CStr)]) -> Self {
-        let mut small = [0; SMALL];
-        let mut at = 0;
-        while at < known.len() {
-            if known[at].0 < SMALL as u64 && small[known[at].0 as usize] == 0 {
-                small[known[at].0 as usize] = at as u8 + 1;
+    const fn new(other: u16, known: &'static [(u64, u16)]) -> Self {
+        let mut small = [other; SMALL];
+        let mut row = known.len();
+        while row > 0 {
+            row -= 1;
+            let (number, at) = known[row];
+            if number < SMALL as u64 {
+                small[number as usize] = at;
             }
-            at += 1;
         }
         Self { other, known, small }
     }
 
+    #[inline]
+    fn at(&self, number: u64) -> u16 {
+        match usize::try_from(number).ok().and_then(|number| self.small.get(number)) {
+            Some(at) => *at,
+            None => self.known.iter().find(|(known, _)| *known == number).map_or(self.other, |(_, at)| *at),
+        }
+    }
+
     /// The text of a number, or the one for numbers that have none of their own.
     pub fn of(&self, number: impl Into<u64>) -> &'static CStr {
-        let number = number.into();
-        match usize::try_from(number).ok().and_then(|number| self.small.get(number)) {
-            Some(0) => self.other,
-            Some(at) => self.known[usize::from(*at) - 1].1,
-            None => self.known.iter().find(|(known, _)| *known == number).map_or(self.other, |(_, text)| text),
-        }
+        texts::c_text(self.at(number.into()))
+    }
+
+    /// The same for C.
+    #[inline]
+    pub fn pointer(&self, number: impl Into<u64>) -> *const c_char {
+        texts::pointer(self.at(number.into()))
     }
 
     /// The same as Rust text.
@@ -70,10 +81,10 @@ impl Names {
     /// The texts of all bits that are set in a number and have one.
     pub fn set(&self, number: impl Into<u64>) -> impl Iterator<Item = &'static str> {
         let number = number.into();
-        self.bits().filter(move |(bit, _)| number & bit != 0).map(|(_, text)| text.to_str().unwrap_or("?"))
+        self.bits().filter(move |(bit, _)| number & bit != 0).map(|(_, at)| texts::text(*at))
     }
 
-    fn bits(&self) -> impl Iterator<Item = &'static (u64, &'static CStr)> + use<> {
+    fn bits(&self) -> impl Iterator<Item = &'static (u64, u16)> + use<> {
         self.known.iter().filter(|(bit, _)| bit.is_power_of_two())
     }
 }
@@ -103,16 +114,24 @@ pub fn iof_channel(channels: u16) -> &'static CStr {
 
 /// The directives of an attribute, as `PMIx_Info_directives_string` gives them. A qualifier is nothing else.
 pub fn info_directives(flags: u32) -> String {
+    let mut text = String::new();
+    each_info_directive(flags, |piece| text += piece);
+    text
+}
+
+/// The same piece by piece.
+pub fn each_info_directive(flags: u32, mut f: impl FnMut(&'static str)) {
     if flags & info::INFO_QUALIFIER != 0 {
-        return "QUALIFIER".into();
+        return f("QUALIFIER");
     }
-    let mut set = vec![if flags & info::INFO_REQD != 0 { "REQUIRED" } else { "OPTIONAL" }];
-    for (bit, text) in
-        [(info::INFO_REQD_PROCESSED, "PROCESSED"), (info::INFO_ARRAY_END, "END"), (info::INFO_PERSISTENT, "PERSISTENT")]
-    {
+    f(if flags & info::INFO_REQD != 0 { "REQUIRED" } else { "OPTIONAL" });
+    for (bit, text) in [
+        (info::INFO_REQD_PROCESSED, ":PROCESSED"),
+        (info::INFO_ARRAY_END, ":END"),
+        (info::INFO_PERSISTENT, ":PERSISTENT"),
+    ] {
         if flags & bit != 0 {
-            set.push(text);
+            f(text);
         }
     }
-    set.join(":")
 }

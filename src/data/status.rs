@@ -1,8 +1,10 @@
 //! Status codes.
-use std::ffi::CStr;
+use std::ffi::{CStr, c_char};
 use std::fmt;
 
 use rkyv::{Archive, Deserialize, Serialize};
+
+use super::texts;
 
 /// A `pmix_status_t`: zero, an error (negative), or an event code (any integer).
 ///
@@ -16,19 +18,21 @@ pub struct Status(pub i32);
 
 include!(concat!(env!("OUT_DIR"), "/status.rs"));
 
-/// The names of zero and what is not far below.
-static BY_CODE: [Option<&CStr>; 512] = {
-    let mut names = [None; 512];
-    let mut row = STATUS_NAMES.len();
-    while row > 0 {
-        row -= 1;
-        let (code, name, alias) = STATUS_NAMES[row];
+/// The names of zero and what is not far below; the first of all texts where there is none.
+static BY_CODE: [u16; 512] = {
+    let mut names = [NO_NAME; 512];
+    let mut row = 0;
+    while row < STATUS_NAMES.len() {
+        let (code, at, alias) = STATUS_NAMES[row];
         if !alias && code <= 0 && code > -(names.len() as i32) {
-            names[-code as usize] = Some(name);
+            names[-code as usize] = at;
         }
+        row += 1;
     }
     names
 };
+/// The text of a status without a name.
+const NO_NAME: u16 = 0;
 
 impl Status {
     /// `Ok(())` for `SUCCESS`, the status itself as an error otherwise.
@@ -38,25 +42,40 @@ impl Status {
 
     /// The name in the public headers, with its prefix: `"PMIX_ERR_NOT_FOUND"`.
     pub fn name(self) -> Option<&'static str> {
-        self.c_name()?.to_str().ok()
+        Some(self.at()).filter(|at| *at != NO_NAME).map(texts::text)
     }
 
     /// What `PMIx_Error_string` says: the name, or that there is none.
     pub fn text(self) -> &'static CStr {
-        self.c_name().unwrap_or(c"ERROR STRING NOT FOUND")
+        texts::c_text(self.at())
+    }
+
+    /// The same for C.
+    #[inline]
+    pub fn pointer(self) -> *const c_char {
+        texts::pointer(self.at())
     }
 
     /// The code with this name, aliases included (`PMIx_Error_code`). Upper and lower case are the same.
     pub fn from_name(name: impl AsRef<[u8]>) -> Option<Status> {
         let name = name.as_ref();
-        STATUS_NAMES.iter().find(|(_, n, _)| n.to_bytes().eq_ignore_ascii_case(name)).map(|(code, ..)| Status(*code))
+        let same = |at| texts::c_text(at).to_bytes().eq_ignore_ascii_case(name);
+        STATUS_NAMES.iter().find(|(_, at, _)| same(*at)).map(|(code, ..)| Status(*code))
     }
 
-    fn c_name(self) -> Option<&'static CStr> {
-        match usize::try_from(-i64::from(self.0)).ok().and_then(|index| BY_CODE.get(index)) {
-            Some(name) => *name,
-            None => STATUS_NAMES.iter().find(|(code, _, alias)| *code == self.0 && !alias).map(|(_, name, _)| *name),
+    #[inline]
+    fn at(self) -> u16 {
+        // One that is positive becomes one too large.
+        match BY_CODE.get(self.0.wrapping_neg() as u32 as usize) {
+            Some(at) => *at,
+            None => self.far(),
         }
+    }
+
+    /// Of codes that are far from zero.
+    #[cold]
+    fn far(self) -> u16 {
+        STATUS_NAMES.iter().find(|(code, _, alias)| *code == self.0 && !alias).map_or(NO_NAME, |(_, at, _)| *at)
     }
 }
 
@@ -80,5 +99,5 @@ impl std::error::Error for Status {}
 /// The whole table: number, name, whether it is an alias.
 #[cfg(test)]
 pub(super) fn names() -> impl Iterator<Item = (i32, &'static CStr, bool)> {
-    STATUS_NAMES.iter().copied()
+    STATUS_NAMES.iter().map(|(code, at, alias)| (*code, texts::c_text(*at), *alias))
 }

@@ -281,10 +281,10 @@ fn status_codes_have_names_and_names_have_codes() {
 
 #[test]
 fn attributes_are_found_by_name_and_by_key() {
-    for (name, key, _) in keys::ALL {
-        assert_eq!(keys::key_of(name.as_bytes()).unwrap().to_str(), Ok(*key));
+    for (name, key, _) in keys::all() {
+        assert_eq!(keys::key_of(name.as_bytes()).unwrap().to_str(), Ok(key));
         let found = keys::name_of(key.as_bytes()).unwrap().to_bytes();
-        assert_eq!(keys::key_of(found).unwrap().to_str(), Ok(*key));
+        assert_eq!(keys::key_of(found).unwrap().to_str(), Ok(key));
         assert!(Key::new(key).is_ok());
     }
     assert_eq!(keys::name_of(b"pmix.pdata"), Some(c"PMIX_PROC_INFO_ARRAY"));

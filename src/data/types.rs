@@ -1,8 +1,10 @@
 //! Data types.
-use std::ffi::CStr;
+use std::ffi::{CStr, c_char};
 use std::fmt;
 
 use rkyv::{Archive, Deserialize, Serialize};
+
+use super::texts;
 
 /// A `pmix_data_type_t`: which member of a value's union holds, or what an array's elements are.
 #[derive(Archive, Serialize, Deserialize, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -29,28 +31,40 @@ impl DataType {
 
     /// The type with this name, `"PMIX_UINT32"`.
     pub fn from_name(name: &str) -> Option<DataType> {
-        TYPES.iter().find(|(_, n, _)| n.to_bytes() == name.as_bytes()).map(|(number, ..)| DataType(*number))
+        TYPES.iter().find(|(_, at, _)| texts::text(*at) == name).map(|(number, ..)| DataType(*number))
     }
 
     /// Bytes that one of it takes in C, on a 64-bit machine: of a value, what its union holds or points to. 0 where there
     /// is no such thing.
     pub fn c_size(self) -> usize {
-        TYPES.iter().find(|(number, ..)| *number == self.0).map_or(0, |(_, _, size)| *size)
+        TYPES.iter().find(|(number, ..)| *number == self.0).map_or(0, |(_, _, size)| usize::from(*size))
+    }
+
+    /// What [`text`](DataType::text) says, for C; nothing of what is no type.
+    #[inline]
+    pub fn pointer(self) -> Option<*const c_char> {
+        self.at().filter(|_| self != DataType::UNDEF).map(texts::pointer)
     }
 
     fn c_name(self) -> Option<&'static CStr> {
-        static BY_NUMBER: [Option<&CStr>; 128] = {
-            let mut names = [None; 128];
+        self.at().map(texts::c_text)
+    }
+
+    #[inline]
+    fn at(self) -> Option<u16> {
+        /// 0 where there is no such type.
+        static BY_NUMBER: [u16; 128] = {
+            let mut names = [0; 128];
             let mut row = 0;
             while row < TYPES.len() {
-                let (number, name, _) = TYPES[row];
+                let (number, at, _) = TYPES[row];
                 // A type that had no room here would not compile.
-                names[number as usize] = Some(name);
+                names[number as usize] = at;
                 row += 1;
             }
             names
         };
-        *BY_NUMBER.get(usize::from(self.0))?
+        BY_NUMBER.get(usize::from(self.0)).copied().filter(|at| *at != 0)
     }
 }
 

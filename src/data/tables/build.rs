@@ -57,6 +57,33 @@ fn rows(name: &str) -> Vec<Row> {
         .collect()
 }
 
+/// All texts of the tables, each once. Tables say where theirs begins: an address would be one more thing for the loader to put right.
+struct Texts {
+    all: String,
+    places: HashMap<String, usize>,
+}
+
+impl Texts {
+    /// Where a text is.
+    fn at(&mut self, text: &str) -> u16 {
+        let end = self.all.len();
+        let at = *self.places.entry(text.to_owned()).or_insert(end);
+        if at == end {
+            self.all += text;
+            self.all.push('\0');
+        }
+        u16::try_from(at).expect("less than 64 KiB of texts")
+    }
+
+    fn written(&self) -> String {
+        format!(
+            "static TEXTS: [u8; {}] = *b\"{}\";\n",
+            self.all.len(),
+            self.all.escape_default().to_string().replace("\\u{0}", "\\0")
+        )
+    }
+}
+
 /// Fails at the first row whose fields `key` stood in an earlier one already.
 fn unique<'a>(rows: &'a [Row], key: impl Fn(&'a Row) -> Vec<&'a str>) {
     let mut seen: HashMap<Vec<&str>, &str> = HashMap::new();
@@ -82,65 +109,68 @@ fn aliases(rows: &[Row], value: usize, mark: usize) {
 }
 
 /// Status codes.
-fn status() -> String {
+fn status(texts: &mut Texts) -> String {
     let rows = rows("status.txt");
     unique(&rows, |row| vec![row.field(0)]);
     aliases(&rows, 1, 2);
     let mut out = String::from("impl Status {\n");
     let mut names = String::from("/// Number, name, and whether the name is an alias.\n");
-    names += "static STATUS_NAMES: &[(i32, &CStr, bool)] = &[\n";
+    names += "static STATUS_NAMES: &[(i32, u16, bool)] = &[\n";
     for row in &rows {
         let (name, value) = (row.field(0), row.number::<i32>(1));
         writeln!(out, "/// `PMIX_{name}` ({value}).\npub const {name}: Status = Status({value});").unwrap();
-        writeln!(names, "({value}, c\"PMIX_{name}\", {}),", row.is_alias(2)).unwrap();
+        writeln!(names, "({value}, {}, {}),", texts.at(&format!("PMIX_{name}")), row.is_alias(2)).unwrap();
     }
     out + "}\n" + &names + "];\n"
 }
 
 /// Data types.
-fn types() -> String {
+fn types(texts: &mut Texts) -> String {
     let rows = rows("types.txt");
     unique(&rows, |row| vec![row.field(0)]);
     unique(&rows, |row| vec![row.field(1)]);
     let mut out = String::from("impl DataType {\n");
     let mut table = String::from("/// Number, name, and bytes of one in C.\n");
-    table += "static TYPES: &[(u16, &CStr, usize)] = &[\n";
+    table += "static TYPES: &[(u16, u16, u16)] = &[\n";
     for row in &rows {
-        let (name, value, size) = (row.field(0), row.number::<u16>(1), row.number::<usize>(2));
+        let (name, value, size) = (row.field(0), row.number::<u16>(1), row.number::<u16>(2));
         writeln!(out, "/// `PMIX_{name}` ({value}).\npub const {name}: DataType = DataType({value});").unwrap();
-        writeln!(table, "({value}, c\"PMIX_{name}\", {size}),").unwrap();
+        writeln!(table, "({value}, {}, {size}),", texts.at(&format!("PMIX_{name}"))).unwrap();
     }
     out + "}\n" + &table + "];\n"
 }
 
-fn attributes() -> String {
+fn attributes(texts: &mut Texts) -> String {
     let types: HashMap<String, u16> =
         rows("types.txt").iter().map(|row| (row.field(0).to_string(), row.number(1))).collect();
     let mut rows = rows("attributes.txt");
     unique(&rows, |row| vec![row.field(0)]);
     aliases(&rows, 1, 3);
     let mut out = String::new();
-    let mut all = String::from(
-        "/// Every attribute: name, key, and the number of the type of its value (0 where it varies).\n\
-         pub const ALL: &[(&str, &str, u16)] = &[\n",
-    );
-    let mut c = String::from("/// Name, key, and whether another name is the better one for the key; sorted by key.\n");
-    c += "static ATTRIBUTES: &[(&CStr, &CStr, bool)] = &[\n";
     for row in &rows {
         let (name, key, ty) = (row.field(0), row.field(1), row.field(2));
-        let (number, shown) = match (ty, types.get(ty)) {
-            ("-", _) => (0, "varies"),
-            (ty, Some(number)) => (*number, ty),
-            (ty, None) => row.fail(&format!("no data type is called `{ty}`")),
+        let shown = match ty {
+            "-" => "varies",
+            ty if types.contains_key(ty) => ty,
+            ty => row.fail(&format!("no data type is called `{ty}`")),
         };
         writeln!(out, "/// `PMIX_{name}`, value: {shown}.\npub const {name}: &str = \"{key}\";").unwrap();
-        writeln!(all, "(\"PMIX_{name}\", \"{key}\", {number}),").unwrap();
     }
     rows.sort_by(|a, b| (a.field(1), a.is_alias(3)).cmp(&(b.field(1), b.is_alias(3))));
-    for row in &rows {
-        writeln!(c, "(c\"PMIX_{}\", c\"{}\", {}),", row.field(0), row.field(1), row.is_alias(3)).unwrap();
+    let mut by_name: Vec<(String, usize)> = Vec::new();
+    out += "/// Every attribute: name, key, and the number of the type of its value (0 where it varies). Sorted by key, a key's best\n\
+            /// name first.\nstatic ATTRIBUTES: &[(u16, u16, u16)] = &[\n";
+    for (index, row) in rows.iter().enumerate() {
+        let name = format!("PMIX_{}", row.field(0));
+        let number = types.get(row.field(2)).unwrap_or(&0);
+        writeln!(out, "({}, {}, {number}),", texts.at(&name), texts.at(row.field(1))).unwrap();
+        by_name.push((name, index));
     }
-    out + &all + "];\n" + &c + "];\n" + &numbers(&rows) + &spellings(&rows)
+    by_name.sort();
+    let by_name: Vec<usize> = by_name.into_iter().map(|(_, index)| index).collect();
+    writeln!(out, "];\n/// Their indexes sorted by name.\nstatic BY_NAME: [u16; {}] = {by_name:?};", by_name.len())
+        .unwrap();
+    out + &numbers(&rows) + &spellings(&rows)
 }
 
 /// Places in the table of numbers by hash, and displacements that choose among them.
@@ -157,6 +187,8 @@ fn place(hash: u64, displacement: u16) -> usize {
 fn numbers(sorted: &[Row]) -> String {
     let mut keys: Vec<&Row> = sorted.iter().collect();
     keys.dedup_by_key(|row| row.field(1));
+    let first = |key: &&Row| sorted.partition_point(|row| row.field(1) < key.field(1));
+    let firsts: Vec<usize> = keys.iter().map(first).collect();
     let mut out = String::from(
         "/// The number of each attribute's key, by the attribute's name. Numbers hold within one build.\n\
          pub mod number {\n",
@@ -187,7 +219,13 @@ fn numbers(sorted: &[Row]) -> String {
             table[place(*hash, displacement)] = *number as u16;
         }
     }
-    writeln!(out, "];\nconst PLACES: u64 = {PLACES};").unwrap();
+    writeln!(
+        out,
+        "];\n/// The index of the first attribute with each key.\nstatic FIRST: [u16; {}] = {firsts:?};",
+        keys.len()
+    )
+    .unwrap();
+    writeln!(out, "const PLACES: u64 = {PLACES};").unwrap();
     writeln!(out, "static DISPLACEMENTS: [u16; {DISPLACEMENTS}] = {displacements:?};").unwrap();
     writeln!(out, "/// Numbers by place; all ones where there is none.\nstatic NUMBERS: [u16; {PLACES}] = {table:?};")
         .unwrap();
@@ -238,7 +276,7 @@ fn constants(rows: &[Row]) -> String {
 }
 
 /// One table of texts a group: `SCOPE`, `PROC_STATE`, ...
-fn texts(constants: &[Row]) -> String {
+fn names(constants: &[Row], texts: &mut Texts) -> String {
     let rows = rows("texts.txt");
     unique(&rows, |row| vec![row.field(0), row.field(1)]);
     let mut out = String::new();
@@ -255,7 +293,7 @@ fn texts(constants: &[Row]) -> String {
                 continue;
             }
             match constants.iter().find(|c| c.field(0) == group && c.field(1) == row.field(1)) {
-                Some(constant) => writeln!(list, "({}, c\"{text}\"),", constant.field(2)).unwrap(),
+                Some(constant) => writeln!(list, "({}, {}),", constant.field(2), texts.at(&text)).unwrap(),
                 None => row.fail(&format!("`{group}` has no constant called `{}`", row.field(1))),
             }
         }
@@ -264,7 +302,8 @@ fn texts(constants: &[Row]) -> String {
             first.fail(&format!("`{group}` has no text for other values (*)"));
         };
         let name = group.to_uppercase();
-        writeln!(out, "/// `pmix_{group}` values.\npub static {name}: Names = Names::new(c\"{other}\", &[").unwrap();
+        writeln!(out, "/// `pmix_{group}` values.\npub static {name}: Names = Names::new({}, &[", texts.at(&other))
+            .unwrap();
         writeln!(out, "{list}]);").unwrap();
     }
     out
@@ -274,13 +313,17 @@ fn main() {
     println!("cargo::rerun-if-changed={TABLES}/build.rs");
     let out = env::var("OUT_DIR").expect("cargo sets OUT_DIR");
     let rows = rows("constants.txt");
-    for (name, text) in [
-        ("status.rs", status()),
-        ("types.rs", types()),
-        ("attributes.rs", attributes()),
+    let mut texts = Texts { all: String::new(), places: HashMap::new() };
+    // The first text is what a status without a name has.
+    texts.at("ERROR STRING NOT FOUND");
+    let tables = [
+        ("status.rs", status(&mut texts)),
+        ("types.rs", types(&mut texts)),
+        ("attributes.rs", attributes(&mut texts)),
         ("constants.rs", constants(&rows)),
-        ("names.rs", texts(&rows)),
-    ] {
+        ("names.rs", names(&rows, &mut texts)),
+    ];
+    for (name, text) in tables.into_iter().chain([("texts.rs", texts.written())]) {
         fs::write(Path::new(&out).join(name), text).expect("OUT_DIR is writable");
     }
 }

@@ -41,7 +41,7 @@ fn image() -> Image {
             Level::Node(NodeSel::Name(b"beta")),
             Level::Node(NodeSel::Own),
         ];
-        for (level, name) in levels.into_iter().flat_map(|level| keys::ALL.iter().map(move |row| (level, row.1))) {
+        for (level, name) in levels.into_iter().flat_map(|level| keys::all().map(move |row| (level, row.1))) {
             if let Ok(value) = reader.get(&Lookup { level, ..Lookup::new(rank, name) }) {
                 questions.push((rank, key(name), level, value));
             }

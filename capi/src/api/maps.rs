@@ -14,8 +14,8 @@ export! {
         let (Some(names), Some(regex)) = (alloc::c_bytes(input), regex.as_mut()) else {
             return Err(Status::ERR_BAD_PARAM);
         };
-        let map = NodeMap::from_list(names).map_err(|error| error.status())?;
-        *regex = alloc::text(&map.to_text(Form::Bracket))?;
+        let short = NodeMap::shortened(names, Form::Bracket).map_err(|error| error.status())?;
+        *regex = alloc::text(&short)?;
         Ok(())
     }
 

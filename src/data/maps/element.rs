@@ -104,32 +104,40 @@ impl Element {
 
     pub fn write(&self, form: Form, text: &mut Vec<u8>) {
         for part in &self.0 {
-            let spans = match part {
-                Part::Text(piece) => {
-                    match number_of(piece).filter(|_| form == Form::Bracket && self.0.len() == 1) {
-                        Some(at) => write_numbered(piece, at, text),
-                        None => text.extend_from_slice(piece),
-                    }
-                    continue;
-                }
-                Part::Numbers { spans, .. } => spans,
-            };
-            text.push(b'[');
-            if form == Form::Bracket {
-                text.extend_from_slice(format!("{}:", spans[0].width).as_bytes());
+            match part {
+                Part::Text(name) if self.0.len() == 1 => write_name(name, form, text),
+                Part::Text(piece) => text.extend_from_slice(piece),
+                Part::Numbers { spans, .. } => write_numbers(spans, form, text),
             }
-            for (index, span) in spans.iter().enumerate() {
-                text.extend_from_slice(if index == 0 { b"" } else { b"," });
-                let shown = if form == Form::Bracket { Span { width: 1, ..*span } } else { *span };
-                shown.write(span.first, text);
-                if span.last > span.first {
-                    text.push(b'-');
-                    shown.write(span.last, text);
-                }
-            }
-            text.push(b']');
         }
     }
+}
+
+/// Writes a name that stands for itself alone.
+pub(super) fn write_name(name: &[u8], form: Form, text: &mut Vec<u8>) {
+    match number_of(name).filter(|_| form == Form::Bracket) {
+        Some(at) => write_numbered(name, at, text),
+        None => text.extend_from_slice(name),
+    }
+}
+
+/// Writes numbers in brackets.
+pub(super) fn write_numbers(spans: &[Span], form: Form, text: &mut Vec<u8>) {
+    text.push(b'[');
+    if form == Form::Bracket {
+        Span::write_digits(spans[0].width as u64, 1, text);
+        text.push(b':');
+    }
+    for (index, span) in spans.iter().enumerate() {
+        text.extend_from_slice(if index == 0 { b"" } else { b"," });
+        let width = if form == Form::Bracket { 1 } else { span.width };
+        Span::write_digits(span.first, width, text);
+        if span.last > span.first {
+            text.push(b'-');
+            Span::write_digits(span.last, width, text);
+        }
+    }
+    text.push(b']');
 }
 
 /// Where the number of a name is that has letters, then digits, and perhaps more of both: stock libraries write such a
@@ -148,7 +156,9 @@ fn write_numbered(name: &[u8], at: Range<usize>, text: &mut Vec<u8>) {
     let digits = &name[at.clone()];
     let zeros = digits.iter().take_while(|digit| **digit == b'0').count().min(digits.len() - 1);
     text.extend_from_slice(&name[..at.start]);
-    text.extend_from_slice(format!("[{}:", digits.len()).as_bytes());
+    text.push(b'[');
+    Span::write_digits(digits.len() as u64, 1, text);
+    text.push(b':');
     text.extend_from_slice(&digits[zeros..]);
     text.push(b']');
     text.extend_from_slice(&name[at.end..]);

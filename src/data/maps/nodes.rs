@@ -42,11 +42,34 @@ impl NodeMap {
     /// # Errors
     /// As [`parse`](NodeMap::parse) and [`from_names`](NodeMap::from_names).
     pub fn from_list(expression: &[u8]) -> Result<Self, MapError> {
-        let is_list = !expression.is_empty() && !expression.contains(&b'[') && !expression.contains(&b':');
-        match is_list && expression.len() <= Limits::TEXT {
-            true => Self::from_names(expression.split(|byte| *byte == b',')),
-            false => Self::parse(expression),
+        if !is_plain(expression) {
+            return Self::parse(expression);
         }
+        let (mut map, limits) = (NodeMap::default(), Limits::default());
+        runs_of(expression, &limits, |run| map.push(run.into_element(), &limits))?;
+        Ok(map)
+    }
+
+    /// The text of the map of a list, which need not be made for it where the list is a plain one.
+    ///
+    /// # Errors
+    /// As [`from_list`](NodeMap::from_list).
+    pub fn shortened(list: &[u8], form: Form) -> Result<Vec<u8>, MapError> {
+        if !is_plain(list) || !matches!(form, Form::Bracket | Form::Colon) {
+            return Ok(Self::from_list(list)?.to_text(form));
+        }
+        let limits = Limits::default();
+        let mut text = Vec::with_capacity(list.len().min(SHORT));
+        text.extend_from_slice(form.opening());
+        let mut nodes = 0;
+        runs_of(list, &limits, |run| {
+            text.extend_from_slice(if nodes == 0 { b"" } else { b"," });
+            nodes = more(nodes, run.count(), &limits)?;
+            run.write(form, &mut text);
+            Ok(())
+        })?;
+        text.extend_from_slice(form.closing());
+        Ok(text)
     }
 
     /// Gives `f` the names of an expression in order, all of them in the same place, and keeps none.
@@ -57,7 +80,7 @@ impl NodeMap {
         let limits = Limits::default();
         let (mut nodes, mut name) = (0, Vec::new());
         walk(expression, &limits, |element| {
-            nodes = more(nodes, &element, &limits)?;
+            nodes = more(nodes, element.count(), &limits)?;
             for index in 0..element.count() {
                 name.clear();
                 element.write_name(index, &mut name);
@@ -83,17 +106,9 @@ impl NodeMap {
         names: impl IntoIterator<Item = N>,
         limits: &Limits,
     ) -> Result<Self, MapError> {
-        let mut map = NodeMap::default();
-        let mut run: Option<Run> = None;
+        let (mut map, mut run) = (NodeMap::default(), None);
         for name in names {
-            let name = name.as_ref();
-            if name.is_empty() || name.iter().any(|byte| IS_SPECIAL[usize::from(*byte)]) {
-                return Err(MapError::Name { name: name.to_vec() });
-            }
-            check_name(name.len(), limits)?;
-            if !run.as_mut().is_some_and(|run| run.extend(name))
-                && let Some(done) = run.replace(Run::One(name.to_vec()))
-            {
+            if let Some(done) = go_on(&mut run, name.as_ref(), limits)? {
                 map.push(done.into_element(), limits)?;
             }
         }
@@ -186,11 +201,54 @@ impl NodeMap {
     }
 
     fn push(&mut self, element: Element, limits: &Limits) -> Result<(), MapError> {
-        let len = more(self.len, &element, limits)?;
+        let len = more(self.len, element.count(), limits)?;
         self.groups.push(Group { start: self.len, element });
         self.len = len;
         Ok(())
     }
+}
+
+/// Bytes that are set aside for the text of a list.
+const SHORT: usize = 256;
+
+/// Whether an expression is nothing but names and commas.
+fn is_plain(expression: &[u8]) -> bool {
+    !expression.is_empty()
+        && expression.len() <= Limits::TEXT
+        && !expression.contains(&b'[')
+        && !expression.contains(&b':')
+}
+
+/// Takes a name in; gives what is complete because it does not follow.
+fn go_on(run: &mut Option<Run>, name: &[u8], limits: &Limits) -> Result<Option<Run>, MapError> {
+    if name.is_empty() || name.iter().any(|byte| IS_SPECIAL[usize::from(*byte)]) {
+        return Err(MapError::Name { name: name.to_vec() });
+    }
+    check_name(name.len(), limits)?;
+    match run.as_mut().is_some_and(|run| run.extend(name)) {
+        true => Ok(None),
+        false => Ok(run.replace(Run::One(name.to_vec()))),
+    }
+}
+
+/// Gives `to` the names of a plain list, put together. Those that follow one another are looked at once.
+fn runs_of(list: &[u8], limits: &Limits, mut to: impl FnMut(Run) -> Result<(), MapError>) -> Result<(), MapError> {
+    let mut run: Option<Run> = None;
+    let mut rest = Some(list);
+    while let Some(names) = rest {
+        let len = match run.as_mut().and_then(|run| run.extend_from(names)) {
+            Some(len) => len,
+            None => {
+                let len = names.iter().position(|byte| *byte == b',').unwrap_or(names.len());
+                if let Some(done) = go_on(&mut run, &names[..len], limits)? {
+                    to(done)?;
+                }
+                len
+            }
+        };
+        rest = names.get(len + 1..);
+    }
+    run.map_or(Ok(()), to)
 }
 
 /// Takes an expression apart.
@@ -213,9 +271,9 @@ fn walk(
     }
 }
 
-/// How many nodes there are with those of an element.
-fn more(nodes: usize, element: &Element, limits: &Limits) -> Result<usize, MapError> {
-    let more = element.count().checked_add(nodes as u64).filter(|nodes| *nodes <= limits.nodes as u64);
+/// How many nodes there are with so many more.
+fn more(nodes: usize, more: u64, limits: &Limits) -> Result<usize, MapError> {
+    let more = more.checked_add(nodes as u64).filter(|nodes| *nodes <= limits.nodes as u64);
     let more = more.ok_or(MapError::TooLarge { limit: Limit::Nodes, max: limits.nodes as u64 })?;
     Ok(more as usize)
 }

@@ -1,7 +1,8 @@
 //! Putting names together that differ in one number.
 use std::ops::Range;
 
-use super::element::{Element, Part};
+use super::Form;
+use super::element::{Element, Part, write_name, write_numbers};
 use super::scan::Span;
 
 /// Names that follow one another, while we look for what they have in common.
@@ -34,6 +35,43 @@ impl Run {
                     .flatten()
                     .filter(|number| number.iter().all(u8::is_ascii_digit));
                 number.map(|number| append(spans, one(number))).is_some()
+            }
+        }
+    }
+
+    /// Takes in the first name of a list with commas if it differs from several names before in their number only; gives its length.
+    pub fn extend_from(&mut self, list: &[u8]) -> Option<usize> {
+        let Run::Many { before, after, spans } = self else { return None };
+        let width = spans[0].width;
+        let len = before.len() + width + after.len();
+        let name = list.get(..len).filter(|_| list.get(len).is_none_or(|byte| *byte == b','))?;
+        let (first, rest) = name.split_at(before.len());
+        let (digits, last) = rest.split_at(width);
+        // Names are short: shorter than a call that compares them.
+        let same = |a: &[u8], b: &[u8]| a.iter().zip(b).all(|(a, b)| a == b);
+        if !digits.iter().all(u8::is_ascii_digit) || !same(first, before) || !same(last, after) {
+            return None;
+        }
+        append(spans, one(digits));
+        Some(len)
+    }
+
+    /// How many names there are.
+    pub fn count(&self) -> u64 {
+        match self {
+            Run::One(_) => 1,
+            Run::Many { spans, .. } => spans.iter().map(Span::len).sum(),
+        }
+    }
+
+    /// Writes what [`into_element`](Run::into_element) would write.
+    pub fn write(&self, form: Form, text: &mut Vec<u8>) {
+        match self {
+            Run::One(name) => write_name(name, form, text),
+            Run::Many { before, after, spans } => {
+                text.extend_from_slice(before);
+                write_numbers(spans, form, text);
+                text.extend_from_slice(after);
             }
         }
     }

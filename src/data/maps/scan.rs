@@ -169,9 +169,14 @@ impl Span {
 
     /// Writes a number with leading zeros up to the width of this span.
     pub fn write(&self, number: u64, to: &mut Vec<u8>) {
+        Self::write_digits(number, self.width, to);
+    }
+
+    /// Writes a number with leading zeros up to a width.
+    pub fn write_digits(number: u64, width: usize, to: &mut Vec<u8>) {
         let from = to.len();
         let mut rest = number;
-        while rest > 0 || to.len() < from + self.width.max(1) {
+        while rest > 0 || to.len() < from + width.max(1) {
             to.push(b'0' + (rest % 10) as u8);
             rest /= 10;
         }

@@ -282,3 +282,31 @@ fn names_given_one_by_one_are_put_together() {
     // Neighbours that have nothing in common stay as they are.
     assert_eq!(NodeMap::parse(b"a,b").unwrap().to_text(Form::Bracket), b"pmix[a,b]");
 }
+
+/// A list is taken in one pass; the same names one by one give the same map, and the same refusal.
+#[test]
+fn a_list_and_its_names_one_by_one_are_the_same() {
+    let listed = |list: &[u8]| (NodeMap::from_list(list), NodeMap::from_names(list.split(|byte| *byte == b',')));
+    let name = prop_oneof!["[a-c]{0,2}[0-9]{0,3}[x.]{0,1}", Just("n007x".to_owned()), Just("n008x".to_owned())];
+    proptest!(|(names in prop::collection::vec(name, 1..12))| {
+        let list = names.join(",");
+        let (whole, single) = listed(list.as_bytes());
+        for form in FORMS {
+            prop_assert_eq!(whole.as_ref().map(|map| map.to_text(form)).ok(), NodeMap::shortened(list.as_bytes(), form).ok());
+        }
+        match (whole, single) {
+            (Ok(whole), Ok(single)) => {
+                prop_assert_eq!(whole.to_text(Form::Bracket), single.to_text(Form::Bracket));
+                prop_assert_eq!(whole, single);
+            }
+            // Nothing at all is an empty map; an empty name is wrong.
+            (Ok(whole), Err(_)) => prop_assert!(names == [""] && whole.is_empty()),
+            (whole, single) => prop_assert_eq!(whole, single),
+        }
+    });
+    for list in ["n1,n2,", "n1,n2,n3,,n4", "n1,n2,n3;", "n1,n2,n3\0"] {
+        let (whole, single) = listed(list.as_bytes());
+        assert!(whole.is_err() && whole == single, "{list}");
+    }
+    assert_eq!(NodeMap::from_list(b"n1,n2,n3,n").unwrap().to_text(Form::Bracket), b"pmix[n[1:1-3],n]");
+}

@@ -18,6 +18,7 @@ mod print;
 mod registration;
 mod session;
 mod slot;
+mod text;
 mod types;
 
 /// The names of the frameworks that a modular library would have: Open MPI asks which of its parameters are meant for

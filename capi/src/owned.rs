@@ -10,16 +10,19 @@ use instanton::data::{DataType, Rank, Status, constants::info_directives::INFO_P
 use libc::{c_char, c_void, timeval};
 
 use crate::alloc;
+use crate::boundary::Outcome;
 use crate::foreign::Foreign;
 use crate::types::*;
 
 /// A C type that may own memory of libc.
 ///
 /// # Safety
-/// `clear` frees exactly what `dup` allocates, and all zeros is a legal value.
+/// `let_go` frees exactly what `dup` allocates, and all zeros is a legal value.
 pub unsafe trait Owned: Copy {
     /// Whether a copy of its bytes is a copy of all of it.
     const IS_PLAIN: bool = false;
+    /// Whether all zeros is what it is constructed as.
+    const IS_ZEROS: bool = true;
 
     /// What `PMIx_*_construct` makes of it.
     fn constructed() -> Self {
@@ -27,17 +30,37 @@ pub unsafe trait Owned: Copy {
         unsafe { std::mem::zeroed() }
     }
 
+    /// Frees what it owns. It is to be constructed anew, or its own memory freed.
+    ///
+    /// # Safety
+    /// Nobody else owns what it owns.
+    unsafe fn let_go(&mut self);
+
     /// Frees what it owns and constructs it anew.
     ///
     /// # Safety
     /// Nobody else owns what it owns.
-    unsafe fn clear(&mut self);
+    unsafe fn clear(&mut self) {
+        // SAFETY: as promised by the caller.
+        unsafe { self.let_go() };
+        *self = Self::constructed();
+    }
 
     /// A copy that owns copies of everything.
     ///
     /// # Safety
     /// Its members point to what the headers say.
     unsafe fn dup(&self) -> Result<Self, Status>;
+
+    /// The same where it is to lie, whatever is there. When it fails, nothing has been written.
+    ///
+    /// # Safety
+    /// As [`dup`](Owned::dup); `place` has room for it.
+    unsafe fn dup_to(&self, place: *mut Self) -> Outcome {
+        // SAFETY: as promised by the caller.
+        unsafe { place.write(self.dup()?) };
+        Ok(())
+    }
 }
 
 /// Types that own nothing.
@@ -47,9 +70,7 @@ macro_rules! plain {
         unsafe impl Owned for $ty {
             const IS_PLAIN: bool = true;
 
-            unsafe fn clear(&mut self) {
-                *self = Self::constructed();
-            }
+            unsafe fn let_go(&mut self) {}
             unsafe fn dup(&self) -> Result<Self, Status> {
                 Ok(*self)
             }
@@ -64,9 +85,13 @@ macro_rules! owned {
         $(text: $($text:ident)+;)? $(argv: $($argv:ident)+;)? $(bytes: $($bytes:ident[$len:ident])+;)?
         $(array: $($array:ident[$n:ident])+;)? $(inner: $($inner:ident)+;)? $(else: $constructed:expr;)?
     })*) => {$(
-        // SAFETY: `clear` and `dup` treat the same members in the same way.
+        // SAFETY: `let_go` and `dup` treat the same members in the same way.
         unsafe impl Owned for $ty {
-            $(fn constructed() -> Self {
+            $(const IS_ZEROS: bool = {
+                let _: fn(&mut Self) = $constructed;
+                false
+            };
+            fn constructed() -> Self {
                 let f: fn(&mut Self) = $constructed;
                 // SAFETY: all zeros is a legal value.
                 let mut new = unsafe { std::mem::zeroed() };
@@ -74,16 +99,15 @@ macro_rules! owned {
                 new
             })?
             #[allow(unused_unsafe, reason = "some own nothing")]
-            unsafe fn clear(&mut self) {
+            unsafe fn let_go(&mut self) {
                 // SAFETY: as promised by the caller.
                 unsafe {
                     $($(alloc::release(self.$text);)+)?
                     $($(alloc::release_argv(self.$argv);)+)?
                     $($(alloc::release(self.$bytes);)+)?
                     $($(release_array(self.$array, self.$n);)+)?
-                    $($(self.$inner.clear();)+)?
+                    $($(self.$inner.let_go();)+)?
                 }
-                *self = Self::constructed();
             }
             #[allow(unused_mut, unused_unsafe, reason = "some own nothing")]
             unsafe fn dup(&self) -> Result<Self, Status> {
@@ -108,7 +132,7 @@ macro_rules! owned {
                     Ok(()) => Ok(new),
                     Err(status) => {
                         // SAFETY: what has been filled is the copy's own, the rest is NULL.
-                        unsafe { new.clear() };
+                        unsafe { new.let_go() };
                         Err(status)
                     }
                 }
@@ -141,13 +165,12 @@ owned! {
 // SAFETY: integers and characters own nothing.
 unsafe impl Owned for pmix_proc_t {
     const IS_PLAIN: bool = true;
+    const IS_ZEROS: bool = false;
 
     fn constructed() -> Self {
         Self { nspace: [0; NSPACE_SIZE], rank: Rank::UNDEF.0 }
     }
-    unsafe fn clear(&mut self) {
-        *self = Self::constructed();
-    }
+    unsafe fn let_go(&mut self) {}
     unsafe fn dup(&self) -> Result<Self, Status> {
         Ok(*self)
     }
@@ -155,10 +178,9 @@ unsafe impl Owned for pmix_proc_t {
 
 // SAFETY: one string, NULL or libc memory.
 unsafe impl Owned for *mut c_char {
-    unsafe fn clear(&mut self) {
+    unsafe fn let_go(&mut self) {
         // SAFETY: as promised by the caller.
         unsafe { alloc::release(*self) };
-        *self = ptr::null_mut();
     }
     unsafe fn dup(&self) -> Result<Self, Status> {
         // SAFETY: as promised by the caller.
@@ -168,17 +190,27 @@ unsafe impl Owned for *mut c_char {
 
 // SAFETY: a persistent value belongs to somebody else; a copy is its own.
 unsafe impl Owned for pmix_info_t {
-    unsafe fn clear(&mut self) {
+    #[inline]
+    unsafe fn let_go(&mut self) {
         if self.flags & INFO_PERSISTENT == 0 {
             // SAFETY: as promised by the caller.
-            unsafe { self.value.clear() };
+            unsafe { self.value.let_go() };
         }
-        *self = Self::constructed();
     }
     unsafe fn dup(&self) -> Result<Self, Status> {
+        let mut new = Self::constructed();
         // SAFETY: as promised by the caller.
-        let value = unsafe { self.value.dup() }?;
-        Ok(Self { flags: self.flags & !INFO_PERSISTENT, value, ..*self })
+        unsafe { self.dup_to(&mut new) }?;
+        Ok(new)
+    }
+    unsafe fn dup_to(&self, place: *mut Self) -> Outcome {
+        // SAFETY: as promised by the caller.
+        unsafe {
+            self.value.dup_to(&raw mut (*place).value)?;
+            (&raw mut (*place).key).copy_from(&self.key, 1);
+            (*place).flags = self.flags & !INFO_PERSISTENT;
+        }
+        Ok(())
     }
 }
 
@@ -187,7 +219,7 @@ macro_rules! foreign {
     ($($ty:ty, $object:ident;)*) => {$(
         // SAFETY: the source's name is ours; the object is freed and copied by its library.
         unsafe impl Owned for $ty {
-            unsafe fn clear(&mut self) {
+            unsafe fn let_go(&mut self) {
                 // SAFETY: as promised by the caller.
                 unsafe {
                     if let Ok(Some(object)) = self.object() {
@@ -195,7 +227,6 @@ macro_rules! foreign {
                     }
                     alloc::release(self.source);
                 }
-                *self = Self::constructed();
             }
             unsafe fn dup(&self) -> Result<Self, Status> {
                 // SAFETY: as promised by the caller.
@@ -205,7 +236,7 @@ macro_rules! foreign {
                         None => ptr::null_mut(),
                     };
                     let mut new = Self { source: ptr::null_mut(), $object: object };
-                    new.source = dup_text(self.source).inspect_err(|_| new.clear())?;
+                    new.source = dup_text(self.source).inspect_err(|_| new.let_go())?;
                     Ok(new)
                 }
             }
@@ -216,10 +247,9 @@ foreign! { pmix_cpuset_t, bitmap; pmix_topology_t, topology; }
 
 // SAFETY: one block of bytes; the two inner pointers point into it.
 unsafe impl Owned for pmix_data_buffer_t {
-    unsafe fn clear(&mut self) {
+    unsafe fn let_go(&mut self) {
         // SAFETY: as promised by the caller.
         unsafe { alloc::release(self.base_ptr) };
-        *self = Self::constructed();
     }
     unsafe fn dup(&self) -> Result<Self, Status> {
         // SAFETY: as promised by the caller.
@@ -240,25 +270,35 @@ unsafe impl Owned for pmix_data_buffer_t {
 
 // SAFETY: the elements by their kind, and the array that holds them.
 unsafe impl Owned for pmix_data_array_t {
-    unsafe fn clear(&mut self) {
-        let kind = Kind::of(DataType(self.ty)).filter(|kind| !self.array.is_null() && !kind.is_number());
-        if let Some(kind) = kind {
+    unsafe fn let_go(&mut self) {
+        if self.array.is_null() {
+            return;
+        }
+        if self.ty == DataType::STRING.0 {
+            // SAFETY: so many strings, as promised by the caller.
+            return unsafe { release_array(self.array.cast::<*mut c_char>(), self.size) };
+        }
+        if let Some(kind) = Kind::of(DataType(self.ty)).filter(|kind| !kind.is_plain) {
             for i in 0..self.size {
                 // SAFETY: an element of the array, as promised by the caller.
-                unsafe { (kind.clear)(self.array.byte_add(i * kind.size)) };
+                unsafe { (kind.let_go)(self.array.byte_add(i * kind.size)) };
             }
         }
         // SAFETY: as promised by the caller.
         unsafe { alloc::release(self.array) };
-        *self = Self::constructed();
     }
     unsafe fn dup(&self) -> Result<Self, Status> {
         if self.array.is_null() || self.size == 0 {
             return Ok(Self { size: 0, array: ptr::null_mut(), ..*self });
         }
+        if self.ty == DataType::STRING.0 {
+            // SAFETY: so many strings, as promised by the caller.
+            let array = unsafe { dup_array(self.array.cast::<*mut c_char>(), self.size) }?;
+            return Ok(Self { array: array.cast(), ..*self });
+        }
         let kind = Kind::of(DataType(self.ty)).ok_or(Status::ERR_UNKNOWN_DATA_TYPE)?;
         let bytes = self.size.checked_mul(kind.size).ok_or(Status::ERR_BAD_PARAM)?;
-        if kind.is_number() {
+        if kind.is_plain {
             // SAFETY: as many bytes, as promised by the caller.
             let array = alloc::bytes(unsafe { alloc::slice(self.array.cast::<u8>(), bytes) }?)?;
             return Ok(Self { array: array.cast(), ..*self });
@@ -272,7 +312,7 @@ unsafe impl Owned for pmix_data_array_t {
             // SAFETY: the same element of both arrays.
             if let Err(status) = unsafe { (kind.dup)(self.array.byte_add(at), new.array.byte_add(at)) } {
                 // SAFETY: as many elements as `new.size` says have been filled.
-                unsafe { new.clear() };
+                unsafe { new.let_go() };
                 return Err(status);
             }
             new.size += 1;
@@ -283,38 +323,41 @@ unsafe impl Owned for pmix_data_array_t {
 
 // SAFETY: the member of the union that the type selects.
 unsafe impl Owned for pmix_value_t {
-    unsafe fn clear(&mut self) {
-        if let Some(kind) = Kind::of(DataType(self.ty)).filter(|kind| !kind.is_number()) {
-            // SAFETY: the member holds, or points to, an element of that kind, as promised by the caller.
-            unsafe {
-                if !kind.is_boxed() {
-                    (kind.clear)((&raw mut self.data).cast());
-                } else if !self.data.ptr.is_null() {
-                    (kind.clear)(self.data.ptr);
-                    alloc::release(self.data.ptr);
-                }
+    #[inline]
+    unsafe fn let_go(&mut self) {
+        // SAFETY: the member holds, or points to, an element of that kind, as promised by the caller.
+        unsafe {
+            match (DataType(self.ty), Kind::of(DataType(self.ty))) {
+                (DataType::STRING, _) => alloc::release(self.data.string),
+                (_, Some(kind)) if !kind.is_number() => kind.let_go_within(self),
+                _ => {}
             }
         }
-        *self = Self::EMPTY;
     }
     unsafe fn dup(&self) -> Result<Self, Status> {
-        let mut new = Self { ty: self.ty, ..Self::EMPTY };
-        if self.ty == DataType::UNDEF.0 {
-            return Ok(new);
-        }
-        let kind = Kind::of(DataType(self.ty)).ok_or(Status::ERR_UNKNOWN_DATA_TYPE)?;
-        if kind.is_number() {
-            return Ok(*self);
-        }
-        // SAFETY: as above; the union of `new` is large enough for any kind that is not boxed.
-        unsafe {
-            match kind.is_boxed() {
-                false => (kind.dup)((&raw const self.data).cast(), (&raw mut new.data).cast())?,
-                true if self.data.ptr.is_null() => {}
-                true => new.data.ptr = kind.dup_boxed(self.data.ptr)?,
-            }
-        }
+        let mut new = Self::EMPTY;
+        // SAFETY: as promised by the caller.
+        unsafe { self.dup_to(&mut new) }?;
         Ok(new)
+    }
+    #[inline]
+    unsafe fn dup_to(&self, place: *mut Self) -> Outcome {
+        // SAFETY: the member holds, or points to, an element of that kind, as promised by the caller.
+        unsafe {
+            match (DataType(self.ty), Kind::of(DataType(self.ty))) {
+                (DataType::STRING, _) => {
+                    let string = dup_text(self.data.string)?;
+                    (*place).data.words = [0; 3];
+                    (*place).data.string = string;
+                }
+                (DataType::UNDEF, _) => (*place).data.words = [0; 3],
+                (_, Some(kind)) if kind.is_number() => (*place).data.words = self.data.words,
+                (_, Some(kind)) => kind.dup_within(self, place)?,
+                (_, None) => return Err(Status::ERR_UNKNOWN_DATA_TYPE),
+            }
+            (*place).ty = self.ty;
+        }
+        Ok(())
     }
 }
 
@@ -335,11 +378,17 @@ pub struct Kind {
     /// Bytes of one element.
     pub size: usize,
     place: Place,
+    /// [`Owned::IS_PLAIN`].
+    pub is_plain: bool,
+    /// [`Owned::IS_ZEROS`].
+    pub is_zeros: bool,
     /// [`Owned::constructed`] into fresh memory.
     pub construct: unsafe fn(*mut c_void),
+    /// [`Owned::let_go`].
+    let_go: unsafe fn(*mut c_void),
     /// [`Owned::clear`].
     pub clear: unsafe fn(*mut c_void),
-    /// [`Owned::dup`] into fresh memory.
+    /// [`Owned::dup_to`] fresh memory.
     pub dup: unsafe fn(*const c_void, *mut c_void) -> Result<(), Status>,
 }
 
@@ -348,6 +397,10 @@ impl Kind {
         unsafe fn construct<T: Owned>(element: *mut c_void) {
             // SAFETY: the caller's pointer has room for a `T`.
             unsafe { element.cast::<T>().write(T::constructed()) }
+        }
+        unsafe fn let_go<T: Owned>(element: *mut c_void) {
+            // SAFETY: the caller's pointer is to a `T`.
+            unsafe { (*element.cast::<T>()).let_go() }
         }
         unsafe fn clear<T: Owned>(element: *mut c_void) {
             // SAFETY: the caller's pointer is to a `T`.
@@ -358,12 +411,21 @@ impl Kind {
             unsafe {
                 match T::IS_PLAIN {
                     true => to.cast::<T>().copy_from_nonoverlapping(from.cast(), 1),
-                    false => to.cast::<T>().write((*from.cast::<T>()).dup()?),
+                    false => (*from.cast::<T>()).dup_to(to.cast())?,
                 }
             }
             Ok(())
         }
-        Some(Self { size: size_of::<T>(), place, construct: construct::<T>, clear: clear::<T>, dup: dup::<T> })
+        Some(Self {
+            size: size_of::<T>(),
+            place,
+            is_plain: T::IS_PLAIN,
+            is_zeros: T::IS_ZEROS,
+            construct: construct::<T>,
+            let_go: let_go::<T>,
+            clear: clear::<T>,
+            dup: dup::<T>,
+        })
     }
 
     /// The kind of a data type; none for numbers that are no type or whose elements C cannot see.
@@ -436,9 +498,60 @@ impl Kind {
         self.place == Place::Word
     }
 
+    /// The number that an element is, as it lies in the first word of a union.
+    ///
+    /// # Safety
+    /// `element` is of this kind, which is one of numbers.
+    #[inline]
+    pub unsafe fn number(&self, element: *const c_void) -> u64 {
+        // SAFETY: numbers have one of four sizes; C may have packed the element oddly.
+        unsafe {
+            match self.size {
+                1 => element.cast::<u8>().read().into(),
+                2 => element.cast::<u16>().read_unaligned().into(),
+                4 => element.cast::<u32>().read_unaligned().into(),
+                _ => element.cast::<u64>().read_unaligned(),
+            }
+        }
+    }
+
     /// Whether a value points to its element instead of holding it in the union.
     pub fn is_boxed(&self) -> bool {
         self.place == Place::Behind
+    }
+
+    /// What [`Owned::let_go`] does of a value of this kind that is no number.
+    ///
+    /// # Safety
+    /// As there.
+    unsafe fn let_go_within(&self, value: &mut pmix_value_t) {
+        // SAFETY: the member holds, or points to, an element of this kind, as promised by the caller.
+        unsafe {
+            if !self.is_boxed() {
+                (self.let_go)((&raw mut value.data).cast());
+            } else if !value.data.ptr.is_null() {
+                (self.let_go)(value.data.ptr);
+                alloc::release(value.data.ptr);
+            }
+        }
+    }
+
+    /// What [`Owned::dup_to`] does of the union of a value of this kind that is no number.
+    ///
+    /// # Safety
+    /// As there.
+    unsafe fn dup_within(&self, value: &pmix_value_t, place: *mut pmix_value_t) -> Outcome {
+        let mut data = pmix_data_t { words: [0; 3] };
+        // SAFETY: as above; the union is large enough for any kind that is not boxed.
+        unsafe {
+            match self.is_boxed() {
+                false => (self.dup)((&raw const value.data).cast(), (&raw mut data).cast())?,
+                true if value.data.ptr.is_null() => {}
+                true => data.ptr = self.dup_boxed(value.data.ptr)?,
+            }
+            (*place).data = data;
+        }
+        Ok(())
     }
 
     /// A copy of an element in memory of its own.
@@ -466,7 +579,7 @@ impl Kind {
 /// An array of constructed elements; NULL for none.
 pub fn create<T: Owned>(n: usize) -> *mut T {
     let array = alloc::zeroed::<T>(n);
-    for i in 0..if array.is_null() { 0 } else { n } {
+    for i in 0..if array.is_null() || T::IS_ZEROS { 0 } else { n } {
         // SAFETY: inside the new array.
         unsafe { array.add(i).write(T::constructed()) };
     }
@@ -483,7 +596,7 @@ pub unsafe fn release_array<T: Owned>(array: *mut T, n: usize) {
     }
     for i in 0..n {
         // SAFETY: inside the array, as promised by the caller.
-        unsafe { (*array.add(i)).clear() };
+        unsafe { (*array.add(i)).let_go() };
     }
     // SAFETY: as promised by the caller.
     unsafe { alloc::release(array) };
@@ -504,12 +617,9 @@ pub unsafe fn dup_array<T: Owned>(array: *const T, n: usize) -> Result<*mut T, S
     for i in 0..n {
         // SAFETY: inside both arrays; what has been filled so far is released on the way out.
         unsafe {
-            match (*array.add(i)).dup() {
-                Ok(element) => new.add(i).write(element),
-                Err(status) => {
-                    release_array(new, i);
-                    return Err(status);
-                }
+            if let Err(status) = (*array.add(i)).dup_to(new.add(i)) {
+                release_array(new, i);
+                return Err(status);
             }
         }
     }
@@ -520,12 +630,14 @@ pub unsafe fn dup_array<T: Owned>(array: *const T, n: usize) -> Result<*mut T, S
 ///
 /// # Safety
 /// `text` is NULL or a C string.
+#[inline]
 pub unsafe fn dup_text(text: *const c_char) -> Result<*mut c_char, Status> {
-    // SAFETY: as promised by the caller.
-    match unsafe { alloc::c_bytes(text) } {
-        Some(bytes) => alloc::text(bytes),
-        None => Ok(ptr::null_mut()),
+    if text.is_null() {
+        return Ok(ptr::null_mut());
     }
+    // SAFETY: as promised by the caller.
+    let copy = unsafe { libc::strdup(text) };
+    if copy.is_null() { Err(Status::ERR_NOMEM) } else { Ok(copy) }
 }
 
 /// A copy of a NULL-terminated array of strings, NULL of NULL.

@@ -15,7 +15,7 @@ fn array(n: usize, ty: u16) -> pmix_data_array_t {
     if let Some((kind, bytes)) = Kind::of(DataType(ty)).and_then(|kind| Some((kind, n.checked_mul(kind.size)?))) {
         new.array = alloc::zeroed::<u8>(bytes).cast();
         new.size = if new.array.is_null() { 0 } else { n };
-        for i in 0..new.size {
+        for i in 0..if kind.is_zeros { 0 } else { new.size } {
             // SAFETY: inside the new array.
             unsafe { (kind.construct)(new.array.byte_add(i * kind.size)) };
         }

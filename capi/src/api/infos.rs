@@ -17,11 +17,11 @@ use crate::types::*;
 /// As [`values::load`]; `key` is NULL or a C string.
 pub unsafe fn load(info: &mut pmix_info_t, key: *const c_char, data: *const c_void, ty: DataType) -> Outcome {
     // SAFETY: as promised by the caller.
-    match if key.is_null() { Err(Status::ERR_BAD_PARAM) } else { unsafe { values::load(data, ty) } } {
-        Ok(value) => {
+    match if key.is_null() { Err(Status::ERR_BAD_PARAM) } else { unsafe { values::load(&mut info.value, data, ty) } } {
+        Ok(()) => {
             // SAFETY: as promised by the caller.
             alloc::set_name(&mut info.key, unsafe { alloc::bounded(key, KEY_SIZE - 1) });
-            (info.flags, info.value) = (0, value);
+            info.flags = 0;
             Ok(())
         }
         Err(status) => {
@@ -31,18 +31,20 @@ pub unsafe fn load(info: &mut pmix_info_t, key: *const c_char, data: *const c_vo
     }
 }
 
-/// A copy of an attribute. A value that belongs to somebody else goes on doing so.
+/// Fills an attribute, whatever was in it, with a copy of another. A value that belongs to somebody else goes on doing so.
 ///
 /// # Safety
-/// NULL or a constructed attribute.
-pub unsafe fn copy(info: *const pmix_info_t) -> Result<pmix_info_t, Status> {
+/// `dest` has room for an attribute; `info` is NULL or a constructed one.
+pub unsafe fn copy(dest: *mut pmix_info_t, info: *const pmix_info_t) -> Outcome {
     // SAFETY: as promised by the caller.
-    let info = unsafe { info.as_ref() }.ok_or(Status::ERR_BAD_PARAM)?;
-    match info.flags & flag::INFO_PERSISTENT {
-        // SAFETY: as promised by the caller.
-        0 => unsafe { info.dup() },
-        _ => Ok(*info),
+    unsafe {
+        let from = info.as_ref().ok_or(Status::ERR_BAD_PARAM)?;
+        match from.flags & flag::INFO_PERSISTENT {
+            0 => from.dup_to(dest)?,
+            _ => dest.copy_from(info, 1),
+        }
     }
+    Ok(())
 }
 
 unsafe fn has(info: *const pmix_info_t, bit: u32) -> bool {
@@ -65,8 +67,10 @@ export! {
 
     /// Fills an attribute, whatever was in it, with a copy of another, its directives included.
     fn PMIx_Info_xfer(dest: *mut pmix_info_t, src: *const pmix_info_t) -> Outcome {
-        *dest.as_mut().ok_or(Status::ERR_BAD_PARAM)? = copy(src)?;
-        Ok(())
+        if dest.is_null() {
+            return Err(Status::ERR_BAD_PARAM);
+        }
+        copy(dest, src)
     }
 
     /// Marks an attribute as required.
@@ -152,7 +156,7 @@ export! {
     /// A text for an application, the caller's to free.
     fn PMIx_App_string(app: *const pmix_app_t) -> *mut c_char {
         let Some(app) = app.as_ref() else { return std::ptr::null_mut() };
-        print::app(app).and_then(|text| alloc::text(&text)).unwrap_or(std::ptr::null_mut())
+        print::app(app).unwrap_or(std::ptr::null_mut())
     }
 
     /// Fills published data, whatever was in it.

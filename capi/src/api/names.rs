@@ -128,8 +128,8 @@ export! {
     fn PMIx_Proc_string(p: *const pmix_proc_t) -> *mut c_char {
         let text = match p.as_ref() {
             Some(p) => print::named(p),
-            None => b"[NO-NAME]".to_vec(),
+            None => alloc::text(b"[NO-NAME]"),
         };
-        alloc::text(&text).unwrap_or(std::ptr::null_mut())
+        text.unwrap_or(std::ptr::null_mut())
     }
 }

@@ -6,6 +6,7 @@ use super::values::text_of;
 use crate::alloc;
 use crate::boundary::export;
 use crate::session;
+use crate::text::TextBuilder;
 use crate::types::*;
 
 /// Functions that look one number up in one table.
@@ -14,7 +15,7 @@ macro_rules! tables {
         export! {
             /// The text of a number.
             fn $name(number: $ty) -> *const c_char {
-                names::$table.of(number).as_ptr()
+                names::$table.pointer(number)
             }
         }
     )*};
@@ -37,7 +38,7 @@ tables! {
 export! {
     /// The text of a status: its name in the headers.
     fn PMIx_Error_string(status: c_int) -> *const c_char {
-        Status(status).text().as_ptr()
+        Status(status).pointer()
     }
 
     /// The status of such a name.
@@ -49,9 +50,10 @@ export! {
     /// The text of a data type: its name in the headers.
     fn PMIx_Data_type_string(ty: u16) -> *const c_char {
         // Who is initialised hears that there is no such type; who is not, that he is not.
-        match DataType(ty).text() {
-            text if text == c"NOT INITIALIZED" && session::is_initialized() => c"UNKNOWN".as_ptr(),
-            text => text.as_ptr(),
+        match DataType(ty).pointer() {
+            Some(text) => text,
+            None if session::is_initialized() => c"UNKNOWN".as_ptr(),
+            None => DataType(ty).text().as_ptr(),
         }
     }
 
@@ -62,7 +64,9 @@ export! {
 
     /// The text of an attribute's directives, the caller's to free.
     fn PMIx_Info_directives_string(flags: u32) -> *mut c_char {
-        text_of(Ok(names::info_directives(flags)))
+        let mut text = TextBuilder::new();
+        names::each_info_directive(flags, |piece| text.put(piece.as_bytes()));
+        text.finish().unwrap_or(std::ptr::null_mut())
     }
 
     /// The name in the headers of a key; the key itself where it has none.

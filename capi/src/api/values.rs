@@ -11,41 +11,47 @@ use crate::owned::{self, Kind, Owned};
 use crate::print;
 use crate::types::*;
 
-/// A value of type `ty` made of what `data` points to.
+/// Fills a value, whatever was in it, with one of type `ty` made of what `data` points to. When it fails, the value is left alone.
 ///
 /// For strings and map expressions `data` is the text itself, for pointers the value itself, for everything else it
 /// points to an element. Without `data`, a BOOL is true and everything else empty.
 ///
 /// # Safety
 /// `data` is NULL or what the type asks for.
-pub unsafe fn load(data: *const c_void, ty: DataType) -> Result<pmix_value_t, Status> {
-    let mut new = pmix_value_t { ty: ty.0, ..pmix_value_t::EMPTY };
-    if ty == DataType::UNDEF {
-        return Ok(new);
-    }
-    let kind = Kind::of(ty).ok_or(Status::ERR_UNKNOWN_DATA_TYPE)?;
+pub unsafe fn load(value: &mut pmix_value_t, data: *const c_void, ty: DataType) -> Outcome {
+    let kind = match Kind::of(ty) {
+        Some(kind) => kind,
+        None if ty == DataType::UNDEF => {
+            *value = pmix_value_t::EMPTY;
+            return Ok(());
+        }
+        None => return Err(Status::ERR_UNKNOWN_DATA_TYPE),
+    };
+    let mut new = pmix_data_t { words: [0; 3] };
     // SAFETY: as promised by the caller, and as the kind says.
     unsafe {
         match ty {
-            DataType::BOOL if data.is_null() => new.data.flag = 1,
+            DataType::BOOL if data.is_null() => new.flag = 1,
             _ if data.is_null() => {}
-            DataType::POINTER => new.data.ptr = data.cast_mut(),
-            DataType::STRING => new.data.string = owned::dup_text(data.cast())?,
+            DataType::POINTER => new.ptr = data.cast_mut(),
+            _ if kind.is_number() => new.words[0] = kind.number(data),
+            DataType::STRING => new.string = owned::dup_text(data.cast())?,
             DataType::REGEX => {
                 let text = alloc::expression(data.cast()).ok_or(Status::ERR_BAD_PARAM)?;
                 let with_nul = [text, if text.contains(&0) { &[] } else { &[0] }].concat();
-                new.data.bo = pmix_byte_object_t { bytes: alloc::bytes(&with_nul)?, size: with_nul.len() };
+                new.bo = pmix_byte_object_t { bytes: alloc::bytes(&with_nul)?, size: with_nul.len() };
             }
             DataType::PROC_NSPACE => {
                 let mut nspace = pmix_nspace_t::constructed();
                 alloc::set_name(&mut nspace, alloc::name(data.cast(), NSPACE_SIZE)?);
-                new.data.ptr = alloc::boxed(nspace)?.cast();
+                new.ptr = alloc::boxed(nspace)?.cast();
             }
-            _ if kind.is_boxed() => new.data.ptr = kind.dup_boxed(data)?,
-            _ => (kind.dup)(data, (&raw mut new.data).cast())?,
+            _ if kind.is_boxed() => new.ptr = kind.dup_boxed(data)?,
+            _ => (kind.dup)(data, (&raw mut new).cast())?,
         }
     }
-    Ok(new)
+    (value.ty, value.data) = (ty.0, new);
+    Ok(())
 }
 
 /// A copy of what a value holds, in memory of the caller where he offers some and of libc otherwise: numbers need the
@@ -75,6 +81,10 @@ unsafe fn unload(value: &pmix_value_t, place: &mut *mut c_void) -> Result<usize,
             DataType::POINTER => {
                 *place = value.data.ptr;
                 Ok(size_of::<*mut c_void>())
+            }
+            _ if kind.is_number() => {
+                ptr::copy_nonoverlapping((&raw const value.data).cast::<u8>(), (*place).cast(), kind.size);
+                Ok(kind.size)
             }
             _ if kind.is_boxed() && value.data.ptr.is_null() => {
                 *place = ptr::null_mut();
@@ -116,9 +126,12 @@ unsafe fn are_same_number(v1: *const pmix_value_t, v2: *const pmix_value_t) -> b
 pub unsafe fn truth(value: *const pmix_value_t) -> u32 {
     // SAFETY: NULL or a constructed value, the contract with C.
     let truth = unsafe {
-        let may_be = [DataType::UNDEF, DataType::BOOL, DataType::STRING];
-        let value = value.as_ref().filter(|value| may_be.contains(&DataType(value.ty)));
-        value.and_then(|value| convert::one::<_, Value>(value).ok()).and_then(|value| value.truth())
+        match value.as_ref().map(|value| (DataType(value.ty), value)) {
+            Some((DataType::UNDEF, _)) => Some(true),
+            Some((DataType::BOOL, value)) => Some(value.data.flag != 0),
+            Some((DataType::STRING, value)) => convert::one::<_, Value>(value).ok().and_then(|value| value.truth()),
+            _ => None,
+        }
     };
     (match truth {
         Some(true) => boolean::BOOL_TRUE,
@@ -142,8 +155,7 @@ pub unsafe fn size(value: *const pmix_value_t) -> Result<usize, Status> {
 /// `at` is NULL or an element of that type.
 pub unsafe fn printed(ty: DataType, at: *const c_void) -> *mut c_char {
     // SAFETY: as promised by the caller.
-    let text = unsafe { print::print(print::INNER, ty, at) };
-    text.and_then(|text| alloc::text(&text)).unwrap_or(ptr::null_mut())
+    unsafe { print::print(print::INNER, ty, at) }.unwrap_or(ptr::null_mut())
 }
 
 /// A new C string with the text form of something.
@@ -157,9 +169,7 @@ export! {
     fn PMIx_Value_load(value: *mut pmix_value_t, data: *const c_void, ty: u16) -> Outcome {
         let value = value.as_mut().ok_or(Status::ERR_BAD_PARAM)?;
         // Where there is nothing to load, there is something to destruct nevertheless.
-        *value = pmix_value_t::EMPTY;
-        *value = load(data, DataType(ty))?;
-        Ok(())
+        load(value, data, DataType(ty)).inspect_err(|_| *value = pmix_value_t::EMPTY)
     }
 
     /// Copies what a value holds out of it.
@@ -174,9 +184,10 @@ export! {
 
     /// Fills a value, whatever was in it, with a copy of another.
     fn PMIx_Value_xfer(dest: *mut pmix_value_t, src: *const pmix_value_t) -> Outcome {
-        let (Some(dest), Some(src)) = (dest.as_mut(), src.as_ref()) else { return Err(Status::ERR_BAD_PARAM) };
-        *dest = src.dup()?;
-        Ok(())
+        match src.as_ref() {
+            Some(src) if !dest.is_null() => src.dup_to(dest),
+            _ => Err(Status::ERR_BAD_PARAM),
+        }
     }
 
     /// How two values relate, a `pmix_value_cmp_t`.
@@ -185,7 +196,10 @@ export! {
         if let (Some(v1), Some(v2)) = (v1.as_ref(), v2.as_ref())
             && (v1.ty, v2.ty) == (DataType::STRING.0, DataType::STRING.0)
         {
-            let order = alloc::c_bytes(v1.data.string).cmp(&alloc::c_bytes(v2.data.string));
+            let order = match (v1.data.string, v2.data.string) {
+                (v1, v2) if v1.is_null() || v2.is_null() => v2.is_null().cmp(&v1.is_null()),
+                (v1, v2) => libc::strcmp(v1, v2).cmp(&0),
+            };
             return Comparison::from(order) as u32;
         }
         if are_same_number(v1, v2) {
@@ -247,7 +261,7 @@ export! {
             return Err(Status::ERR_BAD_PARAM);
         }
         let prefix = alloc::c_bytes(prefix).unwrap_or(print::INNER);
-        *output = alloc::text(&print::print(prefix, DataType(ty), src)?)?;
+        *output = print::print(prefix, DataType(ty), src)?;
         Ok(())
     }
 }

@@ -6,30 +6,31 @@
 mod records;
 mod words;
 
-use std::io::Write as _;
+use std::fmt::{Display, Write as _};
 
 use instanton::data::{DataType, Device, NodePid, Rank, Regex2, ResourceUnit, Status, archive, decimal, names};
 use libc::{c_char, c_void, timeval};
 
-use self::words::{NULL, bits, command, date, name, or, places, rank, seconds, unsigned, within, word};
+use self::words::{NULL, bits, command, date, name, or, places, rank, unsigned, within};
 use crate::alloc;
 use crate::boundary::Outcome;
 use crate::convert;
 use crate::owned::Kind;
+use crate::text::TextBuilder;
 use crate::types::*;
 
 /// The prefix where the caller gives none, and that of values.
 pub const INNER: &[u8] = b" ";
 
-/// A text of an element, without a NUL.
+/// A text of an element, the caller's to free.
 ///
 /// # Errors
-/// `ERR_BAD_PARAM` where there is nothing to print or it is nested too deeply, `ERR_UNKNOWN_DATA_TYPE`.
+/// `ERR_BAD_PARAM` where there is nothing to print or it is nested too deeply, `ERR_UNKNOWN_DATA_TYPE`, `ERR_NOMEM`.
 ///
 /// # Safety
 /// `at` is NULL or points to an element of that type; of a string or a map expression it is the text itself.
-pub unsafe fn print(prefix: &[u8], ty: DataType, at: *const c_void) -> Result<Vec<u8>, Status> {
-    let mut page = Page { out: Vec::new(), depth: 0 };
+pub unsafe fn print(prefix: &[u8], ty: DataType, at: *const c_void) -> Result<*mut c_char, Status> {
+    let mut page = Page { out: TextBuilder::new(), depth: 0 };
     // SAFETY: as promised by the caller.
     unsafe {
         match ty {
@@ -38,31 +39,31 @@ pub unsafe fn print(prefix: &[u8], ty: DataType, at: *const c_void) -> Result<Ve
             ty => page.element(prefix, ty, at),
         }?;
     }
-    Ok(page.out)
+    page.out.finish()
 }
 
-/// A process as everything that names one to a person has it.
-pub fn named(proc: &pmix_proc_t) -> Vec<u8> {
-    let rank = match Rank(proc.rank) {
-        Rank::INVALID => "INVALID".into(),
-        Rank::LOCAL_PEERS => "LOCAL_PEERS".into(),
-        Rank(number) => rank(number),
-    };
-    [b"[", within(&proc.nspace), b",", rank.trim_start_matches("PMIX_RANK_").as_bytes(), b"]"].concat()
+/// A process as everything that names one to a person has it; a new C string.
+///
+/// # Errors
+/// `ERR_NOMEM`.
+pub fn named(proc: &pmix_proc_t) -> Result<*mut c_char, Status> {
+    let mut page = Page { out: TextBuilder::new(), depth: 0 };
+    page.named(proc);
+    page.out.finish()
 }
 
-/// The text of an application.
+/// The text of an application; a new C string.
 ///
 /// # Errors
 /// As of what is printed in it.
 ///
 /// # Safety
 /// It is constructed, and its members are what the headers say.
-pub unsafe fn app(app: &pmix_app_t) -> Result<Vec<u8>, Status> {
-    let mut page = Page { out: Vec::new(), depth: 0 };
+pub unsafe fn app(app: &pmix_app_t) -> Result<*mut c_char, Status> {
+    let mut page = Page { out: TextBuilder::new(), depth: 0 };
     // SAFETY: as promised by the caller.
     unsafe { page.app(app) }?;
-    Ok(page.out)
+    page.out.finish()
 }
 
 /// Elements that are not printed are counted out, up to this many.
@@ -70,7 +71,7 @@ const MOST_UNPRINTABLE: usize = 1 << 16;
 
 /// What has been printed so far.
 struct Page {
-    out: Vec<u8>,
+    out: TextBuilder,
     depth: usize,
 }
 
@@ -102,42 +103,93 @@ fn is_unprintable(ty: DataType) -> bool {
 /// Appends formatted text.
 macro_rules! say {
     ($page:expr, $($arg:tt)*) => {
-        // Writing to a vector does not fail.
+        // A text that cannot be had is found out at its end.
         let _ = write!($page.out, $($arg)*);
     };
 }
 use say;
 
 impl Page {
+    #[inline]
     fn put(&mut self, parts: &[&[u8]]) {
-        parts.iter().for_each(|part| self.out.extend_from_slice(part));
+        parts.iter().for_each(|part| self.out.put(part));
     }
 
     /// Begins the text of a type.
-    fn head(&mut self, prefix: &[u8], name: &str) {
-        self.put(&[prefix, b"Data type: ", name.as_bytes()]);
+    fn head(&mut self, prefix: &[u8], name: &[u8]) {
+        self.put(&[prefix, b"Data type: ", name]);
     }
 
     /// The whole text of something simple.
-    fn line(&mut self, prefix: &[u8], name: &str, value: impl std::fmt::Display) {
+    fn line(&mut self, prefix: &[u8], name: &[u8], value: &dyn Display) {
+        self.words(prefix, name, b"");
+        say!(self, "{value}");
+    }
+
+    /// The same of what has a text.
+    fn words(&mut self, prefix: &[u8], name: &[u8], value: &[u8]) {
         self.head(prefix, name);
-        say!(self, "\tValue: {value}");
+        self.put(&[b"\tValue: ", value]);
+    }
+
+    /// The same of a number.
+    fn signed(&mut self, prefix: &[u8], name: &[u8], value: i64) {
+        self.words(prefix, name, b"");
+        self.out.signed(value);
+    }
+
+    /// The same of a number without a sign.
+    fn number(&mut self, prefix: &[u8], name: &[u8], value: u64) {
+        self.words(prefix, name, b"");
+        self.out.number(value);
+    }
+
+    /// Seconds; a negative number of microseconds has its sign where it stands.
+    fn seconds(&mut self, time: timeval) {
+        self.out.signed(time.tv_sec);
+        let sign: &[u8] = if time.tv_usec < 0 { b"-" } else { b"" };
+        self.put(&[b".", sign]);
+        self.out.padded(time.tv_usec.unsigned_abs(), 6 - sign.len());
+    }
+
+    fn directives(&mut self, prefix: &[u8], flags: u32) {
+        self.words(prefix, b"PMIX_INFO_DIRECTIVES", b"");
+        names::each_info_directive(flags, |piece| self.out.put(piece.as_bytes()));
+    }
+
+    fn named(&mut self, proc: &pmix_proc_t) {
+        self.put(&[b"[", within(&proc.nspace), b","]);
+        match (Rank(proc.rank), rank(proc.rank)) {
+            (Rank::INVALID, _) => self.put(&[b"INVALID"]),
+            (Rank::LOCAL_PEERS, _) => self.put(&[b"LOCAL_PEERS"]),
+            (_, Some(name)) => self.put(&[name.trim_start_matches("PMIX_RANK_").as_bytes()]),
+            (Rank(number), None) => self.out.number(number.into()),
+        }
+        self.put(&[b"]"]);
+    }
+
+    fn rank(&mut self, number: u32) {
+        match rank(number) {
+            Some(name) => self.put(&[name.as_bytes()]),
+            None => self.out.number(number.into()),
+        }
     }
 
     fn unprintable(&mut self, ty: DataType) {
-        self.head(INNER, name(ty));
-        say!(self, "({})\tValue: UNPRINTABLE", ty.0);
+        self.put(&[INNER, b"Data type: ", name(ty), b"("]);
+        self.out.number(ty.0.into());
+        self.put(&[b")\tValue: UNPRINTABLE"]);
     }
 
     unsafe fn text(&mut self, prefix: &[u8], text: *const c_char) -> Outcome {
-        self.head(prefix, "PMIX_STRING");
+        self.head(prefix, b"PMIX_STRING");
         // SAFETY: NULL or a C string, as promised by the caller.
         self.put(&[b"\tValue: ", unsafe { or(text, b"NULL pointer") }]);
         Ok(())
     }
 
     unsafe fn regex(&mut self, prefix: &[u8], text: *const c_char) -> Outcome {
-        self.head(prefix, "PMIX_REGEX");
+        self.head(prefix, b"PMIX_REGEX");
         // SAFETY: NULL or a C string, as promised by the caller.
         self.put(&[b"\tName: ", unsafe { alloc::c_bytes(text) }.ok_or(Status::ERR_BAD_PARAM)?]);
         Ok(())
@@ -168,42 +220,54 @@ impl Page {
         }
         let plain = name(ty);
         match ty {
-            DataType::BOOL => self.line(prefix, plain, if get!(u8) == 0 { "FALSE" } else { "TRUE" }),
-            DataType::BYTE => self.line(prefix, plain, format_args!("{:x}", get!(u8))),
-            DataType::INT8 => self.line(prefix, plain, get!(i8)),
-            DataType::UINT8 | DataType::PERSIST => self.line(prefix, plain, get!(u8)),
-            DataType::INT16 => self.line(prefix, plain, get!(i16)),
-            DataType::UINT16 => self.line(prefix, plain, get!(u16)),
-            DataType::INT | DataType::INT32 => self.line(prefix, plain, get!(i32)),
-            DataType::UINT | DataType::UINT32 => self.line(prefix, plain, get!(u32)),
-            DataType::INT64 => self.line(prefix, plain, get!(i64)),
-            DataType::SIZE | DataType::UINT64 => self.line(prefix, plain, get!(u64)),
-            DataType::PID => self.line(prefix, plain, unsigned(get!(i32))),
-            DataType::FLOAT => self.line(prefix, plain, decimal(get!(f32).into())),
-            DataType::DOUBLE => self.line(prefix, plain, decimal(get!(f64))),
-            DataType::TIMEVAL => self.line(prefix, plain, seconds(get!(timeval))),
-            DataType::TIME => self.line(prefix, plain, date(get!(i64))),
-            DataType::STATUS => self.line(prefix, plain, word(Status(get!(i32)).text())),
-            DataType::PROC_RANK => self.line(prefix, plain, rank(get!(u32))),
-            DataType::SCOPE => self.line(prefix, plain, names::SCOPE.text(get!(u8))),
-            DataType::DATA_RANGE => self.line(prefix, plain, names::DATA_RANGE.text(get!(u8))),
-            DataType::PROC_STATE => self.line(prefix, plain, names::PROC_STATE.text(get!(u8))),
-            DataType::JOB_STATE => self.line(prefix, plain, names::JOB_STATE.text(get!(u8))),
-            DataType::LINK_STATE => self.line(prefix, plain, names::LINK_STATE.text(get!(u8))),
-            DataType::ALLOC_DIRECTIVE => self.line(prefix, plain, names::ALLOC_DIRECTIVE.text(get!(u8))),
-            DataType::RESBLOCK_DIRECTIVE => self.line(prefix, plain, names::RESOURCE_BLOCK_DIRECTIVE.text(get!(u8))),
-            DataType::ALLOC_INHERIT => self.line(prefix, plain, names::ALLOC_INHERITANCE.text(get!(u8))),
-            DataType::COMMAND => self.line(prefix, plain, command(get!(u8))),
-            DataType::IOF_CHANNEL => self.line(prefix, plain, word(names::iof_channel(get!(u16)))),
-            DataType::INFO_DIRECTIVES => self.line(prefix, plain, names::info_directives(get!(u32))),
-            DataType::DATA_TYPE => self.line(prefix, plain, name(DataType(get!(u16)))),
-            DataType::DEVTYPE => self.line(prefix, "PMIX_DEVICE_TYPE", format_args!("{:#x}", get!(u64))),
-            DataType::LOCTYPE => self.line(prefix, "PMIX_LOCALITY", places(get!(u16))),
-            DataType::STOR_MEDIUM => self.line(prefix, plain, bits(&names::STORAGE_MEDIUM, get!(u64))),
-            DataType::STOR_ACCESS => self.line(prefix, plain, bits(&names::STORAGE_ACCESSIBILITY, get!(u64))),
-            DataType::STOR_PERSIST => self.line(prefix, plain, bits(&names::STORAGE_PERSISTENCE, get!(u64))),
+            DataType::BOOL => self.words(prefix, plain, if get!(u8) == 0 { b"FALSE" } else { b"TRUE" }),
+            DataType::BYTE => self.line(prefix, plain, &format_args!("{:x}", get!(u8))),
+            DataType::INT8 => self.signed(prefix, plain, get!(i8).into()),
+            DataType::UINT8 | DataType::PERSIST => self.number(prefix, plain, get!(u8).into()),
+            DataType::INT16 => self.signed(prefix, plain, get!(i16).into()),
+            DataType::UINT16 => self.number(prefix, plain, get!(u16).into()),
+            DataType::INT | DataType::INT32 => self.signed(prefix, plain, get!(i32).into()),
+            DataType::UINT | DataType::UINT32 => self.number(prefix, plain, get!(u32).into()),
+            DataType::INT64 => self.signed(prefix, plain, get!(i64)),
+            DataType::SIZE | DataType::UINT64 => self.number(prefix, plain, get!(u64)),
+            DataType::PID => self.number(prefix, plain, unsigned(get!(i32))),
+            DataType::FLOAT => self.words(prefix, plain, decimal(get!(f32).into()).as_bytes()),
+            DataType::DOUBLE => self.words(prefix, plain, decimal(get!(f64)).as_bytes()),
+            DataType::TIMEVAL => {
+                self.words(prefix, plain, b"");
+                self.seconds(get!(timeval));
+            }
+            DataType::TIME => self.words(prefix, plain, date(get!(i64)).as_bytes()),
+            DataType::STATUS => self.words(prefix, plain, Status(get!(i32)).text().to_bytes()),
+            DataType::PROC_RANK => {
+                self.words(prefix, plain, b"");
+                self.rank(get!(u32));
+            }
+            DataType::SCOPE => self.words(prefix, plain, names::SCOPE.of(get!(u8)).to_bytes()),
+            DataType::DATA_RANGE => self.words(prefix, plain, names::DATA_RANGE.of(get!(u8)).to_bytes()),
+            DataType::PROC_STATE => self.words(prefix, plain, names::PROC_STATE.of(get!(u8)).to_bytes()),
+            DataType::JOB_STATE => self.words(prefix, plain, names::JOB_STATE.of(get!(u8)).to_bytes()),
+            DataType::LINK_STATE => self.words(prefix, plain, names::LINK_STATE.of(get!(u8)).to_bytes()),
+            DataType::ALLOC_DIRECTIVE => self.words(prefix, plain, names::ALLOC_DIRECTIVE.of(get!(u8)).to_bytes()),
+            DataType::RESBLOCK_DIRECTIVE => {
+                self.words(prefix, plain, names::RESOURCE_BLOCK_DIRECTIVE.of(get!(u8)).to_bytes())
+            }
+            DataType::ALLOC_INHERIT => self.words(prefix, plain, names::ALLOC_INHERITANCE.of(get!(u8)).to_bytes()),
+            DataType::COMMAND => self.words(prefix, plain, command(get!(u8)).as_bytes()),
+            DataType::IOF_CHANNEL => self.words(prefix, plain, names::iof_channel(get!(u16)).to_bytes()),
+            DataType::INFO_DIRECTIVES => self.directives(prefix, get!(u32)),
+            DataType::DATA_TYPE => self.words(prefix, plain, name(DataType(get!(u16)))),
+            DataType::DEVTYPE => self.line(prefix, b"PMIX_DEVICE_TYPE", &format_args!("{:#x}", get!(u64))),
+            DataType::LOCTYPE => self.words(prefix, b"PMIX_LOCALITY", places(get!(u16)).as_bytes()),
+            DataType::STOR_MEDIUM => self.words(prefix, plain, bits(&names::STORAGE_MEDIUM, get!(u64)).as_bytes()),
+            DataType::STOR_ACCESS => {
+                self.words(prefix, plain, bits(&names::STORAGE_ACCESSIBILITY, get!(u64)).as_bytes())
+            }
+            DataType::STOR_PERSIST => {
+                self.words(prefix, plain, bits(&names::STORAGE_PERSISTENCE, get!(u64)).as_bytes())
+            }
             DataType::STOR_ACCESS_TYPE => {
-                self.line(prefix, plain, bits(&names::STORAGE_ACCESS_TYPE, get!(u16).into()));
+                self.words(prefix, plain, bits(&names::STORAGE_ACCESS_TYPE, get!(u16).into()).as_bytes());
             }
             // SAFETY: as promised by the caller.
             _ => unsafe { self.structure(prefix, ty, at)? },
@@ -228,13 +292,14 @@ impl Page {
                 DataType::BYTE_OBJECT | DataType::COMPRESSED_STRING | DataType::COMPRESSED_BYTE_OBJECT => {
                     let bytes = &*at.cast::<pmix_byte_object_t>();
                     let compressed = ty == DataType::COMPRESSED_BYTE_OBJECT;
-                    self.head(prefix, if compressed { name(ty) } else { "PMIX_BYTE_OBJECT" });
-                    say!(self, "\tSize: {}", bytes.size);
+                    self.head(prefix, if compressed { name(ty) } else { b"PMIX_BYTE_OBJECT" });
+                    self.put(&[b"\tSize: "]);
+                    self.out.number(bytes.size as u64);
                 }
                 DataType::DATA_BUFFER => {
                     let buffer = &*at.cast::<pmix_data_buffer_t>();
-                    self.put(&[prefix]);
-                    say!(self, "PMIX_DATA_BUFFER NumBytesUsed: {}", buffer.bytes_used);
+                    self.put(&[prefix, b"PMIX_DATA_BUFFER NumBytesUsed: "]);
+                    self.out.number(buffer.bytes_used as u64);
                 }
                 DataType::VALUE => self.value(prefix, &*at.cast())?,
                 DataType::INFO => self.info(prefix, &*at.cast())?,
@@ -253,21 +318,22 @@ impl Page {
                 DataType::NET_STATS => self.net_stats(prefix, &*at.cast()),
                 DataType::NODE_STATS => self.node_stats(prefix, &*at.cast()),
                 DataType::APP => {
-                    self.head(prefix, name(ty));
-                    self.put(&[b"\tValue: "]);
+                    self.words(prefix, name(ty), b"");
                     self.app(&*at.cast())?;
                 }
-                DataType::DEVICE => self.line(prefix, name(ty), convert::one::<pmix_device_t, Device>(at.cast())?),
+                DataType::DEVICE => self.line(prefix, name(ty), &convert::one::<pmix_device_t, Device>(at.cast())?),
                 DataType::RESOURCE_UNIT => {
-                    self.line(prefix, name(ty), convert::one::<pmix_resource_unit_t, ResourceUnit>(at.cast())?);
+                    self.line(prefix, name(ty), &convert::one::<pmix_resource_unit_t, ResourceUnit>(at.cast())?);
                 }
-                DataType::NODE_PID => self.line(prefix, name(ty), convert::one::<pmix_node_pid_t, NodePid>(at.cast())?),
-                DataType::REGEX2 => self.line(prefix, name(ty), convert::one::<pmix_regex2_t, Regex2>(at.cast())?),
+                DataType::NODE_PID => {
+                    self.line(prefix, name(ty), &convert::one::<pmix_node_pid_t, NodePid>(at.cast())?)
+                }
+                DataType::REGEX2 => self.line(prefix, name(ty), &convert::one::<pmix_regex2_t, Regex2>(at.cast())?),
                 // Nobody's object.
                 DataType::PROC_CPUSET | DataType::TOPO if (*at.cast::<*const c_char>()).is_null() => {
                     return Err(Status::ERR_NOT_SUPPORTED);
                 }
-                DataType::PROC_CPUSET | DataType::TOPO => self.line(prefix, name(ty), convert::read(ty, at, 0)?),
+                DataType::PROC_CPUSET | DataType::TOPO => self.line(prefix, name(ty), &convert::read(ty, at, 0)?),
                 _ => return Err(Status::ERR_UNKNOWN_DATA_TYPE),
             }
         }
@@ -280,10 +346,10 @@ impl Page {
         // SAFETY: the member of the union that the type selects, as promised by the caller.
         unsafe {
             match ty {
-                DataType::UNDEF => self.head(INNER, "PMIX_UNDEF"),
+                DataType::UNDEF => self.head(INNER, b"PMIX_UNDEF"),
                 _ if is_unprintable(ty) || ty == DataType::INFO => self.unprintable(ty),
                 DataType::PROC if value.data.ptr.is_null() => self.put(&[INNER, b"PROC: NULL"]),
-                DataType::PROC_NSPACE if value.data.ptr.is_null() => self.line(INNER, name(ty), "(null)"),
+                DataType::PROC_NSPACE if value.data.ptr.is_null() => self.words(INNER, name(ty), b"(null)"),
                 _ if Kind::of(ty).is_some_and(Kind::is_boxed) => return self.element(INNER, ty, value.data.ptr),
                 _ => return self.element(INNER, ty, (&raw const value.data).cast()),
             }
@@ -299,7 +365,7 @@ impl Page {
 
     unsafe fn info(&mut self, prefix: &[u8], info: &pmix_info_t) -> Outcome {
         self.put(&[prefix, b"KEY: ", within(&info.key), b"\n", prefix, b"\t"]);
-        self.line(prefix, "PMIX_INFO_DIRECTIVES", names::info_directives(info.flags));
+        self.directives(prefix, info.flags);
         self.put(&[b"\n", prefix, b"\t"]);
         // SAFETY: as promised by the caller.
         unsafe { self.value(prefix, &info.value) }
@@ -314,7 +380,7 @@ impl Page {
     }
 
     unsafe fn query(&mut self, prefix: &[u8], query: &pmix_query_t) -> Outcome {
-        self.head(prefix, "PMIX_QUERY");
+        self.head(prefix, b"PMIX_QUERY");
         self.put(&[b"\tValue:"]);
         let inner = [prefix, b"\t"].concat();
         // SAFETY: as promised by the caller.
@@ -360,8 +426,9 @@ impl Page {
 
     unsafe fn array(&mut self, prefix: &[u8], array: &pmix_data_array_t) -> Outcome {
         let ty = DataType(array.ty);
-        self.head(prefix, "PMIX_DATA_ARRAY");
-        say!(self, "\tType: {}\tSize: {}", name(ty), array.size);
+        self.head(prefix, b"PMIX_DATA_ARRAY");
+        self.put(&[b"\tType: ", name(ty), b"\tSize: "]);
+        self.out.number(array.size as u64);
         if is_unprintable(ty) {
             for _ in 0..array.size.min(MOST_UNPRINTABLE) {
                 self.put(&[b"\n", prefix]);

@@ -1,10 +1,10 @@
 //! Structures that hold no values: one text each.
-use std::io::Write as _;
+use std::fmt::Write as _;
 
 use instanton::data::constants::coord_view;
 use instanton::data::names;
 
-use super::words::{NIL, NULL, or, rank, seconds, unsigned, within};
+use super::words::{NIL, NULL, or, rank, unsigned, within};
 use super::{Page, say};
 use crate::alloc;
 use crate::boundary::Outcome;
@@ -14,11 +14,11 @@ use crate::types::*;
 impl Page {
     pub(super) fn proc(&mut self, prefix: &[u8], proc: &pmix_proc_t) {
         self.put(&[prefix, b"PROC: ", within(&proc.nspace), b":"]);
-        say!(self, "{}", rank(proc.rank));
+        self.rank(proc.rank);
     }
 
     pub(super) unsafe fn proc_info(&mut self, prefix: &[u8], info: &pmix_proc_info_t) {
-        self.head(prefix, "PMIX_PROC_INFO");
+        self.head(prefix, b"PMIX_PROC_INFO");
         self.put(&[b"\tValue:\n"]);
         self.proc(&[prefix, b"\t"].concat(), &info.proc);
         // SAFETY: NULL or C strings, as promised by the caller.
@@ -32,7 +32,7 @@ impl Page {
     }
 
     pub(super) unsafe fn envar(&mut self, prefix: &[u8], envar: &pmix_envar_t) {
-        self.head(prefix, "PMIX_ENVAR");
+        self.head(prefix, b"PMIX_ENVAR");
         let separator = if envar.separator == 0 { b' ' } else { envar.separator as u8 };
         // SAFETY: NULL or C strings, as promised by the caller.
         unsafe { self.put(&[b"\tName: ", or(envar.envar, NULL), b"\tValue: ", or(envar.value, NULL)]) };
@@ -40,7 +40,7 @@ impl Page {
     }
 
     pub(super) unsafe fn regattr(&mut self, prefix: &[u8], attribute: &pmix_regattr_t) {
-        self.head(prefix, "PMIX_REGATTR");
+        self.head(prefix, b"PMIX_REGATTR");
         let key = match within(&attribute.string) {
             b"" => NULL,
             key => key,
@@ -55,12 +55,12 @@ impl Page {
             coord_view::COORD_LOGICAL_VIEW | coord_view::COORD_PHYSICAL_VIEW => names::COORD_VIEW.text(coord.view),
             _ => "UNRECOGNIZED",
         };
-        self.head(prefix, "PMIX_COORD");
+        self.head(prefix, b"PMIX_COORD");
         say!(self, "\tView: {view}\tDims: {}", coord.dims);
     }
 
     pub(super) unsafe fn geometry(&mut self, prefix: &[u8], geometry: &pmix_geometry_t) -> Outcome {
-        self.line(prefix, "PMIX_GEOMETRY", format_args!("Fabric: {} ", geometry.fabric));
+        self.line(prefix, b"PMIX_GEOMETRY", &format_args!("Fabric: {} ", geometry.fabric));
         // SAFETY: NULL or C strings, and as many coordinates, as promised by the caller.
         unsafe {
             self.put(&[b"UUID: ", or(geometry.uuid, NULL), b" OSName: ", or(geometry.osname, NULL)]);
@@ -73,7 +73,7 @@ impl Page {
     }
 
     pub(super) unsafe fn distance(&mut self, prefix: &[u8], distance: &pmix_device_distance_t) {
-        self.head(prefix, "PMIX_DEVICE_DIST");
+        self.head(prefix, b"PMIX_DEVICE_DIST");
         // SAFETY: NULL or C strings, as promised by the caller.
         unsafe { self.put(&[b"\tValue: UUID: ", or(distance.uuid, NULL), b" OSName: ", or(distance.osname, NULL)]) };
         let (near, far) = (distance.mindist, distance.maxdist);
@@ -81,25 +81,31 @@ impl Page {
     }
 
     pub(super) unsafe fn endpoint(&mut self, prefix: &[u8], endpoint: &pmix_endpoint_t) {
-        self.head(prefix, "PMIX_ENDPOINT");
+        self.head(prefix, b"PMIX_ENDPOINT");
         // SAFETY: NULL or C strings, as promised by the caller.
         unsafe { self.put(&[b"\tValue: ", or(endpoint.uuid, NULL), b"(", or(endpoint.osname, NULL)]) };
         say!(self, ") #bytes: {}", endpoint.endpt.size);
     }
 
     pub(super) unsafe fn proc_stats(&mut self, prefix: &[u8], stats: &pmix_proc_stats_t) {
-        self.put(&[prefix]);
-        say!(self, "PMIX_PROC_STATS SAMPLED AT: {}\n", seconds(stats.sample_time));
+        self.put(&[prefix, b"PMIX_PROC_STATS SAMPLED AT: "]);
+        self.seconds(stats.sample_time);
+        self.put(&[b"\n"]);
         // SAFETY: NULL or a C string, as promised by the caller.
         self.put(&[prefix, b"node: ", unsafe { or(stats.node, NIL) }, b" proc: [", within(&stats.proc.nspace)]);
-        let rank = rank(stats.proc.rank);
-        say!(self, ",{}] pid: {} cmd: ", rank.strip_prefix("PMIX_RANK_").unwrap_or(&rank), stats.pid);
+        self.put(&[b","]);
+        match rank(stats.proc.rank) {
+            Some(name) => self.put(&[name.trim_start_matches("PMIX_RANK_").as_bytes()]),
+            None => self.out.number(stats.proc.rank.into()),
+        }
+        say!(self, "] pid: {} cmd: ", stats.pid);
         // SAFETY: as above.
         self.put(&[unsafe { or(stats.cmd, NIL) }, b" state: ", &[stats.state as u8]]);
         let (priority, threads, processor) = (stats.priority, stats.num_threads, stats.processor);
         say!(self, " pri: {priority} #threads: {threads} Processor: {processor}\n");
-        self.put(&[prefix]);
-        say!(self, "\ttime: {} cpu: {:5.2}", seconds(stats.time), stats.percent_cpu);
+        self.put(&[prefix, b"\ttime: "]);
+        self.seconds(stats.time);
+        say!(self, " cpu: {:5.2}", stats.percent_cpu);
         say!(self, "  PSS: {:8.2}  VMsize: {:8.2}", stats.pss, stats.vsize);
         say!(self, " PeakVMSize: {:8.2} RSS: {:8.2}\n", stats.peak_vsize, stats.rss);
     }
@@ -163,8 +169,9 @@ impl Page {
     }
 
     pub(super) unsafe fn node_stats(&mut self, prefix: &[u8], stats: &pmix_node_stats_t) {
-        self.put(&[prefix]);
-        say!(self, "PMIX_NODE_STATS SAMPLED AT: {}\tNode: ", seconds(stats.sample_time));
+        self.put(&[prefix, b"PMIX_NODE_STATS SAMPLED AT: "]);
+        self.seconds(stats.sample_time);
+        self.put(&[b"\tNode: "]);
         // SAFETY: NULL or a C string, as promised by the caller.
         self.put(&[unsafe { or(stats.node, NIL) }, b"\n", prefix]);
         say!(self, "Total Mem: {:5.2} Free Mem: {:5.2}", stats.total_mem, stats.free_mem);

@@ -1,11 +1,8 @@
 //! How numbers, times and texts are written in printed elements.
-use std::borrow::Cow;
-use std::ffi::CStr;
-
 use instanton::data::constants::locality;
 use instanton::data::names::{self, Names};
 use instanton::data::{DataType, Rank};
-use libc::{c_char, timeval};
+use libc::c_char;
 
 use crate::alloc;
 
@@ -63,34 +60,26 @@ pub fn command(number: u8) -> &'static str {
 }
 
 /// A data type.
-pub fn name(ty: DataType) -> &'static str {
-    ty.name().filter(|_| ty != DataType::UNDEF).unwrap_or(UNKNOWN)
-}
-
-pub fn word(text: &'static CStr) -> Cow<'static, str> {
-    text.to_string_lossy()
+pub fn name(ty: DataType) -> &'static [u8] {
+    match ty.pointer() {
+        Some(_) => ty.text().to_bytes(),
+        None => UNKNOWN.as_bytes(),
+    }
 }
 
 /// A rank: three of those that mean something have a name.
-pub fn rank(rank: u32) -> Cow<'static, str> {
+pub fn rank(rank: u32) -> Option<&'static str> {
     match Rank(rank) {
-        Rank::UNDEF => "PMIX_RANK_UNDEF".into(),
-        Rank::WILDCARD => "PMIX_RANK_WILDCARD".into(),
-        Rank::LOCAL_NODE => "PMIX_RANK_LOCAL_NODE".into(),
-        Rank(number) => number.to_string().into(),
+        Rank::UNDEF => Some("PMIX_RANK_UNDEF"),
+        Rank::WILDCARD => Some("PMIX_RANK_WILDCARD"),
+        Rank::LOCAL_NODE => Some("PMIX_RANK_LOCAL_NODE"),
+        Rank(_) => None,
     }
 }
 
 /// A process id as the unsigned number of the machine's width that printf makes of it.
 pub fn unsigned(pid: i32) -> u64 {
     i64::from(pid) as u64
-}
-
-pub fn seconds(time: timeval) -> String {
-    // A negative number of microseconds has its sign where it stands.
-    let sign = if time.tv_usec < 0 { "-" } else { "" };
-    let width = 6 - sign.len();
-    format!("{}.{sign}{:0width$}", time.tv_sec, time.tv_usec.unsigned_abs())
 }
 
 /// A time of this machine's clock, as `ctime` writes it.

@@ -5,11 +5,15 @@
 //! ([`store`]) alone; `client` and `server` add the two ends of the control plane.
 #![deny(unsafe_code)]
 
+#[cfg(any(feature = "client", feature = "server"))]
+mod answer;
 #[cfg(feature = "client")]
 pub mod client;
 #[cfg(feature = "peers")]
 pub mod control;
 pub mod data;
+#[cfg(any(feature = "client", feature = "server"))]
+mod gathered;
 #[cfg(any(feature = "client", feature = "server"))]
 mod level;
 #[cfg(feature = "peers")]

@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 
 use crate::data::{DataArray, DataType, Info, InfoList, Key, RegAttr, Status, Text, Value, keys};
+use crate::gathered::gathered;
 
 /// A function, and the names of its attributes.
 type Table = &'static [(&'static str, &'static str)];
@@ -155,7 +156,7 @@ pub(crate) fn answers(qualifiers: &[Info], host: &HostSupport) -> Vec<Info> {
         let words = |(function, names): &(&str, &str)| {
             ((*function).to_owned(), names.split_ascii_whitespace().map(str::to_owned).collect())
         };
-        table.iter().map(words).collect()
+        gathered(table.iter().map(words))
     };
     let answer = |qualifier: &Info| {
         let (level, lists) = match qualifier.key.to_string().as_str() {

@@ -39,12 +39,12 @@ mod stdin;
 
 use std::fmt;
 use std::io;
-use std::sync::mpsc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 
 use instanton_layout::record::Query;
 
+use crate::answer::answer;
 use crate::control::address::Address;
 use crate::control::handshake::Attach;
 use crate::data::{Info, InfoList, Key, Nspace, Proc, Rank, Status, Value, constants::scope, keys};
@@ -544,12 +544,10 @@ impl Client {
         start: impl FnOnce(Box<dyn FnOnce(Result<T, Error>) + Send>) -> Result<(), Error>,
     ) -> Result<T, Error> {
         self.may_wait(call)?;
-        let (tell, told) = mpsc::sync_channel(1);
-        start(Box::new(move |result| {
-            let _ = tell.send(result);
-        }))?;
+        let (teller, told) = answer();
+        start(Box::new(move |result| teller.tell(result)))?;
         // A callback that was dropped instead of called: the client has been ended meanwhile.
-        told.recv().unwrap_or(Err(Error::NotInitialized))
+        told.wait().unwrap_or(Err(Error::NotInitialized))
     }
 
     /// Whether a call that waits can be made here.

@@ -16,6 +16,7 @@ use std::thread::JoinHandle;
 use super::core::{Core, Done};
 use super::sweep::{self, Ignored, Item, What};
 use crate::data::{Info, InfoList, Nspace, Proc, Rank, Status, keys};
+use crate::gathered::gathered;
 use crate::message::Reply;
 use crate::message::door::PeerId;
 use crate::sys::signals::spawn_without_signals;
@@ -238,7 +239,7 @@ impl Core {
     }
 
     fn sweep(&mut self, cleanup: Cleanup) {
-        let users: BTreeSet<(u32, u32)> = cleanup.items.iter().map(|item| (item.uid, item.gid)).collect();
+        let users: BTreeSet<(u32, u32)> = gathered(cleanup.items.iter().map(|item| (item.uid, item.gid)));
         for (uid, gid) in users {
             let items: Vec<Item> =
                 cleanup.items.iter().filter(|item| (item.uid, item.gid) == (uid, gid)).cloned().collect();

@@ -4,7 +4,6 @@
 //! the doors, and then calls what is to be called of the embedding program. When nothing happens, nothing runs.
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::Instant;
 
@@ -20,7 +19,7 @@ use super::groups::Groups;
 use super::host::Host;
 use super::input::Inputs;
 use super::jobs::Jobs;
-use super::mailbox::{Command, Mailbox};
+use super::mailbox::{Commands, Mailbox};
 use super::modex::Waits;
 use super::output::Outputs;
 use super::psets::ProcessSets;
@@ -49,7 +48,7 @@ const DOORS: usize = 2;
 /// What the loop owns beside the state.
 struct ControlThread {
     poll: Poll,
-    commands: mpsc::Receiver<Command>,
+    commands: Commands,
     doors: Vec<Box<dyn Door>>,
     core: Core,
     /// Removed from the file system when the thread ends.
@@ -176,7 +175,7 @@ impl ControlThread {
                 }
                 self.deliver();
             }
-            while let Ok(command) = self.commands.try_recv() {
+            while let Some(command) = self.commands.take() {
                 command(&mut self.core);
                 self.deliver();
             }
@@ -194,7 +193,7 @@ impl ControlThread {
             self.deliver();
         }
         // What was accepted before the end is still done, and whoever waits hears of the end.
-        while let Ok(command) = self.commands.try_recv() {
+        while let Some(command) = self.commands.take() {
             command(&mut self.core);
             self.deliver();
         }

@@ -14,6 +14,7 @@ use super::core::{Core, Done};
 use super::program::PROGRAM;
 use crate::data::constants::data_range;
 use crate::data::{Info, InfoList, Proc, Status, Value, keys};
+use crate::gathered::gathered;
 use crate::message::backlog::Backlog;
 use crate::message::door::{Outgoing, PeerId};
 use crate::message::{Push, Reply};
@@ -150,7 +151,7 @@ impl Core {
     /// Tells the host of codes that nobody wants any more.
     fn release_host_codes(&mut self) {
         let wanted: BTreeSet<i32> =
-            self.registrations.by_peer.values().flat_map(|wanted| wanted.codes.iter().copied()).collect();
+            gathered(self.registrations.by_peer.values().flat_map(|wanted| wanted.codes.iter().copied()));
         let gone: Vec<Status> = self.registrations.at_host.difference(&wanted).copied().map(Status).collect();
         if !gone.is_empty() {
             self.registrations.at_host.retain(|code| wanted.contains(code));

@@ -25,6 +25,7 @@ use super::groups::{Group, procs, procs_in};
 use super::timers::TimerId;
 use crate::data::constants::group_operation::GROUP_CONSTRUCT;
 use crate::data::{Info, InfoList, Nspace, Proc, Status, keys};
+use crate::gathered::gathered;
 use crate::message::door::PeerId;
 use crate::message::{Decision, Infos, Reply};
 use crate::trace;
@@ -149,7 +150,7 @@ impl Core {
             trace!("{leader} cannot invite to the group {id}: {status}");
             return self.reply_status(caller.peer, caller.number, Err(status));
         }
-        let states = guests.iter().map(|proc| (proc.clone(), State::Asked)).collect();
+        let states = gathered(guests.iter().map(|proc| (proc.clone(), State::Asked)));
         self.open_invitation(&id, &leader, Some(caller), places, states, info);
         self.send_invitations(&id, &leader, guests);
     }

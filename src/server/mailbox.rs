@@ -1,6 +1,7 @@
-//! How other threads reach the control thread: a command in a channel, and a poke.
+//! How other threads reach the control thread: a command in a queue, and a poke.
+use std::collections::VecDeque;
 use std::fmt;
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::core::Core;
 use super::host::Completion;
@@ -9,22 +10,51 @@ use crate::data::Status;
 /// What the control thread is to do.
 pub(super) type Command = Box<dyn FnOnce(&mut Core) + Send>;
 
+/// The commands that wait; none where nobody takes them any more.
+#[derive(Clone)]
+struct Queue(Arc<Mutex<Option<VecDeque<Command>>>>);
+
+impl Queue {
+    fn lock(&self) -> MutexGuard<'_, Option<VecDeque<Command>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The receiving end. Without it, commands are refused, and what they hold is dropped.
+pub(super) struct Commands(Queue);
+
+impl Commands {
+    /// The next one that is there.
+    pub fn take(&self) -> Option<Command> {
+        self.0.lock().as_mut()?.pop_front()
+    }
+}
+
+impl Drop for Commands {
+    fn drop(&mut self) {
+        // What they hold may post once more when it is dropped: not under the lock.
+        let rest = self.0.lock().take();
+        drop(rest);
+    }
+}
+
 /// The sending end: cheap to clone, usable from any thread, the control thread included.
 #[derive(Clone)]
 pub(super) struct Mailbox {
-    commands: mpsc::Sender<Command>,
+    commands: Queue,
     waker: Arc<mio::Waker>,
 }
 
 impl Mailbox {
-    pub(super) fn new(waker: mio::Waker) -> (Mailbox, mpsc::Receiver<Command>) {
-        let (commands, receiver) = mpsc::channel();
-        (Mailbox { commands, waker: Arc::new(waker) }, receiver)
+    pub(super) fn new(waker: mio::Waker) -> (Mailbox, Commands) {
+        let commands = Queue(Arc::new(Mutex::new(Some(VecDeque::new()))));
+        (Mailbox { commands: commands.clone(), waker: Arc::new(waker) }, Commands(commands))
     }
 
     /// Lets the control thread run `command` when it gets to it.
     pub(super) fn post(&self, command: impl FnOnce(&mut Core) + Send + 'static) -> Result<(), Status> {
-        self.commands.send(Box::new(command)).map_err(|_| Status::ERR_INIT)?;
+        let command: Command = Box::new(command);
+        self.commands.lock().as_mut().ok_or(Status::ERR_INIT)?.push_back(command);
         // An eventfd that cannot be written is full: the thread is awake already.
         let _ = self.waker.wake();
         Ok(())

@@ -32,10 +32,11 @@
 //! removed. When the server dies, the kernel frees the segments and closes the doors, and clients see the end of their
 //! connection.
 use std::path::PathBuf;
-use std::sync::{Arc, mpsc};
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use crate::answer::answer;
 use crate::control::rendezvous::Uri;
 use crate::data::{Info, Nspace, Proc, Rank, Status, Text, Value, keys};
 
@@ -391,7 +392,7 @@ impl Server {
     /// `ERR_NOT_FOUND` when none is known, `ERR_BAD_PARAM` without processes, and those of every `_wait`.
     pub fn collect_job_info_wait(&self, procs: &[Proc]) -> Result<Vec<(Nspace, Vec<Info>)>, Status> {
         let mut names: Vec<Nspace> = procs.iter().map(|proc| proc.nspace.clone()).collect();
-        names.sort();
+        names.sort_unstable();
         names.dedup();
         if names.is_empty() {
             return Err(Status::ERR_BAD_PARAM);
@@ -541,11 +542,9 @@ impl Server {
         if self.is_own_thread() {
             return Err(Status::ERR_WOULD_BLOCK);
         }
-        let (sender, receiver) = mpsc::channel();
-        start(Box::new(move |result| {
-            let _ = sender.send(result);
-        }))?;
-        receiver.recv().unwrap_or(Err(Status::ERR_INIT))
+        let (teller, told) = answer();
+        start(Box::new(move |result| teller.tell(result)))?;
+        told.wait().unwrap_or(Err(Status::ERR_INIT))
     }
 }
 

@@ -107,7 +107,7 @@ impl Core {
             keys::QUERY_NAMESPACES => {
                 let mut names = self.jobs.names();
                 names.retain(|name| self.jobs.get(name).is_some_and(|job| !job.of_tools));
-                names.sort();
+                names.sort_unstable();
                 let names: Vec<&[u8]> = names.iter().map(Nspace::as_bytes).collect();
                 Some(Value::string(names.join(&b',')))
             }

@@ -24,10 +24,17 @@ pub unsafe trait Owned: Copy {
     /// Whether all zeros is what it is constructed as.
     const IS_ZEROS: bool = true;
 
+    /// Makes what it is constructed as of all zeros.
+    #[inline]
+    fn start(&mut self) {}
+
     /// What `PMIx_*_construct` makes of it.
+    #[inline]
     fn constructed() -> Self {
         // SAFETY: all zeros is a legal value, the trait's promise.
-        unsafe { std::mem::zeroed() }
+        let mut new: Self = unsafe { std::mem::zeroed() };
+        new.start();
+        new
     }
 
     /// Frees what it owns. It is to be constructed anew, or its own memory freed.
@@ -83,20 +90,18 @@ plain! { u8 u16 u32 i32 u64 timeval *mut c_void pmix_nspace_t pmix_resource_unit
 macro_rules! owned {
     ($($ty:ty {
         $(text: $($text:ident)+;)? $(argv: $($argv:ident)+;)? $(bytes: $($bytes:ident[$len:ident])+;)?
-        $(array: $($array:ident[$n:ident])+;)? $(inner: $($inner:ident)+;)? $(else: $constructed:expr;)?
+        $(array: $($array:ident[$n:ident])+;)? $(inner: $($inner:ident)+;)? $(else: $start:expr;)?
     })*) => {$(
         // SAFETY: `let_go` and `dup` treat the same members in the same way.
         unsafe impl Owned for $ty {
             $(const IS_ZEROS: bool = {
-                let _: fn(&mut Self) = $constructed;
+                let _: fn(&mut Self) = $start;
                 false
             };
-            fn constructed() -> Self {
-                let f: fn(&mut Self) = $constructed;
-                // SAFETY: all zeros is a legal value.
-                let mut new = unsafe { std::mem::zeroed() };
-                f(&mut new);
-                new
+            #[inline]
+            fn start(&mut self) {
+                let f: fn(&mut Self) = $start;
+                f(self);
             })?
             #[allow(unused_unsafe, reason = "some own nothing")]
             unsafe fn let_go(&mut self) {
@@ -167,8 +172,9 @@ unsafe impl Owned for pmix_proc_t {
     const IS_PLAIN: bool = true;
     const IS_ZEROS: bool = false;
 
-    fn constructed() -> Self {
-        Self { nspace: [0; NSPACE_SIZE], rank: Rank::UNDEF.0 }
+    #[inline]
+    fn start(&mut self) {
+        self.rank = Rank::UNDEF.0;
     }
     unsafe fn let_go(&mut self) {}
     unsafe fn dup(&self) -> Result<Self, Status> {
@@ -340,7 +346,7 @@ unsafe impl Owned for pmix_value_t {
         unsafe { self.dup_to(&mut new) }?;
         Ok(new)
     }
-    #[inline]
+    #[inline(always)]
     unsafe fn dup_to(&self, place: *mut Self) -> Outcome {
         // SAFETY: the member holds, or points to, an element of that kind, as promised by the caller.
         unsafe {
@@ -351,7 +357,9 @@ unsafe impl Owned for pmix_value_t {
                     (*place).data.string = string;
                 }
                 (DataType::UNDEF, _) => (*place).data.words = [0; 3],
-                (_, Some(kind)) if kind.is_number() => (*place).data.words = self.data.words,
+                (_, Some(kind)) if kind.is_number() => {
+                    (*place).data.words = [kind.number((&raw const self.data).cast()), 0, 0];
+                }
                 (_, Some(kind)) => kind.dup_within(self, place)?,
                 (_, None) => return Err(Status::ERR_UNKNOWN_DATA_TYPE),
             }
@@ -541,15 +549,17 @@ impl Kind {
     /// # Safety
     /// As there.
     unsafe fn dup_within(&self, value: &pmix_value_t, place: *mut pmix_value_t) -> Outcome {
-        let mut data = pmix_data_t { words: [0; 3] };
         // SAFETY: as above; the union is large enough for any kind that is not boxed.
         unsafe {
-            match self.is_boxed() {
-                false => (self.dup)((&raw const value.data).cast(), (&raw mut data).cast())?,
-                true if value.data.ptr.is_null() => {}
-                true => data.ptr = self.dup_boxed(value.data.ptr)?,
+            if !self.is_boxed() {
+                let mut data = pmix_data_t { words: [0; 3] };
+                (self.dup)((&raw const value.data).cast(), (&raw mut data).cast())?;
+                (*place).data = data;
+                return Ok(());
             }
-            (*place).data = data;
+            let copy = if value.data.ptr.is_null() { ptr::null_mut() } else { self.dup_boxed(value.data.ptr)? };
+            (*place).data.words = [0; 3];
+            (*place).data.ptr = copy;
         }
         Ok(())
     }
@@ -580,8 +590,8 @@ impl Kind {
 pub fn create<T: Owned>(n: usize) -> *mut T {
     let array = alloc::zeroed::<T>(n);
     for i in 0..if array.is_null() || T::IS_ZEROS { 0 } else { n } {
-        // SAFETY: inside the new array.
-        unsafe { array.add(i).write(T::constructed()) };
+        // SAFETY: inside the new array, whose elements are all zeros.
+        unsafe { (*array.add(i)).start() };
     }
     array
 }

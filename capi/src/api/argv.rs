@@ -7,6 +7,7 @@ use libc::{c_char, c_int};
 use crate::alloc;
 use crate::boundary::{Outcome, export};
 use crate::owned;
+use crate::text::TextBuilder;
 
 /// Moves an array of the caller to one with a new string in it.
 unsafe fn insert(argv: *mut *mut *mut c_char, at: usize, arg: *const c_char) -> Outcome {
@@ -32,8 +33,12 @@ unsafe fn insert(argv: *mut *mut *mut c_char, at: usize, arg: *const c_char) -> 
 }
 
 unsafe fn count(argv: *const *mut c_char) -> usize {
+    let mut n = 0;
     // SAFETY: NULL or a NULL-terminated array, the contract with C.
-    (0..).take_while(|i| !argv.is_null() && unsafe { !(*argv.add(*i)).is_null() }).count()
+    while !argv.is_null() && unsafe { !(*argv.add(n)).is_null() } {
+        n += 1;
+    }
+    n
 }
 
 unsafe fn split(text: *const c_char, delimiter: c_int, empty: bool) -> *mut *mut c_char {
@@ -92,7 +97,13 @@ export! {
 
     /// One string of all, with a delimiter between them.
     fn PMIx_Argv_join(argv: *mut *mut c_char, delimiter: c_int) -> *mut c_char {
-        alloc::text(&alloc::argv(argv).join(&(delimiter as u8))).unwrap_or(ptr::null_mut())
+        let delimiter = delimiter as u8;
+        let mut joined = TextBuilder::new();
+        for i in 0..count(argv) {
+            joined.put(if i == 0 { &[] } else { std::slice::from_ref(&delimiter) });
+            joined.put(alloc::c_bytes(*argv.add(i)).unwrap_or_default());
+        }
+        joined.finish().unwrap_or(ptr::null_mut())
     }
 
     /// A copy.

@@ -27,30 +27,48 @@ pub unsafe fn load(value: &mut pmix_value_t, data: *const c_void, ty: DataType) 
         }
         None => return Err(Status::ERR_UNKNOWN_DATA_TYPE),
     };
-    let mut new = pmix_data_t { words: [0; 3] };
     // SAFETY: as promised by the caller, and as the kind says.
     unsafe {
-        match ty {
-            DataType::BOOL if data.is_null() => new.flag = 1,
-            _ if data.is_null() => {}
-            DataType::POINTER => new.ptr = data.cast_mut(),
-            _ if kind.is_number() => new.words[0] = kind.number(data),
-            DataType::STRING => new.string = owned::dup_text(data.cast())?,
+        // A union that is put together elsewhere and copied costs more than one that is written where it stays.
+        let behind = match ty {
+            _ if data.is_null() => {
+                value.data.words = [u64::from(ty == DataType::BOOL), 0, 0];
+                value.ty = ty.0;
+                return Ok(());
+            }
+            DataType::POINTER => data.cast_mut(),
+            _ if kind.is_number() => {
+                value.data.words = [kind.number(data), 0, 0];
+                value.ty = ty.0;
+                return Ok(());
+            }
+            DataType::STRING => owned::dup_text(data.cast())?.cast(),
             DataType::REGEX => {
                 let text = alloc::expression(data.cast()).ok_or(Status::ERR_BAD_PARAM)?;
                 let with_nul = [text, if text.contains(&0) { &[] } else { &[0] }].concat();
-                new.bo = pmix_byte_object_t { bytes: alloc::bytes(&with_nul)?, size: with_nul.len() };
+                let bytes = alloc::bytes(&with_nul)?;
+                value.data.words = [0; 3];
+                value.data.bo = pmix_byte_object_t { bytes, size: with_nul.len() };
+                value.ty = ty.0;
+                return Ok(());
             }
             DataType::PROC_NSPACE => {
                 let mut nspace = pmix_nspace_t::constructed();
                 alloc::set_name(&mut nspace, alloc::name(data.cast(), NSPACE_SIZE)?);
-                new.ptr = alloc::boxed(nspace)?.cast();
+                alloc::boxed(nspace)?.cast()
             }
-            _ if kind.is_boxed() => new.ptr = kind.dup_boxed(data)?,
-            _ => (kind.dup)(data, (&raw mut new).cast())?,
-        }
+            _ if kind.is_boxed() => kind.dup_boxed(data)?,
+            _ => {
+                let mut new = pmix_data_t { words: [0; 3] };
+                (kind.dup)(data, (&raw mut new).cast())?;
+                (value.ty, value.data) = (ty.0, new);
+                return Ok(());
+            }
+        };
+        value.data.words = [0; 3];
+        value.data.ptr = behind;
     }
-    (value.ty, value.data) = (ty.0, new);
+    value.ty = ty.0;
     Ok(())
 }
 

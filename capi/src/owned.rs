@@ -523,6 +523,23 @@ impl Kind {
         }
     }
 
+    /// Writes such a number to where an element is to lie.
+    ///
+    /// # Safety
+    /// `place` has room for an element of this kind, which is one of numbers.
+    #[inline]
+    pub unsafe fn put_number(&self, number: u64, place: *mut c_void) {
+        // SAFETY: as above.
+        unsafe {
+            match self.size {
+                1 => place.cast::<u8>().write(number as u8),
+                2 => place.cast::<u16>().write_unaligned(number as u16),
+                4 => place.cast::<u32>().write_unaligned(number as u32),
+                _ => place.cast::<u64>().write_unaligned(number),
+            }
+        }
+    }
+
     /// Whether a value points to its element instead of holding it in the union.
     pub fn is_boxed(&self) -> bool {
         self.place == Place::Behind

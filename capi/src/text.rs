@@ -37,9 +37,9 @@ impl TextBuilder {
         self.len += piece.len();
     }
 
-    /// Makes room for so many bytes and a NUL.
+    /// Makes room for so many bytes and a NUL: what is put first need not move.
     #[cold]
-    fn grow(&mut self, more: usize) -> bool {
+    pub fn grow(&mut self, more: usize) -> bool {
         let room = self.len.saturating_add(more).saturating_add(1).max(2 * self.room).max(FIRST);
         // SAFETY: the block is NULL or libc memory, and realloc takes any size.
         let place = unsafe { libc::realloc(self.place.cast(), room) }.cast::<u8>();

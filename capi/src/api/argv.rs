@@ -56,6 +56,9 @@ unsafe fn split(text: *const c_char, delimiter: c_int, empty: bool) -> *mut *mut
     }
 }
 
+/// Bytes of a usual string, for a start.
+const USUAL: usize = 16;
+
 export! {
     /// Appends a copy of a string.
     fn PMIx_Argv_append_nosize(argv: *mut *mut *mut c_char, arg: *const c_char) -> Outcome {
@@ -98,8 +101,9 @@ export! {
     /// One string of all, with a delimiter between them.
     fn PMIx_Argv_join(argv: *mut *mut c_char, delimiter: c_int) -> *mut c_char {
         let delimiter = delimiter as u8;
-        let mut joined = TextBuilder::new();
-        for i in 0..count(argv) {
+        let (mut joined, n) = (TextBuilder::new(), count(argv));
+        joined.grow(n.saturating_mul(USUAL));
+        for i in 0..n {
             joined.put(if i == 0 { &[] } else { std::slice::from_ref(&delimiter) });
             joined.put(alloc::c_bytes(*argv.add(i)).unwrap_or_default());
         }

@@ -101,7 +101,7 @@ unsafe fn unload(value: &pmix_value_t, place: &mut *mut c_void) -> Result<usize,
                 Ok(size_of::<*mut c_void>())
             }
             _ if kind.is_number() => {
-                ptr::copy_nonoverlapping((&raw const value.data).cast::<u8>(), (*place).cast(), kind.size);
+                kind.put_number(kind.number((&raw const value.data).cast()), *place);
                 Ok(kind.size)
             }
             _ if kind.is_boxed() && value.data.ptr.is_null() => {

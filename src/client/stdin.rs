@@ -3,7 +3,6 @@
 //! A thread reads it and pushes piece after piece, each when the one before it was answered: a host that has enough stops the reading. It
 //! ends with the input, whose end it pushes as well; when nobody is left to push to; and with the client.
 use std::os::fd::AsFd;
-use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
@@ -11,6 +10,7 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
+use crate::answer::answer;
 use crate::data::{Info, Proc, Status};
 use crate::message::{Forward, Request};
 use crate::sys::signals;
@@ -120,12 +120,12 @@ fn collect(inner: &Inner, shared: &Shared, directives: &[Info]) {
         };
         let is_end = bytes.is_empty();
         let request = Request::Forward(Forward::Push { targets, bytes, directives: directives.to_vec() });
-        let (tell, told) = channel();
-        let answered = move |result: Result<(), Error>| tell.send(result).unwrap_or_default();
+        let (teller, told) = answer();
+        let answered = move |result: Result<(), Error>| teller.tell(result);
         let asked = inner.ask_for("PMIx_IOF_push", &request, nothing, answered);
-        match asked.map(|()| told.recv()) {
-            Ok(Ok(Ok(()))) if !is_end => {}
-            Ok(Ok(Err(error))) | Err(error) => return trace!("standard input is pushed no more: {error}"),
+        match asked.map(|()| told.wait()) {
+            Ok(Some(Ok(()))) if !is_end => {}
+            Ok(Some(Err(error))) | Err(error) => return trace!("standard input is pushed no more: {error}"),
             _ => return,
         }
     }

@@ -353,7 +353,7 @@ impl Core {
             return;
         }
         let state = |proc: &Proc| if awaited.contains(proc) { State::Asked } else { State::Accepted };
-        let states = places.iter().map(|proc| (proc.clone(), state(proc))).collect();
+        let states = gathered(places.iter().map(|proc| (proc.clone(), state(proc))));
         self.open_invitation(id, leader, None, places, states, info.to_vec());
         self.settle_invitation(id);
     }

@@ -574,7 +574,12 @@ impl Kind {
                 (*place).data = data;
                 return Ok(());
             }
-            let copy = if value.data.ptr.is_null() { ptr::null_mut() } else { self.dup_boxed(value.data.ptr)? };
+            let copy = match value.data.ptr.is_null() {
+                // An array that is not there becomes an empty one: programs look into what they copied.
+                true if value.ty == DataType::DATA_ARRAY.0 => alloc::boxed(pmix_data_array_t::constructed())?.cast(),
+                true => ptr::null_mut(),
+                false => self.dup_boxed(value.data.ptr)?,
+            };
             (*place).data.words = [0; 3];
             (*place).data.ptr = copy;
         }

@@ -151,12 +151,19 @@ unsafe fn put_structure(to: &mut Writer<'_>, ty: DataType, at: *const c_void) ->
     Ok(())
 }
 
+const NO_ARRAY: pmix_data_array_t =
+    pmix_data_array_t { ty: DataType::UNDEF.0, size: 0, array: std::ptr::null_mut() };
+
 unsafe fn put_value(to: &mut Writer<'_>, value: &pmix_value_t) -> Outcome {
     let ty = DataType(value.ty);
     to.nested(|to| {
         to.number(value.ty.into());
         match Kind::of(ty) {
             _ if ty == DataType::UNDEF => Ok(()),
+            // SAFETY: an array of nothing stands for none.
+            _ if ty == DataType::DATA_ARRAY && unsafe { value.data.ptr }.is_null() => unsafe {
+                put(to, ty, std::ptr::from_ref(&NO_ARRAY).cast(), 1)
+            },
             None => Err(Status::ERR_UNKNOWN_DATA_TYPE),
             // SAFETY: the member of the union that the type selects holds the element, or points to it.
             Some(kind) if kind.is_boxed() => unsafe { put(to, ty, value.data.ptr, 1) },

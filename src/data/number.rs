@@ -107,6 +107,11 @@ impl Value {
                 Value::$variant(<$ty>::try_from(whole).map_err(|_| lost)?)
             }};
         }
+        // What means something of its own becomes a number, and no other such thing.
+        let means_something = |ty| matches!(ty, DataType::PID | DataType::STATUS | DataType::PROC_RANK);
+        if want != have && means_something(want) && means_something(have) {
+            return Err(NumberError::NotNumeric { have, want });
+        }
         Ok(match want {
             _ if want == have => self.clone(),
             DataType::BYTE => integer!(Byte, u8),

@@ -232,6 +232,7 @@ fn numbers_say_why_they_cannot_be_had() {
     assert_eq!(status(Value::Uint32(16_777_217), DataType::FLOAT), Status(-400));
     assert_eq!(status(Value::from("7"), DataType::INT), Status::ERR_BAD_PARAM);
     assert_eq!(status(Value::Int(7), DataType::STRING), Status::ERR_BAD_PARAM);
+    assert_eq!(status(Value::Pid(7), DataType::PROC_RANK), Status::ERR_BAD_PARAM);
     assert_eq!(Value::Double(-1234.567).to_number(DataType::INT32), Ok(Value::Int32(-1234)));
     assert_eq!(Value::Uint32(3).to_number(DataType::PROC_RANK), Ok(Value::ProcRank(Rank(3))));
     assert_eq!(Value::Double(2.5).as_u32(), None);

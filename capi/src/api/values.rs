@@ -246,7 +246,12 @@ export! {
             return Err(Status::ERR_BAD_PARAM);
         }
         let value: Value = convert::one(value)?;
-        convert::write(&value.to_number(DataType(ty)).map_err(|e| e.status())?, dest)
+        let number = value.to_number(DataType(ty)).map_err(|e| e.status())?;
+        // C may have its bytes anywhere.
+        let mut aligned = 0u64;
+        convert::write(&number, (&raw mut aligned).cast())?;
+        ptr::copy_nonoverlapping((&raw const aligned).cast::<u8>(), dest.cast(), DataType(ty).c_size());
+        Ok(())
     }
 
     /// A text for a value, the caller's to free.

@@ -53,6 +53,76 @@ static void values(void) {
     PMIx_Value_destruct(&value);
 }
 
+#define WIDTHS 14
+
+static struct {
+    pmix_data_type_t type;
+    size_t size;
+    bool is_signed, means_something;
+} widths[WIDTHS] = {{PMIX_SIZE, 8, false, false},  {PMIX_INT, 4, true, false},    {PMIX_INT8, 1, true, false},
+                    {PMIX_INT16, 2, true, false},  {PMIX_INT32, 4, true, false},  {PMIX_INT64, 8, true, false},
+                    {PMIX_UINT, 4, false, false},  {PMIX_UINT8, 1, false, false}, {PMIX_UINT16, 2, false, false},
+                    {PMIX_UINT32, 4, false, false}, {PMIX_UINT64, 8, false, false}, {PMIX_PID, 4, true, true},
+                    {PMIX_STATUS, 4, true, true},  {PMIX_PROC_RANK, 4, false, true}};
+
+/* What lies at a place; half of it is enough to tell numbers from each other. */
+static long double number_at(const void *place, int width) {
+    uint64_t bits = 0;
+    memcpy(&bits, place, widths[width].size);
+    unsigned unused = 64 - 8 * (unsigned)widths[width].size;
+    return widths[width].is_signed ? (long double)((int64_t)(bits << unused) >> unused) : (long double)bits;
+}
+
+/* A number is had as every type that can hold it, and as no other. */
+static void numbers(void) {
+    uint64_t bits[] = {0, 1, 127, 128, 255, 256, 32767, 32768, 65535, 65536, INT32_MAX, 1ull << 31, UINT32_MAX, 1ull << 32,
+                       INT64_MAX, 1ull << 63, UINT64_MAX, -128ull, -129ull, -32768ull, -32769ull, -(1ull << 31),
+                       -(1ull << 31) - 1, -(1ull << 32)};
+    for (int from = 0; from < WIDTHS; from++) {
+        for (size_t i = 0; i < sizeof bits / sizeof *bits; i++) {
+            pmix_value_t value = {.type = widths[from].type};
+            memcpy(&value.data, &bits[i], widths[from].size);
+            long double exact = number_at(&value.data, from);
+            for (int to = 0; to < WIDTHS; to++) {
+                unsigned char out[9];
+                memset(out, 0xab, sizeof out);
+                pmix_status_t rc = PMIx_Value_get_number(&value, out, widths[to].type);
+                CHECK(out[widths[to].size] == 0xab);
+                if (rc == PMIX_SUCCESS) {
+                    CHECK(number_at(out, to) == exact);
+                    continue;
+                }
+                uint64_t kept = (uint64_t)(exact < 0 ? (int64_t)exact : 0);
+                kept = exact < 0 ? kept : (uint64_t)exact;
+                bool both = from != to && widths[from].means_something && widths[to].means_something;
+                CHECK(both ? rc == PMIX_ERR_BAD_PARAM : number_at(&kept, to) != exact);
+                CHECK(out[0] == 0xab);
+            }
+        }
+    }
+}
+
+/* An array that is not there is copied and packed as an empty one. */
+static void absent(void) {
+    pmix_value_t none = {.type = PMIX_DATA_ARRAY}, copy;
+    pmix_data_buffer_t buffer;
+    char *text = "behind", *back = NULL;
+    int32_t one = 1;
+    OK(PMIx_Value_xfer(&copy, &none));
+    CHECK(copy.data.darray != NULL && copy.data.darray->size == 0);
+    PMIx_Value_destruct(&copy);
+    PMIx_Data_buffer_construct(&buffer);
+    OK(PMIx_Data_pack(NULL, &buffer, &none, 1, PMIX_VALUE));
+    OK(PMIx_Data_pack(NULL, &buffer, &text, 1, PMIX_STRING));
+    OK(PMIx_Data_unpack(NULL, &buffer, &copy, &one, PMIX_VALUE));
+    CHECK(copy.type == PMIX_DATA_ARRAY);
+    PMIx_Value_destruct(&copy);
+    OK(PMIx_Data_unpack(NULL, &buffer, &back, &one, PMIX_STRING));
+    CHECK(!strcmp(back, text));
+    free(back);
+    PMIx_Data_buffer_destruct(&buffer);
+}
+
 static void infos(void) {
     pmix_info_t info;
     size_t size;
@@ -259,6 +329,8 @@ int main(void) {
     pmix_proc_t me;
     IS(PMIX_ERR_UNREACH, PMIx_Init(&me, NULL, 0));
     values();
+    numbers();
+    absent();
     infos();
     texts();
     printed();

@@ -151,8 +151,7 @@ unsafe fn put_structure(to: &mut Writer<'_>, ty: DataType, at: *const c_void) ->
     Ok(())
 }
 
-const NO_ARRAY: pmix_data_array_t =
-    pmix_data_array_t { ty: DataType::UNDEF.0, size: 0, array: std::ptr::null_mut() };
+const NO_ARRAY: pmix_data_array_t = pmix_data_array_t { ty: DataType::UNDEF.0, size: 0, array: std::ptr::null_mut() };
 
 unsafe fn put_value(to: &mut Writer<'_>, value: &pmix_value_t) -> Outcome {
     let ty = DataType(value.ty);

@@ -27,11 +27,23 @@ pub fn name_of(key: &[u8]) -> Option<&'static CStr> {
     row_of(key).map(|(name, ..)| texts::c_text(*name))
 }
 
-/// The key of the attribute with this name (`PMIx_Get_attribute_string`).
+/// As [`name_of`], of a key in letters of any case, as programs may have it from a person.
+pub fn name_in_any_case(key: &[u8]) -> Option<&'static CStr> {
+    let row = || ATTRIBUTES.iter().find(|(_, known, _)| like(*known, key));
+    name_of(key).or_else(|| row().map(|(name, ..)| texts::c_text(*name)))
+}
+
+/// Whether a text of the tables is this one, in letters of any case.
+fn like(known: u16, text: &[u8]) -> bool {
+    texts::c_text(known).to_bytes().eq_ignore_ascii_case(text)
+}
+
+/// The key of the attribute with this name, in letters of any case (`PMIx_Get_attribute_string`).
 pub fn key_of(name: &[u8]) -> Option<&'static CStr> {
     let first = BY_NAME.partition_point(|row| texts::order(ATTRIBUTES[usize::from(*row)].0, name).is_lt());
-    let (known, key, _) = ATTRIBUTES[usize::from(*BY_NAME.get(first)?)];
-    texts::order(known, name).is_eq().then(|| texts::c_text(key))
+    let exact = BY_NAME.get(first).map(|row| &ATTRIBUTES[usize::from(*row)]);
+    let row = exact.filter(|(known, ..)| texts::order(*known, name).is_eq());
+    row.or_else(|| ATTRIBUTES.iter().find(|(known, ..)| like(*known, name))).map(|(_, key, _)| texts::c_text(*key))
 }
 
 /// The type that the value of the attribute with this key has, where it always has the same.

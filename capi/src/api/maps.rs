@@ -14,6 +14,9 @@ export! {
         let (Some(names), Some(regex)) = (alloc::c_bytes(input), regex.as_mut()) else {
             return Err(Status::ERR_BAD_PARAM);
         };
+        *regex = std::ptr::null_mut();
+        // Hosts end a list with a comma now and then.
+        let names = names.strip_suffix(b",").unwrap_or(names);
         let short = NodeMap::shortened(names, Form::Bracket).map_err(|error| error.status())?;
         *regex = alloc::text(&short)?;
         Ok(())
@@ -24,6 +27,7 @@ export! {
         let (Some(ranks), Some(ppn)) = (alloc::c_bytes(input), ppn.as_mut()) else {
             return Err(Status::ERR_BAD_PARAM);
         };
+        *ppn = std::ptr::null_mut();
         let map = ProcMap::parse(ranks).map_err(|error| error.status())?;
         let short = map.to_text(Form::Bracket);
         // What gets no shorter stays as it is.

@@ -71,7 +71,7 @@ export! {
 
     /// The name in the headers of a key; the key itself where it has none.
     fn PMIx_Get_attribute_name(key: *const c_char) -> *const c_char {
-        alloc::c_bytes(key).and_then(keys::name_of).map_or(key, |name| name.as_ptr())
+        alloc::c_bytes(key).and_then(keys::name_in_any_case).map_or(key, |name| name.as_ptr())
     }
 
     /// The key of a name in the headers; the name itself where it is none.

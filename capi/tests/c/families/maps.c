@@ -6,7 +6,7 @@
 static void nodes(void) {
     char *lists[] = {"a", "a1", "a,b", "n1,n2,n3", "n9,n10", "n1,n3,n5", "n5,n4,n3", "node001,node002,node010", "n01,n1",
                      "node0,node1,node2,node3", "n1,n2,m1,m2,n3", "n10,n11,n9", "x99y,x100y", "NODE1,node2", "n0,n00",
-                     "a1b2,a2b2", "c01n1", "1,2,3", "host", "nid00001,nid00002,nid00004,nid00005"};
+                     "a1b2,a2b2", "c01n1", "1,2,3", "host", "nid00001,nid00002,nid00004,nid00005", "a,b,"};
     for (size_t i = 0; i < sizeof(lists) / sizeof(*lists); i++) {
         char *text = NULL;
         printf("%s: %d\n", lists[i], PMIx_generate_regex(lists[i], &text));

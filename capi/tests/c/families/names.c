@@ -30,7 +30,7 @@ static void numbers(void) {
 
 static void attributes(void) {
     char *names[] = {PMIX_RANK, PMIX_JOB_SIZE, PMIX_HOSTNAME, PMIX_TIMEOUT, PMIX_COLLECT_DATA, PMIX_LOCAL_PEERS,
-                     "PMIX_RANK", "PMIX_JOB_SIZE", "PMIX_NONE", "pmix.none", "own", ""};
+                     "PMIX_RANK", "PMIX_JOB_SIZE", "PMIX_NONE", "pmix.none", "own", "", "pmix_Rank", "pmix.RANK"};
     for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
         printf("'%s': %s; %s\n", names[i], PMIx_Get_attribute_name(names[i]), PMIx_Get_attribute_string(names[i]));
     }

@@ -8,7 +8,7 @@ mod words;
 
 use std::fmt::{Display, Write as _};
 
-use instanton::data::{DataType, Device, NodePid, Rank, Regex2, ResourceUnit, Status, archive, decimal, names};
+use instanton::data::{DataType, NodePid, Rank, Regex2, Status, archive, decimal, names};
 use libc::{c_char, c_void, timeval};
 
 use self::words::{NULL, bits, command, date, name, or, places, rank, unsigned, within};
@@ -321,9 +321,11 @@ impl Page {
                     self.words(prefix, name(ty), b"");
                     self.app(&*at.cast())?;
                 }
-                DataType::DEVICE => self.line(prefix, name(ty), &convert::one::<pmix_device_t, Device>(at.cast())?),
+                DataType::DEVICE => self.device(prefix, &*at.cast()),
                 DataType::RESOURCE_UNIT => {
-                    self.line(prefix, name(ty), &convert::one::<pmix_resource_unit_t, ResourceUnit>(at.cast())?);
+                    let unit = &*at.cast::<pmix_resource_unit_t>();
+                    let what = names::DEVICE_TYPE.text(unit.dtype);
+                    self.line(prefix, name(ty), &format_args!("Type: {what}  Count: {}", unit.count));
                 }
                 DataType::NODE_PID => {
                     self.line(prefix, name(ty), &convert::one::<pmix_node_pid_t, NodePid>(at.cast())?)
@@ -333,7 +335,8 @@ impl Page {
                 DataType::PROC_CPUSET | DataType::TOPO if (*at.cast::<*const c_char>()).is_null() => {
                     return Err(Status::ERR_NOT_SUPPORTED);
                 }
-                DataType::PROC_CPUSET | DataType::TOPO => self.line(prefix, name(ty), &convert::read(ty, at, 0)?),
+                DataType::PROC_CPUSET => self.line(prefix, b"PMIX_CPUSET", &convert::read(ty, at, 0)?),
+                DataType::TOPO => self.line(prefix, name(ty), &convert::read(ty, at, 0)?),
                 _ => return Err(Status::ERR_UNKNOWN_DATA_TYPE),
             }
         }

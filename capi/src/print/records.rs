@@ -3,6 +3,7 @@ use std::fmt::Write as _;
 
 use instanton::data::constants::coord_view;
 use instanton::data::names;
+use libc::c_char;
 
 use super::words::{NIL, NULL, or, rank, unsigned, within};
 use super::{Page, say};
@@ -72,12 +73,23 @@ impl Page {
         Ok(())
     }
 
-    pub(super) unsafe fn distance(&mut self, prefix: &[u8], distance: &pmix_device_distance_t) {
-        self.head(prefix, b"PMIX_DEVICE_DIST");
+    /// What there is, and what it is called.
+    unsafe fn hardware(&mut self, prefix: &[u8], name: &[u8], uuid: *const c_char, osname: *const c_char, ty: u64) {
+        self.head(prefix, name);
         // SAFETY: NULL or C strings, as promised by the caller.
-        unsafe { self.put(&[b"\tValue: UUID: ", or(distance.uuid, NULL), b" OSName: ", or(distance.osname, NULL)]) };
-        let (near, far) = (distance.mindist, distance.maxdist);
-        say!(self, " Type: {} Min: {near} Max: {far}", names::DEVICE_TYPE.text(distance.dtype));
+        unsafe { self.put(&[b"\tValue: UUID: ", or(uuid, NULL), b" OSName: ", or(osname, NULL)]) };
+        say!(self, " Type: {}", names::DEVICE_TYPE.text(ty));
+    }
+
+    pub(super) unsafe fn device(&mut self, prefix: &[u8], device: &pmix_device_t) {
+        // SAFETY: as promised by the caller.
+        unsafe { self.hardware(prefix, b"PMIX_DEVICE", device.uuid, device.osname, device.dtype) };
+    }
+
+    pub(super) unsafe fn distance(&mut self, prefix: &[u8], distance: &pmix_device_distance_t) {
+        // SAFETY: as promised by the caller.
+        unsafe { self.hardware(prefix, b"PMIX_DEVICE_DIST", distance.uuid, distance.osname, distance.dtype) };
+        say!(self, " Min: {} Max: {}", distance.mindist, distance.maxdist);
     }
 
     pub(super) unsafe fn endpoint(&mut self, prefix: &[u8], endpoint: &pmix_endpoint_t) {

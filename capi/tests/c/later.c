@@ -210,6 +210,14 @@ static void printed(void) {
         CHECK(!strncmp(text, "> Data type: PMIX_", 18));
         free(text);
     }
+    pmix_device_t device = {NULL, "eth0", PMIX_DEVTYPE_NETWORK};
+    OK(PMIx_Data_print(&text, NULL, &device, PMIX_DEVICE));
+    CHECK(!strcmp(text, " Data type: PMIX_DEVICE\tValue: UUID: NULL OSName: eth0 Type: NETWORK"));
+    free(text);
+    pmix_resource_unit_t unit = {PMIX_DEVTYPE_CORE, 4};
+    OK(PMIx_Data_print(&text, NULL, &unit, PMIX_RESOURCE_UNIT));
+    CHECK(!strcmp(text, " Data type: PMIX_RESOURCE_UNIT\tValue: Type: CORE  Count: 4"));
+    free(text);
     OK(PMIx_Data_print(&text, NULL, &devices, PMIX_DEVTYPE));
     CHECK(!strcmp(text, " Data type: PMIX_DEVICE_TYPE\tValue: 0x2"));
     free(text);

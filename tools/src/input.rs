@@ -25,7 +25,7 @@ pub const MUCH: usize = 1 << 20;
 #[derive(Debug)]
 struct Input {
     rank: Proc,
-    pipe: File,
+    pipe: Arc<File>,
     waiting: VecDeque<u8>,
     /// It is over when nothing waits any more.
     ends: bool,
@@ -37,7 +37,7 @@ impl Input {
     /// Writes what the rank takes. Whether there is more to come.
     fn write(&mut self) -> bool {
         while !self.waiting.is_empty() {
-            match self.pipe.write(self.waiting.as_slices().0) {
+            match (&*self.pipe).write(self.waiting.as_slices().0) {
                 Ok(count @ 1..) => drop(self.waiting.drain(..count)),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return true,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -90,7 +90,8 @@ impl Inputs {
             let served = Arc::downgrade(self);
             crate::launch::spawn("input", move || serve(&served, woken))?;
         }
-        let input = Input { rank, pipe: pipe.into(), waiting: VecDeque::new(), ends: false, source };
+        let pipe = Arc::new(File::from(pipe));
+        let input = Input { rank, pipe, waiting: VecDeque::new(), ends: false, source };
         self.lock().inputs.push(input);
         Ok(())
     }
@@ -156,7 +157,7 @@ impl Inputs {
     }
 
     /// Writes what can be written. Gives out the pipes that more waits for.
-    fn write(&self) -> io::Result<Vec<File>> {
+    fn write(&self) -> Vec<Arc<File>> {
         let mut state = self.lock();
         state.inputs.retain_mut(Input::write);
         let State { inputs, stopped } = &mut *state;
@@ -164,7 +165,7 @@ impl Inputs {
         let (stay, go) = std::mem::take(stopped).into_iter().partition(is_much);
         *stopped = stay;
         let waiting = state.inputs.iter().filter(|input| !input.waiting.is_empty());
-        let waiting = waiting.map(|input| input.pipe.try_clone()).collect();
+        let waiting = waiting.map(|input| input.pipe.clone()).collect();
         drop(state);
         let server = self.server.get().and_then(Weak::upgrade);
         for source in go {
@@ -179,7 +180,7 @@ fn serve(inputs: &Weak<Inputs>, mut woken: PipeReader) {
     loop {
         // Whatever is told after this wakes anew.
         while woken.read(&mut [0; 64]).is_ok_and(|count| count > 0) {}
-        let Some(waiting) = inputs.upgrade().and_then(|inputs| inputs.write().ok()) else { return };
+        let Some(waiting) = inputs.upgrade().map(|inputs| inputs.write()) else { return };
         let mut polled = vec![PollFd::new(woken.as_fd(), PollFlags::POLLIN)];
         polled.extend(waiting.iter().map(|pipe| PollFd::new(pipe.as_fd(), PollFlags::POLLOUT)));
         match poll(&mut polled, PollTimeout::NONE) {

@@ -120,16 +120,21 @@ export! {
         }
     }
 
-    /// Fills a description of an attribute with copies.
+    /// Fills a constructed description of an attribute with copies. What is not given stays as it is, and words are added
+    /// to those that are there.
     fn PMIx_Regattr_load(
         p: *mut pmix_regattr_t, name: *const c_char, key: *const c_char, ty: u16, description: *const c_char,
     ) {
         let Some(p) = p.as_mut() else { return };
-        *p = pmix_regattr_t { ty, ..Owned::constructed() };
-        p.name = crate::owned::dup_text(name).unwrap_or(std::ptr::null_mut());
-        alloc::set_name(&mut p.string, alloc::c_bytes(key).unwrap_or_default());
-        if let Some(text) = alloc::c_bytes(description) {
-            p.description = alloc::new_argv([text].into_iter()).unwrap_or(std::ptr::null_mut());
+        p.ty = ty;
+        if let (false, Ok(new)) = (name.is_null(), crate::owned::dup_text(name)) {
+            alloc::release(std::mem::replace(&mut p.name, new));
+        }
+        if let Some(key) = alloc::c_bytes(key) {
+            alloc::set_name(&mut p.string, key);
+        }
+        if !description.is_null() {
+            super::argv::PMIx_Argv_append_nosize(&raw mut p.description, description);
         }
     }
 

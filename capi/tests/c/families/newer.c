@@ -79,8 +79,9 @@ static void loaded(void) {
     PMIx_Regattr_construct(&from);
     PMIx_Regattr_construct(&to);
     PMIx_Regattr_load(&from, "NAME", "key", PMIX_INT, "words");
+    PMIx_Regattr_load(&from, NULL, NULL, PMIX_INT, "and more");
     PMIx_Regattr_xfer(&to, &from);
-    printf("attribute: %s %s %d %s\n", to.name, to.string, to.type, to.description[0]);
+    printf("attribute: %s %s %d %s %s\n", to.name, to.string, to.type, to.description[0], to.description[1]);
     PMIx_Regattr_destruct(&from);
     PMIx_Regattr_destruct(&to);
 }

@@ -231,6 +231,16 @@ fn launched(ranks: u32) -> Command {
 }
 
 #[test]
+fn a_rank_talks_with_a_program_that_it_has_started() {
+    let program = compile("copy", &["-pthread"]);
+    // What that says is the user's as well.
+    run(launched(1).arg(&program));
+    if let Some(checked) = checked(&program) {
+        run(launched(1).arg(checked.get_program()).args(checked.get_args()));
+    }
+}
+
+#[test]
 fn ranks_make_groups() {
     let program = compile("groups", &["-pthread"]);
     run(launched(4).arg(&program));

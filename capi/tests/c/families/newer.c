@@ -234,8 +234,8 @@ static void applications(void) {
     char *argv[] = {"program", "two words", NULL}, *env[] = {"A=1", NULL};
     pmix_info_t infos[2];
     PMIx_App_construct(&app);
-    app.cmd = "program";
     show_text("application", PMIx_App_string(&app));
+    app.cmd = "program";
     app.argv = argv;
     app.env = env;
     app.cwd = "/tmp";

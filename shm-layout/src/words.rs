@@ -150,6 +150,14 @@ impl<'a> RawWords<'a> {
         u64::from_le(word)
     }
 
+    /// The same words, to be written.
+    ///
+    /// # Safety
+    /// The mapping is writable.
+    pub const unsafe fn writable(self) -> RawWordsMut<'a> {
+        RawWordsMut(self)
+    }
+
     /// Address of the word `at`; only to compare addresses and to wait on them.
     pub fn address(&self, at: usize) -> usize {
         self.base.as_ptr() as usize + at * 8

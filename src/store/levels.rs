@@ -64,13 +64,28 @@ impl InfoView {
         found: &mut Option<RawValue<'a>>,
     ) -> Result<(), Malformed> {
         let reserved = lookup.key.starts_with(b"pmix");
+        // Most keys that processes post: nothing else needs to be known of them.
+        if !reserved && !self.index.keys.may_have(query) {
+            return Ok(());
+        }
         let known = if reserved { derived::known(query.hash(), lookup.key) } else { None };
         let asked = self.asked(query, known.and_then(|known| known.derived))?;
         if asked.places == Places::default() {
             return Ok(());
         }
         let class = reserved.then(|| known.map_or(Class::Job, |known| known.class));
-        self.first(&asked, lookup, order(lookup, self.is_in_job(lookup.rank), class), found)
+        let mut places = order(lookup, self.is_in_job(lookup.rank), class);
+        // The shortest way for what processes ask most: what is their own.
+        if let [Places::PROCESSES, others @ ..] = places
+            && asked.places.has(Places::PROCESSES)
+        {
+            self.of_process(&asked, lookup.rank, found)?;
+            if found.is_some() {
+                return Ok(());
+            }
+            places = others;
+        }
+        self.first(&asked, lookup, places, found)
     }
 
     #[inline(always)]

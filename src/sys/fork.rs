@@ -2,12 +2,15 @@
 use std::io;
 use std::ptr::NonNull;
 
-use instanton_layout::sync::{AtomicU64, Ordering};
+use instanton_layout::sync::Ordering;
+use instanton_layout::words::{RawWordsMut, Words, WordsMut};
 use memmap2::MmapRaw;
 
 /// A word that reads as 0 in every forked child of its maker: the kernel wipes its page at fork.
 pub(crate) struct ForkMark {
-    page: MmapRaw,
+    /// The words of the page, for as long as that is mapped.
+    words: RawWordsMut<'static>,
+    _page: MmapRaw,
 }
 
 impl ForkMark {
@@ -17,20 +20,16 @@ impl ForkMark {
         if unsafe { libc::madvise(page.as_mut_ptr().cast(), page.len(), libc::MADV_WIPEONFORK) } != 0 {
             return Err(io::Error::last_os_error());
         }
-        let mark = Self { page };
-        mark.word().store(1, Ordering::Relaxed);
-        Ok(mark)
-    }
-
-    fn word(&self) -> &AtomicU64 {
-        let word = NonNull::new(self.page.as_mut_ptr().cast()).expect("a mapping is not at address 0");
-        // SAFETY: aligned, mapped writable as long as `self`, and reached in no other way.
-        unsafe { AtomicU64::from_ptr(word.as_ptr()) }
+        let base = NonNull::new(page.as_mut_ptr().cast()).expect("a mapping is not at address 0");
+        // SAFETY: aligned, mapped writable as long as `page`, which has the same owner, and reached in no other way.
+        let words = unsafe { RawWordsMut::new(base, 1) };
+        words.store(0, 1, Ordering::Relaxed);
+        Ok(Self { words, _page: page })
     }
 
     /// Whether this process was forked off since.
     #[inline]
     pub(crate) fn is_inherited(&self) -> bool {
-        self.word().load(Ordering::Relaxed) == 0
+        self.words.load(0) != Ok(1)
     }
 }

@@ -87,23 +87,27 @@ fn system(call: &'static str, len: u64) -> impl Fn(nix::Error) -> MemoryError {
 /// A mapping of a whole segment.
 pub(crate) struct Mapping {
     raw: MmapRaw,
+    /// Its words, at hand; for as long as `raw`.
+    words: RawWords<'static>,
     writable: bool,
 }
 
 impl Mapping {
-    #[inline]
-    fn base(&self) -> NonNull<u64> {
-        NonNull::new(self.raw.as_mut_ptr().cast()).expect("a mapping is not at address 0")
+    fn new(raw: impl Into<MmapRaw>, writable: bool) -> Self {
+        let raw: MmapRaw = raw.into();
+        let base = NonNull::new(raw.as_mut_ptr().cast()).expect("a mapping is not at address 0");
+        // SAFETY:
+        // - a mapping begins on a page; its words are only handed out for as long as it is borrowed, and it stays where it is
+        // - its length was allocated and sealed, so that no access faults
+        // - all access in this process goes through words
+        let words = unsafe { RawWords::new(base, raw.len() / 8) };
+        Self { raw, words, writable }
     }
 
     /// Its words.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn words(&self) -> RawWords<'_> {
-        // SAFETY:
-        // - a mapping begins on a page, and lives as long as `self` is borrowed
-        // - its length was allocated and sealed, so that no access faults
-        // - all access in this process goes through words
-        unsafe { RawWords::new(self.base(), self.raw.len() / 8) }
+        self.words
     }
 
     /// Its words, to be written.
@@ -113,8 +117,8 @@ impl Mapping {
     #[inline]
     pub(crate) fn words_mut(&self) -> RawWordsMut<'_> {
         assert!(self.writable, "a store to a read-only mapping");
-        // SAFETY: as in `words`, and it is writable.
-        unsafe { RawWordsMut::new(self.base(), self.raw.len() / 8) }
+        // SAFETY: it is writable.
+        unsafe { self.words.writable() }
     }
 
     /// Bytes it has.
@@ -135,7 +139,7 @@ impl Mapping {
     /// Private zeroed memory of this process, which costs nothing until it is touched.
     pub(crate) fn private(len: usize) -> io::Result<Self> {
         let raw = MmapOptions::new().len(len.max(8).next_multiple_of(8)).map_anon()?;
-        Ok(Self { raw: raw.into(), writable: true })
+        Ok(Self::new(raw, true))
     }
 
     /// A segment that the sender can neither shorten nor grow, to be read.
@@ -143,7 +147,7 @@ impl Mapping {
         let len = sealed_len(fd)?;
         let raw = MmapOptions::new().len(len).map_raw_read_only(fd.as_raw_fd());
         let raw = raw.map_err(|error| MapError::System { call: "mmap", error })?;
-        Ok(Self { raw, writable: false })
+        Ok(Self::new(raw, false))
     }
 
     /// A reader's own page, to be written by it. A forked child does not inherit it.
@@ -153,7 +157,7 @@ impl Mapping {
         let raw = MmapOptions::new().len(len).map_raw(fd.as_raw_fd());
         let raw = raw.map_err(|error| MapError::System { call: "mmap", error })?;
         raw.advise(Advice::DontFork).map_err(|error| MapError::System { call: "madvise", error })?;
-        Ok(Self { raw, writable: true })
+        Ok(Self::new(raw, true))
     }
 }
 
@@ -199,7 +203,7 @@ pub(crate) fn frozen_segment(name: &str, pieces: &[&[u64]]) -> Result<(Mapping, 
     let mapped = MmapOptions::new().len(len as usize).map_raw_read_only(fd.as_raw_fd());
     let raw = mapped.map_err(|error| MemoryError::System { call: "mmap", len, error })?;
     raw.advise(Advice::DontFork).map_err(|error| MemoryError::System { call: "madvise", len, error })?;
-    Ok((Mapping { raw, writable: false }, fd))
+    Ok((Mapping::new(raw, false), fd))
 }
 
 /// Words that are written at once, in a buffer that stays close.
@@ -235,7 +239,7 @@ fn create(name: &str, len: u64) -> Result<(OwnedFd, Mapping), MemoryError> {
     let mapped = MmapOptions::new().len(len as usize).map_raw(fd.as_raw_fd());
     let raw = mapped.map_err(|error| MemoryError::System { call: "mmap", len, error })?;
     raw.advise(Advice::DontFork).map_err(|error| MemoryError::System { call: "madvise", len, error })?;
-    Ok((fd, Mapping { raw, writable: true }))
+    Ok((fd, Mapping::new(raw, true)))
 }
 
 fn anonymous(name: &str, len: u64) -> Result<OwnedFd, MemoryError> {

@@ -288,14 +288,25 @@ impl KeyTable {
         if self.damaged { Err(Malformed::Checksum) } else { Ok(()) }
     }
 
+    /// Whether a key can be there at all, as far as is known without looking.
+    #[inline(always)]
+    pub fn may_have(&self, query: &crate::record::Query<'_>) -> bool {
+        self.is_hinted_at(query) || self.damaged
+    }
+
+    #[inline(always)]
+    fn is_hinted_at(&self, query: &crate::record::Query<'_>) -> bool {
+        let (word, bit) = hint(query.hash());
+        self.hints[word] & bit != 0
+    }
+
     /// Looks a key up.
     ///
     /// # Errors
     /// [`Malformed`] when the table is damaged.
     #[inline(always)]
     pub fn find<W: Words>(&self, words: &W, query: &crate::record::Query<'_>) -> Result<KeyEntry, Malformed> {
-        let (word, bit) = hint(query.hash());
-        if self.hints[word] & bit == 0 {
+        if !self.is_hinted_at(query) {
             return if self.damaged { self.find_among_damage(words, query) } else { Ok(KeyEntry::NOWHERE) };
         }
         self.find_by(words, query, |_| Ok(()))

@@ -238,7 +238,7 @@ impl<W: Words + Copy> Record<W> {
         is_it: impl Fn(&Entry) -> Result<bool, Malformed>,
     ) -> Result<Option<Entry>, Malformed> {
         let mut slot = of_key as usize & self.mask;
-        for _ in 0..=self.mask {
+        for _ in 0..self.mask + 1 {
             let at = self.at + HEAD + slot * ENTRY;
             let hash = self.words.load(at)?;
             if hash == of_key {

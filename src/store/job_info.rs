@@ -532,17 +532,18 @@ struct Places<'a> {
 }
 
 impl RangesOfNodes for Places<'_> {
-    #[inline(always)]
-    fn rank(&mut self, node: u32, rank: u32) {
-        match self.placed.get_mut(rank as usize) {
-            Some(place) => self.again |= std::mem::replace(place, node) != NONE,
-            None => self.ranks(node, RankRange { first: rank, last: rank }),
-        }
+    fn each(&mut self, node: u32, ranks: &[u32]) {
         self.nodes = node + 1;
+        for rank in ranks {
+            match self.placed.get_mut(*rank as usize) {
+                Some(place) => self.again |= std::mem::replace(place, node) != NONE,
+                None => self.range(node, RankRange { first: *rank, last: *rank }),
+            }
+        }
     }
 
     #[inline(never)]
-    fn ranks(&mut self, node: u32, range: RankRange) {
+    fn range(&mut self, node: u32, range: RankRange) {
         let (first, end) = (range.first as usize, range.last.saturating_add(1));
         self.nodes = node + 1;
         // A job with more is refused when it is complete.

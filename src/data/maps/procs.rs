@@ -186,23 +186,22 @@ impl ProcMap {
 
 /// Who is given the ranks of nodes, as ranges, with the place of the node.
 pub(crate) trait RangesOfNodes {
-    /// One rank.
-    fn rank(&mut self, node: u32, rank: u32);
+    /// Ranks one by one.
+    fn each(&mut self, node: u32, ranks: &[u32]);
 
     /// Ranks that follow one another, or one.
-    fn ranks(&mut self, node: u32, range: RankRange);
+    fn range(&mut self, node: u32, range: RankRange);
 }
 
 /// Who is given what comes next in an expression.
 trait Steps {
-    /// One rank of the node that we are at.
-    #[inline(always)]
-    fn rank(&mut self, rank: u32) {
-        self.ranks(RankRange { first: rank, last: rank });
+    /// Ranks of the node that we are at, one by one.
+    fn each(&mut self, ranks: &[u32]) {
+        ranks.iter().for_each(|rank| self.range(RankRange { first: *rank, last: *rank }));
     }
 
-    /// Ranks of the node that we are at.
-    fn ranks(&mut self, range: RankRange);
+    /// Ranks of the node that we are at which follow one another.
+    fn range(&mut self, range: RankRange);
 
     /// The node is complete.
     fn next_node(&mut self);
@@ -210,7 +209,7 @@ trait Steps {
 
 /// Ranges that follow one another become one.
 impl Steps for ProcMap {
-    fn ranks(&mut self, range: RankRange) {
+    fn range(&mut self, range: RankRange) {
         let complete = self.ends.last().map_or(0, |end| *end as usize);
         match self.ranges[complete..].last_mut() {
             Some(last) if u64::from(last.last) + 1 == u64::from(range.first) => last.last = range.last,
@@ -246,20 +245,17 @@ impl<T: RangesOfNodes> Ordered<'_, T> {
 }
 
 impl<T: RangesOfNodes> Steps for Ordered<'_, T> {
-    #[inline(always)]
-    fn rank(&mut self, rank: u32) {
-        self.come(rank, rank);
-        self.to.rank(self.node, rank);
+    fn each(&mut self, ranks: &[u32]) {
+        ranks.iter().for_each(|rank| self.come(*rank, *rank));
+        self.to.each(self.node, ranks);
     }
 
-    #[inline(never)]
-    fn ranks(&mut self, range: RankRange) {
+    fn range(&mut self, range: RankRange) {
         self.come(range.first, range.last);
         self.in_order &= !self.each || range.first == range.last;
-        self.to.ranks(self.node, range);
+        self.to.range(self.node, range);
     }
 
-    #[inline(always)]
     fn next_node(&mut self) {
         self.ends_empty = self.least == 0;
         (self.node, self.least) = (self.node + 1, 0);
@@ -269,9 +265,9 @@ impl<T: RangesOfNodes> Steps for Ordered<'_, T> {
 /// Takes an expression apart. Answers its form, if numbers and ranges are written in it as we write them.
 fn walk(expression: &[u8], limits: &Limits, to: &mut impl Steps) -> Result<Option<Form>, MapError> {
     let mut scan = Scan::open(expression, limits)?;
-    let mut counted = Counted::new(limits, to);
+    let (mut counted, mut some) = (Counted::new(limits, to), [0; SOME]);
     loop {
-        node(&mut scan, &mut counted)?;
+        node(&mut scan, &mut counted, &mut some)?;
         match scan.peek() {
             None => return Ok(scan.form()),
             Some(b';') => scan.take(b';'),
@@ -280,29 +276,28 @@ fn walk(expression: &[u8], limits: &Limits, to: &mut impl Steps) -> Result<Optio
     }
 }
 
+/// Ranks that are read before anybody looks at them: what follows is done to one after the other then, which takes less time where each
+/// has its place elsewhere in memory.
+const SOME: usize = 64;
+
 /// One element: the ranks of a node, or several equal nodes at once.
-#[inline(always)]
-fn node(scan: &mut Scan<'_>, map: &mut Counted<'_, impl Steps>) -> Result<(), MapError> {
+fn node(scan: &mut Scan<'_>, map: &mut Counted<'_, impl Steps>, some: &mut [u32; SOME]) -> Result<(), MapError> {
     if matches!(scan.peek(), None | Some(b';')) {
         return map.end_node();
     }
     loop {
-        match scan.short_number() {
-            Some(rank) => map.add_one(rank)?,
-            None => {
-                if some_ranks(scan, map)? {
-                    return Ok(());
-                }
-            }
+        let (count, ends) = scan.short_numbers(some);
+        map.add_each(&some[..count])?;
+        if count == 0 && some_ranks(scan, map)? {
+            return Ok(());
         }
-        if !scan.take(b',') {
+        if ends || (count == 0 && !scan.take(b',')) {
             return map.end_node();
         }
     }
 }
 
 /// Ranks of a node in any way to write them; or several equal nodes at once, if the answer is true.
-#[inline(never)]
 fn some_ranks(scan: &mut Scan<'_>, map: &mut Counted<'_, impl Steps>) -> Result<bool, MapError> {
     let span = scan.span()?;
     if span.first == span.last && scan.take(b'x') {
@@ -348,26 +343,27 @@ impl<'a, S: Steps> Counted<'a, S> {
     }
 
     fn add(&mut self, range: RankRange) -> Result<(), MapError> {
-        self.count(range)?;
-        self.to.ranks(range);
+        self.count(range.count(), range.last)?;
+        self.to.range(range);
         Ok(())
     }
 
-    #[inline(always)]
-    fn add_one(&mut self, rank: u32) -> Result<(), MapError> {
-        self.count(RankRange { first: rank, last: rank })?;
-        self.to.rank(rank);
+    fn add_each(&mut self, ranks: &[u32]) -> Result<(), MapError> {
+        if let Some(last) = ranks.last() {
+            self.count(ranks.len() as u64, *last)?;
+            self.to.each(ranks);
+        }
         Ok(())
     }
 
-    #[inline(always)]
-    fn count(&mut self, range: RankRange) -> Result<(), MapError> {
-        self.ranks += range.count();
+    /// Counts ranks, and the last of them.
+    fn count(&mut self, ranks: u64, last: u32) -> Result<(), MapError> {
+        self.ranks += ranks;
         // Where a range ends is kept in 32 bits, and a range has a rank at least.
         if self.ranks > self.limits.ranks.min(u32::MAX.into()) {
             return Err(self.too_many_ranks());
         }
-        self.next = u64::from(range.last) + 1;
+        self.next = u64::from(last) + 1;
         self.empty = false;
         Ok(())
     }

@@ -90,15 +90,28 @@ impl<'a> Scan<'a> {
         MapError::Syntax { what, at: self.base + self.at }
     }
 
-    /// A number of few digits, without zeroes in front, where it is seen at once that it is alone and not the last; nothing of any
-    /// other is taken.
-    #[inline(always)]
-    pub fn short_number(&mut self) -> Option<u32> {
-        let eight = self.text.get(self.at..)?.first_chunk()?;
-        let (value, width) = up_to_seven_digits(u64::from_le_bytes(*eight))?;
-        let alone = matches!(eight[width], b',' | b';') && (eight[0] != b'0' || width == 1);
-        self.at += if alone { width } else { 0 };
-        alone.then_some(value)
+    /// Numbers of few digits each, without zeroes in front, as long as each is seen to be alone and there is room for it: how many,
+    /// and whether a `;` comes next. What is between them is a comma; one behind the last is stepped over, too.
+    #[inline]
+    pub fn short_numbers(&mut self, to: &mut [u32]) -> (usize, bool) {
+        let (text, mut at) = (self.text, self.at);
+        let mut count = 0;
+        for number in to {
+            let Some(eight) = text.get(at..).and_then(|rest| rest.first_chunk::<8>()) else { break };
+            let Some((value, width)) = up_to_seven_digits(u64::from_le_bytes(*eight)) else { break };
+            let end = eight[width];
+            if !matches!(end, b',' | b';') || (eight[0] == b'0' && width > 1) {
+                break;
+            }
+            (*number, count) = (value, count + 1);
+            if end == b';' {
+                self.at = at + width;
+                return (count, true);
+            }
+            at += width + 1;
+        }
+        self.at = at;
+        (count, false)
     }
 
     /// A number, and how many digits it was written with.
@@ -202,16 +215,32 @@ mod tests {
                     }
                     Err(_) => assert!(digits == 0 || digits > MAX_DIGITS, "{text}"),
                 }
-                let mut other = scan();
+                let (mut other, mut to) = (scan(), [0]);
                 let alone = matches!(end.as_bytes(), [b',' | b';', ..]) && text.len() >= 8 && (1..=7).contains(&digits);
-                let expected = alone.then(|| text[..digits].parse().unwrap());
-                assert_eq!((other.short_number(), other.at), (expected, if alone { digits } else { 0 }), "{text}");
+                let ends = end.starts_with(';');
+                let expected = if alone { (1, ends) } else { (0, false) };
+                assert_eq!(other.short_numbers(&mut to), expected, "{text}");
+                assert_eq!(other.at, if alone { digits + usize::from(!ends) } else { 0 }, "{text}");
+                assert!(!alone || Ok(to[0]) == text[..digits].parse::<u32>(), "{text}");
             }
         }
+        let mut scan = Scan::open(b"1,22,0,4444444,5-6,7,8,9;10,11,12;13,1", &Limits::default()).unwrap();
+        let mut to = [0; 3];
+        assert_eq!((scan.short_numbers(&mut to), to), ((3, false), [1, 22, 0]));
+        assert_eq!((scan.short_numbers(&mut to), to[0]), ((1, false), 4_444_444));
+        assert_eq!((scan.short_numbers(&mut to), scan.span().unwrap().last), ((0, false), 6));
+        assert!(scan.take(b','));
+        assert_eq!((scan.short_numbers(&mut to), to), ((3, true), [7, 8, 9]));
+        assert!(scan.take(b';'));
+        assert_eq!(
+            (scan.short_numbers(&mut to), to),
+            ((2, false), [10, 11, 9]),
+            "too near to the end to be seen at once"
+        );
         for zeroes in 1..=9 {
             let text = format!("{}7,,,,,,,", "0".repeat(zeroes));
             let mut scan = Scan::open(text.as_bytes(), &Limits::default()).unwrap();
-            assert_eq!(scan.short_number(), None);
+            assert_eq!(scan.short_numbers(&mut [0; 3]), (0, false));
             assert_eq!(scan.number().unwrap(), (7, zeroes + 1));
             assert_eq!(scan.form(), None, "we write no zeroes in front");
         }

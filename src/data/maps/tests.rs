@@ -155,6 +155,9 @@ fn name_lists() -> impl Strategy<Value = Vec<String>> {
 fn rank_lists() -> impl Strategy<Value = Vec<Vec<u32>>> {
     let irregular = prop::collection::vec(prop::collection::vec(0..40u32, 0..6), 0..8);
     let blocks = (0..6u32, 1..6u32).prop_map(|(n, k)| (0..n).map(|i| (i * k..(i + 1) * k).collect()).collect());
+    // More on a node than are read at once, of all lengths.
+    let many = prop::collection::vec(prop::collection::vec(0..9_000_000u32, 0..150), 1..3);
+    let irregular = prop_oneof![irregular, many];
     let pair = (irregular, prop_oneof![blocks, Just(Vec::new())]);
     pair.prop_map(|(a, b): (Vec<Vec<u32>>, Vec<Vec<u32>>)| [b.clone(), a, b].concat())
 }
@@ -164,11 +167,11 @@ fn rank_lists() -> impl Strategy<Value = Vec<Vec<u32>>> {
 struct Seen(Vec<Vec<u32>>);
 
 impl RangesOfNodes for Seen {
-    fn rank(&mut self, node: u32, rank: u32) {
-        self.ranks(node, RankRange { first: rank, last: rank });
+    fn each(&mut self, node: u32, ranks: &[u32]) {
+        ranks.iter().for_each(|rank| self.range(node, RankRange { first: *rank, last: *rank }));
     }
 
-    fn ranks(&mut self, node: u32, range: RankRange) {
+    fn range(&mut self, node: u32, range: RankRange) {
         self.0.resize(self.0.len().max(node as usize + 1), Vec::new());
         self.0[node as usize].extend(range.first..=range.last);
     }

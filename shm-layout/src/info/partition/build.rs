@@ -92,15 +92,24 @@ impl PartitionBuild {
         let (mut codes, mut places) = (Filler::new(member_column), Filler::new(place_column));
         // Where the ranks of each member begin, and how many it has so far.
         let mut so_far: Vec<[u32; 2]> = begins[..members as usize].iter().map(|begin| [*begin, 0]).collect();
-        for (rank, member) in (0u32..).zip(members_of) {
-            let (mut code, mut place) = (0, 0);
-            if let Some([begin, size]) = so_far.get_mut(*member as usize) {
-                (code, place) = (member + 1, *size);
-                put_nth(by_member, *begin + place, rank.into(), bits[2]);
-                *size += 1;
+        // Some ranks at a time, each step for all of them: so none waits for memory that another one needs.
+        let mut some = [[0; 2]; 256];
+        for (first, members_of) in (0..ranks).step_by(some.len()).zip(members_of.chunks(some.len())) {
+            for (member, [at, place]) in members_of.iter().zip(&mut some) {
+                (*at, *place) = (NONE, 0);
+                if let Some([begin, size]) = so_far.get_mut(*member as usize) {
+                    (*at, *place) = (*begin + *size, *size);
+                    *size += 1;
+                }
             }
-            codes.push(code.into(), bits[0]);
-            places.push(place.into(), bits[1]);
+            let some = &some[..members_of.len()];
+            for (rank, [at, _]) in (first..).zip(some).filter(|(_, [at, _])| *at != NONE) {
+                put_nth(by_member, *at, rank.into(), bits[2]);
+            }
+            for (member, [at, _]) in members_of.iter().zip(some) {
+                codes.push(if *at == NONE { 0 } else { u64::from(*member) + 1 }, bits[0]);
+            }
+            some.iter().for_each(|[_, place]| places.push((*place).into(), bits[1]));
         }
         codes.finish();
         places.finish();

@@ -63,8 +63,33 @@ pub(super) struct Link {
 #[derive(Default)]
 struct Outbox {
     last: u64,
+    /// What waits for an answer: one request, the only one of most callers, beside the table of all others.
+    one: Option<(u64, Waiter)>,
     waiting: NumberMap<u64, Waiter>,
     lost: bool,
+}
+
+impl Outbox {
+    fn await_answer(&mut self, number: u64, waiter: Option<Waiter>) {
+        let Some(waiter) = waiter else { return };
+        match self.one {
+            None => self.one = Some((number, waiter)),
+            Some(_) => _ = self.waiting.insert(number, waiter),
+        }
+    }
+
+    /// Who waits for the answer to a request; nobody any more.
+    fn take(&mut self, number: u64) -> Option<Waiter> {
+        match self.one.take_if(|(one, _)| *one == number) {
+            Some((_, waiter)) => Some(waiter),
+            None => self.waiting.remove(&number),
+        }
+    }
+
+    fn take_all(&mut self) -> Vec<Waiter> {
+        let one = self.one.take().map(|(_, waiter)| waiter);
+        one.into_iter().chain(std::mem::take(&mut self.waiting).into_values()).collect()
+    }
 }
 
 #[derive(Default)]
@@ -133,7 +158,7 @@ impl Link {
 
     /// Waits no more for the answer to a request.
     pub(super) fn withdraw(&self, number: u64) {
-        let waiter = lock(&self.outbox).waiting.remove(&number);
+        let waiter = lock(&self.outbox).take(number);
         drop(waiter);
     }
 
@@ -157,8 +182,8 @@ impl Link {
             Way::Within(server) => return self.ask_within(&**server, request, waiter),
         };
         // The archive is made outside the lock, the number put in under it.
-        let mut bytes = match frame::request(request) {
-            Ok(bytes) => bytes,
+        let mut frame = match frame::request(request) {
+            Ok(frame) => frame,
             Err(error) => return Err((error.into(), waiter)),
         };
         let mut outbox = lock(&self.outbox);
@@ -170,8 +195,8 @@ impl Link {
             None => 0,
         };
         outbox.last = outbox.last.max(number);
-        frame::renumber(&mut bytes, number);
-        let mut rest = &bytes[..];
+        frame.renumber(number);
+        let mut rest = frame.bytes();
         while !rest.is_empty() {
             match socket::send(socket, rest, &[]) {
                 Ok(sent) => rest = &rest[sent..],
@@ -181,7 +206,7 @@ impl Link {
                 }
             }
         }
-        outbox.waiting.extend(waiter.map(|waiter| (number, waiter)));
+        outbox.await_answer(number, waiter);
         Ok(number)
     }
 
@@ -195,7 +220,7 @@ impl Link {
         outbox.last += 1;
         let number = outbox.last;
         match server.ask(number, request.clone()) {
-            Ok(()) => outbox.waiting.extend(waiter.map(|waiter| (number, waiter))),
+            Ok(()) => outbox.await_answer(number, waiter),
             Err(status) => return Err((status.into(), waiter)),
         }
         Ok(number)
@@ -203,7 +228,7 @@ impl Link {
 
     /// An answer of the server within; on the control thread.
     pub(super) fn answered(&self, number: u64, reply: Reply) {
-        let waiter = lock(&self.outbox).waiting.remove(&number);
+        let waiter = lock(&self.outbox).take(number);
         if let Some(waiter) = waiter {
             waiter(Ok(Answer { reply, descriptors: Vec::new() }));
         }
@@ -287,7 +312,7 @@ impl Link {
                         on_news(News::Reply(reply));
                         continue;
                     }
-                    let waiter = lock(&self.outbox).waiting.remove(&frame.header.number);
+                    let waiter = lock(&self.outbox).take(frame.header.number);
                     match waiter {
                         Some(waiter) => waiter(Ok(Answer { reply, descriptors: frame.descriptors })),
                         None => trace!("reply {} answers no request", frame.header.number),
@@ -305,12 +330,12 @@ impl Link {
         let waiting = {
             let mut outbox = lock(&self.outbox);
             outbox.lost = true;
-            std::mem::take(&mut outbox.waiting)
+            outbox.take_all()
         };
         if let Way::Socket(socket) = &self.way {
             let _ = socket.shutdown(std::net::Shutdown::Both);
         }
-        waiting.into_values().for_each(|waiter| waiter(Err(why())));
+        waiting.into_iter().for_each(|waiter| waiter(Err(why())));
     }
 
     /// Waits for bytes or tasks.
@@ -445,6 +470,27 @@ impl Incoming {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_answer_finds_the_one_who_waits_for_it() {
+        let (tell, told) = std::sync::mpsc::channel();
+        let mut outbox = Outbox::default();
+        let waits = |outbox: &mut Outbox, number: u64| {
+            let tell = tell.clone();
+            outbox.await_answer(number, Some(Box::new(move |_| tell.send(number).unwrap())));
+        };
+        (1..=4).for_each(|number| waits(&mut outbox, number));
+        for number in [3, 1, 1, 9] {
+            outbox.take(number).into_iter().for_each(|waiter| waiter(Err(Error::LostConnection)));
+        }
+        waits(&mut outbox, 5);
+        outbox.await_answer(0, None);
+        outbox.take_all().into_iter().for_each(|waiter| waiter(Err(Error::LostConnection)));
+        assert!(outbox.take(2).is_none() && outbox.take(5).is_none());
+        let mut called: Vec<u64> = told.try_iter().collect();
+        called[2..].sort();
+        assert_eq!(called, [3, 1, 2, 4, 5]);
+    }
 
     #[test]
     fn a_task_that_comes_with_the_word_to_stop_does_not_hide_it() {

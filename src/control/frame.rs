@@ -171,17 +171,45 @@ pub fn encode<T: archive::Wire>(
 ///
 /// # Errors
 /// As [`encode`].
-pub fn request(request: &Request) -> Result<AlignedVec, FrameError> {
+pub fn request(request: &Request) -> Result<Frame, FrameError> {
     match request {
         Request::Meet { seen, info } if info.is_empty() || collects(info) => {
             let body = (u64::from(*seen) | u64::from(collects(info)) << 32).to_le_bytes();
             let header = Header { kind: Kind::Meet, number: 0, body: body.len(), descriptors: 0 };
-            let mut out = AlignedVec::with_capacity(HEADER + body.len());
-            out.extend_from_slice(&header.bytes());
-            out.extend_from_slice(&body);
-            Ok(out)
+            let mut out = [0; HEADER + 8];
+            out[..HEADER].copy_from_slice(&header.bytes());
+            out[HEADER..].copy_from_slice(&body);
+            Ok(Frame::Short(out))
         }
-        other => encode(Kind::Request, 0, 0, other),
+        other => encode(Kind::Request, 0, 0, other).map(Frame::Long),
+    }
+}
+
+/// A request's frame: the shortest kind takes no memory of its own.
+#[derive(Debug)]
+pub enum Frame {
+    /// Of [`Kind::Meet`].
+    Short([u8; HEADER + 8]),
+    /// Of any other.
+    Long(AlignedVec),
+}
+
+impl Frame {
+    /// Gives it its number, for a sender that makes frames before it knows their order.
+    pub fn renumber(&mut self, number: u64) {
+        let bytes: &mut [u8] = match self {
+            Frame::Short(bytes) => bytes,
+            Frame::Long(bytes) => bytes,
+        };
+        bytes[8..16].copy_from_slice(&number.to_le_bytes());
+    }
+
+    /// Its bytes.
+    pub fn bytes(&self) -> &[u8] {
+        match self {
+            Frame::Short(bytes) => bytes,
+            Frame::Long(bytes) => bytes,
+        }
     }
 }
 
@@ -206,11 +234,6 @@ pub fn request_in(kind: Kind, body: &[u8]) -> Result<Request, FrameError> {
         },
         other => Err(FrameError::Kind(other as u8)),
     }
-}
-
-/// Gives a whole frame its number, for a sender that makes frames before it knows their order.
-pub fn renumber(frame: &mut [u8], number: u64) {
-    frame[8..16].copy_from_slice(&number.to_le_bytes());
 }
 
 /// The body of a frame of that kind. `body` may lie at any address.
@@ -240,9 +263,11 @@ mod tests {
             (meet(vec![Info::new(keys::COLLECT_DATA, false)]), Kind::Request),
             (meet(vec![Info::new("k", true)]), Kind::Request),
         ] {
-            let bytes = super::request(&request).unwrap();
+            let mut frame = super::request(&request).unwrap();
+            frame.renumber(7 << 40);
+            let bytes = frame.bytes();
             let header = Header::parse(bytes[..HEADER].try_into().unwrap(), MAX_BODY).unwrap();
-            assert_eq!((header.kind, header.body), (kind, bytes.len() - HEADER));
+            assert_eq!((header.kind, header.number, header.body), (kind, 7 << 40, bytes.len() - HEADER));
             assert_eq!(request_in(kind, &bytes[HEADER..]).unwrap(), request);
         }
         assert!(matches!(request_in(Kind::Meet, &[0; 4]), Err(FrameError::Length { len: 4, .. })));

@@ -1,5 +1,6 @@
 //! Meeting others, and ending them.
-use instanton::data::{Info, Proc, Status};
+use instanton::client::Client;
+use instanton::data::{Info, Proc, Rank, Status};
 use libc::{c_char, c_int, c_void};
 
 use crate::alloc;
@@ -12,8 +13,10 @@ use crate::types::*;
 export! {
     /// Waits until all participants have come; none named means the own namespace.
     fn PMIx_Fence(procs: *const pmix_proc_t, nprocs: usize, info: *const pmix_info_t, ninfo: usize) -> Outcome {
-        let (procs, info) = (participants(procs, nprocs)?, many::<_, Info>(info, ninfo)?);
-        told(session::client()?.fence(&procs, &info))
+        let info = many::<_, Info>(info, ninfo)?;
+        let client = session::client()?;
+        let procs = if is_own_job(&client, procs, nprocs) { Vec::new() } else { participants(procs, nprocs)? };
+        told(client.fence(&procs, &info))
     }
 
     /// The same without waiting.
@@ -33,6 +36,15 @@ export! {
         let procs = participants(procs, nprocs)?;
         told(session::client()?.abort(status, alloc::c_bytes(message), &procs))
     }
+}
+
+/// Whether the participants are the own namespace, as most callers name it: then nothing need be converted.
+unsafe fn is_own_job(client: &Client, procs: *const pmix_proc_t, nprocs: usize) -> bool {
+    // SAFETY: NULL or an array, the contract with C.
+    let Some(all) = (unsafe { procs.as_ref() }).filter(|_| nprocs == 1) else { return false };
+    // SAFETY: a fixed array of that length.
+    let name = unsafe { alloc::name(all.nspace.as_ptr(), NSPACE_SIZE) };
+    all.rank == Rank::WILDCARD.0 && name.is_ok_and(|name| name == client.proc().nspace.as_bytes())
 }
 
 /// Processes, as these calls take them: NULL is nobody in particular, whatever the number says.

@@ -70,7 +70,14 @@ impl Inner {
         then: impl FnOnce(Result<usize, Error>) + Send + 'static,
     ) -> Result<(), Error> {
         self.life.check()?;
-        let (id, news) = self.own.handlers.add(codes, info, handler)?;
+        let (id, news) = match self.own.handlers.add(codes, info, handler) {
+            Ok(added) => added,
+            // In the Standard this call returns nothing: programs wait for the callback.
+            Err(status) => {
+                self.link.run_later(move || then(Err(status.into())));
+                return Ok(());
+            }
+        };
         let inner = self.clone();
         let request = news.map(|codes| Request::RegisterEvents { codes, info: info.to_vec() });
         request.iter().for_each(|request| self.tell_siblings(request));
@@ -104,11 +111,13 @@ impl Inner {
         then: impl FnOnce(Result<(), Error>) + Send + 'static,
     ) -> Result<(), Error> {
         self.life.check()?;
-        let unwanted = self.own.handlers.remove(id)?;
-        let request = unwanted.map(|codes| Request::DeregisterEvents { codes });
+        let removed = self.own.handlers.remove(id);
+        let request =
+            removed.as_ref().ok().and_then(|codes| codes.clone()).map(|codes| Request::DeregisterEvents { codes });
         request.iter().for_each(|request| self.tell_siblings(request));
         let Some(request) = request.filter(|_| self.link.can_ask()) else {
-            self.link.run_later(move || then(Ok(())));
+            // As with a registration, a number that nobody has is told through the callback.
+            self.link.run_later(move || then(removed.map(drop).map_err(Error::from)));
             return Ok(());
         };
         // The handler is gone whatever the server answers, and when there is none any more.
@@ -183,7 +192,7 @@ impl Inner {
 
     /// The server is gone; on the control thread.
     pub(super) fn server_lost(self: &Arc<Self>) {
-        let Some(source) = self.server.clone() else { return };
+        let Some(source) = self.server.as_ref().map(|server| server.name.clone()) else { return };
         self.deliver(Event { status: Status::ERR_LOST_CONNECTION, source, info: Vec::new() });
     }
 

@@ -93,14 +93,30 @@ fn leaving_without_finalize_ends_the_job() {
     expect_misbehaviour("leaving_without_finalize_ends_the_job", ["leave", "3"], 3);
 }
 
-#[test]
-fn it_answers_as_the_stock_library_does() {
-    let (survey, own) = (peer("pmix/survey"), peer("own/survey"));
-    if have("it_answers_as_the_stock_library_does", &[survey.clone(), own.clone(), mpirun()]) {
-        let stock = Launch::mpirun(3, &survey).env("LD_LIBRARY_PATH", "").run().expect(0);
-        assert!(stock.sorted().len() > 100, "{stock:#?}");
-        for ours in [survey, own] {
-            assert_eq!(Launch::mpirun(3, &ours).run().expect(0).sorted(), stock.sorted(), "{}", ours.display());
+/// A program has the same answers on both libraries, with either's headers.
+fn expect_same_answers(test: &str, program: &str, arguments: &[&str], at_least: usize) {
+    let (stock, own) = (peer(&format!("pmix/{program}")), peer(&format!("own/{program}")));
+    if have(test, &[stock.clone(), own.clone(), mpirun()]) {
+        let run = |program: &PathBuf| Launch::mpirun(3, program).args(arguments);
+        let expected = run(&stock).env("LD_LIBRARY_PATH", "").run().expect(0);
+        assert!(expected.sorted().len() > at_least, "{expected:#?}");
+        for ours in [stock, own] {
+            assert_eq!(run(&ours).run().expect(0).sorted(), expected.sorted(), "{}", ours.display());
         }
     }
+}
+
+#[test]
+fn it_answers_as_the_stock_library_does() {
+    expect_same_answers("it_answers_as_the_stock_library_does", "survey", &[], 100);
+}
+
+#[test]
+fn calls_end_as_on_the_stock_library() {
+    expect_same_answers("calls_end_as_on_the_stock_library", "calls", &[], 200);
+}
+
+#[test]
+fn spawned_jobs_meet_as_on_the_stock_library() {
+    expect_same_answers("spawned_jobs_meet_as_on_the_stock_library", "calls", &["spawn"], 20);
 }

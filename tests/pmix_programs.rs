@@ -24,11 +24,13 @@ fn script(name: &str) -> PathBuf {
 
 #[test]
 fn headers_make_no_difference() {
-    let (stock, own) = (peer("pmix/survey"), peer("own/survey"));
-    if have("headers_make_no_difference", &[stock.clone(), own.clone()]) {
-        let outcome = Launch::ranks(3, stock).run().expect(0);
-        assert!(outcome.sorted().len() > 100, "{outcome:#?}");
-        assert_eq!(Launch::ranks(3, own).run().expect(0).sorted(), outcome.sorted());
+    for program in ["survey", "calls"] {
+        let (stock, own) = (peer(&format!("pmix/{program}")), peer(&format!("own/{program}")));
+        if have("headers_make_no_difference", &[stock.clone(), own.clone()]) {
+            let outcome = Launch::ranks(3, stock).run().expect(0);
+            assert!(outcome.sorted().len() > 100, "{outcome:#?}");
+            assert_eq!(Launch::ranks(3, own).run().expect(0).sorted(), outcome.sorted());
+        }
     }
 }
 
@@ -44,10 +46,12 @@ fn ten_thousand_inits_cost_nothing() {
 
 #[test]
 fn valgrind_finds_nothing() {
-    let (survey, valgrind) = (peer("pmix/survey"), PathBuf::from("/usr/bin/valgrind"));
-    if have("valgrind_finds_nothing", &[survey.clone(), valgrind.clone()]) {
+    let (survey, calls, valgrind) = (peer("pmix/survey"), peer("pmix/calls"), PathBuf::from("/usr/bin/valgrind"));
+    if have("valgrind_finds_nothing", &[survey.clone(), calls.clone(), valgrind.clone()]) {
         let checks = ["-q", "--error-exitcode=99", "--leak-check=full", "--errors-for-leak-kinds=definite,indirect"];
-        Launch::ranks(2, &valgrind).args(checks).args([&survey]).run().expect(0);
+        for program in [survey, calls] {
+            Launch::ranks(2, &valgrind).args(checks).args([program]).run().expect(0);
+        }
     }
 }
 

@@ -45,16 +45,19 @@ fn expect_hello(outcome: &Outcome, ranks: u32) {
 }
 
 /// `PMIx` calls have the same answers on both libraries, with either's headers.
-fn expect_same_answers(test: &str, command: impl Fn(&Path) -> Vec<String>) {
-    let (survey, own) = (peer("pmix/survey"), peer("own/survey"));
-    let needed = [survey.clone(), own.clone()];
+fn expect_same_answers(test: &str, programs: &[&str], command: impl Fn(&Path) -> Vec<String>) {
+    let both = |program: &&str| [peer(&format!("pmix/{program}")), peer(&format!("own/{program}"))];
+    let programs: Vec<[PathBuf; 2]> = programs.iter().map(both).collect();
+    let needed = programs.concat();
     let Some(cluster) = Cluster::take(test, Library::Stock, &needed) else { return };
-    let stock = cluster.run(command(&survey)).expect(0);
-    assert!(stock.sorted().len() > 300, "{stock:#?}");
+    let expected: Vec<Outcome> = programs.iter().map(|[stock, _]| cluster.run(command(stock)).expect(0)).collect();
+    assert!(expected.iter().all(|outcome| outcome.sorted().len() > 300), "{expected:#?}");
     cluster.expect_clean();
     on_cluster(test, &needed, |cluster| {
-        for ours in [survey, own] {
-            assert_eq!(cluster.run(command(&ours)).expect(0).sorted(), stock.sorted(), "{}", ours.display());
+        for (program, expected) in programs.iter().zip(&expected) {
+            for ours in program {
+                assert_eq!(cluster.run(command(ours)).expect(0).sorted(), expected.sorted(), "{}", ours.display());
+            }
         }
     });
 }
@@ -153,15 +156,16 @@ fn srun_serves_stock_clients() {
 
 #[test]
 fn srun_answers_as_with_the_stock_library() {
-    expect_same_answers("srun_answers_as_with_the_stock_library", |survey| {
+    expect_same_answers("srun_answers_as_with_the_stock_library", &["survey", "calls"], |program| {
         let words = ["srun", "--mpi=pmix", "--nodes=4", "--ntasks=6"];
-        words.map(str::to_owned).into_iter().chain([survey.to_string_lossy().into_owned()]).collect()
+        words.map(str::to_owned).into_iter().chain([program.to_string_lossy().into_owned()]).collect()
     });
 }
 
 #[test]
 fn mpirun_answers_as_with_the_stock_library() {
-    expect_same_answers("mpirun_answers_as_with_the_stock_library", |survey| by_mpirun(survey.to_owned()));
+    let programs = ["survey", "calls"];
+    expect_same_answers("mpirun_answers_as_with_the_stock_library", &programs, |program| by_mpirun(program.to_owned()));
 }
 
 #[test]

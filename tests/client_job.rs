@@ -8,7 +8,8 @@ use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use instanton::client::{Chain, Client, Directives, Error, Found, Notice};
-use instanton::data::{Info, Key, Nspace, Proc, Rank, Status, Value, constants::data_range, constants::scope, keys};
+use instanton::data::constants::{data_range, info_directives, scope};
+use instanton::data::{DataArray, DataType, Info, Key, Nspace, Proc, Rank, Status, Value, keys};
 use instanton::store::Lookup;
 use processes::{Job, all_well, server};
 
@@ -25,6 +26,8 @@ fn process() {
         Some("misses") => misses(),
         Some("threads") => threads(),
         Some("environment") => environment(),
+        Some("itself") => itself(),
+        Some("qualifies") => qualifies(),
         Some(other) => panic!("no such role: {other}"),
     }
 }
@@ -417,4 +420,78 @@ fn the_environment_must_be_meant_for_this_process() {
         processes::start_alone("environment", &[("WANTED", "PMIX_ERR_UNREACH")]),
         processes::start_alone("environment", &[("WANTED", "PMIX_ERR_SERVER_NOT_AVAIL"), ("PMIX_RANK", "0")]),
     ]);
+}
+
+/// What a process may ask of itself, whoever its host is.
+fn itself() {
+    let client = Client::init(&[]).unwrap();
+    let me = client.proc().clone();
+    let get = |proc: &Proc, key: &str| client.get(proc, Some(key.as_bytes()), &[]).map_err(|error| error.status());
+    let server = client.server().unwrap().clone();
+    assert_eq!(get(&me, keys::SERVER_NSPACE), Ok(Value::string(server.nspace.as_bytes())));
+    assert_eq!(get(&me, keys::SERVER_RANK), Ok(Value::ProcRank(server.rank)));
+    let uri = get(&me, keys::SERVER_URI).unwrap();
+    let uri: instanton::control::rendezvous::Uri = uri.as_text().unwrap().as_str().unwrap().parse().unwrap();
+    assert_eq!(uri.server, server);
+    assert_eq!(get(&rank_of(&client, 1 - me.rank.0), keys::SERVER_URI), Err(Status::ERR_NOT_FOUND), "of itself alone");
+    let nobody = |rank| Proc::new(Nspace::new("").unwrap(), rank);
+    assert_eq!(get(&nobody(Rank::INVALID), keys::RANK), Ok(Value::ProcRank(me.rank)));
+    assert_eq!(get(&nobody(Rank::UNDEF), keys::PROCID), Ok(Value::Proc(me.clone())));
+    assert_eq!(get(&nobody(Rank::UNDEF), keys::VERSION_NUMERIC), Ok(Value::Uint32(0x40202)));
+    let names = [0, 1].map(|rank| Value::Proc(rank_of(&client, rank))).to_vec();
+    let here = DataArray::new(DataType::PROC, names).unwrap();
+    if std::env::var("INSTANTON_SHM").as_deref() != Ok("off") {
+        assert_eq!(get(&rank_of(&client, Rank::WILDCARD.0), keys::LOCAL_PROCS), Ok(here.into()));
+    }
+    // A process's own numbers are nobody's where no process is named.
+    for key in [keys::APPNUM, keys::LOCAL_RANK, keys::RANK] {
+        assert!(get(&me, key).is_ok(), "{key}");
+        assert_eq!(get(&rank_of(&client, Rank::WILDCARD.0), key), Err(Status::ERR_NOT_FOUND), "{key}");
+    }
+    client.finalize(&[]).unwrap();
+}
+
+#[test]
+fn a_process_knows_itself_and_its_server() {
+    let server = server();
+    Job::register(&server, "itself@1", 2).run("itself", true);
+    Job::register(&server, "itself@2", 2).run("itself", false);
+}
+
+/// One key, and three values of it.
+fn qualifies() {
+    let client = Client::init(&[]).unwrap();
+    let qualifier = |by: u64| Info { flags: info_directives::INFO_QUALIFIER, ..Info::new("site.by", Value::Size(by)) };
+    for key_name in [keys::GROUP_LOCAL_CID, "site.value"] {
+        for by in [1u64, 2] {
+            let value = Info::new(key_name, Value::Size(100 * u64::from(client.proc().rank.0) + by));
+            let both = DataArray::of_info(vec![value, qualifier(by)]);
+            client.put(scope::GLOBAL, key(keys::QUALIFIED_VALUE), both.into()).unwrap();
+        }
+        client.put(scope::GLOBAL, key(key_name), Value::Size(7)).unwrap();
+    }
+    client.commit().unwrap();
+    client.fence(&[], &collect()).unwrap();
+    for rank in 0..size(&client) {
+        for key_name in [keys::GROUP_LOCAL_CID, "site.value"] {
+            let get = |info: &[Info]| client.get(&rank_of(&client, rank), Some(key_name.as_bytes()), info).unwrap();
+            assert_eq!(get(&[]), Value::Size(7));
+            assert_eq!(get(&[qualifier(2)]), Value::Size(100 * u64::from(rank) + 2));
+            assert_eq!(get(&[qualifier(1)]), Value::Size(100 * u64::from(rank) + 1));
+            let others = [qualifier(3), Info::new(keys::OPTIONAL, true)];
+            let none = client.get(&rank_of(&client, rank), Some(key_name.as_bytes()), &others);
+            assert_eq!(none.unwrap_err().status(), Status::ERR_NOT_FOUND);
+        }
+    }
+    let nothing = DataArray::of_info(vec![qualifier(1)]);
+    let refused = client.put(scope::GLOBAL, key(keys::QUALIFIED_VALUE), nothing.into());
+    assert_eq!(refused.unwrap_err().status(), Status::ERR_BAD_PARAM);
+    client.finalize(&[]).unwrap();
+}
+
+#[test]
+fn qualifiers_tell_values_of_one_key_apart() {
+    let server = server();
+    Job::register(&server, "qualifies@1", 2).run("qualifies", true);
+    Job::register(&server, "qualifies@2", 2).run("qualifies", false);
 }

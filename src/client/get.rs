@@ -2,19 +2,47 @@
 //!
 //! In this order: what the process stored internally; its own Puts; the job's shared memory; and only then the server, which
 //! is first asked for segments that are not mapped yet, and last for the value itself. The server can wait for a key that is
-//! not posted yet; nothing here does. Of a reserved key the host's word in shared memory comes before a Put.
+//! not posted yet; nothing here does. Of a reserved key the host's word in shared memory comes before a Put, and a Put before what
+//! the process knows by itself.
 use std::sync::Arc;
 
 use instanton_layout::record::Query;
 
-use crate::data::{DataArray, Info, Key, Nspace, Proc, Rank, Status, Value, keys};
+use crate::data::{DataArray, DataType, Info, Key, Nspace, Proc, Rank, Status, Value, keys};
 use crate::message::{Reply, Request};
-use crate::store::{JobReader, Lookup, Miss, ReadError};
+use crate::store::{Guard, JobReader, Lookup, Miss, PinError, RawValue, ReadError};
 use crate::sys::cell::Epoch;
 use crate::trace;
 
 use super::connection::Answer;
-use super::{Directives, Error, Found, Inner, Scale};
+use super::{Client, Directives, Error, Inner, Scale};
+
+/// A value where it lies: in shared memory, or in this process.
+#[derive(Clone, Copy)]
+#[non_exhaustive]
+pub enum Found<'a> {
+    /// In this process: put or stored by itself, or answered by the server.
+    Own(&'a Value),
+    /// In shared memory. It may be replaced while one looks at it; see [`Client::get_with`].
+    Shared(&'a RawValue<'a>),
+}
+
+impl Found<'_> {
+    /// The value itself.
+    ///
+    /// # Errors
+    /// When bytes in shared memory are no value.
+    pub fn to_value(&self) -> Result<Value, ReadError> {
+        match self {
+            Found::Own(value) => Ok((*value).clone()),
+            Found::Shared(raw) => raw.to_value(),
+        }
+    }
+}
+
+/// The release whose protocol and structures this library has, as `PMIX_VERSION_NUMERIC` gives it; the text that names the version
+/// says the same.
+const VERSION: u32 = 0x0004_0202;
 
 /// A question, borrowed from the caller.
 #[derive(Clone, Copy)]
@@ -56,6 +84,102 @@ struct Asked {
     proc: Proc,
     key: Option<Key>,
     directives: Directives,
+}
+
+impl Client {
+    /// Looks a key up (`PMIx_Get`); without a key, everything known of the process, as an array of attributes. An empty namespace is
+    /// the process's own.
+    ///
+    /// # Errors
+    /// `ERR_NOT_FOUND`, `ERR_TIMEOUT`, ... by rules of the Standard; [`Error::WouldBlock`] where a callback would have to wait.
+    pub fn get(&self, proc: &Proc, key: Option<&[u8]>, info: &[Info]) -> Result<Value, Error> {
+        let mut directives = Directives::parse(info)?;
+        let qualified = key.map(|key| directives.qualify(key)).transpose()?.flatten();
+        match qualified.as_ref().map(Key::as_bytes).or(key) {
+            Some(key) => self
+                .get_with(proc.nspace.as_bytes(), proc.rank, key, &directives, |found| found.to_value())?
+                .map_err(Error::from),
+            None => self.wait("PMIx_Get", |then| self.inner.get_nb(proc, None, directives, then)),
+        }
+    }
+
+    /// The same without waiting (`PMIx_Get_nb`).
+    ///
+    /// # Errors
+    /// When `done` will not run.
+    pub fn get_nb(
+        &self,
+        proc: &Proc,
+        key: Option<&[u8]>,
+        info: &[Info],
+        done: impl FnOnce(Result<Value, Error>) + Send + 'static,
+    ) -> Result<(), Error> {
+        let mut directives = Directives::parse(info)?;
+        let qualified = key.map(|key| directives.qualify(key)).transpose()?.flatten();
+        self.inner.get_nb(proc, qualified.as_ref().map(Key::as_bytes).or(key), directives, done)
+    }
+
+    /// The whole of a blocking Get, with `f` called on the value where it lies instead of a copy: [`peek`](Client::peek), and the
+    /// server's answer where that has none.
+    ///
+    /// # Errors
+    /// As [`get`](Client::get).
+    #[inline]
+    pub fn get_with<T>(
+        &self,
+        nspace: &[u8],
+        rank: Rank,
+        key: &[u8],
+        directives: &Directives,
+        mut f: impl FnMut(Found<'_>) -> T,
+    ) -> Result<T, Error> {
+        if let Some(answer) = self.peek(&Epoch::enter(), nspace, rank, key, directives, &mut f) {
+            return answer;
+        }
+        let (nspace, _) = self.inner.effective(nspace, directives);
+        let proc = Proc::new(Nspace::new(nspace).map_err(|_| Status::ERR_BAD_PARAM)?, rank);
+        let directives = Directives { nspace: None, ..directives.clone() };
+        let value = self.wait("PMIx_Get", |then| self.inner.get_nb(&proc, Some(key), directives, then))?;
+        Ok(f(Found::Own(&value)))
+    }
+
+    /// The part of a Get that needs nobody else; nothing where the server has to be asked. Makes no system call, takes no lock and
+    /// allocates nothing. The caller is in an epoch, which it must leave before it waits for anything. `f` is called again when the value changed meanwhile: only its last result counts, and what it saw
+    /// before may have been no value at all.
+    ///
+    /// # Errors
+    /// As [`get`](Client::get).
+    #[inline]
+    pub fn peek<T>(
+        &self,
+        epoch: &Epoch,
+        nspace: &[u8],
+        rank: Rank,
+        key: &[u8],
+        directives: &Directives,
+        f: impl FnMut(Found<'_>) -> T,
+    ) -> Option<Result<T, Error>> {
+        if let Err(error) = self.inner.life.check() {
+            return Some(Err(error));
+        }
+        let (nspace, own) = self.inner.effective(nspace, directives);
+        let question = Question { nspace, own, rank, key, query: Query::new(key), directives };
+        match self.inner.resolve(epoch, question, f) {
+            Step::Found(found) => Some(Ok(found)),
+            Step::Absent(status) => Some(Err(status.into())),
+            Step::Map | Step::Ask => None,
+        }
+    }
+
+    /// A [`Guard`] on the own job's shared memory: what is looked up through it is not copied. Values that this process knows by itself,
+    /// segments that are not mapped and keys that are not posted yet are for [`get`](Client::get) to find.
+    ///
+    /// # Errors
+    /// When the job is not mapped, or this thread can have no guard.
+    pub fn pin(&self) -> Result<Guard<'_>, PinError> {
+        self.inner.life.check().map_err(|_| PinError::Foreign)?;
+        self.inner.jobs.own().ok_or(PinError::NoPage)?.pin()
+    }
 }
 
 impl Inner {
@@ -138,7 +262,7 @@ impl Inner {
         self.posts.own.get(epoch, (nspace, rank), (key, query.hash()), directives.scope)
     }
 
-    /// A reserved key that this process has put and the host has not given.
+    /// A reserved key that the host has not given, and this process has put or knows by itself.
     fn own_put_or<T>(
         &self,
         epoch: &Epoch,
@@ -146,11 +270,46 @@ impl Inner {
         mut f: impl FnMut(Found<'_>) -> T,
         otherwise: impl FnOnce() -> Step<T>,
     ) -> Step<T> {
-        let wanted = question.is_default() && question.is_reserved();
-        match wanted.then(|| self.own_put(epoch, question)).flatten() {
-            Some(value) => Step::Found(f(Found::Own(value))),
+        if !(question.is_default() && question.is_reserved()) {
+            return otherwise();
+        }
+        if let Some(value) = self.own_put(epoch, question) {
+            return Step::Found(f(Found::Own(value)));
+        }
+        match self.own_fact(question) {
+            Some(value) => Step::Found(f(Found::Own(&value))),
             None => otherwise(),
         }
+    }
+
+    /// What a process knows of itself without having been told by its host: its name, its server's, and the library's version.
+    #[cold]
+    fn own_fact(&self, question: Question<'_>) -> Option<Value> {
+        let Question { own, rank, key, .. } = question;
+        let of_me = own && rank == self.proc.rank;
+        let server = self.server.as_ref().filter(|_| of_me);
+        match std::str::from_utf8(key).ok()? {
+            // The rank that a process asks for without knowing it.
+            keys::RANK if own && rank == Rank::INVALID => Some(Value::ProcRank(self.proc.rank)),
+            keys::PROCID if of_me || own && rank == Rank::UNDEF => Some(Value::Proc(Proc::clone(&self.proc))),
+            keys::VERSION_NUMERIC => Some(Value::Uint32(VERSION)),
+            keys::SERVER_NSPACE => server.map(|server| Value::string(server.name.nspace.as_bytes())),
+            keys::SERVER_RANK => server.map(|server| Value::ProcRank(server.name.rank)),
+            keys::SERVER_URI => server.map(|server| Value::string(server.uri.as_bytes())),
+            keys::LOCAL_PROCS => self.local_procs(question),
+            _ => None,
+        }
+    }
+
+    /// The processes of a job on a node, as names; hosts give their ranks.
+    fn local_procs(&self, question: Question<'_>) -> Option<Value> {
+        let Question { nspace, own, rank, .. } = question;
+        let reader = if own { self.jobs.own() } else { self.jobs.of(nspace) }?;
+        let ranks = reader.get(&Lookup::new(rank, keys::LOCAL_PEERS)).ok()?;
+        let nspace = Nspace::new(nspace).ok()?;
+        let proc = |rank: &str| Some(Value::Proc(Proc::new(nspace.clone(), Rank(rank.parse().ok()?))));
+        let procs = ranks.as_text()?.as_str()?.split(',').map(proc).collect::<Option<Vec<_>>>()?;
+        DataArray::new(DataType::PROC, procs).ok().map(Value::DataArray)
     }
 
     /// What has to happen before a Get may answer that wants the newest there is (`PMIX_GET_REFRESH_CACHE`). Of this node's
@@ -282,8 +441,10 @@ impl Inner {
     fn own_after_all(&self, asked: &Asked) -> Option<Value> {
         let Some(key) = &asked.key else { return self.with_own(asked, Vec::new()) };
         let question = self.question(asked, key);
-        let wanted = question.is_default() && question.is_reserved();
-        wanted.then(|| self.own_put(&Epoch::enter(), question).cloned()).flatten()
+        if !(question.is_default() && question.is_reserved()) {
+            return None;
+        }
+        self.own_put(&Epoch::enter(), question).cloned().or_else(|| self.own_fact(question))
     }
 
     fn ask(self: &Arc<Self>, asked: Asked, then: impl FnOnce(Result<Value, Error>) + Send + 'static) {

@@ -45,7 +45,7 @@ impl Directives {
     ///
     /// # Errors
     /// `ERR_BAD_PARAM` for a key that is too long.
-    pub fn in_context(&mut self, key: &[u8]) -> Result<Option<Key>, Status> {
+    pub(super) fn in_context(&mut self, key: &[u8]) -> Result<Option<Key>, Status> {
         let Some(context) = self.context.take() else { return Ok(None) };
         self.immediate = true;
         key_in_context(context, key).map(Some).ok_or(Status::ERR_BAD_PARAM)

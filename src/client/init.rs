@@ -28,11 +28,19 @@ const NAMESPACE: &str = "PMIX_NAMESPACE";
 const RANK: &str = "PMIX_RANK";
 const STOCK_URI: &str = "PMIX_SERVER_URI41";
 
+/// A server that has let this process in.
+#[derive(Clone)]
+pub(super) struct Reached {
+    pub(super) name: Proc,
+    /// Where it is, as tools are told.
+    pub(super) uri: String,
+}
+
 /// A connection that the server has accepted.
 pub(super) struct Accepted {
     pub(super) socket: Arc<UnixStream>,
     pub(super) incoming: Incoming,
-    pub(super) server: Proc,
+    pub(super) server: Reached,
     /// Who this process is.
     pub(super) proc: Proc,
     pub(super) parts: Vec<Part>,
@@ -145,7 +153,8 @@ fn introduce<T: Wire>(
         return Err(FrameError::Kind(welcome.header.kind as u8).into());
     }
     match frame::decode(Kind::Welcome, &welcome.body)? {
-        Welcome::Accepted { server, proc, parts } => {
+        Welcome::Accepted { server, uri, proc, parts } => {
+            let server = Reached { name: server, uri };
             Ok(Accepted { socket, incoming, server, proc, parts, descriptors: welcome.descriptors })
         }
         Welcome::Refused { status, reason } => Err(refused(status, reason)),

@@ -34,22 +34,21 @@ mod notify;
 mod output;
 mod post;
 mod publish;
+mod qualified;
 mod spawn;
 mod stdin;
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
-
-use instanton_layout::record::Query;
 
 use crate::answer::answer;
 use crate::control::address::Address;
 use crate::control::handshake::Attach;
 use crate::data::{Info, InfoList, Key, Nspace, Proc, Rank, Status, Value, constants::scope, keys};
 use crate::message::{Reply, Request};
-use crate::store::{Guard, PinError, RawValue, ReadError};
 use crate::support::HostSupport;
 use crate::sys::cell::Epoch;
 use crate::sys::signals;
@@ -59,6 +58,7 @@ pub use crate::message::directives::{Directives, Scale};
 pub use crate::message::{Credential, Infos, Published};
 pub use error::{Error, InitError};
 pub use forward::abi_versions;
+pub use get::Found;
 pub use notify::Chain;
 pub use output::{Output, OutputHandler, to_own_output};
 
@@ -66,7 +66,6 @@ use connection::{Answer, Incoming, Link, News, Way};
 use events::Handlers;
 use fence::Meetings;
 use fork::Life;
-use get::{Question, Step};
 use jobs::Jobs;
 use local::Local;
 use post::Posts;
@@ -74,29 +73,6 @@ use post::Posts;
 /// The environment variable that turns shared memory off (`off`): every look-up then goes over the control plane, with the
 /// same results. Nobody should need it.
 pub const SHARED_MEMORY_VARIABLE: &str = "INSTANTON_SHM";
-
-/// A value where it lies: in shared memory, or in this process.
-#[derive(Clone, Copy)]
-#[non_exhaustive]
-pub enum Found<'a> {
-    /// In this process: put or stored by itself, or answered by the server.
-    Own(&'a Value),
-    /// In shared memory. It may be replaced while one looks at it; see [`Client::get_with`].
-    Shared(&'a RawValue<'a>),
-}
-
-impl Found<'_> {
-    /// The value itself.
-    ///
-    /// # Errors
-    /// When bytes in shared memory are no value.
-    pub fn to_value(&self) -> Result<Value, ReadError> {
-        match self {
-            Found::Own(value) => Ok((*value).clone()),
-            Found::Shared(raw) => raw.to_value(),
-        }
-    }
-}
 
 /// What an event handler is told.
 #[derive(Clone, Debug)]
@@ -142,7 +118,7 @@ pub struct Client {
 struct Inner {
     life: Life,
     proc: Arc<Proc>,
-    server: Option<Proc>,
+    server: Option<init::Reached>,
     link: Link,
     jobs: Jobs,
     posts: Posts,
@@ -159,6 +135,8 @@ struct Own {
     pulls: output::Pulls,
     /// Which attributes this process supports, should it be somebody's host.
     host_support: Mutex<HostSupport>,
+    /// Other jobs that this process has started or was connected with.
+    met: Mutex<BTreeSet<Nspace>>,
     connections: Mutex<Vec<Weak<Inner>>>,
 }
 
@@ -169,6 +147,11 @@ impl Own {
 }
 
 impl Inner {
+    /// Notes jobs that this process can look into from now on.
+    fn meet_jobs(&self, nspaces: impl IntoIterator<Item = Nspace>) {
+        self.own.met.lock().unwrap_or_else(PoisonError::into_inner).extend(nspaces);
+    }
+
     /// The other connections of this process.
     fn siblings(self: &Arc<Self>) -> Vec<Arc<Inner>> {
         let all = self.own.connections();
@@ -274,7 +257,7 @@ impl Client {
 
     fn start(
         proc: Proc,
-        server: Option<Proc>,
+        server: Option<init::Reached>,
         link: Link,
         jobs: Jobs,
         incoming: Option<Incoming>,
@@ -317,7 +300,7 @@ impl Client {
 
     /// The name of the server; none for a process without one.
     pub fn server(&self) -> Option<&Proc> {
-        self.inner.server.as_ref()
+        self.inner.server.as_ref().map(|server| &server.name)
     }
 
     /// Whether there is a server that requests reach.
@@ -325,12 +308,14 @@ impl Client {
         self.is_initialized() && self.inner.link.is_connected()
     }
 
-    /// Keeps a value for the next [`commit`](Client::commit) (`PMIx_Put`); this process itself sees it at once.
+    /// Keeps a value for the next [`commit`](Client::commit) (`PMIx_Put`); this process itself sees it at once. Under the key
+    /// `PMIX_QUALIFIED_VALUE`, the value is an array of one attribute and those that qualify it, which a Get names as well.
     ///
     /// # Errors
     /// `ERR_BAD_PARAM` for a scope that is none, `ERR_NOT_SUPPORTED` for one that takes back.
     pub fn put(&self, scope: u8, key: Key, value: Value) -> Result<(), Error> {
         self.inner.life.check()?;
+        let (key, value) = if key == keys::QUALIFIED_VALUE { qualified::unfold(&value)? } else { (key, value) };
         self.inner.posts.put(&self.inner.proc, scope, key, value)
     }
 
@@ -344,6 +329,13 @@ impl Client {
         self.inner.posts.commit(&self.inner.link)
     }
 
+    /// The namespaces that this process can look into: its own first, then those of jobs that it has started or was connected with.
+    pub fn namespaces(&self) -> Vec<Nspace> {
+        let met = self.inner.own.met.lock().unwrap_or_else(PoisonError::into_inner);
+        let own = &self.inner.proc.nspace;
+        std::iter::once(own).chain(met.iter().filter(|nspace| *nspace != own)).cloned().collect()
+    }
+
     /// Keeps a value for this process alone (`PMIx_Store_internal`); every later Get without a level finds it first.
     ///
     /// # Errors
@@ -353,100 +345,6 @@ impl Client {
         let nspace = if proc.nspace.is_empty() { &self.inner.proc.nspace } else { &proc.nspace };
         self.inner.own.overlay.store(Arc::new(Proc::new(nspace.clone(), proc.rank)), scope::INTERNAL, key, value);
         Ok(())
-    }
-
-    /// Looks a key up (`PMIx_Get`); without a key, everything known of the process, as an array of attributes. An empty namespace is
-    /// the process's own.
-    ///
-    /// # Errors
-    /// `ERR_NOT_FOUND`, `ERR_TIMEOUT`, ... by rules of the Standard; [`Error::WouldBlock`] where a callback would have to wait.
-    pub fn get(&self, proc: &Proc, key: Option<&[u8]>, info: &[Info]) -> Result<Value, Error> {
-        let mut directives = Directives::parse(info)?;
-        let in_context = key.map(|key| directives.in_context(key)).transpose()?.flatten();
-        match in_context.as_ref().map(Key::as_bytes).or(key) {
-            Some(key) => self
-                .get_with(proc.nspace.as_bytes(), proc.rank, key, &directives, |found| found.to_value())?
-                .map_err(Error::from),
-            None => self.wait("PMIx_Get", |then| self.inner.get_nb(proc, None, directives, then)),
-        }
-    }
-
-    /// The same without waiting (`PMIx_Get_nb`).
-    ///
-    /// # Errors
-    /// When `done` will not run.
-    pub fn get_nb(
-        &self,
-        proc: &Proc,
-        key: Option<&[u8]>,
-        info: &[Info],
-        done: impl FnOnce(Result<Value, Error>) + Send + 'static,
-    ) -> Result<(), Error> {
-        let mut directives = Directives::parse(info)?;
-        let in_context = key.map(|key| directives.in_context(key)).transpose()?.flatten();
-        self.inner.get_nb(proc, in_context.as_ref().map(Key::as_bytes).or(key), directives, done)
-    }
-
-    /// The whole of a blocking Get, with `f` called on the value where it lies instead of a copy: [`peek`](Client::peek), and the
-    /// server's answer where that has none.
-    ///
-    /// # Errors
-    /// As [`get`](Client::get).
-    #[inline]
-    pub fn get_with<T>(
-        &self,
-        nspace: &[u8],
-        rank: Rank,
-        key: &[u8],
-        directives: &Directives,
-        mut f: impl FnMut(Found<'_>) -> T,
-    ) -> Result<T, Error> {
-        if let Some(answer) = self.peek(&Epoch::enter(), nspace, rank, key, directives, &mut f) {
-            return answer;
-        }
-        let (nspace, _) = self.inner.effective(nspace, directives);
-        let proc = Proc::new(Nspace::new(nspace).map_err(|_| Status::ERR_BAD_PARAM)?, rank);
-        let directives = Directives { nspace: None, ..directives.clone() };
-        let value = self.wait("PMIx_Get", |then| self.inner.get_nb(&proc, Some(key), directives, then))?;
-        Ok(f(Found::Own(&value)))
-    }
-
-    /// The part of a Get that needs nobody else; nothing where the server has to be asked. Makes no system call, takes no lock and
-    /// allocates nothing. The caller is in an epoch, which it must leave before it waits for anything. `f` is called again when the value changed meanwhile: only its last result counts, and what it saw
-    /// before may have been no value at all.
-    ///
-    /// # Errors
-    /// As [`get`](Client::get).
-    #[inline]
-    pub fn peek<T>(
-        &self,
-        epoch: &Epoch,
-        nspace: &[u8],
-        rank: Rank,
-        key: &[u8],
-        directives: &Directives,
-        f: impl FnMut(Found<'_>) -> T,
-    ) -> Option<Result<T, Error>> {
-        if let Err(error) = self.inner.life.check() {
-            return Some(Err(error));
-        }
-        let (nspace, own) = self.inner.effective(nspace, directives);
-        let question = Question { nspace, own, rank, key, query: Query::new(key), directives };
-        match self.inner.resolve(epoch, question, f) {
-            Step::Found(found) => Some(Ok(found)),
-            Step::Absent(status) => Some(Err(status.into())),
-            Step::Map | Step::Ask => None,
-        }
-    }
-
-    /// A [`Guard`] on the own job's shared memory: what is looked up through it is not copied. Values that this process knows by itself,
-    /// segments that are not mapped and keys that are not posted yet are for [`get`](Client::get) to find.
-    ///
-    /// # Errors
-    /// When the job is not mapped, or this thread can have no guard.
-    pub fn pin(&self) -> Result<Guard<'_>, PinError> {
-        self.inner.life.check().map_err(|_| PinError::Foreign)?;
-        self.inner.jobs.own().ok_or(PinError::NoPage)?.pin()
     }
 
     /// Meets the other participants (`PMIx_Fence`); no participants means the whole own namespace.
@@ -479,10 +377,10 @@ impl Client {
     }
 
     /// Registers a handler for events with these codes; none for every event (`PMIx_Register_event_handler`). `done` is given
-    /// the handler's number.
+    /// the handler's number, or why there is none: `ERR_BAD_PARAM` for a directive that is no attribute of the Standard.
     ///
     /// # Errors
-    /// When `done` will not run: `ERR_BAD_PARAM` for a directive that is no attribute of the Standard.
+    /// When `done` will not run.
     pub fn register_event_handler(
         &self,
         codes: &[Status],
@@ -493,7 +391,7 @@ impl Client {
         self.inner.register(codes, info, handler, done)
     }
 
-    /// Takes a handler back (`PMIx_Deregister_event_handler`).
+    /// Takes a handler back (`PMIx_Deregister_event_handler`); `done` is given `ERR_BAD_PARAM` for a number that nobody has.
     ///
     /// # Errors
     /// When `done` will not run.

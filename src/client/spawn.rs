@@ -3,6 +3,7 @@
 //! Of a job that this process has started, or is connected with, everything is readable that is of its own job: a Get asks the
 //! server for that job's memory, maps it, and reads it from then on.
 use std::os::unix::ffi::OsStrExt;
+use std::sync::Arc;
 
 use crate::data::{App, Info, InfoList, Nspace, Proc, Status, Text, keys};
 use crate::message::{Forward, Reply, Request};
@@ -49,7 +50,14 @@ impl Client {
         }
         let apps = apps.iter().map(|app| at_home(app, job_info)).collect();
         let request = Request::Forward(Forward::Spawn { job_info: job_info.to_vec(), apps });
-        self.inner.ask_for("PMIx_Spawn", &request, spawned, done)
+        let inner = Arc::downgrade(&self.inner);
+        let met = move |answer: Result<Nspace, Error>| {
+            if let (Some(inner), Ok(nspace)) = (inner.upgrade(), &answer) {
+                inner.meet_jobs([nspace.clone()]);
+            }
+            done(answer);
+        };
+        self.inner.ask_for("PMIx_Spawn", &request, spawned, met)
     }
 
     /// Connects with other processes (`PMIx_Connect`), which all call this with the same list.
@@ -71,7 +79,15 @@ impl Client {
         info: &[Info],
         done: impl FnOnce(Result<(), Error>) + Send + 'static,
     ) -> Result<(), Error> {
-        self.meet_to("PMIx_Connect", |procs, info| Request::Connect { procs, info }, procs, info, done)
+        let (inner, nspaces) =
+            (Arc::downgrade(&self.inner), procs.iter().map(|proc| proc.nspace.clone()).collect::<Vec<_>>());
+        let met = move |answer: Result<(), Error>| {
+            if let (Some(inner), Ok(())) = (inner.upgrade(), &answer) {
+                inner.meet_jobs(nspaces);
+            }
+            done(answer);
+        };
+        self.meet_to("PMIx_Connect", |procs, info| Request::Connect { procs, info }, procs, info, met)
     }
 
     /// Ends a connect (`PMIx_Disconnect`): all who made it call this with the same list.

@@ -18,7 +18,7 @@ use crate::message::Request;
 /// Bytes of a frame's header.
 pub const HEADER: usize = 24;
 /// The protocol's version. A peer of another version is refused in the handshake, whose frames never change.
-pub const VERSION: u16 = 1;
+pub const VERSION: u16 = 2;
 /// Longest body before the peer is known.
 pub const MAX_HANDSHAKE: usize = 4096;
 /// Longest body afterwards: bounds what one connection can make the other side hold.

@@ -47,6 +47,8 @@ pub enum Welcome {
     Accepted {
         /// The server's own name.
         server: Proc,
+        /// Where the server is, as tools are told.
+        uri: String,
         /// Who the process is.
         proc: Proc,
         /// The descriptors that come with this frame, in order; empty when the client asked for none.

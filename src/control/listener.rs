@@ -294,11 +294,11 @@ impl Door for Listener {
 
     fn send(&mut self, connection: u64, message: Outgoing, callers: &mut dyn Callers) {
         match message {
-            Outgoing::Accepted { server, proc, parts } => {
+            Outgoing::Accepted { server, uri, proc, parts } => {
                 let Some(entry) = self.connections.get_mut(&connection) else { return };
                 entry.stage = Stage::In;
                 let (parts, descriptors): (Vec<Part>, Vec<OwnedFd>) = parts.into_iter().unzip();
-                let welcome = Welcome::Accepted { server, proc, parts };
+                let welcome = Welcome::Accepted { server, uri, proc, parts };
                 self.push(connection, Kind::Welcome, 0, descriptors, &welcome, callers);
                 // What came while the server made up its mind.
                 self.again.push(connection);

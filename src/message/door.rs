@@ -82,6 +82,8 @@ pub enum Outgoing {
     Accepted {
         /// The server's own name.
         server: Proc,
+        /// Where the server is, as tools are told.
+        uri: String,
         /// Who the peer is.
         proc: Proc,
         /// Descriptors of what it may map.

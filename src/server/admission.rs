@@ -16,6 +16,7 @@ use super::members::Members;
 use super::timers::TimerId;
 use super::tools;
 use super::watch::WatchId;
+use crate::control::rendezvous::Uri;
 use crate::data::{Proc, Status};
 use crate::message::door::{Arrival, Claim, Left, Outgoing, PeerId};
 use crate::message::{Mapped, Part};
@@ -192,7 +193,9 @@ impl Core {
             trace!("{proc} knows layout {layout} and this server makes another: it looks up by message");
         }
         let server = self.own_name();
-        self.send(peer, Outgoing::Accepted { server, proc, parts });
+        let of_clients = || Uri { server: server.clone(), name: self.common.abstract_name.clone() };
+        let uri = self.common.uri.clone().unwrap_or_else(of_clients).to_string();
+        self.send(peer, Outgoing::Accepted { server, uri, proc, parts });
     }
 
     fn parts_for(&mut self, proc: &Proc, role: Role) -> Vec<(Part, std::os::fd::OwnedFd)> {

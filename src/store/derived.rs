@@ -43,6 +43,8 @@ impl Derived {
 /// Where a key is looked for first, when a process is asked for it and has none of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Class {
+    /// Of a process alone: where none is named, only what the host has given of the job.
+    Process,
     Job,
     Node,
     App,
@@ -61,13 +63,13 @@ const fn of(key: &'static str, class: Class, derived: Option<Derived>) -> Known 
 }
 
 const KNOWN: [Known; 24] = [
-    of(keys::RANK, Class::Job, Some(Derived::Rank)),
-    of(keys::LOCAL_RANK, Class::Job, Some(Derived::LocalRank)),
-    of(keys::NODE_RANK, Class::Job, Some(Derived::NodeRank)),
-    of(keys::APP_RANK, Class::Job, Some(Derived::AppRank)),
-    of(keys::GLOBAL_RANK, Class::Job, Some(Derived::GlobalRank)),
+    of(keys::RANK, Class::Process, Some(Derived::Rank)),
+    of(keys::LOCAL_RANK, Class::Process, Some(Derived::LocalRank)),
+    of(keys::NODE_RANK, Class::Process, Some(Derived::NodeRank)),
+    of(keys::APP_RANK, Class::Process, Some(Derived::AppRank)),
+    of(keys::GLOBAL_RANK, Class::Process, Some(Derived::GlobalRank)),
     of(keys::NODEID, Class::Node, Some(Derived::NodeNumber)),
-    of(keys::APPNUM, Class::App, Some(Derived::AppNumber)),
+    of(keys::APPNUM, Class::Process, Some(Derived::AppNumber)),
     of(keys::HOSTNAME, Class::Node, Some(Derived::HostName)),
     of(keys::LOCAL_SIZE, Class::Node, Some(Derived::LocalSize)),
     of(keys::NODE_SIZE, Class::Node, Some(Derived::LocalSize)),

@@ -32,10 +32,13 @@ fn order(lookup: &Lookup<'_>, in_job: bool, class: Option<Class>) -> &'static [P
     use Places as P;
     match (lookup.level, class) {
         (Level::Default, None) if in_job => &[P::PROCESSES],
-        (Level::Default, Some(Class::Job)) if in_job => &[P::PROCESSES, P::JOB, P::SESSIONS, NODE, P::APPS],
+        (Level::Default, Some(Class::Process | Class::Job)) if in_job => {
+            &[P::PROCESSES, P::JOB, P::SESSIONS, NODE, P::APPS]
+        }
         (Level::Default, Some(Class::Node)) if in_job => &[P::PROCESSES, NODE, P::JOB, P::SESSIONS, P::APPS],
         (Level::Default, Some(Class::App)) if in_job => &[P::PROCESSES, P::APPS, P::JOB, P::SESSIONS, NODE],
         (Level::Default, _) if lookup.rank.is_process() => &[],
+        (Level::Default, Some(Class::Process)) => &[P::JOB],
         (Level::Default, _) => &[P::JOB, P::SESSIONS, NODE, P::APPS],
         (Level::Job, _) => &[P::JOB],
         (Level::Session(_), _) => &[P::SESSIONS],

@@ -65,6 +65,7 @@ impl Scripted {
         peer.hello();
         let welcome = Welcome::Accepted {
             server: Proc::new(Nspace::new("server").unwrap(), Rank(0)),
+            uri: "server.0;instanton:scripted".into(),
             proc: proc(0),
             parts: parts.to_vec(),
         };

@@ -251,6 +251,7 @@ export! {
     ) -> Outcome {
         let out = value.as_mut().ok_or(Status::ERR_BAD_PARAM)?;
         if key.is_null() {
+            *out = ptr::null_mut();
             let (proc, info) = (one::<_, Proc>(proc)?, many::<_, Info>(info, ninfo)?);
             let all = told(session::client()?.get(&proc, None, &info))?;
             *out = alloc::boxed(convert::made(&all)?)?;
@@ -261,18 +262,22 @@ export! {
         if key.is_empty() {
             return Err(Status::ERR_BAD_PARAM);
         }
-        let (mut given, in_context);
+        let (mut given, qualified);
         let directives = match ninfo {
             0 => &NO_DIRECTIVES,
             _ => {
                 given = Directives::NONE;
                 take(&mut given, info, ninfo)?;
-                in_context = given.in_context(key)?;
-                key = in_context.as_ref().map_or(key, Key::as_bytes);
+                qualified = given.qualify(key)?;
+                key = qualified.as_ref().map_or(key, Key::as_bytes);
                 &given
             }
         };
         let question = Question { nspace, rank, key, directives };
+        if !directives.static_values {
+            // Whoever looks at the place instead of the status finds nothing there.
+            *out = ptr::null_mut();
+        }
         if directives.pointer_values {
             *out = question.show()?;
             return Ok(());

@@ -34,7 +34,8 @@ export! {
         told(session::client()?.job_control_nb(&targets, &directives, callbacks::info(cbfunc, cbdata)))
     }
 
-    /// The processes of a namespace on a node; without a node, on this one. Nobody is NULL and 0.
+    /// The processes of a namespace on a node; without a node, on this one; without a namespace, of every job that the caller can look
+    /// into. Nobody is NULL and 0.
     fn PMIx_Resolve_peers(
         node: *const c_char, nspace: *const c_char, procs: *mut *mut pmix_proc_t, nprocs: *mut usize,
     ) -> Outcome {
@@ -43,18 +44,28 @@ export! {
         };
         (*procs, *nprocs) = (ptr::null_mut(), 0);
         let client = session::client()?;
-        let nspace = namespace(&client, nspace)?;
+        let nspaces = if nspace.is_null() { client.namespaces() } else { vec![namespace(&client, nspace)?] };
         let mut level = vec![Info::new(keys::OPTIONAL, true)];
         if let Some(node) = alloc::c_bytes(node) {
             let name = instanton::data::Text::new(node).map_err(|_| Status::ERR_BAD_PARAM)?;
             level.extend([Info::new(keys::NODE_INFO, true), Info::new(keys::HOSTNAME, Value::String(Some(name)))]);
         }
-        let peers = list(&client, &nspace, keys::LOCAL_PEERS, &level)?;
-        let ranks = peers.split(|byte| *byte == b',').filter(|rank| !rank.is_empty());
-        let found = ranks
-            .map(|rank| Some(Proc::new(nspace.clone(), Rank(std::str::from_utf8(rank).ok()?.trim().parse().ok()?))))
-            .collect::<Option<Vec<Proc>>>()
-            .ok_or(Status::ERR_INVALID_VAL)?;
+        let (mut found, mut outcome) = (Vec::new(), Err(Status::ERR_NOT_FOUND));
+        for nspace in nspaces {
+            let peers = match list(&client, &nspace, keys::LOCAL_PEERS, &level) {
+                Ok(peers) => peers,
+                Err(status) => {
+                    outcome = outcome.map_err(|_| status);
+                    continue;
+                }
+            };
+            outcome = Ok(());
+            for rank in peers.split(|byte| *byte == b',').filter(|rank| !rank.is_empty()) {
+                let rank = std::str::from_utf8(rank).ok().and_then(|rank| rank.trim().parse().ok());
+                found.push(Proc::new(nspace.clone(), Rank(rank.ok_or(Status::ERR_INVALID_VAL)?)));
+            }
+        }
+        outcome?;
         (*procs, *nprocs) = (made_array(&found)?, found.len());
         Ok(())
     }

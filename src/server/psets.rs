@@ -20,7 +20,8 @@ impl ProcessSets {
             keys::QUERY_PSET_NAMES => {
                 let names = self.0.keys().map(Vec::as_slice).chain(groups.names().map(Nspace::as_bytes));
                 let names: Vec<&[u8]> = names.collect();
-                (!names.is_empty()).then(|| Value::string(names.join(&b',')))
+                // None is an answer, too, as it is with the number of them.
+                Some(Value::string(names.join(&b',')))
             }
             keys::QUERY_PSET_MEMBERSHIP => set.and_then(of).map(|members| procs(members.clone())),
             _ => None,

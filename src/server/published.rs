@@ -137,7 +137,8 @@ impl PublishedData {
     }
 
     /// Looks keys up ([`Host::lookup`](super::Host::lookup)). With `PMIX_WAIT` it waits until so many of them are there (0: all), for ever or
-    /// for `PMIX_TIMEOUT` seconds: see [`expire`](PublishedData::expire). Success is to find any of them.
+    /// for `PMIX_TIMEOUT` seconds: see [`expire`](PublishedData::expire). Success is to find all of
+    /// them, a partial one (`ERR_PARTIAL_SUCCESS`) to find some.
     ///
     /// # Errors
     /// `ERR_NOT_FOUND` when none is there and none is waited for; `ERR_BAD_PARAM` for attributes of other types;
@@ -228,7 +229,8 @@ impl State {
             let is_read = at.next().is_some_and(|at| places.contains(&at));
             is_read && item.persistence == persistence::PERSIST_FIRST_READ
         });
-        Some((Status::SUCCESS, found))
+        let status = if places.len() < question.keys.len() { Status::ERR_PARTIAL_SUCCESS } else { Status::SUCCESS };
+        Some((status, found))
     }
 
     fn find(&self, key: &Text, question: &Question) -> Option<usize> {
@@ -464,10 +466,12 @@ mod tests {
         let (_, one) = ask(&store, &b, &["k", "l"], &wait(1));
         let (_, all) = ask(&store, &b, &["k", "l"], &wait(0));
         store.publish(&a, &data("l", "2")).unwrap();
-        assert_eq!(one.try_recv().unwrap().unwrap().1.len(), 1);
+        let (status, found) = one.try_recv().unwrap().unwrap();
+        assert_eq!((status, found.len()), (Status::ERR_PARTIAL_SUCCESS, 1), "not all of what was asked for");
         assert!(all.try_recv().is_err());
         store.publish(&a, &data("k", "1")).unwrap();
-        assert_eq!(all.try_recv().unwrap().unwrap().1.len(), 2);
+        let (status, found) = all.try_recv().unwrap().unwrap();
+        assert_eq!((status, found.len()), (Status::SUCCESS, 2));
         assert!(store.lock().waiting.is_empty());
     }
 

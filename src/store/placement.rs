@@ -147,6 +147,10 @@ fn applications(job: &mut JobInfoBuilder, values: &[sifting::Values], ranks: u32
         let given = job.app.get(keys::APPNUM).map(|value| number(keys::APPNUM, value)).transpose()?;
         job.apps.entry(given.unwrap_or(0)).or_default();
     }
+    if let Some((key, value)) = job.app.iter().find(|(key, _)| key.as_bytes() == keys::APPNUM.as_bytes()) {
+        // What the host says of no process in particular is found without one.
+        job.job.put(key.clone(), value.clone());
+    }
     let only = job.apps.len() == 1;
     let into = match job.apps.first_entry() {
         Some(first) if only => first.into_mut(),

@@ -56,6 +56,16 @@ fn what_the_host_says_stands() {
 }
 
 #[test]
+fn the_number_of_an_application_is_a_processs_own_unless_the_host_says_it_of_the_job() {
+    for (given, found) in [(vec![], None), (vec![Info::new(keys::APPNUM, 3u32)], Some(Value::from(3u32)))] {
+        let number = given.first().map_or(0u32, |_| 3);
+        let writer = reader_of(&[vec![Info::new(keys::JOB_SIZE, 2u32)], given].concat(), 2, "a");
+        assert_eq!(get(&writer, 1, keys::APPNUM), Value::from(number));
+        assert_eq!(writer.reader().get(&Lookup::new(Rank::WILDCARD, keys::APPNUM)).ok(), found);
+    }
+}
+
+#[test]
 fn applications_follow_one_another() {
     let app = |number: u32, size: u32| {
         about(keys::APP_INFO_ARRAY, vec![Info::new(keys::APPNUM, number), Info::new(keys::APP_SIZE, size)])

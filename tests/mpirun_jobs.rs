@@ -117,6 +117,11 @@ fn calls_end_as_on_the_stock_library() {
 }
 
 #[test]
+fn events_are_heard_as_on_the_stock_library() {
+    expect_same_answers("events_are_heard_as_on_the_stock_library", "calls", &["events"], 8);
+}
+
+#[test]
 fn spawned_jobs_meet_as_on_the_stock_library() {
     expect_same_answers("spawned_jobs_meet_as_on_the_stock_library", "calls", &["spawn"], 20);
 }

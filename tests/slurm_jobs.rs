@@ -25,6 +25,12 @@ fn eight(program: &Path) -> [String; 3] {
     [format!("--nodes={NODES}"), "--ntasks=8".into(), program.to_string_lossy().into_owned()]
 }
 
+/// Six ranks on all nodes, in a step of their own.
+fn six_by_srun(program: &Path) -> Vec<String> {
+    let words = ["srun", "--mpi=pmix", "--nodes=4", "--ntasks=6"];
+    words.map(str::to_owned).into_iter().chain([program.to_string_lossy().into_owned()]).collect()
+}
+
 /// `mpirun` in an allocation, two ranks on each node, with a daemon of its own on each and room for as many again.
 fn by_mpirun(program: PathBuf) -> Vec<String> {
     let salloc = ["salloc", "--quiet", "--nodes=4", "--ntasks-per-node=4"];
@@ -156,9 +162,17 @@ fn srun_serves_stock_clients() {
 
 #[test]
 fn srun_answers_as_with_the_stock_library() {
-    expect_same_answers("srun_answers_as_with_the_stock_library", &["survey", "calls"], |program| {
-        let words = ["srun", "--mpi=pmix", "--nodes=4", "--ntasks=6"];
-        words.map(str::to_owned).into_iter().chain([program.to_string_lossy().into_owned()]).collect()
+    expect_same_answers("srun_answers_as_with_the_stock_library", &["survey"], six_by_srun);
+}
+
+/// On the stock library the fence of some ranks on several nodes waits for ever.
+#[test]
+fn srun_ends_every_call() {
+    let programs = [peer("pmix/calls"), peer("own/calls")];
+    on_cluster("srun_ends_every_call", &programs, |cluster| {
+        let [stock, own] = programs.each_ref().map(|program| cluster.run(six_by_srun(program)).expect(0));
+        assert!(stock.sorted().len() > 500, "{stock:#?}");
+        assert_eq!(own.sorted(), stock.sorted());
     });
 }
 

@@ -283,7 +283,7 @@ mod tests {
             Header::parse(&bytes, 100)
         };
         assert!(matches!(with(0, b'X'), Err(FrameError::Magic(_))));
-        assert!(matches!(with(4, 2), Err(FrameError::Version(2))));
+        assert!(matches!(with(4, 0), Err(FrameError::Version(0))));
         assert!(matches!(with(6, 9), Err(FrameError::Kind(9))));
         assert!(matches!(with(7, 255), Err(FrameError::Descriptors(255))));
         assert!(matches!(with(16, 101), Err(FrameError::Length { len: 101, max: 100 })));

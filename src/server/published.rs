@@ -352,12 +352,13 @@ mod tests {
         (accepted, receiver)
     }
 
-    /// The values found at once, by the key's order.
+    /// The values found at once, by the key's order; the status says whether they are all.
     fn found(store: &PublishedData, asker: &Proc, keys: &[&str], info: &[Info]) -> Result<Vec<String>, Status> {
         let (accepted, answer) = ask(store, asker, keys, info);
         accepted?;
         let (status, data) = answer.try_recv().expect("an answer at once")?;
-        status.ok()?;
+        let all = data.len() == keys.len();
+        assert_eq!(status, if all { Status::SUCCESS } else { Status::ERR_PARTIAL_SUCCESS });
         Ok(data.into_iter().map(|one| one.value.as_str().unwrap().to_owned()).collect())
     }
 

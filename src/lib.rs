@@ -4,6 +4,8 @@
 //! it in place: a Get is a memory read. Without default features this crate is the data model ([`data`]) and the engine
 //! ([`store`]) alone; `client` and `server` add the two ends of the control plane.
 #![deny(unsafe_code)]
+// What has its use in a program with both ends is dead where one of them is left out.
+#![cfg_attr(not(all(feature = "client", feature = "server")), allow(dead_code))]
 
 #[cfg(any(feature = "client", feature = "server"))]
 mod answer;

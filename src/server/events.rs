@@ -192,11 +192,11 @@ impl Core {
         self.spread(Origin::Program, status, source, range, info, move |core, result| core.finish(done, result));
     }
 
-    /// Whether this is an event of a process here that the host hands back: who is within its range has it. Two servers of a
-    /// careless host may have the same name, but not the same processes.
+    /// Whether this is an event of a process here, or of this server, that the host hands back: who is within its range has it. Two
+    /// servers of a careless host may have the same name, but not the same processes.
     fn is_back(&self, source: &Proc, info: &[Info]) -> bool {
-        let proxy = info.find(keys::EVENT_PROXY).and_then(|info| info.value.as_proc());
-        proxy.is_some_and(|proxy| *proxy == self.own_name()) && self.is_here(source)
+        let own = self.own_name();
+        proxy_of(info) == Some(&own) && (*source == own || self.is_here(source))
     }
 
     pub(super) fn spread(
@@ -213,8 +213,10 @@ impl Core {
             Err(refused) => return then(self, Err(refused)),
         };
         let default_too = !info.is_set(keys::EVENT_NON_DEFAULT);
-        // What the host passes on comes from elsewhere already; only what it raises in the server's own name is for elsewhere.
-        let passed_on = from == Origin::Program && source.nspace != self.config.nspace;
+        // What the host passes on comes from elsewhere already; only what it raises in a server's name is for elsewhere, and
+        // not if another server has given it to its host: it would go to and fro for ever.
+        let by_another = proxy_of(&info).is_some_and(|proxy| *proxy != self.own_name());
+        let passed_on = from == Origin::Program && (source.nspace != self.config.nspace || by_another);
         // Who raised it has told its own handlers, and some hosts hand a server its own events back.
         let raiser = match from {
             Origin::Peer(peer) => Some(peer),
@@ -246,7 +248,7 @@ impl Core {
             return then(self, Ok(()));
         }
         let mut info = info;
-        if from != Origin::Program && info.find(keys::EVENT_PROXY).is_none() {
+        if proxy_of(&info).is_none() {
             info.push(Info::new(keys::EVENT_PROXY, self.own_name()));
         }
         self.ask_host(
@@ -319,6 +321,11 @@ impl Audience {
     fn is_host(&self, peer: PeerId) -> bool {
         matches!(self, Audience::HostAlone) && peer == PROGRAM
     }
+}
+
+/// The server that has given the event to its host, where one says so.
+fn proxy_of(info: &[Info]) -> Option<&Proc> {
+    info.find(keys::EVENT_PROXY)?.value.as_proc()
 }
 
 fn custom(info: &[Info]) -> Option<Vec<Proc>> {

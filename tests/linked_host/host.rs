@@ -1,6 +1,7 @@
 //! The test's resource manager: N servers, one a "node", and a host for each that reaches the others.
 use std::collections::{BTreeSet, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, mpsc};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, mpsc};
+use std::time::Duration;
 
 use instanton::data::{DataArray, Info, InfoList, Nspace, Proc, Rank, Status, Value, keys};
 use instanton::server::{Accepted, Answer, Completion, Host, Infos, Server, ServerConfig};
@@ -70,6 +71,8 @@ pub struct World {
     contexts: Mutex<u64>,
     /// What the hosts were told, in order.
     pub said: Mutex<Vec<String>>,
+    /// Something was said.
+    speaks: Condvar,
     /// What the hosts answer to every fence, where that is set.
     pub fences: Mutex<Option<Result<Vec<u8>, Status>>>,
     /// Who gives the answers to fences that all have come to, where the hosts do not.
@@ -133,6 +136,14 @@ impl GroupMeeting {
 impl World {
     fn say(&self, text: String) {
         lock(&self.said).push(text);
+        self.speaks.notify_all();
+    }
+
+    /// Waits until the hosts were told this.
+    pub fn wait_for(&self, text: &str) {
+        let silent = |said: &mut Vec<String>| !said.iter().any(|said| said == text);
+        let waited = self.speaks.wait_timeout_while(lock(&self.said), Duration::from_secs(60), silent);
+        assert!(!waited.unwrap().1.timed_out(), "no host was told {text:?}");
     }
 
     /// How often the hosts were told something that begins like this.
@@ -152,6 +163,8 @@ impl World {
         }
         let name = directives.find(keys::PROCID).and_then(|info| info.value.as_proc());
         assembly.come.extend(name.cloned());
+        let who = name.map_or_else(|| "a node of leaders".into(), Proc::to_string);
+        self.say(format!("{who} comes to {group}"));
         let added = directives.find(keys::GROUP_ADD_MEMBERS).and_then(|info| info.value.as_array());
         assembly
             .added

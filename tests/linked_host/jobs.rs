@@ -209,6 +209,16 @@ fn events_reach_whom_they_are_for() {
     for peer in &mut peers {
         assert_eq!(code(peer.push()), (-5000, undefined.clone()));
     }
+    // What another server of the same namespace has raised, or this one, and the host passes on, is told here and goes no further.
+    let own = server.proc();
+    for source in [Proc::new(own.nspace.clone(), Rank(own.rank.0 + 1)), own] {
+        let (told, tells) = mpsc::channel();
+        let info = [Info::new(keys::EVENT_PROXY, source.clone())];
+        let done = move |result| told.send(result).unwrap();
+        server.notify_event(Status(-6002), &source, data_range::RANGE_GLOBAL, &info, done).unwrap();
+        assert_eq!(tells.recv().unwrap(), Ok(()));
+    }
+    assert_eq!(code(peers[1].push()).0, -6002);
     let bad = Request::Notify { status: Status(1), range: data_range::RANGE_PROC_LOCAL, info: vec![] };
     assert_eq!(peers[0].status(bad), Status::ERR_BAD_PARAM);
 

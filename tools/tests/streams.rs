@@ -93,7 +93,8 @@ fn a_tool_reads_what_ranks_print_from_then_on() {
     let pulled = Pulled::begin(&client, &first, &[]);
     job.write("it\n");
     assert_eq!(pulled.texts(), ["got it\n", "no\n"]);
-    tool.finalize(&[]).unwrap();
+    // The run may have ended already.
+    let _ = tool.finalize(&[]);
     let ended = job.finish();
     assert_eq!((ended.code, ended.stdout.as_str(), ended.stderr.as_str()), (Some(0), "got it\n", "no\n"));
 }

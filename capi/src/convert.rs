@@ -15,7 +15,8 @@ use libc::{c_char, c_void, timeval};
 
 use crate::alloc;
 use crate::foreign::{self, Foreign};
-use crate::owned::{Kind, Owned, release_array};
+use crate::kind::Kind;
+use crate::owned::{Owned, release_array};
 use crate::types::*;
 
 /// Deepest nesting of values in arrays in values that is accepted from C: deeper ones could not be sent anyway.

@@ -12,7 +12,8 @@ use instanton_layout::hash::hash;
 
 use crate::alloc;
 use crate::convert::made;
-use crate::owned::{Kind, release_array};
+use crate::kind::Kind;
+use crate::owned::release_array;
 use crate::slot::Slot;
 use crate::types::pmix_value_t;
 

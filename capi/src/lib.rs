@@ -11,6 +11,7 @@ mod foreign;
 mod handles;
 mod host;
 mod kept;
+mod kind;
 mod module;
 mod owned;
 mod packed;

@@ -9,7 +9,7 @@ use libc::{c_char, c_void};
 use crate::alloc;
 use crate::boundary::Outcome;
 use crate::convert;
-use crate::owned::Kind;
+use crate::kind::Kind;
 use crate::types::*;
 
 /// How the elements of a type lie and are packed.

@@ -6,7 +6,8 @@ use libc::{c_char, c_void};
 
 use crate::alloc;
 use crate::boundary::{Outcome, export};
-use crate::owned::{Kind, Owned, create, release_array};
+use crate::kind::Kind;
+use crate::owned::{Owned, create, release_array};
 use crate::types::*;
 
 /// An array of `n` constructed elements; without elements where the type is none or memory is out.

@@ -16,7 +16,8 @@ use crate::boundary::{Outcome, export};
 use crate::callbacks::{self, ValueFn};
 use crate::convert::{self, Mirror, many, one};
 use crate::kept;
-use crate::owned::{Kind, Owned};
+use crate::kind::Kind;
+use crate::owned::Owned;
 use crate::session::{self, told};
 use crate::types::*;
 

@@ -8,7 +8,7 @@ use libc::{c_char, c_void};
 use super::arrays::{append, unread};
 use crate::alloc;
 use crate::boundary::{Outcome, export};
-use crate::owned::Kind;
+use crate::kind::Kind;
 use crate::packed;
 use crate::session;
 use crate::types::*;

@@ -7,7 +7,8 @@ use libc::{c_char, c_void};
 use crate::alloc;
 use crate::boundary::{Outcome, export};
 use crate::convert;
-use crate::owned::{self, Kind, Owned};
+use crate::kind::Kind;
+use crate::owned::{self, Owned};
 use crate::print;
 use crate::types::*;
 

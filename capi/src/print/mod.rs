@@ -15,7 +15,7 @@ use self::words::{NULL, bits, command, date, name, or, places, rank, unsigned, w
 use crate::alloc;
 use crate::boundary::Outcome;
 use crate::convert;
-use crate::owned::Kind;
+use crate::kind::Kind;
 use crate::text::TextBuilder;
 use crate::types::*;
 

@@ -20,11 +20,11 @@ include!(concat!(env!("OUT_DIR"), "/names.rs"));
 pub struct Names {
     other: u16,
     known: &'static [(u64, u16)],
-    /// Of small numbers.
+    /// Of all numbers of one byte, and of the small ones of more.
     small: [u16; SMALL],
 }
 
-const SMALL: usize = 128;
+const SMALL: usize = 256;
 
 impl Names {
     const fn new(other: u16, known: &'static [(u64, u16)]) -> Self {
@@ -91,25 +91,38 @@ impl Names {
 
 /// The channels of `PMIx_IOF_channel_string`, each followed by a space as programs know it.
 pub fn iof_channel(channels: u16) -> &'static CStr {
-    const COMBINATIONS: [&CStr; 16] = [
-        c"NONE",
-        c"STDIN ",
-        c"STDOUT ",
-        c"STDIN STDOUT ",
-        c"STDERR ",
-        c"STDIN STDERR ",
-        c"STDOUT STDERR ",
-        c"STDIN STDOUT STDERR ",
-        c"STDDIAG ",
-        c"STDIN STDDIAG ",
-        c"STDOUT STDDIAG ",
-        c"STDIN STDOUT STDDIAG ",
-        c"STDERR STDDIAG ",
-        c"STDIN STDERR STDDIAG ",
-        c"STDOUT STDERR STDDIAG ",
-        c"STDIN STDOUT STDERR STDDIAG ",
-    ];
-    COMBINATIONS[usize::from(channels & 15)]
+    CStr::from_bytes_until_nul(iof_channels(channels)).unwrap_or_default()
+}
+
+/// The same for C.
+#[inline]
+pub fn iof_channel_pointer(channels: u16) -> *const c_char {
+    iof_channels(channels).as_ptr().cast()
+}
+
+/// Every set of channels has a text of the same room, so that its place follows from its number.
+#[inline]
+fn iof_channels(channels: u16) -> &'static [u8; 32] {
+    static TEXTS: [[u8; 32]; 16] = {
+        let channels: [&[u8]; 4] = [b"STDIN ", b"STDOUT ", b"STDERR ", b"STDDIAG "];
+        let mut texts = [[0; 32]; 16];
+        texts[0].first_chunk_mut::<4>().unwrap().copy_from_slice(b"NONE");
+        let mut set = 1;
+        while set < texts.len() {
+            let (mut end, mut channel) = (0, 0);
+            while channel < channels.len() {
+                let mut byte = 0;
+                while set & 1 << channel != 0 && byte < channels[channel].len() {
+                    texts[set][end] = channels[channel][byte];
+                    (end, byte) = (end + 1, byte + 1);
+                }
+                channel += 1;
+            }
+            set += 1;
+        }
+        texts
+    };
+    &TEXTS[usize::from(channels & 15)]
 }
 
 /// The directives of an attribute, as `PMIx_Info_directives_string` gives them. A qualifier is nothing else.

@@ -19,18 +19,49 @@ pub struct Status(pub i32);
 include!(concat!(env!("OUT_DIR"), "/status.rs"));
 
 /// The names of zero and what is not far below; the first of all texts where there is none.
-static BY_CODE: [u16; 512] = {
-    let mut names = [NO_NAME; 512];
+static BY_CODE: [u16; NEAR] = {
+    let mut names = [NO_NAME; NEAR];
     let mut row = 0;
     while row < STATUS_NAMES.len() {
         let (code, at, alias) = STATUS_NAMES[row];
-        if !alias && code <= 0 && code > -(names.len() as i32) {
+        if !alias && is_near(code) {
             names[-code as usize] = at;
         }
         row += 1;
     }
     names
 };
+const NEAR: usize = 512;
+
+/// The codes of all others, with their names: so few that they are looked through.
+static FAR: [(i32, u16); count_far()] = {
+    let mut far = [(0, NO_NAME); count_far()];
+    let (mut row, mut filled) = (0, 0);
+    while row < STATUS_NAMES.len() {
+        let (code, at, alias) = STATUS_NAMES[row];
+        if !alias && !is_near(code) {
+            far[filled] = (code, at);
+            filled += 1;
+        }
+        row += 1;
+    }
+    far
+};
+
+const fn is_near(code: i32) -> bool {
+    code <= 0 && code > -(NEAR as i32)
+}
+
+const fn count_far() -> usize {
+    let (mut row, mut count) = (0, 0);
+    while row < STATUS_NAMES.len() {
+        let (code, _, alias) = STATUS_NAMES[row];
+        count += (!alias && !is_near(code)) as usize;
+        row += 1;
+    }
+    count
+}
+
 /// The text of a status without a name.
 const NO_NAME: u16 = 0;
 
@@ -75,7 +106,7 @@ impl Status {
     /// Of codes that are far from zero.
     #[cold]
     fn far(self) -> u16 {
-        STATUS_NAMES.iter().find(|(code, _, alias)| *code == self.0 && !alias).map_or(NO_NAME, |(_, at, _)| *at)
+        FAR.iter().find(|(code, _)| *code == self.0).map_or(NO_NAME, |(_, at)| *at)
     }
 }
 

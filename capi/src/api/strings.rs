@@ -59,7 +59,7 @@ export! {
 
     /// The text of a set of channels.
     fn PMIx_IOF_channel_string(channels: u16) -> *const c_char {
-        names::iof_channel(channels).as_ptr()
+        names::iof_channel_pointer(channels)
     }
 
     /// The text of an attribute's directives, the caller's to free.

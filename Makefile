@@ -25,6 +25,7 @@ help: ## list what there is to make
 
 setup: ## install the compilers and the real MPI libraries that the rest needs
 	@scripts/setup "$(TARGET)/venv"
+	@scripts/headers "$(TARGET)/headers"
 
 dist: setup ## build the release into dist/: the command, the C library, its headers
 	@scripts/dist "$(TARGET)" dist

@@ -97,13 +97,15 @@ fn rows(table: &'static str) -> impl Iterator<Item = Vec<&'static str>> {
 pub struct Struct {
     /// Its name.
     pub name: &'static str,
-    tag: &'static str,
+    /// The name behind `struct`.
+    pub tag: &'static str,
     /// Bytes on LP64.
     pub size: usize,
     what: &'static str,
     /// Offset on LP64, name and type; the type of the one union is `union`.
     pub members: Vec<(usize, &'static str, &'static str)>,
-    union: Vec<(&'static str, &'static str)>,
+    /// Name and type of what the union may be.
+    pub union: Vec<(&'static str, &'static str)>,
 }
 
 /// Every structure, those first that others contain.
@@ -143,8 +145,13 @@ pub fn macros() -> Vec<Entry> {
     entries(MACROS)
 }
 
+/// Every type of functions: its declaration, and what it is for.
+pub fn callbacks() -> Vec<Entry> {
+    entries(CALLBACKS)
+}
+
 /// `type name`, the way C writes it.
-fn declare(ty: &str, name: &str) -> String {
+pub fn declare(ty: &str, name: &str) -> String {
     match ty.split_once('[') {
         Some((of, count)) => format!("{of} {name}[{count}"),
         None if ty.ends_with('*') => format!("{ty}{name}"),
@@ -208,6 +215,11 @@ fn group(out: &mut String, group: &str) {
     }
 }
 
+/// The types that are numbers or texts, but for enumerations: name and type.
+pub fn plain_types() -> Vec<[&'static str; 2]> {
+    rows(SCALARS).map(|row| [row[0], row[1]]).filter(|[_, ty]| *ty != "enum").collect()
+}
+
 /// Every type that is a number or text, with its constants.
 fn scalars() -> String {
     let mut out = String::from("\n");
@@ -268,6 +280,16 @@ fn structure(s: &Struct) -> String {
     out + "};\n"
 }
 
+/// The macro that makes an empty object of a structure.
+pub fn initialiser(name: &str) -> String {
+    let name = match name {
+        "pmix_device_distance_t" => "DEVICE_DIST".to_string(),
+        "pmix_pdata_t" => "LOOKUP".to_string(),
+        other => other.trim_start_matches("pmix_").trim_end_matches("_t").to_uppercase(),
+    };
+    format!("PMIX_{name}_STATIC_INIT")
+}
+
 /// `PMIX_..._STATIC_INIT`: every member in order, which C and C++ both take without a word.
 fn initialisers() -> String {
     let mut out = String::from(
@@ -275,11 +297,6 @@ fn initialisers() -> String {
          #ifdef __cplusplus\n#define PMIX_VALUE_STATIC_INIT { PMIX_UNDEF, {} }\n\
          #else\n#define PMIX_VALUE_STATIC_INIT { PMIX_UNDEF, { .envar = PMIX_ENVAR_STATIC_INIT } }\n#endif\n",
     );
-    let init = |name: &str| match name {
-        "pmix_device_distance_t" => "DEVICE_DIST".to_string(),
-        "pmix_pdata_t" => "LOOKUP".to_string(),
-        other => other.trim_start_matches("pmix_").trim_end_matches("_t").to_uppercase(),
-    };
     let structs = structs();
     for s in structs.iter().filter(|s| !["pmix_value_t", "pmix_server_module_t"].contains(&s.name)) {
         let empty = |ty: &str| match ty {
@@ -287,11 +304,11 @@ fn initialisers() -> String {
             "pmix_nspace_t" | "pmix_key_t" => "{ 0 }".to_string(),
             "struct timeval" => "{ 0, 0 }".to_string(),
             ty if ty.ends_with('*') => "NULL".to_string(),
-            ty if structs.iter().any(|s| s.name == ty) => format!("PMIX_{}_STATIC_INIT", init(ty)),
+            ty if structs.iter().any(|s| s.name == ty) => initialiser(ty),
             _ => "0".to_string(),
         };
         let members: Vec<_> = s.members.iter().map(|(_, _, ty)| empty(ty)).collect();
-        let text = format!("#define PMIX_{}_STATIC_INIT {{ {} }}", init(s.name), members.join(", "));
+        let text = format!("#define {} {{ {} }}", initialiser(s.name), members.join(", "));
         writeln!(out, "{}", wrapped(&text).replace('\n', " \\\n")).unwrap();
     }
     out
@@ -336,9 +353,10 @@ fn version() -> String {
          \x20* Written from tables by a generator: change those, not this file. */\n\
          #ifndef INSTANTON_PMIX_VERSION_H\n#define INSTANTON_PMIX_VERSION_H\n\n",
     );
-    define(&mut out, "VERSION_MAJOR", &major.to_string());
-    define(&mut out, "VERSION_MINOR", &minor.to_string());
-    define(&mut out, "VERSION_RELEASE", &release.to_string());
+    // Long, as everywhere: programs print them so.
+    define(&mut out, "VERSION_MAJOR", &format!("{major}L"));
+    define(&mut out, "VERSION_MINOR", &format!("{minor}L"));
+    define(&mut out, "VERSION_RELEASE", &format!("{release}L"));
     define(&mut out, "NUMERIC_VERSION", &format!("{:#010x}", major << 16 | minor << 8 | release));
     out.push_str("\n/* What that release can do, for programs that ask. */\n");
     define(&mut out, "CAPABILITIES", "3");
@@ -357,7 +375,7 @@ fn visibility() -> String {
 
 /// The headers: names and contents.
 pub fn headers() -> Vec<(String, String)> {
-    let (functions, callbacks) = (functions(), entries(CALLBACKS));
+    let (functions, callbacks) = (functions(), callbacks());
     let exported = |section| declarations(&functions, section, "PMIX_EXPORT");
     let types = |section| declarations(&callbacks, section, "typedef");
     let structs = structs();

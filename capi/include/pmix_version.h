@@ -3,9 +3,9 @@
 #ifndef INSTANTON_PMIX_VERSION_H
 #define INSTANTON_PMIX_VERSION_H
 
-#define PMIX_VERSION_MAJOR                          6
-#define PMIX_VERSION_MINOR                          1
-#define PMIX_VERSION_RELEASE                        0
+#define PMIX_VERSION_MAJOR                          6L
+#define PMIX_VERSION_MINOR                          1L
+#define PMIX_VERSION_RELEASE                        0L
 #define PMIX_NUMERIC_VERSION                        0x00060100
 
 /* What that release can do, for programs that ask. */

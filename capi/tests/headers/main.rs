@@ -5,10 +5,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::{env, fs};
 
-#[path = "../headers/generate.rs"]
+#[path = "../../headers/generate.rs"]
 mod generate;
-#[path = "../headers/man.rs"]
+#[path = "../../headers/man.rs"]
 mod man;
+
+mod agreement;
+#[path = "../real/mod.rs"]
+mod real;
 
 const C: [&str; 3] = ["-xc", "-std=c99", "-std=c11"];
 const CXX: [&str; 3] = ["-xc++", "-std=c++11", "-std=c++17"];
@@ -89,7 +93,7 @@ fn they_declare_what_the_library_exports() {
     let declared: BTreeSet<_> = functions.iter().map(|function| generate::name_of(function.head)).collect();
     assert_eq!(declared.len(), functions.len(), "a function is declared twice");
     let exported: BTreeSet<_> =
-        include_str!("../exports.txt").lines().filter(|line| line.starts_with("PMIx_")).collect();
+        include_str!("../../exports.txt").lines().filter(|line| line.starts_with("PMIx_")).collect();
     assert_eq!(declared, exported);
     for function in functions {
         assert!(!function.lines.is_empty(), "{}: nobody says what it does", function.head);
@@ -119,7 +123,7 @@ fn structures_lie_where_programs_expect_them() {
     run(compiler("-xc++", "-std=c++17").arg("-fsyntax-only").arg(&path));
 
     // The library's own structures, which its compiler holds to these numbers.
-    let squeezed: String = include_str!("../src/types.rs").split_whitespace().collect::<Vec<_>>().join(" ");
+    let squeezed: String = include_str!("../../src/types.rs").split_whitespace().collect::<Vec<_>>().join(" ");
     for s in structs.iter().filter(|s| s.name != "pmix_server_module_t") {
         let head = format!(" {}, {} {{ ", s.name, s.size);
         let at = squeezed.find(&head).unwrap_or_else(|| panic!("{head}is not in the library")) + head.len();
@@ -136,7 +140,7 @@ fn structures_lie_where_programs_expect_them() {
 
 #[test]
 fn macros_do_what_they_say() {
-    let used = include_str!("c/macros.c");
+    let used = include_str!("../c/macros.c");
     let family = ["CONSTRUCT", "DESTRUCT", "CREATE", "FREE", "RELEASE"];
     for entry in generate::macros() {
         let name = generate::name_of(entry.head);
@@ -165,7 +169,7 @@ fn every_function_has_a_page_in_the_manual() {
         .map(|entry| fs::read_to_string(entry.expect("a source").path()).expect("a text"))
         .collect();
     let pages: BTreeMap<String, String> = man::pages(&sources).into_iter().collect();
-    let exported = include_str!("../exports.txt").lines().filter(|line| line.starts_with("PMIx_"));
+    let exported = include_str!("../../exports.txt").lines().filter(|line| line.starts_with("PMIx_"));
     let missing: Vec<_> = exported.filter(|name| !pages.contains_key(&format!("{name}.3"))).collect();
     assert_eq!(missing, [""; 0]);
     assert!(pages["PMIx_Data_pack.3"].contains("every release from 4.2"), "the words of the Rust function");
@@ -190,12 +194,10 @@ fn programs_written_for_others_compile() {
 fn a_program_runs_on_the_stock_library_as_well() {
     let (program, ours) = program("portable", "-xc", "-std=c11");
     let here = run(&mut alone(&program, &ours));
-    let asked = Command::new("pkg-config").args(["--variable=libdir", "pmix"]).env_remove("PKG_CONFIG_PATH").output();
-    let stock = asked.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_string()).unwrap_or_default();
-    if stock.is_empty() || !Path::new(&stock).join("libpmix.so.2").exists() {
+    let Some(stock) = real::asked("--variable=libdir").filter(|folder| folder.join("libpmix.so.2").exists()) else {
         println!("SKIPPED a_program_runs_on_the_stock_library_as_well: there is none");
         return;
-    }
-    let there = run(&mut alone(&program, Path::new(&stock)));
+    };
+    let there = run(&mut alone(&program, &stock));
     assert_eq!(String::from_utf8_lossy(&here.stdout), String::from_utf8_lossy(&there.stdout));
 }

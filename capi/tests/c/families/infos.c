@@ -83,7 +83,7 @@ static void created(void) {
 
 static void published(void) {
     pmix_pdata_t data, copy;
-#if PMIX_VERSION_MAJOR > 4
+#if PMIX_VERSION_MAJOR > 5
     if (NULL == PMIx_Pdata_load || NULL == PMIx_Pdata_xfer) {
         printf("published: no such functions\n");
         return;

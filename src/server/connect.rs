@@ -2,7 +2,8 @@
 //!
 //! Processes connect by meeting, as in a fence; when all of this node have come, the host is asked, once. Connected jobs, and a
 //! job and the one it was started from, may map each other's memory: a Get of one in the other is a read of memory as
-//! well. The host registers the namespaces that live on other nodes before it says that they are connected.
+//! well. The host registers the namespaces that live on other nodes before it says that they are connected. One that does no
+//! such thing (`ERR_NOT_SUPPORTED`) is not needed by processes that all run here.
 //!
 //! Ties end with a disconnect, and with the namespace. A participant that dies before it has come ends the operation for the
 //! others, as it does a fence.
@@ -51,8 +52,10 @@ impl Core {
     pub(super) fn connect_at_host(&mut self, tracker: Tracker) {
         let members = tracker.members.clone();
         let connects = *members.operation() == Operation::Connect;
+        let elsewhere = tracker.census.elsewhere;
         let (id, procs, info) = self.hand_over(tracker);
         let then = move |core: &mut Core, result: Result<(), Status>| {
+            let result = if elsewhere || result != Err(Status::ERR_NOT_SUPPORTED) { result } else { Ok(()) };
             if result.is_ok() {
                 core.ties.connected.retain(|connected| !connected.are_those_of(&members));
                 if connects {

@@ -120,12 +120,12 @@ pub trait Host: Send + Sync + 'static {
         NO
     }
 
-    /// Connect processes.
+    /// Connect processes. `ERR_NOT_SUPPORTED` is taken for a yes where all of them run on this node.
     fn connect(&self, procs: &[Proc], info: &[Info], done: Completion<()>) -> Accepted {
         NO
     }
 
-    /// Undo a connect.
+    /// Undo a connect; the same holds.
     fn disconnect(&self, procs: &[Proc], info: &[Info], done: Completion<()>) -> Accepted {
         NO
     }

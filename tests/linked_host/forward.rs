@@ -259,8 +259,28 @@ fn a_host_that_refuses_is_believed() {
 fn what_a_host_cannot_do_is_not_supported() {
     let server = server(NoHost, &["job"]);
     for (what, outcome) in everything(&client(&server, "job")) {
-        assert_eq!(outcome, Err(Status::ERR_NOT_SUPPORTED), "{what}");
+        let expected = if what == "connect" { Ok(()) } else { Err(Status::ERR_NOT_SUPPORTED) };
+        assert_eq!(outcome, expected, "{what}");
     }
+}
+
+/// As under Slurm: its plugin has a function for it, which says that it does not do it.
+#[test]
+fn processes_of_one_node_connect_without_a_host() {
+    let server = server(NoHost, &["job", "other"]);
+    let (one, two) = (client(&server, "job"), client(&server, "other"));
+    let both = [proc("job", 0), proc("other", 0)];
+    let all = |f: fn(&Client, &[Proc], &[Info]) -> Result<(), Error>| {
+        let told = |client| f(client, &both, &[]).map_err(|error| error.status());
+        std::thread::scope(|threads| {
+            let second = threads.spawn(|| told(&two));
+            (told(&one), second.join().unwrap())
+        })
+    };
+    assert_eq!(all(Client::connect_to), (Ok(()), Ok(())));
+    assert_eq!(all(Client::disconnect_from), (Ok(()), Ok(())));
+    let far = [proc("job", 0), proc("elsewhere", 0)];
+    assert_eq!(one.connect_to(&far, &[]).unwrap_err().status(), Status::ERR_NOT_SUPPORTED);
 }
 
 #[test]

@@ -1,22 +1,44 @@
-/* Fences of all clients of a job, one behind the other: without data, and with 64 new bytes of each client.
- *   fences [COUNT]  */
+/* Fences of all clients of a job, one behind the other: without data, and then with 64 new bytes of each client.
+ *   fences [COUNT [TURNS]]     COUNT in each turn; those without data take turns with a neighbour, if there is one  */
 #include "client.h"
+#include "turns.h"
 
-int main(int argc, char **argv) {
-  int count = argc > 1 ? atoi(argv[1]) : 100;
-  join_job();
-  for (int i = -2; i < count; i++) { /* the first two warm up */
-    double start = now_us();
-    fence(false);
-    if (i >= 0) sample("fence", now_us() - start, 0);
+static void without_data(int count, int turns) {
+  bool leads = me.rank == 0 && takes_turns();
+  for (int turn = 0; turn < turns; turn++) {
+    struct row without = row("fence", count);
+    if (leads) {
+      pass_turn();
+      wait_for_turn();
+    }
+    for (int i = -WARM_UP; i < count; i++) {
+      double start = now_us();
+      fence(false);
+      double took = now_us() - start;
+      if (i >= 0) keep(&without, took);
+    }
+    write_down(&without);
   }
-  for (int i = -2; i < count; i++) {
+}
+
+static void with_data(int count) {
+  struct row with = row("fence with data", count);
+  for (int i = -WARM_UP; i < count; i++) {
     put_bytes("endpoint", 64);
     must(PMIx_Commit(), "PMIx_Commit");
     double start = now_us();
     fence(true);
-    if (i >= 0) sample("fence with data", now_us() - start, 0);
+    double took = now_us() - start;
+    if (i >= 0) keep(&with, took);
   }
+  write_down(&with);
+}
+
+int main(int argc, char **argv) {
+  int count = argc > 1 ? atoi(argv[1]) : 100, turns = argc > 2 ? atoi(argv[2]) : 1;
+  join_job();
+  without_data(count, turns);
+  with_data(count * turns);
   leave_job();
   return 0;
 }

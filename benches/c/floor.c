@@ -1,7 +1,7 @@
 /* The least that a fence among processes of one node can cost: each client writes a byte on a Unix socket, the server
  * collects them with epoll, and wakes all with one futex. No PMIx.
- *   floor [CLIENTS [COUNT]]  */
-#include "bench.h"
+ *   floor [CLIENTS [COUNT [TURNS]]]     COUNT in each turn  */
+#include "turns.h"
 #include <errno.h>
 #include <linux/futex.h>
 #include <signal.h>
@@ -16,13 +16,24 @@
 /* How many fences are over: shared, and what clients sleep on. */
 static _Atomic uint32_t *over;
 
-static void client(int server, int count) {
-  for (int i = -2; i < count; i++) { /* the first two warm up */
-    uint32_t now = atomic_load(over);
-    double start = now_us();
-    if (write(server, "", 1) != 1) die("floor: the server is gone");
-    while (atomic_load(over) == now) syscall(SYS_futex, over, FUTEX_WAIT, now, NULL, NULL, 0);
-    if (i >= 0) sample("floor", now_us() - start, 0);
+static double meet(int server) {
+  uint32_t now = atomic_load(over);
+  double start = now_us();
+  if (write(server, "", 1) != 1) die("floor: the server is gone");
+  while (atomic_load(over) == now) syscall(SYS_futex, over, FUTEX_WAIT, now, NULL, NULL, 0);
+  return now_us() - start;
+}
+
+static void client(int server, int count, int turns, bool leads) {
+  for (int turn = 0; turn < turns; turn++) {
+    struct row floor = row("floor", count);
+    if (leads) wait_for_turn();
+    for (int i = -WARM_UP; i < count; i++) {
+      double took = meet(server);
+      if (i >= 0) keep(&floor, took);
+    }
+    write_down(&floor);
+    if (leads) pass_turn();
   }
   flush_samples();
 }
@@ -30,7 +41,7 @@ static void client(int server, int count) {
 static void serve(int events, int clients, int count) {
   struct epoll_event ready[64];
   char byte;
-  for (int i = -2; i < count; i++) {
+  for (int i = 0; i < count; i++) {
     for (int arrived = 0; arrived < clients;) {
       int n = epoll_wait(events, ready, 64, -1);
       for (int k = 0; k < n; k++, arrived++)
@@ -42,7 +53,8 @@ static void serve(int events, int clients, int count) {
 }
 
 int main(int argc, char **argv) {
-  int clients = argc > 1 ? atoi(argv[1]) : 2, count = argc > 2 ? atoi(argv[2]) : 100, failed = 0;
+  int clients = argc > 1 ? atoi(argv[1]) : 2, count = argc > 2 ? atoi(argv[2]) : 100;
+  int turns = argc > 3 ? atoi(argv[3]) : 1, failed = 0;
   over = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   int events = epoll_create1(EPOLL_CLOEXEC);
   if (over == MAP_FAILED || events < 0) die("floor: %s", strerror(errno));
@@ -53,14 +65,14 @@ int main(int argc, char **argv) {
     if (pid < 0) die("floor: %s", strerror(errno));
     if (pid == 0) {
       prctl(PR_SET_PDEATHSIG, SIGKILL);
-      client(ends[1], count);
+      client(ends[1], count, turns, i == 0 && takes_turns());
       return 0;
     }
     close(ends[1]);
     struct epoll_event event = {.events = EPOLLIN, .data.fd = ends[0]};
     epoll_ctl(events, EPOLL_CTL_ADD, ends[0], &event);
   }
-  serve(events, clients, count);
+  serve(events, clients, turns * (WARM_UP + count));
   for (int status; wait(&status) > 0;) failed |= status;
   return failed != 0;
 }

@@ -1,15 +1,17 @@
 /* A host for the benchmarks: a server of one node of a job, started with any libpmix.so.2 and the clients with the same one,
  * so that a ratio compares libraries and nothing else.
- *   host [-n RANKS] [-p RANKS A NODE] [-c CLIENTS] [-k] [-2] [-r ROUNDS] [PROGRAM ARGUMENTS...]
+ *   host [-n RANKS] [-p RANKS A NODE] [-c CLIENTS] [-k] [-2] [-r ROUNDS] [-b NEIGHBOUR] [PROGRAM ARGUMENTS...]
  *     -n, -p   the job, in blocks; this is node 0
  *     -c       how many of the node's processes are started as PROGRAM
  *     -2       a second host is node 1, with as many clients; they carry each other's fences
  *     -k       eleven keys of each rank besides the maps
  *     -r       so many jobs, one after another
+ *     -b       a program in PROGRAM's folder that takes turns with the clients: NEIGHBOUR CLIENTS ARGUMENTS...
  * Reports what registering the job took and added to this process, and how long all clients took from the opening of the
  * gate until the last had come through PMIx_Init. */
 #include "gate.h"
 #include "job.h"
+#include "turns.h"
 #include <malloc.h>
 #include <pmix.h>
 #include <pmix_server.h>
@@ -100,8 +102,37 @@ static void register_job(const struct job *job, const pmix_nspace_t nspace) {
   malloc_trim(0);
 }
 
+/* The pipes by which clients and neighbour pass the turn. */
+struct turns {
+  int to_clients[2], to_neighbour[2];
+};
+
+static void close_turns(const struct turns *turns) {
+  for (int end = 0; end < 2; end++) {
+    close(turns->to_clients[end]);
+    close(turns->to_neighbour[end]);
+  }
+}
+
+static pid_t start_neighbour(const char *neighbour, int clients, char **program, const struct turns *turns) {
+  char path[4096], number[16], *words[16] = {path, number};
+  const char *slash = strrchr(program[0], '/');
+  snprintf(path, sizeof path, "%.*s%s", slash ? (int)(slash + 1 - program[0]) : 0, program[0], neighbour);
+  snprintf(number, sizeof number, "%d", clients);
+  for (int i = 1; program[i] && i < 14; i++) words[1 + i] = program[i];
+  pid_t pid = fork();
+  if (pid < 0) die("host: fork: %s", strerror(errno));
+  if (pid == 0) {
+    dup2(turns->to_neighbour[0], TURN);
+    dup2(turns->to_clients[1], PASS);
+    execv(path, words);
+    die("host: %s: %s", path, strerror(errno));
+  }
+  return pid;
+}
+
 /* Fork-safe in every library: the environment is made before the fork. */
-static pid_t start_client(const pmix_proc_t *proc, char **program, int gate, int report) {
+static pid_t start_client(const pmix_proc_t *proc, char **program, int gate, int report, const struct turns *turns) {
   char **environment = NULL;
   size_t n = 0;
   for (; environ[n]; n++) continue;
@@ -113,6 +144,10 @@ static pid_t start_client(const pmix_proc_t *proc, char **program, int gate, int
   if (pid == 0) {
     dup2(gate, GATE);
     dup2(report, REPORT);
+    if (turns) {
+      dup2(turns->to_clients[0], TURN);
+      dup2(turns->to_neighbour[1], PASS);
+    }
     execve(program[0], program, environment);
     die("host: %s: %s", program[0], strerror(errno));
   }
@@ -129,10 +164,16 @@ static double next_report(int reports) {
 }
 
 /* Starts the clients, opens the gate when all stand there, and waits for their ends. */
-static void run_clients(const struct job *job, const pmix_nspace_t nspace, char **program) {
+static void run_clients(const struct job *job, const pmix_nspace_t nspace, char **program, const char *neighbour) {
   int gate[2], reports[2], failed = 0;
-  pid_t *pids = calloc(job->clients, sizeof *pids);
+  pid_t *pids = calloc(job->clients, sizeof *pids), beside = 0;
+  struct turns turns;
   if (pipe2(gate, O_CLOEXEC) != 0 || pipe2(reports, O_CLOEXEC) != 0) die("host: pipe: %s", strerror(errno));
+  if (neighbour) {
+    if (pipe2(turns.to_clients, O_CLOEXEC) != 0 || pipe2(turns.to_neighbour, O_CLOEXEC) != 0)
+      die("host: pipe: %s", strerror(errno));
+    beside = start_neighbour(neighbour, job->clients, program, &turns);
+  }
   for (int i = 0; i < job->clients; i++) {
     struct call call = CALL;
     pmix_proc_t proc;
@@ -141,8 +182,9 @@ static void run_clients(const struct job *job, const pmix_nspace_t nspace, char 
     proc.rank = job->node * job->per_node + i;
     finish(&call, PMIx_server_register_client(&proc, getuid(), getgid(), NULL, answer, &call),
            "PMIx_server_register_client");
-    pids[i] = start_client(&proc, program, gate[0], reports[1]);
+    pids[i] = start_client(&proc, program, gate[0], reports[1], neighbour ? &turns : NULL);
   }
+  if (neighbour) close_turns(&turns);
   close(gate[0]);
   close(reports[1]);
   for (int i = 0; i < job->clients; i++) next_report(reports[0]);
@@ -157,6 +199,8 @@ static void run_clients(const struct job *job, const pmix_nspace_t nspace, char 
   for (int i = 0, status; i < job->clients; i++) failed |= waitpid(pids[i], &status, 0) != pids[i] || status != 0;
   free(pids);
   if (failed) die("host: a client of %s failed", nspace);
+  int status;
+  if (neighbour && (waitpid(beside, &status, 0) != beside || status != 0)) die("host: %s failed", neighbour);
 }
 
 /* Becomes two hosts that can talk to each other; the first is given the second's id. */
@@ -175,13 +219,15 @@ int main(int argc, char **argv) {
   struct job job = {.ranks = 1, .per_node = 32, .clients = 0};
   int rounds = 1, option;
   bool two = false;
-  while ((option = getopt(argc, argv, "+n:p:c:kr:2")) != -1) {
+  const char *neighbour = NULL;
+  while ((option = getopt(argc, argv, "+n:p:c:kr:2b:")) != -1) {
     if (option == 'n') job.ranks = strtoul(optarg, NULL, 10);
     else if (option == 'p') job.per_node = strtoul(optarg, NULL, 10);
     else if (option == 'c') job.clients = atoi(optarg);
     else if (option == 'k') job.keys = true;
     else if (option == '2') two = true;
     else if (option == 'r') rounds = atoi(optarg);
+    else if (option == 'b') neighbour = optarg;
     else return 2;
   }
   char **program = argv + optind;
@@ -200,7 +246,7 @@ int main(int argc, char **argv) {
     double before = resident_bytes();
     register_job(&job, nspace);
     sample("server grows", resident_bytes() - before, 0);
-    if (job.clients > 0 && *program) run_clients(&job, nspace, program);
+    if (job.clients > 0 && *program) run_clients(&job, nspace, program, neighbour);
     sample("server resident", resident_bytes(), 0);
     flush_samples();
     PMIx_server_deregister_nspace(nspace, answer, &call);

@@ -24,6 +24,8 @@ pub struct Measured {
     pub stock: Samples,
 }
 
+/// In how many turns fences are measured.
+const FENCE_TURNS: u32 = 10;
 /// Numbers of clients for what depends on them.
 pub const CLIENTS: [u32; 4] = [1, 2, 8, 32];
 
@@ -32,7 +34,6 @@ impl Plan {
     pub fn measure(&self) -> Measured {
         let mut measured = Measured { ours: Samples::default(), stock: Samples::default() };
         self.gets(&mut measured);
-        self.floors(&mut measured.ours);
         for clients in CLIENTS {
             self.clients(&mut measured, clients);
         }
@@ -53,18 +54,13 @@ impl Plan {
         zero_copy::measure(calls, &mut measured.ours);
     }
 
-    fn floors(&self, samples: &mut Samples) {
-        for clients in CLIENTS {
-            let (words, count) = (clients.to_string(), (200 / self.divisor).to_string());
-            say(self.programs.alone(&self.ours, &format!("{clients}/"), &["floor", &words, &count], samples));
-        }
-    }
-
     /// Fences and starts of so many clients on one node.
     fn clients(&self, measured: &mut Measured, clients: u32) {
         let job = format!("-n {clients} -c {clients} -k");
-        let count = 200 / self.divisor;
-        self.both(measured, &format!("{clients}/"), &job, &format!("fences {count}"));
+        // The floor and the fence that is compared with it take turns.
+        let (prefix, fences) = (format!("{clients}/"), format!("fences {} {FENCE_TURNS}", 20 / self.divisor));
+        say(self.programs.host(&self.ours, &prefix, &format!("{job} -b floor"), &fences, &mut measured.ours));
+        say(self.programs.host(&self.stock, &prefix, &job, &fences, &mut measured.stock));
         let rounds = (20 / self.divisor).max(1);
         self.both(measured, &format!("start {clients}/"), &format!("{job} -r {rounds}"), "init get");
     }

@@ -4,7 +4,7 @@ use instanton::data::constants::scope;
 use instanton::data::{DataArray, Info, Key, Proc, Rank, Status, Value, keys};
 
 use crate::death::Victim;
-use crate::groups::{
+use crate::group_calls::{
     Call, DIED, OK, PARTIAL, client, clients, construct, context, destruct, fence, given, id, made, members, seconds,
     set,
 };

@@ -287,6 +287,10 @@ impl Door for Listener {
         if ready.writable {
             self.write(id, callers);
         }
+        // Nothing of it is read before it is let in, and this is not said a second time.
+        if ready.ended && self.connections.get(&id).is_some_and(|c| c.stage == Stage::Asking) {
+            return self.close(id, Left::Closed, callers);
+        }
         if ready.readable {
             self.read(id, ready.ended, callers);
         }

@@ -56,7 +56,8 @@ impl Core {
         let (id, procs, info) = self.hand_over(tracker);
         let then = move |core: &mut Core, result: Result<(), Status>| {
             let result = if elsewhere || result != Err(Status::ERR_NOT_SUPPORTED) { result } else { Ok(()) };
-            if result.is_ok() {
+            // An answer that comes after a time limit or the end of a job connects nobody.
+            if result.is_ok() && core.fences.at_host.contains_key(&id) {
                 core.ties.connected.retain(|connected| !connected.are_those_of(&members));
                 if connects {
                     core.ties.connected.push(members);

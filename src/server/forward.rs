@@ -160,7 +160,8 @@ impl Core {
             // A host that has done it and does not say what has not done it.
             Ok(nspace) if nspace.is_empty() => Reply::Done(Status::ERR_INVALID_NAMESPACE),
             Ok(nspace) => {
-                if !apart {
+                // A parent that is gone has nothing to share.
+                if !apart && self.jobs.get(&parent).is_some() {
                     self.ties.born(parent, nspace.clone());
                 }
                 Reply::Spawned(nspace)

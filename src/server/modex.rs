@@ -6,7 +6,7 @@
 //!
 //! When the process that is asked about dies, what waits for its keys ends with `ERR_NOT_FOUND`. When the process that asks is
 //! gone, its look-ups are forgotten.
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::{Duration, Instant};
 
 use super::core::{Core, Done, Limit};
@@ -53,8 +53,8 @@ struct DirectModexWait {
 pub(super) struct Waits {
     /// In the order they came.
     waiting: BTreeMap<u64, Wait>,
-    /// Processes that the host is asked about.
-    fetching: HashSet<Proc>,
+    /// Processes that the host is asked about, each by the number of the request.
+    fetching: HashMap<Proc, u64>,
     /// What other nodes' servers wait for.
     direct_modex: BTreeMap<u64, DirectModexWait>,
     next: u64,
@@ -233,19 +233,24 @@ impl Core {
 
     /// Asks the host for all that another node's process has posted.
     fn fetch(&mut self, proc: Proc) {
-        if !self.waits.fetching.insert(proc.clone()) {
+        if self.waits.fetching.contains_key(&proc) {
             return;
         }
+        let id = self.waits.next_id();
+        self.waits.fetching.insert(proc.clone(), id);
         let key = self.waits.waiting.values().find(|w| w.question.proc == proc).and_then(|w| w.question.key.clone());
         let info: Vec<Info> =
             key.map(|key| Info::new(keys::REQUIRED_KEY, Value::string(key.as_bytes()))).into_iter().collect();
         self.ask_host(|host, done| host.direct_modex(&proc.clone(), &info, done), Vec::new(), {
             let proc = proc.clone();
-            move |core, result| core.fetched(&proc, result)
+            move |core, result| core.fetched(&proc, id, result)
         });
     }
 
-    fn fetched(&mut self, proc: &Proc, result: Result<Vec<u8>, Status>) {
+    fn fetched(&mut self, proc: &Proc, id: u64, result: Result<Vec<u8>, Status>) {
+        if self.waits.fetching.get(proc) != Some(&id) {
+            return trace!("the host brings what {proc} had posted in a job that is over");
+        }
         self.waits.fetching.remove(proc);
         let status = match result {
             Ok(data) => self.absorb(&data).err().unwrap_or(Status::ERR_NOT_FOUND),
@@ -336,6 +341,7 @@ impl Core {
 
     /// A namespace is deregistered.
     pub(super) fn gets_of_job_end(&mut self, nspace: &Nspace) {
+        self.waits.fetching.retain(|proc, _| proc.nspace != *nspace);
         self.end_gets(Status::ERR_NOT_FOUND, |question| question.proc.nspace == *nspace);
         self.end_direct_modex(Status::ERR_NOT_FOUND, |wanted| wanted.nspace == *nspace);
     }

@@ -422,3 +422,54 @@ fn a_connected_client_reads_the_other_job() {
     let job = Proc::new(nspace("other"), Rank::WILDCARD);
     assert_eq!(one.get(&job, Some(keys::JOB_SIZE.as_bytes()), &optional).unwrap(), Value::Uint32(1));
 }
+
+/// What a host has taken over and not answered.
+enum Taken {
+    Connect(Completion<()>),
+    Fetch(Completion<Vec<u8>>),
+}
+
+/// A host that leaves its answers to the test.
+struct Late(mpsc::Sender<Taken>);
+
+impl Host for Late {
+    fn connect(&self, _: &[Proc], _: &[Info], done: Completion<()>) -> Accepted {
+        self.0.send(Taken::Connect(done)).unwrap();
+        Ok(Answer::Later)
+    }
+
+    fn direct_modex(&self, _: &Proc, _: &[Info], done: Completion<Vec<u8>>) -> Accepted {
+        self.0.send(Taken::Fetch(done)).unwrap();
+        Ok(Answer::Later)
+    }
+}
+
+#[test]
+fn an_answer_after_the_end_of_a_job_is_not_for_the_next_of_its_name() {
+    let (tell, told) = mpsc::channel();
+    let server = server(Late(tell), &[]);
+    let both = [proc("job", 0), proc("other", 0)];
+    let register = || {
+        for proc in &both {
+            server.register_nspace_wait(&proc.nspace, 1, &[Info::new(keys::JOB_SIZE, 2u32)]).unwrap();
+            server.register_client_wait(proc, ids().0, ids().1, None).unwrap();
+        }
+        both.clone().map(|proc| Peer::connect(&server, &proc).unwrap())
+    };
+    let [mut one, mut two] = register();
+    one.start_get(&proc("job", 1), "k", &[]);
+    let Taken::Fetch(_never) = told.recv().unwrap() else { panic!("not asked to fetch") };
+    for peer in [&mut one, &mut two] {
+        peer.send(Request::Connect { procs: both.to_vec(), info: vec![] });
+    }
+    let Taken::Connect(connect) = told.recv().unwrap() else { panic!("not asked to connect") };
+    both.iter().for_each(|proc| server.deregister_nspace_wait(&proc.nspace).unwrap());
+    connect.complete(Ok(()));
+
+    let [mut one, _two] = register();
+    let segments = Request::Segments { nspace: nspace("other"), have: instanton::message::Mapped::default() };
+    assert_eq!(one.status(segments), Status::ERR_NO_PERMISSIONS);
+    one.start_get(&proc("job", 1), "k", &[]);
+    let again = told.recv_timeout(std::time::Duration::from_secs(60));
+    assert!(matches!(again, Ok(Taken::Fetch(_))), "the host is not asked again");
+}

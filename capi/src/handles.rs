@@ -5,43 +5,73 @@
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::ptr;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use libc::c_void;
 
-#[derive(Default)]
 struct Table {
     last: usize,
     things: BTreeMap<usize, Box<dyn Any + Send>>,
 }
 
-static TABLE: Mutex<Option<Table>> = Mutex::new(None);
+/// Things that are kept together.
+pub struct Handles(Mutex<Table>);
 
-fn table<T>(f: impl FnOnce(&mut Table) -> T) -> T {
-    f(TABLE.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_default())
-}
+/// What the program holds on to.
+static OF_PROGRAM: Handles = Handles::new();
 
-/// Keeps a thing until it is taken.
+/// Keeps a thing until the program gives it back.
 pub fn keep<T: Any + Send>(thing: T) -> *mut c_void {
-    table(|table| {
-        table.last += 1;
-        table.things.insert(table.last, Box::new(thing));
-        ptr::without_provenance_mut(table.last)
-    })
+    OF_PROGRAM.keep(thing)
 }
 
-/// Takes a thing; none where there is none of that type.
+/// Takes such a thing; none where there is none of that type.
 pub fn take<T: Any + Send>(handle: *mut c_void) -> Option<T> {
-    let number = handle.addr();
-    let thing = table(|table| match table.things.get(&number)?.is::<T>() {
-        true => table.things.remove(&number),
-        false => None,
-    })?;
-    thing.downcast().ok().map(|thing| *thing)
+    OF_PROGRAM.take(handle)
+}
+
+impl Handles {
+    /// Nothing so far.
+    pub const fn new() -> Self {
+        Handles(Mutex::new(Table { last: 0, things: BTreeMap::new() }))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Table> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps a thing until it is taken.
+    pub fn keep<T: Any + Send>(&self, thing: T) -> *mut c_void {
+        let mut table = self.lock();
+        table.last += 1;
+        let number = table.last;
+        table.things.insert(number, Box::new(thing));
+        ptr::without_provenance_mut(number)
+    }
+
+    /// Takes a thing; none where there is none of that type.
+    pub fn take<T: Any + Send>(&self, handle: *mut c_void) -> Option<T> {
+        let number = handle.addr();
+        let mut table = self.lock();
+        let thing = match table.things.get(&number)?.is::<T>() {
+            true => table.things.remove(&number)?,
+            false => return None,
+        };
+        drop(table);
+        thing.downcast().ok().map(|thing| *thing)
+    }
+
+    /// Frees all there is. Numbers do not come again.
+    pub fn clear(&self) {
+        let things = std::mem::take(&mut self.lock().things);
+        drop(things);
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
 
     #[test]
@@ -51,5 +81,16 @@ mod tests {
         assert_eq!(take::<String>(handle).as_deref(), Some("thing"));
         assert_eq!(take::<String>(handle), None);
         assert_eq!(take::<String>(ptr::null_mut()), None);
+    }
+
+    #[test]
+    fn what_nobody_gives_back_can_be_freed() {
+        let (handles, thing) = (Handles::new(), Arc::new(()));
+        let first = handles.keep(thing.clone());
+        handles.clear();
+        assert_eq!(Arc::strong_count(&thing), 1);
+        let second = handles.keep(thing.clone());
+        assert_ne!(first, second);
+        assert_eq!(handles.take::<Arc<()>>(first), None);
     }
 }

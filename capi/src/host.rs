@@ -1,7 +1,8 @@
 //! A host that is a C program: every request becomes a call of its server module.
 //!
-//! What a call shows the host is C memory that lives until the host answers, or until it says at once that it is done or
-//! will not do it; the data of a fence become the host's. The answer comes back through a number, see [`handles`](crate::handles).
+//! What a call shows the host is C memory that lives until the host answers, until it says at once that it is done or
+//! will not do it, or until it ends its server; the data of a fence become the host's. The answer comes back through a
+//! number, see [`handles`](crate::handles).
 use std::ptr;
 
 use instanton::data::{App, Info, Nspace, Proc, Query, ResourceUnit, Status, Text};
@@ -13,13 +14,21 @@ use crate::api::server::server;
 use crate::arena::Arena;
 use crate::callbacks::{CbData, ReleaseFn};
 use crate::convert::{many, one};
-use crate::handles;
+use crate::handles::Handles;
 use crate::module::{Module, slot};
 use crate::session;
 use crate::types::*;
 
 /// A C host.
 pub struct CHost(pub Module);
+
+/// What the host has taken over and not answered.
+static REQUESTS: Handles = Handles::new();
+
+/// Frees what a host was shown that has ended its server, and has not answered and will not.
+pub fn forget_requests() {
+    REQUESTS.clear();
+}
 
 /// A request that the host has taken over.
 struct Waiting<T> {
@@ -29,11 +38,11 @@ struct Waiting<T> {
 
 /// Calls the host; `call` is given what the host is to bring back.
 fn ask<T: 'static>(done: Completion<T>, shown: Arena, call: impl FnOnce(*mut c_void) -> c_int) -> Accepted {
-    let handle = handles::keep(Waiting { done, _shown: shown });
+    let handle = REQUESTS.keep(Waiting { done, _shown: shown });
     match Status(call(handle)) {
         Status::SUCCESS => Ok(Answer::Later),
         answer => {
-            drop(handles::take::<Waiting<T>>(handle));
+            drop(REQUESTS.take::<Waiting<T>>(handle));
             if answer == Status::OPERATION_SUCCEEDED { Ok(Answer::Done) } else { Err(answer) }
         }
     }
@@ -41,7 +50,7 @@ fn ask<T: 'static>(done: Completion<T>, shown: Arena, call: impl FnOnce(*mut c_v
 
 /// Gives the host's answer to whoever waits for it.
 fn answer<T: 'static>(handle: *mut c_void, status: c_int, what: impl FnOnce() -> Result<T, Status>) {
-    if let Some(waiting) = handles::take::<Waiting<T>>(handle) {
+    if let Some(waiting) = REQUESTS.take::<Waiting<T>>(handle) {
         let status = Status(status);
         let good = status == Status::SUCCESS || status == Status::OPERATION_SUCCEEDED;
         waiting.done.complete(if good { what() } else { Err(status) });
@@ -83,7 +92,7 @@ unsafe extern "C" fn info_done(
     release: Option<ReleaseFn>,
     release_data: *mut c_void,
 ) {
-    if let Some(waiting) = handles::take::<Waiting<Infos>>(handle) {
+    if let Some(waiting) = REQUESTS.take::<Waiting<Infos>>(handle) {
         // Attributes come with bad news as well.
         // SAFETY: the host's attributes, the contract with C.
         waiting.done.complete(unsafe { many(info, n) }.map(|info| (Status(status), info)));
@@ -92,7 +101,7 @@ unsafe extern "C" fn info_done(
 }
 
 unsafe extern "C" fn lookup_done(status: c_int, data: *mut pmix_pdata_t, n: usize, handle: *mut c_void) {
-    if let Some(waiting) = handles::take::<Waiting<Published>>(handle) {
+    if let Some(waiting) = REQUESTS.take::<Waiting<Published>>(handle) {
         // Some of the data may be missing, which the status says.
         // SAFETY: the host's data, the contract with C.
         waiting.done.complete(unsafe { many(data, n) }.map(|data| (Status(status), data)));
@@ -123,7 +132,7 @@ unsafe extern "C" fn credential_done(
 }
 
 unsafe extern "C" fn validation_done(status: c_int, info: *mut pmix_info_t, n: usize, handle: *mut c_void) {
-    if let Some(waiting) = handles::take::<Waiting<Infos>>(handle) {
+    if let Some(waiting) = REQUESTS.take::<Waiting<Infos>>(handle) {
         // SAFETY: the host's attributes, the contract with C.
         waiting.done.complete(unsafe { many(info, n) }.map(|info| (Status(status), info)));
     }

@@ -15,7 +15,7 @@ use crate::boundary::{Outcome, export};
 use crate::callbacks::{CbData, OpFn};
 use crate::convert::{many, one};
 use crate::evidence;
-use crate::host::CHost;
+use crate::host::{CHost, forget_requests};
 use crate::module::{Module, pmix_server_module_t};
 use crate::registration;
 use crate::session;
@@ -140,10 +140,15 @@ pub fn end_with_tool() {
     end(ended);
 }
 
-/// Ends a server. Should a call still wait on it, it ends with that call.
+/// Ends a server, and what its host was shown. Should a call still wait on it, it ends with that call.
 fn end(running: Option<Running>) {
     if let Some(server) = running.and_then(|running| Arc::into_inner(running.server)) {
+        // Ended by its host in the middle of a request, it goes on with that.
+        let is_over = !server.is_own_thread();
         server.finalize();
+        if is_over {
+            forget_requests();
+        }
     }
 }
 

@@ -2,7 +2,7 @@
  * memory, and what it has from malloc. The allocator must keep nothing for its threads, or that counts as held
  * (GLIBC_TUNABLES=glibc.malloc.tcache_count=0).
  *   churn namespaces COUNT   a server whose namespaces come and go
- *   churn servers COUNT      a program whose server comes and goes
+ *   churn servers COUNT      a program whose server comes and goes, with a question that the host never answers
  *   churn fences COUNT       a server, and two ranks that commit and meet  */
 #include "check.h"
 #include "wait.h"
@@ -107,12 +107,31 @@ static int namespaces(int count) {
     return 0;
 }
 
+static pmix_status_t never_answers(pmix_proc_t *proc, pmix_query_t *queries, size_t n, pmix_info_cbfunc_t cbfunc, void *cbdata) {
+    (void)proc, (void)queries, (void)n, (void)cbfunc, (void)cbdata;
+    return PMIX_SUCCESS;
+}
+
+static void not_answered(pmix_status_t status, pmix_info_t *info, size_t n, void *what, pmix_release_cbfunc_t release,
+                         void *release_data) {
+    CHECK(status != PMIX_SUCCESS && info == NULL && n == 0);
+    if (release)
+        release(release_data);
+    set(what);
+}
+
 static int servers(int count) {
     static const pmix_nspace_t job = "left@1";
+    char *keys[] = {"site.key", NULL};
+    pmix_query_t query = {.keys = keys};
+    pmix_server_module_t module = {.query = never_answers};
     for (int n = 1; n <= count; n++) {
-        OK(PMIx_server_init(NULL, NULL, 0));
+        int ended = 0;
+        OK(PMIx_server_init(&module, NULL, 0));
         register_job(job);
+        OK(PMIx_Query_info_nb(&query, 1, not_answered, &ended));
         OK(PMIx_server_finalize());
+        until(&ended, 1);
         look("a program of servers", n, count);
     }
     return 0;

@@ -51,8 +51,27 @@ pub fn server() -> Result<Arc<Server>, Status> {
     running.as_ref().map(|running| running.server.clone()).ok_or(Status::ERR_INIT)
 }
 
+/// Attributes of an init that say how the server is to run.
+const SERVED: [&str; 11] = [
+    keys::SERVER_NSPACE,
+    keys::SERVER_RANK,
+    keys::HOSTNAME,
+    keys::SERVER_TMPDIR,
+    keys::SYSTEM_TMPDIR,
+    keys::SERVER_TOOL_SUPPORT,
+    keys::SERVER_SESSION_SUPPORT,
+    keys::SERVER_SYSTEM_SUPPORT,
+    keys::SERVER_ALLOW_FOREIGN_TOOLS,
+    keys::LAUNCHER,
+    keys::LAUNCHER_RENDEZVOUS_FILE,
+];
+
 /// What of the attributes of an init says how the server is to run. The rest are hints for other libraries.
 fn config(info: &[Info]) -> Result<ServerConfig, Status> {
+    if let Some(unknown) = info.iter().find(|info| info.is_required() && !SERVED.iter().any(|key| info.key == *key)) {
+        instanton::trace!("the server is required to have {}, which it does not know", unknown.key);
+        return Err(Status::ERR_NOT_SUPPORTED);
+    }
     let mut config = ServerConfig::default();
     let text = |key| info.find(key).map(|info| info.value.as_text().ok_or(Status::ERR_BAD_PARAM)).transpose();
     let path =
@@ -337,10 +356,13 @@ export! {
     }
 }
 
-/// The answer of a function that returns nothing and could not begin.
-unsafe fn report(cbfunc: Option<OpFn>, cbdata: *mut c_void, status: Status) {
-    if let Some(cbfunc) = cbfunc {
-        // SAFETY: the host's own function and data.
-        unsafe { cbfunc(status.0, cbdata) };
+/// The answer of a function that returns nothing and could not begin. Without a server there is nobody to give it later.
+fn report(cbfunc: Option<OpFn>, cbdata: *mut c_void, status: Status) {
+    let (Some(cbfunc), data) = (cbfunc, CbData::new(cbdata)) else { return };
+    // SAFETY: the host's own function and data.
+    let call = move || unsafe { cbfunc(status.0, data.get()) };
+    match server() {
+        Ok(server) => _ = server.call_later(call),
+        Err(_) => call(),
     }
 }

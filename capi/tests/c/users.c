@@ -165,6 +165,19 @@ static void starts(void) {
         for (size_t i = first; i < next; i++)
             PMIX_INFO_DESTRUCT(&info[i]);
     }
+    /* What must be kept to and cannot is refused; what can is not. */
+    pmix_info_t info;
+    OK(PMIx_Info_load(&info, PMIX_SERVER_RANK, &rank, PMIX_PROC_RANK));
+    PMIX_INFO_REQUIRED(&info);
+    OK(PMIx_server_init(&module, &info, 1));
+    OK(PMIx_server_finalize());
+    OK(PMIx_Info_load(&info, "site.unknown", "value", PMIX_STRING));
+    OK(PMIx_server_init(&module, &info, 1));
+    OK(PMIx_server_finalize());
+    PMIX_INFO_REQUIRED(&info);
+    IS(PMIX_ERR_NOT_SUPPORTED, PMIx_server_init(&module, &info, 1));
+    CHECK(!PMIx_Initialized());
+    PMIX_INFO_DESTRUCT(&info);
 }
 
 static void done(pmix_status_t status, void *what) {

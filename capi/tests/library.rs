@@ -155,6 +155,11 @@ fn a_host_may_hold_a_lock_while_it_answers() {
     holds("release", &["-pthread"]);
 }
 
+#[test]
+fn a_host_answers_when_where_and_if_it_likes() {
+    holds("answers", &["-pthread"]);
+}
+
 /// `INSTANTON_TEST_ROUNDS` multiplies how often.
 #[test]
 fn what_comes_and_goes_leaves_nothing() {

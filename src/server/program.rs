@@ -56,6 +56,8 @@ impl Core {
         let told = match message {
             Outgoing::Reply { number, reply, .. } => Told::Reply(number, reply),
             Outgoing::Push(push) => Told::Push(push),
+            // It has ended the server itself.
+            Outgoing::End => return,
             other => return trace!("the server's own program is told {other:?}"),
         };
         if let Some(ear) = &self.program {

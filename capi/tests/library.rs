@@ -3,6 +3,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::{env, fs};
 
+mod real;
+
 /// The directory with the library under the names that programs look for.
 fn library() -> PathBuf {
     let exe = env::current_exe().expect("the test's own path");
@@ -33,15 +35,20 @@ fn run(command: &mut Command) -> Output {
 
 /// Compiles a test program.
 fn compile(name: &str, flags: &[&str]) -> PathBuf {
+    let out = format!("{name}{}", flags.concat().replace('=', "-"));
+    compile_with(&Path::new(env!("CARGO_MANIFEST_DIR")).join("include"), name, &out, flags)
+}
+
+/// Compiles a test program against some headers.
+fn compile_with(headers: &Path, name: &str, out: &str, flags: &[&str]) -> PathBuf {
     let dir = library();
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c");
-    let program =
-        PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}{}", flags.concat().replace('=', "-")));
+    let program = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(out);
     run(Command::new("cc")
         .args(["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-g"])
         .args(flags)
         .arg("-I")
-        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("include"))
+        .arg(headers)
         .arg(sources.join(format!("{name}.c")))
         .arg("-o")
         .arg(&program)
@@ -233,6 +240,34 @@ fn launched(ranks: u32) -> Command {
     let mut command = alone(&instanton);
     command.args(["run", "-n", &ranks.to_string()]);
     command
+}
+
+/// Clients, tools and hosts; what is in each comes from the headers' macros, and lies where the headers say.
+#[test]
+fn programs_built_against_newer_real_headers_run() {
+    let fetched = match real::fetched() {
+        Ok(fetched) => fetched,
+        Err(reason) => return println!("SKIPPED programs_built_against_newer_real_headers_run: {reason}"),
+    };
+    for there in fetched {
+        let [major, minor, _] = there.version;
+        let flags = ["-pthread", &format!("-DRELEASE={major}{minor}")];
+        let compiled = |name: &str| compile_with(&there.folder, name, &format!("{name}-{}", there.name()), &flags);
+        for name in
+            ["before_init", "events", "hardware", "job", "host_calls", "release", "reads", "streams", "tool", "users"]
+        {
+            run(&mut alone(&compiled(name)));
+        }
+        for name in ["macros", "helpers", "host"] {
+            let program = compiled(name);
+            run(&mut alone(&program));
+            if let Some(mut command) = checked(&program) {
+                run(&mut command);
+            }
+        }
+        run(launched(1).arg(compiled("copy")));
+        run(launched(4).arg(compiled("groups")));
+    }
 }
 
 #[test]

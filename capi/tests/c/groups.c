@@ -1,5 +1,6 @@
 /* Groups of processes: all ten functions, in a job of four ranks that a launcher has started. */
 #include "check.h"
+#include "since.h"
 #include "wait.h"
 #include <unistd.h>
 

@@ -1,6 +1,7 @@
 /* The helper functions, without an initialised library: nothing is lost, nothing is freed twice (run it under valgrind or
  * with -fsanitize=address), and nonsense gets an error. */
 #include "check.h"
+#include "since.h"
 
 static void values(void) {
     pmix_value_t v, w;

@@ -11,6 +11,7 @@
 #define RELEASE 42
 #endif
 enum { SLOTS = RELEASE == 61 ? 32 : RELEASE == 60 ? 30 : RELEASE == 50 ? 29 : 28 };
+_Static_assert(PMIX_VERSION_MAJOR == 6 || sizeof(pmix_server_module_t) == SLOTS * sizeof(void *), "of another release");
 
 static const pmix_nspace_t job = "job@1";
 
@@ -335,6 +336,7 @@ static pmix_status_t on_session(const pmix_proc_t *p, uint32_t session, const pm
     return with_info(cbfunc, cbdata);
 }
 
+#if RELEASE >= 60
 static pmix_status_t on_block(const pmix_proc_t *p, pmix_resource_block_directive_t directive, const char *block,
                               const pmix_resource_unit_t *units, size_t nunits, const pmix_info_t *info, size_t ninfo,
                               pmix_op_cbfunc_t cbfunc, void *cbdata) {
@@ -342,6 +344,7 @@ static pmix_status_t on_block(const pmix_proc_t *p, pmix_resource_block_directiv
     CHECK(directive == PMIX_RESOURCE_BLOCK_DEFINE && !strcmp(block, "block") && nunits == 1 && units[0].count == 1);
     return op(cbfunc, cbdata);
 }
+#endif
 
 /* What the program imports proves its release. */
 static void prove(void) {
@@ -405,14 +408,14 @@ int main(int argc, char **argv) {
     module->fabric = on_fabric;
     if (RELEASE == 50 || RELEASE == 60)
         slots[28] = (void *)on_session;
-    if (RELEASE == 60)
-        slots[29] = (void *)on_block;
     if (RELEASE == 61) {
         slots[28] = pages; /* No function: it is left alone. */
         slots[29] = (void *)on_log2;
         slots[30] = (void *)on_session;
-        slots[31] = (void *)on_block;
     }
+#if RELEASE >= 60
+    slots[RELEASE == 60 ? 29 : 31] = (void *)on_block;
+#endif
     OK(PMIx_server_init(module, NULL, 0));
 
     int ready = 0, want = 0;

@@ -29,7 +29,11 @@ static void families(void) {
     RELEASED(VALUE, pmix_value_t);
     FAMILY(INFO, pmix_info_t);
     RELEASED(PROC, pmix_proc_t);
+#if PMIX_VERSION_MAJOR == 5 /* PMIX_PROC_INFO_RELEASE is no C there, and neither is PMIX_PROC_STATS_STATIC_INIT. */
+    FAMILY(PROC_INFO, pmix_proc_info_t);
+#else
     RELEASED(PROC_INFO, pmix_proc_info_t);
+#endif
     RELEASED(PDATA, pmix_pdata_t);
     RELEASED(APP, pmix_app_t);
     RELEASED(QUERY, pmix_query_t);
@@ -40,9 +44,11 @@ static void families(void) {
     FAMILY(ENDPOINT, pmix_endpoint_t);
     FAMILY(TOPOLOGY, pmix_topology_t);
     FAMILY(CPUSET, pmix_cpuset_t);
-    FAMILY(DEVICE, pmix_device_t);
     FAMILY(DEVICE_DIST, pmix_device_distance_t);
+#ifdef PMIX_DEVICE_CONSTRUCT
+    FAMILY(DEVICE, pmix_device_t);
     FAMILY(RESOURCE_UNIT, pmix_resource_unit_t);
+#endif
     RELEASED(PROC_STATS, pmix_proc_stats_t);
     RELEASED(DISK_STATS, pmix_disk_stats_t);
     RELEASED(NET_STATS, pmix_net_stats_t);
@@ -89,12 +95,15 @@ static void values(void) {
     pmix_value_t still = PMIX_VALUE_STATIC_INIT;
     pmix_info_t empty = PMIX_INFO_STATIC_INIT;
     pmix_proc_t nobody = PMIX_PROC_STATIC_INIT;
+#if PMIX_VERSION_MAJOR != 5
     pmix_proc_stats_t unused = PMIX_PROC_STATS_STATIC_INIT;
+    CHECK(unused.node == NULL);
+#endif
     pmix_node_stats_t idle = PMIX_NODE_STATS_STATIC_INIT;
     pmix_pdata_t unpublished = PMIX_LOOKUP_STATIC_INIT;
     pmix_device_distance_t near = PMIX_DEVICE_DIST_STATIC_INIT;
     CHECK(still.type == PMIX_UNDEF && still.data.ptr == NULL && empty.value.type == PMIX_UNDEF);
-    CHECK(nobody.rank == PMIX_RANK_UNDEF && unused.node == NULL && idle.nnetstats == 0);
+    CHECK(nobody.rank == PMIX_RANK_UNDEF && idle.nnetstats == 0);
     CHECK(unpublished.proc.rank == PMIX_RANK_UNDEF && near.uuid == NULL);
 }
 
@@ -258,9 +267,11 @@ static void arguments(void) {
     argv = pmix_argv_split("a,,b", ',');
     CHECK(pmix_argv_count(argv) == 2);
     pmix_argv_free(argv);
+#ifdef pmix_argv_split_inter
     argv = pmix_argv_split_inter("a,,b", ',', false);
     CHECK(pmix_argv_count(argv) == 2);
     pmix_argv_free(argv);
+#endif
     argv = pmix_argv_split_with_empty("a,,b", ',');
     CHECK(pmix_argv_count(argv) == 3);
     CHECK(pmix_argv_append_nosize(&argv, "c") == PMIX_SUCCESS);
@@ -292,7 +303,11 @@ static void inlines(void) {
     CHECK(pmix_keylen(many) == PMIX_MAX_KEYLEN + 1 && pmix_nslen(many) == PMIX_MAX_NSLEN + 1);
     pmix_strncpy(key, "key", PMIX_MAX_KEYLEN);
     CHECK(pmix_keylen(key) == 3 && pmix_nslen(key) == 3 && pmix_keylen(NULL) == 0 && pmix_nslen(NULL) == 0);
+#ifdef pmix_check_true
     CHECK(pmix_check_true(&value) == PMIX_BOOL_TRUE);
+#else
+    CHECK(PMIX_CHECK_TRUE(&value));
+#endif
 }
 
 int main(void) {

@@ -2,6 +2,7 @@
  * of tool, which finds the server by its process, by its address, in a file, or not at all. */
 #define _GNU_SOURCE
 #include "check.h"
+#include "since.h"
 #include "wait.h"
 #include <fcntl.h>
 #include <pmix_tool.h>

@@ -2,6 +2,7 @@
  * under it, as a resource manager that is root has them. One upcall is never answered. Without being root there is one user. */
 #define _GNU_SOURCE
 #include "check.h"
+#include "since.h"
 #include "wait.h"
 #include <grp.h>
 #include <signal.h>

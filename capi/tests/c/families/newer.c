@@ -1,15 +1,8 @@
 /* Helpers that came with releases after 4.2.2: those of 5.0.11 that it neither crashes in nor answers against its own rules. */
 #include "families.h"
+#include "../since.h"
 
 #if PMIX_VERSION_MAJOR > 4
-#if PMIX_NUMERIC_VERSION < 0x00050009
-/* Libraries have them since 5.0.9, whatever headers a program was built against. */
-pmix_status_t PMIx_Info_list_add_value(void *list, const char *key, const pmix_value_t *value);
-pmix_status_t PMIx_Info_list_add_unique(void *list, const char *key, const void *value, pmix_data_type_t type, bool over);
-pmix_status_t PMIx_Info_list_add_value_unique(void *list, const char *key, const pmix_value_t *value, bool over);
-pmix_status_t PMIx_Info_list_xfer_unique(void *list, const pmix_info_t *info, bool over);
-#endif
-
 static char what[64];
 
 static void show_text(const char *name, char *text) {

@@ -313,9 +313,10 @@ impl Core {
                     Err(status) => self.answer(tracker, Err(status)),
                 }
             }
-            // Whoever asked for a context id and can do without gets the group that this server can make.
             Err(Status::ERR_NOT_SUPPORTED) if !tracker.census.elsewhere => {
-                self.group_done(tracker, &[], Others::default());
+                let wanted = tracker.of_group.as_ref().is_some_and(|group| group.context);
+                let context = wanted.then(|| self.groups.own_context());
+                self.group_done(tracker, context.as_slice(), Others::default());
             }
             Ok((status, _)) | Err(status) => {
                 trace!("meeting {id} of a group: the host answers {status}");

@@ -66,9 +66,18 @@ pub(super) struct Groups {
     pub(super) invitations: Invitations,
     pub(super) singles: Singles,
     pub(super) polls: Polls,
+    /// The last context id that was given here.
+    last_context: u64,
 }
 
 impl Groups {
+    /// A context id for a group that is all on this node, where the host knows no groups: it gives none to any other one either,
+    /// so that no process comes to hold two that are the same.
+    pub(super) fn own_context(&mut self) -> Info {
+        self.last_context += 1;
+        Info::new(keys::GROUP_CONTEXT_ID, Value::Size(self.last_context))
+    }
+
     pub(super) fn get(&self, id: &Nspace) -> Option<&Group> {
         self.active.get(id)
     }

@@ -249,7 +249,8 @@ pub trait Host: Send + Sync + 'static {
     /// group by others (`PMIX_GROUP_ADD_MEMBERS`) comes with none: each is passed on by itself, with its name as
     /// `PMIX_PROCID`. The host answers all of them, and leaders that were passed on together, when all leaders and all who were
     /// added have come or are dead, with the members of the group (`PMIX_GROUP_MEMBERSHIP`). One that refuses these with
-    /// `ERR_NOT_SUPPORTED` gets groups of this kind made by the server, among the processes of its node.
+    /// `ERR_NOT_SUPPORTED` gets groups of this kind made by the server, among the processes of its node; the context ids that it gives
+    /// them are no other group's of these processes.
     fn group(
         &self,
         operation: i64,

@@ -93,21 +93,20 @@ fn a_node_makes_its_own_groups_without_its_host() {
         let (status, infos) = made.unwrap();
         assert_eq!((status, members(&infos)), (OK, vec![0, 1]));
     }
-    // Only a host gives context ids.
-    for made in all("context", &[set(keys::GROUP_ASSIGN_CONTEXT_ID)]) {
-        assert!(made.unwrap().1.find(keys::GROUP_CONTEXT_ID).is_none());
-    }
-    for made in all("needed", &[set(keys::GROUP_ASSIGN_CONTEXT_ID).required()]) {
-        assert_eq!(made, Err(Status::ERR_NOT_SUPPORTED));
-    }
+    // Context ids as well: MPI makes no communicator without one.
+    let contexts = |name: &str, wish: Info| -> Vec<u64> {
+        all(name, &[wish]).into_iter().map(|made| context(&made.unwrap().1)).collect()
+    };
+    assert_eq!(contexts("context", set(keys::GROUP_ASSIGN_CONTEXT_ID)), [1, 1]);
+    assert_eq!(contexts("needed", set(keys::GROUP_ASSIGN_CONTEXT_ID).required()), [2, 2]);
     let ask = |keys: &[&str], qualifiers: Vec<Info>| {
         let keys = keys.iter().map(|key| Text::new(key).unwrap()).collect();
         clients[0].query(&[Query { keys, qualifiers }]).unwrap()
     };
     let (status, infos) = ask(&[keys::QUERY_NUM_GROUPS, keys::QUERY_GROUP_NAMES, keys::QUERY_PSET_NAMES], vec![]);
-    let names = DataArray::of(["context", "plain"]);
-    assert_eq!((status, &infos[0].value, &infos[1].value), (OK, &Value::Size(2), &Value::DataArray(names)));
-    assert_eq!(infos[2].value, Value::from("context,plain"));
+    let names = DataArray::of(["context", "needed", "plain"]);
+    assert_eq!((status, &infos[0].value, &infos[1].value), (OK, &Value::Size(3), &Value::DataArray(names)));
+    assert_eq!(infos[2].value, Value::from("context,needed,plain"));
     let (_, infos) = ask(&[keys::QUERY_GROUP_MEMBERSHIP], vec![Info::new(keys::GROUP_ID, "plain")]);
     assert_eq!(infos[0].value, Value::DataArray(DataArray::of(procs.clone())));
 }

@@ -153,7 +153,8 @@ static const struct {
     {"unpublish", unpublishes, SAYS},
     {"spawn", spawns, PMIX_ERR_NOT_SUPPORTED, PMIX_ERR_NO_PERMISSIONS, PMIX_ERR_INVALID_NAMESPACE, PMIX_SUCCESS},
     {"connect", connects, SAYS},
-    {"disconnect", disconnects, PMIX_ERR_INVALID_OPERATION, PMIX_ERR_NO_PERMISSIONS, PMIX_SUCCESS, PMIX_SUCCESS},
+    /* Processes of one node need no host for it. */
+    {"disconnect", disconnects, PMIX_SUCCESS, PMIX_ERR_NO_PERMISSIONS, PMIX_SUCCESS, PMIX_SUCCESS},
     /* There may be such events even where the host does not know of them. */
     {"listen", listens, 0, 0, 0, 0},
     {"stop listening", stops_listening, 0, 0, 0, 0},

@@ -3,7 +3,8 @@
 //! A caller puts its *waiter* into the table of pending requests and sends the request itself, both under one lock. The
 //! control thread reads replies, takes each waiter out of the table under the same lock and calls it with no lock held. It cannot do
 //! so before the caller has let the lock go, at the end of its call: no callback overtakes the call that asked for it.
-//! What is ready without asking the server is handed to the thread as a *task*, for the same reason.
+//! What is ready without asking the server is handed to the thread as a *task*, for the same reason. A caller who meets all of its job
+//! waits beside that table: see `fence.rs`.
 //!
 //! When the server dies, or breaks the protocol, the stream ends: every waiter is called with an error, and every later
 //! request fails. The thread stays for tasks until the client is finalized. When this process dies, its socket closes.
@@ -19,10 +20,11 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 use crate::control::frame::{self, FrameError, HEADER, Header, Kind, MAX_BODY};
 use crate::message::numbers::NumberMap;
 use crate::message::{Push, Reply, Request, ServerWithin};
+use crate::sys::futex::Bell;
 use crate::sys::socket;
 use crate::trace;
 
-use super::Error;
+use super::{Error, done};
 
 /// What the server answered, and the descriptors that came with it.
 pub(super) struct Answer {
@@ -56,6 +58,8 @@ pub(super) enum Way {
 pub(super) struct Link {
     way: Way,
     outbox: Mutex<Outbox>,
+    /// Rung, under the lock of the outbox, when the answer to a meeting is there.
+    pub(super) bell: Bell,
     inbox: Mutex<Inbox>,
     wake: EventFd,
 }
@@ -66,10 +70,42 @@ struct Outbox {
     /// What waits for an answer: one request, the only one of most callers, beside the table of all others.
     one: Option<(u64, Waiter)>,
     waiting: NumberMap<u64, Waiter>,
+    meeting: Meeting,
     lost: bool,
 }
 
+/// A request to meet all, whose answer may come in another way. It takes no memory, and there is one at a time.
+#[derive(Default)]
+enum Meeting {
+    #[default]
+    None,
+    /// The number of the request.
+    UnderWay(u64),
+    Answered(Result<(), Error>),
+}
+
 impl Outbox {
+    /// Sends a frame, with the next number if it is answered.
+    #[inline]
+    fn post(&mut self, call: &'static str, socket: &UnixStream, frame: &mut [u8], answered: bool) -> Result<(), Error> {
+        if self.lost {
+            return Err(Error::LostConnection);
+        }
+        self.last += u64::from(answered);
+        frame::renumber(frame, if answered { self.last } else { 0 });
+        let mut rest = &frame[..];
+        while !rest.is_empty() {
+            match socket::send(socket, rest, &[]) {
+                Ok(sent) => rest = &rest[sent..],
+                Err(error) => {
+                    trace!("{call} cannot be sent: {error}");
+                    return Err(Error::LostConnection);
+                }
+            }
+        }
+        Ok(())
+    }
+
     fn await_answer(&mut self, number: u64, waiter: Option<Waiter>) {
         let Some(waiter) = waiter else { return };
         match self.one {
@@ -113,7 +149,7 @@ thread_local! {
 impl Link {
     pub(super) fn new(way: Way) -> io::Result<Self> {
         let wake = EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?;
-        Ok(Self { way, outbox: Mutex::default(), inbox: Mutex::default(), wake })
+        Ok(Self { way, outbox: Mutex::default(), bell: Bell::new(), inbox: Mutex::default(), wake })
     }
 
     /// Whether there is, or was, a server that this process is a rank of.
@@ -143,23 +179,44 @@ impl Link {
 
     /// Sends a request; `waiter` is called with the answer, unless this fails.
     pub(super) fn request(&self, call: &'static str, request: &Request, waiter: Waiter) -> Result<(), Error> {
-        self.numbered(call, request, waiter).map(drop)
-    }
-
-    /// The same for a request whose answer may come in another way. Returns its number, for [`withdraw`](Link::withdraw).
-    pub(super) fn numbered(&self, call: &'static str, request: &Request, waiter: Waiter) -> Result<u64, Error> {
         self.send(call, request, Some(waiter)).map_err(|(error, _)| error)
     }
 
     /// Sends a request that nobody waits for; if it fails later, that is told like an event.
     pub(super) fn tell(&self, call: &'static str, request: &Request) -> Result<(), Error> {
-        self.send(call, request, None).map(drop).map_err(|(error, _)| error)
+        self.send(call, request, None).map_err(|(error, _)| error)
     }
 
-    /// Waits no more for the answer to a request.
-    pub(super) fn withdraw(&self, number: u64) {
-        let waiter = lock(&self.outbox).take(number);
-        drop(waiter);
+    /// Sends a request to meet all. The bell rings when it is [answered](Link::met); whoever waits ends it by
+    /// [`end_meeting`](Link::end_meeting) before there is another one.
+    #[inline]
+    pub(super) fn meet(&self, call: &'static str, frame: &mut [u8]) -> Result<(), Error> {
+        let Way::Socket(socket) = &self.way else { return Err(Error::NoServer { call }) };
+        let mut outbox = lock(&self.outbox);
+        outbox.post(call, socket, frame, true)?;
+        outbox.meeting = Meeting::UnderWay(outbox.last);
+        Ok(())
+    }
+
+    /// The answer to the meeting, if it has come as a message or will not come.
+    #[cold]
+    pub(super) fn met(&self) -> Option<Result<(), Error>> {
+        let mut outbox = lock(&self.outbox);
+        match std::mem::take(&mut outbox.meeting) {
+            Meeting::Answered(answer) => Some(answer),
+            other => {
+                outbox.meeting = other;
+                None
+            }
+        }
+    }
+
+    /// Nobody waits for the meeting any more.
+    #[inline]
+    pub(super) fn end_meeting(&self) {
+        let mut outbox = lock(&self.outbox);
+        outbox.meeting = Meeting::None;
+        self.bell.reset();
     }
 
     /// Sends a request that belongs to a call which has been accepted already: `waiter` is called in any case.
@@ -175,7 +232,7 @@ impl Link {
         call: &'static str,
         request: &Request,
         waiter: Option<Waiter>,
-    ) -> Result<u64, (Error, Option<Waiter>)> {
+    ) -> Result<(), (Error, Option<Waiter>)> {
         let socket = match &self.way {
             Way::None => return Err((Error::NoServer { call }, waiter)),
             Way::Socket(socket) => socket,
@@ -187,27 +244,12 @@ impl Link {
             Err(error) => return Err((error.into(), waiter)),
         };
         let mut outbox = lock(&self.outbox);
-        if outbox.lost {
-            return Err((Error::LostConnection, waiter));
+        if let Err(error) = outbox.post(call, socket, frame.bytes(), waiter.is_some()) {
+            return Err((error, waiter));
         }
-        let number = match waiter {
-            Some(_) => outbox.last + 1,
-            None => 0,
-        };
-        outbox.last = outbox.last.max(number);
-        frame.renumber(number);
-        let mut rest = frame.bytes();
-        while !rest.is_empty() {
-            match socket::send(socket, rest, &[]) {
-                Ok(sent) => rest = &rest[sent..],
-                Err(error) => {
-                    trace!("{call} cannot be sent: {error}");
-                    return Err((Error::LostConnection, waiter));
-                }
-            }
-        }
+        let number = outbox.last;
         outbox.await_answer(number, waiter);
-        Ok(number)
+        Ok(())
     }
 
     fn ask_within(
@@ -215,7 +257,7 @@ impl Link {
         server: &dyn ServerWithin,
         request: &Request,
         waiter: Option<Waiter>,
-    ) -> Result<u64, (Error, Option<Waiter>)> {
+    ) -> Result<(), (Error, Option<Waiter>)> {
         let mut outbox = lock(&self.outbox);
         outbox.last += 1;
         let number = outbox.last;
@@ -223,7 +265,7 @@ impl Link {
             Ok(()) => outbox.await_answer(number, waiter),
             Err(status) => return Err((status.into(), waiter)),
         }
-        Ok(number)
+        Ok(())
     }
 
     /// An answer of the server within; on the control thread.
@@ -312,10 +354,18 @@ impl Link {
                         on_news(News::Reply(reply));
                         continue;
                     }
-                    let waiter = lock(&self.outbox).take(frame.header.number);
+                    let number = frame.header.number;
+                    let answer = Answer { reply, descriptors: frame.descriptors };
+                    let mut outbox = lock(&self.outbox);
+                    if matches!(outbox.meeting, Meeting::UnderWay(meeting) if meeting == number) {
+                        self.answer_meeting(&mut outbox, done(Ok(answer)));
+                        continue;
+                    }
+                    let waiter = outbox.take(number);
+                    drop(outbox);
                     match waiter {
-                        Some(waiter) => waiter(Ok(Answer { reply, descriptors: frame.descriptors })),
-                        None => trace!("reply {} answers no request", frame.header.number),
+                        Some(waiter) => waiter(Ok(answer)),
+                        None => trace!("reply {number} answers no request"),
                     }
                 }
                 Kind::Push => on_news(News::Push(frame::decode(Kind::Push, &frame.body)?)),
@@ -325,11 +375,20 @@ impl Link {
         Ok(())
     }
 
+    /// Under the outbox's lock, so that whoever waits has not ended the meeting and begun another one meanwhile.
+    fn answer_meeting(&self, outbox: &mut Outbox, answer: Result<(), Error>) {
+        outbox.meeting = Meeting::Answered(answer);
+        self.bell.ring();
+    }
+
     /// Tells everybody who waits for the server that no answer will come.
     fn abandon(&self, why: impl Fn() -> Error) {
         let waiting = {
             let mut outbox = lock(&self.outbox);
             outbox.lost = true;
+            if matches!(outbox.meeting, Meeting::UnderWay(_)) {
+                self.answer_meeting(&mut outbox, Err(why()));
+            }
             outbox.take_all()
         };
         if let Way::Socket(socket) = &self.way {

@@ -8,24 +8,27 @@
 //!
 //! A caller that waits for its whole namespace, with no other fence of this process under way, asks with
 //! [`Request::Meet`] and sleeps on two words at once: the job's word of release, which the server changes for all
-//! processes together, and a *bell* of its own, which the control thread rings when the answer comes as a message, or none will
+//! processes together, and the *bell* of its link, which the control thread rings when the answer comes as a message, or none will
 //! come because the server is dead. A release means that all have come. It is this fence's or a later one's, never that of
 //! another before it: nothing else of this process was under way, and the server releases no fence before an older one. Every
 //! failure, and the end of every other fence, is a message.
 //!
 //! The word is a hint to look at, and only as good as all who map it: a process of the job could move the others' sleep
 //! elsewhere, so they look again by themselves after a while.
+//!
+//! Every process of a node goes this way at the same time, each with caches that others have used meanwhile: it takes no memory, and
+//! touches little of what there is.
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use instanton_layout::sync::{AtomicU32, Ordering};
 
-use crate::data::{Info, Proc, Rank};
+use crate::control::frame;
+use crate::data::{Info, Proc, Rank, Value, keys};
 use crate::message::Request;
 use crate::store::JobReader;
-use crate::sys::futex::Bell;
 
-use super::connection::Waiter;
+use super::connection::Link;
 use super::{Client, Error, Inner, done};
 
 /// When a sleeper looks again by itself for the first time; each time after that, twice as late, up to the last.
@@ -45,14 +48,13 @@ impl Default for Meetings {
     }
 }
 
-/// A fence under way.
+/// A fence under way whose caller does not wait.
 struct UnderWay(Arc<Inner>);
 
 impl UnderWay {
-    /// Counts one more; says also whether it is the only one.
-    fn begin(inner: &Arc<Inner>) -> (Self, bool) {
-        let others = inner.meetings.count.fetch_add(1, Ordering::AcqRel);
-        (Self(inner.clone()), others == 0)
+    fn begin(inner: &Arc<Inner>) -> Self {
+        inner.meetings.count.fetch_add(1, Ordering::AcqRel);
+        Self(inner.clone())
     }
 }
 
@@ -62,95 +64,102 @@ impl Drop for UnderWay {
     }
 }
 
-/// Where the control thread leaves an answer for a caller that sleeps.
-struct Slip {
-    answer: Mutex<Option<Result<(), Error>>>,
-    bell: Bell,
-}
-
-impl Slip {
-    fn new() -> Arc<Self> {
-        Arc::new(Self { answer: Mutex::new(None), bell: Bell::new() })
-    }
-
-    /// Fills it when the answer comes, or is never to come.
-    fn waiter(self: &Arc<Self>) -> Waiter {
-        let slip = self.clone();
-        Box::new(move |answer| slip.fill(done(answer)))
-    }
-
-    fn fill(&self, answer: Result<(), Error>) {
-        *self.answer.lock().unwrap_or_else(PoisonError::into_inner) = Some(answer);
-        self.bell.ring();
-    }
-
-    fn take(&self) -> Option<Result<(), Error>> {
-        match self.bell.has_rung() {
-            true => self.answer.lock().unwrap_or_else(PoisonError::into_inner).take(),
-            false => None,
-        }
-    }
-}
-
 impl Client {
     /// A fence whose caller waits.
     pub(super) fn meet(&self, procs: &[Proc], info: &[Info]) -> Result<(), Error> {
+        if self.inner.is_own_job(procs) {
+            match collects(info) {
+                Some(collect) => return self.meet_all(collect),
+                None => {
+                    let request = |seen| frame::request(&Request::Meet { seen, info: info.to_vec() });
+                    let met = self.meet_at_word(|link, seen| link.meet("PMIx_Fence", request(seen)?.bytes()));
+                    if let Some(met) = met? {
+                        return met;
+                    }
+                }
+            }
+        }
+        self.wait("PMIx_Fence", |then| self.inner.fence_nb(procs, info, then))
+    }
+
+    /// The fence of all, with their data or without.
+    #[inline]
+    pub(super) fn meet_all(&self, collect: bool) -> Result<(), Error> {
+        let met = self.meet_at_word(|link, seen| link.meet("PMIx_Fence", &mut frame::meet(seen, collect)));
+        match met? {
+            Some(met) => met,
+            None => self.meet_slowly(collect),
+        }
+    }
+
+    #[cold]
+    fn meet_slowly(&self, collect: bool) -> Result<(), Error> {
+        let info = [Info::new(keys::COLLECT_DATA, collect)];
+        self.wait("PMIx_Fence", |then| self.inner.fence_nb(&[], &info[..usize::from(collect)], then))
+    }
+
+    /// Waits at the word of release for all of the job to come; none when that cannot be. `send` is given what is there now.
+    #[inline]
+    fn meet_at_word(
+        &self,
+        send: impl FnOnce(&Link, u32) -> Result<(), Error>,
+    ) -> Result<Option<Result<(), Error>>, Error> {
         self.may_wait("PMIx_Fence")?;
-        let inner = &self.inner;
-        if !inner.link.has_server() {
-            return self.wait("PMIx_Fence", |then| inner.fence_alone(procs, then));
-        }
-        let slip = Slip::new();
+        let inner = &*self.inner;
+        let Some(reader) = inner.jobs.own() else { return Ok(None) };
         let sending = inner.meetings.sending.lock().unwrap_or_else(PoisonError::into_inner);
-        let (under_way, alone) = UnderWay::begin(inner);
-        let own = inner.proc.nspace.as_bytes();
-        let word = inner.jobs.of(own).filter(|_| alone && inner.is_own_job(procs));
-        let seen = word.map(|reader| (reader, reader.releases()));
-        let request = match seen {
-            Some((_, seen)) => Request::Meet { seen, info: info.to_vec() },
-            None => Request::Fence { procs: procs.to_vec(), info: info.to_vec() },
-        };
-        let number = inner.link.numbered("PMIx_Fence", &request, slip.waiter())?;
-        drop(sending);
-        let answer = match seen {
-            Some((reader, seen)) => released(reader, seen, &slip),
-            None => answered(&slip),
-        };
-        inner.link.withdraw(number);
-        drop(under_way);
-        answer?;
-        if inner.jobs.is_behind() {
-            self.wait("PMIx_Fence", |then| {
-                inner.map_news(move || then(Ok(())));
-                Ok(())
-            })?;
+        if inner.meetings.count.load(Ordering::Acquire) > 0 {
+            return Ok(None);
         }
-        inner.posts.outcome()
+        let seen = reader.releases();
+        send(&inner.link, seen)?;
+        inner.meetings.count.fetch_add(1, Ordering::AcqRel);
+        drop(sending);
+        let met = released(reader, seen, &inner.link);
+        inner.link.end_meeting();
+        inner.meetings.count.fetch_sub(1, Ordering::AcqRel);
+        if met.is_ok() && inner.jobs.is_behind() {
+            self.map_news()?;
+        }
+        Ok(Some(met.and_then(|()| inner.posts.outcome())))
+    }
+
+    #[cold]
+    fn map_news(&self) -> Result<(), Error> {
+        self.wait("PMIx_Fence", |then| {
+            self.inner.map_news(move || then(Ok(())));
+            Ok(())
+        })
     }
 }
 
 /// Sleeps until there was a release after `seen` others, or the answer.
-fn released(reader: &JobReader, seen: u32, slip: &Slip) -> Result<(), Error> {
+#[inline]
+fn released(reader: &JobReader, seen: u32, link: &Link) -> Result<(), Error> {
     let mut limit = FIRST_LOOK;
     loop {
         if reader.releases() != seen {
             return Ok(());
         }
-        if let Some(answer) = slip.take() {
+        if link.bell.has_rung()
+            && let Some(answer) = link.met()
+        {
             return answer;
         }
-        slip.bell.wait_beside(reader.release_address(), seen, limit);
+        link.bell.wait_beside(reader.release_address(), seen, limit);
         limit = LAST_LOOK.min(limit * 2);
     }
 }
 
-/// Sleeps until the answer.
-fn answered(slip: &Slip) -> Result<(), Error> {
-    loop {
-        if let Some(answer) = slip.take() {
-            return answer;
-        }
-        slip.bell.wait();
+/// Whether data are collected, where these attributes say no more than that.
+fn collects(info: &[Info]) -> Option<bool> {
+    match info {
+        [] => Some(false),
+        [only] if only.flags == 0 && only.key == keys::COLLECT_DATA => match only.value {
+            Value::Bool(collect) => Some(collect),
+            _ => None,
+        },
+        _ => None,
     }
 }
 
@@ -168,7 +177,7 @@ impl Inner {
         let request = Request::Fence { procs: procs.to_vec(), info: info.to_vec() };
         let inner = self.clone();
         let _sending = self.meetings.sending.lock().unwrap_or_else(PoisonError::into_inner);
-        let (under_way, _) = UnderWay::begin(self);
+        let under_way = UnderWay::begin(self);
         let waiter = move |answer| {
             drop(under_way);
             match done(answer) {

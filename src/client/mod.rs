@@ -355,6 +355,15 @@ impl Client {
         self.meet(procs, info)
     }
 
+    /// Meets all of the own namespace, with the data that they have committed or without: what most programs do, in fewer steps.
+    ///
+    /// # Errors
+    /// As [`fence`](Client::fence).
+    #[inline]
+    pub fn fence_all(&self, collect: bool) -> Result<(), Error> {
+        self.meet_all(collect)
+    }
+
     /// The same without waiting (`PMIx_Fence_nb`).
     ///
     /// # Errors

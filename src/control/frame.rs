@@ -135,6 +135,7 @@ impl Header {
     }
 
     /// The header's bytes.
+    #[inline]
     pub fn bytes(&self) -> [u8; HEADER] {
         let mut out = [0; HEADER];
         out[..4].copy_from_slice(&MAGIC);
@@ -174,15 +175,27 @@ pub fn encode<T: archive::Wire>(
 pub fn request(request: &Request) -> Result<Frame, FrameError> {
     match request {
         Request::Meet { seen, info } if info.is_empty() || collects(info) => {
-            let body = (u64::from(*seen) | u64::from(collects(info)) << 32).to_le_bytes();
-            let header = Header { kind: Kind::Meet, number: 0, body: body.len(), descriptors: 0 };
-            let mut out = [0; HEADER + 8];
-            out[..HEADER].copy_from_slice(&header.bytes());
-            out[HEADER..].copy_from_slice(&body);
-            Ok(Frame::Short(out))
+            Ok(Frame::Short(meet(*seen, collects(info))))
         }
         other => encode(Kind::Request, 0, 0, other).map(Frame::Long),
     }
+}
+
+/// The frame of a [`Request::Meet`] without attributes, or with `COLLECT_DATA` alone.
+#[inline]
+pub fn meet(seen: u32, collect: bool) -> [u8; HEADER + 8] {
+    let body = (u64::from(seen) | u64::from(collect) << 32).to_le_bytes();
+    let header = Header { kind: Kind::Meet, number: 0, body: body.len(), descriptors: 0 };
+    let mut out = [0; HEADER + 8];
+    out[..HEADER].copy_from_slice(&header.bytes());
+    out[HEADER..].copy_from_slice(&body);
+    out
+}
+
+/// Gives a frame its number, for a sender that makes frames before it knows their order.
+#[inline]
+pub fn renumber(frame: &mut [u8], number: u64) {
+    frame[8..16].copy_from_slice(&number.to_le_bytes());
 }
 
 /// A request's frame: the shortest kind takes no memory of its own.
@@ -195,17 +208,8 @@ pub enum Frame {
 }
 
 impl Frame {
-    /// Gives it its number, for a sender that makes frames before it knows their order.
-    pub fn renumber(&mut self, number: u64) {
-        let bytes: &mut [u8] = match self {
-            Frame::Short(bytes) => bytes,
-            Frame::Long(bytes) => bytes,
-        };
-        bytes[8..16].copy_from_slice(&number.to_le_bytes());
-    }
-
     /// Its bytes.
-    pub fn bytes(&self) -> &[u8] {
+    pub fn bytes(&mut self) -> &mut [u8] {
         match self {
             Frame::Short(bytes) => bytes,
             Frame::Long(bytes) => bytes,
@@ -264,8 +268,8 @@ mod tests {
             (meet(vec![Info::new("k", true)]), Kind::Request),
         ] {
             let mut frame = super::request(&request).unwrap();
-            frame.renumber(7 << 40);
             let bytes = frame.bytes();
+            renumber(bytes, 7 << 40);
             let header = Header::parse(bytes[..HEADER].try_into().unwrap(), MAX_BODY).unwrap();
             assert_eq!((header.kind, header.number, header.body), (kind, 7 << 40, bytes.len() - HEADER));
             assert_eq!(request_in(kind, &bytes[HEADER..]).unwrap(), request);

@@ -8,6 +8,7 @@ use instanton_layout::header::Header;
 use instanton_layout::info::Group;
 use instanton_layout::job::JobWords;
 use instanton_layout::record::Query;
+use instanton_layout::sync::{AtomicU64, Ordering};
 use instanton_layout::words::RawWords;
 
 use super::checked::Checked;
@@ -27,6 +28,8 @@ pub struct JobReader {
     pub(super) job: Arc<Mapping>,
     job_id: u64,
     maps: EpochCell<Maps>,
+    /// The generation and the last modex segment in `maps`, for whoever only wants to know whether there are newer ones.
+    mapped: (AtomicU64, AtomicU64),
     pub(super) page: Option<Arc<PinPage>>,
     /// The process that this one is, if it has said so.
     own: OnceLock<Rank>,
@@ -70,6 +73,13 @@ impl Maps {
         self.forget(oldest);
     }
 
+    fn have(&self) -> Have {
+        // A gap is asked for again, with all that is behind it.
+        let whole = self.modex.iter().take_while(|segment| segment.is_some()).count() as u32;
+        let modex = if whole == 0 { 0 } else { self.first + whole - 1 };
+        Have { job: true, info: self.info.as_ref().map_or(0, |info| info.generation), modex }
+    }
+
     /// Nothing refers to segments before `oldest` any more.
     fn forget(&mut self, oldest: u32) {
         let last = self.modex.len().saturating_sub(1);
@@ -93,6 +103,7 @@ impl JobReader {
             job: job.mapping.clone(),
             job_id: job.job,
             maps: EpochCell::with_page(Maps::default(), page.as_ref().map(|page| page.page.clone())),
+            mapped: (AtomicU64::new(0), AtomicU64::new(0)),
             page: page.map(|page| page.page),
             own: OnceLock::new(),
         };
@@ -127,6 +138,9 @@ impl JobReader {
                     }
                 }
             }
+            let have = maps.have();
+            self.mapped.0.store(have.info, Ordering::Relaxed);
+            self.mapped.1.store(have.modex.into(), Ordering::Relaxed);
             Ok(maps)
         })
     }
@@ -396,16 +410,15 @@ impl JobReader {
 
     /// What is mapped, for whoever has the rest.
     pub fn have(&self) -> Have {
-        let maps = self.maps.read();
-        // A gap is asked for again, with all that is behind it.
-        let whole = maps.modex.iter().take_while(|segment| segment.is_some()).count() as u32;
-        let modex = if whole == 0 { 0 } else { maps.first + whole - 1 };
-        Have { job: true, info: maps.info.as_ref().map_or(0, |info| info.generation), modex }
+        self.maps.read().have()
     }
 
     /// Whether there is more of the job than is mapped.
+    #[inline]
     pub fn is_behind(&self) -> bool {
-        self.stale().is_some() || self.words().newest() > u64::from(self.have().modex)
+        let (info, modex) = &self.mapped;
+        let words = self.words();
+        words.generation() > info.load(Ordering::Relaxed) || words.newest() > modex.load(Ordering::Relaxed)
     }
 
     /// The number that all segments of the job have in their headers.

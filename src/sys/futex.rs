@@ -14,7 +14,7 @@ pub(crate) fn wake_all(address: usize) {
     unsafe { libc::syscall(libc::SYS_futex, address, libc::FUTEX_WAKE, i32::MAX) };
 }
 
-/// A word of this process that one thread sleeps on until another one rings, once.
+/// A word of this process that one thread sleeps on until another one rings.
 #[derive(Debug)]
 pub(crate) struct Bell(AtomicU32);
 
@@ -30,19 +30,19 @@ impl Bell {
         unsafe { libc::syscall(libc::SYS_futex, self.address(), libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG, 1) };
     }
 
+    /// Forgets that it has rung. Of the one who waits, when nobody rings.
+    #[inline]
+    pub(crate) fn reset(&self) {
+        self.0.store(0, Ordering::Relaxed);
+    }
+
+    #[inline]
     pub(crate) fn has_rung(&self) -> bool {
         self.0.load(Ordering::Acquire) != 0
     }
 
     fn address(&self) -> usize {
         ptr::from_ref(&self.0) as usize
-    }
-
-    /// Sleeps until it rings. Also returns for nothing.
-    pub(crate) fn wait(&self) {
-        let op = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
-        // SAFETY: reads the word at an address that is valid as long as `self`; there is no time limit.
-        unsafe { libc::syscall(libc::SYS_futex, self.address(), op, 0, ptr::null::<libc::timespec>()) };
     }
 
     /// Sleeps until it rings, the shared word at `address` changes from `seen` and its sleepers are woken, or `limit` is
@@ -162,11 +162,13 @@ mod tests {
     }
 
     #[test]
-    fn a_bell_that_has_rung_keeps_nobody() {
+    fn a_bell_that_has_rung_keeps_nobody_until_that_is_forgotten() {
         let bell = Bell::new();
+        let begin = Instant::now();
         bell.ring();
-        bell.wait();
         bell.wait_beside(ptr::from_ref(&bell.0) as usize, 1, LONG);
-        assert!(bell.has_rung());
+        assert!(bell.has_rung() && begin.elapsed() < LONG / 2);
+        bell.reset();
+        assert!(!bell.has_rung());
     }
 }

@@ -1,6 +1,6 @@
 //! Meeting others, and ending them.
 use instanton::client::Client;
-use instanton::data::{Info, Proc, Rank, Status};
+use instanton::data::{DataType, Info, Proc, Rank, Status, keys};
 use libc::{c_char, c_int, c_void};
 
 use crate::alloc;
@@ -13,10 +13,11 @@ use crate::types::*;
 export! {
     /// Waits until all participants have come; none named means the own namespace.
     fn PMIx_Fence(procs: *const pmix_proc_t, nprocs: usize, info: *const pmix_info_t, ninfo: usize) -> Outcome {
-        let info = many::<_, Info>(info, ninfo)?;
         let client = session::client()?;
-        let procs = if is_own_job(&client, procs, nprocs) { Vec::new() } else { participants(procs, nprocs)? };
-        told(client.fence(&procs, &info))
+        match collects(info, ninfo).filter(|_| is_own_job(&client, procs, nprocs)) {
+            Some(collect) => told(client.fence_all(collect)),
+            None => fence(&client, procs, nprocs, info, ninfo),
+        }
     }
 
     /// The same without waiting.
@@ -38,13 +39,39 @@ export! {
     }
 }
 
+/// A fence of any participants, with any attributes.
+#[cold]
+unsafe fn fence(
+    client: &Client,
+    procs: *const pmix_proc_t,
+    nprocs: usize,
+    info: *const pmix_info_t,
+    ninfo: usize,
+) -> Outcome {
+    // SAFETY: NULL or arrays of that length, the contract with C.
+    let (procs, info) = unsafe { (participants(procs, nprocs)?, many::<_, Info>(info, ninfo)?) };
+    told(client.fence(&procs, &info))
+}
+
+/// Whether data are collected, where the attributes say no more than that: then nothing need be converted.
+#[inline]
+unsafe fn collects(info: *const pmix_info_t, ninfo: usize) -> Option<bool> {
+    if ninfo == 0 {
+        return Some(false);
+    }
+    // SAFETY: NULL or an array, the contract with C.
+    let only = (unsafe { info.as_ref() }).filter(|only| ninfo == 1 && only.flags == 0)?;
+    let is_known = alloc::is(&only.key, keys::COLLECT_DATA.as_bytes()) && only.value.ty == DataType::BOOL.0;
+    // SAFETY: the member that the type names.
+    is_known.then(|| unsafe { only.value.data.flag } != 0)
+}
+
 /// Whether the participants are the own namespace, as most callers name it: then nothing need be converted.
+#[inline]
 unsafe fn is_own_job(client: &Client, procs: *const pmix_proc_t, nprocs: usize) -> bool {
     // SAFETY: NULL or an array, the contract with C.
     let Some(all) = (unsafe { procs.as_ref() }).filter(|_| nprocs == 1) else { return false };
-    // SAFETY: a fixed array of that length.
-    let name = unsafe { alloc::name(all.nspace.as_ptr(), NSPACE_SIZE) };
-    all.rank == Rank::WILDCARD.0 && name.is_ok_and(|name| name == client.proc().nspace.as_bytes())
+    all.rank == Rank::WILDCARD.0 && alloc::is(&all.nspace, client.proc().nspace.as_bytes())
 }
 
 /// Processes, as these calls take them: NULL is nobody in particular, whatever the number says.

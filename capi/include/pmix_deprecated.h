@@ -78,8 +78,14 @@ PMIX_EXPORT bool PMIx_Check_key(const char *key, const char *str);
 /* Whether two namespaces are the same; an empty one is the same as any. */
 PMIX_EXPORT bool PMIx_Check_nspace(const char *key1, const char *key2);
 
+/* Whether two namespaces are the same; an empty one is the same as none. */
+PMIX_EXPORT bool PMIx_Check_nspace_strict(const char *key1, const char *key2);
+
 /* Whether two process identifiers are the same, wildcards considered. */
 PMIX_EXPORT bool PMIx_Check_procid(const pmix_proc_t *a, const pmix_proc_t *b);
+
+/* Whether two process identifiers are the same; a wildcard is the same as itself alone. */
+PMIX_EXPORT bool PMIx_Check_procid_strict(const pmix_proc_t *a, const pmix_proc_t *b);
 
 /* Whether two ranks are the same, wildcards considered. */
 PMIX_EXPORT bool PMIx_Check_rank(pmix_rank_t a, pmix_rank_t b);

@@ -245,6 +245,9 @@ PMIX_EXPORT void PMIx_server_deregister_nspace(const pmix_nspace_t nspace, pmix_
 PMIX_EXPORT pmix_status_t PMIx_server_deregister_resources(pmix_info_t info[], size_t ninfo,
     pmix_op_cbfunc_t cbfunc, void *cbdata);
 
+/* Forgets a session; jobs that are registered keep what they have of it. */
+PMIX_EXPORT void PMIx_server_deregister_session(uint32_t sessionID, pmix_op_cbfunc_t cbfunc, void *cbdata);
+
 /* What a local process has committed, for another server; it comes to the callback. */
 PMIX_EXPORT pmix_status_t PMIx_server_dmodex_request(const pmix_proc_t *proc,
     pmix_dmodex_response_fn_t cbfunc, void *cbdata);
@@ -275,6 +278,10 @@ PMIX_EXPORT pmix_status_t PMIx_server_register_nspace(const pmix_nspace_t nspace
 
 /* Registers information for all jobs. */
 PMIX_EXPORT pmix_status_t PMIx_server_register_resources(pmix_info_t info[], size_t ninfo,
+    pmix_op_cbfunc_t cbfunc, void *cbdata);
+
+/* Announces a session, for the jobs that will be registered as part of it. */
+PMIX_EXPORT pmix_status_t PMIx_server_register_session(uint32_t sessionID, pmix_info_t info[], size_t ninfo,
     pmix_op_cbfunc_t cbfunc, void *cbdata);
 
 /* What the other nodes need before a job starts there; it comes to the callback. */

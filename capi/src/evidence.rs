@@ -19,8 +19,11 @@ pub enum Release {
     V6_1,
 }
 
-/// Functions that a release was the first to have.
-const SINCE_6_1: [&CStr; 16] = [
+/// Functions that a release was the first to have. The modules of 6.1 and 7.0 are the same.
+const SINCE_6_1: [&CStr; 22] = [
+    c"PMIx_Alloc_inheritance_string",
+    c"PMIx_Check_nspace_strict",
+    c"PMIx_Check_procid_strict",
     c"PMIx_Heartbeat",
     c"PMIx_Node_pid_construct",
     c"PMIx_Node_pid_create",
@@ -37,6 +40,9 @@ const SINCE_6_1: [&CStr; 16] = [
     c"PMIx_Value_get_number",
     c"PMIx_generate_regex2",
     c"PMIx_parse_regex2",
+    c"PMIx_server_IOF_flow_control",
+    c"PMIx_server_deregister_session",
+    c"PMIx_server_register_session",
 ];
 const SINCE_6_0: [&CStr; 16] = [
     c"PMIx_Device_construct",
@@ -233,6 +239,7 @@ mod tests {
         let of = |names: &[&'static CStr]| proved(names.iter().copied());
         assert_eq!(of(&[]), None);
         assert_eq!(of(&[c"PMIx_Init", c"PMIx_Heartbeat"]), Some(Release::V6_1));
+        assert_eq!(of(&[c"PMIx_Init", c"PMIx_Check_procid_strict"]), Some(Release::V6_1));
         assert_eq!(of(&[c"PMIx_Proc_string"]), None, "6.1 has it too, and there the slot is another");
         assert_eq!(of(&[c"PMIx_Disk_stats_construct"]), None, "so has 4.2");
         assert_eq!(of(&[c"PMIx_Proc_string", c"PMIx_Disk_stats_construct"]), Some(Release::V5_0));

@@ -2,6 +2,7 @@
 //!
 //! It waits for a door, a process's end, a time limit or the mailbox, lets [`Core`] take the step, takes what that has to say to
 //! the doors, and then calls what is to be called of the embedding program. When nothing happens, nothing runs.
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -124,6 +125,7 @@ pub(super) fn start(config: Arc<ServerConfig>, host: Arc<dyn Host>, forks: Arc<F
         outputs: Outputs::default(),
         inputs: Inputs::default(),
         resources: Vec::new(),
+        sessions: BTreeMap::new(),
         waits: Waits::default(),
         registrations: Registrations::default(),
         tools_named: 0,

@@ -3,6 +3,7 @@
 //! [`Core`] is all the state there is. The [control thread](super::control_thread) alone touches it, so there is no lock in it. It
 //! sees requests, the ends of processes, time limits, the host's answers and the handle's commands, and it speaks by putting
 //! messages into its outbox, which the loop takes to the doors after every step.
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use super::ServerConfig;
@@ -84,6 +85,8 @@ pub(super) struct Core {
     pub(super) inputs: Inputs,
     /// What every namespace has that will be registered.
     pub(super) resources: Vec<Info>,
+    /// What the jobs of a session will have that are registered.
+    pub(super) sessions: BTreeMap<u32, Vec<Info>>,
     pub(super) waits: Waits,
     pub(super) registrations: Registrations,
     /// Which attributes the host supports.

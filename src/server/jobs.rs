@@ -180,7 +180,7 @@ impl Core {
         info: Result<JobInfoBuilder, BadJobInfo>,
     ) -> Result<(), Status> {
         let limits = self.limits.clone();
-        let info = info.and_then(|info| self.with_resources(info)?.build());
+        let info = info.and_then(|info| self.with_sessions(self.with_resources(info)?).build());
         let foreign_ids = info.as_ref().is_ok_and(|info| info.is_set(FOREIGN_IDS));
         let parent = info.as_ref().ok().filter(|info| !info.is_set(keys::COSPAWN_APP));
         let parent = parent.and_then(|info| info.get(keys::PARENT_ID)?.as_proc()).map(|parent| parent.nspace.clone());

@@ -20,7 +20,7 @@
 //! | `published` | published data, for a host that wants to keep it here |
 //! | `output`, `input` | output of processes, for those who asked for it; input for them |
 //! | `program` | the program that embeds the server, when it asks like a client |
-//! | `psets`, `resources` | what the host has defined for all jobs |
+//! | `psets`, `resources`, `sessions` | what the host has defined for all jobs, or for those of a session |
 //! | `cleanup`, `sweep` | what is removed after a process |
 //! | `fork`, `setup` | the environment of a process to be |
 //!
@@ -70,6 +70,7 @@ mod published;
 mod query;
 mod registration;
 mod resources;
+mod sessions;
 mod setup;
 mod stored;
 mod sweep;

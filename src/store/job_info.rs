@@ -367,6 +367,18 @@ impl JobInfoBuilder {
         if unsaid.is_empty() { Ok(()) } else { self.owned_infos(unsaid) }
     }
 
+    /// Takes in what is known of a session without the job, if that has named it; what the job has said of it counts more.
+    pub fn known_session(&mut self, number: u32, known: &[Info]) {
+        let named =
+            |session: &&mut Session| session.number == number && session.entries.get(keys::SESSION_ID).is_some();
+        let Some(session) = self.sessions.iter_mut().find(named) else { return };
+        for info in known.iter().filter(|info| !info.key.is_empty()) {
+            if session.entries.place(info.key.as_bytes()).is_none() {
+                session.entries.put(info.key.clone(), info.value.clone());
+            }
+        }
+    }
+
     /// Takes in what a host says of one process. The last value of a key counts.
     ///
     /// # Errors

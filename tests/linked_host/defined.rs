@@ -105,6 +105,31 @@ fn resources_reach_every_job_that_comes_later() {
 }
 
 #[test]
+fn a_session_is_found_by_the_jobs_that_name_it() {
+    let server = Server::start(ServerConfig::default(), Arc::new(NoHost)).unwrap();
+    let register = |name: &str, info: &[Info]| {
+        let all = Proc::new(name.try_into().unwrap(), Rank::WILDCARD);
+        server.register_nspace_wait(&all.nspace, 0, &[&[Info::new(keys::JOB_SIZE, 1u32)], info].concat()).unwrap();
+        let get = |key| server.get_wait(&all, key, &[Info::new(keys::SESSION_INFO, true)]);
+        (get(keys::ALLOCATED_NODELIST), get(keys::UNIV_SIZE))
+    };
+    let of_session = |nodes: &str| [Info::new(keys::ALLOCATED_NODELIST, nodes), Info::new(keys::UNIV_SIZE, 64u32)];
+    let named = Info::new(keys::SESSION_ID, 7u32);
+    server.register_session(7, &of_session("a,b"), |_| ()).unwrap();
+    server.register_session(7, &of_session("c"), |_| ()).unwrap();
+    server.register_session(8, &of_session("d"), |_| ()).unwrap();
+    let (known, size) = (Ok(Value::from("a,b")), Ok(Value::Uint32(64)));
+    assert_eq!(register("one", std::slice::from_ref(&named)), (known.clone(), size.clone()));
+    let own = [named.clone(), Info::new(keys::ALLOCATED_NODELIST, "b")];
+    let array = Info::new(keys::SESSION_INFO_ARRAY, Value::infos(own.to_vec()));
+    assert_eq!(register("two", &[array]), (Ok(Value::from("b")), size), "the job's own word counts more");
+    assert_eq!(register("three", &[]), (Err(Status::ERR_NOT_FOUND), Ok(Value::Uint32(1))));
+    server.deregister_session(7, |_| ()).unwrap();
+    assert_eq!(register("four", &[named]).0, Err(Status::ERR_NOT_FOUND));
+    assert_eq!(server.register_session(u32::MAX, &[], |_| ()), Err(Status::ERR_BAD_PARAM));
+}
+
+#[test]
 fn processes_find_what_their_application_was_set_up_with() {
     let server = Server::start(ServerConfig::default(), Arc::new(NoHost)).unwrap();
     let proc = Proc::new("job".try_into().unwrap(), Rank(0));

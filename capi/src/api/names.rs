@@ -44,6 +44,11 @@ export! {
         same_nspace(a, b)
     }
 
+    /// Whether two namespaces are equal; one that is not given equals none.
+    fn PMIx_Check_nspace_strict(a: *const c_char, b: *const c_char) -> bool {
+        !nspace(a).is_empty() && nspace(a) == nspace(b)
+    }
+
     /// Whether a namespace is not given.
     fn PMIx_Nspace_invalid(text: *const c_char) -> bool {
         nspace(text).is_empty()
@@ -58,6 +63,14 @@ export! {
     fn PMIx_Check_procid(a: *const pmix_proc_t, b: *const pmix_proc_t) -> bool {
         match (a.as_ref(), b.as_ref()) {
             (Some(a), Some(b)) => same_nspace(a.nspace.as_ptr(), b.nspace.as_ptr()) && same_rank(a.rank, b.rank),
+            _ => false,
+        }
+    }
+
+    /// Whether two processes have the same name; a wildcard equals itself alone.
+    fn PMIx_Check_procid_strict(a: *const pmix_proc_t, b: *const pmix_proc_t) -> bool {
+        match (a.as_ref(), b.as_ref()) {
+            (Some(a), Some(b)) => PMIx_Check_nspace_strict(a.nspace.as_ptr(), b.nspace.as_ptr()) && a.rank == b.rank,
             _ => false,
         }
     }

@@ -357,7 +357,7 @@ export! {
 }
 
 /// The answer of a function that returns nothing and could not begin. Without a server there is nobody to give it later.
-fn report(cbfunc: Option<OpFn>, cbdata: *mut c_void, status: Status) {
+pub fn report(cbfunc: Option<OpFn>, cbdata: *mut c_void, status: Status) {
     let (Some(cbfunc), data) = (cbfunc, CbData::new(cbdata)) else { return };
     // SAFETY: the host's own function and data.
     let call = move || unsafe { cbfunc(status.0, data.get()) };

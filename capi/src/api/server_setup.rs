@@ -6,7 +6,7 @@ use libc::{c_char, c_int, c_void};
 
 use super::arrays::append;
 use super::packing::form;
-use super::server::{Done, nspace_of, op, server};
+use super::server::{Done, nspace_of, op, report, server};
 use crate::alloc;
 use crate::arena::Arena;
 use crate::boundary::{Outcome, export};
@@ -130,6 +130,26 @@ export! {
         info: *mut pmix_info_t, ninfo: usize, cbfunc: Option<OpFn>, cbdata: *mut c_void,
     ) -> Outcome {
         resources(info, ninfo, cbfunc, cbdata, |server, info, done| server.deregister_resources(info, done))
+    }
+
+    /// Tells of a session, for the jobs in it that are registered afterwards.
+    fn PMIx_server_register_session(
+        session: u32, info: *mut pmix_info_t, ninfo: usize, cbfunc: Option<OpFn>, cbdata: *mut c_void,
+    ) -> Outcome {
+        let (server, info) = (server()?, many::<_, Info>(info, ninfo)?);
+        match cbfunc {
+            // What is registered after it finds it so: both go the same way, one after the other.
+            None => server.register_session(session, &info, |_| ()),
+            Some(_) => op(cbfunc, cbdata, |done| server.register_session(session, &info, done), || Ok(())),
+        }
+    }
+
+    /// Forgets a session.
+    fn PMIx_server_deregister_session(session: u32, cbfunc: Option<OpFn>, cbdata: *mut c_void) {
+        let Ok(server) = server() else { return report(cbfunc, cbdata, Status::ERR_INIT) };
+        let _ = op(cbfunc, cbdata, |done| server.deregister_session(session, done), || {
+            server.deregister_session(session, |_| ())
+        });
     }
 
     /// Gives a set of processes a name, and tells the processes of this node.

@@ -203,6 +203,24 @@ int main(void) {
     until(&heard, 4);
     OK(PMIx_Deregister_event_handler(handler, NULL, NULL));
 
+    /* Sessions, of which later jobs know what was said before. */
+    uint32_t session = 7, slots = 64;
+    pmix_value_t *value;
+    OK(PMIx_Info_load(&info[0], PMIX_SESSION_ID, &session, PMIX_UINT32));
+    OK(PMIx_Info_load(&info[1], PMIX_UNIV_SIZE, &slots, PMIX_UINT32));
+    OK(PMIx_server_register_session(session, &info[1], 1, NULL, NULL));
+    OK(PMIx_server_register_session(session, NULL, 0, done, &ready));
+    until(&ready, 3);
+    IS(PMIX_ERR_BAD_PARAM, PMIx_server_register_session(UINT32_MAX, NULL, 0, NULL, NULL));
+    IS(PMIX_OPERATION_SUCCEEDED, PMIx_server_register_nspace(job.nspace, 0, info, 1, NULL, NULL));
+    OK(PMIx_Get(&job, PMIX_UNIV_SIZE, NULL, 0, &value));
+    CHECK(value->type == PMIX_UINT32 && value->data.uint32 == slots);
+    PMIx_Value_free(value, 1);
+    PMIx_server_deregister_session(session, NULL, NULL);
+    PMIx_server_deregister_session(session, done, &ready);
+    until(&ready, 4);
+    PMIx_server_deregister_nspace(job.nspace, NULL, NULL);
+
     /* Output that it delivers comes back to it as well. */
     int pull = PMIx_IOF_pull(&job, 1, NULL, 0, PMIX_FWD_STDOUT_CHANNEL, on_output, NULL, NULL);
     CHECK(pull >= 0 && was("iof_pull"));

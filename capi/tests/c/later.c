@@ -333,6 +333,20 @@ static void compressed(void) {
     free(small);
 }
 
+/* Where the older checks take what is not given, and wildcards, for everything. */
+static void strictly(void) {
+    CHECK(PMIx_Check_nspace_strict("a", "a") && !PMIx_Check_nspace_strict("a", "b"));
+    CHECK(!PMIx_Check_nspace_strict("a", NULL) && !PMIx_Check_nspace_strict("", "") && !PMIx_Check_nspace_strict(NULL, NULL));
+    pmix_proc_t one, all, nobody;
+    PMIx_Load_procid(&one, "a", 1);
+    PMIx_Load_procid(&all, "a", PMIX_RANK_WILDCARD);
+    PMIx_Load_procid(&nobody, "", 1);
+    CHECK(PMIx_Check_procid_strict(&one, &one) && PMIx_Check_procid_strict(&all, &all));
+    CHECK(PMIx_Check_procid(&one, &all) && !PMIx_Check_procid_strict(&one, &all));
+    CHECK(PMIx_Check_procid(&one, &nobody) && !PMIx_Check_procid_strict(&one, &nobody));
+    CHECK(!PMIx_Check_procid_strict(&nobody, &nobody) && !PMIx_Check_procid_strict(&one, NULL));
+}
+
 int main(void) {
     pmix_proc_t me;
     IS(PMIX_ERR_UNREACH, PMIx_Init(&me, NULL, 0));
@@ -345,6 +359,7 @@ int main(void) {
     refused();
     damaged();
     compressed();
+    strictly();
     OK(PMIx_Finalize(NULL, 0));
     return 0;
 }

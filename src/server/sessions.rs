@@ -1,0 +1,52 @@
+//! What the host registers of sessions before and between their jobs: the processes of a job that names one find it there.
+
+use super::Server;
+use super::core::Core;
+use crate::data::{Info, Status};
+use crate::store::JobInfoBuilder;
+
+impl Server {
+    /// Tells of a session (`PMIx_server_register_session`). Namespaces that are registered later and name it, by `PMIX_SESSION_ID`,
+    /// have what is said of it here and not by themselves. A session that is known stays as it is.
+    ///
+    /// # Errors
+    /// `ERR_BAD_PARAM` for the number that means all sessions, or when the server has ended; `done` is not called then.
+    pub fn register_session(
+        &self,
+        session: u32,
+        info: &[Info],
+        done: impl FnOnce(Result<(), Status>) + Send + 'static,
+    ) -> Result<(), Status> {
+        if session == u32::MAX {
+            return Err(Status::ERR_BAD_PARAM);
+        }
+        let info = info.to_vec();
+        self.have_done(done, move |core| {
+            core.sessions.entry(session).or_insert(info);
+            Ok(())
+        })
+    }
+
+    /// Forgets a session; namespaces that are registered keep what they have of it.
+    ///
+    /// # Errors
+    /// When the server has ended; `done` is not called then.
+    pub fn deregister_session(
+        &self,
+        session: u32,
+        done: impl FnOnce(Result<(), Status>) + Send + 'static,
+    ) -> Result<(), Status> {
+        self.have_done(done, move |core| {
+            core.sessions.remove(&session);
+            Ok(())
+        })
+    }
+}
+
+impl Core {
+    /// What a host says of a namespace, and of the sessions that the namespace names.
+    pub(super) fn with_sessions(&self, mut info: JobInfoBuilder) -> JobInfoBuilder {
+        self.sessions.iter().for_each(|(session, known)| info.known_session(*session, known));
+        info
+    }
+}

@@ -651,6 +651,7 @@ PMIX_EXPORT pmix_status_t PMIx_tool_connect_to_server(pmix_proc_t *proc, pmix_in
 #define PMIX_CHECK_RESERVED_KEY(key) PMIx_Check_reserved_key((key))
 #define PMIX_LOAD_NSPACE(nspace, from) PMIx_Load_nspace((nspace), (from))
 #define PMIX_CHECK_NSPACE(a, b) PMIx_Check_nspace((a), (b))
+#define PMIX_CHECK_NSPACE_STRICT(a, b) PMIx_Check_nspace_strict((a), (b))
 #define PMIX_NSPACE_INVALID(nspace) PMIx_Nspace_invalid((nspace))
 #define PMIX_MULTICLUSTER_NSPACE_CONSTRUCT(to, cluster, nspace) \
     PMIx_Multicluster_nspace_construct((to), (cluster), (nspace))
@@ -663,6 +664,7 @@ PMIX_EXPORT pmix_status_t PMIx_tool_connect_to_server(pmix_proc_t *proc, pmix_in
 #define PMIX_PROCID_XFER(to, from) PMIx_Xfer_procid((to), (from))
 #define PMIX_PROCID_INVALID(p) PMIx_Procid_invalid((p))
 #define PMIX_CHECK_PROCID(a, b) PMIx_Check_procid((a), (b))
+#define PMIX_CHECK_PROCID_STRICT(a, b) PMIx_Check_procid_strict((a), (b))
 #define PMIX_PROC_CONSTRUCT(p) PMIx_Proc_construct((p))
 #define PMIX_PROC_DESTRUCT(p) PMIx_Proc_destruct((p))
 #define PMIX_PROC_CREATE(p, n) (p) = PMIx_Proc_create((n))

@@ -29,7 +29,7 @@ static void families(void) {
     RELEASED(VALUE, pmix_value_t);
     FAMILY(INFO, pmix_info_t);
     RELEASED(PROC, pmix_proc_t);
-#if PMIX_VERSION_MAJOR == 5 /* PMIX_PROC_INFO_RELEASE is no C there, and neither is PMIX_PROC_STATS_STATIC_INIT. */
+#if PMIX_VERSION_MAJOR != 6 /* PMIX_PROC_INFO_RELEASE is no C there. */
     FAMILY(PROC_INFO, pmix_proc_info_t);
 #else
     RELEASED(PROC_INFO, pmix_proc_info_t);
@@ -49,10 +49,12 @@ static void families(void) {
     FAMILY(DEVICE, pmix_device_t);
     FAMILY(RESOURCE_UNIT, pmix_resource_unit_t);
 #endif
+#ifdef PMIX_PROC_STATS_CONSTRUCT
     RELEASED(PROC_STATS, pmix_proc_stats_t);
     RELEASED(DISK_STATS, pmix_disk_stats_t);
     RELEASED(NET_STATS, pmix_net_stats_t);
     RELEASED(NODE_STATS, pmix_node_stats_t);
+#endif
 
     pmix_coord_t coord, *coords = NULL;
     PMIX_COORD_CONSTRUCT(&coord);
@@ -95,15 +97,15 @@ static void values(void) {
     pmix_value_t still = PMIX_VALUE_STATIC_INIT;
     pmix_info_t empty = PMIX_INFO_STATIC_INIT;
     pmix_proc_t nobody = PMIX_PROC_STATIC_INIT;
-#if PMIX_VERSION_MAJOR != 5
+#if PMIX_VERSION_MAJOR == 6 /* 5.0 lacks a comma in there, 7.0 has no such types. */
     pmix_proc_stats_t unused = PMIX_PROC_STATS_STATIC_INIT;
-    CHECK(unused.node == NULL);
-#endif
     pmix_node_stats_t idle = PMIX_NODE_STATS_STATIC_INIT;
+    CHECK(unused.node == NULL && idle.nnetstats == 0);
+#endif
     pmix_pdata_t unpublished = PMIX_LOOKUP_STATIC_INIT;
     pmix_device_distance_t near = PMIX_DEVICE_DIST_STATIC_INIT;
     CHECK(still.type == PMIX_UNDEF && still.data.ptr == NULL && empty.value.type == PMIX_UNDEF);
-    CHECK(nobody.rank == PMIX_RANK_UNDEF && idle.nnetstats == 0);
+    CHECK(nobody.rank == PMIX_RANK_UNDEF);
     CHECK(unpublished.proc.rank == PMIX_RANK_UNDEF && near.uuid == NULL);
 }
 
@@ -169,6 +171,10 @@ static void names(void) {
     PMIX_PROC_LOAD(&a, "job", PMIX_RANK_WILDCARD);
     PMIX_PROCID_XFER(&b, &a);
     CHECK(PMIX_CHECK_RANK(b.rank, 5) && PMIX_RANK_IS_VALID(5) && !PMIX_RANK_IS_VALID(b.rank));
+#ifdef PMIX_CHECK_PROCID_STRICT
+    CHECK(PMIX_CHECK_NSPACE_STRICT(job, "job") && !PMIX_CHECK_NSPACE_STRICT(job, ""));
+    CHECK(PMIX_CHECK_PROCID_STRICT(&a, &b));
+#endif
     CHECK(PMIX_SYSTEM_EVENT(PMIX_EVENT_NODE_DOWN) && !PMIX_SYSTEM_EVENT(PMIX_ERR_INIT));
 }
 

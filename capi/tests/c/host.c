@@ -125,6 +125,15 @@ static int client(void) {
     answered(PMIx_Process_monitor(&info, PMIX_MONITOR_FILE_ALERT, NULL, 0, &results, &nresults));
     OK(PMIx_Process_monitor_nb(&info, PMIX_MONITOR_FILE_ALERT, NULL, 0, infos, &ready));
     until(&ready, ++want);
+    /* The host is asked for monitors, and sees no signs of life: headers before 6.1 have a macro for one. */
+    pmix_info_t beat;
+    OK(PMIx_Info_load(&beat, PMIX_SEND_HEARTBEAT, NULL, PMIX_POINTER));
+    OK(PMIx_Process_monitor(&beat, PMIX_SUCCESS, NULL, 0, &results, &nresults));
+    CHECK(nresults == 0);
+    OK(PMIx_Process_monitor_nb(&beat, PMIX_SUCCESS, NULL, 0, NULL, NULL));
+#ifdef PMIx_Heartbeat
+    PMIx_Heartbeat();
+#endif
     pmix_byte_object_t papers;
     OK(PMIx_Get_credential(NULL, 0, &papers));
     OK(PMIx_Get_credential_nb(NULL, 0, credential, &ready));

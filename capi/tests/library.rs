@@ -149,6 +149,11 @@ fn a_host_in_c_runs_a_job() {
 }
 
 #[test]
+fn what_hosts_register_is_found_as_they_say_it() {
+    holds("registrations", &[]);
+}
+
+#[test]
 fn a_host_makes_the_calls_of_a_client() {
     let program = compile("host_calls", &["-pthread"]);
     run(&mut alone(&program));

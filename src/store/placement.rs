@@ -376,6 +376,13 @@ fn sums(
     own_node: u32,
     own_ranks: &[u32],
 ) -> [Option<TextForm>; 3] {
+    let nspace = job.nspace.to_string_lossy().into_owned();
+    job.job.imply(keys::NSPACE, nspace.as_str());
+    job.job.imply(keys::JOBID, nspace.as_str());
+    // Of a job that is told of without data, nobody knows how large it is and where it runs.
+    if !job.has_data {
+        return Default::default();
+    }
     let in_use: Vec<bool> = (0..job.nodes.len()).map(|node| nodes.size(node).0 > 0).collect();
     let occupied = in_use.iter().filter(|used| **used).count().max(1) as u32;
     let mut texts = [None, None, None];
@@ -407,13 +414,11 @@ fn sums(
         own.imply(keys::LOCAL_PEERS, list.join(","));
         own.imply(keys::LOCALLDR, Rank(*leader));
     }
-    let (napps, nspace) = (job.apps.len() as u32, job.nspace.to_string_lossy().into_owned());
+    let napps = job.apps.len() as u32;
     job.job.imply(keys::JOB_SIZE, size);
     job.job.imply(keys::MAX_PROCS, size);
     job.job.imply(keys::JOB_NUM_APPS, napps);
     job.job.imply(keys::NUM_NODES, occupied);
-    job.job.imply(keys::NSPACE, nspace.as_str());
-    job.job.imply(keys::JOBID, nspace.as_str());
     job.own_session().entries.imply(keys::UNIV_SIZE, size);
     texts
 }

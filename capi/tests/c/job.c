@@ -234,14 +234,24 @@ int main(int argc, char **argv) {
     for (int i = 0; i < RANKS; i++) {
         PMIx_Proc_load(&proc, job, i);
         char **env = NULL, *path = getenv("LD_LIBRARY_PATH");
-        OK(PMIx_Argv_append_nosize(&env, "PMIX_SERVER_URI41=left;tcp4://127.0.0.1:1"));
+        /* An outer launcher's, which would lead elsewhere. */
+        const char *left[] = {"PMIX_SERVER_URI2=left", "PMIX_SERVER_URI41=left", "PMIX_SERVER_URI51=left", "PMIX_SERVER_URI61=left",
+                              "PMIX_DSTORE_ESH_BASE_PATH=left", "PMIX_DSTORE_21_BASE_PATH=left", "PMIX_KEEPALIVE_PIPE=left",
+                              "INSTANTON_SERVER=left", "INSTANTON_OTHER=left", "PMIX_NAMESPACE=left", "PMIX_RANK=left"};
+        for (size_t n = 0; n < sizeof left / sizeof *left; n++)
+            OK(PMIx_Argv_append_nosize(&env, left[n]));
         OK(PMIx_Argv_append_nosize(&env, "KEPT=1"));
         if (path)
             OK(PMIx_Setenv("LD_LIBRARY_PATH", path, true, &env));
         pids[i] = fork();
         if (pids[i] == 0) {
             OK(PMIx_server_setup_fork(&proc, &env));
-            CHECK(!strncmp(env[0], "KEPT=1", 6));
+            bool kept = false;
+            for (char **setting = env; *setting; setting++) {
+                CHECK(strcmp(strchr(*setting, '=') + 1, "left"));
+                kept |= !strcmp(*setting, "KEPT=1");
+            }
+            CHECK(kept);
             execve(argv[0], argv, env);
             _exit(127);
         }

@@ -258,7 +258,7 @@ impl Core {
         client.phase = Phase::Finalized;
         let object = client.object;
         self.leave_page(&proc);
-        let limit = self.timers.set(Instant::now() + self.config.host_answer_deadline, Limit::Farewell(peer, number));
+        let limit = self.timers.set(Instant::now() + self.config.host_farewell_deadline, Limit::Farewell(peer, number));
         if let Some(entry) = self.peers.get_mut(&peer) {
             entry.limit = Some(limit);
         }
@@ -288,9 +288,9 @@ impl Core {
 
     pub(super) fn farewell_expired(&mut self, peer: PeerId, number: u64) {
         if let Some(entry) = self.peers.get(&peer) {
-            trace!("the host does not answer the Finalize of {}", entry.proc);
+            trace!("the host does not answer the Finalize of {}, which goes without its word", entry.proc);
         }
-        self.farewell(peer, number, Err(Status::ERR_TIMEOUT));
+        self.farewell(peer, number, Ok(()));
     }
 
     /// A connection is gone, which is not the end of its process.

@@ -65,7 +65,8 @@ pub trait Host: Send + Sync + 'static {
         self.client_connected(proc, object, done)
     }
 
-    /// A client called Finalize, and waits; answered as [`client_connected`](Host::client_connected) is.
+    /// A client called Finalize, and waits; not supported counts as yes, and so does no answer within
+    /// [`host_farewell_deadline`](super::ServerConfig::host_farewell_deadline).
     fn client_finalized(&self, proc: &Proc, object: Option<usize>, done: Completion<()>) -> Accepted {
         NO
     }

@@ -106,8 +106,10 @@ pub struct ServerConfig {
     pub path_socket: bool,
     /// Most bytes of shared memory, over all jobs; none by default.
     pub memory_limit: Option<u64>,
-    /// How long a client waits for the host's word in Init and Finalize.
+    /// How long a client waits for the host's word in Init; without it, it is refused.
     pub host_answer_deadline: Duration,
+    /// How long a client waits for the host's word in Finalize; then it goes without, as clients of stock libraries do.
+    pub host_farewell_deadline: Duration,
     /// How long a Get waits for a key of a local process when its caller sets no limit.
     pub get_patience: Duration,
     /// Whether tools may attach, and which; none by default.
@@ -129,6 +131,7 @@ impl Default for ServerConfig {
             path_socket: false,
             memory_limit: None,
             host_answer_deadline: Duration::from_secs(30),
+            host_farewell_deadline: Duration::from_secs(2),
             get_patience: Duration::from_secs(2),
             tools: None,
             uri_file: None,

@@ -90,6 +90,22 @@ fn the_host_decides_who_comes_in() {
     assert_eq!(come(Ok(Answer::Later)), Err(Status::ERR_TIMEOUT), "it does not answer");
 }
 
+/// A host that says nothing to those who go.
+struct Clinging;
+
+impl Host for Clinging {
+    fn client_finalized(&self, _: &Proc, _: Option<usize>, _: Completion<()>) -> Accepted {
+        Ok(Answer::Later)
+    }
+}
+
+#[test]
+fn who_goes_is_not_kept_for_ever() {
+    let config = ServerConfig { host_farewell_deadline: Duration::from_millis(200), ..ServerConfig::default() };
+    let server = server(Clinging, config, 1);
+    assert_eq!(Peer::connect(&server, &proc("job", 0)).unwrap().finalize(), OK);
+}
+
 #[test]
 fn a_second_process_of_a_rank_may_look_and_is_no_second_participant() {
     let cluster = Cluster::new(1);

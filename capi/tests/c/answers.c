@@ -229,7 +229,7 @@ static pmix_status_t on_connected(const pmix_proc_t *p, void *object, pmix_info_
 }
 static pmix_status_t on_finalized(const pmix_proc_t *p, void *object, pmix_op_cbfunc_t f, void *d) {
     (void)object;
-    return takes(way_for(GOING), OP, f, d, p->nspace);
+    return takes(way == NEVER ? NEVER : way_for(GOING), OP, f, d, p->nspace);
 }
 static pmix_status_t on_abort(const pmix_proc_t *p, void *object, int status, const char message[], pmix_proc_t procs[], size_t n,
                               pmix_op_cbfunc_t f, void *d) {

@@ -4,7 +4,7 @@ use std::thread;
 
 use instanton::client::{Client, Infos};
 use instanton::data::constants::scope;
-use instanton::data::{DataArray, Info, InfoList, Key, Proc, Query, Rank, Status, Text, Value, keys};
+use instanton::data::{DataArray, Info, Key, Proc, Query, Rank, Status, Text, Value, keys};
 use instanton::server::{NoHost, Server, ServerConfig};
 
 use crate::death;

@@ -1,5 +1,6 @@
 /* A host that makes the calls of a client itself: each is handed to its own module, or served where it is made. */
 #include "check.h"
+#include "since.h"
 #include "wait.h"
 #include <pmix_tool.h>
 #include <stdio.h>

@@ -16,6 +16,9 @@ pmix_status_t PMIx_Info_list_xfer_unique(void *list, const pmix_info_t *info, bo
 #define PMIX_SERVER_ALLOW_FOREIGN_TOOLS "pmix.srvr.ftools"
 size_t PMIx_Info_list_get_size(void *list);
 pmix_status_t PMIx_Value_get_number(const pmix_value_t *value, void *dest, pmix_data_type_t type);
+pmix_status_t PMIx_server_register_session(uint32_t session, pmix_info_t info[], size_t ninfo, pmix_op_cbfunc_t cbfunc,
+                                           void *cbdata);
+void PMIx_server_deregister_session(uint32_t session, pmix_op_cbfunc_t cbfunc, void *cbdata);
 pmix_status_t PMIx_server_collect_job_info(pmix_proc_t *procs, size_t nprocs, pmix_data_buffer_t *buffer);
 pmix_status_t PMIx_server_IOF_flow_control(const pmix_proc_t *source, pmix_iof_channel_t channel, bool stop,
                                            const pmix_info_t info[], size_t ninfo, pmix_op_cbfunc_t cbfunc, void *cbdata);

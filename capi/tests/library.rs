@@ -149,6 +149,11 @@ fn a_host_in_c_runs_a_job() {
 }
 
 #[test]
+fn a_host_calls_its_server_from_within_what_it_is_asked() {
+    holds("upcalls", &["-pthread"]);
+}
+
+#[test]
 fn what_hosts_register_is_found_as_they_say_it() {
     holds("registrations", &[]);
 }

@@ -48,12 +48,23 @@ pub(super) struct Peer {
     pub arrival: Option<Arrival>,
     /// Until when the host may answer.
     pub limit: Option<TimerId>,
+    /// The number of its Finalize, once it has said that.
+    pub leaving: Option<u64>,
 }
 
 impl Peer {
     /// The program that the server is part of.
     pub(super) fn program(proc: Proc) -> Self {
-        Peer { proc, role: Role::Rank, outstanding: 0, has_bad_news: false, everyone: None, arrival: None, limit: None }
+        Peer {
+            proc,
+            role: Role::Rank,
+            outstanding: 0,
+            has_bad_news: false,
+            everyone: None,
+            arrival: None,
+            limit: None,
+            leaving: None,
+        }
     }
 }
 
@@ -69,6 +80,7 @@ impl Core {
             everyone: None,
             arrival: Some(arrival),
             limit: None,
+            leaving: None,
         };
         self.peers.insert(peer, entry);
         let verdict = match &claim {
@@ -260,7 +272,7 @@ impl Core {
         self.leave_page(&proc);
         let limit = self.timers.set(Instant::now() + self.config.host_farewell_deadline, Limit::Farewell(peer, number));
         if let Some(entry) = self.peers.get_mut(&peer) {
-            entry.limit = Some(limit);
+            (entry.limit, entry.leaving) = (Some(limit), Some(number));
         }
         self.ask_host(
             |host, done| host.client_finalized(&proc, object, done),
@@ -359,6 +371,10 @@ impl Core {
         if let Some(peer) = peer {
             self.gets_of_peer_end(peer);
             self.registrations_end(peer);
+            // A host may forget who has said goodbye before it answers to that.
+            if let Some(number) = self.peers.get(&peer).and_then(|entry| entry.leaving) {
+                self.farewell(peer, number, Ok(()));
+            }
             if let Some(limit) = self.peers.remove(&peer).and_then(|entry| entry.limit) {
                 self.timers.cancel(limit);
             }

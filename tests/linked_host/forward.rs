@@ -264,13 +264,16 @@ fn what_a_host_cannot_do_is_not_supported() {
     }
 }
 
+/// A call of a client with some processes.
+type WithProcs = fn(&Client, &[Proc], &[Info]) -> Result<(), Error>;
+
 /// As under Slurm: its plugin has a function for it, which says that it does not do it.
 #[test]
 fn processes_of_one_node_connect_without_a_host() {
     let server = server(NoHost, &["job", "other"]);
     let (one, two) = (client(&server, "job"), client(&server, "other"));
     let both = [proc("job", 0), proc("other", 0)];
-    let all = |f: fn(&Client, &[Proc], &[Info]) -> Result<(), Error>| {
+    let all = |f: WithProcs| {
         let told = |client| f(client, &both, &[]).map_err(|error| error.status());
         std::thread::scope(|threads| {
             let second = threads.spawn(|| told(&two));

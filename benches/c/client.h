@@ -46,7 +46,8 @@ static inline uint32_t get_u32(const char *key) {
 }
 
 static inline void fence(bool collect) {
-  pmix_info_t info = flag(PMIX_COLLECT_DATA);
+  static pmix_info_t info;
+  if (collect && !*info.key) info = flag(PMIX_COLLECT_DATA);
   must(PMIx_Fence(&everyone, 1, collect ? &info : NULL, collect), "PMIx_Fence");
 }
 

@@ -1,6 +1,6 @@
 //! One connection, seen from the server: bytes in, frames out, and a queue for what the peer does not take yet.
 use std::collections::VecDeque;
-use std::io::{self, Read};
+use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
 use mio::net::UnixStream;
@@ -97,12 +97,15 @@ impl Connection {
     /// # Errors
     /// The kernel's.
     pub fn fill(&mut self, scratch: &mut [u8; CHUNK], to_end: bool) -> io::Result<Fill> {
-        self.input.drain(..std::mem::take(&mut self.taken));
-        if self.input.is_empty() {
-            self.input.shrink_to(CHUNK);
+        match std::mem::take(&mut self.taken) {
+            all if all == self.input.len() => {
+                self.input.clear();
+                self.input.shrink_to(CHUNK);
+            }
+            some => drop(self.input.drain(..some)),
         }
         for _ in 0..CHUNKS_PER_TURN {
-            match self.stream.read(scratch) {
+            match socket::read(&self.stream, scratch) {
                 Ok(0) => return Ok(Fill::Closed),
                 Ok(n) => {
                     self.input.extend_from_slice(&scratch[..n]);
@@ -111,7 +114,6 @@ impl Connection {
                     }
                 }
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(Fill::Drained),
-                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
                 Err(e) => return Err(e),
             }
         }
@@ -122,6 +124,7 @@ impl Connection {
     ///
     /// # Errors
     /// When what has come is no frame.
+    #[inline]
     pub fn next_frame(&mut self, max: usize) -> Result<Option<(Header, &[u8])>, FrameError> {
         let waiting = &self.input[self.taken..];
         let Some(first) = waiting.first_chunk::<HEADER>() else { return Ok(None) };

@@ -229,14 +229,24 @@ fn collects(info: &[Info]) -> bool {
 pub fn request_in(kind: Kind, body: &[u8]) -> Result<Request, FrameError> {
     match kind {
         Kind::Request => decode(kind, body),
-        Kind::Meet => match body.try_into().map(u64::from_le_bytes) {
-            Ok(body) => {
-                let info = if body >> 32 == 0 { Vec::new() } else { vec![Info::new(keys::COLLECT_DATA, true)] };
-                Ok(Request::Meet { seen: body as u32, info })
-            }
-            Err(_) => Err(FrameError::Length { len: body.len(), max: size_of::<u64>() }),
-        },
+        Kind::Meet => {
+            let (seen, collect) = meet_in(body)?;
+            let info = if collect { vec![Info::new(keys::COLLECT_DATA, true)] } else { Vec::new() };
+            Ok(Request::Meet { seen, info })
+        }
         other => Err(FrameError::Kind(other as u8)),
+    }
+}
+
+/// What a frame of [`Kind::Meet`] says: what was seen, and whether data are collected.
+///
+/// # Errors
+/// When its body has another length.
+#[inline]
+pub fn meet_in(body: &[u8]) -> Result<(u32, bool), FrameError> {
+    match body.try_into().map(u64::from_le_bytes) {
+        Ok(body) => Ok((body as u32, body >> 32 != 0)),
+        Err(_) => Err(FrameError::Length { len: body.len(), max: size_of::<u64>() }),
     }
 }
 

@@ -201,14 +201,18 @@ impl Listener {
                     let socket::Peer { pid, uid, gid } = connection.peer;
                     callers.arrived(peer, Arrival { claim, layout, info, uid, gid, pid, process });
                 }
-                Stage::In => {
+                // No message to the server's side changes a connection: that has its turn later.
+                Stage::In => loop {
                     let Some((header, body)) = connection.next_frame(MAX_BODY)? else { return Ok(()) };
-                    if !matches!(header.kind, Kind::Request | Kind::Meet) {
-                        return Err(Breach::Unexpected(header.kind));
+                    match header.kind {
+                        Kind::Meet => {
+                            let (seen, collect) = frame::meet_in(body)?;
+                            callers.meets(peer, header.number, seen, collect);
+                        }
+                        Kind::Request => callers.asked(peer, header.number, frame::request_in(header.kind, body)?),
+                        other => return Err(Breach::Unexpected(other)),
                     }
-                    let request = frame::request_in(header.kind, body)?;
-                    callers.asked(peer, header.number, request);
-                }
+                },
             }
         }
         Ok(())

@@ -71,6 +71,8 @@ pub trait Callers {
     fn arrived(&mut self, peer: PeerId, arrival: Arrival);
     /// A peer that was let in asks something.
     fn asked(&mut self, peer: PeerId, number: u64, request: Request);
+    /// The most frequent request, in fewer steps: [`Request::Meet`] with no attributes, or with `COLLECT_DATA` alone.
+    fn meets(&mut self, peer: PeerId, number: u64, seen: u32, collect: bool);
     /// A peer that had arrived is gone; it gets nothing any more.
     fn left(&mut self, peer: PeerId, how: Left);
 }

@@ -2,6 +2,7 @@
 //!
 //! Most meetings are of one namespace, and each of its processes comes once: its name is kept once, and a rank found by its number.
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use super::fence::Caller;
 use crate::data::{Nspace, Proc, Rank};
@@ -25,15 +26,19 @@ impl Arrivals {
 
     /// Lets a process come, unless it has; says whether it had not.
     pub(super) fn insert(&mut self, proc: &Proc, caller: Option<Caller>) -> bool {
-        if !self.by_name.contains_key(&proc.nspace) {
-            self.by_name.insert(proc.nspace.clone(), BTreeMap::new());
+        let Some(ranks) = self.by_name.get_mut(&proc.nspace) else {
+            self.by_name.insert(proc.nspace.clone(), BTreeMap::from([(proc.rank, caller)]));
+            self.len += 1;
+            return true;
+        };
+        match ranks.entry(proc.rank) {
+            Entry::Occupied(_) => false,
+            Entry::Vacant(free) => {
+                free.insert(caller);
+                self.len += 1;
+                true
+            }
         }
-        let Some(ranks) = self.by_name.get_mut(&proc.nspace) else { return false };
-        let before = ranks.len();
-        ranks.entry(proc.rank).or_insert(caller);
-        let is_new = ranks.len() > before;
-        self.len += usize::from(is_new);
-        is_new
     }
 
     /// Whom to tell of one who has come; nobody is told any more.

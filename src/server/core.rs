@@ -26,7 +26,7 @@ use super::program::PROGRAM;
 use super::psets::ProcessSets;
 use super::timers::Timers;
 use super::watch::Watches;
-use crate::data::{Info, Proc, Status};
+use crate::data::{Info, Proc, Status, keys};
 use crate::message::door::{Arrival, Callers, Left, Outgoing, PeerId};
 use crate::message::numbers::NumberMap;
 use crate::message::{Reply, Request, Told};
@@ -38,7 +38,7 @@ use crate::trace;
 pub(super) type Done<T> = Box<dyn FnOnce(Result<T, Status>) + Send>;
 
 /// Requests of one peer that may wait for an answer at a time.
-const MAX_OUTSTANDING: usize = 65536;
+pub(super) const MAX_OUTSTANDING: usize = 65536;
 
 /// What a time limit is for.
 #[derive(Clone, Copy, Debug)]
@@ -192,14 +192,6 @@ impl Core {
     pub(super) fn dispatch(&mut self, peer: PeerId, number: u64, request: Request) {
         let Some(entry) = self.peers.get_mut(&peer) else { return };
         entry.outstanding += 1;
-        if let Request::Meet { seen, info } = &request
-            && info.is_empty()
-            && entry.outstanding <= MAX_OUTSTANDING
-            && self.meet_again(Caller { peer, number, seen: Some(*seen) })
-        {
-            return;
-        }
-        let Some(entry) = self.peers.get_mut(&peer) else { return };
         let (proc, role) = (entry.proc.clone(), entry.role);
         if entry.outstanding > MAX_OUTSTANDING {
             trace!("{proc} has {MAX_OUTSTANDING} requests waiting; another one is refused");
@@ -312,6 +304,13 @@ impl Callers for Core {
 
     fn asked(&mut self, peer: PeerId, number: u64, request: Request) {
         self.dispatch(peer, number, request);
+    }
+
+    fn meets(&mut self, peer: PeerId, number: u64, seen: u32, collect: bool) {
+        if !self.meet_again(Caller { peer, number, seen: Some(seen) }, collect) {
+            let info = if collect { vec![Info::new(keys::COLLECT_DATA, true)] } else { Vec::new() };
+            self.dispatch(peer, number, Request::Meet { seen, info });
+        }
     }
 
     fn left(&mut self, peer: PeerId, how: Left) {

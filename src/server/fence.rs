@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 use super::arrivals::Arrivals;
 use super::blob::Failure;
 use super::construct::OfGroup;
-use super::core::{Core, Limit};
+use super::core::{Core, Limit, MAX_OUTSTANDING};
 use super::exchange::Sent;
 use super::jobs::Phase;
 use super::members::{Census, Members, NoMembers, Operation};
@@ -155,16 +155,20 @@ impl Core {
         self.join(caller, proc, operation, procs, info, until);
     }
 
-    /// A client meets all of its namespace, without attributes, once more. Where others wait already, there is nothing to find
-    /// out: it has come. False when it has to come the long way.
-    pub(super) fn meet_again(&mut self, caller: Caller) -> bool {
-        let Some(entry) = self.peers.get(&caller.peer) else { return false };
-        let Some(members) = &entry.everyone else { return false };
+    /// A client meets all of its namespace once more. Where others wait already, there is nothing to find out: it has come. False
+    /// when it has to come the long way.
+    pub(super) fn meet_again(&mut self, caller: Caller, collect: bool) -> bool {
+        let Some(entry) = self.peers.get_mut(&caller.peer) else { return false };
+        let Some(members) = entry.everyone.as_ref().filter(|_| entry.outstanding < MAX_OUTSTANDING) else {
+            return false;
+        };
         let Some(queue) = self.fences.gathering.get_mut(members) else { return false };
         let [tracker] = queue.make_contiguous() else { return false };
         if tracker.failed.is_some() || !tracker.arrived.insert(&entry.proc, Some(caller)) {
             return false;
         }
+        entry.outstanding += 1;
+        tracker.collect |= collect;
         if tracker.is_complete() {
             let members = members.clone();
             self.settle(&members);

@@ -75,7 +75,7 @@ pub fn send(socket: &impl AsFd, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) ->
     }
 }
 
-/// Without the C library's `send`, where a thread can be cancelled, and which takes longer for it in every process with more than one.
+/// Without the C library's `send`, where a thread can be cancelled: in a process with more than one, it takes longer for that.
 #[inline]
 fn send_bytes(socket: &impl AsFd, bytes: &[u8]) -> io::Result<usize> {
     let nobody = ptr::null::<libc::sockaddr>();
@@ -89,6 +89,27 @@ fn send_bytes(socket: &impl AsFd, bytes: &[u8]) -> io::Result<usize> {
         };
         match usize::try_from(sent) {
             Ok(sent) => return Ok(sent),
+            Err(_) => match io::Error::last_os_error() {
+                error if error.kind() == io::ErrorKind::Interrupted => {}
+                error => return Err(error),
+            },
+        }
+    }
+}
+
+/// Reads what has come, without room for control data: the kernel closes descriptors that come with it. 0 is the end.
+///
+/// # Errors
+/// The kernel's; `WouldBlock` on a nonblocking socket where nothing has come.
+#[inline]
+pub fn read(socket: &impl AsFd, into: &mut [u8]) -> io::Result<usize> {
+    loop {
+        // SAFETY:
+        // - the descriptor is open as long as `socket` is borrowed
+        // - the kernel writes no more than the length of `into`
+        let read = unsafe { libc::syscall(libc::SYS_read, socket.as_fd().as_raw_fd(), into.as_mut_ptr(), into.len()) };
+        match usize::try_from(read) {
+            Ok(read) => return Ok(read),
             Err(_) => match io::Error::last_os_error() {
                 error if error.kind() == io::ErrorKind::Interrupted => {}
                 error => return Err(error),

@@ -399,8 +399,9 @@ impl Link {
 
     /// Waits for bytes or tasks.
     fn sleep(&self, incoming: Option<&Incoming>) {
-        let mut fds = vec![PollFd::new(self.wake.as_fd(), PollFlags::POLLIN)];
-        fds.extend(incoming.map(|incoming| PollFd::new(incoming.socket.as_fd(), PollFlags::POLLIN)));
+        // Without a server, the one stands for both.
+        let socket = incoming.map_or(self.wake.as_fd(), |incoming| incoming.socket.as_fd());
+        let mut fds = [self.wake.as_fd(), socket].map(|fd| PollFd::new(fd, PollFlags::POLLIN));
         // An interruption looks like news and finds none.
         let _ = poll(&mut fds, PollTimeout::NONE);
         if fds[0].any() == Some(true) {
@@ -444,8 +445,8 @@ pub(super) struct Incoming {
     descriptors: Vec<OwnedFd>,
 }
 
-/// Room for what comes at a time: enough for most frames.
-const CHUNK: usize = 16 << 10;
+/// Room for what comes at a time: enough for most frames. Every process has it, and its pages are touched at Init.
+const CHUNK: usize = 4 << 10;
 /// The same while a long frame is under way. More than a socket holds is never there at once.
 const LONG_CHUNK: usize = 256 << 10;
 

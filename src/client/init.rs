@@ -49,18 +49,19 @@ pub(super) struct Accepted {
 
 /// The address that the environment names, if it was made for this process.
 pub(crate) fn from_environment() -> Result<Address, InitError> {
+    let bytes = |name| env::var_os(name).map(|value| value.as_bytes().to_vec());
+    let nspace = bytes(NAMESPACE);
+    // A look at all variables takes a copy of each, and what was launched has the first of them.
     let by_launcher = |name: &OsStr| {
         let name = name.as_bytes();
-        [NAMESPACE, RANK, address::VARIABLE].iter().any(|known| known.as_bytes() == name)
-            || name.starts_with(b"PMIX_SERVER_URI")
+        [RANK, address::VARIABLE].iter().any(|known| known.as_bytes() == name) || name.starts_with(b"PMIX_SERVER_URI")
     };
-    if !env::vars_os().any(|(name, _)| by_launcher(&name)) {
+    if nspace.is_none() && !env::vars_os().any(|(name, _)| by_launcher(&name)) {
         return Err(InitError::Singleton);
     }
-    let bytes = |name| env::var_os(name).map(|value| value.as_bytes().to_vec());
     let missing = |name| InitError::Environment { name, problem: "is not set".into() };
     let bad = |name, problem: String| InitError::Environment { name, problem };
-    let nspace = bytes(NAMESPACE).ok_or_else(|| missing(NAMESPACE))?;
+    let nspace = nspace.ok_or_else(|| missing(NAMESPACE))?;
     let nspace = Nspace::new(nspace).map_err(|error| bad(NAMESPACE, format!("is no namespace: {error}")))?;
     let rank = bytes(RANK).ok_or_else(|| missing(RANK))?;
     let rank = std::str::from_utf8(&rank).ok().and_then(|text| text.parse().ok()).map(Rank);

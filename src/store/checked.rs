@@ -43,9 +43,10 @@ impl Seen {
         Ok(Self(Mapping::private(words.div_ceil(64) * 8)?))
     }
 
-    /// Takes the memory for what lies in front.
+    /// Takes the memory for what lies in front: by a store alone, because a look before it would be a page fault more. What was
+    /// known of the first words is found out again.
     pub(super) fn populate(&self) {
-        self.0.words_mut().store(0, self.0.words().load(0).unwrap_or(0), Ordering::Relaxed);
+        self.0.words_mut().store(0, 0, Ordering::Relaxed);
     }
 
     /// The words of that segment.

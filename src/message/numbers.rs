@@ -1,5 +1,5 @@
-//! Maps by numbers that this process has given out itself: nobody can choose them so that they collide, and a multiplication spreads
-//! them well enough.
+//! Maps by numbers that this process or its host has given out, ranks among them: no peer can choose them so that they collide, and a
+//! multiplication spreads them well enough.
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
@@ -16,6 +16,10 @@ impl Hasher for Spread {
     }
 
     fn write_u8(&mut self, number: u8) {
+        self.write_u64(u64::from(number));
+    }
+
+    fn write_u32(&mut self, number: u32) {
         self.write_u64(u64::from(number));
     }
 

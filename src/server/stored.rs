@@ -9,6 +9,7 @@ use crate::control::frame::MAX_DESCRIPTORS;
 use crate::data::constants::scope;
 use crate::data::{Info, Key, Nspace, Rank, Status, Value};
 use crate::message::directives::Directives;
+use crate::message::numbers::NumberMap;
 use crate::message::{Mapped, Part, Posted};
 use crate::store::{
     BadJobInfo, Have, JobInfo, JobWriter, Level, Limits, Lookup, Miss, ReaderId, SegmentId, WriteError,
@@ -55,9 +56,9 @@ pub(super) struct Stored {
     /// Processes of the job; unknown where the host gave no data.
     size: Option<u32>,
     /// How often each rank has posted here, or had elsewhere when that was told last.
-    posted: HashMap<Rank, Version>,
+    posted: NumberMap<Rank, Version>,
     /// Keys whose last commit failed, and why.
-    failed: HashMap<Rank, HashMap<Key, Status>>,
+    failed: NumberMap<Rank, HashMap<Key, Status>>,
     /// Who has posted a key last, of what this node sees: the answer to a Get that names no rank.
     posters: HashMap<Key, Rank>,
 }
@@ -87,8 +88,8 @@ impl Stored {
         Ok(Stored {
             writer,
             size: known_size(info),
-            posted: HashMap::new(),
-            failed: HashMap::new(),
+            posted: NumberMap::default(),
+            failed: NumberMap::default(),
             posters: HashMap::new(),
         })
     }

@@ -98,23 +98,25 @@ impl Table {
     /// What a rank has in the newest `count` of its records.
     fn stored(&self, rank: Rank, count: usize) -> Result<Vec<Stored<'_>>, ReadError> {
         let mut stored: Vec<Stored<'_>> = Vec::new();
-        let mut known = HashSet::new();
-        let mut left = count;
+        let mut records = 0;
         self.walk(rank, |words, record, _| {
-            if left == 0 {
+            if records == count {
                 return Ok(Some(()));
             }
-            left -= 1;
+            records += 1;
             for entry in record.iter() {
                 let entry = entry?;
                 let key = words.to_vec(entry.key_word, entry.key_len)?;
-                if known.insert(key.clone()) {
-                    let value = RawValue::of_entry(words, &entry);
-                    stored.push(Stored { key, scope: entry.scope, flags: entry.flags, value, bytes: value.to_bytes() });
-                }
+                let value = RawValue::of_entry(words, &entry);
+                stored.push(Stored { key, scope: entry.scope, flags: entry.flags, value, bytes: value.to_bytes() });
             }
             Ok(None)
         })?;
+        if records > 1 {
+            // The newest value of a key comes first.
+            let mut known = HashSet::new();
+            stored.retain(|item| known.insert(item.key.clone()));
+        }
         Ok(stored)
     }
 
@@ -168,12 +170,13 @@ impl Table {
         removed: usize,
     ) -> Result<Next, WriteError> {
         let parts = self.parts(rank)?;
-        let changed: HashSet<&[u8]> = changes.keys().map(|key| key.as_bytes()).collect();
+        let mut changed: Vec<&[u8]> = changes.keys().map(|key| key.as_bytes()).collect();
+        changed.sort_unstable();
         let mut merged = how_many_to_merge(record::size(new.iter().map(Encode::item)), removed, &parts);
         loop {
-            let old = self.stored(rank, merged)?;
-            let kept = old.iter().map(Stored::item).filter(|item| !changed.contains(item.key));
-            let items = kept.chain(new.iter().map(Encode::item));
+            let mut kept = self.stored(rank, merged)?;
+            kept.retain(|old| changed.binary_search(&old.item().key).is_err());
+            let items = kept.iter().map(Stored::item).chain(new.iter().map(Encode::item));
             let size = record::size(items.clone());
             if size > record::LARGEST {
                 return Err(WriteError::TooLarge { bytes: size as u64 * 8 });

@@ -1,5 +1,5 @@
 //! The one writer of a job's segments.
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::hash::{BuildHasher, RandomState};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
@@ -54,9 +54,9 @@ pub struct JobWriter {
     reader: JobReader,
     pages: Pages,
     /// Ranks that the server knows to run here although the job information does not say where they run.
-    local: HashSet<u32>,
+    local: BTreeSet<u32>,
     /// Keys that changed since they were last taken for other nodes, by rank.
-    unsent: HashMap<u32, HashSet<Key>>,
+    unsent: BTreeMap<u32, HashSet<Key>>,
 }
 
 impl JobWriter {
@@ -82,8 +82,8 @@ impl JobWriter {
             limits: limits.clone(),
             reader,
             pages: Pages::default(),
-            local: HashSet::new(),
-            unsent: HashMap::new(),
+            local: BTreeSet::new(),
+            unsent: BTreeMap::new(),
         };
         this.publish_info()?;
         Ok(this)

@@ -63,7 +63,7 @@ unsafe fn collects(info: *const pmix_info_t, ninfo: usize) -> Option<bool> {
     let only = (unsafe { info.as_ref() }).filter(|only| ninfo == 1 && only.flags == 0)?;
     let is_known = alloc::is(&only.key, keys::COLLECT_DATA.as_bytes()) && only.value.ty == DataType::BOOL.0;
     // SAFETY: the member that the type names.
-    is_known.then(|| unsafe { only.value.data.flag } != 0)
+    if is_known { Some(unsafe { only.value.data.flag } != 0) } else { None }
 }
 
 /// Whether the participants are the own namespace, as most callers name it: then nothing need be converted.

@@ -1,7 +1,6 @@
 //! Job information from a host that has it in arrays of its own: names of nodes, where ranks are, and values by rank.
 use super::gather::Kind;
 use super::job_info::{BadJobInfo, JobInfoBuilder, MAX_RANKS};
-use super::placement;
 use crate::data::{DataType, Key, Value, keys};
 
 /// Where the ranks of a job are, by the places of their nodes among [`JobInfoBuilder::nodes`].
@@ -59,13 +58,12 @@ impl JobInfoBuilder {
     pub fn place(&mut self, placement: Placement<'_>) {
         let size = self.job.get(keys::JOB_SIZE).and_then(Value::as_u32).unwrap_or(0);
         let nodes = self.nodes.len().max(1);
-        placement::keep_proc_map(self.proc_map.take(), &self.placed, &mut self.job);
-        self.mapped = (0, 0);
-        self.placed = match placement {
-            Placement::Blocks(block) => (0..size).map(|rank| rank / block.max(1) % nodes).collect(),
-            Placement::Cyclic => (0..size).map(|rank| rank % nodes).collect(),
-            Placement::Each(places) => places.to_vec(),
-        };
+        let (map, job) = (&mut self.map, &mut self.job);
+        match placement {
+            Placement::Blocks(block) => map.place((0..size).map(|rank| rank / block.max(1) % nodes), job),
+            Placement::Cyclic => map.place((0..size).map(|rank| rank % nodes), job),
+            Placement::Each(places) => map.place(places.iter().copied(), job),
+        }
     }
 
     /// Gives the values of a key of at most 8 bytes each, as their little-endian bits, by rank, in place of what

@@ -91,11 +91,11 @@ impl InfoView {
                 None => text(0, Text::HostName.of(node), name.len()),
             }),
             Derived::LocalSize => {
-                let (size, _) = self.index.nodes.size(&words, node)?;
+                let size = self.index.nodes.size(&words, node)?;
                 if size > 0 { self.scalar(DataType::UINT32, size) } else { None }
             }
             Derived::LocalLeader => {
-                let (_, leader) = self.index.nodes.size(&words, node)?;
+                let leader = self.index.nodes.leader(&words, node)?;
                 leader.and_then(|leader| self.scalar(DataType::PROC_RANK, leader))
             }
             Derived::LocalPeers => {
@@ -125,11 +125,11 @@ impl InfoView {
         if app >= self.index.count(Group::Apps) {
             return Ok(());
         }
-        let size = || self.index.apps.size(&self.words(), app);
+        let (apps, words) = (&self.index.apps, self.words());
         *found = match derived {
             Derived::AppNumber => self.number(Group::Apps, app)?.and_then(|n| self.scalar(DataType::UINT32, n)),
-            Derived::AppSize => self.scalar(DataType::UINT32, size()?.0),
-            Derived::AppLeader => size()?.1.and_then(|leader| self.scalar(DataType::PROC_RANK, leader)),
+            Derived::AppSize => self.scalar(DataType::UINT32, apps.size(&words, app)?),
+            Derived::AppLeader => apps.leader(&words, app)?.and_then(|leader| self.scalar(DataType::PROC_RANK, leader)),
             _ => None,
         };
         Ok(())

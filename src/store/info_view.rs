@@ -127,6 +127,7 @@ impl InfoView {
         let mut ranks = Vec::new();
         let own = self.index.own_node();
         self.index.nodes.pieces(&self.words(), own, |first, count| ranks.extend((first..first + count).map(Rank)))?;
+        ranks.sort_unstable();
         Ok(ranks)
     }
 }

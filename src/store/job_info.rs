@@ -7,14 +7,15 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use instanton_layout::info::{ColumnBuild, NONE, NamesBuild, PartitionBuild, TextForm};
+use instanton_layout::info::{ColumnBuild, NamesBuild, PartitionBuild, TextForm};
 
 use super::gather::{Datum, Gather, Leaf, Strings};
 use super::nodes::Nodes;
 use super::placement;
-use super::texts;
-use crate::data::maps::{MapError, NodeMap, ProcMap, RangesOfNodes, RankRange};
-use crate::data::{BadBytes, DataType, Info, InfoList, Key, Nspace, Rank, Value, keys};
+use super::process_map::ProcessMap;
+use crate::data::maps::{MapError, NodeMap};
+use crate::data::{BadBytes, DataType, Info, InfoList, Key, Nspace, Rank, Text, Value, keys};
+use crate::sys::scratch::Scratch;
 
 /// More ranks than this are refused before memory is taken for them.
 pub const MAX_RANKS: u32 = 1 << 24;
@@ -149,8 +150,8 @@ pub struct JobInfo {
     pub(super) apps: BTreeMap<u32, Entries>,
     pub(super) nodes: Nodes,
     pub(super) names: NamesBuild,
-    pub(super) nodes_of: PartitionBuild,
-    pub(super) apps_of: PartitionBuild,
+    pub(super) nodes_of: PartitionBuild<Scratch<u64>>,
+    pub(super) apps_of: PartitionBuild<Scratch<u64>>,
     pub(super) own_ranks: Vec<u32>,
     pub(super) columns: Vec<ColumnBuild>,
     /// Strings of columns, with their NULs, those of own processes first.
@@ -228,12 +229,7 @@ pub struct JobInfoBuilder {
     pub(super) sessions: Vec<Session>,
     pub(super) apps: BTreeMap<u32, Entries>,
     pub(super) nodes: Nodes,
-    /// The place of each rank's node in the node map, or [`NONE`]: out of the process map, or as the host says it.
-    pub(super) placed: Vec<u32>,
-    /// Nodes and ranks up to the last ones of the process map.
-    pub(super) mapped: (u32, u32),
-    /// A long process map, instead of its text: what [`proc_map`](super::texts::proc_map) writes of `placed`.
-    pub(super) proc_map: Option<TextForm>,
+    pub(super) map: ProcessMap,
     /// Keys about the own node, before it is known which one that is.
     pub(super) own: Entries,
     /// Keys about the only application.
@@ -306,9 +302,7 @@ impl JobInfoBuilder {
             sessions: Vec::new(),
             apps: BTreeMap::new(),
             nodes: Nodes::default(),
-            placed: Vec::new(),
-            mapped: (0, 0),
-            proc_map: None,
+            map: ProcessMap::default(),
             own: Entries::default(),
             app: Entries::default(),
             processes: Gather::default(),
@@ -379,6 +373,26 @@ impl JobInfoBuilder {
         }
     }
 
+    /// Takes in a process map that is a text of its host's: a long one is copied only where what it says is not enough to write it again.
+    ///
+    /// # Errors
+    /// As [`infos`](Self::infos).
+    pub fn process_map(&mut self, data_type: DataType, expression: &[u8]) -> Result<(), BadJobInfo> {
+        if !self.has_data {
+            return Ok(());
+        }
+        let key = Key::new(keys::PROC_MAP)?;
+        self.said.insert(key.clone());
+        if !self.map_processes(data_type, expression)? {
+            let value = match data_type {
+                DataType::REGEX => Value::Regex(expression.to_vec()),
+                _ => Value::String(Some(Text::new(expression)?)),
+            };
+            self.job.put(key, value);
+        }
+        Ok(())
+    }
+
     /// Takes in what a host says of one process. The last value of a key counts.
     ///
     /// # Errors
@@ -445,9 +459,8 @@ impl JobInfoBuilder {
             &mut self.own_session().entries
         } else {
             if info.key == keys::PROC_MAP {
-                self.map_processes(&info.value)?;
-                if self.proc_map.is_some() {
-                    self.job.retain(|(key, _)| *key != keys::PROC_MAP);
+                let expression = map_bytes(keys::PROC_MAP, &info.value)?;
+                if self.map_processes(info.value.data_type(), expression)? {
                     return Ok(());
                 }
             }
@@ -458,19 +471,14 @@ impl JobInfoBuilder {
         Ok(())
     }
 
-    /// Where a process map has the ranks.
-    fn map_processes(&mut self, map: &Value) -> Result<(), BadJobInfo> {
-        let expression = map_bytes(keys::PROC_MAP, map)?;
-        self.placed.clear();
-        self.proc_map = None;
-        let mut places = Places { placed: &mut self.placed, nodes: 0, ranks: 0, again: false };
-        let parsed = ProcMap::each_range(expression, &mut places);
-        let again = places.again;
-        self.mapped = (places.nodes, places.ranks.max(self.placed.len() as u32));
-        let form = parsed.map_err(|error| BadJobInfo::Map { key: keys::PROC_MAP, error })?;
-        // Where each rank is said once and ours is the way to say it, the places of the ranks say all.
-        self.proc_map = form.filter(|_| !again).and_then(|form| texts::proc_map_form(map, form));
-        Ok(())
+    /// Takes in where a process map has the ranks. Answers whether that says all, so that its text needs not be kept.
+    fn map_processes(&mut self, data_type: DataType, expression: &[u8]) -> Result<bool, BadJobInfo> {
+        let says_all = self.map.read(data_type, expression);
+        let says_all = says_all.map_err(|error| BadJobInfo::Map { key: keys::PROC_MAP, error })?;
+        if says_all {
+            self.job.retain(|(key, _)| *key != keys::PROC_MAP);
+        }
+        Ok(says_all)
     }
 
     fn take_node<'a>(&mut self, infos: impl Iterator<Item = &'a Info> + Clone) -> Result<(), BadJobInfo> {
@@ -530,42 +538,5 @@ impl JobInfoBuilder {
             self.sessions.push(Session::default());
         }
         &mut self.sessions[0]
-    }
-}
-
-/// Where ranks are, while a process map says so.
-struct Places<'a> {
-    placed: &'a mut Vec<u32>,
-    nodes: u32,
-    /// One more than the last of those that are too many.
-    ranks: u32,
-    /// Whether a rank was spoken of twice.
-    again: bool,
-}
-
-impl RangesOfNodes for Places<'_> {
-    fn each(&mut self, node: u32, ranks: &[u32]) {
-        self.nodes = node + 1;
-        for rank in ranks {
-            match self.placed.get_mut(*rank as usize) {
-                Some(place) => self.again |= std::mem::replace(place, node) != NONE,
-                None => self.range(node, RankRange { first: *rank, last: *rank }),
-            }
-        }
-    }
-
-    #[inline(never)]
-    fn range(&mut self, node: u32, range: RankRange) {
-        let (first, end) = (range.first as usize, range.last.saturating_add(1));
-        self.nodes = node + 1;
-        // A job with more is refused when it is complete.
-        if end > MAX_RANKS {
-            self.ranks = end.max(self.ranks);
-            return;
-        }
-        self.placed.resize(self.placed.len().max(end as usize), NONE);
-        let places = &mut self.placed[first..end as usize];
-        self.again |= places.iter().any(|place| *place != NONE);
-        places.fill(node);
     }
 }

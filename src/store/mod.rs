@@ -35,6 +35,7 @@ mod lookup;
 mod nodes;
 mod pages;
 mod placement;
+mod process_map;
 mod reader;
 mod release;
 mod scopes;

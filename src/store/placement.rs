@@ -7,27 +7,33 @@ use std::collections::HashSet;
 use instanton_layout::info::{NONE, Partition, PartitionBuild, TextForm};
 use instanton_layout::words::Plain;
 
-use super::job_info::{BadJobInfo, Entries, JobInfo, JobInfoBuilder, MAX_RANKS, number};
+use super::job_info::{BadJobInfo, JobInfo, JobInfoBuilder, MAX_RANKS, number};
+use super::process_map::Listed;
 use super::sifting::{self, Known};
-use super::texts::{self, Compare, FORMS, LONG};
+use super::texts::{self, Compare, LONG};
+use crate::data::maps::Form;
 use crate::data::{DataType, Rank, Text, Value, keys};
+use crate::sys::scratch::Scratch;
 
 /// Completes what a host gave.
 pub(super) fn complete(mut job: JobInfoBuilder) -> Result<JobInfo, BadJobInfo> {
     let values = job.processes.finish();
     let (size, ranks) = size(&job)?;
     let apps = applications(&mut job, &values, ranks)?;
-    let (nodes, own_node) = nodes(&mut job, &values, size, ranks)?;
-    let nodes = Parted::new(nodes, job.nodes.len());
+    let own_node = nodes(&mut job, &values, size, ranks)?;
+    let (placed, listed, proc_map) = std::mem::take(&mut job.map).into_parts();
+    let nodes = Parted::of_map(placed, listed, job.nodes.len());
     let apps = Parted::new(apps, job.apps.len() as u32);
-    let own_ranks = nodes.ranks(own_node);
+    let own_peers = nodes.ranks(own_node);
+    let mut own_ranks = own_peers.clone();
+    own_ranks.sort_unstable();
     sift_members(&mut job, &nodes, &apps, own_node);
     let offset = job.job.get(keys::NPROC_OFFSET).map(|value| number(keys::NPROC_OFFSET, value)).transpose()?;
     let offset = offset.unwrap_or(0);
     let known =
         Known { nodes: &job.nodes, apps: job.apps.keys().copied().collect(), node_of: &nodes, app_of: &apps, offset };
     let sifted = sifting::sift(values, &mut job.processes.strings, &known, &own_ranks);
-    let texts = sums(&mut job, &nodes, size, own_node, &own_ranks);
+    let texts = [sums(&mut job, &nodes, size, own_node, &own_peers), None, proc_map];
     Ok(JobInfo {
         has_data: job.has_data,
         size,
@@ -54,7 +60,7 @@ pub(super) fn complete(mut job: JobInfoBuilder) -> Result<JobInfo, BadJobInfo> {
 
 /// Who has which ranks, as readers will see it.
 pub(super) struct Parted {
-    build: PartitionBuild,
+    build: PartitionBuild<Scratch<u64>>,
     partition: Partition,
     /// Its words, if it goes by rules.
     runs: Vec<u64>,
@@ -66,9 +72,21 @@ const SOUND: &str = "words written just now";
 impl Parted {
     fn new(parts: Parts, members: u32) -> Self {
         let build = match parts {
-            Parts::Each(members_of) => PartitionBuild::of(&members_of, members),
-            Parts::Stretches(stretches) => PartitionBuild::of_stretches(members, stretches.into_iter()),
+            Parts::Each(members_of) => PartitionBuild::of_in(&members_of, members, Scratch::zeroed),
+            Parts::Stretches(stretches) => {
+                PartitionBuild::of_stretches(members, stretches.into_iter(), Scratch::zeroed)
+            }
         };
+        Self::of(build)
+    }
+
+    /// Of each rank its member; and the ranks of each, if they are known.
+    pub(super) fn of_map(members_of: Scratch<u32>, listed: Option<Listed>, members: u32) -> Self {
+        let Some(Listed { ranks, in_order }) = listed else { return Self::new(Parts::Each(members_of), members) };
+        Self::of(PartitionBuild::listed_in(&members_of, members, ranks, in_order, Scratch::zeroed))
+    }
+
+    fn of(build: PartitionBuild<Scratch<u64>>) -> Self {
         let mut runs = Vec::new();
         let partition = build.put(&mut runs, 0);
         Self { build, partition, runs }
@@ -84,8 +102,12 @@ impl Parted {
         self.partition.place(&Plain(self.words()), rank).expect(SOUND)
     }
 
-    pub(super) fn size(&self, member: u32) -> (u32, Option<u32>) {
+    fn size(&self, member: u32) -> u32 {
         self.partition.size(&Plain(self.words()), member).expect(SOUND)
+    }
+
+    fn leader(&self, member: u32) -> Option<u32> {
+        self.partition.leader(&Plain(self.words()), member).expect(SOUND)
     }
 
     fn ranks(&self, member: u32) -> Vec<u32> {
@@ -94,6 +116,11 @@ impl Parted {
             .pieces(&Plain(self.words()), member, |first, count| ranks.extend(first..first + count))
             .expect(SOUND);
         ranks
+    }
+
+    /// The text of a process map with these members.
+    pub(super) fn proc_map(&self, nodes: u32, form: Form, to: &mut Vec<u8>) {
+        texts::proc_map(&self.partition, &Plain(self.words()), nodes, form, to).expect(SOUND);
     }
 
     fn list_is(&self, member: u32, text: &[u8]) -> bool {
@@ -106,18 +133,19 @@ impl Parted {
 /// To whom ranks belong.
 enum Parts {
     /// Of each rank.
-    Each(Vec<u32>),
+    Each(Scratch<u32>),
     /// A member, and how many ranks in a row are its.
     Stretches(Vec<(u32, u32)>),
 }
 
 impl Parts {
-    fn each(self, ranks: u32) -> Vec<u32> {
+    fn each(self, ranks: u32) -> Scratch<u32> {
         match self {
             Parts::Each(each) => each,
             Parts::Stretches(stretches) => {
-                let mut each = Vec::with_capacity(ranks as usize);
-                stretches.iter().for_each(|(member, len)| each.extend(std::iter::repeat_n(*member, *len as usize)));
+                let mut each = Scratch::zeroed(ranks as usize);
+                each.clear();
+                stretches.iter().for_each(|(member, len)| each.resize(each.len() + *len as usize, *member));
                 each
             }
         }
@@ -126,7 +154,7 @@ impl Parts {
 
 /// The size of the job, as given, or as the maps and processes show; and how many ranks are spoken of.
 fn size(job: &JobInfoBuilder) -> Result<(u32, u32), BadJobInfo> {
-    let (_, mapped) = job.mapped;
+    let mapped = job.map.ranks;
     let named = job.processes.ranks;
     let given = job.job.get(keys::JOB_SIZE).map(|value| number(keys::JOB_SIZE, value)).transpose()?;
     let size = given.unwrap_or_else(|| mapped.max(named).max(job.local_procs));
@@ -185,33 +213,23 @@ fn applications(job: &mut JobInfoBuilder, values: &[sifting::Values], ranks: u32
     Ok(Parts::Each(each))
 }
 
-/// The index of each rank's node: as its process says, else by the process map, else by the own node's list of peers. And the
+/// Places each rank on its node: as its process says, else by the process map, else by the own node's list of peers. Answers the
 /// index of the own node.
 ///
 /// A name counts for more than a number: resource managers number nodes by other rules than their node map, and one
 /// gives every process the number of the node that the server is on.
-fn nodes(
-    job: &mut JobInfoBuilder,
-    values: &[sifting::Values],
-    size: u32,
-    ranks: u32,
-) -> Result<(Parts, u32), BadJobInfo> {
-    let (nodes_mapped, _) = job.mapped;
-    let mut as_mapped = true;
-    (0..nodes_mapped).for_each(|place| as_mapped &= job.nodes.mapped(place) == place);
-    let mut placed = std::mem::take(&mut job.placed);
-    if !as_mapped || nodes_mapped == 0 {
-        keep_proc_map(job.proc_map.take(), &placed, &mut job.job);
-        for node in placed.iter_mut().filter(|node| **node != NONE) {
-            *node = job.nodes.mapped(*node);
-        }
+fn nodes(job: &mut JobInfoBuilder, values: &[sifting::Values], size: u32, ranks: u32) -> Result<u32, BadJobInfo> {
+    let (map, entries) = (&mut job.map, &mut job.job);
+    let mut as_mapped = map.nodes > 0;
+    (0..map.nodes).for_each(|place| as_mapped &= job.nodes.mapped(place) == place);
+    if !as_mapped {
+        map.renumber(|place| job.nodes.mapped(place), entries);
     }
-    placed.resize(ranks as usize, NONE);
+    map.placed.resize(ranks as usize, NONE);
     let mut numbers = sifting::numbers(values, &job.processes.others, keys::NODEID)?;
     let mut numbered = numbers.iter().copied().peekable();
     // Of each name the number that was said with it last, and the node.
     let mut known = vec![None; job.processes.strings.len()];
-    let mut places = Places { placed, proc_map: job.proc_map.take(), job: &mut job.job };
     for (rank, string) in sifting::strings(values, keys::HOSTNAME) {
         let Some(name) = job.processes.strings.get(string) else { continue };
         while numbered.next_if(|(other, _)| *other < rank).is_some() {}
@@ -220,11 +238,11 @@ fn nodes(
         if known.is_none_or(|(said, _)| said != number) {
             *known = Some((number, job.nodes.called(name, number)));
         }
-        places.set(rank, known.map_or(NONE, |(_, node)| node));
+        map.set(rank, known.map_or(NONE, |(_, node)| node), entries);
     }
     job.nodes.renumber();
     if job.nodes.numbers().is_some() {
-        places.keep_proc_map();
+        map.keep_text(entries);
     }
     let mut named = sifting::strings(values, keys::HOSTNAME)
         .filter(|(_, string)| job.processes.strings.get(*string).is_some())
@@ -239,64 +257,19 @@ fn nodes(
         if last.0 != *number || last.1 == NONE {
             last = (*number, job.nodes.numbered(*number));
         }
-        places.set(*rank, last.1);
+        map.set(*rank, last.1, entries);
     }
-    let Places { placed, proc_map, .. } = places;
     let peers = local_peers(job);
-    let own = own_node(job, &placed, &peers)?;
-    let mut places = Places { placed, proc_map, job: &mut job.job };
+    let own = own_node(job, &peers)?;
     if job.local_procs == size || !peers.is_empty() {
         let whole_job = job.local_procs == size;
         for rank in 0..ranks {
-            if places.placed[rank as usize] == NONE && (whole_job || peers.contains(&rank)) {
-                places.set(rank, own);
+            if job.map.placed[rank as usize] == NONE && (whole_job || peers.contains(&rank)) {
+                job.map.set(rank, own, &mut job.job);
             }
         }
     }
-    job.proc_map = places.proc_map;
-    Ok((Parts::Each(places.placed), own))
-}
-
-/// Where ranks are; and the process map, as long as it says the same.
-struct Places<'a> {
-    placed: Vec<u32>,
-    proc_map: Option<TextForm>,
-    job: &'a mut Entries,
-}
-
-impl Places<'_> {
-    fn set(&mut self, rank: u32, node: u32) {
-        if self.placed[rank as usize] != node {
-            self.keep_proc_map();
-            self.placed[rank as usize] = node;
-        }
-    }
-
-    fn keep_proc_map(&mut self) {
-        keep_proc_map(self.proc_map.take(), &self.placed, self.job);
-    }
-}
-
-/// Writes down a process map that said where ranks are: it will not be possible any more.
-#[cold]
-fn write_proc_map(TextForm { data_type, form, .. }: TextForm, placed: &[u32], job: &mut Entries) {
-    let nodes = placed.iter().filter(|node| **node != NONE).max().map_or(0, |last| last + 1);
-    let parted = Parted::new(Parts::Each(placed.to_vec()), nodes);
-    let mut text = Vec::new();
-    let form = FORMS[usize::from(form)];
-    texts::proc_map(&parted.partition, &Plain(parted.words()), nodes, form, &mut text).expect(SOUND);
-    let value = match DataType(data_type) {
-        DataType::REGEX => Value::Regex(text),
-        _ => Value::String(Text::new(text).ok()),
-    };
-    job.imply(keys::PROC_MAP, value);
-}
-
-/// Writes a process map down that is known by where ranks are, before they are elsewhere.
-pub(super) fn keep_proc_map(proc_map: Option<TextForm>, placed: &[u32], job: &mut Entries) {
-    if let Some(proc_map) = proc_map {
-        write_proc_map(proc_map, placed, job);
-    }
+    Ok(own)
 }
 
 fn local_peers(job: &JobInfoBuilder) -> HashSet<u32> {
@@ -306,7 +279,7 @@ fn local_peers(job: &JobInfoBuilder) -> HashSet<u32> {
 
 /// The node we are on: the one whose name the host says, the one of our peers, the one whose number it says, the one with
 /// our name, the only one, or a new one.
-fn own_node(job: &mut JobInfoBuilder, nodes: &[u32], peers: &HashSet<u32>) -> Result<u32, BadJobInfo> {
+fn own_node(job: &mut JobInfoBuilder, peers: &HashSet<u32>) -> Result<u32, BadJobInfo> {
     fn short(name: &[u8]) -> &[u8] {
         name.split(|b| *b == b'.').next().unwrap_or_default()
     }
@@ -314,7 +287,7 @@ fn own_node(job: &mut JobInfoBuilder, nodes: &[u32], peers: &HashSet<u32>) -> Re
     let number = job.own.get(keys::NODEID).map(|value| number(keys::NODEID, value)).transpose()?;
     let by_name =
         |name: &Vec<u8>| job.nodes.find(name).or_else(|| job.nodes.find_where(|node| short(node) == short(name)));
-    let of_peer = || peers.iter().filter_map(|rank| nodes.get(*rank as usize)).find(|node| **node != NONE);
+    let of_peer = || peers.iter().filter_map(|rank| job.map.placed.get(*rank as usize)).find(|node| **node != NONE);
     let known = said.as_ref().and_then(by_name).or_else(|| of_peer().copied());
     let called = by_name(&job.own_host);
     let own = match (known, number, called) {
@@ -335,7 +308,7 @@ fn sift_members(job: &mut JobInfoBuilder, nodes: &Parted, apps: &Parted, own_nod
     for (index, mut entries) in std::mem::take(&mut job.nodes.given) {
         if index != own_node {
             let (number, name) = (job.nodes.number(index), job.nodes.name(index));
-            let (size, leader) = nodes.size(index);
+            let size = nodes.size(index);
             entries.retain(|(key, value)| {
                 let follows = if *key == keys::NODEID {
                     *value == Value::Uint32(number)
@@ -344,7 +317,7 @@ fn sift_members(job: &mut JobInfoBuilder, nodes: &Parted, apps: &Parted, own_nod
                 } else if *key == keys::LOCAL_SIZE || *key == keys::NODE_SIZE {
                     size > 0 && *value == Value::Uint32(size)
                 } else if *key == keys::LOCALLDR {
-                    leader.is_some_and(|leader| *value == Value::ProcRank(Rank(leader)))
+                    nodes.leader(index).is_some_and(|leader| *value == Value::ProcRank(Rank(leader)))
                 } else if *key == keys::LOCAL_PEERS {
                     size > 0 && value.as_text().is_some_and(|text| nodes.list_is(index, text.as_bytes()))
                 } else {
@@ -358,7 +331,7 @@ fn sift_members(job: &mut JobInfoBuilder, nodes: &Parted, apps: &Parted, own_nod
         }
     }
     for (index, (number, entries)) in (0u32..).zip(&mut job.apps) {
-        let (size, leader) = apps.size(index);
+        let (size, leader) = (apps.size(index), apps.leader(index));
         entries.retain(|(key, value)| {
             let follows = (*key == keys::APPNUM && *value == Value::Uint32(*number))
                 || (*key == keys::APP_SIZE && *value == Value::Uint32(size))
@@ -368,49 +341,43 @@ fn sift_members(job: &mut JobInfoBuilder, nodes: &Parted, apps: &Parted, own_nod
     }
 }
 
-/// Sizes and leaders of the job and the own node. Those of other nodes and of applications are computed when they are read.
-fn sums(
-    job: &mut JobInfoBuilder,
-    nodes: &Parted,
-    size: u32,
-    own_node: u32,
-    own_ranks: &[u32],
-) -> [Option<TextForm>; 3] {
+/// Sizes and leaders of the job and the own node. Those of other nodes and of applications are computed when they are read. Answers how
+/// the list of nodes is written then, if it is long.
+fn sums(job: &mut JobInfoBuilder, nodes: &Parted, size: u32, own_node: u32, own_peers: &[u32]) -> Option<TextForm> {
     let nspace = job.nspace.to_string_lossy().into_owned();
     job.job.imply(keys::NSPACE, nspace.as_str());
     job.job.imply(keys::JOBID, nspace.as_str());
     // Of a job that is told of without data, nobody knows how large it is and where it runs.
     if !job.has_data {
-        return Default::default();
+        return None;
     }
-    let in_use: Vec<bool> = (0..job.nodes.len()).map(|node| nodes.size(node).0 > 0).collect();
+    let in_use: Vec<bool> = (0..job.nodes.len()).map(|node| nodes.size(node) > 0).collect();
     let occupied = in_use.iter().filter(|used| **used).count().max(1) as u32;
-    let mut texts = [None, None, None];
+    let mut listed = None;
     if let Some(text) = node_list(job, &in_use) {
         let given = job.job.get(keys::NODE_LIST);
         let follows = given.is_none_or(|given| given.as_text().is_some_and(|given| *given == text));
         if follows && text.len() > LONG {
             // One form for all nodes, another for those that run something.
             let form = u8::from(!in_use.iter().all(|used| *used));
-            texts[0] = Some(TextForm { data_type: DataType::STRING.0, form, len: text.len() as u64 + 1 });
+            listed = Some(TextForm { data_type: DataType::STRING.0, form, len: text.len() as u64 + 1 });
             job.job.retain(|(key, _)| *key != keys::NODE_LIST);
         } else {
             job.job.imply(keys::NODE_LIST, text);
         }
     }
-    texts[2] = job.proc_map;
     let (number, name) = (job.nodes.number(own_node), job.nodes.name(own_node).and_then(|name| Text::new(name).ok()));
     let local_procs = job.local_procs;
     let own = job.nodes.entries(own_node);
     own.imply(keys::NODEID, number);
     name.into_iter().for_each(|name| own.imply(keys::HOSTNAME, name));
-    if !own_ranks.is_empty() || local_procs == 0 {
-        own.imply(keys::LOCAL_SIZE, own_ranks.len() as u32);
+    if !own_peers.is_empty() || local_procs == 0 {
+        own.imply(keys::LOCAL_SIZE, own_peers.len() as u32);
         // Of other jobs on the node only their hosts know.
-        own.imply(keys::NODE_SIZE, own_ranks.len() as u32);
+        own.imply(keys::NODE_SIZE, own_peers.len() as u32);
     }
-    if let Some(leader) = own_ranks.first() {
-        let list: Vec<String> = own_ranks.iter().map(u32::to_string).collect();
+    if let Some(leader) = own_peers.iter().min() {
+        let list: Vec<String> = own_peers.iter().map(u32::to_string).collect();
         own.imply(keys::LOCAL_PEERS, list.join(","));
         own.imply(keys::LOCALLDR, Rank(*leader));
     }
@@ -420,7 +387,7 @@ fn sums(
     job.job.imply(keys::JOB_NUM_APPS, napps);
     job.job.imply(keys::NUM_NODES, occupied);
     job.own_session().entries.imply(keys::UNIV_SIZE, size);
-    texts
+    listed
 }
 
 /// The names of the nodes that run something; a list with gaps would be none.

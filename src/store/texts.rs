@@ -5,8 +5,8 @@ use instanton_layout::Malformed;
 use instanton_layout::info::{Names, Partition, TextForm};
 use instanton_layout::words::Words;
 
+use crate::data::DataType;
 use crate::data::maps::Form;
-use crate::data::{DataType, Value};
 
 /// Where a text goes.
 pub(super) trait Sink {
@@ -221,7 +221,7 @@ pub(super) fn node_list<W: Words>(
     let mut first = true;
     for node in 0..nodes {
         if let Some(partition) = used
-            && partition.size(words, node)?.0 == 0
+            && partition.size(words, node)? == 0
         {
             continue;
         }
@@ -241,13 +241,13 @@ pub(super) const FORMS: [Form; 4] = [Form::Bracket, Form::Colon, Form::Raw, Form
 pub(super) const LONG: usize = 4096;
 
 /// What has to be known of a process map in that form to write it again; `None` where its text is kept as it is.
-pub(super) fn proc_map_form(map: &Value, form: Form) -> Option<TextForm> {
-    let (data_type, len) = (map.data_type(), map.as_bytes().filter(|text| text.len() > LONG)?.len() as u64);
+pub(super) fn proc_map_form(data_type: DataType, map: &[u8], form: Form) -> Option<TextForm> {
     let with_nul = match data_type {
         DataType::STRING => 1,
         DataType::REGEX => 0,
         _ => return None,
     };
+    let len = (map.len() > LONG).then_some(map.len() as u64)?;
     let form = FORMS.iter().position(|known| *known == form)? as u8;
     Some(TextForm { data_type: data_type.0, form, len: len + with_nul })
 }

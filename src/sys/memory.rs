@@ -187,17 +187,17 @@ pub(crate) fn frozen_segment(name: &str, pieces: &[&[u64]]) -> Result<(Mapping, 
     let len = pieces.iter().map(|piece| piece.len() as u64 * 8).sum();
     let mut file = std::fs::File::from(anonymous(name, len)?);
     let (mut written, mut required) = (0, 0);
-    let mut bytes = Vec::with_capacity(CHUNK * 8);
+    let mut bytes = vec![0; CHUNK * 8];
     for words in pieces.iter().flat_map(|piece| piece.chunks(CHUNK)) {
-        bytes.clear();
-        bytes.extend(words.iter().flat_map(|word| word.to_le_bytes()));
+        let bytes = &mut bytes[..words.len() * 8];
+        bytes.chunks_exact_mut(8).zip(words).for_each(|(to, word)| to.copy_from_slice(&word.to_le_bytes()));
         written += bytes.len() as u64;
         if written > required {
             let step = STEP.min(len - required);
             headroom::require(step)?;
             required += step;
         }
-        file.write_all(&bytes).map_err(|error| MemoryError::System { call: "write", len, error })?;
+        file.write_all(bytes).map_err(|error| MemoryError::System { call: "write", len, error })?;
     }
     let fd = sealed(&file, len)?;
     let mapped = MmapOptions::new().len(len as usize).map_raw_read_only(fd.as_raw_fd());

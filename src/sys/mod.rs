@@ -17,6 +17,7 @@ pub mod process;
 pub mod queue;
 #[cfg(feature = "server")]
 pub mod random;
+pub(crate) mod scratch;
 #[cfg(feature = "peers")]
 pub mod signals;
 #[cfg(feature = "peers")]

@@ -1,5 +1,6 @@
 //! Info segments under construction, in the writer's private memory.
 use std::collections::HashMap;
+use std::ops::DerefMut;
 
 use super::column::{self, ColumnBuild, KeyEntry, KeyTable};
 use super::packed::Packer;
@@ -21,8 +22,8 @@ pub struct GroupBuild {
     pub records: Vec<(u32, RecordBuild)>,
 }
 
-/// Everything of an info segment.
-pub struct Contents<'a> {
+/// Everything of an info segment. Columns of partitions lie in a `C`.
+pub struct Contents<'a, C = Vec<u64>> {
     /// Processes of the job.
     pub size: u32,
     /// Ranks there is room for.
@@ -38,9 +39,9 @@ pub struct Contents<'a> {
     /// Records of ranks that have one, by rank.
     pub processes: Vec<(u32, RecordBuild)>,
     /// Ranks by node.
-    pub nodes_of: &'a PartitionBuild,
+    pub nodes_of: &'a PartitionBuild<C>,
     /// Ranks by application.
-    pub apps_of: &'a PartitionBuild,
+    pub apps_of: &'a PartitionBuild<C>,
     /// Names of nodes.
     pub names: &'a NamesBuild,
     /// Other names of nodes.
@@ -195,7 +196,11 @@ impl<'a> Built<'a> {
 }
 
 /// The words of an info segment, header included; `None` when 32 GiB do not hold them.
-pub fn build<'a>(contents: Contents<'a>, job: u64, generation: u64) -> Option<Built<'a>> {
+pub fn build<'a, C: DerefMut<Target = [u64]>>(
+    contents: Contents<'a, C>,
+    job: u64,
+    generation: u64,
+) -> Option<Built<'a>> {
     let Contents { size, ranks, own_node, groups, mut keys, .. } = contents;
     let mut areas = Vec::new();
     let (mut rows, row_bits, row_bit_of) = rows(contents.columns, contents.own_ranks);

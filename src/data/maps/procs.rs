@@ -56,16 +56,14 @@ impl ProcMap {
 
     /// Gives `to` every range of an expression with the place of its node, as they come, and keeps none.
     ///
-    /// Answers the form of an expression that is, letter by letter, what [`to_text`](ProcMap::to_text) writes in that form of a map with
-    /// the ranks of each node in order. (Where that writes equal blocks as such, it is the other way to write them.)
-    ///
     /// # Errors
     /// As [`parse`](ProcMap::parse), after `to` has had what is in front of the mistake.
-    pub(crate) fn each_range(expression: &[u8], to: &mut impl RangesOfNodes) -> Result<Option<Form>, MapError> {
+    pub(crate) fn each_range(expression: &[u8], to: &mut impl RangesOfNodes) -> Result<ReadMap, MapError> {
         let each = !(expression.starts_with(b"pmix[") || expression.starts_with(b"pmix:"));
-        let mut ordered = Ordered { to, node: 0, least: 0, each, in_order: true, ends_empty: true };
+        let mut ordered = Ordered { to, node: 0, next: 0, each, in_order: true, shortest: true, ends_empty: true };
         let form = walk(expression, &Limits::default(), &mut ordered)?;
-        Ok(form.filter(|_| ordered.in_order && !ordered.ends_empty))
+        let Ordered { in_order, shortest, ends_empty, .. } = ordered;
+        Ok(ReadMap { form: form.filter(|_| shortest && !ends_empty), in_order })
     }
 
     /// A map of these ranks, one list a node.
@@ -222,15 +220,27 @@ impl Steps for ProcMap {
     }
 }
 
-/// Counts nodes, and sees whether the ranks of each come in order.
+/// What is seen of a map while it is taken apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ReadMap {
+    /// The form of one that is, letter by letter, what [`to_text`](ProcMap::to_text) writes in that form. (Where that writes equal blocks
+    /// as such, it is the other way to write them.)
+    pub(crate) form: Option<Form>,
+    /// Whether the ranks of each node come in the order of their numbers.
+    pub(crate) in_order: bool,
+}
+
+/// Counts nodes, and sees how the ranks of each come.
 struct Ordered<'a, T> {
     to: &'a mut T,
     node: u32,
-    /// The least rank that may come next; 0 only where the node has none yet.
-    least: u64,
+    /// The rank that follows the last one; 0 only where the node has none yet.
+    next: u64,
     /// Whether ranks are named one by one.
     each: bool,
     in_order: bool,
+    /// Whether ranks that follow one another are a range, where there are ranges.
+    shortest: bool,
     /// Whether the node before this has no ranks.
     ends_empty: bool,
 }
@@ -238,9 +248,10 @@ struct Ordered<'a, T> {
 impl<T: RangesOfNodes> Ordered<'_, T> {
     #[inline(always)]
     fn come(&mut self, first: u32, last: u32) {
-        self.in_order &= u64::from(first) >= self.least;
-        // Ranks that follow one another are a range of their own, where there are ranges.
-        self.least = u64::from(last) + if self.each { 1 } else { 2 };
+        let first = u64::from(first);
+        self.in_order &= first >= self.next;
+        self.shortest &= self.each || first != self.next || first == 0;
+        self.next = u64::from(last) + 1;
     }
 }
 
@@ -252,13 +263,13 @@ impl<T: RangesOfNodes> Steps for Ordered<'_, T> {
 
     fn range(&mut self, range: RankRange) {
         self.come(range.first, range.last);
-        self.in_order &= !self.each || range.first == range.last;
+        self.shortest &= !self.each || range.first == range.last;
         self.to.range(self.node, range);
     }
 
     fn next_node(&mut self) {
-        self.ends_empty = self.least == 0;
-        (self.node, self.least) = (self.node + 1, 0);
+        self.ends_empty = self.next == 0;
+        (self.node, self.next) = (self.node + 1, 0);
     }
 }
 

@@ -178,7 +178,7 @@ impl RangesOfNodes for Seen {
 }
 
 /// A map as `to_text` writes it, equal blocks one by one.
-fn in_order(lists: &[Vec<u32>], form: Form) -> Vec<u8> {
+fn one_by_one(lists: &[Vec<u32>], form: Form) -> Vec<u8> {
     let map = ProcMap::from_ranks(lists.iter().cloned()).unwrap();
     match form {
         Form::Colon => {
@@ -229,7 +229,7 @@ proptest! {
         if !as_it_is {
             lists.iter_mut().for_each(|ranks| { ranks.sort_unstable(); ranks.dedup() });
         }
-        let ours = in_order(&lists, form);
+        let ours = one_by_one(&lists, form);
         let mut text = ours.clone();
         let place = at.index(text.len() + 1);
         text.splice(place..place, with.bytes());
@@ -240,8 +240,8 @@ proptest! {
             let nodes: Vec<Vec<u32>> = (0..map.len()).map(|node| map.ranks(node).collect()).collect();
             prop_assert_eq!(&seen.0[..], &nodes[..seen.0.len()], "{}", text.escape_ascii());
             let sorted = nodes.iter().all(|ranks| ranks.is_sorted_by(|a, b| a < b));
-            let same = FORMS.into_iter().find(|form| sorted && !map.is_empty() && in_order(&nodes, *form) == text);
-            prop_assert_eq!(found, same, "{}", text.escape_ascii());
+            let same = FORMS.into_iter().find(|form| !map.is_empty() && one_by_one(&nodes, *form) == text);
+            prop_assert_eq!((found.form, found.in_order), (same, sorted), "{}", text.escape_ascii());
         }
     }
 

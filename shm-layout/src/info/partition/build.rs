@@ -1,22 +1,25 @@
 //! Partitions under construction: rules where there are some, columns where not.
+use std::ops::{Deref, DerefMut};
+
 use super::super::packed::{Filler, bits_for, put_nth};
 use super::super::{NONE, Part};
 use super::{Form, INTERVAL, Partition, RUN, Run, widths};
 use crate::{crc, pair};
 
-/// A partition under construction.
+/// A partition under construction. Its columns lie in a `C`, words of whoever has it built: they may be as large as everything else.
 #[derive(Debug, Clone)]
-pub struct PartitionBuild {
+pub struct PartitionBuild<C = Vec<u64>> {
     ranks: u32,
     members: u32,
-    rule: Rule,
+    rule: Rule<C>,
 }
 
 #[derive(Debug, Clone)]
-enum Rule {
+enum Rule<C> {
     Runs(Vec<Run>),
-    /// The words of the four columns, and the bits of members, places and ranks.
-    Columns(Vec<u64>, [u32; 3]),
+    /// The words of the four columns, the bits of members, places and ranks, and whether the ranks of a member are in another order than
+    /// that of their numbers.
+    Columns(C, [u32; 3], bool),
 }
 
 /// Ranks in a row that belong to one member, and the place of the first.
@@ -31,6 +34,47 @@ struct Stretch {
 impl PartitionBuild {
     /// Of ranks whose members these are; [`NONE`] for those that belong to none.
     pub fn of(members_of: &[u32], members: u32) -> Self {
+        Self::of_in(members_of, members, |words| vec![0; words])
+    }
+}
+
+impl<C: DerefMut<Target = [u64]>> PartitionBuild<C> {
+    /// The same, with columns in what `room` has for so many words, all of them 0.
+    pub fn of_in(members_of: &[u32], members: u32, room: impl FnOnce(usize) -> C) -> Self {
+        Self::by_rule(members_of, members).unwrap_or_else(|| Self::as_columns(members_of, members, room, by_rank))
+    }
+
+    /// The same of ranks that are `listed`, those of the first member, then those of the next, each rank that has a member once: in the
+    /// order of their numbers, or in another one, which is kept.
+    ///
+    /// # Panics
+    /// When there are more or fewer in the list.
+    pub fn listed_in(
+        members_of: &[u32],
+        members: u32,
+        listed: impl Deref<Target = [u32]>,
+        in_order: bool,
+        room: impl FnOnce(usize) -> C,
+    ) -> Self {
+        if let Some(build) = in_order.then(|| Self::by_rule(members_of, members)).flatten() {
+            return build;
+        }
+        let mut build = Self::as_columns(members_of, members, room, |_, begins, bits, by_member| {
+            assert_eq!(begins.last().copied(), Some(listed.len() as u32), "each rank that has a member once");
+            let mut filler = Filler::new(by_member);
+            listed.iter().for_each(|rank| filler.push((*rank).into(), bits));
+            filler.finish();
+            // It is not needed any longer, and what follows needs memory.
+            drop(listed);
+        });
+        if let Rule::Columns(_, _, listed) = &mut build.rule {
+            *listed = !in_order;
+        }
+        build
+    }
+
+    /// By rules, unless there are so many that columns take less.
+    fn by_rule(members_of: &[u32], members: u32) -> Option<Self> {
         let ranks = members_of.len() as u32;
         let mut runs = Runs::new(ranks, members);
         let mut at = 0;
@@ -40,16 +84,19 @@ impl PartitionBuild {
             let Some(member) = rest.first() else { break };
             let len = rest.iter().position(|other| other != member).unwrap_or(rest.len());
             if !runs.add(*member, len as u32) {
-                return Self::as_columns(members_of, members);
+                return None;
             }
             at += len;
         }
-        let rule = runs.finish().map(|runs| Self { ranks, members, rule: Rule::Runs(runs) });
-        rule.unwrap_or_else(|| Self::as_columns(members_of, members))
+        runs.finish().map(|runs| Self { ranks, members, rule: Rule::Runs(runs) })
     }
 
     /// Of ranks in stretches: a member, or [`NONE`], and how many ranks in a row belong to it.
-    pub fn of_stretches(members: u32, stretches: impl Iterator<Item = (u32, u32)> + Clone) -> Self {
+    pub fn of_stretches(
+        members: u32,
+        stretches: impl Iterator<Item = (u32, u32)> + Clone,
+        room: impl FnOnce(usize) -> C,
+    ) -> Self {
         let ranks = stretches.clone().map(|(_, len)| len).sum();
         let mut runs = Runs::new(ranks, members);
         if stretches.clone().all(|(member, len)| runs.add(member, len))
@@ -58,7 +105,7 @@ impl PartitionBuild {
             return Self { ranks, members, rule: Rule::Runs(runs) };
         }
         let each = stretches.flat_map(|(member, len)| std::iter::repeat_n(member, len as usize));
-        Self::as_columns(&each.collect::<Vec<_>>(), members)
+        Self::as_columns(&each.collect::<Vec<_>>(), members, room, by_rank)
     }
 
     /// Blocks of `block` ranks to one member after the other, and round again.
@@ -69,8 +116,13 @@ impl PartitionBuild {
         Self { ranks, members, rule: Rule::Runs(runs) }
     }
 
-    /// Of each rank its member and place, and of each member its ranks, in one go through the ranks.
-    fn as_columns(members_of: &[u32], members: u32) -> Self {
+    /// Of each rank its member and place; `list` puts the ranks of each member where they belong, given where they begin.
+    fn as_columns(
+        members_of: &[u32],
+        members: u32,
+        room: impl FnOnce(usize) -> C,
+        list: impl FnOnce(&[u32], &[u32], u32, &mut [u64]),
+    ) -> Self {
         let ranks = members_of.len() as u32;
         // Of each member first how many ranks it has, then where they begin among all.
         let mut begins = vec![0u32; members as usize + 1];
@@ -82,45 +134,35 @@ impl PartitionBuild {
         let bits = bits(ranks, members, begins.iter().copied().max().unwrap_or(0));
         (1..begins.len()).for_each(|member| begins[member] += begins[member - 1]);
         let [_, places_at, begins_at, by_member_at, end] = widths(ranks, members, bits);
-        let mut columns = vec![0; end];
+        let mut columns = room(end);
         let (front, by_member) = columns.split_at_mut(by_member_at);
         let (front, begins_column) = front.split_at_mut(begins_at);
         let (member_column, place_column) = front.split_at_mut(places_at);
+        list(members_of, &begins, bits[2], by_member);
         let mut filler = Filler::new(begins_column);
         begins.iter().for_each(|begin| filler.push((*begin).into(), bits[2]));
         filler.finish();
-        let (mut codes, mut places) = (Filler::new(member_column), Filler::new(place_column));
-        // Where the ranks of each member begin, and how many it has so far.
-        let mut so_far: Vec<[u32; 2]> = begins[..members as usize].iter().map(|begin| [*begin, 0]).collect();
-        // Some ranks at a time, each step for all of them: so none waits for memory that another one needs.
-        let mut some = [[0; 2]; 256];
-        for (first, members_of) in (0..ranks).step_by(some.len()).zip(members_of.chunks(some.len())) {
-            for (member, [at, place]) in members_of.iter().zip(&mut some) {
-                (*at, *place) = (NONE, 0);
-                if let Some([begin, size]) = so_far.get_mut(*member as usize) {
-                    (*at, *place) = (*begin + *size, *size);
-                    *size += 1;
-                }
-            }
-            let some = &some[..members_of.len()];
-            for (rank, [at, _]) in (first..).zip(some).filter(|(_, [at, _])| *at != NONE) {
-                put_nth(by_member, *at, rank.into(), bits[2]);
-            }
-            for (member, [at, _]) in members_of.iter().zip(some) {
-                codes.push(if *at == NONE { 0 } else { u64::from(*member) + 1 }, bits[0]);
-            }
-            some.iter().for_each(|[_, place]| places.push((*place).into(), bits[1]));
+        let mut filler = Filler::new(member_column);
+        members_of
+            .iter()
+            .for_each(|member| filler.push(if *member < members { u64::from(*member) + 1 } else { 0 }, bits[0]));
+        filler.finish();
+        // How many ranks each member has so far.
+        let (mut sizes, mut filler) = (begins, Filler::new(place_column));
+        sizes.fill(0);
+        for member in members_of {
+            let size = sizes[..members as usize].get_mut(*member as usize);
+            filler.push(size.map_or(0, |size| std::mem::replace(size, *size + 1)).into(), bits[1]);
         }
-        codes.finish();
-        places.finish();
-        Self { ranks, members, rule: Rule::Columns(columns, bits) }
+        filler.finish();
+        Self { ranks, members, rule: Rule::Columns(columns, bits, false) }
     }
 
     /// The words of its columns, if it has no rule.
     pub fn columns(&self) -> Option<&[u64]> {
         match &self.rule {
             Rule::Runs(_) => None,
-            Rule::Columns(columns, _) => Some(columns),
+            Rule::Columns(columns, ..) => Some(&columns[..]),
         }
     }
 
@@ -128,9 +170,9 @@ impl PartitionBuild {
     pub fn put(&self, words: &mut Vec<u64>, at: usize) -> Partition {
         match &self.rule {
             Rule::Runs(runs) => self.put_runs(runs, words),
-            Rule::Columns(_, [member_bits, place_bits, rank_bits]) => {
+            Rule::Columns(_, [member_bits, place_bits, rank_bits], listed) => {
                 let (member_bits, place_bits, rank_bits) = (*member_bits, *place_bits, *rank_bits);
-                let form = Form::Columns { at, member_bits, place_bits, rank_bits };
+                let form = Form::Columns { at, member_bits, place_bits, rank_bits, listed: *listed };
                 Partition { ranks: self.ranks, members: self.members, form }
             }
         }
@@ -184,6 +226,22 @@ impl PartitionBuild {
     }
 }
 
+/// Puts the ranks of each member in the order of their numbers.
+fn by_rank(members_of: &[u32], begins: &[u32], bits: u32, by_member: &mut [u64]) {
+    let mut next = begins.to_vec();
+    let last = next.len() - 1;
+    let mut some = [NONE; 256];
+    // Some ranks at a time, each step for all of them: so none waits for memory that another one needs.
+    for (first, members_of) in (0u32..).step_by(some.len()).zip(members_of.chunks(some.len())) {
+        for (member, at) in members_of.iter().zip(&mut some) {
+            *at = next[..last].get_mut(*member as usize).map_or(NONE, |next| std::mem::replace(next, *next + 1));
+        }
+        for (rank, at) in (first..).zip(&some[..members_of.len()]).filter(|(_, at)| **at != NONE) {
+            put_nth(by_member, *at, rank.into(), bits);
+        }
+    }
+}
+
 /// Bits of a member, a place and a rank, if the largest member has so many ranks.
 fn bits(ranks: u32, members: u32, largest: u32) -> [u32; 3] {
     [members, largest, ranks].map(|most| bits_for(most.into()))
@@ -193,6 +251,9 @@ fn bits(ranks: u32, members: u32, largest: u32) -> [u32; 3] {
 fn columns_take(ranks: u32, members: u32, largest: u32) -> u64 {
     widths(ranks, members, bits(ranks, members, largest))[4] as u64
 }
+
+/// From so many runs on they are given up where most of them are of one rank: there is no rule in what follows either.
+const MANY: usize = 1 << 14;
 
 /// Rules for ranks, as long as there are not so many that columns take less.
 struct Runs {
@@ -228,7 +289,8 @@ impl Runs {
         if !self.open.as_mut().is_some_and(|open| open.take(stretch)) {
             self.runs.extend(self.open.replace(Growing::new(stretch)).map(|open| open.run));
         }
-        self.runs.len() as u64 <= self.most
+        let (runs, ranks) = (self.runs.len(), self.start as usize);
+        runs as u64 <= self.most && (runs < MANY || runs * 2 < ranks)
     }
 
     /// Goes on with whole rounds that are as the one before; answers with how many ranks.
@@ -315,7 +377,22 @@ mod tests {
 
     /// Everything that can be asked of a partition, and what follows from its list.
     fn check(members_of: &[u32], members: u32, seed: u64) -> bool {
+        let mut ranks_of = vec![Vec::new(); members as usize];
+        for (rank, member) in (0u32..).zip(members_of).filter(|(_, member)| **member < members) {
+            ranks_of[*member as usize].push(rank);
+        }
         let build = PartitionBuild::of(members_of, members);
+        check_built(&build, members_of, &ranks_of, seed);
+        let listed = PartitionBuild::listed_in(members_of, members, ranks_of.concat(), true, |words| vec![0; words]);
+        assert_eq!(listed.columns(), build.columns());
+        // In another order.
+        ranks_of.iter_mut().for_each(|ranks| ranks.sort_by_key(|rank| rank.wrapping_mul(0x9e37_79b9) ^ seed as u32));
+        let listed = PartitionBuild::listed_in(members_of, members, ranks_of.concat(), false, |words| vec![0; words]);
+        check_built(&listed, members_of, &ranks_of, seed);
+        build.columns().is_some()
+    }
+
+    fn check_built(build: &PartitionBuild, members_of: &[u32], ranks_of: &[Vec<u32>], seed: u64) {
         let (mut alone, mut written) = (Vec::new(), vec![7; 3]);
         let views = [build.put(&mut alone, 0), build.put(&mut written, 3)];
         for words in [&mut alone, &mut written] {
@@ -323,24 +400,23 @@ mod tests {
         }
         for (partition, words) in views.into_iter().zip([&alone, &written]) {
             let words = Plain(words);
-            let mut ranks_of = vec![Vec::new(); members as usize];
+            let mut sizes = vec![0; ranks_of.len()];
             for (rank, member) in (0u32..).zip(members_of) {
-                let expected = (*member < members).then(|| {
-                    ranks_of[*member as usize].push(rank);
-                    (*member, ranks_of[*member as usize].len() as u32 - 1)
+                let expected = sizes.get_mut(*member as usize).map(|size| {
+                    *size += 1;
+                    (*member, *size - 1)
                 });
                 assert_eq!(partition.place(&words, rank), Ok(expected), "seed {seed}: {rank} of {members_of:?}");
             }
             assert_eq!(partition.place(&words, members_of.len() as u32), Ok(None));
-            for (member, ranks) in (0u32..).zip(&ranks_of) {
+            for (member, ranks) in (0u32..).zip(ranks_of) {
                 let mut found = Vec::new();
                 partition.pieces(&words, member, |first, count| found.extend(first..first + count)).unwrap();
                 assert_eq!(&found, ranks, "seed {seed}: member {member} of {members_of:?}");
-                let size = (ranks.len() as u32, ranks.first().copied());
-                assert_eq!(partition.size(&words, member), Ok(size), "seed {seed}");
+                assert_eq!(partition.size(&words, member), Ok(ranks.len() as u32), "seed {seed}");
+                assert_eq!(partition.leader(&words, member), Ok(ranks.iter().min().copied()), "seed {seed}");
             }
         }
-        build.columns().is_some()
     }
 
     #[test]

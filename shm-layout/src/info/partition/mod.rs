@@ -1,4 +1,4 @@
-//! Which node a rank runs on, or which application it belongs to: ranks parted among members, in the order of their numbers.
+//! Which node a rank runs on, or which application it belongs to: ranks parted among members.
 //!
 //! Mostly a rule tells: blocks of ranks go to one member after the other, and round again. A **run** is a range of ranks that
 //! follows one rule:
@@ -20,8 +20,8 @@
 //!
 //! Its list has 32 bits for the index of each run, in the order of ranks. Runs and intervals are checked before they are used, so that what
 //! is found by bisecting them is right or an error. Where there is no rule worth its space, four **columns** of numbers take their place:
-//! of each rank its member (one more than it, 0 for none) and its place there, of each member where its ranks begin, and the
-//! ranks of one member after the other.
+//! of each rank its member (one more than it, 0 for none) and its place there by the order of numbers, of each member where its ranks
+//! begin, and the ranks of one member after the other, each member's in the order in which they were named.
 mod build;
 
 pub use build::PartitionBuild;
@@ -45,8 +45,18 @@ pub struct Partition {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
-    Runs { runs: Part, intervals: Part },
-    Columns { at: usize, member_bits: u32, place_bits: u32, rank_bits: u32 },
+    Runs {
+        runs: Part,
+        intervals: Part,
+    },
+    /// `listed`: the ranks of a member are in another order than that of their numbers.
+    Columns {
+        at: usize,
+        member_bits: u32,
+        place_bits: u32,
+        rank_bits: u32,
+        listed: bool,
+    },
 }
 
 /// Ranks of one rule.
@@ -136,6 +146,7 @@ impl Partition {
                 member_bits: (c & 0x3f) as u32,
                 place_bits: (c >> 8 & 0x3f) as u32,
                 rank_bits: (c >> 16 & 0x3f) as u32,
+                listed: c >> 24 & 1 != 0,
             },
         };
         Self { ranks: low(a), members: high(a) & !(1 << 31), form }
@@ -144,10 +155,10 @@ impl Partition {
     pub(super) fn head(&self) -> [u64; Self::HEAD] {
         match self.form {
             Form::Runs { runs, intervals } => [pair(self.ranks, self.members), runs.word(), intervals.word()],
-            Form::Columns { at, member_bits, place_bits, rank_bits } => [
+            Form::Columns { at, member_bits, place_bits, rank_bits, listed } => [
                 pair(self.ranks, self.members | 1 << 31),
                 at as u64,
-                u64::from(member_bits | place_bits << 8 | rank_bits << 16),
+                u64::from(member_bits | place_bits << 8 | rank_bits << 16 | u32::from(listed) << 24),
             ],
         }
     }
@@ -160,7 +171,7 @@ impl Partition {
 
     /// The words where the columns begin, and where the last one ends.
     fn columns(&self) -> Option<[usize; 5]> {
-        let Form::Columns { at, member_bits, place_bits, rank_bits } = self.form else { return None };
+        let Form::Columns { at, member_bits, place_bits, rank_bits, .. } = self.form else { return None };
         let mut ends = widths(self.ranks, self.members, [member_bits, place_bits, rank_bits]);
         ends.iter_mut().for_each(|end| *end += at);
         Some(ends)
@@ -192,7 +203,8 @@ impl Partition {
         }
     }
 
-    /// Gives `f` the ranks of a member in order, as pieces: first rank and count.
+    /// Gives `f` the ranks of a member, as pieces: first rank and count. They come in the order of their numbers, unless columns
+    /// have them in another one.
     ///
     /// # Errors
     /// [`Malformed`] when the partition is damaged.
@@ -220,32 +232,53 @@ impl Partition {
         })
     }
 
-    /// How many ranks a member has, and the first of them.
+    /// How many ranks a member has.
     ///
     /// # Errors
     /// [`Malformed`] when the partition is damaged.
-    pub fn size<W: Words>(&self, words: &W, member: u32) -> Result<(u32, Option<u32>), Malformed> {
+    pub fn size<W: Words>(&self, words: &W, member: u32) -> Result<u32, Malformed> {
         if member >= self.members {
-            return Ok((0, None));
+            return Ok(0);
         }
         match self.form {
             Form::Runs { runs, intervals } => {
-                let (mut size, mut leader) = (0, None);
+                let mut size = 0;
                 self.runs_of(words, runs, intervals, member, |run| {
-                    if let Some((first, _, pieces, last)) = run.pieces(member) {
-                        leader.get_or_insert(first);
+                    if let Some((_, _, pieces, last)) = run.pieces(member) {
                         size += (pieces - 1) * run.block + last;
                     }
                 })?;
-                Ok((size, leader))
+                Ok(size)
             }
-            Form::Columns { rank_bits, .. } => {
-                let (from, to, ranks) = self.slice(words, member, rank_bits)?;
-                let leader = match from < to {
-                    true => Some(packed::nth(words, ranks, from, rank_bits)? as u32),
-                    false => None,
-                };
-                Ok((to - from, leader))
+            Form::Columns { rank_bits, .. } => self.slice(words, member, rank_bits).map(|(from, to, _)| to - from),
+        }
+    }
+
+    /// The lowest rank of a member.
+    ///
+    /// # Errors
+    /// [`Malformed`] when the partition is damaged.
+    pub fn leader<W: Words>(&self, words: &W, member: u32) -> Result<Option<u32>, Malformed> {
+        if member >= self.members {
+            return Ok(None);
+        }
+        match self.form {
+            Form::Runs { runs, intervals } => {
+                let mut first = None;
+                self.runs_of(words, runs, intervals, member, |run| {
+                    first = first.or_else(|| run.pieces(member).map(|(first, ..)| first));
+                })?;
+                Ok(first)
+            }
+            Form::Columns { rank_bits, listed, .. } => {
+                let (from, mut to, ranks) = self.slice(words, member, rank_bits)?;
+                if !listed {
+                    to = to.min(from + 1);
+                }
+                (from..to).try_fold(None, |lowest: Option<u32>, nth| {
+                    let rank = packed::nth(words, ranks, nth, rank_bits)? as u32;
+                    Ok(Some(lowest.map_or(rank, |lowest| lowest.min(rank))))
+                })
             }
         }
     }

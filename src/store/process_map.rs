@@ -1,0 +1,160 @@
+//! Where the process map of a job has its ranks. A long one is known by that, and its text written when it is read.
+use instanton_layout::info::{NONE, TextForm};
+
+use super::job_info::{Entries, MAX_RANKS};
+use super::placement::Parted;
+use super::texts;
+use crate::data::maps::{MapError, ProcMap, RangesOfNodes, RankRange};
+use crate::data::{DataType, Text, Value, keys};
+use crate::sys::scratch::Scratch;
+
+/// The ranks of one node after the other, as the map has them.
+#[derive(Clone)]
+pub(super) struct Listed {
+    pub(super) ranks: Scratch<u32>,
+    /// Whether those of each node come in the order of their numbers.
+    pub(super) in_order: bool,
+}
+
+/// Where ranks are: out of the process map, or as the host says it.
+#[derive(Default)]
+pub(super) struct ProcessMap {
+    /// The place of each rank's node in the node map, or [`NONE`].
+    pub(super) placed: Scratch<u32>,
+    /// As long as ranks are where the map has them.
+    listed: Option<Listed>,
+    /// A long map, instead of its text: what [`proc_map`](texts::proc_map) writes, as long as ranks are where the map has them.
+    text: Option<TextForm>,
+    /// Nodes up to the last one of the map.
+    pub(super) nodes: u32,
+    /// Ranks up to the last one of the map.
+    pub(super) ranks: u32,
+}
+
+impl ProcessMap {
+    /// Takes a map in, in place of what was known before. Answers whether its text needs not be kept.
+    pub(super) fn read(&mut self, data_type: DataType, expression: &[u8]) -> Result<bool, MapError> {
+        let mut places = std::mem::take(&mut self.placed);
+        places.clear();
+        let mut places = Places { placed: places, listed: Scratch::default(), nodes: 0, ranks: 0, again: false };
+        let read = ProcMap::each_range(expression, &mut places);
+        let Places { placed, listed, nodes, ranks, again } = places;
+        let ranks = ranks.max(placed.len() as u32);
+        *self = Self { placed, listed: None, text: None, nodes, ranks };
+        let read = read?;
+        // Where each rank is said once and ours is the way to say it, the places of the ranks say all.
+        if !again && ranks <= MAX_RANKS {
+            self.listed = Some(Listed { ranks: listed, in_order: read.in_order });
+            self.text = read.form.and_then(|form| texts::proc_map_form(data_type, expression, form));
+        }
+        Ok(self.text.is_some())
+    }
+
+    /// Ranks are where the host says.
+    pub(super) fn place(&mut self, placed: impl Iterator<Item = u32>, job: &mut Entries) {
+        self.keep_text(job);
+        *self = Self::default();
+        self.placed.extend(placed);
+    }
+
+    /// A rank is on this node.
+    pub(super) fn set(&mut self, rank: u32, node: u32, job: &mut Entries) {
+        if self.placed[rank as usize] != node {
+            self.keep_text(job);
+            self.listed = None;
+            self.placed[rank as usize] = node;
+        }
+    }
+
+    /// Nodes are others than those of these places.
+    pub(super) fn renumber(&mut self, mut node_at: impl FnMut(u32) -> u32, job: &mut Entries) {
+        self.keep_text(job);
+        self.listed = None;
+        self.placed.iter_mut().filter(|node| **node != NONE).for_each(|node| *node = node_at(*node));
+    }
+
+    /// Writes the map down: it will not be possible any more.
+    pub(super) fn keep_text(&mut self, job: &mut Entries) {
+        if let Some(text) = self.text.take() {
+            write_down(text, self, job);
+        }
+    }
+
+    /// Ranks by node, in which order, and how the text is written.
+    pub(super) fn into_parts(self) -> (Scratch<u32>, Option<Listed>, Option<TextForm>) {
+        (self.placed, self.listed, self.text)
+    }
+}
+
+#[cold]
+fn write_down(TextForm { data_type, form, .. }: TextForm, map: &ProcessMap, job: &mut Entries) {
+    let nodes = map.placed.iter().filter(|node| **node != NONE).max().map_or(0, |last| last + 1);
+    let parted = Parted::of_map(map.placed.clone(), map.listed.clone(), nodes);
+    let mut text = Vec::new();
+    parted.proc_map(nodes, texts::FORMS[usize::from(form)], &mut text);
+    let value = match DataType(data_type) {
+        DataType::REGEX => Value::Regex(text),
+        _ => Value::String(Text::new(text).ok()),
+    };
+    job.imply(keys::PROC_MAP, value);
+}
+
+/// Where ranks are, while a process map says so.
+struct Places {
+    placed: Scratch<u32>,
+    /// In the order of the map, as long as none is named again.
+    listed: Scratch<u32>,
+    nodes: u32,
+    /// One more than the last of those that are too many.
+    ranks: u32,
+    /// Whether a rank was spoken of twice.
+    again: bool,
+}
+
+impl RangesOfNodes for Places {
+    fn each(&mut self, node: u32, ranks: &[u32]) {
+        self.nodes = node + 1;
+        let mut next = 0;
+        while let Some(rest) = ranks.get(next..).filter(|rest| !rest.is_empty()) {
+            let (placed, mut again) = (&mut self.placed[..], false);
+            for rank in rest {
+                let Some(place) = placed.get_mut(*rank as usize) else { break };
+                again |= std::mem::replace(place, node) != NONE;
+                next += 1;
+            }
+            self.again |= again;
+            if let Some(rank) = ranks.get(next) {
+                self.place(node, RankRange { first: *rank, last: *rank });
+                next += 1;
+            }
+        }
+        if !self.again {
+            self.listed.extend_from_slice(ranks);
+        }
+    }
+
+    #[inline(never)]
+    fn range(&mut self, node: u32, range: RankRange) {
+        self.nodes = node + 1;
+        self.place(node, range);
+        if !self.again && range.last < MAX_RANKS {
+            self.listed.extend(range.first..=range.last);
+        }
+    }
+}
+
+impl Places {
+    #[cold]
+    fn place(&mut self, node: u32, range: RankRange) {
+        let (first, end) = (range.first as usize, range.last.saturating_add(1));
+        // A job with more is refused when it is complete.
+        if end > MAX_RANKS {
+            self.ranks = end.max(self.ranks);
+            return;
+        }
+        self.placed.resize(self.placed.len().max(end as usize), NONE);
+        let places = &mut self.placed[first..end as usize];
+        self.again |= places.iter().any(|place| *place != NONE);
+        places.fill(node);
+    }
+}

@@ -1,0 +1,199 @@
+//! Memory that is needed for a while, and may be many megabytes.
+//!
+//! What an allocator keeps of such memory for the next time nobody ever needs again: it counts as the process's for as long as that
+//! lives. So large pieces are mappings of their own, which go back to the system at once, in huge pages where it has some: a
+//! fault for each small one takes longer than what is done with it.
+use std::fmt::{self, Debug, Formatter};
+use std::ops::{Deref, DerefMut};
+
+use memmap2::{Advice, MmapMut, MmapOptions};
+
+/// From so many bytes on it is a mapping.
+const LARGE: usize = 256 << 10;
+
+/// A number for which zeroed memory is 0, and any memory a number.
+///
+/// # Safety
+/// Every pattern of bits is a value, the one of zeroes is the default; and a page may begin with one.
+pub(crate) unsafe trait Number: Copy + Default {}
+
+// SAFETY: an integer.
+unsafe impl Number for u32 {}
+// SAFETY: an integer.
+unsafe impl Number for u64 {}
+
+/// Numbers in a row.
+pub(crate) struct Scratch<T: Number> {
+    room: Room<T>,
+    len: usize,
+}
+
+/// All of it are numbers, those behind the last one in use as well.
+enum Room<T> {
+    Heap(Vec<T>),
+    Mapped(MmapMut),
+}
+
+impl<T: Number> Scratch<T> {
+    /// So many zeroes.
+    pub(crate) fn zeroed(len: usize) -> Self {
+        Self { room: Room::zeroed(len), len }
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.len = 0;
+    }
+
+    /// Makes it as long as that; what is new has this value.
+    pub(crate) fn resize(&mut self, len: usize, value: T) {
+        let before = self.len;
+        self.reserve(len.saturating_sub(before));
+        self.len = len;
+        if let Some(new) = self.get_mut(before..) {
+            new.fill(value);
+        }
+    }
+
+    /// Appends numbers.
+    #[inline]
+    pub(crate) fn extend_from_slice(&mut self, numbers: &[T]) {
+        let before = self.len;
+        self.reserve(numbers.len());
+        self.len += numbers.len();
+        self[before..].copy_from_slice(numbers);
+    }
+
+    /// Makes room for so many more.
+    #[inline]
+    fn reserve(&mut self, more: usize) {
+        if self.room.all().len() < self.len + more {
+            self.grow(self.len + more);
+        }
+    }
+
+    #[cold]
+    fn grow(&mut self, least: usize) {
+        let mut room = Room::zeroed(least.max(self.room.all().len() * 2).max(64));
+        room.all_mut()[..self.len].copy_from_slice(self);
+        self.room = room;
+    }
+}
+
+impl<T: Number> Room<T> {
+    fn zeroed(len: usize) -> Self {
+        let bytes = len.saturating_mul(size_of::<T>());
+        let mapped = (bytes >= LARGE).then(|| MmapOptions::new().len(bytes).map_anon().ok()).flatten();
+        match mapped {
+            Some(mapped) => {
+                // Only a hint.
+                let _ = mapped.advise(Advice::HugePage);
+                Room::Mapped(mapped)
+            }
+            // An allocator that has no memory either ends the process, as it does for everything else.
+            None => Room::Heap(vec![T::default(); len]),
+        }
+    }
+
+    #[inline]
+    fn all(&self) -> &[T] {
+        match self {
+            Room::Heap(numbers) => numbers,
+            // SAFETY: the bytes are those of numbers, by the contract of `Number`.
+            Room::Mapped(mapped) => unsafe { mapped.align_to().1 },
+        }
+    }
+
+    #[inline]
+    fn all_mut(&mut self) -> &mut [T] {
+        match self {
+            Room::Heap(numbers) => numbers,
+            // SAFETY: as in `all`; and whatever is written is bytes again.
+            Room::Mapped(mapped) => unsafe { mapped.align_to_mut().1 },
+        }
+    }
+}
+
+impl<T: Number> Default for Scratch<T> {
+    fn default() -> Self {
+        Self { room: Room::Heap(Vec::new()), len: 0 }
+    }
+}
+
+impl<T: Number> Deref for Scratch<T> {
+    type Target = [T];
+
+    #[inline]
+    fn deref(&self) -> &[T] {
+        &self.room.all()[..self.len]
+    }
+}
+
+impl<T: Number> DerefMut for Scratch<T> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut [T] {
+        &mut self.room.all_mut()[..self.len]
+    }
+}
+
+impl<T: Number> From<&[T]> for Scratch<T> {
+    fn from(numbers: &[T]) -> Self {
+        let mut all = Self::zeroed(numbers.len());
+        all.copy_from_slice(numbers);
+        all
+    }
+}
+
+impl<T: Number> Extend<T> for Scratch<T> {
+    fn extend<I: IntoIterator<Item = T>>(&mut self, numbers: I) {
+        let numbers = numbers.into_iter();
+        self.reserve(numbers.size_hint().0);
+        for number in numbers {
+            self.reserve(1);
+            self.len += 1;
+            if let Some(last) = self.last_mut() {
+                *last = number;
+            }
+        }
+    }
+}
+
+impl<T: Number> Clone for Scratch<T> {
+    fn clone(&self) -> Self {
+        Self::from(&self[..])
+    }
+}
+
+impl<T: Number + Debug> Debug for Scratch<T> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_stay_while_their_room_grows() {
+        let mut scratch = Scratch::default();
+        let mut model: Vec<u32> = Vec::new();
+        for step in 0..40u32 {
+            scratch.resize(scratch.len() + 1000, step);
+            model.resize(model.len() + 1000, step);
+            scratch.extend_from_slice(&[7; 3000]);
+            model.extend_from_slice(&[7; 3000]);
+            scratch.extend(0..step);
+            model.extend(0..step);
+        }
+        assert!(matches!(scratch.room, Room::Mapped(_)));
+        assert_eq!(&scratch[..], &model[..]);
+        assert_eq!(&scratch.clone()[..], &model[..]);
+        scratch.resize(5, 9);
+        assert_eq!(&scratch[..], [0; 5]);
+        scratch.clear();
+        assert!(scratch.is_empty());
+        scratch.resize(100_000, 3);
+        assert!(scratch.iter().all(|number| *number == 3), "not what was there before");
+        assert!(Scratch::<u64>::zeroed(1 << 20).iter().all(|number| *number == 0));
+    }
+}

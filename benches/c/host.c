@@ -1,7 +1,9 @@
 /* A host for the benchmarks: a server of one node of a job, started with any libpmix.so.2 and the clients with the same one,
  * so that a ratio compares libraries and nothing else.
- *   host [-n RANKS] [-p RANKS A NODE] [-c CLIENTS] [-k] [-2] [-r ROUNDS] [-b NEIGHBOUR] [PROGRAM ARGUMENTS...]
+ *   host [-n RANKS] [-p RANKS A NODE] [-m random|shuffled] [-c CLIENTS] [-k] [-2] [-r ROUNDS] [-b NEIGHBOUR]
+ *        [PROGRAM ARGUMENTS...]
  *     -n, -p   the job, in blocks; this is node 0
+ *     -m       ranks at random instead, on each node in the order of their numbers or in none
  *     -c       how many of the node's processes are started as PROGRAM
  *     -2       a second host is node 1, with as many clients; they carry each other's fences
  *     -k       eleven keys of each rank besides the maps
@@ -179,7 +181,7 @@ static void run_clients(const struct job *job, const pmix_nspace_t nspace, char 
     pmix_proc_t proc;
     memset(&proc, 0, sizeof proc);
     strcpy(proc.nspace, nspace);
-    proc.rank = job->node * job->per_node + i;
+    proc.rank = rank_at(job, job->node, i);
     finish(&call, PMIx_server_register_client(&proc, getuid(), getgid(), NULL, answer, &call),
            "PMIx_server_register_client");
     pids[i] = start_client(&proc, program, gate[0], reports[1], neighbour ? &turns : NULL);
@@ -219,10 +221,11 @@ int main(int argc, char **argv) {
   struct job job = {.ranks = 1, .per_node = 32, .clients = 0};
   int rounds = 1, option;
   bool two = false;
-  const char *neighbour = NULL;
-  while ((option = getopt(argc, argv, "+n:p:c:kr:2b:")) != -1) {
+  const char *neighbour = NULL, *map = NULL;
+  while ((option = getopt(argc, argv, "+n:p:m:c:kr:2b:")) != -1) {
     if (option == 'n') job.ranks = strtoul(optarg, NULL, 10);
     else if (option == 'p') job.per_node = strtoul(optarg, NULL, 10);
+    else if (option == 'm') map = optarg;
     else if (option == 'c') job.clients = atoi(optarg);
     else if (option == 'k') job.keys = true;
     else if (option == '2') two = true;
@@ -230,6 +233,9 @@ int main(int argc, char **argv) {
     else if (option == 'b') neighbour = optarg;
     else return 2;
   }
+  /* What is said of each rank is said of blocks. */
+  if (map && job.keys) return 2;
+  if (map) place_at_random(&job, strcmp(map, "random") == 0);
   char **program = argv + optind;
   pmix_server_module_t module = {.client_connected = agree, .client_finalized = agree, .fence_nb = carry_fence};
   pid_t second = two ? split(&job) : 0;

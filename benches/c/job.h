@@ -1,4 +1,4 @@
-/* A job in blocks: its maps, and what a resource manager says of it and of each of its ranks. */
+/* A job in blocks, or with ranks at random: its maps, and what a resource manager says of it and of each of its ranks. */
 #ifndef JOB_H
 #define JOB_H
 #include "bench.h"
@@ -10,6 +10,7 @@ struct job {
   int clients;
   bool keys;                  /* eleven of each rank besides the maps */
   char *node_map, *proc_map;  /* as the library writes them */
+  uint32_t *listed;           /* the ranks of one node after the other, where they are not in blocks */
 };
 
 struct infos {
@@ -26,10 +27,36 @@ static inline uint32_t on_node(const struct job *job, uint32_t node) {
   return left < job->per_node ? left : job->per_node;
 }
 
+/* The i-th rank of a node. */
+static inline uint32_t rank_at(const struct job *job, uint32_t node, uint32_t i) {
+  uint32_t at = node * job->per_node + i;
+  return job->listed ? job->listed[at] : at;
+}
+
+static inline int by_number(const void *a, const void *b) {
+  uint32_t first = *(const uint32_t *)a, second = *(const uint32_t *)b;
+  return (first > second) - (first < second);
+}
+
+/* As many ranks on each node as with blocks, but which ones is chance; on each node in the order of their numbers, or in none. */
+static inline void place_at_random(struct job *job, bool in_order) {
+  uint32_t *ranks = malloc(job->ranks * sizeof *ranks);
+  seed_random();
+  for (uint32_t i = 0; i < job->ranks; i++) ranks[i] = i;
+  for (uint32_t i = job->ranks; i > 1; i--) {
+    uint32_t other = random_below(i), rank = ranks[i - 1];
+    ranks[i - 1] = ranks[other];
+    ranks[other] = rank;
+  }
+  for (uint32_t node = 0; in_order && node < nodes_of(job); node++)
+    qsort(ranks + node * job->per_node, on_node(job, node), sizeof *ranks, by_number);
+  job->listed = ranks;
+}
+
 /* The ranks of a node with commas between them, written at TEXT. */
 static inline char *write_ranks(const struct job *job, uint32_t node, char *text) {
   for (uint32_t i = 0; i < on_node(job, node); i++)
-    text += sprintf(text, "%s%u", i ? "," : "", node * job->per_node + i);
+    text += sprintf(text, "%s%u", i ? "," : "", rank_at(job, node, i));
   return text;
 }
 

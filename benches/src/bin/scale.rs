@@ -94,6 +94,19 @@ impl What {
     }
 }
 
+impl What {
+    /// What tells the host in C, where it knows such jobs.
+    fn option(self) -> Option<&'static str> {
+        match self {
+            What::Maps => Some(""),
+            What::Keys => Some("-k"),
+            What::Random => Some("-m random"),
+            What::Shuffled => Some("-m shuffled"),
+            What::Cyclic | What::Values => None,
+        }
+    }
+}
+
 /// Who registers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Way {
@@ -113,11 +126,13 @@ impl Way {
 }
 
 /// The parts of the table and the lines of the pictures.
-const LINES: [(What, Way); 10] = [
+const LINES: [(What, Way); 12] = [
     (What::Keys, Way::Stock),
     (What::Maps, Way::Stock),
     (What::Keys, Way::C),
     (What::Maps, Way::C),
+    (What::Random, Way::C),
+    (What::Shuffled, Way::C),
     (What::Keys, Way::Rust),
     (What::Maps, Way::Rust),
     (What::Cyclic, Way::Rust),
@@ -178,10 +193,10 @@ fn rust(what: What, ranks: u32) -> anyhow::Result<Measured> {
 }
 
 fn c(way: Way, programs: &Programs, library: &Library, what: What, ranks: u32) -> anyhow::Result<Measured> {
-    let keys = if what == What::Keys { "-k" } else { "" };
+    let option = what.option().context("no such job in C")?;
     let mut samples = Samples::default();
     for _ in 0..repeats(ranks) {
-        programs.host(library, "", &format!("-n {ranks} -p {PER_NODE} {keys}"), "", &mut samples)?;
+        programs.host(library, "", &format!("-n {ranks} -p {PER_NODE} {option}"), "", &mut samples)?;
     }
     let value = |row| samples.summary(row).map(|row| row.median);
     let (time, grows) = value("register").zip(value("server grows")).context("no samples")?;
@@ -197,14 +212,14 @@ fn measure(options: &Options) -> anyhow::Result<Vec<Measured>> {
     for what in [What::Maps, What::Cyclic, What::Random, What::Shuffled, What::Keys, What::Values] {
         for ranks in SIZES.into_iter().filter(|ranks| *ranks <= options.up_to) {
             all.push(rust(what, ranks)?);
-            let Some(programs) = programs.as_ref().filter(|_| matches!(what, What::Maps | What::Keys)) else {
+            let Some(programs) = programs.as_ref().filter(|_| what.option().is_some()) else {
                 continue;
             };
-            let fits = what == What::Maps || ranks <= STOCK_LIMIT || machine::available() > Some(C_KEYS_NEED);
+            let fits = what != What::Keys || ranks <= STOCK_LIMIT || machine::available() > Some(C_KEYS_NEED);
             if let (Ok(ours), true) = (&ours, fits) {
                 all.push(c(Way::C, programs, ours, what, ranks)?);
             }
-            if let (Some(stock), true) = (&stock, ranks <= STOCK_LIMIT) {
+            if let (Some(stock), true) = (&stock, ranks <= STOCK_LIMIT && matches!(what, What::Maps | What::Keys)) {
                 all.push(c(Way::Stock, programs, stock, what, ranks)?);
             }
         }
@@ -243,7 +258,9 @@ fn rows(all: &[Measured]) -> Vec<Vec<String>> {
 /// One line for each way and each description.
 fn series(all: &[Measured], cost: impl Fn(&Measured) -> f64) -> Vec<Series> {
     // Other maps than those of blocks are told apart in the table, by ranks at random in the picture.
-    let shown = LINES.into_iter().filter(|(what, _)| !matches!(what, What::Cyclic | What::Shuffled));
+    let shown = LINES.into_iter().filter(|(what, way)| {
+        !matches!(what, What::Cyclic | What::Shuffled) && (*what, *way) != (What::Random, Way::C)
+    });
     let lines = shown.map(|(what, way)| {
         let of = all.iter().filter(|one| one.way == way && one.what == what);
         let points = of.map(|one| (one.ranks.into(), cost(one).max(1.0))).collect();

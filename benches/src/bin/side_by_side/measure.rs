@@ -72,6 +72,10 @@ impl Plan {
             self.both(measured, "keys/", "-n 100000 -c 1 -k", "init get");
             self.both(measured, "maps/", "-n 100000 -c 1", "init");
             say(self.programs.host(&self.ours, "million/", "-n 1000000 -c 1", "init", &mut measured.ours));
+            for map in ["random", "shuffled"] {
+                let (prefix, job) = (format!("{map}/"), format!("-n 1000000 -c 1 -m {map}"));
+                say(self.programs.host(&self.ours, &prefix, &job, "init", &mut measured.ours));
+            }
         }
         if self.stock_million {
             say(self.programs.host(&self.stock, "million/", "-n 1000000 -c 1", "init", &mut measured.stock));

@@ -143,6 +143,8 @@ fn registrations(rows: &mut Rows<'_>) {
         ("100,000 ranks, 32 a node, 11 keys each", "keys/", 1e5, (100.0 * MS, 8e6)),
         ("100,000 ranks from node and process maps", "maps/", 1e5, (50.0 * MS, 8e6)),
         ("1,000,000 ranks from node and process maps", "million/", 1e6, (50.0 * MS, 8e6)),
+        ("1,000,000 ranks at random from maps", "random/", 1e6, (50.0 * MS, 8e6)),
+        ("1,000,000 ranks at random and in no order from maps", "shuffled/", 1e6, (50.0 * MS, 8e6)),
     ] {
         rows.table.section(format!("Registering {what}"));
         rows.time("PMIx_server_register_nspace", &format!("{prefix}register"), limits.0);

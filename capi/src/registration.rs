@@ -2,8 +2,8 @@
 //!
 //! Most of what a host registers it says of processes: an array of attributes of 552 bytes each, for every process of the job. Those
 //! go from where they lie straight into the columns that they become; everything else becomes attributes of the data model.
-use instanton::data::{DataArray, DataType, Info, Status, Value, keys};
-use instanton::store::{BadJobInfo, Datum, JobInfoBuilder};
+use instanton::data::{BadBytes, DataArray, DataType, Info, Status, Value, keys};
+use instanton::store::{BadJobInfo, Datum, JobInfoBuilder, Place, Speech};
 use instanton::wire::zlib;
 
 use crate::alloc;
@@ -24,36 +24,140 @@ pub unsafe fn job_info(
 ) -> Result<Result<JobInfoBuilder, BadJobInfo>, Status> {
     // SAFETY: as promised by the caller.
     let infos = unsafe { alloc::slice(info, ninfo) }?;
-    let mut others: Vec<Info> = Vec::new();
-    let mut processes = Vec::new();
+    let (mut others, mut maps): (Vec<Info>, Vec<_>) = (Vec::new(), Vec::new());
+    let mut processes = Vec::with_capacity(infos.len());
     for (nth, info) in infos.iter().enumerate() {
-        fetch_soon(infos.get(nth + AHEAD));
+        fetch_soon(infos.get(nth + 2 * AHEAD));
         // SAFETY: as promised by the caller.
-        match unsafe { process(info) }? {
-            Some(process) => processes.push(process),
-            // SAFETY: as promised by the caller.
-            None => others.push(unsafe { info.to_rust(0) }?),
+        unsafe {
+            fetch_array_soon(infos.get(nth + AHEAD));
+            if let Some(process) = process(info)? {
+                processes.push(process);
+            } else if let Some(map) = process_map(info)? {
+                maps.push(map);
+            } else {
+                others.push(info.to_rust(0)?);
+            }
         }
     }
     others.iter_mut().try_for_each(prepare)?;
-    if let Err(error) = job.owned_infos(others) {
-        return Ok(Err(error));
+    let mut taken = job.owned_infos(others);
+    for (data_type, map) in maps {
+        taken = taken.and_then(|()| job.process_map(data_type, map));
     }
-    let mut values = Vec::new();
     for (nth, process) in processes.iter().enumerate() {
-        values.clear();
-        let mut soon = processes.get(nth + 1).map_or(&[][..], |process| process).iter();
-        for info in *process {
-            fetch_soon(soon.next());
-            // SAFETY: as promised by the caller.
-            values.push(unsafe { (alloc::name(info.key.as_ptr(), KEY_SIZE)?, datum(&info.value)?) });
-        }
-        let taken = JobInfoBuilder::rank_in(values.iter().cloned());
-        if let Err(error) = taken.and_then(|rank| job.process(rank, values.drain(..))) {
-            return Ok(Err(error));
+        let next = processes.get(nth + 1).copied().unwrap_or_default();
+        // SAFETY: as promised by the caller.
+        let said = taken.map_err(Trouble::Job).and_then(|()| unsafe { speak_of(&mut job, process, next) });
+        taken = match said {
+            Err(Trouble::Unreadable(status)) => return Err(status),
+            Err(Trouble::Job(error)) => return Ok(Err(error)),
+            Ok(()) => Ok(()),
+        };
+    }
+    Ok(taken.map(|()| job))
+}
+
+/// Why nothing can be made of what is said of a process.
+enum Trouble {
+    Unreadable(Status),
+    Job(BadJobInfo),
+}
+
+impl From<Status> for Trouble {
+    fn from(status: Status) -> Self {
+        Trouble::Unreadable(status)
+    }
+}
+
+impl From<BadBytes> for Trouble {
+    fn from(error: BadBytes) -> Self {
+        Trouble::Job(error.into())
+    }
+}
+
+/// Takes in the attributes of a process, and fetches those of the next one meanwhile.
+///
+/// # Safety
+/// They point to what the headers say.
+unsafe fn speak_of(job: &mut JobInfoBuilder, process: &[pmix_info_t], next: &[pmix_info_t]) -> Result<(), Trouble> {
+    let key = keys::RANK.as_bytes();
+    let mut unreadable = None;
+    let ranks = process.iter().filter(|info| is_named(info, key)).map_while(|info| {
+        // SAFETY: as promised by the caller.
+        let value = unsafe { datum(&info.value) };
+        value.map_err(|status| unreadable = Some(status)).ok().map(|value| (key, value))
+    });
+    let rank = JobInfoBuilder::rank_in(ranks);
+    if let Some(status) = unreadable {
+        return Err(status.into());
+    }
+    let rank = rank.map_err(Trouble::Job)?;
+    let Some(mut speech) = job.speak_of(rank).map_err(Trouble::Job)? else { return Ok(()) };
+    for (nth, info) in process.iter().enumerate() {
+        fetch_soon(next.get(nth));
+        // SAFETY: as promised by the caller.
+        unsafe {
+            fetch_text_soon(nth.checked_sub(TEXT_LATER).and_then(|nth| next.get(nth)));
+            let place = match speech.usual() {
+                Some((place, key)) if is_named(info, key) => place,
+                _ => speech.place(alloc::name(info.key.as_ptr(), KEY_SIZE)?)?,
+            };
+            say(&mut speech, place, &info.value)?;
         }
     }
-    Ok(Ok(job))
+    Ok(())
+}
+
+/// Says a value, borrowed where that is cheaper. Common types have the fastest way.
+///
+/// # Safety
+/// It holds or points to what its type says.
+#[inline(always)]
+unsafe fn say(speech: &mut Speech<'_>, place: Place, value: &pmix_value_t) -> Result<(), Status> {
+    let (ty, data) = (DataType(value.ty), &raw const value.data);
+    // SAFETY: the member of the union that the type selects, as promised by the caller.
+    unsafe {
+        match ty {
+            DataType::STRING => speech.text(place, alloc::c_bytes(value.data.string)),
+            DataType::UINT16 => speech.scalar(place, ty, data.cast::<u16>().read().into()),
+            DataType::UINT32 | DataType::PROC_RANK => speech.scalar(place, ty, data.cast::<u32>().read().into()),
+            _ => say_other(speech, place, value)?,
+        }
+    }
+    Ok(())
+}
+
+/// The same of the other types.
+///
+/// # Safety
+/// As for [`say`].
+#[inline(never)]
+unsafe fn say_other(speech: &mut Speech<'_>, place: Place, value: &pmix_value_t) -> Result<(), Status> {
+    // SAFETY: as promised by the caller.
+    match unsafe { datum(value) }? {
+        Datum::Scalar(ty, bits) => speech.scalar(place, ty, bits),
+        Datum::Text(text) => speech.text(place, text),
+        Datum::Other(value) => speech.other(place, value),
+    }
+    Ok(())
+}
+
+/// Whether an attribute has that key.
+#[inline(always)]
+fn is_named(info: &pmix_info_t, key: &[u8]) -> bool {
+    if info.key.get(key.len()) != Some(&0) {
+        return false;
+    }
+    // SAFETY: so many bytes were just seen to be there, and every C character is a byte.
+    let name = unsafe { std::slice::from_raw_parts(info.key.as_ptr().cast::<u8>(), key.len()) };
+    // Most keys of the Standard have 8 to 16 bytes: two words that may overlap, which is less than a call that compares them.
+    match (name.first_chunk(), name.last_chunk(), key.first_chunk(), key.last_chunk()) {
+        (Some(a), Some(b), Some(first), Some(last)) if key.len() <= 16 => {
+            u64::from_le_bytes(*a) == u64::from_le_bytes(*first) && u64::from_le_bytes(*b) == u64::from_le_bytes(*last)
+        }
+        _ => name == key,
+    }
 }
 
 /// Turns a compressed map, of the job or in an array about it, into the list that it stands for. Nothing is stored without a
@@ -79,25 +183,81 @@ fn prepare(info: &mut Info) -> Result<(), Status> {
     Ok(())
 }
 
-/// So many attributes before it is looked at, one is fetched.
+/// So many attributes before it is looked at, one is fetched; what it points to, when it has come.
 const AHEAD: usize = 8;
+
+/// So many attributes after one is fetched, the text that it points to is.
+const TEXT_LATER: usize = 4;
 
 /// Begins to fetch an attribute from memory. They lie 552 bytes apart, and little of each is looked at: without this the
 /// time goes by waiting for one after the other.
-#[inline]
+#[inline(always)]
 fn fetch_soon(info: Option<&pmix_info_t>) {
-    let Some(info) = info else { return };
+    if let Some(info) = info {
+        fetch(info.key.as_ptr().cast());
+        fetch((&raw const info.value).cast());
+    }
+}
+
+/// Begins to fetch the array that an attribute has.
+///
+/// # Safety
+/// It holds what its type says.
+#[inline(always)]
+unsafe fn fetch_array_soon(info: Option<&pmix_info_t>) {
+    if let Some(info) = info.filter(|info| DataType(info.value.ty) == DataType::DATA_ARRAY) {
+        // SAFETY: the member of the union that the type selects.
+        fetch(unsafe { info.value.data.darray }.cast());
+    }
+}
+
+/// Begins to fetch the text that an attribute has.
+///
+/// # Safety
+/// It holds what its type says.
+#[inline(always)]
+unsafe fn fetch_text_soon(info: Option<&pmix_info_t>) {
+    if let Some(info) = info.filter(|info| DataType(info.value.ty) == DataType::STRING) {
+        // SAFETY: the member of the union that the type selects.
+        fetch(unsafe { info.value.data.string }.cast());
+    }
+}
+
+/// Begins to fetch what is at an address, if there is anything.
+#[inline(always)]
+fn fetch(address: *const i8) {
     #[cfg(target_arch = "x86_64")]
     {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         // SAFETY: every processor of this architecture has the instruction, and it does nothing but fetch.
-        unsafe {
-            _mm_prefetch::<_MM_HINT_T0>(info.key.as_ptr());
-            _mm_prefetch::<_MM_HINT_T0>((&raw const info.value).cast());
-        }
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(address) };
     }
     #[cfg(not(target_arch = "x86_64"))]
-    let _ = info;
+    let _ = address;
+}
+
+/// A process map of the job as a whole that can be read where it lies.
+///
+/// # Safety
+/// It points to what the headers say, for `'a`.
+unsafe fn process_map(info: &pmix_info_t) -> Result<Option<(DataType, &[u8])>, Status> {
+    let data_type = DataType(info.value.ty);
+    // SAFETY: as promised by the caller; the member of the union that the type selects.
+    unsafe {
+        if alloc::name(info.key.as_ptr(), KEY_SIZE)? != keys::PROC_MAP.as_bytes() {
+            return Ok(None);
+        }
+        let map = match data_type {
+            DataType::STRING => alloc::c_bytes(info.value.data.string),
+            DataType::REGEX => {
+                let object = info.value.data.bo;
+                let bytes: &[u8] = alloc::slice(object.bytes.cast(), object.size)?;
+                Some(bytes.strip_suffix(&[0]).filter(|text| !text.contains(&0)).unwrap_or(bytes))
+            }
+            _ => None,
+        };
+        Ok(map.filter(|map| !map.starts_with(b"blob:")).map(|map| (data_type, map)))
+    }
 }
 
 /// The attributes of a process, if an attribute is about one.
@@ -120,7 +280,7 @@ unsafe fn process<'a>(info: &'a pmix_info_t) -> Result<Option<&'a [pmix_info_t]>
     }
 }
 
-/// A value, borrowed where that is cheaper. Common types of numbers have the fastest way.
+/// A value, borrowed where that is cheaper.
 ///
 /// # Safety
 /// It holds or points to what its type says, for `'a`.

@@ -132,6 +132,7 @@ impl Default for Numbers {
 }
 
 impl Numbers {
+    #[inline]
     fn push(&mut self, number: u64) {
         match (&mut *self, u32::try_from(number)) {
             (Numbers::Narrow(numbers), Ok(number)) => numbers.push(number),
@@ -181,10 +182,21 @@ impl Pile {
         self.runs.last().is_some_and(|(first, begin, len)| (first + (len - 1), begin + (len - 1)) == (rank, speech))
     }
 
-    fn push(&mut self, rank: u32, speech: u32, number: u64) {
+    /// Lengthens the last run by a rank, if that follows it.
+    #[inline(always)]
+    fn goes_on_with(&mut self, rank: u32, speech: u32) -> bool {
         match self.runs.last_mut() {
-            Some((first, begin, len)) if (*first + *len, *begin + *len) == (rank, speech) => *len += 1,
-            _ => self.runs.push((rank, speech, 1)),
+            Some((first, begin, len)) if (*first + *len, *begin + *len) == (rank, speech) => {
+                *len += 1;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    fn push(&mut self, rank: u32, speech: u32, number: u64) {
+        if !self.goes_on_with(rank, speech) {
+            self.runs.push((rank, speech, 1));
         }
         self.numbers.push(number);
     }
@@ -266,41 +278,30 @@ pub(super) struct Gather {
 }
 
 impl Gather {
+    /// Begins to take in what is said of a process.
+    pub(super) fn speak_of(&mut self, rank: u32) -> Speech<'_> {
+        self.ranks = self.ranks.max(rank + 1);
+        self.speeches += 1;
+        Speech { gather: self, rank, nth: 0 }
+    }
+
     /// Takes in what is said of a process.
     pub(super) fn take<'a>(
         &mut self,
         rank: u32,
         values: impl Iterator<Item = (&'a [u8], Datum<'a>)>,
     ) -> Result<(), BadBytes> {
-        self.ranks = self.ranks.max(rank + 1);
-        self.speeches += 1;
-        for (nth, (key, datum)) in values.enumerate() {
-            let at = match self.order.get(nth) {
-                Some(at) if self.keys[*at].0.as_bytes() == key => *at,
-                _ => self.key(key, nth)?,
+        let mut speech = self.speak_of(rank);
+        for (key, datum) in values {
+            let place = match speech.usual() {
+                Some((place, usual)) if usual == key => place,
+                _ => speech.place(key)?,
             };
-            let (kind, number) = match datum {
-                Datum::Scalar(ty, bits) => (Kind::Scalars(ty), bits),
-                Datum::Text(text) => (Kind::Strings, self.strings.number(text)),
-                Datum::Other(Cow::Owned(Value::String(text))) => {
-                    (Kind::Strings, self.strings.number(text.as_ref().map(Text::as_bytes)))
-                }
-                Datum::Other(value) => {
-                    self.others.push(value.into_owned());
-                    (Kind::Others, self.others.len() as u64 - 1)
-                }
-            };
-            let piles = &mut self.keys[at].1;
-            // The second value of a key overwrites the first (rule K6).
-            piles.iter_mut().filter(|pile| pile.ends_with(rank, self.speeches)).for_each(Pile::pop);
-            let pile = match piles.iter().position(|pile| pile.kind == kind) {
-                Some(pile) => &mut piles[pile],
-                None => {
-                    piles.push(Pile { kind, runs: Vec::new(), numbers: Numbers::default() });
-                    piles.last_mut().expect("pushed just now")
-                }
-            };
-            pile.push(rank, self.speeches, number);
+            match datum {
+                Datum::Scalar(ty, bits) => speech.scalar(place, ty, bits),
+                Datum::Text(text) => speech.text(place, text),
+                Datum::Other(value) => speech.other(place, value),
+            }
         }
         Ok(())
     }
@@ -369,6 +370,107 @@ impl Gather {
         self.by_key.clear();
         all
     }
+}
+
+/// What is said of one process, one value after the other.
+///
+/// ```
+/// # use instanton::data::{DataType, Nspace, Rank, Value};
+/// # use instanton::store::{JobInfoBuilder, JobWriter, Limits, Lookup};
+/// # let nspace = Nspace::new("job")?;
+/// let mut job = JobInfoBuilder::new(&nspace, 4, "node1");
+/// for rank in 0..4 {
+///     let Some(mut speech) = job.speak_of(rank)? else { break };
+///     // Mostly it is the key that came here for the process before.
+///     let port = match speech.usual() {
+///         Some((place, b"my.port")) => place,
+///         _ => speech.place(b"my.port")?,
+///     };
+///     speech.scalar(port, DataType::UINT16, 5000 + u64::from(rank));
+/// }
+/// # let writer = JobWriter::create(&nspace, &job.build()?, &Limits::default())?;
+/// # assert_eq!(writer.reader().get(&Lookup::new(Rank(3), "my.port"))?, Value::Uint16(5003));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Speech<'a> {
+    gather: &'a mut Gather,
+    rank: u32,
+    /// How many values there were.
+    nth: usize,
+}
+
+/// Where values of a key go.
+#[derive(Debug, Clone, Copy)]
+pub struct Place(usize);
+
+impl Speech<'_> {
+    /// The key that came at this point when another process was spoken of, and where its values go.
+    #[inline]
+    pub fn usual(&self) -> Option<(Place, &[u8])> {
+        let at = *self.gather.order.get(self.nth)?;
+        Some((Place(at), self.gather.keys[at].0.as_bytes()))
+    }
+
+    /// Where values of a key go that is not the usual one.
+    ///
+    /// # Errors
+    /// [`BadBytes`] when it is no key.
+    pub fn place(&mut self, key: &[u8]) -> Result<Place, BadBytes> {
+        self.gather.key(key, self.nth).map(Place)
+    }
+
+    /// A value of at most 8 bytes, as its little-endian bits, zero-extended.
+    #[inline]
+    pub fn scalar(&mut self, place: Place, data_type: DataType, bits: u64) {
+        self.push(place, Kind::Scalars(data_type), bits);
+    }
+
+    /// A string without its NUL; `None` is a NULL.
+    #[inline]
+    pub fn text(&mut self, place: Place, text: Option<&[u8]>) {
+        let number = self.gather.strings.number(text);
+        self.push(place, Kind::Strings, number);
+    }
+
+    /// Anything else.
+    #[cold]
+    pub fn other(&mut self, place: Place, value: Cow<'_, Value>) {
+        match &*value {
+            Value::String(text) => self.text(place, text.as_ref().map(Text::as_bytes)),
+            _ => {
+                self.gather.others.push(value.into_owned());
+                self.push(place, Kind::Others, self.gather.others.len() as u64 - 1);
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn push(&mut self, Place(at): Place, kind: Kind, number: u64) {
+        self.nth += 1;
+        let (rank, speech, piles) = (self.rank, self.gather.speeches, &mut self.gather.keys[at].1);
+        if let [pile] = &mut piles[..]
+            && pile.kind == kind
+            && pile.goes_on_with(rank, speech)
+        {
+            return pile.numbers.push(number);
+        }
+        push_to(piles, kind, rank, speech, number);
+    }
+}
+
+/// Adds a value, whatever was said before.
+#[inline(never)]
+fn push_to(piles: &mut Vec<Pile>, kind: Kind, rank: u32, speech: u32, number: u64) {
+    // The second value of a key overwrites the first (rule K6).
+    piles.iter_mut().filter(|pile| pile.ends_with(rank, speech)).for_each(Pile::pop);
+    let pile = match piles.iter().position(|pile| pile.kind == kind) {
+        Some(pile) => &mut piles[pile],
+        None => {
+            piles.push(Pile { kind, runs: Vec::new(), numbers: Numbers::default() });
+            piles.last_mut().expect("pushed just now")
+        }
+    };
+    pile.push(rank, speech, number);
 }
 
 /// What was said last of each rank, from piles of several kinds or in any order.

@@ -49,7 +49,7 @@ mod writer;
 pub use budget::{Budget, Limits};
 pub use columns::Placement;
 pub use encode::{RawValue, ReadError};
-pub use gather::Datum;
+pub use gather::{Datum, Place, Speech};
 pub use guard::{Guard, Lasting, PinError, ReaderPage, ValueRef};
 pub use job_info::{BadJobInfo, JobInfo, JobInfoBuilder, MAX_RANKS};
 pub use lookup::{Level, Lookup, Miss, NodeSel, Origin, Want};

@@ -485,7 +485,9 @@ impl JobInfoBuilder {
 
     /// Takes in where a process map has the ranks. Answers whether that says all, so that its text needs not be kept.
     fn map_processes(&mut self, data_type: DataType, expression: &[u8]) -> Result<bool, BadJobInfo> {
-        let says_all = self.map.read(data_type, expression);
+        // Room that is not used takes no memory.
+        let about = self.job.get(keys::JOB_SIZE).and_then(Value::as_u32).unwrap_or(0);
+        let says_all = self.map.read(data_type, expression, about);
         let says_all = says_all.map_err(|error| BadJobInfo::Map { key: keys::PROC_MAP, error })?;
         if says_all {
             self.job.retain(|(key, _)| *key != keys::PROC_MAP);

@@ -32,19 +32,30 @@ pub(super) struct ProcessMap {
 }
 
 impl ProcessMap {
-    /// Takes a map in, in place of what was known before. Answers whether its text needs not be kept.
-    pub(super) fn read(&mut self, data_type: DataType, expression: &[u8]) -> Result<bool, MapError> {
-        let mut places = std::mem::take(&mut self.placed);
-        places.clear();
-        let mut places = Places { placed: places, listed: Scratch::default(), nodes: 0, ranks: 0, again: false };
+    /// Takes a map in, in place of what was known before, of about so many ranks. Answers whether its text needs not be kept.
+    pub(super) fn read(&mut self, data_type: DataType, expression: &[u8], about: u32) -> Result<bool, MapError> {
+        *self = Self::default();
+        let room = about.min(MAX_RANKS) as usize;
+        let mut places = Places {
+            placed: Scratch::with_room(room),
+            ranges: Vec::new(),
+            listed: None,
+            room,
+            nodes: 0,
+            ranks: 0,
+            again: false,
+        };
         let read = ProcMap::each_range(expression, &mut places);
-        let Places { placed, listed, nodes, ranks, again } = places;
+        let Places { nodes, ranks, again, .. } = places;
+        let (placed, listed) = (std::mem::take(&mut places.placed), places.listed.take());
         let ranks = ranks.max(placed.len() as u32);
         *self = Self { placed, listed: None, text: None, nodes, ranks };
         let read = read?;
         // Where each rank is said once and ours is the way to say it, the places of the ranks say all.
         if !again && ranks <= MAX_RANKS {
-            self.listed = Some(Listed { ranks: listed, in_order: read.in_order });
+            // Ranges in order need no list.
+            let listed = if read.in_order { listed } else { listed.or_else(|| Some(places.expanded())) };
+            self.listed = listed.map(|ranks| Listed { ranks, in_order: read.in_order });
             self.text = read.form.and_then(|form| texts::proc_map_form(data_type, expression, form));
         }
         Ok(self.text.is_some())
@@ -102,8 +113,11 @@ fn write_down(TextForm { data_type, form, .. }: TextForm, map: &ProcessMap, job:
 /// Where ranks are, while a process map says so.
 struct Places {
     placed: Scratch<u32>,
-    /// In the order of the map, as long as none is named again.
-    listed: Scratch<u32>,
+    /// In the order of the map, as long as none is named again; as ranges until the first comes alone.
+    ranges: Vec<RankRange>,
+    listed: Option<Scratch<u32>>,
+    /// For about so many.
+    room: usize,
     nodes: u32,
     /// One more than the last of those that are too many.
     ranks: u32,
@@ -112,6 +126,7 @@ struct Places {
 }
 
 impl RangesOfNodes for Places {
+    #[inline]
     fn each(&mut self, node: u32, ranks: &[u32]) {
         self.nodes = node + 1;
         let mut next = 0;
@@ -129,7 +144,10 @@ impl RangesOfNodes for Places {
             }
         }
         if !self.again {
-            self.listed.extend_from_slice(ranks);
+            if self.listed.is_none() {
+                self.listed = Some(self.expanded());
+            }
+            self.listed.iter_mut().for_each(|listed| listed.extend_from_slice(ranks));
         }
     }
 
@@ -137,14 +155,23 @@ impl RangesOfNodes for Places {
     fn range(&mut self, node: u32, range: RankRange) {
         self.nodes = node + 1;
         self.place(node, range);
-        if !self.again && range.last < MAX_RANKS {
-            self.listed.extend(range.first..=range.last);
+        match &mut self.listed {
+            _ if self.again || range.last >= MAX_RANKS => {}
+            Some(listed) => listed.extend(range.first..=range.last),
+            None => self.ranges.push(range),
         }
     }
 }
 
 impl Places {
-    #[cold]
+    /// The ranges one by one.
+    fn expanded(&mut self) -> Scratch<u32> {
+        let mut listed = Scratch::with_room(self.room);
+        std::mem::take(&mut self.ranges).iter().for_each(|range| listed.extend(range.first..=range.last));
+        listed
+    }
+
+    #[inline(always)]
     fn place(&mut self, node: u32, range: RankRange) {
         let (first, end) = (range.first as usize, range.last.saturating_add(1));
         // A job with more is refused when it is complete.

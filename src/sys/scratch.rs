@@ -6,7 +6,7 @@
 use std::fmt::{self, Debug, Formatter};
 use std::ops::{Deref, DerefMut};
 
-use memmap2::{Advice, MmapMut, MmapOptions};
+use memmap2::{Advice, MmapMut, MmapOptions, RemapOptions};
 
 /// From so many bytes on it is a mapping.
 const LARGE: usize = 256 << 10;
@@ -38,6 +38,11 @@ impl<T: Number> Scratch<T> {
     /// So many zeroes.
     pub(crate) fn zeroed(len: usize) -> Self {
         Self { room: Room::zeroed(len), len }
+    }
+
+    /// Nothing, with room for so many.
+    pub(crate) fn with_room(len: usize) -> Self {
+        Self { room: Room::zeroed(len), len: 0 }
     }
 
     pub(crate) fn clear(&mut self) {
@@ -73,7 +78,15 @@ impl<T: Number> Scratch<T> {
 
     #[cold]
     fn grow(&mut self, least: usize) {
-        let mut room = Room::zeroed(least.max(self.room.all().len() * 2).max(64));
+        let len = least.max(self.room.all().len() * 2);
+        if let Room::Mapped(mapped) = &mut self.room {
+            // SAFETY: it is borrowed for this alone, so that nothing refers to where it was.
+            let moved = unsafe { mapped.remap(len * size_of::<T>(), RemapOptions::new().may_move(true)) };
+            if moved.is_ok() {
+                return;
+            }
+        }
+        let mut room = Room::zeroed(len.max(64));
         room.all_mut()[..self.len].copy_from_slice(self);
         self.room = room;
     }
@@ -147,12 +160,12 @@ impl<T: Number> Extend<T> for Scratch<T> {
     fn extend<I: IntoIterator<Item = T>>(&mut self, numbers: I) {
         let numbers = numbers.into_iter();
         self.reserve(numbers.size_hint().0);
+        let before = self.len;
+        let mut numbers = numbers;
+        let room = self.room.all_mut()[before..].iter_mut().zip(&mut numbers);
+        self.len += room.map(|(place, number)| *place = number).count();
         for number in numbers {
-            self.reserve(1);
-            self.len += 1;
-            if let Some(last) = self.last_mut() {
-                *last = number;
-            }
+            self.extend_from_slice(&[number]);
         }
     }
 }

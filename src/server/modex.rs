@@ -105,6 +105,9 @@ impl Core {
             return Err(e.status());
         }
         self.gets_after_post(proc);
+        if !names.is_empty() {
+            self.gets_of_hidden_end(proc);
+        }
         self.direct_modex_look(proc);
         Ok(())
     }
@@ -179,7 +182,7 @@ impl Core {
         // Reserved keys come from the host, which has given what it has.
         let reserved = key.as_ref().is_some_and(Key::is_reserved) && !directives.refresh;
         let level = directives.scale != crate::message::directives::Scale::Default;
-        if directives.optional || directives.immediate || reserved || level {
+        if directives.optional || directives.immediate || reserved || level || self.is_hidden(question) {
             return false;
         }
         match proc.rank {
@@ -189,6 +192,21 @@ impl Core {
                     && !self.is_gone(proc)
             }
             _ => false,
+        }
+    }
+
+    /// Whether a process of this node has posted the key, and for other nodes alone.
+    fn is_hidden(&self, Question { proc, key, .. }: &Question) -> bool {
+        let stored = self.jobs.stored(&proc.nspace).filter(|_| proc.rank.is_process());
+        stored.zip(key.as_ref()).is_some_and(|(stored, key)| stored.is_for_others(proc.rank, key))
+    }
+
+    /// Whoever waits for what a process turns out to have posted for other nodes alone waits no longer.
+    fn gets_of_hidden_end(&mut self, proc: &Proc) {
+        let waiting = self.waits.waiting.iter().filter(|(_, wait)| wait.question.proc == *proc);
+        let hidden: Vec<u64> = waiting.filter(|(_, wait)| self.is_hidden(&wait.question)).map(|(id, _)| *id).collect();
+        for id in hidden {
+            self.end_get(id, Err(Status::ERR_NOT_FOUND));
         }
     }
 

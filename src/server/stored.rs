@@ -202,6 +202,11 @@ impl Stored {
         self.writer.release();
     }
 
+    /// Whether a rank of this node has posted a key with scope REMOTE. What is not visible here then will not become so.
+    pub(super) fn is_for_others(&self, rank: Rank, key: &Key) -> bool {
+        self.is_local(rank) && self.writer.is_outbound(rank, key).is_ok_and(|outbound| outbound)
+    }
+
     /// Looks a key up as `asker` would in its own mappings.
     pub(super) fn get(&self, asker: Rank, rank: Rank, key: &Key, directives: &Directives) -> Result<Value, Miss> {
         let lookup = directives.lookup(asker, rank, key.as_bytes());

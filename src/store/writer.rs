@@ -299,6 +299,14 @@ impl JobWriter {
         self.unsent.entry(rank.0).or_default().extend(keys);
     }
 
+    /// Whether a rank of this node has posted a key for other nodes, whether or not it has one for this node as well.
+    ///
+    /// # Errors
+    /// [`WriteError`] when the records cannot be read.
+    pub fn is_outbound(&self, rank: Rank, key: &Key) -> Result<bool, WriteError> {
+        Ok(self.hidden.get(rank, key)?.is_some())
+    }
+
     /// All that a rank has posted for other nodes: scope, key, value.
     ///
     /// # Errors

@@ -157,6 +157,23 @@ fn a_local_key_is_waited_for_and_then_given_up() {
 }
 
 #[test]
+fn a_key_that_is_for_other_nodes_alone_is_not_waited_for() {
+    let cluster = Cluster::with(1, Lacks::default(), |config| instanton::server::ServerConfig {
+        get_patience: Duration::from_millis(300),
+        ..config
+    });
+    let job = cluster.job("job", &[0, 0]);
+    let mut peers = job.peers();
+    let target = job.proc(1);
+    let early = peers[0].start_get(&target, "far", &[]);
+    peers[1].commit(scope::REMOTE, "far", 1u32);
+    assert_eq!(peers[0].got(early), NOT_FOUND, "who waits hears that it is not for him");
+    assert_eq!(peers[0].get(&target, "far", &[]), NOT_FOUND);
+    peers[1].commit(scope::LOCAL, "far", 2u32);
+    assert_eq!(peers[0].get(&target, "far", &[]), Ok(Value::Uint32(2)));
+}
+
+#[test]
 fn a_host_without_direct_modex_means_not_found() {
     let cluster = Cluster::with(2, Lacks { direct_modex: true, ..Lacks::default() }, |config| config);
     let job = cluster.job("job", &[0, 1]);

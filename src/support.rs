@@ -140,6 +140,15 @@ impl HostSupport {
     }
 }
 
+/// The version of the Standard's binary interface that the C library keeps to.
+const ABI_VERSION: &str = "1.0";
+
+/// The answer to a key of a query that asks for that version, which everybody knows.
+pub(crate) fn abi_version(key: &Text) -> Option<Info> {
+    let known = [keys::QUERY_STABLE_ABI_VERSION, keys::QUERY_PROVISIONAL_ABI_VERSION];
+    known.into_iter().find(|known| known.as_bytes() == key.as_bytes()).map(|key| Info::new(key, ABI_VERSION))
+}
+
 /// Whether a query's key asks for supported attributes.
 pub(crate) fn is_asked_by(key: &Text) -> bool {
     key.as_bytes() == keys::QUERY_ATTRIBUTE_SUPPORT.as_bytes()

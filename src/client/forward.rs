@@ -5,7 +5,7 @@
 //! some, and a success may be a partial one. A host that does not do such things answers `ERR_NOT_SUPPORTED`.
 use std::sync::PoisonError;
 
-use crate::data::{Info, Proc, Query, ResourceUnit, Status, Text, Value, keys};
+use crate::data::{Info, Proc, Query, ResourceUnit, Status, Text, Value};
 use crate::message::{Credential, Forward, Infos, Reply, Request};
 use crate::support;
 
@@ -73,15 +73,10 @@ fn given<T>(list: &[T]) -> Result<(), Error> {
     if list.is_empty() { Err(Status::ERR_BAD_PARAM.into()) } else { Ok(()) }
 }
 
-/// The version of the Standard's binary interface that the C library keeps to.
-const ABI_VERSION: &str = "1.0";
-
 /// The answers to queries for nothing but the version of the binary interface, which need no server and no init.
 pub fn abi_versions(queries: &[Query]) -> Option<Vec<Info>> {
-    const VERSIONS: [&str; 2] = [keys::QUERY_STABLE_ABI_VERSION, keys::QUERY_PROVISIONAL_ABI_VERSION];
-    let answer = |key: &Text| VERSIONS.iter().find(|known| known.as_bytes() == key.as_bytes());
-    let answers = queries.iter().flat_map(|query| &query.keys).map(answer);
-    answers.map(|key| Some(Info::new(key?, ABI_VERSION))).collect::<Option<Vec<Info>>>().filter(|all| !all.is_empty())
+    let answers = queries.iter().flat_map(|query| &query.keys).map(support::abi_version);
+    answers.collect::<Option<Vec<Info>>>().filter(|all| !all.is_empty())
 }
 
 impl Client {

@@ -1,6 +1,6 @@
 //! Queries: what the host answers, and what the server knows itself.
 //!
-//! Process sets and groups are the server's own, and so is the list of what is supported. Everything else is asked of the
+//! Process sets and groups are the server's own, and so are the list of what is supported and the version of the interface. Everything else is asked of the
 //! host; what that leaves open, the server answers as far as it knows: the namespaces, their processes on this node, and what
 //! was registered with them. What is not known comes back without a type, and the status says so.
 use super::core::Core;
@@ -43,10 +43,13 @@ impl Core {
                 Info::new(key, value.or_else(|| self.groups.answer(key, group)).unwrap_or(Value::Undef))
             };
             answers.extend(query.keys.iter().filter(|key| is_about_sets(key)).map(answer));
+            answers.extend(query.keys.iter().filter_map(support::abi_version));
             if query.keys.iter().any(support::is_asked_by) {
                 answers.extend(support::answers(&query.qualifiers, &self.host_support));
             }
-            query.keys.retain(|key| !is_about_sets(key) && !support::is_asked_by(key));
+            query
+                .keys
+                .retain(|key| !is_about_sets(key) && !support::is_asked_by(key) && support::abi_version(key).is_none());
         }
         queries.retain(|query| !query.keys.is_empty());
         if queries.is_empty() {

@@ -19,6 +19,19 @@ fn query(keys: &[&str], qualifiers: Vec<Info>) -> Query {
 }
 
 #[test]
+fn versions_are_known_beside_what_else_is_asked() {
+    let cluster = Cluster::new(1);
+    let job = cluster.job("job", &[0]);
+    let client = Client::connect(&peer::address(&job.server_of(0), &job.proc(0)), &[]).unwrap();
+    let version = query(&[keys::QUERY_STABLE_ABI_VERSION], vec![]);
+    let (status, alone) = client.query(std::slice::from_ref(&version)).unwrap();
+    assert_eq!(status, Status::SUCCESS);
+    let (status, infos) = client.query(&[version, query(&[keys::QUERY_NAMESPACES], vec![])]).unwrap();
+    assert_eq!(status, Status::SUCCESS, "{infos:?}");
+    assert_eq!(infos, [alone[0].clone(), Info::new(keys::QUERY_NAMESPACES, "job")]);
+}
+
+#[test]
 fn a_process_set_is_told_of_and_found() {
     let cluster = Cluster::new(1);
     let job = cluster.job("job", &[0, 0]);

@@ -63,8 +63,6 @@ pub struct Entered {
     pub client: Arc<Client>,
     /// What Init answers.
     pub status: Status,
-    /// Whether it was there before.
-    pub again: bool,
 }
 
 /// Takes part in the client, making it if need be.
@@ -78,7 +76,7 @@ pub fn enter(info: &[Info]) -> Result<Entered, Status> {
     let mut inits = INITS.lock().unwrap_or_else(PoisonError::into_inner);
     if let Ok(client) = client() {
         *inits += 1;
-        return Ok(Entered { client, status: Status::SUCCESS, again: true });
+        return Ok(Entered { client, status: Status::SUCCESS });
     }
     let (client, status) = match Client::init(info) {
         Ok(client) => (client, Status::SUCCESS),
@@ -87,7 +85,7 @@ pub fn enter(info: &[Info]) -> Result<Entered, Status> {
     };
     let client = publish(Arc::new(client));
     *inits = 1;
-    Ok(Entered { client, status, again: false })
+    Ok(Entered { client, status })
 }
 
 /// Makes a client the one of the process.

@@ -35,9 +35,7 @@ export! {
         if let Some(proc) = proc.as_mut() {
             *proc = made(entered.client.proc())?;
         }
-        if entered.again {
-            declare_model(&entered.client, &info);
-        }
+        declare_model(&entered.client, &info);
         entered.status.ok()
     }
 

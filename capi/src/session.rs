@@ -57,6 +57,11 @@ pub fn is_initialized() -> bool {
     with(|_, client| client.is_initialized()).unwrap_or(false)
 }
 
+/// Whether there is a client, be it that of the process which this one was forked from.
+pub fn is_inherited() -> bool {
+    with(|_, _| ()).is_ok()
+}
+
 /// How an Init went.
 pub struct Entered {
     /// The client that every call uses from now on.

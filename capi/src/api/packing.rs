@@ -22,9 +22,9 @@ pub fn form() -> Form {
     })
 }
 
-/// Packs are for a peer: before Init there is none.
+/// Packs are for a peer: before Init there is none. A forked child packs as its parent does, which takes nothing of the parent's.
 fn peers() -> Outcome {
-    if session::is_initialized() { Ok(()) } else { Err(Status::ERR_NOT_FOUND) }
+    if session::is_inherited() { Ok(()) } else { Err(Status::ERR_NOT_FOUND) }
 }
 
 /// A buffer that packs are appended to.

@@ -101,10 +101,18 @@ static int rank(bool dies, bool refused) {
     CHECK(value->type == PMIX_DATA_ARRAY && value->data.darray->size > 2);
     PMIx_Value_free(value, 1);
 
-    /* A child of the process finds itself uninitialised. */
+    /* A child of the process finds itself uninitialised, and packs as its parent would. */
     pid_t child = fork();
-    if (child == 0)
+    if (child == 0) {
+        pmix_data_buffer_t buffer;
+        int32_t packed = 7, unpacked = 0, n = 1;
+        PMIx_Data_buffer_construct(&buffer);
+        OK(PMIx_Data_pack(NULL, &buffer, &packed, 1, PMIX_INT32));
+        OK(PMIx_Data_unpack(NULL, &buffer, &unpacked, &n, PMIX_INT32));
+        CHECK(n == 1 && unpacked == packed);
+        PMIx_Data_buffer_destruct(&buffer);
         _exit(PMIx_Initialized() || PMIx_Get(&other, "blob", NULL, 0, &value) != PMIX_ERR_INIT);
+    }
     int how;
     CHECK(waitpid(child, &how, 0) == child && WIFEXITED(how) && WEXITSTATUS(how) == 0);
 

@@ -26,7 +26,7 @@ fn is_named(source: Option<&[u8]>) -> bool {
 
 /// That an object of this source can be made here.
 fn can_hear(source: &Option<Text>) -> Result<(), Status> {
-    let known = is_named(source.as_ref().map(|source| source.as_bytes())) && hwloc::source().is_some();
+    let known = is_named(source.as_ref().map(|source| source.as_bytes())) && hwloc::is_present();
     if known { Ok(()) } else { Err(Status::ERR_NOT_SUPPORTED) }
 }
 
@@ -65,7 +65,7 @@ pub trait Foreign {
         }
         // SAFETY: as promised by the caller.
         unsafe {
-            if !is_ours(source) || hwloc::source().is_none() {
+            if !is_ours(source) || !hwloc::is_present() {
                 return Err(Status::ERR_NOT_SUPPORTED);
             }
             Ok(Some(ManuallyDrop::new(Self::wrap(object))))

@@ -7,11 +7,11 @@ use std::mem::ManuallyDrop;
 use std::ptr;
 
 use instanton::client::{Directives, Error, Found};
-use instanton::data::{DataType, Info, Key, Nspace, Proc, Rank, Status, Value};
+use instanton::data::{DataType, Info, Key, Nspace, Proc, Rank, Status, Value, keys};
 use libc::{c_char, c_void};
 
 use crate::alloc;
-use crate::api::server;
+use crate::api::{server, topology};
 use crate::boundary::{Outcome, export};
 use crate::callbacks::{self, ValueFn};
 use crate::convert::{self, Mirror, many, one};
@@ -26,6 +26,8 @@ unsafe fn key_of(key: *const c_char) -> Result<Key, Status> {
     // SAFETY: NULL, a C string or a fixed array, the contract with C.
     Key::new(unsafe { alloc::name(key, KEY_SIZE) }?).map_err(|_| Status::ERR_BAD_PARAM)
 }
+
+const TOPOLOGY: &[u8] = keys::TOPOLOGY2.as_bytes();
 
 /// What nearly every Get has.
 static NO_DIRECTIVES: Directives = Directives::NONE;
@@ -169,11 +171,37 @@ enum AtHand {
     Elsewhere,
 }
 
+/// A process that asks for the topology of its node finds it out itself where nobody has given it one, once.
+#[cold]
+fn find_topology(nspace: &[u8], rank: Rank) {
+    let Ok(client) = session::client() else { return };
+    let (me, optional) = (client.proc(), [Info::new(keys::OPTIONAL, true)]);
+    let is_me = rank == me.rank && (nspace.is_empty() || nspace == me.nspace.as_bytes());
+    if is_me && client.get(me, Some(TOPOLOGY), &optional).is_err() {
+        let stored = topology::as_value()
+            .map(|found| client.store_internal(me, Key::new(TOPOLOGY).expect("a legal key"), found));
+        if let Some(Err(error)) = stored {
+            instanton::trace!("the node's topology cannot be kept: {error}");
+        }
+    }
+}
+
 impl Question<'_> {
-    /// Shows `sink` the value. What is at hand is looked at in the epoch; what must be waited for is not, or nothing could be
-    /// freed meanwhile.
+    /// Shows `sink` the value.
     #[inline]
     fn answer(&self, mut sink: impl FnMut(Found<'_>) -> Result<(), Status>) -> Result<(), Status> {
+        match self.look(&mut sink) {
+            Err(Status::ERR_NOT_FOUND) if self.key == TOPOLOGY => {
+                find_topology(self.nspace, self.rank);
+                self.look(sink)
+            }
+            answered => answered,
+        }
+    }
+
+    /// What is at hand is looked at in the epoch; what must be waited for is not, or nothing could be freed meanwhile.
+    #[inline]
+    fn look(&self, mut sink: impl FnMut(Found<'_>) -> Result<(), Status>) -> Result<(), Status> {
         let Question { nspace, rank, key, directives } = *self;
         let mut sunk = Err(Status::ERR_NOT_FOUND);
         let mut f = |found: Found<'_>| sunk = sink(found);
@@ -303,6 +331,9 @@ export! {
         let proc = Proc::new(Nspace::new(nspace).map_err(|_| Status::ERR_BAD_PARAM)?, rank);
         let key = if key.is_null() { None } else { Some(alloc::name(key, KEY_SIZE)?) };
         let info: Vec<Info> = many(info, ninfo)?;
+        if key == Some(TOPOLOGY) {
+            find_topology(nspace, rank);
+        }
         told(session::client()?.get_nb(&proc, key, &info, callbacks::value(cbfunc, cbdata)))
     }
 }

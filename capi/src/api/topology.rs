@@ -3,7 +3,7 @@
 use std::sync::{Mutex, PoisonError};
 
 use instanton::data::constants::device_type::*;
-use instanton::data::{DeviceDistance, Info, InfoList, Status, Value, keys, locality};
+use instanton::data::{self, DeviceDistance, Info, InfoList, Status, Text, Value, keys, locality};
 use instanton::sys::hwloc::{self, Bitmap, Topology};
 use libc::{c_char, c_int, c_void};
 
@@ -35,6 +35,13 @@ fn here<T>(f: impl FnOnce(&Topology) -> Option<T>) -> Result<T, Status> {
     here.as_ref().and_then(f).ok_or(Status::ERR_NOT_SUPPORTED)
 }
 
+/// This node's topology as a value, for who asks for `PMIX_TOPOLOGY2` where nobody has given one.
+pub(super) fn as_value() -> Option<Value> {
+    let (xml, support) = here(|topology| Some((topology.xml()?, topology.support()))).ok()?;
+    let source = Text::new(foreign::METHOD).ok();
+    Some(Value::Topo(Box::new(data::Topology { source, xml: Some(Text::new(xml).ok()?), support })))
+}
+
 fn initialized() -> Outcome {
     if session::is_initialized() { Ok(()) } else { Err(Status::ERR_INIT) }
 }
@@ -57,7 +64,7 @@ unsafe fn parse(text: *const c_char, place: *mut pmix_cpuset_t) -> Outcome {
         initialized()?;
         let text = alloc::c_bytes(text).ok_or(Status::ERR_BAD_PARAM)?;
         let colon = text.iter().position(|byte| *byte == b':').ok_or(Status::ERR_BAD_PARAM)?;
-        if !text[..colon].eq_ignore_ascii_case(foreign::METHOD) || hwloc::source().is_none() {
+        if !text[..colon].eq_ignore_ascii_case(foreign::METHOD) || !hwloc::is_present() {
             return Err(Status::ERR_NOT_SUPPORTED);
         }
         fill(place, Bitmap::parse(&text[colon + 1..]).ok_or(Status::ERR_BAD_PARAM)?)
@@ -122,7 +129,7 @@ export! {
             return Err(Status::ERR_NOT_SUPPORTED);
         }
         let copy = here(Topology::duplicate)?;
-        let source = hwloc::source().ok_or(Status::ERR_NOT_SUPPORTED)?;
+        let source = copy.source().ok_or(Status::ERR_NOT_SUPPORTED)?;
         *topo = pmix_topology_t { source: alloc::text(source.as_bytes())?, topology: copy.into_raw() };
         Ok(())
     }

@@ -21,7 +21,7 @@ int main(void) {
     pmix_device_distance_t *distances = NULL;
     pmix_data_buffer_t buffer;
     pmix_locality_t shared = 77;
-    pmix_value_t value;
+    pmix_value_t value, *found = NULL;
     size_t n = 77;
     int32_t number;
     char *all = NULL, *first = NULL, *text = NULL;
@@ -66,6 +66,20 @@ int main(void) {
     }
     OK(rc);
     CHECK(0 == strncmp(topology.source, "hwloc:", 6) && NULL != topology.topology);
+    /* Nobody has given it to the program, which finds it all the same; what it stores itself counts. */
+    OK(PMIx_Get(&me, PMIX_TOPOLOGY2, NULL, 0, &found));
+    CHECK(PMIX_TOPO == found->type && NULL != found->data.topo->topology);
+    CHECK(0 == strncmp(found->data.topo->source, "hwloc", 5));
+    OK(PMIx_Compute_distances(found->data.topo, NULL, NULL, 0, &distances, &n));
+    PMIx_Device_distance_free(distances, n);
+    PMIx_Value_free(found, 1);
+    value.type = PMIX_STRING;
+    value.data.string = "drawn by hand";
+    OK(PMIx_Store_internal(&me, PMIX_TOPOLOGY2, &value));
+    OK(PMIx_Get(&me, PMIX_TOPOLOGY2, NULL, 0, &found));
+    CHECK(PMIX_STRING == found->type);
+    PMIx_Value_free(found, 1);
+
     OK(PMIx_Get_cpuset(&bound, PMIX_CPUBIND_PROCESS));
     CHECK(0 == strcmp(bound.source, "hwloc"));
     OK(PMIx_server_generate_cpuset_string(&bound, &text));

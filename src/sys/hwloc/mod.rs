@@ -103,11 +103,9 @@ fn load() -> Option<Hwloc> {
     (version >= OLDEST_API).then_some(hwloc)
 }
 
-/// The library and its version, `hwloc:2.9.0`; `None` without it.
-pub fn source() -> Option<String> {
-    // SAFETY: the function takes nothing and reads a constant.
-    let version = unsafe { (library()?.api_version)() };
-    Some(format!("hwloc:{}.{}.{}", version >> 16, version >> 8 & 0xff, version & 0xff))
+/// Whether the library is there.
+pub fn is_present() -> bool {
+    library().is_some()
 }
 
 /// This machine's topology as hwloc's XML of version 2; `None` without the library or when it fails.
@@ -208,6 +206,15 @@ impl Topology {
         let mut copy = ptr::null_mut();
         // SAFETY: a loaded topology, and a live place for the new handle.
         (unsafe { (library()?.copy)(&mut copy, self.0) } == 0).then_some(Self(copy))
+    }
+
+    /// The library and its version, `hwloc:2.9.0`.
+    pub fn source(&self) -> Option<String> {
+        let hwloc = library()?;
+        Some(match objects::version(hwloc, self) {
+            Some(version) => format!("hwloc:{version}"),
+            None => "hwloc".to_owned(),
+        })
     }
 
     /// hwloc's XML of version 2.
@@ -358,6 +365,15 @@ mod tests {
         assert!(xml.starts_with("<?xml"), "{}", &xml[..xml.len().min(80)]);
         assert!(xml.contains("<topology version=\"2."), "{}", &xml[..xml.len().min(200)]);
         assert!(xml.trim_end().ends_with("</topology>"));
+    }
+
+    #[test]
+    fn its_source_is_the_version_that_it_says_itself() {
+        let Some(here) = Topology::discover() else { return };
+        let source = here.source().expect("a source");
+        let version = source.strip_prefix("hwloc:").expect("a version");
+        let said = format!("<info name=\"hwlocVersion\" value=\"{version}\"/>");
+        assert!(here.xml().expect("XML").contains(&said), "{source}");
     }
 
     #[test]

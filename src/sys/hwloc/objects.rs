@@ -66,6 +66,12 @@ fn of_type<'a>(hwloc: &Hwloc, topology: &'a Topology, ty: c_int) -> impl Iterato
     level(hwloc, topology, depth)
 }
 
+/// The version of the library that has found the topology out, as its root says.
+pub fn version(hwloc: &Hwloc, topology: &Topology) -> Option<String> {
+    let version = info(level(hwloc, topology, 0).next()?, c"hwlocVersion")?;
+    Some(version.to_string_lossy().into_owned())
+}
+
 fn touches(hwloc: &Hwloc, object: &Object, units: &Bitmap) -> bool {
     // SAFETY: two sets.
     !object.cpuset.is_null() && unsafe { (hwloc.intersect)(object.cpuset, units.0) } != 0

@@ -31,7 +31,7 @@ dist: setup ## build the release into dist/: the command, the C library, its hea
 	@scripts/dist "$(TARGET)" dist
 
 peers: dist ## compile the MPI and PMIx programs of tests/peers
-	@scripts/peers "$(TARGET)/venv" dist "$(PEERS)"
+	@scripts/peers "$(TARGET)/venv" "$(TARGET)/headers" dist "$(PEERS)"
 
 demo: dist peers ## start a real MPI program and see what it costs
 	@scripts/demo dist "$(PEERS)"

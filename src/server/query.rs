@@ -1,8 +1,8 @@
 //! Queries: what the host answers, and what the server knows itself.
 //!
-//! Process sets and groups are the server's own, and so are the list of what is supported and the version of the interface. Everything else is asked of the
-//! host; what that leaves open, the server answers as far as it knows: the namespaces, their processes on this node, and what
-//! was registered with them. What is not known comes back without a type, and the status says so.
+//! Process sets and groups are the server's own, and so are the list of what is supported and the version of the interface.
+//! Everything else is asked of the host; what that leaves open, the server answers as far as it knows: the namespaces, their
+//! processes on this node, and what was registered with them. What is not known comes back without a type, and the status says so.
 use super::core::Core;
 use super::jobs::Phase;
 use crate::data::constants::proc_state::{

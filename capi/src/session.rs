@@ -68,6 +68,8 @@ pub struct Entered {
     pub client: Arc<Client>,
     /// What Init answers.
     pub status: Status,
+    /// Whether it was there before.
+    pub again: bool,
 }
 
 /// Takes part in the client, making it if need be.
@@ -81,7 +83,7 @@ pub fn enter(info: &[Info]) -> Result<Entered, Status> {
     let mut inits = INITS.lock().unwrap_or_else(PoisonError::into_inner);
     if let Ok(client) = client() {
         *inits += 1;
-        return Ok(Entered { client, status: Status::SUCCESS });
+        return Ok(Entered { client, status: Status::SUCCESS, again: true });
     }
     let (client, status) = match Client::init(info) {
         Ok(client) => (client, Status::SUCCESS),
@@ -90,7 +92,7 @@ pub fn enter(info: &[Info]) -> Result<Entered, Status> {
     };
     let client = publish(Arc::new(client));
     *inits = 1;
-    Ok(Entered { client, status })
+    Ok(Entered { client, status, again: false })
 }
 
 /// Makes a client the one of the process.

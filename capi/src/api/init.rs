@@ -35,7 +35,9 @@ export! {
         if let Some(proc) = proc.as_mut() {
             *proc = made(entered.client.proc())?;
         }
-        declare_model(&entered.client, &info);
+        if entered.again {
+            declare_model(&entered.client, &info);
+        }
         entered.status.ok()
     }
 

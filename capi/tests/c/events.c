@@ -18,20 +18,6 @@ static void known(pmix_status_t status, size_t id, void *what) {
     set(what);
 }
 
-static int declarations;
-
-static void declared(size_t id, pmix_status_t status, const pmix_proc_t *source, pmix_info_t *info, size_t ninfo,
-                     pmix_info_t *results, size_t nresults, pmix_event_notification_cbfunc_fn_t next, void *data) {
-    (void)id, (void)source, (void)results, (void)nresults;
-    IS(PMIX_MODEL_DECLARED, status);
-    bool model = false;
-    for (size_t i = 0; i < ninfo; i++)
-        model |= !strcmp(info[i].key, PMIX_PROGRAMMING_MODEL) && !strcmp(info[i].value.data.string, "SHMEM");
-    CHECK(model);
-    set(&declarations);
-    next(PMIX_EVENT_ACTION_COMPLETE, NULL, 0, NULL, NULL, data);
-}
-
 static void first(size_t id, pmix_status_t status, const pmix_proc_t *source, pmix_info_t *info, size_t ninfo,
                   pmix_info_t *results, size_t nresults, pmix_event_notification_cbfunc_fn_t next, void *data) {
     (void)id, (void)results;
@@ -66,22 +52,8 @@ static void later(size_t id, pmix_status_t status, const pmix_proc_t *source, pm
 
 int main(void) {
     pmix_proc_t me;
-    pmix_info_t model[2];
-    OK(PMIx_Info_load(&model[0], PMIX_PROGRAMMING_MODEL, "SHMEM", PMIX_STRING));
-    OK(PMIx_Info_load(&model[1], PMIX_MODEL_LIBRARY_NAME, "seaside", PMIX_STRING));
-    IS(PMIX_ERR_UNREACH, PMIx_Init(&me, model, 2));
+    IS(PMIX_ERR_UNREACH, PMIx_Init(&me, NULL, 0));
     pmix_status_t code = PMIX_MODEL_DECLARED;
-    /* What the first Init has declared waits for whoever wants to know. */
-    int declaration = PMIx_Register_event_handler(&code, 1, NULL, 0, declared, NULL, NULL);
-    CHECK(declaration >= 0);
-    until(&declarations, 1);
-    OK(PMIx_Init(&me, model, 1));
-    until(&declarations, 2);
-    OK(PMIx_Finalize(NULL, 0));
-    OK(PMIx_Deregister_event_handler(declaration, NULL, NULL));
-    PMIx_Info_destruct(&model[0]);
-    PMIx_Info_destruct(&model[1]);
-
     IS(PMIX_ERR_BAD_PARAM, PMIx_Register_event_handler(&code, 1, NULL, 0, NULL, NULL, NULL));
     inside_call = 1;
     int id = PMIx_Register_event_handler(&code, 1, NULL, 0, first, NULL, NULL);

@@ -66,6 +66,14 @@ struct Process {
     descriptors: usize,
 }
 
+impl Process {
+    /// Whether it is one that stays when no job runs: not the head of a job, nor one that ended while it was looked at
+    /// (its name cannot be read) or waits to be collected (it has no descriptor).
+    fn stays(&self) -> bool {
+        self.name != "slurmstepd" && !self.name.is_empty() && self.descriptors > 0
+    }
+}
+
 impl Traces {
     /// The same processes and files, and no process with more descriptors: daemons close some of theirs late.
     fn no_more_than(&self, before: &Traces) -> bool {
@@ -229,14 +237,19 @@ impl Running {
     }
 
     /// What there is when no job runs, also none of a test that has failed.
+    ///
+    /// Only what is there twice counts: a daemon forks what is gone a moment later, and tests ask that all of this remain.
     fn at_rest(&self) -> Traces {
         let deadline = Instant::now() + AFTERWARDS;
+        let mut before = self.traces();
         loop {
+            thread::park_timeout(GLANCE);
             let now = self.traces();
-            if now.processes.values().all(|process| process.name != "slurmstepd") || Instant::now() > deadline {
+            let at_rest = now.no_more_than(&before) && now.processes.values().all(Process::stays);
+            if at_rest || Instant::now() > deadline {
                 return now;
             }
-            thread::park_timeout(GLANCE);
+            before = now;
         }
     }
 

@@ -174,6 +174,7 @@ impl InfoView {
     }
 
     /// Writes a computed text, with its NUL if it is a string. Every byte of `to` is written.
+    #[inline(never)]
     pub(super) fn write_text(&self, value: &RawValue<'_>, to: &mut [MaybeUninit<u8>]) -> Result<(), Malformed> {
         let mut fill = Fill { to, at: 0 };
         let written = self.write(value, &mut fill);

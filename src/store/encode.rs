@@ -148,7 +148,34 @@ pub struct RawValue<'a> {
     scope: u8,
 }
 
+/// A value of job information, without the memory that it lies in.
+#[derive(Clone, Copy)]
+pub(super) struct Unbound {
+    word: usize,
+    len: usize,
+    scalar: u64,
+    data_type: u16,
+    flags: u8,
+    scope: u8,
+}
+
+impl Unbound {
+    /// The value again. `view` must be the one that it was found in.
+    #[inline(always)]
+    pub(super) fn bind(self, view: &InfoView) -> RawValue<'_> {
+        let Self { word, len, scalar, data_type, flags, scope } = self;
+        let computed = (flags & COMPUTED != 0).then_some(view);
+        RawValue { words: view.mapping.words(), word, len, scalar, view: computed, data_type, flags, scope }
+    }
+}
+
 impl<'a> RawValue<'a> {
+    /// What of it lasts longer than the mapping.
+    pub(super) fn unbound(&self) -> Unbound {
+        let Self { word, len, scalar, data_type, flags, scope, .. } = *self;
+        Unbound { word, len, scalar, data_type, flags, scope }
+    }
+
     #[inline(always)]
     pub(super) fn of_entry(words: RawWords<'a>, entry: &Entry) -> Self {
         Self {

@@ -195,7 +195,7 @@ impl Guard<'_> {
         let (query, maps) = (Query::new(lookup.key), self.reader.held_maps(&self.hold));
         if let Some(info) = &maps.info {
             let mut found = None;
-            info.find_to(lookup, &query, &mut found).map_err(ReadError::from)?;
+            info.get(lookup, &query, &mut found).map_err(ReadError::from)?;
             if let Some(raw) = found {
                 let (at, len) = raw.place();
                 let bytes = info.frozen(at, len).map_err(ReadError::from)?;

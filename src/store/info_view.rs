@@ -6,8 +6,12 @@ use std::sync::{Arc, OnceLock};
 
 use instanton_layout::Malformed;
 use instanton_layout::info::{Group, Index, Row, column};
+use instanton_layout::record::Query;
 
 use super::checked::{Frozen, Seen};
+use super::encode::RawValue;
+use super::lookup::Lookup;
+use super::remembered::Remembered;
 use crate::data::Rank;
 use crate::sys::memory::Mapping;
 
@@ -31,6 +35,7 @@ pub(super) struct Own {
     pub(super) app: Option<(u32, u32)>,
     /// The word of its record.
     pub(super) record: Option<u32>,
+    remembered: Remembered,
 }
 
 impl InfoView {
@@ -39,6 +44,26 @@ impl InfoView {
         let seen = Seen::new(mapping.len() / 8).map_err(|_| Malformed::Table)?;
         let own_session = index.records(Group::Sessions).find(&mapping.words(), 0)?;
         Ok(Self { generation, mapping, index, seen, own_session, own: OnceLock::new() })
+    }
+
+    /// Puts the value into `found` if the host gave or implied one: what this process has asked before, it knows.
+    #[inline(always)]
+    pub(super) fn get<'a>(
+        &'a self,
+        lookup: &Lookup<'_>,
+        query: &Query<'_>,
+        found: &mut Option<RawValue<'a>>,
+    ) -> Result<(), Malformed> {
+        let own = self.own.get();
+        *found = own.and_then(|own| own.remembered.find(self, lookup, query));
+        if found.is_some() {
+            return Ok(());
+        }
+        self.find_to(lookup, query, found)?;
+        if let (Some(own), Some(value)) = (own, &found) {
+            own.remembered.keep(Rank(own.rank), lookup, query, value);
+        }
+        Ok(())
     }
 
     /// Looks at every checksum that is not looked at when something is read.
@@ -81,7 +106,7 @@ impl InfoView {
             }
         }
         // Whoever was faster found the same.
-        let _ = self.own.set(Own { rank: rank.0, row, node, app, record });
+        let _ = self.own.set(Own { rank: rank.0, row, node, app, record, remembered: Remembered::new() });
         Ok(())
     }
 

@@ -38,6 +38,7 @@ mod placement;
 mod process_map;
 mod reader;
 mod release;
+mod remembered;
 mod scopes;
 mod segment;
 mod sifting;

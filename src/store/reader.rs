@@ -204,7 +204,7 @@ impl JobReader {
         let maps = self.maps.read_in(epoch);
         if let Some(info) = &maps.info {
             let mut found = None;
-            info.find_to(lookup, query, &mut found).map_err(ReadError::from)?;
+            info.get(lookup, query, &mut found).map_err(ReadError::from)?;
             if let Some(value) = &found {
                 return Ok(f(value));
             }

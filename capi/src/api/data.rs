@@ -29,6 +29,9 @@ unsafe fn key_of(key: *const c_char) -> Result<Key, Status> {
 
 const TOPOLOGY: &[u8] = keys::TOPOLOGY2.as_bytes();
 
+/// What most attributes are.
+static BOOLS: [Value; 2] = [Value::Bool(false), Value::Bool(true)];
+
 /// What nearly every Get has.
 static NO_DIRECTIVES: Directives = Directives::NONE;
 
@@ -36,9 +39,15 @@ static NO_DIRECTIVES: Directives = Directives::NONE;
 unsafe fn take(directives: &mut Directives, info: *const pmix_info_t, ninfo: usize) -> Result<(), Status> {
     // SAFETY: NULL or an array, the contract with C.
     for info in unsafe { alloc::slice(info, ninfo) }? {
-        // SAFETY: as above.
-        let (key, value): (_, Value) = unsafe { (alloc::name(info.key.as_ptr(), KEY_SIZE)?, info.value.to_rust(0)?) };
-        directives.take(key, info.flags, &value)?;
+        // SAFETY: as above; of a BOOL, that member of the union.
+        unsafe {
+            let key = alloc::name(info.key.as_ptr(), KEY_SIZE)?;
+            match DataType(info.value.ty) {
+                // Most are: a value that may be anything costs more to make and drop than to read.
+                DataType::BOOL => directives.take(key, info.flags, &BOOLS[usize::from(info.value.data.flag != 0)])?,
+                _ => directives.take(key, info.flags, &info.value.to_rust(0)?)?,
+            }
+        }
     }
     Ok(())
 }
@@ -117,6 +126,7 @@ impl Target {
     }
 
     /// What is hard to copy from where it lies, by way of a value of Rust's.
+    #[cold]
     fn convert(&mut self, from: &Value) -> Result<(), Status> {
         // SAFETY: as in `fill`.
         let place = unsafe {
@@ -161,6 +171,9 @@ struct Question<'a> {
     directives: &'a Directives,
 }
 
+/// What is shown a value where it lies. What is rare takes it so, and not as a type of its own: the short way stays short.
+type Sink<'a> = &'a mut dyn FnMut(Found<'_>) -> Result<(), Status>;
+
 /// What is at hand of an answer.
 enum AtHand {
     Shown,
@@ -186,26 +199,39 @@ fn find_topology(nspace: &[u8], rank: Rank) {
     }
 }
 
+/// Everything known of a process.
+#[cold]
+unsafe fn all(proc: *const pmix_proc_t, info: *const pmix_info_t, ninfo: usize) -> Result<*mut pmix_value_t, Status> {
+    // SAFETY: a process, and NULL or an array, the contract with C.
+    let (proc, info) = unsafe { (one::<_, Proc>(proc)?, many::<_, Info>(info, ninfo)?) };
+    let all = told(session::client()?.get(&proc, None, &info))?;
+    // SAFETY: of what was just made.
+    alloc::boxed(convert::made(&all)?)
+}
+
 impl Question<'_> {
     /// Shows `sink` the value.
     #[inline]
     fn answer(&self, mut sink: impl FnMut(Found<'_>) -> Result<(), Status>) -> Result<(), Status> {
         match self.look(&mut sink) {
-            Err(Status::ERR_NOT_FOUND) if self.key == TOPOLOGY => {
-                find_topology(self.nspace, self.rank);
-                self.look(sink)
-            }
+            Err(Status::ERR_NOT_FOUND) if self.key == TOPOLOGY => self.answer_topology(&mut sink),
             answered => answered,
         }
     }
 
+    #[cold]
+    fn answer_topology(&self, sink: Sink<'_>) -> Result<(), Status> {
+        find_topology(self.nspace, self.rank);
+        self.look(sink)
+    }
+
     /// What is at hand is looked at in the epoch; what must be waited for is not, or nothing could be freed meanwhile.
-    #[inline]
+    #[inline(always)]
     fn look(&self, mut sink: impl FnMut(Found<'_>) -> Result<(), Status>) -> Result<(), Status> {
         let Question { nspace, rank, key, directives } = *self;
         let mut sunk = Err(Status::ERR_NOT_FOUND);
-        let mut f = |found: Found<'_>| sunk = sink(found);
-        let at_hand = session::with(|epoch, client| match client.peek(epoch, nspace, rank, key, directives, &mut f) {
+        let f = |found: Found<'_>| sunk = sink(found);
+        let at_hand = session::with(|epoch, client| match client.peek(epoch, nspace, rank, key, directives, f) {
             Some(Ok(())) => AtHand::Shown,
             Some(Err(Error::Status(Status::ERR_NOT_FOUND))) if client.server().is_none() => AtHand::OfOwnServer,
             Some(Err(error)) => AtHand::Nothing(error.status()),
@@ -214,17 +240,21 @@ impl Question<'_> {
         match at_hand {
             AtHand::Shown => sunk,
             AtHand::Nothing(status) => Err(status),
-            AtHand::OfOwnServer => self.ask_own_server(sink),
-            AtHand::Elsewhere => {
-                told(session::client()?.get_with(nspace, rank, key, directives, f))?;
-                sunk
-            }
+            AtHand::OfOwnServer => self.ask_own_server(&mut sink),
+            AtHand::Elsewhere => self.ask(&mut sink),
         }
+    }
+
+    /// The client asks its server, and waits.
+    #[cold]
+    fn ask(&self, sink: Sink<'_>) -> Result<(), Status> {
+        let Question { nspace, rank, key, directives } = *self;
+        told(session::client()?.get_with(nspace, rank, key, directives, sink))?
     }
 
     /// Never waits: the thread that asks may be the one on which the host would fetch the answer, as in ORTE.
     #[cold]
-    fn ask_own_server(&self, mut sink: impl FnMut(Found<'_>) -> Result<(), Status>) -> Result<(), Status> {
+    fn ask_own_server(&self, sink: Sink<'_>) -> Result<(), Status> {
         let server = server::server().map_err(|_| Status::ERR_NOT_FOUND)?;
         let nspace = self.directives.nspace.clone().map_or_else(|| Nspace::new(self.nspace), Ok);
         let proc = Proc::new(nspace.map_err(|_| Status::ERR_BAD_PARAM)?, self.rank);
@@ -234,21 +264,24 @@ impl Question<'_> {
     }
 
     /// A value that stays where it is until the last Finalize.
+    #[cold]
     fn show(&self) -> Result<*mut pmix_value_t, Status> {
         let mut shown = None;
-        self.answer(|found| {
+        let mut keep = |found: Found<'_>| {
             shown = kept::find(self.nspace, self.rank, self.key, found);
             Ok(())
-        })?;
+        };
+        self.answer(&mut keep as Sink<'_>)?;
         if let Some(shown) = shown {
             return Ok(shown);
         }
         // The first look at this value.
         let mut value = Value::Undef;
-        self.answer(|found| {
+        let mut copy = |found: Found<'_>| {
             value = told(found.to_value().map_err(Error::from))?;
             Ok(())
-        })?;
+        };
+        self.answer(&mut copy as Sink<'_>)?;
         kept::show(self.nspace, self.rank, self.key, value)
     }
 }
@@ -281,9 +314,7 @@ export! {
         let out = value.as_mut().ok_or(Status::ERR_BAD_PARAM)?;
         if key.is_null() {
             *out = ptr::null_mut();
-            let (proc, info) = (one::<_, Proc>(proc)?, many::<_, Info>(info, ninfo)?);
-            let all = told(session::client()?.get(&proc, None, &info))?;
-            *out = alloc::boxed(convert::made(&all)?)?;
+            *out = all(proc, info, ninfo)?;
             return Ok(());
         }
         let (nspace, rank) = target(proc)?;

@@ -15,6 +15,7 @@ mod odd_jobs;
 mod placement;
 mod read_back;
 mod reclaim;
+mod remembered;
 mod sealed;
 
 fn nspace() -> Nspace {

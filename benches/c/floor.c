@@ -1,6 +1,7 @@
 /* The least that a fence among processes of one node can cost: each client writes a byte on a Unix socket, the server
  * collects them with epoll, and wakes all with one futex. No PMIx.
  *   floor [CLIENTS [COUNT [TURNS]]]     COUNT in each turn  */
+#include "place.h"
 #include "turns.h"
 #include <errno.h>
 #include <linux/futex.h>
@@ -65,6 +66,7 @@ int main(int argc, char **argv) {
     if (pid < 0) die("floor: %s", strerror(errno));
     if (pid == 0) {
       prctl(PR_SET_PDEATHSIG, SIGKILL);
+      settle_client(i);
       client(ends[1], count, turns, i == 0 && takes_turns());
       return 0;
     }
@@ -72,6 +74,7 @@ int main(int argc, char **argv) {
     struct epoll_event event = {.events = EPOLLIN, .data.fd = ends[0]};
     epoll_ctl(events, EPOLL_CTL_ADD, ends[0], &event);
   }
+  settle_server();
   serve(events, clients, turns * (WARM_UP + count));
   for (int status; wait(&status) > 0;) failed |= status;
   return failed != 0;

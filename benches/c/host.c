@@ -1,11 +1,12 @@
 /* A host for the benchmarks: a server of one node of a job, started with any libpmix.so.2 and the clients with the same one,
  * so that a ratio compares libraries and nothing else.
- *   host [-n RANKS] [-p RANKS A NODE] [-m random|shuffled] [-c CLIENTS] [-k] [-2] [-r ROUNDS] [-b NEIGHBOUR]
+ *   host [-n RANKS] [-p RANKS A NODE] [-m random|shuffled] [-c CLIENTS] [-k] [-s] [-2] [-r ROUNDS] [-b NEIGHBOUR]
  *        [PROGRAM ARGUMENTS...]
  *     -n, -p   the job, in blocks; this is node 0
  *     -m       ranks at random instead, on each node in the order of their numbers or in none
  *     -c       how many of the node's processes are started as PROGRAM
  *     -2       a second host is node 1, with as many clients; they carry each other's fences
+ *     -s       clients stay on the cores in turn, and this process on the last one
  *     -k       eleven keys of each rank besides the maps
  *     -r       so many jobs, one after another
  *     -b       a program in PROGRAM's folder that takes turns with the clients: NEIGHBOUR CLIENTS ARGUMENTS...
@@ -13,6 +14,7 @@
  * gate until the last had come through PMIx_Init. */
 #include "gate.h"
 #include "job.h"
+#include "place.h"
 #include "turns.h"
 #include <malloc.h>
 #include <pmix.h>
@@ -60,6 +62,9 @@ static pmix_status_t agree(const pmix_proc_t *proc, void *object, pmix_op_cbfunc
   (void)proc, (void)object, (void)done, (void)data;
   return PMIX_OPERATION_SUCCEEDED;
 }
+
+/* Whether processes stay on one core. */
+static bool settled;
 
 /* The other host, or -1. */
 static int other = -1;
@@ -134,7 +139,8 @@ static pid_t start_neighbour(const char *neighbour, int clients, char **program,
 }
 
 /* Fork-safe in every library: the environment is made before the fork. */
-static pid_t start_client(const pmix_proc_t *proc, char **program, int gate, int report, const struct turns *turns) {
+static pid_t start_client(const pmix_proc_t *proc, int place, char **program, int gate, int report,
+                          const struct turns *turns) {
   char **environment = NULL;
   size_t n = 0;
   for (; environ[n]; n++) continue;
@@ -150,6 +156,7 @@ static pid_t start_client(const pmix_proc_t *proc, char **program, int gate, int
       dup2(turns->to_clients[0], TURN);
       dup2(turns->to_neighbour[1], PASS);
     }
+    if (settled) settle_client(place);
     execve(program[0], program, environment);
     die("host: %s: %s", program[0], strerror(errno));
   }
@@ -184,7 +191,7 @@ static void run_clients(const struct job *job, const pmix_nspace_t nspace, char 
     proc.rank = rank_at(job, job->node, i);
     finish(&call, PMIx_server_register_client(&proc, getuid(), getgid(), NULL, answer, &call),
            "PMIx_server_register_client");
-    pids[i] = start_client(&proc, program, gate[0], reports[1], neighbour ? &turns : NULL);
+    pids[i] = start_client(&proc, i, program, gate[0], reports[1], neighbour ? &turns : NULL);
   }
   if (neighbour) close_turns(&turns);
   close(gate[0]);
@@ -222,12 +229,13 @@ int main(int argc, char **argv) {
   int rounds = 1, option;
   bool two = false;
   const char *neighbour = NULL, *map = NULL;
-  while ((option = getopt(argc, argv, "+n:p:m:c:kr:2b:")) != -1) {
+  while ((option = getopt(argc, argv, "+n:p:m:c:ksr:2b:")) != -1) {
     if (option == 'n') job.ranks = strtoul(optarg, NULL, 10);
     else if (option == 'p') job.per_node = strtoul(optarg, NULL, 10);
     else if (option == 'm') map = optarg;
     else if (option == 'c') job.clients = atoi(optarg);
     else if (option == 'k') job.keys = true;
+    else if (option == 's') settled = true;
     else if (option == '2') two = true;
     else if (option == 'r') rounds = atoi(optarg);
     else if (option == 'b') neighbour = optarg;
@@ -242,6 +250,7 @@ int main(int argc, char **argv) {
   char name[256];
   node_name(job.node, name);
   pmix_info_t hostname = text(PMIX_HOSTNAME, name);
+  if (settled) settle_server(); /* its threads stay with it */
   must(PMIx_server_init(&module, &hostname, 1), "PMIx_server_init");
   make_maps(&job);
   malloc_trim(0);

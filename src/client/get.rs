@@ -70,7 +70,7 @@ pub(super) enum Step<T> {
 
 impl Question<'_> {
     fn is_reserved(&self) -> bool {
-        self.key.starts_with(b"pmix")
+        keys::is_reserved(self.key)
     }
 
     /// Without a level, and whatever of: a process's own values are at no other.

@@ -171,7 +171,7 @@ impl Key {
 
     /// Whether the key is one of the Standard's (`PMIx_Check_reserved_key`).
     pub fn is_reserved(&self) -> bool {
-        self.0.starts_with(b"pmix")
+        super::keys::is_reserved(&self.0)
     }
 
     /// The same key as our headers spell it, see [`canonical`](super::keys::canonical).

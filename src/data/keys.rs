@@ -78,6 +78,12 @@ pub fn numbered(number: u16) -> Option<&'static str> {
     KEYS.get(usize::from(number)).map(|(_, key)| *key)
 }
 
+/// Whether a key is one of the Standard's, known or not (`PMIx_Check_reserved_key`).
+#[inline]
+pub fn is_reserved(key: &[u8]) -> bool {
+    key.starts_with(b"pmix")
+}
+
 /// Our spelling of a key: some programs are built with headers, or written after a text, that spell a few otherwise.
 /// Every other key is its own.
 pub fn canonical(key: &str) -> &str {

@@ -12,7 +12,7 @@ use super::checked::{Frozen, Seen};
 use super::encode::RawValue;
 use super::lookup::Lookup;
 use super::remembered::Remembered;
-use crate::data::Rank;
+use crate::data::{Rank, keys};
 use crate::sys::memory::Mapping;
 
 /// One generation, mapped.
@@ -54,6 +54,10 @@ impl InfoView {
         query: &Query<'_>,
         found: &mut Option<RawValue<'a>>,
     ) -> Result<(), Malformed> {
+        if !keys::is_reserved(lookup.key) {
+            // Most keys that processes post: nothing else needs to be known of them.
+            return if self.index.keys.may_have(query) { self.find_to(lookup, query, found) } else { Ok(()) };
+        }
         let own = self.own.get();
         *found = own.and_then(|own| own.remembered.find(self, lookup, query));
         if found.is_some() {

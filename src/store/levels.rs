@@ -66,11 +66,7 @@ impl InfoView {
         query: &Query<'_>,
         found: &mut Option<RawValue<'a>>,
     ) -> Result<(), Malformed> {
-        let reserved = lookup.key.starts_with(b"pmix");
-        // Most keys that processes post: nothing else needs to be known of them.
-        if !reserved && !self.index.keys.may_have(query) {
-            return Ok(());
-        }
+        let reserved = keys::is_reserved(lookup.key);
         let known = if reserved { derived::known(query.hash(), lookup.key) } else { None };
         let asked = self.asked(query, known.and_then(|known| known.derived))?;
         if asked.places == Places::default() {

@@ -18,7 +18,7 @@ const PLACES: usize = 64;
 const LONGEST: usize = 40;
 
 /// Answers, each at the place that its question leads to.
-pub(super) struct Remembered([OnceLock<Answer>; PLACES]);
+pub(super) struct Remembered([OnceLock<Box<Answer>>; PLACES]);
 
 struct Answer {
     hash: u64,
@@ -60,7 +60,7 @@ impl Remembered {
     }
 
     #[inline(always)]
-    fn place(&self, lookup: &Lookup<'_>, query: &Query<'_>) -> &OnceLock<Answer> {
+    fn place(&self, lookup: &Lookup<'_>, query: &Query<'_>) -> &OnceLock<Box<Answer>> {
         // Ranks that are none lie at the upper end, and so far from small ones as their distance says.
         let at = (query.hash() as usize).wrapping_add(lookup.rank.0 as usize);
         &self.0[at % PLACES]
@@ -93,15 +93,8 @@ impl Remembered {
             let mut key = [0; LONGEST];
             key[..query.key().len()].copy_from_slice(query.key());
             let length = query.key().len() as u8;
-            Answer {
-                hash: query.hash(),
-                rank: lookup.rank,
-                asker: lookup.asker,
-                level,
-                length,
-                key,
-                value: value.unbound(),
-            }
+            let (hash, Lookup { rank, asker, .. }) = (query.hash(), *lookup);
+            Box::new(Answer { hash, rank, asker, level, length, key, value: value.unbound() })
         });
     }
 }

@@ -59,8 +59,8 @@ impl Plan {
         let job = format!("-n {clients} -c {clients} -k");
         // The floor and the fence that is compared with it take turns.
         let (prefix, fences) = (format!("{clients}/"), format!("fences {} {FENCE_TURNS}", 20 / self.divisor));
-        say(self.programs.host(&self.ours, &prefix, &format!("{job} -b floor"), &fences, &mut measured.ours));
-        say(self.programs.host(&self.stock, &prefix, &job, &fences, &mut measured.stock));
+        say(self.programs.host(&self.ours, &prefix, &format!("{job} -s -b floor"), &fences, &mut measured.ours));
+        say(self.programs.host(&self.stock, &prefix, &format!("{job} -s"), &fences, &mut measured.stock));
         let rounds = (20 / self.divisor).max(1);
         self.both(measured, &format!("start {clients}/"), &format!("{job} -r {rounds}"), "init get");
     }

@@ -177,14 +177,18 @@ static void on_value(pmix_status_t status, pmix_value_t *value, void *told) {
   tell(told, status);
 }
 
-/* Gets that come before what they ask for. */
+/* Gets of what the others have posted, and of what the first one is late with: the others of its node wait for it. */
 static void delayed(void) {
   char key[32];
   told_t fenced = TOLD;
   snprintf(key, sizeof key, "late-%u", me.rank);
   put(PMIX_GLOBAL, key, key, PMIX_STRING);
-  if (!me.rank) usleep(300000);
-  say("commit: %d", PMIx_Commit());
+  if (me.rank) say("commit: %d", PMIx_Commit());
+  fence(false);
+  if (!me.rank) {
+    usleep(300000);
+    say("commit: %d", PMIx_Commit());
+  }
   pmix_status_t status = PMIx_Fence_nb(&everyone, 1, NULL, 0, on_done, &fenced);
   for (uint32_t rank = 0; rank < size; rank++) {
     told_t told = TOLD;
@@ -201,7 +205,7 @@ static void fences(void) {
   pmix_proc_t procs[64];
   pmix_info_t info[2];
   bool yes = true;
-  int seconds = 5;
+  int seconds = 600;
   for (uint32_t rank = 0; rank < size; rank++) PMIX_LOAD_PROCID(&procs[rank], me.nspace, rank);
   say("fence of all: %d", PMIx_Fence(NULL, 0, NULL, 0));
   say("fence of a list: %d", PMIx_Fence(procs, size, NULL, 0));

@@ -24,14 +24,16 @@ static void put(pmix_scope_t scope, const char *key) {
   PMIX_VALUE_DESTRUCT(&value);
 }
 
-/* The key of that rank must say so. */
-static void expect(pmix_rank_t rank, const char *key) {
+/* The key of that rank must say so, by then where there is a limit. */
+static void expect_in(int seconds, pmix_rank_t rank, const char *key) {
   char text[64];
   pmix_proc_t proc;
   pmix_value_t *value;
+  pmix_info_t limit;
   PMIX_PROC_LOAD(&proc, me.nspace, rank);
+  PMIX_INFO_LOAD(&limit, PMIX_TIMEOUT, &seconds, PMIX_INT);
   snprintf(text, sizeof text, "%s of rank %u", key, rank);
-  must(PMIx_Get(&proc, key, NULL, 0, &value), text);
+  must(PMIx_Get(&proc, key, &limit, seconds != 0, &value), text);
   if (value->type != PMIX_STRING || strcmp(value->data.string, text) != 0) {
     fprintf(stderr, "rank %u: expected \"%s\", type %d\n", me.rank, text, value->type);
     exit(1);
@@ -50,6 +52,8 @@ static void expect_absent(pmix_rank_t rank, const char *key) {
     exit(1);
   }
 }
+
+static void expect(pmix_rank_t rank, const char *key) { expect_in(0, rank, key); }
 
 /* Whether a rank runs on this node. */
 static int is_here(const char *peers, pmix_rank_t rank) {
@@ -87,7 +91,7 @@ int main(void) {
     put(PMIX_GLOBAL, "late");
     must(PMIx_Commit(), "PMIx_Commit");
   }
-  if (is_here(peers->data.string, size - 1)) expect(size - 1, "late");
+  if (is_here(peers->data.string, size - 1)) expect_in(600, size - 1, "late");
   PMIX_VALUE_RELEASE(peers);
 
   must(PMIx_Fence(&everyone, 1, NULL, 0), "PMIx_Fence");

@@ -27,6 +27,8 @@ fn main() -> Outcome {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let client = Client::init(&[])?;
     let me = client.proc().clone();
+    // All have come before anybody is told of them.
+    client.fence(&[], &[])?;
     match words[..] {
         ["publish"] => publish(&client)?,
         ["child"] => child(&client)?,

@@ -22,9 +22,9 @@ use crate::launch::{self, Outcome, dist};
 /// How many nodes it has.
 pub const NODES: u32 = 4;
 /// A job that has not ended by then has failed, as has a cluster that is not ready.
-const DEADLINE: Duration = Duration::from_secs(120);
+const DEADLINE: Duration = Duration::from_secs(600);
 /// What daemons still do for a job when it has ended must be over this long after it.
-const AFTERWARDS: Duration = Duration::from_secs(30);
+const AFTERWARDS: Duration = Duration::from_secs(120);
 /// How often to look at what tells nobody that it has changed.
 const GLANCE: Duration = Duration::from_millis(20);
 
@@ -59,29 +59,32 @@ struct Traces {
     files: BTreeSet<PathBuf>,
 }
 
-/// A process of the cluster: what it runs, and how many descriptors it has open.
+/// A process of the cluster: what it runs, who has started it, and how many descriptors it has open.
 #[derive(Debug)]
 struct Process {
     name: String,
+    parent: i32,
     descriptors: usize,
 }
 
-impl Process {
-    /// Whether it is one that stays when no job runs: not the head of a job, nor one that ended while it was looked at
-    /// (its name cannot be read) or waits to be collected (it has no descriptor).
-    fn stays(&self) -> bool {
-        self.name != "slurmstepd" && !self.name.is_empty() && self.descriptors > 0
-    }
-}
-
 impl Traces {
-    /// The same processes and files, and no process with more descriptors: daemons close some of theirs late.
+    /// Whether all processes are those that stay when no job runs: not the head of a job, not one that a daemon has just forked
+    /// (it has its parent's name), nor one that ended while it was looked at (it has none) or waits to be collected (it has no
+    /// descriptor).
+    fn at_rest(&self) -> bool {
+        let forked = |process: &Process| self.processes.get(&process.parent).is_some_and(|it| it.name == process.name);
+        self.processes.values().all(|process| {
+            process.name != "slurmstepd" && !process.name.is_empty() && !forked(process) && process.descriptors > 0
+        })
+    }
+
+    /// The same processes, no process with more descriptors (daemons close some of theirs late), and no other files.
     fn no_more_than(&self, before: &Traces) -> bool {
         let alike = |pid, now: &Process| {
             let before = before.processes.get(pid);
             before.is_some_and(|before| now.name == before.name && now.descriptors <= before.descriptors)
         };
-        self.files == before.files
+        self.files.is_subset(&before.files)
             && self.processes.len() == before.processes.len()
             && self.processes.iter().all(|(pid, now)| alike(pid, now))
     }
@@ -222,9 +225,11 @@ impl Running {
         let mut processes = BTreeMap::new();
         for entry in fs::read_dir(self.path(Path::new("/proc"))).expect("the cluster runs").flatten() {
             if let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) {
-                let name = fs::read_to_string(entry.path().join("comm")).unwrap_or_default().trim().to_owned();
+                let status = fs::read_to_string(entry.path().join("status")).unwrap_or_default();
+                let field = |name| status.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default().trim();
+                let (name, parent) = (field("Name:").to_owned(), field("PPid:").parse().unwrap_or_default());
                 let descriptors = fs::read_dir(entry.path().join("fd")).map_or(0, Iterator::count);
-                processes.insert(pid, Process { name, descriptors });
+                processes.insert(pid, Process { name, parent, descriptors });
             }
         }
         let mut files = BTreeSet::new();
@@ -237,16 +242,13 @@ impl Running {
     }
 
     /// What there is when no job runs, also none of a test that has failed.
-    ///
-    /// Only what is there twice counts: a daemon forks what is gone a moment later, and tests ask that all of this remain.
     fn at_rest(&self) -> Traces {
         let deadline = Instant::now() + AFTERWARDS;
         let mut before = self.traces();
         loop {
             thread::park_timeout(GLANCE);
             let now = self.traces();
-            let at_rest = now.no_more_than(&before) && now.processes.values().all(Process::stays);
-            if at_rest || Instant::now() > deadline {
+            if now.at_rest() && now.no_more_than(&before) || Instant::now() > deadline {
                 return now;
             }
             before = now;

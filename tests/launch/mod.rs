@@ -4,9 +4,10 @@
 //! Three threads turn what happens into [`Event`]s: one reads standard output, one standard error, and one reaps. The
 //! test process is a subreaper, so whatever outlives the launcher becomes its child: when there is no child left to
 //! wait for, no process of the job is. A launch that leaves a process, a file in its temporary directory or one in
-//! /dev/shm fails its test. Launches take turns, because children and /dev/shm belong to the whole test process.
+//! /dev/shm fails its test. Launches take turns, because children belong to the whole test process.
 
 #![allow(dead_code, reason = "every test uses its own part of it")]
+use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -19,14 +20,15 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
+use nix::libc;
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitStatus, wait};
 use nix::unistd::Pid;
 
 /// A job that has not ended by then has failed. Generous: the machine may be slow and busy.
-const JOB_DEADLINE: Duration = Duration::from_secs(120);
+const JOB_DEADLINE: Duration = Duration::from_secs(600);
 /// What the launcher leaves to others (its guardian) must be over this long after it.
-const AFTERWARDS: Duration = Duration::from_secs(15);
+const AFTERWARDS: Duration = Duration::from_secs(120);
 
 /// Where `make dist` puts the release.
 pub fn dist() -> PathBuf {
@@ -141,6 +143,7 @@ impl Launch {
         static TURN: Mutex<()> = Mutex::new(());
         let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
         nix::sys::prctl::set_child_subreaper(true).expect("become a subreaper");
+        take_own_shm();
         let tmpdir = fresh_directory();
         let shm_before = files_in(Path::new("/dev/shm"));
 
@@ -330,6 +333,17 @@ fn children() -> Vec<Pid> {
 fn command_line(pid: Pid) -> String {
     let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     format!("{pid} {}", String::from_utf8_lossy(&line).replace('\0', " "))
+}
+
+/// Gives this thread, and what it starts, a /dev/shm of its own where that is allowed: other programs of the machine come and go
+/// in the common one.
+fn take_own_shm() {
+    thread_local! { static TAKEN: Cell<bool> = const { Cell::new(false) } }
+    // SAFETY: it concerns what this thread sees of file systems, and no memory.
+    if !TAKEN.replace(true) && unsafe { libc::unshare(libc::CLONE_NEWNS) } == 0 {
+        let mount = |arguments: &[&str]| Command::new("mount").args(arguments).status().is_ok_and(|end| end.success());
+        let _ = mount(&["--make-rprivate", "/"]) && mount(&["-t", "tmpfs", "private", "/dev/shm"]);
+    }
 }
 
 /// A short path: names of sockets made in it have little room.

@@ -1,14 +1,13 @@
 //! The library's own clients against servers of several nodes: values come out of shared memory.
 use std::sync::mpsc;
 use std::thread;
-use std::time::Duration;
 
 use instanton::client::{Chain, Client, Notice};
 use instanton::data::constants::{data_range, scope};
 use instanton::data::{Info, Key, Proc, Rank, Status, Value, keys};
 
 use crate::host::{Cluster, Job};
-use crate::peer;
+use crate::peer::{self, PATIENCE};
 
 fn clients(job: &Job<'_>, ranks: u32) -> Vec<Client> {
     (0..ranks)
@@ -152,9 +151,9 @@ fn who_waits_at_the_word_is_not_released_by_a_later_fence() {
     let clients = clients(&job, 2);
     let (give, given) = mpsc::channel();
     *cluster.world.answers.lock().unwrap() = Some(give);
-    let next = || given.recv_timeout(Duration::from_secs(60)).expect("all have come");
+    let next = || given.recv_timeout(PATIENCE).expect("all have come");
     let (tell, told) = mpsc::channel();
-    let hear = || told.recv_timeout(Duration::from_secs(60)).unwrap();
+    let hear = || told.recv_timeout(PATIENCE).unwrap();
     thread::scope(|threads| {
         for client in &clients {
             let tell = tell.clone();
@@ -236,7 +235,7 @@ fn who_hears_of_an_event_hears_of_it_once() {
         clients[0].wait("notify", notify).unwrap();
     }
     for told in heard {
-        let codes: Vec<i32> = (0..4).map(|_| told.recv_timeout(Duration::from_secs(60)).unwrap()).collect();
+        let codes: Vec<i32> = (0..4).map(|_| told.recv_timeout(PATIENCE).unwrap()).collect();
         assert_eq!(codes, [-5003, -5002, -5001, -5000]);
     }
 }
@@ -261,6 +260,6 @@ fn what_a_process_raised_does_not_reach_it_again_through_the_host() {
     pass_on(&me, &[Info::new("host.loops", true)]);
     let elsewhere = Proc::new(job.nspace.clone(), Rank(7));
     pass_on(&elsewhere, &[]);
-    let hear = || told.recv_timeout(Duration::from_secs(60)).unwrap();
+    let hear = || told.recv_timeout(PATIENCE).unwrap();
     assert_eq!([hear(), hear()], [(Rank(0), 0), (Rank(7), 0)]);
 }

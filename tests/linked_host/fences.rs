@@ -3,11 +3,10 @@ use instanton::data::constants::scope;
 use instanton::data::{Info, Proc, Rank, Status, Value, keys};
 use instanton::message::Request;
 use std::sync::mpsc;
-use std::time::Duration;
 
 use crate::death;
 use crate::host::{Cluster, FenceAnswer, Lacks};
-use crate::peer::{Peer, fence_all};
+use crate::peer::{PATIENCE, Peer, fence_all};
 
 const OK: Status = Status::SUCCESS;
 
@@ -306,7 +305,7 @@ fn a_host_that_brings_nonsense_is_an_error() {
 fn answers(cluster: &Cluster) -> impl Fn() -> FenceAnswer {
     let (give, given) = mpsc::channel();
     *cluster.world.answers.lock().unwrap() = Some(give);
-    move || given.recv_timeout(Duration::from_secs(60)).expect("all have come")
+    move || given.recv_timeout(PATIENCE).expect("all have come")
 }
 
 #[test]

@@ -10,7 +10,7 @@ use instanton::server::{
     Accepted, Answer, Completion, Credential, Host, Infos, NoHost, Published, Server, ServerConfig,
 };
 
-use crate::peer::{self, Peer};
+use crate::peer::{self, PATIENCE, Peer};
 
 const OK: Status = Status::SUCCESS;
 
@@ -473,6 +473,6 @@ fn an_answer_after_the_end_of_a_job_is_not_for_the_next_of_its_name() {
     let segments = Request::Segments { nspace: nspace("other"), have: instanton::message::Mapped::default() };
     assert_eq!(one.status(segments), Status::ERR_NO_PERMISSIONS);
     one.start_get(&proc("job", 1), "k", &[]);
-    let again = told.recv_timeout(std::time::Duration::from_secs(60));
+    let again = told.recv_timeout(PATIENCE);
     assert!(matches!(again, Ok(Taken::Fetch(_))), "the host is not asked again");
 }

@@ -1,12 +1,11 @@
 //! The test's resource manager: N servers, one a "node", and a host for each that reaches the others.
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, mpsc};
-use std::time::Duration;
 
 use instanton::data::{DataArray, Info, InfoList, Nspace, Proc, Rank, Status, Value, keys};
 use instanton::server::{Accepted, Answer, Completion, Host, Infos, Server, ServerConfig};
 
-use crate::peer::Peer;
+use crate::peer::{PATIENCE, Peer};
 
 /// A fence that some nodes have come to.
 #[derive(Default)]
@@ -142,7 +141,7 @@ impl World {
     /// Waits until the hosts were told this.
     pub fn wait_for(&self, text: &str) {
         let silent = |said: &mut Vec<String>| !said.iter().any(|said| said == text);
-        let waited = self.speaks.wait_timeout_while(lock(&self.said), Duration::from_secs(60), silent);
+        let waited = self.speaks.wait_timeout_while(lock(&self.said), PATIENCE, silent);
         assert!(!waited.unwrap().1.timed_out(), "no host was told {text:?}");
     }
 

@@ -11,12 +11,12 @@ use instanton::data::constants::scope;
 use instanton::data::{Nspace, Rank, Status};
 use instanton::message::{Mapped, Part, Reply, Request};
 use instanton::sys::{process, socket};
-use nix::poll::{PollFd, PollFlags, poll};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{ControlMessage, MsgFlags, sendmsg};
 
 use crate::death::{alone, descriptors};
 use crate::host::{Cluster, Job};
-use crate::peer::{self, Peer, dial, fence_all, greet, hello, read_frame};
+use crate::peer::{self, PATIENCE, Peer, dial, fence_all, greet, hello, read_frame};
 
 const OK: Status = Status::SUCCESS;
 
@@ -57,8 +57,7 @@ fn undisturbed(attack: impl FnOnce(&Cluster, &Job<'_>, &Address)) {
     assert_eq!(job.peer(2).commit(scope::GLOBAL, "k", 1u32), OK, "the rank itself still gets in");
     // The one under way, and one that began after the attack.
     while meetings.try_recv().is_ok() {}
-    let patience = std::time::Duration::from_secs(20);
-    assert!((0..2).all(|_| meetings.recv_timeout(patience).is_ok()), "the others meet as before");
+    assert!((0..2).all(|_| meetings.recv_timeout(PATIENCE).is_ok()), "the others meet as before");
     stop.send(()).unwrap();
     fences.join().unwrap();
 }
@@ -229,7 +228,7 @@ fn a_reader_that_lies_about_what_it_holds_is_cut() {
     // The answer may come in several pieces; its descriptors come with the first.
     let (mut bytes, mut descriptors) = ([0; 4096], Vec::new());
     let mut ready = [PollFd::new(stream.as_fd(), PollFlags::POLLIN)];
-    poll(&mut ready, 20_000u16).unwrap();
+    poll(&mut ready, PollTimeout::try_from(PATIENCE).unwrap()).unwrap();
     let received = socket::receive(&stream, &mut bytes, &mut descriptors).unwrap();
     let welcome = frame::decode(Kind::Welcome, &bytes[frame::HEADER..received.bytes]).unwrap();
     let Welcome::Accepted { parts, .. } = welcome else { panic!("{welcome:?}") };

@@ -286,15 +286,22 @@ fn idle() {
     let mut peers: Vec<Peer> = (0..2).map(|rank| Peer::connect(&server, &proc("job", rank)).unwrap()).collect();
     let number = peers[0].start_fence(&[], &[]);
     assert!(!peers[0].has_answer(number));
+    // All that it was asked lies before the answer to this.
+    assert_eq!(peers[0].commit(scope::GLOBAL, "k", 1u32), OK);
     let threads = std::fs::read_dir("/proc/self/task").unwrap().map(|task| task.unwrap().path());
     let is_servers = |path: &std::path::PathBuf| std::fs::read_to_string(path.join("comm")).unwrap() == "instanton\n";
     let thread = threads.into_iter().find(is_servers).unwrap();
-    // Time on a processor, time waiting for one, and how often.
-    let runs = || std::fs::read_to_string(thread.join("schedstat")).unwrap();
-    let before = runs();
+    let read = |file: &str| std::fs::read_to_string(thread.join(file)).unwrap();
+    // It may still be on its way there.
+    let waits = format!("{} ", nix::libc::SYS_epoll_wait);
     let (_never, window) = mpsc::channel::<()>();
+    while !read("syscall").starts_with(&waits) {
+        let _ = window.recv_timeout(Duration::from_millis(1));
+    }
+    // Time on a processor, time waiting for one, and how often.
+    let before = read("schedstat");
     let _ = window.recv_timeout(Duration::from_millis(500));
-    assert_eq!(runs(), before);
+    assert_eq!(read("schedstat"), before);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
+use std::net::Shutdown;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixStream};
 use std::time::Duration;
@@ -14,7 +15,7 @@ use instanton::message::{Posted, Push, Reply, Request};
 use instanton::server::Server;
 
 /// How long an answer may take that must come.
-const PATIENCE: Duration = Duration::from_secs(20);
+pub const PATIENCE: Duration = Duration::from_secs(120);
 
 pub struct Peer {
     pub stream: UnixStream,
@@ -170,6 +171,13 @@ impl Peer {
 
     pub fn rank(&self) -> Rank {
         self.proc.rank
+    }
+}
+
+impl Drop for Peer {
+    /// Now, although a process that another test is just starting has a copy of the socket until it runs its own program.
+    fn drop(&mut self) {
+        let _ = self.stream.shutdown(Shutdown::Both);
     }
 }
 

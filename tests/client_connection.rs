@@ -64,6 +64,8 @@ fn no_door_and_no_handshake_are_told_apart() {
 #[test]
 fn the_second_door_is_tried() {
     let path = std::env::temp_dir().join(format!("instanton-door-{}", std::process::id()));
+    // Left by a run that was interrupted, whose number this process has now.
+    let _ = std::fs::remove_file(&path);
     let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
     let mut address = Scripted::listen().address;
     address.path = Some(path.to_str().unwrap().into());

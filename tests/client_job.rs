@@ -199,8 +199,8 @@ fn late() {
     let client = Client::init(&[]).unwrap();
     if client.proc().rank.0 == 0 {
         let (tell, told) = mpsc::channel();
-        client.get_nb(&rank_of(&client, 1), Some(b"late"), &[], move |value| tell.send(value).unwrap()).unwrap();
         let forever = [Info::new(keys::TIMEOUT, Value::Int(0))];
+        client.get_nb(&rank_of(&client, 1), Some(b"late"), &forever, move |value| tell.send(value).unwrap()).unwrap();
         let early = client.get(&rank_of(&client, 1), Some(b"late"), &[Info::new(keys::IMMEDIATE, true)]);
         assert_eq!(early.unwrap_err().status(), Status::ERR_NOT_FOUND);
         // Rank 1 posts once this fence is over.
@@ -228,12 +228,17 @@ fn misses() {
     let status = |result: Result<Value, Error>| result.unwrap_err().status();
     client.commit().unwrap();
     client.fence(&[], &[]).unwrap();
-    let begin = Instant::now();
-    assert_eq!(status(get(1, "k", &[Info::new(keys::OPTIONAL, true)])), Status::ERR_NOT_FOUND);
-    assert_eq!(status(get(1, "k", &[Info::new(keys::IMMEDIATE, true)])), Status::ERR_NOT_FOUND);
-    assert_eq!(status(get(1, keys::CREDENTIAL, &[])), Status::ERR_NOT_FOUND);
-    assert_eq!(status(get(77, keys::HOSTNAME, &[])), Status::ERR_NOT_FOUND);
-    assert!(begin.elapsed() < Duration::from_millis(1500), "none of these waits");
+    let misses = || {
+        let begin = Instant::now();
+        assert_eq!(status(get(1, "k", &[Info::new(keys::OPTIONAL, true)])), Status::ERR_NOT_FOUND);
+        assert_eq!(status(get(1, "k", &[Info::new(keys::IMMEDIATE, true)])), Status::ERR_NOT_FOUND);
+        assert_eq!(status(get(1, keys::CREDENTIAL, &[])), Status::ERR_NOT_FOUND);
+        assert_eq!(status(get(77, keys::HOSTNAME, &[])), Status::ERR_NOT_FOUND);
+        begin.elapsed()
+    };
+    // The quickest of some: a busy machine may keep any of them from running.
+    let quickest = (0..20).map(|_| misses()).min().unwrap();
+    assert!(quickest < Duration::from_millis(1500), "none of these waits");
     assert_eq!(status(get(1, "k", &[Info::new(keys::TIMEOUT, Value::Int(1))])), Status::ERR_TIMEOUT);
     let mut required = Info::new("site.hint", 1u32);
     required.flags = instanton::data::constants::info_directives::INFO_REQD;
@@ -347,6 +352,8 @@ fn the_trace_says_what_is_otherwise() {
     let server = server();
     let job = Job::register(&server, "trace@1", 1);
     let file = std::env::temp_dir().join(format!("instanton-trace-{}", std::process::id()));
+    // Left by a run that was interrupted, whose number this process has now.
+    let _ = std::fs::remove_file(&file);
     let variables = [("INSTANTON_SHM", "off"), ("INSTANTON_TRACE", file.to_str().unwrap())];
     all_well(vec![job.start_with(0, "exchange", &variables)]);
     let trace = std::fs::read_to_string(&file).unwrap();

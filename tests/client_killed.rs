@@ -34,7 +34,7 @@ fn restless() {
             Ok(()) => {}
             Err(error) => {
                 assert!(!matches!(error, Error::LostConnection), "the server is gone");
-                assert!(begin.elapsed() < Duration::from_secs(10), "{error} came late");
+                assert!(begin.elapsed() < Duration::from_secs(20), "{error} came late");
                 break;
             }
         }
@@ -110,7 +110,7 @@ fn the_killed_leave_nothing_and_nobody_hanging() {
     let before = held();
     (1..=kills).for_each(|turn| kill_one(&server, turn, &mut random));
     // The kernel may still be telling the server of the last one.
-    let end = Instant::now() + Duration::from_secs(10);
+    let end = Instant::now() + Duration::from_secs(120);
     let more = |now: (usize, usize)| now.0 > before.0 || now.1 > before.1;
     while more(held()) && Instant::now() < end {
         thread::park_timeout(Duration::from_millis(10));

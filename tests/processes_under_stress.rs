@@ -209,7 +209,7 @@ fn poster() {
         client.commit().and_then(|()| client.fence(std::slice::from_ref(&me), &[]))
     };
     post(0).unwrap();
-    let end = Instant::now() + Duration::from_secs(30);
+    let end = Instant::now() + Duration::from_secs(120);
     let until = |wanted: fn(&Result<(), Error>) -> bool| {
         (1..=u8::MAX).cycle().find(|round| {
             assert!(Instant::now() < end, "nothing changes");
@@ -231,7 +231,7 @@ fn holder() {
     let poster = Proc::new(client.proc().nspace.clone(), Rank(0));
     let guard = loop {
         // Maps what has to be mapped; the poster may be quicker to write elsewhere.
-        client.get(&poster, Some(b"blob"), &[Info::new(keys::TIMEOUT, 30i32)]).unwrap();
+        client.get(&poster, Some(b"blob"), &[Info::new(keys::TIMEOUT, 300i32)]).unwrap();
         let guard = client.pin().unwrap();
         match guard.get(&Lookup::new(Rank(0), "blob")) {
             Ok(_) => break guard,

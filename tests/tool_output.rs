@@ -6,7 +6,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::Child;
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use instanton::client::{Client, Output};
 use instanton::data::constants::iof_channel::{FWD_STDERR_CHANNEL, FWD_STDIN_CHANNEL, FWD_STDOUT_CHANNEL};
@@ -18,7 +18,7 @@ use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 use processes::{role, start_alone};
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(120);
 /// Four of these are as much as a pull is sent before it has read anything.
 const PIECE: usize = 64 << 10;
 const OUT: u16 = FWD_STDOUT_CHANNEL;
@@ -258,9 +258,12 @@ fn output_waits_for_company_where_that_is_asked_for() {
 
     let pulled =
         Pulled::begin(&client, &[size(keys::IOF_BUFFERING_SIZE, 1000), size(keys::IOF_BUFFERING_TIME, 1)], 100);
+    let begin = Instant::now();
     node.says(0, b"in a ");
     node.says(0, b"second");
-    assert_eq!(pulled.text(), "in a second");
+    let in_time = begin.elapsed() < Duration::from_secs(1);
+    let first = pulled.text();
+    assert!(first == "in a second" || !in_time && first + &pulled.text() == "in a second");
     node.says(0, b"last");
     node.ends(0);
     assert_eq!(pulled.rest(), b"last", "nothing waits for what cannot come");

@@ -20,7 +20,7 @@ use instanton::server::{Accepted, Answer, Completion, Host, Server, ServerConfig
 use instanton::tool::Tool;
 use processes::{Job, start_alone};
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// What a host is told of its tools, and how it answers.
 #[derive(Default)]

@@ -13,7 +13,7 @@ use instanton::server::{Host, NoHost, Server, ServerConfig};
 
 const ROLE: &str = "INSTANTON_TEST_ROLE";
 /// Longer than any process here runs, unless things are to happen more often; one that hangs is ended by its own hand.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(600);
 
 /// A number that the caller of the test has set.
 pub fn number(name: &str) -> Option<u64> {

@@ -16,7 +16,7 @@ use instanton::sys::socket;
 use instanton_layout::sync::{AtomicU32, Ordering};
 
 /// Longer than anything here takes; a test that waits for ever fails.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+pub const PATIENCE: Duration = Duration::from_secs(120);
 
 pub fn nspace() -> Nspace {
     Nspace::new("scripted@1").unwrap()

@@ -17,7 +17,7 @@ use instanton::tool::Tool;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(120);
 const BOTH: u16 = FWD_STDOUT_CHANNEL | FWD_STDERR_CHANNEL;
 
 fn attach(job: &Job) -> Tool {

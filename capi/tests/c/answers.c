@@ -506,7 +506,7 @@ static void host(char *program) {
 
 int main(int argc, char **argv) {
     /* Nothing here takes long: whatever hangs is killed. */
-    alarm(100);
+    alarm(1000);
     PMIx_Load_procid(&everybody, job, PMIX_RANK_WILDCARD);
     PMIx_Load_procid(&other, job, 1);
     if (argc == 3)

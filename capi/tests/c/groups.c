@@ -234,7 +234,7 @@ static void invitations(bool waits) {
 
 int main(void) {
     /* Nothing here takes long: whatever hangs is killed. */
-    alarm(100);
+    alarm(1000);
     OK(PMIx_Init(&me, NULL, 0));
     for (pmix_rank_t rank = 0; rank < RANKS; rank++)
         PMIx_Proc_load(&all[rank], me.nspace, rank);

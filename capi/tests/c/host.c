@@ -391,7 +391,7 @@ static void inventory(pmix_status_t status, pmix_info_t *info, size_t ninfo, voi
 int main(int argc, char **argv) {
     (void)argc;
     /* Nothing here takes long: whatever hangs is killed. */
-    alarm(100);
+    alarm(1000);
     if (getenv("PMIX_RANK"))
         return client();
     prove();

@@ -191,7 +191,7 @@ static void on_lost(size_t id, pmix_status_t status, const pmix_proc_t *source, 
 
 int main(int argc, char **argv) {
     /* Nothing here takes long: whatever hangs is killed. */
-    alarm(100);
+    alarm(1000);
     bool dies = argc > 1 && !strcmp(argv[1], "dies"), refused = argc > 1 && !strcmp(argv[1], "refused");
     if (getenv("PMIX_RANK"))
         return rank(dies, refused);

@@ -193,7 +193,7 @@ static void from_the_server(void) {
 
 int main(int argc, char **argv) {
     /* Nothing here takes long: whatever hangs is killed. */
-    alarm(100);
+    alarm(1000);
     (void)argc;
     if (getenv("PMIX_RANK"))
         return rank();

@@ -252,7 +252,7 @@ static void start(char *program, const pmix_nspace_t job, const char *host) {
 
 int main(int argc, char **argv) {
     /* Nothing here takes long: whatever hangs is killed. */
-    alarm(60);
+    alarm(1000);
     pmix_info_t info[2];
     pmix_proc_t me;
     pmix_value_t *value;

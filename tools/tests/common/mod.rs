@@ -20,7 +20,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 /// No job of these tests is silent for so long unless it hangs.
-const DEADLINE: Duration = Duration::from_secs(60);
+const DEADLINE: Duration = Duration::from_secs(120);
 
 /// A job that was started.
 pub struct Job {

@@ -50,18 +50,25 @@ struct Holds {
 }
 
 impl Holds {
+    /// Counted page by page: the sums in `/proc/self/status` are approximate on some kernels.
     fn now() -> Self {
-        let status = fs::read_to_string("/proc/self/status").unwrap();
-        let bytes = |name: &str| {
-            let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
-            line.split_whitespace().next().unwrap().parse::<u64>().unwrap() << 10
-        };
-        Holds {
-            private: bytes("RssAnon:"),
-            shared: bytes("RssShmem:"),
-            mappings: fs::read_to_string("/proc/self/maps").unwrap().matches("memfd:").count(),
-            descriptors: fs::read_dir("/proc/self/fd").unwrap().count(),
+        let descriptors = fs::read_dir("/proc/self/fd").unwrap().count();
+        let mut holds = Holds { private: 0, shared: 0, mappings: 0, descriptors };
+        let mut is_shared = false;
+        for line in fs::read_to_string("/proc/self/smaps").unwrap().lines() {
+            let mut words = line.split_whitespace();
+            let bytes = |size: Option<&str>| size.unwrap().parse::<u64>().unwrap() << 10;
+            match words.next().unwrap() {
+                "Anonymous:" => holds.private += bytes(words.next()),
+                "Rss:" if is_shared => holds.shared += bytes(words.next()),
+                field if field.ends_with(':') => {}
+                _addresses => {
+                    is_shared = line.contains("memfd:");
+                    holds.mappings += usize::from(is_shared);
+                }
+            }
         }
+        holds
     }
 }
 
@@ -74,6 +81,8 @@ struct Watch {
 
 impl Watch {
     fn new(who: &'static str) -> Self {
+        // One huge page would be more than the slack.
+        nix::sys::prctl::set_thp_disable(true).unwrap();
         Self { who, looks: 0, warm: None }
     }
 

@@ -3,6 +3,11 @@
 //! Every function here is safe to call. What it assumes of the kernel is said at each block.
 #![allow(unsafe_code, reason = "this is the place for it")]
 
+/// A forked child has a copy of every descriptor for a moment. A test that forks holds this alone, and those together that expect an
+/// end to be seen as soon as they close theirs.
+#[cfg(test)]
+static COPIES: std::sync::RwLock<()> = std::sync::RwLock::new(());
+
 pub mod cell;
 pub(crate) mod fork;
 pub(crate) mod futex;

@@ -326,6 +326,7 @@ mod tests {
     fn a_forked_child_touches_nothing() {
         let (job, page) = (job(), page());
         let hold = Hold::take(&page, &job).unwrap();
+        let _alone = super::super::COPIES.write();
         // SAFETY: the child calls nothing but this module and _exit.
         match unsafe { nix::unistd::fork() }.unwrap() {
             nix::unistd::ForkResult::Child => {

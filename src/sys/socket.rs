@@ -195,6 +195,7 @@ mod tests {
 
     #[test]
     fn descriptors_come_with_their_bytes() {
+        let _ends = super::super::COPIES.read();
         let (here, there) = UnixStream::pair().unwrap();
         let pipe = nix::unistd::pipe().unwrap();
         assert_eq!(send(&here, b"abc", &[pipe.0.as_fd(), pipe.1.as_fd()]).unwrap(), 3);
@@ -221,6 +222,7 @@ mod tests {
 
     #[test]
     fn the_other_end_has_a_name_and_no_signal() {
+        let _ends = super::super::COPIES.read();
         let (here, there) = UnixStream::pair().unwrap();
         assert_eq!(peer(&here).unwrap().pid, std::process::id() as i32);
         if let Err(error) = peer_pidfd(&here) {

@@ -82,11 +82,13 @@ mod tests {
     fn children_and_grandchildren_are_found() {
         use std::io::{BufRead, BufReader};
         use std::process::{Command, Stdio};
+        let alone = crate::COPIES.write();
         let mut shell = Command::new("sh")
             .args(["-c", "sh -c 'echo $$; exec sleep 1000' & wait"])
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
+        drop(alone);
         let mut line = String::new();
         BufReader::new(shell.stdout.take().unwrap()).read_line(&mut line).unwrap();
         let grandchild = Pid::from_raw(line.trim().parse().unwrap());

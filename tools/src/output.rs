@@ -428,6 +428,7 @@ mod tests {
 
     #[test]
     fn a_reader_who_leaves_closes_the_pipes() {
+        let _ends = crate::COPIES.read();
         let (reader, writer) = io::pipe().unwrap();
         let (source, mut end) = io::pipe().unwrap();
         let sink = Sink::new(writer.as_fd(), &Arc::default()).unwrap();

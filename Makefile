@@ -7,6 +7,8 @@ MAKEFLAGS   += --no-print-directory
 # Where cargo puts its output, and we what is built beside it: an absolute path.
 TARGET := $(abspath $(or $(CARGO_TARGET_DIR),target))
 export CARGO_TARGET_DIR := $(TARGET)
+# A registry that fails is asked again.
+export CARGO_NET_RETRY ?= 10
 PEERS  := $(TARGET)/peers
 
 # The library that `make bench` compares with, and options of its own: BENCH_OPTIONS=--help lists them.

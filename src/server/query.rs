@@ -2,7 +2,8 @@
 //!
 //! Process sets and groups are the server's own, and so are the list of what is supported and the version of the interface.
 //! Everything else is asked of the host; what that leaves open, the server answers as far as it knows: the namespaces, their
-//! processes on this node, and what was registered with them. What is not known comes back without a type, and the status says so.
+//! processes on this node, and what was registered with them. What is not known comes back without a type, and the status says so;
+//! a failure comes alone, as programs free nothing then.
 use super::core::Core;
 use super::jobs::Phase;
 use crate::data::constants::proc_state::{
@@ -53,7 +54,7 @@ impl Core {
         }
         queries.retain(|query| !query.keys.is_empty());
         if queries.is_empty() {
-            return self.reply(peer, number, Reply::Infos(status_of(&answers), answers));
+            return self.reply(peer, number, reply(status_of(&answers), answers));
         }
         for query in &mut queries {
             query.qualifiers = self.signed(&proc, std::mem::take(&mut query.qualifiers));
@@ -63,16 +64,17 @@ impl Core {
             |host, done| host.query(&proc, &queries, done),
             (Status::SUCCESS, Vec::new()),
             move |core, result| {
-                let reply = match core.host_or_own(&asker, &asked, result) {
-                    Ok((status, infos)) if answers.is_empty() => Reply::Infos(status, infos),
+                let (status, infos) = match core.host_or_own(&asker, &asked, result) {
+                    Ok(answer) if answers.is_empty() => answer,
                     Ok((_, infos)) => {
                         let all = [answers, infos].concat();
-                        Reply::Infos(status_of(&all), all)
+                        (status_of(&all), all)
                     }
-                    Err(status) if answers.is_empty() => Reply::Done(status),
-                    Err(_) => Reply::Infos(Status::ERR_PARTIAL_SUCCESS, answers),
+                    Err(status) if answers.is_empty() => (status, answers),
+                    Err(_) if status_of(&answers) == Status::ERR_NOT_FOUND => (Status::ERR_NOT_FOUND, answers),
+                    Err(_) => (Status::ERR_PARTIAL_SUCCESS, answers),
                 };
-                core.reply(peer, number, reply);
+                core.reply(peer, number, reply(status, infos));
             },
         );
     }
@@ -140,6 +142,16 @@ impl Core {
         };
         let table = self.jobs.get(nspace)?.clients.iter().map(of).collect();
         DataArray::new(DataType::PROC_INFO, table).ok().map(Value::DataArray)
+    }
+}
+
+/// The answers, or a failure alone.
+fn reply(status: Status, infos: Vec<Info>) -> Reply {
+    match status {
+        Status::SUCCESS | Status::OPERATION_SUCCEEDED | Status::ERR_PARTIAL_SUCCESS | Status::QUERY_PARTIAL_SUCCESS => {
+            Reply::Infos(status, infos)
+        }
+        failure => Reply::Done(failure),
     }
 }
 

@@ -69,6 +69,9 @@ fn a_process_set_is_told_of_and_found() {
     let Value::DataArray(array) = &infos[0].value else { panic!("{infos:?}") };
     assert_eq!(array.items(), [Value::from(job.proc(1))]);
 
+    let unknown = query(&[keys::QUERY_PSET_MEMBERSHIP], vec![Info::new(keys::PSET_NAME, "land")]);
+    assert_eq!(client.query(&[unknown]).unwrap_err().status(), Status::ERR_NOT_FOUND, "alone: nothing to free");
+
     server.delete_process_set_wait(&text("ocean")).unwrap();
     assert_eq!(server.delete_process_set_wait(&text("ocean")), Err(Status::ERR_NOT_FOUND));
     assert_eq!(told.recv().unwrap(), (Status::PROCESS_SET_DEFINE, Value::from("ice")));

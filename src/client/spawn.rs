@@ -63,7 +63,7 @@ impl Client {
     /// Connects with other processes (`PMIx_Connect`), which all call this with the same list.
     ///
     /// # Errors
-    /// `ERR_BAD_PARAM` without processes, `ERR_NOT_A_MEMBER` when this one is not among them; `ERR_PROC_TERM_WO_SYNC` when
+    /// `ERR_BAD_PARAM` without processes, `ERR_NOT_A_MEMBER` when this one is not among them; `ERR_PARTIAL_SUCCESS` when
     /// one of them is gone; what the host answers.
     pub fn connect_to(&self, procs: &[Proc], info: &[Info]) -> Result<(), Error> {
         self.wait("PMIx_Connect", |done| self.connect_to_nb(procs, info, done))

@@ -20,6 +20,7 @@ use crate::control::rendezvous::Uri;
 use crate::data::{Proc, Status};
 use crate::message::door::{Arrival, Claim, Left, Outgoing, PeerId};
 use crate::message::{Mapped, Part};
+use crate::sys::process;
 use crate::trace;
 
 /// What a connection is to its rank.
@@ -177,6 +178,7 @@ impl Core {
         // A rank that comes again starts anew.
         self.leave_page(&proc);
         self.fences_excuse(&proc);
+        let is_child = pidfd.as_ref().is_some_and(process::is_child);
         let watch = pidfd.and_then(|pidfd| match self.watches.start(proc.clone(), pidfd) {
             Ok(watch) => Some(watch),
             Err(e) => {
@@ -186,7 +188,8 @@ impl Core {
         });
         if let Some(client) = self.jobs.client_mut(&proc) {
             client.phase = Phase::Joined;
-            client.ended = false;
+            client.is_child = is_child;
+            (client.ended, client.gone) = (false, false);
             if let Some(old) = std::mem::replace(&mut client.watch, watch) {
                 self.watches.stop(old);
             }
@@ -350,7 +353,13 @@ impl Core {
     pub(super) fn process_ended(&mut self, proc: &Proc, watch: WatchId) {
         let Some(client) = self.jobs.client_mut(proc).filter(|client| client.watch == Some(watch)) else { return };
         client.watch = None;
+        // A script may start another program as this rank after one that has said goodbye. What the host has started itself is
+        // no script: nobody waits for it any more. Who comes later does, because the host may start it anew.
+        let is_missed = client.phase == Phase::Finalized && client.is_child;
         self.ended(proc, true);
+        if is_missed {
+            self.fences_without(proc);
+        }
     }
 
     /// The host says that a process has ended.
@@ -382,11 +391,10 @@ impl Core {
         }
         match phase {
             Phase::Lost => {}
-            // The kernel says that one program has ended, and a script may start another one as this rank.
             Phase::Finalized if tell_host => {}
             _ if tell_host => self.lost(proc, Status::ERR_PROC_TERM_WO_SYNC),
             // The host says that none will come.
-            _ => self.mark_lost(proc),
+            _ => self.mark_gone(proc),
         }
         self.sweep_proc(proc);
         self.tool_left(proc);
@@ -395,15 +403,18 @@ impl Core {
     /// A process will not answer any more and never said goodbye.
     fn lost(&mut self, proc: &Proc, status: Status) {
         trace!("{proc} is lost: {status}");
-        self.mark_lost(proc);
+        self.mark_gone(proc);
         let object = self.jobs.client(proc).and_then(|client| client.object);
         let host = self.host.clone();
         host.client_lost(proc, object, status);
     }
 
-    fn mark_lost(&mut self, proc: &Proc) {
+    fn mark_gone(&mut self, proc: &Proc) {
         if let Some(client) = self.jobs.client_mut(proc) {
-            client.phase = Phase::Lost;
+            client.gone = true;
+            if client.phase != Phase::Finalized {
+                client.phase = Phase::Lost;
+            }
         }
         self.fences_without(proc);
         self.groups_without(proc);

@@ -12,8 +12,9 @@
 //! [`Request::Meet`](crate::message::Request::Meet). The word is no more than a quicker way to bring the answer: it says that all
 //! have come. Failures, and what goes to a process that cannot use the word, are replies.
 //!
-//! A participant that dies before it has come ends the fence for all others at once, with `ERR_PROC_TERM_WO_SYNC`, and every later
-//! fence over it as well. One that dies after it has come has done its part. Processes count, not connections.
+//! A participant that ends before it has come ends the fence for all others at once, with `ERR_PARTIAL_SUCCESS` as with stock
+//! libraries, and every later fence over it as well. One that dies after it has come has done its part. Processes count, not
+//! connections.
 //!
 //! The host hears of what has failed here as well, in its turn among the meetings of the same processes: the attribute
 //! `PMIX_LOCAL_COLLECTIVE_STATUS` says how, and so does this node's blob, for hosts that do not look at attributes. So nobody on
@@ -498,7 +499,7 @@ impl Core {
                     core.group_loses(id, &tracker.gone);
                 }
                 if tracker.failed.is_none() {
-                    core.fail(tracker, Status::ERR_PROC_TERM_WO_SYNC, &format!("{proc} is gone"));
+                    core.fail(tracker, without(tracker.members.operation()), &format!("{proc} is gone"));
                 }
             },
         );
@@ -567,6 +568,14 @@ impl Core {
             trace!("a fence of {proc} ends with the time limit: {awaits} is not registered here");
             self.reply_status(caller.peer, caller.number, Err(Status::ERR_TIMEOUT));
         }
+    }
+}
+
+/// What those who have come are told when somebody cannot come any more.
+fn without(operation: &Operation) -> Status {
+    match operation {
+        Operation::Fence | Operation::Connect | Operation::Disconnect => Status::ERR_PARTIAL_SUCCESS,
+        Operation::Construct(_) | Operation::Destruct(_) => Status::ERR_PROC_TERM_WO_SYNC,
     }
 }
 

@@ -50,10 +50,14 @@ pub(super) struct Client {
     /// The process that came last; information only.
     pub pid: i32,
     pub watch: Option<WatchId>,
+    /// Whether the host has started that process itself.
+    pub is_child: bool,
     /// Its reader page.
     pub page: Option<ReaderId>,
     /// Whether its process has ended, one way or the other.
     pub ended: bool,
+    /// Whether it has ended and none will come in its place.
+    pub gone: bool,
     /// What to remove when it ends.
     pub cleanup: Cleanup,
     /// Whether it is a tool, which is gone with its connection.
@@ -112,7 +116,7 @@ impl Job {
 
     /// Whether a process of this node has ended, and another one is not expected in its place.
     pub(super) fn is_gone(&self, rank: Rank) -> bool {
-        self.departed.contains(&rank) || self.clients.get(&rank).is_some_and(|client| client.phase == Phase::Lost)
+        self.departed.contains(&rank) || self.clients.get(&rank).is_some_and(|client| client.gone)
     }
 
     /// Whether every process that was to run here has run and ended.
@@ -239,8 +243,10 @@ impl Core {
             peer: None,
             pid: 0,
             watch: None,
+            is_child: false,
             page: None,
             ended: false,
+            gone: false,
             cleanup: Cleanup::default(),
             is_tool: false,
         });

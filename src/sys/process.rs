@@ -1,6 +1,6 @@
 //! Other processes, as the kernel knows them.
 use std::io;
-use std::os::fd::{AsFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 
 /// A descriptor that becomes readable when the process at the other end of `socket` ends: the very process that connected,
 /// whatever becomes of its number. `pid` is what the kernel says of that process, for kernels before 6.5.
@@ -30,6 +30,16 @@ pub fn watch(pid: i32) -> io::Result<OwnedFd> {
     }
     // SAFETY: the call succeeded, so `fd` is a new descriptor that nobody else owns. The kernel made it close-on-exec.
     Ok(unsafe { OwnedFd::from_raw_fd(fd as libc::c_int) })
+}
+
+/// Whether the process behind `pidfd` is a child of this one, not yet waited for. Leaves it to be waited for.
+pub fn is_child(pidfd: &impl AsFd) -> bool {
+    let options = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
+    // SAFETY: siginfo_t is plain data, for which zeroes are a value.
+    let mut news: libc::siginfo_t = unsafe { std::mem::zeroed() };
+    let pidfd = pidfd.as_fd().as_raw_fd() as libc::id_t;
+    // SAFETY: waitid writes to `news`, which outlives the call, and nowhere else.
+    unsafe { libc::waitid(libc::P_PIDFD, pidfd, &raw mut news, options) == 0 }
 }
 
 /// Gives the calling thread, and no other, the rights of a user for good.

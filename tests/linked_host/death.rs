@@ -15,7 +15,7 @@ use crate::host::Cluster;
 use crate::peer::{self, Peer};
 
 const OK: Status = Status::SUCCESS;
-const DIED: Status = Status::ERR_PROC_TERM_WO_SYNC;
+const DIED: Status = Status::ERR_PARTIAL_SUCCESS;
 
 /// A rank in a process of its own. It says a line after each step.
 pub struct Victim {
@@ -26,9 +26,23 @@ pub struct Victim {
 impl Victim {
     pub fn start(server: &Server, proc: &Proc, does: &str) -> Victim {
         let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["--exact", "--ignored", "--nocapture", "death::a_rank"]);
-        command.env(address::VARIABLE, peer::address(server, proc).to_string());
-        command.env("TEST_RANK_DOES", does).stdout(Stdio::piped());
+        command.args(Self::ARGUMENTS).env("TEST_RANK_DOES", does);
+        Self::run(command, server, proc)
+    }
+
+    /// Two programs as one rank, one after the other. Between them it says so, and waits for the end of its input.
+    fn start_by_script(server: &Server, proc: &Proc, does: &[&str; 2]) -> Victim {
+        let mut command = Command::new("sh");
+        let script = r#"TEST_RANK_DOES=$FIRST "$@"; echo ended; read -r _; TEST_RANK_DOES=$SECOND exec "$@""#;
+        command.args(["-c", script, "sh"]).arg(std::env::current_exe().unwrap()).args(Self::ARGUMENTS);
+        command.env("FIRST", does[0]).env("SECOND", does[1]).stdin(Stdio::piped());
+        Self::run(command, server, proc)
+    }
+
+    const ARGUMENTS: [&str; 4] = ["--exact", "--ignored", "--nocapture", "death::a_rank"];
+
+    fn run(mut command: Command, server: &Server, proc: &Proc) -> Victim {
+        command.env(address::VARIABLE, peer::address(server, proc).to_string()).stdout(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let mut rank = Victim { child, lines };
@@ -122,7 +136,7 @@ pub fn alone(test: &str) -> String {
 #[test]
 fn a_fence_ends_when_a_participant_is_killed_and_the_trace_says_who() {
     let trace = alone("death::killed_in_a_fence");
-    let line = trace.lines().find(|line| line.contains("ends with PMIX_ERR_PROC_TERM_WO_SYNC")).expect(&trace);
+    let line = trace.lines().find(|line| line.contains("ends with PMIX_ERR_PARTIAL_SUCCESS")).expect(&trace);
     assert!(line.contains("job:2 is gone") && line.contains("missing: [job:2]"), "{line}");
 }
 
@@ -201,6 +215,37 @@ fn the_end_after_finalize_is_no_news() {
     rank.child.wait().unwrap();
     cluster.server(0).deregister_client_wait(&job.proc(0)).unwrap();
     assert_eq!((cluster.world.count("finalized"), cluster.world.count("lost")), (1, 0));
+}
+
+#[test]
+fn who_has_finalized_and_ended_is_waited_for_only_where_a_script_may_start_another_program() {
+    let cluster = Cluster::new(1);
+    let job = cluster.job("job", &[0, 0]);
+    let mut peer = job.peer(0);
+    let number = peer.start_fence(&[], &[]);
+    let steps = ["finalize", "fence;stay"];
+    let mut script = Victim::start_by_script(&cluster.server(0), &job.proc(1), &steps);
+    script.wait_for("finalize");
+    script.wait_for("ended");
+    assert!(!peer.has_answer(number));
+    script.child.stdin.take();
+    assert_eq!(peer.done(number), OK);
+    script.kill();
+
+    let job = cluster.job("other", &[0, 0]);
+    let mut peer = job.peer(0);
+    let number = peer.start_fence(&[], &[]);
+    let mut rank = Victim::start(&cluster.server(0), &job.proc(1), "finalize");
+    rank.wait_for("finalize");
+    assert_eq!(peer.done(number), DIED);
+    rank.child.wait().unwrap();
+    assert_eq!(cluster.world.count("lost other"), 0);
+    // The host may start it anew.
+    let number = peer.start_fence(&[], &[]);
+    assert!(!peer.has_answer(number));
+    let again = Victim::start(&cluster.server(0), &job.proc(1), "fence;stay");
+    assert_eq!(peer.done(number), OK);
+    again.kill();
 }
 
 #[test]

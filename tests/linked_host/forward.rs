@@ -358,8 +358,8 @@ fn a_participant_that_dies_ends_a_connect_for_the_others() {
     assert!(!peer.has_answer(connect));
     drop(dying);
     server.client_died(&proc("other", 0));
-    assert_eq!(peer.done(connect), Status::ERR_PROC_TERM_WO_SYNC);
-    assert_eq!(peer.status(Request::Connect { procs: both.to_vec(), info: vec![] }), Status::ERR_PROC_TERM_WO_SYNC);
+    assert_eq!(peer.done(connect), Status::ERR_PARTIAL_SUCCESS);
+    assert_eq!(peer.status(Request::Connect { procs: both.to_vec(), info: vec![] }), Status::ERR_PARTIAL_SUCCESS);
     let limit = vec![Info::new(keys::TIMEOUT, 1i32)];
     let alone = vec![proc("job", 0), proc("elsewhere", 0)];
     assert_eq!(peer.status(Request::Connect { procs: alone, info: limit }), OK, "nobody else is here");

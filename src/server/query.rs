@@ -3,7 +3,10 @@
 //! Process sets and groups are the server's own, and so are the list of what is supported and the version of the interface.
 //! Everything else is asked of the host; what that leaves open, the server answers as far as it knows: the namespaces, their
 //! processes on this node, and what was registered with them. What is not known comes back without a type, and the status says so;
-//! a failure comes alone, as programs free nothing then.
+//! a failure comes alone, as programs free nothing then. Answers come in the order of the queries and of their keys; what the host
+//! adds unasked follows what it was asked last.
+use std::collections::{HashSet, VecDeque};
+
 use super::core::Core;
 use super::jobs::Phase;
 use crate::data::constants::proc_state::{
@@ -31,79 +34,150 @@ fn is_about_sets(key: &Text) -> bool {
     SETS.iter().any(|known| known.as_bytes() == key.as_bytes())
 }
 
+/// The answers to one key of a query, in its place among the others.
+type Place = Vec<Info>;
+
+/// A query under way.
+struct Asking {
+    peer: PeerId,
+    number: u64,
+    asker: Proc,
+    /// The answers in the order of the keys; what the host is asked is empty until it has answered.
+    places: Vec<Place>,
+    /// What the host is still to be asked: calls of it, and the places of the keys in each.
+    calls: VecDeque<(Vec<Query>, Vec<usize>)>,
+    /// Whether one call of the host answers it all: then its status counts.
+    is_hosts: bool,
+    /// Whether anything was answered, and what the host has said last.
+    answered: bool,
+    hosts: Status,
+}
+
 impl Core {
     /// A client asks something.
-    pub(super) fn query(&mut self, peer: PeerId, number: u64, proc: Proc, mut queries: Vec<Query>) {
-        let mut answers = Vec::new();
-        for query in &mut queries {
-            let named = |key| query.qualifiers.find(key).and_then(|info| info.value.as_text());
-            let (set, group) = (named(keys::PSET_NAME), named(keys::GROUP_ID));
-            let answer = |key: &Text| {
-                let key = key.as_str().unwrap_or_default();
-                let value = self.process_sets.answer(key, set, &self.groups);
-                Info::new(key, value.or_else(|| self.groups.answer(key, group)).unwrap_or(Value::Undef))
-            };
-            answers.extend(query.keys.iter().filter(|key| is_about_sets(key)).map(answer));
-            answers.extend(query.keys.iter().filter_map(support::abi_version));
-            if query.keys.iter().any(support::is_asked_by) {
-                answers.extend(support::answers(&query.qualifiers, &self.host_support));
+    pub(super) fn query(&mut self, peer: PeerId, number: u64, proc: Proc, queries: Vec<Query>) {
+        let mut places = Vec::new();
+        let mut left = Vec::new();
+        for mut query in queries {
+            let mut of_host = Vec::new();
+            for key in std::mem::take(&mut query.keys) {
+                let place = self.own_answers(&key, &query);
+                if place.is_none() {
+                    of_host.push(places.len());
+                    query.keys.push(key);
+                }
+                places.push(place.unwrap_or_default());
             }
-            query
-                .keys
-                .retain(|key| !is_about_sets(key) && !support::is_asked_by(key) && support::abi_version(key).is_none());
+            if !of_host.is_empty() {
+                query.qualifiers = self.signed(&proc, query.qualifiers);
+                left.push((query, of_host));
+            }
         }
-        queries.retain(|query| !query.keys.is_empty());
-        if queries.is_empty() {
-            return self.reply(peer, number, reply(status_of(&answers), answers));
+        let answered = places.iter().any(|place| !place.is_empty());
+        let calls = calls(left);
+        let is_hosts = !answered && calls.len() == 1;
+        let hosts = Status::ERR_NOT_FOUND;
+        self.ask_next(Asking { peer, number, asker: proc, places, calls, is_hosts, answered, hosts });
+    }
+
+    /// What is the server's own to answer; nothing where the host is asked.
+    fn own_answers(&self, key: &Text, query: &Query) -> Option<Place> {
+        if is_about_sets(key) {
+            let named = |key| query.qualifiers.find(key).and_then(|info| info.value.as_text());
+            let key = key.as_str().unwrap_or_default();
+            let value = self.process_sets.answer(key, named(keys::PSET_NAME), &self.groups);
+            let value = value.or_else(|| self.groups.answer(key, named(keys::GROUP_ID)));
+            return Some(vec![Info::new(key, value.unwrap_or(Value::Undef))]);
         }
-        for query in &mut queries {
-            query.qualifiers = self.signed(&proc, std::mem::take(&mut query.qualifiers));
+        if support::is_asked_by(key) {
+            return Some(support::answers(&query.qualifiers, &self.host_support));
         }
-        let (asker, asked) = (proc.clone(), queries.clone());
+        support::abi_version(key).map(|version| vec![version])
+    }
+
+    /// Asks the host what it is still to be asked, or answers.
+    fn ask_next(&mut self, mut asking: Asking) {
+        let Some((queries, places)) = asking.calls.pop_front() else { return self.answer_query(asking) };
+        let (asker, asked) = (asking.asker.clone(), queries.clone());
         self.ask_host(
-            |host, done| host.query(&proc, &queries, done),
+            |host, done| host.query(&asker, &queries, done),
             (Status::SUCCESS, Vec::new()),
             move |core, result| {
-                let (status, infos) = match core.host_or_own(&asker, &asked, result) {
-                    Ok(answer) if answers.is_empty() => answer,
-                    Ok((_, infos)) => {
-                        let all = [answers, infos].concat();
-                        (status_of(&all), all)
+                match core.host_or_own(&asking.asker, &asked, result) {
+                    Ok((status, answers, more)) => {
+                        asking.answered = true;
+                        asking.hosts = status;
+                        let last = places.last().copied();
+                        places.iter().zip(answers).for_each(|(at, answer)| asking.places[*at].extend(answer));
+                        last.into_iter().for_each(|at| asking.places[at].extend_from_slice(&more));
                     }
-                    Err(status) if answers.is_empty() => (status, answers),
-                    Err(_) if status_of(&answers) == Status::ERR_NOT_FOUND => (Status::ERR_NOT_FOUND, answers),
-                    Err(_) => (Status::ERR_PARTIAL_SUCCESS, answers),
-                };
-                core.reply(peer, number, reply(status, infos));
+                    Err(status) => {
+                        asking.hosts = status;
+                        for (at, key) in places.iter().zip(asked.iter().flat_map(|query| &query.keys)) {
+                            let key = Key::new(key.as_bytes()).ok();
+                            asking.places[*at].extend(key.map(|key| Info { key, flags: 0, value: Value::Undef }));
+                        }
+                    }
+                }
+                core.ask_next(asking);
             },
         );
     }
 
-    /// The host's answer, with what is known here where the host says that it does not know all of it.
-    fn host_or_own(&self, proc: &Proc, queries: &[Query], result: Result<Infos, Status>) -> Result<Infos, Status> {
-        let (mut hosts, nothing) = match result {
-            Ok((Status::ERR_PARTIAL_SUCCESS, infos)) => (infos, Status::ERR_NOT_FOUND),
-            Err(status @ (Status::ERR_NOT_SUPPORTED | Status::ERR_NOT_FOUND)) => (Vec::new(), status),
-            other => return other,
+    fn answer_query(&mut self, asking: Asking) {
+        let Asking { peer, number, places, is_hosts, answered, hosts, .. } = asking;
+        let infos = places.concat();
+        let answer = match answered {
+            false => Reply::Done(hosts),
+            true => reply(if is_hosts { hosts } else { status_of(&infos) }, infos),
         };
-        hosts.retain(|info| info.value != Value::Undef);
-        let mut infos = Vec::new();
+        self.reply(peer, number, answer);
+    }
+
+    /// The host's answers, one for each key or none, and what it has said besides; with what is known here where the host says that
+    /// it does not know all of it.
+    #[allow(clippy::type_complexity)]
+    fn host_or_own(
+        &self,
+        proc: &Proc,
+        queries: &[Query],
+        result: Result<Infos, Status>,
+    ) -> Result<(Status, Vec<Option<Info>>, Vec<Info>), Status> {
+        let (status, mut hosts, nothing) = match result {
+            Ok((Status::ERR_PARTIAL_SUCCESS, infos)) => (None, infos, Status::ERR_NOT_FOUND),
+            Err(status @ (Status::ERR_NOT_SUPPORTED | Status::ERR_NOT_FOUND)) => (None, Vec::new(), status),
+            Ok((status, infos)) => (Some(status), infos, Status::ERR_NOT_FOUND),
+            Err(status) => return Err(status),
+        };
+        let mut answers = Vec::new();
         for query in queries {
             let about = query.about(proc);
-            for key in query.keys.iter().filter_map(|key| Key::new(key.as_bytes()).ok()) {
+            for key in &query.keys {
+                let Ok(key) = Key::new(key.as_bytes()) else {
+                    answers.push(None);
+                    continue;
+                };
                 // Asked for twice, say of two jobs, the host's answers come in the order of the queries.
                 let answer = hosts.iter().position(|info| info.key == key).map(|at| hosts.remove(at));
-                infos.push(answer.unwrap_or_else(|| {
+                let own = || {
                     let own = about.as_ref().and_then(|about| self.known(proc, &key, about));
-                    Info { key, flags: 0, value: own.unwrap_or(Value::Undef) }
-                }));
+                    Info { key: key.clone(), flags: 0, value: own.unwrap_or(Value::Undef) }
+                };
+                answers.push(match (status, answer) {
+                    (Some(_), answer) => answer,
+                    (None, answer) => Some(answer.filter(|info| info.value != Value::Undef).unwrap_or_else(own)),
+                });
             }
         }
-        // What the host adds unasked.
-        infos.append(&mut hosts);
-        match status_of(&infos) {
-            Status::ERR_NOT_FOUND => Err(nothing),
-            status => Ok((status, infos)),
+        match status {
+            Some(status) => Ok((status, answers, hosts)),
+            None => {
+                let all: Vec<Info> = answers.iter().flatten().chain(&hosts).cloned().collect();
+                match status_of(&all) {
+                    Status::ERR_NOT_FOUND => Err(nothing),
+                    status => Ok((status, answers, hosts)),
+                }
+            }
         }
     }
 
@@ -142,6 +216,21 @@ impl Core {
         };
         let table = self.jobs.get(nspace)?.clients.iter().map(of).collect();
         DataArray::new(DataType::PROC_INFO, table).ok().map(Value::DataArray)
+    }
+}
+
+/// What the host is asked at once: everything, unless the same key is asked for more than once. Of answers by that key, with one
+/// left out, nobody could tell which query they are for.
+fn calls(queries: Vec<(Query, Vec<usize>)>) -> VecDeque<(Vec<Query>, Vec<usize>)> {
+    let mut seen = HashSet::new();
+    let is_clear = queries.iter().flat_map(|(query, _)| &query.keys).all(|key| seen.insert(key));
+    match is_clear {
+        true if queries.is_empty() => VecDeque::new(),
+        true => {
+            let (queries, places): (Vec<_>, Vec<_>) = queries.into_iter().unzip();
+            VecDeque::from([(queries, places.concat())])
+        }
+        false => queries.into_iter().map(|(query, places)| (vec![query], places)).collect(),
     }
 }
 

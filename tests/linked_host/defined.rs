@@ -1,13 +1,14 @@
 //! What a host defines for its jobs: process sets, resources, environments; and what the server says of them when it is asked.
 use std::ffi::OsString;
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, Mutex, mpsc};
 
 use instanton::client::{Chain, Client, Notice, Output, OutputHandler};
 use instanton::data::constants::iof_channel;
 use instanton::data::{Envar, Info, InfoList, Proc, Query, Rank, Status, Text, Value, keys};
-use instanton::server::{Accepted, Answer, Completion, Host, NoHost, Server, ServerConfig};
+use instanton::server::{Accepted, Answer, Completion, Host, Infos, NoHost, Server, ServerConfig};
 
 use crate::host::Cluster;
+use crate::jobs::ids;
 use crate::peer;
 
 fn text(text: &str) -> Text {
@@ -102,6 +103,45 @@ fn what_the_host_does_not_answer_the_server_may_know() {
     assert_eq!(procs, [other.proc(0), other.proc(1)]);
     let nonsense = query(&["site.unknown"], vec![]);
     assert_eq!(client.query(&[nonsense]).unwrap_err().status(), Status::ERR_NOT_SUPPORTED);
+}
+
+/// A host that knows of the job `b` only, and leaves out what it does not know.
+struct KnowsOne(Mutex<usize>);
+
+impl Host for KnowsOne {
+    fn query(&self, _: &Proc, queries: &[Query], done: Completion<Infos>) -> Accepted {
+        *self.0.lock().unwrap() += 1;
+        let known = queries.iter().filter(|query| query.qualifiers.contains(&Info::new(keys::NSPACE, "b")));
+        let keys = known.flat_map(|query| &query.keys);
+        let infos = keys.map(|key| Info::new(key.as_str().unwrap(), "of b")).collect();
+        done.complete(Ok((Status::ERR_PARTIAL_SUCCESS, infos)));
+        Ok(Answer::Later)
+    }
+}
+
+#[test]
+fn answers_come_in_the_order_of_the_queries_whoever_knows_them() {
+    let host = Arc::new(KnowsOne(Mutex::new(0)));
+    let server = Server::start(ServerConfig::default(), host.clone()).unwrap();
+    let proc = Proc::new("b".try_into().unwrap(), Rank(0));
+    server.register_nspace_wait(&proc.nspace, 1, &[Info::new(keys::JOB_SIZE, 1u32)]).unwrap();
+    let (uid, gid) = ids();
+    server.register_client_wait(&proc, uid, gid, None).unwrap();
+    let client = Client::connect(&peer::address(&server, &proc), &[]).unwrap();
+    let of = |name: &str| vec![Info::new(keys::NSPACE, name)];
+    let version = keys::QUERY_STABLE_ABI_VERSION;
+    let ask = |queries: &[Query]| {
+        let (status, infos) = client.query(queries).unwrap();
+        let told = infos.iter().map(|info| format!("{}={}", info.key, info.value.as_str().unwrap_or("?")));
+        (status, told.collect::<Vec<_>>().join(" "))
+    };
+    let of_a = query(&["site.one", keys::QUERY_NUM_PSETS], of("a"));
+    let (status, told) = ask(&[of_a, query(&[version, "site.one"], of("b"))]);
+    let expected = format!("site.one=? {}=? {version}=1.0 site.one=of b", keys::QUERY_NUM_PSETS);
+    assert_eq!((status, told), (Status::ERR_PARTIAL_SUCCESS, expected));
+    assert_eq!(*host.0.lock().unwrap(), 2, "by one key, one at a time");
+    let (_, told) = ask(&[query(&["site.one"], of("a")), query(&["site.two"], of("b"))]);
+    assert_eq!((told.as_str(), *host.0.lock().unwrap()), ("site.one=? site.two=of b", 3));
 }
 
 #[test]

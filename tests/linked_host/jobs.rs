@@ -13,7 +13,7 @@ use crate::peer::{self, Peer, hello};
 
 const OK: Status = Status::SUCCESS;
 
-fn ids() -> (u32, u32) {
+pub fn ids() -> (u32, u32) {
     (nix::unistd::geteuid().as_raw(), nix::unistd::getegid().as_raw())
 }
 

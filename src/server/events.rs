@@ -7,7 +7,7 @@
 //!
 //! An event is kept for a while ([`Backlog`]): whoever registers for it later, and was within its range, is sent it then, unless it
 //! says that it is not to be kept (`PMIX_EVENT_DO_NOT_CACHE`).
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Instant;
 
 use super::core::{Core, Done};
@@ -23,6 +23,9 @@ use crate::trace;
 /// Most codes that one client can register.
 const MAX_CODES: usize = 65536;
 
+/// Registrations that a host may leave unanswered. Beyond that it is told nothing new until it answers: what it is shown stays until then.
+const MAX_UNANSWERED: usize = 64;
+
 /// What one client wants to hear of.
 #[derive(Debug, Default)]
 struct Wanted {
@@ -36,6 +39,10 @@ pub(super) struct Registrations {
     by_peer: BTreeMap<PeerId, Wanted>,
     /// Codes that the host was asked to watch for.
     at_host: BTreeSet<i32>,
+    /// How often it was told what to watch for, or what not any more, and has not answered.
+    unanswered: usize,
+    /// What it is to be asked yet.
+    to_ask: VecDeque<(Vec<Status>, Vec<Info>)>,
     /// For those who register late.
     passed: Backlog<Passed>,
 }
@@ -75,6 +82,11 @@ impl Registrations {
     pub(super) fn wants(&self, peer: PeerId, code: Status) -> bool {
         self.by_peer.get(&peer).is_some_and(|wanted| wanted.codes.contains(&code.0))
     }
+
+    /// Every code that somebody has registered.
+    fn codes(&self) -> BTreeSet<i32> {
+        gathered(self.by_peer.values().flat_map(|wanted| wanted.codes.iter().copied()))
+    }
 }
 
 /// Whether only the host can know of such events: codes of the environment, and those that are not the Standard's.
@@ -91,21 +103,19 @@ impl Core {
         }
         wanted.all |= codes.is_empty();
         wanted.codes.extend(codes.iter().map(|code| code.0));
-        let of_host = codes.iter().filter(|code| is_the_hosts(code.0));
-        let new: Vec<Status> = of_host.copied().filter(|code| self.registrations.at_host.insert(code.0)).collect();
+        let known = |code: &i32| {
+            let Registrations { at_host, to_ask, .. } = &self.registrations;
+            at_host.contains(code) || to_ask.iter().any(|(codes, _)| codes.contains(&Status(*code)))
+        };
+        let new: BTreeSet<i32> =
+            gathered(codes.iter().map(|code| code.0).filter(|code| is_the_hosts(*code) && !known(code)));
+        if !new.is_empty() {
+            self.registrations.to_ask.push_back((new.into_iter().map(Status).collect(), info));
+        }
         self.reply_status(peer, number, Ok(()));
         self.send_missed(peer, &codes);
-        if !new.is_empty() {
-            // A host that cannot watch for them leaves those that clients raise themselves.
-            self.ask_host(
-                |host, done| host.register_events(&new, &info, done),
-                (),
-                |_, result| {
-                    if let Err(status) = result {
-                        trace!("the host does not watch for events: {status}");
-                    }
-                },
-            );
+        if !self.registrations.to_ask.is_empty() {
+            self.tell_host_of_codes();
         }
     }
 
@@ -148,14 +158,52 @@ impl Core {
         }
     }
 
-    /// Tells the host of codes that nobody wants any more.
+    /// Some codes may be wanted by nobody any more.
     fn release_host_codes(&mut self) {
-        let wanted: BTreeSet<i32> =
-            gathered(self.registrations.by_peer.values().flat_map(|wanted| wanted.codes.iter().copied()));
+        let Registrations { at_host, to_ask, .. } = &self.registrations;
+        if at_host.is_empty() && to_ask.is_empty() {
+            return;
+        }
+        let wanted = self.registrations.codes();
+        self.registrations.to_ask.retain_mut(|(codes, _)| {
+            codes.retain(|code| wanted.contains(&code.0));
+            !codes.is_empty()
+        });
+        self.tell_host_of_codes();
+    }
+
+    /// Tells the host what it is to watch for and what not any more.
+    fn tell_host_of_codes(&mut self) {
+        let answered = |core: &mut Core| {
+            core.registrations.unanswered -= 1;
+            core.tell_host_of_codes();
+        };
+        if self.registrations.unanswered >= MAX_UNANSWERED {
+            return;
+        }
+        let wanted = self.registrations.codes();
         let gone: Vec<Status> = self.registrations.at_host.difference(&wanted).copied().map(Status).collect();
         if !gone.is_empty() {
+            self.registrations.unanswered += 1;
             self.registrations.at_host.retain(|code| wanted.contains(code));
-            self.ask_host(|host, done| host.deregister_events(&gone, done), (), |_, _| {});
+            self.ask_host(|host, done| host.deregister_events(&gone, done), (), move |core, _| answered(core));
+        }
+        while self.registrations.unanswered < MAX_UNANSWERED
+            && let Some((new, info)) = self.registrations.to_ask.pop_front()
+        {
+            self.registrations.unanswered += 1;
+            self.registrations.at_host.extend(new.iter().map(|code| code.0));
+            // A host that cannot watch for them leaves those that clients raise themselves.
+            self.ask_host(
+                |host, done| host.register_events(&new, &info, done),
+                (),
+                move |core, result| {
+                    if let Err(status) = result {
+                        trace!("the host does not watch for events: {status}");
+                    }
+                    answered(core);
+                },
+            );
         }
     }
 

@@ -187,6 +187,48 @@ impl Host for Notes {
     }
 }
 
+/// A host that answers nothing about events before it is told to: what it was asked, and the ways back.
+#[derive(Clone, Default)]
+struct Slow(Notes, Arc<Mutex<Vec<Completion<()>>>>);
+
+impl Host for Slow {
+    fn register_events(&self, codes: &[Status], info: &[Info], done: Completion<()>) -> Accepted {
+        self.1.lock().unwrap().push(done);
+        self.0.register_events(codes, info, Completion::new(|_| ())).map(|_| Answer::Later)
+    }
+
+    fn deregister_events(&self, codes: &[Status], done: Completion<()>) -> Accepted {
+        self.1.lock().unwrap().push(done);
+        self.0.deregister_events(codes, Completion::new(|_| ())).map(|_| Answer::Later)
+    }
+}
+
+#[test]
+fn a_host_that_does_not_answer_is_not_asked_for_ever() {
+    let host = Slow::default();
+    let server = server(host.clone(), ServerConfig::default(), 1);
+    let mut peer = Peer::connect(&server, &proc("job", 0)).unwrap();
+    let codes = |code: u32| vec![Status(code as i32 + 1)];
+    for turn in 0..200 {
+        assert_eq!(peer.status(Request::RegisterEvents { codes: codes(turn), info: vec![] }), OK);
+        if turn < 199 {
+            assert_eq!(peer.status(Request::DeregisterEvents { codes: codes(turn) }), OK);
+        }
+    }
+    let asked = host.1.lock().unwrap().len();
+    assert!((1..200).contains(&asked), "{asked}");
+    // Once it does, it hears how things are by then.
+    while let Some(done) = { host.1.lock().unwrap().pop() } {
+        done.complete(Ok(()));
+        // What the answer leads to has been done when this is.
+        assert_eq!(peer.status(Request::Fence { procs: vec![], info: vec![] }), OK);
+    }
+    let notes = host.0.0.lock().unwrap();
+    assert_eq!(notes.last().map(String::as_str), Some("watch 200"), "{notes:?}");
+    let balance = notes.iter().map(|note| if note.starts_with("watch") { 1 } else { -1 }).sum::<i32>();
+    assert_eq!(balance, 1, "{notes:?}");
+}
+
 #[test]
 fn events_reach_whom_they_are_for() {
     let notes = Notes::default();

@@ -7,6 +7,7 @@ use std::ptr;
 
 use instanton::data::{App, Info, Nspace, Proc, Query, ResourceUnit, Status, Text};
 use instanton::server::{Accepted, Answer, Completion, Credential, Host, Infos, Published};
+use instanton::sys::signals::spawn_without_signals;
 use libc::{c_char, c_int, c_void};
 
 use crate::alloc;
@@ -57,14 +58,26 @@ fn answer<T: 'static>(handle: *mut c_void, status: c_int, what: impl FnOnce() ->
     }
 }
 
+/// The host's data have been read, which it is told when this is dropped.
+struct Release(ReleaseFn, CbData);
+
+impl Drop for Release {
+    fn drop(&mut self) {
+        // SAFETY: the host's own function and data.
+        unsafe { (self.0)(self.1.get()) };
+    }
+}
+
 /// Tells the host that its data have been read. It may have given them with a lock held that its release function takes, too,
-/// as Slurm does: that function is never called before the one that gave them has returned.
+/// as Slurm does: that function is never called before the one that gave them has returned. The server's thread calls it; where
+/// there is no server any more, a thread of its own.
 fn release_later(release: Option<ReleaseFn>, data: *mut c_void) {
-    let (Some(release), data) = (release, CbData::new(data)) else { return };
-    // SAFETY: the host's own function and data.
-    let call = move || unsafe { release(data.get()) };
-    // A host that ends its server with an answer under way keeps what it holds; so it does with other libraries.
-    let _ = server().and_then(|server| server.call_later(call));
+    let Some(release) = release.map(|release| Release(release, CbData::new(data))) else { return };
+    match server() {
+        // What a server that ends meanwhile does not come to, it drops.
+        Ok(server) => _ = server.call_later(move || drop(release)),
+        Err(_) => _ = spawn_without_signals("instanton-release", move || drop(release)),
+    }
 }
 
 unsafe extern "C" fn op_done(status: c_int, handle: *mut c_void) {

@@ -3,9 +3,11 @@
 //! One server a process, from `PMIx_server_init` to `PMIx_server_finalize`. Calls clone the reference to it and give the lock
 //! back, so that a call that waits keeps nobody out; only init and finalize exclude the others. `PMIx_server_setup_fork` may run
 //! in a forked child of a program with threads: it takes no lock at all, and reads what it needs through a [`Slot`].
+use std::io::Write as _;
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};
 
+use instanton::control::rendezvous::Uri;
 use instanton::data::{Info, InfoList, Nspace, Proc, Rank, Status, Text, Value, keys};
 use instanton::server::{EnvSink, ForkEnvironment, Server, ServerConfig, ToolSupport};
 use libc::{c_char, c_int, c_void, gid_t, uid_t};
@@ -52,7 +54,7 @@ pub fn server() -> Result<Arc<Server>, Status> {
 }
 
 /// Attributes of an init that say how the server is to run.
-const SERVED: [&str; 11] = [
+const SERVED: [&str; 12] = [
     keys::SERVER_NSPACE,
     keys::SERVER_RANK,
     keys::HOSTNAME,
@@ -64,7 +66,38 @@ const SERVED: [&str; 11] = [
     keys::SERVER_ALLOW_FOREIGN_TOOLS,
     keys::LAUNCHER,
     keys::LAUNCHER_RENDEZVOUS_FILE,
+    keys::TCP_REPORT_URI,
 ];
+
+/// A stream that the address for tools is to be reported on (`PMIX_TCP_REPORT_URI`).
+#[derive(Clone, Copy)]
+enum Stream {
+    Output,
+    Error,
+}
+
+impl Stream {
+    /// What `-` and `+` stand for; anything else is a file's name.
+    fn named(name: &[u8]) -> Option<Self> {
+        match name {
+            b"-" => Some(Stream::Output),
+            b"+" => Some(Stream::Error),
+            _ => None,
+        }
+    }
+
+    /// Says the address. Nobody may be there to read it.
+    fn report(self, uri: &Uri) {
+        let _ = match self {
+            Stream::Output => writeln!(std::io::stdout(), "{uri}"),
+            Stream::Error => writeln!(std::io::stderr(), "{uri}"),
+        };
+    }
+}
+
+fn reported_on(info: &[Info]) -> Option<Stream> {
+    info.find(keys::TCP_REPORT_URI)?.value.as_text().and_then(|place| Stream::named(place.as_bytes()))
+}
 
 /// What of the attributes of an init says how the server is to run. The rest are hints for other libraries.
 fn config(info: &[Info]) -> Result<ServerConfig, Status> {
@@ -96,11 +129,12 @@ fn config(info: &[Info]) -> Result<ServerConfig, Status> {
     if let Some(dir) = text(keys::SERVER_TMPDIR)? {
         config.tmpdir = path(dir);
     }
-    let named = text(keys::LAUNCHER_RENDEZVOUS_FILE)?.map(path);
+    let reported = text(keys::TCP_REPORT_URI)?.filter(|place| Stream::named(place.as_bytes()).is_none());
+    let named = text(keys::LAUNCHER_RENDEZVOUS_FILE)?.or(reported).map(path);
     config.uri_file = named.or_else(|| std::env::var_os(RENDEZVOUS_FILE).map(PathBuf::from));
     const FOR_TOOLS: [&str; 4] =
         [keys::SERVER_TOOL_SUPPORT, keys::SERVER_SESSION_SUPPORT, keys::SERVER_SYSTEM_SUPPORT, keys::LAUNCHER];
-    if FOR_TOOLS.iter().any(|key| info.is_set(key)) || config.uri_file.is_some() {
+    if FOR_TOOLS.iter().any(|key| info.is_set(key)) || config.uri_file.is_some() || reported_on(info).is_some() {
         config.tools = Some(ToolSupport {
             is_system: info.is_set(keys::SERVER_SYSTEM_SUPPORT),
             allows_foreign: info.is_set(keys::SERVER_ALLOW_FOREIGN_TOOLS),
@@ -249,7 +283,13 @@ export! {
                 running.inits += 1;
                 running.server.clone()
             }
-            None => running.insert(start(config, module, false)?).server.clone(),
+            None => {
+                let server = running.insert(start(config, module, false)?).server.clone();
+                if let (Some(stream), Some(uri)) = (reported_on(&info), server.uri()) {
+                    stream.report(uri);
+                }
+                server
+            }
         };
         drop(running);
         session::enter_as_server(&server)

@@ -108,7 +108,7 @@ struct request {
 static enum how way;
 static struct request requests[64];
 static int asked, given, released, lost, begun, ended;
-/* Whether the server is there to give back what it was given. */
+/* Whether the server is there, and what it has shown its host with it. */
 static bool runs;
 
 static void release(void *gift) {
@@ -127,21 +127,21 @@ static void say(const struct request *r) {
     pmix_byte_object_t papers = {"papers", 6};
     pmix_pdata_t data = {.proc = everybody, .key = "svc", .value = {.type = PMIX_STRING, .data.string = "port"}};
     pmix_proc_t named = {.nspace = "tool", .rank = 0};
-    if (r->kind == INFO && runs) {
+    if (r->kind == INFO) {
         info = PMIx_Info_create(1);
         OK(PMIx_Info_load(info, "site.answer", "answer", PMIX_STRING));
     }
-    if (runs && (r->kind == INFO || r->kind == MODEX))
+    if (r->kind == INFO || r->kind == MODEX)
         set(&given);
     switch (r->kind) {
     case OP:
         ((pmix_op_cbfunc_t)r->cbfunc)(PMIX_SUCCESS, r->cbdata);
         break;
     case MODEX:
-        ((pmix_modex_cbfunc_t)r->cbfunc)(PMIX_SUCCESS, NULL, 0, r->cbdata, runs ? release : NULL, runs ? malloc(1) : NULL);
+        ((pmix_modex_cbfunc_t)r->cbfunc)(PMIX_SUCCESS, NULL, 0, r->cbdata, release, malloc(1));
         break;
     case INFO:
-        ((pmix_info_cbfunc_t)r->cbfunc)(PMIX_SUCCESS, info, info != NULL, r->cbdata, info ? free_info : NULL, info);
+        ((pmix_info_cbfunc_t)r->cbfunc)(PMIX_SUCCESS, info, 1, r->cbdata, free_info, info);
         break;
     case LOOKUP:
         ((pmix_lookup_cbfunc_t)r->cbfunc)(PMIX_SUCCESS, &data, 1, r->cbdata);
@@ -500,8 +500,10 @@ static void host(char *program) {
         CHECK(answer != PMIX_SUCCESS);
         ends_well(rank);
     }
-    /* Nobody is there to hear it. */
+    /* Nobody is there to hear it, but what goes with it comes back. */
     say_all();
+    until(&released, given);
+    CHECK(released == given);
 }
 
 int main(int argc, char **argv) {

@@ -350,16 +350,17 @@ static void collect(void) {
 }
 
 static void serve(pmix_server_module_t *module, const pmix_nspace_t name) {
-    pmix_info_t info[2];
+    pmix_info_t info[3];
     uint32_t size = 4;
     if (module->log)
         attribute(&info[0], PMIX_SERVER_TOOL_SUPPORT, NULL, PMIX_BOOL);
     else
         attribute(&info[0], PMIX_LAUNCHER_RENDEZVOUS_FILE, rendezvous, PMIX_STRING);
     attribute(&info[1], PMIX_SERVER_NSPACE, module->log ? "first" : "second", PMIX_STRING);
-    OK(PMIx_server_init(module, info, 2));
-    PMIX_INFO_DESTRUCT(&info[0]);
-    PMIX_INFO_DESTRUCT(&info[1]);
+    attribute(&info[2], PMIX_TCP_REPORT_URI, "-", PMIX_STRING);
+    OK(PMIx_server_init(module, info, module->log ? 2 : 3));
+    for (int i = 0; i < 3; i++)
+        PMIX_INFO_DESTRUCT(&info[i]);
     attribute(&info[0], PMIX_JOB_SIZE, &size, PMIX_UINT32);
     IS(PMIX_OPERATION_SUCCEEDED, PMIx_server_register_nspace(name, 0, info, 1, NULL, NULL));
     PMIX_INFO_DESTRUCT(&info[0]);
@@ -440,9 +441,12 @@ int main(int argc, char **argv) {
 
     int in[2], out[2];
     CHECK(pipe2(in, O_CLOEXEC) == 0 && pipe2(out, O_CLOEXEC) == 0);
-    char byte;
+    char word[200] = "";
     pid_t another = start(argv[0], "second", in[0], out[1]);
-    CHECK(read(out[0], &byte, 1) == 1);
+    /* Its address, which it was to say, and that it is there. */
+    for (size_t n = 0; n < sizeof word - 1 && strchr(word, 'x') == NULL; n++)
+        CHECK(read(out[0], word + n, 1) == 1);
+    CHECK(!strncmp(word, "second.0;instanton:", 19) && strstr(word, "\nx"));
     ran(argv[0], "between");
     close(in[1]);
     close(in[0]);

@@ -447,9 +447,7 @@ fn itself() {
     assert_eq!(get(&nobody(Rank::UNDEF), keys::VERSION_NUMERIC), Ok(Value::Uint32(0x40202)));
     let names = [0, 1].map(|rank| Value::Proc(rank_of(&client, rank))).to_vec();
     let here = DataArray::new(DataType::PROC, names).unwrap();
-    if std::env::var("INSTANTON_SHM").as_deref() != Ok("off") {
-        assert_eq!(get(&rank_of(&client, Rank::WILDCARD.0), keys::LOCAL_PROCS), Ok(here.into()));
-    }
+    assert_eq!(get(&rank_of(&client, Rank::WILDCARD.0), keys::LOCAL_PROCS), Ok(here.into()));
     // A process's own numbers are nobody's where no process is named.
     for key in [keys::APPNUM, keys::LOCAL_RANK, keys::RANK] {
         assert!(get(&me, key).is_ok(), "{key}");

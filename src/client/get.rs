@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use instanton_layout::record::Query;
 
-use crate::data::{DataArray, DataType, Info, Key, Nspace, Proc, Rank, Status, Value, keys};
+use crate::data::{DataArray, Info, Key, Nspace, Proc, Rank, Status, Value, keys};
 use crate::message::{Reply, Request};
 use crate::store::{Guard, JobReader, Lookup, Miss, PinError, RawValue, ReadError};
 use crate::sys::cell::Epoch;
@@ -306,10 +306,7 @@ impl Inner {
         let Question { nspace, own, rank, .. } = question;
         let reader = if own { self.jobs.own() } else { self.jobs.of(nspace) }?;
         let ranks = reader.get(&Lookup::new(rank, keys::LOCAL_PEERS)).ok()?;
-        let nspace = Nspace::new(nspace).ok()?;
-        let proc = |rank: &str| Some(Value::Proc(Proc::new(nspace.clone(), Rank(rank.parse().ok()?))));
-        let procs = ranks.as_text()?.as_str()?.split(',').map(proc).collect::<Option<Vec<_>>>()?;
-        DataArray::new(DataType::PROC, procs).ok().map(Value::DataArray)
+        DataArray::of_ranks(&Nspace::new(nspace).ok()?, ranks.as_text()?.as_str()?).map(Value::DataArray)
     }
 
     /// What has to happen before a Get may answer that wants the newest there is (`PMIX_GET_REFRESH_CACHE`). Of this node's

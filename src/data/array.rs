@@ -2,7 +2,7 @@
 use rkyv::rancor::{Fallible, Source};
 use rkyv::{Archive, Deserialize, Serialize};
 
-use super::{ArchivedValue, DataType, Info, Status, Value};
+use super::{ArchivedValue, DataType, Info, Nspace, Proc, Rank, Status, Value};
 
 /// A `pmix_data_array_t`: elements of one type.
 ///
@@ -45,6 +45,12 @@ impl DataArray {
         let ty = items.first().map_or(DataType::UNDEF, Value::data_type);
         debug_assert!(items.iter().all(|item| item.data_type() == ty));
         Self { ty, items }
+    }
+
+    /// The processes of a job on a node, from the list of their ranks (`PMIX_LOCAL_PEERS`).
+    pub(crate) fn of_ranks(nspace: &Nspace, ranks: &str) -> Option<Self> {
+        let proc = |rank: &str| Some(Value::Proc(Proc::new(nspace.clone(), Rank(rank.parse().ok()?))));
+        Self::new(DataType::PROC, ranks.split(',').map(proc).collect::<Option<_>>()?).ok()
     }
 
     /// The type of every element.

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use super::core::{Core, Done, Limit};
 use super::fence::time_limit;
 use super::timers::TimerId;
-use crate::data::{Info, Key, Nspace, Proc, Rank, Status, Value, keys};
+use crate::data::{DataArray, Info, Key, Nspace, Proc, Rank, Status, Value, keys};
 use crate::message::directives::Directives;
 use crate::message::door::PeerId;
 use crate::message::{Posted, Reply};
@@ -227,8 +227,17 @@ impl Core {
             Asker::Host(_) => None,
         };
         let asker = asker.filter(|asker| asker.nspace == proc.nspace).map_or(Rank::UNDEF, |asker| asker.rank);
+        let get = |key: &Key| stored.get(asker, proc.rank, key, directives);
         match key {
-            Some(key) => stored.get(asker, proc.rank, key, directives).map(Found::One),
+            // Hosts give the ranks; a client that maps them makes the names of them itself.
+            Some(key) if *key == keys::LOCAL_PROCS => get(key)
+                .or_else(|miss| {
+                    let peers = Key::new(keys::LOCAL_PEERS).ok().and_then(|key| get(&key).ok());
+                    let names = peers.as_ref().and_then(|peers| DataArray::of_ranks(&proc.nspace, peers.as_str()?));
+                    names.map(Value::DataArray).ok_or(miss)
+                })
+                .map(Found::One),
+            Some(key) => get(key).map(Found::One),
             None => match stored.all(proc.rank)? {
                 infos if infos.is_empty() => Err(Miss::NotFound),
                 infos => Ok(Found::All(infos)),

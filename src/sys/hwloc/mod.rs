@@ -399,8 +399,12 @@ mod tests {
         assert!(Bitmap::parse(b"0-x").is_none());
         let place = here.locality(&Bitmap::parse(b"0").expect("a list")).expect("a place");
         assert!(place.contains("HT0") && place.contains("CR0"), "{place}");
-        for one in here.distances(&Bitmap::parse(b"0-1").expect("a list"), device_type::DEVTYPE_NETWORK) {
-            assert!(one.osname.is_some() && one.mindist > 0 && one.mindist <= one.maxdist, "{one:?}");
+        let distances =
+            |list: &[u8]| here.distances(&Bitmap::parse(list).expect("a list"), device_type::DEVTYPE_NETWORK);
+        for (all, part) in distances(b"0-1").iter().zip(distances(b"0")) {
+            assert!(all.osname.is_some() && all.mindist > 0 && all.mindist <= all.maxdist, "{all:?}");
+            // Who is bound to a part of it is no nearer than the nearest, and no farther than the farthest.
+            assert!(all.mindist <= part.mindist && part.maxdist <= all.maxdist, "{all:?} {part:?}");
         }
     }
 }

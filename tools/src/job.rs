@@ -151,6 +151,12 @@ impl Job {
         self.apps.iter().map(|app| of(app).to_string()).collect::<Vec<_>>().join(separator)
     }
 
+    /// Other names of this machine.
+    fn aliases(&self) -> String {
+        let short = self.node.split_once('.').map(|(short, _)| short);
+        short.into_iter().chain(["localhost", "127.0.0.1"]).collect::<Vec<_>>().join(",")
+    }
+
     /// What is said of it when it is registered. `place` is the machine, and where on it we may run, as every rank may.
     pub fn infos(&self, place: Option<&Place>) -> Vec<Info> {
         let size = self.size();
@@ -174,6 +180,19 @@ impl Job {
             Info::new(keys::PROC_MAP, everyone.as_str()),
             Info::new(keys::TMPDIR, path(self.session.top())),
             Info::new(keys::NSDIR, path(self.session.job(self.number))),
+            // By slot, which are all here, and nobody is bound; in the words that Open MPI's launchers use.
+            Info::new(keys::MAPBY, "BYSLOT"),
+            Info::new(keys::RANKBY, "SLOT"),
+            Info::new(keys::BINDTO, "NONE"),
+            array(
+                keys::NODE_INFO_ARRAY,
+                vec![
+                    Info::new(keys::NODEID, NODE),
+                    Info::new(keys::HOSTNAME, self.node.as_str()),
+                    Info::new(keys::HOSTNAME_ALIASES, self.aliases().as_str()),
+                    Info::new(keys::NUM_SLOTS, self.slots),
+                ],
+            ),
             // We remove those directories; the ranks need not.
             Info::new(keys::TDIR_RMCLEAN, true),
         ];
@@ -319,6 +338,9 @@ mod tests {
             (keys::TMPDIR, Value::string("/tmp/x")),
             (keys::NSDIR, Value::string("/tmp/x/1")),
             (keys::HWLOC_XML_V2, Value::string("<xml/>")),
+            (keys::MAPBY, Value::string("BYSLOT")),
+            (keys::RANKBY, Value::string("SLOT")),
+            (keys::BINDTO, Value::string("NONE")),
         ] {
             assert_eq!(get(Rank::WILDCARD, key), Some(value), "{key}");
         }
@@ -334,6 +356,8 @@ mod tests {
             (keys::CPUSET, Value::string("hwloc:0-3")),
             (keys::LOCALITY_STRING, Value::string("SK0:CR0-1:NM0-1")),
             (keys::PACKAGE_RANK, Value::Uint16(2)),
+            (keys::HOSTNAME_ALIASES, Value::string(job.aliases())),
+            (keys::NUM_SLOTS, Value::Uint32(4)),
         ] {
             assert_eq!(get(Rank(2), key), Some(value), "{key}");
         }

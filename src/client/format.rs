@@ -1,35 +1,35 @@
-//! How pulled output is shown, where a pull asks for more than the bytes: each line with its source in front, with the time at which it
-//! came here, or as an element of XML.
-use std::fmt::Write;
-use std::time::{SystemTime, UNIX_EPOCH};
-
+//! How pulled output is shown, where a pull asks for more than the bytes: whose lines have begun and go on.
 use crate::data::constants::iof_channel;
 use crate::data::{Info, InfoList, Proc, keys};
+use crate::message::lines::{LineFormat, Origin};
 
 /// What is put around lines.
 #[derive(Default)]
 pub(super) struct Format {
+    /// Whether each has its source in front, and whether that with the job's full name.
     tags: bool,
-    stamps: bool,
-    is_xml: bool,
+    are_full: bool,
+    lines: LineFormat,
     /// Those whose line has begun and goes on.
     unfinished: Vec<(Proc, u16)>,
 }
 
 impl Format {
     pub(super) fn read(directives: &[Info]) -> Self {
-        let is_set = |key| directives.is_set(key);
+        let are_full = directives.is_set(keys::IOF_TAG_FULLNAME_OUTPUT);
+        // Of where a process runs, and as which one, who pulls its output knows nothing.
+        let short = [keys::IOF_TAG_OUTPUT, keys::TAG_OUTPUT, keys::IOF_TAG_DETAILED_OUTPUT];
         Format {
-            tags: is_set(keys::IOF_TAG_OUTPUT),
-            stamps: is_set(keys::IOF_TIMESTAMP_OUTPUT),
-            is_xml: is_set(keys::IOF_XML_OUTPUT),
+            tags: are_full || short.iter().any(|key| directives.is_set(key)),
+            are_full,
+            lines: LineFormat::read(directives),
             unfinished: Vec::new(),
         }
     }
 
     /// What the program is shown of such bytes.
     pub(super) fn shown(&mut self, source: &Proc, channel: u16, bytes: Vec<u8>) -> Vec<u8> {
-        if !self.tags && !self.stamps && !self.is_xml {
+        if !self.tags && self.lines == LineFormat::default() {
             return bytes;
         }
         let stream = match channel {
@@ -38,92 +38,22 @@ impl Format {
             _ => "stddiag",
         };
         let name = source.nspace.to_string();
-        let mut front = String::new();
-        // Nothing of this can fail: it is written into memory.
-        if self.is_xml {
-            let _ = write!(
-                front,
-                "<{stream} nspace=\"{}\" rank=\"{}\"",
-                String::from_utf8_lossy(&escaped(name.as_bytes())),
-                source.rank
-            );
-            if self.stamps {
-                let _ = write!(front, " timestamp=\"{}\"", now());
-            }
-            front.push('>');
-        } else {
-            if self.stamps {
-                let _ = write!(front, "{} ", now());
-            }
-            if self.tags {
-                // The job's number in the name, where it has one.
-                let job = name.rsplit('@').next().unwrap_or(&name);
-                let _ = write!(front, "[{job},{}]<{stream}>: ", source.rank);
-            }
-        }
+        // The job's number in the name, where it has one.
+        let job = if self.are_full { &name } else { name.rsplit('@').next().unwrap_or(&name) };
+        let tag = if self.tags { format!("[{job},{}]<{stream}>: ", source.rank) } else { String::new() };
+        let origin = Origin { source, stream, tag: &tag };
         let before = self.unfinished.iter().position(|(of, on)| of == source && *on == channel);
         let mut goes_on = before.map(|at| self.unfinished.swap_remove(at)).is_some();
         let mut shown = Vec::new();
         for line in bytes.split_inclusive(|byte| *byte == b'\n') {
-            let text = line.strip_suffix(b"\n");
-            if self.is_xml {
-                shown.extend_from_slice(front.as_bytes());
-                shown.extend(escaped(text.unwrap_or(line)));
-                shown.extend_from_slice(format!("</{stream}>").as_bytes());
-                shown.extend(text.map(|_| b'\n'));
-            } else {
-                if !goes_on {
-                    shown.extend_from_slice(front.as_bytes());
-                }
-                shown.extend_from_slice(line);
-            }
-            goes_on = text.is_none();
+            self.lines.show(origin, line, goes_on, &mut shown);
+            goes_on = !line.ends_with(b"\n");
         }
         if goes_on {
             self.unfinished.push((source.clone(), channel));
         }
         shown
     }
-}
-
-/// Text for XML.
-fn escaped(text: &[u8]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(text.len());
-    for byte in text {
-        match byte {
-            b'&' => out.extend_from_slice(b"&amp;"),
-            b'<' => out.extend_from_slice(b"&lt;"),
-            b'>' => out.extend_from_slice(b"&gt;"),
-            b'"' => out.extend_from_slice(b"&quot;"),
-            _ => out.push(*byte),
-        }
-    }
-    out
-}
-
-/// The time, as `2026-11-22T00:10:17Z`.
-fn now() -> String {
-    utc(SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()))
-}
-
-fn utc(seconds: u64) -> String {
-    let (mut day, second) = (seconds / 86400, seconds % 86400);
-    let leap = |year: u64| year.is_multiple_of(4) && !year.is_multiple_of(100) || year.is_multiple_of(400);
-    let mut year = 1970;
-    while day >= 365 + u64::from(leap(year)) {
-        day -= 365 + u64::from(leap(year));
-        year += 1;
-    }
-    let mut month = 1;
-    for days in [31, 28 + u64::from(leap(year)), 31, 30, 31, 30, 31, 31, 30, 31, 30, 31] {
-        if day < days {
-            break;
-        }
-        day -= days;
-        month += 1;
-    }
-    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
-    format!("{year}-{month:02}-{:02}T{hour:02}:{minute:02}:{second:02}Z", day + 1)
 }
 
 #[cfg(test)]
@@ -157,12 +87,9 @@ mod tests {
     }
 
     #[test]
-    fn times_are_those_of_the_calendar() {
-        assert_eq!(utc(0), "1970-01-01T00:00:00Z");
-        assert_eq!(utc(951_782_400), "2000-02-29T00:00:00Z");
-        assert_eq!(utc(4_107_542_399), "2100-02-28T23:59:59Z");
-        assert_eq!(utc(1_795_306_217), "2026-11-22T00:10:17Z");
+    fn lines_have_the_time_or_the_full_name_in_front() {
         let stamped = shown(&[keys::IOF_TIMESTAMP_OUTPUT], &["x\n"]);
         assert!(stamped.len() == 23 && stamped.ends_with("Z x\n"), "{stamped}");
+        assert_eq!(shown(&[keys::IOF_TAG_FULLNAME_OUTPUT], &["x\n"]), "[run@3,1]<stderr>: x\n");
     }
 }

@@ -14,6 +14,7 @@ pub mod directives;
 pub mod door;
 mod forward;
 mod group;
+pub mod lines;
 pub mod numbers;
 pub mod output;
 

@@ -43,6 +43,12 @@ pub struct Run {
     /// Begin every line of output with its rank and stream
     #[arg(long)]
     pub tag_output: bool,
+    /// Begin every line of output with the time
+    #[arg(long)]
+    pub timestamp_output: bool,
+    /// Show every line of output as an element of XML
+    #[arg(long)]
+    pub xml: bool,
     /// Also listen on a socket in the session directory, for processes in another network namespace
     #[arg(long)]
     pub path_socket: bool,

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use instanton::data::{DataArray, Info, Nspace, Proc, Rank, Value, keys};
+use instanton::message::lines::LineFormat;
 use instanton::sys::hwloc::Place;
 use nix::sys::sysinfo::sysinfo;
 
@@ -60,6 +61,33 @@ pub struct Job {
     slots: u32,
 }
 
+/// What a line of output begins with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Tags {
+    #[default]
+    None,
+    /// The rank, with the job's number where that is not the first.
+    Short,
+    /// The job's name and the rank.
+    Full,
+    /// The same, and the name of the machine and the process's number.
+    Detailed,
+}
+
+impl Tags {
+    /// The tag of a rank's stream.
+    pub fn tag(self, job: &Job, rank: u32, pid: u32, stream: &str) -> String {
+        let Job { number, nspace, node, .. } = job;
+        match self {
+            Tags::None => String::new(),
+            Tags::Short if *number == 1 => format!("[{rank}]<{stream}>: "),
+            Tags::Short => format!("[{number}.{rank}]<{stream}>: "),
+            Tags::Full => format!("[{nspace},{rank}]<{stream}>: "),
+            Tags::Detailed => format!("[{nspace},{rank}][{node}:{pid}]<{stream}>: "),
+        }
+    }
+}
+
 /// What who has started a job wants of its streams.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wants {
@@ -67,8 +95,10 @@ pub struct Wants {
     pub output: u16,
     /// The rank that it will push input to; a wildcard for all.
     pub input: Option<Rank>,
-    /// Whether each line is to begin with its rank and stream.
-    pub tags: bool,
+    /// What each line is to begin with.
+    pub tags: Tags,
+    /// What is put around it besides.
+    pub format: LineFormat,
     /// Whether both streams are one.
     pub is_merged: bool,
     /// Files that they go to.

@@ -27,6 +27,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
 use instanton::data::{Proc, Status};
+use instanton::message::lines::LineFormat;
 use instanton::server::Completion;
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
@@ -36,7 +37,7 @@ use crate::children::{self, Births};
 use crate::control::Action;
 use crate::host::{Pmix, Topology};
 use crate::input::Inputs;
-use crate::job::Job;
+use crate::job::{Job, Tags};
 use crate::jobs::Jobs;
 use crate::outcome::{End, Outcome};
 use crate::output::{Fed, Feed, Sink};
@@ -154,7 +155,9 @@ struct Running {
     until: Option<Instant>,
     /// How often the user has asked for the end.
     insisted: u32,
-    tag_output: bool,
+    /// How lines of output look where a job does not say more.
+    tags: Tags,
+    format: LineFormat,
     /// Outputs that are not through yet, and what tells them of more.
     printing: usize,
     streams: Streams,
@@ -179,7 +182,8 @@ impl Running {
             limit,
             until,
             insisted: 0,
-            tag_output: arguments.run.tag_output,
+            tags: if arguments.run.tag_output { Tags::Short } else { Tags::None },
+            format: LineFormat { stamps: arguments.run.timestamp_output, is_xml: arguments.run.xml },
             printing: 0,
             streams,
             has_children: false,

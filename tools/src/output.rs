@@ -15,6 +15,8 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use instanton::data::Proc;
+use instanton::message::lines::{LineFormat, Origin};
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -30,10 +32,20 @@ const MOST_WAITING: usize = 16 << 20;
 /// What is read at once; a pipe holds no more by default.
 const CHUNK: usize = 64 << 10;
 
+/// How the lines of a stream are shown.
+pub struct Look {
+    /// Whose it is, and what it is called.
+    pub source: Proc,
+    pub stream: &'static str,
+    /// What is in front of each line.
+    pub tag: String,
+    pub format: LineFormat,
+}
+
 /// A rank's end of a stream.
 pub struct Source {
     pipe: File,
-    tag: Vec<u8>,
+    look: Look,
     unfinished: Vec<u8>,
     /// The beginning of the current line has been shown, as a prompt.
     prompted: bool,
@@ -46,12 +58,12 @@ pub struct Source {
 }
 
 impl Source {
-    /// Forwards `pipe`, each line with `tag` in front.
-    pub fn new(pipe: OwnedFd, tag: String) -> io::Result<Self> {
+    /// Forwards `pipe`.
+    pub fn new(pipe: OwnedFd, look: Look) -> io::Result<Self> {
         set_nonblocking(&pipe)?;
         Ok(Self {
             pipe: pipe.into(),
-            tag: tag.into_bytes(),
+            look,
             unfinished: Vec::new(),
             prompted: false,
             tapped: None,
@@ -91,10 +103,10 @@ impl Source {
     /// Gives out what there is of the current line.
     fn give_out(&mut self, lines: &mut Vec<u8>) {
         if !self.unfinished.is_empty() {
-            if !std::mem::take(&mut self.prompted) {
-                lines.extend_from_slice(&self.tag);
-            }
-            lines.append(&mut self.unfinished);
+            let goes_on = std::mem::take(&mut self.prompted);
+            let Look { source, stream, tag, format } = &self.look;
+            format.show(Origin { source, stream, tag }, &self.unfinished, goes_on, lines);
+            self.unfinished.clear();
         }
     }
 }
@@ -313,7 +325,13 @@ fn wait(woken: &PipeReader, sources: &[Source], limit: PollTimeout) -> io::Resul
 #[cfg(test)]
 mod tests {
     use super::*;
+    use instanton::data::{Nspace, Rank};
     use std::thread;
+
+    fn look(tag: &str) -> Look {
+        let source = Proc::new(Nspace::new("run@1").unwrap(), Rank(0));
+        Look { source, stream: "stdout", tag: tag.into(), format: LineFormat::default() }
+    }
 
     /// Forwards what `script` writes into the pipes, one a source, and returns what came out.
     fn forwarded(pipes: usize, tags: bool, script: impl FnOnce(Vec<io::PipeWriter>) + Send + 'static) -> Vec<u8> {
@@ -322,7 +340,7 @@ mod tests {
             .map(|rank| {
                 let (reader, writer) = io::pipe().unwrap();
                 let tag = if tags { format!("[{rank}]") } else { String::new() };
-                (writer, Source::new(reader.into(), tag).unwrap())
+                (writer, Source::new(reader.into(), look(&tag)).unwrap())
             })
             .unzip();
         let sink = Sink::new(writer.as_fd(), &Arc::default()).unwrap();
@@ -368,7 +386,7 @@ mod tests {
         let sink = Sink::new(writer.as_fd(), &Arc::default()).unwrap();
         drop(writer);
         let (feed, fed) = feed().unwrap();
-        let mut sources = vec![Source::new(source.into(), "[0]".into()).unwrap()];
+        let mut sources = vec![Source::new(source.into(), look("[0]")).unwrap()];
         let forwarding = thread::spawn(move || forward(&mut sources, sink, fed));
         end.write_all(b"name? ").unwrap();
         let mut prompt = [0; 9];
@@ -401,7 +419,7 @@ mod tests {
         drop(writer);
         let (feed, fed) = feed().unwrap();
         feed.end();
-        forward(&mut vec![Source::new(source.into(), String::new()).unwrap()], sink, fed).unwrap();
+        forward(&mut vec![Source::new(source.into(), look("")).unwrap()], sink, fed).unwrap();
         let mut out = String::new();
         reader.read_to_string(&mut out).unwrap();
         assert_eq!(out, "last words");
@@ -416,7 +434,7 @@ mod tests {
         let forwarding = thread::spawn(move || forward(&mut Vec::new(), sink, fed));
         feed.write(b"logged\n").unwrap();
         let (source, mut end) = io::pipe().unwrap();
-        feed.add(Source::new(source.into(), "[2.0]".into()).unwrap());
+        feed.add(Source::new(source.into(), look("[2.0]")).unwrap());
         end.write_all(b"late\n").unwrap();
         feed.end();
         let mut out = String::new();
@@ -435,7 +453,7 @@ mod tests {
         drop((reader, writer));
         end.write_all(b"to nobody\n").unwrap();
         let (_feed, fed) = feed().unwrap();
-        let error = forward(&mut vec![Source::new(source.into(), String::new()).unwrap()], sink, fed).unwrap_err();
+        let error = forward(&mut vec![Source::new(source.into(), look("")).unwrap()], sink, fed).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::BrokenPipe);
         assert_eq!(end.write(b"more\n").unwrap_err().kind(), io::ErrorKind::BrokenPipe);
     }

@@ -9,12 +9,13 @@ use std::os::unix::ffi::OsStringExt;
 
 use instanton::data::constants::iof_channel::{FWD_STDERR_CHANNEL, FWD_STDOUT_CHANNEL};
 use instanton::data::{App, Info, InfoList, Nspace, Proc, Rank, Status, Text, Value, keys};
+use instanton::message::lines::LineFormat;
 use instanton::server::Completion;
 use nix::errno::Errno;
 
 use crate::args::AppSpec;
 use crate::files::Files;
-use crate::job::Wants;
+use crate::job::{Tags, Wants};
 use crate::program::Lacks;
 
 /// What a rank asks for, and the way back.
@@ -31,7 +32,7 @@ pub struct Request {
 }
 
 /// What a required attribute may ask for: served here, or true of every job.
-pub const SERVED: [&str; 32] = [
+pub const SERVED: [&str; 37] = [
     keys::WDIR,
     keys::HOST,
     keys::SET_ENVAR,
@@ -46,6 +47,11 @@ pub const SERVED: [&str; 32] = [
     keys::STDIN_TGT,
     keys::IOF_TAG_OUTPUT,
     keys::TAG_OUTPUT,
+    keys::IOF_TAG_FULLNAME_OUTPUT,
+    keys::IOF_TAG_DETAILED_OUTPUT,
+    keys::IOF_TIMESTAMP_OUTPUT,
+    keys::TIMESTAMP_OUTPUT,
+    keys::IOF_XML_OUTPUT,
     keys::IOF_MERGE_STDERR_STDOUT,
     keys::MERGE_STDERR_STDOUT,
     keys::IOF_OUTPUT_TO_FILE,
@@ -111,7 +117,13 @@ impl Request {
         Wants {
             output: channel(keys::FWD_STDOUT, FWD_STDOUT_CHANNEL) | channel(keys::FWD_STDERR, FWD_STDERR_CHANNEL),
             input: given(keys::STDIN_TGT).or_else(|| given(keys::FWD_STDIN)),
-            tags: is_set(keys::IOF_TAG_OUTPUT, keys::TAG_OUTPUT),
+            tags: match () {
+                () if self.info.is_set(keys::IOF_TAG_DETAILED_OUTPUT) => Tags::Detailed,
+                () if self.info.is_set(keys::IOF_TAG_FULLNAME_OUTPUT) => Tags::Full,
+                () if is_set(keys::IOF_TAG_OUTPUT, keys::TAG_OUTPUT) => Tags::Short,
+                () => Tags::None,
+            },
+            format: LineFormat::read(&self.info),
             is_merged: is_set(keys::IOF_MERGE_STDERR_STDOUT, keys::MERGE_STDERR_STDOUT),
             files: Files::read(&self.info),
         }
@@ -208,6 +220,16 @@ mod tests {
         let wants = |infos: &[Info]| request(infos.to_vec(), |_| ()).wants();
         let both = [Info::new(keys::FWD_STDOUT, true), Info::new(keys::FWD_STDERR, true)];
         assert_eq!(wants(&both), Wants { output: FWD_STDOUT_CHANNEL | FWD_STDERR_CHANNEL, ..Wants::default() });
+        let looks = |keys: &[&str]| {
+            let wants = wants(&keys.iter().map(|key| Info::new(key, true)).collect::<Vec<_>>());
+            (wants.tags, wants.format)
+        };
+        let plain = LineFormat::default();
+        assert_eq!(looks(&[keys::TAG_OUTPUT]), (Tags::Short, plain));
+        assert_eq!(looks(&[keys::IOF_TAG_OUTPUT, keys::IOF_TAG_DETAILED_OUTPUT]), (Tags::Detailed, plain));
+        assert_eq!(looks(&[keys::IOF_TAG_FULLNAME_OUTPUT]), (Tags::Full, plain));
+        let all = LineFormat { stamps: true, is_xml: true };
+        assert_eq!(looks(&[keys::IOF_TIMESTAMP_OUTPUT, keys::IOF_XML_OUTPUT]), (Tags::None, all));
         let stdin = |value: Value| wants(&[Info { value, ..Info::new(keys::FWD_STDIN, true) }]).input;
         assert_eq!((stdin(true.into()), stdin(false.into())), (Some(Rank(0)), None));
         assert_eq!(stdin(Value::ProcRank(Rank::WILDCARD)), Some(Rank::WILDCARD));

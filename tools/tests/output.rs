@@ -49,6 +49,20 @@ fn streams_are_kept_apart_and_tagged_on_request() {
 }
 
 #[test]
+fn lines_have_the_time_in_front_or_are_elements_of_xml() {
+    let ended = run(["-n", "1", "--timestamp-output", "--tag-output", "echo", "words"]);
+    let (time, rest) = ended.stdout.split_once(' ').unwrap();
+    assert!(time.len() == 20 && time.ends_with('Z') && rest == "[0]<stdout>: words\n", "{ended:?}");
+    let ended = run(["-n", "1", "--xml", "printf", "a < b\nrest"]);
+    let (first, rest) = ended.stdout.split_once('\n').unwrap();
+    assert!(
+        first.starts_with("<stdout nspace=\"instanton-") && first.ends_with("@1\" rank=\"0\">a &lt; b</stdout>"),
+        "{ended:?}"
+    );
+    assert!(rest.ends_with(">rest</stdout>"), "{ended:?}");
+}
+
+#[test]
 fn a_last_line_without_an_end_is_kept_as_it_is() {
     assert_eq!(script(1, "printf 'a\\nb'").stdout, "a\nb");
     assert_eq!(script(3, "printf x").stdout, "xxx");

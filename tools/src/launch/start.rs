@@ -11,6 +11,7 @@ use std::process::{Child, Command, Stdio};
 use anyhow::{Context, Result, anyhow, bail};
 use instanton::data::constants::iof_channel::{FWD_STDERR_CHANNEL, FWD_STDOUT_CHANNEL};
 use instanton::data::{Nspace, Proc, Rank, Status};
+use instanton::message::lines::LineFormat;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::signal::Signal;
 use nix::unistd::Pid;
@@ -18,8 +19,8 @@ use nix::unistd::Pid;
 use super::{Running, Stage, signal};
 use crate::environment::{self, Environment};
 use crate::host::Pmix;
-use crate::job::{App, Job};
-use crate::output::Source;
+use crate::job::{App, Job, Tags, Wants};
+use crate::output::{Look, Source};
 use crate::program::{self, Lacks};
 use crate::spawn;
 use crate::taps::Tapped;
@@ -114,16 +115,17 @@ impl Running {
         for ((pipe, feed), (name, channel)) in pipes.into_iter().zip(&self.streams.feeds).zip(STREAMS) {
             // There is no other one where they are merged.
             let Some(pipe) = pipe else { continue };
-            let tag = match (self.tag_output || job.wants.tags, job.number) {
-                (false, _) => String::new(),
-                (true, 1) => format!("[{rank}]<{name}>: "),
-                (true, number) => format!("[{number}.{rank}]<{name}>: "),
-            };
+            let Wants { tags, format, .. } = &job.wants;
+            let tags = if *tags == Tags::None { self.tags } else { *tags };
+            let format =
+                LineFormat { stamps: format.stamps || self.format.stamps, is_xml: format.is_xml || self.format.is_xml };
+            let tag = tags.tag(job, rank, child.id(), name);
+            let look = Look { source: job.proc(rank), stream: name, tag, format };
             let taps = self.streams.taps.clone();
             let always = job.wants.output & channel != 0;
             let tapped = Tapped { taps, source: job.proc(rank), channel, always };
             let file = job.wants.files.open(job, rank, name)?;
-            feed.add(Source::new(pipe, tag)?.tapped(tapped).filed(file, job.wants.files.only));
+            feed.add(Source::new(pipe, look)?.tapped(tapped).filed(file, job.wants.files.only));
         }
         Ok(child)
     }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::error::ErrorKind;
-use clap::{Args, CommandFactory, Parser, Subcommand};
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 
 /// As many ranks as one machine can number: a local rank is 16 bits wide.
 pub const MOST_RANKS: u32 = 1 << 16;
@@ -49,6 +49,9 @@ pub struct Run {
     /// Show every line of output as an element of XML
     #[arg(long)]
     pub xml: bool,
+    /// What each rank may run on: all that the command may (none), or one core, in turn (core)
+    #[arg(long, value_name = "WHAT", default_value = "none")]
+    pub bind_to: BindTo,
     /// Also listen on a socket in the session directory, for processes in another network namespace
     #[arg(long)]
     pub path_socket: bool,
@@ -56,6 +59,14 @@ pub struct Run {
     first: Segment,
     #[arg(skip)]
     others: Vec<Segment>,
+}
+
+/// What a rank is bound to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum BindTo {
+    #[default]
+    None,
+    Core,
 }
 
 /// The hidden command that the guardian starts the launcher with.
@@ -243,6 +254,7 @@ mod tests {
             "instanton run -n 65537 a",
             "instanton run -n 65536 a : b",
             "instanton run --bogus a",
+            "instanton run --bind-to moon a",
             "instanton run a :",
             "instanton run : a",
             "instanton run a : --timeout 3 b",

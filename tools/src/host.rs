@@ -3,6 +3,7 @@
 //! What a rank asks of its host is done here at once where it needs nobody else: published data is kept in a
 //! [`PublishedData`], texts are [logged](crate::log), and whoever connects is connected, because everybody lives here. What is about processes
 //! becomes an [`Event`] of the launcher's queue, and is answered from there: the server's thread waits for nothing.
+use std::io;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::parent_id;
 use std::sync::mpsc::{self, Sender};
@@ -17,8 +18,10 @@ use instanton::server::{
     self, Accepted, Answer, Completion, Host, Infos, Published, PublishedData, Server, ServerConfig, ToolSupport,
 };
 use instanton::sys::hwloc::{self, Place};
-use nix::unistd::{getgid, getuid};
+use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
+use nix::unistd::{Pid, getgid, getuid};
 
+use crate::args::BindTo;
 use crate::environment::Environment;
 use crate::job::Job;
 use crate::launch::Event;
@@ -33,9 +36,9 @@ const PATIENCE: Duration = Duration::from_secs(1);
 pub struct Topology(thread::JoinHandle<Option<Place>>);
 
 impl Topology {
-    /// Begins to find it out.
-    pub fn ask() -> Self {
-        Self(thread::spawn(hwloc::place))
+    /// Begins to find it out; with its cores where ranks are to be bound to them.
+    pub fn ask(bind_to: BindTo) -> Self {
+        Self(thread::spawn(move || hwloc::place(bind_to == BindTo::Core)))
     }
 }
 
@@ -103,6 +106,27 @@ impl Pmix {
     /// Adds what a rank needs to find the server.
     pub fn set_up(&self, proc: &Proc, environment: &mut Environment) -> Result<(), Status> {
         self.server.setup_fork(proc, environment)
+    }
+
+    /// Whether ranks are bound to cores.
+    pub fn binds(&self) -> bool {
+        self.place.as_ref().is_some_and(|place| !place.cores.is_empty())
+    }
+
+    /// Starts a rank with `birth`, bound to its core where ranks are. It inherits that from the thread that starts it.
+    ///
+    /// # Errors
+    /// When it cannot be bound there.
+    pub fn bound<T>(&self, on_node: u32, birth: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+        let Some(core) = self.place.as_ref().and_then(|place| place.core_of(on_node)) else { return birth() };
+        let me = Pid::from_raw(0);
+        let before = sched_getaffinity(me)?;
+        let mut units = CpuSet::new();
+        core.units.iter().try_for_each(|unit| units.set(*unit))?;
+        sched_setaffinity(me, &units)?;
+        let born = birth();
+        sched_setaffinity(me, &before)?;
+        born
     }
 
     /// A rank's process has ended.

@@ -210,10 +210,13 @@ impl Job {
             Info::new(keys::PROC_MAP, everyone.as_str()),
             Info::new(keys::TMPDIR, path(self.session.top())),
             Info::new(keys::NSDIR, path(self.session.job(self.number))),
-            // By slot, which are all here, and nobody is bound; in the words that Open MPI's launchers use.
-            Info::new(keys::MAPBY, "BYSLOT"),
+            // By slot, which are all here; in the words that Open MPI's launchers use.
+            Info::new(
+                keys::MAPBY,
+                if self.is_oversubscribed() { "BYSLOT:OVERSUBSCRIBE" } else { "BYSLOT:NOOVERSUBSCRIBE" },
+            ),
             Info::new(keys::RANKBY, "SLOT"),
-            Info::new(keys::BINDTO, "NONE"),
+            Info::new(keys::BINDTO, if place.is_some_and(|place| !place.cores.is_empty()) { "CORE" } else { "NONE" }),
             array(
                 keys::NODE_INFO_ARRAY,
                 vec![
@@ -264,9 +267,14 @@ impl Job {
             Info::new(keys::PROCDIR, path(self.session.rank(self.number, rank))),
         ];
         let text = |key, text: &Option<String>| text.as_ref().map(|text| Info::new(key, text.as_str()));
-        if let Some(place) = place {
+        if let Some(core) = place.and_then(|place| place.core_of(on_node)) {
+            infos.push(Info::new(keys::CPUSET, core.cpuset.as_str()));
+            infos.push(Info::new(keys::LOCALITY_STRING, core.locality.as_str()));
+        } else if let Some(place) = place {
             infos.extend(text(keys::CPUSET, &place.cpuset));
             infos.extend(text(keys::LOCALITY_STRING, &place.locality));
+        }
+        if let Some(place) = place {
             // Where all may run in one package only, all are there.
             let is_one = place.locality.as_deref().is_some_and(|places| is_in_one(places, "SK"));
             infos.extend(is_one.then(|| Info::new(keys::PACKAGE_RANK, short(rank))));
@@ -324,6 +332,7 @@ fn path(text: impl AsRef<OsStr>) -> Value {
 mod tests {
     use super::*;
     use instanton::store::{JobInfo, JobWriter, Limits, Lookup};
+    use instanton::sys::hwloc::Core;
 
     fn job(sizes: &[u32]) -> Job {
         let spec = |&ranks| AppSpec {
@@ -350,8 +359,12 @@ mod tests {
     #[test]
     fn what_open_mpi_cannot_do_without_is_there_with_its_exact_type() {
         let job = job(&[3]);
-        let place =
-            Place { xml: "<xml/>".into(), cpuset: Some("hwloc:0-3".into()), locality: Some("SK0:CR0-1:NM0-1".into()) };
+        let place = Place {
+            xml: "<xml/>".into(),
+            cpuset: Some("hwloc:0-3".into()),
+            locality: Some("SK0:CR0-1:NM0-1".into()),
+            cores: Vec::new(),
+        };
         let get = reads(&job, Some(&place));
         for (key, value) in [
             (keys::JOB_SIZE, Value::Uint32(3)),
@@ -368,7 +381,7 @@ mod tests {
             (keys::TMPDIR, Value::string("/tmp/x")),
             (keys::NSDIR, Value::string("/tmp/x/1")),
             (keys::HWLOC_XML_V2, Value::string("<xml/>")),
-            (keys::MAPBY, Value::string("BYSLOT")),
+            (keys::MAPBY, Value::string("BYSLOT:NOOVERSUBSCRIBE")),
             (keys::RANKBY, Value::string("SLOT")),
             (keys::BINDTO, Value::string("NONE")),
         ] {
@@ -394,6 +407,22 @@ mod tests {
         for absent in [keys::NODE_OVERSUBSCRIBED, "OMPI_APP_SIZES", "OMPI_FIRST_RANKS"] {
             assert_eq!(get(Rank::WILDCARD, absent), None, "{absent}");
         }
+    }
+
+    #[test]
+    fn ranks_are_bound_to_one_core_after_the_other() {
+        let core = |unit: usize| Core {
+            units: vec![unit],
+            cpuset: format!("hwloc:{unit}"),
+            locality: format!("SK0:CR{unit}:HT{unit}"),
+        };
+        let place = Place { xml: String::new(), cpuset: None, locality: None, cores: vec![core(0), core(1)] };
+        let job = job(&[3]);
+        let get = reads(&job, Some(&place));
+        assert_eq!(get(Rank::WILDCARD, keys::BINDTO), Some(Value::string("CORE")));
+        let cpusets = [0, 1, 2].map(|rank| get(Rank(rank), keys::CPUSET).unwrap());
+        assert_eq!(cpusets, ["hwloc:0", "hwloc:1", "hwloc:0"].map(Value::string));
+        assert_eq!(get(Rank(1), keys::LOCALITY_STRING), Some(Value::string("SK0:CR1:HT1")));
     }
 
     #[test]

@@ -88,7 +88,7 @@ pub fn run(arguments: Launch) -> Result<u8> {
     signals::give_back()?;
     // Not the guardian's name: whoever kills processes by name would kill both.
     nix::sys::prctl::set_name(c"inst-launcher")?;
-    let topology = Topology::ask();
+    let topology = Topology::ask(arguments.run.bind_to);
     let session = Session::named(arguments.session.clone());
     let guardian = link::connect(&arguments.guardian)?;
     let outcome = launch(arguments, topology, session.clone(), guardian);

@@ -77,14 +77,14 @@ const ENVIRONMENT: [&str; 5] =
     [keys::SET_ENVAR, keys::ADD_ENVAR, keys::UNSET_ENVAR, keys::PREPEND_ENVAR, keys::APPEND_ENVAR];
 
 impl Request {
-    /// The applications to plan; `node` is this machine's name.
+    /// The applications to plan; `node` is this machine's name, and `bound` says whether ranks are bound to cores.
     ///
     /// # Errors
     /// `ERR_NOT_SUPPORTED` for a required attribute that is not served, `ERR_JOB_FAILED_TO_MAP` where only other machines would do,
     /// `ERR_JOB_NO_EXE_SPECIFIED` and `ERR_BAD_PARAM` for what makes no application.
-    pub fn specs(&self, node: &str) -> Result<Vec<AppSpec>, Status> {
+    pub fn specs(&self, node: &str, bound: bool) -> Result<Vec<AppSpec>, Status> {
         let infos = || self.apps.iter().flat_map(|app| &app.info).chain(&self.info);
-        let is_served = |info: &Info| SERVED.iter().any(|key| info.key == *key) || is_true_anyway(info);
+        let is_served = |info: &Info| SERVED.iter().any(|key| info.key == *key) || is_true_anyway(info, bound);
         if infos().any(|info| info.is_required() && !is_served(info)) {
             return Err(Status::ERR_NOT_SUPPORTED);
         }
@@ -135,12 +135,12 @@ impl Request {
     }
 }
 
-/// Whether an attribute asks for what is so for every job: one machine, ranks in order, and nobody bound.
-fn is_true_anyway(info: &Info) -> bool {
+/// Whether an attribute asks for what is so for every job of the run: one machine, ranks in order, and all bound or none.
+fn is_true_anyway(info: &Info, bound: bool) -> bool {
     let asked = info.value.as_str().unwrap_or_default().to_ascii_lowercase();
     match info.key.as_str().unwrap_or_default() {
         keys::MAPBY | keys::RANKBY => ["slot", "node"].contains(&asked.as_str()),
-        keys::BINDTO => asked == "none",
+        keys::BINDTO => asked == if bound { "core" } else { "none" },
         _ => false,
     }
 }
@@ -202,7 +202,7 @@ mod tests {
 
     #[test]
     fn an_application_is_taken_as_it_was_given() {
-        let specs = request(vec![], |_| ()).specs("n").unwrap();
+        let specs = request(vec![], |_| ()).specs("n", false).unwrap();
         assert_eq!(
             specs,
             [AppSpec {
@@ -237,12 +237,13 @@ mod tests {
         assert_eq!(wants(&[target, Info::new(keys::FWD_STDIN, true)]).input, Some(Rank(2)));
         let required = [(keys::MAPBY, "slot"), (keys::RANKBY, "NODE"), (keys::BINDTO, "none")];
         let required = required.map(|(key, value)| Info::new(key, value).required());
-        assert!(request(required.to_vec(), |_| ()).specs("n").is_ok());
+        assert!(request(required.to_vec(), |_| ()).specs("n", false).is_ok());
+        assert!(request(required.to_vec(), |_| ()).specs("n", true).is_err());
     }
 
     #[test]
     fn what_cannot_be_is_refused() {
-        let refused = |info: Vec<Info>, edit: fn(&mut App)| request(info, edit).specs("n.site").unwrap_err();
+        let refused = |info: Vec<Info>, edit: fn(&mut App)| request(info, edit).specs("n.site", false).unwrap_err();
         assert_eq!(refused(vec![], |app| app.maxprocs = 0), Status::ERR_BAD_PARAM);
         assert_eq!(refused(vec![], |app| (app.cmd, app.argv) = (None, vec![])), Status::ERR_JOB_NO_EXE_SPECIFIED);
         assert_eq!(refused(vec![Info::new(keys::HOST, "other,more")], |_| ()), Status::ERR_JOB_FAILED_TO_MAP);
@@ -250,7 +251,7 @@ mod tests {
         for host in ["n", "n.site:2", "other,localhost"] {
             assert!(
                 request(vec![Info::new(keys::HOST, host), Info::new(keys::MAPBY, "slot")], |_| ())
-                    .specs("n.site")
+                    .specs("n.site", false)
                     .is_ok()
             );
         }

@@ -102,3 +102,23 @@ fn a_temporary_directory_that_cannot_be_used_is_said_once() {
         assert!(ended.stderr.contains(directory), "{ended:?}");
     }
 }
+
+#[test]
+fn ranks_are_bound_to_cores_on_request_and_the_launcher_is_not() {
+    let allowed = |options: &[&str]| {
+        let script = "sed -n 's/^Cpus_allowed_list:.//p' /proc/self/status /proc/$PPID/status | tr '\\n' ' '";
+        let ended = run(options.iter().copied().chain(["-n", "1", "sh", "-c", script]));
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+        let lists: Vec<String> = ended.stdout.split(' ').map(str::to_owned).collect();
+        (lists[0].clone(), lists[1].clone())
+    };
+    let (rank, launcher) = allowed(&[]);
+    assert_eq!(rank, launcher);
+    let (bound, unbound) = allowed(&["--bind-to", "core"]);
+    assert_eq!(unbound, launcher);
+    // A machine may have one core, or none that is known.
+    assert!(bound.len() <= launcher.len(), "{bound} of {launcher}");
+    if instanton::sys::hwloc::place(true).is_some_and(|place| place.cores.len() > 1) {
+        assert_ne!(bound, launcher);
+    }
+}

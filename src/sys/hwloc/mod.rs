@@ -122,15 +122,36 @@ pub struct Place {
     pub cpuset: Option<String>,
     /// What these are part of: `SK0:L30:CR0-1:HT0-1:NM0`.
     pub locality: Option<String>,
+    /// The cores among them, where they were asked for.
+    pub cores: Vec<Core>,
+}
+
+/// One core, as far as this process may run on it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Core {
+    /// The kernel's numbers of its processing units.
+    pub units: Vec<usize>,
+    /// The same, as `hwloc:0,4`.
+    pub cpuset: String,
+    /// What it is part of.
+    pub locality: String,
+}
+
+impl Place {
+    /// The core of a process, where each is bound to one, in turn.
+    pub fn core_of(&self, number: u32) -> Option<&Core> {
+        self.cores.get(number as usize % self.cores.len().max(1))
+    }
 }
 
 /// The machine and the place of this process in it; `None` without the library or when it fails.
-pub fn place() -> Option<Place> {
+pub fn place(with_cores: bool) -> Option<Place> {
     let topology = Topology::discover()?;
     let units = topology.binding(false);
     let cpuset = units.as_ref().and_then(Bitmap::list).map(|list| format!("hwloc:{list}"));
     let locality = units.as_ref().and_then(|units| topology.locality(units));
-    Some(Place { xml: topology.xml()?, cpuset, locality })
+    let cores = units.as_ref().filter(|_| with_cores).map(|units| topology.cores(units)).unwrap_or_default();
+    Some(Place { xml: topology.xml()?, cpuset, locality, cores })
 }
 
 /// A loaded `hwloc_topology_t`.
@@ -273,6 +294,17 @@ impl Topology {
     /// Which packages, caches, cores, threads and memories some processing units are part of: `SK0:L30:CR0-1:HT0-1:NM0`.
     pub fn locality(&self, units: &Bitmap) -> Option<String> {
         objects::locality(library()?, self, units)
+    }
+
+    /// The cores that some processing units are part of, with those of their units.
+    fn cores(&self, units: &Bitmap) -> Vec<Core> {
+        let Some(hwloc) = library() else { return Vec::new() };
+        let core = |units: Vec<usize>| {
+            let list = units.iter().map(usize::to_string).collect::<Vec<_>>().join(",");
+            let locality = self.locality(&Bitmap::parse(list.as_bytes())?)?;
+            Some(Core { units, cpuset: format!("hwloc:{list}"), locality })
+        };
+        objects::cores(hwloc, self, units).into_iter().filter_map(core).collect()
     }
 
     /// How far devices of some types (`constants::device_type` bits) are from some processing units.

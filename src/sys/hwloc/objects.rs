@@ -40,11 +40,13 @@ const _: () = assert!(std::mem::offset_of!(Object, infos) == 216);
 
 /// The number of `HWLOC_OBJ_PU`.
 const UNIT: c_int = 3;
+/// The number of `HWLOC_OBJ_CORE`.
+const CORE: c_int = 2;
 /// `HWLOC_TYPE_DEPTH_OS_DEVICE`: where the devices are.
 const DEVICES: c_int = -6;
 
 /// What is looked for in a locality string: how it is called there, and the number of its `HWLOC_OBJ_`.
-const PLACES: [(&str, c_int); 7] = [("SK", 1), ("L3", 6), ("L2", 5), ("L1", 4), ("CR", 2), ("HT", UNIT), ("NM", 13)];
+const PLACES: [(&str, c_int); 7] = [("SK", 1), ("L3", 6), ("L2", 5), ("L1", 4), ("CR", CORE), ("HT", UNIT), ("NM", 13)];
 
 /// The types of devices by their number of `HWLOC_OBJ_OSDEV_`.
 const DEVICE_TYPES: [u64; 6] =
@@ -90,6 +92,19 @@ pub fn locality(hwloc: &Hwloc, topology: &Topology, units: &Bitmap) -> Option<St
         }
     }
     Some(parts.join(":"))
+}
+
+/// The kernel's numbers of some processing units, by the core that they are part of.
+pub fn cores(hwloc: &Hwloc, topology: &Topology, units: &Bitmap) -> Vec<Vec<usize>> {
+    let near = |core: &Object| {
+        let is_in = |unit: &&Object| {
+            // SAFETY: two sets.
+            !unit.cpuset.is_null() && unsafe { (hwloc.intersect)(core.cpuset, unit.cpuset) } != 0
+        };
+        let all = of_type(hwloc, topology, UNIT).filter(|unit| touches(hwloc, unit, units));
+        all.filter(is_in).map(|unit| unit.os_index as usize).collect()
+    };
+    of_type(hwloc, topology, CORE).filter(|core| touches(hwloc, core, units)).map(near).collect()
 }
 
 pub fn distances(hwloc: &Hwloc, topology: &Topology, units: &Bitmap, types: u64) -> Vec<DeviceDistance> {

@@ -107,7 +107,7 @@ impl Running {
             command.stdout(writer.try_clone()?).stderr(writer);
             merged = Some(OwnedFd::from(reader));
         }
-        let mut child = self.births.attend(|| command.spawn())?;
+        let mut child = self.births.attend(|| pmix.bound(job.before + rank, || command.spawn()))?;
         // The rank's ends are the rank's alone.
         drop(command);
         let out = merged.or(child.stdout.take().map(OwnedFd::from)).context("a rank without output")?;
@@ -141,7 +141,7 @@ impl Running {
             return Err(Status::ERR_JOB_FAILED_TO_LAUNCH);
         }
         let first = self.jobs.first();
-        let specs = request.specs(&first.node)?;
+        let specs = request.specs(&first.node, pmix.binds())?;
         let ranks = specs.iter().fold(0u32, |sum, spec| sum.saturating_add(spec.ranks));
         let (number, before) = self.jobs.next(ranks).ok_or(Status::ERR_JOB_INSUFFICIENT_RESOURCES)?;
         let failed = |_| Status::ERR_JOB_SYS_OP_FAILED;

@@ -149,6 +149,15 @@ fn a_host_in_c_runs_a_job() {
 }
 
 #[test]
+fn a_process_that_shows_no_sign_of_life_is_told_of() {
+    let program = compile("monitors", &["-pthread"]);
+    run(alone(&program).arg("more"));
+    if let Some(mut command) = checked(&program) {
+        run(command.arg("more"));
+    }
+}
+
+#[test]
 fn a_host_calls_its_server_from_within_what_it_is_asked() {
     holds("upcalls", &["-pthread"]);
 }

@@ -265,6 +265,12 @@ fn every_family_of_helpers_does_the_same() {
 }
 
 #[test]
+fn processes_are_monitored_the_same() {
+    let lines = same_lines("monitors", &[], "");
+    assert_eq!(lines.lines().count(), 3, "{lines}");
+}
+
+#[test]
 fn packed_bytes_are_the_same_and_understood_by_both() {
     let bytes = same_lines("packing", &[], "");
     assert!(bytes.lines().count() > 60, "{bytes}");

@@ -22,6 +22,7 @@ use super::input::Inputs;
 use super::jobs::Jobs;
 use super::mailbox::{Commands, Mailbox};
 use super::modex::Waits;
+use super::monitors::Monitors;
 use super::output::Outputs;
 use super::psets::ProcessSets;
 use super::timers::Timers;
@@ -127,6 +128,7 @@ pub(super) fn start(config: Arc<ServerConfig>, host: Arc<dyn Host>, forks: Arc<F
         resources: Vec::new(),
         sessions: BTreeMap::new(),
         waits: Waits::default(),
+        monitors: Monitors::default(),
         registrations: Registrations::default(),
         tools_named: 0,
         host_support: HostSupport::default(),

@@ -21,6 +21,7 @@ use super::jobs::Jobs;
 use super::mailbox::Mailbox;
 use super::members::Operation;
 use super::modex::Waits;
+use super::monitors::{MonitorId, Monitors};
 use super::output::Outputs;
 use super::program::PROGRAM;
 use super::psets::ProcessSets;
@@ -59,6 +60,8 @@ pub(super) enum Limit {
     Join(u64),
     /// The completion of a group that a process has come to alone.
     Single(u64),
+    /// A period of a monitor.
+    Monitor(MonitorId),
     /// Output that waits for more.
     Output(PeerId, u64),
     /// Those who wait until all output is read.
@@ -88,6 +91,7 @@ pub(super) struct Core {
     /// What the jobs of a session will have that are registered.
     pub(super) sessions: BTreeMap<u32, Vec<Info>>,
     pub(super) waits: Waits,
+    pub(super) monitors: Monitors,
     pub(super) registrations: Registrations,
     /// Which attributes the host supports.
     pub(super) host_support: HostSupport,
@@ -291,6 +295,7 @@ impl Core {
             Limit::Invitation(number) => self.invitation_expired(number),
             Limit::Join(number) => self.join_expired(number),
             Limit::Single(number) => self.single_expired(number),
+            Limit::Monitor(id) => self.period_is_over(id),
             Limit::Output(peer, id) => self.output_is_due(peer, id),
             Limit::OutputFlush => self.output_flushed(Err(Status::ERR_TIMEOUT)),
         }

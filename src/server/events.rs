@@ -123,7 +123,7 @@ impl Core {
     fn send_missed(&mut self, peer: PeerId, codes: &[Status]) {
         let Some(proc) = self.peers.get(&peer).map(|peer| &peer.proc) else { return };
         for event in self.registrations.passed.events(Instant::now()) {
-            let is_in = event.audience.has(proc) || event.audience.is_host(peer);
+            let is_in = peer == PROGRAM || event.audience.has(proc);
             let wanted = match codes {
                 [] => !event.info.is_set(keys::EVENT_NON_DEFAULT),
                 codes => codes.contains(&event.status),
@@ -151,6 +151,7 @@ impl Core {
         self.output_ends(peer);
         self.groups_of_peer_end(peer);
         self.inputs.forget(peer);
+        self.end_monitors(peer, None);
         if self.registrations.by_peer.remove(&peer).is_some() {
             // No other connection will ever have its number.
             self.registrations.passed.events(Instant::now()).for_each(|event| event.told.retain(|told| *told != peer));
@@ -310,7 +311,8 @@ impl Core {
     }
 
     fn is_in(&self, audience: &Audience, peer: PeerId) -> bool {
-        self.peers.get(&peer).is_some_and(|entry| audience.has(&entry.proc)) || audience.is_host(peer)
+        // The server's program hears of everything that goes through its server.
+        peer == PROGRAM || self.peers.get(&peer).is_some_and(|entry| audience.has(&entry.proc))
     }
 
     fn is_all_here(&self, audience: &Audience) -> bool {
@@ -364,11 +366,11 @@ impl Audience {
             Audience::HostAlone => false,
         }
     }
+}
 
-    /// Whether it is for the host alone and that is who listens.
-    fn is_host(&self, peer: PeerId) -> bool {
-        matches!(self, Audience::HostAlone) && peer == PROGRAM
-    }
+/// Whether an event of that process with that range can be sent to anybody.
+pub(super) fn reaches(range: u8, source: &Proc, info: &[Info]) -> bool {
+    Audience::new(range, source, info).is_ok()
 }
 
 /// The server that has given the event to its host, where one says so.

@@ -55,19 +55,8 @@ impl Core {
                 let info = self.signed(&proc, info);
                 self.pass_on(peer, number, |host, done| host.allocate(&proc, directive, &info, done), no_infos, infos);
             }
-            // A sign of life is for the library, as everywhere, and this one looks for none.
-            Forward::Monitor { monitor, .. } if monitor.key == keys::SEND_HEARTBEAT => {
-                self.reply(peer, number, infos(no_infos));
-            }
             Forward::Monitor { monitor, error, directives } => {
-                let directives = self.signed(&proc, directives);
-                self.pass_on(
-                    peer,
-                    number,
-                    |host, done| host.monitor(&proc, &monitor, error, &directives, done),
-                    no_infos,
-                    infos,
-                );
+                self.monitor(peer, number, &proc, &monitor, error, directives);
             }
             Forward::GetCredential { directives } => self.pass_on(
                 peer,

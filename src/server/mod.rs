@@ -63,6 +63,7 @@ mod jobs;
 mod mailbox;
 mod members;
 mod modex;
+mod monitors;
 mod output;
 mod program;
 mod psets;

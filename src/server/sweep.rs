@@ -12,7 +12,7 @@ use nix::dir::{Dir, Type};
 use nix::errno::Errno;
 use nix::fcntl::{AtFlags, OFlag, open, openat};
 use nix::sys::stat::{Mode, SFlag, fstatat};
-use nix::unistd::{UnlinkatFlags, getegid, geteuid, unlinkat};
+use nix::unistd::{UnlinkatFlags, unlinkat};
 
 use crate::sys::process;
 use crate::trace;
@@ -60,9 +60,7 @@ impl Ignored {
 
 /// Removes `items` with the rights of a user. The calling thread keeps those rights, and should end.
 pub(super) fn remove(items: &[Item], ignored: &Ignored, uid: u32, gid: u32) {
-    if (geteuid().as_raw(), getegid().as_raw()) != (uid, gid)
-        && let Err(e) = process::become_user_in_this_thread(uid, gid)
-    {
+    if let Err(e) = process::become_user_in_this_thread(uid, gid) {
         return trace!("nothing is cleaned up for user {uid}, whose rights this server cannot take on: {e}");
     }
     for item in items {
@@ -163,6 +161,7 @@ fn remove_empty(parent: impl AsFd, name: &OsStr) -> Result<(), Errno> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nix::unistd::{getegid, geteuid};
     use std::fs;
     use std::os::unix::fs::symlink;
 

@@ -2,6 +2,8 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 
+use nix::unistd::{getegid, geteuid};
+
 /// A descriptor that becomes readable when the process at the other end of `socket` ends: the very process that connected,
 /// whatever becomes of its number. `pid` is what the kernel says of that process, for kernels before 6.5.
 ///
@@ -42,7 +44,7 @@ pub fn is_child(pidfd: &impl AsFd) -> bool {
     unsafe { libc::waitid(libc::P_PIDFD, pidfd, &raw mut news, options) == 0 }
 }
 
-/// Gives the calling thread, and no other, the rights of a user for good.
+/// Gives the calling thread, and no other, the rights of a user for good, where it does not act with these anyway.
 ///
 /// The system calls are made directly: the C library's functions change every thread of the process.
 ///
@@ -50,6 +52,9 @@ pub fn is_child(pidfd: &impl AsFd) -> bool {
 /// When the kernel refuses, for instance because this process has no right to change its user. The thread may then have some
 /// of its rights changed already and must end.
 pub fn become_user_in_this_thread(uid: u32, gid: u32) -> io::Result<()> {
+    if (geteuid().as_raw(), getegid().as_raw()) == (uid, gid) {
+        return Ok(());
+    }
     let groups = [gid];
     // SAFETY: setgroups reads one gid from `groups`; the other two take integers. They change the calling thread only.
     let failed = unsafe {

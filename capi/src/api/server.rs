@@ -64,6 +64,8 @@ const SERVED: [&str; 12] = [
     keys::SERVER_SESSION_SUPPORT,
     keys::SERVER_SYSTEM_SUPPORT,
     keys::SERVER_ALLOW_FOREIGN_TOOLS,
+    // Whoever asks is monitored.
+    keys::SERVER_ENABLE_MONITORING,
     keys::LAUNCHER,
     keys::LAUNCHER_RENDEZVOUS_FILE,
     keys::TCP_REPORT_URI,

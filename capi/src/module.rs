@@ -87,13 +87,18 @@ pub struct Module {
 type Word = *const c_void;
 
 impl Module {
+    /// Without functions.
+    pub fn empty() -> Module {
+        // SAFETY: empty slots are NULL.
+        unsafe { std::mem::zeroed() }
+    }
+
     /// Reads a module; NULL has no functions. `said` is the release that the host says it was compiled for.
     ///
     /// # Safety
     /// `module` is NULL, or a module of the release that the host says or its object's imports prove, or of any other.
     pub unsafe fn read(module: *const pmix_server_module_t, said: Option<Release>) -> Module {
-        // SAFETY: empty slots are NULL.
-        let mut read: Module = unsafe { std::mem::zeroed() };
+        let mut read = Module::empty();
         if module.is_null() {
             return read;
         }

@@ -227,6 +227,15 @@ fn tools_find_their_servers() {
 }
 
 #[test]
+fn a_launcher_has_a_server_of_its_own() {
+    let program = compile("launcher", &["-pthread"]);
+    run(&mut alone(&program));
+    if let Some(mut command) = checked(&program) {
+        run(&mut command);
+    }
+}
+
+#[test]
 fn streams_of_processes_reach_tools_and_come_from_them() {
     let program = compile("streams", &["-pthread"]);
     run(&mut alone(&program));

@@ -216,6 +216,14 @@ impl Server {
         self.forks.clone()
     }
 
+    /// Has another host asked from now on. What the one before has taken over, it answers.
+    ///
+    /// # Errors
+    /// When the server has ended.
+    pub fn set_host(&self, host: Arc<dyn Host>) -> Result<(), Status> {
+        self.mailbox.post(move |core| core.host = host)
+    }
+
     /// Lets the server's thread call something when it is through with what it is at: outside of any method of the host, even
     /// when this is called from one.
     ///

@@ -22,7 +22,7 @@ const MAX_ADDRESS: u64 = 4096;
 const DELAY: Duration = Duration::from_secs(1);
 
 /// The attributes that are answered here. Others are hints, for the host of the server.
-const KNOWN: [&str; 18] = [
+const KNOWN: [&str; 19] = [
     keys::TOOL_NSPACE,
     keys::TOOL_RANK,
     keys::TOOL_DO_NOT_CONNECT,
@@ -40,6 +40,7 @@ const KNOWN: [&str; 18] = [
     keys::SERVER_TMPDIR,
     keys::SYSTEM_TMPDIR,
     keys::LAUNCHER,
+    keys::LAUNCHER_RENDEZVOUS_FILE,
     keys::TIMEOUT,
 ];
 

@@ -37,6 +37,8 @@ struct Running {
     inits: usize,
     /// Whether it belongs to a tool, and ends with that.
     is_of_tool: bool,
+    /// Whether it is still to be given its host's functions.
+    is_bare: bool,
 }
 
 static SERVER: RwLock<Option<Running>> = RwLock::new(None);
@@ -54,7 +56,7 @@ pub fn server() -> Result<Arc<Server>, Status> {
 }
 
 /// Attributes of an init that say how the server is to run.
-const SERVED: [&str; 12] = [
+const SERVED: [&str; 13] = [
     keys::SERVER_NSPACE,
     keys::SERVER_RANK,
     keys::HOSTNAME,
@@ -101,12 +103,17 @@ fn reported_on(info: &[Info]) -> Option<Stream> {
     info.find(keys::TCP_REPORT_URI)?.value.as_text().and_then(|place| Stream::named(place.as_bytes()))
 }
 
-/// What of the attributes of an init says how the server is to run. The rest are hints for other libraries.
-fn config(info: &[Info]) -> Result<ServerConfig, Status> {
+/// Holds what an init requires against what there is.
+fn check(info: &[Info]) -> Outcome {
     if let Some(unknown) = info.iter().find(|info| info.is_required() && !SERVED.iter().any(|key| info.key == *key)) {
         instanton::trace!("the server is required to have {}, which it does not know", unknown.key);
         return Err(Status::ERR_NOT_SUPPORTED);
     }
+    Ok(())
+}
+
+/// What of the attributes of an init says how the server is to run. The rest are hints for other libraries.
+fn config(info: &[Info]) -> Result<ServerConfig, Status> {
     let mut config = ServerConfig::default();
     let text = |key| info.find(key).map(|info| info.value.as_text().ok_or(Status::ERR_BAD_PARAM)).transpose();
     let path =
@@ -153,7 +160,7 @@ fn start(config: ServerConfig, module: Module, is_of_tool: bool) -> Result<Runni
         Status::from(error)
     })?;
     ENVIRONMENT.put(Arc::new(server.fork_environment()));
-    Ok(Running { server: Arc::new(server), inits: 1, is_of_tool })
+    Ok(Running { server: Arc::new(server), inits: 1, is_of_tool, is_bare: false })
 }
 
 /// What a host gave, read as what it says or proves that it is.
@@ -163,10 +170,11 @@ unsafe fn module_of(module: *const pmix_server_module_t) -> Module {
     unsafe { Module::read(module, said) }
 }
 
-/// Makes the tool that this process is a server as well, which accepts tools itself.
+/// Makes the tool that this process is a server as well, which accepts tools itself. One that is a launcher already has a server,
+/// and gives that its functions.
 ///
 /// # Errors
-/// `ERR_INIT` without a tool, or where there is a server already.
+/// `ERR_INIT` without a tool, or where there is a server with functions.
 ///
 /// # Safety
 /// As [`Module::read`].
@@ -175,12 +183,32 @@ pub unsafe fn install(module: *const pmix_server_module_t) -> Outcome {
     // SAFETY: as promised by the caller.
     let module = unsafe { module_of(module) };
     let mut running = SERVER.write().unwrap_or_else(PoisonError::into_inner);
-    if running.is_some() {
-        return Err(Status::ERR_INIT);
+    match &mut *running {
+        None => {
+            let tools = Some(ToolSupport::default());
+            let config = ServerConfig { nspace: proc.nspace, rank: proc.rank, tools, ..ServerConfig::default() };
+            *running = Some(start(config, module, true)?);
+            Ok(())
+        }
+        Some(running) if running.is_bare => {
+            running.is_bare = false;
+            running.server.set_host(Arc::new(CHost(module)))
+        }
+        Some(_) => Err(Status::ERR_INIT),
     }
-    let tools = Some(ToolSupport::default());
-    let config = ServerConfig { nspace: proc.nspace, rank: proc.rank, tools, ..ServerConfig::default() };
-    *running = Some(start(config, module, true)?);
+}
+
+/// Makes the tool that this process is a launcher: a server that may be given its functions later. A process that has a server
+/// already is one.
+///
+/// # Errors
+/// Why the server does not start.
+pub fn launch(tool: &Proc, info: &[Info]) -> Outcome {
+    let mut running = SERVER.write().unwrap_or_else(PoisonError::into_inner);
+    if running.is_none() {
+        let config = ServerConfig { nspace: tool.nspace.clone(), rank: tool.rank, ..config(info)? };
+        *running = Some(Running { is_bare: true, ..start(config, Module::empty(), true)? });
+    }
     Ok(())
 }
 
@@ -276,6 +304,7 @@ export! {
     /// Starts the server of this process, or takes part in it.
     fn PMIx_server_init(module: *mut pmix_server_module_t, info: *mut pmix_info_t, ninfo: usize) -> Outcome {
         let info: Vec<Info> = many(info, ninfo)?;
+        check(&info)?;
         let config = config(&info)?;
         // Without one, local clients are served, and nothing beyond.
         let module = module_of(module);

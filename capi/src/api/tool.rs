@@ -1,7 +1,7 @@
 //! Tools: finding servers, and turning from one to another.
 use std::ptr;
 
-use instanton::data::{Info, Proc, Status, keys};
+use instanton::data::{Info, InfoList, Proc, Status, keys};
 
 use super::server;
 use crate::boundary::{Outcome, export};
@@ -26,9 +26,17 @@ unsafe fn attach(proc: *mut pmix_proc_t, server: *mut pmix_proc_t, info: &[Info]
 }
 
 export! {
-    /// Looks for a server and attaches to it, or takes part in what this process has already. Every init has its finalize.
+    /// Looks for a server and attaches to it, or takes part in what this process has already. With PMIX_LAUNCHER, the tool is a
+    /// server as well. Every init has its finalize.
     fn PMIx_tool_init(proc: *mut pmix_proc_t, info: *mut pmix_info_t, ninfo: usize) -> Outcome {
-        let client = session::enter_as_tool(&many::<_, Info>(info, ninfo)?)?;
+        let info: Vec<Info> = many(info, ninfo)?;
+        let client = session::enter_as_tool(&info)?;
+        if info.is_set(keys::LAUNCHER)
+            && let Err(status) = server::launch(client.proc(), &info)
+        {
+            let _ = session::leave(&[]);
+            return Err(status);
+        }
         if let Some(proc) = proc.as_mut() {
             *proc = made(client.proc())?;
         }
@@ -87,7 +95,7 @@ export! {
         session::set_server(&one::<_, Proc>(server)?, &many::<_, Info>(info, ninfo)?)
     }
 
-    /// Makes this tool a server as well, with these functions; once, and not where it is one already.
+    /// Makes this tool a server as well, with these functions; once, and not where a server has functions already.
     fn PMIx_tool_set_server_module(module: *mut pmix_server_module_t) -> Outcome {
         server::install(module)
     }

@@ -55,6 +55,14 @@ impl Request {
     }
 }
 
+/// Attributes that say who asks, and what may be done to him and how: he wants nothing by them.
+const SAYS: [&str; 4] = [keys::USERID, keys::GRPID, keys::JOB_CTRL_PREEMPTIBLE, keys::JOB_CTRL_CHECKPOINT_METHOD];
+
+/// Whether a call wants nothing to be done.
+pub fn wants_nothing(directives: &[Info]) -> bool {
+    directives.iter().all(|info| SAYS.iter().any(|key| info.key == *key))
+}
+
 fn action(directive: &Info) -> Option<Result<Action, Status>> {
     let wanted = |action| directive.is_true().then_some(Ok(action));
     match directive.key.as_str()? {
@@ -89,5 +97,7 @@ mod tests {
         assert_eq!(read(&[Info::new(keys::JOB_CTRL_SIGNAL, 1000)]), Err(Status::ERR_BAD_PARAM));
         assert_eq!(read(&[Info::new(keys::JOB_CTRL_KILL, false)]), Err(Status::ERR_NOT_SUPPORTED));
         assert_eq!(read(&[set(keys::JOB_CTRL_RESTART)]), Err(Status::ERR_NOT_SUPPORTED));
+        assert!(wants_nothing(&[]) && wants_nothing(&[set(keys::JOB_CTRL_PREEMPTIBLE), Info::new(keys::USERID, 0u32)]));
+        assert!(!wants_nothing(&[set(keys::JOB_CTRL_PREEMPTIBLE), set(keys::JOB_CTRL_KILL)]));
     }
 }

@@ -306,8 +306,7 @@ impl Host for Launcher {
         directives: &[Info],
         done: Completion<Infos>,
     ) -> Accepted {
-        // Nothing but who asks.
-        if directives.iter().all(|info| [keys::USERID, keys::GRPID].iter().any(|key| info.key == *key)) {
+        if control::wants_nothing(directives) {
             return DONE;
         }
         self.ask(Event::Control(control::Request::read(requestor, targets, directives, done)?))

@@ -1,14 +1,15 @@
 //! The environment of a process that is to find this server.
 //!
 //! `setup_fork` may run in a forked child of a threaded process. Everything it needs lies in one immutable block, which the
-//! control thread replaces whenever a namespace comes or goes.
-use std::collections::{BTreeMap, HashMap};
+//! control thread replaces whenever a namespace comes or goes. It shares with the one before what has not changed.
+use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::sync::Arc;
 
+use super::pieces::Pieces;
 use super::setup::Change;
 use crate::control::address::{self, Address};
 use crate::control::rendezvous::Uri;
@@ -73,7 +74,7 @@ pub(super) struct Common {
 #[derive(Default)]
 struct Block {
     common: Arc<Common>,
-    jobs: HashMap<Nspace, OfJob>,
+    jobs: Pieces<OfJob>,
 }
 
 /// What is the same for every process of a job.
@@ -114,9 +115,9 @@ impl Default for Forks {
 }
 
 impl Forks {
-    /// Publishes what is to be known of all jobs there are now.
-    pub(super) fn publish(&self, common: Arc<Common>, jobs: HashMap<Nspace, OfJob>) {
-        let Ok(()) = self.0.replace(|_| Ok::<_, Infallible>(Block { common, jobs }));
+    /// Publishes what is to be known of a job, or that there is none.
+    pub(super) fn publish(&self, common: Arc<Common>, nspace: &Nspace, job: Option<OfJob>) {
+        let Ok(()) = self.0.replace(|block| Ok::<_, Infallible>(Block { common, jobs: block.jobs.with(nspace, job) }));
     }
 
     pub(super) fn setup(&self, proc: &Proc, env: &mut dyn EnvSink) -> Result<(), Status> {
@@ -177,7 +178,7 @@ mod tests {
 
         let common = Common { abstract_name: "instanton-x".into(), hostname: b"node0".to_vec(), ..Default::default() };
         let environment = Vec::new().into();
-        forks.publish(Arc::new(common), [(job, OfJob { token: [5; 32], environment })].into());
+        forks.publish(Arc::new(common), &job, Some(OfJob { token: [5; 32], environment }));
         forks.setup(&proc, &mut env).unwrap();
         let names: Vec<_> = env.keys().map(|name| name.to_str().unwrap()).collect();
         let expected = [

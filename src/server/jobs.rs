@@ -284,7 +284,7 @@ impl Core {
         self.gets_of_job_end(nspace);
         self.ties.forget(nspace);
         if self.jobs.0.remove(nspace).is_some() {
-            self.publish_forks();
+            self.publish_fork(nspace);
         }
         self.after_sweeping(done);
     }
@@ -329,7 +329,7 @@ impl Core {
         }
         if !self.jobs.0.contains_key(nspace) {
             self.jobs.0.insert(nspace.clone(), Job::new()?);
-            self.publish_forks();
+            self.publish_fork(nspace);
         }
         self.jobs.0.get_mut(nspace).ok_or(Status::ERR_NOT_FOUND)
     }
@@ -339,13 +339,13 @@ impl Core {
         let empty = |job: &Job| job.local_procs.is_none() && job.clients.is_empty() && job.early.is_empty();
         if self.jobs.get(nspace).is_some_and(empty) {
             self.jobs.0.remove(nspace);
-            self.publish_forks();
+            self.publish_fork(nspace);
         }
     }
 
-    pub(super) fn publish_forks(&self) {
+    /// Makes known to `setup_fork` what there is of a job now.
+    pub(super) fn publish_fork(&self, nspace: &Nspace) {
         let of_job = |job: &Job| OfJob { token: job.token, environment: job.environment.clone() };
-        let jobs = self.jobs.0.iter().map(|(nspace, job)| (nspace.clone(), of_job(job))).collect();
-        self.forks.publish(self.common.clone(), jobs);
+        self.forks.publish(self.common.clone(), nspace, self.jobs.get(nspace).map(of_job));
     }
 }

@@ -65,6 +65,7 @@ mod members;
 mod modex;
 mod monitors;
 mod output;
+mod pieces;
 mod program;
 mod psets;
 mod published;

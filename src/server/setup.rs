@@ -99,7 +99,7 @@ impl Core {
         let changes = info.iter().filter_map(|info| Change::parse(info).transpose()).collect::<Result<Vec<_>, _>>();
         let changes = changes.inspect_err(|_| trace!("the environment of {nspace} is described by no variables"))?;
         self.job_entry(nspace)?.environment = changes.into();
-        self.publish_forks();
+        self.publish_fork(nspace);
         Ok(())
     }
 }

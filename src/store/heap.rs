@@ -1,9 +1,9 @@
 //! Room for records: segments, blocks in them, and when a block may be written again.
 //!
 //! A *set* of segments holds the rank table and the records that it refers to. Blocks are cut off *gaps*, which were never used, the
-//! smallest first that will do; a new segment is one gap. A block that fits into a page of memory does not lie across two. A
-//! replaced record's block is *retired* with the epoch of its replacement and is free for records of its size once no reader holds that
-//! epoch or an older one.
+//! smallest first that will do; a new segment is one gap. A block lies in as few pages of memory as it can, unless a quarter of them
+//! would stay empty among others of its size. A replaced record's block is *retired* with the epoch of its replacement and is free for
+//! records of its size once no reader holds that epoch or an older one.
 //!
 //! A reader that stays pinned holds back everything retired since. When that exceeds what is alive (and a threshold), the live
 //! records move to a new set, and the old one waits for the reader as a whole; it is never written again. The number of
@@ -93,8 +93,9 @@ struct Gap {
 impl Gap {
     /// Words before the first place in it where a block of that size can lie, if any can.
     fn skip(&self, words: usize) -> Option<usize> {
-        let before = self.at.word as usize % PAGE;
-        let skip = match (before + words).div_ceil(PAGE) > words.div_ceil(PAGE) {
+        let (before, pages) = (self.at.word as usize % PAGE, words.div_ceil(PAGE));
+        let anywhere = 2 * words > PAGE && (pages * PAGE - words) * 4 >= pages * PAGE;
+        let skip = match !anywhere && (before + words).div_ceil(PAGE) > pages {
             true => PAGE - before,
             false => 0,
         };

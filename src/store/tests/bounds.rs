@@ -1,6 +1,8 @@
 //! Memory stays within bounds however often things change.
 //!
 //! `INSTANTON_TEST_ROUNDS` multiplies how often.
+use std::collections::HashSet;
+
 use super::*;
 
 fn rounds(few: u32) -> u32 {
@@ -77,18 +79,42 @@ fn a_million_ranks_cost_a_directory() {
     assert_eq!(writer.stats().live, 3 * 4096 + 4 * 128);
 }
 
+/// The pages in which a rank's record lies that has a value of so many bytes.
+fn pages_of(reader: &JobReader, rank: u32, size: usize) -> std::ops::RangeInclusive<usize> {
+    let guard = reader.pin().unwrap();
+    let value = guard.get(&Lookup::new(Rank(rank), "k")).unwrap();
+    let address = value.bytes().as_ptr() as usize;
+    (address - 64) / 4096..=(address + size - 1) / 4096
+}
+
 #[test]
 fn what_fits_into_a_page_lies_in_one() {
     let mut writer = writer(&Limits::default());
-    let sizes = [10usize, 700, 1500, 3000, 64, 2000, 900, 3500];
+    let sizes = [10usize, 700, 1500, 3300, 64, 1900, 900, 3500];
     let (reader, _) = attach(&mut writer);
     for (n, size) in sizes.iter().cycle().take(400).enumerate() {
-        post(&mut writer, n as u32 % 4, "k", vec![n as u8; *size]).unwrap();
-        catch_up(&reader, &writer);
-        let guard = reader.pin().unwrap();
         let rank = n as u32 % 4;
-        let value = guard.get(&Lookup::new(Rank(rank), "k")).unwrap();
-        let address = value.bytes().as_ptr() as usize;
-        assert_eq!((address - 64) / 4096, (address + size - 1) / 4096, "the head and the value of {size} bytes");
+        post(&mut writer, rank, "k", vec![n as u8; *size]).unwrap();
+        catch_up(&reader, &writer);
+        assert_eq!(pages_of(&reader, rank, *size).count(), 1, "the head and the value of {size} bytes");
+    }
+}
+
+/// What fits into a page, but not twice, takes no page of its own where that would leave much of it empty.
+#[test]
+fn pages_of_large_records_are_full() {
+    const RANKS: u32 = 64;
+    for size in (2000..4000).step_by(125) {
+        let info = JobInfo::from_infos(&nspace(), 2, &[Info::new(keys::JOB_SIZE, RANKS)], "alpha").unwrap();
+        let mut writer = JobWriter::create(&nspace(), &info, &Limits::default()).unwrap();
+        (0..RANKS).for_each(|rank| post(&mut writer, rank, "k", vec![1u8; size]).unwrap());
+        let (reader, _) = attach(&mut writer);
+        let pages = (0..RANKS).flat_map(|rank| {
+            let pages = pages_of(&reader, rank, size);
+            assert!(pages.clone().count() <= 2, "{size} bytes in {pages:?}");
+            pages
+        });
+        let (pages, bytes) = (pages.collect::<HashSet<_>>().len() * 4096, RANKS as usize * (80 + size));
+        assert!(bytes * 4 >= pages * 3, "{size} bytes each take {} bytes", pages / RANKS as usize);
     }
 }

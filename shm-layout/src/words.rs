@@ -298,7 +298,7 @@ impl WordsMut for RawWordsMut<'_> {
     }
 }
 
-/// Words that nobody else has: of something under construction.
+/// Words that nobody else has: of something under construction. Their checksums are not looked at.
 pub struct Plain<'a>(pub &'a [u64]);
 
 impl Words for Plain<'_> {
@@ -311,6 +311,11 @@ impl Words for Plain<'_> {
     }
 
     fn fence(&self, _: Ordering) {}
+
+    #[inline]
+    fn once(&self, _: usize, _: impl FnOnce(&Self) -> Result<(), Malformed>) -> Result<(), Malformed> {
+        Ok(())
+    }
 }
 
 /// Words in a vector. Under loom each of them is modelled.

@@ -182,47 +182,44 @@ impl<C: DerefMut<Target = [u64]>> PartitionBuild<C> {
         let (ranks, members) = (self.ranks, self.members);
         let runs = Part { at: words.len(), len: rule.len() as u32 };
         words.extend((0u32..).zip(rule).flat_map(|(index, run)| run.encode(index)));
-        let lists = self.intervals(rule);
-        let mut entries = Vec::with_capacity(lists.len() * INTERVAL);
-        for (index, (first, end, list)) in (0u64..).zip(&lists) {
-            let at = words.len();
+        let mut entries = Vec::new();
+        self.intervals(rule, |first, end, list| {
+            let (at, index) = (words.len(), entries.len() as u64 / INTERVAL as u64);
             words.extend(list.chunks(2).map(|two| pair(two[0], two.get(1).copied().unwrap_or(0))));
-            let entry = [pair(*first, *end), pair(at as u32, list.len() as u32)];
+            let entry = [pair(first, end), pair(at as u32, list.len() as u32)];
             let mut sum = crc::Crc::new();
             sum.slice(&[entry[0], entry[1], index]);
             sum.slice(&words[at..]);
             entries.extend([entry[0], entry[1], u64::from(sum.value())]);
-        }
-        let intervals = Part { at: words.len(), len: lists.len() as u32 };
+        });
+        let intervals = Part { at: words.len(), len: (entries.len() / INTERVAL) as u32 };
         words.extend(entries);
         Partition { ranks, members, form: Form::Runs { runs, intervals } }
     }
 
-    /// Members that the same runs lead to: first, end, runs.
-    fn intervals(&self, runs: &[Run]) -> Vec<(u32, u32, Vec<u32>)> {
-        // Where runs begin and end, by member.
-        let mut edges = Vec::with_capacity(runs.len() * 2);
-        for (index, run) in (0u32..).zip(runs).filter(|(_, run)| run.member != NONE) {
-            let (first, count) = run.members();
-            edges.extend([(first, index, true), (first + count, index, false)]);
-        }
-        edges.sort_unstable();
-        let mut active = std::collections::BTreeSet::new();
-        let mut intervals = Vec::new();
-        let (mut from, mut edges) = (0, edges.into_iter().peekable());
+    /// Gives `f` members that the same runs lead to: first, end, runs.
+    fn intervals(&self, runs: &[Run], mut f: impl FnMut(u32, u32, &[u32])) {
+        // Where runs begin and end, by member. Each for itself is mostly in order already.
+        let with_members = || (0u32..).zip(runs).filter(|(_, run)| run.member != NONE);
+        let mut begins: Vec<(u32, u32)> = with_members().map(|(index, run)| (run.members().0, index)).collect();
+        let mut ends: Vec<(u32, u32)> =
+            with_members().map(|(index, run)| (run.members().0 + run.members().1, index)).collect();
+        begins.sort_unstable();
+        ends.sort_unstable();
+        let (mut begins, mut ends) = (begins.into_iter().peekable(), ends.into_iter().peekable());
+        let (mut active, mut from): (Vec<u32>, u32) = (Vec::new(), 0);
         while from < self.members {
-            while let Some((_, index, begins)) = edges.next_if(|edge| edge.0 <= from) {
-                if begins {
-                    active.insert(index)
-                } else {
-                    active.remove(&index)
-                };
+            while let Some((_, index)) = ends.next_if(|end| end.0 <= from) {
+                active.retain(|other| *other != index);
             }
-            let to = edges.peek().map_or(self.members, |edge| edge.0.min(self.members));
-            intervals.push((from, to, active.iter().copied().collect()));
+            while let Some((_, index)) = begins.next_if(|begin| begin.0 <= from) {
+                active.insert(active.partition_point(|other| *other < index), index);
+            }
+            let next = |edge: Option<&(u32, u32)>| edge.map_or(self.members, |edge| edge.0);
+            let to = next(begins.peek()).min(next(ends.peek())).min(self.members);
+            f(from, to, &active);
             from = to;
         }
-        intervals
     }
 }
 
@@ -373,7 +370,7 @@ impl Growing {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::words::Plain;
+    use crate::words::VecWords;
 
     /// Everything that can be asked of a partition, and what follows from its list.
     fn check(members_of: &[u32], members: u32, seed: u64) -> bool {
@@ -399,7 +396,7 @@ mod tests {
             words.extend(build.columns().unwrap_or_default());
         }
         for (partition, words) in views.into_iter().zip([&alone, &written]) {
-            let words = Plain(words);
+            let words = VecWords::of(words);
             let mut sizes = vec![0; ranks_of.len()];
             for (rank, member) in (0u32..).zip(members_of) {
                 let expected = sizes.get_mut(*member as usize).map(|size| {

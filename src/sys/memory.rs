@@ -187,7 +187,7 @@ pub(crate) fn frozen_segment(name: &str, pieces: &[&[u64]]) -> Result<(Mapping, 
     let len = pieces.iter().map(|piece| piece.len() as u64 * 8).sum();
     let mut file = std::fs::File::from(anonymous(name, len)?);
     let (mut written, mut required) = (0, 0);
-    let mut bytes = vec![0; CHUNK * 8];
+    let mut bytes = vec![0; (CHUNK * 8).min(len as usize)];
     for words in pieces.iter().flat_map(|piece| piece.chunks(CHUNK)) {
         let bytes = &mut bytes[..words.len() * 8];
         bytes.chunks_exact_mut(8).zip(words).for_each(|(to, word)| to.copy_from_slice(&word.to_le_bytes()));

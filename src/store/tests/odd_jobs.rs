@@ -38,6 +38,8 @@ struct Odd {
     /// The ranks of each node, as the map names them.
     lists: Vec<Vec<u32>>,
     given: BTreeMap<(u32, Key), Value>,
+    /// The application of each rank.
+    apps: Vec<u32>,
     own: u32,
 }
 
@@ -61,6 +63,27 @@ fn placement(dice: &mut Dice, ranks: u32, nodes: u32) -> Vec<Option<u32>> {
             _ => (!dice.one_in(9)).then(|| dice.below(nodes) / 2 * 2 % nodes),
         })
         .collect()
+}
+
+/// One application, several one after the other, or several mixed; where their processes do not say it, what the host says.
+fn applications(dice: &mut Dice, ranks: u32) -> (Vec<u32>, Option<Vec<Info>>) {
+    match dice.below(3) {
+        0 => (vec![0; ranks as usize], Some(Vec::new())),
+        1 => {
+            let (size, mut apps, mut infos) = (1 + dice.below(ranks), Vec::new(), Vec::new());
+            for (number, first) in (0..).zip((0..ranks).step_by(size as usize)) {
+                let size = size.min(ranks - first);
+                apps.extend((0..size).map(|_| number));
+                let app = vec![Info::new(keys::APPNUM, number), Info::new(keys::APP_SIZE, size)];
+                infos.push(about(keys::APP_INFO_ARRAY, app));
+            }
+            (apps, Some(infos))
+        }
+        _ => {
+            let (count, turns) = (1 + dice.below(4), dice.one_in(2));
+            ((0..ranks).map(|rank| if turns { rank % count } else { 3 * dice.below(count) }).collect(), None)
+        }
+    }
 }
 
 fn names(dice: &mut Dice, nodes: u32) -> Vec<String> {
@@ -118,6 +141,9 @@ fn odd(seed: u64) -> Odd {
         Info::new(keys::PROC_MAP, Value::string(map.to_text(form))),
         Info::new("same.key", "of the job"),
     ];
+    let (apps, of_apps) = applications(dice, ranks);
+    let each_says_its_app = of_apps.is_none();
+    infos.extend(of_apps.into_iter().flatten());
     let own = dice.below(count);
     let mut given = BTreeMap::new();
     let long = "k".repeat(511);
@@ -131,6 +157,9 @@ fn odd(seed: u64) -> Odd {
     let mut arrays = Vec::new();
     for rank in 0..ranks {
         let mut array = vec![Info::new(keys::RANK, Rank(rank))];
+        if each_says_its_app {
+            array.push(Info::new(keys::APPNUM, apps[rank as usize]));
+        }
         let node = nodes[rank as usize];
         let local = node.map(|node| {
             counts[node as usize] += 1;
@@ -171,7 +200,7 @@ fn odd(seed: u64) -> Odd {
         arrays.push(about(keys::PROC_INFO_ARRAY, again));
     }
     infos.extend(arrays);
-    Odd { infos, names, nodes, lists, given, own }
+    Odd { infos, names, nodes, lists, given, apps, own }
 }
 
 fn list(odd: &Odd, node: u32) -> Vec<u32> {
@@ -187,8 +216,11 @@ fn expected(odd: &Odd, rank: u32, key: &str) -> Option<Value> {
     let local = || list(odd, node?).iter().position(|other| *other == rank);
     match key {
         keys::RANK | keys::GLOBAL_RANK => Some(Value::ProcRank(Rank(rank))),
-        keys::APP_RANK => Some(Value::ProcRank(Rank(rank))),
-        keys::APPNUM => Some(Value::Uint32(0)),
+        keys::APP_RANK => {
+            let before = odd.apps[..rank as usize].iter().filter(|app| **app == odd.apps[rank as usize]);
+            Some(Value::ProcRank(Rank(before.count() as u32)))
+        }
+        keys::APPNUM => Some(Value::Uint32(odd.apps[rank as usize])),
         keys::LOCAL_RANK | keys::NODE_RANK => local().map(|local| Value::Uint16(local as u16)),
         keys::NODEID => node.map(Value::Uint32),
         keys::HOSTNAME => node.map(|node| Value::from(&odd.names[node as usize][..])),

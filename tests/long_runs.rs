@@ -1,15 +1,20 @@
-//! Long runs leave nothing: however often namespaces come and go, and processes commit and meet, the server and each of its clients hold
-//! what they held after a short time.
+//! Long runs leave nothing: however often namespaces come and go, processes commit and meet, raise events, publish, make groups, and
+//! tools attach, the server and each of its clients hold what they held after a short time.
 //!
 //! `INSTANTON_TEST_ROUNDS` multiplies how often: with 20 a server sees 100,000 namespaces, and two processes commit and meet 100,000
-//! times.
+//! times, or use services 40,000 times.
 mod processes;
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
+use std::sync::{Arc, Mutex, mpsc};
 
-use instanton::client::Client;
-use instanton::data::{Info, Key, Proc, Rank, Value, constants::scope, keys};
+use instanton::client::{Chain, Client, Notice};
+use instanton::data::constants::{data_range, scope};
+use instanton::data::{Info, Key, Nspace, Proc, Rank, Status, Text, Value, keys};
+use instanton::server::{Accepted, Answer, Completion, Host, Published, PublishedData, Server};
+use instanton::server::{ServerConfig, ToolSupport};
+use instanton::tool::Tool;
 use processes::{Job, all_well, rounds, server, start_alone};
 
 #[test]
@@ -19,6 +24,8 @@ fn process() {
         Some("registrar") => registrar(),
         Some("meeting place") => meeting_place(),
         Some("fencer") => fencer(),
+        Some("office") => office(),
+        Some("customer") => customer(),
         Some(other) => panic!("no such role: {other}"),
     }
 }
@@ -178,4 +185,91 @@ fn fencer() {
 #[test]
 fn commits_and_fences_leave_nothing() {
     report(&start_alone("meeting place", &ALLOCATOR).wait_with_output().unwrap());
+}
+
+/// A host with a board for what is published. It looks at what its process holds when somebody asks for that.
+struct Board {
+    published: PublishedData,
+    watch: Mutex<Watch>,
+}
+
+/// Asked for by the first process between two rounds: the other one waits for it then, and nobody has a tool.
+const LOOK: &str = "look";
+
+impl Host for Board {
+    fn publish(&self, proc: &Proc, info: &[Info], _: Completion<()>) -> Accepted {
+        self.published.publish(proc, info).map(|()| Answer::Done)
+    }
+
+    fn lookup(&self, proc: &Proc, keys: &[Text], info: &[Info], done: Completion<Published>) -> Accepted {
+        if keys.iter().any(|key| key.as_bytes() == LOOK.as_bytes()) {
+            self.watch.lock().unwrap().look();
+        }
+        self.published.lookup(proc, keys, info, done)
+    }
+
+    fn unpublish(&self, proc: &Proc, keys: &[Text], info: &[Info], _: Completion<()>) -> Accepted {
+        self.published.unpublish(proc, keys, info).map(|()| Answer::Done)
+    }
+}
+
+/// A server for all that a process can ask of it besides data.
+fn office() {
+    let config = ServerConfig { tools: Some(ToolSupport::default()), ..ServerConfig::default() };
+    let board = Board { published: PublishedData::default(), watch: Mutex::new(Watch::new("a server of services")) };
+    let board = Arc::new(board);
+    let server = Server::start(config, board.clone()).unwrap();
+    let job = Job::register(&server, "served@1", 2);
+    let uri = server.uri().unwrap().to_string();
+    all_well([0, 1].map(|rank| job.start_with(rank, "customer", &[("URI", &uri)])).into());
+    assert_eq!(board.watch.lock().unwrap().looks + 1, LOOKS);
+}
+
+/// How often services are used: each round is some twenty messages, and a tool with a thread of its own.
+const SERVICES: u64 = 2_000;
+
+fn customer() {
+    let client = Client::init(&[]).unwrap();
+    let (me, server) = (client.proc().clone(), std::env::var("URI").unwrap());
+    let everybody = [0, 1].map(|rank| Proc::new(me.nspace.clone(), Rank(rank)));
+    let (code, group) = (Status(-7_003), Nspace::new("club").unwrap());
+    let all = rounds(SERVICES);
+    watched("a client", all, |round| {
+        if me.rank == Rank(0) && round > 0 && round % (all / LOOKS) == 0 {
+            // There is nothing to be found; the server counts who has looked.
+            let _ = client.lookup(&[Text::new(LOOK).unwrap()], &[]);
+        }
+        let (tell, told) = mpsc::channel();
+        let handler = Arc::new(move |notice: Notice, chain: Chain| {
+            let _ = tell.send(notice.source.rank);
+            chain.complete(Status::EVENT_ACTION_COMPLETE, Vec::new());
+        });
+        let handler =
+            client.wait("register", |done| client.register_event_handler(&[code], &[], handler, done)).unwrap();
+        // Behind this both have a handler.
+        client.group_construct(&group, &everybody, &[]).unwrap();
+        let range = data_range::RANGE_NAMESPACE;
+        client.wait("notify", |done| client.notify_event(code, &me, range, &[], done)).unwrap();
+        let mut heard = [told.recv().unwrap().0, told.recv().unwrap().0];
+        heard.sort_unstable();
+        assert_eq!(heard, [0, 1], "round {round}");
+        client.wait("deregister", |done| client.deregister_event_handler(handler, done)).unwrap();
+
+        let key = format!("{}.{round}", me.rank.0);
+        client.publish(&[Info::new(&key, round)]).unwrap();
+        let (_, found) = client.lookup(&[Text::new(key.as_str()).unwrap()], &[]).unwrap();
+        assert_eq!(found[0].value, Value::Uint64(round));
+        client.unpublish(&[], &[]).unwrap();
+
+        let tool = Tool::init(&[Info::new(keys::SERVER_URI, server.as_str())]).unwrap();
+        assert!(tool.is_connected());
+        tool.finalize(&[]).unwrap();
+        client.group_destruct(&group, &[]).unwrap();
+    });
+    client.finalize(&[]).unwrap();
+}
+
+#[test]
+fn services_leave_nothing() {
+    report(&start_alone("office", &ALLOCATOR).wait_with_output().unwrap());
 }

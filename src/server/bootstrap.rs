@@ -169,7 +169,11 @@ impl Core {
             self.timers.cancel(single.limit);
             self.reply(single.caller.peer, single.caller.number, reply.clone());
         }
-        trackers.into_iter().for_each(|tracker| self.answer_with(tracker, &reply));
+        for tracker in trackers {
+            let members = tracker.members.clone();
+            self.answer_with(tracker, &reply);
+            self.settle(&members);
+        }
     }
 
     /// Leaders that know each other have come, and their host cannot find out whether those have whom they add.

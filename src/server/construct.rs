@@ -289,6 +289,12 @@ impl Core {
 
     fn group_answered(&mut self, id: u64, result: Result<Infos, Status>) {
         let Some(tracker) = self.fences.at_host.remove(&id) else { return };
+        let members = tracker.members.clone();
+        self.group_answers(id, tracker, result);
+        self.settle(&members);
+    }
+
+    fn group_answers(&mut self, id: u64, tracker: Tracker, result: Result<Infos, Status>) {
         let led = match tracker.members.operation() {
             Operation::Construct(group) if tracker.has_added() => Some(group.clone()),
             _ => None,
@@ -560,7 +566,9 @@ impl Core {
         );
         let at_host = self.fences.at_host.extract_if(|_, tracker| given_up(tracker)).collect::<Vec<_>>();
         for (_, tracker) in at_host {
+            let members = tracker.members.clone();
             self.answer(tracker, Err(Status::GROUP_CONSTRUCT_ABORT));
+            self.settle(&members);
         }
     }
 }

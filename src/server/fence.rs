@@ -1,7 +1,8 @@
 //! Fences: processes that wait for each other.
 //!
 //! A tracker gathers the participants that run on this node. When all of them have come, a fence without others ends at once; one with
-//! participants elsewhere goes to the host, once, with what this node adds to the data, and ends with the host's answer.
+//! participants elsewhere goes to the host, once, with what this node adds to the data, and ends with the host's answer. The next one
+//! over the same waits for that: mpirun and Slurm lose one of two that they are asked for at a time.
 //!
 //! Trackers are found by their members. A process that comes joins the first tracker of its members that it has not joined
 //! yet: its first fence over them meets everybody's first, its second everybody's second. A tracker that fails keeps its place
@@ -100,6 +101,8 @@ pub(super) struct Fences {
     /// Found by a hash that is made with a list of members.
     pub(super) gathering: HashMap<Members, VecDeque<Tracker>, BuildHasherDefault<Spread>>,
     pub(super) at_host: HashMap<u64, Tracker>,
+    /// Whose meetings are being gone on with.
+    settling: Vec<Members>,
     early: Vec<Early>,
     last: u64,
 }
@@ -261,22 +264,35 @@ impl Core {
         }
     }
 
-    /// Looks which trackers of these members are complete, in order, and which are done with.
-    fn settle(&mut self, members: &Members) {
-        let Some(queue) = self.fences.gathering.remove(members) else { return };
+    /// Goes on with the meetings of these members as far as they and the host let it.
+    pub(super) fn settle(&mut self, members: &Members) {
+        // What is answered while this runs comes back here, and is seen in the next round.
+        if self.fences.settling.contains(members) {
+            return;
+        }
+        self.fences.settling.push(members.clone());
+        while self.settle_next(members) {}
+        self.fences.settling.pop();
+    }
+
+    /// Looks which tracker of these members is complete, and which are done with. False when none is complete.
+    fn settle_next(&mut self, members: &Members) -> bool {
+        let Some(queue) = self.fences.gathering.remove(members) else { return false };
         let mut rest = VecDeque::new();
         let mut ready = Vec::new();
-        // The host pairs what the nodes bring by its order, failures included.
-        let mut in_turn = true;
+        // The host pairs what the nodes bring by its order, failures included, and those known take one at a time.
+        let mut in_turn = !self.fences.at_host.values().any(|tracker| tracker.members == *members);
+        let mut goes_on = false;
         for mut tracker in queue {
             let Some(status) = tracker.failed else {
-                match tracker.is_complete() {
-                    true => ready.push(Ready::Complete(tracker)),
-                    false => {
-                        in_turn = false;
-                        rest.push_back(tracker);
+                match tracker.is_complete() && in_turn {
+                    true => {
+                        goes_on = true;
+                        ready.push(Ready::Complete(tracker));
                     }
+                    false => rest.push_back(tracker),
                 }
+                in_turn = false;
                 continue;
             };
             if in_turn && !tracker.host_knows {
@@ -296,6 +312,7 @@ impl Core {
                 Ready::Failed(news) => self.tell_host_of_failure(news),
             }
         }
+        goes_on
     }
 
     /// What the host is told of a meeting that has failed here.
@@ -368,7 +385,9 @@ impl Core {
     /// The host has answered.
     pub(super) fn met(&mut self, id: u64, result: Result<(), Status>) {
         if let Some(tracker) = self.fences.at_host.remove(&id) {
+            let members = tracker.members.clone();
             self.answer(tracker, result);
+            self.settle(&members);
         }
     }
 
@@ -561,7 +580,9 @@ impl Core {
                 tracker.census.here
             );
             tracker.limit = None;
+            let members = tracker.members.clone();
             self.answer(tracker, Err(Status::ERR_TIMEOUT));
+            self.settle(&members);
         }
         if let Some(at) = self.fences.early.iter().position(|early| early.id == id) {
             let Early { awaits, caller, proc, .. } = self.fences.early.swap_remove(at);

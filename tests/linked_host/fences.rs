@@ -52,6 +52,31 @@ fn nobody_leaves_before_everybody_has_come() {
 }
 
 #[test]
+fn the_host_has_one_fence_of_the_same_processes_at_a_time() {
+    let cluster = Cluster::new(2);
+    let job = cluster.job("job", &[0, 1]);
+    let mut peers = job.peers();
+    let mut numbers: Vec<Vec<u64>> = Vec::new();
+    for peer in &mut peers {
+        numbers.push((0..3).map(|_| peer.start_fence(&[], &[])).collect());
+        if numbers.len() == 1 {
+            // The server takes what one client asks in order.
+            assert_eq!(peer.commit(scope::GLOBAL, "k", 1u32), OK);
+            assert_eq!(cluster.world.count("fence"), 1, "the others wait for the first");
+        }
+    }
+    for (peer, numbers) in peers.iter_mut().zip(numbers) {
+        for number in numbers {
+            assert_eq!(peer.done(number), OK);
+        }
+    }
+    assert_eq!(cluster.world.count("fence"), 6);
+    let expiring = [Info::new(keys::TIMEOUT, 1)];
+    let numbers = [(); 2].map(|()| peers[0].start_fence(&[], &expiring));
+    assert_eq!(numbers.map(|number| peers[0].done(number)), [Status::ERR_TIMEOUT; 2], "waiting for its turn as well");
+}
+
+#[test]
 fn the_same_processes_make_the_same_fence_however_they_are_named() {
     let cluster = Cluster::new(2);
     let job = cluster.job("job", &two_a_node(2));
@@ -309,31 +334,33 @@ fn answers(cluster: &Cluster) -> impl Fn() -> FenceAnswer {
 }
 
 #[test]
-fn a_host_may_answer_the_second_fence_first_and_nothing_goes_back() {
+fn what_a_host_brings_late_takes_nothing_back() {
     let cluster = Cluster::with(2, Lacks { direct_modex: true, ..Lacks::default() }, |config| config);
     let job = cluster.job("job", &[0, 1]);
     let mut peers = job.peers();
     let next = answers(&cluster);
-    let fence = |peers: &mut [Peer], round: u32| {
+    let fence = |peers: &mut [Peer], round: u32, info: &[Info]| {
         peers[0].commit(scope::GLOBAL, "k", round);
         peers[0].commit(scope::GLOBAL, &format!("k{round}"), round);
-        let numbers: Vec<u64> = peers.iter_mut().map(|peer| peer.start_fence(&[], &collect())).collect();
+        let numbers: Vec<u64> = peers.iter_mut().map(|peer| peer.start_fence(&[], info)).collect();
         (numbers, next())
     };
-    let (first, answer_first) = fence(&mut peers, 1);
-    let (second, answer_second) = fence(&mut peers, 2);
+    let ends = |peers: &mut [Peer], numbers: Vec<u64>| [0, 1].map(|at| peers[at].done(numbers[at]));
+    let limited = [Info::new(keys::COLLECT_DATA, true), Info::new(keys::TIMEOUT, 1)];
+    let (first, answer_first) = fence(&mut peers, 1, &limited);
+    assert_eq!(ends(&mut peers, first), [Status::ERR_TIMEOUT; 2]);
+    let (second, answer_second) = fence(&mut peers, 2, &collect());
     let get = |peers: &mut [Peer], key: &str| peers[1].get(&job.proc(0), key, &[]);
 
     answer_second();
-    assert_eq!((peers[0].done(second[0]), peers[1].done(second[1])), (OK, OK));
+    assert_eq!(ends(&mut peers, second), [OK; 2]);
     assert_eq!(get(&mut peers, "k"), Ok(Value::Uint32(2)));
     assert_eq!(get(&mut peers, "k2"), Ok(Value::Uint32(2)));
-    for (peer, number) in peers.iter_mut().zip(&first) {
-        assert!(!peer.has_answer(*number), "nobody leaves a fence with another one's answer");
-    }
 
     answer_first();
-    assert_eq!((peers[0].done(first[0]), peers[1].done(first[1])), (OK, OK));
+    let third: Vec<u64> = peers.iter_mut().map(|peer| peer.start_fence(&[], &[])).collect();
+    next()();
+    assert_eq!(ends(&mut peers, third), [OK; 2]);
     assert_eq!(get(&mut peers, "k"), Ok(Value::Uint32(2)), "what was sent earlier has come later");
     assert_eq!(get(&mut peers, "k1"), Ok(Value::Uint32(1)), "nobody else brings that");
 }

@@ -148,18 +148,20 @@ fn meeting_place() {
     let server = server();
     let job = Job::register(&server, "meeting@1", 2);
     let mut first = job.start(0, "fencer", true);
-    let second = job.start(1, "fencer", true);
+    let mut second = job.start(1, "fencer", true);
     let mut watch = Watch::new("a server of fences");
     for line in BufReader::new(first.stdout.take().unwrap()).lines() {
         let line = line.unwrap();
         println!("{line}");
-        // Behind the last one the processes are going.
-        if line.starts_with("a client") && watch.looks + 1 < LOOKS {
+        if line.starts_with("a client") {
             watch.look();
+        }
+        if watch.looks == LOOKS {
+            drop((first.stdin.take(), second.stdin.take()));
         }
     }
     all_well(vec![first, second]);
-    assert_eq!(watch.looks + 1, LOOKS);
+    assert_eq!(watch.looks, LOOKS);
     server.deregister_nspace_wait(&job.nspace).unwrap();
 }
 
@@ -179,6 +181,8 @@ fn fencer() {
         client.fence(&[], &[]).unwrap();
         std::io::stdout().flush().unwrap();
     });
+    // The server looks as well.
+    processes::until_dismissed();
     client.finalize(&[]).unwrap();
 }
 

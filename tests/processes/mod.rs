@@ -86,6 +86,11 @@ impl<'a> Job<'a> {
     }
 }
 
+/// Waits until the one who has started this process waits for its end, or lets go of its input.
+pub fn until_dismissed() {
+    let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
+}
+
 /// Starts a process that no launcher has prepared.
 pub fn start_alone(role: &str, variables: &[(&str, &str)]) -> Child {
     let prepared = |name: &OsString| name.to_string_lossy().starts_with("PMIX_");
@@ -96,9 +101,15 @@ fn start(role: &str, env: Vec<(OsString, OsString)>, variables: &[(&str, &str)])
     let mut command = Command::new(std::env::current_exe().unwrap());
     // Those of the test itself are not a launcher's to remove.
     let of_test = std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("INSTANTON_TEST_"));
-    command.args(["--exact", "process", "--nocapture"]).env_clear().envs(env).envs(of_test).env(ROLE, role);
+    // With one thread, as on a machine with one core, the harness begins the first line that the process ends.
+    command
+        .args(["--exact", "process", "--nocapture", "--test-threads=2"])
+        .env_clear()
+        .envs(env)
+        .envs(of_test)
+        .env(ROLE, role);
     command.envs(variables.iter().copied());
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
 /// Waits for processes, each of which must succeed.

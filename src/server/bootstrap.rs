@@ -12,11 +12,12 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use super::blob::Others;
-use super::construct::{OfGroup, is_construct};
+use super::construct::is_construct;
 use super::core::{Core, Limit};
 use super::fence::{Caller, Tracker, time_limit};
 use super::groups::procs_in;
 use super::members::Operation;
+use super::of_group::OfGroup;
 use super::timers::TimerId;
 use crate::data::{Info, InfoList, Nspace, Proc, Status, keys};
 use crate::message::{Infos, Reply};

@@ -26,11 +26,10 @@ use std::time::{Duration, Instant};
 
 use super::arrivals::Arrivals;
 use super::blob::Failure;
-use super::construct::OfGroup;
 use super::core::{Core, Limit, MAX_OUTSTANDING};
 use super::exchange::Sent;
-use super::jobs::Phase;
 use super::members::{Census, Members, NoMembers, Operation};
+use super::of_group::OfGroup;
 use super::timers::TimerId;
 use crate::data::{Info, InfoList, Nspace, Proc, Rank, Status, keys};
 use crate::message::Reply;
@@ -83,16 +82,16 @@ struct FailureNews {
 
 /// A fence over a namespace that is not registered yet.
 #[derive(Debug)]
-struct Early {
-    id: u64,
-    awaits: Nspace,
-    caller: Caller,
-    proc: Proc,
-    operation: Operation,
-    procs: Vec<Proc>,
-    info: Vec<Info>,
-    limit: Option<TimerId>,
-    until: Option<Instant>,
+pub(super) struct Early {
+    pub(super) id: u64,
+    pub(super) awaits: Nspace,
+    pub(super) caller: Caller,
+    pub(super) proc: Proc,
+    pub(super) operation: Operation,
+    pub(super) procs: Vec<Proc>,
+    pub(super) info: Vec<Info>,
+    pub(super) limit: Option<TimerId>,
+    pub(super) until: Option<Instant>,
 }
 
 /// Every fence under way.
@@ -103,7 +102,7 @@ pub(super) struct Fences {
     pub(super) at_host: HashMap<u64, Tracker>,
     /// Whose meetings are being gone on with.
     settling: Vec<Members>,
-    early: Vec<Early>,
+    pub(super) early: Vec<Early>,
     last: u64,
 }
 
@@ -180,7 +179,7 @@ impl Core {
         true
     }
 
-    fn join(
+    pub(super) fn join(
         &mut self,
         caller: Caller,
         proc: Proc,
@@ -423,17 +422,15 @@ impl Core {
         };
         let Some(job) = self.jobs.get(nspace) else { return };
         // Whoever waits there has nothing else under way that it asked for before. So whatever fence of all ends first is the
-        // one it waits for: unless an older one is still with the host, or its process has come anew since, by another
-        // connection. One with bad news must hear those first.
+        // one it waits for: unless its process has come anew since, by another connection. One with bad news must hear those
+        // first.
         let is_there = |rank: Rank, caller: &Caller| {
             let has_bad_news = self.peers.get(&caller.peer).is_none_or(|entry| entry.has_bad_news);
             !has_bad_news && job.clients.get(&rank).is_some_and(|client| client.peer == Some(caller.peer))
         };
         let all_there =
             tracker.arrived.of(nspace).all(|(rank, caller)| caller.is_some_and(|caller| is_there(rank, caller)));
-        let overtakes =
-            self.fences.at_host.values().any(|other| other.id < tracker.id && other.members == tracker.members);
-        let Some(stored) = self.jobs.stored_mut(nspace).filter(|_| all_there && !overtakes) else { return };
+        let Some(stored) = self.jobs.stored_mut(nspace).filter(|_| all_there) else { return };
         let releases = stored.releases();
         let waits = |caller: &mut Caller| caller.seen == Some(releases);
         let released: Vec<Caller> = tracker.arrived.callers().filter_map(|caller| caller.take_if(waits)).collect();
@@ -472,131 +469,6 @@ impl Core {
         // A meeting within this node is nobody else's business, and the host knows itself which jobs are over.
         tracker.host_knows = !tracker.census.elsewhere || status == Status::EVENT_JOB_END;
         self.tell(tracker, &Reply::Done(status));
-    }
-
-    /// Who runs here, has not come and still may.
-    fn latecomers(&self, tracker: &Tracker) -> Vec<Proc> {
-        self.local_members(&tracker.members, |proc, job| {
-            let ended = job.clients.get(&proc.rank).is_some_and(|c| c.phase == Phase::Finalized && c.ended);
-            !ended && !job.is_gone(proc.rank) && !tracker.arrived.contains(proc)
-        })
-    }
-
-    /// Applies `change` to every gathering tracker that `wanted` picks, and settles what follows from it.
-    pub(super) fn change_trackers(
-        &mut self,
-        wanted: impl Fn(&Tracker) -> bool,
-        mut change: impl FnMut(&mut Core, &mut Tracker),
-    ) {
-        let touched: Vec<Members> = self
-            .fences
-            .gathering
-            .iter()
-            .filter(|(_, queue)| queue.iter().any(&wanted))
-            .map(|(members, _)| members.clone())
-            .collect();
-        for members in touched {
-            let Some(mut queue) = self.fences.gathering.remove(&members) else { continue };
-            for tracker in queue.iter_mut().filter(|tracker| wanted(tracker)) {
-                change(self, tracker);
-            }
-            self.fences.gathering.insert(members.clone(), queue);
-            self.settle(&members);
-        }
-    }
-
-    /// A process will not come any more: what it has not come to has failed.
-    pub(super) fn fences_without(&mut self, proc: &Proc) {
-        self.change_trackers(
-            |tracker| tracker.members.contains(proc) && !tracker.arrived.contains(proc),
-            |core, tracker| {
-                if tracker.failed.is_none() && core.goes_on_without(tracker, proc) {
-                    return;
-                }
-                tracker.gone.push(proc.clone());
-                if let Operation::Destruct(id) = tracker.members.operation() {
-                    core.group_loses(id, &tracker.gone);
-                }
-                if tracker.failed.is_none() {
-                    core.fail(tracker, without(tracker.members.operation()), &format!("{proc} is gone"));
-                }
-            },
-        );
-        let gone = self.fences.early.extract_if(.., |early| early.proc == *proc).collect::<Vec<_>>();
-        for early in gone {
-            self.timers.cancel(early.limit);
-        }
-    }
-
-    /// A process starts anew: it owes nothing to what failed before.
-    pub(super) fn fences_excuse(&mut self, proc: &Proc) {
-        self.change_trackers(
-            |tracker| tracker.failed.is_some() && tracker.members.contains(proc),
-            |_, tracker| _ = tracker.arrived.insert(proc, None),
-        );
-    }
-
-    /// A namespace or a process of it was registered: what was not known before may be now.
-    pub(super) fn fences_look_again(&mut self, nspace: &Nspace) {
-        self.change_trackers(
-            |tracker| tracker.members.involves(nspace),
-            |core, tracker| tracker.census = core.jobs.census(&tracker.members),
-        );
-        if self.jobs.stored(nspace).is_none() {
-            return;
-        }
-        let ready = self.fences.early.extract_if(.., |early| early.awaits == *nspace).collect::<Vec<_>>();
-        for Early { caller, proc, operation, procs, info, limit, until, .. } in ready {
-            self.timers.cancel(limit);
-            self.join(caller, proc, operation, procs, info, until);
-        }
-    }
-
-    /// A namespace is deregistered, and every fence over it is over.
-    pub(super) fn fences_of_job_end(&mut self, nspace: &Nspace) {
-        self.change_trackers(
-            |tracker| tracker.failed.is_none() && tracker.members.involves(nspace),
-            |core, tracker| core.fail(tracker, Status::EVENT_JOB_END, &format!("{nspace} is deregistered")),
-        );
-        self.fences.gathering.retain(|members, _| !members.involves(nspace));
-        let at_host = self.fences.at_host.extract_if(|_, tracker| tracker.members.involves(nspace));
-        for (id, tracker) in at_host.collect::<Vec<_>>() {
-            trace!("fence {id} ends while the host has it: {nspace} is deregistered");
-            self.answer(tracker, Err(Status::EVENT_JOB_END));
-        }
-    }
-
-    pub(super) fn fence_expired(&mut self, id: u64) {
-        self.change_trackers(
-            |tracker| tracker.id == id && tracker.failed.is_none(),
-            |core, tracker| {
-                tracker.limit = None;
-                core.fail(tracker, Status::ERR_TIMEOUT, "the time limit has passed");
-            },
-        );
-        if let Some(mut tracker) = self.fences.at_host.remove(&id) {
-            trace!(
-                "fence {id}: all {} processes here have come; the host does not answer in time",
-                tracker.census.here
-            );
-            tracker.limit = None;
-            let members = tracker.members.clone();
-            self.answer(tracker, Err(Status::ERR_TIMEOUT));
-            self.settle(&members);
-        }
-        if let Some(at) = self.fences.early.iter().position(|early| early.id == id) {
-            let Early { awaits, caller, proc, .. } = self.fences.early.swap_remove(at);
-            trace!("a fence of {proc} ends with the time limit: {awaits} is not registered here");
-            self.reply_status(caller.peer, caller.number, Err(Status::ERR_TIMEOUT));
-        }
-    }
-}
-
-/// What those who have come are told when somebody cannot come any more.
-fn without(operation: &Operation) -> Status {
-    match operation {
-        Operation::Fence | Operation::Connect | Operation::Disconnect => Status::ERR_PARTIAL_SUCCESS,
-        Operation::Construct(_) | Operation::Destruct(_) => Status::ERR_PROC_TERM_WO_SYNC,
     }
 }
 

@@ -40,6 +40,7 @@ use crate::answer::answer;
 use crate::control::rendezvous::Uri;
 use crate::data::{Info, Nspace, Proc, Rank, Status, Text, Value, keys};
 
+mod absent;
 mod admission;
 mod arrivals;
 mod blob;
@@ -64,6 +65,7 @@ mod mailbox;
 mod members;
 mod modex;
 mod monitors;
+mod of_group;
 mod output;
 mod pieces;
 mod program;

@@ -206,7 +206,8 @@ fn everything(client: &Client) -> Outcomes {
     let me = [client.proc().clone()];
     let size = [Info::new(keys::ALLOC_NUM_NODES, 1u64)];
     let query = [Query { keys: vec![text("site.key")], qualifiers: vec![] }];
-    let beat = Info::new(keys::MONITOR_HEARTBEAT, true);
+    // Heartbeats and files are the library's own business.
+    let load = Info::new("site.load", true);
     let deregister = resource_block_directive::RESOURCE_BLOCK_REMOVE;
     vec![
         ("publish", told(client.publish(&[Info::new("svc", "port")]))),
@@ -217,7 +218,7 @@ fn everything(client: &Client) -> Outcomes {
         ("log", told(client.log(&[Info::new(keys::LOG_STDERR, "x")], &[]))),
         ("query", told(client.query(&query).map(|_| ()))),
         ("allocate", told_infos(client.wait("", |done| client.allocation_request_nb(1, &size, done)))),
-        ("monitor", told_infos(client.wait("", |done| client.process_monitor_nb(&beat, Status(-5), &[], done)))),
+        ("monitor", told_infos(client.wait("", |done| client.process_monitor_nb(&load, Status(-5), &[], done)))),
         ("credential", told(client.wait("", |done| client.get_credential_nb(&[], done)))),
         ("validate", told_infos(client.wait("", |done| client.validate_credential_nb(b"papers", &[], done)))),
         ("push", told(client.wait("", |done| client.iof_push_nb(&me, b"in", &[], done)))),

@@ -12,13 +12,14 @@ use super::info_view::InfoView;
 use super::lookup::{Level, Lookup, NodeSel};
 use crate::data::Rank;
 
-/// Places for entries, a power of two. Each answer has one, which another may have taken.
+/// Places for answers, a power of two.
 const PLACES: usize = 64;
 /// Bytes of the longest key that is remembered: no reserved one is longer.
 const LONGEST: usize = 40;
 
-/// Answers, each at the place that its question leads to.
-pub(super) struct Remembered([OnceLock<Box<Answer>>; PLACES]);
+/// Answers, each at the place that its question leads to or next to it, where neither is taken. Their memory is there from the
+/// beginning: a Get allocates nothing but what it gives.
+pub(super) struct Remembered(Box<[OnceLock<Answer>]>);
 
 struct Answer {
     hash: u64,
@@ -54,28 +55,34 @@ impl Plain {
     }
 }
 
+impl Answer {
+    #[inline(always)]
+    fn is_to(&self, lookup: &Lookup<'_>, query: &Query<'_>) -> bool {
+        self.hash == query.hash()
+            && self.rank == lookup.rank
+            && self.asker == lookup.asker
+            && Plain::of(lookup.level) == Some(self.level)
+            && self.key.get(..self.length.into()) == Some(query.key())
+    }
+}
+
 impl Remembered {
     pub(super) fn new() -> Self {
-        Self([const { OnceLock::new() }; PLACES])
+        Self((0..PLACES).map(|_| OnceLock::new()).collect())
     }
 
     #[inline(always)]
-    fn place(&self, lookup: &Lookup<'_>, query: &Query<'_>) -> &OnceLock<Box<Answer>> {
+    fn places(&self, lookup: &Lookup<'_>, query: &Query<'_>) -> [Option<&OnceLock<Answer>>; 2] {
         // Ranks that are none lie at the upper end, and so far from small ones as their distance says.
-        let at = (query.hash() as usize).wrapping_add(lookup.rank.0 as usize);
-        &self.0[at % PLACES]
+        let at = (query.hash() as usize).wrapping_add(lookup.rank.0 as usize) % PLACES;
+        [self.0.get(at), self.0.get(at ^ 1)]
     }
 
     /// The answer that was given to this question, if there was one.
     #[inline(always)]
     pub(super) fn find<'a>(&self, view: &'a InfoView, lookup: &Lookup<'_>, query: &Query<'_>) -> Option<RawValue<'a>> {
-        let answer = self.place(lookup, query).get()?;
-        let same = answer.hash == query.hash()
-            && answer.rank == lookup.rank
-            && answer.asker == lookup.asker
-            && Plain::of(lookup.level) == Some(answer.level)
-            && answer.key.get(..answer.length.into()) == Some(query.key());
-        same.then(|| answer.value.bind(view))
+        let mut answers = self.places(lookup, query).into_iter().flatten().map_while(OnceLock::get);
+        answers.find(|answer| answer.is_to(lookup, query)).map(|answer| answer.value.bind(view))
     }
 
     /// Keeps an answer, if there is room for it. `own` is the process's rank.
@@ -89,12 +96,17 @@ impl Remembered {
     #[cold]
     fn write(&self, lookup: &Lookup<'_>, query: &Query<'_>, value: &RawValue<'_>) {
         let Some(level) = Plain::of(lookup.level).filter(|_| query.key().len() <= LONGEST) else { return };
-        self.place(lookup, query).get_or_init(|| {
-            let mut key = [0; LONGEST];
-            key[..query.key().len()].copy_from_slice(query.key());
-            let length = query.key().len() as u8;
-            let (hash, Lookup { rank, asker, .. }) = (query.hash(), *lookup);
-            Box::new(Answer { hash, rank, asker, level, length, key, value: value.unbound() })
-        });
+        let mut key = [0; LONGEST];
+        key[..query.key().len()].copy_from_slice(query.key());
+        let length = query.key().len() as u8;
+        let (hash, Lookup { rank, asker, .. }) = (query.hash(), *lookup);
+        let mut answer = Answer { hash, rank, asker, level, length, key, value: value.unbound() };
+        for place in self.places(lookup, query).into_iter().flatten() {
+            match place.set(answer) {
+                Ok(()) => return,
+                // Another thread may have been as fast: twice the same does no harm.
+                Err(again) => answer = again,
+            }
+        }
     }
 }

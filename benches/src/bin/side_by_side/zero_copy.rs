@@ -14,6 +14,8 @@ const BATCH: u32 = 64;
 pub fn measure(calls: u32, samples: &mut Samples) {
     let mut writer = jobs::posting(Blocks { ranks: RANKS, per_node: RANKS });
     let reader = jobs::reader(&mut writer);
+    // As every client does at its Init.
+    reader.populate_own(Rank(0)).expect("job information");
     let mut time = |row: &str, read: &dyn Fn(u32)| {
         for batch in 0..calls / BATCH {
             let start = Instant::now();

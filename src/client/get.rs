@@ -144,8 +144,8 @@ impl Client {
     }
 
     /// The part of a Get that needs nobody else; nothing where the server has to be asked. Makes no system call, takes no lock and
-    /// allocates nothing. The caller is in an epoch, which it must leave before it waits for anything. `f` is called again when the value changed meanwhile: only its last result counts, and what it saw
-    /// before may have been no value at all.
+    /// allocates nothing. The caller is in an epoch, which it must leave before it waits for anything. `f` is called again when the
+    /// value changed meanwhile: only its last result counts, and what it saw before may have been no value at all.
     ///
     /// # Errors
     /// As [`get`](Client::get).

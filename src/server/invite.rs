@@ -8,7 +8,7 @@
 //! |---|---|---|
 //! | `GROUP_INVITED` | the leader | those it invites |
 //! | `GROUP_INVITE_ACCEPTED`, `_DECLINED`, `_FAILED` | who was invited, or its server | the leader |
-//! | `GROUP_CONSTRUCT_COMPLETE`, `_ABORT` | the leader, or its server | those who are invited |
+//! | `GROUP_CONSTRUCT_COMPLETE`, `_ABORT` | the leader's server | the leader, and those who are invited |
 //! | `GROUP_LEADER_FAILED`, `_SELECTED` | the leader's server | those who are invited (`election`) |
 //!
 //! Who does not come is left out of the group where the leader has a handler for that event which does not say otherwise, or has made
@@ -66,10 +66,14 @@ struct Invitation {
 }
 
 impl Invitation {
-    /// Those who are not out of it, the leader left aside.
+    /// Those who are not out of it.
+    fn everybody(&self) -> Vec<Proc> {
+        self.places.iter().filter(|proc| self.states.get(proc) != Some(&State::Out)).cloned().collect()
+    }
+
+    /// The same, the leader left aside.
     fn invited(&self) -> Vec<Proc> {
-        let is_in = |proc: &&Proc| **proc != self.leader && self.states.get(proc) != Some(&State::Out);
-        self.places.iter().filter(is_in).cloned().collect()
+        self.everybody().into_iter().filter(|proc| *proc != self.leader).collect()
     }
 
     fn is_settled(&self) -> bool {
@@ -400,8 +404,7 @@ impl Core {
         let mut news = results.iter().filter(|info| info.key != keys::GROUP_ID).cloned().collect::<Vec<_>>();
         let notify = info.is_set(keys::GROUP_NOTIFY_TERMINATION);
         news.extend(notify.then(|| Info::new(keys::GROUP_NOTIFY_TERMINATION, true)));
-        let others = members.iter().filter(|proc| **proc != leader).cloned().collect();
-        self.tell_group(Status::GROUP_CONSTRUCT_COMPLETE, &leader, others, id, news.clone());
+        self.tell_group(Status::GROUP_CONSTRUCT_COMPLETE, &leader, members, id, news.clone());
         self.guests_go_on(id, &news);
         if let Some(caller) = caller {
             self.reply(caller.peer, caller.number, Reply::Infos(status, results));
@@ -437,8 +440,8 @@ impl Core {
         let Some(invitation) = self.groups.invitations.open.remove(id) else { return };
         self.timers.cancel(invitation.limit);
         trace!("the invitation of {} to the group {id} ends with {status}", invitation.leader);
-        let guests = invitation.invited();
-        self.tell_group(Status::GROUP_CONSTRUCT_ABORT, &invitation.leader, guests, id, Vec::new());
+        let everybody = invitation.everybody();
+        self.tell_group(Status::GROUP_CONSTRUCT_ABORT, &invitation.leader, everybody, id, Vec::new());
         self.guests_go_away(id);
         if let Some(caller) = invitation.caller {
             self.reply_status(caller.peer, caller.number, Err(status));
@@ -453,7 +456,10 @@ impl Core {
 
     /// A leader, or its server, gives the group up, for those in `range` at least.
     pub(super) fn invite_aborted(&mut self, source: &Proc, id: &Nspace, range: &[Proc]) {
-        if self.groups.invitations.open.get(id).is_some_and(|invitation| invitation.leader == *source) {
+        let led = self.groups.invitations.open.get_mut(id).filter(|invitation| invitation.leader == *source);
+        if let Some(invitation) = led {
+            // Who says so has told its own handlers.
+            invitation.states.insert(source.clone(), State::Out);
             return self.give_up_invitation(id, Status::GROUP_CONSTRUCT_ABORT);
         }
         // Who is asked to follow a dead leader may end it for all.

@@ -1,5 +1,6 @@
 //! Groups by invitation: who joins, who declines, who dies meanwhile, and who takes the lead then.
 use std::sync::mpsc;
+use std::time::Duration;
 
 use instanton::client::{Client, Infos};
 use instanton::data::{DataArray, Info, Proc, Rank, Status, keys};
@@ -7,6 +8,10 @@ use instanton::data::{DataArray, Info, Proc, Rank, Status, keys};
 use crate::death;
 use crate::group_calls::*;
 use crate::host::Cluster;
+
+const COMPLETE: Status = Status::GROUP_CONSTRUCT_COMPLETE;
+/// An event that has not come by then does not come.
+const DEADLINE: Duration = Duration::from_secs(60);
 
 fn invite(client: &Client, group: &str, procs: &[Proc], info: &[Info]) -> Call<Infos> {
     Call::start(|done| client.group_invite_nb(&id(group), procs, info, done))
@@ -21,6 +26,11 @@ fn join(client: &Client, invited: &mpsc::Receiver<(Status, Option<Proc>)>, group
     call
 }
 
+fn hears_once(heard: &mpsc::Receiver<(Status, Option<Proc>)>, event: Status) {
+    assert_eq!(heard.recv_timeout(DEADLINE).map(|(status, _)| status), Ok(event));
+    assert!(heard.try_recv().is_err(), "{event} came again");
+}
+
 #[test]
 fn who_is_invited_joins_on_any_node() {
     for nodes in [1, 2, 4] {
@@ -30,6 +40,7 @@ fn who_is_invited_joins_on_any_node() {
         let clients = clients(&job, 4);
         let invited: Vec<_> = clients.iter().map(|client| handle(client, &[Status::GROUP_INVITED], vec![])).collect();
         let by_default = handle(&clients[0], &[], vec![]);
+        let complete: Vec<_> = clients.iter().map(|client| handle(client, &[COMPLETE], vec![])).collect();
         let context_id = set(keys::GROUP_ASSIGN_CONTEXT_ID).required();
         let leads = invite(&clients[1], "g", &[job.all()], &[context_id]);
         let joins: Vec<_> = [0, 2, 3].iter().map(|rank| join(&clients[*rank], &invited[*rank], "g", true)).collect();
@@ -37,6 +48,7 @@ fn who_is_invited_joins_on_any_node() {
         for (status, infos) in &results {
             assert_eq!((*status, members(infos), context(infos)), (OK, vec![0, 1, 2, 3], 1));
         }
+        complete.iter().for_each(|heard| hears_once(heard, COMPLETE));
         let meet = clients.iter().map(|client| fence(client, &Proc::new(id("g"), Rank::WILDCARD), &[]));
         assert!(meet.collect::<Vec<_>>().into_iter().all(|call| call.end() == Ok(())));
         let ends: Vec<_> = clients.iter().map(|client| destruct(client, "g")).collect();
@@ -59,7 +71,9 @@ fn who_declines_is_left_out_replaced_or_ends_it() {
     };
     let end = |calls: Vec<Call<Infos>>| calls.into_iter().map(made).collect::<Vec<_>>();
     // Without a handler it is an error, unless coming is optional.
+    let given_up = [0, 1].map(|rank: usize| handle(&clients[rank], &[ABORT], vec![]));
     assert_eq!(end(start("nobody", &[])), [(ABORT, vec![]), (ABORT, vec![]), (OK, vec![])]);
+    given_up.iter().for_each(|heard| hears_once(heard, ABORT));
     let left_out = [(PARTIAL, vec![0, 1]), (OK, vec![0, 1]), (OK, vec![])];
     assert_eq!(end(start("optional", &[set(keys::GROUP_OPTIONAL)])), left_out);
     let declined = handle(&clients[0], &[Status::GROUP_INVITE_DECLINED], vec![]);

@@ -1,4 +1,5 @@
 //! Controlling processes, and finding out where they are.
+use std::collections::HashSet;
 use std::ptr;
 
 use instanton::client::Client;
@@ -34,8 +35,8 @@ export! {
         told(session::client()?.job_control_nb(&targets, &directives, callbacks::info(cbfunc, cbdata)))
     }
 
-    /// The processes of a namespace on a node; without a node, on this one; without a namespace, of every job that the caller can look
-    /// into. Nobody is NULL and 0.
+    /// The processes of a namespace on a node; without a node, on this one; without a namespace, or with an empty one, of every job that
+    /// the caller can look into. Nobody is NULL and 0.
     fn PMIx_Resolve_peers(
         node: *const c_char, nspace: *const c_char, procs: *mut *mut pmix_proc_t, nprocs: *mut usize,
     ) -> Outcome {
@@ -44,50 +45,58 @@ export! {
         };
         (*procs, *nprocs) = (ptr::null_mut(), 0);
         let client = session::client()?;
-        let nspaces = if nspace.is_null() { client.namespaces() } else { vec![namespace(&client, nspace)?] };
+        let nspaces = namespaces(&client, nspace)?;
         let mut level = vec![Info::new(keys::OPTIONAL, true)];
         if let Some(node) = alloc::c_bytes(node) {
             let name = instanton::data::Text::new(node).map_err(|_| Status::ERR_BAD_PARAM)?;
             level.extend([Info::new(keys::NODE_INFO, true), Info::new(keys::HOSTNAME, Value::String(Some(name)))]);
         }
-        let (mut found, mut outcome) = (Vec::new(), Err(Status::ERR_NOT_FOUND));
-        for nspace in nspaces {
-            let peers = match list(&client, &nspace, keys::LOCAL_PEERS, &level) {
-                Ok(peers) => peers,
-                Err(status) => {
-                    outcome = outcome.map_err(|_| status);
-                    continue;
-                }
-            };
-            outcome = Ok(());
+        let mut found = Vec::new();
+        for (nspace, peers) in lists(&client, nspaces, keys::LOCAL_PEERS, &level)? {
             for rank in peers.split(|byte| *byte == b',').filter(|rank| !rank.is_empty()) {
                 let rank = std::str::from_utf8(rank).ok().and_then(|rank| rank.trim().parse().ok());
                 found.push(Proc::new(nspace.clone(), Rank(rank.ok_or(Status::ERR_INVALID_VAL)?)));
             }
         }
-        outcome?;
         (*procs, *nprocs) = (made_array(&found)?, found.len());
         Ok(())
     }
 
-    /// The nodes that a namespace has processes on, with commas between them. The text is the caller's to free.
+    /// The nodes that a namespace has processes on, with commas between them; without one, those of every job that the caller can look
+    /// into. The text is the caller's to free.
     fn PMIx_Resolve_nodes(nspace: *const c_char, nodes: *mut *mut c_char) -> Outcome {
         let nodes = nodes.as_mut().ok_or(Status::ERR_BAD_PARAM)?;
         *nodes = ptr::null_mut();
         let client = session::client()?;
-        let nspace = namespace(&client, nspace)?;
-        *nodes = alloc::text(&list(&client, &nspace, keys::NODE_LIST, &[Info::new(keys::OPTIONAL, true)])?)?;
+        let known = lists(&client, namespaces(&client, nspace)?, keys::NODE_LIST, &[Info::new(keys::OPTIONAL, true)])?;
+        let names = known.iter().flat_map(|(_, list)| list.split(|byte| *byte == b','));
+        let mut seen = HashSet::new();
+        let each: Vec<&[u8]> = names.filter(|name| seen.insert(*name)).collect();
+        *nodes = alloc::text(&each.join(&b','))?;
         Ok(())
     }
 }
 
-/// A namespace; the own one where none is given.
-unsafe fn namespace(client: &Client, nspace: *const c_char) -> Result<Nspace, Status> {
-    if nspace.is_null() {
-        return Ok(client.proc().nspace.clone());
+/// The namespace that is meant; where none is given, or an empty one, all that are known.
+unsafe fn namespaces(client: &Client, nspace: *const c_char) -> Result<Vec<Nspace>, Status> {
+    // SAFETY: NULL, a C string or a fixed array, the contract with C.
+    let name = if nspace.is_null() { &[][..] } else { unsafe { alloc::name(nspace, NSPACE_SIZE) }? };
+    match name.is_empty() {
+        true => Ok(client.namespaces()),
+        false => Ok(vec![Nspace::new(name).map_err(|_| Status::ERR_BAD_PARAM)?]),
     }
-    // SAFETY: a C string or a fixed array, the contract with C.
-    Nspace::new(unsafe { alloc::name(nspace, NSPACE_SIZE) }?).map_err(|_| Status::ERR_BAD_PARAM)
+}
+
+/// A text of each job that has it; where none has, why.
+fn lists(client: &Client, nspaces: Vec<Nspace>, key: &str, info: &[Info]) -> Result<Vec<(Nspace, Vec<u8>)>, Status> {
+    let (mut found, mut refused) = (Vec::new(), Status::ERR_NOT_FOUND);
+    for nspace in nspaces {
+        match list(client, &nspace, key, info) {
+            Ok(text) => found.push((nspace, text)),
+            Err(status) => refused = status,
+        }
+    }
+    if found.is_empty() { Err(refused) } else { Ok(found) }
 }
 
 /// A text that is known of a job.

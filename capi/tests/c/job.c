@@ -66,6 +66,17 @@ static int rank(bool dies, bool refused) {
     OK(PMIx_Resolve_peers(NULL, job, &peers, &npeers));
     CHECK(npeers == RANKS && peers[1].rank == 1);
     free(peers);
+    /* An empty namespace is none: whoever is here has a name. */
+    pmix_nspace_t none = "";
+    OK(PMIx_Resolve_peers(NULL, none, &peers, &npeers));
+    CHECK(npeers == RANKS && peers[1].rank == 1 && !strcmp(peers[1].nspace, job));
+    free(peers);
+    char *of_all, *of_one;
+    OK(PMIx_Resolve_nodes(none, &of_all));
+    OK(PMIx_Resolve_nodes(job, &of_one));
+    CHECK(*of_one && !strcmp(of_all, of_one));
+    free(of_all);
+    free(of_one);
 
     char blob[5000];
     memset(blob, 'a' + me.rank, sizeof blob);

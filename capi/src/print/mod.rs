@@ -15,6 +15,7 @@ use self::words::{NULL, bits, command, date, name, or, places, rank, unsigned, w
 use crate::alloc;
 use crate::boundary::Outcome;
 use crate::convert;
+use crate::foreign::Foreign as _;
 use crate::kind::Kind;
 use crate::text::TextBuilder;
 use crate::types::*;
@@ -336,7 +337,13 @@ impl Page {
                     return Err(Status::ERR_NOT_SUPPORTED);
                 }
                 DataType::PROC_CPUSET => self.line(prefix, b"PMIX_CPUSET", &convert::read(ty, at, 0)?),
-                DataType::TOPO => self.line(prefix, name(ty), &convert::read(ty, at, 0)?),
+                DataType::TOPO => match (*at.cast::<pmix_topology_t>()).object()? {
+                    Some(topology) => {
+                        let outline = topology.outline().ok_or(Status::ERR_NOT_SUPPORTED)?;
+                        self.words(prefix, name(ty), outline.as_bytes());
+                    }
+                    None => self.line(prefix, name(ty), &convert::read(ty, at, 0)?),
+                },
                 _ => return Err(Status::ERR_UNKNOWN_DATA_TYPE),
             }
         }

@@ -115,6 +115,10 @@ int main(void) {
     PMIx_Cpuset_free(same, 1);
     OK(PMIx_Data_copy((void **)&copy, &topology, PMIX_TOPO));
     CHECK(copy->topology != topology.topology);
+    OK(PMIx_Data_print(&text, NULL, copy, PMIX_TOPO));
+    CHECK(text == strstr(text, " Data type: PMIX_TOPO\tValue: Type: Machine Number of child objects: "));
+    CHECK(strstr(text, "\n\tBind CPU proc:   TRUE\n") && strstr(text, "\n\tType: Package ") && strstr(text, "\tType: PU Number of child objects: 0\n"));
+    free(text);
     PMIx_Topology_free(copy, 1);
     OK(PMIx_Value_load(&value, &one, PMIX_PROC_CPUSET));
     PMIx_Value_destruct(&value);

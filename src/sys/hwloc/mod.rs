@@ -75,6 +75,10 @@ functions! {
     include: c"hwloc_bitmap_set" as unsafe extern "C" fn(*mut c_void, c_uint) -> c_int;
     print_list: c"hwloc_bitmap_list_snprintf"
         as unsafe extern "C" fn(*mut c_char, usize, *const c_void) -> c_int;
+    print_set: c"hwloc_bitmap_snprintf" as unsafe extern "C" fn(*mut c_char, usize, *const c_void) -> c_int;
+    print_type: c"hwloc_obj_type_snprintf" as unsafe extern "C" fn(*mut c_char, usize, *const Object, c_int) -> c_int;
+    print_object: c"hwloc_obj_attr_snprintf"
+        as unsafe extern "C" fn(*mut c_char, usize, *const Object, *const c_char, c_int) -> c_int;
     parse_list: c"hwloc_bitmap_list_sscanf" as unsafe extern "C" fn(*mut c_void, *const c_char) -> c_int;
 }
 
@@ -307,10 +311,24 @@ impl Topology {
         objects::cores(hwloc, self, units).into_iter().filter_map(core).collect()
     }
 
+    /// All objects, as a text of many lines.
+    pub fn outline(&self) -> Option<String> {
+        objects::outline(library()?, self)
+    }
+
     /// How far devices of some types (`constants::device_type` bits) are from some processing units.
     pub fn distances(&self, units: &Bitmap, types: u64) -> Vec<DeviceDistance> {
         library().map(|hwloc| objects::distances(hwloc, self, units, types)).unwrap_or_default()
     }
+}
+
+/// What one of the functions writes that say how much room they need; without room they write nothing.
+fn written(mut print: impl FnMut(*mut c_char, usize) -> c_int) -> Option<String> {
+    let len = print(ptr::null_mut(), 0);
+    let mut text = vec![0u8; usize::try_from(len).ok()? + 1];
+    print(text.as_mut_ptr().cast(), text.len());
+    text.pop();
+    String::from_utf8(text).ok()
 }
 
 /// A `hwloc_bitmap_t`: a set of processing units.
@@ -348,13 +366,8 @@ impl Bitmap {
     /// As a list: `0-3,8`.
     pub fn list(&self) -> Option<String> {
         let hwloc = library()?;
-        // SAFETY: a set; without room nothing is written, and the answer is how much is needed.
-        let len = unsafe { (hwloc.print_list)(ptr::null_mut(), 0, self.0) };
-        let mut text = vec![0u8; usize::try_from(len).ok()? + 1];
-        // SAFETY: a set, and as much room as is said.
-        unsafe { (hwloc.print_list)(text.as_mut_ptr().cast(), text.len(), self.0) };
-        text.pop();
-        String::from_utf8(text).ok()
+        // SAFETY: a set, and as much room as is said, or none.
+        written(|at, room| unsafe { (hwloc.print_list)(at, room, self.0) })
     }
 
     /// Takes a set over.

@@ -1,5 +1,5 @@
 //! The objects of a topology: what some processing units are part of, and how far away devices are.
-use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 use std::ptr;
 
 use super::{Bitmap, Hwloc, Topology};
@@ -20,7 +20,10 @@ pub struct Object {
     next_cousin: *const Object,
     prev_cousin: *const Object,
     parent: *const Object,
-    unseen: [u64; 13],
+    unseen_siblings: [u64; 3],
+    arity: c_uint,
+    children: *const *const Object,
+    unseen_children: [u64; 8],
     cpuset: *const c_void,
     unseen_sets: [*const c_void; 3],
     infos: *const ObjectInfo,
@@ -35,6 +38,7 @@ struct ObjectInfo {
 }
 
 const _: () = assert!(std::mem::offset_of!(Object, parent) == 72);
+const _: () = assert!(std::mem::offset_of!(Object, children) == 112);
 const _: () = assert!(std::mem::offset_of!(Object, cpuset) == 184);
 const _: () = assert!(std::mem::offset_of!(Object, infos) == 216);
 
@@ -72,6 +76,51 @@ fn of_type<'a>(hwloc: &Hwloc, topology: &'a Topology, ty: c_int) -> impl Iterato
 pub fn version(hwloc: &Hwloc, topology: &Topology) -> Option<String> {
     let version = info(level(hwloc, topology, 0).next()?, c"hwlocVersion")?;
     Some(version.to_string_lossy().into_owned())
+}
+
+/// All objects with what hwloc says of them, a line each: what an object is part of stands before it, less indented.
+pub fn outline(hwloc: &Hwloc, topology: &Topology) -> Option<String> {
+    let mut lines = String::new();
+    tell(hwloc, level(hwloc, topology, 0).next()?, "\n\t", &binding(hwloc, topology), &mut lines)?;
+    lines.push('\n');
+    Some(lines)
+}
+
+/// An object and what it is made of; `begin` begins each of its lines but the first, `more` are some that it has besides.
+fn tell(hwloc: &Hwloc, object: &Object, begin: &str, more: &[String], lines: &mut String) -> Option<()> {
+    let separator = CString::new(begin).ok()?;
+    // SAFETY: an object, and as much room as is said, or none.
+    let kind = super::written(|at, room| unsafe { (hwloc.print_type)(at, room, object, 1) })?;
+    // SAFETY: as above, and a C string.
+    let says = super::written(|at, room| unsafe { (hwloc.print_object)(at, room, object, separator.as_ptr(), 1) })?;
+    let name = text(object.name).map_or_else(|| "NULL".into(), |name| name.to_string_lossy().into_owned());
+    *lines += &format!("Type: {kind} Number of child objects: {}{begin}Name={name}", object.arity);
+    if !says.is_empty() {
+        *lines += &format!("{begin}{says}");
+    }
+    if !object.cpuset.is_null() {
+        // SAFETY: a set, and as much room as is said, or none.
+        let units = super::written(|at, room| unsafe { (hwloc.print_set)(at, room, object.cpuset) })?;
+        *lines += &format!("{begin}Cpuset:  {units}");
+    }
+    more.iter().for_each(|line| *lines += &format!("{begin}{line}"));
+    for at in 0..object.arity as usize {
+        *lines += begin;
+        // SAFETY: an object has so many children, objects of the same topology.
+        tell(hwloc, unsafe { &**object.children.add(at) }, &format!("{begin}\t"), &[], lines)?;
+    }
+    Some(())
+}
+
+/// What processes and threads of the machine can be bound to.
+fn binding(hwloc: &Hwloc, topology: &Topology) -> Vec<String> {
+    let tables = topology.tables(hwloc);
+    let line = |(what, table, at): (&str, usize, usize)| {
+        // SAFETY: the table of that number has more entries, and lives as long as the topology.
+        let can = tables.get(table).is_some_and(|table| unsafe { table.add(at).read() } != 0);
+        format!("Bind {what} {}", if can { "TRUE" } else { "FALSE" })
+    };
+    [("CPU proc:  ", 1, 0), ("CPU thread:", 1, 4), ("MEM proc:  ", 2, 0), ("MEM thread:", 2, 4)].map(line).into()
 }
 
 fn touches(hwloc: &Hwloc, object: &Object, units: &Bitmap) -> bool {

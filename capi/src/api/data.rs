@@ -7,6 +7,7 @@ use std::mem::ManuallyDrop;
 use std::ptr;
 
 use instanton::client::{Directives, Error, Found};
+use instanton::data::constants::scope;
 use instanton::data::{DataType, Info, Key, Nspace, Proc, Rank, Status, Value, keys};
 use libc::{c_char, c_void};
 
@@ -289,7 +290,10 @@ impl Question<'_> {
 export! {
     /// Keeps a copy of a value for the next Commit.
     fn PMIx_Put(scope: u8, key: *const c_char, value: *mut pmix_value_t) -> Outcome {
-        let (key, value) = (key_of(key)?, one(value)?);
+        let key = key_of(key)?;
+        // What takes a key back has no value.
+        let takes_back = (scope::DEL_LOCAL..=scope::DEL_INTERNAL).contains(&scope);
+        let value = if value.is_null() && takes_back { Value::Undef } else { one(value)? };
         told(session::client()?.put(scope, key, value))
     }
 

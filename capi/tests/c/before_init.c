@@ -51,6 +51,8 @@ int main(void) {
         IS(PMIX_ERR_BAD_PARAM, PMIx_Get(&me, "k", &optional, 1, &value));
         IS(PMIX_ERR_BAD_PARAM, PMIx_Get(&me, "", NULL, 0, &value));
         IS(PMIX_ERR_BAD_PARAM, PMIx_Put(PMIX_GLOBAL, NULL, &seven));
+        IS(PMIX_ERR_BAD_PARAM, PMIx_Put(PMIX_GLOBAL, "k", NULL));
+        IS(PMIX_ERR_NOT_SUPPORTED, PMIx_Put(PMIX_DEL_GLOBAL, "k", NULL));
 
         pmix_info_t how;
         pmix_value_t place, *filled = &place, *looked, *again_looked;

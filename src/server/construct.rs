@@ -276,7 +276,7 @@ impl Core {
     /// A group exists from now on; what its members are told.
     fn found(&mut self, group: &OfGroup, context: Option<u64>, places: Vec<Proc>, status: Status) -> Reply {
         let results = results(&group.id, context, &places);
-        self.enroll(group.id.clone(), Group::new(places, group.notify));
+        self.enroll(group.id.clone(), Group::new(places, context, group.notify));
         Reply::Infos(status, results)
     }
 

@@ -32,13 +32,15 @@ pub(super) struct Group {
     /// By group rank; who has left keeps its place.
     places: Vec<Proc>,
     left: BTreeSet<Proc>,
+    /// The number that it was given, if it was.
+    pub context: Option<u64>,
     /// Whether members are told of the death of others.
     pub notify: bool,
 }
 
 impl Group {
-    pub(super) fn new(places: Vec<Proc>, notify: bool) -> Self {
-        Group { places, left: BTreeSet::new(), notify }
+    pub(super) fn new(places: Vec<Proc>, context: Option<u64>, notify: bool) -> Self {
+        Group { places, left: BTreeSet::new(), context, notify }
     }
 
     /// Who is in the group.

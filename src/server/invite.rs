@@ -198,6 +198,11 @@ impl Core {
         let key = (id.clone(), proc.clone());
         let guest = self.groups.invitations.guests.get_mut(&key);
         let Some(guest) = guest.filter(|guest| leader.is_none_or(|leader| *leader == guest.leader)) else {
+            // Who leads in place of the dead is a member without having joined, and may join when the group is complete.
+            if let Some(group) = self.groups.get(&id).filter(|group| accept && group.has(&proc)) {
+                let reply = Reply::Infos(Status::SUCCESS, results(&id, group.context, &group.members()));
+                return self.reply(caller.peer, caller.number, reply);
+            }
             trace!("{proc} is not invited to the group {id}");
             return self.reply_status(caller.peer, caller.number, Err(Status::ERR_NOT_FOUND));
         };
@@ -416,7 +421,8 @@ impl Core {
         let Some(members) = info.find(keys::GROUP_MEMBERSHIP).and_then(|info| procs_in(&info.value)) else { return };
         let context = info.find(keys::GROUP_CONTEXT_ID).and_then(|info| info.value.as_u64());
         if self.groups.get(id).is_none() {
-            self.enroll(id.clone(), Group::new(members.clone(), info.is_set(keys::GROUP_NOTIFY_TERMINATION)));
+            let notify = info.is_set(keys::GROUP_NOTIFY_TERMINATION);
+            self.enroll(id.clone(), Group::new(members.clone(), context, notify));
         }
         self.groups.invitations.followed.remove(id);
         for ((_, proc), guest) in self.groups.invitations.take_guests(|of, _, _| of == id) {

@@ -246,3 +246,23 @@ fn an_invitation_goes_on_under_a_leader_of_another_node() {
         }
     }
 }
+
+#[test]
+fn who_leads_in_place_of_the_dead_may_join_when_the_group_is_complete() {
+    for nodes in [1, 2] {
+        let cluster = Cluster::new(nodes);
+        let job = cluster.job("job", &[0, nodes - 1, 0]);
+        let clients = [1, 2].map(|rank| client(&job, rank));
+        let invited = clients.each_ref().map(|client| handle(client, &[Status::GROUP_INVITED], vec![]));
+        let failed = handle(&clients[0], &[Status::GROUP_LEADER_FAILED], vec![set(keys::GROUP_LEADER)]);
+        let leader = death::Victim::start(&cluster.server(0), &job.proc(0), "invite;stay");
+        let other = join(&clients[1], &invited[1], "g", true);
+        assert_eq!(invited[0].recv().unwrap().0, Status::GROUP_INVITED);
+        leader.kill();
+        hears(&failed, Status::GROUP_LEADER_FAILED, &job.proc(0));
+        assert_eq!(made(other), (OK, vec![1, 2]), "it leads, and so it has come");
+        let late = |accept| Call::start(|done| clients[0].group_join_nb(&id("g"), None, accept, &[], done));
+        assert_eq!(made(late(true)), (OK, vec![1, 2]), "on {nodes}");
+        assert_eq!(made(late(false)).0, Status::ERR_NOT_FOUND, "there is nothing to decline");
+    }
+}

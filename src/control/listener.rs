@@ -200,6 +200,7 @@ impl Listener {
                     let process = process::watch_peer(&connection.stream, connection.peer.pid).ok();
                     let socket::Peer { pid, uid, gid } = connection.peer;
                     callers.arrived(peer, Arrival { claim, layout, info, uid, gid, pid, process });
+                    self.forget_settled();
                 }
                 // No message to the server's side changes a connection: that has its turn later.
                 Stage::In => loop {
@@ -280,6 +281,15 @@ impl Listener {
         if matches!(connection.stage, Stage::Asking | Stage::In) {
             callers.left(self.peer_id(id), how);
         }
+        self.forget_settled();
+    }
+
+    /// Nobody waits for those to say who they are who have, or are gone: a server where nothing happens sleeps for ever.
+    fn forget_settled(&mut self) {
+        let is_unknown = |id: &u64| self.connections.get(id).is_some_and(|c| c.stage == Stage::Unknown);
+        while self.unknown.front().is_some_and(|(_, id)| !is_unknown(id)) {
+            self.unknown.pop_front();
+        }
     }
 }
 
@@ -357,5 +367,55 @@ impl Door for Listener {
                 self.accept_all(at, callers);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::os::linux::net::SocketAddrExt;
+    use std::os::unix::net::{SocketAddr, UnixStream};
+
+    use super::*;
+    use crate::control::bind::{FOR_JOBS, bind_abstract};
+    use crate::data::{Nspace, Proc, Rank};
+    use crate::message::Request;
+
+    struct Nobody;
+
+    impl Callers for Nobody {
+        fn arrived(&mut self, _: PeerId, _: Arrival) {}
+        fn asked(&mut self, _: PeerId, _: u64, _: Request) {}
+        fn meets(&mut self, _: PeerId, _: u64, _: u32, _: bool) {}
+        fn left(&mut self, _: PeerId, _: Left) {}
+    }
+
+    #[test]
+    fn nobody_waits_for_a_handshake_that_is_over() {
+        let (socket, name) = bind_abstract(FOR_JOBS).unwrap();
+        let poll = mio::Poll::new().unwrap();
+        let mut door = Listener::new(0, poll.registry().try_clone().unwrap(), 0, vec![socket]).unwrap();
+        assert_eq!(door.deadline(), None);
+        let address = SocketAddr::from_abstract_name(&name).unwrap();
+        let mut peers: Vec<UnixStream> = (0..3).map(|_| UnixStream::connect_addr(&address).unwrap()).collect();
+        let ready = Ready { readable: true, writable: false, ended: false };
+        door.ready(0, ready, &mut Nobody);
+        // The listening socket has number 0, and the first to come number 1.
+        let last = door.unknown.back().map(|(until, _)| *until);
+        let hello = Hello {
+            proc: Proc::new(Nspace::new("job").unwrap(), Rank(0)),
+            token: [0; 32],
+            layout: 0,
+            info: Vec::new(),
+        };
+        let hello = frame::encode(Kind::Hello, 0, 0, &hello).unwrap();
+        peers[1].write_all(&hello).unwrap();
+        door.ready(2, ready, &mut Nobody);
+        peers[0].write_all(&hello).unwrap();
+        door.ready(1, ready, &mut Nobody);
+        assert_eq!(door.deadline(), last, "the third one has said nothing");
+        drop(peers.remove(2));
+        door.ready(3, Ready { ended: true, ..ready }, &mut Nobody);
+        assert_eq!(door.deadline(), None, "two have said who they are, and one is gone");
     }
 }

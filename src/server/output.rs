@@ -166,8 +166,8 @@ pub(super) struct Outputs {
     /// What nobody has wanted yet, the oldest first.
     kept: VecDeque<(Instant, Piece)>,
     kept_bytes: usize,
-    /// Who waits until everything is read.
-    flushed: Vec<Done<()>>,
+    /// Who waits until everything is read, and how long.
+    flushed: Vec<(TimerId, Done<()>)>,
 }
 
 impl Outputs {
@@ -360,11 +360,11 @@ impl Core {
 
     /// `done` is called when everybody has read what was delivered, or after so long.
     pub(super) fn flush_output(&mut self, patience: Duration, done: Done<()>) {
-        self.outputs.flushed.push(done);
+        let limit = self.timers.set(Instant::now() + patience, Limit::OutputFlush);
+        self.outputs.flushed.push((limit, done));
         // What waits for company waits no more.
         let pulls: Vec<_> = self.outputs.pulls.iter().flat_map(|(peer, of)| of.iter().map(|p| (*peer, p.id))).collect();
         pulls.into_iter().for_each(|(peer, id)| self.output_is_due(peer, id));
-        self.timers.set(Instant::now() + patience, Limit::OutputFlush);
         self.output_was_read();
     }
 
@@ -376,7 +376,8 @@ impl Core {
     }
 
     pub(super) fn output_flushed(&mut self, result: Result<(), Status>) {
-        for done in std::mem::take(&mut self.outputs.flushed) {
+        for (limit, done) in std::mem::take(&mut self.outputs.flushed) {
+            self.timers.cancel(limit);
             self.finish(done, result);
         }
     }

@@ -5,6 +5,7 @@
 //! nobody waiting but the one who asked.
 use super::core::Core;
 use super::host::{Accepted, Completion, Host};
+use super::monitors::Wish;
 use super::program::PROGRAM;
 use crate::data::{Info, InfoList, Nspace, Proc, Status, keys};
 use crate::message::door::PeerId;
@@ -56,7 +57,7 @@ impl Core {
                 self.pass_on(peer, number, |host, done| host.allocate(&proc, directive, &info, done), no_infos, infos);
             }
             Forward::Monitor { monitor, error, directives } => {
-                self.monitor(peer, number, &proc, &monitor, error, directives);
+                self.monitor(peer, number, Wish { proc, what: monitor, error, directives });
             }
             Forward::GetCredential { directives } => self.pass_on(
                 peer,

@@ -126,7 +126,7 @@ impl Patience {
 
 impl Monitor {
     /// What a process asks for, where that is the library's.
-    fn read(what: &Info, error: Status, directives: &[Info], proc: &Proc) -> Result<Option<Self>, Status> {
+    fn read(Wish { proc, what, error, directives }: &Wish) -> Result<Option<Self>, Status> {
         let number =
             |key| directives.find(key).map_or(Some(0), |info| info.value.as_u32()).ok_or(Status::ERR_BAD_PARAM);
         let (sign, seconds, drops, alert) = if what.key == keys::MONITOR_HEARTBEAT {
@@ -160,34 +160,35 @@ impl Monitor {
             patience: Patience::new(drops),
             timer: None,
             name: directives.find(keys::MONITOR_ID).map(|info| info.value.clone()),
-            alarm: if error == Status::SUCCESS { alert } else { error },
+            alarm: if *error == Status::SUCCESS { alert } else { *error },
             range,
             custom: directives.find(keys::EVENT_CUSTOM_RANGE).cloned(),
         }))
     }
 }
 
+/// What a process asks.
+#[derive(Debug)]
+pub(super) struct Wish {
+    pub(super) proc: Proc,
+    pub(super) what: Info,
+    pub(super) error: Status,
+    pub(super) directives: Vec<Info>,
+}
+
 impl Core {
     /// A client wants to be monitored, or no longer, or gives a sign of life.
-    pub(super) fn monitor(
-        &mut self,
-        peer: PeerId,
-        number: u64,
-        proc: &Proc,
-        what: &Info,
-        error: Status,
-        directives: Vec<Info>,
-    ) {
+    pub(super) fn monitor(&mut self, peer: PeerId, number: u64, wish: Wish) {
         let granted = || Reply::Infos(Status::SUCCESS, Vec::new());
-        if what.key == keys::SEND_HEARTBEAT {
+        if wish.what.key == keys::SEND_HEARTBEAT {
             self.monitors.beat(peer);
             return self.reply(peer, number, granted());
         }
-        if what.key == keys::MONITOR_CANCEL {
-            return self.cancel_monitors(peer, number, proc, what, error, directives);
+        if wish.what.key == keys::MONITOR_CANCEL {
+            return self.cancel_monitors(peer, number, wish);
         }
         // A server's own program is monitored by nobody but its host.
-        let read = if peer == PROGRAM { Ok(None) } else { Monitor::read(what, error, &directives, proc) };
+        let read = if peer == PROGRAM { Ok(None) } else { Monitor::read(&wish) };
         match read {
             Ok(Some(_)) if self.monitors.of(peer).count() >= MAX_MONITORS => {
                 self.reply_status(peer, number, Err(Status::ERR_OUT_OF_RESOURCE));
@@ -199,24 +200,16 @@ impl Core {
                 self.next_period(id);
                 self.reply(peer, number, granted());
             }
-            Ok(None) => self.host_monitors(proc, what, error, directives, move |core, answer| {
-                core.reply(peer, number, answer);
-            }),
+            Ok(None) => self.host_monitors(wish, move |core, answer| core.reply(peer, number, answer)),
             Err(status) => self.reply_status(peer, number, Err(status)),
         }
     }
 
-    fn host_monitors(
-        &mut self,
-        proc: &Proc,
-        what: &Info,
-        error: Status,
-        directives: Vec<Info>,
-        then: impl FnOnce(&mut Core, Reply) + Send + 'static,
-    ) {
-        let directives = self.signed(proc, directives);
+    fn host_monitors(&mut self, wish: Wish, then: impl FnOnce(&mut Core, Reply) + Send + 'static) {
+        let Wish { proc, what, error, directives } = wish;
+        let directives = self.signed(&proc, directives);
         self.ask_host(
-            |host, done| host.monitor(proc, what, error, &directives, done),
+            |host, done| host.monitor(&proc, &what, error, &directives, done),
             (Status::SUCCESS, Vec::new()),
             move |core, result| {
                 let answer = result.map_or_else(Reply::Done, |(status, infos)| Reply::Infos(status, infos));
@@ -226,22 +219,14 @@ impl Core {
     }
 
     /// Takes monitors back: those of a name, or all of them. What is not found here may be the host's.
-    fn cancel_monitors(
-        &mut self,
-        peer: PeerId,
-        number: u64,
-        proc: &Proc,
-        what: &Info,
-        error: Status,
-        directives: Vec<Info>,
-    ) {
-        let name = what.value.as_bytes();
+    fn cancel_monitors(&mut self, peer: PeerId, number: u64, wish: Wish) {
+        let name = wish.what.value.as_bytes();
         let cancelled = self.end_monitors(peer, name);
         if name.is_some() && cancelled {
             return self.reply(peer, number, Reply::Infos(Status::SUCCESS, Vec::new()));
         }
         let is_all = name.is_none();
-        self.host_monitors(proc, what, error, directives, move |core, answer| {
+        self.host_monitors(wish, move |core, answer| {
             let answer = match answer {
                 Reply::Done(Status::ERR_NOT_SUPPORTED) if is_all => Reply::Infos(Status::SUCCESS, Vec::new()),
                 answer => answer,
@@ -369,7 +354,8 @@ mod tests {
 
     fn read(key: &str, value: Value, directives: &[Info]) -> Result<Option<Monitor>, Status> {
         let proc = Proc::new(crate::data::Nspace::new("job").unwrap(), crate::data::Rank(0));
-        Monitor::read(&Info::new(key, value), Status::SUCCESS, directives, &proc)
+        let what = Info::new(key, value);
+        Monitor::read(&Wish { proc, what, error: Status::SUCCESS, directives: directives.to_vec() })
     }
 
     #[test]

@@ -359,6 +359,7 @@ impl Core {
         self.ended(proc, true);
         if is_missed {
             self.fences_without(proc);
+            self.gets_from_end(proc);
         }
     }
 

@@ -190,6 +190,10 @@ impl Core {
     ) {
         let members = match self.members(&proc, operation.clone(), &procs) {
             Ok(members) => members,
+            Err(NoMembers::Unknown(over)) if self.jobs.is_over(&over) => {
+                trace!("{proc} would meet processes of {over}, which is over");
+                return self.reply_status(caller.peer, caller.number, Err(Status::EVENT_JOB_END));
+            }
             Err(NoMembers::Unknown(awaits)) => {
                 if self.fences.early.iter().filter(|early| early.proc == proc).count() >= MAX_EARLY {
                     trace!("{proc} waits for {MAX_EARLY} namespaces to be registered, and {awaits} is one too many");

@@ -3,7 +3,7 @@
 //! A namespace and its clients are registered in either order; a job is here from the first of them on, with its token.
 //! Its data comes with `register_nspace`.
 use std::cell::OnceCell;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
 use super::FOREIGN_IDS;
@@ -119,6 +119,13 @@ impl Job {
         self.departed.contains(&rank) || self.clients.get(&rank).is_some_and(|client| client.gone)
     }
 
+    /// Whether nobody posts or comes as this rank any more unless the host starts it anew. Of one that has said goodbye and ended
+    /// that is only known where the host itself had started it: a script may start another program.
+    pub(super) fn is_done(&self, rank: Rank) -> bool {
+        let has_ended = |client: &Client| client.phase == Phase::Finalized && client.ended && client.is_child;
+        self.is_gone(rank) || self.clients.get(&rank).is_some_and(has_ended)
+    }
+
     /// Whether every process that was to run here has run and ended.
     pub(super) fn is_over(&self) -> bool {
         let known = self.clients.len() + self.departed.len();
@@ -135,34 +142,59 @@ impl Job {
 /// A job of so many processes takes enough memory while it is registered to look after it.
 const LARGE: u32 = 1 << 16;
 
+/// Namespaces that are over and not forgotten.
+const MAX_OVER: usize = 1024;
+
 /// All namespaces.
 #[derive(Debug, Default)]
-pub(super) struct Jobs(HashMap<Nspace, Job>);
+pub(super) struct Jobs {
+    known: HashMap<Nspace, Job>,
+    /// Those that were deregistered last, the oldest first: nobody waits for them to be registered.
+    over: VecDeque<Nspace>,
+}
 
 impl Jobs {
     pub(super) fn get(&self, nspace: &Nspace) -> Option<&Job> {
-        self.0.get(nspace)
+        self.known.get(nspace)
     }
 
     pub(super) fn get_mut(&mut self, nspace: &Nspace) -> Option<&mut Job> {
-        self.0.get_mut(nspace)
+        self.known.get_mut(nspace)
     }
 
     pub(super) fn client(&self, proc: &Proc) -> Option<&Client> {
-        self.0.get(&proc.nspace)?.clients.get(&proc.rank)
+        self.known.get(&proc.nspace)?.clients.get(&proc.rank)
     }
 
     pub(super) fn client_mut(&mut self, proc: &Proc) -> Option<&mut Client> {
-        self.0.get_mut(&proc.nspace)?.clients.get_mut(&proc.rank)
+        self.known.get_mut(&proc.nspace)?.clients.get_mut(&proc.rank)
     }
 
     /// The data of a namespace that is registered.
     pub(super) fn stored(&self, nspace: &Nspace) -> Option<&Stored> {
-        self.0.get(nspace)?.stored.as_ref()
+        self.known.get(nspace)?.stored.as_ref()
     }
 
     pub(super) fn stored_mut(&mut self, nspace: &Nspace) -> Option<&mut Stored> {
-        self.0.get_mut(nspace)?.stored.as_mut()
+        self.known.get_mut(nspace)?.stored.as_mut()
+    }
+
+    /// Whether a namespace was registered here and is no more.
+    pub(super) fn is_over(&self, nspace: &Nspace) -> bool {
+        self.over.contains(nspace)
+    }
+
+    /// Forgets a namespace. Whether there was one.
+    fn remove(&mut self, nspace: &Nspace) -> bool {
+        let Some(job) = self.known.remove(nspace) else { return false };
+        // Tools come and go; nobody on another node asks for what they have posted.
+        if job.local_procs.is_some() && !job.of_tools {
+            self.over.push_back(nspace.clone());
+            if self.over.len() > MAX_OVER {
+                self.over.pop_front();
+            }
+        }
+        true
     }
 
     /// Whose reader page that is.
@@ -172,7 +204,7 @@ impl Jobs {
     }
 
     pub(super) fn names(&self) -> Vec<Nspace> {
-        self.0.keys().cloned().collect()
+        self.known.keys().cloned().collect()
     }
 }
 
@@ -258,7 +290,7 @@ impl Core {
     /// The process is gone for the host; so it is here.
     pub(super) fn deregister_client(&mut self, proc: &Proc, done: Done<()>) {
         self.client_died(proc);
-        if let Some(job) = self.jobs.0.get_mut(&proc.nspace) {
+        if let Some(job) = self.jobs.get_mut(&proc.nspace) {
             if job.clients.remove(&proc.rank).is_some() {
                 job.departed.insert(proc.rank);
             }
@@ -283,7 +315,7 @@ impl Core {
         self.groups_of_job_end(nspace);
         self.gets_of_job_end(nspace);
         self.ties.forget(nspace);
-        if self.jobs.0.remove(nspace).is_some() {
+        if self.jobs.remove(nspace) {
             self.publish_fork(nspace);
         }
         self.after_sweeping(done);
@@ -315,7 +347,7 @@ impl Core {
 
     /// Frees what no reader of a job holds, and cuts off readers that lie about what they hold.
     pub(super) fn reclaim(&mut self, nspace: &Nspace) {
-        let Some(job) = self.jobs.0.get_mut(nspace) else { return };
+        let Some(job) = self.jobs.get_mut(nspace) else { return };
         let liars = job.stored.as_mut().map(Stored::reclaim).unwrap_or_default();
         for proc in liars.iter().filter_map(|page| self.jobs.reader(nspace, *page)).collect::<Vec<_>>() {
             trace!("the reader page of {proc} holds an epoch that has not been");
@@ -327,18 +359,19 @@ impl Core {
         if nspace.as_bytes().is_empty() {
             return Err(Status::ERR_BAD_PARAM);
         }
-        if !self.jobs.0.contains_key(nspace) {
-            self.jobs.0.insert(nspace.clone(), Job::new()?);
+        if self.jobs.get(nspace).is_none() {
+            self.jobs.known.insert(nspace.clone(), Job::new()?);
+            self.jobs.over.retain(|over| over != nspace);
             self.publish_fork(nspace);
         }
-        self.jobs.0.get_mut(nspace).ok_or(Status::ERR_NOT_FOUND)
+        self.jobs.get_mut(nspace).ok_or(Status::ERR_NOT_FOUND)
     }
 
     /// A job that was never registered lives as long as its clients.
     fn forget_empty(&mut self, nspace: &Nspace) {
         let empty = |job: &Job| job.local_procs.is_none() && job.clients.is_empty() && job.early.is_empty();
         if self.jobs.get(nspace).is_some_and(empty) {
-            self.jobs.0.remove(nspace);
+            self.jobs.remove(nspace);
             self.publish_fork(nspace);
         }
     }

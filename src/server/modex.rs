@@ -189,7 +189,7 @@ impl Core {
             Rank::UNDEF => key.is_some() && self.jobs.stored(&proc.nspace).is_some(),
             rank if rank.is_process() => {
                 self.jobs.stored(&proc.nspace).and_then(|stored| stored.size()).is_none_or(|size| rank.0 < size)
-                    && !self.is_gone(proc)
+                    && !self.is_done(proc)
             }
             _ => false,
         }
@@ -212,6 +212,11 @@ impl Core {
 
     pub(super) fn is_gone(&self, proc: &Proc) -> bool {
         self.jobs.get(&proc.nspace).is_some_and(|job| job.is_gone(proc.rank))
+    }
+
+    /// Whether a process of this node has posted all that it will, unless the host starts it anew.
+    fn is_done(&self, proc: &Proc) -> bool {
+        self.jobs.get(&proc.nspace).is_some_and(|job| job.is_done(proc.rank))
     }
 
     /// Whether a process runs on another node, as far as is known here.
@@ -380,8 +385,12 @@ impl Core {
     }
 
     /// Another node's server asks for what a process here has posted; the answer waits until there is something. A namespace
-    /// that is not registered here may be soon: that node was quicker.
+    /// that is not registered here may be soon: that node was quicker. One that was, and is over, will not be.
     pub(super) fn dmodex_request(&mut self, proc: Proc, info: &[Info], done: Done<Vec<u8>>) {
+        if self.jobs.is_over(&proc.nspace) {
+            trace!("another node asks for what {proc} had posted in a job that is over");
+            return self.finish(done, Err(Status::ERR_NOT_FOUND));
+        }
         let limit = time_limit(info).flatten();
         let limit = match self.jobs.stored(&proc.nspace) {
             Some(_) => limit,
@@ -406,8 +415,8 @@ impl Core {
                 self.timers.cancel(wait.limit);
                 self.finish(wait.done, blob.clone());
             }
-        } else if remote || self.is_gone(proc) {
-            trace!("another node asks for what {proc} has posted, which does not run here");
+        } else if remote || self.is_done(proc) {
+            trace!("another node asks for what {proc} has posted, which does not run here any more, or never has");
             self.end_direct_modex(Status::ERR_NOT_FOUND, |wanted| wanted == proc);
         }
     }

@@ -55,6 +55,15 @@ impl Victim {
         assert!(said, "the rank ends before it says {what:?}");
     }
 
+    pub fn pid(&self) -> i32 {
+        self.child.id() as i32
+    }
+
+    /// Waits until it ends by itself.
+    pub fn wait(mut self) {
+        self.child.wait().unwrap();
+    }
+
     pub fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
@@ -88,6 +97,7 @@ fn a_rank() {
                 println!("{} helper", helper.id());
             }
             "fence" => _ = peer.start_fence(&[], &[]),
+            "commit" => assert_eq!(peer.commit(scope::GLOBAL, "k", me.rank.0), OK),
             // All of the job make a group of the name "g".
             "construct" => {
                 let size = peer.get(&Proc::new(me.nspace.clone(), Rank::WILDCARD), keys::JOB_SIZE, &[]).unwrap();

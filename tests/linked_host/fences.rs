@@ -279,6 +279,9 @@ fn deregistration_ends_what_waits() {
     assert!(!peer.has_answer(number));
     b.deregister();
     assert_ne!(peer.done(number), OK);
+    // Nobody waits for what is over to be registered.
+    let late = Request::Fence { procs: vec![a.all(), b.all()], info: vec![] };
+    assert_eq!(peer.status(late), Status::EVENT_JOB_END);
 }
 
 #[test]

@@ -7,6 +7,7 @@ use instanton::data::{Info, Proc, Rank, Status, Value, keys};
 use instanton::message::{Reply, Request};
 use instanton::server::ServerConfig;
 
+use crate::death::Victim;
 use crate::host::{Cluster, Lacks};
 use crate::peer::{address, fence_all};
 
@@ -189,6 +190,45 @@ fn a_host_without_direct_modex_means_not_found() {
     let mut peer = job.peer(0);
     assert_eq!(peer.get(&job.proc(1), "k", &[]), NOT_FOUND);
     assert_eq!(peer.get(&job.proc(77), "k", &[]), NOT_FOUND, "there is no such rank");
+}
+
+#[test]
+fn nobody_waits_for_keys_of_who_has_finalized_and_ended_without_them() {
+    for (reader, target) in [(0, 1), (0, 2)] {
+        let cluster = Cluster::with(2, Lacks::default(), |config| ServerConfig { get_patience: EVER, ..config });
+        let job = cluster.job("job", &[0, 0, 1]);
+        let mut peer = job.peer(reader);
+        let target = job.proc(target);
+        let early = peer.start_get(&target, "k", &[]);
+        assert!(!peer.has_answer(early));
+        let rank = Victim::start(&job.server_of(target.rank.0), &target, "finalize");
+        assert_eq!(peer.got(early), NOT_FOUND);
+        rank.wait();
+        assert_eq!(peer.get(&target, "k", &[]), NOT_FOUND, "nor for those who ask later");
+        // The host may start it anew.
+        let again = Victim::start(&job.server_of(target.rank.0), &target, "stay");
+        let waits = peer.start_get(&target, "k", &[]);
+        assert!(!peer.has_answer(waits));
+        again.kill();
+        assert_eq!(peer.got(waits), NOT_FOUND);
+    }
+}
+
+#[test]
+fn what_was_committed_is_there_for_other_nodes_as_long_as_the_job_is() {
+    let cluster = Cluster::new(2);
+    let job = cluster.job("job", &[0, 1, 1]);
+    let mut peer = job.peer(0);
+    let mut far = job.peer(1);
+    assert_eq!(far.commit(scope::GLOBAL, "k", 1u32), OK);
+    assert_eq!(far.finalize(), OK);
+    let rank = Victim::start(&cluster.server(1), &job.proc(2), "commit;finalize");
+    rank.wait();
+    assert_eq!(peer.get(&job.proc(1), "k", &[]), Ok(Value::Uint32(1)));
+    assert_eq!(peer.get(&job.proc(2), "k", &[]), Ok(Value::Uint32(2)));
+    // The other node is through with the job, and does not wait for it to come.
+    cluster.server(1).deregister_nspace_wait(&job.nspace).unwrap();
+    assert_eq!(peer.get(&job.proc(1), "other", &[]), NOT_FOUND);
 }
 
 #[test]

@@ -292,6 +292,7 @@ impl Inner {
             // The rank that a process asks for without knowing it.
             keys::RANK if own && rank == Rank::INVALID => Some(Value::ProcRank(self.proc.rank)),
             keys::PROCID if of_me || own && rank == Rank::UNDEF => Some(Value::Proc(Proc::clone(&self.proc))),
+            keys::PROC_PID if of_me => Some(Value::Pid(std::process::id() as i32)),
             keys::VERSION_NUMERIC => Some(Value::Uint32(VERSION)),
             keys::SERVER_NSPACE => server.map(|server| Value::string(server.name.nspace.as_bytes())),
             keys::SERVER_RANK => server.map(|server| Value::ProcRank(server.name.rank)),
@@ -326,11 +327,12 @@ impl Inner {
     /// So a Get that wants the server's answer without the host's (`PMIX_IMMEDIATE`) has it already: the server looks into the
     /// same segments. Reserved keys and other levels come from the host, which has given what it has; no process's doing
     /// changes them. Only an ordinary key may still be posted, here or on another node, and only the server can wait for it;
-    /// and only the server knows whose it is where no rank is named.
+    /// and only the server knows whose it is where no rank is named, and which process a rank is (`PMIX_PROC_PID`).
     fn absent<T>(&self, question: Question<'_>) -> Step<T> {
         let Question { rank, directives, .. } = question;
-        let settled = !question.is_default() || rank == Rank::WILDCARD || question.is_reserved();
-        let shown = directives.immediate && rank != Rank::UNDEF;
+        let is_pid = question.key == keys::PROC_PID.as_bytes();
+        let settled = !question.is_default() || rank == Rank::WILDCARD || question.is_reserved() && !is_pid;
+        let shown = directives.immediate && rank != Rank::UNDEF && !is_pid;
         match directives.optional || shown || settled {
             true => Step::Absent(Status::ERR_NOT_FOUND),
             false => Step::Ask,

@@ -242,6 +242,13 @@ impl Core {
                     names.map(Value::DataArray).ok_or(miss)
                 })
                 .map(Found::One),
+            // Which process a rank is turns out when it comes, and is not in the job's information.
+            Some(key) if *key == keys::PROC_PID => get(key)
+                .or_else(|miss| {
+                    let client = self.jobs.client(proc).filter(|client| client.pid != 0);
+                    client.map(|client| Value::Pid(client.pid)).ok_or(miss)
+                })
+                .map(Found::One),
             Some(key) => get(key).map(Found::One),
             None => match stored.all(proc.rank)? {
                 infos if infos.is_empty() => Err(Miss::NotFound),

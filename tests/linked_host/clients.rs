@@ -6,6 +6,7 @@ use instanton::client::{Chain, Client, Notice};
 use instanton::data::constants::{data_range, scope};
 use instanton::data::{Info, Key, Proc, Rank, Status, Value, keys};
 
+use crate::death::Victim;
 use crate::host::{Cluster, Job};
 use crate::peer::{self, PATIENCE};
 
@@ -17,6 +18,25 @@ fn clients(job: &Job<'_>, ranks: u32) -> Vec<Client> {
 
 fn key(name: &str) -> Key {
     Key::new(name).unwrap()
+}
+
+#[test]
+fn a_client_finds_out_which_process_a_rank_of_its_node_is() {
+    let cluster = Cluster::new(2);
+    let job = cluster.job("job", &[0, 0, 0, 1]);
+    let client = clients(&job, 1).remove(0);
+    let other = Victim::start(&cluster.server(0), &job.proc(1), "stay");
+    let pid = |rank: u32, info: &[Info]| {
+        client.get(&job.proc(rank), Some(keys::PROC_PID.as_bytes()), info).map_err(|error| error.status())
+    };
+    assert_eq!(pid(0, &[]), Ok(Value::Pid(std::process::id() as i32)));
+    for info in [&[][..], &[Info::new(keys::IMMEDIATE, true)]] {
+        assert_eq!(pid(1, info), Ok(Value::Pid(other.pid())));
+        assert_eq!(pid(2, info), Err(Status::ERR_NOT_FOUND), "it has not come");
+        assert_eq!(pid(3, info), Err(Status::ERR_NOT_FOUND), "it is on another node");
+    }
+    assert_eq!(pid(1, &[Info::new(keys::OPTIONAL, true)]), Err(Status::ERR_NOT_FOUND), "nobody is to be asked");
+    other.kill();
 }
 
 #[test]

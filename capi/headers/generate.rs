@@ -174,9 +174,23 @@ fn wrapped(text: &str) -> String {
     out
 }
 
+/// What a header defines when it is read, so that it is read once. Programs that have other releases' headers beside these, or
+/// that ask whether one was read, go by the names that those have.
+fn guard(name: &str) -> &'static str {
+    match name {
+        "pmix.h" => "PMIx_H",
+        "pmix_common.h" => "PMIx_COMMON_H",
+        "pmix_deprecated.h" => "PMIx_DEPRECATED_H",
+        "pmix_server.h" => "PMIx_SERVER_API_H",
+        "pmix_tool.h" => "PMIx_TOOL_API_H",
+        "pmix_version.h" => "PMIx_VERSION_H",
+        other => panic!("{other} is no public header"),
+    }
+}
+
 /// A header: what it is for, what it includes, and what it declares.
 fn header(name: &str, what: &str, includes: &[&str], body: &str, after: &str) -> (String, String) {
-    let guard = format!("INSTANTON_{}", name.replace('.', "_").to_uppercase());
+    let guard = guard(name);
     let mut text =
         format!("/* {name}: {what}\n * Written from tables by a generator: change those, not this file. */\n");
     write!(text, "#ifndef {guard}\n#define {guard}\n\n").unwrap();
@@ -348,10 +362,11 @@ fn helpers() -> String {
 
 fn version() -> String {
     let [major, minor, release] = VERSION;
-    let mut out = String::from(
+    let guard = guard("pmix_version.h");
+    let mut out = format!(
         "/* pmix_version.h: the release of the public headers that these agree with.\n\
          \x20* Written from tables by a generator: change those, not this file. */\n\
-         #ifndef INSTANTON_PMIX_VERSION_H\n#define INSTANTON_PMIX_VERSION_H\n\n",
+         #ifndef {guard}\n#define {guard}\n\n",
     );
     // Long, as everywhere: programs print them so.
     define(&mut out, "VERSION_MAJOR", &format!("{major}L"));

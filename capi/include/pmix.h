@@ -1,7 +1,7 @@
 /* pmix.h: what every process may call.
  * Written from tables by a generator: change those, not this file. */
-#ifndef INSTANTON_PMIX_H
-#define INSTANTON_PMIX_H
+#ifndef PMIx_H
+#define PMIx_H
 
 #include "pmix_common.h"
 

@@ -1,7 +1,7 @@
 /* pmix_common.h: types, constants and attributes.
  * Written from tables by a generator: change those, not this file. */
-#ifndef INSTANTON_PMIX_COMMON_H
-#define INSTANTON_PMIX_COMMON_H
+#ifndef PMIx_COMMON_H
+#define PMIx_COMMON_H
 
 #include <ctype.h>
 #include <stdbool.h>

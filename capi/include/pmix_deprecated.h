@@ -1,7 +1,7 @@
 /* pmix_deprecated.h: helpers for the types, functions and macros.
  * Written from tables by a generator: change those, not this file. */
-#ifndef INSTANTON_PMIX_DEPRECATED_H
-#define INSTANTON_PMIX_DEPRECATED_H
+#ifndef PMIx_DEPRECATED_H
+#define PMIx_DEPRECATED_H
 
 #include "pmix_common.h"
 

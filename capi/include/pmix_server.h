@@ -1,7 +1,7 @@
 /* pmix_server.h: what hosts call, and what they are called for.
  * Written from tables by a generator: change those, not this file. */
-#ifndef INSTANTON_PMIX_SERVER_H
-#define INSTANTON_PMIX_SERVER_H
+#ifndef PMIx_SERVER_API_H
+#define PMIx_SERVER_API_H
 
 #include "pmix_common.h"
 

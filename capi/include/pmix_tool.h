@@ -1,7 +1,7 @@
 /* pmix_tool.h: what tools call.
  * Written from tables by a generator: change those, not this file. */
-#ifndef INSTANTON_PMIX_TOOL_H
-#define INSTANTON_PMIX_TOOL_H
+#ifndef PMIx_TOOL_API_H
+#define PMIx_TOOL_API_H
 
 #include "pmix.h"
 #include "pmix_server.h"

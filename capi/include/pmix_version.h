@@ -1,7 +1,7 @@
 /* pmix_version.h: the release of the public headers that these agree with.
  * Written from tables by a generator: change those, not this file. */
-#ifndef INSTANTON_PMIX_VERSION_H
-#define INSTANTON_PMIX_VERSION_H
+#ifndef PMIx_VERSION_H
+#define PMIx_VERSION_H
 
 #define PMIX_VERSION_MAJOR                          6L
 #define PMIX_VERSION_MINOR                          1L

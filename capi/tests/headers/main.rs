@@ -190,14 +190,41 @@ fn programs_written_for_others_compile() {
     }
 }
 
-#[test]
-fn a_program_runs_on_the_stock_library_as_well() {
-    let (program, ours) = program("portable", "-xc", "-std=c11");
+/// Runs a program on our library, and where there is a stock one, on that, too: it says the same.
+fn says_the_same(name: &str) {
+    let (program, ours) = program(name, "-xc", "-std=c11");
     let here = run(&mut alone(&program, &ours));
     let Some(stock) = real::asked("--variable=libdir").filter(|folder| folder.join("libpmix.so.2").exists()) else {
-        println!("SKIPPED a_program_runs_on_the_stock_library_as_well: there is none");
+        println!("SKIPPED {name} on the stock library: there is none");
         return;
     };
     let there = run(&mut alone(&program, &stock));
     assert_eq!(String::from_utf8_lossy(&here.stdout), String::from_utf8_lossy(&there.stdout));
+}
+
+#[test]
+fn a_program_runs_on_the_stock_library_as_well() {
+    says_the_same("portable");
+}
+
+/// Whoever has all of one release's headers is shown nothing by another's: each name in them stands for the same header.
+#[test]
+fn they_stand_beside_real_ones() {
+    let Some(real) = real::installed() else {
+        println!("SKIPPED they_stand_beside_real_ones: no stock headers are installed");
+        return;
+    };
+    let ours = folder("include");
+    let all = |folder: &Path| -> String {
+        let names = generate::headers().into_iter().map(|(name, _)| folder.join(name));
+        names.map(|path| format!("#include \"{}\"\n", path.display())).collect()
+    };
+    let (ours, theirs) = (all(&ours), all(&real.folder));
+    accepted(&source("ours_first.c", &format!("{ours}{theirs}pmix_status_t nothing;\n")));
+    // Theirs need more of the system than the standards promise, and are not without warnings.
+    let path = source("ours_last.c", &format!("{theirs}{ours}pmix_status_t nothing;\n"));
+    for [compiler, language, standard] in [["cc", "-xc", "-std=gnu11"], ["c++", "-xc++", "-std=gnu++17"]] {
+        let mut command = Command::new(compiler);
+        run(command.args([language, standard, "-w", "-fsyntax-only", "-I"]).arg(&real.folder).arg(&path));
+    }
 }

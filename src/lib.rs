@@ -16,6 +16,8 @@ pub mod control;
 pub mod data;
 #[cfg(any(feature = "client", feature = "server"))]
 mod gathered;
+#[cfg(feature = "server")]
+pub mod launch;
 #[cfg(any(feature = "client", feature = "server"))]
 mod level;
 #[cfg(feature = "peers")]

@@ -11,7 +11,7 @@ use instanton::sys::signals::spawn_without_signals;
 use libc::{c_char, c_int, c_void};
 
 use crate::alloc;
-use crate::api::server::server;
+use crate::api::server::{launcher, server};
 use crate::arena::Arena;
 use crate::callbacks::{CbData, ReleaseFn};
 use crate::convert::{many, one};
@@ -382,6 +382,10 @@ impl Host for CHost {
     }
 
     fn iof_pull(&self, procs: &[Proc], directives: &[Info], channels: u16, done: Completion<()>) -> Accepted {
+        // A launcher hands on what its processes print, whoever wants it.
+        if self.0.common.iof_pull.is_none() && launcher().is_some() {
+            return Ok(Answer::Done);
+        }
         upcall!(self.common.iof_pull(done => op_done) shown {
             let ((procs, n), (info, ninfo)) =
                 (shown.array::<pmix_proc_t, _>(procs)?, shown.array::<pmix_info_t, _>(directives)?);

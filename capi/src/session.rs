@@ -12,7 +12,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use instanton::client::{Client, Error, InitError};
 use instanton::data::constants::data_range::RANGE_PROC_LOCAL;
-use instanton::data::{Info, InfoList, Proc, Status, keys};
+use instanton::data::{Info, InfoList, Proc, Rank, Status, Value, keys};
+use instanton::launch::JobEnd;
 use instanton::server::Server;
 use instanton::sys::cell::Epoch;
 use instanton::tool::Tool;
@@ -206,6 +207,24 @@ pub fn set_server(server: &Proc, info: &[Info]) -> Result<(), Status> {
 /// `ERR_INIT` before an init.
 pub fn servers() -> Result<Vec<Proc>, Status> {
     Ok(tool()?.servers())
+}
+
+/// Tells the event handlers of a launcher that a job is over which it has started.
+pub fn job_ended(job: JobEnd) {
+    let Ok(client) = client() else { return };
+    if job.is_silent {
+        return;
+    }
+    let info = [
+        Info::new(keys::EVENT_AFFECTED_PROC, Proc::new(job.nspace.clone(), Rank::WILDCARD)),
+        Info::new(keys::JOB_TERM_STATUS, job.status),
+        Info::new(keys::EXIT_CODE, Value::Int(job.exit_code)),
+        Info::new(keys::EVENT_NON_DEFAULT, true),
+    ];
+    let told = client.notify_event(Status::EVENT_JOB_END, client.proc(), RANGE_PROC_LOCAL, &info, |_| ());
+    if let Err(error) = told {
+        instanton::trace!("nobody is told that the job {} is over: {error}", job.nspace);
+    }
 }
 
 /// Tells the event handlers of a server's program that a client is gone without a word.

@@ -236,6 +236,15 @@ fn a_launcher_has_a_server_of_its_own() {
 }
 
 #[test]
+fn a_launcher_without_a_server_starts_processes_itself() {
+    let program = compile("starter", &["-pthread"]);
+    run(&mut alone(&program));
+    if let Some(mut command) = checked(&program) {
+        run(command.arg("watched"));
+    }
+}
+
+#[test]
 fn streams_of_processes_reach_tools_and_come_from_them() {
     let program = compile("streams", &["-pthread"]);
     run(&mut alone(&program));

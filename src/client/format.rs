@@ -5,7 +5,7 @@ use crate::message::lines::{LineFormat, Origin};
 
 /// What is put around lines.
 #[derive(Default)]
-pub(super) struct Format {
+pub(crate) struct Format {
     /// Whether each has its source in front, and whether that with the job's full name.
     tags: bool,
     are_full: bool,
@@ -15,7 +15,7 @@ pub(super) struct Format {
 }
 
 impl Format {
-    pub(super) fn read(directives: &[Info]) -> Self {
+    pub(crate) fn read(directives: &[Info]) -> Self {
         let are_full = directives.is_set(keys::IOF_TAG_FULLNAME_OUTPUT);
         // Of where a process runs, and as which one, who pulls its output knows nothing.
         let short = [keys::IOF_TAG_OUTPUT, keys::TAG_OUTPUT, keys::IOF_TAG_DETAILED_OUTPUT];
@@ -28,7 +28,7 @@ impl Format {
     }
 
     /// What the program is shown of such bytes.
-    pub(super) fn shown(&mut self, source: &Proc, channel: u16, bytes: Vec<u8>) -> Vec<u8> {
+    pub(crate) fn shown(&mut self, source: &Proc, channel: u16, bytes: Vec<u8>) -> Vec<u8> {
         if !self.tags && self.lines == LineFormat::default() {
             return bytes;
         }

@@ -22,7 +22,7 @@ mod error;
 mod events;
 mod fence;
 mod fork;
-mod format;
+pub(crate) mod format;
 mod forward;
 mod get;
 mod group;
@@ -35,7 +35,7 @@ mod output;
 mod post;
 mod publish;
 mod qualified;
-mod spawn;
+pub(crate) mod spawn;
 mod stdin;
 
 use std::collections::BTreeSet;
@@ -439,6 +439,16 @@ impl Client {
         done: impl FnOnce(Result<Infos, Error>) + Send + 'static,
     ) -> Result<(), Error> {
         self.inner.job_control_nb(targets, directives, done)
+    }
+
+    /// Has the client's own thread call something, when it is through with what it is at.
+    ///
+    /// # Errors
+    /// After finalize or fork; nothing is called then.
+    pub fn call_later(&self, call: impl FnOnce() + Send + 'static) -> Result<(), Error> {
+        self.inner.life.check()?;
+        self.inner.link.run_later(call);
+        Ok(())
     }
 
     /// Waits for a call that answers through a callback: `start` is given the callback and makes the call.

@@ -26,6 +26,17 @@ fn at_home(app: &App, job_info: &[Info]) -> App {
     App { cwd: app.cwd.clone().or_else(named).or_else(own), ..app.clone() }
 }
 
+/// What is to run, each where it or its job says, or where this process is now.
+///
+/// # Errors
+/// `ERR_BAD_PARAM` without an application, or for one that names no program.
+pub(crate) fn to_start(job_info: &[Info], apps: &[App]) -> Result<Vec<App>, Status> {
+    if apps.is_empty() || apps.iter().any(|app| app.cmd.is_none() && app.argv.is_empty()) {
+        return Err(Status::ERR_BAD_PARAM);
+    }
+    Ok(apps.iter().map(|app| at_home(app, job_info)).collect())
+}
+
 impl Client {
     /// Starts a job (`PMIx_Spawn`) and answers its namespace when all of it runs.
     ///
@@ -45,10 +56,7 @@ impl Client {
         apps: &[App],
         done: impl FnOnce(Result<Nspace, Error>) + Send + 'static,
     ) -> Result<(), Error> {
-        if apps.is_empty() || apps.iter().any(|app| app.cmd.is_none() && app.argv.is_empty()) {
-            return Err(Status::ERR_BAD_PARAM.into());
-        }
-        let apps = apps.iter().map(|app| at_home(app, job_info)).collect();
+        let apps = to_start(job_info, apps)?;
         let request = Request::Forward(Forward::Spawn { job_info: job_info.to_vec(), apps });
         let inner = Arc::downgrade(&self.inner);
         let met = move |answer: Result<Nspace, Error>| {

@@ -204,6 +204,11 @@ impl Server {
         Proc::new(self.config.nspace.clone(), self.config.rank)
     }
 
+    /// The name of this node.
+    pub fn hostname(&self) -> &Text {
+        &self.config.hostname
+    }
+
     /// Sets the variables that a process needs to find this server, and removes those that an outer launcher left. Takes no lock
     /// and waits for nothing: it may run in a forked child of a threaded process. The namespace or the client must be
     /// registered.

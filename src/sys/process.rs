@@ -1,8 +1,12 @@
 //! Other processes, as the kernel knows them.
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::process::Command;
 
-use nix::unistd::{getegid, geteuid};
+use nix::errno::Errno;
+use nix::sys::wait::{Id, WaitPidFlag, waitid};
+use nix::unistd::{Pid, getegid, geteuid};
 
 /// A descriptor that becomes readable when the process at the other end of `socket` ends: the very process that connected,
 /// whatever becomes of its number. `pid` is what the kernel says of that process, for kernels before 6.5.
@@ -34,6 +38,25 @@ pub fn watch(pid: i32) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd as libc::c_int) })
 }
 
+/// The same for a child of this process that nobody else waits for: where the kernel has no pidfds, a thread waits. The child is left to
+/// be waited for.
+///
+/// # Errors
+/// When the child is gone, or there is no thread to be had.
+pub fn watch_child(pid: i32) -> io::Result<OwnedFd> {
+    let is_unknown = |error: &io::Error| [libc::ENOSYS, libc::EPERM].iter().any(|e| error.raw_os_error() == Some(*e));
+    let by_thread = || {
+        let (end, held) = io::pipe()?;
+        super::signals::spawn_without_signals("instanton-child", move || {
+            let ends = WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT;
+            while waitid(Id::Pid(Pid::from_raw(pid)), ends) == Err(Errno::EINTR) {}
+            drop(held);
+        })?;
+        Ok(end.into())
+    };
+    watch(pid).or_else(|error| if is_unknown(&error) { by_thread() } else { Err(error) })
+}
+
 /// Whether the process behind `pidfd` is a child of this one, not yet waited for. Leaves it to be waited for.
 pub fn is_child(pidfd: &impl AsFd) -> bool {
     let options = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
@@ -42,6 +65,18 @@ pub fn is_child(pidfd: &impl AsFd) -> bool {
     let pidfd = pidfd.as_fd().as_raw_fd() as libc::id_t;
     // SAFETY: waitid writes to `news`, which outlives the call, and nowhere else.
     unsafe { libc::waitid(libc::P_PIDFD, pidfd, &raw mut news, options) == 0 }
+}
+
+/// Has a program that is started inherit no descriptor but the standard three, whatever this process has left open.
+pub fn close_others(command: &mut Command) {
+    let close = || {
+        // An older kernel does not know it, and what is open there stays so.
+        // SAFETY: close_range takes three integers; with this flag it closes nothing before the program is executed.
+        unsafe { libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC) };
+        Ok(())
+    };
+    // SAFETY: in the child of a process with threads, this makes one system call, takes no lock and allocates nothing.
+    unsafe { command.pre_exec(close) };
 }
 
 /// Gives the calling thread, and no other, the rights of a user for good, where it does not act with these anyway.

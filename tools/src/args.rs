@@ -6,9 +6,7 @@ use std::time::Duration;
 
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
-
-/// As many ranks as one machine can number: a local rank is 16 bits wide.
-pub const MOST_RANKS: u32 = 1 << 16;
+use instanton::launch::{AppSpec, MOST_RANKS};
 
 /// PMIx, shared-memory first: start jobs and look into them.
 #[derive(Debug, Parser)]
@@ -81,21 +79,6 @@ pub struct Launch {
     /// What the user asked for.
     #[command(flatten)]
     pub run: Run,
-}
-
-/// One application: so many ranks of one program.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AppSpec {
-    /// Ranks to start.
-    pub ranks: u32,
-    /// Variables to set; without a value, to take over from our own environment.
-    pub environment: Vec<(OsString, Option<OsString>)>,
-    /// Where to run; our own directory unless given.
-    pub wdir: Option<PathBuf>,
-    /// The program as it was typed.
-    pub program: OsString,
-    /// Its arguments.
-    pub arguments: Vec<OsString>,
 }
 
 #[derive(Clone, Debug, Args)]

@@ -2,7 +2,9 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 
-use crate::job::{App, Job};
+use instanton::launch::App;
+
+use crate::job::Job;
 
 /// What an outer mpirun tells its own ranks; to a rank of ours it would be a lie.
 const LEFTOVERS: [&str; 5] =
@@ -44,8 +46,8 @@ pub fn of_rank(job: &Job, app: &App, rank: u32, ours: &Environment) -> Environme
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args::AppSpec;
     use crate::session::Session;
+    use instanton::launch::AppSpec;
 
     fn environment(ours: &[(&str, &str)], asked: &[(&str, Option<&str>)]) -> BTreeMap<String, String> {
         let spec = AppSpec {

@@ -2,17 +2,16 @@
 //!
 //! Everything runs on this machine, so that a rank's place on its node and in its job is one number. A run begins with one job; its
 //! ranks may start further ones, which are numbered in the order in which they come.
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use instanton::data::{DataArray, Info, Nspace, Proc, Rank, Value, keys};
+use instanton::launch::{App, AppSpec};
 use instanton::message::lines::LineFormat;
 use instanton::sys::hwloc::Place;
 use nix::sys::sysinfo::sysinfo;
 
-use crate::args::AppSpec;
 use crate::files::Files;
 use crate::session::Session;
 
@@ -20,19 +19,6 @@ use crate::session::Session;
 const NODE: u32 = 0;
 /// The only session's number.
 const SESSION: u32 = 1;
-
-/// An application of the job.
-#[derive(Debug)]
-pub struct App {
-    /// Its number.
-    pub number: u32,
-    /// Its first rank.
-    pub first: u32,
-    /// What was asked for.
-    pub spec: AppSpec,
-    /// Where its ranks start.
-    pub wdir: PathBuf,
-}
 
 /// A job on this machine.
 #[derive(Debug)]
@@ -126,7 +112,7 @@ impl Job {
             before: 0,
             server: Nspace::new(format!("{family}@0"))?,
             family,
-            apps: apps(specs)?,
+            apps: App::all(specs).context("the working directory is gone")?,
             node,
             session,
             wants: Wants::default(),
@@ -143,7 +129,7 @@ impl Job {
             before,
             server: self.server.clone(),
             family: self.family.clone(),
-            apps: apps(specs)?,
+            apps: App::all(specs).context("the working directory is gone")?,
             node: self.node.clone(),
             session: self.session.clone(),
             wants: Wants::default(),
@@ -168,7 +154,7 @@ impl Job {
 
     /// Every rank with its application, in order.
     pub fn ranks(&self) -> impl Iterator<Item = (u32, &App)> {
-        self.apps.iter().flat_map(|app| (app.first..app.first + app.spec.ranks).map(move |rank| (rank, app)))
+        self.apps.iter().flat_map(|app| app.ranks().map(move |rank| (rank, app)))
     }
 
     /// Whether ranks have to share processors.
@@ -287,36 +273,6 @@ impl Job {
 fn is_in_one(places: &str, kind: &str) -> bool {
     let mut lists = places.split(':').filter_map(|place| place.strip_prefix(kind));
     lists.next().is_some_and(|list| list.parse::<u32>().is_ok()) && lists.next().is_none()
-}
-
-/// The applications of a job, one after the other.
-fn apps(specs: Vec<AppSpec>) -> Result<Vec<App>> {
-    let here = std::env::current_dir().context("the working directory is gone")?;
-    let mut first = 0;
-    let apps = (0..).zip(specs).map(|(number, spec)| {
-        let wdir = spec.wdir.as_ref().map_or_else(|| here.clone(), |wdir| here.join(wdir));
-        let app = App { number, first, spec, wdir };
-        first += app.spec.ranks;
-        app
-    });
-    Ok(apps.collect())
-}
-
-impl App {
-    fn info(&self) -> Info {
-        let words = std::iter::once(&self.spec.program).chain(&self.spec.arguments);
-        let argv = words.map(OsString::as_os_str).collect::<Vec<_>>().join(OsStr::new(" "));
-        array(
-            keys::APP_INFO_ARRAY,
-            vec![
-                Info::new(keys::APPNUM, self.number),
-                Info::new(keys::APP_SIZE, self.spec.ranks),
-                Info::new(keys::APPLDR, Rank(self.first)),
-                Info::new(keys::APP_ARGV, path(argv)),
-                Info::new(keys::WDIR, path(&self.wdir)),
-            ],
-        )
-    }
 }
 
 fn array(key: &str, infos: Vec<Info>) -> Info {

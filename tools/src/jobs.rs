@@ -9,9 +9,9 @@ use instanton::data::constants::proc_state::{
     PROC_STATE_TERM_NON_ZERO, PROC_STATE_TERMINATED,
 };
 use instanton::data::{Nspace, Proc, ProcInfo, Rank, Status, Text};
+use instanton::launch::MOST_RANKS;
 use nix::unistd::Pid;
 
-use crate::args::MOST_RANKS;
 use crate::job::Job;
 use crate::outcome::{End, Who};
 
@@ -235,8 +235,8 @@ impl Process {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args::AppSpec;
     use crate::session::Session;
+    use instanton::launch::AppSpec;
 
     fn jobs() -> Jobs {
         let spec = |ranks| AppSpec { ranks, environment: vec![], wdir: None, program: "p".into(), arguments: vec![] };

@@ -20,7 +20,6 @@ mod link;
 mod log;
 mod outcome;
 mod output;
-mod program;
 mod query;
 mod session;
 mod signals;

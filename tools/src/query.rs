@@ -44,7 +44,7 @@ fn known(key: &str, live: Option<&Live>, limit: Option<Instant>) -> Option<Value
             DataArray::new(DataType::PROC_INFO, table).ok().map(Value::DataArray)
         }
         keys::QUERY_JOB_STATUS => Some(live?.status().into()),
-        keys::QUERY_SPAWN_SUPPORT => Some(Value::string(spawn::SERVED.join(","))),
+        keys::QUERY_SPAWN_SUPPORT => Some(Value::string(spawn::served().join(","))),
         keys::TIME_REMAINING => {
             let left = limit?.saturating_duration_since(Instant::now()).as_secs();
             Some(Value::Uint32(u32::try_from(left).unwrap_or(u32::MAX)))

@@ -9,6 +9,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use instanton::control::rendezvous::Uri;
 use instanton::data::{Info, InfoList, Nspace, Proc, Rank, Status, Text, Value, keys};
+use instanton::launch::Launcher;
 use instanton::server::{EnvSink, ForkEnvironment, Server, ServerConfig, ToolSupport};
 use libc::{c_char, c_int, c_void, gid_t, uid_t};
 
@@ -39,6 +40,8 @@ struct Running {
     is_of_tool: bool,
     /// Whether it is still to be given its host's functions.
     is_bare: bool,
+    /// What starts the processes of jobs here, where that tool is a launcher.
+    launcher: Option<Arc<Launcher>>,
 }
 
 static SERVER: RwLock<Option<Running>> = RwLock::new(None);
@@ -53,6 +56,12 @@ static ENVIRONMENT: Slot<ForkEnvironment> = Slot::empty();
 pub fn server() -> Result<Arc<Server>, Status> {
     let running = SERVER.read().unwrap_or_else(PoisonError::into_inner);
     running.as_ref().map(|running| running.server.clone()).ok_or(Status::ERR_INIT)
+}
+
+/// What starts processes in this one, where it is a launcher.
+pub fn launcher() -> Option<Arc<Launcher>> {
+    let running = SERVER.read().unwrap_or_else(PoisonError::into_inner);
+    running.as_ref().and_then(|running| running.launcher.clone())
 }
 
 /// Attributes of an init that say how the server is to run.
@@ -160,7 +169,7 @@ fn start(config: ServerConfig, module: Module, is_of_tool: bool) -> Result<Runni
         Status::from(error)
     })?;
     ENVIRONMENT.put(Arc::new(server.fork_environment()));
-    Ok(Running { server: Arc::new(server), inits: 1, is_of_tool, is_bare: false })
+    Ok(Running { server: Arc::new(server), inits: 1, is_of_tool, is_bare: false, launcher: None })
 }
 
 /// What a host gave, read as what it says or proves that it is.
@@ -207,7 +216,13 @@ pub fn launch(tool: &Proc, info: &[Info]) -> Outcome {
     let mut running = SERVER.write().unwrap_or_else(PoisonError::into_inner);
     if running.is_none() {
         let config = ServerConfig { nspace: tool.nspace.clone(), rank: tool.rank, ..config(info)? };
-        *running = Some(Running { is_bare: true, ..start(config, Module::empty(), true)? });
+        let started = start(config, Module::empty(), true)?;
+        let launcher = Launcher::new(&started.server, session::job_ended).map_err(|error| {
+            instanton::trace!("no launcher: {error}");
+            Status::ERR_OUT_OF_RESOURCE
+        });
+        let launcher = launcher.inspect_err(|_| ENVIRONMENT.clear())?;
+        *running = Some(Running { is_bare: true, launcher: Some(Arc::new(launcher)), ..started });
     }
     Ok(())
 }
@@ -225,7 +240,10 @@ pub fn end_with_tool() {
 
 /// Ends a server, and what its host was shown. Should a call still wait on it, it ends with that call.
 fn end(running: Option<Running>) {
-    if let Some(server) = running.and_then(|running| Arc::into_inner(running.server)) {
+    let Some(Running { server, launcher, .. }) = running else { return };
+    // The processes that it has started have their server to the end.
+    drop(launcher);
+    if let Some(server) = Arc::into_inner(server) {
         // Ended by its host in the middle of a request, it goes on with that.
         let is_over = !server.is_own_thread();
         server.finalize();

@@ -1,13 +1,35 @@
 //! Starting jobs, and being connected with them.
-use instanton::data::{App, Info, Proc, Status};
+use std::sync::Arc;
+
+use instanton::client::{Client, Error};
+use instanton::data::{App, Info, Nspace, Proc, Status};
 use libc::{c_char, c_void};
 
+use super::server;
 use crate::alloc;
 use crate::boundary::{Outcome, export};
 use crate::callbacks::{self, OpFn, SpawnFn};
 use crate::convert::many;
 use crate::session::{self, told};
 use crate::types::*;
+
+/// Starts a job: through the server, or with a launcher that is attached to none, as children of this process.
+fn start(
+    client: &Arc<Client>,
+    job_info: &[Info],
+    apps: &[App],
+    done: impl FnOnce(Result<Nspace, Error>) + Send + 'static,
+) -> Result<(), Error> {
+    let Some(launcher) = server::launcher().filter(|_| !client.is_connected()) else {
+        return client.spawn_nb(job_info, apps, done);
+    };
+    let caller = client.clone();
+    let then = move |result: Result<Nspace, Status>| {
+        // A client that has ended meanwhile waits for nothing.
+        let _ = caller.call_later(move || done(result.map_err(Error::from)));
+    };
+    Ok(launcher.spawn_nb(job_info, apps, then)?)
+}
 
 export! {
     /// Starts a job and waits until all of it runs; `nspace` gets its name.
@@ -19,7 +41,12 @@ export! {
             alloc::set_name(place, b"");
         }
         let (job_info, apps) = (many::<_, Info>(job_info, ninfo)?, many::<_, App>(apps, napps)?);
-        let spawned = told(session::client()?.spawn(&job_info, &apps))?;
+        let client = session::client()?;
+        // A launcher tells its server of the job before it starts.
+        if server::launcher().is_some() && server::server()?.is_own_thread() {
+            return Err(Status::ERR_WOULD_BLOCK);
+        }
+        let spawned = told(client.wait("PMIx_Spawn", |done| start(&client, &job_info, &apps, done)))?;
         if let Some(place) = place {
             alloc::set_name(place, spawned.as_bytes());
         }
@@ -33,7 +60,7 @@ export! {
     ) -> Outcome {
         let cbfunc = cbfunc.ok_or(Status::ERR_BAD_PARAM)?;
         let (job_info, apps) = (many::<_, Info>(job_info, ninfo)?, many::<_, App>(apps, napps)?);
-        told(session::client()?.spawn_nb(&job_info, &apps, callbacks::spawn(cbfunc, cbdata)))
+        told(start(&session::client()?, &job_info, &apps, callbacks::spawn(cbfunc, cbdata)))
     }
 
     /// Connects with other processes, which all call this with the same list, and waits for them.

@@ -11,6 +11,7 @@ use std::process::{Child, Command, Stdio};
 use anyhow::{Context, Result, anyhow, bail};
 use instanton::data::constants::iof_channel::{FWD_STDERR_CHANNEL, FWD_STDOUT_CHANNEL};
 use instanton::data::{Nspace, Proc, Rank, Status};
+use instanton::launch::{App, Lacks, programs};
 use instanton::message::lines::LineFormat;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::signal::Signal;
@@ -19,9 +20,8 @@ use nix::unistd::Pid;
 use super::{Running, Stage, signal};
 use crate::environment::{self, Environment};
 use crate::host::Pmix;
-use crate::job::{App, Job, Tags, Wants};
+use crate::job::{Job, Tags, Wants};
 use crate::output::{Look, Source};
-use crate::program::{self, Lacks};
 use crate::spawn;
 use crate::taps::Tapped;
 
@@ -38,7 +38,7 @@ impl Running {
     /// The file of each application's program; none when one is missing.
     pub(super) fn find_programs(&mut self) -> Option<Vec<PathBuf>> {
         let job = self.jobs.first();
-        match program::all(job) {
+        match programs(&job.apps) {
             Ok(found) => return Some(found),
             Err((app, lacks)) => {
                 let who = self.jobs.who(job.number, app.first);
@@ -147,7 +147,7 @@ impl Running {
         let failed = |_| Status::ERR_JOB_SYS_OP_FAILED;
         let mut job = first.spawned(number, request.parent.clone(), before, specs).map_err(failed)?;
         job.wants = request.wants();
-        let programs = program::all(&job).map_err(|(_, lacks)| spawn::lacks(&lacks))?;
+        let programs = programs(&job.apps).map_err(|(_, lacks)| lacks.status())?;
         job.session.create_job(number, job.size()).map_err(failed)?;
         let (nspace, registered) = (job.nspace.clone(), pmix.register(&job, &request.said()));
         self.jobs.add(job, request.tells_parent());

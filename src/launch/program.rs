@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use nix::errno::Errno;
 use nix::unistd::{AccessFlags, access};
 
-use crate::job::{App, Job};
+use super::app::App;
+use crate::data::Status;
 
 /// What an application of a job lacks.
 #[derive(Debug)]
@@ -18,11 +19,27 @@ pub enum Lacks {
     Program(io::Error),
 }
 
+impl Lacks {
+    /// The status for it.
+    pub fn status(&self) -> Status {
+        match self {
+            Lacks::Directory(error) if is_missing(error) => Status::ERR_JOB_WDIR_NOT_FOUND,
+            Lacks::Directory(_) => Status::ERR_JOB_WDIR_NOT_ACCESSIBLE,
+            Lacks::Program(error) if is_missing(error) => Status::ERR_JOB_EXE_NOT_FOUND,
+            Lacks::Program(_) => Status::ERR_JOB_APP_NOT_EXECUTABLE,
+        }
+    }
+}
+
+fn is_missing(error: &io::Error) -> bool {
+    [Errno::ENOENT, Errno::ENOTDIR].into_iter().any(|errno| error.raw_os_error() == Some(errno as i32))
+}
+
 /// The file of each application's program, so that not half a job is started.
 ///
 /// # Errors
 /// The first application that lacks something, and what.
-pub fn all(job: &Job) -> Result<Vec<PathBuf>, (&App, Lacks)> {
+pub fn all(apps: &[App]) -> Result<Vec<PathBuf>, (&App, Lacks)> {
     let ours = std::env::var_os("PATH").unwrap_or_default();
     let of = |app: &App| {
         enterable(&app.wdir).map_err(Lacks::Directory)?;
@@ -30,7 +47,7 @@ pub fn all(job: &Job) -> Result<Vec<PathBuf>, (&App, Lacks)> {
         let path = asked.and_then(|(_, value)| value.as_ref()).unwrap_or(&ours);
         find(&app.spec.program, &app.wdir, path).map_err(Lacks::Program)
     };
-    job.apps.iter().map(|app| of(app).map_err(|lacks| (app, lacks))).collect()
+    apps.iter().map(|app| of(app).map_err(|lacks| (app, lacks))).collect()
 }
 
 /// Whether a process can be started there.
@@ -43,7 +60,7 @@ fn enterable(directory: &Path) -> io::Result<()> {
 ///
 /// # Errors
 /// `ENOENT` when there is none, `EACCES` when it is not one to execute.
-pub fn find(program: &OsStr, directory: &Path, path: &OsStr) -> io::Result<PathBuf> {
+fn find(program: &OsStr, directory: &Path, path: &OsStr) -> io::Result<PathBuf> {
     if program.as_bytes().contains(&b'/') {
         let file = directory.join(program);
         executable(&file)?;

@@ -1,0 +1,243 @@
+//! What a request to start a job asks for, as whoever starts its processes reads it.
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::PathBuf;
+
+use crate::data::{self, DataArray, Info, InfoList, Rank, Status, Text, Value, keys};
+
+/// As many processes as one machine can number: a local rank is 16 bits wide.
+pub const MOST_RANKS: u32 = 1 << 16;
+
+/// The attributes of a request that are served by all who start processes: here, by the server's
+/// [`setup_local_support`](crate::server::Server::setup_local_support), or because they are true of every job.
+pub const SERVED: [&str; 29] = [
+    keys::WDIR,
+    keys::HOST,
+    keys::SET_ENVAR,
+    keys::ADD_ENVAR,
+    keys::UNSET_ENVAR,
+    keys::PREPEND_ENVAR,
+    keys::APPEND_ENVAR,
+    keys::FORKEXEC_AGENT,
+    keys::PERSONALITY,
+    keys::FWD_STDOUT,
+    keys::FWD_STDERR,
+    keys::IOF_TAG_OUTPUT,
+    keys::TAG_OUTPUT,
+    keys::IOF_TAG_FULLNAME_OUTPUT,
+    keys::IOF_TIMESTAMP_OUTPUT,
+    keys::TIMESTAMP_OUTPUT,
+    keys::IOF_XML_OUTPUT,
+    keys::IOF_MERGE_STDERR_STDOUT,
+    keys::MERGE_STDERR_STDOUT,
+    keys::SPAWNED,
+    keys::PARENT_ID,
+    keys::REQUESTOR_IS_CLIENT,
+    keys::REQUESTOR_IS_TOOL,
+    keys::USERID,
+    keys::GRPID,
+    keys::NOTIFY_COMPLETION,
+    keys::EVENT_SILENT_TERMINATION,
+    keys::COSPAWN_APP,
+    keys::NON_PMI,
+];
+
+/// Attributes that change an environment.
+const ENVIRONMENT: [&str; 5] =
+    [keys::SET_ENVAR, keys::ADD_ENVAR, keys::UNSET_ENVAR, keys::PREPEND_ENVAR, keys::APPEND_ENVAR];
+
+/// One application: so many processes of one program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AppSpec {
+    /// Processes to start.
+    pub ranks: u32,
+    /// Variables to set; without a value, to take over from our own environment.
+    pub environment: Vec<(OsString, Option<OsString>)>,
+    /// Where to run; our own directory unless given.
+    pub wdir: Option<PathBuf>,
+    /// The program as it was typed.
+    pub program: OsString,
+    /// Its arguments.
+    pub arguments: Vec<OsString>,
+}
+
+/// Reads a request; `node` is this machine's name. Attributes that are required must be among [`SERVED`], or `serves` says so.
+///
+/// # Errors
+/// `ERR_NOT_SUPPORTED` for a required attribute that nobody serves, `ERR_JOB_FAILED_TO_MAP` where only other machines would do,
+/// `ERR_JOB_INSUFFICIENT_RESOURCES` for more than [`MOST_RANKS`], `ERR_JOB_NO_EXE_SPECIFIED` and `ERR_BAD_PARAM` for what makes no
+/// application.
+pub fn read(
+    job_info: &[Info],
+    apps: &[data::App],
+    node: &str,
+    serves: impl Fn(&Info) -> bool,
+) -> Result<Vec<AppSpec>, Status> {
+    let infos = || apps.iter().flat_map(|app| &app.info).chain(job_info);
+    let is_served = |info: &Info| SERVED.iter().any(|key| info.key == *key) || serves(info);
+    if infos().any(|info| info.is_required() && !is_served(info)) {
+        return Err(Status::ERR_NOT_SUPPORTED);
+    }
+    let mut hosts = infos().filter(|info| info.key == keys::HOST).filter_map(|info| info.value.as_str());
+    if !hosts.all(|hosts| hosts.split(',').any(|host| is_here(host, node))) {
+        return Err(Status::ERR_JOB_FAILED_TO_MAP);
+    }
+    let specs = apps.iter().map(|app| AppSpec::read(app, job_info)).collect::<Result<Vec<_>, _>>()?;
+    match specs.iter().map(|spec| u64::from(spec.ranks)).sum::<u64>() <= u64::from(MOST_RANKS) {
+        true => Ok(specs),
+        false => Err(Status::ERR_JOB_INSUFFICIENT_RESOURCES),
+    }
+}
+
+/// How the environment of the processes changes, for
+/// [`setup_local_support`](crate::server::Server::setup_local_support).
+pub fn environment(job_info: &[Info], apps: &[data::App]) -> Vec<Info> {
+    let infos = job_info.iter().chain(apps.iter().flat_map(|app| &app.info));
+    infos.filter(|info| ENVIRONMENT.iter().any(|key| info.key == *key)).cloned().collect()
+}
+
+/// A host may have its slots behind a colon.
+fn is_here(host: &str, node: &str) -> bool {
+    let name = host.split(':').next().unwrap_or(host).trim();
+    name == node || ["localhost", "127.0.0.1"].contains(&name) || node.split('.').next() == Some(name)
+}
+
+impl AppSpec {
+    /// An agent (`PMIX_FORKEXEC_AGENT`) is started in the place of the program, which is the first of its arguments after its own.
+    fn read(app: &data::App, job_info: &[Info]) -> Result<Self, Status> {
+        let system = |text: &Text| OsString::from_vec(text.as_bytes().to_vec());
+        let program = app.cmd.as_ref().or(app.argv.first()).ok_or(Status::ERR_JOB_NO_EXE_SPECIFIED)?;
+        let setting = |text: &Text| {
+            let (name, value) = text.as_bytes().split_at(text.as_bytes().iter().position(|byte| *byte == b'=')?);
+            Some((OsString::from_vec(name.to_vec()), Some(OsString::from_vec(value[1..].to_vec()))))
+        };
+        let mut words: Vec<OsString> = std::iter::once(program).chain(app.argv.iter().skip(1)).map(system).collect();
+        if let Some(agent) = app.info.find(keys::FORKEXEC_AGENT).or_else(|| job_info.find(keys::FORKEXEC_AGENT)) {
+            let agent = agent.value.as_str().ok_or(Status::ERR_BAD_PARAM)?;
+            words.splice(0..0, agent.split_whitespace().map(OsString::from));
+        }
+        let program = words.remove(0);
+        Ok(Self {
+            ranks: u32::try_from(app.maxprocs).ok().filter(|ranks| *ranks > 0).ok_or(Status::ERR_BAD_PARAM)?,
+            environment: app.env.iter().filter_map(setting).collect(),
+            wdir: app.cwd.as_ref().map(|cwd| system(cwd).into()),
+            program,
+            arguments: words,
+        })
+    }
+}
+
+/// An application of a job.
+#[derive(Debug)]
+pub struct App {
+    /// Its number.
+    pub number: u32,
+    /// Its first rank.
+    pub first: u32,
+    /// What was asked for.
+    pub spec: AppSpec,
+    /// Where its processes start.
+    pub wdir: PathBuf,
+}
+
+impl App {
+    /// The applications of a job, one after the other.
+    ///
+    /// # Errors
+    /// When the working directory of this process is gone.
+    pub fn all(specs: Vec<AppSpec>) -> io::Result<Vec<App>> {
+        let here = std::env::current_dir()?;
+        let mut first = 0;
+        let apps = (0..).zip(specs).map(|(number, spec)| {
+            let wdir = spec.wdir.as_ref().map_or_else(|| here.clone(), |wdir| here.join(wdir));
+            let app = App { number, first, spec, wdir };
+            first += app.spec.ranks;
+            app
+        });
+        Ok(apps.collect())
+    }
+
+    /// Its ranks.
+    pub fn ranks(&self) -> impl Iterator<Item = u32> + use<> {
+        self.first..self.first + self.spec.ranks
+    }
+
+    /// What the Standard's keys say of it (`PMIX_APP_INFO_ARRAY`).
+    pub fn info(&self) -> Info {
+        let words = std::iter::once(&self.spec.program).chain(&self.spec.arguments);
+        let argv = words.map(OsString::as_os_str).collect::<Vec<_>>().join(OsStr::new(" "));
+        // Text of the system holds no NUL.
+        let text = |text: &OsStr| Value::string(text.as_bytes());
+        let infos = vec![
+            Info::new(keys::APPNUM, self.number),
+            Info::new(keys::APP_SIZE, self.spec.ranks),
+            Info::new(keys::APPLDR, Rank(self.first)),
+            Info::new(keys::APP_ARGV, text(&argv)),
+            Info::new(keys::WDIR, text(self.wdir.as_os_str())),
+        ];
+        Info::new(keys::APP_INFO_ARRAY, DataArray::of_info(infos))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn app(edit: impl FnOnce(&mut data::App)) -> data::App {
+        let text = |text: &str| Text::new(text).unwrap();
+        let mut app = data::App {
+            cmd: Some(text("prog")),
+            argv: vec![text("prog"), text("a b")],
+            env: vec![text("A=1=2"), text("nothing")],
+            cwd: Some(text("/tmp")),
+            maxprocs: 3,
+            info: vec![],
+        };
+        edit(&mut app);
+        app
+    }
+
+    fn read_as(info: Vec<Info>, edit: impl FnOnce(&mut data::App)) -> Result<AppSpec, Status> {
+        read(&info, &[app(edit)], "n.site", |_| false).map(|mut specs| specs.remove(0))
+    }
+
+    #[test]
+    fn an_application_is_taken_as_it_was_given() {
+        let spec = AppSpec {
+            ranks: 3,
+            environment: vec![("A".into(), Some("1=2".into()))],
+            wdir: Some("/tmp".into()),
+            program: "prog".into(),
+            arguments: vec!["a b".into()],
+        };
+        assert_eq!(read_as(vec![], |_| ()), Ok(spec));
+    }
+
+    #[test]
+    fn an_agent_is_started_with_the_program_behind_its_own_arguments() {
+        let agent = |words: &str| Info::new(keys::FORKEXEC_AGENT, words);
+        let words = |spec: Result<AppSpec, Status>| {
+            spec.map(|spec| std::iter::once(spec.program).chain(spec.arguments).collect::<Vec<_>>())
+        };
+        assert_eq!(
+            words(read_as(vec![agent("not this")], |app| app.info = vec![agent(" env  X=1 ").required()])),
+            Ok(["env", "X=1", "prog", "a b"].map(OsString::from).to_vec())
+        );
+        assert_eq!(words(read_as(vec![agent("env")], |_| ())).unwrap()[0], "env");
+        assert_eq!(words(read_as(vec![Info::new(keys::FORKEXEC_AGENT, 1u32)], |_| ())), Err(Status::ERR_BAD_PARAM));
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused() {
+        let refused = |info: Vec<Info>, edit: fn(&mut data::App)| read_as(info, edit).unwrap_err();
+        assert_eq!(refused(vec![], |app| app.maxprocs = 0), Status::ERR_BAD_PARAM);
+        assert_eq!(refused(vec![], |app| app.maxprocs = i32::MAX), Status::ERR_JOB_INSUFFICIENT_RESOURCES);
+        assert_eq!(refused(vec![], |app| (app.cmd, app.argv) = (None, vec![])), Status::ERR_JOB_NO_EXE_SPECIFIED);
+        assert_eq!(refused(vec![Info::new(keys::HOST, "other,more")], |_| ()), Status::ERR_JOB_FAILED_TO_MAP);
+        assert_eq!(refused(vec![Info::new(keys::MAPBY, "core").required()], |_| ()), Status::ERR_NOT_SUPPORTED);
+        for host in ["n", "n.site:2", "other,localhost"] {
+            assert!(read_as(vec![Info::new(keys::HOST, host), Info::new(keys::MAPBY, "slot")], |_| ()).is_ok());
+        }
+    }
+}

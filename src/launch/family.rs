@@ -1,0 +1,348 @@
+//! The processes of a launcher and its jobs: what the launcher's thread knows of them.
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, TryRecvError};
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::eventfd::EventFd;
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::{Pid, getegid, geteuid};
+
+use super::app::{self, App};
+use super::launcher::{JobEnd, Wanted};
+use super::program;
+use crate::client::format::Format;
+use crate::client::{Output, OutputHandler, to_own_output};
+use crate::data::constants::iof_channel::{FWD_STDERR_CHANNEL, FWD_STDOUT_CHANNEL};
+use crate::data::{Info, InfoList, Nspace, Proc, Rank, Status, Value, keys};
+use crate::server::Server;
+use crate::sys::process;
+use crate::trace;
+
+/// From SIGTERM to SIGKILL, when the launcher ends.
+pub(super) const GRACE: Duration = Duration::from_secs(1);
+/// What is read at once; a pipe holds no more by default.
+const CHUNK: usize = 64 << 10;
+/// How much a pipe can hold at most, unless root has enlarged it.
+const PIPE: usize = 1 << 20;
+
+/// A process that runs.
+struct Child {
+    proc: Proc,
+    process: std::process::Child,
+    /// Tells of its end.
+    end: OwnedFd,
+}
+
+/// A stream of a process.
+struct Stream {
+    proc: Proc,
+    channel: u16,
+    pipe: File,
+    format: Format,
+}
+
+/// A job of which somebody runs.
+struct Job {
+    running: usize,
+    /// How the first process that did not end well ended; none of it when that is not known.
+    failure: Option<Option<ExitStatus>>,
+    /// Whether its end is told; that of a job that could not be started is not.
+    is_told: bool,
+    is_silent: bool,
+}
+
+/// What the launcher's thread works on.
+pub(super) struct Family {
+    server: Weak<Server>,
+    ear: Box<dyn Fn(JobEnd) + Send>,
+    wake: Arc<EventFd>,
+    output: OutputHandler,
+    /// The number of the last job.
+    last: u64,
+    jobs: BTreeMap<Nspace, Job>,
+    children: Vec<Child>,
+    streams: Vec<Stream>,
+}
+
+impl Family {
+    pub(super) fn new(server: Weak<Server>, ear: Box<dyn Fn(JobEnd) + Send>, wake: Arc<EventFd>) -> Self {
+        let (jobs, children, streams) = Default::default();
+        Self { server, ear, wake, output: to_own_output(), last: 0, jobs, children, streams }
+    }
+
+    /// Starts what is wanted and attends to what was started, until nothing can be wanted any more. Then it ends all that runs.
+    pub(super) fn attend(mut self, wishes: &Receiver<Wanted>) {
+        loop {
+            match wishes.try_recv() {
+                Ok(wanted) => {
+                    let started = self.start(&wanted);
+                    (wanted.done)(started);
+                }
+                Err(TryRecvError::Empty) => self.wait(None),
+                Err(TryRecvError::Disconnected) => break,
+            }
+        }
+        self.signal(Signal::SIGTERM);
+        // For who is stopped and would not hear it.
+        self.signal(Signal::SIGCONT);
+        let until = Instant::now() + GRACE;
+        while !self.children.is_empty() && Instant::now() < until {
+            self.wait(Some(until));
+        }
+        self.signal(Signal::SIGKILL);
+        while !self.children.is_empty() {
+            self.wait(None);
+        }
+    }
+
+    fn signal(&self, signal: Signal) {
+        for child in &self.children {
+            // An error means that nobody is left in the group.
+            let _ = killpg(Pid::from_raw(child.process.id() as i32), signal);
+        }
+    }
+
+    /// Waits until something happens, and acts on it.
+    fn wait(&mut self, until: Option<Instant>) {
+        let timeout = until.map_or(PollTimeout::NONE, |until| {
+            let left = until.saturating_duration_since(Instant::now());
+            PollTimeout::try_from(left + Duration::from_millis(1)).unwrap_or(PollTimeout::MAX)
+        });
+        let descriptors = std::iter::once(self.wake.as_fd())
+            .chain(self.children.iter().map(|child| child.end.as_fd()))
+            .chain(self.streams.iter().map(|stream| stream.pipe.as_fd()));
+        let mut all: Vec<PollFd> = descriptors.map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
+        if poll(&mut all, timeout).is_err() {
+            return;
+        }
+        let mut happened = all.iter().map(|fd| fd.any() == Some(true)).collect::<Vec<_>>().into_iter();
+        drop(all);
+        if happened.next() == Some(true) {
+            let _ = self.wake.read();
+        }
+        let ended: Vec<bool> = happened.by_ref().take(self.children.len()).collect();
+        // What was printed comes before the end.
+        let mut written = happened;
+        let mut streams = std::mem::take(&mut self.streams);
+        streams.retain_mut(|stream| written.next() != Some(true) || self.forward(stream));
+        self.streams = streams;
+        for at in (0..ended.len()).rev().filter(|at| ended[*at]) {
+            let child = self.children.swap_remove(at);
+            self.ended(child);
+        }
+    }
+
+    /// Forwards what a stream has; whether there may come more.
+    fn forward(&self, stream: &mut Stream) -> bool {
+        let mut bytes = vec![0; CHUNK];
+        let read = match stream.pipe.read(&mut bytes) {
+            Ok(read) => read,
+            Err(error) => return error.kind() == io::ErrorKind::Interrupted,
+        };
+        bytes.truncate(read);
+        if let Some(server) = self.server.upgrade() {
+            let end = (read == 0).then(|| Info::new(keys::IOF_COMPLETE, true));
+            // One that has ended has nobody to hand it on to.
+            let _ = server.iof_deliver_wait(&stream.proc, stream.channel, &bytes, end.as_slice());
+        }
+        if read > 0 {
+            let bytes = stream.format.shown(&stream.proc, stream.channel, bytes);
+            (self.output)(Output {
+                pull: 0,
+                source: stream.proc.clone(),
+                channel: stream.channel,
+                bytes,
+                info: vec![],
+            });
+        }
+        read > 0
+    }
+
+    /// Forwards what a process that has ended has left in its pipes; what others write there meanwhile can wait.
+    fn drain(&mut self, proc: &Proc) {
+        let mut streams = std::mem::take(&mut self.streams);
+        streams.retain_mut(|stream| {
+            let mut rounds = if stream.proc == *proc { PIPE / CHUNK } else { 0 };
+            while rounds > 0 && has_more(&stream.pipe) {
+                if !self.forward(stream) {
+                    return false;
+                }
+                rounds -= 1;
+            }
+            true
+        });
+        self.streams = streams;
+    }
+
+    fn ended(&mut self, mut child: Child) {
+        let status = child.process.try_wait().unwrap_or_else(|error| {
+            trace!("how {} has ended is not known: {error}", child.proc);
+            None
+        });
+        self.drain(&child.proc);
+        if let Some(server) = self.server.upgrade() {
+            server.client_died(&child.proc);
+        }
+        let Some(job) = self.jobs.get_mut(&child.proc.nspace) else { return };
+        job.running -= 1;
+        if !status.is_some_and(|status| status.success()) {
+            job.failure.get_or_insert(status);
+        }
+        if job.running == 0 {
+            self.over(child.proc.nspace);
+        }
+    }
+
+    /// Nobody of a job is left.
+    fn over(&mut self, nspace: Nspace) {
+        let Some(job) = self.jobs.remove(&nspace) else { return };
+        if job.is_told {
+            let (status, exit_code) = match job.failure {
+                None => (Status::SUCCESS, 0),
+                Some(Some(status)) => match (status.code(), status.signal()) {
+                    (Some(code), _) => (Status::ERR_JOB_NON_ZERO_TERM, code),
+                    (None, signal) => (Status::ERR_JOB_ABORTED_BY_SIG, 128 + signal.unwrap_or(0)),
+                },
+                Some(None) => (Status::ERROR, 0),
+            };
+            (self.ear)(JobEnd { nspace: nspace.clone(), status, exit_code, is_silent: job.is_silent });
+        }
+        if let Some(server) = self.server.upgrade() {
+            let _ = server.deregister_nspace(&nspace, |_| ());
+        }
+    }
+
+    /// Starts a job.
+    fn start(&mut self, wanted: &Wanted) -> Result<Nspace, Status> {
+        let server = self.server.upgrade().ok_or(Status::ERR_INIT)?;
+        let node = server.hostname().to_string_lossy().into_owned();
+        let specs = app::read(&wanted.job_info, &wanted.apps, &node, |_| false)?;
+        let apps = App::all(specs).map_err(|_| Status::ERR_JOB_SYS_OP_FAILED)?;
+        let programs = program::all(&apps).map_err(|(_, lacks)| lacks.status())?;
+        let own = server.proc();
+        self.last += 1;
+        let most = own.nspace.as_bytes().len().min(200);
+        let name = [&own.nspace.as_bytes()[..most], format!("@{}", self.last).as_bytes()].concat();
+        let nspace = Nspace::new(name).map_err(|_| Status::ERR_INVALID_NAMESPACE)?;
+        register(&server, &nspace, &apps, &node, wanted)?;
+        let is_silent = wanted.job_info.is_set(keys::EVENT_SILENT_TERMINATION);
+        self.jobs.insert(nspace.clone(), Job { running: 0, failure: None, is_told: true, is_silent });
+        for app in &apps {
+            for rank in app.ranks() {
+                let proc = Proc::new(nspace.clone(), Rank(rank));
+                let program = &programs[app.number as usize];
+                if let Err(error) = self.birth(&server, proc, app, program, &wanted.job_info) {
+                    trace!("{} cannot be started: {error}", app.spec.program.to_string_lossy());
+                    self.give_up(&nspace);
+                    return Err(Status::ERR_JOB_FAILED_TO_LAUNCH);
+                }
+            }
+        }
+        Ok(nspace)
+    }
+
+    /// Ends what was started of a job that does not start as a whole.
+    fn give_up(&mut self, nspace: &Nspace) {
+        for child in self.children.iter().filter(|child| child.proc.nspace == *nspace) {
+            let _ = killpg(Pid::from_raw(child.process.id() as i32), Signal::SIGKILL);
+        }
+        let Some(job) = self.jobs.get_mut(nspace) else { return };
+        job.is_told = false;
+        if job.running == 0 {
+            self.over(nspace.clone());
+        }
+    }
+
+    /// Starts a process.
+    fn birth(
+        &mut self,
+        server: &Server,
+        proc: Proc,
+        app: &App,
+        program: &std::path::Path,
+        job_info: &[Info],
+    ) -> io::Result<()> {
+        let mut environment: BTreeMap<_, _> = std::env::vars_os().collect();
+        let asked = app.spec.environment.iter().cloned();
+        environment.extend(asked.filter_map(|(name, value)| Some((name, value?))));
+        server.setup_fork(&proc, &mut environment).map_err(io::Error::other)?;
+        let mut command = Command::new(program);
+        command.arg0(&app.spec.program).args(&app.spec.arguments).env_clear().envs(environment);
+        command.current_dir(&app.wdir).stdin(Stdio::null()).process_group(0);
+        let (out, writer) = io::pipe()?;
+        let mut pipes = vec![(FWD_STDOUT_CHANNEL, File::from(OwnedFd::from(out)))];
+        if job_info.is_set(keys::IOF_MERGE_STDERR_STDOUT) || job_info.is_set(keys::MERGE_STDERR_STDOUT) {
+            command.stdout(writer.try_clone()?).stderr(writer);
+        } else {
+            let (err, err_writer) = io::pipe()?;
+            pipes.push((FWD_STDERR_CHANNEL, File::from(OwnedFd::from(err))));
+            command.stdout(writer).stderr(err_writer);
+        }
+        process::close_others(&mut command);
+        let mut process = command.spawn()?;
+        // The process's ends are its alone.
+        drop(command);
+        let end = match process::watch_child(process.id() as i32) {
+            Ok(end) => end,
+            Err(error) => {
+                let _ = process.kill();
+                let _ = process.wait();
+                return Err(error);
+            }
+        };
+        let streams = pipes.into_iter().map(|(channel, pipe)| Stream {
+            proc: proc.clone(),
+            channel,
+            pipe,
+            format: Format::read(job_info),
+        });
+        self.streams.extend(streams);
+        if let Some(job) = self.jobs.get_mut(&proc.nspace) {
+            job.running += 1;
+        }
+        self.children.push(Child { proc, process, end });
+        Ok(())
+    }
+}
+
+/// Whether a pipe can be read without waiting, be it to its end.
+fn has_more(pipe: &File) -> bool {
+    poll(&mut [PollFd::new(pipe.as_fd(), PollFlags::POLLIN)], PollTimeout::ZERO) == Ok(1)
+}
+
+/// Tells the server of a job whose processes are to be started.
+fn register(server: &Server, nspace: &Nspace, apps: &[App], node: &str, wanted: &Wanted) -> Result<(), Status> {
+    let ranks: Vec<u32> = apps.iter().flat_map(App::ranks).collect();
+    let size = ranks.len() as u32;
+    let everyone = ranks.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
+    let own = server.proc();
+    let mut infos = vec![
+        Info::new(keys::JOBID, Value::string(nspace)),
+        Info::new(keys::JOB_SIZE, size),
+        Info::new(keys::UNIV_SIZE, size),
+        Info::new(keys::MAX_PROCS, size),
+        Info::new(keys::JOB_NUM_APPS, apps.len() as u32),
+        Info::new(keys::NODE_MAP, node),
+        Info::new(keys::PROC_MAP, everyone.as_str()),
+        Info::new(keys::SERVER_NSPACE, Value::string(&own.nspace)),
+        Info::new(keys::SERVER_RANK, own.rank),
+        Info::new(keys::SPAWNED, true),
+        Info::new(keys::PARENT_ID, wanted.job_info.find(keys::PARENT_ID).map_or(Value::Proc(own), |p| p.value.clone())),
+    ];
+    infos.extend(apps.iter().map(App::info));
+    for rank in &ranks {
+        let proc = Proc::new(nspace.clone(), Rank(*rank));
+        server.register_client(&proc, geteuid().as_raw(), getegid().as_raw(), None, |_| ())?;
+    }
+    server.setup_local_support_wait(nspace, &app::environment(&wanted.job_info, &wanted.apps))?;
+    server.register_nspace_wait(nspace, ranks.len(), &infos).inspect_err(|_| {
+        let _ = server.deregister_nspace(nspace, |_| ());
+    })
+}

@@ -1,0 +1,111 @@
+//! A launcher that is part of a program: it starts processes as the children of that program, and has its server serve them.
+//!
+//! # Actors
+//!
+//! The *program* asks for jobs from any thread. The launcher's one thread does everything else: it registers a job with the
+//! program's [`Server`], starts the job's processes, forwards what they print to the program's own output, and waits for their ends.
+//! The *processes* have a process group each. They find the server as those of any job do.
+//!
+//! # States
+//!
+//! Either all of a job starts, or what was started of it is killed and nobody hears of a job. A job is over when the last of its
+//! processes has ended, however that ended; what they have left in their pipes is forwarded before that is told. A job that is over is
+//! forgotten. What a process leaves behind it with its output open may still print.
+//!
+//! # When a process dies
+//!
+//! A launcher waits for its own children and for nobody else's, each through a descriptor of its own: the program may have others,
+//! and a handler for SIGCHLD. Where such a handler takes a child of the launcher's away, how that ended is not known. A launcher that
+//! is dropped ends its processes: SIGTERM, and SIGKILL for those that are left after [`GRACE`](super::family::GRACE). One that is killed
+//! leaves them to themselves, without a server and with nobody who reads what they print.
+use std::io;
+use std::sync::mpsc::{self, Sender};
+use std::sync::{Arc, Weak};
+use std::thread::JoinHandle;
+
+use nix::sys::eventfd::{EfdFlags, EventFd};
+
+use super::family::Family;
+use crate::client::spawn::to_start;
+use crate::data::{App, Info, Nspace, Status};
+use crate::server::Server;
+use crate::sys::signals::spawn_without_signals;
+
+/// A job that is over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JobEnd {
+    /// Which.
+    pub nspace: Nspace,
+    /// How its first process that did not end well ended: `ERR_JOB_NON_ZERO_TERM` or `ERR_JOB_ABORTED_BY_SIG`.
+    pub status: Status,
+    /// The code that this process exited with, or 128 and the number of the signal that ended it.
+    pub exit_code: i32,
+    /// Whether whoever started the job wants to hear nothing of its end (`PMIX_EVENT_SILENT_TERMINATION`).
+    pub is_silent: bool,
+}
+
+/// A job that is wanted.
+pub(super) struct Wanted {
+    pub(super) job_info: Vec<Info>,
+    pub(super) apps: Vec<App>,
+    pub(super) done: Box<dyn FnOnce(Result<Nspace, Status>) + Send>,
+}
+
+/// Starts jobs. Dropping it ends their processes.
+#[derive(Debug)]
+pub struct Launcher {
+    /// None when it ends.
+    wanted: Option<Sender<Wanted>>,
+    wake: Arc<EventFd>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Launcher {
+    /// A launcher whose jobs `server` serves, which it does not keep. `ear` is told of jobs that are over, on the launcher's thread.
+    ///
+    /// # Errors
+    /// When the system refuses a thread or a descriptor.
+    pub fn new(server: &Arc<Server>, ear: impl Fn(JobEnd) + Send + 'static) -> io::Result<Launcher> {
+        let wake = Arc::new(EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?);
+        let (wanted, wishes) = mpsc::channel();
+        let (server, woken): (Weak<Server>, _) = (Arc::downgrade(server), wake.clone());
+        let work = move || Family::new(server, Box::new(ear), woken).attend(&wishes);
+        let thread = spawn_without_signals("instanton-launcher", work)?;
+        Ok(Launcher { wanted: Some(wanted), wake, thread: Some(thread) })
+    }
+
+    /// Starts a job; `done` is given its namespace when all of it runs, on the launcher's thread. A program that is not given a
+    /// directory runs in that of this process.
+    ///
+    /// # Errors
+    /// `ERR_BAD_PARAM` for what makes no application; `done` is not called then.
+    pub fn spawn_nb(
+        &self,
+        job_info: &[Info],
+        apps: &[App],
+        done: impl FnOnce(Result<Nspace, Status>) + Send + 'static,
+    ) -> Result<(), Status> {
+        let apps = to_start(job_info, apps)?;
+        let wanted = Wanted { job_info: job_info.to_vec(), apps, done: Box::new(done) };
+        self.wanted.as_ref().and_then(|to| to.send(wanted).ok()).ok_or(Status::ERR_INIT)?;
+        self.wake();
+        Ok(())
+    }
+
+    fn wake(&self) {
+        // It can only be full, and then the thread wakes anyway.
+        let _ = self.wake.write(1);
+    }
+}
+
+impl Drop for Launcher {
+    fn drop(&mut self) {
+        self.wanted = None;
+        self.wake();
+        let thread = self.thread.take();
+        // Dropped by what it has called, it ends by itself.
+        if let Some(thread) = thread.filter(|thread| thread.thread().id() != std::thread::current().id()) {
+            let _ = thread.join();
+        }
+    }
+}

@@ -18,6 +18,7 @@
 //! pins go with it; the server finds out from the kernel.
 
 mod connection;
+mod debug;
 mod error;
 mod events;
 mod fence;
@@ -177,12 +178,15 @@ fn done(answer: Result<Answer, Error>) -> Result<(), Error> {
 }
 
 impl Client {
-    /// Connects to the server that the environment names (`PMIx_Init`). All job information is readable when it returns.
+    /// Connects to the server that the environment names (`PMIx_Init`). All job information is readable when it returns. Waits for
+    /// a debugger where that is wanted (`PMIX_DEBUG_STOP_IN_INIT`).
     ///
     /// # Errors
     /// [`InitError::Singleton`] when no launcher has started this process.
     pub fn init(info: &[Info]) -> Result<Client, InitError> {
-        Self::connect(&init::from_environment()?, info)
+        let client = Self::connect(&init::from_environment()?, info)?;
+        client.stop_for_debugger()?;
+        Ok(client)
     }
 
     /// Connects to the server at `address`, as the process that it was made for.

@@ -97,7 +97,8 @@ impl Pmix {
         }
         drop(done);
         let mut infos = job.infos(self.place.as_ref());
-        infos.extend(more.iter().filter(|info| info.key == keys::COSPAWN_APP).cloned());
+        let is_told = |info: &&Info| info.key == keys::COSPAWN_APP || spawn::STOPS.iter().any(|key| info.key == *key);
+        infos.extend(more.iter().filter(is_told).cloned());
         self.server.setup_local_support_wait(&job.nspace, more)?;
         self.server.register_nspace_wait(&job.nspace, job.size() as usize, &infos)?;
         registered.into_iter().collect()
@@ -139,15 +140,26 @@ impl Pmix {
     pub fn job_ended(&self, job: &Job, status: Status, told: Option<&Proc>) {
         self.published.namespace_ended(&job.nspace);
         if let Some(told) = told {
-            let info = [
-                Info::new(keys::EVENT_AFFECTED_PROC, Proc::new(job.nspace.clone(), Rank::WILDCARD)),
-                Info::new(keys::JOB_TERM_STATUS, status),
-                Info::new(keys::EVENT_CUSTOM_RANGE, Value::DataArray(DataArray::of([told.clone()]))),
-                Info::new(keys::EVENT_NON_DEFAULT, true),
-            ];
-            // A server that has ended has nobody to tell.
-            let _ = self.server.notify_event(Status::EVENT_JOB_END, &self.server.proc(), RANGE_CUSTOM, &info, |_| ());
+            let all = Proc::new(job.nspace.clone(), Rank::WILDCARD);
+            self.tell_parent(told, Status::EVENT_JOB_END, &all, Some(Info::new(keys::JOB_TERM_STATUS, status)));
         }
+    }
+
+    /// A process waits for a debugger somewhere; who has started its job hears of it.
+    pub fn rank_stopped(&self, parent: &Proc, rank: &Proc, place: Option<Info>) {
+        self.tell_parent(parent, Status::READY_FOR_DEBUG, rank, place);
+    }
+
+    /// Raises an event for who has started a job.
+    fn tell_parent(&self, parent: &Proc, status: Status, affected: &Proc, more: Option<Info>) {
+        let mut info = vec![
+            Info::new(keys::EVENT_AFFECTED_PROC, affected.clone()),
+            Info::new(keys::EVENT_CUSTOM_RANGE, Value::DataArray(DataArray::of([parent.clone()]))),
+            Info::new(keys::EVENT_NON_DEFAULT, true),
+        ];
+        info.extend(more);
+        // A server that has ended has nobody to tell.
+        let _ = self.server.notify_event(status, &self.server.proc(), RANGE_CUSTOM, &info, |_| ());
     }
 
     /// Forgets a job that is over, and then removes its directories.
@@ -286,9 +298,12 @@ impl Host for Launcher {
         DONE
     }
 
-    /// Nobody lives beyond this node.
-    fn notify_event(&self, _: Status, _: &Proc, _: u8, _: &[Info], _: Completion<()>) -> Accepted {
-        DONE
+    /// Nobody lives beyond this node; but who waits for a debugger says so to its launcher.
+    fn notify_event(&self, status: Status, source: &Proc, _: u8, info: &[Info], _: Completion<()>) -> Accepted {
+        match status {
+            Status::READY_FOR_DEBUG => self.tell(Event::Stopped(source.clone(), info.find(keys::BREAKPOINT).cloned())),
+            _ => DONE,
+        }
     }
 
     fn query(&self, proc: &Proc, queries: &[Query], done: Completion<Infos>) -> Accepted {

@@ -146,6 +146,11 @@ impl Jobs {
         self.live.values().find(|live| live.job.nspace == *nspace).map(|live| live.job.number)
     }
 
+    /// Who has started the job that a process is of, unless that is the run's own.
+    pub fn parent(&self, proc: &Proc) -> Option<&Proc> {
+        self.live.get(&self.number(&proc.nspace)?)?.job.parent.as_ref()
+    }
+
     /// Every process that runs, with its job and rank.
     pub fn running(&self) -> impl Iterator<Item = Pid> {
         self.by_pid.keys().copied()

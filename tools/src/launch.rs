@@ -26,7 +26,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
-use instanton::data::{Proc, Status};
+use instanton::data::{Info, Proc, Status};
 use instanton::message::lines::LineFormat;
 use instanton::server::Completion;
 use nix::sys::signal::{Signal, kill, killpg};
@@ -59,6 +59,8 @@ pub enum Event {
     Initialised(Proc),
     /// A rank has called Finalize.
     Finalized(Proc),
+    /// A rank waits for a debugger, at that place.
+    Stopped(Proc, Option<Info>),
     /// A rank asks for the end of everything.
     Abort(Proc, i32, String),
     /// A rank asks for another job.
@@ -251,6 +253,11 @@ impl Running {
                 // Nobody is left to kill: it is the reader of our output that keeps us waiting.
                 Ok(Event::Signal(signal)) if self.insists(signal) && !self.has_children => return,
                 Ok(Event::Spawn(request)) => self.spawned(request, pmix),
+                Ok(Event::Stopped(proc, place)) => {
+                    if let Some(parent) = self.jobs.parent(&proc) {
+                        pmix.rank_stopped(parent, &proc, place);
+                    }
+                }
                 Ok(event) => self.act(event),
                 Err(RecvTimeoutError::Timeout) => self.time_passes(Instant::now(), pmix),
                 // We hold a sender ourselves.
@@ -289,7 +296,7 @@ impl Running {
                     _ => {}
                 }
             }
-            Event::Ended(..) | Event::Spawn(_) | Event::Waits | Event::GuardianGone => {}
+            Event::Ended(..) | Event::Spawn(_) | Event::Stopped(..) | Event::Waits | Event::GuardianGone => {}
         }
     }
 

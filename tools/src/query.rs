@@ -45,6 +45,7 @@ fn known(key: &str, live: Option<&Live>, limit: Option<Instant>) -> Option<Value
         }
         keys::QUERY_JOB_STATUS => Some(live?.status().into()),
         keys::QUERY_SPAWN_SUPPORT => Some(Value::string(spawn::served().join(","))),
+        keys::QUERY_DEBUG_SUPPORT => Some(Value::string(spawn::STOPS.join(","))),
         keys::TIME_REMAINING => {
             let left = limit?.saturating_duration_since(Instant::now()).as_secs();
             Some(Value::Uint32(u32::try_from(left).unwrap_or(u32::MAX)))

@@ -4,7 +4,7 @@
 //! machine and is forwarded to our output, and to who has asked for the job as far as that wants it. Attributes about mapping and binding
 //! are hints that change nothing, and may be required where they are true of every job.
 use instanton::data::constants::iof_channel::{FWD_STDERR_CHANNEL, FWD_STDOUT_CHANNEL};
-use instanton::data::{App, Info, InfoList, Nspace, Proc, Rank, Status, Value, keys};
+use instanton::data::{App, DataArray, Info, InfoList, Nspace, Proc, Rank, Status, Value, keys};
 use instanton::launch::{self, AppSpec};
 use instanton::message::lines::LineFormat;
 use instanton::server::Completion;
@@ -26,7 +26,7 @@ pub struct Request {
 }
 
 /// What a required attribute may ask for besides what [every launcher](launch::SERVED) serves.
-const MORE: [&str; 9] = [
+const MORE: [&str; 11] = [
     keys::FWD_STDIN,
     keys::STDIN_TGT,
     keys::IOF_TAG_DETAILED_OUTPUT,
@@ -36,7 +36,12 @@ const MORE: [&str; 9] = [
     keys::OUTPUT_TO_DIRECTORY,
     keys::IOF_FILE_ONLY,
     keys::OUTPUT_NOCOPY,
+    keys::DEBUG_STOP_IN_INIT,
+    keys::DEBUG_STOP_IN_APP,
 ];
+
+/// Where processes stop for a debugger: their library in Init, or they themselves where they like.
+pub const STOPS: [&str; 2] = [keys::DEBUG_STOP_IN_INIT, keys::DEBUG_STOP_IN_APP];
 
 /// All attributes that are served, whatever they say.
 pub fn served() -> Vec<&'static str> {
@@ -58,7 +63,25 @@ impl Request {
     pub fn said(&self) -> Vec<Info> {
         let mut said = launch::environment(&self.info, &self.apps);
         said.extend(self.info.find(keys::COSPAWN_APP).cloned());
+        said.extend(STOPS.into_iter().filter_map(|key| Some(Info::new(key, self.stopped(key)?))));
         said
+    }
+
+    /// Which processes are to stop: as is said of the job, or those of the applications of which it is said.
+    fn stopped(&self, key: &str) -> Option<Value> {
+        if let Some(of_job) = self.info.find(key) {
+            return Some(of_job.value.clone());
+        }
+        let mut first = 0;
+        let mut ranks = Vec::new();
+        for app in &self.apps {
+            let next = first + u32::try_from(app.maxprocs).unwrap_or(0);
+            if app.info.is_set(key) {
+                ranks.extend((first..next).map(Rank));
+            }
+            first = next;
+        }
+        (!ranks.is_empty()).then(|| Value::DataArray(DataArray::of(ranks)))
     }
 
     /// What its parent wants of its streams.

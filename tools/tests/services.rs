@@ -83,7 +83,7 @@ fn queries_are_answered() {
         &["query"],
         &[
             "pmix.job.size: PMIX_SUCCESS [PMIX_UINT32]",
-            "pmix.qry.debug: PMIX_ERR_NOT_FOUND",
+            "pmix.qry.debug: PMIX_SUCCESS [PMIX_STRING]",
             "pmix.qry.jst: PMIX_SUCCESS [PMIX_STATUS]",
             "pmix.qry.ns: PMIX_SUCCESS [PMIX_STRING]",
             "pmix.qry.psetnum: PMIX_SUCCESS [PMIX_SIZE]",

@@ -3,13 +3,12 @@
 mod common;
 
 use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
-use common::{Job, run};
+use common::{Job, example, run};
 use instanton::client::{Client, Output};
 use instanton::data::constants::iof_channel::{FWD_STDERR_CHANNEL, FWD_STDOUT_CHANNEL};
 use instanton::data::{App, Info, InfoList, Nspace, Proc, Query, Rank, Status, Text, Value, keys};
@@ -196,12 +195,6 @@ fn a_spawned_job_prints_as_it_is_asked_to() {
     assert_eq!(lines, ["[2.0]<stdout>: out", "[2.0]<stdout>: out", "err", "got it", "out", "out"]);
     assert_eq!(ended.stderr, "[2.0]<stderr>: err\nno\n");
     let _ = tool.finalize(&[]);
-}
-
-fn example(name: &str) -> PathBuf {
-    let path = Path::new(env!("CARGO_BIN_EXE_instanton")).with_file_name("examples").join(name);
-    assert!(path.exists(), "{} is missing: cargo build --examples makes it", path.display());
-    path
 }
 
 /// A tool in a process of its own, when it has said so.

@@ -9,7 +9,7 @@ use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::process::ExitStatusExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread::{self, JoinHandle};
@@ -48,6 +48,13 @@ pub fn run<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Ended {
 /// `instanton run -n RANKS sh -c SCRIPT`
 pub fn script(ranks: u32, script: &str) -> Ended {
     run(["-n", &ranks.to_string(), "sh", "-c", script])
+}
+
+/// One of the example programs.
+pub fn example(name: &str) -> PathBuf {
+    let path = Path::new(env!("CARGO_BIN_EXE_instanton")).with_file_name("examples").join(name);
+    assert!(path.exists(), "{} is missing: cargo build --examples makes it", path.display());
+    path
 }
 
 impl Job {

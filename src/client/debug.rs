@@ -1,0 +1,81 @@
+//! Stopping in Init for a debugger.
+//!
+//! Whoever has started a job may want its processes to wait in Init (`PMIX_DEBUG_STOP_IN_INIT`), all or some of them. Such a process says
+//! that it is there (`READY_FOR_DEBUG`, to its host) and waits for `DEBUGGER_RELEASE`, which may come before it waits. When
+//! its server dies, it waits no longer.
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::answer::answer;
+use crate::data::constants::data_range::RANGE_RM;
+use crate::data::{Info, Proc, Rank, Status, Value, keys};
+use crate::trace;
+
+use super::{Client, Handler, InitError};
+
+/// Where such a process stops, as its host is told.
+const PLACE: &str = "pmix-init";
+
+/// Whether a process is among those that are to stop: all, one rank, or a list of such.
+fn means(who: &Value, me: &Proc) -> bool {
+    match who {
+        Value::Bool(all) => *all,
+        Value::Proc(proc) => proc.matches(me),
+        Value::DataArray(list) => list.items().iter().any(|who| means(who, me)),
+        other => other.as_rank().is_some_and(|rank| rank == Rank::WILDCARD || rank == me.rank),
+    }
+}
+
+impl Client {
+    /// Waits for a debugger, where whoever has started this job wants that of this process.
+    ///
+    /// # Errors
+    /// [`InitError::NotAvailable`] when the server dies meanwhile.
+    pub(super) fn stop_for_debugger(&self) -> Result<(), InitError> {
+        let job = Proc::new(self.proc().nspace.clone(), Rank::WILDCARD);
+        let here = [Info::new(keys::OPTIONAL, true)];
+        match self.get(&job, Some(keys::DEBUG_STOP_IN_INIT.as_bytes()), &here) {
+            Ok(who) if means(&who, self.proc()) => {}
+            _ => return Ok(()),
+        }
+        let lost = || InitError::NotAvailable("the server is gone, and with it the debugger's word".into());
+        let (teller, released) = answer();
+        let teller = Mutex::new(Some(teller));
+        let handler: Handler = Arc::new(move |notice, chain| {
+            if let Some(teller) = teller.lock().unwrap_or_else(PoisonError::into_inner).take() {
+                teller.tell(notice.status == Status::DEBUGGER_RELEASE);
+            }
+            chain.complete(Status::EVENT_NO_ACTION_TAKEN, Vec::new());
+        });
+        let codes = [Status::DEBUGGER_RELEASE, Status::ERR_LOST_CONNECTION];
+        let registered = self.wait("PMIx_Init", |done| self.register_event_handler(&codes, &[], handler, done));
+        let handler = registered.map_err(|_| lost())?;
+        let said = [Info::new(keys::EVENT_NON_DEFAULT, true), Info::new(keys::BREAKPOINT, PLACE)];
+        let told = self.notify_event(Status::READY_FOR_DEBUG, self.proc(), RANGE_RM, &said, |_| ());
+        if let Err(error) = told {
+            trace!("nobody is told that {} waits for a debugger: {error}", self.proc());
+        }
+        let is_released = released.wait() == Some(true);
+        let _ = self.deregister_event_handler(handler, |_| ());
+        if is_released { Ok(()) } else { Err(lost()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::{DataArray, Nspace};
+
+    #[test]
+    fn who_is_to_stop_is_said_in_several_ways() {
+        let me = Proc::new(Nspace::new("job@1").unwrap(), Rank(2));
+        let all = Proc::new(me.nspace.clone(), Rank::WILDCARD);
+        let ranks = |ranks: &[u32]| Value::DataArray(DataArray::of(ranks.iter().map(|rank| Rank(*rank))));
+        for who in [true.into(), Rank(2).into(), Rank::WILDCARD.into(), Value::Uint32(2), all.into(), ranks(&[0, 2])] {
+            assert!(means(&who, &me), "{who:?}");
+        }
+        let other = Proc::new(Nspace::new("job@2").unwrap(), Rank(2));
+        for who in [false.into(), Rank(0).into(), other.into(), ranks(&[0, 1]), Value::from("2")] {
+            assert!(!means(&who, &me), "{who:?}");
+        }
+    }
+}

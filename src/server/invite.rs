@@ -66,14 +66,10 @@ struct Invitation {
 }
 
 impl Invitation {
-    /// Those who are not out of it.
-    fn everybody(&self) -> Vec<Proc> {
-        self.places.iter().filter(|proc| self.states.get(proc) != Some(&State::Out)).cloned().collect()
-    }
-
-    /// The same, the leader left aside.
+    /// Those who are not out of it, the leader left aside.
     fn invited(&self) -> Vec<Proc> {
-        self.everybody().into_iter().filter(|proc| *proc != self.leader).collect()
+        let is_in = |proc: &&Proc| **proc != self.leader && self.states.get(proc) != Some(&State::Out);
+        self.places.iter().filter(is_in).cloned().collect()
     }
 
     fn is_settled(&self) -> bool {
@@ -446,8 +442,8 @@ impl Core {
         let Some(invitation) = self.groups.invitations.open.remove(id) else { return };
         self.timers.cancel(invitation.limit);
         trace!("the invitation of {} to the group {id} ends with {status}", invitation.leader);
-        let everybody = invitation.everybody();
-        self.tell_group(Status::GROUP_CONSTRUCT_ABORT, &invitation.leader, everybody, id, Vec::new());
+        // Also those who have declined: they were invited.
+        self.tell_group(Status::GROUP_CONSTRUCT_ABORT, &invitation.leader, invitation.places, id, Vec::new());
         self.guests_go_away(id);
         if let Some(caller) = invitation.caller {
             self.reply_status(caller.peer, caller.number, Err(status));
@@ -465,7 +461,7 @@ impl Core {
         let led = self.groups.invitations.open.get_mut(id).filter(|invitation| invitation.leader == *source);
         if let Some(invitation) = led {
             // Who says so has told its own handlers.
-            invitation.states.insert(source.clone(), State::Out);
+            invitation.places.retain(|proc| proc != source);
             return self.give_up_invitation(id, Status::GROUP_CONSTRUCT_ABORT);
         }
         // Who is asked to follow a dead leader may end it for all.

@@ -71,7 +71,7 @@ fn who_declines_is_left_out_replaced_or_ends_it() {
     };
     let end = |calls: Vec<Call<Infos>>| calls.into_iter().map(made).collect::<Vec<_>>();
     // Without a handler it is an error, unless coming is optional.
-    let given_up = [0, 1].map(|rank: usize| handle(&clients[rank], &[ABORT], vec![]));
+    let given_up = [0, 1, 2].map(|rank: usize| handle(&clients[rank], &[ABORT], vec![]));
     assert_eq!(end(start("nobody", &[])), [(ABORT, vec![]), (ABORT, vec![]), (OK, vec![])]);
     given_up.iter().for_each(|heard| hears_once(heard, ABORT));
     let left_out = [(PARTIAL, vec![0, 1]), (OK, vec![0, 1]), (OK, vec![])];

@@ -198,6 +198,7 @@ fn query(client: &Client) -> Outcome {
         keys::JOB_SIZE,
         keys::QUERY_NUM_PSETS,
         keys::QUERY_DEBUG_SUPPORT,
+        keys::QUERY_NAMESPACE_INFO,
     ] {
         let query = Query { keys: vec![Text::new(key)?], qualifiers: Vec::new() };
         let types = match client.query(&[query]) {
@@ -207,6 +208,18 @@ fn query(client: &Client) -> Outcome {
             Err(error) => error.status().to_string(),
         };
         say(&format!("{key}: {types}"))?;
+    }
+    let query = Query { keys: vec![Text::new(keys::QUERY_NAMESPACE_INFO)?], qualifiers: Vec::new() };
+    let (_, infos) = client.query(&[query])?;
+    for value in infos[0].value.as_array().ok_or("no jobs")?.items() {
+        let Value::Info(job) = value else { return Err("no job among the jobs".into()) };
+        let said = job.value.as_array().ok_or("nothing of a job")?.items().iter().map(|value| match value {
+            Value::Info(info) => info.value.as_str().unwrap_or_default(),
+            _ => "",
+        });
+        let said: Vec<_> = said.collect();
+        let command = said[1].rsplit('/').next().unwrap_or_default();
+        say(&format!("own job {} runs {command}", client.proc().nspace == said[0]))?;
     }
     let query = Query { keys: vec![Text::new(keys::QUERY_PROC_TABLE)?], qualifiers: Vec::new() };
     let (_, infos) = client.query(&[query])?;

@@ -142,6 +142,15 @@ impl Job {
         &self.family
     }
 
+    /// Its programs and their arguments, as they were typed.
+    pub fn command_line(&self) -> Vec<u8> {
+        let words = |app: &App| {
+            let all = std::iter::once(&app.spec.program).chain(&app.spec.arguments);
+            all.map(|word| word.as_encoded_bytes()).collect::<Vec<_>>().join(&b' ')
+        };
+        self.apps.iter().map(words).collect::<Vec<_>>().join(&b" : "[..])
+    }
+
     /// How many ranks it has.
     pub fn size(&self) -> u32 {
         self.apps.iter().map(|app| app.spec.ranks).sum()

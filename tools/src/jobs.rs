@@ -68,6 +68,11 @@ impl Jobs {
         self.live.insert(job.number, Live { job, tells_parent, ranks });
     }
 
+    /// Every job that is not over, in the order of their start.
+    pub fn all(&self) -> impl Iterator<Item = &Live> {
+        self.live.values()
+    }
+
     /// The job with a number; a job that is over is not there.
     pub fn get(&self, number: u32) -> Option<&Live> {
         self.live.get(&number)

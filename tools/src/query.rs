@@ -2,7 +2,7 @@
 //! (namespaces, process sets, job information), it adds itself.
 use std::time::Instant;
 
-use instanton::data::{DataArray, DataType, Info, Key, Proc, Query, Status, Value, keys};
+use instanton::data::{DataArray, DataType, Info, Key, Proc, Query, Status, Text, Value, keys};
 use instanton::server::{Completion, Infos};
 
 use crate::jobs::{Jobs, Live};
@@ -26,7 +26,11 @@ impl Request {
             let live = query.about(&self.asker).and_then(|about| jobs.get(jobs.number(&about.nspace)?));
             let known = move |key: &_| {
                 let key = Key::new(key).ok()?;
-                let value = known(key.as_str()?, live, limit)?;
+                let value = match key.as_str()? {
+                    keys::QUERY_NAMESPACE_INFO if query.qualifiers.is_empty() => namespaces(jobs.all()),
+                    keys::QUERY_NAMESPACE_INFO => namespaces([live?]),
+                    key => known(key, live, limit)?,
+                };
                 Some(Info { key, flags: 0, value })
             };
             query.keys.iter().filter_map(known).collect::<Vec<_>>()
@@ -35,6 +39,16 @@ impl Request {
         // The server knows the rest, or says that nobody does.
         self.done.complete(Ok((Status::ERR_PARTIAL_SUCCESS, infos)));
     }
+}
+
+/// The name and the command line of each job.
+fn namespaces<'a>(jobs: impl IntoIterator<Item = &'a Live>) -> Value {
+    let job = |live: &Live| {
+        let command = Info::new(keys::CMD_LINE, Value::String(Text::new(live.job.command_line()).ok()));
+        let name = Info::new(keys::NSPACE, Value::string(live.job.nspace.to_string()));
+        Info::new(keys::JOB_INFO_ARRAY, DataArray::of_info(vec![name, command]))
+    };
+    Value::DataArray(DataArray::of_info(jobs.into_iter().map(job).collect()))
 }
 
 fn known(key: &str, live: Option<&Live>, limit: Option<Instant>) -> Option<Value> {

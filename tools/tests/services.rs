@@ -82,10 +82,12 @@ fn queries_are_answered() {
     assert_prints(
         &["query"],
         &[
+            "own job true runs services query",
             "pmix.job.size: PMIX_SUCCESS [PMIX_UINT32]",
             "pmix.qry.debug: PMIX_SUCCESS [PMIX_STRING]",
             "pmix.qry.jst: PMIX_SUCCESS [PMIX_STATUS]",
             "pmix.qry.ns: PMIX_SUCCESS [PMIX_STRING]",
+            "pmix.qry.nsinfo: PMIX_SUCCESS [PMIX_DATA_ARRAY]",
             "pmix.qry.psetnum: PMIX_SUCCESS [PMIX_SIZE]",
             "pmix.qry.spawn: PMIX_SUCCESS [PMIX_STRING]",
             "rank 0 state 6 exit code 0 pid true",

@@ -92,6 +92,36 @@ impl Directives {
         rest: Vec::new(),
     };
 
+    /// A Get with one attribute, which is true: what most have that have any. None where that is one that says more than so.
+    pub fn lone(key: &[u8]) -> Option<&'static Directives> {
+        macro_rules! lone {
+            ($($key:ident: $member:ident = $value:expr;)*) => {
+                match key {
+                    $(known::$key => {
+                        static LONE: Directives = {
+                            let mut directives = Directives::NONE;
+                            directives.$member = $value;
+                            directives
+                        };
+                        Some(&LONE)
+                    })*
+                    _ => None,
+                }
+            };
+        }
+        lone! {
+            OPTIONAL: optional = true;
+            IMMEDIATE: immediate = true;
+            GET_REFRESH_CACHE: refresh = true;
+            GET_POINTER_VALUES: pointer_values = true;
+            GET_STATIC_VALUES: static_values = true;
+            SESSION_INFO: scale = Scale::Session;
+            JOB_INFO: scale = Scale::Job;
+            APP_INFO: scale = Scale::App;
+            NODE_INFO: scale = Scale::Node;
+        }
+    }
+
     /// Reads a whole list.
     ///
     /// # Errors
@@ -214,6 +244,16 @@ mod tests {
         assert!(directives.optional && !directives.immediate);
         assert_eq!((directives.scale, directives.timeout), (Scale::Node, Some(3)));
         assert_eq!(directives.to_infos(), info);
+    }
+
+    #[test]
+    fn a_lone_attribute_is_what_it_is_in_a_list() {
+        let lone: Vec<_> =
+            keys::all().filter_map(|(_, key, _)| Some((key, Directives::lone(key.as_bytes())?))).collect();
+        assert_eq!(lone.len(), 9);
+        for (key, directives) in lone {
+            assert_eq!(Directives::parse(&[Info::new(key, true)]).as_ref(), Ok(directives), "{key}");
+        }
     }
 
     #[test]

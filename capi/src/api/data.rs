@@ -36,6 +36,19 @@ static BOOLS: [Value; 2] = [Value::Bool(false), Value::Bool(true)];
 /// What nearly every Get has.
 static NO_DIRECTIVES: Directives = Directives::NONE;
 
+/// The attributes of a Get that has one of them, which is true, and is known beforehand.
+unsafe fn lone(info: *const pmix_info_t, ninfo: usize) -> Result<Option<&'static Directives>, Status> {
+    // SAFETY: NULL or an array, the contract with C.
+    match unsafe { alloc::slice(info, ninfo) }? {
+        // SAFETY: of a BOOL, that member of the union.
+        [one] if DataType(one.value.ty) == DataType::BOOL && unsafe { one.value.data.flag } != 0 => {
+            // SAFETY: a fixed array, the contract with C.
+            Ok(Directives::lone(unsafe { alloc::name(one.key.as_ptr(), KEY_SIZE) }?))
+        }
+        _ => Ok(None),
+    }
+}
+
 /// Reads the attributes of a Get where they lie.
 unsafe fn take(directives: &mut Directives, info: *const pmix_info_t, ninfo: usize) -> Result<(), Status> {
     // SAFETY: NULL or an array, the contract with C.
@@ -327,9 +340,10 @@ export! {
             return Err(Status::ERR_BAD_PARAM);
         }
         let (mut given, qualified);
-        let directives = match ninfo {
-            0 => &NO_DIRECTIVES,
-            _ => {
+        let at_hand = if ninfo == 0 { Some(&NO_DIRECTIVES) } else { lone(info, ninfo)? };
+        let directives = match at_hand {
+            Some(directives) => directives,
+            None => {
                 given = Directives::NONE;
                 take(&mut given, info, ninfo)?;
                 qualified = given.qualify(key)?;

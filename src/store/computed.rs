@@ -176,9 +176,9 @@ impl InfoView {
     /// Writes a computed text, with its NUL if it is a string. Every byte of `to` is written.
     #[inline(never)]
     pub(super) fn write_text(&self, value: &RawValue<'_>, to: &mut [MaybeUninit<u8>]) -> Result<(), Malformed> {
-        let mut fill = Fill { to, at: 0 };
+        let mut fill = Fill { rest: to };
         let written = self.write(value, &mut fill);
-        let rest = &mut fill.to[fill.at..];
+        let rest = fill.rest;
         let whole = rest.len() <= usize::from(value.data_type() == DataType::STRING);
         rest.iter_mut().for_each(|byte| {
             byte.write(0);

@@ -18,23 +18,38 @@ pub(super) trait Sink {
         self.put(&bytes[..len]);
     }
 
-    /// The decimal numbers from `first` on, each with a comma in front.
+    /// `count` texts of `len` bytes, each of which is `one` more than the last.
     #[inline]
-    fn put_numbers(&mut self, first: u32, count: u32) {
-        if count == 1 {
-            let Decimal { text, len, .. } = Decimal::new(first);
-            return self.put_short(&text.to_le_bytes(), len);
+    fn put_row(&mut self, mut text: u128, one: u128, len: usize, count: u64) {
+        for _ in 0..count {
+            self.put_short(&text.to_le_bytes(), len);
+            text += one;
         }
+    }
+
+    /// The decimal numbers from `first` on, each with a comma in front, the first one only if there is something before it.
+    #[inline]
+    fn put_numbers(&mut self, first: u32, count: u32, comma: bool) {
         let (mut from, end) = (u64::from(first), u64::from(first) + u64::from(count));
+        if !comma && from < end {
+            let Decimal { text, len, .. } = Decimal::new(first);
+            self.put_short(&(text >> 8).to_le_bytes(), len - 1);
+            from += 1;
+        }
         while from < end {
-            // From here on only the last digit counts up.
             let Decimal { mut text, len, last } = Decimal::new(from as u32);
-            let (to, one) = (end.min(from + u64::from(10 - last)), 1u128 << (8 * (len - 1)));
-            for _ in from..to {
-                self.put_short(&text.to_le_bytes(), len);
-                text += one;
+            let (one, mut to) = (1 << (8 * (len - 1)), from + u64::from(10 - last));
+            loop {
+                // Up to here only the last digit counts up.
+                let (start, ten) = (from, text + u128::from(to - from) * one);
+                from = end.min(to);
+                self.put_row(text, one, len, from - start);
+                // And then the last but one, up to the next hundred. Nine is one digit, and ten two.
+                if from == end || to % 100 == 0 || to == 10 {
+                    break;
+                }
+                (text, to) = (ten + (one >> 8) - 10 * one, to + 10);
             }
-            from = to;
         }
     }
 }
@@ -49,7 +64,7 @@ impl Sink for Count {
         self.0 += bytes.len();
     }
 
-    fn put_numbers(&mut self, first: u32, count: u32) {
+    fn put_numbers(&mut self, first: u32, count: u32, comma: bool) {
         let (mut from, end) = (u64::from(first), u64::from(first) + u64::from(count));
         while from < end {
             let digits = from.checked_ilog10().unwrap_or(0) + 1;
@@ -57,33 +72,54 @@ impl Sink for Count {
             self.0 += (to - from) as usize * (digits as usize + 1);
             from = to;
         }
+        self.0 -= usize::from(count > 0 && !comma);
     }
 }
 
 /// Into memory; what is behind its end is left out.
 pub(super) struct Fill<'a> {
-    pub(super) to: &'a mut [MaybeUninit<u8>],
-    pub(super) at: usize,
+    /// What is left of it.
+    pub(super) rest: &'a mut [MaybeUninit<u8>],
 }
 
 impl Sink for Fill<'_> {
     #[inline]
     fn put(&mut self, bytes: &[u8]) {
-        let to = &mut self.to[self.at..];
+        let len = bytes.len().min(self.rest.len());
+        let (to, rest) = std::mem::take(&mut self.rest).split_at_mut(len);
         to.iter_mut().zip(bytes).for_each(|(to, byte)| {
             to.write(*byte);
         });
-        self.at += bytes.len().min(to.len());
+        self.rest = rest;
     }
 
     #[inline]
     fn put_short(&mut self, bytes: &[u8; 16], len: usize) {
-        match self.to[self.at..].first_chunk_mut() {
+        match self.rest.first_chunk_mut() {
             Some(to) => {
                 *to = bytes.map(MaybeUninit::new);
-                self.at += len;
+                self.rest = &mut std::mem::take(&mut self.rest)[len..];
             }
             None => self.put(&bytes[..len]),
+        }
+    }
+
+    /// Eight bytes at once, as long as there is room: what is too many is written over.
+    #[inline]
+    fn put_row(&mut self, mut text: u128, one: u128, len: usize, mut count: u64) {
+        let mut rest = std::mem::take(&mut self.rest);
+        while count > 0
+            && len <= 8
+            && let Some(to) = rest.first_chunk_mut::<8>()
+        {
+            *to = (text as u64).to_le_bytes().map(MaybeUninit::new);
+            rest = &mut std::mem::take(&mut rest)[len..];
+            (text, count) = (text + one, count - 1);
+        }
+        self.rest = rest;
+        for _ in 0..count {
+            self.put_short(&text.to_le_bytes(), len);
+            text += one;
         }
     }
 }
@@ -184,19 +220,14 @@ struct List<'a, S> {
 
 impl<S: Sink> List<'_, S> {
     fn numbers(&mut self, first: u32, count: u32) {
-        if count > 0 && std::mem::take(&mut self.empty) {
-            let text = Decimal::new(first);
-            self.sink.put_short(&(text.text >> 8).to_le_bytes(), text.len - 1);
-            self.sink.put_numbers(first + 1, count - 1);
-        } else {
-            self.sink.put_numbers(first, count);
-        }
+        self.sink.put_numbers(first, count, !self.empty);
+        self.empty &= count == 0;
     }
 }
 
 /// Ranks that follow one another.
 pub(super) fn ranks_in_a_row(first: u32, count: u32, sink: &mut impl Sink) {
-    List { sink, empty: true }.numbers(first, count);
+    sink.put_numbers(first, count, false);
 }
 
 /// The ranks of a member of a partition: `LOCAL_PEERS`.
@@ -317,18 +348,26 @@ mod tests {
             (999_999_999, 2),
             (4_294_967_290, 6),
         ] {
-            let expected: String = (0..count).map(|n| format!(",{}", first + n)).collect();
-            let mut counted = Count::default();
-            counted.put_numbers(first, count);
-            assert_eq!(counted.0, expected.len());
-            let mut same = Compare::of(expected.as_bytes());
-            same.put_numbers(first, count);
-            assert!(same.is_same());
-            for room in [0, expected.len() / 2, expected.len(), expected.len() + 50] {
-                let mut to = vec![MaybeUninit::new(0); room];
-                let mut fill = Fill { to: &mut to, at: 0 };
-                fill.put_numbers(first, count);
-                assert_eq!(fill.at, room.min(expected.len()));
+            for comma in [true, false] {
+                let expected: String = (0..count).map(|n| format!(",{}", first + n)).collect();
+                let expected = if comma { &expected } else { expected.trim_start_matches(',') };
+                let mut counted = Count::default();
+                counted.put_numbers(first, count, comma);
+                assert_eq!(counted.0, expected.len());
+                let mut same = Compare::of(expected.as_bytes());
+                same.put_numbers(first, count, comma);
+                assert!(same.is_same());
+                for room in [0, expected.len() / 2, expected.len(), expected.len() + 50] {
+                    let mut left = 0;
+                    let written = crate::sys::written(room, |to| {
+                        let mut fill = Fill { rest: to };
+                        fill.put_numbers(first, count, comma);
+                        left = fill.rest.len();
+                    });
+                    let whole = expected.as_bytes().iter().take(room);
+                    assert_eq!(left, room - whole.len());
+                    assert!(written.iter().zip(whole).all(|(written, wanted)| written == wanted), "{first} {count}");
+                }
             }
         }
     }

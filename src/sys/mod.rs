@@ -8,6 +8,15 @@
 #[cfg(test)]
 static COPIES: std::sync::RwLock<()> = std::sync::RwLock::new(());
 
+/// What `write` makes of so many zeroes: for tests of what writes to memory that has nothing in it.
+#[cfg(test)]
+pub(crate) fn written(len: usize, write: impl FnOnce(&mut [std::mem::MaybeUninit<u8>])) -> Vec<u8> {
+    let mut room = vec![std::mem::MaybeUninit::new(0); len];
+    write(&mut room);
+    // SAFETY: each byte was there from the beginning, and no test takes one away.
+    room.iter().map(|byte| unsafe { byte.assume_init() }).collect()
+}
+
 pub mod cell;
 pub(crate) mod fork;
 pub(crate) mod futex;

@@ -166,7 +166,9 @@ impl InfoView {
         rank: Rank,
         found: &mut Option<RawValue<'a>>,
     ) -> Result<(), Malformed> {
-        self.given(asked, rank, found)?;
+        if asked.entry.places.has(Places::PROCESSES) || asked.entry.column().is_some() {
+            self.given(asked, rank, found)?;
+        }
         match asked.derived {
             Some(derived) if found.is_none() => self.derived_of_process(derived, rank, found),
             _ => Ok(()),

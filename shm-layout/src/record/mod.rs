@@ -168,12 +168,13 @@ impl<W: Words + Copy> Record<W> {
         if low(owned) != owner || high(shape) & !base::CONTINUES != kind as u32 {
             return Err(Malformed::Owner);
         }
-        let slots = 1usize.checked_shl(low(shape)).unwrap_or(0);
-        if slots == 0 || slots > len / ENTRY || HEAD + slots * ENTRY > len {
+        // A length has 32 bits: so many slots do not fit, and their number is not computed.
+        let bits = low(shape);
+        if bits >= u32::BITS || HEAD + (ENTRY << bits) > len {
             return Err(Malformed::Table);
         }
         let continues = high(shape) & base::CONTINUES != 0;
-        Ok(Self { words, at, len, mask: slots - 1, keys, continues })
+        Ok(Self { words, at, len, mask: (1 << bits) - 1, keys, continues })
     }
 
     /// Whether the checksum is right.

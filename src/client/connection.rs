@@ -295,9 +295,12 @@ impl Link {
 
     /// Ends the control thread once it has run what it has; what still waits for the server is told that there is no more.
     pub(super) fn stop(&self) {
-        let mut inbox = lock(&self.inbox);
-        inbox.closing = true;
-        inbox.stop = true;
+        {
+            let mut inbox = lock(&self.inbox);
+            inbox.closing = true;
+            inbox.stop = true;
+        }
+        // The thread takes the lock as soon as it is awake: under it, that would wake it twice.
         self.wake();
     }
 

@@ -8,6 +8,9 @@ use super::members::{Members, Operation};
 use crate::data::{Nspace, Proc, Status};
 use crate::trace;
 
+/// Fences that a host may bring nothing from to a node that misses them before it is taken for one that meets nobody.
+const MAX_EMPTY: u32 = 64;
+
 impl Core {
     /// Who runs here, has not come and still may.
     pub(super) fn latecomers(&self, tracker: &Tracker) -> Vec<Proc> {
@@ -60,6 +63,48 @@ impl Core {
         let gone = self.fences.early.extract_if(.., |early| early.proc == *proc).collect::<Vec<_>>();
         for early in gone {
             self.timers.cancel(early.limit);
+        }
+    }
+
+    /// Somebody has left. Where nobody of the job is here any more, and some have gone without a goodbye, the other nodes would wait
+    /// for this one at each fence of the whole job: it says that it misses the next one, and when that is over, the one after it.
+    pub(super) fn fences_deserted(&mut self, nspace: &Nspace) {
+        let Some(job) = self.jobs.get_mut(nspace).filter(|job| job.is_deserted()) else { return };
+        if job.misses_fences.is_none() {
+            job.misses_fences = Some(0);
+            self.miss_fence(&Members::everyone(nspace));
+        }
+    }
+
+    fn miss_fence(&mut self, members: &Members) {
+        let census = self.jobs.census(members);
+        if !census.elsewhere {
+            return;
+        }
+        let mut tracker = Tracker::new(self.fences.next_id(), members.clone(), census, &[]);
+        tracker.gone = self.local_members(members, |_, _| true);
+        self.fences.gathering.entry(members.clone()).or_default().push_back(tracker);
+        self.change_trackers(
+            |tracker| tracker.members == *members && tracker.failed.is_none() && tracker.arrived.len() == 0,
+            |core, tracker| core.fail(tracker, without(&Operation::Fence), "nobody is left here"),
+        );
+    }
+
+    /// The host has brought what other nodes have to say to a fence that this one misses. When nobody is left there either, it
+    /// was the last one.
+    pub(super) fn fence_missed(&mut self, members: &Members, data: &[u8]) {
+        let Ok(others) = self.others(data) else { return };
+        let missing = others.failure.as_ref().map_or(0, |failure| failure.gone.len());
+        // What they bring is data all the same.
+        let _ = self.take_in(others.ranks);
+        let Some(nspace) = members.namespaces().next() else { return };
+        let Some(job) = self.jobs.get_mut(nspace).filter(|job| job.is_deserted()) else { return };
+        let all = job.stored.as_ref().and_then(|stored| stored.size()).unwrap_or(0) as usize;
+        let here = job.local_procs.unwrap_or(0);
+        let empty = job.misses_fences.get_or_insert(0);
+        *empty = if data.is_empty() { *empty + 1 } else { 0 };
+        if *empty < MAX_EMPTY && here + missing < all {
+            self.miss_fence(members);
         }
     }
 

@@ -178,6 +178,9 @@ impl Core {
         // A rank that comes again starts anew.
         self.leave_page(&proc);
         self.fences_excuse(&proc);
+        if let Some(job) = self.jobs.get_mut(&proc.nspace) {
+            job.misses_fences = None;
+        }
         let is_child = pidfd.as_ref().is_some_and(process::is_child);
         let watch = pidfd.and_then(|pidfd| match self.watches.start(proc.clone(), pidfd) {
             Ok(watch) => Some(watch),
@@ -338,6 +341,7 @@ impl Core {
             }
             _ => {}
         }
+        self.fences_deserted(&proc.nspace);
     }
 
     /// Ends the connection of a process that does not keep to the protocol.
@@ -361,6 +365,7 @@ impl Core {
             self.fences_without(proc);
             self.gets_from_end(proc);
         }
+        self.fences_deserted(&proc.nspace);
     }
 
     /// The host says that a process has ended.

@@ -19,7 +19,8 @@
 //!
 //! The host hears of what has failed here as well, in its turn among the meetings of the same processes: the attribute
 //! `PMIX_LOCAL_COLLECTIVE_STATUS` says how, and so does this node's blob, for hosts that do not look at attributes. So nobody on
-//! another node waits for this one.
+//! another node waits for this one. Where nobody of a whole job is left to come, that is said of its next fence unasked
+//! (`absent`).
 use std::collections::{HashMap, VecDeque};
 use std::hash::BuildHasherDefault;
 use std::time::{Duration, Instant};
@@ -74,8 +75,9 @@ enum Ready {
 
 /// What the host is told of a meeting that has failed here.
 struct FailureNews {
-    operation: Operation,
-    procs: Vec<Proc>,
+    members: Members,
+    /// Whether anybody had come.
+    was_met: bool,
     info: Vec<Info>,
     data: Vec<u8>,
 }
@@ -107,7 +109,7 @@ pub(super) struct Fences {
 }
 
 impl Tracker {
-    fn new(id: u64, members: Members, census: Census, info: &[Info]) -> Self {
+    pub(super) fn new(id: u64, members: Members, census: Census, info: &[Info]) -> Self {
         let of_group = OfGroup::new(members.operation(), info).map(Box::new);
         Tracker {
             id,
@@ -139,7 +141,7 @@ impl Tracker {
 }
 
 impl Fences {
-    fn next_id(&mut self) -> u64 {
+    pub(super) fn next_id(&mut self) -> u64 {
         self.last += 1;
         self.last
     }
@@ -323,25 +325,32 @@ impl Core {
         let mut info = tracker.info_for_host();
         info.push(Info::new(keys::LOCAL_COLLECTIVE_STATUS, status));
         let data = self.failure_blob(Failure { status, gone: tracker.gone.clone() });
-        FailureNews { operation: tracker.members.operation().clone(), procs: tracker.members.procs(), info, data }
+        FailureNews { members: tracker.members.clone(), was_met: tracker.arrived.len() > 0, info, data }
     }
 
     /// Has the host know that this node's part has failed. Everybody here knows that already: how it ends for others is their
     /// business, and what they bring is data all the same.
     fn tell_host_of_failure(&mut self, news: FailureNews) {
-        let FailureNews { operation, procs, mut info, data } = news;
+        let FailureNews { members, was_met, mut info, data } = news;
+        let procs = members.procs();
         let nothing = |_: &mut Core, _| ();
-        match operation {
+        match members.operation() {
             Operation::Fence => self.ask_host(
                 |host, done| host.fence_nb(&procs, &info, data, done),
                 Vec::new(),
-                |core, result: Result<Vec<u8>, Status>| _ = result.map(|data| core.absorb(&data)),
+                move |core, result: Result<Vec<u8>, Status>| {
+                    let Ok(data) = result else { return };
+                    match was_met {
+                        true => _ = core.absorb(&data),
+                        false => core.fence_missed(&members, &data),
+                    }
+                },
             ),
             Operation::Connect => self.ask_host(|host, done| host.connect(&procs, &info, done), (), nothing),
             Operation::Disconnect => self.ask_host(|host, done| host.disconnect(&procs, &info, done), (), nothing),
-            Operation::Construct(_) | Operation::Destruct(_) => {
+            operation @ (Operation::Construct(_) | Operation::Destruct(_)) => {
                 info.push(Info::new(keys::GROUP_ENDPT_DATA, data));
-                self.ask_host_of_group(&operation, &procs, &info, |_, _| ());
+                self.ask_host_of_group(operation, &procs, &info, |_, _| ());
             }
         }
     }

@@ -79,6 +79,8 @@ pub(super) struct Job {
     pub departed: BTreeSet<Rank>,
     /// Whether peers may have other ids than those registered.
     pub foreign_ids: bool,
+    /// Where the host is told of each fence of all of it that nobody here comes: how often in a row it brought nothing.
+    pub misses_fences: Option<u32>,
     /// Peers that came before the namespace was registered.
     pub early: Vec<PeerId>,
     /// What to remove when its last process here has ended.
@@ -101,6 +103,7 @@ impl Job {
             everyone: OnceCell::new(),
             departed: BTreeSet::new(),
             foreign_ids: false,
+            misses_fences: None,
             early: Vec::new(),
             cleanup: Cleanup::default(),
             environment: Arc::default(),
@@ -130,6 +133,14 @@ impl Job {
     pub(super) fn is_over(&self) -> bool {
         let known = self.clients.len() + self.departed.len();
         self.local_procs == Some(known) && self.clients.values().all(|client| client.ended)
+    }
+
+    /// Whether nobody is left here who could come to a fence, and not all have said goodbye.
+    pub(super) fn is_deserted(&self) -> bool {
+        let known = self.clients.len() + self.departed.len();
+        let mut clients = self.clients.values();
+        let is_lost = clients.clone().any(|client| client.phase == Phase::Lost);
+        is_lost && !self.of_tools && self.local_procs == Some(known) && clients.all(|c| c.ended || c.gone)
     }
 
     /// Whether nobody has used the job's segments yet.

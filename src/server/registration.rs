@@ -146,6 +146,9 @@ impl Server {
     pub fn client_died(&self, proc: &Proc) {
         let proc = proc.clone();
         // A server that has ended waits for nobody.
-        let _ = self.mailbox.post(move |core| core.client_died(&proc));
+        let _ = self.mailbox.post(move |core| {
+            core.client_died(&proc);
+            core.fences_deserted(&proc.nspace);
+        });
     }
 }

@@ -224,6 +224,49 @@ fn a_participant_that_is_killed_ends_the_fence_on_every_node() {
 }
 
 #[test]
+fn a_node_that_nobody_is_left_on_keeps_no_fence_waiting() {
+    for nodes in [2, 4] {
+        let cluster = Cluster::new(nodes);
+        let placement: Vec<usize> = (0..nodes).collect();
+        let job = cluster.job("job", &placement);
+        let rank = death::Victim::start(&cluster.server(0), &job.proc(0), "stay");
+        let mut peers: Vec<Peer> = (1..nodes as u32).map(|rank| job.peer(rank)).collect();
+        let numbers: Vec<u64> = peers.iter_mut().map(|peer| peer.start_fence(&[], &collect())).collect();
+        assert!(!peers[0].has_answer(numbers[0]));
+        rank.kill();
+        for (peer, number) in peers.iter_mut().zip(numbers) {
+            assert_eq!(peer.done(number), Status::ERR_PARTIAL_SUCCESS, "{}", peer.rank());
+        }
+        // Nor does any later one, with data or without, and those who live may meet.
+        for info in [&[][..], &collect(), &[]] {
+            assert_eq!(fence_all(&mut peers, &[], info), vec![Status::ERR_PARTIAL_SUCCESS; nodes - 1]);
+        }
+        let alive: Vec<Proc> = peers.iter().map(|peer| peer.proc.clone()).collect();
+        assert_eq!(fence_all(&mut peers, &alive, &[]), vec![OK; nodes - 1]);
+        let before = told(&cluster).len();
+        (1..nodes as u32).for_each(|rank| job.server_of(rank).client_died(&job.proc(rank)));
+        job.deregister();
+        assert!(
+            told(&cluster).len() <= before + nodes,
+            "where nobody lives, nobody is told for ever: {:?}",
+            told(&cluster)
+        );
+    }
+}
+
+#[test]
+fn a_node_that_everybody_has_left_with_a_goodbye_says_nothing() {
+    let cluster = Cluster::new(2);
+    let job = cluster.job("job", &[0, 1]);
+    let rank = death::Victim::start(&cluster.server(0), &job.proc(0), "finalize");
+    rank.wait();
+    assert_eq!(job.peer(1).finalize(), OK);
+    cluster.server(1).client_died(&job.proc(1));
+    job.deregister();
+    assert_eq!(told(&cluster), Vec::<String>::new());
+}
+
+#[test]
 fn a_time_limit_on_one_node_ends_the_fence_that_it_was_given_to_on_all() {
     let cluster = Cluster::new(2);
     let job = cluster.job("job", &[0, 0, 1]);

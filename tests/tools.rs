@@ -488,6 +488,16 @@ fn a_source_of_input_that_the_host_stops_waits_until_it_may_go_on() {
     let status = server.iof_flow_control_wait(&everybody, iof_channel::FWD_STDOUT_CHANNEL, true);
     assert_eq!(status, Err(Status::ERR_NOT_SUPPORTED));
     one.finalize(&[]).unwrap();
+    // One that comes in the place of another that was stopped, was not.
+    let of_one_name = || Tool::init(&[&[at(&server)][..], &named("pushes", 0)].concat()).unwrap();
+    let stopped = of_one_name();
+    server.iof_flow_control_wait(stopped.proc(), stdin, true).unwrap();
+    stopped.finalize(&[]).unwrap();
+    let again = of_one_name();
+    push(&again, b"z");
+    namespaces(&again);
+    assert_eq!(pushed(), b"axbcdz");
+    again.finalize(&[]).unwrap();
 }
 
 #[test]

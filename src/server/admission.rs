@@ -17,7 +17,7 @@ use super::timers::TimerId;
 use super::tools;
 use super::watch::WatchId;
 use crate::control::rendezvous::Uri;
-use crate::data::{Proc, Status};
+use crate::data::{Nspace, Proc, Status};
 use crate::message::door::{Arrival, Claim, Left, Outgoing, PeerId};
 use crate::message::{Mapped, Part};
 use crate::sys::process;
@@ -243,6 +243,7 @@ impl Core {
     pub(super) fn refuse(&mut self, peer: PeerId, status: Status, reason: String) {
         let Some(entry) = self.peers.remove(&peer) else { return };
         self.timers.cancel(entry.limit);
+        self.no_longer_early(peer, &entry.proc.nspace);
         let (pid, uid) = entry.arrival.as_ref().map_or((0, 0), |arrival| (arrival.pid, arrival.uid));
         trace!("process {pid} of user {uid} is refused as {}: {reason}", entry.proc);
         if let Some(client) = self.jobs.client_mut(&entry.proc)
@@ -318,6 +319,7 @@ impl Core {
         self.gets_of_peer_end(peer);
         self.registrations_end(peer);
         let proc = entry.proc;
+        self.no_longer_early(peer, &proc.nspace);
         let Some(client) = self.jobs.client_mut(&proc).filter(|client| client.peer == Some(peer)) else { return };
         client.peer = None;
         match client.phase {
@@ -342,6 +344,14 @@ impl Core {
             _ => {}
         }
         self.fences_deserted(&proc.nspace);
+    }
+
+    /// A peer that has come before its namespace was registered does not wait for that any more.
+    fn no_longer_early(&mut self, peer: PeerId, nspace: &Nspace) {
+        if let Some(job) = self.jobs.get_mut(nspace) {
+            job.early.retain(|early| *early != peer);
+            self.forget_empty(nspace);
+        }
     }
 
     /// Ends the connection of a process that does not keep to the protocol.
@@ -402,6 +412,7 @@ impl Core {
             // The host says that none will come.
             _ => self.mark_gone(proc),
         }
+        self.inputs.source_ended(proc);
         self.sweep_proc(proc);
         self.tool_left(proc);
     }

@@ -45,6 +45,11 @@ impl Inputs {
     pub(super) fn forget(&mut self, peer: PeerId) {
         self.waiting.retain(|pushed| pushed.peer != peer);
     }
+
+    /// A process has ended. Another one that comes in its place pushes what nobody has stopped.
+    pub(super) fn source_ended(&mut self, source: &Proc) {
+        self.stopped.retain(|stopped| stopped != source);
+    }
 }
 
 impl Core {

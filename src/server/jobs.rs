@@ -379,7 +379,7 @@ impl Core {
     }
 
     /// A job that was never registered lives as long as its clients.
-    fn forget_empty(&mut self, nspace: &Nspace) {
+    pub(super) fn forget_empty(&mut self, nspace: &Nspace) {
         let empty = |job: &Job| job.local_procs.is_none() && job.clients.is_empty() && job.early.is_empty();
         if self.jobs.get(nspace).is_some_and(empty) {
             self.jobs.remove(nspace);

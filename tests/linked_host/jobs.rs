@@ -1,8 +1,9 @@
 //! Registration, admission, and what is passed on to the host.
-use std::io::Read;
+use std::io::{Read, Write};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
+use instanton::control::frame::{self, Kind};
 use instanton::data::constants::{data_range, scope};
 use instanton::data::{Info, Nspace, Proc, Rank, Status, Value, keys};
 use instanton::message::{Push, Reply, Request};
@@ -50,6 +51,23 @@ fn clients_and_namespaces_are_registered_in_either_order() {
     drop(other.peer(0));
     job.register_nspace();
     assert_eq!(job.peer(1).get(&job.all(), keys::JOB_SIZE, &[]), Ok(Value::Uint32(2)), "registered again");
+}
+
+#[test]
+fn nothing_stays_of_who_came_before_its_namespace_and_went() {
+    let cluster = Cluster::new(1);
+    let (job, other, server) = (cluster.unregistered_job("job", &[0]), cluster.job("other", &[0]), cluster.server(0));
+    job.register_clients();
+    let address = peer::address(&server, &job.proc(0));
+    let mut early = peer::dial(&address);
+    early.write_all(&frame::encode(Kind::Hello, 0, 0, &hello(&address)).unwrap()).unwrap();
+    // The server hears in order what is said and done one after the other.
+    let mut peer = other.peer(0);
+    drop(early);
+    assert!(peer.get(&other.all(), keys::JOB_SIZE, &[]).is_ok());
+    server.deregister_client_wait(&job.proc(0)).unwrap();
+    let mut env: Vec<(std::ffi::OsString, std::ffi::OsString)> = Vec::new();
+    assert_eq!(server.setup_fork(&job.proc(0), &mut env), Err(Status::ERR_NOT_FOUND));
 }
 
 #[test]

@@ -238,11 +238,23 @@ impl Client {
         Self::start(proc, None, link, Jobs::new(false), None, own)
     }
 
-    /// The client of the program that embeds a server, which is known by the server's name.
+    /// The client of the program that embeds a server, which is known by the server's name. What belongs to the process it shares
+    /// with `first`, if that has a connection already.
     #[cfg(feature = "server")]
-    pub(crate) fn inside(proc: Proc, server: Arc<dyn crate::message::ServerWithin>) -> Result<Client, InitError> {
+    pub(crate) fn inside(
+        proc: Proc,
+        server: Arc<dyn crate::message::ServerWithin>,
+        first: Option<&Client>,
+    ) -> Result<Client, InitError> {
         let link = Link::new(Way::Within(server)).map_err(system("no eventfd"))?;
-        Self::start(proc, None, link, Jobs::new(false), None, Arc::default())
+        let own = first.map_or_else(Arc::default, |client| client.inner.own.clone());
+        Self::start(proc, None, link, Jobs::new(false), None, own)
+    }
+
+    /// Tells such a server what the handlers of the process want to hear of.
+    #[cfg(feature = "server")]
+    pub(crate) fn hear_events(&self) {
+        self.inner.register_all();
     }
 
     /// What such a server tells its program through. It does not keep the client.

@@ -125,10 +125,10 @@ impl Inner {
         Ok(())
     }
 
-    /// Tells every other server that this process is attached to; nobody waits for what they answer.
+    /// Tells every other server that this process is attached to, or is itself; nobody waits for what they answer.
     fn tell_siblings(self: &Arc<Self>, request: &Request) {
-        for other in self.siblings().iter().filter(|other| other.link.is_connected()) {
-            // One that is lost at this moment tells nobody of events any more.
+        for other in self.siblings().iter().filter(|other| other.link.can_ask()) {
+            // One that is lost tells nobody of events any more.
             let _ = other.link.request("PMIx_Register_event_handler", request, Box::new(|_| ()));
         }
     }

@@ -7,6 +7,7 @@ use std::io::Write as _;
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};
 
+use instanton::client::Client;
 use instanton::control::rendezvous::Uri;
 use instanton::data::{Info, InfoList, Nspace, Proc, Rank, Status, Text, Value, keys};
 use instanton::launch::Launcher;
@@ -36,8 +37,8 @@ struct Running {
     server: Arc<Server>,
     /// How many inits wait for their finalize.
     inits: usize,
-    /// Whether it belongs to a tool, and ends with that.
-    is_of_tool: bool,
+    /// What brings the tool that it belongs to, and ends with, the events of its processes.
+    of_tool: Option<Client>,
     /// Whether it is still to be given its host's functions.
     is_bare: bool,
     /// What starts the processes of jobs here, where that tool is a launcher.
@@ -163,13 +164,17 @@ fn config(info: &[Info]) -> Result<ServerConfig, Status> {
 }
 
 /// Starts the server of this process.
-fn start(config: ServerConfig, module: Module, is_of_tool: bool) -> Result<Running, Status> {
+fn start(config: ServerConfig, module: Module, tool: Option<&Client>) -> Result<Running, Status> {
     let server = Server::start(config, Arc::new(CHost(module))).map_err(|error| {
         instanton::trace!("the server does not start: {error}");
         Status::from(error)
     })?;
+    let of_tool = tool.map(|tool| Client::beside(tool, &server)).transpose().map_err(|error| {
+        instanton::trace!("the tool does not hear its own server: {error}");
+        error.status()
+    })?;
     ENVIRONMENT.put(Arc::new(server.fork_environment()));
-    Ok(Running { server: Arc::new(server), inits: 1, is_of_tool, is_bare: false, launcher: None })
+    Ok(Running { server: Arc::new(server), inits: 1, of_tool, is_bare: false, launcher: None })
 }
 
 /// What a host gave, read as what it says or proves that it is.
@@ -188,7 +193,8 @@ unsafe fn module_of(module: *const pmix_server_module_t) -> Module {
 /// # Safety
 /// As [`Module::read`].
 pub unsafe fn install(module: *const pmix_server_module_t) -> Outcome {
-    let proc = session::client()?.proc().clone();
+    let tool = session::client()?;
+    let proc = tool.proc().clone();
     // SAFETY: as promised by the caller.
     let module = unsafe { module_of(module) };
     let mut running = SERVER.write().unwrap_or_else(PoisonError::into_inner);
@@ -196,7 +202,7 @@ pub unsafe fn install(module: *const pmix_server_module_t) -> Outcome {
         None => {
             let tools = Some(ToolSupport::default());
             let config = ServerConfig { nspace: proc.nspace, rank: proc.rank, tools, ..ServerConfig::default() };
-            *running = Some(start(config, module, true)?);
+            *running = Some(start(config, module, Some(&tool))?);
             Ok(())
         }
         Some(running) if running.is_bare => {
@@ -212,11 +218,12 @@ pub unsafe fn install(module: *const pmix_server_module_t) -> Outcome {
 ///
 /// # Errors
 /// Why the server does not start.
-pub fn launch(tool: &Proc, info: &[Info]) -> Outcome {
+pub fn launch(tool: &Client, info: &[Info]) -> Outcome {
     let mut running = SERVER.write().unwrap_or_else(PoisonError::into_inner);
     if running.is_none() {
-        let config = ServerConfig { nspace: tool.nspace.clone(), rank: tool.rank, ..config(info)? };
-        let started = start(config, Module::empty(), true)?;
+        let Proc { nspace, rank } = tool.proc().clone();
+        let config = ServerConfig { nspace, rank, ..config(info)? };
+        let started = start(config, Module::empty(), Some(tool))?;
         let launcher = Launcher::new(&started.server, session::job_ended).map_err(|error| {
             instanton::trace!("no launcher: {error}");
             Status::ERR_OUT_OF_RESOURCE
@@ -230,7 +237,7 @@ pub fn launch(tool: &Proc, info: &[Info]) -> Outcome {
 /// Ends the server of a tool that has ended.
 pub fn end_with_tool() {
     let mut running = SERVER.write().unwrap_or_else(PoisonError::into_inner);
-    let ended = running.take_if(|running| running.is_of_tool);
+    let ended = running.take_if(|running| running.of_tool.is_some());
     if ended.is_some() {
         ENVIRONMENT.clear();
     }
@@ -333,7 +340,7 @@ export! {
                 running.server.clone()
             }
             None => {
-                let server = running.insert(start(config, module, false)?).server.clone();
+                let server = running.insert(start(config, module, None)?).server.clone();
                 if let (Some(stream), Some(uri)) = (reported_on(&info), server.uri()) {
                     stream.report(uri);
                 }

@@ -32,7 +32,7 @@ export! {
         let info: Vec<Info> = many(info, ninfo)?;
         let client = session::enter_as_tool(&info)?;
         if info.is_set(keys::LAUNCHER)
-            && let Err(status) = server::launch(client.proc(), &info)
+            && let Err(status) = server::launch(&client, &info)
         {
             let _ = session::leave(&[]);
             return Err(status);

@@ -8,17 +8,25 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { RANKS = 2 };
+enum { RANKS = 2, NEWS = -4242 };
 
 static char file[] = "/tmp/launcher-XXXXXX";
-static int ready, want, published;
+static int ready, want, published, heard;
 
 static void done(pmix_status_t status, void *what) {
     OK(status);
     set(what);
 }
 
-/* A rank that meets the others; what it is told when it publishes is what it is started with. */
+static void hear(size_t id, pmix_status_t status, const pmix_proc_t *source, pmix_info_t info[], size_t ninfo,
+                 pmix_info_t *results, size_t nresults, pmix_event_notification_cbfunc_fn_t complete, void *data) {
+    (void)id, (void)info, (void)ninfo, (void)results, (void)nresults;
+    CHECK(status == NEWS && source->rank < RANKS);
+    complete(PMIX_EVENT_ACTION_COMPLETE, NULL, 0, NULL, NULL, data);
+    set(&heard);
+}
+
+/* A rank that meets the others, and tells its launcher so; what it is told when it publishes is what it is started with. */
 static int rank(pmix_status_t status) {
     pmix_proc_t me, all, other;
     pmix_value_t value, *got;
@@ -43,6 +51,7 @@ static int rank(pmix_status_t status) {
     PMIX_INFO_LOAD(&info, "svc", "port", PMIX_STRING);
     IS(status, PMIx_Publish(&info, 1));
     PMIX_INFO_DESTRUCT(&info);
+    OK(PMIx_Notify_event(NEWS, &me, PMIX_RANGE_SESSION, NULL, 0, NULL, NULL));
     OK(PMIx_Finalize(NULL, 0));
     return 0;
 }
@@ -146,9 +155,15 @@ int main(int argc, char **argv) {
     CHECK(!PMIx_tool_is_connected());
     OK(PMIx_server_setup_application(me.nspace, NULL, 0, collected, &ready));
     until(&ready, ++want);
+    pmix_status_t news = NEWS;
+    CHECK(PMIx_Register_event_handler(&news, 1, NULL, 0, hear, NULL, NULL) >= 0);
     char status[16];
     sprintf(status, "%d", PMIX_ERR_NOT_SUPPORTED);
     run(argv[0], "first@1", status);
+    until(&heard, RANKS);
+    /* What the launcher raises itself, its own handlers hear as well. */
+    OK(PMIx_Notify_event(NEWS, &me, PMIX_RANGE_LOCAL, NULL, 0, NULL, NULL));
+    until(&heard, RANKS + 1);
     char *const argv_of_visitor[] = {argv[0], "visitor", file, NULL};
     pid_t pid;
     start(&pid, argv_of_visitor, NULL);
@@ -157,6 +172,7 @@ int main(int argc, char **argv) {
     OK(PMIx_tool_set_server_module(&module));
     run(argv[0], "second@1", "0");
     CHECK(published == RANKS);
+    until(&heard, 2 * RANKS + 1);
     IS(PMIX_ERR_INIT, PMIx_tool_set_server_module(&module));
     /* An init more changes nothing. */
     OK(PMIx_tool_init(&me, info, 3));

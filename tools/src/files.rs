@@ -12,6 +12,8 @@ use crate::job::Job;
 pub struct Files {
     /// What their names begin with.
     prefix: Option<PathBuf>,
+    /// Whether that is all of their names but for the stream, with `%n` for the namespace and `%r` for the rank.
+    is_pattern: bool,
     /// The directory of the job's own.
     directory: Option<PathBuf>,
     /// Whether the output is for them alone.
@@ -25,7 +27,8 @@ impl Files {
         let prefix = path(keys::IOF_OUTPUT_TO_FILE, keys::OUTPUT_TO_FILE);
         let directory = path(keys::IOF_OUTPUT_TO_DIRECTORY, keys::OUTPUT_TO_DIRECTORY);
         let only = infos.is_set(keys::IOF_FILE_ONLY) || infos.is_set(keys::OUTPUT_NOCOPY);
-        Self { only: only && (prefix.is_some() || directory.is_some()), prefix, directory }
+        let is_pattern = infos.is_set(keys::IOF_FILE_PATTERN);
+        Self { only: only && (prefix.is_some() || directory.is_some()), prefix, is_pattern, directory }
     }
 
     /// The file of a stream (`stdout` or `stderr`), if there is to be one; empty, whatever was there.
@@ -33,18 +36,42 @@ impl Files {
     /// # Errors
     /// When it cannot be made.
     pub fn open(&self, job: &Job, rank: u32, stream: &str) -> io::Result<Option<File>> {
-        let digits = job.size().to_string().len();
-        let file = if let Some(directory) = &self.directory {
-            directory.join(job.nspace.to_string()).join(format!("rank.{rank:0digits$}")).join(stream)
-        } else if let Some(prefix) = &self.prefix {
-            let mut name = prefix.clone().into_os_string();
-            let ending = if stream == "stderr" { "err" } else { "out" };
-            name.push(format!(".{}.{rank:0digits$}.{ending}", job.nspace));
-            name.into()
-        } else {
-            return Ok(None);
-        };
+        let Some(file) = self.name(&job.nspace.to_string(), job.size(), rank, stream) else { return Ok(None) };
         fs::create_dir_all(file.parent().unwrap_or(Path::new(".")))?;
         File::create(file).map(Some)
+    }
+
+    fn name(&self, nspace: &str, size: u32, rank: u32, stream: &str) -> Option<PathBuf> {
+        let digits = size.to_string().len();
+        if let Some(directory) = &self.directory {
+            return Some(directory.join(nspace).join(format!("rank.{rank:0digits$}")).join(stream));
+        }
+        let prefix = self.prefix.as_ref()?;
+        if self.is_pattern {
+            // It came as text.
+            let pattern = prefix.to_string_lossy().replace("%n", nspace).replace("%r", &rank.to_string());
+            return Some(format!("{pattern}.{stream}").into());
+        }
+        let mut name = prefix.clone().into_os_string();
+        let ending = if stream == "stderr" { "err" } else { "out" };
+        name.push(format!(".{nspace}.{rank:0digits$}.{ending}"));
+        Some(name.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_named_as_the_attributes_say() {
+        let name = |infos: &[Info]| Files::read(infos).name("run@2", 12, 3, "stderr");
+        let file = Info::new(keys::IOF_OUTPUT_TO_FILE, "/tmp/%n/a%r-%r%x");
+        let directory = Info::new(keys::IOF_OUTPUT_TO_DIRECTORY, "/tmp/d");
+        let pattern = Info::new(keys::IOF_FILE_PATTERN, true);
+        assert_eq!(name(std::slice::from_ref(&file)), Some("/tmp/%n/a%r-%r%x.run@2.03.err".into()));
+        assert_eq!(name(&[file, pattern.clone()]), Some("/tmp/run@2/a3-3%x.stderr".into()));
+        assert_eq!(name(&[directory, pattern.clone()]), Some("/tmp/d/run@2/rank.03/stderr".into()));
+        assert_eq!(name(&[pattern]), None);
     }
 }

@@ -26,7 +26,7 @@ pub struct Request {
 }
 
 /// What a required attribute may ask for besides what [every launcher](launch::SERVED) serves.
-const MORE: [&str; 11] = [
+const MORE: [&str; 12] = [
     keys::FWD_STDIN,
     keys::STDIN_TGT,
     keys::IOF_TAG_DETAILED_OUTPUT,
@@ -35,6 +35,7 @@ const MORE: [&str; 11] = [
     keys::IOF_OUTPUT_TO_DIRECTORY,
     keys::OUTPUT_TO_DIRECTORY,
     keys::IOF_FILE_ONLY,
+    keys::IOF_FILE_PATTERN,
     keys::OUTPUT_NOCOPY,
     keys::DEBUG_STOP_IN_INIT,
     keys::DEBUG_STOP_IN_APP,

@@ -182,10 +182,15 @@ fn a_spawned_job_prints_as_it_is_asked_to() {
     let read = |name: String| std::fs::read_to_string(place.join(name)).unwrap();
     assert_eq!(read(format!("d/{}/rank.0/stdout", child.nspace)), "out\nout\n");
     assert_eq!(read(format!("d/{}/rank.0/stderr", child.nspace)), "err\n");
-    let child = with(&[Info::new(keys::IOF_OUTPUT_TO_FILE, path("f").as_str()), only.required()]);
+    let child = with(&[Info::new(keys::IOF_OUTPUT_TO_FILE, path("f").as_str()), only.clone().required()]);
     ended(&child);
     assert_eq!(read(format!("f.{}.0.out", child.nspace)), "out\nout\n");
     assert_eq!(read(format!("f.{}.0.err", child.nspace)), "err\n");
+    let pattern = [Info::new(keys::IOF_OUTPUT_TO_FILE, path("%n-%r").as_str()), set(keys::IOF_FILE_PATTERN).required()];
+    let child = with(&[&pattern[..], &[only]].concat());
+    ended(&child);
+    assert_eq!(read(format!("{}-0.stdout", child.nspace)), "out\nout\n");
+    assert_eq!(read(format!("{}-0.stderr", child.nspace)), "err\n");
     std::fs::remove_dir_all(&place).unwrap();
 
     job.write("it\n");

@@ -136,6 +136,11 @@ impl Pmix {
         self.server.client_died(proc);
     }
 
+    /// A tool is gone: it waits for no published data.
+    pub fn tool_gone(&self, tool: &Proc) {
+        self.published.process_ended(tool);
+    }
+
     /// The last process of a job has ended; `told` is the rank that wants to hear of it.
     pub fn job_ended(&self, job: &Job, status: Status, told: Option<&Proc>) {
         self.published.namespace_ended(&job.nspace);
@@ -231,11 +236,8 @@ impl Host for Launcher {
     }
 
     fn client_finalized(&self, proc: &Proc, _: Option<usize>, _: Completion<()>) -> Accepted {
-        if !self.is_rank(proc) {
-            self.streams.inputs.ended(proc);
-            return DONE;
-        }
-        self.tell(Event::Finalized(proc.clone()))
+        let proc = proc.clone();
+        self.tell(if self.is_rank(&proc) { Event::Finalized(proc) } else { Event::ToolGone(proc) })
     }
 
     /// Ends everything when processes of the caller's own job are named: what remained of it could not go on. Processes of other jobs
@@ -344,9 +346,11 @@ impl Host for Launcher {
         self.streams.inputs.push(source, targets, directives, bytes)
     }
 
-    /// Who has pushed input, and pushes no more. The ends of ranks are known from the kernel.
+    /// The ends of ranks are known from the kernel. That of a tool comes in its turn: what it has asked for before is begun.
     fn client_lost(&self, proc: &Proc, _: Option<usize>, _: Status) {
-        self.streams.inputs.ended(proc);
+        if !self.is_rank(proc) {
+            let _ = self.tell(Event::ToolGone(proc.clone()));
+        }
     }
 
     /// All members are here, so there is nobody to meet: a group gets its context id. Who is added to one by others, the server finds

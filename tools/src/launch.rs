@@ -61,6 +61,8 @@ pub enum Event {
     Finalized(Proc),
     /// A rank waits for a debugger, at that place.
     Stopped(Proc, Option<Info>),
+    /// A tool is gone.
+    ToolGone(Proc),
     /// A rank asks for the end of everything.
     Abort(Proc, i32, String),
     /// A rank asks for another job.
@@ -258,6 +260,10 @@ impl Running {
                         pmix.rank_stopped(parent, &proc, place);
                     }
                 }
+                Ok(Event::ToolGone(tool)) => {
+                    pmix.tool_gone(&tool);
+                    self.streams.inputs.ended(&tool);
+                }
                 Ok(event) => self.act(event),
                 Err(RecvTimeoutError::Timeout) => self.time_passes(Instant::now(), pmix),
                 // We hold a sender ourselves.
@@ -296,7 +302,12 @@ impl Running {
                     _ => {}
                 }
             }
-            Event::Ended(..) | Event::Spawn(_) | Event::Stopped(..) | Event::Waits | Event::GuardianGone => {}
+            Event::Ended(..)
+            | Event::Spawn(_)
+            | Event::Stopped(..)
+            | Event::ToolGone(_)
+            | Event::Waits
+            | Event::GuardianGone => {}
         }
     }
 

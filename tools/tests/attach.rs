@@ -2,9 +2,11 @@
 mod common;
 
 use std::process::Stdio;
+use std::time::{Duration, Instant};
 
 use common::{Job, numbers};
 use instanton::control::rendezvous;
+use instanton::data::constants::persistence;
 use instanton::data::{Info, Nspace, Proc, Query, Rank, Status, Text, Value, keys};
 use instanton::tool::Tool;
 use nix::sys::signal::{Signal, kill};
@@ -45,6 +47,23 @@ fn a_tool_looks_into_a_job_and_leaves_it_as_it_was() {
     assert_eq!(ended.code, Some(143), "{ended:?}");
     assert!(!again.is_connected());
     again.finalize(&[]).unwrap();
+}
+
+#[test]
+fn what_a_tool_has_published_for_as_long_as_it_lives_goes_with_it() {
+    let (job, _) = waiting();
+    let port = [Info::new("port", "17"), Info::new(keys::PERSISTENCE, Value::Persist(persistence::PERSIST_PROC))];
+    let (first, second) = (attach(&job), attach(&job));
+    first.primary().publish(&port).unwrap();
+    assert_eq!(second.primary().publish(&port).unwrap_err().status(), Status::ERR_DUPLICATE_KEY);
+    drop(first);
+    // The run hears of its end in its turn.
+    let deadline = Instant::now() + Duration::from_secs(120);
+    while let Err(error) = second.primary().publish(&port) {
+        assert!(error.status() == Status::ERR_DUPLICATE_KEY && Instant::now() < deadline, "{error}");
+    }
+    job.send(Signal::SIGTERM);
+    assert_eq!(job.finish().code, Some(143));
 }
 
 #[test]

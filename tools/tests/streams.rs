@@ -229,6 +229,19 @@ fn a_killed_tool_ends_the_input_that_it_has_pushed() {
 }
 
 #[test]
+fn a_job_does_not_wait_for_the_input_of_a_tool_that_went_before_it_began() {
+    let mut job = asked();
+    let tool = attach(&job);
+    let argv: Vec<Text> = ["sh", "-c", "cat; echo through"].iter().map(|word| Text::new(word).unwrap()).collect();
+    let app = App { cmd: argv.first().cloned(), argv, env: vec![], cwd: None, maxprocs: 1, info: vec![] };
+    tool.primary().spawn_nb(&[Info::new(keys::FWD_STDIN, true)], &[app], |_| ()).unwrap();
+    drop(tool);
+    assert_eq!(job.line(), "through");
+    job.write("it\n");
+    assert_eq!(job.finish().code, Some(0));
+}
+
+#[test]
 fn a_tool_that_does_not_read_stops_neither_ranks_nor_the_run() {
     let script = "echo ready; read word; head -c 100000000 /dev/zero";
     for signal in [None, Some(Signal::SIGSTOP), Some(Signal::SIGKILL)] {

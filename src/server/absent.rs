@@ -8,8 +8,8 @@ use super::members::{Members, Operation};
 use crate::data::{Nspace, Proc, Status};
 use crate::trace;
 
-/// Fences that a host may bring nothing from to a node that misses them before it is taken for one that meets nobody.
-const MAX_EMPTY: u32 = 64;
+/// Fences in a row from which a host may bring nothing to a node that misses them, before it is taken for one that meets nobody.
+const MAX_EMPTY: u32 = 1024;
 
 impl Core {
     /// Who runs here, has not come and still may.
@@ -95,6 +95,7 @@ impl Core {
     pub(super) fn fence_missed(&mut self, members: &Members, data: &[u8]) {
         let Ok(others) = self.others(data) else { return };
         let missing = others.failure.as_ref().map_or(0, |failure| failure.gone.len());
+        let is_empty = others.ranks.is_empty() && others.failure.is_none();
         // What they bring is data all the same.
         let _ = self.take_in(others.ranks);
         let Some(nspace) = members.namespaces().next() else { return };
@@ -102,7 +103,7 @@ impl Core {
         let all = job.stored.as_ref().and_then(|stored| stored.size()).unwrap_or(0) as usize;
         let here = job.local_procs.unwrap_or(0);
         let empty = job.misses_fences.get_or_insert(0);
-        *empty = if data.is_empty() { *empty + 1 } else { 0 };
+        *empty = if is_empty { *empty + 1 } else { 0 };
         if *empty < MAX_EMPTY && here + missing < all {
             self.miss_fence(members);
         }

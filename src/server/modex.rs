@@ -4,8 +4,8 @@
 //! could not answer from what it has mapped: the server looks itself, and what is not there yet it waits for, where somebody may
 //! still post it. A key of another node's process is fetched through the host (direct modex), once for all who ask at the time.
 //!
-//! When the process that is asked about dies, what waits for its keys ends with `ERR_NOT_FOUND`. When the process that asks is
-//! gone, its look-ups are forgotten.
+//! When the process that is asked about dies, or ends after its goodbye, what waits for its keys ends with `ERR_NOT_FOUND`. When the
+//! process that asks is gone, its look-ups are forgotten.
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::{Duration, Instant};
 

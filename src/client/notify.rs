@@ -4,7 +4,7 @@
 //! it has completed, on the control thread, and sees what those before it answered. A handler that never completes holds up its
 //! own event's chain and no other.
 use std::collections::VecDeque;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::data::{Info, Proc, Status, constants::data_range, keys};
 use crate::message::{Push, Request};
@@ -169,13 +169,15 @@ impl Inner {
             });
             return Ok(());
         }
+        // In its turn before all that the server says once it has heard of it; and not at all if that fails.
+        let own = Arc::new(Mutex::new(event));
+        let take = |own: &Mutex<Option<Event>>| own.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let queued = own.clone();
+        self.link.run_later(move || take(&queued).into_iter().for_each(|event| inner.deliver(event)));
         // The server tells the others, and not the one who raised it.
         let request = Request::Notify { status, range, info: info.to_vec() };
-        self.link.request("PMIx_Notify_event", &request, Box::new(move |answer| then(done(answer))))?;
-        if let Some(event) = event {
-            self.link.run_later(move || inner.deliver(event));
-        }
-        Ok(())
+        let asked = self.link.request("PMIx_Notify_event", &request, Box::new(move |answer| then(done(answer))));
+        asked.inspect_err(|_| drop(take(&own)))
     }
 
     /// What the server says unasked; on the control thread.

@@ -59,6 +59,7 @@ macro_rules! name {
                 Self::within(bytes.as_ref(), $min)
             }
 
+            #[inline(never)]
             fn within(bytes: &[u8], min: usize) -> Result<Self, BadBytes> {
                 if bytes.len() < min || bytes.len() > Self::MAX {
                     return Err(BadBytes::Length { what: $what, len: bytes.len(), min, max: Self::MAX });

@@ -101,7 +101,13 @@ impl Info {
     /// # Panics
     /// When `key` is no legal key; use [`Key::new`] for keys that come from outside.
     pub fn new(key: &str, value: impl Into<Value>) -> Self {
-        Self { key: Key::new(key).expect("a legal key"), flags: 0, value: value.into() }
+        Self::of(key, value.into())
+    }
+
+    /// Once for all types of values and all callers, of whom there are many.
+    #[inline(never)]
+    fn of(key: &str, value: Value) -> Self {
+        Self { key: Key::new(key).expect("a legal key"), flags: 0, value }
     }
 
     /// The same attribute as one that the caller cannot do without.

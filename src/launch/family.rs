@@ -1,21 +1,19 @@
 //! The processes of a launcher and its jobs: what the launcher's thread knows of them.
-use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, ExitStatus, Stdio};
-use std::sync::mpsc::{Receiver, TryRecvError};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::eventfd::EventFd;
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::{Pid, getegid, geteuid};
 
 use super::app::{self, App};
-use super::launcher::{JobEnd, Wanted};
+use super::launcher::{JobEnd, Wanted, Wishes};
 use super::program;
 use crate::client::format::Format;
 use crate::client::{Output, OutputHandler, to_own_output};
@@ -50,6 +48,7 @@ struct Stream {
 
 /// A job of which somebody runs.
 struct Job {
+    nspace: Nspace,
     running: usize,
     /// How the first process that did not end well ended; none of it when that is not known.
     failure: Option<Option<ExitStatus>>,
@@ -62,31 +61,30 @@ struct Job {
 pub(super) struct Family {
     server: Weak<Server>,
     ear: Box<dyn Fn(JobEnd) + Send>,
-    wake: Arc<EventFd>,
+    wishes: Arc<Wishes>,
     output: OutputHandler,
     /// The number of the last job.
     last: u64,
-    jobs: BTreeMap<Nspace, Job>,
+    jobs: Vec<Job>,
     children: Vec<Child>,
     streams: Vec<Stream>,
 }
 
 impl Family {
-    pub(super) fn new(server: Weak<Server>, ear: Box<dyn Fn(JobEnd) + Send>, wake: Arc<EventFd>) -> Self {
+    pub(super) fn new(server: Weak<Server>, ear: Box<dyn Fn(JobEnd) + Send>, wishes: Arc<Wishes>) -> Self {
         let (jobs, children, streams) = Default::default();
-        Self { server, ear, wake, output: to_own_output(), last: 0, jobs, children, streams }
+        Self { server, ear, wishes, output: to_own_output(), last: 0, jobs, children, streams }
     }
 
     /// Starts what is wanted and attends to what was started, until nothing can be wanted any more. Then it ends all that runs.
-    pub(super) fn attend(mut self, wishes: &Receiver<Wanted>) {
-        loop {
-            match wishes.try_recv() {
-                Ok(wanted) => {
-                    let started = self.start(&wanted);
-                    (wanted.done)(started);
-                }
-                Err(TryRecvError::Empty) => self.wait(None),
-                Err(TryRecvError::Disconnected) => break,
+    pub(super) fn attend(mut self) {
+        while let Some(wanted) = self.wishes.take() {
+            if wanted.is_empty() {
+                self.wait(None);
+            }
+            for wanted in wanted {
+                let started = self.start(&wanted);
+                (wanted.done)(started);
             }
         }
         self.signal(Signal::SIGTERM);
@@ -115,7 +113,7 @@ impl Family {
             let left = until.saturating_duration_since(Instant::now());
             PollTimeout::try_from(left + Duration::from_millis(1)).unwrap_or(PollTimeout::MAX)
         });
-        let descriptors = std::iter::once(self.wake.as_fd())
+        let descriptors = std::iter::once(self.wishes.wake.as_fd())
             .chain(self.children.iter().map(|child| child.end.as_fd()))
             .chain(self.streams.iter().map(|stream| stream.pipe.as_fd()));
         let mut all: Vec<PollFd> = descriptors.map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
@@ -125,7 +123,7 @@ impl Family {
         let mut happened = all.iter().map(|fd| fd.any() == Some(true)).collect::<Vec<_>>().into_iter();
         drop(all);
         if happened.next() == Some(true) {
-            let _ = self.wake.read();
+            let _ = self.wishes.wake.read();
         }
         let ended: Vec<bool> = happened.by_ref().take(self.children.len()).collect();
         // What was printed comes before the end.
@@ -190,19 +188,20 @@ impl Family {
         if let Some(server) = self.server.upgrade() {
             server.client_died(&child.proc);
         }
-        let Some(job) = self.jobs.get_mut(&child.proc.nspace) else { return };
+        let Some(job) = self.job(&child.proc.nspace) else { return };
         job.running -= 1;
         if !status.is_some_and(|status| status.success()) {
             job.failure.get_or_insert(status);
         }
         if job.running == 0 {
-            self.over(child.proc.nspace);
+            self.over(&child.proc.nspace);
         }
     }
 
     /// Nobody of a job is left.
-    fn over(&mut self, nspace: Nspace) {
-        let Some(job) = self.jobs.remove(&nspace) else { return };
+    fn over(&mut self, nspace: &Nspace) {
+        let Some(at) = self.jobs.iter().position(|job| job.nspace == *nspace) else { return };
+        let job = self.jobs.swap_remove(at);
         if job.is_told {
             let (status, exit_code) = match job.failure {
                 None => (Status::SUCCESS, 0),
@@ -215,8 +214,12 @@ impl Family {
             (self.ear)(JobEnd { nspace: nspace.clone(), status, exit_code, is_silent: job.is_silent });
         }
         if let Some(server) = self.server.upgrade() {
-            let _ = server.deregister_nspace(&nspace, |_| ());
+            let _ = server.deregister_nspace(nspace, |_| ());
         }
+    }
+
+    fn job(&mut self, nspace: &Nspace) -> Option<&mut Job> {
+        self.jobs.iter_mut().find(|job| job.nspace == *nspace)
     }
 
     /// Starts a job.
@@ -233,7 +236,7 @@ impl Family {
         let nspace = Nspace::new(name).map_err(|_| Status::ERR_INVALID_NAMESPACE)?;
         register(&server, &nspace, &apps, &node, wanted)?;
         let is_silent = wanted.job_info.is_set(keys::EVENT_SILENT_TERMINATION);
-        self.jobs.insert(nspace.clone(), Job { running: 0, failure: None, is_told: true, is_silent });
+        self.jobs.push(Job { nspace: nspace.clone(), running: 0, failure: None, is_told: true, is_silent });
         for app in &apps {
             for rank in app.ranks() {
                 let proc = Proc::new(nspace.clone(), Rank(rank));
@@ -253,10 +256,10 @@ impl Family {
         for child in self.children.iter().filter(|child| child.proc.nspace == *nspace) {
             let _ = killpg(Pid::from_raw(child.process.id() as i32), Signal::SIGKILL);
         }
-        let Some(job) = self.jobs.get_mut(nspace) else { return };
+        let Some(job) = self.job(nspace) else { return };
         job.is_told = false;
         if job.running == 0 {
-            self.over(nspace.clone());
+            self.over(nspace);
         }
     }
 
@@ -269,9 +272,13 @@ impl Family {
         program: &std::path::Path,
         job_info: &[Info],
     ) -> io::Result<()> {
-        let mut environment: BTreeMap<_, _> = std::env::vars_os().collect();
-        let asked = app.spec.environment.iter().cloned();
-        environment.extend(asked.filter_map(|(name, value)| Some((name, value?))));
+        let mut environment: Vec<(OsString, OsString)> = std::env::vars_os().collect();
+        for (name, value) in &app.spec.environment {
+            if let Some(value) = value {
+                environment.retain(|(other, _)| other != name);
+                environment.push((name.clone(), value.clone()));
+            }
+        }
         server.setup_fork(&proc, &mut environment).map_err(io::Error::other)?;
         let mut command = Command::new(program);
         command.arg0(&app.spec.program).args(&app.spec.arguments).env_clear().envs(environment);
@@ -304,7 +311,7 @@ impl Family {
             format: Format::read(job_info),
         });
         self.streams.extend(streams);
-        if let Some(job) = self.jobs.get_mut(&proc.nspace) {
+        if let Some(job) = self.job(&proc.nspace) {
             job.running += 1;
         }
         self.children.push(Child { proc, process, end });

@@ -18,9 +18,9 @@
 //! and a handler for SIGCHLD. Where such a handler takes a child of the launcher's away, how that ended is not known. A launcher that
 //! is dropped ends its processes: SIGTERM, and SIGKILL for those that are left after [`GRACE`](super::family::GRACE). One that is killed
 //! leaves them to themselves, without a server and with nobody who reads what they print.
+use std::fmt;
 use std::io;
-use std::sync::mpsc::{self, Sender};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 
 use nix::sys::eventfd::{EfdFlags, EventFd};
@@ -51,13 +51,39 @@ pub(super) struct Wanted {
     pub(super) done: Box<dyn FnOnce(Result<Nspace, Status>) + Send>,
 }
 
+/// What the launcher's thread is told.
+pub(super) struct Wishes {
+    wanted: Mutex<Option<Vec<Wanted>>>,
+    /// Written to when there is more.
+    pub(super) wake: EventFd,
+}
+
+impl Wishes {
+    fn lock(&self) -> MutexGuard<'_, Option<Vec<Wanted>>> {
+        self.wanted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What is wanted since the last time; none when nothing will be any more.
+    pub(super) fn take(&self) -> Option<Vec<Wanted>> {
+        self.lock().as_mut().map(std::mem::take)
+    }
+
+    fn wake(&self) {
+        // It can only be full, and then the thread wakes anyway.
+        let _ = self.wake.write(1);
+    }
+}
+
 /// Starts jobs. Dropping it ends their processes.
-#[derive(Debug)]
 pub struct Launcher {
-    /// None when it ends.
-    wanted: Option<Sender<Wanted>>,
-    wake: Arc<EventFd>,
+    wishes: Arc<Wishes>,
     thread: Option<JoinHandle<()>>,
+}
+
+impl fmt::Debug for Launcher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Launcher")
+    }
 }
 
 impl Launcher {
@@ -66,12 +92,12 @@ impl Launcher {
     /// # Errors
     /// When the system refuses a thread or a descriptor.
     pub fn new(server: &Arc<Server>, ear: impl Fn(JobEnd) + Send + 'static) -> io::Result<Launcher> {
-        let wake = Arc::new(EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?);
-        let (wanted, wishes) = mpsc::channel();
-        let (server, woken): (Weak<Server>, _) = (Arc::downgrade(server), wake.clone());
-        let work = move || Family::new(server, Box::new(ear), woken).attend(&wishes);
-        let thread = spawn_without_signals("instanton-launcher", work)?;
-        Ok(Launcher { wanted: Some(wanted), wake, thread: Some(thread) })
+        let wake = EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?;
+        let wishes = Arc::new(Wishes { wanted: Mutex::new(Some(Vec::new())), wake });
+        let server: Weak<Server> = Arc::downgrade(server);
+        let family = Family::new(server, Box::new(ear), wishes.clone());
+        let thread = spawn_without_signals("instanton-launcher", move || family.attend())?;
+        Ok(Launcher { wishes, thread: Some(thread) })
     }
 
     /// Starts a job; `done` is given its namespace when all of it runs, on the launcher's thread. A program that is not given a
@@ -87,21 +113,16 @@ impl Launcher {
     ) -> Result<(), Status> {
         let apps = to_start(job_info, apps)?;
         let wanted = Wanted { job_info: job_info.to_vec(), apps, done: Box::new(done) };
-        self.wanted.as_ref().and_then(|to| to.send(wanted).ok()).ok_or(Status::ERR_INIT)?;
-        self.wake();
+        self.wishes.lock().as_mut().ok_or(Status::ERR_INIT)?.push(wanted);
+        self.wishes.wake();
         Ok(())
-    }
-
-    fn wake(&self) {
-        // It can only be full, and then the thread wakes anyway.
-        let _ = self.wake.write(1);
     }
 }
 
 impl Drop for Launcher {
     fn drop(&mut self) {
-        self.wanted = None;
-        self.wake();
+        *self.wishes.lock() = None;
+        self.wishes.wake();
         let thread = self.thread.take();
         // Dropped by what it has called, it ends by itself.
         if let Some(thread) = thread.filter(|thread| thread.thread().id() != std::thread::current().id()) {

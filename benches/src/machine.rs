@@ -45,6 +45,20 @@ pub fn resident() -> Option<u64> {
     kilobytes(&read_to_string("/proc/self/smaps_rollup").ok()?, "Rss:")
 }
 
+/// Forgets how much of this process has lain in memory at most.
+///
+/// # Errors
+/// When the kernel does not do that.
+pub fn forget_peak() -> std::io::Result<()> {
+    std::fs::write("/proc/self/clear_refs", "5")
+}
+
+/// Bytes of this process that have lain in memory at most since the peak was forgotten; none where the kernel does not say.
+#[must_use]
+pub fn peak() -> Option<u64> {
+    kilobytes(&read_to_string("/proc/self/status").ok()?, "VmHWM:")
+}
+
 /// Bytes that can still be had; none where the kernel does not say.
 #[must_use]
 pub fn available() -> Option<u64> {

@@ -11,8 +11,7 @@ use instanton_layout::block;
 use instanton_layout::chain::{self, Walk};
 use instanton_layout::header::{Header, Kind};
 use instanton_layout::info::{
-    self, ColumnBuild, Contents, GroupBuild, Index, NamesBuild, PartitionBuild, Places, RecordBuild, SharedKeys,
-    TextForm,
+    self, ColumnBuild, Contents, GroupBuild, Index, NameRun, PartitionBuild, Places, RecordBuild, SharedKeys, TextForm,
 };
 use instanton_layout::job::{self, JobWords, Reference};
 use instanton_layout::page;
@@ -117,8 +116,8 @@ fn an_info_segment() {
     let name = [item("pmix.hname", 0, 3, Payload::Bytes(b"n1\0"))];
     let node = record(Places::OWN_NODE, Owner::Node, 0, &name);
     let process = record(Places::PROCESSES, Owner::Process, 5, &[item("pmix.hname", 0, 3, Payload::Bytes(b"other\0"))]);
-    let mut names = NamesBuild::default();
-    [Some(&b"n1"[..]), Some(b"n2"), Some(b"head"), None].into_iter().for_each(|name| names.push(name));
+    let counted = NameRun { first: 0, count: 2, number: 1, before: b"n", after: b"", digits: 1, found: true };
+    let names = [counted, NameRun::one(2, b"head"), NameRun::nameless(3, 1)];
     let nodes_of = PartitionBuild::of(&[0, 0, 1, 1, 0, info::NONE], 4);
     // Without a rule: more changes than ranks.
     let apps_of = PartitionBuild::of(&(0..60u32).map(|rank| rank * rank % 7 % 2).collect::<Vec<_>>(), 2);
@@ -141,7 +140,7 @@ fn an_info_segment() {
         processes: vec![(5, process)],
         nodes_of: &nodes_of,
         apps_of: &apps_of,
-        names: &names,
+        names: names.into_iter(),
         aliases: vec![(b"login", 2)],
         columns: &columns,
         strings: &[Some(b"a\0".as_slice().into()), None, Some(b"c\0".as_slice().into())],

@@ -42,7 +42,7 @@ pub(super) fn info_words(info: &JobInfo, job: u64, generation: u64) -> Result<Bu
         processes,
         nodes_of: &info.nodes_of,
         apps_of: &info.apps_of,
-        names: &info.names,
+        names: info.nodes.names(0, info.nodes.len()),
         aliases: aliases(info),
         columns: &info.columns,
         strings: &info.strings,

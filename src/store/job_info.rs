@@ -7,7 +7,7 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use instanton_layout::info::{ColumnBuild, NamesBuild, PartitionBuild, TextForm};
+use instanton_layout::info::{ColumnBuild, PartitionBuild, TextForm};
 
 use super::gather::{Datum, Gather, Leaf, Speech, Strings};
 use super::nodes::Nodes;
@@ -149,7 +149,6 @@ pub struct JobInfo {
     pub(super) sessions: Vec<Session>,
     pub(super) apps: BTreeMap<u32, Entries>,
     pub(super) nodes: Nodes,
-    pub(super) names: NamesBuild,
     pub(super) nodes_of: PartitionBuild<Scratch<u64>>,
     pub(super) apps_of: PartitionBuild<Scratch<u64>>,
     pub(super) own_ranks: Vec<u32>,
@@ -334,7 +333,7 @@ impl JobInfoBuilder {
     fn before(&mut self, infos: &[Info]) -> Result<(), BadJobInfo> {
         if let Some(map) = infos.find(keys::NODE_MAP).or_else(|| in_job_array(infos, keys::NODE_MAP)) {
             let bytes = map_bytes(keys::NODE_MAP, &map.value)?;
-            let parsed = NodeMap::each_name_of(bytes, |name| self.nodes.map(name));
+            let parsed = NodeMap::each_row_of(bytes, |row| self.nodes.map_row(row));
             parsed.map_err(|error| BadJobInfo::Map { key: keys::NODE_MAP, error })?;
         }
         self.has_data &= !infos.is_set(keys::REGISTER_NODATA);

@@ -255,12 +255,19 @@ impl InfoView {
         self.in_record(asked, (Owner::Session, index.unwrap_or(0)), record, found)
     }
 
-    /// Everything of the own node is in its record, what is computed of others, too.
+    /// Everything of the own node is in its record, what is computed of others, too; but no very long list of its processes.
     #[inline(never)]
     fn of_node<'a>(&'a self, asked: &Asked<'_>, node: u32, found: &mut Option<RawValue<'a>>) -> Result<(), Malformed> {
         if node == self.index.own_node() {
-            let word = self.index.own_node_word().filter(|_| asked.entry.places.has(Places::OWN_NODE));
-            return self.in_record(asked, (Owner::Node, node), word, found);
+            let record = self.index.own_node_word();
+            let word = record.filter(|_| asked.entry.places.has(Places::OWN_NODE));
+            self.in_record(asked, (Owner::Node, node), word, found)?;
+            return match asked.derived {
+                Some(Derived::LocalPeers) if found.is_none() && record.is_some() => {
+                    self.derived_of_node(Derived::LocalPeers, node, found)
+                }
+                _ => Ok(()),
+            };
         }
         if asked.entry.places.has(Places::NODES) {
             let record = self.index.records(Group::Nodes).find(&self.words(), node.into())?;

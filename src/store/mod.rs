@@ -32,6 +32,7 @@ mod info_view;
 mod job_info;
 mod levels;
 mod lookup;
+mod node_names;
 mod nodes;
 mod pages;
 mod placement;

@@ -1,24 +1,25 @@
 //! The nodes of a job while they are put together: numbers, names, and what is said of them.
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use instanton_layout::hash::hash;
-use instanton_layout::info::NamesBuild;
+use instanton_layout::info::NameRun;
 
 use super::job_info::Entries;
+use super::node_names::NodeNames;
+use crate::data::maps::NameRow;
 
 /// Nodes by their index. Mostly the number of a node is its index, too.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Nodes {
+    len: u32,
+    /// Numbers of all of them, once one is not the index.
     numbers: Vec<u32>,
-    text: Vec<u8>,
-    names: Vec<Option<(usize, usize)>>,
-    /// Indexes by the hash of the name, each one more than it.
-    slots: Vec<u32>,
-    named: usize,
+    names: NodeNames,
     /// Indexes by number, of nodes whose number is another.
     renumbered: HashMap<u32, u32>,
     next: u32,
-    /// The nodes of the node map, in its order.
+    /// How many nodes of the node map have their place there as index, before the first that has not.
+    in_place: u32,
+    /// The nodes of the node map behind them, in its order.
     map: Vec<u32>,
     /// Numbers that were given together with a name, and the nodes of that name.
     said: BTreeSet<(u32, u32)>,
@@ -27,16 +28,20 @@ pub(super) struct Nodes {
 
 impl Nodes {
     pub(super) fn len(&self) -> u32 {
-        self.numbers.len() as u32
+        self.len
     }
 
     pub(super) fn number(&self, index: u32) -> u32 {
-        self.numbers[index as usize]
+        self.numbers.get(index as usize).copied().unwrap_or(index)
     }
 
-    pub(super) fn name(&self, index: u32) -> Option<&[u8]> {
-        let (from, to) = (*self.names.get(index as usize)?)?;
-        Some(&self.text[from..to])
+    pub(super) fn name(&self, index: u32) -> Option<Vec<u8>> {
+        self.names.get(index)
+    }
+
+    /// The names of nodes from this one on, up to another.
+    pub(super) fn names(&self, from: u32, to: u32) -> impl Iterator<Item = NameRun<'_>> + Clone {
+        self.names.runs(from, to)
     }
 
     /// The numbers, if they are not the indexes.
@@ -48,28 +53,21 @@ impl Nodes {
         self.given.entry(index).or_default()
     }
 
+    /// The first that was given that name.
     pub(super) fn find(&self, name: &[u8]) -> Option<u32> {
-        let mask = self.slots.len().checked_sub(1)?;
-        let mut slot = hash(name) as usize & mask;
-        while let Some(index) = self.slots[slot].checked_sub(1) {
-            if self.name(index) == Some(name) {
-                return Some(index);
-            }
-            slot = (slot + 1) & mask;
-        }
-        None
+        self.names.find(name)
     }
 
-    /// The first whose name `is_it` agrees to.
-    pub(super) fn find_where(&self, is_it: impl Fn(&[u8]) -> bool) -> Option<u32> {
-        (0..self.len()).find(|index| self.name(*index).is_some_and(&is_it))
+    /// The first whose name is this up to its first dot.
+    pub(super) fn find_short(&self, short: &[u8]) -> Option<u32> {
+        self.names.find_short(short)
     }
 
     /// The node with that name, which gets `number` if it is new.
     pub(super) fn named(&mut self, name: &[u8], number: u32) -> u32 {
         self.find(name).unwrap_or_else(|| {
             let index = self.add(number);
-            self.call(index, name);
+            self.names.call(index, name);
             index
         })
     }
@@ -81,7 +79,7 @@ impl Nodes {
 
     /// The node with that number.
     pub(super) fn numbered(&mut self, number: u32) -> u32 {
-        if self.numbers.get(number as usize) == Some(&number) {
+        if number < self.len && self.number(number) == number {
             return number;
         }
         match self.renumbered.get(&number) {
@@ -98,10 +96,10 @@ impl Nodes {
             (None, Some(number)) => {
                 let index = self.numbered(number);
                 // Another name with that number: somebody is wrong about numbers.
-                match self.name(index) {
-                    Some(_) => self.of_name(name),
-                    None => {
-                        self.call(index, name);
+                match self.names.has(index) {
+                    true => self.of_name(name),
+                    false => {
+                        self.names.call(index, name);
                         index
                     }
                 }
@@ -113,23 +111,75 @@ impl Nodes {
 
     /// Adds the next name of the node map.
     pub(super) fn map(&mut self, name: &[u8]) {
-        let index = self.named(name, self.map.len() as u32);
-        self.map.push(index);
+        let place = self.places();
+        let index = self.named(name, place);
+        if index == place && self.map.is_empty() {
+            self.in_place += 1;
+        } else {
+            self.map.push(index);
+        }
+    }
+
+    /// Adds the next names of the node map.
+    pub(super) fn map_row(&mut self, row: NameRow<'_>) {
+        let (before, after, mut first, last, width) = match row {
+            NameRow::One(name) => return self.map(name),
+            NameRow::Counted { before, after, first, last, width } => (before, after, first, last, width),
+        };
+        // As long as all numbers have the same digits.
+        while first <= last {
+            let digits = width.max(first.checked_ilog10().unwrap_or(0) as usize + 1);
+            let end = 10u64.checked_pow(digits as u32).map_or(last, |next| last.min(next - 1));
+            self.map_numbers((before, after), digits, first, end);
+            first = end + 1;
+        }
+    }
+
+    /// The same of names whose numbers have so many digits.
+    fn map_numbers(&mut self, around: (&[u8], &[u8]), digits: usize, first: u64, last: u64) {
+        let as_indexes = self.numbers.is_empty() && self.map.is_empty() && self.len == self.in_place;
+        if as_indexes && let (Ok(number), Ok(count)) = (u32::try_from(first), u32::try_from(last - first + 1)) {
+            if self.names.call_row(self.len, around, (digits, number), count) {
+                self.len += count;
+                self.in_place = self.len;
+                self.next = self.next.max(self.len);
+                return;
+            }
+        }
+        for number in first..=last {
+            self.map(&[around.0, format!("{number:0digits$}").as_bytes(), around.1].concat());
+        }
+    }
+
+    /// Nodes of the node map.
+    fn places(&self) -> u32 {
+        self.in_place + self.map.len() as u32
     }
 
     /// The node at a place of the process map.
     pub(super) fn mapped(&mut self, place: u32) -> u32 {
-        match self.map.get(place as usize) {
-            Some(index) => *index,
-            None => self.numbered(place),
+        match place.checked_sub(self.in_place) {
+            None => place,
+            Some(behind) => match self.map.get(behind as usize) {
+                Some(index) => *index,
+                None => self.numbered(place),
+            },
         }
+    }
+
+    /// Whether so many places of the process map are nodes of the node map, and each is the index of its node.
+    pub(super) fn are_in_place(&self, places: u32) -> bool {
+        places <= self.in_place
     }
 
     /// Lets nodes have the numbers that they were said to have beside their names, if no two of them end up with the same.
     pub(super) fn renumber(&mut self) {
-        let mut numbers = self.numbers.clone();
+        if self.said.is_empty() {
+            return;
+        }
+        let mut numbers: Vec<u32> = (0..self.len).map(|index| self.number(index)).collect();
         std::mem::take(&mut self.said).iter().for_each(|(number, index)| numbers[*index as usize] = *number);
-        if numbers == self.numbers {
+        if (0u32..).zip(&numbers).all(|(index, number)| *number == self.number(index)) {
             return;
         }
         let mut renumbered: HashMap<u32, u32> = numbers.iter().copied().zip(0..).collect();
@@ -142,54 +192,22 @@ impl Nodes {
 
     /// Gives a node a name, if it has none.
     pub(super) fn name_it(&mut self, index: u32, name: &[u8]) {
-        if self.name(index).is_none() {
-            self.call(index, name);
+        if !self.names.has(index) {
+            self.names.call(index, name);
         }
     }
 
     fn add(&mut self, number: u32) -> u32 {
-        let index = self.len();
+        let index = self.len;
         if number != index {
             self.renumbered.insert(number, index);
         }
-        self.numbers.push(number);
-        self.names.push(None);
+        if number != index || !self.numbers.is_empty() {
+            self.numbers.extend(self.numbers.len() as u32..index);
+            self.numbers.push(number);
+        }
+        self.len += 1;
         self.next = self.next.max(number.saturating_add(1));
         index
-    }
-
-    fn call(&mut self, index: u32, name: &[u8]) {
-        let from = self.text.len();
-        self.text.extend_from_slice(name);
-        self.names[index as usize] = Some((from, self.text.len()));
-        self.named += 1;
-        if self.slots.len() < self.named * 2 {
-            self.slots = vec![0; (self.named * 4).next_power_of_two()];
-            (0..self.len()).for_each(|index| self.enter(index));
-        } else {
-            self.enter(index);
-        }
-    }
-
-    /// Of two nodes with one name the first is found by it.
-    fn enter(&mut self, index: u32) {
-        let Some(name) = self.name(index) else { return };
-        let mask = self.slots.len() - 1;
-        let mut slot = hash(name) as usize & mask;
-        while let Some(other) = self.slots[slot].checked_sub(1) {
-            if self.name(other) == Some(name) {
-                return;
-            }
-            slot = (slot + 1) & mask;
-        }
-        self.slots[slot] = index + 1;
-    }
-
-    /// The names as a segment has them.
-    pub(super) fn build_names(&self) -> NamesBuild {
-        let mut names = NamesBuild::default();
-        (0..self.len()).for_each(|index| names.push(self.name(index)));
-        names.untangle();
-        names
     }
 }

@@ -3,14 +3,15 @@
 //! Everything here fills gaps. What the host gave stands, even where it contradicts the maps; what it gave and follows anyway is
 //! not kept a second time.
 use std::collections::HashSet;
+use std::ops::Range;
 
-use instanton_layout::info::{NONE, Partition, PartitionBuild, TextForm};
+use instanton_layout::info::{NONE, NameRun, Partition, PartitionBuild, TextForm};
 use instanton_layout::words::Plain;
 
 use super::job_info::{BadJobInfo, JobInfo, JobInfoBuilder, MAX_RANKS, number};
 use super::process_map::Listed;
 use super::sifting::{self, Known};
-use super::texts::{self, Compare, LONG};
+use super::texts::{self, Compare, Count, LONG, VERY_LONG};
 use crate::data::maps::Form;
 use crate::data::{DataType, Rank, Text, Value, keys};
 use crate::sys::scratch::Scratch;
@@ -24,8 +25,7 @@ pub(super) fn complete(mut job: JobInfoBuilder) -> Result<JobInfo, BadJobInfo> {
     let (placed, listed, proc_map) = std::mem::take(&mut job.map).into_parts();
     let nodes = Parted::of_map(placed, listed, job.nodes.len());
     let apps = Parted::new(apps, job.apps.len() as u32);
-    let own_peers = nodes.ranks(own_node);
-    let mut own_ranks = own_peers.clone();
+    let mut own_ranks = nodes.ranks(own_node);
     own_ranks.sort_unstable();
     sift_members(&mut job, &nodes, &apps, own_node);
     let offset = job.job.get(keys::NPROC_OFFSET).map(|value| number(keys::NPROC_OFFSET, value)).transpose()?;
@@ -33,7 +33,7 @@ pub(super) fn complete(mut job: JobInfoBuilder) -> Result<JobInfo, BadJobInfo> {
     let known =
         Known { nodes: &job.nodes, apps: job.apps.keys().copied().collect(), node_of: &nodes, app_of: &apps, offset };
     let sifted = sifting::sift(values, &mut job.processes.strings, &known, &own_ranks);
-    let texts = [sums(&mut job, &nodes, size, own_node, &own_peers), None, proc_map];
+    let texts = [sums(&mut job, &nodes, size, own_node, &own_ranks), None, proc_map];
     Ok(JobInfo {
         has_data: job.has_data,
         size,
@@ -42,7 +42,6 @@ pub(super) fn complete(mut job: JobInfoBuilder) -> Result<JobInfo, BadJobInfo> {
         own_node,
         job: job.job,
         sessions: job.sessions,
-        names: job.nodes.build_names(),
         nodes: job.nodes,
         apps: job.apps,
         nodes_of: nodes.build,
@@ -116,6 +115,29 @@ impl Parted {
             .pieces(&Plain(self.words()), member, |first, count| ranks.extend(first..first + count))
             .expect(SOUND);
         ranks
+    }
+
+    /// The members that have ranks.
+    fn in_use(&self) -> Vec<Range<u32>> {
+        let mut in_use: Vec<Range<u32>> = Vec::new();
+        self.build.with_ranks(|from, to| match in_use.last_mut() {
+            Some(last) if last.end == from => last.end = to,
+            _ => in_use.push(from..to),
+        });
+        in_use
+    }
+
+    /// The list of a member's ranks, and how long that is.
+    fn list(&self, member: u32) -> Vec<u8> {
+        let mut text = Vec::new();
+        texts::ranks(&self.partition, &Plain(self.words()), member, &mut text).expect(SOUND);
+        text
+    }
+
+    fn list_len(&self, member: u32) -> usize {
+        let mut len = Count::default();
+        texts::ranks(&self.partition, &Plain(self.words()), member, &mut len).expect(SOUND);
+        len.0
     }
 
     /// The text of a process map with these members.
@@ -221,7 +243,9 @@ fn applications(job: &mut JobInfoBuilder, values: &[sifting::Values], ranks: u32
 fn nodes(job: &mut JobInfoBuilder, values: &[sifting::Values], size: u32, ranks: u32) -> Result<u32, BadJobInfo> {
     let (map, entries) = (&mut job.map, &mut job.job);
     let mut as_mapped = map.nodes > 0;
-    (0..map.nodes).for_each(|place| as_mapped &= job.nodes.mapped(place) == place);
+    if !job.nodes.are_in_place(map.nodes) {
+        (0..map.nodes).for_each(|place| as_mapped &= job.nodes.mapped(place) == place);
+    }
     if !as_mapped {
         map.renumber(|place| job.nodes.mapped(place), entries);
     }
@@ -285,8 +309,7 @@ fn own_node(job: &mut JobInfoBuilder, peers: &HashSet<u32>) -> Result<u32, BadJo
     }
     let said = job.own.get(keys::HOSTNAME).and_then(Value::as_text).map(|name| name.as_bytes().to_vec());
     let number = job.own.get(keys::NODEID).map(|value| number(keys::NODEID, value)).transpose()?;
-    let by_name =
-        |name: &Vec<u8>| job.nodes.find(name).or_else(|| job.nodes.find_where(|node| short(node) == short(name)));
+    let by_name = |name: &Vec<u8>| job.nodes.find(name).or_else(|| job.nodes.find_short(short(name)));
     let of_peer = || peers.iter().filter_map(|rank| job.map.placed.get(*rank as usize)).find(|node| **node != NONE);
     let known = said.as_ref().and_then(by_name).or_else(|| of_peer().copied());
     let called = by_name(&job.own_host);
@@ -313,7 +336,7 @@ fn sift_members(job: &mut JobInfoBuilder, nodes: &Parted, apps: &Parted, own_nod
                 let follows = if *key == keys::NODEID {
                     *value == Value::Uint32(number)
                 } else if *key == keys::HOSTNAME {
-                    name.is_some() && value.as_text().map(Text::as_bytes) == name
+                    name.is_some() && value.as_text().map(Text::as_bytes) == name.as_deref()
                 } else if *key == keys::LOCAL_SIZE || *key == keys::NODE_SIZE {
                     size > 0 && *value == Value::Uint32(size)
                 } else if *key == keys::LOCALLDR {
@@ -343,7 +366,7 @@ fn sift_members(job: &mut JobInfoBuilder, nodes: &Parted, apps: &Parted, own_nod
 
 /// Sizes and leaders of the job and the own node. Those of other nodes and of applications are computed when they are read. Answers how
 /// the list of nodes is written then, if it is long.
-fn sums(job: &mut JobInfoBuilder, nodes: &Parted, size: u32, own_node: u32, own_peers: &[u32]) -> Option<TextForm> {
+fn sums(job: &mut JobInfoBuilder, nodes: &Parted, size: u32, own_node: u32, own_ranks: &[u32]) -> Option<TextForm> {
     let nspace = job.nspace.to_string_lossy().into_owned();
     job.job.imply(keys::NSPACE, nspace.as_str());
     job.job.imply(keys::JOBID, nspace.as_str());
@@ -351,35 +374,29 @@ fn sums(job: &mut JobInfoBuilder, nodes: &Parted, size: u32, own_node: u32, own_
     if !job.has_data {
         return None;
     }
-    let in_use: Vec<bool> = (0..job.nodes.len()).map(|node| nodes.size(node) > 0).collect();
-    let occupied = in_use.iter().filter(|used| **used).count().max(1) as u32;
-    let mut listed = None;
-    if let Some(text) = node_list(job, &in_use) {
-        let given = job.job.get(keys::NODE_LIST);
-        let follows = given.is_none_or(|given| given.as_text().is_some_and(|given| *given == text));
-        if follows && text.len() > LONG {
-            // One form for all nodes, another for those that run something.
-            let form = u8::from(!in_use.iter().all(|used| *used));
-            listed = Some(TextForm { data_type: DataType::STRING.0, form, len: text.len() as u64 + 1 });
-            job.job.retain(|(key, _)| *key != keys::NODE_LIST);
-        } else {
-            job.job.imply(keys::NODE_LIST, text);
-        }
-    }
-    let (number, name) = (job.nodes.number(own_node), job.nodes.name(own_node).and_then(|name| Text::new(name).ok()));
+    let in_use = nodes.in_use();
+    let occupied = in_use.iter().map(|nodes| nodes.len() as u32).sum::<u32>().max(1);
+    let listed = node_list(job, &in_use);
+    let (number, name) =
+        (job.nodes.number(own_node), job.nodes.name(own_node).and_then(|name| Text::new(&name[..]).ok()));
     let local_procs = job.local_procs;
     let own = job.nodes.entries(own_node);
     own.imply(keys::NODEID, number);
     name.into_iter().for_each(|name| own.imply(keys::HOSTNAME, name));
-    if !own_peers.is_empty() || local_procs == 0 {
-        own.imply(keys::LOCAL_SIZE, own_peers.len() as u32);
+    if !own_ranks.is_empty() || local_procs == 0 {
+        own.imply(keys::LOCAL_SIZE, own_ranks.len() as u32);
         // Of other jobs on the node only their hosts know.
-        own.imply(keys::NODE_SIZE, own_peers.len() as u32);
+        own.imply(keys::NODE_SIZE, own_ranks.len() as u32);
     }
-    if let Some(leader) = own_peers.iter().min() {
-        let list: Vec<String> = own_peers.iter().map(u32::to_string).collect();
-        own.imply(keys::LOCAL_PEERS, list.join(","));
+    if let Some(leader) = own_ranks.first() {
         own.imply(keys::LOCALLDR, Rank(*leader));
+        match nodes.list_len(own_node) > VERY_LONG {
+            true => own.retain(|(key, value)| {
+                let follows = || value.as_text().is_some_and(|text| nodes.list_is(own_node, text.as_bytes()));
+                *key != keys::LOCAL_PEERS || !follows()
+            }),
+            false => own.imply(keys::LOCAL_PEERS, Value::String(Text::new(nodes.list(own_node)).ok())),
+        }
     }
     let napps = job.apps.len() as u32;
     job.job.imply(keys::JOB_SIZE, size);
@@ -390,15 +407,32 @@ fn sums(job: &mut JobInfoBuilder, nodes: &Parted, size: u32, own_node: u32, own_
     listed
 }
 
-/// The names of the nodes that run something; a list with gaps would be none.
-fn node_list(job: &JobInfoBuilder, in_use: &[bool]) -> Option<Text> {
-    let used = (0u32..).zip(in_use).filter(|(_, used)| **used);
-    let mut text = Vec::new();
-    for (index, _) in used {
-        if !text.is_empty() {
-            text.push(b',');
-        }
-        text.extend_from_slice(job.nodes.name(index)?);
+/// The list of the nodes that run something; one with gaps would be none. Answers how it is written when it is read, if it is long.
+fn node_list(job: &mut JobInfoBuilder, in_use: &[Range<u32>]) -> Option<TextForm> {
+    let names = || in_use.iter().flat_map(|nodes| job.nodes.names(nodes.start, nodes.end));
+    let is_name = |run: &NameRun<'_>| !run.is_nameless() && !run.before.contains(&0) && !run.after.contains(&0);
+    if !names().all(|run| is_name(&run)) {
+        return None;
     }
-    Text::new(text).ok()
+    let len = texts::names_len(names());
+    let given = job.job.get(keys::NODE_LIST);
+    let follows = given.is_none_or(|given| {
+        given.as_text().is_some_and(|given| {
+            let mut compare = Compare::of(given.as_bytes());
+            texts::names(names(), &mut compare);
+            compare.is_same()
+        })
+    });
+    if follows && len > LONG {
+        // One form for all nodes, another for those that run something.
+        let form = u8::from(in_use.iter().map(|nodes| nodes.len() as u32).sum::<u32>() < job.nodes.len());
+        job.job.retain(|(key, _)| *key != keys::NODE_LIST);
+        return Some(TextForm { data_type: DataType::STRING.0, form, len: len as u64 + 1 });
+    }
+    if given.is_none() {
+        let mut text = Vec::with_capacity(len);
+        texts::names(names(), &mut text);
+        job.job.imply(keys::NODE_LIST, Value::String(Text::new(text).ok()));
+    }
+    None
 }

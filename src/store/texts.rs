@@ -2,7 +2,7 @@
 use std::mem::MaybeUninit;
 
 use instanton_layout::Malformed;
-use instanton_layout::info::{Names, Partition, TextForm};
+use instanton_layout::info::{NameRun, Names, Partition, TextForm};
 use instanton_layout::words::Words;
 
 use crate::data::DataType;
@@ -241,6 +241,25 @@ pub(super) fn ranks<W: Words>(
     partition.pieces(words, member, |first, count| list.numbers(first, count))
 }
 
+/// Names with commas between them.
+pub(super) fn names<'a>(runs: impl Iterator<Item = NameRun<'a>>, sink: &mut impl Sink) {
+    let (mut first, mut name) = (true, Vec::new());
+    for run in runs {
+        for nth in 0..run.count {
+            if !std::mem::take(&mut first) {
+                sink.put(b",");
+            }
+            run.write(nth, &mut name);
+            sink.put(&name);
+        }
+    }
+}
+
+/// How long that is.
+pub(super) fn names_len<'a>(runs: impl Iterator<Item = NameRun<'a>>) -> usize {
+    runs.map(|run| run.count as usize * (run.len() + 1)).sum::<usize>().saturating_sub(1)
+}
+
 /// The names of all nodes, or of those that run processes of the job: `NODE_LIST`.
 pub(super) fn node_list<W: Words>(
     names: &Names,
@@ -270,6 +289,9 @@ pub(super) const FORMS: [Form; 4] = [Form::Bracket, Form::Colon, Form::Raw, Form
 
 /// A text that is longer than this is computed when it is read, if it can be.
 pub(super) const LONG: usize = 4096;
+
+/// The list of the own node's peers is not written for every process that reads it before it is longer than this.
+pub(super) const VERY_LONG: usize = 64 << 10;
 
 /// What has to be known of a process map in that form to write it again; `None` where its text is kept as it is.
 pub(super) fn proc_map_form(data_type: DataType, map: &[u8], form: Form) -> Option<TextForm> {

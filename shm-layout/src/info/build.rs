@@ -4,7 +4,7 @@ use std::ops::DerefMut;
 
 use super::column::{self, ColumnBuild, KeyEntry, KeyTable};
 use super::packed::Packer;
-use super::{Group, Index, NamesBuild, Part, PartitionBuild, Places, START, Sorted, TextForm, sorted};
+use super::{Group, Index, NameRun, Part, PartitionBuild, Places, START, Sorted, TextForm, sorted};
 use crate::header::{Header, Kind};
 use crate::job::Reference;
 use crate::record::{self, Base, Item, Owner, Payload};
@@ -22,8 +22,8 @@ pub struct GroupBuild {
     pub records: Vec<(u32, RecordBuild)>,
 }
 
-/// Everything of an info segment. Columns of partitions lie in a `C`.
-pub struct Contents<'a, C = Vec<u64>> {
+/// Everything of an info segment. Names of nodes come from an `N`, columns of partitions lie in a `C`.
+pub struct Contents<'a, N, C = Vec<u64>> {
     /// Processes of the job.
     pub size: u32,
     /// Ranks there is room for.
@@ -42,8 +42,8 @@ pub struct Contents<'a, C = Vec<u64>> {
     pub nodes_of: &'a PartitionBuild<C>,
     /// Ranks by application.
     pub apps_of: &'a PartitionBuild<C>,
-    /// Names of nodes.
-    pub names: &'a NamesBuild,
+    /// Names of nodes, in the order of these.
+    pub names: N,
     /// Other names of nodes.
     pub aliases: Vec<(&'a [u8], u32)>,
     /// Columns; those of one key one behind the other.
@@ -196,8 +196,8 @@ impl<'a> Built<'a> {
 }
 
 /// The words of an info segment, header included; `None` when 32 GiB do not hold them.
-pub fn build<'a, C: DerefMut<Target = [u64]>>(
-    contents: Contents<'a, C>,
+pub fn build<'a, N: Iterator<Item = NameRun<'a>>, C: DerefMut<Target = [u64]>>(
+    contents: Contents<'a, N, C>,
     job: u64,
     generation: u64,
 ) -> Option<Built<'a>> {
@@ -291,7 +291,7 @@ pub fn build<'a, C: DerefMut<Target = [u64]>>(
         let entries = of_group.iter().zip(0u32..).map(|(number, index)| (u64::from(*number), index)).collect();
         by_number[group] = table_of(&mut words, entries);
     }
-    let names = contents.names.put(&mut words);
+    let names = super::names::put(contents.names, &mut words);
     let aliases = contents.aliases.iter().map(|(alias, node)| (hash::hash(alias), *node)).collect();
     let aliases = table_of(&mut words, aliases);
     let mut partitions = [contents.nodes_of, contents.apps_of].map(|build| build.put(&mut words, 0));

@@ -40,7 +40,7 @@ pub mod sorted;
 
 pub use build::{Built, Contents, GroupBuild, KeysAt, RecordBuild, SharedKeys, build};
 pub use column::{Column, ColumnBuild, KeyEntry, KeyTable, Row};
-pub use names::{Name, Names, NamesBuild};
+pub use names::{Name, NameRun, Names};
 pub use partition::{Partition, PartitionBuild};
 pub use sorted::Sorted;
 

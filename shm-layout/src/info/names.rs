@@ -213,7 +213,7 @@ fn around(prefix: &[u8], suffix: &[u8], digits: usize) -> u64 {
 }
 
 /// The numbers in a name that may count: where each begins and ends, and the number.
-fn numbers(name: &[u8]) -> impl Iterator<Item = (usize, usize, u32)> + '_ {
+pub fn numbers(name: &[u8]) -> impl Iterator<Item = (usize, usize, u32)> + '_ {
     let mut at = 0;
     std::iter::from_fn(move || {
         loop {
@@ -229,153 +229,127 @@ fn numbers(name: &[u8]) -> impl Iterator<Item = (usize, usize, u32)> + '_ {
     })
 }
 
-/// A series under construction.
-#[derive(Debug, Clone)]
-struct Counted {
-    first: u32,
-    count: u32,
-    number: u32,
-    prefix: Vec<u8>,
-    suffix: Vec<u8>,
-    digits: u8,
+/// Names to be written: of nodes that follow one another as their numbers do, of one node, or of none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NameRun<'a> {
+    /// The first node.
+    pub first: u32,
+    /// Nodes.
+    pub count: u32,
+    /// The number of the first one.
+    pub number: u32,
+    /// What stands before the number.
+    pub before: &'a [u8],
+    /// What stands behind it.
+    pub after: &'a [u8],
+    /// Digits of each number, no more than [`DIGITS`]; 0: one name without a number.
+    pub digits: u8,
+    /// Whether it is found by its name, or has none. Of nodes with the same name one is.
+    pub found: bool,
 }
 
-impl Counted {
-    fn alone(first: u32, name: &[u8]) -> Self {
-        Self { first, count: 1, number: 0, prefix: name.to_vec(), suffix: Vec::new(), digits: 0 }
+impl<'a> NameRun<'a> {
+    /// Nodes without names.
+    pub fn nameless(first: u32, count: u32) -> Self {
+        Self { first, count, number: 0, before: b"", after: b"", digits: NAMELESS, found: false }
     }
 
-    /// What leads from a name to it.
-    fn key(&self) -> Option<u64> {
-        match self.digits {
-            NAMELESS => None,
-            0 => Some(alone(&self.prefix)),
-            digits => Some(around(&self.prefix, &self.suffix, digits.into()) | u64::from(self.number)),
-        }
+    /// The name of one node.
+    pub fn one(first: u32, name: &'a [u8]) -> Self {
+        Self { first, count: 1, number: 0, before: name, after: b"", digits: 0, found: true }
     }
 
-    /// Takes in the next name if it goes on; `last` is the one before.
-    fn take(&mut self, last: &[u8], name: &[u8]) -> bool {
-        match self.digits {
-            NAMELESS => return false,
-            0 => {
-                let Some((from, end)) = follows(last, name) else { return false };
-                self.number = number_of(&last[from..end]).unwrap_or(0);
-                self.digits = (end - from) as u8;
-                (self.prefix, self.suffix) = (name[..from].to_vec(), name[end..].to_vec());
-            }
-            digits => {
-                let at = self.prefix.len()..self.prefix.len() + usize::from(digits);
-                let goes_on = name.len() == at.end + self.suffix.len()
-                    && name.starts_with(&self.prefix)
-                    && name.ends_with(&self.suffix)
-                    && number_of(&name[at]) == self.number.checked_add(self.count);
-                if !goes_on {
-                    return false;
-                }
-            }
+    /// Whether these nodes have no names.
+    pub fn is_nameless(&self) -> bool {
+        self.digits == NAMELESS
+    }
+
+    /// Bytes of each name.
+    #[allow(clippy::len_without_is_empty, reason = "a length in bytes to make room for")]
+    pub fn len(&self) -> usize {
+        self.before.len() + usize::from(self.digits) + self.after.len()
+    }
+
+    /// The n-th name, in place of what was in `name`.
+    pub fn write(&self, nth: u32, name: &mut Vec<u8>) {
+        name.clear();
+        name.extend_from_slice(self.before);
+        let mut rest = self.number + nth;
+        name.resize(self.before.len() + usize::from(self.digits), b'0');
+        for digit in name[self.before.len()..].iter_mut().rev() {
+            (*digit, rest) = (b'0' + (rest % 10) as u8, rest / 10);
         }
-        self.count += 1;
-        true
+        name.extend_from_slice(self.after);
     }
 }
 
-/// Names under construction.
-#[derive(Debug, Clone, Default)]
-pub struct NamesBuild {
-    series: Vec<Counted>,
-    nodes: u32,
-    /// The last name, while its series may go on.
-    last: Vec<u8>,
+/// Names on their way into words.
+struct Writer<'w, 'a> {
+    words: &'w mut Vec<u64>,
+    /// What stands around the numbers of series, by their keys. Two such texts with one key would be taken for one another.
+    around: HashMap<u64, (&'a [u8], &'a [u8])>,
+    /// Words of these texts.
+    texts: HashMap<(&'a [u8], &'a [u8]), usize>,
+    series: Vec<u64>,
+    keys: Vec<(u64, u32)>,
 }
 
-impl NamesBuild {
-    /// Adds the name of the next node.
-    pub fn push(&mut self, name: Option<&[u8]>) {
-        let node = self.nodes;
-        self.nodes += 1;
-        let last = self.series.last_mut();
-        let Some(name) = name else {
-            match last {
-                Some(last) if last.digits == NAMELESS => last.count += 1,
-                _ => self.series.push(Counted { digits: NAMELESS, ..Counted::alone(node, b"") }),
-            }
-            return;
-        };
-        if !last.is_some_and(|last| last.take(&self.last, name)) {
-            self.series.push(Counted::alone(node, name));
-            self.last.clear();
-            self.last.extend_from_slice(name);
-        }
-    }
-
-    /// Appends the words of the names. The first of two nodes with the same name is found by it.
-    pub(super) fn put(&self, words: &mut Vec<u64>) -> Names {
-        let mut entries = Vec::with_capacity(self.series.len() * SERIES);
-        let mut keys = Vec::with_capacity(self.series.len());
-        let mut texts: HashMap<(&[u8], &[u8]), usize> = HashMap::new();
-        for (index, series) in (0u32..).zip(&self.series) {
-            let Counted { first, count, number, prefix, suffix, digits } = series;
-            let at = *texts.entry((prefix, suffix)).or_insert_with(|| {
-                let at = crate::record::append(words, prefix);
-                crate::record::append(words, suffix);
+impl<'a> Writer<'_, 'a> {
+    fn take(&mut self, run: NameRun<'a>, name: &mut Vec<u8>) {
+        let NameRun { first, count, number, before, after, digits, found } = run;
+        let key = around(before, after, digits.into());
+        let is_series = count > 1 && found && *self.around.entry(key).or_insert((before, after)) == (before, after);
+        if run.is_nameless() {
+            let at = self.words.len();
+            self.put(run, at);
+        } else if is_series {
+            let words = &mut *self.words;
+            let at = *self.texts.entry((before, after)).or_insert_with(|| {
+                let at = crate::record::append(words, before);
+                crate::record::append(words, after);
                 at
             });
-            let entry =
-                [pair(*first, *count), pair(*number, at as u32), pair(prefix.len() as u32, suffix.len() as u32)];
-            let mut sum = crc::Crc::new();
-            sum.slice(&[entry[0], entry[1], entry[2], pair(u32::from(*digits), index)]);
-            sum.slice(&words[at..at + prefix.len().div_ceil(8) + suffix.len().div_ceil(8)]);
-            entries.extend(entry);
-            entries.push(pair(u32::from(*digits), sum.value()));
-            keys.extend(series.key().map(|key| (key, index)));
-        }
-        let series = Part { at: words.len(), len: self.series.len() as u32 };
-        words.extend(entries);
-        keys.sort();
-        let index = Sorted(Part { at: words.len(), len: keys.len() as u32 });
-        words.extend(super::sorted::build(&keys));
-        Names { series, index }
-    }
-
-    /// Lets each name stand alone if two series would be taken for one by their keys.
-    pub fn untangle(&mut self) {
-        let counted = |series: &&Counted| series.digits != 0 && series.digits != NAMELESS;
-        let mut seen: HashMap<u64, (&[u8], &[u8])> = HashMap::new();
-        let tangled = self.series.iter().filter(counted).any(|Counted { prefix, suffix, digits, .. }| {
-            let key = around(prefix, suffix, usize::from(*digits));
-            *seen.entry(key).or_insert((prefix, suffix)) != (&prefix[..], &suffix[..])
-        });
-        if !tangled {
-            return;
-        }
-        for series in std::mem::take(&mut self.series) {
-            if !counted(&&series) {
-                self.series.push(series);
-                continue;
-            }
-            for nth in 0..series.count {
-                let number = format!("{:0width$}", series.number + nth, width = usize::from(series.digits));
-                let name = [&series.prefix[..], number.as_bytes(), &series.suffix[..]].concat();
-                self.series.push(Counted::alone(series.first + nth, &name));
+            self.keys.push((key | u64::from(number), self.next()));
+            self.put(run, at);
+        } else {
+            for nth in 0..count {
+                run.write(nth, name);
+                let at = crate::record::append(self.words, name);
+                if found {
+                    self.keys.push((alone(name), self.next()));
+                }
+                self.put(NameRun::one(first + nth, name), at);
             }
         }
     }
-}
 
-fn number_of(digits: &[u8]) -> Option<u32> {
-    let all = !digits.is_empty() && digits.len() <= DIGITS && digits.iter().all(u8::is_ascii_digit);
-    all.then(|| digits.iter().fold(0, |number, digit| number * 10 + u32::from(digit - b'0')))
-}
-
-/// Where two names have numbers that follow one another, if they differ nowhere else.
-fn follows(before: &[u8], name: &[u8]) -> Option<(usize, usize)> {
-    if before.len() != name.len() {
-        return None;
+    /// The index of the next series.
+    fn next(&self) -> u32 {
+        (self.series.len() / SERIES) as u32
     }
-    let at = before.iter().zip(name).position(|(a, b)| a != b)?;
-    numbers(name).find(|(from, end, _)| (*from..*end).contains(&at)).and_then(|(from, end, number)| {
-        let same = before[..from] == name[..from] && before[end..] == name[end..];
-        (same && number_of(&before[from..end])?.checked_add(1) == Some(number)).then_some((from, end))
-    })
+
+    fn put(&mut self, run: NameRun<'_>, at: usize) {
+        let NameRun { first, count, number, before, after, digits, .. } = run;
+        let entry = [pair(first, count), pair(number, at as u32), pair(before.len() as u32, after.len() as u32)];
+        let mut sum = crc::Crc::new();
+        sum.slice(&[entry[0], entry[1], entry[2], pair(u32::from(digits), self.next())]);
+        sum.slice(&self.words[at..at + before.len().div_ceil(8) + after.len().div_ceil(8)]);
+        self.series.extend(entry);
+        self.series.push(pair(u32::from(digits), sum.value()));
+    }
+}
+
+/// Appends the words of names, which are given in the order of nodes, each of these once.
+pub(super) fn put<'a>(runs: impl Iterator<Item = NameRun<'a>>, words: &mut Vec<u64>) -> Names {
+    let (series, keys) = (Vec::new(), Vec::new());
+    let mut writer = Writer { words, around: HashMap::new(), texts: HashMap::new(), series, keys };
+    let mut name = Vec::new();
+    runs.for_each(|run| writer.take(run, &mut name));
+    let Writer { words, series: entries, mut keys, .. } = writer;
+    let series = Part { at: words.len(), len: (entries.len() / SERIES) as u32 };
+    words.extend(entries);
+    keys.sort_unstable();
+    let index = Sorted(Part { at: words.len(), len: keys.len() as u32 });
+    words.extend(super::sorted::build(&keys));
+    Names { series, index }
 }

@@ -1,6 +1,7 @@
 //! One element of a node list: the text of a name with numbers in it, which stands for as many names as there are numbers.
 use std::ops::Range;
 
+use super::nodes::NameRow;
 use super::scan::{MAX_DIGITS, Scan, Span};
 use super::{Form, Limit, Limits, MapError};
 
@@ -90,6 +91,26 @@ impl Element {
                 }
             }
         }
+    }
+
+    /// Gives `f` the names in order, together where numbers are in one place.
+    pub fn each_row(&self, f: &mut impl FnMut(NameRow<'_>)) {
+        let (before, spans, after): (&[u8], _, &[u8]) = match &self.0[..] {
+            [Part::Numbers { spans, .. }] => (b"", spans, b""),
+            [Part::Text(before), Part::Numbers { spans, .. }] => (before, spans, b""),
+            [Part::Numbers { spans, .. }, Part::Text(after)] => (b"", spans, after),
+            [Part::Text(before), Part::Numbers { spans, .. }, Part::Text(after)] => (before, spans, after),
+            _ => {
+                let mut name = Vec::new();
+                for index in 0..self.count() {
+                    name.clear();
+                    self.write_name(index, &mut name);
+                    f(NameRow::One(&name));
+                }
+                return;
+            }
+        };
+        spans.iter().for_each(|span| f(NameRow::of(*span, before, after)));
     }
 
     /// Whether every library can read it in brackets: numbers in one place, all of the same width.

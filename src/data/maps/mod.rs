@@ -40,6 +40,7 @@ use std::fmt::{self, Display, Formatter};
 
 use super::Status;
 
+pub(crate) use nodes::NameRow;
 pub use nodes::NodeMap;
 pub(crate) use procs::RangesOfNodes;
 pub use procs::{ProcMap, RankRange};

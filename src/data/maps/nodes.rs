@@ -1,7 +1,7 @@
 //! Node maps: names of nodes in order, kept as groups of names that differ in numbers only.
 use super::element::{Element, IS_SPECIAL, check_name};
 use super::run::Run;
-use super::scan::Scan;
+use super::scan::{Scan, Span};
 use super::{Form, Limit, Limits, MapError};
 
 /// The nodes of a job in order (`NODE_MAP`). A node's number (`NODEID`) is its index here.
@@ -9,6 +9,27 @@ use super::{Form, Limit, Limits, MapError};
 pub struct NodeMap {
     groups: Vec<Group>,
     len: usize,
+}
+
+/// Names out of an expression.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NameRow<'a> {
+    One(&'a [u8]),
+    /// The numbers from `first` to `last`, with zeroes in front up to `width` digits, between two texts.
+    Counted {
+        before: &'a [u8],
+        after: &'a [u8],
+        first: u64,
+        last: u64,
+        width: usize,
+    },
+}
+
+impl<'a> NameRow<'a> {
+    pub(super) fn of(span: Span, before: &'a [u8], after: &'a [u8]) -> Self {
+        let Span { first, last, width } = span;
+        NameRow::Counted { before, after, first, last, width }
+    }
 }
 
 /// An element of the list, and how many names there are before its own.
@@ -72,20 +93,24 @@ impl NodeMap {
         Ok(text)
     }
 
-    /// Gives `f` the names of an expression in order, all of them in the same place, and keeps none.
+    /// Gives `f` the names of an expression in order, together where they count up, and keeps none.
     ///
     /// # Errors
     /// As [`parse`](NodeMap::parse), after `f` has had what is in front of the mistake.
-    pub(crate) fn each_name_of(expression: &[u8], mut f: impl FnMut(&[u8])) -> Result<(), MapError> {
-        let limits = Limits::default();
-        let (mut nodes, mut name) = (0, Vec::new());
+    pub(crate) fn each_row_of(expression: &[u8], mut f: impl FnMut(NameRow<'_>)) -> Result<(), MapError> {
+        let (limits, mut nodes) = (Limits::default(), 0);
+        let list = expression.strip_suffix(b"\0").unwrap_or(expression);
+        let list = list.strip_prefix(Form::Raw.opening()).unwrap_or(list);
+        if expression.len() <= limits.text && is_plain(list) {
+            return runs_of(list, &limits, |run| {
+                nodes = more(nodes, run.count(), &limits)?;
+                run.each_row(&mut f);
+                Ok(())
+            });
+        }
         walk(expression, &limits, |element| {
             nodes = more(nodes, element.count(), &limits)?;
-            for index in 0..element.count() {
-                name.clear();
-                element.write_name(index, &mut name);
-                f(&name);
-            }
+            element.each_row(&mut f);
             Ok(())
         })
     }

@@ -3,6 +3,7 @@ use std::ops::Range;
 
 use super::Form;
 use super::element::{Element, Part, write_name, write_numbers};
+use super::nodes::NameRow;
 use super::scan::Span;
 
 /// Names that follow one another, while we look for what they have in common.
@@ -61,6 +62,14 @@ impl Run {
         match self {
             Run::One(_) => 1,
             Run::Many { spans, .. } => spans.iter().map(Span::len).sum(),
+        }
+    }
+
+    /// Gives `f` the names.
+    pub fn each_row(&self, f: &mut impl FnMut(NameRow<'_>)) {
+        match self {
+            Run::One(name) => f(NameRow::One(name)),
+            Run::Many { before, after, spans } => spans.iter().for_each(|span| f(NameRow::of(*span, before, after))),
         }
     }
 

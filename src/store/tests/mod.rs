@@ -11,6 +11,7 @@ mod chains;
 mod concurrent;
 mod corrupt;
 mod limits;
+mod node_names;
 mod odd_jobs;
 mod placement;
 mod read_back;

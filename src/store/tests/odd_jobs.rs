@@ -7,20 +7,20 @@ use crate::data::maps::{Form, NodeMap, ProcMap};
 use crate::data::{DataType, Text};
 
 /// Numbers from a seed.
-struct Dice(u64);
+pub(super) struct Dice(pub(super) u64);
 
 impl Dice {
-    fn next(&mut self) -> u64 {
+    pub(super) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         mixed ^ (mixed >> 27)
     }
 
-    fn below(&mut self, end: u32) -> u32 {
+    pub(super) fn below(&mut self, end: u32) -> u32 {
         (self.next() % u64::from(end)) as u32
     }
 
-    fn one_in(&mut self, many: u32) -> bool {
+    pub(super) fn one_in(&mut self, many: u32) -> bool {
         self.below(many) == 0
     }
 

@@ -1,9 +1,10 @@
 //! Partitions under construction: rules where there are some, columns where not.
 use std::ops::{Deref, DerefMut};
 
-use super::super::packed::{Filler, bits_for, put_nth};
+use super::super::packed::{Filler, bits_for, nth, put_nth};
 use super::super::{NONE, Part};
 use super::{Form, INTERVAL, Partition, RUN, Run, widths};
+use crate::words::Plain;
 use crate::{crc, pair};
 
 /// A partition under construction. Its columns lie in a `C`, words of whoever has it built: they may be as large as everything else.
@@ -80,6 +81,7 @@ impl<C: DerefMut<Target = [u64]>> PartitionBuild<C> {
         let mut at = 0;
         loop {
             at += runs.rounds(members_of, at);
+            at += runs.next_members(members_of, at);
             let rest = &members_of[at..];
             let Some(member) = rest.first() else { break };
             let len = rest.iter().position(|other| other != member).unwrap_or(rest.len());
@@ -197,6 +199,29 @@ impl<C: DerefMut<Target = [u64]>> PartitionBuild<C> {
         Partition { ranks, members, form: Form::Runs { runs, intervals } }
     }
 
+    /// Gives `f` the members that have ranks, from the first up to one that it does not have any more, piece by piece.
+    pub fn with_ranks(&self, mut f: impl FnMut(u32, u32)) {
+        match &self.rule {
+            // All members that a run leads to have ranks of it.
+            Rule::Runs(runs) => self.intervals(runs, |from, to, runs| {
+                if !runs.is_empty() {
+                    f(from, to);
+                }
+            }),
+            Rule::Columns(columns, bits, _) => {
+                let at = widths(self.ranks, self.members, *bits)[2];
+                let begin = |member| nth(&Plain(columns), at, member, bits[2]).unwrap_or_default();
+                let mut from = 0;
+                for member in 0..self.members {
+                    let to = begin(member + 1);
+                    if to > std::mem::replace(&mut from, to) {
+                        f(member, member + 1);
+                    }
+                }
+            }
+        }
+    }
+
     /// Gives `f` members that the same runs lead to: first, end, runs.
     fn intervals(&self, runs: &[Run], mut f: impl FnMut(u32, u32, &[u32])) {
         // Where runs begin and end, by member. Each for itself is mostly in order already.
@@ -259,8 +284,13 @@ struct Runs {
     /// Ranks so far, and of all.
     start: u32,
     ranks: u32,
-    /// Ranks of each member so far.
+    members: u32,
+    /// From this member on nobody has ranks yet.
+    fresh: u32,
+    /// Ranks of each member so far, once a member comes again: as long as none does, nobody asks for them.
     sizes: Vec<u32>,
+    /// The most that a member has.
+    largest: u32,
     /// With more runs than this there are too many.
     most: u64,
 }
@@ -269,7 +299,7 @@ impl Runs {
     fn new(ranks: u32, members: u32) -> Self {
         // Columns never take more than they would with all ranks at one member.
         let most = 16.max(columns_take(ranks, members, ranks) / (RUN + INTERVAL) as u64);
-        Self { runs: Vec::new(), open: None, start: 0, ranks, sizes: vec![0; members as usize], most }
+        Self { runs: Vec::new(), open: None, start: 0, ranks, members, fresh: 0, sizes: Vec::new(), largest: 0, most }
     }
 
     /// Goes on with ranks of one member; `false` when there are too many runs.
@@ -278,9 +308,16 @@ impl Runs {
             return true;
         }
         let mut stretch = Stretch { start: self.start, len, member, place: 0 };
-        if let Some(size) = self.sizes.get_mut(member as usize) {
-            stretch.place = *size;
-            *size += len;
+        if member < self.members {
+            if member < self.fresh && self.sizes.is_empty() {
+                self.sizes = self.sizes_so_far();
+            }
+            if let Some(size) = self.sizes.get_mut(member as usize) {
+                stretch.place = *size;
+                *size += len;
+            }
+            self.fresh = self.fresh.max(member + 1);
+            self.largest = self.largest.max(stretch.place + len);
         }
         self.start += len;
         if !self.open.as_mut().is_some_and(|open| open.take(stretch)) {
@@ -288,6 +325,18 @@ impl Runs {
         }
         let (runs, ranks) = (self.runs.len(), self.start as usize);
         runs as u64 <= self.most && (runs < MANY || runs * 2 < ranks)
+    }
+
+    fn sizes_so_far(&self) -> Vec<u32> {
+        let mut sizes = vec![0; self.members as usize];
+        for run in self.runs.iter().chain(self.open.as_ref().map(|open| &open.run)).filter(|run| run.member != NONE) {
+            let (first, count) = run.members();
+            for member in first..first + count {
+                let (_, _, pieces, last) = run.pieces(member).unwrap_or_default();
+                sizes[member as usize] += pieces.saturating_sub(1) * run.block + last;
+            }
+        }
+        sizes
     }
 
     /// Goes on with whole rounds that are as the one before; answers with how many ranks.
@@ -301,16 +350,36 @@ impl Runs {
         let Run { member, width, block, .. } = open.run;
         for size in &mut self.sizes[member as usize..(member + width) as usize] {
             *size += rounds * block;
+            self.largest = self.largest.max(*size);
         }
         self.start += rounds * round.len() as u32;
         rounds as usize * round.len()
     }
 
+    /// Goes on with blocks that go to one member after the other for the first time; answers with how many ranks.
+    fn next_members(&mut self, members_of: &[u32], at: usize) -> usize {
+        let Some(open) = self.open.as_mut().filter(|open| open.climbs() && self.sizes.is_empty()) else { return 0 };
+        if open.run.member + open.run.width != self.fresh {
+            return 0;
+        }
+        let (block, rest) = (open.run.block as usize, &members_of[at..]);
+        let blocks = rest.chunks_exact(block).zip(self.fresh..self.members);
+        let mut count = blocks.take_while(|(block, member)| block.iter().all(|other| other == member)).count() as u32;
+        // Who has more than a block follows another rule.
+        if count > 0 && rest.get(count as usize * block) == Some(&(self.fresh + count - 1)) {
+            count -= 1;
+        }
+        open.climb(count);
+        let ranks = count * open.run.block;
+        (self.fresh, self.start) = (self.fresh + count, self.start + ranks);
+        self.largest = self.largest.max(open.run.block);
+        ranks as usize
+    }
+
     /// The runs, if there are not too many.
     fn finish(mut self) -> Option<Vec<Run>> {
         self.runs.extend(self.open.map(|open| open.run));
-        let largest = self.sizes.iter().copied().max().unwrap_or(0);
-        let columns = columns_take(self.ranks, self.sizes.len() as u32, largest);
+        let columns = columns_take(self.ranks, self.members, self.largest);
         let too_many = self.runs.len() > 16 && (self.runs.len() * (RUN + INTERVAL)) as u64 > columns;
         (!too_many).then_some(self.runs)
     }
@@ -354,6 +423,18 @@ impl Growing {
         true
     }
 
+    /// Whether it has gone from one member to the next so far, with whole blocks that begin at the first place of each.
+    fn climbs(&self) -> bool {
+        !self.again && !self.closed && self.run.base == 0 && self.next == (0, self.run.width)
+    }
+
+    /// Goes on with so many more members.
+    fn climb(&mut self, members: u32) {
+        self.run.width += members;
+        self.run.count += members * self.run.block;
+        self.next = (0, self.run.width);
+    }
+
     /// The ranks of a round, between a round that was complete and the next.
     fn whole_round(&self) -> Option<usize> {
         let between = self.again && !self.closed && self.next.1 == 0;
@@ -390,6 +471,10 @@ mod tests {
     }
 
     fn check_built(build: &PartitionBuild, members_of: &[u32], ranks_of: &[Vec<u32>], seed: u64) {
+        let mut with_ranks = Vec::new();
+        build.with_ranks(|from, to| with_ranks.extend(from..to));
+        let expected = (0u32..).zip(ranks_of).filter(|(_, ranks)| !ranks.is_empty()).map(|(member, _)| member);
+        assert_eq!(with_ranks, expected.collect::<Vec<_>>(), "seed {seed}: {members_of:?}");
         let (mut alone, mut written) = (Vec::new(), vec![7; 3]);
         let views = [build.put(&mut alone, 0), build.put(&mut written, 3)];
         for words in [&mut alone, &mut written] {

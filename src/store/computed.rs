@@ -22,12 +22,13 @@ enum Text {
     LocalPeers,
     RanksInARow,
     NodeList,
+    NodeMap,
     ProcMap,
 }
 
 impl Text {
-    const ALL: [Self; 6] =
-        [Self::HostName, Self::Name, Self::LocalPeers, Self::RanksInARow, Self::NodeList, Self::ProcMap];
+    const ALL: [Self; 7] =
+        [Self::HostName, Self::Name, Self::LocalPeers, Self::RanksInARow, Self::NodeList, Self::NodeMap, Self::ProcMap];
 
     /// It, and of which node or in which form.
     fn of(self, index: u32) -> u64 {
@@ -138,6 +139,7 @@ impl InfoView {
     pub(super) fn derived_of_job(&self, derived: Derived) -> Option<RawValue<'_>> {
         let (text, what) = match derived {
             Derived::NodeList => (self.index.text(0)?, Text::NodeList),
+            Derived::NodeMap => (self.index.text(1)?, Text::NodeMap),
             Derived::ProcMap => (self.index.text(2)?, Text::ProcMap),
             _ => return None,
         };
@@ -165,6 +167,13 @@ impl InfoView {
             Some(Text::NodeList) => {
                 let used = (node != 0).then_some(&index.nodes);
                 texts::node_list(&index.names, used, &words, index.count(Group::Nodes), sink)
+            }
+            Some(Text::NodeMap) => {
+                let form = FORMS.get(node as usize).ok_or(Malformed::Table)?;
+                sink.put(form.opening());
+                texts::node_list(&index.names, None, &words, index.count(Group::Nodes), sink)?;
+                sink.put(form.closing());
+                Ok(())
             }
             _ => {
                 let form = *FORMS.get(node as usize).ok_or(Malformed::Table)?;

@@ -22,6 +22,7 @@ pub(super) enum Derived {
     AppSize,
     AppLeader,
     NodeList,
+    NodeMap,
     ProcMap,
 }
 
@@ -35,7 +36,7 @@ impl Derived {
             Self::AppNumber => Places::PROCESSES.and(Places::APPS),
             Self::HostName | Self::LocalSize | Self::LocalPeers | Self::LocalLeader => Places::NODES,
             Self::AppSize | Self::AppLeader => Places::APPS,
-            Self::NodeList | Self::ProcMap => Places::JOB,
+            Self::NodeList | Self::NodeMap | Self::ProcMap => Places::JOB,
         }
     }
 }
@@ -62,7 +63,7 @@ const fn of(key: &'static str, class: Class, derived: Option<Derived>) -> Known 
     Known { key, derived, class }
 }
 
-const KNOWN: [Known; 24] = [
+const KNOWN: [Known; 25] = [
     of(keys::RANK, Class::Process, Some(Derived::Rank)),
     of(keys::LOCAL_RANK, Class::Process, Some(Derived::LocalRank)),
     of(keys::NODE_RANK, Class::Process, Some(Derived::NodeRank)),
@@ -78,6 +79,7 @@ const KNOWN: [Known; 24] = [
     of(keys::APP_SIZE, Class::App, Some(Derived::AppSize)),
     of(keys::APPLDR, Class::App, Some(Derived::AppLeader)),
     of(keys::NODE_LIST, Class::Job, Some(Derived::NodeList)),
+    of(keys::NODE_MAP, Class::Job, Some(Derived::NodeMap)),
     of(keys::PROC_MAP, Class::Job, Some(Derived::ProcMap)),
     of(keys::HOSTNAME_ALIASES, Class::Node, None),
     of(keys::LOCAL_PROCS, Class::Node, None),
@@ -141,7 +143,7 @@ pub(super) const OF_NODE: [&str; 6] =
 /// See [`OF_PROCESS`].
 pub(super) const OF_APP: [&str; 3] = [keys::APPNUM, keys::APP_SIZE, keys::APPLDR];
 /// See [`OF_PROCESS`].
-pub(super) const OF_JOB: [&str; 2] = [keys::NODE_LIST, keys::PROC_MAP];
+pub(super) const OF_JOB: [&str; 3] = [keys::NODE_LIST, keys::NODE_MAP, keys::PROC_MAP];
 
 #[cfg(test)]
 mod tests {

@@ -24,6 +24,9 @@ pub(super) struct NodeNames {
     more: BTreeMap<(u32, u32), u32>,
     /// Nodes whose names others had before: these are found by them.
     twins: BTreeSet<u32>,
+    /// Whether what stands in front of the number of some family has a number, too, or what stands behind it.
+    numbers_in_front: bool,
+    numbers_behind: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -98,13 +101,19 @@ impl NodeNames {
 
     /// Names a node that has no name yet.
     pub(super) fn call(&mut self, node: u32, name: &[u8]) {
-        if self.find(name).is_some() {
-            self.twins.insert(node);
-            let (before, after, digits, number) = usual(name);
-            let family = self.family(before, after, digits);
-            let family = family.unwrap_or_else(|slot| self.add_family(before, after, digits, slot, node));
-            self.rows.insert(node, Row { count: 1, family, number });
-        } else if !self.goes_on(node, name) {
+        if self.find(name).is_none() {
+            return self.call_new(node, name);
+        }
+        self.twins.insert(node);
+        let (before, after, digits, number) = usual(name);
+        let family = self.family(before, after, digits);
+        let family = family.unwrap_or_else(|slot| self.add_family(before, after, digits, slot, node));
+        self.rows.insert(node, Row { count: 1, family, number });
+    }
+
+    /// Names a node that has no name yet; nobody else has this name.
+    pub(super) fn call_new(&mut self, node: u32, name: &[u8]) {
+        if !self.goes_on(node, name) {
             let (before, after, digits, number) = usual(name);
             self.add_row(node, before, after, digits, number, 1);
         }
@@ -123,8 +132,9 @@ impl NodeNames {
         if cut || !(1..=DIGITS).contains(&digits) {
             return false;
         }
-        // Names with other numbers may be in families around these.
-        if numbers(before).chain(numbers(after)).next().is_some() {
+        // Names with other numbers may be in families around these, which have numbers on the other side then.
+        let has_number = |text: &[u8]| text.iter().any(u8::is_ascii_digit);
+        if (has_number(before) && self.numbers_behind) || (has_number(after) && self.numbers_in_front) {
             let run = NameRun { first: node, count, number, before, after, digits: digits as u8, found: true };
             let mut name = Vec::new();
             let mut is_new = |nth| {
@@ -213,6 +223,8 @@ impl NodeNames {
         let (at, index) = (self.text.len(), self.families.len() as u32);
         self.text.extend_from_slice(before);
         self.text.extend_from_slice(after);
+        self.numbers_in_front |= digits > 0 && before.iter().any(u8::is_ascii_digit);
+        self.numbers_behind |= digits > 0 && after.iter().any(u8::is_ascii_digit);
         let (before, after) = (before.len() as u32, after.len() as u32);
         self.families.push(Family { at, before, after, digits: digits as u8, node });
         if self.slots.len() < self.families.len() * 2 {

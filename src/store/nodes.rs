@@ -67,7 +67,7 @@ impl Nodes {
     pub(super) fn named(&mut self, name: &[u8], number: u32) -> u32 {
         self.find(name).unwrap_or_else(|| {
             let index = self.add(number);
-            self.names.call(index, name);
+            self.names.call_new(index, name);
             index
         })
     }
@@ -99,7 +99,7 @@ impl Nodes {
                 match self.names.has(index) {
                     true => self.of_name(name),
                     false => {
-                        self.names.call(index, name);
+                        self.names.call_new(index, name);
                         index
                     }
                 }
@@ -138,13 +138,14 @@ impl Nodes {
     /// The same of names whose numbers have so many digits.
     fn map_numbers(&mut self, around: (&[u8], &[u8]), digits: usize, first: u64, last: u64) {
         let as_indexes = self.numbers.is_empty() && self.map.is_empty() && self.len == self.in_place;
-        if as_indexes && let (Ok(number), Ok(count)) = (u32::try_from(first), u32::try_from(last - first + 1)) {
-            if self.names.call_row(self.len, around, (digits, number), count) {
-                self.len += count;
-                self.in_place = self.len;
-                self.next = self.next.max(self.len);
-                return;
-            }
+        if as_indexes
+            && let (Ok(number), Ok(count)) = (u32::try_from(first), u32::try_from(last - first + 1))
+            && self.names.call_row(self.len, around, (digits, number), count)
+        {
+            self.len += count;
+            self.in_place = self.len;
+            self.next = self.next.max(self.len);
+            return;
         }
         for number in first..=last {
             self.map(&[around.0, format!("{number:0digits$}").as_bytes(), around.1].concat());
@@ -165,6 +166,11 @@ impl Nodes {
                 None => self.numbered(place),
             },
         }
+    }
+
+    /// Whether the nodes are those of the node map, in its order, and each is there once.
+    pub(super) fn are_the_map(&self) -> bool {
+        self.in_place == self.len && self.map.is_empty()
     }
 
     /// Whether so many places of the process map are nodes of the node map, and each is the index of its node.

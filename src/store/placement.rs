@@ -33,7 +33,7 @@ pub(super) fn complete(mut job: JobInfoBuilder) -> Result<JobInfo, BadJobInfo> {
     let known =
         Known { nodes: &job.nodes, apps: job.apps.keys().copied().collect(), node_of: &nodes, app_of: &apps, offset };
     let sifted = sifting::sift(values, &mut job.processes.strings, &known, &own_ranks);
-    let texts = [sums(&mut job, &nodes, size, own_node, &own_ranks), None, proc_map];
+    let texts = [sums(&mut job, &nodes, size, own_node, &own_ranks), node_map(&mut job), proc_map];
     Ok(JobInfo {
         has_data: job.has_data,
         size,
@@ -405,6 +405,26 @@ fn sums(job: &mut JobInfoBuilder, nodes: &Parted, size: u32, own_node: u32, own_
     job.job.imply(keys::NUM_NODES, occupied);
     job.own_session().entries.imply(keys::UNIV_SIZE, size);
     listed
+}
+
+/// How a long node map is written when it is read, if it is nothing but the names of all nodes.
+fn node_map(job: &mut JobInfoBuilder) -> Option<TextForm> {
+    let value = job.job.get(keys::NODE_MAP)?;
+    let text = value.as_bytes()?;
+    let form = if text.starts_with(Form::Raw.opening()) { Form::Raw } else { Form::Plain };
+    let form = texts::map_form(value.data_type(), text, form)?;
+    let list = text.strip_prefix(Form::Raw.opening()).unwrap_or(text);
+    let names = || job.nodes.names(0, job.nodes.len());
+    let mut compare = Compare::of(list);
+    if !job.nodes.are_the_map() || texts::names_len(names()) != list.len() {
+        return None;
+    }
+    texts::names(names(), &mut compare);
+    if !compare.is_same() {
+        return None;
+    }
+    job.job.retain(|(key, _)| *key != keys::NODE_MAP);
+    Some(form)
 }
 
 /// The list of the nodes that run something; one with gaps would be none. Answers how it is written when it is read, if it is long.

@@ -37,7 +37,7 @@ impl ProcessMap {
         *self = Self::default();
         let room = about.min(MAX_RANKS) as usize;
         let mut places = Places {
-            placed: Scratch::with_room(room),
+            placed: Scratch::default(),
             ranges: Vec::new(),
             listed: None,
             room,
@@ -45,9 +45,12 @@ impl ProcessMap {
             ranks: 0,
             again: false,
         };
+        places.placed.resize(room, NONE);
         let read = ProcMap::each_range(expression, &mut places);
         let Places { nodes, ranks, again, .. } = places;
-        let (placed, listed) = (std::mem::take(&mut places.placed), places.listed.take());
+        let (mut placed, listed) = (std::mem::take(&mut places.placed), places.listed.take());
+        let last = placed.iter().rposition(|node| *node != NONE);
+        placed.resize(last.map_or(0, |last| last + 1), NONE);
         let ranks = ranks.max(placed.len() as u32);
         *self = Self { placed, listed: None, text: None, nodes, ranks };
         let read = read?;
@@ -56,7 +59,7 @@ impl ProcessMap {
             // Ranges in order need no list.
             let listed = if read.in_order { listed } else { listed.or_else(|| Some(places.expanded())) };
             self.listed = listed.map(|ranks| Listed { ranks, in_order: read.in_order });
-            self.text = read.form.and_then(|form| texts::proc_map_form(data_type, expression, form));
+            self.text = read.form.and_then(|form| texts::map_form(data_type, expression, form));
         }
         Ok(self.text.is_some())
     }
@@ -112,8 +115,9 @@ fn write_down(TextForm { data_type, form, .. }: TextForm, map: &ProcessMap, job:
 
 /// Where ranks are, while a process map says so.
 struct Places {
+    /// With room behind the last one.
     placed: Scratch<u32>,
-    /// In the order of the map, as long as none is named again; as ranges until the first comes alone.
+    /// In the order of the map, as long as none is named again; as ranges while these are few or more than one rank each.
     ranges: Vec<RankRange>,
     listed: Option<Scratch<u32>>,
     /// For about so many.
@@ -126,6 +130,25 @@ struct Places {
 }
 
 impl RangesOfNodes for Places {
+    #[inline]
+    fn lone(&mut self, node: u32, ranks: &[u32]) {
+        self.nodes = node + ranks.len() as u32;
+        let (mut next, mut again) = (0, false);
+        while next < ranks.len() {
+            for (node, rank) in (node..).zip(ranks).skip(next) {
+                let Some(place) = self.placed.get_mut(*rank as usize) else { break };
+                again |= std::mem::replace(place, node) != NONE;
+                next += 1;
+            }
+            if let Some(rank) = ranks.get(next) {
+                self.place(node + next as u32, RankRange { first: *rank, last: *rank });
+                next += 1;
+            }
+        }
+        self.again |= again;
+        self.list(ranks);
+    }
+
     #[inline]
     fn each(&mut self, node: u32, ranks: &[u32]) {
         self.nodes = node + 1;
@@ -143,27 +166,56 @@ impl RangesOfNodes for Places {
                 next += 1;
             }
         }
-        if !self.again {
-            if self.listed.is_none() {
-                self.listed = Some(self.expanded());
-            }
-            self.listed.iter_mut().for_each(|listed| listed.extend_from_slice(ranks));
-        }
+        self.list(ranks);
     }
 
     #[inline(never)]
     fn range(&mut self, node: u32, range: RankRange) {
         self.nodes = node + 1;
         self.place(node, range);
+        if self.again || range.last >= MAX_RANKS {
+            return;
+        }
         match &mut self.listed {
-            _ if self.again || range.last >= MAX_RANKS => {}
             Some(listed) => listed.extend(range.first..=range.last),
-            None => self.ranges.push(range),
+            None => self.list_range(range),
         }
     }
 }
 
 impl Places {
+    /// Notes ranks in the order in which they come.
+    #[inline]
+    fn list(&mut self, mut ranks: &[u32]) {
+        if self.again {
+            return;
+        }
+        if self.listed.is_none() {
+            // Mostly they go on where the last ones ended.
+            if let Some(last) = self.ranges.last_mut() {
+                let next = (last.last + 1..).zip(ranks).take_while(|(next, rank)| next == *rank).count();
+                last.last += next as u32;
+                ranks = &ranks[next..];
+            }
+            while let (Some((rank, rest)), true) = (ranks.split_first(), self.ranges.len() < FEW) {
+                self.list_range(RankRange { first: *rank, last: *rank });
+                ranks = rest;
+            }
+            if ranks.is_empty() {
+                return;
+            }
+            self.listed = Some(self.expanded());
+        }
+        self.listed.iter_mut().for_each(|listed| listed.extend_from_slice(ranks));
+    }
+
+    fn list_range(&mut self, range: RankRange) {
+        match self.ranges.last_mut() {
+            Some(last) if last.last + 1 == range.first => last.last = range.last,
+            _ => self.ranges.push(range),
+        }
+    }
+
     /// The ranges one by one.
     fn expanded(&mut self) -> Scratch<u32> {
         let mut listed = Scratch::with_room(self.room);
@@ -171,7 +223,7 @@ impl Places {
         listed
     }
 
-    #[inline(always)]
+    #[inline(never)]
     fn place(&mut self, node: u32, range: RankRange) {
         let (first, end) = (range.first as usize, range.last.saturating_add(1));
         // A job with more is refused when it is complete.
@@ -179,9 +231,17 @@ impl Places {
             self.ranks = end.max(self.ranks);
             return;
         }
-        self.placed.resize(self.placed.len().max(end as usize), NONE);
+        if self.placed.len() < end as usize {
+            self.placed.resize((end as usize).next_multiple_of(STEP), NONE);
+        }
         let places = &mut self.placed[first..end as usize];
         self.again |= places.iter().any(|place| *place != NONE);
         places.fill(node);
     }
 }
+
+/// So many ranks that come alone take less as ranges than as a list with room for all.
+const FEW: usize = 1 << 16;
+
+/// Room is made for so many ranks at once.
+const STEP: usize = 1 << 10;

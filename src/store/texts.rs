@@ -284,7 +284,7 @@ pub(super) fn node_list<W: Words>(
     Ok(())
 }
 
-/// How a process map may be written, by the number that a segment has for it.
+/// How a map may be written, by the number that a segment has for it.
 pub(super) const FORMS: [Form; 4] = [Form::Bracket, Form::Colon, Form::Raw, Form::Plain];
 
 /// A text that is longer than this is computed when it is read, if it can be.
@@ -293,8 +293,8 @@ pub(super) const LONG: usize = 4096;
 /// The list of the own node's peers is not written for every process that reads it before it is longer than this.
 pub(super) const VERY_LONG: usize = 64 << 10;
 
-/// What has to be known of a process map in that form to write it again; `None` where its text is kept as it is.
-pub(super) fn proc_map_form(data_type: DataType, map: &[u8], form: Form) -> Option<TextForm> {
+/// What has to be known of a map in that form to write it again; `None` where its text is kept as it is.
+pub(super) fn map_form(data_type: DataType, map: &[u8], form: Form) -> Option<TextForm> {
     let with_nul = match data_type {
         DataType::STRING => 1,
         DataType::REGEX => 0,

@@ -7,9 +7,9 @@ use std::time::Instant;
 use anyhow::{Context, ensure};
 use clap::Parser;
 use instanton::data::maps::{Form, NodeMap, ProcMap};
-use instanton::data::{Info, Value, keys};
+use instanton::data::{DataType, Info, Nspace, Value, keys};
+use instanton::store::{BadJobInfo, Datum, JobInfoBuilder, JobWriter, Limits};
 use instanton_benches::grid;
-use instanton_benches::jobs;
 use instanton_benches::machine;
 use instanton_benches::samples::Samples;
 use instanton_benches::units::Unit::{Memory, Time};
@@ -23,6 +23,9 @@ struct Options {
     /// How often each is registered; the medians are shown
     #[arg(long, default_value_t = 3)]
     repeats: u32,
+    /// Says eleven keys of each rank as well
+    #[arg(long)]
+    keys: bool,
     /// Registers one job in this process and prints samples
     #[arg(long, hide = true)]
     one: Option<String>,
@@ -53,6 +56,13 @@ fn block(ranks: u32, nodes: u32, node: u32) -> Vec<u32> {
     (ranks.min(node * size)..ranks.min((node + 1) * size)).collect()
 }
 
+/// A block of which each rank has become another one, far away.
+fn scattered(ranks: u32, nodes: u32, node: u32) -> Vec<u32> {
+    // Odd, and no multiple of 5: each number of ranks in the table has one place for each.
+    let far = |rank: u32| (u64::from(rank) * 618_033_989 % u64::from(ranks)) as u32;
+    block(ranks, nodes, node).into_iter().map(far).collect()
+}
+
 /// Names that have nothing in common.
 fn patternless(node: u32) -> String {
     let mixed = u64::from(node + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -80,6 +90,15 @@ fn shapes() -> Vec<Shape> {
             ..shape("16 and 48 by turns")
         },
         Shape { on: |ranks, nodes, node| (node..ranks).step_by(nodes as usize).collect(), ..shape("cyclic") },
+        Shape {
+            on: |ranks, nodes, node| {
+                let mut on_it = scattered(ranks, nodes, node);
+                on_it.sort_unstable();
+                on_it
+            },
+            ..shape("scattered, in order")
+        },
+        Shape { on: scattered, ..shape("scattered") },
         Shape {
             on: |ranks, nodes, node| block(ranks, nodes, node).into_iter().filter(|rank| rank % 3 == 0).collect(),
             ..shape("every third rank")
@@ -114,13 +133,50 @@ impl Shape {
     }
 }
 
+impl Shape {
+    /// Says of each rank what resource managers say.
+    fn speak_of_all(&self, ranks: u32, job: &mut JobInfoBuilder) -> Result<(), BadJobInfo> {
+        let number = |value: u32| Datum::Scalar(DataType::UINT32, value.into());
+        let small = |value: usize| Datum::Scalar(DataType::UINT16, value as u64);
+        let nodes = (self.nodes)(ranks);
+        for node in 0..nodes {
+            let host = (self.name)(node);
+            for (local, rank) in (self.on)(ranks, nodes, node).into_iter().enumerate() {
+                let cpus = format!("{}-{}", 2 * local, 2 * local + 1);
+                let values = [
+                    (keys::APPNUM, number(0)),
+                    (keys::GLOBAL_RANK, Datum::Scalar(DataType::PROC_RANK, rank.into())),
+                    (keys::APP_RANK, Datum::Scalar(DataType::PROC_RANK, rank.into())),
+                    (keys::LOCAL_RANK, small(local)),
+                    (keys::NODE_RANK, small(local)),
+                    (keys::NODEID, number(node)),
+                    (keys::HOSTNAME, Datum::Text(Some(host.as_bytes()))),
+                    (keys::REINCARNATION, number(0)),
+                    (keys::PACKAGE_RANK, small(local % 16)),
+                    (keys::CPUSET, Datum::Text(Some(cpus.as_bytes()))),
+                    (keys::LOCALITY_STRING, Datum::Text(Some(cpus.as_bytes()))),
+                ];
+                job.process(rank, values.into_iter().map(|(key, value)| (key.as_bytes(), value)))?;
+            }
+        }
+        Ok(())
+    }
+}
+
 #[inline(never)]
-fn register(infos: &[Info], local: u32) -> instanton::store::JobWriter {
-    jobs::register(infos, local)
+fn register(shape: &Shape, options: &Options, infos: &[Info], local: u32) -> anyhow::Result<JobWriter> {
+    let nspace = Nspace::try_from("bench@1")?;
+    let mut job = JobInfoBuilder::new(&nspace, local, "here");
+    job.infos(infos)?;
+    if options.keys {
+        shape.speak_of_all(options.ranks, &mut job)?;
+    }
+    Ok(JobWriter::create(&nspace, &job.build()?, &Limits::default())?)
 }
 
 /// In a process that does nothing else.
-fn register_one(shape: &Shape, ranks: u32) -> anyhow::Result<()> {
+fn register_one(shape: &Shape, options: &Options) -> anyhow::Result<()> {
+    let ranks = options.ranks;
     let [nodes, processes] = shape.maps(ranks)?;
     let infos = [
         Info::new(keys::JOB_SIZE, ranks),
@@ -133,7 +189,7 @@ fn register_one(shape: &Shape, ranks: u32) -> anyhow::Result<()> {
     machine::forget_peak()?;
     let before = machine::resident().context("no /proc")?;
     let start = Instant::now();
-    let writer = register(&infos, local);
+    let writer = register(shape, options, &infos, local)?;
     let took = start.elapsed().as_secs_f64() * 1e6;
     let (peak, after) = machine::peak().zip(machine::resident()).context("no /proc")?;
     println!("time\t{took}\t0\npeak\t{}\t0", peak.saturating_sub(before));
@@ -146,7 +202,8 @@ fn measure(shape: &Shape, options: &Options) -> anyhow::Result<[f64; 4]> {
     let mut samples = Samples::default();
     for _ in 0..options.repeats {
         let one = ["--one", shape.words, "--ranks", &options.ranks.to_string()];
-        let output = Command::new(std::env::current_exe()?).args(one).output()?;
+        let keys = options.keys.then_some("--keys");
+        let output = Command::new(std::env::current_exe()?).args(one).args(keys).output()?;
         ensure!(output.status.success(), "{}: {}", shape.words, String::from_utf8_lossy(&output.stderr));
         samples.read("", &String::from_utf8(output.stdout)?)?;
     }
@@ -162,7 +219,7 @@ fn main() -> anyhow::Result<()> {
     let shapes = shapes();
     if let Some(words) = &options.one {
         let shape = shapes.iter().find(|shape| shape.words == words).context("no such shape")?;
-        let Some(folder) = &options.write else { return register_one(shape, options.ranks) };
+        let Some(folder) = &options.write else { return register_one(shape, &options) };
         let [nodes, processes] = shape.maps(options.ranks)?;
         fs::write(folder.join("nodes"), nodes)?;
         return Ok(fs::write(folder.join("processes"), processes)?);

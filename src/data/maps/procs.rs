@@ -184,6 +184,11 @@ impl ProcMap {
 
 /// Who is given the ranks of nodes, as ranges, with the place of the node.
 pub(crate) trait RangesOfNodes {
+    /// The rank of this node, of the next one, and so on: nobody else has ranks there.
+    fn lone(&mut self, node: u32, ranks: &[u32]) {
+        (node..).zip(ranks).for_each(|(node, rank)| self.each(node, &[*rank]));
+    }
+
     /// Ranks one by one.
     fn each(&mut self, node: u32, ranks: &[u32]);
 
@@ -196,6 +201,14 @@ trait Steps {
     /// Ranks of the node that we are at, one by one.
     fn each(&mut self, ranks: &[u32]) {
         ranks.iter().for_each(|rank| self.range(RankRange { first: *rank, last: *rank }));
+    }
+
+    /// The rank of the node that we are at, of the next one, and so on; all of these are complete.
+    fn lone(&mut self, ranks: &[u32]) {
+        for rank in ranks {
+            self.each(&[*rank]);
+            self.next_node();
+        }
     }
 
     /// Ranks of the node that we are at which follow one another.
@@ -261,6 +274,12 @@ impl<T: RangesOfNodes> Steps for Ordered<'_, T> {
         self.to.each(self.node, ranks);
     }
 
+    fn lone(&mut self, ranks: &[u32]) {
+        self.to.lone(self.node, ranks);
+        self.ends_empty &= ranks.is_empty();
+        self.node += ranks.len() as u32;
+    }
+
     fn range(&mut self, range: RankRange) {
         self.come(range.first, range.last);
         self.shortest &= !self.each || range.first == range.last;
@@ -278,6 +297,13 @@ fn walk(expression: &[u8], limits: &Limits, to: &mut impl Steps) -> Result<Optio
     let mut scan = Scan::open(expression, limits)?;
     let (mut counted, mut some) = (Counted::new(limits, to), [0; SOME]);
     loop {
+        loop {
+            let count = scan.lone_numbers(&mut some);
+            counted.add_lone(&some[..count])?;
+            if count < SOME {
+                break;
+            }
+        }
         node(&mut scan, &mut counted, &mut some)?;
         match scan.peek() {
             None => return Ok(scan.form()),
@@ -364,6 +390,18 @@ impl<'a, S: Steps> Counted<'a, S> {
             self.count(ranks.len() as u64, *last)?;
             self.to.each(ranks);
         }
+        Ok(())
+    }
+
+    fn add_lone(&mut self, ranks: &[u32]) -> Result<(), MapError> {
+        let Some(last) = ranks.last() else { return Ok(()) };
+        self.count(ranks.len() as u64, *last)?;
+        self.nodes += ranks.len();
+        self.empty = true;
+        if self.nodes > self.limits.nodes {
+            return Err(MapError::TooLarge { limit: Limit::Nodes, max: self.limits.nodes as u64 });
+        }
+        self.to.lone(ranks);
         Ok(())
     }
 

@@ -94,24 +94,40 @@ impl<'a> Scan<'a> {
     /// and whether a `;` comes next. What is between them is a comma; one behind the last is stepped over, too.
     #[inline]
     pub fn short_numbers(&mut self, to: &mut [u32]) -> (usize, bool) {
-        let (text, mut at) = (self.text, self.at);
-        let mut count = 0;
+        let (mut count, mut at) = (0, self.at);
         for number in to {
-            let Some(eight) = text.get(at..).and_then(|rest| rest.first_chunk::<8>()) else { break };
-            let Some((value, width)) = up_to_seven_digits(u64::from_le_bytes(*eight)) else { break };
-            let end = eight[width];
-            if !matches!(end, b',' | b';') || (eight[0] == b'0' && width > 1) {
-                break;
-            }
+            let Some((value, end, separator)) = self.short_number(at) else { break };
             (*number, count) = (value, count + 1);
-            if end == b';' {
-                self.at = at + width;
+            if separator == b';' {
+                self.at = end;
                 return (count, true);
             }
-            at += width + 1;
+            at = end + 1;
         }
         self.at = at;
         (count, false)
+    }
+
+    /// The same of numbers each of which has a `;` behind it, which is stepped over.
+    #[inline]
+    pub fn lone_numbers(&mut self, to: &mut [u32]) -> usize {
+        let (mut count, mut at) = (0, self.at);
+        for number in to {
+            let Some((value, end, b';')) = self.short_number(at) else { break };
+            (*number, count, at) = (value, count + 1, end + 1);
+        }
+        self.at = at;
+        count
+    }
+
+    /// A number, where it ends, and what is there.
+    #[inline(always)]
+    fn short_number(&self, at: usize) -> Option<(u32, usize, u8)> {
+        let eight = self.text.get(at..)?.first_chunk::<8>()?;
+        let (value, width) = up_to_seven_digits(u64::from_le_bytes(*eight))?;
+        let separator = eight[width];
+        let known = matches!(separator, b',' | b';') && (eight[0] != b'0' || width == 1);
+        known.then_some((value, at + width, separator))
     }
 
     /// A number, and how many digits it was written with.
@@ -237,6 +253,12 @@ mod tests {
             ((2, false), [10, 11, 9]),
             "too near to the end to be seen at once"
         );
+        let mut scan = Scan::open(b"1;22;3,4;0;01;5-6;1", &Limits::default()).unwrap();
+        let mut to = [0; 3];
+        assert_eq!((scan.lone_numbers(&mut to), to[1], scan.at), (2, 22, 5));
+        assert_eq!((scan.lone_numbers(&mut to), scan.short_numbers(&mut to)), (0, (2, true)));
+        assert!(scan.take(b';'));
+        assert_eq!((scan.lone_numbers(&mut to), scan.number()), (1, Ok((1, 2))));
         for zeroes in 1..=9 {
             let text = format!("{}7,,,,,,,", "0".repeat(zeroes));
             let mut scan = Scan::open(text.as_bytes(), &Limits::default()).unwrap();

@@ -39,6 +39,27 @@ fn a_rank_that_commits_a_thousand_times_takes_no_more() {
 }
 
 #[test]
+fn large_jobs_that_end_under_a_guard_leave_nothing() {
+    let limits = Limits { budget: Budget::new(8 << 20), ..Limits::default() };
+    let (large, small) = (super::limits::large(100_000), job_info(&infos()));
+    for round in 0..rounds(10) {
+        for info in [&large, &small] {
+            let mut writer = JobWriter::create(&nspace(), info, &limits).unwrap();
+            let (reader, _) = attach(&mut writer);
+            post(&mut writer, 0, "k", vec![round as u8; 5000]).unwrap();
+            catch_up(&reader, &writer);
+            let name = writer.reader().get(&Lookup::new(Rank(3), keys::HOSTNAME)).unwrap();
+            let guard = reader.pin().unwrap();
+            let held = guard.get(&Lookup::new(Rank(0), "k")).unwrap();
+            drop(writer);
+            assert_eq!(limits.budget.used(), 0, "the host's part ends with the job");
+            assert!(held.bytes().iter().all(|byte| *byte == round as u8));
+            assert_eq!(guard.get(&Lookup::new(Rank(3), keys::HOSTNAME)).unwrap().to_value().unwrap(), name);
+        }
+    }
+}
+
+#[test]
 fn jobs_that_come_and_go_leave_nothing() {
     let limits = Limits { budget: Budget::new(8 << 20), ..Limits::default() };
     let descriptors = || std::fs::read_dir("/proc/self/fd").unwrap().count();

@@ -1,5 +1,6 @@
 //! The host's limit is exact, and reaching it loses nothing.
 use super::*;
+use crate::data::maps::{Form, ProcMap};
 
 fn limited(bytes: u64) -> Limits {
     Limits { budget: Budget::new(bytes), ..Limits::default() }
@@ -20,6 +21,55 @@ fn a_limit_holds_to_the_byte() {
     assert_eq!(exact.budget.used(), 0);
     assert!(matches!(create(&limited(used - 1)), Err(WriteError::Budget { .. })));
     assert!(create(&exact).is_ok());
+}
+
+/// Ranks without any rule: a few bytes of each.
+pub(super) fn large(ranks: u32) -> JobInfo {
+    let lists = (0..ranks / 20).map(|node| (0..20).map(move |nth| (nth * (ranks / 20) + node) * 7919 % ranks));
+    let map = ProcMap::from_ranks(lists).unwrap().to_text(Form::Plain);
+    let infos = [
+        Info::new(keys::JOB_SIZE, ranks),
+        Info::new(keys::NODE_MAP, format!("pmix:n[0-{}]", ranks / 20 - 1)),
+        Info::new(keys::PROC_MAP, String::from_utf8(map).unwrap()),
+    ];
+    JobInfo::from_infos(&nspace(), 20, &infos, "n0").unwrap()
+}
+
+#[test]
+fn a_large_job_is_refused_to_the_byte_and_changes_nothing() {
+    let (info, more) = (large(100_000), large(99_980));
+    let used = {
+        let limits = limited(u64::MAX);
+        let _writer = JobWriter::create(&nspace(), &info, &limits).unwrap();
+        limits.budget.used()
+    };
+    assert!(used > 300_000, "{used} bytes");
+    let small = {
+        let limits = limited(u64::MAX);
+        let _writer = writer(&limits);
+        limits.budget.used()
+    };
+    let limits = limited(small + used);
+    let first = writer(&limits);
+    let refused = JobWriter::create(&nspace(), &info, &limited(used - 1)).map(drop).unwrap_err();
+    assert!(matches!(refused, WriteError::Budget { .. }), "{refused}");
+    assert_eq!(refused.status(), crate::data::Status::ERR_OUT_OF_RESOURCE);
+    let mut second = JobWriter::create(&nspace(), &info, &limits).unwrap();
+    assert_eq!(limits.budget.used(), small + used);
+    for _ in 0..3 {
+        // There is room for one of them.
+        let refused = second.replace_info(&more).unwrap_err();
+        assert_eq!(refused.status(), crate::data::Status::ERR_OUT_OF_RESOURCE);
+        assert!(JobWriter::create(&nspace(), &more, &limits).is_err());
+        assert_eq!(limits.budget.used(), small + used, "nothing is kept of what was refused");
+    }
+    let node = |rank| second.reader().get(&Lookup::new(Rank(rank), keys::NODEID)).unwrap();
+    assert_eq!((node(0), node(7919)), (Value::Uint32(0), Value::Uint32(1)));
+    let job = first.reader().get(&Lookup::new(Rank(0), keys::HOSTNAME)).unwrap();
+    assert_eq!(job, Value::from("alpha"));
+    drop(second);
+    assert_eq!(limits.budget.used(), small);
+    assert!(JobWriter::create(&nspace(), &info, &limits).is_ok(), "what was taken is free again");
 }
 
 #[test]

@@ -18,6 +18,7 @@ mod read_back;
 mod reclaim;
 mod remembered;
 mod sealed;
+mod shapes;
 
 fn nspace() -> Nspace {
     Nspace::try_from("job@1").unwrap()

@@ -24,7 +24,7 @@ impl Dice {
         self.below(many) == 0
     }
 
-    fn shuffle(&mut self, numbers: &mut [u32]) {
+    pub(super) fn shuffle(&mut self, numbers: &mut [u32]) {
         (1..numbers.len()).rev().for_each(|at| numbers.swap(at, self.below(at as u32 + 1) as usize));
     }
 }

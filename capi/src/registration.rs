@@ -318,7 +318,7 @@ mod tests {
         assert_eq!(map.value, Value::Regex(list));
         assert_eq!(prepare(&mut array), Ok(()));
         assert_eq!(array.value, Value::infos(vec![map.clone()]));
-        map.key = Key::of_attribute("").expect("no name");
+        map.key = Key::new("").expect("no name");
         assert_eq!(prepare(&mut Info::new(keys::NODE_INFO_ARRAY, Value::infos(vec![map]))), Err(Status::ERR_BAD_PARAM));
         let mut other = Info::new(keys::PROC_MAP, Value::Regex(b"blob:\0component=other:\0size=1:\0x".to_vec()));
         assert_eq!(prepare(&mut other), Err(Status::ERR_NOT_SUPPORTED));

@@ -17,22 +17,20 @@ pub enum BadBytes {
         /// Offset of the NUL.
         at: usize,
     },
-    /// Shorter or longer than the Standard's limits.
-    #[error("{what} of {len} bytes; {min} to {max} are allowed")]
+    /// Longer than the Standard allows.
+    #[error("{what} of {len} bytes; {max} are allowed")]
     Length {
         /// What the bytes were to be.
         what: &'static str,
         /// Bytes offered.
         len: usize,
-        /// Fewest allowed.
-        min: usize,
         /// Most allowed.
         max: usize,
     },
 }
 
 macro_rules! name {
-    ($(#[$doc:meta])* $name:ident, $what:literal, $min:literal..=$max:expr) => {
+    ($(#[$doc:meta])* $name:ident, $what:literal, $max:expr) => {
         $(#[$doc])*
         #[derive(Archive, Serialize, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub struct $name(Vec<u8>);
@@ -43,7 +41,7 @@ macro_rules! name {
             D::Error: Source,
         {
             fn deserialize(&self, _: &mut D) -> Result<$name, D::Error> {
-                $name::within(self.0.as_slice(), 0).map_err(D::Error::new)
+                $name::new(self.0.as_slice()).map_err(D::Error::new)
             }
         }
 
@@ -56,13 +54,13 @@ macro_rules! name {
             /// # Errors
             /// [`BadBytes`] says what is wrong with them.
             pub fn new(bytes: impl AsRef<[u8]>) -> Result<Self, BadBytes> {
-                Self::within(bytes.as_ref(), $min)
+                Self::within(bytes.as_ref())
             }
 
             #[inline(never)]
-            fn within(bytes: &[u8], min: usize) -> Result<Self, BadBytes> {
-                if bytes.len() < min || bytes.len() > Self::MAX {
-                    return Err(BadBytes::Length { what: $what, len: bytes.len(), min, max: Self::MAX });
+            fn within(bytes: &[u8]) -> Result<Self, BadBytes> {
+                if bytes.len() > Self::MAX {
+                    return Err(BadBytes::Length { what: $what, len: bytes.len(), max: Self::MAX });
                 }
                 match bytes.iter().position(|b| *b == 0) {
                     Some(at) => Err(BadBytes::Nul { what: $what, at }),
@@ -148,28 +146,20 @@ macro_rules! name {
 }
 
 name! {
-    /// A key: 1 to 511 bytes (`PMIX_MAX_KEYLEN`). Keys that begin with `pmix` are the Standard's.
-    Key, "a key", 1..=511
+    /// A key: at most 511 bytes (`PMIX_MAX_KEYLEN`). Keys that begin with `pmix` are the Standard's; the empty one is that of an
+    /// attribute that was constructed and never named, and a key like any other.
+    Key, "a key", 511
 }
 name! {
     /// A namespace: at most 255 bytes (`PMIX_MAX_NSLEN`). The empty one stands for "not given".
-    Nspace, "a namespace", 0..=255
+    Nspace, "a namespace", 255
 }
 name! {
     /// A C string of any length.
-    Text, "a string", 0..=usize::MAX
+    Text, "a string", usize::MAX
 }
 
 impl Key {
-    /// [`new`](Key::new), or the empty key of an attribute that was constructed and never named: such a one is packed and passed on
-    /// like any other, and nothing is posted or looked up under it.
-    ///
-    /// # Errors
-    /// [`BadBytes`] says what is wrong with them.
-    pub fn of_attribute(bytes: impl AsRef<[u8]>) -> Result<Key, BadBytes> {
-        Key::within(bytes.as_ref(), 0)
-    }
-
     /// Whether the key is one of the Standard's (`PMIx_Check_reserved_key`).
     pub fn is_reserved(&self) -> bool {
         super::keys::is_reserved(&self.0)

@@ -82,7 +82,7 @@ impl Core {
 
     pub(super) fn store(&mut self, proc: &Proc, entries: Vec<Posted>) -> Result<(), Status> {
         use crate::data::constants::scope::{GLOBAL, LOCAL, REMOTE};
-        let is_bad = |entry: &&Posted| ![LOCAL, REMOTE, GLOBAL].contains(&entry.scope) || entry.key.is_empty();
+        let is_bad = |entry: &&Posted| ![LOCAL, REMOTE, GLOBAL].contains(&entry.scope);
         if let Some(bad) = entries.iter().find(is_bad) {
             trace!("{proc} commits {} with scope {}", bad.key, bad.scope);
             return Err(Status::ERR_BAD_PARAM);

@@ -64,7 +64,7 @@ simple! {
         |from| Nspace::new(from.text()?.unwrap_or_default()).map_err(|_| WireError::Malformed("namespace"))?;
     Key:
         |key, to| to.text(Some(key.as_bytes()))?,
-        |from| Key::of_attribute(from.text()?.unwrap_or_default()).map_err(|_| WireError::Malformed("key"))?;
+        |from| Key::new(from.text()?.unwrap_or_default()).map_err(|_| WireError::Malformed("key"))?;
     Option<Key>:
         |key, to| to.text(Some(key.as_ref().map_or(b"", Key::as_bytes)))?,
         |from| match from.text()?.unwrap_or_default() {

@@ -158,10 +158,10 @@ simple! {
             .map_err(|_| Status::ERR_BAD_PARAM)?,
         |from| if from.is_empty() { ptr::null_mut() } else { alloc::new_argv(from.iter().map(Text::as_bytes))? };
     pmix_key_t, Key:
-        |key| Key::of_attribute(alloc::name(key.as_ptr(), KEY_SIZE)?).map_err(|_| Status::ERR_BAD_PARAM)?,
+        |key| Key::new(alloc::name(key.as_ptr(), KEY_SIZE)?).map_err(|_| Status::ERR_BAD_PARAM)?,
         |from| fixed(from.as_bytes());
     pmix_key_t, Option<Key>:
-        |key| Key::new(alloc::name(key.as_ptr(), KEY_SIZE)?).ok(),
+        |key| Key::new(alloc::name(key.as_ptr(), KEY_SIZE)?).ok().filter(|key| !key.is_empty()),
         |from| fixed(from.as_ref().map_or(b"", Key::as_bytes));
     pmix_nspace_t, Nspace:
         |nspace| Nspace::new(alloc::name(nspace.as_ptr(), NSPACE_SIZE)?).map_err(|_| Status::ERR_BAD_PARAM)?,

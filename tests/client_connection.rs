@@ -458,7 +458,22 @@ fn a_singleton_is_a_job_of_its_own() {
     assert_eq!(client.fence(&[proc(1)], &[]).unwrap_err().status(), Status::ERR_UNREACH);
     assert_eq!(client.get(&me, Some(b"k"), &[]).unwrap(), Value::Int(1));
     assert_eq!(client.get(&me, Some(b"l"), &[]).unwrap_err().status(), Status::ERR_NOT_FOUND);
-    assert_eq!(client.get(&me, None, &[]).unwrap().as_array().unwrap().len(), 1);
+    // It knows what a host would have told it.
+    let asked = |rank, key: &str| client.get(&Proc::new(me.nspace.clone(), rank), Some(key.as_bytes()), &[]);
+    assert_eq!(asked(Rank(0), keys::RANK).unwrap(), Value::ProcRank(Rank(0)));
+    assert_eq!(
+        asked(Rank::UNDEF, keys::LOCAL_RANK).unwrap(),
+        Value::Uint16(0),
+        "without a process, the caller is meant"
+    );
+    assert_eq!(asked(Rank::WILDCARD, keys::JOB_SIZE).unwrap(), Value::Uint32(1));
+    assert_eq!(asked(Rank::WILDCARD, keys::LOCAL_PEERS).unwrap(), Value::from("0"));
+    assert_eq!(asked(Rank(1), keys::LOCAL_RANK).unwrap_err().status(), Status::ERR_NOT_FOUND);
+    assert_eq!(
+        client.get(&me, Some(b"l"), &[Info::new(keys::GET_REFRESH_CACHE, true)]).unwrap_err().status(),
+        Status::ERR_NOT_FOUND
+    );
+    assert!(client.get(&me, None, &[]).unwrap().as_array().unwrap().len() > 1);
     client.finalize(&[]).unwrap();
     assert!(matches!(client.finalize(&[]), Err(Error::NotInitialized)));
 }

@@ -106,7 +106,7 @@ impl Client {
     ) -> Result<Option<Result<(), Error>>, Error> {
         self.may_wait("PMIx_Fence")?;
         let inner = &*self.inner;
-        let Some(reader) = inner.jobs.own() else { return Ok(None) };
+        let Some(reader) = inner.jobs.own().filter(|_| inner.link.has_server()) else { return Ok(None) };
         let sending = inner.meetings.sending.lock().unwrap_or_else(PoisonError::into_inner);
         if inner.meetings.count.load(Ordering::Acquire) > 0 {
             return Ok(None);

@@ -233,6 +233,7 @@ impl Inner {
             };
         };
         if directives.refresh
+            && self.link.has_server()
             && let Some(step) = self.refresh(reader, question)
         {
             return step;
@@ -240,6 +241,10 @@ impl Inner {
         let asker = if own { self.proc.rank } else { Rank::UNDEF };
         match reader.read_in(epoch, &directives.lookup(asker, rank, key), &query, |raw| f(Found::Shared(raw))) {
             Ok(found) => Step::Found(found),
+            // Without a rank, what the host gives of a process is meant of the caller.
+            Err(Miss::NotFound) if own && rank == Rank::UNDEF && question.is_reserved() => {
+                self.resolve(epoch, Question { rank: self.proc.rank, ..question }, f)
+            }
             Err(Miss::NotFound) => self.own_put_or(epoch, question, f, || self.absent(question)),
             Err(Miss::Unmapped(_)) => self.map_or_ask(),
             // Replaced too often while it was read: the server reads it in peace.
@@ -333,7 +338,7 @@ impl Inner {
         let is_pid = question.key == keys::PROC_PID.as_bytes();
         let settled = !question.is_default() || rank == Rank::WILDCARD || question.is_reserved() && !is_pid;
         let shown = directives.immediate && rank != Rank::UNDEF && !is_pid;
-        match directives.optional || shown || settled {
+        match directives.optional || shown || settled || !self.link.has_server() {
             true => Step::Absent(Status::ERR_NOT_FOUND),
             false => Step::Ask,
         }

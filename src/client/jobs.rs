@@ -2,13 +2,16 @@
 //!
 //! Readers find a job without a lock: the list only grows, and a job stays mapped until the client is dropped. When
 //! descriptors get lost or a segment is not what it should be, the trace says so once and nothing new is mapped from then on:
-//! what is mapped goes on being read, the rest is looked up over the control plane.
+//! what is mapped goes on being read, the rest is looked up over the control plane. A process without a server describes its job
+//! to itself, in segments of its own, and so is answered by the same rules as any other.
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, OnceLock};
 
-use crate::data::{Nspace, Proc, Status};
+use crate::data::{Info, Nspace, Proc, Rank, Status, keys};
 use crate::message::{Mapped, Part, Reply, Request};
-use crate::store::{AttachError, JobReader, MappedSegment, ReaderPage};
+use crate::store::{
+    AttachError, BadJobInfo, Have, JobInfoBuilder, JobReader, JobWriter, Limits, MappedSegment, ReaderPage, WriteError,
+};
 use crate::trace;
 
 use super::Inner;
@@ -33,6 +36,30 @@ enum Unusable {
     Lost { announced: usize, came: usize },
     #[error("{0}")]
     Attach(#[from] AttachError),
+}
+
+/// Why a process cannot describe its job to itself.
+#[derive(Debug, thiserror::Error)]
+enum Untold {
+    #[error("{0}")]
+    Info(#[from] BadJobInfo),
+    #[error("{0}")]
+    Write(#[from] WriteError),
+    #[error("{0}")]
+    Attach(#[from] AttachError),
+}
+
+/// A job of one process on one node.
+fn alone(own: &Proc, node: &str) -> Result<JobReader, Untold> {
+    let mut job = JobInfoBuilder::new(&own.nspace, 1, node);
+    job.infos(&[
+        Info::new(keys::NODE_MAP, node),
+        Info::new(keys::PROC_MAP, own.rank.0.to_string().as_str()),
+        Info::new(keys::NPROC_OFFSET, Rank(0)),
+    ])?;
+    let writer = JobWriter::create(&own.nspace, &job.build()?, &Limits::default())?;
+    let segments = writer.segments(&Have::default()).into_iter().map(|(_, segment)| MappedSegment::map(segment));
+    Ok(JobReader::attach(segments.collect::<Result<_, _>>()?, None)?)
 }
 
 impl Jobs {
@@ -87,6 +114,14 @@ impl Jobs {
         self.take_in(&own.nspace, parts, descriptors);
         if let Some(Err(error)) = self.own().map(|reader| reader.populate_own(own.rank)) {
             self.give_up(format_args!("shared memory of {} cannot be used: {error}", own.nspace));
+        }
+    }
+
+    /// Describes the own job, of this process alone. Where that cannot be, the process knows nothing of it, and does without.
+    pub(super) fn begin_alone(&self, own: &Proc, node: &str) {
+        match alone(own, node) {
+            Ok(reader) => self.append(&own.nspace, reader),
+            Err(error) => trace!("{own} cannot be told of itself: {error}"),
         }
     }
 

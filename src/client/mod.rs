@@ -177,6 +177,12 @@ fn done(answer: Result<Answer, Error>) -> Result<(), Error> {
     }
 }
 
+/// What this machine calls itself.
+fn own_node() -> Result<String, InitError> {
+    let name = nix::sys::utsname::uname().map_err(|error| system("no name of this host")(error.into()))?;
+    Ok(name.nodename().to_string_lossy().into_owned())
+}
+
 impl Client {
     /// Connects to the server that the environment names (`PMIx_Init`). All job information is readable when it returns. Waits for
     /// a debugger where that is wanted (`PMIX_DEBUG_STOP_IN_INIT`).
@@ -223,9 +229,7 @@ impl Client {
     /// # Errors
     /// When the system refuses memory or a thread.
     pub fn singleton() -> Result<Client, InitError> {
-        let host = nix::sys::utsname::uname().map(|name| name.nodename().to_string_lossy().into_owned());
-        let host = host.map_err(|error| system("no name of this host")(error.into()))?;
-        let nspace = format!("singleton.{host}.{}", std::process::id());
+        let nspace = format!("singleton.{}.{}", own_node()?, std::process::id());
         let nspace = Nspace::new(nspace).map_err(|error| system("no namespace")(io::Error::other(error)))?;
         Self::alone(Proc::new(nspace, Rank(0)), None)
     }
@@ -235,7 +239,12 @@ impl Client {
     pub(crate) fn alone(proc: Proc, first: Option<&Client>) -> Result<Client, InitError> {
         let link = Link::new(Way::None).map_err(system("no eventfd"))?;
         let own = first.map_or_else(Arc::default, |client| client.inner.own.clone());
-        Self::start(proc, None, link, Jobs::new(false), None, own)
+        let jobs = Jobs::new(false);
+        // Whoever has chosen another rank has told nobody of those before it.
+        if proc.rank == Rank(0) {
+            jobs.begin_alone(&proc, &own_node()?);
+        }
+        Self::start(proc, None, link, jobs, None, own)
     }
 
     /// The client of the program that embeds a server, which is known by the server's name. What belongs to the process it shares
@@ -317,6 +326,11 @@ impl Client {
     /// The name of the server; none for a process without one.
     pub fn server(&self) -> Option<&Proc> {
         self.inner.server.as_ref().map(|server| &server.name)
+    }
+
+    /// Whether there never was a server to ask.
+    pub fn is_alone(&self) -> bool {
+        !self.inner.link.can_ask()
     }
 
     /// Whether there is a server that requests reach.

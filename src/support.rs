@@ -4,6 +4,7 @@
 //! server has registered, by the names of its module's functions; it is told under the names of the functions that users call.
 use std::collections::BTreeMap;
 
+use crate::control::rendezvous;
 use crate::data::{DataArray, DataType, Info, InfoList, Key, RegAttr, Status, Text, Value, keys};
 use crate::gathered::gathered;
 
@@ -92,7 +93,7 @@ const MONITOR: &str = "PMIX_MONITOR_ID PMIX_MONITOR_CANCEL PMIX_MONITOR_HEARTBEA
                        PMIX_MONITOR_FILE_MODIFY PMIX_MONITOR_FILE_CHECK_TIME PMIX_MONITOR_FILE_DROPS PMIX_RANGE \
                        PMIX_EVENT_CUSTOM_RANGE";
 const QUERY: &str = "PMIX_QUERY_STABLE_ABI_VERSION PMIX_QUERY_PROVISIONAL_ABI_VERSION PMIX_QUERY_ATTRIBUTE_SUPPORT \
-                     PMIX_QUERY_NAMESPACES PMIX_QUERY_LOCAL_PROC_TABLE PMIX_QUERY_NUM_PSETS PMIX_QUERY_PSET_NAMES \
+                     PMIX_QUERY_AVAIL_SERVERS PMIX_QUERY_NAMESPACES PMIX_QUERY_LOCAL_PROC_TABLE PMIX_QUERY_NUM_PSETS PMIX_QUERY_PSET_NAMES \
                      PMIX_QUERY_PSET_MEMBERSHIP PMIX_QUERY_NUM_GROUPS PMIX_QUERY_GROUP_NAMES PMIX_QUERY_GROUP_MEMBERSHIP PMIX_PROCID PMIX_NSPACE PMIX_RANK";
 const TOOL_INIT: &str = "PMIX_TOOL_NSPACE PMIX_TOOL_RANK PMIX_TOOL_DO_NOT_CONNECT PMIX_TOOL_CONNECT_OPTIONAL PMIX_TOOL_ATTACHMENT_FILE \
      PMIX_SERVER_URI PMIX_SERVER_PIDINFO PMIX_SERVER_NSPACE PMIX_CONNECT_TO_SYSTEM PMIX_CONNECT_SYSTEM_FIRST \
@@ -153,6 +154,11 @@ const ABI_VERSION: &str = "1.0";
 pub(crate) fn abi_version(key: &Text) -> Option<Info> {
     let known = [keys::QUERY_STABLE_ABI_VERSION, keys::QUERY_PROVISIONAL_ABI_VERSION];
     known.into_iter().find(|known| known.as_bytes() == key.as_bytes()).map(|key| Info::new(key, ABI_VERSION))
+}
+
+/// The answers to a key of a query that asks for servers on this node, which everybody can look for.
+pub(crate) fn available_servers(key: &Text) -> Option<Vec<Info>> {
+    (key.as_bytes() == keys::QUERY_AVAIL_SERVERS.as_bytes()).then(rendezvous::available)
 }
 
 /// Whether a query's key asks for supported attributes.

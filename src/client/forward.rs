@@ -27,6 +27,12 @@ impl Inner {
         Some(queries.iter().flat_map(|query| support::answers(&query.qualifiers, &host)).collect())
     }
 
+    /// The answers to queries for nothing but servers on this node, an attribute for each.
+    fn servers(queries: &[Query]) -> Option<Vec<Info>> {
+        let answers = queries.iter().flat_map(|query| &query.keys).map(support::available_servers);
+        answers.collect::<Option<Vec<_>>>().filter(|all| !all.is_empty()).map(|all| all.concat())
+    }
+
     /// Asks the server; `take` says what its reply brings.
     pub(super) fn ask_for<T: 'static>(
         &self,
@@ -114,7 +120,7 @@ impl Client {
             self.inner.link.run_later(move || done(Ok((Status::SUCCESS, answers))));
             return Ok(());
         }
-        if let Some(answers) = self.inner.support(queries) {
+        if let Some(answers) = self.inner.support(queries).or_else(|| Inner::servers(queries)) {
             self.inner.life.check()?;
             let found = answers.iter().filter(|info| info.value != Value::Undef).count();
             let status = match found {
@@ -123,6 +129,11 @@ impl Client {
                 _ => Status::SUCCESS,
             };
             self.inner.link.run_later(move || done(Ok((status, answers))));
+            return Ok(());
+        }
+        if self.is_alone() {
+            self.inner.life.check()?;
+            self.inner.link.run_later(move || done(Err(Status::ERR_UNREACH.into())));
             return Ok(());
         }
         self.forward("PMIx_Query_info", Forward::Query { queries: queries.to_vec() }, infos, done)

@@ -1,8 +1,8 @@
 //! How a tool finds a server that it was not started by.
 //!
 //! A server that accepts tools listens on one more abstract socket, whose name says whom it belongs to:
-//! `instanton-tools-PID-RANDOM`, or `instanton-system-PID-RANDOM` for the system's own server. The kernel's table of Unix sockets
-//! is the list of all such servers: there is no file to write, to find stale or to clean up, and a server that is killed is
+//! `instanton-tools-PID-NAME-RANDOM`, or `instanton-system-PID-NAME-RANDOM` for the system's own server; `NAME` is the server's own,
+//! `NSPACE.RANK`, and is left out where it does not fit in. The kernel's table of Unix sockets is the list of all such servers: there is no file to write, to find stale or to clean up, and a server that is killed is
 //! gone from it at once. Anybody can take such a name, so a tool looks at who is behind the socket before it says
 //! anything; nobody can keep a server from having one, because nobody knows its random part beforehand.
 //!
@@ -10,9 +10,11 @@
 use std::fmt;
 use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::str::FromStr;
 
-use crate::data::{Nspace, Proc, Rank};
+use crate::data::{DataArray, Info, Nspace, Proc, Rank, Value, keys};
+use crate::trace;
 
 /// The kernel's table of Unix sockets in this process's network namespace.
 const TABLE: &str = "/proc/net/unix";
@@ -22,10 +24,17 @@ const LISTENS: u32 = 1 << 16;
 const OF_SESSION: &str = "instanton-tools-";
 const OF_SYSTEM: &str = "instanton-system-";
 
+/// Most bytes before the random part of a name: there are 107, and that part has 32 of them.
+const MAX_PREFIX: usize = 75;
+
 /// The beginning of the name of a server's socket for tools; what follows is random.
-pub fn prefix(pid: i32, is_system: bool) -> String {
+pub fn prefix(pid: i32, is_system: bool, server: &Proc) -> String {
     let of = if is_system { OF_SYSTEM } else { OF_SESSION };
-    format!("{of}{pid}-")
+    let anonymous = format!("{of}{pid}-");
+    let named = format!("{anonymous}{}.{}-", server.nspace, server.rank.0);
+    // In the kernel's table, a space ends a name, and an `@` may stand for a NUL as well.
+    let is_plain = server.nspace.as_bytes().iter().all(u8::is_ascii_graphic);
+    if is_plain && named.len() <= MAX_PREFIX { named } else { anonymous }
 }
 
 /// A server that accepts tools, as its socket's name says.
@@ -37,6 +46,8 @@ pub struct Listed {
     pub pid: i32,
     /// Whether it is the system's server.
     pub is_system: bool,
+    /// The server's own name, where it is said.
+    pub server: Option<Proc>,
 }
 
 impl Listed {
@@ -45,8 +56,56 @@ impl Listed {
             Some(rest) => (rest, true),
             None => (name.strip_prefix(OF_SESSION)?, false),
         };
-        let (pid, _) = rest.split_once('-')?;
-        Some(Listed { name: name.to_owned(), pid: pid.parse().ok()?, is_system })
+        let (pid, rest) = rest.split_once('-')?;
+        let server = rest.rsplit_once('-').and_then(|(server, _)| named(server));
+        Some(Listed { name: name.to_owned(), pid: pid.parse().ok()?, is_system, server })
+    }
+
+    /// Whom its process belongs to: user and group. Where the process is not seen from here, that is not known.
+    fn owner(&self) -> Option<(u32, u32)> {
+        let process = fs::metadata(format!("/proc/{}", self.pid)).ok()?;
+        Some((process.uid(), process.gid()))
+    }
+
+    /// All that is known of it (`PMIX_SERVER_INFO_ARRAY`).
+    fn info(&self) -> Info {
+        let mut known = Vec::new();
+        if let Some(server) = &self.server {
+            known.push(Info::new(keys::SERVER_NSPACE, Value::string(server.nspace.as_bytes())));
+            known.push(Info::new(keys::SERVER_RANK, server.rank));
+        }
+        known.push(Info::new(keys::SERVER_PIDINFO, self.pid as u32));
+        if let Some((uid, gid)) = self.owner() {
+            known.extend([Info::new(keys::USERID, uid), Info::new(keys::GRPID, gid)]);
+        }
+        if let Some(server) = &self.server {
+            let uri = Uri { server: server.clone(), name: self.name.clone() };
+            known.push(Info::new(keys::SERVER_URI, uri.to_string().as_str()));
+        }
+        Info::new(keys::SERVER_INFO_ARRAY, Value::DataArray(DataArray::of_info(known)))
+    }
+}
+
+/// A server's own name, as one text.
+fn named(text: &str) -> Option<Proc> {
+    let (nspace, rank) = text.rsplit_once('.')?;
+    Some(Proc::new(Nspace::new(nspace).ok()?, Rank(rank.parse().ok()?)))
+}
+
+/// What a query for servers that one could attach to is answered (`PMIX_QUERY_AVAIL_SERVERS`): an attribute for each of this
+/// user's or root's, and for root of everybody's, but none of this process.
+pub fn available() -> Vec<Info> {
+    let own = nix::unistd::geteuid().as_raw();
+    let is_for_me = |server: &Listed| {
+        server.pid != std::process::id() as i32
+            && (own == 0 || server.owner().is_none_or(|(uid, _)| uid == 0 || uid == own))
+    };
+    match servers() {
+        Ok(all) => all.iter().filter(|server| is_for_me(server)).map(Listed::info).collect(),
+        Err(error) => {
+            trace!("the list of servers cannot be read: {error}");
+            Vec::new()
+        }
     }
 }
 
@@ -106,11 +165,9 @@ impl FromStr for Uri {
     fn from_str(text: &str) -> Result<Self, BadUri> {
         let form = || BadUri::Form(text.chars().take(64).collect());
         let (server, address) = text.trim_end().rsplit_once(';').ok_or_else(form)?;
-        let (nspace, rank) = server.rsplit_once('.').ok_or_else(form)?;
-        let nspace = Nspace::new(nspace).map_err(|_| form())?;
-        let rank = Rank(rank.parse().map_err(|_| form())?);
+        let server = named(server).ok_or_else(form)?;
         match address.strip_prefix(PROTOCOL) {
-            Some(name) if !name.is_empty() => Ok(Uri { server: Proc::new(nspace, rank), name: name.to_owned() }),
+            Some(name) if !name.is_empty() => Ok(Uri { server, name: name.to_owned() }),
             Some(_) => Err(form()),
             None => Err(BadUri::Protocol(address.chars().take(64).collect())),
         }
@@ -132,9 +189,20 @@ mod tests {
             000: 00000002 00000000 00010000 0001 01 105\n\
             000: 00000002 00000000 00010000 0001 01 106 @instanton-0123\n";
         let found = listed(table);
-        let expected = |name: &str, pid, is_system| Listed { name: name.into(), pid, is_system };
+        let expected = |name: &str, pid, is_system| Listed { name: name.into(), pid, is_system, server: None };
         assert_eq!(found, [expected("instanton-tools-17-ab", 17, false), expected("instanton-system-1-cd@", 1, true)]);
-        assert!(prefix(17, false) == "instanton-tools-17-" && prefix(1, true) == "instanton-system-1-");
+    }
+
+    #[test]
+    fn the_name_of_a_socket_says_which_server_it_is() {
+        let server = |nspace: &str| Proc::new(Nspace::new(nspace).unwrap(), Rank(3));
+        let name = prefix(17, false, &server("a-b@0.1"));
+        assert_eq!(name, "instanton-tools-17-a-b@0.1.3-");
+        let listed = Listed::parse(&(name + "0123")).unwrap();
+        assert_eq!((listed.pid, listed.server), (17, Some(server("a-b@0.1"))));
+        for unfit in ["a b", "n".repeat(60).as_str()] {
+            assert_eq!(prefix(1, true, &server(unfit)), "instanton-system-1-", "{unfit}");
+        }
     }
 
     #[test]

@@ -87,10 +87,11 @@ pub(super) fn start(config: Arc<ServerConfig>, host: Arc<dyn Host>, forks: Arc<F
     let uri = match config.tools {
         Some(support) => {
             let pid = support.pid.unwrap_or(std::process::id() as i32);
-            let prefix = rendezvous::prefix(pid, support.is_system);
+            let server = Proc::new(config.nspace.clone(), config.rank);
+            let prefix = rendezvous::prefix(pid, support.is_system, &server);
             let (socket, name) = bind::bind_abstract(&prefix).map_err(failed("open a socket for tools"))?;
             sockets.push(socket);
-            Some(Uri { server: Proc::new(config.nspace.clone(), config.rank), name })
+            Some(Uri { server, name })
         }
         None => None,
     };

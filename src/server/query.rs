@@ -1,6 +1,7 @@
 //! Queries: what the host answers, and what the server knows itself.
 //!
-//! Process sets and groups are the server's own, and so are the list of what is supported and the version of the interface.
+//! Process sets and groups are the server's own, and so are the list of what is supported, the version of the interface, and the list
+//! of servers on this node.
 //! Everything else is asked of the host; what that leaves open, the server answers as far as it knows: the namespaces, their
 //! processes on this node, and what was registered with them. What is not known comes back without a type, and the status says so;
 //! a failure comes alone, as programs free nothing then. Answers come in the order of the queries and of their keys; what the host
@@ -91,6 +92,13 @@ impl Core {
         }
         if support::is_asked_by(key) {
             return Some(support::answers(&query.qualifiers, &self.host_support));
+        }
+        if let Some(servers) = support::available_servers(key) {
+            return Some(if servers.is_empty() {
+                vec![Info::new(keys::QUERY_AVAIL_SERVERS, Value::Undef)]
+            } else {
+                servers
+            });
         }
         support::abi_version(key).map(|version| vec![version])
     }

@@ -62,6 +62,39 @@ static void attach(pid_t server) {
     PMIX_INFO_DESTRUCT(&info);
 }
 
+/* A member of a description. */
+static const pmix_value_t *member(const pmix_info_t *info, const char *key) {
+    const pmix_info_t *all = info->value.data.darray->array;
+    for (size_t i = 0; i < info->value.data.darray->size; i++)
+        if (!strcmp(all[i].key, key))
+            return &all[i].value;
+    return NULL;
+}
+
+/* Whoever asks for servers is told where this one is, connected or not. */
+static void is_listed(pid_t server, const char *uri) {
+    char *keys[] = {PMIX_QUERY_AVAIL_SERVERS, NULL};
+    pmix_query_t query = {.keys = keys};
+    pmix_info_t *servers = NULL;
+    size_t n = 0;
+    bool found = false;
+    OK(PMIx_Query_info(&query, 1, &servers, &n));
+    for (size_t i = 0; i < n; i++) {
+        CHECK(!strcmp(servers[i].key, PMIX_SERVER_INFO_ARRAY) && servers[i].value.type == PMIX_DATA_ARRAY);
+        if (member(&servers[i], PMIX_SERVER_PIDINFO)->data.uint32 != (uint32_t)server)
+            continue;
+        const pmix_value_t *nspace = member(&servers[i], PMIX_SERVER_NSPACE);
+        found = true;
+        CHECK(!strncmp(nspace->data.string, uri, strlen(nspace->data.string)));
+        CHECK(member(&servers[i], PMIX_SERVER_RANK)->data.rank == 0);
+        CHECK(member(&servers[i], PMIX_USERID)->data.uint32 == getuid());
+        CHECK(member(&servers[i], PMIX_GRPID)->data.uint32 == getgid());
+        CHECK(!strcmp(member(&servers[i], PMIX_SERVER_URI)->data.string, uri));
+    }
+    CHECK(found);
+    PMIX_INFO_FREE(servers, n);
+}
+
 static int by_pid(pid_t server) {
     pmix_proc_t me, again;
     pmix_info_t info;
@@ -96,6 +129,10 @@ static int by_uri(pid_t server) {
     attach(server);
     pmix_info_t *uri = query(PMIX_SERVER_URI, NULL);
     CHECK(uri->value.type == PMIX_STRING);
+    is_listed(server, uri->value.data.string);
+    OK(PMIx_tool_finalize());
+    OK(PMIx_tool_init(&me, attribute(&info[0], PMIX_TOOL_DO_NOT_CONNECT, NULL, PMIX_BOOL), 1));
+    is_listed(server, uri->value.data.string);
     OK(PMIx_tool_finalize());
     int fd = mkstemp(file);
     CHECK(fd >= 0 && write(fd, uri->value.data.string, strlen(uri->value.data.string)) > 0 && close(fd) == 0);

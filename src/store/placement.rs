@@ -403,7 +403,24 @@ fn sums(job: &mut JobInfoBuilder, nodes: &Parted, size: u32, own_node: u32, own_
     job.job.imply(keys::MAX_PROCS, size);
     job.job.imply(keys::JOB_NUM_APPS, napps);
     job.job.imply(keys::NUM_NODES, occupied);
-    job.own_session().entries.imply(keys::UNIV_SIZE, size);
+    let most = job.job.get(keys::MAX_PROCS).cloned();
+    let session = &mut job.own_session().entries;
+    session.imply(keys::UNIV_SIZE, size);
+    // Two names of one number, as the Standard has it.
+    if let Some(most) = session.get(keys::UNIV_SIZE).cloned() {
+        session.imply(keys::MAX_PROCS, most);
+    }
+    // As many as of the job, where the job has no other node or application.
+    if let Some(most) = most {
+        if job.nodes.len() == 1 {
+            job.nodes.entries(own_node).imply(keys::MAX_PROCS, most.clone());
+        }
+        if napps == 1
+            && let Some(only) = job.apps.values_mut().next()
+        {
+            only.imply(keys::MAX_PROCS, most);
+        }
+    }
     listed
 }
 

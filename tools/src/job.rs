@@ -219,6 +219,7 @@ impl Job {
                     Info::new(keys::HOSTNAME, self.node.as_str()),
                     Info::new(keys::HOSTNAME_ALIASES, self.aliases().as_str()),
                     Info::new(keys::NUM_SLOTS, self.slots),
+                    Info::new(keys::MAX_PROCS, size.max(self.slots)),
                 ],
             ),
             // We remove those directories; the ranks need not.

@@ -26,6 +26,24 @@ fn a_host_that_says_nothing_still_has_a_job() {
 }
 
 #[test]
+fn most_processes_of_the_only_node_and_application_are_those_of_the_job() {
+    let most = |writer: &JobWriter, level| {
+        let lookup = Lookup { level, ..Lookup::new(Rank::WILDCARD, keys::MAX_PROCS) };
+        writer.reader().get(&lookup).ok()
+    };
+    let given = [Info::new(keys::MAX_PROCS, 8u32), Info::new(keys::UNIV_SIZE, 16u32)];
+    let writer = reader_of(&given, 3, "here");
+    assert_eq!(most(&writer, Level::Job), Some(Value::from(8u32)));
+    assert_eq!(most(&writer, Level::Node(NodeSel::Own)), Some(Value::from(8u32)));
+    assert_eq!(most(&writer, Level::App(None)), Some(Value::from(8u32)));
+    assert_eq!(most(&writer, Level::Session(None)), Some(Value::from(16u32)), "another name of UNIV_SIZE");
+
+    let two = [Info::new(keys::JOB_SIZE, 2u32), Info::new(keys::NODE_MAP, "a,b"), Info::new(keys::PROC_MAP, "0;1")];
+    let writer = reader_of(&two, 1, "a");
+    assert_eq!(most(&writer, Level::Node(NodeSel::Own)), None, "only the host knows");
+}
+
+#[test]
 fn what_the_host_says_stands() {
     let process = |infos| about(keys::PROC_INFO_ARRAY, infos);
     let writer = reader_of(

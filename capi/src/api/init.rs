@@ -9,13 +9,15 @@ use crate::convert::{made, many};
 use crate::session;
 use crate::types::*;
 
-/// What a programming library says of itself in its Init.
+/// What a programming library says of itself in its Init, in the order in which others are told.
 const MODEL: [&str; 4] =
     [keys::PROGRAMMING_MODEL, keys::MODEL_LIBRARY_NAME, keys::MODEL_LIBRARY_VERSION, keys::THREADING_MODEL];
 
-/// Tells the other libraries in this process that another one is in use. Nobody needs to listen.
+/// Tells the other libraries in this process that one more is in use: those that have a handler for it, and those that register
+/// one later. Of what is said twice, the last counts.
 fn declare_model(client: &Client, info: &[Info]) {
-    let mut model: Vec<Info> = info.iter().filter(|info| MODEL.iter().any(|key| info.key == *key)).cloned().collect();
+    let said = |key: &&str| info.iter().rfind(|info| info.key == **key).cloned();
+    let mut model: Vec<Info> = MODEL.iter().filter_map(said).collect();
     if !model.is_empty() {
         model.push(Info::new(keys::EVENT_NON_DEFAULT, true));
         let told = client.notify_event(Status::MODEL_DECLARED, client.proc(), RANGE_PROC_LOCAL, &model, |_| ());
@@ -28,22 +30,26 @@ fn declare_model(client: &Client, info: &[Info]) {
 export! {
     /// Takes part in the job that this process was launched in. Every Init has its Finalize.
     ///
-    /// Without a launcher the answer is `PMIX_ERR_UNREACH`, and the process is initialised as a job of its own.
+    /// Without a launcher the answer is `PMIX_ERR_UNREACH`, every time, and the process is initialised as a job of its own.
     fn PMIx_Init(proc: *mut pmix_proc_t, info: *mut pmix_info_t, ninfo: usize) -> Outcome {
         let info: Vec<Info> = many(info, ninfo)?;
         let entered = session::enter(&info)?;
         if let Some(proc) = proc.as_mut() {
             *proc = made(entered.client.proc())?;
         }
-        if entered.again {
+        // No handler can be there before the first Init; whom nobody launched keeps nothing for those that come.
+        if entered.again || entered.status == Status::SUCCESS {
             declare_model(&entered.client, &info);
         }
         entered.status.ok()
     }
 
-    /// Gives one Init back.
+    /// Gives one Init back. Without any there is nothing to do; in a forked child there is what is its parent's.
     fn PMIx_Finalize(info: *const pmix_info_t, ninfo: usize) -> Outcome {
-        session::leave(&many::<_, Info>(info, ninfo)?)
+        if !session::is_inherited() {
+            return Ok(());
+        }
+        session::leave(&many::<_, Info>(info, if info.is_null() { 0 } else { ninfo })?)
     }
 
     /// Whether there were more Inits than Finalizes.

@@ -50,9 +50,44 @@ static void later(size_t id, pmix_status_t status, const pmix_proc_t *source, pm
     set(&called);
 }
 
+static void declared(size_t id, pmix_status_t status, const pmix_proc_t *source, pmix_info_t *info, size_t ninfo,
+                     pmix_info_t *results, size_t nresults, pmix_event_notification_cbfunc_fn_t next, void *data) {
+    static const char *keys[] = {PMIX_PROGRAMMING_MODEL, PMIX_MODEL_LIBRARY_NAME, PMIX_MODEL_LIBRARY_VERSION,
+                                 PMIX_THREADING_MODEL, PMIX_EVENT_NON_DEFAULT};
+    static const char *texts[] = {"OpenMP", "second", "2.1", "pthreads"};
+    (void)id, (void)source, (void)results, (void)nresults;
+    CHECK(status == PMIX_MODEL_DECLARED && ninfo == 5);
+    for (int i = 0; i < 5; i++)
+        CHECK(!strcmp(info[i].key, keys[i]) && (i == 4 || !strcmp(info[i].value.data.string, texts[i])));
+    set(&called);
+    next(PMIX_SUCCESS, NULL, 0, NULL, NULL, data);
+}
+
+/* Another library in this process calls Init, and says what it is; in any order, and twice. */
+static void another_model(void) {
+    pmix_status_t code = PMIX_MODEL_DECLARED;
+    int id = PMIx_Register_event_handler(&code, 1, NULL, 0, declared, NULL, NULL);
+    CHECK(id >= 0);
+    pmix_info_t info[6];
+    OK(PMIx_Info_load(&info[0], PMIX_THREADING_MODEL, "pthreads", PMIX_STRING));
+    OK(PMIx_Info_load(&info[1], PMIX_MODEL_LIBRARY_NAME, "first", PMIX_STRING));
+    OK(PMIx_Info_load(&info[2], PMIX_MODEL_LIBRARY_VERSION, "2.1", PMIX_STRING));
+    OK(PMIx_Info_load(&info[3], PMIX_PROGRAMMING_MODEL, "OpenMP", PMIX_STRING));
+    OK(PMIx_Info_load(&info[4], PMIX_MODEL_LIBRARY_NAME, "second", PMIX_STRING));
+    OK(PMIx_Info_load(&info[5], "site.word", "of no model", PMIX_STRING));
+    IS(PMIX_ERR_UNREACH, PMIx_Init(NULL, info, 6));
+    until(&called, 1);
+    OK(PMIx_Finalize(NULL, 0));
+    OK(PMIx_Deregister_event_handler(id, NULL, NULL));
+    for (int i = 0; i < 6; i++)
+        PMIx_Info_destruct(&info[i]);
+    called = 0;
+}
+
 int main(void) {
     pmix_proc_t me;
     IS(PMIX_ERR_UNREACH, PMIx_Init(&me, NULL, 0));
+    another_model();
     pmix_status_t code = PMIX_MODEL_DECLARED;
     IS(PMIX_ERR_BAD_PARAM, PMIx_Register_event_handler(&code, 1, NULL, 0, NULL, NULL, NULL));
     inside_call = 1;

@@ -70,8 +70,27 @@ pub fn guard<A: Answer>(body: impl FnOnce() -> A) -> A::C {
     }
 }
 
-/// Defines exported functions. The body returns an [`Answer`].
+/// Runs a body that, where it fails, may fail for another reason than its own.
+#[inline]
+pub fn failing(reason: fn(Status) -> Status, body: impl FnOnce() -> Outcome) -> Outcome {
+    body().map_err(reason)
+}
+
+/// Defines exported functions. The body returns an [`Answer`]. Behind `after_init;` stand functions that a program may call only after an
+/// Init: before it they answer `ERR_INIT`, whatever else is wrong. Those behind `for_server;` need a server besides, and answer
+/// `ERR_UNREACH` without one.
 macro_rules! export {
+    (after_init; $($functions:tt)*) => {
+        export!(@after or_uninitialized $($functions)*);
+    };
+    (for_server; $($functions:tt)*) => {
+        export!(@after or_alone $($functions)*);
+    };
+    (@after $reason:ident $($(#[$meta:meta])* fn $name:ident($($arg:ident: $ty:ty),* $(,)?) -> Outcome $body:block)*) => {$(
+        export!(@one [$(#[$meta])*] $name ($($arg: $ty),*) [Outcome] {
+            $crate::boundary::failing($crate::session::$reason, || -> Outcome { $body })
+        });
+    )*};
     ($($(#[$meta:meta])* fn $name:ident($($arg:ident: $ty:ty),* $(,)?) $(-> $ret:ty)? $body:block)*) => {$(
         export!(@one [$(#[$meta])*] $name ($($arg: $ty),*) [$($ret)?] $body);
     )*};

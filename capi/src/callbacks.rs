@@ -126,9 +126,10 @@ pub fn info(cbfunc: Option<InfoFn>, cbdata: *mut c_void) -> impl FnOnce(Result<I
 }
 
 /// A completion that shows published data to `cbfunc` and frees it afterwards.
-pub fn lookup(cbfunc: LookupFn, cbdata: *mut c_void) -> impl FnOnce(Result<Published, Error>) + Send + 'static {
+pub fn lookup(cbfunc: Option<LookupFn>, cbdata: *mut c_void) -> impl FnOnce(Result<Published, Error>) + Send + 'static {
     let data = CbData::new(cbdata);
     move |result| {
+        let Some(cbfunc) = cbfunc else { return };
         let (status, found) = result.unwrap_or_else(|error| (error.status(), Vec::new()));
         let mut shown = Arena::default();
         let (status, (array, n)) = match shown.array::<pmix_pdata_t, _>(&found) {

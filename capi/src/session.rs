@@ -53,6 +53,22 @@ pub fn client() -> Result<Arc<Client>, Status> {
         .and_then(|client| if client.is_initialized() { Ok(client) } else { Err(Status::ERR_INIT) })
 }
 
+/// Why a call fails: before Init, for no other reason than that.
+#[cold]
+pub fn or_uninitialized(status: Status) -> Status {
+    if is_initialized() { status } else { Status::ERR_INIT }
+}
+
+/// Why a call fails that is for the server: without one, for no other reason than that.
+#[cold]
+pub fn or_alone(status: Status) -> Status {
+    match client() {
+        Err(uninitialized) => uninitialized,
+        Ok(client) if client.is_alone() => Status::ERR_UNREACH,
+        Ok(_) => status,
+    }
+}
+
 /// Whether there is a client that this process may use.
 pub fn is_initialized() -> bool {
     with(|_, client| client.is_initialized()).unwrap_or(false)
@@ -84,7 +100,8 @@ pub fn enter(info: &[Info]) -> Result<Entered, Status> {
     let mut inits = INITS.lock().unwrap_or_else(PoisonError::into_inner);
     if let Ok(client) = client() {
         *inits += 1;
-        return Ok(Entered { client, status: Status::SUCCESS, again: true });
+        let status = if client.is_alone() { Status::ERR_UNREACH } else { Status::SUCCESS };
+        return Ok(Entered { client, status, again: true });
     }
     let (client, status) = match Client::init(info) {
         Ok(client) => (client, Status::SUCCESS),

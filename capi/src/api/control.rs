@@ -15,6 +15,8 @@ use crate::session::{self, told};
 use crate::types::*;
 
 export! {
+    after_init;
+
     /// Controls processes, or registers what is to be cleaned up after them; none named means the own namespace.
     fn PMIx_Job_control(
         targets: *const pmix_proc_t, ntargets: usize, directives: *const pmix_info_t, ndirs: usize,

@@ -10,6 +10,8 @@ use crate::session::{self, told};
 use crate::types::*;
 
 export! {
+    after_init;
+
     /// A credential that proves who the caller is. Its bytes are the caller's to free.
     fn PMIx_Get_credential(
         info: *const pmix_info_t, ninfo: usize, credential: *mut pmix_byte_object_t,

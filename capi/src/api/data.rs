@@ -8,7 +8,7 @@ use std::ptr;
 
 use instanton::client::{Directives, Error, Found};
 use instanton::data::constants::scope;
-use instanton::data::{DataType, Info, Key, Nspace, Proc, Rank, Status, Value, keys};
+use instanton::data::{DataType, Info, InfoList, Key, Nspace, Proc, Rank, Status, Value, keys};
 use libc::{c_char, c_void};
 
 use crate::alloc;
@@ -213,11 +213,23 @@ fn find_topology(nspace: &[u8], rank: Rank) {
     }
 }
 
+/// Of whom everything is asked for: one process. Of all of a job it can be refreshed, and is not asked for.
+unsafe fn whole(proc: *const pmix_proc_t, info: &[Info]) -> Result<Proc, Status> {
+    // SAFETY: NULL or a process, the contract with C.
+    let proc: Proc = unsafe { one(proc) }?;
+    if proc.rank == Rank::WILDCARD && !info.is_set(keys::GET_REFRESH_CACHE) {
+        return Err(Status::ERR_BAD_PARAM);
+    }
+    Ok(proc)
+}
+
 /// Everything known of a process.
 #[cold]
 unsafe fn all(proc: *const pmix_proc_t, info: *const pmix_info_t, ninfo: usize) -> Result<*mut pmix_value_t, Status> {
-    // SAFETY: a process, and NULL or an array, the contract with C.
-    let (proc, info) = unsafe { (one::<_, Proc>(proc)?, many::<_, Info>(info, ninfo)?) };
+    // SAFETY: NULL or an array, NULL or a process, the contract with C.
+    let info: Vec<Info> = unsafe { many(info, ninfo) }?;
+    // SAFETY: as above.
+    let proc = unsafe { whole(proc, &info) }?;
     let all = told(session::client()?.get(&proc, None, &info))?;
     // SAFETY: of what was just made.
     alloc::boxed(convert::made(&all)?)
@@ -301,6 +313,8 @@ impl Question<'_> {
 }
 
 export! {
+    after_init;
+
     /// Keeps a copy of a value for the next Commit.
     fn PMIx_Put(scope: u8, key: *const c_char, value: *mut pmix_value_t) -> Outcome {
         let key = key_of(key)?;
@@ -336,9 +350,6 @@ export! {
         }
         let (nspace, rank) = target(proc)?;
         let mut key = alloc::name(key, KEY_SIZE)?;
-        if key.is_empty() {
-            return Err(Status::ERR_BAD_PARAM);
-        }
         let (mut given, qualified);
         let at_hand = if ninfo == 0 { Some(&NO_DIRECTIVES) } else { lone(info, ninfo)? };
         let directives = match at_hand {
@@ -376,12 +387,17 @@ export! {
         cbfunc: Option<ValueFn>, cbdata: *mut c_void,
     ) -> Outcome {
         let cbfunc = cbfunc.ok_or(Status::ERR_BAD_PARAM)?;
-        let (nspace, rank) = target(proc)?;
-        let proc = Proc::new(Nspace::new(nspace).map_err(|_| Status::ERR_BAD_PARAM)?, rank);
-        let key = if key.is_null() { None } else { Some(alloc::name(key, KEY_SIZE)?) };
         let info: Vec<Info> = many(info, ninfo)?;
+        let (key, proc) = match key.is_null() {
+            true => (None, whole(proc, &info)?),
+            false => {
+                let (nspace, rank) = target(proc)?;
+                let nspace = Nspace::new(nspace).map_err(|_| Status::ERR_BAD_PARAM)?;
+                (Some(alloc::name(key, KEY_SIZE)?), Proc::new(nspace, rank))
+            }
+        };
         if key == Some(TOPOLOGY) {
-            find_topology(nspace, rank);
+            find_topology(proc.nspace.as_bytes(), proc.rank);
         }
         told(session::client()?.get_nb(&proc, key, &info, callbacks::value(cbfunc, cbdata)))
     }

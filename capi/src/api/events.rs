@@ -22,7 +22,7 @@ export! {
     ) -> c_int {
         match register(codes, ncodes, info, ninfo, handler, cbfunc, cbdata) {
             Ok(answer) => answer,
-            Err(status) => status.0,
+            Err(status) => session::or_uninitialized(status).0,
         }
     }
 
@@ -70,10 +70,13 @@ unsafe fn register(
     cbdata: *mut c_void,
 ) -> Result<c_int, Status> {
     let handler = callbacks::event(handler.ok_or(Status::ERR_BAD_PARAM)?);
-    // SAFETY: NULL or arrays, the contract with C. Some programs give a number of codes beside a NULL for none.
+    // SAFETY: NULL or arrays, the contract with C. Some programs give a number beside a NULL for none.
     let (codes, info) = unsafe {
         let codes: &[c_int] = alloc::slice(codes, if codes.is_null() { 0 } else { ncodes })?;
-        (codes.iter().map(|code| Status(*code)).collect::<Vec<_>>(), many::<_, Info>(info, ninfo)?)
+        (
+            codes.iter().map(|code| Status(*code)).collect::<Vec<_>>(),
+            many::<_, Info>(info, if info.is_null() { 0 } else { ninfo })?,
+        )
     };
     let client = session::client()?;
     let Some(cbfunc) = cbfunc else {

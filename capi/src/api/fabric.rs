@@ -64,6 +64,8 @@ unsafe fn ask(
 }
 
 export! {
+    after_init;
+
     /// Asks for access to information about a fabric.
     fn PMIx_Fabric_register(fabric: *mut pmix_fabric_t, directives: *const pmix_info_t, ndirs: usize) -> Outcome {
         ask(fabric, FABRIC_REQUEST_INFO, &many::<_, Info>(directives, ndirs)?, None, std::ptr::null_mut())

@@ -11,6 +11,8 @@ use crate::session::{self, told};
 use crate::types::*;
 
 export! {
+    after_init;
+
     /// Waits until all participants have come; none named means the own namespace.
     fn PMIx_Fence(procs: *const pmix_proc_t, nprocs: usize, info: *const pmix_info_t, ninfo: usize) -> Outcome {
         let client = session::client()?;
@@ -20,21 +22,22 @@ export! {
         }
     }
 
-    /// The same without waiting.
+    /// The same without waiting: by a server, and so not without one. Nobody needs to be told.
     fn PMIx_Fence_nb(
         procs: *const pmix_proc_t, nprocs: usize, info: *const pmix_info_t, ninfo: usize, cbfunc: Option<OpFn>,
         cbdata: *mut c_void,
     ) -> Outcome {
-        if cbfunc.is_none() {
-            return Err(Status::ERR_BAD_PARAM);
+        let client = session::client()?;
+        if client.is_alone() {
+            return Err(Status::ERR_UNREACH);
         }
         let (procs, info) = (participants(procs, nprocs)?, many::<_, Info>(info, ninfo)?);
-        told(session::client()?.fence_nb(&procs, &info, callbacks::op(cbfunc, cbdata)))
+        told(client.fence_nb(&procs, &info, callbacks::op(cbfunc, cbdata)))
     }
 
     /// Asks the host to end processes; none named means the own namespace.
     fn PMIx_Abort(status: c_int, message: *const c_char, procs: *mut pmix_proc_t, nprocs: usize) -> Outcome {
-        let procs = participants(procs, nprocs)?;
+        let procs: Vec<Proc> = many(procs, if procs.is_null() { 0 } else { nprocs })?;
         told(session::client()?.abort(status, alloc::c_bytes(message), &procs))
     }
 }
@@ -74,8 +77,11 @@ unsafe fn is_own_job(client: &Client, procs: *const pmix_proc_t, nprocs: usize) 
     all.rank == Rank::WILDCARD.0 && alloc::is(&all.nspace, client.proc().nspace.as_bytes())
 }
 
-/// Processes, as these calls take them: NULL is nobody in particular, whatever the number says.
+/// Who is to meet: NULL is nobody in particular, whatever the number says. A list of none is a mistake.
 unsafe fn participants(procs: *const pmix_proc_t, nprocs: usize) -> Result<Vec<Proc>, Status> {
+    if !procs.is_null() && nprocs == 0 {
+        return Err(Status::ERR_BAD_PARAM);
+    }
     // SAFETY: NULL or an array, the contract with C.
     unsafe { many(procs, if procs.is_null() { 0 } else { nprocs }) }
 }

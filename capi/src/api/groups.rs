@@ -17,6 +17,15 @@ unsafe fn group(name: *const c_char) -> Result<Nspace, Status> {
     Nspace::new(unsafe { alloc::name(name, NSPACE_SIZE) }?).map_err(|_| Status::ERR_BAD_PARAM)
 }
 
+/// Members of a group to be made. Who waits to be added to it has no list; a list of none is a mistake.
+unsafe fn members(procs: *const pmix_proc_t, nprocs: usize) -> Result<Vec<Proc>, Status> {
+    if !procs.is_null() && nprocs == 0 {
+        return Err(Status::ERR_BAD_PARAM);
+    }
+    // SAFETY: NULL or an array, the contract with C.
+    unsafe { many(procs, nprocs) }
+}
+
 /// Whether an invitation is accepted.
 fn accepts(opt: u32) -> Result<bool, Status> {
     match i64::from(opt) {
@@ -33,12 +42,14 @@ unsafe fn leader(proc: *const pmix_proc_t) -> Result<Option<Proc>, Status> {
 }
 
 export! {
+    for_server;
+
     /// Makes a group of processes, which all call this with the same list, and waits for them; the caller frees the results.
     fn PMIx_Group_construct(
         grp: *const c_char, procs: *const pmix_proc_t, nprocs: usize, directives: *const pmix_info_t, ndirs: usize,
         results: *mut *mut pmix_info_t, nresults: *mut usize,
     ) -> Outcome {
-        let (group, procs) = (group(grp)?, many::<_, Proc>(procs, nprocs)?);
+        let (group, procs) = (group(grp)?, members(procs, nprocs)?);
         let info: Vec<Info> = many(directives, ndirs)?;
         wait_infos("PMIx_Group_construct", results, nresults, |client, done| {
             client.group_construct_nb(&group, &procs, &info, done)
@@ -50,7 +61,7 @@ export! {
         grp: *const c_char, procs: *const pmix_proc_t, nprocs: usize, info: *const pmix_info_t, ninfo: usize,
         cbfunc: Option<InfoFn>, cbdata: *mut c_void,
     ) -> Outcome {
-        let (group, procs) = (group(grp)?, many::<_, Proc>(procs, nprocs)?);
+        let (group, procs) = (group(grp)?, members(procs, nprocs)?);
         let info: Vec<Info> = many(info, ninfo)?;
         told(session::client()?.group_construct_nb(&group, &procs, &info, callbacks::info(cbfunc, cbdata)))
     }

@@ -59,7 +59,7 @@ export! {
             }))?;
             Ok(Status::SUCCESS.0)
         };
-        pull().unwrap_or_else(|status| status.0)
+        pull().unwrap_or_else(|status| session::or_alone(status).0)
     }
 
     /// Ends what PMIx_IOF_pull began; without `cbfunc` the call waits.

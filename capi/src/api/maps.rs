@@ -6,11 +6,13 @@ use libc::c_char;
 use crate::alloc;
 use crate::boundary::{Outcome, export};
 use crate::convert::{made, one};
+use crate::session;
 use crate::types::*;
 
 export! {
-    /// A short expression for a list of node names with commas between them. It is the caller's to free.
+    /// A short expression for a list of node names with commas between them, after an Init. It is the caller's to free.
     fn PMIx_generate_regex(input: *const c_char, regex: *mut *mut c_char) -> Outcome {
+        session::with(|_, _| ())?;
         let (Some(names), Some(regex)) = (alloc::c_bytes(input), regex.as_mut()) else {
             return Err(Status::ERR_BAD_PARAM);
         };
@@ -22,8 +24,9 @@ export! {
         Ok(())
     }
 
-    /// A short expression for lists of ranks, one a node, with semicolons between them. It is the caller's to free.
+    /// A short expression for lists of ranks, one a node, with semicolons between them, after an Init. It is the caller's to free.
     fn PMIx_generate_ppn(input: *const c_char, ppn: *mut *mut c_char) -> Outcome {
+        session::with(|_, _| ())?;
         let (Some(ranks), Some(ppn)) = (alloc::c_bytes(input), ppn.as_mut()) else {
             return Err(Status::ERR_BAD_PARAM);
         };

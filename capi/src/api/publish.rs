@@ -10,6 +10,8 @@ use crate::session::{self, told};
 use crate::types::*;
 
 export! {
+    for_server;
+
     /// Publishes data for others to look up, and waits until they can.
     fn PMIx_Publish(info: *const pmix_info_t, ninfo: usize) -> Outcome {
         let info: Vec<Info> = many(info, ninfo)?;
@@ -18,9 +20,6 @@ export! {
 
     /// The same without waiting.
     fn PMIx_Publish_nb(info: *const pmix_info_t, ninfo: usize, cbfunc: Option<OpFn>, cbdata: *mut c_void) -> Outcome {
-        if cbfunc.is_none() {
-            return Err(Status::ERR_BAD_PARAM);
-        }
         let info: Vec<Info> = many(info, ninfo)?;
         told(session::client()?.publish_nb(&info, callbacks::op(cbfunc, cbdata)))
     }
@@ -36,8 +35,12 @@ export! {
             .iter()
             .map(|item| Mirror::<Key>::to_rust(&item.key, 0))
             .collect::<Result<_, _>>()?;
-        let keys: Vec<Text> =
-            wanted.iter().map(|key| Text::new(key.as_bytes()).map_err(|_| Status::ERR_BAD_PARAM)).collect::<Result<_, _>>()?;
+        // A place without a key asks for nothing.
+        let keys: Vec<Text> = wanted
+            .iter()
+            .filter(|key| !key.is_empty())
+            .map(|key| Text::new(key.as_bytes()).map_err(|_| Status::ERR_BAD_PARAM))
+            .collect::<Result<_, _>>()?;
         let (status, mut found) = told(session::client()?.lookup(&keys, &info))?;
         for (i, key) in wanted.iter().enumerate() {
             let item = &mut *data.add(i);
@@ -53,11 +56,10 @@ export! {
         status.ok()
     }
 
-    /// The same without waiting; what was found is shown to `cbfunc` until it returns.
+    /// The same without waiting; what was found is shown to `cbfunc`, if there is one, until it returns.
     fn PMIx_Lookup_nb(
         keys: *mut *mut c_char, info: *const pmix_info_t, ninfo: usize, cbfunc: Option<LookupFn>, cbdata: *mut c_void,
     ) -> Outcome {
-        let cbfunc = cbfunc.ok_or(Status::ERR_BAD_PARAM)?;
         let (keys, info) = (Mirror::<Vec<Text>>::to_rust(&keys, 0)?, many::<_, Info>(info, ninfo)?);
         told(session::client()?.lookup_nb(&keys, &info, callbacks::lookup(cbfunc, cbdata)))
     }

@@ -25,6 +25,8 @@ unsafe extern "C" fn release(_status: c_int, shown: *mut c_void) {
 }
 
 export! {
+    after_init;
+
     /// Collects what the processes of a job will need on every node. What `cbfunc` is shown lives until it calls the function that
     /// it is given with it.
     fn PMIx_server_setup_application(
@@ -143,7 +145,9 @@ export! {
             Some(_) => op(cbfunc, cbdata, |done| server.register_session(session, &info, done), || Ok(())),
         }
     }
+}
 
+export! {
     /// Forgets a session.
     fn PMIx_server_deregister_session(session: u32, cbfunc: Option<OpFn>, cbdata: *mut c_void) {
         let Ok(server) = server() else { return report(cbfunc, cbdata, Status::ERR_INIT) };
@@ -151,6 +155,10 @@ export! {
             server.deregister_session(session, |_| ())
         });
     }
+}
+
+export! {
+    after_init;
 
     /// Gives a set of processes a name, and tells the processes of this node.
     fn PMIx_server_define_process_set(

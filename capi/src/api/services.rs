@@ -35,6 +35,8 @@ pub unsafe fn wait_infos(
 }
 
 export! {
+    after_init;
+
     /// Asks about jobs, processes, the system; the caller frees the answers. The version of this interface may be asked for before
     /// Init.
     fn PMIx_Query_info(

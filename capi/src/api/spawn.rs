@@ -32,6 +32,8 @@ fn start(
 }
 
 export! {
+    for_server;
+
     /// Starts a job and waits until all of it runs; `nspace` gets its name.
     fn PMIx_Spawn(
         job_info: *const pmix_info_t, ninfo: usize, apps: *const pmix_app_t, napps: usize, nspace: *mut c_char,

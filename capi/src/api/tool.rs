@@ -59,6 +59,10 @@ export! {
     fn PMIx_tool_is_connected() -> bool {
         session::with(|_, client| client.is_connected()).unwrap_or(false)
     }
+}
+
+export! {
+    after_init;
 
     /// Attaches to one more server, which the attributes must name; with PMIX_PRIMARY_SERVER it becomes the primary one.
     fn PMIx_tool_attach_to_server(

@@ -142,6 +142,7 @@ static void refusals(void) {
     IS(PMIX_ERR_NOT_FOUND, PMIx_Group_join("g", &all[0], PMIX_GROUP_ACCEPT, NULL, 0, &results, &n));
     IS(PMIX_ERR_NOT_FOUND, PMIx_Group_destruct("g", NULL, 0));
     IS(PMIX_ERR_NOT_FOUND, PMIx_Group_leave("g", NULL, 0));
+    IS(PMIX_ERR_BAD_PARAM, PMIx_Group_construct("g", all, 0, NULL, 0, NULL, NULL));
     IS(PMIX_ERR_BAD_PARAM, PMIx_Group_leave(NULL, NULL, 0));
 }
 

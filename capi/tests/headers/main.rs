@@ -207,6 +207,11 @@ fn a_program_runs_on_the_stock_library_as_well() {
     says_the_same("portable");
 }
 
+#[test]
+fn odd_calls_are_answered_as_the_stock_library_answers_them() {
+    says_the_same("odd_calls");
+}
+
 /// Whoever has all of one release's headers is shown nothing by another's: each name in them stands for the same header.
 #[test]
 fn they_stand_beside_real_ones() {

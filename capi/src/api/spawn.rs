@@ -32,7 +32,7 @@ fn start(
 }
 
 export! {
-    for_server;
+    after_init;
 
     /// Starts a job and waits until all of it runs; `nspace` gets its name.
     fn PMIx_Spawn(
@@ -64,6 +64,10 @@ export! {
         let (job_info, apps) = (many::<_, Info>(job_info, ninfo)?, many::<_, App>(apps, napps)?);
         told(start(&session::client()?, &job_info, &apps, callbacks::spawn(cbfunc, cbdata)))
     }
+}
+
+export! {
+    for_server;
 
     /// Connects with other processes, which all call this with the same list, and waits for them.
     fn PMIx_Connect(

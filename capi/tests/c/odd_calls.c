@@ -99,13 +99,11 @@ static void alone(const pmix_proc_t *me) {
 static void without_a_server(const pmix_proc_t *me) {
     pmix_info_t info = PMIX_INFO_STATIC_INIT, *results;
     pmix_pdata_t pdata;
-    char nspace[PMIX_MAX_NSLEN + 1];
     size_t nresults;
     memset(&pdata, 0, sizeof pdata);
     show("publish nothing", PMIx_Publish(NULL, 0));
     show("look none up", PMIx_Lookup(&pdata, 0, NULL, 0));
     show("unpublish", PMIx_Unpublish(NULL, NULL, 0));
-    show("spawn nothing", PMIx_Spawn(NULL, 0, NULL, 0, nspace));
     show("connect nobody", PMIx_Connect(NULL, 0, NULL, 0));
     show("fence", PMIx_Fence(NULL, 0, &info, 1));
     show("fence for nobody", PMIx_Fence_nb(me, 1, NULL, 0, NULL, NULL));

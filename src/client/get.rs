@@ -241,10 +241,6 @@ impl Inner {
         let asker = if own { self.proc.rank } else { Rank::UNDEF };
         match reader.read_in(epoch, &directives.lookup(asker, rank, key), &query, |raw| f(Found::Shared(raw))) {
             Ok(found) => Step::Found(found),
-            // Without a rank, what the host gives of a process is meant of the caller.
-            Err(Miss::NotFound) if own && rank == Rank::UNDEF && question.is_reserved() => {
-                self.resolve(epoch, Question { rank: self.proc.rank, ..question }, f)
-            }
             Err(Miss::NotFound) => self.own_put_or(epoch, question, f, || self.absent(question)),
             Err(Miss::Unmapped(_)) => self.map_or_ask(),
             // Replaced too often while it was read: the server reads it in peace.
@@ -287,16 +283,24 @@ impl Inner {
         }
     }
 
-    /// What a process knows of itself without having been told by its host: its name, its server's, and the library's version.
+    /// What a process knows of itself without having been told by its host: its name, its server's, and the library's version. Without
+    /// a rank, what the host gives of a process is meant of the caller as well.
     #[cold]
     fn own_fact(&self, question: Question<'_>) -> Option<Value> {
         let Question { own, rank, key, .. } = question;
-        let of_me = own && rank == self.proc.rank;
+        let of_me = own && (rank == self.proc.rank || rank == Rank::UNDEF);
+        let key = std::str::from_utf8(key).ok()?;
+        if own
+            && rank == Rank::UNDEF
+            && let Some(Ok(given)) = self.jobs.own().map(|reader| reader.get(&Lookup::new(self.proc.rank, key)))
+        {
+            return Some(given);
+        }
         let server = self.server.as_ref().filter(|_| of_me);
-        match std::str::from_utf8(key).ok()? {
+        match key {
             // The rank that a process asks for without knowing it.
             keys::RANK if own && rank == Rank::INVALID => Some(Value::ProcRank(self.proc.rank)),
-            keys::PROCID if of_me || own && rank == Rank::UNDEF => Some(Value::Proc(Proc::clone(&self.proc))),
+            keys::PROCID if of_me => Some(Value::Proc(Proc::clone(&self.proc))),
             keys::PROC_PID if of_me => Some(Value::Pid(std::process::id() as i32)),
             keys::VERSION_NUMERIC => Some(Value::Uint32(VERSION)),
             keys::SERVER_NSPACE => server.map(|server| Value::string(server.name.nspace.as_bytes())),

@@ -154,7 +154,7 @@ impl Job {
 const LARGE: u32 = 1 << 16;
 
 /// Namespaces that are over and not forgotten.
-const MAX_OVER: usize = 1024;
+const MAX_OVER: usize = 64;
 
 /// All namespaces.
 #[derive(Debug, Default)]

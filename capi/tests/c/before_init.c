@@ -52,7 +52,9 @@ int main(void) {
         IS(PMIX_ERR_NOT_FOUND, PMIx_Get(&me, "", NULL, 0, &value));
         IS(PMIX_ERR_BAD_PARAM, PMIx_Put(PMIX_GLOBAL, NULL, &seven));
         IS(PMIX_ERR_BAD_PARAM, PMIx_Put(PMIX_GLOBAL, "k", NULL));
+#ifdef PMIX_DEL_GLOBAL
         IS(PMIX_ERR_NOT_SUPPORTED, PMIx_Put(PMIX_DEL_GLOBAL, "k", NULL));
+#endif
 
         pmix_info_t how;
         pmix_value_t place, *filled = &place, *looked, *again_looked;

@@ -36,29 +36,6 @@ static void fenced(pmix_status_t status, void *what) {
     set(what);
 }
 
-static int models;
-
-static void declared(size_t id, pmix_status_t status, const pmix_proc_t *source, pmix_info_t *info, size_t ninfo,
-                     pmix_info_t *results, size_t nresults, pmix_event_notification_cbfunc_fn_t next, void *data) {
-    (void)id, (void)source, (void)results, (void)nresults;
-    CHECK(status == PMIX_MODEL_DECLARED && ninfo == 2 && !strcmp(info[0].value.data.string, "MPI"));
-    next(PMIX_SUCCESS, NULL, 0, NULL, NULL, data);
-    set(&models);
-}
-
-/* The first Init of a process says what it is, to handlers that can only come later. */
-static void init_as_mpi(pmix_proc_t *me) {
-    pmix_status_t code = PMIX_MODEL_DECLARED;
-    pmix_info_t info;
-    OK(PMIx_Info_load(&info, PMIX_PROGRAMMING_MODEL, "MPI", PMIX_STRING));
-    OK(PMIx_Init(me, &info, 1));
-    PMIx_Info_destruct(&info);
-    int id = PMIx_Register_event_handler(&code, 1, NULL, 0, declared, NULL, NULL);
-    CHECK(id >= 0);
-    until(&models, 1);
-    OK(PMIx_Deregister_event_handler(id, NULL, NULL));
-}
-
 static int rank(bool dies, bool refused) {
     pmix_proc_t me;
     if (refused) {
@@ -66,7 +43,7 @@ static int rank(bool dies, bool refused) {
         CHECK(!PMIx_Initialized());
         return 0;
     }
-    init_as_mpi(&me);
+    OK(PMIx_Init(&me, NULL, 0));
     CHECK(PMIx_Check_nspace(me.nspace, job) && me.rank < RANKS);
     pmix_rank_t peer = 1 - me.rank;
     pmix_value_t *value;

@@ -53,10 +53,10 @@ pub fn client() -> Result<Arc<Client>, Status> {
         .and_then(|client| if client.is_initialized() { Ok(client) } else { Err(Status::ERR_INIT) })
 }
 
-/// Why a call fails: before Init, for no other reason than that.
-#[cold]
+/// Why a call fails: before Init, for no other reason than that. What was looked for in vain was looked for after it.
+#[inline]
 pub fn or_uninitialized(status: Status) -> Status {
-    if is_initialized() { status } else { Status::ERR_INIT }
+    if status == Status::ERR_NOT_FOUND || is_initialized() { status } else { Status::ERR_INIT }
 }
 
 /// Why a call fails that is for the server: without one, for no other reason than that.

@@ -38,7 +38,8 @@ impl<T: Send + Sync + 'static> Slot<T> {
         if !old.is_null() {
             // SAFETY: it cannot be reached any more, and only one thread can have swapped it out.
             unsafe { guard.defer_destroy(old) };
-            guard.flush();
+            drop(guard);
+            Epoch::settle();
         }
     }
 
@@ -49,7 +50,8 @@ impl<T: Send + Sync + 'static> Slot<T> {
         if !old.is_null() {
             // SAFETY: it cannot be reached any more, and only one thread can have swapped it out.
             unsafe { guard.defer_destroy(old) };
-            guard.flush();
+            drop(guard);
+            Epoch::settle();
         }
     }
 }

@@ -25,6 +25,14 @@ impl Epoch {
         Self(crossbeam_epoch::pin())
     }
 
+    /// Has what was replaced destroyed, unless other threads are in an epoch. It is destroyed two epochs later, and epochs advance only
+    /// when somebody sees to it: a process that is idle from now on would hold it for ever.
+    pub fn settle() {
+        for _ in 0..3 {
+            crossbeam_epoch::pin().flush();
+        }
+    }
+
     /// The guard itself, for other structures of crossbeam-epoch.
     #[inline]
     pub fn guard(&self) -> &Guard {
@@ -137,10 +145,6 @@ impl<T: Send + Sync + 'static> Drop for EpochCell<T> {
                 drop(Shared::from(old).into_owned());
             }
         }
-        // What was replaced is destroyed two epochs later, and epochs advance only when somebody sees to it: a process that
-        // is idle from now on would hold it for ever.
-        for _ in 0..3 {
-            crossbeam_epoch::pin().flush();
-        }
+        Epoch::settle();
     }
 }

@@ -288,11 +288,10 @@ impl Inner {
     #[cold]
     fn own_fact(&self, question: Question<'_>) -> Option<Value> {
         let Question { own, rank, key, .. } = question;
-        let of_me = own && (rank == self.proc.rank || rank == Rank::UNDEF);
+        let unnamed = own && rank == Rank::UNDEF;
+        let of_me = unnamed || own && rank == self.proc.rank;
         let key = std::str::from_utf8(key).ok()?;
-        if own
-            && rank == Rank::UNDEF
-            && let Some(Ok(given)) = self.jobs.own().map(|reader| reader.get(&Lookup::new(self.proc.rank, key)))
+        if unnamed && let Some(Ok(given)) = self.jobs.own().map(|reader| reader.get(&Lookup::new(self.proc.rank, key)))
         {
             return Some(given);
         }

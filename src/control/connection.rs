@@ -6,12 +6,14 @@ use std::os::fd::{AsFd, OwnedFd};
 use mio::net::UnixStream;
 use rkyv::util::AlignedVec;
 
-use super::frame::{self, FrameError, HEADER, Header, Kind};
+use super::frame::{self, FrameError, HEADER, Header, Kind, MAX_DESCRIPTORS};
 use crate::data::archive::Wire;
 use crate::sys::{queue, socket};
 
 /// Most bytes that wait for a peer that does not read before it is cut off. One frame more than this fits always.
 pub const MAX_QUEUED: usize = 64 << 20;
+/// Most descriptors that wait for it. Each of them is one of this process, which others need as well.
+pub const MAX_QUEUED_DESCRIPTORS: usize = 4 * MAX_DESCRIPTORS;
 /// Bytes taken from a socket at a time.
 pub const CHUNK: usize = 64 << 10;
 /// Chunks taken from one peer before the others get their turn.
@@ -51,6 +53,7 @@ pub struct Connection {
     taken: usize,
     output: VecDeque<Queued>,
     queued: usize,
+    queued_descriptors: usize,
 }
 
 /// What reading brought.
@@ -85,6 +88,7 @@ impl Connection {
             taken: 0,
             output: VecDeque::new(),
             queued: 0,
+            queued_descriptors: 0,
         }
     }
 
@@ -156,8 +160,12 @@ impl Connection {
         if self.queued > MAX_QUEUED {
             return Err(PushError::Unread(self.queued));
         }
+        if self.queued_descriptors > MAX_QUEUED_DESCRIPTORS {
+            return Err(PushError::UnreadDescriptors(self.queued_descriptors));
+        }
         let bytes = frame::encode(kind, number, descriptors.len(), body)?;
         self.queued += bytes.len();
+        self.queued_descriptors += descriptors.len();
         self.output.push_back(Queued { bytes, sent: 0, descriptors });
         Ok(())
     }
@@ -179,6 +187,7 @@ impl Connection {
             match socket::send(&self.stream, &front.bytes[front.sent..], &descriptors) {
                 Ok(n) => {
                     front.sent += n;
+                    self.queued_descriptors -= front.descriptors.len();
                     front.descriptors.clear();
                     if front.sent == front.bytes.len() {
                         self.queued -= front.bytes.len();
@@ -200,6 +209,9 @@ pub enum PushError {
     /// The peer does not read.
     #[error("{0} bytes wait to be read")]
     Unread(usize),
+    /// The same, and holds descriptors in that way.
+    #[error("{0} descriptors wait to be read")]
+    UnreadDescriptors(usize),
     /// It is no frame.
     #[error(transparent)]
     Frame(#[from] FrameError),

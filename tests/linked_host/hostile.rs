@@ -202,6 +202,20 @@ fn who_does_not_read_is_cut() {
 }
 
 #[test]
+fn who_asks_for_descriptors_and_does_not_read_is_cut() {
+    let cluster = Cluster::new(1);
+    let job = cluster.job("job", &[0, 0]);
+    let (mut lazy, mut good) = (job.peer(0), job.peer(1));
+    let segments = Request::Segments { nspace: job.nspace.clone(), have: Mapped::default() };
+    let asks = frame::encode(Kind::Request, 1, 0, &segments).unwrap();
+    // The server may cut it before it has read everything.
+    let _ = (0..1000).try_for_each(|_| lazy.stream.write_all(&asks));
+    assert_eq!(good.commit(scope::GLOBAL, "k", 1u32), OK);
+    let _ = lazy.stream.read_to_end(&mut Vec::new());
+    assert_eq!(cluster.world.count("lost job:0 PMIX_ERR_LOST_CONNECTION"), 1);
+}
+
+#[test]
 fn descriptors_wait_until_the_last_ones_are_read() {
     let cluster = Cluster::new(1);
     let job = cluster.job("job", &[0]);

@@ -145,8 +145,24 @@ impl Fences {
         self.last += 1;
         self.last
     }
+
+    /// Whether a process would begin one more meeting where it waits in very many for others. Those that have failed stay until the
+    /// others have come, and their time limits may have passed long ago.
+    fn begins_too_many(&self, proc: &Proc, members: &Members) -> bool {
+        let waits = |tracker: &&Tracker| tracker.arrived.contains(proc);
+        match self.gathering.get(members) {
+            Some(queue) => queue.len() >= MAX_AHEAD && queue.iter().all(|tracker| waits(&tracker)),
+            None if self.gathering.len() < MANY => false,
+            None => self.gathering.values().flatten().filter(waits).nth(MAX_BEGUN).is_some(),
+        }
+    }
 }
 
+/// Meetings of the same processes by which one of them may be ahead of the others.
+const MAX_AHEAD: usize = 4096;
+/// From so many different meetings under way on, who begins another one may be in so many of them.
+const MANY: usize = 4096;
+const MAX_BEGUN: usize = 1024;
 /// Meetings of one client with namespaces that are not registered yet.
 const MAX_EARLY: usize = 16;
 
@@ -237,6 +253,10 @@ impl Core {
             && let Some(entry) = self.peers.get_mut(&caller.peer)
         {
             entry.everyone.get_or_insert_with(|| members.clone());
+        }
+        if self.fences.begins_too_many(&proc, &members) {
+            trace!("{proc} has come to too many meetings that others have not come to");
+            return self.reply_status(caller.peer, caller.number, Err(Status::ERR_OUT_OF_RESOURCE));
         }
         let queue = self.fences.gathering.entry(members.clone()).or_default();
         let known = queue.iter().position(|tracker| !tracker.arrived.contains(&proc));

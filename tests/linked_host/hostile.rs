@@ -216,6 +216,26 @@ fn who_asks_for_descriptors_and_does_not_read_is_cut() {
 }
 
 #[test]
+fn who_meets_others_that_never_come_does_so_a_bounded_number_of_times() {
+    let cluster = Cluster::new(1);
+    let job = cluster.job("job", &[0; 14]);
+    let (mut alone, mut good) = (job.peer(0), [job.peer(1), job.peer(2)]);
+    let refused = Status::ERR_OUT_OF_RESOURCE;
+    // Again and again the same, and each time others.
+    let same: Vec<u64> = (0..=4096).map(|_| alone.start_fence(&[job.proc(0), job.proc(1)], &[])).collect();
+    assert_eq!(alone.done(same[4096]), refused);
+    let others: Vec<u64> = (1..1 << 13)
+        .map(|mask: u32| {
+            let with: Vec<_> = (1..14).filter(|rank| mask >> (rank - 1) & 1 == 1).map(|rank| job.proc(rank)).collect();
+            alone.start_fence(&[&[job.proc(0)], &with[..]].concat(), &[])
+        })
+        .collect();
+    assert_eq!(alone.done(*others.last().unwrap()), refused);
+    assert_eq!(fence_all(&mut good, &[job.proc(1), job.proc(2)], &[]), [OK, OK], "others meet as before");
+    drop(alone);
+}
+
+#[test]
 fn descriptors_wait_until_the_last_ones_are_read() {
     let cluster = Cluster::new(1);
     let job = cluster.job("job", &[0]);

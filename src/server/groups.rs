@@ -357,7 +357,8 @@ impl Core {
                 self.construct_aborted(source, &id);
                 self.invite_aborted(source, &id, &range_of(info));
             }
-            Status::GROUP_INVITED => self.guests_here(&id, source, &range_of(info)),
+            // Who invites here does so by a request.
+            Status::GROUP_INVITED if others => self.guests_here(&id, source, &range_of(info)),
             Status::GROUP_INVITE_ACCEPTED | Status::GROUP_INVITE_DECLINED => {
                 self.answer_passes(event, &id, source, &range_of(info));
             }

@@ -3,6 +3,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use instanton::client::{Client, Infos};
+use instanton::data::constants::data_range::RANGE_CUSTOM;
 use instanton::data::{DataArray, Info, Proc, Rank, Status, keys};
 
 use crate::death;
@@ -265,4 +266,27 @@ fn who_leads_in_place_of_the_dead_may_join_when_the_group_is_complete() {
         assert_eq!(made(late(true)), (OK, vec![1, 2]), "on {nodes}");
         assert_eq!(made(late(false)).0, Status::ERR_NOT_FOUND, "there is nothing to decline");
     }
+}
+
+#[test]
+fn who_says_that_others_are_invited_invites_nobody() {
+    let cluster = Cluster::new(1);
+    let job = cluster.job("job", &[0; 3]);
+    let clients = clients(&job, 3);
+    let invited = handle(&clients[1], &[Status::GROUP_INVITED], vec![]);
+    let says = [
+        Info::new(keys::GROUP_ID, "g"),
+        Info::new(keys::EVENT_CUSTOM_RANGE, DataArray::of([job.proc(1)])),
+        Info::new(keys::EVENT_NON_DEFAULT, true),
+    ];
+    let said = Call::start(|done| {
+        clients[2].notify_event(Status::GROUP_INVITED, clients[2].proc(), RANGE_CUSTOM, &says, done)
+    });
+    assert_eq!(said.end(), Ok(()));
+    assert_eq!(invited.recv().unwrap().0, Status::GROUP_INVITED, "an event is an event");
+    let joins = clients[1].group_join(&id("g"), None, true, &[]);
+    assert_eq!(joins.map_err(|error| error.status()), Err(Status::ERR_NOT_FOUND));
+    let leads = invite(&clients[0], "g", &[job.proc(1)], &[]);
+    let stays = join(&clients[1], &invited, "g", true);
+    assert_eq!([leads, stays].map(made), [0; 2].map(|_| (OK, vec![0, 1])));
 }

@@ -319,13 +319,17 @@ impl Core {
             return self.invitation_complete(id, None);
         };
         // Only this node's host is asked, so that it must not wait for others.
-        let (id, leader) = (id.clone(), [invitation.leader.clone()]);
+        let (id, leader, number) = (id.clone(), [invitation.leader.clone()], invitation.number);
         let group = id.clone();
         let required = wish.is_required();
         self.ask_host(
             |host, done| host.group(GROUP_CONSTRUCT, &group, &leader, &[wish], done),
             (Status::SUCCESS, Vec::new()),
             move |core, result: Result<Infos, Status>| {
+                // It may have been given up, and another one be open by now.
+                if core.groups.invitations.open.get(&id).is_none_or(|open| open.number != number) {
+                    return;
+                }
                 let infos = result.map(|(_, infos)| infos).unwrap_or_default();
                 match infos.find(keys::GROUP_CONTEXT_ID).and_then(|info| info.value.as_u64()) {
                     None if required => core.give_up_invitation(&id, Status::ERR_NOT_SUPPORTED),

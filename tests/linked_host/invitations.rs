@@ -1,14 +1,15 @@
 //! Groups by invitation: who joins, who declines, who dies meanwhile, and who takes the lead then.
-use std::sync::mpsc;
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use instanton::client::{Client, Infos};
 use instanton::data::constants::data_range::RANGE_CUSTOM;
-use instanton::data::{DataArray, Info, Proc, Rank, Status, keys};
+use instanton::data::{DataArray, Info, Nspace, Proc, Rank, Status, Value, keys};
+use instanton::server::{Accepted, Answer, Completion, Host, Server, ServerConfig};
 
-use crate::death;
 use crate::group_calls::*;
 use crate::host::Cluster;
+use crate::{death, peer};
 
 const COMPLETE: Status = Status::GROUP_CONSTRUCT_COMPLETE;
 /// An event that has not come by then does not come.
@@ -289,4 +290,52 @@ fn who_says_that_others_are_invited_invites_nobody() {
     let leads = invite(&clients[0], "g", &[job.proc(1)], &[]);
     let stays = join(&clients[1], &invited, "g", true);
     assert_eq!([leads, stays].map(made), [0; 2].map(|_| (OK, vec![0, 1])));
+}
+
+/// A host that gives context ids when the test does.
+struct Slow(Mutex<mpsc::Sender<Completion<Infos>>>);
+
+impl Host for Slow {
+    fn group(&self, _: i64, _: &Nspace, _: &[Proc], _: &[Info], done: Completion<Infos>) -> Accepted {
+        self.0.lock().unwrap().send(done).unwrap();
+        Ok(Answer::Later)
+    }
+}
+
+#[test]
+fn an_answer_for_an_invitation_that_was_given_up_completes_no_other_one() {
+    let (tell, asked) = mpsc::channel();
+    let server = Server::start(ServerConfig::default(), Arc::new(Slow(Mutex::new(tell)))).unwrap();
+    let nspace = id("job");
+    let job = [Info::new(keys::JOB_SIZE, 2u32), Info::new(keys::LOCAL_PEERS, "0,1")];
+    server.register_nspace_wait(&nspace, 2, &job).unwrap();
+    let (uid, gid) = (nix::unistd::geteuid().as_raw(), nix::unistd::getegid().as_raw());
+    let clients = [0, 1].map(|rank| {
+        let proc = Proc::new(nspace.clone(), Rank(rank));
+        server.register_client_wait(&proc, uid, gid, None).unwrap();
+        Client::connect(&peer::address(&server, &proc), &[]).unwrap()
+    });
+    let [leader, guest] = [0, 1].map(|rank: usize| clients[rank].proc().clone());
+    let invited = handle(&clients[1], &[Status::GROUP_INVITED], vec![]);
+    let start = || {
+        let leads = invite(&clients[0], "g", std::slice::from_ref(&guest), &[set(keys::GROUP_ASSIGN_CONTEXT_ID)]);
+        assert_eq!(invited.recv().unwrap().0, Status::GROUP_INVITED);
+        leads
+    };
+    let joins = || Call::start(|done| clients[1].group_join_nb(&id("g"), None, true, &[], done));
+    let answer = |done: Completion<Infos>, context| {
+        done.complete(Ok((OK, vec![Info::new(keys::GROUP_CONTEXT_ID, Value::Size(context))])));
+    };
+    let (leads, stays) = (start(), joins());
+    let late = asked.recv().unwrap();
+    let says = [Info::new(keys::GROUP_ID, "g"), Info::new(keys::EVENT_CUSTOM_RANGE, DataArray::of([guest.clone()]))];
+    let gives_up = Call::start(|done| clients[0].notify_event(ABORT, &leader, RANGE_CUSTOM, &says, done));
+    assert_eq!(([leads, stays].map(made), gives_up.end()), ([0; 2].map(|_| (ABORT, vec![])), Ok(())));
+    let leads = start();
+    answer(late, 7);
+    let stays = joins();
+    answer(asked.recv_timeout(DEADLINE).expect("it is asked for the group that there is"), 8);
+    for (status, infos) in [leads, stays].map(|call| call.end().unwrap()) {
+        assert_eq!((status, members(&infos), context(&infos)), (OK, vec![0, 1], 8));
+    }
 }

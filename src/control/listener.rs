@@ -27,6 +27,8 @@ use crate::trace;
 pub const MAX_UNKNOWN: usize = 256;
 /// How long a connection may take to say who it is.
 pub const HANDSHAKE_DEADLINE: Duration = Duration::from_secs(10);
+/// Connections taken in before those who are in already get their turn.
+const ACCEPTED_PER_TURN: usize = 64;
 /// How long to leave the doors shut when the process has no descriptor left for another connection.
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -44,7 +46,7 @@ pub struct Listener {
     unknown: VecDeque<(Instant, u64)>,
     /// Connections with more to read than their turn allowed.
     again: Vec<u64>,
-    /// When to accept again after running out of descriptors.
+    /// When to accept again: others had their turn, or there may be descriptors again.
     resume: Option<Instant>,
     scratch: Box<[u8; CHUNK]>,
 }
@@ -104,8 +106,9 @@ impl Listener {
         PeerId { door: self.number, connection }
     }
 
-    fn accept_all(&mut self, at: usize, callers: &mut dyn Callers) {
-        loop {
+    /// Takes in who has come; who is left over in a crowd is taken in at the next turn.
+    fn accept(&mut self, at: usize, callers: &mut dyn Callers) {
+        for _ in 0..ACCEPTED_PER_TURN {
             match self.listening[at].accept() {
                 Ok((mut stream, _)) => {
                     let id = self.next;
@@ -131,6 +134,7 @@ impl Listener {
                 }
             }
         }
+        self.resume = Some(Instant::now());
     }
 
     fn make_room(&mut self, callers: &mut dyn Callers) {
@@ -296,7 +300,7 @@ impl Listener {
 impl Door for Listener {
     fn ready(&mut self, id: u64, ready: Ready, callers: &mut dyn Callers) {
         if (id as usize) < self.listening.len() {
-            return self.accept_all(id as usize, callers);
+            return self.accept(id as usize, callers);
         }
         if ready.writable {
             self.write(id, callers);
@@ -364,7 +368,7 @@ impl Door for Listener {
         if self.resume.is_some_and(|at| at <= now) {
             self.resume = None;
             for at in 0..self.listening.len() {
-                self.accept_all(at, callers);
+                self.accept(at, callers);
             }
         }
     }
@@ -388,6 +392,25 @@ mod tests {
         fn asked(&mut self, _: PeerId, _: u64, _: Request) {}
         fn meets(&mut self, _: PeerId, _: u64, _: u32, _: bool) {}
         fn left(&mut self, _: PeerId, _: Left) {}
+    }
+
+    #[test]
+    fn who_comes_in_a_crowd_has_others_served_between() {
+        let (socket, name) = bind_abstract(FOR_JOBS).unwrap();
+        let poll = mio::Poll::new().unwrap();
+        let mut door = Listener::new(0, poll.registry().try_clone().unwrap(), 0, vec![socket]).unwrap();
+        let address = SocketAddr::from_abstract_name(&name).unwrap();
+        let peers: Vec<UnixStream> = (0..100).map(|_| UnixStream::connect_addr(&address).unwrap()).collect();
+        door.ready(0, Ready { readable: true, writable: false, ended: false }, &mut Nobody);
+        let mut turns = 1;
+        while door.connections.len() < peers.len() {
+            assert!(door.deadline().is_some_and(|at| at <= Instant::now()), "it goes on at once");
+            door.tick(Instant::now(), &mut Nobody);
+            turns += 1;
+        }
+        assert!(turns > 1);
+        door.tick(Instant::now(), &mut Nobody);
+        assert!(door.deadline().is_some_and(|at| at > Instant::now()), "and then waits for what they say");
     }
 
     #[test]

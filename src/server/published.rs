@@ -7,14 +7,15 @@
 //! Who sees what follows from three things: the user, because nobody finds data of another user; the range it was published with; and
 //! the range of the look-up, where that names one: among several of one key, the one of that very range comes first. "This node" is
 //! whoever asks this store. Two of one key in one range cannot be told apart: the second is refused with `ERR_DUPLICATE_KEY`.
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::host::{Accepted, Answer, Completion, Published};
 use crate::data::constants::{data_range, persistence};
 use crate::data::{Info, InfoList, Key, Nspace, Pdata, Proc, Status, Text, Value, keys};
 
-/// Most bytes of data, as [`Value::size`] counts them, that a store keeps.
+/// Most bytes that a store keeps: of data, as [`Value::size`] counts them, and of what it has to know of them.
 const MAX_BYTES: usize = 256 << 20;
 /// Most look-ups that wait at a time.
 const MAX_WAITING: usize = 65536;
@@ -41,22 +42,22 @@ pub struct PublishedData(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
-    items: Vec<Item>,
+    /// Under one key, in the order in which they came.
+    items: HashMap<Key, Vec<Item>>,
     /// What all items take.
     bytes: usize,
     waiting: Vec<Waiting>,
 }
 
-/// One key with its value.
+/// What lies under a key.
 #[derive(Debug)]
 struct Item {
-    key: Key,
     value: Value,
     publisher: Proc,
     user: Option<u32>,
     range: u8,
     /// For `RANGE_CUSTOM`, the processes that may see it.
-    audience: Vec<Proc>,
+    audience: Arc<[Proc]>,
     persistence: u8,
 }
 
@@ -66,7 +67,8 @@ struct Question {
     asker: Proc,
     user: Option<u32>,
     range: Option<u8>,
-    keys: Vec<Text>,
+    /// None for what no key can be.
+    keys: Vec<Option<Key>>,
     /// How many of the keys must be there before it is answered.
     enough: usize,
 }
@@ -104,9 +106,8 @@ impl PublishedData {
             data_range::RANGE_CUSTOM => custom(info).ok_or(Status::ERR_BAD_PARAM)?,
             _ => Vec::new(),
         };
-        let user = user_of(info);
+        let (user, audience) = (user_of(info), Arc::<[Proc]>::from(audience));
         let of = |info: &Info| Item {
-            key: info.key.clone(),
             value: info.value.clone(),
             publisher: publisher.clone(),
             user,
@@ -114,22 +115,26 @@ impl PublishedData {
             audience: audience.clone(),
             persistence,
         };
-        let new: Vec<Item> = info.iter().filter(|info| !ABOUT.iter().any(|about| info.key == *about)).map(of).collect();
+        let data = info.iter().filter(|info| !ABOUT.iter().any(|about| info.key == *about));
+        let new: Vec<(Key, Item)> = data.map(|info| (info.key.clone(), of(info))).collect();
         if new.is_empty() {
             return Err(Status::ERR_BAD_PARAM);
         }
         let mut state = self.lock();
-        for (at, item) in new.iter().enumerate() {
-            if state.items.iter().chain(&new[..at]).any(|other| other.is_in_the_way_of(item)) {
-                return Err(Status::ERR_DUPLICATE_KEY);
-            }
-        }
-        let bytes: usize = new.iter().map(Item::bytes).sum();
-        if state.bytes + bytes > MAX_BYTES {
+        let bytes = new.iter().map(|(key, item)| item.bytes(key)).fold(0, usize::saturating_add);
+        if state.bytes.saturating_add(bytes) > MAX_BYTES {
             return Err(Status::ERR_OUT_OF_RESOURCE);
         }
+        let mut keys = HashSet::new();
+        let is_taken =
+            |key, item: &Item| state.items.get(key).into_iter().flatten().any(|other| other.is_in_the_way_of(item));
+        if new.iter().any(|(key, item)| !keys.insert(key) || is_taken(key, item)) {
+            return Err(Status::ERR_DUPLICATE_KEY);
+        }
         state.bytes += bytes;
-        state.items.extend(new);
+        for (key, item) in new {
+            state.items.entry(key).or_default().push(item);
+        }
         let answers = state.answers();
         drop(state);
         complete(answers);
@@ -151,8 +156,8 @@ impl PublishedData {
             Some(0) => keys.len(),
             Some(count) => count.min(keys.len()),
         };
-        let question =
-            Question { asker: asker.clone(), user: user_of(info), range: range_of(info)?, keys: keys.to_vec(), enough };
+        let keys = keys.iter().map(|key| Key::new(key.as_bytes()).ok()).collect();
+        let question = Question { asker: asker.clone(), user: user_of(info), range: range_of(info)?, keys, enough };
         let mut state = self.lock();
         if let Some(found) = state.answer(&question) {
             drop(state);
@@ -177,9 +182,10 @@ impl PublishedData {
     /// `ERR_BAD_PARAM` for a range that is none.
     pub fn unpublish(&self, publisher: &Proc, keys: &[Text], info: &[Info]) -> Result<(), Status> {
         let range = range_of(info)?;
-        let named = |item: &Item| keys.is_empty() || keys.iter().any(|key| key.as_bytes() == item.key.as_bytes());
-        self.lock().remove(|item| {
-            item.publisher == *publisher && named(item) && range.is_none_or(|range| range == item.range)
+        let named: HashSet<&[u8]> = keys.iter().map(Text::as_bytes).collect();
+        let is_named = |key: &Key| named.is_empty() || named.contains(key.as_bytes());
+        self.lock().remove(|key, item| {
+            item.publisher == *publisher && is_named(key) && range.is_none_or(|range| range == item.range)
         });
         Ok(())
     }
@@ -187,7 +193,7 @@ impl PublishedData {
     /// A process has ended: what it published for as long as it lives goes, and nobody waits there any more.
     pub fn process_ended(&self, proc: &Proc) {
         let mut state = self.lock();
-        state.remove(|item| item.persistence == persistence::PERSIST_PROC && item.publisher == *proc);
+        state.remove(|_, item| item.persistence == persistence::PERSIST_PROC && item.publisher == *proc);
         state.waiting.retain(|waiting| waiting.question.asker != *proc);
     }
 
@@ -195,7 +201,7 @@ impl PublishedData {
     pub fn namespace_ended(&self, nspace: &Nspace) {
         let mut state = self.lock();
         let passing = [persistence::PERSIST_PROC, persistence::PERSIST_APP];
-        state.remove(|item| passing.contains(&item.persistence) && item.publisher.nspace == *nspace);
+        state.remove(|_, item| passing.contains(&item.persistence) && item.publisher.nspace == *nspace);
         state.waiting.retain(|waiting| waiting.question.asker.nspace != *nspace);
     }
 
@@ -219,24 +225,37 @@ fn complete(answers: Answers) {
 impl State {
     /// The answer to a question, if there is enough; what is read once is gone then.
     fn answer(&mut self, question: &Question) -> Option<Published> {
-        let places: Vec<usize> = question.keys.iter().filter_map(|key| self.find(key, question)).collect();
+        let places: Vec<(&Key, usize)> =
+            question.keys.iter().flatten().filter_map(|key| Some((key, self.find(key, question)?))).collect();
         if places.is_empty() || places.len() < question.enough {
             return None;
         }
-        let found = places.iter().map(|at| self.items[*at].shown()).collect();
-        let mut at = 0..;
-        self.remove(|item| {
-            let is_read = at.next().is_some_and(|at| places.contains(&at));
-            is_read && item.persistence == persistence::PERSIST_FIRST_READ
-        });
+        let found = places.iter().map(|(key, at)| self.items[*key][*at].shown(key)).collect();
         let status = if places.len() < question.keys.len() { Status::ERR_PARTIAL_SUCCESS } else { Status::SUCCESS };
+        // A key that is asked for twice has one place.
+        for (key, at) in places.into_iter().collect::<HashSet<_>>() {
+            self.read(key, at);
+        }
         Some((status, found))
     }
 
-    fn find(&self, key: &Text, question: &Question) -> Option<usize> {
-        let is_it = |item: &Item| item.key.as_bytes() == key.as_bytes() && item.is_for(question);
-        let exact = self.items.iter().position(|item| is_it(item) && Some(item.range) == question.range);
-        exact.or_else(|| self.items.iter().position(is_it))
+    /// What is read once is gone.
+    fn read(&mut self, key: &Key, at: usize) {
+        let Some(items) =
+            self.items.get_mut(key).filter(|items| items[at].persistence == persistence::PERSIST_FIRST_READ)
+        else {
+            return;
+        };
+        self.bytes -= items.remove(at).bytes(key);
+        if items.is_empty() {
+            self.items.remove(key);
+        }
+    }
+
+    fn find(&self, key: &Key, question: &Question) -> Option<usize> {
+        let items = self.items.get(key)?;
+        let exact = items.iter().position(|item| item.is_for(question) && Some(item.range) == question.range);
+        exact.or_else(|| items.iter().position(|item| item.is_for(question)))
     }
 
     /// Which of those who wait have enough by now, the longest waiting first.
@@ -251,22 +270,28 @@ impl State {
         answers
     }
 
-    fn remove(&mut self, mut gone: impl FnMut(&Item) -> bool) {
-        self.items.retain(|item| !gone(item));
-        self.bytes = self.items.iter().map(Item::bytes).sum();
+    fn remove(&mut self, mut gone: impl FnMut(&Key, &Item) -> bool) {
+        let bytes = &mut self.bytes;
+        self.items.retain(|key, items| {
+            for item in items.extract_if(.., |item| gone(key, item)) {
+                *bytes -= item.bytes(key);
+            }
+            !items.is_empty()
+        });
     }
 }
 
 impl Item {
-    fn bytes(&self) -> usize {
-        self.key.len() + self.value.size()
+    /// What it takes. Whom it is for counts for each item, as long as it takes to look through.
+    fn bytes(&self, key: &Key) -> usize {
+        size_of::<Self>() + key.len() + self.value.size() + size_of_val(&*self.audience)
     }
 
-    fn shown(&self) -> Pdata {
-        Pdata { proc: self.publisher.clone(), key: self.key.clone(), value: self.value.clone() }
+    fn shown(&self, key: &Key) -> Pdata {
+        Pdata { proc: self.publisher.clone(), key: key.clone(), value: self.value.clone() }
     }
 
-    /// Whether both are one key in one range, for the same user.
+    /// Whether both, of one key, are in one range for the same user.
     fn is_in_the_way_of(&self, other: &Item) -> bool {
         let same_place = match self.range {
             data_range::RANGE_NAMESPACE => self.publisher.nspace == other.publisher.nspace,
@@ -274,7 +299,7 @@ impl Item {
             data_range::RANGE_CUSTOM => self.audience.iter().any(|one| other.audience.iter().any(|it| it.matches(one))),
             _ => true,
         };
-        self.key == other.key && self.range == other.range && self.user == other.user && same_place
+        self.range == other.range && self.user == other.user && same_place
     }
 
     fn is_for(&self, question: &Question) -> bool {
@@ -424,6 +449,36 @@ mod tests {
         assert_eq!(look(&a, data_range::RANGE_NAMESPACE), ["a's"]);
         assert_eq!(look(&b, data_range::RANGE_NAMESPACE), ["b's"]);
         assert_eq!(look(&a, data_range::RANGE_GLOBAL), ["all's"]);
+    }
+
+    #[test]
+    fn very_much_is_published_in_little_time_and_found_again() {
+        let (store, a) = (PublishedData::default(), proc("a", 0));
+        let name = |number: u32| format!("k{number}");
+        let many: Vec<Info> = (0..100_000).map(|number| Info::new(name(number).as_str(), number)).collect();
+        store.publish(&a, &many).unwrap();
+        assert_eq!(store.publish(&a, &many[50_000..50_001]), Err(Status::ERR_DUPLICATE_KEY));
+        let (_, last) = ask(&store, &a, &["k99999", "none"], &[]);
+        assert_eq!(last.recv().unwrap().unwrap().1[0].value, Value::from(99_999u32));
+        store.process_ended(&a);
+        store.namespace_ended(&a.nspace);
+        assert_eq!(store.lock().bytes, 0);
+    }
+
+    #[test]
+    fn what_is_known_of_data_takes_room_as_well() {
+        let (store, a) = (PublishedData::default(), proc("a", 0));
+        let audience = Value::DataArray(DataArray::of((0..10_000).map(|rank| proc("b", rank))));
+        let listed = Info::new(keys::EVENT_CUSTOM_RANGE, audience);
+        let publish = |keys: std::ops::Range<u32>| {
+            let data = keys.map(|number| Info::new(format!("k{number}").as_str(), number)).chain([listed.clone()]);
+            store.publish(&a, &with_range(data_range::RANGE_CUSTOM, data.collect()))
+        };
+        assert_eq!(publish(0..100), Ok(()));
+        assert!(store.lock().bytes > 100 * 10_000 * size_of::<Proc>());
+        assert_eq!(publish(100..5_000), Err(Status::ERR_OUT_OF_RESOURCE));
+        let (_, last) = ask(&store, &proc("b", 9_999), &["k99"], &[]);
+        assert_eq!(last.recv().unwrap().unwrap().1.len(), 1);
     }
 
     #[test]

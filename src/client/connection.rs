@@ -10,6 +10,7 @@
 //! request fails. The thread stays for tasks until the client is finalized. When this process dies, its socket closes.
 use std::cell::Cell;
 use std::io;
+use std::net::Shutdown;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -99,6 +100,11 @@ impl Outbox {
                 Ok(sent) => rest = &rest[sent..],
                 Err(error) => {
                     trace!("{call} cannot be sent: {error}");
+                    if rest.len() < frame.len() {
+                        // The server would take the next request for the rest of this one.
+                        self.lost = true;
+                        let _ = socket.shutdown(Shutdown::Both);
+                    }
                     return Err(Error::LostConnection);
                 }
             }
@@ -395,7 +401,7 @@ impl Link {
             outbox.take_all()
         };
         if let Way::Socket(socket) = &self.way {
-            let _ = socket.shutdown(std::net::Shutdown::Both);
+            let _ = socket.shutdown(Shutdown::Both);
         }
         waiting.into_iter().for_each(|waiter| waiter(Err(why())));
     }
@@ -553,6 +559,20 @@ mod tests {
         let mut called: Vec<u64> = told.try_iter().collect();
         called[2..].sort();
         assert_eq!(called, [3, 1, 2, 4, 5]);
+    }
+
+    #[test]
+    fn nothing_follows_half_a_request() {
+        let (socket, mut server) = UnixStream::pair().unwrap();
+        // Stands for a kernel without memory: a socket takes a part, and then fails.
+        socket.set_nonblocking(true).unwrap();
+        let link = Link::new(Way::Socket(Arc::new(socket))).unwrap();
+        let large = Request::DeregisterEvents { codes: vec![crate::data::Status::SUCCESS; 1 << 20] };
+        let small = Request::DeregisterEvents { codes: Vec::new() };
+        assert!(matches!(link.tell("large", &large), Err(Error::LostConnection)));
+        let mut read = Vec::new();
+        io::Read::read_to_end(&mut server, &mut read).expect("it has ended");
+        assert!(!read.is_empty() && matches!(link.tell("small", &small), Err(Error::LostConnection)));
     }
 
     #[test]

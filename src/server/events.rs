@@ -41,6 +41,8 @@ pub(super) struct Registrations {
     at_host: BTreeSet<i32>,
     /// How often it was told what to watch for, or what not any more, and has not answered.
     unanswered: usize,
+    /// It is being told: what it answers at once is gone on with there.
+    is_telling: bool,
     /// What it is to be asked yet.
     to_ask: VecDeque<(Vec<Status>, Vec<Info>)>,
     /// For those who register late.
@@ -179,9 +181,10 @@ impl Core {
             core.registrations.unanswered -= 1;
             core.tell_host_of_codes();
         };
-        if self.registrations.unanswered >= MAX_UNANSWERED {
+        if self.registrations.unanswered >= MAX_UNANSWERED || self.registrations.is_telling {
             return;
         }
+        self.registrations.is_telling = true;
         let wanted = self.registrations.codes();
         let gone: Vec<Status> = self.registrations.at_host.difference(&wanted).copied().map(Status).collect();
         if !gone.is_empty() {
@@ -206,6 +209,7 @@ impl Core {
                 },
             );
         }
+        self.registrations.is_telling = false;
     }
 
     /// A client raises an event.
@@ -383,5 +387,57 @@ fn custom(info: &[Info]) -> Option<Vec<Proc>> {
         Value::Proc(proc) => Some(vec![proc.clone()]),
         Value::DataArray(array) => array.items().iter().map(|item| item.as_proc().cloned()).collect(),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex, mpsc};
+
+    use super::*;
+    use crate::server::{Accepted, Answer, Completion, Host, Server, ServerConfig};
+
+    /// A host that lets questions wait, and later answers at once.
+    #[derive(Default)]
+    struct Slow(Mutex<(Vec<Completion<()>>, bool)>);
+
+    impl Host for Slow {
+        fn register_events(&self, _: &[Status], _: &[Info], done: Completion<()>) -> Accepted {
+            let mut state = self.0.lock().unwrap();
+            if state.1 {
+                return Ok(Answer::Done);
+            }
+            state.0.push(done);
+            Ok(Answer::Later)
+        }
+    }
+
+    #[test]
+    fn a_host_that_answers_at_once_after_a_while_is_told_all_that_has_waited() {
+        let host = Arc::new(Slow::default());
+        let server = Server::start(ServerConfig::default(), host.clone()).unwrap();
+        let (tell, told) = mpsc::channel();
+        let registers = move |core: &mut Core| {
+            for code in 1..10_000 {
+                let code = Status(Status::EXTERNAL_ERR_BASE.0 - code);
+                core.register_events(PeerId { door: 0, connection: 0 }, 0, vec![code], Vec::new());
+            }
+            tell.send(()).unwrap();
+        };
+        server.mailbox.post(registers).unwrap();
+        told.recv().unwrap();
+        let first = {
+            let mut state = host.0.lock().unwrap();
+            assert_eq!(state.0.len(), MAX_UNANSWERED);
+            state.1 = true;
+            state.0.remove(0)
+        };
+        first.complete(Ok(()));
+        let (tell, told) = mpsc::channel();
+        let looks = move |core: &mut Core| {
+            tell.send((core.registrations.to_ask.len(), core.registrations.unanswered)).unwrap();
+        };
+        server.mailbox.post(looks).unwrap();
+        assert_eq!(told.recv(), Ok((0, MAX_UNANSWERED - 1)));
     }
 }

@@ -43,8 +43,8 @@ pub(super) struct Cleanup {
 }
 
 impl Cleanup {
-    /// Adds what a call asks for; all of it, or nothing.
-    fn add(&mut self, more: &Cleanup) -> Result<(), Status> {
+    /// Adds what a call asks for; all of it, or nothing. Whether any of it is new.
+    fn add(&mut self, more: &Cleanup) -> Result<bool, Status> {
         let conflict = |item: &Item| {
             let twice = |other: &Item| other.path == item.path && *other != *item;
             self.items.iter().chain(&more.items).any(twice)
@@ -59,6 +59,7 @@ impl Cleanup {
         if more.items.iter().any(conflict) || self.items.iter().any(ignored_now) {
             return Err(Status::ERR_CONFLICTING_CLEANUP_DIRECTIVES);
         }
+        let before = self.items.len() + ignored(self);
         for item in &more.items {
             if !self.items.contains(item) {
                 self.items.push(item.clone());
@@ -66,7 +67,7 @@ impl Cleanup {
         }
         self.ignored.paths.extend(more.ignored.paths.iter().cloned());
         self.ignored.names.extend(more.ignored.names.iter().cloned());
-        Ok(())
+        Ok(self.items.len() + ignored(self) > before)
     }
 
     fn parse(directives: &[Info], uid: u32, gid: u32) -> Result<Cleanup, Status> {
@@ -174,15 +175,16 @@ impl Core {
     ) {
         let (ours, rest): (Vec<Info>, Vec<Info>) =
             directives.into_iter().partition(|info| OURS.iter().any(|key| info.key == *key));
-        if !ours.is_empty()
-            && let Err(status) = self.register_cleanup(&requestor, &targets, &ours)
-        {
-            trace!("{requestor} registers a clean-up that cannot be: {status}");
-            return self.reply_status(peer, number, Err(status));
-        }
         if !ours.is_empty() {
-            let host = self.host.clone();
-            host.cleanup_registered(&requestor, &ours);
+            match self.register_cleanup(&requestor, &targets, &ours) {
+                // Whoever keeps them for us need not keep one that is known already.
+                Ok(false) => {}
+                Ok(true) => self.host.clone().cleanup_registered(&requestor, &ours),
+                Err(status) => {
+                    trace!("{requestor} registers a clean-up that cannot be: {status}");
+                    return self.reply_status(peer, number, Err(status));
+                }
+            }
             if rest.is_empty() {
                 return self.reply_status(peer, number, Ok(()));
             }
@@ -197,7 +199,7 @@ impl Core {
         );
     }
 
-    fn register_cleanup(&mut self, requestor: &Proc, targets: &[Proc], ours: &[Info]) -> Result<(), Status> {
+    fn register_cleanup(&mut self, requestor: &Proc, targets: &[Proc], ours: &[Info]) -> Result<bool, Status> {
         let client = self.jobs.client(requestor).ok_or(Status::ERR_NOT_FOUND)?;
         let more = Cleanup::parse(ours, client.uid, client.gid)?;
         let job = self.jobs.get_mut(&requestor.nspace).ok_or(Status::ERR_NOT_FOUND)?;
@@ -207,10 +209,11 @@ impl Core {
         if targets.is_empty() || targets.iter().any(|target| target.rank == Rank::WILDCARD) {
             return job.cleanup.add(&more);
         }
+        let mut is_new = false;
         for target in targets {
-            job.clients.get_mut(&target.rank).ok_or(Status::ERR_NOT_FOUND)?.cleanup.add(&more)?;
+            is_new |= job.clients.get_mut(&target.rank).ok_or(Status::ERR_NOT_FOUND)?.cleanup.add(&more)?;
         }
-        Ok(())
+        Ok(is_new)
     }
 
     /// A process has ended: removes what it registered for itself, and what its job did when it was the last one.
@@ -307,10 +310,41 @@ mod tests {
             parse(&[Info::new(keys::REGISTER_CLEANUP_DIR, "/d"), Info::new(keys::CLEANUP_RECURSIVE, Value::Undef)])
                 .unwrap();
         let ignore = parse(&[Info::new(keys::CLEANUP_IGNORE, "/d")]).unwrap();
-        assert_eq!(cleanup.add(&plain), Ok(()));
-        assert_eq!(cleanup.add(&plain), Ok(()), "the same again is no conflict");
+        assert_eq!(cleanup.add(&plain), Ok(true));
+        assert_eq!(cleanup.add(&plain), Ok(false), "the same again is no conflict, and nothing new");
         assert_eq!(cleanup.items.len(), 1);
         assert_eq!(cleanup.add(&recursive), Err(Status::ERR_CONFLICTING_CLEANUP_DIRECTIVES));
         assert_eq!(cleanup.add(&ignore), Err(Status::ERR_CONFLICTING_CLEANUP_DIRECTIVES));
+    }
+
+    /// Counts what it is told of.
+    #[derive(Default)]
+    struct Counts(std::sync::Mutex<usize>);
+
+    impl crate::server::Host for Counts {
+        fn cleanup_registered(&self, _: &Proc, _: &[Info]) {
+            *self.0.lock().unwrap() += 1;
+        }
+    }
+
+    #[test]
+    fn the_host_is_told_of_each_clean_up_once() {
+        let host = std::sync::Arc::new(Counts::default());
+        let server = crate::server::Server::start(crate::server::ServerConfig::default(), host.clone()).unwrap();
+        let proc = Proc::new(Nspace::new("job").unwrap(), Rank(0));
+        server.register_client_wait(&proc, 0, 0, None).unwrap();
+        let (tell, told) = std::sync::mpsc::channel();
+        let register = move |core: &mut Core| {
+            let file = |name: &str| vec![Info::new(keys::REGISTER_CLEANUP, name)];
+            let peer = PeerId { door: 0, connection: u64::MAX };
+            for name in ["/no/such/a", "/no/such/b", "/no/such/a", "/no/such/a,/no/such/b"] {
+                core.job_control(peer, 1, proc.clone(), Vec::new(), file(name));
+                core.job_control(peer, 1, proc.clone(), vec![proc.clone()], file(name));
+            }
+            tell.send(()).unwrap();
+        };
+        server.mailbox.post(register).unwrap();
+        told.recv().unwrap();
+        assert_eq!(*host.0.lock().unwrap(), 4, "two files of the process, and of its job");
     }
 }

@@ -1,4 +1,7 @@
 //! CRC-32C (Castagnoli) over words, by the processor's instruction where it has one.
+#[cfg(target_arch = "x86_64")]
+use std::sync::OnceLock;
+
 use crate::Malformed;
 use crate::words::Words;
 
@@ -76,7 +79,7 @@ impl Crc {
     #[inline]
     pub fn slice(&mut self, words: &[u64]) {
         #[cfg(target_arch = "x86_64")]
-        if std::arch::is_x86_feature_detected!("sse4.2") {
+        if has_instruction() {
             // SAFETY: the processor has the instruction, asked just now.
             self.0 = unsafe { hardware_slice(self.0, words) };
             return;
@@ -91,7 +94,7 @@ impl Crc {
     pub fn words<W: Words>(&mut self, words: &W, at: usize, count: usize) -> Result<(), Malformed> {
         let all = at..at.saturating_add(count);
         #[cfg(target_arch = "x86_64")]
-        if std::arch::is_x86_feature_detected!("sse4.2") {
+        if has_instruction() {
             // SAFETY: the processor has the instruction, asked just now.
             self.0 = unsafe { hardware_words(self.0, words, all) }?;
             return Ok(());
@@ -101,6 +104,25 @@ impl Crc {
         }
         Ok(())
     }
+}
+
+/// Whether the processor has the instruction. The standard library asks for everything that a processor can have at once, a dozen
+/// questions; where the machine is a virtual one, each of them is a way out of it and back, in every Init.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+fn has_instruction() -> bool {
+    static HAS: OnceLock<bool> = OnceLock::new();
+    *HAS.get_or_init(ask_for_instruction)
+}
+
+#[cfg(target_arch = "x86_64")]
+#[cold]
+#[allow(unused_unsafe, reason = "newer compilers know that it is safe")]
+fn ask_for_instruction() -> bool {
+    const SSE_4_2: u32 = 1 << 20;
+    // SAFETY: every processor of this architecture has the question and this part of its answer.
+    let features = unsafe { core::arch::x86_64::__cpuid(1) };
+    features.ecx & SSE_4_2 != 0
 }
 
 fn software(crc: u32, word: u64) -> u32 {
@@ -142,5 +164,11 @@ mod tests {
             assert_eq!(of(&words), expected);
             assert_eq!(!words.iter().fold(!0, |crc, word| software(crc, *word)), expected);
         }
+    }
+
+    #[test]
+    #[cfg(target_arch = "x86_64")]
+    fn the_processor_is_asked_for_the_right_thing() {
+        assert_eq!(ask_for_instruction(), std::arch::is_x86_feature_detected!("sse4.2"));
     }
 }

@@ -23,7 +23,7 @@ pub(crate) struct TooLittle {
     pub(crate) whose: String,
 }
 
-/// What was found, less what was taken since. Looking costs a tenth of a millisecond, more than most segments do.
+/// What was found, less what was taken since. Looking costs some tenths of a millisecond, more than most segments do.
 struct Seen {
     at: Instant,
     left: u64,
@@ -31,21 +31,53 @@ struct Seen {
 
 /// For how long a look counts, where plenty was left.
 const FRESH: Duration = Duration::from_millis(20);
-/// With less than this left after a step, we look before each one.
+/// With less than this left after a step, we look before each step that is not little.
 const PLENTY: u64 = 256 << 20;
+/// So much is taken altogether before somebody looks: a part of the margin, and no more than the kernel itself takes for a few
+/// processes that come in. So nobody's Init waits for a look because of its own page.
+const LITTLE: u64 = 64 << 10;
+
+/// What is known of the memory that is left.
+struct Ledger {
+    seen: Option<Seen>,
+    /// Taken since the last look without one.
+    unseen: u64,
+}
+
+impl Ledger {
+    /// Whether `bytes` more can be taken. `look` says how much is left, if those are.
+    fn require(
+        &mut self,
+        bytes: u64,
+        now: Instant,
+        look: impl FnOnce(u64) -> Result<u64, TooLittle>,
+    ) -> Result<(), TooLittle> {
+        if let Some(seen) = &mut self.seen
+            && now.duration_since(seen.at) < FRESH
+            && seen.left >= bytes.saturating_add(PLENTY)
+        {
+            seen.left -= bytes;
+            return Ok(());
+        }
+        if self.unseen.saturating_add(bytes) <= LITTLE {
+            self.unseen += bytes;
+            return Ok(());
+        }
+        self.seen = None;
+        let left = look(bytes)?;
+        *self = Self { seen: Some(Seen { at: now, left: left.saturating_sub(bytes) }), unseen: 0 };
+        Ok(())
+    }
+}
 
 /// Whether `bytes` more can be taken: in the groups of this process, and on the machine.
 pub(crate) fn require(bytes: u64) -> Result<(), TooLittle> {
-    static SEEN: Mutex<Option<Seen>> = Mutex::new(None);
-    let mut seen = SEEN.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(seen) = &mut *seen
-        && seen.at.elapsed() < FRESH
-        && seen.left >= bytes.saturating_add(PLENTY)
-    {
-        seen.left -= bytes;
-        return Ok(());
-    }
-    *seen = None;
+    static LEDGER: Mutex<Ledger> = Mutex::new(Ledger { seen: None, unseen: 0 });
+    LEDGER.lock().unwrap_or_else(PoisonError::into_inner).require(bytes, Instant::now(), look)
+}
+
+/// The least that is left anywhere, if `bytes` are.
+fn look(bytes: u64) -> Result<u64, TooLittle> {
     let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     let mut least = check(bytes, &groups, Path::new("/sys/fs/cgroup"))?;
     let meminfo = fs::read_to_string("/proc/meminfo").unwrap_or_default();
@@ -54,8 +86,7 @@ pub(crate) fn require(bytes: u64) -> Result<(), TooLittle> {
         enough(bytes, left, || "the machine".into())?;
         least = least.min(left);
     }
-    *seen = Some(Seen { at: Instant::now(), left: least.saturating_sub(bytes) });
-    Ok(())
+    Ok(least)
 }
 
 /// The least that is left in any group below `root` that the process belongs to, if `bytes` are.
@@ -115,6 +146,25 @@ mod tests {
         fs::create_dir_all(&group).unwrap();
         files.iter().for_each(|(name, text)| fs::write(group.join(name), text).unwrap());
         group
+    }
+
+    #[test]
+    fn what_is_little_is_looked_for_together() {
+        let mut ledger = Ledger { seen: None, unseen: 0 };
+        let start = Instant::now();
+        let refuse = |wanted| Err(TooLittle { wanted, left: 0, whose: "a test".into() });
+        let unlooked = |_| panic!("a look");
+        (0..LITTLE / 4096).for_each(|_| ledger.require(4096, start, unlooked).unwrap());
+        (0..2)
+            .for_each(|_| assert!(ledger.require(1, start, refuse).is_err(), "each of them is looked for from now on"));
+        assert_eq!(ledger.require(4096, start, |_| Ok(PLENTY)), Ok(()));
+        assert!(ledger.require(LITTLE + 1, start, refuse).is_err());
+        assert_eq!(ledger.require(LITTLE, start, unlooked), Ok(()));
+        // Of plenty, nothing is counted as not looked for, as long as that is fresh.
+        assert_eq!(ledger.require(LITTLE + 1, start, |_| Ok(2 * PLENTY)), Ok(()));
+        assert_eq!(ledger.require(LITTLE + 1, start + FRESH / 2, unlooked), Ok(()));
+        assert_eq!(ledger.require(LITTLE, start + FRESH, unlooked), Ok(()));
+        assert!(ledger.require(1, start + FRESH, refuse).is_err());
     }
 
     #[test]

@@ -12,6 +12,7 @@ use super::checked::{Frozen, Seen};
 use super::encode::RawValue;
 use super::lookup::Lookup;
 use super::remembered::Remembered;
+use super::segment::FIRST;
 use crate::data::{Rank, keys};
 use crate::sys::memory::Mapping;
 
@@ -75,10 +76,9 @@ impl InfoView {
         self.index.verify(&self.words())
     }
 
-    /// Remembers which process this is, and maps what it will look up first: what all processes of the node read, and its own.
+    /// Remembers which process this is, and maps what it will look up of itself. What all processes of the node read is mapped.
     pub(super) fn populate_own(&self, rank: Rank) -> Result<(), Malformed> {
-        let (words, front) = (self.words(), self.index.front().min(FRONT));
-        self.mapping.populate(0, front);
+        let (words, front) = (self.words(), self.index.front().min(FIRST));
         self.seen.populate();
         if !rank.is_process() || rank.0 >= self.index.ranks() || self.own.get().is_some() {
             return Ok(());
@@ -160,6 +160,3 @@ impl InfoView {
         Ok(ranks)
     }
 }
-
-/// At most so much of what all processes read is mapped at once, two pages: whoever put more there does not look it all up.
-const FRONT: usize = 8 << 10;

@@ -71,8 +71,9 @@ pub enum AttachError {
     Memory(std::io::Error),
 }
 
-/// What every process reads at once lies in this many bytes at the front of the job and info segments.
-const FIRST: usize = 8 << 10;
+/// What every process reads at once lies in this many bytes at the front of a segment, two pages: whoever put more there does not
+/// look it all up.
+pub(super) const FIRST: usize = 8 << 10;
 
 /// A segment mapped read-only, its header checked.
 pub struct MappedSegment {
@@ -87,11 +88,10 @@ impl MappedSegment {
     /// # Errors
     /// [`AttachError`] names what is wrong with it; nothing stays mapped then.
     pub fn map(fd: BorrowedFd<'_>) -> Result<Self, AttachError> {
-        let segment = Self::check(Arc::new(Mapping::read_only(fd)?))?;
-        if segment.id == SegmentId::Job || matches!(segment.id, SegmentId::Info(_)) {
-            segment.mapping.populate(0, FIRST);
-        }
-        Ok(segment)
+        let mapping = Mapping::read_only(fd)?;
+        // Before anything is looked at, which would be a page fault as well.
+        mapping.populate(0, FIRST);
+        Self::check(Arc::new(mapping))
     }
 
     pub(super) fn check(mapping: Arc<Mapping>) -> Result<Self, AttachError> {

@@ -519,7 +519,12 @@ impl Client {
         let told = match self.inner.link.is_connected() {
             true => self.wait("PMIx_Finalize", |then| {
                 self.inner.link.expect_end();
-                let then: connection::Waiter = Box::new(|answer| then(done(answer)));
+                let inner = self.inner.clone();
+                let then: connection::Waiter = Box::new(move |answer| {
+                    // The thread ends while the caller wakes up, who would wake it once more for that.
+                    inner.link.stop();
+                    then(done(answer));
+                });
                 self.inner.link.request("PMIx_Finalize", &Request::Finalize, then)
             }),
             false => self.wait("PMIx_Finalize", |then| {

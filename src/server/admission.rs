@@ -175,8 +175,10 @@ impl Core {
         entry.role = Role::Rank;
         let proc = entry.proc.clone();
         let pidfd = entry.arrival.as_mut().and_then(|arrival| arrival.process.take());
-        // A rank that comes again starts anew.
-        self.leave_page(&proc);
+        // A rank that comes again starts anew; one that comes first finds its page ready.
+        if self.jobs.client(&proc).is_some_and(|client| client.page_descriptor.is_none()) {
+            self.leave_page(&proc);
+        }
         self.fences_excuse(&proc);
         if let Some(job) = self.jobs.get_mut(&proc.nspace) {
             job.misses_fences = None;
@@ -227,15 +229,7 @@ impl Core {
             }
         };
         if role == Role::Rank {
-            match stored.open_page() {
-                Ok((page, descriptor)) => {
-                    parts.push((Part::ReaderPage, descriptor));
-                    if let Some(client) = job.clients.get_mut(&proc.rank) {
-                        client.page = Some(page);
-                    }
-                }
-                Err(e) => trace!("{proc} gets no reader page: {e}"),
-            }
+            parts.extend(job.take_page(proc.rank).map(|descriptor| (Part::ReaderPage, descriptor)));
         }
         parts
     }
@@ -439,10 +433,8 @@ impl Core {
     }
 
     fn leave_page(&mut self, proc: &Proc) {
-        let Some(job) = self.jobs.get_mut(&proc.nspace) else { return };
-        let page = job.clients.get_mut(&proc.rank).and_then(|client| client.page.take());
-        if let (Some(page), Some(stored)) = (page, &mut job.stored) {
-            stored.close_page(page);
+        if let Some(job) = self.jobs.get_mut(&proc.nspace) {
+            job.leave_page(proc.rank);
         }
     }
 

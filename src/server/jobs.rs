@@ -4,6 +4,7 @@
 //! Its data comes with `register_nspace`.
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use super::FOREIGN_IDS;
@@ -52,8 +53,10 @@ pub(super) struct Client {
     pub watch: Option<WatchId>,
     /// Whether the host has started that process itself.
     pub is_child: bool,
-    /// Its reader page.
+    /// Its reader page, made before it comes: its Init does not wait for that.
     pub page: Option<ReaderId>,
+    /// That page's descriptor, until the process has come.
+    pub page_descriptor: Option<OwnedFd>,
     /// Whether its process has ended, one way or the other.
     pub ended: bool,
     /// Whether it has ended and none will come in its place.
@@ -62,6 +65,27 @@ pub(super) struct Client {
     pub cleanup: Cleanup,
     /// Whether it is a tool, which is gone with its connection.
     pub is_tool: bool,
+}
+
+impl Client {
+    fn expected(uid: u32, gid: u32, object: Option<usize>) -> Self {
+        Client {
+            uid,
+            gid,
+            object,
+            phase: Phase::Expected,
+            peer: None,
+            pid: 0,
+            watch: None,
+            is_child: false,
+            page: None,
+            page_descriptor: None,
+            ended: false,
+            gone: false,
+            cleanup: Cleanup::default(),
+            is_tool: false,
+        }
+    }
 }
 
 /// A namespace.
@@ -141,6 +165,35 @@ impl Job {
         let mut clients = self.clients.values();
         let is_lost = clients.clone().any(|client| client.phase == Phase::Lost);
         is_lost && !self.of_tools && self.local_procs == Some(known) && clients.all(|c| c.ended || c.gone)
+    }
+
+    /// Makes the reader page of a process that has none of this data.
+    fn prepare_page(&mut self, rank: Rank) {
+        let (Some(stored), Some(client)) = (&mut self.stored, self.clients.get_mut(&rank)) else { return };
+        (client.page, client.page_descriptor) = match stored.open_page() {
+            Ok((page, descriptor)) => (Some(page), Some(descriptor)),
+            Err(e) => {
+                trace!("there is no reader page for rank {rank}: {e}");
+                (None, None)
+            }
+        };
+    }
+
+    /// The descriptor of a process's reader page, for the process itself.
+    pub(super) fn take_page(&mut self, rank: Rank) -> Option<OwnedFd> {
+        if self.clients.get(&rank)?.page_descriptor.is_none() {
+            self.prepare_page(rank);
+        }
+        self.clients.get_mut(&rank)?.page_descriptor.take()
+    }
+
+    /// A process does not use its reader page any more.
+    pub(super) fn leave_page(&mut self, rank: Rank) {
+        let Some(client) = self.clients.get_mut(&rank) else { return };
+        client.page_descriptor = None;
+        if let (Some(page), Some(stored)) = (client.page.take(), &mut self.stored) {
+            stored.close_page(page);
+        }
     }
 
     /// Whether nobody has used the job's segments yet.
@@ -233,8 +286,9 @@ impl Core {
         let parent = parent.and_then(|info| info.get(keys::PARENT_ID)?.as_proc()).map(|parent| parent.nspace.clone());
         let job = self.job_entry(&nspace)?;
         let untouched = job.is_untouched();
+        let anew = untouched || job.stored.is_none();
         let made = info.map_err(StoredError::from).and_then(|info| match &mut job.stored {
-            Some(stored) if !untouched => stored.replace(&info),
+            Some(stored) if !anew => stored.replace(&info),
             stored => Stored::create(&nspace, &info, &limits).map(|made| *stored = Some(made)),
         });
         if let Err(e) = made {
@@ -247,6 +301,10 @@ impl Core {
             if stored.size().is_some_and(|size| size >= LARGE) {
                 memory::give_back();
             }
+        }
+        if anew {
+            let ranks: Vec<Rank> = job.clients.keys().copied().collect();
+            ranks.into_iter().for_each(|rank| job.prepare_page(rank));
         }
         job.local_procs = Some(local_procs);
         job.foreign_ids = foreign_ids;
@@ -278,22 +336,13 @@ impl Core {
         if let Some(stored) = &mut job.stored {
             stored.mark_local(proc.rank);
         }
-        let client = job.clients.entry(proc.rank).or_insert_with(|| Client {
-            uid,
-            gid,
-            object,
-            phase: Phase::Expected,
-            peer: None,
-            pid: 0,
-            watch: None,
-            is_child: false,
-            page: None,
-            ended: false,
-            gone: false,
-            cleanup: Cleanup::default(),
-            is_tool: false,
-        });
-        (client.uid, client.gid, client.object) = (uid, gid, object);
+        match job.clients.get_mut(&proc.rank) {
+            Some(client) => (client.uid, client.gid, client.object) = (uid, gid, object),
+            None => {
+                job.clients.insert(proc.rank, Client::expected(uid, gid, object));
+                job.prepare_page(proc.rank);
+            }
+        }
         self.fences_look_again(&proc.nspace);
         Ok(())
     }
@@ -391,5 +440,34 @@ impl Core {
     pub(super) fn publish_fork(&self, nspace: &Nspace) {
         let of_job = |job: &Job| OfJob { token: job.token, environment: job.environment.clone() };
         self.forks.publish(self.common.clone(), nspace, self.jobs.get(nspace).map(of_job));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::{JobInfo, Limits};
+
+    #[test]
+    fn a_page_is_ready_before_its_process_comes_and_no_two_have_the_same() {
+        let nspace = Nspace::new("job").unwrap();
+        let info = JobInfo::from_infos(&nspace, 1, &[], "here").unwrap();
+        let stored = || Stored::create(&nspace, &info, &Limits::default()).unwrap();
+        let mut job = Job::new().unwrap();
+        job.clients.insert(Rank(0), Client::expected(0, 0, None));
+        job.prepare_page(Rank(0));
+        assert_eq!(job.clients[&Rank(0)].page, None, "there is no data yet");
+        for _ in 0..2 {
+            job.stored = Some(stored());
+            job.prepare_page(Rank(0));
+        }
+        let ready = job.clients[&Rank(0)].page;
+        assert!(ready.is_some() && job.take_page(Rank(0)).is_some());
+        assert_eq!(job.clients[&Rank(0)].page, ready);
+        // Another process comes as that rank.
+        job.leave_page(Rank(0));
+        assert!(job.clients[&Rank(0)].page.is_none() && job.take_page(Rank(0)).is_some());
+        assert_ne!(job.clients[&Rank(0)].page, ready);
+        assert!(job.take_page(Rank(1)).is_none(), "nobody has registered it");
     }
 }

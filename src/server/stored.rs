@@ -3,7 +3,7 @@
 //! The store keeps values. This keeps which ranks have posted at all (a rank may have posted nothing that is visible here), and
 //! which keys could not be stored: whoever asks for them is told so instead of waiting.
 use std::collections::HashMap;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 
 use crate::control::frame::MAX_DESCRIPTORS;
 use crate::data::constants::scope;
@@ -273,7 +273,7 @@ impl Stored {
     /// Makes a page for a reader that wants to pin.
     pub(super) fn open_page(&mut self) -> Result<(ReaderId, OwnedFd), StoredError> {
         let page = self.writer.make_reader_page()?;
-        Ok((page.id(), page.as_fd().try_clone_to_owned()?))
+        Ok((page.id(), page.into()))
     }
 
     /// A reader's process, or its use of the page, has ended.

@@ -32,6 +32,12 @@ impl AsFd for ReaderPageHandle {
     }
 }
 
+impl From<ReaderPageHandle> for OwnedFd {
+    fn from(page: ReaderPageHandle) -> OwnedFd {
+        page.fd
+    }
+}
+
 struct Page {
     id: ReaderId,
     mapping: Mapping,

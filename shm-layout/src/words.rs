@@ -318,6 +318,34 @@ impl Words for Plain<'_> {
     }
 }
 
+/// The same in several pieces, one behind the other.
+pub struct Pieces<'a, const N: usize>(pub [&'a [u64]; N]);
+
+impl<const N: usize> Words for Pieces<'_, N> {
+    fn len(&self) -> usize {
+        self.0.iter().map(|piece| piece.len()).sum()
+    }
+
+    #[inline]
+    fn load(&self, at: usize) -> Result<u64, Malformed> {
+        let mut rest = at;
+        for piece in &self.0 {
+            match piece.get(rest) {
+                Some(word) => return Ok(*word),
+                None => rest -= piece.len(),
+            }
+        }
+        Err(Malformed::Bounds { at, len: self.len() })
+    }
+
+    fn fence(&self, _: Ordering) {}
+
+    #[inline]
+    fn once(&self, _: usize, _: impl FnOnce(&Self) -> Result<(), Malformed>) -> Result<(), Malformed> {
+        Ok(())
+    }
+}
+
 /// Words in a vector. Under loom each of them is modelled.
 pub struct VecWords {
     words: Box<[AtomicU64]>,

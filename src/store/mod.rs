@@ -37,6 +37,7 @@ mod nodes;
 mod pages;
 mod placement;
 mod process_map;
+mod rank_list;
 mod reader;
 mod release;
 mod remembered;

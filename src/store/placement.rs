@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use std::ops::Range;
 
 use instanton_layout::info::{NONE, NameRun, Partition, PartitionBuild, TextForm};
-use instanton_layout::words::Plain;
+use instanton_layout::words::Pieces;
 
 use super::job_info::{BadJobInfo, JobInfo, JobInfoBuilder, MAX_RANKS, number};
 use super::process_map::Listed;
@@ -24,7 +24,7 @@ pub(super) fn complete(mut job: JobInfoBuilder) -> Result<JobInfo, BadJobInfo> {
     let own_node = nodes(&mut job, &values, size, ranks)?;
     let (placed, listed, proc_map) = std::mem::take(&mut job.map).into_parts();
     let nodes = Parted::of_map(placed, listed, job.nodes.len());
-    let apps = Parted::new(apps, job.apps.len() as u32);
+    let apps = Parted::new(apps, ranks, job.apps.len() as u32);
     let mut own_ranks = nodes.ranks(own_node);
     own_ranks.sort_unstable();
     sift_members(&mut job, &nodes, &apps, own_node);
@@ -69,20 +69,25 @@ pub(super) struct Parted {
 const SOUND: &str = "words written just now";
 
 impl Parted {
-    fn new(parts: Parts, members: u32) -> Self {
-        let build = match parts {
-            Parts::Each(members_of) => PartitionBuild::of_in(&members_of, members, Scratch::zeroed),
-            Parts::Stretches(stretches) => {
-                PartitionBuild::of_stretches(members, stretches.into_iter(), Scratch::zeroed)
-            }
-        };
-        Self::of(build)
+    fn new(parts: Parts, ranks: u32, members: u32) -> Self {
+        match parts {
+            Parts::Each(members_of) => Self::of_map(members_of, None, members),
+            Parts::Stretches(stretches) => match PartitionBuild::of_stretches(members, stretches.iter().copied()) {
+                Some(build) => Self::of(build),
+                None => Self::of_map(Parts::Stretches(stretches).each(ranks), None, members),
+            },
+        }
     }
 
     /// Of each rank its member; and the ranks of each, if they are known.
     pub(super) fn of_map(members_of: Scratch<u32>, listed: Option<Listed>, members: u32) -> Self {
-        let Some(Listed { ranks, in_order }) = listed else { return Self::new(Parts::Each(members_of), members) };
-        Self::of(PartitionBuild::listed_in(&members_of, members, ranks, in_order, Scratch::zeroed))
+        // Rules have the ranks of each member in order.
+        let in_order = listed.as_ref().is_none_or(|listed| listed.in_order);
+        Self::of(in_order.then(|| PartitionBuild::by_rule(&members_of, members)).flatten().unwrap_or_else(|| {
+            let ranks = members_of.len() as u32;
+            let listed = listed.map(|listed| (listed.ranks.into_words(ranks), listed.in_order));
+            PartitionBuild::by_columns(members_of.into_words(), ranks, members, listed)
+        }))
     }
 
     fn of(build: PartitionBuild<Scratch<u64>>) -> Self {
@@ -92,28 +97,26 @@ impl Parted {
     }
 
     /// What the partition lies in.
-    fn words(&self) -> &[u64] {
-        self.build.columns().unwrap_or(&self.runs)
+    fn words(&self) -> Pieces<'_, 4> {
+        Pieces(self.build.columns().unwrap_or([&self.runs, &[], &[], &[]]))
     }
 
     /// Member and place there.
     pub(super) fn place(&self, rank: u32) -> Option<(u32, u32)> {
-        self.partition.place(&Plain(self.words()), rank).expect(SOUND)
+        self.partition.place(&self.words(), rank).expect(SOUND)
     }
 
     fn size(&self, member: u32) -> u32 {
-        self.partition.size(&Plain(self.words()), member).expect(SOUND)
+        self.partition.size(&self.words(), member).expect(SOUND)
     }
 
     fn leader(&self, member: u32) -> Option<u32> {
-        self.partition.leader(&Plain(self.words()), member).expect(SOUND)
+        self.partition.leader(&self.words(), member).expect(SOUND)
     }
 
     fn ranks(&self, member: u32) -> Vec<u32> {
         let mut ranks = Vec::new();
-        self.partition
-            .pieces(&Plain(self.words()), member, |first, count| ranks.extend(first..first + count))
-            .expect(SOUND);
+        self.partition.pieces(&self.words(), member, |first, count| ranks.extend(first..first + count)).expect(SOUND);
         ranks
     }
 
@@ -130,24 +133,24 @@ impl Parted {
     /// The list of a member's ranks, and how long that is.
     fn list(&self, member: u32) -> Vec<u8> {
         let mut text = Vec::new();
-        texts::ranks(&self.partition, &Plain(self.words()), member, &mut text).expect(SOUND);
+        texts::ranks(&self.partition, &self.words(), member, &mut text).expect(SOUND);
         text
     }
 
     fn list_len(&self, member: u32) -> usize {
         let mut len = Count::default();
-        texts::ranks(&self.partition, &Plain(self.words()), member, &mut len).expect(SOUND);
+        texts::ranks(&self.partition, &self.words(), member, &mut len).expect(SOUND);
         len.0
     }
 
     /// The text of a process map with these members.
     pub(super) fn proc_map(&self, nodes: u32, form: Form, to: &mut Vec<u8>) {
-        texts::proc_map(&self.partition, &Plain(self.words()), nodes, form, to).expect(SOUND);
+        texts::proc_map(&self.partition, &self.words(), nodes, form, to).expect(SOUND);
     }
 
     fn list_is(&self, member: u32, text: &[u8]) -> bool {
         let mut compare = Compare::of(text);
-        texts::ranks(&self.partition, &Plain(self.words()), member, &mut compare).expect(SOUND);
+        texts::ranks(&self.partition, &self.words(), member, &mut compare).expect(SOUND);
         compare.is_same()
     }
 }
@@ -165,8 +168,7 @@ impl Parts {
         match self {
             Parts::Each(each) => each,
             Parts::Stretches(stretches) => {
-                let mut each = Scratch::zeroed(ranks as usize);
-                each.clear();
+                let mut each = Scratch::with_room(ranks as usize);
                 stretches.iter().for_each(|(member, len)| each.resize(each.len() + *len as usize, *member));
                 each
             }

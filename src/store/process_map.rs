@@ -3,6 +3,7 @@ use instanton_layout::info::{NONE, TextForm};
 
 use super::job_info::{Entries, MAX_RANKS};
 use super::placement::Parted;
+use super::rank_list::RankList;
 use super::texts;
 use crate::data::maps::{MapError, ProcMap, RangesOfNodes, RankRange};
 use crate::data::{DataType, Text, Value, keys};
@@ -11,7 +12,7 @@ use crate::sys::scratch::Scratch;
 /// The ranks of one node after the other, as the map has them.
 #[derive(Clone)]
 pub(super) struct Listed {
-    pub(super) ranks: Scratch<u32>,
+    pub(super) ranks: RankList,
     /// Whether those of each node come in the order of their numbers.
     pub(super) in_order: bool,
 }
@@ -119,7 +120,7 @@ struct Places {
     placed: Scratch<u32>,
     /// In the order of the map, as long as none is named again; as ranges while these are few or more than one rank each.
     ranges: Vec<RankRange>,
-    listed: Option<Scratch<u32>>,
+    listed: Option<RankList>,
     /// For about so many.
     room: usize,
     nodes: u32,
@@ -177,7 +178,7 @@ impl RangesOfNodes for Places {
             return;
         }
         match &mut self.listed {
-            Some(listed) => listed.extend(range.first..=range.last),
+            Some(listed) => listed.extend(range.count() as u32, range.last, range.first..=range.last),
             None => self.list_range(range),
         }
     }
@@ -206,7 +207,11 @@ impl Places {
             }
             self.listed = Some(self.expanded());
         }
-        self.listed.iter_mut().for_each(|listed| listed.extend_from_slice(ranks));
+        if let Some(listed) = &mut self.listed {
+            // No less than any of them, which is as good as the largest.
+            let most = ranks.iter().fold(0, |most, rank| most | rank);
+            listed.extend(ranks.len() as u32, most, ranks.iter().copied());
+        }
     }
 
     fn list_range(&mut self, range: RankRange) {
@@ -217,9 +222,11 @@ impl Places {
     }
 
     /// The ranges one by one.
-    fn expanded(&mut self) -> Scratch<u32> {
-        let mut listed = Scratch::with_room(self.room);
-        std::mem::take(&mut self.ranges).iter().for_each(|range| listed.extend(range.first..=range.last));
+    fn expanded(&mut self) -> RankList {
+        let mut listed = RankList::with_room(self.room as u32);
+        for range in std::mem::take(&mut self.ranges) {
+            listed.extend(range.count() as u32, range.last, range.first..=range.last);
+        }
         listed
     }
 

@@ -6,6 +6,7 @@
 use std::fmt::{self, Debug, Formatter};
 use std::ops::{Deref, DerefMut};
 
+use instanton_layout::info::Room as Words;
 use memmap2::{Advice, MmapMut, MmapOptions, RemapOptions};
 
 /// From so many bytes on it is a mapping.
@@ -45,10 +46,6 @@ impl<T: Number> Scratch<T> {
         Self { room: Room::zeroed(len), len: 0 }
     }
 
-    pub(crate) fn clear(&mut self) {
-        self.len = 0;
-    }
-
     /// Makes it as long as that; what is new has this value.
     pub(crate) fn resize(&mut self, len: usize, value: T) {
         let before = self.len;
@@ -56,6 +53,22 @@ impl<T: Number> Scratch<T> {
         self.len = len;
         if let Some(new) = self.get_mut(before..) {
             new.fill(value);
+        }
+    }
+
+    /// Makes it shorter, and gives back what that leaves.
+    pub(crate) fn truncate(&mut self, len: usize) {
+        self.len = self.len.min(len);
+        match &mut self.room {
+            Room::Heap(numbers) => {
+                numbers.truncate(self.len.next_multiple_of(2));
+                numbers.shrink_to_fit();
+            }
+            Room::Mapped(mapped) => {
+                let len = self.len.max(1).next_multiple_of(2);
+                // SAFETY: it is borrowed for this alone, and stays where it is. Where the system keeps it as it is, it is as good.
+                let _ = unsafe { mapped.remap(len * size_of::<T>(), RemapOptions::new()) };
+            }
         }
     }
 
@@ -78,7 +91,7 @@ impl<T: Number> Scratch<T> {
 
     #[cold]
     fn grow(&mut self, least: usize) {
-        let len = least.max(self.room.all().len() * 2);
+        let len = least.max(self.room.all().len() * 2).next_multiple_of(2);
         if let Room::Mapped(mapped) = &mut self.room {
             // SAFETY: it is borrowed for this alone, so that nothing refers to where it was.
             let moved = unsafe { mapped.remap(len * size_of::<T>(), RemapOptions::new().may_move(true)) };
@@ -92,8 +105,40 @@ impl<T: Number> Scratch<T> {
     }
 }
 
+impl Scratch<u32> {
+    /// Two numbers in each word, the first in its low half; behind the last one is anything.
+    pub(crate) fn into_words(self) -> Scratch<u64> {
+        let len = self.len.div_ceil(2);
+        match self.room {
+            Room::Heap(numbers) => {
+                let two = |two: &[u32]| u64::from(two[0]) | u64::from(two.get(1).copied().unwrap_or(0)) << 32;
+                Scratch { room: Room::Heap(numbers.chunks(2).take(len).map(two).collect()), len }
+            }
+            Room::Mapped(mapped) => {
+                let mut words = Scratch::<u64> { room: Room::Mapped(mapped), len };
+                if cfg!(target_endian = "big") {
+                    words.iter_mut().for_each(|word| *word = word.rotate_left(32));
+                }
+                words
+            }
+        }
+    }
+}
+
+impl Words for Scratch<u64> {
+    fn zeroed(words: usize) -> Self {
+        Scratch::zeroed(words)
+    }
+
+    fn truncate(&mut self, words: usize) {
+        Scratch::truncate(self, words);
+    }
+}
+
 impl<T: Number> Room<T> {
+    /// For as many as that, or one more: of numbers of half a word, each has its other half.
     fn zeroed(len: usize) -> Self {
+        let len = len.next_multiple_of(2);
         let bytes = len.saturating_mul(size_of::<T>());
         let mapped = (bytes >= LARGE).then(|| MmapOptions::new().len(bytes).map_anon().ok()).flatten();
         match mapped {
@@ -203,10 +248,28 @@ mod tests {
         assert_eq!(&scratch.clone()[..], &model[..]);
         scratch.resize(5, 9);
         assert_eq!(&scratch[..], [0; 5]);
-        scratch.clear();
+        scratch.truncate(4);
+        assert_eq!(&scratch[..], [0; 4]);
+        scratch.truncate(0);
         assert!(scratch.is_empty());
         scratch.resize(100_000, 3);
         assert!(scratch.iter().all(|number| *number == 3), "not what was there before");
         assert!(Scratch::<u64>::zeroed(1 << 20).iter().all(|number| *number == 0));
+    }
+
+    #[test]
+    fn numbers_become_halves_of_words() {
+        for count in [0, 1, 2, 7, 99_999, 100_000] {
+            let mut numbers = Scratch::<u32>::default();
+            numbers.extend(0..count);
+            let mut words = numbers.into_words();
+            let halves = |words: &[u64]| words.iter().flat_map(|word| [*word as u32, (*word >> 32) as u32]).collect();
+            let all: Vec<u32> = halves(&words);
+            assert!(all[..count as usize].iter().copied().eq(0..count), "{count}");
+            words.truncate(count as usize / 4);
+            assert_eq!(halves(&words), all[..count as usize / 4 * 2]);
+            words.resize(200_000, 3);
+            assert_eq!(words[199_999], 3);
+        }
     }
 }

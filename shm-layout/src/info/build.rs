@@ -1,10 +1,9 @@
 //! Info segments under construction, in the writer's private memory.
 use std::collections::HashMap;
-use std::ops::DerefMut;
 
 use super::column::{self, ColumnBuild, KeyEntry, KeyTable};
 use super::packed::Packer;
-use super::{Group, Index, NameRun, Part, PartitionBuild, Places, START, Sorted, TextForm, sorted};
+use super::{Group, Index, NameRun, Part, PartitionBuild, Places, Room, START, Sorted, TextForm, sorted};
 use crate::header::{Header, Kind};
 use crate::job::Reference;
 use crate::record::{self, Base, Item, Owner, Payload};
@@ -178,7 +177,7 @@ fn put_aligned(words: &mut Vec<u64>, record: &[u64]) -> usize {
 pub struct Built<'a> {
     words: Vec<u64>,
     /// What lies behind them: columns of partitions, which are by far the most where ranks go by no rule. They stay where they are.
-    columns: [&'a [u64]; 2],
+    columns: Vec<&'a [u64]>,
 }
 
 impl<'a> Built<'a> {
@@ -189,14 +188,13 @@ impl<'a> Built<'a> {
     }
 
     /// All of them, one piece behind the other.
-    pub fn pieces(&self) -> [&[u64]; 3] {
-        let [nodes, apps] = self.columns;
-        [&self.words, nodes, apps]
+    pub fn pieces(&self) -> Vec<&[u64]> {
+        [&[&self.words[..]], &self.columns[..]].concat()
     }
 }
 
 /// The words of an info segment, header included; `None` when 32 GiB do not hold them.
-pub fn build<'a, N: Iterator<Item = NameRun<'a>>, C: DerefMut<Target = [u64]>>(
+pub fn build<'a, N: Iterator<Item = NameRun<'a>>, C: Room>(
     contents: Contents<'a, N, C>,
     job: u64,
     generation: u64,
@@ -314,13 +312,19 @@ pub fn build<'a, N: Iterator<Item = NameRun<'a>>, C: DerefMut<Target = [u64]>>(
     areas.retain(|area| area.len > 0);
     let mut areas: Vec<_> =
         areas.into_iter().map(|area| (area, crc::of(&words[area.at..area.at + area.len as usize]))).collect();
-    let tail = [contents.nodes_of, contents.apps_of].map(|build| build.columns().unwrap_or_default());
-    let mut end = words.len() + AREA * (areas.len() + tail.iter().filter(|columns| !columns.is_empty()).count());
+    // Each partition's by itself; of those that have a rule none.
+    let tail = [contents.nodes_of, contents.apps_of].map(PartitionBuild::columns);
+    let mut end = words.len() + AREA * (areas.len() + tail.iter().flatten().count());
     for ((partition, build), columns) in partitions.iter_mut().zip([contents.nodes_of, contents.apps_of]).zip(tail) {
-        if !columns.is_empty() {
+        if let Some(columns) = columns {
             *partition = build.put(&mut words, end);
-            areas.push((Part { at: end, len: columns.len() as u32 }, crc::of(columns)));
-            end += columns.len();
+            let (mut len, mut sum) = (0, crc::Crc::new());
+            for column in columns {
+                len += column.len();
+                sum.slice(column);
+            }
+            areas.push((Part { at: end, len: len as u32 }, sum.value()));
+            end += len;
         }
     }
     let areas = put_areas(&mut words, &areas);
@@ -356,7 +360,7 @@ pub fn build<'a, N: Iterator<Item = NameRun<'a>>, C: DerefMut<Target = [u64]>>(
     for (at, word) in words.iter_mut().enumerate().take(START) {
         *word = head.load(at).unwrap_or(0);
     }
-    Some(Built { words, columns: tail })
+    Some(Built { words, columns: tail.into_iter().flatten().flatten().collect() })
 }
 
 /// Whose record.

@@ -1,4 +1,6 @@
 //! Numbers of equal width, one behind the other without gaps between their bits.
+use std::cell::Cell;
+
 use crate::Malformed;
 use crate::words::Words;
 
@@ -105,9 +107,9 @@ impl Packer {
     }
 }
 
-/// Puts numbers into zeroed words from the first bit on; each word is put together before it is stored.
+/// Puts numbers into words from the first bit on; each word is put together before it is stored.
 pub(super) struct Filler<'a> {
-    words: &'a mut [u64],
+    words: &'a [Cell<u64>],
     at: usize,
     word: u64,
     shift: u32,
@@ -115,6 +117,11 @@ pub(super) struct Filler<'a> {
 
 impl<'a> Filler<'a> {
     pub(super) fn new(words: &'a mut [u64]) -> Self {
+        Self::over(Cell::from_mut(words).as_slice_of_cells())
+    }
+
+    /// Where others look at the words meanwhile.
+    pub(super) fn over(words: &'a [Cell<u64>]) -> Self {
         Self { words, at: 0, word: 0, shift: 0 }
     }
 
@@ -124,7 +131,7 @@ impl<'a> Filler<'a> {
         self.word |= number << self.shift;
         self.shift += bits;
         if self.shift >= 64 {
-            self.words[self.at] = self.word;
+            self.words[self.at].set(self.word);
             (self.at, self.shift) = (self.at + 1, self.shift - 64);
             // What of the number is not in that word.
             self.word = number.checked_shr(bits - self.shift).unwrap_or(0);
@@ -134,21 +141,23 @@ impl<'a> Filler<'a> {
     /// Stores what is left.
     pub(super) fn finish(self) {
         if self.shift > 0 {
-            self.words[self.at] = self.word;
+            self.words[self.at].set(self.word);
         }
     }
 }
 
-/// Puts the `index`-th number of `bits` bits where there are zeroes.
+/// Adds to the `index`-th number of `bits` bits, which have room for the sum.
 #[inline(always)]
-pub(super) fn put_nth(words: &mut [u64], index: u32, number: u64, bits: u32) {
+pub fn add_nth(words: &mut [u64], index: u32, number: u64, bits: u32) {
+    if bits == 0 {
+        return;
+    }
     let bit = u64::from(index) * u64::from(bits);
     let (at, shift) = ((bit / 64) as usize, (bit % 64) as u32);
-    if bits > 0 {
-        words[at] |= number << shift;
-    }
+    let (low, carry) = words[at].overflowing_add(number << shift);
+    words[at] = low;
     if shift + bits > 64 {
-        words[at + 1] |= number >> (64 - shift);
+        words[at + 1] += (number >> (64 - shift)) + u64::from(carry);
     }
 }
 
@@ -164,7 +173,9 @@ mod tests {
             let packed = Packer::of(numbers.iter().copied(), bits);
             assert_eq!(packed.len() as u64, words_for(200, bits));
             let mut by_index = vec![0; packed.len()];
-            (0u32..200).rev().for_each(|i| put_nth(&mut by_index, i, numbers[i as usize], bits));
+            for part in [|number| number / 3, |number| number - number / 3] {
+                (0u32..200).rev().for_each(|i| add_nth(&mut by_index, i, part(numbers[i as usize]), bits));
+            }
             assert_eq!(by_index, packed);
             let mut pushed = Packer::with_capacity(0);
             numbers.iter().for_each(|number| pushed.push(*number, bits));

@@ -1,10 +1,7 @@
 //! Partitions under construction: rules where there are some, columns where not.
-use std::ops::{Deref, DerefMut};
-
-use super::super::packed::{Filler, bits_for, nth, put_nth};
 use super::super::{NONE, Part};
+use super::columns::{Columns, Room, bits};
 use super::{Form, INTERVAL, Partition, RUN, Run, widths};
-use crate::words::Plain;
 use crate::{crc, pair};
 
 /// A partition under construction. Its columns lie in a `C`, words of whoever has it built: they may be as large as everything else.
@@ -18,9 +15,7 @@ pub struct PartitionBuild<C = Vec<u64>> {
 #[derive(Debug, Clone)]
 enum Rule<C> {
     Runs(Vec<Run>),
-    /// The words of the four columns, the bits of members, places and ranks, and whether the ranks of a member are in another order than
-    /// that of their numbers.
-    Columns(C, [u32; 3], bool),
+    Columns(Columns<C>),
 }
 
 /// Ranks in a row that belong to one member, and the place of the first.
@@ -35,47 +30,24 @@ struct Stretch {
 impl PartitionBuild {
     /// Of ranks whose members these are; [`NONE`] for those that belong to none.
     pub fn of(members_of: &[u32], members: u32) -> Self {
-        Self::of_in(members_of, members, |words| vec![0; words])
+        let two = |two: &[u32]| pair(two[0], two.get(1).copied().unwrap_or(NONE));
+        Self::by_rule(members_of, members).unwrap_or_else(|| {
+            Self::by_columns(members_of.chunks(2).map(two).collect(), members_of.len() as u32, members, None)
+        })
     }
 }
 
-impl<C: DerefMut<Target = [u64]>> PartitionBuild<C> {
-    /// The same, with columns in what `room` has for so many words, all of them 0.
-    pub fn of_in(members_of: &[u32], members: u32, room: impl FnOnce(usize) -> C) -> Self {
-        Self::by_rule(members_of, members).unwrap_or_else(|| Self::as_columns(members_of, members, room, by_rank))
-    }
-
-    /// The same of ranks that are `listed`, those of the first member, then those of the next, each rank that has a member once: in the
-    /// order of their numbers, or in another one, which is kept.
+impl<C: Room> PartitionBuild<C> {
+    /// By columns, of so many ranks whose members these are, two in each word, the first in its low half.
     ///
-    /// # Panics
-    /// When there are more or fewer in the list.
-    pub fn listed_in(
-        members_of: &[u32],
-        members: u32,
-        listed: impl Deref<Target = [u32]>,
-        in_order: bool,
-        room: impl FnOnce(usize) -> C,
-    ) -> Self {
-        if let Some(build) = in_order.then(|| Self::by_rule(members_of, members)).flatten() {
-            return build;
-        }
-        let mut build = Self::as_columns(members_of, members, room, |_, begins, bits, by_member| {
-            assert_eq!(begins.last().copied(), Some(listed.len() as u32), "each rank that has a member once");
-            let mut filler = Filler::new(by_member);
-            listed.iter().for_each(|rank| filler.push((*rank).into(), bits));
-            filler.finish();
-            // It is not needed any longer, and what follows needs memory.
-            drop(listed);
-        });
-        if let Rule::Columns(_, _, listed) = &mut build.rule {
-            *listed = !in_order;
-        }
-        build
+    /// Where they are known, the ranks of one member after the other are given: in the order of their numbers, or in another one,
+    /// which is kept; each rank that has a member once, in as many bits as the number of ranks has, in words for all of these.
+    pub fn by_columns(members_of: C, ranks: u32, members: u32, listed: Option<(C, bool)>) -> Self {
+        Self { ranks, members, rule: Rule::Columns(Columns::new(members_of, ranks, members, listed)) }
     }
 
     /// By rules, unless there are so many that columns take less.
-    fn by_rule(members_of: &[u32], members: u32) -> Option<Self> {
+    pub fn by_rule(members_of: &[u32], members: u32) -> Option<Self> {
         let ranks = members_of.len() as u32;
         let mut runs = Runs::new(ranks, members);
         let mut at = 0;
@@ -93,21 +65,13 @@ impl<C: DerefMut<Target = [u64]>> PartitionBuild<C> {
         runs.finish().map(|runs| Self { ranks, members, rule: Rule::Runs(runs) })
     }
 
-    /// Of ranks in stretches: a member, or [`NONE`], and how many ranks in a row belong to it.
-    pub fn of_stretches(
-        members: u32,
-        stretches: impl Iterator<Item = (u32, u32)> + Clone,
-        room: impl FnOnce(usize) -> C,
-    ) -> Self {
+    /// By rules, of ranks in stretches: a member, or [`NONE`], and how many ranks in a row belong to it.
+    pub fn of_stretches(members: u32, stretches: impl Iterator<Item = (u32, u32)> + Clone) -> Option<Self> {
         let ranks = stretches.clone().map(|(_, len)| len).sum();
         let mut runs = Runs::new(ranks, members);
-        if stretches.clone().all(|(member, len)| runs.add(member, len))
-            && let Some(runs) = runs.finish()
-        {
-            return Self { ranks, members, rule: Rule::Runs(runs) };
-        }
-        let each = stretches.flat_map(|(member, len)| std::iter::repeat_n(member, len as usize));
-        Self::as_columns(&each.collect::<Vec<_>>(), members, room, by_rank)
+        let few = stretches.into_iter().all(|(member, len)| runs.add(member, len));
+        let runs = few.then(|| runs.finish()).flatten()?;
+        Some(Self { ranks, members, rule: Rule::Runs(runs) })
     }
 
     /// Blocks of `block` ranks to one member after the other, and round again.
@@ -118,53 +82,11 @@ impl<C: DerefMut<Target = [u64]>> PartitionBuild<C> {
         Self { ranks, members, rule: Rule::Runs(runs) }
     }
 
-    /// Of each rank its member and place; `list` puts the ranks of each member where they belong, given where they begin.
-    fn as_columns(
-        members_of: &[u32],
-        members: u32,
-        room: impl FnOnce(usize) -> C,
-        list: impl FnOnce(&[u32], &[u32], u32, &mut [u64]),
-    ) -> Self {
-        let ranks = members_of.len() as u32;
-        // Of each member first how many ranks it has, then where they begin among all.
-        let mut begins = vec![0u32; members as usize + 1];
-        for member in members_of {
-            if let Some(size) = begins[1..].get_mut(*member as usize) {
-                *size += 1;
-            }
-        }
-        let bits = bits(ranks, members, begins.iter().copied().max().unwrap_or(0));
-        (1..begins.len()).for_each(|member| begins[member] += begins[member - 1]);
-        let [_, places_at, begins_at, by_member_at, end] = widths(ranks, members, bits);
-        let mut columns = room(end);
-        let (front, by_member) = columns.split_at_mut(by_member_at);
-        let (front, begins_column) = front.split_at_mut(begins_at);
-        let (member_column, place_column) = front.split_at_mut(places_at);
-        list(members_of, &begins, bits[2], by_member);
-        let mut filler = Filler::new(begins_column);
-        begins.iter().for_each(|begin| filler.push((*begin).into(), bits[2]));
-        filler.finish();
-        let mut filler = Filler::new(member_column);
-        members_of
-            .iter()
-            .for_each(|member| filler.push(if *member < members { u64::from(*member) + 1 } else { 0 }, bits[0]));
-        filler.finish();
-        // How many ranks each member has so far.
-        let (mut sizes, mut filler) = (begins, Filler::new(place_column));
-        sizes.fill(0);
-        for member in members_of {
-            let size = sizes[..members as usize].get_mut(*member as usize);
-            filler.push(size.map_or(0, |size| std::mem::replace(size, *size + 1)).into(), bits[1]);
-        }
-        filler.finish();
-        Self { ranks, members, rule: Rule::Columns(columns, bits, false) }
-    }
-
-    /// The words of its columns, if it has no rule.
-    pub fn columns(&self) -> Option<&[u64]> {
+    /// The words of its columns, if it has no rule, one column behind the other.
+    pub fn columns(&self) -> Option<[&[u64]; 4]> {
         match &self.rule {
             Rule::Runs(_) => None,
-            Rule::Columns(columns, ..) => Some(&columns[..]),
+            Rule::Columns(columns) => Some(columns.words()),
         }
     }
 
@@ -172,9 +94,9 @@ impl<C: DerefMut<Target = [u64]>> PartitionBuild<C> {
     pub fn put(&self, words: &mut Vec<u64>, at: usize) -> Partition {
         match &self.rule {
             Rule::Runs(runs) => self.put_runs(runs, words),
-            Rule::Columns(_, [member_bits, place_bits, rank_bits], listed) => {
-                let (member_bits, place_bits, rank_bits) = (*member_bits, *place_bits, *rank_bits);
-                let form = Form::Columns { at, member_bits, place_bits, rank_bits, listed: *listed };
+            Rule::Columns(columns) => {
+                let ([member_bits, place_bits, rank_bits], listed) = (columns.bits, columns.listed);
+                let form = Form::Columns { at, member_bits, place_bits, rank_bits, listed };
                 Partition { ranks: self.ranks, members: self.members, form }
             }
         }
@@ -208,12 +130,10 @@ impl<C: DerefMut<Target = [u64]>> PartitionBuild<C> {
                     f(from, to);
                 }
             }),
-            Rule::Columns(columns, bits, _) => {
-                let at = widths(self.ranks, self.members, *bits)[2];
-                let begin = |member| nth(&Plain(columns), at, member, bits[2]).unwrap_or_default();
+            Rule::Columns(columns) => {
                 let mut from = 0;
                 for member in 0..self.members {
-                    let to = begin(member + 1);
+                    let to = columns.begin(member + 1);
                     if to > std::mem::replace(&mut from, to) {
                         f(member, member + 1);
                     }
@@ -246,27 +166,6 @@ impl<C: DerefMut<Target = [u64]>> PartitionBuild<C> {
             from = to;
         }
     }
-}
-
-/// Puts the ranks of each member in the order of their numbers.
-fn by_rank(members_of: &[u32], begins: &[u32], bits: u32, by_member: &mut [u64]) {
-    let mut next = begins.to_vec();
-    let last = next.len() - 1;
-    let mut some = [NONE; 256];
-    // Some ranks at a time, each step for all of them: so none waits for memory that another one needs.
-    for (first, members_of) in (0u32..).step_by(some.len()).zip(members_of.chunks(some.len())) {
-        for (member, at) in members_of.iter().zip(&mut some) {
-            *at = next[..last].get_mut(*member as usize).map_or(NONE, |next| std::mem::replace(next, *next + 1));
-        }
-        for (rank, at) in (first..).zip(&some[..members_of.len()]).filter(|(_, at)| **at != NONE) {
-            put_nth(by_member, *at, rank.into(), bits);
-        }
-    }
-}
-
-/// Bits of a member, a place and a rank, if the largest member has so many ranks.
-fn bits(ranks: u32, members: u32, largest: u32) -> [u32; 3] {
-    [members, largest, ranks].map(|most| bits_for(most.into()))
 }
 
 /// Words of columns.
@@ -450,6 +349,7 @@ impl Growing {
 
 #[cfg(test)]
 mod tests {
+    use super::super::super::packed::{Packer, bits_for};
     use super::*;
     use crate::words::VecWords;
 
@@ -461,11 +361,20 @@ mod tests {
         }
         let build = PartitionBuild::of(members_of, members);
         check_built(&build, members_of, &ranks_of, seed);
-        let listed = PartitionBuild::listed_in(members_of, members, ranks_of.concat(), true, |words| vec![0; words]);
-        assert_eq!(listed.columns(), build.columns());
+        let two = || members_of.chunks(2).map(|two| pair(two[0], two.get(1).copied().unwrap_or(7))).collect();
+        let ranks = members_of.len() as u32;
+        let list = |ranks_of: &[Vec<u32>]| {
+            let mut list = ranks_of.concat();
+            list.resize(members_of.len(), 0);
+            Packer::of(list.into_iter().map(u64::from), bits_for(ranks.into()))
+        };
+        let in_order = PartitionBuild::by_columns(two(), ranks, members, Some((list(&ranks_of), true)));
+        check_built(&in_order, members_of, &ranks_of, seed);
+        let found_out = PartitionBuild::by_columns(two(), ranks, members, None);
+        assert_eq!(in_order.columns(), found_out.columns(), "seed {seed}: {members_of:?}");
         // In another order.
         ranks_of.iter_mut().for_each(|ranks| ranks.sort_by_key(|rank| rank.wrapping_mul(0x9e37_79b9) ^ seed as u32));
-        let listed = PartitionBuild::listed_in(members_of, members, ranks_of.concat(), false, |words| vec![0; words]);
+        let listed = PartitionBuild::by_columns(two(), ranks, members, Some((list(&ranks_of), false)));
         check_built(&listed, members_of, &ranks_of, seed);
         build.columns().is_some()
     }
@@ -478,7 +387,7 @@ mod tests {
         let (mut alone, mut written) = (Vec::new(), vec![7; 3]);
         let views = [build.put(&mut alone, 0), build.put(&mut written, 3)];
         for words in [&mut alone, &mut written] {
-            words.extend(build.columns().unwrap_or_default());
+            words.extend(build.columns().unwrap_or_default().concat());
         }
         for (partition, words) in views.into_iter().zip([&alone, &written]) {
             let words = VecWords::of(words);

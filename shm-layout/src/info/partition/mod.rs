@@ -23,8 +23,10 @@
 //! of each rank its member (one more than it, 0 for none) and its place there by the order of numbers, of each member where its ranks
 //! begin, and the ranks of one member after the other, each member's in the order in which they were named.
 mod build;
+mod columns;
 
 pub use build::PartitionBuild;
+pub use columns::Room;
 
 use super::packed::{self, words_for};
 use super::{NONE, Part};

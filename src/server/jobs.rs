@@ -4,7 +4,7 @@
 //! Its data comes with `register_nspace`.
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 
 use super::FOREIGN_IDS;
@@ -22,6 +22,9 @@ use crate::message::door::PeerId;
 use crate::store::{BadJobInfo, JobInfoBuilder, ReaderId};
 use crate::sys::{memory, random};
 use crate::trace;
+
+/// A descriptor of this number or a higher one is not kept for a process that may come: by default a process may have 1024.
+const FEW_DESCRIPTORS: RawFd = 512;
 
 /// What is known of the process that a rank of this node is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -168,7 +171,7 @@ impl Job {
     }
 
     /// Makes the reader page of a process that has none of this data.
-    fn prepare_page(&mut self, rank: Rank) {
+    fn make_page(&mut self, rank: Rank) {
         let (Some(stored), Some(client)) = (&mut self.stored, self.clients.get_mut(&rank)) else { return };
         (client.page, client.page_descriptor) = match stored.open_page() {
             Ok((page, descriptor)) => (Some(page), Some(descriptor)),
@@ -179,10 +182,19 @@ impl Job {
         };
     }
 
+    /// Makes it for a process that has not come, unless others may need the descriptor that waits for it.
+    fn prepare_page(&mut self, rank: Rank) {
+        self.make_page(rank);
+        let descriptor = self.clients.get(&rank).and_then(|client| client.page_descriptor.as_ref());
+        if descriptor.is_some_and(|descriptor| descriptor.as_raw_fd() >= FEW_DESCRIPTORS) {
+            self.leave_page(rank);
+        }
+    }
+
     /// The descriptor of a process's reader page, for the process itself.
     pub(super) fn take_page(&mut self, rank: Rank) -> Option<OwnedFd> {
         if self.clients.get(&rank)?.page_descriptor.is_none() {
-            self.prepare_page(rank);
+            self.make_page(rank);
         }
         self.clients.get_mut(&rank)?.page_descriptor.take()
     }
@@ -469,5 +481,19 @@ mod tests {
         assert!(job.clients[&Rank(0)].page.is_none() && job.take_page(Rank(0)).is_some());
         assert_ne!(job.clients[&Rank(0)].page, ready);
         assert!(job.take_page(Rank(1)).is_none(), "nobody has registered it");
+    }
+
+    #[test]
+    fn processes_that_may_come_do_not_use_up_the_descriptors() {
+        let nspace = Nspace::new("job").unwrap();
+        let info = JobInfo::from_infos(&nspace, 1, &[], "here").unwrap();
+        let mut job = Job::new().unwrap();
+        job.stored = Some(Stored::create(&nspace, &info, &Limits::default()).unwrap());
+        for rank in (0..600).map(Rank) {
+            job.clients.insert(rank, Client::expected(0, 0, None));
+            job.prepare_page(rank);
+        }
+        assert!(job.clients.values().filter_map(|client| client.page_descriptor.as_ref()).count() <= 512);
+        assert!(job.take_page(Rank(599)).is_some(), "it gets one when it comes");
     }
 }

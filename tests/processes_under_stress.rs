@@ -126,8 +126,8 @@ fn held_round(client: &Client, of: usize, name: &str) -> Option<u64> {
     let guard = client.pin().unwrap();
     match guard.get(&Lookup::new(Rank(0), name)) {
         Ok(found) => {
-            let round = round_of(of, found.bytes()).expect("a mixture was held");
-            assert_eq!(round_of(of, found.bytes()), Some(round), "what is held changed");
+            let round = round_of(of, &found.bytes()).expect("a mixture was held");
+            assert_eq!(round_of(of, &found.bytes()), Some(round), "what is held changed");
             Some(round)
         }
         Err(Miss::Unmapped(_) | Miss::NotFound) => None,

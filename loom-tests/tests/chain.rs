@@ -47,7 +47,8 @@ fn walk(shared: &Shared, forget: Forget) -> Option<Vec<(u64, u64)>> {
         &JobWords::new(&shared.directory),
         0,
         |_| Some((words, ())),
-        |link| {
+        chain::Whole,
+        |link, ()| {
             seen.push(values(words, link.at.word as usize)?);
             Ok(None::<()>)
         },

@@ -3,50 +3,44 @@
 //! The first word of a block is the version of its record. No two records of a job have the same version, and reuse does not start
 //! again, so that an unchanged version means an unchanged record.
 use crate::Malformed;
-use crate::record::{Owner, Record};
 use crate::sync::Ordering;
 use crate::words::{Words, WordsMut};
 
-/// What came of one attempt to read a block.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Attempt<T> {
-    /// What was read is true of one version of the record.
-    Done(T),
-    /// The block was written meanwhile: follow the rank's reference again.
-    Changed,
-    /// The block did not change and makes no sense.
-    Bad(Malformed),
+/// A look at a block that may be written at any time: what is read from it counts only if the look [is true](Look::is_true)
+/// afterwards.
+pub struct Look<W> {
+    pub(crate) words: W,
+    at: usize,
+    /// The version of the record that is looked at.
+    pub version: u64,
 }
 
-/// Reads the record of `rank` at word `at`, which may be replaced at any time. Where its version is known, any other one is a change.
-///
-/// `body` is given the record and its version. What it makes of them counts only if the answer is `Done`.
-///
-/// SYNC POINT: the second fence pairs with the release fence in [`write()`]: had `body` seen a word of a later record, the version
-/// loaded behind the fence would be odd or later. The first pairs with the release store of the version: `body` sees no word older
-/// than the version. Loom test `copying_read`.
-#[inline(always)]
-pub fn read<W: Words + Copy, T>(
-    words: W,
-    at: usize,
-    rank: u32,
-    known: Option<u64>,
-    body: impl FnOnce(&Record<W>, u64) -> Result<T, Malformed>,
-) -> Attempt<T> {
-    let version = match words.load(at) {
-        Ok(version) if version % 2 == 1 || known.is_some_and(|known| known != version) => return Attempt::Changed,
-        Ok(version) => version,
-        Err(e) => return Attempt::Bad(e),
-    };
-    words.fence(Ordering::Acquire);
-    let out = Record::in_block(words, at, Owner::Modex, rank).and_then(|record| body(&record, version));
-    words.fence(Ordering::Acquire);
-    match words.load(at) {
-        Ok(after) if after != version => Attempt::Changed,
-        _ => match out {
-            Ok(out) => Attempt::Done(out),
-            Err(e) => Attempt::Bad(e),
-        },
+impl<W: Words> Look<W> {
+    /// Begins a look at the block at word `at`. None where it is being written; or where its version is known, and is another one.
+    ///
+    /// SYNC POINT: the fence pairs with the release store of the version in [`write()`]: nothing is seen that is older than the version.
+    /// Loom test `copying_read`.
+    ///
+    /// # Errors
+    /// [`Malformed::Bounds`] when there is no such block.
+    #[inline(always)]
+    pub fn begin(words: W, at: usize, known: Option<u64>) -> Result<Option<Self>, Malformed> {
+        let version = words.load(at)?;
+        if version % 2 == 1 || known.is_some_and(|known| known != version) {
+            return Ok(None);
+        }
+        words.fence(Ordering::Acquire);
+        Ok(Some(Self { words, at, version }))
+    }
+
+    /// Whether the block has not been written since.
+    ///
+    /// SYNC POINT: the fence pairs with the release fence in [`write()`]: had a word of a later record been seen, the version loaded
+    /// behind the fence would be odd or later. Loom test `copying_read`.
+    #[inline(always)]
+    pub fn is_true(&self) -> bool {
+        self.words.fence(Ordering::Acquire);
+        self.words.load(self.at) == Ok(self.version)
     }
 }
 
@@ -54,7 +48,7 @@ pub fn read<W: Words + Copy, T>(
 ///
 /// Readers that still follow an old reference see the version odd, or changed.
 ///
-/// SYNC POINT: the release fence and the release store pair with the fences in [`read()`]. Loom test `copying_read`.
+/// SYNC POINT: the release fence and the release store pair with the fences in [`Look`]. Loom test `copying_read`.
 pub fn write<W: WordsMut>(words: &W, at: usize, record: &[u64]) {
     // Not what is there with a bit more: loom knows only the last access to a word, and a load here would hide the readers' from it.
     words.store(at, record[0] | 1, Ordering::Relaxed);

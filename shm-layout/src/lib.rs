@@ -26,7 +26,7 @@
 //!
 //! A reader that dies leaves nothing but its page, which the writer forgets once it knows of the death. A reader that stops while
 //! it holds a guard keeps blocks from being reused, never the writer from writing elsewhere. When the writer dies, readers keep
-//! their mappings: a block whose version stays odd is [`block::Attempt::Changed`] for ever, which the caller bounds.
+//! their mappings: a block whose version stays odd is being written for ever ([`chain::Walk::Changed`]), which the caller bounds.
 //!
 //! No code in this crate makes a system call. All of it is generic over where the words lie ([`words::Words`]), so that
 //! loom can run the protocol over a vector.

@@ -88,7 +88,8 @@ fn a_modex_segment() {
             &job,
             rank,
             |_| Some((&words, ())),
-            |link| {
+            chain::Whole,
+            |link, ()| {
                 link.record.check()?;
                 assert_eq!((link.version, link.record.entries()?), if link.depth == 0 { (4, 1) } else { (2, 4) });
                 link.record.find(&Query::new(key.as_bytes()))

@@ -272,6 +272,7 @@ impl<'a> RawValue<'a> {
     }
 
     /// The word where its bytes begin, and how many there are. Of a computed text there are none.
+    #[inline]
     pub(super) fn place(&self) -> (usize, usize) {
         if self.is_computed() { (0, 0) } else { (self.word, self.len) }
     }

@@ -1,5 +1,5 @@
 //! Values looked at in place, without a copy.
-use std::cell::OnceCell;
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use instanton_layout::chain::Walk;
@@ -76,26 +76,30 @@ pub struct Guard<'a> {
 }
 
 /// A value in shared memory, there as long as the guard is.
-#[derive(Clone)]
+///
+/// Nothing of it is handed on by reference, so that a program that looks at some of it copies no more than that: a processor waits
+/// where it is to load in one piece what it has just stored in others.
+#[derive(Clone, Copy)]
 pub struct ValueRef<'g> {
     raw: RawValue<'g>,
     bytes: &'g [u8],
-    /// The bytes of a text that lies nowhere, once they were asked for.
-    written: OnceCell<Box<[u8]>>,
 }
 
 impl<'g> ValueRef<'g> {
     /// Its type.
+    #[inline]
     pub fn data_type(&self) -> DataType {
         self.raw.data_type()
     }
 
     /// The little-endian bits of a value of at most 8 bytes.
+    #[inline]
     pub fn scalar(&self) -> Option<u64> {
         self.raw.scalar()
     }
 
     /// Whether it is a NULL string.
+    #[inline]
     pub fn is_null(&self) -> bool {
         self.raw.is_null()
     }
@@ -103,12 +107,13 @@ impl<'g> ValueRef<'g> {
     /// The bytes of a string (with its NUL) or of a byte type; nothing of a scalar. Of other types they are an archive, of use only
     /// to [`ValueRef::to_value`].
     ///
-    /// A text that follows from placement, like the list of another node's ranks, lies nowhere: it is written when this is called
-    /// first. [`ValueRef::raw`] writes it into memory of the caller instead.
-    pub fn bytes(&self) -> &[u8] {
+    /// A text that follows from placement, like the list of another node's ranks, lies nowhere: it is written by this call.
+    /// [`ValueRef::raw`] writes it into memory of the caller instead.
+    #[inline]
+    pub fn bytes(&self) -> Cow<'g, [u8]> {
         match self.raw.is_computed() {
-            true => self.written.get_or_init(|| self.raw.to_bytes().into_boxed_slice()),
-            false => self.bytes,
+            true => Cow::Owned(self.raw.to_bytes()),
+            false => Cow::Borrowed(self.bytes),
         }
     }
 
@@ -190,16 +195,17 @@ impl Guard<'_> {
     ///
     /// # Errors
     /// [`Miss`] says why there is no value.
-    #[inline]
+    #[inline(always)]
     pub fn get(&self, lookup: &Lookup<'_>) -> Result<ValueRef<'_>, Miss> {
         let (query, maps) = (Query::new(lookup.key), self.reader.held_maps(&self.hold));
         if let Some(info) = &maps.info {
+            if let Some(raw) = info.recall(lookup, &query) {
+                return Self::of_info(info, raw);
+            }
             let mut found = None;
-            info.get(lookup, &query, &mut found).map_err(ReadError::from)?;
+            info.look(lookup, &query, &mut found).map_err(ReadError::from)?;
             if let Some(raw) = found {
-                let (at, len) = raw.place();
-                let bytes = info.frozen(at, len).map_err(ReadError::from)?;
-                return Ok(ValueRef { raw, bytes, written: OnceCell::new() });
+                return Self::of_info(info, raw);
             }
         }
         match lookup.level == Level::Default && lookup.rank.is_process() {
@@ -209,25 +215,25 @@ impl Guard<'_> {
     }
 
     #[inline(always)]
+    fn of_info<'g>(info: &'g InfoView, raw: RawValue<'g>) -> Result<ValueRef<'g>, Miss> {
+        let bytes = match raw.place() {
+            (_, 0) => &[],
+            (at, len) => info.frozen(at, len).map_err(ReadError::from)?,
+        };
+        Ok(ValueRef { raw, bytes })
+    }
+
+    #[inline(always)]
     fn posted<'g>(&'g self, maps: &'g Maps, lookup: &Lookup<'_>, query: &Query<'_>) -> Result<ValueRef<'g>, Miss> {
-        // Of this function alone, so that they stay in registers.
-        let (mut found, mut bytes, mut scope): (_, &[u8], _) = (None, &[], 0);
-        let walk = self.hold.find(
-            lookup.rank.0,
-            |number| maps.modex(number).map(|segment| (&*segment.mapping, &segment.checked)),
-            |record| record.find(query),
-            |entry, words, of_value| {
-                (found, bytes, scope) = (Some(RawValue::of_entry(words, entry)), of_value, entry.scope);
-            },
-        );
-        match (walk, found) {
-            (Walk::Found(()), Some(raw)) if in_scope(scope, lookup.scope) => {
-                Ok(ValueRef { raw, bytes, written: OnceCell::new() })
+        let segment = |number| maps.modex(number).map(|segment| (&*segment.mapping, &*segment.checked));
+        match self.hold.find(lookup.rank.0, segment, query) {
+            Walk::Found((entry, words, bytes)) if in_scope(entry.scope, lookup.scope) => {
+                Ok(ValueRef { raw: RawValue::of_entry(words, &entry), bytes })
             }
-            (Walk::Found(()) | Walk::Absent, _) => Err(self.reader.missing(maps)),
-            (Walk::Unmapped(number), _) => Err(Miss::Unmapped(Want::Modex(number))),
-            (Walk::Changed, _) => Err(Miss::Busy),
-            (Walk::Bad(error, _), _) => Err(ReadError::from(error).into()),
+            Walk::Found(_) | Walk::Absent => Err(self.reader.missing(maps)),
+            Walk::Unmapped(number) => Err(Miss::Unmapped(Want::Modex(number))),
+            Walk::Changed => Err(Miss::Busy),
+            Walk::Bad(error, _) => Err(ReadError::from(error).into()),
         }
     }
 }

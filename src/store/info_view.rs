@@ -55,17 +55,33 @@ impl InfoView {
         query: &Query<'_>,
         found: &mut Option<RawValue<'a>>,
     ) -> Result<(), Malformed> {
+        *found = self.recall(lookup, query);
+        if found.is_some() { Ok(()) } else { self.look(lookup, query, found) }
+    }
+
+    /// The value, if this process has asked before.
+    #[inline(always)]
+    pub(super) fn recall(&self, lookup: &Lookup<'_>, query: &Query<'_>) -> Option<RawValue<'_>> {
+        if !keys::is_reserved(lookup.key) {
+            return None;
+        }
+        self.own.get()?.remembered.find(self, lookup, query)
+    }
+
+    /// As [`get`](Self::get), of what it has not asked before.
+    #[inline(always)]
+    pub(super) fn look<'a>(
+        &'a self,
+        lookup: &Lookup<'_>,
+        query: &Query<'_>,
+        found: &mut Option<RawValue<'a>>,
+    ) -> Result<(), Malformed> {
         if !keys::is_reserved(lookup.key) {
             // Most keys that processes post: nothing else needs to be known of them.
             return if self.index.keys.may_have(query) { self.find_to(lookup, query, found) } else { Ok(()) };
         }
-        let own = self.own.get();
-        *found = own.and_then(|own| own.remembered.find(self, lookup, query));
-        if found.is_some() {
-            return Ok(());
-        }
         self.find_to(lookup, query, found)?;
-        if let (Some(own), Some(value)) = (own, &found) {
+        if let (Some(own), Some(value)) = (self.own.get(), &found) {
             own.remembered.keep(Rank(own.rank), lookup, query, value);
         }
         Ok(())
@@ -115,6 +131,7 @@ impl InfoView {
     }
 
     /// Bytes of a value, where they lie.
+    #[inline]
     pub(super) fn frozen(&self, at: usize, len: usize) -> Result<&[u8], Malformed> {
         self.mapping.frozen(self.generation, at, len)
     }

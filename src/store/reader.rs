@@ -3,7 +3,7 @@ use std::collections::HashSet;
 use std::sync::{Arc, OnceLock};
 
 use instanton_layout::Malformed;
-use instanton_layout::chain::{self, Walk};
+use instanton_layout::chain::{self, Seek, Walk, Whole};
 use instanton_layout::header::Header;
 use instanton_layout::info::Group;
 use instanton_layout::job::JobWords;
@@ -36,9 +36,10 @@ pub struct JobReader {
 }
 
 /// A modex segment that is mapped.
+#[derive(Clone)]
 pub(super) struct Modex {
     pub(super) mapping: Arc<Mapping>,
-    pub(super) checked: Checked,
+    pub(super) checked: Arc<Checked>,
 }
 
 /// What is mapped besides the job segment.
@@ -46,14 +47,14 @@ pub(super) struct Modex {
 pub(super) struct Maps {
     pub(super) info: Option<Arc<InfoView>>,
     /// Modex segments from number `first`.
-    modex: Vec<Option<Arc<Modex>>>,
+    modex: Vec<Option<Modex>>,
     first: u32,
 }
 
 impl Maps {
     #[inline]
     pub(super) fn modex(&self, number: u32) -> Option<&Modex> {
-        self.modex.get(number.checked_sub(self.first)? as usize)?.as_deref()
+        self.modex.get(number.checked_sub(self.first)? as usize)?.as_ref()
     }
 
     fn add(&mut self, number: u32, segment: Modex, oldest: u32) {
@@ -69,7 +70,7 @@ impl Maps {
         if at >= self.modex.len() {
             self.modex.resize(at + 1, None);
         }
-        self.modex[at] = Some(Arc::new(segment));
+        self.modex[at] = Some(segment);
         self.forget(oldest);
     }
 
@@ -129,7 +130,7 @@ impl JobReader {
                 SegmentId::Job => return Err(AttachError::Unexpected(instanton_layout::header::Kind::Job)),
                 SegmentId::Modex(number) => {
                     let checked = Checked::new(part.mapping.len() / 8).map_err(AttachError::Memory)?;
-                    maps.add(number, Modex { mapping: part.mapping, checked }, oldest);
+                    maps.add(number, Modex { mapping: part.mapping, checked: Arc::new(checked) }, oldest);
                 }
                 SegmentId::Info(generation) => {
                     if maps.info.as_ref().is_none_or(|info| info.generation < generation) {
@@ -229,24 +230,24 @@ impl JobReader {
         if !lookup.rank.is_process() {
             return Ok(None);
         }
-        let found = self.modex(maps, lookup.rank, |link| {
-            let Some(entry) = link.record.find(query)? else { return Ok(None) };
+        let found = self.modex(maps, lookup.rank, query, |link, entry| {
             // What the rank has put last under this key is what there is, in whatever scope.
             Ok(Some(in_scope(entry.scope, lookup.scope).then(|| f(&RawValue::of_entry(link.words, &entry)))))
         })?;
         Ok(found.flatten())
     }
 
-    /// Reads the records of what a rank has posted, newest first, until `body` finds something.
+    /// Reads the records of what a rank has posted, newest first, until `body` finds something in what is sought there.
     #[inline(always)]
-    pub(super) fn modex<T>(
+    pub(super) fn modex<S: Seek, T>(
         &self,
         maps: &Maps,
         rank: Rank,
-        body: impl FnMut(chain::Link<'_, RawWords<'_>>) -> Result<Option<T>, Malformed>,
+        sought: S,
+        body: impl FnMut(chain::Link<'_, RawWords<'_>>, S::Sought) -> Result<Option<T>, Malformed>,
     ) -> Result<Option<T>, Miss> {
-        let segment = |number| maps.modex(number).map(|segment| (segment.mapping.words(), &segment.checked));
-        match chain::read(&self.words(), rank.0, segment, body) {
+        let segment = |number| maps.modex(number).map(|segment| (segment.mapping.words(), &*segment.checked));
+        match chain::read(&self.words(), rank.0, segment, sought, body) {
             Walk::Found(found) => Ok(Some(found)),
             Walk::Absent => Ok(None),
             Walk::Unmapped(number) => Err(Miss::Unmapped(Want::Modex(number))),
@@ -301,7 +302,7 @@ impl JobReader {
         }
         if rank.is_process() {
             let mut posted = Vec::new();
-            self.modex(&maps, rank, |link| {
+            self.modex(&maps, rank, Whole, |link, ()| {
                 if link.depth == 0 {
                     posted.clear();
                 }
@@ -394,7 +395,7 @@ impl JobReader {
 
     /// Whether a rank has posted anything that is visible here.
     pub fn has_posted(&self, rank: Rank) -> bool {
-        rank.is_process() && !matches!(self.modex(&self.maps.read(), rank, |_| Ok(Some(()))), Ok(None))
+        rank.is_process() && !matches!(self.modex(&self.maps.read(), rank, Whole, |_, ()| Ok(Some(()))), Ok(None))
     }
 
     /// The generation of job information that is mapped; 0 if none is.

@@ -67,7 +67,7 @@ impl Table {
         mut body: impl FnMut(RawWords<'a>, &Record<RawWords<'a>>, Part) -> Result<Option<T>, Malformed>,
     ) -> Result<Option<T>, ReadError> {
         let segment = |number| Some((self.set.segment(number)?.memory.mapping.words(), ()));
-        let walk = chain::walk(&self.job(), rank.0, segment, |link| {
+        let walk = chain::walk(&self.job(), rank.0, segment, chain::Whole, |link, ()| {
             let part = Part { at: link.at, version: link.version, words: link.record.words() };
             body(link.words, link.record, part)
         });

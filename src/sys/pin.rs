@@ -13,7 +13,7 @@ use instanton_layout::chain::{self, Checked, Walk};
 use instanton_layout::header::{Header, Kind};
 use instanton_layout::job::JobWords;
 use instanton_layout::page::{self, Pinned};
-use instanton_layout::record::{Entry, Record};
+use instanton_layout::record::{Entry, Query};
 use instanton_layout::sync::{AtomicU64, Ordering};
 use instanton_layout::words::RawWords;
 
@@ -166,33 +166,34 @@ impl<'a> Hold<'a> {
         Arc::ptr_eq(&self.slot.page, page)
     }
 
-    /// Finds an entry in the records of what a rank has posted, and gives `found` the words of its segment and its value's bytes
-    /// where they lie. Only what it is given last counts, and only if something was found.
+    /// Finds a key in the records of what a rank has posted: the entry, the words of its segment, and its value's bytes where they lie.
     ///
-    /// `segment` gives modex segments by number, `body` finds the entry in a record.
-    #[inline]
+    /// `segment` gives modex segments by number.
+    #[inline(always)]
     pub(crate) fn find<'h, C: Checked>(
         &'h self,
         rank: u32,
         segment: impl Fn(u32) -> Option<(&'a Mapping, C)>,
-        body: impl Fn(&Record<RawWords<'a>>) -> Result<Option<Entry>, Malformed>,
-        mut found: impl FnMut(&Entry, RawWords<'a>, &'h [u8]),
-    ) -> Walk<()> {
+        query: &Query<'_>,
+    ) -> Walk<(Entry, RawWords<'a>, &'h [u8])> {
         let segment = |number| segment(number).map(|(mapping, checked)| (mapping.words(), checked));
         // The references are loaded behind the pin, which is what makes their blocks safe to look at.
-        chain::walk(&JobWords::new(self.job.words()), rank, segment, |link| {
-            let Some(entry) = body(link.record)? else { return Ok(None) };
-            if !Header::names(&link.words, Kind::Modex, u64::from(link.at.segment)) {
-                return Err(Malformed::Owner);
+        let walk = chain::walk(&JobWords::new(self.job.words()), rank, segment, query, |link, entry| {
+            Ok(Some((entry, link.words, link.at)))
+        });
+        walk.and_then(|(entry, words, at)| {
+            if !Header::names(&words, Kind::Modex, u64::from(at.segment)) {
+                return Walk::Bad(Malformed::Owner, at);
             }
             // SAFETY:
             // - the block was reached by references loaded under the pin, in a modex segment of this job, so that the writer
             //   does not write it before the pin ends (the protocol of `instanton_layout::page`, which a writer keeps)
             // - the pin ends when the outermost guard of this thread is dropped; the bytes are borrowed from this one
             // - the mapping lives for 'a
-            let bytes: &'h [u8] = unsafe { link.words.bytes(entry.value_word, entry.value_len) }?;
-            found(&entry, link.words, bytes);
-            Ok(Some(()))
+            match unsafe { words.bytes(entry.value_word, entry.value_len) } {
+                Ok(bytes) => Walk::Found((entry, words, bytes)),
+                Err(error) => Walk::Bad(error, at),
+            }
         })
     }
 }
@@ -210,6 +211,7 @@ impl Drop for Hold<'_> {
 
 impl Mapping {
     /// Bytes of the segment of one generation of job information, which never change.
+    #[inline]
     pub(crate) fn frozen(&self, generation: u64, at: usize, len: usize) -> Result<&[u8], Malformed> {
         let words = self.words();
         match Header::names(&words, Kind::Info, generation) {

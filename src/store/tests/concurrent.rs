@@ -39,8 +39,8 @@ fn a_record_that_changes_is_never_mixed() {
                         match guard.get(&lookup) {
                             Ok(value) => {
                                 // Twice: what is held does not change while it is.
-                                assert!(is_blob(value.bytes()), "a mixture after {reads} reads");
-                                assert!(is_blob(value.bytes()));
+                                assert!(is_blob(&value.bytes()), "a mixture after {reads} reads");
+                                assert!(is_blob(&value.bytes()));
                             }
                             Err(Miss::Unmapped(_)) => {}
                             Err(miss) => panic!("{miss} after {reads} reads"),

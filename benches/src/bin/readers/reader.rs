@@ -140,7 +140,7 @@ fn read(reader: &JobReader, kind: Kind, rank: Rank, look: bool) -> Result<bool, 
     let lookup = Lookup::new(rank, "endpoint");
     if kind == Kind::Guards {
         let guard = reader.pin().expect("a slot for each reader");
-        return Ok(alike(guard.get(&lookup)?.bytes()));
+        return Ok(alike(&guard.get(&lookup)?.bytes()));
     }
     if look {
         return Ok(matches!(reader.get(&lookup)?, Value::ByteObject(bytes) if alike(&bytes)));

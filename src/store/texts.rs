@@ -58,6 +58,9 @@ pub(super) trait Sink {
 #[derive(Default)]
 pub(super) struct Count(pub(super) usize);
 
+/// The first number of two digits, of three, and so on to ten.
+const TENS: [u64; 9] = [10, 100, 1000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000, 1_000_000_000];
+
 impl Sink for Count {
     #[inline]
     fn put(&mut self, bytes: &[u8]) {
@@ -67,9 +70,10 @@ impl Sink for Count {
     fn put_numbers(&mut self, first: u32, count: u32, comma: bool) {
         let (mut from, end) = (u64::from(first), u64::from(first) + u64::from(count));
         while from < end {
-            let digits = from.checked_ilog10().unwrap_or(0) + 1;
-            let to = end.min(10u64.pow(digits));
-            self.0 += (to - from) as usize * (digits as usize + 1);
+            // Of 32 bits: ten at most.
+            let digits = TENS.iter().position(|ten| from < *ten).map_or(10, |digits| digits + 1);
+            let to = end.min(TENS.get(digits - 1).copied().unwrap_or(u64::MAX));
+            self.0 += (to - from) as usize * (digits + 1);
             from = to;
         }
         self.0 -= usize::from(count > 0 && !comma);
@@ -107,16 +111,17 @@ impl Sink for Fill<'_> {
     /// Eight bytes at once, as long as there is room: what is too many is written over.
     #[inline]
     fn put_row(&mut self, mut text: u128, one: u128, len: usize, mut count: u64) {
-        let mut rest = std::mem::take(&mut self.rest);
-        while count > 0
-            && len <= 8
-            && let Some(to) = rest.first_chunk_mut::<8>()
-        {
-            *to = (text as u64).to_le_bytes().map(MaybeUninit::new);
-            rest = &mut std::mem::take(&mut rest)[len..];
-            (text, count) = (text + one, count - 1);
+        if len <= 8 {
+            let (mut rest, mut eight, one) = (std::mem::take(&mut self.rest), text as u64, one as u64);
+            while count > 0
+                && let Some(to) = rest.first_chunk_mut::<8>()
+            {
+                *to = eight.to_le_bytes().map(MaybeUninit::new);
+                rest = &mut std::mem::take(&mut rest)[len..];
+                (eight, count) = (eight.wrapping_add(one), count - 1);
+            }
+            (self.rest, text) = (rest, eight.into());
         }
-        self.rest = rest;
         for _ in 0..count {
             self.put_short(&text.to_le_bytes(), len);
             text += one;

@@ -129,7 +129,8 @@ impl Run {
         let (from, count) = (u64::from(nth) * u64::from(self.block), u64::from(self.count));
         let left = count.checked_sub(from).filter(|left| *left > 0)?;
         let period = u64::from(self.block) * u64::from(self.width);
-        let pieces = left.div_ceil(period);
+        // Mostly there is one round, and a division takes as long as all the rest.
+        let pieces = if left <= period { 1 } else { left.div_ceil(period) };
         let last = (left - (pieces - 1) * period).min(u64::from(self.block));
         Some((self.start + from as u32, period, pieces as u32, last as u32))
     }

@@ -202,7 +202,8 @@ impl Inner {
         id.is_ok_and(|id| id.as_bytes() == Some(name))
     }
 
-    /// Looks for an answer at hand. Makes no system call, takes no lock, allocates nothing.
+    /// Looks for an answer at hand. Makes no system call, takes no lock, allocates nothing; except that the first look at what this
+    /// process itself has put since its last Commit has copies of it made.
     #[inline]
     pub(super) fn resolve<T>(
         &self,
@@ -260,7 +261,7 @@ impl Inner {
     #[inline]
     fn own_put<'a>(&'a self, epoch: &'a Epoch, question: Question<'_>) -> Option<&'a Value> {
         let Question { nspace, rank, key, query, directives, .. } = question;
-        self.posts.own.get(epoch, (nspace, rank), (key, query.hash()), directives.scope)
+        self.posts.own().get(epoch, (nspace, rank), (key, query.hash()), directives.scope)
     }
 
     /// A reserved key that the host has not given, and this process has put or knows by itself.
@@ -436,7 +437,7 @@ impl Inner {
         let info = |key: &Key, value: &Value| Info { key: key.clone(), flags: 0, value: value.clone() };
         self.own.overlay.all(nspace.as_bytes(), *rank, None, |key, value| add(info(key, value)));
         let mut reserved = Vec::new();
-        self.posts.own.all(nspace.as_bytes(), *rank, asked.directives.scope, |key, value| match key.is_reserved() {
+        self.posts.own().all(nspace.as_bytes(), *rank, asked.directives.scope, |key, value| match key.is_reserved() {
             true => reserved.push(info(key, value)),
             false => add(info(key, value)),
         });

@@ -290,13 +290,14 @@ impl Client {
     ) -> Result<Client, InitError> {
         // A thread's first epoch makes its notes: here, and not at its first Put or Get.
         drop(Epoch::enter());
+        let proc = Arc::new(proc);
         let inner = Arc::new(Inner {
             life: Life::begin().map_err(system("no memory"))?,
-            proc: Arc::new(proc),
+            proc: proc.clone(),
             server,
             link,
             jobs,
-            posts: Posts::default(),
+            posts: Posts::of(proc),
             meetings: Meetings::default(),
             own,
         });
@@ -346,7 +347,7 @@ impl Client {
     pub fn put(&self, scope: u8, key: Key, value: Value) -> Result<(), Error> {
         self.inner.life.check()?;
         let (key, value) = if key == keys::QUALIFIED_VALUE { qualified::unfold(&value)? } else { (key, value) };
-        self.inner.posts.put(&self.inner.proc, scope, key, value)
+        self.inner.posts.put(scope, key, value)
     }
 
     /// Gives the server what was put (`PMIx_Commit`), without waiting for it. A commit that fails later is reported by

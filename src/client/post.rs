@@ -2,7 +2,11 @@
 //!
 //! A Put stays here until the Commit, which sends what was put since the last one and does not wait: the server
 //! answers only when it cannot store that. A commit that failed is told to the next Commit, Fence or Finalize, once.
-use std::sync::{Arc, Mutex, PoisonError};
+//!
+//! What was sent goes to where the process's own Gets find it, so that nothing is copied; a Get that comes before takes copies there.
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use instanton_layout::sync::{AtomicBool, Ordering};
 
 use crate::data::{Key, Proc, Status, Value, constants::scope};
 use crate::message::{Posted, Reply, Request};
@@ -13,10 +17,12 @@ use super::connection::Link;
 use super::local::Local;
 
 /// What this process posts.
-#[derive(Default)]
 pub(super) struct Posts {
-    /// Everything ever put, for the process's own Gets.
-    pub(super) own: Local,
+    me: Arc<Proc>,
+    /// What was put, for the process's own Gets: all of it, but for what is pending and not settled.
+    own: Local,
+    /// Whether there is any such.
+    unsettled: AtomicBool,
     pending: Mutex<Pending>,
     failure: Mutex<Option<Status>>,
 }
@@ -24,37 +30,79 @@ pub(super) struct Posts {
 #[derive(Debug, Default)]
 struct Pending {
     entries: Vec<Posted>,
+    /// How many of them are among the own ones already.
+    settled: usize,
     /// Whether the server knows that this process has committed, if only nothing.
     told: bool,
 }
 
 impl Posts {
-    pub(super) fn put(&self, me: &Arc<Proc>, scope: u8, key: Key, value: Value) -> Result<(), Error> {
-        let leaves = match scope {
-            scope::LOCAL | scope::REMOTE | scope::GLOBAL => true,
-            scope::INTERNAL => false,
+    pub(super) fn of(me: Arc<Proc>) -> Self {
+        let (own, unsettled) = (Local::default(), AtomicBool::new(false));
+        Self { me, own, unsettled, pending: Mutex::default(), failure: Mutex::default() }
+    }
+
+    pub(super) fn put(&self, scope: u8, key: Key, value: Value) -> Result<(), Error> {
+        match scope {
+            scope::LOCAL | scope::REMOTE | scope::GLOBAL => {
+                let mut pending = self.lock();
+                pending.entries.push(Posted { scope, key, value });
+                self.unsettled.store(true, Ordering::Release);
+            }
+            scope::INTERNAL => {
+                let mut pending = self.lock();
+                // An older Put of this key must not come after it.
+                self.settle(&mut pending);
+                self.keep(Posted { scope, key, value });
+            }
             scope::DEL_LOCAL..=scope::DEL_INTERNAL => return Err(Status::ERR_NOT_SUPPORTED.into()),
             _ => return Err(Status::ERR_BAD_PARAM.into()),
-        };
-        if leaves {
-            let mut pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
-            pending.entries.push(Posted { scope, key: key.clone(), value: value.clone() });
         }
-        self.own.store(me.clone(), scope, key, value);
         Ok(())
     }
 
     pub(super) fn commit(&self, link: &Link) -> Result<(), Error> {
         if link.has_server() {
             // Held while sending: two commits reach the server in the order in which they took their entries.
-            let mut pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut pending = self.lock();
             if !pending.entries.is_empty() || !pending.told {
                 let request = Request::Commit { entries: std::mem::take(&mut pending.entries) };
-                link.tell("PMIx_Commit", &request)?;
+                let sent = link.tell("PMIx_Commit", &request);
+                if let Request::Commit { entries } = request {
+                    let settled = std::mem::take(&mut pending.settled);
+                    entries.into_iter().skip(settled).for_each(|posted| self.keep(posted));
+                    self.unsettled.store(false, Ordering::Release);
+                }
+                sent?;
                 pending.told = true;
             }
         }
         self.outcome()
+    }
+
+    /// What was put, for the process's own Gets: all of it.
+    #[inline]
+    pub(super) fn own(&self) -> &Local {
+        // Whoever sees that all is settled sees what was settled.
+        if self.unsettled.load(Ordering::Acquire) {
+            self.settle(&mut self.lock());
+        }
+        &self.own
+    }
+
+    #[cold]
+    fn settle(&self, pending: &mut Pending) {
+        pending.entries.iter().skip(pending.settled).cloned().for_each(|posted| self.keep(posted));
+        pending.settled = pending.entries.len();
+        self.unsettled.store(false, Ordering::Release);
+    }
+
+    fn keep(&self, Posted { scope, key, value }: Posted) {
+        self.own.store(self.me.clone(), scope, key, value);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Pending> {
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The server's word on a commit.
@@ -74,5 +122,35 @@ impl Posts {
             Some(status) => Err(status.into()),
             None => Ok(()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use instanton_layout::hash::hash;
+
+    use super::*;
+    use crate::data::{Nspace, Rank};
+    use crate::sys::cell::Epoch;
+
+    #[test]
+    fn a_put_is_found_before_it_is_committed_and_the_last_one_counts() {
+        let posts = Posts::of(Arc::new(Proc::new(Nspace::new("job").unwrap(), Rank(0))));
+        let put = |scope, key: &str, value| posts.put(scope, Key::new(key).unwrap(), Value::Int(value)).unwrap();
+        let find = |key: &str| {
+            let key = (key.as_bytes(), hash(key.as_bytes()));
+            posts.own().get(&Epoch::enter(), (b"job", Rank(0)), key, None).cloned()
+        };
+        assert_eq!(find("a"), None);
+        put(scope::GLOBAL, "a", 1);
+        put(scope::LOCAL, "b", 2);
+        assert_eq!((find("a"), find("b")), (Some(Value::Int(1)), Some(Value::Int(2))));
+        put(scope::GLOBAL, "a", 3);
+        put(scope::INTERNAL, "a", 4);
+        assert_eq!(find("a"), Some(Value::Int(4)), "what is kept here came last");
+        put(scope::GLOBAL, "a", 5);
+        assert_eq!(find("a"), Some(Value::Int(5)));
+        let pending = posts.lock();
+        assert_eq!((pending.entries.len(), pending.settled), (4, 4), "what is to be sent is there still");
     }
 }

@@ -266,6 +266,9 @@ fn in_job_array<'a>(infos: &'a [Info], key: &str) -> Option<&'a Info> {
 }
 
 fn map_bytes<'a>(key: &'static str, value: &'a Value) -> Result<&'a [u8], BadJobInfo> {
+    if let Value::Regex2(regex) = value {
+        return Ok(&regex.bytes);
+    }
     value.as_bytes().ok_or(BadJobInfo::Type { key, found: value.data_type(), wanted: "a string or expression" })
 }
 

@@ -11,6 +11,7 @@ static const char *const told_by[] = {NULL, PMIX_RANK, PMIX_APPNUM, PMIX_NODEID,
 
 #define TEXT(text) text, PMIX_STRING
 #define REGEX(text) text, PMIX_REGEX
+#define REGEX2(text) (pmix_regex2_t[]){{"pmix", (uint8_t *)text, sizeof text - 1}}, PMIX_REGEX2
 #define U16(n) (uint16_t[]){n}, PMIX_UINT16
 #define U32(n) (uint32_t[]){n}, PMIX_UINT32
 #define INT(n) (int[]){n}, PMIX_INT
@@ -167,6 +168,12 @@ static const struct line {
     {"prrte", FOLLOWS, NODE, 1, PMIX_LOCAL_PEERS, TEXT("2,3")},
     {"prrte", FOLLOWS, NODE, 1, PMIX_LOCAL_SIZE, U32(2)},
     {"prrte", FOLLOWS, PROC, 3, PMIX_APP_RANK, RANK(0)},
+
+    {"prrte5", SAID, JOB, 0, PMIX_NODE_MAP, REGEX2("pmix[node[1:0-1]]")},
+    {"prrte5", SAID, JOB, 0, PMIX_PROC_MAP, REGEX2("pmix[0-1;2-3]")},
+    {"prrte5", SAID, JOB, 0, PMIX_JOB_SIZE, U32(4)},
+    {"prrte5", FOLLOWS, PROC, 3, PMIX_HOSTNAME, TEXT("node1")},
+    {"prrte5", FOLLOWS, NODE, 1, PMIX_LOCAL_PEERS, TEXT("2,3")},
 };
 enum { LINES = sizeof lines / sizeof *lines };
 

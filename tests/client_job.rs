@@ -446,7 +446,7 @@ fn itself() {
     let nobody = |rank| Proc::new(Nspace::new("").unwrap(), rank);
     assert_eq!(get(&nobody(Rank::INVALID), keys::RANK), Ok(Value::ProcRank(me.rank)));
     assert_eq!(get(&nobody(Rank::UNDEF), keys::PROCID), Ok(Value::Proc(me.clone())));
-    assert_eq!(get(&nobody(Rank::UNDEF), keys::VERSION_NUMERIC), Ok(Value::Uint32(0x40202)));
+    assert_eq!(get(&nobody(Rank::UNDEF), keys::VERSION_NUMERIC), Ok(Value::Uint32(0x60100)));
     let names = [0, 1].map(|rank| Value::Proc(rank_of(&client, rank))).to_vec();
     let here = DataArray::new(DataType::PROC, names).unwrap();
     assert_eq!(get(&rank_of(&client, Rank::WILDCARD.0), keys::LOCAL_PROCS), Ok(here.into()));

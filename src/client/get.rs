@@ -40,9 +40,9 @@ impl Found<'_> {
     }
 }
 
-/// The release whose protocol and structures this library has, as `PMIX_VERSION_NUMERIC` gives it; the text that names the version
-/// says the same.
-const VERSION: u32 = 0x0004_0202;
+/// The release that the C headers agree with, as `PMIX_VERSION_NUMERIC` gives it; the text that names the version says the same.
+/// Hosts refuse a library that is older than what they were built for.
+const VERSION: u32 = 0x0006_0100;
 
 /// A question, borrowed from the caller.
 #[derive(Clone, Copy)]

@@ -94,4 +94,4 @@ export! {
 }
 
 /// One word, three numbers, and the Standard's version in brackets: programs take it apart.
-const VERSION: &std::ffi::CStr = c"Instanton 4.2.2 (PMIx Standard: 4.2, Stable ABI: 1.0, Provisional ABI: 0.0)";
+const VERSION: &std::ffi::CStr = c"Instanton 6.1.0 (PMIx Standard: 4.2, Stable ABI: 1.0, Provisional ABI: 0.0)";

@@ -190,6 +190,15 @@ static void infos(void) {
     CHECK(info[3].value.data.string != own.value.data.string && info[3].flags == 0);
     PMIx_Data_array_destruct(&array);
     PMIx_Info_destruct(&own);
+
+    /* Where there is no value, nothing is written: it may be anything, behind the end of an array. */
+    pmix_info_t none, same;
+    memset(&none, 'x', sizeof none);
+    none.flags = 0;
+    none.value.type = PMIX_UNDEF;
+    memcpy(&same, &none, sizeof none);
+    PMIx_Info_destruct(&none);
+    CHECK(!memcmp(&same, &none, sizeof none));
 }
 
 static void texts(void) {

@@ -18,15 +18,22 @@ fn spawned(reply: Reply) -> Option<Nspace> {
     }
 }
 
-/// Where a program is to run: where it or its job says, or where this process is. The host is another process, and may be elsewhere.
-fn at_home(app: &App, job_info: &[Info]) -> App {
+/// A program as hosts expect it. It is named by its command or else its first word. Words that do not begin with its name, as it is
+/// or without folders, are all arguments: the name goes before them. It runs where it or its job says, or where this process
+/// is: the host is another process, and may be elsewhere.
+fn in_full(app: &App, job_info: &[Info]) -> App {
     let wdir = |info: &[Info]| info.find(keys::WDIR)?.value.as_text().cloned();
     let named = || wdir(&app.info).or_else(|| wdir(job_info));
     let own = || Text::new(std::env::current_dir().ok()?.as_os_str().as_bytes()).ok();
-    App { cwd: app.cwd.clone().or_else(named).or_else(own), ..app.clone() }
+    let cmd = app.cmd.as_ref().or(app.argv.first());
+    let file = cmd.and_then(|cmd| Text::new(cmd.as_bytes().rsplit(|byte| *byte == b'/').next()?).ok());
+    let first = app.argv.first();
+    let is_named = first.is_some() && (first == cmd || first == file.as_ref());
+    let argv = file.filter(|_| !is_named).into_iter().chain(app.argv.iter().cloned()).collect();
+    App { cmd: cmd.cloned(), argv, cwd: app.cwd.clone().or_else(named).or_else(own), ..app.clone() }
 }
 
-/// What is to run, each where it or its job says, or where this process is now.
+/// What is to run, each in full.
 ///
 /// # Errors
 /// `ERR_BAD_PARAM` without an application, or for one that names no program.
@@ -34,7 +41,7 @@ pub(crate) fn to_start(job_info: &[Info], apps: &[App]) -> Result<Vec<App>, Stat
     if apps.is_empty() || apps.iter().any(|app| app.cmd.is_none() && app.argv.is_empty()) {
         return Err(Status::ERR_BAD_PARAM);
     }
-    Ok(apps.iter().map(|app| at_home(app, job_info)).collect())
+    Ok(apps.iter().map(|app| in_full(app, job_info)).collect())
 }
 
 impl Client {
@@ -131,5 +138,29 @@ impl Client {
             return Err(Status::ERR_BAD_PARAM.into());
         }
         self.inner.ask_for(call, &request(procs.to_vec(), info.to_vec()), nothing, done)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(cmd: Option<&str>, argv: &[&str]) -> String {
+        let text = |text: &&str| Text::new(*text).unwrap();
+        let argv = argv.iter().map(text).collect();
+        let app = App { cmd: cmd.as_ref().map(text), argv, env: vec![], cwd: None, maxprocs: 1, info: vec![] };
+        let app = in_full(&app, &[]);
+        let words = app.cmd.iter().chain(&app.argv).map(|word| word.to_string());
+        words.collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn words_begin_with_the_name_of_the_program() {
+        assert_eq!(words(Some("/bin/prog"), &[]), "/bin/prog prog");
+        assert_eq!(words(Some("/bin/prog"), &["prog", "a"]), "/bin/prog prog a");
+        assert_eq!(words(Some("/bin/prog"), &["/bin/prog", "a"]), "/bin/prog /bin/prog a");
+        assert_eq!(words(Some("/bin/prog"), &["a", "b"]), "/bin/prog prog a b");
+        assert_eq!(words(Some("prog"), &["/bin/prog"]), "prog prog /bin/prog");
+        assert_eq!(words(None, &["/bin/prog", "a"]), "/bin/prog /bin/prog a");
     }
 }

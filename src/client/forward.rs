@@ -4,8 +4,9 @@
 //! Each has a twin that waits. What has attributes for an answer brings them with a status: a failure may be explained by
 //! some, and a success may be a partial one. A host that does not do such things answers `ERR_NOT_SUPPORTED`.
 use std::sync::PoisonError;
+use std::time::{SystemTime, UNIX_EPOCH};
 
-use crate::data::{Info, Proc, Query, ResourceUnit, Status, Text, Value};
+use crate::data::{Info, InfoList, Proc, Query, ResourceUnit, Status, Text, Value, keys};
 use crate::message::{Credential, Forward, Infos, Reply, Request};
 use crate::support;
 
@@ -79,6 +80,12 @@ fn given<T>(list: &[T]) -> Result<(), Error> {
     if list.is_empty() { Err(Status::ERR_BAD_PARAM.into()) } else { Ok(()) }
 }
 
+/// Whether a process is named in two ways, which the Standard forbids.
+fn names_two(qualifiers: &[Info]) -> bool {
+    let has = |key| qualifiers.find(key).is_some();
+    has(keys::PROCID) && (has(keys::NSPACE) || has(keys::RANK))
+}
+
 /// The answers to queries for nothing but the version of the binary interface, which need no server and no init.
 pub fn abi_versions(queries: &[Query]) -> Option<Vec<Info>> {
     let answers = queries.iter().flat_map(|query| &query.keys).map(support::abi_version);
@@ -115,6 +122,9 @@ impl Client {
         done: impl FnOnce(Result<Infos, Error>) + Send + 'static,
     ) -> Result<(), Error> {
         given(queries)?;
+        if queries.iter().any(|query| names_two(&query.qualifiers)) {
+            return Err(Status::ERR_BAD_PARAM.into());
+        }
         if let Some(answers) = abi_versions(queries) {
             self.inner.life.check()?;
             self.inner.link.run_later(move || done(Ok((Status::SUCCESS, answers))));
@@ -150,7 +160,7 @@ impl Client {
         Ok(host.register(function, attributes)?)
     }
 
-    /// Logs data (`PMIx_Log`): each attribute names a channel and says what goes there.
+    /// Logs data (`PMIx_Log`): each attribute names a channel and says what goes there. The host is told who logs, and when if that is wanted.
     ///
     /// # Errors
     /// `ERR_BAD_PARAM` without data, and what the host answers.
@@ -169,7 +179,15 @@ impl Client {
         done: impl FnOnce(Result<(), Error>) + Send + 'static,
     ) -> Result<(), Error> {
         given(data)?;
-        let request = Forward::Log { data: data.to_vec(), directives: directives.to_vec() };
+        let mut directives = directives.to_vec();
+        if directives.find(keys::LOG_SOURCE).is_none() {
+            directives.push(Info::new(keys::LOG_SOURCE, self.proc().clone()));
+        }
+        if directives.is_set(keys::LOG_GENERATE_TIMESTAMP) && directives.find(keys::LOG_TIMESTAMP).is_none() {
+            let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+            directives.push(Info::new(keys::LOG_TIMESTAMP, Value::Time(now.as_secs() as i64)));
+        }
+        let request = Forward::Log { data: data.to_vec(), directives };
         self.forward("PMIx_Log", request, nothing, done)
     }
 

@@ -302,6 +302,9 @@ fn what_makes_no_sense_is_refused_before_anybody_is_asked() {
     assert_eq!(status(client.connect_to(&[proc("job", 0), proc("job", 9)], &[])), Status::ERR_BAD_PARAM);
     assert_eq!(status(client.disconnect_from(&[proc("job", 0)], &[])), Status::ERR_INVALID_OPERATION);
     assert_eq!(status(client.query(&[]).map(drop)), Status::ERR_BAD_PARAM);
+    let twice = [Info::new(keys::PROCID, proc("job", 0)), Info::new(keys::RANK, Rank(0))];
+    let about_two = Query { keys: vec![text(keys::LOCAL_RANK)], qualifiers: twice.to_vec() };
+    assert_eq!(status(client.query(&[about_two]).map(drop)), Status::ERR_BAD_PARAM);
     assert_eq!(status(client.log(&[], &[])), Status::ERR_BAD_PARAM);
     assert_eq!(*asked.lock().unwrap(), [] as [&str; 0]);
     let alone = Client::singleton().unwrap();

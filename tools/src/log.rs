@@ -14,11 +14,32 @@ const SOCKET: &str = "/dev/log";
 const USER: i32 = 1 << 3;
 const ERROR: i32 = 3;
 
+/// What must be served when it is required: our channels, and what is looked at besides.
+const SERVED: [&str; 10] = [
+    keys::LOG_STDOUT,
+    keys::LOG_STDERR,
+    keys::LOG_SYSLOG,
+    keys::LOG_LOCAL_SYSLOG,
+    keys::LOG_GLOBAL_SYSLOG,
+    keys::LOG_SYSLOG_PRI,
+    keys::LOG_ONCE,
+    keys::LOG_SOURCE,
+    keys::USERID,
+    keys::GRPID,
+];
+
+fn is_too_much(info: &Info) -> bool {
+    info.is_required() && !SERVED.iter().any(|key| info.key == *key)
+}
+
 /// Logs every item that names a channel of ours; the others are not for us.
 ///
 /// # Errors
-/// `ERR_NOT_SUPPORTED` when no item does; `ERR_OUT_OF_RESOURCE` when our output does not take it; `ERR_BAD_PARAM` for what is no text.
+/// `ERR_NOT_SUPPORTED` when no item does, or one is required that does not; `ERR_OUT_OF_RESOURCE` when our output does not take it; `ERR_BAD_PARAM` for what is no text.
 pub fn log(outputs: &[Feed; 2], client: &Proc, data: &[Info], directives: &[Info]) -> Result<(), Status> {
+    if data.iter().chain(directives).any(is_too_much) {
+        return Err(Status::ERR_NOT_SUPPORTED);
+    }
     let priority = directives.find(keys::LOG_SYSLOG_PRI).and_then(|info| info.value.as_i32()).unwrap_or(ERROR);
     let once = directives.is_set(keys::LOG_ONCE);
     let mut result = Err(Status::ERR_NOT_SUPPORTED);
@@ -60,4 +81,19 @@ fn to_system(client: &Proc, priority: i32, text: &[u8]) -> Result<(), Status> {
         socket.send_to(&message, SOCKET)
     };
     send().map(drop).map_err(|_| Status::ERR_NOT_SUPPORTED)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_required_and_not_served_is_too_much() {
+        let required = |key| Info::new(key, true).required();
+        assert!(is_too_much(&required(keys::LOG_EMAIL)));
+        assert!(is_too_much(&required(keys::LOG_XML_OUTPUT)));
+        assert!(!is_too_much(&required(keys::LOG_STDERR)));
+        assert!(!is_too_much(&required(keys::LOG_ONCE)));
+        assert!(!is_too_much(&Info::new(keys::LOG_XML_OUTPUT, true)));
+    }
 }

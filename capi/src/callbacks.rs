@@ -141,26 +141,27 @@ pub fn lookup(cbfunc: Option<LookupFn>, cbdata: *mut c_void) -> impl FnOnce(Resu
     }
 }
 
-/// A completion that shows a namespace to `cbfunc`.
-pub fn spawn(cbfunc: SpawnFn, cbdata: *mut c_void) -> impl FnOnce(Result<Nspace, Error>) + Send + 'static {
+/// A completion that shows a namespace to `cbfunc`, an empty one where there is none.
+pub fn spawn(cbfunc: Option<SpawnFn>, cbdata: *mut c_void) -> impl FnOnce(Result<Nspace, Error>) + Send + 'static {
     let data = CbData::new(cbdata);
     move |result| {
+        let Some(cbfunc) = cbfunc else { return };
         let code = code(&result);
         let mut name: pmix_nspace_t = [0; NSPACE_SIZE];
         alloc::set_name(&mut name, result.as_ref().map_or(b"", |nspace| nspace.as_bytes()));
-        let place = if result.is_ok() { name.as_mut_ptr() } else { ptr::null_mut() };
         // SAFETY: the program's own function and data; the name is ours until it returns.
-        unsafe { cbfunc(code, place, data.get()) };
+        unsafe { cbfunc(code, name.as_mut_ptr(), data.get()) };
     }
 }
 
 /// A completion that shows a credential to `cbfunc` and frees it afterwards.
 pub fn credential(
-    cbfunc: CredentialFn,
+    cbfunc: Option<CredentialFn>,
     cbdata: *mut c_void,
 ) -> impl FnOnce(Result<Credential, Error>) + Send + 'static {
     let data = CbData::new(cbdata);
     move |result| {
+        let Some(cbfunc) = cbfunc else { return };
         let mut shown = Arena::default();
         let made = result.map_err(|error| error.status()).and_then(|(credential, infos)| {
             Ok((shown.one::<pmix_byte_object_t, _>(&credential)?, shown.array::<pmix_info_t, _>(&infos)?))
@@ -175,9 +176,13 @@ pub fn credential(
 }
 
 /// A completion that shows the judgement of a credential to `cbfunc` and frees it afterwards.
-pub fn validation(cbfunc: ValidationFn, cbdata: *mut c_void) -> impl FnOnce(Result<Infos, Error>) + Send + 'static {
+pub fn validation(
+    cbfunc: Option<ValidationFn>,
+    cbdata: *mut c_void,
+) -> impl FnOnce(Result<Infos, Error>) + Send + 'static {
     let data = CbData::new(cbdata);
     move |result| {
+        let Some(cbfunc) = cbfunc else { return };
         let (status, infos) = result.unwrap_or_else(|error| (error.status(), Vec::new()));
         let mut shown = Arena::default();
         let (status, (array, n)) = match shown.array::<pmix_info_t, _>(&infos) {

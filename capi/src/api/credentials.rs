@@ -30,7 +30,6 @@ export! {
     fn PMIx_Get_credential_nb(
         info: *const pmix_info_t, ninfo: usize, cbfunc: Option<CredentialFn>, cbdata: *mut c_void,
     ) -> Outcome {
-        let cbfunc = cbfunc.ok_or(Status::ERR_BAD_PARAM)?;
         let info: Vec<Info> = many(info, ninfo)?;
         told(session::client()?.get_credential_nb(&info, callbacks::credential(cbfunc, cbdata)))
     }
@@ -51,7 +50,6 @@ export! {
         credential: *const pmix_byte_object_t, info: *const pmix_info_t, ninfo: usize, cbfunc: Option<ValidationFn>,
         cbdata: *mut c_void,
     ) -> Outcome {
-        let cbfunc = cbfunc.ok_or(Status::ERR_BAD_PARAM)?;
         let (credential, info) = (one::<_, Vec<u8>>(credential)?, many::<_, Info>(info, ninfo)?);
         told(session::client()?.validate_credential_nb(&credential, &info, callbacks::validation(cbfunc, cbdata)))
     }

@@ -1,7 +1,7 @@
 //! Fabrics: the host knows them, and a program's structure is filled with what it says.
 use instanton::client::{Error, Infos};
 use instanton::data::constants::fabric_operation::{FABRIC_REQUEST_INFO, FABRIC_UPDATE_INFO};
-use instanton::data::{Info, InfoList, Status, keys};
+use instanton::data::{Info, InfoList, Status, Value, keys};
 use libc::c_void;
 
 use crate::alloc;
@@ -40,6 +40,13 @@ impl Fabric {
         (fabric.info, fabric.ninfo) = (info, infos.len());
         Ok(())
     }
+}
+
+/// Which fabric it is, for a host that has said so when it was registered.
+unsafe fn which(fabric: *const pmix_fabric_t) -> Result<Info, Status> {
+    // SAFETY: NULL or the program's structure, the contract with C.
+    let fabric = unsafe { fabric.as_ref() }.ok_or(Status::ERR_BAD_PARAM)?;
+    Ok(Info::new(keys::FABRIC_INDEX, Value::Size(fabric.index as u64)))
 }
 
 /// Asks the host; without `cbfunc` the call waits.
@@ -81,12 +88,12 @@ export! {
 
     /// Brings the information about a fabric up to date.
     fn PMIx_Fabric_update(fabric: *mut pmix_fabric_t) -> Outcome {
-        ask(fabric, FABRIC_UPDATE_INFO, &[], None, std::ptr::null_mut())
+        ask(fabric, FABRIC_UPDATE_INFO, &[which(fabric)?], None, std::ptr::null_mut())
     }
 
     /// The same; `cbfunc` is called when it is there.
     fn PMIx_Fabric_update_nb(fabric: *mut pmix_fabric_t, cbfunc: Option<OpFn>, cbdata: *mut c_void) -> Outcome {
-        ask(fabric, FABRIC_UPDATE_INFO, &[], cbfunc, cbdata)
+        ask(fabric, FABRIC_UPDATE_INFO, &[which(fabric)?], cbfunc, cbdata)
     }
 
     /// Forgets a fabric: what was filled in is freed.

@@ -67,20 +67,23 @@ export! {
         number: usize, _directives: *const pmix_info_t, _ndirs: usize, cbfunc: Option<OpFn>, cbdata: *mut c_void,
     ) -> Outcome {
         let client = session::client()?;
-        told(match cbfunc {
+        let ended = match cbfunc {
             Some(_) => client.iof_deregister_nb(number, callbacks::op(cbfunc, cbdata)),
             None => client.wait("PMIx_IOF_deregister", |done| client.iof_deregister_nb(number, done)),
-        })
+        };
+        told(ended).map_err(session::or_alone)
     }
 
     /// Sends bytes to the standard input of processes; none end it. Without `cbfunc` the call waits. Without `bytes`, the directives may
-    /// say that the process's own standard input is sent from now on (`PMIX_IOF_PUSH_STDIN`), or no more.
+    /// say that the input ends (`PMIX_IOF_COMPLETE`), or that the process's own standard input is sent from now on
+    /// (`PMIX_IOF_PUSH_STDIN`), or no more; else nothing is done.
     fn PMIx_IOF_push(
         targets: *const pmix_proc_t, ntargets: usize, bytes: *mut pmix_byte_object_t, directives: *const pmix_info_t,
         ndirs: usize, cbfunc: Option<OpFn>, cbdata: *mut c_void,
     ) -> Outcome {
         let (targets, directives) = (many::<_, Proc>(targets, ntargets)?, many::<_, Info>(directives, ndirs)?);
-        let bytes: Vec<u8> = if bytes.is_null() { Vec::new() } else { one(bytes)? };
+        let nothing = bytes.is_null();
+        let bytes: Vec<u8> = if nothing { Vec::new() } else { one(bytes)? };
         let client = session::client()?;
         if bytes.is_empty() {
             let ends = directives.is_set(keys::IOF_COMPLETE);
@@ -89,7 +92,8 @@ export! {
                 told(client.iof_push_stdin(&targets, &directives))?;
                 return Err(Status::OPERATION_SUCCEEDED);
             }
-            if client.iof_keep_stdin(&targets) && !ends || own.is_some() {
+            let kept = client.iof_keep_stdin(&targets);
+            if (kept || nothing) && !ends || own.is_some() {
                 return Err(Status::OPERATION_SUCCEEDED);
             }
         }

@@ -31,19 +31,23 @@ fn start(
     Ok(launcher.spawn_nb(job_info, apps, then)?)
 }
 
-export! {
-    after_init;
+/// The client, where somebody starts jobs for it: nothing else is looked at where nobody does.
+fn starter() -> Result<Arc<Client>, Status> {
+    let client = session::client()?;
+    if client.is_alone() && server::launcher().is_none() { Err(Status::ERR_UNREACH) } else { Ok(client) }
+}
 
+export! {
     /// Starts a job and waits until all of it runs; `nspace` gets its name.
     fn PMIx_Spawn(
         job_info: *const pmix_info_t, ninfo: usize, apps: *const pmix_app_t, napps: usize, nspace: *mut c_char,
     ) -> Outcome {
+        let client = starter()?;
         let mut place = nspace.cast::<pmix_nspace_t>().as_mut();
         if let Some(place) = place.as_mut() {
             alloc::set_name(place, b"");
         }
         let (job_info, apps) = (many::<_, Info>(job_info, ninfo)?, many::<_, App>(apps, napps)?);
-        let client = session::client()?;
         // A launcher tells its server of the job before it starts.
         if server::launcher().is_some() && server::server()?.is_own_thread() {
             return Err(Status::ERR_WOULD_BLOCK);
@@ -60,9 +64,9 @@ export! {
         job_info: *const pmix_info_t, ninfo: usize, apps: *const pmix_app_t, napps: usize, cbfunc: Option<SpawnFn>,
         cbdata: *mut c_void,
     ) -> Outcome {
-        let cbfunc = cbfunc.ok_or(Status::ERR_BAD_PARAM)?;
+        let client = starter()?;
         let (job_info, apps) = (many::<_, Info>(job_info, ninfo)?, many::<_, App>(apps, napps)?);
-        told(start(&session::client()?, &job_info, &apps, callbacks::spawn(cbfunc, cbdata)))
+        told(start(&client, &job_info, &apps, callbacks::spawn(cbfunc, cbdata)))
     }
 }
 

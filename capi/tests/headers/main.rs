@@ -212,6 +212,11 @@ fn odd_calls_are_answered_as_the_stock_library_answers_them() {
     says_the_same("odd_calls");
 }
 
+#[test]
+fn hosts_are_asked_and_clients_answered_as_by_the_stock_library() {
+    says_the_same("requests");
+}
+
 /// Whoever has all of one release's headers is shown nothing by another's: each name in them stands for the same header.
 #[test]
 fn they_stand_beside_real_ones() {

@@ -204,15 +204,6 @@ unsafe impl Owned for pmix_info_t {
             unsafe { self.value.let_go() };
         }
     }
-
-    /// Writes to nothing but a value that is there: PRRTE 3.0 destructs one attribute more than its array has when processes connect.
-    unsafe fn clear(&mut self) {
-        if self.flags & INFO_PERSISTENT == 0 && self.value.ty != DataType::UNDEF.0 {
-            // SAFETY: as promised by the caller.
-            unsafe { self.value.clear() };
-        }
-    }
-
     unsafe fn dup(&self) -> Result<Self, Status> {
         let mut new = Self::constructed();
         // SAFETY: as promised by the caller.

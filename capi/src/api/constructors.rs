@@ -52,7 +52,7 @@ family! {
     pmix_endpoint_t: PMIx_Endpoint_construct / PMIx_Endpoint_destruct / PMIx_Endpoint_create / PMIx_Endpoint_free;
     pmix_envar_t: PMIx_Envar_construct / PMIx_Envar_destruct / PMIx_Envar_create / PMIx_Envar_free;
     pmix_geometry_t: PMIx_Geometry_construct / PMIx_Geometry_destruct / PMIx_Geometry_create / PMIx_Geometry_free;
-    pmix_info_t: PMIx_Info_construct / PMIx_Info_destruct / PMIx_Info_create / PMIx_Info_free;
+    pmix_info_t: PMIx_Info_construct / PMIx_Info_destruct / / PMIx_Info_free;
     pmix_net_stats_t: PMIx_Net_stats_construct / PMIx_Net_stats_destruct / PMIx_Net_stats_create / PMIx_Net_stats_free;
     pmix_node_pid_t: PMIx_Node_pid_construct / PMIx_Node_pid_destruct / PMIx_Node_pid_create / PMIx_Node_pid_free;
     pmix_node_stats_t: PMIx_Node_stats_construct / PMIx_Node_stats_destruct / PMIx_Node_stats_create / PMIx_Node_stats_free;
@@ -66,6 +66,14 @@ family! {
     pmix_resource_unit_t: PMIx_Resource_unit_construct / PMIx_Resource_unit_destruct / PMIx_Resource_unit_create / PMIx_Resource_unit_free;
     pmix_topology_t: PMIx_Topology_construct / PMIx_Topology_destruct / PMIx_Topology_create / PMIx_Topology_free;
     pmix_value_t: PMIx_Value_construct / PMIx_Value_destruct / PMIx_Value_create / PMIx_Value_free;
+}
+
+export! {
+    /// An array of constructed attributes. Behind it lies one more, all zeros: PRRTE 3.0 destructs that as well, whenever processes
+    /// connect.
+    fn PMIx_Info_create(n: usize) -> *mut pmix_info_t {
+        if n == 0 { std::ptr::null_mut() } else { create(n.saturating_add(1)) }
+    }
 }
 
 export! {

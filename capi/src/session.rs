@@ -31,6 +31,17 @@ static INITS: Mutex<usize> = Mutex::new(0);
 /// All connections of a process that has used a function of tools.
 static TOOL: Mutex<Option<Arc<Tool>>> = Mutex::new(None);
 
+/// Whether what a tool starts prints where the tool does (`PMIX_IOF_LOCAL_OUTPUT`).
+static SHOWS_OUTPUT: Mutex<bool> = Mutex::new(false);
+
+pub fn show_output(shows: bool) {
+    *SHOWS_OUTPUT.lock().unwrap_or_else(PoisonError::into_inner) = shows;
+}
+
+pub fn shows_output() -> bool {
+    *SHOWS_OUTPUT.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// The status of a call of the client.
 pub fn told<T>(result: Result<T, Error>) -> Result<T, Status> {
     result.map_err(|error| error.status())

@@ -23,7 +23,6 @@ mod error;
 mod events;
 mod fence;
 mod fork;
-pub(crate) mod format;
 mod forward;
 mod get;
 mod group;

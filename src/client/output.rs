@@ -3,15 +3,14 @@
 //! The server sends no more than a [window](WINDOW) ahead of what this process says that it has taken in: what a slow handler leaves
 //! waits there, and not here.
 use std::collections::BTreeMap;
-use std::io::Write;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::data::constants::iof_channel::{FWD_STDIN_CHANNEL, FWD_STDOUT_CHANNEL};
+use crate::data::constants::iof_channel::FWD_STDIN_CHANNEL;
 use crate::data::{Info, Proc, Status};
 use crate::message::Request;
+use crate::message::format::{Format, write_out};
 use crate::message::output::{WINDOW, cost};
 
-use super::format::Format;
 use super::forward::nothing;
 use super::{Client, Error, Inner};
 
@@ -35,18 +34,7 @@ pub type OutputHandler = Arc<dyn Fn(Output) + Send + Sync>;
 
 /// A handler that writes what comes to this process's own standard output and error.
 pub fn to_own_output() -> OutputHandler {
-    Arc::new(|output: Output| {
-        // Who has closed them wants nothing of it.
-        let _ = match output.channel {
-            FWD_STDOUT_CHANNEL => write_all(std::io::stdout().lock(), &output.bytes),
-            _ => write_all(std::io::stderr().lock(), &output.bytes),
-        };
-    })
-}
-
-fn write_all(mut to: impl Write, bytes: &[u8]) -> std::io::Result<()> {
-    to.write_all(bytes)?;
-    to.flush()
+    Arc::new(|output: Output| write_out(output.channel, &output.bytes))
 }
 
 struct Pull {

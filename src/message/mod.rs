@@ -12,6 +12,7 @@ pub mod backlog;
 pub mod directives;
 #[cfg(feature = "server")]
 pub mod door;
+pub(crate) mod format;
 mod forward;
 mod group;
 pub mod lines;

@@ -20,6 +20,7 @@ use super::groups::Groups;
 use super::host::Host;
 use super::input::Inputs;
 use super::jobs::Jobs;
+use super::local_output::LocalOutput;
 use super::mailbox::{Commands, Mailbox};
 use super::modex::Waits;
 use super::monitors::Monitors;
@@ -111,6 +112,7 @@ pub(super) fn start(config: Arc<ServerConfig>, host: Arc<dyn Host>, forks: Arc<F
         system_tmpdir: bytes(&config.system_tmpdir),
         uri: uri.clone(),
     });
+    let local_output = config.local_output.then(LocalOutput::start).transpose().map_err(failed("start a thread"))?;
     let core = Core {
         host,
         mailbox: mailbox.clone(),
@@ -125,6 +127,7 @@ pub(super) fn start(config: Arc<ServerConfig>, host: Arc<dyn Host>, forks: Arc<F
         groups: Groups::default(),
         process_sets: ProcessSets::default(),
         outputs: Outputs::default(),
+        local_output,
         inputs: Inputs::default(),
         resources: Vec::new(),
         sessions: BTreeMap::new(),

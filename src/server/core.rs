@@ -18,6 +18,7 @@ use super::groups::Groups;
 use super::host::{Accepted, Answer, Completion, Host};
 use super::input::Inputs;
 use super::jobs::Jobs;
+use super::local_output::LocalOutput;
 use super::mailbox::Mailbox;
 use super::members::Operation;
 use super::modex::Waits;
@@ -85,6 +86,7 @@ pub(super) struct Core {
     pub(super) groups: Groups,
     pub(super) process_sets: ProcessSets,
     pub(super) outputs: Outputs,
+    pub(super) local_output: Option<LocalOutput>,
     pub(super) inputs: Inputs,
     /// What every namespace has that will be registered.
     pub(super) resources: Vec<Info>,

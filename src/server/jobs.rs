@@ -387,6 +387,7 @@ impl Core {
         self.groups_of_job_end(nspace);
         self.gets_of_job_end(nspace);
         self.ties.forget(nspace);
+        self.local_output_ends(nspace);
         if self.jobs.remove(nspace) {
             self.publish_fork(nspace);
         }

@@ -19,6 +19,7 @@
 //! | `forward`, `query` | what the host answers |
 //! | `published` | published data, for a host that wants to keep it here |
 //! | `output`, `input` | output of processes, for those who asked for it; input for them |
+//! | `local_output` | output of processes, written by the program itself |
 //! | `program` | the program that embeds the server, when it asks like a client |
 //! | `psets`, `resources`, `sessions` | what the host has defined for all jobs, or for those of a session |
 //! | `cleanup`, `sweep` | what is removed after a process |
@@ -61,6 +62,7 @@ mod host;
 mod input;
 mod invite;
 mod jobs;
+mod local_output;
 mod mailbox;
 mod members;
 mod modex;
@@ -120,6 +122,8 @@ pub struct ServerConfig {
     pub tools: Option<ToolSupport>,
     /// A file for the address that tools attach to, for as long as the server runs; none by default.
     pub uri_file: Option<PathBuf>,
+    /// Whether output that the host delivers is written to this process's own; not by default.
+    pub local_output: bool,
 }
 
 impl Default for ServerConfig {
@@ -139,6 +143,7 @@ impl Default for ServerConfig {
             get_patience: Duration::from_secs(2),
             tools: None,
             uri_file: None,
+            local_output: false,
         }
     }
 }

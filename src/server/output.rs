@@ -298,6 +298,7 @@ impl Core {
 
     /// The host delivers output.
     pub(super) fn deliver_output(&mut self, source: &Proc, channel: u16, bytes: &[u8], info: &[Info]) {
+        self.write_output(source, channel, bytes);
         let mut pulls = Vec::new();
         for (peer, of_peer) in &self.outputs.pulls {
             // Nobody is told what it says itself.

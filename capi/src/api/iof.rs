@@ -93,7 +93,8 @@ export! {
                 return Err(Status::OPERATION_SUCCEEDED);
             }
             let kept = client.iof_keep_stdin(&targets);
-            if (kept || nothing) && !ends || own.is_some() {
+            // Without targets nothing goes on, and nobody is told.
+            if (kept || nothing) && !ends || own.is_some() || ends && targets.is_empty() {
                 return Err(Status::OPERATION_SUCCEEDED);
             }
         }

@@ -66,7 +66,7 @@ pub fn launcher() -> Option<Arc<Launcher>> {
 }
 
 /// Attributes of an init that say how the server is to run.
-const SERVED: [&str; 13] = [
+const SERVED: [&str; 14] = [
     keys::SERVER_NSPACE,
     keys::SERVER_RANK,
     keys::HOSTNAME,
@@ -81,6 +81,7 @@ const SERVED: [&str; 13] = [
     keys::LAUNCHER,
     keys::LAUNCHER_RENDEZVOUS_FILE,
     keys::TCP_REPORT_URI,
+    keys::IOF_LOCAL_OUTPUT,
 ];
 
 /// A stream that the address for tools is to be reported on (`PMIX_TCP_REPORT_URI`).
@@ -148,6 +149,7 @@ fn config(info: &[Info]) -> Result<ServerConfig, Status> {
     if let Some(dir) = text(keys::SERVER_TMPDIR)? {
         config.tmpdir = path(dir);
     }
+    config.local_output = info.is_set(keys::IOF_LOCAL_OUTPUT);
     let reported = text(keys::TCP_REPORT_URI)?.filter(|place| Stream::named(place.as_bytes()).is_none());
     let named = text(keys::LAUNCHER_RENDEZVOUS_FILE)?.or(reported).map(path);
     config.uri_file = named.or_else(|| std::env::var_os(RENDEZVOUS_FILE).map(PathBuf::from));

@@ -1,8 +1,9 @@
 //! Starting jobs, and being connected with them.
 use std::sync::Arc;
 
-use instanton::client::{Client, Error};
-use instanton::data::{App, Info, Nspace, Proc, Status};
+use instanton::client::{Client, Error, to_own_output};
+use instanton::data::constants::iof_channel;
+use instanton::data::{App, Info, InfoList, Nspace, Proc, Rank, Status, keys};
 use libc::{c_char, c_void};
 
 use super::server;
@@ -13,6 +14,21 @@ use crate::convert::many;
 use crate::session::{self, told};
 use crate::types::*;
 
+/// Has a job print where this process does, the way the job's attributes say. From its beginning: the server keeps that a while.
+fn show_output(client: &Client, nspace: &Nspace, job_info: &[Info]) {
+    let streams = [
+        (keys::FWD_STDOUT, iof_channel::FWD_STDOUT_CHANNEL),
+        (keys::FWD_STDERR, iof_channel::FWD_STDERR_CHANNEL | iof_channel::FWD_STDDIAG_CHANNEL),
+    ];
+    let wanted = streams.iter().filter(|(key, _)| job_info.find(key).is_none_or(|info| info.is_true()));
+    let channels = wanted.fold(0, |all, (_, channels)| all | channels);
+    let how: Vec<Info> =
+        job_info.iter().filter(|info| info.key.as_bytes().starts_with(b"pmix.iof.")).cloned().collect();
+    let all = Proc::new(nspace.clone(), Rank::WILDCARD);
+    // Where the server refuses, the job runs all the same.
+    let _ = client.iof_pull_nb(&[all], channels, &how, to_own_output(), |_| ());
+}
+
 /// Starts a job: through the server, or with a launcher that is attached to none, as children of this process.
 fn start(
     client: &Arc<Client>,
@@ -21,7 +37,16 @@ fn start(
     done: impl FnOnce(Result<Nspace, Error>) + Send + 'static,
 ) -> Result<(), Error> {
     let Some(launcher) = server::launcher().filter(|_| !client.is_connected()) else {
-        return client.spawn_nb(job_info, apps, done);
+        if !session::shows_output() {
+            return client.spawn_nb(job_info, apps, done);
+        }
+        let (caller, job_info) = (Arc::downgrade(client), job_info.to_vec());
+        return client.spawn_nb(&job_info.clone(), apps, move |result| {
+            if let (Some(caller), Ok(nspace)) = (caller.upgrade(), &result) {
+                show_output(&caller, nspace, &job_info);
+            }
+            done(result);
+        });
     };
     let caller = client.clone();
     let then = move |result: Result<Nspace, Status>| {

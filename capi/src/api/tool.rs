@@ -37,6 +37,9 @@ export! {
             let _ = session::leave(&[]);
             return Err(status);
         }
+        if info.is_set(keys::IOF_LOCAL_OUTPUT) {
+            session::show_output(true);
+        }
         if let Some(proc) = proc.as_mut() {
             *proc = made(client.proc())?;
         }
@@ -50,6 +53,7 @@ export! {
         }
         let left = session::leave(&[]);
         if !session::is_initialized() {
+            session::show_output(false);
             server::end_with_tool();
         }
         left

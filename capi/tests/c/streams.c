@@ -28,16 +28,26 @@ static void killed_by(size_t number, pmix_iof_channel_t channel, pmix_proc_t *so
 
 static int tool(const char *kind, pid_t server) {
     pmix_proc_t me;
-    pmix_info_t info;
+    pmix_info_t info, first[2];
     int signal, number = -1;
-    attribute(&info, PMIX_SERVER_PIDINFO, &server, PMIX_PID);
-    OK(PMIx_tool_init(&me, &info, 1));
+    bool starts = !strcmp(kind, "starts");
+    attribute(&first[0], PMIX_SERVER_PIDINFO, &server, PMIX_PID);
+    attribute(&first[1], PMIX_IOF_LOCAL_OUTPUT, NULL, PMIX_BOOL);
+    OK(PMIx_tool_init(&me, first, starts ? 2 : 1));
     if (!strcmp(kind, "prints")) {
         IS(PMIX_ERR_NOT_SUPPORTED, PMIx_IOF_pull(&all, 1, NULL, 0, PMIX_FWD_STDIN_CHANNEL, NULL, NULL, NULL));
         IS(PMIX_ERR_BAD_PARAM, PMIx_IOF_pull(NULL, 0, NULL, 0, PMIX_FWD_STDOUT_CHANNEL, NULL, NULL, NULL));
         attribute(&info, PMIX_IOF_TAG_OUTPUT, NULL, PMIX_BOOL);
         number = PMIx_IOF_pull(&all, 1, &info, 1, PMIX_FWD_STDOUT_CHANNEL, NULL, NULL, NULL);
         CHECK(number > 0);
+    } else if (starts) {
+        pmix_app_t app;
+        pmix_nspace_t started;
+        PMIx_App_construct(&app);
+        app.cmd = "program";
+        attribute(&info, PMIX_FWD_STDERR, &(bool){false}, PMIX_BOOL);
+        OK(PMIx_Spawn(&info, 1, &app, 1, started));
+        CHECK(PMIx_Check_nspace(started, job));
     } else if (!strcmp(kind, "pushes")) {
         attribute(&info, PMIX_IOF_PUSH_STDIN, NULL, PMIX_BOOL);
         IS(PMIX_OPERATION_SUCCEEDED, PMIx_IOF_push(&all, 1, NULL, &info, 1, NULL, NULL));
@@ -115,6 +125,13 @@ static pmix_status_t on_push(const pmix_proc_t *source, const pmix_proc_t target
     return answered(cbfunc, cbdata);
 }
 
+static pmix_status_t on_spawn(const pmix_proc_t *proc, const pmix_info_t info[], size_t ninfo, const pmix_app_t apps[],
+                              size_t napps, pmix_spawn_cbfunc_t cbfunc, void *cbdata) {
+    (void)proc, (void)info, (void)ninfo, (void)apps, (void)napps;
+    cbfunc(PMIX_SUCCESS, (char *)job, cbdata);
+    return PMIX_SUCCESS;
+}
+
 static pid_t start(char *program, char *kind, int in, int out) {
     char server[16], byte;
     int ready[2];
@@ -155,28 +172,56 @@ static void say(pmix_rank_t rank, pmix_iof_channel_t channel, char *text) {
     IS(PMIX_OPERATION_SUCCEEDED, PMIx_server_IOF_deliver(&source, channel, &bytes, NULL, 0, NULL, NULL));
 }
 
+static void nobody_is_told(pmix_status_t status, void *cbdata) {
+    (void)status, (void)cbdata;
+    abort();
+}
+
+/* A host that wants output of processes written to its own, as their job asks for it, and stops pushing what it never pushed. */
+static int writes(void) {
+    pmix_server_module_t module = {.iof_pull = on_pull, .push_stdin = on_push};
+    pmix_info_t info;
+    attribute(&info, PMIX_IOF_LOCAL_OUTPUT, NULL, PMIX_BOOL);
+    info.flags = PMIX_INFO_REQD;
+    OK(PMIx_server_init(&module, &info, 1));
+    attribute(&info, PMIX_IOF_RANK_OUTPUT, NULL, PMIX_BOOL);
+    IS(PMIX_OPERATION_SUCCEEDED, PMIx_server_register_nspace(job, 0, &info, 1, NULL, NULL));
+    say(3, PMIX_FWD_STDOUT_CHANNEL, "as the job");
+    say(4, PMIX_FWD_STDOUT_CHANNEL, "asks\n");
+    say(3, PMIX_FWD_STDOUT_CHANNEL, "\nwants\n");
+    CHECK(write(2, "+", 1) == 1);
+    attribute(&info, PMIX_IOF_COMPLETE, NULL, PMIX_BOOL);
+    IS(PMIX_OPERATION_SUCCEEDED, PMIx_IOF_push(NULL, 0, NULL, &info, 1, nobody_is_told, NULL));
+    return PMIx_server_finalize();
+}
+
 int main(int argc, char **argv) {
     sigemptyset(&usr1);
     sigaddset(&usr1, SIGUSR1);
     sigprocmask(SIG_BLOCK, &usr1, NULL);
     PMIx_Proc_load(&all, job, PMIX_RANK_WILDCARD);
     if (argc > 2)
-        return tool(argv[1], atoi(argv[2]));
-    pmix_server_module_t module = {.iof_pull = on_pull, .push_stdin = on_push};
+        return strcmp(argv[1], "writes") ? tool(argv[1], atoi(argv[2])) : writes();
+    pmix_server_module_t module = {.iof_pull = on_pull, .push_stdin = on_push, .spawn = on_spawn};
     pmix_info_t info[2];
     attribute(&info[0], PMIX_SERVER_TOOL_SUPPORT, NULL, PMIX_BOOL);
     attribute(&info[1], PMIX_SERVER_NSPACE, "streams", PMIX_STRING);
     OK(PMIx_server_init(&module, info, 2));
     PMIX_INFO_DESTRUCT(&info[1]);
 
-    /* What was said before is kept, and what comes is printed as it was asked for. */
+    /* A host's own output. All of it is there when it has ended. */
     int in[2], out[2], how;
     char printed[100];
+    static const char own[] = "[3]<stdout>: as the job[4]<stdout>: asks\n\n[3]<stdout>: wants\n";
+    CHECK(pipe(out) == 0);
+    CHECK(end_of(start(argv[0], "writes", 0, out[1]), 0) == 0);
+    CHECK(read(out[0], printed, sizeof printed) == sizeof own - 1 && !memcmp(printed, own, sizeof own - 1));
+
+    /* What was said before is kept, and what comes is printed as it was asked for. */
     ssize_t n = 0;
     static const char expected[] = "[1,3]<stdout>: early\n[1,0]<stdout>: late\n";
     say(3, PMIX_FWD_STDOUT_CHANNEL, "early\n");
     say(3, PMIX_FWD_STDDIAG_CHANNEL, "elsewhere\n");
-    CHECK(pipe(out) == 0);
     pid_t printer = start(argv[0], "prints", 0, out[1]);
     say(0, PMIX_FWD_STDOUT_CHANNEL, "late\n");
     while (n < (ssize_t)sizeof expected - 1) {
@@ -187,6 +232,14 @@ int main(int argc, char **argv) {
     CHECK(n == sizeof expected - 1 && !memcmp(printed, expected, n));
     CHECK(end_of(printer, SIGUSR1) == 0);
     until(&stops, 1);
+
+    /* What a tool has started prints where the tool does. */
+    pid_t starter = start(argv[0], "starts", 0, out[1]);
+    say(2, PMIX_FWD_STDDIAG_CHANNEL, "unwanted\n");
+    say(2, PMIX_FWD_STDOUT_CHANNEL, "wanted\n");
+    CHECK(read(out[0], printed, sizeof printed) == 7 && !memcmp(printed, "wanted\n", 7));
+    CHECK(end_of(starter, SIGUSR1) == 0);
+    until(&stops, 2);
 
     /* What a tool reads is pushed, in order and to the end. */
     static char words[50000];
@@ -216,9 +269,9 @@ int main(int argc, char **argv) {
     say(3, PMIX_FWD_STDERR_CHANNEL, "again\n");
     how = end_of(victim, 0);
     CHECK(WIFSIGNALED(how) && WTERMSIG(how) == SIGKILL);
-    until(&stops, 2);
+    until(&stops, 3);
     say(3, PMIX_FWD_STDERR_CHANNEL, "to nobody\n");
-    CHECK(pulls == 2 && ended == 1);
+    CHECK(pulls == 3 && ended == 1);
     OK(PMIx_server_finalize());
     return 0;
 }

@@ -1,14 +1,51 @@
-//! How pulled output is shown, where a pull asks for more than the bytes: whose lines have begun and go on.
+//! How output is shown, where more than its bytes is asked for: whose lines have begun and go on.
+use std::io::Write;
+
 use crate::data::constants::iof_channel;
 use crate::data::{Info, InfoList, Proc, keys};
 use crate::message::lines::{LineFormat, Origin};
 
+/// What asks for it.
+#[cfg(feature = "server")]
+pub(crate) const DIRECTIVES: [&str; 6] = [
+    keys::IOF_TAG_OUTPUT,
+    keys::IOF_TAG_DETAILED_OUTPUT,
+    keys::IOF_TAG_FULLNAME_OUTPUT,
+    keys::IOF_RANK_OUTPUT,
+    keys::IOF_TIMESTAMP_OUTPUT,
+    keys::IOF_XML_OUTPUT,
+];
+
+/// Writes output to this process's own.
+pub(crate) fn write_out(channel: u16, bytes: &[u8]) {
+    fn all(mut to: impl Write, bytes: &[u8]) -> std::io::Result<()> {
+        to.write_all(bytes)?;
+        to.flush()
+    }
+    // Who has closed it wants nothing of it.
+    let _ = match channel {
+        iof_channel::FWD_STDOUT_CHANNEL => all(std::io::stdout().lock(), bytes),
+        _ => all(std::io::stderr().lock(), bytes),
+    };
+}
+
+/// How a line's source is named.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Tags {
+    #[default]
+    None,
+    Rank,
+    /// With the job's number.
+    Short,
+    /// With the job's name.
+    Full,
+}
+
 /// What is put around lines.
 #[derive(Default)]
 pub(crate) struct Format {
-    /// Whether each has its source in front, and whether that with the job's full name.
-    tags: bool,
-    are_full: bool,
+    /// What each has in front.
+    tags: Tags,
     lines: LineFormat,
     /// Those whose line has begun and goes on.
     unfinished: Vec<(Proc, u16)>,
@@ -16,20 +53,20 @@ pub(crate) struct Format {
 
 impl Format {
     pub(crate) fn read(directives: &[Info]) -> Self {
-        let are_full = directives.is_set(keys::IOF_TAG_FULLNAME_OUTPUT);
         // Of where a process runs, and as which one, who pulls its output knows nothing.
         let short = [keys::IOF_TAG_OUTPUT, keys::TAG_OUTPUT, keys::IOF_TAG_DETAILED_OUTPUT];
-        Format {
-            tags: are_full || short.iter().any(|key| directives.is_set(key)),
-            are_full,
-            lines: LineFormat::read(directives),
-            unfinished: Vec::new(),
-        }
+        let tags = match () {
+            () if directives.is_set(keys::IOF_TAG_FULLNAME_OUTPUT) => Tags::Full,
+            () if short.iter().any(|key| directives.is_set(key)) => Tags::Short,
+            () if directives.is_set(keys::IOF_RANK_OUTPUT) => Tags::Rank,
+            () => Tags::None,
+        };
+        Format { tags, lines: LineFormat::read(directives), unfinished: Vec::new() }
     }
 
     /// What the program is shown of such bytes.
     pub(crate) fn shown(&mut self, source: &Proc, channel: u16, bytes: Vec<u8>) -> Vec<u8> {
-        if !self.tags && self.lines == LineFormat::default() {
+        if self.tags == Tags::None && self.lines == LineFormat::default() {
             return bytes;
         }
         let stream = match channel {
@@ -39,8 +76,13 @@ impl Format {
         };
         let name = source.nspace.to_string();
         // The job's number in the name, where it has one.
-        let job = if self.are_full { &name } else { name.rsplit('@').next().unwrap_or(&name) };
-        let tag = if self.tags { format!("[{job},{}]<{stream}>: ", source.rank) } else { String::new() };
+        let number = name.rsplit('@').next().unwrap_or(&name);
+        let tag = match self.tags {
+            Tags::None => String::new(),
+            Tags::Rank => format!("[{}]<{stream}>: ", source.rank),
+            Tags::Short => format!("[{number},{}]<{stream}>: ", source.rank),
+            Tags::Full => format!("[{name},{}]<{stream}>: ", source.rank),
+        };
         let origin = Origin { source, stream, tag: &tag };
         let before = self.unfinished.iter().position(|(of, on)| of == source && *on == channel);
         let mut goes_on = before.map(|at| self.unfinished.swap_remove(at)).is_some();
@@ -91,5 +133,6 @@ mod tests {
         let stamped = shown(&[keys::IOF_TIMESTAMP_OUTPUT], &["x\n"]);
         assert!(stamped.len() == 23 && stamped.ends_with("Z x\n"), "{stamped}");
         assert_eq!(shown(&[keys::IOF_TAG_FULLNAME_OUTPUT], &["x\n"]), "[run@3,1]<stderr>: x\n");
+        assert_eq!(shown(&[keys::IOF_RANK_OUTPUT], &["x\n"]), "[1]<stderr>: x\n");
     }
 }

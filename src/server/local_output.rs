@@ -1,0 +1,72 @@
+//! Output that the host delivers, written to this process's own where the host wants that (`PMIX_IOF_LOCAL_OUTPUT`), the way the job's
+//! information says.
+//!
+//! A thread writes it: who reads this process's output and falls behind keeps neither ranks nor the host waiting. What waits is in
+//! memory, however much that is; the server ends when all of it is written.
+use std::collections::HashMap;
+use std::sync::mpsc::{Sender, channel};
+use std::thread::JoinHandle;
+
+use super::core::Core;
+use super::jobs::Jobs;
+use crate::data::{Info, Key, Nspace, Proc, Rank};
+use crate::message::directives::Directives;
+use crate::message::format::{DIRECTIVES, Format, write_out};
+use crate::sys::signals::spawn_without_signals;
+
+pub(super) struct LocalOutput {
+    formats: HashMap<Nspace, Format>,
+    /// To the thread, until the server ends.
+    pieces: Option<Sender<(u16, Vec<u8>)>>,
+    writer: Option<JoinHandle<()>>,
+}
+
+impl LocalOutput {
+    pub(super) fn start() -> std::io::Result<Self> {
+        let (pieces, to_write) = channel::<(u16, Vec<u8>)>();
+        let write = move || to_write.iter().for_each(|(channel, bytes)| write_out(channel, &bytes));
+        let writer = spawn_without_signals("instanton-output", write)?;
+        Ok(LocalOutput { formats: HashMap::new(), pieces: Some(pieces), writer: Some(writer) })
+    }
+
+    fn write(&mut self, source: &Proc, channel: u16, bytes: &[u8], jobs: &Jobs) {
+        let new = || Format::read(&directives_of(&source.nspace, jobs));
+        let format = self.formats.entry(source.nspace.clone()).or_insert_with(new);
+        let shown = format.shown(source, channel, bytes.to_vec());
+        if let Some(pieces) = &self.pieces {
+            // The thread lasts as long as this.
+            let _ = pieces.send((channel, shown));
+        }
+    }
+}
+
+impl Drop for LocalOutput {
+    fn drop(&mut self) {
+        self.pieces = None;
+        if let Some(writer) = self.writer.take() {
+            let _ = writer.join();
+        }
+    }
+}
+
+/// How a job's information asks for its output to be shown.
+fn directives_of(nspace: &Nspace, jobs: &Jobs) -> Vec<Info> {
+    let (Some(stored), Ok(anyhow)) = (jobs.stored(nspace), Directives::parse(&[])) else { return Vec::new() };
+    let said = |key| stored.get(Rank::UNDEF, Rank::WILDCARD, &Key::new(key).ok()?, &anyhow).ok();
+    DIRECTIVES.iter().filter_map(|key| Some(Info::new(key, said(key)?))).collect()
+}
+
+impl Core {
+    pub(super) fn write_output(&mut self, source: &Proc, channel: u16, bytes: &[u8]) {
+        if let Some(local) = &mut self.local_output {
+            local.write(source, channel, bytes, &self.jobs);
+        }
+    }
+
+    /// A job is over, and another one of its name may have its own wishes.
+    pub(super) fn local_output_ends(&mut self, nspace: &Nspace) {
+        if let Some(local) = &mut self.local_output {
+            local.formats.remove(nspace);
+        }
+    }
+}

@@ -469,7 +469,8 @@ impl Core {
             return self.give_up_invitation(id, Status::GROUP_CONSTRUCT_ABORT);
         }
         // Who is asked to follow a dead leader may end it for all.
-        let electing = |open: &Invitation| open.electing.is_some() && range.contains(&open.leader);
+        let is_asked = |open: &Invitation| open.electing.is_some() && open.states.contains_key(source);
+        let electing = |open: &Invitation| is_asked(open) && range.contains(&open.leader);
         if self.groups.invitations.open.get(id).is_some_and(electing) {
             return self.give_up_invitation(id, Status::GROUP_CONSTRUCT_ABORT);
         }

@@ -2,7 +2,7 @@
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
-use instanton::client::{Client, Infos};
+use instanton::client::{Chain, Client, Infos, Notice};
 use instanton::data::constants::data_range::RANGE_CUSTOM;
 use instanton::data::{DataArray, Info, Nspace, Proc, Rank, Status, Value, keys};
 use instanton::server::{Accepted, Answer, Completion, Host, Server, ServerConfig};
@@ -338,4 +338,28 @@ fn an_answer_for_an_invitation_that_was_given_up_completes_no_other_one() {
     for (status, infos) in [leads, stays].map(|call| call.end().unwrap()) {
         assert_eq!((status, members(&infos), context(&infos)), (OK, vec![0, 1], 8));
     }
+}
+
+#[test]
+fn nobody_else_ends_an_invitation_whose_leader_is_dead() {
+    let cluster = Cluster::new(1);
+    let (job, other) = (cluster.job("job", &[0; 3]), cluster.job("other", &[0]));
+    let (clients, stranger) = (clients(&job, 3), client(&other, 0));
+    let invited = [1, 2].map(|rank: usize| handle(&clients[rank], &[Status::GROUP_INVITED], vec![]));
+    let (tell, asked) = mpsc::channel();
+    // It decides when the test does.
+    let handler = move |_: Notice, chain: Chain| tell.send(chain).unwrap();
+    let failed = [Status::GROUP_LEADER_FAILED];
+    Call::start(|done| clients[1].register_event_handler(&failed, &[], Arc::new(handler), done)).end().unwrap();
+    let leads = invite(&clients[0], "g", &[job.proc(1), job.proc(2)], &[]);
+    let first = join(&clients[1], &invited[0], "g", true);
+    cluster.server(0).client_died(&job.proc(0));
+    let chain = asked.recv().unwrap();
+    let says = [Info::new(keys::GROUP_ID, "g"), Info::new(keys::EVENT_CUSTOM_RANGE, DataArray::of([job.proc(0)]))];
+    let said = Call::start(|done| stranger.notify_event(ABORT, stranger.proc(), RANGE_CUSTOM, &says, done));
+    assert_eq!(said.end(), Ok(()));
+    chain.complete(OK, vec![set(keys::GROUP_LEADER)]);
+    let second = join(&clients[2], &invited[1], "g", true);
+    assert_eq!([first, second].map(made), [0; 2].map(|_| (OK, vec![1, 2])));
+    assert!(leads.end().is_err());
 }

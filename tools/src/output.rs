@@ -168,9 +168,9 @@ enum More {
     End,
 }
 
-#[derive(Default)]
 struct Queue {
-    told: Vec<More>,
+    /// None when nobody forwards any more: what is told then goes, and a pipe closes.
+    told: Option<Vec<More>>,
     /// Of the texts among them.
     bytes: usize,
 }
@@ -193,7 +193,7 @@ pub fn feed() -> io::Result<(Feed, Fed)> {
     let (woken, wake) = io::pipe()?;
     set_nonblocking(&woken)?;
     set_nonblocking(&wake)?;
-    let queue = Arc::default();
+    let queue = Arc::new(Mutex::new(Queue { told: Some(Vec::new()), bytes: 0 }));
     Ok((Feed { queue: Arc::clone(&queue), wake: Arc::new(wake) }, Fed { queue, woken }))
 }
 
@@ -206,9 +206,12 @@ impl Feed {
     /// Writes a text between the lines of the ranks.
     ///
     /// # Errors
-    /// When too much waits to be written already.
+    /// When too much waits to be written already, or nothing is written any more.
     pub fn write(&self, text: &[u8]) -> io::Result<()> {
         let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        if queue.told.is_none() {
+            return Err(io::ErrorKind::BrokenPipe.into());
+        }
         if queue.bytes + text.len() > MOST_WAITING {
             return Err(io::ErrorKind::WouldBlock.into());
         }
@@ -224,7 +227,9 @@ impl Feed {
     }
 
     fn tell(&self, more: More) {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner).told.push(more);
+        if let Some(told) = &mut self.queue.lock().unwrap_or_else(PoisonError::into_inner).told {
+            told.push(more);
+        }
         // A pipe that is full wakes as well.
         let _ = (&*self.wake).write(&[0]);
     }
@@ -236,7 +241,14 @@ impl Fed {
         while self.woken.read(&mut [0; 64]).is_ok_and(|count| count > 0) {}
         let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
         queue.bytes = 0;
-        std::mem::take(&mut queue.told)
+        queue.told.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+}
+
+impl Drop for Fed {
+    fn drop(&mut self) {
+        let rest = self.queue.lock().unwrap_or_else(PoisonError::into_inner).told.take();
+        drop(rest);
     }
 }
 
@@ -442,6 +454,22 @@ mod tests {
         assert_eq!(out, "logged\n[2.0]late\n");
         forwarding.join().unwrap().unwrap();
         assert!(feed.write(&vec![0; MOST_WAITING + 1]).is_err());
+    }
+
+    #[test]
+    fn who_comes_after_a_reader_has_left_is_told_as_well() {
+        let _ends = crate::COPIES.read();
+        let (reader, writer) = io::pipe().unwrap();
+        let (first, mut end) = io::pipe().unwrap();
+        let sink = Sink::new(writer.as_fd(), &Arc::default()).unwrap();
+        drop((reader, writer));
+        end.write_all(b"to nobody\n").unwrap();
+        let (feed, fed) = feed().unwrap();
+        forward(&mut vec![Source::new(first.into(), look("")).unwrap()], sink, fed).unwrap_err();
+        let (late, mut end) = io::pipe().unwrap();
+        feed.add(Source::new(late.into(), look("")).unwrap());
+        assert_eq!(end.write(b"more\n").unwrap_err().kind(), io::ErrorKind::BrokenPipe);
+        assert!(feed.write(b"text").is_err());
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! services publish               the last rank publishes, rank 0 waits for it, finds it, and finds it gone afterwards
 //! services spawn PROGRAM ARGS    rank 0 starts two more processes, waits for the end of their job, and says how it ended
 //! services leave PROGRAM ARGS    the same without waiting
+//! services fail PROGRAM          rank 0 starts what cannot be started, then something else, and says whose end it has heard of first
 //! services kill                  rank 0 starts a job that would run for ever, and has it killed
 //! services signal                rank 0 has a signal sent to a shell that it has started, and says what that makes of it
 //! services pull PROGRAM ARGS     rank 0 starts two more processes, and says what each of them has printed
@@ -44,6 +45,13 @@ fn main() -> Outcome {
                 }
                 ["pull", ref command @ ..] => pull(&client, command)?,
                 ["leave", ref command @ ..] => drop(spawn(&client, command)?),
+                ["fail", program] => {
+                    let ends = ends_of_jobs(&client)?;
+                    let refused = start(&client, &[program])?.unwrap_err();
+                    let nspace = spawn(&client, &["true"])?;
+                    let (ended, status) = ends.recv()?;
+                    say(&format!("{}, then {status} of the next: {}", refused.status(), ended == nspace))?;
+                }
                 ["kill"] => {
                     let ends = ends_of_jobs(&client)?;
                     let nspace = spawn(&client, &["sleep", "1000"])?;
@@ -129,7 +137,7 @@ fn pull(client: &Client, command: &[&str]) -> Outcome {
     Ok(())
 }
 
-fn spawn(client: &Client, command: &[&str]) -> Outcome<Nspace> {
+fn start(client: &Client, command: &[&str]) -> Outcome<Result<Nspace, instanton::client::Error>> {
     let texts = command.iter().map(Text::new).collect::<Result<Vec<_>, _>>()?;
     let app = App {
         cmd: texts.first().cloned(),
@@ -140,7 +148,11 @@ fn spawn(client: &Client, command: &[&str]) -> Outcome<Nspace> {
         info: Vec::new(),
     };
     let infos = [keys::NOTIFY_COMPLETION, keys::FWD_STDOUT, keys::FWD_STDERR].map(|key| Info::new(key, true));
-    match client.spawn(&infos, &[app]) {
+    Ok(client.spawn(&infos, &[app]))
+}
+
+fn spawn(client: &Client, command: &[&str]) -> Outcome<Nspace> {
+    match start(client, command)? {
         Ok(nspace) => Ok(nspace),
         Err(error) => {
             say(&format!("not started: {}", error.status()))?;

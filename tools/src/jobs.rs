@@ -195,6 +195,13 @@ impl Jobs {
         }
     }
 
+    /// The end of a job is told to nobody.
+    pub fn keep_quiet(&mut self, number: u32) {
+        if let Some(live) = self.live.get_mut(&number) {
+            live.tells_parent = false;
+        }
+    }
+
     fn process_mut(&mut self, job: u32, rank: u32) -> Option<&mut Process> {
         self.live.get_mut(&job)?.ranks.get_mut(rank as usize)
     }

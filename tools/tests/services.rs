@@ -68,6 +68,21 @@ fn what_cannot_be_started_is_told_and_harms_nobody() {
 }
 
 #[test]
+fn the_end_of_what_never_began_is_told_to_nobody() {
+    use std::os::unix::fs::OpenOptionsExt;
+    // It may be executed, and cannot be.
+    let program = std::env::temp_dir().join(format!("instanton-not-started-{}", std::process::id()));
+    let mut file =
+        std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o755).open(&program).unwrap();
+    std::io::Write::write_all(&mut file, b"#!/no/such/interpreter\n").unwrap();
+    drop(file);
+    let expected = "PMIX_ERR_JOB_FAILED_TO_LAUNCH, then PMIX_SUCCESS of the next: true";
+    let ended = two(&["fail", program.to_str().unwrap()]);
+    std::fs::remove_file(program).unwrap();
+    assert_eq!((ended.code, ended.stdout.trim_end()), (Some(0), expected), "{ended:?}");
+}
+
+#[test]
 fn who_is_killed_on_request_has_not_failed() {
     assert_prints(&["kill"], &["PMIX_ERR_JOB_KILLED_BY_CMD"]);
 }

@@ -154,9 +154,10 @@ impl Running {
         let started =
             registered.and_then(|()| self.start(number, &programs, pmix).map_err(|_| Status::ERR_JOB_FAILED_TO_LAUNCH));
         if started.is_err() {
-            // Nothing of it stays.
+            // Nothing of it stays, and who is told that it has not begun does not hear of its end.
             let pids = self.jobs.named(&[Proc::new(nspace.clone(), Rank::WILDCARD)]).unwrap_or_default();
             self.jobs.dismiss(&pids);
+            self.jobs.keep_quiet(number);
             signal(&pids, Signal::SIGKILL);
             if pids.is_empty() {
                 self.job_over(number, pmix);

@@ -81,6 +81,10 @@ fn is_ranks(list: &[u8]) -> bool {
 }
 
 fn short(list: &[u8]) -> Result<Vec<u8>, Status> {
+    // The ranks of a single node, or nodes whose names are numbers: as it is, it can be read as either.
+    if list.iter().all(|byte| byte.is_ascii_digit() || b",-".contains(byte)) {
+        return Ok(list.to_vec());
+    }
     let text = match is_ranks(list) {
         true => ProcMap::parse(list).map(|map| map.to_text(Form::Bracket)),
         false => NodeMap::parse(list).map(|map| map.to_text(Form::Bracket)),

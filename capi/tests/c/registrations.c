@@ -285,6 +285,15 @@ int main(int argc, char **argv) {
         look(job, "the server", line);
         start(argv[0], job, line->host);
     }
+    /* Whether a list is one of ranks or of names need not be seen in it. */
+    pmix_regex2_t regex;
+    char *list;
+    OK(PMIx_generate_regex2("0,1", NULL, 0, &regex));
+    CHECK(regex.len == 3 && !memcmp(regex.bytes, "0,1", 3));
+    OK(PMIx_parse_regex2(&regex, NULL, 0, &list));
+    CHECK(!strcmp(list, "0,1"));
+    free(list);
+    PMIx_Regex2_destruct(&regex);
     /* ORTE tells of its own processes, and of nothing about them. */
     const char *unknown[] = {PMIX_JOB_SIZE, PMIX_LOCAL_SIZE, PMIX_UNIV_SIZE, PMIX_MAX_PROCS, PMIX_NUM_NODES, PMIX_NODE_LIST,
                              PMIX_LOCAL_PEERS};

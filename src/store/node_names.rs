@@ -16,8 +16,8 @@ pub(super) struct NodeNames {
     /// What stands around the numbers of families.
     text: Vec<u8>,
     families: Vec<Family>,
-    /// Indexes of families by hash, each one more than it.
-    slots: Vec<u32>,
+    /// Families by hash: the half of it that says where the slot is, and one more than the index.
+    slots: Vec<(u32, u32)>,
     /// By their first nodes.
     rows: BTreeMap<u32, Row>,
     /// First nodes of rows that are not the first of their family, by family and first number.
@@ -107,7 +107,7 @@ impl NodeNames {
         self.twins.insert(node);
         let (before, after, digits, number) = usual(name);
         let family = self.family(before, after, digits);
-        let family = family.unwrap_or_else(|slot| self.add_family(before, after, digits, slot, node));
+        let family = family.unwrap_or_else(|half| self.add_family(before, after, digits, half, node));
         self.rows.insert(node, Row { count: 1, family, number });
     }
 
@@ -205,21 +205,25 @@ impl NodeNames {
         first.into_iter().chain(more).filter(|node| begins(node) <= number).max_by_key(begins)
     }
 
-    /// The index of a family, or the slot where it belongs.
-    fn family(&self, before: &[u8], after: &[u8], digits: usize) -> Result<u32, usize> {
-        let Some(mask) = self.slots.len().checked_sub(1) else { return Err(0) };
-        let mut slot = hash_of(before, after, digits) & mask;
-        while let Some(family) = self.slots[slot].checked_sub(1) {
-            let known = usize::from(self.families[family as usize].digits);
-            if known == digits && self.around(family) == (before, after) {
+    /// The index of a family, or its hash.
+    fn family(&self, before: &[u8], after: &[u8], digits: usize) -> Result<u32, u32> {
+        let half = hash_of(before, after, digits);
+        let Some(mask) = self.slots.len().checked_sub(1) else { return Err(half) };
+        let mut slot = half as usize & mask;
+        while let (known, Some(family)) = (self.slots[slot].0, self.slots[slot].1.checked_sub(1)) {
+            if known == half
+                && usize::from(self.families[family as usize].digits) == digits
+                && self.around(family) == (before, after)
+            {
                 return Ok(family);
             }
             slot = (slot + 1) & mask;
         }
-        Err(slot)
+        Err(half)
     }
 
-    fn add_family(&mut self, before: &[u8], after: &[u8], digits: usize, slot: usize, node: u32) -> u32 {
+    /// Enters a family that is not there yet.
+    fn add_family(&mut self, before: &[u8], after: &[u8], digits: usize, half: u32, node: u32) -> u32 {
         let (at, index) = (self.text.len(), self.families.len() as u32);
         self.text.extend_from_slice(before);
         self.text.extend_from_slice(after);
@@ -228,18 +232,21 @@ impl NodeNames {
         let (before, after) = (before.len() as u32, after.len() as u32);
         self.families.push(Family { at, before, after, digits: digits as u8, node });
         if self.slots.len() < self.families.len() * 2 {
-            let slots = vec![0; (self.families.len() * 4).next_power_of_two()];
-            self.slots = slots;
-            for family in 0..=index {
-                let (before, after) = self.around(family);
-                let digits = usize::from(self.families[family as usize].digits);
-                let slot = self.family(before, after, digits).expect_err("each family is entered once");
-                self.slots[slot] = family + 1;
-            }
-        } else {
-            self.slots[slot] = index + 1;
+            let longer = vec![(0, 0); (self.families.len() * 4).next_power_of_two()];
+            let entries = std::mem::replace(&mut self.slots, longer);
+            entries.into_iter().filter(|(_, family)| *family != 0).for_each(|entry| self.enter(entry));
         }
+        self.enter((half, index + 1));
         index
+    }
+
+    fn enter(&mut self, entry: (u32, u32)) {
+        let mask = self.slots.len() - 1;
+        let mut slot = entry.0 as usize & mask;
+        while self.slots[slot].1 != 0 {
+            slot = (slot + 1) & mask;
+        }
+        self.slots[slot] = entry;
     }
 
     fn add_row(&mut self, node: u32, before: &[u8], after: &[u8], digits: usize, number: u32, count: u32) {
@@ -248,7 +255,7 @@ impl NodeNames {
                 self.more.insert((family, number), node);
                 family
             }
-            Err(slot) => self.add_family(before, after, digits, slot, node),
+            Err(half) => self.add_family(before, after, digits, half, node),
         };
         self.rows.insert(node, Row { count, family, number });
     }
@@ -273,8 +280,9 @@ impl NodeNames {
     }
 }
 
-fn hash_of(before: &[u8], after: &[u8], digits: usize) -> usize {
-    (hash(before) ^ hash(after).rotate_left(21) ^ digits as u64) as usize
+fn hash_of(before: &[u8], after: &[u8], digits: usize) -> u32 {
+    let mixed = hash(before) ^ hash(after).rotate_left(21) ^ (digits as u64) << 32;
+    (mixed >> 32) as u32
 }
 
 /// The family of a name that comes alone, and its number.

@@ -9,7 +9,8 @@ use std::collections::HashMap;
 use instanton_layout::hash::hash;
 
 use super::encode::{self, Encoded, scalar_value};
-use crate::data::{BadBytes, DataType, Key, Text, Value};
+use super::nodes::Nodes;
+use crate::data::{BadBytes, DataType, Key, Text, Value, keys};
 
 /// A value of a process as a host has it, borrowed.
 #[derive(Debug, Clone)]
@@ -70,7 +71,8 @@ pub(super) struct Strings {
     bytes: Vec<u8>,
     /// Where each lies; none of a NULL.
     places: Vec<Option<(usize, usize)>>,
-    slots: Vec<u32>,
+    /// By hash: the half of it that says where the slot is, and one more than the number.
+    slots: Vec<(u32, u32)>,
 }
 
 impl Strings {
@@ -83,14 +85,15 @@ impl Strings {
         self.places.len()
     }
 
-    fn number(&mut self, text: Option<&[u8]>) -> u64 {
+    pub(super) fn number(&mut self, text: Option<&[u8]>) -> u64 {
         if self.slots.len() < self.places.len() * 2 + 16 {
             self.grow();
         }
+        let half = text.map_or(0, |text| (hash(text) >> 32) as u32);
         let mask = self.slots.len() - 1;
-        let mut slot = text.map_or(0, hash) as usize & mask;
-        while let Some(number) = self.slots[slot].checked_sub(1) {
-            if self.get(number.into()) == text {
+        let mut slot = half as usize & mask;
+        while let Some(number) = self.slots[slot].1.checked_sub(1) {
+            if self.slots[slot].0 == half && self.get(number.into()) == text {
                 return number.into();
             }
             slot = (slot + 1) & mask;
@@ -100,19 +103,19 @@ impl Strings {
             self.bytes.extend_from_slice(text);
             (from, self.bytes.len())
         }));
-        self.slots[slot] = self.places.len() as u32;
+        self.slots[slot] = (half, self.places.len() as u32);
         self.places.len() as u64 - 1
     }
 
     fn grow(&mut self) {
-        let mut slots = vec![0u32; (self.slots.len() * 2).max(64)];
+        let mut slots = vec![(0, 0); (self.slots.len() * 2).max(64)];
         let mask = slots.len() - 1;
-        for number in 0..self.places.len() {
-            let mut slot = self.get(number as u64).map_or(0, hash) as usize & mask;
-            while slots[slot] != 0 {
+        for entry in self.slots.iter().filter(|(_, number)| *number != 0) {
+            let mut slot = entry.0 as usize & mask;
+            while slots[slot].1 != 0 {
                 slot = (slot + 1) & mask;
             }
-            slots[slot] = number as u32 + 1;
+            slots[slot] = *entry;
         }
         self.slots = slots;
     }
@@ -165,6 +168,8 @@ impl Numbers {
 pub(super) enum Kind {
     Scalars(DataType),
     Strings,
+    /// Indexes of nodes, whose names these are as strings.
+    Nodes,
     Others,
 }
 
@@ -231,6 +236,15 @@ impl Values {
         Self { key: key.clone(), kind, pieces: Vec::new(), numbers: Numbers::default() }
     }
 
+    /// The names of nodes as strings.
+    pub(super) fn spelled(self, nodes: &Nodes, strings: &mut Strings) -> Self {
+        let mut spelled = Self::new(&self.key, Kind::Strings);
+        for (rank, node) in self.iter() {
+            spelled.push(rank, strings.number(nodes.name(node as u32).as_deref()));
+        }
+        spelled
+    }
+
     fn push(&mut self, rank: u32, number: u64) {
         match self.pieces.last_mut() {
             Some((first, len)) if *first + *len == rank => *len += 1,
@@ -270,6 +284,8 @@ pub(super) struct Gather {
     by_key: HashMap<Box<[u8]>, usize>,
     /// The keys of the process that was spoken of last: mostly the next one has the same.
     order: Vec<usize>,
+    /// The place of the key that names each process's node.
+    host_name: Option<usize>,
     pub(super) strings: Strings,
     pub(super) others: Vec<Value>,
     speeches: u32,
@@ -278,20 +294,21 @@ pub(super) struct Gather {
 }
 
 impl Gather {
-    /// Begins to take in what is said of a process.
-    pub(super) fn speak_of(&mut self, rank: u32) -> Speech<'_> {
+    /// Begins to take in what is said of a process; these nodes are known so far.
+    pub(super) fn speak_of<'a>(&'a mut self, rank: u32, nodes: &'a Nodes) -> Speech<'a> {
         self.ranks = self.ranks.max(rank + 1);
         self.speeches += 1;
-        Speech { gather: self, rank, nth: 0 }
+        Speech { gather: self, nodes, rank, nth: 0 }
     }
 
     /// Takes in what is said of a process.
     pub(super) fn take<'a>(
         &mut self,
         rank: u32,
+        nodes: &Nodes,
         values: impl Iterator<Item = (&'a [u8], Datum<'a>)>,
     ) -> Result<(), BadBytes> {
-        let mut speech = self.speak_of(rank);
+        let mut speech = self.speak_of(rank, nodes);
         for (key, datum) in values {
             let place = match speech.usual() {
                 Some((place, usual)) if usual == key => place,
@@ -312,13 +329,21 @@ impl Gather {
             Some(at) => *at,
             None => {
                 self.keys.push((Key::new(key)?, Vec::new()));
-                self.by_key.insert(key.into(), self.keys.len() - 1);
-                self.keys.len() - 1
+                self.add_key(key)
             }
         };
         self.order.resize(self.order.len().max(nth + 1), at);
         self.order[nth] = at;
         Ok(at)
+    }
+
+    fn add_key(&mut self, key: &[u8]) -> usize {
+        let at = self.keys.len() - 1;
+        self.by_key.insert(key.into(), at);
+        if key == keys::HOSTNAME.as_bytes() {
+            self.host_name = Some(at);
+        }
+        at
     }
 
     /// Takes in the values of one key from rank 0 on, instead of what was said of that key before.
@@ -332,11 +357,13 @@ impl Gather {
         if len > 0 {
             pile.runs.push((0, 1, len));
             self.ranks = self.ranks.max(len);
-            self.keys.retain(|(known, _)| known != key);
-            self.order.clear();
-            self.by_key = self.keys.iter().zip(0..).map(|((key, _), at)| (key.as_bytes().into(), at)).collect();
-            self.by_key.insert(key.as_bytes().into(), self.keys.len());
-            self.keys.push((key.clone(), vec![pile]));
+            match self.by_key.get(key.as_bytes()) {
+                Some(at) => self.keys[*at].1 = vec![pile],
+                None => {
+                    self.keys.push((key.clone(), vec![pile]));
+                    self.add_key(key.as_bytes());
+                }
+            }
             self.speeches = self.speeches.max(len);
         }
     }
@@ -394,6 +421,7 @@ impl Gather {
 /// ```
 pub struct Speech<'a> {
     gather: &'a mut Gather,
+    nodes: &'a Nodes,
     rank: u32,
     /// How many values there were.
     nth: usize,
@@ -428,6 +456,12 @@ impl Speech<'_> {
     /// A string without its NUL; `None` is a NULL.
     #[inline]
     pub fn text(&mut self, place: Place, text: Option<&[u8]>) {
+        // There may be as many names as ranks, and mostly they are those of the node map.
+        if self.gather.host_name == Some(place.0)
+            && let Some(node) = text.and_then(|name| self.nodes.find(name))
+        {
+            return self.push(place, Kind::Nodes, node.into());
+        }
         let number = self.gather.strings.number(text);
         self.push(place, Kind::Strings, number);
     }
@@ -514,7 +548,9 @@ impl Leaf {
     ) -> Result<(DataType, Encoded<'a>), crate::data::archive::ArchiveError> {
         Ok(match self.kind {
             Kind::Scalars(ty) => (ty, Encoded::Scalar(self.number)),
-            Kind::Strings => (DataType::STRING, strings.get(self.number).map_or(Encoded::Null, encode::with_nul)),
+            Kind::Strings | Kind::Nodes => {
+                (DataType::STRING, strings.get(self.number).map_or(Encoded::Null, encode::with_nul))
+            }
             Kind::Others => {
                 let value = &others[self.number as usize];
                 (value.data_type(), encode::encode(value)?)

@@ -408,7 +408,7 @@ impl JobInfoBuilder {
             return Err(BadJobInfo::Rank { rank, size: self.processes.ranks });
         }
         match self.has_data {
-            true => Ok(self.processes.take(rank, values.into_iter())?),
+            true => Ok(self.processes.take(rank, &self.nodes, values.into_iter())?),
             false => Ok(()),
         }
     }
@@ -422,7 +422,7 @@ impl JobInfoBuilder {
         if rank >= MAX_RANKS || !Rank(rank).is_process() {
             return Err(BadJobInfo::Rank { rank, size: self.processes.ranks });
         }
-        Ok(self.has_data.then(|| self.processes.speak_of(rank)))
+        Ok(self.has_data.then(|| self.processes.speak_of(rank, &self.nodes)))
     }
 
     /// The rank that an array about a process is about.

@@ -1,5 +1,5 @@
 //! The nodes of a job while they are put together: numbers, names, and what is said of them.
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 
 use instanton_layout::info::NameRun;
 
@@ -21,8 +21,8 @@ pub(super) struct Nodes {
     in_place: u32,
     /// The nodes of the node map behind them, in its order.
     map: Vec<u32>,
-    /// Numbers that were given together with a name, and the nodes of that name.
-    said: BTreeSet<(u32, u32)>,
+    /// The highest number that was given together with a node's name, if one was.
+    said: Vec<Option<u32>>,
     pub(super) given: BTreeMap<u32, Entries>,
 }
 
@@ -105,8 +105,18 @@ impl Nodes {
                 }
             }
         };
-        self.said.extend(number.map(|number| (number, index)));
+        self.say_number(index, number);
         index
+    }
+
+    /// Notes the number that is said of a node beside its name.
+    pub(super) fn say_number(&mut self, index: u32, number: Option<u32>) {
+        if number.is_some() {
+            let said = self.said.len().max(index as usize + 1);
+            self.said.resize(said, None);
+            let said = &mut self.said[index as usize];
+            *said = number.max(*said);
+        }
     }
 
     /// Adds the next name of the node map.
@@ -180,14 +190,12 @@ impl Nodes {
 
     /// Lets nodes have the numbers that they were said to have beside their names, if no two of them end up with the same.
     pub(super) fn renumber(&mut self) {
-        if self.said.is_empty() {
+        let said = std::mem::take(&mut self.said);
+        if (0u32..).zip(&said).all(|(index, said)| said.is_none_or(|number| number == self.number(index))) {
             return;
         }
-        let mut numbers: Vec<u32> = (0..self.len).map(|index| self.number(index)).collect();
-        std::mem::take(&mut self.said).iter().for_each(|(number, index)| numbers[*index as usize] = *number);
-        if (0u32..).zip(&numbers).all(|(index, number)| *number == self.number(index)) {
-            return;
-        }
+        let said = |index| said.get(index as usize).copied().flatten();
+        let numbers: Vec<u32> = (0..self.len).map(|index| said(index).unwrap_or(self.number(index))).collect();
         let mut renumbered: HashMap<u32, u32> = numbers.iter().copied().zip(0..).collect();
         if renumbered.len() == numbers.len() {
             renumbered.retain(|number, index| number != index);

@@ -8,6 +8,7 @@ use std::ops::Range;
 use instanton_layout::info::{NONE, NameRun, Partition, PartitionBuild, TextForm};
 use instanton_layout::words::Pieces;
 
+use super::gather::Kind;
 use super::job_info::{BadJobInfo, JobInfo, JobInfoBuilder, MAX_RANKS, number};
 use super::process_map::Listed;
 use super::sifting::{self, Known};
@@ -253,31 +254,39 @@ fn nodes(job: &mut JobInfoBuilder, values: &[sifting::Values], size: u32, ranks:
     }
     map.placed.resize(ranks as usize, NONE);
     let mut numbers = sifting::numbers(values, &job.processes.others, keys::NODEID)?;
-    let mut numbered = numbers.iter().copied().peekable();
     // Of each name the number that was said with it last, and the node.
     let mut known = vec![None; job.processes.strings.len()];
-    for (rank, string) in sifting::strings(values, keys::HOSTNAME) {
-        let Some(name) = job.processes.strings.get(string) else { continue };
-        while numbered.next_if(|(other, _)| *other < rank).is_some() {}
-        let number = numbered.peek().filter(|(other, _)| *other == rank).map(|(_, number)| *number);
-        let known = &mut known[string as usize];
-        if known.is_none_or(|(said, _)| said != number) {
-            *known = Some((number, job.nodes.called(name, number)));
+    for values in sifting::host_names(values) {
+        let mut numbered = numbers.iter().copied().peekable();
+        for (rank, name) in values.iter() {
+            while numbered.next_if(|(other, _)| *other < rank).is_some() {}
+            let number = numbered.peek().filter(|(other, _)| *other == rank).map(|(_, number)| *number);
+            let node = if values.kind == Kind::Nodes {
+                job.nodes.say_number(name as u32, number);
+                name as u32
+            } else {
+                let known = &mut known[name as usize];
+                let Some(text) = job.processes.strings.get(name) else { continue };
+                match *known {
+                    Some((said, node)) if said == number => node,
+                    _ => known.insert((number, job.nodes.called(text, number))).1,
+                }
+            };
+            map.set(rank, node, entries);
         }
-        map.set(rank, known.map_or(NONE, |(_, node)| node), entries);
     }
     job.nodes.renumber();
     if job.nodes.numbers().is_some() {
         map.keep_text(entries);
     }
-    let mut named = sifting::strings(values, keys::HOSTNAME)
-        .filter(|(_, string)| job.processes.strings.get(*string).is_some())
-        .map(|(rank, _)| rank)
-        .peekable();
-    numbers.retain(|(rank, _)| {
-        while named.next_if(|other| other < rank).is_some() {}
-        named.peek() != Some(rank)
-    });
+    for values in sifting::host_names(values) {
+        let is_name = |name| values.kind == Kind::Nodes || job.processes.strings.get(name).is_some();
+        let mut named = values.iter().filter(|(_, name)| is_name(*name)).map(|(rank, _)| rank).peekable();
+        numbers.retain(|(rank, _)| {
+            while named.next_if(|other| other < rank).is_some() {}
+            named.peek() != Some(rank)
+        });
+    }
     let mut last = (NONE, NONE);
     for (rank, number) in &numbers {
         if last.0 != *number || last.1 == NONE {

@@ -49,7 +49,7 @@ pub(super) fn numbers(values: &[Values], others: &[Value], key: &'static str) ->
         for (rank, number) in values.iter() {
             let number = match values.kind {
                 Kind::Scalars(ty) => super::gather::Datum::Scalar(ty, number).as_u32().ok_or(wrong(ty))?,
-                Kind::Strings => return Err(wrong(DataType::STRING)),
+                Kind::Strings | Kind::Nodes => return Err(wrong(DataType::STRING)),
                 Kind::Others => {
                     let value = &others[number as usize];
                     value.as_u32().ok_or(wrong(value.data_type()))?
@@ -64,16 +64,20 @@ pub(super) fn numbers(values: &[Values], others: &[Value], key: &'static str) ->
     Ok(all)
 }
 
-/// The values of a key that are strings, in the order of ranks.
-pub(super) fn strings<'a>(values: &'a [Values], key: &'static str) -> impl Iterator<Item = (u32, u64)> + 'a {
-    of_key(values, key).filter(|values| values.kind == Kind::Strings).flat_map(Values::iter)
+/// What names the nodes of processes: of each kind in the order of ranks.
+pub(super) fn host_names(values: &[Values]) -> impl Iterator<Item = &Values> {
+    of_key(values, keys::HOSTNAME).filter(|values| matches!(values.kind, Kind::Strings | Kind::Nodes))
 }
 
 /// Decides about all values.
 pub(super) fn sift(values: Vec<Values>, strings: &mut Strings, known: &Known<'_>, own_ranks: &[u32]) -> Sifted {
-    let kept = values.into_iter().map(|values| drop_what_follows(values, strings, known));
-    let (columns, rows): (Vec<_>, Vec<_>) =
-        kept.filter(|values| !values.pieces.is_empty()).partition(|values| is_worth_a_column(values, strings));
+    let kept: Vec<Values> = values.into_iter().map(|values| drop_what_follows(values, strings, known)).collect();
+    let kept = kept.into_iter().filter(|values| !values.pieces.is_empty()).map(|values| match values.kind {
+        Kind::Nodes => values.spelled(known.nodes, strings),
+        _ => values,
+    });
+    let kept: Vec<Values> = kept.collect();
+    let (columns, rows): (Vec<_>, Vec<_>) = kept.into_iter().partition(|values| is_worth_a_column(values, strings));
     let mut leaves = Vec::new();
     let mut add = |values: &Values| {
         let Values { key, kind, .. } = values;
@@ -122,7 +126,7 @@ fn is_worth_a_column(values: &Values, strings: &Strings) -> bool {
     let most = match values.kind {
         Kind::Scalars(_) => values.iter().map(|(_, number)| number).max().unwrap_or(0),
         Kind::Strings => strings.len() as u64,
-        Kind::Others => return false,
+        Kind::Nodes | Kind::Others => return false,
     };
     let bits = u64::BITS - most.leading_zeros() + 1;
     len >= FEW && span * bits as usize / 8 <= len * ENTRY
@@ -179,6 +183,15 @@ fn drop_what_follows(values: Values, strings: &Strings, known: &Known<'_>) -> Va
             });
         }
         Box::new(move |rank, string| node(rank).is_some_and(|(node, _)| named[string as usize] == Some(node)))
+    } else if values.kind == Kind::Nodes {
+        // Nodes of which their own information says another name.
+        let named = |node, said: &Value| known.nodes.name(node).as_deref() == said.as_text().map(Text::as_bytes);
+        let given = known.nodes.given.iter().filter_map(|(node, entries)| Some((*node, entries.get(keys::HOSTNAME)?)));
+        let others: Vec<u32> = given.filter(|(node, said)| !named(*node, said)).map(|(node, _)| node).collect();
+        Box::new(move |rank, named| {
+            let is_it = |(node, _)| u64::from(node) == named && others.binary_search(&node).is_err();
+            node(rank).is_some_and(is_it)
+        })
     } else {
         return values;
     };

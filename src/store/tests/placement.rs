@@ -169,6 +169,31 @@ fn names_of_nodes_count_for_more_than_numbers() {
 }
 
 #[test]
+fn names_that_are_given_count_whether_a_map_has_them_or_not() {
+    let process = |rank: u32, name: &str| {
+        about(keys::PROC_INFO_ARRAY, vec![Info::new(keys::RANK, Rank(rank)), Info::new(keys::HOSTNAME, name)])
+    };
+    let mut infos = vec![
+        Info::new(keys::NODE_MAP, "a.org,b.org,c.org"),
+        Info::new(keys::PROC_MAP, "0,1,2,3;4,5,6,7;8,9,10,11"),
+        // The own node says another name of itself than its processes do.
+        Info::new(keys::HOSTNAME, "c"),
+        process(0, "a.org"),
+        process(1, "b.org"),
+        process(2, "elsewhere"),
+    ];
+    infos.extend((8..12).map(|rank| process(rank, "c.org")));
+    let writer = reader_of(&infos, 4, "c");
+    let names = ["a.org", "b.org", "elsewhere", "a.org", "b.org", "b.org", "b.org", "b.org"];
+    for (rank, name) in (0u32..).zip(names.into_iter().chain(["c.org"; 4])) {
+        assert_eq!(get(&writer, rank, keys::HOSTNAME), Value::from(name), "{rank}");
+    }
+    assert_eq!(get(&writer, None, keys::HOSTNAME), Value::from("c"));
+    assert_eq!(get(&writer, 4, keys::LOCAL_RANK), Value::from(1u16));
+    assert_eq!(get(&writer, 2, keys::LOCAL_PEERS), Value::from("2"));
+}
+
+#[test]
 fn bad_job_information_is_named() {
     let bad = |infos: &[Info]| JobInfo::from_infos(&nspace(), 1, infos, "a").unwrap_err().to_string();
     assert!(bad(&[Info::new(keys::JOB_SIZE, "four")]).contains(keys::JOB_SIZE));

@@ -219,8 +219,7 @@ impl Inner {
             if let Some(value) = stored(rank).or_else(|| if of_job { stored(Rank::WILDCARD) } else { None }) {
                 return Step::Found(f(Found::Own(value)));
             }
-            if rank == self.proc.rank
-                && !question.is_reserved()
+            if !question.is_reserved()
                 && let Some(value) = self.own_put(epoch, question)
             {
                 return Step::Found(f(Found::Own(value)));
@@ -261,6 +260,10 @@ impl Inner {
     #[inline]
     fn own_put<'a>(&'a self, epoch: &'a Epoch, question: Question<'_>) -> Option<&'a Value> {
         let Question { nspace, rank, key, query, directives, .. } = question;
+        // Who looks for what others have waits for no Commit of ours.
+        if rank != self.proc.rank {
+            return None;
+        }
         self.posts.own().get(epoch, (nspace, rank), (key, query.hash()), directives.scope)
     }
 

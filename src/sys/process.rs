@@ -1,8 +1,8 @@
 //! Other processes, as the kernel knows them.
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
-use std::os::unix::process::CommandExt;
-use std::process::Command;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Command, ExitStatus};
 
 use nix::errno::Errno;
 use nix::sys::wait::{Id, WaitPidFlag, waitid};
@@ -65,6 +65,40 @@ pub fn is_child(pidfd: &impl AsFd) -> bool {
     let pidfd = pidfd.as_fd().as_raw_fd() as libc::id_t;
     // SAFETY: waitid writes to `news`, which outlives the call, and nowhere else.
     unsafe { libc::waitid(libc::P_PIDFD, pidfd, &raw mut news, options) == 0 }
+}
+
+/// Waits until a child of this process has ended, and leaves it to be [taken](take_child).
+///
+/// # Errors
+/// `ECHILD` where there is no child.
+pub fn await_child() -> io::Result<()> {
+    // SAFETY: siginfo_t is plain data, for which zeroes are a value.
+    let mut news: libc::siginfo_t = unsafe { std::mem::zeroed() };
+    loop {
+        // SAFETY: waitid writes to `news`, which outlives the call, and nowhere else.
+        if unsafe { libc::waitid(libc::P_ALL, 0, &raw mut news, libc::WEXITED | libc::WNOWAIT) } == 0 {
+            return Ok(());
+        }
+        let error = io::Error::last_os_error();
+        if error.kind() != io::ErrorKind::Interrupted {
+            return Err(error);
+        }
+    }
+}
+
+/// Takes a child of this process that has ended, by whatever signal: `nix` knows the real-time ones not, and has no word for such an end.
+/// None where all go on.
+///
+/// # Errors
+/// `ECHILD` where there is no child.
+pub fn take_child() -> io::Result<Option<(i32, ExitStatus)>> {
+    let mut status = 0;
+    // SAFETY: waitpid writes to `status`, which outlives the call, and nowhere else.
+    match unsafe { libc::waitpid(-1, &raw mut status, libc::WNOHANG) } {
+        0 => Ok(None),
+        pid if pid > 0 => Ok(Some((pid, ExitStatus::from_raw(status)))),
+        _ => Err(io::Error::last_os_error()),
+    }
 }
 
 /// Has a program that is started inherit no descriptor but the standard three, whatever this process has left open.

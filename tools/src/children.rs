@@ -5,8 +5,8 @@
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use nix::errno::Errno;
-use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid, waitpid};
+use instanton::sys::process::{await_child, take_child};
+use nix::unistd::Pid;
 
 use crate::launch::Event;
 use crate::outcome::End;
@@ -26,14 +26,12 @@ impl Births {
 /// Tells of every child that ends, until there is none.
 pub fn watch(births: &Births, events: &Sender<Event>) {
     loop {
-        let event = match waitid(Id::All, WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT) {
-            Ok(_) => match births.attend(|| waitpid(None, Some(WaitPidFlag::WNOHANG))) {
-                Ok(WaitStatus::Exited(pid, code)) => Event::Ended(pid, End::Code(code)),
-                Ok(WaitStatus::Signaled(pid, signal, _)) => Event::Ended(pid, End::Signal(signal as i32)),
+        let event = match await_child() {
+            Ok(()) => match births.attend(take_child) {
+                Ok(Some((pid, status))) => Event::Ended(Pid::from_raw(pid), End::of(status)),
                 // It was a birth that failed.
                 _ => continue,
             },
-            Err(Errno::EINTR) => continue,
             Err(_) => Event::Childless,
         };
         let was_last = matches!(event, Event::Childless);

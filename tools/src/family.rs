@@ -5,9 +5,8 @@
 use std::collections::HashMap;
 use std::fs;
 
-use nix::errno::Errno;
+use instanton::sys::process::{await_child, take_child};
 use nix::sys::signal::{Signal, kill};
-use nix::sys::wait::{WaitPidFlag, waitpid};
 use nix::unistd::{Pid, getpid};
 
 /// Makes this process the one that orphans below it are given to.
@@ -30,12 +29,10 @@ pub fn signal(signal: Signal) -> usize {
 pub fn end() {
     // Who has no child has no family: whatever has lost its parent below us is our child. To look for it in all of /proc
     // takes its time.
-    while waitpid(None, Some(WaitPidFlag::WNOHANG)) != Err(Errno::ECHILD) {
+    while take_child().is_ok() {
         // Again after each death: who forked in between is found the next time.
-        let found = signal(Signal::SIGKILL);
-        match waitpid(None, None) {
-            Ok(_) | Err(Errno::EINTR) if found > 0 => {}
-            _ => return,
+        if signal(Signal::SIGKILL) == 0 || await_child().is_err() {
+            return;
         }
     }
 }

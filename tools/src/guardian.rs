@@ -21,15 +21,14 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 
 use anyhow::{Context, Result};
+use instanton::sys::process::take_child;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{Signal, raise};
 use nix::sys::signalfd::SignalFd;
-use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
-use nix::unistd::Pid;
 
 use crate::link::Listener;
-use crate::outcome::of_signal;
+use crate::outcome::{self, of_signal};
 use crate::session::Session;
 use crate::{family, host, link, signals, terminal};
 
@@ -190,22 +189,22 @@ impl Guardian {
 
     /// Waits for every child that has ended, until the launcher is among them.
     fn reap(&mut self) -> Result<Option<End>> {
-        let launcher = Pid::from_raw(self.launcher.id() as i32);
+        let launcher = self.launcher.id() as i32;
         loop {
-            match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
-                Ok(WaitStatus::Exited(pid, code)) if pid == launcher => {
-                    return Ok(Some(End { code: code as u8, inheritance: Vec::new() }));
-                }
-                Ok(WaitStatus::Signaled(pid, signal, _)) if pid == launcher => {
-                    let signal = signal as i32;
+            let (pid, status) = match take_child() {
+                Ok(Some(child)) => child,
+                Ok(None) => return Ok(None),
+                Err(error) => return Err(error).context("the launcher is lost"),
+            };
+            match outcome::End::of(status) {
+                _ if pid != launcher => {}
+                outcome::End::Code(code) => return Ok(Some(End { code: code as u8, inheritance: Vec::new() })),
+                outcome::End::Signal(signal) => {
                     eprintln!("instanton: the launcher was killed by {}; the job was killed", signals::name(signal));
                     // Its last words may still lie in the socket.
                     self.listen()?;
                     return Ok(Some(End { code: of_signal(signal), inheritance: std::mem::take(&mut self.told) }));
                 }
-                Ok(WaitStatus::StillAlive) => return Ok(None),
-                Ok(_) | Err(Errno::EINTR) => {}
-                Err(errno) => return Err(errno).context("the launcher is lost"),
             }
         }
     }

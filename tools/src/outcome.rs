@@ -2,7 +2,9 @@
 //!
 //! The first thing that goes wrong decides. Whatever follows it may be our own doing (the signals that end the other
 //! ranks) or its consequence, and says nothing.
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
+use std::process::ExitStatus;
 use std::time::Duration;
 
 use nix::errno::Errno;
@@ -24,6 +26,13 @@ pub enum End {
     Code(i32),
     /// This signal ended it.
     Signal(i32),
+}
+
+impl End {
+    /// What the kernel says of it.
+    pub fn of(status: ExitStatus) -> Self {
+        status.code().map_or_else(|| End::Signal(status.signal().unwrap_or_default()), End::Code)
+    }
 }
 
 /// Who it was: the words for a line.

@@ -32,6 +32,12 @@ fn a_signal_is_128_and_its_number() {
 }
 
 #[test]
+fn a_real_time_signal_ends_a_job_like_any_other() {
+    let ended = script(3, "[ $OMPI_COMM_WORLD_RANK = 1 ] && kill -40 $$; exec sleep 1000");
+    assert_says(&ended, 128 + 40, &["rank 1 on node", "signal 40"]);
+}
+
+#[test]
 fn what_the_failed_rank_has_started_ends_with_it() {
     let ended = script(1, "sleep 1000 & echo $!; exit 3");
     assert_says(&ended, 3, &["rank 0"]);

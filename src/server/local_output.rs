@@ -3,8 +3,8 @@
 //!
 //! A thread writes it: who reads this process's output and falls behind keeps neither ranks nor the host waiting. What waits is in
 //! memory, however much that is; the server ends when all of it is written.
-use std::collections::HashMap;
-use std::sync::mpsc::{Sender, channel};
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use super::core::Core;
@@ -16,33 +16,61 @@ use crate::sys::signals::spawn_without_signals;
 
 pub(super) struct LocalOutput {
     formats: HashMap<Nspace, Format>,
-    /// To the thread, until the server ends.
-    pieces: Option<Sender<(u16, Vec<u8>)>>,
+    queue: Arc<Queue>,
     writer: Option<JoinHandle<()>>,
+}
+
+/// What is to be written. A channel of the standard library would be most of what this module takes in the library.
+#[derive(Default)]
+struct Queue {
+    waiting: Mutex<Waiting>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Waiting {
+    pieces: VecDeque<(u16, Vec<u8>)>,
+    is_last: bool,
+}
+
+impl Queue {
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The next piece, or none when there will be none.
+    fn next(&self) -> Option<(u16, Vec<u8>)> {
+        let goes_on = |waiting: &mut Waiting| waiting.pieces.is_empty() && !waiting.is_last;
+        self.changed.wait_while(self.lock(), goes_on).unwrap_or_else(PoisonError::into_inner).pieces.pop_front()
+    }
 }
 
 impl LocalOutput {
     pub(super) fn start() -> std::io::Result<Self> {
-        let (pieces, to_write) = channel::<(u16, Vec<u8>)>();
-        let write = move || to_write.iter().for_each(|(channel, bytes)| write_out(channel, &bytes));
+        let queue = Arc::new(Queue::default());
+        let to_write = queue.clone();
+        let write = move || {
+            while let Some((channel, bytes)) = to_write.next() {
+                write_out(channel, &bytes);
+            }
+        };
         let writer = spawn_without_signals("instanton-output", write)?;
-        Ok(LocalOutput { formats: HashMap::new(), pieces: Some(pieces), writer: Some(writer) })
+        Ok(LocalOutput { formats: HashMap::new(), queue, writer: Some(writer) })
     }
 
     fn write(&mut self, source: &Proc, channel: u16, bytes: &[u8], jobs: &Jobs) {
         let new = || Format::read(&directives_of(&source.nspace, jobs));
         let format = self.formats.entry(source.nspace.clone()).or_insert_with(new);
         let shown = format.shown(source, channel, bytes.to_vec());
-        if let Some(pieces) = &self.pieces {
-            // The thread lasts as long as this.
-            let _ = pieces.send((channel, shown));
-        }
+        self.queue.lock().pieces.push_back((channel, shown));
+        self.queue.changed.notify_one();
     }
 }
 
 impl Drop for LocalOutput {
     fn drop(&mut self) {
-        self.pieces = None;
+        self.queue.lock().is_last = true;
+        self.queue.changed.notify_one();
         if let Some(writer) = self.writer.take() {
             let _ = writer.join();
         }

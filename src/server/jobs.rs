@@ -4,7 +4,7 @@
 //! Its data comes with `register_nspace`.
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use super::FOREIGN_IDS;
@@ -20,11 +20,8 @@ use crate::message::Mapped;
 use crate::message::Reply;
 use crate::message::door::PeerId;
 use crate::store::{BadJobInfo, JobInfoBuilder, ReaderId};
-use crate::sys::{memory, random};
+use crate::sys::{memory, process, random};
 use crate::trace;
-
-/// A descriptor of this number or a higher one is not kept for a process that may come: by default a process may have 1024.
-const FEW_DESCRIPTORS: RawFd = 512;
 
 /// What is known of the process that a rank of this node is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -186,7 +183,7 @@ impl Job {
     fn prepare_page(&mut self, rank: Rank) {
         self.make_page(rank);
         let descriptor = self.clients.get(&rank).and_then(|client| client.page_descriptor.as_ref());
-        if descriptor.is_some_and(|descriptor| descriptor.as_raw_fd() >= FEW_DESCRIPTORS) {
+        if descriptor.is_some_and(process::is_high) {
             self.leave_page(rank);
         }
     }
@@ -482,19 +479,5 @@ mod tests {
         assert!(job.clients[&Rank(0)].page.is_none() && job.take_page(Rank(0)).is_some());
         assert_ne!(job.clients[&Rank(0)].page, ready);
         assert!(job.take_page(Rank(1)).is_none(), "nobody has registered it");
-    }
-
-    #[test]
-    fn processes_that_may_come_do_not_use_up_the_descriptors() {
-        let nspace = Nspace::new("job").unwrap();
-        let info = JobInfo::from_infos(&nspace, 1, &[], "here").unwrap();
-        let mut job = Job::new().unwrap();
-        job.stored = Some(Stored::create(&nspace, &info, &Limits::default()).unwrap());
-        for rank in (0..600).map(Rank) {
-            job.clients.insert(rank, Client::expected(0, 0, None));
-            job.prepare_page(rank);
-        }
-        assert!(job.clients.values().filter_map(|client| client.page_descriptor.as_ref()).count() <= 512);
-        assert!(job.take_page(Rank(599)).is_some(), "it gets one when it comes");
     }
 }

@@ -59,7 +59,7 @@ impl ReaderPage {
 /// // What is found lies in the shared memory, and stays there as long as the guard.
 /// let guard = reader.pin()?;
 /// let text = guard.get(&Lookup::new(Rank(0), "text"))?;
-/// assert_eq!(text.bytes(), b"an endpoint\0");
+/// assert_eq!(text.bytes(), b"an endpoint\0".as_slice());
 /// let array = guard.get(&Lookup::new(Rank(0), "array"))?;
 /// let Some(ArchivedValue::DataArray(array)) = array.archived()? else { panic!("no array") };
 /// for item in array.items() {

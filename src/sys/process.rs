@@ -5,6 +5,7 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, ExitStatus};
 
 use nix::errno::Errno;
+use nix::sys::resource::{Resource, getrlimit};
 use nix::sys::wait::{Id, WaitPidFlag, waitid};
 use nix::unistd::{Pid, getegid, geteuid};
 
@@ -99,6 +100,12 @@ pub fn take_child() -> io::Result<Option<(i32, ExitStatus)>> {
         pid if pid > 0 => Ok(Some((pid, ExitStatus::from_raw(status)))),
         _ => Err(io::Error::last_os_error()),
     }
+}
+
+/// Whether a descriptor's number is so high that half of those that this process may have are in use.
+pub fn is_high(descriptor: &impl AsFd) -> bool {
+    let number = descriptor.as_fd().as_raw_fd() as libc::rlim_t;
+    getrlimit(Resource::RLIMIT_NOFILE).is_ok_and(|(soft, _)| number >= soft / 2)
 }
 
 /// Has a program that is started inherit no descriptor but the standard three, whatever this process has left open.

@@ -243,7 +243,7 @@ fn a_host_that_is_willing_is_asked_for_everything() {
     let here = std::env::current_dir().unwrap();
     assert_eq!(asked[0], "publish job:0 svc,pmix.euid,pmix.egid");
     assert_eq!(asked[3], format!("spawn job:0 {}", here.display()));
-    assert_eq!(asked[5], "log pmix.log.stderr pmix.euid,pmix.egid");
+    assert_eq!(asked[5], "log pmix.log.stderr pmix.log.source,pmix.euid,pmix.egid");
     assert_eq!(asked.len(), 15);
 }
 

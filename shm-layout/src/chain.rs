@@ -118,7 +118,7 @@ impl<T> Walk<T> {
 /// `segment` gives the words of modex segments, and what is remembered of them. What `body` finds is of one moment.
 ///
 /// SYNC POINT: that a base is complete where its version is the one that was named follows from the order in which the writer writes
-/// (base, then the record that names it) and from [`block::write`]'s last store. Loom test `chain`.
+/// (base, then the record that names it) and from [`write`](crate::block::write())'s last store. Loom test `chain`.
 #[inline(always)]
 pub fn walk<J: Words, W: Words + Copy, C: Checked, S: Seek, T>(
     job: &JobWords<J>,

@@ -105,16 +105,20 @@ fn a_temporary_directory_that_cannot_be_used_is_said_once() {
 
 #[test]
 fn ranks_are_bound_to_cores_on_request_and_the_launcher_is_not() {
-    let allowed = |options: &[&str]| {
-        let script = "sed -n 's/^Cpus_allowed_list:.//p' /proc/self/status /proc/$PPID/status | tr '\\n' ' '";
-        let ended = run(options.iter().copied().chain(["-n", "1", "sh", "-c", script]));
+    let allowed = |options: &[&str], of_launcher: &str| {
+        // The launcher is bound itself while it starts a rank, which may look before that is over.
+        let script = format!(
+            "until grep -q '^Cpus_allowed_list:.{of_launcher}$' /proc/$PPID/status; do :; done
+            sed -n 's/^Cpus_allowed_list:.//p' /proc/self/status /proc/$PPID/status | tr '\\n' ' '"
+        );
+        let ended = run(options.iter().copied().chain(["--timeout", "60", "-n", "1", "sh", "-c", &script]));
         assert_eq!(ended.code, Some(0), "{ended:?}");
         let lists: Vec<String> = ended.stdout.split(' ').map(str::to_owned).collect();
         (lists[0].clone(), lists[1].clone())
     };
-    let (rank, launcher) = allowed(&[]);
+    let (rank, launcher) = allowed(&[], ".*");
     assert_eq!(rank, launcher);
-    let (bound, unbound) = allowed(&["--bind-to", "core"]);
+    let (bound, unbound) = allowed(&["--bind-to", "core"], &launcher);
     assert_eq!(unbound, launcher);
     // A machine may have one core, or none that is known.
     assert!(bound.len() <= launcher.len(), "{bound} of {launcher}");

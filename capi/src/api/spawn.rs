@@ -40,10 +40,10 @@ fn start(
         if !session::shows_output() {
             return client.spawn_nb(job_info, apps, done);
         }
-        let (caller, job_info) = (Arc::downgrade(client), job_info.to_vec());
-        return client.spawn_nb(&job_info.clone(), apps, move |result| {
+        let (caller, how) = (Arc::downgrade(client), job_info.to_vec());
+        return client.spawn_nb(job_info, apps, move |result| {
             if let (Some(caller), Ok(nspace)) = (caller.upgrade(), &result) {
-                show_output(&caller, nspace, &job_info);
+                show_output(&caller, nspace, &how);
             }
             done(result);
         });

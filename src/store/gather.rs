@@ -10,6 +10,7 @@ use instanton_layout::hash::hash;
 
 use super::encode::{self, Encoded, scalar_value};
 use super::nodes::Nodes;
+use super::numbered::Numbered;
 use crate::data::{BadBytes, DataType, Key, Text, Value, keys};
 
 /// A value of a process as a host has it, borrowed.
@@ -71,8 +72,7 @@ pub(super) struct Strings {
     bytes: Vec<u8>,
     /// Where each lies; none of a NULL.
     places: Vec<Option<(usize, usize)>>,
-    /// By hash: the half of it that says where the slot is, and one more than the number.
-    slots: Vec<(u32, u32)>,
+    by_hash: Numbered,
 }
 
 impl Strings {
@@ -86,38 +86,18 @@ impl Strings {
     }
 
     pub(super) fn number(&mut self, text: Option<&[u8]>) -> u64 {
-        if self.slots.len() < self.places.len() * 2 + 16 {
-            self.grow();
-        }
         let half = text.map_or(0, |text| (hash(text) >> 32) as u32);
-        let mask = self.slots.len() - 1;
-        let mut slot = half as usize & mask;
-        while let Some(number) = self.slots[slot].1.checked_sub(1) {
-            if self.slots[slot].0 == half && self.get(number.into()) == text {
-                return number.into();
-            }
-            slot = (slot + 1) & mask;
+        if let Some(number) = self.by_hash.find(half, |number| self.get(number.into()) == text) {
+            return number.into();
         }
+        let number = self.places.len() as u32;
+        self.by_hash.enter(half, number);
         let from = self.bytes.len();
         self.places.push(text.map(|text| {
             self.bytes.extend_from_slice(text);
             (from, self.bytes.len())
         }));
-        self.slots[slot] = (half, self.places.len() as u32);
-        self.places.len() as u64 - 1
-    }
-
-    fn grow(&mut self) {
-        let mut slots = vec![(0, 0); (self.slots.len() * 2).max(64)];
-        let mask = slots.len() - 1;
-        for entry in self.slots.iter().filter(|(_, number)| *number != 0) {
-            let mut slot = entry.0 as usize & mask;
-            while slots[slot].1 != 0 {
-                slot = (slot + 1) & mask;
-            }
-            slots[slot] = *entry;
-        }
-        self.slots = slots;
+        number.into()
     }
 }
 

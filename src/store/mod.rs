@@ -34,6 +34,7 @@ mod levels;
 mod lookup;
 mod node_names;
 mod nodes;
+mod numbered;
 mod pages;
 mod placement;
 mod process_map;

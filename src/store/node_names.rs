@@ -11,13 +11,14 @@ use instanton_layout::hash::hash;
 use instanton_layout::info::NameRun;
 use instanton_layout::info::names::{DIGITS, numbers};
 
+use super::numbered::Numbered;
+
 #[derive(Debug, Clone, Default)]
 pub(super) struct NodeNames {
     /// What stands around the numbers of families.
     text: Vec<u8>,
     families: Vec<Family>,
-    /// Families by hash: the half of it that says where the slot is, and one more than the index.
-    slots: Vec<(u32, u32)>,
+    by_hash: Numbered,
     /// By their first nodes.
     rows: BTreeMap<u32, Row>,
     /// First nodes of rows that are not the first of their family, by family and first number.
@@ -208,18 +209,11 @@ impl NodeNames {
     /// The index of a family, or its hash.
     fn family(&self, before: &[u8], after: &[u8], digits: usize) -> Result<u32, u32> {
         let half = hash_of(before, after, digits);
-        let Some(mask) = self.slots.len().checked_sub(1) else { return Err(half) };
-        let mut slot = half as usize & mask;
-        while let (known, Some(family)) = (self.slots[slot].0, self.slots[slot].1.checked_sub(1)) {
-            if known == half
-                && usize::from(self.families[family as usize].digits) == digits
-                && self.around(family) == (before, after)
-            {
-                return Ok(family);
-            }
-            slot = (slot + 1) & mask;
-        }
-        Err(half)
+        let is_it = |family: u32| {
+            let known = usize::from(self.families[family as usize].digits);
+            known == digits && self.around(family) == (before, after)
+        };
+        self.by_hash.find(half, is_it).ok_or(half)
     }
 
     /// Enters a family that is not there yet.
@@ -231,22 +225,8 @@ impl NodeNames {
         self.numbers_behind |= digits > 0 && after.iter().any(u8::is_ascii_digit);
         let (before, after) = (before.len() as u32, after.len() as u32);
         self.families.push(Family { at, before, after, digits: digits as u8, node });
-        if self.slots.len() < self.families.len() * 2 {
-            let longer = vec![(0, 0); (self.families.len() * 4).next_power_of_two()];
-            let entries = std::mem::replace(&mut self.slots, longer);
-            entries.into_iter().filter(|(_, family)| *family != 0).for_each(|entry| self.enter(entry));
-        }
-        self.enter((half, index + 1));
+        self.by_hash.enter(half, index);
         index
-    }
-
-    fn enter(&mut self, entry: (u32, u32)) {
-        let mask = self.slots.len() - 1;
-        let mut slot = entry.0 as usize & mask;
-        while self.slots[slot].1 != 0 {
-            slot = (slot + 1) & mask;
-        }
-        self.slots[slot] = entry;
     }
 
     fn add_row(&mut self, node: u32, before: &[u8], after: &[u8], digits: usize, number: u32, count: u32) {

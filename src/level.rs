@@ -4,7 +4,7 @@ use crate::message::directives::{Directives, Scale};
 use crate::store::{Level, Lookup, NodeSel};
 
 impl Directives {
-    /// The level at which these attributes look (rule K6).
+    /// The level at which these attributes look.
     #[inline]
     pub(crate) fn level(&self) -> Level<'_> {
         // Nearly always, and faster than a jump through a table.

@@ -1,6 +1,6 @@
 //! Event handlers: who is called for what, and in which order.
 //!
-//! Handlers form one list in the order of rule E1: the FIRST one, those for a single code, those for several codes, those for every
+//! Handlers form one list in the order of the Standard: the FIRST one, those for a single code, those for several codes, those for every
 //! event (default handlers), the LAST one. Within a category a handler goes to the end unless it asks for another place.
 //! A handler that is being registered has its place already but is not called until the server knows of it.
 //!

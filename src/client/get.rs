@@ -334,7 +334,7 @@ impl Inner {
         (elsewhere && !directives.optional && !directives.immediate).then_some(Step::Ask)
     }
 
-    /// Shared memory does not have it, and shows all that the server has (rule K3).
+    /// Shared memory does not have it, and shows all that the server has.
     ///
     /// So a Get that wants the server's answer without the host's (`PMIX_IMMEDIATE`) has it already: the server looks into the
     /// same segments. Reserved keys and other levels come from the host, which has given what it has; no process's doing

@@ -120,7 +120,7 @@ impl Info {
         self.flags & constants::info_directives::INFO_REQD != 0
     }
 
-    /// Whether a boolean attribute is set: the truth of its value where it has one (rule G5, [`Value::truth`]).
+    /// Whether a boolean attribute is set: the truth of its value where it has one ([`Value::truth`]).
     pub fn is_true(&self) -> bool {
         self.value.truth() == Some(true)
     }

@@ -150,7 +150,7 @@ impl Value {
         })
     }
 
-    /// What the value means where a boolean is expected (`PMIx_Value_true`, rule G5): a BOOL itself; a value of no type
+    /// What the value means where a boolean is expected (`PMIx_Value_true`): a BOOL itself; a value of no type
     /// and a string of nothing mean that the attribute is simply there, which is true; a string that starts with a
     /// number is true unless the number is 0; and a few words. `None` when it is none of these.
     ///

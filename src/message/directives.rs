@@ -1,7 +1,7 @@
 //! The attributes of a Get, read once into what they mean.
 use crate::data::{Info, Key, Nspace, Status, Text, Value, constants, keys};
 
-/// Which information is meant where the rank alone does not say it (rule K6).
+/// Which information is meant where the rank alone does not say it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Scale {
     /// Whatever the rank and the key say.

@@ -12,7 +12,7 @@ use crate::data::{Info, Nspace, Proc, Rank, Status, Text, Value, keys};
 pub(super) struct ProcessSets(BTreeMap<Vec<u8>, Vec<Proc>>);
 
 impl ProcessSets {
-    /// What a query for one of their keys answers; `set` is the one that the query names. Groups are listed as well (rule Q3).
+    /// What a query for one of their keys answers; `set` is the one that the query names. Groups are listed as well.
     pub(super) fn answer(&self, key: &str, set: Option<&Text>, groups: &Groups) -> Option<Value> {
         let of = |set: &Text| self.0.get(set.as_bytes());
         match key {

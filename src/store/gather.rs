@@ -475,7 +475,7 @@ impl Speech<'_> {
 /// Adds a value, whatever was said before.
 #[inline(never)]
 fn push_to(piles: &mut Vec<Pile>, kind: Kind, rank: u32, speech: u32, number: u64) {
-    // The second value of a key overwrites the first (rule K6).
+    // The second value of a key overwrites the first.
     piles.iter_mut().filter(|pile| pile.ends_with(rank, speech)).for_each(Pile::pop);
     let pile = match piles.iter().position(|pile| pile.kind == kind) {
         Some(pile) => &mut piles[pile],

@@ -2,7 +2,7 @@
 //!
 //! The host hands over attributes in any order: loose keys and arrays for sessions, the job, applications, nodes and processes.
 //! [`JobInfoBuilder`] sorts them; what is said of processes, by far the most, it takes in without making an [`Info`] of it.
-//! [`placement`](super::placement) then finds out what follows from the maps (rule S9) and need not be kept, and never contradicts
+//! [`placement`](super::placement) then finds out what follows from the maps and need not be kept, and never contradicts
 //! what was given.
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -92,7 +92,7 @@ impl Entries {
         self.all.push((key, value));
     }
 
-    /// The second store of a key overwrites the first (rule K6).
+    /// The second store of a key overwrites the first.
     pub(super) fn put(&mut self, key: Key, value: Value) {
         match self.place(key.as_bytes()) {
             Some(at) => self.all[at].1 = value,

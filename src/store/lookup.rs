@@ -30,7 +30,7 @@ impl<'a> Lookup<'a> {
 /// The level a key is looked up at.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Level<'a> {
-    /// Where the rank and the key say (rules K4 and K5).
+    /// Where the rank and the key say.
     #[default]
     Default,
     /// The session with that number, else the job's own.

@@ -21,7 +21,7 @@ impl RankRange {
 
 /// The ranks on each node of a job (`PROC_MAP`), in the order of the node map.
 ///
-/// Nodes without processes at the end have no representation (rule S8). One in the middle is an empty element, so that
+/// Nodes without processes at the end have no representation. One in the middle is an empty element, so that
 /// the nodes behind it keep their numbers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ProcMap {

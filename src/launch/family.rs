@@ -9,8 +9,8 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::signal::{Signal, killpg};
-use nix::unistd::{Pid, getegid, geteuid};
+use nix::sys::signal::Signal;
+use nix::unistd::{getegid, geteuid};
 
 use super::app::{self, App};
 use super::launcher::{JobEnd, Wanted, Wishes};
@@ -102,8 +102,7 @@ impl Family {
 
     fn signal(&self, signal: Signal) {
         for child in &self.children {
-            // An error means that nobody is left in the group.
-            let _ = killpg(Pid::from_raw(child.process.id() as i32), signal);
+            process::signal_group(&child.end, child.process.id() as i32, signal);
         }
     }
 
@@ -254,7 +253,7 @@ impl Family {
     /// Ends what was started of a job that does not start as a whole.
     fn give_up(&mut self, nspace: &Nspace) {
         for child in self.children.iter().filter(|child| child.proc.nspace == *nspace) {
-            let _ = killpg(Pid::from_raw(child.process.id() as i32), Signal::SIGKILL);
+            process::signal_group(&child.end, child.process.id() as i32, Signal::SIGKILL);
         }
         let Some(job) = self.job(nspace) else { return };
         job.is_told = false;

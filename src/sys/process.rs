@@ -6,6 +6,7 @@ use std::process::{Command, ExitStatus};
 
 use nix::errno::Errno;
 use nix::sys::resource::{Resource, getrlimit};
+use nix::sys::signal::{Signal, killpg};
 use nix::sys::wait::{Id, WaitPidFlag, waitid};
 use nix::unistd::{Pid, getegid, geteuid};
 
@@ -66,6 +67,37 @@ pub fn is_child(pidfd: &impl AsFd) -> bool {
     let pidfd = pidfd.as_fd().as_raw_fd() as libc::id_t;
     // SAFETY: waitid writes to `news`, which outlives the call, and nowhere else.
     unsafe { libc::waitid(libc::P_PIDFD, pidfd, &raw mut news, options) == 0 }
+}
+
+/// Sends a signal to the process behind `pidfd`, whoever has its number by now.
+///
+/// # Errors
+/// `ESRCH` when it has ended and somebody has waited for it.
+pub fn signal(pidfd: &impl AsFd, signal: Signal) -> io::Result<()> {
+    send(pidfd, signal, 0)
+}
+
+/// Sends a signal to the process group that a child of this process was started as, and to no group that has its number by now, because
+/// somebody has waited for the child. `end` is what [`watch_child`] has given for it.
+pub fn signal_group(end: &impl AsFd, pid: i32, signal: Signal) {
+    const PROCESS_GROUP: libc::c_uint = 4;
+    let sent = send(end, signal, PROCESS_GROUP);
+    // Kernels before 6.9 know no groups there, and who has no pidfds has watched otherwise.
+    if sent.is_err_and(|error| error.raw_os_error() != Some(libc::ESRCH)) {
+        let pid = Pid::from_raw(pid);
+        let look = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
+        // An error means that nobody is left in the group.
+        let _ = waitid(Id::Pid(pid), look).and_then(|_| killpg(pid, signal));
+    }
+}
+
+fn send(pidfd: &impl AsFd, signal: Signal, flags: libc::c_uint) -> io::Result<()> {
+    let (pidfd, nothing) = (pidfd.as_fd().as_raw_fd(), std::ptr::null::<libc::siginfo_t>());
+    // SAFETY: pidfd_send_signal takes integers, and reads nothing where no description of the signal is given.
+    match unsafe { libc::syscall(libc::SYS_pidfd_send_signal, pidfd, signal as libc::c_int, nothing, flags) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
 }
 
 /// Waits until a child of this process has ended, and leaves it to be [taken](take_child).
@@ -139,4 +171,27 @@ pub fn become_user_in_this_thread(uid: u32, gid: u32) -> io::Result<()> {
             || libc::syscall(libc::SYS_setresuid, uid, uid, uid) != 0
     };
     if failed { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// In its own group, until it is killed.
+    fn sleeper() -> std::process::Child {
+        Command::new("sleep").arg("1000").process_group(0).spawn().unwrap()
+    }
+
+    #[test]
+    fn a_number_that_another_process_has_by_now_is_not_signalled() {
+        let (mut child, mut other) = (sleeper(), sleeper());
+        let end = watch_child(child.id() as i32).unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(signal(&end, Signal::SIGKILL).unwrap_err().raw_os_error(), Some(libc::ESRCH));
+        signal_group(&end, other.id() as i32, Signal::SIGTERM);
+        let end = watch_child(other.id() as i32).unwrap();
+        signal_group(&end, other.id() as i32, Signal::SIGKILL);
+        assert_eq!(other.wait().unwrap().signal(), Some(libc::SIGKILL));
+    }
 }

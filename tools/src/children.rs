@@ -1,42 +1,52 @@
-//! Who has ended: one thread waits for every child there is.
+//! Who has ended: one thread waits for every child there is, and takes none of them.
 //!
-//! It looks before it takes: while a process is being started, nobody but the standard library may wait for it, which does so
-//! when the program cannot be executed. So each birth holds the [`Births`], and so does the taking of a child that has ended.
-use std::sync::mpsc::Sender;
-use std::sync::{Arc, Mutex, PoisonError};
+//! A child that has ended keeps its number until it is taken, and then the number may become another process's. So the loop that sends
+//! signals to children is also the one that takes them: it never signals a stranger, and it meets no two children of one number.
+use std::sync::mpsc::{Receiver, Sender};
 
-use instanton::sys::process::{await_child, take_child};
-use nix::unistd::Pid;
+use instanton::sys::process::await_child;
 
 use crate::launch::Event;
-use crate::outcome::End;
 
-/// Held while a process is started.
-#[derive(Clone, Default)]
-pub struct Births(Arc<Mutex<()>>);
-
-impl Births {
-    /// Does something that starts a process.
-    pub fn attend<T>(&self, birth: impl FnOnce() -> T) -> T {
-        let _held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        birth()
-    }
-}
-
-/// Tells of every child that ends, until there is none.
-pub fn watch(births: &Births, events: &Sender<Event>) {
-    loop {
-        let event = match await_child() {
-            Ok(()) => match births.attend(take_child) {
-                Ok(Some((pid, status))) => Event::Ended(Pid::from_raw(pid), End::of(status)),
-                // It was a birth that failed.
-                _ => continue,
-            },
-            Err(_) => Event::Childless,
-        };
-        let was_last = matches!(event, Event::Childless);
-        if events.send(event).is_err() || was_last {
+/// Tells whenever a child has ended, until there is none. `taken` tells that those that had ended are taken.
+pub fn watch(events: &Sender<Event>, taken: &Receiver<()>) {
+    while await_child().is_ok() {
+        if events.send(Event::Ended).is_err() || taken.recv().is_err() {
             return;
         }
+    }
+    let _ = events.send(Event::Childless);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+    use std::sync::mpsc;
+    use std::thread;
+
+    use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
+    use nix::unistd::Pid;
+
+    use super::*;
+
+    #[test]
+    fn who_has_ended_can_still_be_taken_when_that_is_told() {
+        let alone = crate::COPIES.write();
+        let mut child = Command::new("true").spawn().unwrap();
+        drop(alone);
+        let pid = Pid::from_raw(child.id() as i32);
+        let (events, happening) = mpsc::channel();
+        let (taken, awaits_taken) = mpsc::channel();
+        thread::spawn(move || watch(&events, &awaits_taken));
+        // Other tests have children, too.
+        loop {
+            assert!(matches!(happening.recv().unwrap(), Event::Ended));
+            let look = WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT | WaitPidFlag::WNOHANG;
+            if waitid(Id::Pid(pid), look) != Ok(WaitStatus::StillAlive) {
+                break;
+            }
+            taken.send(()).unwrap();
+        }
+        assert!(child.wait().unwrap().success());
     }
 }

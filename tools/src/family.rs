@@ -2,10 +2,10 @@
 //!
 //! Both the guardian and the launcher are subreapers: a process whose parent dies becomes their child instead of
 //! init's. So the family is exactly what is found below us, and it is gone when there is no child left to wait for.
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs;
 
-use instanton::sys::process::{await_child, take_child};
+use instanton::sys::process::{self, await_child, take_child};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, getpid};
 
@@ -14,15 +14,25 @@ pub fn adopt_orphans() -> nix::Result<()> {
     nix::sys::prctl::set_child_subreaper(true)
 }
 
-/// The whole family at this moment.
-pub fn members() -> Vec<Pid> {
-    descendants(getpid())
+/// Sends signals to all of the family who are `wanted`; returns how many they were sent to.
+pub fn signal(signals: &[Signal], mut wanted: impl FnMut(Pid) -> bool) -> usize {
+    let members: HashSet<Pid> = descendants(getpid()).into_iter().collect();
+    // One that has just ended is no error: it is waited for elsewhere.
+    members.iter().filter(|pid| wanted(**pid) && tell(**pid, &members, signals)).count()
 }
 
-/// Sends `signal` to the whole family; returns how many it was sent to.
-pub fn signal(signal: Signal) -> usize {
-    // One that has just ended is no error: it is waited for elsewhere.
-    members().into_iter().filter(|&pid| kill(pid, signal).is_ok()).count()
+/// Sends signals to one of the family. Its number may be a stranger's by now, where others than we wait for it: it is held by a descriptor,
+/// and then looked at again.
+fn tell(pid: Pid, family: &HashSet<Pid>, signals: &[Signal]) -> bool {
+    match process::watch(pid.as_raw()) {
+        Ok(held) => {
+            let is_ours = |parent: Pid| parent == getpid() || family.contains(&parent);
+            parent_of(pid).is_some_and(is_ours) && signals.iter().all(|signal| process::signal(&held, *signal).is_ok())
+        }
+        Err(error) if error.raw_os_error() == Some(nix::libc::ESRCH) => false,
+        // The kernel has no such descriptors.
+        Err(_) => signals.iter().all(|signal| kill(pid, *signal).is_ok()),
+    }
 }
 
 /// Kills the family and waits until nobody is left of it.
@@ -31,7 +41,7 @@ pub fn end() {
     // takes its time.
     while take_child().is_ok() {
         // Again after each death: who forked in between is found the next time.
-        if signal(Signal::SIGKILL) == 0 || await_child().is_err() {
+        if signal(&[Signal::SIGKILL], |_| true) == 0 || await_child().is_err() {
             return;
         }
     }
@@ -42,8 +52,8 @@ fn descendants(ancestor: Pid) -> Vec<Pid> {
     let mut children: HashMap<i32, Vec<i32>> = HashMap::new();
     for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
         let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
-        if let Some(parent) = fs::read(entry.path().join("stat")).ok().and_then(|stat| parent_in(&stat)) {
-            children.entry(parent).or_default().push(pid);
+        if let Some(parent) = parent_of(Pid::from_raw(pid)) {
+            children.entry(parent.as_raw()).or_default().push(pid);
         }
     }
     let mut found = Vec::new();
@@ -54,6 +64,11 @@ fn descendants(ancestor: Pid) -> Vec<Pid> {
         todo.extend(below);
     }
     found
+}
+
+fn parent_of(pid: Pid) -> Option<Pid> {
+    let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
+    parent_in(&stat).map(Pid::from_raw)
 }
 
 /// The parent's id in a /proc/PID/stat; the name in parentheses before it may hold anything.

@@ -29,11 +29,11 @@ use anyhow::{Context, Result, anyhow};
 use instanton::data::{Info, Proc, Status};
 use instanton::message::lines::LineFormat;
 use instanton::server::Completion;
-use nix::sys::signal::{Signal, kill, killpg};
+use instanton::sys::process::take_child;
+use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 
 use crate::args::Launch;
-use crate::children::{self, Births};
 use crate::control::Action;
 use crate::host::{Pmix, Topology};
 use crate::input::Inputs;
@@ -43,7 +43,7 @@ use crate::outcome::{End, Outcome};
 use crate::output::{Fed, Feed, Sink};
 use crate::session::Session;
 use crate::taps::Streams;
-use crate::{control, family, link, output, query, signals, spawn};
+use crate::{children, control, family, link, output, query, signals, spawn};
 
 /// From SIGTERM to SIGKILL.
 const GRACE: Duration = Duration::from_secs(3);
@@ -75,8 +75,8 @@ pub enum Event {
     Query(query::Request),
     /// A look-up of published data waits.
     Waits,
-    /// A child has ended: a rank, or an orphan that we were given.
-    Ended(Pid, End),
+    /// Children have ended, which are still to be taken: ranks, or orphans that we were given.
+    Ended,
     /// No child is left.
     Childless,
     /// The user has sent a signal.
@@ -146,7 +146,8 @@ struct Running {
     jobs: Jobs,
     outcome: Outcome,
     events: Sender<Event>,
-    births: Births,
+    /// Tells who waits for children that those are taken that had ended.
+    taken: Sender<()>,
     stage: Stage,
     /// Who was sent SIGTERM because the run ends.
     asked: HashSet<Pid>,
@@ -178,7 +179,7 @@ impl Running {
             jobs,
             outcome: Outcome::default(),
             events,
-            births: Births::default(),
+            taken: mpsc::channel().0,
             stage: Stage::Running,
             asked: HashSet::new(),
             condemned: VecDeque::new(),
@@ -210,9 +211,10 @@ impl Running {
 
     /// Has somebody wait for the children there are.
     fn watch(&mut self) -> Result<()> {
-        let (births, events) = (self.births.clone(), self.events.clone());
-        self.has_children = true;
-        spawn("children", move || children::watch(&births, &events))
+        let events = self.events.clone();
+        let (taken, awaits_taken) = mpsc::channel();
+        (self.has_children, self.taken) = (true, taken);
+        spawn("children", move || children::watch(&events, &awaits_taken))
     }
 
     /// Does to processes what a rank asks for.
@@ -247,7 +249,7 @@ impl Running {
                 Some(next) => happening.recv_timeout(next.saturating_duration_since(Instant::now())),
             };
             match event {
-                Ok(Event::Ended(pid, end)) => self.ended(pid, end, pmix),
+                Ok(Event::Ended) => self.take_children(pmix),
                 Ok(Event::GuardianGone) => {
                     self.outcome.guardian_gone();
                     return family::end();
@@ -302,13 +304,24 @@ impl Running {
                     _ => {}
                 }
             }
-            Event::Ended(..)
+            Event::Ended
             | Event::Spawn(_)
             | Event::Stopped(..)
             | Event::ToolGone(_)
             | Event::Waits
             | Event::GuardianGone => {}
         }
+    }
+
+    /// Takes the children that have ended; their numbers may be others' from here on.
+    fn take_children(&mut self, pmix: &Pmix) {
+        while let Ok(Some((pid, status))) = take_child() {
+            let pid = Pid::from_raw(pid);
+            self.asked.remove(&pid);
+            self.condemned.iter_mut().for_each(|(_, pids)| pids.retain(|condemned| *condemned != pid));
+            self.ended(pid, End::of(status), pmix);
+        }
+        let _ = self.taken.send(());
     }
 
     fn ended(&mut self, pid: Pid, end: End, pmix: &Pmix) {
@@ -375,8 +388,7 @@ impl Running {
         pmix.expire(now);
         while self.condemned.front().is_some_and(|(at, _)| *at <= now) {
             let Some((_, pids)) = self.condemned.pop_front() else { break };
-            let left: Vec<Pid> = self.jobs.running().filter(|pid| pids.contains(pid)).collect();
-            signal(&left, Signal::SIGKILL);
+            signal(&pids, Signal::SIGKILL);
         }
         if self.next.is_none_or(|next| next > now) {
             return;
@@ -396,22 +408,18 @@ impl Running {
 
     /// Asks each of the family to end, once.
     fn ask(&mut self) {
-        for pid in family::members() {
-            if self.asked.insert(pid) {
-                // The second for who is stopped and would not hear the first. An error means that it has just ended.
-                let _ = kill(pid, Signal::SIGTERM).and_then(|()| kill(pid, Signal::SIGCONT));
-            }
-        }
+        // The second for who is stopped and would not hear the first.
+        family::signal(&[Signal::SIGTERM, Signal::SIGCONT], |pid| self.asked.insert(pid));
     }
 
     fn kill(&mut self) {
-        family::signal(Signal::SIGKILL);
+        family::signal(&[Signal::SIGKILL], |_| true);
         self.stage = Stage::Killing;
         self.next = self.has_children.then(|| Instant::now() + ROUND);
     }
 }
 
-/// To the process groups of ranks: like a terminal, and like mpirun.
+/// To the process groups of ranks that are not taken yet: like a terminal, and like mpirun.
 fn signal(ranks: &[Pid], signal: Signal) {
     for pid in ranks {
         // An error means that nobody is left in the group.

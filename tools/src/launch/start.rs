@@ -107,7 +107,7 @@ impl Running {
             command.stdout(writer.try_clone()?).stderr(writer);
             merged = Some(OwnedFd::from(reader));
         }
-        let mut child = self.births.attend(|| pmix.bound(job.before + rank, || command.spawn()))?;
+        let mut child = pmix.bound(job.before + rank, || command.spawn())?;
         // The rank's ends are the rank's alone.
         drop(command);
         let out = merged.or(child.stdout.take().map(OwnedFd::from)).context("a rank without output")?;

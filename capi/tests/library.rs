@@ -158,6 +158,11 @@ fn a_process_that_shows_no_sign_of_life_is_told_of() {
 }
 
 #[test]
+fn a_server_that_cannot_start_leaves_nothing() {
+    run(&mut alone(&compile("scarce", &["-pthread"])));
+}
+
+#[test]
 fn a_host_calls_its_server_from_within_what_it_is_asked() {
     holds("upcalls", &["-pthread"]);
 }

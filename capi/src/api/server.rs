@@ -247,6 +247,28 @@ pub fn end_with_tool() {
     end(ended);
 }
 
+/// Gives one init back, and ends the server with the last.
+///
+/// # Errors
+/// `ERR_INIT` without an init.
+fn give_back() -> Outcome {
+    let mut running = SERVER.write().unwrap_or_else(PoisonError::into_inner);
+    let last = match &mut *running {
+        None => return Err(Status::ERR_INIT),
+        Some(Running { inits: 1, .. }) => {
+            ENVIRONMENT.clear();
+            running.take()
+        }
+        Some(running) => {
+            running.inits -= 1;
+            None
+        }
+    };
+    drop(running);
+    end(last);
+    Ok(())
+}
+
 /// Ends a server, and what its host was shown. Should a call still wait on it, it ends with that call.
 fn end(running: Option<Running>) {
     let Some(Running { server, launcher, .. }) = running else { return };
@@ -350,25 +372,14 @@ export! {
             }
         };
         drop(running);
-        session::enter_as_server(&server)
+        session::enter_as_server(&server).inspect_err(|_| {
+            let _ = give_back();
+        })
     }
 
     /// Gives one init back; the last one ends the server of this process.
     fn PMIx_server_finalize() -> Outcome {
-        let mut running = SERVER.write().unwrap_or_else(PoisonError::into_inner);
-        let last = match &mut *running {
-            None => return Err(Status::ERR_INIT),
-            Some(Running { inits: 1, .. }) => {
-                ENVIRONMENT.clear();
-                running.take()
-            }
-            Some(running) => {
-                running.inits -= 1;
-                None
-            }
-        };
-        drop(running);
-        end(last);
+        give_back()?;
         session::leave(&[])
     }
 

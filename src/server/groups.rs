@@ -329,11 +329,13 @@ impl Core {
         let told = peers.filter(|peer| self.registrations.wants(*peer, event)).collect();
         let range = Info::new(keys::EVENT_CUSTOM_RANGE, procs(to));
         info.extend([id_of(id), range, Info::new(keys::EVENT_NON_DEFAULT, true)]);
-        let name = id.clone();
+        let (name, number) = (id.clone(), self.groups.invitations.number(id));
         self.spread(Origin::Library, event, source.clone(), RANGE_CUSTOM, info, move |core, result| {
             if let Err(status) = result {
                 trace!("{event} of group {name} does not reach other nodes: {status}");
                 match event {
+                    // Another one of that name may be open by now.
+                    _ if core.groups.invitations.number(&name) != number => {}
                     Status::GROUP_INVITED => core.give_up_invitation(&name, status),
                     // Later: the election may be about to begin.
                     Status::GROUP_LEADER_FAILED => {

@@ -108,6 +108,11 @@ impl Invitations {
         self.open.contains_key(id)
     }
 
+    /// The number of the open one of that name.
+    pub(super) fn number(&self, id: &Nspace) -> Option<u64> {
+        self.open.get(id).map(|invitation| invitation.number)
+    }
+
     /// How many are open.
     pub(super) fn len(&self) -> usize {
         self.open.len()
@@ -327,7 +332,7 @@ impl Core {
             (Status::SUCCESS, Vec::new()),
             move |core, result: Result<Infos, Status>| {
                 // It may have been given up, and another one be open by now.
-                if core.groups.invitations.open.get(&id).is_none_or(|open| open.number != number) {
+                if core.groups.invitations.number(&id) != Some(number) {
                     return;
                 }
                 let infos = result.map(|(_, infos)| infos).unwrap_or_default();

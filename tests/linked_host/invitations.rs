@@ -302,20 +302,71 @@ impl Host for Slow {
     }
 }
 
+/// The first two of so many processes, on one node.
+fn two_of(size: u32, server: &Server) -> [Client; 2] {
+    let nspace = id("job");
+    let job = [Info::new(keys::JOB_SIZE, size), Info::new(keys::LOCAL_PEERS, "0,1")];
+    server.register_nspace_wait(&nspace, 2, &job).unwrap();
+    let (uid, gid) = (nix::unistd::geteuid().as_raw(), nix::unistd::getegid().as_raw());
+    [0, 1].map(|rank| {
+        let proc = Proc::new(nspace.clone(), Rank(rank));
+        server.register_client_wait(&proc, uid, gid, None).unwrap();
+        Client::connect(&peer::address(server, &proc), &[]).unwrap()
+    })
+}
+
+fn gives_up(leader: &Client, group: &str, guests: &[Proc]) {
+    let range = Info::new(keys::EVENT_CUSTOM_RANGE, DataArray::of(guests.to_vec()));
+    let says = [Info::new(keys::GROUP_ID, group), range];
+    let said = Call::start(|done| leader.notify_event(ABORT, leader.proc(), RANGE_CUSTOM, &says, done));
+    assert_eq!(said.end(), Ok(()));
+}
+
+/// A host that says when the test does whether an invitation goes out.
+struct Hesitant(Mutex<mpsc::Sender<Completion<()>>>);
+
+impl Host for Hesitant {
+    fn notify_event(&self, status: Status, _: &Proc, _: u8, _: &[Info], done: Completion<()>) -> Accepted {
+        if status != Status::GROUP_INVITED {
+            return Ok(Answer::Done);
+        }
+        self.0.lock().unwrap().send(done).unwrap();
+        Ok(Answer::Later)
+    }
+}
+
+#[test]
+fn a_refusal_of_an_invitation_that_was_given_up_ends_no_other_one() {
+    let (tell, asked) = mpsc::channel();
+    let server = Server::start(ServerConfig::default(), Arc::new(Hesitant(Mutex::new(tell)))).unwrap();
+    let clients = two_of(3, &server);
+    let [leader, here, elsewhere] = [0, 1, 2].map(|rank| Proc::new(id("job"), Rank(rank)));
+    let guests = [here, elsewhere.clone()];
+    let invited = handle(&clients[1], &[Status::GROUP_INVITED], vec![]);
+    let first = invite(&clients[0], "g", &guests, &[]);
+    let late = asked.recv().unwrap();
+    gives_up(&clients[0], "g", &guests);
+    assert_eq!(made(first).0, ABORT);
+    assert_eq!(invited.recv().unwrap().0, Status::GROUP_INVITED);
+    let second = invite(&clients[0], "g", &guests, &[]);
+    late.complete(Err(Status::ERR_UNREACH));
+    asked.recv().unwrap().complete(Ok(()));
+    let stays = join(&clients[1], &invited, "g", true);
+    let answer = [
+        Info::new(keys::GROUP_ID, "g"),
+        Info::new(keys::EVENT_CUSTOM_RANGE, DataArray::of([leader])),
+        Info::new(keys::EVENT_AFFECTED_PROC, elsewhere.clone()),
+    ];
+    server.notify_event(Status::GROUP_INVITE_ACCEPTED, &elsewhere, RANGE_CUSTOM, &answer, |_| ()).unwrap();
+    assert_eq!([second, stays].map(made), [0; 2].map(|_| (OK, vec![0, 1, 2])));
+}
+
 #[test]
 fn an_answer_for_an_invitation_that_was_given_up_completes_no_other_one() {
     let (tell, asked) = mpsc::channel();
     let server = Server::start(ServerConfig::default(), Arc::new(Slow(Mutex::new(tell)))).unwrap();
-    let nspace = id("job");
-    let job = [Info::new(keys::JOB_SIZE, 2u32), Info::new(keys::LOCAL_PEERS, "0,1")];
-    server.register_nspace_wait(&nspace, 2, &job).unwrap();
-    let (uid, gid) = (nix::unistd::geteuid().as_raw(), nix::unistd::getegid().as_raw());
-    let clients = [0, 1].map(|rank| {
-        let proc = Proc::new(nspace.clone(), Rank(rank));
-        server.register_client_wait(&proc, uid, gid, None).unwrap();
-        Client::connect(&peer::address(&server, &proc), &[]).unwrap()
-    });
-    let [leader, guest] = [0, 1].map(|rank: usize| clients[rank].proc().clone());
+    let clients = two_of(2, &server);
+    let guest = clients[1].proc().clone();
     let invited = handle(&clients[1], &[Status::GROUP_INVITED], vec![]);
     let start = || {
         let leads = invite(&clients[0], "g", std::slice::from_ref(&guest), &[set(keys::GROUP_ASSIGN_CONTEXT_ID)]);
@@ -328,9 +379,8 @@ fn an_answer_for_an_invitation_that_was_given_up_completes_no_other_one() {
     };
     let (leads, stays) = (start(), joins());
     let late = asked.recv().unwrap();
-    let says = [Info::new(keys::GROUP_ID, "g"), Info::new(keys::EVENT_CUSTOM_RANGE, DataArray::of([guest.clone()]))];
-    let gives_up = Call::start(|done| clients[0].notify_event(ABORT, &leader, RANGE_CUSTOM, &says, done));
-    assert_eq!(([leads, stays].map(made), gives_up.end()), ([0; 2].map(|_| (ABORT, vec![])), Ok(())));
+    gives_up(&clients[0], "g", std::slice::from_ref(&guest));
+    assert_eq!([leads, stays].map(made), [0; 2].map(|_| (ABORT, vec![])));
     let leads = start();
     answer(late, 7);
     let stays = joins();

@@ -288,7 +288,7 @@ impl Core {
 
     fn fetched(&mut self, proc: &Proc, id: u64, result: Result<Vec<u8>, Status>) {
         if self.waits.fetching.get(proc) != Some(&id) {
-            return trace!("the host brings what {proc} had posted in a job that is over");
+            return trace!("the host brings what {proc} has posted when nobody waits for it, or its job is over");
         }
         self.waits.fetching.remove(proc);
         let status = match result {
@@ -373,9 +373,13 @@ impl Core {
     /// A peer that may have asked is gone.
     pub(super) fn gets_of_peer_end(&mut self, peer: PeerId) {
         let asked = |wait: &Wait| matches!(wait.question.asker, Asker::Peer(asker, _) if asker == peer);
-        for wait in take_where(&mut self.waits.waiting, asked) {
-            self.timers.cancel(wait.limit);
+        let gone = take_where(&mut self.waits.waiting, asked);
+        if !gone.is_empty() && !self.waits.fetching.is_empty() {
+            // What the host has not answered for those that are gone it may never answer: it is asked anew for who comes next.
+            let wanted: HashSet<&Proc> = self.waits.waiting.values().map(|wait| &wait.question.proc).collect();
+            self.waits.fetching.retain(|proc, _| wanted.contains(proc));
         }
+        gone.into_iter().for_each(|wait| self.timers.cancel(wait.limit));
     }
 
     /// A namespace is deregistered.

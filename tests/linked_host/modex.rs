@@ -1,15 +1,16 @@
 //! Rules K2, K3 and K7: scopes, waiting for keys, and direct modex.
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
 
 use instanton::client::Client;
 use instanton::data::constants::scope;
-use instanton::data::{Info, Proc, Rank, Status, Value, keys};
+use instanton::data::{Info, Nspace, Proc, Rank, Status, Value, keys};
 use instanton::message::{Reply, Request};
-use instanton::server::ServerConfig;
+use instanton::server::{Accepted, Answer, Completion, Host, Server, ServerConfig};
 
 use crate::death::Victim;
 use crate::host::{Cluster, Lacks};
-use crate::peer::{address, fence_all};
+use crate::peer::{PATIENCE, Peer, address, fence_all};
 
 const OK: Status = Status::SUCCESS;
 const NOT_FOUND: Result<Value, Status> = Err(Status::ERR_NOT_FOUND);
@@ -128,6 +129,37 @@ fn direct_modex_waits_until_the_rank_has_posted_and_is_asked_once() {
         let refresh = [Info::new(keys::GET_REFRESH_CACHE, true)];
         assert_eq!(others[0].get(&target, "k", &refresh), Ok(Value::Uint32(11)));
     }
+}
+
+/// A host that answers when the test does.
+struct Later(Mutex<mpsc::Sender<Completion<Vec<u8>>>>);
+
+impl Host for Later {
+    fn direct_modex(&self, _: &Proc, _: &[Info], done: Completion<Vec<u8>>) -> Accepted {
+        self.0.lock().unwrap().send(done).unwrap();
+        Ok(Answer::Later)
+    }
+}
+
+#[test]
+fn a_host_that_has_left_an_asker_waiting_is_asked_again_for_the_next() {
+    let (tell, asked) = mpsc::channel();
+    let server = Server::start(ServerConfig::default(), Arc::new(Later(Mutex::new(tell)))).unwrap();
+    let proc = |rank| Proc::new(Nspace::new("job").unwrap(), Rank(rank));
+    let job = [Info::new(keys::JOB_SIZE, 3u32), Info::new(keys::LOCAL_PEERS, "0,1")];
+    server.register_nspace_wait(&proc(0).nspace, 2, &job).unwrap();
+    let (uid, gid) = (nix::unistd::geteuid().as_raw(), nix::unistd::getegid().as_raw());
+    let [mut first, mut second] = [0, 1].map(|rank| {
+        server.register_client_wait(&proc(rank), uid, gid, None).unwrap();
+        Peer::connect(&server, &proc(rank)).unwrap()
+    });
+    first.start_get(&proc(2), "k", &[]);
+    let unanswered = asked.recv().unwrap();
+    assert_eq!(first.finalize(), OK);
+    let waits = second.start_get(&proc(2), "k", &[]);
+    asked.recv_timeout(PATIENCE).expect("it is asked again").complete(Err(Status::ERR_UNREACH));
+    assert_eq!(second.got(waits), Err(Status::ERR_UNREACH));
+    unanswered.complete(Ok(Vec::new()));
 }
 
 #[test]

@@ -38,6 +38,7 @@ const MAX_ITEMS: usize = 4096;
 /// What is to be removed when somebody ends.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Cleanup {
+    /// In the order of their paths, each of which is there once.
     items: Vec<Item>,
     ignored: Ignored,
 }
@@ -46,8 +47,7 @@ impl Cleanup {
     /// Adds what a call asks for; all of it, or nothing. Whether any of it is new.
     fn add(&mut self, more: &Cleanup) -> Result<bool, Status> {
         let conflict = |item: &Item| {
-            let twice = |other: &Item| other.path == item.path && *other != *item;
-            self.items.iter().chain(&more.items).any(twice)
+            self.find(&item.path).is_ok_and(|at| self.items[at] != *item)
                 || self.ignored.paths.contains(&item.path)
                 || more.ignored.paths.contains(&item.path)
         };
@@ -61,8 +61,8 @@ impl Cleanup {
         }
         let before = self.items.len() + ignored(self);
         for item in &more.items {
-            if !self.items.contains(item) {
-                self.items.push(item.clone());
+            if let Err(at) = self.find(&item.path) {
+                self.items.insert(at, item.clone());
             }
         }
         self.ignored.paths.extend(more.ignored.paths.iter().cloned());
@@ -97,14 +97,31 @@ impl Cleanup {
                     trace!("{} cannot be cleaned up: the path must be absolute and without \"..\"", path.display());
                     return Err(Status::ERR_BAD_PARAM);
                 }
-                cleanup.items.push(Item { path, what, uid, gid });
+                let item = Item { path, what, uid, gid };
+                match cleanup.find(&item.path) {
+                    Ok(at) if cleanup.items[at] != item => return Err(Status::ERR_CONFLICTING_CLEANUP_DIRECTIVES),
+                    Ok(_) => {}
+                    // More than that would be refused anyway.
+                    Err(_) if cleanup.items.len() == MAX_ITEMS => return Err(Status::ERR_OUT_OF_RESOURCE),
+                    Err(at) => cleanup.items.insert(at, item),
+                }
             }
         }
         Ok(cleanup)
     }
 
+    /// Where a path is, or belongs.
+    fn find(&self, path: &Path) -> Result<usize, usize> {
+        self.items.binary_search_by(|item| item.path.as_path().cmp(path))
+    }
+
     fn has(&self, path: &Path) -> bool {
-        self.items.iter().any(|item| item.path == path)
+        self.find(path).is_ok()
+    }
+
+    /// What is to be removed with the rights of a user: what lies in a directory before the directory.
+    fn of_user(&self, uid: u32, gid: u32) -> Vec<Item> {
+        self.items.iter().rev().filter(|item| (item.uid, item.gid) == (uid, gid)).cloned().collect()
     }
 }
 
@@ -119,7 +136,8 @@ pub fn clean_up(calls: &[Vec<Info>], uid: u32, gid: u32) {
         }
     }
     // In a thread of its own, because that takes on the rights of the user.
-    let sweeper = spawn_without_signals("instanton-sweep", move || sweep::remove(&all.items, &all.ignored, uid, gid));
+    let items = all.of_user(uid, gid);
+    let sweeper = spawn_without_signals("instanton-sweep", move || sweep::remove(&items, &all.ignored, uid, gid));
     match sweeper {
         Ok(sweeper) => drop(sweeper.join()),
         Err(e) => trace!("nothing is cleaned up for user {uid}: {e}"),
@@ -244,8 +262,7 @@ impl Core {
     fn sweep(&mut self, cleanup: Cleanup) {
         let users: BTreeSet<(u32, u32)> = gathered(cleanup.items.iter().map(|item| (item.uid, item.gid)));
         for (uid, gid) in users {
-            let items: Vec<Item> =
-                cleanup.items.iter().filter(|item| (item.uid, item.gid) == (uid, gid)).cloned().collect();
+            let items = cleanup.of_user(uid, gid);
             let ignored = cleanup.ignored.clone();
             let id = self.sweepers.next;
             self.sweepers.next += 1;
@@ -315,6 +332,16 @@ mod tests {
         assert_eq!(cleanup.items.len(), 1);
         assert_eq!(cleanup.add(&recursive), Err(Status::ERR_CONFLICTING_CLEANUP_DIRECTIVES));
         assert_eq!(cleanup.add(&ignore), Err(Status::ERR_CONFLICTING_CLEANUP_DIRECTIVES));
+    }
+
+    #[test]
+    fn what_lies_in_a_directory_goes_first() {
+        let mut cleanup = parse(&[Info::new(keys::REGISTER_CLEANUP_DIR, "/d,/c/e")]).unwrap();
+        let more = parse(&[Info::new(keys::REGISTER_CLEANUP, "/d/f,/c/e/a,/d-x,/d/f/")]).unwrap();
+        assert_eq!(cleanup.add(&more), Ok(true));
+        let paths: Vec<PathBuf> = cleanup.of_user(1, 2).into_iter().map(|item| item.path).collect();
+        assert_eq!(paths, ["/d-x", "/d/f", "/d", "/c/e/a", "/c/e"].map(PathBuf::from));
+        assert!(cleanup.of_user(1, 3).is_empty());
     }
 
     /// Counts what it is told of.

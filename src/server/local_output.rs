@@ -2,7 +2,7 @@
 //! information says.
 //!
 //! A thread writes it: who reads this process's output and falls behind keeps neither ranks nor the host waiting. What waits is in
-//! memory, however much that is; the server ends when all of it is written.
+//! memory, up to [`MAX_WAITING`]; what comes then is lost. The server ends when all that waits is written.
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -13,6 +13,10 @@ use crate::data::{Info, Key, Nspace, Proc, Rank};
 use crate::message::directives::Directives;
 use crate::message::format::{DIRECTIVES, Format, write_out};
 use crate::sys::signals::spawn_without_signals;
+use crate::trace;
+
+/// Bytes that may wait for who reads this process's output.
+const MAX_WAITING: usize = 64 << 20;
 
 pub(super) struct LocalOutput {
     formats: HashMap<Nspace, Format>,
@@ -30,7 +34,10 @@ struct Queue {
 #[derive(Default)]
 struct Waiting {
     pieces: VecDeque<(u16, Vec<u8>)>,
+    bytes: usize,
     is_last: bool,
+    /// Whether the last piece was lost.
+    loses: bool,
 }
 
 impl Queue {
@@ -38,10 +45,28 @@ impl Queue {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Has one more piece written, where there is room for it.
+    fn add(&self, channel: u16, bytes: Vec<u8>) {
+        let mut waiting = self.lock();
+        let lost = waiting.bytes + bytes.len() > MAX_WAITING;
+        if lost && !waiting.loses {
+            trace!("nobody reads this process's output: what comes now is lost");
+        }
+        waiting.loses = lost;
+        if !lost {
+            waiting.bytes += bytes.len();
+            waiting.pieces.push_back((channel, bytes));
+            self.changed.notify_one();
+        }
+    }
+
     /// The next piece, or none when there will be none.
     fn next(&self) -> Option<(u16, Vec<u8>)> {
         let goes_on = |waiting: &mut Waiting| waiting.pieces.is_empty() && !waiting.is_last;
-        self.changed.wait_while(self.lock(), goes_on).unwrap_or_else(PoisonError::into_inner).pieces.pop_front()
+        let mut waiting = self.changed.wait_while(self.lock(), goes_on).unwrap_or_else(PoisonError::into_inner);
+        let next = waiting.pieces.pop_front();
+        waiting.bytes -= next.as_ref().map_or(0, |(_, bytes)| bytes.len());
+        next
     }
 }
 
@@ -62,8 +87,7 @@ impl LocalOutput {
         let new = || Format::read(&directives_of(&source.nspace, jobs));
         let format = self.formats.entry(source.nspace.clone()).or_insert_with(new);
         let shown = format.shown(source, channel, bytes.to_vec());
-        self.queue.lock().pieces.push_back((channel, shown));
-        self.queue.changed.notify_one();
+        self.queue.add(channel, shown);
     }
 }
 
@@ -96,5 +120,23 @@ impl Core {
         if let Some(local) = &mut self.local_output {
             local.formats.remove(nspace);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_waits_is_bounded_and_what_fits_is_kept() {
+        let queue = Queue::default();
+        for _ in 0..3 {
+            queue.add(1, vec![0; MAX_WAITING / 2]);
+        }
+        queue.lock().is_last = true;
+        let kept = std::iter::from_fn(|| queue.next()).map(|(_, bytes)| bytes.len()).sum::<usize>();
+        assert_eq!(kept, MAX_WAITING);
+        queue.add(1, vec![0; MAX_WAITING]);
+        assert!(queue.next().is_some(), "there is room again");
     }
 }

@@ -214,7 +214,9 @@ impl Listener {
                             let (seen, collect) = frame::meet_in(body)?;
                             callers.meets(peer, header.number, seen, collect);
                         }
-                        Kind::Request => callers.asked(peer, header.number, frame::request_in(header.kind, body)?),
+                        Kind::Request => {
+                            callers.asked(peer, header.number, frame::request_in(header.kind, body)?, header.body);
+                        }
                         other => return Err(Breach::Unexpected(other)),
                     }
                 },
@@ -389,7 +391,7 @@ mod tests {
 
     impl Callers for Nobody {
         fn arrived(&mut self, _: PeerId, _: Arrival) {}
-        fn asked(&mut self, _: PeerId, _: u64, _: Request) {}
+        fn asked(&mut self, _: PeerId, _: u64, _: Request, _: usize) {}
         fn meets(&mut self, _: PeerId, _: u64, _: u32, _: bool) {}
         fn left(&mut self, _: PeerId, _: Left) {}
     }

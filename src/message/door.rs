@@ -69,8 +69,8 @@ pub enum Left {
 pub trait Callers {
     /// A peer asks to be let in. The answer is [`Outgoing::Accepted`] or [`Outgoing::Refused`], now or later.
     fn arrived(&mut self, peer: PeerId, arrival: Arrival);
-    /// A peer that was let in asks something.
-    fn asked(&mut self, peer: PeerId, number: u64, request: Request);
+    /// A peer that was let in asks something, in a message of so many bytes.
+    fn asked(&mut self, peer: PeerId, number: u64, request: Request, bytes: usize);
     /// The most frequent request, in fewer steps: [`Request::Meet`] with no attributes, or with `COLLECT_DATA` alone.
     fn meets(&mut self, peer: PeerId, number: u64, seen: u32, collect: bool);
     /// A peer that had arrived is gone; it gets nothing any more.

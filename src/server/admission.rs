@@ -13,6 +13,7 @@ use instanton_layout::header;
 use super::core::{Core, Limit};
 use super::jobs::Phase;
 use super::members::Members;
+use super::outstanding::Outstanding;
 use super::timers::TimerId;
 use super::tools;
 use super::watch::WatchId;
@@ -22,6 +23,9 @@ use crate::message::door::{Arrival, Claim, Left, Outgoing, PeerId};
 use crate::message::{Mapped, Part};
 use crate::sys::process;
 use crate::trace;
+
+/// Connections of one rank: its own, and those of processes that it has forked.
+const MAX_CONNECTIONS: usize = 256;
 
 /// What a connection is to its rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +44,7 @@ pub(super) struct Peer {
     pub proc: Proc,
     pub role: Role,
     /// Requests that have no answer yet.
-    pub outstanding: usize,
+    pub outstanding: Outstanding,
     /// Whether it was told of a failure that it had not asked about, and of nothing after.
     pub has_bad_news: bool,
     /// All of its namespace, once it has met them.
@@ -59,7 +63,7 @@ impl Peer {
         Peer {
             proc,
             role: Role::Rank,
-            outstanding: 0,
+            outstanding: Outstanding::default(),
             has_bad_news: false,
             everyone: None,
             arrival: None,
@@ -76,7 +80,7 @@ impl Core {
         let entry = Peer {
             proc: proc.clone(),
             role: Role::Asking,
-            outstanding: 0,
+            outstanding: Outstanding::default(),
             has_bad_news: false,
             everyone: None,
             arrival: Some(arrival),
@@ -90,6 +94,11 @@ impl Core {
         };
         if let Err((status, reason)) = verdict {
             return self.refuse(peer, status, reason);
+        }
+        let is_same = |other: &&Peer| other.proc.rank == proc.rank && other.proc == proc;
+        // Not counted where there are no more than that in all.
+        if self.peers.len() > MAX_CONNECTIONS && self.peers.values().filter(is_same).count() > MAX_CONNECTIONS {
+            return self.refuse(peer, Status::ERR_OUT_OF_RESOURCE, format!("it has {MAX_CONNECTIONS} connections"));
         }
         let at = Instant::now() + self.config.host_answer_deadline;
         let limit = self.timers.set(at, Limit::Admission(peer));

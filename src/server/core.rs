@@ -39,9 +39,6 @@ use crate::trace;
 /// A callback of the embedding program.
 pub(super) type Done<T> = Box<dyn FnOnce(Result<T, Status>) + Send>;
 
-/// Requests of one peer that may wait for an answer at a time.
-pub(super) const MAX_OUTSTANDING: usize = 65536;
-
 /// What a time limit is for.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Limit {
@@ -149,7 +146,7 @@ impl Core {
         descriptors: Vec<std::os::fd::OwnedFd>,
     ) {
         if let Some(entry) = self.peers.get_mut(&peer) {
-            entry.outstanding -= 1;
+            entry.outstanding.end(number);
             if number == 0 {
                 // Nobody waits for it: only a failure is told.
                 if reply == Reply::Done(Status::SUCCESS) {
@@ -195,12 +192,20 @@ impl Core {
         }
     }
 
-    pub(super) fn dispatch(&mut self, peer: PeerId, number: u64, request: Request) {
+    /// Acts on a request, which came in so many bytes.
+    pub(super) fn dispatch(&mut self, peer: PeerId, number: u64, request: Request, bytes: usize) {
         let Some(entry) = self.peers.get_mut(&peer) else { return };
-        entry.outstanding += 1;
-        let (proc, role) = (entry.proc.clone(), entry.role);
-        if entry.outstanding > MAX_OUTSTANDING {
-            trace!("{proc} has {MAX_OUTSTANDING} requests waiting; another one is refused");
+        let proc = entry.proc.clone();
+        if entry.outstanding.is_large(number) {
+            trace!("{proc} asks under a number whose answer it waits for");
+            self.peer_left(peer, Left::Cut);
+            return self.send(peer, Outgoing::End);
+        }
+        // A commit is answered at once, however large.
+        let bytes = if matches!(request, Request::Commit { .. }) { 0 } else { bytes };
+        let (has_room, role) = (entry.outstanding.begin(number, bytes), entry.role);
+        if !has_room {
+            trace!("{proc} has too many or too large requests waiting; another one is refused");
             return self.reply_status(peer, number, Err(Status::ERR_OUT_OF_RESOURCE));
         }
         let caller = Caller { peer, number, seen: None };
@@ -309,14 +314,14 @@ impl Callers for Core {
         self.arrive(peer, arrival);
     }
 
-    fn asked(&mut self, peer: PeerId, number: u64, request: Request) {
-        self.dispatch(peer, number, request);
+    fn asked(&mut self, peer: PeerId, number: u64, request: Request, bytes: usize) {
+        self.dispatch(peer, number, request, bytes);
     }
 
     fn meets(&mut self, peer: PeerId, number: u64, seen: u32, collect: bool) {
         if !self.meet_again(Caller { peer, number, seen: Some(seen) }, collect) {
             let info = if collect { vec![Info::new(keys::COLLECT_DATA, true)] } else { Vec::new() };
-            self.dispatch(peer, number, Request::Meet { seen, info });
+            self.dispatch(peer, number, Request::Meet { seen, info }, 0);
         }
     }
 

@@ -27,7 +27,7 @@ use std::time::{Duration, Instant};
 
 use super::arrivals::Arrivals;
 use super::blob::Failure;
-use super::core::{Core, Limit, MAX_OUTSTANDING};
+use super::core::{Core, Limit};
 use super::exchange::Sent;
 use super::members::{Census, Members, NoMembers, Operation};
 use super::of_group::OfGroup;
@@ -179,16 +179,15 @@ impl Core {
     /// A client meets all of its namespace once more. Where others wait already, there is nothing to find out: it has come. False
     /// when it has to come the long way.
     pub(super) fn meet_again(&mut self, caller: Caller, collect: bool) -> bool {
+        let number = caller.number;
         let Some(entry) = self.peers.get_mut(&caller.peer) else { return false };
-        let Some(members) = entry.everyone.as_ref().filter(|_| entry.outstanding < MAX_OUTSTANDING) else {
-            return false;
-        };
+        let Some(members) = entry.everyone.as_ref().filter(|_| entry.outstanding.is_simple()) else { return false };
         let Some(queue) = self.fences.gathering.get_mut(members) else { return false };
         let [tracker] = queue.make_contiguous() else { return false };
         if tracker.failed.is_some() || !tracker.arrived.insert(&entry.proc, Some(caller)) {
             return false;
         }
-        entry.outstanding += 1;
+        entry.outstanding.begin(number, 0);
         tracker.collect |= collect;
         if tracker.is_complete() {
             let members = members.clone();
@@ -473,7 +472,7 @@ impl Core {
         stored.release();
         for caller in released {
             if let Some(entry) = self.peers.get_mut(&caller.peer) {
-                entry.outstanding -= 1;
+                entry.outstanding.end(caller.number);
             }
         }
     }

@@ -8,6 +8,7 @@
 //! |---|---|
 //! | `control_thread` | the loop that everything happens in |
 //! | `core` | the state, and where each request goes |
+//! | `outstanding` | how much of a peer may wait |
 //! | `admission`, `tools` | who comes in, who has ended |
 //! | `registration` | how the host tells of namespaces and processes |
 //! | `jobs`, `stored` | namespaces and their processes; a job's data, in the store |
@@ -69,6 +70,7 @@ mod modex;
 mod monitors;
 mod of_group;
 mod output;
+mod outstanding;
 mod pieces;
 mod program;
 mod psets;

@@ -42,7 +42,7 @@ impl ProgramDoor {
 
 impl ServerWithin for ProgramDoor {
     fn ask(&self, number: u64, request: Request) -> Result<(), Status> {
-        self.mailbox.post(move |core| core.dispatch(PROGRAM, number, request))
+        self.mailbox.post(move |core| core.dispatch(PROGRAM, number, request, 0))
     }
 
     fn is_own_thread(&self) -> bool {

@@ -8,7 +8,7 @@ use instanton::control::address::Address;
 use instanton::control::frame::{self, Kind};
 use instanton::control::handshake::{Hello, Welcome};
 use instanton::data::constants::scope;
-use instanton::data::{Nspace, Rank, Status};
+use instanton::data::{Info, Nspace, Rank, Status, Value};
 use instanton::message::{Mapped, Part, Reply, Request};
 use instanton::sys::{process, socket};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -123,6 +123,35 @@ fn strangers_and_impostors() {
         other.proc = job.proc(2);
         assert_eq!(refusal(address, &other).0, Status::ERR_INVALID_CRED, "the token of another job");
     });
+}
+
+#[test]
+fn who_has_much_waiting_is_refused_more() {
+    let cluster = Cluster::new(1);
+    let job = cluster.job("job", &[0, 0]);
+    let mut peers = job.peers();
+    let pair = [job.proc(0), job.proc(1)];
+    let much = [Info::new("much", Value::string(vec![b'x'; 1 << 20]))];
+    let numbers: Vec<u64> = (0..70).map(|_| peers[0].start_fence(&pair, &much)).collect();
+    let (waits, refused) = numbers.split_at(63);
+    for number in refused {
+        assert_eq!(peers[0].done(*number), Status::ERR_OUT_OF_RESOURCE);
+    }
+    for number in waits {
+        assert_eq!(peers[1].status(Request::Fence { procs: pair.to_vec(), info: Vec::new() }), OK);
+        assert_eq!(peers[0].done(*number), OK);
+    }
+    assert_eq!(fence_all(&mut peers, &pair, &much), [OK, OK]);
+}
+
+#[test]
+fn a_rank_has_so_many_connections_and_no_more() {
+    let cluster = Cluster::new(1);
+    let job = cluster.job("job", &[0, 0]);
+    let address = peer::address(&cluster.server(0), &job.proc(0));
+    let _all: Vec<Peer> = (0..256).map(|_| Peer::at(&address).unwrap()).collect();
+    assert_eq!(Peer::at(&address).err(), Some(Status::ERR_OUT_OF_RESOURCE));
+    assert_eq!(job.peer(1).commit(scope::GLOBAL, "k", 1u32), OK);
 }
 
 #[test]

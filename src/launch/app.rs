@@ -3,6 +3,7 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use crate::data::{self, DataArray, Info, InfoList, Rank, Status, Text, Value, keys};
 
@@ -11,7 +12,7 @@ pub const MOST_RANKS: u32 = 1 << 16;
 
 /// The attributes of a request that are served by all who start processes: here, by the server's
 /// [`setup_local_support`](crate::server::Server::setup_local_support), or because they are true of every job.
-pub const SERVED: [&str; 29] = [
+pub const SERVED: [&str; 33] = [
     keys::WDIR,
     keys::HOST,
     keys::SET_ENVAR,
@@ -41,6 +42,10 @@ pub const SERVED: [&str; 29] = [
     keys::EVENT_SILENT_TERMINATION,
     keys::COSPAWN_APP,
     keys::NON_PMI,
+    keys::INDEX_ARGV,
+    keys::TIMEOUT,
+    keys::SPAWN_TIMEOUT,
+    keys::JOB_TIMEOUT,
 ];
 
 /// Attributes that change an environment.
@@ -58,6 +63,10 @@ pub struct AppSpec {
     pub wdir: Option<PathBuf>,
     /// The program as it was typed.
     pub program: OsString,
+    /// What it is called, where that differs: the first of its words.
+    pub name: Option<OsString>,
+    /// Whether each process is called by its rank as well.
+    pub is_numbered: bool,
     /// Its arguments.
     pub arguments: Vec<OsString>,
 }
@@ -103,7 +112,42 @@ fn is_here(host: &str, node: &str) -> bool {
     name == node || ["localhost", "127.0.0.1"].contains(&name) || node.split('.').next() == Some(name)
 }
 
+/// How long the processes of a job may take.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TimeLimits {
+    /// Until all of them run.
+    pub start: Option<Duration>,
+    /// From then on until all have ended.
+    pub run: Option<Duration>,
+}
+
+impl TimeLimits {
+    /// Reads them in what is said of a job; 0 is no limit.
+    ///
+    /// # Errors
+    /// `ERR_BAD_PARAM` for what is no time.
+    pub fn read(job_info: &[Info]) -> Result<Self, Status> {
+        let limit = |key| -> Result<Option<Duration>, Status> {
+            let Some(info) = job_info.find(key) else { return Ok(None) };
+            let seconds = info.value.as_i64().and_then(|seconds| u32::try_from(seconds).ok());
+            let limit = Duration::from_secs(seconds.ok_or(Status::ERR_BAD_PARAM)?.into());
+            Ok((!limit.is_zero()).then_some(limit))
+        };
+        let start = [limit(keys::TIMEOUT)?, limit(keys::SPAWN_TIMEOUT)?].into_iter().flatten().min();
+        Ok(Self { start, run: limit(keys::JOB_TIMEOUT)? })
+    }
+}
+
 impl AppSpec {
+    /// The first of a process's words: how it is called.
+    pub fn name_of(&self, rank: u32) -> OsString {
+        let mut name = self.name.as_ref().unwrap_or(&self.program).clone();
+        if self.is_numbered {
+            name.push(format!("-{rank}"));
+        }
+        name
+    }
+
     /// An agent (`PMIX_FORKEXEC_AGENT`) is started in the place of the program, which is the first of its arguments after its own.
     fn read(app: &data::App, job_info: &[Info]) -> Result<Self, Status> {
         let system = |text: &Text| OsString::from_vec(text.as_bytes().to_vec());
@@ -113,9 +157,14 @@ impl AppSpec {
             Some((OsString::from_vec(name.to_vec()), Some(OsString::from_vec(value[1..].to_vec()))))
         };
         let mut words: Vec<OsString> = std::iter::once(program).chain(app.argv.iter().skip(1)).map(system).collect();
+        let is_set = |key| app.info.is_set(key) || job_info.is_set(key);
+        let mut name = app.argv.first().filter(|name| *name != program).map(system);
+        let mut is_numbered = is_set(keys::INDEX_ARGV);
         if let Some(agent) = app.info.find(keys::FORKEXEC_AGENT).or_else(|| job_info.find(keys::FORKEXEC_AGENT)) {
             let agent = agent.value.as_str().ok_or(Status::ERR_BAD_PARAM)?;
             words.splice(0..0, agent.split_whitespace().map(OsString::from));
+            // It finds the program by the word behind its own.
+            (name, is_numbered) = (None, false);
         }
         let program = words.remove(0);
         Ok(Self {
@@ -123,6 +172,8 @@ impl AppSpec {
             environment: app.env.iter().filter_map(setting).collect(),
             wdir: app.cwd.as_ref().map(|cwd| system(cwd).into()),
             program,
+            name,
+            is_numbered,
             arguments: words,
         })
     }
@@ -209,6 +260,8 @@ mod tests {
             environment: vec![("A".into(), Some("1=2".into()))],
             wdir: Some("/tmp".into()),
             program: "prog".into(),
+            name: None,
+            is_numbered: false,
             arguments: vec!["a b".into()],
         };
         assert_eq!(read_as(vec![], |_| ()), Ok(spec));
@@ -226,6 +279,31 @@ mod tests {
         );
         assert_eq!(words(read_as(vec![agent("env")], |_| ())).unwrap()[0], "env");
         assert_eq!(words(read_as(vec![Info::new(keys::FORKEXEC_AGENT, 1u32)], |_| ())), Err(Status::ERR_BAD_PARAM));
+    }
+
+    #[test]
+    fn a_process_is_called_as_its_first_word_says() {
+        let name = |info: Vec<Info>| {
+            let named = |app: &mut data::App| app.argv[0] = Text::new("p").unwrap();
+            read_as(info, named).map(|spec| (spec.program.clone(), spec.name_of(7)))
+        };
+        let numbered = || Info::new(keys::INDEX_ARGV, true);
+        assert_eq!(name(vec![]), Ok(("prog".into(), "p".into())));
+        assert_eq!(name(vec![numbered()]), Ok(("prog".into(), "p-7".into())));
+        let agent = Info::new(keys::FORKEXEC_AGENT, "env");
+        assert_eq!(name(vec![numbered(), agent]), Ok(("env".into(), "env".into())));
+    }
+
+    #[test]
+    fn times_are_seconds_and_none_of_them_no_limit() {
+        let read = |seconds: i32, key| TimeLimits::read(&[Info::new(keys::TIMEOUT, seconds), Info::new(key, 2)]);
+        let limits = |start, run| Ok(TimeLimits { start, run });
+        let two = Some(Duration::from_secs(2));
+        assert_eq!(read(3, keys::SPAWN_TIMEOUT), limits(two, None));
+        assert_eq!(read(1, keys::SPAWN_TIMEOUT), limits(Some(Duration::from_secs(1)), None));
+        assert_eq!(read(0, keys::JOB_TIMEOUT), limits(None, two));
+        assert_eq!(read(-1, keys::JOB_TIMEOUT), Err(Status::ERR_BAD_PARAM));
+        assert_eq!(TimeLimits::read(&[Info::new(keys::JOB_TIMEOUT, "2")]), Err(Status::ERR_BAD_PARAM));
     }
 
     #[test]

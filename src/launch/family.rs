@@ -12,7 +12,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::Signal;
 use nix::unistd::{getegid, geteuid};
 
-use super::app::{self, App};
+use super::app::{self, App, TimeLimits};
 use super::launcher::{JobEnd, Wanted, Wishes};
 use super::program;
 use crate::client::{Output, OutputHandler, to_own_output};
@@ -55,6 +55,9 @@ struct Job {
     /// Whether its end is told; that of a job that could not be started is not.
     is_told: bool,
     is_silent: bool,
+    /// What its processes are sent next because their time is over, and when.
+    limit: Option<(Instant, Signal)>,
+    is_late: bool,
 }
 
 /// What the launcher's thread works on.
@@ -80,8 +83,9 @@ impl Family {
     pub(super) fn attend(mut self) {
         while let Some(wanted) = self.wishes.take() {
             if wanted.is_empty() {
-                self.wait(None);
+                self.wait(self.jobs.iter().filter_map(|job| job.limit).map(|(at, _)| at).min());
             }
+            self.expire(Instant::now());
             for wanted in wanted {
                 let started = self.start(&wanted);
                 (wanted.done)(started);
@@ -97,6 +101,20 @@ impl Family {
         self.signal(Signal::SIGKILL);
         while !self.children.is_empty() {
             self.wait(None);
+        }
+    }
+
+    /// Ends the jobs whose time is over.
+    fn expire(&mut self, now: Instant) {
+        for job in &mut self.jobs {
+            let Some((_, signal)) = job.limit.take_if(|(at, _)| *at <= now) else { continue };
+            job.is_late = true;
+            job.limit = (signal == Signal::SIGTERM).then_some((now + GRACE, Signal::SIGKILL));
+            for child in self.children.iter().filter(|child| child.proc.nspace == job.nspace) {
+                let pid = child.process.id() as i32;
+                process::signal_group(&child.end, pid, signal);
+                process::signal_group(&child.end, pid, Signal::SIGCONT);
+            }
         }
     }
 
@@ -210,6 +228,7 @@ impl Family {
                 },
                 Some(None) => (Status::ERROR, 0),
             };
+            let status = if job.is_late { Status::ERR_TIMEOUT } else { status };
             (self.ear)(JobEnd { nspace: nspace.clone(), status, exit_code, is_silent: job.is_silent });
         }
         if let Some(server) = self.server.upgrade() {
@@ -225,6 +244,8 @@ impl Family {
     fn start(&mut self, wanted: &Wanted) -> Result<Nspace, Status> {
         let server = self.server.upgrade().ok_or(Status::ERR_INIT)?;
         let node = server.hostname().to_string_lossy().into_owned();
+        let limits = TimeLimits::read(&wanted.job_info)?;
+        let until = limits.start.map(|limit| Instant::now() + limit);
         let specs = app::read(&wanted.job_info, &wanted.apps, &node, |_| false)?;
         let apps = App::all(specs).map_err(|_| Status::ERR_JOB_SYS_OP_FAILED)?;
         let programs = program::all(&apps).map_err(|(_, lacks)| lacks.status())?;
@@ -235,17 +256,32 @@ impl Family {
         let nspace = Nspace::new(name).map_err(|_| Status::ERR_INVALID_NAMESPACE)?;
         register(&server, &nspace, &apps, &node, wanted)?;
         let is_silent = wanted.job_info.is_set(keys::EVENT_SILENT_TERMINATION);
-        self.jobs.push(Job { nspace: nspace.clone(), running: 0, failure: None, is_told: true, is_silent });
+        self.jobs.push(Job {
+            nspace: nspace.clone(),
+            running: 0,
+            failure: None,
+            is_told: true,
+            is_silent,
+            limit: None,
+            is_late: false,
+        });
         for app in &apps {
             for rank in app.ranks() {
                 let proc = Proc::new(nspace.clone(), Rank(rank));
                 let program = &programs[app.number as usize];
+                if until.is_some_and(|until| until <= Instant::now()) {
+                    self.give_up(&nspace);
+                    return Err(Status::ERR_TIMEOUT);
+                }
                 if let Err(error) = self.birth(&server, proc, app, program, &wanted.job_info) {
                     trace!("{} cannot be started: {error}", app.spec.program.to_string_lossy());
                     self.give_up(&nspace);
                     return Err(Status::ERR_JOB_FAILED_TO_LAUNCH);
                 }
             }
+        }
+        if let (Some(limit), Some(job)) = (limits.run, self.job(&nspace)) {
+            job.limit = Some((Instant::now() + limit, Signal::SIGTERM));
         }
         Ok(nspace)
     }
@@ -280,7 +316,7 @@ impl Family {
         }
         server.setup_fork(&proc, &mut environment).map_err(io::Error::other)?;
         let mut command = Command::new(program);
-        command.arg0(&app.spec.program).args(&app.spec.arguments).env_clear().envs(environment);
+        command.arg0(app.spec.name_of(proc.rank.0)).args(&app.spec.arguments).env_clear().envs(environment);
         command.current_dir(&app.wdir).stdin(Stdio::null()).process_group(0);
         let (out, writer) = io::pipe()?;
         let mut pipes = vec![(FWD_STDOUT_CHANNEL, File::from(OwnedFd::from(out)))];

@@ -13,7 +13,7 @@ mod family;
 mod launcher;
 mod program;
 
-pub use app::{App, AppSpec, MOST_RANKS, SERVED, environment, read};
+pub use app::{App, AppSpec, MOST_RANKS, SERVED, TimeLimits, environment, read};
 #[cfg(feature = "client")]
 pub use launcher::{JobEnd, Launcher};
 pub use program::{Lacks, all as programs};

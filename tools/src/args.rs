@@ -147,6 +147,8 @@ impl Segment {
             environment: self.environment.iter().map(|setting| variable(setting)).collect(),
             wdir: self.wdir.clone(),
             program: program.clone(),
+            name: None,
+            is_numbered: false,
             arguments: arguments.to_vec(),
         }
     }
@@ -204,6 +206,8 @@ mod tests {
                 environment: vec![("A".into(), Some("b=c".into())), ("B".into(), None)],
                 wdir: Some("/tmp".into()),
                 program: "prog".into(),
+                name: None,
+                is_numbered: false,
                 arguments: ["-n", "7", "--tag", "x"].map(OsString::from).to_vec(),
             }]
         );

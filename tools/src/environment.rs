@@ -55,6 +55,8 @@ mod tests {
             environment: asked.iter().map(|(name, value)| (name.into(), value.map(OsString::from))).collect(),
             wdir: None,
             program: "prog".into(),
+            name: None,
+            is_numbered: false,
             arguments: Vec::new(),
         };
         let job = Job::new(vec![spec.clone(), AppSpec { ranks: 2, ..spec }], Session::named("/tmp/x".into())).unwrap();

@@ -146,20 +146,25 @@ impl Pmix {
         self.published.namespace_ended(&job.nspace);
         if let Some(told) = told {
             let all = Proc::new(job.nspace.clone(), Rank::WILDCARD);
-            self.tell_parent(told, Status::EVENT_JOB_END, &all, Some(Info::new(keys::JOB_TERM_STATUS, status)));
+            self.raise(vec![told.clone()], Status::EVENT_JOB_END, &all, Some(Info::new(keys::JOB_TERM_STATUS, status)));
         }
+    }
+
+    /// A process has ended between Init and Finalize; who is connected with it hears of that.
+    pub fn left_without_a_word(&self, proc: &Proc, connected: Vec<Proc>) {
+        self.raise(connected, Status::ERR_INVALID_TERMINATION, proc, None);
     }
 
     /// A process waits for a debugger somewhere; who has started its job hears of it.
     pub fn rank_stopped(&self, parent: &Proc, rank: &Proc, place: Option<Info>) {
-        self.tell_parent(parent, Status::READY_FOR_DEBUG, rank, place);
+        self.raise(vec![parent.clone()], Status::READY_FOR_DEBUG, rank, place);
     }
 
-    /// Raises an event for who has started a job.
-    fn tell_parent(&self, parent: &Proc, status: Status, affected: &Proc, more: Option<Info>) {
+    /// Raises an event for these processes.
+    fn raise(&self, told: Vec<Proc>, status: Status, affected: &Proc, more: Option<Info>) {
         let mut info = vec![
             Info::new(keys::EVENT_AFFECTED_PROC, affected.clone()),
-            Info::new(keys::EVENT_CUSTOM_RANGE, Value::DataArray(DataArray::of([parent.clone()]))),
+            Info::new(keys::EVENT_CUSTOM_RANGE, Value::DataArray(DataArray::of(told))),
             Info::new(keys::EVENT_NON_DEFAULT, true),
         ];
         info.extend(more);

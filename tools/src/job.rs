@@ -306,6 +306,8 @@ mod tests {
             environment: Vec::new(),
             wdir: None,
             program: "prog".into(),
+            name: None,
+            is_numbered: false,
             arguments: vec!["a b".into()],
         };
         let mut job = Job::new(sizes.iter().map(spec).collect(), Session::named("/tmp/x".into())).unwrap();

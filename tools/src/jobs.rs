@@ -33,6 +33,8 @@ pub struct Live {
     pub job: Job,
     /// Whether its parent wants to hear of its end.
     pub tells_parent: bool,
+    /// Whether it has taken longer than it may.
+    is_late: bool,
     ranks: Vec<Process>,
 }
 
@@ -65,7 +67,7 @@ impl Jobs {
     pub fn add(&mut self, job: Job, tells_parent: bool) {
         let ranks = (0..job.size()).map(|_| Process::default()).collect();
         self.last = self.last.max(job.number);
-        self.live.insert(job.number, Live { job, tells_parent, ranks });
+        self.live.insert(job.number, Live { job, tells_parent, is_late: false, ranks });
     }
 
     /// Every job that is not over, in the order of their start.
@@ -161,6 +163,15 @@ impl Jobs {
         self.by_pid.keys().copied()
     }
 
+    /// The jobs that are connected with one: its own, that of who has started it, and those that its processes have started.
+    pub fn connected(&self, number: u32) -> Vec<Proc> {
+        let Some(own) = self.get(number).map(|live| &live.job) else { return Vec::new() };
+        let parent = |job: &Job| job.parent.as_ref().map(|parent| parent.nspace.clone());
+        let children = self.live.values().map(|live| &live.job).filter(|job| parent(job).as_ref() == Some(&own.nspace));
+        let nspaces = children.map(|job| job.nspace.clone()).chain(parent(own)).chain([own.nspace.clone()]);
+        nspaces.map(|nspace| Proc::new(nspace, Rank::WILDCARD)).collect()
+    }
+
     /// All processes of the jobs that somebody has started.
     pub fn started_by(&self, parent: &Proc) -> Vec<Proc> {
         let theirs = self.live.values().filter(|live| live.job.parent.as_ref() == Some(parent));
@@ -195,6 +206,13 @@ impl Jobs {
         }
     }
 
+    /// A job has taken longer than it may. Who of it still runs.
+    pub fn late(&mut self, number: u32) -> Vec<Pid> {
+        let Some(live) = self.live.get_mut(&number) else { return Vec::new() };
+        live.is_late = true;
+        self.by_pid.iter().filter(|(_, (job, _))| *job == number).map(|(pid, _)| *pid).collect()
+    }
+
     /// The end of a job is told to nobody.
     pub fn keep_quiet(&mut self, number: u32) {
         if let Some(live) = self.live.get_mut(&number) {
@@ -210,7 +228,11 @@ impl Jobs {
 impl Live {
     /// How the job has ended as a whole: by the first of its ranks that did not end well.
     pub fn status(&self) -> Status {
+        if self.is_late {
+            return Status::ERR_TIMEOUT;
+        }
         let of = |process: &Process| match process.end {
+            Some(End::Code(0)) if process.is_initialised && !process.is_dismissed => Some(Status::ERR_JOB_TERM_WO_SYNC),
             None | Some(End::Code(0)) => None,
             _ if process.is_dismissed => Some(Status::ERR_JOB_KILLED_BY_CMD),
             Some(End::Signal(_)) => Some(Status::ERR_JOB_ABORTED_BY_SIG),
@@ -256,7 +278,15 @@ mod tests {
     use instanton::launch::AppSpec;
 
     fn jobs() -> Jobs {
-        let spec = |ranks| AppSpec { ranks, environment: vec![], wdir: None, program: "p".into(), arguments: vec![] };
+        let spec = |ranks| AppSpec {
+            ranks,
+            environment: vec![],
+            wdir: None,
+            program: "p".into(),
+            name: None,
+            is_numbered: false,
+            arguments: vec![],
+        };
         let first = Job::new(vec![spec(2)], Session::named("/tmp/x".into())).unwrap();
         let mut jobs = Jobs::default();
         jobs.add(first, false);
@@ -297,6 +327,18 @@ mod tests {
         assert_eq!(jobs.ended(Pid::from_raw(11), End::Code(0)).unwrap().last_of, Some(1));
         assert!(jobs.forget(1).is_none() && jobs.get(1).is_some());
         assert_eq!(jobs.next(MOST_RANKS), None);
+    }
+
+    #[test]
+    fn a_job_whose_time_is_over_or_that_leaves_without_a_word_says_so() {
+        let mut jobs = jobs();
+        let second = jobs.get(2).unwrap().job.proc(0);
+        jobs.set_initialised(&second, true);
+        assert!(jobs.ended(Pid::from_raw(20), End::Code(0)).unwrap().is_initialised);
+        assert_eq!(jobs.get(2).unwrap().status(), Status::ERR_JOB_TERM_WO_SYNC);
+        assert_eq!(jobs.late(1).len(), 2);
+        assert_eq!(jobs.get(1).unwrap().status(), Status::ERR_TIMEOUT);
+        assert_eq!(jobs.late(2), []);
     }
 
     #[test]

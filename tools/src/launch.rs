@@ -153,6 +153,8 @@ struct Running {
     asked: HashSet<Pid>,
     /// Who was sent SIGTERM because a rank wanted that, and when they are killed.
     condemned: VecDeque<(Instant, Vec<Pid>)>,
+    /// Jobs whose time is limited, and when it is over.
+    limits: Vec<(Instant, u32)>,
     /// When the stage is over by itself.
     next: Option<Instant>,
     /// The user's limit, and when it is reached.
@@ -183,6 +185,7 @@ impl Running {
             stage: Stage::Running,
             asked: HashSet::new(),
             condemned: VecDeque::new(),
+            limits: Vec::new(),
             next: until,
             limit,
             until,
@@ -227,16 +230,19 @@ impl Running {
                 self.jobs.dismiss(&pids);
                 signal(&pids, Signal::SIGKILL);
             }
-            Action::Terminate => {
-                self.jobs.dismiss(&pids);
-                signal(&pids, Signal::SIGTERM);
-                // For who is stopped and would not hear it.
-                signal(&pids, Signal::SIGCONT);
-                self.condemned.push_back((Instant::now() + GRACE, pids));
-            }
+            Action::Terminate => self.terminate(pids),
             Action::Signal(number) => signal(&pids, number),
         }
         request.done.complete(Ok((Status::SUCCESS, Vec::new())));
+    }
+
+    /// Asks processes to end, and kills those that do not.
+    fn terminate(&mut self, pids: Vec<Pid>) {
+        self.jobs.dismiss(&pids);
+        signal(&pids, Signal::SIGTERM);
+        // For who is stopped and would not hear it.
+        signal(&pids, Signal::SIGCONT);
+        self.condemned.push_back((Instant::now() + GRACE, pids));
     }
 
     /// Acts on what happens until nothing more can.
@@ -244,7 +250,8 @@ impl Running {
         self.proceed();
         while self.has_children || self.printing > 0 {
             let condemned = self.condemned.front().map(|(at, _)| *at);
-            let event = match [self.next, condemned, pmix.deadline()].into_iter().flatten().min() {
+            let limit = self.limits.iter().map(|(at, _)| *at).min();
+            let event = match [self.next, condemned, limit, pmix.deadline()].into_iter().flatten().min() {
                 None => happening.recv().map_err(|_| RecvTimeoutError::Disconnected),
                 Some(next) => happening.recv_timeout(next.saturating_duration_since(Instant::now())),
             };
@@ -326,6 +333,9 @@ impl Running {
 
     fn ended(&mut self, pid: Pid, end: End, pmix: &Pmix) {
         let Some(ended) = self.jobs.ended(pid, end) else { return };
+        if ended.is_initialised {
+            pmix.left_without_a_word(&ended.proc, self.jobs.connected(ended.who.job));
+        }
         if !ended.is_dismissed {
             self.outcome.ended(ended.who, ended.end, ended.is_initialised);
         }
@@ -341,6 +351,7 @@ impl Running {
         if let Some(live) = self.jobs.get(number) {
             pmix.job_ended(&live.job, live.status(), live.job.parent.as_ref().filter(|_| live.tells_parent));
         }
+        self.limits.retain(|(_, limited)| *limited != number);
         if let Some(live) = self.jobs.forget(number) {
             pmix.forget(&live.job);
         }
@@ -389,6 +400,10 @@ impl Running {
         while self.condemned.front().is_some_and(|(at, _)| *at <= now) {
             let Some((_, pids)) = self.condemned.pop_front() else { break };
             signal(&pids, Signal::SIGKILL);
+        }
+        for (_, number) in self.limits.extract_if(.., |(at, _)| *at <= now).collect::<Vec<_>>() {
+            let late = self.jobs.late(number);
+            self.terminate(late);
         }
         if self.next.is_none_or(|next| next > now) {
             return;

@@ -5,7 +5,7 @@
 //! are hints that change nothing, and may be required where they are true of every job.
 use instanton::data::constants::iof_channel::{FWD_STDERR_CHANNEL, FWD_STDOUT_CHANNEL};
 use instanton::data::{App, DataArray, Info, InfoList, Nspace, Proc, Rank, Status, Value, keys};
-use instanton::launch::{self, AppSpec};
+use instanton::launch::{self, AppSpec, TimeLimits};
 use instanton::message::lines::LineFormat;
 use instanton::server::Completion;
 
@@ -83,6 +83,14 @@ impl Request {
             first = next;
         }
         (!ranks.is_empty()).then(|| Value::DataArray(DataArray::of(ranks)))
+    }
+
+    /// How long it may take.
+    ///
+    /// # Errors
+    /// As [`TimeLimits::read`].
+    pub fn limits(&self) -> Result<TimeLimits, Status> {
+        TimeLimits::read(&self.info)
     }
 
     /// What its parent wants of its streams.

@@ -117,7 +117,7 @@ static int tool(const char *launcher) {
     return 0;
 }
 
-static int process(const char *what, const char *with) {
+static int process(const char *name, const char *what, const char *with) {
     if (!strcmp(what, "rank"))
         return rank(with);
     if (!strcmp(what, "tool"))
@@ -128,7 +128,10 @@ static int process(const char *what, const char *with) {
         raise(SIGKILL);
     if (!strcmp(what, "ignores"))
         signal(SIGTERM, SIG_IGN);
-    report();
+    if (strcmp(what, "numbered"))
+        report();
+    else
+        CHECK(!strcmp(name + strlen(name) - 2, "-0"));
     for (;;)
         pause();
 }
@@ -286,6 +289,28 @@ static pid_t reported(void) {
     return pid;
 }
 
+/* Two whose time is over: the second does not hear what it is asked. They are called by their ranks. */
+static void late_jobs(void) {
+    pmix_nspace_t nspace;
+    pmix_app_t app;
+    pmix_info_t info[2];
+    bool yes = true;
+    int second = 1;
+    app_of(&app, "numbered", "", 1);
+    PMIX_INFO_LOAD(&info[0], PMIX_JOB_TIMEOUT, &second, PMIX_INT);
+    PMIX_INFO_REQUIRED(&info[0]);
+    PMIX_INFO_LOAD(&info[1], PMIX_INDEX_ARGV, &yes, PMIX_BOOL);
+    for (int i = 0; i < 2; i++) {
+        signal(SIGTERM, i ? SIG_IGN : SIG_DFL);
+        OK(PMIx_Spawn(info, 2, &app, 1, nspace));
+        ends(nspace, PMIX_ERR_TIMEOUT, 128 + (i ? SIGKILL : SIGTERM));
+    }
+    signal(SIGTERM, SIG_DFL);
+    for (int i = 0; i < 2; i++)
+        PMIX_INFO_DESTRUCT(&info[i]);
+    PMIX_APP_DESTRUCT(&app);
+}
+
 int main(int argc, char **argv) {
     pmix_nspace_t nspace;
     pmix_info_t info[2];
@@ -294,7 +319,7 @@ int main(int argc, char **argv) {
     alarm(600);
     program = argv[0];
     if (argc > 2)
-        return process(argv[1], argv[2]);
+        return process(argv[0], argv[1], argv[2]);
     CHECK(mkdtemp(dir) && !chdir(dir) && getcwd(here, sizeof here));
     sprintf(fifo, "%s/fifo", here);
     sprintf(printed, "%s/printed", here);
@@ -326,6 +351,7 @@ int main(int argc, char **argv) {
     until(&started, 1);
     ends(name_of_started, PMIX_SUCCESS, 0);
     PMIX_APP_DESTRUCT(&app);
+    late_jobs();
     /* Who is left goes with the launcher, be it against its will. */
     OK(spawn("stays", "", 1, nspace));
     pid_t first = reported();

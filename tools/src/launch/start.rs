@@ -7,6 +7,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::Instant;
 
 use anyhow::{Context, Result, anyhow, bail};
 use instanton::data::constants::iof_channel::{FWD_STDERR_CHANNEL, FWD_STDOUT_CHANNEL};
@@ -56,7 +57,7 @@ impl Running {
     /// Starts the first job, or ends what was started of it when a rank cannot be, and whatever watches it.
     pub(super) fn start_first(&mut self, programs: &[PathBuf], pmix: &Pmix) -> Result<()> {
         let first = self.jobs.first().number;
-        if let Err((rank, error)) = self.start(first, programs, pmix) {
+        if let Err((rank, error)) = self.start(first, programs, None, pmix) {
             let error = error.downcast::<io::Error>()?;
             let app = self.jobs.first().ranks().find(|(other, _)| *other == rank).map(|(_, app)| app);
             let program = app.map(|app| app.spec.program.to_string_lossy().into_owned()).unwrap_or_default();
@@ -65,14 +66,24 @@ impl Running {
         self.watch()
     }
 
-    /// Starts every rank of a job, up to the first that cannot be, and says which that is.
-    fn start(&mut self, number: u32, programs: &[PathBuf], pmix: &Pmix) -> Result<(), (u32, anyhow::Error)> {
+    /// Starts every rank of a job, up to the first that cannot be, or not any more, and says which that is.
+    fn start(
+        &mut self,
+        number: u32,
+        programs: &[PathBuf],
+        until: Option<Instant>,
+        pmix: &Pmix,
+    ) -> Result<(), (u32, anyhow::Error)> {
         make_room(self.jobs.size()).map_err(|error| (0, error))?;
         let ours: Environment = std::env::vars_os().collect();
         let Some(live) = self.jobs.get(number) else { return Ok(()) };
         let mut born = Vec::new();
         let mut result = Ok(());
         for (rank, app) in live.job.ranks() {
+            if until.is_some_and(|until| until <= Instant::now()) {
+                result = Err((rank, io::Error::from(io::ErrorKind::TimedOut).into()));
+                break;
+            }
             match self.birth(&live.job, app, rank, &programs[app.number as usize], &ours, pmix) {
                 Ok(child) => born.push((rank, child.id())),
                 Err(error) => {
@@ -100,7 +111,7 @@ impl Running {
             }
             _ => Stdio::null(),
         };
-        let mut command = command(program, app, input, environment);
+        let mut command = command(program, app, rank, input, environment);
         let mut merged = None;
         if job.wants.is_merged {
             let (reader, writer) = io::pipe()?;
@@ -140,6 +151,8 @@ impl Running {
         if !matches!(self.stage, Stage::Running) || !self.has_children {
             return Err(Status::ERR_JOB_FAILED_TO_LAUNCH);
         }
+        let limits = request.limits()?;
+        let until = limits.start.map(|limit| Instant::now() + limit);
         let first = self.jobs.first();
         let specs = request.specs(&first.node, pmix.binds())?;
         let ranks = specs.iter().fold(0u32, |sum, spec| sum.saturating_add(spec.ranks));
@@ -151,8 +164,13 @@ impl Running {
         job.session.create_job(number, job.size()).map_err(failed)?;
         let (nspace, registered) = (job.nspace.clone(), pmix.register(&job, &request.said()));
         self.jobs.add(job, request.tells_parent());
-        let started =
-            registered.and_then(|()| self.start(number, &programs, pmix).map_err(|_| Status::ERR_JOB_FAILED_TO_LAUNCH));
+        let failed = |_| match until {
+            Some(until) if until <= Instant::now() => Status::ERR_TIMEOUT,
+            _ => Status::ERR_JOB_FAILED_TO_LAUNCH,
+        };
+        let started = registered.and_then(|()| self.start(number, &programs, until, pmix).map_err(failed));
+        let run = limits.run.filter(|_| started.is_ok());
+        self.limits.extend(run.map(|limit| (Instant::now() + limit, number)));
         if started.is_err() {
             // Nothing of it stays, and who is told that it has not begun does not hear of its end.
             let pids = self.jobs.named(&[Proc::new(nspace.clone(), Rank::WILDCARD)]).unwrap_or_default();
@@ -181,10 +199,10 @@ fn make_room(ranks: u32) -> Result<()> {
     setrlimit(Resource::RLIMIT_NOFILE, hard, hard).context("cannot raise the limit of descriptors")
 }
 
-fn command(program: &Path, app: &App, input: Stdio, environment: Environment) -> Command {
+fn command(program: &Path, app: &App, rank: u32, input: Stdio, environment: Environment) -> Command {
     let mut command = Command::new(program);
     command
-        .arg0(&app.spec.program)
+        .arg0(app.spec.name_of(rank))
         .args(&app.spec.arguments)
         .env_clear()
         .envs(environment)

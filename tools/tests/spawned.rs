@@ -1,0 +1,108 @@
+//! Jobs that a tool starts under `instanton run`: what their programs are called, how long they may take, and what is told of their ends.
+mod common;
+
+use std::process::Stdio;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+use common::{Job, example};
+use instanton::client::{Client, Handler, Notice};
+use instanton::data::{App, Info, InfoList, Proc, Rank, Status, Text, Value, keys};
+use instanton::tool::Tool;
+
+/// Nobody who is to say something is silent for so long.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// A run that lasts until it reads a line, and a tool that is attached to it.
+fn attached() -> (Job, Tool) {
+    let mut job = Job::start(["-n", "1", "sh", "-c", "echo ready; read line"], Stdio::piped());
+    assert_eq!(job.line(), "ready");
+    let tool = Tool::init(&[Info::new(keys::SERVER_PIDINFO, Value::Pid(job.pid().as_raw()))]).unwrap();
+    (job, tool)
+}
+
+fn app(cmd: &str, words: &[&str], ranks: i32) -> App {
+    let text = |word: &str| Text::new(word).unwrap();
+    let argv = words.iter().map(|word| text(word)).collect();
+    App { cmd: Some(text(cmd)), argv, env: vec![], cwd: None, maxprocs: ranks, info: vec![] }
+}
+
+fn hear(client: &Client, codes: &[Status]) -> Receiver<Notice> {
+    let (heard, events) = channel();
+    let handler: Handler = Arc::new(move |notice, chain| {
+        let _ = heard.send(notice);
+        chain.complete(Status::EVENT_ACTION_COMPLETE, Vec::new());
+    });
+    client.wait("register", |done| client.register_event_handler(codes, &[], handler, done)).unwrap();
+    events
+}
+
+fn affected(notice: &Notice) -> &Proc {
+    notice.info.find(keys::EVENT_AFFECTED_PROC).unwrap().value.as_proc().unwrap()
+}
+
+#[test]
+fn a_program_is_called_as_its_words_say() {
+    let (mut job, tool) = attached();
+    let client = tool.primary();
+    let mut says = |cmd: &str, words: &[&str], infos: &[Info]| {
+        client.spawn(infos, &[app(cmd, words, 2)]).unwrap();
+        let mut names = [job.line(), job.line()];
+        names.sort();
+        names
+    };
+    let numbered = [Info::new(keys::INDEX_ARGV, true).required()];
+    assert_eq!(says("/bin/sh", &["sh", "-c", "echo $0"], &[]), ["sh"; 2]);
+    assert_eq!(says("/bin/sh", &["/bin/sh", "-c", "echo $0"], &[]), ["/bin/sh"; 2]);
+    assert_eq!(says("/bin/sh", &["sh", "-c", "echo $0"], &numbered), ["sh-0", "sh-1"]);
+    // An agent finds the program by that word.
+    let agent = Info::new(keys::FORKEXEC_AGENT, "env");
+    assert_eq!(says("/bin/sh", &["sh", "-c", "echo $0"], &[numbered[0].clone(), agent]), ["/bin/sh"; 2]);
+    job.write("\n");
+    assert_eq!(job.finish().code, Some(0));
+}
+
+#[test]
+fn a_job_is_ended_when_its_time_is_over() {
+    let (mut job, tool) = attached();
+    let client = tool.primary();
+    let ends = hear(&client, &[Status::EVENT_JOB_END]);
+    let limits = [keys::JOB_TIMEOUT, keys::SPAWN_TIMEOUT, keys::TIMEOUT];
+    let mut infos: Vec<Info> = limits.iter().map(|key| Info::new(key, 1).required()).collect();
+    infos.push(Info::new(keys::NOTIFY_COMPLETION, true));
+    // One hears the signal, the other one does not.
+    let apps = [app("sleep", &["sleep", "1000"], 1), app("sh", &["sh", "-c", "trap '' TERM; sleep 1000"], 1)];
+    let nspace = client.spawn(&infos, &apps).unwrap();
+    let end = ends.recv_timeout(PATIENCE).unwrap();
+    assert_eq!(affected(&end), &Proc::new(nspace, Rank::WILDCARD));
+    assert_eq!(end.info.find(keys::JOB_TERM_STATUS).unwrap().value, Value::Status(Status::ERR_TIMEOUT));
+    let bad = client.spawn(&[Info::new(keys::JOB_TIMEOUT, "soon")], &apps).unwrap_err();
+    assert_eq!(bad.status(), Status::ERR_BAD_PARAM);
+    job.write("\n");
+    assert_eq!(job.finish().code, Some(0), "that was asked for, and is no failure");
+}
+
+#[test]
+fn who_ends_without_a_finalize_is_told_of() {
+    let (mut job, tool) = attached();
+    let client = tool.primary();
+    let heard = hear(&client, &[Status::ERR_INVALID_TERMINATION]);
+    let rank = example("rank");
+    let file = std::env::temp_dir().join(format!("instanton-spawned-{}", std::process::id()));
+    let words = ["rank", "litter", file.to_str().unwrap()];
+    let nspace = client.spawn(&[], &[app(rank.to_str().unwrap(), &words, 1)]).unwrap();
+    // It is through its Init.
+    job.line();
+    let proc = Proc::new(nspace, Rank(0));
+    let kill = [Info::new(keys::JOB_CTRL_KILL, true)];
+    client.wait("kill", |done| client.job_control_nb(std::slice::from_ref(&proc), &kill, done)).unwrap();
+    assert_eq!(affected(&heard.recv_timeout(PATIENCE).unwrap()), &proc);
+    client.spawn(&[], &[app(rank.to_str().unwrap(), &["rank", "say"], 1)]).unwrap();
+    client.spawn(&[], &[app("true", &["true"], 1)]).unwrap();
+    job.line();
+    // The run is failing when the next one is told of.
+    let nspace = client.spawn(&[], &[app(rank.to_str().unwrap(), &["rank", "leave", "0"], 1)]).unwrap();
+    assert_eq!(affected(&heard.recv_timeout(PATIENCE).unwrap()), &Proc::new(nspace, Rank(0)));
+    assert_eq!(job.finish().code, Some(1));
+}

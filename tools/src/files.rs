@@ -1,9 +1,11 @@
 //! Files that the output of a job goes to, where who has started it wants that: one for each stream of each rank.
 use std::fs::{self, File};
 use std::io;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use instanton::data::{Info, InfoList, keys};
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
 
 use crate::job::Job;
 
@@ -38,7 +40,7 @@ impl Files {
     pub fn open(&self, job: &Job, rank: u32, stream: &str) -> io::Result<Option<File>> {
         let Some(file) = self.name(&job.nspace.to_string(), job.size(), rank, stream) else { return Ok(None) };
         fs::create_dir_all(file.parent().unwrap_or(Path::new(".")))?;
-        File::create(file).map(Some)
+        create(&file).map(Some)
     }
 
     fn name(&self, nspace: &str, size: u32, rank: u32, stream: &str) -> Option<PathBuf> {
@@ -59,9 +61,36 @@ impl Files {
     }
 }
 
+/// Makes a file, or empties it. A FIFO is none: to open it, and to write to it, may take for ever.
+fn create(path: &Path) -> io::Result<File> {
+    let mut options = File::options();
+    let file = options.write(true).create(true).truncate(true).custom_flags(OFlag::O_NONBLOCK.bits()).open(path)?;
+    if file.metadata()?.file_type().is_fifo() {
+        return Err(io::Error::new(io::ErrorKind::Unsupported, "a FIFO keeps no output"));
+    }
+    // A terminal is waited for as ever.
+    fcntl(&file, FcntlArg::F_SETFL(OFlag::empty()))?;
+    Ok(file)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_is_empty_and_a_fifo_is_none() {
+        let folder = std::env::temp_dir().join(format!("instanton-files-{}", std::process::id()));
+        fs::create_dir(&folder).unwrap();
+        let (file, fifo) = (folder.join("file"), folder.join("fifo"));
+        fs::write(&file, "old").unwrap();
+        assert_eq!(create(&file).unwrap().metadata().unwrap().len(), 0);
+        nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        let reader = File::options().read(true).custom_flags(OFlag::O_NONBLOCK.bits()).open(&fifo).unwrap();
+        assert!(create(&fifo).is_err(), "nobody knows how long it is read");
+        drop(reader);
+        assert!(create(&fifo).is_err(), "nobody reads it");
+        fs::remove_dir_all(folder).unwrap();
+    }
 
     #[test]
     fn files_are_named_as_the_attributes_say() {

@@ -112,6 +112,12 @@ impl Running {
             _ => Stdio::null(),
         };
         let mut command = command(program, app, rank, input, environment);
+        // Before there is anybody to be ended again.
+        let open = |stream: &str| job.wants.files.open(job, rank, stream);
+        let mut files = vec![open(STREAMS[0].0)?];
+        if !job.wants.is_merged {
+            files.push(open(STREAMS[1].0)?);
+        }
         let mut merged = None;
         if job.wants.is_merged {
             let (reader, writer) = io::pipe()?;
@@ -123,9 +129,9 @@ impl Running {
         drop(command);
         let out = merged.or(child.stdout.take().map(OwnedFd::from)).context("a rank without output")?;
         let pipes = [Some(out), child.stderr.take().map(OwnedFd::from)];
-        for ((pipe, feed), (name, channel)) in pipes.into_iter().zip(&self.streams.feeds).zip(STREAMS) {
-            // There is no other one where they are merged.
-            let Some(pipe) = pipe else { continue };
+        // There is no other one where they are merged.
+        let pipes = pipes.into_iter().flatten().zip(files);
+        for (((pipe, file), feed), (name, channel)) in pipes.zip(&self.streams.feeds).zip(STREAMS) {
             let Wants { tags, format, .. } = &job.wants;
             let tags = if *tags == Tags::None { self.tags } else { *tags };
             let format =
@@ -135,7 +141,6 @@ impl Running {
             let taps = self.streams.taps.clone();
             let always = job.wants.output & channel != 0;
             let tapped = Tapped { taps, source: job.proc(rank), channel, always };
-            let file = job.wants.files.open(job, rank, name)?;
             feed.add(Source::new(pipe, look)?.tapped(tapped).filed(file, job.wants.files.only));
         }
         Ok(child)

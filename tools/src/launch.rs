@@ -114,6 +114,7 @@ fn launch(arguments: Launch, topology: Topology, session: Session, guardian: Uni
     })?;
 
     let job = Job::new(arguments.run.apps(), session)?;
+    start::make_room(job.size())?;
     let ((out, fed_out), (err, fed_err)) = (output::feed()?, output::feed()?);
     let streams = Streams { feeds: [out, err], taps: Arc::default(), inputs: Inputs::new()? };
     let mut running = Running::new(job, events, &arguments, streams);

@@ -126,3 +126,9 @@ fn ranks_are_bound_to_cores_on_request_and_the_launcher_is_not() {
         assert_ne!(bound, launcher);
     }
 }
+
+#[test]
+fn a_low_limit_of_descriptors_is_raised_before_the_first_is_missed() {
+    let ended = Job::in_shell("ulimit -Sn 14; exec \"$0\" run -n 2 echo started").finish();
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), "started\nstarted\n"), "{ended:?}");
+}

@@ -190,8 +190,8 @@ impl Running {
     }
 }
 
-/// Makes sure that we may hold the descriptors of so many ranks; only then, because the ranks inherit the limit.
-fn make_room(ranks: u32) -> Result<()> {
+/// Makes sure that we may hold the descriptors of so many ranks; no more, because the ranks inherit the limit.
+pub(super) fn make_room(ranks: u32) -> Result<()> {
     let of_ranks = u64::from(ranks) * DESCRIPTORS_PER_RANK;
     let (needed, wanted) = (of_ranks + DESCRIPTORS, of_ranks + MORE_DESCRIPTORS);
     let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;

@@ -100,17 +100,18 @@ fn send(pidfd: &impl AsFd, signal: Signal, flags: libc::c_uint) -> io::Result<()
     }
 }
 
-/// Waits until a child of this process has ended, and leaves it to be [taken](take_child).
+/// Waits until a child of this process has ended, and leaves it to be [taken](take_child). Its id.
 ///
 /// # Errors
 /// `ECHILD` where there is no child.
-pub fn await_child() -> io::Result<()> {
+pub fn await_child() -> io::Result<i32> {
     // SAFETY: siginfo_t is plain data, for which zeroes are a value.
     let mut news: libc::siginfo_t = unsafe { std::mem::zeroed() };
     loop {
         // SAFETY: waitid writes to `news`, which outlives the call, and nowhere else.
         if unsafe { libc::waitid(libc::P_ALL, 0, &raw mut news, libc::WEXITED | libc::WNOWAIT) } == 0 {
-            return Ok(());
+            // SAFETY: what waitid has written is of a child, whose id it has.
+            return Ok(unsafe { news.si_pid() });
         }
         let error = io::Error::last_os_error();
         if error.kind() != io::ErrorKind::Interrupted {
@@ -119,15 +120,15 @@ pub fn await_child() -> io::Result<()> {
     }
 }
 
-/// Takes a child of this process that has ended, by whatever signal: `nix` knows the real-time ones not, and has no word for such an end.
-/// None where all go on.
+/// Takes a child of this process that has ended, a certain one or any, by whatever signal: `nix` knows the real-time ones not, and has no
+/// word for such an end. None where all go on.
 ///
 /// # Errors
-/// `ECHILD` where there is no child.
-pub fn take_child() -> io::Result<Option<(i32, ExitStatus)>> {
+/// `ECHILD` where there is no such child.
+pub fn take_child(pid: Option<i32>) -> io::Result<Option<(i32, ExitStatus)>> {
     let mut status = 0;
     // SAFETY: waitpid writes to `status`, which outlives the call, and nowhere else.
-    match unsafe { libc::waitpid(-1, &raw mut status, libc::WNOHANG) } {
+    match unsafe { libc::waitpid(pid.unwrap_or(-1), &raw mut status, libc::WNOHANG) } {
         0 => Ok(None),
         pid if pid > 0 => Ok(Some((pid, ExitStatus::from_raw(status)))),
         _ => Err(io::Error::last_os_error()),

@@ -1,17 +1,19 @@
 //! Who has ended: one thread waits for every child there is, and takes none of them.
 //!
 //! A child that has ended keeps its number until it is taken, and then the number may become another process's. So the loop that sends
-//! signals to children is also the one that takes them: it never signals a stranger, and it meets no two children of one number.
+//! signals to children is also the one that takes them: it never signals a stranger, and it meets no two children of one number. It takes
+//! each when that is told, and no sooner: what a child has done before its end was told before that.
 use std::sync::mpsc::{Receiver, Sender};
 
 use instanton::sys::process::await_child;
+use nix::unistd::Pid;
 
 use crate::launch::Event;
 
-/// Tells whenever a child has ended, until there is none. `taken` tells that those that had ended are taken.
+/// Tells of each child that has ended, until there is none. `taken` tells that it is taken.
 pub fn watch(events: &Sender<Event>, taken: &Receiver<()>) {
-    while await_child().is_ok() {
-        if events.send(Event::Ended).is_err() || taken.recv().is_err() {
+    while let Ok(pid) = await_child() {
+        if events.send(Event::Ended(Pid::from_raw(pid))).is_err() || taken.recv().is_err() {
             return;
         }
     }
@@ -23,9 +25,6 @@ mod tests {
     use std::process::Command;
     use std::sync::mpsc;
     use std::thread;
-
-    use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
-    use nix::unistd::Pid;
 
     use super::*;
 
@@ -39,12 +38,7 @@ mod tests {
         let (taken, awaits_taken) = mpsc::channel();
         thread::spawn(move || watch(&events, &awaits_taken));
         // Other tests have children, too.
-        loop {
-            assert!(matches!(happening.recv().unwrap(), Event::Ended));
-            let look = WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT | WaitPidFlag::WNOHANG;
-            if waitid(Id::Pid(pid), look) != Ok(WaitStatus::StillAlive) {
-                break;
-            }
+        while !matches!(happening.recv().unwrap(), Event::Ended(ended) if ended == pid) {
             taken.send(()).unwrap();
         }
         assert!(child.wait().unwrap().success());

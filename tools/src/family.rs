@@ -39,7 +39,7 @@ fn tell(pid: Pid, family: &HashSet<Pid>, signals: &[Signal]) -> bool {
 pub fn end() {
     // Who has no child has no family: whatever has lost its parent below us is our child. To look for it in all of /proc
     // takes its time.
-    while take_child().is_ok() {
+    while take_child(None).is_ok() {
         // Again after each death: who forked in between is found the next time.
         if signal(&[Signal::SIGKILL], |_| true) == 0 || await_child().is_err() {
             return;

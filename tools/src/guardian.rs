@@ -191,7 +191,7 @@ impl Guardian {
     fn reap(&mut self) -> Result<Option<End>> {
         let launcher = self.launcher.id() as i32;
         loop {
-            let (pid, status) = match take_child() {
+            let (pid, status) = match take_child(None) {
                 Ok(Some(child)) => child,
                 Ok(None) => return Ok(None),
                 Err(error) => return Err(error).context("the launcher is lost"),

@@ -75,8 +75,8 @@ pub enum Event {
     Query(query::Request),
     /// A look-up of published data waits.
     Waits,
-    /// Children have ended, which are still to be taken: ranks, or orphans that we were given.
-    Ended,
+    /// A child has ended, which is still to be taken: a rank, or an orphan that we were given.
+    Ended(Pid),
     /// No child is left.
     Childless,
     /// The user has sent a signal.
@@ -147,7 +147,7 @@ struct Running {
     jobs: Jobs,
     outcome: Outcome,
     events: Sender<Event>,
-    /// Tells who waits for children that those are taken that had ended.
+    /// Tells who waits for children that the one is taken that had ended.
     taken: Sender<()>,
     stage: Stage,
     /// Who was sent SIGTERM because the run ends.
@@ -257,7 +257,7 @@ impl Running {
                 Some(next) => happening.recv_timeout(next.saturating_duration_since(Instant::now())),
             };
             match event {
-                Ok(Event::Ended) => self.take_children(pmix),
+                Ok(Event::Ended(pid)) => self.take_child(pid, pmix),
                 Ok(Event::GuardianGone) => {
                     self.outcome.guardian_gone();
                     return family::end();
@@ -312,7 +312,7 @@ impl Running {
                     _ => {}
                 }
             }
-            Event::Ended
+            Event::Ended(_)
             | Event::Spawn(_)
             | Event::Stopped(..)
             | Event::ToolGone(_)
@@ -321,10 +321,9 @@ impl Running {
         }
     }
 
-    /// Takes the children that have ended; their numbers may be others' from here on.
-    fn take_children(&mut self, pmix: &Pmix) {
-        while let Ok(Some((pid, status))) = take_child() {
-            let pid = Pid::from_raw(pid);
+    /// Takes a child that has ended, unless its birth has failed and who started it has; its number may be another's from here on.
+    fn take_child(&mut self, pid: Pid, pmix: &Pmix) {
+        if let Ok(Some((_, status))) = take_child(Some(pid.as_raw())) {
             self.asked.remove(&pid);
             self.condemned.iter_mut().for_each(|(_, pids)| pids.retain(|condemned| *condemned != pid));
             self.ended(pid, End::of(status), pmix);

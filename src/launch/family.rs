@@ -327,7 +327,7 @@ impl Family {
             pipes.push((FWD_STDERR_CHANNEL, File::from(OwnedFd::from(err))));
             command.stdout(writer).stderr(err_writer);
         }
-        process::close_others(&mut command);
+        process::start_clean(&mut command);
         let mut process = command.spawn()?;
         // The process's ends are its alone.
         drop(command);

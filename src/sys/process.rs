@@ -6,7 +6,7 @@ use std::process::{Command, ExitStatus};
 
 use nix::errno::Errno;
 use nix::sys::resource::{Resource, getrlimit};
-use nix::sys::signal::{Signal, killpg};
+use nix::sys::signal::{SigSet, Signal, killpg};
 use nix::sys::wait::{Id, WaitPidFlag, waitid};
 use nix::unistd::{Pid, getegid, geteuid};
 
@@ -141,16 +141,17 @@ pub fn is_high(descriptor: &impl AsFd) -> bool {
     getrlimit(Resource::RLIMIT_NOFILE).is_ok_and(|(soft, _)| number >= soft / 2)
 }
 
-/// Has a program that is started inherit no descriptor but the standard three, whatever this process has left open.
-pub fn close_others(command: &mut Command) {
-    let close = || {
+/// Has a program that is started inherit no descriptor but the standard three, whatever this process has left open, and find no signal
+/// blocked, as all are for the threads of a library.
+pub fn start_clean(command: &mut Command) {
+    let clean = || {
         // An older kernel does not know it, and what is open there stays so.
         // SAFETY: close_range takes three integers; with this flag it closes nothing before the program is executed.
         unsafe { libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC) };
-        Ok(())
+        Ok(SigSet::empty().thread_set_mask()?)
     };
-    // SAFETY: in the child of a process with threads, this makes one system call, takes no lock and allocates nothing.
-    unsafe { command.pre_exec(close) };
+    // SAFETY: in the child of a process with threads, this makes two system calls, takes no lock and allocates nothing.
+    unsafe { command.pre_exec(clean) };
 }
 
 /// Gives the calling thread, and no other, the rights of a user for good, where it does not act with these anyway.

@@ -118,6 +118,8 @@ static int tool(const char *launcher) {
 }
 
 static int process(const char *name, const char *what, const char *with) {
+    sigset_t blocked;
+    CHECK(!sigprocmask(SIG_BLOCK, NULL, &blocked) && !sigismember(&blocked, SIGTERM));
     if (!strcmp(what, "rank"))
         return rank(with);
     if (!strcmp(what, "tool"))

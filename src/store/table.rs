@@ -270,15 +270,19 @@ impl Table {
         if self.maker.budget.left() < self.set.live() {
             return Ok(None);
         }
-        let last_number = self.maker.last_number;
         let mut renewed = Renewed::default();
-        match self.copy_to(&mut renewed)? {
-            true => Ok(Some(renewed)),
-            false => {
-                // Readers count on numbers without gaps.
-                self.maker.last_number = last_number;
-                Ok(None)
-            }
+        let copied = self.copy_to(&mut renewed);
+        if let Ok(true) = copied {
+            return Ok(Some(renewed));
+        }
+        self.forget(&renewed);
+        copied.map(|_| None)
+    }
+
+    /// Does without new segments that nobody was led to: readers count on numbers without gaps.
+    pub(super) fn forget(&mut self, renewed: &Renewed) {
+        if let Some(first) = renewed.set.segments.first() {
+            self.maker.last_number = first.number - 1;
         }
     }
 

@@ -102,8 +102,13 @@ impl JobWriter {
         if info.ranks() > ranks {
             return Err(WriteError::Rank { rank: Rank(info.ranks() - 1), ranks });
         }
-        self.info = make_info(info, self.reader.job_id(), self.generation + 1, &self.limits.budget)?;
-        self.publish_info()
+        let new = make_info(info, self.reader.job_id(), self.generation + 1, &self.limits.budget)?;
+        let old = std::mem::replace(&mut self.info, new);
+        let published = self.publish_info();
+        if published.is_err() {
+            self.info = old;
+        }
+        published
     }
 
     fn publish_info(&mut self) -> Result<(), WriteError> {
@@ -156,9 +161,9 @@ impl JobWriter {
         };
         let (here, elsewhere) = (faces.here(), faces.elsewhere());
         self.make_way()?;
-        // Both records are written before anything refers to them, so that a failure changes nothing.
+        // Both records are written, and their segments known, before anything refers to them, so that a failure changes nothing.
         let seen = self.visible.prepare(rank, &here)?;
-        let hidden = match self.hidden.prepare(rank, &elsewhere) {
+        let hidden = match self.announce(&self.visible.set).and_then(|()| self.hidden.prepare(rank, &elsewhere)) {
             Ok(hidden) => hidden,
             Err(error) => {
                 seen.into_iter().for_each(|prepared| self.visible.discard(prepared));
@@ -170,7 +175,6 @@ impl JobWriter {
             replaced.into_iter().for_each(|block| self.hidden.set.discard(block));
         }
         if let Some(seen) = seen {
-            self.announce_segments()?;
             let replaced = self.visible.publish(seen);
             let ended = self.words().end_epoch().map_err(ReadError::from)?;
             replaced.into_iter().for_each(|block| self.visible.set.retire(block, ended));
@@ -203,7 +207,10 @@ impl JobWriter {
         }
         // Where there is no room for a second copy, what there is has to do as long as it does.
         let Some(new) = self.visible.renew()? else { return Ok(()) };
-        self.announce(&new.set)?;
+        if let Err(error) = self.announce(&new.set) {
+            self.visible.forget(&new);
+            return Err(error);
+        }
         let old = self.visible.replace(new);
         if let Some(first) = self.visible.set.segments.first() {
             self.words().set_oldest(first.number.into());
@@ -216,13 +223,12 @@ impl JobWriter {
     }
 
     /// Lets the own reader and all others know of new segments.
-    fn announce_segments(&self) -> Result<(), WriteError> {
-        self.announce(&self.visible.set)
-    }
-
     fn announce(&self, set: &SegmentSet) -> Result<(), WriteError> {
         let Some(last) = set.segments.last() else { return Ok(()) };
         let known = self.words().newest();
+        if known >= last.number.into() {
+            return Ok(());
+        }
         for segment in set.segments.iter().filter(|segment| u64::from(segment.number) > known) {
             self.reader.add(MappedSegment::check(segment.memory.mapping.clone())?)?;
         }

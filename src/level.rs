@@ -1,9 +1,22 @@
 //! What the attributes of a Get mean to the store: the one place that knows both.
 use crate::data::Rank;
 use crate::message::directives::{Directives, Scale};
-use crate::store::{Level, Lookup, NodeSel};
+use crate::store::{Class, Level, Lookup, NodeSel, class_of};
 
 impl Directives {
+    /// Settles the level where an application, a node or a session is named without it: the key says whether that is meant, and what is
+    /// of another level is not asked for there.
+    pub(crate) fn settle(&mut self, key: &[u8]) {
+        if self.scale == Scale::Default && self.names_place {
+            self.scale = match class_of(key) {
+                Some(Class::Session) if self.session.is_some() => Scale::Session,
+                Some(Class::App) if self.app.is_some() => Scale::App,
+                Some(Class::Node) if self.node.is_some() || self.host.is_some() => Scale::Node,
+                _ => Scale::Default,
+            };
+        }
+    }
+
     /// The level at which these attributes look.
     #[inline]
     pub(crate) fn level(&self) -> Level<'_> {

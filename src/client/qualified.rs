@@ -47,13 +47,14 @@ impl Directives {
     /// `ERR_BAD_PARAM` for a key that is too long.
     #[inline]
     pub fn qualify(&mut self, key: &[u8]) -> Result<Option<Key>, Status> {
-        match self.rest.is_empty() && self.context.is_none() {
+        match self.rest.is_empty() && self.context.is_none() && !self.names_place {
             true => Ok(None),
             false => self.qualify_by_rest(key),
         }
     }
 
     fn qualify_by_rest(&mut self, key: &[u8]) -> Result<Option<Key>, Status> {
+        self.settle(key);
         if !self.rest.iter().any(is_qualifier) {
             return self.in_context(key);
         }

@@ -33,6 +33,8 @@ pub struct Directives {
     pub scope: Option<u8>,
     /// Which information is meant.
     pub scale: Scale,
+    /// An application, a node or a session is named, and it may be for the key to say that it is meant.
+    pub names_place: bool,
     /// `PMIX_SESSION_ID`.
     pub session: Option<u32>,
     /// `PMIX_APPNUM`.
@@ -81,6 +83,7 @@ impl Directives {
         timeout: None,
         scope: None,
         scale: Scale::Default,
+        names_place: false,
         session: None,
         app: None,
         node: None,
@@ -151,10 +154,13 @@ impl Directives {
             known::JOB_INFO => self.scale(Scale::Job, value)?,
             known::APP_INFO => self.scale(Scale::App, value)?,
             known::NODE_INFO => self.scale(Scale::Node, value)?,
-            known::SESSION_ID => self.session = Some(number(value)?),
-            known::APPNUM => self.app = Some(number(value)?),
-            known::NODEID => self.node = Some(number(value)?),
-            known::HOSTNAME => self.host = Some(value.as_text().ok_or(Status::ERR_BAD_PARAM)?.clone()),
+            known::SESSION_ID => self.session = Some(self.place(number(value)?)),
+            known::APPNUM => self.app = Some(self.place(number(value)?)),
+            known::NODEID => self.node = Some(self.place(number(value)?)),
+            known::HOSTNAME => {
+                let name = value.as_text().ok_or(Status::ERR_BAD_PARAM)?.clone();
+                self.host = Some(self.place(name));
+            }
             known::GROUP_CONTEXT_ID => self.context = Some(value.as_u64().ok_or(Status::ERR_BAD_PARAM)?),
             known::NSPACE | known::JOBID => self.nspace = Some(nspace(value)?).filter(|n| !n.as_bytes().is_empty()),
             _ => return self.unknown(key, flags, value),
@@ -184,6 +190,11 @@ impl Directives {
         out.extend(self.node.map(|id| Info::new(keys::NODEID, id)));
         out.extend(self.host.clone().map(|name| Info::new(keys::HOSTNAME, Value::String(Some(name)))));
         out
+    }
+
+    fn place<T>(&mut self, named: T) -> T {
+        self.names_place = true;
+        named
     }
 
     fn scale(&mut self, scale: Scale, value: &Value) -> Result<(), Status> {

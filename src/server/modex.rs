@@ -116,9 +116,7 @@ impl Core {
     pub(super) fn get(&mut self, peer: PeerId, number: u64, proc: Proc, key: Option<Key>, info: Vec<Info>) {
         let who = self.peers.get(&peer).map(|entry| entry.proc.to_string()).unwrap_or_default();
         match Directives::parse(&info) {
-            Ok(directives) => {
-                self.ask(Question { asker: Asker::Peer(peer, number), proc, key, directives, who });
-            }
+            Ok(directives) => self.ask(Question { asker: Asker::Peer(peer, number), proc, key, directives, who }),
             Err(status) => self.reply_status(peer, number, Err(status)),
         }
     }
@@ -135,6 +133,9 @@ impl Core {
     }
 
     fn ask(&mut self, mut question: Question) {
+        if let Some(key) = &question.key {
+            question.directives.settle(key.as_bytes());
+        }
         if let Some(nspace) = question.directives.nspace.take() {
             question.proc.nspace = nspace;
         }

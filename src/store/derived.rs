@@ -43,12 +43,18 @@ impl Derived {
 
 /// Where a key is looked for first, when a process is asked for it and has none of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Class {
+pub(crate) enum Class {
     /// Of a process alone: where none is named, only what the host has given of the job.
     Process,
     Job,
+    Session,
     Node,
     App,
+}
+
+/// Where that key is looked for first, if it is known.
+pub(crate) fn class_of(key: &[u8]) -> Option<Class> {
+    known(hash(key), key).map(|known| known.class)
 }
 
 /// What is known of a key before it is looked up.
@@ -63,7 +69,7 @@ const fn of(key: &'static str, class: Class, derived: Option<Derived>) -> Known 
     Known { key, derived, class }
 }
 
-const KNOWN: [Known; 25] = [
+const KNOWN: [Known; 27] = [
     of(keys::RANK, Class::Process, Some(Derived::Rank)),
     of(keys::LOCAL_RANK, Class::Process, Some(Derived::LocalRank)),
     of(keys::NODE_RANK, Class::Process, Some(Derived::NodeRank)),
@@ -89,6 +95,8 @@ const KNOWN: [Known; 25] = [
     of(keys::HWLOC_XML_V2, Class::Node, None),
     of(keys::APP_ARGV, Class::App, None),
     of(keys::WDIR, Class::App, None),
+    of(keys::UNIV_SIZE, Class::Session, None),
+    of(keys::ALLOCATED_NODELIST, Class::Session, None),
 ];
 
 const SLOTS: usize = 64;

@@ -32,7 +32,7 @@ fn order(lookup: &Lookup<'_>, in_job: bool, class: Option<Class>) -> &'static [P
     use Places as P;
     match (lookup.level, class) {
         (Level::Default, None) if in_job => &[P::PROCESSES],
-        (Level::Default, Some(Class::Process | Class::Job)) if in_job => {
+        (Level::Default, Some(Class::Process | Class::Job | Class::Session)) if in_job => {
             &[P::PROCESSES, P::JOB, P::SESSIONS, NODE, P::APPS]
         }
         (Level::Default, Some(Class::Node)) if in_job => &[P::PROCESSES, NODE, P::JOB, P::SESSIONS, P::APPS],

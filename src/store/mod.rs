@@ -52,6 +52,7 @@ mod writer;
 
 pub use budget::{Budget, Limits};
 pub use columns::Placement;
+pub(crate) use derived::{Class, class_of};
 pub use encode::{RawValue, ReadError};
 pub use gather::{Datum, Place, Speech};
 pub use guard::{Guard, Lasting, PinError, ReaderPage, ValueRef};

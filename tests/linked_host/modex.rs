@@ -312,3 +312,45 @@ fn who_asks_for_no_rank_in_particular_means_its_own_application() {
         }
     }
 }
+
+/// The key says at which level it is, and the attribute which one is meant there.
+#[test]
+fn who_names_an_application_a_node_or_a_session_need_not_say_the_level() {
+    let cluster = Cluster::new(2);
+    let job = cluster.unregistered_job("job", &[0, 0, 0, 1]);
+    let of = |array, infos: Vec<Info>| Info::new(array, Value::infos(infos));
+    let app = |number: u32, size: u32| {
+        of(keys::APP_INFO_ARRAY, vec![Info::new(keys::APPNUM, number), Info::new(keys::APP_SIZE, size)])
+    };
+    let session = |number: u32, size: u32| {
+        of(keys::SESSION_INFO_ARRAY, vec![Info::new(keys::SESSION_ID, number), Info::new(keys::UNIV_SIZE, size)])
+    };
+    let info = [job.info(0), vec![app(0, 1), app(1, 3), session(7, 4), session(8, 99)]].concat();
+    cluster.server(0).register_nspace_wait(&job.nspace, 3, &info).unwrap();
+    let (uid, gid) = (nix::unistd::geteuid().as_raw(), nix::unistd::getegid().as_raw());
+    (0..3).for_each(|rank| cluster.server(0).register_client_wait(&job.proc(rank), uid, gid, None).unwrap());
+    let mut peer = job.peer(1);
+    assert_eq!(peer.commit(scope::GLOBAL, "posted", 1u32), OK);
+    let client = Client::connect(&address(&cluster.server(0), &job.proc(2)), &[]).unwrap();
+    let beta = Info::new(keys::HOSTNAME, "n1");
+    for (key, named, expected) in [
+        (keys::APP_SIZE, Info::new(keys::APPNUM, 0u32), Ok(1)),
+        (keys::APP_SIZE, Info::new(keys::APPNUM, 1u32), Ok(3)),
+        (keys::APP_SIZE, Info::new(keys::APPNUM, 2u32), Err(Status::ERR_NOT_FOUND)),
+        (keys::NODE_SIZE, beta.clone(), Ok(1)),
+        (keys::LOCAL_SIZE, Info::new(keys::NODEID, 1u32), Ok(1)),
+        (keys::UNIV_SIZE, Info::new(keys::SESSION_ID, 8u32), Ok(99)),
+        // What is of another level is not meant by it.
+        (keys::JOB_SIZE, Info::new(keys::APPNUM, 0u32), Ok(4)),
+        (keys::LOCAL_SIZE, Info::new(keys::APPNUM, 0u32), Ok(3)),
+        ("posted", beta, Ok(1)),
+    ] {
+        for whom in [job.all(), job.proc(1)].iter().filter(|whom| key != "posted" || whom.rank.is_process()) {
+            let info = [named.clone()];
+            let number = |value: Value| value.as_u32().unwrap();
+            let in_memory = client.get(whom, Some(key.as_bytes()), &info).map_err(|error| error.status());
+            assert_eq!(in_memory.map(number), expected, "{key} of {whom} with {}", info[0].key);
+            assert_eq!(peer.get(whom, key, &info).map(number), expected, "{key} of {whom} with {}", info[0].key);
+        }
+    }
+}

@@ -159,7 +159,7 @@ impl Core {
         };
         let mut answers = Vec::new();
         for query in queries {
-            let about = query.about(proc);
+            let about = About::read(proc, query);
             for key in &query.keys {
                 let Ok(key) = Key::new(key.as_bytes()) else {
                     answers.push(None);
@@ -168,7 +168,7 @@ impl Core {
                 // Asked for twice, say of two jobs, the host's answers come in the order of the queries.
                 let answer = hosts.iter().position(|info| info.key == key).map(|at| hosts.remove(at));
                 let own = || {
-                    let own = about.as_ref().and_then(|about| self.known(proc, &key, about));
+                    let own = about.as_ref().and_then(|about| self.known(&key, about));
                     Info { key: key.clone(), flags: 0, value: own.unwrap_or(Value::Undef) }
                 };
                 answers.push(match (status, answer) {
@@ -189,7 +189,7 @@ impl Core {
         }
     }
 
-    fn known(&self, asker: &Proc, key: &Key, about: &Proc) -> Option<Value> {
+    fn known(&self, key: &Key, About { asker, proc, directives }: &About) -> Option<Value> {
         match key.as_str()? {
             keys::QUERY_NAMESPACES => {
                 let mut names = self.jobs.names();
@@ -199,8 +199,12 @@ impl Core {
                 Some(Value::string(names.join(&b',')))
             }
             keys::SERVER_URI => self.common.uri.as_ref().map(|uri| Value::string(uri.to_string())),
-            keys::QUERY_LOCAL_PROC_TABLE => self.local_procs(&about.nspace),
-            _ => self.jobs.stored(&about.nspace)?.get(asker.rank, about.rank, key, &Directives::NONE).ok(),
+            keys::QUERY_LOCAL_PROC_TABLE => self.local_procs(&proc.nspace),
+            _ => {
+                let mut directives = directives.clone();
+                directives.settle(key.as_bytes());
+                self.jobs.stored(&proc.nspace)?.get(*asker, proc.rank, key, &directives).ok()
+            }
         }
     }
 
@@ -224,6 +228,32 @@ impl Core {
         };
         let table = self.jobs.get(nspace)?.clients.iter().map(of).collect();
         DataArray::new(DataType::PROC_INFO, table).ok().map(Value::DataArray)
+    }
+}
+
+/// What a query is about.
+struct About {
+    /// Who asks, if it is of that job.
+    asker: Rank,
+    proc: Proc,
+    /// Which application, node or session is meant.
+    directives: Directives,
+}
+
+impl About {
+    /// Nothing where its qualifiers make no sense, or one is required that nobody here knows.
+    fn read(asker: &Proc, query: &Query) -> Option<Self> {
+        const OTHERS: [&str; 5] = [keys::PROCID, keys::RANK, keys::USERID, keys::GRPID, keys::QUERY_REFRESH_CACHE];
+        let mut proc = query.about(asker)?;
+        let mut directives = Directives::NONE;
+        for info in query.qualifiers.iter().filter(|info| !OTHERS.iter().any(|key| info.key == *key)) {
+            directives.take(info.key.as_bytes(), info.flags, &info.value).ok()?;
+        }
+        if let Some(nspace) = directives.nspace.take() {
+            proc.nspace = nspace;
+        }
+        let asker = if asker.nspace == proc.nspace { asker.rank } else { Rank::UNDEF };
+        Some(About { asker, proc, directives })
     }
 }
 

@@ -101,6 +101,18 @@ fn what_the_host_does_not_answer_the_server_may_know() {
         })
         .collect();
     assert_eq!(procs, [other.proc(0), other.proc(1)]);
+    // Of a node, an application or a session where that is said.
+    let of_node = |more: Vec<Info>| {
+        let qualifiers = [vec![Info::new(keys::NSPACE, "other"), Info::new(keys::NODE_INFO, true)], more].concat();
+        client.query(&[query(&[keys::JOB_SIZE, keys::LOCAL_PEERS], qualifiers)]).map_err(|error| error.status())
+    };
+    let (status, infos) = of_node(vec![Info::new(keys::HOSTNAME, "n0")]).unwrap();
+    let values = [Value::Undef, Value::from("0,1")];
+    assert_eq!(
+        (status, infos.into_iter().map(|info| info.value).collect::<Vec<_>>()),
+        (Status::ERR_PARTIAL_SUCCESS, values.to_vec())
+    );
+    assert_eq!(of_node(vec![Info::new(keys::NODEID, 5u32)]), Err(Status::ERR_NOT_SUPPORTED), "there is none");
     let nonsense = query(&["site.unknown"], vec![]);
     assert_eq!(client.query(&[nonsense]).unwrap_err().status(), Status::ERR_NOT_SUPPORTED);
 }

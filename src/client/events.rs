@@ -19,9 +19,15 @@ pub(super) struct Event {
     pub(super) status: Status,
     pub(super) source: Proc,
     pub(super) info: Vec<Info>,
+    /// Whether its source is not known to run on another node.
+    pub(super) is_near: bool,
 }
 
 impl Event {
+    pub(super) fn new(status: Status, source: Proc, info: Vec<Info>) -> Self {
+        Event { status, source, info, is_near: true }
+    }
+
     fn skips_default_handlers(&self) -> bool {
         self.info.is_set(keys::EVENT_NON_DEFAULT)
     }
@@ -85,6 +91,7 @@ enum Pin {
 enum Source {
     Any,
     Own,
+    Node,
     Namespace,
     Listed(Vec<Proc>),
 }
@@ -239,6 +246,7 @@ impl Entry {
         let source = match &self.source {
             Source::Any => true,
             Source::Own => event.source == *me,
+            Source::Node => event.is_near,
             Source::Namespace => event.source.nspace == me.nspace,
             Source::Listed(procs) => procs.iter().any(|proc| proc.matches(&event.source)),
         };
@@ -253,14 +261,12 @@ impl Entry {
 }
 
 fn affected(info: &[Info]) -> Vec<Proc> {
-    let one = info.find(keys::EVENT_AFFECTED_PROC).and_then(|item| item.value.as_proc().cloned());
-    one.into_iter().chain(procs_of(info, keys::EVENT_AFFECTED_PROCS)).collect()
+    [procs_of(info, keys::EVENT_AFFECTED_PROC), procs_of(info, keys::EVENT_AFFECTED_PROCS)].concat()
 }
 
-/// The processes of an attribute that holds an array of them.
+/// The processes that an attribute names.
 pub(super) fn procs_of(info: &[Info], key: &str) -> Vec<Proc> {
-    let array = info.find(key).and_then(|item| item.value.as_array());
-    array.map_or(Vec::new(), |array| array.items().iter().filter_map(|item| item.as_proc().cloned()).collect())
+    info.find(key).and_then(|item| item.value.as_procs()).unwrap_or_default()
 }
 
 /// Reads the directives of a registration.
@@ -290,6 +296,7 @@ fn parse(codes: &[Status], info: &[Info], handler: Handler) -> Result<(Entry, Or
     };
     let source = match info.find(keys::RANGE).map(|item| &item.value) {
         Some(Value::DataRange(data_range::RANGE_PROC_LOCAL)) => Source::Own,
+        Some(Value::DataRange(data_range::RANGE_LOCAL)) => Source::Node,
         Some(Value::DataRange(data_range::RANGE_NAMESPACE)) => Source::Namespace,
         Some(Value::DataRange(data_range::RANGE_CUSTOM)) => Source::Listed(procs_of(info, keys::EVENT_CUSTOM_RANGE)),
         _ => Source::Any,
@@ -330,7 +337,7 @@ mod tests {
     }
 
     fn names(handlers: &Handlers, status: Status, source: &Proc, info: Vec<Info>) -> String {
-        let event = Event { status, source: source.clone(), info };
+        let event = Event::new(status, source.clone(), info);
         let called = handlers.matching(&event, &proc("job", 0));
         called.map(|called| called.name.unwrap().to_string()).collect::<Vec<_>>().join(" ")
     }
@@ -403,8 +410,7 @@ mod tests {
     #[test]
     fn an_event_that_nobody_wanted_waits_for_one_who_does() {
         let (handlers, me) = (Handlers::default(), proc("job", 0));
-        let raise =
-            |status, info: Vec<Info>| handlers.matching(&Event { status, source: me.clone(), info }, &me).count();
+        let raise = |status, info: Vec<Info>| handlers.matching(&Event::new(status, me.clone(), info), &me).count();
         raise(A, vec![Info::new("n", 1u32)]);
         raise(B, set(keys::EVENT_DO_NOT_CACHE));
         raise(A, set(keys::EVENT_NON_DEFAULT));

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::data::{Info, InfoList, Key, Nspace, Proc, Status, Value, keys};
+use crate::data::{DataArray, Info, InfoList, Key, Nspace, Proc, Rank, Status, Value, keys};
 use crate::message::directives::Directives;
 use crate::message::{Decision, GroupCall, Infos, Reply, Request, key_in_context};
 
@@ -23,6 +23,21 @@ impl Groups {
     /// The process that is meant where a rank of a group is named.
     pub(super) fn native(&self, proc: &Proc) -> Option<Proc> {
         self.lock().get(&proc.nspace)?.get(proc.rank.0 as usize).cloned()
+    }
+
+    /// Attributes with the members of groups in the place of their names, where they say for whom or of whom something is.
+    pub(super) fn translate(&self, info: &[Info]) -> Vec<Info> {
+        let (groups, mut info) = (self.lock(), info.to_vec());
+        let members = |proc: Proc| match (groups.get(&proc.nspace), proc.rank) {
+            (Some(members), Rank::WILDCARD) => members.clone(),
+            (Some(members), Rank(rank)) => members.get(rank as usize).cloned().into_iter().collect(),
+            (None, _) => vec![proc],
+        };
+        for range in info.iter_mut().filter(|info| info.key == keys::EVENT_CUSTOM_RANGE && !groups.is_empty()) {
+            let procs = range.value.as_procs().unwrap_or_default();
+            range.value = DataArray::of(procs.into_iter().flat_map(members)).into();
+        }
+        info
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<Nspace, Vec<Proc>>> {

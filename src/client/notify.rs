@@ -70,7 +70,7 @@ impl Inner {
         then: impl FnOnce(Result<usize, Error>) + Send + 'static,
     ) -> Result<(), Error> {
         self.life.check()?;
-        let (id, news) = match self.own.handlers.add(codes, info, handler) {
+        let (id, news) = match self.own.handlers.add(codes, &self.own.groups.translate(info), handler) {
             Ok(added) => added,
             // In the Standard this call returns nothing: programs wait for the callback.
             Err(status) => {
@@ -153,14 +153,15 @@ impl Inner {
         let reaches_me = match range {
             data_range::RANGE_RM => false,
             data_range::RANGE_CUSTOM => {
-                procs_of(info, keys::EVENT_CUSTOM_RANGE).iter().any(|proc| proc.matches(&self.proc))
+                let info = self.own.groups.translate(info);
+                procs_of(&info, keys::EVENT_CUSTOM_RANGE).iter().any(|proc| proc.matches(&self.proc))
             }
             data_range::RANGE_UNDEF..=data_range::RANGE_PROC_LOCAL => true,
             _ => return Err(Status::ERR_BAD_PARAM.into()),
         };
         let only_me = range == data_range::RANGE_PROC_LOCAL || !self.link.has_server();
         let source = if source.nspace.is_empty() { Proc::clone(&self.proc) } else { source.clone() };
-        let event = reaches_me.then(|| Event { status, source, info: info.to_vec() });
+        let event = reaches_me.then(|| Event::new(status, source, info.to_vec()));
         let inner = self.clone();
         if only_me {
             self.link.run_later(move || {
@@ -183,7 +184,7 @@ impl Inner {
     /// What the server says unasked; on the control thread.
     pub(super) fn pushed(self: &Arc<Self>, push: Push) {
         match push {
-            Push::Event { status, source, info, .. } => self.deliver(Event { status, source, info }),
+            Push::Event { status, source, info, .. } => self.deliver(Event::new(status, source, info)),
             Push::Output { pull, source, channel, bytes, info } => {
                 // A number of this process's own.
                 let Ok(pull) = usize::try_from(pull) else { return };
@@ -195,13 +196,17 @@ impl Inner {
     /// The server is gone; on the control thread.
     pub(super) fn server_lost(self: &Arc<Self>) {
         let Some(source) = self.server.as_ref().map(|server| server.name.clone()) else { return };
-        self.deliver(Event { status: Status::ERR_LOST_CONNECTION, source, info: Vec::new() });
+        self.deliver(Event::new(Status::ERR_LOST_CONNECTION, source, Vec::new()));
     }
 
-    fn deliver(self: &Arc<Self>, event: Event) {
+    fn deliver(self: &Arc<Self>, mut event: Event) {
         if self.life.check().is_err() {
             return;
         }
+        // Where the processes of a job run that is not mapped, nobody here knows.
+        let Proc { nspace, rank } = &event.source;
+        let reader = self.jobs.of(nspace.as_bytes()).filter(|_| rank.is_process());
+        event.is_near = reader.is_none_or(|reader| reader.is_local(*rank));
         let called: VecDeque<_> = self.own.handlers.matching(&event, &self.proc).collect();
         if called.is_empty() {
             trace!("nobody here wants event {} of {}", event.status, event.source);

@@ -59,6 +59,15 @@ impl Value {
         }
     }
 
+    /// The processes that this names: one, or an array of them; none for anything else.
+    pub fn as_procs(&self) -> Option<Vec<Proc>> {
+        match self {
+            Value::Proc(proc) => Some(vec![proc.clone()]),
+            Value::DataArray(array) => array.items().iter().map(|item| item.as_proc().cloned()).collect(),
+            _ => None,
+        }
+    }
+
     /// A rank: of a PROC_RANK, or any number that can be one.
     pub fn as_rank(&self) -> Option<Rank> {
         self.as_u32().map(Rank)

@@ -15,7 +15,6 @@ use super::blob::Others;
 use super::construct::is_construct;
 use super::core::{Core, Limit};
 use super::fence::{Caller, Tracker, time_limit};
-use super::groups::procs_in;
 use super::members::Operation;
 use super::of_group::OfGroup;
 use super::timers::TimerId;
@@ -65,7 +64,7 @@ impl Singles {
 /// Who is added to a group, each once; an error where the attribute names no processes.
 pub(super) fn added(info: &[Info]) -> Result<Vec<Proc>, Status> {
     let lists = info.iter().filter(|info| info.key == keys::GROUP_ADD_MEMBERS);
-    let lists = lists.map(|info| procs_in(&info.value).ok_or(Status::ERR_BAD_PARAM));
+    let lists = lists.map(|info| info.value.as_procs().ok_or(Status::ERR_BAD_PARAM));
     Ok(lists.collect::<Result<Vec<_>, _>>()?.concat())
 }
 

@@ -464,7 +464,7 @@ impl Core {
 
 /// The members that the host names.
 fn named_in(infos: &[Info]) -> Option<Vec<Proc>> {
-    infos.find(keys::GROUP_MEMBERSHIP).and_then(|info| groups::procs_in(&info.value))
+    infos.find(keys::GROUP_MEMBERSHIP).and_then(|info| info.value.as_procs())
 }
 
 /// What a member has given for a group, as it is stored: to be found with the group's context id, and the newest without.

@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::construct::is_construct;
 use super::core::Core;
-use super::groups::{procs, procs_in};
+use super::groups::procs;
 use crate::data::{Info, InfoList, Nspace, Proc, Status, keys};
 use crate::message::Decision;
 use crate::message::door::PeerId;
@@ -147,7 +147,7 @@ impl Core {
     pub(super) fn leader_selected(&mut self, id: &Nspace, info: &[Info]) {
         let affected = info.find(keys::EVENT_AFFECTED_PROC).and_then(|info| info.value.as_proc());
         let candidate = affected.filter(|_| info.is_set(keys::GROUP_LEADER)).cloned();
-        if let Some(polled) = info.find(POLLED).and_then(|info| procs_in(&info.value)) {
+        if let Some(polled) = info.find(POLLED).and_then(|info| info.value.as_procs()) {
             return self.election_heard(id, Some(&Answer { polled, candidate }));
         }
         let Some(leader) = &candidate else { return };

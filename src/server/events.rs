@@ -13,7 +13,7 @@ use std::time::Instant;
 use super::core::{Core, Done};
 use super::program::PROGRAM;
 use crate::data::constants::data_range;
-use crate::data::{Info, InfoList, Proc, Status, Value, keys};
+use crate::data::{Info, InfoList, Proc, Status, keys};
 use crate::gathered::gathered;
 use crate::message::backlog::Backlog;
 use crate::message::door::{Outgoing, PeerId};
@@ -383,11 +383,7 @@ fn proxy_of(info: &[Info]) -> Option<&Proc> {
 }
 
 fn custom(info: &[Info]) -> Option<Vec<Proc>> {
-    match &info.find(keys::EVENT_CUSTOM_RANGE)?.value {
-        Value::Proc(proc) => Some(vec![proc.clone()]),
-        Value::DataArray(array) => array.items().iter().map(|item| item.as_proc().cloned()).collect(),
-        _ => None,
-    }
+    info.find(keys::EVENT_CUSTOM_RANGE)?.value.as_procs()
 }
 
 #[cfg(test)]

@@ -20,7 +20,7 @@ use super::members::Operation;
 use crate::data::constants::data_range::RANGE_CUSTOM;
 use crate::data::{DataArray, DataType, Info, InfoList, Nspace, Proc, Rank, Status, Text, Value, keys};
 use crate::message::door::PeerId;
-use crate::message::{GroupCall, Request};
+use crate::message::{Forward, GroupCall, Request};
 use crate::trace;
 
 /// Groups that one server knows, and invitations that it has open.
@@ -124,9 +124,11 @@ impl Groups {
                     *proc = group.named(proc.rank)?.remove(0);
                 }
             }
-            Request::Notify { info, .. } => {
+            Request::Forward(Forward::Push { targets: procs, .. }) => *procs = self.native(std::mem::take(procs))?,
+            Request::Notify { info, .. }
+            | Request::Forward(Forward::Publish { info } | Forward::Monitor { directives: info, .. }) => {
                 for range in info.iter_mut().filter(|info| info.key == keys::EVENT_CUSTOM_RANGE) {
-                    range.value = procs(self.native(procs_in(&range.value).unwrap_or_default())?);
+                    range.value = procs(self.native(range.value.as_procs().unwrap_or_default())?);
                 }
             }
             _ => {}
@@ -167,18 +169,9 @@ pub(super) fn procs(procs: Vec<Proc>) -> Value {
     DataArray::new(DataType::PROC, procs).map_or(Value::Undef, Value::DataArray)
 }
 
-/// The processes that a value names; none for anything else.
-pub(super) fn procs_in(value: &Value) -> Option<Vec<Proc>> {
-    match value {
-        Value::Proc(proc) => Some(vec![proc.clone()]),
-        Value::DataArray(array) => array.items().iter().map(|item| item.as_proc().cloned()).collect(),
-        _ => None,
-    }
-}
-
 /// Whom an event is for.
 fn range_of(info: &[Info]) -> Vec<Proc> {
-    info.find(keys::EVENT_CUSTOM_RANGE).and_then(|info| procs_in(&info.value)).unwrap_or_default()
+    info.find(keys::EVENT_CUSTOM_RANGE).and_then(|info| info.value.as_procs()).unwrap_or_default()
 }
 
 /// The group that an event is about.
@@ -388,5 +381,50 @@ impl Core {
                 }
             },
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn proc(nspace: &str, rank: Rank) -> Proc {
+        Proc::new(Nspace::new(nspace).unwrap(), rank)
+    }
+
+    #[test]
+    fn a_groups_name_stands_for_its_members_wherever_processes_are_named() {
+        let [a, b] = [0, 7].map(|rank| proc("job", Rank(rank)));
+        let mut groups = Groups::default();
+        let group = Group::new(vec![b.clone(), a.clone()], None, false);
+        groups.active.insert(Nspace::new("g").unwrap(), group);
+        let range = |procs: Vec<Proc>| vec![Info::new(keys::EVENT_CUSTOM_RANGE, DataArray::of(procs))];
+        type Naming = fn(Vec<Proc>, Vec<Info>) -> Request;
+        let requests: [Naming; 9] = [
+            |procs, _| Request::Fence { procs, info: vec![id_of(&Nspace::new("g").unwrap())] },
+            |procs, _| Request::Abort { status: 1, message: None, procs },
+            |procs, _| Request::JobControl { targets: procs, directives: vec![] },
+            |procs, _| Request::PullOutput { id: 1, procs, channels: 1, directives: vec![] },
+            |procs, _| Request::Forward(Forward::Push { targets: procs, bytes: vec![], directives: vec![] }),
+            |_, info| Request::Notify { status: Status(1), range: RANGE_CUSTOM, info },
+            |_, info| Request::Forward(Forward::Publish { info }),
+            |_, directives| {
+                let monitor = Info::new(keys::MONITOR_HEARTBEAT, true);
+                Request::Forward(Forward::Monitor { monitor, error: Status(1), directives })
+            },
+            |mut procs, _| Request::Get { proc: procs.remove(0), key: None, info: vec![] },
+        ];
+        for request in requests {
+            let mut named =
+                request(vec![proc("g", Rank(1)), proc("g", Rank(0))], range(vec![proc("g", Rank::WILDCARD)]));
+            // What names it in a fence is kept with that.
+            if let Request::Fence { info, .. } = &mut named {
+                info.clear();
+            }
+            let native = request(vec![a.clone(), b.clone()], range(vec![b.clone(), a.clone()]));
+            assert_eq!(groups.translate(named), Ok(native));
+        }
+        let nobody = Request::Abort { status: 1, message: None, procs: vec![proc("g", Rank(2))] };
+        assert_eq!(groups.translate(nobody), Err(Status::ERR_BAD_PARAM));
     }
 }

@@ -21,7 +21,7 @@ use super::construct::results;
 use super::core::{Core, Limit};
 use super::election::Election;
 use super::fence::{Caller, time_limit};
-use super::groups::{Group, procs, procs_in};
+use super::groups::{Group, procs};
 use super::timers::TimerId;
 use crate::data::constants::group_operation::GROUP_CONSTRUCT;
 use crate::data::{Info, InfoList, Nspace, Proc, Status, keys};
@@ -361,7 +361,7 @@ impl Core {
 
     /// A process of this node follows a leader of another node, and has its server wait for the guests.
     pub(super) fn lead_guests(&mut self, id: &Nspace, leader: &Proc, info: &[Info]) {
-        let list = |key: &str| info.find(key).and_then(|info| procs_in(&info.value));
+        let list = |key: &str| info.find(key).and_then(|info| info.value.as_procs());
         let (Some(places), Some(awaited)) = (list(keys::GROUP_MEMBERSHIP), list(AWAITED)) else { return };
         if !self.runs_here(leader) || self.groups.get(id).is_some() || self.groups.invitations.has(id) {
             return;
@@ -423,7 +423,7 @@ impl Core {
 
     /// A group is complete: it exists from now on, and this node's processes that have accepted go on.
     pub(super) fn guests_go_on(&mut self, id: &Nspace, info: &[Info]) {
-        let Some(members) = info.find(keys::GROUP_MEMBERSHIP).and_then(|info| procs_in(&info.value)) else { return };
+        let Some(members) = info.find(keys::GROUP_MEMBERSHIP).and_then(|info| info.value.as_procs()) else { return };
         let context = info.find(keys::GROUP_CONTEXT_ID).and_then(|info| info.value.as_u64());
         if self.groups.get(id).is_none() {
             let notify = info.is_set(keys::GROUP_NOTIFY_TERMINATION);

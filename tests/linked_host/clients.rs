@@ -4,9 +4,10 @@ use std::thread;
 
 use instanton::client::{Chain, Client, Notice};
 use instanton::data::constants::{data_range, scope};
-use instanton::data::{Info, Key, Proc, Rank, Status, Value, keys};
+use instanton::data::{DataArray, Info, InfoList, Key, Proc, Rank, Status, Value, keys};
 
 use crate::death::Victim;
+use crate::group_calls;
 use crate::host::{Cluster, Job};
 use crate::peer::{self, PATIENCE};
 
@@ -195,7 +196,7 @@ fn who_waits_at_the_word_is_not_released_by_a_later_fence() {
 #[test]
 fn events_wait_for_handlers_that_come_later() {
     let cluster = Cluster::new(1);
-    let (job, other) = (cluster.job("job", &[0, 0]), cluster.job("other", &[0]));
+    let (job, other) = (cluster.job("job", &[0, 0, 0]), cluster.job("other", &[0]));
     let (clients, strangers) = (clients(&job, 2), clients(&other, 1));
     let raise = |number: u32, range: u8, more: Option<Info>| {
         let info: Vec<Info> = [Info::new("site.number", number)].into_iter().chain(more).collect();
@@ -218,7 +219,9 @@ fn events_wait_for_handlers_that_come_later() {
     raise(2, data_range::RANGE_LOCAL, Some(Info::new(keys::EVENT_DO_NOT_CACHE, true)));
     raise(3, data_range::RANGE_LOCAL, Some(Info::new(keys::EVENT_NON_DEFAULT, true)));
     raise(4, data_range::RANGE_CUSTOM, Some(custom));
-    // In the order in which they were raised, to each that was meant.
+    // In the order in which they were raised, to each that was meant, also to who was not even there.
+    let late = Client::connect(&peer::address(&job.server_of(2), &job.proc(2)), &[]).unwrap();
+    let latest = hear(&late, &[Status(-5000)]);
     let peer = hear(&clients[0], &[Status(-5000)]);
     let stranger = hear(&strangers[0], &[]);
     let own = hear(&clients[1], &[Status(-5000), Status(-5001)]);
@@ -229,8 +232,111 @@ fn events_wait_for_handlers_that_come_later() {
         numbers
     };
     assert_eq!(all(peer), [1, 3, 5]);
+    assert_eq!(all(latest), [1, 3, 5]);
     assert_eq!(all(stranger), [4, 5]);
     assert_eq!(all(own), [1, 3, 5], "what it has raised itself waits for its own handlers");
+}
+
+/// What a client's handler for these codes hears: what `tell` makes of each event.
+fn listen<T: Send + 'static>(
+    client: &Client,
+    info: &[Info],
+    tell: impl Fn(&Notice) -> T + Send + Sync + 'static,
+) -> mpsc::Receiver<T> {
+    let (teller, told) = mpsc::channel();
+    let handler = std::sync::Arc::new(move |notice: Notice, chain: Chain| {
+        let _ = teller.send(tell(&notice));
+        chain.complete(Status::SUCCESS, vec![]);
+    });
+    let codes = [Status(-5000)];
+    client.wait("register", |done| client.register_event_handler(&codes, info, handler, done)).unwrap();
+    told
+}
+
+fn number(notice: &Notice) -> u32 {
+    notice.info.find("site.number").and_then(|info| info.value.as_u32()).unwrap()
+}
+
+fn raise(client: &Client, number: u32, range: u8, more: Option<Info>) {
+    let info: Vec<Info> = [Info::new("site.number", number)].into_iter().chain(more).collect();
+    let notify = |done| client.notify_event(Status(-5000), client.proc(), range, &info, done);
+    client.wait("notify", notify).unwrap();
+}
+
+fn up_to<T: PartialEq>(told: &mpsc::Receiver<T>, last: T) -> Vec<T> {
+    let mut all = Vec::new();
+    while all.last() != Some(&last) {
+        all.push(told.recv_timeout(PATIENCE).unwrap());
+    }
+    all
+}
+
+#[test]
+fn processes_that_are_named_hear_of_an_event_however_they_are_named() {
+    let cluster = Cluster::new(1);
+    let job = cluster.job("job", &[0, 0, 0]);
+    let clients = clients(&job, 3);
+    let members = [job.proc(1), job.proc(0)];
+    let calls = [0, 1].map(|rank: usize| group_calls::construct(&clients[rank], "g", &members, &[]));
+    assert!(calls.into_iter().all(|call| call.end().is_ok()));
+    let heard: Vec<_> = clients.iter().map(|client| listen(client, &[], number)).collect();
+    let group = |rank| Proc::new(group_calls::id("g"), rank);
+    let ranges = [
+        Value::from(job.proc(0)),
+        Value::DataArray(DataArray::of([job.proc(0), job.proc(2)])),
+        Value::from(group(Rank::WILDCARD)),
+        Value::DataArray(DataArray::of([group(Rank(0))])),
+    ];
+    for (turn, range) in (1..).zip(ranges) {
+        raise(&clients[0], turn, data_range::RANGE_CUSTOM, Some(Info::new(keys::EVENT_CUSTOM_RANGE, range)));
+    }
+    raise(&clients[0], 5, data_range::RANGE_LOCAL, None);
+    let heard: Vec<Vec<u32>> = heard.iter().map(|heard| up_to(heard, 5)).collect();
+    assert_eq!(heard, [vec![1, 2, 3, 5], vec![3, 4, 5], vec![2, 5]], "the one who raises it among them");
+}
+
+#[test]
+fn a_handler_hears_only_of_the_sources_that_it_wants_and_has_its_object_for_itself() {
+    let cluster = Cluster::new(2);
+    let job = cluster.job("job", &[0, 0, 1]);
+    let clients = clients(&job, 3);
+    let members = [job.proc(0), job.proc(2)];
+    let calls = [0, 2].map(|rank: usize| group_calls::construct(&clients[rank], "g", &members, &[]));
+    assert!(calls.into_iter().all(|call| call.end().is_ok()));
+    let range = |range| Info::new(keys::RANGE, Value::DataRange(range));
+    let group = Info::new(keys::EVENT_CUSTOM_RANGE, Proc::new(group_calls::id("g"), Rank::WILDCARD));
+    let object = Info::new(keys::EVENT_RETURN_OBJECT, 7u32);
+    let ways = [vec![], vec![range(data_range::RANGE_LOCAL), object], vec![range(data_range::RANGE_CUSTOM), group]];
+    let heard = ways.map(|info| {
+        let tell = |notice: &Notice| (number(notice), notice.info.find(keys::EVENT_RETURN_OBJECT).is_some());
+        listen(&clients[0], &info, tell)
+    });
+    for source in [2, 1, 0] {
+        raise(&clients[source as usize], source, data_range::RANGE_GLOBAL, None);
+        // The next one is not raised before this one is here.
+        assert_eq!(heard[0].recv_timeout(PATIENCE).unwrap(), (source, false), "any, and nobody else's object");
+    }
+    assert_eq!(up_to(&heard[1], (0, true)), [(1, true), (0, true)], "of this node");
+    assert_eq!(up_to(&heard[2], (0, false)), [(2, false), (0, false)], "of the group");
+}
+
+#[test]
+fn a_handler_that_does_not_complete_holds_up_its_own_event_and_no_other() {
+    let cluster = Cluster::new(1);
+    let job = cluster.job("job", &[0]);
+    let clients = clients(&job, 1);
+    let (keep, kept) = mpsc::channel();
+    let first = std::sync::Arc::new(move |notice: Notice, chain: Chain| match number(&notice) {
+        1 => keep.send(chain).unwrap(),
+        _ => chain.complete(Status::SUCCESS, vec![]),
+    });
+    let (codes, info) = ([Status(-5000)], [Info::new(keys::EVENT_HDLR_FIRST, true)]);
+    clients[0].wait("register", |done| clients[0].register_event_handler(&codes, &info, first, done)).unwrap();
+    let heard = listen(&clients[0], &[], number);
+    (1..4).for_each(|number| raise(&clients[0], number, data_range::RANGE_PROC_LOCAL, None));
+    assert_eq!(up_to(&heard, 3), [2, 3]);
+    kept.recv_timeout(PATIENCE).unwrap().complete(Status::SUCCESS, vec![]);
+    assert_eq!(up_to(&heard, 1), [1]);
 }
 
 #[test]

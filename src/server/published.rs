@@ -4,16 +4,16 @@
 //! ([`process_ended`](PublishedData::process_ended)) and of a namespace ([`namespace_ended`](PublishedData::namespace_ended)). Data goes
 //! when its persistence says so; a look-up that waits goes with the process that waits.
 //!
-//! Who sees what follows from three things: the user, because nobody finds data of another user; the range it was published with; and
-//! the range of the look-up, where that names one: among several of one key, the one of that very range comes first. "This node" is
-//! whoever asks this store. Two of one key in one range cannot be told apart: the second is refused with `ERR_DUPLICATE_KEY`.
+//! Who sees what follows from three things: the user, because nobody finds data of another user who has not given him or his group
+//! access (`PMIX_ACCESS_PERMISSIONS`); the range it was published with; and the range of the look-up, where that names one: among several
+//! of one key, the one of that very range comes first. "This node" is whoever asks this store. Two of one key in one range cannot be told apart: the second is refused with `ERR_DUPLICATE_KEY`.
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::host::{Accepted, Answer, Completion, Published};
 use crate::data::constants::{data_range, persistence};
-use crate::data::{Info, InfoList, Key, Nspace, Pdata, Proc, Status, Text, Value, keys};
+use crate::data::{DataArray, Info, InfoList, Key, Nspace, Pdata, Proc, Status, Text, Value, keys};
 
 /// Most bytes that a store keeps: of data, as [`Value::size`] counts them, and of what it has to know of them.
 const MAX_BYTES: usize = 256 << 20;
@@ -21,8 +21,17 @@ const MAX_BYTES: usize = 256 << 20;
 const MAX_WAITING: usize = 65536;
 
 /// The attributes of a publication that are not published with it.
-const ABOUT: [&str; 6] =
-    [keys::RANGE, keys::PERSISTENCE, keys::USERID, keys::GRPID, keys::TIMEOUT, keys::EVENT_CUSTOM_RANGE];
+const ABOUT: [&str; 9] = [
+    keys::RANGE,
+    keys::PERSISTENCE,
+    keys::USERID,
+    keys::GRPID,
+    keys::TIMEOUT,
+    keys::EVENT_CUSTOM_RANGE,
+    keys::ACCESS_PERMISSIONS,
+    keys::ACCESS_USERIDS,
+    keys::ACCESS_GRPIDS,
+];
 
 /// A store of published data. Every method may be called from any thread.
 ///
@@ -56,9 +65,18 @@ struct Item {
     publisher: Proc,
     user: Option<u32>,
     range: u8,
-    /// For `RANGE_CUSTOM`, the processes that may see it.
-    audience: Arc<[Proc]>,
+    audience: Arc<Audience>,
     persistence: u8,
+}
+
+/// Who may see what was published.
+#[derive(Debug)]
+struct Audience {
+    /// For `RANGE_CUSTOM`, these processes.
+    procs: Vec<Proc>,
+    /// Besides its own user, these users and groups.
+    users: Vec<u32>,
+    groups: Vec<u32>,
 }
 
 /// A look-up.
@@ -66,6 +84,7 @@ struct Item {
 struct Question {
     asker: Proc,
     user: Option<u32>,
+    group: Option<u32>,
     range: Option<u8>,
     /// None for what no key can be.
     keys: Vec<Option<Key>>,
@@ -102,11 +121,7 @@ impl PublishedData {
             Some(Value::Persist(known)) if *known <= persistence::PERSIST_SESSION => *known,
             Some(_) => return Err(Status::ERR_BAD_PARAM),
         };
-        let audience = match range {
-            data_range::RANGE_CUSTOM => custom(info).ok_or(Status::ERR_BAD_PARAM)?,
-            _ => Vec::new(),
-        };
-        let (user, audience) = (user_of(info), Arc::<[Proc]>::from(audience));
+        let (user, audience) = (id_of(info, keys::USERID), Arc::new(Audience::read(range, info)?));
         let of = |info: &Info| Item {
             value: info.value.clone(),
             publisher: publisher.clone(),
@@ -157,7 +172,8 @@ impl PublishedData {
             Some(count) => count.min(keys.len()),
         };
         let keys = keys.iter().map(|key| Key::new(key.as_bytes()).ok()).collect();
-        let question = Question { asker: asker.clone(), user: user_of(info), range: range_of(info)?, keys, enough };
+        let (user, group) = (id_of(info, keys::USERID), id_of(info, keys::GRPID));
+        let question = Question { asker: asker.clone(), user, group, range: range_of(info)?, keys, enough };
         let mut state = self.lock();
         if let Some(found) = state.answer(&question) {
             drop(state);
@@ -284,7 +300,9 @@ impl State {
 impl Item {
     /// What it takes. Whom it is for counts for each item, as long as it takes to look through.
     fn bytes(&self, key: &Key) -> usize {
-        size_of::<Self>() + key.len() + self.value.size() + size_of_val(&*self.audience)
+        let Audience { procs, users, groups } = &*self.audience;
+        let audience = size_of_val(&procs[..]) + size_of_val(&users[..]) + size_of_val(&groups[..]);
+        size_of::<Self>() + key.len() + self.value.size() + audience
     }
 
     fn shown(&self, key: &Key) -> Pdata {
@@ -296,7 +314,10 @@ impl Item {
         let same_place = match self.range {
             data_range::RANGE_NAMESPACE => self.publisher.nspace == other.publisher.nspace,
             data_range::RANGE_PROC_LOCAL => self.publisher == other.publisher,
-            data_range::RANGE_CUSTOM => self.audience.iter().any(|one| other.audience.iter().any(|it| it.matches(one))),
+            data_range::RANGE_CUSTOM => {
+                let (ours, theirs) = (&self.audience.procs, &other.audience.procs);
+                ours.iter().any(|one| theirs.iter().any(|it| it.matches(one)))
+            }
             _ => true,
         };
         self.range == other.range && self.user == other.user && same_place
@@ -307,12 +328,36 @@ impl Item {
         let within = match self.range {
             data_range::RANGE_NAMESPACE => asker.nspace == self.publisher.nspace,
             data_range::RANGE_PROC_LOCAL => *asker == self.publisher,
-            data_range::RANGE_CUSTOM => self.audience.iter().any(|one| one.matches(asker)),
+            data_range::RANGE_CUSTOM => self.audience.procs.iter().any(|one| one.matches(asker)),
             // For the host itself.
             data_range::RANGE_RM => false,
             _ => true,
         };
-        self.user == question.user && within
+        let may = |ids: &[u32], id: Option<u32>| id.is_some_and(|id| ids.contains(&id));
+        let Audience { users, groups, .. } = &*self.audience;
+        within && (self.user == question.user || may(users, question.user) || may(groups, question.group))
+    }
+}
+
+impl Audience {
+    fn read(range: u8, info: &[Info]) -> Result<Self, Status> {
+        let procs = match range {
+            data_range::RANGE_CUSTOM => {
+                let custom = info.find(keys::EVENT_CUSTOM_RANGE).and_then(|info| info.value.as_procs());
+                custom.ok_or(Status::ERR_BAD_PARAM)?
+            }
+            _ => Vec::new(),
+        };
+        // The lists stand together in an array, or by themselves.
+        let all = info.find(keys::ACCESS_PERMISSIONS).and_then(|info| info.value.as_array());
+        let given: Vec<&Info> = all.into_iter().flat_map(DataArray::infos).chain(info).collect();
+        let ids = |key: &str| -> Result<Vec<u32>, Status> {
+            let lists = given.iter().filter(|info| info.key == *key).map(|info| info.value.as_array());
+            let lists = lists.collect::<Option<Vec<_>>>().ok_or(Status::ERR_BAD_PARAM)?;
+            let ids = lists.into_iter().flat_map(|list| list.items()).map(Value::as_u32);
+            ids.collect::<Option<Vec<_>>>().ok_or(Status::ERR_BAD_PARAM)
+        };
+        Ok(Audience { procs, users: ids(keys::ACCESS_USERIDS)?, groups: ids(keys::ACCESS_GRPIDS)? })
     }
 }
 
@@ -325,17 +370,9 @@ fn range_of(info: &[Info]) -> Result<Option<u8>, Status> {
     }
 }
 
-fn custom(info: &[Info]) -> Option<Vec<Proc>> {
-    match &info.find(keys::EVENT_CUSTOM_RANGE)?.value {
-        Value::Proc(proc) => Some(vec![proc.clone()]),
-        Value::DataArray(array) => array.items().iter().map(|item| item.as_proc().cloned()).collect(),
-        _ => None,
-    }
-}
-
-/// Who asks, as the server has signed it.
-fn user_of(info: &[Info]) -> Option<u32> {
-    info.find(keys::USERID)?.value.as_u32()
+/// The user or the group of who asks, as the server has signed it.
+fn id_of(info: &[Info], key: &str) -> Option<u32> {
+    info.find(key)?.value.as_u32()
 }
 
 /// A number that is not negative.
@@ -349,7 +386,7 @@ fn number(info: &[Info], key: &str) -> Result<Option<usize>, Status> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::{DataArray, Rank};
+    use crate::data::Rank;
     use std::sync::mpsc::{Receiver, channel};
 
     fn proc(job: &str, rank: u32) -> Proc {
@@ -489,6 +526,36 @@ mod tests {
         assert_eq!(found(&store, &a, &["k"], &[user(2)]), Err(Status::ERR_NOT_FOUND));
         store.publish(&a, &[data("k", "2"), vec![user(2)]].concat()).unwrap();
         assert_eq!(found(&store, &a, &["k"], &[user(1)]).unwrap(), ["1"]);
+    }
+
+    #[test]
+    fn other_users_find_what_they_are_given_access_to() {
+        let (store, a) = (PublishedData::default(), proc("a", 0));
+        let of = |user: u32, group: u32| [Info::new(keys::USERID, user), Info::new(keys::GRPID, group)];
+        let list = |key: &str, ids: &[u32]| Info::new(key, Value::DataArray(DataArray::of(ids.iter().copied())));
+        let publish = |key: &str, how: Info| store.publish(&a, &[&data(key, key)[..], &of(1, 10), &[how]].concat());
+        let all = Value::infos(vec![list(keys::ACCESS_USERIDS, &[2, 3]), list(keys::ACCESS_GRPIDS, &[40])]);
+        publish("both", Info::new(keys::ACCESS_PERMISSIONS, all)).unwrap();
+        publish("user", list(keys::ACCESS_USERIDS, &[2])).unwrap();
+        publish("group", list(keys::ACCESS_GRPIDS, &[40])).unwrap();
+        let sees = |user, group| {
+            let keys = ["both", "user", "group", keys::ACCESS_USERIDS];
+            found(&store, &a, &keys, &of(user, group)).unwrap_or_default().join(" ")
+        };
+        let seen = [sees(1, 10), sees(2, 20), sees(3, 30), sees(4, 40), sees(4, 10)];
+        assert_eq!(seen, ["both user group", "both user", "both", "both group", ""]);
+        let nonsense = Info::new(keys::ACCESS_USERIDS, "root");
+        assert_eq!(publish("nonsense", nonsense), Err(Status::ERR_BAD_PARAM));
+    }
+
+    #[test]
+    fn what_is_published_without_directives_is_for_everybody_until_its_application_ends() {
+        let (store, a, b) = (PublishedData::default(), proc("a", 0), proc("b", 0));
+        store.publish(&a, &data("k", "1")).unwrap();
+        store.process_ended(&a);
+        assert_eq!(found(&store, &b, &["k"], &[]).unwrap(), ["1"]);
+        store.namespace_ended(&a.nspace);
+        assert_eq!(found(&store, &b, &["k"], &[]), Err(Status::ERR_NOT_FOUND));
     }
 
     #[test]

@@ -10,7 +10,7 @@
 //! initialised. The child leaves it alone and may have one of its own.
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use instanton::client::{Client, Error, InitError};
+use instanton::client::{Client, Error, InitError, check_directives};
 use instanton::data::constants::data_range::RANGE_PROC_LOCAL;
 use instanton::data::{Info, InfoList, Proc, Rank, Status, Value, keys};
 use instanton::launch::JobEnd;
@@ -110,6 +110,7 @@ pub struct Entered {
 pub fn enter(info: &[Info]) -> Result<Entered, Status> {
     let mut inits = INITS.lock().unwrap_or_else(PoisonError::into_inner);
     if let Ok(client) = client() {
+        check_directives(info).map_err(refused)?;
         *inits += 1;
         let status = if client.is_alone() { Status::ERR_UNREACH } else { Status::SUCCESS };
         return Ok(Entered { client, status, again: true });
@@ -180,7 +181,9 @@ pub fn enter_as_tool(info: &[Info]) -> Result<Arc<Client>, Status> {
     let mut inits = INITS.lock().unwrap_or_else(PoisonError::into_inner);
     if let Ok(client) = client() {
         let name = info.find(keys::TOOL_NSPACE).and_then(|info| info.value.as_bytes());
-        if name.is_some_and(|name| name != client.proc().nspace.as_bytes()) {
+        let rank = info.find(keys::TOOL_RANK).and_then(|info| info.value.as_rank());
+        let proc = client.proc();
+        if name.is_some_and(|name| name != proc.nspace.as_bytes()) || rank.is_some_and(|rank| rank != proc.rank) {
             return Err(Status::ERR_BAD_PARAM);
         }
         *inits += 1;

@@ -24,7 +24,7 @@ use std::time::Duration;
 use instanton_layout::sync::{AtomicU32, Ordering};
 
 use crate::control::frame;
-use crate::data::{Info, Proc, Rank, Value, keys};
+use crate::data::{Info, Proc, Rank, Status, Value, keys};
 use crate::message::Request;
 use crate::store::JobReader;
 
@@ -172,7 +172,7 @@ impl Inner {
     ) -> Result<(), Error> {
         self.life.check()?;
         if !self.link.has_server() {
-            return self.fence_alone(procs, then);
+            return self.fence_alone(procs, info, then);
         }
         let request = Request::Fence { procs: procs.to_vec(), info: info.to_vec() };
         let inner = self.clone();
@@ -201,10 +201,14 @@ impl Inner {
     fn fence_alone(
         self: &Arc<Self>,
         procs: &[Proc],
+        info: &[Info],
         then: impl FnOnce(Result<(), Error>) + Send + 'static,
     ) -> Result<(), Error> {
         if procs.iter().any(|proc| !proc.matches(&self.proc)) {
             return Err(Error::NoServer { call: "PMIx_Fence" });
+        }
+        if info.iter().any(|info| info.is_required() && info.key != keys::COLLECT_DATA && info.key != keys::TIMEOUT) {
+            return Err(Status::ERR_NOT_SUPPORTED.into());
         }
         self.link.run_later(move || then(Ok(())));
         Ok(())

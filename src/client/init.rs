@@ -80,8 +80,12 @@ pub(crate) fn from_environment() -> Result<Address, InitError> {
     Ok(found)
 }
 
-/// Refuses what is required and unknown; everything else in the list of an init is for the host.
-pub(super) fn check_directives(info: &[Info]) -> Result<(), InitError> {
+/// Refuses what is required and unknown; everything else in the list of an init is for the host. [`Client::init`](super::Client::init)
+/// looks itself; this is for a program that counts its inits.
+///
+/// # Errors
+/// [`InitError::NotSupported`], with the attribute's key.
+pub fn check_directives(info: &[Info]) -> Result<(), InitError> {
     const KNOWN: [&str; 6] = [
         keys::TIMEOUT,
         keys::PROGRAMMING_MODEL,

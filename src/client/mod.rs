@@ -59,6 +59,7 @@ pub use crate::message::{Credential, Infos, Published};
 pub use error::{Error, InitError};
 pub use forward::abi_versions;
 pub use get::Found;
+pub use init::check_directives;
 pub use notify::Chain;
 pub use output::{Output, OutputHandler, to_own_output};
 
@@ -189,6 +190,7 @@ impl Client {
     /// # Errors
     /// [`InitError::Singleton`] when no launcher has started this process.
     pub fn init(info: &[Info]) -> Result<Client, InitError> {
+        check_directives(info)?;
         let client = Self::connect(&init::from_environment()?, info)?;
         client.stop_for_debugger()?;
         Ok(client)
@@ -199,7 +201,7 @@ impl Client {
     /// # Errors
     /// When no door opens or the server refuses.
     pub fn connect(address: &Address, info: &[Info]) -> Result<Client, InitError> {
-        init::check_directives(info)?;
+        check_directives(info)?;
         let layout = layout();
         Self::connected(init::enter(address, info, layout)?, layout, Arc::default())
     }

@@ -10,7 +10,7 @@
 use super::core::Core;
 use super::fence::Tracker;
 use super::members::{Members, Operation};
-use crate::data::{Nspace, Status};
+use crate::data::{Info, Nspace, Status};
 
 /// The ties between namespaces.
 #[derive(Debug, Default)]
@@ -54,8 +54,10 @@ impl Core {
         let connects = *members.operation() == Operation::Connect;
         let elsewhere = tracker.census.elsewhere;
         let (id, procs, info) = self.hand_over(tracker);
+        // What is required, and not served by the library, only the host can do.
+        let needs_host = elsewhere || info.iter().any(Info::is_required);
         let then = move |core: &mut Core, result: Result<(), Status>| {
-            let result = if elsewhere || result != Err(Status::ERR_NOT_SUPPORTED) { result } else { Ok(()) };
+            let result = if needs_host || result != Err(Status::ERR_NOT_SUPPORTED) { result } else { Ok(()) };
             // An answer that comes after a time limit or the end of a job connects nobody.
             if result.is_ok() && core.fences.at_host.contains_key(&id) {
                 core.ties.connected.retain(|connected| !connected.are_those_of(&members));

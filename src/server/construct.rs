@@ -43,6 +43,11 @@ const SERVED: [&str; 12] = [
     keys::TIMEOUT,
 ];
 
+/// Whether an attribute is required, and the host would have to serve it.
+pub(super) fn is_unserved(info: &Info) -> bool {
+    info.is_required() && !SERVED.iter().any(|key| info.key == *key)
+}
+
 pub(super) fn is_construct(tracker: &Tracker, id: &Nspace) -> bool {
     matches!(tracker.members.operation(), Operation::Construct(of) if of == id)
 }
@@ -84,8 +89,7 @@ impl Core {
         if elsewhere && info.is_set(keys::GROUP_LOCAL_ONLY) {
             return Err(Status::ERR_BAD_PARAM);
         }
-        let unserved = |info: &Info| info.is_required() && !SERVED.iter().any(|key| info.key == *key);
-        if !elsewhere && info.iter().any(unserved) { Err(Status::ERR_NOT_SUPPORTED) } else { Ok(()) }
+        if !elsewhere && info.iter().any(is_unserved) { Err(Status::ERR_NOT_SUPPORTED) } else { Ok(()) }
     }
 
     /// A client comes to end a group.
@@ -93,6 +97,11 @@ impl Core {
         let refused = match self.groups.get(&id) {
             None => Status::ERR_NOT_FOUND,
             Some(group) if !group.has(&proc) => Status::ERR_NOT_A_MEMBER,
+            Some(group)
+                if info.iter().any(is_unserved) && group.members().iter().all(|member| self.runs_here(member)) =>
+            {
+                Status::ERR_NOT_SUPPORTED
+            }
             Some(group) => {
                 info.extend(group.notify.then(|| Info::new(keys::GROUP_NOTIFY_TERMINATION, true)));
                 let members = self.failed_destruct(&id, &proc).unwrap_or_else(|| group.members());

@@ -11,6 +11,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::bootstrap::Singles;
+use super::construct::is_unserved;
 use super::core::Core;
 use super::election::Polls;
 use super::events::Origin;
@@ -183,8 +184,16 @@ impl Core {
     /// A client wants something of a group.
     pub(super) fn group_call(&mut self, caller: Caller, proc: Proc, id: Nspace, call: GroupCall) {
         let Caller { peer, number, .. } = caller;
-        if id.is_empty() {
-            return self.reply_status(peer, number, Err(Status::ERR_BAD_PARAM));
+        let refused = match &call {
+            _ if id.is_empty() => Some(Status::ERR_BAD_PARAM),
+            GroupCall::Leave { info } | GroupCall::Invite { info, .. } | GroupCall::Join { info, .. } => {
+                info.iter().any(is_unserved).then_some(Status::ERR_NOT_SUPPORTED)
+            }
+            _ => None,
+        };
+        if let Some(status) = refused {
+            trace!("{proc} asks for what cannot be of the group {id}: {status}");
+            return self.reply_status(peer, number, Err(status));
         }
         match call {
             GroupCall::Construct { procs, info } => self.construct(caller, proc, id, procs, info),

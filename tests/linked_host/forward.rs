@@ -283,6 +283,11 @@ fn processes_of_one_node_connect_without_a_host() {
     };
     assert_eq!(all(Client::connect_to), (Ok(()), Ok(())));
     assert_eq!(all(Client::disconnect_from), (Ok(()), Ok(())));
+    // But for what is required and the library does not know.
+    let unknown = [Info::new("site.wish", true).required()];
+    assert_eq!(one.connect_to(&[proc("job", 0)], &unknown).unwrap_err().status(), Status::ERR_NOT_SUPPORTED);
+    let known = [Info::new(keys::TIMEOUT, 60).required()];
+    assert_eq!(one.connect_to(&[proc("job", 0)], &known).map_err(|error| error.status()), Ok(()));
     let far = [proc("job", 0), proc("elsewhere", 0)];
     assert_eq!(one.connect_to(&far, &[]).unwrap_err().status(), Status::ERR_NOT_SUPPORTED);
 }

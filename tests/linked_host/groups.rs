@@ -150,6 +150,16 @@ fn what_makes_no_group_is_refused() {
     assert_eq!(clients[2].group_destruct(&id("g"), &[]).map_err(|e| e.status()), Err(Status::ERR_NOT_A_MEMBER));
     assert_eq!(clients[2].group_leave(&id("g"), &[]).map_err(|e| e.status()), Err(Status::ERR_NOT_A_MEMBER));
     assert_eq!(clients[0].group_leave(&id("h"), &[]).map_err(|e| e.status()), Err(Status::ERR_NOT_FOUND));
+    // What is required and unknown is no hint that could be left aside, whatever is done with a group.
+    let unknown = [set("site.magic").required()];
+    let told = |result: Result<Infos, _>| result.map(drop).map_err(|error: instanton::client::Error| error.status());
+    let unserved = [
+        told(clients[0].group_invite(&id("i"), &[job.proc(1)], &unknown)),
+        told(clients[1].group_join(&id("i"), None, true, &unknown)),
+        clients[0].group_leave(&id("g"), &unknown).map_err(|error| error.status()),
+        clients[0].group_destruct(&id("g"), &unknown).map_err(|error| error.status()),
+    ];
+    assert_eq!(unserved, [Err(Status::ERR_NOT_SUPPORTED); 4]);
     let ghost = Proc::new(id("g"), Rank(2));
     assert_eq!(clients[0].fence(&[ghost], &[]).map_err(|e| e.status()), Err(Status::ERR_BAD_PARAM));
     assert_eq!(

@@ -23,8 +23,17 @@ int main(void) {
     IS(PMIX_ERR_INIT, PMIx_Query_info(&query, 1, &answers, &nanswers));
     CHECK(answers == NULL && nanswers == 0);
 
+    /* What is required and not known is refused, by the first Init and by every other one. */
+    pmix_info_t wish;
+    OK(PMIx_Info_load(&wish, "site.wish", NULL, PMIX_BOOL));
+    wish.flags |= PMIX_INFO_REQD;
+    IS(PMIX_ERR_NOT_SUPPORTED, PMIx_Init(&me, &wish, 1));
+    CHECK(!PMIx_Initialized());
+
     for (int round = 0; round < 2; round++) {
         IS(PMIX_ERR_UNREACH, PMIx_Init(&me, NULL, 0));
+        IS(PMIX_ERR_NOT_SUPPORTED, PMIx_Init(&again, &wish, 1));
+        IS(PMIX_ERR_NOT_SUPPORTED, PMIx_Fence(NULL, 0, &wish, 1));
         CHECK(PMIx_Initialized() && !strncmp(me.nspace, "singleton.", 10) && me.rank == 0);
         IS(PMIX_ERR_UNREACH, PMIx_Init(&again, NULL, 0));
         CHECK(PMIx_Check_procid(&me, &again));

@@ -110,6 +110,7 @@ static int by_pid(pid_t server) {
     CHECK(PMIx_Check_procid(&me, &again));
     IS(PMIX_ERR_BAD_PARAM, PMIx_tool_init(NULL, attribute(&info, PMIX_TOOL_NSPACE, "another", PMIX_STRING), 1));
     PMIX_INFO_DESTRUCT(&info);
+    IS(PMIX_ERR_BAD_PARAM, PMIx_tool_init(NULL, attribute(&info, PMIX_TOOL_RANK, &(pmix_rank_t){17}, PMIX_PROC_RANK), 1));
     OK(PMIx_tool_finalize());
     CHECK(PMIx_tool_is_connected());
     OK(PMIx_tool_finalize());

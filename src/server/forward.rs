@@ -39,7 +39,8 @@ impl Core {
                 // A server's program speaks for itself, or for a tool of which it knows more.
                 let job_info = if peer == PROGRAM { job_info } else { self.born_of(&proc, job_info) };
                 let job_info = self.signed(&proc, job_info);
-                let apart = job_info.is_set(keys::COSPAWN_APP) || peer == PROGRAM;
+                let apart = |info: &[Info]| info.is_set(keys::COSPAWN_APP);
+                let apart = peer == PROGRAM || apart(&job_info) || apps.iter().all(|app| apart(&app.info));
                 let parent = proc.nspace.clone();
                 self.ask_host(
                     |host, done| host.spawn(&proc, &job_info, &apps, done),

@@ -410,6 +410,16 @@ fn connected_jobs_read_each_others_memory() {
 
     let spawn =
         Request::Forward(Forward::Spawn { job_info: vec![], apps: vec![App { cwd: Some(text("/")), ..app() }] });
+    // Unless it is to be a job apart.
+    let apart = Request::Forward(Forward::Spawn {
+        job_info: vec![Info::new(keys::COSPAWN_APP, true)],
+        apps: vec![App { cwd: Some(text("/")), ..app() }],
+    });
+    assert_eq!(two.ask(apart), Reply::Spawned(nspace("child")));
+    let of_app = vec![Info::new(keys::COSPAWN_APP, true)];
+    let apart = App { cwd: Some(text("/")), info: of_app, ..app() };
+    let apart = Request::Forward(Forward::Spawn { job_info: vec![], apps: vec![apart.clone(), apart] });
+    assert_eq!(two.ask(apart), Reply::Spawned(nspace("child")));
     assert_eq!(one.ask(spawn), Reply::Spawned(nspace("child")));
     assert!(may(&mut one, "child") && !may(&mut two, "child"));
     server.deregister_nspace_wait(&nspace("child")).unwrap();

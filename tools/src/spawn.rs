@@ -63,7 +63,9 @@ impl Request {
     /// connected with its parent.
     pub fn said(&self) -> Vec<Info> {
         let mut said = launch::environment(&self.info, &self.apps);
-        said.extend(self.info.find(keys::COSPAWN_APP).cloned());
+        let apart = |info: &[Info]| info.is_set(keys::COSPAWN_APP);
+        let is_apart = apart(&self.info) || self.apps.iter().all(|app| apart(&app.info));
+        said.extend(is_apart.then(|| Info::new(keys::COSPAWN_APP, true)));
         said.extend(STOPS.into_iter().filter_map(|key| Some(Info::new(key, self.stopped(key)?))));
         said
     }
@@ -93,35 +95,43 @@ impl Request {
         TimeLimits::read(&self.info)
     }
 
+    /// All that is said of the job. What is said of an application holds for all, unless it is said otherwise of the job.
+    fn infos(&self) -> Vec<Info> {
+        let of_apps = self.apps.iter().flat_map(|app| &app.info);
+        of_apps.chain(&self.info).cloned().collect()
+    }
+
     /// What its parent wants of its streams.
     pub fn wants(&self) -> Wants {
-        let channel = |key, channel| if self.info.is_set(key) { channel } else { 0 };
+        let infos = self.infos();
+        let channel = |key, channel| if infos.is_set(key) { channel } else { 0 };
         let rank = |info: &Info| match &info.value {
             Value::Bool(wanted) => wanted.then_some(Rank(0)),
             Value::Proc(proc) => Some(proc.rank),
             Value::ProcRank(rank) => Some(*rank),
             value => value.as_u32().map(Rank),
         };
-        let given = |key| self.info.find(key).and_then(rank);
-        let is_set = |key, older| self.info.is_set(key) || self.info.is_set(older);
+        let given = |key| infos.find(key).and_then(rank);
+        let is_set = |key, older| infos.is_set(key) || infos.is_set(older);
         Wants {
             output: channel(keys::FWD_STDOUT, FWD_STDOUT_CHANNEL) | channel(keys::FWD_STDERR, FWD_STDERR_CHANNEL),
             input: given(keys::STDIN_TGT).or_else(|| given(keys::FWD_STDIN)),
             tags: match () {
-                () if self.info.is_set(keys::IOF_TAG_DETAILED_OUTPUT) => Tags::Detailed,
-                () if self.info.is_set(keys::IOF_TAG_FULLNAME_OUTPUT) => Tags::Full,
+                () if infos.is_set(keys::IOF_TAG_DETAILED_OUTPUT) => Tags::Detailed,
+                () if infos.is_set(keys::IOF_TAG_FULLNAME_OUTPUT) => Tags::Full,
                 () if is_set(keys::IOF_TAG_OUTPUT, keys::TAG_OUTPUT) => Tags::Short,
                 () => Tags::None,
             },
-            format: LineFormat::read(&self.info),
+            format: LineFormat::read(&infos),
             is_merged: is_set(keys::IOF_MERGE_STDERR_STDOUT, keys::MERGE_STDERR_STDOUT),
-            files: Files::read(&self.info),
+            files: Files::read(&infos),
         }
     }
 
     /// Whether its parent wants to hear of its end.
     pub fn tells_parent(&self) -> bool {
-        self.info.is_set(keys::NOTIFY_COMPLETION) && !self.info.is_set(keys::EVENT_SILENT_TERMINATION)
+        let infos = self.infos();
+        infos.is_set(keys::NOTIFY_COMPLETION) && !infos.is_set(keys::EVENT_SILENT_TERMINATION)
     }
 }
 
@@ -167,6 +177,17 @@ mod tests {
         assert_eq!(stdin(Value::ProcRank(Rank::WILDCARD)), Some(Rank::WILDCARD));
         let target = Info::new(keys::STDIN_TGT, 2u32);
         assert_eq!(wants(&[target, Info::new(keys::FWD_STDIN, true)]).input, Some(Rank(2)));
+        // What is said of an application holds as well, where nothing else is said of the job.
+        let (both, merge) = ([keys::FWD_STDOUT, keys::NOTIFY_COMPLETION], keys::MERGE_STDERR_STDOUT);
+        let of_app = |mut request: Request| {
+            request.apps[0].info = both.iter().chain([&merge]).map(|key| Info::new(key, true)).collect();
+            (request.wants().output, request.wants().is_merged, request.tells_parent())
+        };
+        assert_eq!(of_app(request(vec![])), (FWD_STDOUT_CHANNEL, true, true));
+        let other = both.map(|key| Info::new(key, false));
+        assert_eq!(of_app(request(other.to_vec())), (0, true, false));
+        let silent = vec![Info::new(keys::EVENT_SILENT_TERMINATION, true)];
+        assert!(!of_app(request(silent)).2, "it ends without a word");
         let required = [(keys::MAPBY, "slot"), (keys::RANKBY, "NODE"), (keys::BINDTO, "none")];
         let required = required.map(|(key, value)| Info::new(key, value).required());
         assert!(request(required.to_vec()).specs("n", false).is_ok());

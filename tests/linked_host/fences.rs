@@ -163,6 +163,24 @@ fn two_jobs_fence_together_and_one_may_be_registered_late() {
 }
 
 #[test]
+fn a_process_that_is_not_even_registered_is_waited_for() {
+    let cluster = Cluster::new(1);
+    let job = cluster.unregistered_job("job", &[0, 0]);
+    let (uid, gid) = (nix::unistd::geteuid().as_raw(), nix::unistd::getegid().as_raw());
+    let server = cluster.server(0);
+    // How many there will be here is known.
+    server.register_nspace_wait(&job.nspace, 2, &[Info::new(keys::JOB_SIZE, 2u32)]).unwrap();
+    server.register_client_wait(&job.proc(0), uid, gid, None).unwrap();
+    let mut first = job.peer(0);
+    let numbers = [first.start_fence(&[], &[]), first.start_fence(&[job.proc(0)], &[])];
+    assert_eq!(first.done(numbers[1]), OK);
+    assert!(!first.has_answer(numbers[0]));
+    server.register_client_wait(&job.proc(1), uid, gid, None).unwrap();
+    assert_eq!(job.peer(1).status(Request::Fence { procs: vec![], info: vec![] }), OK);
+    assert_eq!(first.done(numbers[0]), OK);
+}
+
+#[test]
 fn several_fences_at_once_meet_in_order() {
     let cluster = Cluster::new(2);
     let job = cluster.job("job", &[0, 0, 1]);

@@ -448,7 +448,7 @@ fn a_connected_client_reads_the_other_job() {
 /// What a host has taken over and not answered.
 enum Taken {
     Connect(Completion<()>),
-    Fetch(Completion<Vec<u8>>),
+    Fetch(Vec<Info>, Completion<Vec<u8>>),
 }
 
 /// A host that leaves its answers to the test.
@@ -460,10 +460,29 @@ impl Host for Late {
         Ok(Answer::Later)
     }
 
-    fn direct_modex(&self, _: &Proc, _: &[Info], done: Completion<Vec<u8>>) -> Accepted {
-        self.0.send(Taken::Fetch(done)).unwrap();
+    fn direct_modex(&self, _: &Proc, info: &[Info], done: Completion<Vec<u8>>) -> Accepted {
+        self.0.send(Taken::Fetch(info.to_vec(), done)).unwrap();
         Ok(Answer::Later)
     }
+}
+
+#[test]
+fn a_time_limit_ends_a_look_up_on_another_node_and_the_host_does_not_see_it() {
+    let (tell, told) = mpsc::channel();
+    let server = server(Late(tell), &[]);
+    let job = nspace("job");
+    server.register_nspace_wait(&job, 1, &[Info::new(keys::JOB_SIZE, 2u32)]).unwrap();
+    server.register_client_wait(&proc("job", 0), ids().0, ids().1, None).unwrap();
+    let mut peer = Peer::connect(&server, &proc("job", 0)).unwrap();
+    let limited = peer.start_get(&proc("job", 1), "k", &[Info::new(keys::TIMEOUT, 1)]);
+    let Taken::Fetch(info, done) = told.recv().unwrap() else { panic!("not asked to fetch") };
+    assert_eq!(info, [Info::new(keys::REQUIRED_KEY, "k")], "two clocks would race");
+    assert_eq!(peer.got(limited), Err(Status::ERR_TIMEOUT));
+    // What comes late is for whoever asks from then on.
+    let patient = peer.start_get(&proc("job", 1), "k", &[]);
+    assert!(!peer.has_answer(patient));
+    done.complete(Err(Status::ERR_NOT_FOUND));
+    assert_eq!(peer.got(patient), Err(Status::ERR_NOT_FOUND));
 }
 
 #[test]
@@ -480,7 +499,7 @@ fn an_answer_after_the_end_of_a_job_is_not_for_the_next_of_its_name() {
     };
     let [mut one, mut two] = register();
     one.start_get(&proc("job", 1), "k", &[]);
-    let Taken::Fetch(_never) = told.recv().unwrap() else { panic!("not asked to fetch") };
+    let Taken::Fetch(_, _never) = told.recv().unwrap() else { panic!("not asked to fetch") };
     for peer in [&mut one, &mut two] {
         peer.send(Request::Connect { procs: both.to_vec(), info: vec![] });
     }
@@ -493,5 +512,5 @@ fn an_answer_after_the_end_of_a_job_is_not_for_the_next_of_its_name() {
     assert_eq!(one.status(segments), Status::ERR_NO_PERMISSIONS);
     one.start_get(&proc("job", 1), "k", &[]);
     let again = told.recv_timeout(PATIENCE);
-    assert!(matches!(again, Ok(Taken::Fetch(_))), "the host is not asked again");
+    assert!(matches!(again, Ok(Taken::Fetch(..))), "the host is not asked again");
 }

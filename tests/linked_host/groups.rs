@@ -4,7 +4,7 @@ use std::thread;
 
 use instanton::client::{Client, Infos};
 use instanton::data::constants::scope;
-use instanton::data::{DataArray, Info, Key, Proc, Query, Rank, Status, Text, Value, keys};
+use instanton::data::{DataArray, Info, InfoList, Key, Proc, Query, Rank, Status, Text, Value, keys};
 use instanton::server::{NoHost, Server, ServerConfig};
 
 use crate::death;
@@ -276,6 +276,50 @@ fn handlers_decide_whether_the_rest_goes_on() {
     cluster.server(0).client_died(&job.proc(1));
     hears(&last, Status::GROUP_MEMBER_FAILED, &job.proc(1));
     assert_eq!((destruct(&clients[2], "led").end(), ends.end()), (Ok(()), Ok(())));
+}
+
+#[test]
+fn who_leads_alone_hears_of_the_dead_and_nobody_does_where_coming_is_optional() {
+    let cluster = Cluster::new(1);
+    let job = cluster.job("job", &[0, 0, 0]);
+    let (clients, all) = (clients(&job, 2), procs(&job, 3));
+    let rank = death::Victim::start(&cluster.server(0), &job.proc(2), "stay");
+    let codes = [Status::GROUP_MEMBER_FAILED, Status::GROUP_LEADER_FAILED];
+    let heard = [0, 1].map(|rank: usize| handle(&clients[rank], &codes, vec![]));
+    let (lead, notify) = (set(keys::GROUP_LEADER), set(keys::GROUP_NOTIFY_TERMINATION));
+    let optional = [0, 1].map(|rank: usize| {
+        let info = [set(keys::GROUP_OPTIONAL), notify.clone(), lead.clone()];
+        construct(&clients[rank], "optional", &all, &info[..3 - rank])
+    });
+    let led =
+        [0, 1].map(|rank: usize| construct(&clients[rank], "led", &all, &[notify.clone(), lead.clone()][..2 - rank]));
+    clients.iter().for_each(|client| assert!(client.group_leave(&id("x"), &[]).is_err()));
+    rank.kill();
+    assert_eq!(optional.map(made), [(PARTIAL, vec![0, 1]), (PARTIAL, vec![0, 1])]);
+    assert_eq!(led.map(made), [(PARTIAL, vec![0, 1]), (PARTIAL, vec![0, 1])]);
+    assert_eq!(heard[0].recv().unwrap(), (Status::GROUP_MEMBER_FAILED, Some(job.proc(2))));
+    // What came before the end of a fence has been heard by then.
+    let ends = clients.iter().map(|client| fence(client, &Proc::new(id("led"), Rank::WILDCARD), &[]));
+    assert!(ends.collect::<Vec<_>>().into_iter().all(|call| call.end() == Ok(())));
+    assert!(heard.iter().all(|heard| heard.try_recv().is_err()), "once, for the group that is led");
+}
+
+#[test]
+fn a_fence_and_a_group_of_the_same_processes_are_made_beside_each_other() {
+    for nodes in [1, 2] {
+        let cluster = Cluster::new(nodes);
+        let job = cluster.job("job", &[0, nodes - 1]);
+        let (clients, both) = (clients(&job, 2), procs(&job, 2));
+        // Each begins with another one of the two.
+        let first = (fence(&clients[0], &job.all(), &[]), construct(&clients[1], "g", &both, &[]));
+        let second = (construct(&clients[0], "g", &both, &[]), fence(&clients[1], &job.all(), &[]));
+        assert_eq!((first.0.end(), second.1.end()), (Ok(()), Ok(())));
+        for call in [first.1, second.0] {
+            let (status, infos) = call.end().unwrap();
+            assert_eq!((status, members(&infos)), (OK, vec![0, 1]));
+            assert!(infos.find(keys::GROUP_CONTEXT_ID).is_none(), "nobody has asked for one");
+        }
+    }
 }
 
 #[test]

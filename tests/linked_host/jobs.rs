@@ -306,6 +306,26 @@ fn events_reach_whom_they_are_for() {
 }
 
 #[test]
+fn an_event_beyond_the_node_needs_a_host_that_carries_it() {
+    let server = server(NoHost, ServerConfig::default(), 2);
+    let mut peers: Vec<Peer> = (0..2).map(|rank| Peer::connect(&server, &proc("job", rank)).unwrap()).collect();
+    assert_eq!(peers[0].status(Request::RegisterEvents { codes: vec![Status(-5000)], info: vec![] }), OK);
+    let (own, code) = (server.proc(), Status(-5000));
+    let by_server = |range| server.notify_event_wait(code, &own, range, &[]);
+    assert_eq!(by_server(data_range::RANGE_GLOBAL), Err(Status::ERR_NOT_SUPPORTED));
+    assert_eq!(by_server(data_range::RANGE_LOCAL), Ok(()));
+    // Of a process's event, being heard by somebody is enough.
+    let by_peer = |status| Request::Notify { status, range: data_range::RANGE_GLOBAL, info: vec![] };
+    assert_eq!(peers[1].status(by_peer(Status(-5001))), Status::ERR_NOT_SUPPORTED);
+    assert_eq!(peers[1].status(by_peer(code)), OK);
+    let sources = [0; 3].map(|_| match peers[0].push() {
+        Push::Event { source, .. } => source,
+        other => panic!("{other:?}"),
+    });
+    assert_eq!(sources, [own.clone(), own, proc("job", 1)], "the node's own are told in any case");
+}
+
+#[test]
 fn what_is_no_clean_up_is_the_hosts() {
     let notes = Notes::default();
     let server = server(notes.clone(), ServerConfig::default(), 1);

@@ -322,6 +322,30 @@ static void damaged(void) {
     }
 }
 
+/* As many as there is room for, and an error that says that there are more; nothing is gone from the buffer by being read. */
+static void too_many(void) {
+    int packed[] = {1, 2, 3}, unpacked[3];
+    char *texts[] = {"one", "two"}, *copies[2] = {NULL, NULL};
+    pmix_data_buffer_t buffer;
+    int32_t n = 2;
+    PMIx_Data_buffer_construct(&buffer);
+    OK(PMIx_Data_pack(NULL, &buffer, packed, 3, PMIX_INT));
+    IS(PMIX_ERR_UNPACK_INADEQUATE_SPACE, PMIx_Data_unpack(NULL, &buffer, unpacked, &n, PMIX_INT));
+    CHECK(n == 2 && !memcmp(packed, unpacked, 2 * sizeof *packed));
+    for (int round = 0; round < 2; round++) {
+        buffer.unpack_ptr = buffer.base_ptr;
+        n = 3;
+        OK(PMIx_Data_unpack(NULL, &buffer, unpacked, &n, PMIX_INT));
+        CHECK(n == 3 && !memcmp(packed, unpacked, sizeof packed));
+    }
+    OK(PMIx_Data_pack(NULL, &buffer, texts, 2, PMIX_STRING));
+    n = 1;
+    IS(PMIX_ERR_UNPACK_INADEQUATE_SPACE, PMIx_Data_unpack(NULL, &buffer, copies, &n, PMIX_STRING));
+    CHECK(n == 1 && !strcmp(copies[0], "one") && copies[1] == NULL);
+    free(copies[0]);
+    PMIx_Data_buffer_destruct(&buffer);
+}
+
 static void compressed(void) {
     static uint8_t many[100000];
     uint8_t *small, *large;
@@ -358,6 +382,7 @@ int main(void) {
     printed();
     refused();
     damaged();
+    too_many();
     compressed();
     strictly();
     OK(PMIx_Finalize(NULL, 0));

@@ -50,10 +50,8 @@ pub mod words;
 pub enum Malformed {
     /// A reference, offset or length leads out of the segment or of its record.
     Bounds {
-        /// The word it leads to.
-        at: usize,
-        /// Words there are.
-        len: usize,
+        /// The word it leads to, or the last one that this can say.
+        at: u32,
     },
     /// A checksum differs from its bytes.
     Checksum,
@@ -65,10 +63,19 @@ pub enum Malformed {
     Chain,
 }
 
+impl Malformed {
+    /// That of a word. A number of 32 bits, which all words of a segment have: so small, an answer that may be this is handed on in
+    /// registers.
+    #[cold]
+    pub(crate) fn bounds(at: usize) -> Self {
+        Self::Bounds { at: u32::try_from(at).unwrap_or(u32::MAX) }
+    }
+}
+
 impl core::fmt::Display for Malformed {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match *self {
-            Malformed::Bounds { at, len } => write!(f, "word {at} of {len} was referred to"),
+            Malformed::Bounds { at } => write!(f, "word {at} was referred to, which is not there"),
             Malformed::Checksum => f.write_str("a checksum is wrong"),
             Malformed::Owner => f.write_str("a record belongs to another owner"),
             Malformed::Table => f.write_str("a table has an impossible size"),

@@ -75,7 +75,7 @@ pub trait WordsMut: Words {
 pub(crate) fn check(len: usize, at: usize, bytes: usize) -> Result<(), Malformed> {
     match at.checked_add(bytes.div_ceil(8)) {
         Some(end) if end <= len => Ok(()),
-        _ => Err(Malformed::Bounds { at: at.saturating_add(bytes / 8), len }),
+        _ => Err(Malformed::bounds(at.saturating_add(bytes / 8))),
     }
 }
 
@@ -174,7 +174,7 @@ impl Words for RawWords<'_> {
     #[inline]
     fn load(&self, at: usize) -> Result<u64, Malformed> {
         if at >= self.len {
-            return Err(Malformed::Bounds { at, len: self.len });
+            return Err(Malformed::bounds(at));
         }
         // SAFETY: in bounds.
         Ok(unsafe { self.load_unchecked(at) })
@@ -307,7 +307,7 @@ impl Words for Plain<'_> {
     }
 
     fn load(&self, at: usize) -> Result<u64, Malformed> {
-        self.0.get(at).copied().ok_or(Malformed::Bounds { at, len: self.0.len() })
+        self.0.get(at).copied().ok_or_else(|| Malformed::bounds(at))
     }
 
     fn fence(&self, _: Ordering) {}
@@ -335,7 +335,7 @@ impl<const N: usize> Words for Pieces<'_, N> {
                 None => rest -= piece.len(),
             }
         }
-        Err(Malformed::Bounds { at, len: self.len() })
+        Err(Malformed::bounds(at))
     }
 
     fn fence(&self, _: Ordering) {}
@@ -377,7 +377,7 @@ impl Words for VecWords {
     }
 
     fn load(&self, at: usize) -> Result<u64, Malformed> {
-        let word = self.words.get(at).ok_or(Malformed::Bounds { at, len: self.words.len() })?;
+        let word = self.words.get(at).ok_or_else(|| Malformed::bounds(at))?;
         Ok(word.load(Ordering::Relaxed))
     }
 

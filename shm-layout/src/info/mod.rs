@@ -76,7 +76,7 @@ impl Part {
     fn at(&self, index: u32, words: usize) -> Result<usize, Malformed> {
         match index < self.len {
             true => Ok(self.at + index as usize * words),
-            false => Err(Malformed::Bounds { at: self.at + index as usize * words, len: self.at }),
+            false => Err(Malformed::bounds(self.at + index as usize * words)),
         }
     }
 }

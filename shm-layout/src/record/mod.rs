@@ -303,7 +303,7 @@ pub fn length<W: Words>(words: &W, at: usize) -> Result<usize, Malformed> {
 fn whole_words<W: Words>(words: &W, at: usize, bytes: u32) -> Result<usize, Malformed> {
     let len = bytes as usize / 8;
     if !bytes.is_multiple_of(8) || at.checked_add(len).is_none_or(|end| end > words.len()) {
-        return Err(Malformed::Bounds { at: at.saturating_add(len), len: words.len() });
+        return Err(Malformed::bounds(at.saturating_add(len)));
     }
     Ok(len)
 }

@@ -360,6 +360,9 @@ fn widths(ranks: u32, members: u32, [member_bits, place_bits, rank_bits]: [u32; 
 /// The last of these entries whose first half word is `number` or below. Whether it is the right one must be seen from it.
 #[inline]
 fn bisect<W: Words>(words: &W, part: Part, entry: usize, number: u32) -> Result<u32, Malformed> {
+    if part.len == 1 {
+        return Ok(0);
+    }
     let (mut from, mut to) = (0, part.len);
     while from < to {
         let middle = from + (to - from) / 2;

@@ -189,9 +189,12 @@ impl InfoView {
         let written = self.write(value, &mut fill);
         let rest = fill.rest;
         let whole = rest.len() <= usize::from(value.data_type() == DataType::STRING);
-        rest.iter_mut().for_each(|byte| {
-            byte.write(0);
-        });
+        match rest {
+            [last] => {
+                last.write(0);
+            }
+            rest => rest.fill(MaybeUninit::new(0)),
+        }
         written.and(if whole { Ok(()) } else { Err(Malformed::Table) })
     }
 

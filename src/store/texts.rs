@@ -2,6 +2,7 @@
 use std::mem::MaybeUninit;
 
 use instanton_layout::Malformed;
+use instanton_layout::info::decimal::{HIGH, ZEROES, eight_digits};
 use instanton_layout::info::{NameRun, Names, Partition, TextForm};
 use instanton_layout::words::Words;
 
@@ -18,37 +19,42 @@ pub(super) trait Sink {
         self.put(&bytes[..len]);
     }
 
-    /// `count` texts of `len` bytes, each of which is `one` more than the last.
+    /// `count` texts of `len` bytes, no more than 8, each of which is `one` more than the last.
     #[inline]
-    fn put_row(&mut self, mut text: u128, one: u128, len: usize, count: u64) {
+    fn put_row(&mut self, mut text: u64, one: u64, len: usize, count: u64) {
         for _ in 0..count {
-            self.put_short(&text.to_le_bytes(), len);
-            text += one;
+            self.put_short(&u128::from(text).to_le_bytes(), len);
+            text = text.wrapping_add(one);
         }
     }
 
     /// The decimal numbers from `first` on, each with a comma in front, the first one only if there is something before it.
     #[inline]
     fn put_numbers(&mut self, first: u32, count: u32, comma: bool) {
-        let (mut from, end) = (u64::from(first), u64::from(first) + u64::from(count));
-        if !comma && from < end {
-            let Decimal { text, len, .. } = Decimal::new(first);
-            self.put_short(&(text >> 8).to_le_bytes(), len - 1);
-            from += 1;
-        }
+        let (mut from, end, mut comma) = (u64::from(first), u64::from(first) + u64::from(count), comma);
         while from < end {
-            let Decimal { mut text, len, last } = Decimal::new(from as u32);
-            let (one, mut to) = (1 << (8 * (len - 1)), from + u64::from(10 - last));
+            let Decimal { text, len, mut last } = Decimal::new(from as u32);
+            let begins = !std::mem::replace(&mut comma, true);
+            if begins || len > 8 {
+                let skipped = usize::from(begins);
+                self.put_short(&(text >> (8 * skipped)).to_le_bytes(), len - skipped);
+                (from, last) = (from + 1, last + 1);
+                if len > 8 {
+                    continue;
+                }
+            }
+            let one = 1 << (8 * (len - 1));
+            let mut text = text as u64 + if begins { one } else { 0 };
             loop {
-                // Up to here only the last digit counts up.
-                let (start, ten) = (from, text + u128::from(to - from) * one);
-                from = end.min(to);
-                self.put_row(text, one, len, from - start);
+                // Only the last digit counts up.
+                let some = (end - from).min((10 - last).into());
+                self.put_row(text, one, len, some);
+                (from, last) = (from + some, 0);
                 // And then the last but one, up to the next hundred. Nine is one digit, and ten two.
-                if from == end || to % 100 == 0 || to == 10 {
+                text = text.wrapping_add((some * one).wrapping_sub(10 * one).wrapping_add(one >> 8));
+                if from == end || len == 2 || (text >> (8 * (len - 2))) as u8 > b'9' {
                     break;
                 }
-                (text, to) = (ten + (one >> 8) - 10 * one, to + 10);
             }
         }
     }
@@ -70,8 +76,7 @@ impl Sink for Count {
     fn put_numbers(&mut self, first: u32, count: u32, comma: bool) {
         let (mut from, end) = (u64::from(first), u64::from(first) + u64::from(count));
         while from < end {
-            // Of 32 bits: ten at most.
-            let digits = TENS.iter().position(|ten| from < *ten).map_or(10, |digits| digits + 1);
+            let digits = from.checked_ilog10().unwrap_or(0) as usize + 1;
             let to = end.min(TENS.get(digits - 1).copied().unwrap_or(u64::MAX));
             self.0 += (to - from) as usize * (digits + 1);
             from = to;
@@ -84,6 +89,24 @@ impl Sink for Count {
 pub(super) struct Fill<'a> {
     /// What is left of it.
     pub(super) rest: &'a mut [MaybeUninit<u8>],
+}
+
+impl Fill<'_> {
+    /// The first `len` bytes of a text where there is no room for more: in two pieces, which overlap.
+    #[inline(never)]
+    fn put_last(&mut self, text: u128, len: usize) {
+        let (to, rest) = std::mem::take(&mut self.rest).split_at_mut(len);
+        if let Some(first) = to.first_chunk_mut::<8>() {
+            *first = (text as u64).to_le_bytes().map(MaybeUninit::new);
+            to[len - 8..].write_copy_of_slice(&((text >> (8 * (len - 8))) as u64).to_le_bytes());
+        } else if let Some(first) = to.first_chunk_mut::<4>() {
+            *first = (text as u32).to_le_bytes().map(MaybeUninit::new);
+            to[len - 4..].write_copy_of_slice(&((text >> (8 * (len - 4))) as u32).to_le_bytes());
+        } else {
+            to.write_copy_of_slice(&text.to_le_bytes()[..len]);
+        }
+        self.rest = rest;
+    }
 }
 
 impl Sink for Fill<'_> {
@@ -104,27 +127,25 @@ impl Sink for Fill<'_> {
                 *to = bytes.map(MaybeUninit::new);
                 self.rest = &mut std::mem::take(&mut self.rest)[len..];
             }
-            None => self.put(&bytes[..len]),
+            None => self.put_last(u128::from_le_bytes(*bytes), len.min(self.rest.len())),
         }
     }
 
     /// Eight bytes at once, as long as there is room: what is too many is written over.
     #[inline]
-    fn put_row(&mut self, mut text: u128, one: u128, len: usize, mut count: u64) {
-        if len <= 8 {
-            let (mut rest, mut eight, one) = (std::mem::take(&mut self.rest), text as u64, one as u64);
-            while count > 0
-                && let Some(to) = rest.first_chunk_mut::<8>()
-            {
-                *to = eight.to_le_bytes().map(MaybeUninit::new);
-                rest = &mut std::mem::take(&mut rest)[len..];
-                (eight, count) = (eight.wrapping_add(one), count - 1);
-            }
-            (self.rest, text) = (rest, eight.into());
+    fn put_row(&mut self, mut text: u64, one: u64, len: usize, mut count: u64) {
+        let (mut rest, len) = (std::mem::take(&mut self.rest), len.min(8));
+        while count > 0
+            && let Some(to) = rest.first_chunk_mut::<8>()
+        {
+            *to = text.to_le_bytes().map(MaybeUninit::new);
+            rest = &mut std::mem::take(&mut rest)[len..];
+            (text, count) = (text.wrapping_add(one), count - 1);
         }
+        self.rest = rest;
         for _ in 0..count {
-            self.put_short(&text.to_le_bytes(), len);
-            text += one;
+            self.put_last(text.into(), len.min(self.rest.len()));
+            text = text.wrapping_add(one);
         }
     }
 }
@@ -184,37 +205,23 @@ struct Decimal {
 impl Decimal {
     #[inline]
     fn new(number: u32) -> Self {
-        const HIGH: u32 = 100_000_000;
         let (text, digits, last) = match number < HIGH {
             true => {
                 let digits = eight_digits(number);
                 // The last digit stays, whatever it is.
                 let zeroes = (digits.trailing_zeros() / 8).min(7);
-                (u128::from(digits >> (8 * zeroes)), 8 - zeroes, digits >> 56)
+                (u128::from((digits | ZEROES) >> (8 * zeroes)), 8 - zeroes, digits >> 56)
             }
             false => {
                 let (high, low) = (eight_digits(number / HIGH), eight_digits(number % HIGH));
                 let zeroes = high.trailing_zeros() / 8;
                 let digits = 8 - zeroes;
-                (u128::from(high >> (8 * zeroes)) | u128::from(low) << (8 * digits), digits + 8, low >> 56)
+                let text = u128::from((high | ZEROES) >> (8 * zeroes)) | u128::from(low | ZEROES) << (8 * digits);
+                (text, digits + 8, low >> 56)
             }
         };
-        Self { text: (text | ZEROES) << 8 | u128::from(b','), len: digits as usize + 1, last: last as u32 }
+        Self { text: text << 8 | u128::from(b','), len: digits as usize + 1, last: last as u32 }
     }
-}
-
-/// Characters of the digits 0.
-const ZEROES: u128 = u128::from_le_bytes([b'0'; 16]);
-
-/// The decimal digits of a number below 10^8, the first one in the lowest byte: first halves of 4 digits, then of 2, then of 1,
-/// all of them at once.
-#[inline]
-fn eight_digits(number: u32) -> u64 {
-    let four = u64::from(number / 10_000) | u64::from(number % 10_000) << 32;
-    let high = ((four * 10_486) >> 20) & 0x7f_0000_007f;
-    let two = high | ((four - 100 * high) << 16);
-    let high = ((two * 103) >> 10) & 0x000f_000f_000f_000f;
-    high | ((two - 10 * high) << 8)
 }
 
 /// Leaves out the comma in front of the first thing that is put.

@@ -33,6 +33,7 @@
 //! session, its application, its node, its own row, record and strings.
 mod build;
 pub mod column;
+pub mod decimal;
 pub mod names;
 pub mod packed;
 pub mod partition;

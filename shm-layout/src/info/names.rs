@@ -13,6 +13,7 @@
 use std::collections::HashMap;
 
 use super::Part;
+use super::decimal::{HIGH, ZEROES, eight_digits};
 use super::sorted::Sorted;
 use crate::hash::hash;
 use crate::words::Words;
@@ -77,12 +78,9 @@ impl Name {
     #[inline]
     pub fn write<W: Words>(&self, words: &W, mut f: impl FnMut(&[u8; 16], usize)) -> Result<(), Malformed> {
         text(words, self.at, self.prefix, &mut f)?;
-        let mut digits = [0; 16];
-        let mut rest = self.number;
-        for digit in digits[..usize::from(self.digits)].iter_mut().rev() {
-            (*digit, rest) = (b'0' + (rest % 10) as u8, rest / 10);
-        }
-        f(&digits, self.digits.into());
+        let (high, digits) = (self.number / HIGH % 10, usize::from(self.digits));
+        let nine = u128::from(eight_digits(self.number % HIGH) | ZEROES) << 8 | u128::from(b'0' + high as u8);
+        f(&(nine >> (8 * DIGITS.saturating_sub(digits))).to_le_bytes(), digits);
         text(words, self.at + self.prefix.div_ceil(8), self.suffix, &mut f)
     }
 

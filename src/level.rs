@@ -24,6 +24,7 @@ impl Directives {
         if self.scale == Scale::Default { Level::Default } else { self.level_named() }
     }
 
+    #[inline(never)]
     fn level_named(&self) -> Level<'_> {
         match self.scale {
             Scale::Default => Level::Default,

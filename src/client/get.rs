@@ -6,6 +6,7 @@
 //! the process knows by itself.
 use std::sync::Arc;
 
+use instanton_layout::hash::same;
 use instanton_layout::record::Query;
 
 use crate::data::{DataArray, Info, Key, Nspace, Proc, Rank, Status, Value, keys};
@@ -51,15 +52,15 @@ pub(super) struct Question<'a> {
     /// Whether that is the process's own.
     pub(super) own: bool,
     pub(super) rank: Rank,
-    pub(super) key: &'a [u8],
-    /// The key, hashed.
+    /// The key, and its hash.
     pub(super) query: Query<'a>,
     pub(super) directives: &'a Directives,
 }
 
 /// What to do next.
-pub(super) enum Step<T> {
-    Found(T),
+pub(super) enum Step {
+    /// Nothing: the value was shown.
+    Shown,
     /// Nobody has it, and asking would not change that.
     Absent(Status),
     /// Map more of this job first.
@@ -68,15 +69,30 @@ pub(super) enum Step<T> {
     Ask,
 }
 
+/// What is shown a value where it lies. One type for all that ask: what leads to a value is long, and there once.
+type Show<'a> = &'a mut dyn FnMut(Found<'_>);
+
 impl Question<'_> {
     fn is_reserved(&self) -> bool {
-        keys::is_reserved(self.key)
+        keys::is_reserved(self.query.key())
     }
 
     /// Without a level, and whatever of: a process's own values are at no other.
     fn is_default(&self) -> bool {
         self.directives.scale == Scale::Default
     }
+}
+
+fn shown(f: Show<'_>, value: &Value) -> Step {
+    f(Found::Own(value));
+    Step::Shown
+}
+
+/// What is at hand of an answer that nobody waits for.
+enum Answered {
+    Told(Result<Value, Error>),
+    Map,
+    Ask,
 }
 
 /// A question that outlives the call. Without a key it asks for everything known of the process.
@@ -157,15 +173,20 @@ impl Client {
         rank: Rank,
         key: &[u8],
         directives: &Directives,
-        f: impl FnMut(Found<'_>) -> T,
+        mut f: impl FnMut(Found<'_>) -> T,
     ) -> Option<Result<T, Error>> {
         if let Err(error) = self.inner.life.check() {
             return Some(Err(error));
         }
         let (nspace, own) = self.inner.effective(nspace, directives);
-        let question = Question { nspace, own, rank, key, query: Query::new(key), directives };
-        match self.inner.resolve(epoch, question, f) {
-            Step::Found(found) => Some(Ok(found)),
+        let query = Query::new(key);
+        if own && let Some(known) = self.inner.recall(epoch, rank, &query, directives) {
+            return Some(Ok(f(Found::Shared(&known))));
+        }
+        let question = Question { nspace, own, rank, query, directives };
+        let mut last = None;
+        match self.inner.resolve(epoch, &question, &mut |found| last = Some(f(found))) {
+            Step::Shown => last.map(Ok),
             Step::Absent(status) => Some(Err(status.into())),
             Step::Map | Step::Ask => None,
         }
@@ -188,7 +209,7 @@ impl Inner {
     pub(super) fn effective<'a>(&'a self, nspace: &'a [u8], directives: &'a Directives) -> (&'a [u8], bool) {
         let own = self.proc.nspace.as_bytes();
         match &directives.nspace {
-            None if nspace.is_empty() || nspace == own => (own, true),
+            None if nspace.is_empty() || same(nspace, own) => (own, true),
             None => (nspace, false),
             Some(named) if named.as_bytes() == own || self.is_own_job_id(named.as_bytes()) => (own, true),
             Some(named) => (named.as_bytes(), false),
@@ -202,34 +223,64 @@ impl Inner {
         id.is_ok_and(|id| id.as_bytes() == Some(name))
     }
 
+    /// What this process has asked of its own job before. Nearly all that programs ask again and again is found here, and nothing else
+    /// is looked at then.
+    #[inline(always)]
+    fn recall<'a>(
+        &'a self,
+        epoch: &'a Epoch,
+        rank: Rank,
+        query: &Query<'_>,
+        directives: &Directives,
+    ) -> Option<RawValue<'a>> {
+        let Proc { nspace, rank: me } = &*self.proc;
+        let may_be_known = rank == *me || !rank.is_process();
+        if !may_be_known || directives.refresh || !keys::is_reserved(query.key()) {
+            return None;
+        }
+        if directives.scale == Scale::Default && self.stored(epoch, (nspace.as_bytes(), rank), query).is_some() {
+            return None;
+        }
+        self.jobs.own()?.recall(epoch, &directives.lookup(*me, rank, query.key()), query)
+    }
+
+    /// What this process has stored for itself alone.
+    #[inline(always)]
+    fn stored<'a>(&'a self, epoch: &'a Epoch, of: (&[u8], Rank), query: &Query<'_>) -> Option<&'a Value> {
+        if self.own.overlay.is_empty(epoch) { None } else { self.stored_there(epoch, of, query) }
+    }
+
+    #[inline(never)]
+    fn stored_there<'a>(
+        &'a self,
+        epoch: &'a Epoch,
+        (nspace, rank): (&[u8], Rank),
+        query: &Query<'_>,
+    ) -> Option<&'a Value> {
+        let stored = |rank| self.own.overlay.get(epoch, (nspace, rank), (query.key(), query.hash()), None);
+        // What is of no rank in particular is of the job (defect X16 of the Standard).
+        stored(rank).or_else(|| if rank == Rank::UNDEF { stored(Rank::WILDCARD) } else { None })
+    }
+
     /// Looks for an answer at hand. Makes no system call, takes no lock, allocates nothing; except that the first look at what this
     /// process itself has put since its last Commit has copies of it made.
-    #[inline]
-    pub(super) fn resolve<T>(
-        &self,
-        epoch: &Epoch,
-        question: Question<'_>,
-        mut f: impl FnMut(Found<'_>) -> T,
-    ) -> Step<T> {
-        let Question { nspace, own, rank, key, query, directives } = question;
+    fn resolve(&self, epoch: &Epoch, question: &Question<'_>, f: Show<'_>) -> Step {
+        let Question { nspace, own, rank, ref query, directives } = *question;
         if question.is_default() {
-            let stored = |rank| self.own.overlay.get(epoch, (nspace, rank), (key, query.hash()), None);
-            // What is of no rank in particular is of the job (defect X16 of the Standard).
-            let of_job = rank == Rank::UNDEF;
-            if let Some(value) = stored(rank).or_else(|| if of_job { stored(Rank::WILDCARD) } else { None }) {
-                return Step::Found(f(Found::Own(value)));
+            if let Some(value) = self.stored(epoch, (nspace, rank), query) {
+                return shown(f, value);
             }
             if !question.is_reserved()
                 && let Some(value) = self.own_put(epoch, question)
             {
-                return Step::Found(f(Found::Own(value)));
+                return shown(f, value);
             }
         }
         let Some(reader) = (if own { self.jobs.own() } else { self.jobs.of(nspace) }) else {
             return match self.link.has_server() {
-                true if self.jobs.can_map() => self.own_put_or(epoch, question, f, || Step::Map),
+                true if self.jobs.can_map() => self.own_put_or(epoch, question, f, Step::Map),
                 true => Step::Ask,
-                false => self.own_put_or(epoch, question, f, || Step::Absent(Status::ERR_NOT_FOUND)),
+                false => self.own_put_or(epoch, question, f, Step::Absent(Status::ERR_NOT_FOUND)),
             };
         };
         if directives.refresh
@@ -239,9 +290,10 @@ impl Inner {
             return step;
         }
         let asker = if own { self.proc.rank } else { Rank::UNDEF };
-        match reader.read_in(epoch, &directives.lookup(asker, rank, key), &query, |raw| f(Found::Shared(raw))) {
-            Ok(found) => Step::Found(found),
-            Err(Miss::NotFound) => self.own_put_or(epoch, question, f, || self.absent(question)),
+        let lookup = directives.lookup(asker, rank, query.key());
+        match reader.read_in(epoch, &lookup, query, &mut |raw| f(Found::Shared(raw))) {
+            Ok(()) => Step::Shown,
+            Err(Miss::NotFound) => self.own_put_or(epoch, question, f, self.absent(question)),
             Err(Miss::Unmapped(_)) => self.map_or_ask(),
             // Replaced too often while it was read: the server reads it in peace.
             Err(Miss::Busy) => Step::Ask,
@@ -252,49 +304,45 @@ impl Inner {
         }
     }
 
-    fn map_or_ask<T>(&self) -> Step<T> {
+    fn map_or_ask(&self) -> Step {
         if self.jobs.can_map() { Step::Map } else { Step::Ask }
     }
 
     /// What this process has put.
     #[inline]
-    fn own_put<'a>(&'a self, epoch: &'a Epoch, question: Question<'_>) -> Option<&'a Value> {
-        let Question { nspace, rank, key, query, directives, .. } = question;
+    fn own_put<'a>(&'a self, epoch: &'a Epoch, question: &Question<'_>) -> Option<&'a Value> {
         // Who looks for what others have waits for no Commit of ours.
-        if rank != self.proc.rank {
-            return None;
-        }
-        self.posts.own().get(epoch, (nspace, rank), (key, query.hash()), directives.scope)
+        if question.rank == self.proc.rank { self.own_put_there(epoch, question) } else { None }
+    }
+
+    #[inline(never)]
+    fn own_put_there<'a>(&'a self, epoch: &'a Epoch, question: &Question<'_>) -> Option<&'a Value> {
+        let Question { nspace, rank, query, directives, .. } = *question;
+        self.posts.own().get(epoch, (nspace, rank), (query.key(), query.hash()), directives.scope)
     }
 
     /// A reserved key that the host has not given, and this process has put or knows by itself.
-    fn own_put_or<T>(
-        &self,
-        epoch: &Epoch,
-        question: Question<'_>,
-        mut f: impl FnMut(Found<'_>) -> T,
-        otherwise: impl FnOnce() -> Step<T>,
-    ) -> Step<T> {
+    fn own_put_or(&self, epoch: &Epoch, question: &Question<'_>, f: Show<'_>, otherwise: Step) -> Step {
         if !(question.is_default() && question.is_reserved()) {
-            return otherwise();
+            return otherwise;
         }
         if let Some(value) = self.own_put(epoch, question) {
-            return Step::Found(f(Found::Own(value)));
+            return shown(f, value);
         }
         match self.own_fact(question) {
-            Some(value) => Step::Found(f(Found::Own(&value))),
-            None => otherwise(),
+            Some(value) => shown(f, &value),
+            None => otherwise,
         }
     }
 
     /// What a process knows of itself without having been told by its host: its name, its server's, and the library's version. Without
     /// a rank, what the host gives of a process is meant of the caller as well.
     #[cold]
-    fn own_fact(&self, question: Question<'_>) -> Option<Value> {
-        let Question { own, rank, key, .. } = question;
+    fn own_fact(&self, question: &Question<'_>) -> Option<Value> {
+        let Question { own, rank, query, .. } = *question;
         let unnamed = own && rank == Rank::UNDEF;
         let of_me = unnamed || own && rank == self.proc.rank;
-        let key = std::str::from_utf8(key).ok()?;
+        let key = std::str::from_utf8(query.key()).ok()?;
         if unnamed && let Some(Ok(given)) = self.jobs.own().map(|reader| reader.get(&Lookup::new(self.proc.rank, key)))
         {
             return Some(given);
@@ -315,8 +363,8 @@ impl Inner {
     }
 
     /// The processes of a job on a node, as names; hosts give their ranks.
-    fn local_procs(&self, question: Question<'_>) -> Option<Value> {
-        let Question { nspace, own, rank, .. } = question;
+    fn local_procs(&self, question: &Question<'_>) -> Option<Value> {
+        let Question { nspace, own, rank, .. } = *question;
         let reader = if own { self.jobs.own() } else { self.jobs.of(nspace) }?;
         let ranks = reader.get(&Lookup::new(rank, keys::LOCAL_PEERS)).ok()?;
         DataArray::of_ranks(&Nspace::new(nspace).ok()?, ranks.as_text()?.as_str()?).map(Value::DataArray)
@@ -325,8 +373,8 @@ impl Inner {
     /// What has to happen before a Get may answer that wants the newest there is (`PMIX_GET_REFRESH_CACHE`). Of this node's
     /// processes memory shows the newest anyway; another node is asked again, unless nobody is to be asked.
     #[cold]
-    fn refresh<T>(&self, reader: &JobReader, question: Question<'_>) -> Option<Step<T>> {
-        let Question { rank, directives, .. } = question;
+    fn refresh(&self, reader: &JobReader, question: &Question<'_>) -> Option<Step> {
+        let Question { rank, directives, .. } = *question;
         if reader.stale().is_some() {
             return Some(self.map_or_ask());
         }
@@ -340,9 +388,9 @@ impl Inner {
     /// same segments. Reserved keys and other levels come from the host, which has given what it has; no process's doing
     /// changes them. Only an ordinary key may still be posted, here or on another node, and only the server can wait for it;
     /// and only the server knows whose it is where no rank is named, and which process a rank is (`PMIX_PROC_PID`).
-    fn absent<T>(&self, question: Question<'_>) -> Step<T> {
-        let Question { rank, directives, .. } = question;
-        let is_pid = question.key == keys::PROC_PID.as_bytes();
+    fn absent(&self, question: &Question<'_>) -> Step {
+        let Question { rank, directives, .. } = *question;
+        let is_pid = question.query.key() == keys::PROC_PID.as_bytes();
         let settled = !question.is_default() || rank == Rank::WILDCARD || question.is_reserved() && !is_pid;
         let shown = directives.immediate && rank != Rank::UNDEF && !is_pid;
         match directives.optional || shown || settled || !self.link.has_server() {
@@ -366,15 +414,13 @@ impl Inner {
         let key = key.map(Key::new).transpose().map_err(|_| Status::ERR_BAD_PARAM)?;
         let asked = Asked { proc, key, directives };
         match self.answer(&asked) {
-            Step::Found(value) => self.link.run_later(move || then(value)),
-            Step::Absent(status) => self.link.run_later(move || then(Err(status.into()))),
-            Step::Ask => self.ask(asked, then),
-            Step::Map => {
+            Answered::Told(told) => self.link.run_later(move || then(told)),
+            Answered::Ask => self.ask(asked, then),
+            Answered::Map => {
                 let inner = self.clone();
                 self.map(asked.proc.nspace.clone(), move || match inner.answer(&asked) {
-                    Step::Found(value) => then(value),
-                    Step::Absent(status) => then(Err(status.into())),
-                    Step::Map | Step::Ask => inner.ask(asked, then),
+                    Answered::Told(told) => then(told),
+                    Answered::Map | Answered::Ask => inner.ask(asked, then),
                 });
             }
         }
@@ -387,44 +433,43 @@ impl Inner {
             nspace,
             own: nspace == self.proc.nspace.as_bytes(),
             rank: asked.proc.rank,
-            key,
             query: Query::new(key),
             directives: &asked.directives,
         }
     }
 
-    fn answer(&self, asked: &Asked) -> Step<Result<Value, Error>> {
-        match &asked.key {
-            Some(key) => {
-                match self.resolve(&Epoch::enter(), self.question(asked, key), |found| found.to_value()) {
-                    // Bytes that are no value: the server has another look at them.
-                    Step::Found(Err(_)) => Step::Ask,
-                    Step::Found(Ok(value)) => Step::Found(Ok(value)),
-                    Step::Absent(status) => Step::Absent(status),
-                    Step::Map => Step::Map,
-                    Step::Ask => Step::Ask,
-                }
-            }
-            None => self.answer_all(asked),
+    fn answer(&self, asked: &Asked) -> Answered {
+        let Some(key) = &asked.key else { return self.answer_all(asked) };
+        let mut last = None;
+        let copy = &mut |found: Found<'_>| last = found.to_value().ok();
+        match self.resolve(&Epoch::enter(), &self.question(asked, key), copy) {
+            // Bytes that are no value: the server has another look at them.
+            Step::Shown => last.map_or(Answered::Ask, |value| Answered::Told(Ok(value))),
+            Step::Absent(status) => Answered::Told(Err(status.into())),
+            Step::Map => Answered::Map,
+            Step::Ask => Answered::Ask,
         }
     }
 
     /// Everything known of a process.
-    fn answer_all(&self, asked: &Asked) -> Step<Result<Value, Error>> {
+    fn answer_all(&self, asked: &Asked) -> Answered {
         let Proc { nspace, rank } = &asked.proc;
         let shared = match self.jobs.of(nspace.as_bytes()) {
             Some(reader) => match reader.all(*rank) {
                 Ok(all) => all.into_iter().map(|(key, _, value, _)| Info { key, flags: 0, value }).collect(),
-                Err(Miss::Unmapped(_)) => return self.map_or_ask(),
-                Err(_) => return Step::Ask,
+                Err(Miss::Unmapped(_)) if self.jobs.can_map() => return Answered::Map,
+                Err(_) => return Answered::Ask,
             },
             None if !self.link.has_server() => Vec::new(),
-            None => return self.map_or_ask(),
+            None if self.jobs.can_map() => return Answered::Map,
+            None => return Answered::Ask,
         };
         match self.with_own(asked, shared) {
-            Some(value) => Step::Found(Ok(value)),
-            None if asked.directives.optional || !self.link.has_server() => Step::Absent(Status::ERR_NOT_FOUND),
-            None => Step::Ask,
+            Some(value) => Answered::Told(Ok(value)),
+            None if asked.directives.optional || !self.link.has_server() => {
+                Answered::Told(Err(Status::ERR_NOT_FOUND.into()))
+            }
+            None => Answered::Ask,
         }
     }
 
@@ -455,7 +500,7 @@ impl Inner {
         if !(question.is_default() && question.is_reserved()) {
             return None;
         }
-        self.own_put(&Epoch::enter(), question).cloned().or_else(|| self.own_fact(question))
+        self.own_put(&Epoch::enter(), &question).cloned().or_else(|| self.own_fact(&question))
     }
 
     fn ask(self: &Arc<Self>, asked: Asked, then: impl FnOnce(Result<Value, Error>) + Send + 'static) {

@@ -50,6 +50,12 @@ impl Local {
         });
     }
 
+    /// Whether there is none. Mostly so, and told at a glance.
+    #[inline]
+    pub(super) fn is_empty(&self, epoch: &Epoch) -> bool {
+        self.0.is_empty(epoch)
+    }
+
     /// A value that satisfies `wanted`; `key_hash` is the key's.
     #[inline]
     pub(super) fn get<'a>(

@@ -1,5 +1,5 @@
 //! Keys whose values follow from where processes run, and to whom keys belong.
-use instanton_layout::hash::hash;
+use instanton_layout::hash::{hash, same};
 use instanton_layout::info::Places;
 
 use crate::data::keys;
@@ -126,7 +126,7 @@ pub(super) fn known(hash: u64, key: &[u8]) -> Option<&'static Known> {
     let mut slot = slot_of(hash);
     while let Some(at) = TABLE[slot].checked_sub(1) {
         let known = &KNOWN[usize::from(at)];
-        if known.key.as_bytes() == key {
+        if same(known.key.as_bytes(), key) {
             return Some(known);
         }
         slot = (slot + 1) % SLOTS;

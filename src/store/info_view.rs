@@ -47,28 +47,22 @@ impl InfoView {
         Ok(Self { generation, mapping, index, seen, own_session, own: OnceLock::new() })
     }
 
-    /// Puts the value into `found` if the host gave or implied one: what this process has asked before, it knows.
-    #[inline(always)]
-    pub(super) fn get<'a>(
-        &'a self,
-        lookup: &Lookup<'_>,
-        query: &Query<'_>,
-        found: &mut Option<RawValue<'a>>,
-    ) -> Result<(), Malformed> {
-        *found = self.recall(lookup, query);
-        if found.is_some() { Ok(()) } else { self.look(lookup, query, found) }
-    }
-
     /// The value, if this process has asked before.
     #[inline(always)]
     pub(super) fn recall(&self, lookup: &Lookup<'_>, query: &Query<'_>) -> Option<RawValue<'_>> {
         if !keys::is_reserved(lookup.key) {
             return None;
         }
-        self.own.get()?.remembered.find(self, lookup, query)
+        self.remembered()?.find(self, lookup, query)
     }
 
-    /// As [`get`](Self::get), of what it has not asked before.
+    /// What this process remembers, if it is known which one it is.
+    #[inline(always)]
+    pub(super) fn remembered(&self) -> Option<&Remembered> {
+        self.own.get().map(|own| &own.remembered)
+    }
+
+    /// Puts the value into `found` if the host gave or implied one: what this process has not asked before.
     #[inline(always)]
     pub(super) fn look<'a>(
         &'a self,

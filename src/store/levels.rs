@@ -18,8 +18,16 @@ use crate::data::{DataType, Rank, keys};
 #[derive(Clone, Copy)]
 struct Asked<'a> {
     query: &'a Query<'a>,
+    meant: Meant,
+}
+
+/// What is known of a key before anything is looked at.
+#[derive(Clone, Copy)]
+pub(super) struct Meant {
     entry: KeyEntry,
     derived: Option<Derived>,
+    /// Of reserved keys.
+    class: Option<Class>,
     /// Where it can be at all, given or computed: nothing else is looked at.
     places: Places,
 }
@@ -66,19 +74,31 @@ impl InfoView {
         query: &Query<'_>,
         found: &mut Option<RawValue<'a>>,
     ) -> Result<(), Malformed> {
-        let reserved = keys::is_reserved(lookup.key);
-        let known = if reserved { derived::known(query.hash(), lookup.key) } else { None };
-        let asked = self.asked(query, known.and_then(|known| known.derived))?;
-        if asked.places == Places::default() {
+        let meant = match self.remembered().and_then(|remembered| remembered.meant(query)) {
+            Some(meant) => *meant,
+            None => self.meaning(query)?,
+        };
+        if meant.places == Places::default() {
             return Ok(());
         }
-        let class = reserved.then(|| known.map_or(Class::Job, |known| known.class));
-        let mut places = order(lookup, self.is_in_job(lookup.rank), class);
-        // The shortest way for what processes ask most: what is their own.
-        if let [Places::PROCESSES, others @ ..] = places
-            && asked.places.has(Places::PROCESSES)
+        let asked = Asked { query, meant };
+        let mut places = order(lookup, self.is_in_job(lookup.rank), meant.class);
+        // The shortest way for what processes ask most: what is their own, and of their nodes.
+        if let [Places::PROCESSES, others @ ..] = places {
+            if asked.meant.places.has(Places::PROCESSES) {
+                self.of_process(&asked, lookup.rank, found)?;
+                if found.is_some() {
+                    return Ok(());
+                }
+            }
+            places = others;
+        }
+        if let [NODE, others @ ..] = places
+            && asked.meant.places.has(NODE)
         {
-            self.of_process(&asked, lookup.rank, found)?;
+            if let Some(node) = self.node_meant(lookup)? {
+                self.of_node(&asked, node, found)?;
+            }
             if found.is_some() {
                 return Ok(());
             }
@@ -92,14 +112,23 @@ impl InfoView {
         rank.is_process() && rank.0 < self.index.ranks()
     }
 
-    #[inline(always)]
-    fn asked<'a>(&self, query: &'a Query<'a>, derived: Option<Derived>) -> Result<Asked<'a>, Malformed> {
+    /// What a key means: of a reserved one a process remembers it.
+    #[inline(never)]
+    fn meaning(&self, query: &Query<'_>) -> Result<Meant, Malformed> {
+        let reserved = keys::is_reserved(query.key());
+        let known = if reserved { derived::known(query.hash(), query.key()) } else { None };
+        let derived = known.and_then(|known| known.derived);
+        let class = reserved.then(|| known.map_or(Class::Job, |known| known.class));
         let entry = self.index.keys.find(&self.words(), query)?;
         let mut places = entry.places.and(derived.map_or(Places::default(), Derived::places));
         if entry.column().is_some() {
             places = places.and(Places::PROCESSES);
         }
-        Ok(Asked { query, entry, derived, places })
+        let meant = Meant { entry, derived, class, places };
+        if let Some(remembered) = self.remembered().filter(|_| reserved) {
+            remembered.keep_meant(query, meant);
+        }
+        Ok(meant)
     }
 
     /// The value in the first of these places that has it.
@@ -111,7 +140,7 @@ impl InfoView {
         places: &[Places],
         found: &mut Option<RawValue<'a>>,
     ) -> Result<(), Malformed> {
-        for place in places.iter().filter(|place| asked.places.has(**place)) {
+        for place in places.iter().filter(|place| asked.meant.places.has(**place)) {
             match *place {
                 Places::PROCESSES => self.of_process(asked, lookup.rank, found)?,
                 Places::JOB => self.of_job(asked, found)?,
@@ -166,10 +195,10 @@ impl InfoView {
         rank: Rank,
         found: &mut Option<RawValue<'a>>,
     ) -> Result<(), Malformed> {
-        if asked.entry.places.has(Places::PROCESSES) || asked.entry.column().is_some() {
+        if asked.meant.entry.places.has(Places::PROCESSES) || asked.meant.entry.column().is_some() {
             self.given(asked, rank, found)?;
         }
-        match asked.derived {
+        match asked.meant.derived {
             Some(derived) if found.is_none() => self.derived_of_process(derived, rank, found),
             _ => Ok(()),
         }
@@ -179,7 +208,7 @@ impl InfoView {
     #[inline]
     fn given<'a>(&'a self, asked: &Asked<'_>, rank: Rank, found: &mut Option<RawValue<'a>>) -> Result<(), Malformed> {
         let (words, own) = (self.words(), self.own(rank.0));
-        if asked.entry.places.has(Places::PROCESSES) {
+        if asked.meant.entry.places.has(Places::PROCESSES) {
             let record = match own {
                 Some(own) => own.record,
                 None => self.index.process_records().find(&words, rank.0.into())?,
@@ -189,7 +218,7 @@ impl InfoView {
                 return Ok(());
             }
         }
-        let mut next = asked.entry.column();
+        let mut next = asked.meant.entry.column();
         // A damaged chain could be endless.
         for _ in 0..self.index.columns() {
             let Some(index) = next else { break };
@@ -223,18 +252,18 @@ impl InfoView {
         Ok(RawValue::of_string(words.raw(), data_type, at, len))
     }
 
-    #[inline]
+    #[inline(never)]
     fn of_job<'a>(&'a self, asked: &Asked<'_>, found: &mut Option<RawValue<'a>>) -> Result<(), Malformed> {
-        if asked.entry.places.has(Places::JOB) {
+        if asked.meant.entry.places.has(Places::JOB) {
             self.in_record(asked, (Owner::Job, 0), Some(self.index.job_word()), found)?;
         }
-        if let (Some(derived), None) = (asked.derived, &found) {
+        if let (Some(derived), None) = (asked.meant.derived, &found) {
             *found = self.derived_of_job(derived);
         }
         Ok(())
     }
 
-    #[inline]
+    #[inline(never)]
     fn of_session<'a>(
         &'a self,
         asked: &Asked<'_>,
@@ -260,20 +289,20 @@ impl InfoView {
     fn of_node<'a>(&'a self, asked: &Asked<'_>, node: u32, found: &mut Option<RawValue<'a>>) -> Result<(), Malformed> {
         if node == self.index.own_node() {
             let record = self.index.own_node_word();
-            let word = record.filter(|_| asked.entry.places.has(Places::OWN_NODE));
+            let word = record.filter(|_| asked.meant.entry.places.has(Places::OWN_NODE));
             self.in_record(asked, (Owner::Node, node), word, found)?;
-            return match asked.derived {
+            return match asked.meant.derived {
                 Some(Derived::LocalPeers) if found.is_none() && record.is_some() => {
                     self.derived_of_node(Derived::LocalPeers, node, found)
                 }
                 _ => Ok(()),
             };
         }
-        if asked.entry.places.has(Places::NODES) {
+        if asked.meant.entry.places.has(Places::NODES) {
             let record = self.index.records(Group::Nodes).find(&self.words(), node.into())?;
             self.in_record(asked, (Owner::Node, node), record, found)?;
         }
-        match asked.derived {
+        match asked.meant.derived {
             Some(derived) if found.is_none() => self.derived_of_node(derived, node, found),
             _ => Ok(()),
         }
@@ -281,18 +310,18 @@ impl InfoView {
 
     #[inline(never)]
     fn of_app<'a>(&'a self, asked: &Asked<'_>, app: u32, found: &mut Option<RawValue<'a>>) -> Result<(), Malformed> {
-        if asked.entry.places.has(Places::APPS) {
+        if asked.meant.entry.places.has(Places::APPS) {
             let record = self.index.records(Group::Apps).find(&self.words(), app.into())?;
             self.in_record(asked, (Owner::App, app), record, found)?;
         }
-        match asked.derived {
+        match asked.meant.derived {
             Some(derived) if found.is_none() => self.derived_of_app(derived, app, found),
             _ => Ok(()),
         }
     }
 
     /// The value that the record at a word has, or the one that it continues in, if there is a record.
-    #[inline]
+    #[inline(never)]
     fn in_record<'a>(
         &'a self,
         asked: &Asked<'_>,
@@ -306,7 +335,7 @@ impl InfoView {
             let Some(at) = word else { break };
             let record = Record::in_info(words, at as usize, kind, owner)?;
             words.once(at as usize, move |_| record.check())?;
-            if let Some(entry) = record.find_shared(asked.query, asked.entry.word)? {
+            if let Some(entry) = record.find_shared(asked.query, asked.meant.entry.word)? {
                 *found = Some(RawValue::of_entry(words.raw(), &entry));
                 break;
             }
@@ -328,7 +357,7 @@ impl InfoView {
             return Ok(Some(node));
         }
         let query = Query::new(keys::HOSTNAME_ALIASES.as_bytes());
-        let asked = self.asked(&query, None)?;
+        let asked = Asked { query: &query, meant: self.meaning(&query)? };
         self.index.by_alias(&words, name, |node| {
             let mut found = None;
             self.of_node(&asked, node, &mut found)?;
@@ -368,12 +397,12 @@ impl InfoView {
             match rank.is_process() {
                 false => self.find_to(&lookup, &query, &mut found)?,
                 true => {
-                    let derived = derived::known(query.hash(), &key).and_then(|known| known.derived);
-                    let places: &[_] = match derived {
+                    let asked = Asked { query: &query, meant: self.meaning(&query)? };
+                    let places: &[_] = match asked.meant.derived {
                         Some(Derived::HostName) => &[Places::PROCESSES, NODE],
                         _ => &[Places::PROCESSES],
                     };
-                    self.first(&self.asked(&query, derived)?, &lookup, places, &mut found)?;
+                    self.first(&asked, &lookup, places, &mut found)?;
                 }
             }
             if let Some(value) = found {

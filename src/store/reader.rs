@@ -189,52 +189,81 @@ impl JobReader {
     /// # Errors
     /// [`Miss`] says why there is no value.
     #[inline]
-    pub fn read<T>(&self, lookup: &Lookup<'_>, f: impl FnMut(&RawValue<'_>) -> T) -> Result<T, Miss> {
-        self.read_in(&Epoch::enter(), lookup, &Query::new(lookup.key), f)
+    pub fn read<T>(&self, lookup: &Lookup<'_>, mut f: impl FnMut(&RawValue<'_>) -> T) -> Result<T, Miss> {
+        let (epoch, query) = (Epoch::enter(), Query::new(lookup.key));
+        if let Some(known) = self.recall(&epoch, lookup, &query) {
+            return Ok(f(&known));
+        }
+        let mut last = None;
+        self.read_anew(&epoch, lookup, &query, &mut |value| last = Some(f(value)))?;
+        last.ok_or(Miss::NotFound)
     }
 
-    /// The same for a thread that is in an epoch, and has hashed the key.
-    #[inline]
-    pub(crate) fn read_in<T>(
+    /// [`read_in`](Self::read_in) once for all that read in this way.
+    #[inline(never)]
+    fn read_anew(
         &self,
         epoch: &Epoch,
         lookup: &Lookup<'_>,
         query: &Query<'_>,
-        mut f: impl FnMut(&RawValue<'_>) -> T,
-    ) -> Result<T, Miss> {
+        mut f: &mut dyn FnMut(&RawValue<'_>),
+    ) -> Result<(), Miss> {
+        self.read_in(epoch, lookup, query, &mut f)
+    }
+
+    /// A value of the job information that this process has asked before.
+    #[inline(always)]
+    pub(crate) fn recall<'a>(
+        &'a self,
+        epoch: &'a Epoch,
+        lookup: &Lookup<'_>,
+        query: &Query<'_>,
+    ) -> Option<RawValue<'a>> {
+        self.maps.read_in(epoch).info.as_ref()?.recall(lookup, query)
+    }
+
+    /// As [`read`](Self::read), of what this process has not asked before, for a thread that is in an epoch, and has hashed the key.
+    #[inline(always)]
+    pub(crate) fn read_in(
+        &self,
+        epoch: &Epoch,
+        lookup: &Lookup<'_>,
+        query: &Query<'_>,
+        f: &mut impl FnMut(&RawValue<'_>),
+    ) -> Result<(), Miss> {
         let maps = self.maps.read_in(epoch);
         if let Some(info) = &maps.info {
             let mut found = None;
-            info.get(lookup, query, &mut found).map_err(ReadError::from)?;
+            info.look(lookup, query, &mut found).map_err(ReadError::from)?;
             if let Some(value) = &found {
-                return Ok(f(value));
+                f(value);
+                return Ok(());
             }
         }
-        if lookup.level == Level::Default
-            && let Some(found) = self.posted(maps, lookup, query, &mut f)?
-        {
-            return Ok(found);
+        match lookup.level == Level::Default && lookup.rank.is_process() {
+            true => self.posted(maps, lookup, query, f),
+            false => Err(self.missing(maps)),
         }
-        Err(self.missing(maps))
     }
 
     /// A value that some rank posted.
     #[inline(always)]
-    fn posted<T>(
+    fn posted(
         &self,
         maps: &Maps,
         lookup: &Lookup<'_>,
         query: &Query<'_>,
-        f: &mut impl FnMut(&RawValue<'_>) -> T,
-    ) -> Result<Option<T>, Miss> {
-        if !lookup.rank.is_process() {
-            return Ok(None);
-        }
+        f: &mut impl FnMut(&RawValue<'_>),
+    ) -> Result<(), Miss> {
         let found = self.modex(maps, lookup.rank, query, |link, entry| {
             // What the rank has put last under this key is what there is, in whatever scope.
-            Ok(Some(in_scope(entry.scope, lookup.scope).then(|| f(&RawValue::of_entry(link.words, &entry)))))
+            let in_scope = in_scope(entry.scope, lookup.scope);
+            if in_scope {
+                f(&RawValue::of_entry(link.words, &entry));
+            }
+            Ok(Some(in_scope))
         })?;
-        Ok(found.flatten())
+        if found == Some(true) { Ok(()) } else { Err(self.missing(maps)) }
     }
 
     /// Reads the records of what a rank has posted, newest first, until `body` finds something in what is sought there.

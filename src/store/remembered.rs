@@ -1,34 +1,62 @@
 //! What a process has found in its job information before: it does not look for it again.
 //!
 //! Job information never changes, so what was found once lies where it was found. Only the process's own keys and those of no
-//! process in particular are remembered, the first ones that are asked for: they are few, and asked for again and again. An
-//! entry is written once, by whichever thread is first, and is never replaced, so that reading takes no lock.
+//! process in particular are remembered, the first ones that are asked for: they are few, and asked for again and again. Of the keys
+//! that others have too it is remembered what they mean, which is the same for all. An entry is written once, by whichever thread is
+//! first, and is never replaced, so that reading takes no lock.
 use std::sync::OnceLock;
 
+use instanton_layout::hash::same;
 use instanton_layout::record::Query;
 
 use super::encode::{RawValue, Unbound};
 use super::info_view::InfoView;
+use super::levels::Meant;
 use super::lookup::{Level, Lookup, NodeSel};
 use crate::data::Rank;
 
 /// Places for answers, a power of two.
 const PLACES: usize = 64;
+/// Places for what keys mean, a power of two.
+const KEYS: usize = 32;
 /// Bytes of the longest key that is remembered: no reserved one is longer.
 const LONGEST: usize = 40;
 
 /// Answers, each at the place that its question leads to or next to it, where neither is taken. Their memory is there from the
 /// beginning: a Get allocates nothing but what it gives.
-pub(super) struct Remembered(Box<[OnceLock<Answer>]>);
+pub(super) struct Remembered {
+    answers: Box<[OnceLock<Answer>; PLACES]>,
+    keys: Box<[OnceLock<(Name, Meant)>; KEYS]>,
+}
 
 struct Answer {
-    hash: u64,
+    name: Name,
     rank: Rank,
     asker: Rank,
     level: Plain,
+    value: Unbound,
+}
+
+/// A key.
+struct Name {
+    hash: u64,
     length: u8,
     key: [u8; LONGEST],
-    value: Unbound,
+}
+
+impl Name {
+    /// None of a key that is too long to be remembered.
+    fn of(query: &Query<'_>) -> Option<Self> {
+        let mut key = [0; LONGEST];
+        key.get_mut(..query.key().len())?.copy_from_slice(query.key());
+        Some(Self { hash: query.hash(), length: query.key().len() as u8, key })
+    }
+
+    #[inline(always)]
+    fn is(&self, query: &Query<'_>) -> bool {
+        let key = self.key.get(..self.length.into());
+        self.hash == query.hash() && key.is_some_and(|key| same(key, query.key()))
+    }
 }
 
 /// A level that says nothing more.
@@ -58,31 +86,50 @@ impl Plain {
 impl Answer {
     #[inline(always)]
     fn is_to(&self, lookup: &Lookup<'_>, query: &Query<'_>) -> bool {
-        self.hash == query.hash()
-            && self.rank == lookup.rank
+        self.rank == lookup.rank
             && self.asker == lookup.asker
             && Plain::of(lookup.level) == Some(self.level)
-            && self.key.get(..self.length.into()) == Some(query.key())
+            && self.name.is(query)
     }
 }
 
 impl Remembered {
     pub(super) fn new() -> Self {
-        Self((0..PLACES).map(|_| OnceLock::new()).collect())
+        let answers = Box::new([const { OnceLock::new() }; PLACES]);
+        Self { answers, keys: Box::new([const { OnceLock::new() }; KEYS]) }
     }
 
+    /// What a key means, whosoever's value is asked for.
     #[inline(always)]
-    fn places(&self, lookup: &Lookup<'_>, query: &Query<'_>) -> [Option<&OnceLock<Answer>>; 2] {
+    pub(super) fn meant(&self, query: &Query<'_>) -> Option<&Meant> {
+        let (name, meant) = self.keys[query.hash() as usize % KEYS].get()?;
+        name.is(query).then_some(meant)
+    }
+
+    /// Keeps what a key means, if there is room for it.
+    pub(super) fn keep_meant(&self, query: &Query<'_>, meant: Meant) {
+        if let Some(name) = Name::of(query) {
+            // Of two keys with one place the first is remembered.
+            let _ = self.keys[query.hash() as usize % KEYS].set((name, meant));
+        }
+    }
+
+    /// The first of the two places of an answer; the other one is next to it.
+    #[inline(always)]
+    fn place(lookup: &Lookup<'_>, query: &Query<'_>) -> usize {
         // Ranks that are none lie at the upper end, and so far from small ones as their distance says.
-        let at = (query.hash() as usize).wrapping_add(lookup.rank.0 as usize) % PLACES;
-        [self.0.get(at), self.0.get(at ^ 1)]
+        (query.hash() as usize).wrapping_add(lookup.rank.0 as usize) % PLACES
     }
 
     /// The answer that was given to this question, if there was one.
     #[inline(always)]
     pub(super) fn find<'a>(&self, view: &'a InfoView, lookup: &Lookup<'_>, query: &Query<'_>) -> Option<RawValue<'a>> {
-        let mut answers = self.places(lookup, query).into_iter().flatten().map_while(OnceLock::get);
-        answers.find(|answer| answer.is_to(lookup, query)).map(|answer| answer.value.bind(view))
+        let first = Self::place(lookup, query);
+        let mut answer = self.answers[first].get()?;
+        if !answer.is_to(lookup, query) {
+            answer = self.answers[first ^ 1].get().filter(|answer| answer.is_to(lookup, query))?;
+        }
+        Some(answer.value.bind(view))
     }
 
     /// Keeps an answer, if there is room for it. `own` is the process's rank.
@@ -95,16 +142,15 @@ impl Remembered {
 
     #[cold]
     fn write(&self, lookup: &Lookup<'_>, query: &Query<'_>, value: &RawValue<'_>) {
-        let Some(level) = Plain::of(lookup.level).filter(|_| query.key().len() <= LONGEST) else { return };
-        let mut key = [0; LONGEST];
-        key[..query.key().len()].copy_from_slice(query.key());
-        let length = query.key().len() as u8;
-        let (hash, Lookup { rank, asker, .. }) = (query.hash(), *lookup);
-        let mut answer = Answer { hash, rank, asker, level, length, key, value: value.unbound() };
-        for place in self.places(lookup, query).into_iter().flatten() {
+        let (Some(level), Some(name)) = (Plain::of(lookup.level), Name::of(query)) else { return };
+        let Lookup { rank, asker, .. } = *lookup;
+        let mut answer = Answer { name, rank, asker, level, value: value.unbound() };
+        let first = Self::place(lookup, query);
+        for place in [first, first ^ 1].map(|at| &self.answers[at]) {
             match place.set(answer) {
                 Ok(()) => return,
-                // Another thread may have been as fast: twice the same does no harm.
+                // It may be the same: of another thread that was as fast, or of who did not look whether it is there.
+                Err(_) if place.get().is_some_and(|known| known.is_to(lookup, query)) => return,
                 Err(again) => answer = again,
             }
         }

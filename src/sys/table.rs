@@ -40,6 +40,12 @@ fn places(hash: u64, len: usize) -> impl Iterator<Item = usize> {
 }
 
 impl<V: Send + Sync + 'static> ReadTable<V> {
+    /// Whether nothing was ever put in.
+    #[inline]
+    pub fn is_empty(&self, epoch: &Epoch) -> bool {
+        self.slots.load(Ordering::Acquire, epoch.guard()).is_null()
+    }
+
     /// The value with this hash that is the one.
     #[inline]
     pub fn get<'a>(&'a self, epoch: &'a Epoch, hash: u64, is: impl Fn(&V) -> bool) -> Option<&'a V> {

@@ -46,7 +46,7 @@ pub unsafe fn job_info(
         taken = taken.and_then(|()| job.process_map(data_type, map));
     }
     for (nth, process) in processes.iter().enumerate() {
-        let next = processes.get(nth + 1).copied().unwrap_or_default();
+        let next = [1, 2].map(|after| processes.get(nth + after).copied().unwrap_or_default());
         // SAFETY: as promised by the caller.
         let said = taken.map_err(Trouble::Job).and_then(|()| unsafe { speak_of(&mut job, process, next) });
         taken = match said {
@@ -76,11 +76,15 @@ impl From<BadBytes> for Trouble {
     }
 }
 
-/// Takes in the attributes of a process, and fetches those of the next one meanwhile.
+/// Takes in the attributes of a process, and meanwhile fetches those of the next but one, and what those of the next one point to.
 ///
 /// # Safety
 /// They point to what the headers say.
-unsafe fn speak_of(job: &mut JobInfoBuilder, process: &[pmix_info_t], next: &[pmix_info_t]) -> Result<(), Trouble> {
+unsafe fn speak_of(
+    job: &mut JobInfoBuilder,
+    process: &[pmix_info_t],
+    next: [&[pmix_info_t]; 2],
+) -> Result<(), Trouble> {
     let key = keys::RANK.as_bytes();
     let mut unreadable = None;
     let ranks = process.iter().filter(|info| is_named(info, key)).map_while(|info| {
@@ -94,11 +98,12 @@ unsafe fn speak_of(job: &mut JobInfoBuilder, process: &[pmix_info_t], next: &[pm
     }
     let rank = rank.map_err(Trouble::Job)?;
     let Some(mut speech) = job.speak_of(rank).map_err(Trouble::Job)? else { return Ok(()) };
-    for (nth, info) in process.iter().enumerate() {
-        fetch_soon(next.get(nth));
+    let [mut texts, mut infos] = next.map(<[_]>::iter);
+    for info in process {
+        fetch_soon(infos.next());
         // SAFETY: as promised by the caller.
         unsafe {
-            fetch_text_soon(nth.checked_sub(TEXT_LATER).and_then(|nth| next.get(nth)));
+            fetch_text_soon(texts.next());
             let place = match speech.usual() {
                 Some((place, key)) if is_named(info, key) => place,
                 _ => speech.place(alloc::name(info.key.as_ptr(), KEY_SIZE)?)?,
@@ -117,14 +122,18 @@ unsafe fn speak_of(job: &mut JobInfoBuilder, process: &[pmix_info_t], next: &[pm
 unsafe fn say(speech: &mut Speech<'_>, place: Place, value: &pmix_value_t) -> Result<(), Status> {
     let (ty, data) = (DataType(value.ty), &raw const value.data);
     // SAFETY: the member of the union that the type selects, as promised by the caller.
-    unsafe {
+    let bits = unsafe {
         match ty {
-            DataType::STRING => speech.text(place, alloc::c_bytes(value.data.string)),
-            DataType::UINT16 => speech.scalar(place, ty, data.cast::<u16>().read().into()),
-            DataType::UINT32 | DataType::PROC_RANK => speech.scalar(place, ty, data.cast::<u32>().read().into()),
-            _ => say_other(speech, place, value)?,
+            DataType::UINT16 => data.cast::<u16>().read().into(),
+            DataType::UINT32 | DataType::PROC_RANK => data.cast::<u32>().read().into(),
+            DataType::STRING => {
+                speech.text(place, alloc::c_bytes(value.data.string));
+                return Ok(());
+            }
+            _ => return say_other(speech, place, value),
         }
-    }
+    };
+    speech.scalar(place, ty, bits);
     Ok(())
 }
 
@@ -135,11 +144,7 @@ unsafe fn say(speech: &mut Speech<'_>, place: Place, value: &pmix_value_t) -> Re
 #[inline(never)]
 unsafe fn say_other(speech: &mut Speech<'_>, place: Place, value: &pmix_value_t) -> Result<(), Status> {
     // SAFETY: as promised by the caller.
-    match unsafe { datum(value) }? {
-        Datum::Scalar(ty, bits) => speech.scalar(place, ty, bits),
-        Datum::Text(text) => speech.text(place, text),
-        Datum::Other(value) => speech.other(place, value),
-    }
+    speech.datum(place, unsafe { datum(value) }?);
     Ok(())
 }
 
@@ -185,9 +190,6 @@ fn prepare(info: &mut Info) -> Result<(), Status> {
 
 /// So many attributes before it is looked at, one is fetched; what it points to, when it has come.
 const AHEAD: usize = 8;
-
-/// So many attributes after one is fetched, the text that it points to is.
-const TEXT_LATER: usize = 4;
 
 /// Begins to fetch an attribute from memory. They lie 552 bytes apart, and little of each is looked at: without this the
 /// time goes by waiting for one after the other.

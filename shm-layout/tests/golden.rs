@@ -123,9 +123,9 @@ fn an_info_segment() {
     // Without a rule: more changes than ranks.
     let apps_of = PartitionBuild::of(&(0..60u32).map(|rank| rank * rank % 7 % 2).collect::<Vec<_>>(), 2);
     let columns = [
-        ColumnBuild::new(b"line", 14, false, &[(0, 6)], &[7, 10, 13, 16, 19, 22]).expect("a column"),
-        ColumnBuild::new(b"holes", 13, false, &[(1, 2), (4, 1)], &[0x1234, 0x1235, 0x1236]).expect("a column"),
-        ColumnBuild::new(b"text", 3, true, &[(0, 4)], &[0, 1, 2, 1]).expect("a column"),
+        ColumnBuild::new(b"line", 14, false, &[(0, 6)], |at| 7 + 3 * at as u64).expect("a column"),
+        ColumnBuild::new(b"holes", 13, false, &[(1, 2), (4, 1)], |at| 0x1234 + at as u64).expect("a column"),
+        ColumnBuild::new(b"text", 3, true, &[(0, 4)], |at| [0, 1, 2, 1][at]).expect("a column"),
     ];
     let contents = Contents {
         size: 6,

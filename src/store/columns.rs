@@ -1,6 +1,6 @@
 //! Job information from a host that has it in arrays of its own: names of nodes, where ranks are, and values by rank.
-use super::gather::Kind;
 use super::job_info::{BadJobInfo, JobInfoBuilder, MAX_RANKS};
+use super::piles::Kind;
 use crate::data::{DataType, Key, Value, keys};
 
 /// Where the ranks of a job are, by the places of their nodes among [`JobInfoBuilder::nodes`].

@@ -4,13 +4,14 @@
 //! bits, of a string its index among all strings that were met, of anything else its index among values that are kept as they
 //! came. What becomes of them, column or record, is decided when all is said.
 use std::borrow::Cow;
+use std::cell::OnceCell;
 use std::collections::HashMap;
-
-use instanton_layout::hash::hash;
 
 use super::encode::{self, Encoded, scalar_value};
 use super::nodes::Nodes;
-use super::numbered::Numbered;
+use super::numbers::Numbers;
+use super::piles::{Kind, Pile, Speeches, Values};
+use super::strings::Strings;
 use crate::data::{BadBytes, DataType, Key, Text, Value, keys};
 
 /// A value of a process as a host has it, borrowed.
@@ -66,197 +67,6 @@ impl Datum<'_> {
     }
 }
 
-/// Strings, each once; the number of a NULL is one as well.
-#[derive(Debug, Default, Clone)]
-pub(super) struct Strings {
-    bytes: Vec<u8>,
-    /// Where each lies; none of a NULL.
-    places: Vec<Option<(usize, usize)>>,
-    by_hash: Numbered,
-}
-
-impl Strings {
-    pub(super) fn get(&self, number: u64) -> Option<&[u8]> {
-        let (from, to) = (*self.places.get(number as usize)?)?;
-        Some(&self.bytes[from..to])
-    }
-
-    pub(super) fn len(&self) -> usize {
-        self.places.len()
-    }
-
-    pub(super) fn number(&mut self, text: Option<&[u8]>) -> u64 {
-        let half = text.map_or(0, |text| (hash(text) >> 32) as u32);
-        if let Some(number) = self.by_hash.find(half, |number| self.get(number.into()) == text) {
-            return number.into();
-        }
-        let number = self.places.len() as u32;
-        self.by_hash.enter(half, number);
-        let from = self.bytes.len();
-        self.places.push(text.map(|text| {
-            self.bytes.extend_from_slice(text);
-            (from, self.bytes.len())
-        }));
-        number.into()
-    }
-}
-
-/// Numbers, in 32 bits each as long as that does.
-#[derive(Debug, Clone)]
-pub(super) enum Numbers {
-    Narrow(Vec<u32>),
-    Wide(Vec<u64>),
-}
-
-impl Default for Numbers {
-    fn default() -> Self {
-        Numbers::Narrow(Vec::new())
-    }
-}
-
-impl Numbers {
-    #[inline]
-    fn push(&mut self, number: u64) {
-        match (&mut *self, u32::try_from(number)) {
-            (Numbers::Narrow(numbers), Ok(number)) => numbers.push(number),
-            (Numbers::Wide(numbers), _) => numbers.push(number),
-            (Numbers::Narrow(numbers), Err(_)) => {
-                let mut wide: Vec<u64> = numbers.iter().copied().map(u64::from).collect();
-                wide.push(number);
-                *self = Numbers::Wide(wide);
-            }
-        }
-    }
-
-    fn pop(&mut self) {
-        match self {
-            Numbers::Narrow(numbers) => drop(numbers.pop()),
-            Numbers::Wide(numbers) => drop(numbers.pop()),
-        }
-    }
-
-    pub(super) fn get(&self, at: usize) -> u64 {
-        match self {
-            Numbers::Narrow(numbers) => numbers[at].into(),
-            Numbers::Wide(numbers) => numbers[at],
-        }
-    }
-}
-
-/// What the numbers of a key stand for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
-    Scalars(DataType),
-    Strings,
-    /// Indexes of nodes, whose names these are as strings.
-    Nodes,
-    Others,
-}
-
-/// Values of one key and kind, as they come.
-#[derive(Debug, Clone)]
-struct Pile {
-    kind: Kind,
-    /// Ranks in a row that were spoken of one after the other: first rank, number of what spoke of it, how many.
-    runs: Vec<(u32, u32, u32)>,
-    numbers: Numbers,
-}
-
-impl Pile {
-    fn ends_with(&self, rank: u32, speech: u32) -> bool {
-        self.runs.last().is_some_and(|(first, begin, len)| (first + (len - 1), begin + (len - 1)) == (rank, speech))
-    }
-
-    /// Lengthens the last run by a rank, if that follows it.
-    #[inline(always)]
-    fn goes_on_with(&mut self, rank: u32, speech: u32) -> bool {
-        match self.runs.last_mut() {
-            Some((first, begin, len)) if (*first + *len, *begin + *len) == (rank, speech) => {
-                *len += 1;
-                true
-            }
-            _ => false,
-        }
-    }
-
-    fn push(&mut self, rank: u32, speech: u32, number: u64) {
-        if !self.goes_on_with(rank, speech) {
-            self.runs.push((rank, speech, 1));
-        }
-        self.numbers.push(number);
-    }
-
-    fn pop(&mut self) {
-        if let Some((.., len)) = self.runs.last_mut() {
-            *len -= 1;
-            if *len == 0 {
-                self.runs.pop();
-            }
-            self.numbers.pop();
-        }
-    }
-
-    fn is_sorted(&self) -> bool {
-        self.runs.windows(2).all(|two| two[0].0 + two[0].2 <= two[1].0)
-    }
-}
-
-/// Values of one key and kind, each of another rank, in the order of ranks.
-#[derive(Debug, Clone)]
-pub(super) struct Values {
-    pub(super) key: Key,
-    pub(super) kind: Kind,
-    /// Ranks: the first of some in a row, and how many.
-    pub(super) pieces: Vec<(u32, u32)>,
-    pub(super) numbers: Numbers,
-}
-
-impl Values {
-    fn new(key: &Key, kind: Kind) -> Self {
-        Self { key: key.clone(), kind, pieces: Vec::new(), numbers: Numbers::default() }
-    }
-
-    /// The names of nodes as strings.
-    pub(super) fn spelled(self, nodes: &Nodes, strings: &mut Strings) -> Self {
-        let mut spelled = Self::new(&self.key, Kind::Strings);
-        for (rank, node) in self.iter() {
-            spelled.push(rank, strings.number(nodes.name(node as u32).as_deref()));
-        }
-        spelled
-    }
-
-    fn push(&mut self, rank: u32, number: u64) {
-        match self.pieces.last_mut() {
-            Some((first, len)) if *first + *len == rank => *len += 1,
-            _ => self.pieces.push((rank, 1)),
-        }
-        self.numbers.push(number);
-    }
-
-    pub(super) fn iter(&self) -> impl Iterator<Item = (u32, u64)> + '_ {
-        let ranks = self.pieces.iter().flat_map(|(first, len)| *first..*first + *len);
-        ranks.enumerate().map(|(at, rank)| (rank, self.numbers.get(at)))
-    }
-
-    pub(super) fn len(&self) -> usize {
-        self.pieces.iter().map(|(_, len)| *len as usize).sum()
-    }
-
-    /// The same without those that `drop` agrees to.
-    pub(super) fn without(self, mut drop: impl FnMut(u32, u64) -> bool) -> Self {
-        let Some(first_kept) = self.iter().position(|(rank, number)| !drop(rank, number)) else {
-            return Self::new(&self.key, self.kind);
-        };
-        let mut kept = Self::new(&self.key, self.kind);
-        for (at, (rank, number)) in self.iter().enumerate().skip(first_kept) {
-            if at == first_kept || !drop(rank, number) {
-                kept.push(rank, number);
-            }
-        }
-        kept
-    }
-}
-
 /// All that is said of processes.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Gather {
@@ -266,9 +76,11 @@ pub(super) struct Gather {
     order: Vec<usize>,
     /// The place of the key that names each process's node.
     host_name: Option<usize>,
+    /// The name and the node that were said last.
+    last_host: (Vec<u8>, u32),
     pub(super) strings: Strings,
     pub(super) others: Vec<Value>,
-    speeches: u32,
+    speeches: Speeches,
     /// One more than the highest rank.
     pub(super) ranks: u32,
 }
@@ -277,8 +89,8 @@ impl Gather {
     /// Begins to take in what is said of a process; these nodes are known so far.
     pub(super) fn speak_of<'a>(&'a mut self, rank: u32, nodes: &'a Nodes) -> Speech<'a> {
         self.ranks = self.ranks.max(rank + 1);
-        self.speeches += 1;
-        Speech { gather: self, nodes, rank, nth: 0 }
+        self.speeches.add(rank);
+        Speech { gather: self, nodes, nth: 0 }
     }
 
     /// Takes in what is said of a process.
@@ -294,11 +106,7 @@ impl Gather {
                 Some((place, usual)) if usual == key => place,
                 _ => speech.place(key)?,
             };
-            match datum {
-                Datum::Scalar(ty, bits) => speech.scalar(place, ty, bits),
-                Datum::Text(text) => speech.text(place, text),
-                Datum::Other(value) => speech.other(place, value),
-            }
+            speech.datum(place, datum);
         }
         Ok(())
     }
@@ -328,23 +136,18 @@ impl Gather {
 
     /// Takes in the values of one key from rank 0 on, instead of what was said of that key before.
     pub(super) fn take_column(&mut self, key: &Key, kind: Kind, values: impl Iterator<Item = u64>) {
-        let mut pile = Pile { kind, runs: Vec::new(), numbers: Numbers::default() };
-        values.for_each(|value| pile.numbers.push(value));
-        let len = match &pile.numbers {
-            Numbers::Narrow(numbers) => numbers.len(),
-            Numbers::Wide(numbers) => numbers.len(),
-        } as u32;
+        let numbers: Numbers = values.collect();
+        let len = numbers.len() as u32;
         if len > 0 {
-            pile.runs.push((0, 1, len));
             self.ranks = self.ranks.max(len);
+            let piles = vec![Pile::of_row(kind, self.speeches.add_row(0, len), numbers)];
             match self.by_key.get(key.as_bytes()) {
-                Some(at) => self.keys[*at].1 = vec![pile],
+                Some(at) => self.keys[*at].1 = piles,
                 None => {
-                    self.keys.push((key.clone(), vec![pile]));
+                    self.keys.push((key.clone(), piles));
                     self.add_key(key.as_bytes());
                 }
             }
-            self.speeches = self.speeches.max(len);
         }
     }
 
@@ -354,28 +157,11 @@ impl Gather {
 
     /// The values of each key, of what was said last of each rank.
     pub(super) fn finish(&mut self) -> Vec<Values> {
-        let mut all = Vec::new();
-        for (key, piles) in std::mem::take(&mut self.keys) {
-            match &piles[..] {
-                [only] if only.is_sorted() => {}
-                _ => {
-                    all.extend(last_words(&key, &piles));
-                    continue;
-                }
-            }
-            for Pile { kind, runs, numbers } in piles {
-                let mut pieces: Vec<(u32, u32)> = Vec::with_capacity(runs.len());
-                for (first, _, len) in runs {
-                    match pieces.last_mut() {
-                        Some((before, count)) if *before + *count == first => *count += len,
-                        _ => pieces.push((first, len)),
-                    }
-                }
-                all.push(Values { key: key.clone(), kind, pieces, numbers });
-            }
-        }
+        let (speeches, by_rank) = (std::mem::take(&mut self.speeches), OnceCell::new());
+        let keys = std::mem::take(&mut self.keys).into_iter();
         self.by_key.clear();
-        all
+        keys.flat_map(|(key, piles)| Values::of(key, piles, &speeches, || by_rank.get_or_init(|| speeches.by_rank())))
+            .collect()
     }
 }
 
@@ -402,7 +188,6 @@ impl Gather {
 pub struct Speech<'a> {
     gather: &'a mut Gather,
     nodes: &'a Nodes,
-    rank: u32,
     /// How many values there were.
     nth: usize,
 }
@@ -433,22 +218,45 @@ impl Speech<'_> {
         self.push(place, Kind::Scalars(data_type), bits);
     }
 
+    /// Any value.
+    pub fn datum(&mut self, place: Place, datum: Datum<'_>) {
+        match datum {
+            Datum::Scalar(ty, bits) => self.scalar(place, ty, bits),
+            Datum::Text(text) => self.text(place, text),
+            Datum::Other(value) => self.other(place, value),
+        }
+    }
+
     /// A string without its NUL; `None` is a NULL.
-    #[inline]
     pub fn text(&mut self, place: Place, text: Option<&[u8]>) {
         // There may be as many names as ranks, and mostly they are those of the node map.
-        if self.gather.host_name == Some(place.0)
-            && let Some(node) = text.and_then(|name| self.nodes.find(name))
-        {
-            return self.push(place, Kind::Nodes, node.into());
+        let of_node = (self.gather.host_name == Some(place.0)).then_some(text).flatten();
+        let node = of_node.and_then(|name| self.node(name));
+        let (kind, number) = match (node, &self.gather.keys[place.0].1[..]) {
+            (Some(node), _) => (Kind::Nodes, node.into()),
+            (None, [Pile { kind: Kind::Strings, numbers, .. }]) => {
+                (Kind::Strings, self.gather.strings.number_after(numbers.last(), text))
+            }
+            (None, _) => (Kind::Strings, self.gather.strings.number(text)),
+        };
+        self.push(place, kind, number);
+    }
+
+    /// The node with a name, mostly the one of the process before.
+    #[inline]
+    fn node(&mut self, name: &[u8]) -> Option<u32> {
+        let (known, node) = &mut self.gather.last_host;
+        if known != name || known.is_empty() {
+            *node = self.nodes.find_near(*node, name)?;
+            known.clear();
+            known.extend_from_slice(name);
         }
-        let number = self.gather.strings.number(text);
-        self.push(place, Kind::Strings, number);
+        Some(*node)
     }
 
     /// Anything else.
     #[cold]
-    pub fn other(&mut self, place: Place, value: Cow<'_, Value>) {
+    fn other(&mut self, place: Place, value: Cow<'_, Value>) {
         match &*value {
             Value::String(text) => self.text(place, text.as_ref().map(Text::as_bytes)),
             _ => {
@@ -461,53 +269,29 @@ impl Speech<'_> {
     #[inline(always)]
     fn push(&mut self, Place(at): Place, kind: Kind, number: u64) {
         self.nth += 1;
-        let (rank, speech, piles) = (self.rank, self.gather.speeches, &mut self.gather.keys[at].1);
+        let (speech, piles) = (self.gather.speeches.count, &mut self.gather.keys[at].1);
         if let [pile] = &mut piles[..]
-            && pile.kind == kind
-            && pile.goes_on_with(rank, speech)
+            && pile.goes_on_with(kind, speech)
         {
             return pile.numbers.push(number);
         }
-        push_to(piles, kind, rank, speech, number);
+        push_to(piles, kind, speech, number);
     }
 }
 
 /// Adds a value, whatever was said before.
 #[inline(never)]
-fn push_to(piles: &mut Vec<Pile>, kind: Kind, rank: u32, speech: u32, number: u64) {
+fn push_to(piles: &mut Vec<Pile>, kind: Kind, speech: u32, number: u64) {
     // The second value of a key overwrites the first.
-    piles.iter_mut().filter(|pile| pile.ends_with(rank, speech)).for_each(Pile::pop);
+    piles.iter_mut().filter(|pile| pile.ends_with(speech)).for_each(Pile::pop);
     let pile = match piles.iter().position(|pile| pile.kind == kind) {
         Some(pile) => &mut piles[pile],
         None => {
-            piles.push(Pile { kind, runs: Vec::new(), numbers: Numbers::default() });
+            piles.push(Pile::new(kind));
             piles.last_mut().expect("pushed just now")
         }
     };
-    pile.push(rank, speech, number);
-}
-
-/// What was said last of each rank, from piles of several kinds or in any order.
-fn last_words(key: &Key, piles: &[Pile]) -> Vec<Values> {
-    let mut said = Vec::new();
-    for (nth, pile) in piles.iter().enumerate() {
-        let mut at = 0;
-        for (first, speech, len) in &pile.runs {
-            for i in 0..*len {
-                said.push((first + i, speech + i, nth, at));
-                at += 1;
-            }
-        }
-    }
-    said.sort_unstable();
-    let mut values: Vec<Values> = piles.iter().map(|pile| Values::new(key, pile.kind)).collect();
-    for (i, (rank, _, nth, at)) in said.iter().enumerate() {
-        if said.get(i + 1).is_none_or(|next| next.0 != *rank) {
-            values[*nth].push(*rank, piles[*nth].numbers.get(*at));
-        }
-    }
-    values.retain(|values| !values.pieces.is_empty());
-    values
+    pile.push(speech, number);
 }
 
 /// A value that has a record to itself, or shares one with few others.

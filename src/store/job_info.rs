@@ -9,10 +9,11 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use instanton_layout::info::{ColumnBuild, PartitionBuild, TextForm};
 
-use super::gather::{Datum, Gather, Leaf, Speech, Strings};
+use super::gather::{Datum, Gather, Leaf, Speech};
 use super::nodes::Nodes;
 use super::placement;
 use super::process_map::ProcessMap;
+use super::strings::Strings;
 use crate::data::maps::{MapError, NodeMap};
 use crate::data::{BadBytes, DataType, Info, InfoList, Key, Nspace, Rank, Text, Value, keys};
 use crate::sys::scratch::Scratch;

@@ -69,6 +69,16 @@ impl NodeNames {
         several.find_map(|(at, end, number)| self.find_in(&name[..at], &name[end..], end - at, number))
     }
 
+    /// The same, sooner found where the name is in the same row as that of a node.
+    pub(super) fn find_near(&self, node: u32, name: &[u8]) -> Option<u32> {
+        let near = self.row_of(node).and_then(|(first, row)| {
+            let run = self.run(first, row);
+            let nth = number_in(&run, name)?.checked_sub(run.number)?;
+            (nth < run.count && run.found).then_some(first + nth)
+        });
+        near.or_else(|| self.find(name))
+    }
+
     fn find_in(&self, before: &[u8], after: &[u8], digits: usize, number: u32) -> Option<u32> {
         let index = self.family(before, after, digits).ok()?;
         let node = self.row_before(index, number)?;
@@ -246,18 +256,20 @@ impl NodeNames {
             return false;
         };
         let run = self.run(first, row);
-        let ends_here = first + run.count == node && run.found && name.len() == run.len();
-        let number = Some(name).filter(|_| ends_here);
-        let number = number.and_then(|name| name.strip_prefix(run.before)?.strip_suffix(run.after));
-        let Some(number) = number.filter(|digits| !digits.is_empty() && digits.iter().all(u8::is_ascii_digit)) else {
-            return false;
-        };
-        let goes_on = numbers(number).next().is_some_and(|(.., number)| number == run.number + run.count);
+        let ends_here = first + run.count == node && run.found && run.digits > 0;
+        let goes_on = ends_here && number_in(&run, name).is_some_and(|number| number == run.number + run.count);
         if goes_on && let Some(row) = self.rows.get_mut(&first) {
             row.count += 1;
         }
         goes_on
     }
+}
+
+/// The number of a name that differs from others in this alone.
+fn number_in(run: &NameRun<'_>, name: &[u8]) -> Option<u32> {
+    let same_len = name.len() == run.len();
+    let digits = Some(name).filter(|_| same_len)?.strip_prefix(run.before)?.strip_suffix(run.after)?;
+    digits.iter().try_fold(0, |number, digit| digit.is_ascii_digit().then(|| number * 10 + u32::from(digit - b'0')))
 }
 
 fn hash_of(before: &[u8], after: &[u8], digits: usize) -> u32 {

@@ -58,6 +58,11 @@ impl Nodes {
         self.names.find(name)
     }
 
+    /// The same, mostly near another one.
+    pub(super) fn find_near(&self, near: u32, name: &[u8]) -> Option<u32> {
+        self.names.find_near(near, name)
+    }
+
     /// The first whose name is this up to its first dot.
     pub(super) fn find_short(&self, short: &[u8]) -> Option<u32> {
         self.names.find_short(short)

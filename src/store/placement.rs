@@ -5,11 +5,11 @@
 use std::collections::HashSet;
 use std::ops::Range;
 
-use instanton_layout::info::{NONE, NameRun, Partition, PartitionBuild, TextForm};
+use instanton_layout::info::{NONE, NameRun, Neighbours, Partition, PartitionBuild, TextForm};
 use instanton_layout::words::Pieces;
 
-use super::gather::Kind;
 use super::job_info::{BadJobInfo, JobInfo, JobInfoBuilder, MAX_RANKS, number};
+use super::piles::{Kind, Values};
 use super::process_map::Listed;
 use super::sifting::{self, Known};
 use super::texts::{self, Compare, Count, LONG, VERY_LONG};
@@ -102,9 +102,15 @@ impl Parted {
         Pieces(self.build.columns().unwrap_or([&self.runs, &[], &[], &[]]))
     }
 
-    /// Member and place there.
-    pub(super) fn place(&self, rank: u32) -> Option<(u32, u32)> {
-        self.partition.place(&self.words(), rank).expect(SOUND)
+    /// Of ranks that are asked for one after the other: member and place there.
+    pub(super) fn places(&self) -> impl FnMut(u32) -> Option<(u32, u32)> {
+        let (words, mut near) = (self.words(), Neighbours::default());
+        move |rank| {
+            near.place(rank).unwrap_or_else(|| {
+                near = self.partition.neighbours(&words, rank).expect(SOUND);
+                near.place(rank).flatten()
+            })
+        }
     }
 
     fn size(&self, member: u32) -> u32 {
@@ -191,10 +197,11 @@ fn size(job: &JobInfoBuilder) -> Result<(u32, u32), BadJobInfo> {
 }
 
 /// The index of each rank's application: as its process says, else by the sizes of the applications in order.
-fn applications(job: &mut JobInfoBuilder, values: &[sifting::Values], ranks: u32) -> Result<Parts, BadJobInfo> {
+fn applications(job: &mut JobInfoBuilder, values: &[Values], ranks: u32) -> Result<Parts, BadJobInfo> {
     let given = sifting::numbers(values, &job.processes.others, keys::APPNUM)?;
-    for (_, number) in &given {
-        job.apps.entry(*number).or_default();
+    let mut last = None;
+    for (_, number) in given.iter().filter(|(_, number)| last.replace(*number) != Some(*number)) {
+        job.apps.entry(number as u32).or_default();
     }
     if job.apps.is_empty() {
         let given = job.app.get(keys::APPNUM).map(|value| number(keys::APPNUM, value)).transpose()?;
@@ -222,19 +229,28 @@ fn applications(job: &mut JobInfoBuilder, values: &[sifting::Values], ranks: u32
         rest -= size;
     }
     stretches.push((if only { 0 } else { NONE }, rest));
-    let parts = Parts::Stretches(stretches);
-    if given.is_empty() {
-        return Ok(parts);
-    }
-    let indexes: std::collections::HashMap<u32, u32> = job.apps.keys().copied().zip(0..).collect();
-    let mut each = parts.each(ranks);
-    let mut last = (u32::MAX, NONE);
-    for (rank, number) in given {
-        if last.0 != number || last.1 == NONE {
-            last = (number, indexes.get(&number).copied().unwrap_or(NONE));
+    let numbers: Vec<u32> = job.apps.keys().copied().collect();
+    let mut last = (u64::MAX, NONE);
+    let mut given = given.iter().map(|(rank, number)| {
+        if last.0 != number {
+            last = (number, numbers.binary_search(&(number as u32)).map_or(NONE, |index| index as u32));
         }
-        each[rank as usize] = last.1;
-    }
+        (rank, last.1)
+    });
+    // Mostly what the processes say follows from the sizes.
+    let (mut app, mut end, mut sized) = (NONE, 0, stretches.iter());
+    let other = given.find(|(rank, said)| {
+        while *rank >= end
+            && let Some((member, len)) = sized.next()
+        {
+            (app, end) = (*member, end + len);
+        }
+        app != *said
+    });
+    let parts = Parts::Stretches(stretches);
+    let Some(other) = other else { return Ok(parts) };
+    let mut each = parts.each(ranks);
+    [other].into_iter().chain(given).for_each(|(rank, app)| each[rank as usize] = app);
     Ok(Parts::Each(each))
 }
 
@@ -243,7 +259,7 @@ fn applications(job: &mut JobInfoBuilder, values: &[sifting::Values], ranks: u32
 ///
 /// A name counts for more than a number: resource managers number nodes by other rules than their node map, and one
 /// gives every process the number of the node that the server is on.
-fn nodes(job: &mut JobInfoBuilder, values: &[sifting::Values], size: u32, ranks: u32) -> Result<u32, BadJobInfo> {
+fn nodes(job: &mut JobInfoBuilder, values: &[Values], size: u32, ranks: u32) -> Result<u32, BadJobInfo> {
     let (map, entries) = (&mut job.map, &mut job.job);
     let mut as_mapped = map.nodes > 0;
     if !job.nodes.are_in_place(map.nodes) {
@@ -253,14 +269,13 @@ fn nodes(job: &mut JobInfoBuilder, values: &[sifting::Values], size: u32, ranks:
         map.renumber(|place| job.nodes.mapped(place), entries);
     }
     map.placed.resize(ranks as usize, NONE);
-    let mut numbers = sifting::numbers(values, &job.processes.others, keys::NODEID)?;
+    let numbers = sifting::numbers(values, &job.processes.others, keys::NODEID)?;
     // Of each name the number that was said with it last, and the node.
     let mut known = vec![None; job.processes.strings.len()];
     for values in sifting::host_names(values) {
-        let mut numbered = numbers.iter().copied().peekable();
+        let mut numbered = numbers.iter();
         for (rank, name) in values.iter() {
-            while numbered.next_if(|(other, _)| *other < rank).is_some() {}
-            let number = numbered.peek().filter(|(other, _)| *other == rank).map(|(_, number)| *number);
+            let number = numbered.of(rank).map(|number| number as u32);
             let node = if values.kind == Kind::Nodes {
                 job.nodes.say_number(name as u32, number);
                 name as u32
@@ -279,20 +294,18 @@ fn nodes(job: &mut JobInfoBuilder, values: &[sifting::Values], size: u32, ranks:
     if job.nodes.numbers().is_some() {
         map.keep_text(entries);
     }
-    for values in sifting::host_names(values) {
-        let is_name = |name| values.kind == Kind::Nodes || job.processes.strings.get(name).is_some();
-        let mut named = values.iter().filter(|(_, name)| is_name(*name)).map(|(rank, _)| rank).peekable();
-        numbers.retain(|(rank, _)| {
-            while named.next_if(|other| other < rank).is_some() {}
-            named.peek() != Some(rank)
-        });
-    }
-    let mut last = (NONE, NONE);
-    for (rank, number) in &numbers {
-        if last.0 != *number || last.1 == NONE {
-            last = (*number, job.nodes.numbered(*number));
+    let mut named: Vec<_> = sifting::host_names(values).map(|values| (values.kind, values.iter())).collect();
+    let mut last = (u64::MAX, NONE);
+    for (rank, number) in numbers.iter() {
+        let is_name = |kind, name| kind == Kind::Nodes || job.processes.strings.get(name).is_some();
+        let is_named = named.iter_mut().any(|(kind, names)| names.of(rank).is_some_and(|name| is_name(*kind, name)));
+        if is_named {
+            continue;
         }
-        map.set(*rank, last.1, entries);
+        if last.0 != number {
+            last = (number, job.nodes.numbered(number as u32));
+        }
+        map.set(rank, last.1, entries);
     }
     let peers = local_peers(job);
     let own = own_node(job, &peers)?;

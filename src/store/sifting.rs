@@ -1,15 +1,17 @@
 //! What is to be kept of all that was said of processes, and in which form.
 //!
 //! What follows from where a process runs is dropped. Of what is left, a column takes what many ranks have, and records the rest.
+use std::borrow::Cow;
+
 use instanton_layout::info::ColumnBuild;
 
-use super::gather::{Kind, Leaf, Strings};
+use super::gather::{Datum, Leaf};
 use super::job_info::BadJobInfo;
 use super::nodes::Nodes;
+use super::piles::{Kind, Values};
 use super::placement::Parted;
-use crate::data::{DataType, Text, Value, keys};
-
-pub(super) use super::gather::Values;
+use super::strings::Strings;
+use crate::data::{DataType, Key, Text, Value, keys};
 
 /// Fewer values than this make no column.
 const FEW: usize = 4;
@@ -40,28 +42,30 @@ fn of_key<'a>(values: &'a [Values], key: &str) -> impl Iterator<Item = &'a Value
     values.iter().filter(move |values| values.key == *key)
 }
 
-/// The values of a key as numbers, in the order of ranks.
-pub(super) fn numbers(values: &[Values], others: &[Value], key: &'static str) -> Result<Vec<(u32, u32)>, BadJobInfo> {
+/// The values of a key as numbers of 32 bits.
+pub(super) fn numbers<'a>(
+    values: &'a [Values],
+    others: &[Value],
+    key: &'static str,
+) -> Result<Cow<'a, Values>, BadJobInfo> {
+    let given: Vec<&Values> = of_key(values, key).collect();
+    if let [Values { kind: Kind::Scalars(DataType::UINT32 | DataType::PROC_RANK), .. }] = given[..] {
+        return Ok(Cow::Borrowed(given[0]));
+    }
     let mut all = Vec::new();
-    for values in of_key(values, key) {
-        let wrong = |found| BadJobInfo::Type { key, found, wanted: "a number" };
-        all.reserve(values.len());
-        for (rank, number) in values.iter() {
-            let number = match values.kind {
-                Kind::Scalars(ty) => super::gather::Datum::Scalar(ty, number).as_u32().ok_or(wrong(ty))?,
-                Kind::Strings | Kind::Nodes => return Err(wrong(DataType::STRING)),
-                Kind::Others => {
-                    let value = &others[number as usize];
-                    value.as_u32().ok_or(wrong(value.data_type()))?
-                }
-            };
-            all.push((rank, number));
-        }
+    for (values, (rank, number)) in given.iter().flat_map(|values| values.iter().map(move |value| (values, value))) {
+        let datum = match values.kind {
+            Kind::Scalars(ty) => Datum::Scalar(ty, number),
+            Kind::Strings | Kind::Nodes => Datum::Text(None),
+            Kind::Others => Datum::from(&others[number as usize]),
+        };
+        let wrong = BadJobInfo::Type { key, found: datum.data_type(), wanted: "a number" };
+        all.push((rank, datum.as_u32().ok_or(wrong)?));
     }
-    if !all.is_sorted_by_key(|(rank, _)| *rank) {
-        all.sort_unstable();
-    }
-    Ok(all)
+    all.sort_unstable();
+    let mut numbers = Values::new(&Key::new(key)?, Kind::Scalars(DataType::UINT32));
+    all.into_iter().for_each(|(rank, number)| numbers.push(rank, number.into()));
+    Ok(Cow::Owned(numbers))
 }
 
 /// What names the nodes of processes: of each kind in the order of ranks.
@@ -77,27 +81,26 @@ pub(super) fn sift(values: Vec<Values>, strings: &mut Strings, known: &Known<'_>
         _ => values,
     });
     let kept: Vec<Values> = kept.collect();
-    let (columns, rows): (Vec<_>, Vec<_>) = kept.into_iter().partition(|values| is_worth_a_column(values, strings));
+    let (mut columns, rows): (Vec<_>, Vec<_>) = kept.into_iter().partition(|values| is_worth_a_column(values, strings));
     let mut leaves = Vec::new();
-    let mut add = |values: &Values| {
-        let Values { key, kind, .. } = values;
-        leaves.extend(values.iter().map(|(rank, number)| Leaf { rank, key: key.clone(), kind: *kind, number }));
+    let mut add = |values: Values, number_of: &[u32]| {
+        leaves.extend(values.iter().map(|(rank, number)| {
+            let number = number_of.get(number as usize).map_or(number, |number| u64::from(*number));
+            Leaf { rank, key: values.key.clone(), kind: values.kind, number }
+        }));
     };
-    rows.iter().for_each(&mut add);
-    let (numbers, in_use, own_strings) = number_strings(&columns, strings, own_ranks);
+    rows.into_iter().for_each(|values| add(values, &[]));
+    let (in_use, own_strings) = number_strings(&mut columns, strings, own_ranks);
     let mut built = Vec::with_capacity(columns.len());
-    for values in &columns {
+    for values in columns {
         let (data_type, of_strings) = match values.kind {
             Kind::Scalars(ty) => (ty, false),
             _ => (DataType::STRING, true),
         };
-        let numbers: Vec<u64> = values
-            .iter()
-            .map(|(_, number)| if of_strings { u64::from(numbers[number as usize]) } else { number })
-            .collect();
-        match ColumnBuild::new(values.key.as_bytes(), data_type.0, of_strings, &values.pieces, &numbers) {
+        let (key, value) = (values.key.as_bytes(), |at| values.numbers.get(at));
+        match ColumnBuild::new(key, data_type.0, of_strings, &values.pieces, value) {
             Some(column) => built.push(column),
-            None => add(values),
+            None => add(values, if of_strings { &in_use } else { &[] }),
         }
     }
     leaves.sort_by_key(|leaf| leaf.rank);
@@ -119,12 +122,13 @@ pub(super) fn sift(values: Vec<Values>, strings: &mut Strings, known: &Known<'_>
 
 /// A column has room for every rank from the first to the last of its values.
 fn is_worth_a_column(values: &Values, strings: &Strings) -> bool {
-    let (Some(first), Some(last), len) = (values.pieces.first(), values.pieces.last(), values.len()) else {
+    let (Some(first), Some(last), len) = (values.pieces.first(), values.pieces.last(), values.numbers.len()) else {
         return false;
     };
     let span = (last.0 + last.1 - first.0) as usize;
     let most = match values.kind {
-        Kind::Scalars(_) => values.iter().map(|(_, number)| number).max().unwrap_or(0),
+        Kind::Scalars(_) if span == len => 0,
+        Kind::Scalars(_) => values.numbers.iter().fold(0, u64::max),
         Kind::Strings => strings.len() as u64,
         Kind::Nodes | Kind::Others => return false,
     };
@@ -132,36 +136,38 @@ fn is_worth_a_column(values: &Values, strings: &Strings) -> bool {
     len >= FEW && span * bits as usize / 8 <= len * ENTRY
 }
 
-/// New numbers for the strings that columns refer to, those of own processes first: by old number; the old ones in the new
-/// order; and how many own processes have.
-fn number_strings(columns: &[Values], strings: &Strings, own_ranks: &[u32]) -> (Vec<u32>, Vec<u32>, usize) {
-    let mut numbers = vec![u32::MAX; strings.len()];
-    let mut in_use = Vec::new();
-    let mut own = 0;
-    for own_only in [true, false] {
-        for values in columns.iter().filter(|values| values.kind == Kind::Strings) {
-            for (rank, number) in values.iter() {
-                let new = &mut numbers[number as usize];
-                if *new == u32::MAX && (!own_only || own_ranks.binary_search(&rank).is_ok()) {
-                    *new = in_use.len() as u32;
-                    in_use.push(number as u32);
-                }
-            }
+/// Gives the strings that columns refer to new numbers, those of own processes first. Answers with the old ones in the new order, and how
+/// many own processes have.
+fn number_strings(columns: &mut [Values], strings: &Strings, own_ranks: &[u32]) -> (Vec<u32>, usize) {
+    let (mut numbers, mut in_use) = (vec![u32::MAX; strings.len()], Vec::new());
+    let mut number = |in_use: &mut Vec<u32>, old: u64| {
+        let new = &mut numbers[old as usize];
+        if *new == u32::MAX {
+            *new = in_use.len() as u32;
+            in_use.push(old as u32);
         }
-        if own_only {
-            own = in_use.len();
-        }
+        u64::from(*new)
+    };
+    let of_strings = |values: &&mut Values| values.kind == Kind::Strings;
+    for values in columns.iter_mut().filter(of_strings) {
+        let mut by_rank = values.iter();
+        own_ranks.iter().filter_map(|rank| by_rank.of(*rank)).for_each(|old| {
+            number(&mut in_use, old);
+        });
     }
-    (numbers, in_use, own)
+    let own_strings = in_use.len();
+    for values in columns.iter_mut().filter(of_strings) {
+        values.numbers = values.numbers.iter().map(|old| number(&mut in_use, old)).collect();
+    }
+    (in_use, own_strings)
 }
 
 /// Leaves out values that readers compute: of the same type, and no other than that.
 fn drop_what_follows(values: Values, strings: &Strings, known: &Known<'_>) -> Values {
-    type Follows<'a> = Box<dyn Fn(u32, u64) -> bool + 'a>;
+    type Follows<'a> = Box<dyn FnMut(u32, u64) -> bool + 'a>;
     let is = |key: &str, ty: DataType| values.key == *key && values.kind == Kind::Scalars(ty);
-    let node = |rank| known.node_of.place(rank);
-    let app = |rank| known.app_of.place(rank);
-    let follows: Follows<'_> = if is(keys::RANK, DataType::PROC_RANK) {
+    let (mut node, mut app) = (known.node_of.places(), known.app_of.places());
+    let mut follows: Follows<'_> = if is(keys::RANK, DataType::PROC_RANK) {
         Box::new(|rank, number| u64::from(rank) == number)
     } else if is(keys::GLOBAL_RANK, DataType::PROC_RANK) {
         Box::new(|rank, number| u64::from(rank.saturating_add(known.offset)) == number)
@@ -195,5 +201,5 @@ fn drop_what_follows(values: Values, strings: &Strings, known: &Known<'_>) -> Va
     } else {
         return values;
     };
-    values.without(follows)
+    values.without(&mut follows)
 }

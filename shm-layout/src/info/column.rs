@@ -12,7 +12,7 @@
 //! The value of the n-th rank is `base + n * step + number`, so that a constant and a sequence take no numbers at all. With
 //! [`HOLES`], 0 says that the rank has none and other numbers are one too large. With [`STRINGS`], the value is the index of a
 //! string. Numbers have no checksum that is looked at when they are read: one that is damaged yields another value.
-use super::packed::{self, Packer, bits_for};
+use super::packed::{self, Filler, bits_for, words_for};
 use super::{Part, Places};
 use crate::words::{Plain, Words};
 use crate::{Malformed, crc, high, low, pair};
@@ -139,27 +139,55 @@ pub struct ColumnBuild {
 }
 
 impl ColumnBuild {
-    /// A column of these values, in the order of their ranks, which are pieces `(first, count)` that do not touch.
+    /// A column of values, in the order of their ranks, which are pieces `(first, count)` that do not touch; `value` has each by its place.
     ///
     /// `None` when there are holes and the values spread over all that 64 bits can tell apart.
-    pub fn new(key: &[u8], data_type: u16, strings: bool, pieces: &[(u32, u32)], values: &[u64]) -> Option<Self> {
+    pub fn new(
+        key: &[u8],
+        data_type: u16,
+        strings: bool,
+        pieces: &[(u32, u32)],
+        value: impl Fn(usize) -> u64,
+    ) -> Option<Self> {
         let first = pieces.first().map_or(0, |piece| piece.0);
         let count = pieces.last().map_or(0, |piece| piece.0 + piece.1 - first);
-        let places = || pieces.iter().flat_map(|(at, len)| at - first..at - first + len).zip(values);
-        let holes = values.len() != count as usize;
-        let (base, step) = line(places()).unwrap_or((values.iter().copied().min().unwrap_or(0), 0));
+        let values = || {
+            let begins = pieces.iter().scan(0, |at, (_, len)| {
+                *at += *len as usize;
+                Some(*at - *len as usize)
+            });
+            let value = &value;
+            pieces.iter().zip(begins).flat_map(move |((rank, len), at)| {
+                (rank - first..rank - first + len).zip(at..).map(move |(n, at)| (n, value(at)))
+            })
+        };
+        let holes = pieces.len() > 1;
+        let on_line = line(values());
+        let (base, step, most) = match on_line {
+            Some((base, step)) => (base, step, 0),
+            None => {
+                let least_and_most =
+                    |(least, most): (u64, u64), (_, value): (u32, u64)| (value.min(least), value.max(most));
+                let (least, most) = values().fold((u64::MAX, 0), least_and_most);
+                (least, 0, most - least)
+            }
+        };
         let extra = u64::from(holes);
-        let above = |n: u32, value: u64| value.wrapping_sub(base).wrapping_sub(step.wrapping_mul(u64::from(n)));
-        let max = places().map(|(n, value)| above(n, *value)).max().unwrap_or(0).checked_add(extra)?;
-        let bits = bits_for(max);
-        let mut packer = Packer::with_capacity(u64::from(count) * u64::from(bits));
-        for (n, value) in places() {
-            packer.pad_to(u64::from(n) * u64::from(bits));
-            packer.push(above(n, *value) + extra, bits);
+        let bits = bits_for(most.checked_add(extra)?);
+        let mut numbers = vec![0; words_for(count.into(), bits) as usize];
+        if bits > 0 {
+            let (mut filler, mut next) = (Filler::new(&mut numbers), 0);
+            values().for_each(|(n, value)| {
+                if n != next {
+                    filler.seek(u64::from(n) * u64::from(bits));
+                }
+                filler.push(if on_line.is_some() { 0 } else { value - base } + extra, bits);
+                next = n + 1;
+            });
+            filler.finish();
         }
         let flags = if holes { HOLES } else { 0 } | if strings { STRINGS } else { 0 };
-        let (key, numbers) = (key.to_vec(), packer.into_words());
-        Some(Self { key, data_type, flags, bits, first, count, base, step, numbers })
+        Some(Self { key: key.to_vec(), data_type, flags, bits, first, count, base, step, numbers })
     }
 
     /// Bytes that the numbers take.
@@ -192,13 +220,13 @@ impl ColumnBuild {
 }
 
 /// Base and step of values that lie on a line.
-fn line<'a>(mut places: impl Iterator<Item = (u32, &'a u64)>) -> Option<(u64, u64)> {
-    let (_, base) = places.next()?;
-    let Some((n, second)) = places.next() else { return Some((*base, 0)) };
+fn line(mut places: impl Iterator<Item = (u32, u64)>) -> Option<(u64, u64)> {
+    let Some((_, base)) = places.next() else { return Some((0, 0)) };
+    let Some((n, second)) = places.next() else { return Some((base, 0)) };
     // The first place is 0; a step is only sought where the second follows it.
-    let step = if n == 1 { second.wrapping_sub(*base) } else { 0 };
-    let on_line = |(n, value): (u32, &u64)| *value == base.wrapping_add(step.wrapping_mul(u64::from(n)));
-    (on_line((n, second)) && places.all(on_line)).then_some((*base, step))
+    let step = if n == 1 { second.wrapping_sub(base) } else { 0 };
+    let on_line = |(n, value): (u32, u64)| value == base.wrapping_add(step.wrapping_mul(u64::from(n)));
+    (on_line((n, second)) && places.all(on_line)).then_some((base, step))
 }
 
 fn checksum(words: &[u64; WORDS], index: u32) -> u32 {

@@ -42,7 +42,7 @@ pub mod sorted;
 pub use build::{Built, Contents, GroupBuild, KeysAt, RecordBuild, SharedKeys, build};
 pub use column::{Column, ColumnBuild, KeyEntry, KeyTable, Row};
 pub use names::{Name, NameRun, Names};
-pub use partition::{Partition, PartitionBuild, Room};
+pub use partition::{Neighbours, Partition, PartitionBuild, Room};
 pub use sorted::Sorted;
 
 use crate::sync::Ordering;

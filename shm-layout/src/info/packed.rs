@@ -93,22 +93,14 @@ impl Packer {
         self.bit
     }
 
-    /// Goes on at a multiple of `bits`.
-    pub fn pad_to(&mut self, bits: u64) {
-        while self.bit < bits {
-            let step = (bits - self.bit).min(64) as u32;
-            self.push(0, step);
-        }
-    }
-
     /// The words.
     pub fn into_words(self) -> Vec<u64> {
         self.words
     }
 }
 
-/// Puts numbers into words from the first bit on; each word is put together before it is stored.
-pub(super) struct Filler<'a> {
+/// Puts numbers into words from some bit on, behind which there are none yet; each word is put together before it is stored.
+pub struct Filler<'a> {
     words: &'a [Cell<u64>],
     at: usize,
     word: u64,
@@ -116,7 +108,8 @@ pub(super) struct Filler<'a> {
 }
 
 impl<'a> Filler<'a> {
-    pub(super) fn new(words: &'a mut [u64]) -> Self {
+    /// From the first bit on.
+    pub fn new(words: &'a mut [u64]) -> Self {
         Self::over(Cell::from_mut(words).as_slice_of_cells())
     }
 
@@ -125,9 +118,16 @@ impl<'a> Filler<'a> {
         Self { words, at: 0, word: 0, shift: 0 }
     }
 
+    /// Goes on at this bit.
+    pub fn seek(&mut self, bit: u64) {
+        self.store();
+        (self.at, self.shift) = ((bit / 64) as usize, (bit % 64) as u32);
+        self.word = self.words.get(self.at).map_or(0, Cell::get);
+    }
+
     /// Appends a number that has no more than `bits` bits.
     #[inline(always)]
-    pub(super) fn push(&mut self, number: u64, bits: u32) {
+    pub fn push(&mut self, number: u64, bits: u32) {
         self.word |= number << self.shift;
         self.shift += bits;
         if self.shift >= 64 {
@@ -139,7 +139,11 @@ impl<'a> Filler<'a> {
     }
 
     /// Stores what is left.
-    pub(super) fn finish(self) {
+    pub fn finish(self) {
+        self.store();
+    }
+
+    fn store(&self) {
         if self.shift > 0 {
             self.words[self.at].set(self.word);
         }

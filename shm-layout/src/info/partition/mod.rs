@@ -136,6 +136,23 @@ impl Run {
     }
 }
 
+/// Ranks that follow one another, at one member or at none.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Neighbours {
+    first: u32,
+    count: u32,
+    place: Option<(u32, u32)>,
+}
+
+impl Neighbours {
+    /// Member and place there of a rank, if it is one of these.
+    #[inline(always)]
+    pub fn place(&self, rank: u32) -> Option<Option<(u32, u32)>> {
+        let nth = rank.wrapping_sub(self.first);
+        (nth < self.count).then(|| self.place.map(|(member, place)| (member, place + nth)))
+    }
+}
+
 impl Partition {
     /// Words in the head of a segment.
     pub(super) const HEAD: usize = 3;
@@ -204,6 +221,23 @@ impl Partition {
                 Ok(member.checked_sub(1).map(|member| (member, place)))
             }
         }
+    }
+
+    /// Where a rank is, and those that follow it there.
+    ///
+    /// # Errors
+    /// [`Malformed`] when the partition is damaged.
+    pub fn neighbours<W: Words>(&self, words: &W, rank: u32) -> Result<Neighbours, Malformed> {
+        let place = self.place(words, rank)?;
+        let count = match self.form {
+            Form::Runs { runs, .. } if rank < self.ranks => {
+                let run = Run::read(words, runs, bisect(words, runs, RUN, rank)?)?;
+                let nth = rank.saturating_sub(run.start);
+                run.count.saturating_sub(nth).min(run.block - nth % run.block)
+            }
+            _ => 1,
+        };
+        Ok(Neighbours { first: rank, count, place })
     }
 
     /// Gives `f` the ranks of a member, as pieces: first rank and count. They come in the order of their numbers, unless columns

@@ -310,7 +310,7 @@ fn segments_come_when_they_are_needed_and_before_the_fence_ends() {
     // More of it, and other job information: the end of the fence brings them.
     let large = Value::ByteObject(vec![7; 100_000]);
     job.update(Rank(2), &[(scope::GLOBAL, key("k"), large.clone())]).unwrap();
-    job.replace_info(&job_info("/tmp/y")).unwrap();
+    job.replace_info(job_info("/tmp/y")).unwrap();
     assert_eq!(client.get(&wildcard, Some(keys::TMPDIR.as_bytes()), &[]).unwrap(), Value::from("/tmp/x"));
     thread::scope(|scope| {
         let fence = scope.spawn(|| client.fence(&[], &[]));
@@ -328,7 +328,7 @@ fn segments_come_when_they_are_needed_and_before_the_fence_ends() {
     assert!(["k", keys::RANK, keys::NODEID].iter().all(|key| everything.iter().any(|k| k == key)), "{everything:?}");
 
     // Whoever cannot wait for a fence asks for the newest.
-    job.replace_info(&job_info("/tmp/z")).unwrap();
+    job.replace_info(job_info("/tmp/z")).unwrap();
     let refresh = [Info::new(keys::GET_REFRESH_CACHE, true)];
     let newest = thread::scope(|scope| {
         let get = scope.spawn(|| client.get(&wildcard, Some(keys::TMPDIR.as_bytes()), &refresh));

@@ -31,7 +31,7 @@ fn infos() -> Vec<Info> {
 
 fn writer() -> JobWriter {
     let info = JobInfo::from_infos(&nspace(), 2, &infos(), "alpha").unwrap();
-    JobWriter::create(&nspace(), &info, &Limits::default()).unwrap()
+    JobWriter::create(&nspace(), info, &Limits::default()).unwrap()
 }
 
 fn attach(writer: &JobWriter) -> JobReader {
@@ -130,7 +130,7 @@ fn the_job_information_is_replaced_as_a_whole() {
     let mut infos = infos();
     infos[4] = Info::new(keys::TMPDIR, "/tmp/y");
     infos.push(Info::new("vendor.key", Proc::new(nspace(), Rank(2))));
-    writer.replace_info(&JobInfo::from_infos(&nspace(), 2, &infos, "alpha").unwrap()).unwrap();
+    writer.replace_info(JobInfo::from_infos(&nspace(), 2, &infos, "alpha").unwrap()).unwrap();
     let lookup = Lookup::new(Rank::WILDCARD, keys::TMPDIR);
     assert_eq!(reader.stale(), Some(Want::Info(2)));
     assert_eq!(reader.get(&lookup).unwrap(), Value::from("/tmp/x"), "the old one answers until the new one is mapped");

@@ -93,7 +93,7 @@ impl Blocks {
 pub fn register(infos: &[Info], local: u32) -> JobWriter {
     let nspace = Nspace::try_from("bench@1").expect("a legal name");
     let info = JobInfo::from_infos(&nspace, local, infos, "node00000").expect("good job information");
-    JobWriter::create(&nspace, &info, &Limits::default()).expect("memory")
+    JobWriter::create(&nspace, info, &Limits::default()).expect("memory")
 }
 
 /// Writes what [`Blocks::keys`] says, with each rank's values handed over as they are: nobody makes an attribute of them.
@@ -127,7 +127,7 @@ pub fn hand_over(blocks: Blocks) -> JobWriter {
         ];
         job.process(rank, values.into_iter().map(|(key, value)| (key.as_bytes(), value))).expect("a rank of the job");
     }
-    JobWriter::create(&nspace, &job.build().expect("good job information"), &Limits::default()).expect("memory")
+    JobWriter::create(&nspace, job.build().expect("good job information"), &Limits::default()).expect("memory")
 }
 
 /// The process map of these ranks, as `PMIx_generate_ppn` writes it.

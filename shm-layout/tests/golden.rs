@@ -139,8 +139,8 @@ fn an_info_segment() {
             GroupBuild::default(),
         ],
         processes: vec![(5, process)],
-        nodes_of: &nodes_of,
-        apps_of: &apps_of,
+        nodes_of,
+        apps_of,
         names: names.into_iter(),
         aliases: vec![(b"login", 2)],
         columns: &columns,
@@ -150,7 +150,14 @@ fn an_info_segment() {
         texts: [Some(TextForm { data_type: 3, form: 1, len: 11 }), None, None],
         keys,
     };
-    let words = VecWords::of(&info::build(contents, JOB, 1).expect("small enough").pieces().concat());
+    let (built, mut words) = (info::build(contents, JOB, 1).expect("small enough"), Vec::new());
+    let len = built.len();
+    let written = built.write(|piece| {
+        words.extend_from_slice(piece);
+        Ok::<_, std::convert::Infallible>(())
+    });
+    assert_eq!((written, words.len()), (Ok(()), len));
+    let words = VecWords::of(&words);
     let index = Index::read(&words).expect("a sound head");
     assert_eq!((index.size(), index.ranks(), index.own_node(), index.offset()), (6, 6, 0, 100));
     assert_eq!(index.by_number(&words, info::Group::Nodes, 9), Ok(Some(3)));

@@ -57,7 +57,7 @@ fn alone(own: &Proc, node: &str) -> Result<JobReader, Untold> {
         Info::new(keys::PROC_MAP, own.rank.0.to_string().as_str()),
         Info::new(keys::NPROC_OFFSET, Rank(0)),
     ])?;
-    let writer = JobWriter::create(&own.nspace, &job.build()?, &Limits::default())?;
+    let writer = JobWriter::create(&own.nspace, job.build()?, &Limits::default())?;
     let segments = writer.segments(&Have::default()).into_iter().map(|(_, segment)| MappedSegment::map(segment));
     Ok(JobReader::attach(segments.collect::<Result<_, _>>()?, None)?)
 }

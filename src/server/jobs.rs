@@ -297,8 +297,8 @@ impl Core {
         let untouched = job.is_untouched();
         let anew = untouched || job.stored.is_none();
         let made = info.map_err(StoredError::from).and_then(|info| match &mut job.stored {
-            Some(stored) if !anew => stored.replace(&info),
-            stored => Stored::create(&nspace, &info, &limits).map(|made| *stored = Some(made)),
+            Some(stored) if !anew => stored.replace(info),
+            stored => Stored::create(&nspace, info, &limits).map(|made| *stored = Some(made)),
         });
         if let Err(e) = made {
             trace!("namespace {nspace} cannot be registered: {e}");
@@ -462,7 +462,7 @@ mod tests {
     fn a_page_is_ready_before_its_process_comes_and_no_two_have_the_same() {
         let nspace = Nspace::new("job").unwrap();
         let info = JobInfo::from_infos(&nspace, 1, &[], "here").unwrap();
-        let stored = || Stored::create(&nspace, &info, &Limits::default()).unwrap();
+        let stored = || Stored::create(&nspace, info.clone(), &Limits::default()).unwrap();
         let mut job = Job::new().unwrap();
         job.clients.insert(Rank(0), Client::expected(0, 0, None));
         job.prepare_page(Rank(0));

@@ -83,21 +83,17 @@ const MAX_FAILED: usize = 4096;
 
 impl Stored {
     /// Makes the job's segments from what the host says at registration.
-    pub(super) fn create(nspace: &Nspace, info: &JobInfo, limits: &Limits) -> Result<Self, StoredError> {
+    pub(super) fn create(nspace: &Nspace, info: JobInfo, limits: &Limits) -> Result<Self, StoredError> {
+        let size = known_size(&info);
         let writer = JobWriter::create(nspace, info, limits)?;
-        Ok(Stored {
-            writer,
-            size: known_size(info),
-            posted: NumberMap::default(),
-            failed: NumberMap::default(),
-            posters: HashMap::new(),
-        })
+        Ok(Stored { writer, size, posted: NumberMap::default(), failed: NumberMap::default(), posters: HashMap::new() })
     }
 
     /// Replaces what the host has said.
-    pub(super) fn replace(&mut self, info: &JobInfo) -> Result<(), StoredError> {
+    pub(super) fn replace(&mut self, info: JobInfo) -> Result<(), StoredError> {
+        let size = known_size(&info);
         self.writer.replace_info(info)?;
-        self.size = known_size(info);
+        self.size = size;
         Ok(())
     }
 
@@ -352,7 +348,7 @@ mod tests {
     fn what_cannot_be_read_of_one_rank_is_lost_of_none() {
         let nspace = Nspace::new("job").unwrap();
         let info = JobInfo::from_infos(&nspace, 600, &[Info::new("pmix.job.size", 600u32)], "here").unwrap();
-        let mut stored = Stored::create(&nspace, &info, &Limits::default()).unwrap();
+        let mut stored = Stored::create(&nspace, info, &Limits::default()).unwrap();
         // Two ranks with nobody near both of them.
         let ranks = [Rank(0), Rank(599)];
         for rank in ranks {

@@ -28,7 +28,7 @@ pub enum Placement<'a> {
 /// job.place(Placement::Blocks(32));
 /// job.column("my.port", DataType::UINT16, (0..ranks).map(|rank| u64::from(rank % 7)))?;
 /// job.texts(keys::CPUSET, (0..ranks).map(|rank| ["0-1", "2-3"][rank as usize % 2]))?;
-/// let writer = JobWriter::create(&nspace, &job.build()?, &Limits::default())?;
+/// let writer = JobWriter::create(&nspace, job.build()?, &Limits::default())?;
 /// let get = |rank, key| writer.reader().get(&Lookup::new(Rank(rank), key));
 /// assert_eq!(get(99_999, keys::HOSTNAME)?, Value::from("node03124"));
 /// assert_eq!(get(33, keys::LOCAL_RANK)?, Value::from(1u16));

@@ -181,7 +181,7 @@ impl Gather {
 ///     };
 ///     speech.scalar(port, DataType::UINT16, 5000 + u64::from(rank));
 /// }
-/// # let writer = JobWriter::create(&nspace, &job.build()?, &Limits::default())?;
+/// # let writer = JobWriter::create(&nspace, job.build()?, &Limits::default())?;
 /// # assert_eq!(writer.reader().get(&Lookup::new(Rank(3), "my.port"))?, Value::Uint16(5003));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

@@ -48,7 +48,7 @@ impl ReaderPage {
 /// // A server writes; a client maps what it is sent.
 /// let nspace = Nspace::new("job")?;
 /// let info = JobInfo::from_infos(&nspace, 1, &[], "here")?;
-/// let mut writer = JobWriter::create(&nspace, &info, &Limits::default())?;
+/// let mut writer = JobWriter::create(&nspace, info, &Limits::default())?;
 /// let entries = [("text", Value::from("an endpoint")), ("array", DataArray::of(["one", "two"]).into())];
 /// let entries = entries.map(|(key, value)| (scope::GLOBAL, Key::new(key).unwrap(), value));
 /// writer.update(Rank(0), &entries)?;

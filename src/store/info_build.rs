@@ -5,11 +5,13 @@ use instanton_layout::record::{Item, Owner};
 use super::encode::{Encode, payload};
 use super::gather::Leaf;
 use super::job_info::{Entries, JobInfo};
+use super::nodes::Nodes;
 use super::write_error::WriteError;
 use crate::data::{Value, keys};
+use crate::sys::scratch::Scratch;
 
 /// The words of generation `generation`.
-pub(super) fn info_words(info: &JobInfo, job: u64, generation: u64) -> Result<Built<'_>, WriteError> {
+pub(super) fn info_words(info: JobInfo, job: u64, generation: u64) -> Result<Built<Scratch<u64>>, WriteError> {
     let mut keys = SharedKeys::default();
     let job_record = encode(Owner::Job, 0, &info.job, &mut keys.at(Places::JOB))?;
     let mut nodes = GroupBuild { count: info.nodes.len(), numbers: info.nodes.numbers(), records: Vec::new() };
@@ -30,7 +32,7 @@ pub(super) fn info_words(info: &JobInfo, job: u64, generation: u64) -> Result<Bu
     }
     let mut processes = Vec::new();
     for leaves in info.leaves.chunk_by(|a, b| a.rank == b.rank) {
-        processes.push((leaves[0].rank, encode_leaves(info, leaves, &mut keys.at(Places::PROCESSES))?));
+        processes.push((leaves[0].rank, encode_leaves(&info, leaves, &mut keys.at(Places::PROCESSES))?));
     }
     let contents = Contents {
         size: info.size,
@@ -40,10 +42,10 @@ pub(super) fn info_words(info: &JobInfo, job: u64, generation: u64) -> Result<Bu
         job: job_record,
         groups: [nodes, apps, sessions],
         processes,
-        nodes_of: &info.nodes_of,
-        apps_of: &info.apps_of,
+        nodes_of: info.nodes_of,
+        apps_of: info.apps_of,
         names: info.nodes.names(0, info.nodes.len()),
-        aliases: aliases(info),
+        aliases: aliases(&info.nodes),
         columns: &info.columns,
         strings: &info.strings,
         own_strings: info.own_strings,
@@ -60,9 +62,9 @@ fn renumbered(numbers: Vec<u32>) -> Option<Vec<u32>> {
 }
 
 /// The other names of every node.
-fn aliases(info: &JobInfo) -> Vec<(&[u8], u32)> {
+fn aliases(nodes: &Nodes) -> Vec<(&[u8], u32)> {
     let mut aliases = Vec::new();
-    for (index, entries) in &info.nodes.given {
+    for (index, entries) in &nodes.given {
         let list = entries.get(keys::HOSTNAME_ALIASES).and_then(Value::as_text);
         let names = list.into_iter().flat_map(|list| list.as_bytes().split(|byte| *byte == b','));
         aliases.extend(names.map(|name| (name, *index)));

@@ -215,7 +215,7 @@ impl JobInfo {
 /// for rank in 0..4u32 {
 ///     job.process(rank, [("my.port".as_bytes(), Datum::Scalar(DataType::UINT16, 5000 + u64::from(rank)))])?;
 /// }
-/// let writer = JobWriter::create(&nspace, &job.build()?, &Limits::default())?;
+/// let writer = JobWriter::create(&nspace, job.build()?, &Limits::default())?;
 /// assert_eq!(writer.reader().get(&Lookup::new(Rank(3), "my.port"))?, Value::Uint16(5003));
 /// assert_eq!(writer.reader().get(&Lookup::new(Rank(3), keys::HOSTNAME))?, Value::from("node2"));
 /// # Ok::<(), Box<dyn std::error::Error>>(())

@@ -4,10 +4,12 @@ use std::sync::Arc;
 
 use instanton_layout::Malformed;
 use instanton_layout::header::{BadHeader, Header, Kind};
+use instanton_layout::info::Built;
 
 use super::budget::{Budget, Charge};
 use super::write_error::WriteError;
 use crate::sys::memory::{self, Mapping, MemoryError};
+use crate::sys::scratch::Scratch;
 
 pub use crate::sys::memory::MapError;
 
@@ -126,10 +128,10 @@ impl OwnSegment {
         Self::made(len, budget, || memory::segment(name, len))
     }
 
-    /// One that has these words, a piece behind the other, and changes no more.
-    pub(super) fn written(name: &str, pieces: &[&[u64]], budget: &Budget) -> Result<Self, WriteError> {
-        let len = pieces.iter().map(|piece| piece.len() as u64 * 8).sum();
-        Self::made(len, budget, || memory::frozen_segment(name, pieces))
+    /// One that has these words and changes no more.
+    pub(super) fn written(name: &str, words: Built<Scratch<u64>>, budget: &Budget) -> Result<Self, WriteError> {
+        let len = words.len() as u64 * 8;
+        Self::made(len, budget, || memory::frozen_segment(name, len, |write| words.write(write)))
     }
 
     fn made(

@@ -64,13 +64,13 @@ impl JobWriter {
     ///
     /// # Errors
     /// [`WriteError`] when there is no room for them.
-    pub fn create(nspace: &Nspace, info: &JobInfo, limits: &Limits) -> Result<Self, WriteError> {
-        let id = RandomState::new().hash_one(nspace.as_bytes());
-        let job = OwnSegment::create("instanton-job", job::length(info.ranks()), &limits.budget)?;
-        JobWords::format(job.mapping.words_mut(), id, info.ranks());
+    pub fn create(nspace: &Nspace, info: JobInfo, limits: &Limits) -> Result<Self, WriteError> {
+        let (id, ranks) = (RandomState::new().hash_one(nspace.as_bytes()), info.ranks());
+        let job = OwnSegment::create("instanton-job", job::length(ranks), &limits.budget)?;
+        JobWords::format(job.mapping.words_mut(), id, ranks);
         let reader = JobReader::of_writer(job.mapping.clone())?;
         let hidden = Mapping::private(job.mapping.len()).map_err(|error| WriteError::Memory(Box::new(error)))?;
-        JobWords::format(hidden.words_mut(), id, info.ranks());
+        JobWords::format(hidden.words_mut(), id, ranks);
         let info = make_info(info, id, 1, &limits.budget)?;
         let mut this = Self {
             generation: 0,
@@ -97,7 +97,7 @@ impl JobWriter {
     ///
     /// # Errors
     /// [`WriteError`] when there is no room for it, or when it speaks of ranks that there is no room for.
-    pub fn replace_info(&mut self, info: &JobInfo) -> Result<(), WriteError> {
+    pub fn replace_info(&mut self, info: JobInfo) -> Result<(), WriteError> {
         let ranks = self.words().ranks();
         if info.ranks() > ranks {
             return Err(WriteError::Rank { rank: Rank(info.ranks() - 1), ranks });
@@ -338,6 +338,6 @@ impl JobWriter {
     }
 }
 
-fn make_info(info: &JobInfo, job: u64, generation: u64, budget: &Budget) -> Result<OwnSegment, WriteError> {
-    OwnSegment::written("instanton-info", &info_words(info, job, generation)?.pieces(), budget)
+fn make_info(info: JobInfo, job: u64, generation: u64, budget: &Budget) -> Result<OwnSegment, WriteError> {
+    OwnSegment::written("instanton-info", info_words(info, job, generation)?, budget)
 }

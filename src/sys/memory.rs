@@ -181,24 +181,31 @@ pub(crate) fn segment(name: &str, len: u64) -> Result<(Mapping, OwnedFd), Memory
     Ok((mapping, sealed(&writable, len)?))
 }
 
-/// A new segment with these words, one piece behind the other, that its maker does not write either any more. What is written to a
-/// file takes fewer faults than what is stored in a mapping, and none of it counts as this process's before it is read.
-pub(crate) fn frozen_segment(name: &str, pieces: &[&[u64]]) -> Result<(Mapping, OwnedFd), MemoryError> {
-    let len = pieces.iter().map(|piece| piece.len() as u64 * 8).sum();
+/// A new segment of so many bytes, which `write` is given a function for to write its words, one piece behind the other; its maker does not
+/// write it either any more. What is written to a file takes fewer faults than what is stored in a mapping, and none of it counts as
+/// this process's before it is read.
+pub(crate) fn frozen_segment(
+    name: &str,
+    len: u64,
+    write: impl FnOnce(&mut dyn FnMut(&[u64]) -> Result<(), MemoryError>) -> Result<(), MemoryError>,
+) -> Result<(Mapping, OwnedFd), MemoryError> {
     let mut file = std::fs::File::from(anonymous(name, len)?);
     let (mut written, mut required) = (0, 0);
     let mut bytes = vec![0; (CHUNK * 8).min(len as usize)];
-    for words in pieces.iter().flat_map(|piece| piece.chunks(CHUNK)) {
-        let bytes = &mut bytes[..words.len() * 8];
-        bytes.chunks_exact_mut(8).zip(words).for_each(|(to, word)| to.copy_from_slice(&word.to_le_bytes()));
-        written += bytes.len() as u64;
-        if written > required {
-            let step = STEP.min(len - required);
-            headroom::require(step)?;
-            required += step;
+    write(&mut |piece| {
+        for words in piece.chunks(CHUNK) {
+            let bytes = &mut bytes[..words.len() * 8];
+            bytes.chunks_exact_mut(8).zip(words).for_each(|(to, word)| to.copy_from_slice(&word.to_le_bytes()));
+            written += bytes.len() as u64;
+            if written > required {
+                let step = STEP.min(len - required);
+                headroom::require(step)?;
+                required += step;
+            }
+            file.write_all(bytes).map_err(|error| MemoryError::System { call: "write", len, error })?;
         }
-        file.write_all(bytes).map_err(|error| MemoryError::System { call: "write", len, error })?;
-    }
+        Ok(())
+    })?;
     let fd = sealed(&file, len)?;
     let mapped = MmapOptions::new().len(len as usize).map_raw_read_only(fd.as_raw_fd());
     let raw = mapped.map_err(|error| MemoryError::System { call: "mmap", len, error })?;

@@ -158,7 +158,7 @@ pub fn part(id: SegmentId) -> Part {
 
 /// A job of four processes on this node.
 pub fn job() -> JobWriter {
-    JobWriter::create(&nspace(), &job_info("/tmp/x"), &Limits::default()).unwrap()
+    JobWriter::create(&nspace(), job_info("/tmp/x"), &Limits::default()).unwrap()
 }
 
 pub fn job_info(tmpdir: &str) -> JobInfo {

@@ -320,7 +320,7 @@ mod tests {
         let infos = job.infos(place);
         let info = JobInfo::from_infos(&job.nspace, job.size(), &infos, &job.node).unwrap();
         let limits = Limits::default();
-        let store = JobWriter::create(&job.nspace, &info, &limits).unwrap();
+        let store = JobWriter::create(&job.nspace, info, &limits).unwrap();
         move |rank, key| store.reader().get(&Lookup::new(rank, key)).ok()
     }
 

@@ -171,7 +171,7 @@ fn register(shape: &Shape, options: &Options, infos: &[Info], local: u32) -> any
     if options.keys {
         shape.speak_of_all(options.ranks, &mut job)?;
     }
-    Ok(JobWriter::create(&nspace, &job.build()?, &Limits::default())?)
+    Ok(JobWriter::create(&nspace, job.build()?, &Limits::default())?)
 }
 
 /// In a process that does nothing else.

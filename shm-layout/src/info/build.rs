@@ -38,9 +38,9 @@ pub struct Contents<'a, N, C = Vec<u64>> {
     /// Records of ranks that have one, by rank.
     pub processes: Vec<(u32, RecordBuild)>,
     /// Ranks by node.
-    pub nodes_of: &'a PartitionBuild<C>,
+    pub nodes_of: PartitionBuild<C>,
     /// Ranks by application.
-    pub apps_of: &'a PartitionBuild<C>,
+    pub apps_of: PartitionBuild<C>,
     /// Names of nodes, in the order of these.
     pub names: N,
     /// Other names of nodes.
@@ -173,23 +173,28 @@ fn put_aligned(words: &mut Vec<u64>, record: &[u64]) -> usize {
     words.len() - record.len()
 }
 
-/// The words of an info segment.
-pub struct Built<'a> {
+/// The words of an info segment, one piece behind the other.
+pub struct Built<C = Vec<u64>> {
     words: Vec<u64>,
-    /// What lies behind them: columns of partitions, which are by far the most where ranks go by no rule. They stay where they are.
-    columns: Vec<&'a [u64]>,
+    /// Columns of partitions, which are by far the most where ranks go by no rule. They stay where they are.
+    columns: Vec<C>,
 }
 
-impl<'a> Built<'a> {
+impl<C: Room> Built<C> {
     /// How many there are.
     #[allow(clippy::len_without_is_empty, reason = "no segment is empty")]
     pub fn len(&self) -> usize {
-        self.pieces().iter().map(|piece| piece.len()).sum()
+        self.words.len() + self.columns.iter().map(|column| column.len()).sum::<usize>()
     }
 
-    /// All of them, one piece behind the other.
-    pub fn pieces(&self) -> Vec<&[u64]> {
-        [&[&self.words[..]], &self.columns[..]].concat()
+    /// Gives `f` one piece after the other, and takes no memory for it any more then.
+    ///
+    /// # Errors
+    /// What `f` answers.
+    pub fn write<E>(self, mut f: impl FnMut(&[u64]) -> Result<(), E>) -> Result<(), E> {
+        f(&self.words)?;
+        drop(self.words);
+        self.columns.into_iter().try_for_each(|column| f(&column))
     }
 }
 
@@ -198,8 +203,8 @@ pub fn build<'a, N: Iterator<Item = NameRun<'a>>, C: Room>(
     contents: Contents<'a, N, C>,
     job: u64,
     generation: u64,
-) -> Option<Built<'a>> {
-    let Contents { size, ranks, own_node, groups, mut keys, .. } = contents;
+) -> Option<Built<C>> {
+    let Contents { size, ranks, own_node, groups, mut keys, nodes_of, apps_of, .. } = contents;
     let mut areas = Vec::new();
     let (mut rows, row_bits, row_bit_of) = rows(contents.columns, contents.own_ranks);
 
@@ -292,7 +297,7 @@ pub fn build<'a, N: Iterator<Item = NameRun<'a>>, C: Room>(
     let names = super::names::put(contents.names, &mut words);
     let aliases = contents.aliases.iter().map(|(alias, node)| (hash::hash(alias), *node)).collect();
     let aliases = table_of(&mut words, aliases);
-    let mut partitions = [contents.nodes_of, contents.apps_of].map(|build| build.put(&mut words, 0));
+    let mut partitions = [&nodes_of, &apps_of].map(|build| build.put(&mut words, 0));
     let from = words.len();
     strings.extend(other_strings.iter().map(|string| put_string(&mut words, string.as_deref())));
     areas.push(Part { at: from, len: (words.len() - from) as u32 });
@@ -313,9 +318,9 @@ pub fn build<'a, N: Iterator<Item = NameRun<'a>>, C: Room>(
     let mut areas: Vec<_> =
         areas.into_iter().map(|area| (area, crc::of(&words[area.at..area.at + area.len as usize]))).collect();
     // Each partition's by itself; of those that have a rule none.
-    let tail = [contents.nodes_of, contents.apps_of].map(PartitionBuild::columns);
+    let tail = [&nodes_of, &apps_of].map(PartitionBuild::columns);
     let mut end = words.len() + AREA * (areas.len() + tail.iter().flatten().count());
-    for ((partition, build), columns) in partitions.iter_mut().zip([contents.nodes_of, contents.apps_of]).zip(tail) {
+    for ((partition, build), columns) in partitions.iter_mut().zip([&nodes_of, &apps_of]).zip(tail) {
         if let Some(columns) = columns {
             *partition = build.put(&mut words, end);
             let (mut len, mut sum) = (0, crc::Crc::new());
@@ -360,7 +365,8 @@ pub fn build<'a, N: Iterator<Item = NameRun<'a>>, C: Room>(
     for (at, word) in words.iter_mut().enumerate().take(START) {
         *word = head.load(at).unwrap_or(0);
     }
-    Some(Built { words, columns: tail.into_iter().flatten().flatten().collect() })
+    let columns = [nodes_of, apps_of].into_iter().filter_map(PartitionBuild::into_columns).flatten().collect();
+    Some(Built { words, columns })
 }
 
 /// Whose record.

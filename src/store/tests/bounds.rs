@@ -44,7 +44,7 @@ fn large_jobs_that_end_under_a_guard_leave_nothing() {
     let (large, small) = (super::limits::large(100_000), job_info(&infos()));
     for round in 0..rounds(10) {
         for info in [&large, &small] {
-            let mut writer = JobWriter::create(&nspace(), info, &limits).unwrap();
+            let mut writer = JobWriter::create(&nspace(), info.clone(), &limits).unwrap();
             let (reader, _) = attach(&mut writer);
             post(&mut writer, 0, "k", vec![round as u8; 5000]).unwrap();
             catch_up(&reader, &writer);
@@ -82,7 +82,7 @@ fn jobs_that_come_and_go_leave_nothing() {
 #[test]
 fn a_million_ranks_cost_a_directory() {
     let info = JobInfo::from_infos(&nspace(), 2, &[Info::new(keys::JOB_SIZE, 1_000_000u32)], "alpha").unwrap();
-    let mut writer = JobWriter::create(&nspace(), &info, &Limits::default()).unwrap();
+    let mut writer = JobWriter::create(&nspace(), info, &Limits::default()).unwrap();
     let job = writer.segments(&Have::default()).into_iter().find(|(id, _)| *id == SegmentId::Job).unwrap().1;
     assert!(nix::sys::stat::fstat(job).unwrap().st_size < 16 << 10);
     for rank in [0, 511, 512, 999_999] {
@@ -127,7 +127,7 @@ fn pages_of_large_records_are_full() {
     const RANKS: u32 = 64;
     for size in (2000..4000).step_by(125) {
         let info = JobInfo::from_infos(&nspace(), 2, &[Info::new(keys::JOB_SIZE, RANKS)], "alpha").unwrap();
-        let mut writer = JobWriter::create(&nspace(), &info, &Limits::default()).unwrap();
+        let mut writer = JobWriter::create(&nspace(), info, &Limits::default()).unwrap();
         (0..RANKS).for_each(|rank| post(&mut writer, rank, "k", vec![1u8; size]).unwrap());
         let (reader, _) = attach(&mut writer);
         let pages = (0..RANKS).flat_map(|rank| {

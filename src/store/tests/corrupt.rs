@@ -177,7 +177,7 @@ fn damage_in_a_long_value_leaves_the_short_ones_alone() {
     let xml = "x".repeat(100_000);
     let of_node = vec![Info::new(keys::HOSTNAME, "alpha"), Info::new(keys::HWLOC_XML_V2, &xml[..])];
     let infos = [infos(), vec![about(keys::NODE_INFO_ARRAY, of_node)]].concat();
-    let writer = JobWriter::create(&nspace(), &job_info(&infos), &Limits::default()).unwrap();
+    let writer = JobWriter::create(&nspace(), job_info(&infos), &Limits::default()).unwrap();
     let (mut segments, long) = (copies(&writer), u64::from_le_bytes(*b"xxxxxxxx"));
     let get = |segments: &[Vec<u64>], key| attach_copies(segments).unwrap().get(&Lookup::new(Rank(0), key));
     assert_eq!(get(&segments, keys::HWLOC_XML_V2).unwrap(), Value::from(&xml[..]));

@@ -14,7 +14,7 @@ fn a_limit_holds_to_the_byte() {
         limits.budget.used()
     };
     let exact = limited(used);
-    let create = |limits: &Limits| JobWriter::create(&nspace(), &job_info(&infos()), limits);
+    let create = |limits: &Limits| JobWriter::create(&nspace(), job_info(&infos()), limits);
     let first = create(&exact).unwrap();
     assert!(matches!(create(&exact), Err(WriteError::Budget { .. })), "two jobs share a budget");
     drop(first);
@@ -40,7 +40,7 @@ fn a_large_job_is_refused_to_the_byte_and_changes_nothing() {
     let (info, more) = (large(100_000), large(99_980));
     let used = {
         let limits = limited(u64::MAX);
-        let _writer = JobWriter::create(&nspace(), &info, &limits).unwrap();
+        let _writer = JobWriter::create(&nspace(), info.clone(), &limits).unwrap();
         limits.budget.used()
     };
     assert!(used > 300_000, "{used} bytes");
@@ -51,16 +51,16 @@ fn a_large_job_is_refused_to_the_byte_and_changes_nothing() {
     };
     let limits = limited(small + used);
     let first = writer(&limits);
-    let refused = JobWriter::create(&nspace(), &info, &limited(used - 1)).map(drop).unwrap_err();
+    let refused = JobWriter::create(&nspace(), info.clone(), &limited(used - 1)).map(drop).unwrap_err();
     assert!(matches!(refused, WriteError::Budget { .. }), "{refused}");
     assert_eq!(refused.status(), crate::data::Status::ERR_OUT_OF_RESOURCE);
-    let mut second = JobWriter::create(&nspace(), &info, &limits).unwrap();
+    let mut second = JobWriter::create(&nspace(), info.clone(), &limits).unwrap();
     assert_eq!(limits.budget.used(), small + used);
     for _ in 0..3 {
         // There is room for one of them.
-        let refused = second.replace_info(&more).unwrap_err();
+        let refused = second.replace_info(more.clone()).unwrap_err();
         assert_eq!(refused.status(), crate::data::Status::ERR_OUT_OF_RESOURCE);
-        assert!(JobWriter::create(&nspace(), &more, &limits).is_err());
+        assert!(JobWriter::create(&nspace(), more.clone(), &limits).is_err());
         assert_eq!(limits.budget.used(), small + used, "nothing is kept of what was refused");
     }
     let node = |rank| second.reader().get(&Lookup::new(Rank(rank), keys::NODEID)).unwrap();
@@ -69,7 +69,7 @@ fn a_large_job_is_refused_to_the_byte_and_changes_nothing() {
     assert_eq!(job, Value::from("alpha"));
     drop(second);
     assert_eq!(limits.budget.used(), small);
-    assert!(JobWriter::create(&nspace(), &info, &limits).is_ok(), "what was taken is free again");
+    assert!(JobWriter::create(&nspace(), info, &limits).is_ok(), "what was taken is free again");
 }
 
 #[test]
@@ -127,7 +127,7 @@ fn what_a_job_cannot_have_is_refused() {
     assert!(matches!(writer.update(Rank(0), &internal), Err(WriteError::Scope { .. })));
     let mut more = infos();
     more[0] = Info::new(keys::JOB_SIZE, 5u32);
-    assert!(matches!(writer.replace_info(&job_info(&more)), Err(WriteError::Rank { .. })));
+    assert!(matches!(writer.replace_info(job_info(&more)), Err(WriteError::Rank { .. })));
     let huge = [Info::new(keys::JOB_SIZE, u32::MAX)];
     assert!(matches!(JobInfo::from_infos(&nspace(), 1, &huge, "a"), Err(BadJobInfo::Rank { .. })));
 }

@@ -49,7 +49,7 @@ fn job_info(infos: &[Info]) -> JobInfo {
 }
 
 fn writer(limits: &Limits) -> JobWriter {
-    JobWriter::create(&nspace(), &job_info(&infos()), limits).unwrap()
+    JobWriter::create(&nspace(), job_info(&infos()), limits).unwrap()
 }
 
 /// A reader as a client has it.

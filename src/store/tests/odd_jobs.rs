@@ -241,7 +241,7 @@ fn check(seed: u64) {
     let local = list(&odd, odd.own).len() as u32;
     let host = &odd.names[odd.own as usize];
     let info = JobInfo::from_infos(&nspace(), local, &odd.infos, host).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
-    let mut writer = JobWriter::create(&nspace(), &info, &Limits::default()).unwrap();
+    let mut writer = JobWriter::create(&nspace(), info, &Limits::default()).unwrap();
     let (reader, _) = attach(&mut writer);
     reader.verify().unwrap();
     let own_ranks = list(&odd, odd.own);
@@ -301,7 +301,7 @@ fn long_maps_and_lists_are_computed_as_they_were_given() {
         let nodes = Value::string(NodeMap::from_names(&names).unwrap().to_text(Form::Bracket));
         let infos = [Info::new(keys::NODE_MAP, nodes), Info::new(keys::PROC_MAP, map.clone())];
         let info = JobInfo::from_infos(&nspace(), 3, &infos, "node00007").unwrap();
-        let mut writer = JobWriter::create(&nspace(), &info, &Limits::default()).unwrap();
+        let mut writer = JobWriter::create(&nspace(), info, &Limits::default()).unwrap();
         let (reader, _) = attach(&mut writer);
         let of_job = |key| get_all_ways(&reader, writer.reader(), &Lookup::new(Rank::WILDCARD, key)).unwrap();
         assert_eq!(of_job(keys::PROC_MAP), map, "{form:?}");
@@ -371,7 +371,7 @@ fn a_process_map_comes_back_as_it_was_given() {
             job.infos(&[Info::new(keys::JOB_SIZE, 1500u32)]).unwrap();
             job.place(super::super::Placement::Cyclic);
         }
-        let writer = JobWriter::create(&nspace(), &job.build().unwrap(), &Limits::default()).unwrap();
+        let writer = JobWriter::create(&nspace(), job.build().unwrap(), &Limits::default()).unwrap();
         let found = writer.reader().get(&Lookup::new(Rank::WILDCARD, keys::PROC_MAP)).unwrap();
         assert_eq!(found, given, "round {round}, {odd}");
         // Where the lists say all, they are all there is. A NUL in an expression is not one of ours.
@@ -400,7 +400,7 @@ fn other_names_of_a_node_find_it() {
 }
 
 fn writer_of(infos: &[Info]) -> JobWriter {
-    JobWriter::create(&nspace(), &job_info(infos), &Limits::default()).unwrap()
+    JobWriter::create(&nspace(), job_info(infos), &Limits::default()).unwrap()
 }
 
 #[test]
@@ -419,7 +419,7 @@ fn damaged_columns_and_maps_are_survived() {
     for seed in 0..60 {
         let odd = odd(seed);
         let info = JobInfo::from_infos(&nspace(), 1, &odd.infos, &odd.names[odd.own as usize]).unwrap();
-        let writer = JobWriter::create(&nspace(), &info, &Limits::default()).unwrap();
+        let writer = JobWriter::create(&nspace(), info, &Limits::default()).unwrap();
         let true_reader = attach_copies(&copies(&writer)).unwrap();
         let mut dice = Dice(!seed);
         for round in 0..24 {

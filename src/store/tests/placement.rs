@@ -3,7 +3,7 @@ use super::*;
 
 fn reader_of(infos: &[Info], local: u32, host: &str) -> JobWriter {
     let info = JobInfo::from_infos(&nspace(), local, infos, host).unwrap();
-    JobWriter::create(&nspace(), &info, &Limits::default()).unwrap()
+    JobWriter::create(&nspace(), info, &Limits::default()).unwrap()
 }
 
 fn get(writer: &JobWriter, rank: impl Into<Option<u32>>, key: &str) -> Value {

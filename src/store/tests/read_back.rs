@@ -94,7 +94,7 @@ proptest! {
         infos.push(numbered(keys::APP_INFO_ARRAY, (keys::APPNUM, 7u32.into()), &app));
         infos.push(numbered(keys::NODE_INFO_ARRAY, (keys::NODEID, 1u32.into()), &node));
         infos.push(numbered(keys::SESSION_INFO_ARRAY, (keys::SESSION_ID, 9u32.into()), &session));
-        let mut writer = JobWriter::create(&nspace(), &job_info(&infos), &Limits::default()).unwrap();
+        let mut writer = JobWriter::create(&nspace(), job_info(&infos), &Limits::default()).unwrap();
         let (reader, _) = attach(&mut writer);
         let levels = [
             (Level::Job, Rank::WILDCARD, &job),

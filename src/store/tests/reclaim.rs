@@ -169,7 +169,7 @@ fn bytes_that_last_survive_everything() {
     assert!(matches!(reader.lasting(&Lookup::new(Rank(0), "absent")), Err(Miss::NotFound)));
     let mut infos = infos();
     infos[3] = Info::new(keys::TMPDIR, "/tmp/y");
-    writer.replace_info(&job_info(&infos)).unwrap();
+    writer.replace_info(job_info(&infos)).unwrap();
     catch_up(&reader, &writer);
     drop((reader, writer));
     assert_eq!(lasting.as_ref(), b"/tmp/x\0");

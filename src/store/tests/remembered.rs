@@ -58,20 +58,20 @@ fn ask_all(reader: &JobReader, names: &[String], generation: &str) {
 fn every_level_keeps_its_own_answer() {
     // More than there are places for, so that many lead to the same.
     let names: Vec<_> = (0..100).map(|i| format!("pmix.x{i}")).collect();
-    let mut writer = JobWriter::create(&nspace(), &job_info(&infos_with(&names)), &Limits::default()).unwrap();
+    let mut writer = JobWriter::create(&nspace(), job_info(&infos_with(&names)), &Limits::default()).unwrap();
     ask_all(&reader(&mut writer), &names, "");
 }
 
 #[test]
 fn the_next_generation_is_asked_anew() {
     let names = ["pmix.x"].map(String::from);
-    let mut writer = JobWriter::create(&nspace(), &job_info(&infos_with(&names)), &Limits::default()).unwrap();
+    let mut writer = JobWriter::create(&nspace(), job_info(&infos_with(&names)), &Limits::default()).unwrap();
     let reader = reader(&mut writer);
     ask_all(&reader, &names, "");
     let lookup = Lookup::new(Rank(1), "pmix.x");
     let mut infos = infos();
     infos.push(Info::new("pmix.x", "another value"));
-    writer.replace_info(&job_info(&infos)).unwrap();
+    writer.replace_info(job_info(&infos)).unwrap();
     catch_up(&reader, &writer);
     assert_eq!(reader.get(&lookup).unwrap(), Value::from("another value"));
 }

@@ -90,7 +90,7 @@ fn check(shape: &Shape, form: Form, dice: &mut Dice) {
         about(keys::APP_INFO_ARRAY, vec![Info::new(keys::APPNUM, number), Info::new(keys::APP_SIZE, *size)])
     }));
     let info = JobInfo::from_infos(&nspace(), nodes[own].len() as u32, &infos, &names[own]).unwrap();
-    let mut writer = JobWriter::create(&nspace(), &info, &Limits::default()).unwrap();
+    let mut writer = JobWriter::create(&nspace(), info, &Limits::default()).unwrap();
     let (reader, _) = attach(&mut writer);
     reader.verify().unwrap();
     if let Some(rank) = nodes[own].first() {
@@ -162,7 +162,7 @@ fn one_node_may_have_all_ranks() {
         let mut infos = vec![Info::new(keys::NODE_MAP, "a"), Info::new(keys::PROC_MAP, format!("0-{}", RANKS - 1))];
         infos.extend(given.map(|list| Info::new(keys::LOCAL_PEERS, &list[..])));
         let info = JobInfo::from_infos(&nspace(), RANKS, &infos, "a").unwrap();
-        let mut writer = JobWriter::create(&nspace(), &info, &Limits::default()).unwrap();
+        let mut writer = JobWriter::create(&nspace(), info, &Limits::default()).unwrap();
         assert!(writer.stats().bytes < bytes, "{:?}", writer.stats());
         let (reader, _) = attach(&mut writer);
         reader.populate_own(Rank(7)).unwrap();
@@ -182,6 +182,6 @@ fn one_node_may_have_all_ranks() {
     // Of a job without data nobody is told where it runs.
     let infos = [Info::new(keys::REGISTER_NODATA, true)];
     let info = JobInfo::from_infos(&nspace(), RANKS, &infos, "a").unwrap();
-    let writer = JobWriter::create(&nspace(), &info, &Limits::default()).unwrap();
+    let writer = JobWriter::create(&nspace(), info, &Limits::default()).unwrap();
     assert!(writer.reader().get(&Lookup::new(Rank(7), keys::LOCAL_PEERS)).is_err());
 }

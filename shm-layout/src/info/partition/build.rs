@@ -90,6 +90,14 @@ impl<C: Room> PartitionBuild<C> {
         }
     }
 
+    /// The columns themselves.
+    pub(crate) fn into_columns(self) -> Option<[C; 4]> {
+        match self.rule {
+            Rule::Runs(_) => None,
+            Rule::Columns(columns) => Some(columns.into_words()),
+        }
+    }
+
     /// It as readers see it in `words`, to which its rules are appended, or where its [`columns`](Self::columns) begin at `at`.
     pub fn put(&self, words: &mut Vec<u64>, at: usize) -> Partition {
         match &self.rule {

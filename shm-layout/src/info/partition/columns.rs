@@ -73,6 +73,11 @@ impl<C: Room> Columns<C> {
         [&self.members, &self.places, &self.begins, &self.ranks]
     }
 
+    /// The same, to keep.
+    pub(super) fn into_words(self) -> [C; 4] {
+        [self.members, self.places, self.begins, self.ranks]
+    }
+
     /// Where the ranks of a member begin.
     pub(super) fn begin(&self, member: u32) -> u32 {
         number(&self.begins, member, self.bits[2])

@@ -19,7 +19,7 @@ fn a_commit_that_fails_changes_nothing() {
     let nspace = Nspace::new("job").unwrap();
     let infos = [Info::new(keys::JOB_SIZE, 1u32), Info::new(keys::LOCAL_PEERS, "0")];
     let info = JobInfo::from_infos(&nspace, 1, &infos, "here").unwrap();
-    let mut writer = JobWriter::create(&nspace, &info, &Limits::default()).unwrap();
+    let mut writer = JobWriter::create(&nspace, info, &Limits::default()).unwrap();
     let (near, far) = (Key::new("near").unwrap(), Key::new("far").unwrap());
     let posts = |value: Value| [(scope::LOCAL, near.clone(), value.clone()), (scope::REMOTE, far.clone(), value)];
     writer.update(Rank(0), &posts(Value::from(1u32))).unwrap();

@@ -22,7 +22,17 @@ pub struct Files {
     pub only: bool,
 }
 
+/// The attributes that say so, newer and older.
+const NAMES: [&str; 4] =
+    [keys::IOF_OUTPUT_TO_FILE, keys::OUTPUT_TO_FILE, keys::IOF_OUTPUT_TO_DIRECTORY, keys::OUTPUT_TO_DIRECTORY];
+
 impl Files {
+    /// Whether every attribute that is to name a place does.
+    pub fn are_named(infos: &[Info]) -> bool {
+        let mut names = infos.iter().filter(|info| NAMES.iter().any(|key| info.key == *key));
+        names.all(|info| info.value.as_str().is_some_and(|name| !name.is_empty()))
+    }
+
     /// Reads what is said of a job. Both the newer and the older names of the attributes are known.
     pub fn read(infos: &[Info]) -> Self {
         let path = |key, older| infos.find(key).or_else(|| infos.find(older))?.value.as_str().map(PathBuf::from);
@@ -102,5 +112,8 @@ mod tests {
         assert_eq!(name(&[file, pattern.clone()]), Some("/tmp/run@2/a3-3%x.stderr".into()));
         assert_eq!(name(&[directory, pattern.clone()]), Some("/tmp/d/run@2/rank.03/stderr".into()));
         assert_eq!(name(&[pattern]), None);
+        assert!(!Files::are_named(&[Info::new(keys::IOF_OUTPUT_TO_FILE, "")]));
+        assert!(!Files::are_named(&[Info::new(keys::OUTPUT_TO_DIRECTORY, true)]));
+        assert!(Files::are_named(&[Info::new(keys::OUTPUT_TO_FILE, "a"), Info::new(keys::IOF_FILE_ONLY, true)]));
     }
 }

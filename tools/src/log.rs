@@ -15,7 +15,7 @@ const USER: i32 = 1 << 3;
 const ERROR: i32 = 3;
 
 /// What must be served when it is required: our channels, and what is looked at besides.
-const SERVED: [&str; 10] = [
+const SERVED: [&str; 11] = [
     keys::LOG_STDOUT,
     keys::LOG_STDERR,
     keys::LOG_SYSLOG,
@@ -24,6 +24,8 @@ const SERVED: [&str; 10] = [
     keys::LOG_SYSLOG_PRI,
     keys::LOG_ONCE,
     keys::LOG_SOURCE,
+    // Its library has done it.
+    keys::LOG_GENERATE_TIMESTAMP,
     keys::USERID,
     keys::GRPID,
 ];
@@ -94,6 +96,7 @@ mod tests {
         assert!(is_too_much(&required(keys::LOG_XML_OUTPUT)));
         assert!(!is_too_much(&required(keys::LOG_STDERR)));
         assert!(!is_too_much(&required(keys::LOG_ONCE)));
+        assert!(!is_too_much(&required(keys::LOG_GENERATE_TIMESTAMP)));
         assert!(!is_too_much(&Info::new(keys::LOG_XML_OUTPUT, true)));
     }
 }

@@ -53,8 +53,11 @@ impl Request {
     /// The applications to plan; `node` is this machine's name, and `bound` says whether ranks are bound to cores.
     ///
     /// # Errors
-    /// As [`launch::read`].
+    /// As [`launch::read`]; `ERR_BAD_PARAM` for files without a name.
     pub fn specs(&self, node: &str, bound: bool) -> Result<Vec<AppSpec>, Status> {
+        if !Files::are_named(&self.info) {
+            return Err(Status::ERR_BAD_PARAM);
+        }
         let serves = |info: &Info| MORE.iter().any(|key| info.key == *key) || is_true_anyway(info, bound);
         launch::read(&self.info, &self.apps, node, serves)
     }
@@ -192,5 +195,7 @@ mod tests {
         let required = required.map(|(key, value)| Info::new(key, value).required());
         assert!(request(required.to_vec()).specs("n", false).is_ok());
         assert!(request(required.to_vec()).specs("n", true).is_err());
+        let nameless = Info::new(keys::OUTPUT_TO_FILE, "");
+        assert_eq!(request(vec![nameless]).specs("n", false).err(), Some(Status::ERR_BAD_PARAM));
     }
 }

@@ -70,7 +70,7 @@ export! {
         if dest.is_null() {
             return Err(Status::ERR_BAD_PARAM);
         }
-        copy(dest, src)
+        copy(dest, src).inspect_err(|_| dest.write(Owned::constructed()))
     }
 
     /// Marks an attribute as required.

@@ -204,7 +204,8 @@ export! {
     /// Fills a value, whatever was in it, with a copy of another.
     fn PMIx_Value_xfer(dest: *mut pmix_value_t, src: *const pmix_value_t) -> Outcome {
         match src.as_ref() {
-            Some(src) if !dest.is_null() => src.dup_to(dest),
+            // Where there is nothing to copy, there is something to destruct nevertheless.
+            Some(src) if !dest.is_null() => src.dup_to(dest).inspect_err(|_| dest.write(pmix_value_t::EMPTY)),
             _ => Err(Status::ERR_BAD_PARAM),
         }
     }
@@ -266,6 +267,7 @@ export! {
     /// A copy of an element of any type; a string and a map expression are copied themselves.
     fn PMIx_Data_copy(dest: *mut *mut c_void, src: *mut c_void, ty: u16) -> Outcome {
         let dest = dest.as_mut().filter(|_| !src.is_null()).ok_or(Status::ERR_BAD_PARAM)?;
+        *dest = ptr::null_mut();
         *dest = match DataType(ty) {
             DataType::STRING => owned::dup_text(src.cast())?.cast(),
             DataType::REGEX => {

@@ -281,7 +281,13 @@ static void nonsense(void) {
     IS(PMIX_ERR_BAD_PARAM, PMIx_Value_xfer(&v, NULL));
     v.type = 9999;
     v.data.ptr = (void *)1;
+    memset(&w, 1, sizeof w);
     IS(PMIX_ERR_UNKNOWN_DATA_TYPE, PMIx_Value_xfer(&w, &v));
+    CHECK(w.type == PMIX_UNDEF);
+    PMIx_Value_destruct(&w);
+    IS(PMIX_ERR_UNKNOWN_DATA_TYPE, PMIx_Data_copy(&out, &v, 9999));
+    CHECK(out == NULL);
+    out = &v;
     IS(PMIX_ERR_UNKNOWN_DATA_TYPE, PMIx_Value_unload(&v, &out, &size));
     char *text = PMIx_Value_string(&v);
     CHECK(strstr(text, "(9999)\tValue: UNPRINTABLE"));
@@ -295,6 +301,12 @@ static void nonsense(void) {
     OK(PMIx_Info_load(&info, key, &number, PMIX_INT));
     CHECK(strlen(info.key) == PMIX_MAX_KEYLEN);
     IS(PMIX_ERR_BAD_PARAM, PMIx_Info_load(&info, NULL, &number, PMIX_INT));
+    pmix_info_t strange = info, copied;
+    strange.value.type = 9999;
+    memset(&copied, 1, sizeof copied);
+    IS(PMIX_ERR_UNKNOWN_DATA_TYPE, PMIx_Info_xfer(&copied, &strange));
+    CHECK(copied.value.type == PMIX_UNDEF && copied.key[0] == 0 && copied.flags == 0);
+    PMIx_Info_destruct(&copied);
     memset(info.key, 'k', sizeof info.key);
     text = PMIx_Info_string(&info);
     CHECK(strlen(text) > sizeof info.key);

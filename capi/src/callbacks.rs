@@ -154,7 +154,7 @@ pub fn spawn(cbfunc: Option<SpawnFn>, cbdata: *mut c_void) -> impl FnOnce(Result
     }
 }
 
-/// A completion that shows a credential to `cbfunc` and frees it afterwards.
+/// A completion that shows a credential to `cbfunc`, an empty one where there is none, and frees it afterwards.
 pub fn credential(
     cbfunc: Option<CredentialFn>,
     cbdata: *mut c_void,
@@ -166,9 +166,11 @@ pub fn credential(
         let made = result.map_err(|error| error.status()).and_then(|(credential, infos)| {
             Ok((shown.one::<pmix_byte_object_t, _>(&credential)?, shown.array::<pmix_info_t, _>(&infos)?))
         });
+        // Programs look into it whatever the status says.
+        let mut none = pmix_byte_object_t { bytes: ptr::null_mut(), size: 0 };
         let (status, (credential, (infos, n))) = match made {
             Ok(made) => (Status::SUCCESS, made),
-            Err(status) => (status, (ptr::null_mut(), (ptr::null_mut(), 0))),
+            Err(status) => (status, (&raw mut none, (ptr::null_mut(), 0))),
         };
         // SAFETY: the program's own function and data; what it is shown is ours until it returns.
         unsafe { cbfunc(status.0, credential, infos, n, data.get()) };

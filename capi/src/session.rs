@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use instanton::client::{Client, Error, InitError, check_directives};
 use instanton::data::constants::data_range::RANGE_PROC_LOCAL;
-use instanton::data::{Info, InfoList, Proc, Rank, Status, Value, keys};
+use instanton::data::{Info, InfoList, Key, Proc, Rank, Status, Value, keys};
 use instanton::launch::JobEnd;
 use instanton::server::Server;
 use instanton::sys::cell::Epoch;
@@ -137,6 +137,11 @@ fn refused(error: InitError) -> Status {
     error.status()
 }
 
+/// Has a client that has just begun know something of itself.
+fn know(client: &Client, key: &str, value: Value) {
+    let _ = client.store_internal(client.proc(), Key::new(key).expect("a legal key"), value);
+}
+
 /// Takes part in the client for a server in this process: if need be, the program gets one whose requests that server serves.
 ///
 /// # Errors
@@ -144,7 +149,12 @@ fn refused(error: InitError) -> Status {
 pub fn enter_as_server(server: &Server) -> Result<(), Status> {
     let mut inits = INITS.lock().unwrap_or_else(PoisonError::into_inner);
     if client().is_err() {
-        publish(Arc::new(Client::within(server).map_err(refused)?));
+        let client = publish(Arc::new(Client::within(server).map_err(refused)?));
+        know(&client, keys::HOSTNAME, Value::String(Some(server.hostname().clone())));
+        if let Some(uri) = server.uri().map(|uri| Value::string(uri.to_string())) {
+            know(&client, keys::SERVER_URI, uri.clone());
+            know(&client, keys::MYSERVER_URI, uri);
+        }
         *inits = 0;
     }
     *inits += 1;

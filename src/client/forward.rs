@@ -223,12 +223,16 @@ impl Client {
     /// Asks for something that proves who this process is (`PMIx_Get_credential_nb`).
     ///
     /// # Errors
-    /// When `done` will not run.
+    /// When `done` will not run; `ERR_NOT_SUPPORTED` without a server.
     pub fn get_credential_nb(
         &self,
         directives: &[Info],
         done: impl FnOnce(Result<Credential, Error>) + Send + 'static,
     ) -> Result<(), Error> {
+        self.inner.life.check()?;
+        if self.is_alone() {
+            return Err(Status::ERR_NOT_SUPPORTED.into());
+        }
         let request = Forward::GetCredential { directives: directives.to_vec() };
         self.forward("PMIx_Get_credential", request, credential, done)
     }
@@ -236,13 +240,17 @@ impl Client {
     /// Asks whether a credential is good, and whose it is (`PMIx_Validate_credential_nb`).
     ///
     /// # Errors
-    /// When `done` will not run.
+    /// When `done` will not run; `ERR_INVALID_CRED` without a server: nobody has made one.
     pub fn validate_credential_nb(
         &self,
         credential: &[u8],
         directives: &[Info],
         done: impl FnOnce(Result<Infos, Error>) + Send + 'static,
     ) -> Result<(), Error> {
+        self.inner.life.check()?;
+        if self.is_alone() {
+            return Err(Status::ERR_INVALID_CRED.into());
+        }
         let request = Forward::ValidateCredential { credential: credential.to_vec(), directives: directives.to_vec() };
         self.forward("PMIx_Validate_credential", request, infos, done)
     }

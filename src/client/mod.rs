@@ -55,6 +55,7 @@ use crate::sys::signals;
 use crate::trace;
 
 pub use crate::message::directives::{Directives, Scale};
+pub use crate::message::format::write_out;
 pub use crate::message::{Credential, Infos, Published};
 pub use error::{Error, InitError};
 pub use forward::abi_versions;
@@ -62,6 +63,7 @@ pub use get::Found;
 pub use init::check_directives;
 pub use notify::Chain;
 pub use output::{Output, OutputHandler, to_own_output};
+pub use spawn::to_start;
 
 use connection::{Answer, Incoming, Link, News, Way};
 use events::Handlers;

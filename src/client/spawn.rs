@@ -37,7 +37,7 @@ fn in_full(app: &App, job_info: &[Info]) -> App {
 ///
 /// # Errors
 /// `ERR_BAD_PARAM` without an application, or for one that names no program.
-pub(crate) fn to_start(job_info: &[Info], apps: &[App]) -> Result<Vec<App>, Status> {
+pub fn to_start(job_info: &[Info], apps: &[App]) -> Result<Vec<App>, Status> {
     if apps.is_empty() || apps.iter().any(|app| app.cmd.is_none() && app.argv.is_empty()) {
         return Err(Status::ERR_BAD_PARAM);
     }

@@ -17,7 +17,7 @@ pub(crate) const DIRECTIVES: [&str; 6] = [
 ];
 
 /// Writes output to this process's own.
-pub(crate) fn write_out(channel: u16, bytes: &[u8]) {
+pub fn write_out(channel: u16, bytes: &[u8]) {
     fn all(mut to: impl Write, bytes: &[u8]) -> std::io::Result<()> {
         to.write_all(bytes)?;
         to.flush()

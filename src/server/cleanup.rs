@@ -14,6 +14,7 @@ use std::path::{Component, Path, PathBuf};
 use std::thread::JoinHandle;
 
 use super::core::{Core, Done};
+use super::program::PROGRAM;
 use super::sweep::{self, Ignored, Item, What};
 use crate::data::{Info, InfoList, Nspace, Proc, Rank, Status, keys};
 use crate::gathered::gathered;
@@ -191,8 +192,9 @@ impl Core {
         targets: Vec<Proc>,
         directives: Vec<Info>,
     ) {
+        // The server's own program is no process that anything could be removed after: its host is asked for all of it.
         let (ours, rest): (Vec<Info>, Vec<Info>) =
-            directives.into_iter().partition(|info| OURS.iter().any(|key| info.key == *key));
+            directives.into_iter().partition(|info| peer != PROGRAM && OURS.iter().any(|key| info.key == *key));
         if !ours.is_empty() {
             match self.register_cleanup(&requestor, &targets, &ours) {
                 // Whoever keeps them for us need not keep one that is known already.

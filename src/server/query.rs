@@ -1,6 +1,6 @@
 //! Queries: what the host answers, and what the server knows itself.
 //!
-//! Process sets and groups are the server's own, and so are the list of what is supported, the version of the interface, and the list
+//! Process sets and groups that it has been told of are the server's own, and so are the list of what is supported, the version of the interface, and the list
 //! of servers on this node.
 //! Everything else is asked of the host; what that leaves open, the server answers as far as it knows: the namespaces, their
 //! processes on this node, and what was registered with them. What is not known comes back without a type, and the status says so;
@@ -84,11 +84,9 @@ impl Core {
     /// What is the server's own to answer; nothing where the host is asked.
     fn own_answers(&self, key: &Text, query: &Query) -> Option<Place> {
         if is_about_sets(key) {
-            let named = |key| query.qualifiers.find(key).and_then(|info| info.value.as_text());
-            let key = key.as_str().unwrap_or_default();
-            let value = self.process_sets.answer(key, named(keys::PSET_NAME), &self.groups);
-            let value = value.or_else(|| self.groups.answer(key, named(keys::GROUP_ID)));
-            return Some(vec![Info::new(key, value.unwrap_or(Value::Undef))]);
+            // The host may have sets that it has not told of.
+            let value = self.of_sets(key.as_str()?, query).filter(|value| !says_none(value))?;
+            return Some(vec![Info::new(key.as_str()?, value)]);
         }
         if support::is_asked_by(key) {
             return Some(support::answers(&query.qualifiers, &self.host_support));
@@ -101,6 +99,13 @@ impl Core {
             });
         }
         support::abi_version(key).map(|version| vec![version])
+    }
+
+    /// What is known of process sets and groups.
+    fn of_sets(&self, key: &str, query: &Query) -> Option<Value> {
+        let named = |key| query.qualifiers.find(key).and_then(|info| info.value.as_text());
+        let value = self.process_sets.answer(key, named(keys::PSET_NAME), &self.groups);
+        value.or_else(|| self.groups.answer(key, named(keys::GROUP_ID)))
     }
 
     /// Asks the host what it is still to be asked, or answers.
@@ -153,6 +158,10 @@ impl Core {
     ) -> Result<(Status, Vec<Option<Info>>, Vec<Info>), Status> {
         let (status, mut hosts, nothing) = match result {
             Ok((Status::ERR_PARTIAL_SUCCESS, infos)) => (None, infos, Status::ERR_NOT_FOUND),
+            // Of sets and groups, enough is known here to say so.
+            Err(Status::ERR_NOT_SUPPORTED) if queries.iter().flat_map(|query| &query.keys).all(is_about_sets) => {
+                (None, Vec::new(), Status::ERR_NOT_FOUND)
+            }
             Err(status @ (Status::ERR_NOT_SUPPORTED | Status::ERR_NOT_FOUND)) => (None, Vec::new(), status),
             Ok((status, infos)) => (Some(status), infos, Status::ERR_NOT_FOUND),
             Err(status) => return Err(status),
@@ -169,6 +178,7 @@ impl Core {
                 let answer = hosts.iter().position(|info| info.key == key).map(|at| hosts.remove(at));
                 let own = || {
                     let own = about.as_ref().and_then(|about| self.known(&key, about));
+                    let own = own.or_else(|| self.of_sets(key.as_str()?, query));
                     Info { key: key.clone(), flags: 0, value: own.unwrap_or(Value::Undef) }
                 };
                 answers.push(match (status, answer) {
@@ -254,6 +264,16 @@ impl About {
         }
         let asker = if asker.nspace == proc.nspace { asker.rank } else { Rank::UNDEF };
         Some(About { asker, proc, directives })
+    }
+}
+
+/// Whether it says that there are no sets or groups.
+fn says_none(value: &Value) -> bool {
+    match value {
+        Value::Size(n) => *n == 0,
+        Value::String(Some(names)) => names.as_bytes().is_empty(),
+        Value::DataArray(names) => names.is_empty(),
+        _ => false,
     }
 }
 

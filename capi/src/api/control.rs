@@ -6,7 +6,7 @@ use instanton::client::Client;
 use instanton::data::{Info, Nspace, Proc, Rank, Status, Value, keys};
 use libc::{c_char, c_void};
 
-use super::services::wait_infos;
+use super::services::{Results, wait_infos};
 use crate::alloc;
 use crate::boundary::{Outcome, export};
 use crate::callbacks::{self, InfoFn};
@@ -22,8 +22,9 @@ export! {
         targets: *const pmix_proc_t, ntargets: usize, directives: *const pmix_info_t, ndirs: usize,
         results: *mut *mut pmix_info_t, nresults: *mut usize,
     ) -> Outcome {
+        let places = Results::none(results, nresults);
         let (targets, directives) = (many::<_, Proc>(targets, ntargets)?, many::<_, Info>(directives, ndirs)?);
-        wait_infos("PMIx_Job_control", results, nresults, |client, done| {
+        wait_infos("PMIx_Job_control", places, |client, done| {
             client.job_control_nb(&targets, &directives, done)
         })
     }

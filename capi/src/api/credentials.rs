@@ -2,7 +2,7 @@
 use instanton::data::{Info, Status};
 use libc::c_void;
 
-use super::services::wait_infos;
+use super::services::{Results, wait_infos};
 use crate::boundary::{Outcome, export};
 use crate::callbacks::{self, CredentialFn, ValidationFn};
 use crate::convert::{made, many, one};
@@ -39,8 +39,9 @@ export! {
         credential: *const pmix_byte_object_t, info: *const pmix_info_t, ninfo: usize,
         results: *mut *mut pmix_info_t, nresults: *mut usize,
     ) -> Outcome {
+        let places = Results::none(results, nresults);
         let (credential, info) = (one::<_, Vec<u8>>(credential)?, many::<_, Info>(info, ninfo)?);
-        wait_infos("PMIx_Validate_credential", results, nresults, |client, done| {
+        wait_infos("PMIx_Validate_credential", places, |client, done| {
             client.validate_credential_nb(&credential, &info, done)
         })
     }

@@ -282,11 +282,23 @@ impl Question<'_> {
     #[cold]
     fn ask_own_server(&self, sink: Sink<'_>) -> Result<(), Status> {
         let server = server::server().map_err(|_| Status::ERR_NOT_FOUND)?;
-        let nspace = self.directives.nspace.clone().map_or_else(|| Nspace::new(self.nspace), Ok);
-        let proc = Proc::new(nspace.map_err(|_| Status::ERR_BAD_PARAM)?, self.rank);
+        let me = server.proc();
+        let nspace = match &self.directives.nspace {
+            Some(named) => named.clone(),
+            None if self.nspace.is_empty() => me.nspace.clone(),
+            None => Nspace::new(self.nspace).map_err(|_| Status::ERR_BAD_PARAM)?,
+        };
+        let proc = Proc::new(nspace, self.rank);
         let key = std::str::from_utf8(self.key).map_err(|_| Status::ERR_NOT_FOUND)?;
-        let directives = Directives { optional: true, ..self.directives.clone() };
-        sink(Found::Own(&server.get_wait(&proc, key, &directives.to_infos())?))
+        let directives = Directives { optional: true, ..self.directives.clone() }.to_infos();
+        let found = match server.get_wait(&proc, key, &directives) {
+            // Who names no process means the caller.
+            Err(Status::ERR_NOT_FOUND) if proc.rank == Rank::UNDEF && proc.nspace == me.nspace => {
+                server.get_wait(&me, key, &directives)?
+            }
+            found => found?,
+        };
+        sink(Found::Own(&found))
     }
 
     /// A value that stays where it is until the last Finalize.

@@ -3,7 +3,7 @@ use instanton::data::constants::group_opt::{GROUP_ACCEPT, GROUP_DECLINE};
 use instanton::data::{Info, Nspace, Proc, Status};
 use libc::{c_char, c_void};
 
-use super::services::wait_infos;
+use super::services::{Results, wait_infos};
 use crate::alloc;
 use crate::boundary::{Outcome, export};
 use crate::callbacks::{self, InfoFn, OpFn};
@@ -49,9 +49,10 @@ export! {
         grp: *const c_char, procs: *const pmix_proc_t, nprocs: usize, directives: *const pmix_info_t, ndirs: usize,
         results: *mut *mut pmix_info_t, nresults: *mut usize,
     ) -> Outcome {
+        let places = Results::none(results, nresults);
         let (group, procs) = (group(grp)?, members(procs, nprocs)?);
         let info: Vec<Info> = many(directives, ndirs)?;
-        wait_infos("PMIx_Group_construct", results, nresults, |client, done| {
+        wait_infos("PMIx_Group_construct", places, |client, done| {
             client.group_construct_nb(&group, &procs, &info, done)
         })
     }
@@ -85,9 +86,10 @@ export! {
         grp: *const c_char, procs: *const pmix_proc_t, nprocs: usize, info: *const pmix_info_t, ninfo: usize,
         results: *mut *mut pmix_info_t, nresult: *mut usize,
     ) -> Outcome {
+        let places = Results::none(results, nresult);
         let (group, procs) = (group(grp)?, many::<_, Proc>(procs, nprocs)?);
         let info: Vec<Info> = many(info, ninfo)?;
-        wait_infos("PMIx_Group_invite", results, nresult, |client, done| {
+        wait_infos("PMIx_Group_invite", places, |client, done| {
             client.group_invite_nb(&group, &procs, &info, done)
         })
     }
@@ -107,9 +109,10 @@ export! {
         grp: *const c_char, leader: *const pmix_proc_t, opt: u32, info: *const pmix_info_t, ninfo: usize,
         results: *mut *mut pmix_info_t, nresult: *mut usize,
     ) -> Outcome {
+        let places = Results::none(results, nresult);
         let (group, leader, accept) = (group(grp)?, self::leader(leader)?, accepts(opt)?);
         let info: Vec<Info> = many(info, ninfo)?;
-        wait_infos("PMIx_Group_join", results, nresult, |client, done| {
+        wait_infos("PMIx_Group_join", places, |client, done| {
             client.group_join_nb(&group, leader.as_ref(), accept, &info, done)
         })
     }

@@ -9,14 +9,22 @@ use crate::convert::{made, one};
 use crate::session;
 use crate::types::*;
 
+/// An empty place for an expression, and the list to be shortened.
+unsafe fn wanted<'a>(list: *const c_char, place: *mut *mut c_char) -> Result<(&'a mut *mut c_char, &'a [u8]), Status> {
+    // SAFETY: NULL or a place, NULL or a C string, the contract with C.
+    let (place, list) = unsafe { (place.as_mut(), alloc::c_bytes(list)) };
+    let place = place.map(|place| {
+        *place = std::ptr::null_mut();
+        place
+    });
+    session::with(|_, _| ())?;
+    place.zip(list).ok_or(Status::ERR_BAD_PARAM)
+}
+
 export! {
     /// A short expression for a list of node names with commas between them, after an Init. It is the caller's to free.
     fn PMIx_generate_regex(input: *const c_char, regex: *mut *mut c_char) -> Outcome {
-        session::with(|_, _| ())?;
-        let (Some(names), Some(regex)) = (alloc::c_bytes(input), regex.as_mut()) else {
-            return Err(Status::ERR_BAD_PARAM);
-        };
-        *regex = std::ptr::null_mut();
+        let (regex, names) = wanted(input, regex)?;
         // Hosts end a list with a comma now and then.
         let names = names.strip_suffix(b",").unwrap_or(names);
         let short = NodeMap::shortened(names, Form::Bracket).map_err(|error| error.status())?;
@@ -26,11 +34,7 @@ export! {
 
     /// A short expression for lists of ranks, one a node, with semicolons between them, after an Init. It is the caller's to free.
     fn PMIx_generate_ppn(input: *const c_char, ppn: *mut *mut c_char) -> Outcome {
-        session::with(|_, _| ())?;
-        let (Some(ranks), Some(ppn)) = (alloc::c_bytes(input), ppn.as_mut()) else {
-            return Err(Status::ERR_BAD_PARAM);
-        };
-        *ppn = std::ptr::null_mut();
+        let (ppn, ranks) = wanted(input, ppn)?;
         let map = ProcMap::parse(ranks).map_err(|error| error.status())?;
         let short = map.to_text(Form::Bracket);
         // What gets no shorter stays as it is.

@@ -39,6 +39,10 @@ struct Running {
     inits: usize,
     /// What brings the tool that it belongs to, and ends with, the events of its processes.
     of_tool: Option<Client>,
+    /// The program's own functions.
+    host: Arc<CHost>,
+    /// Whether what the program logs itself is shown here (`PMIX_SERVER_GATEWAY`).
+    is_gateway: bool,
     /// Whether it is still to be given its host's functions.
     is_bare: bool,
     /// What starts the processes of jobs here, where that tool is a launcher.
@@ -65,8 +69,21 @@ pub fn launcher() -> Option<Arc<Launcher>> {
     running.as_ref().and_then(|running| running.launcher.clone())
 }
 
+/// The functions of the program whose server this is, where `client` is its own.
+pub fn own_host(client: &Client) -> Option<Arc<CHost>> {
+    let running = SERVER.read().unwrap_or_else(PoisonError::into_inner);
+    let running = running.as_ref().filter(|running| running.of_tool.is_none() && !client.is_alone());
+    running.filter(|_| client.server().is_none()).map(|running| running.host.clone())
+}
+
+/// The server, where this process is one that shows what its program logs.
+pub fn gateway() -> Option<Arc<Server>> {
+    let running = SERVER.read().unwrap_or_else(PoisonError::into_inner);
+    running.as_ref().filter(|running| running.is_gateway).map(|running| running.server.clone())
+}
+
 /// Attributes of an init that say how the server is to run.
-const SERVED: [&str; 14] = [
+const SERVED: [&str; 15] = [
     keys::SERVER_NSPACE,
     keys::SERVER_RANK,
     keys::HOSTNAME,
@@ -76,6 +93,7 @@ const SERVED: [&str; 14] = [
     keys::SERVER_SESSION_SUPPORT,
     keys::SERVER_SYSTEM_SUPPORT,
     keys::SERVER_ALLOW_FOREIGN_TOOLS,
+    keys::SERVER_GATEWAY,
     // Whoever asks is monitored.
     keys::SERVER_ENABLE_MONITORING,
     keys::LAUNCHER,
@@ -167,7 +185,8 @@ fn config(info: &[Info]) -> Result<ServerConfig, Status> {
 
 /// Starts the server of this process.
 fn start(config: ServerConfig, module: Module, tool: Option<&Client>) -> Result<Running, Status> {
-    let server = Server::start(config, Arc::new(CHost(module))).map_err(|error| {
+    let host = Arc::new(CHost(module));
+    let server = Server::start(config, host.clone()).map_err(|error| {
         instanton::trace!("the server does not start: {error}");
         Status::from(error)
     })?;
@@ -176,7 +195,7 @@ fn start(config: ServerConfig, module: Module, tool: Option<&Client>) -> Result<
         error.status()
     })?;
     ENVIRONMENT.put(Arc::new(server.fork_environment()));
-    Ok(Running { server: Arc::new(server), inits: 1, of_tool, is_bare: false, launcher: None })
+    Ok(Running { server: Arc::new(server), inits: 1, of_tool, host, is_gateway: false, is_bare: false, launcher: None })
 }
 
 /// What a host gave, read as what it says or proves that it is.
@@ -364,7 +383,9 @@ export! {
                 running.server.clone()
             }
             None => {
-                let server = running.insert(start(config, module, None)?).server.clone();
+                let started = start(config, module, None)?;
+                let is_gateway = info.is_set(keys::SERVER_GATEWAY);
+                let server = running.insert(Running { is_gateway, ..started }).server.clone();
                 if let (Some(stream), Some(uri)) = (reported_on(&info), server.uri()) {
                     stream.report(uri);
                 }
@@ -383,12 +404,17 @@ export! {
         session::leave(&[])
     }
 
-    /// Tells of a namespace: how many of its processes will run here, and its job information.
+    /// Tells of a namespace: how many of its processes will run here, and its job information. Of none there is nothing to tell.
     fn PMIx_server_register_nspace(
         nspace: *const c_char, nlocalprocs: c_int, info: *mut pmix_info_t, ninfo: usize, cbfunc: Option<OpFn>,
         cbdata: *mut c_void,
     ) -> Outcome {
         let (server, nspace) = (server()?, nspace_of(nspace)?);
+        // PRRTE 3.0 registers one without a name whenever processes connect, and shows its user what is wrong with that.
+        if nspace.is_empty() {
+            report(cbfunc, cbdata, Status::SUCCESS);
+            return if cbfunc.is_some() { Ok(()) } else { Err(Status::OPERATION_SUCCEEDED) };
+        }
         // Negative stands for "not known", which is what none is.
         let local = usize::try_from(nlocalprocs).unwrap_or(0);
         let job = registration::job_info(server.job_info(&nspace, local), info, ninfo)?;
@@ -436,11 +462,11 @@ export! {
 
     /// Sets what a process needs to find this server in an environment of the caller. May run in a forked child.
     fn PMIx_server_setup_fork(proc: *const pmix_proc_t, env: *mut *mut *mut c_char) -> Outcome {
-        if env.is_null() {
-            return Err(Status::ERR_BAD_PARAM);
-        }
-        let proc: Proc = one(proc)?;
-        ENVIRONMENT.with(|_, environment| environment.setup(&proc, &mut Environment(env))).ok_or(Status::ERR_INIT)?
+        let setup = |environment: &ForkEnvironment| match env.is_null() {
+            true => Err(Status::ERR_BAD_PARAM),
+            false => environment.setup(&one(proc)?, &mut Environment(env)),
+        };
+        ENVIRONMENT.with(|_, environment| setup(environment)).ok_or(Status::ERR_INIT)?
     }
 
     /// Asks for what a process of this node has posted, for another node's server. The bytes are `cbfunc`'s until it returns.

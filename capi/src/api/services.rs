@@ -1,8 +1,10 @@
 //! What a host does for processes: answering queries, logging, changing allocations, watching, sessions and resources.
-use instanton::client::{Client, Error, Infos, abi_versions};
-use instanton::data::{Info, Query, ResourceUnit, Status, Text};
+use instanton::client::{Client, Error, Infos, abi_versions, write_out};
+use instanton::data::constants::iof_channel;
+use instanton::data::{Info, InfoList, Query, ResourceUnit, Status, Text, Value, keys};
 use libc::{c_char, c_int, c_void};
 
+use super::server::{gateway, report};
 use crate::boundary::{Outcome, export};
 use crate::callbacks::{self, InfoFn, OpFn};
 use crate::convert::{Mirror, made_array, many, one};
@@ -11,27 +13,65 @@ use crate::types::*;
 
 type Done = Box<dyn FnOnce(Result<Infos, Error>) + Send>;
 
-/// Waits for attributes and gives them to the caller, who frees them; they may come with a failure.
-///
-/// # Safety
-/// `results` and `nresults` are NULL or writable.
-pub unsafe fn wait_infos(
+/// Where a caller wants attributes, which are his to free.
+pub struct Results<'a>(Option<(&'a mut *mut pmix_info_t, &'a mut usize)>);
+
+impl Results<'_> {
+    /// Nothing so far: what fails leaves nothing behind to be freed.
+    ///
+    /// # Safety
+    /// Both are NULL or writable until this is dropped.
+    pub unsafe fn none(results: *mut *mut pmix_info_t, nresults: *mut usize) -> Self {
+        // SAFETY: as promised by the caller.
+        let mut places = unsafe { results.as_mut().zip(nresults.as_mut()) };
+        if let Some((results, nresults)) = &mut places {
+            (**results, **nresults) = (std::ptr::null_mut(), 0);
+        }
+        Results(places)
+    }
+
+    fn fill(self, infos: &[Info]) -> Outcome {
+        if let Some((results, nresults)) = self.0 {
+            (*results, *nresults) = (made_array(infos)?, infos.len());
+        }
+        Ok(())
+    }
+}
+
+/// Waits for attributes and gives them to the caller; they may come with a failure.
+pub fn wait_infos(
     call: &'static str,
-    results: *mut *mut pmix_info_t,
-    nresults: *mut usize,
+    places: Results<'_>,
     start: impl FnOnce(&Client, Done) -> Result<(), Error>,
 ) -> Outcome {
-    // SAFETY: as promised by the caller.
-    let mut places = unsafe { results.as_mut().zip(nresults.as_mut()) };
-    if let Some((results, n)) = places.as_mut() {
-        (**results, **n) = (std::ptr::null_mut(), 0);
-    }
     let client = session::client()?;
     let (status, infos) = told(client.wait(call, |done| start(&client, done)))?;
-    if let Some((results, n)) = places {
-        (*results, *n) = (made_array(&infos)?, infos.len());
-    }
+    places.fill(&infos)?;
     status.ok()
+}
+
+/// Shows what a gateway's own program logs for the terminal, where nobody else could: as output of the process that has logged it, and here
+/// where that is its own. What is left is its host's; nothing where all of it was shown.
+fn not_shown(data: Vec<Info>, directives: &[Info]) -> Option<Vec<Info>> {
+    let gateway = gateway().filter(|_| !data.is_empty());
+    let Some(server) = gateway else { return Some(data) };
+    let source = match directives.find(keys::LOG_SOURCE).map(|info| &info.value) {
+        Some(Value::Proc(source)) if *source != server.proc() => Some(source),
+        _ => None,
+    };
+    let mut rest = Vec::new();
+    for info in data {
+        let is_output = info.key == keys::LOG_STDOUT;
+        let channel = if is_output { iof_channel::FWD_STDOUT_CHANNEL } else { iof_channel::FWD_STDERR_CHANNEL };
+        match info.value.as_text().filter(|_| is_output || info.key == keys::LOG_STDERR).map(Text::as_bytes) {
+            None => rest.push(info),
+            Some(bytes) => match source {
+                Some(source) => _ = server.iof_deliver(source, channel, bytes, &[], |_| ()),
+                None => write_out(channel, bytes),
+            },
+        }
+    }
+    (!rest.is_empty()).then_some(rest)
 }
 
 export! {
@@ -42,14 +82,12 @@ export! {
     fn PMIx_Query_info(
         queries: *mut pmix_query_t, nqueries: usize, results: *mut *mut pmix_info_t, nresults: *mut usize,
     ) -> Outcome {
+        let places = Results::none(results, nresults);
         let queries: Vec<Query> = many(queries, nqueries)?;
-        if let (Some(versions), Some(results), Some(nresults)) =
-            (abi_versions(&queries), results.as_mut(), nresults.as_mut())
-        {
-            (*results, *nresults) = (made_array(&versions)?, versions.len());
-            return Ok(());
+        if let Some(versions) = abi_versions(&queries).filter(|_| places.0.is_some()) {
+            return places.fill(&versions);
         }
-        wait_infos("PMIx_Query_info", results, nresults, |client, done| client.query_nb(&queries, done))
+        wait_infos("PMIx_Query_info", places, |client, done| client.query_nb(&queries, done))
     }
 
     /// The same without waiting.
@@ -65,7 +103,9 @@ export! {
         data: *const pmix_info_t, ndata: usize, directives: *const pmix_info_t, ndirs: usize,
     ) -> Outcome {
         let (data, directives) = (many::<_, Info>(data, ndata)?, many::<_, Info>(directives, ndirs)?);
-        told(session::client()?.log(&data, &directives))
+        let client = session::client()?;
+        let Some(data) = not_shown(data, &directives) else { return Ok(()) };
+        told(client.log(&data, &directives))
     }
 
     /// The same without waiting.
@@ -74,15 +114,23 @@ export! {
         cbdata: *mut c_void,
     ) -> Outcome {
         let (data, directives) = (many::<_, Info>(data, ndata)?, many::<_, Info>(directives, ndirs)?);
-        told(session::client()?.log_nb(&data, &directives, callbacks::op(cbfunc, cbdata)))
+        let client = session::client()?;
+        match not_shown(data, &directives) {
+            Some(data) => told(client.log_nb(&data, &directives, callbacks::op(cbfunc, cbdata))),
+            None => {
+                report(cbfunc, cbdata, Status::SUCCESS);
+                Ok(())
+            }
+        }
     }
 
     /// Asks for resources, or gives some back, and waits for the answer.
     fn PMIx_Allocation_request(
         directive: u8, info: *mut pmix_info_t, ninfo: usize, results: *mut *mut pmix_info_t, nresults: *mut usize,
     ) -> Outcome {
+        let places = Results::none(results, nresults);
         let info: Vec<Info> = many(info, ninfo)?;
-        wait_infos("PMIx_Allocation_request", results, nresults, |client, done| {
+        wait_infos("PMIx_Allocation_request", places, |client, done| {
             client.allocation_request_nb(directive, &info, done)
         })
     }
@@ -100,8 +148,9 @@ export! {
         monitor: *const pmix_info_t, error: c_int, directives: *const pmix_info_t, ndirs: usize,
         results: *mut *mut pmix_info_t, nresults: *mut usize,
     ) -> Outcome {
+        let places = Results::none(results, nresults);
         let (monitor, directives) = (one::<_, Info>(monitor)?, many::<_, Info>(directives, ndirs)?);
-        wait_infos("PMIx_Process_monitor", results, nresults, |client, done| {
+        wait_infos("PMIx_Process_monitor", places, |client, done| {
             client.process_monitor_nb(&monitor, Status(error), &directives, done)
         })
     }

@@ -1,9 +1,10 @@
 //! Starting jobs, and being connected with them.
 use std::sync::Arc;
 
-use instanton::client::{Client, Error, to_own_output};
+use instanton::client::{Client, Error, to_own_output, to_start};
 use instanton::data::constants::iof_channel;
 use instanton::data::{App, Info, InfoList, Nspace, Proc, Rank, Status, keys};
+use instanton::server::{Answer, Completion, Host};
 use libc::{c_char, c_void};
 
 use super::server;
@@ -11,6 +12,7 @@ use crate::alloc;
 use crate::boundary::{Outcome, export};
 use crate::callbacks::{self, OpFn, SpawnFn};
 use crate::convert::many;
+use crate::host::CHost;
 use crate::session::{self, told};
 use crate::types::*;
 
@@ -29,13 +31,24 @@ fn show_output(client: &Client, nspace: &Nspace, job_info: &[Info]) {
     let _ = client.iof_pull_nb(&[all], channels, &how, to_own_output(), |_| ());
 }
 
+type Done = Box<dyn FnOnce(Result<Nspace, Error>) + Send>;
+
+/// Has the program's own host start a job. It is asked on this thread, and its answer is given on the one that it comes on: a host may wait
+/// for it in a loop that nothing else wakes, as PRRTE does.
+fn start_by(host: &CHost, me: &Proc, job_info: &[Info], apps: &[App], done: Done) -> Result<(), Error> {
+    let then = Completion::new(move |result: Result<Nspace, Status>| done(result.map_err(Error::from)));
+    match host.spawn(me, job_info, apps, then)? {
+        Answer::Later => Ok(()),
+        // A host that has done it and does not say what has not done it.
+        Answer::Done => Err(Status::ERR_INVALID_NAMESPACE.into()),
+    }
+}
+
 /// Starts a job: through the server, or with a launcher that is attached to none, as children of this process.
-fn start(
-    client: &Arc<Client>,
-    job_info: &[Info],
-    apps: &[App],
-    done: impl FnOnce(Result<Nspace, Error>) + Send + 'static,
-) -> Result<(), Error> {
+fn start(client: &Arc<Client>, job_info: &[Info], apps: &[App], done: Done) -> Result<(), Error> {
+    if let Some(host) = server::own_host(client) {
+        return start_by(&host, client.proc(), job_info, &to_start(job_info, apps)?, done);
+    }
     let Some(launcher) = server::launcher().filter(|_| !client.is_connected()) else {
         if !session::shows_output() {
             return client.spawn_nb(job_info, apps, done);
@@ -91,7 +104,7 @@ export! {
     ) -> Outcome {
         let client = starter()?;
         let (job_info, apps) = (many::<_, Info>(job_info, ninfo)?, many::<_, App>(apps, napps)?);
-        told(start(&client, &job_info, &apps, callbacks::spawn(cbfunc, cbdata)))
+        told(start(&client, &job_info, &apps, Box::new(callbacks::spawn(cbfunc, cbdata))))
     }
 }
 

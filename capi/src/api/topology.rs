@@ -134,7 +134,7 @@ export! {
         Ok(())
     }
 
-    /// The processing units that the calling process or thread is bound to.
+    /// The processing units that the calling process or thread is bound to, for a place that is not another library's.
     fn PMIx_Get_cpuset(cpuset: *mut pmix_cpuset_t, envelope: u8) -> Outcome {
         use instanton::data::constants::bind_envelope::{CPUBIND_PROCESS, CPUBIND_THREAD};
         initialized()?;
@@ -143,6 +143,9 @@ export! {
             CPUBIND_THREAD => true,
             _ => return Err(Status::ERR_BAD_PARAM),
         };
+        if !foreign::is_ours(cpuset.as_ref().ok_or(Status::ERR_BAD_PARAM)?.source) {
+            return Err(Status::ERR_NOT_SUPPORTED);
+        }
         fill(cpuset, here(|topology| topology.binding(thread))?)
     }
 

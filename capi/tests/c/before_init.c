@@ -1,6 +1,34 @@
 /* What the interface says to a program that has not called Init, and to one that nobody launched. */
 #include "check.h"
 
+/* A call that fails leaves nothing behind that a caller could free. */
+#define BRINGS_NOTHING(call)                              \
+    do {                                                  \
+        answers = (pmix_info_t *)&me, nanswers = 77;      \
+        CHECK((call) != PMIX_SUCCESS);                    \
+        CHECK(answers == NULL && nanswers == 0);          \
+    } while (0)
+
+/* Arrays that are not there. */
+static void nothing_is_left(void) {
+    pmix_proc_t me;
+    pmix_info_t *answers;
+    size_t nanswers;
+    char *text = (char *)&me;
+    PMIx_Proc_load(&me, "nobody", 0);
+    BRINGS_NOTHING(PMIx_Query_info(NULL, 1, &answers, &nanswers));
+    BRINGS_NOTHING(PMIx_Job_control(NULL, 1, NULL, 0, &answers, &nanswers));
+    BRINGS_NOTHING(PMIx_Validate_credential(NULL, NULL, 0, &answers, &nanswers));
+    BRINGS_NOTHING(PMIx_Allocation_request(PMIX_ALLOC_NEW, NULL, 1, &answers, &nanswers));
+    BRINGS_NOTHING(PMIx_Process_monitor(NULL, PMIX_ERROR, NULL, 0, &answers, &nanswers));
+    BRINGS_NOTHING(PMIx_Group_construct(NULL, &me, 1, NULL, 0, &answers, &nanswers));
+    BRINGS_NOTHING(PMIx_Group_invite(NULL, &me, 1, NULL, 0, &answers, &nanswers));
+    BRINGS_NOTHING(PMIx_Group_join(NULL, &me, PMIX_GROUP_ACCEPT, NULL, 0, &answers, &nanswers));
+    CHECK(PMIx_generate_regex(NULL, &text) != PMIX_SUCCESS && text == NULL);
+    text = (char *)&me;
+    CHECK(PMIx_generate_ppn(NULL, &text) != PMIX_SUCCESS && text == NULL);
+}
+
 int main(void) {
     pmix_proc_t me, again;
     pmix_value_t *value = NULL, seven = {.type = PMIX_INT, .data.integer = 7};
@@ -29,7 +57,7 @@ int main(void) {
     wish.flags |= PMIX_INFO_REQD;
     IS(PMIX_ERR_NOT_SUPPORTED, PMIx_Init(&me, &wish, 1));
     CHECK(!PMIx_Initialized());
-
+    nothing_is_left();
     for (int round = 0; round < 2; round++) {
         IS(PMIX_ERR_UNREACH, PMIx_Init(&me, NULL, 0));
         IS(PMIX_ERR_NOT_SUPPORTED, PMIx_Init(&again, &wish, 1));
@@ -79,6 +107,7 @@ int main(void) {
         OK(PMIx_Get(&other, "pmix.loc", &how, 1, &again_looked));
         CHECK(again_looked->data.integer == 7 && !strcmp(looked->data.string, "stored"));
         OK(PMIx_Fence(NULL, 0, NULL, 0));
+        nothing_is_left();
         OK(PMIx_Finalize(NULL, 0));
         CHECK(!PMIx_Initialized());
         IS(PMIX_ERR_INIT, PMIx_Get(&me, "k", NULL, 0, &value));

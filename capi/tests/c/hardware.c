@@ -17,7 +17,7 @@ static void measured(pmix_status_t status, pmix_device_distance_t *dist, size_t 
 int main(void) {
     pmix_proc_t me;
     pmix_topology_t topology, other, *copy = NULL;
-    pmix_cpuset_t bound, one, *same = NULL, back;
+    pmix_cpuset_t bound, one = PMIX_CPUSET_STATIC_INIT, *same = NULL, back;
     pmix_device_distance_t *distances = NULL;
     pmix_data_buffer_t buffer;
     pmix_locality_t shared = 77;

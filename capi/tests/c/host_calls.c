@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static const char *called = "";
 
@@ -137,14 +138,36 @@ static void done(pmix_status_t status, void *what) {
     set(what);
 }
 
+/* What is for the terminal appears there, where nobody else could show it. */
+static void shows(const char *channel, int stream) {
+    int ends[2], kept = dup(stream), logged = 0;
+    char text[64];
+    pmix_info_t data[2];
+    OK(PMIx_Info_load(&data[0], channel, "shown\n", PMIX_STRING));
+    OK(PMIx_Info_load(&data[1], "site.log", "not shown", PMIX_STRING));
+    CHECK(kept >= 0 && !pipe(ends) && dup2(ends[1], stream) == stream);
+    OK(PMIx_Log(data, 1, NULL, 0));
+    OK(PMIx_Log_nb(data, 1, NULL, 0, done, &logged));
+    until(&logged, 1);
+    CHECK(was(""));
+    OK(PMIx_Log(data, 2, NULL, 0));
+    CHECK(was("log"));
+    CHECK(dup2(kept, stream) == stream && !close(ends[1]) && !close(kept));
+    ssize_t n = read(ends[0], text, sizeof text);
+    CHECK(n == 18 && !memcmp(text, "shown\nshown\nshown\n", 18) && !close(ends[0]));
+    PMIx_Info_destruct(&data[0]);
+    PMIx_Info_destruct(&data[1]);
+}
+
 int main(void) {
-    pmix_info_t info[2], *results;
+    pmix_info_t info[3], *results;
     pmix_rank_t rank = 3;
     size_t nresults;
     pmix_proc_t me, job, other;
     OK(PMIx_Info_load(&info[0], PMIX_SERVER_NSPACE, "server", PMIX_STRING));
     OK(PMIx_Info_load(&info[1], PMIX_SERVER_RANK, &rank, PMIX_PROC_RANK));
-    OK(PMIx_server_init(&module, info, 2));
+    OK(PMIx_Info_load(&info[2], PMIX_SERVER_GATEWAY, NULL, PMIX_BOOL));
+    OK(PMIx_server_init(&module, info, 3));
     PMIx_Info_destruct(&info[0]);
     PMIx_Proc_load(&me, "server", 3);
     PMIx_Proc_load(&job, "job", PMIX_RANK_WILDCARD);
@@ -178,6 +201,8 @@ int main(void) {
     PMIx_Info_free(results, nresults);
     OK(PMIx_Log(info, 1, NULL, 0));
     CHECK(was("log"));
+    shows(PMIX_LOG_STDERR, STDERR_FILENO);
+    shows(PMIX_LOG_STDOUT, STDOUT_FILENO);
     IS(PMIX_ERR_NOT_FOUND, PMIx_Job_control(&job, 1, info, 1, &results, &nresults));
     CHECK(was("job_control"));
     /* No slot for these. */
@@ -228,6 +253,14 @@ int main(void) {
     pmix_byte_object_t bytes = {"said", 4};
     OK(PMIx_server_IOF_deliver(&other, PMIX_FWD_STDOUT_CHANNEL, &bytes, NULL, 0, done, &ready));
     until(&printed, 1);
+    /* What somebody else has logged is output of his. */
+    OK(PMIx_Info_load(&info[0], PMIX_LOG_STDOUT, "said", PMIX_STRING));
+    OK(PMIx_Info_load(&info[1], PMIX_LOG_SOURCE, &other, PMIX_PROC));
+    OK(PMIx_Log(info, 1, &info[1], 1));
+    CHECK(was(""));
+    PMIx_Info_destruct(&info[0]);
+    PMIx_Info_destruct(&info[1]);
+    until(&printed, 2);
     OK(PMIx_IOF_deregister(pull, NULL, 0, NULL, NULL));
 
     OK(PMIx_server_finalize());

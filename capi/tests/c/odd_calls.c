@@ -1,7 +1,12 @@
 /* Calls that are odd: before Init and after Finalize, with arguments that say nothing, and of a process that nobody launched. Compiled with
  * our headers it prints the same on our library and on others. */
+#define _GNU_SOURCE
+#include "wait.h"
 #include <pmix.h>
 #include <pmix_server.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 static pmix_value_t seven = {.type = PMIX_UINT32, .data = {.uint32 = 7}};
 
@@ -41,6 +46,8 @@ static void uninitialized(void) {
     show("no handler", PMIx_Register_event_handler(NULL, 0, &info, 0, NULL, NULL, NULL));
     show("names", PMIx_generate_regex("a,b", &text));
     show("ranks", PMIx_generate_ppn("0;1", &text));
+    show("no environment", PMIx_server_setup_fork(&me, NULL));
+    show("environment for nobody", PMIx_server_setup_fork(NULL, NULL));
 }
 
 static void got(const char *what, const pmix_proc_t *proc, const char *key, const pmix_info_t *info, size_t ninfo) {
@@ -95,6 +102,28 @@ static void alone(const pmix_proc_t *me) {
     got("everything", me, NULL, NULL, 0);
 }
 
+static void proved(pmix_status_t status, pmix_byte_object_t *papers, pmix_info_t info[], size_t ninfo, void *data) {
+    (void)status, (void)papers, (void)info, (void)ninfo, (void)data;
+}
+
+/* Nobody proves who this is. */
+static void proofs(void) {
+    pmix_byte_object_t papers = {"papers", 6}, place;
+    pmix_info_t *results;
+    size_t nresults;
+    show("credential", PMIx_Get_credential(NULL, 0, &place));
+    show("credential without waiting", PMIx_Get_credential_nb(NULL, 0, proved, NULL));
+    show("validate", PMIx_Validate_credential(&papers, NULL, 0, &results, &nresults));
+}
+
+/* Where another library's objects are, nothing is put. */
+static void foreign(void) {
+    pmix_cpuset_t cpuset = {.source = "other"};
+    pmix_topology_t topology = {.source = "other"};
+    printf("cpuset of another library: %d\n", PMIx_Get_cpuset(&cpuset, PMIX_CPUBIND_PROCESS) == PMIX_SUCCESS);
+    printf("topology of another library: %d\n", PMIx_Load_topology(&topology) == PMIX_SUCCESS);
+}
+
 /* What needs a server, and nothing else. */
 static void without_a_server(const pmix_proc_t *me) {
     pmix_info_t info = PMIX_INFO_STATIC_INIT, *results;
@@ -110,8 +139,62 @@ static void without_a_server(const pmix_proc_t *me) {
     show("group of nobody", PMIx_Group_construct("g", NULL, 0, NULL, 0, &results, &nresults));
 }
 
+static int heard;
+static void done(pmix_status_t status, void *data) {
+    (void)data;
+    show("done", status);
+    set(&heard);
+}
+
+/* What a server knows of itself and of a job of its own name. */
+static void serves(void) {
+    static pmix_server_module_t module;
+    uint32_t universe = 7, size = 2;
+    pmix_rank_t rank = 0;
+    pmix_proc_t me = named("host", 0), job = named("host", PMIX_RANK_WILDCARD);
+    pmix_info_t optional = PMIX_INFO_STATIC_INIT, start[] = {PMIX_INFO_STATIC_INIT, PMIX_INFO_STATIC_INIT, PMIX_INFO_STATIC_INIT};
+    pmix_info_t info[] = {PMIX_INFO_STATIC_INIT, PMIX_INFO_STATIC_INIT, PMIX_INFO_STATIC_INIT,
+                          PMIX_INFO_STATIC_INIT, PMIX_INFO_STATIC_INIT, PMIX_INFO_STATIC_INIT};
+    char node[256], *nodes, *ranks;
+    PMIX_INFO_LOAD(&optional, PMIX_OPTIONAL, NULL, PMIX_BOOL);
+    PMIX_INFO_LOAD(&start[0], PMIX_SERVER_NSPACE, "host", PMIX_STRING);
+    PMIX_INFO_LOAD(&start[1], PMIX_SERVER_RANK, &rank, PMIX_PROC_RANK);
+    PMIX_INFO_LOAD(&start[2], PMIX_SERVER_TOOL_SUPPORT, NULL, PMIX_BOOL);
+    show("server", PMIx_server_init(&module, start, 3));
+    pmix_value_t *value = NULL;
+    printf("its address: %d\n", PMIx_Get(&me, PMIX_SERVER_URI, NULL, 0, &value));
+    printf("its own address: %d\n", PMIx_Get(&me, PMIX_MYSERVER_URI, NULL, 0, &value));
+    got("universe of nobody", NULL, PMIX_UNIV_SIZE, &optional, 1);
+    if (gethostname(node, sizeof node) || PMIx_generate_regex(node, &nodes) || PMIx_generate_ppn("0,1", &ranks)) exit(1);
+    PMIX_INFO_LOAD(&info[0], PMIX_UNIV_SIZE, &universe, PMIX_UINT32);
+    PMIX_INFO_LOAD(&info[1], PMIX_JOB_SIZE, &size, PMIX_UINT32);
+    PMIX_INFO_LOAD(&info[2], PMIX_LOCAL_SIZE, &size, PMIX_UINT32);
+    PMIX_INFO_LOAD(&info[3], PMIX_NODE_MAP, nodes, PMIX_REGEX);
+    PMIX_INFO_LOAD(&info[4], PMIX_PROC_MAP, ranks, PMIX_REGEX);
+    PMIX_INFO_LOAD(&info[5], PMIX_LOCAL_PEERS, "0,1", PMIX_STRING);
+    if (PMIx_server_register_nspace(me.nspace, 2, info, 6, done, NULL) == PMIX_SUCCESS) until(&heard, 1);
+    got("universe", &me, PMIX_UNIV_SIZE, &optional, 1);
+    got("universe of the job", &job, PMIX_UNIV_SIZE, &optional, 1);
+    got("own universe", NULL, PMIX_UNIV_SIZE, &optional, 1);
+    got("own local size", NULL, PMIX_LOCAL_SIZE, &optional, 1);
+    got("own peers", NULL, PMIX_LOCAL_PEERS, &optional, 1);
+    got("own local rank", NULL, PMIX_LOCAL_RANK, &optional, 1);
+    pmix_nspace_t nobody = "";
+    show("no namespace", PMIx_server_register_nspace(nobody, -1, info, 1, done, NULL));
+    until(&heard, 2);
+    show("no namespace, without waiting", PMIx_server_register_nspace(nobody, -1, info, 1, NULL, NULL));
+    show("its end", PMIx_server_finalize());
+}
+
 int main(void) {
     pmix_proc_t me = PMIX_PROC_STATIC_INIT, again = PMIX_PROC_STATIC_INIT;
+    int status;
+    pid_t server = fork();
+    if (server == 0) {
+        serves();
+        exit(0);
+    }
+    if (waitpid(server, &status, 0) != server || status) return 1;
     uninitialized();
     show("init", PMIx_Init(&me, NULL, 0));
     show("init again", PMIx_Init(&again, NULL, 0));
@@ -122,6 +205,8 @@ int main(void) {
     show("keep under no name", PMIx_Store_internal(&me, "", &seven));
     alone(&me);
     without_a_server(&me);
+    proofs();
+    foreign();
     show("finalize", PMIx_Finalize(NULL, 0));
     show("finalize", PMIx_Finalize(NULL, 0));
     uninitialized();

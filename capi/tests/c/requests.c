@@ -75,6 +75,8 @@ static const char *words(char **list) {
 /* The host: it answers with another thread, as some libraries want it. */
 
 static bool refuses;
+/* Whether this thread is one that answers for the host. */
+static _Thread_local bool is_answering;
 static int given, taken;
 static pmix_info_t news;
 
@@ -92,6 +94,7 @@ static void *answers(void *argument) {
     pmix_status_t status = refuses ? PMIX_ERR_RESOURCE_BUSY : PMIX_SUCCESS;
     pmix_info_t *info = refuses ? NULL : &news;
     pmix_byte_object_t papers = {"papers", 6};
+    is_answering = true;
     switch (to->kind) {
     case OP: ((pmix_op_cbfunc_t)to->function)(status, to->data); break;
     case INFO: ((pmix_info_cbfunc_t)to->function)(status, info, !refuses, to->data, NULL, NULL); break;
@@ -199,7 +202,7 @@ static void found(pmix_status_t status, pmix_info_t *info, size_t n, void *data,
 static void started(pmix_status_t status, char nspace[], void *data) { (void)data, hears(status, nspace); }
 static void proved(pmix_status_t status, pmix_byte_object_t *papers, pmix_info_t info[], size_t n, void *data) {
     (void)data, (void)info, (void)n;
-    hears(status, papers && papers->size == 6 ? " papers" : "");
+    hears(status, !papers ? " nothing" : papers->size == 6 ? " papers" : !papers->size && !papers->bytes ? " none" : " some");
 }
 static void judged(pmix_status_t status, pmix_info_t info[], size_t n, void *data) { (void)data, hears(status, infos(info, n)); }
 
@@ -272,7 +275,9 @@ static void queries(void) {
     pmix_rank_t rank = 1;
     pmix_info_t one[] = {text(PMIX_NSPACE, job), of(PMIX_RANK, &rank, PMIX_PROC_RANK)};
     pmix_info_t other = of(PMIX_PROCID, &peer, PMIX_PROC);
-    static char *asked[] = {PMIX_QUERY_JOB_STATUS, PMIX_QUERY_QUEUE_LIST, PMIX_QUERY_SPAWN_SUPPORT, PMIX_TIME_REMAINING, "site.key"};
+    static char *asked[] = {PMIX_QUERY_JOB_STATUS, PMIX_QUERY_QUEUE_LIST, PMIX_QUERY_SPAWN_SUPPORT, PMIX_TIME_REMAINING,
+                            PMIX_QUERY_NUM_PSETS, PMIX_QUERY_PSET_NAMES, PMIX_QUERY_PSET_MEMBERSHIP, PMIX_QUERY_GROUP_NAMES,
+                            PMIX_QUERY_GROUP_MEMBERSHIP, "site.key"};
     for (size_t i = 0; i < sizeof asked / sizeof *asked; i++) {
         char *keys[] = {asked[i], NULL};
         pmix_query_t query = {.keys = keys};
@@ -384,6 +389,26 @@ static int alone(void) {
     return PMIx_Finalize(NULL, 0);
 }
 
+static void started_here(pmix_status_t status, char nspace[], void *data) {
+    (void)data;
+    char what[300];
+    snprintf(what, sizeof what, "%s, %s", nspace ? nspace : "", is_answering ? "where the host answers" : "elsewhere");
+    hears(status, what);
+}
+
+/* The host's own program asks. It is no process that anything is cleaned up after, and may wait where the host answers. */
+static void own(void) {
+    static char *no_words[] = {NULL};
+    pmix_info_t file = text(PMIX_REGISTER_CLEANUP, "/nowhere/file"), where = text(PMIX_WDIR, "/somewhere");
+    pmix_app_t app = {.cmd = strdup("/some/prog"), .cwd = strdup("/elsewhere"), .argv = calloc(3, sizeof *app.argv), .maxprocs = 1};
+    app.argv[0] = strdup("prog");
+    app.argv[1] = strdup("x");
+    app.env = no_words;
+    BRINGS("own clean-up", PMIx_Job_control(NULL, 0, &file, 1, &results, &nresults));
+    BRINGS("clean-up after others", PMIx_Job_control(&everyone, 1, &file, 1, &results, &nresults));
+    says("own spawn without waiting", PMIx_Spawn_nb(&where, 1, &app, 1, started_here, NULL));
+}
+
 static int host(char *program, char *how) {
     extern char **environ;
     uint32_t size = 2;
@@ -397,13 +422,18 @@ static int host(char *program, char *how) {
         env[i] = strdup(environ[i]);
         env[i + 1] = NULL;
     }
-    if (PMIx_server_init(&module, NULL, 0) != PMIX_SUCCESS) return 1;
+    pmix_rank_t seventh = 7;
+    pmix_info_t name[] = {text(PMIX_SERVER_NSPACE, "host"), of(PMIX_SERVER_RANK, &seventh, PMIX_PROC_RANK)};
+    if (PMIx_server_init(&module, name, 2) != PMIX_SUCCESS) return 1;
     if (gethostname(node, sizeof node) || PMIx_generate_regex(node, &nodes) || PMIx_generate_ppn("0,1", &ranks)) return 1;
     pmix_info_t info[] = {
         of(PMIX_JOB_SIZE, &size, PMIX_UINT32), of(PMIX_LOCAL_SIZE, &size, PMIX_UINT32), of(PMIX_NODE_MAP, nodes, PMIX_REGEX),
         of(PMIX_PROC_MAP, ranks, PMIX_REGEX), text(PMIX_LOCAL_PEERS, "0,1"),
     };
     if (PMIx_server_register_nspace(job, size, info, 5, done, NULL) == PMIX_SUCCESS) until(&heard, ++registered);
+    expected = registered;
+    own();
+    registered = expected;
     proc.rank = 0;
     if (PMIx_server_register_client(&proc, getuid(), getgid(), NULL, done, NULL) == PMIX_SUCCESS) until(&heard, ++registered);
     if (PMIx_server_setup_fork(&proc, &env) != PMIX_SUCCESS) return 1;

@@ -1,5 +1,5 @@
 //! Ranks in the order in which a process map names them, in as few bits as they need.
-use instanton_layout::info::packed::{add_nth, bits_for, nth, words_for};
+use instanton_layout::info::packed::{Filler, bits_for, nth, words_for};
 use instanton_layout::words::Plain;
 
 use crate::sys::scratch::Scratch;
@@ -26,17 +26,21 @@ impl RankList {
         }
         let len = self.len + count;
         self.words.resize(words_for(len.into(), self.bits) as usize, 0);
-        let words = &mut self.words[..];
-        (self.len..len).zip(ranks).for_each(|(at, rank)| add_nth(words, at, rank.into(), self.bits));
+        let mut filler = Filler::new(&mut self.words);
+        filler.seek(u64::from(self.len) * u64::from(self.bits));
+        ranks.take(count as usize).for_each(|rank| filler.push(rank.into(), self.bits));
+        filler.finish();
         self.len = len;
     }
 
     /// The same in so many bits each, with room for so many.
     fn in_bits(&self, bits: u32, room: u32) -> Self {
         let mut words = Scratch::zeroed(words_for(room.into(), bits) as usize);
+        let mut filler = Filler::new(&mut words);
         for at in 0..self.len {
-            add_nth(&mut words, at, nth(&Plain(&self.words), 0, at, self.bits).unwrap_or_default(), bits);
+            filler.push(nth(&Plain(&self.words), 0, at, self.bits).unwrap_or_default(), bits);
         }
+        filler.finish();
         Self { words, len: self.len, bits }
     }
 

@@ -152,7 +152,7 @@ impl<'a> Filler<'a> {
 
 /// Adds to the `index`-th number of `bits` bits, which have room for the sum.
 #[inline(always)]
-pub fn add_nth(words: &mut [u64], index: u32, number: u64, bits: u32) {
+pub(super) fn add_nth(words: &mut [u64], index: u32, number: u64, bits: u32) {
     if bits == 0 {
         return;
     }

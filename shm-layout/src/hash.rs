@@ -69,11 +69,11 @@ mod tests {
     fn the_same_is_what_differs_in_no_byte() {
         let text = b"a name of as many as 31 bytes..";
         for len in 0..=text.len() {
-            let one = &text[..len];
-            assert!(same(one, &one.to_vec()), "{len}");
+            let (one, copy) = (&text[..len], text[..len].to_vec());
+            assert!(same(one, &copy), "{len}");
             assert!(len == 0 || !same(one, &one[1..]) && !same(&one[1..], one), "{len}");
             for at in 0..len {
-                let mut other = one.to_vec();
+                let mut other = copy.clone();
                 other[at] ^= 0x80;
                 assert!(!same(one, &other), "{at} of {len}");
             }

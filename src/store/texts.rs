@@ -96,14 +96,21 @@ impl Fill<'_> {
     #[inline(never)]
     fn put_last(&mut self, text: u128, len: usize) {
         let (to, rest) = std::mem::take(&mut self.rest).split_at_mut(len);
+        let end = text >> (8 * len.saturating_sub(if len < 8 { 4 } else { 8 }));
         if let Some(first) = to.first_chunk_mut::<8>() {
             *first = (text as u64).to_le_bytes().map(MaybeUninit::new);
-            to[len - 8..].write_copy_of_slice(&((text >> (8 * (len - 8))) as u64).to_le_bytes());
+        }
+        if let Some(last) = to.last_chunk_mut::<8>() {
+            *last = (end as u64).to_le_bytes().map(MaybeUninit::new);
         } else if let Some(first) = to.first_chunk_mut::<4>() {
             *first = (text as u32).to_le_bytes().map(MaybeUninit::new);
-            to[len - 4..].write_copy_of_slice(&((text >> (8 * (len - 4))) as u32).to_le_bytes());
+            if let Some(last) = to.last_chunk_mut::<4>() {
+                *last = (end as u32).to_le_bytes().map(MaybeUninit::new);
+            }
         } else {
-            to.write_copy_of_slice(&text.to_le_bytes()[..len]);
+            to.iter_mut().zip(text.to_le_bytes()).for_each(|(to, byte)| {
+                to.write(byte);
+            });
         }
         self.rest = rest;
     }

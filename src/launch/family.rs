@@ -269,14 +269,15 @@ impl Family {
             for rank in app.ranks() {
                 let proc = Proc::new(nspace.clone(), Rank(rank));
                 let program = &programs[app.number as usize];
-                if until.is_some_and(|until| until <= Instant::now()) {
-                    self.give_up(&nspace);
-                    return Err(Status::ERR_TIMEOUT);
-                }
-                if let Err(error) = self.birth(&server, proc, app, program, &wanted.job_info) {
+                let is_late = until.is_some_and(|until| until <= Instant::now());
+                let born = match is_late {
+                    true => Err(io::ErrorKind::TimedOut.into()),
+                    false => self.birth(&server, proc, app, program, &wanted.job_info),
+                };
+                if let Err(error) = born {
                     trace!("{} cannot be started: {error}", app.spec.program.to_string_lossy());
                     self.give_up(&nspace);
-                    return Err(Status::ERR_JOB_FAILED_TO_LAUNCH);
+                    return Err(if is_late { Status::ERR_TIMEOUT } else { Status::ERR_JOB_FAILED_TO_LAUNCH });
                 }
             }
         }

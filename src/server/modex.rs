@@ -377,7 +377,7 @@ impl Core {
         let gone = take_where(&mut self.waits.waiting, asked);
         if !gone.is_empty() && !self.waits.fetching.is_empty() {
             // What the host has not answered for those that are gone it may never answer: it is asked anew for who comes next.
-            let wanted: HashSet<&Proc> = self.waits.waiting.values().map(|wait| &wait.question.proc).collect();
+            let wanted: HashSet<Proc> = self.waits.waiting.values().map(|wait| wait.question.proc.clone()).collect();
             self.waits.fetching.retain(|proc, _| wanted.contains(proc));
         }
         gone.into_iter().for_each(|wait| self.timers.cancel(wait.limit));

@@ -1,19 +1,17 @@
 //! What one peer waits for: how many requests, and how large they are.
-use std::collections::BTreeMap;
-
 /// Requests that may wait for an answer at a time.
 const MOST: usize = 65536;
 /// Bytes of the large ones among them, unless it is one alone.
 const MOST_BYTES: usize = 64 << 20;
-/// From here on a request is large.
-const LARGE: usize = 1 << 10;
+/// From here on a request is large: so few may wait that to go through them costs little, and no map of them is needed.
+const LARGE: usize = 4 << 10;
 
 /// Requests that have no answer yet.
 #[derive(Debug, Default)]
 pub(super) struct Outstanding {
     count: usize,
-    /// The bytes of large ones, by their numbers.
-    large: BTreeMap<u64, usize>,
+    /// The numbers of large ones, and their bytes.
+    large: Vec<(u64, usize)>,
     bytes: usize,
 }
 
@@ -25,14 +23,14 @@ impl Outstanding {
             return self.count <= MOST;
         }
         let has_room = self.bytes == 0 || self.bytes + bytes <= MOST_BYTES;
-        self.large.insert(number, bytes);
+        self.large.push((number, bytes));
         self.bytes += bytes;
         has_room && self.count <= MOST
     }
 
     /// Whether a large request of that number waits: another one must not be taken for it.
     pub(super) fn is_large(&self, number: u64) -> bool {
-        self.large.contains_key(&number)
+        self.large.iter().any(|(large, _)| *large == number)
     }
 
     /// Whether a small request may wait without a look at its number.
@@ -43,8 +41,8 @@ impl Outstanding {
     /// A request was answered.
     pub(super) fn end(&mut self, number: u64) {
         self.count -= 1;
-        if !self.large.is_empty() {
-            self.bytes -= self.large.remove(&number).unwrap_or(0);
+        if let Some(at) = self.large.iter().position(|(large, _)| *large == number) {
+            self.bytes -= self.large.swap_remove(at).1;
         }
     }
 }

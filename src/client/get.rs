@@ -258,7 +258,7 @@ impl Inner {
         query: &Query<'_>,
     ) -> Option<&'a Value> {
         let stored = |rank| self.own.overlay.get(epoch, (nspace, rank), (query.key(), query.hash()), None);
-        // What is of no rank in particular is of the job (defect X16 of the Standard).
+        // What is of no rank in particular is of the job.
         stored(rank).or_else(|| if rank == Rank::UNDEF { stored(Rank::WILDCARD) } else { None })
     }
 

@@ -53,6 +53,7 @@ pub(crate) enum Class {
 }
 
 /// Where that key is looked for first, if it is known.
+#[cfg(any(feature = "client", feature = "server"))]
 pub(crate) fn class_of(key: &[u8]) -> Option<Class> {
     known(hash(key), key).map(|known| known.class)
 }

@@ -53,7 +53,10 @@ impl InfoView {
         if !keys::is_reserved(lookup.key) {
             return None;
         }
-        self.remembered()?.find(self, lookup, query)
+        let own = self.own.get()?;
+        // Of another process nothing is.
+        let may_be = lookup.rank.0 == own.rank || !lookup.rank.is_process();
+        if may_be { own.remembered.find(self, lookup, query) } else { None }
     }
 
     /// What this process remembers, if it is known which one it is.

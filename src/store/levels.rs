@@ -1,6 +1,6 @@
 //! Where a key of job information is looked for.
 //!
-//! By the rules of the Standard's levels (K4 to K6), and so that size keys and job-level data are found by a process rank, by
+//! By the rules of the Standard's levels, and so that size keys and job-level data are found by a process rank, by
 //! WILDCARD and by UNDEF alike. The table of keys tells first where a key can be at all. What the host gave comes before what
 //! follows from placement ([`computed`](super::computed)).
 use instanton_layout::Malformed;
@@ -18,13 +18,15 @@ use crate::data::{DataType, Rank, keys};
 #[derive(Clone, Copy)]
 struct Asked<'a> {
     query: &'a Query<'a>,
-    meant: Meant,
+    meant: &'a Meant,
 }
 
 /// What is known of a key before anything is looked at.
 #[derive(Clone, Copy)]
 pub(super) struct Meant {
     entry: KeyEntry,
+    /// The first column of it.
+    column: Option<Column>,
     derived: Option<Derived>,
     /// Of reserved keys.
     class: Option<Class>,
@@ -74,9 +76,13 @@ impl InfoView {
         query: &Query<'_>,
         found: &mut Option<RawValue<'a>>,
     ) -> Result<(), Malformed> {
+        let anew;
         let meant = match self.remembered().and_then(|remembered| remembered.meant(query)) {
-            Some(meant) => *meant,
-            None => self.meaning(query)?,
+            Some(meant) => meant,
+            None => {
+                anew = self.meaning(query)?;
+                &anew
+            }
         };
         if meant.places == Places::default() {
             return Ok(());
@@ -121,10 +127,11 @@ impl InfoView {
         let class = reserved.then(|| known.map_or(Class::Job, |known| known.class));
         let entry = self.index.keys.find(&self.words(), query)?;
         let mut places = entry.places.and(derived.map_or(Places::default(), Derived::places));
-        if entry.column().is_some() {
+        let column = entry.column().map(|index| self.index.column(&self.words(), index)).transpose()?;
+        if column.is_some() {
             places = places.and(Places::PROCESSES);
         }
-        let meant = Meant { entry, derived, class, places };
+        let meant = Meant { entry, column, derived, class, places };
         if let Some(remembered) = self.remembered().filter(|_| reserved) {
             remembered.keep_meant(query, meant);
         }
@@ -195,7 +202,7 @@ impl InfoView {
         rank: Rank,
         found: &mut Option<RawValue<'a>>,
     ) -> Result<(), Malformed> {
-        if asked.meant.entry.places.has(Places::PROCESSES) || asked.meant.entry.column().is_some() {
+        if asked.meant.entry.places.has(Places::PROCESSES) || asked.meant.column.is_some() {
             self.given(asked, rank, found)?;
         }
         match asked.meant.derived {
@@ -218,20 +225,19 @@ impl InfoView {
                 return Ok(());
             }
         }
-        let mut next = asked.meant.entry.column();
+        let mut next = asked.meant.column;
         // A damaged chain could be endless.
         for _ in 0..self.index.columns() {
-            let Some(index) = next else { break };
-            let column = self.index.column(&words, index)?;
+            let Some(column) = &next else { break };
             let value = match own.and_then(|own| own.row) {
                 Some(row) => column.value_in_row(&words, row, rank.0)?,
                 None => column.value(&words, rank.0)?,
             };
             if let Some(value) = value {
-                *found = Some(self.of_column(&column, value)?);
+                *found = Some(self.of_column(column, value)?);
                 break;
             }
-            next = column.next();
+            next = column.next().map(|index| self.index.column(&words, index)).transpose()?;
         }
         Ok(())
     }
@@ -357,7 +363,7 @@ impl InfoView {
             return Ok(Some(node));
         }
         let query = Query::new(keys::HOSTNAME_ALIASES.as_bytes());
-        let asked = Asked { query: &query, meant: self.meaning(&query)? };
+        let asked = Asked { query: &query, meant: &self.meaning(&query)? };
         self.index.by_alias(&words, name, |node| {
             let mut found = None;
             self.of_node(&asked, node, &mut found)?;
@@ -397,7 +403,7 @@ impl InfoView {
             match rank.is_process() {
                 false => self.find_to(&lookup, &query, &mut found)?,
                 true => {
-                    let asked = Asked { query: &query, meant: self.meaning(&query)? };
+                    let asked = Asked { query: &query, meant: &self.meaning(&query)? };
                     let places: &[_] = match asked.meant.derived {
                         Some(Derived::HostName) => &[Places::PROCESSES, NODE],
                         _ => &[Places::PROCESSES],

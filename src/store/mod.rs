@@ -55,6 +55,7 @@ mod writer;
 
 pub use budget::{Budget, Limits};
 pub use columns::Placement;
+#[cfg(any(feature = "client", feature = "server"))]
 pub(crate) use derived::{Class, class_of};
 pub use encode::{RawValue, ReadError};
 pub use gather::{Datum, Place, Speech};

@@ -25,7 +25,8 @@ pub unsafe fn job_info(
     // SAFETY: as promised by the caller.
     let infos = unsafe { alloc::slice(info, ninfo) }?;
     let (mut others, mut maps): (Vec<Info>, Vec<_>) = (Vec::new(), Vec::new());
-    let mut processes = Vec::with_capacity(infos.len());
+    let mut processes = Vec::new();
+    processes.try_reserve(infos.len()).map_err(|_| Status::ERR_NOMEM)?;
     for (nth, info) in infos.iter().enumerate() {
         fetch_soon(infos.get(nth + 2 * AHEAD));
         // SAFETY: as promised by the caller.

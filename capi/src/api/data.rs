@@ -324,6 +324,65 @@ impl Question<'_> {
     }
 }
 
+/// The blocking Get, but for what it leaves behind where it fails.
+#[inline(always)]
+unsafe fn get(
+    proc: *const pmix_proc_t,
+    key: *const c_char,
+    (info, ninfo): (*const pmix_info_t, usize),
+    out: &mut *mut pmix_value_t,
+) -> Outcome {
+    // SAFETY: the arguments of `PMIx_Get`, as it promises to C.
+    unsafe {
+        if key.is_null() {
+            *out = all(proc, info, ninfo)?;
+            return Ok(());
+        }
+        let (nspace, rank) = target(proc)?;
+        let mut key = alloc::name(key, KEY_SIZE)?;
+        let (mut given, qualified);
+        let at_hand = if ninfo == 0 { Some(&NO_DIRECTIVES) } else { lone(info, ninfo)? };
+        let directives = match at_hand {
+            Some(directives) => directives,
+            None => {
+                given = Directives::NONE;
+                take(&mut given, info, ninfo)?;
+                qualified = given.qualify(key)?;
+                key = qualified.as_ref().map_or(key, Key::as_bytes);
+                &given
+            }
+        };
+        let question = Question { nspace, rank, key, directives };
+        if directives.pointer_values {
+            *out = question.show()?;
+            return Ok(());
+        }
+        let mut target = match directives.static_values {
+            true if out.is_null() => return Err(Status::ERR_BAD_PARAM),
+            true => Target::caller(*out),
+            false => Target::new(),
+        };
+        question.answer(|found| target.fill(found))?;
+        *out = target.give();
+        Ok(())
+    }
+}
+
+/// Whoever looks at the place of a value instead of the status of a Get finds nothing there; where he has brought the room, it stays his.
+#[cold]
+unsafe fn leave_nothing(out: &mut *mut pmix_value_t, info: *const pmix_info_t, ninfo: usize) {
+    let mut given = Directives::NONE;
+    // SAFETY: the attributes of `PMIx_Get`.
+    for info in unsafe { alloc::slice(info, ninfo) }.unwrap_or_default() {
+        // One that makes no sense says nothing of the others.
+        // SAFETY: one of them.
+        let _ = unsafe { take(&mut given, info, 1) };
+    }
+    if !given.static_values {
+        *out = ptr::null_mut();
+    }
+}
+
 export! {
     after_init;
 
@@ -355,42 +414,7 @@ export! {
         value: *mut *mut pmix_value_t,
     ) -> Outcome {
         let out = value.as_mut().ok_or(Status::ERR_BAD_PARAM)?;
-        if key.is_null() {
-            *out = ptr::null_mut();
-            *out = all(proc, info, ninfo)?;
-            return Ok(());
-        }
-        let (nspace, rank) = target(proc)?;
-        let mut key = alloc::name(key, KEY_SIZE)?;
-        let (mut given, qualified);
-        let at_hand = if ninfo == 0 { Some(&NO_DIRECTIVES) } else { lone(info, ninfo)? };
-        let directives = match at_hand {
-            Some(directives) => directives,
-            None => {
-                given = Directives::NONE;
-                take(&mut given, info, ninfo)?;
-                qualified = given.qualify(key)?;
-                key = qualified.as_ref().map_or(key, Key::as_bytes);
-                &given
-            }
-        };
-        let question = Question { nspace, rank, key, directives };
-        if !directives.static_values {
-            // Whoever looks at the place instead of the status finds nothing there.
-            *out = ptr::null_mut();
-        }
-        if directives.pointer_values {
-            *out = question.show()?;
-            return Ok(());
-        }
-        let mut target = match directives.static_values {
-            true if out.is_null() => return Err(Status::ERR_BAD_PARAM),
-            true => Target::caller(*out),
-            false => Target::new(),
-        };
-        question.answer(|found| target.fill(found))?;
-        *out = target.give();
-        Ok(())
+        get(proc, key, (info, ninfo), out).inspect_err(|_| leave_nothing(out, info, ninfo))
     }
 
     /// Looks a key up without waiting. The value is `cbfunc`'s until it returns.

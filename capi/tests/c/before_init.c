@@ -84,8 +84,25 @@ int main(void) {
         pmix_info_t optional;
         OK(PMIx_Info_load(&optional, "pmix.optional", NULL, PMIX_BOOL));
         IS(PMIX_ERR_NOT_FOUND, PMIx_Get(&me, "absent", &optional, 1, &value));
+        /* Whatever a Get fails on, nothing is where its value would be. */
+        char endless[600];
+        memset(endless, 'k', sizeof endless - 1);
+        endless[sizeof endless - 1] = 0;
+        value = &seven;
+        IS(PMIX_ERR_BAD_PARAM, PMIx_Get(&me, endless, &optional, 1, &value));
+        CHECK(value == NULL);
         memset(&optional.key, 'x', sizeof optional.key);
+        value = &seven;
         IS(PMIX_ERR_BAD_PARAM, PMIx_Get(&me, "k", &optional, 1, &value));
+        CHECK(value == NULL);
+        /* But the room that he brings stays his. */
+        pmix_value_t room, *brought = &room;
+        pmix_info_t both[2];
+        both[0] = optional;
+        OK(PMIx_Info_load(&both[1], PMIX_GET_STATIC_VALUES, NULL, PMIX_BOOL));
+        IS(PMIX_ERR_BAD_PARAM, PMIx_Get(&me, "k", both, 2, &brought));
+        IS(PMIX_ERR_BAD_PARAM, PMIx_Get(&me, endless, &both[1], 1, &brought));
+        CHECK(brought == &room);
         IS(PMIX_ERR_NOT_FOUND, PMIx_Get(&me, "", NULL, 0, &value));
         IS(PMIX_ERR_BAD_PARAM, PMIx_Put(PMIX_GLOBAL, NULL, &seven));
         IS(PMIX_ERR_BAD_PARAM, PMIx_Put(PMIX_GLOBAL, "k", NULL));

@@ -1,6 +1,6 @@
 //! Job information as the words of an info segment.
 use instanton_layout::info::{Built, Contents, GroupBuild, KeysAt, Places, RecordBuild, SharedKeys, build};
-use instanton_layout::record::{Item, Owner};
+use instanton_layout::record::{self, Item, Owner};
 
 use super::encode::{Encode, payload};
 use super::gather::Leaf;
@@ -13,6 +13,8 @@ use crate::sys::scratch::Scratch;
 /// The words of generation `generation`.
 pub(super) fn info_words(info: JobInfo, job: u64, generation: u64) -> Result<Built<Scratch<u64>>, WriteError> {
     let mut keys = SharedKeys::default();
+    // The length of a string has 32 bits, as that of a record has.
+    info.strings.iter().flatten().try_for_each(|string| fits(string.len(), u32::MAX as usize))?;
     let job_record = encode(Owner::Job, 0, &info.job, &mut keys.at(Places::JOB))?;
     let mut nodes = GroupBuild { count: info.nodes.len(), numbers: info.nodes.numbers(), records: Vec::new() };
     for (index, entries) in &info.nodes.given {
@@ -77,7 +79,7 @@ fn encode(kind: Owner, owner: u32, entries: &Entries, keys: &mut KeysAt<'_>) -> 
         .iter()
         .map(|(key, value)| Encode::new(0, key, value).map_err(|error| WriteError::value(key, error)))
         .collect::<Result<Vec<_>, _>>()?;
-    Ok(RecordBuild::new(kind, owner, encoded.iter().map(Encode::item), keys))
+    record(kind, owner, encoded.iter().map(Encode::item), keys)
 }
 
 fn encode_leaves(info: &JobInfo, leaves: &[Leaf], keys: &mut KeysAt<'_>) -> Result<RecordBuild, WriteError> {
@@ -95,5 +97,19 @@ fn encode_leaves(info: &JobInfo, leaves: &[Leaf], keys: &mut KeysAt<'_>) -> Resu
         data_type: data_type.0,
         payload: payload(encoded),
     });
-    Ok(RecordBuild::new(Owner::Process, leaves[0].rank, items, keys))
+    record(Owner::Process, leaves[0].rank, items, keys)
+}
+
+fn record<'a>(
+    kind: Owner,
+    owner: u32,
+    items: impl Iterator<Item = Item<'a>> + Clone,
+    keys: &mut KeysAt<'_>,
+) -> Result<RecordBuild, WriteError> {
+    fits(record::size(items.clone()) * 8, record::LARGEST * 8)?;
+    Ok(RecordBuild::new(kind, owner, items, keys))
+}
+
+fn fits(bytes: usize, most: usize) -> Result<(), WriteError> {
+    if bytes > most { Err(WriteError::TooLarge { bytes: bytes as u64 }) } else { Ok(()) }
 }

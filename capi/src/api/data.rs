@@ -324,7 +324,7 @@ impl Question<'_> {
     }
 }
 
-/// The blocking Get, but for what it leaves behind where it fails.
+/// The blocking Get, but for what it leaves behind where its arguments make no sense.
 #[inline(always)]
 unsafe fn get(
     proc: *const pmix_proc_t,
@@ -353,6 +353,9 @@ unsafe fn get(
             }
         };
         let question = Question { nspace, rank, key, directives };
+        if !directives.static_values {
+            *out = ptr::null_mut();
+        }
         if directives.pointer_values {
             *out = question.show()?;
             return Ok(());
@@ -414,7 +417,11 @@ export! {
         value: *mut *mut pmix_value_t,
     ) -> Outcome {
         let out = value.as_mut().ok_or(Status::ERR_BAD_PARAM)?;
-        get(proc, key, (info, ninfo), out).inspect_err(|_| leave_nothing(out, info, ninfo))
+        let got = get(proc, key, (info, ninfo), out);
+        if got.is_err() && !out.is_null() {
+            leave_nothing(out, info, ninfo);
+        }
+        got
     }
 
     /// Looks a key up without waiting. The value is `cbfunc`'s until it returns.

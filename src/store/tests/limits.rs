@@ -131,3 +131,15 @@ fn what_a_job_cannot_have_is_refused() {
     let huge = [Info::new(keys::JOB_SIZE, u32::MAX)];
     assert!(matches!(JobInfo::from_infos(&nspace(), 1, &huge, "a"), Err(BadJobInfo::Rank { .. })));
 }
+
+#[test]
+fn values_that_no_record_holds_are_refused_before_they_are_copied() {
+    let mut info = job_info(&infos());
+    for name in ["one half", "other half"] {
+        info.job.put(key(name), Value::ByteObject(vec![0; 1 << 31].into()));
+    }
+    let limits = Limits::default();
+    let refused = JobWriter::create(&nspace(), info, &limits).map(drop).unwrap_err();
+    assert!(matches!(refused, WriteError::TooLarge { bytes } if bytes > 1 << 32), "{refused}");
+    assert_eq!(limits.budget.used(), 0);
+}

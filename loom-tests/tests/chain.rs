@@ -2,7 +2,7 @@
 #![cfg(loom)]
 
 use instanton_layout::block;
-use instanton_layout::chain::{self, Walk};
+use instanton_layout::chain::{self, Link, Walk};
 use instanton_layout::job::{self, JobWords, Reference};
 use instanton_layout::words::VecWords;
 use instanton_loom_tests::{Forget, Weak, bounded_model, record, values};
@@ -43,17 +43,11 @@ fn shared(first: &[u64], base: &[u64], second: &[u64]) -> Arc<Shared> {
 fn walk(shared: &Shared, forget: Forget) -> Option<Vec<(u64, u64)>> {
     let words = Weak(&shared.data, forget);
     let mut seen = Vec::new();
-    let walk = chain::walk(
-        &JobWords::new(&shared.directory),
-        0,
-        |_| Some((words, ())),
-        chain::Whole,
-        |link, ()| {
-            seen.push(values(words, link.at.word as usize)?);
-            Ok(None::<()>)
-        },
-    );
-    match walk {
+    let mut sought = |link: Link<'_, Weak<'_>>| {
+        seen.push(values(words, link.at.word as usize)?);
+        Ok(None::<()>)
+    };
+    match chain::walk(&JobWords::new(&shared.directory), 0, |_| Some((words, ())), &mut sought) {
         Walk::Absent => Some(seen),
         Walk::Changed => None,
         other => panic!("{other:?}"),

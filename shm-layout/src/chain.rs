@@ -34,39 +34,35 @@ impl Checked for () {
     fn add(self, _: u32, _: u64) {}
 }
 
-/// What is looked for in each record. Not a function: this is inlined wherever a walk is, which the compiler does with no function that
-/// is called from several places.
-pub trait Seek: Copy {
+/// What is looked for in each record: a function of the record, or else a type, whose function is inlined wherever a walk is. The
+/// compiler does that with no closure that is called from several places.
+pub trait Seek<W> {
     /// What there is of it in a record.
-    type Sought;
+    type Found;
 
     /// Looks for it.
     ///
     /// # Errors
     /// [`Malformed`] when the record makes no sense.
-    fn seek<W: Words + Copy>(self, record: &Record<W>) -> Result<Option<Self::Sought>, Malformed>;
+    fn seek(&mut self, link: Link<'_, W>) -> Result<Option<Self::Found>, Malformed>;
 }
 
-/// The entry of a key.
-impl Seek for &Query<'_> {
-    type Sought = Entry;
+impl<W, T, F: FnMut(Link<'_, W>) -> Result<Option<T>, Malformed>> Seek<W> for F {
+    type Found = T;
 
     #[inline(always)]
-    fn seek<W: Words + Copy>(self, record: &Record<W>) -> Result<Option<Entry>, Malformed> {
-        record.find(self)
+    fn seek(&mut self, link: Link<'_, W>) -> Result<Option<T>, Malformed> {
+        self(link)
     }
 }
 
-/// The record itself.
-#[derive(Clone, Copy)]
-pub struct Whole;
-
-impl Seek for Whole {
-    type Sought = ();
+/// The entry of a key, the words of its segment, and its block.
+impl<W: Words + Copy> Seek<W> for &Query<'_> {
+    type Found = (Entry, W, Reference);
 
     #[inline(always)]
-    fn seek<W: Words + Copy>(self, _: &Record<W>) -> Result<Option<()>, Malformed> {
-        Ok(Some(()))
+    fn seek(&mut self, link: Link<'_, W>) -> Result<Option<Self::Found>, Malformed> {
+        Ok(link.record.find(self)?.map(|entry| (entry, link.words, link.at)))
     }
 }
 
@@ -113,42 +109,50 @@ impl<T> Walk<T> {
     }
 }
 
-/// Goes from the rank table to the record in which `body` finds something, newest first, once. It is given what `sought` is of a record.
+/// Goes from the rank table to the record in which `sought` finds something, newest first, once.
 ///
-/// `segment` gives the words of modex segments, and what is remembered of them. What `body` finds is of one moment.
+/// `segment` gives the words of modex segments, and what is remembered of them. What is found is of one moment.
 ///
 /// SYNC POINT: that a base is complete where its version is the one that was named follows from the order in which the writer writes
 /// (base, then the record that names it) and from [`write`](crate::block::write())'s last store. Loom test `chain`.
 #[inline(always)]
-pub fn walk<J: Words, W: Words + Copy, C: Checked, S: Seek, T>(
+pub fn walk<J: Words, W: Words + Copy, C: Checked, S: Seek<W>>(
     job: &JobWords<J>,
     rank: u32,
     segment: impl Fn(u32) -> Option<(W, C)>,
-    sought: S,
-    mut body: impl FnMut(Link<'_, W>, S::Sought) -> Result<Option<T>, Malformed>,
-) -> Walk<T> {
+    sought: &mut S,
+) -> Walk<S::Found> {
     let Some(page) = job.page(job::page_of(rank)) else { return Walk::Absent };
     let Some(of_page) = segment(page.segment) else { return Walk::Unmapped(page.segment) };
     let Some(first) = job::record(&of_page.0, page, rank) else { return Walk::Absent };
-    let (mut at, mut known) = (first, None);
-    for depth in 0..LONGEST {
-        // Mostly the same, which a processor guesses: it goes on before it has looked the segment up.
-        let same = at.segment == page.segment;
-        let Some((words, checked)) = (if same { Some(of_page) } else { segment(at.segment) }) else {
-            return Walk::Unmapped(at.segment);
-        };
-        let look = match Look::begin(words, at.word as usize, known) {
-            Ok(Some(look)) => look,
-            Ok(None) => return Walk::Changed,
+    // Mostly the same, which a processor guesses: it goes on before it has looked the segment up.
+    let of_first = if first.segment == page.segment { Some(of_page) } else { segment(first.segment) };
+    let Some(of_first) = of_first else { return Walk::Unmapped(first.segment) };
+    match visit(of_first, (rank, first, 0), None, sought) {
+        Ok(Step::Found(found)) => Walk::Found(found),
+        Ok(Step::Base(base)) => walk_on((rank, first), base, &segment, sought),
+        Ok(Step::End) => Walk::Absent,
+        Ok(Step::Changed) => Walk::Changed,
+        Err(error) => Walk::Bad(error, first),
+    }
+}
+
+/// The rest of a walk from a rank's first record on. Most end there, and are shorter for not having this in them.
+#[inline(never)]
+fn walk_on<W: Words + Copy, C: Checked, S: Seek<W>>(
+    (rank, first): (u32, Reference),
+    mut base: Base,
+    segment: &impl Fn(u32) -> Option<(W, C)>,
+    sought: &mut S,
+) -> Walk<S::Found> {
+    for depth in 1..LONGEST {
+        let Some(of_base) = segment(base.at.segment) else { return Walk::Unmapped(base.at.segment) };
+        match visit(of_base, (rank, base.at, depth), Some(base.version), sought) {
+            Ok(Step::Found(found)) => return Walk::Found(found),
+            Ok(Step::Base(next)) => base = next,
+            Ok(Step::End) => return Walk::Absent,
+            Ok(Step::Changed) => return Walk::Changed,
             Err(error) => return Walk::Bad(error, first),
-        };
-        let seen = step(&look, checked, (rank, at, depth), sought, &mut body);
-        match (look.is_true(), seen) {
-            (false, _) => return Walk::Changed,
-            (true, Ok(Step::Found(found))) => return Walk::Found(found),
-            (true, Ok(Step::Base(base))) => (at, known) = (base.at, Some(base.version)),
-            (true, Ok(Step::End)) => return Walk::Absent,
-            (true, Err(error)) => return Walk::Bad(error, first),
         }
     }
     Walk::Bad(Malformed::Chain, first)
@@ -159,17 +163,35 @@ enum Step<T> {
     Found(T),
     Base(Base),
     End,
+    Changed,
 }
 
-/// What `body` finds in a record, or else in which one to go on.
+/// What is found in the record at a place, of the version that is known, or else in which one to go on.
 #[inline(always)]
-fn step<W: Words + Copy, S: Seek, T>(
+fn visit<W: Words + Copy, S: Seek<W>>(
+    (words, checked): (W, impl Checked),
+    place: (u32, Reference, usize),
+    known: Option<u64>,
+    sought: &mut S,
+) -> Result<Step<S::Found>, Malformed> {
+    let Some(look) = Look::begin(words, place.1.word as usize, known)? else { return Ok(Step::Changed) };
+    match step(&look, checked, place, sought) {
+        // By itself, so that nobody has to ask once more behind the look what was seen.
+        Ok(Step::Found(found)) if look.is_true() => Ok(Step::Found(found)),
+        Ok(Step::Found(_)) => Ok(Step::Changed),
+        seen if look.is_true() => seen,
+        _ => Ok(Step::Changed),
+    }
+}
+
+/// The same, of a record that may change meanwhile.
+#[inline(always)]
+fn step<W: Words + Copy, S: Seek<W>>(
     look: &Look<W>,
     checked: impl Checked,
     (rank, at, depth): (u32, Reference, usize),
-    sought: S,
-    body: &mut impl FnMut(Link<'_, W>, S::Sought) -> Result<Option<T>, Malformed>,
-) -> Result<Step<T>, Malformed> {
+    sought: &mut S,
+) -> Result<Step<S::Found>, Malformed> {
     let (words, version) = (look.words, look.version);
     let record = Record::in_block(words, at.word as usize, Owner::Modex, rank)?;
     if !checked.has(at.word, version) {
@@ -179,9 +201,7 @@ fn step<W: Words + Copy, S: Seek, T>(
             checked.add(at.word, version);
         }
     }
-    if let Some(there) = sought.seek(&record)?
-        && let Some(found) = body(Link { record: &record, words, at, version, depth }, there)?
-    {
+    if let Some(found) = sought.seek(Link { record: &record, words, at, version, depth })? {
         return Ok(Step::Found(found));
     }
     Ok(record.base()?.map_or(Step::End, Step::Base))
@@ -192,16 +212,30 @@ fn step<W: Words + Copy, S: Seek, T>(
 /// A block that makes no sense may have become another rank's; then the reference to it has changed, too. Only what makes no sense
 /// twice is bad.
 #[inline(always)]
-pub fn read<J: Words, W: Words + Copy, C: Checked, S: Seek, T>(
+pub fn read<J: Words, W: Words + Copy, C: Checked, S: Seek<W>>(
     job: &JobWords<J>,
     rank: u32,
     segment: impl Fn(u32) -> Option<(W, C)>,
-    sought: S,
-    mut body: impl FnMut(Link<'_, W>, S::Sought) -> Result<Option<T>, Malformed>,
-) -> Walk<T> {
-    let mut suspect = None;
-    for _ in 0..ATTEMPTS {
-        match walk(job, rank, &segment, sought, &mut body) {
+    sought: &mut S,
+) -> Walk<S::Found> {
+    match walk(job, rank, &segment, sought) {
+        Walk::Changed => read_again(job, rank, None, &segment, sought),
+        Walk::Bad(_, first) => read_again(job, rank, Some(first), &segment, sought),
+        other => other,
+    }
+}
+
+/// What comes after the first time; then the records that began at `suspect` made no sense.
+#[cold]
+fn read_again<J: Words, W: Words + Copy, C: Checked, S: Seek<W>>(
+    job: &JobWords<J>,
+    rank: u32,
+    mut suspect: Option<Reference>,
+    segment: &impl Fn(u32) -> Option<(W, C)>,
+    sought: &mut S,
+) -> Walk<S::Found> {
+    for _ in 1..ATTEMPTS {
+        match walk(job, rank, segment, sought) {
             Walk::Changed => {}
             Walk::Bad(_, first) if suspect != Some(first) => suspect = Some(first),
             other => return other,

@@ -11,31 +11,36 @@ const fn mix(state: u64, word: u64) -> u64 {
 /// The hash of some bytes; never 0, which marks an empty slot.
 #[inline]
 pub const fn hash(bytes: &[u8]) -> u64 {
+    hash_and_tail(bytes).0
+}
+
+/// The hash, and the last word of the bytes as it lies in a segment.
+#[inline(always)]
+pub(crate) const fn hash_and_tail(bytes: &[u8]) -> (u64, u64) {
     let mut state = SEED ^ bytes.len() as u64;
     let mut rest = bytes;
     while let Some((word, tail)) = rest.split_first_chunk::<8>() {
         state = mix(state, u64::from_le_bytes(*word));
         rest = tail;
     }
-    state = mix(mix(state, tail_word(bytes, rest.len())), 0);
-    if state == 0 { 1 } else { state }
+    let tail = tail_word(bytes, rest);
+    state = mix(mix(state, tail), 0);
+    (if state == 0 { 1 } else { state }, tail)
 }
 
-/// The last `count` bytes, fewer than 8, as a word with zeroes behind them.
-#[inline]
-pub(crate) const fn tail_word(bytes: &[u8], count: usize) -> u64 {
-    if count == 0 {
-        return 0;
-    }
+/// What is left of `bytes` behind its whole words, as a word with zeroes behind it.
+#[inline(always)]
+pub(crate) const fn tail_word(bytes: &[u8], rest: &[u8]) -> u64 {
+    let Some(end) = rest.len().checked_sub(1) else { return 0 };
     if let Some(last) = bytes.last_chunk::<8>() {
-        return u64::from_le_bytes(*last) >> (64 - 8 * count);
+        return u64::from_le_bytes(*last) >> (56 - 8 * end);
     }
-    let (mut word, mut i) = (0, bytes.len());
-    while i > bytes.len() - count {
-        i -= 1;
-        word = word << 8 | bytes[i] as u64;
+    // Halves that may share bytes.
+    if let (Some(first), Some(last)) = (rest.first_chunk::<4>(), rest.last_chunk::<4>()) {
+        return u32::from_le_bytes(*first) as u64 | (u32::from_le_bytes(*last) as u64) << (8 * end - 24);
     }
-    word
+    let middle = rest.len() / 2;
+    rest[0] as u64 | (rest[middle] as u64) << (8 * middle) | (rest[end] as u64) << (8 * end)
 }
 
 /// Whether both are the same, for names and keys: of so few bytes, words compared on the spot take half as long as a call.
@@ -77,6 +82,17 @@ mod tests {
                 other[at] ^= 0x80;
                 assert!(!same(one, &other), "{at} of {len}");
             }
+        }
+    }
+
+    #[test]
+    fn a_tail_is_its_bytes_and_zeroes() {
+        let text = b"a name of as many as 31 bytes..";
+        for len in 0..=text.len() {
+            let (bytes, mut word) = (&text[..len], [0; 8]);
+            let rest = &bytes[len / 8 * 8..];
+            word[..rest.len()].copy_from_slice(rest);
+            assert_eq!(tail_word(bytes, rest), u64::from_le_bytes(word), "{len}");
         }
     }
 

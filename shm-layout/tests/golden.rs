@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use instanton_layout::block;
-use instanton_layout::chain::{self, Walk};
+use instanton_layout::chain::{self, Link, Walk};
 use instanton_layout::header::{Header, Kind};
 use instanton_layout::info::{
     self, ColumnBuild, Contents, GroupBuild, Index, NameRun, PartitionBuild, Places, RecordBuild, SharedKeys, TextForm,
@@ -84,17 +84,12 @@ fn a_modex_segment() {
     let job = JobWords::format(VecWords::new(job::length(6) as usize / 8), JOB, 6);
     job.publish_page(0, page);
     let look_up = |rank, key: &str| {
-        chain::read(
-            &job,
-            rank,
-            |_| Some((&words, ())),
-            chain::Whole,
-            |link, ()| {
-                link.record.check()?;
-                assert_eq!((link.version, link.record.entries()?), if link.depth == 0 { (4, 1) } else { (2, 4) });
-                link.record.find(&Query::new(key.as_bytes()))
-            },
-        )
+        let mut sought = |link: Link<'_, &VecWords>| {
+            link.record.check()?;
+            assert_eq!((link.version, link.record.entries()?), if link.depth == 0 { (4, 1) } else { (2, 4) });
+            link.record.find(&Query::new(key.as_bytes()))
+        };
+        chain::read(&job, rank, |_| Some((&words, ())), &mut sought)
     };
     let Walk::Found(entry) = look_up(5, "bytes.of.a.longer.key") else { panic!("it is in the base") };
     assert_eq!((entry.scope, entry.data_type, entry.value_len), (2, 27, 10));

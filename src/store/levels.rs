@@ -4,7 +4,7 @@
 //! WILDCARD and by UNDEF alike. The table of keys tells first where a key can be at all. What the host gave comes before what
 //! follows from placement ([`computed`](super::computed)).
 use instanton_layout::Malformed;
-use instanton_layout::info::{Column, Group, KeyEntry, Places, column};
+use instanton_layout::info::{Column, Group, KeyEntry, Places, Row, column};
 use instanton_layout::record::{Owner, Query, Record};
 use instanton_layout::words::Words;
 
@@ -37,16 +37,17 @@ pub(super) struct Meant {
 /// Any node's, the own one's included.
 const NODE: Places = Places::NODES.and(Places::OWN_NODE);
 
-/// Where a key is looked for, in this order; `class` is known of reserved keys.
+/// Where a key is looked for, in this order, if it is not among what is said of the process itself (see [`of_process_itself`]);
+/// `class` is known of reserved keys.
 fn order(lookup: &Lookup<'_>, in_job: bool, class: Option<Class>) -> &'static [Places] {
     use Places as P;
     match (lookup.level, class) {
-        (Level::Default, None) if in_job => &[P::PROCESSES],
+        (Level::Default, None) if in_job => &[],
         (Level::Default, Some(Class::Process | Class::Job | Class::Session)) if in_job => {
-            &[P::PROCESSES, P::JOB, P::SESSIONS, NODE, P::APPS]
+            &[P::JOB, P::SESSIONS, NODE, P::APPS]
         }
-        (Level::Default, Some(Class::Node)) if in_job => &[P::PROCESSES, NODE, P::JOB, P::SESSIONS, P::APPS],
-        (Level::Default, Some(Class::App)) if in_job => &[P::PROCESSES, P::APPS, P::JOB, P::SESSIONS, NODE],
+        (Level::Default, Some(Class::Node)) if in_job => &[NODE, P::JOB, P::SESSIONS, P::APPS],
+        (Level::Default, Some(Class::App)) if in_job => &[P::APPS, P::JOB, P::SESSIONS, NODE],
         (Level::Default, _) if lookup.rank.is_process() => &[],
         (Level::Default, Some(Class::Process)) => &[P::JOB],
         (Level::Default, _) => &[P::JOB, P::SESSIONS, NODE, P::APPS],
@@ -55,6 +56,12 @@ fn order(lookup: &Lookup<'_>, in_job: bool, class: Option<Class>) -> &'static [P
         (Level::App(_), _) => &[P::APPS],
         (Level::Node(_), _) => &[NODE],
     }
+}
+
+/// Whether a key is looked for first in what is said of the process.
+#[inline(always)]
+fn of_process_itself(lookup: &Lookup<'_>, in_job: bool) -> bool {
+    in_job && matches!(lookup.level, Level::Default)
 }
 
 impl InfoView {
@@ -88,17 +95,15 @@ impl InfoView {
             return Ok(());
         }
         let asked = Asked { query, meant };
-        let mut places = order(lookup, self.is_in_job(lookup.rank), meant.class);
+        let in_job = self.is_in_job(lookup.rank);
         // The shortest way for what processes ask most: what is their own, and of their nodes.
-        if let [Places::PROCESSES, others @ ..] = places {
-            if asked.meant.places.has(Places::PROCESSES) {
-                self.of_process(&asked, lookup.rank, found)?;
-                if found.is_some() {
-                    return Ok(());
-                }
+        if of_process_itself(lookup, in_job) && meant.places.has(Places::PROCESSES) {
+            self.of_process(&asked, lookup.rank, found)?;
+            if found.is_some() {
+                return Ok(());
             }
-            places = others;
         }
+        let mut places = order(lookup, in_job, meant.class);
         if let [NODE, others @ ..] = places
             && asked.meant.places.has(NODE)
         {
@@ -225,19 +230,51 @@ impl InfoView {
                 return Ok(());
             }
         }
-        let mut next = asked.meant.column;
+        let Some(column) = &asked.meant.column else { return Ok(()) };
+        let row = own.and_then(|own| own.row);
+        self.in_column(column, row, rank, found)?;
+        match column.next() {
+            Some(next) if found.is_none() => self.in_columns_from(next, row, rank, found),
+            _ => Ok(()),
+        }
+    }
+
+    /// What the first of these columns of one key that has a value of a process says.
+    #[inline(never)]
+    fn in_columns_from<'a>(
+        &'a self,
+        mut index: u32,
+        row: Option<Row>,
+        rank: Rank,
+        found: &mut Option<RawValue<'a>>,
+    ) -> Result<(), Malformed> {
         // A damaged chain could be endless.
-        for _ in 0..self.index.columns() {
-            let Some(column) = &next else { break };
-            let value = match own.and_then(|own| own.row) {
-                Some(row) => column.value_in_row(&words, row, rank.0)?,
-                None => column.value(&words, rank.0)?,
-            };
-            if let Some(value) = value {
-                *found = Some(self.of_column(column, value)?);
-                break;
+        for _ in 1..self.index.columns() {
+            let column = self.index.column(&self.words(), index)?;
+            self.in_column(&column, row, rank, found)?;
+            match column.next() {
+                Some(next) if found.is_none() => index = next,
+                _ => break,
             }
-            next = column.next().map(|index| self.index.column(&words, index)).transpose()?;
+        }
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn in_column<'a>(
+        &'a self,
+        column: &Column,
+        row: Option<Row>,
+        rank: Rank,
+        found: &mut Option<RawValue<'a>>,
+    ) -> Result<(), Malformed> {
+        let words = self.words();
+        let value = match row {
+            Some(row) => column.value_in_row(&words, row, rank.0)?,
+            None => column.value(&words, rank.0)?,
+        };
+        if let Some(value) = value {
+            *found = Some(self.of_column(column, value)?);
         }
         Ok(())
     }

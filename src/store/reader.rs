@@ -3,7 +3,7 @@ use std::collections::HashSet;
 use std::sync::{Arc, OnceLock};
 
 use instanton_layout::Malformed;
-use instanton_layout::chain::{self, Seek, Walk, Whole};
+use instanton_layout::chain::{self, Link, Seek, Walk};
 use instanton_layout::header::Header;
 use instanton_layout::info::Group;
 use instanton_layout::job::JobWords;
@@ -87,6 +87,31 @@ impl Maps {
         let gone = (oldest.saturating_sub(self.first) as usize).min(last);
         self.modex.drain(..gone);
         self.first += gone as u32;
+    }
+}
+
+/// What is done with each record of a rank.
+type Body<'a> = dyn FnMut(Link<'_, RawWords<'_>>) -> Result<Option<()>, Malformed> + 'a;
+
+/// A value that a rank has posted, shown where it lies. What is found is whether it is of the scope that is asked for.
+struct Posted<'a, F> {
+    query: &'a Query<'a>,
+    scope: Option<u8>,
+    f: &'a mut F,
+}
+
+impl<F: FnMut(&RawValue<'_>)> Seek<RawWords<'_>> for Posted<'_, F> {
+    type Found = bool;
+
+    #[inline(always)]
+    fn seek(&mut self, link: Link<'_, RawWords<'_>>) -> Result<Option<bool>, Malformed> {
+        let Some(entry) = link.record.find(self.query)? else { return Ok(None) };
+        // What the rank has put last under this key is what there is, in whatever scope.
+        let in_scope = in_scope(entry.scope, self.scope);
+        if in_scope {
+            (self.f)(&RawValue::of_entry(link.words, &entry));
+        }
+        Ok(Some(in_scope))
     }
 }
 
@@ -255,34 +280,32 @@ impl JobReader {
         query: &Query<'_>,
         f: &mut impl FnMut(&RawValue<'_>),
     ) -> Result<(), Miss> {
-        let found = self.modex(maps, lookup.rank, query, |link, entry| {
-            // What the rank has put last under this key is what there is, in whatever scope.
-            let in_scope = in_scope(entry.scope, lookup.scope);
-            if in_scope {
-                f(&RawValue::of_entry(link.words, &entry));
-            }
-            Ok(Some(in_scope))
-        })?;
+        let found = self.modex(maps, lookup.rank, Posted { query, scope: lookup.scope, f })?;
         if found == Some(true) { Ok(()) } else { Err(self.missing(maps)) }
     }
 
-    /// Reads the records of what a rank has posted, newest first, until `body` finds something in what is sought there.
+    /// Reads the records of what a rank has posted, newest first, until something is found.
     #[inline(always)]
-    pub(super) fn modex<S: Seek, T>(
+    pub(super) fn modex<'a, S: Seek<RawWords<'a>>>(
         &self,
-        maps: &Maps,
+        maps: &'a Maps,
         rank: Rank,
-        sought: S,
-        body: impl FnMut(chain::Link<'_, RawWords<'_>>, S::Sought) -> Result<Option<T>, Malformed>,
-    ) -> Result<Option<T>, Miss> {
+        mut sought: S,
+    ) -> Result<Option<S::Found>, Miss> {
         let segment = |number| maps.modex(number).map(|segment| (segment.mapping.words(), &*segment.checked));
-        match chain::read(&self.words(), rank.0, segment, sought, body) {
+        match chain::read(&self.words(), rank.0, segment, &mut sought) {
             Walk::Found(found) => Ok(Some(found)),
             Walk::Absent => Ok(None),
             Walk::Unmapped(number) => Err(Miss::Unmapped(Want::Modex(number))),
             Walk::Changed => Err(Miss::Busy),
             Walk::Bad(error, _) => Err(ReadError::from(error).into()),
         }
+    }
+
+    /// The same where nobody is in a hurry.
+    #[inline(never)]
+    fn records(&self, maps: &Maps, rank: Rank, body: &mut Body<'_>) -> Result<Option<()>, Miss> {
+        self.modex(maps, rank, |link: Link<'_, RawWords<'_>>| body(link))
     }
 
     /// Nobody has stored it, as far as can be seen.
@@ -331,7 +354,7 @@ impl JobReader {
         }
         if rank.is_process() {
             let mut posted = Vec::new();
-            self.modex(&maps, rank, Whole, |link, ()| {
+            self.records(&maps, rank, &mut |link| {
                 if link.depth == 0 {
                     posted.clear();
                 }
@@ -340,7 +363,7 @@ impl JobReader {
                     let key = link.words.to_vec(entry.key_word, entry.key_len)?;
                     posted.push((key, entry.scope, RawValue::of_entry(link.words, &entry).to_value()));
                 }
-                Ok(None::<()>)
+                Ok(None)
             })?;
             let mut known: HashSet<Vec<u8>> = all.iter().map(|(key, ..)| key.as_bytes().to_vec()).collect();
             for (key, scope, value) in posted {
@@ -424,7 +447,7 @@ impl JobReader {
 
     /// Whether a rank has posted anything that is visible here.
     pub fn has_posted(&self, rank: Rank) -> bool {
-        rank.is_process() && !matches!(self.modex(&self.maps.read(), rank, Whole, |_, ()| Ok(Some(()))), Ok(None))
+        rank.is_process() && !matches!(self.records(&self.maps.read(), rank, &mut |_| Ok(Some(()))), Ok(None))
     }
 
     /// The generation of job information that is mapped; 0 if none is.

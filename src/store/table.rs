@@ -49,6 +49,9 @@ pub(super) struct Prepared {
     replaced: Vec<Block>,
 }
 
+/// A record of a rank: the words of its segment, itself, and where it lies.
+type Stage<'r, 'a> = (RawWords<'a>, &'r Record<RawWords<'a>>, Part);
+
 impl Table {
     /// No records, for the job with that number.
     pub(super) fn new(job: u64, directory: Arc<Mapping>, budget: &Budget) -> Self {
@@ -60,20 +63,33 @@ impl Table {
         JobWords::new(self.directory.words_mut())
     }
 
-    /// Goes through a rank's records, newest first.
+    /// Goes through a rank's records, newest first, until `body` finds something.
     fn walk<'a, T>(
         &'a self,
         rank: Rank,
-        mut body: impl FnMut(RawWords<'a>, &Record<RawWords<'a>>, Part) -> Result<Option<T>, Malformed>,
+        mut body: impl FnMut(Stage<'_, 'a>) -> Result<Option<T>, Malformed>,
     ) -> Result<Option<T>, ReadError> {
+        let mut found = None;
+        self.walk_until(rank, &mut |stage| {
+            found = body(stage)?;
+            Ok(found.is_some())
+        })?;
+        Ok(found)
+    }
+
+    /// The same for all of them: one walk in the library is enough for what is not asked in a hurry.
+    fn walk_until<'a>(
+        &'a self,
+        rank: Rank,
+        body: &mut dyn FnMut(Stage<'_, 'a>) -> Result<bool, Malformed>,
+    ) -> Result<(), ReadError> {
         let segment = |number| Some((self.set.segment(number)?.memory.mapping.words(), ()));
-        let walk = chain::walk(&self.job(), rank.0, segment, chain::Whole, |link, ()| {
+        let mut sought = |link: chain::Link<'_, RawWords<'a>>| {
             let part = Part { at: link.at, version: link.version, words: link.record.words() };
-            body(link.words, link.record, part)
-        });
-        match walk {
-            Walk::Found(found) => Ok(Some(found)),
-            Walk::Absent => Ok(None),
+            Ok(body((link.words, link.record, part))?.then_some(()))
+        };
+        match chain::walk(&self.job(), rank.0, segment, &mut sought) {
+            Walk::Found(()) | Walk::Absent => Ok(()),
             Walk::Bad(error, _) => Err(error.into()),
             Walk::Unmapped(_) | Walk::Changed => Err(Malformed::Owner.into()),
         }
@@ -82,7 +98,7 @@ impl Table {
     /// What a rank has under a key, with its scope.
     pub(super) fn get(&self, rank: Rank, key: &Key) -> Result<Option<(u8, Value)>, ReadError> {
         let query = Query::new(key.as_bytes());
-        let found = self.walk(rank, |words, record, _| {
+        let found = self.walk(rank, |(words, record, _)| {
             let found = record.find(&query)?;
             Ok(found.map(|entry| (entry.scope, RawValue::of_entry(words, &entry).to_value())))
         })?;
@@ -99,7 +115,7 @@ impl Table {
     fn stored(&self, rank: Rank, count: usize) -> Result<Vec<Stored<'_>>, ReadError> {
         let mut stored: Vec<Stored<'_>> = Vec::new();
         let mut records = 0;
-        self.walk(rank, |words, record, _| {
+        self.walk(rank, |(words, record, _)| {
             if records == count {
                 return Ok(Some(()));
             }
@@ -122,7 +138,7 @@ impl Table {
 
     fn parts(&self, rank: Rank) -> Result<Vec<Part>, ReadError> {
         let mut parts = Vec::new();
-        self.walk(rank, |_, _, part| {
+        self.walk(rank, |(_, _, part)| {
             parts.push(part);
             Ok(None::<()>)
         })?;
@@ -205,7 +221,7 @@ impl Table {
     fn last_with(&self, rank: Rank, key: &Key) -> Result<usize, ReadError> {
         let query = Query::new(key.as_bytes());
         let (mut count, mut last) = (0, 0);
-        self.walk(rank, |_, record, _| {
+        self.walk(rank, |(_, record, _)| {
             count += 1;
             if record.find(&query)?.is_some() {
                 last = count;
@@ -220,7 +236,7 @@ impl Table {
         let mut depth = 0;
         let mut outdated = 0;
         let mut keys: Vec<Query<'_>> = keys.map(Query::new).collect();
-        self.walk(rank, |_, record, _| {
+        self.walk(rank, |(_, record, _)| {
             depth += 1;
             if depth <= skip {
                 return Ok(None::<()>);

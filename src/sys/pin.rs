@@ -178,9 +178,7 @@ impl<'a> Hold<'a> {
     ) -> Walk<(Entry, RawWords<'a>, &'h [u8])> {
         let segment = |number| segment(number).map(|(mapping, checked)| (mapping.words(), checked));
         // The references are loaded behind the pin, which is what makes their blocks safe to look at.
-        let walk = chain::walk(&JobWords::new(self.job.words()), rank, segment, query, |link, entry| {
-            Ok(Some((entry, link.words, link.at)))
-        });
+        let walk = chain::walk(&JobWords::new(self.job.words()), rank, segment, &mut &*query);
         walk.and_then(|(entry, words, at)| {
             if !Header::names(&words, Kind::Modex, u64::from(at.segment)) {
                 return Walk::Bad(Malformed::Owner, at);

@@ -50,7 +50,7 @@ pub fn append(words: &mut Vec<u64>, bytes: &[u8]) -> usize {
     let (chunks, rest) = bytes.as_chunks::<8>();
     words.extend(chunks.iter().map(|chunk| u64::from_le_bytes(*chunk)));
     if !rest.is_empty() {
-        words.push(tail_word(bytes, rest.len()));
+        words.push(tail_word(bytes, rest));
     }
     at
 }

@@ -26,7 +26,7 @@ pub use base::Base;
 pub use build::{Item, Keys, LARGEST, OwnKeys, Payload, append, build, build_on, seal, size};
 pub(crate) use build::{build_with, set_base};
 
-use crate::hash::{hash, tail_word};
+use crate::hash::hash_and_tail;
 use crate::words::Words;
 use crate::{Malformed, crc::Crc, high, low};
 
@@ -69,13 +69,16 @@ pub enum Owner {
 pub struct Query<'a> {
     key: &'a [u8],
     hash: u64,
+    /// The bytes behind the last whole word of the key, as a word.
+    tail: u64,
 }
 
 impl<'a> Query<'a> {
     /// A look-up of `key`.
     #[inline]
     pub const fn new(key: &'a [u8]) -> Self {
-        Self { key, hash: hash(key) }
+        let (hash, tail) = hash_and_tail(key);
+        Self { key, hash, tail }
     }
 
     /// The hash of the key.
@@ -103,7 +106,7 @@ impl<'a> Query<'a> {
             }
             (at, rest) = (at + 1, tail);
         }
-        Ok(rest.is_empty() || words.load(at)? == tail_word(self.key, rest.len()))
+        Ok(rest.is_empty() || words.load(at)? == self.tail)
     }
 }
 
@@ -220,7 +223,7 @@ impl<W: Words + Copy> Record<W> {
     /// [`Malformed`] when an entry leads out of the record.
     #[inline(always)]
     pub fn find(&self, query: &Query<'_>) -> Result<Option<Entry>, Malformed> {
-        self.find_where(query.hash, |entry| query.is_at(&self.words, entry.key_word, entry.key_len))
+        self.find_with(query, None)
     }
 
     /// Looks a key up in a record of an info segment, where its only copy lies at `word`.
@@ -229,22 +232,25 @@ impl<W: Words + Copy> Record<W> {
     /// [`Malformed`] when an entry leads out of the record.
     #[inline(always)]
     pub fn find_shared(&self, query: &Query<'_>, word: usize) -> Result<Option<Entry>, Malformed> {
-        self.find_where(query.hash, |entry| Ok(entry.key_word == word))
+        self.find_with(query, Some(word))
     }
 
+    /// Looks a key up, which is compared with those of entries, or known to lie at a word.
+    ///
+    /// Which of them is an argument and not a function, because a function might become a call.
     #[inline(always)]
-    fn find_where(
-        &self,
-        of_key: u64,
-        is_it: impl Fn(&Entry) -> Result<bool, Malformed>,
-    ) -> Result<Option<Entry>, Malformed> {
-        let mut slot = of_key as usize & self.mask;
+    fn find_with(&self, query: &Query<'_>, word: Option<usize>) -> Result<Option<Entry>, Malformed> {
+        let mut slot = query.hash as usize & self.mask;
         for _ in 0..self.mask + 1 {
             let at = self.at + HEAD + slot * ENTRY;
             let hash = self.words.load(at)?;
-            if hash == of_key {
+            if hash == query.hash {
                 let entry = self.entry(at)?;
-                if is_it(&entry)? {
+                let is_it = match word {
+                    Some(word) => entry.key_word == word,
+                    None => query.is_at(&self.words, entry.key_word, entry.key_len)?,
+                };
+                if is_it {
                     return Ok(Some(entry));
                 }
             } else if hash == 0 {

@@ -136,7 +136,7 @@ fn what_a_job_cannot_have_is_refused() {
 fn values_that_no_record_holds_are_refused_before_they_are_copied() {
     let mut info = job_info(&infos());
     for name in ["one half", "other half"] {
-        info.job.put(key(name), Value::ByteObject(vec![0; 1 << 31].into()));
+        info.job.put(key(name), Value::ByteObject(vec![0; 1 << 31]));
     }
     let limits = Limits::default();
     let refused = JobWriter::create(&nspace(), info, &limits).map(drop).unwrap_err();

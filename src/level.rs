@@ -18,14 +18,8 @@ impl Directives {
     }
 
     /// The level at which these attributes look.
-    #[inline]
-    pub(crate) fn level(&self) -> Level<'_> {
-        // Nearly always, and faster than a jump through a table.
-        if self.scale == Scale::Default { Level::Default } else { self.level_named() }
-    }
-
     #[inline(never)]
-    fn level_named(&self) -> Level<'_> {
+    fn level(&self) -> Level<'_> {
         match self.scale {
             Scale::Default => Level::Default,
             Scale::Session => Level::Session(self.session),
@@ -42,6 +36,11 @@ impl Directives {
     /// A look-up with these attributes.
     #[inline]
     pub(crate) fn lookup<'a>(&'a self, asker: Rank, rank: Rank, key: &'a [u8]) -> Lookup<'a> {
-        Lookup { rank, key, level: self.level(), scope: self.scope, asker }
+        let mut lookup = Lookup { rank, key, level: Level::Default, scope: self.scope, asker };
+        if self.scale != Scale::Default {
+            // Only then: most name none, and a level is not moved faster than it is told that there is none.
+            lookup.level = self.level();
+        }
+        lookup
     }
 }

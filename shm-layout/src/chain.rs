@@ -219,9 +219,12 @@ pub fn read<J: Words, W: Words + Copy, C: Checked, S: Seek<W>>(
     sought: &mut S,
 ) -> Walk<S::Found> {
     match walk(job, rank, &segment, sought) {
+        // Named one by one: handed on as a whole it would lie in memory, and be loaded from there in larger pieces than it was stored.
+        Walk::Found(found) => Walk::Found(found),
+        Walk::Absent => Walk::Absent,
+        Walk::Unmapped(number) => Walk::Unmapped(number),
         Walk::Changed => read_again(job, rank, None, &segment, sought),
         Walk::Bad(_, first) => read_again(job, rank, Some(first), &segment, sought),
-        other => other,
     }
 }
 

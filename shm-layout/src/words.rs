@@ -196,21 +196,9 @@ impl Words for RawWords<'_> {
     fn copy_to(&self, at: usize, to: &mut [MaybeUninit<u8>]) -> Result<(), Malformed> {
         check(self.len, at, to.len())?;
         #[cfg(target_arch = "x86_64")]
-        if to.len() >= STRING_COPY {
-            // SAFETY:
-            // - source in bounds (checked above) and mapped (contract of `new`); target is a live slice of that length
-            // - the assembler may read bytes that another process writes: its result is then some mixture of bytes, as
-            //   with relaxed byte loads, and the caller checks the version afterwards
-            // - the direction flag is clear on entry, as the ABI demands
-            unsafe {
-                core::arch::asm!(
-                    "rep movsb",
-                    inout("rcx") to.len() => _,
-                    inout("rsi") self.base.as_ptr().add(at) => _,
-                    inout("rdi") to.as_mut_ptr() => _,
-                    options(nostack, preserves_flags)
-                );
-            }
+        if to.len() >= 16 {
+            // SAFETY: source in bounds (checked above) and mapped (contract of `new`); target is a live slice of that length.
+            unsafe { copy_mixed(self.base.as_ptr().add(at).cast(), to) };
             return Ok(());
         }
         let len = to.len();
@@ -244,9 +232,55 @@ impl Words for RawWords<'_> {
     }
 }
 
-/// From here on one string instruction is faster than a loop of word loads.
-#[cfg(not(loom))]
-const STRING_COPY: usize = 256;
+/// Copies at least 16 bytes, which may change meanwhile. Then the copy is some mixture of bytes, as with relaxed byte loads, which is
+/// why this is assembler; the caller checks the version afterwards.
+///
+/// # Safety
+/// `to.len()` bytes from `from` are mapped readable.
+#[cfg(all(not(loom), target_arch = "x86_64"))]
+#[inline(always)]
+unsafe fn copy_mixed(from: *const u8, to: &mut [MaybeUninit<u8>]) {
+    /// From here on one string instruction is faster than a loop.
+    const STRING_COPY: usize = 256;
+    if to.len() >= STRING_COPY {
+        // SAFETY:
+        // - both have so many bytes (contract, and the slice's own)
+        // - the direction flag is clear on entry, as the ABI demands
+        unsafe {
+            core::arch::asm!(
+                "rep movsb",
+                inout("rcx") to.len() => _,
+                inout("rsi") from => _,
+                inout("rdi") to.as_mut_ptr() => _,
+                options(nostack, preserves_flags)
+            );
+        }
+        return;
+    }
+    let last = to.len() - 16;
+    // SAFETY: 16 bytes at each place below `last`, and 16 at `last`, lie within both (contract, and the slice's own).
+    unsafe {
+        core::arch::asm!(
+            "2:",
+            "cmp {at}, {last}",
+            "jae 3f",
+            "movdqu {piece}, [{from} + {at}]",
+            "movdqu [{to} + {at}], {piece}",
+            "add {at}, 16",
+            "jmp 2b",
+            // The last 16 bytes, whatever the rest has of them already.
+            "3:",
+            "movdqu {piece}, [{from} + {last}]",
+            "movdqu [{to} + {last}], {piece}",
+            at = inout(reg) 0usize => _,
+            last = in(reg) last,
+            from = in(reg) from,
+            to = in(reg) to.as_mut_ptr(),
+            piece = out(xmm_reg) _,
+            options(nostack)
+        );
+    }
+}
 
 /// The words of a mapping that may be written.
 #[cfg(not(loom))]
@@ -425,5 +459,27 @@ impl<W: Words + ?Sized> Words for &W {
 impl<W: WordsMut + ?Sized> WordsMut for &W {
     fn store(&self, at: usize, value: u64, order: Ordering) {
         (**self).store(at, value, order);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_copy_has_every_byte_and_no_more() {
+        let source: Vec<u64> = (0..80u64).map(|word| word.wrapping_mul(0x0123_4567_89ab_cdef).to_le()).collect();
+        let bytes: Vec<u8> = source.iter().flat_map(|word| word.to_ne_bytes()).collect();
+        // SAFETY: a vector that nobody writes, which outlives the words.
+        let words = unsafe { RawWords::new(core::ptr::NonNull::from(source.as_slice()).cast(), source.len()) };
+        for (at, len) in (0..3).flat_map(|at| (0..600).map(move |len| (at, len))) {
+            let mut copy = vec![MaybeUninit::new(0xee); len + 1];
+            words.copy_to(at, &mut copy[..len]).unwrap();
+            // SAFETY: all of them were written above.
+            let copy: Vec<u8> = copy.iter().map(|byte| unsafe { byte.assume_init() }).collect();
+            assert_eq!(copy[..len], bytes[at * 8..at * 8 + len], "{len} bytes of word {at}");
+            assert_eq!(copy[len], 0xee, "{len} bytes");
+        }
+        assert!(words.copy_to(79, &mut [MaybeUninit::uninit(); 9]).is_err());
     }
 }

@@ -180,11 +180,11 @@ impl<W: Words + Copy> Record<W> {
         Ok(Self { words, at, len, mask: (1 << bits) - 1, keys, continues })
     }
 
-    /// Whether the checksum is right.
+    /// Whether the checksum is right. By value, so that nobody who does not ask needs the record in memory.
     ///
     /// # Errors
     /// [`Malformed::Checksum`] when it is not.
-    pub fn check(&self) -> Result<(), Malformed> {
+    pub fn check(self) -> Result<(), Malformed> {
         let length = self.words.load(self.at + 1)?;
         let mut crc = Crc::new();
         crc.slice(&[self.words.load(self.at)?, u64::from(low(length))]);

@@ -468,8 +468,9 @@ mod tests {
 
     #[test]
     fn a_copy_has_every_byte_and_no_more() {
-        let source: Vec<u64> = (0..80u64).map(|word| word.wrapping_mul(0x0123_4567_89ab_cdef).to_le()).collect();
-        let bytes: Vec<u8> = source.iter().flat_map(|word| word.to_ne_bytes()).collect();
+        let values = (0..80u64).map(|word| word.wrapping_mul(0x0123_4567_89ab_cdef));
+        let bytes: Vec<u8> = values.clone().flat_map(u64::to_le_bytes).collect();
+        let source: Vec<u64> = values.map(u64::to_le).collect();
         // SAFETY: a vector that nobody writes, which outlives the words.
         let words = unsafe { RawWords::new(core::ptr::NonNull::from(source.as_slice()).cast(), source.len()) };
         for (at, len) in (0..3).flat_map(|at| (0..600).map(move |len| (at, len))) {

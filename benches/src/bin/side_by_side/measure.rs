@@ -82,11 +82,11 @@ impl Plan {
         }
     }
 
-    /// What needs no server. The libraries take turns, because the machine's own speed changes between them.
+    /// What needs no server. The libraries take many short turns, because the machine's own speed changes between them.
     fn helpers(&self, measured: &mut Measured) {
-        for _ in 0..(10 / self.divisor).max(1) {
+        for _ in 0..(60 / self.divisor).max(1) {
             for (library, samples) in [(&self.ours, &mut measured.ours), (&self.stock, &mut measured.stock)] {
-                say(self.programs.alone(library, "helper/", &["helpers", "20"], samples));
+                say(self.programs.alone(library, "helper/", &["helpers", "4"], samples));
             }
         }
     }

@@ -50,7 +50,13 @@ fn ten_thousand_inits_cost_nothing() {
 fn valgrind_finds_nothing() {
     let (survey, calls, valgrind) = (peer("pmix/survey"), peer("pmix/calls"), PathBuf::from("/usr/bin/valgrind"));
     if have("valgrind_finds_nothing", &[survey.clone(), calls.clone(), valgrind.clone()]) {
-        let checks = ["-q", "--error-exitcode=99", "--leak-check=full", "--errors-for-leak-kinds=definite,indirect"];
+        let checks = [
+            "-q",
+            "--vgdb=no",
+            "--error-exitcode=99",
+            "--leak-check=full",
+            "--errors-for-leak-kinds=definite,indirect",
+        ];
         for program in [survey, calls] {
             Launch::ranks(2, &valgrind).args(checks).args([program]).run().expect(0);
         }

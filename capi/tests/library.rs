@@ -77,7 +77,13 @@ fn checked(program: &Path) -> Option<Command> {
         return None;
     }
     let mut command = alone(Path::new("valgrind"));
-    command.args(["-q", "--error-exitcode=99", "--leak-check=full", "--errors-for-leak-kinds=definite,indirect"]);
+    command.args([
+        "-q",
+        "--vgdb=no",
+        "--error-exitcode=99",
+        "--leak-check=full",
+        "--errors-for-leak-kinds=definite,indirect",
+    ]);
     command.arg(program);
     Some(command)
 }

@@ -132,7 +132,13 @@ fn with_args(program: &Path, args: &[&str]) -> Command {
 fn valgrind(program: &Path, args: &[&str]) -> Option<Command> {
     Command::new("valgrind").arg("--version").output().ok()?;
     let mut command = Command::new("valgrind");
-    command.args(["-q", "--error-exitcode=99", "--leak-check=full", "--errors-for-leak-kinds=definite,indirect"]);
+    command.args([
+        "-q",
+        "--vgdb=no",
+        "--error-exitcode=99",
+        "--leak-check=full",
+        "--errors-for-leak-kinds=definite,indirect",
+    ]);
     command.arg(program).args(args);
     Some(command)
 }

@@ -156,7 +156,13 @@ fn macros_do_what_they_say() {
         let (program, library) = program("macros", language, standard);
         run(&mut alone(&program, &library));
         if Command::new("valgrind").arg("--version").output().is_ok() {
-            let flags = ["-q", "--error-exitcode=99", "--leak-check=full", "--errors-for-leak-kinds=definite,indirect"];
+            let flags = [
+                "-q",
+                "--vgdb=no",
+                "--error-exitcode=99",
+                "--leak-check=full",
+                "--errors-for-leak-kinds=definite,indirect",
+            ];
             run(alone("valgrind", &library).args(flags).arg(program));
         }
     }

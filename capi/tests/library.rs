@@ -3,7 +3,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::{env, fs};
 
+mod programs;
 mod real;
+
+use programs::{alone, checked};
 
 /// The directory with the library under the names that programs look for.
 fn library() -> PathBuf {
@@ -57,35 +60,6 @@ fn compile_with(headers: &Path, name: &str, out: &str, flags: &[&str]) -> PathBu
         .arg("-lpmix")
         .arg(format!("-Wl,-rpath,{}", dir.display())));
     program
-}
-
-/// A program in an environment without a launcher.
-fn alone(program: &Path) -> Command {
-    let mut command = Command::new(program);
-    for (name, _) in env::vars_os() {
-        if ["PMIX_", "INSTANTON_", "OMPI_"].iter().any(|prefix| name.to_string_lossy().starts_with(prefix)) {
-            command.env_remove(name);
-        }
-    }
-    command
-}
-
-/// The same under valgrind, where that is installed.
-fn checked(program: &Path) -> Option<Command> {
-    if Command::new("valgrind").arg("--version").output().is_err() {
-        eprintln!("valgrind is not installed: {} runs without it", program.display());
-        return None;
-    }
-    let mut command = alone(Path::new("valgrind"));
-    command.args([
-        "-q",
-        "--vgdb=no",
-        "--error-exitcode=99",
-        "--leak-check=full",
-        "--errors-for-leak-kinds=definite,indirect",
-    ]);
-    command.arg(program);
-    Some(command)
 }
 
 const SANITIZERS: &str = "-fsanitize=address,undefined";

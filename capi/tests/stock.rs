@@ -7,7 +7,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::{env, fs};
 
+mod programs;
 mod real;
+
+use programs::{alone, checked};
 
 /// A place with a `libpmix.so.2`.
 struct Library {
@@ -106,13 +109,8 @@ fn compiled(name: &str, with: &Library, flags: &[&str]) -> PathBuf {
     out
 }
 
-/// What a command prints when it is given some input, in an environment without a launcher.
+/// What a command prints when it is given some input.
 fn said(mut command: Command, library: &Library, input: &str) -> String {
-    for (name, _) in env::vars_os() {
-        if ["PMIX_", "INSTANTON_", "OMPI_"].iter().any(|prefix| name.to_string_lossy().starts_with(prefix)) {
-            command.env_remove(name);
-        }
-    }
     command.env("LD_LIBRARY_PATH", &library.folder).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
     // A program that does not read leaves the pipe early.
@@ -124,22 +122,14 @@ fn said(mut command: Command, library: &Library, input: &str) -> String {
 }
 
 fn with_args(program: &Path, args: &[&str]) -> Command {
-    let mut command = Command::new(program);
+    let mut command = alone(program);
     command.args(args);
     command
 }
 
 fn valgrind(program: &Path, args: &[&str]) -> Option<Command> {
-    Command::new("valgrind").arg("--version").output().ok()?;
-    let mut command = Command::new("valgrind");
-    command.args([
-        "-q",
-        "--vgdb=no",
-        "--error-exitcode=99",
-        "--leak-check=full",
-        "--errors-for-leak-kinds=definite,indirect",
-    ]);
-    command.arg(program).args(args);
+    let mut command = checked(program)?;
+    command.args(args);
     Some(command)
 }
 

@@ -11,8 +11,12 @@ mod generate;
 mod man;
 
 mod agreement;
+#[path = "../programs/mod.rs"]
+mod programs;
 #[path = "../real/mod.rs"]
 mod real;
+
+use programs::{alone, checked};
 
 const C: [&str; 3] = ["-xc", "-std=c99", "-std=c11"];
 const CXX: [&str; 3] = ["-xc++", "-std=c++11", "-std=c++17"];
@@ -67,14 +71,8 @@ fn program(name: &str, language: &str, standard: &str) -> (PathBuf, PathBuf) {
     (out, libraries)
 }
 
-/// A command in an environment without a launcher, with a library.
-fn alone(program: impl AsRef<std::ffi::OsStr>, library: &Path) -> Command {
-    let mut command = Command::new(program);
-    for (name, _) in env::vars_os() {
-        if ["PMIX_", "INSTANTON_", "OMPI_"].iter().any(|prefix| name.to_string_lossy().starts_with(prefix)) {
-            command.env_remove(name);
-        }
-    }
+/// A command with a library.
+fn on(library: &Path, mut command: Command) -> Command {
     command.env("LD_LIBRARY_PATH", library);
     command
 }
@@ -154,16 +152,9 @@ fn macros_do_what_they_say() {
     }
     for (language, standard) in [("-xc", "-std=c11"), ("-xc++", "-std=c++17")] {
         let (program, library) = program("macros", language, standard);
-        run(&mut alone(&program, &library));
-        if Command::new("valgrind").arg("--version").output().is_ok() {
-            let flags = [
-                "-q",
-                "--vgdb=no",
-                "--error-exitcode=99",
-                "--leak-check=full",
-                "--errors-for-leak-kinds=definite,indirect",
-            ];
-            run(alone("valgrind", &library).args(flags).arg(program));
+        run(&mut on(&library, alone(&program)));
+        if let Some(command) = checked(&program) {
+            run(&mut on(&library, command));
         }
     }
 }
@@ -199,12 +190,12 @@ fn programs_written_for_others_compile() {
 /// Runs a program on our library, and where there is a stock one, on that, too: it says the same.
 fn says_the_same(name: &str) {
     let (program, ours) = program(name, "-xc", "-std=c11");
-    let here = run(&mut alone(&program, &ours));
+    let here = run(&mut on(&ours, alone(&program)));
     let Some(stock) = real::asked("--variable=libdir").filter(|folder| folder.join("libpmix.so.2").exists()) else {
         println!("SKIPPED {name} on the stock library: there is none");
         return;
     };
-    let there = run(&mut alone(&program, &stock));
+    let there = run(&mut on(&stock, alone(&program)));
     assert_eq!(String::from_utf8_lossy(&here.stdout), String::from_utf8_lossy(&there.stdout));
 }
 

@@ -8,30 +8,30 @@
 #![cfg_attr(not(all(feature = "client", feature = "server")), allow(dead_code))]
 
 #[cfg(any(feature = "client", feature = "server"))]
-mod answer;
+mod attribute_support;
 #[cfg(feature = "client")]
 pub mod client;
+#[cfg(any(feature = "client", feature = "server"))]
+mod collect_small;
 #[cfg(feature = "peers")]
 pub mod control;
 pub mod data;
-#[cfg(any(feature = "client", feature = "server"))]
-mod gathered;
+#[cfg(all(feature = "client", feature = "server"))]
+mod in_process;
 #[cfg(feature = "server")]
 pub mod launch;
 #[cfg(any(feature = "client", feature = "server"))]
 mod level;
 #[cfg(feature = "peers")]
 pub mod message;
+#[cfg(any(feature = "client", feature = "server"))]
+mod oneshot;
 #[cfg(feature = "server")]
 pub mod server;
 pub mod store;
-#[cfg(any(feature = "client", feature = "server"))]
-mod support;
 pub mod sys;
 #[cfg(feature = "client")]
 pub mod tool;
 pub mod trace;
 #[cfg(feature = "peers")]
 pub mod wire;
-#[cfg(all(feature = "client", feature = "server"))]
-mod within;

@@ -149,7 +149,7 @@ fn know(client: &Client, key: &str, value: Value) {
 pub fn enter_as_server(server: &Server) -> Result<(), Status> {
     let mut inits = INITS.lock().unwrap_or_else(PoisonError::into_inner);
     if client().is_err() {
-        let client = publish(Arc::new(Client::within(server).map_err(refused)?));
+        let client = publish(Arc::new(Client::in_process(server).map_err(refused)?));
         know(&client, keys::HOSTNAME, Value::String(Some(server.hostname().clone())));
         if let Some(uri) = server.uri().map(|uri| Value::string(uri.to_string())) {
             know(&client, keys::SERVER_URI, uri.clone());

@@ -20,7 +20,7 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 
 use crate::control::frame::{self, FrameError, HEADER, Header, Kind, MAX_BODY};
 use crate::message::numbers::NumberMap;
-use crate::message::{Push, Reply, Request, ServerWithin};
+use crate::message::{InProcessServer, Push, Reply, Request};
 use crate::sys::futex::Bell;
 use crate::sys::socket;
 use crate::trace;
@@ -51,8 +51,8 @@ pub(super) enum Way {
     None,
     /// To a server that is another process.
     Socket(Arc<UnixStream>),
-    /// To the server that this process itself is.
-    Within(Arc<dyn ServerWithin>),
+    /// To the server in this process.
+    InProcess(Arc<dyn InProcessServer>),
 }
 
 /// The sending side, shared by all threads.
@@ -175,7 +175,7 @@ impl Link {
 
     /// Whether an answer could not come while the caller waits for it.
     pub(super) fn may_not_wait(&self) -> bool {
-        self.is_own_thread() || matches!(&self.way, Way::Within(server) if server.is_own_thread())
+        self.is_own_thread() || matches!(&self.way, Way::InProcess(server) if server.is_own_thread())
     }
 
     /// Whether requests reach the server.
@@ -242,7 +242,7 @@ impl Link {
         let socket = match &self.way {
             Way::None => return Err((Error::NoServer { call }, waiter)),
             Way::Socket(socket) => socket,
-            Way::Within(server) => return self.ask_within(&**server, request, waiter),
+            Way::InProcess(server) => return self.ask_in_process(&**server, request, waiter),
         };
         // The archive is made outside the lock, the number put in under it.
         let mut frame = match frame::request(request) {
@@ -258,9 +258,9 @@ impl Link {
         Ok(())
     }
 
-    fn ask_within(
+    fn ask_in_process(
         &self,
-        server: &dyn ServerWithin,
+        server: &dyn InProcessServer,
         request: &Request,
         waiter: Option<Waiter>,
     ) -> Result<(), (Error, Option<Waiter>)> {
@@ -274,7 +274,7 @@ impl Link {
         Ok(())
     }
 
-    /// An answer of the server within; on the control thread.
+    /// A reply of an in-process server; on the control thread.
     pub(super) fn answered(&self, number: u64, reply: Reply) {
         let waiter = lock(&self.outbox).take(number);
         if let Some(waiter) = waiter {

@@ -5,9 +5,9 @@
 //! its server dies, it waits no longer.
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::answer::answer;
 use crate::data::constants::data_range::RANGE_RM;
 use crate::data::{Info, Proc, Rank, Status, Value, keys};
+use crate::oneshot;
 use crate::store::Lookup;
 use crate::trace;
 
@@ -44,11 +44,11 @@ impl Client {
             _ => return Ok(()),
         }
         let lost = || InitError::NotAvailable("the server is gone, and with it the debugger's word".into());
-        let (teller, released) = answer();
-        let teller = Mutex::new(Some(teller));
+        let (sender, released) = oneshot::channel();
+        let sender = Mutex::new(Some(sender));
         let handler: Handler = Arc::new(move |notice, chain| {
-            if let Some(teller) = teller.lock().unwrap_or_else(PoisonError::into_inner).take() {
-                teller.tell(notice.status == Status::DEBUGGER_RELEASE);
+            if let Some(sender) = sender.lock().unwrap_or_else(PoisonError::into_inner).take() {
+                sender.send(notice.status == Status::DEBUGGER_RELEASE);
             }
             chain.complete(Status::EVENT_NO_ACTION_TAKEN, Vec::new());
         });
@@ -60,7 +60,7 @@ impl Client {
         if let Err(error) = told {
             trace!("nobody is told that {} waits for a debugger: {error}", self.proc());
         }
-        let is_released = released.wait() == Some(true);
+        let is_released = released.recv() == Some(true);
         let _ = self.deregister_event_handler(handler, |_| ());
         if is_released { Ok(()) } else { Err(lost()) }
     }

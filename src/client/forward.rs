@@ -6,9 +6,9 @@
 use std::sync::PoisonError;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use crate::attribute_support;
 use crate::data::{Info, InfoList, Proc, Query, ResourceUnit, Status, Text, Value, keys};
 use crate::message::{Credential, Forward, Infos, Reply, Request};
-use crate::support;
 
 use super::connection::Answer;
 use super::{Client, Error, Inner};
@@ -18,19 +18,19 @@ impl Inner {
     /// servers.
     fn support(&self, queries: &[Query]) -> Option<Vec<Info>> {
         let is_ours = |query: &Query| {
-            let host = support::asks_for_host(&query.qualifiers) && self.link.has_server();
-            !query.keys.is_empty() && query.keys.iter().all(support::is_asked_by) && !host
+            let host = attribute_support::asks_for_host(&query.qualifiers) && self.link.has_server();
+            !query.keys.is_empty() && query.keys.iter().all(attribute_support::is_asked_by) && !host
         };
         if !queries.iter().all(is_ours) {
             return None;
         }
         let host = self.own.host_support.lock().unwrap_or_else(PoisonError::into_inner);
-        Some(queries.iter().flat_map(|query| support::answers(&query.qualifiers, &host)).collect())
+        Some(queries.iter().flat_map(|query| attribute_support::answers(&query.qualifiers, &host)).collect())
     }
 
     /// The answers to queries for nothing but servers on this node, an attribute for each.
     fn servers(queries: &[Query]) -> Option<Vec<Info>> {
-        let answers = queries.iter().flat_map(|query| &query.keys).map(support::available_servers);
+        let answers = queries.iter().flat_map(|query| &query.keys).map(attribute_support::available_servers);
         answers.collect::<Option<Vec<_>>>().filter(|all| !all.is_empty()).map(|all| all.concat())
     }
 
@@ -88,7 +88,7 @@ fn names_two(qualifiers: &[Info]) -> bool {
 
 /// The answers to queries for nothing but the version of the binary interface, which need no server and no init.
 pub fn abi_versions(queries: &[Query]) -> Option<Vec<Info>> {
-    let answers = queries.iter().flat_map(|query| &query.keys).map(support::abi_version);
+    let answers = queries.iter().flat_map(|query| &query.keys).map(attribute_support::abi_version);
     answers.collect::<Option<Vec<Info>>>().filter(|all| !all.is_empty())
 }
 

@@ -44,12 +44,12 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 
-use crate::answer::answer;
+use crate::attribute_support::HostSupport;
 use crate::control::address::Address;
 use crate::control::handshake::Attach;
 use crate::data::{Info, InfoList, Key, Nspace, Proc, Rank, Status, Value, constants::scope, keys};
 use crate::message::{Reply, Request};
-use crate::support::HostSupport;
+use crate::oneshot;
 use crate::sys::cell::Epoch;
 use crate::sys::signals;
 use crate::trace;
@@ -63,7 +63,7 @@ pub use get::Found;
 pub use init::check_directives;
 pub use notify::Chain;
 pub use output::{Output, OutputHandler, to_own_output};
-pub use spawn::to_start;
+pub use spawn::complete_apps;
 
 use connection::{Answer, Incoming, Link, News, Way};
 use events::Handlers;
@@ -250,35 +250,35 @@ impl Client {
         Self::start(proc, None, link, jobs, None, own)
     }
 
-    /// The client of the program that embeds a server, which is known by the server's name. What belongs to the process it shares
-    /// with `first`, if that has a connection already.
+    /// Makes the client of the program that embeds a server; it has the server's name. It shares what belongs to the process with
+    /// `first`, where that has a connection already.
     #[cfg(feature = "server")]
-    pub(crate) fn inside(
+    pub(crate) fn connect_in_process(
         proc: Proc,
-        server: Arc<dyn crate::message::ServerWithin>,
+        server: Arc<dyn crate::message::InProcessServer>,
         first: Option<&Client>,
     ) -> Result<Client, InitError> {
-        let link = Link::new(Way::Within(server)).map_err(system("no eventfd"))?;
+        let link = Link::new(Way::InProcess(server)).map_err(system("no eventfd"))?;
         let own = first.map_or_else(Arc::default, |client| client.inner.own.clone());
         Self::start(proc, None, link, Jobs::new(false), None, own)
     }
 
-    /// Tells such a server what the handlers of the process want to hear of.
+    /// Registers the event handlers of the process with an in-process server.
     #[cfg(feature = "server")]
     pub(crate) fn hear_events(&self) {
         self.inner.register_all();
     }
 
-    /// What such a server tells its program through. It does not keep the client.
+    /// Returns the callback that takes in what an in-process server sends. It does not keep the client alive.
     #[cfg(feature = "server")]
-    pub(crate) fn ear(&self) -> Box<dyn Fn(crate::message::Told) + Send> {
-        use crate::message::Told;
+    pub(crate) fn delivery_handler(&self) -> Box<dyn Fn(crate::message::Delivery) + Send> {
+        use crate::message::Delivery;
         let inner = Arc::downgrade(&self.inner);
-        Box::new(move |told| {
+        Box::new(move |delivery| {
             let Some(inner) = inner.upgrade() else { return };
-            inner.clone().link.run_later(move || match told {
-                Told::Reply(number, reply) => inner.link.answered(number, reply),
-                Told::Push(push) => inner.pushed(push),
+            inner.clone().link.run_later(move || match delivery {
+                Delivery::Reply(number, reply) => inner.link.answered(number, reply),
+                Delivery::Push(push) => inner.pushed(push),
             });
         })
     }
@@ -495,10 +495,10 @@ impl Client {
         start: impl FnOnce(Box<dyn FnOnce(Result<T, Error>) + Send>) -> Result<(), Error>,
     ) -> Result<T, Error> {
         self.may_wait(call)?;
-        let (teller, told) = answer();
-        start(Box::new(move |result| teller.tell(result)))?;
+        let (sender, receiver) = oneshot::channel();
+        start(Box::new(move |result| sender.send(result)))?;
         // A callback that was dropped instead of called: the client has been ended meanwhile.
-        told.wait().unwrap_or(Err(Error::NotInitialized))
+        receiver.recv().unwrap_or(Err(Error::NotInitialized))
     }
 
     /// Whether a call that waits can be made here.

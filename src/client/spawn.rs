@@ -1,7 +1,7 @@
-//! Starting jobs, and being connected with them.
+//! Spawning jobs (`PMIx_Spawn`), and connecting with them (`PMIx_Connect`). The host launches the processes.
 //!
-//! Of a job that this process has started, or is connected with, everything is readable that is of its own job: a Get asks the
-//! server for that job's memory, maps it, and reads it from then on.
+//! A job that this process has spawned, or is connected with, is as readable as its own job: a Get asks the server for that job's
+//! memory, maps it, and reads it from then on.
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
@@ -33,11 +33,11 @@ fn in_full(app: &App, job_info: &[Info]) -> App {
     App { cmd: cmd.cloned(), argv, cwd: app.cwd.clone().or_else(named).or_else(own), ..app.clone() }
 }
 
-/// What is to run, each in full.
+/// Returns the applications of a spawn request with command, arguments and directory filled in.
 ///
 /// # Errors
 /// `ERR_BAD_PARAM` without an application, or for one that names no program.
-pub fn to_start(job_info: &[Info], apps: &[App]) -> Result<Vec<App>, Status> {
+pub fn complete_apps(job_info: &[Info], apps: &[App]) -> Result<Vec<App>, Status> {
     if apps.is_empty() || apps.iter().any(|app| app.cmd.is_none() && app.argv.is_empty()) {
         return Err(Status::ERR_BAD_PARAM);
     }
@@ -45,7 +45,7 @@ pub fn to_start(job_info: &[Info], apps: &[App]) -> Result<Vec<App>, Status> {
 }
 
 impl Client {
-    /// Starts a job (`PMIx_Spawn`) and answers its namespace when all of it runs.
+    /// Spawns a job (`PMIx_Spawn`) and returns its namespace when all of it runs.
     ///
     /// # Errors
     /// `ERR_BAD_PARAM` without an application, or for one that names no program; what the host answers.
@@ -63,7 +63,7 @@ impl Client {
         apps: &[App],
         done: impl FnOnce(Result<Nspace, Error>) + Send + 'static,
     ) -> Result<(), Error> {
-        let apps = to_start(job_info, apps)?;
+        let apps = complete_apps(job_info, apps)?;
         let request = Request::Forward(Forward::Spawn { job_info: job_info.to_vec(), apps });
         let inner = Arc::downgrade(&self.inner);
         let met = move |answer: Result<Nspace, Error>| {

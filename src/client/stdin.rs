@@ -10,9 +10,9 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
-use crate::answer::answer;
 use crate::data::{Info, Proc, Status};
 use crate::message::{Forward, Request};
+use crate::oneshot;
 use crate::sys::signals;
 use crate::trace;
 
@@ -120,10 +120,10 @@ fn collect(inner: &Inner, shared: &Shared, directives: &[Info]) {
         };
         let is_end = bytes.is_empty();
         let request = Request::Forward(Forward::Push { targets, bytes, directives: directives.to_vec() });
-        let (teller, told) = answer();
-        let answered = move |result: Result<(), Error>| teller.tell(result);
+        let (sender, receiver) = oneshot::channel();
+        let answered = move |result: Result<(), Error>| sender.send(result);
         let asked = inner.ask_for("PMIx_IOF_push", &request, nothing, answered);
-        match asked.map(|()| told.wait()) {
+        match asked.map(|()| receiver.recv()) {
             Ok(Some(Ok(()))) if !is_end => {}
             Ok(Some(Err(error))) | Err(error) => return trace!("standard input is pushed no more: {error}"),
             _ => return,

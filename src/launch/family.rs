@@ -13,7 +13,7 @@ use nix::sys::signal::Signal;
 use nix::unistd::{getegid, geteuid};
 
 use super::app::{self, App, TimeLimits};
-use super::launcher::{JobEnd, Wanted, Wishes};
+use super::launcher::{JobEnd, SpawnQueue, SpawnRequest};
 use super::program;
 use crate::client::{Output, OutputHandler, to_own_output};
 use crate::data::constants::iof_channel::{FWD_STDERR_CHANNEL, FWD_STDOUT_CHANNEL};
@@ -60,11 +60,11 @@ struct Job {
     is_late: bool,
 }
 
-/// What the launcher's thread works on.
+/// State of the launcher's thread.
 pub(super) struct Family {
     server: Weak<Server>,
-    ear: Box<dyn Fn(JobEnd) + Send>,
-    wishes: Arc<Wishes>,
+    job_ended: Box<dyn Fn(JobEnd) + Send>,
+    queue: Arc<SpawnQueue>,
     output: OutputHandler,
     /// The number of the last job.
     last: u64,
@@ -74,21 +74,21 @@ pub(super) struct Family {
 }
 
 impl Family {
-    pub(super) fn new(server: Weak<Server>, ear: Box<dyn Fn(JobEnd) + Send>, wishes: Arc<Wishes>) -> Self {
+    pub(super) fn new(server: Weak<Server>, job_ended: Box<dyn Fn(JobEnd) + Send>, queue: Arc<SpawnQueue>) -> Self {
         let (jobs, children, streams) = Default::default();
-        Self { server, ear, wishes, output: to_own_output(), last: 0, jobs, children, streams }
+        Self { server, job_ended, queue, output: to_own_output(), last: 0, jobs, children, streams }
     }
 
-    /// Starts what is wanted and attends to what was started, until nothing can be wanted any more. Then it ends all that runs.
+    /// Launches what is requested and attends to what was launched, until the launcher is dropped. Then it ends all that runs.
     pub(super) fn attend(mut self) {
-        while let Some(wanted) = self.wishes.take() {
-            if wanted.is_empty() {
+        while let Some(requests) = self.queue.take() {
+            if requests.is_empty() {
                 self.wait(self.jobs.iter().filter_map(|job| job.limit).map(|(at, _)| at).min());
             }
             self.expire(Instant::now());
-            for wanted in wanted {
-                let started = self.start(&wanted);
-                (wanted.done)(started);
+            for request in requests {
+                let started = self.launch(&request);
+                (request.done)(started);
             }
         }
         self.signal(Signal::SIGTERM);
@@ -130,7 +130,7 @@ impl Family {
             let left = until.saturating_duration_since(Instant::now());
             PollTimeout::try_from(left + Duration::from_millis(1)).unwrap_or(PollTimeout::MAX)
         });
-        let descriptors = std::iter::once(self.wishes.wake.as_fd())
+        let descriptors = std::iter::once(self.queue.wake.as_fd())
             .chain(self.children.iter().map(|child| child.end.as_fd()))
             .chain(self.streams.iter().map(|stream| stream.pipe.as_fd()));
         let mut all: Vec<PollFd> = descriptors.map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
@@ -140,7 +140,7 @@ impl Family {
         let mut happened = all.iter().map(|fd| fd.any() == Some(true)).collect::<Vec<_>>().into_iter();
         drop(all);
         if happened.next() == Some(true) {
-            let _ = self.wishes.wake.read();
+            let _ = self.queue.wake.read();
         }
         let ended: Vec<bool> = happened.by_ref().take(self.children.len()).collect();
         // What was printed comes before the end.
@@ -229,7 +229,7 @@ impl Family {
                 Some(None) => (Status::ERROR, 0),
             };
             let status = if job.is_late { Status::ERR_TIMEOUT } else { status };
-            (self.ear)(JobEnd { nspace: nspace.clone(), status, exit_code, is_silent: job.is_silent });
+            (self.job_ended)(JobEnd { nspace: nspace.clone(), status, exit_code, is_silent: job.is_silent });
         }
         if let Some(server) = self.server.upgrade() {
             let _ = server.deregister_nspace(nspace, |_| ());
@@ -241,12 +241,12 @@ impl Family {
     }
 
     /// Starts a job.
-    fn start(&mut self, wanted: &Wanted) -> Result<Nspace, Status> {
+    fn launch(&mut self, request: &SpawnRequest) -> Result<Nspace, Status> {
         let server = self.server.upgrade().ok_or(Status::ERR_INIT)?;
         let node = server.hostname().to_string_lossy().into_owned();
-        let limits = TimeLimits::read(&wanted.job_info)?;
+        let limits = TimeLimits::read(&request.job_info)?;
         let until = limits.start.map(|limit| Instant::now() + limit);
-        let specs = app::read(&wanted.job_info, &wanted.apps, &node, |_| false)?;
+        let specs = app::read(&request.job_info, &request.apps, &node, |_| false)?;
         let apps = App::all(specs).map_err(|_| Status::ERR_JOB_SYS_OP_FAILED)?;
         let programs = program::all(&apps).map_err(|(_, lacks)| lacks.status())?;
         let own = server.proc();
@@ -254,8 +254,8 @@ impl Family {
         let most = own.nspace.as_bytes().len().min(200);
         let name = [&own.nspace.as_bytes()[..most], format!("@{}", self.last).as_bytes()].concat();
         let nspace = Nspace::new(name).map_err(|_| Status::ERR_INVALID_NAMESPACE)?;
-        register(&server, &nspace, &apps, &node, wanted)?;
-        let is_silent = wanted.job_info.is_set(keys::EVENT_SILENT_TERMINATION);
+        register(&server, &nspace, &apps, &node, request)?;
+        let is_silent = request.job_info.is_set(keys::EVENT_SILENT_TERMINATION);
         self.jobs.push(Job {
             nspace: nspace.clone(),
             running: 0,
@@ -272,7 +272,7 @@ impl Family {
                 let is_late = until.is_some_and(|until| until <= Instant::now());
                 let born = match is_late {
                     true => Err(io::ErrorKind::TimedOut.into()),
-                    false => self.birth(&server, proc, app, program, &wanted.job_info),
+                    false => self.birth(&server, proc, app, program, &request.job_info),
                 };
                 if let Err(error) = born {
                     trace!("{} cannot be started: {error}", app.spec.program.to_string_lossy());
@@ -361,7 +361,7 @@ fn has_more(pipe: &File) -> bool {
 }
 
 /// Tells the server of a job whose processes are to be started.
-fn register(server: &Server, nspace: &Nspace, apps: &[App], node: &str, wanted: &Wanted) -> Result<(), Status> {
+fn register(server: &Server, nspace: &Nspace, apps: &[App], node: &str, request: &SpawnRequest) -> Result<(), Status> {
     let ranks: Vec<u32> = apps.iter().flat_map(App::ranks).collect();
     let size = ranks.len() as u32;
     let everyone = ranks.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
@@ -377,14 +377,17 @@ fn register(server: &Server, nspace: &Nspace, apps: &[App], node: &str, wanted: 
         Info::new(keys::SERVER_NSPACE, Value::string(&own.nspace)),
         Info::new(keys::SERVER_RANK, own.rank),
         Info::new(keys::SPAWNED, true),
-        Info::new(keys::PARENT_ID, wanted.job_info.find(keys::PARENT_ID).map_or(Value::Proc(own), |p| p.value.clone())),
+        Info::new(
+            keys::PARENT_ID,
+            request.job_info.find(keys::PARENT_ID).map_or(Value::Proc(own), |p| p.value.clone()),
+        ),
     ];
     infos.extend(apps.iter().map(App::info));
     for rank in &ranks {
         let proc = Proc::new(nspace.clone(), Rank(*rank));
         server.register_client(&proc, geteuid().as_raw(), getegid().as_raw(), None, |_| ())?;
     }
-    server.setup_local_support_wait(nspace, &app::environment(&wanted.job_info, &wanted.apps))?;
+    server.setup_local_support_wait(nspace, &app::environment(&request.job_info, &request.apps))?;
     server.register_nspace_wait(nspace, ranks.len(), &infos).inspect_err(|_| {
         let _ = server.deregister_nspace(nspace, |_| ());
     })

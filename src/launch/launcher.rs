@@ -2,7 +2,7 @@
 //!
 //! # Actors
 //!
-//! The *program* asks for jobs from any thread. The launcher's one thread does everything else: it registers a job with the
+//! The *program* spawns jobs from any thread. The launcher's one thread does everything else: it registers a job with the
 //! program's [`Server`], starts the job's processes, forwards what they print to the program's own output, and waits for their ends.
 //! The *processes* have a process group each. They find the server as those of any job do.
 //!
@@ -26,7 +26,7 @@ use std::thread::JoinHandle;
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
 use super::family::Family;
-use crate::client::spawn::to_start;
+use crate::client::spawn::complete_apps;
 use crate::data::{App, Info, Nspace, Status};
 use crate::server::Server;
 use crate::sys::signals::spawn_without_signals;
@@ -44,27 +44,27 @@ pub struct JobEnd {
     pub is_silent: bool,
 }
 
-/// A job that is wanted.
-pub(super) struct Wanted {
+/// A spawn request.
+pub(super) struct SpawnRequest {
     pub(super) job_info: Vec<Info>,
     pub(super) apps: Vec<App>,
     pub(super) done: Box<dyn FnOnce(Result<Nspace, Status>) + Send>,
 }
 
-/// What the launcher's thread is told.
-pub(super) struct Wishes {
-    wanted: Mutex<Option<Vec<Wanted>>>,
+/// Spawn requests on their way to the launcher's thread.
+pub(super) struct SpawnQueue {
+    requests: Mutex<Option<Vec<SpawnRequest>>>,
     /// Written to when there is more.
     pub(super) wake: EventFd,
 }
 
-impl Wishes {
-    fn lock(&self) -> MutexGuard<'_, Option<Vec<Wanted>>> {
-        self.wanted.lock().unwrap_or_else(PoisonError::into_inner)
+impl SpawnQueue {
+    fn lock(&self) -> MutexGuard<'_, Option<Vec<SpawnRequest>>> {
+        self.requests.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What is wanted since the last time; none when nothing will be any more.
-    pub(super) fn take(&self) -> Option<Vec<Wanted>> {
+    /// Takes the requests made since the last time; none when there will be no more.
+    pub(super) fn take(&self) -> Option<Vec<SpawnRequest>> {
         self.lock().as_mut().map(std::mem::take)
     }
 
@@ -74,9 +74,9 @@ impl Wishes {
     }
 }
 
-/// Starts jobs. Dropping it ends their processes.
+/// Launches jobs. Dropping it ends their processes.
 pub struct Launcher {
-    wishes: Arc<Wishes>,
+    queue: Arc<SpawnQueue>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -87,20 +87,20 @@ impl fmt::Debug for Launcher {
 }
 
 impl Launcher {
-    /// A launcher whose jobs `server` serves, which it does not keep. `ear` is told of jobs that are over, on the launcher's thread.
+    /// A launcher whose jobs `server` serves, which it does not keep. `job_ended` is called for every job that is over, on the launcher's thread.
     ///
     /// # Errors
     /// When the system refuses a thread or a descriptor.
-    pub fn new(server: &Arc<Server>, ear: impl Fn(JobEnd) + Send + 'static) -> io::Result<Launcher> {
+    pub fn new(server: &Arc<Server>, job_ended: impl Fn(JobEnd) + Send + 'static) -> io::Result<Launcher> {
         let wake = EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?;
-        let wishes = Arc::new(Wishes { wanted: Mutex::new(Some(Vec::new())), wake });
+        let queue = Arc::new(SpawnQueue { requests: Mutex::new(Some(Vec::new())), wake });
         let server: Weak<Server> = Arc::downgrade(server);
-        let family = Family::new(server, Box::new(ear), wishes.clone());
+        let family = Family::new(server, Box::new(job_ended), queue.clone());
         let thread = spawn_without_signals("instanton-launcher", move || family.attend())?;
-        Ok(Launcher { wishes, thread: Some(thread) })
+        Ok(Launcher { queue, thread: Some(thread) })
     }
 
-    /// Starts a job; `done` is given its namespace when all of it runs, on the launcher's thread. A program that is not given a
+    /// Launches the job of a spawn request; `done` is given its namespace when all of it runs, on the launcher's thread. A program that is not given a
     /// directory runs in that of this process.
     ///
     /// # Errors
@@ -111,18 +111,18 @@ impl Launcher {
         apps: &[App],
         done: impl FnOnce(Result<Nspace, Status>) + Send + 'static,
     ) -> Result<(), Status> {
-        let apps = to_start(job_info, apps)?;
-        let wanted = Wanted { job_info: job_info.to_vec(), apps, done: Box::new(done) };
-        self.wishes.lock().as_mut().ok_or(Status::ERR_INIT)?.push(wanted);
-        self.wishes.wake();
+        let apps = complete_apps(job_info, apps)?;
+        let request = SpawnRequest { job_info: job_info.to_vec(), apps, done: Box::new(done) };
+        self.queue.lock().as_mut().ok_or(Status::ERR_INIT)?.push(request);
+        self.queue.wake();
         Ok(())
     }
 }
 
 impl Drop for Launcher {
     fn drop(&mut self) {
-        *self.wishes.lock() = None;
-        self.wishes.wake();
+        *self.queue.lock() = None;
+        self.queue.wake();
         let thread = self.thread.take();
         // Dropped by what it has called, it ends by itself.
         if let Some(thread) = thread.filter(|thread| thread.thread().id() != std::thread::current().id()) {

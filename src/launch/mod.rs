@@ -1,9 +1,9 @@
-//! Starting the processes of jobs on this machine: what everybody who does that has in common, and a launcher that is part of a
-//! program.
+//! Launching: starting the operating-system processes of jobs on this machine. It has what all launchers share, and a launcher that is
+//! part of a program.
 //!
-//! A request to start a job (`PMIx_Spawn`) is read into [`AppSpec`]s, these become the [`App`]s of a job, and [`programs`] finds
-//! what they execute before anything is started. `instanton run` goes its own way from there: it is the one who started the
-//! job and ends with it. A tool that is a launcher itself, and attached to no server, has a [`Launcher`] beside its own
+//! A spawn request (`PMIx_Spawn`) is read into [`AppSpec`]s, these become the [`App`]s of a job, and [`programs`] finds
+//! what they execute before anything is started. `instanton run` goes its own way from there: it launches the first
+//! job itself and ends with it. A tool that is a launcher itself, and attached to no server, has a [`Launcher`] beside its own
 //! [server](crate::server).
 
 mod app;

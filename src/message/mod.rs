@@ -221,20 +221,20 @@ pub enum Part {
     ReaderPage,
 }
 
-/// What the program that embeds a server is told by it.
+/// A message from an in-process server to its client.
 #[derive(Debug)]
-pub(crate) enum Told {
-    /// The answer to the request of that number.
+pub(crate) enum Delivery {
+    /// The reply to the request of that number.
     Reply(u64, Reply),
-    /// Something unasked.
+    /// A message that no request asked for.
     Push(Push),
 }
 
-/// A server in the process of its client.
-pub(crate) trait ServerWithin: Send + Sync {
-    /// Takes a request over.
+/// A server in its client's own process.
+pub(crate) trait InProcessServer: Send + Sync {
+    /// Queues a request; its reply comes as a [`Delivery`].
     fn ask(&self, number: u64, request: Request) -> Result<(), Status>;
-    /// Whether this is the server's own thread, which must not wait for itself.
+    /// Returns true on the server's own thread, which must not wait for itself.
     fn is_own_thread(&self) -> bool;
 }
 

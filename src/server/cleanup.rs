@@ -16,8 +16,8 @@ use std::thread::JoinHandle;
 use super::core::{Core, Done};
 use super::program::PROGRAM;
 use super::sweep::{self, Ignored, Item, What};
+use crate::collect_small::collect_small;
 use crate::data::{Info, InfoList, Nspace, Proc, Rank, Status, keys};
-use crate::gathered::gathered;
 use crate::message::Reply;
 use crate::message::door::PeerId;
 use crate::sys::signals::spawn_without_signals;
@@ -262,7 +262,7 @@ impl Core {
     }
 
     fn sweep(&mut self, cleanup: Cleanup) {
-        let users: BTreeSet<(u32, u32)> = gathered(cleanup.items.iter().map(|item| (item.uid, item.gid)));
+        let users: BTreeSet<(u32, u32)> = collect_small(cleanup.items.iter().map(|item| (item.uid, item.gid)));
         for (uid, gid) in users {
             let items = cleanup.of_user(uid, gid);
             let ignored = cleanup.ignored.clone();

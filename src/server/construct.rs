@@ -19,10 +19,10 @@ use super::fence::{Caller, Tracker};
 use super::groups::{self, Group};
 use super::members::Operation;
 use super::of_group::OfGroup;
+use crate::collect_small::collect_small;
 use crate::data::constants::group_operation::{GROUP_CONSTRUCT, GROUP_DESTRUCT};
 use crate::data::constants::scope;
 use crate::data::{Info, InfoList, Key, Nspace, Proc, Rank, Status, Value, keys};
-use crate::gathered::gathered;
 use crate::message::door::PeerId;
 use crate::message::{Decision, Infos, Posted, Reply, key_in_context};
 use crate::trace;
@@ -251,7 +251,7 @@ impl Core {
     fn make_group(&mut self, tracker: &Tracker, infos: &[Info], others: Vec<(u64, OfRank)>) -> Result<Reply, Status> {
         let group = tracker.of_group.as_ref().ok_or(Status::ERROR)?;
         let come: Option<BTreeSet<Proc>> =
-            (!others.is_empty()).then(|| gathered(others.iter().map(|(_, of)| of.proc.clone())));
+            (!others.is_empty()).then(|| collect_small(others.iter().map(|(_, of)| of.proc.clone())));
         let context = self.share(group, infos, others)?;
 
         let wanted = self.each(&group.order);

@@ -24,16 +24,16 @@ use super::members::Operation;
 use super::modex::Waits;
 use super::monitors::{MonitorId, Monitors};
 use super::output::Outputs;
-use super::program::PROGRAM;
+use super::program::{DeliveryHandler, PROGRAM};
 use super::psets::ProcessSets;
 use super::timers::Timers;
 use super::watch::Watches;
+use crate::attribute_support::HostSupport;
 use crate::data::{Info, Proc, Status, keys};
 use crate::message::door::{Arrival, Callers, Left, Outgoing, PeerId};
 use crate::message::numbers::NumberMap;
-use crate::message::{Reply, Request, Told};
+use crate::message::{Reply, Request};
 use crate::store::Limits;
-use crate::support::HostSupport;
 use crate::trace;
 
 /// A callback of the embedding program.
@@ -100,7 +100,7 @@ pub(super) struct Core {
     pub(super) timers: Timers<Limit>,
     pub(super) watches: Watches,
     /// What tells the embedding program, once that asks like a client.
-    pub(super) program: Option<Box<dyn Fn(Told) + Send>>,
+    pub(super) program: Option<DeliveryHandler>,
     pub(super) outbox: Vec<(PeerId, Outgoing)>,
     /// Callbacks of the embedding program, called when the step that leads to them is over.
     pub(super) calls: Vec<Box<dyn FnOnce() + Send>>,

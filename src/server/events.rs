@@ -12,9 +12,9 @@ use std::time::Instant;
 
 use super::core::{Core, Done};
 use super::program::PROGRAM;
+use crate::collect_small::collect_small;
 use crate::data::constants::data_range;
 use crate::data::{Info, InfoList, Proc, Status, keys};
-use crate::gathered::gathered;
 use crate::message::backlog::Backlog;
 use crate::message::door::{Outgoing, PeerId};
 use crate::message::{Push, Reply};
@@ -87,7 +87,7 @@ impl Registrations {
 
     /// Every code that somebody has registered.
     fn codes(&self) -> BTreeSet<i32> {
-        gathered(self.by_peer.values().flat_map(|wanted| wanted.codes.iter().copied()))
+        collect_small(self.by_peer.values().flat_map(|wanted| wanted.codes.iter().copied()))
     }
 }
 
@@ -110,7 +110,7 @@ impl Core {
             at_host.contains(code) || to_ask.iter().any(|(codes, _)| codes.contains(&Status(*code)))
         };
         let new: BTreeSet<i32> =
-            gathered(codes.iter().map(|code| code.0).filter(|code| is_the_hosts(*code) && !known(code)));
+            collect_small(codes.iter().map(|code| code.0).filter(|code| is_the_hosts(*code) && !known(code)));
         if !new.is_empty() {
             self.registrations.to_ask.push_back((new.into_iter().map(Status).collect(), info));
         }

@@ -23,9 +23,9 @@ use super::election::Election;
 use super::fence::{Caller, time_limit};
 use super::groups::{Group, procs};
 use super::timers::TimerId;
+use crate::collect_small::collect_small;
 use crate::data::constants::group_operation::GROUP_CONSTRUCT;
 use crate::data::{Info, InfoList, Nspace, Proc, Status, keys};
-use crate::gathered::gathered;
 use crate::message::door::PeerId;
 use crate::message::{Decision, Infos, Reply};
 use crate::trace;
@@ -155,7 +155,7 @@ impl Core {
             trace!("{leader} cannot invite to the group {id}: {status}");
             return self.reply_status(caller.peer, caller.number, Err(status));
         }
-        let states = gathered(guests.iter().map(|proc| (proc.clone(), State::Asked)));
+        let states = collect_small(guests.iter().map(|proc| (proc.clone(), State::Asked)));
         self.open_invitation(&id, &leader, Some(caller), places, states, info);
         self.send_invitations(&id, &leader, guests);
     }
@@ -367,7 +367,7 @@ impl Core {
             return;
         }
         let state = |proc: &Proc| if awaited.contains(proc) { State::Asked } else { State::Accepted };
-        let states = gathered(places.iter().map(|proc| (proc.clone(), state(proc))));
+        let states = collect_small(places.iter().map(|proc| (proc.clone(), state(proc))));
         self.open_invitation(id, leader, None, places, states, info.to_vec());
         self.settle_invitation(id);
     }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use super::core::Core;
 use super::jobs::{Job, Jobs};
+use crate::collect_small::collect_small;
 use crate::data::{Nspace, Proc, Rank, Status};
-use crate::gathered::gathered;
 
 /// The participants of one namespace.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -86,7 +86,7 @@ impl Members {
 
     /// All of a namespace, to fence.
     pub(super) fn everyone(nspace: &Nspace) -> Self {
-        Members::new(Operation::Fence, gathered([(nspace.clone(), Ranks::All)]))
+        Members::new(Operation::Fence, collect_small([(nspace.clone(), Ranks::All)]))
     }
 
     /// What they meet for.
@@ -173,7 +173,7 @@ impl Core {
             };
         }
         if procs.is_empty() {
-            return Ok(Members::new(operation, gathered([(caller.nspace.clone(), Ranks::All)])));
+            return Ok(Members::new(operation, collect_small([(caller.nspace.clone(), Ranks::All)])));
         }
         let mut sets: BTreeMap<&Nspace, Option<BTreeSet<Rank>>> = BTreeMap::new();
         for Proc { nspace, rank } in procs {
@@ -209,7 +209,7 @@ impl Core {
             };
             (nspace.clone(), ranks)
         };
-        let members = Members::new(operation, gathered(sets.into_iter().map(canonical)));
+        let members = Members::new(operation, collect_small(sets.into_iter().map(canonical)));
         match members.contains(caller) {
             true => Ok(members),
             false => Err(NoMembers::Wrong(Status::ERR_NOT_A_MEMBER)),
@@ -224,9 +224,9 @@ impl Core {
             let ranks: BTreeSet<Rank> = match ranks {
                 Ranks::All => {
                     let stored = job.stored.iter().flat_map(|stored| stored.local_ranks());
-                    gathered(stored.chain(job.clients.keys().copied()))
+                    collect_small(stored.chain(job.clients.keys().copied()))
                 }
-                Ranks::Some(ranks) => gathered(ranks.iter().copied().filter(|rank| job.is_local(*rank))),
+                Ranks::Some(ranks) => collect_small(ranks.iter().copied().filter(|rank| job.is_local(*rank))),
             };
             let procs = ranks.into_iter().map(|rank| Proc::new(nspace.clone(), rank));
             out.extend(procs.filter(|proc| wanted(proc, job)));

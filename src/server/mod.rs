@@ -38,9 +38,9 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use crate::answer::answer;
 use crate::control::rendezvous::Uri;
 use crate::data::{Info, Nspace, Proc, Rank, Status, Text, Value, keys};
+use crate::oneshot;
 
 mod absent;
 mod admission;
@@ -570,9 +570,9 @@ impl Server {
         if self.is_own_thread() {
             return Err(Status::ERR_WOULD_BLOCK);
         }
-        let (teller, told) = answer();
-        start(Box::new(move |result| teller.tell(result)))?;
-        told.wait().unwrap_or(Err(Status::ERR_INIT))
+        let (sender, receiver) = oneshot::channel();
+        start(Box::new(move |result| sender.send(result)))?;
+        receiver.recv().unwrap_or(Err(Status::ERR_INIT))
     }
 }
 

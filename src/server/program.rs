@@ -1,7 +1,7 @@
-//! The program that embeds the server, as one more that asks: see [`Client::within`](crate::client::Client::within).
+//! The program that embeds the server as one more peer: see [`Client::in_process`](crate::client::Client::in_process).
 //!
-//! It has no connection and no registration. It is known as the server itself; its requests come through the mailbox, and what it is told
-//! goes straight to its client. It asks what clients ask, but takes part in nothing as a rank would.
+//! It has no connection and no registration, and the name of the server itself. Its requests come through the mailbox, and what it is
+//! sent goes straight to its client. It makes the requests of a client, but takes part in no collective as a rank would.
 use std::thread::ThreadId;
 
 use super::admission::Peer;
@@ -9,14 +9,14 @@ use super::core::Core;
 use super::mailbox::Mailbox;
 use crate::data::{Proc, Status};
 use crate::message::door::{Outgoing, PeerId};
-use crate::message::{Request, ServerWithin, Told};
+use crate::message::{Delivery, InProcessServer, Request};
 use crate::trace;
 
-/// What stands for its connection; there is no such door.
+/// The program's peer id; no door has this number.
 pub(super) const PROGRAM: PeerId = PeerId { door: u8::MAX, connection: 0 };
 
-/// What takes in what the program is told.
-type Ear = Box<dyn Fn(Told) + Send>;
+/// Callback that takes in what the program is sent.
+pub(super) type DeliveryHandler = Box<dyn Fn(Delivery) + Send>;
 
 /// The program's way to its server.
 #[derive(Clone)]
@@ -27,20 +27,20 @@ pub(crate) struct ProgramDoor {
 }
 
 impl ProgramDoor {
-    /// From now on `ear` is told.
-    pub(crate) fn open(&self, ear: Ear) {
+    /// Sends the program's messages to `handler` from now on.
+    pub(crate) fn open(&self, handler: DeliveryHandler) {
         let proc = self.proc.clone();
         // A server that has ended has nothing to tell.
         let _ = self.mailbox.post(move |core| {
             // Another one before it is gone: there is one program.
             core.registrations_end(PROGRAM);
             core.peers.insert(PROGRAM, Peer::program(proc));
-            core.program = Some(ear);
+            core.program = Some(handler);
         });
     }
 }
 
-impl ServerWithin for ProgramDoor {
+impl InProcessServer for ProgramDoor {
     fn ask(&self, number: u64, request: Request) -> Result<(), Status> {
         self.mailbox.post(move |core| core.dispatch(PROGRAM, number, request, 0))
     }
@@ -51,17 +51,17 @@ impl ServerWithin for ProgramDoor {
 }
 
 impl Core {
-    /// What would go through a door goes to the program.
+    /// Sends the program what another peer would be sent through a door.
     pub(super) fn tell_program(&self, message: Outgoing) {
-        let told = match message {
-            Outgoing::Reply { number, reply, .. } => Told::Reply(number, reply),
-            Outgoing::Push(push) => Told::Push(push),
+        let delivery = match message {
+            Outgoing::Reply { number, reply, .. } => Delivery::Reply(number, reply),
+            Outgoing::Push(push) => Delivery::Push(push),
             // It has ended the server itself.
             Outgoing::End => return,
             other => return trace!("the server's own program is told {other:?}"),
         };
-        if let Some(ear) = &self.program {
-            ear(told);
+        if let Some(handler) = &self.program {
+            handler(delivery);
         }
     }
 }

@@ -10,6 +10,7 @@ use std::collections::{HashSet, VecDeque};
 
 use super::core::Core;
 use super::jobs::Phase;
+use crate::attribute_support;
 use crate::data::constants::proc_state::{
     PROC_STATE_ABORTED, PROC_STATE_CONNECTED, PROC_STATE_PREPPED, PROC_STATE_TERMINATED,
 };
@@ -19,7 +20,6 @@ use crate::data::{
 use crate::message::directives::Directives;
 use crate::message::door::PeerId;
 use crate::message::{Infos, Reply};
-use crate::support;
 
 /// What is asked of process sets and groups.
 const SETS: [&str; 6] = [
@@ -88,17 +88,17 @@ impl Core {
             let value = self.of_sets(key.as_str()?, query).filter(|value| !says_none(value))?;
             return Some(vec![Info::new(key.as_str()?, value)]);
         }
-        if support::is_asked_by(key) {
-            return Some(support::answers(&query.qualifiers, &self.host_support));
+        if attribute_support::is_asked_by(key) {
+            return Some(attribute_support::answers(&query.qualifiers, &self.host_support));
         }
-        if let Some(servers) = support::available_servers(key) {
+        if let Some(servers) = attribute_support::available_servers(key) {
             return Some(if servers.is_empty() {
                 vec![Info::new(keys::QUERY_AVAIL_SERVERS, Value::Undef)]
             } else {
                 servers
             });
         }
-        support::abi_version(key).map(|version| vec![version])
+        attribute_support::abi_version(key).map(|version| vec![version])
     }
 
     /// What is known of process sets and groups.

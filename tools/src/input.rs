@@ -88,7 +88,7 @@ impl Inputs {
         // The first needs the thread.
         if let Some(woken) = self.woken.lock().unwrap_or_else(PoisonError::into_inner).take() {
             let served = Arc::downgrade(self);
-            crate::launch::spawn("input", move || serve(&served, woken))?;
+            crate::launch::start_thread("input", move || serve(&served, woken))?;
         }
         let pipe = Arc::new(File::from(pipe));
         let input = Input { rank, pipe, waiting: VecDeque::new(), ends: false, source };

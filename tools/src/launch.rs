@@ -1,4 +1,4 @@
-//! The launcher: starts the ranks of a job, and of the jobs that those start, watches them, and decides when and how it all ends.
+//! The launcher: starts the processes of a job, and of the jobs that those spawn, watches them, and decides when and how it all ends.
 //!
 //! Everything that happens is an [`Event`] in one queue, and one loop acts on them. Who puts them there: the
 //! [host](crate::host) (the PMIx server's thread), a thread that waits for [children](crate::children), one that reads the
@@ -65,7 +65,7 @@ pub enum Event {
     ToolGone(Proc),
     /// A rank asks for the end of everything.
     Abort(Proc, i32, String),
-    /// A rank asks for another job.
+    /// A rank spawns another job.
     Spawn(spawn::Request),
     /// A rank asks that something be done to processes.
     Control(control::Request),
@@ -108,7 +108,7 @@ fn launch(arguments: Launch, topology: Topology, session: Session, guardian: Uni
     family::adopt_orphans().context("cannot become a subreaper")?;
     let (events, happening) = mpsc::channel();
     let (to_queue, from_guardian) = (events.clone(), guardian.try_clone()?);
-    spawn("guardian", move || {
+    start_thread("guardian", move || {
         link::each_signal(from_guardian, |signal| drop(to_queue.send(Event::Signal(signal))));
         drop(to_queue.send(Event::GuardianGone));
     })?;
@@ -203,7 +203,7 @@ impl Running {
     fn print(&mut self, feds: [Fed; 2]) -> Result<()> {
         for (fed, sink) in feds.into_iter().zip(Sink::standard()?) {
             let events = self.events.clone();
-            spawn("output", move || {
+            start_thread("output", move || {
                 let mut sources = Vec::new();
                 // Before the ranks learn that nobody reads them, and die of it.
                 drop(events.send(Event::Printed(output::forward(&mut sources, sink, fed))));
@@ -218,7 +218,7 @@ impl Running {
         let events = self.events.clone();
         let (taken, awaits_taken) = mpsc::channel();
         (self.has_children, self.taken) = (true, taken);
-        spawn("children", move || children::watch(&events, &awaits_taken))
+        start_thread("children", move || children::watch(&events, &awaits_taken))
     }
 
     /// Does to processes what a rank asks for.
@@ -264,7 +264,7 @@ impl Running {
                 }
                 // Nobody is left to kill: it is the reader of our output that keeps us waiting.
                 Ok(Event::Signal(signal)) if self.insists(signal) && !self.has_children => return,
-                Ok(Event::Spawn(request)) => self.spawned(request, pmix),
+                Ok(Event::Spawn(request)) => self.spawn(request, pmix),
                 Ok(Event::Stopped(proc, place)) => {
                     if let Some(parent) = self.jobs.parent(&proc) {
                         pmix.rank_stopped(parent, &proc, place);
@@ -443,7 +443,7 @@ fn signal(ranks: &[Pid], signal: Signal) {
 }
 
 /// Starts a thread.
-pub fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Result<()> {
+pub fn start_thread(name: &str, body: impl FnOnce() + Send + 'static) -> Result<()> {
     thread::Builder::new().name(name.into()).spawn(body).context("cannot start a thread")?;
     Ok(())
 }

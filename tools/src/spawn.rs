@@ -1,4 +1,4 @@
-//! Jobs that ranks start (`PMIx_Spawn`, `MPI_Comm_spawn`): what was asked for, as this launcher plans it.
+//! Spawn requests (`PMIx_Spawn`, `MPI_Comm_spawn`), as this launcher plans them.
 //!
 //! A request is one job with as many applications as it has. All of it starts, or nothing of it stays. Everything runs on this
 //! machine and is forwarded to our output, and to who has asked for the job as far as that wants it. Attributes about mapping and binding
@@ -12,7 +12,7 @@ use instanton::server::Completion;
 use crate::files::Files;
 use crate::job::{Tags, Wants};
 
-/// What a rank asks for, and the way back.
+/// A rank's spawn request, and the way back to it.
 #[derive(Debug)]
 pub struct Request {
     /// Who asks.

@@ -190,7 +190,7 @@ fn start(config: ServerConfig, module: Module, tool: Option<&Client>) -> Result<
         instanton::trace!("the server does not start: {error}");
         Status::from(error)
     })?;
-    let of_tool = tool.map(|tool| Client::beside(tool, &server)).transpose().map_err(|error| {
+    let of_tool = tool.map(|tool| Client::in_process_of_tool(tool, &server)).transpose().map_err(|error| {
         instanton::trace!("the tool does not hear its own server: {error}");
         error.status()
     })?;

@@ -1,7 +1,7 @@
 //! Starting jobs, and being connected with them.
 use std::sync::Arc;
 
-use instanton::client::{Client, Error, to_own_output, to_start};
+use instanton::client::{Client, Error, complete_apps, to_own_output};
 use instanton::data::constants::iof_channel;
 use instanton::data::{App, Info, InfoList, Nspace, Proc, Rank, Status, keys};
 use instanton::server::{Answer, Completion, Host};
@@ -47,7 +47,7 @@ fn start_by(host: &CHost, me: &Proc, job_info: &[Info], apps: &[App], done: Done
 /// Starts a job: through the server, or with a launcher that is attached to none, as children of this process.
 fn start(client: &Arc<Client>, job_info: &[Info], apps: &[App], done: Done) -> Result<(), Error> {
     if let Some(host) = server::own_host(client) {
-        return start_by(&host, client.proc(), job_info, &to_start(job_info, apps)?, done);
+        return start_by(&host, client.proc(), job_info, &complete_apps(job_info, apps)?, done);
     }
     let Some(launcher) = server::launcher().filter(|_| !client.is_connected()) else {
         if !session::shows_output() {

@@ -146,8 +146,8 @@ impl Running {
         Ok(child)
     }
 
-    /// Starts a job that a rank asks for, or says why not.
-    pub(super) fn spawned(&mut self, request: spawn::Request, pmix: &Pmix) {
+    /// Serves a spawn request: launches its job, or answers why not.
+    pub(super) fn spawn(&mut self, request: spawn::Request, pmix: &Pmix) {
         let result = self.try_spawn(&request, pmix);
         request.done.complete(result);
     }

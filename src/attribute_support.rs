@@ -4,9 +4,9 @@
 //! server has registered, by the names of its module's functions; it is told under the names of the functions that users call.
 use std::collections::BTreeMap;
 
+use crate::collect_small::collect_small;
 use crate::control::rendezvous;
 use crate::data::{DataArray, DataType, Info, InfoList, Key, RegAttr, Status, Text, Value, keys};
-use crate::gathered::gathered;
 
 /// A function, and the names of its attributes.
 type Table = &'static [(&'static str, &'static str)];
@@ -180,7 +180,7 @@ pub(crate) fn answers(qualifiers: &[Info], host: &HostSupport) -> Vec<Info> {
         let words = |(function, names): &(&str, &str)| {
             ((*function).to_owned(), names.split_ascii_whitespace().map(str::to_owned).collect())
         };
-        gathered(table.iter().map(words))
+        collect_small(table.iter().map(words))
     };
     let answer = |qualifier: &Info| {
         let (level, lists) = match qualifier.key.to_string().as_str() {

@@ -103,6 +103,9 @@ macro_rules! export {
     (@fn [$(#[$meta:meta])*] $name:ident ($($arg:ident: $ty:ty),*) [$ret:ty] $body:block) => {
         $(#[$meta])*
         #[unsafe(no_mangle)]
+        // A section of its own, the one that it has anyway: LLVM makes functions of equal code aliases of one another unless their
+        // sections differ, and then a breakpoint on one stops in the others. `scripts/linker` keeps them apart after that.
+        #[unsafe(link_section = concat!(".text.", stringify!($name)))]
         pub unsafe extern "C" fn $name($($arg: $ty),*) -> <$ret as $crate::boundary::Answer>::C {
             $crate::boundary::guard(|| -> $ret {
                 // SAFETY: the caller keeps the promises of the prototype (the contract with C, `boundary`).

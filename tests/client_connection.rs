@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use instanton::client::{Client, Error, InitError};
 use instanton::control::frame::{self, HEADER, Kind};
 use instanton::control::handshake::Welcome;
-use instanton::data::{Info, Key, Nspace, Proc, Rank, Status, Value, constants::data_range, constants::scope, keys};
+use instanton::data::{DataRange, Info, Key, Nspace, Proc, Rank, Scope, Status, Value, keys};
 use instanton::message::{Part, Push, Reply, Request};
 use scripted::{PATIENCE, Peer, Scripted, client_of, job, job_info, nspace, proc};
 
@@ -107,7 +107,7 @@ fn when_the_server_goes_everybody_is_told() {
     assert_eq!((status, source.nspace), (Status::ERR_LOST_CONNECTION, Nspace::new("server").unwrap()));
     assert!(matches!(client.fence(&[], &[]), Err(Error::LostConnection)));
     // What the process knows by itself, it still knows.
-    client.put(scope::GLOBAL, key("mine"), Value::Int(1)).unwrap();
+    client.put(Scope::GLOBAL, key("mine"), Value::Int(1)).unwrap();
     assert_eq!(client.get(&proc(0), Some(b"mine"), &[]).unwrap(), Value::Int(1));
     client.finalize(&[]).unwrap();
     assert!(matches!(client.get(&proc(0), Some(b"mine"), &[]), Err(Error::NotInitialized)));
@@ -204,10 +204,10 @@ fn a_callback_that_panics_leaves_nobody_waiting() {
 #[test]
 fn a_commit_that_fails_is_told_once_and_later() {
     let (client, mut peer) = connected();
-    client.put(scope::GLOBAL, key("a"), Value::Int(1)).unwrap();
-    client.put(scope::INTERNAL, key("b"), Value::Int(2)).unwrap();
-    assert_eq!(client.put(99, key("c"), Value::Int(3)).unwrap_err().status(), Status::ERR_BAD_PARAM);
-    assert_eq!(client.put(scope::DEL_GLOBAL, key("c"), Value::Int(3)).unwrap_err().status(), Status::ERR_NOT_SUPPORTED);
+    client.put(Scope::GLOBAL, key("a"), Value::Int(1)).unwrap();
+    client.put(Scope::INTERNAL, key("b"), Value::Int(2)).unwrap();
+    assert_eq!(client.put(Scope(99), key("c"), Value::Int(3)).unwrap_err().status(), Status::ERR_BAD_PARAM);
+    assert_eq!(client.put(Scope::DEL_GLOBAL, key("c"), Value::Int(3)).unwrap_err().status(), Status::ERR_NOT_SUPPORTED);
     client.commit().unwrap();
     let (number, request) = peer.request();
     let Request::Commit { entries } = request else { panic!("{request:?}") };
@@ -236,7 +236,7 @@ fn events_go_from_handler_to_handler() {
         let (number, _) = peer.request();
         peer.done(number);
         let code = Status(-7000);
-        let push = Push::Event { status: code, source: proc(3), range: data_range::RANGE_GLOBAL, info: vec![] };
+        let push = Push::Event { status: code, source: proc(3), range: DataRange::GLOBAL, info: vec![] };
         peer.push(&push);
         peer.agree()
     });
@@ -265,7 +265,7 @@ fn events_go_from_handler_to_handler() {
     register("first", vec![Info::new(keys::EVENT_HDLR_PREPEND, true)], Status::EVENT_NO_ACTION_TAKEN);
     let notify = || {
         let here = Proc::new(Nspace::new("").unwrap(), Rank::UNDEF);
-        let local = data_range::RANGE_PROC_LOCAL;
+        let local = DataRange::PROC_LOCAL;
         client.wait("notify", |done| client.notify_event(code, &here, local, &[], done)).unwrap();
     };
     notify();
@@ -297,7 +297,7 @@ fn segments_come_when_they_are_needed_and_before_the_fence_ends() {
     assert_eq!(client.get(&wildcard, Some(keys::JOB_SIZE.as_bytes()), &[]).unwrap(), Value::Uint32(4));
 
     // A segment that is not mapped yet: no fence was made, the Get asks for it.
-    job.update(Rank(1), &[(scope::GLOBAL, key("k"), Value::from("one"))]).unwrap();
+    job.update(Rank(1), &[(Scope::GLOBAL, key("k"), Value::from("one"))]).unwrap();
     let answer = thread::scope(|scope| {
         let get = scope.spawn(|| client.get(&proc(1), Some(b"k"), &[Info::new(keys::OPTIONAL, true)]));
         let (number, request) = peer.request();
@@ -309,7 +309,7 @@ fn segments_come_when_they_are_needed_and_before_the_fence_ends() {
 
     // More of it, and other job information: the end of the fence brings them.
     let large = Value::ByteObject(vec![7; 100_000]);
-    job.update(Rank(2), &[(scope::GLOBAL, key("k"), large.clone())]).unwrap();
+    job.update(Rank(2), &[(Scope::GLOBAL, key("k"), large.clone())]).unwrap();
     job.replace_info(job_info("/tmp/y")).unwrap();
     assert_eq!(client.get(&wildcard, Some(keys::TMPDIR.as_bytes()), &[]).unwrap(), Value::from("/tmp/x"));
     thread::scope(|scope| {
@@ -352,7 +352,7 @@ fn segments_come_when_they_are_needed_and_before_the_fence_ends() {
 fn what_cannot_be_mapped_is_asked_for() {
     let mut job = job();
     let (client, mut peer) = client_of(&job);
-    job.update(Rank(1), &[(scope::GLOBAL, key("k"), Value::from("one"))]).unwrap();
+    job.update(Rank(1), &[(Scope::GLOBAL, key("k"), Value::from("one"))]).unwrap();
     thread::scope(|scope| {
         let get = scope.spawn(|| client.get(&proc(1), Some(b"k"), &[]));
         let (number, _) = peer.request();
@@ -388,14 +388,14 @@ fn the_own_word_comes_first_and_the_hosts_before_a_put() {
     let (client, peer) = client_of(&job);
     let me = proc(0);
     let get = |proc: &Proc, key: &str, info: &[Info]| client.get(proc, Some(key.as_bytes()), info);
-    client.put(scope::GLOBAL, key("mine"), Value::String(None)).unwrap();
-    client.put(scope::GLOBAL, key(keys::HOSTNAME), Value::from("put")).unwrap();
-    client.put(scope::GLOBAL, key(keys::CPUSET), Value::from("0-1")).unwrap();
-    client.put(scope::REMOTE, key("far"), Value::Int(1)).unwrap();
+    client.put(Scope::GLOBAL, key("mine"), Value::String(None)).unwrap();
+    client.put(Scope::GLOBAL, key(keys::HOSTNAME), Value::from("put")).unwrap();
+    client.put(Scope::GLOBAL, key(keys::CPUSET), Value::from("0-1")).unwrap();
+    client.put(Scope::REMOTE, key("far"), Value::Int(1)).unwrap();
     assert_eq!(get(&me, "mine", &[]).unwrap(), Value::String(None));
     assert_eq!(get(&me, keys::HOSTNAME, &[]).unwrap(), Value::from("alpha"));
     assert_eq!(get(&me, keys::CPUSET, &[]).unwrap(), Value::from("0-1"));
-    let local = [Info::new(keys::DATA_SCOPE, Value::Scope(scope::LOCAL)), Info::new(keys::OPTIONAL, true)];
+    let local = [Info::new(keys::DATA_SCOPE, Scope::LOCAL), Info::new(keys::OPTIONAL, true)];
     assert_eq!(get(&me, "far", &local).unwrap_err().status(), Status::ERR_NOT_FOUND);
     assert_eq!(get(&me, "far", &[]).unwrap(), Value::Int(1));
     client.store_internal(&me, key(keys::HOSTNAME), Value::from("stored")).unwrap();
@@ -451,7 +451,7 @@ fn a_singleton_is_a_job_of_its_own() {
     let client = Client::singleton().unwrap();
     assert_eq!((client.proc().rank, client.server()), (Rank(0), None));
     let me = client.proc().clone();
-    client.put(scope::GLOBAL, key("k"), Value::Int(1)).unwrap();
+    client.put(Scope::GLOBAL, key("k"), Value::Int(1)).unwrap();
     client.commit().unwrap();
     client.fence(&[], &[]).unwrap();
     client.fence(std::slice::from_ref(&me), &[]).unwrap();

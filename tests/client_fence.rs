@@ -7,7 +7,7 @@ use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use instanton::client::{Client, Error};
-use instanton::data::{Info, Key, Proc, Rank, Status, Value, constants::scope, keys};
+use instanton::data::{Info, Key, Proc, Rank, Scope, Status, Value, keys};
 use instanton::server::{NoHost, Server, ServerConfig};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -54,7 +54,7 @@ fn mixed() {
     let everyone = [Proc::new(me.nspace.clone(), Rank::WILDCARD)];
     let both = [peers(0), peers(1)];
     for round in 0..200 {
-        client.put(scope::GLOBAL, key(round), Value::Uint32(me.rank.0)).unwrap();
+        client.put(Scope::GLOBAL, key(round), Value::Uint32(me.rank.0)).unwrap();
         client.commit().unwrap();
         match round % 5 {
             0 => client.fence(&[], &[]).unwrap(),
@@ -102,7 +102,7 @@ fn again() {
     for life in 0..30 {
         let client = Client::init(&[]).unwrap();
         let me = client.proc().clone();
-        client.put(scope::LOCAL, key(life), Value::Uint32(me.rank.0)).unwrap();
+        client.put(Scope::LOCAL, key(life), Value::Uint32(me.rank.0)).unwrap();
         client.commit().unwrap();
         client.fence(&[], &[]).unwrap();
         for rank in 0..3 {
@@ -202,7 +202,7 @@ fn impatient() {
     let other = Proc::new(me.nspace.clone(), Rank(1 - me.rank.0));
     let limit = |seconds| [Info::new(keys::TIMEOUT, Value::Int(seconds))];
     let tell = || {
-        client.put(scope::LOCAL, key(0), Value::Bool(true)).unwrap();
+        client.put(Scope::LOCAL, key(0), Value::Bool(true)).unwrap();
         client.commit().unwrap();
     };
     let until_told = || client.get(&other, Some(key(0).as_bytes()), &limit(300)).unwrap();
@@ -233,7 +233,7 @@ fn unlucky() {
         let fails = client.proc().rank.0 == 0 && round % 2 == 0;
         if fails {
             let too_much = Value::ByteObject(vec![1; 32 << 20]);
-            client.put(scope::LOCAL, key(round), too_much).unwrap();
+            client.put(Scope::LOCAL, key(round), too_much).unwrap();
             client.commit().unwrap();
         }
         let result = client.fence(&[], &[]);

@@ -8,8 +8,8 @@ use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use instanton::client::{Chain, Client, Directives, Error, Found, Notice};
-use instanton::data::constants::{data_range, info_directives, scope};
-use instanton::data::{DataArray, DataType, Info, Key, Nspace, Proc, Rank, Status, Value, keys};
+use instanton::data::constants::info_directives;
+use instanton::data::{DataArray, DataRange, DataType, Info, Key, Nspace, Proc, Rank, Scope, Status, Value, keys};
 use instanton::store::Lookup;
 use processes::{Job, all_well, server};
 
@@ -66,10 +66,10 @@ fn exchange() {
     let (me, size) = (client.proc().rank.0, size(&client));
     for round in 0..4 {
         for (name, value) in posted(me, round) {
-            client.put(scope::GLOBAL, key(name), value).unwrap();
+            client.put(Scope::GLOBAL, key(name), value).unwrap();
         }
-        client.put(scope::REMOTE, key("remote"), Value::Int(1)).unwrap();
-        client.put(scope::LOCAL, key("local"), Value::Int(2)).unwrap();
+        client.put(Scope::REMOTE, key("remote"), Value::Int(1)).unwrap();
+        client.put(Scope::LOCAL, key("local"), Value::Int(2)).unwrap();
         client.commit().unwrap();
         client.fence(&[], &collect()).unwrap();
         for rank in 0..size {
@@ -111,7 +111,7 @@ fn silent() {
     let client = Arc::new(Client::init(&[]).unwrap());
     let (me, size) = (client.proc().rank.0, size(&client));
     for (name, value) in posted(me, 3) {
-        client.put(scope::GLOBAL, key(name), value).unwrap();
+        client.put(Scope::GLOBAL, key(name), value).unwrap();
     }
     client.store_internal(&rank_of(&client, 0), key("pmix.loc"), Value::Uint16(7)).unwrap();
     client.commit().unwrap();
@@ -209,7 +209,7 @@ fn late() {
         assert_eq!(told.recv().unwrap().unwrap(), Value::Int(1));
     } else {
         client.fence(&[], &[]).unwrap();
-        client.put(scope::GLOBAL, key("late"), Value::Int(1)).unwrap();
+        client.put(Scope::GLOBAL, key("late"), Value::Int(1)).unwrap();
         client.commit().unwrap();
     }
     client.finalize(&[Info::new(keys::EMBED_BARRIER, true)]).unwrap();
@@ -261,7 +261,7 @@ fn what_nobody_posts_is_not_waited_for_in_vain() {
 /// A forked child finds itself uninitialised, and the parent's connection and memory go on.
 fn forked() {
     let client = Client::init(&[]).unwrap();
-    client.put(scope::GLOBAL, key("k"), Value::Int(1)).unwrap();
+    client.put(Scope::GLOBAL, key("k"), Value::Int(1)).unwrap();
     client.commit().unwrap();
     client.fence(&[], &[]).unwrap();
     // SAFETY: the child calls nothing but the client's refusals, which take no lock, and ends itself.
@@ -298,7 +298,7 @@ fn strangers() {
     let me = client.proc().clone();
     let all: Vec<Proc> =
         ["strange@1", "strange@2"].map(|name| Proc::new(Nspace::new(name).unwrap(), Rank::WILDCARD)).into();
-    client.put(scope::GLOBAL, key("name"), Value::from(me.to_string())).unwrap();
+    client.put(Scope::GLOBAL, key("name"), Value::from(me.to_string())).unwrap();
     client.commit().unwrap();
     client.fence(&all, &collect()).unwrap();
     for proc in all.iter().flat_map(|job| (0..2).map(|rank| Proc::new(job.nspace.clone(), Rank(rank)))) {
@@ -334,7 +334,7 @@ fn tell() {
     client.wait("register", |done| client.register_event_handler(&[code], &[], Arc::new(handler), done)).unwrap();
     client.fence(&[], &[]).unwrap();
     if client.proc().rank.0 == 0 {
-        let (me, range) = (client.proc().clone(), data_range::RANGE_NAMESPACE);
+        let (me, range) = (client.proc().clone(), DataRange::NAMESPACE);
         client.wait("notify", |done| client.notify_event(code, &me, range, &[], done)).unwrap();
     }
     assert_eq!(told.recv().unwrap(), (code, Rank(0)));
@@ -393,7 +393,7 @@ fn threads() {
         }
         for round in 0..=250u8 {
             let value = Value::ByteObject(vec![round; 16 + usize::from(round) * 37]);
-            client.put(scope::GLOBAL, key("k"), value).unwrap();
+            client.put(Scope::GLOBAL, key("k"), value).unwrap();
             client.commit().unwrap();
         }
     });
@@ -473,9 +473,9 @@ fn qualifies() {
         for by in [1u64, 2] {
             let value = Info::new(key_name, Value::Size(100 * u64::from(client.proc().rank.0) + by));
             let both = DataArray::of_info(vec![value, qualifier(by)]);
-            client.put(scope::GLOBAL, key(keys::QUALIFIED_VALUE), both.into()).unwrap();
+            client.put(Scope::GLOBAL, key(keys::QUALIFIED_VALUE), both.into()).unwrap();
         }
-        client.put(scope::GLOBAL, key(key_name), Value::Size(7)).unwrap();
+        client.put(Scope::GLOBAL, key(key_name), Value::Size(7)).unwrap();
     }
     client.commit().unwrap();
     client.fence(&[], &collect()).unwrap();
@@ -491,7 +491,7 @@ fn qualifies() {
         }
     }
     let nothing = DataArray::of_info(vec![qualifier(1)]);
-    let refused = client.put(scope::GLOBAL, key(keys::QUALIFIED_VALUE), nothing.into());
+    let refused = client.put(Scope::GLOBAL, key(keys::QUALIFIED_VALUE), nothing.into());
     assert_eq!(refused.unwrap_err().status(), Status::ERR_BAD_PARAM);
     client.finalize(&[]).unwrap();
 }

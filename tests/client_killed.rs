@@ -10,7 +10,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant, SystemTime};
 
 use instanton::client::{Client, Error};
-use instanton::data::{Info, Key, Proc, Rank, Value, constants::scope, keys};
+use instanton::data::{Info, Key, Proc, Rank, Scope, Value, keys};
 use instanton::server::Server;
 use processes::{Job, all_well, server};
 
@@ -49,7 +49,7 @@ fn restless() {
 fn meet(client: &Client, peer: &Proc, round: u32, collect: &[Info]) -> Result<(), Error> {
     let size = [8, 500, 5_000, 70_000][round as usize % 4];
     for name in ["a", "b"] {
-        client.put(scope::GLOBAL, Key::new(name).unwrap(), Value::ByteObject(vec![round as u8; size]))?;
+        client.put(Scope::GLOBAL, Key::new(name).unwrap(), Value::ByteObject(vec![round as u8; size]))?;
     }
     client.commit()?;
     client.fence(&[], collect)?;

@@ -10,8 +10,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::sync::{Arc, Mutex, mpsc};
 
 use instanton::client::{Chain, Client, Notice};
-use instanton::data::constants::{data_range, scope};
-use instanton::data::{Info, Key, Nspace, Proc, Rank, Status, Text, Value, keys};
+use instanton::data::{DataRange, Info, Key, Nspace, Proc, Rank, Scope, Status, Text, Value, keys};
 use instanton::server::{Accepted, Answer, Completion, Host, Published, PublishedData, Server};
 use instanton::server::{ServerConfig, ToolSupport};
 use instanton::tool::Tool;
@@ -173,7 +172,7 @@ fn fencer() {
     watched("a client", rounds(ROUNDS), |round| {
         // Every size of block in turn, in another order each time.
         let value = Value::ByteObject(vec![round as u8; (round * 1_237 % 3_000) as usize]);
-        client.put(scope::GLOBAL, key.clone(), value.clone()).unwrap();
+        client.put(Scope::GLOBAL, key.clone(), value.clone()).unwrap();
         client.commit().unwrap();
         client.fence(&[], &collect).unwrap();
         assert_eq!(client.get(&peer, Some(key.as_bytes()), &[]).unwrap(), value, "round {round}");
@@ -252,7 +251,7 @@ fn customer() {
             client.wait("register", |done| client.register_event_handler(&[code], &[], handler, done)).unwrap();
         // Behind this both have a handler.
         client.group_construct(&group, &everybody, &[]).unwrap();
-        let range = data_range::RANGE_NAMESPACE;
+        let range = DataRange::NAMESPACE;
         client.wait("notify", |done| client.notify_event(code, &me, range, &[], done)).unwrap();
         let mut heard = [told.recv().unwrap().0, told.recv().unwrap().0];
         heard.sort_unstable();

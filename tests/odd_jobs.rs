@@ -12,8 +12,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::SystemTime;
 
 use instanton::client::Client;
-use instanton::data::constants::{info_directives::INFO_PERSISTENT, scope};
-use instanton::data::{DataArray, DataType, Info, Key, Proc, Rank, Status, Value, arbitrary, keys};
+use instanton::data::constants::info_directives::INFO_PERSISTENT;
+use instanton::data::{DataArray, DataType, Info, Key, Proc, Rank, Scope, Status, Value, arbitrary, keys};
 use instanton::server::Server;
 use processes::{Job, all_well, server};
 use proptest::prelude::*;
@@ -236,7 +236,7 @@ fn echo() {
         };
         let proc = Proc::new(client.proc().nspace.clone(), Rank(word(0)));
         let answer = client.get(&proc, Some(key), &info).unwrap_or_else(|error| Value::Status(error.status()));
-        client.put(scope::GLOBAL, Key::new(format!("seen.{n}")).unwrap(), answer).unwrap();
+        client.put(Scope::GLOBAL, Key::new(format!("seen.{n}")).unwrap(), answer).unwrap();
     }
     client.commit().unwrap();
     client.finalize(&[]).unwrap();

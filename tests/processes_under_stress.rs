@@ -11,7 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use instanton::client::{Client, Error};
-use instanton::data::{Info, Key, Proc, Rank, Status, Value, constants::scope, keys};
+use instanton::data::{Info, Key, Proc, Rank, Scope, Status, Value, keys};
 use instanton::server::Server;
 use instanton::store::{Lookup, Miss};
 use nix::sys::signal::{Signal, kill, raise};
@@ -85,7 +85,7 @@ fn writer() {
             for (of, (name, _)) in KEYS.iter().enumerate() {
                 // Most commits are small beside what is there: their records continue in older ones.
                 if *name != "large" || round % 16 == 0 {
-                    client.put(scope::GLOBAL, key(name), Value::ByteObject(value(of, round))).unwrap();
+                    client.put(Scope::GLOBAL, key(name), Value::ByteObject(value(of, round))).unwrap();
                 }
             }
             let committed = client.commit();
@@ -205,7 +205,7 @@ fn poster() {
     let client = Client::init(&[]).unwrap();
     let me = client.proc().clone();
     let post = |round: u8| {
-        client.put(scope::GLOBAL, key("blob"), Value::ByteObject(vec![round; BLOB])).unwrap();
+        client.put(Scope::GLOBAL, key("blob"), Value::ByteObject(vec![round; BLOB])).unwrap();
         client.commit().and_then(|()| client.fence(std::slice::from_ref(&me), &[]))
     };
     post(0).unwrap();

@@ -1,6 +1,6 @@
 //! What is written to a store is read back exactly, types included, in the writer's process and through mapped descriptors.
 use instanton::data::{DataArray, DataType, Info, Proc};
-use instanton::data::{Key, Nspace, Rank, Value, constants::scope, keys};
+use instanton::data::{Key, Nspace, Rank, Scope, Value, keys};
 use instanton::store::{JobInfo, JobReader, JobWriter, Level, Limits, Lookup, MappedSegment, Miss, NodeSel, Want};
 
 fn nspace() -> Nspace {
@@ -85,9 +85,9 @@ fn posted_data_is_seen_where_its_scope_says() {
     let mut writer = writer();
     let early = attach(&writer);
     let entries = [
-        (scope::GLOBAL, key("both"), Value::from("g")),
-        (scope::LOCAL, key("here"), Value::from(7u64)),
-        (scope::REMOTE, key("there"), Value::from(vec![1u8, 2, 3])),
+        (Scope::GLOBAL, key("both"), Value::from("g")),
+        (Scope::LOCAL, key("here"), Value::from(7u64)),
+        (Scope::REMOTE, key("there"), Value::from(vec![1u8, 2, 3])),
     ];
     writer.update(Rank(0), &entries).unwrap();
     let lookup = Lookup::new(Rank(0), "both");
@@ -98,28 +98,28 @@ fn posted_data_is_seen_where_its_scope_says() {
         assert_eq!(reader.get(&Lookup::new(Rank(0), "here")).unwrap(), Value::from(7u64));
         assert!(matches!(reader.get(&Lookup::new(Rank(0), "there")), Err(Miss::NotFound)));
         assert!(matches!(
-            reader.get(&Lookup { scope: Some(scope::GLOBAL), ..Lookup::new(Rank(0), "here") }),
+            reader.get(&Lookup { scope: Some(Scope::GLOBAL), ..Lookup::new(Rank(0), "here") }),
             Err(Miss::NotFound)
         ));
-        assert!(reader.contains(&Lookup { scope: Some(scope::REMOTE), ..lookup }).unwrap());
+        assert!(reader.contains(&Lookup { scope: Some(Scope::REMOTE), ..lookup }).unwrap());
         assert!(!reader.contains(&Lookup { rank: Rank::UNDEF, ..lookup }).unwrap(), "somebody's, but whose?");
     }
     let outbound = writer.take_outbound_new(Rank(0)).unwrap();
     assert_eq!(outbound.len(), 2);
-    assert!(outbound.contains(&(scope::GLOBAL, key("both"), Value::from("g"))));
-    assert!(outbound.contains(&(scope::REMOTE, key("there"), Value::from(vec![1u8, 2, 3]))));
+    assert!(outbound.contains(&(Scope::GLOBAL, key("both"), Value::from("g"))));
+    assert!(outbound.contains(&(Scope::REMOTE, key("there"), Value::from(vec![1u8, 2, 3]))));
     assert_eq!(writer.take_outbound_new(Rank(0)).unwrap(), []);
 
     // A LOCAL value takes the place of a GLOBAL one here, not elsewhere.
-    writer.update(Rank(0), &[(scope::LOCAL, key("both"), Value::from("l"))]).unwrap();
+    writer.update(Rank(0), &[(Scope::LOCAL, key("both"), Value::from("l"))]).unwrap();
     assert_eq!(late.get(&lookup).unwrap(), Value::from("l"));
-    assert!(writer.outbound_all(Rank(0)).unwrap().contains(&(scope::REMOTE, key("both"), Value::from("g"))));
+    assert!(writer.outbound_all(Rank(0)).unwrap().contains(&(Scope::REMOTE, key("both"), Value::from("g"))));
     assert_eq!(late.get(&Lookup::new(Rank(0), "here")).unwrap(), Value::from(7u64), "earlier entries stay");
-    assert!(writer.update(Rank(2), &[(scope::LOCAL, key("k"), Value::Undef)]).is_err(), "LOCAL data of another node");
-    writer.update(Rank(2), &[(scope::REMOTE, key("k"), Value::from(1i32))]).unwrap();
+    assert!(writer.update(Rank(2), &[(Scope::LOCAL, key("k"), Value::Undef)]).is_err(), "LOCAL data of another node");
+    writer.update(Rank(2), &[(Scope::REMOTE, key("k"), Value::from(1i32))]).unwrap();
     assert_eq!(late.get(&Lookup::new(Rank(2), "k")).unwrap(), Value::Int32(1));
     let all = late.all(Rank(0)).unwrap();
-    assert!(all.iter().any(|(k, s, v, _)| k == "here" && *s == scope::LOCAL && *v == Value::from(7u64)));
+    assert!(all.iter().any(|(k, s, v, _)| k == "here" && *s == Scope::LOCAL && *v == Value::from(7u64)));
     assert!(all.iter().any(|(k, ..)| k == keys::RANK));
 }
 

@@ -1,5 +1,5 @@
 //! A writer that the system refuses memory. Alone in its process, whose address space is limited.
-use instanton::data::{Info, Key, Nspace, Rank, Value, constants::scope, keys};
+use instanton::data::{Info, Key, Nspace, Rank, Scope, Value, keys};
 use instanton::store::{JobInfo, JobWriter, Limits, Lookup};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
@@ -21,7 +21,7 @@ fn a_commit_that_fails_changes_nothing() {
     let info = JobInfo::from_infos(&nspace, 1, &infos, "here").unwrap();
     let mut writer = JobWriter::create(&nspace, info, &Limits::default()).unwrap();
     let (near, far) = (Key::new("near").unwrap(), Key::new("far").unwrap());
-    let posts = |value: Value| [(scope::LOCAL, near.clone(), value.clone()), (scope::REMOTE, far.clone(), value)];
+    let posts = |value: Value| [(Scope::LOCAL, near.clone(), value.clone()), (Scope::REMOTE, far.clone(), value)];
     writer.update(Rank(0), &posts(Value::from(1u32))).unwrap();
     let has = |writer: &JobWriter, value: &Value| {
         let near = writer.reader().get(&Lookup::new(Rank(0), "near")).unwrap();

@@ -9,8 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use instanton::client::{Client, Output};
-use instanton::data::constants::iof_channel::{FWD_STDERR_CHANNEL, FWD_STDIN_CHANNEL, FWD_STDOUT_CHANNEL};
-use instanton::data::{Info, InfoList, Nspace, Proc, Rank, Status, keys};
+use instanton::data::{Channels, Info, InfoList, Nspace, Proc, Rank, Status, keys};
 use instanton::server::{Accepted, Answer, Completion, Host, Server, ServerConfig, ToolSupport};
 use instanton::tool::Tool;
 use nix::sys::signal::{Signal, kill};
@@ -21,17 +20,17 @@ use processes::{role, start_alone};
 const PATIENCE: Duration = Duration::from_secs(120);
 /// Four of these are as much as a pull is sent before it has read anything.
 const PIECE: usize = 64 << 10;
-const OUT: u16 = FWD_STDOUT_CHANNEL;
+const OUT: Channels = Channels::STDOUT;
 
 /// A host that forwards whatever is asked for, and remembers who asked for it and who stopped.
 #[derive(Default)]
 struct Forwards {
-    asked: Mutex<Vec<(u16, Vec<Info>)>>,
-    stopped: Mutex<Option<mpsc::Sender<u16>>>,
+    asked: Mutex<Vec<(Channels, Vec<Info>)>>,
+    stopped: Mutex<Option<mpsc::Sender<Channels>>>,
 }
 
 impl Host for Forwards {
-    fn iof_pull(&self, _: &[Proc], directives: &[Info], channels: u16, _: Completion<()>) -> Accepted {
+    fn iof_pull(&self, _: &[Proc], directives: &[Info], channels: Channels, _: Completion<()>) -> Accepted {
         match (directives.is_set(keys::IOF_STOP), &*self.stopped.lock().unwrap()) {
             (true, Some(tell)) => {
                 assert!(directives.find(keys::USERID).is_some());
@@ -47,7 +46,7 @@ impl Host for Forwards {
 struct Node {
     server: Server,
     host: Arc<Forwards>,
-    stops: mpsc::Receiver<u16>,
+    stops: mpsc::Receiver<Channels>,
 }
 
 impl Node {
@@ -164,7 +163,7 @@ fn puller(node: &Node) -> (Child, impl Iterator<Item = String>) {
 fn what_came_before_is_kept_for_the_first_who_pulls_it() {
     let node = Node::start("keeps@0");
     node.says(0, b"early ");
-    node.server.iof_deliver_wait(&rank_of_job(0), FWD_STDERR_CHANNEL, b"other", &[]).unwrap();
+    node.server.iof_deliver_wait(&rank_of_job(0), Channels::STDERR, b"other", &[]).unwrap();
     node.says(1, b"words");
     node.ends(1);
     let (one, two) = (node.tool(), node.tool());
@@ -195,7 +194,7 @@ fn nobody_pulls_input_or_hears_itself() {
     let tool = node.tool();
     let client = tool.primary();
     let handler: instanton::client::OutputHandler = Arc::new(|_| ());
-    let refused = client.iof_pull_nb(&[all()], OUT | FWD_STDIN_CHANNEL, &[], handler, |_| ()).unwrap_err();
+    let refused = client.iof_pull_nb(&[all()], OUT | Channels::STDIN, &[], handler, |_| ()).unwrap_err();
     assert_eq!(refused.status(), Status::ERR_NOT_SUPPORTED);
     let (tell, told) = mpsc::channel();
     let me = tool.proc().clone();

@@ -13,8 +13,9 @@ use instanton::client::Notice;
 use instanton::control::frame::{self, HEADER, Header, Kind, MAX_BODY};
 use instanton::control::handshake::{Attach, Welcome};
 use instanton::control::rendezvous::{self, Uri};
-use instanton::data::constants::{data_range, iof_channel, scope};
-use instanton::data::{App, Info, InfoList, Key, Nspace, Proc, Query, Rank, Status, Text, Value, keys};
+use instanton::data::{
+    App, Channels, DataRange, Info, InfoList, Key, Nspace, Proc, Query, Rank, Scope, Status, Text, Value, keys,
+};
 use instanton::message::Request;
 use instanton::server::{Accepted, Answer, Completion, Host, Server, ServerConfig, ToolSupport};
 use instanton::tool::Tool;
@@ -70,7 +71,7 @@ impl Host for Told {
         if pushed.len() == 1 { Err(Status::ERR_IOF_XOFF) } else { Ok(Answer::Done) }
     }
 
-    fn iof_pull(&self, _: &[Proc], _: &[Info], _: u16, _: Completion<()>) -> Accepted {
+    fn iof_pull(&self, _: &[Proc], _: &[Info], _: Channels, _: Completion<()>) -> Accepted {
         Ok(Answer::Done)
     }
 }
@@ -148,7 +149,7 @@ fn a_tool_is_a_job_of_its_own_and_sees_those_of_the_server() {
     // As in a job of one process.
     let own = Proc::new(me.nspace.clone(), Rank::WILDCARD);
     assert_eq!(client.get(&own, Some(keys::JOB_SIZE.as_bytes()), &[]).unwrap(), Value::Uint32(1));
-    client.put(scope::GLOBAL, Key::new("k").unwrap(), Value::Int(7)).unwrap();
+    client.put(Scope::GLOBAL, Key::new("k").unwrap(), Value::Int(7)).unwrap();
     client.commit().unwrap();
     client.fence(&[], &[]).unwrap();
     assert_eq!(server.get_wait(&me, "k", &[]).unwrap(), Value::Int(7));
@@ -392,7 +393,7 @@ fn a_tool_turns_from_server_to_server_and_keeps_what_is_its_own() {
     for server in [&a, &b] {
         tool.set_server(&server.proc(), &[]).unwrap();
         namespaces(&tool);
-        server.notify_event(CODE, &server.proc(), data_range::RANGE_LOCAL, &[], |_| ()).unwrap();
+        server.notify_event(CODE, &server.proc(), DataRange::LOCAL, &[], |_| ()).unwrap();
         assert_eq!(told.recv_timeout(PATIENCE).unwrap(), server.proc());
     }
 
@@ -421,9 +422,9 @@ fn output_reaches_the_tool_that_asks_for_it() {
     let (tell, told) = mpsc::channel();
     let handler = Arc::new(move |output: instanton::client::Output| drop(tell.send(output)));
     let whole = Proc::new(job.nspace.clone(), Rank::WILDCARD);
-    let channel = iof_channel::FWD_STDOUT_CHANNEL;
+    let channel = Channels::STDOUT;
     let pull = client.wait("pull", |done| client.iof_pull_nb(&[whole], channel, &[], handler, done)).unwrap();
-    server.iof_deliver(&job.proc(1), iof_channel::FWD_STDERR_CHANNEL, b"not this", &[], |_| ()).unwrap();
+    server.iof_deliver(&job.proc(1), Channels::STDERR, b"not this", &[], |_| ()).unwrap();
     server.iof_deliver(&job.proc(1), channel, b"hello", &[], |_| ()).unwrap();
     let output = told.recv_timeout(PATIENCE).unwrap();
     assert_eq!((output.pull, output.source, &output.bytes[..]), (pull, job.proc(1), &b"hello"[..]));
@@ -468,7 +469,7 @@ fn a_source_of_input_that_the_host_stops_waits_until_it_may_go_on() {
     push(&two, b"x");
     assert!(told.recv_timeout(PATIENCE).unwrap(), "others go on");
     assert_eq!(pushed(), b"ax");
-    let stdin = iof_channel::FWD_STDIN_CHANNEL;
+    let stdin = Channels::STDIN;
     server.iof_flow_control_wait(two.proc(), stdin, false).unwrap();
     assert_eq!(pushed(), b"ax", "that was the other one");
     server.iof_flow_control_wait(one.proc(), stdin, false).unwrap();
@@ -485,7 +486,7 @@ fn a_source_of_input_that_the_host_stops_waits_until_it_may_go_on() {
     server.iof_flow_control_wait(&everybody, stdin, false).unwrap();
     namespaces(&one);
     assert_eq!(pushed(), b"axbcd");
-    let status = server.iof_flow_control_wait(&everybody, iof_channel::FWD_STDOUT_CHANNEL, true);
+    let status = server.iof_flow_control_wait(&everybody, Channels::STDOUT, true);
     assert_eq!(status, Err(Status::ERR_NOT_SUPPORTED));
     one.finalize(&[]).unwrap();
     // One that comes in the place of another that was stopped, was not.

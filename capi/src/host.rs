@@ -5,7 +5,7 @@
 //! number, see [`handles`](crate::handles).
 use std::ptr;
 
-use instanton::data::{App, Info, Nspace, Proc, Query, ResourceUnit, Status, Text};
+use instanton::data::{App, Channels, DataRange, Info, Nspace, Proc, Query, ResourceUnit, Status, Text};
 use instanton::server::{Accepted, Answer, Completion, Credential, Host, Infos, Published};
 use instanton::sys::signals::spawn_without_signals;
 use libc::{c_char, c_int, c_void};
@@ -306,10 +306,17 @@ impl Host for CHost {
             (codes, n))
     }
 
-    fn notify_event(&self, status: Status, source: &Proc, range: u8, info: &[Info], done: Completion<()>) -> Accepted {
+    fn notify_event(
+        &self,
+        status: Status,
+        source: &Proc,
+        range: DataRange,
+        info: &[Info],
+        done: Completion<()>,
+    ) -> Accepted {
         upcall!(self.common.notify_event(done => op_done) shown {
             let (source, (info, n)) = (shown.one::<pmix_proc_t, _>(source)?, shown.array(info)?);
-        } (status.0, source, range, info, n))
+        } (status.0, source, range.0, info, n))
     }
 
     fn query(&self, proc: &Proc, queries: &[Query], done: Completion<Infos>) -> Accepted {
@@ -381,7 +388,7 @@ impl Host for CHost {
         } (proc, credential, directives, n))
     }
 
-    fn iof_pull(&self, procs: &[Proc], directives: &[Info], channels: u16, done: Completion<()>) -> Accepted {
+    fn iof_pull(&self, procs: &[Proc], directives: &[Info], channels: Channels, done: Completion<()>) -> Accepted {
         // A launcher hands on what its processes print, whoever wants it.
         if self.0.common.iof_pull.is_none() && launcher().is_some() {
             return Ok(Answer::Done);
@@ -389,7 +396,7 @@ impl Host for CHost {
         upcall!(self.common.iof_pull(done => op_done) shown {
             let ((procs, n), (info, ninfo)) =
                 (shown.array::<pmix_proc_t, _>(procs)?, shown.array::<pmix_info_t, _>(directives)?);
-        } (procs, n, info, ninfo, channels))
+        } (procs, n, info, ninfo, channels.0))
     }
 
     fn push_stdin(

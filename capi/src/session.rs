@@ -11,8 +11,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use instanton::client::{Client, Error, InitError, check_directives};
-use instanton::data::constants::data_range::RANGE_PROC_LOCAL;
-use instanton::data::{Info, InfoList, Key, Proc, Rank, Status, Value, keys};
+use instanton::data::{DataRange, Info, InfoList, Key, Proc, Rank, Status, Value, keys};
 use instanton::launch::JobEnd;
 use instanton::server::Server;
 use instanton::sys::cell::Epoch;
@@ -262,7 +261,7 @@ pub fn job_ended(job: JobEnd) {
         Info::new(keys::EXIT_CODE, Value::Int(job.exit_code)),
         Info::new(keys::EVENT_NON_DEFAULT, true),
     ];
-    let told = client.notify_event(Status::EVENT_JOB_END, client.proc(), RANGE_PROC_LOCAL, &info, |_| ());
+    let told = client.notify_event(Status::EVENT_JOB_END, client.proc(), DataRange::PROC_LOCAL, &info, |_| ());
     if let Err(error) = told {
         instanton::trace!("nobody is told that the job {} is over: {error}", job.nspace);
     }
@@ -272,7 +271,7 @@ pub fn job_ended(job: JobEnd) {
 pub fn lost_connection(proc: &Proc) {
     let Ok(client) = client() else { return };
     let affected = [Info::new(keys::EVENT_AFFECTED_PROC, proc.clone())];
-    let told = client.notify_event(Status::ERR_LOST_CONNECTION, proc, RANGE_PROC_LOCAL, &affected, |_| ());
+    let told = client.notify_event(Status::ERR_LOST_CONNECTION, proc, DataRange::PROC_LOCAL, &affected, |_| ());
     if let Err(error) = told {
         instanton::trace!("nobody is told that {proc} is gone: {error}");
     }

@@ -5,8 +5,7 @@
 //! its server dies, it waits no longer.
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::data::constants::data_range::RANGE_RM;
-use crate::data::{Info, Proc, Rank, Status, Value, keys};
+use crate::data::{DataRange, Info, Proc, Rank, Status, Value, keys};
 use crate::oneshot;
 use crate::store::Lookup;
 use crate::trace;
@@ -56,7 +55,7 @@ impl Client {
         let registered = self.wait("PMIx_Init", |done| self.register_event_handler(&codes, &[], handler, done));
         let handler = registered.map_err(|_| lost())?;
         let said = [Info::new(keys::EVENT_NON_DEFAULT, true), Info::new(keys::BREAKPOINT, PLACE)];
-        let told = self.notify_event(Status::READY_FOR_DEBUG, self.proc(), RANGE_RM, &said, |_| ());
+        let told = self.notify_event(Status::READY_FOR_DEBUG, self.proc(), DataRange::RM, &said, |_| ());
         if let Err(error) = told {
             trace!("nobody is told that {} waits for a debugger: {error}", self.proc());
         }

@@ -8,7 +8,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use crate::data::{Info, InfoList, Key, Proc, Status, Text, Value, constants::data_range, keys};
+use crate::data::{DataRange, Info, InfoList, Key, Proc, Status, Text, Value, keys};
 use crate::message::backlog::Backlog;
 
 use super::{Handler, Notice};
@@ -295,10 +295,10 @@ fn parse(codes: &[Status], info: &[Info], handler: Handler) -> Result<(Entry, Or
         (None, None) => Order::Append,
     };
     let source = match info.find(keys::RANGE).map(|item| &item.value) {
-        Some(Value::DataRange(data_range::RANGE_PROC_LOCAL)) => Source::Own,
-        Some(Value::DataRange(data_range::RANGE_LOCAL)) => Source::Node,
-        Some(Value::DataRange(data_range::RANGE_NAMESPACE)) => Source::Namespace,
-        Some(Value::DataRange(data_range::RANGE_CUSTOM)) => Source::Listed(procs_of(info, keys::EVENT_CUSTOM_RANGE)),
+        Some(Value::DataRange(DataRange::PROC_LOCAL)) => Source::Own,
+        Some(Value::DataRange(DataRange::LOCAL)) => Source::Node,
+        Some(Value::DataRange(DataRange::NAMESPACE)) => Source::Namespace,
+        Some(Value::DataRange(DataRange::CUSTOM)) => Source::Listed(procs_of(info, keys::EVENT_CUSTOM_RANGE)),
         _ => Source::Any,
     };
     let entry = Entry {
@@ -428,12 +428,12 @@ mod tests {
     #[test]
     fn a_handler_is_called_for_the_sources_and_the_affected_it_named() {
         let handlers = Handlers::default();
-        let range = |range| Info::new(keys::RANGE, Value::DataRange(range));
+        let range = |range| Info::new(keys::RANGE, range);
         let procs = |list: Vec<Proc>| Value::DataArray(crate::data::DataArray::of(list));
-        add(&handlers, &[A], "own", vec![range(data_range::RANGE_PROC_LOCAL)]).unwrap();
-        add(&handlers, &[A], "job", vec![range(data_range::RANGE_NAMESPACE)]).unwrap();
+        add(&handlers, &[A], "own", vec![range(DataRange::PROC_LOCAL)]).unwrap();
+        add(&handlers, &[A], "job", vec![range(DataRange::NAMESPACE)]).unwrap();
         let listed = Info::new(keys::EVENT_CUSTOM_RANGE, procs(vec![proc("other", u32::MAX - 1)]));
-        add(&handlers, &[A], "listed", vec![range(data_range::RANGE_CUSTOM), listed]).unwrap();
+        add(&handlers, &[A], "listed", vec![range(DataRange::CUSTOM), listed]).unwrap();
         add(&handlers, &[A], "hurt", vec![Info::new(keys::EVENT_AFFECTED_PROC, proc("job", 5))]).unwrap();
         assert_eq!(names(&handlers, A, &proc("job", 0), vec![]), "own job hurt");
         assert_eq!(names(&handlers, A, &proc("job", 1), vec![]), "job hurt");

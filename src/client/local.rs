@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use instanton_layout::hash::hash;
 
-use crate::data::{Key, Proc, Rank, Value, constants::scope};
+use crate::data::{Key, Proc, Rank, Scope, Value};
 use crate::sys::cell::Epoch;
 use crate::sys::table::ReadTable;
 
@@ -16,7 +16,7 @@ pub(super) struct Local(ReadTable<Stored>);
 struct Stored {
     proc: Arc<Proc>,
     key: Key,
-    scope: u8,
+    scope: Scope,
     value: Value,
 }
 
@@ -26,10 +26,10 @@ impl Stored {
     }
 
     /// Whether it is what a Get for a scope asks for: GLOBAL is both LOCAL and REMOTE.
-    fn satisfies(&self, wanted: Option<u8>) -> bool {
+    fn satisfies(&self, wanted: Option<Scope>) -> bool {
         match wanted {
             None => true,
-            Some(scope::LOCAL | scope::REMOTE) if self.scope == scope::GLOBAL => true,
+            Some(Scope::LOCAL | Scope::REMOTE) if self.scope == Scope::GLOBAL => true,
             Some(wanted) => self.scope == wanted,
         }
     }
@@ -43,7 +43,7 @@ fn place(rank: Rank, key_hash: u64) -> u64 {
 
 impl Local {
     /// Keeps a value in the place of any older one.
-    pub(super) fn store(&self, proc: Arc<Proc>, scope: u8, key: Key, value: Value) {
+    pub(super) fn store(&self, proc: Arc<Proc>, scope: Scope, key: Key, value: Value) {
         let place = place(proc.rank, hash(key.as_bytes()));
         self.0.put(place, Stored { proc, key, scope, value }, |old, new| {
             old.is(new.proc.nspace.as_bytes(), new.proc.rank, new.key.as_bytes())
@@ -63,14 +63,14 @@ impl Local {
         epoch: &'a Epoch,
         (nspace, rank): (&[u8], Rank),
         (key, key_hash): (&[u8], u64),
-        wanted: Option<u8>,
+        wanted: Option<Scope>,
     ) -> Option<&'a Value> {
         let stored = self.0.get(epoch, place(rank, key_hash), |stored| stored.is(nspace, rank, key))?;
         stored.satisfies(wanted).then_some(&stored.value)
     }
 
     /// Calls `f` on everything known of a process.
-    pub(super) fn all(&self, nspace: &[u8], rank: Rank, wanted: Option<u8>, mut f: impl FnMut(&Key, &Value)) {
+    pub(super) fn all(&self, nspace: &[u8], rank: Rank, wanted: Option<Scope>, mut f: impl FnMut(&Key, &Value)) {
         let epoch = Epoch::enter();
         let of = |stored: &&Stored| stored.proc.rank == rank && stored.proc.nspace.as_bytes() == nspace;
         let all = self.0.iter(&epoch).filter(of).filter(|stored| stored.satisfies(wanted));
@@ -95,13 +95,13 @@ mod tests {
             local.get(&Epoch::enter(), name, (key.as_bytes(), hash(key.as_bytes())), scope).cloned()
         };
         assert_eq!(find("job", 1, "k", None), None);
-        local.store(proc(1), scope::GLOBAL, Key::new("k").unwrap(), Value::Int(1));
-        local.store(proc(1), scope::GLOBAL, Key::new("k").unwrap(), Value::Int(2));
-        local.store(proc(1), scope::REMOTE, Key::new("r").unwrap(), Value::Int(3));
+        local.store(proc(1), Scope::GLOBAL, Key::new("k").unwrap(), Value::Int(1));
+        local.store(proc(1), Scope::GLOBAL, Key::new("k").unwrap(), Value::Int(2));
+        local.store(proc(1), Scope::REMOTE, Key::new("r").unwrap(), Value::Int(3));
         assert_eq!(find("job", 1, "k", None), Some(Value::Int(2)));
-        assert_eq!(find("job", 1, "k", Some(scope::LOCAL)), Some(Value::Int(2)));
-        assert_eq!(find("job", 1, "r", Some(scope::LOCAL)), None);
-        assert_eq!(find("job", 1, "r", Some(scope::REMOTE)), Some(Value::Int(3)));
+        assert_eq!(find("job", 1, "k", Some(Scope::LOCAL)), Some(Value::Int(2)));
+        assert_eq!(find("job", 1, "r", Some(Scope::LOCAL)), None);
+        assert_eq!(find("job", 1, "r", Some(Scope::REMOTE)), Some(Value::Int(3)));
         assert_eq!(
             (find("job", 2, "k", None), find("jo", 1, "k", None), find("job", 1, "kk", None)),
             (None, None, None)

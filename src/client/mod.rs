@@ -47,7 +47,7 @@ use std::thread::JoinHandle;
 use crate::attribute_support::HostSupport;
 use crate::control::address::Address;
 use crate::control::handshake::Attach;
-use crate::data::{Info, InfoList, Key, Nspace, Proc, Rank, Status, Value, constants::scope, keys};
+use crate::data::{DataRange, Info, InfoList, Key, Nspace, Proc, Rank, Scope, Status, Value, keys};
 use crate::message::{Reply, Request};
 use crate::oneshot;
 use crate::sys::cell::Epoch;
@@ -347,7 +347,7 @@ impl Client {
     ///
     /// # Errors
     /// `ERR_BAD_PARAM` for a scope that is none, `ERR_NOT_SUPPORTED` for one that takes back.
-    pub fn put(&self, scope: u8, key: Key, value: Value) -> Result<(), Error> {
+    pub fn put(&self, scope: Scope, key: Key, value: Value) -> Result<(), Error> {
         self.inner.life.check()?;
         let (key, value) = if key == keys::QUALIFIED_VALUE { qualified::unfold(&value)? } else { (key, value) };
         self.inner.posts.put(scope, key, value)
@@ -377,7 +377,7 @@ impl Client {
     pub fn store_internal(&self, proc: &Proc, key: Key, value: Value) -> Result<(), Error> {
         self.inner.life.check()?;
         let nspace = if proc.nspace.is_empty() { &self.inner.proc.nspace } else { &proc.nspace };
-        self.inner.own.overlay.store(Arc::new(Proc::new(nspace.clone(), proc.rank)), scope::INTERNAL, key, value);
+        self.inner.own.overlay.store(Arc::new(Proc::new(nspace.clone(), proc.rank)), Scope::INTERNAL, key, value);
         Ok(())
     }
 
@@ -446,7 +446,7 @@ impl Client {
         self.inner.deregister(handler, done)
     }
 
-    /// Raises an event (`PMIx_Notify_event`); `range` is a `constants::data_range`. A source without a namespace is this process.
+    /// Raises an event (`PMIx_Notify_event`). A source without a namespace is this process.
     ///
     /// # Errors
     /// When `done` will not run.
@@ -454,7 +454,7 @@ impl Client {
         &self,
         status: Status,
         source: &Proc,
-        range: u8,
+        range: DataRange,
         info: &[Info],
         done: impl FnOnce(Result<(), Error>) + Send + 'static,
     ) -> Result<(), Error> {

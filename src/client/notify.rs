@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::data::{Info, Proc, Status, constants::data_range, keys};
+use crate::data::{DataRange, Info, Proc, Status, keys};
 use crate::message::{Push, Request};
 use crate::trace;
 
@@ -145,21 +145,21 @@ impl Inner {
         self: &Arc<Self>,
         status: Status,
         source: &Proc,
-        range: u8,
+        range: DataRange,
         info: &[Info],
         then: impl FnOnce(Result<(), Error>) + Send + 'static,
     ) -> Result<(), Error> {
         self.life.check()?;
         let reaches_me = match range {
-            data_range::RANGE_RM => false,
-            data_range::RANGE_CUSTOM => {
+            DataRange::RM => false,
+            DataRange::CUSTOM => {
                 let info = self.own.groups.translate(info);
                 procs_of(&info, keys::EVENT_CUSTOM_RANGE).iter().any(|proc| proc.matches(&self.proc))
             }
-            data_range::RANGE_UNDEF..=data_range::RANGE_PROC_LOCAL => true,
+            known if known <= DataRange::PROC_LOCAL => true,
             _ => return Err(Status::ERR_BAD_PARAM.into()),
         };
-        let only_me = range == data_range::RANGE_PROC_LOCAL || !self.link.has_server();
+        let only_me = range == DataRange::PROC_LOCAL || !self.link.has_server();
         let source = if source.nspace.is_empty() { Proc::clone(&self.proc) } else { source.clone() };
         let event = reaches_me.then(|| Event::new(status, source, info.to_vec()));
         let inner = self.clone();

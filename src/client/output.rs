@@ -5,8 +5,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::data::constants::iof_channel::FWD_STDIN_CHANNEL;
-use crate::data::{Info, Proc, Status};
+use crate::data::{Channels, Info, Proc, Status};
 use crate::message::Request;
 use crate::message::format::{Format, write_out};
 use crate::message::output::{WINDOW, cost};
@@ -21,8 +20,8 @@ pub struct Output {
     pub pull: usize,
     /// Whose output.
     pub source: Proc,
-    /// A `constants::iof_channel`.
-    pub channel: u16,
+    /// The stream.
+    pub channel: Channels,
     /// The bytes; none where the output ends.
     pub bytes: Vec<u8>,
     /// Attributes.
@@ -80,7 +79,7 @@ impl Inner {
 }
 
 impl Client {
-    /// Asks for the output of processes (`PMIx_IOF_pull`); `channels` are `constants::iof_channel` bits. `done` is given the number
+    /// Asks for the output of processes (`PMIx_IOF_pull`); `done` is given the number
     /// of this call.
     ///
     /// # Errors
@@ -88,15 +87,15 @@ impl Client {
     pub fn iof_pull_nb(
         &self,
         procs: &[Proc],
-        channels: u16,
+        channels: Channels,
         directives: &[Info],
         handler: OutputHandler,
         done: impl FnOnce(Result<usize, Error>) + Send + 'static,
     ) -> Result<(), Error> {
-        if procs.is_empty() || channels == 0 {
+        if procs.is_empty() || channels.is_empty() {
             return Err(Status::ERR_BAD_PARAM.into());
         }
-        if channels & FWD_STDIN_CHANNEL != 0 {
+        if channels.intersects(Channels::STDIN) {
             return Err(Status::ERR_NOT_SUPPORTED.into());
         }
         // It may come as soon as the server has agreed.

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use instanton_layout::sync::{AtomicBool, Ordering};
 
-use crate::data::{Key, Proc, Status, Value, constants::scope};
+use crate::data::{Key, Proc, Scope, Status, Value};
 use crate::message::{Posted, Reply, Request};
 use crate::trace;
 
@@ -42,20 +42,22 @@ impl Posts {
         Self { me, own, unsettled, pending: Mutex::default(), failure: Mutex::default() }
     }
 
-    pub(super) fn put(&self, scope: u8, key: Key, value: Value) -> Result<(), Error> {
+    pub(super) fn put(&self, scope: Scope, key: Key, value: Value) -> Result<(), Error> {
         match scope {
-            scope::LOCAL | scope::REMOTE | scope::GLOBAL => {
+            Scope::LOCAL | Scope::REMOTE | Scope::GLOBAL => {
                 let mut pending = self.lock();
                 pending.entries.push(Posted { scope, key, value });
                 self.unsettled.store(true, Ordering::Release);
             }
-            scope::INTERNAL => {
+            Scope::INTERNAL => {
                 let mut pending = self.lock();
                 // An older Put of this key must not come after it.
                 self.settle(&mut pending);
                 self.keep(Posted { scope, key, value });
             }
-            scope::DEL_LOCAL..=scope::DEL_INTERNAL => return Err(Status::ERR_NOT_SUPPORTED.into()),
+            Scope::DEL_LOCAL | Scope::DEL_REMOTE | Scope::DEL_GLOBAL | Scope::DEL_INTERNAL => {
+                return Err(Status::ERR_NOT_SUPPORTED.into());
+            }
             _ => return Err(Status::ERR_BAD_PARAM.into()),
         }
         Ok(())
@@ -142,13 +144,13 @@ mod tests {
             posts.own().get(&Epoch::enter(), (b"job", Rank(0)), key, None).cloned()
         };
         assert_eq!(find("a"), None);
-        put(scope::GLOBAL, "a", 1);
-        put(scope::LOCAL, "b", 2);
+        put(Scope::GLOBAL, "a", 1);
+        put(Scope::LOCAL, "b", 2);
         assert_eq!((find("a"), find("b")), (Some(Value::Int(1)), Some(Value::Int(2))));
-        put(scope::GLOBAL, "a", 3);
-        put(scope::INTERNAL, "a", 4);
+        put(Scope::GLOBAL, "a", 3);
+        put(Scope::INTERNAL, "a", 4);
         assert_eq!(find("a"), Some(Value::Int(4)), "what is kept here came last");
-        put(scope::GLOBAL, "a", 5);
+        put(Scope::GLOBAL, "a", 5);
         assert_eq!(find("a"), Some(Value::Int(5)));
         let pending = posts.lock();
         assert_eq!((pending.entries.len(), pending.settled), (4, 4), "what is to be sent is there still");

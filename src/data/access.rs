@@ -141,7 +141,8 @@ macro_rules! from {
 from!(bool => Bool, i8 => Int8, i16 => Int16, i32 => Int32, i64 => Int64, u8 => Uint8, u16 => Uint16, u32 => Uint32,
     u64 => Uint64, f32 => Float, f64 => Double, Status => Status, Proc => Proc, Rank => ProcRank, DataArray => DataArray,
     Vec<u8> => ByteObject, super::Timeval => Timeval, super::Envar => Envar, super::Nspace => ProcNspace,
-    DataType => DataType, super::Coord => Coord, super::Cpuset => ProcCpuset,
+    DataType => DataType, super::Scope => Scope, super::DataRange => DataRange, super::Channels => IofChannel,
+    super::Coord => Coord, super::Cpuset => ProcCpuset,
     super::NodePid => NodePid, super::ResourceUnit => ResourceUnit);
 
 macro_rules! from_boxed {

@@ -149,8 +149,8 @@ fn leaves() -> Vec<(DataType, BoxedStrategy<Value>)> {
         BYTE_OBJECT ByteObject bytes();
         PERSIST Persist small();
         POINTER Pointer any::<u64>();
-        SCOPE Scope small();
-        DATA_RANGE DataRange small();
+        SCOPE Scope small().prop_map(Scope);
+        DATA_RANGE DataRange small().prop_map(DataRange);
         COMMAND Command small();
         INFO_DIRECTIVES InfoDirectives any::<u32>();
         DATA_TYPE DataType any::<u16>().prop_map(DataType);
@@ -159,7 +159,7 @@ fn leaves() -> Vec<(DataType, BoxedStrategy<Value>)> {
         PROC_RANK ProcRank rank();
         COMPRESSED_STRING CompressedString bytes();
         ALLOC_DIRECTIVE AllocDirective small();
-        IOF_CHANNEL IofChannel any::<u16>();
+        IOF_CHANNEL IofChannel any::<u16>().prop_map(Channels);
         ENVAR Envar (string(), string(), small())
             .prop_map(|(name, value, separator)| Envar { name, value, separator });
         COORD Coord coord();

@@ -74,8 +74,6 @@ impl Value {
             (V::Byte(a), V::Byte(b))
             | (V::Uint8(a), V::Uint8(b))
             | (V::Persist(a), V::Persist(b))
-            | (V::Scope(a), V::Scope(b))
-            | (V::DataRange(a), V::DataRange(b))
             | (V::Command(a), V::Command(b))
             | (V::ProcState(a), V::ProcState(b))
             | (V::AllocDirective(a), V::AllocDirective(b))
@@ -84,7 +82,6 @@ impl Value {
             | (V::ResblockDirective(a), V::ResblockDirective(b))
             | (V::AllocInherit(a), V::AllocInherit(b)) => a.cmp(b).into(),
             (V::Uint16(a), V::Uint16(b))
-            | (V::IofChannel(a), V::IofChannel(b))
             | (V::Loctype(a), V::Loctype(b))
             | (V::StorAccessType(a), V::StorAccessType(b)) => a.cmp(b).into(),
             (V::Uint(a), V::Uint(b)) | (V::Uint32(a), V::Uint32(b)) | (V::InfoDirectives(a), V::InfoDirectives(b)) => {
@@ -100,6 +97,9 @@ impl Value {
             (V::Float(a), V::Float(b)) => a.partial_cmp(b).into(),
             (V::Double(a), V::Double(b)) => a.partial_cmp(b).into(),
             (V::Status(a), V::Status(b)) => a.cmp(b).into(),
+            (V::Scope(a), V::Scope(b)) => a.cmp(b).into(),
+            (V::DataRange(a), V::DataRange(b)) => a.cmp(b).into(),
+            (V::IofChannel(a), V::IofChannel(b)) => a.cmp(b).into(),
             (V::DataType(a), V::DataType(b)) => a.cmp(b).into(),
             (V::ProcRank(a), V::ProcRank(b)) => a.cmp(b).into(),
             (V::Proc(a), V::Proc(b)) => a.cmp(b).into(),

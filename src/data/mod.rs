@@ -13,6 +13,7 @@ pub mod arbitrary;
 pub mod archive;
 mod array;
 mod bytes;
+mod channels;
 mod compare;
 mod display;
 mod hardware;
@@ -22,8 +23,10 @@ pub mod locality;
 pub mod maps;
 pub mod names;
 mod number;
+mod range;
 mod records;
 mod scalar;
+mod scope;
 mod size;
 mod stats;
 mod status;
@@ -33,18 +36,21 @@ mod texts;
 mod types;
 mod value;
 
-/// Every other integer constant of the Standard, one module a group (`constants::scope::LOCAL`).
+/// Every other integer constant of the Standard, one module a group (`constants::persistence::PERSIST_APP`).
 pub mod constants {
     include!(concat!(env!("OUT_DIR"), "/constants.rs"));
 }
 
 pub use array::{ArchivedDataArray, DataArray};
 pub use bytes::{BadBytes, Key, Nspace, Text};
+pub use channels::Channels;
 pub use compare::Comparison;
 pub use hardware::{Coord, Cpuset, Device, DeviceDistance, Endpoint, Geometry, ResourceUnit, Topology};
 pub use info::{App, ArchivedInfo, Info, InfoList, Pdata, Proc, Query, Rank};
 pub use number::{NumberError, decimal};
+pub use range::DataRange;
 pub use records::{Envar, NodePid, ProcInfo, RegAttr, Regex2, Timeval};
+pub use scope::Scope;
 pub use stats::{DiskStats, NetStats, NodeStats, ProcStats, Real};
 pub use status::Status;
 pub use types::DataType;

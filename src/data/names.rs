@@ -3,15 +3,15 @@
 //! Texts are C strings, because the C interface hands them out and C programs keep the pointers.
 //!
 //! ```
-//! use instanton::data::{constants::scope, names};
-//! assert_eq!(names::SCOPE.of(scope::GLOBAL), c"SHARE ACROSS ALL NODES");
-//! assert_eq!(names::SCOPE.of(99u8), c"UNKNOWN SCOPE");
+//! use instanton::data::{Scope, names};
+//! assert_eq!(names::SCOPE.of(Scope::GLOBAL), c"SHARE ACROSS ALL NODES");
+//! assert_eq!(names::SCOPE.of(Scope(99)), c"UNKNOWN SCOPE");
 //! assert_eq!(names::LOCALITY.flags(0x4002u16), "CORE|NODE");
 //! ```
 use std::ffi::{CStr, c_char};
 
 use super::constants::info_directives as info;
-use super::texts;
+use super::{Channels, texts};
 
 include!(concat!(env!("OUT_DIR"), "/names.rs"));
 
@@ -90,19 +90,19 @@ impl Names {
 }
 
 /// The channels of `PMIx_IOF_channel_string`, each followed by a space as programs know it.
-pub fn iof_channel(channels: u16) -> &'static CStr {
+pub fn iof_channel(channels: Channels) -> &'static CStr {
     CStr::from_bytes_until_nul(iof_channels(channels)).unwrap_or_default()
 }
 
 /// The same for C.
 #[inline]
-pub fn iof_channel_pointer(channels: u16) -> *const c_char {
+pub fn iof_channel_pointer(channels: Channels) -> *const c_char {
     iof_channels(channels).as_ptr().cast()
 }
 
 /// Every set of channels has a text of the same room, so that its place follows from its number.
 #[inline]
-fn iof_channels(channels: u16) -> &'static [u8; 32] {
+fn iof_channels(channels: Channels) -> &'static [u8; 32] {
     static TEXTS: [[u8; 32]; 16] = {
         let channels: [&[u8]; 4] = [b"STDIN ", b"STDOUT ", b"STDERR ", b"STDDIAG "];
         let mut texts = [[0; 32]; 16];
@@ -122,7 +122,7 @@ fn iof_channels(channels: u16) -> &'static [u8; 32] {
         }
         texts
     };
-    &TEXTS[usize::from(channels & 15)]
+    &TEXTS[usize::from(channels.0 & 15)]
 }
 
 /// The directives of an attribute, as `PMIx_Info_directives_string` gives them. A qualifier is nothing else.

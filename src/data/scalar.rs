@@ -1,5 +1,5 @@
 //! Values of up to eight bytes as one word, the way they lie in a union of C and in shared memory.
-use super::{DataType, Rank, Status, Value};
+use super::{Channels, DataRange, DataType, Rank, Scope, Status, Value};
 
 /// The word of each Rust type: its bytes, little end first, and zeros.
 trait Word: Sized {
@@ -61,7 +61,7 @@ macro_rules! wrappers {
         })*
     };
 }
-wrappers!(Status, Rank, DataType);
+wrappers!(Status, Rank, DataType, Scope, DataRange, Channels);
 
 macro_rules! scalars {
     ($($variant:ident = $ty:ident),* $(,)?) => {

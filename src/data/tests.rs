@@ -315,8 +315,11 @@ fn numbers_have_the_texts_that_programs_know() {
     assert_eq!(names::PERSISTENCE.of(9u8), c"UNKNOWN PERSISTENCE");
     assert_eq!(names::LINK_STATE.of(link_state::LINK_DOWN), c"INACTIVE");
     assert_eq!(names::ALLOC_DIRECTIVE.of(5u8), c"CANCEL REQUEST");
-    assert_eq!(names::iof_channel(6), c"STDOUT STDERR ");
-    assert_eq!((names::iof_channel(0), names::iof_channel(255)), (c"NONE", c"STDIN STDOUT STDERR STDDIAG "));
+    assert_eq!(names::iof_channel(Channels(6)), c"STDOUT STDERR ");
+    assert_eq!(
+        (names::iof_channel(Channels::NONE), names::iof_channel(Channels::ALL)),
+        (c"NONE", c"STDIN STDOUT STDERR STDDIAG ")
+    );
     assert_eq!(names::info_directives(0), "OPTIONAL");
     assert_eq!(names::info_directives(1 | 2 | 16), "REQUIRED:END:PERSISTENT");
     assert_eq!(names::STORAGE_MEDIUM.flags(0x8_0000_0008u64), "SSD|0x800000000");
@@ -338,7 +341,7 @@ fn values_read_well() {
             "70 UINT32 [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43, 44, 45, 46, 47, 48, 49, 50, 51, 52, 53, 54, 55, 56, 57, 58, 59, 60, 61, 62, 63, and 6 more]",
         ),
         (Value::from(Timeval { sec: 1, usec: 5 }), "1.000005 s"),
-        (Value::IofChannel(2), "STDOUT"),
+        (Value::IofChannel(Channels::STDOUT), "STDOUT"),
         (Value::Loctype(3), "HWTHREAD|CORE"),
     ] {
         assert_eq!(value.to_string(), text);

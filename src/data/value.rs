@@ -3,9 +3,9 @@ use rkyv::{Archive, Deserialize, Serialize};
 
 use super::archive::Bytes;
 use super::{
-    App, Coord, Cpuset, DataArray, DataType, Device, DeviceDistance, DiskStats, Endpoint, Envar, Geometry, Info,
-    NetStats, NodePid, NodeStats, Nspace, Pdata, Proc, ProcInfo, ProcStats, Query, Rank, RegAttr, Regex2, ResourceUnit,
-    Status, Text, Timeval, Topology,
+    App, Channels, Coord, Cpuset, DataArray, DataRange, DataType, Device, DeviceDistance, DiskStats, Endpoint, Envar,
+    Geometry, Info, NetStats, NodePid, NodeStats, Nspace, Pdata, Proc, ProcInfo, ProcStats, Query, Rank, RegAttr,
+    Regex2, ResourceUnit, Scope, Status, Text, Timeval, Topology,
 };
 
 /// A `pmix_value_t`, or an element of an array.
@@ -62,8 +62,8 @@ pub enum Value {
     Persist(u8),
     /// An address in the process that stored it; means nothing elsewhere.
     Pointer(u64),
-    Scope(u8),
-    DataRange(u8),
+    Scope(Scope),
+    DataRange(DataRange),
     Command(u8),
     InfoDirectives(u32),
     DataType(DataType),
@@ -75,7 +75,7 @@ pub enum Value {
     /// As `CompressedByteObject`: nothing here packs or unpacks it.
     CompressedString(#[rkyv(with = Bytes)] Vec<u8>),
     AllocDirective(u8),
-    IofChannel(u16),
+    IofChannel(Channels),
     Envar(Envar),
     Coord(Coord),
     Regattr(Box<RegAttr>),

@@ -16,8 +16,7 @@ use super::app::{self, App, TimeLimits};
 use super::launcher::{JobEnd, SpawnQueue, SpawnRequest};
 use super::program;
 use crate::client::{Output, OutputHandler, to_own_output};
-use crate::data::constants::iof_channel::{FWD_STDERR_CHANNEL, FWD_STDOUT_CHANNEL};
-use crate::data::{Info, InfoList, Nspace, Proc, Rank, Status, Value, keys};
+use crate::data::{Channels, Info, InfoList, Nspace, Proc, Rank, Status, Value, keys};
 use crate::message::format::Format;
 use crate::server::Server;
 use crate::sys::process;
@@ -41,7 +40,7 @@ struct Child {
 /// A stream of a process.
 struct Stream {
     proc: Proc,
-    channel: u16,
+    channel: Channels,
     pipe: File,
     format: Format,
 }
@@ -320,12 +319,12 @@ impl Family {
         command.arg0(app.spec.name_of(proc.rank.0)).args(&app.spec.arguments).env_clear().envs(environment);
         command.current_dir(&app.wdir).stdin(Stdio::null()).process_group(0);
         let (out, writer) = io::pipe()?;
-        let mut pipes = vec![(FWD_STDOUT_CHANNEL, File::from(OwnedFd::from(out)))];
+        let mut pipes = vec![(Channels::STDOUT, File::from(OwnedFd::from(out)))];
         if job_info.is_set(keys::IOF_MERGE_STDERR_STDOUT) || job_info.is_set(keys::MERGE_STDERR_STDOUT) {
             command.stdout(writer.try_clone()?).stderr(writer);
         } else {
             let (err, err_writer) = io::pipe()?;
-            pipes.push((FWD_STDERR_CHANNEL, File::from(OwnedFd::from(err))));
+            pipes.push((Channels::STDERR, File::from(OwnedFd::from(err))));
             command.stdout(writer).stderr(err_writer);
         }
         process::start_clean(&mut command);

@@ -1,5 +1,5 @@
 //! The attributes of a Get, read once into what they mean.
-use crate::data::{Info, Key, Nspace, Status, Text, Value, constants, keys};
+use crate::data::{Info, Key, Nspace, Scope, Status, Text, Value, constants, keys};
 
 /// Which information is meant where the rank alone does not say it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -30,7 +30,7 @@ pub struct Directives {
     /// `PMIX_TIMEOUT`: seconds, 0 for ever.
     pub timeout: Option<i32>,
     /// `PMIX_DATA_SCOPE`: only what was posted with this scope.
-    pub scope: Option<u8>,
+    pub scope: Option<Scope>,
     /// Which information is meant.
     pub scale: Scale,
     /// An application, a node or a session is named, and it may be for the key to say that it is meant.
@@ -149,7 +149,7 @@ impl Directives {
             known::GET_POINTER_VALUES => self.pointer_values = truth(value)?,
             known::GET_STATIC_VALUES => self.static_values = truth(value)?,
             known::TIMEOUT => self.timeout = Some(value.as_i32().ok_or(Status::ERR_BAD_PARAM)?),
-            known::DATA_SCOPE => self.scope = Some(scope(value)?).filter(|s| *s != constants::scope::SCOPE_UNDEF),
+            known::DATA_SCOPE => self.scope = Some(scope(value)?).filter(|s| *s != Scope::UNDEF),
             known::SESSION_INFO => self.scale(Scale::Session, value)?,
             known::JOB_INFO => self.scale(Scale::Job, value)?,
             known::APP_INFO => self.scale(Scale::App, value)?,
@@ -184,7 +184,7 @@ impl Directives {
         flag(self.scale == Scale::App, keys::APP_INFO);
         flag(self.scale == Scale::Node, keys::NODE_INFO);
         out.extend(self.timeout.map(|seconds| Info::new(keys::TIMEOUT, Value::Int(seconds))));
-        out.extend(self.scope.map(|scope| Info::new(keys::DATA_SCOPE, Value::Scope(scope))));
+        out.extend(self.scope.map(|scope| Info::new(keys::DATA_SCOPE, scope)));
         out.extend(self.session.map(|id| Info::new(keys::SESSION_ID, id)));
         out.extend(self.app.map(|number| Info::new(keys::APPNUM, number)));
         out.extend(self.node.map(|id| Info::new(keys::NODEID, id)));
@@ -223,10 +223,10 @@ fn number(value: &Value) -> Result<u32, Status> {
     value.as_u32().ok_or(Status::ERR_BAD_PARAM)
 }
 
-fn scope(value: &Value) -> Result<u8, Status> {
+fn scope(value: &Value) -> Result<Scope, Status> {
     match value {
         Value::Scope(scope) => Ok(*scope),
-        other => other.as_u16().and_then(|number| u8::try_from(number).ok()).ok_or(Status::ERR_BAD_PARAM),
+        other => other.as_u16().and_then(|number| u8::try_from(number).ok()).map(Scope).ok_or(Status::ERR_BAD_PARAM),
     }
 }
 

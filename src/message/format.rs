@@ -1,8 +1,7 @@
 //! How output is shown, where more than its bytes is asked for: whose lines have begun and go on.
 use std::io::Write;
 
-use crate::data::constants::iof_channel;
-use crate::data::{Info, InfoList, Proc, keys};
+use crate::data::{Channels, Info, InfoList, Proc, keys};
 use crate::message::lines::{LineFormat, Origin};
 
 /// What asks for it.
@@ -17,14 +16,14 @@ pub(crate) const DIRECTIVES: [&str; 6] = [
 ];
 
 /// Writes output to this process's own.
-pub fn write_out(channel: u16, bytes: &[u8]) {
+pub fn write_out(channel: Channels, bytes: &[u8]) {
     fn all(mut to: impl Write, bytes: &[u8]) -> std::io::Result<()> {
         to.write_all(bytes)?;
         to.flush()
     }
     // Who has closed it wants nothing of it.
     let _ = match channel {
-        iof_channel::FWD_STDOUT_CHANNEL => all(std::io::stdout().lock(), bytes),
+        Channels::STDOUT => all(std::io::stdout().lock(), bytes),
         _ => all(std::io::stderr().lock(), bytes),
     };
 }
@@ -48,7 +47,7 @@ pub(crate) struct Format {
     tags: Tags,
     lines: LineFormat,
     /// Those whose line has begun and goes on.
-    unfinished: Vec<(Proc, u16)>,
+    unfinished: Vec<(Proc, Channels)>,
 }
 
 impl Format {
@@ -65,13 +64,13 @@ impl Format {
     }
 
     /// What the program is shown of such bytes.
-    pub(crate) fn shown(&mut self, source: &Proc, channel: u16, bytes: Vec<u8>) -> Vec<u8> {
+    pub(crate) fn shown(&mut self, source: &Proc, channel: Channels, bytes: Vec<u8>) -> Vec<u8> {
         if self.tags == Tags::None && self.lines == LineFormat::default() {
             return bytes;
         }
         let stream = match channel {
-            iof_channel::FWD_STDOUT_CHANNEL => "stdout",
-            iof_channel::FWD_STDERR_CHANNEL => "stderr",
+            Channels::STDOUT => "stdout",
+            Channels::STDERR => "stderr",
             _ => "stddiag",
         };
         let name = source.nspace.to_string();
@@ -107,7 +106,7 @@ mod tests {
         let infos: Vec<Info> = keys.iter().map(|key| Info::new(key, true)).collect();
         let mut format = Format::read(&infos);
         let source = Proc::new(Nspace::new("run@3").unwrap(), Rank(1));
-        let channel = iof_channel::FWD_STDERR_CHANNEL;
+        let channel = Channels::STDERR;
         let all = pieces.iter().flat_map(|piece| format.shown(&source, channel, piece.as_bytes().to_vec()));
         String::from_utf8(all.collect()).unwrap()
     }

@@ -21,7 +21,7 @@ pub mod output;
 
 use rkyv::{Archive, Deserialize, Serialize};
 
-use crate::data::{Info, Key, Nspace, Pdata, Proc, Status, Value};
+use crate::data::{Channels, DataRange, Info, Key, Nspace, Pdata, Proc, Scope, Status, Value};
 
 pub use forward::Forward;
 pub use group::{Decision, GroupCall, key_in_context};
@@ -29,8 +29,8 @@ pub use group::{Decision, GroupCall, key_in_context};
 /// One entry of a commit: a key that became visible or changed since the last one.
 #[derive(Archive, Serialize, Deserialize, Clone, Debug, PartialEq)]
 pub struct Posted {
-    /// A `constants::scope`: LOCAL, REMOTE or GLOBAL.
-    pub scope: u8,
+    /// The scope: LOCAL, REMOTE or GLOBAL.
+    pub scope: Scope,
     /// The key.
     pub key: Key,
     /// Its value.
@@ -115,8 +115,8 @@ pub enum Request {
     Notify {
         /// The event's code.
         status: Status,
-        /// A `constants::data_range`.
-        range: u8,
+        /// Who it goes to.
+        range: DataRange,
         /// Attributes.
         info: Vec<Info>,
     },
@@ -156,8 +156,8 @@ pub enum Request {
         id: u64,
         /// Whose.
         procs: Vec<Proc>,
-        /// `constants::iof_channel` bits.
-        channels: u16,
+        /// The streams.
+        channels: Channels,
         /// Attributes.
         directives: Vec<Info>,
     },
@@ -248,8 +248,8 @@ pub enum Push {
         status: Status,
         /// Who raised it.
         source: Proc,
-        /// A `constants::data_range`.
-        range: u8,
+        /// Who it goes to.
+        range: DataRange,
         /// Attributes.
         info: Vec<Info>,
     },
@@ -259,8 +259,8 @@ pub enum Push {
         pull: u64,
         /// Whose.
         source: Proc,
-        /// A `constants::iof_channel`.
-        channel: u16,
+        /// The stream.
+        channel: Channels,
         /// The bytes; none where the output ends.
         #[rkyv(with = crate::data::archive::Bytes)]
         bytes: Vec<u8>,
@@ -307,8 +307,9 @@ mod tests {
 
     #[test]
     fn garbage_is_refused() {
-        let request =
-            Request::Commit { entries: vec![Posted { scope: 3, key: Key::new("k").unwrap(), value: Value::Undef }] };
+        let request = Request::Commit {
+            entries: vec![Posted { scope: Scope::GLOBAL, key: Key::new("k").unwrap(), value: Value::Undef }],
+        };
         let bytes = frame::encode(Kind::Request, 1, 0, &request).unwrap();
         let body = &bytes[frame::HEADER..];
         for cut in 0..body.len() {

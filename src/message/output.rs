@@ -1,7 +1,7 @@
 //! Output of processes on its way to those who pull it: how much may be under way, and what the directives of a pull ask for.
 use std::time::Duration;
 
-use crate::data::{Info, InfoList, Proc, keys};
+use crate::data::{Channels, Info, InfoList, Proc, keys};
 
 /// Output that a peer has been sent and has not taken in yet is no more than this, and one piece. The rest waits at the server, which
 /// drops what a pull has no room for: so nobody who stops reading stops anybody else.
@@ -13,8 +13,8 @@ pub fn cost(bytes: usize) -> usize {
 }
 
 /// Whether a pattern of a pull stands for this process's output on this channel.
-pub fn covers(procs: &[Proc], channels: u16, source: &Proc, channel: u16) -> bool {
-    channels & channel != 0 && procs.iter().any(|proc| proc.matches(source))
+pub fn covers(procs: &[Proc], channels: Channels, source: &Proc, channel: Channels) -> bool {
+    channels.intersects(channel) && procs.iter().any(|proc| proc.matches(source))
 }
 
 /// How a pull wants its output, as far as the server goes.

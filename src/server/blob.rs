@@ -167,7 +167,7 @@ fn crc32c(bytes: &[u8]) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::{Key, Rank, Value};
+    use crate::data::{Key, Rank, Scope, Value};
 
     fn sender(identity: u64) -> Sender {
         Sender { server: Proc::new(Nspace::new("servers").unwrap(), Rank(0)), identity }
@@ -175,7 +175,8 @@ mod tests {
 
     fn of_rank(rank: u32) -> OfRank {
         let proc = Proc::new(Nspace::new("job").unwrap(), Rank(rank));
-        let entry = Posted { scope: 3, key: Key::new("endpoint").unwrap(), value: Value::from(vec![7; 100]) };
+        let entry =
+            Posted { scope: Scope::GLOBAL, key: Key::new("endpoint").unwrap(), value: Value::from(vec![7; 100]) };
         OfRank { proc, commits: 1, entries: vec![entry] }
     }
 

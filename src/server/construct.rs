@@ -21,8 +21,7 @@ use super::members::Operation;
 use super::of_group::OfGroup;
 use crate::collect_small::collect_small;
 use crate::data::constants::group_operation::{GROUP_CONSTRUCT, GROUP_DESTRUCT};
-use crate::data::constants::scope;
-use crate::data::{Info, InfoList, Key, Nspace, Proc, Rank, Status, Value, keys};
+use crate::data::{Info, InfoList, Key, Nspace, Proc, Rank, Scope, Status, Value, keys};
 use crate::message::door::PeerId;
 use crate::message::{Decision, Infos, Posted, Reply, key_in_context};
 use crate::trace;
@@ -176,7 +175,7 @@ impl Core {
                 None => OfRank { proc: proc.clone(), commits: 0, entries: Vec::new() },
             };
             let given = group.given.get(proc).into_iter().flatten().cloned();
-            of.entries.extend(given.map(|Info { key, value, .. }| Posted { scope: scope::INTERNAL, key, value }));
+            of.entries.extend(given.map(|Info { key, value, .. }| Posted { scope: Scope::INTERNAL, key, value }));
             ranks.push(of);
         }
         blob::write(&self.sender(), ranks, None).map_err(|e| {
@@ -302,14 +301,14 @@ impl Core {
         }
         for (_, of) in &mut others {
             let (given, posted): (Vec<_>, Vec<_>) =
-                std::mem::take(&mut of.entries).into_iter().partition(|entry| entry.scope == scope::INTERNAL);
+                std::mem::take(&mut of.entries).into_iter().partition(|entry| entry.scope == Scope::INTERNAL);
             let given = given.into_iter().map(|entry| (entry.key, entry.value));
-            of.entries = [posted, in_context(given, context, scope::GLOBAL)?].concat();
+            of.entries = [posted, in_context(given, context, Scope::GLOBAL)?].concat();
         }
         self.take_in(others)?;
         for (proc, given) in group.given.iter().filter(|(_, given)| !given.is_empty()) {
             let given = given.iter().map(|info| (info.key.clone(), info.value.clone()));
-            self.store(proc, in_context(given, context, scope::LOCAL)?)?;
+            self.store(proc, in_context(given, context, Scope::LOCAL)?)?;
         }
         Ok(context)
     }
@@ -480,7 +479,7 @@ fn named_in(infos: &[Info]) -> Option<Vec<Proc>> {
 fn in_context(
     given: impl Iterator<Item = (Key, Value)>,
     context: Option<u64>,
-    scope: u8,
+    scope: Scope,
 ) -> Result<Vec<Posted>, Status> {
     let mut entries = Vec::new();
     for (key, value) in given {

@@ -13,8 +13,7 @@ use std::time::Instant;
 use super::core::{Core, Done};
 use super::program::PROGRAM;
 use crate::collect_small::collect_small;
-use crate::data::constants::data_range;
-use crate::data::{Info, InfoList, Proc, Status, keys};
+use crate::data::{DataRange, Info, InfoList, Proc, Status, keys};
 use crate::message::backlog::Backlog;
 use crate::message::door::{Outgoing, PeerId};
 use crate::message::{Push, Reply};
@@ -54,7 +53,7 @@ pub(super) struct Registrations {
 struct Passed {
     status: Status,
     source: Proc,
-    range: u8,
+    range: DataRange,
     info: Vec<Info>,
     audience: Audience,
     /// Who has it: those it was sent to, and the one that raised it.
@@ -219,10 +218,10 @@ impl Core {
         number: u64,
         source: Proc,
         status: Status,
-        range: u8,
+        range: DataRange,
         info: Vec<Info>,
     ) {
-        let range = if range == data_range::RANGE_UNDEF { data_range::RANGE_SESSION } else { range };
+        let range = if range == DataRange::UNDEF { DataRange::SESSION } else { range };
         self.groups_hear(status, &source, &info, Origin::Peer(peer));
         self.spread(Origin::Peer(peer), status, source, range, info, move |core, result| {
             core.reply(peer, number, Reply::Done(result.err().unwrap_or(Status::SUCCESS)));
@@ -234,7 +233,7 @@ impl Core {
         &mut self,
         status: Status,
         source: Proc,
-        range: u8,
+        range: DataRange,
         info: Vec<Info>,
         done: Done<()>,
     ) {
@@ -257,7 +256,7 @@ impl Core {
         from: Origin,
         status: Status,
         source: Proc,
-        range: u8,
+        range: DataRange,
         info: Vec<Info>,
         then: impl FnOnce(&mut Core, Result<(), Status>) + Send + 'static,
     ) {
@@ -348,15 +347,13 @@ enum Audience {
 }
 
 impl Audience {
-    fn new(range: u8, source: &Proc, info: &[Info]) -> Result<Self, Status> {
+    fn new(range: DataRange, source: &Proc, info: &[Info]) -> Result<Self, Status> {
         Ok(match range {
-            data_range::RANGE_LOCAL => Audience::Node,
-            data_range::RANGE_NAMESPACE => {
-                Audience::Namespace(Proc::new(source.nspace.clone(), crate::data::Rank::WILDCARD))
-            }
-            data_range::RANGE_UNDEF | data_range::RANGE_SESSION | data_range::RANGE_GLOBAL => Audience::Everybody,
-            data_range::RANGE_RM => Audience::HostAlone,
-            data_range::RANGE_CUSTOM => Audience::Procs(custom(info).ok_or(Status::ERR_BAD_PARAM)?),
+            DataRange::LOCAL => Audience::Node,
+            DataRange::NAMESPACE => Audience::Namespace(Proc::new(source.nspace.clone(), crate::data::Rank::WILDCARD)),
+            DataRange::UNDEF | DataRange::SESSION | DataRange::GLOBAL => Audience::Everybody,
+            DataRange::RM => Audience::HostAlone,
+            DataRange::CUSTOM => Audience::Procs(custom(info).ok_or(Status::ERR_BAD_PARAM)?),
             // PROC_LOCAL never leaves its process.
             _ => return Err(Status::ERR_BAD_PARAM),
         })
@@ -373,7 +370,7 @@ impl Audience {
 }
 
 /// Whether an event of that process with that range can be sent to anybody.
-pub(super) fn reaches(range: u8, source: &Proc, info: &[Info]) -> bool {
+pub(super) fn reaches(range: DataRange, source: &Proc, info: &[Info]) -> bool {
     Audience::new(range, source, info).is_ok()
 }
 

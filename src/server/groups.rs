@@ -18,8 +18,7 @@ use super::events::Origin;
 use super::fence::Caller;
 use super::invite::Invitations;
 use super::members::Operation;
-use crate::data::constants::data_range::RANGE_CUSTOM;
-use crate::data::{DataArray, DataType, Info, InfoList, Nspace, Proc, Rank, Status, Text, Value, keys};
+use crate::data::{DataArray, DataRange, DataType, Info, InfoList, Nspace, Proc, Rank, Status, Text, Value, keys};
 use crate::message::door::PeerId;
 use crate::message::{Forward, GroupCall, Request};
 use crate::trace;
@@ -332,7 +331,7 @@ impl Core {
         let range = Info::new(keys::EVENT_CUSTOM_RANGE, procs(to));
         info.extend([id_of(id), range, Info::new(keys::EVENT_NON_DEFAULT, true)]);
         let (name, number) = (id.clone(), self.groups.invitations.number(id));
-        self.spread(Origin::Library, event, source.clone(), RANGE_CUSTOM, info, move |core, result| {
+        self.spread(Origin::Library, event, source.clone(), DataRange::CUSTOM, info, move |core, result| {
             if let Err(status) = result {
                 trace!("{event} of group {name} does not reach other nodes: {status}");
                 match event {
@@ -396,6 +395,7 @@ impl Core {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::data::Channels;
 
     fn proc(nspace: &str, rank: Rank) -> Proc {
         Proc::new(Nspace::new(nspace).unwrap(), rank)
@@ -413,9 +413,9 @@ mod tests {
             |procs, _| Request::Fence { procs, info: vec![id_of(&Nspace::new("g").unwrap())] },
             |procs, _| Request::Abort { status: 1, message: None, procs },
             |procs, _| Request::JobControl { targets: procs, directives: vec![] },
-            |procs, _| Request::PullOutput { id: 1, procs, channels: 1, directives: vec![] },
+            |procs, _| Request::PullOutput { id: 1, procs, channels: Channels::STDIN, directives: vec![] },
             |procs, _| Request::Forward(Forward::Push { targets: procs, bytes: vec![], directives: vec![] }),
-            |_, info| Request::Notify { status: Status(1), range: RANGE_CUSTOM, info },
+            |_, info| Request::Notify { status: Status(1), range: DataRange::CUSTOM, info },
             |_, info| Request::Forward(Forward::Publish { info }),
             |_, directives| {
                 let monitor = Info::new(keys::MONITOR_HEARTBEAT, true);

@@ -11,7 +11,7 @@
 use std::fmt;
 use std::os::fd::{BorrowedFd, OwnedFd};
 
-use crate::data::{App, Info, Nspace, Proc, Query, ResourceUnit, Status, Text};
+use crate::data::{App, Channels, DataRange, Info, Nspace, Proc, Query, ResourceUnit, Status, Text};
 pub use crate::message::{Credential, Infos, Published};
 
 /// How a host took a request.
@@ -147,7 +147,14 @@ pub trait Host: Send + Sync + 'static {
     }
 
     /// Spread an event beyond this node. The answer says that it is on its way, not that it has arrived.
-    fn notify_event(&self, status: Status, source: &Proc, range: u8, info: &[Info], done: Completion<()>) -> Accepted {
+    fn notify_event(
+        &self,
+        status: Status,
+        source: &Proc,
+        range: DataRange,
+        info: &[Info],
+        done: Completion<()>,
+    ) -> Accepted {
         NO
     }
 
@@ -225,9 +232,9 @@ pub trait Host: Send + Sync + 'static {
         NO
     }
 
-    /// Forward the output of processes to this server; `channels` are `constants::iof_channel` bits. The same call with
+    /// Forward the output of processes to this server. The same call with
     /// `PMIX_IOF_STOP` besides says that whoever asked for it wants it no more.
-    fn iof_pull(&self, procs: &[Proc], directives: &[Info], channels: u16, done: Completion<()>) -> Accepted {
+    fn iof_pull(&self, procs: &[Proc], directives: &[Info], channels: Channels, done: Completion<()>) -> Accepted {
         NO
     }
 

@@ -4,7 +4,7 @@
 //! what that pushes from then on waits here without an answer, so that whoever waits for one pushes nothing more. When the host
 //! lets the source go on, what has waited goes to it in order. What a source that is gone has pushed is forgotten.
 use super::core::Core;
-use crate::data::{Info, Proc, Status, constants::iof_channel::FWD_STDIN_CHANNEL};
+use crate::data::{Channels, Info, Proc, Status};
 use crate::message::Reply;
 use crate::message::door::PeerId;
 use crate::trace;
@@ -113,6 +113,6 @@ impl Core {
 }
 
 /// Whether a channel, or one of several, has a source that can be stopped.
-pub(super) fn can_be_stopped(channels: u16) -> bool {
-    channels & FWD_STDIN_CHANNEL != 0
+pub(super) fn can_be_stopped(channels: Channels) -> bool {
+    channels.intersects(Channels::STDIN)
 }

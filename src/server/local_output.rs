@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 
 use super::core::Core;
 use super::jobs::Jobs;
-use crate::data::{Info, Key, Nspace, Proc, Rank};
+use crate::data::{Channels, Info, Key, Nspace, Proc, Rank};
 use crate::message::directives::Directives;
 use crate::message::format::{DIRECTIVES, Format, write_out};
 use crate::sys::signals::spawn_without_signals;
@@ -33,7 +33,7 @@ struct Queue {
 
 #[derive(Default)]
 struct Waiting {
-    pieces: VecDeque<(u16, Vec<u8>)>,
+    pieces: VecDeque<(Channels, Vec<u8>)>,
     bytes: usize,
     is_last: bool,
     /// Whether the last piece was lost.
@@ -46,7 +46,7 @@ impl Queue {
     }
 
     /// Has one more piece written, where there is room for it.
-    fn add(&self, channel: u16, bytes: Vec<u8>) {
+    fn add(&self, channel: Channels, bytes: Vec<u8>) {
         let mut waiting = self.lock();
         let lost = waiting.bytes + bytes.len() > MAX_WAITING;
         if lost && !waiting.loses {
@@ -61,7 +61,7 @@ impl Queue {
     }
 
     /// The next piece, or none when there will be none.
-    fn next(&self) -> Option<(u16, Vec<u8>)> {
+    fn next(&self) -> Option<(Channels, Vec<u8>)> {
         let goes_on = |waiting: &mut Waiting| waiting.pieces.is_empty() && !waiting.is_last;
         let mut waiting = self.changed.wait_while(self.lock(), goes_on).unwrap_or_else(PoisonError::into_inner);
         let next = waiting.pieces.pop_front();
@@ -83,7 +83,7 @@ impl LocalOutput {
         Ok(LocalOutput { formats: HashMap::new(), queue, writer: Some(writer) })
     }
 
-    fn write(&mut self, source: &Proc, channel: u16, bytes: &[u8], jobs: &Jobs) {
+    fn write(&mut self, source: &Proc, channel: Channels, bytes: &[u8], jobs: &Jobs) {
         let new = || Format::read(&directives_of(&source.nspace, jobs));
         let format = self.formats.entry(source.nspace.clone()).or_insert_with(new);
         let shown = format.shown(source, channel, bytes.to_vec());
@@ -109,7 +109,7 @@ fn directives_of(nspace: &Nspace, jobs: &Jobs) -> Vec<Info> {
 }
 
 impl Core {
-    pub(super) fn write_output(&mut self, source: &Proc, channel: u16, bytes: &[u8]) {
+    pub(super) fn write_output(&mut self, source: &Proc, channel: Channels, bytes: &[u8]) {
         if let Some(local) = &mut self.local_output {
             local.write(source, channel, bytes, &self.jobs);
         }
@@ -131,12 +131,12 @@ mod tests {
     fn what_waits_is_bounded_and_what_fits_is_kept() {
         let queue = Queue::default();
         for _ in 0..3 {
-            queue.add(1, vec![0; MAX_WAITING / 2]);
+            queue.add(Channels::STDIN, vec![0; MAX_WAITING / 2]);
         }
         queue.lock().is_last = true;
         let kept = std::iter::from_fn(|| queue.next()).map(|(_, bytes)| bytes.len()).sum::<usize>();
         assert_eq!(kept, MAX_WAITING);
-        queue.add(1, vec![0; MAX_WAITING]);
+        queue.add(Channels::STDIN, vec![0; MAX_WAITING]);
         assert!(queue.next().is_some(), "there is room again");
     }
 }

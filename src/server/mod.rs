@@ -39,7 +39,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::control::rendezvous::Uri;
-use crate::data::{Info, Nspace, Proc, Rank, Status, Text, Value, keys};
+use crate::data::{Channels, DataRange, Info, Nspace, Proc, Rank, Status, Text, Value, keys};
 use crate::oneshot;
 
 mod absent;
@@ -346,7 +346,7 @@ impl Server {
     pub fn iof_deliver(
         &self,
         source: &Proc,
-        channel: u16,
+        channel: Channels,
         bytes: &[u8],
         info: &[Info],
         done: impl FnOnce(Result<(), Status>) + Send + 'static,
@@ -370,7 +370,13 @@ impl Server {
     ///
     /// # Errors
     /// Those of every `_wait`.
-    pub fn iof_deliver_wait(&self, source: &Proc, channel: u16, bytes: &[u8], info: &[Info]) -> Result<(), Status> {
+    pub fn iof_deliver_wait(
+        &self,
+        source: &Proc,
+        channel: Channels,
+        bytes: &[u8],
+        info: &[Info],
+    ) -> Result<(), Status> {
         self.wait(|done| self.iof_deliver(source, channel, bytes, info, done))
     }
 
@@ -391,7 +397,7 @@ impl Server {
     pub fn iof_flow_control(
         &self,
         source: &Proc,
-        channels: u16,
+        channels: Channels,
         stops: bool,
         done: impl FnOnce(Result<(), Status>) + Send + 'static,
     ) -> Result<(), Status> {
@@ -409,7 +415,7 @@ impl Server {
     ///
     /// # Errors
     /// What `done` would be called with, and those of every `_wait`.
-    pub fn iof_flow_control_wait(&self, source: &Proc, channels: u16, stops: bool) -> Result<(), Status> {
+    pub fn iof_flow_control_wait(&self, source: &Proc, channels: Channels, stops: bool) -> Result<(), Status> {
         self.wait(|done| self.iof_flow_control(source, channels, stops, done))
     }
 
@@ -502,7 +508,7 @@ impl Server {
         &self,
         status: Status,
         source: &Proc,
-        range: u8,
+        range: DataRange,
         info: &[Info],
         done: impl FnOnce(Result<(), Status>) + Send + 'static,
     ) -> Result<(), Status> {
@@ -514,7 +520,13 @@ impl Server {
     ///
     /// # Errors
     /// What `done` would be called with, and those of every `_wait`.
-    pub fn notify_event_wait(&self, status: Status, source: &Proc, range: u8, info: &[Info]) -> Result<(), Status> {
+    pub fn notify_event_wait(
+        &self,
+        status: Status,
+        source: &Proc,
+        range: DataRange,
+        info: &[Info],
+    ) -> Result<(), Status> {
         self.wait(|done| self.notify_event(status, source, range, info, done))
     }
 

@@ -81,10 +81,10 @@ impl Core {
     }
 
     pub(super) fn store(&mut self, proc: &Proc, entries: Vec<Posted>) -> Result<(), Status> {
-        use crate::data::constants::scope::{GLOBAL, LOCAL, REMOTE};
-        let is_bad = |entry: &&Posted| ![LOCAL, REMOTE, GLOBAL].contains(&entry.scope);
+        use crate::data::Scope;
+        let is_bad = |entry: &&Posted| ![Scope::LOCAL, Scope::REMOTE, Scope::GLOBAL].contains(&entry.scope);
         if let Some(bad) = entries.iter().find(is_bad) {
-            trace!("{proc} commits {} with scope {}", bad.key, bad.scope);
+            trace!("{proc} commits {} with scope {}", bad.key, bad.scope.0);
             return Err(Status::ERR_BAD_PARAM);
         }
         let stored = self.jobs.stored_mut(&proc.nspace).ok_or(Status::ERR_NOT_FOUND)?;

@@ -19,8 +19,7 @@ use super::core::{Core, Limit};
 use super::events::{Origin, reaches};
 use super::program::PROGRAM;
 use super::timers::TimerId;
-use crate::data::constants::data_range::RANGE_NAMESPACE;
-use crate::data::{Info, InfoList, Proc, Status, Value, keys};
+use crate::data::{DataRange, Info, InfoList, Proc, Status, Value, keys};
 use crate::message::Reply;
 use crate::message::door::PeerId;
 use crate::sys::process;
@@ -72,7 +71,7 @@ struct Monitor {
     /// By which it can be taken back.
     name: Option<Value>,
     alarm: Status,
-    range: u8,
+    range: DataRange,
     /// Whom the alarm is for, where the range says that they are named.
     custom: Option<Info>,
 }
@@ -147,7 +146,7 @@ impl Monitor {
             return Ok(None);
         };
         let range = match directives.find(keys::RANGE).map(|info| &info.value) {
-            None => RANGE_NAMESPACE,
+            None => DataRange::NAMESPACE,
             Some(Value::DataRange(range)) => *range,
             Some(_) => return Err(Status::ERR_BAD_PARAM),
         };
@@ -369,11 +368,11 @@ mod tests {
         bad(read(keys::MONITOR_FILE, of_file(), std::slice::from_ref(&check)));
         bad(read(keys::MONITOR_FILE, of_file(), &[Info::new(keys::MONITOR_FILE_SIZE, true)]));
         bad(read(keys::MONITOR_FILE, Value::String(None), &[check, Info::new(keys::MONITOR_FILE_SIZE, true)]));
-        let to_itself = Info::new(keys::RANGE, Value::DataRange(7));
+        let to_itself = Info::new(keys::RANGE, DataRange::PROC_LOCAL);
         bad(read(keys::MONITOR_HEARTBEAT, true.into(), &[time.clone(), to_itself]));
         assert!(read("my.monitor", true.into(), &[]).unwrap().is_none(), "the host's");
         let monitor = read(keys::MONITOR_HEARTBEAT, true.into(), &[time]).unwrap().unwrap();
-        assert_eq!((monitor.alarm, monitor.range), (Status::MONITOR_HEARTBEAT_ALERT, RANGE_NAMESPACE));
+        assert_eq!((monitor.alarm, monitor.range), (Status::MONITOR_HEARTBEAT_ALERT, DataRange::NAMESPACE));
         assert_eq!((monitor.period, monitor.patience.drops), (Duration::from_secs(2), 1));
     }
 }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use super::core::{Core, Done, Limit};
 use super::timers::TimerId;
-use crate::data::{Info, Proc, Status, constants::iof_channel::FWD_STDIN_CHANNEL, keys};
+use crate::data::{Channels, Info, Proc, Status, keys};
 use crate::message::Push;
 use crate::message::door::{Outgoing, PeerId};
 use crate::message::output::{Terms, WINDOW, cost, covers};
@@ -33,7 +33,7 @@ const CHUNK: usize = 64 << 10;
 #[derive(Clone, Debug)]
 struct Piece {
     source: Proc,
-    channel: u16,
+    channel: Channels,
     /// None where the output ends.
     bytes: Vec<u8>,
     info: Vec<Info>,
@@ -76,7 +76,7 @@ impl Stream {
 struct Pull {
     id: u64,
     procs: Vec<Proc>,
-    channels: u16,
+    channels: Channels,
     /// What the host was told.
     directives: Vec<Info>,
     terms: Terms,
@@ -187,7 +187,7 @@ impl Outputs {
     }
 
     /// What was kept of this.
-    fn kept(&mut self, procs: &[Proc], channels: u16, now: Instant) -> Vec<Piece> {
+    fn kept(&mut self, procs: &[Proc], channels: Channels, now: Instant) -> Vec<Piece> {
         let (found, rest): (VecDeque<_>, _) = std::mem::take(&mut self.kept)
             .into_iter()
             .filter(|(since, _)| now.duration_since(*since) <= KEPT_FOR)
@@ -205,11 +205,11 @@ impl Core {
         peer: PeerId,
         number: u64,
         asker: &Proc,
-        (id, procs, channels, directives): (u64, Vec<Proc>, u16, Vec<Info>),
+        (id, procs, channels, directives): (u64, Vec<Proc>, Channels, Vec<Info>),
     ) {
         let pulls = self.outputs.pulls.get(&peer).map_or(&[][..], Vec::as_slice);
         let named = pulls.iter().map(|pull| pull.procs.len()).sum::<usize>() + procs.len();
-        if channels & FWD_STDIN_CHANNEL != 0 {
+        if channels.intersects(Channels::STDIN) {
             return self.reply_status(peer, number, Err(Status::ERR_NOT_SUPPORTED));
         }
         if pulls.len() >= MAX_PULLS || named > MAX_NAMED || pulls.iter().any(|pull| pull.id == id) {
@@ -297,7 +297,7 @@ impl Core {
     }
 
     /// The host delivers output.
-    pub(super) fn deliver_output(&mut self, source: &Proc, channel: u16, bytes: &[u8], info: &[Info]) {
+    pub(super) fn deliver_output(&mut self, source: &Proc, channel: Channels, bytes: &[u8], info: &[Info]) {
         self.write_output(source, channel, bytes);
         let mut pulls = Vec::new();
         for (peer, of_peer) in &self.outputs.pulls {

@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 
 use super::core::Core;
 use super::groups::{Groups, procs};
-use crate::data::constants::data_range::RANGE_LOCAL;
-use crate::data::{Info, Nspace, Proc, Rank, Status, Text, Value, keys};
+use crate::data::{DataRange, Info, Nspace, Proc, Rank, Status, Text, Value, keys};
 
 /// The sets there are.
 #[derive(Debug, Default)]
@@ -54,6 +53,6 @@ impl Core {
 
     fn tell_all(&mut self, status: Status, info: Vec<Info>) {
         let me = Proc::new(self.config.nspace.clone(), Rank::UNDEF);
-        self.notify_from_host(status, me, RANGE_LOCAL, info, Box::new(|_| ()));
+        self.notify_from_host(status, me, DataRange::LOCAL, info, Box::new(|_| ()));
     }
 }

@@ -12,8 +12,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::host::{Accepted, Answer, Completion, Published};
-use crate::data::constants::{data_range, persistence};
-use crate::data::{DataArray, Info, InfoList, Key, Nspace, Pdata, Proc, Status, Text, Value, keys};
+use crate::data::constants::persistence;
+use crate::data::{DataArray, DataRange, Info, InfoList, Key, Nspace, Pdata, Proc, Status, Text, Value, keys};
 
 /// Most bytes that a store keeps: of data, as [`Value::size`] counts them, and of what it has to know of them.
 const MAX_BYTES: usize = 256 << 20;
@@ -64,7 +64,7 @@ struct Item {
     value: Value,
     publisher: Proc,
     user: Option<u32>,
-    range: u8,
+    range: DataRange,
     audience: Arc<Audience>,
     persistence: u8,
 }
@@ -85,7 +85,7 @@ struct Question {
     asker: Proc,
     user: Option<u32>,
     group: Option<u32>,
-    range: Option<u8>,
+    range: Option<DataRange>,
     /// None for what no key can be.
     keys: Vec<Option<Key>>,
     /// How many of the keys must be there before it is answered.
@@ -115,7 +115,7 @@ impl PublishedData {
     /// `ERR_BAD_PARAM` without data or with a range or persistence that is none; `ERR_DUPLICATE_KEY` for a key that is published in that
     /// range already; `ERR_OUT_OF_RESOURCE` when the store is full.
     pub fn publish(&self, publisher: &Proc, info: &[Info]) -> Result<(), Status> {
-        let range = range_of(info)?.unwrap_or(data_range::RANGE_SESSION);
+        let range = range_of(info)?.unwrap_or(DataRange::SESSION);
         let persistence = match info.find(keys::PERSISTENCE).map(|info| &info.value) {
             None | Some(Value::Persist(persistence::PERSIST_INVALID)) => persistence::PERSIST_APP,
             Some(Value::Persist(known)) if *known <= persistence::PERSIST_SESSION => *known,
@@ -312,9 +312,9 @@ impl Item {
     /// Whether both, of one key, are in one range for the same user.
     fn is_in_the_way_of(&self, other: &Item) -> bool {
         let same_place = match self.range {
-            data_range::RANGE_NAMESPACE => self.publisher.nspace == other.publisher.nspace,
-            data_range::RANGE_PROC_LOCAL => self.publisher == other.publisher,
-            data_range::RANGE_CUSTOM => {
+            DataRange::NAMESPACE => self.publisher.nspace == other.publisher.nspace,
+            DataRange::PROC_LOCAL => self.publisher == other.publisher,
+            DataRange::CUSTOM => {
                 let (ours, theirs) = (&self.audience.procs, &other.audience.procs);
                 ours.iter().any(|one| theirs.iter().any(|it| it.matches(one)))
             }
@@ -326,11 +326,11 @@ impl Item {
     fn is_for(&self, question: &Question) -> bool {
         let asker = &question.asker;
         let within = match self.range {
-            data_range::RANGE_NAMESPACE => asker.nspace == self.publisher.nspace,
-            data_range::RANGE_PROC_LOCAL => *asker == self.publisher,
-            data_range::RANGE_CUSTOM => self.audience.procs.iter().any(|one| one.matches(asker)),
+            DataRange::NAMESPACE => asker.nspace == self.publisher.nspace,
+            DataRange::PROC_LOCAL => *asker == self.publisher,
+            DataRange::CUSTOM => self.audience.procs.iter().any(|one| one.matches(asker)),
             // For the host itself.
-            data_range::RANGE_RM => false,
+            DataRange::RM => false,
             _ => true,
         };
         let may = |ids: &[u32], id: Option<u32>| id.is_some_and(|id| ids.contains(&id));
@@ -340,9 +340,9 @@ impl Item {
 }
 
 impl Audience {
-    fn read(range: u8, info: &[Info]) -> Result<Self, Status> {
+    fn read(range: DataRange, info: &[Info]) -> Result<Self, Status> {
         let procs = match range {
-            data_range::RANGE_CUSTOM => {
+            DataRange::CUSTOM => {
                 let custom = info.find(keys::EVENT_CUSTOM_RANGE).and_then(|info| info.value.as_procs());
                 custom.ok_or(Status::ERR_BAD_PARAM)?
             }
@@ -362,10 +362,10 @@ impl Audience {
 }
 
 /// The range that attributes name.
-fn range_of(info: &[Info]) -> Result<Option<u8>, Status> {
+fn range_of(info: &[Info]) -> Result<Option<DataRange>, Status> {
     match info.find(keys::RANGE).map(|info| &info.value) {
-        None | Some(Value::DataRange(data_range::RANGE_UNDEF)) => Ok(None),
-        Some(Value::DataRange(range)) if *range <= data_range::RANGE_PROC_LOCAL => Ok(Some(*range)),
+        None | Some(Value::DataRange(DataRange::UNDEF)) => Ok(None),
+        Some(Value::DataRange(range)) if *range <= DataRange::PROC_LOCAL => Ok(Some(*range)),
         Some(_) => Err(Status::ERR_BAD_PARAM),
     }
 }
@@ -393,8 +393,8 @@ mod tests {
         Proc::new(Nspace::new(job).unwrap(), Rank(rank))
     }
 
-    fn with_range(range: u8, mut info: Vec<Info>) -> Vec<Info> {
-        info.push(Info::new(keys::RANGE, Value::DataRange(range)));
+    fn with_range(range: DataRange, mut info: Vec<Info>) -> Vec<Info> {
+        info.push(Info::new(keys::RANGE, range));
         info
     }
 
@@ -443,7 +443,7 @@ mod tests {
         let k = [Text::new("k").unwrap()];
         store.unpublish(&b, &k, &[]).unwrap();
         assert!(found(&store, &b, &["k"], &[]).is_ok());
-        store.unpublish(&a, &k, &with_range(data_range::RANGE_NAMESPACE, vec![])).unwrap();
+        store.unpublish(&a, &k, &with_range(DataRange::NAMESPACE, vec![])).unwrap();
         assert!(found(&store, &b, &["k"], &[]).is_ok(), "it has another range");
         store.unpublish(&a, &k, &[]).unwrap();
         assert_eq!(found(&store, &b, &["k"], &[]), Err(Status::ERR_NOT_FOUND));
@@ -458,19 +458,19 @@ mod tests {
         let listed = Info::new(keys::EVENT_CUSTOM_RANGE, Value::DataArray(DataArray::of([proc("b", 7)])));
         let askers = [publisher.clone(), proc("a", 1), proc("b", 7), proc("b", 8)];
         for (range, expected) in [
-            (data_range::RANGE_RM, [false; 4]),
-            (data_range::RANGE_LOCAL, [true; 4]),
-            (data_range::RANGE_NAMESPACE, [true, true, false, false]),
-            (data_range::RANGE_SESSION, [true; 4]),
-            (data_range::RANGE_GLOBAL, [true; 4]),
-            (data_range::RANGE_CUSTOM, [false, false, true, false]),
-            (data_range::RANGE_PROC_LOCAL, [true, false, false, false]),
+            (DataRange::RM, [false; 4]),
+            (DataRange::LOCAL, [true; 4]),
+            (DataRange::NAMESPACE, [true, true, false, false]),
+            (DataRange::SESSION, [true; 4]),
+            (DataRange::GLOBAL, [true; 4]),
+            (DataRange::CUSTOM, [false, false, true, false]),
+            (DataRange::PROC_LOCAL, [true, false, false, false]),
         ] {
             let store = PublishedData::default();
             let info = with_range(range, [data("k", "1"), vec![listed.clone()]].concat());
             store.publish(&publisher, &info).unwrap();
             let sees = askers.each_ref().map(|asker| found(&store, asker, &["k"], &[]).is_ok());
-            assert_eq!(sees, expected, "range {range}");
+            assert_eq!(sees, expected, "{range:?}");
         }
     }
 
@@ -478,14 +478,14 @@ mod tests {
     fn one_key_may_be_there_once_in_each_range() {
         let (store, a, b) = (PublishedData::default(), proc("a", 0), proc("b", 0));
         let of = |range, value| with_range(range, data("k", value));
-        store.publish(&a, &of(data_range::RANGE_NAMESPACE, "a's")).unwrap();
-        store.publish(&b, &of(data_range::RANGE_NAMESPACE, "b's")).unwrap();
-        store.publish(&b, &of(data_range::RANGE_GLOBAL, "all's")).unwrap();
-        assert_eq!(store.publish(&a, &of(data_range::RANGE_GLOBAL, "x")), Err(Status::ERR_DUPLICATE_KEY));
+        store.publish(&a, &of(DataRange::NAMESPACE, "a's")).unwrap();
+        store.publish(&b, &of(DataRange::NAMESPACE, "b's")).unwrap();
+        store.publish(&b, &of(DataRange::GLOBAL, "all's")).unwrap();
+        assert_eq!(store.publish(&a, &of(DataRange::GLOBAL, "x")), Err(Status::ERR_DUPLICATE_KEY));
         let look = |asker, range| found(&store, asker, &["k"], &with_range(range, vec![])).unwrap();
-        assert_eq!(look(&a, data_range::RANGE_NAMESPACE), ["a's"]);
-        assert_eq!(look(&b, data_range::RANGE_NAMESPACE), ["b's"]);
-        assert_eq!(look(&a, data_range::RANGE_GLOBAL), ["all's"]);
+        assert_eq!(look(&a, DataRange::NAMESPACE), ["a's"]);
+        assert_eq!(look(&b, DataRange::NAMESPACE), ["b's"]);
+        assert_eq!(look(&a, DataRange::GLOBAL), ["all's"]);
     }
 
     #[test]
@@ -509,7 +509,7 @@ mod tests {
         let listed = Info::new(keys::EVENT_CUSTOM_RANGE, audience);
         let publish = |keys: std::ops::Range<u32>| {
             let data = keys.map(|number| Info::new(format!("k{number}").as_str(), number)).chain([listed.clone()]);
-            store.publish(&a, &with_range(data_range::RANGE_CUSTOM, data.collect()))
+            store.publish(&a, &with_range(DataRange::CUSTOM, data.collect()))
         };
         assert_eq!(publish(0..100), Ok(()));
         assert!(store.lock().bytes > 100 * 10_000 * size_of::<Proc>());

@@ -6,8 +6,7 @@ use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 
 use crate::control::frame::MAX_DESCRIPTORS;
-use crate::data::constants::scope;
-use crate::data::{Info, Key, Nspace, Rank, Status, Value};
+use crate::data::{Info, Key, Nspace, Rank, Scope, Status, Value};
 use crate::message::directives::Directives;
 use crate::message::numbers::NumberMap;
 use crate::message::{Mapped, Part, Posted};
@@ -170,7 +169,7 @@ impl Stored {
                     failed.retain(|key, _| entries.iter().all(|(_, stored, _)| stored != key));
                 }
                 let local = self.is_local(rank);
-                for (_, key, _) in entries.into_iter().filter(|(scope, ..)| !(local && *scope == scope::REMOTE)) {
+                for (_, key, _) in entries.into_iter().filter(|(scope, ..)| !(local && *scope == Scope::REMOTE)) {
                     self.posters.insert(key, rank);
                 }
             }
@@ -248,7 +247,7 @@ impl Stored {
         Ok(self.outbound_of(rank, self.writer.outbound_all(rank)?))
     }
 
-    fn outbound_of(&self, rank: Rank, entries: Vec<(u8, Key, Value)>) -> Outbound {
+    fn outbound_of(&self, rank: Rank, entries: Vec<(Scope, Key, Value)>) -> Outbound {
         let entries = entries.into_iter().map(|(scope, key, value)| Posted { scope, key, value }).collect();
         Outbound { rank, commits: self.commits(rank), entries }
     }
@@ -325,7 +324,7 @@ mod tests {
         server.register_client_wait(&proc, 0, 0, None).unwrap();
         let (done, was) = std::sync::mpsc::channel();
         let posted = move |core: &mut crate::server::core::Core| {
-            let entry = Posted { scope: scope::GLOBAL, key: Key::new("k").unwrap(), value: Value::from(1u32) };
+            let entry = Posted { scope: Scope::GLOBAL, key: Key::new("k").unwrap(), value: Value::from(1u32) };
             core.store(&proc, vec![entry]).unwrap();
             core.jobs.stored_mut(&nspace).unwrap().writer.damage(proc.rank);
             let caller =
@@ -353,7 +352,7 @@ mod tests {
         let ranks = [Rank(0), Rank(599)];
         for rank in ranks {
             stored.mark_local(rank);
-            let entry = Posted { scope: scope::GLOBAL, key: Key::new("k").unwrap(), value: Value::from(rank.0) };
+            let entry = Posted { scope: Scope::GLOBAL, key: Key::new("k").unwrap(), value: Value::from(rank.0) };
             stored.post(rank, vec![entry]).unwrap();
         }
         stored.writer.damage(ranks[1]);

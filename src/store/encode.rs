@@ -11,7 +11,7 @@ use instanton_layout::words::{RawWords, Words};
 
 use super::info_view::InfoView;
 use crate::data::archive::{self, ArchiveError};
-use crate::data::{DataType, Key, Nspace, Rank, Status, Text, Value};
+use crate::data::{Channels, DataRange, DataType, Key, Nspace, Rank, Scope, Status, Text, Value};
 
 /// Shared bytes that are no value.
 #[derive(Debug, thiserror::Error)]
@@ -42,19 +42,19 @@ pub(super) enum Encoded<'a> {
 /// A key and its value, ready for a record.
 pub(super) struct Encode<'a> {
     key: &'a Key,
-    scope: u8,
+    scope: Scope,
     data_type: DataType,
     encoded: Encoded<'a>,
 }
 
 impl<'a> Encode<'a> {
-    pub(super) fn new(scope: u8, key: &'a Key, value: &'a Value) -> Result<Self, ArchiveError> {
+    pub(super) fn new(scope: Scope, key: &'a Key, value: &'a Value) -> Result<Self, ArchiveError> {
         Ok(Self { key, scope, data_type: value.data_type(), encoded: encode(value)? })
     }
 
     pub(super) fn item(&self) -> Item<'_> {
         let payload = payload(&self.encoded);
-        Item { key: self.key.as_bytes(), scope: self.scope, data_type: self.data_type.0, payload }
+        Item { key: self.key.as_bytes(), scope: self.scope.0, data_type: self.data_type.0, payload }
     }
 }
 
@@ -84,8 +84,6 @@ pub(super) fn scalar(value: &Value) -> Option<u64> {
         V::Byte(v)
         | V::Uint8(v)
         | V::Persist(v)
-        | V::Scope(v)
-        | V::DataRange(v)
         | V::Command(v)
         | V::ProcState(v)
         | V::AllocDirective(v)
@@ -93,7 +91,7 @@ pub(super) fn scalar(value: &Value) -> Option<u64> {
         | V::LinkState(v)
         | V::ResblockDirective(v)
         | V::AllocInherit(v) => u64::from(*v),
-        V::Uint16(v) | V::IofChannel(v) | V::Loctype(v) | V::StorAccessType(v) => u64::from(*v),
+        V::Uint16(v) | V::Loctype(v) | V::StorAccessType(v) => u64::from(*v),
         V::Uint(v) | V::Uint32(v) | V::InfoDirectives(v) => u64::from(*v),
         V::Size(v)
         | V::Uint64(v)
@@ -108,6 +106,9 @@ pub(super) fn scalar(value: &Value) -> Option<u64> {
         V::Int64(v) | V::Time(v) => *v as u64,
         V::Float(v) => u64::from(v.to_bits()),
         V::Double(v) => v.to_bits(),
+        V::Scope(v) => u64::from(v.0),
+        V::DataRange(v) => u64::from(v.0),
+        V::IofChannel(v) => u64::from(v.0),
         V::Status(v) => u64::from(v.0 as u32),
         V::DataType(v) => u64::from(v.0),
         V::ProcRank(v) => u64::from(v.0),
@@ -145,7 +146,7 @@ pub struct RawValue<'a> {
     view: Option<&'a InfoView>,
     data_type: u16,
     flags: u8,
-    scope: u8,
+    scope: Scope,
 }
 
 /// A value of job information, without the memory that it lies in.
@@ -156,7 +157,7 @@ pub(super) struct Unbound {
     scalar: u64,
     data_type: u16,
     flags: u8,
-    scope: u8,
+    scope: Scope,
 }
 
 impl Unbound {
@@ -186,27 +187,45 @@ impl<'a> RawValue<'a> {
             view: None,
             data_type: entry.data_type,
             flags: entry.flags & !COMPUTED,
-            scope: entry.scope,
+            scope: Scope(entry.scope),
         }
     }
 
     #[inline]
     pub(super) fn of_scalar(words: RawWords<'a>, data_type: DataType, scalar: u64) -> Self {
-        Self { words, word: 0, len: 0, scalar, view: None, data_type: data_type.0, flags: flags::INLINE, scope: 0 }
+        Self {
+            words,
+            word: 0,
+            len: 0,
+            scalar,
+            view: None,
+            data_type: data_type.0,
+            flags: flags::INLINE,
+            scope: Scope::UNDEF,
+        }
     }
 
     /// The `len` bytes of a string from `word`; a NULL has none.
     #[inline]
     pub(super) fn of_string(words: RawWords<'a>, data_type: DataType, word: usize, len: usize) -> Self {
         let flags = if len == 0 { flags::INLINE | flags::NULL } else { 0 };
-        Self { words, word, len, scalar: 0, view: None, data_type: data_type.0, flags, scope: 0 }
+        Self { words, word, len, scalar: 0, view: None, data_type: data_type.0, flags, scope: Scope::UNDEF }
     }
 
     /// A text of `len` bytes that the view writes; `word` and `what` tell it which.
     #[inline]
     pub(super) fn of_text(view: &'a InfoView, data_type: DataType, word: usize, what: u64, len: usize) -> Self {
         let words = view.mapping.words();
-        Self { words, word, len, scalar: what, view: Some(view), data_type: data_type.0, flags: COMPUTED, scope: 0 }
+        Self {
+            words,
+            word,
+            len,
+            scalar: what,
+            view: Some(view),
+            data_type: data_type.0,
+            flags: COMPUTED,
+            scope: Scope::UNDEF,
+        }
     }
 
     /// Its type.
@@ -215,8 +234,8 @@ impl<'a> RawValue<'a> {
         DataType(self.data_type)
     }
 
-    /// The `constants::scope` it was put with; 0 for job information.
-    pub fn scope(&self) -> u8 {
+    /// The scope it was put with; `UNDEF` for job information.
+    pub fn scope(&self) -> Scope {
         self.scope
     }
 
@@ -344,15 +363,15 @@ pub(super) fn scalar_value(ty: DataType, bits: u64) -> Option<Value> {
         DataType::STATUS => V::Status(Status(bits as i32)),
         DataType::PERSIST => V::Persist(bits as u8),
         DataType::POINTER => V::Pointer(bits),
-        DataType::SCOPE => V::Scope(bits as u8),
-        DataType::DATA_RANGE => V::DataRange(bits as u8),
+        DataType::SCOPE => V::Scope(Scope(bits as u8)),
+        DataType::DATA_RANGE => V::DataRange(DataRange(bits as u8)),
         DataType::COMMAND => V::Command(bits as u8),
         DataType::INFO_DIRECTIVES => V::InfoDirectives(bits as u32),
         DataType::DATA_TYPE => V::DataType(DataType(bits as u16)),
         DataType::PROC_STATE => V::ProcState(bits as u8),
         DataType::PROC_RANK => V::ProcRank(Rank(bits as u32)),
         DataType::ALLOC_DIRECTIVE => V::AllocDirective(bits as u8),
-        DataType::IOF_CHANNEL => V::IofChannel(bits as u16),
+        DataType::IOF_CHANNEL => V::IofChannel(Channels(bits as u16)),
         DataType::JOB_STATE => V::JobState(bits as u8),
         DataType::LINK_STATE => V::LinkState(bits as u8),
         DataType::DEVTYPE => V::Devtype(bits),

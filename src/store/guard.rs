@@ -10,7 +10,7 @@ use super::info_view::InfoView;
 use super::lookup::{Level, Lookup, Miss, Want};
 use super::reader::{JobReader, Maps, in_scope};
 use super::segment::AttachError;
-use crate::data::{ArchivedValue, DataType, Value, archive};
+use crate::data::{ArchivedValue, DataType, Scope, Value, archive};
 use crate::sys::memory::Mapping;
 use crate::sys::pin::{Hold, PinPage};
 
@@ -42,7 +42,7 @@ impl ReaderPage {
 ///
 /// ```
 /// use std::os::fd::AsFd;
-/// use instanton::data::{ArchivedValue, DataArray, Key, Nspace, Rank, Value, constants::scope};
+/// use instanton::data::{ArchivedValue, DataArray, Key, Nspace, Rank, Value, Scope};
 /// use instanton::store::{Have, JobInfo, JobReader, JobWriter, Limits, Lookup, MappedSegment, ReaderPage};
 ///
 /// // A server writes; a client maps what it is sent.
@@ -50,7 +50,7 @@ impl ReaderPage {
 /// let info = JobInfo::from_infos(&nspace, 1, &[], "here")?;
 /// let mut writer = JobWriter::create(&nspace, info, &Limits::default())?;
 /// let entries = [("text", Value::from("an endpoint")), ("array", DataArray::of(["one", "two"]).into())];
-/// let entries = entries.map(|(key, value)| (scope::GLOBAL, Key::new(key).unwrap(), value));
+/// let entries = entries.map(|(key, value)| (Scope::GLOBAL, Key::new(key).unwrap(), value));
 /// writer.update(Rank(0), &entries)?;
 /// let page = ReaderPage::map(writer.make_reader_page()?.as_fd())?;
 /// let parts = writer.segments(&Have::default()).into_iter().map(|(_, fd)| MappedSegment::map(fd));
@@ -227,7 +227,7 @@ impl Guard<'_> {
     fn posted<'g>(&'g self, maps: &'g Maps, lookup: &Lookup<'_>, query: &Query<'_>) -> Result<ValueRef<'g>, Miss> {
         let segment = |number| maps.modex(number).map(|segment| (&*segment.mapping, &*segment.checked));
         match self.hold.find(lookup.rank.0, segment, query) {
-            Walk::Found((entry, words, bytes)) if in_scope(entry.scope, lookup.scope) => {
+            Walk::Found((entry, words, bytes)) if in_scope(Scope(entry.scope), lookup.scope) => {
                 Ok(ValueRef { raw: RawValue::of_entry(words, &entry), bytes })
             }
             Walk::Found(_) | Walk::Absent => Err(self.reader.missing(maps)),

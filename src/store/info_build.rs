@@ -7,7 +7,7 @@ use super::gather::Leaf;
 use super::job_info::{Entries, JobInfo};
 use super::nodes::Nodes;
 use super::write_error::WriteError;
-use crate::data::{Value, keys};
+use crate::data::{Scope, Value, keys};
 use crate::sys::scratch::Scratch;
 
 /// The words of generation `generation`.
@@ -77,7 +77,7 @@ fn aliases(nodes: &Nodes) -> Vec<(&[u8], u32)> {
 fn encode(kind: Owner, owner: u32, entries: &Entries, keys: &mut KeysAt<'_>) -> Result<RecordBuild, WriteError> {
     let encoded = entries
         .iter()
-        .map(|(key, value)| Encode::new(0, key, value).map_err(|error| WriteError::value(key, error)))
+        .map(|(key, value)| Encode::new(Scope::UNDEF, key, value).map_err(|error| WriteError::value(key, error)))
         .collect::<Result<Vec<_>, _>>()?;
     record(kind, owner, encoded.iter().map(Encode::item), keys)
 }

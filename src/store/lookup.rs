@@ -1,5 +1,5 @@
 //! What can be asked of a store, and the answers that are no value.
-use crate::data::Rank;
+use crate::data::{Rank, Scope};
 
 use super::encode::ReadError;
 
@@ -12,9 +12,9 @@ pub struct Lookup<'a> {
     pub key: &'a [u8],
     /// At which level.
     pub level: Level<'a>,
-    /// Only what was put with this `constants::scope` (or GLOBAL, which includes LOCAL and REMOTE). Job information has no scope
+    /// Only what was put with this scope (or GLOBAL, which includes LOCAL and REMOTE). Job information has no scope
     /// and is found in any case.
-    pub scope: Option<u8>,
+    pub scope: Option<Scope>,
     /// Which process of the job asks: its own application is meant where neither the rank nor the level names one. `UNDEF` for
     /// anybody else.
     pub asker: Rank,

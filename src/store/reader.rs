@@ -17,8 +17,7 @@ use super::guard::ReaderPage;
 use super::info_view::InfoView;
 use super::lookup::{Level, Lookup, Miss, Origin, Want};
 use super::segment::{AttachError, Have, MappedSegment, SegmentId};
-use crate::data::constants::scope;
-use crate::data::{Key, Rank, Value};
+use crate::data::{Key, Rank, Scope, Value};
 use crate::sys::cell::{Epoch, EpochCell};
 use crate::sys::memory::Mapping;
 use crate::sys::pin::{Hold, PinPage};
@@ -96,7 +95,7 @@ type Body<'a> = dyn FnMut(Link<'_, RawWords<'_>>) -> Result<Option<()>, Malforme
 /// A value that a rank has posted, shown where it lies. What is found is whether it is of the scope that is asked for.
 struct Posted<'a, F> {
     query: &'a Query<'a>,
-    scope: Option<u8>,
+    scope: Option<Scope>,
     f: &'a mut F,
 }
 
@@ -107,7 +106,7 @@ impl<F: FnMut(&RawValue<'_>)> Seek<RawWords<'_>> for Posted<'_, F> {
     fn seek(&mut self, link: Link<'_, RawWords<'_>>) -> Result<Option<bool>, Malformed> {
         let Some(entry) = link.record.find(self.query)? else { return Ok(None) };
         // What the rank has put last under this key is what there is, in whatever scope.
-        let in_scope = in_scope(entry.scope, self.scope);
+        let in_scope = in_scope(Scope(entry.scope), self.scope);
         if in_scope {
             (self.f)(&RawValue::of_entry(link.words, &entry));
         }
@@ -342,13 +341,13 @@ impl JobReader {
     ///
     /// # Errors
     /// [`Miss`] when a segment is missing or damaged; never `NotFound`.
-    pub fn all(&self, rank: Rank) -> Result<Vec<(Key, u8, Value, Origin)>, Miss> {
+    pub fn all(&self, rank: Rank) -> Result<Vec<(Key, Scope, Value, Origin)>, Miss> {
         let maps = self.maps.read();
         let mut all = Vec::new();
         if let Some(info) = &maps.info {
             info.all(rank, |key, value| {
                 let key = Key::new(key).map_err(|_| ReadError::from(Malformed::Owner))?;
-                all.push((key, 0, value.to_value()?, Origin::Info));
+                all.push((key, Scope::UNDEF, value.to_value()?, Origin::Info));
                 Ok(())
             })?;
         }
@@ -361,7 +360,7 @@ impl JobReader {
                 for entry in link.record.iter() {
                     let entry = entry?;
                     let key = link.words.to_vec(entry.key_word, entry.key_len)?;
-                    posted.push((key, entry.scope, RawValue::of_entry(link.words, &entry).to_value()));
+                    posted.push((key, Scope(entry.scope), RawValue::of_entry(link.words, &entry).to_value()));
                 }
                 Ok(None)
             })?;
@@ -492,9 +491,9 @@ fn verifies() -> bool {
 }
 
 /// Whether what was put with `scope` is asked for.
-pub(super) fn in_scope(put: u8, asked: Option<u8>) -> bool {
+pub(super) fn in_scope(put: Scope, asked: Option<Scope>) -> bool {
     match asked {
-        None | Some(scope::SCOPE_UNDEF) => true,
-        Some(asked) => put == asked || (put == scope::GLOBAL && matches!(asked, scope::LOCAL | scope::REMOTE)),
+        None | Some(Scope::UNDEF) => true,
+        Some(asked) => put == asked || (put == Scope::GLOBAL && matches!(asked, Scope::LOCAL | Scope::REMOTE)),
     }
 }

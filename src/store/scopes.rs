@@ -8,44 +8,43 @@ use std::collections::BTreeMap;
 
 use super::table::{Changes, Table};
 use super::write_error::WriteError;
-use crate::data::constants::scope;
-use crate::data::{Key, Rank, Value};
+use crate::data::{Key, Rank, Scope, Value};
 
 /// What a commit changes, by face.
 #[derive(Default)]
 pub(super) struct Faces<'a> {
-    here: BTreeMap<&'a Key, (u8, Cow<'a, Value>)>,
+    here: BTreeMap<&'a Key, (Scope, Cow<'a, Value>)>,
     /// `None`: others see what is seen here.
     elsewhere: BTreeMap<&'a Key, Option<Cow<'a, Value>>>,
 }
 
 impl<'a> Faces<'a> {
     /// What a local rank's commit changes, given what it has posted before.
-    pub(super) fn of_local(rank: Rank, entries: &'a [(u8, Key, Value)], posted: &Table) -> Result<Self, WriteError> {
+    pub(super) fn of_local(rank: Rank, entries: &'a [(Scope, Key, Value)], posted: &Table) -> Result<Self, WriteError> {
         let mut faces = Faces::default();
         for (put, key, value) in entries {
             // What both sides have seen so far, if that is one value.
             let shared = match faces.here.get(key) {
-                Some((scope, value)) => (*scope == scope::GLOBAL).then(|| value.clone()),
-                None if *put == scope::GLOBAL => None,
+                Some((scope, value)) => (*scope == Scope::GLOBAL).then(|| value.clone()),
+                None if *put == Scope::GLOBAL => None,
                 None => posted
                     .get(rank, key)?
-                    .and_then(|(scope, value)| (scope == scope::GLOBAL).then_some(Cow::Owned(value))),
+                    .and_then(|(scope, value)| (scope == Scope::GLOBAL).then_some(Cow::Owned(value))),
             };
             match *put {
-                scope::GLOBAL => {
-                    faces.here.insert(key, (scope::GLOBAL, Cow::Borrowed(value)));
+                Scope::GLOBAL => {
+                    faces.here.insert(key, (Scope::GLOBAL, Cow::Borrowed(value)));
                     faces.elsewhere.insert(key, None);
                 }
-                scope::LOCAL => {
-                    faces.here.insert(key, (scope::LOCAL, Cow::Borrowed(value)));
+                Scope::LOCAL => {
+                    faces.here.insert(key, (Scope::LOCAL, Cow::Borrowed(value)));
                     if shared.is_some() {
                         faces.elsewhere.insert(key, shared);
                     }
                 }
-                scope::REMOTE => {
+                Scope::REMOTE => {
                     if let Some(shared) = shared {
-                        faces.here.insert(key, (scope::LOCAL, shared));
+                        faces.here.insert(key, (Scope::LOCAL, shared));
                     }
                     faces.elsewhere.insert(key, Some(Cow::Borrowed(value)));
                 }
@@ -56,11 +55,11 @@ impl<'a> Faces<'a> {
     }
 
     /// What a remote rank's data changes: its node has sent what is meant for us.
-    pub(super) fn of_remote(rank: Rank, entries: &'a [(u8, Key, Value)]) -> Result<Self, WriteError> {
+    pub(super) fn of_remote(rank: Rank, entries: &'a [(Scope, Key, Value)]) -> Result<Self, WriteError> {
         let mut faces = Faces::default();
         for (put, key, value) in entries {
             match *put {
-                scope::GLOBAL | scope::REMOTE => faces.here.insert(key, (*put, Cow::Borrowed(value))),
+                Scope::GLOBAL | Scope::REMOTE => faces.here.insert(key, (*put, Cow::Borrowed(value))),
                 scope => return Err(WriteError::Scope { rank, scope }),
             };
         }
@@ -72,6 +71,6 @@ impl<'a> Faces<'a> {
     }
 
     pub(super) fn elsewhere(&self) -> Changes<'_> {
-        self.elsewhere.iter().map(|(key, value)| (*key, value.as_deref().map(|value| (scope::REMOTE, value)))).collect()
+        self.elsewhere.iter().map(|(key, value)| (*key, value.as_deref().map(|value| (Scope::REMOTE, value)))).collect()
     }
 }

@@ -16,7 +16,7 @@ use super::budget::Budget;
 use super::encode::{Encode, RawValue, ReadError};
 use super::heap::{Block, Maker, SegmentSet};
 use super::write_error::WriteError;
-use crate::data::{Key, Rank, Value};
+use crate::data::{Key, Rank, Scope, Value};
 use crate::sys::memory::Mapping;
 
 /// Records up to this many words are merged into any newer one.
@@ -26,7 +26,7 @@ const SMALL: usize = 1024;
 const RATIO: usize = 16;
 
 /// What becomes of some keys: a scope and a value, or nothing any more.
-pub(super) type Changes<'a> = BTreeMap<&'a Key, Option<(u8, &'a Value)>>;
+pub(super) type Changes<'a> = BTreeMap<&'a Key, Option<(Scope, &'a Value)>>;
 
 /// Records by rank.
 pub(super) struct Table {
@@ -96,17 +96,17 @@ impl Table {
     }
 
     /// What a rank has under a key, with its scope.
-    pub(super) fn get(&self, rank: Rank, key: &Key) -> Result<Option<(u8, Value)>, ReadError> {
+    pub(super) fn get(&self, rank: Rank, key: &Key) -> Result<Option<(Scope, Value)>, ReadError> {
         let query = Query::new(key.as_bytes());
         let found = self.walk(rank, |(words, record, _)| {
             let found = record.find(&query)?;
-            Ok(found.map(|entry| (entry.scope, RawValue::of_entry(words, &entry).to_value())))
+            Ok(found.map(|entry| (Scope(entry.scope), RawValue::of_entry(words, &entry).to_value())))
         })?;
         found.map(|(scope, value)| Ok((scope, value?))).transpose()
     }
 
     /// All that a rank has.
-    pub(super) fn all(&self, rank: Rank) -> Result<Vec<(u8, Key, Value)>, ReadError> {
+    pub(super) fn all(&self, rank: Rank) -> Result<Vec<(Scope, Key, Value)>, ReadError> {
         let stored = self.stored(rank, chain::LONGEST)?;
         stored.iter().map(|item| Ok((item.scope, item.key()?, item.value.to_value()?))).collect()
     }
@@ -124,7 +124,13 @@ impl Table {
                 let entry = entry?;
                 let key = words.to_vec(entry.key_word, entry.key_len)?;
                 let value = RawValue::of_entry(words, &entry);
-                stored.push(Stored { key, scope: entry.scope, flags: entry.flags, value, bytes: value.to_bytes() });
+                stored.push(Stored {
+                    key,
+                    scope: Scope(entry.scope),
+                    flags: entry.flags,
+                    value,
+                    bytes: value.to_bytes(),
+                });
             }
             Ok(None)
         })?;
@@ -373,7 +379,7 @@ fn how_many_to_merge(mut size: usize, least: usize, parts: &[Part]) -> usize {
 /// An entry of a record that is about to be replaced.
 struct Stored<'a> {
     key: Vec<u8>,
-    scope: u8,
+    scope: Scope,
     flags: u8,
     value: RawValue<'a>,
     bytes: Vec<u8>,
@@ -391,7 +397,7 @@ impl Stored<'_> {
             flags if flags & flags::ARCHIVE != 0 => Payload::Archive(&self.bytes),
             _ => Payload::Bytes(&self.bytes),
         };
-        Item { key: &self.key, scope: self.scope, data_type: self.value.data_type().0, payload }
+        Item { key: &self.key, scope: self.scope.0, data_type: self.value.data_type().0, payload }
     }
 }
 

@@ -4,7 +4,7 @@ use super::encode::ReadError;
 use super::pages::ReaderId;
 use super::segment::AttachError;
 use crate::data::archive::ArchiveError;
-use crate::data::{Key, Rank, Status};
+use crate::data::{Key, Rank, Scope, Status};
 
 /// Why something was not written. What was written before is as it was.
 #[derive(Debug, thiserror::Error)]
@@ -54,12 +54,12 @@ pub enum WriteError {
         ranks: u32,
     },
     /// Data of this scope does not belong here: LOCAL data of another node, or a scope that nobody else may see.
-    #[error("data of scope {scope} of rank {rank} does not belong here")]
+    #[error("data of scope {} of rank {rank} does not belong here", scope.0)]
     Scope {
         /// Whose data.
         rank: Rank,
-        /// Its `constants::scope`.
-        scope: u8,
+        /// Its scope.
+        scope: Scope,
     },
     /// The writer's own segments make no sense.
     #[error("a segment is damaged: {0}")]

@@ -18,8 +18,7 @@ use super::scopes::Faces;
 use super::segment::{Have, MappedSegment, OwnSegment, SegmentId};
 use super::table::Table;
 use super::write_error::WriteError;
-use crate::data::constants::scope;
-use crate::data::{Key, Nspace, Rank, Value};
+use crate::data::{Key, Nspace, Rank, Scope, Value};
 use crate::sys::memory::Mapping;
 
 /// What a job takes.
@@ -149,7 +148,7 @@ impl JobWriter {
     ///
     /// # Errors
     /// [`WriteError`]; the rank's record is as before then.
-    pub fn update(&mut self, rank: Rank, entries: &[(u8, Key, Value)]) -> Result<(), WriteError> {
+    pub fn update(&mut self, rank: Rank, entries: &[(Scope, Key, Value)]) -> Result<(), WriteError> {
         let ranks = self.words().ranks();
         if !rank.is_process() || rank.0 >= ranks {
             return Err(WriteError::Rank { rank, ranks });
@@ -180,7 +179,7 @@ impl JobWriter {
             replaced.into_iter().for_each(|block| self.visible.set.retire(block, ended));
         }
         if local {
-            let leaving = entries.iter().filter(|(put, ..)| *put != scope::LOCAL).map(|(_, key, _)| key.clone());
+            let leaving = entries.iter().filter(|(put, ..)| *put != Scope::LOCAL).map(|(_, key, _)| key.clone());
             self.unsent.entry(rank.0).or_default().extend(leaving);
         }
         Ok(())
@@ -285,11 +284,11 @@ impl JobWriter {
     ///
     /// # Errors
     /// [`WriteError`] when the records cannot be read; nothing is taken then.
-    pub fn take_outbound_new(&mut self, rank: Rank) -> Result<Vec<(u8, Key, Value)>, WriteError> {
+    pub fn take_outbound_new(&mut self, rank: Rank) -> Result<Vec<(Scope, Key, Value)>, WriteError> {
         let Some(keys) = self.unsent.get(&rank.0) else { return Ok(Vec::new()) };
         let mut new = Vec::with_capacity(keys.len());
         for key in keys {
-            let shared = self.visible.get(rank, key)?.filter(|(put, _)| *put == scope::GLOBAL);
+            let shared = self.visible.get(rank, key)?.filter(|(put, _)| *put == Scope::GLOBAL);
             let found = match shared {
                 None => self.hidden.get(rank, key)?,
                 shared => shared,
@@ -317,9 +316,9 @@ impl JobWriter {
     ///
     /// # Errors
     /// [`WriteError`] when the records cannot be read.
-    pub fn outbound_all(&self, rank: Rank) -> Result<Vec<(u8, Key, Value)>, WriteError> {
+    pub fn outbound_all(&self, rank: Rank) -> Result<Vec<(Scope, Key, Value)>, WriteError> {
         let mut all = self.visible.all(rank)?;
-        all.retain(|(put, ..)| *put == scope::GLOBAL);
+        all.retain(|(put, ..)| *put == Scope::GLOBAL);
         all.extend(self.hidden.all(rank)?);
         Ok(all)
     }

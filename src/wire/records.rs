@@ -1,9 +1,9 @@
 //! What each type looks like on the wire: for every structure its members in their order, for both directions.
 use super::{BLOB, Reader, WireError, Writer, flex};
 use crate::data::{
-    App, Coord, Cpuset, DataArray, DataType, Device, DeviceDistance, DiskStats, Endpoint, Envar, Geometry, Info, Key,
-    NetStats, NodePid, NodeStats, Nspace, Pdata, Proc, ProcInfo, ProcStats, Query, Rank, Real, RegAttr, Regex2,
-    ResourceUnit, Status, Text, Timeval, Topology, Value, decimal,
+    App, Channels, Coord, Cpuset, DataArray, DataRange, DataType, Device, DeviceDistance, DiskStats, Endpoint, Envar,
+    Geometry, Info, Key, NetStats, NodePid, NodeStats, Nspace, Pdata, Proc, ProcInfo, ProcStats, Query, Rank, Real,
+    RegAttr, Regex2, ResourceUnit, Scope, Status, Text, Timeval, Topology, Value, decimal,
 };
 
 /// Something that is packed and unpacked.
@@ -50,6 +50,9 @@ simple! {
     Status: |status, to| status.0.put(to)?, |from| Status(i32::get(from)?);
     Rank: |rank, to| rank.0.put(to)?, |from| Rank(u32::get(from)?);
     DataType: |ty, to| ty.0.put(to)?, |from| DataType(u16::get(from)?);
+    Scope: |scope, to| scope.0.put(to)?, |from| Scope(u8::get(from)?);
+    DataRange: |range, to| range.0.put(to)?, |from| DataRange(u8::get(from)?);
+    Channels: |channels, to| channels.0.put(to)?, |from| Channels(u16::get(from)?);
     Timeval:
         |time, to| { time.sec.put(to)?; time.usec.put(to)? },
         |from| Timeval { sec: i64::get(from)?, usec: i64::get(from)? };

@@ -1,7 +1,6 @@
 //! Groups whose members do not all know each other: leaders, and those whom they add.
 use instanton::client::Client;
-use instanton::data::constants::scope;
-use instanton::data::{DataArray, Info, Key, Proc, Rank, Status, Value, keys};
+use instanton::data::{DataArray, Info, Key, Proc, Rank, Scope, Status, Value, keys};
 
 use crate::death::Victim;
 use crate::group_calls::{
@@ -77,7 +76,7 @@ fn leaders_add_members_that_know_nobody() {
         let job = cluster.job("job", &placement(6, nodes));
         let clients = clients(&job, 6);
         for (rank, client) in clients.iter().enumerate() {
-            client.put(scope::GLOBAL, Key::new("endpoint").unwrap(), Value::from(rank as u32)).unwrap();
+            client.put(Scope::GLOBAL, Key::new("endpoint").unwrap(), Value::from(rank as u32)).unwrap();
             client.commit().unwrap();
         }
         for (turn, order) in orders.iter().enumerate() {

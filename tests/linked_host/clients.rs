@@ -3,8 +3,7 @@ use std::sync::mpsc;
 use std::thread;
 
 use instanton::client::{Chain, Client, Notice};
-use instanton::data::constants::{data_range, scope};
-use instanton::data::{DataArray, Info, InfoList, Key, Proc, Rank, Status, Value, keys};
+use instanton::data::{DataArray, DataRange, Info, InfoList, Key, Proc, Rank, Scope, Status, Value, keys};
 
 use crate::death::Victim;
 use crate::group_calls;
@@ -53,10 +52,10 @@ fn a_job_exchanges_what_it_posts() {
                 threads.spawn(move || {
                     let me = client.proc().rank.0;
                     for round in 0..3u32 {
-                        client.put(scope::GLOBAL, key("endpoint"), Value::from(vec![me as u8; 5000])).unwrap();
-                        client.put(scope::GLOBAL, key("round"), Value::from(round * 100 + me)).unwrap();
-                        client.put(scope::LOCAL, key("local"), Value::from("here")).unwrap();
-                        client.put(scope::REMOTE, key("remote"), Value::from("there")).unwrap();
+                        client.put(Scope::GLOBAL, key("endpoint"), Value::from(vec![me as u8; 5000])).unwrap();
+                        client.put(Scope::GLOBAL, key("round"), Value::from(round * 100 + me)).unwrap();
+                        client.put(Scope::LOCAL, key("local"), Value::from("here")).unwrap();
+                        client.put(Scope::REMOTE, key("remote"), Value::from("there")).unwrap();
                         client.commit().unwrap();
                         client.fence(&[], &[Info::new(keys::COLLECT_DATA, true)]).unwrap();
                         for rank in (0..ranks).filter(|rank| *rank != me) {
@@ -96,7 +95,7 @@ fn a_key_is_waited_for_within_a_node_and_beyond() {
         let done = move |value: Result<Value, _>| tell.send(value.map_err(|_| ())).unwrap();
         client.get_nb(&job.proc(1), Some(b"late"), &[Info::new(keys::TIMEOUT, 0i32)], done).unwrap();
     }
-    clients[1].put(scope::GLOBAL, key("late"), Value::from(1u32)).unwrap();
+    clients[1].put(Scope::GLOBAL, key("late"), Value::from(1u32)).unwrap();
     clients[1].commit().unwrap();
     for _ in 0..2 {
         assert_eq!(told.recv().unwrap(), Ok(Value::from(1u32)));
@@ -122,7 +121,7 @@ fn a_refreshing_get_brings_what_has_been_posted_since() {
     let job = cluster.job("job", &[0, 0, 1]);
     let clients = clients(&job, 3);
     let post = |round: u32| {
-        clients[1].put(scope::GLOBAL, key("round"), Value::from(round)).unwrap();
+        clients[1].put(Scope::GLOBAL, key("round"), Value::from(round)).unwrap();
         clients[1].commit().unwrap();
         // The server has taken the commit in when it has answered whatever came behind it.
         clients[1].get(&job.proc(2), Some(b"none"), &[Info::new(keys::GET_REFRESH_CACHE, true)]).unwrap_err();
@@ -160,7 +159,7 @@ fn events_come_to_handlers() {
         )
         .unwrap();
     assert!(is_ready.recv().unwrap());
-    clients[1].notify_event(Status(-5000), &job.proc(1), data_range::RANGE_LOCAL, &[], |_| {}).unwrap();
+    clients[1].notify_event(Status(-5000), &job.proc(1), DataRange::LOCAL, &[], |_| {}).unwrap();
     assert_eq!(told.recv().unwrap(), (Status(-5000), job.proc(1)));
 }
 
@@ -198,7 +197,7 @@ fn events_wait_for_handlers_that_come_later() {
     let cluster = Cluster::new(1);
     let (job, other) = (cluster.job("job", &[0, 0, 0]), cluster.job("other", &[0]));
     let (clients, strangers) = (clients(&job, 2), clients(&other, 1));
-    let raise = |number: u32, range: u8, more: Option<Info>| {
+    let raise = |number: u32, range: DataRange, more: Option<Info>| {
         let info: Vec<Info> = [Info::new("site.number", number)].into_iter().chain(more).collect();
         let notify = |done| clients[1].notify_event(Status(-5000), &job.proc(1), range, &info, done);
         clients[1].wait("notify", notify).unwrap();
@@ -215,17 +214,17 @@ fn events_wait_for_handlers_that_come_later() {
         told
     };
     let custom = Info::new(keys::EVENT_CUSTOM_RANGE, Value::from(other.proc(0)));
-    raise(1, data_range::RANGE_NAMESPACE, None);
-    raise(2, data_range::RANGE_LOCAL, Some(Info::new(keys::EVENT_DO_NOT_CACHE, true)));
-    raise(3, data_range::RANGE_LOCAL, Some(Info::new(keys::EVENT_NON_DEFAULT, true)));
-    raise(4, data_range::RANGE_CUSTOM, Some(custom));
+    raise(1, DataRange::NAMESPACE, None);
+    raise(2, DataRange::LOCAL, Some(Info::new(keys::EVENT_DO_NOT_CACHE, true)));
+    raise(3, DataRange::LOCAL, Some(Info::new(keys::EVENT_NON_DEFAULT, true)));
+    raise(4, DataRange::CUSTOM, Some(custom));
     // In the order in which they were raised, to each that was meant, also to who was not even there.
     let late = Client::connect(&peer::address(&job.server_of(2), &job.proc(2)), &[]).unwrap();
     let latest = hear(&late, &[Status(-5000)]);
     let peer = hear(&clients[0], &[Status(-5000)]);
     let stranger = hear(&strangers[0], &[]);
     let own = hear(&clients[1], &[Status(-5000), Status(-5001)]);
-    raise(5, data_range::RANGE_LOCAL, None);
+    raise(5, DataRange::LOCAL, None);
     let all = |told: mpsc::Receiver<u32>| {
         let mut numbers: Vec<u32> = told.iter().take_while(|number| *number != 5).collect();
         numbers.push(5);
@@ -257,7 +256,7 @@ fn number(notice: &Notice) -> u32 {
     notice.info.find("site.number").and_then(|info| info.value.as_u32()).unwrap()
 }
 
-fn raise(client: &Client, number: u32, range: u8, more: Option<Info>) {
+fn raise(client: &Client, number: u32, range: DataRange, more: Option<Info>) {
     let info: Vec<Info> = [Info::new("site.number", number)].into_iter().chain(more).collect();
     let notify = |done| client.notify_event(Status(-5000), client.proc(), range, &info, done);
     client.wait("notify", notify).unwrap();
@@ -288,9 +287,9 @@ fn processes_that_are_named_hear_of_an_event_however_they_are_named() {
         Value::DataArray(DataArray::of([group(Rank(0))])),
     ];
     for (turn, range) in (1..).zip(ranges) {
-        raise(&clients[0], turn, data_range::RANGE_CUSTOM, Some(Info::new(keys::EVENT_CUSTOM_RANGE, range)));
+        raise(&clients[0], turn, DataRange::CUSTOM, Some(Info::new(keys::EVENT_CUSTOM_RANGE, range)));
     }
-    raise(&clients[0], 5, data_range::RANGE_LOCAL, None);
+    raise(&clients[0], 5, DataRange::LOCAL, None);
     let heard: Vec<Vec<u32>> = heard.iter().map(|heard| up_to(heard, 5)).collect();
     assert_eq!(heard, [vec![1, 2, 3, 5], vec![3, 4, 5], vec![2, 5]], "the one who raises it among them");
 }
@@ -303,16 +302,16 @@ fn a_handler_hears_only_of_the_sources_that_it_wants_and_has_its_object_for_itse
     let members = [job.proc(0), job.proc(2)];
     let calls = [0, 2].map(|rank: usize| group_calls::construct(&clients[rank], "g", &members, &[]));
     assert!(calls.into_iter().all(|call| call.end().is_ok()));
-    let range = |range| Info::new(keys::RANGE, Value::DataRange(range));
+    let range = |range| Info::new(keys::RANGE, range);
     let group = Info::new(keys::EVENT_CUSTOM_RANGE, Proc::new(group_calls::id("g"), Rank::WILDCARD));
     let object = Info::new(keys::EVENT_RETURN_OBJECT, 7u32);
-    let ways = [vec![], vec![range(data_range::RANGE_LOCAL), object], vec![range(data_range::RANGE_CUSTOM), group]];
+    let ways = [vec![], vec![range(DataRange::LOCAL), object], vec![range(DataRange::CUSTOM), group]];
     let heard = ways.map(|info| {
         let tell = |notice: &Notice| (number(notice), notice.info.find(keys::EVENT_RETURN_OBJECT).is_some());
         listen(&clients[0], &info, tell)
     });
     for source in [2, 1, 0] {
-        raise(&clients[source as usize], source, data_range::RANGE_GLOBAL, None);
+        raise(&clients[source as usize], source, DataRange::GLOBAL, None);
         // The next one is not raised before this one is here.
         assert_eq!(heard[0].recv_timeout(PATIENCE).unwrap(), (source, false), "any, and nobody else's object");
     }
@@ -333,7 +332,7 @@ fn a_handler_that_does_not_complete_holds_up_its_own_event_and_no_other() {
     let (codes, info) = ([Status(-5000)], [Info::new(keys::EVENT_HDLR_FIRST, true)]);
     clients[0].wait("register", |done| clients[0].register_event_handler(&codes, &info, first, done)).unwrap();
     let heard = listen(&clients[0], &[], number);
-    (1..4).for_each(|number| raise(&clients[0], number, data_range::RANGE_PROC_LOCAL, None));
+    (1..4).for_each(|number| raise(&clients[0], number, DataRange::PROC_LOCAL, None));
     assert_eq!(up_to(&heard, 3), [2, 3]);
     kept.recv_timeout(PATIENCE).unwrap().complete(Status::SUCCESS, vec![]);
     assert_eq!(up_to(&heard, 1), [1]);
@@ -357,7 +356,7 @@ fn who_hears_of_an_event_hears_of_it_once() {
         })
         .collect();
     for code in -5003..=-5000 {
-        let notify = |done| clients[0].notify_event(Status(code), &job.proc(0), data_range::RANGE_GLOBAL, &[], done);
+        let notify = |done| clients[0].notify_event(Status(code), &job.proc(0), DataRange::GLOBAL, &[], done);
         clients[0].wait("notify", notify).unwrap();
     }
     for told in heard {
@@ -372,7 +371,7 @@ fn what_a_process_raised_does_not_reach_it_again_through_the_host() {
     let cluster = Cluster::new(1);
     let job = cluster.job("job", &[0]);
     let clients = clients(&job, 1);
-    let (code, me, range) = (Status(-5000), job.proc(0), data_range::RANGE_GLOBAL);
+    let (code, me, range) = (Status(-5000), job.proc(0), DataRange::GLOBAL);
     let (tell, told) = mpsc::channel();
     let handler = std::sync::Arc::new(move |notice: Notice, chain: Chain| {
         tell.send((notice.source.rank, notice.info.len())).unwrap();

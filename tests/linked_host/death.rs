@@ -6,8 +6,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use instanton::control::address;
-use instanton::data::constants::scope;
-use instanton::data::{Info, Nspace, Proc, Rank, Status, Value, keys};
+use instanton::data::{Info, Nspace, Proc, Rank, Scope, Status, Value, keys};
 use instanton::message::{GroupCall, Request};
 use instanton::server::Server;
 
@@ -97,7 +96,7 @@ fn a_rank() {
                 println!("{} helper", helper.id());
             }
             "fence" => _ = peer.start_fence(&[], &[]),
-            "commit" => assert_eq!(peer.commit(scope::GLOBAL, "k", me.rank.0), OK),
+            "commit" => assert_eq!(peer.commit(Scope::GLOBAL, "k", me.rank.0), OK),
             // All of the job make a group of the name "g".
             "construct" => {
                 let size = peer.get(&Proc::new(me.nspace.clone(), Rank::WILDCARD), keys::JOB_SIZE, &[]).unwrap();
@@ -115,7 +114,7 @@ fn a_rank() {
             "finalize" => assert_eq!(peer.status(Request::Finalize), OK),
             "work" => {
                 for turn in 0u32.. {
-                    peer.commit(scope::GLOBAL, "k", vec![turn as u8; 1 << (turn % 15)]);
+                    peer.commit(Scope::GLOBAL, "k", vec![turn as u8; 1 << (turn % 15)]);
                     println!("committed");
                     peer.status(Request::Fence { procs: vec![me.clone()], info: vec![] });
                     println!("fenced");
@@ -282,7 +281,7 @@ fn nobody_waits_for_who_has_finalized_and_is_gone() {
         let job = cluster.job("job", &[0, 0, 1]);
         let mut peer = job.peer(0);
         let mut other = job.peer(1);
-        assert_eq!(other.commit(scope::GLOBAL, "k", 1u32), OK);
+        assert_eq!(other.commit(Scope::GLOBAL, "k", 1u32), OK);
         assert_eq!(other.finalize(), OK);
         let server = cluster.server(0);
         match deregistered {

@@ -3,8 +3,7 @@ use std::ffi::OsString;
 use std::sync::{Arc, Mutex, mpsc};
 
 use instanton::client::{Chain, Client, Notice, Output, OutputHandler};
-use instanton::data::constants::iof_channel;
-use instanton::data::{Envar, Info, InfoList, Proc, Query, Rank, Status, Text, Value, keys};
+use instanton::data::{Channels, Envar, Info, InfoList, Proc, Query, Rank, Status, Text, Value, keys};
 use instanton::server::{Accepted, Answer, Completion, Host, Infos, NoHost, Server, ServerConfig};
 
 use crate::host::Cluster;
@@ -220,7 +219,7 @@ fn processes_find_what_their_application_was_set_up_with() {
 struct Forwarder;
 
 impl Host for Forwarder {
-    fn iof_pull(&self, procs: &[Proc], _: &[Info], _: u16, _: Completion<()>) -> Accepted {
+    fn iof_pull(&self, procs: &[Proc], _: &[Info], _: Channels, _: Completion<()>) -> Accepted {
         if procs[0].rank == Rank(9) { Err(Status::ERR_NO_PERMISSIONS) } else { Ok(Answer::Done) }
     }
 }
@@ -235,14 +234,14 @@ fn output_reaches_those_who_asked_for_it() {
     let client = Client::connect(&peer::address(&server, &job(0)), &[]).unwrap();
     let (tell, told) = mpsc::channel();
     let handler: OutputHandler = Arc::new(move |output: Output| tell.send(output).unwrap());
-    let pull = |proc: Proc, channels: u16| {
+    let pull = |proc: Proc, channels: Channels| {
         client.wait("", |done| client.iof_pull_nb(&[proc], channels, &[], handler.clone(), done))
     };
-    let (stdout, stderr) = (iof_channel::FWD_STDOUT_CHANNEL, iof_channel::FWD_STDERR_CHANNEL);
-    assert_eq!(pull(job(0), 0).unwrap_err().status(), Status::ERR_BAD_PARAM);
+    let (stdout, stderr) = (Channels::STDOUT, Channels::STDERR);
+    assert_eq!(pull(job(0), Channels::NONE).unwrap_err().status(), Status::ERR_BAD_PARAM);
     assert_eq!(pull(job(9), stdout).unwrap_err().status(), Status::ERR_NO_PERMISSIONS);
     let id = pull(job(Rank::WILDCARD.0), stdout).unwrap();
-    let deliver = |rank: u32, channel: u16, bytes: &[u8]| {
+    let deliver = |rank: u32, channel: Channels, bytes: &[u8]| {
         server.iof_deliver(&job(rank), channel, bytes, &[], |_| ()).unwrap();
     };
     deliver(3, stderr, b"not this");

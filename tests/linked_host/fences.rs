@@ -1,6 +1,5 @@
 //! Rules F1 and F2: who takes part in a fence, and what the host hears of it.
-use instanton::data::constants::scope;
-use instanton::data::{Info, Proc, Rank, Status, Value, keys};
+use instanton::data::{Info, Proc, Rank, Scope, Status, Value, keys};
 use instanton::message::Request;
 use std::sync::mpsc;
 
@@ -61,7 +60,7 @@ fn the_host_has_one_fence_of_the_same_processes_at_a_time() {
         numbers.push((0..3).map(|_| peer.start_fence(&[], &[])).collect());
         if numbers.len() == 1 {
             // The server takes what one client asks in order.
-            assert_eq!(peer.commit(scope::GLOBAL, "k", 1u32), OK);
+            assert_eq!(peer.commit(Scope::GLOBAL, "k", 1u32), OK);
             assert_eq!(cluster.world.count("fence"), 1, "the others wait for the first");
         }
     }
@@ -99,8 +98,8 @@ fn data_goes_around_only_when_it_is_collected_and_only_once() {
         let [first, last] = [0, nodes * 2 - 1];
         for peer in &mut peers {
             let name = format!("key of {}", peer.rank());
-            assert_eq!(peer.commit(scope::GLOBAL, "big", vec![7u8; 100_000]), OK);
-            assert_eq!(peer.commit(scope::GLOBAL, "name", name.as_str()), OK);
+            assert_eq!(peer.commit(Scope::GLOBAL, "big", vec![7u8; 100_000]), OK);
+            assert_eq!(peer.commit(Scope::GLOBAL, "name", name.as_str()), OK);
         }
         fence_all(&mut peers, &[], &[]);
         assert_eq!(peers[first].get(&far, "name", &[]), Err(Status::ERR_NOT_FOUND), "nothing was collected");
@@ -111,7 +110,7 @@ fn data_goes_around_only_when_it_is_collected_and_only_once() {
                 assert_eq!(peer.get(&job.proc(rank), "name", &[]), Ok(Value::string(&name)));
             }
         }
-        assert_eq!(peers[last].commit(scope::GLOBAL, "name", "a new one"), OK);
+        assert_eq!(peers[last].commit(Scope::GLOBAL, "name", "a new one"), OK);
         fence_all(&mut peers, &[], &collect());
         assert_eq!(peers[first].get(&far, "name", &[]), Ok(Value::string("a new one")));
         assert_eq!(peers[first].get(&far, "big", &[]), Ok(Value::from(vec![7u8; 100_000])));
@@ -132,7 +131,7 @@ fn a_fence_over_some_carries_everything_to_those_who_have_not_seen_it() {
     let cluster = Cluster::with(4, Lacks { direct_modex: true, ..Lacks::default() }, |config| config);
     let job = cluster.job("job", &[0, 1, 2, 3]);
     let mut peers = job.peers();
-    peers[0].commit(scope::GLOBAL, "k", 1u32);
+    peers[0].commit(Scope::GLOBAL, "k", 1u32);
     for other in [1, 2] {
         let pair = [job.proc(0), job.proc(other)];
         let zero = peers[0].start_fence(&pair, &collect());
@@ -154,7 +153,7 @@ fn two_jobs_fence_together_and_one_may_be_registered_late() {
     assert!(!peers[0].has_answer(numbers[0]));
     b.register_nspace();
     let mut others = b.peers();
-    others[1].commit(scope::GLOBAL, "k", 5u32);
+    others[1].commit(Scope::GLOBAL, "k", 5u32);
     assert_eq!(fence_all(&mut others, &both, &collect()), [OK, OK]);
     for (peer, number) in peers.iter_mut().zip(numbers) {
         assert_eq!(peer.done(number), OK);
@@ -223,7 +222,7 @@ fn a_participant_that_is_killed_ends_the_fence_on_every_node() {
         let job = cluster.job("job", &two_a_node(nodes));
         let mut peers: Vec<Peer> = (0..nodes as u32 * 2).filter(|rank| *rank != 1).map(|rank| job.peer(rank)).collect();
         let rank = death::Victim::start(&cluster.server(0), &job.proc(1), "stay");
-        peers[1].commit(scope::GLOBAL, "k", 7u32);
+        peers[1].commit(Scope::GLOBAL, "k", 7u32);
         let numbers: Vec<u64> = peers.iter_mut().map(|peer| peer.start_fence(&[], &collect())).collect();
         assert!(!peers[1].has_answer(numbers[1]));
         rank.kill();
@@ -366,12 +365,12 @@ fn what_a_failed_fence_carried_is_carried_again() {
     let cluster = Cluster::with(2, Lacks { direct_modex: true, ..Lacks::default() }, |config| config);
     let job = cluster.job("job", &[0, 1]);
     let mut peers = job.peers();
-    assert_eq!(peers[0].commit(scope::GLOBAL, "a", 1u32), OK);
+    assert_eq!(peers[0].commit(Scope::GLOBAL, "a", 1u32), OK);
     let lost = Status::ERR_LOST_CONNECTION;
     *cluster.world.fences.lock().unwrap() = Some(Err(lost));
     assert_eq!(fence_all(&mut peers, &[], &collect()), [lost, lost]);
     *cluster.world.fences.lock().unwrap() = None;
-    assert_eq!(peers[0].commit(scope::GLOBAL, "b", 2u32), OK);
+    assert_eq!(peers[0].commit(Scope::GLOBAL, "b", 2u32), OK);
     assert_eq!(fence_all(&mut peers, &[], &collect()), [OK, OK]);
     assert_eq!(peers[1].get(&job.proc(0), "a", &[]), Ok(Value::Uint32(1)));
     assert_eq!(peers[1].get(&job.proc(0), "b", &[]), Ok(Value::Uint32(2)));
@@ -404,8 +403,8 @@ fn what_a_host_brings_late_takes_nothing_back() {
     let mut peers = job.peers();
     let next = answers(&cluster);
     let fence = |peers: &mut [Peer], round: u32, info: &[Info]| {
-        peers[0].commit(scope::GLOBAL, "k", round);
-        peers[0].commit(scope::GLOBAL, &format!("k{round}"), round);
+        peers[0].commit(Scope::GLOBAL, "k", round);
+        peers[0].commit(Scope::GLOBAL, &format!("k{round}"), round);
         let numbers: Vec<u64> = peers.iter_mut().map(|peer| peer.start_fence(&[], info)).collect();
         (numbers, next())
     };

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, mpsc};
 
 use instanton::client::{Client, Error};
 use instanton::data::constants::{fabric_operation, resource_block_directive};
-use instanton::data::{App, Info, InfoList, Key, Nspace, Pdata, Proc, Query, Rank, Status, Text, Value, keys};
+use instanton::data::{App, Info, InfoList, Key, Nspace, Pdata, Proc, Query, Rank, Scope, Status, Text, Value, keys};
 use instanton::message::{Forward, Reply, Request};
 use instanton::server::{
     Accepted, Answer, Completion, Credential, Host, Infos, NoHost, Published, Server, ServerConfig,
@@ -350,7 +350,7 @@ fn nobody_waits_for_a_host_that_never_answers_but_the_one_who_asked() {
     // Another one asks, and is gone in the middle.
     let mut peer = Peer::connect(&server, &proc("job", 0)).unwrap();
     peer.send(Request::Forward(Forward::Unpublish { keys: vec![], info: vec![] }));
-    assert_eq!(peer.commit(2, "k", 1u32), OK);
+    assert_eq!(peer.commit(Scope::REMOTE, "k", 1u32), OK);
     drop(peer);
     server.client_died(&proc("job", 0));
     // Everything else goes on.
@@ -436,7 +436,7 @@ fn a_connected_client_reads_the_other_job() {
     let (clerk, _) = Clerk::new(Mood::Willing);
     let server = server(clerk, &["job", "other"]);
     let (one, two) = (client(&server, "job"), client(&server, "other"));
-    two.put(instanton::data::constants::scope::GLOBAL, Key::new("card").unwrap(), Value::from("here")).unwrap();
+    two.put(instanton::data::Scope::GLOBAL, Key::new("card").unwrap(), Value::from("here")).unwrap();
     two.commit().unwrap();
     let both = [proc("job", 0), proc("other", 0)];
     std::thread::scope(|threads| {

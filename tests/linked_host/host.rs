@@ -2,7 +2,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, mpsc};
 
-use instanton::data::{DataArray, Info, InfoList, Nspace, Proc, Rank, Status, Value, keys};
+use instanton::data::{DataArray, DataRange, Info, InfoList, Nspace, Proc, Rank, Status, Value, keys};
 use instanton::server::{Accepted, Answer, Completion, Host, Infos, Server, ServerConfig};
 
 use crate::peer::{PATIENCE, Peer};
@@ -309,7 +309,14 @@ impl Host for NodeHost {
         Ok(Answer::Later)
     }
 
-    fn notify_event(&self, status: Status, source: &Proc, range: u8, info: &[Info], _: Completion<()>) -> Accepted {
+    fn notify_event(
+        &self,
+        status: Status,
+        source: &Proc,
+        range: DataRange,
+        info: &[Info],
+        _: Completion<()>,
+    ) -> Accepted {
         self.world.say(format!("event {status} of {source} from node {}", self.node));
         if self.world.lacks.groups {
             return Err(Status::ERR_NOT_SUPPORTED);

@@ -7,8 +7,7 @@ use std::thread;
 use instanton::control::address::Address;
 use instanton::control::frame::{self, Kind};
 use instanton::control::handshake::{Hello, Welcome};
-use instanton::data::constants::scope;
-use instanton::data::{Info, Nspace, Rank, Status, Value};
+use instanton::data::{Info, Nspace, Rank, Scope, Status, Value};
 use instanton::message::{Mapped, Part, Reply, Request};
 use instanton::sys::{process, socket};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -54,7 +53,7 @@ fn undisturbed(attack: impl FnOnce(&Cluster, &Job<'_>, &Address)) {
         }
     });
     attack(&cluster, &job, &address);
-    assert_eq!(job.peer(2).commit(scope::GLOBAL, "k", 1u32), OK, "the rank itself still gets in");
+    assert_eq!(job.peer(2).commit(Scope::GLOBAL, "k", 1u32), OK, "the rank itself still gets in");
     // The one under way, and one that began after the attack.
     while meetings.try_recv().is_ok() {}
     assert!((0..2).all(|_| meetings.recv_timeout(PATIENCE).is_ok()), "the others meet as before");
@@ -151,7 +150,7 @@ fn a_rank_has_so_many_connections_and_no_more() {
     let address = peer::address(&cluster.server(0), &job.proc(0));
     let _all: Vec<Peer> = (0..256).map(|_| Peer::at(&address).unwrap()).collect();
     assert_eq!(Peer::at(&address).err(), Some(Status::ERR_OUT_OF_RESOURCE));
-    assert_eq!(job.peer(1).commit(scope::GLOBAL, "k", 1u32), OK);
+    assert_eq!(job.peer(1).commit(Scope::GLOBAL, "k", 1u32), OK);
 }
 
 #[test]
@@ -219,7 +218,7 @@ fn who_does_not_read_is_cut() {
     let cluster = Cluster::new(1);
     let job = cluster.job("job", &[0, 0]);
     let (mut lazy, mut good) = (job.peer(0), job.peer(1));
-    assert_eq!(good.commit(scope::GLOBAL, "big", vec![1u8; 16 << 20]), OK);
+    assert_eq!(good.commit(Scope::GLOBAL, "big", vec![1u8; 16 << 20]), OK);
     for _ in 0..12 {
         lazy.start_get(&job.proc(1), "big", &[]);
     }
@@ -239,7 +238,7 @@ fn who_asks_for_descriptors_and_does_not_read_is_cut() {
     let asks = frame::encode(Kind::Request, 1, 0, &segments).unwrap();
     // The server may cut it before it has read everything.
     let _ = (0..1000).try_for_each(|_| lazy.stream.write_all(&asks));
-    assert_eq!(good.commit(scope::GLOBAL, "k", 1u32), OK);
+    assert_eq!(good.commit(Scope::GLOBAL, "k", 1u32), OK);
     let _ = lazy.stream.read_to_end(&mut Vec::new());
     assert_eq!(cluster.world.count("lost job:0 PMIX_ERR_LOST_CONNECTION"), 1);
 }
@@ -306,12 +305,12 @@ fn a_reader_that_lies_about_what_it_holds_is_cut() {
     let mut good = job.peer(1);
     // Whoever holds nothing back is not looked at.
     for round in 0..20u8 {
-        assert_eq!(good.commit(scope::GLOBAL, "k", vec![round; 1000]), OK);
+        assert_eq!(good.commit(Scope::GLOBAL, "k", vec![round; 1000]), OK);
     }
     assert_eq!(good.status(Request::Fence { procs: vec![job.proc(1)], info: vec![] }), OK);
     assert_eq!(stream.read(&mut [0; 1]).unwrap_or(0), 0, "it is cut");
     assert_eq!(cluster.world.count("lost job:0 PMIX_ERR_LOST_CONNECTION"), 1);
-    assert_eq!(good.commit(scope::GLOBAL, "k", 1u32), OK);
+    assert_eq!(good.commit(Scope::GLOBAL, "k", 1u32), OK);
 }
 
 #[test]

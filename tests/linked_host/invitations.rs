@@ -3,8 +3,7 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use instanton::client::{Chain, Client, Infos, Notice};
-use instanton::data::constants::data_range::RANGE_CUSTOM;
-use instanton::data::{DataArray, Info, Nspace, Proc, Rank, Status, Value, keys};
+use instanton::data::{DataArray, DataRange, Info, Nspace, Proc, Rank, Status, Value, keys};
 use instanton::server::{Accepted, Answer, Completion, Host, Server, ServerConfig};
 
 use crate::group_calls::*;
@@ -281,7 +280,7 @@ fn who_says_that_others_are_invited_invites_nobody() {
         Info::new(keys::EVENT_NON_DEFAULT, true),
     ];
     let said = Call::start(|done| {
-        clients[2].notify_event(Status::GROUP_INVITED, clients[2].proc(), RANGE_CUSTOM, &says, done)
+        clients[2].notify_event(Status::GROUP_INVITED, clients[2].proc(), DataRange::CUSTOM, &says, done)
     });
     assert_eq!(said.end(), Ok(()));
     assert_eq!(invited.recv().unwrap().0, Status::GROUP_INVITED, "an event is an event");
@@ -318,7 +317,7 @@ fn two_of(size: u32, server: &Server) -> [Client; 2] {
 fn gives_up(leader: &Client, group: &str, guests: &[Proc]) {
     let range = Info::new(keys::EVENT_CUSTOM_RANGE, DataArray::of(guests.to_vec()));
     let says = [Info::new(keys::GROUP_ID, group), range];
-    let said = Call::start(|done| leader.notify_event(ABORT, leader.proc(), RANGE_CUSTOM, &says, done));
+    let said = Call::start(|done| leader.notify_event(ABORT, leader.proc(), DataRange::CUSTOM, &says, done));
     assert_eq!(said.end(), Ok(()));
 }
 
@@ -326,7 +325,7 @@ fn gives_up(leader: &Client, group: &str, guests: &[Proc]) {
 struct Hesitant(Mutex<mpsc::Sender<Completion<()>>>);
 
 impl Host for Hesitant {
-    fn notify_event(&self, status: Status, _: &Proc, _: u8, _: &[Info], done: Completion<()>) -> Accepted {
+    fn notify_event(&self, status: Status, _: &Proc, _: DataRange, _: &[Info], done: Completion<()>) -> Accepted {
         if status != Status::GROUP_INVITED {
             return Ok(Answer::Done);
         }
@@ -357,7 +356,7 @@ fn a_refusal_of_an_invitation_that_was_given_up_ends_no_other_one() {
         Info::new(keys::EVENT_CUSTOM_RANGE, DataArray::of([leader])),
         Info::new(keys::EVENT_AFFECTED_PROC, elsewhere.clone()),
     ];
-    server.notify_event(Status::GROUP_INVITE_ACCEPTED, &elsewhere, RANGE_CUSTOM, &answer, |_| ()).unwrap();
+    server.notify_event(Status::GROUP_INVITE_ACCEPTED, &elsewhere, DataRange::CUSTOM, &answer, |_| ()).unwrap();
     assert_eq!([second, stays].map(made), [0; 2].map(|_| (OK, vec![0, 1, 2])));
 }
 
@@ -406,7 +405,7 @@ fn nobody_else_ends_an_invitation_whose_leader_is_dead() {
     cluster.server(0).client_died(&job.proc(0));
     let chain = asked.recv().unwrap();
     let says = [Info::new(keys::GROUP_ID, "g"), Info::new(keys::EVENT_CUSTOM_RANGE, DataArray::of([job.proc(0)]))];
-    let said = Call::start(|done| stranger.notify_event(ABORT, stranger.proc(), RANGE_CUSTOM, &says, done));
+    let said = Call::start(|done| stranger.notify_event(ABORT, stranger.proc(), DataRange::CUSTOM, &says, done));
     assert_eq!(said.end(), Ok(()));
     chain.complete(OK, vec![set(keys::GROUP_LEADER)]);
     let second = join(&clients[2], &invited[1], "g", true);

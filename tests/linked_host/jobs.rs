@@ -4,8 +4,7 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use instanton::control::frame::{self, Kind};
-use instanton::data::constants::{data_range, scope};
-use instanton::data::{Info, Nspace, Proc, Rank, Status, Value, keys};
+use instanton::data::{DataRange, Info, Nspace, Proc, Rank, Scope, Status, Value, keys};
 use instanton::message::{Push, Reply, Request};
 use instanton::server::{Accepted, Answer, Completion, Host, Infos, NoHost, Server, ServerConfig};
 
@@ -130,7 +129,7 @@ fn a_second_process_of_a_rank_may_look_and_is_no_second_participant() {
     let job = cluster.job("job", &[0]);
     let mut rank = job.peer(0);
     let mut clone = job.peer(0);
-    rank.commit(scope::GLOBAL, "k", 1u32);
+    rank.commit(Scope::GLOBAL, "k", 1u32);
     assert_eq!(clone.get(&job.proc(0), "k", &[]), Ok(Value::Uint32(1)));
     assert_eq!(clone.status(Request::Fence { procs: vec![], info: vec![] }), Status::ERR_NOT_SUPPORTED);
     assert_eq!(clone.finalize(), OK);
@@ -161,14 +160,14 @@ fn a_memory_limit_is_an_answer() {
     let server = server(NoHost, config, 2);
     let mut peer = Peer::connect(&server, &proc("job", 0)).unwrap();
     let mut other = Peer::connect(&server, &proc("job", 1)).unwrap();
-    assert_eq!(peer.commit(scope::GLOBAL, "small", 1u32), OK);
+    assert_eq!(peer.commit(Scope::GLOBAL, "small", 1u32), OK);
     let waits = other.start_get(&proc("job", 0), "large", &[Info::new(keys::TIMEOUT, 0i32)]);
     assert!(!other.has_answer(waits));
-    assert_eq!(peer.commit(scope::GLOBAL, "large", vec![0u8; 2 << 20]), Status::ERR_OUT_OF_RESOURCE);
+    assert_eq!(peer.commit(Scope::GLOBAL, "large", vec![0u8; 2 << 20]), Status::ERR_OUT_OF_RESOURCE);
     assert_eq!(other.got(waits), Err(Status::ERR_OUT_OF_RESOURCE), "whoever waits for it hears of it");
     let late = other.start_get(&proc("job", 0), "large", &[Info::new(keys::TIMEOUT, 0i32)]);
     assert_eq!(other.got(late), Err(Status::ERR_OUT_OF_RESOURCE), "whoever asks later, too");
-    assert_eq!(peer.commit(scope::GLOBAL, "large", vec![0u8; 2 << 10]), OK);
+    assert_eq!(peer.commit(Scope::GLOBAL, "large", vec![0u8; 2 << 10]), OK);
     assert_eq!(other.get(&proc("job", 0), "large", &[]), Ok(Value::from(vec![0u8; 2 << 10])), "until it is stored");
     assert_eq!(other.get(&proc("job", 0), "small", &[]), Ok(Value::Uint32(1)), "what was committed is there");
 }
@@ -185,7 +184,7 @@ impl Notes {
 }
 
 impl Host for Notes {
-    fn notify_event(&self, status: Status, source: &Proc, _: u8, _: &[Info], _: Completion<()>) -> Accepted {
+    fn notify_event(&self, status: Status, source: &Proc, _: DataRange, _: &[Info], _: Completion<()>) -> Accepted {
         self.say(format!("event {} of {source}", status.0))
     }
 
@@ -254,11 +253,12 @@ fn events_reach_whom_they_are_for() {
     let mut peers: Vec<Peer> = (0..3).map(|rank| Peer::connect(&server, &proc("job", rank)).unwrap()).collect();
     let register =
         |codes: &[i32]| Request::RegisterEvents { codes: codes.iter().copied().map(Status).collect(), info: vec![] };
-    let notify = |status: i32, range: u8, info: Vec<Info>| Request::Notify { status: Status(status), range, info };
+    let notify =
+        |status: i32, range: DataRange, info: Vec<Info>| Request::Notify { status: Status(status), range, info };
     assert_eq!(peers[0].status(register(&[-5000, 7])), OK);
     assert_eq!(peers[1].status(register(&[])), OK);
     assert_eq!(peers[2].status(register(&[-5000])), OK);
-    assert_eq!(peers[2].status(notify(-5000, data_range::RANGE_NAMESPACE, vec![])), OK);
+    assert_eq!(peers[2].status(notify(-5000, DataRange::NAMESPACE, vec![])), OK);
     let code = |push: Push| match push {
         Push::Event { status, source, .. } => (status.0, source),
         other => panic!("{other:?}"),
@@ -267,17 +267,17 @@ fn events_reach_whom_they_are_for() {
     assert_eq!(code(peers[1].push()), (-5000, proc("job", 2)));
 
     let custom = Info::new(keys::EVENT_CUSTOM_RANGE, proc("job", 0));
-    assert_eq!(peers[1].status(notify(7, data_range::RANGE_CUSTOM, vec![custom])), OK);
+    assert_eq!(peers[1].status(notify(7, DataRange::CUSTOM, vec![custom])), OK);
     assert_eq!(code(peers[0].push()), (7, proc("job", 1)));
     let non_default = vec![Info::new(keys::EVENT_NON_DEFAULT, true)];
-    assert_eq!(peers[2].status(notify(-6000, data_range::RANGE_LOCAL, non_default)), OK);
-    assert_eq!(peers[2].status(notify(-6001, data_range::RANGE_GLOBAL, vec![])), OK);
+    assert_eq!(peers[2].status(notify(-6000, DataRange::LOCAL, non_default)), OK);
+    assert_eq!(peers[2].status(notify(-6001, DataRange::GLOBAL, vec![])), OK);
     assert_eq!(code(peers[1].push()).0, -6001, "not -6000, which is not for default handlers");
 
     let (told, tells) = mpsc::channel();
     let undefined = Proc::new(Nspace::new("").unwrap(), Rank::UNDEF);
     server
-        .notify_event(Status(-5000), &undefined, data_range::RANGE_LOCAL, &[], move |result| {
+        .notify_event(Status(-5000), &undefined, DataRange::LOCAL, &[], move |result| {
             told.send(result).unwrap();
         })
         .unwrap();
@@ -291,11 +291,11 @@ fn events_reach_whom_they_are_for() {
         let (told, tells) = mpsc::channel();
         let info = [Info::new(keys::EVENT_PROXY, source.clone())];
         let done = move |result| told.send(result).unwrap();
-        server.notify_event(Status(-6002), &source, data_range::RANGE_GLOBAL, &info, done).unwrap();
+        server.notify_event(Status(-6002), &source, DataRange::GLOBAL, &info, done).unwrap();
         assert_eq!(tells.recv().unwrap(), Ok(()));
     }
     assert_eq!(code(peers[1].push()).0, -6002);
-    let bad = Request::Notify { status: Status(1), range: data_range::RANGE_PROC_LOCAL, info: vec![] };
+    let bad = Request::Notify { status: Status(1), range: DataRange::PROC_LOCAL, info: vec![] };
     assert_eq!(peers[0].status(bad), Status::ERR_BAD_PARAM);
 
     let codes = vec![Status(-5000)];
@@ -312,10 +312,10 @@ fn an_event_beyond_the_node_needs_a_host_that_carries_it() {
     assert_eq!(peers[0].status(Request::RegisterEvents { codes: vec![Status(-5000)], info: vec![] }), OK);
     let (own, code) = (server.proc(), Status(-5000));
     let by_server = |range| server.notify_event_wait(code, &own, range, &[]);
-    assert_eq!(by_server(data_range::RANGE_GLOBAL), Err(Status::ERR_NOT_SUPPORTED));
-    assert_eq!(by_server(data_range::RANGE_LOCAL), Ok(()));
+    assert_eq!(by_server(DataRange::GLOBAL), Err(Status::ERR_NOT_SUPPORTED));
+    assert_eq!(by_server(DataRange::LOCAL), Ok(()));
     // Of a process's event, being heard by somebody is enough.
-    let by_peer = |status| Request::Notify { status, range: data_range::RANGE_GLOBAL, info: vec![] };
+    let by_peer = |status| Request::Notify { status, range: DataRange::GLOBAL, info: vec![] };
     assert_eq!(peers[1].status(by_peer(Status(-5001))), Status::ERR_NOT_SUPPORTED);
     assert_eq!(peers[1].status(by_peer(code)), OK);
     let sources = [0; 3].map(|_| match peers[0].push() {
@@ -367,7 +367,7 @@ fn idle() {
     let number = peers[0].start_fence(&[], &[]);
     assert!(!peers[0].has_answer(number));
     // All that it was asked lies before the answer to this.
-    assert_eq!(peers[0].commit(scope::GLOBAL, "k", 1u32), OK);
+    assert_eq!(peers[0].commit(Scope::GLOBAL, "k", 1u32), OK);
     let threads = std::fs::read_dir("/proc/self/task").unwrap().map(|task| task.unwrap().path());
     let is_servers = |path: &std::path::PathBuf| std::fs::read_to_string(path.join("comm")).unwrap() == "instanton\n";
     let thread = threads.into_iter().find(is_servers).unwrap();

@@ -3,8 +3,7 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
 
 use instanton::client::Client;
-use instanton::data::constants::scope;
-use instanton::data::{Info, Nspace, Proc, Rank, Status, Value, keys};
+use instanton::data::{Info, Nspace, Proc, Rank, Scope, Status, Value, keys};
 use instanton::message::{Reply, Request};
 use instanton::server::{Accepted, Answer, Completion, Host, Server, ServerConfig};
 
@@ -31,9 +30,9 @@ fn scopes_say_who_may_see() {
         let job = cluster.job("job", &placement);
         let mut peers = job.peers();
         for peer in &mut peers {
-            peer.commit(scope::LOCAL, "local", 1u32);
-            peer.commit(scope::REMOTE, "remote", 2u32);
-            peer.commit(scope::GLOBAL, "global", 3u32);
+            peer.commit(Scope::LOCAL, "local", 1u32);
+            peer.commit(Scope::REMOTE, "remote", 2u32);
+            peer.commit(Scope::GLOBAL, "global", 3u32);
         }
         fence_all(&mut peers, &[], &[Info::new(keys::COLLECT_DATA, true)]);
         let immediate = [Info::new(keys::IMMEDIATE, true)];
@@ -77,9 +76,9 @@ fn a_registered_process_runs_here_even_where_the_host_gives_no_placement() {
         }
         let mut peers = job.peers();
         for peer in &mut peers {
-            assert_eq!(peer.commit(scope::LOCAL, "local", 1u32), OK);
-            assert_eq!(peer.commit(scope::REMOTE, "remote", 2u32), OK);
-            assert_eq!(peer.commit(scope::GLOBAL, "global", 3u32), OK);
+            assert_eq!(peer.commit(Scope::LOCAL, "local", 1u32), OK);
+            assert_eq!(peer.commit(Scope::REMOTE, "remote", 2u32), OK);
+            assert_eq!(peer.commit(Scope::GLOBAL, "global", 3u32), OK);
         }
         assert_eq!(fence_all(&mut peers, &[], &[Info::new(keys::COLLECT_DATA, true)]), [OK; 3]);
         let immediate = [Info::new(keys::IMMEDIATE, true)];
@@ -95,7 +94,7 @@ fn an_unknown_scope_is_refused_whole() {
     let cluster = Cluster::new(1);
     let job = cluster.job("job", &[0]);
     let mut peer = job.peer(0);
-    assert_eq!(peer.commit(scope::INTERNAL, "k", 1u32), Status::ERR_BAD_PARAM);
+    assert_eq!(peer.commit(Scope::INTERNAL, "k", 1u32), Status::ERR_BAD_PARAM);
     assert_eq!(peer.get(&job.proc(0), "k", &[Info::new(keys::IMMEDIATE, true)]), NOT_FOUND);
 }
 
@@ -115,16 +114,16 @@ fn direct_modex_waits_until_the_rank_has_posted_and_is_asked_once() {
         cluster.world.wait_for(&format!("direct modex {target}"));
         assert!(!others[0].has_answer(numbers[0][0]));
         assert!(cluster.world.count("direct modex") < nodes);
-        last.commit(scope::REMOTE, "k", 9u32);
+        last.commit(Scope::REMOTE, "k", 9u32);
         for (peer, [k, other]) in others.iter_mut().zip(numbers) {
             assert_eq!(peer.got(k), Ok(Value::Uint32(9)));
             assert_eq!(peer.got(other), NOT_FOUND, "it has posted, and not that");
             assert_eq!(peer.get(&target, "k", &[]), Ok(Value::Uint32(9)));
         }
         assert_eq!(cluster.world.count("direct modex"), nodes - 1, "once a node");
-        last.commit(scope::GLOBAL, "later", 10u32);
+        last.commit(Scope::GLOBAL, "later", 10u32);
         assert_eq!(others[0].get(&target, "later", &[]), Ok(Value::Uint32(10)));
-        last.commit(scope::GLOBAL, "k", 11u32);
+        last.commit(Scope::GLOBAL, "k", 11u32);
         assert_eq!(others[0].get(&target, "k", &[]), Ok(Value::Uint32(9)), "what is known is known");
         let refresh = [Info::new(keys::GET_REFRESH_CACHE, true)];
         assert_eq!(others[0].get(&target, "k", &refresh), Ok(Value::Uint32(11)));
@@ -169,9 +168,9 @@ fn a_local_key_is_waited_for() {
     let mut peers = job.peers();
     let target = job.proc(1);
     let waits = peers[0].start_get(&target, "k", &[]);
-    peers[1].commit(scope::GLOBAL, "other", 1u32);
+    peers[1].commit(Scope::GLOBAL, "other", 1u32);
     assert!(!peers[0].has_answer(waits));
-    peers[1].commit(scope::GLOBAL, "k", 2u32);
+    peers[1].commit(Scope::GLOBAL, "k", 2u32);
     assert_eq!(peers[0].got(waits), Ok(Value::Uint32(2)));
 
     // What cannot come is not: no peer here would wait for the answer.
@@ -196,7 +195,7 @@ fn a_local_key_that_does_not_come_is_given_up() {
     let any_rank = Proc::new(job.nspace.clone(), Rank::UNDEF);
     let from_anybody = peers[0].start_get(&any_rank, "late", &[Info::new(keys::TIMEOUT, 0i32)]);
     assert_eq!(peers[0].get(&target, "never", &[]), Err(Status::ERR_TIMEOUT));
-    peers[1].commit(scope::LOCAL, "late", 3u32);
+    peers[1].commit(Scope::LOCAL, "late", 3u32);
     assert_eq!(peers[0].got(for_ever), Ok(Value::Uint32(3)));
     assert_eq!(peers[0].got(from_anybody), Ok(Value::Uint32(3)));
 }
@@ -208,10 +207,10 @@ fn a_key_that_is_for_other_nodes_alone_is_not_waited_for() {
     let mut peers = job.peers();
     let target = job.proc(1);
     let early = peers[0].start_get(&target, "far", &[]);
-    peers[1].commit(scope::REMOTE, "far", 1u32);
+    peers[1].commit(Scope::REMOTE, "far", 1u32);
     assert_eq!(peers[0].got(early), NOT_FOUND, "who waits hears that it is not for him");
     assert_eq!(peers[0].get(&target, "far", &[]), NOT_FOUND);
-    peers[1].commit(scope::LOCAL, "far", 2u32);
+    peers[1].commit(Scope::LOCAL, "far", 2u32);
     assert_eq!(peers[0].get(&target, "far", &[]), Ok(Value::Uint32(2)));
 }
 
@@ -252,7 +251,7 @@ fn what_was_committed_is_there_for_other_nodes_as_long_as_the_job_is() {
     let job = cluster.job("job", &[0, 1, 1]);
     let mut peer = job.peer(0);
     let mut far = job.peer(1);
-    assert_eq!(far.commit(scope::GLOBAL, "k", 1u32), OK);
+    assert_eq!(far.commit(Scope::GLOBAL, "k", 1u32), OK);
     assert_eq!(far.finalize(), OK);
     let rank = Victim::start(&cluster.server(1), &job.proc(2), "commit;finalize");
     rank.wait();
@@ -268,8 +267,8 @@ fn everything_of_a_process_comes_at_once() {
     let cluster = Cluster::new(1);
     let job = cluster.job("job", &[0, 0]);
     let mut peers = job.peers();
-    peers[0].commit(scope::GLOBAL, "a", 1u32);
-    peers[0].commit(scope::LOCAL, "b", "x");
+    peers[0].commit(Scope::GLOBAL, "a", 1u32);
+    peers[0].commit(Scope::LOCAL, "b", "x");
     let reply = peers[1].ask(Request::Get { proc: job.proc(0), key: None, info: vec![] });
     let Reply::Infos(OK, infos) = reply else { panic!("{reply:?}") };
     for (key, value) in [("a", Value::Uint32(1)), ("b", Value::string("x"))] {
@@ -282,7 +281,7 @@ fn the_embedding_program_can_look_too() {
     let cluster = Cluster::new(1);
     let job = cluster.job("job", &[0]);
     let mut peer = job.peer(0);
-    peer.commit(scope::GLOBAL, "k", 4u32);
+    peer.commit(Scope::GLOBAL, "k", 4u32);
     let server = cluster.server(0);
     assert_eq!(server.get_wait(&job.proc(0), "k", &[]), Ok(Value::Uint32(4)));
     assert_eq!(server.get_wait(&job.all(), keys::JOB_SIZE, &[]), Ok(Value::Uint32(1)));
@@ -330,7 +329,7 @@ fn who_names_an_application_a_node_or_a_session_need_not_say_the_level() {
     let (uid, gid) = (nix::unistd::geteuid().as_raw(), nix::unistd::getegid().as_raw());
     (0..3).for_each(|rank| cluster.server(0).register_client_wait(&job.proc(rank), uid, gid, None).unwrap());
     let mut peer = job.peer(1);
-    assert_eq!(peer.commit(scope::GLOBAL, "posted", 1u32), OK);
+    assert_eq!(peer.commit(Scope::GLOBAL, "posted", 1u32), OK);
     let client = Client::connect(&address(&cluster.server(0), &job.proc(2)), &[]).unwrap();
     let beta = Info::new(keys::HOSTNAME, "n1");
     for (key, named, expected) in [

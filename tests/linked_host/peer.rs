@@ -10,7 +10,7 @@ use std::time::Duration;
 use instanton::control::address::Address;
 use instanton::control::frame::{self, HEADER, Header, Kind, MAX_BODY};
 use instanton::control::handshake::{Hello, Welcome};
-use instanton::data::{Info, Key, Proc, Rank, Status, Value};
+use instanton::data::{Info, Key, Proc, Rank, Scope, Status, Value};
 use instanton::message::{Posted, Push, Reply, Request};
 use instanton::server::Server;
 
@@ -139,7 +139,7 @@ impl Peer {
         came
     }
 
-    pub fn commit(&mut self, scope: u8, key: &str, value: impl Into<Value>) -> Status {
+    pub fn commit(&mut self, scope: Scope, key: &str, value: impl Into<Value>) -> Status {
         let entry = Posted { scope, key: Key::new(key).unwrap(), value: value.into() };
         self.status(Request::Commit { entries: vec![entry] })
     }

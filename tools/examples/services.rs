@@ -18,8 +18,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 
 use instanton::client::{Chain, Client, Notice, Output};
-use instanton::data::constants::iof_channel::{FWD_STDERR_CHANNEL, FWD_STDOUT_CHANNEL};
-use instanton::data::{App, Info, InfoList, Nspace, Proc, Query, Rank, Status, Text, Value, keys};
+use instanton::data::{App, Channels, Info, InfoList, Nspace, Proc, Query, Rank, Status, Text, Value, keys};
 
 type Outcome<T = ()> = Result<T, Box<dyn Error>>;
 
@@ -121,14 +120,14 @@ fn pull(client: &Client, command: &[&str]) -> Outcome {
     let (tell, told) = channel();
     let handler = Arc::new(move |output: Output| drop(tell.send(output)));
     let all = Proc::new(nspace, Rank::WILDCARD);
-    let channels = FWD_STDOUT_CHANNEL | FWD_STDERR_CHANNEL;
+    let channels = Channels::STDOUT | Channels::STDERR;
     client.wait("pull", |done| client.iof_pull_nb(&[all], channels, &[], handler, done))?;
     let mut printed = [const { [const { String::new() }; 2] }; 2];
     let mut streams = 4;
     while streams > 0 {
         let output = told.recv()?;
         streams -= u32::from(output.bytes.is_empty());
-        let stream = &mut printed[output.source.rank.0 as usize][usize::from(output.channel == FWD_STDERR_CHANNEL)];
+        let stream = &mut printed[output.source.rank.0 as usize][usize::from(output.channel == Channels::STDERR)];
         stream.push_str(&String::from_utf8(output.bytes)?);
     }
     for (rank, [out, err]) in printed.iter().enumerate() {

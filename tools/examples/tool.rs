@@ -8,8 +8,7 @@ use std::error::Error;
 use std::io::Write;
 use std::sync::Arc;
 
-use instanton::data::constants::iof_channel::FWD_STDOUT_CHANNEL;
-use instanton::data::{App, Info, Nspace, Proc, Rank, Text, Value, keys};
+use instanton::data::{App, Channels, Info, Nspace, Proc, Rank, Text, Value, keys};
 use instanton::tool::Tool;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -39,7 +38,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                     std::thread::park();
                 }
             });
-            client.wait("pull", |done| client.iof_pull_nb(&[all], FWD_STDOUT_CHANNEL, &[], stare, done))?;
+            client.wait("pull", |done| client.iof_pull_nb(&[all], Channels::STDOUT, &[], stare, done))?;
             say("stares")?;
             loop {
                 std::thread::park();

@@ -12,8 +12,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow};
-use instanton::data::constants::data_range::RANGE_CUSTOM;
-use instanton::data::{App, DataArray, Info, InfoList, Nspace, Proc, Query, Rank, Status, Text, Value, keys};
+use instanton::data::{
+    App, Channels, DataArray, DataRange, Info, InfoList, Nspace, Proc, Query, Rank, Status, Text, Value, keys,
+};
 use instanton::server::{
     self, Accepted, Answer, Completion, Host, Infos, Published, PublishedData, Server, ServerConfig, ToolSupport,
 };
@@ -169,7 +170,7 @@ impl Pmix {
         ];
         info.extend(more);
         // A server that has ended has nobody to tell.
-        let _ = self.server.notify_event(status, &self.server.proc(), RANGE_CUSTOM, &info, |_| ());
+        let _ = self.server.notify_event(status, &self.server.proc(), DataRange::CUSTOM, &info, |_| ());
     }
 
     /// Forgets a job that is over, and then removes its directories.
@@ -306,7 +307,7 @@ impl Host for Launcher {
     }
 
     /// Nobody lives beyond this node; but who waits for a debugger says so to its launcher.
-    fn notify_event(&self, status: Status, source: &Proc, _: u8, info: &[Info], _: Completion<()>) -> Accepted {
+    fn notify_event(&self, status: Status, source: &Proc, _: DataRange, info: &[Info], _: Completion<()>) -> Accepted {
         match status {
             Status::READY_FOR_DEBUG => self.tell(Event::Stopped(source.clone(), info.find(keys::BREAKPOINT).cloned())),
             _ => DONE,
@@ -335,7 +336,7 @@ impl Host for Launcher {
     }
 
     /// Whoever asks is of our own user, so that nobody is refused; what has not begun is forwarded when it does.
-    fn iof_pull(&self, procs: &[Proc], directives: &[Info], channels: u16, _: Completion<()>) -> Accepted {
+    fn iof_pull(&self, procs: &[Proc], directives: &[Info], channels: Channels, _: Completion<()>) -> Accepted {
         self.streams.taps.pull(procs, directives, channels);
         DONE
     }

@@ -10,8 +10,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use anyhow::{Context, Result};
-use instanton::data::constants::iof_channel::FWD_STDIN_CHANNEL;
-use instanton::data::{Info, InfoList, Proc, Status, keys};
+use instanton::data::{Channels, Info, InfoList, Proc, Status, keys};
 use instanton::server::{Accepted, Answer, Server};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -169,7 +168,7 @@ impl Inputs {
         drop(state);
         let server = self.server.get().and_then(Weak::upgrade);
         for source in go {
-            let _ = server.as_ref().map(|server| server.iof_flow_control(&source, FWD_STDIN_CHANNEL, false, |_| ()));
+            let _ = server.as_ref().map(|server| server.iof_flow_control(&source, Channels::STDIN, false, |_| ()));
         }
         waiting
     }

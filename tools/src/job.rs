@@ -6,7 +6,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
 use anyhow::{Context, Result};
-use instanton::data::{DataArray, Info, Nspace, Proc, Rank, Value, keys};
+use instanton::data::{Channels, DataArray, Info, Nspace, Proc, Rank, Value, keys};
 use instanton::launch::{App, AppSpec};
 use instanton::message::lines::LineFormat;
 use instanton::sys::hwloc::Place;
@@ -77,8 +77,8 @@ impl Tags {
 /// What who has started a job wants of its streams.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wants {
-    /// `constants::iof_channel` bits of the output that it will pull.
-    pub output: u16,
+    /// Streams that it will pull.
+    pub output: Channels,
     /// The rank that it will push input to; a wildcard for all.
     pub input: Option<Rank>,
     /// What each line is to begin with.

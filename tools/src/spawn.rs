@@ -3,8 +3,7 @@
 //! A request is one job with as many applications as it has. All of it starts, or nothing of it stays. Everything runs on this
 //! machine and is forwarded to our output, and to who has asked for the job as far as that wants it. Attributes about mapping and binding
 //! are hints that change nothing, and may be required where they are true of every job.
-use instanton::data::constants::iof_channel::{FWD_STDERR_CHANNEL, FWD_STDOUT_CHANNEL};
-use instanton::data::{App, DataArray, Info, InfoList, Nspace, Proc, Rank, Status, Value, keys};
+use instanton::data::{App, Channels, DataArray, Info, InfoList, Nspace, Proc, Rank, Status, Value, keys};
 use instanton::launch::{self, AppSpec, TimeLimits};
 use instanton::message::lines::LineFormat;
 use instanton::server::Completion;
@@ -107,7 +106,7 @@ impl Request {
     /// What its parent wants of its streams.
     pub fn wants(&self) -> Wants {
         let infos = self.infos();
-        let channel = |key, channel| if infos.is_set(key) { channel } else { 0 };
+        let channel = |key, channel| if infos.is_set(key) { channel } else { Channels::NONE };
         let rank = |info: &Info| match &info.value {
             Value::Bool(wanted) => wanted.then_some(Rank(0)),
             Value::Proc(proc) => Some(proc.rank),
@@ -117,7 +116,7 @@ impl Request {
         let given = |key| infos.find(key).and_then(rank);
         let is_set = |key, older| infos.is_set(key) || infos.is_set(older);
         Wants {
-            output: channel(keys::FWD_STDOUT, FWD_STDOUT_CHANNEL) | channel(keys::FWD_STDERR, FWD_STDERR_CHANNEL),
+            output: channel(keys::FWD_STDOUT, Channels::STDOUT) | channel(keys::FWD_STDERR, Channels::STDERR),
             input: given(keys::STDIN_TGT).or_else(|| given(keys::FWD_STDIN)),
             tags: match () {
                 () if infos.is_set(keys::IOF_TAG_DETAILED_OUTPUT) => Tags::Detailed,
@@ -164,7 +163,7 @@ mod tests {
     fn streams_are_wanted_as_is_said() {
         let wants = |infos: &[Info]| request(infos.to_vec()).wants();
         let both = [Info::new(keys::FWD_STDOUT, true), Info::new(keys::FWD_STDERR, true)];
-        assert_eq!(wants(&both), Wants { output: FWD_STDOUT_CHANNEL | FWD_STDERR_CHANNEL, ..Wants::default() });
+        assert_eq!(wants(&both), Wants { output: Channels::STDOUT | Channels::STDERR, ..Wants::default() });
         let looks = |keys: &[&str]| {
             let wants = wants(&keys.iter().map(|key| Info::new(key, true)).collect::<Vec<_>>());
             (wants.tags, wants.format)
@@ -186,9 +185,9 @@ mod tests {
             request.apps[0].info = both.iter().chain([&merge]).map(|key| Info::new(key, true)).collect();
             (request.wants().output, request.wants().is_merged, request.tells_parent())
         };
-        assert_eq!(of_app(request(vec![])), (FWD_STDOUT_CHANNEL, true, true));
+        assert_eq!(of_app(request(vec![])), (Channels::STDOUT, true, true));
         let other = both.map(|key| Info::new(key, false));
-        assert_eq!(of_app(request(other.to_vec())), (0, true, false));
+        assert_eq!(of_app(request(other.to_vec())), (Channels::NONE, true, false));
         let silent = vec![Info::new(keys::EVENT_SILENT_TERMINATION, true)];
         assert!(!of_app(request(silent)).2, "it ends without a word");
         let required = [(keys::MAPBY, "slot"), (keys::RANKBY, "NODE"), (keys::BINDTO, "none")];

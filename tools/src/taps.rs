@@ -5,7 +5,7 @@
 //! pull it once it knows its name.
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
-use instanton::data::{Info, InfoList, Proc, keys};
+use instanton::data::{Channels, Info, InfoList, Proc, keys};
 use instanton::server::Server;
 
 use crate::input::Inputs;
@@ -26,7 +26,7 @@ pub struct Streams {
 #[derive(Debug, PartialEq, Eq)]
 struct Tap {
     procs: Vec<Proc>,
-    channels: u16,
+    channels: Channels,
     /// It wants the output instead of our own reader.
     redirects: bool,
 }
@@ -45,8 +45,8 @@ pub struct Tapped {
     pub taps: Arc<Taps>,
     /// Whose output it is.
     pub source: Proc,
-    /// A `constants::iof_channel`.
-    pub channel: u16,
+    /// The stream.
+    pub channel: Channels,
     /// Whether it is handed over in any case.
     pub always: bool,
 }
@@ -59,7 +59,7 @@ impl Taps {
     }
 
     /// Somebody asks for output, or wants it no more.
-    pub fn pull(&self, procs: &[Proc], directives: &[Info], channels: u16) {
+    pub fn pull(&self, procs: &[Proc], directives: &[Info], channels: Channels) {
         let tap = Tap { procs: procs.to_vec(), channels, redirects: directives.is_set(keys::IOF_REDIRECT) };
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         if !directives.is_set(keys::IOF_STOP) {
@@ -77,7 +77,7 @@ impl Tapped {
         {
             let open = self.taps.open.lock().unwrap_or_else(PoisonError::into_inner);
             let wants =
-                |tap: &&Tap| tap.channels & self.channel != 0 && tap.procs.iter().any(|p| p.matches(&self.source));
+                |tap: &&Tap| tap.channels.contains(self.channel) && tap.procs.iter().any(|p| p.matches(&self.source));
             for tap in open.iter().filter(wants) {
                 is_wanted = true;
                 is_ours &= !tap.redirects;

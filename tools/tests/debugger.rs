@@ -8,8 +8,7 @@ use std::time::Duration;
 
 use common::{Job, example};
 use instanton::client::{Handler, Notice};
-use instanton::data::constants::data_range::RANGE_CUSTOM;
-use instanton::data::{App, DataArray, Info, InfoList, Proc, Rank, Status, Text, Value, keys};
+use instanton::data::{App, DataArray, DataRange, Info, InfoList, Proc, Rank, Status, Text, Value, keys};
 use instanton::tool::Tool;
 
 /// Nobody who is to say something is silent for so long.
@@ -56,7 +55,8 @@ fn processes_wait_in_init_until_they_are_released() {
         assert_eq!(ready, stopped);
         let released = Value::DataArray(DataArray::of([all.clone()]));
         let release = [Info::new(keys::EVENT_CUSTOM_RANGE, released), Info::new(keys::EVENT_NON_DEFAULT, true)];
-        let raise = |done| client.notify_event(Status::DEBUGGER_RELEASE, client.proc(), RANGE_CUSTOM, &release, done);
+        let raise =
+            |done| client.notify_event(Status::DEBUGGER_RELEASE, client.proc(), DataRange::CUSTOM, &release, done);
         client.wait("release", raise).unwrap();
         let end = next();
         assert_eq!(end.status, Status::EVENT_JOB_END);

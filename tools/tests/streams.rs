@@ -10,14 +10,13 @@ use std::time::Duration;
 
 use common::{Job, example, run};
 use instanton::client::{Client, Output};
-use instanton::data::constants::iof_channel::{FWD_STDERR_CHANNEL, FWD_STDOUT_CHANNEL};
-use instanton::data::{App, Info, InfoList, Nspace, Proc, Query, Rank, Status, Text, Value, keys};
+use instanton::data::{App, Channels, Info, InfoList, Nspace, Proc, Query, Rank, Status, Text, Value, keys};
 use instanton::tool::Tool;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 const PATIENCE: Duration = Duration::from_secs(120);
-const BOTH: u16 = FWD_STDOUT_CHANNEL | FWD_STDERR_CHANNEL;
+const BOTH: Channels = Channels::STDOUT.union(Channels::STDERR);
 
 fn attach(job: &Job) -> Tool {
     Tool::init(&[Info::new(keys::SERVER_PIDINFO, Value::Pid(job.pid().as_raw()))]).unwrap()
@@ -52,7 +51,7 @@ impl Pulled {
         let mut ends = 0;
         while ends < 2 {
             let output = self.pieces.recv_timeout(PATIENCE).expect("more output");
-            all[usize::from(output.channel == FWD_STDERR_CHANNEL)].extend_from_slice(&output.bytes);
+            all[usize::from(output.channel == Channels::STDERR)].extend_from_slice(&output.bytes);
             assert_eq!((output.pull, output.bytes.is_empty()), (self.id, output.info.is_set(keys::IOF_COMPLETE)));
             ends += u32::from(output.bytes.is_empty());
         }

@@ -7,8 +7,7 @@ use std::mem::ManuallyDrop;
 use std::ptr;
 
 use instanton::client::{Directives, Error, Found};
-use instanton::data::constants::scope;
-use instanton::data::{DataType, Info, InfoList, Key, Nspace, Proc, Rank, Status, Value, keys};
+use instanton::data::{DataType, Info, InfoList, Key, Nspace, Proc, Rank, Scope, Status, Value, keys};
 use libc::{c_char, c_void};
 
 use crate::alloc;
@@ -391,9 +390,9 @@ export! {
 
     /// Keeps a copy of a value for the next Commit.
     fn PMIx_Put(scope: u8, key: *const c_char, value: *mut pmix_value_t) -> Outcome {
-        let key = key_of(key)?;
+        let (scope, key) = (Scope(scope), key_of(key)?);
         // What takes a key back has no value.
-        let takes_back = (scope::DEL_LOCAL..=scope::DEL_INTERNAL).contains(&scope);
+        let takes_back = (Scope::DEL_LOCAL..=Scope::DEL_INTERNAL).contains(&scope);
         let value = if value.is_null() && takes_back { Value::Undef } else { one(value)? };
         told(session::client()?.put(scope, key, value))
     }

@@ -1,7 +1,6 @@
 //! Events: handlers for them, and raising them.
 use instanton::client::Error;
-use instanton::data::constants::data_range;
-use instanton::data::{Info, Proc, Status};
+use instanton::data::{DataRange, Info, Proc, Status};
 use libc::{c_int, c_void};
 
 use crate::alloc;
@@ -43,8 +42,8 @@ export! {
     ) -> Outcome {
         let client = session::client()?;
         let source = if source.is_null() { client.proc().clone() } else { one::<_, Proc>(source)? };
-        let (status, info) = (Status(status), many::<_, Info>(info, ninfo)?);
-        let server = super::server::server().ok().filter(|_| range != data_range::RANGE_PROC_LOCAL);
+        let (status, range, info) = (Status(status), DataRange(range), many::<_, Info>(info, ninfo)?);
+        let server = super::server::server().ok().filter(|_| range != DataRange::PROC_LOCAL);
         if let Some(server) = server {
             if cbfunc.is_none() && !server.is_own_thread() {
                 return server.notify_event_wait(status, &source, range, &info);

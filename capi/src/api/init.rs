@@ -1,7 +1,6 @@
 //! Coming and going.
 use instanton::client::Client;
-use instanton::data::constants::data_range::RANGE_PROC_LOCAL;
-use instanton::data::{Info, Status, keys};
+use instanton::data::{DataRange, Info, Status, keys};
 use libc::c_int;
 
 use crate::boundary::{Outcome, export};
@@ -20,7 +19,7 @@ fn declare_model(client: &Client, info: &[Info]) {
     let mut model: Vec<Info> = MODEL.iter().filter_map(said).collect();
     if !model.is_empty() {
         model.push(Info::new(keys::EVENT_NON_DEFAULT, true));
-        let told = client.notify_event(Status::MODEL_DECLARED, client.proc(), RANGE_PROC_LOCAL, &model, |_| ());
+        let told = client.notify_event(Status::MODEL_DECLARED, client.proc(), DataRange::PROC_LOCAL, &model, |_| ());
         if let Err(error) = told {
             instanton::trace!("the declared programming model is not announced: {error}");
         }

@@ -2,7 +2,7 @@
 use std::sync::Arc;
 
 use instanton::client::{Output, OutputHandler, to_own_output};
-use instanton::data::{Info, InfoList, Nspace, Proc, Rank, Status, keys};
+use instanton::data::{Channels, Info, InfoList, Nspace, Proc, Rank, Status, keys};
 use libc::{c_int, c_void};
 
 use super::server::{op, server};
@@ -29,7 +29,7 @@ fn shown_to(function: OutputFn) -> OutputHandler {
         });
         if let Ok((source, bytes, (info, ninfo))) = made {
             // SAFETY: the program's own function; what it is shown is ours until it returns.
-            unsafe { function(output.pull, output.channel, source, bytes, info, ninfo) };
+            unsafe { function(output.pull, output.channel.0, source, bytes, info, ninfo) };
         }
     })
 }
@@ -41,6 +41,7 @@ export! {
         procs: *const pmix_proc_t, nprocs: usize, directives: *const pmix_info_t, ndirs: usize, channels: u16,
         output: Option<OutputFn>, cbfunc: Option<RegistrationFn>, cbdata: *mut c_void,
     ) -> c_int {
+        let channels = Channels(channels);
         let pull = || -> Result<c_int, Status> {
             let (procs, directives) = (many::<_, Proc>(procs, nprocs)?, many::<_, Info>(directives, ndirs)?);
             let handler = output.map_or_else(to_own_output, shown_to);
@@ -114,8 +115,8 @@ export! {
         op(
             cbfunc,
             cbdata,
-            |done| server.iof_deliver(&source, channel, &bytes, &info, done),
-            || server.iof_deliver(&source, channel, &bytes, &info, |_| ()),
+            |done| server.iof_deliver(&source, Channels(channel), &bytes, &info, done),
+            || server.iof_deliver(&source, Channels(channel), &bytes, &info, |_| ()),
         )
     }
 
@@ -130,8 +131,8 @@ export! {
         op(
             cbfunc,
             cbdata,
-            |done| server.iof_flow_control(&source, channel, xoff, done),
-            || server.iof_flow_control_wait(&source, channel, xoff),
+            |done| server.iof_flow_control(&source, Channels(channel), xoff, done),
+            || server.iof_flow_control_wait(&source, Channels(channel), xoff),
         )
     }
 }

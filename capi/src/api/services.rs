@@ -1,7 +1,6 @@
 //! What a host does for processes: answering queries, logging, changing allocations, watching, sessions and resources.
 use instanton::client::{Client, Error, Infos, abi_versions, write_out};
-use instanton::data::constants::iof_channel;
-use instanton::data::{Info, InfoList, Query, ResourceUnit, Status, Text, Value, keys};
+use instanton::data::{Channels, Info, InfoList, Query, ResourceUnit, Status, Text, Value, keys};
 use libc::{c_char, c_int, c_void};
 
 use super::server::{gateway, report};
@@ -62,7 +61,7 @@ fn not_shown(data: Vec<Info>, directives: &[Info]) -> Option<Vec<Info>> {
     let mut rest = Vec::new();
     for info in data {
         let is_output = info.key == keys::LOG_STDOUT;
-        let channel = if is_output { iof_channel::FWD_STDOUT_CHANNEL } else { iof_channel::FWD_STDERR_CHANNEL };
+        let channel = if is_output { Channels::STDOUT } else { Channels::STDERR };
         match info.value.as_text().filter(|_| is_output || info.key == keys::LOG_STDERR).map(Text::as_bytes) {
             None => rest.push(info),
             Some(bytes) => match source {

@@ -2,8 +2,7 @@
 use std::sync::Arc;
 
 use instanton::client::{Client, Error, complete_apps, to_own_output};
-use instanton::data::constants::iof_channel;
-use instanton::data::{App, Info, InfoList, Nspace, Proc, Rank, Status, keys};
+use instanton::data::{App, Channels, Info, InfoList, Nspace, Proc, Rank, Status, keys};
 use instanton::server::{Answer, Completion, Host};
 use libc::{c_char, c_void};
 
@@ -18,12 +17,9 @@ use crate::types::*;
 
 /// Has a job print where this process does, the way the job's attributes say. From its beginning: the server keeps that a while.
 fn show_output(client: &Client, nspace: &Nspace, job_info: &[Info]) {
-    let streams = [
-        (keys::FWD_STDOUT, iof_channel::FWD_STDOUT_CHANNEL),
-        (keys::FWD_STDERR, iof_channel::FWD_STDERR_CHANNEL | iof_channel::FWD_STDDIAG_CHANNEL),
-    ];
+    let streams = [(keys::FWD_STDOUT, Channels::STDOUT), (keys::FWD_STDERR, Channels::STDERR | Channels::STDDIAG)];
     let wanted = streams.iter().filter(|(key, _)| job_info.find(key).is_none_or(|info| info.is_true()));
-    let channels = wanted.fold(0, |all, (_, channels)| all | channels);
+    let channels = wanted.fold(Channels::NONE, |all, (_, channels)| all | *channels);
     let how: Vec<Info> =
         job_info.iter().filter(|info| info.key.as_bytes().starts_with(b"pmix.iof.")).cloned().collect();
     let all = Proc::new(nspace.clone(), Rank::WILDCARD);

@@ -1,5 +1,5 @@
 //! What numbers are called, and names for numbers. The texts are static: nobody frees them.
-use instanton::data::{DataType, Status, keys, names};
+use instanton::data::{Channels, DataType, Status, keys, names};
 use libc::{c_char, c_int};
 
 use super::values::text_of;
@@ -59,7 +59,7 @@ export! {
 
     /// The text of a set of channels.
     fn PMIx_IOF_channel_string(channels: u16) -> *const c_char {
-        names::iof_channel_pointer(channels)
+        names::iof_channel_pointer(Channels(channels))
     }
 
     /// The text of an attribute's directives, the caller's to free.

@@ -8,9 +8,9 @@ mod values;
 use std::ptr;
 
 use instanton::data::{
-    App, Coord, Cpuset, DataType, Device, DeviceDistance, DiskStats, Endpoint, Envar, Geometry, Key, NetStats, NodePid,
-    NodeStats, Nspace, Pdata, Proc, ProcInfo, ProcStats, Query, Rank, Real, RegAttr, Regex2, ResourceUnit, Status,
-    Text, Timeval, Topology, archive,
+    App, Channels, Coord, Cpuset, DataRange, DataType, Device, DeviceDistance, DiskStats, Endpoint, Envar, Geometry,
+    Key, NetStats, NodePid, NodeStats, Nspace, Pdata, Proc, ProcInfo, ProcStats, Query, Rank, Real, RegAttr, Regex2,
+    ResourceUnit, Scope, Status, Text, Timeval, Topology, archive,
 };
 use libc::{c_char, timeval};
 
@@ -180,6 +180,9 @@ simple! {
         };
     u32, Rank: |rank| Rank(*rank), |from| from.0;
     u16, DataType: |ty| DataType(*ty), |from| from.0;
+    u8, Scope: |scope| Scope(*scope), |from| from.0;
+    u8, DataRange: |range| DataRange(*range), |from| from.0;
+    u16, Channels: |channels| Channels(*channels), |from| from.0;
     f32, Real: |real| Real(*real), |from| from.0;
     timeval, Timeval:
         |time| Timeval { sec: time.tv_sec, usec: time.tv_usec },

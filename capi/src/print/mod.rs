@@ -8,7 +8,7 @@ mod words;
 
 use std::fmt::{Display, Write as _};
 
-use instanton::data::{DataType, NodePid, Rank, Regex2, Status, archive, decimal, names};
+use instanton::data::{Channels, DataType, NodePid, Rank, Regex2, Status, archive, decimal, names};
 use libc::{c_char, c_void, timeval};
 
 use self::words::{NULL, bits, command, date, name, or, places, rank, unsigned, within};
@@ -255,7 +255,7 @@ impl Page {
             }
             DataType::ALLOC_INHERIT => self.words(prefix, plain, names::ALLOC_INHERITANCE.of(get!(u8)).to_bytes()),
             DataType::COMMAND => self.words(prefix, plain, command(get!(u8)).as_bytes()),
-            DataType::IOF_CHANNEL => self.words(prefix, plain, names::iof_channel(get!(u16)).to_bytes()),
+            DataType::IOF_CHANNEL => self.words(prefix, plain, names::iof_channel(Channels(get!(u16))).to_bytes()),
             DataType::INFO_DIRECTIVES => self.directives(prefix, get!(u32)),
             DataType::DATA_TYPE => self.words(prefix, plain, name(DataType(get!(u16)))),
             DataType::DEVTYPE => self.line(prefix, b"PMIX_DEVICE_TYPE", &format_args!("{:#x}", get!(u64))),

@@ -7,21 +7,21 @@ use proptest::prelude::*;
 use super::*;
 
 /// What a rank should have: by key, what is seen here and what is seen elsewhere.
-type Model = BTreeMap<String, (Option<(u8, Value)>, Option<Value>)>;
+type Model = BTreeMap<String, (Option<(Scope, Value)>, Option<Value>)>;
 
-fn put(model: &mut Model, put: u8, name: &str, value: Value) {
+fn put(model: &mut Model, put: Scope, name: &str, value: Value) {
     let (here, elsewhere) = model.entry(name.to_owned()).or_default();
     // Others see what is seen here as long as that is GLOBAL.
-    let shared = here.clone().filter(|(put, _)| *put == scope::GLOBAL).map(|(_, value)| value);
+    let shared = here.clone().filter(|(put, _)| *put == Scope::GLOBAL).map(|(_, value)| value);
     match put {
-        scope::GLOBAL => (*here, *elsewhere) = (Some((put, value)), None),
-        scope::LOCAL => {
+        Scope::GLOBAL => (*here, *elsewhere) = (Some((put, value)), None),
+        Scope::LOCAL => {
             *here = Some((put, value));
             *elsewhere = shared.or(elsewhere.take());
         }
         _ => {
             if let Some(shared) = shared {
-                *here = Some((scope::LOCAL, shared));
+                *here = Some((Scope::LOCAL, shared));
             }
             *elsewhere = Some(value);
         }
@@ -39,7 +39,7 @@ fn compare(model: &Model, writer: &JobWriter, reader: &JobReader) {
         let value = get_all_ways(reader, writer.reader(), &Lookup::new(Rank(0), name));
         assert_eq!(value, here.clone().map(|(_, value)| value), "{name}");
         seen.extend(here.iter().map(|(put, value)| (name.clone(), *put, value.clone())));
-        let global = here.iter().filter(|(put, _)| *put == scope::GLOBAL).map(|(_, value)| value);
+        let global = here.iter().filter(|(put, _)| *put == Scope::GLOBAL).map(|(_, value)| value);
         expected.extend(elsewhere.iter().chain(global).map(|value| (name.clone(), value.clone())));
     }
     assert_eq!(outbound, expected);
@@ -50,8 +50,8 @@ fn compare(model: &Model, writer: &JobWriter, reader: &JobReader) {
     assert_eq!(all, seen);
 }
 
-fn any_commit() -> impl Strategy<Value = Vec<(u8, usize, usize)>> {
-    let scopes = prop_oneof![4 => Just(scope::GLOBAL), 1 => Just(scope::LOCAL), 1 => Just(scope::REMOTE)];
+fn any_commit() -> impl Strategy<Value = Vec<(Scope, usize, usize)>> {
+    let scopes = prop_oneof![4 => Just(Scope::GLOBAL), 1 => Just(Scope::LOCAL), 1 => Just(Scope::REMOTE)];
     let size = prop_oneof![6 => 0..100usize, 3 => 100..5_000usize, 1 => 5_000..300_000usize];
     vec((scopes, 0..40usize, size), 1..5)
 }
@@ -94,7 +94,7 @@ fn value_bytes(value: &Value) -> u64 {
 fn a_small_commit_on_much_data_writes_little() {
     let mut writer = writer(&Limits::default());
     let blobs: Vec<_> =
-        (0..10).map(|n| (scope::GLOBAL, key(&format!("blob{n}")), Value::from(vec![n; 1 << 20]))).collect();
+        (0..10).map(|n| (Scope::GLOBAL, key(&format!("blob{n}")), Value::from(vec![n; 1 << 20]))).collect();
     writer.update(Rank(0), &blobs).unwrap();
     let before = writer.stats();
     for n in 0..1000u32 {

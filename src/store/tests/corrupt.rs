@@ -20,10 +20,10 @@ fn image() -> Image {
     let mut writer = writer(&Limits::default());
     for rank in 0..4 {
         let posted = [
-            (scope::GLOBAL, key("scalar"), Value::from(rank)),
-            (scope::GLOBAL, key("text"), Value::from(format!("text of rank {rank}"))),
-            (scope::GLOBAL, key("blob"), Value::from(vec![rank as u8; 100])),
-            (scope::GLOBAL, key("array"), Value::from(DataArray::of([Rank(rank), Rank(9)]))),
+            (Scope::GLOBAL, key("scalar"), Value::from(rank)),
+            (Scope::GLOBAL, key("text"), Value::from(format!("text of rank {rank}"))),
+            (Scope::GLOBAL, key("blob"), Value::from(vec![rank as u8; 100])),
+            (Scope::GLOBAL, key("array"), Value::from(DataArray::of([Rank(rank), Rank(9)]))),
         ];
         writer.update(Rank(rank), &posted).unwrap();
     }

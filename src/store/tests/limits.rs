@@ -110,7 +110,7 @@ fn a_failed_commit_leaves_both_faces_as_they_were() {
     post(&mut writer, 0, "k", "old").unwrap();
     let before = writer.outbound_all(Rank(0)).unwrap();
     let commit =
-        [(scope::LOCAL, key("k"), Value::from("new")), (scope::REMOTE, key("big"), Value::from(vec![0u8; 200 << 10]))];
+        [(Scope::LOCAL, key("k"), Value::from("new")), (Scope::REMOTE, key("big"), Value::from(vec![0u8; 200 << 10]))];
     assert!(matches!(writer.update(Rank(0), &commit), Err(WriteError::Budget { .. })));
     assert_eq!(writer.reader().get(&Lookup::new(Rank(0), "k")).unwrap(), Value::from("old"));
     assert_eq!(writer.outbound_all(Rank(0)).unwrap(), before);
@@ -123,7 +123,7 @@ fn what_a_job_cannot_have_is_refused() {
     for rank in [Rank::WILDCARD, Rank::UNDEF] {
         assert!(matches!(writer.update(rank, &[]), Err(WriteError::Rank { .. })));
     }
-    let internal = [(scope::INTERNAL, key("k"), Value::Undef)];
+    let internal = [(Scope::INTERNAL, key("k"), Value::Undef)];
     assert!(matches!(writer.update(Rank(0), &internal), Err(WriteError::Scope { .. })));
     let mut more = infos();
     more[0] = Info::new(keys::JOB_SIZE, 5u32);

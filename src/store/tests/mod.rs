@@ -4,7 +4,7 @@ use std::os::fd::AsFd;
 use instanton_layout::job;
 
 use super::*;
-use crate::data::{DataArray, Info, Key, Nspace, Rank, Value, constants::scope, keys};
+use crate::data::{DataArray, Info, Key, Nspace, Rank, Scope, Value, keys};
 
 mod bounds;
 mod chains;
@@ -69,7 +69,7 @@ fn catch_up(reader: &JobReader, writer: &JobWriter) {
 }
 
 fn post(writer: &mut JobWriter, rank: u32, name: &str, value: impl Into<Value>) -> Result<(), WriteError> {
-    writer.update(Rank(rank), &[(scope::GLOBAL, key(name), value.into())])
+    writer.update(Rank(rank), &[(Scope::GLOBAL, key(name), value.into())])
 }
 
 impl JobWriter {

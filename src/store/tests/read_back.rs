@@ -12,25 +12,25 @@ type Posted = BTreeMap<Key, Value>;
 /// What each audience sees of a rank, said in the simplest way.
 #[derive(Default)]
 struct Model {
-    here: BTreeMap<Key, (u8, Value)>,
+    here: BTreeMap<Key, (Scope, Value)>,
     elsewhere: Posted,
 }
 
 impl Model {
-    fn post(&mut self, put: u8, key: Key, value: Value) {
-        if put != scope::LOCAL {
+    fn post(&mut self, put: Scope, key: Key, value: Value) {
+        if put != Scope::LOCAL {
             self.elsewhere.insert(key.clone(), value.clone());
         }
-        if put != scope::REMOTE {
+        if put != Scope::REMOTE {
             self.here.insert(key, (put, value));
         } else if let Some((seen, _)) = self.here.get_mut(&key) {
-            *seen = scope::LOCAL;
+            *seen = Scope::LOCAL;
         }
     }
 }
 
-fn scopes() -> impl Strategy<Value = u8> {
-    prop::sample::select(vec![scope::GLOBAL, scope::LOCAL, scope::REMOTE])
+fn scopes() -> impl Strategy<Value = Scope> {
+    prop::sample::select(vec![Scope::GLOBAL, Scope::LOCAL, Scope::REMOTE])
 }
 
 /// A key that means nothing to the store.
@@ -65,10 +65,10 @@ proptest! {
                 let lookup = Lookup::new(Rank(rank), key);
                 let found = get_all_ways(&reader, writer.reader(), &lookup);
                 prop_assert_eq!(found.as_ref(), Some(value));
-                let local = Lookup { scope: Some(scope::LOCAL), ..lookup };
+                let local = Lookup { scope: Some(Scope::LOCAL), ..lookup };
                 prop_assert!(reader.contains(&local).unwrap());
-                let global = Lookup { scope: Some(scope::GLOBAL), ..lookup };
-                prop_assert_eq!(reader.contains(&global).unwrap(), *put == scope::GLOBAL);
+                let global = Lookup { scope: Some(Scope::GLOBAL), ..lookup };
+                prop_assert_eq!(reader.contains(&global).unwrap(), *put == Scope::GLOBAL);
             }
             for key in model.elsewhere.keys().filter(|key| !model.here.contains_key(*key)) {
                 prop_assert_eq!(get_all_ways(&reader, writer.reader(), &Lookup::new(Rank(rank), key)), None);

@@ -10,8 +10,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
 use anyhow::{Context, Result, anyhow, bail};
-use instanton::data::constants::iof_channel::{FWD_STDERR_CHANNEL, FWD_STDOUT_CHANNEL};
-use instanton::data::{Nspace, Proc, Rank, Status};
+use instanton::data::{Channels, Nspace, Proc, Rank, Status};
 use instanton::launch::{App, Lacks, programs};
 use instanton::message::lines::LineFormat;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
@@ -33,7 +32,7 @@ const DESCRIPTORS: u64 = 40;
 const MORE_DESCRIPTORS: u64 = 100;
 
 /// The streams that we forward.
-const STREAMS: [(&str, u16); 2] = [("stdout", FWD_STDOUT_CHANNEL), ("stderr", FWD_STDERR_CHANNEL)];
+const STREAMS: [(&str, Channels); 2] = [("stdout", Channels::STDOUT), ("stderr", Channels::STDERR)];
 
 impl Running {
     /// The file of each application's program; none when one is missing.
@@ -139,7 +138,7 @@ impl Running {
             let tag = tags.tag(job, rank, child.id(), name);
             let look = Look { source: job.proc(rank), stream: name, tag, format };
             let taps = self.streams.taps.clone();
-            let always = job.wants.output & channel != 0;
+            let always = job.wants.output.contains(channel);
             let tapped = Tapped { taps, source: job.proc(rank), channel, always };
             feed.add(Source::new(pipe, look)?.tapped(tapped).filed(file, job.wants.files.only));
         }

@@ -10,7 +10,7 @@ use crate::JOB;
 /// Writes one rank's record after another. All bytes of a value are the same, so that a mixture of two would show.
 pub struct Writer {
     pub job: JobWriter,
-    values: Vec<(u8, Key, Value)>,
+    values: Vec<(Scope, Key, Value)>,
 }
 
 impl Writer {

@@ -106,14 +106,14 @@ fn when_the_server_goes_everybody_is_told() {
     let (status, source) = told.recv_timeout(PATIENCE).unwrap();
     assert_eq!((status, source.nspace), (Status::ERR_LOST_CONNECTION, Nspace::new("server").unwrap()));
     assert!(matches!(client.fence(&[], &[]), Err(Error::LostConnection)));
-    // What the process knows by itself, it still knows.
+    // Values that the process knows by itself are still there.
     client.put(Scope::GLOBAL, key("mine"), Value::Int(1)).unwrap();
     assert_eq!(client.get(&proc(0), Some(b"mine"), &[]).unwrap(), Value::Int(1));
     client.finalize(&[]).unwrap();
     assert!(matches!(client.get(&proc(0), Some(b"mine"), &[]), Err(Error::NotInitialized)));
 }
 
-/// Who registers a file makes it next, and with the server gone nobody would remove it.
+/// A process makes a file after registering it, and with the server gone nobody would remove it.
 #[test]
 fn a_registration_that_is_lost_with_the_server_holds_its_caller_until_the_host_has_ended_it() {
     let (client, mut peer) = connected();
@@ -372,7 +372,7 @@ fn what_cannot_be_mapped_is_asked_for() {
         peer.reply(number, &Reply::Done(Status::ERR_NOT_FOUND));
         assert_eq!(get.join().unwrap().unwrap_err().status(), Status::ERR_NOT_FOUND);
     });
-    // What is mapped goes on being read.
+    // Mapped segments stay readable.
     let wildcard = Proc::new(nspace(), Rank::WILDCARD);
     assert_eq!(client.get(&wildcard, Some(keys::JOB_SIZE.as_bytes()), &[]).unwrap(), Value::Uint32(4));
     // Had the client kept what it was sent, a descriptor of the server's own end, that end would stay open now.
@@ -437,7 +437,7 @@ fn requests_about_processes_say_what_the_caller_said() {
     assert_eq!(request, Request::JobControl { targets: vec![], directives: directives.clone() });
     peer.reply(number, &Reply::Infos(Status::SUCCESS, directives.clone()));
     assert_eq!(told.recv_timeout(PATIENCE).unwrap().unwrap(), (Status::SUCCESS, directives));
-    // What nothing at all means is for the host to say.
+    // A request without contents is for the host to judge.
     let (tell, told) = mpsc::channel();
     client.job_control_nb(&[], &[], move |answer| tell.send(answer).unwrap()).unwrap();
     let (number, request) = peer.request();

@@ -226,7 +226,7 @@ fn a_time_limit_ends_the_fence_of_all_and_the_next_is_the_next_for_each() {
     Job::register(&server, "impatient@1", 2).run("impatient", true);
 }
 
-/// What the server cannot store, a fence reports though it has been released; and only once.
+/// A fence reports data that the server cannot store, though it has been released; and only once.
 fn unlucky() {
     let client = Client::init(&[]).unwrap();
     for round in 0..20 {

@@ -49,7 +49,7 @@ fn collect() -> Vec<Info> {
     vec![Info::new(keys::COLLECT_DATA, true)]
 }
 
-/// What rank `rank` posts in round `round`: all kinds of values, and one that does not fit a page.
+/// Returns the data that a rank posts in a round: all kinds of values, and one that does not fit a page.
 fn posted(rank: u32, round: u32) -> Vec<(&'static str, Value)> {
     vec![
         ("number", Value::Uint32(rank * 100 + round)),
@@ -431,7 +431,7 @@ fn the_environment_must_be_meant_for_this_process() {
     ]);
 }
 
-/// What a process may ask of itself, whoever its host is.
+/// Asks the keys that a process may ask of itself under any host.
 fn itself() {
     let client = Client::init(&[]).unwrap();
     let me = client.proc().clone();

@@ -74,7 +74,7 @@ fn held() -> (usize, usize) {
     (std::fs::read_dir("/proc/self/fd").unwrap().count(), maps.matches("memfd:").count())
 }
 
-/// What the descriptors are, for whoever has to find the one too many.
+/// Returns the open descriptors by name, which helps to find one too many.
 fn open() -> Vec<String> {
     let entries = std::fs::read_dir("/proc/self/fd").unwrap().flatten();
     entries.filter_map(|entry| Some(std::fs::read_link(entry.path()).ok()?.display().to_string())).collect()

@@ -29,21 +29,22 @@ fn process() {
     }
 }
 
-/// How often things come and go.
+/// Rounds in which things come and go.
 const ROUNDS: u64 = 5_000;
 
-/// How often a process looks at what it holds in a run, and how often before that has to stay as it is.
+/// Number of times that a process measures its holdings in a run.
 const LOOKS: u64 = 20;
+/// Measurements before the holdings have to stay as they are.
 const WARM_UP: u64 = 6;
 
-/// What private memory may grow by. What the library keeps is exact (`capi/tests/c/churn.c` counts it by bytes), but the allocator comes
+/// Growth allowed to private memory. The library's own is exact (`capi/tests/c/churn.c` counts it by bytes), but the allocator comes
 /// to rest by pages. In a run of 100,000 rounds this finds a byte a round.
 const SLACK: u64 = 96 << 10;
 
 /// Has the allocator keep nothing of what threads free for their next time.
 const ALLOCATOR: [(&str, &str); 1] = [("GLIBC_TUNABLES", "glibc.malloc.tcache_count=0")];
 
-/// What a process holds.
+/// Holdings of a process.
 #[derive(Clone, Copy, Debug)]
 struct Holds {
     /// Bytes of private memory that are resident.
@@ -228,7 +229,7 @@ fn office() {
     assert_eq!(board.watch.lock().unwrap().looks + 1, LOOKS);
 }
 
-/// How often services are used: each round is some twenty messages, and a tool with a thread of its own.
+/// Rounds of services: each is some twenty messages, and a tool with a thread of its own.
 const SERVICES: u64 = 2_000;
 
 fn customer() {

@@ -186,7 +186,7 @@ fn direct_modex_delivers() {
     }
 }
 
-/// What `tests/mpirun_jobs.rs` does under `mpirun`.
+/// Spawn, as `tests/mpirun_jobs.rs` does it under `mpirun`.
 #[test]
 fn spawned_processes_join() {
     if have("spawned_processes_join", &[peer("ompi4/spawn")]) {

@@ -152,7 +152,7 @@ impl Odd {
         self.apps.iter().sum()
     }
 
-    /// What the host registers, in an order that the seed decides.
+    /// Returns the host's registration, in an order that the seed decides.
     fn infos(&self, host: &str) -> Vec<Info> {
         let names: Vec<String> = (0..self.nodes.len())
             .map(|node| if node == 0 { host.to_owned() } else { format!("other{node}") })
@@ -216,7 +216,7 @@ fn write_questions(questions: &[(About, Key)], path: &Path) {
     std::fs::write(path, bytes.collect::<Vec<u8>>()).unwrap();
 }
 
-/// The same as `tests/peers/echo.c`.
+/// Does what `tests/peers/echo.c` does.
 fn echo() {
     let bytes = std::fs::read(std::env::var_os(QUESTIONS).unwrap()).unwrap();
     let client = Client::init(&[]).unwrap();

@@ -13,7 +13,7 @@ fn python() -> PathBuf {
     "/usr/bin/python3".into()
 }
 
-/// What must be there for a script with Debian's binding.
+/// Returns the files that a script with Debian's binding needs.
 fn binding() -> Vec<PathBuf> {
     vec![python(), "/usr/share/doc/python3-pmix".into()]
 }

@@ -64,7 +64,7 @@ fn expect_same_answers(test: &str, programs: &[&str], command: impl Fn(&Path) ->
     let Some(cluster) = Cluster::take(test, Library::Stock, &needed) else { return };
     let expected: Vec<Outcome> = programs.iter().map(|[stock, _]| cluster.run(command(stock)).expect(0)).collect();
     assert!(expected.iter().all(|outcome| outcome.sorted().len() > 300), "{expected:#?}");
-    // What stock libraries and their launcher leave behind now and then is theirs.
+    // Traces that stock libraries and their launcher leave behind now and then are theirs.
     drop(cluster);
     on_cluster(test, &needed, |cluster| {
         for (program, expected) in programs.iter().zip(&expected) {

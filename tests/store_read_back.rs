@@ -1,4 +1,4 @@
-//! What is written to a store is read back exactly, types included, in the writer's process and through mapped descriptors.
+//! Values written to a store are read back exactly, types included, in the writer's process and through mapped descriptors.
 use instanton::data::{DataArray, DataType, Info, Proc};
 use instanton::data::{Key, Nspace, Rank, Scope, Value, keys};
 use instanton::store::{JobInfo, JobReader, JobWriter, Level, Limits, Lookup, MappedSegment, Miss, NodeSel, Want};

@@ -85,7 +85,7 @@ fn all() -> Proc {
     Proc { rank: Rank::WILDCARD, ..rank_of_job(0) }
 }
 
-/// What a pull hands over. Each piece waits until the test takes it.
+/// Output that a pull hands over. Each piece waits until the test takes it.
 struct Pulled {
     id: usize,
     pieces: mpsc::Receiver<Output>,
@@ -207,7 +207,7 @@ fn nobody_pulls_input_or_hears_itself() {
     tool.finalize(&[]).unwrap();
 }
 
-/// What a tool gets that reads nothing until all of twenty pieces have been delivered.
+/// Returns the output for a tool that reads nothing until all of twenty pieces have been delivered.
 fn after_a_break(name: &str, directives: &[Info]) -> Vec<u8> {
     let node = Node::start(name);
     let tool = node.tool();
@@ -317,7 +317,7 @@ fn a_tool_that_is_killed_in_the_middle_is_forgotten() {
             while seen < 500_000 {
                 seen += reads.next().bytes.len();
                 if seen > 50_000 * round {
-                    // Whether it has died already does not matter.
+                    // It may have died already.
                     let _ = victim.kill();
                 }
             }
@@ -325,7 +325,7 @@ fn a_tool_that_is_killed_in_the_middle_is_forgotten() {
         assert_eq!(node.stops.recv_timeout(PATIENCE).unwrap(), OUT);
         victim.wait().unwrap();
     }
-    // What is read is told with the end at the latest.
+    // The output is acknowledged with the end at the latest.
     node.ends(0);
     assert_eq!((reads.rest(), node.server.iof_flush_wait(PATIENCE)), (Vec::new(), Ok(())));
     reader.finalize(&[]).unwrap();

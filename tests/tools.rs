@@ -23,7 +23,7 @@ use processes::{Job, start_alone};
 
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// What a host is told of its tools, and how it answers.
+/// Requests to a host about its tools, and its answers.
 #[derive(Default)]
 struct Told {
     /// The name that a tool gets from the host; a refusal where that is an error; none where the host has no such function.
@@ -126,7 +126,7 @@ fn process() {
     }
 }
 
-/// What a process says when it is ready.
+/// Returns the line that a process prints when it is ready.
 fn ready(process: &mut Child) -> String {
     let lines = BufReader::new(process.stdout.take().unwrap()).lines();
     let said = lines.map_while(Result::ok).find_map(|line| line.strip_prefix("ready ").map(str::to_owned));

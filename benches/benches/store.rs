@@ -1,4 +1,4 @@
-//! What the store's operations cost, in one process, over descriptors as clients have them.
+//! Costs of the store's operations, in one process, over descriptors as clients have them.
 use std::hint::black_box;
 
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
@@ -18,7 +18,7 @@ fn copy(reader: &JobReader, lookup: &Lookup<'_>) -> (u64, Vec<u8>) {
     found.expect("the benchmark asks for what there is")
 }
 
-/// What is read, and of which rank: the job, or another one each time.
+/// Reads: a name, the first rank (none: the job), and the key. Each read takes another rank.
 const READS: [(&str, Option<u32>, &str); 7] = [
     ("job", None, keys::JOB_SIZE),
     ("node", Some(0), keys::HOSTNAME),

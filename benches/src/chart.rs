@@ -17,11 +17,11 @@ pub struct Series {
 pub struct Chart {
     /// Above it.
     pub title: String,
-    /// What is counted on the horizontal axis.
+    /// Caption of the horizontal axis.
     pub across: String,
     /// The horizontal axis shows its powers.
     pub base: u32,
-    /// What the vertical axis shows.
+    /// Unit of the vertical axis.
     pub unit: Unit,
     /// The lines.
     pub series: Vec<Series>,
@@ -53,8 +53,9 @@ struct Axis {
     base: f64,
     low: i32,
     high: i32,
-    /// Where `low` and `high` lie in the picture.
+    /// Place of `low` in the picture.
     from: f64,
+    /// Place of `high` in the picture.
     to: f64,
 }
 

@@ -19,20 +19,20 @@ impl Blocks {
         self.ranks.div_ceil(self.per_node)
     }
 
-    /// What follows from where the ranks are, and no more.
+    /// Returns sizes and maps, from which placement follows, and no more.
     #[must_use]
     pub fn maps(self) -> Vec<Info> {
         let nodes = (0..self.nodes()).map(|node| node * self.per_node);
         self.maps_of(expression(nodes.map(|first| first..self.ranks.min(first + self.per_node))))
     }
 
-    /// The same, with the ranks dealt to nodes one by one, round after round.
+    /// Returns maps with the ranks dealt to nodes one by one, round after round.
     #[must_use]
     pub fn cyclic_maps(self) -> Vec<Info> {
         self.maps_of(expression((0..self.nodes()).map(|node| (node..self.ranks).step_by(self.nodes() as usize))))
     }
 
-    /// The same, with ranks at random, as many on each node as before; in the order of their numbers there, or in none.
+    /// Returns maps with ranks at random, as many on each node as before; in the order of their numbers there, or in none.
     #[must_use]
     pub fn random_maps(self, seed: u64, in_order: bool) -> Vec<Info> {
         let mut ranks: Vec<u32> = (0..self.ranks).collect();

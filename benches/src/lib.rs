@@ -1,4 +1,4 @@
-//! What Instanton costs, beside the stock library: how it is measured, and how the results are shown.
+//! Costs of Instanton beside the stock library: measuring them, and showing the results.
 //!
 //! | where | what |
 //! |---|---|

@@ -15,7 +15,7 @@ pub fn processor() -> String {
 #[must_use]
 pub fn kernel() -> String {
     let release = read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-    // What a site or a builder has put behind the number says nothing about speed.
+    // Suffixes of a site or a builder say nothing about speed.
     let release = release.split('-').next().unwrap_or_default();
     format!("Linux {}", release.trim())
 }
@@ -25,7 +25,7 @@ fn model(cpuinfo: &str) -> Option<&str> {
     line.split_once(':').map(|(_, name)| name.trim())
 }
 
-/// What one reading of the clock adds to a measured time, in microseconds: the median of many.
+/// Returns the time that one reading of the clock adds to a measured time, in microseconds: the median of many.
 #[must_use]
 pub fn clock_overhead() -> f64 {
     let mut times: Vec<f64> = (0..1001)

@@ -19,7 +19,7 @@ pub enum RunError {
     /// The program cannot be started.
     #[error("{command}: {error}")]
     Start {
-        /// What was to run.
+        /// The command that was to run.
         command: String,
         /// Why it does not.
         error: io::Error,
@@ -27,9 +27,9 @@ pub enum RunError {
     /// The program failed, or took too long: then its status is 124.
     #[error("{command}: {status}")]
     Failed {
-        /// What ran.
+        /// The command that ran.
         command: String,
-        /// How it ended.
+        /// Its exit status.
         status: std::process::ExitStatus,
     },
     /// The program says something else than samples.
@@ -73,14 +73,14 @@ impl Library {
 
 /// The measuring programs, and the seed of whatever they choose at random.
 pub struct Programs {
-    /// Where they were compiled to.
+    /// Folder of the compiled programs.
     pub folder: PathBuf,
     /// Theirs and ours.
     pub seed: u64,
 }
 
 impl Programs {
-    /// Where a measuring program is.
+    /// Returns the path of a measuring program.
     #[must_use]
     pub fn path(&self, program: &str) -> String {
         self.folder.join(program).display().to_string()

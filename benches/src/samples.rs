@@ -1,4 +1,4 @@
-//! What the measuring programs print, and the few numbers it is reduced to.
+//! Samples that the measuring programs print, and the few numbers they are reduced to.
 use std::collections::BTreeMap;
 
 /// The measured values of every row that some programs printed.
@@ -47,7 +47,7 @@ impl Samples {
         Ok(())
     }
 
-    /// What follows `prefix` in the names of rows, by name.
+    /// Returns the names of rows that begin with `prefix`, without it, in order.
     #[must_use]
     pub fn rows(&self, prefix: &str) -> Vec<String> {
         self.0.keys().filter_map(|row| row.strip_prefix(prefix)).map(str::to_owned).collect()

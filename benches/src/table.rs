@@ -3,7 +3,7 @@ use crate::grid;
 use crate::samples::Summary;
 use crate::units::{Unit, digits};
 
-/// What a row is to reach.
+/// Target of a row.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Target {
     /// Nothing: the row is there to be looked at.
@@ -17,11 +17,11 @@ pub enum Target {
 /// One measured call.
 #[derive(Debug, Clone)]
 pub struct Row {
-    /// What was measured.
+    /// Name of the measured call.
     pub label: String,
-    /// What the numbers count.
+    /// Unit of the numbers.
     pub unit: Unit,
-    /// What is to be reached.
+    /// The target.
     pub target: Target,
     /// Of this library.
     pub ours: Option<Summary>,
@@ -80,7 +80,7 @@ impl Table {
             .collect()
     }
 
-    /// How many rows have a target that this library reaches, and how many have one.
+    /// Returns the number of rows whose target this library reaches, and the number of rows with a target.
     #[must_use]
     pub fn reached(&self) -> (usize, usize) {
         let verdicts: Vec<bool> = self.0.iter().flat_map(|(_, rows)| rows).filter_map(reached).collect();
@@ -101,7 +101,7 @@ fn cells(row: &Row) -> Vec<String> {
         Some(summary) => [
             row.unit.show(summary.median),
             row.unit.show(summary.p99),
-            // What the clock's own noise faults in is none of the call's.
+            // Page faults of the clock's own noise are none of the call's.
             if summary.faults < 0.05 { "-".to_owned() } else { format!("{:.1}", summary.faults) },
         ],
     };

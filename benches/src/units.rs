@@ -1,6 +1,6 @@
 //! Numbers with the unit in which a person reads them best.
 
-/// What a number counts.
+/// Unit of a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
     /// Microseconds.

@@ -17,7 +17,7 @@ use instanton_layout::Malformed;
 use instanton_layout::sync::Ordering;
 use instanton_layout::words::{VecWords, Words, WordsMut};
 
-/// Which orders are forgotten.
+/// Orderings that are left out.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Forget {
     /// None.

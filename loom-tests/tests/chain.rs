@@ -39,7 +39,7 @@ fn shared(first: &[u64], base: &[u64], second: &[u64]) -> Arc<Shared> {
     Arc::new(Shared { directory, data: VecWords::of(&data) })
 }
 
-/// What a walk finds, newest first.
+/// Returns the records that a walk finds, newest first.
 fn walk(shared: &Shared, forget: Forget) -> Option<Vec<(u64, u64)>> {
     let words = Weak(&shared.data, forget);
     let mut seen = Vec::new();

@@ -1,4 +1,4 @@
-//! What a guard was taken for is not written before the guard is gone.
+//! A block is not written before the guards that were taken for it are gone.
 #![cfg(loom)]
 
 use instanton_layout::block;
@@ -59,7 +59,7 @@ fn retire_and_reuse(reader_forgets: Forget, writer_forgets: Forget, early: bool)
     });
 }
 
-/// The same where the reader looks at the block in place: that is no atomic access, so it must be over, for the writer too,
+/// Pins whose reader looks at the block in place: that is no atomic access, so it must be over, for the writer too,
 /// before the block is written. Loom checks that of `held`.
 fn hold_in_place(unpin_forgets: Forget, scan_forgets: Forget) {
     model(move || {

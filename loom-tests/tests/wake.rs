@@ -12,7 +12,7 @@ use loom::sync::{Arc, Mutex};
 struct Futex(Mutex<u32>);
 
 impl Futex {
-    /// Whether it slept; then it is to look again if it was woken.
+    /// Returns whether the waiter slept; then it looks again if it was woken.
     fn wait(&self, is_unchanged: impl Fn() -> bool) -> bool {
         let mut asleep = self.0.lock().unwrap();
         let sleeps = is_unchanged();

@@ -27,10 +27,10 @@ use nix::unistd::Pid;
 
 /// A job that has not ended by then has failed. Generous: the machine may be slow and busy.
 const JOB_DEADLINE: Duration = Duration::from_secs(600);
-/// What the launcher leaves to others (its guardian) must be over this long after it.
+/// Limit on the work that the launcher leaves to others (its guardian), after its end.
 const AFTERWARDS: Duration = Duration::from_secs(120);
 
-/// Where `make dist` puts the release.
+/// Returns the folder in which `make dist` puts the release.
 pub fn dist() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("dist")
 }
@@ -55,7 +55,7 @@ pub fn target() -> &'static Path {
     Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("cargo's folder for test files lies in its target directory")
 }
 
-/// Whether a test can run: what it needs is there. If not, says so where the test runner's capture does not hide it.
+/// Returns whether the files that a test needs are there. If not, says so where the test runner's capture does not hide it.
 pub fn have(test: &str, needed: &[PathBuf]) -> bool {
     let instanton = dist().join("bin/instanton");
     for path in std::iter::once(&instanton).chain(needed) {
@@ -117,7 +117,7 @@ impl Launch {
         Launch::alone(launcher).args(options).args(["-n", &ranks.to_string()]).args([program])
     }
 
-    /// The same with an option of the launcher.
+    /// Adds an option of the launcher.
     pub fn option(mut self, option: &[&str]) -> Launch {
         self.arguments.splice(1..1, option.iter().map(OsString::from));
         self
@@ -190,7 +190,7 @@ enum Event {
     AllGone,
 }
 
-/// What has been seen of a launch.
+/// Output and end of a launch so far.
 #[derive(Default, Debug)]
 pub struct Outcome {
     /// As a shell gives it: the exit code, or 128 and the signal.
@@ -207,7 +207,7 @@ impl Outcome {
         lines
     }
 
-    /// How many lines of the output begin like that.
+    /// Returns the number of output lines that begin like that.
     pub fn lines_with(&self, start: &str) -> usize {
         self.stdout.lines().filter(|line| line.starts_with(start)).count()
     }

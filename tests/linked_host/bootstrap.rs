@@ -31,7 +31,7 @@ fn placement(ranks: usize, nodes: usize) -> Vec<usize> {
     (0..ranks).map(|rank| rank % nodes).collect()
 }
 
-/// How 6 ranks come to a group: 0 and 3 lead, 1 is added by both, 4 and 5 by one; 2 stays away.
+/// Six ranks come to a group: 0 and 3 lead, 1 is added by both, 4 and 5 by one; 2 stays away.
 fn come(
     job: &Job<'_>,
     clients: &[Client],
@@ -149,7 +149,7 @@ fn a_leader_that_is_killed_ends_it_for_those_that_know_it() {
     let all = [0, 1, 2].map(|rank| job.proc(rank));
     let leads = |at: usize| construct(&clients[at], "g", &all, &[adds(&job, &[3])]);
     let calls = [leads(0), leads(1), construct(&clients[2], "g", &[], &[])];
-    // Who comes later waits for others that make a group of this name.
+    // A rank that comes later waits for others that make a group of this name.
     ["job:3", "a node of leaders"].iter().for_each(|who| cluster.world.wait_for(&format!("{who} comes to g")));
     victim.kill();
     assert_eq!(calls.map(made), [(DIED, vec![]), (DIED, vec![]), (DIED, vec![])]);

@@ -114,7 +114,7 @@ fn a_key_is_waited_for_within_a_node_and_beyond() {
     assert_eq!(clients[2].get(&other, Some(keys::JOB_SIZE.as_bytes()), &[]).unwrap(), Value::from(3u32));
 }
 
-/// What was fetched from another node stays as it is until somebody asks for news of it; this node's is always the newest.
+/// Data fetched from another node stays as it is until a Get asks for news of it; this node's is always the newest.
 #[test]
 fn a_refreshing_get_brings_what_has_been_posted_since() {
     let cluster = Cluster::new(2);
@@ -236,7 +236,7 @@ fn events_wait_for_handlers_that_come_later() {
     assert_eq!(all(own), [1, 3, 5], "what it has raised itself waits for its own handlers");
 }
 
-/// What a client's handler for these codes hears: what `tell` makes of each event.
+/// Returns a channel with what `tell` makes of each event that a client's handler for these codes gets.
 fn listen<T: Send + 'static>(
     client: &Client,
     info: &[Info],

@@ -69,7 +69,7 @@ impl Victim {
     }
 }
 
-/// What a rank in a process of its own does.
+/// Part of a rank in a process of its own.
 #[test]
 #[ignore = "the other tests start it"]
 #[allow(clippy::zombie_processes, reason = "the helper is to outlive the rank")]
@@ -209,7 +209,7 @@ fn who_dies_after_it_has_come_has_done_its_part() {
     let mut rank = Victim::start(&cluster.server(0), &job.proc(1), "fence;stay");
     rank.wait_for("fence");
     let mut peer = job.peer(0);
-    // What it has sent comes before its end: once this look-up is answered, the server has seen both.
+    // Its messages come before its end: once this look-up is answered, the server has seen both.
     assert_eq!(peer.get(&job.proc(1), "k", &[Info::new(keys::IMMEDIATE, true)]), Err(Status::ERR_NOT_FOUND));
     rank.kill();
     assert_eq!(peer.status(Request::Fence { procs: vec![], info: vec![] }), OK);
@@ -292,7 +292,7 @@ fn nobody_waits_for_who_has_finalized_and_is_gone() {
         assert_eq!(peer.status(Request::Fence { procs: vec![job.proc(0), job.proc(1)], info: vec![] }), DIED);
         let for_ever = [Info::new(keys::TIMEOUT, 0i32)];
         assert_eq!(peer.get(&job.proc(1), "never", &for_ever), Err(Status::ERR_NOT_FOUND));
-        // What it has posted outlives it, here and for other nodes.
+        // Its posted data outlives it, here and for other nodes.
         for mut reader in [peer, job.peer(2)] {
             assert_eq!(reader.get(&job.proc(1), "k", &[]), Ok(Value::Uint32(1)), "rank {}", reader.rank());
         }
@@ -322,7 +322,7 @@ fn what_a_killed_process_registered_is_cleaned_up() {
     let mut ranks: Vec<Victim> = (0..2).map(|rank| Victim::start(&server, &job.proc(rank), &steps)).collect();
     ranks.iter_mut().for_each(|rank| rank.wait_for("job-cleanup"));
     ranks.remove(0).kill();
-    // What the first one's end has begun is over when this returns.
+    // Work that the first one's end has begun is over when this returns.
     server.deregister_client_wait(&job.proc(0)).unwrap();
     assert!(exists(&own), "the other one has registered it too");
     assert!(exists(&of_job), "the job is not over");
@@ -336,11 +336,11 @@ fn nothing_is_left_of_processes_killed_anywhere() {
     alone("death::killed_anywhere");
 }
 
-/// What this process has open.
+/// Returns the kinds of descriptors that this process has open.
 pub fn descriptors() -> Vec<String> {
     let entries = std::fs::read_dir("/proc/self/fd").unwrap().map(|entry| entry.unwrap().path());
     let links = entries.filter_map(|path| std::fs::read_link(path).ok()).map(|link| link.display().to_string());
-    // Which socket or pipe it is changes from turn to turn.
+    // Numbers of sockets and pipes change from turn to turn.
     let mut kinds: Vec<String> = links.map(|link| link.split(':').next().unwrap().to_owned()).collect();
     kinds.sort();
     kinds
@@ -373,6 +373,6 @@ fn killed_anywhere() {
     }
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
     let left: Vec<&str> = maps.lines().filter(|line| line.contains("memfd:instanton")).collect();
-    // What was mapped last may wait for the next replacement to be unmapped.
+    // The last mappings may wait for the next replacement to be unmapped.
     assert!(left.len() <= 4, "{left:#?}");
 }

@@ -1,4 +1,4 @@
-//! What a host defines for its jobs: process sets, resources, environments; and what the server says of them when it is asked.
+//! Definitions of a host for its jobs: process sets, resources, environments; and the server's answers about them.
 use std::ffi::OsString;
 use std::sync::{Arc, Mutex, mpsc};
 

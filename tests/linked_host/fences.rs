@@ -167,7 +167,7 @@ fn a_process_that_is_not_even_registered_is_waited_for() {
     let job = cluster.unregistered_job("job", &[0, 0]);
     let (uid, gid) = (nix::unistd::geteuid().as_raw(), nix::unistd::getegid().as_raw());
     let server = cluster.server(0);
-    // How many there will be here is known.
+    // The number of local processes is known.
     server.register_nspace_wait(&job.nspace, 2, &[Info::new(keys::JOB_SIZE, 2u32)]).unwrap();
     server.register_client_wait(&job.proc(0), uid, gid, None).unwrap();
     let mut first = job.peer(0);
@@ -210,7 +210,7 @@ fn a_time_limit_ends_a_fence_and_latecomers_hear_of_it() {
     assert_eq!(fence_all(&mut peers, &[], &[]), [OK; 3], "the next one is not disturbed");
 }
 
-/// What the hosts were told of fences.
+/// Returns the fences that the hosts were given.
 fn told(cluster: &Cluster) -> Vec<String> {
     cluster.world.said.lock().unwrap().iter().filter(|said| said.starts_with("fence")).cloned().collect()
 }

@@ -1,4 +1,4 @@
-//! What the host answers for clients: publishing, spawning, connecting, queries and the rest, with hosts that do it, refuse it,
+//! Requests that the host answers for clients: publishing, spawning, connecting, queries and the rest, with hosts that do it, refuse it,
 //! cannot do it, and never answer.
 use std::sync::{Arc, Mutex, mpsc};
 
@@ -30,7 +30,7 @@ fn text(text: &str) -> Text {
     Text::new(text).unwrap()
 }
 
-/// How a host takes requests.
+/// A host's way to take requests.
 #[derive(Clone, Copy, PartialEq)]
 enum Mood {
     Willing,
@@ -43,7 +43,7 @@ struct Clerk {
     mood: Mood,
     asked: Arc<Mutex<Vec<String>>>,
     published: Mutex<Vec<Pdata>>,
-    /// What it has never answered.
+    /// Requests that it has never answered.
     kept: Mutex<Vec<Box<dyn Send>>>,
 }
 
@@ -192,7 +192,7 @@ fn app() -> App {
     App { cmd: Some(text("prog")), argv: vec![], env: vec![], cwd: None, maxprocs: 1, info: vec![] }
 }
 
-/// What became of each request.
+/// Result of each request.
 type Outcomes = Vec<(&'static str, Result<(), Status>)>;
 
 /// Everything that a host answers, once.
@@ -450,7 +450,7 @@ fn a_connected_client_reads_the_other_job() {
     assert_eq!(one.get(&job, Some(keys::JOB_SIZE.as_bytes()), &optional).unwrap(), Value::Uint32(1));
 }
 
-/// What a host has taken over and not answered.
+/// Requests that a host has taken over and not answered.
 enum Taken {
     Connect(Completion<()>),
     Fetch(Vec<Info>, Completion<Vec<u8>>),
@@ -483,7 +483,7 @@ fn a_time_limit_ends_a_look_up_on_another_node_and_the_host_does_not_see_it() {
     let Taken::Fetch(info, done) = told.recv().unwrap() else { panic!("not asked to fetch") };
     assert_eq!(info, [Info::new(keys::REQUIRED_KEY, "k")], "two clocks would race");
     assert_eq!(peer.got(limited), Err(Status::ERR_TIMEOUT));
-    // What comes late is for whoever asks from then on.
+    // A late answer is for requests that come after it.
     let patient = peer.start_get(&proc("job", 1), "k", &[]);
     assert!(!peer.has_answer(patient));
     done.complete(Err(Status::ERR_NOT_FOUND));

@@ -1,4 +1,4 @@
-//! What the tests of groups ask of clients, and what they hear.
+//! Calls of clients in the tests of groups, and the events that they get.
 use std::sync::{Arc, mpsc};
 
 use instanton::client::{Chain, Client, Error, Infos, Notice};

@@ -138,7 +138,7 @@ fn what_makes_no_group_is_refused() {
     assert_eq!(refused("job", &own, &[]), Status::ERR_EXISTS, "a namespace");
     assert_eq!(refused("g", &[job.proc(0), job.proc(3)], &[set(keys::GROUP_LOCAL_ONLY)]), Status::ERR_BAD_PARAM);
     assert_eq!(refused("g", &own, &[set("site.magic").required()]), Status::ERR_NOT_SUPPORTED);
-    // The same name for others while the first of a pair waits.
+    // A group id is used by others while the first of a pair waits.
     let waits = construct(&clients[1], "g", &pair, &[]);
     assert_eq!(construct(&clients[1], "g", &pair, &[]).end().unwrap_err(), Status::ERR_EXISTS, "twice");
     let other = [job.proc(0), job.proc(2)];
@@ -149,7 +149,7 @@ fn what_makes_no_group_is_refused() {
     assert_eq!(clients[2].group_destruct(&id("g"), &[]).map_err(|e| e.status()), Err(Status::ERR_NOT_A_MEMBER));
     assert_eq!(clients[2].group_leave(&id("g"), &[]).map_err(|e| e.status()), Err(Status::ERR_NOT_A_MEMBER));
     assert_eq!(clients[0].group_leave(&id("h"), &[]).map_err(|e| e.status()), Err(Status::ERR_NOT_FOUND));
-    // What is required and unknown is no hint that could be left aside, whatever is done with a group.
+    // A required unknown attribute is no hint that could be left aside, in any call about groups.
     let unknown = [set("site.magic").required()];
     let told = |result: Result<Infos, _>| result.map(drop).map_err(|error: instanton::client::Error| error.status());
     let unserved = [
@@ -297,7 +297,7 @@ fn who_leads_alone_hears_of_the_dead_and_nobody_does_where_coming_is_optional() 
     assert_eq!(optional.map(made), [(PARTIAL, vec![0, 1]), (PARTIAL, vec![0, 1])]);
     assert_eq!(led.map(made), [(PARTIAL, vec![0, 1]), (PARTIAL, vec![0, 1])]);
     assert_eq!(heard[0].recv().unwrap(), (Status::GROUP_MEMBER_FAILED, Some(job.proc(2))));
-    // What came before the end of a fence has been heard by then.
+    // Events from before the end of a fence have been delivered by then.
     let ends = clients.iter().map(|client| fence(client, &Proc::new(id("led"), Rank::WILDCARD), &[]));
     assert!(ends.collect::<Vec<_>>().into_iter().all(|call| call.end() == Ok(())));
     assert!(heard.iter().all(|heard| heard.try_recv().is_err()), "once, for the group that is led");

@@ -29,7 +29,7 @@ impl Meeting {
 /// The answer to a fence, which whoever has it gives.
 pub type FenceAnswer = Box<dyn FnOnce() + Send>;
 
-/// Which operation, of which group, with whom.
+/// Operation, group and members.
 type GroupOperation = (i64, Nspace, Vec<Proc>);
 
 /// A group's operation that some nodes have come to.
@@ -43,13 +43,13 @@ struct GroupMeeting {
 /// A group whose members do not all know each other, and who of them has come.
 #[derive(Default)]
 struct Assembly {
-    /// How often leaders are to come, by themselves or a node at a time.
+    /// Number of leaders that are to come, by themselves or a node at a time.
     wanted: Option<usize>,
     calls: usize,
     leaders: BTreeSet<Proc>,
     added: BTreeSet<Proc>,
     come: BTreeSet<Proc>,
-    /// Whether the rest goes on without the dead.
+    /// True where the others go on without the dead.
     tolerant: bool,
     failed: Option<Status>,
     meeting: GroupMeeting,
@@ -68,18 +68,18 @@ pub struct World {
     lost: Mutex<Vec<Proc>>,
     /// The last context id.
     contexts: Mutex<u64>,
-    /// What the hosts were told, in order.
+    /// Requests to the hosts, in order.
     pub said: Mutex<Vec<String>>,
     /// Something was said.
     speaks: Condvar,
-    /// What the hosts answer to every fence, where that is set.
+    /// The hosts' answer to every fence, where one is set.
     pub fences: Mutex<Option<Result<Vec<u8>, Status>>>,
-    /// Who gives the answers to fences that all have come to, where the hosts do not.
+    /// Receiver of the answers to complete fences, where the hosts do not give them.
     pub answers: Mutex<Option<mpsc::Sender<FenceAnswer>>>,
     lacks: Lacks,
 }
 
-/// What the hosts cannot do.
+/// Operations that the hosts lack.
 #[derive(Clone, Copy, Default)]
 pub struct Lacks {
     /// Fetching from other nodes.
@@ -145,7 +145,7 @@ impl World {
         assert!(!waited.unwrap().1.timed_out(), "no host was told {text:?}");
     }
 
-    /// How often the hosts were told something that begins like this.
+    /// Returns the number of requests to the hosts that begin like this.
     pub fn count(&self, text: &str) -> usize {
         lock(&self.said).iter().filter(|said| said.starts_with(text)).count()
     }
@@ -418,7 +418,7 @@ impl Job<'_> {
         lock(&self.cluster.world.servers).len()
     }
 
-    /// What a host says of the job to the server of `node`.
+    /// Returns a host's information about the job for the server of `node`.
     pub fn info(&self, node: usize) -> Vec<Info> {
         let list = |ranks: Vec<u32>| ranks.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
         let used: Vec<usize> = (0..self.nodes()).filter(|node| !self.ranks_on(*node).is_empty()).collect();

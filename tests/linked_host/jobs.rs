@@ -237,7 +237,7 @@ fn a_host_that_does_not_answer_is_not_asked_for_ever() {
     // Once it does, it hears how things are by then.
     while let Some(done) = { host.1.lock().unwrap().pop() } {
         done.complete(Ok(()));
-        // What the answer leads to has been done when this is.
+        // Consequences of the answer are complete when this fence is.
         assert_eq!(peer.status(Request::Fence { procs: vec![], info: vec![] }), OK);
     }
     let notes = host.0.0.lock().unwrap();
@@ -285,7 +285,7 @@ fn events_reach_whom_they_are_for() {
     for peer in &mut peers {
         assert_eq!(code(peer.push()), (-5000, undefined.clone()));
     }
-    // What another server of the same namespace has raised, or this one, and the host passes on, is told here and goes no further.
+    // An event that another server of this namespace or this one has raised, and the host passes on, is delivered here and goes no further.
     let own = server.proc();
     for source in [Proc::new(own.nspace.clone(), Rank(own.rank.0 + 1)), own] {
         let (told, tells) = mpsc::channel();

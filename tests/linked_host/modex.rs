@@ -173,7 +173,7 @@ fn a_local_key_is_waited_for() {
     peers[1].commit(Scope::GLOBAL, "k", 2u32);
     assert_eq!(peers[0].got(waits), Ok(Value::Uint32(2)));
 
-    // What cannot come is not: no peer here would wait for the answer.
+    // A value that cannot come is not found: no peer here would wait for the answer.
     for directive in [keys::OPTIONAL, keys::IMMEDIATE] {
         assert_eq!(peers[0].get(&target, "never", &[Info::new(directive, true)]), NOT_FOUND);
     }
@@ -339,7 +339,7 @@ fn who_names_an_application_a_node_or_a_session_need_not_say_the_level() {
         (keys::NODE_SIZE, beta.clone(), Ok(1)),
         (keys::LOCAL_SIZE, Info::new(keys::NODEID, 1u32), Ok(1)),
         (keys::UNIV_SIZE, Info::new(keys::SESSION_ID, 8u32), Ok(99)),
-        // What is of another level is not meant by it.
+        // A key of another level is not meant by it.
         (keys::JOB_SIZE, Info::new(keys::APPNUM, 0u32), Ok(4)),
         (keys::LOCAL_SIZE, Info::new(keys::APPNUM, 0u32), Ok(3)),
         ("posted", beta, Ok(1)),

@@ -14,7 +14,7 @@ use instanton::data::{Info, Key, Proc, Rank, Scope, Status, Value};
 use instanton::message::{Posted, Push, Reply, Request};
 use instanton::server::Server;
 
-/// How long an answer may take that must come.
+/// Limit on the wait for an answer that must come.
 pub const PATIENCE: Duration = Duration::from_secs(120);
 
 pub struct Peer {
@@ -25,7 +25,7 @@ pub struct Peer {
     pub pushes: Vec<Push>,
 }
 
-/// What `setup_fork` says to a process.
+/// Returns the address that `setup_fork` gives to a process.
 pub fn address(server: &Server, proc: &Proc) -> Address {
     let mut env: Vec<(OsString, OsString)> = Vec::new();
     server.setup_fork(proc, &mut env).unwrap();
@@ -131,7 +131,7 @@ impl Peer {
         self.done(number)
     }
 
-    /// Whether an answer has come within a moment; for what must not come yet.
+    /// Returns whether an answer has come within a moment; for answers that must not come yet.
     pub fn has_answer(&mut self, number: u64) -> bool {
         self.stream.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
         let came = self.replies.contains_key(&number) || self.take_in().is_ok() && self.replies.contains_key(&number);

@@ -19,13 +19,13 @@ use nix::unistd::Pid;
 
 use crate::launch::{self, Outcome, dist};
 
-/// How many nodes it has.
+/// Number of nodes.
 pub const NODES: u32 = 4;
 /// A job that has not ended by then has failed, as has a cluster that is not ready.
 const DEADLINE: Duration = Duration::from_secs(600);
-/// What daemons still do for a job when it has ended must be over this long after it.
+/// Limit on the work that daemons still do for a job after its end.
 const AFTERWARDS: Duration = Duration::from_secs(120);
-/// How often to look at what tells nobody that it has changed.
+/// Interval between looks at state that announces no change.
 const GLANCE: Duration = Duration::from_millis(20);
 
 const CLUSTER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/slurm/cluster");
@@ -53,7 +53,7 @@ struct Running {
     _unshare: Child,
 }
 
-/// What jobs may leave behind.
+/// Traces that jobs may leave behind.
 struct Traces {
     processes: BTreeMap<i32, Process>,
     files: BTreeSet<PathBuf>,
@@ -68,7 +68,7 @@ struct Process {
 }
 
 impl Traces {
-    /// Whether all processes are those that stay when no job runs: not the head of a job, not one that a daemon has just forked
+    /// Returns whether all processes are those that stay when no job runs: not the head of a job, not one that a daemon has just forked
     /// (it has its parent's name), nor one that ended while it was looked at (it has none) or waits to be collected (it has no
     /// descriptor).
     fn at_rest(&self) -> bool {
@@ -78,7 +78,7 @@ impl Traces {
         })
     }
 
-    /// The same processes, no process with more descriptors (daemons close some of theirs late), and no other files.
+    /// Returns whether there are no other processes, no more descriptors of one (daemons close some of theirs late), and no other files.
     fn no_more_than(&self, before: &Traces) -> bool {
         let alike = |pid, now: &Process| {
             let before = before.processes.get(pid);
@@ -116,7 +116,7 @@ impl Cluster {
         self.run_with(command, &[])
     }
 
-    /// The same with some more variables.
+    /// Runs a program with some more variables.
     pub fn run_with<S: Into<OsString>>(
         &self,
         command: impl IntoIterator<Item = S>,
@@ -177,7 +177,7 @@ impl Cluster {
     }
 }
 
-/// Whether this machine and this user can have a cluster; if not, why.
+/// Checks that this machine and this user can have a cluster; if not, says why.
 fn can_run() -> Result<(), String> {
     for program in ["slurmctld", "slurmd", "munged"] {
         let path = Path::new("/usr/sbin").join(program);
@@ -241,7 +241,7 @@ impl Running {
         Traces { processes, files }
     }
 
-    /// What there is when no job runs, also none of a test that has failed.
+    /// Returns the traces when no job runs, also none of a test that has failed.
     fn at_rest(&self) -> Traces {
         let deadline = Instant::now() + AFTERWARDS;
         let mut before = self.traces();

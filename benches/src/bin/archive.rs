@@ -148,7 +148,7 @@ fn entry(info: &Info) -> anyhow::Result<(String, Cell)> {
     Ok((String::from_utf8(info.key.as_bytes().to_vec())?, cell))
 }
 
-/// What is timed.
+/// A timed operation.
 #[derive(Clone, Copy)]
 enum What {
     Attach,

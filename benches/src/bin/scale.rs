@@ -1,4 +1,4 @@
-//! What registering a job costs at sizes from a thousand to a million ranks: a table, and two pictures.
+//! Costs of registering a job at sizes from a thousand to a million ranks: a table, and two pictures.
 //!
 //! Every measurement is made by a process of its own, so that none finds memory that another one left.
 use std::fs;
@@ -55,7 +55,7 @@ struct Options {
     one: Option<Vec<String>>,
 }
 
-/// What is said of the ranks.
+/// Information about the ranks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum What {
     Maps,
@@ -66,7 +66,7 @@ enum What {
     /// Ranks at random, in no order at all.
     Shuffled,
     Keys,
-    /// The same keys, each rank's values handed over as they are. Only Rust can.
+    /// Keys as above, each rank's values handed over as they are. Only Rust can.
     Values,
 }
 
@@ -95,7 +95,7 @@ impl What {
 }
 
 impl What {
-    /// What tells the host in C, where it knows such jobs.
+    /// Options of the host in C, where it knows such jobs.
     fn option(self) -> Option<&'static str> {
         match self {
             What::Maps => Some(""),
@@ -107,7 +107,7 @@ impl What {
     }
 }
 
-/// Who registers.
+/// Language and library that register.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Way {
     Rust,
@@ -174,7 +174,7 @@ fn register_one(what: What, ranks: u32) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// How often a job is registered, each time by a new process; the medians are shown. Once suffices where it takes long.
+/// Returns the number of registrations, each by a new process; the medians are shown. One suffices where it takes long.
 fn repeats(ranks: u32) -> u32 {
     if ranks <= STOCK_LIMIT { 3 } else { 1 }
 }

@@ -1,4 +1,4 @@
-//! What registering a job of one shape or another costs, against one of the same size in blocks: each shape in a process of its own.
+//! Costs of registering jobs of many shapes, against one of equal size in blocks: each shape in a process of its own.
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
@@ -20,7 +20,7 @@ struct Options {
     /// Ranks of each job
     #[arg(long, default_value_t = 1_000_000)]
     ranks: u32,
-    /// How often each is registered; the medians are shown
+    /// Number of registrations of each; the medians are shown
     #[arg(long, default_value_t = 3)]
     repeats: u32,
     /// Says eleven keys of each rank as well

@@ -5,7 +5,7 @@ use hwlocality::cpu::binding::CpuBindingFlags;
 use hwlocality::cpu::cpuset::CpuSet;
 use hwlocality::object::types::ObjectType;
 
-/// What hwloc found. Of a core with several hardware threads only the first is used.
+/// Cores that hwloc found. Of a core with several hardware threads only the first is used.
 pub struct Cores {
     topology: Topology,
     sets: Vec<CpuSet>,

@@ -26,10 +26,10 @@ const JOB: Blocks = Blocks { ranks: 64, per_node: 64 };
 #[derive(Parser)]
 #[command(about = "Readers on every core, beside a writer that publishes as fast as it can")]
 struct Options {
-    /// How many readers at most; by default one on each core
+    /// Number of readers at most; by default one on each core
     #[arg(long)]
     readers: Option<usize>,
-    /// How long each measurement takes
+    /// Seconds that each measurement takes
     #[arg(long, default_value_t = 1.0)]
     seconds: f64,
     /// Of the ranks that are read

@@ -17,7 +17,7 @@ use crate::JOB;
 use crate::cores::Cores;
 use crate::writer::Writer;
 
-/// Who reads, and how.
+/// Kind of reader: thread or process, copying or under a guard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Threads that copy, as the C interface does.
@@ -62,7 +62,7 @@ impl Kind {
     }
 }
 
-/// What one reader is told; to a process on its command line: `CORE,SECONDS,SEED`.
+/// Order to one reader; to a process on its command line: `CORE,SECONDS,SEED`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Place {
     pub kind: Kind,
@@ -87,7 +87,7 @@ impl FromStr for Place {
     }
 }
 
-/// What one reader did; on a line with tabs between.
+/// Result of one reader; on a line with tabs between.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Done {
     pub reads: u64,
@@ -124,7 +124,7 @@ impl Done {
     }
 }
 
-/// What the kernel let the calling thread run.
+/// Returns the time that the kernel let the calling thread run.
 fn cpu_us() -> anyhow::Result<f64> {
     let text = read_to_string("/proc/thread-self/schedstat")?;
     let ns: f64 = text.split_whitespace().next().context("an empty schedstat")?.parse()?;

@@ -29,7 +29,7 @@ struct Options {
     /// The library to compare with
     #[arg(long, required_unless_present = "in_place")]
     stock: Option<PathBuf>,
-    /// What to call it
+    /// Name of that library in the table
     #[arg(long, default_value = "the stock library")]
     stock_name: String,
     /// Writes the table there too, as Markdown

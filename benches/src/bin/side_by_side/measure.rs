@@ -1,4 +1,4 @@
-//! What is run, in which order. Each measurement is made with one library right after the other, so that a machine that becomes
+//! Runs and their order. Each measurement is made with one library right after the other, so that a machine that becomes
 //! busy meanwhile spoils both.
 use std::path::PathBuf;
 
@@ -82,7 +82,7 @@ impl Plan {
         }
     }
 
-    /// What needs no server. The libraries take many short turns, because the machine's own speed changes between them.
+    /// Helpers, which need no server. The libraries take many short turns, because the machine's own speed changes between them.
     fn helpers(&self, measured: &mut Measured) {
         for _ in 0..(60 / self.divisor).max(1) {
             for (library, samples) in [(&self.ours, &mut measured.ours), (&self.stock, &mut measured.stock)] {

@@ -247,7 +247,7 @@ fn query(client: &Client) -> Outcome {
     Ok(())
 }
 
-/// What is behind the last `@`.
+/// Returns the part of a namespace behind its last `@`.
 fn number(nspace: &Nspace) -> String {
     nspace.to_string().rsplit('@').next().unwrap_or_default().to_owned()
 }

@@ -12,12 +12,12 @@ use instanton::launch::{AppSpec, MOST_RANKS};
 #[derive(Debug, Parser)]
 #[command(name = "instanton", version, about, subcommand_required = true)]
 pub struct Cli {
-    /// What to do.
+    /// The command to carry out.
     #[command(subcommand)]
     pub command: Command,
 }
 
-/// What the command can do.
+/// Commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Start a job on this machine and wait for its end
@@ -47,7 +47,7 @@ pub struct Run {
     /// Show every line of output as an element of XML
     #[arg(long)]
     pub xml: bool,
-    /// What each rank may run on: all that the command may (none), or one core, in turn (core)
+    /// Binding of each rank: to all that the command may run on (none), or to one core, in turn (core)
     #[arg(long, value_name = "WHAT", default_value = "none")]
     pub bind_to: BindTo,
     /// Also listen on a socket in the session directory, for processes in another network namespace
@@ -59,7 +59,7 @@ pub struct Run {
     others: Vec<Segment>,
 }
 
-/// What a rank is bound to.
+/// Binding of a rank.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum BindTo {
     #[default]
@@ -76,7 +76,7 @@ pub struct Launch {
     /// The job's session directory, to be made.
     #[arg(long)]
     pub session: PathBuf,
-    /// What the user asked for.
+    /// Options of the user.
     #[command(flatten)]
     pub run: Run,
 }
@@ -110,7 +110,7 @@ impl Cli {
     /// Reads a command line, the command's own name first.
     ///
     /// # Errors
-    /// What clap has to say, the texts of `--help` and `--version` among it.
+    /// Complaints of clap, and the texts of `--help` and `--version`.
     pub fn read(arguments: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
         let mut segments = split(arguments);
         let mut cli = Self::try_parse_from(segments.remove(0))?;

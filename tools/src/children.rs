@@ -1,4 +1,4 @@
-//! Who has ended: one thread waits for every child there is, and takes none of them.
+//! Ends of children: one thread waits for every child there is, and reaps none of them.
 //!
 //! A child that has ended keeps its number until it is taken, and then the number may become another process's. So the loop that sends
 //! signals to children is also the one that takes them: it never signals a stranger, and it meets no two children of one number. It takes

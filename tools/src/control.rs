@@ -5,7 +5,7 @@ use instanton::data::{Info, Proc, Rank, Status, keys};
 use instanton::server::{Completion, Infos};
 use nix::sys::signal::Signal;
 
-/// What is to be done to processes.
+/// Action upon processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Kill them.
@@ -16,12 +16,12 @@ pub enum Action {
     Signal(Signal),
 }
 
-/// What a rank asks for, and the way back.
+/// Job control that a rank asks for, and the way back.
 #[derive(Debug)]
 pub struct Request {
     /// To whom.
     pub targets: Vec<Proc>,
-    /// What.
+    /// The action.
     pub action: Action,
     /// Answered when it is done.
     pub done: Completion<Infos>,
@@ -58,7 +58,7 @@ impl Request {
 /// Attributes that say who asks, and what may be done to him and how: he wants nothing by them.
 const SAYS: [&str; 4] = [keys::USERID, keys::GRPID, keys::JOB_CTRL_PREEMPTIBLE, keys::JOB_CTRL_CHECKPOINT_METHOD];
 
-/// Whether a call wants nothing to be done.
+/// Returns whether a call wants nothing to be done.
 pub fn wants_nothing(directives: &[Info]) -> bool {
     directives.iter().all(|info| SAYS.iter().any(|key| info.key == *key))
 }

@@ -1,4 +1,4 @@
-//! What a rank finds in its environment besides what the PMIx server puts there.
+//! Environment of a rank, besides the variables of the PMIx server.
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 
@@ -6,7 +6,7 @@ use instanton::launch::App;
 
 use crate::job::Job;
 
-/// What an outer mpirun tells its own ranks; to a rank of ours it would be a lie.
+/// Variables that an outer mpirun sets for its own ranks; they would mislead a rank of ours.
 const LEFTOVERS: [&str; 5] =
     ["OMPI_MCA_ess", "OMPI_MCA_orte_", "OMPI_FILE_LOCATION", "OMPI_UNIVERSE_SIZE", "PRTE_LAUNCHED"];
 

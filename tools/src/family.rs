@@ -37,7 +37,7 @@ fn tell(pid: Pid, family: &HashSet<Pid>, signals: &[Signal]) -> bool {
 
 /// Kills the family and waits until nobody is left of it.
 pub fn end() {
-    // Who has no child has no family: whatever has lost its parent below us is our child. To look for it in all of /proc
+    // A process without a child has no family: whatever has lost its parent below us is our child. To look for it in all of /proc
     // takes its time.
     while take_child(None).is_ok() {
         // Again after each death: who forked in between is found the next time.

@@ -9,16 +9,16 @@ use nix::fcntl::{FcntlArg, OFlag, fcntl};
 
 use crate::job::Job;
 
-/// Where they lie.
+/// Places of the files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Files {
-    /// What their names begin with.
+    /// Prefix of their names.
     prefix: Option<PathBuf>,
-    /// Whether that is all of their names but for the stream, with `%n` for the namespace and `%r` for the rank.
+    /// True if that is all of their names but for the stream, with `%n` for the namespace and `%r` for the rank.
     is_pattern: bool,
     /// The directory of the job's own.
     directory: Option<PathBuf>,
-    /// Whether the output is for them alone.
+    /// True if the output is for them alone.
     pub only: bool,
 }
 
@@ -27,7 +27,7 @@ const NAMES: [&str; 4] =
     [keys::IOF_OUTPUT_TO_FILE, keys::OUTPUT_TO_FILE, keys::IOF_OUTPUT_TO_DIRECTORY, keys::OUTPUT_TO_DIRECTORY];
 
 impl Files {
-    /// Whether every attribute that is to name a place does.
+    /// Returns whether every attribute that is to name a place does.
     pub fn are_named(infos: &[Info]) -> bool {
         let mut names = infos.iter().filter(|info| NAMES.iter().any(|key| info.key == *key));
         names.all(|info| info.value.as_str().is_some_and(|name| !name.is_empty()))

@@ -55,7 +55,7 @@ pub fn run(arguments: Vec<OsString>) -> Result<u8> {
 struct End {
     /// The status to exit with.
     code: u8,
-    /// What it had told of clean-ups, if it did not come to do them.
+    /// Clean-ups that the launcher had announced, if it did not come to do them.
     inheritance: Vec<u8>,
 }
 
@@ -109,7 +109,7 @@ fn start(listener: &Listener, session: &Session, arguments: Vec<OsString>, input
         .context("cannot start the launcher")
 }
 
-/// What the ranks get for standard input: our own, unless it is a terminal, which only the foreground may read.
+/// Returns the ranks' standard input: our own, unless it is a terminal, which only the foreground may read.
 fn terminal_input() -> Result<(Stdio, Option<mpsc::Sender<()>>)> {
     if !io::stdin().is_terminal() {
         return Ok((Stdio::inherit(), None));
@@ -130,11 +130,11 @@ enum Link {
 struct Guardian {
     launcher: Child,
     link: Link,
-    /// What the launcher has said.
+    /// Messages of the launcher so far.
     told: Vec<u8>,
     /// Signals that came before the launcher had called.
     early: Vec<Signal>,
-    /// How often the user has asked for the end.
+    /// Number of times that the user has asked for the end.
     insisted: u32,
     /// Tells the terminal's relay that we may be in the foreground again.
     continued: Option<mpsc::Sender<()>>,
@@ -164,7 +164,7 @@ impl Guardian {
         if matches!(signal, Signal::SIGINT | Signal::SIGTERM) {
             self.insisted += 1;
             if self.insisted >= PATIENCE {
-                // What it leaves behind, we end. An error would mean that it has ended already.
+                // Processes that it leaves behind end with it. An error would mean that it has ended already.
                 let _ = self.launcher.kill();
             }
         }

@@ -1,6 +1,6 @@
 //! The PMIx server in the launcher, and the host that it asks: all that this command knows of the library's server.
 //!
-//! What a rank asks of its host is done here at once where it needs nobody else: published data is kept in a
+//! Requests of a rank are done here at once where they need nobody else: published data is kept in a
 //! [`PublishedData`], texts are [logged](crate::log), and whoever connects is connected, because everybody lives here. What is about processes
 //! becomes an [`Event`] of the launcher's queue, and is answered from there: the server's thread waits for nothing.
 use std::io;
@@ -29,7 +29,7 @@ use crate::launch::Event;
 use crate::taps::Streams;
 use crate::{control, link, log, query, spawn};
 
-/// How long the run waits at its end for those who pull output and have not read it.
+/// Limit on the wait, at the end of the run, for tools that pull output and have not read it.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The machine's topology and our place in it, which takes longest to find out: it is begun before anything else, and waited for before the first rank
@@ -110,7 +110,7 @@ impl Pmix {
         self.server.setup_fork(proc, environment)
     }
 
-    /// Whether ranks are bound to cores.
+    /// Returns whether ranks are bound to cores.
     pub fn binds(&self) -> bool {
         self.place.as_ref().is_some_and(|place| !place.cores.is_empty())
     }
@@ -176,7 +176,7 @@ impl Pmix {
     /// Forgets a job that is over, and then removes its directories.
     pub fn forget(&self, job: &Job) {
         let directory = job.session.job(job.number);
-        // What cannot be removed now goes with the session.
+        // Files that cannot be removed now go with the session.
         let _ = self.server.deregister_nspace(&job.nspace, move |_| drop(std::fs::remove_dir_all(directory)));
     }
 
@@ -205,7 +205,7 @@ pub fn clean_up(calls: &[Vec<Info>]) {
 }
 
 struct Launcher {
-    /// What the names of all jobs of the run begin with.
+    /// Prefix of the names of all jobs of the run.
     family: String,
     events: Sender<Event>,
     guardian: UnixStream,
@@ -222,13 +222,13 @@ impl Launcher {
         Ok(Answer::Done)
     }
 
-    /// Whether it is a rank; else it is a tool, whose coming and going is nobody's business.
+    /// Returns whether it is a rank; else it is a tool, whose coming and going changes nothing.
     fn is_rank(&self, proc: &Proc) -> bool {
         let rest = proc.nspace.as_bytes().strip_prefix(self.family.as_bytes()).and_then(|rest| rest.strip_prefix(b"@"));
         rest.is_some_and(|number| number.iter().all(u8::is_ascii_digit))
     }
 
-    /// The same for an event that brings the way back with it.
+    /// Sends an event that brings the way back with it.
     fn ask(&self, event: Event) -> Accepted {
         self.tell(event).map(|_| Answer::Later)
     }

@@ -51,7 +51,7 @@ impl Input {
 #[derive(Debug, Default)]
 struct State {
     inputs: Vec<Input>,
-    /// Who has pushed too much.
+    /// Processes that have pushed too much.
     stopped: Vec<Proc>,
 }
 
@@ -60,7 +60,7 @@ struct State {
 pub struct Inputs {
     state: Mutex<State>,
     wake: PipeWriter,
-    /// What wakes the thread, until there is one.
+    /// Pipe that wakes the thread, until there is one.
     woken: Mutex<Option<PipeReader>>,
     server: OnceLock<Weak<Server>>,
 }
@@ -75,7 +75,7 @@ impl Inputs {
         Ok(Arc::new(Self { state: Mutex::default(), wake, woken, server: OnceLock::new() }))
     }
 
-    /// Who is told that pushing may go on. It is not kept alive.
+    /// Makes this the server that is told when pushing may go on. It is not kept alive.
     pub fn lead_to(&self, server: &Arc<Server>) {
         // There is one server.
         let _ = self.server.set(Arc::downgrade(server));

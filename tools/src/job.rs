@@ -29,9 +29,9 @@ pub struct Job {
     pub nspace: Nspace,
     /// The rank that has started it, if one has.
     pub parent: Option<Proc>,
-    /// How many ranks of other jobs come before its own where all on this node are counted.
+    /// Number of ranks of other jobs that come before its own where all on this node are counted.
     pub before: u32,
-    /// What the names of all jobs of the run begin with.
+    /// Prefix of the names of all jobs of the run.
     family: String,
     /// The launcher's own name, as a server.
     pub server: Nspace,
@@ -41,13 +41,13 @@ pub struct Job {
     pub apps: Vec<App>,
     /// Its directories.
     pub session: Session,
-    /// What is to become of its streams.
+    /// Its parent's wishes for its streams.
     pub wants: Wants,
     /// Processors that we may use.
     slots: u32,
 }
 
-/// What a line of output begins with.
+/// Tag in front of a line of output.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Tags {
     #[default]
@@ -56,7 +56,7 @@ pub enum Tags {
     Short,
     /// The job's name and the rank.
     Full,
-    /// The same, and the name of the machine and the process's number.
+    /// Namespace and rank as above, and the name of the machine and the process's number.
     Detailed,
 }
 
@@ -74,25 +74,25 @@ impl Tags {
     }
 }
 
-/// What who has started a job wants of its streams.
+/// A parent's wishes for the streams of a job that it has started.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wants {
     /// Streams that it will pull.
     pub output: Channels,
     /// The rank that it will push input to; a wildcard for all.
     pub input: Option<Rank>,
-    /// What each line is to begin with.
+    /// Tag in front of each line.
     pub tags: Tags,
-    /// What is put around it besides.
+    /// Form of the line besides.
     pub format: LineFormat,
-    /// Whether both streams are one.
+    /// True if both streams are one.
     pub is_merged: bool,
     /// Files that they go to.
     pub files: Files,
 }
 
 impl Wants {
-    /// Whether input is pushed to a rank.
+    /// Returns whether input is pushed to a rank.
     pub fn has_input(&self, rank: u32) -> bool {
         self.input.is_some_and(|input| input == Rank::WILDCARD || input == Rank(rank))
     }
@@ -137,7 +137,7 @@ impl Job {
         })
     }
 
-    /// What the names of all jobs of the run begin with, up to the `@`.
+    /// Returns the prefix of the names of all jobs of the run, up to the `@`.
     pub fn family(&self) -> &str {
         &self.family
     }
@@ -151,7 +151,7 @@ impl Job {
         self.apps.iter().map(words).collect::<Vec<_>>().join(&b" : "[..])
     }
 
-    /// How many ranks it has.
+    /// Returns the number of its ranks.
     pub fn size(&self) -> u32 {
         self.apps.iter().map(|app| app.spec.ranks).sum()
     }
@@ -166,12 +166,12 @@ impl Job {
         self.apps.iter().flat_map(|app| app.ranks().map(move |rank| (rank, app)))
     }
 
-    /// Whether ranks have to share processors.
+    /// Returns whether ranks have to share processors.
     pub fn is_oversubscribed(&self) -> bool {
         self.before + self.size() > self.slots
     }
 
-    /// What each application has, as one text.
+    /// Returns a number of each application, as one text.
     pub fn per_app(&self, of: impl Fn(&App) -> u32, separator: &str) -> String {
         self.apps.iter().map(|app| of(app).to_string()).collect::<Vec<_>>().join(separator)
     }
@@ -182,7 +182,7 @@ impl Job {
         short.into_iter().chain(["localhost", "127.0.0.1"]).collect::<Vec<_>>().join(",")
     }
 
-    /// What is said of it when it is registered. `place` is the machine, and where on it we may run, as every rank may.
+    /// Returns its job information. `place` is the machine, and where on it we may run, as every rank may.
     pub fn infos(&self, place: Option<&Place>) -> Vec<Info> {
         let size = self.size();
         let everyone = (0..size).map(|rank| rank.to_string()).collect::<Vec<_>>().join(",");
@@ -271,7 +271,7 @@ impl Job {
             infos.extend(text(keys::LOCALITY_STRING, &place.locality));
         }
         if let Some(place) = place {
-            // Where all may run in one package only, all are there.
+            // If all may run in one package only, all are there.
             let is_one = place.locality.as_deref().is_some_and(|places| is_in_one(places, "SK"));
             infos.extend(is_one.then(|| Info::new(keys::PACKAGE_RANK, short(rank))));
         }
@@ -279,7 +279,7 @@ impl Job {
     }
 }
 
-/// Whether a locality string names just one part of the machine of a kind: `SK0`, and not `SK0-1`.
+/// Returns whether a locality string names just one part of the machine of a kind: `SK0`, and not `SK0-1`.
 fn is_in_one(places: &str, kind: &str) -> bool {
     let mut lists = places.split(':').filter_map(|place| place.strip_prefix(kind));
     lists.next().is_some_and(|list| list.parse::<u32>().is_ok()) && lists.next().is_none()
@@ -315,7 +315,7 @@ mod tests {
         job
     }
 
-    /// What a rank reads, through a server's store.
+    /// Returns a function that looks up as a rank does, through a server's store.
     fn reads(job: &Job, place: Option<&Place>) -> impl Fn(Rank, &str) -> Option<Value> {
         let infos = job.infos(place);
         let info = JobInfo::from_infos(&job.nspace, job.size(), &infos, &job.node).unwrap();

@@ -29,26 +29,26 @@ struct Process {
 /// A job and its processes.
 #[derive(Debug)]
 pub struct Live {
-    /// What was planned.
+    /// The plan.
     pub job: Job,
-    /// Whether its parent wants to hear of its end.
+    /// True if its parent wants to hear of its end.
     pub tells_parent: bool,
-    /// Whether it has taken longer than it may.
+    /// True if it has taken longer than it may.
     is_late: bool,
     ranks: Vec<Process>,
 }
 
-/// How a process of ours ended.
+/// End of a process of ours.
 pub struct Ended {
-    /// Which.
+    /// The process.
     pub proc: Proc,
     /// The words for it.
     pub who: Who,
-    /// How.
+    /// Its end.
     pub end: End,
-    /// Whether it left its peers waiting.
+    /// True if it left its peers waiting.
     pub is_initialised: bool,
-    /// Whether that had been asked for.
+    /// True if its end had been asked for.
     pub is_dismissed: bool,
     /// The number of its job, if it was the last of it.
     pub last_of: Option<u32>,
@@ -91,12 +91,12 @@ impl Jobs {
         (u64::from(before) + u64::from(ranks) <= u64::from(MOST_RANKS)).then_some((self.last + 1, before))
     }
 
-    /// How many ranks all jobs have together.
+    /// Returns the number of ranks of all jobs together.
     pub fn size(&self) -> u32 {
         self.live.values().map(|live| live.job.size()).sum()
     }
 
-    /// Whether some process that was started has not ended.
+    /// Returns whether some process that was started has not ended.
     pub fn anybody_runs(&self) -> bool {
         !self.by_pid.is_empty()
     }
@@ -153,7 +153,7 @@ impl Jobs {
         self.live.values().find(|live| live.job.nspace == *nspace).map(|live| live.job.number)
     }
 
-    /// Who has started the job that a process is of, unless that is the run's own.
+    /// Returns the process that has started the job of a process, unless that is the run's own.
     pub fn parent(&self, proc: &Proc) -> Option<&Proc> {
         self.live.get(&self.number(&proc.nspace)?)?.job.parent.as_ref()
     }
@@ -226,7 +226,7 @@ impl Jobs {
 }
 
 impl Live {
-    /// How the job has ended as a whole: by the first of its ranks that did not end well.
+    /// Returns the end of the job as a whole: that of the first of its ranks that did not end well.
     pub fn status(&self) -> Status {
         if self.is_late {
             return Status::ERR_TIMEOUT;

@@ -47,12 +47,12 @@ use crate::{children, control, family, link, output, query, signals, spawn};
 
 /// From SIGTERM to SIGKILL.
 const GRACE: Duration = Duration::from_secs(3);
-/// What processes that a rank left behind have to finish what they do, say to write the last of its output.
+/// Time for processes that a rank left behind to finish, say to write the last of its output.
 const LINGER: Duration = Duration::from_secs(1);
 /// Between two rounds of SIGKILL: a process may have been born while the first was sent.
 const ROUND: Duration = Duration::from_millis(50);
 
-/// What happens to a run.
+/// Event of a run.
 #[derive(Debug)]
 pub enum Event {
     /// A rank has called Init.
@@ -150,9 +150,9 @@ struct Running {
     /// Tells who waits for children that the one is taken that had ended.
     taken: Sender<()>,
     stage: Stage,
-    /// Who was sent SIGTERM because the run ends.
+    /// Processes that were sent SIGTERM because the run ends.
     asked: HashSet<Pid>,
-    /// Who was sent SIGTERM because a rank wanted that, and when they are killed.
+    /// Processes that were sent SIGTERM because a rank wanted that, and the time at which they are killed.
     condemned: VecDeque<(Instant, Vec<Pid>)>,
     /// Jobs whose time is limited, and when it is over.
     limits: Vec<(Instant, u32)>,
@@ -161,9 +161,9 @@ struct Running {
     /// The user's limit, and when it is reached.
     limit: Option<Duration>,
     until: Option<Instant>,
-    /// How often the user has asked for the end.
+    /// Number of times that the user has asked for the end.
     insisted: u32,
-    /// How lines of output look where a job does not say more.
+    /// Tags in front of lines of output where a job does not say more.
     tags: Tags,
     format: LineFormat,
     /// Outputs that are not through yet, and what tells them of more.
@@ -365,7 +365,7 @@ impl Running {
         }
     }
 
-    /// Whether the user asks for the end once more, so that now everything is killed.
+    /// Returns whether the user asks for the end once more, so that now everything is killed.
     fn insists(&mut self, signal: i32) -> bool {
         if signal != Signal::SIGINT as i32 && signal != Signal::SIGTERM as i32 {
             return false;

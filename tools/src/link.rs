@@ -29,7 +29,7 @@ impl Listener {
         Ok(Self { name, socket })
     }
 
-    /// What the launcher has to be told.
+    /// Returns the name of the socket, which the launcher has to be given.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -88,7 +88,7 @@ pub fn tell(mut stream: &UnixStream, directives: &[Info]) -> Result<()> {
     Ok(stream.write_all(&frame)?)
 }
 
-/// What was told, up to the call that the launcher's death cut short.
+/// Returns the announced clean-ups, up to the one that the launcher's death cut short.
 pub fn told(mut bytes: &[u8]) -> Vec<Vec<Info>> {
     let mut calls = Vec::new();
     while let Some((length, rest)) = bytes.split_first_chunk() {

@@ -1,4 +1,4 @@
-//! Where ranks log (`PMIx_Log`): our own output, and the system's log.
+//! Logs of ranks (`PMIx_Log`): our own output, and the system's log.
 //!
 //! Texts for the output are written as they are, between the lines of the ranks. Texts for the system's log go to the daemon
 //! behind [`SOCKET`] as one datagram each, with the priority of an error unless another one is asked for.
@@ -8,13 +8,13 @@ use instanton::data::{Info, InfoList, Proc, Status, keys};
 
 use crate::output::Feed;
 
-/// Where the system's log takes messages.
+/// Socket of the system's log.
 const SOCKET: &str = "/dev/log";
 /// The facility of user programs, as syslog(3) numbers it, and the priority of an error.
 const USER: i32 = 1 << 3;
 const ERROR: i32 = 3;
 
-/// What must be served when it is required: our channels, and what is looked at besides.
+/// Attributes that are served when they are required: our channels, and those that are looked at besides.
 const SERVED: [&str; 11] = [
     keys::LOG_STDOUT,
     keys::LOG_STDERR,
@@ -57,7 +57,7 @@ pub fn log(outputs: &[Feed; 2], client: &Proc, data: &[Info], directives: &[Info
         };
         match logged {
             Ok(()) if once => return Ok(()),
-            // What one channel does not take, another one may.
+            // Another channel may take what one does not.
             Ok(()) => result = Ok(()),
             Err(status) if result.is_err() => result = Err(status),
             Err(_) => {}

@@ -1,4 +1,4 @@
-//! What became of a job: its exit status, and the one line that says why.
+//! Outcome of a job: its exit status, and the one line that says why.
 //!
 //! The first thing that goes wrong decides. Whatever follows it may be our own doing (the signals that end the other
 //! ranks) or its consequence, and says nothing.
@@ -19,7 +19,7 @@ const NOT_FOUND: u8 = 127;
 /// The status for what is our own failure, and for a rank that ended well but left its peers waiting.
 const FAILURE: u8 = 1;
 
-/// How a process ended.
+/// End of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     /// It exited with this code.
@@ -29,13 +29,13 @@ pub enum End {
 }
 
 impl End {
-    /// What the kernel says of it.
+    /// Translates the kernel's status.
     pub fn of(status: ExitStatus) -> Self {
         status.code().map_or_else(|| End::Signal(status.signal().unwrap_or_default()), End::Code)
     }
 }
 
-/// Who it was: the words for a line.
+/// Name of a process, for a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Who {
     /// The number of its job.
@@ -69,7 +69,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Whether something went wrong, so that the job has to end.
+    /// Returns whether something went wrong, so that the job has to end.
     pub fn is_decided(&self) -> bool {
         self.cause.is_some()
     }
@@ -148,7 +148,7 @@ impl Outcome {
         }
     }
 
-    /// What to tell the user; nothing if all went well.
+    /// Returns the line for the user; none if all went well.
     pub fn line(&self) -> Option<String> {
         Some(match self.cause.as_ref()? {
             Cause::Ended(who, End::Code(code)) => format!("{who} exited with code {code}; the job was ended"),
@@ -181,7 +181,7 @@ fn describe(error: &std::io::Error) -> String {
     error.raw_os_error().map_or_else(|| error.to_string(), |errno| Errno::from_raw(errno).desc().to_owned())
 }
 
-/// What a shell shows for a process that a signal ended.
+/// Returns the exit status that a shell shows for a process that a signal ended.
 pub fn of_signal(signal: i32) -> u8 {
     128 + (signal & 0x7f) as u8
 }

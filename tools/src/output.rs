@@ -1,4 +1,4 @@
-//! What the ranks print, forwarded to our own output: every byte, and every line in one piece.
+//! Output of the ranks, forwarded to our own: every byte, and every line in one piece.
 //!
 //! One thread forwards all standard outputs and one all standard errors, so that a reader who looks at one of the two
 //! only does not stall the other. Each holds a rank's unfinished line back until its newline comes, the rank closes the
@@ -29,15 +29,15 @@ pub const LONGEST_LINE: usize = 16 << 20;
 const PROMPT: u8 = 50;
 /// Bytes of texts that may wait to be written.
 const MOST_WAITING: usize = 16 << 20;
-/// What is read at once; a pipe holds no more by default.
+/// Bytes that are read at once; a pipe holds no more by default.
 const CHUNK: usize = 64 << 10;
 
-/// How the lines of a stream are shown.
+/// Form in which the lines of a stream are shown.
 pub struct Look {
     /// Whose it is, and what it is called.
     pub source: Proc,
     pub stream: &'static str,
-    /// What is in front of each line.
+    /// Tag in front of each line.
     pub tag: String,
     pub format: LineFormat,
 }
@@ -49,9 +49,9 @@ pub struct Source {
     unfinished: Vec<u8>,
     /// The beginning of the current line has been shown, as a prompt.
     prompted: bool,
-    /// Who may want it besides.
+    /// Tools that may pull it.
     tapped: Option<Tapped>,
-    /// Where it goes besides.
+    /// File that it is written to as well.
     file: Option<File>,
     /// Nobody reads it here.
     is_hidden: bool,
@@ -72,12 +72,12 @@ impl Source {
         })
     }
 
-    /// The same for those who have asked for it.
+    /// Hands it to the tools that pull it, too.
     pub fn tapped(self, tapped: Tapped) -> Self {
         Self { tapped: Some(tapped), ..self }
     }
 
-    /// The same into a file as well, or into that alone.
+    /// Writes it into a file as well, or into that alone.
     pub fn filed(self, file: Option<File>, only: bool) -> Self {
         Self { file, is_hidden: only, ..self }
     }
@@ -160,7 +160,7 @@ impl Sink {
     }
 }
 
-/// What a forwarding thread is told.
+/// Message to a forwarding thread.
 enum More {
     Source(Source),
     Text(Vec<u8>),
@@ -320,7 +320,7 @@ pub fn set_nonblocking(descriptor: impl AsFd) -> io::Result<()> {
     Ok(())
 }
 
-/// Which descriptors have something to say, `woken` first; none at all when the time is over.
+/// Returns which descriptors are readable, `woken` first; none at all when the time is over.
 fn wait(woken: &PipeReader, sources: &[Source], limit: PollTimeout) -> io::Result<Vec<bool>> {
     let descriptors = iter::once(woken.as_fd()).chain(sources.iter().map(|source| source.pipe.as_fd()));
     let mut polled: Vec<_> = descriptors.map(|descriptor| PollFd::new(descriptor, PollFlags::POLLIN)).collect();

@@ -8,12 +8,12 @@ use instanton::server::{Completion, Infos};
 use crate::jobs::{Jobs, Live};
 use crate::spawn;
 
-/// What a rank asks, and the way back.
+/// Query of a rank, and the way back.
 #[derive(Debug)]
 pub struct Request {
-    /// Who asks.
+    /// The rank that asks.
     pub asker: Proc,
-    /// What.
+    /// The queries.
     pub queries: Vec<Query>,
     /// Answered with a value for each key that is known here.
     pub done: Completion<Infos>,

@@ -14,17 +14,17 @@ use crate::job::{Tags, Wants};
 /// A rank's spawn request, and the way back to it.
 #[derive(Debug)]
 pub struct Request {
-    /// Who asks.
+    /// The process that asks.
     pub parent: Proc,
     /// Attributes of the whole job.
     pub info: Vec<Info>,
-    /// What is to run.
+    /// Applications to run.
     pub apps: Vec<App>,
     /// Answered with the job's namespace when all of it runs.
     pub done: Completion<Nspace>,
 }
 
-/// What a required attribute may ask for besides what [every launcher](launch::SERVED) serves.
+/// Attributes that are served when they are required, besides those that [every launcher](launch::SERVED) serves.
 const MORE: [&str; 12] = [
     keys::FWD_STDIN,
     keys::STDIN_TGT,
@@ -40,7 +40,7 @@ const MORE: [&str; 12] = [
     keys::DEBUG_STOP_IN_APP,
 ];
 
-/// Where processes stop for a debugger: their library in Init, or they themselves where they like.
+/// Keys by which processes stop for a debugger: their library in Init, or they themselves where they like.
 pub const STOPS: [&str; 2] = [keys::DEBUG_STOP_IN_INIT, keys::DEBUG_STOP_IN_APP];
 
 /// All attributes that are served, whatever they say.
@@ -61,7 +61,7 @@ impl Request {
         launch::read(&self.info, &self.apps, node, serves)
     }
 
-    /// What the server is to know of the job besides its plan: how the environment of its processes changes, and whether it is
+    /// Information for the server about the job besides its plan: changes of its processes' environment, and whether it is
     /// connected with its parent.
     pub fn said(&self) -> Vec<Info> {
         let mut said = launch::environment(&self.info, &self.apps);
@@ -72,7 +72,7 @@ impl Request {
         said
     }
 
-    /// Which processes are to stop: as is said of the job, or those of the applications of which it is said.
+    /// Returns the processes that are to stop: as is said of the job, or those of the applications of which it is said.
     fn stopped(&self, key: &str) -> Option<Value> {
         if let Some(of_job) = self.info.find(key) {
             return Some(of_job.value.clone());
@@ -89,7 +89,7 @@ impl Request {
         (!ranks.is_empty()).then(|| Value::DataArray(DataArray::of(ranks)))
     }
 
-    /// How long it may take.
+    /// Returns the time that it may take.
     ///
     /// # Errors
     /// As [`TimeLimits::read`].
@@ -103,7 +103,7 @@ impl Request {
         of_apps.chain(&self.info).cloned().collect()
     }
 
-    /// What its parent wants of its streams.
+    /// Returns its parent's wishes for its streams.
     pub fn wants(&self) -> Wants {
         let infos = self.infos();
         let channel = |key, channel| if infos.is_set(key) { channel } else { Channels::NONE };
@@ -130,14 +130,14 @@ impl Request {
         }
     }
 
-    /// Whether its parent wants to hear of its end.
+    /// Returns whether its parent wants to hear of its end.
     pub fn tells_parent(&self) -> bool {
         let infos = self.infos();
         infos.is_set(keys::NOTIFY_COMPLETION) && !infos.is_set(keys::EVENT_SILENT_TERMINATION)
     }
 }
 
-/// Whether an attribute asks for what is so for every job of the run: one machine, ranks in order, and all bound or none.
+/// Returns whether an attribute asks for what is so for every job of the run: one machine, ranks in order, and all bound or none.
 fn is_true_anyway(info: &Info, bound: bool) -> bool {
     let asked = info.value.as_str().unwrap_or_default().to_ascii_lowercase();
     match info.key.as_str().unwrap_or_default() {
@@ -179,7 +179,7 @@ mod tests {
         assert_eq!(stdin(Value::ProcRank(Rank::WILDCARD)), Some(Rank::WILDCARD));
         let target = Info::new(keys::STDIN_TGT, 2u32);
         assert_eq!(wants(&[target, Info::new(keys::FWD_STDIN, true)]).input, Some(Rank(2)));
-        // What is said of an application holds as well, where nothing else is said of the job.
+        // Attributes of an application hold as well, where nothing else is said of the job.
         let (both, merge) = ([keys::FWD_STDOUT, keys::NOTIFY_COMPLETION], keys::MERGE_STDERR_STDOUT);
         let of_app = |mut request: Request| {
             request.apps[0].info = both.iter().chain([&merge]).map(|key| Info::new(key, true)).collect();

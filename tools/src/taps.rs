@@ -1,4 +1,4 @@
-//! Who has asked for the output of ranks (`PMIx_IOF_pull`), besides those who read ours.
+//! Tools that pull the output of ranks (`PMIx_IOF_pull`), besides the readers of ours.
 //!
 //! The threads that forward output look here at each piece, and hand what is wanted to the server, which waits for nobody who reads slowly.
 //! Output of a job that was started with the wish to have it forwarded is handed over from its beginning: whoever started it can
@@ -16,7 +16,7 @@ use crate::output::Feed;
 pub struct Streams {
     /// To those who forward standard output and standard error.
     pub feeds: [Feed; 2],
-    /// Who has asked for them.
+    /// Pulls of their output.
     pub taps: Arc<Taps>,
     /// Standard input.
     pub inputs: Arc<Inputs>,
@@ -41,18 +41,18 @@ pub struct Taps {
 /// A stream that may be tapped.
 #[derive(Debug)]
 pub struct Tapped {
-    /// Who has asked for what.
+    /// All pulls of the run.
     pub taps: Arc<Taps>,
     /// Whose output it is.
     pub source: Proc,
     /// The stream.
     pub channel: Channels,
-    /// Whether it is handed over in any case.
+    /// True if it is handed over in any case.
     pub always: bool,
 }
 
 impl Taps {
-    /// Where output is handed to. It is not kept alive.
+    /// Makes this the server that output is handed to. It is not kept alive.
     pub fn lead_to(&self, server: &Arc<Server>) {
         // There is one server.
         let _ = self.server.set(Arc::downgrade(server));

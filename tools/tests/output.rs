@@ -1,4 +1,4 @@
-//! What ranks print, on its way to the user.
+//! Output of ranks, on its way to the user.
 mod common;
 
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! What the ranks of a job find: their place, their environment, their input.
+//! Surroundings of the ranks of a job: their place, their environment, their input.
 mod common;
 
 use std::collections::BTreeSet;

@@ -1,4 +1,4 @@
-//! What ranks may ask of `instanton run` besides being started: the `services` program of the examples.
+//! Requests of ranks to `instanton run` besides being started: the `services` program of the examples.
 mod common;
 
 use std::path::Path;

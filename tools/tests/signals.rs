@@ -20,7 +20,7 @@ fn waiting(ranks: u32, traps: &str) -> Job {
     job
 }
 
-/// Whether this process ignores it, and with it whatever it starts: a shell cannot trap that.
+/// Returns whether this process ignores it, and with it whatever it starts: a shell cannot trap that.
 fn is_ignored(signal: Signal) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap();

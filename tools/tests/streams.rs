@@ -31,7 +31,7 @@ fn first_job(client: &Client) -> Proc {
     Proc::new(Nspace::new(first).unwrap(), Rank::WILDCARD)
 }
 
-/// What a pull hands over.
+/// Output that a pull hands over.
 struct Pulled {
     id: usize,
     pieces: Receiver<Output>,

@@ -25,7 +25,7 @@ use crate::output::{Look, Source};
 use crate::spawn;
 use crate::taps::Tapped;
 
-/// What the launcher holds of a rank: three streams, its connection and what tells of its end; and what it needs itself, at
+/// Descriptors that the launcher holds of a rank: three streams, its connection and its pidfd; and those that it needs itself, at
 /// least and with room for all that happens at the same time.
 const DESCRIPTORS_PER_RANK: u64 = 5;
 const DESCRIPTORS: u64 = 40;

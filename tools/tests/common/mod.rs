@@ -124,7 +124,7 @@ impl Job {
         ended
     }
 
-    /// The same without a look at what is left.
+    /// Waits for its end, without a look at what is left.
     pub fn wait(&mut self) -> Ended {
         drop(self.child.stdin.take());
         let mut bytes = Vec::new();

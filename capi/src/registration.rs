@@ -3,7 +3,7 @@
 //! Most of what a host registers it says of processes: an array of attributes of 552 bytes each, for every process of the job. Those
 //! go from where they lie straight into the columns that they become; everything else becomes attributes of the data model.
 use instanton::data::{BadBytes, DataArray, DataType, Info, Status, Value, keys};
-use instanton::store::{BadJobInfo, Datum, JobInfoBuilder, Place, Speech};
+use instanton::store::{BadJobInfo, Datum, JobInfoBuilder, KeySlot, ProcWriter};
 use instanton::wire::zlib;
 
 use crate::alloc;
@@ -49,8 +49,8 @@ pub unsafe fn job_info(
     for (nth, process) in processes.iter().enumerate() {
         let next = [1, 2].map(|after| processes.get(nth + after).copied().unwrap_or_default());
         // SAFETY: as promised by the caller.
-        let said = taken.map_err(Trouble::Job).and_then(|()| unsafe { speak_of(&mut job, process, next) });
-        taken = match said {
+        let written = taken.map_err(Trouble::Job).and_then(|()| unsafe { write_proc(&mut job, process, next) });
+        taken = match written {
             Err(Trouble::Unreadable(status)) => return Err(status),
             Err(Trouble::Job(error)) => return Ok(Err(error)),
             Ok(()) => Ok(()),
@@ -81,7 +81,7 @@ impl From<BadBytes> for Trouble {
 ///
 /// # Safety
 /// They point to what the headers say.
-unsafe fn speak_of(
+unsafe fn write_proc(
     job: &mut JobInfoBuilder,
     process: &[pmix_info_t],
     next: [&[pmix_info_t]; 2],
@@ -98,29 +98,29 @@ unsafe fn speak_of(
         return Err(status.into());
     }
     let rank = rank.map_err(Trouble::Job)?;
-    let Some(mut speech) = job.speak_of(rank).map_err(Trouble::Job)? else { return Ok(()) };
+    let Some(mut proc) = job.proc_writer(rank).map_err(Trouble::Job)? else { return Ok(()) };
     let [mut texts, mut infos] = next.map(<[_]>::iter);
     for info in process {
         fetch_soon(infos.next());
         // SAFETY: as promised by the caller.
         unsafe {
             fetch_text_soon(texts.next());
-            let place = match speech.usual() {
-                Some((place, key)) if is_named(info, key) => place,
-                _ => speech.place(alloc::name(info.key.as_ptr(), KEY_SIZE)?)?,
+            let slot = match proc.expected() {
+                Some((slot, key)) if is_named(info, key) => slot,
+                _ => proc.slot(alloc::name(info.key.as_ptr(), KEY_SIZE)?)?,
             };
-            say(&mut speech, place, &info.value)?;
+            write_value(&mut proc, slot, &info.value)?;
         }
     }
     Ok(())
 }
 
-/// Says a value, borrowed where that is cheaper. Common types have the fastest way.
+/// Writes a value, borrowed where that is cheaper. Common types have the fastest way.
 ///
 /// # Safety
 /// It holds or points to what its type says.
 #[inline(always)]
-unsafe fn say(speech: &mut Speech<'_>, place: Place, value: &pmix_value_t) -> Result<(), Status> {
+unsafe fn write_value(proc: &mut ProcWriter<'_>, slot: KeySlot, value: &pmix_value_t) -> Result<(), Status> {
     let (ty, data) = (DataType(value.ty), &raw const value.data);
     // SAFETY: the member of the union that the type selects, as promised by the caller.
     let bits = unsafe {
@@ -128,24 +128,24 @@ unsafe fn say(speech: &mut Speech<'_>, place: Place, value: &pmix_value_t) -> Re
             DataType::UINT16 => data.cast::<u16>().read().into(),
             DataType::UINT32 | DataType::PROC_RANK => data.cast::<u32>().read().into(),
             DataType::STRING => {
-                speech.text(place, alloc::c_bytes(value.data.string));
+                proc.text(slot, alloc::c_bytes(value.data.string));
                 return Ok(());
             }
-            _ => return say_other(speech, place, value),
+            _ => return write_rare_value(proc, slot, value),
         }
     };
-    speech.scalar(place, ty, bits);
+    proc.scalar(slot, ty, bits);
     Ok(())
 }
 
-/// The same of the other types.
+/// Writes a value of any other type.
 ///
 /// # Safety
-/// As for [`say`].
+/// As for [`write_value`].
 #[inline(never)]
-unsafe fn say_other(speech: &mut Speech<'_>, place: Place, value: &pmix_value_t) -> Result<(), Status> {
+unsafe fn write_rare_value(proc: &mut ProcWriter<'_>, slot: KeySlot, value: &pmix_value_t) -> Result<(), Status> {
     // SAFETY: as promised by the caller.
-    speech.datum(place, unsafe { datum(value) }?);
+    proc.datum(slot, unsafe { datum(value) }?);
     Ok(())
 }
 

@@ -19,53 +19,28 @@
 //! ([`JobWriter::reader_gone`]), since its pins hold blocks back; nothing else depends on it.
 
 mod budget;
-mod checked;
-mod columns;
-mod computed;
-mod derived;
-mod encode;
-mod gather;
-mod guard;
-mod heap;
-mod info_build;
-mod info_view;
-mod job_info;
-mod levels;
-mod lookup;
-mod node_names;
-mod nodes;
-mod numbered;
-mod numbers;
-mod pages;
-mod piles;
-mod placement;
-mod process_map;
-mod rank_list;
-mod reader;
+mod codec;
+mod error;
+mod ids;
+mod info;
+mod ingest;
+mod modex;
+mod read;
 mod release;
-mod remembered;
-mod scopes;
 mod segment;
-mod sifting;
-mod strings;
-mod table;
 mod texts;
-mod write_error;
+mod value_cell;
 mod writer;
 
 pub use budget::{Budget, Limits};
-pub use columns::Placement;
+pub use error::{AttachError, BadJobInfo, MapError, Miss, PinError, ReadError, WriteError};
+pub use ids::{Have, ReaderId, SegmentId, Want};
 #[cfg(any(feature = "client", feature = "server"))]
-pub(crate) use derived::{Class, class_of};
-pub use encode::{RawValue, ReadError};
-pub use gather::{Datum, Place, Speech};
-pub use guard::{Guard, Lasting, PinError, ReaderPage, ValueRef};
-pub use job_info::{BadJobInfo, JobInfo, JobInfoBuilder, MAX_RANKS};
-pub use lookup::{Level, Lookup, Miss, NodeSel, Origin, Want};
-pub use pages::{ReaderId, ReaderPageHandle};
-pub use reader::JobReader;
-pub use segment::{AttachError, Have, MapError, MappedSegment, SegmentId};
-pub use write_error::WriteError;
+pub(crate) use info::known_keys::{Class, class_of};
+pub use ingest::{Datum, JobInfo, JobInfoBuilder, KeySlot, MAX_RANKS, Placement, ProcWriter};
+pub use modex::reader_pages::ReaderPageHandle;
+pub use read::{Guard, JobReader, Lasting, Level, Lookup, NodeSel, Origin, RawValue, ReaderPage, ValueRef};
+pub use segment::MappedSegment;
 pub use writer::{JobWriter, Stats};
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //!
 //! The server decides who waits for whom; here is only how all of them are woken with one system call. The word counts how often that
 //! has happened: whoever read it before asking to wait is released when it has changed.
-use super::reader::JobReader;
+use super::read::JobReader;
 use super::writer::JobWriter;
 use crate::sys::futex;
 

@@ -2,76 +2,14 @@
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-use instanton_layout::Malformed;
-use instanton_layout::header::{BadHeader, Header, Kind};
+use instanton_layout::header::{Header, Kind};
 use instanton_layout::info::Built;
 
 use super::budget::{Budget, Charge};
-use super::write_error::WriteError;
+use super::error::{AttachError, WriteError};
+use super::ids::SegmentId;
 use crate::sys::memory::{self, Mapping, MemoryError};
 use crate::sys::scratch::Scratch;
-
-pub use crate::sys::memory::MapError;
-
-/// Which segment of a job.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum SegmentId {
-    /// The words that change.
-    Job,
-    /// Job information, by generation.
-    Info(u64),
-    /// Posted data, by number.
-    Modex(u32),
-}
-
-/// What a client has mapped already.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Have {
-    /// Whether it has the job segment.
-    pub job: bool,
-    /// The generation of its job information, 0 for none.
-    pub info: u64,
-    /// The number of the newest modex segment it has, 0 for none.
-    pub modex: u32,
-}
-
-/// Why a segment cannot be read.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum AttachError {
-    /// It cannot be mapped.
-    #[error("cannot map a segment: {0}")]
-    Map(#[from] MapError),
-    /// Its header is wrong.
-    #[error("cannot use a segment: {0}")]
-    Header(#[from] BadHeader),
-    /// Its contents are wrong.
-    #[error("{id:?} is damaged: {error}")]
-    Damaged {
-        /// Which segment.
-        id: SegmentId,
-        /// What is wrong.
-        error: Malformed,
-    },
-    /// It belongs to another job than the others.
-    #[error("{id:?} belongs to another job")]
-    Foreign {
-        /// Which segment.
-        id: SegmentId,
-    },
-    /// The reader page belongs to another job than the segments.
-    #[error("the reader page belongs to another job")]
-    ForeignPage,
-    /// There is no job segment among them.
-    #[error("no job segment was given")]
-    NoJob,
-    /// The descriptor is that of a reader page, or of something else that is no segment of a job.
-    #[error("a {0:?} segment does not belong here")]
-    Unexpected(Kind),
-    /// No memory for the reader's own notes.
-    #[error("{0}")]
-    Memory(std::io::Error),
-}
 
 /// What every process reads at once lies in this many bytes at the front of a segment, two pages: whoever put more there does not
 /// look it all up.

@@ -8,16 +8,16 @@ use instanton_layout::job::{self, JobWords};
 use instanton_layout::words::RawWordsMut;
 
 use super::budget::{Budget, Limits};
-use super::encode::ReadError;
-use super::heap::SegmentSet;
-use super::info_build::info_words;
-use super::job_info::JobInfo;
-use super::pages::{Held, Pages, ReaderId, ReaderPageHandle};
-use super::reader::JobReader;
-use super::scopes::Faces;
-use super::segment::{Have, MappedSegment, OwnSegment, SegmentId};
-use super::table::Table;
-use super::write_error::WriteError;
+use super::error::{ReadError, WriteError};
+use super::ids::{Have, ReaderId, SegmentId};
+use super::info::build::info_words;
+use super::ingest::JobInfo;
+use super::modex::heap::SegmentSet;
+use super::modex::reader_pages::{Held, Pages, ReaderPageHandle};
+use super::modex::table::Table;
+use super::modex::visibility::Visibility;
+use super::read::JobReader;
+use super::segment::{MappedSegment, OwnSegment};
 use crate::data::{Key, Nspace, Rank, Scope, Value};
 use crate::sys::memory::Mapping;
 
@@ -154,11 +154,11 @@ impl JobWriter {
             return Err(WriteError::Rank { rank, ranks });
         }
         let local = self.is_local(rank);
-        let faces = match local {
-            true => Faces::of_local(rank, entries, &self.visible)?,
-            false => Faces::of_remote(rank, entries)?,
+        let changed = match local {
+            true => Visibility::of_local(rank, entries, &self.visible)?,
+            false => Visibility::of_remote(rank, entries)?,
         };
-        let (here, elsewhere) = (faces.here(), faces.elsewhere());
+        let (here, elsewhere) = (changed.here(), changed.elsewhere());
         self.make_way()?;
         // Both records are written, and their segments known, before anything refers to them, so that a failure changes nothing.
         let seen = self.visible.prepare(rank, &here)?;

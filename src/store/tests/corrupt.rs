@@ -51,7 +51,7 @@ fn image() -> Image {
 }
 
 /// The words of every segment of a job.
-pub(super) fn copies(writer: &JobWriter) -> Vec<Vec<u64>> {
+pub(in crate::store) fn copies(writer: &JobWriter) -> Vec<Vec<u64>> {
     let copy = |(_, fd)| {
         let mapping = Mapping::read_only(fd).unwrap();
         (0..mapping.words().len()).map(|at| mapping.words().load(at).unwrap()).collect()
@@ -60,7 +60,7 @@ pub(super) fn copies(writer: &JobWriter) -> Vec<Vec<u64>> {
 }
 
 /// Attaches to copies of the segments; `None` if that is refused.
-pub(super) fn attach_copies(segments: &[Vec<u64>]) -> Option<JobReader> {
+pub(in crate::store) fn attach_copies(segments: &[Vec<u64>]) -> Option<JobReader> {
     let part = |words: &Vec<u64>| {
         let mapping = Mapping::private(words.len() * 8).unwrap();
         words.iter().enumerate().for_each(|(at, word)| mapping.words_mut().store(at, *word, Ordering::Relaxed));

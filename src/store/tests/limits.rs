@@ -24,7 +24,7 @@ fn a_limit_holds_to_the_byte() {
 }
 
 /// Ranks without any rule: a few bytes of each.
-pub(super) fn large(ranks: u32) -> JobInfo {
+pub(in crate::store) fn large(ranks: u32) -> JobInfo {
     let lists = (0..ranks / 20).map(|node| (0..20).map(move |nth| (nth * (ranks / 20) + node) * 7919 % ranks));
     let map = ProcMap::from_ranks(lists).unwrap().to_text(Form::Plain);
     let infos = [

@@ -11,25 +11,23 @@ mod chains;
 mod concurrent;
 mod corrupt;
 mod limits;
-mod node_names;
-mod odd_jobs;
+pub(super) mod odd_jobs;
 mod placement;
 mod read_back;
 mod reclaim;
-mod remembered;
 mod sealed;
 mod shapes;
 
-fn nspace() -> Nspace {
+pub(super) fn nspace() -> Nspace {
     Nspace::try_from("job@1").unwrap()
 }
 
-fn key(name: &str) -> Key {
+pub(super) fn key(name: &str) -> Key {
     Key::try_from(name).unwrap()
 }
 
 /// Four processes, two on each of two nodes.
-fn infos() -> Vec<Info> {
+pub(super) fn infos() -> Vec<Info> {
     vec![
         Info::new(keys::JOB_SIZE, 4u32),
         Info::new(keys::NODE_MAP, "alpha,beta"),
@@ -40,20 +38,20 @@ fn infos() -> Vec<Info> {
     ]
 }
 
-fn about(array: &str, infos: Vec<Info>) -> Info {
+pub(super) fn about(array: &str, infos: Vec<Info>) -> Info {
     Info::new(array, DataArray::of_info(infos))
 }
 
-fn job_info(infos: &[Info]) -> JobInfo {
+pub(super) fn job_info(infos: &[Info]) -> JobInfo {
     JobInfo::from_infos(&nspace(), 2, infos, "alpha").unwrap()
 }
 
-fn writer(limits: &Limits) -> JobWriter {
+pub(super) fn writer(limits: &Limits) -> JobWriter {
     JobWriter::create(&nspace(), job_info(&infos()), limits).unwrap()
 }
 
 /// A reader as a client has it.
-fn attach(writer: &mut JobWriter) -> (JobReader, ReaderId) {
+pub(super) fn attach(writer: &mut JobWriter) -> (JobReader, ReaderId) {
     let handle = writer.make_reader_page().unwrap();
     let page = ReaderPage::map(handle.as_fd()).unwrap();
     let parts = writer.segments(&Have::default()).into_iter().map(|(_, fd)| MappedSegment::map(fd).unwrap()).collect();
@@ -61,7 +59,7 @@ fn attach(writer: &mut JobWriter) -> (JobReader, ReaderId) {
 }
 
 /// Maps what a reader has not mapped yet.
-fn catch_up(reader: &JobReader, writer: &JobWriter) {
+pub(super) fn catch_up(reader: &JobReader, writer: &JobWriter) {
     for (_, fd) in writer.segments(&reader.have()) {
         reader.add(MappedSegment::map(fd).unwrap()).unwrap();
     }

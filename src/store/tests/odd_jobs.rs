@@ -7,24 +7,24 @@ use crate::data::maps::{Form, NodeMap, ProcMap};
 use crate::data::{DataType, Text};
 
 /// Numbers from a seed.
-pub(super) struct Dice(pub(super) u64);
+pub(in crate::store) struct Dice(pub(in crate::store) u64);
 
 impl Dice {
-    pub(super) fn next(&mut self) -> u64 {
+    pub(in crate::store) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         mixed ^ (mixed >> 27)
     }
 
-    pub(super) fn below(&mut self, end: u32) -> u32 {
+    pub(in crate::store) fn below(&mut self, end: u32) -> u32 {
         (self.next() % u64::from(end)) as u32
     }
 
-    pub(super) fn one_in(&mut self, many: u32) -> bool {
+    pub(in crate::store) fn one_in(&mut self, many: u32) -> bool {
         self.below(many) == 0
     }
 
-    pub(super) fn shuffle(&mut self, numbers: &mut [u32]) {
+    pub(in crate::store) fn shuffle(&mut self, numbers: &mut [u32]) {
         (1..numbers.len()).rev().for_each(|at| numbers.swap(at, self.below(at as u32 + 1) as usize));
     }
 }
@@ -281,7 +281,7 @@ fn check(seed: u64) {
 }
 
 fn derived_keys() -> Vec<&'static str> {
-    use super::super::derived::{OF_NODE, OF_PROCESS};
+    use super::super::info::known_keys::{OF_NODE, OF_PROCESS};
     OF_PROCESS.into_iter().chain(OF_NODE).collect()
 }
 
@@ -465,7 +465,7 @@ fn types_of_scalars_have_bits() {
     {
         let datum = Datum::from(&value);
         let Datum::Scalar(ty, bits) = datum else { panic!("{value:?}") };
-        assert_eq!(crate::store::encode::scalar_value(ty, bits), Some(value));
+        assert_eq!(crate::store::codec::scalar_value(ty, bits), Some(value));
     }
     assert_eq!(Datum::from(&Value::from("text")).data_type(), DataType::STRING);
 }

@@ -1,0 +1,213 @@
+//! Errors of the store.
+use instanton_layout::Malformed;
+use instanton_layout::header::{BadHeader, Kind};
+
+use super::budget::Budget;
+use super::ids::{ReaderId, SegmentId, Want};
+use crate::data::archive::ArchiveError;
+use crate::data::maps::MapError as BadMap;
+use crate::data::{BadBytes, DataType, Key, Rank, Scope, Status};
+
+pub use crate::sys::memory::MapError;
+pub use crate::sys::pin::PinError;
+
+/// Why there is no value.
+#[derive(Debug, thiserror::Error)]
+pub enum Miss {
+    /// Nobody has stored it.
+    #[error("not found")]
+    NotFound,
+    /// It may be in a segment that has to be asked for first.
+    #[error("{0:?} is not mapped yet")]
+    Unmapped(Want),
+    /// The record was replaced again and again while it was read; ask the server.
+    #[error("the record changes too fast to be read")]
+    Busy,
+    /// The segment is damaged.
+    #[error("a segment is damaged: {0}")]
+    Corrupt(#[from] ReadError),
+}
+
+/// Shared bytes that are no value.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReadError {
+    /// They do not even have the form of a record.
+    #[error("{0}")]
+    Malformed(#[from] Malformed),
+    /// They are no value of their type.
+    #[error("{len} bytes are no {data_type}")]
+    Value {
+        /// The type.
+        data_type: DataType,
+        /// How many bytes.
+        len: usize,
+    },
+}
+
+/// Why a segment cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AttachError {
+    /// It cannot be mapped.
+    #[error("cannot map a segment: {0}")]
+    Map(#[from] MapError),
+    /// Its header is wrong.
+    #[error("cannot use a segment: {0}")]
+    Header(#[from] BadHeader),
+    /// Its contents are wrong.
+    #[error("{id:?} is damaged: {error}")]
+    Damaged {
+        /// Which segment.
+        id: SegmentId,
+        /// What is wrong.
+        error: Malformed,
+    },
+    /// It belongs to another job than the others.
+    #[error("{id:?} belongs to another job")]
+    Foreign {
+        /// Which segment.
+        id: SegmentId,
+    },
+    /// The reader page belongs to another job than the segments.
+    #[error("the reader page belongs to another job")]
+    ForeignPage,
+    /// There is no job segment among them.
+    #[error("no job segment was given")]
+    NoJob,
+    /// The descriptor is that of a reader page, or of something else that is no segment of a job.
+    #[error("a {0:?} segment does not belong here")]
+    Unexpected(Kind),
+    /// No memory for the reader's own notes.
+    #[error("{0}")]
+    Memory(std::io::Error),
+}
+
+/// What is wrong with job information.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BadJobInfo {
+    /// An attribute has a value that it cannot have.
+    #[error("{key} has a value of type {found}, wanted {wanted}")]
+    Type {
+        /// The attribute.
+        key: &'static str,
+        /// The type it has.
+        found: DataType,
+        /// What it should be.
+        wanted: &'static str,
+    },
+    /// An array does not say whom it is about.
+    #[error("an array {array} has no {key}")]
+    Anonymous {
+        /// The array.
+        array: &'static str,
+        /// What is missing in it.
+        key: &'static str,
+    },
+    /// A rank that no process can have, or more of them than [`MAX_RANKS`].
+    #[error("rank {rank} in a job of {size} processes")]
+    Rank {
+        /// The rank.
+        rank: u32,
+        /// Processes of the job.
+        size: u32,
+    },
+    /// A node map or process map cannot be read.
+    #[error("{key}: {error}")]
+    Map {
+        /// Which map.
+        key: &'static str,
+        /// What is wrong with it.
+        error: BadMap,
+    },
+    /// A key that is none.
+    #[error("{0}")]
+    Key(#[from] BadBytes),
+}
+
+/// Why something was not written. What was written before is as it was.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum WriteError {
+    /// The host's limit is reached.
+    #[error("{wanted} more bytes of shared memory are needed, {used} of {limit} are in use")]
+    Budget {
+        /// Bytes wanted.
+        wanted: u64,
+        /// Bytes in use.
+        used: u64,
+        /// The limit.
+        limit: u64,
+    },
+    /// The system has no memory for it.
+    #[error("{0}")]
+    Memory(Box<dyn std::error::Error + Send + Sync>),
+    /// Readers hold back too much, and no further set of segments may be made to get out of their way.
+    #[error("{sets} replaced sets of segments wait for readers that hold on to them, first {by:?}")]
+    Held {
+        /// How many.
+        sets: usize,
+        /// The reader that holds the oldest epoch.
+        by: Option<ReaderId>,
+    },
+    /// It does not fit into a segment.
+    #[error("a record of {bytes} bytes is too large")]
+    TooLarge {
+        /// Bytes it has.
+        bytes: u64,
+    },
+    /// A value cannot be stored.
+    #[error("the value of {key}: {error}")]
+    Value {
+        /// Its key.
+        key: Key,
+        /// Why.
+        error: ArchiveError,
+    },
+    /// The job has no such rank.
+    #[error("rank {rank} of a job with room for {ranks}")]
+    Rank {
+        /// The rank.
+        rank: Rank,
+        /// Ranks there is room for.
+        ranks: u32,
+    },
+    /// Data of this scope does not belong here: LOCAL data of another node, or a scope that nobody else may see.
+    #[error("data of scope {} of rank {rank} does not belong here", scope.0)]
+    Scope {
+        /// Whose data.
+        rank: Rank,
+        /// Its scope.
+        scope: Scope,
+    },
+    /// The writer's own segments make no sense.
+    #[error("a segment is damaged: {0}")]
+    Damaged(#[from] ReadError),
+    /// The writer's own segments cannot be read.
+    #[error("{0}")]
+    Attach(#[from] AttachError),
+}
+
+impl WriteError {
+    pub(super) fn budget(budget: &Budget, wanted: u64) -> Self {
+        WriteError::Budget { wanted, used: budget.used(), limit: budget.limit() }
+    }
+
+    pub(super) fn value(key: &Key, error: ArchiveError) -> Self {
+        WriteError::Value { key: key.clone(), error }
+    }
+
+    /// The status for whoever asked.
+    pub fn status(&self) -> Status {
+        match self {
+            WriteError::Budget { .. }
+            | WriteError::Memory(_)
+            | WriteError::Held { .. }
+            | WriteError::TooLarge { .. } => Status::ERR_OUT_OF_RESOURCE,
+            WriteError::Value { error, .. } => error.status(),
+            WriteError::Rank { .. } | WriteError::Scope { .. } => Status::ERR_BAD_PARAM,
+            WriteError::Damaged(_) | WriteError::Attach(_) => Status::ERROR,
+        }
+    }
+}

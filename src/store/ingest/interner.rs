@@ -1,0 +1,58 @@
+//! The strings that are said of processes.
+use instanton_layout::hash::hash;
+
+use super::hash_index::HashIndex;
+
+/// Interner, each once; the number of a NULL is one as well.
+#[derive(Debug, Default, Clone)]
+pub(in crate::store) struct Interner {
+    bytes: Vec<u8>,
+    /// Where each begins and ends; a NULL ends before it begins.
+    places: Vec<(usize, usize)>,
+    by_hash: HashIndex,
+    /// Of each the one that came after it last.
+    after: Vec<u32>,
+}
+
+impl Interner {
+    #[inline]
+    pub(in crate::store) fn get(&self, number: u64) -> Option<&[u8]> {
+        let (from, to) = *self.places.get(number as usize)?;
+        self.bytes.get(from..to)
+    }
+
+    pub(in crate::store) fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    /// The number of a string that comes after another one of the same key: mostly it is the one that came there before, so that
+    /// nobody has to look for it.
+    #[inline]
+    pub(super) fn number_after(&mut self, before: Option<u64>, text: Option<&[u8]>) -> u64 {
+        let usual = before.map(|before| self.after[before as usize]);
+        match usual {
+            Some(usual) if self.get(usual.into()) == text => usual.into(),
+            _ => {
+                let number = self.number(text);
+                if let Some(before) = before {
+                    self.after[before as usize] = number as u32;
+                }
+                number
+            }
+        }
+    }
+
+    pub(in crate::store) fn number(&mut self, text: Option<&[u8]>) -> u64 {
+        let half = text.map_or(0, |text| (hash(text) >> 32) as u32);
+        if let Some(number) = self.by_hash.find(half, |number| self.get(number.into()) == text) {
+            return number.into();
+        }
+        let number = self.places.len() as u32;
+        self.by_hash.enter(half, number);
+        let from = self.bytes.len();
+        self.bytes.extend_from_slice(text.unwrap_or_default());
+        self.places.push(text.map_or((1, 0), |_| (from, self.bytes.len())));
+        self.after.push(number);
+        number.into()
+    }
+}

@@ -1,0 +1,247 @@
+//! Where the process map of a job has its ranks. A long one is known by that, and its text written when it is read.
+use instanton_layout::info::{NONE, TextForm};
+
+use super::entries::Entries;
+use super::job_info::MAX_RANKS;
+use super::partition::RankPartition;
+use super::rank_list::{Listed, RankList};
+use crate::data::maps::{MapError, ProcMap, RangesOfNodes, RankRange};
+use crate::data::{DataType, Text, Value, keys};
+use crate::store::texts;
+use crate::sys::scratch::Scratch;
+
+/// Where ranks are: out of the process map, or as the host says it.
+#[derive(Default)]
+pub(super) struct ProcessMap {
+    /// The place of each rank's node in the node map, or [`NONE`].
+    pub(super) placed: Scratch<u32>,
+    /// As long as ranks are where the map has them.
+    listed: Option<Listed>,
+    /// A long map, instead of its text: what [`proc_map`](texts::proc_map) writes, as long as ranks are where the map has them.
+    text: Option<TextForm>,
+    /// Nodes up to the last one of the map.
+    pub(in crate::store) nodes: u32,
+    /// Ranks up to the last one of the map.
+    pub(in crate::store) ranks: u32,
+}
+
+impl ProcessMap {
+    /// Takes a map in, in place of what was known before, of about so many ranks. Answers whether its text needs not be kept.
+    pub(super) fn read(&mut self, data_type: DataType, expression: &[u8], about: u32) -> Result<bool, MapError> {
+        *self = Self::default();
+        let room = about.min(MAX_RANKS) as usize;
+        let mut places = Places {
+            placed: Scratch::default(),
+            ranges: Vec::new(),
+            listed: None,
+            room,
+            nodes: 0,
+            ranks: 0,
+            again: false,
+        };
+        places.placed.resize(room, NONE);
+        let read = ProcMap::each_range(expression, &mut places);
+        let Places { nodes, ranks, again, .. } = places;
+        let (mut placed, listed) = (std::mem::take(&mut places.placed), places.listed.take());
+        let last = placed.iter().rposition(|node| *node != NONE);
+        placed.resize(last.map_or(0, |last| last + 1), NONE);
+        let ranks = ranks.max(placed.len() as u32);
+        *self = Self { placed, listed: None, text: None, nodes, ranks };
+        let read = read?;
+        // Where each rank is said once and ours is the way to say it, the places of the ranks say all.
+        if !again && ranks <= MAX_RANKS {
+            // Ranges in order need no list.
+            let listed = if read.in_order { listed } else { listed.or_else(|| Some(places.expanded())) };
+            self.listed = listed.map(|ranks| Listed { ranks, in_order: read.in_order });
+            self.text = read.form.and_then(|form| texts::map_form(data_type, expression, form));
+        }
+        Ok(self.text.is_some())
+    }
+
+    /// Ranks are where the host says.
+    pub(super) fn place(&mut self, placed: impl Iterator<Item = u32>, job: &mut Entries) {
+        self.keep_text(job);
+        *self = Self::default();
+        self.placed.extend(placed);
+    }
+
+    /// A rank is on this node.
+    pub(in crate::store) fn set(&mut self, rank: u32, node: u32, job: &mut Entries) {
+        if self.placed[rank as usize] != node {
+            self.keep_text(job);
+            self.listed = None;
+            self.placed[rank as usize] = node;
+        }
+    }
+
+    /// Nodes are others than those of these places.
+    pub(super) fn renumber(&mut self, mut node_at: impl FnMut(u32) -> u32, job: &mut Entries) {
+        self.keep_text(job);
+        self.listed = None;
+        self.placed.iter_mut().filter(|node| **node != NONE).for_each(|node| *node = node_at(*node));
+    }
+
+    /// Writes the map down: it will not be possible any more.
+    pub(super) fn keep_text(&mut self, job: &mut Entries) {
+        if let Some(text) = self.text.take() {
+            write_down(text, self, job);
+        }
+    }
+
+    /// Ranks by node, in which order, and how the text is written.
+    pub(super) fn into_parts(self) -> (Scratch<u32>, Option<Listed>, Option<TextForm>) {
+        (self.placed, self.listed, self.text)
+    }
+}
+
+#[cold]
+fn write_down(TextForm { data_type, form, .. }: TextForm, map: &ProcessMap, job: &mut Entries) {
+    let nodes = map.placed.iter().filter(|node| **node != NONE).max().map_or(0, |last| last + 1);
+    let parted = RankPartition::of_map(map.placed.clone(), map.listed.clone(), nodes);
+    let mut text = Vec::new();
+    parted.proc_map(nodes, texts::FORMS[usize::from(form)], &mut text);
+    let value = match DataType(data_type) {
+        DataType::REGEX => Value::Regex(text),
+        _ => Value::String(Text::new(text).ok()),
+    };
+    job.imply(keys::PROC_MAP, value);
+}
+
+/// Where ranks are, while a process map says so.
+struct Places {
+    /// With room behind the last one.
+    placed: Scratch<u32>,
+    /// In the order of the map, as long as none is named again; as ranges while these are few or more than one rank each.
+    ranges: Vec<RankRange>,
+    listed: Option<RankList>,
+    /// For about so many.
+    room: usize,
+    nodes: u32,
+    /// One more than the last of those that are too many.
+    ranks: u32,
+    /// Whether a rank was spoken of twice.
+    again: bool,
+}
+
+impl RangesOfNodes for Places {
+    #[inline]
+    fn lone(&mut self, node: u32, ranks: &[u32]) {
+        self.nodes = node + ranks.len() as u32;
+        let (mut next, mut again) = (0, false);
+        while next < ranks.len() {
+            for (node, rank) in (node..).zip(ranks).skip(next) {
+                let Some(place) = self.placed.get_mut(*rank as usize) else { break };
+                again |= std::mem::replace(place, node) != NONE;
+                next += 1;
+            }
+            if let Some(rank) = ranks.get(next) {
+                self.place(node + next as u32, RankRange { first: *rank, last: *rank });
+                next += 1;
+            }
+        }
+        self.again |= again;
+        self.list(ranks);
+    }
+
+    #[inline]
+    fn each(&mut self, node: u32, ranks: &[u32]) {
+        self.nodes = node + 1;
+        let mut next = 0;
+        while let Some(rest) = ranks.get(next..).filter(|rest| !rest.is_empty()) {
+            let (placed, mut again) = (&mut self.placed[..], false);
+            for rank in rest {
+                let Some(place) = placed.get_mut(*rank as usize) else { break };
+                again |= std::mem::replace(place, node) != NONE;
+                next += 1;
+            }
+            self.again |= again;
+            if let Some(rank) = ranks.get(next) {
+                self.place(node, RankRange { first: *rank, last: *rank });
+                next += 1;
+            }
+        }
+        self.list(ranks);
+    }
+
+    #[inline(never)]
+    fn range(&mut self, node: u32, range: RankRange) {
+        self.nodes = node + 1;
+        self.place(node, range);
+        if self.again || range.last >= MAX_RANKS {
+            return;
+        }
+        match &mut self.listed {
+            Some(listed) => listed.extend(range.count() as u32, range.last, range.first..=range.last),
+            None => self.list_range(range),
+        }
+    }
+}
+
+impl Places {
+    /// Notes ranks in the order in which they come.
+    #[inline]
+    fn list(&mut self, mut ranks: &[u32]) {
+        if self.again {
+            return;
+        }
+        if self.listed.is_none() {
+            // Mostly they go on where the last ones ended.
+            if let Some(last) = self.ranges.last_mut() {
+                let next = (last.last + 1..).zip(ranks).take_while(|(next, rank)| next == *rank).count();
+                last.last += next as u32;
+                ranks = &ranks[next..];
+            }
+            while let (Some((rank, rest)), true) = (ranks.split_first(), self.ranges.len() < FEW) {
+                self.list_range(RankRange { first: *rank, last: *rank });
+                ranks = rest;
+            }
+            if ranks.is_empty() {
+                return;
+            }
+            self.listed = Some(self.expanded());
+        }
+        if let Some(listed) = &mut self.listed {
+            // No less than any of them, which is as good as the largest.
+            let most = ranks.iter().fold(0, |most, rank| most | rank);
+            listed.extend(ranks.len() as u32, most, ranks.iter().copied());
+        }
+    }
+
+    fn list_range(&mut self, range: RankRange) {
+        match self.ranges.last_mut() {
+            Some(last) if last.last + 1 == range.first => last.last = range.last,
+            _ => self.ranges.push(range),
+        }
+    }
+
+    /// The ranges one by one.
+    fn expanded(&mut self) -> RankList {
+        let mut listed = RankList::with_room(self.room as u32);
+        for range in std::mem::take(&mut self.ranges) {
+            listed.extend(range.count() as u32, range.last, range.first..=range.last);
+        }
+        listed
+    }
+
+    #[inline(never)]
+    fn place(&mut self, node: u32, range: RankRange) {
+        let (first, end) = (range.first as usize, range.last.saturating_add(1));
+        // A job with more is refused when it is complete.
+        if end > MAX_RANKS {
+            self.ranks = end.max(self.ranks);
+            return;
+        }
+        if self.placed.len() < end as usize {
+            self.placed.resize((end as usize).next_multiple_of(STEP), NONE);
+        }
+        let places = &mut self.placed[first..end as usize];
+        self.again |= places.iter().any(|place| *place != NONE);
+        places.fill(node);
+    }
+}
+
+/// So many ranks that come alone take less as ranges than as a list with room for all.
+const FEW: usize = 1 << 16;
+
+/// Room is made for so many ranks at once.
+const STEP: usize = 1 << 10;

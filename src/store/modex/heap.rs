@@ -1,0 +1,288 @@
+//! Room for records: segments, blocks in them, and when a block may be written again.
+//!
+//! A *set* of segments holds the rank table and the records that it refers to. Blocks are cut off *gaps*, which were never used, the
+//! smallest first that will do; a new segment is one gap. A block lies in as few pages of memory as it can, unless a quarter of them
+//! would stay empty among others of its size. A replaced record's block is *retired* with the epoch of its replacement and is free for
+//! records of its size once no reader holds that epoch or an older one.
+//!
+//! A reader that stays pinned holds back everything retired since. When that exceeds what is alive (and a threshold), the live
+//! records move to a new set, and the old one waits for the reader as a whole; it is never written again. The number of
+//! waiting sets is limited.
+use std::collections::VecDeque;
+
+use instanton_layout::block;
+use instanton_layout::classes;
+use instanton_layout::header::{self, Header, Kind};
+use instanton_layout::job::{self, Reference};
+use instanton_layout::record::{self, seal};
+use instanton_layout::words::RawWordsMut;
+
+use crate::store::budget::Budget;
+use crate::store::error::WriteError;
+use crate::store::segment::OwnSegment;
+
+/// The first segment of a set; each further one has twice the size.
+const SMALLEST: u64 = 64 << 10;
+/// The largest segment, unless one record needs a larger one.
+const LARGEST: u64 = 64 << 20;
+/// What may be held back however little is alive.
+const HELD_BACK: u64 = 1 << 20;
+
+/// What may wait for readers, or an eighth of all there is, before the writer looks whether it still has to.
+const UNSEEN: u64 = 16 << 10;
+
+/// Words of a page of memory.
+const PAGE: usize = 512;
+/// A block for a page of the rank table fills a page of memory.
+const TABLE_PAGE: usize = classes::class(job::PAGE);
+const _: () = assert!(classes::words(TABLE_PAGE) == PAGE);
+
+/// A modex segment.
+pub(in crate::store) struct DataSegment {
+    pub(in crate::store) number: u32,
+    pub(in crate::store) memory: OwnSegment,
+}
+
+/// A block that holds a record, or held one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::store) struct Block {
+    pub(super) at: Reference,
+    class: usize,
+}
+
+impl Block {
+    /// The block at `at`, which was made for a record of `words` words.
+    pub(in crate::store) fn of(at: Reference, words: usize) -> Self {
+        Self { at, class: classes::class(words) }
+    }
+
+    fn bytes(&self) -> u64 {
+        classes::words(self.class) as u64 * 8
+    }
+}
+
+/// Blocks, or gaps, by class.
+struct ByClass<T>(Vec<Vec<T>>);
+
+impl<T> Default for ByClass<T> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+impl<T> ByClass<T> {
+    fn push(&mut self, class: usize, item: T) {
+        if self.0.len() <= class {
+            self.0.resize_with(class + 1, Vec::new);
+        }
+        self.0[class].push(item);
+    }
+
+    fn pop(&mut self, class: usize) -> Option<T> {
+        self.0.get_mut(class)?.pop()
+    }
+}
+
+/// Words that were never used, from a place on.
+#[derive(Clone, Copy)]
+struct Gap {
+    at: Reference,
+    words: usize,
+}
+
+impl Gap {
+    /// Words before the first place in it where a block of that size can lie, if any can.
+    fn skip(&self, words: usize) -> Option<usize> {
+        let (before, pages) = (self.at.word as usize % PAGE, words.div_ceil(PAGE));
+        let anywhere = 2 * words > PAGE && (pages * PAGE - words) * 4 >= pages * PAGE;
+        let skip = match !anywhere && (before + words).div_ceil(PAGE) > pages {
+            true => PAGE - before,
+            false => 0,
+        };
+        (skip + words <= self.words).then_some(skip)
+    }
+}
+
+/// Segments, and the blocks in them.
+#[derive(Default)]
+pub(in crate::store) struct SegmentSet {
+    pub(in crate::store) segments: Vec<DataSegment>,
+    gaps: ByClass<Gap>,
+    free: ByClass<Block>,
+    retired: VecDeque<(u64, Block)>,
+    live: u64,
+    held: u64,
+    unused: u64,
+}
+
+/// Names and sizes of new segments, and the versions of records.
+pub(super) struct Maker {
+    pub(in crate::store) job: u64,
+    pub(super) budget: Budget,
+    pub(super) last_number: u32,
+    pub(super) last_version: u64,
+}
+
+impl Maker {
+    fn segment(&mut self, bytes: u64) -> Result<DataSegment, WriteError> {
+        let number = self.last_number + 1;
+        let memory = OwnSegment::create("instanton-modex", bytes, &self.budget)?;
+        let words = memory.mapping.words_mut();
+        Header { kind: Kind::Modex, length: bytes, job: self.job, number: u64::from(number), ranks: 0 }.write(&words);
+        self.last_number = number;
+        Ok(DataSegment { number, memory })
+    }
+
+    /// No two records of a job have the same version; odd ones mark a block that is being written.
+    fn version(&mut self) -> u64 {
+        self.last_version += 2;
+        self.last_version
+    }
+}
+
+impl SegmentSet {
+    /// Bytes of all segments.
+    pub(in crate::store) fn bytes(&self) -> u64 {
+        self.segments.iter().map(|segment| segment.memory.len()).sum()
+    }
+
+    /// Bytes of blocks that records live in.
+    pub(in crate::store) fn live(&self) -> u64 {
+        self.live
+    }
+
+    /// Bytes of retired blocks.
+    pub(in crate::store) fn held(&self) -> u64 {
+        self.held
+    }
+
+    /// Whether so much waits for readers that it pays to look whether they still hold it: to look is to load a line of memory for
+    /// each slot of each reader, which is more work than a small commit itself.
+    pub(in crate::store) fn is_worth_a_scan(&self) -> bool {
+        self.held > UNSEEN.min(self.bytes() / 8)
+    }
+
+    /// Whether readers hold so much back that the records must move.
+    pub(in crate::store) fn is_held_back(&self) -> bool {
+        self.held > HELD_BACK.max(self.live)
+    }
+
+    /// Whether so much lies in blocks of sizes that nobody needs that the records had better move.
+    pub(in crate::store) fn is_scattered(&self) -> bool {
+        self.held + self.unused > HELD_BACK.max(2 * self.live)
+    }
+
+    /// Writes a record to a block of its own.
+    pub(super) fn put(&mut self, mut record: Vec<u64>, maker: &mut Maker) -> Result<Block, WriteError> {
+        if record.len() > record::LARGEST {
+            return Err(WriteError::TooLarge { bytes: record.len() as u64 * 8 });
+        }
+        let class = classes::class(record.len());
+        let block = match self.free.pop(class) {
+            Some(block) => {
+                self.unused -= block.bytes();
+                block
+            }
+            None => self.cut(class, maker)?,
+        };
+        seal(&mut record, maker.version());
+        let segment = self.segment(block.at.segment).expect("a block lies in a segment of its set");
+        block::write(&segment.memory.mapping.words_mut(), block.at.word as usize, &record);
+        self.live += block.bytes();
+        Ok(block)
+    }
+
+    /// Room for a page of the rank table, all zero: it was never used.
+    pub(super) fn table_page(&mut self, maker: &mut Maker) -> Result<Block, WriteError> {
+        let block = self.cut(TABLE_PAGE, maker)?;
+        self.live += block.bytes();
+        Ok(block)
+    }
+
+    /// Takes back a page of the rank table that was never used.
+    pub(super) fn discard_table_page(&mut self, block: Block) {
+        self.live -= block.bytes();
+        self.keep(Gap { at: block.at, words: PAGE });
+    }
+
+    /// The words of the segment with a place.
+    pub(in crate::store) fn words(&self, at: Reference) -> Option<RawWordsMut<'_>> {
+        Some(self.segment(at.segment)?.memory.mapping.words_mut())
+    }
+
+    /// A segment by its number.
+    pub(super) fn segment(&self, number: u32) -> Option<&DataSegment> {
+        let at = self.segments.binary_search_by_key(&number, |segment| segment.number).ok()?;
+        Some(&self.segments[at])
+    }
+
+    /// Cuts a block off the smallest gap that will do.
+    fn cut(&mut self, class: usize, maker: &mut Maker) -> Result<Block, WriteError> {
+        let words = classes::words(class);
+        let gap = match self.take_gap(class, words) {
+            Some(gap) => gap,
+            None => self.grow(words, maker)?,
+        };
+        let skip = gap.skip(words).expect("the gap was chosen so");
+        let place = |words| Reference { word: gap.at.word + words as u32, ..gap.at };
+        self.keep(Gap { at: gap.at, words: skip });
+        self.keep(Gap { at: place(skip + words), words: gap.words - skip - words });
+        Ok(Block { at: place(skip), class })
+    }
+
+    fn take_gap(&mut self, class: usize, words: usize) -> Option<Gap> {
+        self.gaps.0.get_mut(class..)?.iter_mut().find_map(|gaps| gaps.pop_if(|gap| gap.skip(words).is_some()))
+    }
+
+    fn keep(&mut self, gap: Gap) {
+        if let Some(class) = classes::within(gap.words) {
+            self.gaps.push(class, gap);
+        }
+    }
+
+    /// Adds a segment with room for a block: twice the last one, or less where there is no more to be had.
+    fn grow(&mut self, words: usize, maker: &mut Maker) -> Result<Gap, WriteError> {
+        // The block may have to begin on the second page.
+        let least = ((words + PAGE) as u64 * 8).next_multiple_of(SMALLEST);
+        let last = self.segments.last().map_or(SMALLEST / 2, |segment| segment.memory.len().min(LARGEST));
+        let mut bytes = (last * 2).min(LARGEST).max(least);
+        let segment = loop {
+            match maker.segment(bytes) {
+                Err(_) if bytes > least => bytes = (bytes / 2).max(least),
+                other => break other?,
+            }
+        };
+        let at = Reference { segment: segment.number, word: header::WORDS as u32 };
+        self.segments.push(segment);
+        Ok(Gap { at, words: bytes as usize / 8 - header::WORDS })
+    }
+
+    /// Takes a block out of use: nothing published refers to it since `epoch` ended.
+    pub(in crate::store) fn retire(&mut self, block: Block, epoch: u64) {
+        self.live -= block.bytes();
+        self.held += block.bytes();
+        self.retired.push_back((epoch, block));
+    }
+
+    /// Frees the blocks that were retired before every epoch that is held.
+    pub(in crate::store) fn reclaim(&mut self, oldest_held: u64) {
+        while let Some((epoch, block)) = self.retired.front().copied()
+            && epoch < oldest_held
+        {
+            self.retired.pop_front();
+            self.held -= block.bytes();
+            self.release(block);
+        }
+    }
+
+    fn release(&mut self, block: Block) {
+        self.unused += block.bytes();
+        self.free.push(block.class, block);
+    }
+
+    /// Takes back a block that no reader has ever been led to.
+    pub(in crate::store) fn discard(&mut self, block: Block) {
+        self.live -= block.bytes();
+        self.release(block);
+    }
+}

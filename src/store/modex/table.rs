@@ -1,0 +1,406 @@
+//! The records of each rank, in a set of segments, and what a commit makes of them.
+//!
+//! A rank's record may continue in older ones (`instanton_layout::chain`), so that a small commit of a rank that has posted much costs
+//! what is new. Older records are merged into the new one where they are not much larger, so that each byte is written again
+//! a limited number of times only; where the look-up would get too long; and where most of what they hold has been replaced.
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+
+use instanton_layout::Malformed;
+use instanton_layout::chain::{self, Walk};
+use instanton_layout::job::{self, JobWords, Reference};
+use instanton_layout::record::{self, Base, Entry, Item, Payload, Query, Record, flags};
+use instanton_layout::words::{RawWords, RawWordsMut};
+
+use super::heap::{Block, Maker, SegmentSet};
+use crate::data::{Key, Rank, Scope, Value};
+use crate::store::budget::Budget;
+use crate::store::codec::Encode;
+use crate::store::error::{ReadError, WriteError};
+use crate::store::value_cell::ValueCell;
+use crate::sys::memory::Mapping;
+
+/// Records up to this many words are merged into any newer one.
+const SMALL: usize = 1024;
+/// How much larger than the new record an older one may be to be merged into it. With three steps of it from the smallest, four records
+/// reach 32 MiB before the limit on their number counts.
+const RATIO: usize = 16;
+
+/// What becomes of some keys: a scope and a value, or nothing any more.
+pub(super) type Changes<'a> = BTreeMap<&'a Key, Option<(Scope, &'a Value)>>;
+
+/// Records by rank.
+pub(in crate::store) struct Table {
+    pub(in crate::store) set: SegmentSet,
+    /// Words with the directory of the rank table: the job segment, or what nobody else sees.
+    directory: Arc<Mapping>,
+    maker: Maker,
+}
+
+/// What a commit is about to change: everything is written, nothing is published.
+pub(in crate::store) struct Prepared {
+    rank: Rank,
+    /// The newest record from then on, if the rank has anything.
+    head: Option<Reference>,
+    /// The new one, which it is unless everything new about it is what is gone.
+    new: Option<Block>,
+    /// A page of the rank table, if there is none for this rank yet.
+    page: Option<Block>,
+    /// Records that are not referred to any more afterwards.
+    replaced: Vec<Block>,
+}
+
+/// A record of a rank: the words of its segment, itself, and where it lies.
+type Stage<'r, 'a> = (RawWords<'a>, &'r Record<RawWords<'a>>, Part);
+
+impl Table {
+    /// No records, for the job with that number.
+    pub(in crate::store) fn new(job: u64, directory: Arc<Mapping>, budget: &Budget) -> Self {
+        let maker = Maker { job, budget: budget.clone(), last_number: 0, last_version: 0 };
+        Self { set: SegmentSet::default(), directory, maker }
+    }
+
+    fn job(&self) -> JobWords<RawWordsMut<'_>> {
+        JobWords::new(self.directory.words_mut())
+    }
+
+    /// Goes through a rank's records, newest first, until `body` finds something.
+    fn walk<'a, T>(
+        &'a self,
+        rank: Rank,
+        mut body: impl FnMut(Stage<'_, 'a>) -> Result<Option<T>, Malformed>,
+    ) -> Result<Option<T>, ReadError> {
+        let mut found = None;
+        self.walk_until(rank, &mut |stage| {
+            found = body(stage)?;
+            Ok(found.is_some())
+        })?;
+        Ok(found)
+    }
+
+    /// The same for all of them: one walk in the library is enough for what is not asked in a hurry.
+    fn walk_until<'a>(
+        &'a self,
+        rank: Rank,
+        body: &mut dyn FnMut(Stage<'_, 'a>) -> Result<bool, Malformed>,
+    ) -> Result<(), ReadError> {
+        let segment = |number| Some((self.set.segment(number)?.memory.mapping.words(), ()));
+        let mut sought = |link: chain::Link<'_, RawWords<'a>>| {
+            let part = Part { at: link.at, version: link.version, words: link.record.words() };
+            Ok(body((link.words, link.record, part))?.then_some(()))
+        };
+        match chain::walk(&self.job(), rank.0, segment, &mut sought) {
+            Walk::Found(()) | Walk::Absent => Ok(()),
+            Walk::Bad(error, _) => Err(error.into()),
+            Walk::Unmapped(_) | Walk::Changed => Err(Malformed::Owner.into()),
+        }
+    }
+
+    /// What a rank has under a key, with its scope.
+    pub(in crate::store) fn get(&self, rank: Rank, key: &Key) -> Result<Option<(Scope, Value)>, ReadError> {
+        let query = Query::new(key.as_bytes());
+        let found = self.walk(rank, |(words, record, _)| {
+            let found = record.find(&query)?;
+            let cell = found.map(|entry| ValueCell::of_entry(&entry));
+            cell.map(|cell| Ok((cell, words.to_vec(cell.word, cell.len)?))).transpose()
+        })?;
+        found.map(|(cell, bytes)| Ok((cell.scope(), cell.decode(bytes)?))).transpose()
+    }
+
+    /// All that a rank has.
+    pub(in crate::store) fn all(&self, rank: Rank) -> Result<Vec<(Scope, Key, Value)>, ReadError> {
+        let stored = self.stored(rank, chain::LONGEST)?;
+        stored.into_iter().map(|item| Ok((item.cell.scope(), item.key()?, item.cell.decode(item.bytes)?))).collect()
+    }
+
+    /// What a rank has in the newest `count` of its records.
+    fn stored(&self, rank: Rank, count: usize) -> Result<Vec<Stored>, ReadError> {
+        let mut stored: Vec<Stored> = Vec::new();
+        let mut records = 0;
+        self.walk(rank, |(words, record, _)| {
+            if records == count {
+                return Ok(Some(()));
+            }
+            records += 1;
+            for entry in record.iter() {
+                let entry = entry?;
+                let key = words.to_vec(entry.key_word, entry.key_len)?;
+                let cell = ValueCell::of_entry(&entry);
+                stored.push(Stored { key, flags: entry.flags, cell, bytes: words.to_vec(cell.word, cell.len)? });
+            }
+            Ok(None)
+        })?;
+        if records > 1 {
+            // The newest value of a key comes first.
+            let mut known = HashSet::new();
+            stored.retain(|item| known.insert(item.key.clone()));
+        }
+        Ok(stored)
+    }
+
+    fn parts(&self, rank: Rank) -> Result<Vec<Part>, ReadError> {
+        let mut parts = Vec::new();
+        self.walk(rank, |(_, _, part)| {
+            parts.push(part);
+            Ok(None::<()>)
+        })?;
+        Ok(parts)
+    }
+
+    /// Writes what changes for a rank to a block of its own, which nothing refers to yet. `None` where nothing changes.
+    pub(in crate::store) fn prepare(
+        &mut self,
+        rank: Rank,
+        changes: &Changes<'_>,
+    ) -> Result<Option<Prepared>, WriteError> {
+        let mut new = Vec::with_capacity(changes.len());
+        let mut removed = 0;
+        for (key, change) in changes {
+            match change {
+                Some((scope, value)) => {
+                    let encoded = Encode::new(*scope, key, value);
+                    new.push(encoded.map_err(|error| WriteError::Value { key: (*key).clone(), error })?);
+                }
+                None => removed = removed.max(self.last_with(rank, key)?),
+            }
+        }
+        if new.is_empty() && removed == 0 {
+            return Ok(None);
+        }
+        let next = self.compose(rank, changes, &new, removed)?;
+        let new = next.record.map(|record| self.set.put(record, &mut self.maker)).transpose()?;
+        let head = new.map(|block| block.at).or(next.base);
+        let mut prepared = Prepared { rank, head, new, page: None, replaced: next.replaced };
+        if self.job().page(job::page_of(rank.0)).is_none() {
+            match self.set.table_page(&mut self.maker) {
+                Ok(page) => prepared.page = Some(page),
+                Err(error) => {
+                    self.discard(prepared);
+                    return Err(error);
+                }
+            }
+        }
+        Ok(Some(prepared))
+    }
+
+    /// What a rank's newest record is to be with what is new in it. What is gone was in the first `removed` of its records.
+    fn compose(
+        &self,
+        rank: Rank,
+        changes: &Changes<'_>,
+        new: &[Encode<'_>],
+        removed: usize,
+    ) -> Result<Next, WriteError> {
+        let parts = self.parts(rank)?;
+        let mut changed: Vec<&[u8]> = changes.keys().map(|key| key.as_bytes()).collect();
+        changed.sort_unstable();
+        let mut merged = how_many_to_merge(record::size(new.iter().map(Encode::item)), removed, &parts);
+        loop {
+            let mut kept = self.stored(rank, merged)?;
+            kept.retain(|old| changed.binary_search(&old.item().key).is_err());
+            let items = kept.iter().map(Stored::item).chain(new.iter().map(Encode::item));
+            let size = record::size(items.clone());
+            if size > record::LARGEST {
+                return Err(WriteError::TooLarge { bytes: size as u64 * 8 });
+            }
+            let (gone, stay) = parts.split_at(merged);
+            let mut base = None;
+            if let Some(part) = stay.first() {
+                let outdated = self.outdated(rank, merged, items.clone().map(|item| item.key))?;
+                if 2 * outdated > stay.iter().map(|part| part.words as u64).sum() {
+                    // Most of what it would continue in is of no use any more.
+                    merged = parts.len();
+                    continue;
+                }
+                base = Some(Base { at: part.at, version: part.version, outdated });
+            }
+            let is_empty = items.clone().next().is_none();
+            return Ok(Next {
+                record: (!is_empty).then(|| record::build_on(rank.0, items, base.as_ref())),
+                base: base.map(|base| base.at),
+                replaced: gone.iter().map(|part| Block::of(part.at, part.words)).collect(),
+            });
+        }
+    }
+
+    /// How many of a rank's records there are up to the last one that has a key.
+    fn last_with(&self, rank: Rank, key: &Key) -> Result<usize, ReadError> {
+        let query = Query::new(key.as_bytes());
+        let (mut count, mut last) = (0, 0);
+        self.walk(rank, |(_, record, _)| {
+            count += 1;
+            if record.find(&query)?.is_some() {
+                last = count;
+            }
+            Ok(None::<()>)
+        })?;
+        Ok(last)
+    }
+
+    /// Words of what a rank has in its records behind the first `skip` that is replaced once `keys` are.
+    fn outdated<'k>(&self, rank: Rank, skip: usize, keys: impl Iterator<Item = &'k [u8]>) -> Result<u64, ReadError> {
+        let mut depth = 0;
+        let mut outdated = 0;
+        let mut keys: Vec<Query<'_>> = keys.map(Query::new).collect();
+        self.walk(rank, |(_, record, _)| {
+            depth += 1;
+            if depth <= skip {
+                return Ok(None::<()>);
+            }
+            if depth == skip + 1 {
+                outdated = record.base()?.map_or(0, |base| base.outdated);
+            }
+            let mut failed = None;
+            keys.retain(|key| match record.find(key) {
+                Ok(None) => true,
+                Ok(Some(entry)) => {
+                    outdated += entry_words(&entry);
+                    false
+                }
+                Err(error) => {
+                    failed = Some(error);
+                    true
+                }
+            });
+            failed.map_or(Ok(None), Err)
+        })?;
+        Ok(outdated)
+    }
+
+    /// Publishes what was prepared. Answers the blocks that are not referred to any more.
+    pub(in crate::store) fn publish(&mut self, prepared: Prepared) -> Vec<Block> {
+        let Prepared { rank, head, page, replaced, .. } = prepared;
+        let index = job::page_of(rank.0);
+        let at = page.map(|block| block.at).or(self.job().page(index)).expect("a page was prepared if there was none");
+        let words = self.set.words(at).expect("pages lie in segments of the set");
+        job::publish(&words, at, rank.0, head);
+        if page.is_some() {
+            self.job().publish_page(index, at);
+        }
+        replaced
+    }
+
+    /// Takes back what was prepared.
+    pub(in crate::store) fn discard(&mut self, prepared: Prepared) {
+        prepared.new.into_iter().for_each(|block| self.set.discard(block));
+        prepared.page.into_iter().for_each(|block| self.set.discard_table_page(block));
+    }
+
+    /// Writes all records to segments of their own, one for each rank, and pages that refer to them; `None` where there is
+    /// no room for both.
+    pub(in crate::store) fn renew(&mut self) -> Result<Option<Renewed>, ReadError> {
+        if self.maker.budget.left() < self.set.live() {
+            return Ok(None);
+        }
+        let mut renewed = Renewed::default();
+        let copied = self.copy_to(&mut renewed);
+        if let Ok(true) = copied {
+            return Ok(Some(renewed));
+        }
+        self.forget(&renewed);
+        copied.map(|_| None)
+    }
+
+    /// Does without new segments that nobody was led to: readers count on numbers without gaps.
+    pub(in crate::store) fn forget(&mut self, renewed: &Renewed) {
+        if let Some(first) = renewed.set.segments.first() {
+            self.maker.last_number = first.number - 1;
+        }
+    }
+
+    /// Whether there was room.
+    fn copy_to(&mut self, to: &mut Renewed) -> Result<bool, ReadError> {
+        for index in 0..job::pages(self.job().ranks()) {
+            let Some(page) = self.job().page(index) else { continue };
+            let Ok(new_page) = to.set.table_page(&mut self.maker) else { return Ok(false) };
+            for rank in (index * job::PAGE) as u32..((index + 1) * job::PAGE) as u32 {
+                let words = self.set.words(page).ok_or(Malformed::Owner)?.reader();
+                if job::record(&words, page, rank).is_none() {
+                    continue;
+                }
+                let stored = self.stored(Rank(rank), chain::LONGEST)?;
+                let record = record::build_on(rank, stored.iter().map(Stored::item), None);
+                drop(stored);
+                let Ok(block) = to.set.put(record, &mut self.maker) else { return Ok(false) };
+                let words = to.set.words(new_page.at).ok_or(Malformed::Owner)?;
+                job::publish(&words, new_page.at, rank, Some(block.at));
+            }
+            to.pages.push((index, new_page.at));
+        }
+        Ok(true)
+    }
+
+    /// Lets everybody use the new segments, and answers the old ones.
+    pub(in crate::store) fn replace(&mut self, new: Renewed) -> SegmentSet {
+        let old = std::mem::replace(&mut self.set, new.set);
+        new.pages.iter().for_each(|(index, at)| self.job().publish_page(*index, *at));
+        old
+    }
+}
+
+/// All records and the rank table, in segments that nobody knows yet.
+#[derive(Default)]
+pub(in crate::store) struct Renewed {
+    pub(in crate::store) set: SegmentSet,
+    pages: Vec<(usize, Reference)>,
+}
+
+/// What a commit makes of a rank's records.
+struct Next {
+    /// The new record, unless there is nothing in it.
+    record: Option<Vec<u64>>,
+    /// The record that it continues in.
+    base: Option<Reference>,
+    /// Those that are in it.
+    replaced: Vec<Block>,
+}
+
+/// One of a rank's records.
+struct Part {
+    at: Reference,
+    version: u64,
+    words: usize,
+}
+
+/// How many of a rank's records, newest first, a new one of `size` words takes in; at least `least`.
+fn how_many_to_merge(mut size: usize, least: usize, parts: &[Part]) -> usize {
+    let mut count = 0;
+    for part in parts {
+        let too_many = parts.len() - count + 1 > chain::LONGEST;
+        if count >= least && !too_many && part.words > SMALL.max(RATIO * size) {
+            break;
+        }
+        size += part.words;
+        count += 1;
+    }
+    count
+}
+
+/// An entry of a record that is about to be replaced.
+struct Stored {
+    key: Vec<u8>,
+    flags: u8,
+    cell: ValueCell,
+    bytes: Vec<u8>,
+}
+
+impl Stored {
+    fn key(&self) -> Result<Key, ReadError> {
+        Key::new(&self.key).map_err(|_| Malformed::Owner.into())
+    }
+
+    fn item(&self) -> Item<'_> {
+        let payload = match self.flags {
+            flags if flags & flags::NULL != 0 => Payload::Null,
+            flags if flags & flags::INLINE != 0 => Payload::Scalar(self.cell.scalar().unwrap_or(0)),
+            flags if flags & flags::ARCHIVE != 0 => Payload::Archive(&self.bytes),
+            _ => Payload::Bytes(&self.bytes),
+        };
+        Item { key: &self.key, scope: self.cell.scope().0, data_type: self.cell.data_type().0, payload }
+    }
+}
+
+/// Words that an entry takes up.
+fn entry_words(entry: &Entry) -> u64 {
+    (record::ENTRY + entry.key_len.div_ceil(8) + entry.value_len.div_ceil(8)) as u64
+}

@@ -1,0 +1,80 @@
+//! Which value of a key is seen on the poster's node, and which elsewhere.
+//!
+//! A key of a rank has two visible: LOCAL sets the one that the rank's own node sees, REMOTE the one that other nodes see, GLOBAL
+//! both. What its node sees lies in the segments that readers map; what only others may see lies in segments of its own, which
+//! are never handed out. An entry that is the same for both is stored once, as GLOBAL.
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use super::table::{Changes, Table};
+use crate::data::{Key, Rank, Scope, Value};
+use crate::store::error::WriteError;
+
+/// What a commit changes, by face.
+#[derive(Default)]
+pub(in crate::store) struct Visibility<'a> {
+    here: BTreeMap<&'a Key, (Scope, Cow<'a, Value>)>,
+    /// `None`: others see what is seen here.
+    elsewhere: BTreeMap<&'a Key, Option<Cow<'a, Value>>>,
+}
+
+impl<'a> Visibility<'a> {
+    /// What a local rank's commit changes, given what it has posted before.
+    pub(in crate::store) fn of_local(
+        rank: Rank,
+        entries: &'a [(Scope, Key, Value)],
+        posted: &Table,
+    ) -> Result<Self, WriteError> {
+        let mut visible = Visibility::default();
+        for (put, key, value) in entries {
+            // What both sides have seen so far, if that is one value.
+            let shared = match visible.here.get(key) {
+                Some((scope, value)) => (*scope == Scope::GLOBAL).then(|| value.clone()),
+                None if *put == Scope::GLOBAL => None,
+                None => posted
+                    .get(rank, key)?
+                    .and_then(|(scope, value)| (scope == Scope::GLOBAL).then_some(Cow::Owned(value))),
+            };
+            match *put {
+                Scope::GLOBAL => {
+                    visible.here.insert(key, (Scope::GLOBAL, Cow::Borrowed(value)));
+                    visible.elsewhere.insert(key, None);
+                }
+                Scope::LOCAL => {
+                    visible.here.insert(key, (Scope::LOCAL, Cow::Borrowed(value)));
+                    if shared.is_some() {
+                        visible.elsewhere.insert(key, shared);
+                    }
+                }
+                Scope::REMOTE => {
+                    if let Some(shared) = shared {
+                        visible.here.insert(key, (Scope::LOCAL, shared));
+                    }
+                    visible.elsewhere.insert(key, Some(Cow::Borrowed(value)));
+                }
+                scope => return Err(WriteError::Scope { rank, scope }),
+            }
+        }
+        Ok(visible)
+    }
+
+    /// What a remote rank's data changes: its node has sent what is meant for us.
+    pub(in crate::store) fn of_remote(rank: Rank, entries: &'a [(Scope, Key, Value)]) -> Result<Self, WriteError> {
+        let mut visible = Visibility::default();
+        for (put, key, value) in entries {
+            match *put {
+                Scope::GLOBAL | Scope::REMOTE => visible.here.insert(key, (*put, Cow::Borrowed(value))),
+                scope => return Err(WriteError::Scope { rank, scope }),
+            };
+        }
+        Ok(visible)
+    }
+
+    pub(in crate::store) fn here(&self) -> Changes<'_> {
+        self.here.iter().map(|(key, (scope, value))| (*key, Some((*scope, &**value)))).collect()
+    }
+
+    pub(in crate::store) fn elsewhere(&self) -> Changes<'_> {
+        self.elsewhere.iter().map(|(key, value)| (*key, value.as_deref().map(|value| (Scope::REMOTE, value)))).collect()
+    }
+}

@@ -1,0 +1,464 @@
+//! Look-ups in the segments of a job.
+use std::collections::HashSet;
+use std::sync::{Arc, OnceLock};
+
+use instanton_layout::Malformed;
+use instanton_layout::chain::{self, Link, Seek, Walk};
+use instanton_layout::header::Header;
+use instanton_layout::info::Group;
+use instanton_layout::job::JobWords;
+use instanton_layout::record::Query;
+use instanton_layout::sync::{AtomicU64, Ordering};
+use instanton_layout::words::RawWords;
+
+use super::question::{Level, Lookup, Origin};
+use super::raw_value::RawValue;
+use super::reader_page::ReaderPage;
+use super::view::InfoView;
+use crate::data::{Key, Rank, Scope, Value};
+use crate::store::error::{AttachError, Miss, ReadError};
+use crate::store::ids::{Have, SegmentId, Want};
+use crate::store::modex::mapped::MappedModex;
+use crate::store::segment::MappedSegment;
+use crate::store::value_cell::ValueCell;
+use crate::sys::cell::{Epoch, EpochCell};
+use crate::sys::memory::Mapping;
+use crate::sys::pin::{Hold, PinPage};
+
+/// Reads a job's segments. Threads share it; no look-up takes a lock or makes a system call.
+pub struct JobReader {
+    pub(in crate::store) job: Arc<Mapping>,
+    job_id: u64,
+    maps: EpochCell<Maps>,
+    /// The generation and the last modex segment in `maps`, for whoever only wants to know whether there are newer ones.
+    mapped: (AtomicU64, AtomicU64),
+    pub(super) page: Option<Arc<PinPage>>,
+    /// The process that this one is, if it has said so.
+    own: OnceLock<Rank>,
+}
+
+/// What is mapped besides the job segment.
+#[derive(Clone, Default)]
+pub(super) struct Maps {
+    pub(super) view: Option<Arc<InfoView>>,
+    pub(super) modex: MappedModex,
+}
+
+impl Maps {
+    fn have(&self) -> Have {
+        let info = self.view.as_ref().map_or(0, |view| view.generation.number);
+        Have { job: true, info, modex: self.modex.newest() }
+    }
+}
+
+/// What is done with each record of a rank.
+type Body<'a> = dyn FnMut(Link<'_, RawWords<'_>>) -> Result<Option<()>, Malformed> + 'a;
+
+/// A value that a rank has posted, shown where it lies. What is found is whether it is of the scope that is asked for.
+struct Posted<'a, F> {
+    query: &'a Query<'a>,
+    scope: Option<Scope>,
+    f: &'a mut F,
+}
+
+impl<F: FnMut(&RawValue<'_>)> Seek<RawWords<'_>> for Posted<'_, F> {
+    type Found = bool;
+
+    #[inline(always)]
+    fn seek(&mut self, link: Link<'_, RawWords<'_>>) -> Result<Option<bool>, Malformed> {
+        let Some(entry) = link.record.find(self.query)? else { return Ok(None) };
+        // What the rank has put last under this key is what there is, in whatever scope.
+        let in_scope = in_scope(Scope(entry.scope), self.scope);
+        if in_scope {
+            (self.f)(&RawValue::of_words(link.words, ValueCell::of_entry(&entry)));
+        }
+        Ok(Some(in_scope))
+    }
+}
+
+impl JobReader {
+    /// A reader of these segments, one of which must be the job's own. With a page of its own it can take guards.
+    ///
+    /// # Errors
+    /// [`AttachError`] names the segment that cannot be used.
+    pub fn attach(parts: Vec<MappedSegment>, page: Option<ReaderPage>) -> Result<Self, AttachError> {
+        let job = parts.iter().find(|part| part.id == SegmentId::Job).ok_or(AttachError::NoJob)?;
+        if page.as_ref().is_some_and(|page| page.job != job.job) {
+            return Err(AttachError::ForeignPage);
+        }
+        let reader = Self {
+            job: job.mapping.clone(),
+            job_id: job.job,
+            maps: EpochCell::with_page(Maps::default(), page.as_ref().map(|page| page.page.clone())),
+            mapped: (AtomicU64::new(0), AtomicU64::new(0)),
+            page: page.map(|page| page.page),
+            own: OnceLock::new(),
+        };
+        parts.into_iter().filter(|part| part.id != SegmentId::Job).try_for_each(|part| reader.add(part))?;
+        Ok(reader)
+    }
+
+    /// Adds a modex segment, or a generation of job information that supersedes the one there is.
+    ///
+    /// What is superseded stays mapped until no thread reads it any more.
+    ///
+    /// # Errors
+    /// [`AttachError`] when it is damaged or belongs to another job; the reader is as before then.
+    pub fn add(&self, part: MappedSegment) -> Result<(), AttachError> {
+        let id = part.id;
+        if part.job != self.job_id {
+            return Err(AttachError::Foreign { id });
+        }
+        let oldest = self.words().oldest() as u32;
+        self.maps.replace(|maps| {
+            let mut maps = maps.clone();
+            match id {
+                SegmentId::Job => return Err(AttachError::Unexpected(instanton_layout::header::Kind::Job)),
+                SegmentId::Modex(number) => {
+                    maps.modex.add(number, part.mapping, oldest)?;
+                }
+                SegmentId::Info(generation) => {
+                    if maps.view.as_ref().is_none_or(|view| view.generation.number < generation) {
+                        let view = self.view(generation, part.mapping);
+                        maps.view = Some(Arc::new(view.map_err(|error| AttachError::Damaged { id, error })?));
+                    }
+                }
+            }
+            let have = maps.have();
+            self.mapped.0.store(have.info, Ordering::Relaxed);
+            self.mapped.1.store(have.modex.into(), Ordering::Relaxed);
+            Ok(maps)
+        })
+    }
+
+    fn view(&self, generation: u64, mapping: Arc<Mapping>) -> Result<InfoView, Malformed> {
+        let view = InfoView::new(generation, mapping)?;
+        if verifies() {
+            view.generation.verify()?;
+        }
+        self.own.get().map_or(Ok(()), |own| view.populate_own(*own))?;
+        Ok(view)
+    }
+
+    /// Unmaps the modex segments that nothing refers to any more.
+    pub(in crate::store) fn forget_old(&self) {
+        let oldest = self.words().oldest() as u32;
+        let forget = |maps: &Maps| {
+            let mut maps = maps.clone();
+            maps.modex.forget(oldest);
+            Ok::<_, std::convert::Infallible>(maps)
+        };
+        let Ok(()) = self.maps.replace(forget);
+    }
+
+    #[inline]
+    pub(in crate::store) fn words(&self) -> JobWords<RawWords<'_>> {
+        JobWords::new(self.job.words())
+    }
+
+    /// What is mapped, for as long as a guard holds it.
+    #[inline]
+    pub(super) fn held_maps<'a>(&'a self, hold: &'a Hold<'_>) -> &'a Maps {
+        self.maps.read_held(hold).expect("a reader's guards are on its own page")
+    }
+
+    pub(super) fn maps(&self) -> crate::sys::cell::Reading<'_, Maps> {
+        self.maps.read()
+    }
+
+    /// Looks a value up and gives it to `f` where it lies.
+    ///
+    /// `f` runs again if the record was replaced meanwhile; what it saw then is thrown away. It may see bytes that are no value of
+    /// their type.
+    ///
+    /// # Errors
+    /// [`Miss`] says why there is no value.
+    #[inline]
+    pub fn read<T>(&self, lookup: &Lookup<'_>, mut f: impl FnMut(&RawValue<'_>) -> T) -> Result<T, Miss> {
+        let (epoch, query) = (Epoch::enter(), Query::new(lookup.key));
+        if let Some(known) = self.recall(&epoch, lookup, &query) {
+            return Ok(f(&known));
+        }
+        let mut last = None;
+        self.read_anew(&epoch, lookup, &query, &mut |value| last = Some(f(value)))?;
+        last.ok_or(Miss::NotFound)
+    }
+
+    /// [`read_in`](Self::read_in) once for all that read in this way.
+    #[inline(never)]
+    fn read_anew(
+        &self,
+        epoch: &Epoch,
+        lookup: &Lookup<'_>,
+        query: &Query<'_>,
+        mut f: &mut dyn FnMut(&RawValue<'_>),
+    ) -> Result<(), Miss> {
+        self.read_in(epoch, lookup, query, &mut f)
+    }
+
+    /// A value of the job information that this process has asked before.
+    #[inline(always)]
+    pub(crate) fn recall<'a>(
+        &'a self,
+        epoch: &'a Epoch,
+        lookup: &Lookup<'_>,
+        query: &Query<'_>,
+    ) -> Option<RawValue<'a>> {
+        self.maps.read_in(epoch).view.as_ref()?.recall(lookup, query)
+    }
+
+    /// As [`read`](Self::read), of what this process has not asked before, for a thread that is in an epoch, and has hashed the key.
+    #[inline(always)]
+    pub(crate) fn read_in(
+        &self,
+        epoch: &Epoch,
+        lookup: &Lookup<'_>,
+        query: &Query<'_>,
+        f: &mut impl FnMut(&RawValue<'_>),
+    ) -> Result<(), Miss> {
+        let maps = self.maps.read_in(epoch);
+        if let Some(view) = &maps.view {
+            let mut found = None;
+            view.look(lookup, query, &mut found).map_err(ReadError::from)?;
+            if let Some(cell) = found {
+                f(&RawValue::of_info(&view.generation, cell));
+                return Ok(());
+            }
+        }
+        match lookup.level == Level::Default && lookup.rank.is_process() {
+            true => self.posted(maps, lookup, query, f),
+            false => Err(self.missing(maps)),
+        }
+    }
+
+    /// A value that some rank posted.
+    #[inline(always)]
+    fn posted(
+        &self,
+        maps: &Maps,
+        lookup: &Lookup<'_>,
+        query: &Query<'_>,
+        f: &mut impl FnMut(&RawValue<'_>),
+    ) -> Result<(), Miss> {
+        let found = self.modex(maps, lookup.rank, Posted { query, scope: lookup.scope, f })?;
+        if found == Some(true) { Ok(()) } else { Err(self.missing(maps)) }
+    }
+
+    /// Reads the records of what a rank has posted, newest first, until something is found.
+    #[inline(always)]
+    pub(super) fn modex<'a, S: Seek<RawWords<'a>>>(
+        &self,
+        maps: &'a Maps,
+        rank: Rank,
+        mut sought: S,
+    ) -> Result<Option<S::Found>, Miss> {
+        let segment = |number| maps.modex.get(number).map(|segment| (segment.mapping.words(), &*segment.checked));
+        match chain::read(&self.words(), rank.0, segment, &mut sought) {
+            Walk::Found(found) => Ok(Some(found)),
+            Walk::Absent => Ok(None),
+            Walk::Unmapped(number) => Err(Miss::Unmapped(Want::Modex(number))),
+            Walk::Changed => Err(Miss::Busy),
+            Walk::Bad(error, _) => Err(ReadError::from(error).into()),
+        }
+    }
+
+    /// The same where nobody is in a hurry.
+    #[inline(never)]
+    fn records(&self, maps: &Maps, rank: Rank, body: &mut Body<'_>) -> Result<Option<()>, Miss> {
+        self.modex(maps, rank, |link: Link<'_, RawWords<'_>>| body(link))
+    }
+
+    /// Nobody has stored it, as far as can be seen.
+    pub(super) fn missing(&self, maps: &Maps) -> Miss {
+        let generation = self.words().generation();
+        match &maps.view {
+            Some(view) if view.generation.number >= generation => Miss::NotFound,
+            _ if generation == 0 => Miss::NotFound,
+            _ => Miss::Unmapped(Want::Info(generation)),
+        }
+    }
+
+    /// Looks a value up and copies it.
+    ///
+    /// # Errors
+    /// [`Miss`] says why there is no value.
+    pub fn get(&self, lookup: &Lookup<'_>) -> Result<Value, Miss> {
+        Ok(self.read(lookup, |value| value.to_value())??)
+    }
+
+    /// Whether there is such a value.
+    ///
+    /// # Errors
+    /// [`Miss`] when that cannot be said; never `NotFound`.
+    pub fn contains(&self, lookup: &Lookup<'_>) -> Result<bool, Miss> {
+        match self.read(lookup, |_| ()) {
+            Ok(()) => Ok(true),
+            Err(Miss::NotFound) => Ok(false),
+            Err(miss) => Err(miss),
+        }
+    }
+
+    /// Everything known of a process, or of the job for `WILDCARD`, the host's word first: key, scope, value and origin.
+    ///
+    /// # Errors
+    /// [`Miss`] when a segment is missing or damaged; never `NotFound`.
+    pub fn all(&self, rank: Rank) -> Result<Vec<(Key, Scope, Value, Origin)>, Miss> {
+        let maps = self.maps.read();
+        let mut all = Vec::new();
+        if let Some(view) = &maps.view {
+            view.all(rank, |key, value| {
+                let key = Key::new(key).map_err(|_| ReadError::from(Malformed::Owner))?;
+                all.push((key, Scope::UNDEF, value.to_value()?, Origin::Info));
+                Ok(())
+            })?;
+        }
+        if rank.is_process() {
+            let mut posted = Vec::new();
+            self.records(&maps, rank, &mut |link| {
+                if link.depth == 0 {
+                    posted.clear();
+                }
+                for entry in link.record.iter() {
+                    let entry = entry?;
+                    let key = link.words.to_vec(entry.key_word, entry.key_len)?;
+                    posted.push((
+                        key,
+                        Scope(entry.scope),
+                        RawValue::of_words(link.words, ValueCell::of_entry(&entry)).to_value(),
+                    ));
+                }
+                Ok(None)
+            })?;
+            let mut known: HashSet<Vec<u8>> = all.iter().map(|(key, ..)| key.as_bytes().to_vec()).collect();
+            for (key, scope, value) in posted {
+                if known.insert(key.clone()) {
+                    let key = Key::new(key).map_err(|_| ReadError::from(Malformed::Owner))?;
+                    all.push((key, scope, value?, Origin::Modex));
+                }
+            }
+        }
+        Ok(all)
+    }
+
+    /// Processes of the job.
+    pub fn job_size(&self) -> u32 {
+        self.maps.read().view.as_ref().map_or(0, |view| view.generation.index.size())
+    }
+
+    /// Ranks that there is room for; a rank from there on can post nothing.
+    pub fn rank_count(&self) -> u32 {
+        self.words().ranks()
+    }
+
+    /// The number of the node a rank runs on, if it is known.
+    pub fn node_of(&self, rank: Rank) -> Option<u32> {
+        let maps = self.maps.read();
+        let view = maps.view.as_ref()?;
+        view.number(Group::Nodes, view.node_of(rank).ok()??.0).ok()?
+    }
+
+    /// The number of the application a rank belongs to, if it is known.
+    pub fn app_of(&self, rank: Rank) -> Option<u32> {
+        let maps = self.maps.read();
+        let view = maps.view.as_ref()?;
+        view.number(Group::Apps, view.app_of(rank).ok()??.0).ok()?
+    }
+
+    /// The number of the node this is.
+    pub fn own_node(&self) -> Option<u32> {
+        let maps = self.maps.read();
+        let view = maps.view.as_ref()?;
+        view.number(Group::Nodes, view.generation.index.own_node()).ok()?
+    }
+
+    /// Whether a rank runs on this node, as far as the job information says.
+    pub fn is_local(&self, rank: Rank) -> bool {
+        let maps = self.maps.read();
+        let Some(view) = &maps.view else { return false };
+        view.node_of(rank).ok().flatten().is_some_and(|(node, _)| node == view.generation.index.own_node())
+    }
+
+    /// The ranks that run on this node, as far as the job information says, in order.
+    pub fn local_ranks(&self) -> Vec<Rank> {
+        let maps = self.maps.read();
+        maps.view.as_ref().and_then(|view| view.own_ranks().ok()).unwrap_or_default()
+    }
+
+    /// Says which process this is, and maps the pages that it looks at first: what all processes of the node look up, and its own
+    /// keys. Only a hint: whatever else is looked up is mapped when it is.
+    ///
+    /// # Errors
+    /// [`Miss`] when the job information is damaged.
+    pub fn populate_own(&self, rank: Rank) -> Result<(), Miss> {
+        // The first word counts: a reader is of one process.
+        let rank = *self.own.get_or_init(|| rank);
+        match &self.maps.read().view {
+            Some(view) => Ok(view.populate_own(rank).map_err(ReadError::from)?),
+            None => Ok(()),
+        }
+    }
+
+    /// Looks at the checksums that no look-up looks at: those of columns. It reads all of the job information once.
+    ///
+    /// # Errors
+    /// [`Miss`] when one of them is wrong.
+    pub fn verify(&self) -> Result<(), Miss> {
+        match &self.maps.read().view {
+            Some(view) => Ok(view.generation.verify().map_err(ReadError::from)?),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether a rank has posted anything that is visible here.
+    pub fn has_posted(&self, rank: Rank) -> bool {
+        rank.is_process() && !matches!(self.records(&self.maps.read(), rank, &mut |_| Ok(Some(()))), Ok(None))
+    }
+
+    /// The generation of job information that is mapped; 0 if none is.
+    pub fn generation(&self) -> u64 {
+        self.maps.read().view.as_ref().map_or(0, |view| view.generation.number)
+    }
+
+    /// The generation that should be mapped, if that is another one (`PMIX_GET_REFRESH_CACHE` waits for it).
+    pub fn stale(&self) -> Option<Want> {
+        let published = self.words().generation();
+        (published > self.generation()).then_some(Want::Info(published))
+    }
+
+    /// What is mapped, for whoever has the rest.
+    pub fn have(&self) -> Have {
+        self.maps.read().have()
+    }
+
+    /// Whether there is more of the job than is mapped.
+    #[inline]
+    pub fn is_behind(&self) -> bool {
+        let (info, modex) = &self.mapped;
+        let words = self.words();
+        words.generation() > info.load(Ordering::Relaxed) || words.newest() > modex.load(Ordering::Relaxed)
+    }
+
+    /// The number that all segments of the job have in their headers.
+    pub fn job_id(&self) -> u64 {
+        self.job_id
+    }
+
+    pub(in crate::store) fn of_writer(job: Arc<Mapping>) -> Result<Self, AttachError> {
+        Header::read(&job.words())?;
+        Self::attach(vec![MappedSegment::check(job)?], None)
+    }
+}
+
+/// Whether every checksum of job information is looked at when it is mapped (`INSTANTON_VERIFY=on`).
+fn verifies() -> bool {
+    static VERIFIES: OnceLock<bool> = OnceLock::new();
+    *VERIFIES.get_or_init(|| std::env::var_os("INSTANTON_VERIFY").is_some_and(|value| value == "on"))
+}
+
+/// Whether what was put with `scope` is asked for.
+pub(super) fn in_scope(put: Scope, asked: Option<Scope>) -> bool {
+    match asked {
+        None | Some(Scope::UNDEF) => true,
+        Some(asked) => put == asked || (put == Scope::GLOBAL && matches!(asked, Scope::LOCAL | Scope::REMOTE)),
+    }
+}

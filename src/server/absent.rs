@@ -1,17 +1,17 @@
 //! Fences that cannot go on as they began: somebody is gone, a namespace ends or becomes known, the time limit has passed.
 //!
 //! What such a fence's participants are told, and who of them still may come, is said in [`fence`](super::fence).
-use super::core::Core;
 use super::fence::{Early, Tracker};
 use super::jobs::Phase;
 use super::members::{Members, Operation};
+use super::router::Router;
 use crate::data::{Nspace, Proc, Status};
 use crate::trace;
 
 /// Fences in a row from which a host may bring nothing to a node that misses them, before it is taken for one that meets nobody.
 const MAX_EMPTY: u32 = 1024;
 
-impl Core {
+impl Router {
     /// Who runs here, has not come and still may.
     pub(super) fn latecomers(&self, tracker: &Tracker) -> Vec<Proc> {
         self.local_members(&tracker.members, |proc, job| {
@@ -24,7 +24,7 @@ impl Core {
     pub(super) fn change_trackers(
         &mut self,
         wanted: impl Fn(&Tracker) -> bool,
-        mut change: impl FnMut(&mut Core, &mut Tracker),
+        mut change: impl FnMut(&mut Router, &mut Tracker),
     ) {
         let touched: Vec<Members> = self
             .fences
@@ -47,22 +47,22 @@ impl Core {
     pub(super) fn fences_without(&mut self, proc: &Proc) {
         self.change_trackers(
             |tracker| tracker.members.contains(proc) && !tracker.arrived.contains(proc),
-            |core, tracker| {
-                if tracker.failed.is_none() && core.goes_on_without(tracker, proc) {
+            |router, tracker| {
+                if tracker.failed.is_none() && router.goes_on_without(tracker, proc) {
                     return;
                 }
                 tracker.gone.push(proc.clone());
                 if let Operation::Destruct(id) = tracker.members.operation() {
-                    core.group_loses(id, &tracker.gone);
+                    router.group_loses(id, &tracker.gone);
                 }
                 if tracker.failed.is_none() {
-                    core.fail(tracker, without(tracker.members.operation()), &format!("{proc} is gone"));
+                    router.fail(tracker, without(tracker.members.operation()), &format!("{proc} is gone"));
                 }
             },
         );
         let gone = self.fences.early.extract_if(.., |early| early.proc == *proc).collect::<Vec<_>>();
         for early in gone {
-            self.timers.cancel(early.limit);
+            self.cx.timers.cancel(early.limit);
         }
     }
 
@@ -86,7 +86,7 @@ impl Core {
         self.fences.gathering.entry(members.clone()).or_default().push_back(tracker);
         self.change_trackers(
             |tracker| tracker.members == *members && tracker.failed.is_none() && tracker.arrived.len() == 0,
-            |core, tracker| core.fail(tracker, without(&Operation::Fence), "nobody is left here"),
+            |router, tracker| router.fail(tracker, without(&Operation::Fence), "nobody is left here"),
         );
     }
 
@@ -121,14 +121,14 @@ impl Core {
     pub(super) fn fences_look_again(&mut self, nspace: &Nspace) {
         self.change_trackers(
             |tracker| tracker.members.involves(nspace),
-            |core, tracker| tracker.census = core.jobs.census(&tracker.members),
+            |router, tracker| tracker.census = router.jobs.census(&tracker.members),
         );
         if self.jobs.stored(nspace).is_none() {
             return;
         }
         let ready = self.fences.early.extract_if(.., |early| early.awaits == *nspace).collect::<Vec<_>>();
         for Early { caller, proc, operation, procs, info, limit, until, .. } in ready {
-            self.timers.cancel(limit);
+            self.cx.timers.cancel(limit);
             self.join(caller, proc, operation, procs, info, until);
         }
     }
@@ -137,7 +137,7 @@ impl Core {
     pub(super) fn fences_of_job_end(&mut self, nspace: &Nspace) {
         self.change_trackers(
             |tracker| tracker.failed.is_none() && tracker.members.involves(nspace),
-            |core, tracker| core.fail(tracker, Status::EVENT_JOB_END, &format!("{nspace} is deregistered")),
+            |router, tracker| router.fail(tracker, Status::EVENT_JOB_END, &format!("{nspace} is deregistered")),
         );
         self.fences.gathering.retain(|members, _| !members.involves(nspace));
         let at_host = self.fences.at_host.extract_if(|_, tracker| tracker.members.involves(nspace));
@@ -150,9 +150,9 @@ impl Core {
     pub(super) fn fence_expired(&mut self, id: u64) {
         self.change_trackers(
             |tracker| tracker.id == id && tracker.failed.is_none(),
-            |core, tracker| {
+            |router, tracker| {
                 tracker.limit = None;
-                core.fail(tracker, Status::ERR_TIMEOUT, "the time limit has passed");
+                router.fail(tracker, Status::ERR_TIMEOUT, "the time limit has passed");
             },
         );
         if let Some(mut tracker) = self.fences.at_host.remove(&id) {
@@ -168,7 +168,7 @@ impl Core {
         if let Some(at) = self.fences.early.iter().position(|early| early.id == id) {
             let Early { awaits, caller, proc, .. } = self.fences.early.swap_remove(at);
             trace!("a fence of {proc} ends with the time limit: {awaits} is not registered here");
-            self.reply_status(caller.peer, caller.number, Err(Status::ERR_TIMEOUT));
+            self.cx.reply_status(caller.peer, caller.number, Err(Status::ERR_TIMEOUT));
         }
     }
 }

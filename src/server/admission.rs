@@ -6,17 +6,15 @@
 //!
 //! A process ends for the server when the kernel says so (its pidfd), or the host. The end of a connection alone is no such sign: a
 //! process may have replaced its program, and a forked child may hold the socket long after the rank is dead.
-use std::time::Instant;
 
 use instanton_layout::header;
 
-use super::core::{Core, Limit};
+use super::ctx::peers::{Peer, Role};
+use super::ctx::system::WatchId;
+use super::ctx::timers::Deadline;
 use super::jobs::Phase;
-use super::members::Members;
-use super::outstanding::Outstanding;
-use super::timers::TimerId;
+use super::router::Router;
 use super::tools;
-use super::watch::WatchId;
 use crate::control::rendezvous::Uri;
 use crate::data::{Nspace, Proc, Status};
 use crate::message::door::{Arrival, Claim, Left, Outgoing, PeerId};
@@ -27,67 +25,11 @@ use crate::trace;
 /// Connections of one rank: its own, and those of processes that it has forked.
 const MAX_CONNECTIONS: usize = 256;
 
-/// What a connection is to its rank.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Role {
-    /// Not decided yet.
-    Asking,
-    /// It is the rank.
-    Rank,
-    /// It is a process that the rank has forked.
-    Clone,
-}
-
-/// A connection that has said who it is.
-#[derive(Debug)]
-pub(super) struct Peer {
-    pub proc: Proc,
-    pub role: Role,
-    /// Requests that have no answer yet.
-    pub outstanding: Outstanding,
-    /// Whether it was told of a failure that it had not asked about, and of nothing after.
-    pub has_bad_news: bool,
-    /// All of its namespace, once it has met them.
-    pub everyone: Option<Members>,
-    /// What it came with, until it is in.
-    pub arrival: Option<Arrival>,
-    /// Until when the host may answer.
-    pub limit: Option<TimerId>,
-    /// The number of its Finalize, once it has said that.
-    pub leaving: Option<u64>,
-}
-
-impl Peer {
-    /// The program that the server is part of.
-    pub(super) fn program(proc: Proc) -> Self {
-        Peer {
-            proc,
-            role: Role::Rank,
-            outstanding: Outstanding::default(),
-            has_bad_news: false,
-            everyone: None,
-            arrival: None,
-            limit: None,
-            leaving: None,
-        }
-    }
-}
-
-impl Core {
+impl Router {
     pub(super) fn arrive(&mut self, peer: PeerId, arrival: Arrival) {
         let proc = tools::claimed(&arrival.claim);
         let (claim, ids) = (arrival.claim.clone(), (arrival.uid, arrival.gid));
-        let entry = Peer {
-            proc: proc.clone(),
-            role: Role::Asking,
-            outstanding: Outstanding::default(),
-            has_bad_news: false,
-            everyone: None,
-            arrival: Some(arrival),
-            limit: None,
-            leaving: None,
-        };
-        self.peers.insert(peer, entry);
+        self.cx.peers.insert(peer, Peer::new(proc.clone(), Role::Asking, Some(arrival)));
         let verdict = match &claim {
             Claim::Process { token, .. } => self.check(&proc, token, ids),
             Claim::Tool { proc, server } => return self.tool_arrives(peer, proc.as_ref(), server.as_ref()),
@@ -97,12 +39,12 @@ impl Core {
         }
         let is_same = |other: &&Peer| other.proc.rank == proc.rank && other.proc == proc;
         // Not counted where there are no more than that in all.
-        if self.peers.len() > MAX_CONNECTIONS && self.peers.values().filter(is_same).count() > MAX_CONNECTIONS {
+        if self.cx.peers.len() > MAX_CONNECTIONS && self.cx.peers.values().filter(is_same).count() > MAX_CONNECTIONS {
             return self.refuse(peer, Status::ERR_OUT_OF_RESOURCE, format!("it has {MAX_CONNECTIONS} connections"));
         }
-        let at = Instant::now() + self.config.host_answer_deadline;
-        let limit = self.timers.set(at, Limit::Admission(peer));
-        if let Some(entry) = self.peers.get_mut(&peer) {
+        let at = self.cx.now() + self.cx.config.host_answer_deadline;
+        let limit = self.cx.timers.set(at, Deadline::Admission(peer));
+        if let Some(entry) = self.cx.peers.get_mut(&peer) {
             entry.limit = Some(limit);
         }
         match self.jobs.get_mut(&proc.nspace) {
@@ -138,7 +80,7 @@ impl Core {
 
     /// Decides what a peer with good papers is to its rank, and asks the host about a rank.
     pub(super) fn consider(&mut self, peer: PeerId) {
-        let Some(entry) = self.peers.get_mut(&peer) else { return };
+        let Some(entry) = self.cx.peers.get_mut(&peer) else { return };
         let proc = entry.proc.clone();
         let pid = entry.arrival.as_ref().map_or(0, |arrival| arrival.pid);
         let Some(client) = self.jobs.client_mut(&proc) else {
@@ -161,13 +103,13 @@ impl Core {
         self.ask_host(
             |host, done| host.client_connected2(&proc, object, &info, done),
             (),
-            move |core, result| core.admit(peer, result),
+            move |router, result| router.admit(peer, result),
         );
     }
 
     /// The host has answered.
     fn admit(&mut self, peer: PeerId, verdict: Result<(), Status>) {
-        let Some(entry) = self.peers.get_mut(&peer) else { return };
+        let Some(entry) = self.cx.peers.get_mut(&peer) else { return };
         if entry.role != Role::Asking {
             return;
         }
@@ -180,7 +122,7 @@ impl Core {
 
     /// A peer comes in as the process that it is.
     pub(super) fn let_in(&mut self, peer: PeerId) {
-        let Some(entry) = self.peers.get_mut(&peer) else { return };
+        let Some(entry) = self.cx.peers.get_mut(&peer) else { return };
         entry.role = Role::Rank;
         let proc = entry.proc.clone();
         let pidfd = entry.arrival.as_mut().and_then(|arrival| arrival.process.take());
@@ -193,7 +135,7 @@ impl Core {
             job.misses_fences = None;
         }
         let is_child = pidfd.as_ref().is_some_and(process::is_child);
-        let watch = pidfd.and_then(|pidfd| match self.watches.start(proc.clone(), pidfd) {
+        let watch = pidfd.and_then(|pidfd| match self.cx.system.watch(proc.clone(), pidfd) {
             Ok(watch) => Some(watch),
             Err(e) => {
                 trace!("the process of {proc} cannot be watched: {e}");
@@ -205,7 +147,7 @@ impl Core {
             client.is_child = is_child;
             (client.ended, client.gone) = (false, false);
             if let Some(old) = std::mem::replace(&mut client.watch, watch) {
-                self.watches.stop(old);
+                self.cx.system.unwatch(old);
             }
         }
         self.welcome(peer);
@@ -213,18 +155,18 @@ impl Core {
 
     /// Lets a peer in, with the descriptors it can use.
     fn welcome(&mut self, peer: PeerId) {
-        let Some(entry) = self.peers.get_mut(&peer) else { return };
-        self.timers.cancel(entry.limit.take());
+        let Some(entry) = self.cx.peers.get_mut(&peer) else { return };
+        self.cx.timers.cancel(entry.limit.take());
         let (proc, role) = (entry.proc.clone(), entry.role);
         let layout = entry.arrival.take().map_or(0, |arrival| arrival.layout);
         let parts = if layout == header::VERSION { self.parts_for(&proc, role) } else { Vec::new() };
         if layout != header::VERSION && layout != 0 {
             trace!("{proc} knows layout {layout} and this server makes another: it looks up by message");
         }
-        let server = self.own_name();
+        let server = self.cx.own_name();
         let of_clients = || Uri { server: server.clone(), name: self.common.abstract_name.clone() };
         let uri = self.common.uri.clone().unwrap_or_else(of_clients).to_string();
-        self.send(peer, Outgoing::Accepted { server, uri, proc, parts });
+        self.cx.send(peer, Outgoing::Accepted { server, uri, proc, parts });
     }
 
     fn parts_for(&mut self, proc: &Proc, role: Role) -> Vec<(Part, std::os::fd::OwnedFd)> {
@@ -244,8 +186,8 @@ impl Core {
     }
 
     pub(super) fn refuse(&mut self, peer: PeerId, status: Status, reason: String) {
-        let Some(entry) = self.peers.remove(&peer) else { return };
-        self.timers.cancel(entry.limit);
+        let Some(entry) = self.cx.peers.remove(&peer) else { return };
+        self.cx.timers.cancel(entry.limit);
         self.no_longer_early(peer, &entry.proc.nspace);
         let (pid, uid) = entry.arrival.as_ref().map_or((0, 0), |arrival| (arrival.pid, arrival.uid));
         trace!("process {pid} of user {uid} is refused as {}: {reason}", entry.proc);
@@ -255,15 +197,15 @@ impl Core {
             client.phase = Phase::Expected;
             client.peer = None;
         }
-        self.send(peer, Outgoing::Refused { status, reason });
+        self.cx.send(peer, Outgoing::Refused { status, reason });
     }
 
     pub(super) fn admission_expired(&mut self, peer: PeerId) {
-        let Some(entry) = self.peers.get_mut(&peer) else { return };
+        let Some(entry) = self.cx.peers.get_mut(&peer) else { return };
         entry.limit = None;
         let known = self.jobs.stored(&entry.proc.nspace).is_some();
         let late = if known { "the host's answer" } else { "the registration of its namespace" };
-        let seconds = self.config.host_answer_deadline.as_secs_f32();
+        let seconds = self.cx.config.host_answer_deadline.as_secs_f32();
         self.refuse(peer, Status::ERR_TIMEOUT, format!("{late} did not come within {seconds} s"));
     }
 
@@ -275,41 +217,41 @@ impl Core {
             self.invitations_without(&proc);
         }
         let Some(client) = self.jobs.client_mut(&proc).filter(|_| role == Role::Rank) else {
-            return self.reply_status(peer, number, Ok(()));
+            return self.cx.reply_status(peer, number, Ok(()));
         };
         client.phase = Phase::Finalized;
         let object = client.object;
         self.leave_page(&proc);
-        let limit = self.timers.set(Instant::now() + self.config.host_farewell_deadline, Limit::Farewell(peer, number));
-        if let Some(entry) = self.peers.get_mut(&peer) {
+        let limit = self.cx.set_deadline(self.cx.config.host_farewell_deadline, Deadline::Farewell(peer, number));
+        if let Some(entry) = self.cx.peers.get_mut(&peer) {
             (entry.limit, entry.leaving) = (Some(limit), Some(number));
         }
         self.ask_host(
             |host, done| host.client_finalized(&proc, object, done),
             (),
-            move |core, result| {
+            move |router, result| {
                 let result = match result {
                     Err(Status::ERR_NOT_SUPPORTED) => Ok(()),
                     other => other,
                 };
-                core.farewell(peer, number, result);
+                router.farewell(peer, number, result);
             },
         );
     }
 
     fn farewell(&mut self, peer: PeerId, number: u64, result: Result<(), Status>) {
         // Without a limit there is nobody waiting any more.
-        let Some(limit) = self.peers.get_mut(&peer).and_then(|entry| entry.limit.take()) else { return };
-        self.timers.cancel(limit);
-        self.reply_status(peer, number, result);
+        let Some(limit) = self.cx.peers.get_mut(&peer).and_then(|entry| entry.limit.take()) else { return };
+        self.cx.timers.cancel(limit);
+        self.cx.reply_status(peer, number, result);
         // A tool does not stay any longer, whatever becomes of its process.
-        if let Some(entry) = self.peers.get(&peer) {
+        if let Some(entry) = self.cx.peers.get(&peer) {
             self.tool_left(&entry.proc.clone());
         }
     }
 
     pub(super) fn farewell_expired(&mut self, peer: PeerId, number: u64) {
-        if let Some(entry) = self.peers.get(&peer) {
+        if let Some(entry) = self.cx.peers.get(&peer) {
             trace!("the host does not answer the Finalize of {}, which goes without its word", entry.proc);
         }
         self.farewell(peer, number, Ok(()));
@@ -317,8 +259,9 @@ impl Core {
 
     /// A connection is gone, which is not the end of its process.
     pub(super) fn peer_left(&mut self, peer: PeerId, how: Left) {
-        let Some(entry) = self.peers.remove(&peer) else { return };
-        self.timers.cancel(entry.limit);
+        let Some(entry) = self.cx.peers.remove(&peer) else { return };
+        self.fences.whole_jobs.remove(&peer);
+        self.cx.timers.cancel(entry.limit);
         self.gets_of_peer_end(peer);
         self.registrations_end(peer);
         let proc = entry.proc;
@@ -362,7 +305,7 @@ impl Core {
         let peer = self.jobs.client(proc).and_then(|client| client.peer);
         if let Some(peer) = peer {
             self.peer_left(peer, Left::Cut);
-            self.send(peer, Outgoing::End);
+            self.cx.send(peer, Outgoing::End);
         }
     }
 
@@ -392,7 +335,7 @@ impl Core {
         let phase = client.phase;
         let peer = client.peer.take();
         if let Some(watch) = client.watch.take() {
-            self.watches.stop(watch);
+            self.cx.system.unwatch(watch);
         }
         self.leave_page(proc);
         // A forked child may hold the other end open; the rank is dead all the same.
@@ -400,13 +343,14 @@ impl Core {
             self.gets_of_peer_end(peer);
             self.registrations_end(peer);
             // A host may forget who has said goodbye before it answers to that.
-            if let Some(number) = self.peers.get(&peer).and_then(|entry| entry.leaving) {
+            if let Some(number) = self.cx.peers.get(&peer).and_then(|entry| entry.leaving) {
                 self.farewell(peer, number, Ok(()));
             }
-            if let Some(limit) = self.peers.remove(&peer).and_then(|entry| entry.limit) {
-                self.timers.cancel(limit);
+            self.fences.whole_jobs.remove(&peer);
+            if let Some(limit) = self.cx.peers.remove(&peer).and_then(|entry| entry.limit) {
+                self.cx.timers.cancel(limit);
             }
-            self.send(peer, Outgoing::End);
+            self.cx.send(peer, Outgoing::End);
         }
         match phase {
             Phase::Lost => {}
@@ -425,7 +369,7 @@ impl Core {
         trace!("{proc} is lost: {status}");
         self.mark_gone(proc);
         let object = self.jobs.client(proc).and_then(|client| client.object);
-        let host = self.host.clone();
+        let host = self.cx.host.clone();
         host.client_lost(proc, object, status);
     }
 
@@ -452,10 +396,10 @@ impl Core {
         for nspace in self.jobs.names() {
             self.deregister_nspace(&nspace, Box::new(|_| {}));
         }
-        for peer in self.peers.keys().copied().collect::<Vec<_>>() {
-            self.send(peer, Outgoing::End);
+        for peer in self.cx.peers.keys().copied().collect::<Vec<_>>() {
+            self.cx.send(peer, Outgoing::End);
         }
-        self.peers.clear();
+        self.cx.peers.clear();
         self.gets_end();
         self.sweepers.join();
     }

@@ -9,15 +9,15 @@
 //! such groups leaves them to the server, which makes those of its own node: as soon as it knows all leaders, everybody meets as if
 //! each had named them all.
 use std::collections::BTreeMap;
-use std::time::Instant;
 
 use super::blob::Others;
 use super::construct::is_construct;
-use super::core::{Core, Limit};
+use super::ctx::timers::Deadline;
+use super::ctx::timers::TimerId;
 use super::fence::{Caller, Tracker, time_limit};
 use super::members::Operation;
 use super::of_group::OfGroup;
-use super::timers::TimerId;
+use super::router::Router;
 use crate::data::{Info, InfoList, Nspace, Proc, Status, keys};
 use crate::message::{Infos, Reply};
 use crate::trace;
@@ -72,7 +72,7 @@ fn without_assembly(info: &[Info]) -> Vec<Info> {
     info.iter().filter(|info| !OF_ASSEMBLY.iter().any(|key| info.key == *key)).cloned().collect()
 }
 
-impl Core {
+impl Router {
     /// A leader that does not know the others, or somebody whom others have added, comes to make a group.
     pub(super) fn come_alone(&mut self, caller: Caller, proc: Proc, id: Nspace, procs: Vec<Proc>, info: Vec<Info>) {
         if procs.is_empty()
@@ -84,7 +84,7 @@ impl Core {
             Ok(leaders) => leaders,
             Err(status) => {
                 trace!("{proc} cannot come to the group {id}: {status}");
-                return self.reply_status(caller.peer, caller.number, Err(status));
+                return self.cx.reply_status(caller.peer, caller.number, Err(status));
             }
         };
         let operation = Operation::Construct(id.clone());
@@ -92,12 +92,12 @@ impl Core {
         of_group.joined(&proc, &procs, &info);
         let data = match self.group_data(std::slice::from_ref(&proc), &of_group) {
             Ok(data) => data,
-            Err(status) => return self.reply_status(caller.peer, caller.number, Err(status)),
+            Err(status) => return self.cx.reply_status(caller.peer, caller.number, Err(status)),
         };
         self.groups.singles.last += 1;
         let number = self.groups.singles.last;
         let limit = time_limit(&info).flatten();
-        let limit = limit.map(|limit| self.timers.set(Instant::now() + limit, Limit::Single(number)));
+        let limit = limit.map(|limit| self.cx.set_deadline(limit, Deadline::Single(number)));
         // Only the host can end it for others; so it hears of the time limit, too, and of who this is.
         let ours = [keys::GROUP_ID, keys::GROUP_INFO];
         let mut told: Vec<Info> =
@@ -105,7 +105,7 @@ impl Core {
         told.extend([Info::new(keys::PROCID, proc.clone()), Info::new(keys::GROUP_ENDPT_DATA, data)]);
         let single = Single { id, proc, caller, leaders, info, of_group, limit, at_host: true };
         self.groups.singles.waiting.insert(number, single);
-        self.ask_host_of_group(&operation, &procs, &told, move |core, result| core.single_answered(number, result));
+        self.ask_host_of_group(&operation, &procs, &told, move |router, result| router.single_answered(number, result));
     }
 
     /// Whether somebody may come alone; how many leaders there are, where it is one.
@@ -166,8 +166,8 @@ impl Core {
         });
         let reply = made.unwrap_or_else(Reply::Done);
         for single in singles {
-            self.timers.cancel(single.limit);
-            self.reply(single.caller.peer, single.caller.number, reply.clone());
+            self.cx.timers.cancel(single.limit);
+            self.cx.reply(single.caller.peer, single.caller.number, reply.clone());
         }
         for tracker in trackers {
             let members = tracker.members.clone();
@@ -184,7 +184,7 @@ impl Core {
         if tracker.census.elsewhere || !members.iter().all(|proc| self.runs_here(proc)) {
             return self.answer(tracker, Err(Status::ERR_NOT_SUPPORTED));
         }
-        self.timers.cancel(tracker.limit.take());
+        self.cx.timers.cancel(tracker.limit.take());
         for proc in tracker.arrived.procs().collect::<Vec<_>>() {
             if let Some(caller) = tracker.arrived.take(&proc) {
                 let info = group.infos.get(&proc).map(|info| without_assembly(info)).unwrap_or_default();
@@ -237,15 +237,15 @@ impl Core {
     }
 
     fn meet_others(&mut self, single: Single, members: Vec<Proc>) {
-        self.timers.cancel(single.limit);
+        self.cx.timers.cancel(single.limit);
         let info = without_assembly(&single.info);
         self.meet(single.caller, single.proc, Operation::Construct(single.id), members, info);
     }
 
     fn end_single(&mut self, number: u64, status: Status) {
         if let Some(single) = self.groups.singles.waiting.remove(&number) {
-            self.timers.cancel(single.limit);
-            self.reply_status(single.caller.peer, single.caller.number, Err(status));
+            self.cx.timers.cancel(single.limit);
+            self.cx.reply_status(single.caller.peer, single.caller.number, Err(status));
         }
     }
 

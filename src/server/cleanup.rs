@@ -11,10 +11,12 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
-use std::thread::JoinHandle;
 
-use super::core::{Core, Done};
-use super::program::PROGRAM;
+use super::ctx::Done;
+use super::ctx::peers::PROGRAM;
+use super::ctx::system::Worker;
+use super::ctx::ticket::Ticket;
+use super::router::Router;
 use super::sweep::{self, Ignored, Item, What};
 use crate::collect_small::collect_small;
 use crate::data::{Info, InfoList, Nspace, Proc, Rank, Status, keys};
@@ -163,7 +165,7 @@ fn is_removable(path: &Path) -> bool {
 /// Removals under way.
 #[derive(Default)]
 pub(super) struct Sweepers {
-    running: HashMap<u64, JoinHandle<()>>,
+    running: HashMap<u64, Worker>,
     /// Who is to be told when these are done.
     waiting: Vec<(HashSet<u64>, Done<()>)>,
     next: u64,
@@ -172,7 +174,7 @@ pub(super) struct Sweepers {
 impl Sweepers {
     /// Waits for all of them, at the server's end.
     pub(super) fn join(&mut self) {
-        for (_, thread) in self.running.drain() {
+        for thread in self.running.drain().filter_map(|(_, worker)| worker) {
             // A thread that panicked has ended as well.
             let _ = thread.join();
         }
@@ -182,7 +184,7 @@ impl Sweepers {
     }
 }
 
-impl Core {
+impl Router {
     /// A client controls processes.
     pub(super) fn job_control(
         &mut self,
@@ -199,14 +201,14 @@ impl Core {
             match self.register_cleanup(&requestor, &targets, &ours) {
                 // Whoever keeps them for us need not keep one that is known already.
                 Ok(false) => {}
-                Ok(true) => self.host.clone().cleanup_registered(&requestor, &ours),
+                Ok(true) => self.cx.host.clone().cleanup_registered(&requestor, &ours),
                 Err(status) => {
                     trace!("{requestor} registers a clean-up that cannot be: {status}");
-                    return self.reply_status(peer, number, Err(status));
+                    return self.cx.reply_status(peer, number, Err(status));
                 }
             }
             if rest.is_empty() {
-                return self.reply_status(peer, number, Ok(()));
+                return self.cx.reply_status(peer, number, Ok(()));
             }
         }
         let rest = self.signed(&requestor, rest);
@@ -268,11 +270,9 @@ impl Core {
             let ignored = cleanup.ignored.clone();
             let id = self.sweepers.next;
             self.sweepers.next += 1;
-            let mailbox = self.mailbox.clone();
-            let thread = spawn_without_signals("instanton-sweep", move || {
+            let thread = self.cx.offload("instanton-sweep", move || {
                 sweep::remove(&items, &ignored, uid, gid);
-                // A server that has ended waits for the thread itself.
-                let _ = mailbox.post(move |core| core.swept(id));
+                Ticket::Swept(id)
             });
             match thread {
                 Ok(thread) => _ = self.sweepers.running.insert(id, thread),
@@ -281,22 +281,22 @@ impl Core {
         }
     }
 
-    fn swept(&mut self, id: u64) {
-        if let Some(thread) = self.sweepers.running.remove(&id) {
+    pub(super) fn swept(&mut self, id: u64) {
+        if let Some(Some(thread)) = self.sweepers.running.remove(&id) {
             let _ = thread.join();
         }
         for (awaits, _) in &mut self.sweepers.waiting {
             awaits.remove(&id);
         }
         for (_, done) in self.sweepers.waiting.extract_if(.., |(awaits, _)| awaits.is_empty()).collect::<Vec<_>>() {
-            self.finish(done, Ok(()));
+            self.cx.finish(done, Ok(()));
         }
     }
 
     /// Calls `done` when all removals that have begun are over.
     pub(super) fn after_sweeping(&mut self, done: Done<()>) {
         match self.sweepers.running.is_empty() {
-            true => self.finish(done, Ok(())),
+            true => self.cx.finish(done, Ok(())),
             false => self.sweepers.waiting.push((self.sweepers.running.keys().copied().collect(), done)),
         }
     }
@@ -363,12 +363,12 @@ mod tests {
         let proc = Proc::new(Nspace::new("job").unwrap(), Rank(0));
         server.register_client_wait(&proc, 0, 0, None).unwrap();
         let (tell, told) = std::sync::mpsc::channel();
-        let register = move |core: &mut Core| {
+        let register = move |router: &mut Router| {
             let file = |name: &str| vec![Info::new(keys::REGISTER_CLEANUP, name)];
             let peer = PeerId { door: 0, connection: u64::MAX };
             for name in ["/no/such/a", "/no/such/b", "/no/such/a", "/no/such/a,/no/such/b"] {
-                core.job_control(peer, 1, proc.clone(), Vec::new(), file(name));
-                core.job_control(peer, 1, proc.clone(), vec![proc.clone()], file(name));
+                router.job_control(peer, 1, proc.clone(), Vec::new(), file(name));
+                router.job_control(peer, 1, proc.clone(), vec![proc.clone()], file(name));
             }
             tell.send(()).unwrap();
         };

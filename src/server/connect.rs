@@ -7,9 +7,9 @@
 //!
 //! Ties end with a disconnect, and with the namespace. A participant that dies before it has come ends the operation for the
 //! others, as it does a fence.
-use super::core::Core;
 use super::fence::Tracker;
 use super::members::{Members, Operation};
+use super::router::Router;
 use crate::data::{Info, Nspace, Status};
 
 /// The ties between namespaces.
@@ -47,7 +47,7 @@ impl Ties {
     }
 }
 
-impl Core {
+impl Router {
     /// Everybody of this node has come to connect, or to disconnect.
     pub(super) fn connect_at_host(&mut self, tracker: Tracker) {
         let members = tracker.members.clone();
@@ -56,16 +56,16 @@ impl Core {
         let (id, procs, info) = self.hand_over(tracker);
         // What is required, and not served by the library, only the host can do.
         let needs_host = elsewhere || info.iter().any(Info::is_required);
-        let then = move |core: &mut Core, result: Result<(), Status>| {
+        let then = move |router: &mut Router, result: Result<(), Status>| {
             let result = if needs_host || result != Err(Status::ERR_NOT_SUPPORTED) { result } else { Ok(()) };
             // An answer that comes after a time limit or the end of a job connects nobody.
-            if result.is_ok() && core.fences.at_host.contains_key(&id) {
-                core.ties.connected.retain(|connected| !connected.are_those_of(&members));
+            if result.is_ok() && router.fences.at_host.contains_key(&id) {
+                router.ties.connected.retain(|connected| !connected.are_those_of(&members));
                 if connects {
-                    core.ties.connected.push(members);
+                    router.ties.connected.push(members);
                 }
             }
-            core.met(id, result);
+            router.met(id, result);
         };
         match connects {
             true => self.ask_host(|host, done| host.connect(&procs, &info, done), (), then),

@@ -13,12 +13,12 @@ use std::collections::BTreeSet;
 
 use super::blob::{self, Failure, OfRank, Others};
 use super::bootstrap::{added, is_assembled};
-use super::core::Core;
 use super::election::Election;
 use super::fence::{Caller, Tracker};
 use super::groups::{self, Group};
 use super::members::Operation;
 use super::of_group::OfGroup;
+use super::router::Router;
 use crate::collect_small::collect_small;
 use crate::data::constants::group_operation::{GROUP_CONSTRUCT, GROUP_DESTRUCT};
 use crate::data::{Info, InfoList, Key, Nspace, Proc, Rank, Scope, Status, Value, keys};
@@ -58,7 +58,7 @@ impl Tracker {
     }
 }
 
-impl Core {
+impl Router {
     /// A client comes to make a group.
     pub(super) fn construct(&mut self, caller: Caller, proc: Proc, id: Nspace, procs: Vec<Proc>, info: Vec<Info>) {
         if procs.is_empty() || info.find(keys::GROUP_BOOTSTRAP).is_some() {
@@ -66,7 +66,7 @@ impl Core {
         }
         if let Err(status) = self.may_construct(&proc, &id, &procs, &info) {
             trace!("{proc} cannot make the group {id}: {status}");
-            return self.reply_status(caller.peer, caller.number, Err(status));
+            return self.cx.reply_status(caller.peer, caller.number, Err(status));
         }
         self.meet(caller, proc, Operation::Construct(id), procs, info);
     }
@@ -107,7 +107,7 @@ impl Core {
                 return self.meet(caller, proc, Operation::Destruct(id), members, info);
             }
         };
-        self.reply_status(caller.peer, caller.number, Err(refused));
+        self.cx.reply_status(caller.peer, caller.number, Err(refused));
     }
 
     /// The members of a destruct that has failed, for one who has still to hear of it.
@@ -145,7 +145,7 @@ impl Core {
             info.retain(|info| info.key != keys::GROUP_ADD_MEMBERS);
             info.push(Info::new(keys::GROUP_ADD_MEMBERS, groups::procs(self.each(&added))));
         }
-        self.ask_host_of_group(&operation, &procs, &info, move |core, result| core.group_answered(id, result));
+        self.ask_host_of_group(&operation, &procs, &info, move |router, result| router.group_answered(id, result));
     }
 
     /// Has the host do a group's operation.
@@ -154,7 +154,7 @@ impl Core {
         operation: &Operation,
         procs: &[Proc],
         info: &[Info],
-        then: impl FnOnce(&mut Core, Result<Infos, Status>) + Send + 'static,
+        then: impl FnOnce(&mut Router, Result<Infos, Status>) + Send + 'static,
     ) {
         let (operation, group) = match operation {
             Operation::Construct(group) => (GROUP_CONSTRUCT, group),
@@ -367,14 +367,14 @@ impl Core {
                 let led = |group: &OfGroup| group.leader.as_ref() == Some(proc) && !group.optional;
                 tracker.failed.is_none() && tracker.of_group.as_ref().is_some_and(|group| led(group))
             },
-            |core, tracker| {
+            |router, tracker| {
                 let Some(group) = &mut tracker.of_group else { return };
                 group.leader = None;
-                let others = core.each(&group.order).into_iter().filter(|other| other != proc).collect();
-                let (told, election) = core.call_election(&group.id, proc, others);
+                let others = router.each(&group.order).into_iter().filter(|other| other != proc).collect();
+                let (told, election) = router.call_election(&group.id, proc, others);
                 group.await_decisions(told);
                 group.electing = Some(election);
-                core.elected(tracker);
+                router.elected(tracker);
             },
         );
     }
@@ -405,24 +405,24 @@ impl Core {
 
     /// A process has decided about an event of a construction.
     pub(super) fn construct_decided(&mut self, peer: PeerId, id: &Nspace, decision: &Decision) {
-        let Some(proc) = self.peers.get(&peer).map(|entry| entry.proc.clone()) else { return };
+        let Some(proc) = self.cx.peers.get(&peer).map(|entry| entry.proc.clone()) else { return };
         self.change_trackers(
             |tracker| {
                 tracker.of_group.as_ref().is_some_and(|group| group.is_of(id) && group.deciding.contains_key(&peer))
             },
-            |core, tracker| {
+            |router, tracker| {
                 let Some(group) = &mut tracker.of_group else { return };
                 group.decided(peer);
                 if let (Some(election), true) = (&mut group.electing, decision.lead) {
                     election.stands(proc.clone());
                 }
                 if !decision.abort {
-                    return core.elected(tracker);
+                    return router.elected(tracker);
                 }
-                let others = core.each(&group.order).into_iter().filter(|other| !core.runs_here(other)).collect();
+                let others = router.each(&group.order).into_iter().filter(|other| !router.runs_here(other)).collect();
                 let id = group.id.clone();
-                core.fail(tracker, Status::GROUP_CONSTRUCT_ABORT, &format!("{proc} has given it up"));
-                core.tell_group(Status::GROUP_CONSTRUCT_ABORT, &proc, others, &id, Vec::new());
+                router.fail(tracker, Status::GROUP_CONSTRUCT_ABORT, &format!("{proc} has given it up"));
+                router.tell_group(Status::GROUP_CONSTRUCT_ABORT, &proc, others, &id, Vec::new());
             },
         );
     }
@@ -431,11 +431,11 @@ impl Core {
     pub(super) fn construct_undecided(&mut self, peer: PeerId) {
         self.change_trackers(
             |tracker| tracker.of_group.as_ref().is_some_and(|group| group.deciding.contains_key(&peer)),
-            |core, tracker| {
+            |router, tracker| {
                 if let Some(group) = &mut tracker.of_group {
                     group.deciding.remove(&peer);
                 }
-                core.elected(tracker);
+                router.elected(tracker);
             },
         );
     }
@@ -443,7 +443,7 @@ impl Core {
     /// A member on another node has failed: those here who hear of it may decide.
     pub(super) fn construct_awaits(&mut self, id: &Nspace, event: Status, told: &[Proc]) {
         let peers = told.iter().filter_map(|proc| self.jobs.client(proc)?.peer);
-        let told: Vec<PeerId> = peers.filter(|peer| self.registrations.wants(*peer, event)).collect();
+        let told: Vec<PeerId> = peers.filter(|peer| self.cx.subscriptions.wants(*peer, event)).collect();
         self.change_trackers(
             |tracker| tracker.failed.is_none() && is_construct(tracker, id),
             |_, tracker| {
@@ -459,7 +459,7 @@ impl Core {
         let given_up = |tracker: &Tracker| is_construct(tracker, id) && tracker.members.contains(source);
         self.change_trackers(
             |tracker| tracker.failed.is_none() && given_up(tracker),
-            |core, tracker| core.fail(tracker, Status::GROUP_CONSTRUCT_ABORT, &format!("{source} has given it up")),
+            |router, tracker| router.fail(tracker, Status::GROUP_CONSTRUCT_ABORT, &format!("{source} has given it up")),
         );
         let at_host = self.fences.at_host.extract_if(|_, tracker| given_up(tracker)).collect::<Vec<_>>();
         for (_, tracker) in at_host {

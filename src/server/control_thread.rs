@@ -1,8 +1,9 @@
 //! The control thread: the loop that a server sleeps in.
 //!
-//! It waits for a door, a process's end, a time limit or the mailbox, lets [`Core`] take the step, takes what that has to say to
+//! It waits for a door, a process's end, a time limit or the mailbox, lets [`Router`] take the step, takes what that has to say to
 //! the doors, and then calls what is to be called of the embedding program. When nothing happens, nothing runs.
 use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -11,8 +12,10 @@ use std::time::Instant;
 use mio::{Events, Poll, Token, Waker};
 
 use super::cleanup::Sweepers;
+use super::config::{ServerConfig, ServerError};
 use super::connect::Ties;
-use super::core::Core;
+use super::ctx::system::{System, WatchId, Work, Worker};
+use super::ctx::{Ctx, Identity};
 use super::events::Registrations;
 use super::fence::Fences;
 use super::fork::{Common, Forks};
@@ -26,9 +29,8 @@ use super::modex::Waits;
 use super::monitors::Monitors;
 use super::output::Outputs;
 use super::psets::ProcessSets;
-use super::timers::Timers;
+use super::router::Router;
 use super::watch::Watches;
-use super::{ServerConfig, ServerError};
 use crate::attribute_support::HostSupport;
 use crate::control::bind::{self, PathSocket};
 use crate::control::listener::Listener;
@@ -36,7 +38,6 @@ use crate::control::rendezvous::{self, Uri};
 use crate::control::report::UriFile;
 use crate::data::Proc;
 use crate::message::door::{Door, Ready};
-use crate::message::numbers::NumberMap;
 use crate::store::{Budget, Limits};
 use crate::sys::random;
 use crate::sys::signals::spawn_without_signals;
@@ -53,7 +54,7 @@ struct ControlThread {
     poll: Poll,
     commands: Commands,
     doors: Vec<Box<dyn Door>>,
-    core: Core,
+    router: Router,
     /// Removed from the file system when the thread ends.
     _path: Option<PathSocket>,
     _uri_file: Option<UriFile>,
@@ -113,15 +114,27 @@ pub(super) fn start(config: Arc<ServerConfig>, host: Arc<dyn Host>, forks: Arc<F
         uri: uri.clone(),
     });
     let local_output = config.local_output.then(LocalOutput::start).transpose().map_err(failed("start a thread"))?;
-    let core = Core {
-        host,
+    let failed_random = failed("get randomness");
+    let identity = Identity {
+        proc: Proc::new(config.nspace.clone(), config.rank),
+        nonce: u64::from_le_bytes(random::bytes().map_err(failed_random)?),
+        uid: nix::unistd::geteuid().as_raw(),
+        gid: nix::unistd::getegid().as_raw(),
+    };
+    let system = Box::new(RealSystem { watches: Watches::new(registry()?, tokens(WATCHES)) });
+    let sink = mailbox.clone();
+    let tickets = Arc::new(move |ticket| {
+        // A server that has ended has nobody waiting.
+        let _ = sink.post(move |router| router.returned(ticket));
+    });
+    let limits = Limits { budget: Budget::new(config.memory_limit.unwrap_or(u64::MAX)), ..Limits::default() };
+    let router = Router {
+        cx: Ctx::new(config, identity, host, system, tickets),
         mailbox: mailbox.clone(),
         forks,
         common,
-        identity: u64::from_le_bytes(random::bytes().map_err(failed("get randomness"))?),
         jobs: Jobs::default(),
-        limits: Limits { budget: Budget::new(config.memory_limit.unwrap_or(u64::MAX)), ..Limits::default() },
-        peers: NumberMap::default(),
+        limits,
         fences: Fences::default(),
         ties: Ties::default(),
         groups: Groups::default(),
@@ -137,16 +150,10 @@ pub(super) fn start(config: Arc<ServerConfig>, host: Arc<dyn Host>, forks: Arc<F
         tools_named: 0,
         host_support: HostSupport::default(),
         sweepers: Sweepers::default(),
-        timers: Timers::default(),
-        watches: Watches::new(registry()?, tokens(WATCHES)),
         program: None,
-        outbox: Vec::new(),
-        calls: Vec::new(),
-        stopping: false,
-        config,
     };
     let thread =
-        ControlThread { poll, commands, doors: vec![Box::new(listener)], core, _path: path, _uri_file: uri_file };
+        ControlThread { poll, commands, doors: vec![Box::new(listener)], router, _path: path, _uri_file: uri_file };
     let thread = spawn_without_signals("instanton", move || thread.run()).map_err(failed("start a thread"))?;
     Ok(Started { mailbox, uri, thread })
 }
@@ -154,8 +161,8 @@ pub(super) fn start(config: Arc<ServerConfig>, host: Arc<dyn Host>, forks: Arc<F
 impl ControlThread {
     fn run(mut self) {
         let mut events = Events::with_capacity(256);
-        while !self.core.stopping {
-            let next = self.doors.iter().filter_map(|door| door.deadline()).chain(self.core.timers.next()).min();
+        while !self.router.cx.stopping {
+            let next = self.doors.iter().filter_map(|door| door.deadline()).chain(self.router.cx.timers.next()).min();
             let timeout = next.map(|at| at.saturating_duration_since(Instant::now()));
             match self.poll.poll(&mut events, timeout) {
                 Ok(()) => {}
@@ -170,56 +177,85 @@ impl ControlThread {
                 match whose {
                     WAKER => {}
                     WATCHES => {
-                        if let Some((proc, watch)) = self.core.watches.ended(which as u64) {
-                            self.core.process_ended(&proc, watch);
+                        if let Some((proc, watch)) = self.router.cx.system.watch_ended(which as u64) {
+                            self.router.process_ended(&proc, watch);
                         }
                     }
                     door => {
                         let ended = event.is_read_closed() || event.is_error();
                         let (readable, writable) = (event.is_readable() || ended, event.is_writable());
                         let ready = Ready { readable, writable, ended };
-                        self.doors[door - DOORS].ready(which as u64, ready, &mut self.core);
+                        self.doors[door - DOORS].ready(which as u64, ready, &mut self.router);
                     }
                 }
                 self.deliver();
             }
             while let Some(command) = self.commands.take() {
-                command(&mut self.core);
+                command(&mut self.router);
                 self.deliver();
             }
             let now = Instant::now();
-            while let Some(limit) = self.core.timers.expired(now) {
-                self.core.expire(limit);
+            while let Some(limit) = self.router.cx.timers.expired(now) {
+                self.router.expire(limit);
                 self.deliver();
             }
             for door in &mut self.doors {
                 // A door that wants to go on at once says "now", which is later than the `now` above.
                 if door.deadline().is_some_and(|at| at <= Instant::now()) {
-                    door.tick(Instant::now(), &mut self.core);
+                    door.tick(Instant::now(), &mut self.router);
                 }
             }
             self.deliver();
         }
         // What was accepted before the end is still done, and whoever waits hears of the end.
         while let Some(command) = self.commands.take() {
-            command(&mut self.core);
+            command(&mut self.router);
             self.deliver();
         }
-        self.core.end();
+        self.router.end();
         self.deliver();
     }
 
     /// Takes the outbox to the doors, where a peer that turns out to be gone may put more into it. Then the callbacks have their
     /// turn.
     fn deliver(&mut self) {
-        while !self.core.outbox.is_empty() {
-            for (peer, message) in std::mem::take(&mut self.core.outbox) {
+        self.router.drain();
+        while !self.router.cx.outbox.is_empty() {
+            for (peer, message) in std::mem::take(&mut self.router.cx.outbox) {
                 match self.doors.get_mut(usize::from(peer.door)) {
-                    Some(door) => door.send(peer.connection, message, &mut self.core),
-                    None => self.core.tell_program(message),
+                    Some(door) => door.send(peer.connection, message, &mut self.router),
+                    None => self.router.tell_program(message),
                 }
             }
+            self.router.drain();
         }
-        std::mem::take(&mut self.core.calls).into_iter().for_each(|call| call());
+        std::mem::take(&mut self.router.cx.calls).into_iter().for_each(|call| call());
+    }
+}
+
+/// The operating system, as the control thread sees it.
+struct RealSystem {
+    watches: Watches,
+}
+
+impl System for RealSystem {
+    fn now(&self) -> Instant {
+        Instant::now()
+    }
+
+    fn offload(&mut self, name: &'static str, work: Work) -> std::io::Result<Worker> {
+        spawn_without_signals(name, work).map(Some)
+    }
+
+    fn watch(&mut self, proc: Proc, pidfd: OwnedFd) -> std::io::Result<WatchId> {
+        self.watches.start(proc, pidfd)
+    }
+
+    fn unwatch(&mut self, id: WatchId) {
+        self.watches.stop(id);
+    }
+
+    fn watch_ended(&mut self, token: u64) -> Option<(Proc, WatchId)> {
+        self.watches.ended(token)
     }
 }

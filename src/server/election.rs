@@ -13,8 +13,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::construct::is_construct;
-use super::core::Core;
 use super::groups::procs;
+use super::router::Router;
 use crate::data::{Info, InfoList, Nspace, Proc, Status, keys};
 use crate::message::Decision;
 use crate::message::door::PeerId;
@@ -77,7 +77,7 @@ struct Poll {
 #[derive(Debug, Default)]
 pub(super) struct Polls(BTreeMap<Nspace, Poll>);
 
-impl Core {
+impl Router {
     /// Tells everybody that their leader is dead; whom of this node to wait for, and the election among all of them.
     pub(super) fn call_election(&mut self, id: &Nspace, dead: &Proc, others: Vec<Proc>) -> (Vec<PeerId>, Election) {
         let unheard = others.iter().filter(|proc| !self.runs_here(proc)).cloned().collect();
@@ -93,7 +93,7 @@ impl Core {
             return;
         }
         let peers = polled.iter().filter_map(|proc| self.jobs.client(proc)?.peer);
-        let told = peers.filter(|peer| self.registrations.wants(*peer, Status::GROUP_LEADER_FAILED));
+        let told = peers.filter(|peer| self.cx.subscriptions.wants(*peer, Status::GROUP_LEADER_FAILED));
         let deciding = told.map(|peer| (peer, 1)).collect();
         self.groups.polls.0.insert(id.clone(), Poll { dead: dead.clone(), polled, deciding, candidate: None });
         self.end_poll(id);
@@ -101,7 +101,7 @@ impl Core {
 
     /// A process here has decided about the death of a leader elsewhere.
     pub(super) fn poll_decided(&mut self, peer: PeerId, id: &Nspace, decision: &Decision) {
-        let Some(proc) = self.peers.get(&peer).map(|entry| entry.proc.clone()) else { return };
+        let Some(proc) = self.cx.peers.get(&peer).map(|entry| entry.proc.clone()) else { return };
         let Some(poll) = self.groups.polls.0.get_mut(id) else { return };
         if poll.deciding.remove(&peer).is_none() {
             return;
@@ -163,10 +163,10 @@ impl Core {
     pub(super) fn election_heard(&mut self, id: &Nspace, answer: Option<&Answer>) {
         self.change_trackers(
             |tracker| tracker.of_group.as_ref().is_some_and(|group| group.is_of(id) && group.electing.is_some()),
-            |core, tracker| {
+            |router, tracker| {
                 let election = tracker.of_group.as_mut().and_then(|group| group.electing.as_mut());
                 election.into_iter().for_each(|election| election.hear(answer));
-                core.elected(tracker);
+                router.elected(tracker);
             },
         );
         if let Some(election) = self.groups.invitations.electing(id) {

@@ -7,11 +7,11 @@
 //!
 //! An event is kept for a while ([`Backlog`]): whoever registers for it later, and was within its range, is sent it then, unless it
 //! says that it is not to be kept (`PMIX_EVENT_DO_NOT_CACHE`).
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::time::Instant;
+use std::collections::{BTreeSet, VecDeque};
 
-use super::core::{Core, Done};
-use super::program::PROGRAM;
+use super::ctx::Done;
+use super::ctx::peers::PROGRAM;
+use super::router::Router;
 use crate::collect_small::collect_small;
 use crate::data::{DataRange, Info, InfoList, Proc, Status, keys};
 use crate::message::backlog::Backlog;
@@ -25,17 +25,9 @@ const MAX_CODES: usize = 65536;
 /// Registrations that a host may leave unanswered. Beyond that it is told nothing new until it answers: what it is shown stays until then.
 const MAX_UNANSWERED: usize = 64;
 
-/// What one client wants to hear of.
-#[derive(Debug, Default)]
-struct Wanted {
-    all: bool,
-    codes: BTreeSet<i32>,
-}
-
 /// Who wants to hear of what.
 #[derive(Debug, Default)]
 pub(super) struct Registrations {
-    by_peer: BTreeMap<PeerId, Wanted>,
     /// Codes that the host was asked to watch for.
     at_host: BTreeSet<i32>,
     /// How often it was told what to watch for, or what not any more, and has not answered.
@@ -78,29 +70,17 @@ pub(super) enum Origin {
     Library,
 }
 
-impl Registrations {
-    /// Whether a client has registered that very code.
-    pub(super) fn wants(&self, peer: PeerId, code: Status) -> bool {
-        self.by_peer.get(&peer).is_some_and(|wanted| wanted.codes.contains(&code.0))
-    }
-
-    /// Every code that somebody has registered.
-    fn codes(&self) -> BTreeSet<i32> {
-        collect_small(self.by_peer.values().flat_map(|wanted| wanted.codes.iter().copied()))
-    }
-}
-
 /// Whether only the host can know of such events: codes of the environment, and those that are not the Standard's.
 fn is_the_hosts(code: i32) -> bool {
     let environment = (Status::EVENT_SYS_OTHER.0..=Status::EVENT_SYS_BASE.0).contains(&code);
     environment || !(Status::EXTERNAL_ERR_BASE.0..=0).contains(&code)
 }
 
-impl Core {
+impl Router {
     pub(super) fn register_events(&mut self, peer: PeerId, number: u64, codes: Vec<Status>, info: Vec<Info>) {
-        let wanted = self.registrations.by_peer.entry(peer).or_default();
+        let wanted = self.cx.subscriptions.entry(peer);
         if wanted.codes.len() + codes.len() > MAX_CODES {
-            return self.reply_status(peer, number, Err(Status::ERR_OUT_OF_RESOURCE));
+            return self.cx.reply_status(peer, number, Err(Status::ERR_OUT_OF_RESOURCE));
         }
         wanted.all |= codes.is_empty();
         wanted.codes.extend(codes.iter().map(|code| code.0));
@@ -113,7 +93,7 @@ impl Core {
         if !new.is_empty() {
             self.registrations.to_ask.push_back((new.into_iter().map(Status).collect(), info));
         }
-        self.reply_status(peer, number, Ok(()));
+        self.cx.reply_status(peer, number, Ok(()));
         self.send_missed(peer, &codes);
         if !self.registrations.to_ask.is_empty() {
             self.tell_host_of_codes();
@@ -122,8 +102,8 @@ impl Core {
 
     /// Sends a client that has registered for these codes what it has missed.
     fn send_missed(&mut self, peer: PeerId, codes: &[Status]) {
-        let Some(proc) = self.peers.get(&peer).map(|peer| &peer.proc) else { return };
-        for event in self.registrations.passed.events(Instant::now()) {
+        let Some(proc) = self.cx.peers.get(&peer).map(|peer| &peer.proc) else { return };
+        for event in self.registrations.passed.events(self.cx.now()) {
             let is_in = peer == PROGRAM || event.audience.has(proc);
             let wanted = match codes {
                 [] => !event.info.is_set(keys::EVENT_NON_DEFAULT),
@@ -131,21 +111,15 @@ impl Core {
             };
             if wanted && is_in && !event.told.contains(&peer) {
                 event.told.push(peer);
-                self.outbox.push((peer, event.push()));
+                self.cx.outbox.push((peer, event.push()));
             }
         }
     }
 
     pub(super) fn deregister_events(&mut self, peer: PeerId, number: u64, codes: Vec<Status>) {
-        if let Some(wanted) = self.registrations.by_peer.get_mut(&peer) {
-            wanted.all &= !codes.is_empty();
-            wanted.codes.retain(|code| !codes.contains(&Status(*code)));
-            if !wanted.all && wanted.codes.is_empty() {
-                self.registrations.by_peer.remove(&peer);
-            }
-        }
+        self.cx.subscriptions.remove(peer, &codes);
         self.release_host_codes();
-        self.reply_status(peer, number, Ok(()));
+        self.cx.reply_status(peer, number, Ok(()));
     }
 
     pub(super) fn registrations_end(&mut self, peer: PeerId) {
@@ -153,9 +127,9 @@ impl Core {
         self.groups_of_peer_end(peer);
         self.inputs.forget(peer);
         self.end_monitors(peer, None);
-        if self.registrations.by_peer.remove(&peer).is_some() {
+        if self.cx.subscriptions.forget(peer) {
             // No other connection will ever have its number.
-            self.registrations.passed.events(Instant::now()).for_each(|event| event.told.retain(|told| *told != peer));
+            self.registrations.passed.events(self.cx.now()).for_each(|event| event.told.retain(|told| *told != peer));
             self.release_host_codes();
         }
     }
@@ -166,7 +140,7 @@ impl Core {
         if at_host.is_empty() && to_ask.is_empty() {
             return;
         }
-        let wanted = self.registrations.codes();
+        let wanted = self.cx.subscriptions.codes();
         self.registrations.to_ask.retain_mut(|(codes, _)| {
             codes.retain(|code| wanted.contains(&code.0));
             !codes.is_empty()
@@ -176,20 +150,20 @@ impl Core {
 
     /// Tells the host what it is to watch for and what not any more.
     fn tell_host_of_codes(&mut self) {
-        let answered = |core: &mut Core| {
-            core.registrations.unanswered -= 1;
-            core.tell_host_of_codes();
+        let answered = |router: &mut Router| {
+            router.registrations.unanswered -= 1;
+            router.tell_host_of_codes();
         };
         if self.registrations.unanswered >= MAX_UNANSWERED || self.registrations.is_telling {
             return;
         }
         self.registrations.is_telling = true;
-        let wanted = self.registrations.codes();
+        let wanted = self.cx.subscriptions.codes();
         let gone: Vec<Status> = self.registrations.at_host.difference(&wanted).copied().map(Status).collect();
         if !gone.is_empty() {
             self.registrations.unanswered += 1;
             self.registrations.at_host.retain(|code| wanted.contains(code));
-            self.ask_host(|host, done| host.deregister_events(&gone, done), (), move |core, _| answered(core));
+            self.ask_host(|host, done| host.deregister_events(&gone, done), (), move |router, _| answered(router));
         }
         while self.registrations.unanswered < MAX_UNANSWERED
             && let Some((new, info)) = self.registrations.to_ask.pop_front()
@@ -200,11 +174,11 @@ impl Core {
             self.ask_host(
                 |host, done| host.register_events(&new, &info, done),
                 (),
-                move |core, result| {
+                move |router, result| {
                     if let Err(status) = result {
                         trace!("the host does not watch for events: {status}");
                     }
-                    answered(core);
+                    answered(router);
                 },
             );
         }
@@ -223,8 +197,8 @@ impl Core {
     ) {
         let range = if range == DataRange::UNDEF { DataRange::SESSION } else { range };
         self.groups_hear(status, &source, &info, Origin::Peer(peer));
-        self.spread(Origin::Peer(peer), status, source, range, info, move |core, result| {
-            core.reply(peer, number, Reply::Done(result.err().unwrap_or(Status::SUCCESS)));
+        self.spread(Origin::Peer(peer), status, source, range, info, move |router, result| {
+            router.cx.reply(peer, number, Reply::Done(result.err().unwrap_or(Status::SUCCESS)));
         });
     }
 
@@ -238,16 +212,16 @@ impl Core {
         done: Done<()>,
     ) {
         if self.is_back(&source, &info) {
-            return self.finish(done, Ok(()));
+            return self.cx.finish(done, Ok(()));
         }
         self.groups_hear(status, &source, &info, Origin::Program);
-        self.spread(Origin::Program, status, source, range, info, move |core, result| core.finish(done, result));
+        self.spread(Origin::Program, status, source, range, info, move |router, result| router.cx.finish(done, result));
     }
 
     /// Whether this is an event of a process here, or of this server, that the host hands back: who is within its range has it. Two
     /// servers of a careless host may have the same name, but not the same processes.
     fn is_back(&self, source: &Proc, info: &[Info]) -> bool {
-        let own = self.own_name();
+        let own = self.cx.own_name();
         proxy_of(info) == Some(&own) && (*source == own || self.is_here(source))
     }
 
@@ -258,7 +232,7 @@ impl Core {
         source: Proc,
         range: DataRange,
         info: Vec<Info>,
-        then: impl FnOnce(&mut Core, Result<(), Status>) + Send + 'static,
+        then: impl FnOnce(&mut Router, Result<(), Status>) + Send + 'static,
     ) {
         let audience = match Audience::new(range, &source, &info) {
             Ok(audience) => audience,
@@ -267,8 +241,8 @@ impl Core {
         let default_too = !info.is_set(keys::EVENT_NON_DEFAULT);
         // What the host passes on comes from elsewhere already; only what it raises in a server's name is for elsewhere, and
         // not if another server has given it to its host: it would go to and fro for ever.
-        let by_another = proxy_of(&info).is_some_and(|proxy| *proxy != self.own_name());
-        let passed_on = from == Origin::Program && (source.nspace != self.config.nspace || by_another);
+        let by_another = proxy_of(&info).is_some_and(|proxy| *proxy != self.cx.own_name());
+        let passed_on = from == Origin::Program && (source.nspace != self.cx.config.nspace || by_another);
         // Who raised it has told its own handlers, and some hosts hand a server its own events back.
         let raiser = match from {
             Origin::Peer(peer) => Some(peer),
@@ -276,46 +250,42 @@ impl Core {
             Origin::Program | Origin::Library => None,
         };
         let told: Vec<PeerId> = self
-            .registrations
-            .by_peer
-            .iter()
-            .filter(|(peer, wanted)| {
-                let hears = wanted.codes.contains(&status.0) || wanted.all && default_too;
-                hears && Some(**peer) != raiser && self.is_in(&audience, **peer)
-            })
-            .map(|(peer, _)| *peer)
+            .cx
+            .subscriptions
+            .hearers(status, default_too)
+            .filter(|peer| Some(*peer) != raiser && self.is_in(&audience, *peer))
             .collect();
         let stays_here = passed_on || self.is_all_here(&audience);
         // A client's event that somebody here has heard has done its work even if the host has no way to carry it on.
         let heard = matches!(from, Origin::Peer(_)) && !told.is_empty();
         let mut event = Passed { status, source: source.clone(), range, info: info.clone(), audience, told };
         for peer in &event.told {
-            self.outbox.push((*peer, event.push()));
+            self.cx.outbox.push((*peer, event.push()));
         }
         if !info.is_set(keys::EVENT_DO_NOT_CACHE) {
             event.told.extend(raiser);
-            self.registrations.passed.keep(event, &info, Instant::now());
+            self.registrations.passed.keep(event, &info, self.cx.now());
         }
         if stays_here {
             return then(self, Ok(()));
         }
         let mut info = info;
         if proxy_of(&info).is_none() {
-            info.push(Info::new(keys::EVENT_PROXY, self.own_name()));
+            info.push(Info::new(keys::EVENT_PROXY, self.cx.own_name()));
         }
         self.ask_host(
             |host, done| host.notify_event(status, &source, range, &info, done),
             (),
-            move |core, result| match result {
-                Err(Status::ERR_NOT_SUPPORTED) if heard => then(core, Ok(())),
-                result => then(core, result),
+            move |router, result| match result {
+                Err(Status::ERR_NOT_SUPPORTED) if heard => then(router, Ok(())),
+                result => then(router, result),
             },
         );
     }
 
     fn is_in(&self, audience: &Audience, peer: PeerId) -> bool {
         // The server's program hears of everything that goes through its server.
-        peer == PROGRAM || self.peers.get(&peer).is_some_and(|entry| audience.has(&entry.proc))
+        peer == PROGRAM || self.cx.peers.get(&peer).is_some_and(|entry| audience.has(&entry.proc))
     }
 
     fn is_all_here(&self, audience: &Audience) -> bool {
@@ -410,10 +380,10 @@ mod tests {
         let host = Arc::new(Slow::default());
         let server = Server::start(ServerConfig::default(), host.clone()).unwrap();
         let (tell, told) = mpsc::channel();
-        let registers = move |core: &mut Core| {
+        let registers = move |router: &mut Router| {
             for code in 1..10_000 {
                 let code = Status(Status::EXTERNAL_ERR_BASE.0 - code);
-                core.register_events(PeerId { door: 0, connection: 0 }, 0, vec![code], Vec::new());
+                router.register_events(PeerId { door: 0, connection: 0 }, 0, vec![code], Vec::new());
             }
             tell.send(()).unwrap();
         };
@@ -427,8 +397,8 @@ mod tests {
         };
         first.complete(Ok(()));
         let (tell, told) = mpsc::channel();
-        let looks = move |core: &mut Core| {
-            tell.send((core.registrations.to_ask.len(), core.registrations.unanswered)).unwrap();
+        let looks = move |router: &mut Router| {
+            tell.send((router.registrations.to_ask.len(), router.registrations.unanswered)).unwrap();
         };
         server.mailbox.post(looks).unwrap();
         assert_eq!(told.recv(), Ok((0, MAX_UNANSWERED - 1)));

@@ -6,15 +6,15 @@
 //! Hosts may bring all this in any order, so what is said of a process bears the number of commits that it had made by then. What was
 //! said earlier than what is known already brings keys that are missing here, and changes none.
 use super::blob::{self, Failure, Others};
-use super::core::Core;
 use super::fence::Tracker;
+use super::router::Router;
 use crate::data::{Key, Proc, Status};
 use crate::trace;
 
 /// The keys of what a fence carries of each process, to be carried again if it fails.
 pub(super) type Sent = Vec<(Proc, Vec<Key>)>;
 
-impl Core {
+impl Router {
     /// What this node adds to a fence, and what of it is carried only once.
     pub(super) fn contribution(&mut self, tracker: &Tracker) -> Result<(Vec<u8>, Sent), Status> {
         let whole = tracker.members.is_whole_job();
@@ -67,7 +67,7 @@ impl Core {
     }
 
     pub(super) fn sender(&self) -> blob::Sender {
-        blob::Sender { server: self.own_name(), identity: self.identity }
+        blob::Sender { server: self.cx.own_name(), identity: self.cx.identity.nonce }
     }
 
     /// What tells other nodes that this one's part of a meeting has failed.

@@ -27,15 +27,16 @@ use std::time::{Duration, Instant};
 
 use super::arrivals::Arrivals;
 use super::blob::Failure;
-use super::core::{Core, Limit};
+use super::ctx::timers::Deadline;
+use super::ctx::timers::TimerId;
 use super::exchange::Sent;
 use super::members::{Census, Members, NoMembers, Operation};
 use super::of_group::OfGroup;
-use super::timers::TimerId;
+use super::router::Router;
 use crate::data::{Info, InfoList, Nspace, Proc, Rank, Status, keys};
 use crate::message::Reply;
 use crate::message::door::PeerId;
-use crate::message::numbers::Spread;
+use crate::message::numbers::{NumberMap, Spread};
 use crate::trace;
 
 /// Where an answer goes.
@@ -105,6 +106,8 @@ pub(super) struct Fences {
     /// Whose meetings are being gone on with.
     settling: Vec<Members>,
     pub(super) early: Vec<Early>,
+    /// The whole job of each peer that has fenced with it.
+    pub(super) whole_jobs: NumberMap<PeerId, Members>,
     last: u64,
 }
 
@@ -169,10 +172,10 @@ const MAX_EARLY: usize = 16;
 /// Attributes of a fence that the library serves itself.
 const SERVED: [&str; 3] = [keys::COLLECT_DATA, keys::TIMEOUT, keys::COLLECT_GENERATED_JOB_INFO];
 
-impl Core {
+impl Router {
     /// A client comes to meet others.
     pub(super) fn meet(&mut self, caller: Caller, proc: Proc, operation: Operation, procs: Vec<Proc>, info: Vec<Info>) {
-        let until = time_limit(&info).flatten().map(|limit| Instant::now() + limit);
+        let until = time_limit(&info).flatten().map(|limit| self.cx.now() + limit);
         self.join(caller, proc, operation, procs, info, until);
     }
 
@@ -180,14 +183,15 @@ impl Core {
     /// when it has to come the long way.
     pub(super) fn meet_again(&mut self, caller: Caller, collect: bool) -> bool {
         let number = caller.number;
-        let Some(entry) = self.peers.get_mut(&caller.peer) else { return false };
-        let Some(members) = entry.everyone.as_ref().filter(|_| entry.outstanding.is_simple()) else { return false };
+        let Some(entry) = self.cx.peers.get_mut(&caller.peer) else { return false };
+        let whole = self.fences.whole_jobs.get(&caller.peer).filter(|_| entry.account.is_simple());
+        let Some(members) = whole else { return false };
         let Some(queue) = self.fences.gathering.get_mut(members) else { return false };
         let [tracker] = queue.make_contiguous() else { return false };
         if tracker.failed.is_some() || !tracker.arrived.insert(&entry.proc, Some(caller)) {
             return false;
         }
-        entry.outstanding.begin(number, 0);
+        entry.account.charge(number, 0);
         tracker.collect |= collect;
         if tracker.is_complete() {
             let members = members.clone();
@@ -209,15 +213,15 @@ impl Core {
             Ok(members) => members,
             Err(NoMembers::Unknown(over)) if self.jobs.is_over(&over) => {
                 trace!("{proc} would meet processes of {over}, which is over");
-                return self.reply_status(caller.peer, caller.number, Err(Status::EVENT_JOB_END));
+                return self.cx.reply_status(caller.peer, caller.number, Err(Status::EVENT_JOB_END));
             }
             Err(NoMembers::Unknown(awaits)) => {
                 if self.fences.early.iter().filter(|early| early.proc == proc).count() >= MAX_EARLY {
                     trace!("{proc} waits for {MAX_EARLY} namespaces to be registered, and {awaits} is one too many");
-                    return self.reply_status(caller.peer, caller.number, Err(Status::ERR_OUT_OF_RESOURCE));
+                    return self.cx.reply_status(caller.peer, caller.number, Err(Status::ERR_OUT_OF_RESOURCE));
                 }
                 let id = self.fences.next_id();
-                let limit = until.map(|at| self.timers.set(at, Limit::Fence(id)));
+                let limit = until.map(|at| self.cx.timers.set(at, Deadline::Fence(id)));
                 return self.fences.early.push(Early {
                     id,
                     awaits,
@@ -232,12 +236,12 @@ impl Core {
             }
             Err(NoMembers::Wrong(status)) => {
                 trace!("{proc} would meet processes that it cannot: {status}");
-                return self.reply_status(caller.peer, caller.number, Err(status));
+                return self.cx.reply_status(caller.peer, caller.number, Err(status));
             }
         };
         if operation == Operation::Disconnect && !self.ties.are_connected(&members) {
             trace!("{proc} disconnects from processes that it is not connected with");
-            return self.reply_status(caller.peer, caller.number, Err(Status::ERR_INVALID_OPERATION));
+            return self.cx.reply_status(caller.peer, caller.number, Err(Status::ERR_INVALID_OPERATION));
         }
         let unserved = |info: &&Info| info.is_required() && !SERVED.iter().any(|key| info.key == *key);
         if operation == Operation::Fence
@@ -245,17 +249,15 @@ impl Core {
             && !self.jobs.census(&members).elsewhere
         {
             trace!("{proc} requires {} of a fence", info.key);
-            return self.reply_status(caller.peer, caller.number, Err(Status::ERR_NOT_SUPPORTED));
+            return self.cx.reply_status(caller.peer, caller.number, Err(Status::ERR_NOT_SUPPORTED));
         }
 
-        if caller.seen.is_some()
-            && let Some(entry) = self.peers.get_mut(&caller.peer)
-        {
-            entry.everyone.get_or_insert_with(|| members.clone());
+        if caller.seen.is_some() && self.cx.peers.contains_key(&caller.peer) {
+            self.fences.whole_jobs.entry(caller.peer).or_insert_with(|| members.clone());
         }
         if self.fences.begins_too_many(&proc, &members) {
             trace!("{proc} has come to too many meetings that others have not come to");
-            return self.reply_status(caller.peer, caller.number, Err(Status::ERR_OUT_OF_RESOURCE));
+            return self.cx.reply_status(caller.peer, caller.number, Err(Status::ERR_OUT_OF_RESOURCE));
         }
         let queue = self.fences.gathering.entry(members.clone()).or_default();
         let known = queue.iter().position(|tracker| !tracker.arrived.contains(&proc));
@@ -273,11 +275,11 @@ impl Core {
         tracker.arrived.insert(&proc, Some(caller).filter(|_| failed.is_none()));
         tracker.collect |= info.is_set(keys::COLLECT_DATA);
         if let (Some(at), None, None) = (until, tracker.limit, failed) {
-            tracker.limit = Some(self.timers.set(at, Limit::Fence(tracker.id)));
+            tracker.limit = Some(self.cx.timers.set(at, Deadline::Fence(tracker.id)));
         }
         let is_over = failed.is_some() || tracker.is_complete();
         if let Some(status) = failed {
-            self.reply_status(caller.peer, caller.number, Err(status));
+            self.cx.reply_status(caller.peer, caller.number, Err(status));
         }
         if known.is_none() {
             // Who dies from now on ends it then.
@@ -352,16 +354,16 @@ impl Core {
     fn tell_host_of_failure(&mut self, news: FailureNews) {
         let FailureNews { members, was_met, mut info, data } = news;
         let procs = members.procs();
-        let nothing = |_: &mut Core, _| ();
+        let nothing = |_: &mut Router, _| ();
         match members.operation() {
             Operation::Fence => self.ask_host(
                 |host, done| host.fence_nb(&procs, &info, data, done),
                 Vec::new(),
-                move |core, result: Result<Vec<u8>, Status>| {
+                move |router, result: Result<Vec<u8>, Status>| {
                     let Ok(data) = result else { return };
                     match was_met {
-                        true => _ = core.absorb(&data),
-                        false => core.fence_missed(&members, &data),
+                        true => _ = router.absorb(&data),
+                        false => router.fence_missed(&members, &data),
                     }
                 },
             ),
@@ -396,7 +398,7 @@ impl Core {
         self.ask_host(
             |host, done| host.fence_nb(&procs, &info, data, done),
             Vec::new(),
-            move |core, result| core.fence_answered(id, sent, result),
+            move |router, result| router.fence_answered(id, sent, result),
         );
     }
 
@@ -457,7 +459,7 @@ impl Core {
         // one it waits for: unless its process has come anew since, by another connection. One with bad news must hear those
         // first.
         let is_there = |rank: Rank, caller: &Caller| {
-            let has_bad_news = self.peers.get(&caller.peer).is_none_or(|entry| entry.has_bad_news);
+            let has_bad_news = self.cx.peers.get(&caller.peer).is_none_or(|entry| entry.has_bad_news);
             !has_bad_news && job.clients.get(&rank).is_some_and(|client| client.peer == Some(caller.peer))
         };
         let all_there =
@@ -471,17 +473,17 @@ impl Core {
         }
         stored.release();
         for caller in released {
-            if let Some(entry) = self.peers.get_mut(&caller.peer) {
-                entry.outstanding.end(caller.number);
+            if let Some(entry) = self.cx.peers.get_mut(&caller.peer) {
+                entry.account.give_back(caller.number);
             }
         }
     }
 
     fn tell(&mut self, tracker: &mut Tracker, reply: &Reply) {
-        self.timers.cancel(tracker.limit.take());
+        self.cx.timers.cancel(tracker.limit.take());
         for caller in tracker.arrived.callers().filter_map(Option::take) {
-            self.reply(caller.peer, caller.number, reply.clone());
-            if let Some(entry) = self.peers.get_mut(&caller.peer) {
+            self.cx.reply(caller.peer, caller.number, reply.clone());
+            if let Some(entry) = self.cx.peers.get_mut(&caller.peer) {
                 entry.has_bad_news = false;
             }
         }

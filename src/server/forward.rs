@@ -3,15 +3,15 @@
 //! The server adds to a client's request who asks, hands it to the host, and brings back what that says, whenever it says
 //! it. It keeps nothing meanwhile but the way back: a client that dies gets no answer, and a host that never answers keeps
 //! nobody waiting but the one who asked.
-use super::core::Core;
+use super::ctx::peers::{Caller, PROGRAM};
 use super::host::{Accepted, Completion, Host};
 use super::monitors::Wish;
-use super::program::PROGRAM;
+use super::router::Router;
 use crate::data::{Info, InfoList, Nspace, Proc, Status, keys};
 use crate::message::door::PeerId;
 use crate::message::{Forward, Reply};
 
-impl Core {
+impl Router {
     /// A client asks for something that is the host's.
     pub(super) fn forward(&mut self, peer: PeerId, number: u64, proc: Proc, request: Forward) {
         let infos = |(status, infos)| Reply::Infos(status, infos);
@@ -45,7 +45,7 @@ impl Core {
                 self.ask_host(
                     |host, done| host.spawn(&proc, &job_info, &apps, done),
                     Nspace::new("").expect("a legal name"),
-                    move |core, result| core.spawned(peer, number, parent, apart, result),
+                    move |router, result| router.spawned(peer, number, parent, apart, result),
                 );
             }
             Forward::Query { queries } => self.query(peer, number, proc, queries),
@@ -119,12 +119,12 @@ impl Core {
         done: T,
         reply: fn(T) -> Reply,
     ) {
-        self.ask_host(ask, done, move |core, result| core.reply(peer, number, result.map_or_else(Reply::Done, reply)));
+        self.cx.forward(Caller { peer, number }, ask, done, reply);
     }
 
     /// A request with the user and the group of who makes it, whatever it says itself of them.
     pub(super) fn signed(&self, proc: &Proc, mut info: Vec<Info>) -> Vec<Info> {
-        let own = || (self.common.uid, nix::unistd::getegid().as_raw());
+        let own = || (self.cx.identity.uid, self.cx.identity.gid);
         let ids = self.jobs.client(proc).map(|client| (client.uid, client.gid));
         if let Some((uid, gid)) = ids.or_else(|| self.is_program(proc).then(own)) {
             info.retain(|info| info.key != keys::USERID && info.key != keys::GRPID);
@@ -135,7 +135,7 @@ impl Core {
 
     /// Whether that is the server itself, whose own program asks.
     fn is_program(&self, proc: &Proc) -> bool {
-        proc.nspace == self.config.nspace && proc.rank == self.config.rank
+        proc.nspace == self.cx.config.nspace && proc.rank == self.cx.config.rank
     }
 
     /// A new job's attributes with what its processes shall know of where they come from.
@@ -163,7 +163,7 @@ impl Core {
             }
             Err(status) => Reply::Done(status),
         };
-        self.reply(peer, number, reply);
+        self.cx.reply(peer, number, reply);
     }
 }
 

@@ -12,12 +12,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::bootstrap::Singles;
 use super::construct::is_unserved;
-use super::core::Core;
 use super::election::Polls;
 use super::events::Origin;
 use super::fence::Caller;
 use super::invite::Invitations;
 use super::members::Operation;
+use super::router::Router;
 use crate::data::{DataArray, DataRange, DataType, Info, InfoList, Nspace, Proc, Rank, Status, Text, Value, keys};
 use crate::message::door::PeerId;
 use crate::message::{Forward, GroupCall, Request};
@@ -179,7 +179,7 @@ pub(super) fn group_of(info: &[Info]) -> Option<Nspace> {
     Nspace::new(info.find(keys::GROUP_ID)?.value.as_text()?).ok()
 }
 
-impl Core {
+impl Router {
     /// A client wants something of a group.
     pub(super) fn group_call(&mut self, caller: Caller, proc: Proc, id: Nspace, call: GroupCall) {
         let Caller { peer, number, .. } = caller;
@@ -192,14 +192,14 @@ impl Core {
         };
         if let Some(status) = refused {
             trace!("{proc} asks for what cannot be of the group {id}: {status}");
-            return self.reply_status(peer, number, Err(status));
+            return self.cx.reply_status(peer, number, Err(status));
         }
         match call {
             GroupCall::Construct { procs, info } => self.construct(caller, proc, id, procs, info),
             GroupCall::Destruct { info } => self.destruct(caller, proc, id, info),
             GroupCall::Leave { .. } => {
                 let result = self.leave(&proc, &id);
-                self.reply_status(peer, number, result);
+                self.cx.reply_status(peer, number, result);
             }
             GroupCall::Invite { procs, info } => self.invite(caller, proc, id, procs, info),
             GroupCall::Join { leader, accept, info } => {
@@ -209,7 +209,7 @@ impl Core {
                 self.construct_decided(peer, &id, &decision);
                 self.poll_decided(peer, &id, &decision);
                 self.invite_decided(peer, &id, decision);
-                self.reply_status(peer, number, Ok(()));
+                self.cx.reply_status(peer, number, Ok(()));
             }
         }
     }
@@ -327,20 +327,20 @@ impl Core {
             return Vec::new();
         }
         let peers = to.iter().filter_map(|proc| self.jobs.client(proc)?.peer);
-        let told = peers.filter(|peer| self.registrations.wants(*peer, event)).collect();
+        let told = peers.filter(|peer| self.cx.subscriptions.wants(*peer, event)).collect();
         let range = Info::new(keys::EVENT_CUSTOM_RANGE, procs(to));
         info.extend([id_of(id), range, Info::new(keys::EVENT_NON_DEFAULT, true)]);
         let (name, number) = (id.clone(), self.groups.invitations.number(id));
-        self.spread(Origin::Library, event, source.clone(), DataRange::CUSTOM, info, move |core, result| {
+        self.spread(Origin::Library, event, source.clone(), DataRange::CUSTOM, info, move |router, result| {
             if let Err(status) = result {
                 trace!("{event} of group {name} does not reach other nodes: {status}");
                 match event {
                     // Another one of that name may be open by now.
-                    _ if core.groups.invitations.number(&name) != number => {}
-                    Status::GROUP_INVITED => core.give_up_invitation(&name, status),
+                    _ if router.groups.invitations.number(&name) != number => {}
+                    Status::GROUP_INVITED => router.give_up_invitation(&name, status),
                     // Later: the election may be about to begin.
                     Status::GROUP_LEADER_FAILED => {
-                        let _ = core.mailbox.clone().post(move |core| core.election_heard(&name, None));
+                        let _ = router.mailbox.clone().post(move |router| router.election_heard(&name, None));
                     }
                     _ => {}
                 }
@@ -381,11 +381,11 @@ impl Core {
                 let of_group = tracker.of_group.as_ref().is_some_and(|group| group.is_of(id));
                 of_group && tracker.members.contains(proc) && !tracker.arrived.contains(proc)
             },
-            |core, tracker| {
+            |router, tracker| {
                 let ends = matches!(tracker.members.operation(), Operation::Destruct(_));
                 let excused = tracker.of_group.as_mut().and_then(|group| group.excuse(proc, ends)).is_some();
                 if tracker.failed.is_none() && !excused {
-                    core.fail(tracker, Status::GROUP_LEFT, &format!("{proc} has left the group"));
+                    router.fail(tracker, Status::GROUP_LEFT, &format!("{proc} has left the group"));
                 }
             },
         );

@@ -3,7 +3,7 @@
 //! A host that falls behind stops a source (`PMIx_server_IOF_flow_control`, or `ERR_IOF_XOFF` as its answer to what it has taken):
 //! what that pushes from then on waits here without an answer, so that whoever waits for one pushes nothing more. When the host
 //! lets the source go on, what has waited goes to it in order. What a source that is gone has pushed is forgotten.
-use super::core::Core;
+use super::router::Router;
 use crate::data::{Channels, Info, Proc, Status};
 use crate::message::Reply;
 use crate::message::door::PeerId;
@@ -52,7 +52,7 @@ impl Inputs {
     }
 }
 
-impl Core {
+impl Router {
     /// A client pushes input.
     pub(super) fn push_input(
         &mut self,
@@ -68,7 +68,7 @@ impl Core {
         let waiting: usize = self.inputs.waiting.iter().map(|pushed| pushed.bytes.len()).sum();
         if waiting + pushed.bytes.len() > MAX_WAITING {
             trace!("{} pushes on though the host has stopped it: {waiting} bytes wait already", pushed.source);
-            return self.reply_status(peer, number, Err(Status::ERR_OUT_OF_RESOURCE));
+            return self.cx.reply_status(peer, number, Err(Status::ERR_OUT_OF_RESOURCE));
         }
         self.inputs.waiting.push(pushed);
     }
@@ -79,17 +79,17 @@ impl Core {
         self.ask_host(
             |host, done| host.push_stdin(&source, &targets, &directives, &bytes, done),
             (),
-            move |core, result| {
+            move |router, result| {
                 let status = match result {
                     Ok(()) => Status::SUCCESS,
                     // It has taken this, and wants no more.
                     Err(Status::ERR_IOF_XOFF) => {
-                        core.control_input(&from, true);
+                        router.control_input(&from, true);
                         Status::SUCCESS
                     }
                     Err(status) => status,
                 };
-                core.reply(peer, number, Reply::Done(status));
+                router.cx.reply(peer, number, Reply::Done(status));
             },
         );
     }

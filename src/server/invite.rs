@@ -15,14 +15,14 @@
 //! coming optional; else the invitation ends for all. The group is complete when nobody is waited for: then it exists, and whoever has
 //! accepted is let go on.
 use std::collections::BTreeMap;
-use std::time::Instant;
 
 use super::construct::results;
-use super::core::{Core, Limit};
+use super::ctx::timers::Deadline;
+use super::ctx::timers::TimerId;
 use super::election::Election;
 use super::fence::{Caller, time_limit};
 use super::groups::{Group, procs};
-use super::timers::TimerId;
+use super::router::Router;
 use crate::collect_small::collect_small;
 use crate::data::constants::group_operation::GROUP_CONSTRUCT;
 use crate::data::{Info, InfoList, Nspace, Proc, Status, keys};
@@ -139,7 +139,7 @@ impl Invitations {
     }
 }
 
-impl Core {
+impl Router {
     /// A client invites others into a group.
     pub(super) fn invite(&mut self, caller: Caller, leader: Proc, id: Nspace, procs: Vec<Proc>, info: Vec<Info>) {
         let mut places = self.each(&procs);
@@ -153,7 +153,7 @@ impl Core {
         };
         if let Some(status) = refused {
             trace!("{leader} cannot invite to the group {id}: {status}");
-            return self.reply_status(caller.peer, caller.number, Err(status));
+            return self.cx.reply_status(caller.peer, caller.number, Err(status));
         }
         let states = collect_small(guests.iter().map(|proc| (proc.clone(), State::Asked)));
         self.open_invitation(&id, &leader, Some(caller), places, states, info);
@@ -202,22 +202,22 @@ impl Core {
             // Who leads in place of the dead is a member without having joined, and may join when the group is complete.
             if let Some(group) = self.groups.get(&id).filter(|group| accept && group.has(&proc)) {
                 let reply = Reply::Infos(Status::SUCCESS, results(&id, group.context, &group.members()));
-                return self.reply(caller.peer, caller.number, reply);
+                return self.cx.reply(caller.peer, caller.number, reply);
             }
             trace!("{proc} is not invited to the group {id}");
-            return self.reply_status(caller.peer, caller.number, Err(Status::ERR_NOT_FOUND));
+            return self.cx.reply_status(caller.peer, caller.number, Err(Status::ERR_NOT_FOUND));
         };
         if guest.joining.is_some() {
-            return self.reply_status(caller.peer, caller.number, Err(Status::ERR_INVALID_OPERATION));
+            return self.cx.reply_status(caller.peer, caller.number, Err(Status::ERR_INVALID_OPERATION));
         }
         let leader = guest.leader.clone();
         if !accept {
             self.groups.invitations.guests.remove(&key);
-            self.reply_status(caller.peer, caller.number, Ok(()));
+            self.cx.reply_status(caller.peer, caller.number, Ok(()));
             return self.answer_invitation(Status::GROUP_INVITE_DECLINED, &id, &proc, &leader);
         }
         let limit = time_limit(info).flatten();
-        guest.limit = limit.map(|limit| self.timers.set(Instant::now() + limit, Limit::Join(guest.number)));
+        guest.limit = limit.map(|limit| self.cx.set_deadline(limit, Deadline::Join(guest.number)));
         guest.joining = Some(caller);
         self.answer_invitation(Status::GROUP_INVITE_ACCEPTED, &id, &proc, &leader);
     }
@@ -249,7 +249,7 @@ impl Core {
         *state = if event == Status::GROUP_INVITE_ACCEPTED { State::Accepted } else { State::Out };
         let out = *state == State::Out;
         let peer = self.jobs.client(&invitation.leader).and_then(|client| client.peer);
-        let told: Vec<PeerId> = peer.into_iter().filter(|peer| self.registrations.wants(*peer, event)).collect();
+        let told: Vec<PeerId> = peer.into_iter().filter(|peer| self.cx.subscriptions.wants(*peer, event)).collect();
         invitation.await_decisions(&told);
         if out && told.is_empty() && !invitation.info.is_set(keys::GROUP_OPTIONAL) {
             trace!("{proc} does not come to the group {id}, and its leader has no handler for {event}");
@@ -269,7 +269,7 @@ impl Core {
             return self.give_up_invitation(id, Status::GROUP_CONSTRUCT_ABORT);
         }
         if let (Some(election), true) = (&mut invitation.electing, decision.lead)
-            && let Some(entry) = self.peers.get(&peer)
+            && let Some(entry) = self.cx.peers.get(&peer)
         {
             election.stands(entry.proc.clone());
         }
@@ -330,15 +330,15 @@ impl Core {
         self.ask_host(
             |host, done| host.group(GROUP_CONSTRUCT, &group, &leader, &[wish], done),
             (Status::SUCCESS, Vec::new()),
-            move |core, result: Result<Infos, Status>| {
+            move |router, result: Result<Infos, Status>| {
                 // It may have been given up, and another one be open by now.
-                if core.groups.invitations.number(&id) != Some(number) {
+                if router.groups.invitations.number(&id) != Some(number) {
                     return;
                 }
                 let infos = result.map(|(_, infos)| infos).unwrap_or_default();
                 match infos.find(keys::GROUP_CONTEXT_ID).and_then(|info| info.value.as_u64()) {
-                    None if required => core.give_up_invitation(&id, Status::ERR_NOT_SUPPORTED),
-                    context => core.invitation_complete(&id, context),
+                    None if required => router.give_up_invitation(&id, Status::ERR_NOT_SUPPORTED),
+                    context => router.invitation_complete(&id, context),
                 }
             },
         );
@@ -347,7 +347,7 @@ impl Core {
     /// A process on another node leads from now on: its server gets all that is known of the invitation.
     fn leave_guests_to(&mut self, id: &Nspace, dead: Proc, leader: &Proc, everybody: Vec<Proc>) {
         let Some(invitation) = self.groups.invitations.open.remove(id) else { return };
-        self.timers.cancel(invitation.limit);
+        self.cx.timers.cancel(invitation.limit);
         let in_state = |wanted: fn(Option<&State>) -> bool| {
             let places = invitation.places.iter().filter(|proc| wanted(invitation.states.get(proc)) && **proc != dead);
             procs(places.cloned().collect())
@@ -382,8 +382,7 @@ impl Core {
         info: Vec<Info>,
     ) {
         let number = self.groups.invitations.next();
-        let limit =
-            time_limit(&info).flatten().map(|limit| self.timers.set(Instant::now() + limit, Limit::Invitation(number)));
+        let limit = time_limit(&info).flatten().map(|limit| self.cx.set_deadline(limit, Deadline::Invitation(number)));
         let invitation = Invitation {
             number,
             leader: leader.clone(),
@@ -404,7 +403,7 @@ impl Core {
     /// Everybody has come who will.
     fn invitation_complete(&mut self, id: &Nspace, context: Option<u64>) {
         let Some(invitation) = self.groups.invitations.open.remove(id) else { return };
-        self.timers.cancel(invitation.limit);
+        self.cx.timers.cancel(invitation.limit);
         let Invitation { leader, caller, places, states, substitutes, info, .. } = invitation;
         let members: Vec<Proc> =
             places.into_iter().filter(|proc| states.get(proc).is_none_or(|state| *state == State::Accepted)).collect();
@@ -417,7 +416,7 @@ impl Core {
         self.tell_group(Status::GROUP_CONSTRUCT_COMPLETE, &leader, members, id, news.clone());
         self.guests_go_on(id, &news);
         if let Some(caller) = caller {
-            self.reply(caller.peer, caller.number, Reply::Infos(status, results));
+            self.cx.reply(caller.peer, caller.number, Reply::Infos(status, results));
         }
     }
 
@@ -440,22 +439,22 @@ impl Core {
     }
 
     fn end_visit(&mut self, guest: Guest, reply: Reply) {
-        self.timers.cancel(guest.limit);
+        self.cx.timers.cancel(guest.limit);
         if let Some(caller) = guest.joining {
-            self.reply(caller.peer, caller.number, reply);
+            self.cx.reply(caller.peer, caller.number, reply);
         }
     }
 
     /// Ends an invitation of this node's with an error, for the leader and for all who are invited.
     pub(super) fn give_up_invitation(&mut self, id: &Nspace, status: Status) {
         let Some(invitation) = self.groups.invitations.open.remove(id) else { return };
-        self.timers.cancel(invitation.limit);
+        self.cx.timers.cancel(invitation.limit);
         trace!("the invitation of {} to the group {id} ends with {status}", invitation.leader);
         // Also those who have declined: they were invited.
         self.tell_group(Status::GROUP_CONSTRUCT_ABORT, &invitation.leader, invitation.places, id, Vec::new());
         self.guests_go_away(id);
         if let Some(caller) = invitation.caller {
-            self.reply_status(caller.peer, caller.number, Err(status));
+            self.cx.reply_status(caller.peer, caller.number, Err(status));
         }
     }
 
@@ -496,7 +495,7 @@ impl Core {
     /// A process is dead: it answers no invitation, and leads none.
     pub(super) fn invitations_without(&mut self, proc: &Proc) {
         for ((id, _), guest) in self.groups.invitations.take_guests(|_, guest, _| guest == proc) {
-            self.timers.cancel(guest.limit);
+            self.cx.timers.cancel(guest.limit);
             self.answer_invitation(Status::GROUP_INVITE_FAILED, &id, proc, &guest.leader);
         }
         let open = &self.groups.invitations.open;
@@ -541,14 +540,14 @@ impl Core {
         let late = invitation.states.iter().filter(|(_, state)| **state == State::Asked).map(|(proc, _)| proc.clone());
         let late: Vec<Proc> = late.collect();
         let peer = self.jobs.client(&leader).and_then(|client| client.peer);
-        let heard = peer.is_some_and(|peer| self.registrations.wants(peer, Status::GROUP_INVITE_FAILED));
+        let heard = peer.is_some_and(|peer| self.cx.subscriptions.wants(peer, Status::GROUP_INVITE_FAILED));
         if !late.is_empty() && !heard && !optional {
             return self.give_up_invitation(&id, Status::ERR_TIMEOUT);
         }
         self.tell_group(Status::GROUP_CONSTRUCT_ABORT, &leader, late.clone(), &id, Vec::new());
         for proc in late {
             let guest = self.groups.invitations.guests.remove(&(id.clone(), proc.clone()));
-            guest.into_iter().for_each(|guest| self.timers.cancel(guest.limit));
+            guest.into_iter().for_each(|guest| self.cx.timers.cancel(guest.limit));
             self.answer_invitation(Status::GROUP_INVITE_FAILED, &id, &proc, &leader);
         }
     }

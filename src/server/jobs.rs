@@ -9,12 +9,13 @@ use std::sync::Arc;
 
 use super::FOREIGN_IDS;
 use super::cleanup::Cleanup;
-use super::core::{Core, Done};
+use super::ctx::Done;
+use super::ctx::system::WatchId;
 use super::fork::OfJob;
 use super::members::Members;
+use super::router::Router;
 use super::setup::Change;
 use super::stored::{Stored, StoredError};
-use super::watch::WatchId;
 use crate::data::{Nspace, Proc, Rank, Status, keys};
 use crate::message::Mapped;
 use crate::message::Reply;
@@ -281,7 +282,7 @@ impl Jobs {
     }
 }
 
-impl Core {
+impl Router {
     pub(super) fn register_nspace(
         &mut self,
         nspace: Nspace,
@@ -398,19 +399,19 @@ impl Core {
 
     /// Sends descriptors of what a client has not mapped.
     pub(super) fn segments(&mut self, peer: PeerId, number: u64, nspace: &Nspace, have: &Mapped) {
-        let own = self.peers.get(&peer).is_some_and(|entry| self.may_map(&entry.proc.nspace, nspace));
+        let own = self.cx.peers.get(&peer).is_some_and(|entry| self.may_map(&entry.proc.nspace, nspace));
         let parts = match self.jobs.stored(nspace) {
             Some(stored) if own => stored.parts(have),
-            _ => return self.reply_status(peer, number, Err(Status::ERR_NO_PERMISSIONS)),
+            _ => return self.cx.reply_status(peer, number, Err(Status::ERR_NO_PERMISSIONS)),
         };
         match parts {
             Ok(parts) => {
                 let (parts, descriptors) = parts.into_iter().unzip();
-                self.reply_with(peer, number, Reply::Segments { parts }, descriptors);
+                self.cx.reply_with(peer, number, Reply::Segments { parts }, descriptors);
             }
             Err(e) => {
                 trace!("no descriptor of {nspace} can be sent: {e}");
-                self.reply_status(peer, number, Err(Status::ERR_OUT_OF_RESOURCE));
+                self.cx.reply_status(peer, number, Err(Status::ERR_OUT_OF_RESOURCE));
             }
         }
     }

@@ -7,8 +7,8 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-use super::core::Core;
 use super::jobs::Jobs;
+use super::router::Router;
 use crate::data::{Channels, Info, Key, Nspace, Proc, Rank};
 use crate::message::directives::Directives;
 use crate::message::format::{DIRECTIVES, Format, write_out};
@@ -108,7 +108,7 @@ fn directives_of(nspace: &Nspace, jobs: &Jobs) -> Vec<Info> {
     DIRECTIVES.iter().filter_map(|key| Some(Info::new(key, said(key)?))).collect()
 }
 
-impl Core {
+impl Router {
     pub(super) fn write_output(&mut self, source: &Proc, channel: Channels, bytes: &[u8]) {
         if let Some(local) = &mut self.local_output {
             local.write(source, channel, bytes, &self.jobs);

@@ -3,12 +3,12 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::core::Core;
 use super::host::Completion;
+use super::router::Router;
 use crate::data::Status;
 
 /// What the control thread is to do.
-pub(super) type Command = Box<dyn FnOnce(&mut Core) + Send>;
+pub(super) type Command = Box<dyn FnOnce(&mut Router) + Send>;
 
 /// The commands that wait; none where nobody takes them any more.
 #[derive(Clone)]
@@ -52,7 +52,7 @@ impl Mailbox {
     }
 
     /// Lets the control thread run `command` when it gets to it.
-    pub(super) fn post(&self, command: impl FnOnce(&mut Core) + Send + 'static) -> Result<(), Status> {
+    pub(super) fn post(&self, command: impl FnOnce(&mut Router) + Send + 'static) -> Result<(), Status> {
         let command: Command = Box::new(command);
         self.commands.lock().as_mut().ok_or(Status::ERR_INIT)?.push_back(command);
         // An eventfd that cannot be written is full: the thread is awake already.
@@ -63,12 +63,12 @@ impl Mailbox {
     /// A completion for the host that brings its answer back to the control thread.
     pub(super) fn completion<T: Send + 'static>(
         &self,
-        then: impl FnOnce(&mut Core, Result<T, Status>) + Send + 'static,
+        then: impl FnOnce(&mut Router, Result<T, Status>) + Send + 'static,
     ) -> Completion<T> {
         let mailbox = self.clone();
         Completion::new(move |result| {
             // A server that has ended has nobody waiting.
-            let _ = mailbox.post(move |core| then(core, result));
+            let _ = mailbox.post(move |router| then(router, result));
         })
     }
 }

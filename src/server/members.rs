@@ -3,8 +3,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
-use super::core::Core;
 use super::jobs::{Job, Jobs};
+use super::router::Router;
 use crate::collect_small::collect_small;
 use crate::data::{Nspace, Proc, Rank, Status};
 
@@ -160,7 +160,7 @@ impl Jobs {
     }
 }
 
-impl Core {
+impl Router {
     /// The members that `procs` name; none means the caller's whole namespace.
     pub(super) fn members(&self, caller: &Proc, operation: Operation, procs: &[Proc]) -> Result<Members, NoMembers> {
         let fences = operation == Operation::Fence;

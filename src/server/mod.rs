@@ -7,8 +7,8 @@
 //! | file | what happens there |
 //! |---|---|
 //! | `control_thread` | the loop that everything happens in |
-//! | `core` | the state, and where each request goes |
-//! | `outstanding` | how much of a peer may wait |
+//! | `router` | the way of each request, answer and deadline to its room |
+//! | `ctx` | what rooms share: peers and their accounts, subscriptions, deadlines, the host, the outbox |
 //! | `admission`, `tools` | who comes in, who has ended |
 //! | `registration` | how the host tells of namespaces and processes |
 //! | `jobs`, `stored` | namespaces and their processes; a job's data, in the store |
@@ -33,7 +33,6 @@
 //! When a process dies, nobody is left hanging: fences and look-ups that wait for it end, and what it registered for clean-up is
 //! removed. When the server dies, the kernel frees the segments and closes the doors, and clients see the end of their
 //! connection.
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
@@ -48,10 +47,11 @@ mod arrivals;
 mod blob;
 mod bootstrap;
 mod cleanup;
+mod config;
 mod connect;
 mod construct;
 mod control_thread;
-mod core;
+mod ctx;
 mod election;
 mod events;
 mod exchange;
@@ -70,7 +70,6 @@ mod modex;
 mod monitors;
 mod of_group;
 mod output;
-mod outstanding;
 mod pieces;
 mod program;
 mod psets;
@@ -78,105 +77,24 @@ mod published;
 mod query;
 mod registration;
 mod resources;
+mod router;
 mod sessions;
 mod setup;
 mod stored;
 mod sweep;
-mod timers;
 mod tools;
 mod watch;
 
 pub use cleanup::clean_up;
+pub use config::{ServerConfig, ServerError, ToolSupport};
 pub use fork::{EnvSink, ForkEnvironment};
 pub use host::{Accepted, Answer, Completion, Credential, Host, Infos, NoHost, Published};
 use mailbox::Mailbox;
 pub use published::PublishedData;
-pub use tools::ToolSupport;
 
 /// An attribute of `register_nspace` (BOOL): take this job's token without holding uid and gid of a peer against the registration,
 /// for containers whose user namespace shows other numbers.
 pub const FOREIGN_IDS: &str = "instanton.foreign.ids";
-
-/// How a server is to run. `ServerConfig::default()` is good for one machine.
-#[derive(Clone, Debug)]
-pub struct ServerConfig {
-    /// The server's own name.
-    pub nspace: Nspace,
-    /// Its rank among the servers of its namespace.
-    pub rank: Rank,
-    /// This node's name, as the node maps have it; the system's own by default.
-    pub hostname: Text,
-    /// Directory for the path socket, and what clients learn as `PMIX_SERVER_TMPDIR`; the system's temporary directory by default.
-    pub tmpdir: PathBuf,
-    /// What clients learn as `PMIX_SYSTEM_TMPDIR`; the system's temporary directory by default.
-    pub system_tmpdir: PathBuf,
-    /// Whether to open a path socket beside the abstract one, for clients in other network namespaces.
-    pub path_socket: bool,
-    /// Most bytes of shared memory, over all jobs; none by default.
-    pub memory_limit: Option<u64>,
-    /// How long a client waits for the host's word in Init; without it, it is refused.
-    pub host_answer_deadline: Duration,
-    /// How long a client waits for the host's word in Finalize; then it goes without, as clients of stock libraries do.
-    pub host_farewell_deadline: Duration,
-    /// How long a Get waits for a key of a local process when its caller sets no limit.
-    pub get_patience: Duration,
-    /// Whether tools may attach, and which; none by default.
-    pub tools: Option<ToolSupport>,
-    /// A file for the address that tools attach to, for as long as the server runs; none by default.
-    pub uri_file: Option<PathBuf>,
-    /// Whether output that the host delivers is written to this process's own; not by default.
-    pub local_output: bool,
-}
-
-impl Default for ServerConfig {
-    fn default() -> Self {
-        let hostname = nix::unistd::gethostname().unwrap_or_else(|_| "localhost".into());
-        let tmpdir = std::env::temp_dir();
-        ServerConfig {
-            nspace: name_of_its_own(&hostname.to_string_lossy()),
-            rank: Rank(0),
-            hostname: Text::new(hostname.as_encoded_bytes()).expect("the system gives no NUL"),
-            system_tmpdir: tmpdir.clone(),
-            tmpdir,
-            path_socket: false,
-            memory_limit: None,
-            host_answer_deadline: Duration::from_secs(30),
-            host_farewell_deadline: Duration::from_secs(2),
-            get_patience: Duration::from_secs(2),
-            tools: None,
-            uri_file: None,
-            local_output: false,
-        }
-    }
-}
-
-/// A name that no other server has, here or on another node: servers know by it what comes from whom.
-fn name_of_its_own(host: &str) -> Nspace {
-    // Without randomness no server starts.
-    let random = u32::from_ne_bytes(crate::sys::random::bytes().unwrap_or_default());
-    let name = format!("instanton-server.{host}.{}.{random:08x}", std::process::id());
-    Nspace::new(name).expect("the name of a host is short")
-}
-
-/// Why a server does not start.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ServerError {
-    /// The system refuses something it cannot do without.
-    #[error("cannot {what}: {source}")]
-    System {
-        /// What was tried.
-        what: &'static str,
-        /// What the system says.
-        source: std::io::Error,
-    },
-}
-
-impl From<ServerError> for Status {
-    fn from(_: ServerError) -> Status {
-        Status::ERR_INIT
-    }
-}
 
 /// A running server. Dropping it ends it.
 #[derive(Debug)]
@@ -236,7 +154,7 @@ impl Server {
     /// # Errors
     /// When the server has ended.
     pub fn set_host(&self, host: Arc<dyn Host>) -> Result<(), Status> {
-        self.mailbox.post(move |core| core.host = host)
+        self.mailbox.post(move |router| router.cx.host = host)
     }
 
     /// Lets the server's thread call something when it is through with what it is at: outside of any method of the host, even
@@ -245,7 +163,7 @@ impl Server {
     /// # Errors
     /// When the server has ended; nothing is called then.
     pub fn call_later(&self, call: impl FnOnce() + Send + 'static) -> Result<(), Status> {
-        self.mailbox.post(move |core| core.calls.push(Box::new(call)))
+        self.mailbox.post(move |router| router.cx.calls.push(Box::new(call)))
     }
 
     /// Collects what the processes of a job to be launched will need on every node, for the host to carry there: the environment
@@ -260,7 +178,7 @@ impl Server {
         done: impl FnOnce(Result<Vec<Info>, Status>) + Send + 'static,
     ) -> Result<(), Status> {
         let collected = setup::for_application(info, std::env::vars_os());
-        self.mailbox.post(move |core| core.finish(done, Ok(collected)))
+        self.mailbox.post(move |router| router.cx.finish(done, Ok(collected)))
     }
 
     /// Takes what [`setup_application`](Server::setup_application) has collected, for the processes of that namespace here: their
@@ -275,7 +193,7 @@ impl Server {
         done: impl FnOnce(Result<(), Status>) + Send + 'static,
     ) -> Result<(), Status> {
         let (nspace, info) = (nspace.clone(), info.to_vec());
-        self.have_done(done, move |core| core.setup_local_support(&nspace, &info))
+        self.have_done(done, move |router| router.setup_local_support(&nspace, &info))
     }
 
     /// [`setup_local_support`](Server::setup_local_support), waiting for the result.
@@ -296,8 +214,8 @@ impl Server {
         done: impl FnOnce(Result<(), Status>) + Send + 'static,
     ) -> Result<(), Status> {
         let info = info.to_vec();
-        self.have_done(done, move |core| {
-            core.register_resources(info);
+        self.have_done(done, move |router| {
+            router.register_resources(info);
             Ok(())
         })
     }
@@ -312,8 +230,8 @@ impl Server {
         done: impl FnOnce(Result<(), Status>) + Send + 'static,
     ) -> Result<(), Status> {
         let info = info.to_vec();
-        self.have_done(done, move |core| {
-            core.deregister_resources(&info);
+        self.have_done(done, move |router| {
+            router.deregister_resources(&info);
             Ok(())
         })
     }
@@ -332,7 +250,7 @@ impl Server {
             let topology = crate::sys::hwloc::topology_xml();
             inventory.extend(topology.map(|xml| Info::new(keys::HWLOC_XML_V2, xml.as_str())));
             // A server that has ended has nobody waiting.
-            let _ = mailbox.post(move |core| core.finish(done, Ok(inventory)));
+            let _ = mailbox.post(move |router| router.cx.finish(done, Ok(inventory)));
         };
         // It takes longer than anybody should wait for this server.
         let thread = crate::sys::signals::spawn_without_signals("instanton-inventory", look);
@@ -352,8 +270,8 @@ impl Server {
         done: impl FnOnce(Result<(), Status>) + Send + 'static,
     ) -> Result<(), Status> {
         let (source, bytes, info) = (source.clone(), bytes.to_vec(), info.to_vec());
-        self.have_done(done, move |core| {
-            core.deliver_output(&source, channel, &bytes, &info);
+        self.have_done(done, move |router| {
+            router.deliver_output(&source, channel, &bytes, &info);
             Ok(())
         })
     }
@@ -363,7 +281,7 @@ impl Server {
     /// # Errors
     /// `ERR_TIMEOUT` when somebody has not, and those of every `_wait`.
     pub fn iof_flush_wait(&self, patience: Duration) -> Result<(), Status> {
-        self.wait(|done| self.mailbox.post(move |core| core.flush_output(patience, Box::new(done))))
+        self.wait(|done| self.mailbox.post(move |router| router.flush_output(patience, Box::new(done))))
     }
 
     /// [`iof_deliver`](Server::iof_deliver), waiting until the server has taken the output over.
@@ -386,7 +304,7 @@ impl Server {
     /// `ERR_REPEAT_ATTR_REGISTRATION` for a function of which that was said, and those of every `_wait`.
     pub fn register_attributes_wait(&self, function: &str, attributes: &[String]) -> Result<(), Status> {
         let (function, attributes) = (function.to_owned(), attributes.to_vec());
-        self.wait(|done| self.have_done(done, move |core| core.host_support.register(&function, &attributes)))
+        self.wait(|done| self.have_done(done, move |router| router.host_support.register(&function, &attributes)))
     }
 
     /// Stops those who push input to processes through this server, or lets them go on (`PMIx_server_IOF_flow_control`). A source
@@ -405,8 +323,8 @@ impl Server {
             return Err(Status::ERR_NOT_SUPPORTED);
         }
         let source = source.clone();
-        self.have_done(done, move |core| {
-            core.control_input(&source, stops);
+        self.have_done(done, move |router| {
+            router.control_input(&source, stops);
             Ok(())
         })
     }
@@ -432,14 +350,14 @@ impl Server {
             return Err(Status::ERR_BAD_PARAM);
         }
         self.wait(|done| {
-            self.mailbox.post(move |core| {
+            self.mailbox.post(move |router| {
                 let known = names.into_iter().filter_map(|name| {
-                    let all = core.jobs.stored(&name)?.all(Rank::WILDCARD).ok()?;
+                    let all = router.jobs.stored(&name)?.all(Rank::WILDCARD).ok()?;
                     Some((name, all))
                 });
                 let known: Vec<_> = known.collect();
                 let result = if known.is_empty() { Err(Status::ERR_NOT_FOUND) } else { Ok(known) };
-                core.finish(done, result);
+                router.cx.finish(done, result);
             })
         })
     }
@@ -450,7 +368,7 @@ impl Server {
     /// `ERR_EXISTS` for a name that is taken, `ERR_BAD_PARAM` for one that is none, and those of every `_wait`.
     pub fn define_process_set_wait(&self, name: &Text, members: &[Proc]) -> Result<(), Status> {
         let (name, members) = (name.clone(), members.to_vec());
-        self.wait(|done| self.have_done(done, move |core| core.define_process_set(name, members)))
+        self.wait(|done| self.have_done(done, move |router| router.define_process_set(name, members)))
     }
 
     /// Forgets such a name.
@@ -459,7 +377,7 @@ impl Server {
     /// `ERR_NOT_FOUND` for a name that nobody has, and those of every `_wait`.
     pub fn delete_process_set_wait(&self, name: &Text) -> Result<(), Status> {
         let name = name.clone();
-        self.wait(|done| self.have_done(done, move |core| core.delete_process_set(name)))
+        self.wait(|done| self.have_done(done, move |router| router.delete_process_set(name)))
     }
 
     /// What a process of this node has posted, for another node's server; waits until it has posted something.
@@ -473,7 +391,7 @@ impl Server {
         done: impl FnOnce(Result<Vec<u8>, Status>) + Send + 'static,
     ) -> Result<(), Status> {
         let (proc, info) = (proc.clone(), info.to_vec());
-        self.mailbox.post(move |core| core.dmodex_request(proc, &info, Box::new(done)))
+        self.mailbox.post(move |router| router.dmodex_request(proc, &info, Box::new(done)))
     }
 
     /// Looks a key up as a client's Get would.
@@ -489,7 +407,7 @@ impl Server {
     ) -> Result<(), Status> {
         let key = crate::data::Key::new(key).map_err(|_| Status::ERR_BAD_PARAM)?;
         let (proc, info) = (proc.clone(), info.to_vec());
-        self.mailbox.post(move |core| core.get_local(proc, key, info, Box::new(done)))
+        self.mailbox.post(move |router| router.get_local(proc, key, info, Box::new(done)))
     }
 
     /// [`get`](Server::get), waiting for the result.
@@ -513,7 +431,7 @@ impl Server {
         done: impl FnOnce(Result<(), Status>) + Send + 'static,
     ) -> Result<(), Status> {
         let (source, info) = (source.clone(), info.to_vec());
-        self.mailbox.post(move |core| core.notify_from_host(status, source, range, info, Box::new(done)))
+        self.mailbox.post(move |router| router.notify_from_host(status, source, range, info, Box::new(done)))
     }
 
     /// [`notify_event`](Server::notify_event), waiting for the result.
@@ -550,7 +468,7 @@ impl Server {
 
     fn end(&mut self) {
         let Some(thread) = self.thread.take() else { return };
-        let _ = self.mailbox.post(|core| core.stop());
+        let _ = self.mailbox.post(|router| router.stop());
         if !self.on_control_thread(&thread) {
             // A control thread that panicked has ended as well.
             let _ = thread.join();
@@ -565,11 +483,11 @@ impl Server {
     fn have_done(
         &self,
         done: impl FnOnce(Result<(), Status>) + Send + 'static,
-        what: impl FnOnce(&mut core::Core) -> Result<(), Status> + Send + 'static,
+        what: impl FnOnce(&mut router::Router) -> Result<(), Status> + Send + 'static,
     ) -> Result<(), Status> {
-        self.mailbox.post(move |core| {
-            let result = what(core);
-            core.finish(done, result);
+        self.mailbox.post(move |router| {
+            let result = what(router);
+            router.cx.finish(done, result);
         })
     }
 

@@ -7,11 +7,13 @@
 //! When the process that is asked about dies, or ends after its goodbye, what waits for its keys ends with `ERR_NOT_FOUND`. When the
 //! process that asks is gone, its look-ups are forgotten.
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use super::core::{Core, Done, Limit};
+use super::ctx::Done;
+use super::ctx::timers::Deadline;
+use super::ctx::timers::TimerId;
 use super::fence::time_limit;
-use super::timers::TimerId;
+use super::router::Router;
 use crate::data::{DataArray, Info, Key, Nspace, Proc, Rank, Status, Value, keys};
 use crate::message::directives::Directives;
 use crate::message::door::PeerId;
@@ -73,11 +75,11 @@ enum Found {
     All(Vec<Info>),
 }
 
-impl Core {
+impl Router {
     /// Takes in what a client has put.
     pub(super) fn commit(&mut self, peer: PeerId, number: u64, proc: Proc, entries: Vec<Posted>) {
         let result = self.store(&proc, entries);
-        self.reply_status(peer, number, result);
+        self.cx.reply_status(peer, number, result);
     }
 
     pub(super) fn store(&mut self, proc: &Proc, entries: Vec<Posted>) -> Result<(), Status> {
@@ -114,10 +116,10 @@ impl Core {
 
     /// A client looks a key up.
     pub(super) fn get(&mut self, peer: PeerId, number: u64, proc: Proc, key: Option<Key>, info: Vec<Info>) {
-        let who = self.peers.get(&peer).map(|entry| entry.proc.to_string()).unwrap_or_default();
+        let who = self.cx.peers.get(&peer).map(|entry| entry.proc.to_string()).unwrap_or_default();
         match Directives::parse(&info) {
             Ok(directives) => self.ask(Question { asker: Asker::Peer(peer, number), proc, key, directives, who }),
-            Err(status) => self.reply_status(peer, number, Err(status)),
+            Err(status) => self.cx.reply_status(peer, number, Err(status)),
         }
     }
 
@@ -128,7 +130,7 @@ impl Core {
                 let (asker, who) = (Asker::Host(done), "the server's program".to_owned());
                 self.ask(Question { asker, proc, key: Some(key), directives, who });
             }
-            Err(status) => self.finish(done, Err(status)),
+            Err(status) => self.cx.finish(done, Err(status)),
         }
     }
 
@@ -166,11 +168,11 @@ impl Core {
             Some(seconds) if seconds > 0 => Some(Duration::from_secs(seconds.unsigned_abs().into())),
             Some(_) => None,
             None if remote => None,
-            None => Some(self.config.get_patience),
+            None => Some(self.cx.config.get_patience),
         };
         let proc = question.proc.clone();
         let id = self.waits.next_id();
-        let limit = limit.map(|limit| self.timers.set(Instant::now() + limit, Limit::Get(id)));
+        let limit = limit.map(|limit| self.cx.set_deadline(limit, Deadline::Get(id)));
         self.waits.waiting.insert(id, Wait { question, limit });
         if remote {
             self.fetch(proc);
@@ -229,7 +231,7 @@ impl Core {
         let Question { proc, key, directives, .. } = question;
         let stored = self.jobs.stored(&proc.nspace).ok_or(Miss::NotFound)?;
         let asker = match question.asker {
-            Asker::Peer(peer, _) => self.peers.get(&peer).map(|entry| &entry.proc),
+            Asker::Peer(peer, _) => self.cx.peers.get(&peer).map(|entry| &entry.proc),
             Asker::Host(_) => None,
         };
         let asker = asker.filter(|asker| asker.nspace == proc.nspace).map_or(Rank::UNDEF, |asker| asker.rank);
@@ -260,14 +262,14 @@ impl Core {
 
     fn bring(&mut self, asker: Asker, result: Result<Found, Status>) {
         match (asker, result) {
-            (Asker::Peer(peer, number), Ok(Found::One(value))) => self.reply(peer, number, Reply::Value(value)),
+            (Asker::Peer(peer, number), Ok(Found::One(value))) => self.cx.reply(peer, number, Reply::Value(value)),
             (Asker::Peer(peer, number), Ok(Found::All(infos))) => {
-                self.reply(peer, number, Reply::Infos(Status::SUCCESS, infos));
+                self.cx.reply(peer, number, Reply::Infos(Status::SUCCESS, infos));
             }
-            (Asker::Peer(peer, number), Err(status)) => self.reply_status(peer, number, Err(status)),
-            (Asker::Host(done), Ok(Found::One(value))) => self.finish(done, Ok(value)),
-            (Asker::Host(done), Ok(Found::All(infos))) => self.finish(done, Ok(Value::infos(infos))),
-            (Asker::Host(done), Err(status)) => self.finish(done, Err(status)),
+            (Asker::Peer(peer, number), Err(status)) => self.cx.reply_status(peer, number, Err(status)),
+            (Asker::Host(done), Ok(Found::One(value))) => self.cx.finish(done, Ok(value)),
+            (Asker::Host(done), Ok(Found::All(infos))) => self.cx.finish(done, Ok(Value::infos(infos))),
+            (Asker::Host(done), Err(status)) => self.cx.finish(done, Err(status)),
         }
     }
 
@@ -283,7 +285,7 @@ impl Core {
             key.map(|key| Info::new(keys::REQUIRED_KEY, Value::string(key.as_bytes()))).into_iter().collect();
         self.ask_host(|host, done| host.direct_modex(&proc.clone(), &info, done), Vec::new(), {
             let proc = proc.clone();
-            move |core, result| core.fetched(&proc, id, result)
+            move |router, result| router.fetched(&proc, id, result)
         });
     }
 
@@ -345,7 +347,7 @@ impl Core {
 
     fn end_get(&mut self, id: u64, result: Result<Found, Status>) {
         let Some(Wait { question, limit }) = self.waits.waiting.remove(&id) else { return };
-        self.timers.cancel(limit);
+        self.cx.timers.cancel(limit);
         self.bring(question.asker, result);
     }
 
@@ -380,7 +382,7 @@ impl Core {
             let wanted: HashSet<Proc> = self.waits.waiting.values().map(|wait| wait.question.proc.clone()).collect();
             self.waits.fetching.retain(|proc, _| wanted.contains(proc));
         }
-        gone.into_iter().for_each(|wait| self.timers.cancel(wait.limit));
+        gone.into_iter().for_each(|wait| self.cx.timers.cancel(wait.limit));
     }
 
     /// A namespace is deregistered.
@@ -401,15 +403,15 @@ impl Core {
     pub(super) fn dmodex_request(&mut self, proc: Proc, info: &[Info], done: Done<Vec<u8>>) {
         if self.jobs.is_over(&proc.nspace) {
             trace!("another node asks for what {proc} had posted in a job that is over");
-            return self.finish(done, Err(Status::ERR_NOT_FOUND));
+            return self.cx.finish(done, Err(Status::ERR_NOT_FOUND));
         }
         let limit = time_limit(info).flatten();
         let limit = match self.jobs.stored(&proc.nspace) {
             Some(_) => limit,
-            None => Some(self.config.host_answer_deadline.min(limit.unwrap_or(Duration::MAX))),
+            None => Some(self.cx.config.host_answer_deadline.min(limit.unwrap_or(Duration::MAX))),
         };
         let id = self.waits.next_id();
-        let limit = limit.map(|limit| self.timers.set(Instant::now() + limit, Limit::DirectModex(id)));
+        let limit = limit.map(|limit| self.cx.set_deadline(limit, Deadline::DirectModex(id)));
         self.waits.direct_modex.insert(id, DirectModexWait { proc: proc.clone(), done, limit });
         self.direct_modex_look(&proc);
     }
@@ -424,8 +426,8 @@ impl Core {
         if !remote && stored.has_posted(proc.rank) {
             let blob = self.posted_blob(proc);
             for wait in take_where(&mut self.waits.direct_modex, |wait| wait.proc == *proc) {
-                self.timers.cancel(wait.limit);
-                self.finish(wait.done, blob.clone());
+                self.cx.timers.cancel(wait.limit);
+                self.cx.finish(wait.done, blob.clone());
             }
         } else if remote || self.is_done(proc) {
             trace!("another node asks for what {proc} has posted, which does not run here any more, or never has");
@@ -435,15 +437,15 @@ impl Core {
 
     fn end_direct_modex(&mut self, status: Status, which: impl Fn(&Proc) -> bool) {
         for wait in take_where(&mut self.waits.direct_modex, |wait| which(&wait.proc)) {
-            self.timers.cancel(wait.limit);
-            self.finish(wait.done, Err(status));
+            self.cx.timers.cancel(wait.limit);
+            self.cx.finish(wait.done, Err(status));
         }
     }
 
     pub(super) fn dmodex_expired(&mut self, id: u64) {
         if let Some(wait) = self.waits.direct_modex.remove(&id) {
             trace!("another node has waited in vain for {} to post", wait.proc);
-            self.finish(wait.done, Err(Status::ERR_TIMEOUT));
+            self.cx.finish(wait.done, Err(Status::ERR_TIMEOUT));
         }
     }
 }

@@ -13,12 +13,13 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use super::core::{Core, Limit};
+use super::ctx::peers::PROGRAM;
+use super::ctx::timers::Deadline;
+use super::ctx::timers::TimerId;
 use super::events::{Origin, reaches};
-use super::program::PROGRAM;
-use super::timers::TimerId;
+use super::router::Router;
 use crate::data::{DataRange, Info, InfoList, Proc, Status, Value, keys};
 use crate::message::Reply;
 use crate::message::door::PeerId;
@@ -175,13 +176,13 @@ pub(super) struct Wish {
     pub(super) directives: Vec<Info>,
 }
 
-impl Core {
+impl Router {
     /// A client wants to be monitored, or no longer, or gives a sign of life.
     pub(super) fn monitor(&mut self, peer: PeerId, number: u64, wish: Wish) {
         let granted = || Reply::Infos(Status::SUCCESS, Vec::new());
         if wish.what.key == keys::SEND_HEARTBEAT {
             self.monitors.beat(peer);
-            return self.reply(peer, number, granted());
+            return self.cx.reply(peer, number, granted());
         }
         if wish.what.key == keys::MONITOR_CANCEL {
             return self.cancel_monitors(peer, number, wish);
@@ -190,29 +191,29 @@ impl Core {
         let read = if peer == PROGRAM { Ok(None) } else { Monitor::read(&wish) };
         match read {
             Ok(Some(_)) if self.monitors.of(peer).count() >= MAX_MONITORS => {
-                self.reply_status(peer, number, Err(Status::ERR_OUT_OF_RESOURCE));
+                self.cx.reply_status(peer, number, Err(Status::ERR_OUT_OF_RESOURCE));
             }
             Ok(Some(monitor)) => {
                 self.monitors.next += 1;
                 let id = (peer, self.monitors.next);
                 self.monitors.all.insert(id, monitor);
                 self.next_period(id);
-                self.reply(peer, number, granted());
+                self.cx.reply(peer, number, granted());
             }
-            Ok(None) => self.host_monitors(wish, move |core, answer| core.reply(peer, number, answer)),
-            Err(status) => self.reply_status(peer, number, Err(status)),
+            Ok(None) => self.host_monitors(wish, move |router, answer| router.cx.reply(peer, number, answer)),
+            Err(status) => self.cx.reply_status(peer, number, Err(status)),
         }
     }
 
-    fn host_monitors(&mut self, wish: Wish, then: impl FnOnce(&mut Core, Reply) + Send + 'static) {
+    fn host_monitors(&mut self, wish: Wish, then: impl FnOnce(&mut Router, Reply) + Send + 'static) {
         let Wish { proc, what, error, directives } = wish;
         let directives = self.signed(&proc, directives);
         self.ask_host(
             |host, done| host.monitor(&proc, &what, error, &directives, done),
             (Status::SUCCESS, Vec::new()),
-            move |core, result| {
+            move |router, result| {
                 let answer = result.map_or_else(Reply::Done, |(status, infos)| Reply::Infos(status, infos));
-                then(core, answer);
+                then(router, answer);
             },
         );
     }
@@ -222,28 +223,28 @@ impl Core {
         let name = wish.what.value.as_bytes();
         let cancelled = self.end_monitors(peer, name);
         if name.is_some() && cancelled {
-            return self.reply(peer, number, Reply::Infos(Status::SUCCESS, Vec::new()));
+            return self.cx.reply(peer, number, Reply::Infos(Status::SUCCESS, Vec::new()));
         }
         let is_all = name.is_none();
-        self.host_monitors(wish, move |core, answer| {
+        self.host_monitors(wish, move |router, answer| {
             let answer = match answer {
                 Reply::Done(Status::ERR_NOT_SUPPORTED) if is_all => Reply::Infos(Status::SUCCESS, Vec::new()),
                 answer => answer,
             };
-            core.reply(peer, number, answer);
+            router.cx.reply(peer, number, answer);
         });
     }
 
     /// Ends the monitors of a peer that have this name, or all. Whether there were any.
     pub(super) fn end_monitors(&mut self, peer: PeerId, name: Option<&[u8]>) -> bool {
         let ended = self.monitors.take(peer, name);
-        ended.iter().for_each(|monitor| self.timers.cancel(monitor.timer));
+        ended.iter().for_each(|monitor| self.cx.timers.cancel(monitor.timer));
         !ended.is_empty()
     }
 
     fn next_period(&mut self, id: MonitorId) {
         if let Some(monitor) = self.monitors.all.get_mut(&id) {
-            monitor.timer = Some(self.timers.set(Instant::now() + monitor.period, Limit::Monitor(id)));
+            monitor.timer = Some(self.cx.set_deadline(monitor.period, Deadline::Monitor(id.0, id.1)));
         }
     }
 
@@ -269,13 +270,13 @@ impl Core {
 
     /// Has somebody look at a file who may wait for it.
     fn look_at_file(&mut self, id: MonitorId, path: PathBuf) {
-        let client = self.peers.get(&id.0).and_then(|peer| self.jobs.client(&peer.proc));
+        let client = self.cx.peers.get(&id.0).and_then(|peer| self.jobs.client(&peer.proc));
         let Some((uid, gid)) = client.map(|client| (client.uid, client.gid)) else { return };
         let mailbox = self.mailbox.clone();
         let thread = spawn_without_signals("instanton-look", move || {
             let seen = state_for(&path, uid, gid);
             // A server that has ended looks out for nobody.
-            let _ = mailbox.post(move |core| core.file_seen(id, seen));
+            let _ = mailbox.post(move |router| router.file_seen(id, seen));
         });
         if let Err(e) = thread {
             trace!("nobody can look at a file: {e}");
@@ -293,14 +294,14 @@ impl Core {
         if monitor.patience.ends_with(sign) {
             self.alarm(id);
             if let Some(monitor) = self.monitors.all.remove(&id) {
-                self.timers.cancel(monitor.timer);
+                self.cx.timers.cancel(monitor.timer);
             }
         }
     }
 
     /// Raises the event that a process has named for when it stops, in its name.
     fn alarm(&mut self, id: MonitorId) {
-        let (Some(peer), Some(monitor)) = (self.peers.get(&id.0), self.monitors.all.get(&id)) else { return };
+        let (Some(peer), Some(monitor)) = (self.cx.peers.get(&id.0), self.monitors.all.get(&id)) else { return };
         let (proc, alarm, range) = (peer.proc.clone(), monitor.alarm, monitor.range);
         let mut info = vec![Info::new(keys::EVENT_AFFECTED_PROC, proc.clone())];
         info.extend(monitor.name.as_ref().map(|name| Info::new(keys::MONITOR_ID, name.clone())));

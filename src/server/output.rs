@@ -9,8 +9,10 @@
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
-use super::core::{Core, Done, Limit};
-use super::timers::TimerId;
+use super::ctx::Done;
+use super::ctx::timers::Deadline;
+use super::ctx::timers::TimerId;
+use super::router::Router;
 use crate::data::{Channels, Info, Proc, Status, keys};
 use crate::message::Push;
 use crate::message::door::{Outgoing, PeerId};
@@ -198,7 +200,7 @@ impl Outputs {
     }
 }
 
-impl Core {
+impl Router {
     /// A client asks for the output of processes.
     pub(super) fn pull_output(
         &mut self,
@@ -210,10 +212,10 @@ impl Core {
         let pulls = self.outputs.pulls.get(&peer).map_or(&[][..], Vec::as_slice);
         let named = pulls.iter().map(|pull| pull.procs.len()).sum::<usize>() + procs.len();
         if channels.intersects(Channels::STDIN) {
-            return self.reply_status(peer, number, Err(Status::ERR_NOT_SUPPORTED));
+            return self.cx.reply_status(peer, number, Err(Status::ERR_NOT_SUPPORTED));
         }
         if pulls.len() >= MAX_PULLS || named > MAX_NAMED || pulls.iter().any(|pull| pull.id == id) {
-            return self.reply_status(peer, number, Err(Status::ERR_OUT_OF_RESOURCE));
+            return self.cx.reply_status(peer, number, Err(Status::ERR_OUT_OF_RESOURCE));
         }
         let terms = Terms::read(&directives);
         let directives = self.signed(asker, directives);
@@ -232,18 +234,21 @@ impl Core {
         self.ask_host(
             |host, done| host.iof_pull(&procs, &directives, channels, done),
             (),
-            move |core, result| {
-                let is_here = core.peers.contains_key(&peer);
+            move |router, result| {
+                let is_here = router.cx.peers.contains_key(&peer);
                 if result.is_ok() && is_here {
-                    let kept = core.outputs.kept(&pull.procs, pull.channels, Instant::now());
-                    core.outputs.pulls.entry(peer).or_default().push(pull);
-                    core.reply_status(peer, number, result);
-                    kept.into_iter().for_each(|piece| core.give_output(peer, id, piece));
+                    let kept = {
+                        let now = router.cx.now();
+                        router.outputs.kept(&pull.procs, pull.channels, now)
+                    };
+                    router.outputs.pulls.entry(peer).or_default().push(pull);
+                    router.cx.reply_status(peer, number, result);
+                    kept.into_iter().for_each(|piece| router.give_output(peer, id, piece));
                 } else {
                     if result.is_ok() {
-                        core.host_stops_output(pull);
+                        router.host_stops_output(pull);
                     }
-                    core.reply_status(peer, number, result);
+                    router.cx.reply_status(peer, number, result);
                 }
             },
         );
@@ -263,7 +268,7 @@ impl Core {
             self.send_output(peer, id, rest);
             self.forget_pull(pull);
         }
-        self.reply_status(peer, number, Ok(()));
+        self.cx.reply_status(peer, number, Ok(()));
     }
 
     /// A client has taken in so much of what it was sent.
@@ -273,7 +278,7 @@ impl Core {
             self.send_ready(peer, id);
         }
         self.output_was_read();
-        self.reply_status(peer, number, Ok(()));
+        self.cx.reply_status(peer, number, Ok(()));
     }
 
     /// A client is gone, and wants nothing any more.
@@ -285,7 +290,7 @@ impl Core {
     }
 
     fn forget_pull(&mut self, pull: Pull) {
-        self.timers.cancel(pull.due);
+        self.cx.timers.cancel(pull.due);
         self.host_stops_output(pull);
     }
 
@@ -302,14 +307,14 @@ impl Core {
         let mut pulls = Vec::new();
         for (peer, of_peer) in &self.outputs.pulls {
             // Nobody is told what it says itself.
-            if self.peers.get(peer).is_some_and(|entry| entry.proc != *source) {
+            if self.cx.peers.get(peer).is_some_and(|entry| entry.proc != *source) {
                 let wanted = of_peer.iter().filter(|pull| covers(&pull.procs, pull.channels, source, channel));
                 pulls.extend(wanted.map(|pull| (*peer, pull.id)));
             }
         }
         let piece = || Piece { source: source.clone(), channel, bytes: bytes.to_vec(), info: info.to_vec() };
         if pulls.is_empty() {
-            return self.outputs.keep(piece(), Instant::now());
+            return self.outputs.keep(piece(), self.cx.now());
         }
         for (peer, id) in pulls {
             self.give_output(peer, id, piece());
@@ -339,14 +344,14 @@ impl Core {
         let ready = pull.ready();
         match (pull.terms.patience, pull.waiting.is_empty(), pull.due) {
             (Some(patience), false, None) if !pull.is_due => {
-                let due = self.timers.set(Instant::now() + patience, Limit::Output(peer, id));
+                let due = self.cx.set_deadline(patience, Deadline::Output(peer, id));
                 if let Some(pull) = self.outputs.of(peer, id) {
                     pull.due = Some(due);
                 }
             }
             (_, true, Some(due)) => {
                 pull.due = None;
-                self.timers.cancel(due);
+                self.cx.timers.cancel(due);
             }
             _ => {}
         }
@@ -355,13 +360,13 @@ impl Core {
 
     fn send_output(&mut self, peer: PeerId, pull: u64, pieces: Vec<Piece>) {
         for Piece { source, channel, bytes, info } in pieces {
-            self.send(peer, Outgoing::Push(Push::Output { pull, source, channel, bytes, info }));
+            self.cx.send(peer, Outgoing::Push(Push::Output { pull, source, channel, bytes, info }));
         }
     }
 
     /// `done` is called when everybody has read what was delivered, or after so long.
     pub(super) fn flush_output(&mut self, patience: Duration, done: Done<()>) {
-        let limit = self.timers.set(Instant::now() + patience, Limit::OutputFlush);
+        let limit = self.cx.set_deadline(patience, Deadline::OutputFlush);
         self.outputs.flushed.push((limit, done));
         // What waits for company waits no more.
         let pulls: Vec<_> = self.outputs.pulls.iter().flat_map(|(peer, of)| of.iter().map(|p| (*peer, p.id))).collect();
@@ -378,8 +383,8 @@ impl Core {
 
     pub(super) fn output_flushed(&mut self, result: Result<(), Status>) {
         for (limit, done) in std::mem::take(&mut self.outputs.flushed) {
-            self.timers.cancel(limit);
-            self.finish(done, result);
+            self.cx.timers.cancel(limit);
+            self.cx.finish(done, result);
         }
     }
 }

@@ -4,16 +4,13 @@
 //! sent goes straight to its client. It makes the requests of a client, but takes part in no collective as a rank would.
 use std::thread::ThreadId;
 
-use super::admission::Peer;
-use super::core::Core;
+use super::ctx::peers::{PROGRAM, Peer, Role};
 use super::mailbox::Mailbox;
+use super::router::Router;
 use crate::data::{Proc, Status};
-use crate::message::door::{Outgoing, PeerId};
+use crate::message::door::Outgoing;
 use crate::message::{Delivery, InProcessServer, Request};
 use crate::trace;
-
-/// The program's peer id; no door has this number.
-pub(super) const PROGRAM: PeerId = PeerId { door: u8::MAX, connection: 0 };
 
 /// Callback that takes in what the program is sent.
 pub(super) type DeliveryHandler = Box<dyn Fn(Delivery) + Send>;
@@ -31,18 +28,18 @@ impl ProgramDoor {
     pub(crate) fn open(&self, handler: DeliveryHandler) {
         let proc = self.proc.clone();
         // A server that has ended has nothing to tell.
-        let _ = self.mailbox.post(move |core| {
+        let _ = self.mailbox.post(move |router| {
             // Another one before it is gone: there is one program.
-            core.registrations_end(PROGRAM);
-            core.peers.insert(PROGRAM, Peer::program(proc));
-            core.program = Some(handler);
+            router.registrations_end(PROGRAM);
+            router.cx.peers.insert(PROGRAM, Peer::new(proc, Role::Rank, None));
+            router.program = Some(handler);
         });
     }
 }
 
 impl InProcessServer for ProgramDoor {
     fn ask(&self, number: u64, request: Request) -> Result<(), Status> {
-        self.mailbox.post(move |core| core.dispatch(PROGRAM, number, request, 0))
+        self.mailbox.post(move |router| router.dispatch(PROGRAM, number, request, 0))
     }
 
     fn is_own_thread(&self) -> bool {
@@ -50,7 +47,7 @@ impl InProcessServer for ProgramDoor {
     }
 }
 
-impl Core {
+impl Router {
     /// Sends the program what another peer would be sent through a door.
     pub(super) fn tell_program(&self, message: Outgoing) {
         let delivery = match message {

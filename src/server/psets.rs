@@ -2,8 +2,8 @@
 //! there is a new one and when one is gone, and find out about them by queries.
 use std::collections::BTreeMap;
 
-use super::core::Core;
 use super::groups::{Groups, procs};
+use super::router::Router;
 use crate::data::{DataRange, Info, Nspace, Proc, Rank, Status, Text, Value, keys};
 
 /// The sets there are.
@@ -28,7 +28,7 @@ impl ProcessSets {
     }
 }
 
-impl Core {
+impl Router {
     pub(super) fn define_process_set(&mut self, name: Text, members: Vec<Proc>) -> Result<(), Status> {
         if name.as_bytes().is_empty() || name.as_bytes().contains(&b',') || members.is_empty() {
             return Err(Status::ERR_BAD_PARAM);
@@ -52,7 +52,7 @@ impl Core {
     }
 
     fn tell_all(&mut self, status: Status, info: Vec<Info>) {
-        let me = Proc::new(self.config.nspace.clone(), Rank::UNDEF);
+        let me = Proc::new(self.cx.config.nspace.clone(), Rank::UNDEF);
         self.notify_from_host(status, me, DataRange::LOCAL, info, Box::new(|_| ()));
     }
 }

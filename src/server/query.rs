@@ -8,8 +8,8 @@
 //! adds unasked follows what it was asked last.
 use std::collections::{HashSet, VecDeque};
 
-use super::core::Core;
 use super::jobs::Phase;
+use super::router::Router;
 use crate::attribute_support;
 use crate::data::constants::proc_state::{
     PROC_STATE_ABORTED, PROC_STATE_CONNECTED, PROC_STATE_PREPPED, PROC_STATE_TERMINATED,
@@ -54,7 +54,7 @@ struct Asking {
     hosts: Status,
 }
 
-impl Core {
+impl Router {
     /// A client asks something.
     pub(super) fn query(&mut self, peer: PeerId, number: u64, proc: Proc, queries: Vec<Query>) {
         let mut places = Vec::new();
@@ -115,8 +115,8 @@ impl Core {
         self.ask_host(
             |host, done| host.query(&asker, &queries, done),
             (Status::SUCCESS, Vec::new()),
-            move |core, result| {
-                match core.host_or_own(&asking.asker, &asked, result) {
+            move |router, result| {
+                match router.host_or_own(&asking.asker, &asked, result) {
                     Ok((status, answers, more)) => {
                         asking.answered = true;
                         asking.hosts = status;
@@ -132,7 +132,7 @@ impl Core {
                         }
                     }
                 }
-                core.ask_next(asking);
+                router.ask_next(asking);
             },
         );
     }
@@ -144,7 +144,7 @@ impl Core {
             false => Reply::Done(hosts),
             true => reply(if is_hosts { hosts } else { status_of(&infos) }, infos),
         };
-        self.reply(peer, number, answer);
+        self.cx.reply(peer, number, answer);
     }
 
     /// The host's answers, one for each key or none, and what it has said besides; with what is known here where the host says that
@@ -229,7 +229,7 @@ impl Core {
         let of = |(rank, client): (&Rank, &super::jobs::Client)| {
             Value::ProcInfo(Box::new(ProcInfo {
                 proc: Proc::new(nspace.clone(), *rank),
-                hostname: Some(self.config.hostname.clone()),
+                hostname: Some(self.cx.config.hostname.clone()),
                 executable: None,
                 pid: client.pid,
                 exit_code: 0,

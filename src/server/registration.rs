@@ -51,10 +51,10 @@ impl Server {
         done: impl FnOnce(Result<(), Status>) + Send + 'static,
     ) -> Result<(), Status> {
         let nspace = nspace.clone();
-        self.mailbox.post(move |core| {
-            core.make_way(&nspace);
-            let result = core.register_nspace(nspace, nlocalprocs, job);
-            core.finish(done, result);
+        self.mailbox.post(move |router| {
+            router.make_way(&nspace);
+            let result = router.register_nspace(nspace, nlocalprocs, job);
+            router.cx.finish(done, result);
         })
     }
 
@@ -81,7 +81,7 @@ impl Server {
         done: impl FnOnce(Result<(), Status>) + Send + 'static,
     ) -> Result<(), Status> {
         let nspace = nspace.clone();
-        self.mailbox.post(move |core| core.deregister_nspace(&nspace, Box::new(done)))
+        self.mailbox.post(move |router| router.deregister_nspace(&nspace, Box::new(done)))
     }
 
     /// [`deregister_nspace`](Server::deregister_nspace), waiting for the result.
@@ -106,10 +106,10 @@ impl Server {
         done: impl FnOnce(Result<(), Status>) + Send + 'static,
     ) -> Result<(), Status> {
         let proc = proc.clone();
-        self.mailbox.post(move |core| {
-            core.make_way(&proc.nspace);
-            let result = core.register_client(proc, uid, gid, object);
-            core.finish(done, result);
+        self.mailbox.post(move |router| {
+            router.make_way(&proc.nspace);
+            let result = router.register_client(proc, uid, gid, object);
+            router.cx.finish(done, result);
         })
     }
 
@@ -131,7 +131,7 @@ impl Server {
         done: impl FnOnce(Result<(), Status>) + Send + 'static,
     ) -> Result<(), Status> {
         let proc = proc.clone();
-        self.mailbox.post(move |core| core.deregister_client(&proc, Box::new(done)))
+        self.mailbox.post(move |router| router.deregister_client(&proc, Box::new(done)))
     }
 
     /// [`deregister_client`](Server::deregister_client), waiting for the result.
@@ -146,9 +146,9 @@ impl Server {
     pub fn client_died(&self, proc: &Proc) {
         let proc = proc.clone();
         // A server that has ended waits for nobody.
-        let _ = self.mailbox.post(move |core| {
-            core.client_died(&proc);
-            core.fences_deserted(&proc.nspace);
+        let _ = self.mailbox.post(move |router| {
+            router.client_died(&proc);
+            router.fences_deserted(&proc.nspace);
         });
     }
 }

@@ -1,10 +1,10 @@
 //! What the host registers for every job there will be: its processes find it among the information of their own job.
 
-use super::core::Core;
+use super::router::Router;
 use crate::data::Info;
 use crate::store::{BadJobInfo, JobInfoBuilder};
 
-impl Core {
+impl Router {
     /// From now on, every namespace that is registered has this too.
     pub(super) fn register_resources(&mut self, info: Vec<Info>) {
         self.deregister_resources(&info);

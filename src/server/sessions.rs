@@ -1,7 +1,7 @@
 //! What the host registers of sessions before and between their jobs: the processes of a job that names one find it there.
 
 use super::Server;
-use super::core::Core;
+use super::router::Router;
 use crate::data::{Info, Status};
 use crate::store::JobInfoBuilder;
 
@@ -21,8 +21,8 @@ impl Server {
             return Err(Status::ERR_BAD_PARAM);
         }
         let info = info.to_vec();
-        self.have_done(done, move |core| {
-            core.sessions.entry(session).or_insert(info);
+        self.have_done(done, move |router| {
+            router.sessions.entry(session).or_insert(info);
             Ok(())
         })
     }
@@ -36,14 +36,14 @@ impl Server {
         session: u32,
         done: impl FnOnce(Result<(), Status>) + Send + 'static,
     ) -> Result<(), Status> {
-        self.have_done(done, move |core| {
-            core.sessions.remove(&session);
+        self.have_done(done, move |router| {
+            router.sessions.remove(&session);
             Ok(())
         })
     }
 }
 
-impl Core {
+impl Router {
     /// What a host says of a namespace, and of the sessions that the namespace names.
     pub(super) fn with_sessions(&self, mut info: JobInfoBuilder) -> JobInfoBuilder {
         self.sessions.iter().for_each(|(session, known)| info.known_session(*session, known));

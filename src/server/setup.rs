@@ -2,8 +2,8 @@
 //!
 //! Where a job is launched from, `setup_application` collects what its processes are to find in their environment; the host carries that
 //! to each node, and there `setup_local_support` keeps it until `setup_fork` puts it in front of a process.
-use super::core::Core;
 use super::fork::EnvSink;
+use super::router::Router;
 use crate::data::{Envar, Info, InfoList, Nspace, Status, Text, Value, keys};
 use crate::trace;
 
@@ -93,7 +93,7 @@ pub(super) fn for_application(
         .collect()
 }
 
-impl Core {
+impl Router {
     /// The environment that the processes of a namespace get here.
     pub(super) fn setup_local_support(&mut self, nspace: &Nspace, info: &[Info]) -> Result<(), Status> {
         let changes = info.iter().filter_map(|info| Change::parse(info).transpose()).collect::<Result<Vec<_>, _>>();

@@ -323,14 +323,14 @@ mod tests {
         let proc = Proc::new(nspace.clone(), Rank(0));
         server.register_client_wait(&proc, 0, 0, None).unwrap();
         let (done, was) = std::sync::mpsc::channel();
-        let posted = move |core: &mut crate::server::core::Core| {
+        let posted = move |router: &mut crate::server::router::Router| {
             let entry = Posted { scope: Scope::GLOBAL, key: Key::new("k").unwrap(), value: Value::from(1u32) };
-            core.store(&proc, vec![entry]).unwrap();
-            core.jobs.stored_mut(&nspace).unwrap().writer.damage(proc.rank);
+            router.store(&proc, vec![entry]).unwrap();
+            router.jobs.stored_mut(&nspace).unwrap().writer.damage(proc.rank);
             let caller =
                 crate::server::fence::Caller { peer: PeerId { door: 0, connection: u64::MAX }, number: 1, seen: None };
             let collect = vec![Info::new(keys::COLLECT_DATA, true)];
-            core.meet(caller, proc, crate::server::members::Operation::Fence, Vec::new(), collect);
+            router.meet(caller, proc, crate::server::members::Operation::Fence, Vec::new(), collect);
             done.send(()).unwrap();
         };
         server.mailbox.post(posted).unwrap();

@@ -7,10 +7,10 @@
 //! Once in, a tool is the process of a namespace of its own, which the server registers for it and forgets with it: so it may do
 //! whatever a process of a job may do, with itself as its job. Its connection is what makes it one: when that ends, or its
 //! process does, the tool is gone, and the host hears of it as it does of any other process.
-use std::time::Instant;
 
-use super::core::{Core, Limit};
+use super::ctx::timers::Deadline;
 use super::jobs::{Job, Phase};
+use super::router::Router;
 use crate::data::{DataArray, Info, Nspace, Proc, Rank, Status, Value, keys};
 use crate::message::door::{Arrival, Claim, PeerId};
 use crate::trace;
@@ -18,30 +18,19 @@ use crate::trace;
 /// The highest rank of a tool in a namespace that the server registers for it: there is room for so many from the beginning.
 const MAX_RANK: u32 = 1023;
 
-/// What a server does for tools.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ToolSupport {
-    /// Whether it is the system's own server, which tools can ask for as such.
-    pub is_system: bool,
-    /// The process that users know the server by; the one it lives in by default.
-    pub pid: Option<i32>,
-    /// Whether tools of other users are let in where the host agrees. Only root's and the server's own are otherwise.
-    pub allows_foreign: bool,
-}
-
 /// Why a peer is not let in.
 type Refusal = (Status, String);
 
-impl Core {
+impl Router {
     /// A tool wants to be let in.
     pub(super) fn tool_arrives(&mut self, peer: PeerId, wanted: Option<&Proc>, server: Option<&Nspace>) {
         let proc = match self.check_tool(peer, wanted, server) {
             Ok(()) => wanted.cloned().unwrap_or_else(|| self.name_for_tool()),
             Err((status, reason)) => return self.refuse(peer, status, reason),
         };
-        let at = Instant::now() + self.config.host_answer_deadline;
-        let limit = self.timers.set(at, Limit::Admission(peer));
-        let Some(entry) = self.peers.get_mut(&peer) else { return };
+        let at = self.cx.now() + self.cx.config.host_answer_deadline;
+        let limit = self.cx.timers.set(at, Deadline::Admission(peer));
+        let Some(entry) = self.cx.peers.get_mut(&peer) else { return };
         entry.limit = Some(limit);
         let Some(arrival) = &entry.arrival else { return };
         let info = said_of(arrival, wanted);
@@ -49,7 +38,7 @@ impl Core {
         self.ask_host(
             |host, done| host.tool_connected2(&info, done),
             proc,
-            move |core, result| {
+            move |router, result| {
                 let is_asked = result != Err(Status::ERR_NOT_SUPPORTED);
                 let named = match result {
                     Ok(proc) if proc.nspace.is_empty() => Ok(own),
@@ -57,25 +46,25 @@ impl Core {
                     named => named,
                 };
                 match named {
-                    Ok(proc) if core.peers.contains_key(&peer) => core.admit_tool(peer, proc, is_asked),
+                    Ok(proc) if router.cx.peers.contains_key(&peer) => router.admit_tool(peer, proc, is_asked),
                     // The host has let in what is gone again.
-                    Ok(proc) => core.host.clone().client_lost(&proc, None, Status::ERR_LOST_CONNECTION),
-                    Err(status) => core.refuse(peer, status, format!("the host refuses the tool: {status}")),
+                    Ok(proc) => router.cx.host.clone().client_lost(&proc, None, Status::ERR_LOST_CONNECTION),
+                    Err(status) => router.refuse(peer, status, format!("the host refuses the tool: {status}")),
                 }
             },
         );
     }
 
     fn check_tool(&self, peer: PeerId, wanted: Option<&Proc>, server: Option<&Nspace>) -> Result<(), Refusal> {
-        let Some(support) = self.config.tools else {
+        let Some(support) = self.cx.config.tools else {
             return Err((Status::ERR_NOT_SUPPORTED, "this server accepts no tools".into()));
         };
-        if server.is_some_and(|server| *server != self.config.nspace) {
-            return Err((Status::ERR_NOT_FOUND, format!("this is the server {}", self.config.nspace)));
+        if server.is_some_and(|server| *server != self.cx.config.nspace) {
+            return Err((Status::ERR_NOT_FOUND, format!("this is the server {}", self.cx.config.nspace)));
         }
-        let arrival = self.peers.get(&peer).and_then(|entry| entry.arrival.as_ref());
+        let arrival = self.cx.peers.get(&peer).and_then(|entry| entry.arrival.as_ref());
         let uid = arrival.map_or(u32::MAX, |arrival| arrival.uid);
-        if !support.allows_foreign && uid != 0 && uid != self.common.uid {
+        if !support.allows_foreign && uid != 0 && uid != self.cx.identity.uid {
             return Err((Status::ERR_INVALID_CRED, format!("user {uid} is not the one this server runs as")));
         }
         let Some(wanted) = wanted else { return Ok(()) };
@@ -99,7 +88,7 @@ impl Core {
     fn name_for_tool(&mut self) -> Proc {
         loop {
             self.tools_named += 1;
-            let own = &self.config.nspace.as_bytes()[..self.config.nspace.as_bytes().len().min(200)];
+            let own = &self.cx.config.nspace.as_bytes()[..self.cx.config.nspace.as_bytes().len().min(200)];
             let name = [own, format!(".tool.{}", self.tools_named).as_bytes()].concat();
             let nspace = Nspace::new(name).expect("as long as a name may be");
             if self.jobs.get(&nspace).is_none() {
@@ -110,7 +99,7 @@ impl Core {
 
     /// The host has agreed: the tool becomes the process of its namespace.
     fn admit_tool(&mut self, peer: PeerId, proc: Proc, is_asked: bool) {
-        let Some(arrival) = self.peers.get(&peer).and_then(|entry| entry.arrival.as_ref()) else { return };
+        let Some(arrival) = self.cx.peers.get(&peer).and_then(|entry| entry.arrival.as_ref()) else { return };
         let (uid, gid, pid) = (arrival.uid, arrival.gid, arrival.pid);
         if self.jobs.client(&proc).is_some_and(|client| client.phase != Phase::Expected) {
             return self.refuse(peer, Status::ERR_EXISTS, format!("{proc} is here already"));
@@ -121,7 +110,7 @@ impl Core {
             self.forget_tools_of(&proc.nspace);
             return self.refuse(peer, status, format!("the tool {proc} cannot be registered: {status}"));
         }
-        if let Some(entry) = self.peers.get_mut(&peer) {
+        if let Some(entry) = self.cx.peers.get_mut(&peer) {
             entry.proc = proc.clone();
         }
         if let Some(job) = self.jobs.get_mut(&proc.nspace) {
@@ -146,12 +135,13 @@ impl Core {
         let tools = self.jobs.get(nspace).map_or(0, |job| job.clients.len());
         let local = tools + 1;
         let size = known.max(rank.0 + 1);
-        let mut job = crate::store::JobInfoBuilder::new(nspace, local as u32, &self.config.hostname.to_string_lossy());
+        let mut job =
+            crate::store::JobInfoBuilder::new(nspace, local as u32, &self.cx.config.hostname.to_string_lossy());
         let info = [
             Info::new(keys::JOB_SIZE, size),
             Info::new(keys::UNIV_SIZE, size),
-            Info::new(keys::SERVER_NSPACE, Value::string(&self.config.nspace)),
-            Info::new(keys::SERVER_RANK, self.config.rank),
+            Info::new(keys::SERVER_NSPACE, Value::string(&self.cx.config.nspace)),
+            Info::new(keys::SERVER_RANK, self.cx.config.rank),
             // Others may follow, and the namespace cannot grow beyond the ranks that it has begun with.
             Info::new(keys::PROC_INFO_ARRAY, DataArray::of_info(vec![Info::new(keys::RANK, Rank(MAX_RANK))])),
         ];

@@ -6,14 +6,11 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use mio::unix::SourceFd;
 use mio::{Interest, Registry, Token};
 
+use super::ctx::system::WatchId;
 use crate::data::Proc;
 
-/// A process that is watched. Never used twice by one server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct WatchId(u64);
-
 #[derive(Debug)]
-pub(super) struct Watches {
+pub struct Watches {
     registry: Registry,
     /// What the watches' own tokens are added to.
     tokens: usize,
@@ -22,12 +19,12 @@ pub(super) struct Watches {
 }
 
 impl Watches {
-    pub(super) fn new(registry: Registry, tokens: usize) -> Self {
+    pub fn new(registry: Registry, tokens: usize) -> Self {
         Watches { registry, tokens, watched: HashMap::new(), next: 0 }
     }
 
     /// Watches the process behind `pidfd`.
-    pub(super) fn start(&mut self, proc: Proc, pidfd: OwnedFd) -> io::Result<WatchId> {
+    pub fn start(&mut self, proc: Proc, pidfd: OwnedFd) -> io::Result<WatchId> {
         let id = WatchId(self.next);
         let token = Token(self.tokens + id.0 as usize);
         self.registry.register(&mut SourceFd(&pidfd.as_raw_fd()), token, Interest::READABLE)?;
@@ -36,7 +33,7 @@ impl Watches {
         Ok(id)
     }
 
-    pub(super) fn stop(&mut self, id: WatchId) {
+    pub fn stop(&mut self, id: WatchId) {
         if let Some((pidfd, _)) = self.watched.remove(&id) {
             // Closing the descriptor takes it out of the poll as well.
             let _ = self.registry.deregister(&mut SourceFd(&pidfd.as_raw_fd()));
@@ -44,7 +41,7 @@ impl Watches {
     }
 
     /// The process whose token is ready has ended; it is watched no longer.
-    pub(super) fn ended(&mut self, token: u64) -> Option<(Proc, WatchId)> {
+    pub fn ended(&mut self, token: u64) -> Option<(Proc, WatchId)> {
         let id = WatchId(token);
         let proc = self.watched.get(&id)?.1.clone();
         self.stop(id);

@@ -1,14 +1,43 @@
-//! Time limits of the control thread: it sleeps until the next one, and not longer.
+//! Deadlines of the control thread: it sleeps until the next one, and not longer.
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-/// A time limit that can be taken back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct TimerId(Instant, u64);
+use crate::message::door::PeerId;
 
-/// Time limits in the order they run out, each with what is to happen then.
+/// Handle of a deadline, by which it can be taken back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct TimerId(Instant, u64);
+
+/// Purpose of a deadline, with the number of the state that its room keeps.
+#[derive(Clone, Copy, Debug)]
+pub enum Deadline {
+    /// The host's word on a peer that wants in, or the registration of its namespace.
+    Admission(PeerId),
+    /// The host's word on a peer that finalizes, and the number of the request.
+    Farewell(PeerId, u64),
+    /// A collective.
+    Fence(u64),
+    /// A look-up.
+    Get(u64),
+    /// Another server's look-up.
+    DirectModex(u64),
+    /// Those whom a group's leader has invited.
+    Invitation(u64),
+    /// The completion of a group that a process has joined.
+    Join(u64),
+    /// The completion of a group that a process has come to alone.
+    Single(u64),
+    /// A period of a monitor.
+    Monitor(PeerId, u64),
+    /// Output that waits for more.
+    Output(PeerId, u64),
+    /// Those who wait until all output is read.
+    OutputFlush,
+}
+
+/// Deadlines in the order they run out, each with what is to happen then.
 #[derive(Debug)]
-pub(super) struct Timers<T> {
+pub struct Timers<T> {
     waiting: BTreeMap<TimerId, T>,
     next: u64,
 }
@@ -20,26 +49,26 @@ impl<T> Default for Timers<T> {
 }
 
 impl<T> Timers<T> {
-    pub(super) fn set(&mut self, at: Instant, what: T) -> TimerId {
+    pub fn set(&mut self, at: Instant, what: T) -> TimerId {
         self.next += 1;
         let id = TimerId(at, self.next);
         self.waiting.insert(id, what);
         id
     }
 
-    pub(super) fn cancel(&mut self, id: impl Into<Option<TimerId>>) {
+    pub fn cancel(&mut self, id: impl Into<Option<TimerId>>) {
         if let Some(id) = id.into() {
             self.waiting.remove(&id);
         }
     }
 
     /// When the first one runs out.
-    pub(super) fn next(&self) -> Option<Instant> {
+    pub fn next(&self) -> Option<Instant> {
         self.waiting.keys().next().map(|id| id.0)
     }
 
     /// One that has run out.
-    pub(super) fn expired(&mut self, now: Instant) -> Option<T> {
+    pub fn expired(&mut self, now: Instant) -> Option<T> {
         match self.next() {
             Some(at) if at <= now => self.waiting.pop_first().map(|(_, what)| what),
             _ => None,

@@ -1,15 +1,18 @@
 //! What a server knows, and where each request goes.
 //!
-//! [`Core`] is all the state there is. The [control thread](super::control_thread) alone touches it, so there is no lock in it. It
+//! [`Router`] is all the state there is. The [control thread](super::control_thread) alone touches it, so there is no lock in it. It
 //! sees requests, the ends of processes, time limits, the host's answers and the handle's commands, and it speaks by putting
 //! messages into its outbox, which the loop takes to the doors after every step.
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use super::ServerConfig;
-use super::admission::{Peer, Role};
 use super::cleanup::Sweepers;
 use super::connect::Ties;
+use super::ctx::Ctx;
+use super::ctx::effect::Effect;
+use super::ctx::peers::{PROGRAM, Role};
+use super::ctx::ticket::Ticket;
+use super::ctx::timers::Deadline;
 use super::events::Registrations;
 use super::fence::{Caller, Fences};
 use super::fork::{Common, Forks};
@@ -22,62 +25,25 @@ use super::local_output::LocalOutput;
 use super::mailbox::Mailbox;
 use super::members::Operation;
 use super::modex::Waits;
-use super::monitors::{MonitorId, Monitors};
+use super::monitors::Monitors;
 use super::output::Outputs;
-use super::program::{DeliveryHandler, PROGRAM};
+use super::program::DeliveryHandler;
 use super::psets::ProcessSets;
-use super::timers::Timers;
-use super::watch::Watches;
 use crate::attribute_support::HostSupport;
 use crate::data::{Info, Proc, Status, keys};
+use crate::message::Request;
 use crate::message::door::{Arrival, Callers, Left, Outgoing, PeerId};
-use crate::message::numbers::NumberMap;
-use crate::message::{Reply, Request};
 use crate::store::Limits;
 use crate::trace;
 
-/// A callback of the embedding program.
-pub(super) type Done<T> = Box<dyn FnOnce(Result<T, Status>) + Send>;
-
-/// What a time limit is for.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Limit {
-    /// The host's word on a peer that wants in, or the registration of its namespace.
-    Admission(PeerId),
-    /// The host's word on a peer that finalizes, and the number of the request.
-    Farewell(PeerId, u64),
-    /// A fence.
-    Fence(u64),
-    /// A look-up.
-    Get(u64),
-    /// Another server's look-up.
-    DirectModex(u64),
-    /// Those whom a group's leader has invited.
-    Invitation(u64),
-    /// The completion of a group that a process has joined.
-    Join(u64),
-    /// The completion of a group that a process has come to alone.
-    Single(u64),
-    /// A period of a monitor.
-    Monitor(MonitorId),
-    /// Output that waits for more.
-    Output(PeerId, u64),
-    /// Those who wait until all output is read.
-    OutputFlush,
-}
-
-pub(super) struct Core {
-    pub(super) config: Arc<ServerConfig>,
-    pub(super) host: Arc<dyn Host>,
+pub(super) struct Router {
+    pub(super) cx: Ctx,
     pub(super) mailbox: Mailbox,
     pub(super) forks: Arc<Forks>,
     pub(super) common: Arc<Common>,
-    /// Tells this server's blobs from those of others that bear the same name.
-    pub(super) identity: u64,
     pub(super) jobs: Jobs,
     /// Shared memory that all jobs may take together.
     pub(super) limits: Limits,
-    pub(super) peers: NumberMap<PeerId, Peer>,
     pub(super) fences: Fences,
     pub(super) ties: Ties,
     pub(super) groups: Groups,
@@ -97,70 +63,14 @@ pub(super) struct Core {
     /// How many tools were given a name here.
     pub(super) tools_named: u64,
     pub(super) sweepers: Sweepers,
-    pub(super) timers: Timers<Limit>,
-    pub(super) watches: Watches,
-    /// What tells the embedding program, once that asks like a client.
+    /// Callback of the embedding program, once that asks like a client.
     pub(super) program: Option<DeliveryHandler>,
-    pub(super) outbox: Vec<(PeerId, Outgoing)>,
-    /// Callbacks of the embedding program, called when the step that leads to them is over.
-    pub(super) calls: Vec<Box<dyn FnOnce() + Send>>,
-    pub(super) stopping: bool,
 }
 
-impl Core {
-    /// The server's own name.
-    pub(super) fn own_name(&self) -> Proc {
-        Proc::new(self.config.nspace.clone(), self.config.rank)
-    }
-
+impl Router {
     /// Ends the loop after this step.
     pub(super) fn stop(&mut self) {
-        self.stopping = true;
-    }
-
-    /// Puts a message on its way.
-    pub(super) fn send(&mut self, peer: PeerId, message: Outgoing) {
-        self.outbox.push((peer, message));
-    }
-
-    /// Gives the embedding program a result, when this step is over.
-    pub(super) fn finish<T: Send + 'static>(
-        &mut self,
-        done: impl FnOnce(Result<T, Status>) + Send + 'static,
-        result: Result<T, Status>,
-    ) {
-        self.calls.push(Box::new(move || done(result)));
-    }
-
-    /// Answers a request; a peer that has gone gets no answer.
-    pub(super) fn reply(&mut self, peer: PeerId, number: u64, reply: Reply) {
-        self.reply_with(peer, number, reply, Vec::new());
-    }
-
-    /// Answers a request with descriptors.
-    pub(super) fn reply_with(
-        &mut self,
-        peer: PeerId,
-        number: u64,
-        reply: Reply,
-        descriptors: Vec<std::os::fd::OwnedFd>,
-    ) {
-        if let Some(entry) = self.peers.get_mut(&peer) {
-            entry.outstanding.end(number);
-            if number == 0 {
-                // Nobody waits for it: only a failure is told.
-                if reply == Reply::Done(Status::SUCCESS) {
-                    return;
-                }
-                entry.has_bad_news = true;
-            }
-            self.send(peer, Outgoing::Reply { number, reply, descriptors });
-        }
-    }
-
-    /// Answers a request that has nothing but a status to bring.
-    pub(super) fn reply_status(&mut self, peer: PeerId, number: u64, result: Result<(), Status>) {
-        self.reply(peer, number, Reply::Done(result.err().unwrap_or(Status::SUCCESS)));
+        self.cx.stopping = true;
     }
 
     /// Calls the host with no lock held, and `then` with its answer: at once where the host did it or will not, and from the mailbox
@@ -169,18 +79,18 @@ impl Core {
         &mut self,
         ask: impl FnOnce(&dyn Host, Completion<T>) -> Accepted,
         done: T,
-        then: impl FnOnce(&mut Core, Result<T, Status>) + Send + 'static,
+        then: impl FnOnce(&mut Router, Result<T, Status>) + Send + 'static,
     ) {
         // Whichever of the host's two ways to answer comes first takes it.
         let then = Arc::new(Mutex::new(Some(then)));
         let later = then.clone();
-        let completion = self.mailbox.completion(move |core, result| {
+        let completion = self.mailbox.completion(move |router, result| {
             let then = later.lock().ok().and_then(|mut then| then.take());
             if let Some(then) = then {
-                then(core, result);
+                then(router, result);
             }
         });
-        let host = self.host.clone();
+        let host = self.cx.host.clone();
         let result = match ask(&*host, completion) {
             Ok(Answer::Later) => return,
             Ok(Answer::Done) => Ok(done),
@@ -192,26 +102,43 @@ impl Core {
         }
     }
 
+    /// Acts on what has come back from the host or a worker.
+    pub(super) fn returned(&mut self, ticket: Ticket) {
+        match ticket {
+            Ticket::Reply(caller, reply) => self.cx.reply(caller.peer, caller.number, reply),
+            Ticket::Swept(id) => self.swept(id),
+        }
+    }
+
+    /// Acts on what the steps before mean to other rooms, in order, until there is nothing left.
+    pub(super) fn drain(&mut self) {
+        while let Some(effect) = self.cx.next_effect() {
+            match effect {
+                Effect::Returned(ticket) => self.returned(ticket),
+            }
+        }
+    }
+
     /// Acts on a request, which came in so many bytes.
     pub(super) fn dispatch(&mut self, peer: PeerId, number: u64, request: Request, bytes: usize) {
-        let Some(entry) = self.peers.get_mut(&peer) else { return };
+        let Some(entry) = self.cx.peers.get_mut(&peer) else { return };
         let proc = entry.proc.clone();
-        if entry.outstanding.is_large(number) {
+        if entry.account.is_large(number) {
             trace!("{proc} asks under a number whose answer it waits for");
             self.peer_left(peer, Left::Cut);
-            return self.send(peer, Outgoing::End);
+            return self.cx.send(peer, Outgoing::End);
         }
         // A commit is answered at once, however large.
         let bytes = if matches!(request, Request::Commit { .. }) { 0 } else { bytes };
-        let (has_room, role) = (entry.outstanding.begin(number, bytes), entry.role);
+        let (has_room, role) = (entry.account.charge(number, bytes), entry.role);
         if !has_room {
             trace!("{proc} has too many or too large requests waiting; another one is refused");
-            return self.reply_status(peer, number, Err(Status::ERR_OUT_OF_RESOURCE));
+            return self.cx.reply_status(peer, number, Err(Status::ERR_OUT_OF_RESOURCE));
         }
         let caller = Caller { peer, number, seen: None };
         let request = match self.groups.translate(request) {
             Ok(request) => request,
-            Err(status) => return self.reply_status(peer, number, Err(status)),
+            Err(status) => return self.cx.reply_status(peer, number, Err(status)),
         };
         match request {
             // A process that the rank forked may look, and ask on its own behalf, but is no second participant.
@@ -224,7 +151,7 @@ impl Core {
                 if role == Role::Clone =>
             {
                 trace!("a second process that calls itself {proc} may not commit or meet others");
-                self.reply_status(peer, number, Err(Status::ERR_NOT_SUPPORTED));
+                self.cx.reply_status(peer, number, Err(Status::ERR_NOT_SUPPORTED));
             }
             // The program of the server is no rank: it meets nobody, and looks where it is.
             Request::Commit { .. }
@@ -236,7 +163,7 @@ impl Core {
             | Request::Finalize
                 if peer == PROGRAM =>
             {
-                self.reply_status(peer, number, Err(Status::ERR_UNREACH));
+                self.cx.reply_status(peer, number, Err(Status::ERR_UNREACH));
             }
             Request::Connect { procs, info } if peer == PROGRAM => {
                 self.pass_on(peer, number, |host, done| host.connect(&procs, &info, done), (), no_more);
@@ -287,29 +214,29 @@ impl Core {
         self.ask_host(
             |host, done| host.abort(&proc, object, status, message.as_deref(), &procs, done),
             (),
-            move |core, result| core.reply_status(peer, number, result),
+            move |router, result| router.cx.reply_status(peer, number, result),
         );
     }
 
     /// A time limit has run out.
-    pub(super) fn expire(&mut self, limit: Limit) {
-        match limit {
-            Limit::Admission(peer) => self.admission_expired(peer),
-            Limit::Farewell(peer, number) => self.farewell_expired(peer, number),
-            Limit::Fence(id) => self.fence_expired(id),
-            Limit::Get(id) => self.get_expired(id),
-            Limit::DirectModex(id) => self.dmodex_expired(id),
-            Limit::Invitation(number) => self.invitation_expired(number),
-            Limit::Join(number) => self.join_expired(number),
-            Limit::Single(number) => self.single_expired(number),
-            Limit::Monitor(id) => self.period_is_over(id),
-            Limit::Output(peer, id) => self.output_is_due(peer, id),
-            Limit::OutputFlush => self.output_flushed(Err(Status::ERR_TIMEOUT)),
+    pub(super) fn expire(&mut self, deadline: Deadline) {
+        match deadline {
+            Deadline::Admission(peer) => self.admission_expired(peer),
+            Deadline::Farewell(peer, number) => self.farewell_expired(peer, number),
+            Deadline::Fence(id) => self.fence_expired(id),
+            Deadline::Get(id) => self.get_expired(id),
+            Deadline::DirectModex(id) => self.dmodex_expired(id),
+            Deadline::Invitation(number) => self.invitation_expired(number),
+            Deadline::Join(number) => self.join_expired(number),
+            Deadline::Single(number) => self.single_expired(number),
+            Deadline::Monitor(peer, id) => self.period_is_over((peer, id)),
+            Deadline::Output(peer, id) => self.output_is_due(peer, id),
+            Deadline::OutputFlush => self.output_flushed(Err(Status::ERR_TIMEOUT)),
         }
     }
 }
 
-impl Callers for Core {
+impl Callers for Router {
     fn arrived(&mut self, peer: PeerId, arrival: Arrival) {
         self.arrive(peer, arrival);
     }

@@ -1,0 +1,223 @@
+//! The context that the router lends to every room: peers, subscriptions, clock, timers, host, outbox.
+//!
+//! Rooms own their state and borrow everything else from here. Nothing in this folder names a room, a collective or a job.
+//!
+//! **Peers** ([`peers`]) are connections that have said who they are, each with its account ([`account`]): the one place where the
+//! bytes and the work of a request are charged and given back.
+//!
+//! **Subscriptions** ([`subscriptions`]) say which peer wants to hear of which event codes.
+//!
+//! **The system** ([`system`]) is behind a trait: clock, randomness, worker threads, watches of processes. No room reads a clock or
+//! makes a system call, so a simulator can drive them all.
+//!
+//! **Tickets** ([`ticket`]) are what comes back later: the host's answer, a worker's result, a deadline. A ticket names by number
+//! the state that a room keeps for it; it is no closure over the server.
+//!
+//! **Effects** ([`effect`]) are what a step in one room means to others. The router drains them in order, before anything is sent.
+use std::collections::VecDeque;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use super::config::ServerConfig;
+use super::host::{Accepted, Answer, Completion, Host};
+use crate::data::{Proc, Status};
+use crate::message::Reply;
+use crate::message::door::{Outgoing, PeerId};
+use crate::message::numbers::NumberMap;
+
+pub mod account;
+pub mod effect;
+pub mod peers;
+pub mod subscriptions;
+pub mod system;
+pub mod ticket;
+pub mod timers;
+
+use effect::Effect;
+use peers::{Caller, Peer};
+use subscriptions::Subscriptions;
+use system::System;
+use ticket::Ticket;
+use timers::{Deadline, TimerId, Timers};
+
+/// Callback of the embedding program.
+pub type Done<T> = Box<dyn FnOnce(Result<T, Status>) + Send>;
+
+/// Way by which tickets of other threads reach the control thread.
+pub type TicketSink = Arc<dyn Fn(Ticket) + Send + Sync>;
+
+/// What a server is, to its peers and to other servers.
+#[derive(Clone, Debug)]
+pub struct Identity {
+    /// The server's name.
+    pub proc: Proc,
+    /// Random number that tells this server's blobs from those of another one of that name.
+    pub nonce: u64,
+    /// User and group that the server runs as.
+    pub uid: u32,
+    pub gid: u32,
+}
+
+/// Everything that rooms share.
+pub struct Ctx {
+    pub config: Arc<ServerConfig>,
+    pub identity: Identity,
+    pub host: Arc<dyn Host>,
+    pub peers: NumberMap<PeerId, Peer>,
+    pub subscriptions: Subscriptions,
+    pub timers: Timers<Deadline>,
+    pub system: Box<dyn System>,
+    /// Messages on their way to peers, in order.
+    pub outbox: Vec<(PeerId, Outgoing)>,
+    /// Callbacks of the embedding program, called when the step that leads to them is over.
+    pub calls: Vec<Box<dyn FnOnce() + Send>>,
+    /// Whether the control thread ends after this step.
+    pub stopping: bool,
+    effects: VecDeque<Effect>,
+    tickets: TicketSink,
+}
+
+impl Ctx {
+    /// Creates the context of a server that nobody has come to yet.
+    pub fn new(
+        config: Arc<ServerConfig>,
+        identity: Identity,
+        host: Arc<dyn Host>,
+        system: Box<dyn System>,
+        tickets: TicketSink,
+    ) -> Self {
+        Ctx {
+            config,
+            identity,
+            host,
+            peers: NumberMap::default(),
+            subscriptions: Subscriptions::default(),
+            timers: Timers::default(),
+            system,
+            outbox: Vec::new(),
+            calls: Vec::new(),
+            stopping: false,
+            effects: VecDeque::new(),
+            tickets,
+        }
+    }
+
+    /// The server's own name.
+    pub fn own_name(&self) -> Proc {
+        self.identity.proc.clone()
+    }
+
+    /// The time of this step.
+    pub fn now(&self) -> Instant {
+        self.system.now()
+    }
+
+    /// Sets a deadline.
+    pub fn set_deadline(&mut self, after: Duration, deadline: Deadline) -> TimerId {
+        let at = self.now() + after;
+        self.timers.set(at, deadline)
+    }
+
+    /// Has the router act on something that happened here and matters elsewhere.
+    pub fn effect(&mut self, effect: Effect) {
+        self.effects.push_back(effect);
+    }
+
+    /// Takes the oldest effect that is not drained.
+    pub fn next_effect(&mut self) -> Option<Effect> {
+        self.effects.pop_front()
+    }
+
+    /// Puts a message on its way.
+    pub fn send(&mut self, peer: PeerId, message: Outgoing) {
+        self.outbox.push((peer, message));
+    }
+
+    /// Gives the embedding program a result, when this step is over.
+    pub fn finish<T: Send + 'static>(
+        &mut self,
+        done: impl FnOnce(Result<T, Status>) + Send + 'static,
+        result: Result<T, Status>,
+    ) {
+        self.calls.push(Box::new(move || done(result)));
+    }
+
+    /// Answers a request; a peer that has gone gets no answer.
+    pub fn reply(&mut self, peer: PeerId, number: u64, reply: Reply) {
+        self.reply_with(peer, number, reply, Vec::new());
+    }
+
+    /// Answers a request with descriptors.
+    pub fn reply_with(&mut self, peer: PeerId, number: u64, reply: Reply, descriptors: Vec<OwnedFd>) {
+        if let Some(entry) = self.peers.get_mut(&peer) {
+            entry.account.give_back(number);
+            if number == 0 {
+                // Nobody waits for it: only a failure is told.
+                if reply == Reply::Done(Status::SUCCESS) {
+                    return;
+                }
+                entry.has_bad_news = true;
+            }
+            self.send(peer, Outgoing::Reply { number, reply, descriptors });
+        }
+    }
+
+    /// Answers a request that has nothing but a status to bring.
+    pub fn reply_status(&mut self, peer: PeerId, number: u64, result: Result<(), Status>) {
+        self.reply(peer, number, Reply::Done(result.err().unwrap_or(Status::SUCCESS)));
+    }
+
+    /// Calls the host with no lock held. Its answer comes back as the ticket that `ticket` makes of it: as an effect of this step
+    /// where the host did it or will not (`done` stands for what it would bring), else whenever the host answers.
+    pub fn ask_host<T: Send + 'static>(
+        &mut self,
+        ask: impl FnOnce(&dyn Host, Completion<T>) -> Accepted,
+        done: T,
+        ticket: impl FnOnce(Result<T, Status>) -> Ticket + Send + 'static,
+    ) {
+        // Whichever of the host's two ways to answer comes first takes it.
+        let ticket = Arc::new(Mutex::new(Some(ticket)));
+        let (later, tickets) = (ticket.clone(), self.tickets.clone());
+        let completion = Completion::new(move |result| {
+            let ticket = later.lock().ok().and_then(|mut ticket| ticket.take());
+            if let Some(ticket) = ticket {
+                tickets(ticket(result));
+            }
+        });
+        let host = self.host.clone();
+        let result = match ask(&*host, completion) {
+            Ok(Answer::Later) => return,
+            Ok(Answer::Done) => Ok(done),
+            Err(status) => Err(status),
+        };
+        let ticket = ticket.lock().ok().and_then(|mut ticket| ticket.take());
+        if let Some(ticket) = ticket {
+            self.effect(Effect::Returned(ticket(result)));
+        }
+    }
+
+    /// Passes a peer's request on to the host, whose answer is the reply: `reply` makes it of what the host brings.
+    pub fn forward<T: Send + 'static>(
+        &mut self,
+        caller: Caller,
+        ask: impl FnOnce(&dyn Host, Completion<T>) -> Accepted,
+        done: T,
+        reply: fn(T) -> Reply,
+    ) {
+        self.ask_host(ask, done, move |result| Ticket::Reply(caller, result.map_or_else(Reply::Done, reply)));
+    }
+
+    /// Runs work that may block in a thread of its own; its result comes back as a ticket.
+    ///
+    /// # Errors
+    /// Those of the system, which has no thread to give.
+    pub fn offload(
+        &mut self,
+        name: &'static str,
+        work: impl FnOnce() -> Ticket + Send + 'static,
+    ) -> std::io::Result<system::Worker> {
+        let tickets = self.tickets.clone();
+        self.system.offload(name, Box::new(move || tickets(work())))
+    }
+}

@@ -1,0 +1,50 @@
+//! Peers: connections that have said who they are.
+use super::account::Account;
+use super::timers::TimerId;
+use crate::data::Proc;
+use crate::message::door::{Arrival, PeerId};
+
+/// What stands for the connection of the embedding program; there is no such door.
+pub const PROGRAM: PeerId = PeerId { door: u8::MAX, connection: 0 };
+
+/// The request that an answer goes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Caller {
+    pub peer: PeerId,
+    pub number: u64,
+}
+
+/// Relation of a connection to its rank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Not decided yet.
+    Asking,
+    /// It is the rank.
+    Rank,
+    /// It is a process that the rank has forked.
+    Clone,
+}
+
+/// A connection that has said who it is.
+#[derive(Debug)]
+pub struct Peer {
+    pub proc: Proc,
+    pub role: Role,
+    /// Charges for requests that have no answer yet.
+    pub account: Account,
+    /// Whether it was told of a failure that it had not asked about, and of nothing after.
+    pub has_bad_news: bool,
+    /// Its claim, until it is in.
+    pub arrival: Option<Arrival>,
+    /// Deadline of the host's answer about it.
+    pub limit: Option<TimerId>,
+    /// Number of its Finalize, once it has said that.
+    pub leaving: Option<u64>,
+}
+
+impl Peer {
+    /// A connection in a role, without an open request.
+    pub fn new(proc: Proc, role: Role, arrival: Option<Arrival>) -> Self {
+        Peer { proc, role, account: Account::default(), has_bad_news: false, arrival, limit: None, leaving: None }
+    }
+}

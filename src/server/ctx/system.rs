@@ -1,0 +1,43 @@
+//! The system behind a trait: clock, randomness, worker threads, watches of processes.
+//!
+//! The control thread lends rooms the real one; a simulator lends its own.
+use std::io;
+use std::os::fd::OwnedFd;
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+use crate::data::Proc;
+
+/// Number of a watched process. Never used twice by one server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct WatchId(pub u64);
+
+/// Work for a thread of its own.
+pub type Work = Box<dyn FnOnce() + Send>;
+
+/// A thread that works for a room; nothing where the system has done the work at once.
+pub type Worker = Option<JoinHandle<()>>;
+
+/// System calls that rooms need.
+pub trait System: Send {
+    /// Reads the monotonic clock.
+    fn now(&self) -> Instant;
+
+    /// Runs work in a thread of its own, with all signals blocked.
+    ///
+    /// # Errors
+    /// When there is no thread to be had.
+    fn offload(&mut self, name: &'static str, work: Work) -> io::Result<Worker>;
+
+    /// Watches the process behind a pidfd.
+    ///
+    /// # Errors
+    /// When the poll takes no more descriptors.
+    fn watch(&mut self, proc: Proc, pidfd: OwnedFd) -> io::Result<WatchId>;
+
+    /// Watches a process no longer.
+    fn unwatch(&mut self, id: WatchId);
+
+    /// Takes the process out whose watch has this poll token: it has ended.
+    fn watch_ended(&mut self, token: u64) -> Option<(Proc, WatchId)>;
+}

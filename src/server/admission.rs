@@ -211,8 +211,7 @@ impl Router {
 
     /// A process is done; its host hears of it first.
     pub(super) fn finalize(&mut self, peer: PeerId, number: u64, proc: Proc, role: Role) {
-        self.gets_of_peer_end(peer);
-        self.registrations_end(peer);
+        self.peer_over(peer);
         if role == Role::Rank {
             self.invitations_without(&proc);
         }
@@ -262,8 +261,7 @@ impl Router {
         let Some(entry) = self.cx.peers.remove(&peer) else { return };
         self.fences.whole_jobs.remove(&peer);
         self.cx.timers.cancel(entry.limit);
-        self.gets_of_peer_end(peer);
-        self.registrations_end(peer);
+        self.peer_over(peer);
         let proc = entry.proc;
         self.no_longer_early(peer, &proc.nspace);
         let Some(client) = self.jobs.client_mut(&proc).filter(|client| client.peer == Some(peer)) else { return };
@@ -340,8 +338,7 @@ impl Router {
         self.leave_page(proc);
         // A forked child may hold the other end open; the rank is dead all the same.
         if let Some(peer) = peer {
-            self.gets_of_peer_end(peer);
-            self.registrations_end(peer);
+            self.peer_over(peer);
             // A host may forget who has said goodbye before it answers to that.
             if let Some(number) = self.cx.peers.get(&peer).and_then(|entry| entry.leaving) {
                 self.farewell(peer, number, Ok(()));
@@ -380,9 +377,7 @@ impl Router {
                 client.phase = Phase::Lost;
             }
         }
-        self.fences_without(proc);
-        self.groups_without(proc);
-        self.gets_from_end(proc);
+        self.process_gone(proc);
     }
 
     fn leave_page(&mut self, proc: &Proc) {

@@ -14,7 +14,8 @@ use super::blob::Others;
 use super::construct::is_construct;
 use super::ctx::timers::Deadline;
 use super::ctx::timers::TimerId;
-use super::fence::{Caller, Tracker, time_limit};
+use super::ctx::timers::time_limit;
+use super::fence::{Caller, Tracker};
 use super::members::Operation;
 use super::of_group::OfGroup;
 use super::router::Router;
@@ -181,7 +182,7 @@ impl Router {
         let Operation::Construct(id) = tracker.members.operation().clone() else { return };
         let Some(group) = tracker.of_group.take() else { return };
         let members = self.together(&group.order, group.added.clone());
-        if tracker.census.elsewhere || !members.iter().all(|proc| self.runs_here(proc)) {
+        if tracker.census.elsewhere || !members.iter().all(|proc| self.jobs.runs_here(proc)) {
             return self.answer(tracker, Err(Status::ERR_NOT_SUPPORTED));
         }
         self.cx.timers.cancel(tracker.limit.take());
@@ -209,12 +210,12 @@ impl Router {
             procs.sort();
             let members =
                 self.together(&procs, leaders.iter().flat_map(|leader| leader.of_group.added.clone()).collect());
-            if !members.iter().all(|proc| self.runs_here(proc)) {
+            if !members.iter().all(|proc| self.jobs.runs_here(proc)) {
                 return self.end_singles(here, Status::ERR_NOT_SUPPORTED);
             }
             // Who has died since it came has done its part, and is to be counted before it is missed.
             let mut come = self.groups.singles.take(|single| here(single) && members.contains(&single.proc));
-            come.sort_by_key(|single| !self.is_gone(&single.proc));
+            come.sort_by_key(|single| !self.jobs.is_gone(&single.proc));
             come.into_iter().for_each(|single| self.meet_others(single, members.clone()));
         }
         // The others, each where leaders wait for it.
@@ -231,9 +232,9 @@ impl Router {
 
     /// Leaders in their order, and behind them whom they add, who have none.
     fn together(&self, leaders: &[Proc], added: Vec<Proc>) -> Vec<Proc> {
-        let mut added = self.each(&added);
+        let mut added = self.jobs.each(&added);
         added.sort();
-        self.each(&[leaders, &added].concat())
+        self.jobs.each(&[leaders, &added].concat())
     }
 
     fn meet_others(&mut self, single: Single, members: Vec<Proc>) {

@@ -211,7 +211,7 @@ impl Router {
                 return self.cx.reply_status(peer, number, Ok(()));
             }
         }
-        let rest = self.signed(&requestor, rest);
+        let rest = self.jobs.signed(&self.cx, &requestor, rest);
         self.pass_on(
             peer,
             number,

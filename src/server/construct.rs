@@ -21,7 +21,7 @@ use super::of_group::OfGroup;
 use super::router::Router;
 use crate::collect_small::collect_small;
 use crate::data::constants::group_operation::{GROUP_CONSTRUCT, GROUP_DESTRUCT};
-use crate::data::{Info, InfoList, Key, Nspace, Proc, Rank, Scope, Status, Value, keys};
+use crate::data::{Info, InfoList, Key, Nspace, Proc, Scope, Status, Value, keys};
 use crate::message::door::PeerId;
 use crate::message::{Decision, Infos, Posted, Reply, key_in_context};
 use crate::trace;
@@ -97,7 +97,7 @@ impl Router {
             None => Status::ERR_NOT_FOUND,
             Some(group) if !group.has(&proc) => Status::ERR_NOT_A_MEMBER,
             Some(group)
-                if info.iter().any(is_unserved) && group.members().iter().all(|member| self.runs_here(member)) =>
+                if info.iter().any(is_unserved) && group.members().iter().all(|member| self.jobs.runs_here(member)) =>
             {
                 Status::ERR_NOT_SUPPORTED
             }
@@ -143,7 +143,7 @@ impl Router {
         }
         if !added.is_empty() {
             info.retain(|info| info.key != keys::GROUP_ADD_MEMBERS);
-            info.push(Info::new(keys::GROUP_ADD_MEMBERS, groups::procs(self.each(&added))));
+            info.push(Info::new(keys::GROUP_ADD_MEMBERS, groups::procs(self.jobs.each(&added))));
         }
         self.ask_host_of_group(&operation, &procs, &info, move |router, result| router.group_answered(id, result));
     }
@@ -253,9 +253,9 @@ impl Router {
             (!others.is_empty()).then(|| collect_small(others.iter().map(|(_, of)| of.proc.clone())));
         let context = self.share(group, infos, others)?;
 
-        let wanted = self.each(&group.order);
+        let wanted = self.jobs.each(&group.order);
         let named = named_in(infos);
-        let is_in = |proc: &Proc| match self.runs_here(proc) {
+        let is_in = |proc: &Proc| match self.jobs.runs_here(proc) {
             true => !group.absent.contains(proc),
             false => {
                 come.as_ref().is_none_or(|come| come.contains(proc))
@@ -276,7 +276,7 @@ impl Router {
         others: Vec<(u64, OfRank)>,
     ) -> Result<Reply, Status> {
         let context = self.share(group, infos, others)?;
-        let places = self.each(&named_in(infos).unwrap_or_default());
+        let places = self.jobs.each(&named_in(infos).unwrap_or_default());
         let status = if status == Status::ERR_PARTIAL_SUCCESS { status } else { Status::SUCCESS };
         Ok(self.found(group, context, places, status))
     }
@@ -329,29 +329,13 @@ impl Router {
         Ok(others)
     }
 
-    /// Every single process of a list, each once.
-    pub(super) fn each(&self, procs: &[Proc]) -> Vec<Proc> {
-        let mut seen = BTreeSet::new();
-        let each = procs.iter().flat_map(|proc| {
-            let stored = self.jobs.stored(&proc.nspace);
-            let ranks = match proc.rank {
-                Rank::WILDCARD => stored.and_then(|stored| stored.size()).map(|size| (0..size).map(Rank).collect()),
-                Rank::LOCAL_NODE | Rank::LOCAL_PEERS => stored.map(|stored| stored.local_ranks()),
-                _ => None,
-            };
-            let ranks: Vec<Rank> = ranks.unwrap_or_else(|| vec![proc.rank]);
-            ranks.into_iter().map(|rank| Proc::new(proc.nspace.clone(), rank)).collect::<Vec<_>>()
-        });
-        each.filter(|proc| seen.insert(proc.clone())).collect()
-    }
-
     /// A member that has not come is dead; whether the others go on.
     pub(super) fn goes_on_without(&mut self, tracker: &mut Tracker, proc: &Proc) -> bool {
         let constructs = matches!(tracker.members.operation(), Operation::Construct(_));
         let Some(group) = &mut tracker.of_group else { return false };
         let Some(news) = group.excuse(proc, false) else { return false };
         if news && constructs && group.notify && !group.optional {
-            let others = group.leader.clone().map_or_else(|| self.each(&group.order), |leader| vec![leader]);
+            let others = group.leader.clone().map_or_else(|| self.jobs.each(&group.order), |leader| vec![leader]);
             let others = others.into_iter().filter(|other| other != proc).collect();
             let affected = vec![Info::new(keys::EVENT_AFFECTED_PROC, proc.clone())];
             let told = self.tell_group(Status::GROUP_MEMBER_FAILED, proc, others, &group.id, affected);
@@ -370,7 +354,7 @@ impl Router {
             |router, tracker| {
                 let Some(group) = &mut tracker.of_group else { return };
                 group.leader = None;
-                let others = router.each(&group.order).into_iter().filter(|other| other != proc).collect();
+                let others = router.jobs.each(&group.order).into_iter().filter(|other| other != proc).collect();
                 let (told, election) = router.call_election(&group.id, proc, others);
                 group.await_decisions(told);
                 group.electing = Some(election);
@@ -384,7 +368,7 @@ impl Router {
         let Some(group) = &mut tracker.of_group else { return };
         let Some((dead, leader)) = Election::end(&mut group.electing, group.deciding.is_empty()) else { return };
         group.leader = leader;
-        let everybody = self.each(&group.order);
+        let everybody = self.jobs.each(&group.order);
         self.tell_leader(&dead, group.leader.as_ref(), everybody, &group.id, Vec::new());
     }
 
@@ -419,7 +403,8 @@ impl Router {
                 if !decision.abort {
                     return router.elected(tracker);
                 }
-                let others = router.each(&group.order).into_iter().filter(|other| !router.runs_here(other)).collect();
+                let others =
+                    router.jobs.each(&group.order).into_iter().filter(|other| !router.jobs.runs_here(other)).collect();
                 let id = group.id.clone();
                 router.fail(tracker, Status::GROUP_CONSTRUCT_ABORT, &format!("{proc} has given it up"));
                 router.tell_group(Status::GROUP_CONSTRUCT_ABORT, &proc, others, &id, Vec::new());

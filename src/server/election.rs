@@ -80,7 +80,7 @@ pub(super) struct Polls(BTreeMap<Nspace, Poll>);
 impl Router {
     /// Tells everybody that their leader is dead; whom of this node to wait for, and the election among all of them.
     pub(super) fn call_election(&mut self, id: &Nspace, dead: &Proc, others: Vec<Proc>) -> (Vec<PeerId>, Election) {
-        let unheard = others.iter().filter(|proc| !self.runs_here(proc)).cloned().collect();
+        let unheard = others.iter().filter(|proc| !self.jobs.runs_here(proc)).cloned().collect();
         let affected = vec![Info::new(keys::EVENT_AFFECTED_PROC, dead.clone())];
         let told = self.tell_group(Status::GROUP_LEADER_FAILED, dead, others, id, affected);
         (told, Election { dead: dead.clone(), candidate: None, unheard })
@@ -88,7 +88,7 @@ impl Router {
 
     /// A server on another node asks who of these leads.
     pub(super) fn election_called(&mut self, id: &Nspace, dead: &Proc, asked: &[Proc]) {
-        let polled: Vec<Proc> = self.each(asked).into_iter().filter(|proc| self.runs_here(proc)).collect();
+        let polled: Vec<Proc> = self.jobs.each(asked).into_iter().filter(|proc| self.jobs.runs_here(proc)).collect();
         if polled.is_empty() {
             return;
         }

@@ -122,14 +122,11 @@ impl Router {
         self.cx.reply_status(peer, number, Ok(()));
     }
 
-    pub(super) fn registrations_end(&mut self, peer: PeerId) {
-        self.output_ends(peer);
-        self.groups_of_peer_end(peer);
-        self.inputs.forget(peer);
-        self.end_monitors(peer, None);
+    pub(super) fn subscription_ends(&mut self, peer: PeerId) {
         if self.cx.subscriptions.forget(peer) {
             // No other connection will ever have its number.
-            self.registrations.passed.events(self.cx.now()).for_each(|event| event.told.retain(|told| *told != peer));
+            let now = self.cx.now();
+            self.registrations.passed.events(now).for_each(|event| event.told.retain(|told| *told != peer));
             self.release_host_codes();
         }
     }

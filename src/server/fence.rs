@@ -23,12 +23,12 @@
 //! (`absent`).
 use std::collections::{HashMap, VecDeque};
 use std::hash::BuildHasherDefault;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::arrivals::Arrivals;
 use super::blob::Failure;
-use super::ctx::timers::Deadline;
 use super::ctx::timers::TimerId;
+use super::ctx::timers::{Deadline, time_limit};
 use super::exchange::Sent;
 use super::members::{Census, Members, NoMembers, Operation};
 use super::of_group::OfGroup;
@@ -504,11 +504,4 @@ impl Router {
         tracker.host_knows = !tracker.census.elsewhere || status == Status::EVENT_JOB_END;
         self.tell(tracker, &Reply::Done(status));
     }
-}
-
-/// The time limit that a caller gives: `Some(None)` is one of 0, which means for ever.
-pub(super) fn time_limit(info: &[Info]) -> Option<Option<Duration>> {
-    let value = &info.find(keys::TIMEOUT)?.value;
-    let seconds = u64::try_from(value.as_i64()?).unwrap_or(0);
-    Some((seconds > 0).then(|| Duration::from_secs(seconds.min(u64::from(u32::MAX)))))
 }

@@ -18,11 +18,11 @@ impl Router {
         let no_infos = (Status::SUCCESS, Vec::new());
         match request {
             Forward::Publish { info } => {
-                let info = self.signed(&proc, info);
+                let info = self.jobs.signed(&self.cx, &proc, info);
                 self.pass_on(peer, number, |host, done| host.publish(&proc, &info, done), (), no_more);
             }
             Forward::Lookup { keys, info } => {
-                let info = self.signed(&proc, info);
+                let info = self.jobs.signed(&self.cx, &proc, info);
                 self.pass_on(
                     peer,
                     number,
@@ -32,13 +32,13 @@ impl Router {
                 );
             }
             Forward::Unpublish { keys, info } => {
-                let info = self.signed(&proc, info);
+                let info = self.jobs.signed(&self.cx, &proc, info);
                 self.pass_on(peer, number, |host, done| host.unpublish(&proc, &keys, &info, done), (), no_more);
             }
             Forward::Spawn { job_info, apps } => {
                 // A server's program speaks for itself, or for a tool of which it knows more.
                 let job_info = if peer == PROGRAM { job_info } else { self.born_of(&proc, job_info) };
-                let job_info = self.signed(&proc, job_info);
+                let job_info = self.jobs.signed(&self.cx, &proc, job_info);
                 let apart = |info: &[Info]| info.is_set(keys::COSPAWN_APP);
                 let apart = peer == PROGRAM || apart(&job_info) || apps.iter().all(|app| apart(&app.info));
                 let parent = proc.nspace.clone();
@@ -50,11 +50,11 @@ impl Router {
             }
             Forward::Query { queries } => self.query(peer, number, proc, queries),
             Forward::Log { data, directives } => {
-                let directives = self.signed(&proc, directives);
+                let directives = self.jobs.signed(&self.cx, &proc, directives);
                 self.pass_on(peer, number, |host, done| host.log2(&proc, &data, &directives, done), (), no_more);
             }
             Forward::Allocate { directive, info } => {
-                let info = self.signed(&proc, info);
+                let info = self.jobs.signed(&self.cx, &proc, info);
                 self.pass_on(peer, number, |host, done| host.allocate(&proc, directive, &info, done), no_infos, infos);
             }
             Forward::Monitor { monitor, error, directives } => {
@@ -75,7 +75,7 @@ impl Router {
                 infos,
             ),
             Forward::Push { targets, bytes, directives } => {
-                let directives = self.signed(&proc, directives);
+                let directives = self.jobs.signed(&self.cx, &proc, directives);
                 self.push_input(peer, number, proc, (targets, bytes, directives));
             }
             Forward::Fabric { operation, directives } => {
@@ -88,7 +88,7 @@ impl Router {
                 );
             }
             Forward::SessionControl { session, directives } => {
-                let directives = self.signed(&proc, directives);
+                let directives = self.jobs.signed(&self.cx, &proc, directives);
                 self.pass_on(
                     peer,
                     number,
@@ -98,7 +98,7 @@ impl Router {
                 );
             }
             Forward::ResourceBlock { directive, block, units, info } => {
-                let info = self.signed(&proc, info);
+                let info = self.jobs.signed(&self.cx, &proc, info);
                 self.pass_on(
                     peer,
                     number,
@@ -120,22 +120,6 @@ impl Router {
         reply: fn(T) -> Reply,
     ) {
         self.cx.forward(Caller { peer, number }, ask, done, reply);
-    }
-
-    /// A request with the user and the group of who makes it, whatever it says itself of them.
-    pub(super) fn signed(&self, proc: &Proc, mut info: Vec<Info>) -> Vec<Info> {
-        let own = || (self.cx.identity.uid, self.cx.identity.gid);
-        let ids = self.jobs.client(proc).map(|client| (client.uid, client.gid));
-        if let Some((uid, gid)) = ids.or_else(|| self.is_program(proc).then(own)) {
-            info.retain(|info| info.key != keys::USERID && info.key != keys::GRPID);
-            info.extend([Info::new(keys::USERID, uid), Info::new(keys::GRPID, gid)]);
-        }
-        info
-    }
-
-    /// Whether that is the server itself, whose own program asks.
-    fn is_program(&self, proc: &Proc) -> bool {
-        proc.nspace == self.cx.config.nspace && proc.rank == self.cx.config.rank
     }
 
     /// A new job's attributes with what its processes shall know of where they come from.

@@ -226,8 +226,8 @@ impl Router {
 
     /// A group has been made. Members that have died meanwhile are missing from the beginning.
     pub(super) fn enroll(&mut self, id: Nspace, group: Group) {
-        let dead: Vec<Proc> = group.places.iter().filter(|proc| self.is_gone(proc)).cloned().collect();
-        if group.places.iter().any(|proc| self.runs_here(proc)) {
+        let dead: Vec<Proc> = group.places.iter().filter(|proc| self.jobs.is_gone(proc)).cloned().collect();
+        if group.places.iter().any(|proc| self.jobs.runs_here(proc)) {
             self.groups.active.insert(id, group);
             dead.iter().for_each(|proc| self.groups_without(proc));
         }
@@ -238,16 +238,12 @@ impl Router {
         self.groups.active.remove(id);
     }
 
-    pub(super) fn runs_here(&self, proc: &Proc) -> bool {
-        self.jobs.get(&proc.nspace).is_some_and(|job| job.is_local(proc.rank))
-    }
-
     /// A destruct has failed because members are dead. They are no members any more, so that it can be tried again.
     pub(super) fn group_loses(&mut self, id: &Nspace, gone: &[Proc]) {
         let Some(group) = self.groups.active.get_mut(id) else { return };
         group.left.extend(gone.iter().filter(|proc| group.places.contains(proc)).cloned());
         let rest = group.members();
-        if !rest.iter().any(|proc| self.runs_here(proc)) {
+        if !rest.iter().any(|proc| self.jobs.runs_here(proc)) {
             self.disband(id);
         }
     }
@@ -270,7 +266,7 @@ impl Router {
         group.left.insert(proc.clone());
         let rest = group.members();
         self.meetings_without(proc, id);
-        if !rest.iter().any(|proc| self.runs_here(proc)) {
+        if !rest.iter().any(|proc| self.jobs.runs_here(proc)) {
             self.disband(id);
         }
     }
@@ -306,7 +302,7 @@ impl Router {
             group.left.extend(group.places.iter().filter(|proc| proc.nspace == *nspace).cloned());
         }
         let mut active = std::mem::take(&mut self.groups.active);
-        active.retain(|_, group| group.members().iter().any(|proc| self.runs_here(proc)));
+        active.retain(|_, group| group.members().iter().any(|proc| self.jobs.runs_here(proc)));
         self.groups.active = active;
         self.invitations_of_job_end(nspace);
         self.singles_of_job_end(nspace);

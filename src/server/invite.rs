@@ -19,8 +19,9 @@ use std::collections::BTreeMap;
 use super::construct::results;
 use super::ctx::timers::Deadline;
 use super::ctx::timers::TimerId;
+use super::ctx::timers::time_limit;
 use super::election::Election;
-use super::fence::{Caller, time_limit};
+use super::fence::Caller;
 use super::groups::{Group, procs};
 use super::router::Router;
 use crate::collect_small::collect_small;
@@ -142,7 +143,7 @@ impl Invitations {
 impl Router {
     /// A client invites others into a group.
     pub(super) fn invite(&mut self, caller: Caller, leader: Proc, id: Nspace, procs: Vec<Proc>, info: Vec<Info>) {
-        let mut places = self.each(&procs);
+        let mut places = self.jobs.each(&procs);
         if !places.contains(&leader) {
             places.insert(0, leader.clone());
         }
@@ -169,14 +170,14 @@ impl Router {
 
     /// Remembers who of this node is invited.
     pub(super) fn guests_here(&mut self, id: &Nspace, leader: &Proc, guests: &[Proc]) {
-        for proc in self.each(guests).into_iter().filter(|proc| self.runs_here(proc)).collect::<Vec<_>>() {
+        for proc in self.jobs.each(guests).into_iter().filter(|proc| self.jobs.runs_here(proc)).collect::<Vec<_>>() {
             // One invitation to a group of that name at a time: who has invited first keeps its guest.
             let key = (id.clone(), proc.clone());
             let taken = self.groups.invitations.guests.get(&key).map(|guest| guest.leader == *leader);
             if taken == Some(true) {
                 continue;
             }
-            if taken.is_some() || self.is_gone(&proc) {
+            if taken.is_some() || self.jobs.is_gone(&proc) {
                 self.answer_invitation(Status::GROUP_INVITE_FAILED, id, &proc, leader);
                 continue;
             }
@@ -260,7 +261,7 @@ impl Router {
 
     /// The handlers of a process have decided about an event of an invitation.
     pub(super) fn invite_decided(&mut self, peer: PeerId, id: &Nspace, decision: Decision) {
-        let more = self.each(&decision.add);
+        let more = self.jobs.each(&decision.add);
         let Some(invitation) = self.groups.invitations.open.get_mut(id) else { return };
         let Some(open) = invitation.deciding.get_mut(&peer) else { return };
         *open -= 1;
@@ -306,7 +307,7 @@ impl Router {
             // It has come by leading.
             invitation.states.insert(leader.clone(), State::Accepted);
             let unread = std::mem::take(&mut invitation.unread);
-            match self.runs_here(&leader) {
+            match self.jobs.runs_here(&leader) {
                 true => self.tell_leader(&dead, Some(&leader), everybody, id, Vec::new()),
                 false => self.leave_guests_to(id, dead, &leader, everybody),
             }
@@ -363,7 +364,7 @@ impl Router {
     pub(super) fn lead_guests(&mut self, id: &Nspace, leader: &Proc, info: &[Info]) {
         let list = |key: &str| info.find(key).and_then(|info| info.value.as_procs());
         let (Some(places), Some(awaited)) = (list(keys::GROUP_MEMBERSHIP), list(AWAITED)) else { return };
-        if !self.runs_here(leader) || self.groups.get(id).is_some() || self.groups.invitations.has(id) {
+        if !self.jobs.runs_here(leader) || self.groups.get(id).is_some() || self.groups.invitations.has(id) {
             return;
         }
         let state = |proc: &Proc| if awaited.contains(proc) { State::Asked } else { State::Accepted };

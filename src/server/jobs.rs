@@ -9,14 +9,14 @@ use std::sync::Arc;
 
 use super::FOREIGN_IDS;
 use super::cleanup::Cleanup;
-use super::ctx::Done;
 use super::ctx::system::WatchId;
+use super::ctx::{Ctx, Done};
 use super::fork::OfJob;
 use super::members::Members;
 use super::router::Router;
 use super::setup::Change;
 use super::stored::{Stored, StoredError};
-use crate::data::{Nspace, Proc, Rank, Status, keys};
+use crate::data::{Info, Nspace, Proc, Rank, Status, keys};
 use crate::message::Mapped;
 use crate::message::Reply;
 use crate::message::door::PeerId;
@@ -277,6 +277,52 @@ impl Jobs {
         Some(Proc::new(nspace.clone(), *rank))
     }
 
+    /// Returns whether a process is known to run on this node.
+    pub(super) fn runs_here(&self, proc: &Proc) -> bool {
+        self.get(&proc.nspace).is_some_and(|job| job.is_local(proc.rank))
+    }
+
+    /// Returns whether a process runs on another node, as far as is known here.
+    pub(super) fn is_remote(&self, proc: &Proc) -> bool {
+        proc.rank.is_process() && !self.runs_here(proc)
+    }
+
+    /// Returns whether a process of this node has ended, and another one is not expected in its place.
+    pub(super) fn is_gone(&self, proc: &Proc) -> bool {
+        self.get(&proc.nspace).is_some_and(|job| job.is_gone(proc.rank))
+    }
+
+    /// Returns whether a process of this node has posted all that it will, unless the host starts it anew.
+    pub(super) fn is_done(&self, proc: &Proc) -> bool {
+        self.get(&proc.nspace).is_some_and(|job| job.is_done(proc.rank))
+    }
+
+    /// Returns the single processes of a list, wildcards expanded, each once.
+    pub(super) fn each(&self, procs: &[Proc]) -> Vec<Proc> {
+        let mut seen = BTreeSet::new();
+        let each = procs.iter().flat_map(|proc| {
+            let stored = self.stored(&proc.nspace);
+            let ranks = match proc.rank {
+                Rank::WILDCARD => stored.and_then(|stored| stored.size()).map(|size| (0..size).map(Rank).collect()),
+                Rank::LOCAL_NODE | Rank::LOCAL_PEERS => stored.map(|stored| stored.local_ranks()),
+                _ => None,
+            };
+            let ranks: Vec<Rank> = ranks.unwrap_or_else(|| vec![proc.rank]);
+            ranks.into_iter().map(|rank| Proc::new(proc.nspace.clone(), rank)).collect::<Vec<_>>()
+        });
+        each.filter(|proc| seen.insert(proc.clone())).collect()
+    }
+
+    /// Returns a request's attributes with user and group of the process that makes it, whatever it says itself of them.
+    pub(super) fn signed(&self, cx: &Ctx, proc: &Proc, mut info: Vec<Info>) -> Vec<Info> {
+        let own = (*proc == cx.identity.proc).then_some((cx.identity.uid, cx.identity.gid));
+        if let Some((uid, gid)) = self.client(proc).map(|client| (client.uid, client.gid)).or(own) {
+            info.retain(|info| info.key != keys::USERID && info.key != keys::GRPID);
+            info.extend([Info::new(keys::USERID, uid), Info::new(keys::GRPID, gid)]);
+        }
+        info
+    }
+
     pub(super) fn names(&self) -> Vec<Nspace> {
         self.known.keys().cloned().collect()
     }
@@ -380,12 +426,7 @@ impl Router {
         for peer in early {
             self.refuse(peer, Status::ERR_NOT_FOUND, format!("namespace {nspace} is deregistered"));
         }
-        self.sweep_job(nspace);
-        self.fences_of_job_end(nspace);
-        self.groups_of_job_end(nspace);
-        self.gets_of_job_end(nspace);
-        self.ties.forget(nspace);
-        self.local_output_ends(nspace);
+        self.job_over(nspace);
         if self.jobs.remove(nspace) {
             self.publish_fork(nspace);
         }

@@ -12,7 +12,7 @@ use std::time::Duration;
 use super::ctx::Done;
 use super::ctx::timers::Deadline;
 use super::ctx::timers::TimerId;
-use super::fence::time_limit;
+use super::ctx::timers::time_limit;
 use super::router::Router;
 use crate::data::{DataArray, Info, Key, Nspace, Proc, Rank, Status, Value, keys};
 use crate::message::directives::Directives;
@@ -141,7 +141,7 @@ impl Router {
         if let Some(nspace) = question.directives.nspace.take() {
             question.proc.nspace = nspace;
         }
-        let remote = self.is_remote(&question.proc);
+        let remote = self.jobs.is_remote(&question.proc);
         // What is known of another node's process may be old; asking again is what REFRESH_CACHE is for, unless IMMEDIATE
         // forbids it.
         let Directives { refresh, immediate, .. } = question.directives;
@@ -192,7 +192,7 @@ impl Router {
             Rank::UNDEF => key.is_some() && self.jobs.stored(&proc.nspace).is_some(),
             rank if rank.is_process() => {
                 self.jobs.stored(&proc.nspace).and_then(|stored| stored.size()).is_none_or(|size| rank.0 < size)
-                    && !self.is_done(proc)
+                    && !self.jobs.is_done(proc)
             }
             _ => false,
         }
@@ -211,20 +211,6 @@ impl Router {
         for id in hidden {
             self.end_get(id, Err(Status::ERR_NOT_FOUND));
         }
-    }
-
-    pub(super) fn is_gone(&self, proc: &Proc) -> bool {
-        self.jobs.get(&proc.nspace).is_some_and(|job| job.is_gone(proc.rank))
-    }
-
-    /// Whether a process of this node has posted all that it will, unless the host starts it anew.
-    fn is_done(&self, proc: &Proc) -> bool {
-        self.jobs.get(&proc.nspace).is_some_and(|job| job.is_done(proc.rank))
-    }
-
-    /// Whether a process runs on another node, as far as is known here.
-    fn is_remote(&self, proc: &Proc) -> bool {
-        proc.rank.is_process() && !self.jobs.get(&proc.nspace).is_some_and(|job| job.is_local(proc.rank))
     }
 
     fn look(&self, question: &Question) -> Result<Found, Miss> {
@@ -337,7 +323,7 @@ impl Router {
             .waiting
             .iter()
             .filter(|(_, wait)| wanted(&wait.question))
-            .filter(|(_, wait)| !(wait.question.directives.refresh && self.is_remote(&wait.question.proc)))
+            .filter(|(_, wait)| !(wait.question.directives.refresh && self.jobs.is_remote(&wait.question.proc)))
             .filter_map(|(id, wait)| Some((*id, self.look(&wait.question).ok()?)))
             .collect();
         for (id, found) in found {
@@ -422,14 +408,14 @@ impl Router {
             return;
         }
         let Some(stored) = self.jobs.stored(&proc.nspace) else { return };
-        let remote = self.is_remote(proc);
+        let remote = self.jobs.is_remote(proc);
         if !remote && stored.has_posted(proc.rank) {
             let blob = self.posted_blob(proc);
             for wait in take_where(&mut self.waits.direct_modex, |wait| wait.proc == *proc) {
                 self.cx.timers.cancel(wait.limit);
                 self.cx.finish(wait.done, blob.clone());
             }
-        } else if remote || self.is_done(proc) {
+        } else if remote || self.jobs.is_done(proc) {
             trace!("another node asks for what {proc} has posted, which does not run here any more, or never has");
             self.end_direct_modex(Status::ERR_NOT_FOUND, |wanted| wanted == proc);
         }

@@ -207,7 +207,7 @@ impl Router {
 
     fn host_monitors(&mut self, wish: Wish, then: impl FnOnce(&mut Router, Reply) + Send + 'static) {
         let Wish { proc, what, error, directives } = wish;
-        let directives = self.signed(&proc, directives);
+        let directives = self.jobs.signed(&self.cx, &proc, directives);
         self.ask_host(
             |host, done| host.monitor(&proc, &what, error, &directives, done),
             (Status::SUCCESS, Vec::new()),

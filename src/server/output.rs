@@ -218,7 +218,7 @@ impl Router {
             return self.cx.reply_status(peer, number, Err(Status::ERR_OUT_OF_RESOURCE));
         }
         let terms = Terms::read(&directives);
-        let directives = self.signed(asker, directives);
+        let directives = self.jobs.signed(&self.cx, asker, directives);
         let pull = Pull {
             id,
             procs: procs.clone(),

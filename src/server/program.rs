@@ -30,7 +30,7 @@ impl ProgramDoor {
         // A server that has ended has nothing to tell.
         let _ = self.mailbox.post(move |router| {
             // Another one before it is gone: there is one program.
-            router.registrations_end(PROGRAM);
+            router.peer_over(PROGRAM);
             router.cx.peers.insert(PROGRAM, Peer::new(proc, Role::Rank, None));
             router.program = Some(handler);
         });

@@ -70,7 +70,7 @@ impl Router {
                 places.push(place.unwrap_or_default());
             }
             if !of_host.is_empty() {
-                query.qualifiers = self.signed(&proc, query.qualifiers);
+                query.qualifiers = self.jobs.signed(&self.cx, &proc, query.qualifiers);
                 left.push((query, of_host));
             }
         }

@@ -6,76 +6,78 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use super::cleanup::Sweepers;
-use super::connect::Ties;
-use super::ctx::Ctx;
-use super::ctx::effect::Effect;
-use super::ctx::peers::{PROGRAM, Role};
-use super::ctx::ticket::Ticket;
-use super::ctx::timers::Deadline;
-use super::events::Registrations;
-use super::fence::{Caller, Fences};
-use super::fork::{Common, Forks};
-use super::forward::no_more;
-use super::groups::Groups;
-use super::host::{Accepted, Answer, Completion, Host};
-use super::input::Inputs;
-use super::jobs::Jobs;
-use super::local_output::LocalOutput;
-use super::mailbox::Mailbox;
-use super::members::Operation;
-use super::modex::Waits;
-use super::monitors::Monitors;
-use super::output::Outputs;
-use super::program::DeliveryHandler;
-use super::psets::ProcessSets;
 use crate::attribute_support::HostSupport;
 use crate::data::{Info, Proc, Status, keys};
 use crate::message::Request;
 use crate::message::door::{Arrival, Callers, Left, Outgoing, PeerId};
+use crate::server::cleanup::Sweepers;
+use crate::server::connect::Ties;
+use crate::server::ctx::Ctx;
+use crate::server::ctx::effect::Effect;
+use crate::server::ctx::peers::{PROGRAM, Role};
+use crate::server::ctx::ticket::Ticket;
+use crate::server::ctx::timers::Deadline;
+use crate::server::events::Registrations;
+use crate::server::fence::{Caller, Fences};
+use crate::server::fork::{Common, Forks};
+use crate::server::forward::no_more;
+use crate::server::groups::Groups;
+use crate::server::host::{Accepted, Answer, Completion, Host};
+use crate::server::input::Inputs;
+use crate::server::jobs::Jobs;
+use crate::server::local_output::LocalOutput;
+use crate::server::mailbox::Mailbox;
+use crate::server::members::Operation;
+use crate::server::modex::Waits;
+use crate::server::monitors::Monitors;
+use crate::server::output::Outputs;
+use crate::server::program::DeliveryHandler;
+use crate::server::psets::ProcessSets;
 use crate::store::Limits;
 use crate::trace;
 
-pub(super) struct Router {
-    pub(super) cx: Ctx,
-    pub(super) mailbox: Mailbox,
-    pub(super) forks: Arc<Forks>,
-    pub(super) common: Arc<Common>,
-    pub(super) jobs: Jobs,
+mod lifecycle;
+
+pub(in crate::server) struct Router {
+    pub(in crate::server) cx: Ctx,
+    pub(in crate::server) mailbox: Mailbox,
+    pub(in crate::server) forks: Arc<Forks>,
+    pub(in crate::server) common: Arc<Common>,
+    pub(in crate::server) jobs: Jobs,
     /// Shared memory that all jobs may take together.
-    pub(super) limits: Limits,
-    pub(super) fences: Fences,
-    pub(super) ties: Ties,
-    pub(super) groups: Groups,
-    pub(super) process_sets: ProcessSets,
-    pub(super) outputs: Outputs,
-    pub(super) local_output: Option<LocalOutput>,
-    pub(super) inputs: Inputs,
+    pub(in crate::server) limits: Limits,
+    pub(in crate::server) fences: Fences,
+    pub(in crate::server) ties: Ties,
+    pub(in crate::server) groups: Groups,
+    pub(in crate::server) process_sets: ProcessSets,
+    pub(in crate::server) outputs: Outputs,
+    pub(in crate::server) local_output: Option<LocalOutput>,
+    pub(in crate::server) inputs: Inputs,
     /// What every namespace has that will be registered.
-    pub(super) resources: Vec<Info>,
+    pub(in crate::server) resources: Vec<Info>,
     /// What the jobs of a session will have that are registered.
-    pub(super) sessions: BTreeMap<u32, Vec<Info>>,
-    pub(super) waits: Waits,
-    pub(super) monitors: Monitors,
-    pub(super) registrations: Registrations,
+    pub(in crate::server) sessions: BTreeMap<u32, Vec<Info>>,
+    pub(in crate::server) waits: Waits,
+    pub(in crate::server) monitors: Monitors,
+    pub(in crate::server) registrations: Registrations,
     /// Which attributes the host supports.
-    pub(super) host_support: HostSupport,
+    pub(in crate::server) host_support: HostSupport,
     /// How many tools were given a name here.
-    pub(super) tools_named: u64,
-    pub(super) sweepers: Sweepers,
+    pub(in crate::server) tools_named: u64,
+    pub(in crate::server) sweepers: Sweepers,
     /// Callback of the embedding program, once that asks like a client.
-    pub(super) program: Option<DeliveryHandler>,
+    pub(in crate::server) program: Option<DeliveryHandler>,
 }
 
 impl Router {
     /// Ends the loop after this step.
-    pub(super) fn stop(&mut self) {
+    pub(in crate::server) fn stop(&mut self) {
         self.cx.stopping = true;
     }
 
     /// Calls the host with no lock held, and `then` with its answer: at once where the host did it or will not, and from the mailbox
     /// where it answers later.
-    pub(super) fn ask_host<T: Send + 'static>(
+    pub(in crate::server) fn ask_host<T: Send + 'static>(
         &mut self,
         ask: impl FnOnce(&dyn Host, Completion<T>) -> Accepted,
         done: T,
@@ -103,7 +105,7 @@ impl Router {
     }
 
     /// Acts on what has come back from the host or a worker.
-    pub(super) fn returned(&mut self, ticket: Ticket) {
+    pub(in crate::server) fn returned(&mut self, ticket: Ticket) {
         match ticket {
             Ticket::Reply(caller, reply) => self.cx.reply(caller.peer, caller.number, reply),
             Ticket::Swept(id) => self.swept(id),
@@ -111,7 +113,7 @@ impl Router {
     }
 
     /// Acts on what the steps before mean to other rooms, in order, until there is nothing left.
-    pub(super) fn drain(&mut self) {
+    pub(in crate::server) fn drain(&mut self) {
         while let Some(effect) = self.cx.next_effect() {
             match effect {
                 Effect::Returned(ticket) => self.returned(ticket),
@@ -120,7 +122,7 @@ impl Router {
     }
 
     /// Acts on a request, which came in so many bytes.
-    pub(super) fn dispatch(&mut self, peer: PeerId, number: u64, request: Request, bytes: usize) {
+    pub(in crate::server) fn dispatch(&mut self, peer: PeerId, number: u64, request: Request, bytes: usize) {
         let Some(entry) = self.cx.peers.get_mut(&peer) else { return };
         let proc = entry.proc.clone();
         if entry.account.is_large(number) {
@@ -219,7 +221,7 @@ impl Router {
     }
 
     /// A time limit has run out.
-    pub(super) fn expire(&mut self, deadline: Deadline) {
+    pub(in crate::server) fn expire(&mut self, deadline: Deadline) {
         match deadline {
             Deadline::Admission(peer) => self.admission_expired(peer),
             Deadline::Farewell(peer, number) => self.farewell_expired(peer, number),

@@ -1,4 +1,4 @@
-//! How the library is linked.
+//! Options for linking the library.
 
 fn main() {
     for arg in ["-Wl,-soname,libpmix.so.2", "-Wl,-z,nodelete"] {

@@ -22,10 +22,10 @@ const WIDTH: usize = 110;
 /// The release whose headers these stand in for: programs test it to know what they may use.
 const VERSION: [u32; 3] = [6, 1, 0];
 
-/// What a release has that programs ask for by name (`PMIX_CAP_...`).
+/// Capabilities of a release that programs ask for by name (`PMIX_CAP_...`).
 const CAPABILITIES: [&str; 7] = ["BASE", "LTO", "INMEMHELP", "UPCALLS2", "STOP_PRGTHRD", "GET_NUMBER_FN", "REGEX2"];
 
-/// What every release has as functions of its headers: nothing of the library is called.
+/// Functions that every release has within its headers: nothing of the library is called.
 const INLINES: &str = "
 /* Memory of the C library, which this one gives and takes everywhere. */
 static inline void *pmix_malloc(size_t size) {
@@ -67,7 +67,7 @@ static inline size_t pmix_nslen(const char *nspace) {
 
 /// A head line of a table and the indented lines below it.
 pub struct Entry {
-    /// What stands in brackets above it: the header it belongs to.
+    /// Section in brackets above it: the header it belongs to.
     pub section: &'static str,
     /// The line.
     pub head: &'static str,
@@ -174,7 +174,7 @@ fn wrapped(text: &str) -> String {
     out
 }
 
-/// What a header defines when it is read, so that it is read once. Programs that have other releases' headers beside these, or
+/// Names that a header defines when it is read, so that it is read once. Programs that have other releases' headers beside these, or
 /// that ask whether one was read, go by the names that those have.
 fn guard(name: &str) -> &'static str {
     match name {

@@ -162,7 +162,7 @@ pub unsafe fn name<'a>(name: *const c_char, room: usize) -> Result<&'a [u8], Sta
     }
 }
 
-/// Whether an array holds that name and the NUL behind it.
+/// Returns whether an array holds that name and the NUL behind it.
 #[inline]
 pub fn is<const ROOM: usize>(array: &[c_char; ROOM], name: &[u8]) -> bool {
     let same = |(there, wanted): (&c_char, &u8)| *there as u8 == *wanted;

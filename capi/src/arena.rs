@@ -6,7 +6,7 @@ use crate::alloc;
 use crate::convert::{Mirror, made_array};
 use crate::owned::{Owned, release_array};
 
-/// What has been made, and how each is freed.
+/// Objects that have been made, each with its way to be freed.
 #[derive(Default)]
 pub struct Arena(Vec<Piece>);
 

@@ -13,17 +13,17 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use instanton::data::Status;
 use libc::c_int;
 
-/// What a body returns, and how C sees it.
+/// Result of a body, and its form in C.
 pub trait Answer {
     /// The C type.
     type C;
-    /// What C gets when the body panicked.
+    /// Result in C when the body has panicked.
     const PANICKED: Self::C;
     /// Turns it into the C type.
     fn into_c(self) -> Self::C;
 }
 
-/// What a function returns whose prototype says `pmix_status_t`.
+/// Result of a function whose prototype says `pmix_status_t`.
 pub type Outcome = Result<(), Status>;
 
 impl Answer for Outcome {

@@ -46,7 +46,7 @@ pub type NotificationFn = unsafe extern "C" fn(
     *mut c_void,
 );
 
-/// What a program wants back with its callback. It is an address to the program and a number to us.
+/// Pointer that a program wants back with its callback. It is an address to the program and a number to us.
 #[derive(Clone, Copy)]
 pub struct CbData(*mut c_void);
 
@@ -202,7 +202,7 @@ struct Pending {
     shown: Arena,
 }
 
-/// What a handler of the program calls when it is done.
+/// Function that a handler of the program calls when it is done.
 unsafe extern "C" fn event_done(
     status: c_int,
     results: *mut pmix_info_t,

@@ -1,4 +1,4 @@
-//! Which release a host was compiled for: the one thing that tells how long its server module is.
+//! Release that a host was compiled for: the only clue to the length of its server module.
 //!
 //! The module has no size and no version in it. What tells is the program that made it: the object that the module's functions lie
 //! in imports functions of this library, and each release has added some. Two kinds of imports together are proof: the
@@ -71,12 +71,12 @@ const SINCE_5_0: [&CStr; 6] = [
     c"PMIx_Session_control",
 ];
 
-/// Whether 6.1 dropped a function: those of the statistics.
+/// Returns whether 6.1 dropped a function: those of the statistics.
 fn dropped_by_6_1(name: &[u8]) -> bool {
     name.starts_with(b"PMIx_") && name.windows(7).any(|part| part == b"_stats_")
 }
 
-/// What a host says itself of its release.
+/// Returns the release that a host names itself.
 pub fn said(name: &[u8]) -> Option<Release> {
     match name {
         b"5.0" => Some(Release::V5_0),
@@ -86,7 +86,7 @@ pub fn said(name: &[u8]) -> Option<Release> {
     }
 }
 
-/// What these imports prove.
+/// Returns the release that these imports prove.
 fn proved<'a>(imports: impl Iterator<Item = &'a CStr>) -> Option<Release> {
     let (mut v5_0, mut v6_0, mut v6_1, mut stats) = (false, false, false, false);
     for name in imports {
@@ -112,7 +112,7 @@ pub fn release_of(function: *const c_void) -> Option<Release> {
     release
 }
 
-/// Whether an address lies in the code of a loaded object.
+/// Returns whether an address lies in the code of a loaded object.
 pub fn is_code(address: *const c_void) -> bool {
     let mut code = false;
     with_object_of(address, |object| code = object.is_code(address.addr()));
@@ -163,7 +163,7 @@ impl Object<'_> {
         self.segments(libc::PT_LOAD).any(|header| header.p_flags & libc::PF_X != 0 && self.has(header, address))
     }
 
-    /// What the object's dynamic section says.
+    /// Returns an entry of the object's dynamic section.
     fn entry(&self, tag: i64) -> Option<usize> {
         let dynamic = self.segments(libc::PT_DYNAMIC).next()?;
         let mut at = std::ptr::with_exposed_provenance::<Dynamic>(self.base.wrapping_add(dynamic.p_vaddr as usize));

@@ -8,10 +8,10 @@ use libc::{c_char, c_void};
 use crate::alloc;
 use crate::types::{pmix_cpuset_t, pmix_topology_t};
 
-/// What a source begins with whose objects libhwloc knows.
+/// Prefix of a source whose objects libhwloc knows.
 pub const METHOD: &[u8] = b"hwloc";
 
-/// Whether an object of this source is libhwloc's. One without a source is.
+/// Returns whether an object of this source is libhwloc's. One without a source is.
 ///
 /// # Safety
 /// `source` is NULL or a C string.
@@ -32,12 +32,12 @@ fn can_hear(source: &Option<Text>) -> Result<(), Status> {
 
 /// A C structure around a pointer to an object.
 pub trait Foreign {
-    /// What wraps the object.
+    /// Wrapper of the object.
     type Object;
-    /// What says the same in any process.
+    /// Form that any process can read.
     type Said;
 
-    /// Where the structure has the name of the library that the object is of, and the object.
+    /// Returns the structure's pointers to the name of the object's library, and to the object.
     fn parts(&self) -> (*mut c_char, *mut c_void);
     /// The object as an owner would see it.
     ///
@@ -46,7 +46,7 @@ pub trait Foreign {
     unsafe fn wrap(object: *mut c_void) -> Self::Object;
     /// A copy.
     fn copied(object: &Self::Object) -> Option<*mut c_void>;
-    /// What an object says.
+    /// Describes an object in the form that any process can read.
     fn say(source: Option<Text>, object: Option<&Self::Object>) -> Option<Self::Said>;
     /// An object that says this, of its source; none where nothing is said.
     fn hear(said: &Self::Said) -> Result<*mut c_void, Status>;

@@ -17,7 +17,7 @@ struct Table {
 /// Things that are kept together.
 pub struct Handles(Mutex<Table>);
 
-/// What the program holds on to.
+/// Objects that the program holds on to.
 static OF_PROGRAM: Handles = Handles::new();
 
 /// Keeps a thing until the program gives it back.

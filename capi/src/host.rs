@@ -1,6 +1,6 @@
 //! A host that is a C program: every request becomes a call of its server module.
 //!
-//! What a call shows the host is C memory that lives until the host answers, until it says at once that it is done or
+//! Data that a call lends to the host is C memory that lives until the host answers, until it says at once that it is done or
 //! will not do it, or until it ends its server; the data of a fence become the host's. The answer comes back through a
 //! number, see [`handles`](crate::handles).
 use std::ptr;
@@ -23,7 +23,7 @@ use crate::types::*;
 /// A C host.
 pub struct CHost(pub Module);
 
-/// What the host has taken over and not answered.
+/// Requests that the host has taken over and not answered.
 static REQUESTS: Handles = Handles::new();
 
 /// Frees what a host was shown that has ended its server, and has not answered and will not.
@@ -74,7 +74,7 @@ impl Drop for Release {
 fn release_later(release: Option<ReleaseFn>, data: *mut c_void) {
     let Some(release) = release.map(|release| Release(release, CbData::new(data))) else { return };
     match server() {
-        // What a server that ends meanwhile does not come to, it drops.
+        // A server that ends meanwhile drops what it does not come to.
         Ok(server) => _ = server.call_later(move || drop(release)),
         Err(_) => _ = spawn_without_signals("instanton-release", move || drop(release)),
     }
@@ -167,7 +167,7 @@ fn at_once(status: c_int) -> Accepted {
     }
 }
 
-/// What a slot returns. Two of them return nothing: they have taken the request over.
+/// Result of a slot. Two of them return nothing: they have taken the request over.
 trait Said {
     fn code(self) -> c_int;
 }

@@ -45,7 +45,7 @@ impl Kept {
         self.rank == rank && *self.key == *key && *self.nspace == *nspace
     }
 
-    /// Whether it is what was found.
+    /// Returns whether it is the found value.
     fn shows(&self, found: Found<'_>) -> bool {
         let raw = match found {
             Found::Own(own) => return self.value == *own,

@@ -1,4 +1,4 @@
-//! What a data type stands for in C, by its number: how large its elements are, where a value has one, and what the elements own.
+//! Kinds of C elements by data type: their size, their place in a value, and the memory that they own.
 use std::ptr;
 
 use instanton::data::{DataType, Status};
@@ -9,7 +9,7 @@ use crate::boundary::Outcome;
 use crate::owned::Owned;
 use crate::types::*;
 
-/// Where a value has its element.
+/// Place of the element in a value.
 #[derive(Clone, Copy, PartialEq)]
 enum Place {
     /// In a word of the union, as a number.
@@ -20,7 +20,7 @@ enum Place {
     Behind,
 }
 
-/// What the elements of a data type are in C.
+/// Elements of a data type in C.
 #[derive(Clone, Copy)]
 pub struct Kind {
     /// Bytes of one element.
@@ -141,7 +141,7 @@ impl Kind {
         }
     }
 
-    /// Whether it is a number: nothing but its bits matters.
+    /// Returns whether it is a number: nothing but its bits matters.
     pub fn is_number(&self) -> bool {
         self.place == Place::Word
     }
@@ -180,12 +180,12 @@ impl Kind {
         }
     }
 
-    /// Whether a value points to its element instead of holding it in the union.
+    /// Returns whether a value points to its element instead of holding it in the union.
     pub fn is_boxed(&self) -> bool {
         self.place == Place::Behind
     }
 
-    /// What [`Owned::let_go`] does of a value of this kind that is no number.
+    /// Does [`Owned::let_go`] of a value of this kind that is no number.
     ///
     /// # Safety
     /// As there.
@@ -201,7 +201,7 @@ impl Kind {
         }
     }
 
-    /// What [`Owned::dup_to`] does of the union of a value of this kind that is no number.
+    /// Does [`Owned::dup_to`] of the union of a value of this kind that is no number.
     ///
     /// # Safety
     /// As there.

@@ -76,7 +76,7 @@ slots! {
     ) -> c_int;
 }
 
-/// What a host gave.
+/// Module that a host gave.
 #[derive(Clone, Copy)]
 pub struct Module {
     pub common: pmix_server_module_t,

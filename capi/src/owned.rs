@@ -1,4 +1,4 @@
-//! What the C structures own: how each is constructed, emptied and copied.
+//! Ownership in the C structures: constructing, emptying and copying each of them.
 //!
 //! A structure says once which of its members are texts, arrays and so on ([`owned!`]), and has all three from that.
 //! [`Kind`] finds them by the number of a data type, for values and data arrays. An empty structure is all zeros
@@ -20,16 +20,16 @@ use crate::types::*;
 /// # Safety
 /// `let_go` frees exactly what `dup` allocates, and all zeros is a legal value.
 pub unsafe trait Owned: Copy {
-    /// Whether a copy of its bytes is a copy of all of it.
+    /// True if a copy of its bytes is a copy of all of it.
     const IS_PLAIN: bool = false;
-    /// Whether all zeros is what it is constructed as.
+    /// True if it is constructed as all zeros.
     const IS_ZEROS: bool = true;
 
     /// Makes what it is constructed as of all zeros.
     #[inline]
     fn start(&mut self) {}
 
-    /// What `PMIx_*_construct` makes of it.
+    /// Does what `PMIx_*_construct` does.
     #[inline]
     fn constructed() -> Self {
         // SAFETY: all zeros is a legal value, the trait's promise.
@@ -60,7 +60,7 @@ pub unsafe trait Owned: Copy {
     /// Its members point to what the headers say.
     unsafe fn dup(&self) -> Result<Self, Status>;
 
-    /// The same where it is to lie, whatever is there. When it fails, nothing has been written.
+    /// Copies it to where it is to lie, whatever is there. When it fails, nothing has been written.
     ///
     /// # Safety
     /// As [`dup`](Owned::dup); `place` has room for it.

@@ -12,7 +12,7 @@ use crate::convert;
 use crate::kind::Kind;
 use crate::types::*;
 
-/// How the elements of a type lie and are packed.
+/// Layout and packing of the elements of a type.
 enum Shape {
     /// A byte as it is.
     Byte,
@@ -175,7 +175,7 @@ unsafe fn put_value(to: &mut Writer<'_>, value: &pmix_value_t) -> Outcome {
 /// Takes elements to where they belong. `done` says how many of these own something, whatever comes of the rest.
 ///
 /// # Errors
-/// What is wrong with the bytes, and `ERR_NOMEM`.
+/// The fault of the bytes, and `ERR_NOMEM`.
 ///
 /// # Safety
 /// There is room for `n` elements of the type.

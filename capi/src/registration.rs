@@ -149,7 +149,7 @@ unsafe fn write_rare_value(proc: &mut ProcWriter<'_>, slot: KeySlot, value: &pmi
     Ok(())
 }
 
-/// Whether an attribute has that key.
+/// Returns whether an attribute has that key.
 #[inline(always)]
 fn is_named(info: &pmix_info_t, key: &[u8]) -> bool {
     if info.key.get(key.len()) != Some(&0) {

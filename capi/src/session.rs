@@ -23,14 +23,14 @@ use crate::slot::Slot;
 /// Empty before the first Init and after the last Finalize.
 static CURRENT: Slot<Client> = Slot::empty();
 
-/// How many Inits wait for their Finalize. Held while the client is exchanged, never while anything is waited for that a
+/// Number of Inits that wait for their Finalize. Held while the client is exchanged, never while anything is waited for that a
 /// callback may need.
 static INITS: Mutex<usize> = Mutex::new(0);
 
 /// All connections of a process that has used a function of tools.
 static TOOL: Mutex<Option<Arc<Tool>>> = Mutex::new(None);
 
-/// Whether what a tool starts prints where the tool does (`PMIX_IOF_LOCAL_OUTPUT`).
+/// True if jobs that a tool starts print where the tool does (`PMIX_IOF_LOCAL_OUTPUT`).
 static SHOWS_OUTPUT: Mutex<bool> = Mutex::new(false);
 
 pub fn show_output(shows: bool) {
@@ -79,23 +79,23 @@ pub fn or_alone(status: Status) -> Status {
     }
 }
 
-/// Whether there is a client that this process may use.
+/// Returns whether there is a client that this process may use.
 pub fn is_initialized() -> bool {
     with(|_, client| client.is_initialized()).unwrap_or(false)
 }
 
-/// Whether there is a client, be it that of the process which this one was forked from.
+/// Returns whether there is a client, be it that of the process which this one was forked from.
 pub fn is_inherited() -> bool {
     with(|_, _| ()).is_ok()
 }
 
-/// How an Init went.
+/// Result of an Init.
 pub struct Entered {
     /// The client that every call uses from now on.
     pub client: Arc<Client>,
-    /// What Init answers.
+    /// Status that Init returns.
     pub status: Status,
-    /// Whether it was there before.
+    /// True if the client was there before.
     pub again: bool,
 }
 
@@ -126,7 +126,7 @@ pub fn enter(info: &[Info]) -> Result<Entered, Status> {
 
 /// Makes a client the one of the process.
 fn publish(client: Arc<Client>) -> Arc<Client> {
-    // What was there is a parent's: freeing it would join a thread that this process does not have.
+    // The former client is a parent's: freeing it would join a thread that this process does not have.
     CURRENT.put(client.clone());
     client
 }

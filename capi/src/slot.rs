@@ -1,6 +1,6 @@
-//! What the whole process shares, comes and goes, and is reached without a lock.
+//! Objects that the whole process shares, that come and go, and are reached without a lock.
 //!
-//! What is taken out is freed when no thread can still be looking at it (crossbeam-epoch). A forked child finds the slot as it was
+//! An object that is taken out is freed when no thread can still be looking at it (crossbeam-epoch). A forked child finds the slot as it was
 //! at the fork: no other thread can have left it half done.
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -7,13 +7,13 @@ use libc::c_char;
 
 use crate::alloc;
 
-/// What has been written so far.
+/// Text that has been written so far.
 pub struct TextBuilder {
     /// NULL or libc memory of `room` bytes, more than `len`, of which so many are written.
     place: *mut u8,
     len: usize,
     room: usize,
-    /// Whether there was no memory for a piece.
+    /// True if there was no memory for a piece.
     failed: bool,
 }
 

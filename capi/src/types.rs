@@ -52,7 +52,7 @@ structures! {
     }
     /// Keys that are asked for together.
     pmix_query_t, 24 { keys: *mut *mut c_char = 0, qualifiers: *mut pmix_info_t = 8, nqual: usize = 16 }
-    /// What somebody says about an attribute that he supports.
+    /// Description of a supported attribute.
     pmix_regattr_t, 536 {
         name: *mut c_char = 0, string: pmix_key_t = 8, ty: u16 = 520, description: *mut *mut c_char = 528,
     }
@@ -75,7 +75,7 @@ structures! {
         fabric: usize = 0, uuid: *mut c_char = 8, osname: *mut c_char = 16, coordinates: *mut pmix_coord_t = 24,
         ncoords: usize = 32,
     }
-    /// How far a device is from a process.
+    /// Distance of a device from a process.
     pmix_device_distance_t, 32 {
         uuid: *mut c_char = 0, osname: *mut c_char = 8, dtype: u64 = 16, mindist: u16 = 24, maxdist: u16 = 26,
     }
@@ -98,25 +98,25 @@ structures! {
     pmix_node_pid_t, 16 { hostname: *mut c_char = 0, nodeid: u32 = 8, pid: pid_t = 12 }
     /// A map expression and the method it is written in.
     pmix_regex2_t, 24 { ty: *mut c_char = 0, bytes: *mut u8 = 8, len: usize = 16 }
-    /// What a process uses.
+    /// Resources that a process uses.
     pmix_proc_stats_t, 352 {
         node: *mut c_char = 0, proc: pmix_proc_t = 8, pid: pid_t = 268, cmd: *mut c_char = 272, state: c_char = 280,
         time: timeval = 288, percent_cpu: f32 = 304, priority: i32 = 308, num_threads: u16 = 312, pss: f32 = 316,
         vsize: f32 = 320, rss: f32 = 324, peak_vsize: f32 = 328, processor: u16 = 332, sample_time: timeval = 336,
     }
-    /// What a disk did.
+    /// Statistics of a disk.
     pmix_disk_stats_t, 96 {
         disk: *mut c_char = 0, num_reads_completed: u64 = 8, num_reads_merged: u64 = 16, num_sectors_read: u64 = 24,
         milliseconds_reading: u64 = 32, num_writes_completed: u64 = 40, num_writes_merged: u64 = 48,
         num_sectors_written: u64 = 56, milliseconds_writing: u64 = 64, num_ios_in_progress: u64 = 72,
         milliseconds_io: u64 = 80, weighted_milliseconds_io: u64 = 88,
     }
-    /// What a network interface did.
+    /// Statistics of a network interface.
     pmix_net_stats_t, 56 {
         net_interface: *mut c_char = 0, num_bytes_recvd: u64 = 8, num_packets_recvd: u64 = 16,
         num_recv_errs: u64 = 24, num_bytes_sent: u64 = 32, num_packets_sent: u64 = 40, num_send_errs: u64 = 48,
     }
-    /// What a node uses.
+    /// Resources that a node uses.
     pmix_node_stats_t, 104 {
         node: *mut c_char = 0, la: f32 = 8, la5: f32 = 12, la15: f32 = 16, total_mem: f32 = 20, free_mem: f32 = 24,
         buffers: f32 = 28, cached: f32 = 32, swap_cached: f32 = 36, swap_total: f32 = 40, swap_free: f32 = 44,

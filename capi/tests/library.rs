@@ -295,7 +295,7 @@ fn programs_built_against_newer_real_headers_run() {
 #[test]
 fn a_rank_talks_with_a_program_that_it_has_started() {
     let program = compile("copy", &["-pthread"]);
-    // What that says is the user's as well.
+    // Output of that program is the user's as well.
     run(launched(1).arg(&program));
     if let Some(checked) = checked(&program) {
         run(launched(1).arg(checked.get_program()).args(checked.get_args()));

@@ -1,4 +1,4 @@
-//! The same programs on this library and on stock ones, where there are any: the machine's own (4.2.2 on Debian) and the one
+//! Programs on this library and on stock ones, where there are any: the machine's own (4.2.2 on Debian) and the one
 //! that comes with the second Open MPI (5.0.11), built against our headers and against those of either release (5.0.7 for the
 //! second, which has none). They print the same lines but for [`KNOWN`]. Where a stock library answers nonsense or crashes,
 //! no program here asks.
@@ -52,7 +52,7 @@ struct Known {
     theirs: &'static str,
 }
 
-/// Where releases differ, this library does as the newer one.
+/// Differences between releases; this library does as the newer one.
 const KNOWN: [Known; 10] = [
     // Commands that 4.2.2 has no words for yet.
     Known { begins: "print 34", ours: "REFRESH CACHE", theirs: "UNKNOWN" },
@@ -109,7 +109,7 @@ fn compiled(name: &str, with: &Library, flags: &[&str]) -> PathBuf {
     out
 }
 
-/// What a command prints when it is given some input.
+/// Returns the output of a command for some input.
 fn said(mut command: Command, library: &Library, input: &str) -> String {
     command.env("LD_LIBRARY_PATH", &library.folder).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));

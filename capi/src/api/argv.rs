@@ -46,7 +46,7 @@ unsafe fn split(text: *const c_char, delimiter: c_int, empty: bool) -> *mut *mut
     let Some(text) = (unsafe { alloc::c_bytes(text) }).filter(|text| !text.is_empty()) else { return ptr::null_mut() };
     let mut parts: Vec<&[u8]> =
         text.split(|b| c_int::from(*b) == delimiter & 0xff).filter(|part| empty || !part.is_empty()).collect();
-    // What is behind the last delimiter counts where there is something.
+    // The part behind the last delimiter counts unless it is empty.
     if empty && parts.last().is_some_and(|last| last.is_empty()) {
         parts.pop();
     }
@@ -115,7 +115,7 @@ export! {
         owned::dup_argv(argv).unwrap_or(ptr::null_mut())
     }
 
-    /// How many strings there are.
+    /// Returns the number of strings.
     fn PMIx_Argv_count(argv: *mut *mut c_char) -> c_int {
         c_int::try_from(count(argv)).unwrap_or(c_int::MAX)
     }

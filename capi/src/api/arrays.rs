@@ -24,7 +24,7 @@ fn array(n: usize, ty: u16) -> pmix_data_array_t {
     new
 }
 
-/// What of a buffer has not been unpacked yet.
+/// Part of a buffer that has not been unpacked yet.
 ///
 /// # Safety
 /// `buffer` is a constructed buffer; its bytes stay for `'a`.
@@ -161,7 +161,7 @@ export! {
 
 /// Bytes of a buffer's first block: most packs fit.
 const LEAST: usize = 128;
-/// What is unpacked goes to memory that often lies right behind the buffer. At the same place of a page, a few bytes on, the
+/// Unpacked data goes to memory that often lies right behind the buffer. At an equal offset in a page, a few bytes on, the
 /// processor would copy it byte by byte: ten times slower. So large blocks are not quite so large as multiples of pages.
 const SHIFT: usize = 512;
 

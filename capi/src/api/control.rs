@@ -29,7 +29,7 @@ export! {
         })
     }
 
-    /// The same without waiting; nobody needs to be told.
+    /// Nonblocking form of `PMIx_Job_control`; `cbfunc` may be NULL.
     fn PMIx_Job_control_nb(
         targets: *const pmix_proc_t, ntargets: usize, directives: *const pmix_info_t, ndirs: usize,
         cbfunc: Option<InfoFn>, cbdata: *mut c_void,

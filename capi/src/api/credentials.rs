@@ -26,7 +26,7 @@ export! {
         Ok(())
     }
 
-    /// The same without waiting; the credential is shown to `cbfunc` until it returns.
+    /// Nonblocking form of `PMIx_Get_credential`; the credential is lent to `cbfunc` until it returns.
     fn PMIx_Get_credential_nb(
         info: *const pmix_info_t, ninfo: usize, cbfunc: Option<CredentialFn>, cbdata: *mut c_void,
     ) -> Outcome {
@@ -46,7 +46,7 @@ export! {
         })
     }
 
-    /// The same without waiting; the answer is shown to `cbfunc` until it returns.
+    /// Nonblocking form of `PMIx_Validate_credential`; the answer is lent to `cbfunc` until it returns.
     fn PMIx_Validate_credential_nb(
         credential: *const pmix_byte_object_t, info: *const pmix_info_t, ninfo: usize, cbfunc: Option<ValidationFn>,
         cbdata: *mut c_void,

@@ -42,7 +42,7 @@ impl Fabric {
     }
 }
 
-/// Which fabric it is, for a host that has said so when it was registered.
+/// Returns the index of a fabric, for a host that gave it one at registration.
 unsafe fn which(fabric: *const pmix_fabric_t) -> Result<Info, Status> {
     // SAFETY: NULL or the program's structure, the contract with C.
     let fabric = unsafe { fabric.as_ref() }.ok_or(Status::ERR_BAD_PARAM)?;
@@ -78,7 +78,7 @@ export! {
         ask(fabric, FABRIC_REQUEST_INFO, &many::<_, Info>(directives, ndirs)?, None, std::ptr::null_mut())
     }
 
-    /// The same; `cbfunc` is called when it is there.
+    /// Nonblocking form of `PMIx_Fabric_register`; `cbfunc` is called when it is done.
     fn PMIx_Fabric_register_nb(
         fabric: *mut pmix_fabric_t, directives: *const pmix_info_t, ndirs: usize, cbfunc: Option<OpFn>,
         cbdata: *mut c_void,
@@ -91,7 +91,7 @@ export! {
         ask(fabric, FABRIC_UPDATE_INFO, &[which(fabric)?], None, std::ptr::null_mut())
     }
 
-    /// The same; `cbfunc` is called when it is there.
+    /// Nonblocking form of `PMIx_Fabric_update`; `cbfunc` is called when it is done.
     fn PMIx_Fabric_update_nb(fabric: *mut pmix_fabric_t, cbfunc: Option<OpFn>, cbdata: *mut c_void) -> Outcome {
         ask(fabric, FABRIC_UPDATE_INFO, &[which(fabric)?], cbfunc, cbdata)
     }
@@ -105,7 +105,7 @@ export! {
         Ok(())
     }
 
-    /// The same, which is done when this returns: `cbfunc` is not called.
+    /// Form of `PMIx_Fabric_deregister` with a callback. It is done when this returns: `cbfunc` is not called.
     fn PMIx_Fabric_deregister_nb(
         fabric: *mut pmix_fabric_t, _cbfunc: Option<OpFn>, _cbdata: *mut c_void,
     ) -> Outcome {

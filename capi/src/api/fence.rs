@@ -22,7 +22,7 @@ export! {
         }
     }
 
-    /// The same without waiting: by a server, and so not without one. Nobody needs to be told.
+    /// Nonblocking form of `PMIx_Fence`: by a server, and so not without one. `cbfunc` may be NULL.
     fn PMIx_Fence_nb(
         procs: *const pmix_proc_t, nprocs: usize, info: *const pmix_info_t, ninfo: usize, cbfunc: Option<OpFn>,
         cbdata: *mut c_void,
@@ -56,7 +56,7 @@ unsafe fn fence(
     told(client.fence(&procs, &info))
 }
 
-/// Whether data are collected, where the attributes say no more than that: then nothing need be converted.
+/// Returns whether data are collected, where the attributes say no more than that: then nothing need be converted.
 #[inline]
 unsafe fn collects(info: *const pmix_info_t, ninfo: usize) -> Option<bool> {
     if ninfo == 0 {
@@ -69,7 +69,7 @@ unsafe fn collects(info: *const pmix_info_t, ninfo: usize) -> Option<bool> {
     if is_known { Some(unsafe { only.value.data.flag } != 0) } else { None }
 }
 
-/// Whether the participants are the own namespace, as most callers name it: then nothing need be converted.
+/// Returns whether the participants are the own namespace, as most callers name it: then nothing need be converted.
 #[inline]
 unsafe fn is_own_job(client: &Client, procs: *const pmix_proc_t, nprocs: usize) -> bool {
     // SAFETY: NULL or an array, the contract with C.
@@ -77,7 +77,7 @@ unsafe fn is_own_job(client: &Client, procs: *const pmix_proc_t, nprocs: usize) 
     all.rank == Rank::WILDCARD.0 && alloc::is(&all.nspace, client.proc().nspace.as_bytes())
 }
 
-/// Who is to meet: NULL is nobody in particular, whatever the number says. A list of none is a mistake.
+/// Returns the participants: NULL is none in particular, whatever the number says. A list of none is a mistake.
 unsafe fn participants(procs: *const pmix_proc_t, nprocs: usize) -> Result<Vec<Proc>, Status> {
     if !procs.is_null() && nprocs == 0 {
         return Err(Status::ERR_BAD_PARAM);

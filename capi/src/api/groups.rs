@@ -26,7 +26,7 @@ unsafe fn members(procs: *const pmix_proc_t, nprocs: usize) -> Result<Vec<Proc>,
     unsafe { many(procs, nprocs) }
 }
 
-/// Whether an invitation is accepted.
+/// Returns whether an invitation is accepted.
 fn accepts(opt: u32) -> Result<bool, Status> {
     match i64::from(opt) {
         GROUP_ACCEPT => Ok(true),
@@ -57,7 +57,7 @@ export! {
         })
     }
 
-    /// The same without waiting.
+    /// Nonblocking form of `PMIx_Group_construct`.
     fn PMIx_Group_construct_nb(
         grp: *const c_char, procs: *const pmix_proc_t, nprocs: usize, info: *const pmix_info_t, ninfo: usize,
         cbfunc: Option<InfoFn>, cbdata: *mut c_void,
@@ -73,7 +73,7 @@ export! {
         told(session::client()?.group_destruct(&group, &info))
     }
 
-    /// The same without waiting.
+    /// Nonblocking form of `PMIx_Group_destruct`.
     fn PMIx_Group_destruct_nb(
         grp: *const c_char, info: *const pmix_info_t, ninfo: usize, cbfunc: Option<OpFn>, cbdata: *mut c_void,
     ) -> Outcome {
@@ -94,7 +94,7 @@ export! {
         })
     }
 
-    /// The same without waiting.
+    /// Nonblocking form of `PMIx_Group_invite`.
     fn PMIx_Group_invite_nb(
         grp: *const c_char, procs: *const pmix_proc_t, nprocs: usize, info: *const pmix_info_t, ninfo: usize,
         cbfunc: Option<InfoFn>, cbdata: *mut c_void,
@@ -117,7 +117,7 @@ export! {
         })
     }
 
-    /// The same without waiting.
+    /// Nonblocking form of `PMIx_Group_join`.
     fn PMIx_Group_join_nb(
         grp: *const c_char, leader: *const pmix_proc_t, opt: u32, info: *const pmix_info_t, ninfo: usize,
         cbfunc: Option<InfoFn>, cbdata: *mut c_void,
@@ -134,7 +134,7 @@ export! {
         told(session::client()?.group_leave(&group, &info))
     }
 
-    /// The same without waiting.
+    /// Nonblocking form of `PMIx_Group_leave`.
     fn PMIx_Group_leave_nb(
         grp: *const c_char, info: *const pmix_info_t, ninfo: usize, cbfunc: Option<OpFn>, cbdata: *mut c_void,
     ) -> Outcome {

@@ -25,7 +25,7 @@ const USUAL: usize = 14;
 struct New(*mut pmix_info_t);
 
 impl New {
-    /// What `fill` makes of memory in which nothing has been constructed, if it succeeds.
+    /// Returns what `fill` makes of memory in which nothing has been constructed, if it succeeds.
     unsafe fn filled(fill: impl FnOnce(*mut pmix_info_t) -> Outcome) -> Result<Self, Status> {
         let place = alloc::room::<pmix_info_t>()?;
         match fill(place) {
@@ -195,7 +195,7 @@ export! {
         list.0.get(at).copied().unwrap_or(ptr::null_mut())
     }
 
-    /// How many attributes there are.
+    /// Returns the number of attributes.
     fn PMIx_Info_list_get_size(handle: *mut c_void) -> usize {
         list(handle).map_or(0, |list| list.0.len())
     }

@@ -85,12 +85,12 @@ export! {
         }
     }
 
-    /// Whether an attribute is required.
+    /// Returns whether an attribute is required.
     fn PMIx_Info_is_required(p: *const pmix_info_t) -> bool {
         has(p, flag::INFO_REQD)
     }
 
-    /// Whether an attribute is a hint.
+    /// Returns whether an attribute is a hint.
     fn PMIx_Info_is_optional(p: *const pmix_info_t) -> bool {
         !p.is_null() && !has(p, flag::INFO_REQD)
     }
@@ -100,7 +100,7 @@ export! {
         set(p, flag::INFO_REQD_PROCESSED);
     }
 
-    /// Whether a required attribute was seen to.
+    /// Returns whether a required attribute was honoured.
     fn PMIx_Info_was_processed(p: *const pmix_info_t) -> bool {
         has(p, flag::INFO_REQD_PROCESSED)
     }
@@ -110,7 +110,7 @@ export! {
         set(p, flag::INFO_ARRAY_END);
     }
 
-    /// Whether this one is marked as the last of an array.
+    /// Returns whether this one is marked as the last of an array.
     fn PMIx_Info_is_end(p: *const pmix_info_t) -> bool {
         has(p, flag::INFO_ARRAY_END)
     }
@@ -120,7 +120,7 @@ export! {
         set(p, flag::INFO_QUALIFIER);
     }
 
-    /// Whether an attribute narrows another.
+    /// Returns whether an attribute qualifies another.
     fn PMIx_Info_is_qualifier(p: *const pmix_info_t) -> bool {
         has(p, flag::INFO_QUALIFIER)
     }
@@ -130,12 +130,12 @@ export! {
         set(p, flag::INFO_PERSISTENT);
     }
 
-    /// Whether an attribute's value belongs to somebody else.
+    /// Returns whether an attribute's value belongs to somebody else.
     fn PMIx_Info_is_persistent(p: *const pmix_info_t) -> bool {
         has(p, flag::INFO_PERSISTENT)
     }
 
-    /// Whether an attribute is true, a `pmix_boolean_t`.
+    /// Returns whether an attribute is true, as `pmix_boolean_t`.
     fn PMIx_Info_true(p: *const pmix_info_t) -> u32 {
         values::truth(if p.is_null() { std::ptr::null() } else { &raw const (*p).value })
     }

@@ -8,7 +8,7 @@ use crate::convert::{made, many};
 use crate::session;
 use crate::types::*;
 
-/// What a programming library says of itself in its Init, in the order in which others are told.
+/// Keys by which a programming library describes itself in its Init, in the order in which others are told.
 const MODEL: [&str; 4] =
     [keys::PROGRAMMING_MODEL, keys::MODEL_LIBRARY_NAME, keys::MODEL_LIBRARY_VERSION, keys::THREADING_MODEL];
 
@@ -50,7 +50,7 @@ export! {
         session::leave(&many::<_, Info>(info, if info.is_null() { 0 } else { ninfo })?)
     }
 
-    /// Whether there were more Inits than Finalizes.
+    /// Returns whether there were more Inits than Finalizes.
     fn PMIx_Initialized() -> c_int {
         c_int::from(session::is_initialized())
     }

@@ -37,7 +37,7 @@ export! {
         let (ppn, ranks) = wanted(input, ppn)?;
         let map = ProcMap::parse(ranks).map_err(|error| error.status())?;
         let short = map.to_text(Form::Bracket);
-        // What gets no shorter stays as it is.
+        // A text that gets no shorter stays as it is.
         *ppn = match short.len() > ranks.len() {
             true => alloc::text(&[b"raw:", ranks].concat())?,
             false => alloc::text(&short)?,
@@ -79,7 +79,7 @@ fn method() -> Text {
     Text::new("pmix").expect("text without a NUL")
 }
 
-/// Whether a list is one of ranks.
+/// Returns whether a list is one of ranks.
 fn is_ranks(list: &[u8]) -> bool {
     list.contains(&b';')
 }

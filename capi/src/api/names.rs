@@ -15,7 +15,7 @@ unsafe fn same_nspace(a: *const c_char, b: *const c_char) -> bool {
     a.is_empty() || b.is_empty() || a == b
 }
 
-/// What joins the cluster and the namespace in the name of a namespace of another cluster.
+/// Separator of cluster and namespace in the name of a namespace of another cluster.
 const CLUSTER_SEPARATOR: u8 = b':';
 
 /// A namespace as far as it goes; a NULL is an empty one.
@@ -29,37 +29,37 @@ fn same_rank(a: u32, b: u32) -> bool {
 }
 
 export! {
-    /// Whether two keys are equal.
+    /// Returns whether two keys are equal.
     fn PMIx_Check_key(key: *const c_char, text: *const c_char) -> bool {
         !key.is_null() && !text.is_null() && libc::strncmp(key, text, KEY_SIZE - 1) == 0
     }
 
-    /// Whether a key is one of the Standard's.
+    /// Returns whether a key is one of the Standard's.
     fn PMIx_Check_reserved_key(key: *const c_char) -> bool {
         !key.is_null() && libc::strncmp(key, c"pmix".as_ptr(), 4) == 0
     }
 
-    /// Whether two namespaces are equal. One that is not given equals every other.
+    /// Returns whether two namespaces are equal. One that is not given equals every other.
     fn PMIx_Check_nspace(a: *const c_char, b: *const c_char) -> bool {
         same_nspace(a, b)
     }
 
-    /// Whether two namespaces are equal; one that is not given equals none.
+    /// Returns whether two namespaces are equal; one that is not given equals none.
     fn PMIx_Check_nspace_strict(a: *const c_char, b: *const c_char) -> bool {
         !nspace(a).is_empty() && nspace(a) == nspace(b)
     }
 
-    /// Whether a namespace is not given.
+    /// Returns whether a namespace is not given.
     fn PMIx_Nspace_invalid(text: *const c_char) -> bool {
         nspace(text).is_empty()
     }
 
-    /// Whether two ranks are equal, wildcards on either side included.
+    /// Returns whether two ranks are equal, wildcards on either side included.
     fn PMIx_Check_rank(a: u32, b: u32) -> bool {
         same_rank(a, b)
     }
 
-    /// Whether two processes are the same, wildcards on either side included.
+    /// Returns whether two processes are equal, wildcards on either side included.
     fn PMIx_Check_procid(a: *const pmix_proc_t, b: *const pmix_proc_t) -> bool {
         match (a.as_ref(), b.as_ref()) {
             (Some(a), Some(b)) => same_nspace(a.nspace.as_ptr(), b.nspace.as_ptr()) && same_rank(a.rank, b.rank),
@@ -67,7 +67,7 @@ export! {
         }
     }
 
-    /// Whether two processes have the same name; a wildcard equals itself alone.
+    /// Returns whether two processes have equal names; a wildcard equals itself alone.
     fn PMIx_Check_procid_strict(a: *const pmix_proc_t, b: *const pmix_proc_t) -> bool {
         match (a.as_ref(), b.as_ref()) {
             (Some(a), Some(b)) => PMIx_Check_nspace_strict(a.nspace.as_ptr(), b.nspace.as_ptr()) && a.rank == b.rank,
@@ -75,7 +75,7 @@ export! {
         }
     }
 
-    /// Whether a process names nobody.
+    /// Returns whether a process identifier names nobody.
     fn PMIx_Procid_invalid(p: *const pmix_proc_t) -> bool {
         p.as_ref().is_none_or(|p| nspace(p.nspace.as_ptr()).is_empty() || p.rank == Rank::INVALID.0)
     }

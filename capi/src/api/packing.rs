@@ -13,7 +13,7 @@ use crate::packed;
 use crate::session;
 use crate::types::*;
 
-/// Whether packs say what they hold: what the server that started this process says of its buffers.
+/// Returns whether packs describe their contents: as the server that started this process says of its buffers.
 pub fn form() -> Form {
     static FORM: OnceLock<Form> = OnceLock::new();
     *FORM.get_or_init(|| match std::env::var_os("PMIX_BFROP_BUFFER_TYPE") {
@@ -76,7 +76,7 @@ unsafe fn pack(buffer: &mut pmix_data_buffer_t, src: *const c_void, n: usize, ty
     })
 }
 
-/// How many elements were unpacked, and whether these are all of the pack.
+/// Returns the number of unpacked elements, and whether these are all of the pack.
 unsafe fn unpack(
     buffer: &mut pmix_data_buffer_t,
     dest: *mut c_void,

@@ -18,7 +18,7 @@ export! {
         told(session::client()?.publish(&info))
     }
 
-    /// The same without waiting.
+    /// Nonblocking form of `PMIx_Publish`.
     fn PMIx_Publish_nb(info: *const pmix_info_t, ninfo: usize, cbfunc: Option<OpFn>, cbdata: *mut c_void) -> Outcome {
         let info: Vec<Info> = many(info, ninfo)?;
         told(session::client()?.publish_nb(&info, callbacks::op(cbfunc, cbdata)))
@@ -56,7 +56,7 @@ export! {
         status.ok()
     }
 
-    /// The same without waiting; what was found is shown to `cbfunc`, if there is one, until it returns.
+    /// Nonblocking form of `PMIx_Lookup`; the found data is lent to `cbfunc`, if there is one, until it returns.
     fn PMIx_Lookup_nb(
         keys: *mut *mut c_char, info: *const pmix_info_t, ninfo: usize, cbfunc: Option<LookupFn>, cbdata: *mut c_void,
     ) -> Outcome {
@@ -70,7 +70,7 @@ export! {
         told(session::client()?.unpublish(&keys, &info))
     }
 
-    /// The same without waiting.
+    /// Nonblocking form of `PMIx_Unpublish`.
     fn PMIx_Unpublish_nb(
         keys: *mut *mut c_char, info: *const pmix_info_t, ninfo: usize, cbfunc: Option<OpFn>, cbdata: *mut c_void,
     ) -> Outcome {

@@ -35,23 +35,23 @@ const RENDEZVOUS_FILE: &str = "PMIX_LAUNCHER_RNDZ_FILE";
 /// The server of this process.
 struct Running {
     server: Arc<Server>,
-    /// How many inits wait for their finalize.
+    /// Number of inits that wait for their finalize.
     inits: usize,
-    /// What brings the tool that it belongs to, and ends with, the events of its processes.
+    /// Client through which the tool that it belongs to, and ends with, gets the events of its processes.
     of_tool: Option<Client>,
     /// The program's own functions.
     host: Arc<CHost>,
-    /// Whether what the program logs itself is shown here (`PMIX_SERVER_GATEWAY`).
+    /// True if the program's own logs are shown here (`PMIX_SERVER_GATEWAY`).
     is_gateway: bool,
-    /// Whether it is still to be given its host's functions.
+    /// True if it is still to be given its host's functions.
     is_bare: bool,
-    /// What starts the processes of jobs here, where that tool is a launcher.
+    /// Launcher of the processes of jobs here, where that tool is one.
     launcher: Option<Arc<Launcher>>,
 }
 
 static SERVER: RwLock<Option<Running>> = RwLock::new(None);
 
-/// What the environment of its processes is made from.
+/// Source of the environment of its processes.
 static ENVIRONMENT: Slot<ForkEnvironment> = Slot::empty();
 
 /// The server.
@@ -63,7 +63,7 @@ pub fn server() -> Result<Arc<Server>, Status> {
     running.as_ref().map(|running| running.server.clone()).ok_or(Status::ERR_INIT)
 }
 
-/// What starts processes in this one, where it is a launcher.
+/// Returns the launcher in this process, where it is one.
 pub fn launcher() -> Option<Arc<Launcher>> {
     let running = SERVER.read().unwrap_or_else(PoisonError::into_inner);
     running.as_ref().and_then(|running| running.launcher.clone())
@@ -110,7 +110,7 @@ enum Stream {
 }
 
 impl Stream {
-    /// What `-` and `+` stand for; anything else is a file's name.
+    /// Reads `-` and `+`; anything else is a file's name.
     fn named(name: &[u8]) -> Option<Self> {
         match name {
             b"-" => Some(Stream::Output),
@@ -141,7 +141,7 @@ fn check(info: &[Info]) -> Outcome {
     Ok(())
 }
 
-/// What of the attributes of an init says how the server is to run. The rest are hints for other libraries.
+/// Returns the configuration that the attributes of an init ask for. The rest are hints for other libraries.
 fn config(info: &[Info]) -> Result<ServerConfig, Status> {
     let mut config = ServerConfig::default();
     let text = |key| info.find(key).map(|info| info.value.as_text().ok_or(Status::ERR_BAD_PARAM)).transpose();
@@ -198,7 +198,7 @@ fn start(config: ServerConfig, module: Module, tool: Option<&Client>) -> Result<
     Ok(Running { server: Arc::new(server), inits: 1, of_tool, host, is_gateway: false, is_bare: false, launcher: None })
 }
 
-/// What a host gave, read as what it says or proves that it is.
+/// Returns a host's module, read as of the release that the host names or proves.
 unsafe fn module_of(module: *const pmix_server_module_t) -> Module {
     let said = std::env::var_os(evidence::VARIABLE).and_then(|name| evidence::said(name.as_encoded_bytes()));
     // SAFETY: as promised by the caller.
@@ -303,7 +303,7 @@ fn end(running: Option<Running>) {
     }
 }
 
-/// What such a call is given to be called when it is done.
+/// Callback that such a call is given for its end.
 pub type Done = Box<dyn FnOnce(Result<(), Status>) + Send>;
 
 /// Makes a call of the server that answers through `cbfunc`; without one, waits for it and says so.

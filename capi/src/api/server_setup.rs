@@ -1,4 +1,4 @@
-//! What a host prepares for a job before it starts the job's processes, and what it defines for all jobs.
+//! Preparations of a host for a job before it starts the job's processes, and its definitions for all jobs.
 use instanton::data::{DataType, Info, Proc, Status, Text, Value};
 use instanton::server::Server;
 use instanton::wire::Writer;
@@ -19,7 +19,7 @@ use crate::types::*;
 /// `pmix_setup_application_cbfunc_t`.
 type SetupFn = unsafe extern "C" fn(c_int, *mut pmix_info_t, usize, *mut c_void, Option<OpFn>, *mut c_void);
 
-/// What a host calls when it needs what it was shown no more.
+/// Function that a host calls when it needs the data that it was lent no more.
 unsafe extern "C" fn release(_status: c_int, shown: *mut c_void) {
     drop(handles::take::<Arena>(shown));
 }
@@ -96,7 +96,7 @@ export! {
         append(buffer, &objects)
     }
 
-    /// What hardware this node has. What `cbfunc` is shown lives until it calls the release function.
+    /// Finds the hardware of this node. The data lent to `cbfunc` lives until it calls the release function.
     fn PMIx_server_collect_inventory(
         _directives: *mut pmix_info_t, _ndirs: usize, cbfunc: Option<InfoFn>, cbdata: *mut c_void,
     ) -> Outcome {
@@ -140,7 +140,7 @@ export! {
     ) -> Outcome {
         let (server, info) = (server()?, many::<_, Info>(info, ninfo)?);
         match cbfunc {
-            // What is registered after it finds it so: both go the same way, one after the other.
+            // A later registration finds it: both go to one thread, one after the other.
             None => server.register_session(session, &info, |_| ()),
             Some(_) => op(cbfunc, cbdata, |done| server.register_session(session, &info, done), || Ok(())),
         }

@@ -1,4 +1,4 @@
-//! What a host does for processes: answering queries, logging, changing allocations, watching, sessions and resources.
+//! Services of a host for processes: answering queries, logging, changing allocations, watching, sessions and resources.
 use instanton::client::{Client, Error, Infos, abi_versions, write_out};
 use instanton::data::{Channels, Info, InfoList, Query, ResourceUnit, Status, Text, Value, keys};
 use libc::{c_char, c_int, c_void};
@@ -12,7 +12,7 @@ use crate::types::*;
 
 type Done = Box<dyn FnOnce(Result<Infos, Error>) + Send>;
 
-/// Where a caller wants attributes, which are his to free.
+/// Place where a caller wants attributes, which are the caller's to free.
 pub struct Results<'a>(Option<(&'a mut *mut pmix_info_t, &'a mut usize)>);
 
 impl Results<'_> {
@@ -89,7 +89,7 @@ export! {
         wait_infos("PMIx_Query_info", places, |client, done| client.query_nb(&queries, done))
     }
 
-    /// The same without waiting.
+    /// Nonblocking form of `PMIx_Query_info`.
     fn PMIx_Query_info_nb(
         queries: *mut pmix_query_t, nqueries: usize, cbfunc: Option<InfoFn>, cbdata: *mut c_void,
     ) -> Outcome {
@@ -107,7 +107,7 @@ export! {
         told(client.log(&data, &directives))
     }
 
-    /// The same without waiting.
+    /// Nonblocking form of `PMIx_Log`.
     fn PMIx_Log_nb(
         data: *const pmix_info_t, ndata: usize, directives: *const pmix_info_t, ndirs: usize, cbfunc: Option<OpFn>,
         cbdata: *mut c_void,
@@ -134,7 +134,7 @@ export! {
         })
     }
 
-    /// The same without waiting.
+    /// Nonblocking form of `PMIx_Allocation_request`.
     fn PMIx_Allocation_request_nb(
         directive: u8, info: *mut pmix_info_t, ninfo: usize, cbfunc: Option<InfoFn>, cbdata: *mut c_void,
     ) -> Outcome {
@@ -154,7 +154,7 @@ export! {
         })
     }
 
-    /// The same without waiting.
+    /// Nonblocking form of `PMIx_Process_monitor`.
     fn PMIx_Process_monitor_nb(
         monitor: *const pmix_info_t, error: c_int, directives: *const pmix_info_t, ndirs: usize,
         cbfunc: Option<InfoFn>, cbdata: *mut c_void,
@@ -193,7 +193,7 @@ export! {
         }))
     }
 
-    /// The same without waiting.
+    /// Nonblocking form of `PMIx_Resource_block`.
     fn PMIx_Resource_block_nb(
         directive: u8, block: *mut c_char, units: *const pmix_resource_unit_t, nunits: usize,
         info: *const pmix_info_t, ninfo: usize, cbfunc: Option<OpFn>, cbdata: *mut c_void,

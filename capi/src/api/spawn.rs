@@ -23,7 +23,7 @@ fn show_output(client: &Client, nspace: &Nspace, job_info: &[Info]) {
     let how: Vec<Info> =
         job_info.iter().filter(|info| info.key.as_bytes().starts_with(b"pmix.iof.")).cloned().collect();
     let all = Proc::new(nspace.clone(), Rank::WILDCARD);
-    // Where the server refuses, the job runs all the same.
+    // The job runs even if the server refuses.
     let _ = client.iof_pull_nb(&[all], channels, &how, to_own_output(), |_| ());
 }
 
@@ -93,7 +93,7 @@ export! {
         Ok(())
     }
 
-    /// The same without waiting.
+    /// Nonblocking form of `PMIx_Spawn`.
     fn PMIx_Spawn_nb(
         job_info: *const pmix_info_t, ninfo: usize, apps: *const pmix_app_t, napps: usize, cbfunc: Option<SpawnFn>,
         cbdata: *mut c_void,
@@ -115,7 +115,7 @@ export! {
         told(session::client()?.connect_to(&procs, &info))
     }
 
-    /// The same without waiting.
+    /// Nonblocking form of `PMIx_Connect`.
     fn PMIx_Connect_nb(
         procs: *const pmix_proc_t, nprocs: usize, info: *const pmix_info_t, ninfo: usize, cbfunc: Option<OpFn>,
         cbdata: *mut c_void,
@@ -132,7 +132,7 @@ export! {
         told(session::client()?.disconnect_from(&procs, &info))
     }
 
-    /// The same without waiting.
+    /// Nonblocking form of `PMIx_Disconnect`.
     fn PMIx_Disconnect_nb(
         procs: *const pmix_proc_t, nprocs: usize, info: *const pmix_info_t, ninfo: usize, cbfunc: Option<OpFn>,
         cbdata: *mut c_void,

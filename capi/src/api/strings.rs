@@ -1,4 +1,4 @@
-//! What numbers are called, and names for numbers. The texts are static: nobody frees them.
+//! Names of numbers, and numbers of names. The texts are static: nobody frees them.
 use instanton::data::{Channels, DataType, Status, keys, names};
 use libc::{c_char, c_int};
 
@@ -43,13 +43,13 @@ export! {
 
     /// The status of such a name.
     fn PMIx_Error_code(name: *const c_char) -> c_int {
-        // What stands for "no such name" is the smallest integer: no status has it.
+        // The smallest integer stands for "no such name": no status has it.
         alloc::c_bytes(name).and_then(Status::from_name).map_or(c_int::MIN, |status| status.0)
     }
 
     /// The text of a data type: its name in the headers.
     fn PMIx_Data_type_string(ty: u16) -> *const c_char {
-        // Who is initialised hears that there is no such type; who is not, that he is not.
+        // An initialised process hears that there is no such type, any other that it is not initialised.
         match DataType(ty).pointer() {
             Some(text) => text,
             None if session::is_initialized() => c"UNKNOWN".as_ptr(),

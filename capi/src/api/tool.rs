@@ -59,7 +59,7 @@ export! {
         left
     }
 
-    /// Whether there is a primary server, and requests reach it.
+    /// Returns whether there is a primary server, and requests reach it.
     fn PMIx_tool_is_connected() -> bool {
         session::with(|_, client| client.is_connected()).unwrap_or(false)
     }

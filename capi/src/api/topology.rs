@@ -71,7 +71,7 @@ unsafe fn parse(text: *const c_char, place: *mut pmix_cpuset_t) -> Outcome {
     }
 }
 
-/// What a set says of itself, in memory of the caller's.
+/// Writes the text of a set into memory of the caller's.
 unsafe fn said(
     cpuset: *const pmix_cpuset_t,
     place: *mut *mut c_char,
@@ -88,7 +88,7 @@ unsafe fn said(
     Ok(())
 }
 
-/// How far devices are. What is not given is this node, this process, every device.
+/// Returns the distances of devices. Parameters that are not given mean this node, this process, every device.
 unsafe fn distances(
     topo: *const pmix_topology_t,
     cpuset: *const pmix_cpuset_t,
@@ -169,7 +169,7 @@ export! {
         said(cpuset, text, |set| here(|topology| topology.locality(set)))
     }
 
-    /// What two processes on one node share, from their locality strings.
+    /// Returns the parts of the node that two processes on it share, from their locality strings.
     fn PMIx_Get_relative_locality(a: *const c_char, b: *const c_char, shared: *mut u16) -> Outcome {
         let shared = shared.as_mut().ok_or(Status::ERR_BAD_PARAM)?;
         *shared = 0;
@@ -179,7 +179,7 @@ export! {
         Ok(())
     }
 
-    /// How far the devices of a topology are from a cpuset. The array is the caller's to free.
+    /// Computes the distances of a topology's devices from a cpuset. The array is the caller's to free.
     fn PMIx_Compute_distances(
         topo: *mut pmix_topology_t, cpuset: *mut pmix_cpuset_t, info: *mut pmix_info_t, ninfo: usize,
         found: *mut *mut pmix_device_distance_t, n: *mut usize,
@@ -192,7 +192,7 @@ export! {
         Ok(())
     }
 
-    /// How far the devices of a topology are from a cpuset; the answer comes to the callback.
+    /// Computes the distances of a topology's devices from a cpuset; the answer comes to the callback.
     fn PMIx_Compute_distances_nb(
         topo: *mut pmix_topology_t, cpuset: *mut pmix_cpuset_t, info: *mut pmix_info_t, ninfo: usize,
         cbfunc: Option<DistancesFn>, cbdata: *mut c_void,
@@ -202,7 +202,7 @@ export! {
         let mut arena = Arena::default();
         let (first, n) = arena.array::<pmix_device_distance_t, _>(&distances(topo, cpuset, info, ninfo)?)?;
         let (first, data, kept) = (CbData::new(first.cast()), CbData::new(cbdata), CbData::new(handles::keep(arena)));
-        // What the process knows of itself is there at once; its answer comes on the library's own thread.
+        // The process knows its own rank at once; the answer comes on the library's own thread.
         let answered = client.get_nb(client.proc(), Some(keys::RANK.as_bytes()), &[], move |_| {
             // SAFETY: the program's own function and data; the array stays until it is released.
             unsafe { cbfunc(Status::SUCCESS.0, first.get().cast(), n, data.get(), Some(release), kept.get()) }

@@ -78,7 +78,7 @@ pub unsafe fn load(value: &mut pmix_value_t, data: *const c_void, ty: DataType) 
 unsafe fn unload(value: &pmix_value_t, place: &mut *mut c_void) -> Result<usize, Status> {
     let ty = DataType(value.ty);
     let kind = Kind::of(ty).ok_or(Status::ERR_UNKNOWN_DATA_TYPE)?;
-    // What is allocated in either case is asked for in the same way: programs count on being told.
+    // Memory that is allocated in either case is asked for in one way: programs count on being told.
     if place.is_null() && ty != DataType::STRING && ty != DataType::BYTE_OBJECT {
         return Err(Status::ERR_BAD_PARAM);
     }
@@ -129,7 +129,7 @@ unsafe fn unload(value: &pmix_value_t, place: &mut *mut c_void) -> Result<usize,
     }
 }
 
-/// Whether both are the same integer. What is no number need not equal itself.
+/// Returns whether both are one integer. A value that is no number need not equal itself.
 unsafe fn are_same_number(v1: *const pmix_value_t, v2: *const pmix_value_t) -> bool {
     // SAFETY: NULL or constructed values, the contract with C; of a number, all of its type's bytes lie in the first word.
     unsafe {
@@ -141,7 +141,7 @@ unsafe fn are_same_number(v1: *const pmix_value_t, v2: *const pmix_value_t) -> b
     }
 }
 
-/// What `pmix_boolean_t` says of a value.
+/// Returns the `pmix_boolean_t` of a value.
 pub unsafe fn truth(value: *const pmix_value_t) -> u32 {
     // SAFETY: NULL or a constructed value, the contract with C.
     let truth = unsafe {
@@ -187,7 +187,7 @@ export! {
     /// Fills a value, whatever was in it, with a copy of some data.
     fn PMIx_Value_load(value: *mut pmix_value_t, data: *const c_void, ty: u16) -> Outcome {
         let value = value.as_mut().ok_or(Status::ERR_BAD_PARAM)?;
-        // Where there is nothing to load, there is something to destruct nevertheless.
+        // A value that nothing is loaded into can be destructed nevertheless.
         load(value, data, DataType(ty)).inspect_err(|_| *value = pmix_value_t::EMPTY)
     }
 
@@ -204,13 +204,13 @@ export! {
     /// Fills a value, whatever was in it, with a copy of another.
     fn PMIx_Value_xfer(dest: *mut pmix_value_t, src: *const pmix_value_t) -> Outcome {
         match src.as_ref() {
-            // Where there is nothing to copy, there is something to destruct nevertheless.
+            // A value that nothing is copied into can be destructed nevertheless.
             Some(src) if !dest.is_null() => src.dup_to(dest).inspect_err(|_| dest.write(pmix_value_t::EMPTY)),
             _ => Err(Status::ERR_BAD_PARAM),
         }
     }
 
-    /// How two values relate, a `pmix_value_cmp_t`.
+    /// Returns the order of two values, a `pmix_value_cmp_t`.
     fn PMIx_Value_compare(v1: *mut pmix_value_t, v2: *mut pmix_value_t) -> u32 {
         use instanton::data::Comparison;
         if let (Some(v1), Some(v2)) = (v1.as_ref(), v2.as_ref())
@@ -231,7 +231,7 @@ export! {
         }
     }
 
-    /// Whether a value is true, a `pmix_boolean_t`.
+    /// Returns whether a value is true, as `pmix_boolean_t`.
     fn PMIx_Value_true(value: *const pmix_value_t) -> u32 {
         truth(value)
     }

@@ -26,7 +26,7 @@ const MAX_DEPTH: usize = archive::MAX_DEPTH;
 
 /// A C type that says the same as the Rust type `R`.
 pub trait Mirror<R> {
-    /// What C says, in Rust. `depth` levels are above.
+    /// Converts a C structure into Rust. `depth` levels are above.
     ///
     /// # Safety
     /// Members point to what the headers say.
@@ -46,7 +46,7 @@ impl<T: Mirror<R>, R> Mirror<Box<R>> for T {
     }
 }
 
-/// What one C structure says.
+/// Converts one C structure.
 ///
 /// # Safety
 /// `from` is NULL or such a structure.
@@ -55,7 +55,7 @@ pub unsafe fn one<T: Mirror<R>, R>(from: *const T) -> Result<R, Status> {
     unsafe { from.as_ref().ok_or(Status::ERR_BAD_PARAM)?.to_rust(0) }
 }
 
-/// What the elements of a C array say.
+/// Converts the elements of a C array.
 ///
 /// # Safety
 /// `first` is NULL or has `n` elements.

@@ -250,7 +250,7 @@ mod tests {
     use super::*;
     use crate::owned::Owned;
 
-    /// What a value says, apart from who owns the values of its attributes; an object that nobody claims is libhwloc's.
+    /// Returns the text of a value, apart from the ownership of its attributes' values; an object that nobody claims is libhwloc's.
     fn said(value: &Value) -> String {
         let claimed = |text: String, object: &str| {
             text.replace(&format!("source: None, {object}: Some"), &format!("source: Some(\"hwloc\"), {object}: Some"))

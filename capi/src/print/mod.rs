@@ -70,7 +70,7 @@ pub unsafe fn app(app: &pmix_app_t) -> Result<*mut c_char, Status> {
 /// Elements that are not printed are counted out, up to this many.
 const MOST_UNPRINTABLE: usize = 1 << 16;
 
-/// What has been printed so far.
+/// Text that has been printed so far.
 struct Page {
     out: TextBuilder,
     depth: usize,
@@ -127,19 +127,19 @@ impl Page {
         say!(self, "{value}");
     }
 
-    /// The same of what has a text.
+    /// Prints a line with a text.
     fn words(&mut self, prefix: &[u8], name: &[u8], value: &[u8]) {
         self.head(prefix, name);
         self.put(&[b"\tValue: ", value]);
     }
 
-    /// The same of a number.
+    /// Prints a line with a number.
     fn signed(&mut self, prefix: &[u8], name: &[u8], value: i64) {
         self.words(prefix, name, b"");
         self.out.signed(value);
     }
 
-    /// The same of a number without a sign.
+    /// Prints a line with a number without a sign.
     fn number(&mut self, prefix: &[u8], name: &[u8], value: u64) {
         self.words(prefix, name, b"");
         self.out.number(value);

@@ -73,7 +73,7 @@ impl Page {
         Ok(())
     }
 
-    /// What there is, and what it is called.
+    /// Prints a piece of hardware with its names.
     unsafe fn hardware(&mut self, prefix: &[u8], name: &[u8], uuid: *const c_char, osname: *const c_char, ty: u64) {
         self.head(prefix, name);
         // SAFETY: NULL or C strings, as promised by the caller.

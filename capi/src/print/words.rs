@@ -1,4 +1,4 @@
-//! How numbers, times and texts are written in printed elements.
+//! Numbers, times and texts in printed elements.
 use instanton::data::constants::locality;
 use instanton::data::names::{self, Names};
 use instanton::data::{DataType, Rank};
@@ -6,12 +6,12 @@ use libc::c_char;
 
 use crate::alloc;
 
-/// What stands for texts that are not there: in most types, and in those that came later.
+/// Words for texts that are not there: in most types, and in those that came later.
 pub const NIL: &[u8] = b"(null)";
 /// The other.
 pub const NULL: &[u8] = b"NULL";
 
-/// What numbers stand for in the protocol of stock libraries.
+/// Names of commands, by number, in the protocol of stock libraries.
 const COMMANDS: [&str; 39] = [
     "REQUEST INIT INFO",
     "ABORT",
@@ -105,7 +105,7 @@ pub fn bits(names: &Names, number: u64) -> String {
     names.set(number).collect::<Vec<_>>().join(":")
 }
 
-/// What two processes share.
+/// Returns the names of the places that two processes share.
 pub fn places(number: u16) -> String {
     match number {
         0 => UNKNOWN.into(),

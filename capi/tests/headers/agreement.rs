@@ -14,7 +14,7 @@ use crate::real::{self, Headers};
 /// The release that ours agree with.
 const OURS: [u32; 3] = [6, 1, 0];
 
-/// What is allowed to differ: from which releases on and before which others, the name, and why.
+/// Allowed differences: from which releases on and before which others, the name, and why.
 const KNOWN: [([u32; 2], [u32; 2], &str, &str); 19] = [
     ([0, 0], [9, 9], "PMIX_VERSION_MAJOR", "says which release it is"),
     ([0, 0], [9, 9], "PMIX_VERSION_MINOR", "says which release it is"),
@@ -37,13 +37,13 @@ const KNOWN: [([u32; 2], [u32; 2], &str, &str); 19] = [
     ([7, 0], [9, 9], "PMIX_NODE_PID_STATIC_INIT", "begins with what is unknown, not with nothing"),
 ];
 
-/// What may differ in a release.
+/// Returns the names that may differ in a release.
 fn known(version: [u32; 3]) -> BTreeSet<&'static str> {
     let there = [version[0], version[1]];
     KNOWN.iter().filter(|(from, before, ..)| *from <= there && there < *before).map(|(_, _, name, _)| *name).collect()
 }
 
-/// What the compiler's first pass makes of headers, or says of their macros.
+/// Returns the preprocessor's output for headers, or its list of their macros.
 fn passed(folder: &Path, flags: &[&str]) -> String {
     let mut command = Command::new("cc");
     command.args(["-E", "-P", "-I"]).arg(folder).args(["-include", "pmix_tool.h", "-include", "pmix_server.h"]);
@@ -195,7 +195,7 @@ fn declarations(theirs: &Names, known: &BTreeSet<&str>) -> String {
     text
 }
 
-/// What is in theirs and not in ours.
+/// Returns the names that are in theirs and not in ours.
 fn only_theirs(ours: &Names, theirs: &Names) -> BTreeSet<String> {
     let macros = |names: &Names| names.macros.keys().cloned().collect::<BTreeSet<_>>();
     let mut missing: BTreeSet<String> = &theirs.values - &ours.values;

@@ -1,4 +1,4 @@
-//! How the tests start programs: in an environment without a launcher, as they are or under valgrind.
+//! Starting of programs by tests: in an environment without a launcher, as they are or under valgrind.
 use std::env;
 use std::path::Path;
 use std::process::Command;
@@ -14,7 +14,7 @@ pub fn alone(program: &Path) -> Command {
     command
 }
 
-/// The same under valgrind, which fails at an error or a leak; nothing where it is not installed, which is said.
+/// Returns a command under valgrind, which fails at an error or a leak; nothing where it is not installed, which is printed.
 pub fn checked(program: &Path) -> Option<Command> {
     if Command::new("valgrind").arg("--version").output().is_err() {
         eprintln!("valgrind is not installed: {} runs without it", program.display());

@@ -29,7 +29,7 @@ impl Headers {
     }
 }
 
-/// What the machine's own pkg-config says of the stock library.
+/// Returns the answer of the machine's own pkg-config about the stock library.
 pub fn asked(variable: &str) -> Option<PathBuf> {
     let mut command = Command::new("pkg-config");
     let output = command.args([variable, "pmix"]).env_remove("PKG_CONFIG_PATH").output().ok()?;

@@ -227,7 +227,7 @@ fn attributes(level: &BTreeMap<String, Vec<String>>, asked: &Value) -> Value {
 
 /// An attribute by its name. One that is the host's own is known by that alone.
 fn described(name: &str) -> RegAttr {
-    let key = keys::key_of(name.as_bytes()).and_then(|key| key.to_str().ok());
+    let key = keys::key_of(name).and_then(|key| key.to_str().ok());
     RegAttr {
         name: Text::new(name).ok(),
         key: key.and_then(|key| Key::new(key).ok()),
@@ -260,7 +260,7 @@ mod tests {
     fn every_attribute_that_is_said_to_be_supported_is_one() {
         for (function, attributes) in [CLIENT, SERVER, TOOL].concat() {
             for name in attributes.split_ascii_whitespace() {
-                assert!(keys::key_of(name.as_bytes()).is_some(), "{function}: {name}");
+                assert!(keys::key_of(name).is_some(), "{function}: {name}");
             }
         }
     }

@@ -92,7 +92,7 @@ fn when_the_server_goes_everybody_is_told() {
     assert_eq!(id.unwrap(), 0);
     let (ended, end) = mpsc::channel();
     let waiting = ended.clone();
-    client.get_nb(&proc(1), Some(b"k"), &[], move |result| waiting.send(result.map(drop)).unwrap()).unwrap();
+    client.get_nb(&proc(1), "k", &[], move |result| waiting.send(result.map(drop)).unwrap()).unwrap();
     client.fence_nb(&[], &[], move |result| ended.send(result).unwrap()).unwrap();
     thread::scope(|scope| {
         let blocked = scope.spawn(|| client.fence(&[], &[]));
@@ -107,10 +107,10 @@ fn when_the_server_goes_everybody_is_told() {
     assert_eq!((status, source.nspace), (Status::ERR_LOST_CONNECTION, Nspace::new("server").unwrap()));
     assert!(matches!(client.fence(&[], &[]), Err(Error::LostConnection)));
     // Values that the process knows by itself are still there.
-    client.put(Scope::GLOBAL, key("mine"), Value::Int(1)).unwrap();
-    assert_eq!(client.get(&proc(0), Some(b"mine"), &[]).unwrap(), Value::Int(1));
+    client.put(Scope::GLOBAL, "mine", Value::Int(1)).unwrap();
+    assert_eq!(client.get(&proc(0), "mine", &[]).unwrap(), Value::Int(1));
     client.finalize(&[]).unwrap();
-    assert!(matches!(client.get(&proc(0), Some(b"mine"), &[]), Err(Error::NotInitialized)));
+    assert!(matches!(client.get(&proc(0), "mine", &[]), Err(Error::NotInitialized)));
 }
 
 /// A process makes a file after registering it, and with the server gone nobody would remove it.
@@ -162,10 +162,10 @@ fn a_callback_may_ask_but_not_wait() {
     let inner = client.clone();
     let ask = move |result: Result<(), Error>| {
         let fence = inner.fence(&[], &[]);
-        let get = inner.get(&proc(1), Some(b"k"), &[]);
+        let get = inner.get(&proc(1), "k", &[]);
         let end = inner.finalize(&[]);
-        inner.store_internal(&proc(1), key("here"), Value::Int(5)).unwrap();
-        let here = inner.get(&proc(1), Some(b"here"), &[]);
+        inner.store_internal(&proc(1), "here", Value::Int(5)).unwrap();
+        let here = inner.get(&proc(1), "here", &[]);
         inner.fence_nb(&[], &[], move |again| tell.send((result, fence, get, end, here, again)).unwrap()).unwrap();
     };
     client.fence_nb(&[], &[], ask).unwrap();
@@ -204,10 +204,10 @@ fn a_callback_that_panics_leaves_nobody_waiting() {
 #[test]
 fn a_commit_that_fails_is_told_once_and_later() {
     let (client, mut peer) = connected();
-    client.put(Scope::GLOBAL, key("a"), Value::Int(1)).unwrap();
-    client.put(Scope::INTERNAL, key("b"), Value::Int(2)).unwrap();
-    assert_eq!(client.put(Scope(99), key("c"), Value::Int(3)).unwrap_err().status(), Status::ERR_BAD_PARAM);
-    assert_eq!(client.put(Scope::DEL_GLOBAL, key("c"), Value::Int(3)).unwrap_err().status(), Status::ERR_NOT_SUPPORTED);
+    client.put(Scope::GLOBAL, "a", Value::Int(1)).unwrap();
+    client.put(Scope::INTERNAL, "b", Value::Int(2)).unwrap();
+    assert_eq!(client.put(Scope(99), "c", Value::Int(3)).unwrap_err().status(), Status::ERR_BAD_PARAM);
+    assert_eq!(client.put(Scope::DEL_GLOBAL, "c", Value::Int(3)).unwrap_err().status(), Status::ERR_NOT_SUPPORTED);
     client.commit().unwrap();
     let (number, request) = peer.request();
     let Request::Commit { entries } = request else { panic!("{request:?}") };
@@ -294,12 +294,12 @@ fn segments_come_when_they_are_needed_and_before_the_fence_ends() {
     let mut job = job();
     let (client, mut peer) = client_of(&job);
     let wildcard = Proc::new(nspace(), Rank::WILDCARD);
-    assert_eq!(client.get(&wildcard, Some(keys::JOB_SIZE.as_bytes()), &[]).unwrap(), Value::Uint32(4));
+    assert_eq!(client.get(&wildcard, keys::JOB_SIZE, &[]).unwrap(), Value::Uint32(4));
 
     // A segment that is not mapped yet: no fence was made, the Get asks for it.
     job.update(Rank(1), &[(Scope::GLOBAL, key("k"), Value::from("one"))]).unwrap();
     let answer = thread::scope(|scope| {
-        let get = scope.spawn(|| client.get(&proc(1), Some(b"k"), &[Info::new(keys::OPTIONAL, true)]));
+        let get = scope.spawn(|| client.get(&proc(1), "k", &[Info::new(keys::OPTIONAL, true)]));
         let (number, request) = peer.request();
         let Request::Segments { have, .. } = request else { panic!("{request:?}") };
         peer.segments(number, &have, &job);
@@ -311,7 +311,7 @@ fn segments_come_when_they_are_needed_and_before_the_fence_ends() {
     let large = Value::ByteObject(vec![7; 100_000]);
     job.update(Rank(2), &[(Scope::GLOBAL, key("k"), large.clone())]).unwrap();
     job.replace_info(job_info("/tmp/y")).unwrap();
-    assert_eq!(client.get(&wildcard, Some(keys::TMPDIR.as_bytes()), &[]).unwrap(), Value::from("/tmp/x"));
+    assert_eq!(client.get(&wildcard, keys::TMPDIR, &[]).unwrap(), Value::from("/tmp/x"));
     thread::scope(|scope| {
         let fence = scope.spawn(|| client.fence(&[], &[]));
         let (number, _) = peer.request();
@@ -321,9 +321,9 @@ fn segments_come_when_they_are_needed_and_before_the_fence_ends() {
         peer.segments(number, &have, &job);
         fence.join().unwrap().unwrap();
     });
-    assert_eq!(client.get(&wildcard, Some(keys::TMPDIR.as_bytes()), &[]).unwrap(), Value::from("/tmp/y"));
-    assert_eq!(client.get(&proc(2), Some(b"k"), &[]).unwrap(), large);
-    let everything = client.get(&proc(2), None, &[]).unwrap();
+    assert_eq!(client.get(&wildcard, keys::TMPDIR, &[]).unwrap(), Value::from("/tmp/y"));
+    assert_eq!(client.get(&proc(2), "k", &[]).unwrap(), large);
+    let everything = client.get_all(&proc(2), &[]).unwrap();
     let everything: Vec<_> = everything.as_array().unwrap().infos().map(|item| item.key.to_string()).collect();
     assert!(["k", keys::RANK, keys::NODEID].iter().all(|key| everything.iter().any(|k| k == key)), "{everything:?}");
 
@@ -331,7 +331,7 @@ fn segments_come_when_they_are_needed_and_before_the_fence_ends() {
     job.replace_info(job_info("/tmp/z")).unwrap();
     let refresh = [Info::new(keys::GET_REFRESH_CACHE, true)];
     let newest = thread::scope(|scope| {
-        let get = scope.spawn(|| client.get(&wildcard, Some(keys::TMPDIR.as_bytes()), &refresh));
+        let get = scope.spawn(|| client.get(&wildcard, keys::TMPDIR, &refresh));
         let (number, request) = peer.request();
         let Request::Segments { have, .. } = request else { panic!("{request:?}") };
         peer.segments(number, &have, &job);
@@ -342,7 +342,7 @@ fn segments_come_when_they_are_needed_and_before_the_fence_ends() {
     // By the host's name of the job, too.
     let elsewhere = Proc::new(Nspace::new("any").unwrap(), Rank::WILDCARD);
     let of_job = [Info::new(keys::JOBID, "the.job")];
-    assert_eq!(client.get(&elsewhere, Some(keys::JOB_SIZE.as_bytes()), &of_job).unwrap(), Value::Uint32(4));
+    assert_eq!(client.get(&elsewhere, keys::JOB_SIZE, &of_job).unwrap(), Value::Uint32(4));
     let server = thread::spawn(move || peer.agree());
     drop(client);
     assert_eq!(server.join().unwrap(), [], "everything else was at hand");
@@ -354,7 +354,7 @@ fn what_cannot_be_mapped_is_asked_for() {
     let (client, mut peer) = client_of(&job);
     job.update(Rank(1), &[(Scope::GLOBAL, key("k"), Value::from("one"))]).unwrap();
     thread::scope(|scope| {
-        let get = scope.spawn(|| client.get(&proc(1), Some(b"k"), &[]));
+        let get = scope.spawn(|| client.get(&proc(1), "k", &[]));
         let (number, _) = peer.request();
         // A descriptor that is no segment, and one that was announced and does not come.
         let parts = vec![Part::Modex(1)];
@@ -366,7 +366,7 @@ fn what_cannot_be_mapped_is_asked_for() {
         peer.reply(number, &Reply::Value(Value::from("one")));
         assert_eq!(get.join().unwrap().unwrap(), Value::from("one"));
         // It is not tried again.
-        let get = scope.spawn(|| client.get(&proc(1), Some(b"k"), &[]));
+        let get = scope.spawn(|| client.get(&proc(1), "k", &[]));
         let (number, request) = peer.request();
         assert!(matches!(request, Request::Get { .. }), "{request:?}");
         peer.reply(number, &Reply::Done(Status::ERR_NOT_FOUND));
@@ -374,7 +374,7 @@ fn what_cannot_be_mapped_is_asked_for() {
     });
     // Mapped segments stay readable.
     let wildcard = Proc::new(nspace(), Rank::WILDCARD);
-    assert_eq!(client.get(&wildcard, Some(keys::JOB_SIZE.as_bytes()), &[]).unwrap(), Value::Uint32(4));
+    assert_eq!(client.get(&wildcard, keys::JOB_SIZE, &[]).unwrap(), Value::Uint32(4));
     // Had the client kept what it was sent, a descriptor of the server's own end, that end would stay open now.
     let (tell, told) = mpsc::channel();
     client.fence_nb(&[], &[], move |end| tell.send(end).unwrap()).unwrap();
@@ -387,19 +387,19 @@ fn the_own_word_comes_first_and_the_hosts_before_a_put() {
     let job = job();
     let (client, peer) = client_of(&job);
     let me = proc(0);
-    let get = |proc: &Proc, key: &str, info: &[Info]| client.get(proc, Some(key.as_bytes()), info);
-    client.put(Scope::GLOBAL, key("mine"), Value::String(None)).unwrap();
-    client.put(Scope::GLOBAL, key(keys::HOSTNAME), Value::from("put")).unwrap();
-    client.put(Scope::GLOBAL, key(keys::CPUSET), Value::from("0-1")).unwrap();
-    client.put(Scope::REMOTE, key("far"), Value::Int(1)).unwrap();
+    let get = |proc: &Proc, key: &str, info: &[Info]| client.get(proc, key, info);
+    client.put(Scope::GLOBAL, "mine", Value::String(None)).unwrap();
+    client.put(Scope::GLOBAL, keys::HOSTNAME, Value::from("put")).unwrap();
+    client.put(Scope::GLOBAL, keys::CPUSET, Value::from("0-1")).unwrap();
+    client.put(Scope::REMOTE, "far", Value::Int(1)).unwrap();
     assert_eq!(get(&me, "mine", &[]).unwrap(), Value::String(None));
     assert_eq!(get(&me, keys::HOSTNAME, &[]).unwrap(), Value::from("alpha"));
     assert_eq!(get(&me, keys::CPUSET, &[]).unwrap(), Value::from("0-1"));
     let local = [Info::new(keys::DATA_SCOPE, Scope::LOCAL), Info::new(keys::OPTIONAL, true)];
     assert_eq!(get(&me, "far", &local).unwrap_err().status(), Status::ERR_NOT_FOUND);
     assert_eq!(get(&me, "far", &[]).unwrap(), Value::Int(1));
-    client.store_internal(&me, key(keys::HOSTNAME), Value::from("stored")).unwrap();
-    client.store_internal(&proc(1), key("pmix.loc"), Value::Uint16(127)).unwrap();
+    client.store_internal(&me, keys::HOSTNAME, Value::from("stored")).unwrap();
+    client.store_internal(&proc(1), "pmix.loc", Value::Uint16(127)).unwrap();
     assert_eq!(get(&me, keys::HOSTNAME, &[]).unwrap(), Value::from("stored"));
     assert_eq!(get(&proc(1), "pmix.loc", &[]).unwrap(), Value::Uint16(127));
     assert_eq!(get(&me, keys::HOSTNAME, &[Info::new(keys::NODE_INFO, true)]).unwrap(), Value::from("alpha"));
@@ -451,15 +451,15 @@ fn a_singleton_is_a_job_of_its_own() {
     let client = Client::singleton().unwrap();
     assert_eq!((client.proc().rank, client.server()), (Rank(0), None));
     let me = client.proc().clone();
-    client.put(Scope::GLOBAL, key("k"), Value::Int(1)).unwrap();
+    client.put(Scope::GLOBAL, "k", Value::Int(1)).unwrap();
     client.commit().unwrap();
     client.fence(&[], &[]).unwrap();
     client.fence(std::slice::from_ref(&me), &[]).unwrap();
     assert_eq!(client.fence(&[proc(1)], &[]).unwrap_err().status(), Status::ERR_UNREACH);
-    assert_eq!(client.get(&me, Some(b"k"), &[]).unwrap(), Value::Int(1));
-    assert_eq!(client.get(&me, Some(b"l"), &[]).unwrap_err().status(), Status::ERR_NOT_FOUND);
+    assert_eq!(client.get(&me, "k", &[]).unwrap(), Value::Int(1));
+    assert_eq!(client.get(&me, "l", &[]).unwrap_err().status(), Status::ERR_NOT_FOUND);
     // It knows what a host would have told it.
-    let asked = |rank, key: &str| client.get(&Proc::new(me.nspace.clone(), rank), Some(key.as_bytes()), &[]);
+    let asked = |rank, key: &str| client.get(&Proc::new(me.nspace.clone(), rank), key, &[]);
     assert_eq!(asked(Rank(0), keys::RANK).unwrap(), Value::ProcRank(Rank(0)));
     assert_eq!(
         asked(Rank::UNDEF, keys::LOCAL_RANK).unwrap(),
@@ -470,10 +470,10 @@ fn a_singleton_is_a_job_of_its_own() {
     assert_eq!(asked(Rank::WILDCARD, keys::LOCAL_PEERS).unwrap(), Value::from("0"));
     assert_eq!(asked(Rank(1), keys::LOCAL_RANK).unwrap_err().status(), Status::ERR_NOT_FOUND);
     assert_eq!(
-        client.get(&me, Some(b"l"), &[Info::new(keys::GET_REFRESH_CACHE, true)]).unwrap_err().status(),
+        client.get(&me, "l", &[Info::new(keys::GET_REFRESH_CACHE, true)]).unwrap_err().status(),
         Status::ERR_NOT_FOUND
     );
-    assert!(client.get(&me, None, &[]).unwrap().as_array().unwrap().len() > 1);
+    assert!(client.get_all(&me, &[]).unwrap().as_array().unwrap().len() > 1);
     client.finalize(&[]).unwrap();
     assert!(matches!(client.finalize(&[]), Err(Error::NotInitialized)));
 }

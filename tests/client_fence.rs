@@ -80,7 +80,7 @@ fn mixed() {
             }
         }
         for rank in 0..4 {
-            let value = client.get(&peers(rank), Some(key(round).as_bytes()), &[Info::new(keys::OPTIONAL, true)]);
+            let value = client.get(&peers(rank), key(round), &[Info::new(keys::OPTIONAL, true)]);
             assert_eq!(value.unwrap(), Value::Uint32(rank), "round {round}, rank {rank}");
         }
     }
@@ -107,7 +107,7 @@ fn again() {
         client.fence(&[], &[]).unwrap();
         for rank in 0..3 {
             let peer = Proc::new(me.nspace.clone(), Rank(rank));
-            let value = client.get(&peer, Some(key(life).as_bytes()), &[Info::new(keys::OPTIONAL, true)]);
+            let value = client.get(&peer, key(life), &[Info::new(keys::OPTIONAL, true)]);
             assert_eq!(value.unwrap(), Value::Uint32(rank), "life {life}, rank {rank}");
         }
         // It goes in the middle of this one. Whoever comes next as this rank must not take its end for that of its own.
@@ -205,7 +205,7 @@ fn impatient() {
         client.put(Scope::LOCAL, key(0), Value::Bool(true)).unwrap();
         client.commit().unwrap();
     };
-    let until_told = || client.get(&other, Some(key(0).as_bytes()), &limit(300)).unwrap();
+    let until_told = || client.get(&other, key(0), &limit(300)).unwrap();
     let fence = |limit: &[Info]| client.fence(&[], limit).unwrap_err().status();
     if me.rank.0 == 0 {
         until_told();

@@ -42,7 +42,7 @@ fn rank_of(client: &Client, rank: u32) -> Proc {
 
 fn size(client: &Client) -> u32 {
     let job = Proc::new(client.proc().nspace.clone(), Rank::WILDCARD);
-    client.get(&job, Some(keys::JOB_SIZE.as_bytes()), &[]).unwrap().as_u32().unwrap()
+    client.get(&job, keys::JOB_SIZE, &[]).unwrap().as_u32().unwrap()
 }
 
 fn collect() -> Vec<Info> {
@@ -68,17 +68,17 @@ fn exchange() {
         for (name, value) in posted(me, round) {
             client.put(Scope::GLOBAL, key(name), value).unwrap();
         }
-        client.put(Scope::REMOTE, key("remote"), Value::Int(1)).unwrap();
-        client.put(Scope::LOCAL, key("local"), Value::Int(2)).unwrap();
+        client.put(Scope::REMOTE, "remote", Value::Int(1)).unwrap();
+        client.put(Scope::LOCAL, "local", Value::Int(2)).unwrap();
         client.commit().unwrap();
         client.fence(&[], &collect()).unwrap();
         for rank in 0..size {
             for (name, value) in posted(rank, round) {
-                let found = client.get(&rank_of(&client, rank), Some(name.as_bytes()), &[]);
+                let found = client.get(&rank_of(&client, rank), name, &[]);
                 assert_eq!(found.unwrap(), value, "{name} of rank {rank} in round {round}");
             }
             let optional = [Info::new(keys::OPTIONAL, true)];
-            let get = |name: &str| client.get(&rank_of(&client, rank), Some(name.as_bytes()), &optional);
+            let get = |name: &str| client.get(&rank_of(&client, rank), name, &optional);
             assert_eq!(get("local").unwrap(), Value::Int(2));
             assert_eq!(get("remote").is_ok(), rank == me, "REMOTE data is hidden on this node");
             assert_eq!(get(keys::LOCAL_RANK).unwrap(), Value::Uint16(rank as u16));
@@ -92,7 +92,7 @@ fn exchange() {
     } else {
         assert_eq!(std::env::var("INSTANTON_SHM").unwrap(), "off");
     }
-    let everything = client.get(&rank_of(&client, size - 1), None, &[]).unwrap();
+    let everything = client.get_all(&rank_of(&client, size - 1), &[]).unwrap();
     let known: Vec<String> = everything.as_array().unwrap().infos().map(|item| item.key.to_string()).collect();
     assert!(["text", "local", keys::RANK].iter().all(|name| known.iter().any(|key| key == name)), "{known:?}");
     client.finalize(&[]).unwrap();
@@ -200,16 +200,16 @@ fn late() {
     if client.proc().rank.0 == 0 {
         let (tell, told) = mpsc::channel();
         let forever = [Info::new(keys::TIMEOUT, Value::Int(0))];
-        client.get_nb(&rank_of(&client, 1), Some(b"late"), &forever, move |value| tell.send(value).unwrap()).unwrap();
-        let early = client.get(&rank_of(&client, 1), Some(b"late"), &[Info::new(keys::IMMEDIATE, true)]);
+        client.get_nb(&rank_of(&client, 1), "late", &forever, move |value| tell.send(value).unwrap()).unwrap();
+        let early = client.get(&rank_of(&client, 1), "late", &[Info::new(keys::IMMEDIATE, true)]);
         assert_eq!(early.unwrap_err().status(), Status::ERR_NOT_FOUND);
         // Rank 1 posts once this fence is over.
         client.fence(&[], &[]).unwrap();
-        assert_eq!(client.get(&rank_of(&client, 1), Some(b"late"), &forever).unwrap(), Value::Int(1));
+        assert_eq!(client.get(&rank_of(&client, 1), "late", &forever).unwrap(), Value::Int(1));
         assert_eq!(told.recv().unwrap().unwrap(), Value::Int(1));
     } else {
         client.fence(&[], &[]).unwrap();
-        client.put(Scope::GLOBAL, key("late"), Value::Int(1)).unwrap();
+        client.put(Scope::GLOBAL, "late", Value::Int(1)).unwrap();
         client.commit().unwrap();
     }
     client.finalize(&[Info::new(keys::EMBED_BARRIER, true)]).unwrap();
@@ -224,7 +224,7 @@ fn a_get_waits_for_what_is_not_posted_yet() {
 
 fn misses() {
     let client = Client::init(&[]).unwrap();
-    let get = |rank, name: &str, info: &[Info]| client.get(&rank_of(&client, rank), Some(name.as_bytes()), info);
+    let get = |rank, name: &str, info: &[Info]| client.get(&rank_of(&client, rank), name, info);
     let status = |result: Result<Value, Error>| result.unwrap_err().status();
     client.commit().unwrap();
     client.fence(&[], &[]).unwrap();
@@ -261,7 +261,7 @@ fn what_nobody_posts_is_not_waited_for_in_vain() {
 /// A forked child finds itself uninitialised, and the parent's connection and memory go on.
 fn forked() {
     let client = Client::init(&[]).unwrap();
-    client.put(Scope::GLOBAL, key("k"), Value::Int(1)).unwrap();
+    client.put(Scope::GLOBAL, "k", Value::Int(1)).unwrap();
     client.commit().unwrap();
     client.fence(&[], &[]).unwrap();
     // SAFETY: the child calls nothing but the client's refusals, which take no lock, and ends itself.
@@ -269,7 +269,7 @@ fn forked() {
         nix::unistd::ForkResult::Child => {
             let me = client.proc().clone();
             let refused = !client.is_initialized()
-                && matches!(client.get(&me, Some(b"k"), &[]), Err(Error::NotInitialized))
+                && matches!(client.get(&me, "k", &[]), Err(Error::NotInitialized))
                 && matches!(client.fence(&[], &[]), Err(Error::NotInitialized))
                 && matches!(client.finalize(&[]), Err(Error::NotInitialized));
             drop(client);
@@ -282,7 +282,7 @@ fn forked() {
         }
     }
     client.fence(&[], &[]).unwrap();
-    assert_eq!(client.get(&rank_of(&client, 1), Some(b"k"), &[]).unwrap(), Value::Int(1));
+    assert_eq!(client.get(&rank_of(&client, 1), "k", &[]).unwrap(), Value::Int(1));
     client.finalize(&[]).unwrap();
 }
 
@@ -298,15 +298,12 @@ fn strangers() {
     let me = client.proc().clone();
     let all: Vec<Proc> =
         ["strange@1", "strange@2"].map(|name| Proc::new(Nspace::new(name).unwrap(), Rank::WILDCARD)).into();
-    client.put(Scope::GLOBAL, key("name"), Value::from(me.to_string())).unwrap();
+    client.put(Scope::GLOBAL, "name", Value::from(me.to_string())).unwrap();
     client.commit().unwrap();
     client.fence(&all, &collect()).unwrap();
     for proc in all.iter().flat_map(|job| (0..2).map(|rank| Proc::new(job.nspace.clone(), Rank(rank)))) {
-        assert_eq!(client.get(&proc, Some(b"name"), &[]).unwrap(), Value::from(proc.to_string()));
-        assert_eq!(
-            client.get(&proc, Some(keys::LOCAL_RANK.as_bytes()), &[]).unwrap(),
-            Value::Uint16(proc.rank.0 as u16)
-        );
+        assert_eq!(client.get(&proc, "name", &[]).unwrap(), Value::from(proc.to_string()));
+        assert_eq!(client.get(&proc, keys::LOCAL_RANK, &[]).unwrap(), Value::Uint16(proc.rank.0 as u16));
     }
     client.fence(&all, &[]).unwrap();
     client.finalize(&[]).unwrap();
@@ -385,7 +382,7 @@ fn threads() {
                 let forever = [Info::new(keys::TIMEOUT, Value::Int(0))];
                 let mut last = 0;
                 while last < 250 {
-                    let round = whole(client.get(&rank_of(client, rank), Some(b"k"), &forever).unwrap());
+                    let round = whole(client.get(&rank_of(client, rank), "k", &forever).unwrap());
                     assert!(round >= last, "round {round} after {last}");
                     last = round;
                 }
@@ -393,7 +390,7 @@ fn threads() {
         }
         for round in 0..=250u8 {
             let value = Value::ByteObject(vec![round; 16 + usize::from(round) * 37]);
-            client.put(Scope::GLOBAL, key("k"), value).unwrap();
+            client.put(Scope::GLOBAL, "k", value).unwrap();
             client.commit().unwrap();
         }
     });
@@ -435,7 +432,7 @@ fn the_environment_must_be_meant_for_this_process() {
 fn itself() {
     let client = Client::init(&[]).unwrap();
     let me = client.proc().clone();
-    let get = |proc: &Proc, key: &str| client.get(proc, Some(key.as_bytes()), &[]).map_err(|error| error.status());
+    let get = |proc: &Proc, key: &str| client.get(proc, key, &[]).map_err(|error| error.status());
     let server = client.server().unwrap().clone();
     assert_eq!(get(&me, keys::SERVER_NSPACE), Ok(Value::string(server.nspace.as_bytes())));
     assert_eq!(get(&me, keys::SERVER_RANK), Ok(Value::ProcRank(server.rank)));
@@ -473,25 +470,25 @@ fn qualifies() {
         for by in [1u64, 2] {
             let value = Info::new(key_name, Value::Size(100 * u64::from(client.proc().rank.0) + by));
             let both = DataArray::of_info(vec![value, qualifier(by)]);
-            client.put(Scope::GLOBAL, key(keys::QUALIFIED_VALUE), both.into()).unwrap();
+            client.put(Scope::GLOBAL, keys::QUALIFIED_VALUE, both.into()).unwrap();
         }
-        client.put(Scope::GLOBAL, key(key_name), Value::Size(7)).unwrap();
+        client.put(Scope::GLOBAL, key_name, Value::Size(7)).unwrap();
     }
     client.commit().unwrap();
     client.fence(&[], &collect()).unwrap();
     for rank in 0..size(&client) {
         for key_name in [keys::GROUP_LOCAL_CID, "site.value"] {
-            let get = |info: &[Info]| client.get(&rank_of(&client, rank), Some(key_name.as_bytes()), info).unwrap();
+            let get = |info: &[Info]| client.get(&rank_of(&client, rank), key_name, info).unwrap();
             assert_eq!(get(&[]), Value::Size(7));
             assert_eq!(get(&[qualifier(2)]), Value::Size(100 * u64::from(rank) + 2));
             assert_eq!(get(&[qualifier(1)]), Value::Size(100 * u64::from(rank) + 1));
             let others = [qualifier(3), Info::new(keys::OPTIONAL, true)];
-            let none = client.get(&rank_of(&client, rank), Some(key_name.as_bytes()), &others);
+            let none = client.get(&rank_of(&client, rank), key_name, &others);
             assert_eq!(none.unwrap_err().status(), Status::ERR_NOT_FOUND);
         }
     }
     let nothing = DataArray::of_info(vec![qualifier(1)]);
-    let refused = client.put(Scope::GLOBAL, key(keys::QUALIFIED_VALUE), nothing.into());
+    let refused = client.put(Scope::GLOBAL, keys::QUALIFIED_VALUE, nothing.into());
     assert_eq!(refused.unwrap_err().status(), Status::ERR_BAD_PARAM);
     client.finalize(&[]).unwrap();
 }

@@ -10,7 +10,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant, SystemTime};
 
 use instanton::client::{Client, Error};
-use instanton::data::{Info, Key, Proc, Rank, Scope, Value, keys};
+use instanton::data::{Info, Proc, Rank, Scope, Value, keys};
 use instanton::server::Server;
 use processes::{Job, all_well, server};
 
@@ -49,12 +49,12 @@ fn restless() {
 fn meet(client: &Client, peer: &Proc, round: u32, collect: &[Info]) -> Result<(), Error> {
     let size = [8, 500, 5_000, 70_000][round as usize % 4];
     for name in ["a", "b"] {
-        client.put(Scope::GLOBAL, Key::new(name).unwrap(), Value::ByteObject(vec![round as u8; size]))?;
+        client.put(Scope::GLOBAL, name, Value::ByteObject(vec![round as u8; size]))?;
     }
     client.commit()?;
     client.fence(&[], collect)?;
     for name in ["a", "b"] {
-        let value = client.get(peer, Some(name.as_bytes()), &[])?;
+        let value = client.get(peer, name, &[])?;
         assert_eq!(value, Value::ByteObject(vec![round as u8; size]), "{name} in round {round}");
     }
     client.fence(&[], &[])

@@ -10,7 +10,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::sync::{Arc, Mutex, mpsc};
 
 use instanton::client::{Chain, Client, Notice};
-use instanton::data::{DataRange, Info, Key, Nspace, Proc, Rank, Scope, Status, Text, Value, keys};
+use instanton::data::{DataRange, Info, Nspace, Proc, Rank, Scope, Status, Text, Value, keys};
 use instanton::server::{Accepted, Answer, Completion, Host, Published, PublishedData, Server};
 use instanton::server::{ServerConfig, ToolSupport};
 use instanton::tool::Tool;
@@ -167,16 +167,16 @@ fn meeting_place() {
 
 fn fencer() {
     let client = Client::init(&[]).unwrap();
-    let key = Key::new("endpoint").unwrap();
+    let key = "endpoint";
     let peer = Proc::new(client.proc().nspace.clone(), Rank(1 - client.proc().rank.0));
     let collect = [Info::new(keys::COLLECT_DATA, true)];
     watched("a client", rounds(ROUNDS), |round| {
         // Every size of block in turn, in another order each time.
         let value = Value::ByteObject(vec![round as u8; (round * 1_237 % 3_000) as usize]);
-        client.put(Scope::GLOBAL, key.clone(), value.clone()).unwrap();
+        client.put(Scope::GLOBAL, key, value.clone()).unwrap();
         client.commit().unwrap();
         client.fence(&[], &collect).unwrap();
-        assert_eq!(client.get(&peer, Some(key.as_bytes()), &[]).unwrap(), value, "round {round}");
+        assert_eq!(client.get(&peer, key, &[]).unwrap(), value, "round {round}");
         // Nobody commits before everybody has read.
         client.fence(&[], &[]).unwrap();
         std::io::stdout().flush().unwrap();
@@ -241,7 +241,7 @@ fn customer() {
     watched("a client", all, |round| {
         if me.rank == Rank(0) && round > 0 && round % (all / LOOKS) == 0 {
             // There is nothing to be found; the server counts who has looked.
-            let _ = client.lookup(&[Text::new(LOOK).unwrap()], &[]);
+            let _ = client.lookup(&[LOOK], &[]);
         }
         let (tell, told) = mpsc::channel();
         let handler = Arc::new(move |notice: Notice, chain: Chain| {
@@ -261,9 +261,9 @@ fn customer() {
 
         let key = format!("{}.{round}", me.rank.0);
         client.publish(&[Info::new(&key, round)]).unwrap();
-        let (_, found) = client.lookup(&[Text::new(key.as_str()).unwrap()], &[]).unwrap();
+        let (_, found) = client.lookup(&[&key], &[]).unwrap();
         assert_eq!(found[0].value, Value::Uint64(round));
-        client.unpublish(&[], &[]).unwrap();
+        client.unpublish_all(&[]).unwrap();
 
         let tool = Tool::init(&[Info::new(keys::SERVER_URI, server.as_str())]).unwrap();
         assert!(tool.is_connected());

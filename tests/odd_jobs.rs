@@ -235,8 +235,8 @@ fn echo() {
             _ => vec![Info::new(keys::NODE_INFO, true), Info::new(keys::NODEID, word(2))],
         };
         let proc = Proc::new(client.proc().nspace.clone(), Rank(word(0)));
-        let answer = client.get(&proc, Some(key), &info).unwrap_or_else(|error| Value::Status(error.status()));
-        client.put(Scope::GLOBAL, Key::new(format!("seen.{n}")).unwrap(), answer).unwrap();
+        let answer = client.get(&proc, key, &info).unwrap_or_else(|error| Value::Status(error.status()));
+        client.put(Scope::GLOBAL, format!("seen.{n}"), answer).unwrap();
     }
     client.commit().unwrap();
     client.finalize(&[]).unwrap();
@@ -284,7 +284,7 @@ fn check(server: &Server, name: &str, odd: &Odd, c_reader: Option<&(PathBuf, Pat
     for (n, (about, key)) in questions.iter().enumerate() {
         let expected = odd.given.get(&(*about, key.clone())).cloned();
         for rank in 0..ranks {
-            let seen = server.get_wait(&job.proc(rank), &format!("seen.{n}"), &[]).unwrap();
+            let seen = server.get_wait(&job.proc(rank), format!("seen.{n}"), &[]).unwrap();
             match &expected {
                 Some(expected) => assert_eq!(&seen, expected, "rank {rank}: {about:?} {key}"),
                 None => assert_eq!(seen, Value::Status(Status::ERR_NOT_FOUND), "rank {rank}: {about:?} {key}"),

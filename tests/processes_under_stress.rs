@@ -110,7 +110,7 @@ fn reader() {
             reads += 1;
             let in_place = reads.is_multiple_of(2);
             let round = if in_place { held_round(&client, of, name) } else { None };
-            let round = round.unwrap_or_else(|| match client.get(&writer, Some(name.as_bytes()), &[]) {
+            let round = round.unwrap_or_else(|| match client.get(&writer, name, &[]) {
                 Ok(Value::ByteObject(bytes)) => round_of(of, &bytes).expect("a mixture was copied"),
                 other => panic!("{name}: {other:?}"),
             });
@@ -205,7 +205,7 @@ fn poster() {
     let client = Client::init(&[]).unwrap();
     let me = client.proc().clone();
     let post = |round: u8| {
-        client.put(Scope::GLOBAL, key("blob"), Value::ByteObject(vec![round; BLOB])).unwrap();
+        client.put(Scope::GLOBAL, "blob", Value::ByteObject(vec![round; BLOB])).unwrap();
         client.commit().and_then(|()| client.fence(std::slice::from_ref(&me), &[]))
     };
     post(0).unwrap();
@@ -231,7 +231,7 @@ fn holder() {
     let poster = Proc::new(client.proc().nspace.clone(), Rank(0));
     let guard = loop {
         // Maps what has to be mapped; the poster may be quicker to write elsewhere.
-        client.get(&poster, Some(b"blob"), &[Info::new(keys::TIMEOUT, 300i32)]).unwrap();
+        client.get(&poster, "blob", &[Info::new(keys::TIMEOUT, 300i32)]).unwrap();
         let guard = client.pin().unwrap();
         match guard.get(&Lookup::new(Rank(0), "blob")) {
             Ok(_) => break guard,
@@ -253,7 +253,7 @@ fn checker() {
     let poster = Proc::new(client.proc().nspace.clone(), Rank(0));
     let round = std::env::var("ROUND").unwrap().parse::<u8>().unwrap();
     let expected = Value::ByteObject(vec![round; BLOB]);
-    assert_eq!(client.get(&poster, Some(b"blob"), &[]).unwrap(), expected);
+    assert_eq!(client.get(&poster, "blob", &[]).unwrap(), expected);
     client.finalize(&[]).unwrap();
 }
 

@@ -144,12 +144,12 @@ fn a_tool_is_a_job_of_its_own_and_sees_those_of_the_server() {
     assert_eq!((tool.servers(), tool.is_connected()), (vec![server.proc()], true));
     assert_eq!(namespaces(&tool), Value::string("seen@1"));
     let whole = Proc::new(job.nspace.clone(), Rank::WILDCARD);
-    assert_eq!(client.get(&whole, Some(keys::JOB_SIZE.as_bytes()), &[]).unwrap(), Value::Uint32(3));
-    assert_eq!(client.get(&job.proc(2), Some(keys::LOCAL_RANK.as_bytes()), &[]).unwrap(), Value::Uint16(2));
+    assert_eq!(client.get(&whole, keys::JOB_SIZE, &[]).unwrap(), Value::Uint32(3));
+    assert_eq!(client.get(&job.proc(2), keys::LOCAL_RANK, &[]).unwrap(), Value::Uint16(2));
     // As in a job of one process.
     let own = Proc::new(me.nspace.clone(), Rank::WILDCARD);
-    assert_eq!(client.get(&own, Some(keys::JOB_SIZE.as_bytes()), &[]).unwrap(), Value::Uint32(1));
-    client.put(Scope::GLOBAL, Key::new("k").unwrap(), Value::Int(7)).unwrap();
+    assert_eq!(client.get(&own, keys::JOB_SIZE, &[]).unwrap(), Value::Uint32(1));
+    client.put(Scope::GLOBAL, "k", Value::Int(7)).unwrap();
     client.commit().unwrap();
     client.fence(&[], &[]).unwrap();
     assert_eq!(server.get_wait(&me, "k", &[]).unwrap(), Value::Int(7));
@@ -385,7 +385,7 @@ fn a_tool_turns_from_server_to_server_and_keeps_what_is_its_own() {
     tool.set_server(&a.proc(), &[]).unwrap();
     assert_eq!((tool.servers(), namespaces(&tool)), (vec![a.proc(), b.proc()], Value::string("of-a@1")));
     assert_eq!((tool.primary().proc(), tool.proc()), (&me, &me), "it keeps its name");
-    assert_eq!(tool.primary().get(&me, Some(b"mine"), &[]).unwrap(), Value::Int(1));
+    assert_eq!(tool.primary().get(&me, "mine", &[]).unwrap(), Value::Int(1));
     assert_eq!(tool.attach(&[at(&b)]).unwrap_err().status(), Status::ERR_EXISTS, "once is enough");
 
     // Both servers' events reach the handler that was there before either. A request that comes after the registration is
@@ -400,7 +400,7 @@ fn a_tool_turns_from_server_to_server_and_keeps_what_is_its_own() {
     tool.disconnect(&b.proc()).unwrap();
     assert_eq!((tool.servers(), tool.is_connected()), (vec![a.proc()], false));
     assert_eq!(tool.disconnect(&b.proc()).unwrap_err().status(), Status::ERR_NOT_FOUND);
-    assert_eq!(tool.primary().get(&me, Some(b"mine"), &[]).unwrap(), Value::Int(1));
+    assert_eq!(tool.primary().get(&me, "mine", &[]).unwrap(), Value::Int(1));
     // Another thread attaches while this one waits for it.
     let waits = [Info::new(keys::WAIT_FOR_CONNECTION, true), Info::new(keys::TIMEOUT, 60)];
     thread::scope(|scope| {

@@ -11,7 +11,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use instanton::client::{Client, Error, InitError, check_directives};
-use instanton::data::{DataRange, Info, InfoList, Key, Proc, Rank, Status, Value, keys};
+use instanton::data::{DataRange, Info, InfoList, Proc, Rank, Status, Value, keys};
 use instanton::launch::JobEnd;
 use instanton::server::Server;
 use instanton::sys::cell::Epoch;
@@ -138,7 +138,7 @@ fn refused(error: InitError) -> Status {
 
 /// Has a client that has just begun know something of itself.
 fn know(client: &Client, key: &str, value: Value) {
-    let _ = client.store_internal(client.proc(), Key::new(key).expect("a legal key"), value);
+    let _ = client.store_internal(client.proc(), key, value);
 }
 
 /// Takes part in the client for a server in this process: if need be, the program gets one whose requests that server serves.

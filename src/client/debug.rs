@@ -38,7 +38,7 @@ impl Client {
         }
         let job = Proc::new(self.proc().nspace.clone(), Rank::WILDCARD);
         let here = [Info::new(keys::OPTIONAL, true)];
-        match self.get(&job, Some(keys::DEBUG_STOP_IN_INIT.as_bytes()), &here) {
+        match self.get(&job, keys::DEBUG_STOP_IN_INIT, &here) {
             Ok(who) if means(&who, self.proc()) => {}
             _ => return Ok(()),
         }

@@ -271,7 +271,7 @@ pub(super) fn procs_of(info: &[Info], key: &str) -> Vec<Proc> {
 
 /// Reads the directives of a registration.
 fn parse(codes: &[Status], info: &[Info], handler: Handler) -> Result<(Entry, Order), Status> {
-    if let Some(unknown) = info.iter().find(|item| keys::name_of(item.key.as_bytes()).is_none()) {
+    if let Some(unknown) = info.iter().find(|item| keys::name_of(&item.key).is_none()) {
         crate::trace!("{:?} is no directive for an event handler", unknown.key);
         return Err(Status::ERR_BAD_PARAM);
     }

@@ -103,36 +103,54 @@ struct Asked {
 }
 
 impl Client {
-    /// Looks a key up (`PMIx_Get`); without a key, everything known of the process, as an array of attributes. An empty namespace is
-    /// the process's own.
+    /// Looks a key up (`PMIx_Get`). An empty namespace is the process's own.
     ///
     /// # Errors
     /// `ERR_NOT_FOUND`, `ERR_TIMEOUT`, ... by rules of the Standard; [`Error::WouldBlock`] where a callback would have to wait.
-    pub fn get(&self, proc: &Proc, key: Option<&[u8]>, info: &[Info]) -> Result<Value, Error> {
+    pub fn get(&self, proc: &Proc, key: impl AsRef<[u8]>, info: &[Info]) -> Result<Value, Error> {
         let mut directives = Directives::parse(info)?;
-        let qualified = key.map(|key| directives.qualify(key)).transpose()?.flatten();
-        match qualified.as_ref().map(Key::as_bytes).or(key) {
-            Some(key) => self
-                .get_with(proc.nspace.as_bytes(), proc.rank, key, &directives, |found| found.to_value())?
-                .map_err(Error::from),
-            None => self.wait("PMIx_Get", |then| self.inner.get_nb(proc, None, directives, then)),
-        }
+        let qualified = directives.qualify(key.as_ref())?;
+        let key = qualified.as_ref().map_or(key.as_ref(), Key::as_bytes);
+        self.get_with(proc.nspace.as_bytes(), proc.rank, key, &directives, |found| found.to_value())?
+            .map_err(Error::from)
     }
 
-    /// The same without waiting (`PMIx_Get_nb`).
+    /// Looks a key up (`PMIx_Get_nb`) and calls `done` with the value.
     ///
     /// # Errors
     /// When `done` will not run.
     pub fn get_nb(
         &self,
         proc: &Proc,
-        key: Option<&[u8]>,
+        key: impl AsRef<[u8]>,
         info: &[Info],
         done: impl FnOnce(Result<Value, Error>) + Send + 'static,
     ) -> Result<(), Error> {
         let mut directives = Directives::parse(info)?;
-        let qualified = key.map(|key| directives.qualify(key)).transpose()?.flatten();
-        self.inner.get_nb(proc, qualified.as_ref().map(Key::as_bytes).or(key), directives, done)
+        let qualified = directives.qualify(key.as_ref())?;
+        let key = qualified.as_ref().map_or(key.as_ref(), Key::as_bytes);
+        self.inner.get_nb(proc, Some(key), directives, done)
+    }
+
+    /// Returns everything known of a process, as an array of attributes (`PMIx_Get` without a key).
+    ///
+    /// # Errors
+    /// As [`get`](Client::get).
+    pub fn get_all(&self, proc: &Proc, info: &[Info]) -> Result<Value, Error> {
+        self.wait("PMIx_Get", |done| self.get_all_nb(proc, info, done))
+    }
+
+    /// Calls `done` with everything known of a process (`PMIx_Get_nb` without a key).
+    ///
+    /// # Errors
+    /// When `done` will not run.
+    pub fn get_all_nb(
+        &self,
+        proc: &Proc,
+        info: &[Info],
+        done: impl FnOnce(Result<Value, Error>) + Send + 'static,
+    ) -> Result<(), Error> {
+        self.inner.get_nb(proc, None, Directives::parse(info)?, done)
     }
 
     /// The whole of a blocking Get, with `f` called on the value where it lies instead of a copy: [`peek`](Client::peek), and the

@@ -346,9 +346,10 @@ impl Client {
     /// `PMIX_QUALIFIED_VALUE`, the value is an array of one attribute and those that qualify it, which a Get names as well.
     ///
     /// # Errors
-    /// `ERR_BAD_PARAM` for a scope that is none, `ERR_NOT_SUPPORTED` for one that takes back.
-    pub fn put(&self, scope: Scope, key: Key, value: Value) -> Result<(), Error> {
+    /// `ERR_BAD_PARAM` for a scope or key that is none, `ERR_NOT_SUPPORTED` for a scope that takes back.
+    pub fn put(&self, scope: Scope, key: impl AsRef<[u8]>, value: Value) -> Result<(), Error> {
         self.inner.life.check()?;
+        let key = Key::new(key).map_err(|_| Status::ERR_BAD_PARAM)?;
         let (key, value) = if key == keys::QUALIFIED_VALUE { qualified::unfold(&value)? } else { (key, value) };
         self.inner.posts.put(scope, key, value)
     }
@@ -373,9 +374,10 @@ impl Client {
     /// Keeps a value for this process alone (`PMIx_Store_internal`); every later Get without a level finds it first.
     ///
     /// # Errors
-    /// After finalize or fork.
-    pub fn store_internal(&self, proc: &Proc, key: Key, value: Value) -> Result<(), Error> {
+    /// `ERR_BAD_PARAM` for a key that is none; after finalize or fork.
+    pub fn store_internal(&self, proc: &Proc, key: impl AsRef<[u8]>, value: Value) -> Result<(), Error> {
         self.inner.life.check()?;
+        let key = Key::new(key).map_err(|_| Status::ERR_BAD_PARAM)?;
         let nspace = if proc.nspace.is_empty() { &self.inner.proc.nspace } else { &proc.nspace };
         self.inner.own.overlay.store(Arc::new(Proc::new(nspace.clone(), proc.rank)), Scope::INTERNAL, key, value);
         Ok(())

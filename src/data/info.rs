@@ -100,13 +100,13 @@ impl Info {
     ///
     /// # Panics
     /// When `key` is no legal key; use [`Key::new`] for keys that come from outside.
-    pub fn new(key: &str, value: impl Into<Value>) -> Self {
-        Self::of(key, value.into())
+    pub fn new(key: impl AsRef<[u8]>, value: impl Into<Value>) -> Self {
+        Self::of(key.as_ref(), value.into())
     }
 
     /// Once for all types of values and all callers, of whom there are many.
     #[inline(never)]
-    fn of(key: &str, value: Value) -> Self {
+    fn of(key: &[u8], value: Value) -> Self {
         Self { key: Key::new(key).expect("a legal key"), flags: 0, value }
     }
 

@@ -2,8 +2,8 @@
 //!
 //! ```
 //! use instanton::data::keys;
-//! assert_eq!(keys::name_of(b"pmix.job.size"), Some(c"PMIX_JOB_SIZE"));
-//! assert_eq!(keys::key_of(b"PMIX_JOB_SIZE"), Some(c"pmix.job.size"));
+//! assert_eq!(keys::name_of("pmix.job.size"), Some(c"PMIX_JOB_SIZE"));
+//! assert_eq!(keys::key_of("PMIX_JOB_SIZE"), Some(c"pmix.job.size"));
 //! assert_eq!(keys::canonical("pmix.qry.supqual"), keys::QUERY_SUPPORTED_QUALIFIERS);
 //! ```
 use std::ffi::CStr;
@@ -23,12 +23,13 @@ pub fn all() -> impl ExactSizeIterator<Item = (&'static str, &'static str, u16)>
 ///
 /// Where two names share a key it is the one that is not deprecated, or the one that keeps the key where later headers
 /// tell the two apart.
-pub fn name_of(key: &[u8]) -> Option<&'static CStr> {
-    row_of(key).map(|(name, ..)| texts::c_text(*name))
+pub fn name_of(key: impl AsRef<[u8]>) -> Option<&'static CStr> {
+    row_of(key.as_ref()).map(|(name, ..)| texts::c_text(*name))
 }
 
 /// As [`name_of`], of a key in letters of any case, as programs may have it from a person.
-pub fn name_in_any_case(key: &[u8]) -> Option<&'static CStr> {
+pub fn name_in_any_case(key: impl AsRef<[u8]>) -> Option<&'static CStr> {
+    let key = key.as_ref();
     let row = || ATTRIBUTES.iter().find(|(_, known, _)| like(*known, key));
     name_of(key).or_else(|| row().map(|(name, ..)| texts::c_text(*name)))
 }
@@ -39,7 +40,8 @@ fn like(known: u16, text: &[u8]) -> bool {
 }
 
 /// The key of the attribute with this name, in letters of any case (`PMIx_Get_attribute_string`).
-pub fn key_of(name: &[u8]) -> Option<&'static CStr> {
+pub fn key_of(name: impl AsRef<[u8]>) -> Option<&'static CStr> {
+    let name = name.as_ref();
     let first = BY_NAME.partition_point(|row| texts::order(ATTRIBUTES[usize::from(*row)].0, name).is_lt());
     let exact = BY_NAME.get(first).map(|row| &ATTRIBUTES[usize::from(*row)]);
     let row = exact.filter(|(known, ..)| texts::order(*known, name).is_eq());
@@ -47,8 +49,8 @@ pub fn key_of(name: &[u8]) -> Option<&'static CStr> {
 }
 
 /// The type that the value of the attribute with this key has, where it always has the same.
-pub fn type_of(key: &str) -> Option<DataType> {
-    row_of(key.as_bytes()).map(|(.., number)| DataType(*number)).filter(|ty| *ty != DataType::UNDEF)
+pub fn type_of(key: impl AsRef<[u8]>) -> Option<DataType> {
+    row_of(key.as_ref()).map(|(.., number)| DataType(*number)).filter(|ty| *ty != DataType::UNDEF)
 }
 
 /// The attribute with this key that has the best name.
@@ -80,8 +82,8 @@ pub fn numbered(number: u16) -> Option<&'static str> {
 
 /// Whether a key is one of the Standard's, known or not (`PMIx_Check_reserved_key`).
 #[inline]
-pub fn is_reserved(key: &[u8]) -> bool {
-    key.starts_with(b"pmix")
+pub fn is_reserved(key: impl AsRef<[u8]>) -> bool {
+    key.as_ref().starts_with(b"pmix")
 }
 
 /// Our spelling of a key: some programs are built with headers, or written after a text, that spell a few otherwise.

@@ -401,7 +401,7 @@ impl Server {
     pub fn get(
         &self,
         proc: &Proc,
-        key: &str,
+        key: impl AsRef<[u8]>,
         info: &[Info],
         done: impl FnOnce(Result<Value, Status>) + Send + 'static,
     ) -> Result<(), Status> {
@@ -414,7 +414,7 @@ impl Server {
     ///
     /// # Errors
     /// What `done` would be called with, and those of every `_wait`.
-    pub fn get_wait(&self, proc: &Proc, key: &str, info: &[Info]) -> Result<Value, Status> {
+    pub fn get_wait(&self, proc: &Proc, key: impl AsRef<[u8]>, info: &[Info]) -> Result<Value, Status> {
         self.wait(|done| self.get(proc, key, info, done))
     }
 

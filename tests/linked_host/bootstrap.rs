@@ -1,6 +1,6 @@
 //! Groups whose members do not all know each other: leaders, and those whom they add.
 use instanton::client::Client;
-use instanton::data::{DataArray, Info, Key, Proc, Rank, Scope, Status, Value, keys};
+use instanton::data::{DataArray, Info, Proc, Rank, Scope, Status, Value, keys};
 
 use crate::death::Victim;
 use crate::group_calls::{
@@ -76,7 +76,7 @@ fn leaders_add_members_that_know_nobody() {
         let job = cluster.job("job", &placement(6, nodes));
         let clients = clients(&job, 6);
         for (rank, client) in clients.iter().enumerate() {
-            client.put(Scope::GLOBAL, Key::new("endpoint").unwrap(), Value::from(rank as u32)).unwrap();
+            client.put(Scope::GLOBAL, "endpoint", Value::from(rank as u32)).unwrap();
             client.commit().unwrap();
         }
         for (turn, order) in orders.iter().enumerate() {
@@ -88,8 +88,7 @@ fn leaders_add_members_that_know_nobody() {
                 for (place, rank) in [(0, 0u32), (1, 3), (2, 1), (3, 4), (4, 5)] {
                     let by_group = Proc::new(id(&name), Rank(place));
                     for reader in order {
-                        let get =
-                            |key: &str| clients[*reader].get(&by_group, Some(key.as_bytes()), &[set(keys::IMMEDIATE)]);
+                        let get = |key: &str| clients[*reader].get(&by_group, key, &[set(keys::IMMEDIATE)]);
                         assert_eq!(get("endpoint").unwrap(), Value::from(rank));
                         assert_eq!(get("site.colour").unwrap(), Value::from(100 + u64::from(rank)));
                     }

@@ -3,7 +3,7 @@ use std::sync::mpsc;
 use std::thread;
 
 use instanton::client::{Chain, Client, Notice};
-use instanton::data::{DataArray, DataRange, Info, InfoList, Key, Proc, Rank, Scope, Status, Value, keys};
+use instanton::data::{DataArray, DataRange, Info, InfoList, Proc, Rank, Scope, Status, Value, keys};
 
 use crate::death::Victim;
 use crate::group_calls;
@@ -16,19 +16,14 @@ fn clients(job: &Job<'_>, ranks: u32) -> Vec<Client> {
         .collect()
 }
 
-fn key(name: &str) -> Key {
-    Key::new(name).unwrap()
-}
-
 #[test]
 fn a_client_finds_out_which_process_a_rank_of_its_node_is() {
     let cluster = Cluster::new(2);
     let job = cluster.job("job", &[0, 0, 0, 1]);
     let client = clients(&job, 1).remove(0);
     let other = Victim::start(&cluster.server(0), &job.proc(1), "stay");
-    let pid = |rank: u32, info: &[Info]| {
-        client.get(&job.proc(rank), Some(keys::PROC_PID.as_bytes()), info).map_err(|error| error.status())
-    };
+    let pid =
+        |rank: u32, info: &[Info]| client.get(&job.proc(rank), keys::PROC_PID, info).map_err(|error| error.status());
     assert_eq!(pid(0, &[]), Ok(Value::Pid(std::process::id() as i32)));
     for info in [&[][..], &[Info::new(keys::IMMEDIATE, true)]] {
         assert_eq!(pid(1, info), Ok(Value::Pid(other.pid())));
@@ -52,16 +47,16 @@ fn a_job_exchanges_what_it_posts() {
                 threads.spawn(move || {
                     let me = client.proc().rank.0;
                     for round in 0..3u32 {
-                        client.put(Scope::GLOBAL, key("endpoint"), Value::from(vec![me as u8; 5000])).unwrap();
-                        client.put(Scope::GLOBAL, key("round"), Value::from(round * 100 + me)).unwrap();
-                        client.put(Scope::LOCAL, key("local"), Value::from("here")).unwrap();
-                        client.put(Scope::REMOTE, key("remote"), Value::from("there")).unwrap();
+                        client.put(Scope::GLOBAL, "endpoint", Value::from(vec![me as u8; 5000])).unwrap();
+                        client.put(Scope::GLOBAL, "round", Value::from(round * 100 + me)).unwrap();
+                        client.put(Scope::LOCAL, "local", Value::from("here")).unwrap();
+                        client.put(Scope::REMOTE, "remote", Value::from("there")).unwrap();
                         client.commit().unwrap();
                         client.fence(&[], &[Info::new(keys::COLLECT_DATA, true)]).unwrap();
                         for rank in (0..ranks).filter(|rank| *rank != me) {
                             let get = |name: &str| {
                                 let immediate = [Info::new(keys::IMMEDIATE, true)];
-                                client.get(&job.proc(rank), Some(name.as_bytes()), &immediate).map_err(|e| e.status())
+                                client.get(&job.proc(rank), name, &immediate).map_err(|e| e.status())
                             };
                             let near = rank / 2 == me / 2;
                             let only = |visible: bool, text: &str| match visible {
@@ -93,25 +88,25 @@ fn a_key_is_waited_for_within_a_node_and_beyond() {
     for client in [&clients[0], &clients[2]] {
         let tell = tell.clone();
         let done = move |value: Result<Value, _>| tell.send(value.map_err(|_| ())).unwrap();
-        client.get_nb(&job.proc(1), Some(b"late"), &[Info::new(keys::TIMEOUT, 0i32)], done).unwrap();
+        client.get_nb(&job.proc(1), "late", &[Info::new(keys::TIMEOUT, 0i32)], done).unwrap();
     }
-    clients[1].put(Scope::GLOBAL, key("late"), Value::from(1u32)).unwrap();
+    clients[1].put(Scope::GLOBAL, "late", Value::from(1u32)).unwrap();
     clients[1].commit().unwrap();
     for _ in 0..2 {
         assert_eq!(told.recv().unwrap(), Ok(Value::from(1u32)));
     }
-    let all = clients[2].get(&job.proc(1), None, &[]).unwrap();
+    let all = clients[2].get_all(&job.proc(1), &[]).unwrap();
     let Value::DataArray(all) = all else { panic!("{all:?}") };
     assert!(all.infos().any(|info| info.key == "late"));
     // Whose key it is need not be said: the server knows, on either node.
     for client in [&clients[0], &clients[2]] {
         let anybody = Proc::new(job.nspace.clone(), Rank::UNDEF);
-        let get = |directive: &str| client.get(&anybody, Some(b"late"), &[Info::new(directive, true)]);
+        let get = |directive: &str| client.get(&anybody, "late", &[Info::new(directive, true)]);
         assert_eq!(get(keys::IMMEDIATE).unwrap(), Value::from(1u32));
         assert_eq!(get(keys::OPTIONAL).map_err(|e| e.status()), Err(Status::ERR_NOT_FOUND));
     }
     let other = Proc::new(job.nspace.clone(), Rank::WILDCARD);
-    assert_eq!(clients[2].get(&other, Some(keys::JOB_SIZE.as_bytes()), &[]).unwrap(), Value::from(3u32));
+    assert_eq!(clients[2].get(&other, keys::JOB_SIZE, &[]).unwrap(), Value::from(3u32));
 }
 
 /// Data fetched from another node stays as it is until a Get asks for news of it; this node's is always the newest.
@@ -121,14 +116,14 @@ fn a_refreshing_get_brings_what_has_been_posted_since() {
     let job = cluster.job("job", &[0, 0, 1]);
     let clients = clients(&job, 3);
     let post = |round: u32| {
-        clients[1].put(Scope::GLOBAL, key("round"), Value::from(round)).unwrap();
+        clients[1].put(Scope::GLOBAL, "round", Value::from(round)).unwrap();
         clients[1].commit().unwrap();
         // The server has taken the commit in when it has answered whatever came behind it.
-        clients[1].get(&job.proc(2), Some(b"none"), &[Info::new(keys::GET_REFRESH_CACHE, true)]).unwrap_err();
+        clients[1].get(&job.proc(2), "none", &[Info::new(keys::GET_REFRESH_CACHE, true)]).unwrap_err();
     };
     let get = |client: &Client, directives: &[&str]| {
         let info: Vec<Info> = directives.iter().map(|key| Info::new(key, true)).collect();
-        client.get(&job.proc(1), Some(b"round"), &info).unwrap().as_u32()
+        client.get(&job.proc(1), "round", &info).unwrap().as_u32()
     };
     clients[2].commit().unwrap();
     post(1);

@@ -211,8 +211,8 @@ fn everything(client: &Client) -> Outcomes {
     let deregister = resource_block_directive::RESOURCE_BLOCK_REMOVE;
     vec![
         ("publish", told(client.publish(&[Info::new("svc", "port")]))),
-        ("lookup", told(client.lookup(&[text("svc")], &[]))),
-        ("unpublish", told(client.unpublish(&[text("svc")], &[]))),
+        ("lookup", told(client.lookup(&["svc"], &[]))),
+        ("unpublish", told(client.unpublish(&["svc"], &[]))),
         ("spawn", told(client.spawn(&[], &[app()]))),
         ("connect", told(client.connect_to(&me, &[]))),
         ("log", told(client.log(&[Info::new(keys::LOG_STDERR, "x")], &[]))),
@@ -299,7 +299,7 @@ fn what_makes_no_sense_is_refused_before_anybody_is_asked() {
     let client = client(&server, "job");
     let status = |result: Result<(), Error>| result.unwrap_err().status();
     assert_eq!(status(client.publish(&[])), Status::ERR_BAD_PARAM);
-    assert_eq!(status(client.lookup(&[], &[]).map(drop)), Status::ERR_BAD_PARAM);
+    assert_eq!(status(client.lookup(&[""; 0], &[]).map(drop)), Status::ERR_BAD_PARAM);
     assert_eq!(status(client.spawn(&[], &[]).map(drop)), Status::ERR_BAD_PARAM);
     assert_eq!(status(client.spawn(&[], &[App { cmd: None, ..app() }]).map(drop)), Status::ERR_BAD_PARAM);
     assert_eq!(status(client.connect_to(&[], &[])), Status::ERR_BAD_PARAM);
@@ -330,12 +330,12 @@ fn a_lookup_brings_what_there_is() {
     let (one, two) = (client(&server, "job"), client(&server, "other"));
     one.publish(&[Info::new("a", 1u32), Info::new("b", "two"), Info::new(keys::PERSISTENCE, Value::Persist(1))])
         .unwrap();
-    let (status, found) = two.lookup(&[text("a"), text("b"), text("c")], &[]).unwrap();
+    let (status, found) = two.lookup(&["a", "b", "c"], &[]).unwrap();
     assert_eq!(status, Status::ERR_PARTIAL_SUCCESS);
     let value = |name: &str, value: Value| Pdata { proc: proc("job", 0), key: Key::new(name).unwrap(), value };
     assert_eq!(found, [value("a", Value::Uint32(1)), value("b", Value::from("two"))]);
-    one.unpublish(&[], &[]).unwrap();
-    assert_eq!(two.lookup(&[text("a")], &[]).unwrap(), (Status::ERR_NOT_FOUND, vec![]));
+    one.unpublish_all(&[]).unwrap();
+    assert_eq!(two.lookup(&["a"], &[]).unwrap(), (Status::ERR_NOT_FOUND, vec![]));
 }
 
 #[test]
@@ -444,10 +444,10 @@ fn a_connected_client_reads_the_other_job() {
         one.connect_to(&both, &[]).unwrap();
     });
     let immediate = [Info::new(keys::IMMEDIATE, true)];
-    assert_eq!(one.get(&proc("other", 0), Some(b"card"), &immediate).unwrap(), Value::from("here"));
+    assert_eq!(one.get(&proc("other", 0), "card", &immediate).unwrap(), Value::from("here"));
     let optional = [Info::new(keys::OPTIONAL, true)];
     let job = Proc::new(nspace("other"), Rank::WILDCARD);
-    assert_eq!(one.get(&job, Some(keys::JOB_SIZE.as_bytes()), &optional).unwrap(), Value::Uint32(1));
+    assert_eq!(one.get(&job, keys::JOB_SIZE, &optional).unwrap(), Value::Uint32(1));
 }
 
 /// Requests that a host has taken over and not answered.

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use std::thread;
 
 use instanton::client::{Client, Infos};
-use instanton::data::{DataArray, Info, InfoList, Key, Proc, Query, Rank, Scope, Status, Text, Value, keys};
+use instanton::data::{DataArray, Info, InfoList, Proc, Query, Rank, Scope, Status, Text, Value, keys};
 use instanton::server::{NoHost, Server, ServerConfig};
 
 use crate::death;
@@ -25,7 +25,7 @@ fn a_group_shares_what_its_members_have() {
                 let (job, order) = (&job, &order);
                 threads.spawn(move || {
                     let me = client.proc().rank.0;
-                    client.put(Scope::GLOBAL, Key::new("endpoint").unwrap(), Value::from(me)).unwrap();
+                    client.put(Scope::GLOBAL, "endpoint", Value::from(me)).unwrap();
                     client.commit().unwrap();
                     let make = |name: &str, cid: u64| {
                         let info = [set(keys::GROUP_ASSIGN_CONTEXT_ID).required(), given(cid)];
@@ -37,7 +37,7 @@ fn a_group_shares_what_its_members_have() {
                     assert_ne!(contexts[0], contexts[1]);
                     for rank in 0..ranks {
                         let get = |proc: &Proc, key: &str, info: Info| {
-                            client.get(proc, Some(key.as_bytes()), &[info]).map_err(|error| error.status())
+                            client.get(proc, key, &[info]).map_err(|error| error.status())
                         };
                         let proc = job.proc(rank);
                         assert_eq!(get(&proc, "endpoint", set(keys::IMMEDIATE)), Ok(Value::from(rank)));
@@ -361,10 +361,10 @@ fn a_member_that_leaves_keeps_the_ranks_of_the_others() {
     assert_eq!(strict.end(), Err(Status::GROUP_LEFT));
     drop(tolerant);
     assert_eq!(clients[0].group_leave(&id("g"), &[]).map_err(|e| e.status()), Err(Status::ERR_NOT_A_MEMBER));
-    clients[2].put(Scope::GLOBAL, Key::new("k").unwrap(), Value::from(7u32)).unwrap();
+    clients[2].put(Scope::GLOBAL, "k", Value::from(7u32)).unwrap();
     clients[2].commit().unwrap();
     let last = Proc::new(id("g"), Rank(2));
-    assert_eq!(clients[1].get(&last, Some(b"k"), &[seconds(60)]).unwrap(), Value::from(7u32));
+    assert_eq!(clients[1].get(&last, "k", &[seconds(60)]).unwrap(), Value::from(7u32));
     let ends = [1, 2].map(|rank: usize| destruct(&clients[rank], "g"));
     assert_eq!(ends.map(Call::end), [Ok(()), Ok(())]);
 }

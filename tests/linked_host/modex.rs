@@ -306,7 +306,7 @@ fn who_asks_for_no_rank_in_particular_means_its_own_application() {
             let by_message = job.peer(rank).get(&job.all(), keys::APP_SIZE, &level);
             assert_eq!(by_message, Ok(Value::Uint32(size)), "rank {rank} asks the server");
             let client = Client::connect(&address(&cluster.server(0), &job.proc(rank)), &[]).unwrap();
-            let in_memory = client.get(&job.all(), Some(keys::APP_SIZE.as_bytes()), &level);
+            let in_memory = client.get(&job.all(), keys::APP_SIZE, &level);
             assert_eq!(in_memory.unwrap(), Value::Uint32(size), "rank {rank} looks for itself");
         }
     }
@@ -347,7 +347,7 @@ fn who_names_an_application_a_node_or_a_session_need_not_say_the_level() {
         for whom in [job.all(), job.proc(1)].iter().filter(|whom| key != "posted" || whom.rank.is_process()) {
             let info = [named.clone()];
             let number = |value: Value| value.as_u32().unwrap();
-            let in_memory = client.get(whom, Some(key.as_bytes()), &info).map_err(|error| error.status());
+            let in_memory = client.get(whom, key, &info).map_err(|error| error.status());
             assert_eq!(in_memory.map(number), expected, "{key} of {whom} with {}", info[0].key);
             assert_eq!(peer.get(whom, key, &info).map(number), expected, "{key} of {whom} with {}", info[0].key);
         }

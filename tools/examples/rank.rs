@@ -21,7 +21,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let job = Proc::new(me.nspace.clone(), Rank::WILDCARD);
     match words[..] {
         ["say"] => {
-            let get = |proc: &Proc, key: &str| client.get(proc, Some(key.as_bytes()), &[]);
+            let get = |proc: &Proc, key: &str| client.get(proc, key, &[]);
             say(&format!(
                 "rank {} of {:?}, local rank {:?}, with {:?}, in {:?}",
                 me.rank,
@@ -35,7 +35,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             return Ok(());
         }
         ["place"] => {
-            let get = |key: &str| match client.get(&me, Some(key.as_bytes()), &[]) {
+            let get = |key: &str| match client.get(&me, key, &[]) {
                 Ok(value) => value.as_str().map_or_else(|| format!("{value:?}"), str::to_owned),
                 Err(error) => error.status().to_string(),
             };

@@ -89,8 +89,8 @@ fn main() -> Outcome {
 }
 
 fn publish(client: &Client) -> Outcome {
-    let key = [Text::new("port")?];
-    let size = client.get(&Proc::new(client.proc().nspace.clone(), Rank::WILDCARD), Some(b"pmix.job.size"), &[])?;
+    let key = ["port"];
+    let size = client.get(&Proc::new(client.proc().nspace.clone(), Rank::WILDCARD), "pmix.job.size", &[])?;
     let last = Some(client.proc().rank.0 + 1) == size.as_u32();
     client.fence(&[], &[])?;
     if last {
@@ -186,7 +186,7 @@ fn control(client: &Client, nspace: &Nspace, what: Info) -> Outcome {
 fn child(client: &Client) -> Outcome {
     let me = client.proc();
     let job = Proc::new(me.nspace.clone(), Rank::WILDCARD);
-    let get = |proc: &Proc, key: &str| client.get(proc, Some(key.as_bytes()), &[]);
+    let get = |proc: &Proc, key: &str| client.get(proc, key, &[]);
     let Value::Proc(parent) = get(&job, keys::PARENT_ID)? else { return Err("the parent is no process".into()) };
     let parents = get(&Proc::new(parent.nspace.clone(), Rank::WILDCARD), keys::JOB_SIZE)?;
     let spawned = get(&job, keys::SPAWNED)?;

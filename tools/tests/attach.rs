@@ -36,7 +36,7 @@ fn a_tool_looks_into_a_job_and_leaves_it_as_it_was() {
     let name = answers[0].value.as_text().expect("names").clone();
     assert!(status == Status::SUCCESS && name.to_string_lossy().ends_with("@1"), "{name:?}");
     let whole = Proc::new(Nspace::new(name.as_bytes()).unwrap(), Rank::WILDCARD);
-    assert_eq!(client.get(&whole, Some(keys::JOB_SIZE.as_bytes()), &[]).unwrap(), Value::Uint32(2));
+    assert_eq!(client.get(&whole, keys::JOB_SIZE, &[]).unwrap(), Value::Uint32(2));
     // It is no rank, and ends nothing but what it has started.
     client.abort(7, None, &[]).unwrap();
     client.wait("control", |done| client.job_control_nb(&[whole], &[], done)).expect("nothing is asked for");

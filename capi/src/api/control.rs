@@ -105,7 +105,7 @@ fn lists(client: &Client, nspaces: Vec<Nspace>, key: &str, info: &[Info]) -> Res
 /// A text that is known of a job.
 fn list(client: &Client, nspace: &Nspace, key: &str, info: &[Info]) -> Result<Vec<u8>, Status> {
     let job = Proc::new(nspace.clone(), Rank::WILDCARD);
-    match told(client.get(&job, Some(key.as_bytes()), info))? {
+    match told(client.get(&job, key, info))? {
         Value::String(Some(text)) => Ok(text.as_bytes().to_vec()),
         _ => Err(Status::ERR_NOT_FOUND),
     }

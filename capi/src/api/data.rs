@@ -21,12 +21,6 @@ use crate::owned::Owned;
 use crate::session::{self, told};
 use crate::types::*;
 
-/// The key of a Put.
-unsafe fn key_of(key: *const c_char) -> Result<Key, Status> {
-    // SAFETY: NULL, a C string or a fixed array, the contract with C.
-    Key::new(unsafe { alloc::name(key, KEY_SIZE) }?).map_err(|_| Status::ERR_BAD_PARAM)
-}
-
 const TOPOLOGY: &[u8] = keys::TOPOLOGY2.as_bytes();
 
 /// What most attributes are.
@@ -203,9 +197,8 @@ fn find_topology(nspace: &[u8], rank: Rank) {
     let Ok(client) = session::client() else { return };
     let (me, optional) = (client.proc(), [Info::new(keys::OPTIONAL, true)]);
     let is_me = rank == me.rank && (nspace.is_empty() || nspace == me.nspace.as_bytes());
-    if is_me && client.get(me, Some(TOPOLOGY), &optional).is_err() {
-        let stored = topology::as_value()
-            .map(|found| client.store_internal(me, Key::new(TOPOLOGY).expect("a legal key"), found));
+    if is_me && client.get(me, TOPOLOGY, &optional).is_err() {
+        let stored = topology::as_value().map(|found| client.store_internal(me, TOPOLOGY, found));
         if let Some(Err(error)) = stored {
             instanton::trace!("the node's topology cannot be kept: {error}");
         }
@@ -229,7 +222,7 @@ unsafe fn all(proc: *const pmix_proc_t, info: *const pmix_info_t, ninfo: usize) 
     let info: Vec<Info> = unsafe { many(info, ninfo) }?;
     // SAFETY: as above.
     let proc = unsafe { whole(proc, &info) }?;
-    let all = told(session::client()?.get(&proc, None, &info))?;
+    let all = told(session::client()?.get_all(&proc, &info))?;
     // SAFETY: of what was just made.
     alloc::boxed(convert::made(&all)?)
 }
@@ -390,7 +383,7 @@ export! {
 
     /// Keeps a copy of a value for the next Commit.
     fn PMIx_Put(scope: u8, key: *const c_char, value: *mut pmix_value_t) -> Outcome {
-        let (scope, key) = (Scope(scope), key_of(key)?);
+        let (scope, key) = (Scope(scope), alloc::name(key, KEY_SIZE)?);
         // What takes a key back has no value.
         let takes_back = (Scope::DEL_LOCAL..=Scope::DEL_INTERNAL).contains(&scope);
         let value = if value.is_null() && takes_back { Value::Undef } else { one(value)? };
@@ -404,7 +397,7 @@ export! {
 
     /// Keeps a copy of a value for this process alone.
     fn PMIx_Store_internal(proc: *const pmix_proc_t, key: *const c_char, value: *mut pmix_value_t) -> Outcome {
-        let (proc, key, value) = (one::<_, Proc>(proc)?, key_of(key)?, one(value)?);
+        let (proc, key, value) = (one::<_, Proc>(proc)?, alloc::name(key, KEY_SIZE)?, one(value)?);
         told(session::client()?.store_internal(&proc, key, value))
     }
 
@@ -441,6 +434,10 @@ export! {
         if key == Some(TOPOLOGY) {
             find_topology(proc.nspace.as_bytes(), proc.rank);
         }
-        told(session::client()?.get_nb(&proc, key, &info, callbacks::value(cbfunc, cbdata)))
+        let (client, done) = (session::client()?, callbacks::value(cbfunc, cbdata));
+        told(match key {
+            Some(key) => client.get_nb(&proc, key, &info, done),
+            None => client.get_all_nb(&proc, &info, done),
+        })
     }
 }

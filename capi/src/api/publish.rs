@@ -36,11 +36,7 @@ export! {
             .map(|item| Mirror::<Key>::to_rust(&item.key, 0))
             .collect::<Result<_, _>>()?;
         // A place without a key asks for nothing.
-        let keys: Vec<Text> = wanted
-            .iter()
-            .filter(|key| !key.is_empty())
-            .map(|key| Text::new(key.as_bytes()).map_err(|_| Status::ERR_BAD_PARAM))
-            .collect::<Result<_, _>>()?;
+        let keys: Vec<&Key> = wanted.iter().filter(|key| !key.is_empty()).collect();
         let (status, mut found) = told(session::client()?.lookup(&keys, &info))?;
         for (i, key) in wanted.iter().enumerate() {
             let item = &mut *data.add(i);
@@ -67,7 +63,8 @@ export! {
     /// Takes back what this process has published under some keys, or all of it for NULL; waits until that is done.
     fn PMIx_Unpublish(keys: *mut *mut c_char, info: *const pmix_info_t, ninfo: usize) -> Outcome {
         let (keys, info) = (Mirror::<Vec<Text>>::to_rust(&keys, 0)?, many::<_, Info>(info, ninfo)?);
-        told(session::client()?.unpublish(&keys, &info))
+        let client = session::client()?;
+        told(if keys.is_empty() { client.unpublish_all(&info) } else { client.unpublish(&keys, &info) })
     }
 
     /// Nonblocking form of `PMIx_Unpublish`.
@@ -75,6 +72,10 @@ export! {
         keys: *mut *mut c_char, info: *const pmix_info_t, ninfo: usize, cbfunc: Option<OpFn>, cbdata: *mut c_void,
     ) -> Outcome {
         let (keys, info) = (Mirror::<Vec<Text>>::to_rust(&keys, 0)?, many::<_, Info>(info, ninfo)?);
-        told(session::client()?.unpublish_nb(&keys, &info, callbacks::op(cbfunc, cbdata)))
+        let (client, done) = (session::client()?, callbacks::op(cbfunc, cbdata));
+        told(match keys.is_empty() {
+            true => client.unpublish_all_nb(&info, done),
+            false => client.unpublish_nb(&keys, &info, done),
+        })
     }
 }

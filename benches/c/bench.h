@@ -1,4 +1,4 @@
-/* What the benchmark programs share: a clock, samples, memory and page faults.
+/* Parts that the benchmark programs share: a clock, samples, memory and page faults.
  *
  * A program prints what it measured and nothing that is derived from it, one line a sample:
  *   ROW <tab> VALUE <tab> PAGE FAULTS          (times in microseconds, memory in bytes)
@@ -92,7 +92,7 @@ static inline double proc_bytes(const char *file, const char *name) {
 static inline double resident_bytes(void) { return proc_bytes("/proc/self/smaps_rollup", "Rss"); }
 static inline double private_bytes(void) { return proc_bytes("/proc/self/smaps_rollup", "Private_"); }
 
-/* The same sequence of pseudo-random numbers for the same seed (xorshift64*). */
+/* A sequence of pseudo-random numbers, one for each seed (xorshift64*). */
 static uint64_t random_state = 1;
 
 static inline void seed_random(void) {

@@ -1,4 +1,4 @@
-/* What the benchmarks of a client share. They start under the host of this folder, which opens a gate for all of them at
+/* Parts that the benchmarks of a client share. They start under the host of this folder, which opens a gate for all of them at
  * once, and under any other launcher, where there is no gate.
  *
  * Only functions and types that every libpmix.so.2 has are used, so that one binary runs on all of them. */

@@ -14,7 +14,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-/* How many fences are over: shared, and what clients sleep on. */
+/* Number of fences that are over: shared, and the word that clients sleep on. */
 static _Atomic uint32_t *over;
 
 static double meet(int server) {

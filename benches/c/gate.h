@@ -1,4 +1,4 @@
-/* How the host lets its clients go at the same moment, and hears when each has come through PMIx_Init. */
+/* A gate: the host lets its clients go at one moment, and hears when each has come through PMIx_Init. */
 #ifndef GATE_H
 #define GATE_H
 #include "bench.h"

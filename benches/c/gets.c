@@ -15,7 +15,7 @@ enum { BATCH = 6 };
 static long calls = 20000;
 static uint32_t on_this_node;
 
-/* What is asked: of which process, and with what. ELSEWHERE is a random rank of another node, a new one each time: of its own
+/* Questions: of which process, and with what. ELSEWHERE is a random rank of another node, a new one each time: of its own
  * node a process asks at job level, and libpmix 4.2.2 has no local peers for a rank of it. */
 struct question {
   const char *row;
@@ -127,7 +127,7 @@ static void measure_all(void) {
   measure_threads("get in two threads", 2);
 }
 
-/* The same ranks twice: what is read first is not mapped yet, or checked for the first time. */
+/* Each rank twice: the first read finds it not mapped yet, or checked for the first time. */
 static void measure_far(void) {
   const struct question questions[][2] = {
       {{"far hostname, first", ELSEWHERE, PMIX_HOSTNAME, NULL, PMIX_SUCCESS},

@@ -1,4 +1,4 @@
-/* What helper functions cost a program that nobody launched.
+/* Costs of helper functions in a program that nobody launched.
  *     helpers SAMPLES [ROW]       of all rows, or of one */
 #include "bench.h"
 #include <pmix.h>

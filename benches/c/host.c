@@ -63,7 +63,7 @@ static pmix_status_t agree(const pmix_proc_t *proc, void *object, pmix_op_cbfunc
   return PMIX_OPERATION_SUCCEEDED;
 }
 
-/* Whether processes stay on one core. */
+/* True if processes stay on one core. */
 static bool settled;
 
 /* The other host, or -1. */
@@ -241,7 +241,7 @@ int main(int argc, char **argv) {
     else if (option == 'b') neighbour = optarg;
     else return 2;
   }
-  /* What is said of each rank is said of blocks. */
+  /* Keys of each rank are those of blocks. */
   if (map && job.keys) return 2;
   if (map) place_at_random(&job, strcmp(map, "random") == 0);
   char **program = argv + optind;

@@ -2,7 +2,7 @@
  *   init [get]     get: looks up eight keys on the way */
 #include "client.h"
 
-/* What a library of MPI asks first, once: nothing of it is in the processor's caches, and perhaps not mapped yet. */
+/* First questions of a library of MPI, asked once: nothing of it is in the processor's caches, and perhaps not mapped yet. */
 static void get_own_keys(void) {
   const char *own[] = {PMIX_LOCAL_RANK, PMIX_NODE_RANK, PMIX_HOSTNAME, PMIX_LOCALITY_STRING, PMIX_APPNUM};
   const char *of_job[] = {PMIX_LOCAL_PEERS, PMIX_LOCAL_SIZE, PMIX_UNIV_SIZE};

@@ -1,4 +1,4 @@
-/* Where the processes of a fence run. A server and its only client stay for a whole run where the kernel has put them first, on one
+/* Placement of the processes of a fence. A server and its only client stay for a whole run where the kernel has put them first, on one
  * core or on two, and so a fence takes 10 us or 46. Two sets of processes can be compared only when both lie alike: a
  * server on the last core, and its clients on all cores in turn. */
 #ifndef PLACE_H

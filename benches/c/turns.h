@@ -1,4 +1,4 @@
-/* How two sets of processes that measure the same thing take turns, so that a machine that becomes faster or slower does
+/* Turns of two sets of processes that measure one thing, so that a machine that becomes faster or slower does
  * so for both. One process of each set holds the pipes to the other; the rest of its set waits for it in what is measured. */
 #ifndef TURNS_H
 #define TURNS_H

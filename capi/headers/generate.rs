@@ -373,7 +373,7 @@ fn version() -> String {
     define(&mut out, "VERSION_MINOR", &format!("{minor}L"));
     define(&mut out, "VERSION_RELEASE", &format!("{release}L"));
     define(&mut out, "NUMERIC_VERSION", &format!("{:#010x}", major << 16 | minor << 8 | release));
-    out.push_str("\n/* What that release can do, for programs that ask. */\n");
+    out.push_str("\n/* Capabilities of that release, for programs that ask. */\n");
     define(&mut out, "CAPABILITIES", "3");
     for (number, name) in CAPABILITIES.iter().enumerate() {
         define(&mut out, &format!("CAP_{name}"), &number.to_string());

@@ -32,11 +32,11 @@ PMIX_EXPORT char *PMIx_App_string(const pmix_app_t *app);
 /* Hands what was Put to the local server. */
 PMIX_EXPORT pmix_status_t PMIx_Commit(void);
 
-/* How far the devices of a topology are from a cpuset. */
+/* Computes the distances of a topology's devices from a cpuset. */
 PMIX_EXPORT pmix_status_t PMIx_Compute_distances(pmix_topology_t *topo, pmix_cpuset_t *cpuset,
     pmix_info_t info[], size_t ninfo, pmix_device_distance_t *distances[], size_t *ndist);
 
-/* How far the devices of a topology are from a cpuset; the answer comes to the callback. */
+/* Computes the distances of a topology's devices from a cpuset; the answer comes to the callback. */
 PMIX_EXPORT pmix_status_t PMIx_Compute_distances_nb(pmix_topology_t *topo, pmix_cpuset_t *cpuset,
     pmix_info_t info[], size_t ninfo, pmix_device_dist_cbfunc_t cbfunc, void *cbdata);
 
@@ -164,7 +164,7 @@ PMIX_EXPORT pmix_status_t PMIx_Get_credential_nb(const pmix_info_t info[], size_
 PMIX_EXPORT pmix_status_t PMIx_Get_nb(const pmix_proc_t *proc, const char key[], const pmix_info_t info[],
     size_t ninfo, pmix_value_cbfunc_t cbfunc, void *cbdata);
 
-/* What two processes on one node share, from their locality strings. */
+/* Finds the parts of a node that two processes on it share, from their locality strings. */
 PMIX_EXPORT pmix_status_t PMIx_Get_relative_locality(const char *locality1, const char *locality2,
     pmix_locality_t *locality);
 
@@ -221,7 +221,7 @@ PMIX_EXPORT const char *PMIx_IOF_channel_string(pmix_iof_channel_t channel);
 /* Shows the flags of an info; the caller frees the text. */
 PMIX_EXPORT char *PMIx_Info_directives_string(pmix_info_directives_t directives);
 
-/* How many bytes an info takes when it is packed. */
+/* Returns the bytes that an info takes when it is packed. */
 PMIX_EXPORT pmix_status_t PMIx_Info_get_size(const pmix_info_t *val, size_t *size);
 
 /* Shows an info; the caller frees the text. */
@@ -230,7 +230,7 @@ PMIX_EXPORT char *PMIx_Info_string(const pmix_info_t *info);
 /* Connects the process to its server and says which process it is. */
 PMIX_EXPORT pmix_status_t PMIx_Init(pmix_proc_t *proc, pmix_info_t info[], size_t ninfo);
 
-/* Whether the process is connected to its server. */
+/* Returns whether the process is connected to its server. */
 PMIX_EXPORT int PMIx_Initialized(void);
 
 /* Asks to pause, signal, end or clean up processes, and waits for the answer. */
@@ -262,7 +262,7 @@ PMIX_EXPORT pmix_status_t PMIx_Log_nb(const pmix_info_t data[], size_t ndata, co
 PMIX_EXPORT pmix_status_t PMIx_Lookup(pmix_pdata_t data[], size_t ndata, const pmix_info_t info[],
     size_t ninfo);
 
-/* What others have published under some keys; it comes to the callback. */
+/* Looks up data that others have published under some keys; it comes to the callback. */
 PMIX_EXPORT pmix_status_t PMIx_Lookup_nb(char **keys, const pmix_info_t info[], size_t ninfo,
     pmix_lookup_cbfunc_t cbfunc, void *cbdata);
 
@@ -377,7 +377,7 @@ PMIX_EXPORT pmix_status_t PMIx_Validate_credential_nb(const pmix_byte_object_t *
 /* The text for the outcome of a comparison. */
 PMIX_EXPORT const char *PMIx_Value_comparison_string(pmix_value_cmp_t cmp);
 
-/* How many bytes a value takes when it is packed. */
+/* Returns the bytes that a value takes when it is packed. */
 PMIX_EXPORT pmix_status_t PMIx_Value_get_size(const pmix_value_t *val, size_t *size);
 
 /* Shows a value; the caller frees the text. */

@@ -45,7 +45,7 @@ typedef uint32_t pmix_rank_t;
 #define PMIX_RANK_WILDCARD                          0xfffffffeU
 #define PMIX_RANK_UNDEF                             0xffffffffU
 
-/* What a function answers, or what an event is. */
+/* The result of a function, or the code of an event. */
 typedef int pmix_status_t;
 #define PMIX_SUCCESS                                0
 #define PMIX_ERROR                                  (-1)
@@ -296,7 +296,7 @@ typedef uint16_t pmix_data_type_t;
 #define PMIX_ALLOC_INHERIT                          75
 #define PMIX_DATA_TYPE_MAX                          500
 
-/* Who may get a value that is Put. */
+/* The processes that may get a value that is Put. */
 typedef uint8_t pmix_scope_t;
 #define PMIX_SCOPE_UNDEF                            0
 #define PMIX_LOCAL                                  1
@@ -308,7 +308,7 @@ typedef uint8_t pmix_scope_t;
 #define PMIX_DEL_GLOBAL                             7
 #define PMIX_DEL_INTERNAL                           8
 
-/* Who may look published data up, or hears of an event. */
+/* The processes that may look published data up, or get an event. */
 typedef uint8_t pmix_data_range_t;
 #define PMIX_RANGE_UNDEF                            0
 #define PMIX_RANGE_RM                               1
@@ -320,7 +320,7 @@ typedef uint8_t pmix_data_range_t;
 #define PMIX_RANGE_PROC_LOCAL                       7
 #define PMIX_RANGE_INVALID                          255
 
-/* How long published data lasts. */
+/* The time that published data lasts. */
 typedef uint8_t pmix_persistence_t;
 #define PMIX_PERSIST_INDEF                          0
 #define PMIX_PERSIST_FIRST_READ                     1
@@ -338,7 +338,7 @@ typedef uint32_t pmix_info_directives_t;
 #define PMIX_INFO_PERSISTENT                        16
 #define PMIX_INFO_DIR_RESERVED                      0xffff0000U
 
-/* What a process is doing. */
+/* The state of a process. */
 typedef uint8_t pmix_proc_state_t;
 #define PMIX_PROC_STATE_UNDEF                       0
 #define PMIX_PROC_STATE_PREPPED                     1
@@ -364,7 +364,7 @@ typedef uint8_t pmix_proc_state_t;
 #define PMIX_PROC_STATE_TERM_NON_ZERO               62
 #define PMIX_PROC_STATE_FAILED_TO_LAUNCH            63
 
-/* What a job is doing. */
+/* The state of a job. */
 typedef uint8_t pmix_job_state_t;
 #define PMIX_JOB_STATE_UNDEF                        0
 #define PMIX_JOB_STATE_AWAITING_ALLOC               1
@@ -377,7 +377,7 @@ typedef uint8_t pmix_job_state_t;
 #define PMIX_JOB_STATE_TERMINATED                   20
 #define PMIX_JOB_STATE_TERMINATED_WITH_ERROR        50
 
-/* What is asked of an allocation. */
+/* The request about an allocation. */
 typedef uint8_t pmix_alloc_directive_t;
 #define PMIX_ALLOC_NEW                              1
 #define PMIX_ALLOC_EXTEND                           2
@@ -386,14 +386,14 @@ typedef uint8_t pmix_alloc_directive_t;
 #define PMIX_ALLOC_REQ_CANCEL                       5
 #define PMIX_ALLOC_EXTERNAL                         128
 
-/* Whether children of a job get its allocation. */
+/* The inheritance of a job's allocation by its children. */
 typedef uint8_t pmix_alloc_inheritance_t;
 #define PMIX_ALLOC_INHERIT_NONE                     1
 #define PMIX_ALLOC_INHERIT_CHILD                    2
 #define PMIX_ALLOC_INHERIT_DEFAULT                  3
 #define PMIX_ALLOC_INHERIT_CHILD_DEFAULT            4
 
-/* What is to be done to a block of resources. */
+/* The request about a block of resources. */
 typedef uint8_t pmix_resource_block_directive_t;
 #define PMIX_RESOURCE_BLOCK_DEFINE                  1
 #define PMIX_RESOURCE_BLOCK_EXTEND                  2
@@ -410,24 +410,24 @@ typedef uint16_t pmix_iof_channel_t;
 #define PMIX_FWD_STDDIAG_CHANNEL                    8
 #define PMIX_FWD_ALL_CHANNELS                       255
 
-/* How coordinates are to be understood. */
+/* The view of coordinates. */
 typedef uint8_t pmix_coord_view_t;
 #define PMIX_COORD_VIEW_UNDEF                       0
 #define PMIX_COORD_LOGICAL_VIEW                     1
 #define PMIX_COORD_PHYSICAL_VIEW                    2
 
-/* What a link is doing. */
+/* The state of a link. */
 typedef uint8_t pmix_link_state_t;
 #define PMIX_LINK_STATE_UNKNOWN                     0
 #define PMIX_LINK_DOWN                              1
 #define PMIX_LINK_UP                                2
 
-/* Whose binding is meant. */
+/* The threads whose binding is meant: all of the process, or one. */
 typedef uint8_t pmix_bind_envelope_t;
 #define PMIX_CPUBIND_PROCESS                        0
 #define PMIX_CPUBIND_THREAD                         1
 
-/* What two processes share, as bits. */
+/* The places that two processes share, as bits. */
 typedef uint16_t pmix_locality_t;
 #define PMIX_LOCALITY_UNKNOWN                       0
 #define PMIX_LOCALITY_SHARE_HWTHREAD                1
@@ -455,7 +455,7 @@ typedef uint64_t pmix_device_type_t;
 #define PMIX_DEVTYPE_CPU                            512
 #define PMIX_DEVTYPE_NODE                           1024
 
-/* What storage is made of, as bits. */
+/* The medium of storage, as bits. */
 typedef uint64_t pmix_storage_medium_t;
 #define PMIX_STORAGE_MEDIUM_UNKNOWN                 1
 #define PMIX_STORAGE_MEDIUM_TAPE                    2
@@ -465,7 +465,7 @@ typedef uint64_t pmix_storage_medium_t;
 #define PMIX_STORAGE_MEDIUM_PMEM                    32
 #define PMIX_STORAGE_MEDIUM_RAM                     64
 
-/* Who can reach storage, as bits. */
+/* The reach of storage, as bits. */
 typedef uint64_t pmix_storage_accessibility_t;
 #define PMIX_STORAGE_ACCESSIBILITY_NODE             1
 #define PMIX_STORAGE_ACCESSIBILITY_SESSION          2
@@ -474,7 +474,7 @@ typedef uint64_t pmix_storage_accessibility_t;
 #define PMIX_STORAGE_ACCESSIBILITY_CLUSTER          16
 #define PMIX_STORAGE_ACCESSIBILITY_REMOTE           32
 
-/* How long storage lasts, as bits. */
+/* The persistence of storage, as bits. */
 typedef uint64_t pmix_storage_persistence_t;
 #define PMIX_STORAGE_PERSISTENCE_TEMPORARY          1
 #define PMIX_STORAGE_PERSISTENCE_NODE               2
@@ -484,13 +484,13 @@ typedef uint64_t pmix_storage_persistence_t;
 #define PMIX_STORAGE_PERSISTENCE_PROJECT            32
 #define PMIX_STORAGE_PERSISTENCE_ARCHIVE            64
 
-/* What may be done to storage, as bits. */
+/* The access that storage allows, as bits. */
 typedef uint16_t pmix_storage_access_type_t;
 #define PMIX_STORAGE_ACCESS_RD                      1
 #define PMIX_STORAGE_ACCESS_WR                      2
 #define PMIX_STORAGE_ACCESS_RDWR                    3
 
-/* Whether something is true, false, or no truth value. */
+/* A truth value: true, false, or none. */
 typedef enum {
     PMIX_BOOL_TRUE = 0,
     PMIX_BOOL_FALSE = 1,
@@ -513,7 +513,7 @@ typedef enum {
     PMIX_GROUP_ACCEPT = 1
 } pmix_group_opt_t;
 
-/* What is to be done to a group. */
+/* The request about a group. */
 typedef enum {
     PMIX_GROUP_CONSTRUCT = 0,
     PMIX_GROUP_DESTRUCT = 1,
@@ -521,7 +521,7 @@ typedef enum {
     PMIX_GROUP_CANCEL = 3
 } pmix_group_operation_t;
 
-/* What is asked of a fabric. */
+/* The request about a fabric. */
 typedef enum {
     PMIX_FABRIC_REQUEST_INFO = 0,
     PMIX_FABRIC_UPDATE_INFO = 1
@@ -1367,7 +1367,7 @@ struct pmix_cpuset {
     void *bitmap;
 };
 
-/* How near and how far a device is. */
+/* The least and the greatest distance of a device. */
 struct pmix_device_distance {
     char *uuid;
     char *osname;
@@ -1383,7 +1383,7 @@ struct pmix_device {
     pmix_device_type_t type;
 };
 
-/* What a disk has done. */
+/* The statistics of a disk. */
 struct pmix_disk_stats {
     char *disk;
     uint64_t num_reads_completed;
@@ -1415,7 +1415,7 @@ struct pmix_fabric_s {
     void *module;
 };
 
-/* Where in a fabric a device is. */
+/* The place of a device in a fabric. */
 struct pmix_geometry {
     size_t fabric;
     char *uuid;
@@ -1424,7 +1424,7 @@ struct pmix_geometry {
     size_t ncoords;
 };
 
-/* What a network interface has done. */
+/* The statistics of a network interface. */
 struct pmix_net_stats {
     char *net_interface;
     uint64_t num_bytes_recvd;
@@ -1442,7 +1442,7 @@ struct pmix_node_pid {
     pid_t pid;
 };
 
-/* What a node uses. */
+/* The resources that a node uses. */
 struct pmix_node_stats {
     char *node;
     float la;
@@ -1480,7 +1480,7 @@ struct pmix_proc_info {
     pmix_proc_state_t state;
 };
 
-/* What a process uses. */
+/* The resources that a process uses. */
 struct pmix_proc_stats {
     char *node;
     pmix_proc_t proc;
@@ -1618,7 +1618,7 @@ typedef void (*pmix_credential_cbfunc_t)(pmix_status_t status, pmix_byte_object_
 typedef void (*pmix_device_dist_cbfunc_t)(pmix_status_t status, pmix_device_distance_t *dist, size_t ndist,
     void *cbdata, pmix_release_cbfunc_t release_fn, void *release_cbdata);
 
-/* What an event handler calls when it is done. */
+/* The function that an event handler calls when it is done. */
 typedef void (*pmix_event_notification_cbfunc_fn_t)(pmix_status_t status, pmix_info_t *results,
     size_t nresults, pmix_op_cbfunc_t cbfunc, void *thiscbdata, void *notification_cbdata);
 

@@ -36,7 +36,7 @@ PMIX_EXPORT pmix_status_t PMIx_Argv_append_unique_nosize(char ***argv, const cha
 /* Copies an array of strings. */
 PMIX_EXPORT char **PMIx_Argv_copy(char **argv);
 
-/* How many strings an array has. */
+/* Returns the number of strings in an array. */
 PMIX_EXPORT int PMIx_Argv_count(char **a);
 
 /* Frees an array of strings. */
@@ -72,25 +72,25 @@ PMIX_EXPORT void PMIx_Byte_object_free(pmix_byte_object_t *g, size_t n);
 /* Hands bytes over to a byte object. */
 PMIX_EXPORT void PMIx_Byte_object_load(pmix_byte_object_t *b, char *d, size_t sz);
 
-/* Whether two keys are the same. */
+/* Returns whether two keys are equal. */
 PMIX_EXPORT bool PMIx_Check_key(const char *key, const char *str);
 
-/* Whether two namespaces are the same; an empty one is the same as any. */
+/* Returns whether two namespaces are equal; an empty one equals any. */
 PMIX_EXPORT bool PMIx_Check_nspace(const char *key1, const char *key2);
 
-/* Whether two namespaces are the same; an empty one is the same as none. */
+/* Returns whether two namespaces are equal; an empty one equals none. */
 PMIX_EXPORT bool PMIx_Check_nspace_strict(const char *key1, const char *key2);
 
-/* Whether two process identifiers are the same, wildcards considered. */
+/* Returns whether two process identifiers are equal, wildcards considered. */
 PMIX_EXPORT bool PMIx_Check_procid(const pmix_proc_t *a, const pmix_proc_t *b);
 
-/* Whether two process identifiers are the same; a wildcard is the same as itself alone. */
+/* Returns whether two process identifiers are equal; a wildcard equals itself alone. */
 PMIX_EXPORT bool PMIx_Check_procid_strict(const pmix_proc_t *a, const pmix_proc_t *b);
 
-/* Whether two ranks are the same, wildcards considered. */
+/* Returns whether two ranks are equal, wildcards considered. */
 PMIX_EXPORT bool PMIx_Check_rank(pmix_rank_t a, pmix_rank_t b);
 
-/* Whether a key is one of those that are reserved for the Standard. */
+/* Returns whether a key is one of those that are reserved for the Standard. */
 PMIX_EXPORT bool PMIx_Check_reserved_key(const char *key);
 
 /* Makes a coordinate empty, whatever it held before. */
@@ -240,19 +240,19 @@ PMIX_EXPORT void PMIx_Info_destruct(pmix_info_t *p);
 /* Frees infos: what they hold and the array they stand in. */
 PMIX_EXPORT void PMIx_Info_free(pmix_info_t *p, size_t n);
 
-/* Whether an info is marked as the last of its array. */
+/* Returns whether an info is marked as the last of its array. */
 PMIX_EXPORT bool PMIx_Info_is_end(const pmix_info_t *p);
 
-/* Whether an info may be ignored. */
+/* Returns whether an info may be ignored. */
 PMIX_EXPORT bool PMIx_Info_is_optional(const pmix_info_t *p);
 
-/* Whether an info's value is not its own to free. */
+/* Returns whether an info's value is not its own to free. */
 PMIX_EXPORT bool PMIx_Info_is_persistent(const pmix_info_t *p);
 
-/* Whether an info qualifies the key that it goes with. */
+/* Returns whether an info qualifies the key that it goes with. */
 PMIX_EXPORT bool PMIx_Info_is_qualifier(const pmix_info_t *p);
 
-/* Whether an info must be honoured. */
+/* Returns whether an info must be honoured. */
 PMIX_EXPORT bool PMIx_Info_is_required(const pmix_info_t *p);
 
 /* Adds an info at the end of a list. */
@@ -276,7 +276,7 @@ PMIX_EXPORT pmix_status_t PMIx_Info_list_convert(void *ptr, pmix_data_array_t *p
 /* The info of a list behind another one (the first for NULL), and a handle for the next call. */
 PMIX_EXPORT pmix_info_t *PMIx_Info_list_get_info(void *ptr, void *prev, void **next);
 
-/* How many infos a list has. */
+/* Returns the number of infos in a list. */
 PMIX_EXPORT size_t PMIx_Info_list_get_size(void *ptr);
 
 /* Adds an info to a list, and leaves what it points to where it is. */
@@ -320,10 +320,10 @@ PMIX_EXPORT void PMIx_Info_required(pmix_info_t *p);
 /* Marks an info as the last of its array. */
 PMIX_EXPORT void PMIx_Info_set_end(pmix_info_t *p);
 
-/* Whether the value of an info is true, false, or neither. */
+/* Returns whether the value of an info is true, false, or neither. */
 PMIX_EXPORT pmix_boolean_t PMIx_Info_true(const pmix_info_t *p);
 
-/* Whether an info is marked as honoured. */
+/* Returns whether an info is marked as honoured. */
 PMIX_EXPORT bool PMIx_Info_was_processed(const pmix_info_t *p);
 
 /* Copies an info. */
@@ -382,7 +382,7 @@ PMIX_EXPORT void PMIx_Node_stats_destruct(pmix_node_stats_t *p);
 /* Frees node statistics: what they hold and the array they stand in. */
 PMIX_EXPORT void PMIx_Node_stats_free(pmix_node_stats_t *p, size_t n);
 
-/* Whether a namespace is empty. */
+/* Returns whether a namespace is empty. */
 PMIX_EXPORT bool PMIx_Nspace_invalid(const char *nspace);
 
 /* Makes published data empty, whatever it held before. */
@@ -443,7 +443,7 @@ PMIX_EXPORT void PMIx_Proc_stats_destruct(pmix_proc_stats_t *p);
 /* Frees process statistics: what they hold and the array they stand in. */
 PMIX_EXPORT void PMIx_Proc_stats_free(pmix_proc_stats_t *p, size_t n);
 
-/* Whether a process identifier has no namespace or an invalid rank. */
+/* Returns whether a process identifier has no namespace or an invalid rank. */
 PMIX_EXPORT bool PMIx_Procid_invalid(const pmix_proc_t *p);
 
 /* Makes a query empty, whatever it held before. */
@@ -464,7 +464,7 @@ PMIX_EXPORT void PMIx_Query_qualifiers_create(pmix_query_t *p, size_t n);
 /* Frees a query: what it holds and its own memory. */
 PMIX_EXPORT void PMIx_Query_release(pmix_query_t *p);
 
-/* Whether a rank is that of a process and no special value. */
+/* Returns whether a rank is that of a process and no special value. */
 PMIX_EXPORT bool PMIx_Rank_valid(pmix_rank_t a);
 
 /* Makes an attribute description empty, whatever it held before. */
@@ -525,7 +525,7 @@ PMIX_EXPORT void PMIx_Topology_destruct(pmix_topology_t *topo);
 /* Frees topologies: what they hold and the array they stand in. */
 PMIX_EXPORT void PMIx_Topology_free(pmix_topology_t *t, size_t n);
 
-/* Which of two values is the greater. */
+/* Returns the order of two values. */
 PMIX_EXPORT pmix_value_cmp_t PMIx_Value_compare(pmix_value_t *v1, pmix_value_t *v2);
 
 /* Makes a value empty, whatever it held before. */
@@ -546,7 +546,7 @@ PMIX_EXPORT pmix_status_t PMIx_Value_get_number(const pmix_value_t *value, void 
 /* Fills a value with a copy of some data. */
 PMIX_EXPORT pmix_status_t PMIx_Value_load(pmix_value_t *val, const void *data, pmix_data_type_t type);
 
-/* Whether a value is true, false, or neither. */
+/* Returns whether a value is true, false, or neither. */
 PMIX_EXPORT pmix_boolean_t PMIx_Value_true(const pmix_value_t *v);
 
 /* Takes the data out of a value. */

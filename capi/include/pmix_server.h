@@ -215,7 +215,7 @@ PMIX_EXPORT pmix_status_t PMIx_server_IOF_deliver(const pmix_proc_t *source, pmi
 PMIX_EXPORT pmix_status_t PMIx_server_IOF_flow_control(const pmix_proc_t *source, pmix_iof_channel_t channel,
     bool xoff, const pmix_info_t directives[], size_t ndirs, pmix_op_cbfunc_t cbfunc, void *cbdata);
 
-/* What hardware the node has; the answer comes to the callback. */
+/* Finds the hardware of the node; the answer comes to the callback. */
 PMIX_EXPORT pmix_status_t PMIx_server_collect_inventory(pmix_info_t directives[], size_t ndirs,
     pmix_info_cbfunc_t cbfunc, void *cbdata);
 
@@ -248,7 +248,7 @@ PMIX_EXPORT pmix_status_t PMIx_server_deregister_resources(pmix_info_t info[], s
 /* Forgets a session; jobs that are registered keep what they have of it. */
 PMIX_EXPORT void PMIx_server_deregister_session(uint32_t sessionID, pmix_op_cbfunc_t cbfunc, void *cbdata);
 
-/* What a local process has committed, for another server; it comes to the callback. */
+/* Fetches the data that a local process has committed, for another server; it comes to the callback. */
 PMIX_EXPORT pmix_status_t PMIx_server_dmodex_request(const pmix_proc_t *proc,
     pmix_dmodex_response_fn_t cbfunc, void *cbdata);
 
@@ -284,7 +284,7 @@ PMIX_EXPORT pmix_status_t PMIx_server_register_resources(pmix_info_t info[], siz
 PMIX_EXPORT pmix_status_t PMIx_server_register_session(uint32_t sessionID, pmix_info_t info[], size_t ninfo,
     pmix_op_cbfunc_t cbfunc, void *cbdata);
 
-/* What the other nodes need before a job starts there; it comes to the callback. */
+/* Collects the data that the other nodes need before a job starts there; it comes to the callback. */
 PMIX_EXPORT pmix_status_t PMIx_server_setup_application(const pmix_nspace_t nspace, pmix_info_t info[],
     size_t ninfo, pmix_setup_application_cbfunc_t cbfunc, void *cbdata);
 

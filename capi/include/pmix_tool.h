@@ -39,7 +39,7 @@ PMIX_EXPORT pmix_status_t PMIx_tool_get_servers(pmix_proc_t *servers[], size_t *
 /* Makes the process a tool, connects it to a server, and says which process it is. */
 PMIX_EXPORT pmix_status_t PMIx_tool_init(pmix_proc_t *proc, pmix_info_t info[], size_t ninfo);
 
-/* Whether a tool is connected to a server. */
+/* Returns whether a tool is connected to a server. */
 PMIX_EXPORT bool PMIx_tool_is_connected(void);
 
 /* Makes one of a tool's servers the one that it asks. */

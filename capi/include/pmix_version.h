@@ -8,7 +8,7 @@
 #define PMIX_VERSION_RELEASE                        0L
 #define PMIX_NUMERIC_VERSION                        0x00060100
 
-/* What that release can do, for programs that ask. */
+/* Capabilities of that release, for programs that ask. */
 #define PMIX_CAPABILITIES                           3
 #define PMIX_CAP_BASE                               0
 #define PMIX_CAP_LTO                                1

@@ -14,7 +14,7 @@
 static pmix_proc_t me, everyone;
 static uint32_t size;
 
-/* What a callback says, and who waits for it. */
+/* Result of a callback, and its waiter. */
 typedef struct {
   pthread_mutex_t lock;
   pthread_cond_t changed;
@@ -229,7 +229,7 @@ static void connects(void) {
   say_told("disconnect_nb", PMIx_Disconnect_nb(&everyone, 1, NULL, 0, on_done, &off), &off);
 }
 
-/* What is published late is waited for; what is taken back is gone. */
+/* Data that is published late is waited for; data that is taken back is gone. */
 static void published(void) {
   pmix_info_t info[2];
   pmix_pdata_t found[2];
@@ -293,7 +293,7 @@ static void events(void) {
   fence(false);
 }
 
-/* What changes is seen changed. */
+/* A changed value is seen changed. */
 static void renewed(void) {
   if (!me.rank) put(PMIX_GLOBAL, "c.new", "first", PMIX_STRING), PMIx_Commit();
   fence(true);

@@ -55,7 +55,7 @@ static void expect_absent(pmix_rank_t rank, const char *key) {
 
 static void expect(pmix_rank_t rank, const char *key) { expect_in(0, rank, key); }
 
-/* Whether a rank runs on this node. */
+/* Returns whether a rank runs on this node. */
 static int is_here(const char *peers, pmix_rank_t rank) {
   for (char *end; *peers; peers = *end ? end + 1 : end)
     if (strtoul(peers, &end, 10) == rank) return 1;

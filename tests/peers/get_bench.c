@@ -1,4 +1,4 @@
-/* What the calls of a PMIx client cost. One binary for every launcher and every libpmix.so.2, so that a
+/* Costs of the calls of a PMIx client. One binary for every launcher and every libpmix.so.2, so that a
  * comparison compares those and nothing else.
  *   get_bench [CALLS]
  * Rank 0 measures while the other ranks wait in a fence (in fences, all take part) and prints a line for

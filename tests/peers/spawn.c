@@ -4,7 +4,7 @@
 
 enum { CHILDREN = 2 };
 
-/* What all of the merged communicator find when they add up their ranks. */
+/* Sum that all of the merged communicator find when they add up their ranks. */
 static int wrong_sum(MPI_Comm other_side, int is_child, int expected_size) {
   MPI_Comm all;
   int rank, size, sum;

@@ -120,7 +120,7 @@ static void exchange(uint32_t size) {
   for (uint32_t rank = 0; rank < size; rank++)
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) get(rank, keys[i], NULL);
   fence(0);
-  /* What was put can be put again. */
+  /* A key that was put can be put again. */
   snprintf(text, sizeof text, "more of %u", me.rank);
   put("s.text", text, PMIX_STRING);
   must(PMIx_Commit(), "commit");

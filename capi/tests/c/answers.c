@@ -38,7 +38,7 @@ static int rank(enum how how) {
         OK(PMIx_Finalize(NULL, 0));
         return 0;
     }
-    /* What is there to disconnect from, and to stop listening to. */
+    /* Something to disconnect from, and to stop listening to. */
     OK(PMIx_Connect(&me, 1, NULL, 0));
     handler = PMIx_Register_event_handler(&code, 1, NULL, 0, on_event, NULL, NULL);
     CHECK(handler >= 0);
@@ -108,7 +108,7 @@ struct request {
 static enum how way;
 static struct request requests[64];
 static int asked, given, released, lost, begun, ended;
-/* Whether the server is there, and what it has shown its host with it. */
+/* The server's presence, and what it has lent its host with it. */
 static bool runs;
 
 static void release(void *gift) {
@@ -220,7 +220,7 @@ static void say_all(void) {
             say_first(&requests[n]);
 }
 
-/* Who comes and goes is let where other things are not. */
+/* Clients may come and go where other requests are refused. */
 static enum how way_for(enum how kept) { return way == kept ? NEVER : way == REFUSES || way > TWICE ? DONE : way; }
 
 static pmix_status_t on_connected(const pmix_proc_t *p, void *object, pmix_info_t *info, size_t n, pmix_op_cbfunc_t f, void *d) {
@@ -382,7 +382,7 @@ static void on_lost(size_t id, pmix_status_t status, const pmix_proc_t *source, 
     next(PMIX_SUCCESS, NULL, 0, NULL, NULL, data);
 }
 
-/* Who asks, and the way to give it the word. */
+/* The asking process, and the way to give it the word. */
 struct child {
     pid_t pid;
     int word;

@@ -1,4 +1,4 @@
-/* What the interface says to a program that has not called Init, and to one that nobody launched. */
+/* Answers of the interface to a program that has not called Init, and to one that nobody launched. */
 #include "check.h"
 
 /* A call that fails leaves nothing behind that a caller could free. */
@@ -51,7 +51,7 @@ int main(void) {
     IS(PMIX_ERR_INIT, PMIx_Query_info(&query, 1, &answers, &nanswers));
     CHECK(answers == NULL && nanswers == 0);
 
-    /* What is required and not known is refused, by the first Init and by every other one. */
+    /* A required unknown attribute is refused, by the first Init and by every other one. */
     pmix_info_t wish;
     OK(PMIx_Info_load(&wish, "site.wish", NULL, PMIX_BOOL));
     wish.flags |= PMIX_INFO_REQD;

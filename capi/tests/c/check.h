@@ -1,4 +1,4 @@
-/* What test programs say when something does not hold. */
+/* Checks of test programs, with a message when one does not hold. */
 #ifndef CHECK_H
 #define CHECK_H
 #include <pmix.h>

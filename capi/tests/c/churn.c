@@ -15,7 +15,7 @@
 #define LOOKS 20
 /* Looks before what is held has to stay. */
 #define WARM_UP 4
-/* What was replaced is freed by bags of 64, when no thread can be reading it any more: one of them more or less waits at each
+/* Replaced objects are freed by bags of 64, when no thread can be reading it any more: one of them more or less waits at each
  * look. In 100,000 rounds this finds a sixth of a byte a round. */
 #define SLACK (16 << 10)
 

@@ -66,7 +66,7 @@ int main(void) {
         OK(PMIx_IOF_push(&all, 1, &bytes, NULL, 0, done, &pushed));
         pushes++;
         if (at == 0) {
-            /* What it has said by then is there as well. */
+            /* Its output so far is there as well. */
             until(&pushed, 1);
             OK(PMIx_Info_load(&room, PMIX_IOF_CACHE_SIZE, &size, PMIX_UINT32));
             OK(PMIx_IOF_pull(&all, 1, &room, 1, PMIX_FWD_STDOUT_CHANNEL | PMIX_FWD_STDERR_CHANNEL, on_output, ready, &pull));

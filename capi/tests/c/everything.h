@@ -5,15 +5,15 @@
 #include "wait.h"
 #include <pmix_tool.h>
 
-/* Who calls, and those that are called: all of its job, and a process of another node. */
+/* The caller, and the processes that it names: all of its job, and a process of another node. */
 static pmix_proc_t me, everybody, other;
-/* What they are called with: data, a code to hear of, and a handler that hears of another one. */
+/* Parameters of the calls: data, a code to hear of, and a handler that hears of another one. */
 static pmix_info_t thing;
 static char *keys[] = {"svc", NULL};
 enum { SOME_CODE = 5000, OTHER_CODE };
 static int handler;
 
-/* How many have ended, and with what the last one. */
+/* Number of calls that have ended, and the status of the last one. */
 static int answers;
 static pmix_status_t answer;
 
@@ -139,7 +139,7 @@ static pmix_status_t defines_block(void) {
     return PMIx_Resource_block_nb(PMIX_RESOURCE_BLOCK_DEFINE, "block", &unit, 1, NULL, 0, on_op, NULL);
 }
 
-/* What each ends with where the host has no such slot, refuses it, has done it at once, and answers. */
+/* Status of each call where the host has no such slot, refuses it, has done it at once, and answers. */
 static const struct {
     const char *name;
     pmix_status_t (*begin)(void);

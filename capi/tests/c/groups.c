@@ -48,7 +48,7 @@ static void ends(struct answer *answer, pmix_status_t status, size_t size) {
 
 static void meet(void) { OK(PMIx_Fence(NULL, 0, NULL, 0)); }
 
-/* What the events of groups do: count, join from within, or give up. */
+/* Handlers of the events of groups: count, join from within, or give up. */
 static int left, invited, declined, joined_inside;
 static struct answer inside;
 

@@ -116,7 +116,7 @@ static void arrays(void) {
     free(text);
     PMIx_Value_destruct(&w);
 
-    /* What a program built with older macros makes without asking the library. */
+    /* Objects that a program built with older macros makes without asking the library. */
     v.type = PMIX_DATA_ARRAY;
     v.data.darray = malloc(sizeof *v.data.darray);
     *v.data.darray = (pmix_data_array_t){PMIX_PROC, 2, calloc(2, sizeof(pmix_proc_t))};

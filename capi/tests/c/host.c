@@ -58,7 +58,7 @@ static void validated(pmix_status_t status, pmix_info_t info[], size_t ninfo, vo
 static pmix_info_t *results;
 static size_t nresults;
 
-/* What a call that waited has brought. */
+/* Result of a call that waited. */
 static void answered(pmix_status_t status) {
     OK(status);
     CHECK(nresults == 1 && !strcmp(results[0].value.data.string, "answer"));
@@ -355,7 +355,7 @@ static pmix_status_t on_block(const pmix_proc_t *p, pmix_resource_block_directiv
 }
 #endif
 
-/* What the program imports proves its release. */
+/* The program's imports prove its release. */
 static void prove(void) {
 #if RELEASE >= 61 && !defined UNPROVED
     CHECK(PMIx_Rank_valid(0));

@@ -70,7 +70,7 @@ static pmix_status_t query(pmix_proc_t *proc, pmix_query_t *queries, size_t n, p
     (void)proc, (void)queries, (void)n;
     pmix_info_t info;
     called = "query";
-    /* What a host asks of itself while it is asked would never be answered. */
+    /* A host's request to itself while it is asked would never be answered. */
     pmix_info_t *results;
     size_t nresults;
     IS(PMIX_ERR_WOULD_BLOCK, PMIx_Query_info(queries, n, &results, &nresults));
@@ -114,7 +114,7 @@ static pmix_server_module_t module = {
     .query = query, .log = log_data, .job_control = job_control, .notify_event = notify, .iof_pull = iof_pull,
 };
 
-/* What the host hears as a client does. */
+/* Events that the host gets as a client does. */
 
 static int heard, printed, ready;
 
@@ -138,7 +138,7 @@ static void done(pmix_status_t status, void *what) {
     set(what);
 }
 
-/* What is for the terminal appears there, where nobody else could show it. */
+/* Logs for the terminal appear there, where nobody else could show them. */
 static void shows(const char *channel, int stream) {
     int ends[2], kept = dup(stream), logged = 0;
     char text[64];
@@ -253,7 +253,7 @@ int main(void) {
     pmix_byte_object_t bytes = {"said", 4};
     OK(PMIx_server_IOF_deliver(&other, PMIX_FWD_STDOUT_CHANNEL, &bytes, NULL, 0, done, &ready));
     until(&printed, 1);
-    /* What somebody else has logged is output of his. */
+    /* A log of another process is output of that process. */
     OK(PMIx_Info_load(&info[0], PMIX_LOG_STDOUT, "said", PMIX_STRING));
     OK(PMIx_Info_load(&info[1], PMIX_LOG_SOURCE, &other, PMIX_PROC));
     OK(PMIx_Log(info, 1, &info[1], 1));

@@ -210,7 +210,7 @@ int main(int argc, char **argv) {
     long page = sysconf(_SC_PAGESIZE);
     char *pages = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     CHECK(pages != MAP_FAILED && !mprotect(pages + page, page, PROT_NONE));
-    /* What is behind the last member that all releases have is another one in each. */
+    /* Slots behind the last one that all releases have differ between releases. */
     size_t shortest = offsetof(pmix_server_module_t, client_connected2) + sizeof(pmix_server_client_connected2_fn_t);
     pmix_server_module_t *module = (void *)(pages + page - shortest);
     CHECK(shortest == 224);

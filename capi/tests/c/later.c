@@ -65,7 +65,7 @@ static struct {
                     {PMIX_UINT32, 4, false, false}, {PMIX_UINT64, 8, false, false}, {PMIX_PID, 4, true, true},
                     {PMIX_STATUS, 4, true, true},  {PMIX_PROC_RANK, 4, false, true}};
 
-/* What lies at a place; half of it is enough to tell numbers from each other. */
+/* Contents of a place; half of it is enough to tell numbers from each other. */
 static long double number_at(const void *place, int width) {
     uint64_t bits = 0;
     memcpy(&bits, place, widths[width].size);
@@ -357,7 +357,7 @@ static void compressed(void) {
     free(small);
 }
 
-/* Where the older checks take what is not given, and wildcards, for everything. */
+/* The older checks take missing names, and wildcards, for everything. */
 static void strictly(void) {
     CHECK(PMIx_Check_nspace_strict("a", "a") && !PMIx_Check_nspace_strict("a", "b"));
     CHECK(!PMIx_Check_nspace_strict("a", NULL) && !PMIx_Check_nspace_strict("", "") && !PMIx_Check_nspace_strict(NULL, NULL));

@@ -161,7 +161,7 @@ int main(int argc, char **argv) {
     sprintf(status, "%d", PMIX_ERR_NOT_SUPPORTED);
     run(argv[0], "first@1", status);
     until(&heard, RANKS);
-    /* What the launcher raises itself, its own handlers hear as well. */
+    /* The launcher's own handlers get events that it raises itself. */
     OK(PMIx_Notify_event(NEWS, &me, PMIX_RANGE_LOCAL, NULL, 0, NULL, NULL));
     until(&heard, RANKS + 1);
     char *const argv_of_visitor[] = {argv[0], "visitor", file, NULL};

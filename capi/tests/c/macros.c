@@ -15,7 +15,7 @@
         CHECK(some == NULL);           \
     } while (0)
 
-/* The same with one more that frees a single object. */
+/* A family as above, with one more macro that frees a single object. */
 #define RELEASED(NAME, type)           \
     do {                               \
         type *one = NULL;              \
@@ -291,7 +291,7 @@ static void arguments(void) {
     pmix_argv_free(argv);
 }
 
-/* What headers of other releases have as functions of their own. */
+/* Functions that headers of other releases define themselves. */
 static void inlines(void) {
     pmix_value_t value = {PMIX_BOOL, {true}};
     pmix_key_t key;

@@ -67,7 +67,7 @@ static void got(const char *what, const pmix_proc_t *proc, const char *key, cons
     }
 }
 
-/* What a process knows of a job of its own. */
+/* Keys that a process knows of a job of its own. */
 static void alone(const pmix_proc_t *me) {
     pmix_proc_t job = named(me->nspace, PMIX_RANK_WILDCARD);
     pmix_info_t level[] = {PMIX_INFO_STATIC_INIT, PMIX_INFO_STATIC_INIT, PMIX_INFO_STATIC_INIT};
@@ -116,7 +116,7 @@ static void proofs(void) {
     show("validate", PMIx_Validate_credential(&papers, NULL, 0, &results, &nresults));
 }
 
-/* Where another library's objects are, nothing is put. */
+/* Nothing is put into another library's objects. */
 static void foreign(void) {
     pmix_cpuset_t cpuset = {.source = "other"};
     pmix_topology_t topology = {.source = "other"};
@@ -124,7 +124,7 @@ static void foreign(void) {
     printf("topology of another library: %d\n", PMIx_Load_topology(&topology) == PMIX_SUCCESS);
 }
 
-/* What needs a server, and nothing else. */
+/* Calls that need a server, and nothing else. */
 static void without_a_server(const pmix_proc_t *me) {
     pmix_info_t info = PMIX_INFO_STATIC_INIT, *results;
     pmix_pdata_t pdata;
@@ -146,7 +146,7 @@ static void done(pmix_status_t status, void *data) {
     set(&heard);
 }
 
-/* What a server knows of itself and of a job of its own name. */
+/* Keys that a server knows of itself and of a job of its own name. */
 static void serves(void) {
     static pmix_server_module_t module;
     uint32_t universe = 7, size = 2;
@@ -181,7 +181,7 @@ static void serves(void) {
     got("own local rank", NULL, PMIX_LOCAL_RANK, &optional, 1);
     pmix_nspace_t nobody = "";
     pmix_status_t asked = PMIx_server_register_nspace(nobody, -1, info, 1, done, NULL);
-    /* Which of the two is said first is for the threads to decide. */
+    /* The order of the two is for the threads to decide. */
     until(&heard, 2);
     show("no namespace", asked);
     show("no namespace, without waiting", PMIx_server_register_nspace(nobody, -1, info, 1, NULL, NULL));

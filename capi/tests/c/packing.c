@@ -34,7 +34,7 @@ static void pack(int type, int n, void *src) {
     PMIX_DATA_BUFFER_DESTRUCT(&buffer);
 }
 
-/* What was printed, unpacked and printed again. */
+/* A printed element, unpacked and printed again. */
 static void again(void) {
     int type, n, used;
     while (NULL != fgets(line, sizeof(line), stdin) && 2 == sscanf(line, "%d %d %n", &type, &n, &used)) {

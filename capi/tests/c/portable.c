@@ -1,4 +1,4 @@
-/* What a process does without a launcher, with nothing but what releases since 4.2.0 export: compiled with our headers it
+/* Calls of a process without a launcher, with nothing but what releases since 4.2.0 export: compiled with our headers it
  * prints the same on our library and on others. */
 #include <pmix.h>
 #include <pmix_server.h>

@@ -1,4 +1,4 @@
-/* How values come back from a Get: in fresh memory, in the caller's place, to be looked at only, and to a server's own
+/* Values that come back from a Get: in fresh memory, in the caller's place, to be looked at only, and to a server's own
  * program. The program is its own host and starts itself again as the one rank. Built with COUNT, it counts what a Get
  * allocates. */
 #include "check.h"
@@ -115,7 +115,7 @@ static void in_place(void) {
     IS(PMIX_ERR_BAD_PARAM, get(&everybody, "pmix.job.size", &is_static, &place));
 }
 
-/* What is only looked at stays the library's, and as it was seen, until the last Finalize. */
+/* A value that is only looked at stays the library's, and as it was seen, until the last Finalize. */
 static void looked_at(void) {
     static const char *keys[] = {"pmix.job.size", "site.text", "site.null", "site.blob", "site.array", "mine"};
     enum { N = sizeof keys / sizeof *keys };

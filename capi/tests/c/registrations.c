@@ -1,4 +1,4 @@
-/* What hosts are known to register for a job, host by host, and what their servers and their processes find of it: the same, of the
+/* Registrations of known hosts for a job, host by host, and what their servers and their processes find of them: one answer, of the
  * same type, and what follows from it. The jobs have four ranks on two nodes, and this is the server of the first. */
 #include "check.h"
 #include <sys/wait.h>
@@ -19,7 +19,7 @@ static const char *const told_by[] = {NULL, PMIX_RANK, PMIX_APPNUM, PMIX_NODEID,
 #define RANK(n) (pmix_rank_t[]){n}, PMIX_PROC_RANK
 #define BOOL(b) (bool[]){b}, PMIX_BOOL
 
-/* Whether the host says it; otherwise it follows. */
+/* True if the host says it; otherwise it follows. */
 enum whose { SAID, FOLLOWS };
 
 static const struct line {
@@ -177,7 +177,7 @@ static const struct line {
 };
 enum { LINES = sizeof lines / sizeof *lines };
 
-/* Whether a line begins another array than the one before. */
+/* Returns whether a line begins another array than the one before. */
 static bool begins(const struct line *line) {
     return line == lines || line->host != line[-1].host || line->level != line[-1].level || line->index != line[-1].index;
 }
@@ -285,7 +285,7 @@ int main(int argc, char **argv) {
         look(job, "the server", line);
         start(argv[0], job, line->host);
     }
-    /* Whether a list is one of ranks or of names need not be seen in it. */
+    /* A list need not show whether it is one of ranks or of names. */
     pmix_regex2_t regex;
     char *list;
     OK(PMIx_generate_regex2("0,1", NULL, 0, &regex));

@@ -53,7 +53,7 @@ static pmix_status_t on_fence(const pmix_proc_t procs[], size_t nprocs, const pm
     return PMIX_SUCCESS;
 }
 
-/* What this host is asked to fetch never comes. */
+/* Data that this host is asked to fetch never comes. */
 static pmix_status_t on_fetch(const pmix_proc_t *proc, const pmix_info_t info[], size_t ninfo,
                               pmix_modex_cbfunc_t cbfunc, void *cbdata) {
     (void)proc, (void)info, (void)ninfo, (void)cbfunc, (void)cbdata;

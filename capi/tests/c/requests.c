@@ -1,4 +1,4 @@
-/* What a host is asked when a client asks for something, and what the client is told: each request as its host sees it, and each answer,
+/* Requests of clients to a host, and the clients' answers: each request as its host sees it, and each answer,
  * on lines that are the same on our library and on others. What the library adds to a request by the Standard is left out, because others
  * forget it here and there: who asks, and that it is a client. */
 #define _GNU_SOURCE
@@ -75,7 +75,7 @@ static const char *words(char **list) {
 /* The host: it answers with another thread, as some libraries want it. */
 
 static bool refuses;
-/* Whether this thread is one that answers for the host. */
+/* True in threads that answer for the host. */
 static _Thread_local bool is_answering;
 static int given, taken;
 static pmix_info_t news;
@@ -206,12 +206,12 @@ static void proved(pmix_status_t status, pmix_byte_object_t *papers, pmix_info_t
 }
 static void judged(pmix_status_t status, pmix_info_t info[], size_t n, void *data) { (void)data, hears(status, infos(info, n)); }
 
-/* What a call without waiting says, and what is told then. */
+/* Result of a call without waiting, and of its callback. */
 static void says(const char *what, pmix_status_t status) {
     if (status == PMIX_SUCCESS) until(&heard, ++expected);
     say("%s: %d, told %s", what, status, status == PMIX_SUCCESS ? told : "nothing");
 }
-/* What a waiting call brings. */
+/* Result of a waiting call. */
 #define BRINGS(what, call)                                                 \
     do {                                                                   \
         pmix_info_t *results = NULL;                                       \

@@ -9,7 +9,7 @@
 #include <stdatomic.h>
 #include <sys/resource.h>
 
-/* How many threads may still be started. */
+/* Number of threads that may still be started. */
 static atomic_int threads;
 
 typedef int create_fn(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
@@ -30,7 +30,7 @@ static int open_descriptors(void) {
     return count;
 }
 
-/* Whether a server starts where so many threads, and descriptors of so high a number, may be had. */
+/* Returns whether a server starts where so many threads, and descriptors of so high a number, may be had. */
 static bool starts(int may_start, rlim_t may_open) {
     struct rlimit limit;
     int before = open_descriptors();

@@ -1,4 +1,4 @@
-/* What the headers of 5.0.7 lack and programs use: libraries may have it, whatever headers a program was built against. */
+/* Names that the headers of 5.0.7 lack and programs use: libraries may have it, whatever headers a program was built against. */
 #ifndef SINCE_H
 #define SINCE_H
 #include <pmix.h>

@@ -20,7 +20,7 @@ static char fifo[128], printed[128], here[64];
 static const char *program;
 static pmix_proc_t me;
 
-/* What the last job that is over was, and how it has ended. */
+/* The last job that is over, and its end. */
 static int registered, over, seen, started;
 static pmix_nspace_t last, name_of_started;
 static pmix_status_t status_of_last;
@@ -240,7 +240,7 @@ static void a_whole_job(void) {
         sprintf(line, "[1,%d]<stderr>: err of %d\n", i, i);
         CHECK(strstr(text, line));
     }
-    /* Who is not the launcher's is left to the program. */
+    /* Children that are not the launcher's are left to the program. */
     CHECK(waitpid(other, &status, 0) == other && WIFEXITED(status) && WEXITSTATUS(status) == 7);
     CHECK(waitpid(-1, &status, WNOHANG) == -1 && errno == ECHILD);
     for (int i = 0; i < 2; i++) {
@@ -273,7 +273,7 @@ static void what_cannot_be_started(bool is_watched) {
     program = file;
     if (is_watched)
         return;
-    /* What is a program and cannot be executed is noticed by the system alone. */
+    /* A program that cannot be executed is noticed by the system alone. */
     int fd = open(printed, O_WRONLY | O_TRUNC);
     CHECK(fd >= 0 && write(fd, "#!/no/such/program\n", 19) == 19 && !close(fd) && !chmod(printed, 0700));
     program = printed;
@@ -329,7 +329,7 @@ int main(int argc, char **argv) {
     CHECK(dup2(0, LEAK) == LEAK);
     PMIX_INFO_LOAD(&info[0], PMIX_TOOL_DO_NOT_CONNECT, &yes, PMIX_BOOL);
     PMIX_INFO_LOAD(&info[1], PMIX_LAUNCHER, &yes, PMIX_BOOL);
-    /* Who is no launcher starts nothing. */
+    /* A tool that is no launcher starts nothing. */
     OK(PMIx_tool_init(&me, info, 1));
     IS(PMIX_ERR_UNREACH, spawn("exits", "0", 1, nspace));
     OK(PMIx_tool_finalize());
@@ -354,7 +354,7 @@ int main(int argc, char **argv) {
     ends(name_of_started, PMIX_SUCCESS, 0);
     PMIX_APP_DESTRUCT(&app);
     late_jobs();
-    /* Who is left goes with the launcher, be it against its will. */
+    /* Remaining children end with the launcher, be it against their will. */
     OK(spawn("stays", "", 1, nspace));
     pid_t first = reported();
     OK(spawn("ignores", "", 1, nspace));

@@ -217,7 +217,7 @@ int main(int argc, char **argv) {
     CHECK(end_of(start(argv[0], "writes", 0, out[1]), 0) == 0);
     CHECK(read(out[0], printed, sizeof printed) == sizeof own - 1 && !memcmp(printed, own, sizeof own - 1));
 
-    /* What was said before is kept, and what comes is printed as it was asked for. */
+    /* Earlier output is kept, and later output is printed as it was asked for. */
     ssize_t n = 0;
     static const char expected[] = "[1,3]<stdout>: early\n[1,0]<stdout>: late\n";
     say(3, PMIX_FWD_STDOUT_CHANNEL, "early\n");
@@ -233,7 +233,7 @@ int main(int argc, char **argv) {
     CHECK(end_of(printer, SIGUSR1) == 0);
     until(&stops, 1);
 
-    /* What a tool has started prints where the tool does. */
+    /* A job that a tool has started prints where the tool does. */
     pid_t starter = start(argv[0], "starts", 0, out[1]);
     say(2, PMIX_FWD_STDDIAG_CHANNEL, "unwanted\n");
     say(2, PMIX_FWD_STDOUT_CHANNEL, "wanted\n");
@@ -241,7 +241,7 @@ int main(int argc, char **argv) {
     CHECK(end_of(starter, SIGUSR1) == 0);
     until(&stops, 2);
 
-    /* What a tool reads is pushed, in order and to the end. */
+    /* Input that a tool reads is pushed, in order and to the end. */
     static char words[50000];
     for (size_t i = 0; i < sizeof words; i++)
         words[i] = 'a' + i % 23;

@@ -177,7 +177,7 @@ static int nowhere(void) {
     OK(PMIx_tool_finalize());
     PMIX_INFO_DESTRUCT(&info[1]);
     OK(PMIx_tool_init(&me, attribute(&info[1], PMIX_TOOL_DO_NOT_CONNECT, NULL, PMIX_BOOL), 1));
-    /* What needs nobody else. */
+    /* Calls that need no other process. */
     pmix_value_t value = {.type = PMIX_UINT32, .data.uint32 = 5}, *got;
     OK(PMIx_Store_internal(&me, "mine", &value));
     OK(PMIx_Get(&me, "mine", NULL, 0, &got));
@@ -274,7 +274,7 @@ static int with_output(pid_t server) {
     PMIX_INFO_DESTRUCT(&say);
     until(&stopped_pushing, 1);
 
-    /* What its host supports, by the names of the functions that users call. */
+    /* Attributes that its host supports, by the names of the functions that users call. */
     pmix_info_t level;
     pmix_info_t *result = query(PMIX_QUERY_ATTRIBUTE_SUPPORT, attribute(&level, PMIX_HOST_ATTRIBUTES, "all", PMIX_STRING));
     pmix_data_array_t *functions = result->value.data.darray;

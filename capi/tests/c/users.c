@@ -106,7 +106,7 @@ static int end_of(pid_t child) {
     return how;
 }
 
-/* What hosts say to PMIx_server_init, host by host. */
+/* Attributes that hosts give to PMIx_server_init, host by host. */
 static void starts(void) {
     static int event_base;
     uint32_t number = 1;
@@ -166,7 +166,7 @@ static void starts(void) {
         for (size_t i = first; i < next; i++)
             PMIX_INFO_DESTRUCT(&info[i]);
     }
-    /* What must be kept to and cannot is refused; what can is not. */
+    /* A required attribute that cannot be kept is refused; one that can is not. */
     pmix_info_t info;
     OK(PMIx_Info_load(&info, PMIX_SERVER_RANK, &rank, PMIX_PROC_RANK));
     PMIX_INFO_REQUIRED(&info);

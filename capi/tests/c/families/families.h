@@ -22,7 +22,7 @@ void newer(void);
 void show(const char *what, const char *text);
 void show_bytes(const char *what, const void *bytes, size_t n);
 
-/* What the samples are made of. */
+/* Material of the samples. */
 extern pmix_proc_t a_proc;
 extern char *a_list[3];
 

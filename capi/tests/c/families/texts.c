@@ -40,7 +40,7 @@ static void both(pmix_data_type_t type, void *element, size_t size) {
     }
 }
 
-/* What is only printed by itself. */
+/* Types that are only printed by themselves. */
 static void alone(void) {
     pmix_info_t infos[2];
     int number = -5;

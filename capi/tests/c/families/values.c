@@ -26,7 +26,7 @@ static void trip(pmix_data_type_t type, void *element, size_t size) {
     printf("xfer %d: %d, type %d\n", type, rc, copy.type);
     compare(type, &value, &copy);
 
-    /* Where there is no place, only texts and bytes get one. What is no number 4.2.2 gives away and keeps as well. */
+    /* Without a place, only texts and bytes get one. 4.2.2 gives away and keeps as well what is no number. */
     if (PMIX_BYTE_OBJECT != type) {
         rc = PMIx_Value_unload(&value, &out, &n);
         printf("unload %d: %d, %s\n", type, rc, NULL == out ? "nothing" : "something");

@@ -31,6 +31,12 @@
 //! No code in this crate makes a system call. All of it is generic over where the words lie ([`words::Words`]), so that
 //! loom can run the protocol over a vector.
 
+#[cfg(not(target_pointer_width = "64"))]
+compile_error!(
+    "instanton needs a 64-bit processor: segments are words of 64 bits that readers load in one piece from memory mapped \
+     read-only, which Rust promises of 64-bit processors alone (others may load by compare-and-exchange, which faults there)"
+);
+
 pub mod block;
 pub mod chain;
 pub mod classes;

@@ -114,7 +114,7 @@ fn monotonic(from_now: Duration) -> io::Result<libc::timespec> {
 }
 
 fn timespec(time: Duration) -> libc::timespec {
-    libc::timespec { tv_sec: time.as_secs() as libc::time_t, tv_nsec: time.subsec_nanos() as _ }
+    libc::timespec { tv_sec: time.as_secs() as _, tv_nsec: time.subsec_nanos() as _ }
 }
 
 #[cfg(test)]

@@ -129,7 +129,8 @@ macro_rules! same {
         }
     )*};
 }
-same! { u8 as u8, c_char as u8, u16 as u16, u32 as u32, i32 as i32, u64 as u64, usize as u64 }
+// A `c_char` is an `i8` or a `u8`, by the processor.
+same! { u8 as u8, i8 as u8, u16 as u16, u32 as u32, i32 as i32, u64 as u64, usize as u64 }
 
 /// Types that one expression turns into the other, each way.
 macro_rules! simple {

@@ -309,7 +309,20 @@ fn names(constants: &[Row], texts: &mut Texts) -> String {
     out
 }
 
+/// Refuses systems that lack what the crate is built on, in one sentence instead of one error for each call that is not there.
+fn refuse_other_systems() {
+    let system = env::var("CARGO_CFG_TARGET_OS").unwrap_or_default();
+    if system != "linux" {
+        println!(
+            "cargo::error=instanton needs Linux: {system} lacks anonymous shared memory that can be sealed (memfd_create, \
+             F_ADD_SEALS), futexes on read-only shared words (futex_waitv), process descriptors (pidfd_open) and epoll"
+        );
+        process::exit(1)
+    }
+}
+
 fn main() {
+    refuse_other_systems();
     println!("cargo::rerun-if-changed={TABLES}/build.rs");
     let out = env::var("OUT_DIR").expect("cargo sets OUT_DIR");
     let rows = rows("constants.txt");

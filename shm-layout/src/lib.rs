@@ -40,6 +40,8 @@ compile_error!(
 pub mod block;
 pub mod chain;
 pub mod classes;
+#[cfg(not(loom))]
+mod copy;
 pub mod crc;
 pub mod hash;
 pub mod header;

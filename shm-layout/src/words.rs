@@ -1,7 +1,7 @@
 //! Where the words of a segment lie: in a mapping ([`RawWords`]), or in a vector ([`VecWords`]) for tests and models.
 //!
-//! Readers' mappings are read-only, where only a relaxed load of at most 8 bytes is sound. So this trait has relaxed loads and
-//! a separate fence, and nothing else for readers.
+//! Readers' mappings are read-only, where only a relaxed load of at most 8 bytes is sound. So this trait has relaxed loads,
+//! copies that stand for such loads, and a separate fence, and nothing else for readers.
 use core::mem::MaybeUninit;
 
 use crate::Malformed;
@@ -195,90 +195,9 @@ impl Words for RawWords<'_> {
     #[inline]
     fn copy_to(&self, at: usize, to: &mut [MaybeUninit<u8>]) -> Result<(), Malformed> {
         check(self.len, at, to.len())?;
-        #[cfg(target_arch = "x86_64")]
-        if to.len() >= 16 {
-            // SAFETY: source in bounds (checked above) and mapped (contract of `new`); target is a live slice of that length.
-            unsafe { copy_mixed(self.base.as_ptr().add(at).cast(), to) };
-            return Ok(());
-        }
-        let len = to.len();
-        let (whole, rest) = to.as_chunks_mut::<8>();
-        for (i, chunk) in whole.iter_mut().enumerate() {
-            // SAFETY: in bounds, checked above for all of `to`.
-            let word = unsafe { self.load_unchecked(at + i) };
-            for (to, from) in chunk.iter_mut().zip(word.to_le_bytes()) {
-                to.write(from);
-            }
-        }
-        if rest.is_empty() {
-            return Ok(());
-        }
-        let (count, last) = (rest.len(), self.load(at + whole.len())?);
-        match to.last_chunk_mut::<8>() {
-            // All of the last eight bytes once more: one store is faster than up to seven.
-            Some(end) => {
-                // SAFETY: in bounds, checked above: there are eight bytes, and so a word before the last one.
-                let before = unsafe { self.load_unchecked(at + (len - count) / 8 - 1) };
-                let word = before >> (8 * count) | last << (64 - 8 * count);
-                *end = word.to_le_bytes().map(MaybeUninit::new);
-            }
-            None => {
-                for (to, from) in to.iter_mut().zip(last.to_le_bytes()) {
-                    to.write(from);
-                }
-            }
-        }
+        // SAFETY: in bounds (checked above), aligned, mapped and without references (contract of `new`).
+        unsafe { crate::copy::out(self.base.as_ptr().add(at), to) };
         Ok(())
-    }
-}
-
-/// Copies at least 16 bytes, which may change meanwhile. Then the copy is some mixture of bytes, as with relaxed byte loads, which is
-/// why this is assembler; the caller checks the version afterwards.
-///
-/// # Safety
-/// `to.len()` bytes from `from` are mapped readable.
-#[cfg(all(not(loom), target_arch = "x86_64"))]
-#[inline(always)]
-unsafe fn copy_mixed(from: *const u8, to: &mut [MaybeUninit<u8>]) {
-    /// From here on one string instruction is faster than a loop.
-    const STRING_COPY: usize = 256;
-    if to.len() >= STRING_COPY {
-        // SAFETY:
-        // - both have so many bytes (contract, and the slice's own)
-        // - the direction flag is clear on entry, as the ABI demands
-        unsafe {
-            core::arch::asm!(
-                "rep movsb",
-                inout("rcx") to.len() => _,
-                inout("rsi") from => _,
-                inout("rdi") to.as_mut_ptr() => _,
-                options(nostack, preserves_flags)
-            );
-        }
-        return;
-    }
-    let last = to.len() - 16;
-    // SAFETY: 16 bytes at each place below `last`, and 16 at `last`, lie within both (contract, and the slice's own).
-    unsafe {
-        core::arch::asm!(
-            "2:",
-            "cmp {at}, {last}",
-            "jae 3f",
-            "movdqu {piece}, [{from} + {at}]",
-            "movdqu [{to} + {at}], {piece}",
-            "add {at}, 16",
-            "jmp 2b",
-            // The last 16 bytes, whatever the rest has of them already.
-            "3:",
-            "movdqu {piece}, [{from} + {last}]",
-            "movdqu [{to} + {last}], {piece}",
-            at = inout(reg) 0usize => _,
-            last = in(reg) last,
-            from = in(reg) from,
-            to = in(reg) to.as_mut_ptr(),
-            piece = out(xmm_reg) _,
-            options(nostack)
-        );
     }
 }
 

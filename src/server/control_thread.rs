@@ -16,7 +16,7 @@ use super::config::{ServerConfig, ServerError};
 use super::connect::Ties;
 use super::ctx::system::{System, WatchId, Work, Worker};
 use super::ctx::{Ctx, Identity};
-use super::events::Registrations;
+use super::events;
 use super::fence::Fences;
 use super::fork::{Common, Forks};
 use super::groups::Groups;
@@ -146,7 +146,7 @@ pub(super) fn start(config: Arc<ServerConfig>, host: Arc<dyn Host>, forks: Arc<F
         sessions: BTreeMap::new(),
         waits: Waits::default(),
         monitors: Monitors::default(),
-        registrations: Registrations::default(),
+        events: events::Events::default(),
         tools_named: 0,
         host_support: HostSupport::default(),
         sweepers: Sweepers::default(),

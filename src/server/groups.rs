@@ -12,8 +12,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::bootstrap::Singles;
 use super::construct::is_unserved;
+use super::ctx::event::{AfterRaise, Event, Origin};
 use super::election::Polls;
-use super::events::Origin;
 use super::fence::Caller;
 use super::invite::Invitations;
 use super::members::Operation;
@@ -326,23 +326,21 @@ impl Router {
         let told = peers.filter(|peer| self.cx.subscriptions.wants(*peer, event)).collect();
         let range = Info::new(keys::EVENT_CUSTOM_RANGE, procs(to));
         info.extend([id_of(id), range, Info::new(keys::EVENT_NON_DEFAULT, true)]);
-        let (name, number) = (id.clone(), self.groups.invitations.number(id));
-        self.spread(Origin::Library, event, source.clone(), DataRange::CUSTOM, info, move |router, result| {
-            if let Err(status) = result {
-                trace!("{event} of group {name} does not reach other nodes: {status}");
-                match event {
-                    // Another one of that name may be open by now.
-                    _ if router.groups.invitations.number(&name) != number => {}
-                    Status::GROUP_INVITED => router.give_up_invitation(&name, status),
-                    // Later: the election may be about to begin.
-                    Status::GROUP_LEADER_FAILED => {
-                        let _ = router.mailbox.clone().post(move |router| router.election_heard(&name, None));
-                    }
-                    _ => {}
-                }
-            }
-        });
+        let then = AfterRaise::Group { group: id.clone(), number: self.groups.invitations.number(id), status: event };
+        let event = Event { status: event, source: source.clone(), range: DataRange::CUSTOM, info };
+        self.raise(event, Origin::Library, then);
         told
+    }
+
+    /// An event of a group does not reach other nodes. Another invitation of that name may be open by now.
+    pub(super) fn group_event_unreached(&mut self, id: &Nspace, number: Option<u64>, event: Status, failure: Status) {
+        trace!("{event} of group {id} does not reach other nodes: {failure}");
+        match event {
+            _ if self.groups.invitations.number(id) != number => {}
+            Status::GROUP_INVITED => self.give_up_invitation(id, failure),
+            Status::GROUP_LEADER_FAILED => self.election_heard(id, None),
+            _ => {}
+        }
     }
 
     /// An event that a client has raised, or that the host has passed on: those of groups change what is known of them.

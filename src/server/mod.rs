@@ -87,6 +87,7 @@ mod watch;
 
 pub use cleanup::clean_up;
 pub use config::{ServerConfig, ServerError, ToolSupport};
+use ctx::event::Event;
 pub use fork::{EnvSink, ForkEnvironment};
 pub use host::{Accepted, Answer, Completion, Credential, Host, Infos, NoHost, Published};
 use mailbox::Mailbox;
@@ -430,8 +431,8 @@ impl Server {
         info: &[Info],
         done: impl FnOnce(Result<(), Status>) + Send + 'static,
     ) -> Result<(), Status> {
-        let (source, info) = (source.clone(), info.to_vec());
-        self.mailbox.post(move |router| router.notify_from_host(status, source, range, info, Box::new(done)))
+        let event = Event { status, source: source.clone(), range, info: info.to_vec() };
+        self.mailbox.post(move |router| router.notify_from_host(event, Box::new(done)))
     }
 
     /// [`notify_event`](Server::notify_event), waiting for the result.

@@ -15,10 +15,11 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::ctx::audience::Audience;
+use super::ctx::event::{AfterRaise, Event, Origin};
 use super::ctx::peers::PROGRAM;
 use super::ctx::timers::Deadline;
 use super::ctx::timers::TimerId;
-use super::events::{Origin, reaches};
 use super::router::Router;
 use crate::data::{DataRange, Info, InfoList, Proc, Status, Value, keys};
 use crate::message::Reply;
@@ -151,7 +152,7 @@ impl Monitor {
             Some(Value::DataRange(range)) => *range,
             Some(_) => return Err(Status::ERR_BAD_PARAM),
         };
-        if seconds == 0 || !reaches(range, proc, directives) {
+        if seconds == 0 || Audience::new(range, proc, directives).is_err() {
             return Err(Status::ERR_BAD_PARAM);
         }
         Ok(Some(Monitor {
@@ -307,11 +308,7 @@ impl Router {
         info.extend(monitor.name.as_ref().map(|name| Info::new(keys::MONITOR_ID, name.clone())));
         info.extend(monitor.custom.clone());
         trace!("{proc} shows no sign of life: {alarm}");
-        self.spread(Origin::Library, alarm, proc, range, info, |_, result| {
-            if let Err(status) = result {
-                trace!("not everybody hears of it: {status}");
-            }
-        });
+        self.raise(Event { status: alarm, source: proc, range, info }, Origin::Library, AfterRaise::Nothing);
     }
 }
 

@@ -2,6 +2,8 @@
 //! there is a new one and when one is gone, and find out about them by queries.
 use std::collections::BTreeMap;
 
+use super::ctx::effect::Effect;
+use super::ctx::event::{AfterRaise, Event, Origin};
 use super::groups::{Groups, procs};
 use super::router::Router;
 use crate::data::{DataRange, Info, Nspace, Proc, Rank, Status, Text, Value, keys};
@@ -52,7 +54,8 @@ impl Router {
     }
 
     fn tell_all(&mut self, status: Status, info: Vec<Info>) {
-        let me = Proc::new(self.cx.config.nspace.clone(), Rank::UNDEF);
-        self.notify_from_host(status, me, DataRange::LOCAL, info, Box::new(|_| ()));
+        let source = Proc::new(self.cx.config.nspace.clone(), Rank::UNDEF);
+        let event = Event { status, source, range: DataRange::LOCAL, info };
+        self.cx.effect(Effect::Raise { event, origin: Origin::Library, then: AfterRaise::Nothing });
     }
 }

@@ -1,11 +1,25 @@
 //! Effects: what a step in one room means to others.
 //!
 //! The router drains them in the order in which they were made, before anything is sent.
+use super::event::{AfterRaise, Event, Origin};
 use super::ticket::Ticket;
+use crate::data::{Nspace, Status};
 
 /// Something that has to go on elsewhere.
 #[derive(Debug)]
 pub enum Effect {
     /// The host has answered at once.
     Returned(Ticket),
+    /// An event is raised.
+    Raise { event: Event, origin: Origin, then: AfterRaise },
+    /// An event of a group has not reached everybody it is for.
+    Unreached {
+        group: Nspace,
+        /// Number of the invitation that was open under that name when it was raised.
+        number: Option<u64>,
+        /// Code of the event.
+        event: Status,
+        /// Reason of the failure.
+        failure: Status,
+    },
 }

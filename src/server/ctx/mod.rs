@@ -13,6 +13,8 @@
 //! **Tickets** ([`ticket`]) are what comes back later: the host's answer, a worker's result, a deadline. A ticket names by number
 //! the state that a room keeps for it; it is no closure over the server.
 //!
+//! **Events** ([`event`]) and their audiences ([`audience`]) are what any room can raise.
+//!
 //! **Effects** ([`effect`]) are what a step in one room means to others. The router drains them in order, before anything is sent.
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
@@ -27,10 +29,14 @@ use crate::message::door::{Outgoing, PeerId};
 use crate::message::numbers::NumberMap;
 
 pub mod account;
+pub mod audience;
 pub mod effect;
+pub mod event;
 pub mod peers;
 pub mod subscriptions;
 pub mod system;
+#[cfg(test)]
+pub mod testing;
 pub mod ticket;
 pub mod timers;
 

@@ -15,7 +15,7 @@ impl Router {
         self.groups_of_peer_end(peer);
         self.inputs.forget(peer);
         self.end_monitors(peer, None);
-        self.subscription_ends(peer);
+        self.events.peer_over(&mut self.cx, peer);
     }
 
     /// A process has ended, and none will come in its place.

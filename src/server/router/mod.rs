@@ -14,10 +14,11 @@ use crate::server::cleanup::Sweepers;
 use crate::server::connect::Ties;
 use crate::server::ctx::Ctx;
 use crate::server::ctx::effect::Effect;
-use crate::server::ctx::peers::{PROGRAM, Role};
+use crate::server::ctx::event::Event;
+use crate::server::ctx::peers::{self, PROGRAM, Role};
 use crate::server::ctx::ticket::Ticket;
 use crate::server::ctx::timers::Deadline;
-use crate::server::events::Registrations;
+use crate::server::events::Events;
 use crate::server::fence::{Caller, Fences};
 use crate::server::fork::{Common, Forks};
 use crate::server::forward::no_more;
@@ -36,7 +37,9 @@ use crate::server::psets::ProcessSets;
 use crate::store::Limits;
 use crate::trace;
 
+mod glue;
 mod lifecycle;
+mod notify;
 
 pub(in crate::server) struct Router {
     pub(in crate::server) cx: Ctx,
@@ -59,7 +62,7 @@ pub(in crate::server) struct Router {
     pub(in crate::server) sessions: BTreeMap<u32, Vec<Info>>,
     pub(in crate::server) waits: Waits,
     pub(in crate::server) monitors: Monitors,
-    pub(in crate::server) registrations: Registrations,
+    pub(in crate::server) events: Events,
     /// Which attributes the host supports.
     pub(in crate::server) host_support: HostSupport,
     /// How many tools were given a name here.
@@ -109,6 +112,8 @@ impl Router {
         match ticket {
             Ticket::Reply(caller, reply) => self.cx.reply(caller.peer, caller.number, reply),
             Ticket::Swept(id) => self.swept(id),
+            Ticket::EventCodes(result) => self.events.host_watches(&mut self.cx, result),
+            Ticket::EventPassedOn { then, heard, result } => self.events.passed_on(&mut self.cx, then, heard, result),
         }
     }
 
@@ -117,6 +122,10 @@ impl Router {
         while let Some(effect) = self.cx.next_effect() {
             match effect {
                 Effect::Returned(ticket) => self.returned(ticket),
+                Effect::Raise { event, origin, then } => self.raise(event, origin, then),
+                Effect::Unreached { group, number, event, failure } => {
+                    self.group_event_unreached(&group, number, event, failure);
+                }
             }
         }
     }
@@ -138,6 +147,7 @@ impl Router {
             return self.cx.reply_status(peer, number, Err(Status::ERR_OUT_OF_RESOURCE));
         }
         let caller = Caller { peer, number, seen: None };
+        let asker = peers::Caller { peer, number };
         let request = match self.groups.translate(request) {
             Ok(request) => request,
             Err(status) => return self.cx.reply_status(peer, number, Err(status)),
@@ -185,9 +195,9 @@ impl Router {
             Request::Segments { nspace, have } => self.segments(peer, number, &nspace, &have),
             Request::Abort { status, message, procs } => self.abort(peer, number, proc, status, message, procs),
             Request::Finalize => self.finalize(peer, number, proc, role),
-            Request::RegisterEvents { codes, info } => self.register_events(peer, number, codes, info),
-            Request::DeregisterEvents { codes } => self.deregister_events(peer, number, codes),
-            Request::Notify { status, range, info } => self.notify(peer, number, proc, status, range, info),
+            Request::RegisterEvents { codes, info } => self.events.register(&mut self.cx, asker, &codes, info),
+            Request::DeregisterEvents { codes } => self.events.deregister(&mut self.cx, asker, &codes),
+            Request::Notify { status, range, info } => self.notify(asker, Event { status, source: proc, range, info }),
             Request::JobControl { targets, directives } => {
                 self.job_control(peer, number, proc, targets, directives);
             }

@@ -1,0 +1,59 @@
+//! Events on their way: what is raised, by whom, and what follows when it has been passed on.
+use std::fmt;
+
+use super::Done;
+use super::peers::Caller;
+use crate::data::{DataRange, Info, Nspace, Proc, Status};
+use crate::message::door::PeerId;
+
+/// An event, as clients and hosts see it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Event {
+    pub status: Status,
+    /// The process in whose name it is raised.
+    pub source: Proc,
+    pub range: DataRange,
+    pub info: Vec<Info>,
+}
+
+/// Who raises an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// A client, which tells its own handlers itself.
+    Peer(PeerId),
+    /// The embedding program, in its own name or passing one on.
+    Program,
+    /// This server, for one of its processes.
+    Library,
+}
+
+/// Continuation of a raise: who learns whether the event has reached everybody it is for.
+pub enum AfterRaise {
+    /// Nobody; a failure goes to the trace.
+    Nothing,
+    /// A client, as the answer to its request.
+    Reply(Caller),
+    /// The embedding program.
+    Done(Done<()>),
+    /// The groups: a failure comes back to them as an [`Effect::Unreached`](super::effect::Effect::Unreached).
+    Group {
+        group: Nspace,
+        /// Number of the invitation that was open under that name.
+        number: Option<u64>,
+        /// Code of the event.
+        status: Status,
+    },
+}
+
+impl fmt::Debug for AfterRaise {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            AfterRaise::Nothing => f.write_str("Nothing"),
+            AfterRaise::Reply(caller) => f.debug_tuple("Reply").field(caller).finish(),
+            AfterRaise::Done(_) => f.write_str("Done"),
+            AfterRaise::Group { group, number, status } => {
+                f.debug_struct("Group").field("group", group).field("number", number).field("status", status).finish()
+            }
+        }
+    }
+}

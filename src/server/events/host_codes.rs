@@ -1,0 +1,196 @@
+//! Event codes that the host watches for, because clients have registered them.
+use std::collections::{BTreeSet, VecDeque};
+
+use crate::collect_small::collect_small;
+use crate::data::{Info, Status};
+use crate::server::ctx::Ctx;
+use crate::server::ctx::ticket::Ticket;
+use crate::trace;
+
+/// Questions that a host may leave unanswered. Beyond that it is asked nothing new until it answers: what it is shown stays until
+/// then.
+const MAX_UNANSWERED: usize = 64;
+
+/// Codes at the host, and those that it is to be told of.
+#[derive(Debug, Default)]
+pub struct HostCodes {
+    /// Codes that the host was asked to watch for.
+    watched: BTreeSet<i32>,
+    /// Number of questions that it has not answered.
+    unanswered: usize,
+    /// Codes that it is to be asked for, with the attributes of the registration.
+    to_watch: VecDeque<(Vec<Status>, Vec<Info>)>,
+    /// Whether some of those that it watches for may be wanted by nobody any more.
+    has_unwanted: bool,
+}
+
+/// Returns whether only the host can know of such events: codes of the environment, and those that are not the Standard's.
+fn is_the_hosts(code: i32) -> bool {
+    let environment = (Status::EVENT_SYS_OTHER.0..=Status::EVENT_SYS_BASE.0).contains(&code);
+    environment || !(Status::EXTERNAL_ERR_BASE.0..=0).contains(&code)
+}
+
+impl HostCodes {
+    /// Has the host watch for those among these codes that are its own, and new to it.
+    pub fn watch(&mut self, cx: &mut Ctx, codes: &[Status], info: Vec<Info>) {
+        let is_known = |code: &i32| {
+            self.watched.contains(code) || self.to_watch.iter().any(|(codes, _)| codes.contains(&Status(*code)))
+        };
+        let new: BTreeSet<i32> =
+            collect_small(codes.iter().map(|code| code.0).filter(|code| is_the_hosts(*code) && !is_known(code)));
+        if !new.is_empty() {
+            self.to_watch.push_back((new.into_iter().map(Status).collect(), info));
+            self.ask(cx);
+        }
+    }
+
+    /// Has the host watch no longer for codes that nobody wants.
+    pub fn release(&mut self, cx: &mut Ctx) {
+        if self.watched.is_empty() && self.to_watch.is_empty() {
+            return;
+        }
+        let wanted = cx.subscriptions.codes();
+        self.to_watch.retain_mut(|(codes, _)| {
+            codes.retain(|code| wanted.contains(&code.0));
+            !codes.is_empty()
+        });
+        self.has_unwanted = true;
+        self.ask(cx);
+    }
+
+    /// The host has answered a question.
+    pub fn answered(&mut self, cx: &mut Ctx, result: Result<(), Status>) {
+        // A host that cannot watch for them leaves those that clients raise themselves.
+        if let Err(status) = result {
+            trace!("the host does not watch for events: {status}");
+        }
+        self.unanswered -= 1;
+        self.ask(cx);
+    }
+
+    /// Asks the host what it is to be asked, as far as it may be.
+    fn ask(&mut self, cx: &mut Ctx) {
+        if self.unanswered >= MAX_UNANSWERED {
+            return;
+        }
+        if std::mem::take(&mut self.has_unwanted) {
+            let wanted = cx.subscriptions.codes();
+            let gone: Vec<Status> = self.watched.difference(&wanted).copied().map(Status).collect();
+            if !gone.is_empty() {
+                self.unanswered += 1;
+                self.watched.retain(|code| wanted.contains(code));
+                cx.ask_host(|host, done| host.deregister_events(&gone, done), (), |_| Ticket::EventCodes(Ok(())));
+            }
+        }
+        while self.unanswered < MAX_UNANSWERED
+            && let Some((new, info)) = self.to_watch.pop_front()
+        {
+            self.unanswered += 1;
+            self.watched.extend(new.iter().map(|code| code.0));
+            cx.ask_host(|host, done| host.register_events(&new, &info, done), (), Ticket::EventCodes);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+    use crate::message::door::PeerId;
+    use crate::server::ctx::testing::{self, TestCtx, proc};
+    use crate::server::host::{Accepted, Answer, Completion, Host};
+
+    /// A host that lets questions wait until it is told to answer at once.
+    #[derive(Default)]
+    struct Slow {
+        waiting: Mutex<Vec<Completion<()>>>,
+        asked: Mutex<Vec<String>>,
+        is_prompt: Mutex<bool>,
+    }
+
+    impl Slow {
+        fn take(&self, question: String, done: Completion<()>) -> Accepted {
+            self.asked.lock().unwrap().push(question);
+            if *self.is_prompt.lock().unwrap() {
+                return Ok(Answer::Done);
+            }
+            self.waiting.lock().unwrap().push(done);
+            Ok(Answer::Later)
+        }
+    }
+
+    impl Host for Slow {
+        fn register_events(&self, codes: &[Status], _: &[Info], done: Completion<()>) -> Accepted {
+            self.take(format!("+{:?}", codes.iter().map(|code| code.0).collect::<Vec<_>>()), done)
+        }
+
+        fn deregister_events(&self, codes: &[Status], done: Completion<()>) -> Accepted {
+            self.take(format!("-{:?}", codes.iter().map(|code| code.0).collect::<Vec<_>>()), done)
+        }
+    }
+
+    const OURS: i32 = Status::EXTERNAL_ERR_BASE.0;
+
+    fn bench() -> (TestCtx, Arc<Slow>, PeerId) {
+        let host = Arc::new(Slow::default());
+        let mut test = testing::ctx_of(Default::default(), host.clone());
+        let peer = test.connect(&proc("job", 0));
+        (test, host, peer)
+    }
+
+    fn register(test: &mut TestCtx, codes: &mut HostCodes, peer: PeerId, code: i32) {
+        test.cx.subscriptions.entry(peer).codes.insert(code);
+        codes.watch(&mut test.cx, &[Status(code)], Vec::new());
+    }
+
+    fn answer_all(test: &mut TestCtx, codes: &mut HostCodes) {
+        while let Some(ticket) = test.ticket() {
+            let Ticket::EventCodes(result) = ticket else { panic!("{ticket:?}") };
+            codes.answered(&mut test.cx, result);
+        }
+    }
+
+    #[test]
+    fn a_host_that_answers_at_once_after_a_while_is_asked_all_that_has_waited() {
+        let (mut test, host, peer) = bench();
+        let mut codes = HostCodes::default();
+        (1..1000).for_each(|code| register(&mut test, &mut codes, peer, OURS - code));
+        assert_eq!(host.waiting.lock().unwrap().len(), MAX_UNANSWERED);
+        *host.is_prompt.lock().unwrap() = true;
+        let first = host.waiting.lock().unwrap().remove(0);
+        first.complete(Ok(()));
+        answer_all(&mut test, &mut codes);
+        assert_eq!((codes.to_watch.len(), codes.unanswered), (0, MAX_UNANSWERED - 1));
+        assert_eq!(host.asked.lock().unwrap().len(), 999);
+    }
+
+    #[test]
+    fn the_host_is_asked_once_for_a_code_and_only_for_its_own() {
+        let (mut test, host, peer) = bench();
+        let mut codes = HostCodes::default();
+        for code in [OURS - 1, OURS - 1, Status::ERR_PROC_ABORTED.0] {
+            register(&mut test, &mut codes, peer, code);
+        }
+        assert_eq!(*host.asked.lock().unwrap(), [format!("+[{}]", OURS - 1)]);
+    }
+
+    #[test]
+    fn codes_that_nobody_wants_any_more_are_taken_back_or_never_asked_for() {
+        let (mut test, host, peer) = bench();
+        let mut codes = HostCodes::default();
+        (1..=MAX_UNANSWERED as i32 + 2).for_each(|code| register(&mut test, &mut codes, peer, OURS - code));
+        let kept = OURS - MAX_UNANSWERED as i32 - 2;
+        let gone: Vec<Status> = (1..=MAX_UNANSWERED as i32 + 1).map(|code| Status(OURS - code)).collect();
+        test.cx.subscriptions.remove(peer, &gone);
+        codes.release(&mut test.cx);
+        assert_eq!(host.asked.lock().unwrap().len(), MAX_UNANSWERED, "it has not answered yet");
+        *host.is_prompt.lock().unwrap() = true;
+        let first = host.waiting.lock().unwrap().remove(0);
+        first.complete(Err(Status::ERR_NOT_SUPPORTED));
+        answer_all(&mut test, &mut codes);
+        let asked = host.asked.lock().unwrap().split_off(MAX_UNANSWERED);
+        let taken_back = asked[0].strip_prefix('-').map(|codes| codes.split(',').count());
+        assert_eq!((taken_back, &asked[1..]), (Some(MAX_UNANSWERED), &[format!("+[{kept}]")][..]));
+    }
+}

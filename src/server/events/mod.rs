@@ -1,0 +1,359 @@
+//! Events between the processes of a node, and through the host beyond it.
+//!
+//! A client registers the codes it wants to hear of, or all of them. An event goes to every registered client within its range,
+//! except the one that raised it, which tells its own handlers itself; when the range reaches beyond the node, the host
+//! gets it too, with this server's name (`PMIX_EVENT_PROXY`), by which it is known if the host hands it back. A registration
+//! ends with its connection.
+//!
+//! An event is kept for a while ([`Backlog`]): a client that registers for it later, and was within its range, is sent it then,
+//! unless the event says that it is not to be kept (`PMIX_EVENT_DO_NOT_CACHE`).
+use super::ctx::Ctx;
+use super::ctx::audience::Audience;
+use super::ctx::effect::Effect;
+use super::ctx::event::{AfterRaise, Event, Origin};
+use super::ctx::peers::{Caller, PROGRAM};
+use super::ctx::ticket::Ticket;
+use super::jobs::Jobs;
+use crate::data::{Info, InfoList, Proc, Rank, Status, keys};
+use crate::message::Push;
+use crate::message::backlog::Backlog;
+use crate::message::door::{Outgoing, PeerId};
+use crate::trace;
+
+mod host_codes;
+
+use host_codes::HostCodes;
+
+/// Most codes that one client can register.
+const MAX_CODES: usize = 65536;
+
+/// Event codes at the host, and events that are kept for those who register late.
+#[derive(Debug, Default)]
+pub struct Events {
+    host_codes: HostCodes,
+    kept: Backlog<Kept>,
+}
+
+/// An event that was delivered, and is kept.
+#[derive(Debug)]
+struct Kept {
+    event: Event,
+    audience: Audience,
+    /// Peers that have it: those it was sent to, and the one that raised it.
+    told: Vec<PeerId>,
+}
+
+impl Events {
+    /// A client registers codes; all of them, where it names none.
+    pub fn register(&mut self, cx: &mut Ctx, caller: Caller, codes: &[Status], info: Vec<Info>) {
+        let wanted = cx.subscriptions.entry(caller.peer);
+        if wanted.codes.len() + codes.len() > MAX_CODES {
+            return cx.reply_status(caller.peer, caller.number, Err(Status::ERR_OUT_OF_RESOURCE));
+        }
+        wanted.all |= codes.is_empty();
+        wanted.codes.extend(codes.iter().map(|code| code.0));
+        cx.reply_status(caller.peer, caller.number, Ok(()));
+        self.send_kept(cx, caller.peer, codes);
+        self.host_codes.watch(cx, codes, info);
+    }
+
+    /// A client takes codes back.
+    pub fn deregister(&mut self, cx: &mut Ctx, caller: Caller, codes: &[Status]) {
+        cx.subscriptions.remove(caller.peer, codes);
+        self.host_codes.release(cx);
+        cx.reply_status(caller.peer, caller.number, Ok(()));
+    }
+
+    /// The registrations of a peer end.
+    pub fn peer_over(&mut self, cx: &mut Ctx, peer: PeerId) {
+        if cx.subscriptions.forget(peer) {
+            // No other connection will ever have its number.
+            self.kept.events(cx.now()).for_each(|kept| kept.told.retain(|told| *told != peer));
+            self.host_codes.release(cx);
+        }
+    }
+
+    /// The host has registered codes, or no longer watches for some.
+    pub fn host_watches(&mut self, cx: &mut Ctx, result: Result<(), Status>) {
+        self.host_codes.answered(cx, result);
+    }
+
+    /// Sends a client that has registered codes what it has missed.
+    fn send_kept(&mut self, cx: &mut Ctx, peer: PeerId, codes: &[Status]) {
+        for kept in self.kept.events(cx.now()) {
+            let Kept { event, audience, told } = kept;
+            let is_wanted = match codes {
+                [] => !event.info.is_set(keys::EVENT_NON_DEFAULT),
+                codes => codes.contains(&event.status),
+            };
+            if is_wanted && is_in(cx, audience, peer) && !told.contains(&peer) {
+                told.push(peer);
+                cx.send(peer, push(event));
+            }
+        }
+    }
+
+    /// Raises an event: delivers it to the clients here that it is for, and has the host carry it where others are among them.
+    pub fn raise(&mut self, cx: &mut Ctx, jobs: &Jobs, event: Event, origin: Origin, then: AfterRaise) {
+        let audience = match Audience::of(&event) {
+            Ok(audience) => audience,
+            Err(refused) => return follow(cx, then, Err(refused)),
+        };
+        // What the host passes on comes from elsewhere already; only what it raises in a server's name is for elsewhere, and
+        // not if another server has given it to its host: it would go to and fro for ever.
+        let by_another = proxy_of(&event).is_some_and(|proxy| *proxy != cx.identity.proc);
+        let passed_on = origin == Origin::Program && (event.source.nspace != cx.config.nspace || by_another);
+        // The raiser has told its own handlers, and some hosts hand a server its own events back.
+        let raiser = match origin {
+            Origin::Peer(peer) => Some(peer),
+            Origin::Program if passed_on => jobs.client(&event.source).and_then(|client| client.peer),
+            Origin::Program | Origin::Library => None,
+        };
+        let default_too = !event.info.is_set(keys::EVENT_NON_DEFAULT);
+        let hearers = cx.subscriptions.hearers(event.status, default_too);
+        let mut told: Vec<PeerId> =
+            hearers.filter(|peer| Some(*peer) != raiser && is_in(cx, &audience, *peer)).collect();
+        for peer in &told {
+            cx.send(*peer, push(&event));
+        }
+        let stays_here = passed_on || is_all_here(jobs, &audience);
+        // A client's event that somebody here has heard has done its work even if the host has no way to carry it on.
+        let heard = matches!(origin, Origin::Peer(_)) && !told.is_empty();
+        if !event.info.is_set(keys::EVENT_DO_NOT_CACHE) {
+            told.extend(raiser);
+            self.kept.keep(Kept { event: event.clone(), audience, told }, &event.info, cx.now());
+        }
+        match stays_here {
+            true => follow(cx, then, Ok(())),
+            false => pass_on(cx, event, heard, then),
+        }
+    }
+
+    /// Returns whether this is an event of a process here, or of this server, that the host hands back: everybody within its range
+    /// has it. Two servers of a careless host may have the same name, but not the same processes.
+    pub fn is_back(&self, cx: &Ctx, jobs: &Jobs, event: &Event) -> bool {
+        let own = &cx.identity.proc;
+        proxy_of(event) == Some(own) && (event.source == *own || all_run_here(jobs, &event.source))
+    }
+
+    /// The host has passed an event on, or not.
+    pub fn passed_on(&mut self, cx: &mut Ctx, then: AfterRaise, heard: bool, result: Result<(), Status>) {
+        match result {
+            Err(Status::ERR_NOT_SUPPORTED) if heard => follow(cx, then, Ok(())),
+            result => follow(cx, then, result),
+        }
+    }
+}
+
+/// Has the host carry an event to other nodes.
+fn pass_on(cx: &mut Ctx, mut event: Event, heard: bool, then: AfterRaise) {
+    if proxy_of(&event).is_none() {
+        event.info.push(Info::new(keys::EVENT_PROXY, cx.own_name()));
+    }
+    let Event { status, source, range, info } = event;
+    cx.ask_host(
+        |host, done| host.notify_event(status, &source, range, &info, done),
+        (),
+        move |result| Ticket::EventPassedOn { then, heard, result },
+    );
+}
+
+/// Goes on after a raise.
+fn follow(cx: &mut Ctx, then: AfterRaise, result: Result<(), Status>) {
+    match (then, result) {
+        (AfterRaise::Reply(caller), result) => cx.reply_status(caller.peer, caller.number, result),
+        (AfterRaise::Done(done), result) => cx.finish(done, result),
+        (AfterRaise::Nothing | AfterRaise::Group { .. }, Ok(())) => {}
+        (AfterRaise::Nothing, Err(status)) => trace!("not everybody hears of an event: {status}"),
+        (AfterRaise::Group { group, number, status: event }, Err(failure)) => {
+            cx.effect(Effect::Unreached { group, number, event, failure });
+        }
+    }
+}
+
+fn push(event: &Event) -> Outgoing {
+    let Event { status, source, range, info } = event.clone();
+    Outgoing::Push(Push::Event { status, source, range, info })
+}
+
+/// Returns whether a peer is among those an event is for.
+fn is_in(cx: &Ctx, audience: &Audience, peer: PeerId) -> bool {
+    // The server's program hears of everything that goes through its server.
+    peer == PROGRAM || cx.peers.get(&peer).is_some_and(|entry| audience.has(&entry.proc))
+}
+
+fn is_all_here(jobs: &Jobs, audience: &Audience) -> bool {
+    match audience {
+        Audience::Node => true,
+        Audience::Namespace(nspace) => all_run_here(jobs, &Proc::new(nspace.clone(), Rank::WILDCARD)),
+        Audience::Procs(procs) => procs.iter().all(|proc| all_run_here(jobs, proc)),
+        Audience::Everybody | Audience::HostAlone => false,
+    }
+}
+
+/// Returns whether all that `proc` names runs on this node.
+fn all_run_here(jobs: &Jobs, proc: &Proc) -> bool {
+    let Some(job) = jobs.get(&proc.nspace) else { return false };
+    let size = job.stored.as_ref().and_then(|stored| stored.size());
+    job.is_local(proc.rank) || !proc.rank.is_process() && size == job.local_procs.map(|n| n as u32)
+}
+
+/// The server that has given the event to its host, where one says so.
+fn proxy_of(event: &Event) -> Option<&Proc> {
+    event.info.find(keys::EVENT_PROXY)?.value.as_proc()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+    use crate::data::DataRange;
+    use crate::message::Reply;
+    use crate::server::ctx::testing::{self, TestCtx, proc};
+    use crate::server::host::{Accepted, Answer, Completion, Host, NoHost};
+
+    const CODE: Status = Status::ERR_PROC_ABORTED;
+
+    /// A host that takes every event and tells how it looked.
+    struct Carrier(mpsc::Sender<(Proc, Vec<Info>, Completion<()>)>);
+
+    impl Host for Carrier {
+        fn notify_event(
+            &self,
+            _: Status,
+            source: &Proc,
+            _: DataRange,
+            info: &[Info],
+            done: Completion<()>,
+        ) -> Accepted {
+            self.0.send((source.clone(), info.to_vec(), done)).unwrap();
+            Ok(Answer::Later)
+        }
+    }
+
+    fn event(source: &Proc, range: DataRange, info: Vec<Info>) -> Event {
+        Event { status: CODE, source: source.clone(), range, info }
+    }
+
+    /// Two processes of a job and one of another, all registered for [`CODE`].
+    fn three(test: &mut TestCtx, events: &mut Events) -> [(Proc, PeerId); 3] {
+        let three = [proc("job", 0), proc("job", 1), proc("other", 0)].map(|proc| {
+            let peer = test.connect(&proc);
+            (proc, peer)
+        });
+        for (_, peer) in &three {
+            let caller = test.request(*peer);
+            events.register(&mut test.cx, caller, &[CODE], Vec::new());
+        }
+        test.sent();
+        three
+    }
+
+    fn told(test: &mut TestCtx) -> Vec<PeerId> {
+        test.pushes().into_iter().map(|(peer, _)| peer).collect()
+    }
+
+    fn pass_on(test: &mut TestCtx, events: &mut Events) {
+        while let Some(ticket) = test.ticket() {
+            let Ticket::EventPassedOn { then, heard, result } = ticket else { panic!("{ticket:?}") };
+            events.passed_on(&mut test.cx, then, heard, result);
+        }
+    }
+
+    #[test]
+    fn an_event_goes_to_those_in_its_range_except_its_raiser() {
+        let (mut test, mut events, jobs) = (testing::ctx(NoHost), Events::default(), Jobs::default());
+        let [(source, a), (_, b), (_, c)] = three(&mut test, &mut events);
+        let mut raise = |event, origin| {
+            events.raise(&mut test.cx, &jobs, event, origin, AfterRaise::Nothing);
+            told(&mut test)
+        };
+        assert_eq!(raise(event(&source, DataRange::LOCAL, vec![]), Origin::Peer(a)), [b, c]);
+        assert_eq!(raise(event(&source, DataRange::NAMESPACE, vec![]), Origin::Peer(a)), [b]);
+        assert_eq!(raise(event(&source, DataRange::NAMESPACE, vec![]), Origin::Library), [a, b]);
+        let custom = vec![Info::new(keys::EVENT_CUSTOM_RANGE, proc("other", 0))];
+        assert_eq!(raise(event(&source, DataRange::CUSTOM, custom), Origin::Peer(a)), [c]);
+        assert_eq!(raise(event(&source, DataRange::RM, vec![]), Origin::Peer(a)), []);
+    }
+
+    #[test]
+    fn the_raiser_is_answered_when_the_host_has_carried_it_on_and_is_told_of_a_failure() {
+        let (sender, carried) = mpsc::channel();
+        let (mut test, mut events, jobs) = (testing::ctx(Carrier(sender)), Events::default(), Jobs::default());
+        let [(source, a), ..] = three(&mut test, &mut events);
+        for (result, expected) in [
+            (Ok(()), Status::SUCCESS),
+            (Err(Status::ERR_NOT_SUPPORTED), Status::SUCCESS),
+            (Err(Status::ERR_TIMEOUT), Status::ERR_TIMEOUT),
+        ] {
+            let caller = test.request(a);
+            let raised = event(&source, DataRange::GLOBAL, vec![]);
+            events.raise(&mut test.cx, &jobs, raised, Origin::Peer(a), AfterRaise::Reply(caller));
+            assert_eq!(test.replies(), []);
+            let (from, info, done) = carried.try_recv().unwrap();
+            assert_eq!((from, info), (source.clone(), vec![Info::new(keys::EVENT_PROXY, test.cx.own_name())]));
+            done.complete(result);
+            pass_on(&mut test, &mut events);
+            assert_eq!(test.replies(), [(caller, Reply::Done(expected))]);
+        }
+    }
+
+    #[test]
+    fn what_another_server_has_given_to_its_host_goes_no_further() {
+        let (sender, carried) = mpsc::channel();
+        let (mut test, mut events, jobs) = (testing::ctx(Carrier(sender)), Events::default(), Jobs::default());
+        let [_, _, (_, c)] = three(&mut test, &mut events);
+        let proxy = |proxy: Proc| vec![Info::new(keys::EVENT_PROXY, proxy)];
+        let own = test.cx.own_name();
+        let foreign = event(&own, DataRange::GLOBAL, proxy(proc("far", 0)));
+        events.raise(&mut test.cx, &jobs, foreign, Origin::Program, AfterRaise::Nothing);
+        assert!(told(&mut test).contains(&c) && carried.try_recv().is_err());
+        let raised = event(&own, DataRange::GLOBAL, vec![]);
+        assert!(!events.is_back(&test.cx, &jobs, &raised));
+        events.raise(&mut test.cx, &jobs, raised, Origin::Program, AfterRaise::Nothing);
+        let (_, info, _) = carried.try_recv().unwrap();
+        assert!(events.is_back(&test.cx, &jobs, &event(&own, DataRange::GLOBAL, info)));
+    }
+
+    #[test]
+    fn a_late_registration_is_sent_what_was_kept_once() {
+        let (mut test, mut events, jobs) = (testing::ctx(NoHost), Events::default(), Jobs::default());
+        let [(source, a), ..] = three(&mut test, &mut events);
+        for info in [vec![], vec![Info::new(keys::EVENT_DO_NOT_CACHE, true)]] {
+            let raised = event(&source, DataRange::NAMESPACE, info);
+            events.raise(&mut test.cx, &jobs, raised, Origin::Peer(a), AfterRaise::Nothing);
+        }
+        let mut registers = |test: &mut TestCtx, peer| {
+            let caller = test.request(peer);
+            events.register(&mut test.cx, caller, &[CODE], Vec::new());
+            told(test)
+        };
+        let (late, stranger) = (test.connect(&proc("job", 2)), test.connect(&proc("stranger", 0)));
+        test.sent();
+        assert_eq!(registers(&mut test, late), [late]);
+        assert_eq!(registers(&mut test, late), []);
+        assert_eq!(registers(&mut test, a), [], "the raiser has it");
+        assert_eq!(registers(&mut test, stranger), []);
+        test.advance(crate::message::backlog::KEPT_FOR);
+        let later = test.connect(&proc("job", 3));
+        assert_eq!(registers(&mut test, later), []);
+    }
+
+    #[test]
+    fn a_group_learns_that_its_event_does_not_reach_other_nodes() {
+        let (mut test, mut events, jobs) = (testing::ctx(NoHost), Events::default(), Jobs::default());
+        let (source, group) = (proc("job", 0), proc("group", 0).nspace);
+        let then = AfterRaise::Group { group: group.clone(), number: Some(7), status: CODE };
+        let raised = event(&source, DataRange::GLOBAL, vec![]);
+        events.raise(&mut test.cx, &jobs, raised, Origin::Library, then);
+        pass_on(&mut test, &mut events);
+        let effects = test.effects();
+        let [Effect::Unreached { group: of, number: Some(7), event: CODE, failure: Status::ERR_NOT_SUPPORTED }] =
+            &effects[..]
+        else {
+            panic!("{effects:?}")
+        };
+        assert_eq!(*of, group);
+    }
+}

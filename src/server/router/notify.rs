@@ -1,0 +1,29 @@
+//! Events that clients and the embedding program raise: groups hear of them first, then they are delivered.
+use super::Router;
+use crate::data::DataRange;
+use crate::server::ctx::Done;
+use crate::server::ctx::event::{AfterRaise, Event, Origin};
+use crate::server::ctx::peers::Caller;
+
+impl Router {
+    /// A client raises an event.
+    pub(super) fn notify(&mut self, caller: Caller, mut event: Event) {
+        if event.range == DataRange::UNDEF {
+            event.range = DataRange::SESSION;
+        }
+        self.hear_and_raise(event, Origin::Peer(caller.peer), AfterRaise::Reply(caller));
+    }
+
+    /// The embedding program raises an event, or passes one on.
+    pub(in crate::server) fn notify_from_host(&mut self, event: Event, done: Done<()>) {
+        if self.events.is_back(&self.cx, &self.jobs, &event) {
+            return self.cx.finish(done, Ok(()));
+        }
+        self.hear_and_raise(event, Origin::Program, AfterRaise::Done(done));
+    }
+
+    fn hear_and_raise(&mut self, event: Event, origin: Origin, then: AfterRaise) {
+        self.groups_hear(event.status, &event.source, &event.info, origin);
+        self.events.raise(&mut self.cx, &self.jobs, event, origin, then);
+    }
+}

@@ -327,7 +327,7 @@ fn segments_come_when_they_are_needed_and_before_the_fence_ends() {
     let everything: Vec<_> = everything.as_array().unwrap().infos().map(|item| item.key.to_string()).collect();
     assert!(["k", keys::RANK, keys::NODEID].iter().all(|key| everything.iter().any(|k| k == key)), "{everything:?}");
 
-    // Whoever cannot wait for a fence asks for the newest.
+    // A process that cannot wait for a fence asks for the newest.
     job.replace_info(job_info("/tmp/z")).unwrap();
     let refresh = [Info::new(keys::GET_REFRESH_CACHE, true)];
     let newest = thread::scope(|scope| {

@@ -438,7 +438,7 @@ fn a_tool_that_starts_a_job_says_that_it_is_one() {
     let tool = Tool::init(&[at(&server)]).unwrap();
     let cmd = Text::new("prog").unwrap();
     let app = App { cmd: Some(cmd), argv: vec![], env: vec![], cwd: None, maxprocs: 1, info: vec![] };
-    // Whatever it says itself.
+    // A tool's own word about its kind does not count.
     let lie = Info::new(keys::REQUESTOR_IS_CLIENT, true);
     assert_eq!(tool.primary().spawn(&[lie], &[app]).unwrap().to_string(), "child@1");
     let told = host.spawned.lock().unwrap().clone();

@@ -3,7 +3,7 @@
  *     far      only the host name and the local peers of ranks anywhere in a big job
  *     posted   only what the last rank has posted: it may be on another node
  *
- * A reading of the clock costs a good part of such a Get, so a sample is the mean of BATCH calls. What a Get returns is
+ * A reading of the clock costs a good part of such a Get, so a sample is the mean of BATCH calls. The result of a Get is
  * released outside the measured time. BATCH is below the seven freed blocks that glibc keeps at hand of each size, so that a
  * batch takes its memory from where a program does that releases each value before the next Get. A call that answers otherwise than it
  * should says so and has no samples. */

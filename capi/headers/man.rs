@@ -1,5 +1,5 @@
 //! A manual page for every function of the public headers: its prototype from their table, and what it does from the
-//! documentation of the Rust function that does it. Where one piece of Rust serves many functions alike, the table
+//! documentation of the Rust function that does it. If one piece of Rust serves many functions alike, the table
 //! has the words.
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

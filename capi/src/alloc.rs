@@ -181,7 +181,7 @@ pub unsafe fn bounded<'a>(text: *const c_char, most: usize) -> &'a [u8] {
     }
 }
 
-/// Fills a fixed array of a C structure with a name and NULs. What does not fit is cut off.
+/// Fills a fixed array of a C structure with a name and NULs. Bytes that do not fit are cut off.
 pub fn set_name<const N: usize>(place: &mut [c_char; N], name: &[u8]) {
     let len = name.len().min(N - 1);
     // SAFETY: bytes and C's characters are the same, and there is room for these.

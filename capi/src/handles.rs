@@ -1,6 +1,6 @@
 //! Things that C holds on to: it gets a number that looks like an address.
 //!
-//! Whoever calls back brings the number, and the thing is taken out of the table, once. A program that calls back twice, or
+//! A callback brings the number, and the object is taken out of the table, once. A program that calls back twice, or
 //! with a number of something else, does no harm by it.
 use std::any::Any;
 use std::collections::BTreeMap;

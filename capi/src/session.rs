@@ -4,7 +4,7 @@
 //! server exchanges it.
 //!
 //! It comes with the first Init and goes with the last Finalize, however many there were. Between the two, a Get reaches it
-//! through one pointer and takes no lock ([`Slot`]). Whoever may wait holds a reference of his own instead.
+//! through one pointer and takes no lock ([`Slot`]). A call that may wait holds a reference of its own instead.
 //!
 //! A forked child inherits the pointer to a client that is its parent's: the client knows, and says that it is not
 //! initialised. The child leaves it alone and may have one of its own.
@@ -63,7 +63,7 @@ pub fn client() -> Result<Arc<Client>, Status> {
         .and_then(|client| if client.is_initialized() { Ok(client) } else { Err(Status::ERR_INIT) })
 }
 
-/// Why a call fails: before Init, for no other reason than that. What was looked for in vain was looked for after it.
+/// Returns the reason why a call fails: before Init, for no other reason than that. A status "not found" comes after it.
 #[inline]
 pub fn or_uninitialized(status: Status) -> Status {
     if status == Status::ERR_NOT_FOUND || is_initialized() { status } else { Status::ERR_INIT }
@@ -217,7 +217,7 @@ fn turn<T>(what: impl FnOnce(&Tool) -> Result<T, Status>) -> Result<T, Status> {
     result
 }
 
-/// Attaches to one more server. Who this process is, and which server that is.
+/// Attaches to one more server. Returns the names of this process and of that server.
 ///
 /// # Errors
 /// `ERR_INIT` before an init; why there is no such server to be had.

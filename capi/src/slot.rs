@@ -25,7 +25,7 @@ impl<T: Send + Sync + 'static> Slot<T> {
         unsafe { self.0.load(Ordering::Acquire, epoch.guard()).as_ref() }.map(|inside| f(&epoch, inside))
     }
 
-    /// Puts something in. What is in it already is left alone for ever: only a forked child finds something, and that is
+    /// Puts something in. A former object is left alone for ever: only a forked child finds one, and that is
     /// its parent's.
     pub fn put(&self, value: Arc<T>) {
         self.0.store(Owned::new(value), Ordering::Release);

@@ -125,7 +125,7 @@ structures! {
     }
 }
 
-/// The union of a value. What is larger than a word lies behind `ptr`, except byte objects, times and environment
+/// The union of a value. Members larger than a word lie behind `ptr`, except byte objects, times and environment
 /// variables. Every member begins at the union's first byte.
 #[repr(C)]
 #[derive(Clone, Copy)]

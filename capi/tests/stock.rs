@@ -1,7 +1,7 @@
 //! Programs on this library and on stock ones, where there are any: the machine's own (4.2.2 on Debian) and the one
 //! that comes with the second Open MPI (5.0.11), built against our headers and against those of either release (5.0.7 for the
-//! second, which has none). They print the same lines but for [`KNOWN`]. Where a stock library answers nonsense or crashes,
-//! no program here asks.
+//! second, which has none). They print the same lines but for [`KNOWN`]. No program here makes a call
+//! that a stock library answers with nonsense or a crash.
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};

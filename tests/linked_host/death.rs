@@ -288,7 +288,7 @@ fn nobody_waits_for_who_has_finalized_and_is_gone() {
             true => server.deregister_client_wait(&job.proc(1)).unwrap(),
             false => server.client_died(&job.proc(1)),
         }
-        // Whoever comes later does not wait either.
+        // Participants that come later do not wait either.
         assert_eq!(peer.status(Request::Fence { procs: vec![job.proc(0), job.proc(1)], info: vec![] }), DIED);
         let for_ever = [Info::new(keys::TIMEOUT, 0i32)];
         assert_eq!(peer.get(&job.proc(1), "never", &for_ever), Err(Status::ERR_NOT_FOUND));

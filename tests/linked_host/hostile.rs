@@ -303,7 +303,7 @@ fn a_reader_that_lies_about_what_it_holds_is_cut() {
     assert!(nix::sys::uio::pwrite(segment, &[1], 0).is_err(), "what others read is not its to write");
 
     let mut good = job.peer(1);
-    // Whoever holds nothing back is not looked at.
+    // A reader that holds nothing back is not looked at.
     for round in 0..20u8 {
         assert_eq!(good.commit(Scope::GLOBAL, "k", vec![round; 1000]), OK);
     }

@@ -229,7 +229,7 @@ fn an_invitation_goes_on_under_a_leader_of_another_node() {
                 assert_eq!(calls.map(made), [(ABORT, vec![]), (ABORT, vec![])], "{decision} on {nodes}");
                 continue;
             }
-            // Whoever is left declines, and the new leader is the one who hears of it. Until then the group is not complete, and its
+            // The remaining rank declines, and the new leader gets the event. Until then the group is not complete, and its
             // leader may join it like the others.
             let leads = Call::start(|done| clients[0].group_join_nb(&id("g"), None, true, &[], done));
             let rest: Vec<usize> = (1..clients.len()).filter(|at| *at != nodes && *at != nodes - 1).collect();

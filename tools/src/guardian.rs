@@ -5,7 +5,7 @@
 //! foreground, the signals, the exit status), and names the session directory. The launcher lives in a process group of
 //! its own, where no terminal reaches it; signals come to it through the [link].
 //!
-//! Whoever of the two dies, however it dies, the other ends the ranks and removes what there is to remove:
+//! When one of the two dies, however it dies, the other ends the ranks and removes what there is to remove:
 //! - The launcher dies: its end of the link closes and SIGCHLD comes. The ranks are then our children (both are
 //!   subreapers); we kill them and everything below them, and run the cleanups that the launcher told us of.
 //! - The guardian dies: the launcher sees the link close, kills the ranks and removes the session directory itself.

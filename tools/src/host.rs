@@ -1,7 +1,7 @@
 //! The PMIx server in the launcher, and the host that it asks: all that this command knows of the library's server.
 //!
 //! Requests of a rank are done here at once where they need nobody else: published data is kept in a
-//! [`PublishedData`], texts are [logged](crate::log), and whoever connects is connected, because everybody lives here. What is about processes
+//! [`PublishedData`], texts are [logged](crate::log), and processes that connect are connected, because all live here. A request about processes
 //! becomes an [`Event`] of the launcher's queue, and is answered from there: the server's thread waits for nothing.
 use std::io;
 use std::os::unix::net::UnixStream;
@@ -192,7 +192,7 @@ impl Pmix {
 
     /// Ends the server, after the clean-ups that ranks have asked for.
     pub fn finish(self) {
-        // Whoever pulls output may still read its end, unless it reads nothing.
+        // A tool that pulls output may still read its end, unless it reads nothing.
         let _ = self.server.iof_flush_wait(PATIENCE);
         // Others hold it for the time of a call at most, and then end it.
         drop(self.server);
@@ -335,7 +335,7 @@ impl Host for Launcher {
         self.ask(Event::Control(control::Request::read(requestor, targets, directives, done)?))
     }
 
-    /// Whoever asks is of our own user, so that nobody is refused; what has not begun is forwarded when it does.
+    /// Every asker is of our own user, so that none is refused; output that has not begun is forwarded when it does.
     fn iof_pull(&self, procs: &[Proc], directives: &[Info], channels: Channels, _: Completion<()>) -> Accepted {
         self.streams.taps.pull(procs, directives, channels);
         DONE
@@ -359,8 +359,8 @@ impl Host for Launcher {
         }
     }
 
-    /// All members are here, so there is nobody to meet: a group gets its context id. Who is added to one by others, the server finds
-    /// out.
+    /// All members are here, so there is no other host to ask: a group gets its context id. The server finds out which members are
+    /// added by others.
     fn group(&self, _: i64, _: &Nspace, procs: &[Proc], directives: &[Info], done: Completion<Infos>) -> Accepted {
         let by_leaders = [keys::GROUP_BOOTSTRAP, keys::GROUP_ADD_MEMBERS];
         if procs.is_empty() || by_leaders.iter().any(|key| directives.find(key).is_some()) {

@@ -1,6 +1,6 @@
 //! Standard input of ranks that others push to (`PMIx_IOF_push`): those of a job that was started with the wish for it.
 //!
-//! One thread writes into the ranks' pipes what they take. What they do not take waits, and who pushes more than [`MUCH`] is
+//! One thread writes into the ranks' pipes what they take. Bytes that they do not take wait, and a process that pushes more than [`MUCH`] is
 //! stopped until half of that is gone, or has it dropped if it said that it may be. Input ends when its end was pushed, and when who
 //! has pushed last, or has started the job, is gone: a rank does not wait for the dead.
 use std::collections::VecDeque;
@@ -33,7 +33,7 @@ struct Input {
 }
 
 impl Input {
-    /// Writes what the rank takes. Whether there is more to come.
+    /// Writes what the rank takes. Returns whether there is more to come.
     fn write(&mut self) -> bool {
         while !self.waiting.is_empty() {
             match (&*self.pipe).write(self.waiting.as_slices().0) {
@@ -177,7 +177,7 @@ impl Inputs {
 /// Serves inputs until they are dropped.
 fn serve(inputs: &Weak<Inputs>, mut woken: PipeReader) {
     loop {
-        // Whatever is told after this wakes anew.
+        // A message after this wakes anew.
         while woken.read(&mut [0; 64]).is_ok_and(|count| count > 0) {}
         let Some(waiting) = inputs.upgrade().map(|inputs| inputs.write()) else { return };
         let mut polled = vec![PollFd::new(woken.as_fd(), PollFlags::POLLIN)];

@@ -206,7 +206,7 @@ impl Jobs {
         }
     }
 
-    /// A job has taken longer than it may. Who of it still runs.
+    /// A job has taken longer than it may. Returns its processes that still run.
     pub fn late(&mut self, number: u32) -> Vec<Pid> {
         let Some(live) = self.live.get_mut(&number) else { return Vec::new() };
         live.is_late = true;

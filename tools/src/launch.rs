@@ -1,6 +1,6 @@
 //! The launcher: starts the processes of a job, and of the jobs that those spawn, watches them, and decides when and how it all ends.
 //!
-//! Everything that happens is an [`Event`] in one queue, and one loop acts on them. Who puts them there: the
+//! Everything that happens is an [`Event`] in one queue, and one loop acts on them. Their sources are the
 //! [host](crate::host) (the PMIx server's thread), a thread that waits for [children](crate::children), one that reads the
 //! guardian's link, and the two that forward output.
 //!

@@ -1,6 +1,6 @@
 //! Outcome of a job: its exit status, and the one line that says why.
 //!
-//! The first thing that goes wrong decides. Whatever follows it may be our own doing (the signals that end the other
+//! The first thing that goes wrong decides. Later ones may be our own doing (the signals that end the other
 //! ranks) or its consequence, and says nothing.
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;

@@ -82,7 +82,7 @@ impl Source {
         Self { file, is_hidden: only, ..self }
     }
 
-    /// Shows what was read, nothing at the end, to those who have asked for it. Whether it is for our own output as well.
+    /// Shows what was read, nothing at the end, to those who have asked for it. Returns whether it is for our own output as well.
     fn hand_over(&mut self, bytes: &[u8]) -> bool {
         // A file that is full or gone takes no more; the rank goes on.
         self.file.take_if(|file| file.write_all(bytes).is_err());
@@ -237,7 +237,7 @@ impl Feed {
 
 impl Fed {
     fn take(&mut self) -> Vec<More> {
-        // Whatever is told after this wakes anew.
+        // A message after this wakes anew.
         while self.woken.read(&mut [0; 64]).is_ok_and(|count| count > 0) {}
         let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
         queue.bytes = 0;

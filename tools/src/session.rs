@@ -56,7 +56,7 @@ impl Session {
         (0..ranks).try_for_each(|rank| make(&self.rank(job, rank)))
     }
 
-    /// Removes the whole tree, following no link. What is gone already is well, and so is what never was, because the
+    /// Removes the whole tree, following no link. A file that is gone already is no error, nor is one that never was, because the
     /// place for it cannot even be looked into.
     pub fn remove(&self) -> io::Result<()> {
         match fs::remove_dir_all(&self.top) {

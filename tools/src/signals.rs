@@ -3,7 +3,7 @@ use anyhow::{Context, Result};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 
-/// Passed on to every rank. What they do to a rank is its own affair; see the guardian for the second SIGINT.
+/// Passed on to every rank. Their effect on a rank is its own affair; see the guardian for the second SIGINT.
 const FORWARDED: [Signal; 8] = [
     Signal::SIGHUP,
     Signal::SIGINT,

@@ -97,7 +97,7 @@ impl Request {
         TimeLimits::read(&self.info)
     }
 
-    /// All that is said of the job. What is said of an application holds for all, unless it is said otherwise of the job.
+    /// Attributes of the job. Those of an application hold for all, unless the job has others.
     fn infos(&self) -> Vec<Info> {
         let of_apps = self.apps.iter().flat_map(|app| &app.info);
         of_apps.chain(&self.info).cloned().collect()

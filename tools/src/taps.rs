@@ -71,7 +71,7 @@ impl Taps {
 }
 
 impl Tapped {
-    /// Hands bytes to those who want them, none at the end of the stream. Whether they are for our own output as well.
+    /// Hands bytes to those who want them, none at the end of the stream. Returns whether they are for our own output as well.
     pub fn hand_over(&self, bytes: &[u8]) -> bool {
         let (mut is_wanted, mut is_ours) = (self.always, true);
         {

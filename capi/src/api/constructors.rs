@@ -128,7 +128,7 @@ export! {
         }
     }
 
-    /// Fills a constructed description of an attribute with copies. What is not given stays as it is, and words are added
+    /// Fills a constructed description of an attribute with copies. Members that are not given stay as they are, and words are added
     /// to those that are there.
     fn PMIx_Regattr_load(
         p: *mut pmix_regattr_t, name: *const c_char, key: *const c_char, ty: u16, description: *const c_char,
@@ -156,7 +156,7 @@ export! {
     /// The 6.1 headers' function; earlier ones have a macro. This library wants no heartbeats.
     fn PMIx_Heartbeat() {}
 
-    /// `pmix_boolean_t` and others are C enums: nothing to construct. Whether a process set has this many members
+    /// `pmix_boolean_t` and others are C enums: nothing to construct. The number of a process set's members
     /// is the caller's business.
     fn PMIx_Rank_valid(rank: u32) -> bool {
         instanton::data::Rank(rank).is_process()

@@ -17,7 +17,7 @@ unsafe fn group(name: *const c_char) -> Result<Nspace, Status> {
     Nspace::new(unsafe { alloc::name(name, NSPACE_SIZE) }?).map_err(|_| Status::ERR_BAD_PARAM)
 }
 
-/// Members of a group to be made. Who waits to be added to it has no list; a list of none is a mistake.
+/// Members of a group to be made. A process that waits to be added to it has no list; a list of none is a mistake.
 unsafe fn members(procs: *const pmix_proc_t, nprocs: usize) -> Result<Vec<Proc>, Status> {
     if !procs.is_null() && nprocs == 0 {
         return Err(Status::ERR_BAD_PARAM);

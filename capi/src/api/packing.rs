@@ -88,7 +88,7 @@ unsafe fn unpack(
     let mut reader = Reader::new(packed);
     let count = reader.head(form(), ty)?;
     let (n, mut done) = (count.min(most), 0);
-    // SAFETY: room for `most` elements of that type, the contract with C. What was begun is cleared when the rest fails.
+    // SAFETY: room for `most` elements of that type, the contract with C. Elements that were begun are cleared when the rest fails.
     unsafe {
         match ty {
             DataType::REGEX => take_expressions(&mut reader, dest.cast(), n),
@@ -127,8 +127,8 @@ unsafe fn clear(ty: DataType, dest: *mut c_void, n: usize) {
 }
 
 export! {
-    /// Appends `num_vals` elements of a type to a buffer, in the encoding that every release from 4.2 on reads. Whoever
-    /// `target` is reads the same.
+    /// Appends `num_vals` elements of a type to a buffer, in the encoding that every release from 4.2 on reads, whatever
+    /// the target.
     fn PMIx_Data_pack(
         _target: *const pmix_proc_t, buffer: *mut pmix_data_buffer_t, src: *mut c_void, num_vals: i32, ty: u16,
     ) -> Outcome {

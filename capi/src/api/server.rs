@@ -94,7 +94,7 @@ const SERVED: [&str; 15] = [
     keys::SERVER_SYSTEM_SUPPORT,
     keys::SERVER_ALLOW_FOREIGN_TOOLS,
     keys::SERVER_GATEWAY,
-    // Whoever asks is monitored.
+    // Every process that asks is monitored.
     keys::SERVER_ENABLE_MONITORING,
     keys::LAUNCHER,
     keys::LAUNCHER_RENDEZVOUS_FILE,
@@ -348,7 +348,7 @@ impl EnvSink for Environment {
     }
 
     fn retain(&mut self, keep: &mut dyn FnMut(&[u8]) -> bool) {
-        // SAFETY: NULL or a NULL-terminated array, the contract with C. What stays moves down over what goes.
+        // SAFETY: NULL or a NULL-terminated array, the contract with C. Strings that stay move down over those that go.
         unsafe {
             let (mut from, mut to) = (*self.0, *self.0);
             while let Some(setting) = (!from.is_null()).then(|| alloc::c_bytes(*from)).flatten() {

@@ -27,8 +27,8 @@ unsafe extern "C" fn release(_status: c_int, shown: *mut c_void) {
 export! {
     after_init;
 
-    /// Collects what the processes of a job will need on every node. What `cbfunc` is shown lives until it calls the function that
-    /// it is given with it.
+    /// Collects what the processes of a job will need on every node. The data lent to `cbfunc` lives until it calls the
+    /// function that comes with it.
     fn PMIx_server_setup_application(
         nspace: *const c_char, info: *mut pmix_info_t, ninfo: usize, cbfunc: Option<SetupFn>, cbdata: *mut c_void,
     ) -> Outcome {
@@ -174,7 +174,7 @@ export! {
     }
 }
 
-/// Makes a call about resources. What is registered after it finds it so: both go the same way, one after the other.
+/// Makes a call about resources. A later registration finds its result: both go one way, one after the other.
 unsafe fn resources(
     info: *mut pmix_info_t,
     ninfo: usize,

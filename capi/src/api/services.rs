@@ -50,7 +50,7 @@ pub fn wait_infos(
 }
 
 /// Shows what a gateway's own program logs for the terminal, where nobody else could: as output of the process that has logged it, and here
-/// where that is its own. What is left is its host's; nothing where all of it was shown.
+/// where that is its own. The remainder is its host's; nothing where all of it was shown.
 fn not_shown(data: Vec<Info>, directives: &[Info]) -> Option<Vec<Info>> {
     let gateway = gateway().filter(|_| !data.is_empty());
     let Some(server) = gateway else { return Some(data) };

@@ -1,6 +1,6 @@
 /* Requests of clients to a host, and the clients' answers: each request as its host sees it, and each answer,
- * on lines that are the same on our library and on others. What the library adds to a request by the Standard is left out, because others
- * forget it here and there: who asks, and that it is a client. */
+ * on lines that are the same on our library and on others. Attributes that the library adds to a request by the Standard are left out, because others
+ * forget them here and there: who asks, and that it is a client. */
 #define _GNU_SOURCE
 #include "wait.h"
 #include <pmix.h>

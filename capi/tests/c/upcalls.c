@@ -1,5 +1,5 @@
 /* A host that calls its server from within what it is asked, as launchers do: it registers the job that it is to start, looks at
- * others, and forgets who goes, and answers from the callbacks of those calls. What would have to wait for itself is an error. */
+ * others, and forgets who goes, and answers from the callbacks of those calls. A call that would have to wait for itself is an error. */
 #include "check.h"
 #include "wait.h"
 #include <sys/wait.h>

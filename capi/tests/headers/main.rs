@@ -214,7 +214,7 @@ fn hosts_are_asked_and_clients_answered_as_by_the_stock_library() {
     says_the_same("requests");
 }
 
-/// Whoever has all of one release's headers is shown nothing by another's: each name in them stands for the same header.
+/// A program with all of one release's headers sees nothing of another's: each name in them stands for one header.
 #[test]
 fn they_stand_beside_real_ones() {
     let Some(real) = real::installed() else {

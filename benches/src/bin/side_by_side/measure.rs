@@ -30,7 +30,7 @@ const FENCE_TURNS: u32 = 10;
 pub const CLIENTS: [u32; 4] = [1, 2, 8, 32];
 
 impl Plan {
-    /// Runs everything. What fails is said and left out.
+    /// Runs everything. A program that fails is reported and left out.
     pub fn measure(&self) -> Measured {
         let mut measured = Measured { ours: Samples::default(), stock: Samples::default() };
         self.gets(&mut measured);

@@ -1,5 +1,5 @@
 /* The helper functions, a file a family: each prints what they do with what it gives them, and any library must print the
- * same. What a stock library crashes on, or answers against its own rules, is not asked here: a note says so, and
+ * same. Calls that a stock library crashes on, or answers against its own rules, are not made here: a note says so, and
  * later.c asks this library alone. */
 #ifndef FAMILIES_H
 #define FAMILIES_H

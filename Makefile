@@ -55,10 +55,11 @@ abi-test: dist
 	$(call say,The binary interface of libpmix.so.2)
 	@scripts/abi-test dist/lib capi/exports.txt
 
-lint: setup ## check formatting, clippy and the documentation
+lint: setup ## check formatting, clippy, the documentation, and what the documents refer to
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --features instanton-benches/cores -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
+	@scripts/docs-check
 
 bench: dist peers ## put this library beside the stock one (STOCK=/path/to/libpmix.so.2), in one table
 	@scripts/bench "$(TARGET)" dist "$(PEERS)" "$(STOCK)" $(BENCH_OPTIONS)

@@ -91,7 +91,7 @@ fn mixed() {
 fn fences_of_all_kinds_mean_what_they_say_with_and_without_shared_memory() {
     let server = server();
     let job = Job::register(&server, "mixed@1", 4);
-    // All of them at the word, none of them, and one who has to be told.
+    // All of them at the word, none of them, and one that needs a message.
     for shared in [[true; 4], [false; 4], [true, true, false, true]] {
         all_well((0..4).map(|rank| job.start(rank, "mixed", shared[rank as usize])).collect());
     }
@@ -249,7 +249,7 @@ fn a_commit_that_fails_is_told_by_the_fence_behind_it() {
     Job::register(&server, "unlucky@1", 2).run("unlucky", true);
 }
 
-/// Waits for somebody who never comes, and for the server that dies meanwhile.
+/// Waits for a participant that never comes, and for the server that dies meanwhile.
 fn hangs_on() {
     let client = Client::init(&[]).unwrap();
     say("ready");
@@ -258,7 +258,7 @@ fn hangs_on() {
     std::process::exit(if is_lost { 0 } else { 1 });
 }
 
-/// A server whose one rank waits for ever; it says who that is.
+/// A server whose one rank waits for ever; it prints which.
 fn serve() {
     let server = server();
     let job = Job::register(&server, "served@1", 2);

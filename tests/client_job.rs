@@ -246,7 +246,7 @@ fn misses() {
     let begin = Instant::now();
     assert_eq!(status(get(1, "k", &[])), Status::ERR_TIMEOUT);
     assert!(begin.elapsed() >= Duration::from_millis(1900), "this one does");
-    // Of who has left nothing more is expected: everybody stays until all have waited.
+    // A rank that has left takes part in nothing: all stay until all have waited.
     client.fence(&[], &[]).unwrap();
     client.finalize(&[]).unwrap();
 }

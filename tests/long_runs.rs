@@ -240,7 +240,7 @@ fn customer() {
     let all = rounds(SERVICES);
     watched("a client", all, |round| {
         if me.rank == Rank(0) && round > 0 && round % (all / LOOKS) == 0 {
-            // There is nothing to be found; the server counts who has looked.
+            // There is nothing to be found; the server counts the look-ups.
             let _ = client.lookup(&[LOOK], &[]);
         }
         let (tell, told) = mpsc::channel();

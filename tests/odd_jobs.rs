@@ -81,7 +81,7 @@ fn is_flat(ty: DataType) -> bool {
     !holders.contains(&ty)
 }
 
-/// The value as C hands it on: without the mark that says who owns what an attribute points to, which is the caller's own
+/// The value as C hands it on: without the mark for the ownership of what an attribute points to, which is the caller's own
 /// business, and without the NUL that ends every expression there.
 fn as_in_c(value: Value) -> Value {
     let info = |info: Info| Info { flags: info.flags & !INFO_PERSISTENT, value: as_in_c(info.value), ..info };

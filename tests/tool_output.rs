@@ -1,5 +1,5 @@
-//! Output of processes on its way to those who pull it: what is kept for late comers, what waits for slow readers and what is dropped then,
-//! and that nobody who stops reading, or dies, stops anybody else.
+//! Output of processes on its way to tools that pull it: kept for late comers, waiting for slow readers, or dropped. A tool that stops reading,
+//! or dies, stops no other.
 mod processes;
 
 use std::io::{BufRead, BufReader, Write};
@@ -22,7 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 const PIECE: usize = 64 << 10;
 const OUT: Channels = Channels::STDOUT;
 
-/// A host that forwards whatever is asked for, and remembers who asked for it and who stopped.
+/// A host that forwards whatever is asked for, and remembers who has asked and who has stopped.
 #[derive(Default)]
 struct Forwards {
     asked: Mutex<Vec<(Channels, Vec<Info>)>>,

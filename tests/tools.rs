@@ -1,4 +1,4 @@
-//! Tools: who is let in and as whom, how a tool turns from server to server, and what is left when either side is killed.
+//! Tools: their admission and names, their turning from server to server, and what is left when either side is killed.
 mod processes;
 
 use std::io::{BufRead, BufReader, Read, Write};

@@ -8,7 +8,7 @@ use instanton_benches::jobs::{self, Blocks, posted};
 
 const JOB: Blocks = Blocks { ranks: 1024, per_node: 32 };
 
-/// As the C interface does it: a copy into memory of the caller's.
+/// Reads as the C interface does: a copy into memory of the caller's.
 fn copy(reader: &JobReader, lookup: &Lookup<'_>) -> (u64, Vec<u8>) {
     let found = reader.read(lookup, |value| {
         let mut bytes = Vec::with_capacity(value.len());

@@ -27,7 +27,7 @@ pub struct Chart {
     pub series: Vec<Series>,
 }
 
-/// Of the lines, in pairs of a colour. Middling tones stand out from white and from black.
+/// Colours of the lines, in pairs of a hue. Middling tones stand out from white and from black.
 const STYLES: [(&str, &str); 8] = [
     ("#d1742f", "none"),
     ("#d1742f", "6 4"),

@@ -8,7 +8,7 @@ use instanton::store::{Datum, Have, JobInfo, JobInfoBuilder, JobReader, JobWrite
 /// Ranks in blocks of so many on a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Blocks {
-    /// Of the job.
+    /// Ranks of the job.
     pub ranks: u32,
     /// On each node but the last, which has what is left.
     pub per_node: u32,

@@ -9,7 +9,7 @@ use crate::samples::{NotASample, Samples};
 /// No measurement takes longer than that, in seconds, however slow a library is.
 const LIMIT: &str = "120";
 
-/// Why there are no numbers.
+/// Reasons why there are no numbers.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
@@ -21,7 +21,7 @@ pub enum RunError {
     Start {
         /// The command that was to run.
         command: String,
-        /// Why it does not.
+        /// The reason.
         error: io::Error,
     },
     /// The program failed, or took too long: then its status is 124.

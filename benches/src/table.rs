@@ -23,9 +23,9 @@ pub struct Row {
     pub unit: Unit,
     /// The target.
     pub target: Target,
-    /// Of this library.
+    /// Samples of this library.
     pub ours: Option<Summary>,
-    /// Of the stock library.
+    /// Samples of the stock library.
     pub stock: Option<Summary>,
 }
 

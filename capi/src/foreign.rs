@@ -1,4 +1,4 @@
-//! Objects of libhwloc behind pointers of C: who owns the pointer owns the object.
+//! Objects of libhwloc behind pointers of C: the owner of the pointer owns the object.
 use std::mem::ManuallyDrop;
 
 use instanton::data::{Cpuset, Status, Text, Topology};

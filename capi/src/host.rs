@@ -49,7 +49,7 @@ fn ask<T: 'static>(done: Completion<T>, shown: Arena, call: impl FnOnce(*mut c_v
     }
 }
 
-/// Gives the host's answer to whoever waits for it.
+/// Gives the host's answer to the request that waits for it.
 fn answer<T: 'static>(handle: *mut c_void, status: c_int, what: impl FnOnce() -> Result<T, Status>) {
     if let Some(waiting) = REQUESTS.take::<Waiting<T>>(handle) {
         let status = Status(status);

@@ -28,7 +28,7 @@ struct Kept {
     shown: *mut pmix_value_t,
 }
 
-// SAFETY: what is shown is never changed, and freed by whoever drops this.
+// SAFETY: the value is never changed, and freed when this is dropped.
 unsafe impl Send for Kept {}
 // SAFETY: as above.
 unsafe impl Sync for Kept {}

@@ -59,7 +59,7 @@ pub unsafe fn job_info(
     Ok(taken.map(|()| job))
 }
 
-/// Why nothing can be made of what is said of a process.
+/// The fault in the description of a process.
 enum Trouble {
     Unreadable(Status),
     Job(BadJobInfo),

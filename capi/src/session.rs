@@ -69,7 +69,7 @@ pub fn or_uninitialized(status: Status) -> Status {
     if status == Status::ERR_NOT_FOUND || is_initialized() { status } else { Status::ERR_INIT }
 }
 
-/// Why a call fails that is for the server: without one, for no other reason than that.
+/// Returns the reason why a call fails that is for the server: without one, for no other reason than that.
 #[cold]
 pub fn or_alone(status: Status) -> Status {
     match client() {
@@ -169,7 +169,7 @@ fn known_tool() -> Option<Arc<Tool>> {
     tools().as_ref().filter(|tool| tool.primary().is_initialized()).cloned()
 }
 
-/// The tool that this process is, made of its client if need be: whoever is initialised may attach to servers.
+/// The tool that this process is, made of its client if need be: every initialised process may attach to servers.
 fn tool() -> Result<Arc<Tool>, Status> {
     let client = client()?;
     let _inits = INITS.lock().unwrap_or_else(PoisonError::into_inner);

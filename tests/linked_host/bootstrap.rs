@@ -1,4 +1,4 @@
-//! Groups whose members do not all know each other: leaders, and those whom they add.
+//! Groups whose members do not all know each other: leaders, and members that they add.
 use instanton::client::Client;
 use instanton::data::{DataArray, Info, Proc, Rank, Scope, Status, Value, keys};
 

@@ -213,7 +213,7 @@ fn events_wait_for_handlers_that_come_later() {
     raise(2, DataRange::LOCAL, Some(Info::new(keys::EVENT_DO_NOT_CACHE, true)));
     raise(3, DataRange::LOCAL, Some(Info::new(keys::EVENT_NON_DEFAULT, true)));
     raise(4, DataRange::CUSTOM, Some(custom));
-    // In the order in which they were raised, to each that was meant, also to who was not even there.
+    // In the order in which they were raised, to each receiver that was meant, also to one that was not even there.
     let late = Client::connect(&peer::address(&job.server_of(2), &job.proc(2)), &[]).unwrap();
     let latest = hear(&late, &[Status(-5000)]);
     let peer = hear(&clients[0], &[Status(-5000)]);

@@ -1,4 +1,4 @@
-//! Rules F1 and F2: who takes part in a fence, and what the host hears of it.
+//! Rules F1 and F2: participants of a fence, and the host's part in it.
 use instanton::data::{Info, Proc, Rank, Scope, Status, Value, keys};
 use instanton::message::Request;
 use std::sync::mpsc;
@@ -232,7 +232,7 @@ fn a_participant_that_is_killed_ends_the_fence_on_every_node() {
         let told = told(&cluster);
         let failed: Vec<&String> = told.iter().filter(|said| said.contains(keys::LOCAL_COLLECTIVE_STATUS)).collect();
         assert!(told.len() == nodes && failed.len() == 1 && failed[0].starts_with("fence node 0"), "{told:?}");
-        // Nor does anybody wait later; and those who live may meet, and have what was not brought then.
+        // No later fence waits either; and living processes have fences of their own, and get what was not brought then.
         assert_eq!(fence_all(&mut peers, &[], &[]), vec![Status::ERR_PARTIAL_SUCCESS; nodes * 2 - 1]);
         let alive: Vec<Proc> = peers.iter().map(|peer| peer.proc.clone()).collect();
         assert_eq!(fence_all(&mut peers, &alive, &collect()), vec![OK; nodes * 2 - 1]);
@@ -254,7 +254,7 @@ fn a_node_that_nobody_is_left_on_keeps_no_fence_waiting() {
         for (peer, number) in peers.iter_mut().zip(numbers) {
             assert_eq!(peer.done(number), Status::ERR_PARTIAL_SUCCESS, "{}", peer.rank());
         }
-        // Nor does any later one, with data or without, and those who live may meet.
+        // No later one does, with data or without, and living processes have fences of their own.
         for info in [&[][..], &collect(), &[]] {
             assert_eq!(fence_all(&mut peers, &[], info), vec![Status::ERR_PARTIAL_SUCCESS; nodes - 1]);
         }

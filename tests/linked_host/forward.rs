@@ -268,7 +268,7 @@ fn what_a_host_cannot_do_is_not_supported() {
 /// A call of a client with some processes.
 type WithProcs = fn(&Client, &[Proc], &[Info]) -> Result<(), Error>;
 
-/// As under Slurm: its plugin has a function for it, which says that it does not do it.
+/// Processes connect as under Slurm, whose plug-in answers that it does not support that.
 #[test]
 fn processes_of_one_node_connect_without_a_host() {
     let server = server(NoHost, &["job", "other"]);

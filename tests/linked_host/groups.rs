@@ -217,7 +217,7 @@ fn a_destruct_that_failed_can_be_tried_again() {
         let ends: Vec<_> = clients[1..].iter().map(|client| destruct(client, "g")).collect();
         rank.kill();
         assert_eq!(ends.into_iter().map(Call::end).collect::<Vec<_>>(), vec![Err(DIED); clients.len() - 1]);
-        // Everybody hears once that it has failed, and then meets those who try again.
+        // Each member hears once that it has failed, and can then try again with the others.
         let again: Vec<_> = clients[1..].iter().map(|client| destruct(client, "g")).collect();
         assert_eq!(destruct(&clients[0], "g").end(), Err(DIED));
         assert_eq!(destruct(&clients[0], "g").end(), Ok(()));

@@ -26,7 +26,7 @@ impl Meeting {
     }
 }
 
-/// The answer to a fence, which whoever has it gives.
+/// The answer to a fence; its holder gives it.
 pub type FenceAnswer = Box<dyn FnOnce() + Send>;
 
 /// Operation, group and members.
@@ -40,7 +40,7 @@ struct GroupMeeting {
     done: Vec<Completion<Infos>>,
 }
 
-/// A group whose members do not all know each other, and who of them has come.
+/// A group whose members do not all know each other, and those that have come.
 #[derive(Default)]
 struct Assembly {
     /// Number of leaders that are to come, by themselves or a node at a time.

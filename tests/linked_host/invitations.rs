@@ -1,4 +1,4 @@
-//! Groups by invitation: who joins, who declines, who dies meanwhile, and who takes the lead then.
+//! Groups by invitation: members that join, decline or die meanwhile, and the next leader.
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
@@ -104,7 +104,7 @@ fn who_is_killed_or_late_does_not_come() {
     let invited = handle(&clients[1], &[Status::GROUP_INVITED], vec![]);
     let rank = death::Victim::start(&cluster.server(1), &job.proc(2), "stay");
     let (guests, optional) = ([job.proc(1), job.proc(2)], set(keys::GROUP_OPTIONAL));
-    // Time enough for the one who joins.
+    // Time enough for the member that joins.
     let limit = seconds(10);
     let leads = invite(&clients[0], "late", &guests, &[limit.clone(), optional.clone()]);
     let stays = join(&clients[1], &invited, "late", true);
@@ -125,7 +125,7 @@ fn who_is_killed_or_late_does_not_come() {
     hears(&failed, Status::GROUP_INVITE_FAILED, &job.proc(2));
     let stays = join(&clients[1], &invited, "dead", true);
     assert_eq!([leads, stays].map(made), [(PARTIAL, vec![0, 1]), (OK, vec![0, 1])]);
-    // Nor those who finalize without an answer.
+    // Nor is a process that finalizes without an answer.
     let leads = invite(&clients[0], "done", &[job.proc(1)], &[]);
     assert_eq!(invited.recv().unwrap().0, Status::GROUP_INVITED);
     clients[1].finalize(&[]).unwrap();

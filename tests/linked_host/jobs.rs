@@ -85,7 +85,7 @@ fn a_path_socket_opens_and_goes_with_the_server() {
     assert!(!directory.exists());
 }
 
-/// A host with an opinion on who comes in.
+/// A host that judges clients that come in.
 struct Porter(Result<Answer, Status>);
 
 impl Host for Porter {
@@ -107,7 +107,7 @@ fn the_host_decides_who_comes_in() {
     assert_eq!(come(Ok(Answer::Later)), Err(Status::ERR_TIMEOUT), "it does not answer");
 }
 
-/// A host that says nothing to those who go.
+/// A host that never answers clients that go.
 struct Clinging;
 
 impl Host for Clinging {

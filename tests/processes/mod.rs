@@ -86,7 +86,7 @@ impl<'a> Job<'a> {
     }
 }
 
-/// Waits until the one who has started this process waits for its end, or lets go of its input.
+/// Waits until this process's parent waits for its end, or lets go of its input.
 pub fn until_dismissed() {
     let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
 }

@@ -31,7 +31,7 @@ const GLANCE: Duration = Duration::from_millis(20);
 const CLUSTER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/slurm/cluster");
 const NAMESPACES: [&str; 5] = ["--mount", "--uts", "--ipc", "--net", "--pid"];
 
-/// Whose `libpmix.so.2` the cluster has: in its daemons, and in its tasks where they bring none.
+/// Origin of the cluster's `libpmix.so.2`: in its daemons, and in its tasks where they bring none.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Library {
     Ours,
@@ -59,7 +59,7 @@ struct Traces {
     files: BTreeSet<PathBuf>,
 }
 
-/// A process of the cluster: what it runs, who has started it, and how many descriptors it has open.
+/// A process of the cluster: its program, its parent, and the number of its open descriptors.
 #[derive(Debug)]
 struct Process {
     name: String,

@@ -1,6 +1,6 @@
 //! Job control: what ranks may do to each other (`PMIx_Job_control`), and to processes of other jobs (`PMIx_Abort`).
 //!
-//! Whose end is asked for in this way has not failed by ending: the other processes go on.
+//! A process whose end is asked for in this way has not failed by ending: the other processes go on.
 use instanton::data::{Info, Proc, Rank, Status, keys};
 use instanton::server::{Completion, Infos};
 use nix::sys::signal::Signal;
@@ -10,7 +10,7 @@ use nix::sys::signal::Signal;
 pub enum Action {
     /// Kill them.
     Kill,
-    /// Ask them to end, and kill who has not done so after a while.
+    /// Ask them to end, and kill those that have not done so after a while.
     Terminate,
     /// Send them this signal.
     Signal(Signal),
@@ -19,7 +19,7 @@ pub enum Action {
 /// Job control that a rank asks for, and the way back.
 #[derive(Debug)]
 pub struct Request {
-    /// To whom.
+    /// Targets of the action.
     pub targets: Vec<Proc>,
     /// The action.
     pub action: Action,
@@ -28,7 +28,7 @@ pub struct Request {
 }
 
 impl Request {
-    /// Reads the attributes of a call; no targets are the whole namespace of who asks.
+    /// Reads the attributes of a call; no targets are the whole namespace of the asker.
     ///
     /// # Errors
     /// `ERR_NOT_SUPPORTED` where they name nothing that is done here, `ERR_BAD_PARAM` for a signal that is none.
@@ -48,14 +48,14 @@ impl Request {
 }
 
 impl Request {
-    /// The end of processes, for who asks for it by an abort.
+    /// The end of processes, for a rank that asks for it by an abort.
     pub fn end(targets: Vec<Proc>, done: Completion<()>) -> Self {
         let done = Completion::new(|result: Result<Infos, Status>| done.complete(result.map(drop)));
         Self { targets, action: Action::Terminate, done }
     }
 }
 
-/// Attributes that say who asks, and what may be done to him and how: he wants nothing by them.
+/// Attributes that describe the asker, and what may be done to it and how: they ask for nothing.
 const SAYS: [&str; 4] = [keys::USERID, keys::GRPID, keys::JOB_CTRL_PREEMPTIBLE, keys::JOB_CTRL_CHECKPOINT_METHOD];
 
 /// Returns whether a call wants nothing to be done.

@@ -14,7 +14,7 @@ pub fn adopt_orphans() -> nix::Result<()> {
     nix::sys::prctl::set_child_subreaper(true)
 }
 
-/// Sends signals to all of the family who are `wanted`; returns how many they were sent to.
+/// Sends signals to all of the family that are `wanted`; returns how many they were sent to.
 pub fn signal(signals: &[Signal], mut wanted: impl FnMut(Pid) -> bool) -> usize {
     let members: HashSet<Pid> = descendants(getpid()).into_iter().collect();
     // One that has just ended is no error: it is waited for elsewhere.
@@ -40,7 +40,7 @@ pub fn end() {
     // A process without a child has no family: whatever has lost its parent below us is our child. To look for it in all of /proc
     // takes its time.
     while take_child(None).is_ok() {
-        // Again after each death: who forked in between is found the next time.
+        // Again after each death: a process forked in between is found the next time.
         if signal(&[Signal::SIGKILL], |_| true) == 0 || await_child().is_err() {
             return;
         }

@@ -1,4 +1,4 @@
-//! Files that the output of a job goes to, where who has started it wants that: one for each stream of each rank.
+//! Files that the output of a job goes to, where its parent wants that: one for each stream of each rank.
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};

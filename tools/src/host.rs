@@ -151,12 +151,12 @@ impl Pmix {
         }
     }
 
-    /// A process has ended between Init and Finalize; who is connected with it hears of that.
+    /// A process has ended between Init and Finalize; processes connected with it hear of that.
     pub fn left_without_a_word(&self, proc: &Proc, connected: Vec<Proc>) {
         self.raise(connected, Status::ERR_INVALID_TERMINATION, proc, None);
     }
 
-    /// A process waits for a debugger somewhere; who has started its job hears of it.
+    /// A process waits for a debugger somewhere; the process that has started its job hears of it.
     pub fn rank_stopped(&self, parent: &Proc, rank: &Proc, place: Option<Info>) {
         self.raise(vec![parent.clone()], Status::READY_FOR_DEBUG, rank, place);
     }
@@ -306,7 +306,7 @@ impl Host for Launcher {
         DONE
     }
 
-    /// Nobody lives beyond this node; but who waits for a debugger says so to its launcher.
+    /// No process lives beyond this node; but one that waits for a debugger says so to its launcher.
     fn notify_event(&self, status: Status, source: &Proc, _: DataRange, info: &[Info], _: Completion<()>) -> Accepted {
         match status {
             Status::READY_FOR_DEBUG => self.tell(Event::Stopped(source.clone(), info.find(keys::BREAKPOINT).cloned())),

@@ -17,7 +17,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use crate::output::set_nonblocking;
 
-/// Bytes that may wait for one rank before who pushes them is stopped.
+/// Bytes that may wait for one rank before their pusher is stopped.
 pub const MUCH: usize = 1 << 20;
 
 /// The input of one rank.
@@ -28,7 +28,7 @@ struct Input {
     waiting: VecDeque<u8>,
     /// It is over when nothing waits any more.
     ends: bool,
-    /// Whose end is also this one's.
+    /// The pusher, whose end is also this one's.
     source: Proc,
 }
 
@@ -81,7 +81,7 @@ impl Inputs {
         let _ = self.server.set(Arc::downgrade(server));
     }
 
-    /// Takes the writing end of a rank's input; `source` is who has started it.
+    /// Takes the writing end of a rank's input; `source` is the process that has started it.
     pub fn add(self: &Arc<Self>, rank: Proc, pipe: OwnedFd, source: Proc) -> Result<()> {
         set_nonblocking(&pipe)?;
         // The first needs the thread.

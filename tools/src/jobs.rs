@@ -1,4 +1,4 @@
-//! The jobs of a run and their processes: who was started, and what has become of whom.
+//! The jobs of a run and their processes: those that were started, and how each has ended.
 //!
 //! The first job stays until the end of the run. One that a rank has started is forgotten when its last process has ended, so
 //! that a run may start any number of jobs, one after the other.
@@ -163,7 +163,7 @@ impl Jobs {
         self.by_pid.keys().copied()
     }
 
-    /// The jobs that are connected with one: its own, that of who has started it, and those that its processes have started.
+    /// The jobs that are connected with one: its own, that of the process that has started it, and those that its processes have started.
     pub fn connected(&self, number: u32) -> Vec<Proc> {
         let Some(own) = self.get(number).map(|live| &live.job) else { return Vec::new() };
         let parent = |job: &Job| job.parent.as_ref().map(|parent| parent.nspace.clone());

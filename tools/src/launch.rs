@@ -45,7 +45,7 @@ use crate::session::Session;
 use crate::taps::Streams;
 use crate::{children, control, family, link, output, query, signals, spawn};
 
-/// From SIGTERM to SIGKILL.
+/// Time from SIGTERM to SIGKILL.
 const GRACE: Duration = Duration::from_secs(3);
 /// Time for processes that a rank left behind to finish, say to write the last of its output.
 const LINGER: Duration = Duration::from_secs(1);
@@ -90,7 +90,7 @@ pub enum Event {
 /// Runs the job that the guardian was asked for. Returns the status to exit with.
 pub fn run(arguments: Launch) -> Result<u8> {
     signals::give_back()?;
-    // Not the guardian's name: whoever kills processes by name would kill both.
+    // Not the guardian's name: a kill by name would end both.
     nix::sys::prctl::set_name(c"inst-launcher")?;
     let topology = Topology::ask(arguments.run.bind_to);
     let session = Session::named(arguments.session.clone());
@@ -147,7 +147,7 @@ struct Running {
     jobs: Jobs,
     outcome: Outcome,
     events: Sender<Event>,
-    /// Tells who waits for children that the one is taken that had ended.
+    /// Tells the thread that waits for children that the ended one is reaped.
     taken: Sender<()>,
     stage: Stage,
     /// Processes that were sent SIGTERM because the run ends.
@@ -241,7 +241,7 @@ impl Running {
     fn terminate(&mut self, pids: Vec<Pid>) {
         self.jobs.dismiss(&pids);
         signal(&pids, Signal::SIGTERM);
-        // For who is stopped and would not hear it.
+        // For a process that is stopped and would not get it.
         signal(&pids, Signal::SIGCONT);
         self.condemned.push_back((Instant::now() + GRACE, pids));
     }
@@ -321,7 +321,7 @@ impl Running {
         }
     }
 
-    /// Takes a child that has ended, unless its birth has failed and who started it has; its number may be another's from here on.
+    /// Takes a child that has ended, unless its birth has failed and the starting thread has; its number may be another's from here on.
     fn take_child(&mut self, pid: Pid, pmix: &Pmix) {
         if let Ok(Some((_, status))) = take_child(Some(pid.as_raw())) {
             self.asked.remove(&pid);
@@ -423,7 +423,7 @@ impl Running {
 
     /// Asks each of the family to end, once.
     fn ask(&mut self) {
-        // The second for who is stopped and would not hear the first.
+        // The second is for a process that is stopped and would not get the first.
         family::signal(&[Signal::SIGTERM, Signal::SIGCONT], |pid| self.asked.insert(pid));
     }
 
@@ -434,7 +434,7 @@ impl Running {
     }
 }
 
-/// To the process groups of ranks that are not taken yet: like a terminal, and like mpirun.
+/// Sends a signal to the process groups of ranks that are not reaped yet: like a terminal, and like mpirun.
 fn signal(ranks: &[Pid], signal: Signal) {
     for pid in ranks {
         // An error means that nobody is left in the group.

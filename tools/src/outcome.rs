@@ -48,7 +48,7 @@ pub struct Who {
     pub pid: Option<i32>,
 }
 
-/// Why a job did not end well.
+/// The reason why a job did not end well.
 #[derive(Debug)]
 enum Cause {
     Ended(Who, End),

@@ -1,6 +1,6 @@
 //! Output of the ranks, forwarded to our own: every byte, and every line in one piece.
 //!
-//! One thread forwards all standard outputs and one all standard errors, so that a reader who looks at one of the two
+//! One thread forwards all standard outputs and one all standard errors, so that a reader of one of the two
 //! only does not stall the other. Each holds a rank's unfinished line back until its newline comes, the rank closes the
 //! stream or the line passes [`LONGEST_LINE`]. Only where nobody could break into a line, or where a person sits in
 //! front of it, does an unfinished line (a prompt) appear by itself. When our own output breaks, the ranks' ends of the
@@ -34,7 +34,7 @@ const CHUNK: usize = 64 << 10;
 
 /// Form in which the lines of a stream are shown.
 pub struct Look {
-    /// Whose it is, and what it is called.
+    /// Owner and name of the stream.
     pub source: Proc,
     pub stream: &'static str,
     /// Tag in front of each line.
@@ -82,7 +82,7 @@ impl Source {
         Self { file, is_hidden: only, ..self }
     }
 
-    /// Shows what was read, nothing at the end, to those who have asked for it. Returns whether it is for our own output as well.
+    /// Shows what was read, nothing at the end, to the tools that pull it. Returns whether it is for our own output as well.
     fn hand_over(&mut self, bytes: &[u8]) -> bool {
         // A file that is full or gone takes no more; the rank goes on.
         self.file.take_if(|file| file.write_all(bytes).is_err());
@@ -169,9 +169,9 @@ enum More {
 }
 
 struct Queue {
-    /// None when nobody forwards any more: what is told then goes, and a pipe closes.
+    /// None when nothing is forwarded any more: later messages are dropped, and a pipe closes.
     told: Option<Vec<More>>,
-    /// Of the texts among them.
+    /// Bytes of the texts among them.
     bytes: usize,
 }
 

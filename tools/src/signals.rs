@@ -26,7 +26,7 @@ pub fn take_over() -> Result<SignalFd> {
 /// Undoes what a process inherited of [`take_over`], before it starts threads or processes.
 ///
 /// A shell without job control starts what it puts into the background with the terminal's two signals ignored, and the
-/// ranks would inherit that: who then sends the job a SIGINT would wait for ever.
+/// ranks would inherit that: a user that then sends the job a SIGINT would wait for ever.
 pub fn give_back() -> Result<()> {
     for signal in [Signal::SIGINT, Signal::SIGQUIT] {
         instanton::sys::signals::act_by_default(signal).context("cannot reset signals")?;

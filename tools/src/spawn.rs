@@ -1,7 +1,7 @@
 //! Spawn requests (`PMIx_Spawn`, `MPI_Comm_spawn`), as this launcher plans them.
 //!
 //! A request is one job with as many applications as it has. All of it starts, or nothing of it stays. Everything runs on this
-//! machine and is forwarded to our output, and to who has asked for the job as far as that wants it. Attributes about mapping and binding
+//! machine and is forwarded to our output, and to the job's parent as far as that wants it. Attributes about mapping and binding
 //! are hints that change nothing, and may be required where they are true of every job.
 use instanton::data::{App, Channels, DataArray, Info, InfoList, Nspace, Proc, Rank, Status, Value, keys};
 use instanton::launch::{self, AppSpec, TimeLimits};

@@ -1,7 +1,7 @@
 //! Tools that pull the output of ranks (`PMIx_IOF_pull`), besides the readers of ours.
 //!
-//! The threads that forward output look here at each piece, and hand what is wanted to the server, which waits for nobody who reads slowly.
-//! Output of a job that was started with the wish to have it forwarded is handed over from its beginning: whoever started it can
+//! The threads that forward output look here at each piece, and hand what is wanted to the server, which waits for no slow reader.
+//! Output of a job that was started with the wish to have it forwarded is handed over from its beginning: its parent can
 //! pull it once it knows its name.
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
@@ -14,7 +14,7 @@ use crate::output::Feed;
 /// The streams of all ranks, as the launcher and the host share them.
 #[derive(Clone)]
 pub struct Streams {
-    /// To those who forward standard output and standard error.
+    /// Ways to the threads that forward standard output and standard error.
     pub feeds: [Feed; 2],
     /// Pulls of their output.
     pub taps: Arc<Taps>,
@@ -27,7 +27,7 @@ pub struct Streams {
 struct Tap {
     procs: Vec<Proc>,
     channels: Channels,
-    /// It wants the output instead of our own reader.
+    /// True if it takes the output away from our own reader.
     redirects: bool,
 }
 
@@ -43,7 +43,7 @@ pub struct Taps {
 pub struct Tapped {
     /// All pulls of the run.
     pub taps: Arc<Taps>,
-    /// Whose output it is.
+    /// The process that prints it.
     pub source: Proc,
     /// The stream.
     pub channel: Channels,
@@ -71,7 +71,7 @@ impl Taps {
 }
 
 impl Tapped {
-    /// Hands bytes to those who want them, none at the end of the stream. Returns whether they are for our own output as well.
+    /// Hands bytes to the tools that want them, none at the end of the stream. Returns whether they are for our own output as well.
     pub fn hand_over(&self, bytes: &[u8]) -> bool {
         let (mut is_wanted, mut is_ours) = (self.always, true);
         {

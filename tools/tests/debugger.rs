@@ -11,7 +11,7 @@ use instanton::client::{Handler, Notice};
 use instanton::data::{App, DataArray, DataRange, Info, InfoList, Proc, Rank, Status, Text, Value, keys};
 use instanton::tool::Tool;
 
-/// Nobody who is to say something is silent for so long.
+/// No process that is to say something is silent for so long.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// So many ranks that say what they know when they are through Init.

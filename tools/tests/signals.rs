@@ -88,7 +88,7 @@ fn a_stopped_job_goes_on() {
     assert_eq!(job.finish().code, Some(143));
 }
 
-/// A job whose ranks and their daemons have said who they are: the launcher, and all of them.
+/// A job whose ranks and their daemons have printed their names: the launcher, and all of them.
 fn family() -> (Job, Pid, Vec<Pid>) {
     let script = "trap '' TERM HUP INT; setsid sh -c 'trap \"\" TERM HUP INT; echo $$ $1; exec sleep 1000' sh $PPID & \
                   echo $$ $PPID; touch $PMIX_SERVER_TMPDIR/1/$PMIX_RANK/file; wait";

@@ -11,7 +11,7 @@ use instanton::client::{Client, Handler, Notice};
 use instanton::data::{App, Info, InfoList, Proc, Rank, Status, Text, Value, keys};
 use instanton::tool::Tool;
 
-/// Nobody who is to say something is silent for so long.
+/// No process that is to say something is silent for so long.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A run that lasts until it reads a line, and a tool that is attached to it.

@@ -125,7 +125,7 @@ fn all_that_is_pushed_comes_back_from_a_job_that_copies() {
     let directives = [Info::new(keys::IOF_REDIRECT, true), Info::new(keys::IOF_CACHE_SIZE, 64u32 << 20)];
     let pulled = Pulled::begin(&client, &child, &directives);
     let all: Vec<u8> = (0..8u32 << 20).map(|number| (number % 251) as u8).collect();
-    // More than waits for a rank before who pushes is stopped, and none of it is lost.
+    // More than waits for a rank before its pusher is stopped, and none of it is lost.
     for piece in all.chunks(700_000) {
         push(&client, &child, piece).unwrap();
     }

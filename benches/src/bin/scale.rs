@@ -20,7 +20,7 @@ use instanton_benches::units::count;
 const SIZES: [u32; 4] = [1_000, 10_000, 100_000, 1_000_000];
 const PER_NODE: u32 = 32;
 
-/// Of ranks at random.
+/// Seed of ranks at random.
 const SEED: u64 = 20_261_122;
 
 /// The stock library takes ten times as long for each step, and gigabytes at the last one.

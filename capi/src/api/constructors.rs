@@ -77,7 +77,7 @@ export! {
 }
 
 export! {
-    /// Fabrics have nothing but this: whoever registers one frees it.
+    /// Fabrics have nothing but this: the program that registers one frees it.
     fn PMIx_Fabric_construct(p: *mut pmix_fabric_t) {
         if !p.is_null() {
             p.write_bytes(0, 1);

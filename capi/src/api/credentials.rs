@@ -1,4 +1,4 @@
-//! Credentials: what proves who a process is, made and judged by the host.
+//! Credentials: proofs of a process's identity, made and judged by the host.
 use instanton::data::{Info, Status};
 use libc::c_void;
 
@@ -12,7 +12,7 @@ use crate::types::*;
 export! {
     after_init;
 
-    /// A credential that proves who the caller is. Its bytes are the caller's to free.
+    /// A proof of the caller's identity. Its bytes are the caller's to free.
     fn PMIx_Get_credential(
         info: *const pmix_info_t, ninfo: usize, credential: *mut pmix_byte_object_t,
     ) -> Outcome {

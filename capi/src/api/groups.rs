@@ -35,7 +35,7 @@ fn accepts(opt: u32) -> Result<bool, Status> {
     }
 }
 
-/// The one who has invited; NULL stands for whoever it was.
+/// The leader that has invited; NULL stands for any.
 unsafe fn leader(proc: *const pmix_proc_t) -> Result<Option<Proc>, Status> {
     // SAFETY: NULL or a process, the contract with C.
     if proc.is_null() { Ok(None) } else { unsafe { one(proc) }.map(Some) }

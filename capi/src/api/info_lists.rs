@@ -38,13 +38,13 @@ impl New {
         }
     }
 
-    /// From a key and what the type asks for.
+    /// Makes one from a key and what the type asks for.
     unsafe fn loaded(key: *const c_char, value: *const c_void, ty: u16) -> Result<Self, Status> {
         // SAFETY: integers and pointers may be anything before they are loaded; the rest is the contract with C.
         unsafe { Self::filled(|place| infos::load(&mut *place, key, value, DataType(ty))) }
     }
 
-    /// From a key and a copy of a value.
+    /// Makes one from a key and a copy of a value.
     unsafe fn with_value(key: *const c_char, value: *const pmix_value_t) -> Result<Self, Status> {
         // SAFETY: a key and a constructed value, the contract with C.
         unsafe {

@@ -120,7 +120,7 @@ export! {
         )
     }
 
-    /// Stops those who push input to processes through this server, or lets them go on; without `source`, everybody.
+    /// Stops processes that push input through this server, or lets them go on; without `source`, all of them.
     fn PMIx_server_IOF_flow_control(
         source: *const pmix_proc_t, channel: u16, xoff: bool, _directives: *const pmix_info_t, _ndirs: usize,
         cbfunc: Option<OpFn>, cbdata: *mut c_void,

@@ -29,7 +29,7 @@ use crate::types::*;
 /// `pmix_dmodex_response_fn_t`.
 type DmodexFn = unsafe extern "C" fn(c_int, *mut c_char, usize, *mut c_void);
 
-/// The variable that names a file for the address of whoever is started as a launcher.
+/// The variable that names a file for the address of a tool that is started as a launcher.
 const RENDEZVOUS_FILE: &str = "PMIX_LAUNCHER_RNDZ_FILE";
 
 /// The server of this process.
@@ -238,7 +238,7 @@ pub unsafe fn install(module: *const pmix_server_module_t) -> Outcome {
 /// already is one.
 ///
 /// # Errors
-/// Why the server does not start.
+/// The reason why the server does not start.
 pub fn launch(tool: &Client, info: &[Info]) -> Outcome {
     let mut running = SERVER.write().unwrap_or_else(PoisonError::into_inner);
     if running.is_none() {

@@ -124,7 +124,7 @@ export! {
         told(session::client()?.connect_to_nb(&procs, &info, callbacks::op(cbfunc, cbdata)))
     }
 
-    /// Ends a connect, and waits for all who made it.
+    /// Ends a connect, and waits for all participants.
     fn PMIx_Disconnect(
         procs: *const pmix_proc_t, nprocs: usize, info: *const pmix_info_t, ninfo: usize,
     ) -> Outcome {

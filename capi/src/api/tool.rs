@@ -10,7 +10,7 @@ use crate::module::pmix_server_module_t;
 use crate::session;
 use crate::types::*;
 
-/// Attaches to one more server, and says who is who.
+/// Attaches to one more server, and returns the names of the tool and of the server.
 unsafe fn attach(proc: *mut pmix_proc_t, server: *mut pmix_proc_t, info: &[Info]) -> Outcome {
     let (own, found) = session::attach(info)?;
     // SAFETY: NULL or writable, the contract with C.

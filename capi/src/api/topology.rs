@@ -35,7 +35,7 @@ fn here<T>(f: impl FnOnce(&Topology) -> Option<T>) -> Result<T, Status> {
     here.as_ref().and_then(f).ok_or(Status::ERR_NOT_SUPPORTED)
 }
 
-/// This node's topology as a value, for who asks for `PMIX_TOPOLOGY2` where nobody has given one.
+/// This node's topology as a value, for a Get of `PMIX_TOPOLOGY2` where nobody has given one.
 pub(super) fn as_value() -> Option<Value> {
     let (xml, support) = here(|topology| Some((topology.xml()?, topology.support()))).ok()?;
     let source = Text::new(foreign::METHOD).ok();

@@ -11,7 +11,7 @@ use crate::alloc;
 use crate::boundary::Outcome;
 use crate::types::*;
 
-/// Every member points to what the headers say: a promise of whoever prints.
+/// Every member points to what the headers say: a promise of the caller.
 impl Page {
     pub(super) fn proc(&mut self, prefix: &[u8], proc: &pmix_proc_t) {
         self.put(&[prefix, b"PROC: ", within(&proc.nspace), b":"]);

@@ -176,7 +176,7 @@ impl Running {
         let run = limits.run.filter(|_| started.is_ok());
         self.limits.extend(run.map(|limit| (Instant::now() + limit, number)));
         if started.is_err() {
-            // Nothing of it stays, and who is told that it has not begun does not hear of its end.
+            // Nothing of it stays, and its parent, told that it has not begun, does not hear of its end.
             let pids = self.jobs.named(&[Proc::new(nspace.clone(), Rank::WILDCARD)]).unwrap_or_default();
             self.jobs.dismiss(&pids);
             self.jobs.keep_quiet(number);

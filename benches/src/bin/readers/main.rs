@@ -32,7 +32,7 @@ struct Options {
     /// Seconds that each measurement takes
     #[arg(long, default_value_t = 1.0)]
     seconds: f64,
-    /// Of the ranks that are read
+    /// Seed of the ranks that are read
     #[arg(long, default_value_t = 20_261_120)]
     seed: u64,
     /// Folder for the picture readers.svg

@@ -35,7 +35,7 @@ struct Options {
     /// Writes the table there too, as Markdown
     #[arg(long)]
     markdown: Option<PathBuf>,
-    /// Of everything that is chosen at random
+    /// Seed of everything that is chosen at random
     #[arg(long, default_value_t = 20_261_120)]
     seed: u64,
     /// Registers a million ranks with the stock library too, which takes it half a minute and gigabytes

@@ -13,7 +13,7 @@ pub struct Plan {
     pub ours: Library,
     pub stock: Library,
     pub mpi: Option<PathBuf>,
-    /// Of all counts.
+    /// Factor of all counts.
     pub divisor: u32,
     pub stock_million: bool,
 }
@@ -121,7 +121,7 @@ impl Plan {
     }
 }
 
-/// From `slowest MPI_Init of N: T ms`, in microseconds.
+/// Reads `slowest MPI_Init of N: T ms`, in microseconds.
 fn slowest_init(output: &str) -> Option<f64> {
     let line = output.lines().find(|line| line.starts_with("slowest MPI_Init"))?;
     let (_, time) = line.split_once(": ")?;

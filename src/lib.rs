@@ -20,8 +20,6 @@ pub mod data;
 mod in_process;
 #[cfg(feature = "server")]
 pub mod launch;
-#[cfg(any(feature = "client", feature = "server"))]
-mod level;
 #[cfg(feature = "peers")]
 pub mod message;
 #[cfg(any(feature = "client", feature = "server"))]

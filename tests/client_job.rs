@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use instanton::client::{Chain, Client, Directives, Error, Found, Notice};
 use instanton::data::constants::info_directives;
 use instanton::data::{DataArray, DataRange, DataType, Info, Key, Nspace, Proc, Rank, Scope, Status, Value, keys};
-use instanton::store::Lookup;
+use instanton::store::Question;
 use processes::{Job, all_well, server};
 
 #[test]
@@ -86,7 +86,8 @@ fn exchange() {
         client.fence(&[], &[]).unwrap();
     }
     if let Ok(guard) = client.pin() {
-        let (peer, me) = (guard.get(&Lookup::new(Rank(size - 1), "blob")), guard.get(&Lookup::new(Rank(me), "blob")));
+        let (peer, me) =
+            (guard.get(&Question::new(Rank(size - 1), "blob")), guard.get(&Question::new(Rank(me), "blob")));
         let len = posted(0, 3).last().and_then(|(_, value)| value.as_bytes().map(<[u8]>::len)).unwrap();
         assert_eq!((peer.unwrap().bytes().len(), me.unwrap().bytes().len()), (len, len));
     } else {
@@ -123,7 +124,7 @@ fn silent() {
             Found::Shared(raw) => raw.copy_to(&mut room[..raw.len()]),
             _ => 0,
         };
-        reader.get_with(&[], rank, key.as_bytes(), directives, copy)
+        reader.get_with(Question::new(rank, key).with(directives), copy)
     };
     let round = move |read: &mut dyn FnMut(Rank, &str, &Directives) -> Result<usize, Error>| {
         let none = Directives::default();

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant, SystemTime};
 use instanton::client::{Client, Error};
 use instanton::data::{Info, Key, Proc, Rank, Scope, Status, Value, keys};
 use instanton::server::Server;
-use instanton::store::{Lookup, Miss};
+use instanton::store::{Miss, Question};
 use nix::sys::signal::{Signal, kill, raise};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
@@ -124,7 +124,7 @@ fn reader() {
 /// Looks at a value in place, twice.
 fn held_round(client: &Client, of: usize, name: &str) -> Option<u64> {
     let guard = client.pin().unwrap();
-    match guard.get(&Lookup::new(Rank(0), name)) {
+    match guard.get(&Question::new(Rank(0), name)) {
         Ok(found) => {
             let round = round_of(of, &found.bytes()).expect("a mixture was held");
             assert_eq!(round_of(of, &found.bytes()), Some(round), "what is held changed");
@@ -233,12 +233,12 @@ fn holder() {
         // Maps what has to be mapped; the poster may be quicker to write elsewhere.
         client.get(&poster, "blob", &[Info::new(keys::TIMEOUT, 300i32)]).unwrap();
         let guard = client.pin().unwrap();
-        match guard.get(&Lookup::new(Rank(0), "blob")) {
+        match guard.get(&Question::new(Rank(0), "blob")) {
             Ok(_) => break guard,
             Err(miss) => assert!(matches!(miss, Miss::Unmapped(_)), "{miss}"),
         }
     };
-    let held = guard.get(&Lookup::new(Rank(0), "blob")).unwrap();
+    let held = guard.get(&Question::new(Rank(0), "blob")).unwrap();
     let round = held.bytes()[0];
     raise(Signal::SIGSTOP).unwrap();
     assert_eq!(held.bytes().len(), BLOB);

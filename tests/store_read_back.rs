@@ -1,7 +1,9 @@
 //! Values written to a store are read back exactly, types included, in the writer's process and through mapped descriptors.
 use instanton::data::{DataArray, DataType, Info, Proc};
-use instanton::data::{Key, Nspace, Rank, Scope, Value, keys};
-use instanton::store::{JobInfo, JobReader, JobWriter, Level, Limits, Lookup, MappedSegment, Miss, NodeSel, Want};
+use instanton::data::{Key, Nspace, Rank, Scope, Text, Value, keys};
+use instanton::store::{
+    Directives, InfoLevel, JobInfo, JobReader, JobWriter, Limits, MappedSegment, Miss, Question, Want,
+};
 
 fn nspace() -> Nspace {
     Nspace::try_from("job@1").unwrap()
@@ -43,7 +45,7 @@ fn attach(writer: &JobWriter) -> JobReader {
 fn job_information_is_found_at_its_levels() {
     let writer = writer();
     for reader in [&attach(&writer), writer.reader()] {
-        let get = |rank, key: &str| reader.get(&Lookup::new(rank, key));
+        let get = |rank, key: &str| reader.get(&Question::new(rank, key));
         let job = |key: &str| get(Rank::WILDCARD, key).unwrap();
         assert_eq!(job(keys::JOB_SIZE), Value::Uint32(4));
         assert_eq!(get(Rank::UNDEF, keys::JOB_SIZE).unwrap(), Value::Uint32(4));
@@ -69,12 +71,15 @@ fn job_information_is_found_at_its_levels() {
         assert_eq!(get(Rank(1), keys::CPUSET).unwrap(), Value::from("0-3"));
         assert!(matches!(get(Rank(0), keys::CPUSET), Err(Miss::NotFound)));
         assert!(matches!(get(Rank(4), keys::RANK), Err(Miss::NotFound)));
-        for (node, host) in [(NodeSel::Id(1), "beta"), (NodeSel::Name(b"beta"), "beta"), (NodeSel::Own, "alpha")] {
-            let lookup = Lookup { level: Level::Node(node), ..Lookup::new(Rank::WILDCARD, keys::HOSTNAME) };
-            assert_eq!(reader.get(&lookup).unwrap(), Value::from(host));
+        let named = Directives::of_host(Text::new("beta").unwrap());
+        let own = Directives::at(InfoLevel::Node);
+        for (node, host) in [(Directives::of_node(1), "beta"), (named, "beta"), (own, "alpha")] {
+            let question = Question::new(Rank::WILDCARD, keys::HOSTNAME).with(&node);
+            assert_eq!(reader.get(&question).unwrap(), Value::from(host));
         }
-        let lookup = Lookup { level: Level::Node(NodeSel::Id(7)), ..Lookup::new(Rank(0), keys::HOSTNAME) };
-        assert!(matches!(reader.get(&lookup), Err(Miss::NotFound)));
+        let nowhere = Directives::of_node(7);
+        let question = Question::new(Rank(0), keys::HOSTNAME).with(&nowhere);
+        assert!(matches!(reader.get(&question), Err(Miss::NotFound)));
         assert_eq!((reader.job_size(), reader.own_node()), (4, Some(0)));
         assert!(reader.is_local(Rank(1)) && !reader.is_local(Rank(2)));
     }
@@ -90,19 +95,19 @@ fn posted_data_is_seen_where_its_scope_says() {
         (Scope::REMOTE, key("there"), Value::from(vec![1u8, 2, 3])),
     ];
     writer.update(Rank(0), &entries).unwrap();
-    let lookup = Lookup::new(Rank(0), "both");
-    assert!(matches!(early.get(&lookup), Err(Miss::Unmapped(Want::Modex(1)))), "a new segment has to be asked for");
+    let question = Question::new(Rank(0), "both");
+    assert!(matches!(early.get(&question), Err(Miss::Unmapped(Want::Modex(1)))), "a new segment has to be asked for");
     let late = attach(&writer);
     for reader in [&late, writer.reader()] {
-        assert_eq!(reader.get(&lookup).unwrap(), Value::from("g"));
-        assert_eq!(reader.get(&Lookup::new(Rank(0), "here")).unwrap(), Value::from(7u64));
-        assert!(matches!(reader.get(&Lookup::new(Rank(0), "there")), Err(Miss::NotFound)));
+        assert_eq!(reader.get(&question).unwrap(), Value::from("g"));
+        assert_eq!(reader.get(&Question::new(Rank(0), "here")).unwrap(), Value::from(7u64));
+        assert!(matches!(reader.get(&Question::new(Rank(0), "there")), Err(Miss::NotFound)));
         assert!(matches!(
-            reader.get(&Lookup { scope: Some(Scope::GLOBAL), ..Lookup::new(Rank(0), "here") }),
+            reader.get(&Question::new(Rank(0), "here").with(&Directives::of_scope(Scope::GLOBAL))),
             Err(Miss::NotFound)
         ));
-        assert!(reader.contains(&Lookup { scope: Some(Scope::REMOTE), ..lookup }).unwrap());
-        assert!(!reader.contains(&Lookup { rank: Rank::UNDEF, ..lookup }).unwrap(), "somebody's, but whose?");
+        assert!(reader.contains(&question.with(&Directives::of_scope(Scope::REMOTE))).unwrap());
+        assert!(!reader.contains(&question.of_rank(Rank::UNDEF)).unwrap(), "somebody's, but whose?");
     }
     let outbound = writer.take_outbound_new(Rank(0)).unwrap();
     assert_eq!(outbound.len(), 2);
@@ -112,12 +117,12 @@ fn posted_data_is_seen_where_its_scope_says() {
 
     // A LOCAL value takes the place of a GLOBAL one here, not elsewhere.
     writer.update(Rank(0), &[(Scope::LOCAL, key("both"), Value::from("l"))]).unwrap();
-    assert_eq!(late.get(&lookup).unwrap(), Value::from("l"));
+    assert_eq!(late.get(&question).unwrap(), Value::from("l"));
     assert!(writer.outbound_all(Rank(0)).unwrap().contains(&(Scope::REMOTE, key("both"), Value::from("g"))));
-    assert_eq!(late.get(&Lookup::new(Rank(0), "here")).unwrap(), Value::from(7u64), "earlier entries stay");
+    assert_eq!(late.get(&Question::new(Rank(0), "here")).unwrap(), Value::from(7u64), "earlier entries stay");
     assert!(writer.update(Rank(2), &[(Scope::LOCAL, key("k"), Value::Undef)]).is_err(), "LOCAL data of another node");
     writer.update(Rank(2), &[(Scope::REMOTE, key("k"), Value::from(1i32))]).unwrap();
-    assert_eq!(late.get(&Lookup::new(Rank(2), "k")).unwrap(), Value::Int32(1));
+    assert_eq!(late.get(&Question::new(Rank(2), "k")).unwrap(), Value::Int32(1));
     let all = late.all(Rank(0)).unwrap();
     assert!(all.iter().any(|(k, s, v, _)| k == "here" && *s == Scope::LOCAL && *v == Value::from(7u64)));
     assert!(all.iter().any(|(k, ..)| k == keys::RANK));
@@ -131,15 +136,19 @@ fn the_job_information_is_replaced_as_a_whole() {
     infos[4] = Info::new(keys::TMPDIR, "/tmp/y");
     infos.push(Info::new("vendor.key", Proc::new(nspace(), Rank(2))));
     writer.replace_info(JobInfo::from_infos(&nspace(), 2, &infos, "alpha").unwrap()).unwrap();
-    let lookup = Lookup::new(Rank::WILDCARD, keys::TMPDIR);
+    let question = Question::new(Rank::WILDCARD, keys::TMPDIR);
     assert_eq!(reader.stale(), Some(Want::Info(2)));
-    assert_eq!(reader.get(&lookup).unwrap(), Value::from("/tmp/x"), "the old one answers until the new one is mapped");
-    assert!(matches!(reader.get(&Lookup::new(Rank::WILDCARD, "vendor.key")), Err(Miss::Unmapped(Want::Info(2)))));
+    assert_eq!(
+        reader.get(&question).unwrap(),
+        Value::from("/tmp/x"),
+        "the old one answers until the new one is mapped"
+    );
+    assert!(matches!(reader.get(&Question::new(Rank::WILDCARD, "vendor.key")), Err(Miss::Unmapped(Want::Info(2)))));
     let have = instanton::store::Have { job: true, info: reader.generation(), modex: 0 };
     for (_, fd) in writer.segments(&have) {
         reader.add(MappedSegment::map(fd).unwrap()).unwrap();
     }
-    assert_eq!(reader.get(&lookup).unwrap(), Value::from("/tmp/y"));
-    let value = reader.get(&Lookup::new(Rank::WILDCARD, "vendor.key")).unwrap();
+    assert_eq!(reader.get(&question).unwrap(), Value::from("/tmp/y"));
+    let value = reader.get(&Question::new(Rank::WILDCARD, "vendor.key")).unwrap();
     assert_eq!(value.data_type(), DataType::PROC);
 }

@@ -1,6 +1,6 @@
 //! A writer that the system refuses memory. Alone in its process, whose address space is limited.
 use instanton::data::{Info, Key, Nspace, Rank, Scope, Value, keys};
-use instanton::store::{JobInfo, JobWriter, Limits, Lookup};
+use instanton::store::{JobInfo, JobWriter, Limits, Question};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
 /// Bytes of the address space in use.
@@ -24,7 +24,7 @@ fn a_commit_that_fails_changes_nothing() {
     let posts = |value: Value| [(Scope::LOCAL, near.clone(), value.clone()), (Scope::REMOTE, far.clone(), value)];
     writer.update(Rank(0), &posts(Value::from(1u32))).unwrap();
     let has = |writer: &JobWriter, value: &Value| {
-        let near = writer.reader().get(&Lookup::new(Rank(0), "near")).unwrap();
+        let near = writer.reader().get(&Question::new(Rank(0), "near")).unwrap();
         let far = writer.outbound_all(Rank(0)).unwrap().remove(0).2;
         near == *value && far == *value
     };

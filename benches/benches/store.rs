@@ -3,14 +3,14 @@ use std::hint::black_box;
 
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
 use instanton::data::{Rank, keys};
-use instanton::store::{JobReader, Lookup};
+use instanton::store::{JobReader, Question};
 use instanton_benches::jobs::{self, Blocks, posted};
 
 const JOB: Blocks = Blocks { ranks: 1024, per_node: 32 };
 
 /// Reads as the C interface does: a copy into memory of the caller's.
-fn copy(reader: &JobReader, lookup: &Lookup<'_>) -> (u64, Vec<u8>) {
-    let found = reader.read(lookup, |value| {
+fn copy(reader: &JobReader, question: &Question<'_>) -> (u64, Vec<u8>) {
+    let found = reader.read(question, |value| {
         let mut bytes = Vec::with_capacity(value.len());
         value.copy_to(bytes.spare_capacity_mut());
         (value.scalar().unwrap_or(0), bytes)
@@ -38,14 +38,14 @@ fn read(c: &mut Criterion) {
             let mut next = 0;
             b.iter(|| {
                 next = (next + 37) % JOB.ranks;
-                let lookup = Lookup::new(of(rank, next), key);
-                black_box(copy(&reader, black_box(&lookup)))
+                let question = Question::new(of(rank, next), key);
+                black_box(copy(&reader, black_box(&question)))
             });
         });
     }
     c.bench_function("contains_missing", |b| {
-        let lookup = Lookup::new(Rank(5), "pmix.no.such.key");
-        b.iter(|| black_box(reader.contains(black_box(&lookup))).ok());
+        let question = Question::new(Rank(5), "pmix.no.such.key");
+        b.iter(|| black_box(reader.contains(black_box(&question))).ok());
     });
     c.bench_function("pin", |b| b.iter(|| black_box(reader.pin().expect("a slot"))));
     let guard = reader.pin().expect("a slot");
@@ -54,8 +54,8 @@ fn read(c: &mut Criterion) {
             let mut next = 0;
             b.iter(|| {
                 next = (next + 37) % JOB.ranks;
-                let lookup = Lookup::new(of(rank, next), key);
-                let value = guard.get(black_box(&lookup)).expect("a value");
+                let question = Question::new(of(rank, next), key);
+                let value = guard.get(black_box(&question)).expect("a value");
                 black_box((value.scalar(), value.bytes().first().copied()))
             });
         });

@@ -195,7 +195,7 @@ pub fn reader(writer: &mut JobWriter) -> JobReader {
 
 #[cfg(test)]
 mod tests {
-    use instanton::store::Lookup;
+    use instanton::store::Question;
 
     use super::*;
 
@@ -210,17 +210,21 @@ mod tests {
         let handed_over = reader(&mut handed_over);
         for rank in [0, 31, 32, 69] {
             for key in [keys::LOCAL_RANK, keys::NODEID, keys::HOSTNAME, keys::LOCAL_PEERS] {
-                let lookup = Lookup::new(Rank(rank), key);
-                let value = of_keys.get(&lookup).expect("a value");
-                assert_eq!(of_maps.get(&lookup).expect("a value"), value, "{key} of {rank}");
-                assert_eq!(handed_over.get(&lookup).expect("a value"), value, "{key} of {rank}");
+                let question = Question::new(Rank(rank), key);
+                let value = of_keys.get(&question).expect("a value");
+                assert_eq!(of_maps.get(&question).expect("a value"), value, "{key} of {rank}");
+                assert_eq!(handed_over.get(&question).expect("a value"), value, "{key} of {rank}");
             }
             for key in [keys::CPUSET, keys::LOCALITY_STRING, keys::PACKAGE_RANK, keys::REINCARNATION] {
-                let lookup = Lookup::new(Rank(rank), key);
-                assert_eq!(handed_over.get(&lookup).expect("a value"), of_keys.get(&lookup).expect("a value"), "{key}");
+                let question = Question::new(Rank(rank), key);
+                assert_eq!(
+                    handed_over.get(&question).expect("a value"),
+                    of_keys.get(&question).expect("a value"),
+                    "{key}"
+                );
             }
         }
-        let value = of_keys.get(&Lookup::new(Rank(69), keys::HOSTNAME)).expect("a value");
+        let value = of_keys.get(&Question::new(Rank(69), keys::HOSTNAME)).expect("a value");
         assert_eq!(value, Value::from("node00002"));
     }
 }

@@ -7,7 +7,8 @@
 use crate::Malformed;
 use crate::block::Look;
 use crate::job::{self, JobWords, Reference};
-use crate::record::{Base, Entry, Owner, Query, Record};
+use crate::key::HashedKey;
+use crate::record::{Base, Entry, Owner, Record};
 use crate::words::Words;
 
 /// Records of one rank, at most: the newest and those that it continues in.
@@ -57,7 +58,7 @@ impl<W, T, F: FnMut(Link<'_, W>) -> Result<Option<T>, Malformed>> Seek<W> for F 
 }
 
 /// The entry of a key, the words of its segment, and its block.
-impl<W: Words + Copy> Seek<W> for &Query<'_> {
+impl<W: Words + Copy> Seek<W> for &HashedKey<'_> {
     type Found = (Entry, W, Reference);
 
     #[inline(always)]

@@ -47,6 +47,7 @@ pub mod hash;
 pub mod header;
 pub mod info;
 pub mod job;
+pub mod key;
 pub mod page;
 pub mod record;
 pub mod sync;

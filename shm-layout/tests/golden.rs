@@ -14,8 +14,9 @@ use instanton_layout::info::{
     self, ColumnBuild, Contents, GroupBuild, Index, NameRun, PartitionBuild, Places, RecordBuild, SharedKeys, TextForm,
 };
 use instanton_layout::job::{self, JobWords, Reference};
+use instanton_layout::key::HashedKey;
 use instanton_layout::page;
-use instanton_layout::record::{self, Base, Item, Keys, OwnKeys, Owner, Payload, Query};
+use instanton_layout::record::{self, Base, Item, Keys, OwnKeys, Owner, Payload};
 use instanton_layout::words::{VecWords, Words};
 
 const JOB: u64 = 0x0102_0304_0506_0708;
@@ -87,7 +88,7 @@ fn a_modex_segment() {
         let mut sought = |link: Link<'_, &VecWords>| {
             link.record.check()?;
             assert_eq!((link.version, link.record.entries()?), if link.depth == 0 { (4, 1) } else { (2, 4) });
-            link.record.find(&Query::new(key.as_bytes()))
+            link.record.find(&HashedKey::new(key.as_bytes()))
         };
         chain::read(&job, rank, |_| Some((&words, ())), &mut sought)
     };

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::data::{DataRange, Info, Proc, Rank, Status, Value, keys};
 use crate::oneshot;
-use crate::store::Lookup;
+use crate::store::Question;
 use crate::trace;
 
 use super::{Client, Handler, InitError};
@@ -32,7 +32,7 @@ impl Client {
     /// [`InitError::NotAvailable`] when the server dies meanwhile.
     pub(super) fn stop_for_debugger(&self) -> Result<(), InitError> {
         // Nearly every process finds in its own memory that nobody is to stop, and Init does no more for that.
-        let asked = Lookup::new(Rank::WILDCARD, keys::DEBUG_STOP_IN_INIT);
+        let asked = Question::new(Rank::WILDCARD, keys::DEBUG_STOP_IN_INIT);
         if self.inner.jobs.own().is_some_and(|reader| matches!(reader.contains(&asked), Ok(false))) {
             return Ok(());
         }

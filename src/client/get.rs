@@ -7,16 +7,15 @@
 use std::sync::Arc;
 
 use instanton_layout::hash::same;
-use instanton_layout::record::Query;
 
 use crate::data::{DataArray, Info, Key, Nspace, Proc, Rank, Status, Value, keys};
 use crate::message::{Reply, Request};
-use crate::store::{Guard, JobReader, Lookup, Miss, PinError, RawValue, ReadError};
+use crate::store::{Guard, JobReader, Miss, PinError, RawValue, ReadError};
 use crate::sys::cell::Epoch;
 use crate::trace;
 
 use super::connection::Answer;
-use super::{Client, Directives, Error, Inner, Scale};
+use super::{Client, Directives, Error, Inner, Question};
 
 /// A value where it lies: in shared memory, or in this process.
 #[derive(Clone, Copy)]
@@ -45,58 +44,35 @@ impl Found<'_> {
 /// Hosts refuse a library that is older than what they were built for.
 const VERSION: u32 = 0x0006_0100;
 
-/// A question, borrowed from the caller.
-#[derive(Clone, Copy)]
-pub(super) struct Question<'a> {
-    pub(super) nspace: &'a [u8],
-    /// Whether that is the process's own.
-    pub(super) own: bool,
-    pub(super) rank: Rank,
-    /// The key, and its hash.
-    pub(super) query: Query<'a>,
-    pub(super) directives: &'a Directives,
-}
-
-/// What to do next.
-pub(super) enum Step {
-    /// Nothing: the value was shown.
+/// The next step of a Get.
+enum Step {
+    /// None: the callback has received the value.
     Shown,
-    /// Nobody has it, and asking would not change that.
+    /// None: nobody has the value, and asking would not change that.
     Absent(Status),
-    /// Map more of this job first.
+    /// Map more of the job first.
     Map,
     /// Ask the server.
     Ask,
 }
 
-/// What is shown a value where it lies. One type for all that ask: what leads to a value is long, and there once.
+/// Callback that receives a borrowed value. One type for all callers: the way to a value is long, and there once.
 type Show<'a> = &'a mut dyn FnMut(Found<'_>);
-
-impl Question<'_> {
-    fn is_reserved(&self) -> bool {
-        keys::is_reserved(self.query.key())
-    }
-
-    /// Without a level, and whatever of: a process's own values are at no other.
-    fn is_default(&self) -> bool {
-        self.directives.scale == Scale::Default
-    }
-}
 
 fn shown(f: Show<'_>, value: &Value) -> Step {
     f(Found::Own(value));
     Step::Shown
 }
 
-/// What is at hand of an answer that nobody waits for.
+/// The answer of a Get that does not wait, as far as it is at hand.
 enum Answered {
     Told(Result<Value, Error>),
     Map,
     Ask,
 }
 
-/// A question that outlives the call. Without a key it asks for everything known of the process.
-struct Asked {
+/// A question that outlives the call. Without a key it asks for everything known of the process. The namespace is never empty.
+struct OwnedQuestion {
     proc: Proc,
     key: Option<Key>,
     directives: Directives,
@@ -111,8 +87,8 @@ impl Client {
         let mut directives = Directives::parse(info)?;
         let qualified = directives.qualify(key.as_ref())?;
         let key = qualified.as_ref().map_or(key.as_ref(), Key::as_bytes);
-        self.get_with(proc.nspace.as_bytes(), proc.rank, key, &directives, |found| found.to_value())?
-            .map_err(Error::from)
+        let question = Question::new(proc.rank, key).in_nspace(proc.nspace.as_bytes()).with(&directives);
+        self.get_with(question, |found| found.to_value())?.map_err(Error::from)
     }
 
     /// Looks a key up (`PMIx_Get_nb`) and calls `done` with the value.
@@ -153,28 +129,26 @@ impl Client {
         self.inner.get_nb(proc, None, Directives::parse(info)?, done)
     }
 
-    /// The whole of a blocking Get, with `f` called on the value where it lies instead of a copy: [`peek`](Client::peek), and the
-    /// server's answer where that has none.
+    /// A blocking Get that calls `f` on the value where it lies instead of copying it: [`peek`](Client::peek), and the server's answer
+    /// where that has none.
     ///
     /// # Errors
     /// As [`get`](Client::get).
     #[inline]
-    pub fn get_with<T>(
-        &self,
-        nspace: &[u8],
-        rank: Rank,
-        key: &[u8],
-        directives: &Directives,
-        mut f: impl FnMut(Found<'_>) -> T,
-    ) -> Result<T, Error> {
-        if let Some(answer) = self.peek(&Epoch::enter(), nspace, rank, key, directives, &mut f) {
+    pub fn get_with<T>(&self, question: Question<'_>, mut f: impl FnMut(Found<'_>) -> T) -> Result<T, Error> {
+        if let Some(answer) = self.peek(&Epoch::enter(), question, &mut f) {
             return answer;
         }
-        let (nspace, _) = self.inner.effective(nspace, directives);
-        let proc = Proc::new(Nspace::new(nspace).map_err(|_| Status::ERR_BAD_PARAM)?, rank);
-        let directives = Directives { nspace: None, ..directives.clone() };
-        let value = self.wait("PMIx_Get", |then| self.inner.get_nb(&proc, Some(key), directives, then))?;
+        let value = self.get_value(question)?;
         Ok(f(Found::Own(&value)))
+    }
+
+    /// The value from the server, waited for.
+    #[cold]
+    fn get_value(&self, question: Question<'_>) -> Result<Value, Error> {
+        let nspace = Nspace::new(question.nspace()).map_err(|_| Status::ERR_BAD_PARAM)?;
+        let (proc, directives) = (Proc::new(nspace, question.rank()), question.directives().clone());
+        self.wait("PMIx_Get", |then| self.inner.get_nb(&proc, Some(question.key()), directives, then))
     }
 
     /// The part of a Get that needs nobody else; nothing where the server has to be asked. Makes no system call, takes no lock and
@@ -187,23 +161,25 @@ impl Client {
     pub fn peek<T>(
         &self,
         epoch: &Epoch,
-        nspace: &[u8],
-        rank: Rank,
-        key: &[u8],
-        directives: &Directives,
+        question: Question<'_>,
         mut f: impl FnMut(Found<'_>) -> T,
     ) -> Option<Result<T, Error>> {
-        if let Err(error) = self.inner.life.check() {
+        let inner = &*self.inner;
+        if let Err(error) = inner.life.check() {
             return Some(Err(error));
         }
-        let (nspace, own) = self.inner.effective(nspace, directives);
-        let query = Query::new(key);
-        if own && let Some(known) = self.inner.recall(epoch, rank, &query, directives) {
+        let question = inner.meant(question);
+        if let Some(value) = inner.stored(epoch, &question) {
+            return Some(Ok(f(Found::Own(value))));
+        }
+        let reader = inner.reader_of(&question);
+        if !question.directives.refresh
+            && let Some(known) = reader.and_then(|reader| reader.recall(epoch, &question))
+        {
             return Some(Ok(f(Found::Shared(&known))));
         }
-        let question = Question { nspace, own, rank, query, directives };
         let mut last = None;
-        match self.inner.resolve(epoch, &question, &mut |found| last = Some(f(found))) {
+        match inner.look(epoch, question, reader, &mut |found| last = Some(f(found))) {
             Step::Shown => last.map(Ok),
             Step::Absent(status) => Some(Err(status.into())),
             Step::Map | Step::Ask => None,
@@ -222,101 +198,97 @@ impl Client {
 }
 
 impl Inner {
-    /// The namespace that is meant, and whether it is the own one: so is an empty one, and attributes can name another.
+    /// The question as it is meant: for the own job the namespace is empty and this process asks; attributes can name another
+    /// namespace.
     #[inline]
-    pub(super) fn effective<'a>(&'a self, nspace: &'a [u8], directives: &'a Directives) -> (&'a [u8], bool) {
+    fn meant<'a>(&self, question: Question<'a>) -> Question<'a> {
         let own = self.proc.nspace.as_bytes();
-        match &directives.nspace {
-            None if nspace.is_empty() || same(nspace, own) => (own, true),
-            None => (nspace, false),
-            Some(named) if named.as_bytes() == own || self.is_own_job_id(named.as_bytes()) => (own, true),
-            Some(named) => (named.as_bytes(), false),
+        let nspace = match &question.directives.nspace {
+            None => question.nspace,
+            Some(named) if self.is_own_job_id(named.as_bytes()) => &[],
+            Some(named) => named.as_bytes(),
+        };
+        match nspace.is_empty() || same(nspace, own) {
+            true => Question { nspace: &[], asker: self.proc.rank, ..question },
+            false => Question { nspace, ..question },
         }
     }
 
     /// The host may call the job otherwise than its namespace.
+    #[cold]
     fn is_own_job_id(&self, name: &[u8]) -> bool {
         let Some(reader) = self.jobs.own() else { return false };
-        let id = reader.get(&Lookup::new(Rank::WILDCARD, keys::JOBID));
+        let id = reader.get(&Question::new(Rank::WILDCARD, keys::JOBID));
         id.is_ok_and(|id| id.as_bytes() == Some(name))
     }
 
-    /// What this process has asked of its own job before. Nearly all that programs ask again and again is found here, and nothing else
-    /// is looked at then.
-    #[inline(always)]
-    fn recall<'a>(
-        &'a self,
-        epoch: &'a Epoch,
-        rank: Rank,
-        query: &Query<'_>,
-        directives: &Directives,
-    ) -> Option<RawValue<'a>> {
-        let Proc { nspace, rank: me } = &*self.proc;
-        let may_be_known = rank == *me || !rank.is_process();
-        if !may_be_known || directives.refresh || !keys::is_reserved(query.key()) {
-            return None;
-        }
-        if directives.scale == Scale::Default && self.stored(epoch, (nspace.as_bytes(), rank), query).is_some() {
-            return None;
-        }
-        self.jobs.own()?.recall(epoch, &directives.lookup(*me, rank, query.key()), query)
+    /// The namespace of a question, by its name.
+    #[inline]
+    fn nspace_of<'a>(&'a self, question: &Question<'a>) -> &'a [u8] {
+        if question.nspace.is_empty() { self.proc.nspace.as_bytes() } else { question.nspace }
     }
 
-    /// What this process has stored for itself alone.
+    /// The reader of the job that is asked about, if it is mapped.
     #[inline(always)]
-    fn stored<'a>(&'a self, epoch: &'a Epoch, of: (&[u8], Rank), query: &Query<'_>) -> Option<&'a Value> {
-        if self.own.overlay.is_empty(epoch) { None } else { self.stored_there(epoch, of, query) }
+    fn reader_of(&self, question: &Question<'_>) -> Option<&JobReader> {
+        if question.nspace.is_empty() { self.jobs.own() } else { self.jobs.of(question.nspace) }
+    }
+
+    /// A value that this process has stored for itself alone; it has no level.
+    #[inline(always)]
+    fn stored<'a>(&'a self, epoch: &'a Epoch, question: &Question<'_>) -> Option<&'a Value> {
+        let may_have = !self.own.overlay.is_empty(epoch) && question.has_default_level();
+        if may_have { self.stored_there(epoch, *question) } else { None }
     }
 
     #[inline(never)]
-    fn stored_there<'a>(
-        &'a self,
-        epoch: &'a Epoch,
-        (nspace, rank): (&[u8], Rank),
-        query: &Query<'_>,
-    ) -> Option<&'a Value> {
-        let stored = |rank| self.own.overlay.get(epoch, (nspace, rank), (query.key(), query.hash()), None);
-        // What is of no rank in particular is of the job.
-        stored(rank).or_else(|| if rank == Rank::UNDEF { stored(Rank::WILDCARD) } else { None })
+    fn stored_there<'a>(&'a self, epoch: &'a Epoch, question: Question<'_>) -> Option<&'a Value> {
+        let nspace = self.nspace_of(&question);
+        let stored = |rank| self.own.overlay.get(epoch, (nspace, rank), &question.key, None);
+        // A value of no rank in particular is the job's.
+        let of_job = || if question.rank == Rank::UNDEF { stored(Rank::WILDCARD) } else { None };
+        stored(question.rank).or_else(of_job)
     }
 
-    /// Looks for an answer at hand. Makes no system call, takes no lock, allocates nothing; except that the first look at what this
-    /// process itself has put since its last Commit has copies of it made.
-    fn resolve(&self, epoch: &Epoch, question: &Question<'_>, f: Show<'_>) -> Step {
-        let Question { nspace, own, rank, ref query, directives } = *question;
-        if question.is_default() {
-            if let Some(value) = self.stored(epoch, (nspace, rank), query) {
-                return shown(f, value);
-            }
-            if !question.is_reserved()
-                && let Some(value) = self.own_put(epoch, question)
-            {
-                return shown(f, value);
-            }
+    /// The whole look-up of a Get that does not wait.
+    fn resolve(&self, epoch: &Epoch, question: Question<'_>, f: Show<'_>) -> Step {
+        match self.stored(epoch, &question) {
+            Some(value) => shown(f, value),
+            None => self.look(epoch, question, self.reader_of(&question), f),
         }
-        let Some(reader) = (if own { self.jobs.own() } else { self.jobs.of(nspace) }) else {
+    }
+
+    /// Looks at the process's own Puts and at the job's shared memory. Makes no system call, takes no lock, allocates nothing; except
+    /// that the first look at what this process itself has put since its last Commit has copies of it made.
+    fn look(&self, epoch: &Epoch, question: Question<'_>, reader: Option<&JobReader>, f: Show<'_>) -> Step {
+        if !question.is_reserved()
+            && question.has_default_level()
+            && let Some(value) = self.own_put(epoch, &question)
+        {
+            return shown(f, value);
+        }
+        let Some(reader) = reader else {
             return match self.link.has_server() {
-                true if self.jobs.can_map() => self.own_put_or(epoch, question, f, Step::Map),
+                true if self.jobs.can_map() => self.own_put_or(epoch, &question, f, Step::Map),
                 true => Step::Ask,
-                false => self.own_put_or(epoch, question, f, Step::Absent(Status::ERR_NOT_FOUND)),
+                false => self.own_put_or(epoch, &question, f, Step::Absent(Status::ERR_NOT_FOUND)),
             };
         };
-        if directives.refresh
+        if question.directives.refresh
             && self.link.has_server()
-            && let Some(step) = self.refresh(reader, question)
+            && let Some(step) = self.refresh(reader, &question)
         {
             return step;
         }
-        let asker = if own { self.proc.rank } else { Rank::UNDEF };
-        let lookup = directives.lookup(asker, rank, query.key());
-        match reader.read_in(epoch, &lookup, query, &mut |raw| f(Found::Shared(raw))) {
+        match reader.read_in(epoch, &question, &mut |raw| f(Found::Shared(raw))) {
             Ok(()) => Step::Shown,
-            Err(Miss::NotFound) => self.own_put_or(epoch, question, f, self.absent(question)),
+            Err(Miss::NotFound) => self.own_put_or(epoch, &question, f, self.absent(&question)),
             Err(Miss::Unmapped(_)) => self.map_or_ask(),
             // Replaced too often while it was read: the server reads it in peace.
             Err(Miss::Busy) => Step::Ask,
             Err(Miss::Corrupt(error)) => {
-                self.jobs.give_up(format_args!("{} has a damaged segment: {error}", String::from_utf8_lossy(nspace)));
+                let nspace = String::from_utf8_lossy(self.nspace_of(&question));
+                self.jobs.give_up(format_args!("{nspace} has a damaged segment: {error}"));
                 Step::Ask
             }
         }
@@ -326,22 +298,22 @@ impl Inner {
         if self.jobs.can_map() { Step::Map } else { Step::Ask }
     }
 
-    /// What this process has put.
+    /// A value that this process has put.
     #[inline]
     fn own_put<'a>(&'a self, epoch: &'a Epoch, question: &Question<'_>) -> Option<&'a Value> {
-        // Who looks for what others have waits for no Commit of ours.
-        if question.rank == self.proc.rank { self.own_put_there(epoch, question) } else { None }
+        // A look-up of what others have waits for no Commit of ours.
+        if question.rank == self.proc.rank { self.own_put_there(epoch, *question) } else { None }
     }
 
     #[inline(never)]
-    fn own_put_there<'a>(&'a self, epoch: &'a Epoch, question: &Question<'_>) -> Option<&'a Value> {
-        let Question { nspace, rank, query, directives, .. } = *question;
-        self.posts.own().get(epoch, (nspace, rank), (query.key(), query.hash()), directives.scope)
+    fn own_put_there<'a>(&'a self, epoch: &'a Epoch, question: Question<'_>) -> Option<&'a Value> {
+        let of = (self.nspace_of(&question), question.rank);
+        self.posts.own().get(epoch, of, &question.key, question.directives.scope)
     }
 
     /// A reserved key that the host has not given, and this process has put or knows by itself.
     fn own_put_or(&self, epoch: &Epoch, question: &Question<'_>, f: Show<'_>, otherwise: Step) -> Step {
-        if !(question.is_default() && question.is_reserved()) {
+        if !(question.has_default_level() && question.is_reserved()) {
             return otherwise;
         }
         if let Some(value) = self.own_put(epoch, question) {
@@ -357,11 +329,12 @@ impl Inner {
     /// a rank, what the host gives of a process is meant of the caller as well.
     #[cold]
     fn own_fact(&self, question: &Question<'_>) -> Option<Value> {
-        let Question { own, rank, query, .. } = *question;
+        let (own, rank) = (question.nspace.is_empty(), question.rank);
         let unnamed = own && rank == Rank::UNDEF;
         let of_me = unnamed || own && rank == self.proc.rank;
-        let key = std::str::from_utf8(query.key()).ok()?;
-        if unnamed && let Some(Ok(given)) = self.jobs.own().map(|reader| reader.get(&Lookup::new(self.proc.rank, key)))
+        let key = std::str::from_utf8(question.key()).ok()?;
+        if unnamed
+            && let Some(Ok(given)) = self.jobs.own().map(|reader| reader.get(&Question::new(self.proc.rank, key)))
         {
             return Some(given);
         }
@@ -382,10 +355,9 @@ impl Inner {
 
     /// The processes of a job on a node, as names; hosts give their ranks.
     fn local_procs(&self, question: &Question<'_>) -> Option<Value> {
-        let Question { nspace, own, rank, .. } = *question;
-        let reader = if own { self.jobs.own() } else { self.jobs.of(nspace) }?;
-        let ranks = reader.get(&Lookup::new(rank, keys::LOCAL_PEERS)).ok()?;
-        DataArray::of_ranks(&Nspace::new(nspace).ok()?, ranks.as_text()?.as_str()?).map(Value::DataArray)
+        let ranks = self.reader_of(question)?.get(&Question::new(question.rank, keys::LOCAL_PEERS)).ok()?;
+        DataArray::of_ranks(&Nspace::new(self.nspace_of(question)).ok()?, ranks.as_text()?.as_str()?)
+            .map(Value::DataArray)
     }
 
     /// What has to happen before a Get may answer that wants the newest there is (`PMIX_GET_REFRESH_CACHE`). Of this node's
@@ -396,7 +368,7 @@ impl Inner {
         if reader.stale().is_some() {
             return Some(self.map_or_ask());
         }
-        let elsewhere = question.is_default() && rank.is_process() && !reader.is_local(rank);
+        let elsewhere = question.has_default_level() && rank.is_process() && !reader.is_local(rank);
         (elsewhere && !directives.optional && !directives.immediate).then_some(Step::Ask)
     }
 
@@ -408,8 +380,8 @@ impl Inner {
     /// and only the server knows whose it is where no rank is named, and which process a rank is (`PMIX_PROC_PID`).
     fn absent(&self, question: &Question<'_>) -> Step {
         let Question { rank, directives, .. } = *question;
-        let is_pid = question.query.key() == keys::PROC_PID.as_bytes();
-        let settled = !question.is_default() || rank == Rank::WILDCARD || question.is_reserved() && !is_pid;
+        let is_pid = question.key() == keys::PROC_PID.as_bytes();
+        let settled = !question.has_default_level() || rank == Rank::WILDCARD || question.is_reserved() && !is_pid;
         let shown = directives.immediate && rank != Rank::UNDEF && !is_pid;
         match directives.optional || shown || settled || !self.link.has_server() {
             true => Step::Absent(Status::ERR_NOT_FOUND),
@@ -421,16 +393,17 @@ impl Inner {
         self: &Arc<Self>,
         proc: &Proc,
         key: Option<&[u8]>,
-        directives: Directives,
+        mut directives: Directives,
         then: impl FnOnce(Result<Value, Error>) + Send + 'static,
     ) -> Result<(), Error> {
         self.life.check()?;
-        let (nspace, _) = self.effective(proc.nspace.as_bytes(), &directives);
-        let nspace = Nspace::new(nspace).map_err(|_| Status::ERR_BAD_PARAM)?;
+        let question = Question::new(proc.rank, "").in_nspace(proc.nspace.as_bytes()).with(&directives);
+        let nspace = Nspace::new(self.nspace_of(&self.meant(question))).map_err(|_| Status::ERR_BAD_PARAM)?;
         let proc = Proc::new(nspace, proc.rank);
         let proc = self.own.groups.native(&proc).unwrap_or(proc);
+        directives.nspace = None;
         let key = key.map(Key::new).transpose().map_err(|_| Status::ERR_BAD_PARAM)?;
-        let asked = Asked { proc, key, directives };
+        let asked = OwnedQuestion { proc, key, directives };
         match self.answer(&asked) {
             Answered::Told(told) => self.link.run_later(move || then(told)),
             Answered::Ask => self.ask(asked, then),
@@ -445,22 +418,17 @@ impl Inner {
         Ok(())
     }
 
-    fn question<'a>(&self, asked: &'a Asked, key: &'a Key) -> Question<'a> {
-        let (nspace, key) = (asked.proc.nspace.as_bytes(), key.as_bytes());
-        Question {
-            nspace,
-            own: nspace == self.proc.nspace.as_bytes(),
-            rank: asked.proc.rank,
-            query: Query::new(key),
-            directives: &asked.directives,
-        }
+    /// The borrowed form of a question with a key.
+    fn question<'a>(&self, asked: &'a OwnedQuestion, key: &'a Key) -> Question<'a> {
+        let Proc { nspace, rank } = &asked.proc;
+        self.meant(Question::new(*rank, key).in_nspace(nspace.as_bytes()).with(&asked.directives))
     }
 
-    fn answer(&self, asked: &Asked) -> Answered {
+    fn answer(&self, asked: &OwnedQuestion) -> Answered {
         let Some(key) = &asked.key else { return self.answer_all(asked) };
         let mut last = None;
         let copy = &mut |found: Found<'_>| last = found.to_value().ok();
-        match self.resolve(&Epoch::enter(), &self.question(asked, key), copy) {
+        match self.resolve(&Epoch::enter(), self.question(asked, key), copy) {
             // Bytes that are no value: the server has another look at them.
             Step::Shown => last.map_or(Answered::Ask, |value| Answered::Told(Ok(value))),
             Step::Absent(status) => Answered::Told(Err(status.into())),
@@ -470,7 +438,7 @@ impl Inner {
     }
 
     /// Everything known of a process.
-    fn answer_all(&self, asked: &Asked) -> Answered {
+    fn answer_all(&self, asked: &OwnedQuestion) -> Answered {
         let Proc { nspace, rank } = &asked.proc;
         let shared = match self.jobs.of(nspace.as_bytes()) {
             Some(reader) => match reader.all(*rank) {
@@ -492,7 +460,7 @@ impl Inner {
     }
 
     /// What others know of a process, and what this one knows by itself, in the order of a Get; none when that is nothing.
-    fn with_own(&self, asked: &Asked, known: Vec<Info>) -> Option<Value> {
+    fn with_own(&self, asked: &OwnedQuestion, known: Vec<Info>) -> Option<Value> {
         let Proc { nspace, rank } = &asked.proc;
         let mut all: Vec<Info> = Vec::new();
         let mut add = |item: Info| {
@@ -512,16 +480,16 @@ impl Inner {
     }
 
     /// What this process knows by itself, when nobody else knows anything.
-    fn own_after_all(&self, asked: &Asked) -> Option<Value> {
+    fn own_after_all(&self, asked: &OwnedQuestion) -> Option<Value> {
         let Some(key) = &asked.key else { return self.with_own(asked, Vec::new()) };
         let question = self.question(asked, key);
-        if !(question.is_default() && question.is_reserved()) {
+        if !(question.has_default_level() && question.is_reserved()) {
             return None;
         }
         self.own_put(&Epoch::enter(), &question).cloned().or_else(|| self.own_fact(&question))
     }
 
-    fn ask(self: &Arc<Self>, asked: Asked, then: impl FnOnce(Result<Value, Error>) + Send + 'static) {
+    fn ask(self: &Arc<Self>, asked: OwnedQuestion, then: impl FnOnce(Result<Value, Error>) + Send + 'static) {
         let (proc, key, info) = (asked.proc.clone(), asked.key.clone(), asked.directives.to_infos());
         let inner = self.clone();
         let waiter = move |answer: Result<Answer, Error>| {

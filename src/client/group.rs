@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::data::{DataArray, Info, InfoList, Key, Nspace, Proc, Rank, Status, Value, keys};
-use crate::message::directives::Directives;
 use crate::message::{Decision, GroupCall, Infos, Reply, Request, key_in_context};
+use crate::store::Directives;
 
 use super::events::{Event, procs_of};
 use super::forward::{infos, nothing, taken};

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use instanton_layout::hash::hash;
+use instanton_layout::key::HashedKey;
 
 use crate::data::{Key, Proc, Rank, Scope, Value};
 use crate::sys::cell::Epoch;
@@ -56,16 +57,16 @@ impl Local {
         self.0.is_empty(epoch)
     }
 
-    /// A value that satisfies `wanted`; `key_hash` is the key's.
+    /// A value that satisfies `wanted`.
     #[inline]
     pub(super) fn get<'a>(
         &'a self,
         epoch: &'a Epoch,
         (nspace, rank): (&[u8], Rank),
-        (key, key_hash): (&[u8], u64),
+        key: &HashedKey<'_>,
         wanted: Option<Scope>,
     ) -> Option<&'a Value> {
-        let stored = self.0.get(epoch, place(rank, key_hash), |stored| stored.is(nspace, rank, key))?;
+        let stored = self.0.get(epoch, place(rank, key.hash()), |stored| stored.is(nspace, rank, key.bytes()))?;
         stored.satisfies(wanted).then_some(&stored.value)
     }
 
@@ -92,7 +93,7 @@ mod tests {
         let local = Local::default();
         let find = |nspace: &str, rank, key: &str, scope| {
             let name = (nspace.as_bytes(), Rank(rank));
-            local.get(&Epoch::enter(), name, (key.as_bytes(), hash(key.as_bytes())), scope).cloned()
+            local.get(&Epoch::enter(), name, &HashedKey::new(key.as_bytes()), scope).cloned()
         };
         assert_eq!(find("job", 1, "k", None), None);
         local.store(proc(1), Scope::GLOBAL, Key::new("k").unwrap(), Value::Int(1));

@@ -54,9 +54,9 @@ use crate::sys::cell::Epoch;
 use crate::sys::signals;
 use crate::trace;
 
-pub use crate::message::directives::{Directives, Scale};
 pub use crate::message::format::write_out;
 pub use crate::message::{Credential, Infos, Published};
+pub use crate::store::{Directives, InfoLevel, Question};
 pub use error::{Error, InitError};
 pub use forward::abi_versions;
 pub use get::Found;

@@ -129,7 +129,7 @@ impl Posts {
 
 #[cfg(test)]
 mod tests {
-    use instanton_layout::hash::hash;
+    use instanton_layout::key::HashedKey;
 
     use super::*;
     use crate::data::{Nspace, Rank};
@@ -140,8 +140,8 @@ mod tests {
         let posts = Posts::of(Arc::new(Proc::new(Nspace::new("job").unwrap(), Rank(0))));
         let put = |scope, key: &str, value| posts.put(scope, Key::new(key).unwrap(), Value::Int(value)).unwrap();
         let find = |key: &str| {
-            let key = (key.as_bytes(), hash(key.as_bytes()));
-            posts.own().get(&Epoch::enter(), (b"job", Rank(0)), key, None).cloned()
+            let key = HashedKey::new(key.as_bytes());
+            posts.own().get(&Epoch::enter(), (b"job", Rank(0)), &key, None).cloned()
         };
         assert_eq!(find("a"), None);
         put(Scope::GLOBAL, "a", 1);

@@ -9,7 +9,6 @@
 #![allow(missing_docs, reason = "rkyv's derive makes types without documentation; every item written here has its own")]
 
 pub mod backlog;
-pub mod directives;
 #[cfg(feature = "server")]
 pub mod door;
 pub(crate) mod format;

@@ -10,8 +10,8 @@ use std::thread::JoinHandle;
 use super::jobs::Jobs;
 use super::router::Router;
 use crate::data::{Channels, Info, Key, Nspace, Proc, Rank};
-use crate::message::directives::Directives;
 use crate::message::format::{DIRECTIVES, Format, write_out};
+use crate::store::Directives;
 use crate::sys::signals::spawn_without_signals;
 use crate::trace;
 

@@ -15,10 +15,9 @@ use super::ctx::timers::TimerId;
 use super::ctx::timers::time_limit;
 use super::router::Router;
 use crate::data::{DataArray, Info, Key, Nspace, Proc, Rank, Status, Value, keys};
-use crate::message::directives::Directives;
 use crate::message::door::PeerId;
 use crate::message::{Posted, Reply};
-use crate::store::Miss;
+use crate::store::{Directives, InfoLevel, Miss};
 use crate::trace;
 
 /// Where an answer goes.
@@ -184,7 +183,7 @@ impl Router {
         let Question { proc, key, directives, .. } = question;
         // Reserved keys come from the host, which has given what it has.
         let reserved = key.as_ref().is_some_and(Key::is_reserved) && !directives.refresh;
-        let level = directives.scale != crate::message::directives::Scale::Default;
+        let level = directives.level != InfoLevel::Default;
         if directives.optional || directives.immediate || reserved || level || self.is_hidden(question) {
             return false;
         }

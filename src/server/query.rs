@@ -17,9 +17,9 @@ use crate::data::constants::proc_state::{
 use crate::data::{
     DataArray, DataType, Info, InfoList, Key, Nspace, Proc, ProcInfo, Query, Rank, Status, Text, Value, keys,
 };
-use crate::message::directives::Directives;
 use crate::message::door::PeerId;
 use crate::message::{Infos, Reply};
+use crate::store::Directives;
 
 /// What is asked of process sets and groups.
 const SETS: [&str; 6] = [

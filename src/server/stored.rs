@@ -7,11 +7,11 @@ use std::os::fd::OwnedFd;
 
 use crate::control::frame::MAX_DESCRIPTORS;
 use crate::data::{Info, Key, Nspace, Rank, Scope, Status, Value};
-use crate::message::directives::Directives;
 use crate::message::numbers::NumberMap;
 use crate::message::{Mapped, Part, Posted};
 use crate::store::{
-    BadJobInfo, Have, JobInfo, JobWriter, Level, Limits, Lookup, Miss, ReaderId, SegmentId, WriteError,
+    BadJobInfo, Directives, Have, InfoLevel, JobInfo, JobWriter, Limits, Miss, Question, ReaderId, SegmentId,
+    WriteError,
 };
 
 /// Why a job's data cannot be made or changed.
@@ -145,7 +145,7 @@ impl Stored {
         let is_late = |known: &Version| known.server == server && known.commits > commits;
         let late = self.posted.get(&rank).is_some_and(is_late);
         if late {
-            let found = |key: &Key| self.writer.reader().get(&Lookup::new(rank, key));
+            let found = |key: &Key| self.writer.reader().get(&Question::new(rank, key));
             let is_missing = |key: &Key| matches!(found(key), Err(Miss::NotFound));
             entries.retain(|posted| is_missing(&posted.key));
         }
@@ -204,10 +204,10 @@ impl Stored {
 
     /// Looks a key up as `asker` would in its own mappings.
     pub(super) fn get(&self, asker: Rank, rank: Rank, key: &Key, directives: &Directives) -> Result<Value, Miss> {
-        let lookup = directives.lookup(asker, rank, key.as_bytes());
-        match (self.writer.reader().get(&lookup), self.posters.get(key)) {
-            (Err(Miss::NotFound), Some(poster)) if rank == Rank::UNDEF && lookup.level == Level::Default => {
-                self.writer.reader().get(&Lookup { rank: *poster, ..lookup })
+        let question = Question::new(rank, key).with(directives).asked_by(asker);
+        match (self.writer.reader().get(&question), self.posters.get(key)) {
+            (Err(Miss::NotFound), Some(poster)) if rank == Rank::UNDEF && directives.level == InfoLevel::Default => {
+                self.writer.reader().get(&question.of_rank(*poster))
             }
             (found, _) => found,
         }

@@ -35,11 +35,9 @@ mod writer;
 pub use budget::{Budget, Limits};
 pub use error::{AttachError, BadJobInfo, MapError, Miss, PinError, ReadError, WriteError};
 pub use ids::{Have, ReaderId, SegmentId, Want};
-#[cfg(any(feature = "client", feature = "server"))]
-pub(crate) use info::known_keys::{Class, class_of};
 pub use ingest::{Datum, JobInfo, JobInfoBuilder, KeySlot, MAX_RANKS, Placement, ProcWriter};
 pub use modex::reader_pages::ReaderPageHandle;
-pub use read::{Guard, JobReader, Lasting, Level, Lookup, NodeSel, Origin, RawValue, ReaderPage, ValueRef};
+pub use read::{Directives, Guard, InfoLevel, JobReader, Lasting, Origin, Question, RawValue, ReaderPage, ValueRef};
 pub use segment::MappedSegment;
 pub use writer::{JobWriter, Stats};
 

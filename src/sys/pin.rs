@@ -12,8 +12,9 @@ use instanton_layout::Malformed;
 use instanton_layout::chain::{self, Checked, Walk};
 use instanton_layout::header::{Header, Kind};
 use instanton_layout::job::JobWords;
+use instanton_layout::key::HashedKey;
 use instanton_layout::page::{self, Pinned};
-use instanton_layout::record::{Entry, Query};
+use instanton_layout::record::Entry;
 use instanton_layout::sync::{AtomicU64, Ordering};
 use instanton_layout::words::RawWords;
 
@@ -174,11 +175,11 @@ impl<'a> Hold<'a> {
         &'h self,
         rank: u32,
         segment: impl Fn(u32) -> Option<(&'a Mapping, C)>,
-        query: &Query<'_>,
+        key: &HashedKey<'_>,
     ) -> Walk<(Entry, RawWords<'a>, &'h [u8])> {
         let segment = |number| segment(number).map(|(mapping, checked)| (mapping.words(), checked));
         // The references are loaded behind the pin, which is what makes their blocks safe to look at.
-        let walk = chain::walk(&JobWords::new(self.job.words()), rank, segment, &mut &*query);
+        let walk = chain::walk(&JobWords::new(self.job.words()), rank, segment, &mut &*key);
         walk.and_then(|(entry, words, at)| {
             if !Header::names(&words, Kind::Modex, u64::from(at.segment)) {
                 return Walk::Bad(Malformed::Owner, at);

@@ -297,7 +297,7 @@ fn path(text: impl AsRef<OsStr>) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use instanton::store::{JobInfo, JobWriter, Limits, Lookup};
+    use instanton::store::{JobInfo, JobWriter, Limits, Question};
     use instanton::sys::hwloc::Core;
 
     fn job(sizes: &[u32]) -> Job {
@@ -321,7 +321,7 @@ mod tests {
         let info = JobInfo::from_infos(&job.nspace, job.size(), &infos, &job.node).unwrap();
         let limits = Limits::default();
         let store = JobWriter::create(&job.nspace, info, &limits).unwrap();
-        move |rank, key| store.reader().get(&Lookup::new(rank, key)).ok()
+        move |rank, key| store.reader().get(&Question::new(rank, key)).ok()
     }
 
     #[test]

@@ -16,7 +16,7 @@ use std::time::Instant;
 use anyhow::{bail, ensure};
 use clap::Parser;
 use instanton::data::{Info, Rank, Value, keys};
-use instanton::store::Lookup;
+use instanton::store::Question;
 use instanton_benches::grid;
 use instanton_benches::jobs::{self, Blocks};
 use instanton_benches::machine;
@@ -241,9 +241,9 @@ fn store(infos: &[Info], ranks: u32, options: &Options) -> anyhow::Result<Measur
         measured.push(What::Attach, start, 1);
     }
     let reader = jobs::reader(&mut writer);
-    ensure!(reader.contains(&Lookup::new(Rank(ranks - 1), keys::LOCALITY_STRING))?, "the last rank has no locality");
+    ensure!(reader.contains(&Question::new(Rank(ranks - 1), keys::LOCALITY_STRING))?, "the last rank has no locality");
     look_up(ranks, options.repeats, &mut measured, |rank, key| {
-        let read = reader.read(&Lookup::new(Rank(rank), key), |value| {
+        let read = reader.read(&Question::new(Rank(rank), key), |value| {
             let mut copy = [std::mem::MaybeUninit::<u8>::uninit(); 64];
             match value.scalar() {
                 Some(number) => number as usize,

@@ -6,7 +6,7 @@
 use std::mem::ManuallyDrop;
 use std::ptr;
 
-use instanton::client::{Directives, Error, Found};
+use instanton::client::{Directives, Error, Found, Question};
 use instanton::data::{DataType, Info, InfoList, Key, Nspace, Proc, Rank, Scope, Status, Value, keys};
 use libc::{c_char, c_void};
 
@@ -25,9 +25,6 @@ const TOPOLOGY: &[u8] = keys::TOPOLOGY2.as_bytes();
 
 /// What most attributes are.
 static BOOLS: [Value; 2] = [Value::Bool(false), Value::Bool(true)];
-
-/// What nearly every Get has.
-static NO_DIRECTIVES: Directives = Directives::NONE;
 
 /// The attributes of a Get that has one of them, which is true, and is known beforehand.
 unsafe fn lone(info: *const pmix_info_t, ninfo: usize) -> Result<Option<&'static Directives>, Status> {
@@ -170,18 +167,10 @@ impl Drop for Target {
     }
 }
 
-/// A question of C's.
-struct Question<'a> {
-    nspace: &'a [u8],
-    rank: Rank,
-    key: &'a [u8],
-    directives: &'a Directives,
-}
-
-/// What is shown a value where it lies. What is rare takes it so, and not as a type of its own: the short way stays short.
+/// Callback that receives a borrowed value. Rare callers take this type, and not one of their own: the short way stays short.
 type Sink<'a> = &'a mut dyn FnMut(Found<'_>) -> Result<(), Status>;
 
-/// What is at hand of an answer.
+/// The answer, as far as it is at hand.
 enum AtHand {
     Shown,
     Nothing(Status),
@@ -227,93 +216,90 @@ unsafe fn all(proc: *const pmix_proc_t, info: *const pmix_info_t, ninfo: usize) 
     alloc::boxed(convert::made(&all)?)
 }
 
-impl Question<'_> {
-    /// Shows `sink` the value.
-    #[inline]
-    fn answer(&self, mut sink: impl FnMut(Found<'_>) -> Result<(), Status>) -> Result<(), Status> {
-        match self.look(&mut sink) {
-            Err(Status::ERR_NOT_FOUND) if self.key == TOPOLOGY => self.answer_topology(&mut sink),
-            answered => answered,
+/// Looks the value up, and calls `sink` on it.
+#[inline]
+fn answer(question: Question<'_>, mut sink: impl FnMut(Found<'_>) -> Result<(), Status>) -> Result<(), Status> {
+    match look(question, &mut sink) {
+        Err(Status::ERR_NOT_FOUND) if question.key() == TOPOLOGY => answer_topology(question, &mut sink),
+        answered => answered,
+    }
+}
+
+#[cold]
+fn answer_topology(question: Question<'_>, sink: Sink<'_>) -> Result<(), Status> {
+    find_topology(question.nspace(), question.rank());
+    look(question, sink)
+}
+
+/// A value at hand is looked at in the epoch. Nobody waits in one, or nothing could be freed meanwhile.
+#[inline(always)]
+fn look(question: Question<'_>, mut sink: impl FnMut(Found<'_>) -> Result<(), Status>) -> Result<(), Status> {
+    let mut sunk = Err(Status::ERR_NOT_FOUND);
+    let f = |found: Found<'_>| sunk = sink(found);
+    let at_hand = session::with(|epoch, client| match client.peek(epoch, question, f) {
+        Some(Ok(())) => AtHand::Shown,
+        Some(Err(Error::Status(Status::ERR_NOT_FOUND))) if client.server().is_none() => AtHand::OfOwnServer,
+        Some(Err(error)) => AtHand::Nothing(error.status()),
+        None => AtHand::Elsewhere,
+    })?;
+    match at_hand {
+        AtHand::Shown => sunk,
+        AtHand::Nothing(status) => Err(status),
+        AtHand::OfOwnServer => ask_own_server(question, &mut sink),
+        AtHand::Elsewhere => ask(question, &mut sink),
+    }
+}
+
+/// The client asks its server, and waits.
+#[cold]
+fn ask(question: Question<'_>, sink: Sink<'_>) -> Result<(), Status> {
+    told(session::client()?.get_with(question, sink))?
+}
+
+/// Never waits: the thread that asks may be the one on which the host would fetch the answer, as in ORTE.
+#[cold]
+fn ask_own_server(question: Question<'_>, sink: Sink<'_>) -> Result<(), Status> {
+    let server = server::server().map_err(|_| Status::ERR_NOT_FOUND)?;
+    let me = server.proc();
+    let nspace = match &question.directives().nspace {
+        Some(named) => named.clone(),
+        None if question.nspace().is_empty() => me.nspace.clone(),
+        None => Nspace::new(question.nspace()).map_err(|_| Status::ERR_BAD_PARAM)?,
+    };
+    let proc = Proc::new(nspace, question.rank());
+    let key = std::str::from_utf8(question.key()).map_err(|_| Status::ERR_NOT_FOUND)?;
+    let directives = Directives { optional: true, ..question.directives().clone() }.to_infos();
+    let found = match server.get_wait(&proc, key, &directives) {
+        // A Get that names no process means the caller.
+        Err(Status::ERR_NOT_FOUND) if proc.rank == Rank::UNDEF && proc.nspace == me.nspace => {
+            server.get_wait(&me, key, &directives)?
         }
-    }
+        found => found?,
+    };
+    sink(Found::Own(&found))
+}
 
-    #[cold]
-    fn answer_topology(&self, sink: Sink<'_>) -> Result<(), Status> {
-        find_topology(self.nspace, self.rank);
-        self.look(sink)
+/// A value that stays where it is until the last Finalize.
+#[cold]
+fn show(question: Question<'_>) -> Result<*mut pmix_value_t, Status> {
+    let (nspace, rank, key) = (question.nspace(), question.rank(), question.key());
+    let mut shown = None;
+    let mut keep = |found: Found<'_>| {
+        shown = kept::find(nspace, rank, key, found);
+        Ok(())
+    };
+    answer(question, &mut keep as Sink<'_>)?;
+    if let Some(shown) = shown {
+        return Ok(shown);
     }
-
-    /// What is at hand is looked at in the epoch; what must be waited for is not, or nothing could be freed meanwhile.
-    #[inline(always)]
-    fn look(&self, mut sink: impl FnMut(Found<'_>) -> Result<(), Status>) -> Result<(), Status> {
-        let Question { nspace, rank, key, directives } = *self;
-        let mut sunk = Err(Status::ERR_NOT_FOUND);
-        let f = |found: Found<'_>| sunk = sink(found);
-        let at_hand = session::with(|epoch, client| match client.peek(epoch, nspace, rank, key, directives, f) {
-            Some(Ok(())) => AtHand::Shown,
-            Some(Err(Error::Status(Status::ERR_NOT_FOUND))) if client.server().is_none() => AtHand::OfOwnServer,
-            Some(Err(error)) => AtHand::Nothing(error.status()),
-            None => AtHand::Elsewhere,
-        })?;
-        match at_hand {
-            AtHand::Shown => sunk,
-            AtHand::Nothing(status) => Err(status),
-            AtHand::OfOwnServer => self.ask_own_server(&mut sink),
-            AtHand::Elsewhere => self.ask(&mut sink),
-        }
-    }
-
-    /// The client asks its server, and waits.
-    #[cold]
-    fn ask(&self, sink: Sink<'_>) -> Result<(), Status> {
-        let Question { nspace, rank, key, directives } = *self;
-        told(session::client()?.get_with(nspace, rank, key, directives, sink))?
-    }
-
-    /// Never waits: the thread that asks may be the one on which the host would fetch the answer, as in ORTE.
-    #[cold]
-    fn ask_own_server(&self, sink: Sink<'_>) -> Result<(), Status> {
-        let server = server::server().map_err(|_| Status::ERR_NOT_FOUND)?;
-        let me = server.proc();
-        let nspace = match &self.directives.nspace {
-            Some(named) => named.clone(),
-            None if self.nspace.is_empty() => me.nspace.clone(),
-            None => Nspace::new(self.nspace).map_err(|_| Status::ERR_BAD_PARAM)?,
-        };
-        let proc = Proc::new(nspace, self.rank);
-        let key = std::str::from_utf8(self.key).map_err(|_| Status::ERR_NOT_FOUND)?;
-        let directives = Directives { optional: true, ..self.directives.clone() }.to_infos();
-        let found = match server.get_wait(&proc, key, &directives) {
-            // Who names no process means the caller.
-            Err(Status::ERR_NOT_FOUND) if proc.rank == Rank::UNDEF && proc.nspace == me.nspace => {
-                server.get_wait(&me, key, &directives)?
-            }
-            found => found?,
-        };
-        sink(Found::Own(&found))
-    }
-
-    /// A value that stays where it is until the last Finalize.
-    #[cold]
-    fn show(&self) -> Result<*mut pmix_value_t, Status> {
-        let mut shown = None;
-        let mut keep = |found: Found<'_>| {
-            shown = kept::find(self.nspace, self.rank, self.key, found);
-            Ok(())
-        };
-        self.answer(&mut keep as Sink<'_>)?;
-        if let Some(shown) = shown {
-            return Ok(shown);
-        }
-        // The first look at this value.
-        let mut value = Value::Undef;
-        let mut copy = |found: Found<'_>| {
-            value = told(found.to_value().map_err(Error::from))?;
-            Ok(())
-        };
-        self.answer(&mut copy as Sink<'_>)?;
-        kept::show(self.nspace, self.rank, self.key, value)
-    }
+    // The first look at this value.
+    let mut value = Value::Undef;
+    let mut copy = |found: Found<'_>| {
+        value = told(found.to_value().map_err(Error::from))?;
+        Ok(())
+    };
+    answer(question, &mut copy as Sink<'_>)?;
+    kept::show(nspace, rank, key, value)
 }
 
 /// The blocking Get, but for what it leaves behind where its arguments make no sense.
@@ -333,7 +319,7 @@ unsafe fn get(
         let (nspace, rank) = target(proc)?;
         let mut key = alloc::name(key, KEY_SIZE)?;
         let (mut given, qualified);
-        let at_hand = if ninfo == 0 { Some(&NO_DIRECTIVES) } else { lone(info, ninfo)? };
+        let at_hand = if ninfo == 0 { Some(Directives::none()) } else { lone(info, ninfo)? };
         let directives = match at_hand {
             Some(directives) => directives,
             None => {
@@ -344,12 +330,12 @@ unsafe fn get(
                 &given
             }
         };
-        let question = Question { nspace, rank, key, directives };
+        let question = Question::new(rank, key).in_nspace(nspace).with(directives);
         if !directives.static_values {
             *out = ptr::null_mut();
         }
         if directives.pointer_values {
-            *out = question.show()?;
+            *out = show(question)?;
             return Ok(());
         }
         let mut target = match directives.static_values {
@@ -357,7 +343,7 @@ unsafe fn get(
             true => Target::caller(*out),
             false => Target::new(),
         };
-        question.answer(|found| target.fill(found))?;
+        answer(question, |found| target.fill(found))?;
         *out = target.give();
         Ok(())
     }

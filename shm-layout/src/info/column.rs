@@ -14,6 +14,7 @@
 //! string. Numbers have no checksum that is looked at when they are read: one that is damaged yields another value.
 use super::packed::{self, Filler, bits_for, words_for};
 use super::{Part, Places};
+use crate::key::HashedKey;
 use crate::words::{Plain, Words};
 use crate::{Malformed, crc, high, low, pair};
 
@@ -318,13 +319,13 @@ impl KeyTable {
 
     /// Whether a key can be there at all, as far as is known without looking.
     #[inline(always)]
-    pub fn may_have(&self, query: &crate::record::Query<'_>) -> bool {
-        self.is_hinted_at(query) || self.damaged
+    pub fn may_have(&self, key: &HashedKey<'_>) -> bool {
+        self.is_hinted_at(key) || self.damaged
     }
 
     #[inline(always)]
-    fn is_hinted_at(&self, query: &crate::record::Query<'_>) -> bool {
-        let (word, bit) = hint(query.hash());
+    fn is_hinted_at(&self, key: &HashedKey<'_>) -> bool {
+        let (word, bit) = hint(key.hash());
         self.hints[word] & bit != 0
     }
 
@@ -333,35 +334,35 @@ impl KeyTable {
     /// # Errors
     /// [`Malformed`] when the table is damaged.
     #[inline(always)]
-    pub fn find<W: Words>(&self, words: &W, query: &crate::record::Query<'_>) -> Result<KeyEntry, Malformed> {
-        if !self.is_hinted_at(query) {
-            return if self.damaged { self.find_among_damage(words, query) } else { Ok(KeyEntry::NOWHERE) };
+    pub fn find<W: Words>(&self, words: &W, key: &HashedKey<'_>) -> Result<KeyEntry, Malformed> {
+        if !self.is_hinted_at(key) {
+            return if self.damaged { self.find_among_damage(words, key) } else { Ok(KeyEntry::NOWHERE) };
         }
-        self.find_by(words, query, |_| Ok(()))
+        self.find_by(words, key, |_| Ok(()))
     }
 
     /// Looks a key up where every slot on the way is checked.
     #[cold]
-    fn find_among_damage<W: Words>(&self, words: &W, query: &crate::record::Query<'_>) -> Result<KeyEntry, Malformed> {
-        self.find_by(words, query, |slot| check_slot(words, &self.slot(words, slot)?, slot))
+    fn find_among_damage<W: Words>(&self, words: &W, key: &HashedKey<'_>) -> Result<KeyEntry, Malformed> {
+        self.find_by(words, key, |slot| check_slot(words, &self.slot(words, slot)?, slot))
     }
 
     #[inline(always)]
     fn find_by<W: Words>(
         &self,
         words: &W,
-        query: &crate::record::Query<'_>,
+        key: &HashedKey<'_>,
         check: impl Fn(u32) -> Result<(), Malformed>,
     ) -> Result<KeyEntry, Malformed> {
         let mask = self.part.len.wrapping_sub(1);
-        let mut slot = query.hash() as u32 & mask;
+        let mut slot = key.hash() as u32 & mask;
         for _ in 0..self.part.len {
             let hash = words.load(self.part.at(slot, KeyEntry::WORDS)?)?;
             check(slot)?;
-            if hash == query.hash() {
+            if hash == key.hash() {
                 let w = self.slot(words, slot)?;
                 let entry = KeyEntry::of(w);
-                if query.is_at(words, entry.word, usize::from(high(w[1]) as u16))? {
+                if key.is_at(words, entry.word, usize::from(high(w[1]) as u16))? {
                     return Ok(entry);
                 }
             } else if hash == 0 {

@@ -26,7 +26,7 @@ pub use base::Base;
 pub use build::{Item, Keys, LARGEST, OwnKeys, Payload, append, build, build_on, seal, size};
 pub(crate) use build::{build_with, set_base};
 
-use crate::hash::hash_and_tail;
+use crate::key::HashedKey;
 use crate::words::Words;
 use crate::{Malformed, crc::Crc, high, low};
 
@@ -62,52 +62,6 @@ pub enum Owner {
     Session = 4,
     /// The job.
     Job = 5,
-}
-
-/// A key, prepared for look-ups.
-#[derive(Clone, Copy)]
-pub struct Query<'a> {
-    key: &'a [u8],
-    hash: u64,
-    /// The bytes behind the last whole word of the key, as a word.
-    tail: u64,
-}
-
-impl<'a> Query<'a> {
-    /// A look-up of `key`.
-    #[inline]
-    pub const fn new(key: &'a [u8]) -> Self {
-        let (hash, tail) = hash_and_tail(key);
-        Self { key, hash, tail }
-    }
-
-    /// The hash of the key.
-    #[inline]
-    pub const fn hash(&self) -> u64 {
-        self.hash
-    }
-
-    /// The key.
-    #[inline]
-    pub const fn key(&self) -> &'a [u8] {
-        self.key
-    }
-
-    /// Whether the key is the `len` bytes from word `at`.
-    #[inline(always)]
-    pub(crate) fn is_at<W: Words>(&self, words: &W, mut at: usize, len: usize) -> Result<bool, Malformed> {
-        if len != self.key.len() {
-            return Ok(false);
-        }
-        let mut rest = self.key;
-        while let Some((word, tail)) = rest.split_first_chunk::<8>() {
-            if words.load(at)? != u64::from_le_bytes(*word) {
-                return Ok(false);
-            }
-            (at, rest) = (at + 1, tail);
-        }
-        Ok(rest.is_empty() || words.load(at)? == self.tail)
-    }
 }
 
 /// An entry of a record: a key and where its value is.
@@ -222,8 +176,8 @@ impl<W: Words + Copy> Record<W> {
     /// # Errors
     /// [`Malformed`] when an entry leads out of the record.
     #[inline(always)]
-    pub fn find(&self, query: &Query<'_>) -> Result<Option<Entry>, Malformed> {
-        self.find_with(query, None)
+    pub fn find(&self, key: &HashedKey<'_>) -> Result<Option<Entry>, Malformed> {
+        self.find_with(key, None)
     }
 
     /// Looks a key up in a record of an info segment, where its only copy lies at `word`.
@@ -231,24 +185,24 @@ impl<W: Words + Copy> Record<W> {
     /// # Errors
     /// [`Malformed`] when an entry leads out of the record.
     #[inline(always)]
-    pub fn find_shared(&self, query: &Query<'_>, word: usize) -> Result<Option<Entry>, Malformed> {
-        self.find_with(query, Some(word))
+    pub fn find_shared(&self, key: &HashedKey<'_>, word: usize) -> Result<Option<Entry>, Malformed> {
+        self.find_with(key, Some(word))
     }
 
     /// Looks a key up, which is compared with those of entries, or known to lie at a word.
     ///
     /// Which of them is an argument and not a function, because a function might become a call.
     #[inline(always)]
-    fn find_with(&self, query: &Query<'_>, word: Option<usize>) -> Result<Option<Entry>, Malformed> {
-        let mut slot = query.hash as usize & self.mask;
+    fn find_with(&self, key: &HashedKey<'_>, word: Option<usize>) -> Result<Option<Entry>, Malformed> {
+        let mut slot = key.hash() as usize & self.mask;
         for _ in 0..self.mask + 1 {
             let at = self.at + HEAD + slot * ENTRY;
             let hash = self.words.load(at)?;
-            if hash == query.hash {
+            if hash == key.hash() {
                 let entry = self.entry(at)?;
                 let is_it = match word {
                     Some(word) => entry.key_word == word,
-                    None => query.is_at(&self.words, entry.key_word, entry.key_len)?,
+                    None => key.is_at(&self.words, entry.key_word, entry.key_len)?,
                 };
                 if is_it {
                     return Ok(Some(entry));

@@ -43,7 +43,7 @@ impl Derived {
 
 /// Where a key is looked for first, when a process is asked for it and has none of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Class {
+pub(in crate::store) enum Class {
     /// Of a process alone: where none is named, only what the host has given of the job.
     Process,
     Job,
@@ -53,8 +53,7 @@ pub(crate) enum Class {
 }
 
 /// Where that key is looked for first, if it is known.
-#[cfg(any(feature = "client", feature = "server"))]
-pub(crate) fn class_of(key: &[u8]) -> Option<Class> {
+pub(in crate::store) fn class_of(key: &[u8]) -> Option<Class> {
     known(hash(key), key).map(|known| known.class)
 }
 

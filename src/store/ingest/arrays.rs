@@ -22,7 +22,7 @@ pub enum Placement<'a> {
 ///
 /// ```
 /// use instanton::data::{DataType, Nspace, Rank, Value, keys};
-/// use instanton::store::{JobInfoBuilder, JobWriter, Limits, Lookup, Placement};
+/// use instanton::store::{JobInfoBuilder, JobWriter, Limits, Question, Placement};
 /// let nspace = Nspace::new("job")?;
 /// let ranks = 100_000;
 /// let mut job = JobInfoBuilder::new(&nspace, 32, "node00007");
@@ -32,7 +32,7 @@ pub enum Placement<'a> {
 /// job.column("my.port", DataType::UINT16, (0..ranks).map(|rank| u64::from(rank % 7)))?;
 /// job.texts(keys::CPUSET, (0..ranks).map(|rank| ["0-1", "2-3"][rank as usize % 2]))?;
 /// let writer = JobWriter::create(&nspace, job.build()?, &Limits::default())?;
-/// let get = |rank, key| writer.reader().get(&Lookup::new(Rank(rank), key));
+/// let get = |rank, key| writer.reader().get(&Question::new(Rank(rank), key));
 /// assert_eq!(get(99_999, keys::HOSTNAME)?, Value::from("node03124"));
 /// assert_eq!(get(33, keys::LOCAL_RANK)?, Value::from(1u16));
 /// assert_eq!(get(33, keys::CPUSET)?, Value::from("2-3"));

@@ -35,7 +35,7 @@ impl JobInfo {
 ///
 /// ```
 /// use instanton::data::{DataType, Info, Nspace, Rank, Value, keys};
-/// use instanton::store::{Datum, JobInfoBuilder, JobWriter, Limits, Lookup};
+/// use instanton::store::{Datum, JobInfoBuilder, JobWriter, Limits, Question};
 /// let nspace = Nspace::new("job")?;
 /// let mut job = JobInfoBuilder::new(&nspace, 2, "node1");
 /// job.infos(&[Info::new(keys::NODE_MAP, "node1,node2"), Info::new(keys::PROC_MAP, "0,1;2,3")])?;
@@ -44,8 +44,8 @@ impl JobInfo {
 ///     job.process(rank, [("my.port".as_bytes(), Datum::Scalar(DataType::UINT16, 5000 + u64::from(rank)))])?;
 /// }
 /// let writer = JobWriter::create(&nspace, job.build()?, &Limits::default())?;
-/// assert_eq!(writer.reader().get(&Lookup::new(Rank(3), "my.port"))?, Value::Uint16(5003));
-/// assert_eq!(writer.reader().get(&Lookup::new(Rank(3), keys::HOSTNAME))?, Value::from("node2"));
+/// assert_eq!(writer.reader().get(&Question::new(Rank(3), "my.port"))?, Value::Uint16(5003));
+/// assert_eq!(writer.reader().get(&Question::new(Rank(3), keys::HOSTNAME))?, Value::from("node2"));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct JobInfoBuilder {

@@ -116,7 +116,7 @@ impl Ingest {
 ///
 /// ```
 /// # use instanton::data::{DataType, Nspace, Rank, Value};
-/// # use instanton::store::{JobInfoBuilder, JobWriter, Limits, Lookup};
+/// # use instanton::store::{JobInfoBuilder, JobWriter, Limits, Question};
 /// # let nspace = Nspace::new("job")?;
 /// let mut job = JobInfoBuilder::new(&nspace, 4, "node1");
 /// for rank in 0..4 {
@@ -129,7 +129,7 @@ impl Ingest {
 ///     writer.scalar(port, DataType::UINT16, 5000 + u64::from(rank));
 /// }
 /// # let writer = JobWriter::create(&nspace, job.build()?, &Limits::default())?;
-/// # assert_eq!(writer.reader().get(&Lookup::new(Rank(3), "my.port"))?, Value::Uint16(5003));
+/// # assert_eq!(writer.reader().get(&Question::new(Rank(3), "my.port"))?, Value::Uint16(5003));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct ProcWriter<'a> {

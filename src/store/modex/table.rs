@@ -9,7 +9,8 @@ use std::sync::Arc;
 use instanton_layout::Malformed;
 use instanton_layout::chain::{self, Walk};
 use instanton_layout::job::{self, JobWords, Reference};
-use instanton_layout::record::{self, Base, Entry, Item, Payload, Query, Record, flags};
+use instanton_layout::key::HashedKey;
+use instanton_layout::record::{self, Base, Entry, Item, Payload, Record, flags};
 use instanton_layout::words::{RawWords, RawWordsMut};
 
 use super::heap::{Block, Maker, SegmentSet};
@@ -98,7 +99,7 @@ impl Table {
 
     /// What a rank has under a key, with its scope.
     pub(in crate::store) fn get(&self, rank: Rank, key: &Key) -> Result<Option<(Scope, Value)>, ReadError> {
-        let query = Query::new(key.as_bytes());
+        let query = HashedKey::new(key.as_bytes());
         let found = self.walk(rank, |(words, record, _)| {
             let found = record.find(&query)?;
             let cell = found.map(|entry| ValueCell::of_entry(&entry));
@@ -225,7 +226,7 @@ impl Table {
 
     /// How many of a rank's records there are up to the last one that has a key.
     fn last_with(&self, rank: Rank, key: &Key) -> Result<usize, ReadError> {
-        let query = Query::new(key.as_bytes());
+        let query = HashedKey::new(key.as_bytes());
         let (mut count, mut last) = (0, 0);
         self.walk(rank, |(_, record, _)| {
             count += 1;
@@ -241,7 +242,7 @@ impl Table {
     fn outdated<'k>(&self, rank: Rank, skip: usize, keys: impl Iterator<Item = &'k [u8]>) -> Result<u64, ReadError> {
         let mut depth = 0;
         let mut outdated = 0;
-        let mut keys: Vec<Query<'_>> = keys.map(Query::new).collect();
+        let mut keys: Vec<HashedKey<'_>> = keys.map(HashedKey::new).collect();
         self.walk(rank, |(_, record, _)| {
             depth += 1;
             if depth <= skip {

@@ -3,9 +3,8 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use instanton_layout::chain::Walk;
-use instanton_layout::record::Query;
 
-use super::question::{Level, Lookup};
+use super::question::Question;
 use super::raw_value::RawValue;
 use super::reader::{JobReader, Maps, in_scope};
 use super::view::InfoView;
@@ -20,7 +19,7 @@ use crate::sys::pin::Hold;
 /// ```
 /// use std::os::fd::AsFd;
 /// use instanton::data::{ArchivedValue, DataArray, Key, Nspace, Rank, Value, Scope};
-/// use instanton::store::{Have, JobInfo, JobReader, JobWriter, Limits, Lookup, MappedSegment, ReaderPage};
+/// use instanton::store::{Have, JobInfo, JobReader, JobWriter, Limits, Question, MappedSegment, ReaderPage};
 ///
 /// // A server writes; a client maps what it is sent.
 /// let nspace = Nspace::new("job")?;
@@ -35,9 +34,9 @@ use crate::sys::pin::Hold;
 ///
 /// // What is found lies in the shared memory, and stays there as long as the guard.
 /// let guard = reader.pin()?;
-/// let text = guard.get(&Lookup::new(Rank(0), "text"))?;
+/// let text = guard.get(&Question::new(Rank(0), "text"))?;
 /// assert_eq!(text.bytes(), b"an endpoint\0".as_slice());
-/// let array = guard.get(&Lookup::new(Rank(0), "array"))?;
+/// let array = guard.get(&Question::new(Rank(0), "array"))?;
 /// let Some(ArchivedValue::DataArray(array)) = array.archived()? else { panic!("no array") };
 /// for item in array.items() {
 ///     let ArchivedValue::String(text) = item else { panic!("no text") };
@@ -141,11 +140,12 @@ impl JobReader {
     ///
     /// # Errors
     /// [`Miss`] says why there is no value.
-    pub fn lasting(&self, lookup: &Lookup<'_>) -> Result<Option<Lasting>, Miss> {
+    pub fn lasting(&self, question: &Question<'_>) -> Result<Option<Lasting>, Miss> {
         let maps = self.maps();
-        let posted = || self.contains(lookup).and_then(|found| if found { Ok(None) } else { Err(Miss::NotFound) });
+        let posted = || self.contains(question).and_then(|found| if found { Ok(None) } else { Err(Miss::NotFound) });
         let Some(view) = &maps.view else { return posted() };
-        let found = view.find(lookup, &Query::new(lookup.key)).map_err(ReadError::from)?;
+        let mut found = None;
+        view.find(question, &mut found).map_err(ReadError::from)?;
         match found.map(|cell| (cell.data_type(), cell.place())) {
             Some((DataType::STRING | DataType::BYTE_OBJECT, (at, len))) if len > 0 => {
                 Ok(Some(Lasting { view: view.clone(), at, len }))
@@ -173,20 +173,20 @@ impl Guard<'_> {
     /// # Errors
     /// [`Miss`] says why there is no value.
     #[inline(always)]
-    pub fn get(&self, lookup: &Lookup<'_>) -> Result<ValueRef<'_>, Miss> {
-        let (query, maps) = (Query::new(lookup.key), self.reader.held_maps(&self.hold));
+    pub fn get(&self, question: &Question<'_>) -> Result<ValueRef<'_>, Miss> {
+        let maps = self.reader.held_maps(&self.hold);
         if let Some(view) = &maps.view {
-            if let Some(raw) = view.recall(lookup, &query) {
+            if let Some(raw) = view.recall(question) {
                 return Self::of_info(view, raw);
             }
             let mut found = None;
-            view.look(lookup, &query, &mut found).map_err(ReadError::from)?;
+            view.look(question, &mut found).map_err(ReadError::from)?;
             if let Some(cell) = found {
                 return Self::of_info(view, RawValue::of_info(&view.generation, cell));
             }
         }
-        match lookup.level == Level::Default && lookup.rank.is_process() {
-            true => self.posted(maps, lookup, &query),
+        match question.has_default_level() && question.rank.is_process() {
+            true => self.posted(maps, question),
             false => Err(self.reader.missing(maps)),
         }
     }
@@ -201,10 +201,10 @@ impl Guard<'_> {
     }
 
     #[inline(always)]
-    fn posted<'g>(&'g self, maps: &'g Maps, lookup: &Lookup<'_>, query: &Query<'_>) -> Result<ValueRef<'g>, Miss> {
+    fn posted<'g>(&'g self, maps: &'g Maps, question: &Question<'_>) -> Result<ValueRef<'g>, Miss> {
         let segment = |number| maps.modex.get(number).map(|segment| (&*segment.mapping, &*segment.checked));
-        match self.hold.find(lookup.rank.0, segment, query) {
-            Walk::Found((entry, words, bytes)) if in_scope(Scope(entry.scope), lookup.scope) => {
+        match self.hold.find(question.rank.0, segment, &question.key) {
+            Walk::Found((entry, words, bytes)) if in_scope(Scope(entry.scope), question.directives.scope) => {
                 Ok(ValueRef { raw: RawValue::of_words(words, ValueCell::of_entry(&entry)), bytes })
             }
             Walk::Found(_) | Walk::Absent => Err(self.reader.missing(maps)),

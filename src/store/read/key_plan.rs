@@ -3,49 +3,59 @@
 //! By the rules of the Standard's levels, and so that size keys and job-level data are found by a process rank, by
 //! WILDCARD and by UNDEF alike.
 use instanton_layout::info::{Column, KeyEntry, Places};
+use instanton_layout::key::HashedKey;
 
-use super::question::{Level, Lookup};
+use super::directives::InfoLevel;
+use super::question::Question;
 use crate::store::info::known_keys::{Class, Derived};
 
-/// What is known of a key before anything is looked at.
+/// The plan for look-ups of one key, whosoever's value is asked for.
 #[derive(Clone, Copy)]
 pub(super) struct KeyPlan {
+    /// The key's entry in the table of keys.
     pub(super) entry: KeyEntry,
-    /// The first column of it.
+    /// The first column of the key.
     pub(super) column: Option<Column>,
-    pub(in crate::store) derived: Option<Derived>,
-    /// Of reserved keys.
-    pub(in crate::store) class: Option<Class>,
-    /// Where it can be at all, given or computed: nothing else is looked at.
-    pub(in crate::store) places: Places,
+    /// The value that is computed where the host gave none.
+    pub(super) derived: Option<Derived>,
+    /// The class of a reserved key.
+    pub(super) class: Option<Class>,
+    /// All places that can have the key, given or computed: nothing else is looked at.
+    pub(super) places: Places,
 }
 
-/// Any node's, the own one's included.
+/// A key and its plan, handed on as one.
+#[derive(Clone, Copy)]
+pub(super) struct Planned<'a> {
+    pub(super) key: &'a HashedKey<'a>,
+    pub(super) plan: &'a KeyPlan,
+}
+
+/// Records of nodes, the own one's included.
 pub(super) const NODE: Places = Places::NODES.and(Places::OWN_NODE);
 
-/// Where a key is looked for, in this order, if it is not among what is said of the process itself (see [`of_process_itself`]);
-/// `class` is known of reserved keys.
-pub(super) fn order(lookup: &Lookup<'_>, in_job: bool, class: Option<Class>) -> &'static [Places] {
-    use Places as P;
-    match (lookup.level, class) {
-        (Level::Default, None) if in_job => &[],
-        (Level::Default, Some(Class::Process | Class::Job | Class::Session)) if in_job => {
-            &[P::JOB, P::SESSIONS, NODE, P::APPS]
-        }
-        (Level::Default, Some(Class::Node)) if in_job => &[NODE, P::JOB, P::SESSIONS, P::APPS],
-        (Level::Default, Some(Class::App)) if in_job => &[P::APPS, P::JOB, P::SESSIONS, NODE],
-        (Level::Default, _) if lookup.rank.is_process() => &[],
-        (Level::Default, Some(Class::Process)) => &[P::JOB],
-        (Level::Default, _) => &[P::JOB, P::SESSIONS, NODE, P::APPS],
-        (Level::Job, _) => &[P::JOB],
-        (Level::Session(_), _) => &[P::SESSIONS],
-        (Level::App(_), _) => &[P::APPS],
-        (Level::Node(_), _) => &[NODE],
-    }
+/// Whether a look-up begins with the values of the process itself.
+#[inline(always)]
+pub(super) fn begins_with_process(question: &Question<'_>, in_job: bool) -> bool {
+    in_job && question.has_default_level()
 }
 
-/// Whether a key is looked for first in what is said of the process.
-#[inline(always)]
-pub(super) fn of_process_itself(lookup: &Lookup<'_>, in_job: bool) -> bool {
-    in_job && matches!(lookup.level, Level::Default)
+/// The order of places, behind the values of the process itself ([`begins_with_process`]). `class` is that of a reserved key.
+pub(super) fn order(question: &Question<'_>, in_job: bool, class: Option<Class>) -> &'static [Places] {
+    use Places as P;
+    match (question.directives.level, class) {
+        (InfoLevel::Default, None) if in_job => &[],
+        (InfoLevel::Default, Some(Class::Process | Class::Job | Class::Session)) if in_job => {
+            &[P::JOB, P::SESSIONS, NODE, P::APPS]
+        }
+        (InfoLevel::Default, Some(Class::Node)) if in_job => &[NODE, P::JOB, P::SESSIONS, P::APPS],
+        (InfoLevel::Default, Some(Class::App)) if in_job => &[P::APPS, P::JOB, P::SESSIONS, NODE],
+        (InfoLevel::Default, _) if question.rank.is_process() => &[],
+        (InfoLevel::Default, Some(Class::Process)) => &[P::JOB],
+        (InfoLevel::Default, _) => &[P::JOB, P::SESSIONS, NODE, P::APPS],
+        (InfoLevel::Job, _) => &[P::JOB],
+        (InfoLevel::Session, _) => &[P::SESSIONS],
+        (InfoLevel::App, _) => &[P::APPS],
+        (InfoLevel::Node, _) => &[NODE],
+    }
 }

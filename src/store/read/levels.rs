@@ -1,15 +1,20 @@
-//! Where a key of job information is looked for.
+//! Look-ups in job information, level by level.
 //!
-//! By the rules of the Standard's levels, and so that size keys and job-level data are found by a process rank, by
-//! WILDCARD and by UNDEF alike. The table of keys tells first where a key can be at all. What the host gave comes before what
-//! follows from placement ([`computed`](super::computed)).
+//! The cache is consulted first, and the table of keys tells then which places can have a key at all ([`key_plan`](super::key_plan)).
+//! A value that the host gave comes before one that follows from placement ([`computed`](super::computed)).
+//!
+//! Functions that look in one place put the value into `found`, which is `None`: handing a value from one function to the next
+//! takes longer than finding it.
 use instanton_layout::Malformed;
 use instanton_layout::info::{Column, Group, Places, Row, column};
-use instanton_layout::record::{Owner, Query, Record};
+use instanton_layout::key::HashedKey;
+use instanton_layout::record::{Owner, Record};
 use instanton_layout::words::Words;
 
-use super::key_plan::{KeyPlan, NODE, of_process_itself, order};
-use super::question::{Level, Lookup, NodeSel};
+use super::directives::InfoLevel;
+use super::key_plan::{KeyPlan, NODE, Planned, begins_with_process, order};
+use super::lookup_cache::LookupCache;
+use super::question::Question;
 use super::raw_value::RawValue;
 use super::view::InfoView;
 use crate::data::{DataType, Rank, keys};
@@ -17,100 +22,79 @@ use crate::store::error::ReadError;
 use crate::store::info::known_keys::{self, Class, Derived};
 use crate::store::value_cell::ValueCell;
 
-/// A key that is looked for, and what is known of it.
-#[derive(Clone, Copy)]
-struct Asked<'a> {
-    query: &'a Query<'a>,
-    plan: &'a KeyPlan,
-}
-
 impl InfoView {
-    /// The value, if this process has asked before.
+    /// The cache, if it may have the value: of a reserved key, of the own process or none in particular, at a level without a number
+    /// or name.
     #[inline(always)]
-    pub(super) fn recall(&self, lookup: &Lookup<'_>, query: &Query<'_>) -> Option<RawValue<'_>> {
-        if !keys::is_reserved(lookup.key) {
+    fn cache_for(&self, question: &Question<'_>) -> Option<&LookupCache> {
+        if !question.is_reserved() {
             return None;
         }
         let own = self.own.get()?;
-        // Of another process nothing is.
-        let may_be = lookup.rank.0 == own.rank || !lookup.rank.is_process();
-        if may_be { own.cache.find(lookup, query).map(|cell| RawValue::of_info(&self.generation, cell)) } else { None }
+        let is_mine = question.rank.0 == own.rank || !question.rank.is_process();
+        (is_mine && !question.directives.selects()).then_some(&own.cache)
     }
 
-    /// Puts the value into `found` if the host gave or implied one: what this process has not asked before.
+    /// The value, if this process has asked before.
     #[inline(always)]
-    pub(super) fn look(
-        &self,
-        lookup: &Lookup<'_>,
-        query: &Query<'_>,
-        found: &mut Option<ValueCell>,
-    ) -> Result<(), Malformed> {
-        if !keys::is_reserved(lookup.key) {
+    pub(super) fn recall(&self, question: &Question<'_>) -> Option<RawValue<'_>> {
+        let cell = self.cache_for(question)?.find(question)?;
+        Some(RawValue::of_info(&self.generation, cell))
+    }
+
+    /// The value, if the host gave or implied one. It is recalled from then on.
+    #[inline(always)]
+    pub(super) fn look(&self, question: &Question<'_>, found: &mut Option<ValueCell>) -> Result<(), Malformed> {
+        if !question.is_reserved() {
             // Most keys that processes post: nothing else needs to be known of them.
-            return if self.generation.index.keys.may_have(query) {
-                self.find_to(lookup, query, found)
-            } else {
-                Ok(())
-            };
+            let may_have = self.generation.index.keys.may_have(&question.key);
+            return if may_have { self.find(question, found) } else { Ok(()) };
         }
-        self.find_to(lookup, query, found)?;
-        if let (Some(own), Some(value)) = (self.own.get(), &found) {
-            own.cache.keep(Rank(own.rank), lookup, query, *value);
+        self.find(question, found)?;
+        if let Some(cell) = *found
+            && let Some(cache) = self.cache_for(question)
+        {
+            cache.keep(question, cell);
         }
         Ok(())
     }
 
     /// The value, if the host gave or implied one.
     #[inline]
-    pub(super) fn find(&self, lookup: &Lookup<'_>, query: &Query<'_>) -> Result<Option<ValueCell>, Malformed> {
-        let mut found = None;
-        self.find_to(lookup, query, &mut found)?;
-        Ok(found)
-    }
-
-    /// Puts the value into `found`, which is `None`, if the host gave or implied one.
-    ///
-    /// So do all that look in some place: to hand a value from one function to the next takes longer than to find it.
-    #[inline]
-    pub(super) fn find_to(
-        &self,
-        lookup: &Lookup<'_>,
-        query: &Query<'_>,
-        found: &mut Option<ValueCell>,
-    ) -> Result<(), Malformed> {
-        let anew;
-        let plan = match self.cache().and_then(|cache| cache.plan(query)) {
+    pub(super) fn find(&self, question: &Question<'_>, found: &mut Option<ValueCell>) -> Result<(), Malformed> {
+        let made;
+        let plan = match self.own.get().and_then(|own| own.cache.plan(&question.key)) {
             Some(plan) => plan,
             None => {
-                anew = self.meaning(query)?;
-                &anew
+                made = self.plan(&question.key)?;
+                &made
             }
         };
         if plan.places == Places::default() {
             return Ok(());
         }
-        let asked = Asked { query, plan };
-        let in_job = self.is_in_job(lookup.rank);
-        // The shortest way for what processes ask most: what is their own, and of their nodes.
-        if of_process_itself(lookup, in_job) && plan.places.has(Places::PROCESSES) {
-            self.of_process(&asked, lookup.rank, found)?;
+        let planned = Planned { key: &question.key, plan };
+        let in_job = self.is_in_job(question.rank);
+        // The shortest way for what processes ask most: their own values, and those of their nodes.
+        if begins_with_process(question, in_job) && plan.places.has(Places::PROCESSES) {
+            self.of_process(&planned, question.rank, found)?;
             if found.is_some() {
                 return Ok(());
             }
         }
-        let mut places = order(lookup, in_job, plan.class);
+        let mut places = order(question, in_job, plan.class);
         if let [NODE, others @ ..] = places
-            && asked.plan.places.has(NODE)
+            && plan.places.has(NODE)
         {
-            if let Some(node) = self.node_asked(lookup)? {
-                self.of_node(&asked, node, found)?;
+            if let Some(node) = self.node_asked(question)? {
+                self.of_node(&planned, node, found)?;
             }
             if found.is_some() {
                 return Ok(());
             }
             places = others;
         }
-        self.first(&asked, lookup, places, found)
+        self.first(question, &planned, places, found)
     }
 
     #[inline(always)]
@@ -118,22 +102,22 @@ impl InfoView {
         rank.is_process() && rank.0 < self.generation.index.ranks()
     }
 
-    /// What a key means: of a reserved one a process remembers it.
+    /// Makes the plan for a key, and keeps that of a reserved one.
     #[inline(never)]
-    fn meaning(&self, query: &Query<'_>) -> Result<KeyPlan, Malformed> {
-        let reserved = keys::is_reserved(query.key());
-        let known = if reserved { known_keys::known(query.hash(), query.key()) } else { None };
+    fn plan(&self, key: &HashedKey<'_>) -> Result<KeyPlan, Malformed> {
+        let reserved = keys::is_reserved(key.bytes());
+        let known = if reserved { known_keys::known(key.hash(), key.bytes()) } else { None };
         let derived = known.and_then(|known| known.derived);
         let class = reserved.then(|| known.map_or(Class::Job, |known| known.class));
-        let entry = self.generation.index.keys.find(&self.words(), query)?;
+        let entry = self.generation.index.keys.find(&self.words(), key)?;
         let mut places = entry.places.and(derived.map_or(Places::default(), Derived::places));
         let column = entry.column().map(|index| self.generation.index.column(&self.words(), index)).transpose()?;
         if column.is_some() {
             places = places.and(Places::PROCESSES);
         }
         let plan = KeyPlan { entry, column, derived, class, places };
-        if let Some(cache) = self.cache().filter(|_| reserved) {
-            cache.keep_plan(query, plan);
+        if let Some(own) = self.own.get().filter(|_| reserved) {
+            own.cache.keep_plan(key, plan);
         }
         Ok(plan)
     }
@@ -142,24 +126,24 @@ impl InfoView {
     #[inline(never)]
     fn first(
         &self,
-        asked: &Asked<'_>,
-        lookup: &Lookup<'_>,
+        question: &Question<'_>,
+        planned: &Planned<'_>,
         places: &[Places],
         found: &mut Option<ValueCell>,
     ) -> Result<(), Malformed> {
-        for place in places.iter().filter(|place| asked.plan.places.has(**place)) {
+        for place in places.iter().filter(|place| planned.plan.places.has(**place)) {
             match *place {
-                Places::PROCESSES => self.of_process(asked, lookup.rank, found)?,
-                Places::JOB => self.of_job(asked, found)?,
-                Places::SESSIONS => self.of_session(asked, lookup.level, found)?,
+                Places::PROCESSES => self.of_process(planned, question.rank, found)?,
+                Places::JOB => self.of_job(planned, found)?,
+                Places::SESSIONS => self.of_session(planned, question, found)?,
                 Places::APPS => {
-                    if let Some(app) = self.app_asked(lookup)? {
-                        self.of_app(asked, app, found)?;
+                    if let Some(app) = self.app_asked(question)? {
+                        self.of_app(planned, app, found)?;
                     }
                 }
                 _ => {
-                    if let Some(node) = self.node_asked(lookup)? {
-                        self.of_node(asked, node, found)?;
+                    if let Some(node) = self.node_asked(question)? {
+                        self.of_node(planned, node, found)?;
                     }
                 }
             }
@@ -172,23 +156,24 @@ impl InfoView {
 
     /// The node that is asked for.
     #[inline]
-    fn node_asked(&self, lookup: &Lookup<'_>) -> Result<Option<u32>, Malformed> {
-        match lookup.level {
-            Level::Node(NodeSel::Id(id)) => self.by_number(Group::Nodes, id),
-            Level::Node(NodeSel::Name(name)) => self.by_name(name),
-            _ if self.is_in_job(lookup.rank) => Ok(self.node_of(lookup.rank)?.map(|(node, _)| node)),
+    fn node_asked(&self, question: &Question<'_>) -> Result<Option<u32>, Malformed> {
+        let directives = question.directives;
+        match (directives.node, &directives.host) {
+            (Some(id), _) if directives.level == InfoLevel::Node => self.by_number(Group::Nodes, id),
+            (None, Some(name)) if directives.level == InfoLevel::Node => self.by_name(name.as_bytes()),
+            _ if self.is_in_job(question.rank) => Ok(self.node_of(question.rank)?.map(|(node, _)| node)),
             _ => Ok(Some(self.generation.index.own_node())),
         }
     }
 
     /// The application that is asked for.
     #[inline]
-    fn app_asked(&self, lookup: &Lookup<'_>) -> Result<Option<u32>, Malformed> {
+    fn app_asked(&self, question: &Question<'_>) -> Result<Option<u32>, Malformed> {
         let of = |rank| Ok(self.app_of(rank)?.map(|(app, _)| app));
-        match lookup.level {
-            Level::App(Some(number)) => self.by_number(Group::Apps, number),
-            _ if self.is_in_job(lookup.rank) => of(lookup.rank),
-            _ if self.is_in_job(lookup.asker) => of(lookup.asker),
+        match question.directives.app {
+            Some(number) if question.directives.level == InfoLevel::App => self.by_number(Group::Apps, number),
+            _ if self.is_in_job(question.rank) => of(question.rank),
+            _ if self.is_in_job(question.asker) => of(question.asker),
             // Of anybody else the only one.
             _ => Ok((self.generation.index.count(Group::Apps) == 1).then_some(0)),
         }
@@ -196,11 +181,11 @@ impl InfoView {
 
     /// What the host gave of a process, or what follows for it alone.
     #[inline(never)]
-    fn of_process(&self, asked: &Asked<'_>, rank: Rank, found: &mut Option<ValueCell>) -> Result<(), Malformed> {
-        if asked.plan.entry.places.has(Places::PROCESSES) || asked.plan.column.is_some() {
-            self.given(asked, rank, found)?;
+    fn of_process(&self, planned: &Planned<'_>, rank: Rank, found: &mut Option<ValueCell>) -> Result<(), Malformed> {
+        if planned.plan.entry.places.has(Places::PROCESSES) || planned.plan.column.is_some() {
+            self.given(planned, rank, found)?;
         }
-        match asked.plan.derived {
+        match planned.plan.derived {
             Some(derived) if found.is_none() => self.derived_of_process(derived, rank, found),
             _ => Ok(()),
         }
@@ -208,19 +193,19 @@ impl InfoView {
 
     /// What the host gave of a process.
     #[inline]
-    fn given(&self, asked: &Asked<'_>, rank: Rank, found: &mut Option<ValueCell>) -> Result<(), Malformed> {
+    fn given(&self, planned: &Planned<'_>, rank: Rank, found: &mut Option<ValueCell>) -> Result<(), Malformed> {
         let (words, own) = (self.words(), self.own(rank.0));
-        if asked.plan.entry.places.has(Places::PROCESSES) {
+        if planned.plan.entry.places.has(Places::PROCESSES) {
             let record = match own {
                 Some(own) => own.record,
                 None => self.generation.index.process_records().find(&words, rank.0.into())?,
             };
-            self.in_record(asked, (Owner::Process, rank.0), record, found)?;
+            self.in_record(planned, (Owner::Process, rank.0), record, found)?;
             if found.is_some() {
                 return Ok(());
             }
         }
-        let Some(column) = &asked.plan.column else { return Ok(()) };
+        let Some(column) = &planned.plan.column else { return Ok(()) };
         let row = own.and_then(|own| own.row);
         self.in_column(column, row, rank, found)?;
         match column.next() {
@@ -286,21 +271,26 @@ impl InfoView {
     }
 
     #[inline(never)]
-    fn of_job(&self, asked: &Asked<'_>, found: &mut Option<ValueCell>) -> Result<(), Malformed> {
-        if asked.plan.entry.places.has(Places::JOB) {
-            self.in_record(asked, (Owner::Job, 0), Some(self.generation.index.job_word()), found)?;
+    fn of_job(&self, planned: &Planned<'_>, found: &mut Option<ValueCell>) -> Result<(), Malformed> {
+        if planned.plan.entry.places.has(Places::JOB) {
+            self.in_record(planned, (Owner::Job, 0), Some(self.generation.index.job_word()), found)?;
         }
-        if let (Some(derived), None) = (asked.plan.derived, &found) {
+        if let (Some(derived), None) = (planned.plan.derived, &found) {
             *found = self.derived_of_job(derived);
         }
         Ok(())
     }
 
     #[inline(never)]
-    fn of_session(&self, asked: &Asked<'_>, level: Level<'_>, found: &mut Option<ValueCell>) -> Result<(), Malformed> {
+    fn of_session(
+        &self,
+        planned: &Planned<'_>,
+        question: &Question<'_>,
+        found: &mut Option<ValueCell>,
+    ) -> Result<(), Malformed> {
         let words = self.words();
-        let index = match level {
-            Level::Session(Some(id)) => self.by_number(Group::Sessions, id)?,
+        let index = match question.directives.session {
+            Some(id) if question.directives.level == InfoLevel::Session => self.by_number(Group::Sessions, id)?,
             // The job's own is the first.
             _ => Some(0),
         };
@@ -309,40 +299,40 @@ impl InfoView {
             Some(0) => self.own_session,
             Some(index) => self.generation.index.records(Group::Sessions).find(&words, index.into())?,
         };
-        self.in_record(asked, (Owner::Session, index.unwrap_or(0)), record, found)
+        self.in_record(planned, (Owner::Session, index.unwrap_or(0)), record, found)
     }
 
     /// Everything of the own node is in its record, what is computed of others, too; but no very long list of its processes.
     #[inline(never)]
-    fn of_node(&self, asked: &Asked<'_>, node: u32, found: &mut Option<ValueCell>) -> Result<(), Malformed> {
+    fn of_node(&self, planned: &Planned<'_>, node: u32, found: &mut Option<ValueCell>) -> Result<(), Malformed> {
         if node == self.generation.index.own_node() {
             let record = self.generation.index.own_node_word();
-            let word = record.filter(|_| asked.plan.entry.places.has(Places::OWN_NODE));
-            self.in_record(asked, (Owner::Node, node), word, found)?;
-            return match asked.plan.derived {
+            let word = record.filter(|_| planned.plan.entry.places.has(Places::OWN_NODE));
+            self.in_record(planned, (Owner::Node, node), word, found)?;
+            return match planned.plan.derived {
                 Some(Derived::LocalPeers) if found.is_none() && record.is_some() => {
                     self.derived_of_node(Derived::LocalPeers, node, found)
                 }
                 _ => Ok(()),
             };
         }
-        if asked.plan.entry.places.has(Places::NODES) {
+        if planned.plan.entry.places.has(Places::NODES) {
             let record = self.generation.index.records(Group::Nodes).find(&self.words(), node.into())?;
-            self.in_record(asked, (Owner::Node, node), record, found)?;
+            self.in_record(planned, (Owner::Node, node), record, found)?;
         }
-        match asked.plan.derived {
+        match planned.plan.derived {
             Some(derived) if found.is_none() => self.derived_of_node(derived, node, found),
             _ => Ok(()),
         }
     }
 
     #[inline(never)]
-    fn of_app(&self, asked: &Asked<'_>, app: u32, found: &mut Option<ValueCell>) -> Result<(), Malformed> {
-        if asked.plan.entry.places.has(Places::APPS) {
+    fn of_app(&self, planned: &Planned<'_>, app: u32, found: &mut Option<ValueCell>) -> Result<(), Malformed> {
+        if planned.plan.entry.places.has(Places::APPS) {
             let record = self.generation.index.records(Group::Apps).find(&self.words(), app.into())?;
-            self.in_record(asked, (Owner::App, app), record, found)?;
+            self.in_record(planned, (Owner::App, app), record, found)?;
         }
-        match asked.plan.derived {
+        match planned.plan.derived {
             Some(derived) if found.is_none() => self.derived_of_app(derived, app, found),
             _ => Ok(()),
         }
@@ -352,7 +342,7 @@ impl InfoView {
     #[inline(never)]
     fn in_record(
         &self,
-        asked: &Asked<'_>,
+        planned: &Planned<'_>,
         (kind, owner): (Owner, u32),
         word: Option<u32>,
         found: &mut Option<ValueCell>,
@@ -363,7 +353,7 @@ impl InfoView {
             let Some(at) = word else { break };
             let record = Record::in_info(words, at as usize, kind, owner)?;
             words.once(at as usize, move |_| record.check())?;
-            if let Some(entry) = record.find_shared(asked.query, asked.plan.entry.word)? {
+            if let Some(entry) = record.find_shared(planned.key, planned.plan.entry.word)? {
                 *found = Some(ValueCell::of_entry(&entry));
                 break;
             }
@@ -384,11 +374,11 @@ impl InfoView {
         if let Some(node) = self.generation.index.names.find(&words, name)? {
             return Ok(Some(node));
         }
-        let query = Query::new(keys::HOSTNAME_ALIASES.as_bytes());
-        let asked = Asked { query: &query, plan: &self.meaning(&query)? };
+        let key = HashedKey::new(keys::HOSTNAME_ALIASES.as_bytes());
+        let planned = Planned { key: &key, plan: &self.plan(&key)? };
         self.generation.index.by_alias(&words, name, |node| {
             let mut found = None;
-            self.of_node(&asked, node, &mut found)?;
+            self.of_node(&planned, node, &mut found)?;
             let list = found.map(|cell| RawValue::of_info(&self.generation, cell).to_bytes()).unwrap_or_default();
             let list = list.strip_suffix(&[0]).unwrap_or(&list);
             Ok(list.split(|byte| *byte == b',').any(|alias| alias == name))
@@ -419,18 +409,17 @@ impl InfoView {
             }
         }
         for key in known {
-            let query = Query::new(&key);
             let mut found = None;
-            let lookup = Lookup::new(rank, &key);
+            let question = Question::new(rank, &key);
             match rank.is_process() {
-                false => self.find_to(&lookup, &query, &mut found)?,
+                false => self.find(&question, &mut found)?,
                 true => {
-                    let asked = Asked { query: &query, plan: &self.meaning(&query)? };
-                    let places: &[_] = match asked.plan.derived {
+                    let planned = Planned { key: &question.key, plan: &self.plan(&question.key)? };
+                    let places: &[_] = match planned.plan.derived {
                         Some(Derived::HostName) => &[Places::PROCESSES, NODE],
                         _ => &[Places::PROCESSES],
                     };
-                    self.first(&asked, &lookup, places, &mut found)?;
+                    self.first(&question, &planned, places, &mut found)?;
                 }
             }
             if let Some(value) = found {

@@ -1,156 +1,124 @@
-//! What a process has found in its job information before: it does not look for it again.
+//! The look-up cache: values of job information that a process has found before.
 //!
-//! Job information never changes, so what was found once lies where it was found. Only the process's own keys and those of no
-//! process in particular are remembered, the first ones that are asked for: they are few, and asked for again and again. Of the keys
-//! that others have too it is remembered what they mean, which is the same for all. An entry is written once, by whichever thread is
-//! first, and is never replaced, so that reading takes no lock.
+//! Job information never changes, so a value stays where it was found. The cache keeps the process's own values and those of no
+//! process in particular, the first ones that are asked for: they are few, and asked for again and again. Of keys that other
+//! processes have too it keeps the plan, which is one for all. An entry is written once, by whichever thread is first, and is never
+//! replaced, so that reading takes no lock.
 use std::sync::OnceLock;
 
 use instanton_layout::hash::same;
-use instanton_layout::record::Query;
+use instanton_layout::key::HashedKey;
 
+use super::directives::InfoLevel;
 use super::key_plan::KeyPlan;
-use super::question::{Level, Lookup, NodeSel};
+use super::question::Question;
 use crate::data::Rank;
 use crate::store::value_cell::ValueCell;
 
-/// Places for answers, a power of two.
-const PLACES: usize = 64;
-/// Places for what keys mean, a power of two.
-const KEYS: usize = 32;
-/// Bytes of the longest key that is remembered: no reserved one is longer.
+/// Slots for values, a power of two.
+const VALUES: usize = 64;
+/// Slots for plans, a power of two.
+const PLANS: usize = 32;
+/// Bytes of the longest key in the cache: no reserved one is longer.
 const LONGEST: usize = 40;
 
-/// Answers, each at the place that its question leads to or next to it, where neither is taken. Their memory is there from the
-/// beginning: a Get allocates nothing but what it gives.
+/// Values and plans by key. Their memory is there from the beginning: a Get allocates nothing but what it gives.
 pub(super) struct LookupCache {
-    answers: Box<[OnceLock<Answer>; PLACES]>,
-    keys: Box<[OnceLock<(Name, KeyPlan)>; KEYS]>,
+    /// A value is in the slot that its question leads to, or in the next.
+    values: Box<[OnceLock<CachedValue>; VALUES]>,
+    plans: Box<[OnceLock<(CachedKey, KeyPlan)>; PLANS]>,
 }
 
-struct Answer {
-    name: Name,
+struct CachedValue {
+    key: CachedKey,
     rank: Rank,
     asker: Rank,
-    level: Plain,
-    value: ValueCell,
+    level: InfoLevel,
+    cell: ValueCell,
 }
 
-/// A key.
-struct Name {
+struct CachedKey {
     hash: u64,
     length: u8,
-    key: [u8; LONGEST],
+    bytes: [u8; LONGEST],
 }
 
-impl Name {
-    /// None of a key that is too long to be remembered.
-    fn of(query: &Query<'_>) -> Option<Self> {
-        let mut key = [0; LONGEST];
-        key.get_mut(..query.key().len())?.copy_from_slice(query.key());
-        Some(Self { hash: query.hash(), length: query.key().len() as u8, key })
+impl CachedKey {
+    /// `None` for a key that is too long.
+    fn of(key: &HashedKey<'_>) -> Option<Self> {
+        let mut bytes = [0; LONGEST];
+        bytes.get_mut(..key.bytes().len())?.copy_from_slice(key.bytes());
+        Some(Self { hash: key.hash(), length: key.bytes().len() as u8, bytes })
     }
 
     #[inline(always)]
-    fn is(&self, query: &Query<'_>) -> bool {
-        let key = self.key.get(..self.length.into());
-        self.hash == query.hash() && key.is_some_and(|key| same(key, query.key()))
+    fn is(&self, key: &HashedKey<'_>) -> bool {
+        let bytes = self.bytes.get(..self.length.into());
+        self.hash == key.hash() && bytes.is_some_and(|bytes| same(bytes, key.bytes()))
     }
 }
 
-/// A level that says nothing more.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Plain {
-    Default,
-    Session,
-    Job,
-    App,
-    Node,
-}
-
-impl Plain {
+impl CachedValue {
     #[inline(always)]
-    fn of(level: Level<'_>) -> Option<Self> {
-        match level {
-            Level::Default => Some(Self::Default),
-            Level::Session(None) => Some(Self::Session),
-            Level::Job => Some(Self::Job),
-            Level::App(None) => Some(Self::App),
-            Level::Node(NodeSel::Own) => Some(Self::Node),
-            _ => None,
-        }
-    }
-}
-
-impl Answer {
-    #[inline(always)]
-    fn is_to(&self, lookup: &Lookup<'_>, query: &Query<'_>) -> bool {
-        self.rank == lookup.rank
-            && self.asker == lookup.asker
-            && Plain::of(lookup.level) == Some(self.level)
-            && self.name.is(query)
+    fn answers(&self, question: &Question<'_>) -> bool {
+        self.rank == question.rank
+            && self.asker == question.asker
+            && self.level == question.directives.level
+            && self.key.is(&question.key)
     }
 }
 
 impl LookupCache {
-    pub(in crate::store) fn new() -> Self {
-        let answers = Box::new([const { OnceLock::new() }; PLACES]);
-        Self { answers, keys: Box::new([const { OnceLock::new() }; KEYS]) }
+    pub(super) fn new() -> Self {
+        let values = Box::new([const { OnceLock::new() }; VALUES]);
+        Self { values, plans: Box::new([const { OnceLock::new() }; PLANS]) }
     }
 
-    /// What a key means, whosoever's value is asked for.
+    /// The plan for a key.
     #[inline(always)]
-    pub(super) fn plan(&self, query: &Query<'_>) -> Option<&KeyPlan> {
-        let (name, plan) = self.keys[query.hash() as usize % KEYS].get()?;
-        name.is(query).then_some(plan)
+    pub(super) fn plan(&self, key: &HashedKey<'_>) -> Option<&KeyPlan> {
+        let (known, plan) = self.plans[key.hash() as usize % PLANS].get()?;
+        known.is(key).then_some(plan)
     }
 
-    /// Keeps what a key means, if there is room for it.
-    pub(super) fn keep_plan(&self, query: &Query<'_>, plan: KeyPlan) {
-        if let Some(name) = Name::of(query) {
-            // Of two keys with one place the first is remembered.
-            let _ = self.keys[query.hash() as usize % KEYS].set((name, plan));
+    /// Keeps the plan for a key, if its slot is free.
+    pub(super) fn keep_plan(&self, key: &HashedKey<'_>, plan: KeyPlan) {
+        if let Some(known) = CachedKey::of(key) {
+            let _ = self.plans[key.hash() as usize % PLANS].set((known, plan));
         }
     }
 
-    /// The first of the two places of an answer; the other one is next to it.
+    /// The first of the two slots for a value; the other one is next to it.
     #[inline(always)]
-    fn place(lookup: &Lookup<'_>, query: &Query<'_>) -> usize {
+    fn slot(question: &Question<'_>) -> usize {
         // Ranks that are none lie at the upper end, and so far from small ones as their distance says.
-        (query.hash() as usize).wrapping_add(lookup.rank.0 as usize) % PLACES
+        (question.key.hash() as usize).wrapping_add(question.rank.0 as usize) % VALUES
     }
 
-    /// The answer that was given to this question, if there was one.
+    /// The value that was found for this question before. The question names no session, application or node.
     #[inline(always)]
-    pub(super) fn find(&self, lookup: &Lookup<'_>, query: &Query<'_>) -> Option<ValueCell> {
-        let first = Self::place(lookup, query);
-        let mut answer = self.answers[first].get()?;
-        if !answer.is_to(lookup, query) {
-            answer = self.answers[first ^ 1].get().filter(|answer| answer.is_to(lookup, query))?;
+    pub(super) fn find(&self, question: &Question<'_>) -> Option<ValueCell> {
+        let first = Self::slot(question);
+        let mut value = self.values[first].get()?;
+        if !value.answers(question) {
+            value = self.values[first ^ 1].get().filter(|value| value.answers(question))?;
         }
-        Some(answer.value)
+        Some(value.cell)
     }
 
-    /// Keeps an answer, if there is room for it. `own` is the process's rank.
-    #[inline]
-    pub(super) fn keep(&self, own: Rank, lookup: &Lookup<'_>, query: &Query<'_>, value: ValueCell) {
-        if lookup.rank == own || !lookup.rank.is_process() {
-            self.write(lookup, query, value);
-        }
-    }
-
+    /// Keeps a value, if there is room for it.
     #[cold]
-    fn write(&self, lookup: &Lookup<'_>, query: &Query<'_>, value: ValueCell) {
-        let (Some(level), Some(name)) = (Plain::of(lookup.level), Name::of(query)) else { return };
-        let Lookup { rank, asker, .. } = *lookup;
-        let mut answer = Answer { name, rank, asker, level, value };
-        let first = Self::place(lookup, query);
-        for place in [first, first ^ 1].map(|at| &self.answers[at]) {
-            match place.set(answer) {
+    pub(super) fn keep(&self, question: &Question<'_>, cell: ValueCell) {
+        let Some(key) = CachedKey::of(&question.key) else { return };
+        let Question { rank, asker, directives, .. } = *question;
+        let mut value = CachedValue { key, rank, asker, level: directives.level, cell };
+        let first = Self::slot(question);
+        for slot in [first, first ^ 1].map(|at| &self.values[at]) {
+            match slot.set(value) {
                 Ok(()) => return,
-                // It may be the same: of another thread that was as fast, or of who did not look whether it is there.
-                Err(_) if place.get().is_some_and(|known| known.is_to(lookup, query)) => return,
-                Err(again) => answer = again,
+                // It may be the same: of another thread that was as fast, or of a caller who did not look whether it is there.
+                Err(_) if slot.get().is_some_and(|known| known.answers(question)) => return,
+                Err(again) => value = again,
             }
         }
     }

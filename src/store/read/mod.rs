@@ -3,20 +3,22 @@
 //! A [`Question`](question) goes to a [`JobReader`], which looks first into job information ([`view`], [`levels`]) and then into what
 //! ranks have posted. A [`Guard`] reads in place what the reader would copy.
 mod computed;
+mod directives;
 mod guard;
 mod key_plan;
 mod levels;
-pub(super) mod lookup_cache;
-pub(super) mod question;
+mod lookup_cache;
+mod question;
 mod raw_value;
 mod reader;
 mod reader_page;
 mod view;
 
+pub use directives::{Directives, InfoLevel};
 pub use guard::{Guard, Lasting, ValueRef};
-pub use question::{Level, Lookup, NodeSel, Origin};
+pub use question::Question;
 pub use raw_value::RawValue;
-pub use reader::JobReader;
+pub use reader::{JobReader, Origin};
 pub use reader_page::ReaderPage;
 
 #[cfg(test)]

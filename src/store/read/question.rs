@@ -1,63 +1,97 @@
-//! What can be asked of a store, and the answers that are no value.
-use crate::data::{Rank, Scope};
+//! The question that a look-up answers, in its borrowed form.
+use instanton_layout::key::HashedKey;
 
-/// A question: which key, of whom, at which level.
+use super::directives::{Directives, InfoLevel};
+use crate::data::{Rank, keys};
+
+/// Which key of whom is asked for, at which level.
+///
+/// ```
+/// use instanton::data::{Rank, keys};
+/// use instanton::store::{Directives, Question};
+/// let of_node = Directives::of_node(3);
+/// let question = Question::new(Rank::WILDCARD, keys::HOSTNAME).with(&of_node);
+/// assert_eq!(question.key(), keys::HOSTNAME.as_bytes());
+/// ```
 #[derive(Debug, Clone, Copy)]
-pub struct Lookup<'a> {
-    /// Whose; `WILDCARD` or `UNDEF` for the job itself. Of what processes have posted, only the server knows by key alone whose it is.
-    pub rank: Rank,
-    /// Which key.
-    pub key: &'a [u8],
-    /// At which level.
-    pub level: Level<'a>,
-    /// Only what was put with this scope (or GLOBAL, which includes LOCAL and REMOTE). Job information has no scope
-    /// and is found in any case.
-    pub scope: Option<Scope>,
-    /// Which process of the job asks: its own application is meant where neither the rank nor the level names one. `UNDEF` for
-    /// anybody else.
-    pub asker: Rank,
+pub struct Question<'a> {
+    pub(crate) nspace: &'a [u8],
+    pub(crate) rank: Rank,
+    pub(crate) key: HashedKey<'a>,
+    pub(crate) directives: &'a Directives,
+    pub(crate) asker: Rank,
 }
 
-impl<'a> Lookup<'a> {
-    /// A key of a process, or of the job, without further directives.
+impl<'a> Question<'a> {
+    /// Asks for a key of a process; `WILDCARD` or `UNDEF` for the job itself. Of what processes have posted, only the server knows by
+    /// key alone whose it is.
+    #[inline]
     pub fn new(rank: Rank, key: &'a (impl AsRef<[u8]> + ?Sized)) -> Self {
-        Self { rank, key: key.as_ref(), level: Level::Default, scope: None, asker: Rank::UNDEF }
+        let key = HashedKey::new(key.as_ref());
+        Self { nspace: &[], rank, key, directives: Directives::none(), asker: Rank::UNDEF }
     }
-}
 
-/// The level a key is looked up at.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Level<'a> {
-    /// Where the rank and the key say.
-    #[default]
-    Default,
-    /// The session with that number, else the job's own.
-    Session(Option<u32>),
-    /// The job.
-    Job,
-    /// The application with that number, whatever the rank; else the rank's, else the asker's, else the only one.
-    App(Option<u32>),
-    /// A node.
-    Node(NodeSel<'a>),
-}
+    /// Names the namespace. A store has only one and does not look at it; to a client, an empty one is its own.
+    #[inline]
+    #[must_use]
+    pub fn in_nspace(self, nspace: &'a [u8]) -> Self {
+        Self { nspace, ..self }
+    }
 
-/// Which node.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum NodeSel<'a> {
-    /// The one of the rank; for no rank in particular, the own one.
-    #[default]
-    Own,
-    /// The one with that number, whatever the rank.
-    Id(u32),
-    /// The one with that name, whatever the rank.
-    Name(&'a [u8]),
-}
+    /// Names the level, and everything else that the attributes of a Get say.
+    #[inline]
+    #[must_use]
+    pub fn with(self, directives: &'a Directives) -> Self {
+        Self { directives, ..self }
+    }
 
-/// Where a value comes from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Origin {
-    /// The host's job information.
-    Info,
-    /// A process posted it.
-    Modex,
+    /// Asks for the key of another process.
+    #[inline]
+    #[must_use]
+    pub fn of_rank(self, rank: Rank) -> Self {
+        Self { rank, ..self }
+    }
+
+    /// Names the process of the job that asks: its own application is meant where neither the rank nor the level names one.
+    #[inline]
+    #[must_use]
+    pub fn asked_by(self, asker: Rank) -> Self {
+        Self { asker, ..self }
+    }
+
+    /// The namespace; empty for the own of whoever is asked.
+    #[inline]
+    pub fn nspace(&self) -> &'a [u8] {
+        self.nspace
+    }
+
+    /// The process, or `WILDCARD` or `UNDEF`.
+    #[inline]
+    pub fn rank(&self) -> Rank {
+        self.rank
+    }
+
+    /// The key.
+    #[inline]
+    pub fn key(&self) -> &'a [u8] {
+        self.key.bytes()
+    }
+
+    /// The attributes.
+    #[inline]
+    pub fn directives(&self) -> &'a Directives {
+        self.directives
+    }
+
+    /// Whether the key is one of the Standard's.
+    #[inline(always)]
+    pub(crate) fn is_reserved(&self) -> bool {
+        keys::is_reserved(self.key.bytes())
+    }
+
+    /// Whether no level is named: only then may a value be found that a process posted or keeps for itself.
+    #[inline(always)]
+    pub(crate) fn has_default_level(&self) -> bool {
+        self.directives.level == InfoLevel::Default
+    }
 }

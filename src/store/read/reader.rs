@@ -7,11 +7,11 @@ use instanton_layout::chain::{self, Link, Seek, Walk};
 use instanton_layout::header::Header;
 use instanton_layout::info::Group;
 use instanton_layout::job::JobWords;
-use instanton_layout::record::Query;
+use instanton_layout::key::HashedKey;
 use instanton_layout::sync::{AtomicU64, Ordering};
 use instanton_layout::words::RawWords;
 
-use super::question::{Level, Lookup, Origin};
+use super::question::Question;
 use super::raw_value::RawValue;
 use super::reader_page::ReaderPage;
 use super::view::InfoView;
@@ -51,22 +51,31 @@ impl Maps {
     }
 }
 
+/// The source of a value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Origin {
+    /// The host's job information.
+    Info,
+    /// A process posted it.
+    Modex,
+}
+
 /// What is done with each record of a rank.
 type Body<'a> = dyn FnMut(Link<'_, RawWords<'_>>) -> Result<Option<()>, Malformed> + 'a;
 
 /// A value that a rank has posted, shown where it lies. What is found is whether it is of the scope that is asked for.
-struct Posted<'a, F> {
-    query: &'a Query<'a>,
+struct PostedValue<'a, F> {
+    key: &'a HashedKey<'a>,
     scope: Option<Scope>,
     f: &'a mut F,
 }
 
-impl<F: FnMut(&RawValue<'_>)> Seek<RawWords<'_>> for Posted<'_, F> {
+impl<F: FnMut(&RawValue<'_>)> Seek<RawWords<'_>> for PostedValue<'_, F> {
     type Found = bool;
 
     #[inline(always)]
     fn seek(&mut self, link: Link<'_, RawWords<'_>>) -> Result<Option<bool>, Malformed> {
-        let Some(entry) = link.record.find(self.query)? else { return Ok(None) };
+        let Some(entry) = link.record.find(self.key)? else { return Ok(None) };
         // What the rank has put last under this key is what there is, in whatever scope.
         let in_scope = in_scope(Scope(entry.scope), self.scope);
         if in_scope {
@@ -174,13 +183,13 @@ impl JobReader {
     /// # Errors
     /// [`Miss`] says why there is no value.
     #[inline]
-    pub fn read<T>(&self, lookup: &Lookup<'_>, mut f: impl FnMut(&RawValue<'_>) -> T) -> Result<T, Miss> {
-        let (epoch, query) = (Epoch::enter(), Query::new(lookup.key));
-        if let Some(known) = self.recall(&epoch, lookup, &query) {
+    pub fn read<T>(&self, question: &Question<'_>, mut f: impl FnMut(&RawValue<'_>) -> T) -> Result<T, Miss> {
+        let epoch = Epoch::enter();
+        if let Some(known) = self.recall(&epoch, question) {
             return Ok(f(&known));
         }
         let mut last = None;
-        self.read_anew(&epoch, lookup, &query, &mut |value| last = Some(f(value)))?;
+        self.read_anew(&epoch, question, &mut |value| last = Some(f(value)))?;
         last.ok_or(Miss::NotFound)
     }
 
@@ -189,22 +198,16 @@ impl JobReader {
     fn read_anew(
         &self,
         epoch: &Epoch,
-        lookup: &Lookup<'_>,
-        query: &Query<'_>,
+        question: &Question<'_>,
         mut f: &mut dyn FnMut(&RawValue<'_>),
     ) -> Result<(), Miss> {
-        self.read_in(epoch, lookup, query, &mut f)
+        self.read_in(epoch, question, &mut f)
     }
 
     /// A value of the job information that this process has asked before.
     #[inline(always)]
-    pub(crate) fn recall<'a>(
-        &'a self,
-        epoch: &'a Epoch,
-        lookup: &Lookup<'_>,
-        query: &Query<'_>,
-    ) -> Option<RawValue<'a>> {
-        self.maps.read_in(epoch).view.as_ref()?.recall(lookup, query)
+    pub(crate) fn recall<'a>(&'a self, epoch: &'a Epoch, question: &Question<'_>) -> Option<RawValue<'a>> {
+        self.maps.read_in(epoch).view.as_ref()?.recall(question)
     }
 
     /// As [`read`](Self::read), of what this process has not asked before, for a thread that is in an epoch, and has hashed the key.
@@ -212,35 +215,29 @@ impl JobReader {
     pub(crate) fn read_in(
         &self,
         epoch: &Epoch,
-        lookup: &Lookup<'_>,
-        query: &Query<'_>,
+        question: &Question<'_>,
         f: &mut impl FnMut(&RawValue<'_>),
     ) -> Result<(), Miss> {
         let maps = self.maps.read_in(epoch);
         if let Some(view) = &maps.view {
             let mut found = None;
-            view.look(lookup, query, &mut found).map_err(ReadError::from)?;
+            view.look(question, &mut found).map_err(ReadError::from)?;
             if let Some(cell) = found {
                 f(&RawValue::of_info(&view.generation, cell));
                 return Ok(());
             }
         }
-        match lookup.level == Level::Default && lookup.rank.is_process() {
-            true => self.posted(maps, lookup, query, f),
+        match question.has_default_level() && question.rank.is_process() {
+            true => self.posted(maps, question, f),
             false => Err(self.missing(maps)),
         }
     }
 
     /// A value that some rank posted.
     #[inline(always)]
-    fn posted(
-        &self,
-        maps: &Maps,
-        lookup: &Lookup<'_>,
-        query: &Query<'_>,
-        f: &mut impl FnMut(&RawValue<'_>),
-    ) -> Result<(), Miss> {
-        let found = self.modex(maps, lookup.rank, Posted { query, scope: lookup.scope, f })?;
+    fn posted(&self, maps: &Maps, question: &Question<'_>, f: &mut impl FnMut(&RawValue<'_>)) -> Result<(), Miss> {
+        let found =
+            self.modex(maps, question.rank, PostedValue { key: &question.key, scope: question.directives.scope, f })?;
         if found == Some(true) { Ok(()) } else { Err(self.missing(maps)) }
     }
 
@@ -282,16 +279,16 @@ impl JobReader {
     ///
     /// # Errors
     /// [`Miss`] says why there is no value.
-    pub fn get(&self, lookup: &Lookup<'_>) -> Result<Value, Miss> {
-        Ok(self.read(lookup, |value| value.to_value())??)
+    pub fn get(&self, question: &Question<'_>) -> Result<Value, Miss> {
+        Ok(self.read(question, |value| value.to_value())??)
     }
 
     /// Whether there is such a value.
     ///
     /// # Errors
     /// [`Miss`] when that cannot be said; never `NotFound`.
-    pub fn contains(&self, lookup: &Lookup<'_>) -> Result<bool, Miss> {
-        match self.read(lookup, |_| ()) {
+    pub fn contains(&self, question: &Question<'_>) -> Result<bool, Miss> {
+        match self.read(question, |_| ()) {
             Ok(()) => Ok(true),
             Err(Miss::NotFound) => Ok(false),
             Err(miss) => Err(miss),

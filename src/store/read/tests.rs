@@ -1,7 +1,4 @@
 //! What a process has found before is found again, and nothing else instead.
-use instanton_layout::record::Query;
-
-use super::lookup_cache::LookupCache;
 use crate::data::{Info, Rank, Value, keys};
 use crate::store::tests::{about, attach, catch_up, infos, job_info, key, nspace, writer};
 use crate::store::*;
@@ -34,23 +31,23 @@ fn infos_with(names: &[String]) -> Vec<Info> {
 /// Asks everything three times, each time beginning elsewhere.
 fn ask_all(reader: &JobReader, names: &[String], generation: &str) {
     let levels = [
-        (Level::Default, Rank::WILDCARD, "job"),
-        (Level::Default, Rank(1), "rank 1"),
-        (Level::Default, Rank(2), "rank 2"),
-        (Level::Job, Rank(1), "job"),
-        (Level::App(None), Rank(1), "app"),
-        (Level::App(Some(0)), Rank::WILDCARD, "app"),
-        (Level::Node(NodeSel::Own), Rank::WILDCARD, "node"),
-        (Level::Session(None), Rank::WILDCARD, "session"),
+        (Directives::NONE, Rank::WILDCARD, "job"),
+        (Directives::NONE, Rank(1), "rank 1"),
+        (Directives::NONE, Rank(2), "rank 2"),
+        (Directives::at(InfoLevel::Job), Rank(1), "job"),
+        (Directives::at(InfoLevel::App), Rank(1), "app"),
+        (Directives::of_app(0), Rank::WILDCARD, "app"),
+        (Directives::at(InfoLevel::Node), Rank::WILDCARD, "node"),
+        (Directives::at(InfoLevel::Session), Rank::WILDCARD, "session"),
     ];
     for first in [0, 3, 6] {
         for name in names {
             for turn in 0..levels.len() {
-                let (level, rank, said) = levels[(first + turn) % levels.len()];
-                let lookup = Lookup { level, ..Lookup::new(rank, name) };
+                let (level, rank, said) = &levels[(first + turn) % levels.len()];
+                let question = Question::new(*rank, name).with(level);
                 let expected = Value::from(format!("{name}{generation} {said}").as_str());
-                assert_eq!(reader.get(&lookup).unwrap(), expected, "{lookup:?}");
-                assert_eq!(reader.pin().unwrap().get(&lookup).unwrap().to_value().unwrap(), expected, "{lookup:?}");
+                assert_eq!(reader.get(&question).unwrap(), expected, "{question:?}");
+                assert_eq!(reader.pin().unwrap().get(&question).unwrap().to_value().unwrap(), expected, "{question:?}");
             }
         }
     }
@@ -70,12 +67,12 @@ fn the_next_generation_is_asked_anew() {
     let mut writer = JobWriter::create(&nspace(), job_info(&infos_with(&names)), &Limits::default()).unwrap();
     let reader = reader(&mut writer);
     ask_all(&reader, &names, "");
-    let lookup = Lookup::new(Rank(1), "pmix.x");
+    let question = Question::new(Rank(1), "pmix.x");
     let mut infos = infos();
     infos.push(Info::new("pmix.x", "another value"));
     writer.replace_info(job_info(&infos)).unwrap();
     catch_up(&reader, &writer);
-    assert_eq!(reader.get(&lookup).unwrap(), Value::from("another value"));
+    assert_eq!(reader.get(&question).unwrap(), Value::from("another value"));
 }
 
 #[test]
@@ -84,23 +81,24 @@ fn only_the_same_question_has_the_same_answer() {
     let reader = reader(&mut writer);
     let maps = reader.maps();
     let view = maps.view.as_ref().unwrap();
-    let cache = LookupCache::new();
-    let (name, other) = (keys::LOCAL_RANK, keys::NODE_RANK);
-    let (query, lookup) = (Query::new(name.as_bytes()), Lookup::new(Rank(1), name));
-    let value = view.find(&lookup, &query).unwrap().unwrap();
-    cache.keep(Rank(1), &lookup, &query, value);
-    let found = |lookup: Lookup<'_>| {
-        let query = Query::new(lookup.key);
-        cache.find(&lookup, &query).and_then(|cell| cell.scalar())
-    };
-    assert_eq!(found(lookup), value.scalar());
-    assert_eq!(found(Lookup { key: other.as_bytes(), ..lookup }), None);
-    assert_eq!(found(Lookup { rank: Rank(2), ..lookup }), None);
-    assert_eq!(found(Lookup { rank: Rank(65), ..lookup }), None);
-    assert_eq!(found(Lookup { asker: Rank(0), ..lookup }), None);
-    assert_eq!(found(Lookup { level: Level::Job, ..lookup }), None);
-    // Peers are many: what is asked of them takes no place.
-    let peer = Lookup { rank: Rank(3), ..lookup };
-    cache.keep(Rank(1), &peer, &query, value);
-    assert_eq!(found(peer), None);
+    let found = |question: Question<'_>| view.recall(&question).and_then(|value| value.scalar());
+    let question = Question::new(Rank(1), keys::LOCAL_RANK);
+    assert_eq!(found(question), None);
+    let value = reader.read(&question, |value| value.scalar()).unwrap();
+    assert!(value.is_some());
+    assert_eq!(found(question), value);
+    assert_eq!(found(Question::new(Rank(1), keys::NODE_RANK)), None);
+    assert_eq!(found(question.asked_by(Rank(0))), None);
+    let (of_job, of_node) = (Directives::at(InfoLevel::Job), Directives::of_node(0));
+    assert_eq!(found(question.with(&of_job)), None);
+    // An answer about a node that is named is not the answer about the own one.
+    let own_node = Directives::at(InfoLevel::Node);
+    let size = Question::new(Rank(1), keys::LOCAL_SIZE).with(&own_node);
+    assert!(reader.contains(&size).unwrap() && found(size).is_some());
+    assert!(reader.contains(&size.with(&of_node)).unwrap() && found(size.with(&of_node)).is_none());
+    // Peers are many: their values take no room.
+    for peer in [Rank(2), Rank(65)] {
+        assert_eq!(reader.contains(&question.of_rank(peer)).unwrap(), peer == Rank(2));
+        assert_eq!(found(question.of_rank(peer)), None);
+    }
 }

@@ -41,12 +41,6 @@ impl InfoView {
         Ok(Self { generation, own_session, own: OnceLock::new() })
     }
 
-    /// What this process remembers, if it is known which one it is.
-    #[inline(always)]
-    pub(super) fn cache(&self) -> Option<&LookupCache> {
-        self.own.get().map(|own| &own.cache)
-    }
-
     /// Remembers which process this is, and maps what it will look up of itself. What all processes of the node read is mapped.
     pub(super) fn populate_own(&self, rank: Rank) -> Result<(), Malformed> {
         let (words, front) = (self.words(), self.generation.index.front().min(FIRST));

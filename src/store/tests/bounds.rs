@@ -48,13 +48,13 @@ fn large_jobs_that_end_under_a_guard_leave_nothing() {
             let (reader, _) = attach(&mut writer);
             post(&mut writer, 0, "k", vec![round as u8; 5000]).unwrap();
             catch_up(&reader, &writer);
-            let name = writer.reader().get(&Lookup::new(Rank(3), keys::HOSTNAME)).unwrap();
+            let name = writer.reader().get(&Question::new(Rank(3), keys::HOSTNAME)).unwrap();
             let guard = reader.pin().unwrap();
-            let held = guard.get(&Lookup::new(Rank(0), "k")).unwrap();
+            let held = guard.get(&Question::new(Rank(0), "k")).unwrap();
             drop(writer);
             assert_eq!(limits.budget.used(), 0, "the host's part ends with the job");
             assert!(held.bytes().iter().all(|byte| *byte == round as u8));
-            assert_eq!(guard.get(&Lookup::new(Rank(3), keys::HOSTNAME)).unwrap().to_value().unwrap(), name);
+            assert_eq!(guard.get(&Question::new(Rank(3), keys::HOSTNAME)).unwrap().to_value().unwrap(), name);
         }
     }
 }
@@ -68,9 +68,9 @@ fn jobs_that_come_and_go_leave_nothing() {
         let (reader, _) = attach(&mut writer);
         post(&mut writer, 0, "k", vec![1u8; 5000]).unwrap();
         catch_up(&reader, &writer);
-        assert_eq!(reader.get(&Lookup::new(Rank(0), "k")).unwrap(), Value::from(vec![1u8; 5000]));
+        assert_eq!(reader.get(&Question::new(Rank(0), "k")).unwrap(), Value::from(vec![1u8; 5000]));
         drop(writer);
-        assert_eq!(reader.get(&Lookup::new(Rank(0), "k")).unwrap(), Value::from(vec![1u8; 5000]));
+        assert_eq!(reader.get(&Question::new(Rank(0), "k")).unwrap(), Value::from(vec![1u8; 5000]));
     };
     let before = descriptors();
     (0..rounds(200)).for_each(|_| job());
@@ -90,11 +90,11 @@ fn a_million_ranks_cost_a_directory() {
     }
     let (reader, _) = attach(&mut writer);
     for rank in [0, 511, 512, 999_999] {
-        let value = get_all_ways(&reader, writer.reader(), &Lookup::new(Rank(rank), "k"));
+        let value = get_all_ways(&reader, writer.reader(), &Question::new(Rank(rank), "k"));
         assert_eq!(value, Some(Value::from(rank)));
     }
     for rank in [1, 513, 5_000, 999_998, 1_000_000, 2_000_000] {
-        assert_eq!(get_all_ways(&reader, writer.reader(), &Lookup::new(Rank(rank), "k")), None);
+        assert_eq!(get_all_ways(&reader, writer.reader(), &Question::new(Rank(rank), "k")), None);
     }
     // Three pages of the rank table.
     assert_eq!(writer.stats().live, 3 * 4096 + 4 * 128);
@@ -103,7 +103,7 @@ fn a_million_ranks_cost_a_directory() {
 /// The pages in which a rank's record lies that has a value of so many bytes.
 fn pages_of(reader: &JobReader, rank: u32, size: usize) -> std::ops::RangeInclusive<usize> {
     let guard = reader.pin().unwrap();
-    let value = guard.get(&Lookup::new(Rank(rank), "k")).unwrap();
+    let value = guard.get(&Question::new(Rank(rank), "k")).unwrap();
     let address = value.bytes().as_ptr() as usize;
     (address - 64) / 4096..=(address + size - 1) / 4096
 }

@@ -36,7 +36,7 @@ fn compare(model: &Model, writer: &JobWriter, reader: &JobReader) {
     let mut expected = Vec::new();
     let mut seen = Vec::new();
     for (name, (here, elsewhere)) in model {
-        let value = get_all_ways(reader, writer.reader(), &Lookup::new(Rank(0), name));
+        let value = get_all_ways(reader, writer.reader(), &Question::new(Rank(0), name));
         assert_eq!(value, here.clone().map(|(_, value)| value), "{name}");
         seen.extend(here.iter().map(|(put, value)| (name.clone(), *put, value.clone())));
         let global = here.iter().filter(|(put, _)| *put == Scope::GLOBAL).map(|(_, value)| value);
@@ -106,10 +106,10 @@ fn a_small_commit_on_much_data_writes_little() {
     let (reader, _) = attach(&mut writer);
     for n in 0..10u8 {
         let name = format!("small{n}");
-        let value = get_all_ways(&reader, writer.reader(), &Lookup::new(Rank(0), &name));
+        let value = get_all_ways(&reader, writer.reader(), &Question::new(Rank(0), &name));
         assert_eq!(value, Some(Value::from(990 + u32::from(n))));
         let blob = format!("blob{n}");
-        assert_eq!(reader.get(&Lookup::new(Rank(0), &blob)).unwrap(), Value::from(vec![n; 1 << 20]));
+        assert_eq!(reader.get(&Question::new(Rank(0), &blob)).unwrap(), Value::from(vec![n; 1 << 20]));
     }
 }
 
@@ -126,7 +126,7 @@ fn many_small_commits_cost_what_they_bring() {
     assert!(stats.live < 20_000 * 400, "{stats:?}");
     for n in [0u32, 1, 9_999, 19_999] {
         let name = format!("key{n}");
-        assert_eq!(writer.reader().get(&Lookup::new(Rank(0), &name)).unwrap(), Value::from(vec![n as u8; 64]));
+        assert_eq!(writer.reader().get(&Question::new(Rank(0), &name)).unwrap(), Value::from(vec![n as u8; 64]));
     }
 }
 
@@ -137,7 +137,7 @@ fn a_value_may_be_larger_than_any_other_segment() {
     for (name, size) in [("ten", 10 << 20), ("seventy", 70 << 20)] {
         post(&mut writer, 0, name, vec![7u8; size]).unwrap();
         catch_up(&reader, &writer);
-        let found = reader.read(&Lookup::new(Rank(0), name), |value| value.len()).unwrap();
+        let found = reader.read(&Question::new(Rank(0), name), |value| value.len()).unwrap();
         assert_eq!(found, size);
     }
     // What is small again gives the memory back.

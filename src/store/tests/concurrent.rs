@@ -24,11 +24,11 @@ fn a_record_that_changes_is_never_mixed() {
             let done = &done;
             threads.spawn(move || {
                 let mut reads = 0u64;
-                let lookup = Lookup::new(Rank(0), "blob");
+                let question = Question::new(Rank(0), "blob");
                 while !done.load(Ordering::Relaxed) || reads == 0 {
                     reads += 1;
                     if n == 0 {
-                        match reader.get(&lookup) {
+                        match reader.get(&question) {
                             Ok(Value::ByteObject(bytes)) => assert!(is_blob(&bytes), "a mixture after {reads} reads"),
                             Ok(other) => panic!("{other:?}"),
                             Err(Miss::Busy | Miss::Unmapped(_)) => {}
@@ -36,7 +36,7 @@ fn a_record_that_changes_is_never_mixed() {
                         }
                     } else {
                         let guard = reader.pin().unwrap();
-                        match guard.get(&lookup) {
+                        match guard.get(&question) {
                             Ok(value) => {
                                 // Twice: what is held does not change while it is.
                                 assert!(is_blob(&value.bytes()), "a mixture after {reads} reads");

@@ -13,7 +13,7 @@ use crate::sys::memory::Mapping;
 /// The words of every segment of a job, and all that can be asked of it.
 struct Image {
     segments: Vec<Vec<u64>>,
-    questions: Vec<(Rank, Key, Level<'static>, Value)>,
+    questions: Vec<(Rank, Key, Directives, Value)>,
 }
 
 fn image() -> Image {
@@ -31,18 +31,18 @@ fn image() -> Image {
     let mut questions = Vec::new();
     for rank in [Rank(0), Rank(1), Rank(2), Rank(3), Rank::WILDCARD, Rank::UNDEF] {
         for (key, _, value, _) in reader.all(rank).unwrap() {
-            questions.push((rank, key, Level::Default, value));
+            questions.push((rank, key, Directives::NONE, value));
         }
         let levels = [
-            Level::Job,
-            Level::Session(None),
-            Level::App(Some(0)),
-            Level::Node(NodeSel::Id(1)),
-            Level::Node(NodeSel::Name(b"beta")),
-            Level::Node(NodeSel::Own),
+            Directives::at(InfoLevel::Job),
+            Directives::at(InfoLevel::Session),
+            Directives::of_app(0),
+            Directives::of_node(1),
+            Directives::of_host(Text::new("beta").unwrap()),
+            Directives::at(InfoLevel::Node),
         ];
-        for (level, name) in levels.into_iter().flat_map(|level| keys::all().map(move |row| (level, row.1))) {
-            if let Ok(value) = reader.get(&Lookup { level, ..Lookup::new(rank, name) }) {
+        for (level, name) in levels.into_iter().flat_map(|level| keys::all().map(move |row| (level.clone(), row.1))) {
+            if let Ok(value) = reader.get(&Question::new(rank, name).with(&level)) {
                 questions.push((rank, key(name), level, value));
             }
         }
@@ -69,9 +69,9 @@ pub(in crate::store) fn attach_copies(segments: &[Vec<u64>]) -> Option<JobReader
     JobReader::attach(segments.iter().map(part).collect::<Option<Vec<_>>>()?, None).ok()
 }
 
-fn interrogate(reader: &JobReader, questions: &[(Rank, Key, Level<'_>, Value)]) -> usize {
+fn interrogate(reader: &JobReader, questions: &[(Rank, Key, Directives, Value)]) -> usize {
     let answers = questions.iter().filter(|(rank, key, level, value)| {
-        match reader.get(&Lookup { level: *level, ..Lookup::new(*rank, key) }) {
+        match reader.get(&Question::new(*rank, key).with(level)) {
             Ok(found) => assert_eq!(&found, value, "{key} of {rank} at {level:?}"),
             Err(_) => return false,
         }
@@ -129,7 +129,7 @@ fn a_damaged_key_costs_few_others() {
         let reader = attach_copies(&segments).expect("the rest is as it was");
         assert!(reader.verify().is_err());
         let answers = interrogate(&reader, &image.questions);
-        let gone = |(_, key, ..): &&(Rank, Key, Level<'_>, Value)| reader.get(&Lookup::new(Rank(0), key)).is_err();
+        let gone = |(_, key, ..): &&(Rank, Key, Directives, Value)| reader.get(&Question::new(Rank(0), key)).is_err();
         let keys: HashSet<&Key> = image.questions.iter().filter(gone).map(|(_, key, ..)| key).collect();
         assert!(answers * 2 > image.questions.len(), "bit {bit}: {answers} answers; without {keys:?}");
         lost += image.questions.len() - answers;
@@ -179,7 +179,7 @@ fn damage_in_a_long_value_leaves_the_short_ones_alone() {
     let infos = [infos(), vec![about(keys::NODE_INFO_ARRAY, of_node)]].concat();
     let writer = JobWriter::create(&nspace(), job_info(&infos), &Limits::default()).unwrap();
     let (mut segments, long) = (copies(&writer), u64::from_le_bytes(*b"xxxxxxxx"));
-    let get = |segments: &[Vec<u64>], key| attach_copies(segments).unwrap().get(&Lookup::new(Rank(0), key));
+    let get = |segments: &[Vec<u64>], key| attach_copies(segments).unwrap().get(&Question::new(Rank(0), key));
     assert_eq!(get(&segments, keys::HWLOC_XML_V2).unwrap(), Value::from(&xml[..]));
     let word = segments.iter_mut().flatten().filter(|word| **word == long).nth(5000).unwrap();
     *word += 1;

@@ -63,9 +63,9 @@ fn a_large_job_is_refused_to_the_byte_and_changes_nothing() {
         assert!(JobWriter::create(&nspace(), more.clone(), &limits).is_err());
         assert_eq!(limits.budget.used(), small + used, "nothing is kept of what was refused");
     }
-    let node = |rank| second.reader().get(&Lookup::new(Rank(rank), keys::NODEID)).unwrap();
+    let node = |rank| second.reader().get(&Question::new(Rank(rank), keys::NODEID)).unwrap();
     assert_eq!((node(0), node(7919)), (Value::Uint32(0), Value::Uint32(1)));
-    let job = first.reader().get(&Lookup::new(Rank(0), keys::HOSTNAME)).unwrap();
+    let job = first.reader().get(&Question::new(Rank(0), keys::HOSTNAME)).unwrap();
     assert_eq!(job, Value::from("alpha"));
     drop(second);
     assert_eq!(limits.budget.used(), small);
@@ -92,15 +92,15 @@ fn what_was_committed_stays_when_memory_runs_out() {
     catch_up(&reader, &writer);
     for n in 0..posted {
         let name = format!("k{n}");
-        let value = get_all_ways(&reader, writer.reader(), &Lookup::new(Rank(0), &name));
+        let value = get_all_ways(&reader, writer.reader(), &Question::new(Rank(0), &name));
         assert_eq!(value, Some(Value::from(vec![n as u8; 5000])));
     }
     // A small one still finds room.
     post(&mut writer, 1, "small", 1u32).unwrap();
-    assert_eq!(reader.get(&Lookup::new(Rank(1), "small")).unwrap(), Value::from(1u32));
+    assert_eq!(reader.get(&Question::new(Rank(1), "small")).unwrap(), Value::from(1u32));
     drop(writer);
     assert_eq!(limits.budget.used(), 0);
-    assert_eq!(reader.get(&Lookup::new(Rank(1), "small")).unwrap(), Value::from(1u32), "readers outlive the writer");
+    assert_eq!(reader.get(&Question::new(Rank(1), "small")).unwrap(), Value::from(1u32), "readers outlive the writer");
 }
 
 #[test]
@@ -112,7 +112,7 @@ fn a_failed_commit_leaves_both_faces_as_they_were() {
     let commit =
         [(Scope::LOCAL, key("k"), Value::from("new")), (Scope::REMOTE, key("big"), Value::from(vec![0u8; 200 << 10]))];
     assert!(matches!(writer.update(Rank(0), &commit), Err(WriteError::Budget { .. })));
-    assert_eq!(writer.reader().get(&Lookup::new(Rank(0), "k")).unwrap(), Value::from("old"));
+    assert_eq!(writer.reader().get(&Question::new(Rank(0), "k")).unwrap(), Value::from("old"));
     assert_eq!(writer.outbound_all(Rank(0)).unwrap(), before);
 }
 

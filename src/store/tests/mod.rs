@@ -4,7 +4,7 @@ use std::os::fd::AsFd;
 use instanton_layout::job;
 
 use super::*;
-use crate::data::{DataArray, Info, Key, Nspace, Rank, Scope, Value, keys};
+use crate::data::{DataArray, Info, Key, Nspace, Rank, Scope, Text, Value, keys};
 
 mod bounds;
 mod chains;
@@ -78,15 +78,19 @@ impl JobWriter {
 }
 
 /// The same look-up by all three ways there are; they agree, or one of them fails.
-fn get_all_ways(reader: &JobReader, server: &JobReader, lookup: &Lookup<'_>) -> Option<Value> {
+fn get_all_ways(reader: &JobReader, server: &JobReader, question: &Question<'_>) -> Option<Value> {
     let answer = |answer: Result<Value, Miss>| match answer {
         Ok(value) => Some(value),
         Err(Miss::NotFound) => None,
-        Err(miss) => panic!("{lookup:?}: {miss}"),
+        Err(miss) => panic!("{question:?}: {miss}"),
     };
-    let copied = answer(reader.get(lookup));
+    let copied = answer(reader.get(question));
     let guard = reader.pin().unwrap();
-    assert_eq!(answer(guard.get(lookup).and_then(|value| Ok(value.to_value()?))), copied, "{lookup:?} under a guard");
-    assert_eq!(answer(server.get(lookup)), copied, "{lookup:?} by the server");
+    assert_eq!(
+        answer(guard.get(question).and_then(|value| Ok(value.to_value()?))),
+        copied,
+        "{question:?} under a guard"
+    );
+    assert_eq!(answer(server.get(question)), copied, "{question:?} by the server");
     copied
 }

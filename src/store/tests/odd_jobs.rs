@@ -3,8 +3,8 @@ use std::collections::BTreeMap;
 
 use super::corrupt::{attach_copies, copies};
 use super::*;
+use crate::data::DataType;
 use crate::data::maps::{Form, NodeMap, ProcMap};
-use crate::data::{DataType, Text};
 
 /// Numbers from a seed.
 pub(in crate::store) struct Dice(pub(in crate::store) u64);
@@ -257,7 +257,7 @@ fn check(seed: u64) {
     let whole = local == odd.nodes.len() as u32;
     for rank in (0..odd.nodes.len() as u32).filter(|rank| !whole || odd.nodes[*rank as usize].is_some()) {
         for key in &asked {
-            let found = get_all_ways(&reader, writer.reader(), &Lookup::new(Rank(rank), *key));
+            let found = get_all_ways(&reader, writer.reader(), &Question::new(Rank(rank), *key));
             assert_eq!(found, expected(&odd, rank, key), "seed {seed}: {key} of rank {rank}");
         }
         for (key, _, value, _) in reader.all(Rank(rank)).unwrap() {
@@ -267,15 +267,14 @@ fn check(seed: u64) {
         assert_eq!(reader.node_of(Rank(rank)), odd.nodes[rank as usize], "seed {seed}: node of {rank}");
     }
     for (node, name) in (0u32..).zip(&odd.names) {
-        let level = Level::Node(NodeSel::Name(name.as_bytes()));
-        let of_node =
-            |key| get_all_ways(&reader, writer.reader(), &Lookup { level, ..Lookup::new(Rank::WILDCARD, key) });
+        let level = Directives::of_host(Text::new(name.as_bytes()).unwrap());
+        let of_node = |key| get_all_ways(&reader, writer.reader(), &Question::new(Rank::WILDCARD, key).with(&level));
         assert_eq!(of_node(keys::NODEID), Some(Value::Uint32(node)), "seed {seed}: {name}");
         let some = !odd.lists[node as usize].is_empty();
         assert_eq!(of_node(keys::LOCAL_PEERS), some.then(|| peers(&odd, node)), "seed {seed}: {name}");
     }
     for (key, info) in [(keys::PROC_MAP, 2), (keys::NODE_MAP, 1), ("same.key", 3)] {
-        let found = reader.get(&Lookup::new(Rank::WILDCARD, key)).unwrap();
+        let found = reader.get(&Question::new(Rank::WILDCARD, key)).unwrap();
         assert_eq!(found, odd.infos[info].value, "seed {seed}: {key}");
     }
 }
@@ -303,7 +302,7 @@ fn long_maps_and_lists_are_computed_as_they_were_given() {
         let info = JobInfo::from_infos(&nspace(), 3, &infos, "node00007").unwrap();
         let mut writer = JobWriter::create(&nspace(), info, &Limits::default()).unwrap();
         let (reader, _) = attach(&mut writer);
-        let of_job = |key| get_all_ways(&reader, writer.reader(), &Lookup::new(Rank::WILDCARD, key)).unwrap();
+        let of_job = |key| get_all_ways(&reader, writer.reader(), &Question::new(Rank::WILDCARD, key)).unwrap();
         assert_eq!(of_job(keys::PROC_MAP), map, "{form:?}");
         assert_eq!(of_job(keys::NODE_LIST), Value::String(Some(Text::new(names.join(",")).unwrap())));
         let job = writer.segments(&Have { job: true, ..Have::default() });
@@ -372,7 +371,7 @@ fn a_process_map_comes_back_as_it_was_given() {
             job.place(super::super::Placement::Cyclic);
         }
         let writer = JobWriter::create(&nspace(), job.build().unwrap(), &Limits::default()).unwrap();
-        let found = writer.reader().get(&Lookup::new(Rank::WILDCARD, keys::PROC_MAP)).unwrap();
+        let found = writer.reader().get(&Question::new(Rank::WILDCARD, keys::PROC_MAP)).unwrap();
         assert_eq!(found, given, "round {round}, {odd}");
         // Where the lists say all, they are all there is. A NUL in an expression is not one of ours.
         let bytes = given.as_bytes().map_or(0, <[u8]>::len);
@@ -390,8 +389,8 @@ fn other_names_of_a_node_find_it() {
     let node = vec![Info::new(keys::HOSTNAME, "beta"), Info::new(keys::HOSTNAME_ALIASES, aliases)];
     let writer = writer_of(&[infos(), vec![about(keys::NODE_INFO_ARRAY, node)]].concat());
     let by_name = |name: &'static [u8]| {
-        let level = Level::Node(NodeSel::Name(name));
-        writer.reader().get(&Lookup { level, ..Lookup::new(Rank::WILDCARD, keys::NODEID) }).ok()
+        let level = Directives::of_host(Text::new(name).unwrap());
+        writer.reader().get(&Question::new(Rank::WILDCARD, keys::NODEID).with(&level)).ok()
     };
     assert_eq!(by_name(b"login.example.org"), Some(Value::Uint32(1)));
     assert_eq!(by_name(b"login"), by_name(b"beta"));
@@ -435,22 +434,22 @@ fn damaged_columns_and_maps_are_survived() {
             let Some(reader) = attach_copies(&segments) else { continue };
             let _ = reader.populate_own(Rank(dice.below(odd.nodes.len() as u32)));
             let sound = reader.verify().is_ok();
-            let mut questions: Vec<(Rank, Level<'_>)> =
-                (0..12).map(|_| (Rank(dice.below(odd.nodes.len() as u32)), Level::Default)).collect();
-            questions.push((Rank::WILDCARD, Level::Default));
+            let mut questions: Vec<(Rank, Directives)> =
+                (0..12).map(|_| (Rank(dice.below(odd.nodes.len() as u32)), Directives::NONE)).collect();
+            questions.push((Rank::WILDCARD, Directives::NONE));
             for name in &odd.names {
-                questions.push((Rank::WILDCARD, Level::Node(NodeSel::Name(name.as_bytes()))));
+                questions.push((Rank::WILDCARD, Directives::of_host(Text::new(name.as_bytes()).unwrap())));
             }
             for (rank, level) in questions {
                 let _ = (reader.all(rank), reader.node_of(rank), reader.app_of(rank), reader.local_ranks());
                 let known = odd.given.keys().map(|(_, key)| key.to_string()).collect::<std::collections::BTreeSet<_>>();
                 let names = derived_keys().into_iter().chain([keys::PROC_MAP, keys::NODE_LIST, keys::JOB_SIZE]);
                 for key in names.map(str::to_string).chain(known) {
-                    let lookup = Lookup { level, ..Lookup::new(rank, &key) };
-                    if let Ok(found) = reader.get(&lookup)
+                    let question = Question::new(rank, &key).with(&level);
+                    if let Ok(found) = reader.get(&question)
                         && sound
                     {
-                        let right = true_reader.get(&lookup).ok();
+                        let right = true_reader.get(&question).ok();
                         assert_eq!(Some(found), right, "seed {seed}, round {round}: {key} of {rank} at {level:?}");
                     }
                 }

@@ -8,7 +8,7 @@ fn reader_of(infos: &[Info], local: u32, host: &str) -> JobWriter {
 
 fn get(writer: &JobWriter, rank: impl Into<Option<u32>>, key: &str) -> Value {
     let rank = rank.into().map_or(Rank::WILDCARD, Rank);
-    writer.reader().get(&Lookup::new(rank, key)).unwrap_or_else(|miss| panic!("{key} of {rank}: {miss}"))
+    writer.reader().get(&Question::new(rank, key)).unwrap_or_else(|miss| panic!("{key} of {rank}: {miss}"))
 }
 
 #[test]
@@ -28,19 +28,23 @@ fn a_host_that_says_nothing_still_has_a_job() {
 #[test]
 fn most_processes_of_the_only_node_and_application_are_those_of_the_job() {
     let most = |writer: &JobWriter, level| {
-        let lookup = Lookup { level, ..Lookup::new(Rank::WILDCARD, keys::MAX_PROCS) };
-        writer.reader().get(&lookup).ok()
+        let question = Question::new(Rank::WILDCARD, keys::MAX_PROCS).with(&level);
+        writer.reader().get(&question).ok()
     };
     let given = [Info::new(keys::MAX_PROCS, 8u32), Info::new(keys::UNIV_SIZE, 16u32)];
     let writer = reader_of(&given, 3, "here");
-    assert_eq!(most(&writer, Level::Job), Some(Value::from(8u32)));
-    assert_eq!(most(&writer, Level::Node(NodeSel::Own)), Some(Value::from(8u32)));
-    assert_eq!(most(&writer, Level::App(None)), Some(Value::from(8u32)));
-    assert_eq!(most(&writer, Level::Session(None)), Some(Value::from(16u32)), "another name of UNIV_SIZE");
+    assert_eq!(most(&writer, Directives::at(InfoLevel::Job)), Some(Value::from(8u32)));
+    assert_eq!(most(&writer, Directives::at(InfoLevel::Node)), Some(Value::from(8u32)));
+    assert_eq!(most(&writer, Directives::at(InfoLevel::App)), Some(Value::from(8u32)));
+    assert_eq!(
+        most(&writer, Directives::at(InfoLevel::Session)),
+        Some(Value::from(16u32)),
+        "another name of UNIV_SIZE"
+    );
 
     let two = [Info::new(keys::JOB_SIZE, 2u32), Info::new(keys::NODE_MAP, "a,b"), Info::new(keys::PROC_MAP, "0;1")];
     let writer = reader_of(&two, 1, "a");
-    assert_eq!(most(&writer, Level::Node(NodeSel::Own)), None, "only the host knows");
+    assert_eq!(most(&writer, Directives::at(InfoLevel::Node)), None, "only the host knows");
 }
 
 #[test]
@@ -79,7 +83,7 @@ fn the_number_of_an_application_is_a_processs_own_unless_the_host_says_it_of_the
         let number = given.first().map_or(0u32, |_| 3);
         let writer = reader_of(&[vec![Info::new(keys::JOB_SIZE, 2u32)], given].concat(), 2, "a");
         assert_eq!(get(&writer, 1, keys::APPNUM), Value::from(number));
-        assert_eq!(writer.reader().get(&Lookup::new(Rank::WILDCARD, keys::APPNUM)).ok(), found);
+        assert_eq!(writer.reader().get(&Question::new(Rank::WILDCARD, keys::APPNUM)).ok(), found);
     }
 }
 
@@ -96,14 +100,15 @@ fn applications_follow_one_another() {
     }
     assert_eq!(get(&writer, None, keys::NODE_LIST), Value::from("a"));
     assert_eq!(get(&writer, 4, keys::APPLDR), Value::from(Rank(2)));
-    let of_app = Lookup { level: Level::App(Some(0)), ..Lookup::new(Rank(4), keys::APP_SIZE) };
+    let first = Directives::of_app(0);
+    let of_app = Question::new(Rank(4), keys::APP_SIZE).with(&first);
     assert_eq!(writer.reader().get(&of_app).unwrap(), Value::from(2u32));
     assert_eq!(writer.reader().app_of(Rank(4)), Some(1));
     // Who asks for no rank in particular means its own application.
-    for level in [Level::Default, Level::App(None)] {
+    for level in [Directives::NONE, Directives::at(InfoLevel::App)] {
         let asks = |asker| {
-            let lookup = Lookup { level, asker, ..Lookup::new(Rank::WILDCARD, keys::APP_SIZE) };
-            writer.reader().get(&lookup).ok()
+            let question = Question::new(Rank::WILDCARD, keys::APP_SIZE).with(&level).asked_by(asker);
+            writer.reader().get(&question).ok()
         };
         assert_eq!(asks(Rank(1)), Some(Value::from(2u32)));
         assert_eq!(asks(Rank(2)), Some(Value::from(3u32)));
@@ -123,7 +128,7 @@ fn placement_comes_from_whatever_names_it() {
     assert_eq!(get(&writer, 2, keys::LOCAL_PEERS), Value::from("0,2"));
     assert_eq!(writer.reader().own_node(), Some(5));
     assert!(writer.reader().is_local(Rank(1)) && !writer.reader().is_local(Rank(0)));
-    assert!(!writer.reader().contains(&Lookup::new(Rank::WILDCARD, keys::NODE_LIST)).unwrap(), "not all have names");
+    assert!(!writer.reader().contains(&Question::new(Rank::WILDCARD, keys::NODE_LIST)).unwrap(), "not all have names");
     // By the list of local peers alone.
     let writer = reader_of(&[Info::new(keys::JOB_SIZE, 4u32), Info::new(keys::LOCAL_PEERS, "1,3")], 2, "me");
     assert!(writer.reader().is_local(Rank(3)) && !writer.reader().is_local(Rank(2)));
@@ -162,8 +167,8 @@ fn names_of_nodes_count_for_more_than_numbers() {
         assert_eq!(get(&writer, 0, keys::HOSTNAME), Value::from("a"));
         assert_eq!(get(&writer, 3, keys::HOSTNAME), Value::from("b"));
         assert_eq!(get(&writer, 3, keys::LOCAL_RANK), Value::from(1u16));
-        let of_node =
-            Lookup { level: Level::Node(NodeSel::Id(known_as)), ..Lookup::new(Rank::WILDCARD, keys::LOCAL_PEERS) };
+        let node = Directives::of_node(known_as);
+        let of_node = Question::new(Rank::WILDCARD, keys::LOCAL_PEERS).with(&node);
         assert_eq!(reader.get(&of_node).unwrap(), Value::from("2,3"));
     }
 }

@@ -62,16 +62,15 @@ proptest! {
         catch_up(&reader, &writer);
         for (rank, model) in (0..).zip(&models) {
             for (key, (put, value)) in &model.here {
-                let lookup = Lookup::new(Rank(rank), key);
-                let found = get_all_ways(&reader, writer.reader(), &lookup);
+                let question = Question::new(Rank(rank), key);
+                let found = get_all_ways(&reader, writer.reader(), &question);
                 prop_assert_eq!(found.as_ref(), Some(value));
-                let local = Lookup { scope: Some(Scope::LOCAL), ..lookup };
-                prop_assert!(reader.contains(&local).unwrap());
-                let global = Lookup { scope: Some(Scope::GLOBAL), ..lookup };
-                prop_assert_eq!(reader.contains(&global).unwrap(), *put == Scope::GLOBAL);
+                let (local, global) = (Directives::of_scope(Scope::LOCAL), Directives::of_scope(Scope::GLOBAL));
+                prop_assert!(reader.contains(&question.with(&local)).unwrap());
+                prop_assert_eq!(reader.contains(&question.with(&global)).unwrap(), *put == Scope::GLOBAL);
             }
             for key in model.elsewhere.keys().filter(|key| !model.here.contains_key(*key)) {
-                prop_assert_eq!(get_all_ways(&reader, writer.reader(), &Lookup::new(Rank(rank), key)), None);
+                prop_assert_eq!(get_all_ways(&reader, writer.reader(), &Question::new(Rank(rank), key)), None);
             }
             let outbound = writer.outbound_all(Rank(rank)).unwrap();
             prop_assert_eq!(outbound.len(), model.elsewhere.len());
@@ -97,22 +96,22 @@ proptest! {
         let mut writer = JobWriter::create(&nspace(), job_info(&infos), &Limits::default()).unwrap();
         let (reader, _) = attach(&mut writer);
         let levels = [
-            (Level::Job, Rank::WILDCARD, &job),
-            (Level::Default, Rank(2), &process),
-            (Level::App(Some(7)), Rank::UNDEF, &app),
-            (Level::App(None), Rank(3), &app),
-            (Level::Node(NodeSel::Id(1)), Rank(0), &node),
-            (Level::Node(NodeSel::Name(b"beta")), Rank(0), &node),
-            (Level::Node(NodeSel::Own), Rank(3), &node),
-            (Level::Session(Some(9)), Rank(0), &session),
-            (Level::Session(None), Rank(0), &session),
+            (Directives::at(InfoLevel::Job), Rank::WILDCARD, &job),
+            (Directives::NONE, Rank(2), &process),
+            (Directives::of_app(7), Rank::UNDEF, &app),
+            (Directives::at(InfoLevel::App), Rank(3), &app),
+            (Directives::of_node(1), Rank(0), &node),
+            (Directives::of_host(Text::new("beta").unwrap()), Rank(0), &node),
+            (Directives::at(InfoLevel::Node), Rank(3), &node),
+            (Directives::of_session(9), Rank(0), &session),
+            (Directives::at(InfoLevel::Session), Rank(0), &session),
         ];
         for (level, rank, entries) in levels {
             let last: BTreeMap<&Key, &Value> = entries.iter().map(|(key, value)| (key, value)).collect();
             for (key, value) in last {
-                let lookup = Lookup { level, ..Lookup::new(rank, key) };
-                let found = get_all_ways(&reader, writer.reader(), &lookup);
-                prop_assert_eq!(found.as_ref(), Some(value), "{:?}", lookup);
+                let question = Question::new(rank, key).with(&level);
+                let found = get_all_ways(&reader, writer.reader(), &question);
+                prop_assert_eq!(found.as_ref(), Some(value), "{:?}", question);
             }
         }
         for (key, value) in &process {
@@ -136,7 +135,7 @@ fn every_data_type_survives() {
         let value = strategy.new_tree(&mut runner).unwrap().current();
         post(&mut writer, 0, "value", value.clone()).unwrap();
         catch_up(&reader, &writer);
-        assert_eq!(get_all_ways(&reader, writer.reader(), &Lookup::new(Rank(0), "value")), Some(value));
+        assert_eq!(get_all_ways(&reader, writer.reader(), &Question::new(Rank(0), "value")), Some(value));
     }
     assert!(types > 60, "{types} types only");
 }

@@ -14,7 +14,7 @@ fn without_guards_the_same_memory_does() {
         post(&mut writer, 0, "blob", vec![round as u8; 1000]).unwrap();
     }
     catch_up(&reader, &writer);
-    assert_eq!(reader.get(&Lookup::new(Rank(0), "blob")).unwrap(), Value::from(vec![4999u32 as u8; 1000]));
+    assert_eq!(reader.get(&Question::new(Rank(0), "blob")).unwrap(), Value::from(vec![4999u32 as u8; 1000]));
     assert_eq!(writer.stats().segments, 1);
 }
 
@@ -28,7 +28,7 @@ fn a_record_that_grows_leaves_no_trail() {
     assert!(stats.bytes < 6 * stats.live, "{stats:?}");
     for n in 0..400u32 {
         let name = format!("k{n}");
-        let value = writer.reader().get(&Lookup::new(Rank(0), &name)).unwrap();
+        let value = writer.reader().get(&Question::new(Rank(0), &name)).unwrap();
         assert_eq!(value, Value::from(vec![n as u8; 5000]));
     }
 }
@@ -51,7 +51,7 @@ fn what_is_hidden_leaves_no_trail_either() {
         writer.update(Rank(1), &remote(usize::from(n) * 1000)).unwrap();
     }
     catch_up(&reader, &writer);
-    assert_eq!(reader.get(&Lookup::new(Rank(1), "k39")).unwrap(), Value::from(vec![39u8; 5000]));
+    assert_eq!(reader.get(&Question::new(Rank(1), "k39")).unwrap(), Value::from(vec![39u8; 5000]));
 }
 
 #[test]
@@ -61,9 +61,9 @@ fn a_guard_that_stays_is_never_overrun() {
     post(&mut writer, 0, "blob", vec![0u8; BLOB]).unwrap();
     let (stopped, id) = attach(&mut writer);
     let (other, _) = attach(&mut writer);
-    let lookup = Lookup::new(Rank(0), "blob");
+    let question = Question::new(Rank(0), "blob");
     let guard = stopped.pin().unwrap();
-    let held = guard.get(&lookup).unwrap();
+    let held = guard.get(&question).unwrap();
 
     let mut round = 0u32;
     let refused = loop {
@@ -72,7 +72,7 @@ fn a_guard_that_stays_is_never_overrun() {
         match post(&mut writer, 0, "blob", vec![round as u8; BLOB]) {
             Ok(()) => {
                 catch_up(&other, &writer);
-                assert_eq!(other.get(&lookup).unwrap(), Value::from(vec![round as u8; BLOB]));
+                assert_eq!(other.get(&question).unwrap(), Value::from(vec![round as u8; BLOB]));
             }
             Err(error) => break error,
         }
@@ -83,8 +83,8 @@ fn a_guard_that_stays_is_never_overrun() {
     assert!(held.bytes().iter().all(|byte| *byte == 0));
     // What was committed before is there for everybody.
     catch_up(&other, &writer);
-    assert_eq!(other.get(&lookup).unwrap(), Value::from(vec![(round - 1) as u8; BLOB]));
-    assert_eq!(other.get(&Lookup::new(Rank(1), "still")).unwrap(), Value::from(11u32));
+    assert_eq!(other.get(&question).unwrap(), Value::from(vec![(round - 1) as u8; BLOB]));
+    assert_eq!(other.get(&Question::new(Rank(1), "still")).unwrap(), Value::from(11u32));
     let before = writer.stats();
     assert_eq!(before.waiting_sets, 2);
 
@@ -163,10 +163,10 @@ fn bytes_that_last_survive_everything() {
     let mut writer = writer(&Limits::default());
     post(&mut writer, 0, "posted", "text").unwrap();
     let (reader, _) = attach(&mut writer);
-    let lasting = reader.lasting(&Lookup::new(Rank::WILDCARD, keys::TMPDIR)).unwrap().unwrap();
-    assert!(reader.lasting(&Lookup::new(Rank(0), "posted")).unwrap().is_none());
-    assert!(reader.lasting(&Lookup::new(Rank::WILDCARD, keys::JOB_SIZE)).unwrap().is_none());
-    assert!(matches!(reader.lasting(&Lookup::new(Rank(0), "absent")), Err(Miss::NotFound)));
+    let lasting = reader.lasting(&Question::new(Rank::WILDCARD, keys::TMPDIR)).unwrap().unwrap();
+    assert!(reader.lasting(&Question::new(Rank(0), "posted")).unwrap().is_none());
+    assert!(reader.lasting(&Question::new(Rank::WILDCARD, keys::JOB_SIZE)).unwrap().is_none());
+    assert!(matches!(reader.lasting(&Question::new(Rank(0), "absent")), Err(Miss::NotFound)));
     let mut infos = infos();
     infos[3] = Info::new(keys::TMPDIR, "/tmp/y");
     writer.replace_info(job_info(&infos)).unwrap();

@@ -105,7 +105,7 @@ fn check(shape: &Shape, form: Form, dice: &mut Dice) {
     asked.extend([0, ranks - 1]);
     asked.extend(nodes[own].first());
     for rank in asked {
-        let get = |key| get_all_ways(&reader, writer.reader(), &Lookup::new(Rank(rank), key));
+        let get = |key| get_all_ways(&reader, writer.reader(), &Question::new(Rank(rank), key));
         let mut app_rank = rank;
         let app = apps.iter().position(|size| {
             let here = app_rank < *size;
@@ -127,17 +127,17 @@ fn check(shape: &Shape, form: Form, dice: &mut Dice) {
     }
     for _ in 0..20 {
         let node = dice.below(nodes.len() as u32);
-        let level = Level::Node(NodeSel::Name(names[node as usize].as_bytes()));
-        let lookup = Lookup { level, ..Lookup::new(Rank::WILDCARD, keys::NODEID) };
-        assert_eq!(get_all_ways(&reader, writer.reader(), &lookup), Some(Value::Uint32(node)), "{what}");
+        let level = Directives::of_host(Text::new(names[node as usize].as_bytes()).unwrap());
+        let question = Question::new(Rank::WILDCARD, keys::NODEID).with(&level);
+        assert_eq!(get_all_ways(&reader, writer.reader(), &question), Some(Value::Uint32(node)), "{what}");
     }
     let used = nodes.iter().zip(&names).filter(|(ranks, _)| !ranks.is_empty()).map(|(_, name)| &name[..]);
     let list = used.collect::<Vec<_>>();
-    let of_job = |key| get_all_ways(&reader, writer.reader(), &Lookup::new(Rank::WILDCARD, key));
+    let of_job = |key| get_all_ways(&reader, writer.reader(), &Question::new(Rank::WILDCARD, key));
     assert_eq!(of_job(keys::NUM_NODES), Some(Value::Uint32(list.len() as u32)), "{what}");
     assert_eq!(of_job(keys::NODE_LIST), Some(Value::string(list.join(","))), "{what}");
     for info in infos.iter().filter(|info| info.key == keys::NODE_MAP || info.key == keys::PROC_MAP) {
-        let found = reader.get(&Lookup::new(Rank::WILDCARD, &info.key.to_string()[..])).unwrap();
+        let found = reader.get(&Question::new(Rank::WILDCARD, &info.key.to_string()[..])).unwrap();
         assert_eq!(found, info.value, "{what}: {}", info.key);
     }
 }
@@ -167,21 +167,24 @@ fn one_node_may_have_all_ranks() {
         let (reader, _) = attach(&mut writer);
         reader.populate_own(Rank(7)).unwrap();
         for (rank, level) in [
-            (Rank(7), Level::Default),
-            (Rank(RANKS - 1), Level::Default),
-            (Rank::WILDCARD, Level::Default),
-            (Rank::WILDCARD, Level::Node(NodeSel::Own)),
-            (Rank::WILDCARD, Level::Node(NodeSel::Name(b"a"))),
+            (Rank(7), Directives::NONE),
+            (Rank(RANKS - 1), Directives::NONE),
+            (Rank::WILDCARD, Directives::NONE),
+            (Rank::WILDCARD, Directives::at(InfoLevel::Node)),
+            (Rank::WILDCARD, Directives::of_host(Text::new("a").unwrap())),
         ] {
-            let lookup = Lookup { level, ..Lookup::new(rank, keys::LOCAL_PEERS) };
+            let question = Question::new(rank, keys::LOCAL_PEERS).with(&level);
             let expected = Value::from(&given.unwrap_or(&all)[..]);
-            assert!(get_all_ways(&reader, writer.reader(), &lookup) == Some(expected), "{rank} at {level:?}");
+            assert!(get_all_ways(&reader, writer.reader(), &question) == Some(expected), "{rank} at {level:?}");
         }
-        assert_eq!(get_all_ways(&reader, writer.reader(), &Lookup::new(Rank(9), keys::LOCALLDR)), Some(Rank(0).into()));
+        assert_eq!(
+            get_all_ways(&reader, writer.reader(), &Question::new(Rank(9), keys::LOCALLDR)),
+            Some(Rank(0).into())
+        );
     }
     // Of a job without data nobody is told where it runs.
     let infos = [Info::new(keys::REGISTER_NODATA, true)];
     let info = JobInfo::from_infos(&nspace(), RANKS, &infos, "a").unwrap();
     let writer = JobWriter::create(&nspace(), info, &Limits::default()).unwrap();
-    assert!(writer.reader().get(&Lookup::new(Rank(7), keys::LOCAL_PEERS)).is_err());
+    assert!(writer.reader().get(&Question::new(Rank(7), keys::LOCAL_PEERS)).is_err());
 }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
 use instanton::data::{Rank, Value};
-use instanton::store::{Have, JobReader, Lookup, MappedSegment, Miss, ReaderPage};
+use instanton::store::{Have, JobReader, MappedSegment, Miss, Question, ReaderPage};
 use instanton_benches::jobs;
 
 use crate::JOB;
@@ -137,16 +137,16 @@ fn alike(bytes: &[u8]) -> bool {
 
 /// One read; whether the value is one that was written. Copies are looked at now and then: that takes longer than they do.
 fn read(reader: &JobReader, kind: Kind, rank: Rank, look: bool) -> Result<bool, Miss> {
-    let lookup = Lookup::new(rank, "endpoint");
+    let question = Question::new(rank, "endpoint");
     if kind == Kind::Guards {
         let guard = reader.pin().expect("a slot for each reader");
-        return Ok(alike(&guard.get(&lookup)?.bytes()));
+        return Ok(alike(&guard.get(&question)?.bytes()));
     }
     if look {
-        return Ok(matches!(reader.get(&lookup)?, Value::ByteObject(bytes) if alike(&bytes)));
+        return Ok(matches!(reader.get(&question)?, Value::ByteObject(bytes) if alike(&bytes)));
     }
     let mut copy = [std::mem::MaybeUninit::<u8>::uninit(); 64];
-    reader.read(&lookup, |value| std::hint::black_box(value.copy_to(&mut copy)) == 64)
+    reader.read(&question, |value| std::hint::black_box(value.copy_to(&mut copy)) == 64)
 }
 
 /// Reads random ranks until the time is over.

@@ -3,7 +3,7 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use instanton::data::{Rank, keys};
-use instanton::store::Lookup;
+use instanton::store::Question;
 use instanton_benches::jobs::{self, Blocks};
 use instanton_benches::samples::Samples;
 
@@ -31,8 +31,8 @@ pub fn measure(calls: u32, samples: &mut Samples) {
     let guard = reader.pin().expect("a slot");
     let mut under_guard = |row: &str, rank: Option<Rank>, key: &str| {
         time(row, &|other| {
-            let lookup = Lookup::new(rank.unwrap_or(Rank(other)), key);
-            let value = guard.get(black_box(&lookup)).expect("a value");
+            let question = Question::new(rank.unwrap_or(Rank(other)), key);
+            let value = guard.get(black_box(&question)).expect("a value");
             black_box((value.scalar(), value.bytes().first()));
         });
     };
@@ -42,7 +42,7 @@ pub fn measure(calls: u32, samples: &mut Samples) {
     under_guard("in place 4096", None, "blob");
     time("pin and get 64", &|other| {
         let guard = reader.pin().expect("a slot");
-        let lookup = Lookup::new(Rank(other), "endpoint");
-        black_box(guard.get(black_box(&lookup)).expect("a value").bytes()[0]);
+        let question = Question::new(Rank(other), "endpoint");
+        black_box(guard.get(black_box(&question)).expect("a value").bytes()[0]);
     });
 }

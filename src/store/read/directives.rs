@@ -1,19 +1,22 @@
-//! The attributes of a Get, read once into what they mean.
+//! The attributes of a Get, read once.
 use crate::data::{Info, Key, Nspace, Scope, Status, Text, Value, constants, keys};
+use crate::store::info::known_keys::{Class, class_of};
 
-/// Which information is meant where the rank alone does not say it.
+/// The level of information that a Get asks for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Scale {
-    /// Whatever the rank and the key say.
+pub enum InfoLevel {
+    /// The level that follows from the rank and the key.
     #[default]
     Default,
-    /// `PMIX_SESSION_INFO`.
+    /// `PMIX_SESSION_INFO`: the session with the number in [`Directives::session`], else the job's own.
     Session,
-    /// `PMIX_JOB_INFO`.
+    /// `PMIX_JOB_INFO`: the job.
     Job,
-    /// `PMIX_APP_INFO`.
+    /// `PMIX_APP_INFO`: the application with the number in [`Directives::app`], whatever the rank; else the rank's, else the asker's,
+    /// else the only one.
     App,
-    /// `PMIX_NODE_INFO`.
+    /// `PMIX_NODE_INFO`: the node with the number in [`Directives::node`] or the name in [`Directives::host`], whatever the rank; else
+    /// the rank's; for no rank in particular, the own one.
     Node,
 }
 
@@ -31,9 +34,9 @@ pub struct Directives {
     pub timeout: Option<i32>,
     /// `PMIX_DATA_SCOPE`: only what was posted with this scope.
     pub scope: Option<Scope>,
-    /// Which information is meant.
-    pub scale: Scale,
-    /// An application, a node or a session is named, and it may be for the key to say that it is meant.
+    /// The level of information.
+    pub level: InfoLevel,
+    /// Whether an application, a node or a session is named. The key may say then that its level is meant.
     pub names_place: bool,
     /// `PMIX_SESSION_ID`.
     pub session: Option<u32>,
@@ -82,7 +85,7 @@ impl Directives {
         refresh: false,
         timeout: None,
         scope: None,
-        scale: Scale::Default,
+        level: InfoLevel::Default,
         names_place: false,
         session: None,
         app: None,
@@ -95,7 +98,44 @@ impl Directives {
         rest: Vec::new(),
     };
 
-    /// A Get with one attribute, which is true: what most have that have any. None where that is one that says more than so.
+    /// A Get at a level, without naming a session, an application or a node.
+    pub fn at(level: InfoLevel) -> Self {
+        Self { level, ..Self::NONE }
+    }
+
+    /// A Get of the information about the session with a number.
+    pub fn of_session(number: u32) -> Self {
+        Self { session: Some(number), names_place: true, ..Self::at(InfoLevel::Session) }
+    }
+
+    /// A Get of the information about the application with a number.
+    pub fn of_app(number: u32) -> Self {
+        Self { app: Some(number), names_place: true, ..Self::at(InfoLevel::App) }
+    }
+
+    /// A Get of the information about the node with a number.
+    pub fn of_node(number: u32) -> Self {
+        Self { node: Some(number), names_place: true, ..Self::at(InfoLevel::Node) }
+    }
+
+    /// A Get of the information about the node with a name.
+    pub fn of_host(name: Text) -> Self {
+        Self { host: Some(name), names_place: true, ..Self::at(InfoLevel::Node) }
+    }
+
+    /// A Get of what was posted with a scope, or with GLOBAL.
+    pub fn of_scope(scope: Scope) -> Self {
+        Self { scope: Some(scope), ..Self::NONE }
+    }
+
+    /// [`Directives::NONE`], to be borrowed for as long as anybody likes.
+    #[inline]
+    pub fn none() -> &'static Directives {
+        static NONE: Directives = Directives::NONE;
+        &NONE
+    }
+
+    /// The directives of a Get with one attribute, which is true, as most have that have any; `None` where that attribute says more.
     pub fn lone(key: &[u8]) -> Option<&'static Directives> {
         macro_rules! lone {
             ($($key:ident: $member:ident = $value:expr;)*) => {
@@ -118,10 +158,10 @@ impl Directives {
             GET_REFRESH_CACHE: refresh = true;
             GET_POINTER_VALUES: pointer_values = true;
             GET_STATIC_VALUES: static_values = true;
-            SESSION_INFO: scale = Scale::Session;
-            JOB_INFO: scale = Scale::Job;
-            APP_INFO: scale = Scale::App;
-            NODE_INFO: scale = Scale::Node;
+            SESSION_INFO: level = InfoLevel::Session;
+            JOB_INFO: level = InfoLevel::Job;
+            APP_INFO: level = InfoLevel::App;
+            NODE_INFO: level = InfoLevel::Node;
         }
     }
 
@@ -150,10 +190,10 @@ impl Directives {
             known::GET_STATIC_VALUES => self.static_values = truth(value)?,
             known::TIMEOUT => self.timeout = Some(value.as_i32().ok_or(Status::ERR_BAD_PARAM)?),
             known::DATA_SCOPE => self.scope = Some(scope(value)?).filter(|s| *s != Scope::UNDEF),
-            known::SESSION_INFO => self.scale(Scale::Session, value)?,
-            known::JOB_INFO => self.scale(Scale::Job, value)?,
-            known::APP_INFO => self.scale(Scale::App, value)?,
-            known::NODE_INFO => self.scale(Scale::Node, value)?,
+            known::SESSION_INFO => self.set_level(InfoLevel::Session, value)?,
+            known::JOB_INFO => self.set_level(InfoLevel::Job, value)?,
+            known::APP_INFO => self.set_level(InfoLevel::App, value)?,
+            known::NODE_INFO => self.set_level(InfoLevel::Node, value)?,
             known::SESSION_ID => self.session = Some(self.place(number(value)?)),
             known::APPNUM => self.app = Some(self.place(number(value)?)),
             known::NODEID => self.node = Some(self.place(number(value)?)),
@@ -168,6 +208,33 @@ impl Directives {
         Ok(())
     }
 
+    /// Settles the level where an application, a node or a session is named without it: the key says whether that level is meant.
+    #[cfg_attr(
+        not(any(feature = "client", feature = "server")),
+        allow(dead_code, reason = "only peers parse attributes")
+    )]
+    pub(crate) fn settle(&mut self, key: &[u8]) {
+        if self.level == InfoLevel::Default && self.names_place {
+            self.level = match class_of(key) {
+                Some(Class::Session) if self.session.is_some() => InfoLevel::Session,
+                Some(Class::App) if self.app.is_some() => InfoLevel::App,
+                Some(Class::Node) if self.node.is_some() || self.host.is_some() => InfoLevel::Node,
+                _ => InfoLevel::Default,
+            };
+        }
+    }
+
+    /// Whether a session, an application or a node is named at the level that is asked for.
+    #[inline(always)]
+    pub(super) fn selects(&self) -> bool {
+        match self.level {
+            InfoLevel::Default | InfoLevel::Job => false,
+            InfoLevel::Session => self.session.is_some(),
+            InfoLevel::App => self.app.is_some(),
+            InfoLevel::Node => self.node.is_some() || self.host.is_some(),
+        }
+    }
+
     /// The attributes again, for the server.
     pub fn to_infos(&self) -> Vec<Info> {
         let mut out = self.rest.clone();
@@ -179,10 +246,10 @@ impl Directives {
         flag(self.optional, keys::OPTIONAL);
         flag(self.immediate, keys::IMMEDIATE);
         flag(self.refresh, keys::GET_REFRESH_CACHE);
-        flag(self.scale == Scale::Session, keys::SESSION_INFO);
-        flag(self.scale == Scale::Job, keys::JOB_INFO);
-        flag(self.scale == Scale::App, keys::APP_INFO);
-        flag(self.scale == Scale::Node, keys::NODE_INFO);
+        flag(self.level == InfoLevel::Session, keys::SESSION_INFO);
+        flag(self.level == InfoLevel::Job, keys::JOB_INFO);
+        flag(self.level == InfoLevel::App, keys::APP_INFO);
+        flag(self.level == InfoLevel::Node, keys::NODE_INFO);
         out.extend(self.timeout.map(|seconds| Info::new(keys::TIMEOUT, Value::Int(seconds))));
         out.extend(self.scope.map(|scope| Info::new(keys::DATA_SCOPE, scope)));
         out.extend(self.session.map(|id| Info::new(keys::SESSION_ID, id)));
@@ -197,9 +264,9 @@ impl Directives {
         named
     }
 
-    fn scale(&mut self, scale: Scale, value: &Value) -> Result<(), Status> {
+    fn set_level(&mut self, level: InfoLevel, value: &Value) -> Result<(), Status> {
         if truth(value)? {
-            self.scale = scale;
+            self.level = level;
         }
         Ok(())
     }
@@ -253,7 +320,7 @@ mod tests {
         ];
         let directives = Directives::parse(&info).unwrap();
         assert!(directives.optional && !directives.immediate);
-        assert_eq!((directives.scale, directives.timeout), (Scale::Node, Some(3)));
+        assert_eq!((directives.level, directives.timeout), (InfoLevel::Node, Some(3)));
         assert_eq!(directives.to_infos(), info);
     }
 

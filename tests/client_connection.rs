@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use instanton::client::{Client, Error, InitError};
 use instanton::control::frame::{self, HEADER, Kind};
 use instanton::control::handshake::Welcome;
-use instanton::data::{DataRange, Info, Key, Nspace, Proc, Rank, Scope, Status, Value, keys};
+use instanton::data::{DataRange, Info, Key, Nspace, Posted, Proc, Rank, Scope, Status, Value, keys};
 use instanton::message::{Part, Push, Reply, Request};
 use scripted::{PATIENCE, Peer, Scripted, client_of, job, job_info, nspace, proc};
 
@@ -297,7 +297,7 @@ fn segments_come_when_they_are_needed_and_before_the_fence_ends() {
     assert_eq!(client.get(&wildcard, keys::JOB_SIZE, &[]).unwrap(), Value::Uint32(4));
 
     // A segment that is not mapped yet: no fence was made, the Get asks for it.
-    job.update(Rank(1), &[(Scope::GLOBAL, key("k"), Value::from("one"))]).unwrap();
+    job.update(Rank(1), &[Posted::new(Scope::GLOBAL, key("k"), Value::from("one"))]).unwrap();
     let answer = thread::scope(|scope| {
         let get = scope.spawn(|| client.get(&proc(1), "k", &[Info::new(keys::OPTIONAL, true)]));
         let (number, request) = peer.request();
@@ -309,7 +309,7 @@ fn segments_come_when_they_are_needed_and_before_the_fence_ends() {
 
     // More of it, and other job information: the end of the fence brings them.
     let large = Value::ByteObject(vec![7; 100_000]);
-    job.update(Rank(2), &[(Scope::GLOBAL, key("k"), large.clone())]).unwrap();
+    job.update(Rank(2), &[Posted::new(Scope::GLOBAL, key("k"), large.clone())]).unwrap();
     job.replace_info(job_info("/tmp/y")).unwrap();
     assert_eq!(client.get(&wildcard, keys::TMPDIR, &[]).unwrap(), Value::from("/tmp/x"));
     thread::scope(|scope| {
@@ -352,7 +352,7 @@ fn segments_come_when_they_are_needed_and_before_the_fence_ends() {
 fn what_cannot_be_mapped_is_asked_for() {
     let mut job = job();
     let (client, mut peer) = client_of(&job);
-    job.update(Rank(1), &[(Scope::GLOBAL, key("k"), Value::from("one"))]).unwrap();
+    job.update(Rank(1), &[Posted::new(Scope::GLOBAL, key("k"), Value::from("one"))]).unwrap();
     thread::scope(|scope| {
         let get = scope.spawn(|| client.get(&proc(1), "k", &[]));
         let (number, _) = peer.request();

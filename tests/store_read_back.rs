@@ -1,6 +1,6 @@
 //! Values written to a store are read back exactly, types included, in the writer's process and through mapped descriptors.
 use instanton::data::{DataArray, DataType, Info, Proc};
-use instanton::data::{Key, Nspace, Rank, Scope, Text, Value, keys};
+use instanton::data::{Key, Nspace, Posted, Rank, Scope, Text, Value, keys};
 use instanton::store::{
     Directives, InfoLevel, JobInfo, JobReader, JobWriter, Limits, MappedSegment, Miss, Question, Want,
 };
@@ -90,9 +90,9 @@ fn posted_data_is_seen_where_its_scope_says() {
     let mut writer = writer();
     let early = attach(&writer);
     let entries = [
-        (Scope::GLOBAL, key("both"), Value::from("g")),
-        (Scope::LOCAL, key("here"), Value::from(7u64)),
-        (Scope::REMOTE, key("there"), Value::from(vec![1u8, 2, 3])),
+        Posted::new(Scope::GLOBAL, key("both"), Value::from("g")),
+        Posted::new(Scope::LOCAL, key("here"), Value::from(7u64)),
+        Posted::new(Scope::REMOTE, key("there"), Value::from(vec![1u8, 2, 3])),
     ];
     writer.update(Rank(0), &entries).unwrap();
     let question = Question::new(Rank(0), "both");
@@ -111,17 +111,20 @@ fn posted_data_is_seen_where_its_scope_says() {
     }
     let outbound = writer.take_outbound_new(Rank(0)).unwrap();
     assert_eq!(outbound.len(), 2);
-    assert!(outbound.contains(&(Scope::GLOBAL, key("both"), Value::from("g"))));
-    assert!(outbound.contains(&(Scope::REMOTE, key("there"), Value::from(vec![1u8, 2, 3]))));
+    assert!(outbound.contains(&Posted::new(Scope::GLOBAL, key("both"), Value::from("g"))));
+    assert!(outbound.contains(&Posted::new(Scope::REMOTE, key("there"), Value::from(vec![1u8, 2, 3]))));
     assert_eq!(writer.take_outbound_new(Rank(0)).unwrap(), []);
 
     // A LOCAL value takes the place of a GLOBAL one here, not elsewhere.
-    writer.update(Rank(0), &[(Scope::LOCAL, key("both"), Value::from("l"))]).unwrap();
+    writer.update(Rank(0), &[Posted::new(Scope::LOCAL, key("both"), Value::from("l"))]).unwrap();
     assert_eq!(late.get(&question).unwrap(), Value::from("l"));
-    assert!(writer.outbound_all(Rank(0)).unwrap().contains(&(Scope::REMOTE, key("both"), Value::from("g"))));
+    assert!(writer.outbound_all(Rank(0)).unwrap().contains(&Posted::new(Scope::REMOTE, key("both"), Value::from("g"))));
     assert_eq!(late.get(&Question::new(Rank(0), "here")).unwrap(), Value::from(7u64), "earlier entries stay");
-    assert!(writer.update(Rank(2), &[(Scope::LOCAL, key("k"), Value::Undef)]).is_err(), "LOCAL data of another node");
-    writer.update(Rank(2), &[(Scope::REMOTE, key("k"), Value::from(1i32))]).unwrap();
+    assert!(
+        writer.update(Rank(2), &[Posted::new(Scope::LOCAL, key("k"), Value::Undef)]).is_err(),
+        "LOCAL data of another node"
+    );
+    writer.update(Rank(2), &[Posted::new(Scope::REMOTE, key("k"), Value::from(1i32))]).unwrap();
     assert_eq!(late.get(&Question::new(Rank(2), "k")).unwrap(), Value::Int32(1));
     let all = late.all(Rank(0)).unwrap();
     assert!(all.iter().any(|(k, s, v, _)| k == "here" && *s == Scope::LOCAL && *v == Value::from(7u64)));

@@ -1,5 +1,5 @@
 //! A writer that the system refuses memory. Alone in its process, whose address space is limited.
-use instanton::data::{Info, Key, Nspace, Rank, Scope, Value, keys};
+use instanton::data::{Info, Key, Nspace, Posted, Rank, Scope, Value, keys};
 use instanton::store::{JobInfo, JobWriter, Limits, Question};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
@@ -21,11 +21,13 @@ fn a_commit_that_fails_changes_nothing() {
     let info = JobInfo::from_infos(&nspace, 1, &infos, "here").unwrap();
     let mut writer = JobWriter::create(&nspace, info, &Limits::default()).unwrap();
     let (near, far) = (Key::new("near").unwrap(), Key::new("far").unwrap());
-    let posts = |value: Value| [(Scope::LOCAL, near.clone(), value.clone()), (Scope::REMOTE, far.clone(), value)];
+    let posts = |value: Value| {
+        [Posted::new(Scope::LOCAL, near.clone(), value.clone()), Posted::new(Scope::REMOTE, far.clone(), value)]
+    };
     writer.update(Rank(0), &posts(Value::from(1u32))).unwrap();
     let has = |writer: &JobWriter, value: &Value| {
         let near = writer.reader().get(&Question::new(Rank(0), "near")).unwrap();
-        let far = writer.outbound_all(Rank(0)).unwrap().remove(0).2;
+        let far = writer.outbound_all(Rank(0)).unwrap().remove(0).value;
         near == *value && far == *value
     };
     let (next, before) = (posts(much(7)), writer.stats().live);

@@ -2,7 +2,7 @@
 use std::os::fd::AsFd;
 
 use instanton::data::maps::{Form, ProcMap};
-use instanton::data::{DataArray, DataType, Info, Key, Nspace, Rank, Scope, Value, keys};
+use instanton::data::{DataArray, DataType, Info, Key, Nspace, Posted, Rank, Scope, Value, keys};
 use instanton::store::{Datum, Have, JobInfo, JobInfoBuilder, JobReader, JobWriter, Limits, MappedSegment, ReaderPage};
 
 /// Ranks in blocks of so many on a node.
@@ -152,8 +152,8 @@ fn locality(local: u32) -> String {
 /// # Panics
 /// When the key is none.
 #[must_use]
-pub fn posted(key: &str, byte: u8, len: usize) -> (Scope, Key, Value) {
-    (Scope::GLOBAL, Key::try_from(key).expect("a key"), Value::from(vec![byte; len]))
+pub fn posted(key: &str, byte: u8, len: usize) -> Posted {
+    Posted::new(Scope::GLOBAL, Key::try_from(key).expect("a key"), Value::from(vec![byte; len]))
 }
 
 /// A job of which every rank has posted `endpoint` with 64 bytes and `blob` with 4 KiB.

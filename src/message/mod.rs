@@ -20,21 +20,11 @@ pub mod output;
 
 use rkyv::{Archive, Deserialize, Serialize};
 
-use crate::data::{Channels, DataRange, Info, Key, Nspace, Pdata, Proc, Scope, Status, Value};
+use crate::data::{Channels, DataRange, Info, Key, Nspace, Pdata, Proc, Status, Value};
 
+pub use crate::data::Posted;
 pub use forward::Forward;
 pub use group::{Decision, GroupCall, key_in_context};
-
-/// One entry of a commit: a key that became visible or changed since the last one.
-#[derive(Archive, Serialize, Deserialize, Clone, Debug, PartialEq)]
-pub struct Posted {
-    /// The scope: LOCAL, REMOTE or GLOBAL.
-    pub scope: Scope,
-    /// The key.
-    pub key: Key,
-    /// Its value.
-    pub value: Value,
-}
 
 /// Which parts of a job's shared memory a client has mapped.
 #[derive(Archive, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
@@ -272,7 +262,7 @@ pub enum Push {
 mod tests {
     use super::*;
     use crate::control::frame::{self, Kind};
-    use crate::data::{DataArray, DataType, Rank};
+    use crate::data::{DataArray, DataType, Rank, Scope};
 
     #[test]
     fn a_request_comes_back_as_it_was() {
@@ -306,9 +296,8 @@ mod tests {
 
     #[test]
     fn garbage_is_refused() {
-        let request = Request::Commit {
-            entries: vec![Posted { scope: Scope::GLOBAL, key: Key::new("k").unwrap(), value: Value::Undef }],
-        };
+        let request =
+            Request::Commit { entries: vec![Posted::new(Scope::GLOBAL, Key::new("k").unwrap(), Value::Undef)] };
         let bytes = frame::encode(Kind::Request, 1, 0, &request).unwrap();
         let body = &bytes[frame::HEADER..];
         for cut in 0..body.len() {

@@ -161,22 +161,22 @@ impl Stored {
     }
 
     fn store(&mut self, rank: Rank, entries: Vec<Posted>) -> Result<(), StoredError> {
-        let entries: Vec<_> = entries.into_iter().map(|posted| (posted.scope, posted.key, posted.value)).collect();
         let result = self.writer.update(rank, &entries).map_err(StoredError::from);
         match &result {
             Ok(()) => {
                 if let Some(failed) = self.failed.get_mut(&rank) {
-                    failed.retain(|key, _| entries.iter().all(|(_, stored, _)| stored != key));
+                    failed.retain(|key, _| entries.iter().all(|stored| stored.key != *key));
                 }
                 let local = self.is_local(rank);
-                for (_, key, _) in entries.into_iter().filter(|(scope, ..)| !(local && *scope == Scope::REMOTE)) {
+                for Posted { key, .. } in entries.into_iter().filter(|posted| !(local && posted.scope == Scope::REMOTE))
+                {
                     self.posters.insert(key, rank);
                 }
             }
             Err(error) => {
                 let failed = self.failed.entry(rank).or_default();
                 let room = MAX_FAILED.saturating_sub(failed.len());
-                failed.extend(entries.into_iter().take(room).map(|(_, key, _)| (key, error.status())));
+                failed.extend(entries.into_iter().take(room).map(|posted| (posted.key, error.status())));
             }
         }
         result
@@ -247,8 +247,7 @@ impl Stored {
         Ok(self.outbound_of(rank, self.writer.outbound_all(rank)?))
     }
 
-    fn outbound_of(&self, rank: Rank, entries: Vec<(Scope, Key, Value)>) -> Outbound {
-        let entries = entries.into_iter().map(|(scope, key, value)| Posted { scope, key, value }).collect();
+    fn outbound_of(&self, rank: Rank, entries: Vec<Posted>) -> Outbound {
         Outbound { rank, commits: self.commits(rank), entries }
     }
 

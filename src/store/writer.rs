@@ -18,7 +18,7 @@ use super::modex::table::Table;
 use super::modex::visibility::Visibility;
 use super::read::JobReader;
 use super::segment::{MappedSegment, OwnSegment};
-use crate::data::{Key, Nspace, Rank, Scope, Value};
+use crate::data::{Key, Nspace, Posted, Rank, Scope};
 use crate::sys::memory::Mapping;
 
 /// What a job takes.
@@ -148,7 +148,7 @@ impl JobWriter {
     ///
     /// # Errors
     /// [`WriteError`]; the rank's record is as before then.
-    pub fn update(&mut self, rank: Rank, entries: &[(Scope, Key, Value)]) -> Result<(), WriteError> {
+    pub fn update(&mut self, rank: Rank, entries: &[Posted]) -> Result<(), WriteError> {
         let ranks = self.words().ranks();
         if !rank.is_process() || rank.0 >= ranks {
             return Err(WriteError::Rank { rank, ranks });
@@ -179,7 +179,7 @@ impl JobWriter {
             replaced.into_iter().for_each(|block| self.visible.set.retire(block, ended));
         }
         if local {
-            let leaving = entries.iter().filter(|(put, ..)| *put != Scope::LOCAL).map(|(_, key, _)| key.clone());
+            let leaving = entries.iter().filter(|posted| posted.scope != Scope::LOCAL).map(|posted| posted.key.clone());
             self.unsent.entry(rank.0).or_default().extend(leaving);
         }
         Ok(())
@@ -284,16 +284,16 @@ impl JobWriter {
     ///
     /// # Errors
     /// [`WriteError`] when the records cannot be read; nothing is taken then.
-    pub fn take_outbound_new(&mut self, rank: Rank) -> Result<Vec<(Scope, Key, Value)>, WriteError> {
+    pub fn take_outbound_new(&mut self, rank: Rank) -> Result<Vec<Posted>, WriteError> {
         let Some(keys) = self.unsent.get(&rank.0) else { return Ok(Vec::new()) };
         let mut new = Vec::with_capacity(keys.len());
         for key in keys {
-            let shared = self.visible.get(rank, key)?.filter(|(put, _)| *put == Scope::GLOBAL);
+            let shared = self.visible.get(rank, key)?.filter(|(scope, _)| *scope == Scope::GLOBAL);
             let found = match shared {
                 None => self.hidden.get(rank, key)?,
                 shared => shared,
             };
-            new.extend(found.map(|(put, value)| (put, key.clone(), value)));
+            new.extend(found.map(|(scope, value)| Posted { scope, key: key.clone(), value }));
         }
         self.unsent.remove(&rank.0);
         Ok(new)
@@ -316,9 +316,9 @@ impl JobWriter {
     ///
     /// # Errors
     /// [`WriteError`] when the records cannot be read.
-    pub fn outbound_all(&self, rank: Rank) -> Result<Vec<(Scope, Key, Value)>, WriteError> {
+    pub fn outbound_all(&self, rank: Rank) -> Result<Vec<Posted>, WriteError> {
         let mut all = self.visible.all(rank)?;
-        all.retain(|(put, ..)| *put == Scope::GLOBAL);
+        all.retain(|posted| posted.scope == Scope::GLOBAL);
         all.extend(self.hidden.all(rank)?);
         Ok(all)
     }

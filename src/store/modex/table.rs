@@ -14,7 +14,7 @@ use instanton_layout::record::{self, Base, Entry, Item, Payload, Record, flags};
 use instanton_layout::words::{RawWords, RawWordsMut};
 
 use super::heap::{Block, Maker, SegmentSet};
-use crate::data::{Key, Rank, Scope, Value};
+use crate::data::{Key, Posted, Rank, Scope, Value};
 use crate::store::budget::Budget;
 use crate::store::codec::Encode;
 use crate::store::error::{ReadError, WriteError};
@@ -109,9 +109,12 @@ impl Table {
     }
 
     /// All that a rank has.
-    pub(in crate::store) fn all(&self, rank: Rank) -> Result<Vec<(Scope, Key, Value)>, ReadError> {
+    pub(in crate::store) fn all(&self, rank: Rank) -> Result<Vec<Posted>, ReadError> {
         let stored = self.stored(rank, chain::LONGEST)?;
-        stored.into_iter().map(|item| Ok((item.cell.scope(), item.key()?, item.cell.decode(item.bytes)?))).collect()
+        let posted = |item: Stored| {
+            Ok(Posted { scope: item.cell.scope(), key: item.key()?, value: item.cell.decode(item.bytes)? })
+        };
+        stored.into_iter().map(posted).collect()
     }
 
     /// What a rank has in the newest `count` of its records.

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use super::table::{Changes, Table};
-use crate::data::{Key, Rank, Scope, Value};
+use crate::data::{Key, Posted, Rank, Scope, Value};
 use crate::store::error::WriteError;
 
 /// What a commit changes, by face.
@@ -20,22 +20,18 @@ pub(in crate::store) struct Visibility<'a> {
 
 impl<'a> Visibility<'a> {
     /// What a local rank's commit changes, given what it has posted before.
-    pub(in crate::store) fn of_local(
-        rank: Rank,
-        entries: &'a [(Scope, Key, Value)],
-        posted: &Table,
-    ) -> Result<Self, WriteError> {
+    pub(in crate::store) fn of_local(rank: Rank, entries: &'a [Posted], posted: &Table) -> Result<Self, WriteError> {
         let mut visible = Visibility::default();
-        for (put, key, value) in entries {
+        for Posted { scope, key, value } in entries {
             // What both sides have seen so far, if that is one value.
             let shared = match visible.here.get(key) {
-                Some((scope, value)) => (*scope == Scope::GLOBAL).then(|| value.clone()),
-                None if *put == Scope::GLOBAL => None,
+                Some((known, value)) => (*known == Scope::GLOBAL).then(|| value.clone()),
+                None if *scope == Scope::GLOBAL => None,
                 None => posted
                     .get(rank, key)?
-                    .and_then(|(scope, value)| (scope == Scope::GLOBAL).then_some(Cow::Owned(value))),
+                    .and_then(|(known, value)| (known == Scope::GLOBAL).then_some(Cow::Owned(value))),
             };
-            match *put {
+            match *scope {
                 Scope::GLOBAL => {
                     visible.here.insert(key, (Scope::GLOBAL, Cow::Borrowed(value)));
                     visible.elsewhere.insert(key, None);
@@ -59,11 +55,11 @@ impl<'a> Visibility<'a> {
     }
 
     /// What a remote rank's data changes: its node has sent what is meant for us.
-    pub(in crate::store) fn of_remote(rank: Rank, entries: &'a [(Scope, Key, Value)]) -> Result<Self, WriteError> {
+    pub(in crate::store) fn of_remote(rank: Rank, entries: &'a [Posted]) -> Result<Self, WriteError> {
         let mut visible = Visibility::default();
-        for (put, key, value) in entries {
-            match *put {
-                Scope::GLOBAL | Scope::REMOTE => visible.here.insert(key, (*put, Cow::Borrowed(value))),
+        for Posted { scope, key, value } in entries {
+            match *scope {
+                Scope::GLOBAL | Scope::REMOTE => visible.here.insert(key, (*scope, Cow::Borrowed(value))),
                 scope => return Err(WriteError::Scope { rank, scope }),
             };
         }

@@ -18,15 +18,15 @@ use crate::sys::pin::Hold;
 ///
 /// ```
 /// use std::os::fd::AsFd;
-/// use instanton::data::{ArchivedValue, DataArray, Key, Nspace, Rank, Value, Scope};
-/// use instanton::store::{Have, JobInfo, JobReader, JobWriter, Limits, Question, MappedSegment, ReaderPage};
+/// use instanton::data::{ArchivedValue, DataArray, Key, Nspace, Posted, Rank, Scope, Value};
+/// use instanton::store::{Have, JobInfo, JobReader, JobWriter, Limits, MappedSegment, Question, ReaderPage};
 ///
 /// // A server writes; a client maps what it is sent.
 /// let nspace = Nspace::new("job")?;
 /// let info = JobInfo::from_infos(&nspace, 1, &[], "here")?;
 /// let mut writer = JobWriter::create(&nspace, info, &Limits::default())?;
 /// let entries = [("text", Value::from("an endpoint")), ("array", DataArray::of(["one", "two"]).into())];
-/// let entries = entries.map(|(key, value)| (Scope::GLOBAL, Key::new(key).unwrap(), value));
+/// let entries = entries.map(|(key, value)| Posted::new(Scope::GLOBAL, Key::new(key).unwrap(), value));
 /// writer.update(Rank(0), &entries)?;
 /// let page = ReaderPage::map(writer.make_reader_page()?.as_fd())?;
 /// let parts = writer.segments(&Have::default()).into_iter().map(|(_, fd)| MappedSegment::map(fd));

@@ -23,7 +23,7 @@ fn a_rank_that_commits_a_thousand_times_takes_no_more() {
         let sizes = [64, 4096, 100 + turn * 41, if turn.is_multiple_of(7) { 60_000 } else { 10 }];
         let entries = sizes.iter().enumerate().map(|(k, size)| {
             let put = [Scope::GLOBAL, Scope::GLOBAL, Scope::LOCAL, Scope::REMOTE][k];
-            (put, key(&format!("key{k}")), Value::from(vec![n as u8; *size]))
+            Posted::new(put, key(&format!("key{k}")), vec![n as u8; *size])
         });
         writer.update(Rank(n % 2), &entries.collect::<Vec<_>>()).unwrap();
         let bytes = writer.stats().bytes;

@@ -30,8 +30,12 @@ fn put(model: &mut Model, put: Scope, name: &str, value: Value) {
 
 fn compare(model: &Model, writer: &JobWriter, reader: &JobReader) {
     catch_up(reader, writer);
-    let mut outbound: Vec<_> =
-        writer.outbound_all(Rank(0)).unwrap().into_iter().map(|(_, key, value)| (key.to_string(), value)).collect();
+    let mut outbound: Vec<_> = writer
+        .outbound_all(Rank(0))
+        .unwrap()
+        .into_iter()
+        .map(|posted| (posted.key.to_string(), posted.value))
+        .collect();
     outbound.sort_by(|a, b| a.0.cmp(&b.0));
     let mut expected = Vec::new();
     let mut seen = Vec::new();
@@ -67,10 +71,10 @@ proptest! {
         let mut written = 0u64;
         for (n, commit) in commits.iter().enumerate() {
             let entries: Vec<_> = commit.iter().map(|(put, name, size)| {
-                (*put, key(&format!("key{name}")), Value::from(vec![n as u8; *size]))
+                Posted::new(*put, key(&format!("key{name}")), vec![n as u8; *size])
             }).collect();
-            for (put_as, name, value) in &entries {
-                put(&mut model, *put_as, &name.to_string(), value.clone());
+            for Posted { scope, key, value } in &entries {
+                put(&mut model, *scope, &key.to_string(), value.clone());
                 written += 4096 + value_bytes(value);
             }
             writer.update(Rank(0), &entries).unwrap();
@@ -94,7 +98,7 @@ fn value_bytes(value: &Value) -> u64 {
 fn a_small_commit_on_much_data_writes_little() {
     let mut writer = writer(&Limits::default());
     let blobs: Vec<_> =
-        (0..10).map(|n| (Scope::GLOBAL, key(&format!("blob{n}")), Value::from(vec![n; 1 << 20]))).collect();
+        (0..10).map(|n| Posted::new(Scope::GLOBAL, key(&format!("blob{n}")), Value::from(vec![n; 1 << 20]))).collect();
     writer.update(Rank(0), &blobs).unwrap();
     let before = writer.stats();
     for n in 0..1000u32 {

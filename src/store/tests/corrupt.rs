@@ -20,10 +20,10 @@ fn image() -> Image {
     let mut writer = writer(&Limits::default());
     for rank in 0..4 {
         let posted = [
-            (Scope::GLOBAL, key("scalar"), Value::from(rank)),
-            (Scope::GLOBAL, key("text"), Value::from(format!("text of rank {rank}"))),
-            (Scope::GLOBAL, key("blob"), Value::from(vec![rank as u8; 100])),
-            (Scope::GLOBAL, key("array"), Value::from(DataArray::of([Rank(rank), Rank(9)]))),
+            Posted::new(Scope::GLOBAL, key("scalar"), Value::from(rank)),
+            Posted::new(Scope::GLOBAL, key("text"), Value::from(format!("text of rank {rank}"))),
+            Posted::new(Scope::GLOBAL, key("blob"), Value::from(vec![rank as u8; 100])),
+            Posted::new(Scope::GLOBAL, key("array"), Value::from(DataArray::of([Rank(rank), Rank(9)]))),
         ];
         writer.update(Rank(rank), &posted).unwrap();
     }

@@ -109,8 +109,10 @@ fn a_failed_commit_leaves_both_faces_as_they_were() {
     let mut writer = writer(&limits);
     post(&mut writer, 0, "k", "old").unwrap();
     let before = writer.outbound_all(Rank(0)).unwrap();
-    let commit =
-        [(Scope::LOCAL, key("k"), Value::from("new")), (Scope::REMOTE, key("big"), Value::from(vec![0u8; 200 << 10]))];
+    let commit = [
+        Posted::new(Scope::LOCAL, key("k"), Value::from("new")),
+        Posted::new(Scope::REMOTE, key("big"), Value::from(vec![0u8; 200 << 10])),
+    ];
     assert!(matches!(writer.update(Rank(0), &commit), Err(WriteError::Budget { .. })));
     assert_eq!(writer.reader().get(&Question::new(Rank(0), "k")).unwrap(), Value::from("old"));
     assert_eq!(writer.outbound_all(Rank(0)).unwrap(), before);
@@ -123,7 +125,7 @@ fn what_a_job_cannot_have_is_refused() {
     for rank in [Rank::WILDCARD, Rank::UNDEF] {
         assert!(matches!(writer.update(rank, &[]), Err(WriteError::Rank { .. })));
     }
-    let internal = [(Scope::INTERNAL, key("k"), Value::Undef)];
+    let internal = [Posted::new(Scope::INTERNAL, key("k"), Value::Undef)];
     assert!(matches!(writer.update(Rank(0), &internal), Err(WriteError::Scope { .. })));
     let mut more = infos();
     more[0] = Info::new(keys::JOB_SIZE, 5u32);

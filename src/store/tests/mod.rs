@@ -4,7 +4,7 @@ use std::os::fd::AsFd;
 use instanton_layout::job;
 
 use super::*;
-use crate::data::{DataArray, Info, Key, Nspace, Rank, Scope, Text, Value, keys};
+use crate::data::{DataArray, Info, Key, Nspace, Posted, Rank, Scope, Text, Value, keys};
 
 mod bounds;
 mod chains;
@@ -67,7 +67,7 @@ pub(super) fn catch_up(reader: &JobReader, writer: &JobWriter) {
 }
 
 fn post(writer: &mut JobWriter, rank: u32, name: &str, value: impl Into<Value>) -> Result<(), WriteError> {
-    writer.update(Rank(rank), &[(Scope::GLOBAL, key(name), value.into())])
+    writer.update(Rank(rank), &[Posted::new(Scope::GLOBAL, key(name), value.into())])
 }
 
 impl JobWriter {

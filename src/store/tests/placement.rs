@@ -212,7 +212,7 @@ fn bad_job_information_is_named() {
 #[test]
 fn the_server_can_know_better_than_the_host_where_a_rank_runs() {
     let mut writer = reader_of(&[Info::new(keys::JOB_SIZE, 4u32)], 2, "me");
-    let local = [(Scope::LOCAL, key("k"), Value::from(1u32))];
+    let local = [Posted::new(Scope::LOCAL, key("k"), Value::from(1u32))];
     assert!(matches!(writer.update(Rank(1), &local), Err(WriteError::Scope { .. })));
     writer.mark_local(Rank(1));
     writer.update(Rank(1), &local).unwrap();

@@ -7,13 +7,13 @@ use proptest::prelude::*;
 use super::*;
 use crate::data::arbitrary;
 
-type Posted = BTreeMap<Key, Value>;
+type Values = BTreeMap<Key, Value>;
 
 /// What each audience sees of a rank, said in the simplest way.
 #[derive(Default)]
 struct Model {
     here: BTreeMap<Key, (Scope, Value)>,
-    elsewhere: Posted,
+    elsewhere: Values,
 }
 
 impl Model {
@@ -56,8 +56,10 @@ proptest! {
         let (reader, _) = attach(&mut writer);
         let mut models: [Model; 2] = Default::default();
         for (rank, commit) in commits {
+            let commit: Vec<_> = commit.into_iter().map(|(scope, key, value)| Posted::new(scope, key, value)).collect();
             writer.update(Rank(rank), &commit).unwrap();
-            commit.into_iter().for_each(|(put, key, value)| models[rank as usize].post(put, key, value));
+            let model = &mut models[rank as usize];
+            commit.into_iter().for_each(|Posted { scope, key, value }| model.post(scope, key, value));
         }
         catch_up(&reader, &writer);
         for (rank, model) in (0..).zip(&models) {
@@ -74,9 +76,9 @@ proptest! {
             }
             let outbound = writer.outbound_all(Rank(rank)).unwrap();
             prop_assert_eq!(outbound.len(), model.elsewhere.len());
-            let outbound: Posted = outbound.into_iter().map(|(_, key, value)| (key, value)).collect();
+            let outbound: Values = outbound.into_iter().map(|posted| (posted.key, posted.value)).collect();
             prop_assert_eq!(&outbound, &model.elsewhere);
-            let new: Posted = writer.take_outbound_new(Rank(rank)).unwrap().into_iter().map(|(_, k, v)| (k, v)).collect();
+            let new: Values = writer.take_outbound_new(Rank(rank)).unwrap().into_iter().map(|posted| (posted.key, posted.value)).collect();
             prop_assert_eq!(&new, &model.elsewhere);
         }
     }

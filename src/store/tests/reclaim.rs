@@ -37,8 +37,8 @@ fn a_record_that_grows_leaves_no_trail() {
 fn what_is_hidden_leaves_no_trail_either() {
     let mut writer = writer(&Limits::default());
     let (reader, _) = attach(&mut writer);
-    let remote = |n: usize| [(Scope::REMOTE, key("there"), Value::from(vec![n as u8; 100 + n]))];
-    let local = [(Scope::LOCAL, key("here"), Value::from(vec![1u8; 900]))];
+    let remote = |n: usize| [Posted::new(Scope::REMOTE, key("there"), Value::from(vec![n as u8; 100 + n]))];
+    let local = [Posted::new(Scope::LOCAL, key("here"), Value::from(vec![1u8; 900]))];
     for n in 0..4000 {
         writer.update(Rank(0), &remote(n)).unwrap();
         writer.update(Rank(0), &local).unwrap();

@@ -1,7 +1,7 @@
 //! The writer that never stops.
 use std::time::{Duration, Instant};
 
-use instanton::data::{Key, Rank, Value};
+use instanton::data::{Posted, Rank};
 use instanton::store::{JobReader, JobWriter, MappedSegment};
 use instanton_benches::jobs::posted;
 
@@ -10,7 +10,7 @@ use crate::JOB;
 /// Writes one rank's record after another. All bytes of a value are the same, so that a mixture of two would show.
 pub struct Writer {
     pub job: JobWriter,
-    values: Vec<(Scope, Key, Value)>,
+    values: Vec<Posted>,
 }
 
 impl Writer {

@@ -10,7 +10,7 @@ use crate::alloc;
 use crate::convert::Mirror;
 use crate::types::*;
 
-/// Takes in what a host gives at registration.
+/// Takes in the attributes that a host gives at registration.
 ///
 /// # Errors
 /// A status when it cannot be read; within, why it makes no sense.
@@ -59,7 +59,7 @@ pub unsafe fn job_info(
     Ok(taken.map(|()| job))
 }
 
-/// The fault in the description of a process.
+/// The reason why the values of a process cannot be taken in.
 enum Trouble {
     Unreadable(Status),
     Job(BadJobInfo),

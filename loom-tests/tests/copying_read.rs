@@ -1,7 +1,7 @@
 //! A copying read of a block that is written again meanwhile is of one record, or says that it is not.
 #![cfg(loom)]
 
-use instanton_layout::block::{self, Look};
+use instanton_layout::block::{self, SeqlockRead};
 use instanton_layout::words::VecWords;
 use instanton_loom_tests::{Forget, Weak, bounded_model, record, values};
 use loom::sync::Arc;
@@ -12,9 +12,9 @@ fn reuse(writer_forgets: Forget, reader_forgets: Forget, version: u64) {
         let writer = data.clone();
         let writer = loom::thread::spawn(move || block::write(&Weak(&writer, writer_forgets), 0, &record(version, 9)));
         let words = Weak(&data, reader_forgets);
-        if let Some(look) = Look::begin(words, 0, None).unwrap() {
-            let read = (look.version, values(words, 0).unwrap());
-            assert!(!look.is_true() || read == (2, (7, 7)) || read == (version, (9, 9)), "{read:?}");
+        if let Some(read) = SeqlockRead::begin(words, 0, None).unwrap() {
+            let read = (read.version, values(words, 0).unwrap());
+            assert!(!read.is_unchanged() || read == (2, (7, 7)) || read == (version, (9, 9)), "{read:?}");
         }
         writer.join().unwrap();
     });

@@ -1,7 +1,7 @@
 //! A reader that finds a reference finds the record behind it.
 #![cfg(loom)]
 
-use instanton_layout::block::{self, Look};
+use instanton_layout::block::{self, SeqlockRead};
 use instanton_layout::job::{self, Reference};
 use instanton_layout::words::VecWords;
 use instanton_loom_tests::{Forget, RECORD, Weak, model, record, values};
@@ -21,8 +21,8 @@ fn publish(forget: Forget) {
         let words = &*shared;
         if let Some(place) = job::record(&words, PAGE, 0) {
             assert_eq!(place, Reference { segment: 1, word: 0 });
-            let look = Look::begin(words, 0, None).unwrap().expect("it is whole");
-            assert_eq!((values(words, 0), look.is_true()), (Ok((7, 7)), true));
+            let read = SeqlockRead::begin(words, 0, None).unwrap().expect("it is whole");
+            assert_eq!((values(words, 0), read.is_unchanged()), (Ok((7, 7)), true));
         }
         writer.join().unwrap();
     });

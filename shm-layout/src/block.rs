@@ -6,17 +6,17 @@ use crate::Malformed;
 use crate::sync::Ordering;
 use crate::words::{Words, WordsMut};
 
-/// A look at a block that may be written at any time: what is read from it counts only if the look [is true](Look::is_true)
-/// afterwards.
-pub struct Look<W> {
+/// A read of a block that may be written at any time, as of a seqlock: it counts only if the block
+/// [is unchanged](SeqlockRead::is_unchanged) afterwards.
+pub struct SeqlockRead<W> {
     pub(crate) words: W,
     at: usize,
-    /// The version of the record that is looked at.
+    /// The version of the record that is read.
     pub version: u64,
 }
 
-impl<W: Words> Look<W> {
-    /// Begins a look at the block at word `at`. None where it is being written; or where its version is known, and is another one.
+impl<W: Words> SeqlockRead<W> {
+    /// Begins a read of the block at word `at`. None where it is being written; or where its version is known, and is another one.
     ///
     /// SYNC POINT: the fence pairs with the release store of the version in [`write()`]: nothing is seen that is older than the version.
     /// Loom test `copying_read`.
@@ -33,12 +33,12 @@ impl<W: Words> Look<W> {
         Ok(Some(Self { words, at, version }))
     }
 
-    /// Whether the block has not been written since.
+    /// Returns whether the block has not been written since.
     ///
     /// SYNC POINT: the fence pairs with the release fence in [`write()`]: had a word of a later record been seen, the version loaded
     /// behind the fence would be odd or later. Loom test `copying_read`.
     #[inline(always)]
-    pub fn is_true(&self) -> bool {
+    pub fn is_unchanged(&self) -> bool {
         self.words.fence(Ordering::Acquire);
         self.words.load(self.at) == Ok(self.version)
     }
@@ -48,7 +48,7 @@ impl<W: Words> Look<W> {
 ///
 /// Readers that still follow an old reference see the version odd, or changed.
 ///
-/// SYNC POINT: the release fence and the release store pair with the fences in [`Look`]. Loom test `copying_read`.
+/// SYNC POINT: the release fence and the release store pair with the fences in [`SeqlockRead`]. Loom test `copying_read`.
 pub fn write<W: WordsMut>(words: &W, at: usize, record: &[u64]) {
     // Not what is there with a bit more: loom knows only the last access to a word, and a load here would hide the readers' from it.
     words.store(at, record[0] | 1, Ordering::Relaxed);

@@ -1,11 +1,11 @@
 //! From a rank to its value: directory, rank table, newest record, and the records that it continues in.
 //!
-//! What the way leads through may change while it is gone. A walk is of one moment nevertheless: the reference in the rank table names
+//! The segments on the way may change during a walk. It is of one moment nevertheless: the reference in the rank table names
 //! the newest record, whose version did not change while it was read; it names its base by place *and* version, and that base
 //! stays as it is as long as the naming record is the newest. A base with another version is therefore a change, and the
 //! walk begins anew at the rank table.
 use crate::Malformed;
-use crate::block::Look;
+use crate::block::SeqlockRead;
 use crate::job::{self, JobWords, Reference};
 use crate::key::HashedKey;
 use crate::record::{Base, Entry, Owner, Record};
@@ -13,15 +13,15 @@ use crate::words::Words;
 
 /// Records of one rank, at most: the newest and those that it continues in.
 pub const LONGEST: usize = 4;
-/// How often the records may change under one look-up before it is given up.
+/// Changes of the records under one look-up before it is given up.
 pub const ATTEMPTS: usize = 8;
 
-/// What a process remembers of the records of one segment: which of them it has found whole.
+/// The records of one segment that a process has checked and found whole.
 pub trait Checked: Copy {
-    /// Whether the record at `word` was found whole when it had this version.
+    /// Returns whether the record at `word` was found whole when it had this version.
     fn has(self, word: u32, version: u64) -> bool;
 
-    /// It was.
+    /// Notes that the record at `word` was found whole in this version.
     fn add(self, word: u32, version: u64);
 }
 
@@ -35,10 +35,10 @@ impl Checked for () {
     fn add(self, _: u32, _: u64) {}
 }
 
-/// What is looked for in each record: a function of the record, or else a type, whose function is inlined wherever a walk is. The
-/// compiler does that with no closure that is called from several places.
+/// Search in each record of a walk: a closure, or a type, whose function is inlined wherever a walk is. The compiler inlines no
+/// closure that is called from several places.
 pub trait Seek<W> {
-    /// What there is of it in a record.
+    /// The result of the search in one record.
     type Found;
 
     /// Looks for it.
@@ -77,14 +77,14 @@ pub struct Link<'a, W> {
     pub at: Reference,
     /// Its version.
     pub version: u64,
-    /// How many were before it on this walk.
+    /// Records before it on this walk.
     pub depth: usize,
 }
 
-/// What came of a walk.
+/// The outcome of a walk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Walk<T> {
-    /// This was found.
+    /// The search found this.
     Found(T),
     /// The rank has no such thing, or has posted nothing.
     Absent,
@@ -97,7 +97,7 @@ pub enum Walk<T> {
 }
 
 impl<T> Walk<T> {
-    /// What follows from what was found.
+    /// Continues with the result, if there is one.
     #[inline(always)]
     pub fn and_then<U>(self, f: impl FnOnce(T) -> Walk<U>) -> Walk<U> {
         match self {
@@ -159,7 +159,7 @@ fn walk_on<W: Words + Copy, C: Checked, S: Seek<W>>(
     Walk::Bad(Malformed::Chain, first)
 }
 
-/// What a record says of where to go.
+/// The next step of a walk, behind one record.
 enum Step<T> {
     Found(T),
     Base(Base),
@@ -167,7 +167,7 @@ enum Step<T> {
     Changed,
 }
 
-/// What is found in the record at a place, of the version that is known, or else in which one to go on.
+/// Searches the record at a place, which must have the known version. Returns the result, or the record to go on with.
 #[inline(always)]
 fn visit<W: Words + Copy, S: Seek<W>>(
     (words, checked): (W, impl Checked),
@@ -175,30 +175,30 @@ fn visit<W: Words + Copy, S: Seek<W>>(
     known: Option<u64>,
     sought: &mut S,
 ) -> Result<Step<S::Found>, Malformed> {
-    let Some(look) = Look::begin(words, place.1.word as usize, known)? else { return Ok(Step::Changed) };
-    match step(&look, checked, place, sought) {
+    let Some(read) = SeqlockRead::begin(words, place.1.word as usize, known)? else { return Ok(Step::Changed) };
+    match step(&read, checked, place, sought) {
         // By itself, so that nobody has to ask once more behind the look what was seen.
-        Ok(Step::Found(found)) if look.is_true() => Ok(Step::Found(found)),
+        Ok(Step::Found(found)) if read.is_unchanged() => Ok(Step::Found(found)),
         Ok(Step::Found(_)) => Ok(Step::Changed),
-        seen if look.is_true() => seen,
+        seen if read.is_unchanged() => seen,
         _ => Ok(Step::Changed),
     }
 }
 
-/// The same, of a record that may change meanwhile.
+/// Searches a record that may change meanwhile.
 #[inline(always)]
 fn step<W: Words + Copy, S: Seek<W>>(
-    look: &Look<W>,
+    read: &SeqlockRead<W>,
     checked: impl Checked,
     (rank, at, depth): (u32, Reference, usize),
     sought: &mut S,
 ) -> Result<Step<S::Found>, Malformed> {
-    let (words, version) = (look.words, look.version);
+    let (words, version) = (read.words, read.version);
     let record = Record::in_block(words, at.word as usize, Owner::Modex, rank)?;
     if !checked.has(at.word, version) {
         record.check()?;
         // What was written meanwhile is not what was checked.
-        if look.is_true() {
+        if read.is_unchanged() {
             checked.add(at.word, version);
         }
     }
@@ -229,7 +229,7 @@ pub fn read<J: Words, W: Words + Copy, C: Checked, S: Seek<W>>(
     }
 }
 
-/// What comes after the first time; then the records that began at `suspect` made no sense.
+/// The attempts after the first, in which the records that began at `suspect` made no sense.
 #[cold]
 fn read_again<J: Words, W: Words + Copy, C: Checked, S: Seek<W>>(
     job: &JobWords<J>,

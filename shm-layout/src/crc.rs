@@ -42,7 +42,7 @@ pub fn of(words: &[u64]) -> u32 {
     crc.value()
 }
 
-/// Whether a checksum is what it should be.
+/// Compares a checksum with the expected one.
 ///
 /// # Errors
 /// [`Malformed::Checksum`] when it is not.
@@ -106,7 +106,7 @@ impl Crc {
     }
 }
 
-/// Whether the processor has the instruction. The standard library asks for everything that a processor can have at once, a dozen
+/// Returns whether the processor has the instruction. The standard library asks for everything that a processor can have at once, a dozen
 /// questions; where the machine is a virtual one, each of them is a way out of it and back, in every Init.
 #[cfg(target_arch = "x86_64")]
 #[inline]

@@ -28,7 +28,7 @@ pub(crate) const fn hash_and_tail(bytes: &[u8]) -> (u64, u64) {
     (if state == 0 { 1 } else { state }, tail)
 }
 
-/// What is left of `bytes` behind its whole words, as a word with zeroes behind it.
+/// The rest of `bytes` behind its whole words, as a word with zeroes behind it.
 #[inline(always)]
 pub(crate) const fn tail_word(bytes: &[u8], rest: &[u8]) -> u64 {
     let Some(end) = rest.len().checked_sub(1) else { return 0 };
@@ -43,7 +43,7 @@ pub(crate) const fn tail_word(bytes: &[u8], rest: &[u8]) -> u64 {
     rest[0] as u64 | (rest[middle] as u64) << (8 * middle) | (rest[end] as u64) << (8 * end)
 }
 
-/// Whether both are the same, for names and keys: of so few bytes, words compared on the spot take half as long as a call.
+/// Compares two names or keys: of so few bytes, words compared on the spot take half as long as a call.
 #[inline(always)]
 pub fn same(one: &[u8], other: &[u8]) -> bool {
     if one.len() != other.len() {
@@ -57,7 +57,7 @@ pub fn same(one: &[u8], other: &[u8]) -> bool {
     one_end == other_end && words.all(|(one, other)| one == other)
 }
 
-/// What the hash of some keys is and stays.
+/// The hashes of some keys, which never change.
 pub const VECTORS: &[(&str, u64)] = &[
     ("a", 0xf91e_1eb6_065b_9527),
     ("pmix.job.size", 0x8d97_3abe_d07f_24e1),

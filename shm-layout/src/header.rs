@@ -12,7 +12,7 @@ pub const WORDS: usize = 8;
 pub(crate) const RANKS: usize = 5;
 const _: () = assert!(WORDS * 8 == 64);
 
-/// What a segment holds.
+/// The content of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// The words of a job that change.
@@ -34,10 +34,10 @@ impl Kind {
     }
 }
 
-/// What a header says.
+/// A header that was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
-    /// What the segment holds.
+    /// The content of the segment.
     pub kind: Kind,
     /// Bytes of the segment.
     pub length: u64,
@@ -55,7 +55,7 @@ pub struct Header {
 pub enum BadHeader {
     /// Not one of ours, or torn.
     Magic {
-        /// What stands in its place.
+        /// The bytes in its place.
         found: u64,
     },
     /// Written by another version of the layout.
@@ -108,7 +108,7 @@ impl Header {
         }
     }
 
-    /// Whether a segment whose header has been read before is the one of that kind and number.
+    /// Returns whether a segment whose header was read before has that kind and number.
     #[inline]
     pub fn names<W: Words>(words: &W, kind: Kind, number: u64) -> bool {
         words.load(1) == Ok(pair(VERSION, kind.number())) && words.load(4) == Ok(number)

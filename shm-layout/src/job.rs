@@ -115,7 +115,7 @@ impl<W: Words> JobWords<W> {
         self.0.load(EPOCH).unwrap_or(0)
     }
 
-    /// How often those who wait were released, modulo 2^32, and everything that was stored before the last time.
+    /// The number of releases, modulo 2^32. Everything that the writer stored before the last one is seen after this.
     pub fn releases(&self) -> u32 {
         low(acquire(&self.0, RELEASE))
     }
@@ -126,14 +126,14 @@ impl<W: Words> JobWords<W> {
         self.0.load(header::RANKS).unwrap_or(0).min((pages * PAGE) as u64) as u32
     }
 
-    /// Where a page of the rank table lies, if any of its ranks has posted.
+    /// The place of a page of the rank table, if any of its ranks has posted.
     #[inline(always)]
     pub fn page(&self, page: usize) -> Option<Reference> {
         Reference::decode(acquire(&self.0, DIRECTORY + page))
     }
 }
 
-/// Where a rank's newest record lies, given the segment with the page of that rank, and where that begins.
+/// The place of a rank's newest record, given the segment with the page of that rank, and where the page begins.
 #[inline(always)]
 pub fn record<W: Words>(segment: &W, page: Reference, rank: u32) -> Option<Reference> {
     Reference::decode(acquire(segment, page.word as usize + rank as usize % PAGE))
@@ -208,7 +208,7 @@ impl<W: WordsMut> JobWords<W> {
 
 #[cfg(not(loom))]
 impl JobWords<crate::words::RawWords<'_>> {
-    /// Where the number of releases lies: 32 bits, little-endian.
+    /// The address of the number of releases: 32 bits, little-endian.
     pub fn release_address(&self) -> usize {
         self.0.address(RELEASE)
     }

@@ -32,7 +32,7 @@ impl<'a> HashedKey<'a> {
         self.bytes
     }
 
-    /// Whether the key is the `len` bytes from word `at`.
+    /// Returns whether the key is the `len` bytes from word `at`.
     #[inline(always)]
     pub(crate) fn is_at<W: Words>(&self, words: &W, mut at: usize, len: usize) -> Result<bool, Malformed> {
         if len != self.bytes.len() {

@@ -42,7 +42,7 @@ pub fn unpin<P: WordsMut>(page: &P, slot: usize) {
     page.store(slot_word(slot), 0, Ordering::Release);
 }
 
-/// What a page says.
+/// The epochs that a page holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pinned {
     /// No slot is taken.
@@ -53,7 +53,7 @@ pub enum Pinned {
     Lie(u64),
 }
 
-/// What the slots of `page` hold, given that `epoch` is the current one. [`fence_before_scan`] must come first.
+/// Reads the slots of `page`, given that `epoch` is the current one. [`fence_before_scan`] must come first.
 pub fn scan<P: Words>(page: &P, epoch: u64) -> Pinned {
     let mut oldest = Pinned::Nothing;
     for slot in 0..(page.len() / 8).saturating_sub(1).min(SLOTS) {

@@ -1,9 +1,9 @@
-//! Get: where a key is answered.
+//! Get: the order in which a key is looked for.
 //!
-//! In this order: what the process stored internally; its own Puts; the job's shared memory; and only then the server, which
-//! is first asked for segments that are not mapped yet, and last for the value itself. The server can wait for a key that is
-//! not posted yet; nothing here does. Of a reserved key the host's word in shared memory comes before a Put, and a Put before what
-//! the process knows by itself.
+//! First come the values that the process stored internally, then its own Puts, then the job's shared memory, and only then the
+//! server: it is asked first for segments that are not mapped yet, and last for the value itself. The server can wait for a key that
+//! is not posted yet; nothing here does. For a reserved key the host's value in shared memory comes before a Put, and a Put before
+//! the facts that the process knows by itself.
 use std::sync::Arc;
 
 use instanton_layout::hash::same;
@@ -325,8 +325,8 @@ impl Inner {
         }
     }
 
-    /// What a process knows of itself without having been told by its host: its name, its server's, and the library's version. Without
-    /// a rank, what the host gives of a process is meant of the caller as well.
+    /// A fact that a process knows of itself without its host: its name, its server's, and the library's version. Without a rank, the
+    /// value that the host gives of the caller counts as well.
     #[cold]
     fn own_fact(&self, question: &Question<'_>) -> Option<Value> {
         let (own, rank) = (question.nspace.is_empty(), question.rank);
@@ -360,7 +360,7 @@ impl Inner {
             .map(Value::DataArray)
     }
 
-    /// What has to happen before a Get may answer that wants the newest there is (`PMIX_GET_REFRESH_CACHE`). Of this node's
+    /// The step that a Get for the newest value (`PMIX_GET_REFRESH_CACHE`) has to take first. Of this node's
     /// processes memory shows the newest anyway; another node is asked again, unless nobody is to be asked.
     #[cold]
     fn refresh(&self, reader: &JobReader, question: &Question<'_>) -> Option<Step> {
@@ -459,7 +459,7 @@ impl Inner {
         }
     }
 
-    /// What others know of a process, and what this one knows by itself, in the order of a Get; none when that is nothing.
+    /// All values of a process, known to others or to this one alone, in the order of a Get; `None` when there are none.
     fn with_own(&self, asked: &OwnedQuestion, known: Vec<Info>) -> Option<Value> {
         let Proc { nspace, rank } = &asked.proc;
         let mut all: Vec<Info> = Vec::new();
@@ -479,7 +479,7 @@ impl Inner {
         (!all.is_empty()).then(|| DataArray::of_info(all).into())
     }
 
-    /// What this process knows by itself, when nobody else knows anything.
+    /// The value that this process knows by itself, when nobody else knows one.
     fn own_after_all(&self, asked: &OwnedQuestion) -> Option<Value> {
         let Some(key) = &asked.key else { return self.with_own(asked, Vec::new()) };
         let question = self.question(asked, key);

@@ -26,7 +26,7 @@ impl Stored {
         self.key.as_bytes() == key && self.proc.rank == rank && self.proc.nspace.as_bytes() == nspace
     }
 
-    /// Whether it is what a Get for a scope asks for: GLOBAL is both LOCAL and REMOTE.
+    /// Returns whether a Get for the wanted scope asks for it: GLOBAL is both LOCAL and REMOTE.
     fn satisfies(&self, wanted: Option<Scope>) -> bool {
         match wanted {
             None => true,
@@ -36,7 +36,7 @@ impl Stored {
     }
 }
 
-/// Whose and which, as one number. Namespaces are few: they are compared.
+/// The number of a rank and a key in the table. Namespaces are few: they are compared.
 #[inline]
 fn place(rank: Rank, key_hash: u64) -> u64 {
     key_hash ^ u64::from(rank.0).wrapping_mul(0x9e37_79b9_7f4a_7c15)
@@ -51,7 +51,7 @@ impl Local {
         });
     }
 
-    /// Whether there is none. Mostly so, and told at a glance.
+    /// Returns whether there is no value, as is mostly so; one load tells.
     #[inline]
     pub(super) fn is_empty(&self, epoch: &Epoch) -> bool {
         self.0.is_empty(epoch)

@@ -3,7 +3,8 @@
 //! A Put stays here until the Commit, which sends what was put since the last one and does not wait: the server
 //! answers only when it cannot store that. A commit that failed is told to the next Commit, Fence or Finalize, once.
 //!
-//! What was sent goes to where the process's own Gets find it, so that nothing is copied; a Get that comes before takes copies there.
+//! Entries that were sent move to the table in which the process's own Gets look, so that nothing is copied; a Get that comes before
+//! copies them there.
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use instanton_layout::sync::{AtomicBool, Ordering};
@@ -16,12 +17,12 @@ use super::Error;
 use super::connection::Link;
 use super::local::Local;
 
-/// What this process posts.
+/// The values that this process posts.
 pub(super) struct Posts {
     me: Arc<Proc>,
-    /// What was put, for the process's own Gets: all of it, but for what is pending and not settled.
+    /// The Puts, for the process's own Gets: all but those that are pending and not settled.
     own: Local,
-    /// Whether there is any such.
+    /// True if some Put is pending and not settled.
     unsettled: AtomicBool,
     pending: Mutex<Pending>,
     failure: Mutex<Option<Status>>,
@@ -30,9 +31,9 @@ pub(super) struct Posts {
 #[derive(Debug, Default)]
 struct Pending {
     entries: Vec<Posted>,
-    /// How many of them are among the own ones already.
+    /// The number of entries that are settled: copied for the own Gets.
     settled: usize,
-    /// Whether the server knows that this process has committed, if only nothing.
+    /// True once the server knows that this process has committed, be it nothing.
     told: bool,
 }
 
@@ -82,7 +83,7 @@ impl Posts {
         self.outcome()
     }
 
-    /// What was put, for the process's own Gets: all of it.
+    /// All Puts, for the process's own Gets.
     #[inline]
     pub(super) fn own(&self) -> &Local {
         // Whoever sees that all is settled sees what was settled.

@@ -55,12 +55,12 @@ impl Drop for Charge {
     }
 }
 
-/// What a job may take.
+/// The limits of a job.
 #[derive(Clone, Debug)]
 pub struct Limits {
     /// Shared memory, of this job and of all others with the same budget.
     pub budget: Budget,
-    /// How many replaced sets of modex segments may wait for readers that hold on to them.
+    /// The number of replaced sets of modex segments that may wait for readers.
     pub sets: usize,
 }
 

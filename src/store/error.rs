@@ -11,7 +11,7 @@ use crate::data::{BadBytes, DataType, Key, Rank, Scope, Status};
 pub use crate::sys::memory::MapError;
 pub use crate::sys::pin::PinError;
 
-/// Why there is no value.
+/// The reason why there is no value.
 #[derive(Debug, thiserror::Error)]
 pub enum Miss {
     /// Nobody has stored it.
@@ -40,12 +40,12 @@ pub enum ReadError {
     Value {
         /// The type.
         data_type: DataType,
-        /// How many bytes.
+        /// Bytes it has.
         len: usize,
     },
 }
 
-/// Why a segment cannot be read.
+/// The reason why a segment cannot be read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AttachError {
@@ -60,7 +60,7 @@ pub enum AttachError {
     Damaged {
         /// Which segment.
         id: SegmentId,
-        /// What is wrong.
+        /// The damage.
         error: Malformed,
     },
     /// It belongs to another job than the others.
@@ -83,7 +83,7 @@ pub enum AttachError {
     Memory(std::io::Error),
 }
 
-/// What is wrong with job information.
+/// An error in job information.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BadJobInfo {
@@ -94,7 +94,7 @@ pub enum BadJobInfo {
         key: &'static str,
         /// The type it has.
         found: DataType,
-        /// What it should be.
+        /// The type it should have.
         wanted: &'static str,
     },
     /// An array does not say whom it is about.
@@ -102,7 +102,7 @@ pub enum BadJobInfo {
     Anonymous {
         /// The array.
         array: &'static str,
-        /// What is missing in it.
+        /// The attribute that is missing in it.
         key: &'static str,
     },
     /// A rank that no process can have, or more of them than [`MAX_RANKS`].
@@ -118,7 +118,7 @@ pub enum BadJobInfo {
     Map {
         /// Which map.
         key: &'static str,
-        /// What is wrong with it.
+        /// The error in it.
         error: BadMap,
     },
     /// A key that is none.
@@ -126,7 +126,7 @@ pub enum BadJobInfo {
     Key(#[from] BadBytes),
 }
 
-/// Why something was not written. What was written before is as it was.
+/// The reason why something was not written. Everything that was written before is as it was.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WriteError {
@@ -146,7 +146,7 @@ pub enum WriteError {
     /// Readers hold back too much, and no further set of segments may be made to get out of their way.
     #[error("{sets} replaced sets of segments wait for readers that hold on to them, first {by:?}")]
     Held {
-        /// How many.
+        /// Their number.
         sets: usize,
         /// The reader that holds the oldest epoch.
         by: Option<ReaderId>,

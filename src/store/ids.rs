@@ -1,6 +1,6 @@
 //! Names of segments and of readers.
 
-/// Which segment of a job.
+/// A segment of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum SegmentId {
     /// The words that change.
@@ -24,10 +24,10 @@ pub enum Want {
     Modex(u32),
 }
 
-/// What a client has mapped already.
+/// The segments that a client has mapped.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Have {
-    /// Whether it has the job segment.
+    /// True if it has the job segment.
     pub job: bool,
     /// The generation of its job information, 0 for none.
     pub info: u64,

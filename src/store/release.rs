@@ -7,12 +7,13 @@ use super::writer::JobWriter;
 use crate::sys::futex;
 
 impl JobReader {
-    /// How often those who wait were released. What the writer had stored before the last time is seen after this.
+    /// The number of times that waiting processes were released. Everything that the writer stored before the last time is seen after
+    /// this.
     pub fn releases(&self) -> u32 {
         self.words().releases()
     }
 
-    /// Where that number lies, to sleep on.
+    /// The address of that number, to sleep on.
     #[cfg_attr(not(any(feature = "client", feature = "server")), allow(dead_code, reason = "nobody sleeps"))]
     pub(crate) fn release_address(&self) -> usize {
         self.words().release_address()

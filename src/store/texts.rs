@@ -9,11 +9,11 @@ use instanton_layout::words::Words;
 use crate::data::DataType;
 use crate::data::maps::Form;
 
-/// Where a text goes.
+/// Sink for the pieces of a text.
 pub(super) trait Sink {
     fn put(&mut self, bytes: &[u8]);
 
-    /// The same for the first `len` of 16 bytes, which is faster.
+    /// [`put`](Self::put) of the first `len` of 16 bytes, which is faster.
     #[inline]
     fn put_short(&mut self, bytes: &[u8; 16], len: usize) {
         self.put(&bytes[..len]);
@@ -60,7 +60,7 @@ pub(super) trait Sink {
     }
 }
 
-/// How long it is.
+/// Sink that counts the bytes of a text.
 #[derive(Default)]
 pub(super) struct Count(pub(super) usize);
 
@@ -87,7 +87,7 @@ impl Sink for Count {
 
 /// Into memory; what is behind its end is left out.
 pub(super) struct Fill<'a> {
-    /// What is left of it.
+    /// The room that is left.
     pub(super) rest: &'a mut [MaybeUninit<u8>],
 }
 
@@ -163,7 +163,7 @@ impl Sink for Vec<u8> {
     }
 }
 
-/// Whether it is the same as another text.
+/// Sink that compares a text with another.
 pub(super) struct Compare<'a> {
     pub(super) rest: &'a [u8],
     pub(super) same: bool,
@@ -274,7 +274,7 @@ pub(super) fn names<'a>(runs: impl Iterator<Item = NameRun<'a>>, sink: &mut impl
     }
 }
 
-/// How long that is.
+/// The length of that text.
 pub(super) fn names_len<'a>(runs: impl Iterator<Item = NameRun<'a>>) -> usize {
     runs.map(|run| run.count as usize * (run.len() + 1)).sum::<usize>().saturating_sub(1)
 }
@@ -303,7 +303,7 @@ pub(super) fn node_list<W: Words>(
     Ok(())
 }
 
-/// How a map may be written, by the number that a segment has for it.
+/// The forms of a map, by the number that a segment has for each.
 pub(super) const FORMS: [Form; 4] = [Form::Bracket, Form::Colon, Form::Raw, Form::Plain];
 
 /// A text that is longer than this is computed when it is read, if it can be.
@@ -312,7 +312,7 @@ pub(super) const LONG: usize = 4096;
 /// The list of the own node's peers is not written for every process that reads it before it is longer than this.
 pub(super) const VERY_LONG: usize = 64 << 10;
 
-/// What has to be known of a map in that form to write it again; `None` where its text is kept as it is.
+/// The description by which a map in that form is written again; `None` where its text is kept as it is.
 pub(super) fn map_form(data_type: DataType, map: &[u8], form: Form) -> Option<TextForm> {
     let with_nul = match data_type {
         DataType::STRING => 1,

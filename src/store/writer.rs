@@ -21,7 +21,7 @@ use super::segment::{MappedSegment, OwnSegment};
 use crate::data::{Key, Nspace, Posted, Rank, Scope};
 use crate::sys::memory::Mapping;
 
-/// What a job takes.
+/// The memory that a job takes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Stats {
     /// Bytes of all its segments, replaced ones that still wait included.
@@ -43,9 +43,9 @@ pub struct JobWriter {
     job: OwnSegment,
     info: OwnSegment,
     generation: u64,
-    /// What readers on this node see.
+    /// The records that readers on this node see.
     visible: Table,
-    /// What leaves the node and is hidden on it; handed out to nobody.
+    /// The records that leave the node and are hidden on it; handed out to nobody.
     hidden: Table,
     /// Replaced sets of segments, with the epoch in which they were replaced.
     waiting: Vec<(u64, SegmentSet)>,
@@ -127,7 +127,7 @@ impl JobWriter {
         self.local.insert(rank.0);
     }
 
-    /// Whether a rank runs on this node.
+    /// Returns whether a rank runs on this node.
     pub fn is_local(&self, rank: Rank) -> bool {
         self.local.contains(&rank.0) || self.reader.is_local(rank)
     }
@@ -235,7 +235,7 @@ impl JobWriter {
         Ok(())
     }
 
-    /// What a client that has `have` still needs, as read-only descriptors.
+    /// The segments that a client with `have` still needs, as read-only descriptors.
     pub fn segments(&self, have: &Have) -> Vec<(SegmentId, BorrowedFd<'_>)> {
         let mut wanted = Vec::new();
         if !have.job {
@@ -262,7 +262,7 @@ impl JobWriter {
         self.pages.remove(reader);
     }
 
-    /// Whether [`reclaim`](Self::reclaim) may free more than it costs.
+    /// Returns whether [`reclaim`](Self::reclaim) may free more than it costs.
     pub fn is_reclaim_due(&self) -> bool {
         self.visible.set.is_worth_a_scan() || self.visible.set.is_held_back() || !self.waiting.is_empty()
     }
@@ -280,7 +280,7 @@ impl JobWriter {
         held
     }
 
-    /// What a rank has posted for other nodes since this was last asked: scope, key, value.
+    /// Takes the entries that a rank has posted for other nodes since they were last taken.
     ///
     /// # Errors
     /// [`WriteError`] when the records cannot be read; nothing is taken then.
@@ -299,12 +299,12 @@ impl JobWriter {
         Ok(new)
     }
 
-    /// What was taken for other nodes and did not arrive there is new again, with the values that it has by now.
+    /// Marks entries as new again that were taken for other nodes and did not arrive there. They have the values of now.
     pub fn put_back_outbound(&mut self, rank: Rank, keys: impl IntoIterator<Item = Key>) {
         self.unsent.entry(rank.0).or_default().extend(keys);
     }
 
-    /// Whether a rank of this node has posted a key for other nodes, whether or not it has one for this node as well.
+    /// Returns whether a rank of this node has posted a key for other nodes, be it for this node as well or not.
     ///
     /// # Errors
     /// [`WriteError`] when the records cannot be read.
@@ -312,7 +312,7 @@ impl JobWriter {
         Ok(self.hidden.get(rank, key)?.is_some())
     }
 
-    /// All that a rank has posted for other nodes: scope, key, value.
+    /// All entries that a rank has posted for other nodes.
     ///
     /// # Errors
     /// [`WriteError`] when the records cannot be read.
@@ -323,7 +323,7 @@ impl JobWriter {
         Ok(all)
     }
 
-    /// What the job takes.
+    /// The memory that the job takes.
     pub fn stats(&self) -> Stats {
         let waiting = self.waiting.iter().map(|(_, set)| set.bytes()).sum::<u64>();
         Stats {

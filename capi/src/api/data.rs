@@ -23,7 +23,7 @@ use crate::types::*;
 
 const TOPOLOGY: &[u8] = keys::TOPOLOGY2.as_bytes();
 
-/// What most attributes are.
+/// Both values of an attribute that is a flag, as most are.
 static BOOLS: [Value; 2] = [Value::Bool(false), Value::Bool(true)];
 
 /// The attributes of a Get that has one of them, which is true, and is known beforehand.
@@ -56,7 +56,7 @@ unsafe fn take(directives: &mut Directives, info: *const pmix_info_t, ninfo: usi
     Ok(())
 }
 
-/// Whose key is asked for. Without a process, the key is one that only one process of the own namespace has.
+/// The namespace and rank that are asked about. Without a process, the key is one that only one process of the own namespace has.
 unsafe fn target<'a>(proc: *const pmix_proc_t) -> Result<(&'a [u8], Rank), Status> {
     // SAFETY: NULL or a process, the contract with C.
     match unsafe { proc.as_ref() } {
@@ -66,7 +66,7 @@ unsafe fn target<'a>(proc: *const pmix_proc_t) -> Result<(&'a [u8], Rank), Statu
     }
 }
 
-/// Where the value of a Get goes: to a place of the caller's, or to a new one, which is made when there is a value for it.
+/// The place for the value of a Get: the caller's, or a new one, which is made when there is a value for it.
 ///
 /// The members are written one by one and straight to where they stay: a structure that is put together elsewhere and then
 /// copied costs as much as the look-up, because a processor cannot load in one piece what it has stored in others.
@@ -129,7 +129,7 @@ impl Target {
         Ok(())
     }
 
-    /// What is hard to copy from where it lies, by way of a value of Rust's.
+    /// Copies a value that is hard to copy from where it lies, by way of a value of Rust's.
     #[cold]
     fn convert(&mut self, from: &Value) -> Result<(), Status> {
         // SAFETY: as in `fill`.
@@ -141,7 +141,7 @@ impl Target {
         place.fill(from)
     }
 
-    /// Takes out what was filled in.
+    /// Frees the value that was filled in.
     #[inline]
     fn clear(&mut self) {
         if std::mem::take(&mut self.filled) {

@@ -3,7 +3,7 @@ use core::ptr::NonNull;
 use proptest::prelude::*;
 
 use super::*;
-use crate::block::{self, Look};
+use crate::block::{self, SeqlockRead};
 use crate::sync::AtomicBool;
 use crate::words::{RawWords, RawWordsMut, WordsMut};
 
@@ -115,16 +115,16 @@ fn yields_a_mixture(way: Way, fault: Fault, copies: usize) -> bool {
             if len < way.2 {
                 continue;
             }
-            let Some(look) = Look::begin(&words, 0, None).unwrap() else {
+            let Some(read) = SeqlockRead::begin(&words, 0, None).unwrap() else {
                 std::thread::yield_now();
                 continue;
             };
             // SAFETY: within the block, of which there are no references but atomic ones.
             let copy = unsafe { copied(way, memory.as_ptr().cast::<u64>().add(at), len, below(16)) };
-            if fault != Fault::SecondLoad && !look.is_true() {
+            if fault != Fault::SecondLoad && !read.is_unchanged() {
                 continue;
             }
-            let expected = (at..).flat_map(|at| word(look.version, at).to_le_bytes());
+            let expected = (at..).flat_map(|at| word(read.version, at).to_le_bytes());
             if !expected.zip(&copy).all(|(expected, byte)| expected == *byte) {
                 break true;
             }

@@ -15,7 +15,7 @@ use crate::{crc, hash, pair};
 pub struct GroupBuild {
     /// Their numbers; none: each number is the index.
     pub numbers: Option<Vec<u32>>,
-    /// How many there are.
+    /// The number of members.
     pub count: u32,
     /// Records of those that have one, by index.
     pub records: Vec<(u32, RecordBuild)>,
@@ -47,9 +47,9 @@ pub struct Contents<'a, N, C = Vec<u64>> {
     pub aliases: Vec<(&'a [u8], u32)>,
     /// Columns; those of one key one behind the other.
     pub columns: &'a [ColumnBuild],
-    /// What string columns refer to, what own processes have in front; `None` is NULL.
+    /// The strings that columns refer to, those of own processes first; `None` is NULL.
     pub strings: &'a [Option<Box<[u8]>>],
-    /// How many of the strings own processes have.
+    /// The number of strings that own processes have.
     pub own_strings: usize,
     /// Ranks of the own node, in order.
     pub own_ranks: &'a [u32],
@@ -73,7 +73,7 @@ struct Known {
 }
 
 impl SharedKeys {
-    /// The same for records of one kind.
+    /// The keys of records of one kind.
     pub fn at(&mut self, place: Places) -> KeysAt<'_> {
         KeysAt { keys: self, place }
     }
@@ -136,7 +136,7 @@ impl RecordBuild {
     }
 }
 
-/// What names the record with the long values, which lies in the same segment.
+/// The reference to the record with the long values, which lies in the same segment.
 fn continuing_at(word: usize) -> Base {
     Base { at: Reference { segment: 1, word: word as u32 }, version: FROZEN, outdated: 0 }
 }
@@ -181,7 +181,7 @@ pub struct Built<C = Vec<u64>> {
 }
 
 impl<C: Room> Built<C> {
-    /// How many there are.
+    /// The number of words.
     #[allow(clippy::len_without_is_empty, reason = "no segment is empty")]
     pub fn len(&self) -> usize {
         self.words.len() + self.columns.iter().map(|column| column.len()).sum::<usize>()
@@ -190,7 +190,7 @@ impl<C: Room> Built<C> {
     /// Gives `f` one piece after the other, and takes no memory for it any more then.
     ///
     /// # Errors
-    /// What `f` answers.
+    /// Those of `f`.
     pub fn write<E>(self, mut f: impl FnMut(&[u64]) -> Result<(), E>) -> Result<(), E> {
         f(&self.words)?;
         drop(self.words);

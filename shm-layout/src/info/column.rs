@@ -25,7 +25,7 @@ pub const HOLES: u8 = 1;
 /// Values are indexes of strings.
 pub const STRINGS: u8 = 2;
 
-/// What is said of a column.
+/// The description of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Column {
     /// The type of all its values.
@@ -114,7 +114,7 @@ impl Column {
     }
 }
 
-/// Where the numbers of one own process lie together.
+/// The row of one own process: its numbers of all columns, next to one another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Row {
     /// The word of all rows.
@@ -245,7 +245,7 @@ fn checksum(words: &[u64; WORDS], index: u32) -> u32 {
 pub struct KeyEntry {
     /// Which records have it.
     pub places: Places,
-    /// Where the key lies, for all records.
+    /// The word of the key, which all records share.
     pub word: usize,
     column: u32,
 }
@@ -272,12 +272,12 @@ impl KeyEntry {
 /// The table of keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KeyTable {
-    /// Where it lies; as many slots as a power of two.
+    /// The slots, as many as a power of two.
     pub part: Part,
     /// A bit for some bits of the hash of each key: most keys that processes post are not here, and nothing has to be read to say so.
     /// Of a table with damage there are none: nothing is taken on trust there.
     hints: [u64; 8],
-    /// Whether the checksum of some slot is wrong.
+    /// True if the checksum of some slot is wrong.
     damaged: bool,
 }
 
@@ -309,7 +309,7 @@ impl KeyTable {
         Self { part, hints: [0; 8], damaged: false }
     }
 
-    /// Whether the checksum of every slot is right.
+    /// Checks that the checksum of every slot is right.
     ///
     /// # Errors
     /// [`Malformed::Checksum`] when one is not.
@@ -317,7 +317,7 @@ impl KeyTable {
         if self.damaged { Err(Malformed::Checksum) } else { Ok(()) }
     }
 
-    /// Whether a key can be there at all, as far as is known without looking.
+    /// Returns whether the table can have a key at all, as far as the hints tell.
     #[inline(always)]
     pub fn may_have(&self, key: &HashedKey<'_>) -> bool {
         self.is_hinted_at(key) || self.damaged

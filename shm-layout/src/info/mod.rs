@@ -1,6 +1,6 @@
 //! An info segment: one generation of a job's information, complete before it is published and frozen from then on.
 //!
-//! What follows from where processes run is computed when it is read: the segment says by which rule ranks are parted among nodes
+//! Values that follow from where processes run are computed when they are read: the segment says by which rule ranks are parted among nodes
 //! and applications ([`partition`]) and how nodes are called ([`names`]). What was given besides lies in columns where many ranks have
 //! a key ([`mod@column`]), and in records where few have.
 //!
@@ -54,7 +54,7 @@ const START: usize = 45;
 /// "No such index".
 pub const NONE: u32 = u32::MAX;
 
-/// Where a table lies.
+/// The place of a table.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Part {
     /// Its first word.
@@ -106,7 +106,7 @@ impl Places {
         Self(self.0 | other.0)
     }
 
-    /// Whether it, or any of several, is among them.
+    /// Returns whether `other`, or any of several, is among these places.
     #[inline]
     pub fn has(self, place: Self) -> bool {
         self.0 & place.0 != 0
@@ -129,7 +129,7 @@ pub enum Group {
 pub struct TextForm {
     /// The type of the value.
     pub data_type: u16,
-    /// How it is written; the meaning is the caller's.
+    /// The form in which it is written; its meaning is the caller's.
     pub form: u8,
     /// Bytes.
     pub len: u64,
@@ -366,7 +366,7 @@ impl Index {
         self.columns.len
     }
 
-    /// Where the numbers of an own process lie, by its place on the node.
+    /// The row of an own process, by its place on the node.
     #[inline]
     pub fn row(&self, place: u32) -> Option<Row> {
         (place < self.rows.len).then(|| Row { at: self.rows.at, bit: u64::from(place) * u64::from(self.row_bits) })

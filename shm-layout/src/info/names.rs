@@ -7,7 +7,7 @@
 //!        3   digits (8 bits; 0: no number, one name; 255: no names at all) | CRC-32C of all of it, the index and the text
 //! ```
 //!
-//! What stands behind the number begins on a word of its own. Two kinds of keys lead from a name to its series, in one sorted table:
+//! The text behind the number begins on a word of its own. Two kinds of keys lead from a name to its series, in one sorted table:
 //! the hash of a name that stands alone, highest bit set; and, highest bit clear, the hash of what stands around a number, with the
 //! first number as its low half.
 use std::collections::HashMap;
@@ -25,7 +25,7 @@ const NAMELESS: u8 = 255;
 pub const DIGITS: usize = 9;
 const ALONE: u64 = 1 << 63;
 
-/// Where the names lie.
+/// The place of the names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Names {
     pub(super) series: Part,
@@ -57,7 +57,7 @@ impl Name {
         Some((self.at, u64::from(self.number) | u64::from(prefix) << 32 | u64::from(self.digits) << 48))
     }
 
-    /// What was packed of a name of `len` bytes.
+    /// Unpacks a name of `len` bytes.
     ///
     /// # Errors
     /// [`Malformed::Table`] when it is no name.
@@ -236,13 +236,13 @@ pub struct NameRun<'a> {
     pub count: u32,
     /// The number of the first one.
     pub number: u32,
-    /// What stands before the number.
+    /// The text before the number.
     pub before: &'a [u8],
-    /// What stands behind it.
+    /// The text behind the number.
     pub after: &'a [u8],
     /// Digits of each number, no more than [`DIGITS`]; 0: one name without a number.
     pub digits: u8,
-    /// Whether it is found by its name, or has none. Of nodes with the same name one is.
+    /// True if the nodes are found by their names, or have none. Of nodes with one name only one is found.
     pub found: bool,
 }
 
@@ -257,7 +257,7 @@ impl<'a> NameRun<'a> {
         Self { first, count: 1, number: 0, before: name, after: b"", digits: 0, found: true }
     }
 
-    /// Whether these nodes have no names.
+    /// Returns whether these nodes have no names.
     pub fn is_nameless(&self) -> bool {
         self.digits == NAMELESS
     }
@@ -284,7 +284,7 @@ impl<'a> NameRun<'a> {
 /// Names on their way into words.
 struct Writer<'w, 'a> {
     words: &'w mut Vec<u64>,
-    /// What stands around the numbers of series, by their keys. Two such texts with one key would be taken for one another.
+    /// The texts around the numbers of series, by their keys. Two such texts with one key would be taken for one another.
     around: HashMap<u64, (&'a [u8], &'a [u8])>,
     /// Words of these texts.
     texts: HashMap<(&'a [u8], &'a [u8]), usize>,

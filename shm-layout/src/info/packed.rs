@@ -113,7 +113,7 @@ impl<'a> Filler<'a> {
         Self::over(Cell::from_mut(words).as_slice_of_cells())
     }
 
-    /// Where others look at the words meanwhile.
+    /// Fills words that the caller reads meanwhile.
     pub(super) fn over(words: &'a [Cell<u64>]) -> Self {
         Self { words, at: 0, word: 0, shift: 0 }
     }

@@ -13,7 +13,7 @@ use crate::{Malformed, crc, high, low, pair};
 
 const ENTRY: usize = 2;
 
-/// Where such a table lies.
+/// The place of such a table.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Sorted(pub Part);
 
@@ -23,7 +23,7 @@ impl Sorted {
         self.0.len
     }
 
-    /// Whether there are none.
+    /// Returns whether the table is empty.
     pub fn is_empty(&self) -> bool {
         self.0.len == 0
     }

@@ -29,7 +29,7 @@ pub struct Item<'a> {
     pub payload: Payload<'a>,
 }
 
-/// Where the words of keys are, for a record that is being built.
+/// The place for the words of keys, for a record that is being built.
 pub trait Keys {
     /// The word of a key, which is put there if it is not there yet.
     fn place(&mut self, record: &mut Vec<u64>, key: &[u8]) -> usize;

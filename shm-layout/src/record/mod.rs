@@ -46,7 +46,7 @@ pub mod flags {
     pub const ARCHIVE: u8 = 4;
 }
 
-/// What a record tells of.
+/// The kind of owner of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Owner {
@@ -134,7 +134,7 @@ impl<W: Words + Copy> Record<W> {
         Ok(Self { words, at, len, mask: (1 << bits) - 1, keys, continues })
     }
 
-    /// Whether the checksum is right. By value, so that nobody who does not ask needs the record in memory.
+    /// Checks the checksum. By value, so that nobody who does not ask needs the record in memory.
     ///
     /// # Errors
     /// [`Malformed::Checksum`] when it is not.

@@ -4,7 +4,7 @@ use instanton_layout::info::Places;
 
 use crate::data::keys;
 
-/// What a key says that is computed.
+/// A value that is computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::store) enum Derived {
     Rank,
@@ -27,7 +27,7 @@ pub(in crate::store) enum Derived {
 }
 
 impl Derived {
-    /// Of what it is computed.
+    /// The places that have it.
     #[inline]
     pub(in crate::store) const fn places(self) -> Places {
         match self {
@@ -41,7 +41,7 @@ impl Derived {
     }
 }
 
-/// Where a key is looked for first, when a process is asked for it and has none of its own.
+/// The level that a key belongs to: there it is looked for first, when a process is asked for it and has none of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::store) enum Class {
     /// Of a process alone: where none is named, only what the host has given of the job.
@@ -52,12 +52,12 @@ pub(in crate::store) enum Class {
     App,
 }
 
-/// Where that key is looked for first, if it is known.
+/// The class of a key, if it is known.
 pub(in crate::store) fn class_of(key: &[u8]) -> Option<Class> {
     known(hash(key), key).map(|known| known.class)
 }
 
-/// What is known of a key before it is looked up.
+/// A key that is known before it is looked up.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::store) struct Known {
     pub(in crate::store) key: &'static str,
@@ -120,7 +120,7 @@ const fn slot_of(hash: u64) -> usize {
     (hash >> 32) as usize % SLOTS
 }
 
-/// What is known of a key.
+/// The entry of a known key.
 #[inline]
 pub(in crate::store) fn known(hash: u64, key: &[u8]) -> Option<&'static Known> {
     let mut slot = slot_of(hash);

@@ -39,7 +39,7 @@ impl Text {
 }
 
 impl Generation {
-    /// Writes a computed text without what ends it.
+    /// Writes a computed text without its NUL.
     #[inline]
     fn write(&self, cell: &ValueCell, sink: &mut impl Sink) -> Result<(), Malformed> {
         let (words, index, word, what) = (self.words(), &self.index, cell.word, cell.scalar);
@@ -91,7 +91,7 @@ impl Generation {
         written.and(if whole { Ok(()) } else { Err(Malformed::Table) })
     }
 
-    /// The same as a vector.
+    /// A computed text as a vector, with its NUL if it is a string.
     pub(in crate::store) fn text(&self, cell: &ValueCell) -> Result<Vec<u8>, Malformed> {
         let mut text = Vec::with_capacity(cell.len);
         self.write(cell, &mut text)?;

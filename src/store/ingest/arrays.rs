@@ -6,7 +6,7 @@ use crate::data::{DataType, Key, Value, keys};
 use crate::store::codec::scalar_value;
 use crate::store::error::BadJobInfo;
 
-/// Where the ranks of a job are, by the places of their nodes among [`JobInfoBuilder::nodes`].
+/// The node of each rank, by its place among [`JobInfoBuilder::nodes`].
 #[derive(Debug, Clone, Copy)]
 pub enum Placement<'a> {
     /// So many ranks on the first node, as many on the next, and round again.
@@ -89,7 +89,7 @@ impl JobInfoBuilder {
         Ok(())
     }
 
-    /// The same of a key whose values are strings.
+    /// [`column`](Self::column) for a key whose values are strings.
     ///
     /// # Errors
     /// [`BadJobInfo`] when that is no key.

@@ -137,7 +137,7 @@ impl JobInfoBuilder {
         }
     }
 
-    /// Takes in what a host gives at registration, of processes or of anything else.
+    /// Takes in the attributes that a host gives at registration, of processes or of anything else.
     ///
     /// The node map numbers the nodes that other attributes speak of: it belongs into the first call.
     ///
@@ -148,7 +148,7 @@ impl JobInfoBuilder {
         infos.iter().try_for_each(|info| self.take(Cow::Borrowed(info)))
     }
 
-    /// The same of attributes that are kept without a copy: a map may be as large as everything else.
+    /// [`infos`](Self::infos) for attributes that are kept without a copy: a map may be as large as everything else.
     ///
     /// # Errors
     /// As [`infos`](Self::infos).
@@ -157,7 +157,7 @@ impl JobInfoBuilder {
         infos.into_iter().try_for_each(|info| self.take(Cow::Owned(info)))
     }
 
-    /// What must be known of attributes before the first is taken in.
+    /// Reads the attributes that must be known before the first is taken in.
     fn before(&mut self, infos: &[Info]) -> Result<(), BadJobInfo> {
         if let Some(map) = infos.find(keys::NODE_MAP).or_else(|| in_job_array(infos, keys::NODE_MAP)) {
             let bytes = map_bytes(keys::NODE_MAP, &map.value)?;
@@ -179,7 +179,7 @@ impl JobInfoBuilder {
         self.sort(info)
     }
 
-    /// Takes in what holds for every job: those attributes of which nothing was said before.
+    /// Takes in attributes that hold for every job: those that were not given before.
     ///
     /// # Errors
     /// As [`infos`](Self::infos).
@@ -188,7 +188,7 @@ impl JobInfoBuilder {
         if unsaid.is_empty() { Ok(()) } else { self.owned_infos(unsaid) }
     }
 
-    /// Takes in what is known of a session without the job, if that has named it; what the job has said of it counts more.
+    /// Takes in values of a session that are known without the job, if the job has named it; the job's own values count more.
     pub fn known_session(&mut self, number: u32, known: &[Info]) {
         let named =
             |session: &&mut Session| session.number == number && session.entries.get(keys::SESSION_ID).is_some();
@@ -220,7 +220,7 @@ impl JobInfoBuilder {
         Ok(())
     }
 
-    /// Takes in what a host says of one process. The last value of a key counts.
+    /// Takes in the values of one process. The last value of a key counts.
     ///
     /// # Errors
     /// [`BadJobInfo`] when no process can have that rank, or a key is none.

@@ -77,12 +77,12 @@ impl ColumnBuilder {
         Self { kind, runs: vec![(first, 0)], next: first + numbers.len() as u32, numbers }
     }
 
-    /// Whether the last value is of this row.
+    /// Returns whether the last value is of this row.
     pub(super) fn ends_with(&self, row: u32) -> bool {
         self.next == row + 1
     }
 
-    /// Whether a value of this kind in this row continues the last run. The run counts as continued then.
+    /// Continues the last run with a value in this row, if it is of this kind. Returns whether it did; the caller pushes the number.
     #[inline(always)]
     pub(super) fn continues_with(&mut self, kind: Kind, row: u32) -> bool {
         let continues = self.kind == kind && self.next == row;
@@ -155,7 +155,7 @@ impl Values {
         Self { key: key.clone(), kind, pieces: Vec::new(), numbers: PackedInts::default() }
     }
 
-    /// What was said of a key last of each rank; `by_rank` gives all rows in that order.
+    /// The last value of a key for each rank; `by_rank` gives all rows in the order of ranks.
     pub(in crate::store) fn of<'a>(
         key: Key,
         mut columns: Vec<ColumnBuilder>,
@@ -198,7 +198,7 @@ impl Values {
         ByRank { values: self, piece: 0, rank: 0, end: 0, at: 0 }
     }
 
-    /// The same without those that `drop` agrees to.
+    /// The values without those that `drop` agrees to.
     pub(super) fn without(&self, drop: &mut dyn FnMut(u32, u64) -> bool) -> Self {
         let mut kept = Self::new(&self.key, self.kind);
         for (rank, number) in self.iter() {
@@ -216,7 +216,7 @@ pub(super) struct ByRank<'a> {
     values: &'a Values,
     /// The piece behind this one.
     piece: usize,
-    /// What is left of it.
+    /// The rest of this piece: the next rank, and the end.
     rank: u32,
     end: u32,
     /// The place of the next number.

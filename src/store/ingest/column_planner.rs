@@ -1,6 +1,7 @@
-//! What is to be kept of all that was said of processes, and in which form.
+//! Planner of columns: which values of processes are kept, and in which form.
 //!
-//! What follows from where a process runs is dropped. Of what is left, a column takes what many ranks have, and records the rest.
+//! Values that follow from where a process runs are dropped. Of the others, a column takes those that many ranks have, and records
+//! take the rest.
 use std::borrow::Cow;
 
 use instanton_layout::info::ColumnBuild;
@@ -17,13 +18,13 @@ use crate::store::error::BadJobInfo;
 
 /// Fewer values than this make no column.
 const FEW: usize = 4;
-/// What a value in a record takes at least, in bytes.
+/// Bytes that a value in a record takes at least.
 const ENTRY: usize = 32;
 
-/// What is known of every process.
+/// Facts from which values of processes follow.
 pub(super) struct Facts<'a> {
     pub(in crate::store) nodes: &'a Nodes,
-    /// PackedInts of the applications.
+    /// Numbers of the applications.
     pub(in crate::store) apps: Vec<u32>,
     pub(super) node_of: &'a RankPartition,
     pub(super) app_of: &'a RankPartition,
@@ -31,7 +32,7 @@ pub(super) struct Facts<'a> {
     pub(in crate::store) offset: u32,
 }
 
-/// What is kept.
+/// The values that are kept.
 pub(super) struct ColumnPlan {
     pub(in crate::store) columns: Vec<ColumnBuild>,
     pub(in crate::store) strings: Vec<Option<Box<[u8]>>>,
@@ -40,7 +41,7 @@ pub(super) struct ColumnPlan {
     pub(in crate::store) sparse_strings: Interner,
 }
 
-/// A value that has a record to itself, or shares one with few others.
+/// A value without a column: it goes to the record of its process.
 #[derive(Debug, Clone)]
 pub(in crate::store) struct SparseValue {
     pub(in crate::store) rank: u32,
@@ -50,7 +51,7 @@ pub(in crate::store) struct SparseValue {
 }
 
 impl SparseValue {
-    /// It as a record takes it.
+    /// The value as a record takes it.
     pub(in crate::store) fn encode<'a>(
         &self,
         strings: &Interner,
@@ -99,12 +100,12 @@ pub(super) fn numbers<'a>(
     Ok(Cow::Owned(numbers))
 }
 
-/// What names the nodes of processes: of each kind in the order of ranks.
+/// The values that name the nodes of processes, each kind in the order of ranks.
 pub(super) fn host_names(values: &[Values]) -> impl Iterator<Item = &Values> {
     of_key(values, keys::HOSTNAME).filter(|values| matches!(values.kind, Kind::Strings | Kind::Nodes))
 }
 
-/// Decides about all values.
+/// Plans the columns of all values.
 pub(super) fn plan(values: Vec<Values>, strings: &mut Interner, known: &Facts<'_>, own_ranks: &[u32]) -> ColumnPlan {
     let kept: Vec<Values> = values.into_iter().map(|values| drop_what_follows(values, strings, known)).collect();
     let kept = kept.into_iter().filter(|values| !values.pieces.is_empty()).map(|values| match values.kind {

@@ -33,7 +33,7 @@ impl Entries {
         self.all.push((key, value));
     }
 
-    /// The second store of a key overwrites the first.
+    /// Stores a value. The second of a key overwrites the first.
     pub(in crate::store) fn put(&mut self, key: Key, value: Value) {
         match self.place(key.as_bytes()) {
             Some(at) => self.all[at].1 = value,
@@ -41,7 +41,7 @@ impl Entries {
         }
     }
 
-    /// What follows from something else does not overwrite what was given.
+    /// Adds a value that follows from something else, unless one was given.
     pub(super) fn imply(&mut self, key: &'static str, value: impl Into<Value>) {
         if self.get(key).is_none() {
             self.push(Key::new(key).expect("keys of the Standard are legal"), value.into());

@@ -1,10 +1,10 @@
-//! The numbers of things that lie elsewhere, by a hash of each: strings that are kept once, families of names.
+//! Hash index: numbers of things that lie elsewhere, by the hash of each.
 
-/// A table of numbers. It knows no thing, and half of the hash of each: so strangers need not be looked at, and nothing is hashed again
-/// when the table grows.
+/// A table of numbers. It knows half of the hash of each thing: so no other thing is looked at, and nothing is hashed again when the
+/// table grows.
 #[derive(Debug, Default, Clone)]
 pub(super) struct HashIndex {
-    /// By hash: the half of it that says where the slot is, and one more than the number.
+    /// By hash: the half that selects the slot, and one more than the number.
     slots: Vec<(u32, u32)>,
     entries: usize,
 }

@@ -1,4 +1,4 @@
-//! The strings that are said of processes.
+//! Interner for the strings of processes.
 use instanton_layout::hash::hash;
 
 use super::hash_index::HashIndex;
@@ -7,10 +7,10 @@ use super::hash_index::HashIndex;
 #[derive(Debug, Default, Clone)]
 pub(in crate::store) struct Interner {
     bytes: Vec<u8>,
-    /// Where each begins and ends; a NULL ends before it begins.
+    /// The beginning and end of each; a NULL ends before it begins.
     places: Vec<(usize, usize)>,
     by_hash: HashIndex,
-    /// Of each the one that came after it last.
+    /// For each string the one that came after it last.
     after: Vec<u32>,
 }
 
@@ -25,8 +25,8 @@ impl Interner {
         self.places.len()
     }
 
-    /// The number of a string that comes after another one of the same key: mostly it is the one that came there before, so that
-    /// nobody has to look for it.
+    /// The number of a string that comes after another one of its key. Mostly it is the one that came there before, and need not be
+    /// looked for.
     #[inline]
     pub(super) fn number_after(&mut self, before: Option<u64>, text: Option<&[u8]>) -> u64 {
         let usual = before.map(|before| self.after[before as usize]);

@@ -20,7 +20,7 @@ pub(in crate::store) struct Session {
     pub(in crate::store) entries: Entries,
 }
 
-/// What is known of a job before its processes start, ready to be written ([`crate::store::JobWriter`]).
+/// Job information before the processes start, ready to be written ([`crate::store::JobWriter`]).
 #[derive(Debug, Clone)]
 pub struct JobInfo {
     pub(super) has_data: bool,
@@ -40,7 +40,7 @@ pub struct JobInfo {
     /// Strings of columns, with their NULs, those of own processes first.
     pub(in crate::store) strings: Vec<Option<Box<[u8]>>>,
     pub(in crate::store) own_strings: usize,
-    /// What no column has, by rank.
+    /// Values without a column, by rank.
     pub(in crate::store) sparse: Vec<SparseValue>,
     pub(in crate::store) sparse_strings: Interner,
     pub(in crate::store) others: Vec<Value>,
@@ -53,12 +53,12 @@ impl JobInfo {
         self.size
     }
 
-    /// Whether the host gave data at all (it did not set `REGISTER_NODATA`).
+    /// Returns whether the host gave data at all (it did not set `REGISTER_NODATA`).
     pub fn has_data(&self) -> bool {
         self.has_data
     }
 
-    /// Whether a boolean attribute of the job is given and true.
+    /// Returns whether a boolean attribute of the job is given and true.
     pub fn is_set(&self, key: &str) -> bool {
         self.get(key).and_then(Value::truth) == Some(true)
     }

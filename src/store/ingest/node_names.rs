@@ -1,7 +1,7 @@
 //! Names of the nodes of a job while it is put together: those that differ in one number only are kept as ranges of it, so that
 //! a million of them take no more than one.
 //!
-//! What stands around a number is a **family**; a **row** is nodes that follow one another as the numbers of a family do. A name may
+//! The text around a number is a **family**; a **row** is nodes that follow one another as the numbers of a family do. A name may
 //! have several numbers. In a row that was given as such any of them counts; a name that comes alone is in the family around the
 //! last number in front of its first dot. So it is looked for in the families around each of its numbers.
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,7 +15,7 @@ use super::hash_index::HashIndex;
 
 #[derive(Debug, Clone, Default)]
 pub(super) struct NodeNames {
-    /// What stands around the numbers of families.
+    /// The texts around the numbers of families.
     text: Vec<u8>,
     families: Vec<Family>,
     by_hash: HashIndex,
@@ -25,7 +25,7 @@ pub(super) struct NodeNames {
     more: BTreeMap<(u32, u32), u32>,
     /// Nodes whose names others had before: these are found by them.
     twins: BTreeSet<u32>,
-    /// Whether what stands in front of the number of some family has a number, too, or what stands behind it.
+    /// True if the text in front of the number of some family has a number, too, or the text behind it.
     numbers_in_front: bool,
     numbers_behind: bool,
 }
@@ -69,7 +69,7 @@ impl NodeNames {
         several.find_map(|(at, end, number)| self.find_in(&name[..at], &name[end..], end - at, number))
     }
 
-    /// The same, sooner found where the name is in the same row as that of a node.
+    /// [`find`](Self::find), sooner where the name is in one row with that of a node.
     pub(super) fn find_near(&self, node: u32, name: &[u8]) -> Option<u32> {
         let near = self.row_of(node).and_then(|(first, row)| {
             let run = self.run(first, row);

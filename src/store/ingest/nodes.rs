@@ -1,4 +1,4 @@
-//! The nodes of a job while they are put together: numbers, names, and what is said of them.
+//! The nodes of a job while they are put together: numbers, names, and the values that the host gave of them.
 use std::collections::{BTreeMap, HashMap};
 
 use instanton_layout::info::NameRun;
@@ -11,13 +11,13 @@ use crate::data::maps::NameRow;
 #[derive(Debug, Clone, Default)]
 pub(in crate::store) struct Nodes {
     len: u32,
-    /// PackedInts of all of them, once one is not the index.
+    /// Numbers of all of them, once one is not the index.
     numbers: Vec<u32>,
     names: NodeNames,
     /// Indexes by number, of nodes whose number is another.
     renumbered: HashMap<u32, u32>,
     next: u32,
-    /// How many nodes of the node map have their place there as index, before the first that has not.
+    /// Nodes of the node map whose place there is their index, before the first whose place is not.
     in_place: u32,
     /// The nodes of the node map behind them, in its order.
     map: Vec<u32>,
@@ -58,7 +58,7 @@ impl Nodes {
         self.names.find(name)
     }
 
-    /// The same, mostly near another one.
+    /// [`find`](Self::find) of a name that is mostly near another one.
     pub(super) fn find_near(&self, near: u32, name: &[u8]) -> Option<u32> {
         self.names.find_near(near, name)
     }
@@ -150,7 +150,7 @@ impl Nodes {
         }
     }
 
-    /// The same of names whose numbers have so many digits.
+    /// Adds the next names of the node map, whose numbers have so many digits.
     fn map_numbers(&mut self, around: (&[u8], &[u8]), digits: usize, first: u64, last: u64) {
         let as_indexes = self.numbers.is_empty() && self.map.is_empty() && self.len == self.in_place;
         if as_indexes
@@ -183,12 +183,12 @@ impl Nodes {
         }
     }
 
-    /// Whether the nodes are those of the node map, in its order, and each is there once.
+    /// Returns whether the nodes are those of the node map, in its order, and each is there once.
     pub(super) fn are_the_map(&self) -> bool {
         self.in_place == self.len && self.map.is_empty()
     }
 
-    /// Whether so many places of the process map are nodes of the node map, and each is the index of its node.
+    /// Returns whether so many places of the process map are nodes of the node map, and each is the index of its node.
     pub(super) fn are_in_place(&self, places: u32) -> bool {
         places <= self.in_place
     }

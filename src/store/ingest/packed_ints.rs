@@ -1,10 +1,10 @@
-//! PackedInts that come one after the other, in little memory: most keys have small ones, or the same for every process, or each rank
-//! one more than the rank before.
+//! Packed integers: numbers that come one after the other, in little memory. Most keys have small ones, or one for every process, or
+//! each rank one more than the rank before, which is an affine run.
 
-/// PackedInts in a row.
+/// A list of numbers.
 #[derive(Debug, Clone)]
 pub(super) enum PackedInts {
-    /// So many, each so much more than the one before.
+    /// An affine run: `len` numbers from `base` on, each `step` more than the one before.
     Affine {
         base: u64,
         step: u64,
@@ -33,7 +33,7 @@ impl PackedInts {
         }
     }
 
-    /// Pushes one that has no room as they lie now.
+    /// Pushes a number that has no room in the present form.
     #[cold]
     #[inline(never)]
     fn push_another(&mut self, number: u64) {

@@ -9,7 +9,7 @@ use crate::data::maps::Form;
 use crate::store::texts::{self, Compare, Count};
 use crate::sys::scratch::Scratch;
 
-/// Who has which ranks, as readers will see it.
+/// The ranks of each member, as readers will see them.
 pub(super) struct RankPartition {
     pub(super) build: PartitionBuild<Scratch<u64>>,
     partition: Partition,
@@ -17,7 +17,7 @@ pub(super) struct RankPartition {
     runs: Vec<u64>,
 }
 
-/// What we wrote ourselves is not damaged.
+/// The reason why reading it cannot fail.
 const SOUND: &str = "words written just now";
 
 impl RankPartition {
@@ -48,7 +48,7 @@ impl RankPartition {
         Self { build, partition, runs }
     }
 
-    /// What the partition lies in.
+    /// The words that the partition lies in.
     fn words(&self) -> Pieces<'_, 4> {
         Pieces(self.build.columns().unwrap_or([&self.runs, &[], &[], &[]]))
     }

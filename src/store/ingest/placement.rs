@@ -1,7 +1,7 @@
-//! What follows from where processes are: sizes, peers, and the ranks within node, application and session.
+//! Completion of job information from the places of processes: sizes, peers, and the ranks within node, application and session.
 //!
-//! Everything here fills gaps. What the host gave stands, even where it contradicts the maps; what it gave and follows anyway is
-//! not kept a second time.
+//! Everything here fills gaps. A value that the host gave stands, even where it contradicts the maps; one that follows anyway is not
+//! kept a second time.
 use std::collections::HashSet;
 use std::ops::Range;
 
@@ -28,7 +28,7 @@ impl JobInfoBuilder {
     }
 }
 
-/// Completes what a host gave.
+/// Completes the job information that a host gave.
 fn complete(mut job: JobInfoBuilder) -> Result<JobInfo, BadJobInfo> {
     let values = job.processes.finish();
     let (size, ranks) = size(&job)?;
@@ -236,7 +236,7 @@ fn own_node(job: &mut JobInfoBuilder, peers: &HashSet<u32>) -> Result<u32, BadJo
     Ok(own)
 }
 
-/// Drops what was said of nodes and applications and follows.
+/// Drops values of nodes and applications that follow from the places of processes.
 fn drop_derived_of_members(job: &mut JobInfoBuilder, nodes: &RankPartition, apps: &RankPartition, own_node: u32) {
     for (index, mut entries) in std::mem::take(&mut job.nodes.given) {
         if index != own_node {
@@ -340,7 +340,7 @@ fn sums(
     listed
 }
 
-/// How a long node map is written when it is read, if it is nothing but the names of all nodes.
+/// The form in which a long node map is written when it is read, if it is nothing but the names of all nodes.
 fn node_map(job: &mut JobInfoBuilder) -> Option<TextForm> {
     let value = job.job.get(keys::NODE_MAP)?;
     let text = value.as_bytes()?;

@@ -1,4 +1,4 @@
-//! Where the process map of a job has its ranks. A long one is known by that, and its text written when it is read.
+//! The process map of a job: on which node each rank is. The text of a long map is not kept, but written when it is read.
 use instanton_layout::info::{NONE, TextForm};
 
 use super::entries::Entries;
@@ -10,7 +10,7 @@ use crate::data::{DataType, Text, Value, keys};
 use crate::store::texts;
 use crate::sys::scratch::Scratch;
 
-/// Where ranks are: out of the process map, or as the host says it.
+/// The node of each rank, from the process map or as the host says.
 #[derive(Default)]
 pub(super) struct ProcessMap {
     /// The place of each rank's node in the node map, or [`NONE`].
@@ -58,14 +58,14 @@ impl ProcessMap {
         Ok(self.text.is_some())
     }
 
-    /// Ranks are where the host says.
+    /// Places ranks where the host says.
     pub(super) fn place(&mut self, placed: impl Iterator<Item = u32>, job: &mut Entries) {
         self.keep_text(job);
         *self = Self::default();
         self.placed.extend(placed);
     }
 
-    /// A rank is on this node.
+    /// Places a rank on a node.
     pub(in crate::store) fn set(&mut self, rank: u32, node: u32, job: &mut Entries) {
         if self.placed[rank as usize] != node {
             self.keep_text(job);
@@ -74,14 +74,14 @@ impl ProcessMap {
         }
     }
 
-    /// Nodes are others than those of these places.
+    /// Replaces the places of nodes in the map by their indexes.
     pub(super) fn renumber(&mut self, mut node_at: impl FnMut(u32) -> u32, job: &mut Entries) {
         self.keep_text(job);
         self.listed = None;
         self.placed.iter_mut().filter(|node| **node != NONE).for_each(|node| *node = node_at(*node));
     }
 
-    /// Writes the map down: it will not be possible any more.
+    /// Keeps the text of the map, because it cannot be written from the ranks any more.
     pub(super) fn keep_text(&mut self, job: &mut Entries) {
         if let Some(text) = self.text.take() {
             write_down(text, self, job);
@@ -107,7 +107,7 @@ fn write_down(TextForm { data_type, form, .. }: TextForm, map: &ProcessMap, job:
     job.imply(keys::PROC_MAP, value);
 }
 
-/// Where ranks are, while a process map says so.
+/// The node of each rank, while a process map is read.
 struct Places {
     /// With room behind the last one.
     placed: Scratch<u32>,
@@ -119,7 +119,7 @@ struct Places {
     nodes: u32,
     /// One more than the last of those that are too many.
     ranks: u32,
-    /// Whether a rank was spoken of twice.
+    /// True once a rank was named twice.
     again: bool,
 }
 

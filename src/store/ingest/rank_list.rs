@@ -33,7 +33,7 @@ impl RankList {
         self.len = len;
     }
 
-    /// The same in so many bits each, with room for so many.
+    /// Copies the ranks in so many bits each, with room for so many.
     fn in_bits(&self, bits: u32, room: u32) -> Self {
         let mut words = Scratch::zeroed(words_for(room.into(), bits) as usize);
         let mut filler = Filler::new(&mut words);
@@ -59,7 +59,7 @@ impl RankList {
 #[derive(Clone)]
 pub(super) struct Listed {
     pub(in crate::store) ranks: RankList,
-    /// Whether those of each node come in the order of their numbers.
+    /// True if the ranks of each node come in the order of their numbers.
     pub(super) in_order: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What this process has found whole in a modex segment, so that it checks it once.
+//! The records of a modex segment that this process has found whole: it checks each once.
 use std::io;
 
 use instanton_layout::chain;

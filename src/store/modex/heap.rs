@@ -25,10 +25,10 @@ use crate::store::segment::OwnSegment;
 const SMALLEST: u64 = 64 << 10;
 /// The largest segment, unless one record needs a larger one.
 const LARGEST: u64 = 64 << 20;
-/// What may be held back however little is alive.
+/// Bytes that may be held back however little is alive.
 const HELD_BACK: u64 = 1 << 20;
 
-/// What may wait for readers, or an eighth of all there is, before the writer looks whether it still has to.
+/// Bytes that may wait for readers before the writer scans their pages, if these are less than an eighth of all.
 const UNSEEN: u64 = 16 << 10;
 
 /// Words of a page of memory.
@@ -156,18 +156,18 @@ impl SegmentSet {
         self.held
     }
 
-    /// Whether so much waits for readers that it pays to look whether they still hold it: to look is to load a line of memory for
-    /// each slot of each reader, which is more work than a small commit itself.
+    /// Returns whether so much waits for readers that a scan of their pages pays: it loads a line of memory for each slot of each
+    /// reader, which is more work than a small commit itself.
     pub(in crate::store) fn is_worth_a_scan(&self) -> bool {
         self.held > UNSEEN.min(self.bytes() / 8)
     }
 
-    /// Whether readers hold so much back that the records must move.
+    /// Returns whether readers hold so much back that the records must move.
     pub(in crate::store) fn is_held_back(&self) -> bool {
         self.held > HELD_BACK.max(self.live)
     }
 
-    /// Whether so much lies in blocks of sizes that nobody needs that the records had better move.
+    /// Returns whether so much lies in blocks of unneeded sizes that the records had better move.
     pub(in crate::store) fn is_scattered(&self) -> bool {
         self.held + self.unused > HELD_BACK.max(2 * self.live)
     }

@@ -41,11 +41,11 @@ struct Page {
     _charge: Charge,
 }
 
-/// What the readers of a job hold.
+/// The epochs that the readers of a job hold.
 pub(in crate::store) struct Held {
     /// The oldest epoch that is held, all ones if none is.
     pub(in crate::store) oldest: u64,
-    /// Who holds it.
+    /// The reader that holds it.
     pub(in crate::store) by: Option<ReaderId>,
     /// Readers whose pages hold epochs that have not been yet.
     pub(in crate::store) liars: Vec<ReaderId>,
@@ -74,7 +74,7 @@ impl Pages {
         self.pages.retain(|page| page.id != id);
     }
 
-    /// What is held now, given the current epoch. References must have been replaced before.
+    /// Reads which epochs are held now, given the current one. References must have been replaced before.
     pub(in crate::store) fn scan(&self, job: RawWords<'_>, epoch: u64) -> Held {
         page::fence_before_scan(&job);
         let mut held = Held { oldest: u64::MAX, by: None, liars: Vec::new() };

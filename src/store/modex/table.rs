@@ -1,4 +1,4 @@
-//! The records of each rank, in a set of segments, and what a commit makes of them.
+//! The records of each rank, in a set of segments, and their change by a commit.
 //!
 //! A rank's record may continue in older ones (`instanton_layout::chain`), so that a small commit of a rank that has posted much costs
 //! what is new. Older records are merged into the new one where they are not much larger, so that each byte is written again
@@ -23,11 +23,11 @@ use crate::sys::memory::Mapping;
 
 /// Records up to this many words are merged into any newer one.
 const SMALL: usize = 1024;
-/// How much larger than the new record an older one may be to be merged into it. With three steps of it from the smallest, four records
+/// The ratio of an older record's size to the new one's up to which it is merged into it. With three steps of it from the smallest, four records
 /// reach 32 MiB before the limit on their number counts.
 const RATIO: usize = 16;
 
-/// What becomes of some keys: a scope and a value, or nothing any more.
+/// Changes by key: a new scope and value, or `None` where the key goes.
 pub(super) type Changes<'a> = BTreeMap<&'a Key, Option<(Scope, &'a Value)>>;
 
 /// Records by rank.
@@ -38,7 +38,7 @@ pub(in crate::store) struct Table {
     maker: Maker,
 }
 
-/// What a commit is about to change: everything is written, nothing is published.
+/// A commit that is written and not yet published.
 pub(in crate::store) struct Prepared {
     rank: Rank,
     /// The newest record from then on, if the rank has anything.
@@ -79,7 +79,7 @@ impl Table {
         Ok(found)
     }
 
-    /// The same for all of them: one walk in the library is enough for what is not asked in a hurry.
+    /// [`walk`](Self::walk) until `body` returns true. It is in the library once, for all that is not done in a hurry.
     fn walk_until<'a>(
         &'a self,
         rank: Rank,
@@ -97,7 +97,7 @@ impl Table {
         }
     }
 
-    /// What a rank has under a key, with its scope.
+    /// The value of a rank's key, with its scope.
     pub(in crate::store) fn get(&self, rank: Rank, key: &Key) -> Result<Option<(Scope, Value)>, ReadError> {
         let query = HashedKey::new(key.as_bytes());
         let found = self.walk(rank, |(words, record, _)| {
@@ -108,7 +108,7 @@ impl Table {
         found.map(|(cell, bytes)| Ok((cell.scope(), cell.decode(bytes)?))).transpose()
     }
 
-    /// All that a rank has.
+    /// All entries of a rank.
     pub(in crate::store) fn all(&self, rank: Rank) -> Result<Vec<Posted>, ReadError> {
         let stored = self.stored(rank, chain::LONGEST)?;
         let posted = |item: Stored| {
@@ -117,7 +117,7 @@ impl Table {
         stored.into_iter().map(posted).collect()
     }
 
-    /// What a rank has in the newest `count` of its records.
+    /// The entries in the newest `count` records of a rank.
     fn stored(&self, rank: Rank, count: usize) -> Result<Vec<Stored>, ReadError> {
         let mut stored: Vec<Stored> = Vec::new();
         let mut records = 0;
@@ -187,7 +187,7 @@ impl Table {
         Ok(Some(prepared))
     }
 
-    /// What a rank's newest record is to be with what is new in it. What is gone was in the first `removed` of its records.
+    /// Composes the newest record of a rank from the new entries. Keys that go are in the first `removed` of its records.
     fn compose(
         &self,
         rank: Rank,
@@ -227,7 +227,7 @@ impl Table {
         }
     }
 
-    /// How many of a rank's records there are up to the last one that has a key.
+    /// The number of a rank's records up to the last one that has a key.
     fn last_with(&self, rank: Rank, key: &Key) -> Result<usize, ReadError> {
         let query = HashedKey::new(key.as_bytes());
         let (mut count, mut last) = (0, 0);
@@ -312,7 +312,7 @@ impl Table {
         }
     }
 
-    /// Whether there was room.
+    /// Copies all records. Returns false when there is no room.
     fn copy_to(&mut self, to: &mut Renewed) -> Result<bool, ReadError> {
         for index in 0..job::pages(self.job().ranks()) {
             let Some(page) = self.job().page(index) else { continue };
@@ -349,7 +349,7 @@ pub(in crate::store) struct Renewed {
     pages: Vec<(usize, Reference)>,
 }
 
-/// What a commit makes of a rank's records.
+/// The records of a rank after a commit.
 struct Next {
     /// The new record, unless there is nothing in it.
     record: Option<Vec<u64>>,
@@ -366,7 +366,7 @@ struct Part {
     words: usize,
 }
 
-/// How many of a rank's records, newest first, a new one of `size` words takes in; at least `least`.
+/// The number of a rank's records, newest first, that a new one of `size` words takes in; at least `least`.
 fn how_many_to_merge(mut size: usize, least: usize, parts: &[Part]) -> usize {
     let mut count = 0;
     for part in parts {

@@ -1,8 +1,8 @@
-//! Which value of a key is seen on the poster's node, and which elsewhere.
+//! Visibility of posted values: on the poster's node, and elsewhere.
 //!
-//! A key of a rank has two visible: LOCAL sets the one that the rank's own node sees, REMOTE the one that other nodes see, GLOBAL
-//! both. What its node sees lies in the segments that readers map; what only others may see lies in segments of its own, which
-//! are never handed out. An entry that is the same for both is stored once, as GLOBAL.
+//! A key of a rank can have a value for each of two audiences: LOCAL sets the one that the rank's own node sees, REMOTE the one that
+//! other nodes see, GLOBAL both. Values for the own node lie in the segments that readers map. Values that only others may see lie in
+//! segments that are never handed out. A value that both see is stored once, as GLOBAL.
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use super::table::{Changes, Table};
 use crate::data::{Key, Posted, Rank, Scope, Value};
 use crate::store::error::WriteError;
 
-/// What a commit changes, by face.
+/// The changes of a commit, by audience.
 #[derive(Default)]
 pub(in crate::store) struct Visibility<'a> {
     here: BTreeMap<&'a Key, (Scope, Cow<'a, Value>)>,
@@ -19,7 +19,7 @@ pub(in crate::store) struct Visibility<'a> {
 }
 
 impl<'a> Visibility<'a> {
-    /// What a local rank's commit changes, given what it has posted before.
+    /// The changes of a local rank's commit; `posted` has its records so far.
     pub(in crate::store) fn of_local(rank: Rank, entries: &'a [Posted], posted: &Table) -> Result<Self, WriteError> {
         let mut visible = Visibility::default();
         for Posted { scope, key, value } in entries {
@@ -54,7 +54,7 @@ impl<'a> Visibility<'a> {
         Ok(visible)
     }
 
-    /// What a remote rank's data changes: its node has sent what is meant for us.
+    /// The changes of a remote rank's data: its node has sent the entries that are meant for this one.
     pub(in crate::store) fn of_remote(rank: Rank, entries: &'a [Posted]) -> Result<Self, WriteError> {
         let mut visible = Visibility::default();
         for Posted { scope, key, value } in entries {

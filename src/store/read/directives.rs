@@ -36,7 +36,7 @@ pub struct Directives {
     pub scope: Option<Scope>,
     /// The level of information.
     pub level: InfoLevel,
-    /// Whether an application, a node or a session is named. The key may say then that its level is meant.
+    /// True if an application, a node or a session is named. The key may say then that its level is meant.
     pub names_place: bool,
     /// `PMIX_SESSION_ID`.
     pub session: Option<u32>,
@@ -224,7 +224,7 @@ impl Directives {
         }
     }
 
-    /// Whether a session, an application or a node is named at the level that is asked for.
+    /// Returns whether a session, an application or a node is named at the level that is asked for.
     #[inline(always)]
     pub(super) fn selects(&self) -> bool {
         match self.level {

@@ -74,7 +74,7 @@ impl<'g> ValueRef<'g> {
         self.raw.scalar()
     }
 
-    /// Whether it is a NULL string.
+    /// Returns whether the value is a NULL string.
     #[inline]
     pub fn is_null(&self) -> bool {
         self.raw.is_null()

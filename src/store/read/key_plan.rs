@@ -34,7 +34,7 @@ pub(super) struct Planned<'a> {
 /// Records of nodes, the own one's included.
 pub(super) const NODE: Places = Places::NODES.and(Places::OWN_NODE);
 
-/// Whether a look-up begins with the values of the process itself.
+/// Returns whether a look-up begins with the values of the process itself.
 #[inline(always)]
 pub(super) fn begins_with_process(question: &Question<'_>, in_job: bool) -> bool {
     in_job && question.has_default_level()

@@ -179,7 +179,7 @@ impl InfoView {
         }
     }
 
-    /// What the host gave of a process, or what follows for it alone.
+    /// The value that the host gave of a process, or that follows for it alone.
     #[inline(never)]
     fn of_process(&self, planned: &Planned<'_>, rank: Rank, found: &mut Option<ValueCell>) -> Result<(), Malformed> {
         if planned.plan.entry.places.has(Places::PROCESSES) || planned.plan.column.is_some() {
@@ -191,7 +191,7 @@ impl InfoView {
         }
     }
 
-    /// What the host gave of a process.
+    /// The value that the host gave of a process.
     #[inline]
     fn given(&self, planned: &Planned<'_>, rank: Rank, found: &mut Option<ValueCell>) -> Result<(), Malformed> {
         let (words, own) = (self.words(), self.own(rank.0));
@@ -214,7 +214,7 @@ impl InfoView {
         }
     }
 
-    /// What the first of these columns of one key that has a value of a process says.
+    /// The value of a process in the first of these columns of one key that has one.
     #[inline(never)]
     fn in_columns_from(
         &self,

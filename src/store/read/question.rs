@@ -83,13 +83,13 @@ impl<'a> Question<'a> {
         self.directives
     }
 
-    /// Whether the key is one of the Standard's.
+    /// Returns whether the key is one of the Standard's.
     #[inline(always)]
     pub(crate) fn is_reserved(&self) -> bool {
         keys::is_reserved(self.key.bytes())
     }
 
-    /// Whether no level is named: only then may a value be found that a process posted or keeps for itself.
+    /// Returns whether no level is named: only then may a value be found that a process posted or keeps for itself.
     #[inline(always)]
     pub(crate) fn has_default_level(&self) -> bool {
         self.directives.level == InfoLevel::Default

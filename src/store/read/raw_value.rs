@@ -47,19 +47,19 @@ impl<'a> RawValue<'a> {
         self.cell.scalar()
     }
 
-    /// Whether it is a NULL string.
+    /// Returns whether the value is a NULL string.
     #[inline]
     pub fn is_null(&self) -> bool {
         self.cell.is_null()
     }
 
-    /// Whether the bytes are an archive, of use only to [`RawValue::to_value`].
+    /// Returns whether the bytes are an archive, of use only to [`RawValue::to_value`].
     #[inline]
     pub fn is_archive(&self) -> bool {
         self.cell.is_archive()
     }
 
-    /// Whether its bytes lie nowhere: they are written when they are copied.
+    /// Returns whether the bytes lie nowhere: they are written when they are copied.
     #[inline]
     pub fn is_computed(&self) -> bool {
         self.cell.is_computed()

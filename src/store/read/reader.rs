@@ -37,7 +37,7 @@ pub struct JobReader {
     own: OnceLock<Rank>,
 }
 
-/// What is mapped besides the job segment.
+/// The segments that are mapped besides the job segment.
 #[derive(Clone, Default)]
 pub(super) struct Maps {
     pub(super) view: Option<Arc<InfoView>>,
@@ -60,7 +60,7 @@ pub enum Origin {
     Modex,
 }
 
-/// What is done with each record of a rank.
+/// Callback for each record of a rank.
 type Body<'a> = dyn FnMut(Link<'_, RawWords<'_>>) -> Result<Option<()>, Malformed> + 'a;
 
 /// A value that a rank has posted, shown where it lies. What is found is whether it is of the scope that is asked for.
@@ -109,7 +109,7 @@ impl JobReader {
 
     /// Adds a modex segment, or a generation of job information that supersedes the one there is.
     ///
-    /// What is superseded stays mapped until no thread reads it any more.
+    /// A superseded generation stays mapped until no thread reads it any more.
     ///
     /// # Errors
     /// [`AttachError`] when it is damaged or belongs to another job; the reader is as before then.
@@ -165,7 +165,7 @@ impl JobReader {
         JobWords::new(self.job.words())
     }
 
-    /// What is mapped, for as long as a guard holds it.
+    /// The mapped segments, for as long as a guard holds them.
     #[inline]
     pub(super) fn held_maps<'a>(&'a self, hold: &'a Hold<'_>) -> &'a Maps {
         self.maps.read_held(hold).expect("a reader's guards are on its own page")
@@ -259,7 +259,7 @@ impl JobReader {
         }
     }
 
-    /// The same where nobody is in a hurry.
+    /// [`modex`](Self::modex) once in the library, for callers that are not in a hurry.
     #[inline(never)]
     fn records(&self, maps: &Maps, rank: Rank, body: &mut Body<'_>) -> Result<Option<()>, Miss> {
         self.modex(maps, rank, |link: Link<'_, RawWords<'_>>| body(link))
@@ -283,7 +283,7 @@ impl JobReader {
         Ok(self.read(question, |value| value.to_value())??)
     }
 
-    /// Whether there is such a value.
+    /// Returns whether there is such a value.
     ///
     /// # Errors
     /// [`Miss`] when that cannot be said; never `NotFound`.
@@ -368,7 +368,7 @@ impl JobReader {
         view.number(Group::Nodes, view.generation.index.own_node()).ok()?
     }
 
-    /// Whether a rank runs on this node, as far as the job information says.
+    /// Returns whether a rank runs on this node, as far as the job information says.
     pub fn is_local(&self, rank: Rank) -> bool {
         let maps = self.maps.read();
         let Some(view) = &maps.view else { return false };
@@ -381,8 +381,8 @@ impl JobReader {
         maps.view.as_ref().and_then(|view| view.own_ranks().ok()).unwrap_or_default()
     }
 
-    /// Says which process this is, and maps the pages that it looks at first: what all processes of the node look up, and its own
-    /// keys. Only a hint: whatever else is looked up is mapped when it is.
+    /// Says which process this is, and maps the pages that it looks at first: those that all processes of the node look at, and those of
+    /// its own keys. This is only a hint: every other page is mapped when it is looked at.
     ///
     /// # Errors
     /// [`Miss`] when the job information is damaged.
@@ -406,7 +406,7 @@ impl JobReader {
         }
     }
 
-    /// Whether a rank has posted anything that is visible here.
+    /// Returns whether a rank has posted anything that is visible here.
     pub fn has_posted(&self, rank: Rank) -> bool {
         rank.is_process() && !matches!(self.records(&self.maps.read(), rank, &mut |_| Ok(Some(()))), Ok(None))
     }
@@ -422,12 +422,12 @@ impl JobReader {
         (published > self.generation()).then_some(Want::Info(published))
     }
 
-    /// What is mapped, for whoever has the rest.
+    /// The segments that are mapped, to be told to the writer.
     pub fn have(&self) -> Have {
         self.maps.read().have()
     }
 
-    /// Whether there is more of the job than is mapped.
+    /// Returns whether there is more of the job than is mapped.
     #[inline]
     pub fn is_behind(&self) -> bool {
         let (info, modex) = &self.mapped;
@@ -446,13 +446,13 @@ impl JobReader {
     }
 }
 
-/// Whether every checksum of job information is looked at when it is mapped (`INSTANTON_VERIFY=on`).
+/// Returns whether every checksum of job information is checked when it is mapped (`INSTANTON_VERIFY=on`).
 fn verifies() -> bool {
     static VERIFIES: OnceLock<bool> = OnceLock::new();
     *VERIFIES.get_or_init(|| std::env::var_os("INSTANTON_VERIFY").is_some_and(|value| value == "on"))
 }
 
-/// Whether what was put with `scope` is asked for.
+/// Returns whether a value that was put with this scope is asked for.
 pub(super) fn in_scope(put: Scope, asked: Option<Scope>) -> bool {
     match asked {
         None | Some(Scope::UNDEF) => true,

@@ -1,4 +1,4 @@
-//! What a process has found before is found again, and nothing else instead.
+//! The look-up cache: a value that was found before is found again, and no other instead.
 use crate::data::{Info, Rank, Value, keys};
 use crate::store::tests::{about, attach, catch_up, infos, job_info, key, nspace, writer};
 use crate::store::*;

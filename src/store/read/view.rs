@@ -1,7 +1,6 @@
-//! One generation of job information, mapped, and what a process keeps of it at hand.
+//! One generation of job information as a process looks at it: with the facts about the process itself at hand.
 //!
-//! It never changes. What has a checksum is checked when it is first used, and this process remembers that. Where a key is looked
-//! for is said in [`levels`](super::levels), what is computed in [`computed`](super::computed).
+//! [`levels`](super::levels) looks keys up in it, and [`computed`](super::computed) has the values that follow from placement.
 use std::sync::{Arc, OnceLock};
 
 use instanton_layout::Malformed;
@@ -23,7 +22,7 @@ pub(super) struct InfoView {
     pub(super) own: OnceLock<Own>,
 }
 
-/// What a process looks up again and again, about itself.
+/// The facts about the own process, which are looked up again and again.
 pub(super) struct Own {
     pub(in crate::store) rank: u32,
     pub(super) row: Option<Row>,

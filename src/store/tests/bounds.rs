@@ -121,7 +121,7 @@ fn what_fits_into_a_page_lies_in_one() {
     }
 }
 
-/// What fits into a page, but not twice, takes no page of its own where that would leave much of it empty.
+/// A block that fits into a page, but not twice, takes no page of its own where that would leave much of it empty.
 #[test]
 fn pages_of_large_records_are_full() {
     const RANKS: u32 = 64;

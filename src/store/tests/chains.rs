@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// What a rank should have: by key, what is seen here and what is seen elsewhere.
+/// The expected values of a rank: by key, the one seen here and the one seen elsewhere.
 type Model = BTreeMap<String, (Option<(Scope, Value)>, Option<Value>)>;
 
 fn put(model: &mut Model, put: Scope, name: &str, value: Value) {

@@ -77,7 +77,7 @@ impl JobWriter {
     }
 }
 
-/// The same look-up by all three ways there are; they agree, or one of them fails.
+/// One look-up by all three ways there are; they agree, or the test fails.
 fn get_all_ways(reader: &JobReader, server: &JobReader, question: &Question<'_>) -> Option<Value> {
     let answer = |answer: Result<Value, Miss>| match answer {
         Ok(value) => Some(value),

@@ -207,7 +207,7 @@ fn list(odd: &Odd, node: u32) -> Vec<u32> {
     (0..odd.nodes.len() as u32).filter(|rank| odd.nodes[*rank as usize] == Some(node)).collect()
 }
 
-/// What a reader must answer for a key of a rank, if anything.
+/// The value that a reader must answer for a key of a rank, if any.
 fn expected(odd: &Odd, rank: u32, key: &str) -> Option<Value> {
     if let Some(value) = odd.given.get(&(rank, Key::try_from(key).unwrap())) {
         return Some(value.clone());

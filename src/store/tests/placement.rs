@@ -1,4 +1,4 @@
-//! What follows from maps, and what does not because the host said otherwise.
+//! Values that follow from maps, and those that do not because the host said otherwise.
 use super::*;
 
 fn reader_of(infos: &[Info], local: u32, host: &str) -> JobWriter {
@@ -135,7 +135,7 @@ fn placement_comes_from_whatever_names_it() {
     assert_eq!(get(&writer, 3, keys::LOCAL_RANK), Value::from(1u16));
 }
 
-/// What a host says of two nodes with two processes each, on the second of them: number of rank 0's node, of rank 2's.
+/// Job information of two nodes with two processes each, on the second of them: number of rank 0's node, of rank 2's.
 fn on_second_node(first: u32, second: u32, own: u32) -> JobWriter {
     let process = |rank: u32, node: u32, name: &str| {
         about(

@@ -1,4 +1,4 @@
-//! What is written is read back exactly, types included, by the copying read, under a guard, and by the server.
+//! Values are read back exactly as they were written, types included, by the copying read, under a guard, and by the server.
 use std::collections::BTreeMap;
 
 use proptest::collection::vec;
@@ -9,7 +9,7 @@ use crate::data::arbitrary;
 
 type Values = BTreeMap<Key, Value>;
 
-/// What each audience sees of a rank, said in the simplest way.
+/// The values of a rank that each audience sees, in the simplest form.
 #[derive(Default)]
 struct Model {
     here: BTreeMap<Key, (Scope, Value)>,

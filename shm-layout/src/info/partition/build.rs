@@ -40,7 +40,7 @@ impl PartitionBuild {
 impl<C: Room> PartitionBuild<C> {
     /// By columns, of so many ranks whose members these are, two in each word, the first in its low half.
     ///
-    /// Where they are known, the ranks of one member after the other are given: in the order of their numbers, or in another one,
+    /// The ranks of one member after the other are given where they are known: in the order of their numbers, or in another one,
     /// which is kept; each rank that has a member once, in as many bits as the number of ranks has, in words for all of these.
     pub fn by_columns(members_of: C, ranks: u32, members: u32, listed: Option<(C, bool)>) -> Self {
         Self { ranks, members, rule: Rule::Columns(Columns::new(members_of, ranks, members, listed)) }
@@ -297,9 +297,9 @@ struct Growing {
     run: Run,
     /// The round of the next block, and the member of the run that it goes to.
     next: (u32, u32),
-    /// Whether the first member has come again: then the width is known.
+    /// True once the first member has come again: then the width is known.
     again: bool,
-    /// Whether the last block was cut short.
+    /// True if the last block was cut short.
     closed: bool,
 }
 
@@ -330,7 +330,7 @@ impl Growing {
         true
     }
 
-    /// Whether it has gone from one member to the next so far, with whole blocks that begin at the first place of each.
+    /// Returns whether ranks have gone from one member to the next so far, with whole blocks that begin at the first place of each.
     fn climbs(&self) -> bool {
         !self.again && !self.closed && self.run.base == 0 && self.next == (0, self.run.width)
     }

@@ -39,7 +39,7 @@ pub(super) struct Columns<C> {
     ranks: C,
     /// Bits of a member, a place and a rank.
     pub(super) bits: [u32; 3],
-    /// Whether the ranks of a member are in another order than that of their numbers.
+    /// True if the ranks of a member are in another order than that of their numbers.
     pub(super) listed: bool,
 }
 
@@ -73,12 +73,12 @@ impl<C: Room> Columns<C> {
         [&self.members, &self.places, &self.begins, &self.ranks]
     }
 
-    /// The same, to keep.
+    /// The words of all four, to keep.
     pub(super) fn into_words(self) -> [C; 4] {
         [self.members, self.places, self.begins, self.ranks]
     }
 
-    /// Where the ranks of a member begin.
+    /// The index of the first rank of a member.
     pub(super) fn begin(&self, member: u32) -> u32 {
         number(&self.begins, member, self.bits[2])
     }
@@ -104,7 +104,7 @@ fn each(members_of: &[u64], ranks: u32, mut f: impl FnMut(u32)) {
     last.iter().for_each(|last| f(low(*last)));
 }
 
-/// Where the ranks of each member begin among all, and how many the largest has.
+/// The index of the first rank of each member, and the number of ranks of the largest.
 fn begins<C: Room>(members_of: &[u64], ranks: u32, members: u32) -> (C, u32) {
     let bits = bits_for(ranks.into());
     let mut begins = C::zeroed(words_for(u64::from(members) + 1, bits) as usize);

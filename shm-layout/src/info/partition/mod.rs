@@ -36,7 +36,7 @@ use crate::{Malformed, crc, high, low, pair};
 const RUN: usize = 4;
 const INTERVAL: usize = 3;
 
-/// Where a partition lies and how.
+/// The place and form of a partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Partition {
     /// Ranks that are parted.
@@ -223,7 +223,7 @@ impl Partition {
         }
     }
 
-    /// Where a rank is, and those that follow it there.
+    /// The member and place of a rank, and of those that follow it there.
     ///
     /// # Errors
     /// [`Malformed`] when the partition is damaged.
@@ -269,7 +269,7 @@ impl Partition {
         })
     }
 
-    /// How many ranks a member has.
+    /// The number of ranks of a member.
     ///
     /// # Errors
     /// [`Malformed`] when the partition is damaged.
@@ -340,7 +340,7 @@ impl Partition {
         Ok(found.filter(|_| !several))
     }
 
-    /// Where the ranks of a member are in the column of ranks, and the word of that column.
+    /// The place of a member's ranks in the column of ranks, and the word of that column.
     fn slice<W: Words>(&self, words: &W, member: u32, rank_bits: u32) -> Result<(u32, u32, usize), Malformed> {
         let Some([_, _, ends, ranks, _]) = self.columns() else { return Err(Malformed::Table) };
         let end = |member| Ok(packed::nth(words, ends, member, rank_bits)? as u32);
@@ -381,7 +381,7 @@ impl Partition {
     }
 }
 
-/// Where each of the four columns begins, counted from the first, and where the last one ends, in words.
+/// The beginning of each of the four columns, counted from the first, and the end of the last one, in words.
 fn widths(ranks: u32, members: u32, [member_bits, place_bits, rank_bits]: [u32; 3]) -> [usize; 5] {
     let (ranks, mut ends) = (u64::from(ranks), [0; 5]);
     let columns = [(ranks, member_bits), (ranks, place_bits), (u64::from(members) + 1, rank_bits), (ranks, rank_bits)];

@@ -73,9 +73,9 @@ pub struct Link<'a, W> {
     pub record: &'a Record<W>,
     /// The segment it lies in.
     pub words: W,
-    /// Its block.
+    /// The block of the record.
     pub at: Reference,
-    /// Its version.
+    /// The version of the record.
     pub version: u64,
     /// Records before it on this walk.
     pub depth: usize,
@@ -208,7 +208,7 @@ fn step<W: Words + Copy, S: Seek<W>>(
     Ok(record.base()?.map_or(Step::End, Step::Base))
 }
 
-/// As [`walk`], again and again as long as something changes, up to [`ATTEMPTS`] times.
+/// Walks ([`walk`]) again and again as long as something changes, up to [`ATTEMPTS`] times.
 ///
 /// A block that makes no sense may have become another rank's; then the reference to it has changed, too. Only what makes no sense
 /// twice is bad.

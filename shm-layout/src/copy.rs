@@ -12,7 +12,7 @@
 //! which it lies, these loads happen in some order, and each byte is stored once or twice to a place that the caller lent exclusively.
 //! Whatever mixture the processor yields is a result of such loads, since each byte was in memory at some time between the beginning
 //! of the copy and its end; `by_words` is the same with one load a word, in ascending order. So there is no data race, and the fences
-//! in [`Look`](crate::block::Look) order the assembler's loads as they order atomic ones:
+//! in [`SeqlockRead`](crate::block::SeqlockRead) order the assembler's loads as they order atomic ones:
 //!
 //! * The compiler leaves the loads between the two fences: the assembler is not `pure`, so that it is run exactly once and where it
 //!   stands, and neither `nomem` nor `readonly`, so that no access to memory moves across it.

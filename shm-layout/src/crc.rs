@@ -56,7 +56,7 @@ pub(crate) fn expect(found: u64, stored: u64) -> Result<(), Malformed> {
 pub struct Crc(u32);
 
 impl Crc {
-    /// Of nothing yet.
+    /// The checksum of nothing yet.
     #[inline]
     #[allow(clippy::new_without_default, reason = "a checksum of nothing is no useful default")]
     pub const fn new() -> Self {

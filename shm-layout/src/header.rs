@@ -17,7 +17,7 @@ const _: () = assert!(WORDS * 8 == 64);
 pub enum Kind {
     /// The words of a job that change.
     Job,
-    /// One generation of job information.
+    /// Job information of one generation.
     Info,
     /// Blocks with the records of ranks.
     Modex,
@@ -63,7 +63,7 @@ pub enum BadHeader {
         /// Which.
         found: u32,
     },
-    /// Of a kind that this version does not know.
+    /// A kind that this version does not know.
     Kind {
         /// Which.
         found: u32,

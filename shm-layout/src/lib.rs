@@ -73,8 +73,8 @@ pub enum Malformed {
 }
 
 impl Malformed {
-    /// That of a word. A number of 32 bits, which all words of a segment have: so small, an answer that may be this is handed on in
-    /// registers.
+    /// The error of a word outside. Its number has 32 bits, as all words of a segment have: so small, a result that may be this error is
+    /// handed on in registers.
     #[cold]
     pub(crate) fn bounds(at: usize) -> Self {
         Self::Bounds { at: u32::try_from(at).unwrap_or(u32::MAX) }

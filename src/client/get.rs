@@ -21,9 +21,9 @@ use super::{Client, Directives, Error, Inner, Question};
 #[derive(Clone, Copy)]
 #[non_exhaustive]
 pub enum Found<'a> {
-    /// In this process: put or stored by itself, or answered by the server.
+    /// A value in this process: put or stored by itself, or answered by the server.
     Own(&'a Value),
-    /// In shared memory. It may be replaced while one looks at it; see [`Client::get_with`].
+    /// A value in shared memory. It may be replaced while one looks at it; see [`Client::get_with`].
     Shared(&'a RawValue<'a>),
 }
 
@@ -437,7 +437,7 @@ impl Inner {
         }
     }
 
-    /// Everything known of a process.
+    /// The answer to a question without a key: everything known of a process.
     fn answer_all(&self, asked: &OwnedQuestion) -> Answered {
         let Proc { nspace, rank } = &asked.proc;
         let shared = match self.jobs.of(nspace.as_bytes()) {

@@ -14,7 +14,7 @@ struct Inner {
 }
 
 impl Budget {
-    /// At most `limit` bytes.
+    /// A budget of `limit` bytes.
     pub fn new(limit: u64) -> Self {
         Self(Arc::new(Inner { limit, used: AtomicU64::new(0) }))
     }

@@ -17,7 +17,7 @@ pub enum Miss {
     /// Nobody has stored it.
     #[error("not found")]
     NotFound,
-    /// It may be in a segment that has to be asked for first.
+    /// The value may be in a segment that has to be asked for first.
     #[error("{0:?} is not mapped yet")]
     Unmapped(Want),
     /// The record was replaced again and again while it was read; ask the server.
@@ -32,10 +32,10 @@ pub enum Miss {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReadError {
-    /// They do not even have the form of a record.
+    /// The bytes do not even have the form of a record.
     #[error("{0}")]
     Malformed(#[from] Malformed),
-    /// They are no value of their type.
+    /// The bytes are no value of their type.
     #[error("{len} bytes are no {data_type}")]
     Value {
         /// The type.
@@ -49,13 +49,13 @@ pub enum ReadError {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AttachError {
-    /// It cannot be mapped.
+    /// The segment cannot be mapped.
     #[error("cannot map a segment: {0}")]
     Map(#[from] MapError),
-    /// Its header is wrong.
+    /// The header is wrong.
     #[error("cannot use a segment: {0}")]
     Header(#[from] BadHeader),
-    /// Its contents are wrong.
+    /// The contents are wrong.
     #[error("{id:?} is damaged: {error}")]
     Damaged {
         /// Which segment.
@@ -63,7 +63,7 @@ pub enum AttachError {
         /// The damage.
         error: Malformed,
     },
-    /// It belongs to another job than the others.
+    /// The segment belongs to another job than the others.
     #[error("{id:?} belongs to another job")]
     Foreign {
         /// Which segment.
@@ -151,7 +151,7 @@ pub enum WriteError {
         /// The reader that holds the oldest epoch.
         by: Option<ReaderId>,
     },
-    /// It does not fit into a segment.
+    /// The record does not fit into a segment.
     #[error("a record of {bytes} bytes is too large")]
     TooLarge {
         /// Bytes it has.

@@ -66,7 +66,7 @@ impl OwnSegment {
         Self::made(len, budget, || memory::segment(name, len))
     }
 
-    /// One that has these words and changes no more.
+    /// Makes a segment that has these words and changes no more.
     pub(super) fn written(name: &str, words: Built<Scratch<u64>>, budget: &Budget) -> Result<Self, WriteError> {
         let len = words.len() as u64 * 8;
         Self::made(len, budget, || memory::frozen_segment(name, len, |write| words.write(write)))

@@ -74,7 +74,7 @@ struct Target {
     place: *mut pmix_value_t,
     /// The caller's: never freed.
     given: bool,
-    /// It holds a value.
+    /// True if the place holds a value.
     filled: bool,
 }
 
@@ -194,7 +194,7 @@ fn find_topology(nspace: &[u8], rank: Rank) {
     }
 }
 
-/// Of whom everything is asked for: one process. Of all of a job it can be refreshed, and is not asked for.
+/// The process whose values are all asked for. All values of a job can be refreshed, but not asked for.
 unsafe fn whole(proc: *const pmix_proc_t, info: &[Info]) -> Result<Proc, Status> {
     // SAFETY: NULL or a process, the contract with C.
     let proc: Proc = unsafe { one(proc) }?;
@@ -204,7 +204,7 @@ unsafe fn whole(proc: *const pmix_proc_t, info: &[Info]) -> Result<Proc, Status>
     Ok(proc)
 }
 
-/// Everything known of a process.
+/// Looks up everything known of a process.
 #[cold]
 unsafe fn all(proc: *const pmix_proc_t, info: *const pmix_info_t, ninfo: usize) -> Result<*mut pmix_value_t, Status> {
     // SAFETY: NULL or an array, NULL or a process, the contract with C.

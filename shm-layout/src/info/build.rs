@@ -21,7 +21,7 @@ pub struct GroupBuild {
     pub records: Vec<(u32, RecordBuild)>,
 }
 
-/// Everything of an info segment. Names of nodes come from an `N`, columns of partitions lie in a `C`.
+/// The contents of an info segment. Names of nodes come from an `N`, columns of partitions lie in a `C`.
 pub struct Contents<'a, N, C = Vec<u64>> {
     /// Processes of the job.
     pub size: u32,

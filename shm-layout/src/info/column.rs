@@ -275,7 +275,7 @@ pub struct KeyTable {
     /// The slots, as many as a power of two.
     pub part: Part,
     /// A bit for some bits of the hash of each key: most keys that processes post are not here, and nothing has to be read to say so.
-    /// Of a table with damage there are none: nothing is taken on trust there.
+    /// Hints of keys; a table with damage has none, because nothing is taken on trust there.
     hints: [u64; 8],
     /// True if the checksum of some slot is wrong.
     damaged: bool,

@@ -57,7 +57,7 @@ pub const NONE: u32 = u32::MAX;
 /// The place of a table.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Part {
-    /// Its first word.
+    /// The first word of the table.
     pub at: usize,
     /// Entries.
     pub len: u32,
@@ -87,20 +87,20 @@ impl Part {
 pub struct Places(pub u16);
 
 impl Places {
-    /// Of processes.
+    /// Records and columns of processes.
     pub const PROCESSES: Self = Self(1);
-    /// Of nodes.
+    /// Records of nodes.
     pub const NODES: Self = Self(2);
-    /// Of applications.
+    /// Records of applications.
     pub const APPS: Self = Self(4);
-    /// Of sessions.
+    /// Records of sessions.
     pub const SESSIONS: Self = Self(8);
     /// The job's.
     pub const JOB: Self = Self(16);
     /// The own node's; other nodes' are [`Self::NODES`].
     pub const OWN_NODE: Self = Self(32);
 
-    /// These and those.
+    /// The union of both.
     #[inline]
     pub const fn and(self, other: Self) -> Self {
         Self(self.0 | other.0)

@@ -50,7 +50,7 @@ impl Name {
         self.prefix + usize::from(self.digits) + self.suffix
     }
 
-    /// It in two numbers, for whoever keeps it that way; none of a name too long for that.
+    /// The name in two numbers, for callers that keep it so; `None` for a name that is too long.
     #[inline]
     pub fn pack(&self) -> Option<(usize, u64)> {
         let prefix = u16::try_from(self.prefix).ok()?;

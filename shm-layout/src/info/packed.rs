@@ -55,7 +55,7 @@ pub struct Packer {
 }
 
 impl Packer {
-    /// With room for `bits` bits.
+    /// Words with room for `bits` bits.
     pub fn with_capacity(bits: u64) -> Self {
         Self { words: Vec::with_capacity(bits.div_ceil(64) as usize), bit: 0 }
     }

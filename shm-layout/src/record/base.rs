@@ -7,7 +7,7 @@ use crate::Malformed;
 use crate::job::Reference;
 use crate::words::Words;
 
-/// In word 3 of a record: it continues in another.
+/// Flag in word 3 of a record that continues in another.
 pub(super) const CONTINUES: u32 = 1 << 8;
 /// Words that name a base.
 pub(super) const WORDS: usize = 3;
@@ -15,9 +15,9 @@ pub(super) const WORDS: usize = 3;
 /// The record that another one continues in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Base {
-    /// Its block.
+    /// The block of the base.
     pub at: Reference,
-    /// Its version.
+    /// The version of the base.
     pub version: u64,
     /// Words of it, and of all that it continues in, whose values are replaced.
     pub outdated: u64,

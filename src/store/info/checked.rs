@@ -7,11 +7,11 @@ use instanton_layout::words::{RawWords, RawWordsMut, Words, WordsMut};
 
 use crate::sys::memory::Mapping;
 
-/// For each word of an info segment a bit: what begins there was found right. Memory comes with its use.
+/// Bits for the words of an info segment: set if the thing that begins there was found whole. Memory is taken as it is used.
 pub(super) struct Seen(Mapping);
 
 impl Seen {
-    /// For a segment of that many words.
+    /// No bit yet, for a segment of that many words.
     pub(in crate::store) fn new(words: usize) -> io::Result<Self> {
         Ok(Self(Mapping::private(words.div_ceil(64) * 8)?))
     }
@@ -37,7 +37,7 @@ pub(in crate::store) struct Frozen<'a> {
 }
 
 impl<'a> Frozen<'a> {
-    /// Without what is known of them.
+    /// The words without their checks.
     #[inline(always)]
     pub(in crate::store) fn raw(self) -> RawWords<'a> {
         self.words

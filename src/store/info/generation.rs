@@ -23,13 +23,13 @@ impl Generation {
         Ok(Self { number, mapping, index, seen })
     }
 
-    /// Its words, each checked when it is first used.
+    /// The words of the segment, each checked when it is first used.
     #[inline(always)]
     pub(in crate::store) fn words(&self) -> Frozen<'_> {
         self.seen.of(self.mapping.words())
     }
 
-    /// Its words as they are.
+    /// The words of the segment, unchecked.
     #[inline(always)]
     pub(in crate::store) fn raw(&self) -> RawWords<'_> {
         self.mapping.words()

@@ -15,7 +15,7 @@ pub(in crate::store) enum Derived {
     NodeNumber,
     AppNumber,
     HostName,
-    /// Of the job's processes on a node.
+    /// The number of the job's processes on a node.
     LocalSize,
     LocalPeers,
     LocalLeader,
@@ -44,7 +44,7 @@ impl Derived {
 /// The level that a key belongs to: there it is looked for first, when a process is asked for it and has none of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::store) enum Class {
-    /// Of a process alone: where none is named, only what the host has given of the job.
+    /// A process alone: where none is named, only the value that the host gave of the job counts.
     Process,
     Job,
     Session,

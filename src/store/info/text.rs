@@ -12,11 +12,13 @@ use crate::store::value_cell::ValueCell;
 /// A text that is computed.
 #[derive(Clone, Copy)]
 pub(in crate::store) enum Text {
-    /// Of a node; [`Name`] without looking for it again.
+    /// The name of a node, by its index.
     HostName,
+    /// A packed name, which need not be looked for again.
     Name,
-    /// Of a node; where they follow one another, without looking for them again.
+    /// The ranks of a node, by its index.
     LocalPeers,
+    /// The ranks of a node that follow one another, which need not be looked for again.
     RanksInARow,
     NodeList,
     NodeMap,
@@ -27,12 +29,12 @@ impl Text {
     const ALL: [Self; 7] =
         [Self::HostName, Self::Name, Self::LocalPeers, Self::RanksInARow, Self::NodeList, Self::NodeMap, Self::ProcMap];
 
-    /// It, and of which node or in which form.
+    /// The number of the text, with the node or the form that it is about.
     pub(in crate::store) fn of(self, index: u32) -> u64 {
         self.with(index.into())
     }
 
-    /// It, and 56 bits that it means something by.
+    /// The number of the text, with 56 bits of its own.
     pub(in crate::store) fn with(self, bits: u64) -> u64 {
         self as u64 | bits << 8
     }

@@ -9,7 +9,7 @@ use crate::store::error::BadJobInfo;
 /// The node of each rank, by its place among [`JobInfoBuilder::nodes`].
 #[derive(Debug, Clone, Copy)]
 pub enum Placement<'a> {
-    /// So many ranks on the first node, as many on the next, and round again.
+    /// Blocks of so many ranks: on the first node, on the next, and round again.
     Blocks(u32),
     /// One rank on each node, and round again.
     Cyclic,

@@ -117,7 +117,7 @@ fn number_in<'a>(infos: impl Iterator<Item = &'a Info>, key: &'static str) -> Re
 }
 
 impl JobInfoBuilder {
-    /// Nothing is known yet but how many processes will run here, and the name of this node as the host's node map has it
+    /// Begins with nothing but how many processes will run here, and the name of this node as the host's node map has it
     /// if it is there.
     pub fn new(nspace: &Nspace, local_procs: u32, own_host: &str) -> Self {
         Self {

@@ -11,7 +11,7 @@ pub enum Datum<'a> {
     Scalar(DataType, u64),
     /// A STRING, without its NUL; `None` is a NULL.
     Text(Option<&'a [u8]>),
-    /// Anything else.
+    /// Any other value.
     Other(Cow<'a, Value>),
 }
 
@@ -37,7 +37,7 @@ impl From<Value> for Datum<'_> {
 }
 
 impl Datum<'_> {
-    /// Its type.
+    /// The type of the value.
     pub fn data_type(&self) -> DataType {
         match self {
             Datum::Scalar(ty, _) => *ty,

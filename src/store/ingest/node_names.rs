@@ -19,7 +19,7 @@ pub(super) struct NodeNames {
     text: Vec<u8>,
     families: Vec<Family>,
     by_hash: HashIndex,
-    /// By their first nodes.
+    /// Rows by their first nodes.
     rows: BTreeMap<u32, Row>,
     /// First nodes of rows that are not the first of their family, by family and first number.
     more: BTreeMap<(u32, u32), u32>,
@@ -165,7 +165,7 @@ impl NodeNames {
         true
     }
 
-    /// All names, and nodes without one, of so many nodes from this one on.
+    /// The runs of names, and of nodes without one, of so many nodes from this one on.
     pub(super) fn runs(&self, from: u32, to: u32) -> impl Iterator<Item = NameRun<'_>> + Clone {
         let first = self.row_of(from).map_or(from, |(first, _)| first);
         let (mut rows, mut at) = (self.rows.range(first..to.max(first)).peekable(), from);

@@ -13,7 +13,7 @@ use crate::sys::scratch::Scratch;
 pub(super) struct RankPartition {
     pub(super) build: PartitionBuild<Scratch<u64>>,
     partition: Partition,
-    /// Its words, if it goes by rules.
+    /// The words of its rules, if it goes by rules.
     runs: Vec<u64>,
 }
 
@@ -31,7 +31,7 @@ impl RankPartition {
         }
     }
 
-    /// Of each rank its member; and the ranks of each, if they are known.
+    /// A partition from the member of each rank; and the ranks of each member, if they are known.
     pub(super) fn of_map(members_of: Scratch<u32>, listed: Option<Listed>, members: u32) -> Self {
         // Rules have the ranks of each member in order.
         let in_order = listed.as_ref().is_none_or(|listed| listed.in_order);
@@ -53,7 +53,7 @@ impl RankPartition {
         Pieces(self.build.columns().unwrap_or([&self.runs, &[], &[], &[]]))
     }
 
-    /// Of ranks that are asked for one after the other: member and place there.
+    /// A function for ranks that are asked for one after the other: it returns the member and the place there.
     pub(in crate::store) fn places(&self) -> impl FnMut(u32) -> Option<(u32, u32)> {
         let (words, mut near) = (self.words(), Neighbours::default());
         move |rank| {
@@ -113,9 +113,9 @@ impl RankPartition {
     }
 }
 
-/// To whom ranks belong.
+/// The members of ranks.
 pub(super) enum Parts {
-    /// Of each rank.
+    /// The member of each rank.
     Each(Scratch<u32>),
     /// A member, and how many ranks in a row are its.
     Stretches(Vec<(u32, u32)>),

@@ -1,6 +1,6 @@
 //! Completion of job information from the places of processes: sizes, peers, and the ranks within node, application and session.
 //!
-//! Everything here fills gaps. A value that the host gave stands, even where it contradicts the maps; one that follows anyway is not
+//! This fills gaps only. A value that the host gave stands, even where it contradicts the maps; one that follows anyway is not
 //! kept a second time.
 use std::collections::HashSet;
 use std::ops::Range;

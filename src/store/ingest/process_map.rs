@@ -15,7 +15,7 @@ use crate::sys::scratch::Scratch;
 pub(super) struct ProcessMap {
     /// The place of each rank's node in the node map, or [`NONE`].
     pub(super) placed: Scratch<u32>,
-    /// As long as ranks are where the map has them.
+    /// The ranks of each node in the map's order, as long as ranks are where the map has them.
     listed: Option<Listed>,
     /// A long map, instead of its text: what [`proc_map`](texts::proc_map) writes, as long as ranks are where the map has them.
     text: Option<TextForm>,
@@ -109,15 +109,15 @@ fn write_down(TextForm { data_type, form, .. }: TextForm, map: &ProcessMap, job:
 
 /// The node of each rank, while a process map is read.
 struct Places {
-    /// With room behind the last one.
+    /// The node of each rank, with room behind the last one.
     placed: Scratch<u32>,
-    /// In the order of the map, as long as none is named again; as ranges while these are few or more than one rank each.
+    /// Ranks in the order of the map, as long as none is named again: as ranges while these are few or more than one rank each.
     ranges: Vec<RankRange>,
     listed: Option<RankList>,
-    /// For about so many.
+    /// The number of ranks to make room for.
     room: usize,
     nodes: u32,
-    /// One more than the last of those that are too many.
+    /// The end of the ranks, where there are too many.
     ranks: u32,
     /// True once a rank was named twice.
     again: bool,
@@ -240,7 +240,7 @@ impl Places {
     }
 }
 
-/// So many ranks that come alone take less as ranges than as a list with room for all.
+/// Ranks that come alone and are kept as ranges: more take less as a list with room for all.
 const FEW: usize = 1 << 16;
 
 /// Room is made for so many ranks at once.

@@ -13,7 +13,7 @@ pub(super) struct RankList {
 }
 
 impl RankList {
-    /// Nothing, with room for so many ranks, none of which is more than their number.
+    /// An empty list with room for so many ranks, none of which is more than their number.
     pub(super) fn with_room(ranks: u32) -> Self {
         let bits = bits_for(ranks.into());
         Self { words: Scratch::with_room(words_for(ranks.into(), bits) as usize), len: 0, bits }

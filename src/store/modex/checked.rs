@@ -11,11 +11,11 @@ use crate::sys::memory::Mapping;
 /// Words of a segment of which at most one is the first of a block.
 const STRIDE: usize = classes::words(0);
 
-/// For each place where a block may begin, the version of the record that was last found whole there. Memory comes with its use.
+/// Versions of the records that were last found whole, by the place where a block may begin. Memory is taken as it is used.
 pub(in crate::store) struct Checked(Mapping);
 
 impl Checked {
-    /// For a segment of that many words.
+    /// No record yet, for a segment of that many words.
     pub(in crate::store) fn new(words: usize) -> io::Result<Self> {
         Ok(Self(Mapping::private(words.div_ceil(STRIDE) * 8)?))
     }

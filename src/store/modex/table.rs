@@ -355,11 +355,11 @@ struct Next {
     record: Option<Vec<u64>>,
     /// The record that it continues in.
     base: Option<Reference>,
-    /// Those that are in it.
+    /// The records that went into the new one.
     replaced: Vec<Block>,
 }
 
-/// One of a rank's records.
+/// A record of a rank.
 struct Part {
     at: Reference,
     version: u64,

@@ -62,7 +62,7 @@ pub struct ValueRef<'g> {
 }
 
 impl<'g> ValueRef<'g> {
-    /// Its type.
+    /// The type of the value.
     #[inline]
     pub fn data_type(&self) -> DataType {
         self.raw.data_type()

@@ -1,7 +1,6 @@
 //! Places where a key of job information can be, and the order in which a look-up goes through them.
 //!
-//! By the rules of the Standard's levels, and so that size keys and job-level data are found by a process rank, by
-//! WILDCARD and by UNDEF alike.
+//! The order follows the Standard's levels. Size keys and job-level data are found by a process rank, by WILDCARD and by UNDEF alike.
 use instanton_layout::info::{Column, KeyEntry, Places};
 use instanton_layout::key::HashedKey;
 
@@ -20,7 +19,7 @@ pub(super) struct KeyPlan {
     pub(super) derived: Option<Derived>,
     /// The class of a reserved key.
     pub(super) class: Option<Class>,
-    /// All places that can have the key, given or computed: nothing else is looked at.
+    /// The places that can have the key, given or computed: no other is looked at.
     pub(super) places: Places,
 }
 

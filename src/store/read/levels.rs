@@ -302,7 +302,7 @@ impl InfoView {
         self.in_record(planned, (Owner::Session, index.unwrap_or(0)), record, found)
     }
 
-    /// Everything of the own node is in its record, what is computed of others, too; but no very long list of its processes.
+    /// A node. The record of the own node has also the values that are computed of others, but no very long list of its processes.
     #[inline(never)]
     fn of_node(&self, planned: &Planned<'_>, node: u32, found: &mut Option<ValueCell>) -> Result<(), Malformed> {
         if node == self.generation.index.own_node() {

@@ -30,7 +30,7 @@ impl<'a> RawValue<'a> {
         Self { words: info.raw(), writer: cell.is_computed().then_some(info), cell }
     }
 
-    /// Its type.
+    /// The type of the value.
     #[inline]
     pub fn data_type(&self) -> DataType {
         self.cell.data_type()

@@ -210,7 +210,7 @@ impl JobReader {
         self.maps.read_in(epoch).view.as_ref()?.recall(question)
     }
 
-    /// As [`read`](Self::read), of what this process has not asked before, for a thread that is in an epoch, and has hashed the key.
+    /// [`read`](Self::read) of a value that the cache does not have, for a thread that is in an epoch.
     #[inline(always)]
     pub(crate) fn read_in(
         &self,
@@ -265,7 +265,7 @@ impl JobReader {
         self.modex(maps, rank, |link: Link<'_, RawWords<'_>>| body(link))
     }
 
-    /// Nobody has stored it, as far as can be seen.
+    /// The reason why nothing was found: nobody has stored the key, or a newer generation is not mapped.
     pub(super) fn missing(&self, maps: &Maps) -> Miss {
         let generation = self.words().generation();
         match &maps.view {

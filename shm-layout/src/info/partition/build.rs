@@ -28,7 +28,7 @@ struct Stretch {
 }
 
 impl PartitionBuild {
-    /// Of ranks whose members these are; [`NONE`] for those that belong to none.
+    /// A partition of ranks with these members; [`NONE`] for ranks that belong to none.
     pub fn of(members_of: &[u32], members: u32) -> Self {
         let two = |two: &[u32]| pair(two[0], two.get(1).copied().unwrap_or(NONE));
         Self::by_rule(members_of, members).unwrap_or_else(|| {
@@ -38,7 +38,7 @@ impl PartitionBuild {
 }
 
 impl<C: Room> PartitionBuild<C> {
-    /// By columns, of so many ranks whose members these are, two in each word, the first in its low half.
+    /// A partition by columns, of so many ranks with these members, two in each word, the first in its low half.
     ///
     /// The ranks of one member after the other are given where they are known: in the order of their numbers, or in another one,
     /// which is kept; each rank that has a member once, in as many bits as the number of ranks has, in words for all of these.
@@ -46,7 +46,7 @@ impl<C: Room> PartitionBuild<C> {
         Self { ranks, members, rule: Rule::Columns(Columns::new(members_of, ranks, members, listed)) }
     }
 
-    /// By rules, unless there are so many that columns take less.
+    /// A partition by rules; `None` where there are so many that columns take less.
     pub fn by_rule(members_of: &[u32], members: u32) -> Option<Self> {
         let ranks = members_of.len() as u32;
         let mut runs = Runs::new(ranks, members);
@@ -65,7 +65,7 @@ impl<C: Room> PartitionBuild<C> {
         runs.finish().map(|runs| Self { ranks, members, rule: Rule::Runs(runs) })
     }
 
-    /// By rules, of ranks in stretches: a member, or [`NONE`], and how many ranks in a row belong to it.
+    /// A partition by rules, of ranks in stretches: a member, or [`NONE`], and how many ranks in a row belong to it.
     pub fn of_stretches(members: u32, stretches: impl Iterator<Item = (u32, u32)> + Clone) -> Option<Self> {
         let ranks = stretches.clone().map(|(_, len)| len).sum();
         let mut runs = Runs::new(ranks, members);
@@ -98,7 +98,7 @@ impl<C: Room> PartitionBuild<C> {
         }
     }
 
-    /// It as readers see it in `words`, to which its rules are appended, or where its [`columns`](Self::columns) begin at `at`.
+    /// The partition as readers see it in `words`, to which its rules are appended, or where its [`columns`](Self::columns) begin at `at`.
     pub fn put(&self, words: &mut Vec<u64>, at: usize) -> Partition {
         match &self.rule {
             Rule::Runs(runs) => self.put_runs(runs, words),

@@ -12,7 +12,7 @@ use crate::{high, low};
 
 /// Words of whoever has a partition built.
 pub trait Room: DerefMut<Target = [u64]> {
-    /// So many zeroes.
+    /// Room for so many words, all zero.
     fn zeroed(words: usize) -> Self;
 
     /// Gives back what is behind the first so many.
@@ -30,7 +30,8 @@ impl Room for Vec<u64> {
     }
 }
 
-/// Of each rank its member and its place there, of each member where its ranks begin, and the ranks of one member after the other.
+/// The four columns: for each rank its member and its place there, for each member the first of its ranks, and the ranks of one member
+/// after the other.
 #[derive(Debug, Clone)]
 pub(super) struct Columns<C> {
     members: C,
@@ -44,7 +45,7 @@ pub(super) struct Columns<C> {
 }
 
 impl<C: Room> Columns<C> {
-    /// As [`by_columns`](super::PartitionBuild::by_columns) has it.
+    /// The columns of [`by_columns`](super::PartitionBuild::by_columns).
     pub(super) fn new(mut members_of: C, ranks: u32, members: u32, listed: Option<(C, bool)>) -> Self {
         let (begins, largest): (C, u32) = begins(&members_of, ranks, members);
         let bits = bits(ranks, members, largest);

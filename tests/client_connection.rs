@@ -236,7 +236,7 @@ fn events_go_from_handler_to_handler() {
         let (number, _) = peer.request();
         peer.done(number);
         let code = Status(-7000);
-        let push = Push::Event { status: code, source: proc(3), range: DataRange::GLOBAL, info: vec![] };
+        let push = Push::Event { status: code, source: proc(3), range: DataRange::GLOBAL, info: vec![], vote: None };
         peer.push(&push);
         peer.agree()
     });

@@ -19,13 +19,15 @@ pub(super) struct Event {
     pub(super) status: Status,
     pub(super) source: Proc,
     pub(super) info: Vec<Info>,
+    /// Number of the vote that its handlers take part in.
+    pub(super) vote: Option<u64>,
     /// Whether its source is not known to run on another node.
     pub(super) is_near: bool,
 }
 
 impl Event {
     pub(super) fn new(status: Status, source: Proc, info: Vec<Info>) -> Self {
-        Event { status, source, info, is_near: true }
+        Event { status, source, info, vote: None, is_near: true }
     }
 
     fn skips_default_handlers(&self) -> bool {

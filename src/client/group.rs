@@ -45,15 +45,6 @@ impl Groups {
     }
 }
 
-/// Events about which the handlers decide.
-const DECIDED: [Status; 5] = [
-    Status::GROUP_MEMBER_FAILED,
-    Status::GROUP_LEADER_FAILED,
-    Status::GROUP_INVITE_ACCEPTED,
-    Status::GROUP_INVITE_DECLINED,
-    Status::GROUP_INVITE_FAILED,
-];
-
 impl Directives {
     /// The key to look up where information is meant that processes have given to a group (`PMIX_GROUP_CONTEXT_ID`). It came
     /// with the group: nobody posts it later.
@@ -106,12 +97,11 @@ impl Inner {
 
     /// The handlers of an event are through: their answer may matter to a group; on the control thread.
     pub(super) fn group_decided(&self, event: &Event, results: &[Info]) {
-        if !DECIDED.contains(&event.status) || !self.link.is_connected() {
-            return;
-        }
+        let Some(vote) = event.vote.filter(|_| self.link.is_connected()) else { return };
         let name = event.info.find(keys::GROUP_ID).and_then(|info| info.value.as_text());
         let Some(group) = name.and_then(|name| Nspace::new(name).ok()) else { return };
         let decision = Decision {
+            vote,
             abort: results.iter().any(|info| info.value == Value::Status(Status::GROUP_CONSTRUCT_ABORT)),
             lead: results.is_set(keys::GROUP_LEADER),
             add: procs_of(results, keys::GROUP_ADD_MEMBERS),

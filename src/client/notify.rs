@@ -184,7 +184,9 @@ impl Inner {
     /// What the server says unasked; on the control thread.
     pub(super) fn pushed(self: &Arc<Self>, push: Push) {
         match push {
-            Push::Event { status, source, info, .. } => self.deliver(Event::new(status, source, info)),
+            Push::Event { status, source, info, vote, .. } => {
+                self.deliver(Event { vote, ..Event::new(status, source, info) });
+            }
             Push::Output { pull, source, channel, bytes, info } => {
                 // A number of this process's own.
                 let Ok(pull) = usize::try_from(pull) else { return };

@@ -50,6 +50,8 @@ pub enum GroupCall {
 /// What event handlers have decided together.
 #[derive(Archive, Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
 pub struct Decision {
+    /// Number of the vote that came with the event.
+    pub vote: u64,
     /// Give the group up (`GROUP_CONSTRUCT_ABORT`).
     pub abort: bool,
     /// The process is the new leader (`PMIX_GROUP_LEADER`).

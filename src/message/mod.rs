@@ -241,6 +241,8 @@ pub enum Push {
         range: DataRange,
         /// Attributes.
         info: Vec<Info>,
+        /// Number of the vote that the handlers of this process take part in, for an event of a group under construction.
+        vote: Option<u64>,
     },
     /// Output of a process that the client has asked for.
     Output {

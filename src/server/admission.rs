@@ -130,7 +130,7 @@ impl Router {
         if self.jobs.client(&proc).is_some_and(|client| client.page_descriptor.is_none()) {
             self.leave_page(&proc);
         }
-        self.fences_excuse(&proc);
+        self.process_restarted(&proc);
         if let Some(job) = self.jobs.get_mut(&proc.nspace) {
             job.misses_fences = None;
         }
@@ -213,7 +213,7 @@ impl Router {
     pub(super) fn finalize(&mut self, peer: PeerId, number: u64, proc: Proc, role: Role) {
         self.peer_over(peer);
         if role == Role::Rank {
-            self.invitations_without(&proc);
+            self.process_finalized(&proc);
         }
         let Some(client) = self.jobs.client_mut(&proc).filter(|_| role == Role::Rank) else {
             return self.cx.reply_status(peer, number, Ok(()));
@@ -259,7 +259,7 @@ impl Router {
     /// A connection is gone, which is not the end of its process.
     pub(super) fn peer_left(&mut self, peer: PeerId, how: Left) {
         let Some(entry) = self.cx.peers.remove(&peer) else { return };
-        self.fences.whole_jobs.remove(&peer);
+        self.collectives.peer_over(peer);
         self.cx.timers.cancel(entry.limit);
         self.peer_over(peer);
         let proc = entry.proc;
@@ -287,7 +287,7 @@ impl Router {
             }
             _ => {}
         }
-        self.fences_deserted(&proc.nspace);
+        self.process_left(&proc.nspace);
     }
 
     /// A peer that has come before its namespace was registered does not wait for that any more.
@@ -316,10 +316,10 @@ impl Router {
         let is_missed = client.phase == Phase::Finalized && client.is_child;
         self.ended(proc, true);
         if is_missed {
-            self.fences_without(proc);
+            self.not_coming(proc);
             self.gets_from_end(proc);
         }
-        self.fences_deserted(&proc.nspace);
+        self.process_left(&proc.nspace);
     }
 
     /// The host says that a process has ended.
@@ -343,7 +343,7 @@ impl Router {
             if let Some(number) = self.cx.peers.get(&peer).and_then(|entry| entry.leaving) {
                 self.farewell(peer, number, Ok(()));
             }
-            self.fences.whole_jobs.remove(&peer);
+            self.collectives.peer_over(peer);
             if let Some(limit) = self.cx.peers.remove(&peer).and_then(|entry| entry.limit) {
                 self.cx.timers.cancel(limit);
             }

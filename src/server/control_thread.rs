@@ -12,8 +12,9 @@ use std::time::Instant;
 use mio::{Events, Poll, Token, Waker};
 
 use super::cleanup::Sweepers;
+use super::collective::Collectives;
 use super::config::{ServerConfig, ServerError};
-use super::connect::Ties;
+use super::connect::Connections;
 use super::ctx::system::{System, WatchId, Work, Worker};
 use super::ctx::{Ctx, Identity};
 use super::events;
@@ -135,8 +136,9 @@ pub(super) fn start(config: Arc<ServerConfig>, host: Arc<dyn Host>, forks: Arc<F
         common,
         jobs: Jobs::default(),
         limits,
+        collectives: Collectives::default(),
         fences: Fences::default(),
-        ties: Ties::default(),
+        connections: Connections::default(),
         groups: Groups::default(),
         process_sets: ProcessSets::default(),
         outputs: Outputs::default(),

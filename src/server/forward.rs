@@ -141,7 +141,7 @@ impl Router {
             Ok(nspace) => {
                 // A parent that is gone has nothing to share.
                 if !apart && self.jobs.get(&parent).is_some() {
-                    self.ties.born(parent, nspace.clone());
+                    self.connections.tie(parent, nspace.clone());
                 }
                 Reply::Spawned(nspace)
             }

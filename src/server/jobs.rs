@@ -2,7 +2,6 @@
 //!
 //! A namespace and its clients are registered in either order; a job is here from the first of them on, with its token.
 //! Its data comes with `register_nspace`.
-use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -12,7 +11,6 @@ use super::cleanup::Cleanup;
 use super::ctx::system::WatchId;
 use super::ctx::{Ctx, Done};
 use super::fork::OfJob;
-use super::members::Members;
 use super::router::Router;
 use super::setup::Change;
 use super::stored::{Stored, StoredError};
@@ -98,8 +96,6 @@ pub(super) struct Job {
     /// Its information and what its processes post.
     pub stored: Option<Stored>,
     pub clients: BTreeMap<Rank, Client>,
-    /// All of it, as those who fence: made once.
-    pub everyone: OnceCell<Members>,
     /// Ranks that ended and were deregistered.
     pub departed: BTreeSet<Rank>,
     /// Whether peers may have other ids than those registered.
@@ -125,7 +121,6 @@ impl Job {
             local_procs: None,
             stored: None,
             clients: BTreeMap::new(),
-            everyone: OnceCell::new(),
             departed: BTreeSet::new(),
             foreign_ids: false,
             misses_fences: None,
@@ -367,12 +362,12 @@ impl Router {
         let early = std::mem::take(&mut job.early);
         if let Some(parent) = parent {
             // Its processes may ask for what their parents have before the host says that they were started.
-            self.ties.born(parent, nspace.clone());
+            self.connections.tie(parent, nspace.clone());
         }
         for peer in early {
             self.consider(peer);
         }
-        self.fences_look_again(&nspace);
+        self.job_changed(&nspace);
         self.gets_look_again(&nspace);
         Ok(())
     }
@@ -399,7 +394,7 @@ impl Router {
                 job.prepare_page(proc.rank);
             }
         }
-        self.fences_look_again(&proc.nspace);
+        self.job_changed(&proc.nspace);
         Ok(())
     }
 
@@ -435,7 +430,7 @@ impl Router {
 
     /// A process is given the descriptors of its own job, and of those it is tied to or shares a group with.
     fn may_map(&self, own: &Nspace, other: &Nspace) -> bool {
-        own == other || self.ties.bind(own, other) || self.groups.bind(own, other)
+        own == other || self.connections.bind(own, other) || self.groups.bind(own, other)
     }
 
     /// Sends descriptors of what a client has not mapped.

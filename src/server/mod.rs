@@ -41,34 +41,25 @@ use crate::control::rendezvous::Uri;
 use crate::data::{Channels, DataRange, Info, Nspace, Proc, Rank, Status, Text, Value, keys};
 use crate::oneshot;
 
-mod absent;
 mod admission;
-mod arrivals;
-mod blob;
-mod bootstrap;
 mod cleanup;
+mod collective;
 mod config;
 mod connect;
-mod construct;
 mod control_thread;
 mod ctx;
-mod election;
 mod events;
-mod exchange;
 mod fence;
 mod fork;
 mod forward;
 mod groups;
 mod host;
 mod input;
-mod invite;
 mod jobs;
 mod local_output;
 mod mailbox;
-mod members;
 mod modex;
 mod monitors;
-mod of_group;
 mod output;
 mod pieces;
 mod program;
@@ -431,7 +422,7 @@ impl Server {
         info: &[Info],
         done: impl FnOnce(Result<(), Status>) + Send + 'static,
     ) -> Result<(), Status> {
-        let event = Event { status, source: source.clone(), range, info: info.to_vec() };
+        let event = Event { status, source: source.clone(), range, info: info.to_vec(), vote: None };
         self.mailbox.post(move |router| router.notify_from_host(event, Box::new(done)))
     }
 

@@ -9,6 +9,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Duration;
 
+use super::collective::exchange;
 use super::ctx::Done;
 use super::ctx::timers::Deadline;
 use super::ctx::timers::TimerId;
@@ -105,12 +106,17 @@ impl Router {
             });
             return Err(e.status());
         }
+        self.posted(proc);
+        Ok(())
+    }
+
+    /// A process has posted something: whoever waits for it is answered.
+    pub(super) fn posted(&mut self, proc: &Proc) {
         self.gets_after_post(proc);
-        if !names.is_empty() {
+        if !self.waits.waiting.is_empty() {
             self.gets_of_hidden_end(proc);
         }
         self.direct_modex_look(proc);
-        Ok(())
     }
 
     /// A client looks a key up.
@@ -280,7 +286,7 @@ impl Router {
         }
         self.waits.fetching.remove(proc);
         let status = match result {
-            Ok(data) => self.absorb(&data).err().unwrap_or(Status::ERR_NOT_FOUND),
+            Ok(data) => exchange::absorb(&mut self.cx, &mut self.jobs, &data).err().unwrap_or(Status::ERR_NOT_FOUND),
             Err(Status::ERR_NOT_SUPPORTED) => Status::ERR_NOT_FOUND,
             Err(status) => {
                 trace!("the host cannot fetch what {proc} has posted: {status}");
@@ -409,7 +415,7 @@ impl Router {
         let Some(stored) = self.jobs.stored(&proc.nspace) else { return };
         let remote = self.jobs.is_remote(proc);
         if !remote && stored.has_posted(proc.rank) {
-            let blob = self.posted_blob(proc);
+            let blob = exchange::posted_blob(&self.cx, &self.jobs, proc);
             for wait in take_where(&mut self.waits.direct_modex, |wait| wait.proc == *proc) {
                 self.cx.timers.cancel(wait.limit);
                 self.cx.finish(wait.done, blob.clone());

@@ -308,7 +308,11 @@ impl Router {
         info.extend(monitor.name.as_ref().map(|name| Info::new(keys::MONITOR_ID, name.clone())));
         info.extend(monitor.custom.clone());
         trace!("{proc} shows no sign of life: {alarm}");
-        self.raise(Event { status: alarm, source: proc, range, info }, Origin::Library, AfterRaise::Nothing);
+        self.raise(
+            Event { status: alarm, source: proc, range, info, vote: None },
+            Origin::Library,
+            AfterRaise::Nothing,
+        );
     }
 }
 

@@ -55,7 +55,7 @@ impl Router {
 
     fn tell_all(&mut self, status: Status, info: Vec<Info>) {
         let source = Proc::new(self.cx.config.nspace.clone(), Rank::UNDEF);
-        let event = Event { status, source, range: DataRange::LOCAL, info };
+        let event = Event { status, source, range: DataRange::LOCAL, info, vote: None };
         self.cx.effect(Effect::Raise { event, origin: Origin::Library, then: AfterRaise::Nothing });
     }
 }

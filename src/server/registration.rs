@@ -148,7 +148,7 @@ impl Server {
         // A server that has ended waits for nobody.
         let _ = self.mailbox.post(move |router| {
             router.client_died(&proc);
-            router.fences_deserted(&proc.nspace);
+            router.process_left(&proc.nspace);
         });
     }
 }

@@ -70,7 +70,7 @@ struct Version {
 }
 
 /// What a rank has posted for other nodes, or some of it.
-pub(super) struct Outbound {
+pub struct Outbound {
     pub(super) rank: Rank,
     /// How often it had committed by then.
     pub(super) commits: u64,
@@ -298,7 +298,10 @@ mod tests {
     use super::*;
     use crate::data::{InfoList, Proc, keys};
     use crate::message::door::PeerId;
-    use crate::server::blob::{self, Failure, Sender};
+    use crate::server::collective::arrived::Waiter;
+    use crate::server::collective::encoding::{self, Failure, Sender};
+    use crate::server::ctx::peers::Caller;
+    use crate::server::fence;
     use crate::server::{Accepted, Answer, Completion, Host, Server, ServerConfig};
 
     /// Keeps what it is told of a fence.
@@ -326,10 +329,12 @@ mod tests {
             let entry = Posted { scope: Scope::GLOBAL, key: Key::new("k").unwrap(), value: Value::from(1u32) };
             router.store(&proc, vec![entry]).unwrap();
             router.jobs.stored_mut(&nspace).unwrap().writer.damage(proc.rank);
-            let caller =
-                crate::server::fence::Caller { peer: PeerId { door: 0, connection: u64::MAX }, number: 1, seen: None };
-            let collect = vec![Info::new(keys::COLLECT_DATA, true)];
-            router.meet(caller, proc, crate::server::members::Operation::Fence, Vec::new(), collect);
+            let caller = Caller { peer: PeerId { door: 0, connection: u64::MAX }, number: 1 };
+            let info = vec![Info::new(keys::COLLECT_DATA, true)];
+            let waiter = Waiter { caller, seen: None };
+            let request = fence::Request { waiter, proc, procs: Vec::new(), info, group: None };
+            router.fences.fence(&mut router.cx, &mut router.jobs, &mut router.collectives, request);
+            router.drain();
             done.send(()).unwrap();
         };
         server.mailbox.post(posted).unwrap();
@@ -338,7 +343,7 @@ mod tests {
         let status = info.find(keys::LOCAL_COLLECTIVE_STATUS).unwrap().value.as_status().unwrap();
         assert_ne!(status, Status::SUCCESS);
         let reader = Sender { server: server.proc(), identity: 0 };
-        let others = blob::read(&data, &reader).unwrap();
+        let others = encoding::read(&data, &reader).unwrap();
         assert_eq!((others.ranks, others.failure), (vec![], Some(Failure { status, gone: vec![] })));
     }
 

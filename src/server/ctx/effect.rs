@@ -2,12 +2,20 @@
 //!
 //! The router drains them in the order in which they were made, before anything is sent.
 use super::event::{AfterRaise, Event, Origin};
-use super::ticket::Ticket;
-use crate::data::{Nspace, Status};
+use super::ticket::{Ticket, TrackerId};
+use crate::data::{Nspace, Proc, Status};
 
 /// Something that has to go on elsewhere.
 #[derive(Debug)]
 pub enum Effect {
+    /// A collective has a step to take.
+    Collective,
+    /// The tracker of a group's construct or destruct has ended.
+    TrackerOver(TrackerId),
+    /// Memory that readers of a job may have given back is looked through.
+    Reclaim(Nspace),
+    /// A process has posted something.
+    Posted(Proc),
     /// The host has answered at once.
     Returned(Ticket),
     /// An event is raised.

@@ -14,6 +14,8 @@ pub struct Event {
     pub source: Proc,
     pub range: DataRange,
     pub info: Vec<Info>,
+    /// Number of the vote of those who hear of it here, where they are to decide something.
+    pub vote: Option<u64>,
 }
 
 /// Who raises an event.

@@ -174,6 +174,16 @@ impl Ctx {
         self.reply(peer, number, Reply::Done(result.err().unwrap_or(Status::SUCCESS)));
     }
 
+    /// Answers a request.
+    pub fn answer(&mut self, caller: Caller, reply: Reply) {
+        self.reply(caller.peer, caller.number, reply);
+    }
+
+    /// Answers a request that has nothing but a status to bring.
+    pub fn answer_status(&mut self, caller: Caller, result: Result<(), Status>) {
+        self.reply_status(caller.peer, caller.number, result);
+    }
+
     /// Calls the host with no lock held. Its answer comes back as the ticket that `ticket` makes of it: as an effect of this step
     /// where the host did it or will not (`done` stands for what it would bring), else whenever the host answers.
     pub fn ask_host<T: Send + 'static>(

@@ -2,11 +2,29 @@
 use super::event::AfterRaise;
 use super::peers::Caller;
 use crate::data::Status;
-use crate::message::Reply;
+use crate::message::{Infos, Reply};
+
+/// Number of a collective's tracker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct TrackerId(pub u64);
 
 /// The host's answer to something it was asked, or the result of a worker.
 #[derive(Debug)]
 pub enum Ticket {
+    /// Answer that matters to nobody.
+    Ignored,
+    /// The host has answered a fence.
+    Fence(TrackerId, Result<Vec<u8>, Status>),
+    /// The host has brought what other nodes say to a fence that has failed here.
+    FailedFence(u64, Result<Vec<u8>, Status>),
+    /// The host has connected or disconnected processes, or not.
+    Connect(TrackerId, Result<(), Status>),
+    /// The host has answered a group's construct or destruct.
+    Group(TrackerId, Result<Infos, Status>),
+    /// The host has answered about a process that came alone to make a group.
+    Single(u64, Result<Infos, Status>),
+    /// The host has given the group of an invitation a context id, or not.
+    InvitationContext(u64, Result<Infos, Status>),
     /// Answer that is the whole reply to a request.
     Reply(Caller, Reply),
     /// A clean-up has removed what it was to remove.

@@ -5,6 +5,8 @@ use std::time::{Duration, Instant};
 use crate::data::{Info, InfoList, keys};
 use crate::message::door::PeerId;
 
+use super::ticket::TrackerId;
+
 /// Handle of a deadline, by which it can be taken back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TimerId(Instant, u64);
@@ -17,7 +19,9 @@ pub enum Deadline {
     /// The host's word on a peer that finalizes, and the number of the request.
     Farewell(PeerId, u64),
     /// A collective.
-    Fence(u64),
+    Collective(TrackerId),
+    /// A fence over a namespace that is not registered yet.
+    EarlyFence(u64),
     /// A look-up.
     Get(u64),
     /// Another server's look-up.

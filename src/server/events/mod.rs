@@ -150,7 +150,7 @@ fn pass_on(cx: &mut Ctx, mut event: Event, heard: bool, then: AfterRaise) {
     if proxy_of(&event).is_none() {
         event.info.push(Info::new(keys::EVENT_PROXY, cx.own_name()));
     }
-    let Event { status, source, range, info } = event;
+    let Event { status, source, range, info, .. } = event;
     cx.ask_host(
         |host, done| host.notify_event(status, &source, range, &info, done),
         (),
@@ -172,8 +172,8 @@ fn follow(cx: &mut Ctx, then: AfterRaise, result: Result<(), Status>) {
 }
 
 fn push(event: &Event) -> Outgoing {
-    let Event { status, source, range, info } = event.clone();
-    Outgoing::Push(Push::Event { status, source, range, info })
+    let Event { status, source, range, info, vote } = event.clone();
+    Outgoing::Push(Push::Event { status, source, range, info, vote })
 }
 
 /// Returns whether a peer is among those an event is for.
@@ -233,7 +233,7 @@ mod tests {
     }
 
     fn event(source: &Proc, range: DataRange, info: Vec<Info>) -> Event {
-        Event { status: CODE, source: source.clone(), range, info }
+        Event { status: CODE, source: source.clone(), range, info, vote: None }
     }
 
     /// Two processes of a job and one of another, all registered for [`CODE`].

@@ -6,13 +6,15 @@
 use super::Router;
 use crate::data::{Nspace, Proc};
 use crate::message::door::PeerId;
+use crate::server::fence;
 
 impl Router {
     /// A peer asks nothing and hears nothing any more.
     pub(in crate::server) fn peer_over(&mut self, peer: PeerId) {
         self.gets_of_peer_end(peer);
         self.output_ends(peer);
-        self.groups_of_peer_end(peer);
+        self.groups.peer_over(below!(self), peer);
+        self.collectives.peer_over(peer);
         self.inputs.forget(peer);
         self.end_monitors(peer, None);
         self.events.peer_over(&mut self.cx, peer);
@@ -20,18 +22,45 @@ impl Router {
 
     /// A process has ended, and none will come in its place.
     pub(in crate::server) fn process_gone(&mut self, proc: &Proc) {
-        self.fences_without(proc);
-        self.groups_without(proc);
+        self.not_coming(proc);
+        self.groups.process_gone(below!(self), proc);
         self.gets_from_end(proc);
+    }
+
+    /// A process has said that it is done.
+    pub(in crate::server) fn process_finalized(&mut self, proc: &Proc) {
+        self.groups.process_finalized(below!(self), proc);
+    }
+
+    /// A process will not arrive at any collective any more.
+    pub(in crate::server) fn not_coming(&mut self, proc: &Proc) {
+        self.collectives.lose(&mut self.cx, &self.jobs, proc);
+        self.fences.process_gone(&mut self.cx, proc);
+    }
+
+    /// A process starts anew.
+    pub(in crate::server) fn process_restarted(&mut self, proc: &Proc) {
+        self.collectives.restarted(&mut self.cx, &self.jobs, proc);
+    }
+
+    /// A process has ended: nobody of its job may be left here.
+    pub(in crate::server) fn process_left(&mut self, nspace: &Nspace) {
+        fence::deserted(&mut self.cx, &mut self.jobs, &mut self.collectives, nspace);
+    }
+
+    /// A namespace, or a process of it, was registered: what was not known before may be now.
+    pub(in crate::server) fn job_changed(&mut self, nspace: &Nspace) {
+        self.collectives.job_changed(&mut self.cx, &self.jobs, nspace);
+        self.fences.job_changed(&mut self.cx, &mut self.jobs, &mut self.collectives, nspace);
     }
 
     /// A namespace is deregistered.
     pub(in crate::server) fn job_over(&mut self, nspace: &Nspace) {
         self.sweep_job(nspace);
-        self.fences_of_job_end(nspace);
-        self.groups_of_job_end(nspace);
+        self.collectives.job_over(&mut self.cx, &mut self.jobs, nspace);
+        self.groups.job_over(below!(self), nspace);
         self.gets_of_job_end(nspace);
-        self.ties.forget(nspace);
+        self.connections.job_over(nspace);
         self.local_output_ends(nspace);
     }
 }

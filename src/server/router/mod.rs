@@ -11,15 +11,18 @@ use crate::data::{Info, Proc, Status, keys};
 use crate::message::Request;
 use crate::message::door::{Arrival, Callers, Left, Outgoing, PeerId};
 use crate::server::cleanup::Sweepers;
-use crate::server::connect::Ties;
+use crate::server::collective::Collectives;
+use crate::server::collective::arrived::Waiter;
+use crate::server::collective::signature::Operation;
+use crate::server::connect::Connections;
 use crate::server::ctx::Ctx;
 use crate::server::ctx::effect::Effect;
 use crate::server::ctx::event::Event;
-use crate::server::ctx::peers::{self, PROGRAM, Role};
+use crate::server::ctx::peers::{Caller, PROGRAM, Role};
 use crate::server::ctx::ticket::Ticket;
 use crate::server::ctx::timers::Deadline;
 use crate::server::events::Events;
-use crate::server::fence::{Caller, Fences};
+use crate::server::fence::Fences;
 use crate::server::fork::{Common, Forks};
 use crate::server::forward::no_more;
 use crate::server::groups::Groups;
@@ -28,7 +31,6 @@ use crate::server::input::Inputs;
 use crate::server::jobs::Jobs;
 use crate::server::local_output::LocalOutput;
 use crate::server::mailbox::Mailbox;
-use crate::server::members::Operation;
 use crate::server::modex::Waits;
 use crate::server::monitors::Monitors;
 use crate::server::output::Outputs;
@@ -37,6 +39,18 @@ use crate::server::psets::ProcessSets;
 use crate::store::Limits;
 use crate::trace;
 
+/// Lends the room of groups the layers below it.
+macro_rules! below {
+    ($router:expr) => {
+        crate::server::groups::Below {
+            cx: &mut $router.cx,
+            jobs: &mut $router.jobs,
+            collectives: &mut $router.collectives,
+        }
+    };
+}
+
+mod collective;
 mod glue;
 mod lifecycle;
 mod notify;
@@ -49,8 +63,9 @@ pub(in crate::server) struct Router {
     pub(in crate::server) jobs: Jobs,
     /// Shared memory that all jobs may take together.
     pub(in crate::server) limits: Limits,
+    pub(in crate::server) collectives: Collectives,
     pub(in crate::server) fences: Fences,
-    pub(in crate::server) ties: Ties,
+    pub(in crate::server) connections: Connections,
     pub(in crate::server) groups: Groups,
     pub(in crate::server) process_sets: ProcessSets,
     pub(in crate::server) outputs: Outputs,
@@ -111,6 +126,13 @@ impl Router {
     pub(in crate::server) fn returned(&mut self, ticket: Ticket) {
         match ticket {
             Ticket::Reply(caller, reply) => self.cx.reply(caller.peer, caller.number, reply),
+            Ticket::Ignored => {}
+            Ticket::Fence(..)
+            | Ticket::FailedFence(..)
+            | Ticket::Connect(..)
+            | Ticket::Group(..)
+            | Ticket::Single(..)
+            | Ticket::InvitationContext(..) => self.collective_answered(ticket),
             Ticket::Swept(id) => self.swept(id),
             Ticket::EventCodes(result) => self.events.host_watches(&mut self.cx, result),
             Ticket::EventPassedOn { then, heard, result } => self.events.passed_on(&mut self.cx, then, heard, result),
@@ -124,8 +146,12 @@ impl Router {
                 Effect::Returned(ticket) => self.returned(ticket),
                 Effect::Raise { event, origin, then } => self.raise(event, origin, then),
                 Effect::Unreached { group, number, event, failure } => {
-                    self.group_event_unreached(&group, number, event, failure);
+                    self.groups.unreached(below!(self), &group, number, (event, failure));
                 }
+                Effect::Collective => self.collective_step(),
+                Effect::TrackerOver(id) => self.groups.tracker_over(below!(self), id),
+                Effect::Reclaim(nspace) => self.reclaim(&nspace),
+                Effect::Posted(proc) => self.posted(&proc),
             }
         }
     }
@@ -146,8 +172,7 @@ impl Router {
             trace!("{proc} has too many or too large requests waiting; another one is refused");
             return self.cx.reply_status(peer, number, Err(Status::ERR_OUT_OF_RESOURCE));
         }
-        let caller = Caller { peer, number, seen: None };
-        let asker = peers::Caller { peer, number };
+        let caller = Caller { peer, number };
         let request = match self.groups.translate(request) {
             Ok(request) => request,
             Err(status) => return self.cx.reply_status(peer, number, Err(status)),
@@ -184,20 +209,19 @@ impl Router {
                 self.pass_on(peer, number, |host, done| host.disconnect(&procs, &info, done), (), no_more);
             }
             Request::Commit { entries } => self.commit(peer, number, proc, entries),
-            Request::Fence { procs, info } => self.meet(caller, proc, Operation::Fence, procs, info),
-            Request::Meet { seen, info } => {
-                let caller = Caller { seen: Some(seen), ..caller };
-                self.meet(caller, proc, Operation::Fence, Vec::new(), info);
-            }
-            Request::Connect { procs, info } => self.meet(caller, proc, Operation::Connect, procs, info),
-            Request::Disconnect { procs, info } => self.meet(caller, proc, Operation::Disconnect, procs, info),
+            Request::Fence { procs, info } => self.fence(Waiter { caller, seen: None }, proc, procs, info),
+            Request::Meet { seen, info } => self.fence(Waiter { caller, seen: Some(seen) }, proc, Vec::new(), info),
+            Request::Connect { procs, info } => self.connect(caller, &proc, Operation::Connect, (&procs, &info)),
+            Request::Disconnect { procs, info } => self.connect(caller, &proc, Operation::Disconnect, (&procs, &info)),
             Request::Get { proc: target, key, info } => self.get(peer, number, target, key, info),
             Request::Segments { nspace, have } => self.segments(peer, number, &nspace, &have),
             Request::Abort { status, message, procs } => self.abort(peer, number, proc, status, message, procs),
             Request::Finalize => self.finalize(peer, number, proc, role),
-            Request::RegisterEvents { codes, info } => self.events.register(&mut self.cx, asker, &codes, info),
-            Request::DeregisterEvents { codes } => self.events.deregister(&mut self.cx, asker, &codes),
-            Request::Notify { status, range, info } => self.notify(asker, Event { status, source: proc, range, info }),
+            Request::RegisterEvents { codes, info } => self.events.register(&mut self.cx, caller, &codes, info),
+            Request::DeregisterEvents { codes } => self.events.deregister(&mut self.cx, caller, &codes),
+            Request::Notify { status, range, info } => {
+                self.notify(caller, Event { status, source: proc, range, info, vote: None })
+            }
             Request::JobControl { targets, directives } => {
                 self.job_control(peer, number, proc, targets, directives);
             }
@@ -206,7 +230,7 @@ impl Router {
             }
             Request::StopOutput { id } => self.stop_output(peer, number, id),
             Request::OutputTaken { id, cost } => self.output_taken(peer, number, id, cost),
-            Request::Group { group, call } => self.group_call(caller, proc, group, call),
+            Request::Group { group, call } => self.groups.call(below!(self), caller, proc, &group, call),
             Request::Forward(request) => self.forward(peer, number, proc, request),
         }
     }
@@ -235,12 +259,13 @@ impl Router {
         match deadline {
             Deadline::Admission(peer) => self.admission_expired(peer),
             Deadline::Farewell(peer, number) => self.farewell_expired(peer, number),
-            Deadline::Fence(id) => self.fence_expired(id),
+            Deadline::Collective(id) => self.collectives.expired(&mut self.cx, &mut self.jobs, id),
+            Deadline::EarlyFence(number) => self.fences.expired(&mut self.cx, number),
             Deadline::Get(id) => self.get_expired(id),
             Deadline::DirectModex(id) => self.dmodex_expired(id),
-            Deadline::Invitation(number) => self.invitation_expired(number),
-            Deadline::Join(number) => self.join_expired(number),
-            Deadline::Single(number) => self.single_expired(number),
+            Deadline::Invitation(number) => self.groups.invitation_expired(below!(self), number),
+            Deadline::Join(number) => self.groups.join_expired(below!(self), number),
+            Deadline::Single(number) => self.groups.single_expired(below!(self), number),
             Deadline::Monitor(peer, id) => self.period_is_over((peer, id)),
             Deadline::Output(peer, id) => self.output_is_due(peer, id),
             Deadline::OutputFlush => self.output_flushed(Err(Status::ERR_TIMEOUT)),
@@ -258,7 +283,8 @@ impl Callers for Router {
     }
 
     fn meets(&mut self, peer: PeerId, number: u64, seen: u32, collect: bool) {
-        if !self.meet_again(Caller { peer, number, seen: Some(seen) }, collect) {
+        let waiter = Waiter { caller: Caller { peer, number }, seen: Some(seen) };
+        if !self.collectives.join_again(&mut self.cx, &mut self.jobs, waiter, collect) {
             let info = if collect { vec![Info::new(keys::COLLECT_DATA, true)] } else { Vec::new() };
             self.dispatch(peer, number, Request::Meet { seen, info }, 0);
         }

@@ -22,8 +22,8 @@ impl Router {
         self.hear_and_raise(event, Origin::Program, AfterRaise::Done(done));
     }
 
-    fn hear_and_raise(&mut self, event: Event, origin: Origin, then: AfterRaise) {
-        self.groups_hear(event.status, &event.source, &event.info, origin);
+    fn hear_and_raise(&mut self, mut event: Event, origin: Origin, then: AfterRaise) {
+        self.groups.hear(below!(self), &mut event, origin);
         self.events.raise(&mut self.cx, &self.jobs, event, origin, then);
     }
 }

@@ -1,4 +1,4 @@
-//! What travels between nodes, in the host's hands.
+//! Encoding of the modex exchange: the blobs that travel between nodes in the host's hands.
 //!
 //! Hosts put the blobs of all nodes one after the other, in any order, and may leave out a node's own or not. So each says
 //! where it ends and whose it is:
@@ -15,26 +15,26 @@
 use instanton_layout::crc::Crc;
 use rkyv::{Archive, Deserialize, Serialize};
 
-use super::stored::Outbound;
 use crate::data::{Nspace, Proc, Status, archive};
 use crate::message::Posted;
+use crate::server::stored::Outbound;
 
 const HEADER: usize = 24;
 const MAGIC: [u8; 4] = *b"INSB";
 const VERSION: u16 = 3;
 
-/// Who made a blob.
+/// The server that made a blob.
 #[derive(Archive, Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
-pub(super) struct Sender {
+pub struct Sender {
     /// The server's name, for people.
     pub server: Proc,
-    /// What tells it from another one of that name.
+    /// Random number that tells it from another one of that name.
     pub identity: u64,
 }
 
-/// What one process has posted for others.
+/// Data that one process has posted for others.
 #[derive(Archive, Serialize, Deserialize, Clone, Debug, PartialEq)]
-pub(super) struct OfRank {
+pub struct RankData {
     /// The process.
     pub proc: Proc,
     /// How often it had committed by then.
@@ -43,41 +43,41 @@ pub(super) struct OfRank {
     pub entries: Vec<Posted>,
 }
 
-impl OfRank {
-    pub(super) fn new(nspace: &Nspace, Outbound { rank, commits, entries }: Outbound) -> Self {
-        OfRank { proc: Proc::new(nspace.clone(), rank), commits, entries }
+impl RankData {
+    pub fn new(nspace: &Nspace, Outbound { rank, commits, entries }: Outbound) -> Self {
+        RankData { proc: Proc::new(nspace.clone(), rank), commits, entries }
     }
 }
 
-/// That a node's part of a meeting has failed: hosts that do not look at what they are told of it
+/// Failure of a node's part of a collective: hosts that do not look at what they are told of it
 /// (`PMIX_LOCAL_COLLECTIVE_STATUS`) carry this to the other nodes all the same.
 #[derive(Archive, Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
-pub(super) struct Failure {
-    /// How it has failed.
+pub struct Failure {
+    /// The status that it failed with.
     pub status: Status,
-    /// Who has not come because it is dead.
+    /// Participants that have not arrived because they are dead.
     pub gone: Vec<Proc>,
 }
 
 #[derive(Archive, Serialize, Deserialize)]
 struct Body {
     sender: Sender,
-    ranks: Vec<OfRank>,
+    ranks: Vec<RankData>,
     failure: Option<Failure>,
 }
 
-/// What the other nodes say in a row of blobs.
+/// Content of a row of blobs of other nodes.
 #[derive(Debug, Default, PartialEq)]
-pub(super) struct Others {
-    /// What their processes have posted, each with the identity of the server that says so.
-    pub ranks: Vec<(u64, OfRank)>,
-    /// The first failure, with everybody who is dead.
+pub struct Others {
+    /// Data that their processes have posted, each with the identity of the server that sent it.
+    pub ranks: Vec<(u64, RankData)>,
+    /// The first failure, with all dead participants.
     pub failure: Option<Failure>,
 }
 
 impl Others {
-    /// Takes in what more nodes say.
-    pub(super) fn add(&mut self, more: Others) {
+    /// Adds what more nodes sent.
+    pub fn add(&mut self, more: Others) {
         self.ranks.extend(more.ranks);
         self.failure = match (self.failure.take(), more.failure) {
             (Some(first), Some(more)) => Some(Failure { gone: [first.gone, more.gone].concat(), ..first }),
@@ -88,7 +88,7 @@ impl Others {
 
 /// A blob that cannot be made or read.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum BlobError {
+pub enum BlobError {
     #[error("at byte {at}: {left} bytes are left, which is less than a header")]
     Header { at: usize, left: usize },
     #[error("at byte {at}: it begins with {magic:02x?}")]
@@ -104,7 +104,7 @@ pub(super) enum BlobError {
 }
 
 /// One node's blob.
-pub(super) fn write(sender: &Sender, ranks: Vec<OfRank>, failure: Option<Failure>) -> Result<Vec<u8>, BlobError> {
+pub fn write(sender: &Sender, ranks: Vec<RankData>, failure: Option<Failure>) -> Result<Vec<u8>, BlobError> {
     let body = Body { sender: sender.clone(), ranks, failure };
     let body = archive::encode(&body).map_err(|source| BlobError::Body { at: 0, source })?;
     let mut out = Vec::with_capacity(HEADER + body.len());
@@ -119,7 +119,7 @@ pub(super) fn write(sender: &Sender, ranks: Vec<OfRank>, failure: Option<Failure
 }
 
 /// Everything in a row of blobs that `own` did not send.
-pub(super) fn read(data: &[u8], own: &Sender) -> Result<Others, BlobError> {
+pub fn read(data: &[u8], own: &Sender) -> Result<Others, BlobError> {
     let mut out = Others::default();
     let mut at = 0;
     while at < data.len() {
@@ -173,11 +173,11 @@ mod tests {
         Sender { server: Proc::new(Nspace::new("servers").unwrap(), Rank(0)), identity }
     }
 
-    fn of_rank(rank: u32) -> OfRank {
+    fn of_rank(rank: u32) -> RankData {
         let proc = Proc::new(Nspace::new("job").unwrap(), Rank(rank));
         let entry =
             Posted { scope: Scope::GLOBAL, key: Key::new("endpoint").unwrap(), value: Value::from(vec![7; 100]) };
-        OfRank { proc, commits: 1, entries: vec![entry] }
+        RankData { proc, commits: 1, entries: vec![entry] }
     }
 
     #[test]

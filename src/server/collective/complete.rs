@@ -1,0 +1,85 @@
+//! The end of a collective for its participants: with an answer each, or for all of them at once at their job's word.
+use super::arrived::Waiter;
+use super::signature::Operation;
+use super::tracker::Tracker;
+use crate::data::{Rank, Status};
+use crate::message::Reply;
+use crate::server::ctx::Ctx;
+use crate::server::ctx::effect::Effect;
+use crate::server::jobs::Jobs;
+use crate::trace;
+
+/// Answers every participant that waits.
+pub fn answer(cx: &mut Ctx, jobs: &mut Jobs, tracker: &mut Tracker, reply: &Reply) {
+    if *reply == Reply::Done(Status::SUCCESS) {
+        release(cx, jobs, tracker);
+    }
+    tell(cx, tracker, reply);
+    over(cx, tracker);
+    tracker.signature.namespaces().for_each(|nspace| cx.effect(Effect::Reclaim(nspace.clone())));
+}
+
+/// Fails a tracker that is still gathering; it stays for latecomers.
+pub fn fail(cx: &mut Ctx, jobs: &Jobs, tracker: &mut Tracker, status: Status, why: &str) {
+    let missing = tracker.signature.local_procs(jobs, |proc, _| !tracker.arrived.contains(proc));
+    trace!(
+        "fence {} over {:?} ends with {status}: {why}; {} of {} processes here have come, missing: {missing:?}",
+        tracker.id.0,
+        tracker.signature.procs(),
+        tracker.arrived.len(),
+        tracker.local.here
+    );
+    tracker.failed = Some(status);
+    // A collective within this node is nobody else's business, and the host knows itself which jobs are over.
+    tracker.host_knows = !tracker.local.elsewhere || status == Status::EVENT_JOB_END;
+    tell(cx, tracker, &Reply::Done(status));
+    over(cx, tracker);
+}
+
+/// Has the room of groups forget what it keeps for a tracker.
+fn over(cx: &mut Ctx, tracker: &Tracker) {
+    if matches!(tracker.signature.operation(), Operation::Construct(_) | Operation::Destruct(_)) {
+        cx.effect(Effect::TrackerOver(tracker.id));
+    }
+}
+
+/// Wakes all participants at once that wait at their job's word; they are told no more.
+fn release(cx: &mut Ctx, jobs: &mut Jobs, tracker: &mut Tracker) {
+    let is_for_all = *tracker.signature.operation() == Operation::Fence && tracker.signature.is_whole_job();
+    let Some(nspace) = tracker.signature.namespaces().next().filter(|_| is_for_all) else { return };
+    let Some(job) = jobs.get(nspace) else { return };
+    // A process that waits there has nothing else under way that it asked for before. So whatever fence of all ends first is the
+    // one it waits for: unless its process has come anew since, by another connection. One with bad news must hear those
+    // first.
+    let is_there = |rank: Rank, waiter: &Waiter| {
+        let peer = waiter.caller.peer;
+        let has_bad_news = cx.peers.get(&peer).is_none_or(|entry| entry.has_bad_news);
+        !has_bad_news && job.clients.get(&rank).is_some_and(|client| client.peer == Some(peer))
+    };
+    let all_there =
+        tracker.arrived.of(nspace).all(|(rank, waiter)| waiter.is_some_and(|waiter| is_there(rank, waiter)));
+    let Some(stored) = jobs.stored_mut(nspace).filter(|_| all_there) else { return };
+    let releases = stored.releases();
+    let waits = |waiter: &mut Waiter| waiter.seen == Some(releases);
+    let released: Vec<Waiter> = tracker.arrived.waiters().filter_map(|waiter| waiter.take_if(waits)).collect();
+    if released.is_empty() {
+        return;
+    }
+    stored.release();
+    for waiter in released {
+        if let Some(entry) = cx.peers.get_mut(&waiter.caller.peer) {
+            entry.account.give_back(waiter.caller.number);
+        }
+    }
+}
+
+/// Sends an answer to every participant that has none.
+fn tell(cx: &mut Ctx, tracker: &mut Tracker, reply: &Reply) {
+    cx.timers.cancel(tracker.limit.take());
+    for Waiter { caller, .. } in tracker.arrived.waiters().filter_map(Option::take) {
+        cx.answer(caller, reply.clone());
+        if let Some(entry) = cx.peers.get_mut(&caller.peer) {
+            entry.has_bad_news = false;
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! Modex exchange: what nodes tell each other of posted data, in the hosts' hands, with collecting fences and by direct modex.
+//!
+//! A fence over a whole namespace carries only what no such fence has carried yet; what one carried that failed goes out again. Other
+//! fences, and answers to direct modex, reach some nodes only and carry everything.
+//!
+//! Hosts may bring all this in any order, so what is said of a process bears the number of commits that it had made by then. What was
+//! said earlier than what is known already brings keys that are missing here, and changes none.
+use super::arrived::Arrived;
+use super::encoding::{self, Failure, Others, RankData, Sender};
+use super::signature::Signature;
+use crate::data::{Key, Proc, Status};
+use crate::server::ctx::Ctx;
+use crate::server::ctx::effect::Effect;
+use crate::server::jobs::Jobs;
+use crate::trace;
+
+/// The keys of what a fence carries of each process, to be carried again if it fails.
+pub type Sent = Vec<(Proc, Vec<Key>)>;
+
+/// Collects this node's part of a fence, and what of it is carried only once.
+///
+/// # Errors
+/// The status of posted data that cannot be read, or `ERR_PACK_FAILURE`.
+pub fn contribution(
+    cx: &Ctx,
+    jobs: &mut Jobs,
+    signature: &Signature,
+    arrived: &Arrived,
+) -> Result<(Vec<u8>, Sent), Status> {
+    let whole = signature.is_whole_job();
+    let mut ranks = Vec::new();
+    for nspace in signature.namespaces() {
+        let Some(stored) = jobs.stored_mut(nspace) else { continue };
+        let arrived = arrived.of(nspace).map(|(rank, _)| rank);
+        let outbound = match whole {
+            true => stored.take_new(arrived),
+            false => arrived.map(|rank| stored.outbound(rank)).collect(),
+        };
+        let outbound = outbound.map_err(|e| {
+            trace!("what processes of {nspace} have posted cannot be read: {e}");
+            e.status()
+        })?;
+        ranks.extend(outbound.into_iter().map(|of| RankData::new(nspace, of)));
+    }
+    let keys = |of: &RankData| (of.proc.clone(), of.entries.iter().map(|posted| posted.key.clone()).collect());
+    let sent = if whole { ranks.iter().map(keys).collect() } else { Sent::new() };
+    match encoding::write(&sender(cx), ranks, None) {
+        Ok(data) => Ok((data, sent)),
+        Err(e) => {
+            trace!("this node's data cannot be sent: {e}");
+            take_back(jobs, sent);
+            Err(Status::ERR_PACK_FAILURE)
+        }
+    }
+}
+
+/// Has the next fence carry again what one carried that has not arrived.
+pub fn take_back(jobs: &mut Jobs, sent: Sent) {
+    for (proc, keys) in sent {
+        if let Some(stored) = jobs.stored_mut(&proc.nspace) {
+            stored.put_back(proc.rank, keys);
+        }
+    }
+}
+
+/// Collects all that a process of this node has posted for other nodes.
+///
+/// # Errors
+/// `ERR_NOT_FOUND`, the status of data that cannot be read, or `ERR_PACK_FAILURE`.
+pub fn posted_blob(cx: &Ctx, jobs: &Jobs, proc: &Proc) -> Result<Vec<u8>, Status> {
+    let stored = jobs.stored(&proc.nspace).ok_or(Status::ERR_NOT_FOUND)?;
+    let outbound = stored.outbound(proc.rank).map_err(|e| {
+        trace!("what {proc} has posted cannot be read: {e}");
+        e.status()
+    })?;
+    encoding::write(&sender(cx), vec![RankData::new(&proc.nspace, outbound)], None).map_err(|e| {
+        trace!("what {proc} has posted cannot be sent: {e}");
+        Status::ERR_PACK_FAILURE
+    })
+}
+
+/// This server's name and nonce.
+pub fn sender(cx: &Ctx) -> Sender {
+    Sender { server: cx.own_name(), identity: cx.identity.nonce }
+}
+
+/// Encodes that this node's part of a collective has failed.
+pub fn failure_blob(cx: &Ctx, failure: Failure) -> Vec<u8> {
+    encoding::write(&sender(cx), Vec::new(), Some(failure)).unwrap_or_default()
+}
+
+/// Decodes a row of blobs of other nodes.
+///
+/// # Errors
+/// `ERR_UNPACK_FAILURE`.
+pub fn others(cx: &Ctx, data: &[u8]) -> Result<Others, Status> {
+    encoding::read(data, &sender(cx)).map_err(|e| {
+        trace!("data from other nodes cannot be read: {e}");
+        Status::ERR_UNPACK_FAILURE
+    })
+}
+
+/// Takes in what other nodes have sent: all of it, or nothing when a part cannot be read.
+///
+/// # Errors
+/// The status with which the collective has failed on another node, `ERR_UNPACK_FAILURE`, or that of data that cannot be stored.
+pub fn absorb(cx: &mut Ctx, jobs: &mut Jobs, data: &[u8]) -> Result<(), Status> {
+    let Others { ranks, failure } = others(cx, data)?;
+    take_in(cx, jobs, ranks)?;
+    match failure {
+        Some(Failure { status, gone }) => {
+            trace!("a meeting has failed on another node with {status}; gone: {gone:?}");
+            Err(status)
+        }
+        None => Ok(()),
+    }
+}
+
+/// Stores what processes of other nodes have posted, each with the identity of the server that says so.
+///
+/// # Errors
+/// The status of data that cannot be stored.
+pub fn take_in(cx: &mut Ctx, jobs: &mut Jobs, ranks: Vec<(u64, RankData)>) -> Result<(), Status> {
+    for (sender, RankData { proc, commits, entries }) in ranks {
+        let Some(stored) = jobs.stored_mut(&proc.nspace) else {
+            trace!("another node sends data of {proc}, whose namespace is not registered here");
+            continue;
+        };
+        if stored.is_local(proc.rank) {
+            trace!("another node sends data of {proc}, which runs here; it is left aside");
+            continue;
+        }
+        stored.post_from(sender, commits, proc.rank, entries).map_err(|e| {
+            trace!("data of {proc} cannot be stored: {e}");
+            e.status()
+        })?;
+        cx.effect(Effect::Posted(proc));
+    }
+    Ok(())
+}

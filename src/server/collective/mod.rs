@@ -1,0 +1,454 @@
+//! Collectives: fence, connect, disconnect, construction and destruction of groups. Processes that wait for each other.
+//!
+//! **A tracker** gathers the participants that run on this node. It is found by its [signature]: the operation and its
+//! participants. A process joins the first tracker of a signature that it has not joined yet: its first fence over some processes
+//! meets everybody's first, its second everybody's second.
+//!
+//! **A step** is what becomes of a tracker, for the room of its operation. `Complete`: every participant of this node has arrived; the
+//! room asks the host, or finishes it. `Failed`: the host is to hear that this node's part has failed. `Excused` and `Lost`: a
+//! participant has died. A tracker that is complete is the room's until it finishes it; the next one of that signature waits for
+//! that, because mpirun and Slurm lose one of two collectives of the same processes.
+//!
+//! **A participant that dies** before it has arrived ends the collective for all others at once, with `ERR_PARTIAL_SUCCESS` as with
+//! stock libraries, unless the room of its operation excuses it ([`OnLoss`]). One that dies after it has arrived has done its part.
+//! Processes count, not connections. A tracker that fails keeps its place until every participant that may still come has come, and
+//! gets the same answer at once: so the next collective does not mistake a latecomer for one of its own. The host hears of the
+//! failure in its turn among the collectives of that signature, so that nobody on another node waits for this one.
+use std::collections::{HashMap, VecDeque};
+use std::hash::BuildHasherDefault;
+use std::time::Instant;
+
+use super::ctx::Ctx;
+use super::ctx::effect::Effect;
+use super::ctx::peers::Caller;
+use super::ctx::ticket::TrackerId;
+use super::ctx::timers::Deadline;
+use super::jobs::Jobs;
+use crate::data::{Info, InfoList, Nspace, Proc, Status, keys};
+use crate::message::Reply;
+use crate::message::door::PeerId;
+use crate::message::numbers::{NumberMap, Spread};
+use crate::trace;
+
+pub mod arrived;
+mod complete;
+pub mod encoding;
+pub mod exchange;
+pub mod signature;
+pub mod tracker;
+
+use arrived::Waiter;
+use signature::{BadSignature, Operation, Signature};
+use tracker::{FailureNotice, OnLoss, Tracker};
+
+/// Collectives of one signature by which a participant may be ahead of the others.
+const MAX_AHEAD: usize = 4096;
+/// Number of different signatures under way from which on a process that begins another one may be in `MAX_BEGUN` of them.
+const MANY: usize = 4096;
+const MAX_BEGUN: usize = 1024;
+
+/// What becomes of a tracker, for the room of its operation.
+#[derive(Debug)]
+pub enum Step {
+    /// Every participant of this node has arrived.
+    Complete(Operation, TrackerId),
+    /// This node's part has failed; the host is to hear of it.
+    Failed(FailureNotice),
+    /// A participant has died, the others go on without it, and the tracker is held.
+    Excused(TrackerId, Proc),
+    /// Participants of a group's destruction are dead, and the destruction fails.
+    Lost(Nspace, Vec<Proc>),
+}
+
+/// A process that arrives at a collective.
+pub struct Arrival<'a> {
+    pub proc: &'a Proc,
+    pub waiter: Waiter,
+    pub info: &'a [Info],
+    /// The end of the process's time limit.
+    pub until: Option<Instant>,
+    /// The group that the participants were named by.
+    pub group: Option<Nspace>,
+}
+
+/// The tracker that a process has joined.
+#[derive(Clone, Copy, Debug)]
+pub struct Joined {
+    pub id: TrackerId,
+    /// Whether it is the first one there.
+    pub is_first: bool,
+    /// The status that the tracker had failed with before.
+    failed: Option<Status>,
+    caller: Caller,
+}
+
+impl Joined {
+    /// Returns whether the tracker had failed before the process came.
+    pub fn has_failed(&self) -> bool {
+        self.failed.is_some()
+    }
+}
+
+/// Every collective under way.
+#[derive(Debug, Default)]
+pub struct Collectives {
+    /// Trackers that wait for participants, found by a hash that is made with the signature.
+    gathering: HashMap<Signature, VecDeque<Tracker>, BuildHasherDefault<Spread>>,
+    /// Trackers that are complete here, and their room's.
+    complete: HashMap<TrackerId, Tracker>,
+    /// Signature of a fence of the whole job, by namespace.
+    whole_jobs: HashMap<Nspace, Signature>,
+    /// The same for each peer that waits at its job's word.
+    whole_job_of: NumberMap<PeerId, Signature>,
+    steps: VecDeque<Step>,
+    last: u64,
+}
+
+impl Collectives {
+    /// Makes the signature of an operation; that of a fence of the caller's whole job is made once.
+    ///
+    /// # Errors
+    /// Those of [`Signature::of`].
+    pub fn signature(
+        &mut self,
+        jobs: &Jobs,
+        caller: &Proc,
+        operation: Operation,
+        procs: &[Proc],
+    ) -> Result<Signature, BadSignature> {
+        if !procs.is_empty() || operation != Operation::Fence || jobs.stored(&caller.nspace).is_none() {
+            return Signature::of(jobs, caller, operation, procs);
+        }
+        if let Some(known) = self.whole_jobs.get(&caller.nspace) {
+            return Ok(known.clone());
+        }
+        let signature = Signature::whole_job(&caller.nspace);
+        self.whole_jobs.insert(caller.nspace.clone(), signature.clone());
+        Ok(signature)
+    }
+
+    /// Adds a process to the first tracker of this signature that it has not joined. [`check`](Collectives::check) follows, once the
+    /// room has set what it knows. Nothing where the process waits in too many already: it is refused.
+    pub fn join(&mut self, cx: &mut Ctx, jobs: &Jobs, signature: &Signature, arrival: Arrival<'_>) -> Option<Joined> {
+        let Arrival { proc, waiter, info, until, group } = arrival;
+        let caller = waiter.caller;
+        if waiter.seen.is_some() && cx.peers.contains_key(&caller.peer) {
+            self.whole_job_of.entry(caller.peer).or_insert_with(|| signature.clone());
+        }
+        if self.begins_too_many(proc, signature) {
+            trace!("{proc} has come to too many meetings that others have not come to");
+            cx.answer_status(caller, Err(Status::ERR_OUT_OF_RESOURCE));
+            return None;
+        }
+        let queue = self.gathering.entry(signature.clone()).or_default();
+        let known = queue.iter().position(|tracker| !tracker.arrived.contains(proc));
+        if known.is_none() {
+            self.last += 1;
+            queue.push_back(Tracker::new(TrackerId(self.last), signature.clone(), jobs, info, group));
+        }
+        let at = known.unwrap_or(queue.len() - 1);
+        let tracker = &mut queue[at];
+        let failed = tracker.failed;
+        tracker.excused.remove(proc);
+        tracker.arrived.insert(proc, Some(waiter).filter(|_| failed.is_none()));
+        tracker.collect |= info.is_set(keys::COLLECT_DATA);
+        if let (Some(at), None, None) = (until, tracker.limit, failed) {
+            tracker.limit = Some(cx.timers.set(at, Deadline::Collective(tracker.id)));
+        }
+        Some(Joined { id: tracker.id, is_first: known.is_none(), failed, caller })
+    }
+
+    /// Goes on with a tracker that a process has joined: it may be complete, or have failed before.
+    pub fn check(&mut self, cx: &mut Ctx, jobs: &mut Jobs, signature: &Signature, joined: Joined) {
+        if let Some(status) = joined.failed {
+            cx.answer_status(joined.caller, Err(status));
+        }
+        if joined.is_first {
+            // A participant that dies from now on ends it then.
+            signature.dead_procs(jobs).iter().for_each(|dead| self.lose(cx, jobs, dead));
+        }
+        if joined.failed.is_some() || self.get(joined.id).is_some_and(Tracker::is_complete) {
+            self.settle(cx, jobs, signature);
+        }
+    }
+
+    /// Adds a process to the fence of its whole job that is under way, if there is nothing to find out about it. Returns whether that
+    /// was so.
+    pub fn join_again(&mut self, cx: &mut Ctx, jobs: &mut Jobs, waiter: Waiter, collect: bool) -> bool {
+        let Caller { peer, number } = waiter.caller;
+        let Some(entry) = cx.peers.get_mut(&peer) else { return false };
+        let whole = self.whole_job_of.get(&peer).filter(|_| entry.account.is_simple());
+        let Some(signature) = whole else { return false };
+        let Some(queue) = self.gathering.get_mut(signature) else { return false };
+        let [tracker] = queue.make_contiguous() else { return false };
+        if tracker.failed.is_some() || !tracker.arrived.insert(&entry.proc, Some(waiter)) {
+            return false;
+        }
+        entry.account.charge(number, 0);
+        tracker.collect |= collect;
+        if tracker.is_complete() {
+            let signature = signature.clone();
+            self.settle(cx, jobs, &signature);
+        }
+        true
+    }
+
+    /// Returns whether a process would begin one more collective where it waits in very many for others. Those that have failed stay
+    /// until the others have come, and their time limits may have passed long ago.
+    fn begins_too_many(&self, proc: &Proc, signature: &Signature) -> bool {
+        let waits = |tracker: &&Tracker| tracker.arrived.contains(proc);
+        match self.gathering.get(signature) {
+            Some(queue) => queue.len() >= MAX_AHEAD && queue.iter().all(|tracker| waits(&tracker)),
+            None if self.gathering.len() < MANY => false,
+            None => self.gathering.values().flatten().filter(waits).nth(MAX_BEGUN).is_some(),
+        }
+    }
+
+    /// The trackers that wait for participants.
+    pub fn gathering(&self) -> impl Iterator<Item = &Tracker> {
+        self.gathering.values().flatten()
+    }
+
+    /// The trackers that are complete here.
+    pub fn complete(&self) -> impl Iterator<Item = &Tracker> {
+        self.complete.values()
+    }
+
+    /// A tracker, wherever it stands.
+    pub fn get(&self, id: TrackerId) -> Option<&Tracker> {
+        self.complete.get(&id).or_else(|| self.gathering().find(|tracker| tracker.id == id))
+    }
+
+    /// A tracker that is complete here.
+    pub fn completed(&mut self, id: TrackerId) -> Option<&mut Tracker> {
+        self.complete.get_mut(&id)
+    }
+
+    /// Takes a complete tracker out, to answer its participants in another way.
+    pub fn take(&mut self, id: TrackerId) -> Option<Tracker> {
+        self.complete.remove(&id)
+    }
+
+    /// Takes the oldest step that no room has taken.
+    pub fn next_step(&mut self) -> Option<Step> {
+        self.steps.pop_front()
+    }
+
+    fn step(&mut self, cx: &mut Ctx, step: Step) {
+        self.steps.push_back(step);
+        cx.effect(Effect::Collective);
+    }
+
+    /// Goes on with the trackers of a signature: which is complete, of which the host is to hear, and which are done with.
+    pub fn settle(&mut self, cx: &mut Ctx, jobs: &Jobs, signature: &Signature) {
+        let Some(queue) = self.gathering.remove(signature) else { return };
+        let mut rest = VecDeque::new();
+        // The host pairs what the nodes bring by its order, failures included, and those known take one at a time.
+        let mut in_turn = !self.complete.values().any(|tracker| tracker.signature == *signature);
+        for mut tracker in queue {
+            let Some(status) = tracker.failed else {
+                match tracker.is_complete() && in_turn {
+                    true => {
+                        self.step(cx, Step::Complete(signature.operation().clone(), tracker.id));
+                        self.complete.insert(tracker.id, tracker);
+                    }
+                    false => rest.push_back(tracker),
+                }
+                in_turn = false;
+                continue;
+            };
+            if in_turn && !tracker.host_knows {
+                tracker.host_knows = true;
+                let notice = tracker.notice(cx, status);
+                self.step(cx, Step::Failed(notice));
+            }
+            if !tracker.host_knows || !tracker.latecomers(jobs).is_empty() {
+                rest.push_back(tracker);
+            }
+        }
+        if !rest.is_empty() {
+            self.gathering.insert(signature.clone(), rest);
+        }
+    }
+
+    /// Ends a complete tracker: every participant gets this answer.
+    pub fn finish(&mut self, cx: &mut Ctx, jobs: &mut Jobs, id: TrackerId, reply: &Reply) {
+        let Some(mut tracker) = self.complete.remove(&id) else { return };
+        complete::answer(cx, jobs, &mut tracker, reply);
+        self.settle(cx, jobs, &tracker.signature);
+    }
+
+    /// Ends a complete tracker with a status.
+    pub fn finish_with(&mut self, cx: &mut Ctx, jobs: &mut Jobs, id: TrackerId, result: Result<(), Status>) {
+        self.finish(cx, jobs, id, &Reply::Done(result.err().unwrap_or(Status::SUCCESS)));
+    }
+
+    /// Fails a complete tracker whose part cannot be brought to the other nodes.
+    pub fn fail_complete(&mut self, cx: &mut Ctx, jobs: &mut Jobs, id: TrackerId, status: Status) {
+        if let Some(notice) = self.complete.get(&id).map(|tracker| tracker.notice(cx, status)) {
+            self.step(cx, Step::Failed(notice));
+        }
+        self.finish_with(cx, jobs, id, Err(status));
+    }
+
+    /// Applies `change` to every gathering tracker that `wanted` picks, and settles what follows from it.
+    pub fn change(
+        &mut self,
+        cx: &mut Ctx,
+        jobs: &Jobs,
+        wanted: impl Fn(&Tracker) -> bool,
+        mut change: impl FnMut(&mut Ctx, &mut Tracker),
+    ) {
+        let touched: Vec<Signature> = self
+            .gathering
+            .iter()
+            .filter(|(_, queue)| queue.iter().any(&wanted))
+            .map(|(signature, _)| signature.clone())
+            .collect();
+        for signature in touched {
+            let queue = self.gathering.get_mut(&signature).into_iter().flatten();
+            queue.filter(|tracker| wanted(tracker)).for_each(|tracker| change(cx, tracker));
+            self.settle(cx, jobs, &signature);
+        }
+    }
+
+    /// Fails gathering trackers.
+    pub fn fail(&mut self, cx: &mut Ctx, jobs: &Jobs, which: impl Fn(&Tracker) -> bool, status: Status, why: &str) {
+        let which = |tracker: &Tracker| tracker.failed.is_none() && which(tracker);
+        self.change(cx, jobs, which, |cx, tracker| complete::fail(cx, jobs, tracker, status, why));
+    }
+
+    /// Sets the consequence of a participant's death.
+    pub fn set_on_loss(&mut self, signature: &Signature, id: TrackerId, on_loss: OnLoss) {
+        let queue = self.gathering.get_mut(signature).into_iter().flatten();
+        queue.filter(|tracker| tracker.id == id).for_each(|tracker| tracker.on_loss = on_loss);
+    }
+
+    /// Returns whether a tracker waits for participants.
+    pub fn is_gathering(&self, id: TrackerId) -> bool {
+        self.gathering().any(|tracker| tracker.id == id && tracker.failed.is_none())
+    }
+
+    /// Keeps a tracker from completing until its room has decided.
+    pub fn hold(&mut self, id: TrackerId) {
+        let trackers = self.gathering.values_mut().flatten();
+        trackers.filter(|tracker| tracker.id == id).for_each(|tracker| tracker.held = true);
+    }
+
+    /// Lets a tracker complete that its room has held.
+    pub fn unhold(&mut self, cx: &mut Ctx, jobs: &Jobs, id: TrackerId) {
+        self.change(cx, jobs, |tracker| tracker.id == id, |_, tracker| tracker.held = false);
+    }
+
+    /// A process will not arrive any more: trackers that wait for it fail, or go on without it.
+    pub fn lose(&mut self, cx: &mut Ctx, jobs: &Jobs, proc: &Proc) {
+        let mut steps = Vec::new();
+        let waits = |tracker: &Tracker| tracker.signature.contains(proc) && !tracker.arrived.contains(proc);
+        self.change(cx, jobs, waits, |cx, tracker| {
+            if tracker.failed.is_none() && tracker.on_loss != OnLoss::Fail {
+                let is_news = tracker.excused.insert(proc.clone());
+                if is_news && tracker.on_loss == OnLoss::ExcuseAndHold {
+                    tracker.held = true;
+                    steps.push(Step::Excused(tracker.id, proc.clone()));
+                }
+                return;
+            }
+            tracker.gone.push(proc.clone());
+            if let Operation::Destruct(group) = tracker.signature.operation() {
+                steps.push(Step::Lost(group.clone(), tracker.gone.clone()));
+            }
+            if tracker.failed.is_none() {
+                let status = status_of_loss(tracker.signature.operation());
+                complete::fail(cx, jobs, tracker, status, &format!("{proc} is gone"));
+            }
+        });
+        steps.into_iter().for_each(|step| self.step(cx, step));
+    }
+
+    /// A member has left a group: collectives of the group that wait for it go on without it, or fail.
+    pub fn leave(&mut self, cx: &mut Ctx, jobs: &Jobs, group: &Nspace, proc: &Proc) {
+        let waits = |tracker: &Tracker| {
+            let is_of_group = tracker.group.as_ref() == Some(group);
+            is_of_group && tracker.signature.contains(proc) && !tracker.arrived.contains(proc)
+        };
+        self.change(cx, jobs, waits, |cx, tracker| {
+            let ends = matches!(tracker.signature.operation(), Operation::Destruct(_));
+            if ends || tracker.on_loss != OnLoss::Fail {
+                tracker.excused.insert(proc.clone());
+            } else if tracker.failed.is_none() {
+                complete::fail(cx, jobs, tracker, Status::GROUP_LEFT, &format!("{proc} has left the group"));
+            }
+        });
+    }
+
+    /// Has this node's part of a signature fail, because nobody is left here.
+    pub fn miss(&mut self, cx: &mut Ctx, jobs: &Jobs, signature: &Signature) {
+        self.last += 1;
+        let mut tracker = Tracker::new(TrackerId(self.last), signature.clone(), jobs, &[], None);
+        if !tracker.local.elsewhere {
+            return;
+        }
+        tracker.gone = signature.local_procs(jobs, |_, _| true);
+        self.gathering.entry(signature.clone()).or_default().push_back(tracker);
+        let is_empty = |tracker: &Tracker| tracker.signature == *signature && tracker.arrived.len() == 0;
+        self.fail(cx, jobs, is_empty, status_of_loss(&Operation::Fence), "nobody is left here");
+    }
+
+    /// A process starts anew: it owes nothing to what failed before.
+    pub fn restarted(&mut self, cx: &mut Ctx, jobs: &Jobs, proc: &Proc) {
+        let owes = |tracker: &Tracker| tracker.failed.is_some() && tracker.signature.contains(proc);
+        self.change(cx, jobs, owes, |_, tracker| _ = tracker.arrived.insert(proc, None));
+    }
+
+    /// A namespace or a process of it was registered: participants may run here that were not known before.
+    pub fn job_changed(&mut self, cx: &mut Ctx, jobs: &Jobs, nspace: &Nspace) {
+        let involved = |tracker: &Tracker| tracker.signature.involves(nspace);
+        self.change(cx, jobs, involved, |_, tracker| tracker.local = tracker.signature.local_count(jobs));
+    }
+
+    /// A namespace is deregistered, and every collective with it is over.
+    pub fn job_over(&mut self, cx: &mut Ctx, jobs: &mut Jobs, nspace: &Nspace) {
+        self.whole_jobs.remove(nspace);
+        let why = format!("{nspace} is deregistered");
+        self.fail(cx, jobs, |tracker| tracker.signature.involves(nspace), Status::EVENT_JOB_END, &why);
+        self.gathering.retain(|signature, _| !signature.involves(nspace));
+        let complete = self.complete.extract_if(|_, tracker| tracker.signature.involves(nspace));
+        for (id, mut tracker) in complete.collect::<Vec<_>>() {
+            trace!("fence {} ends while the host has it: {nspace} is deregistered", id.0);
+            complete::answer(cx, jobs, &mut tracker, &Reply::Done(Status::EVENT_JOB_END));
+        }
+    }
+
+    /// A peer waits at no word any more.
+    pub fn peer_over(&mut self, peer: PeerId) {
+        self.whole_job_of.remove(&peer);
+    }
+
+    /// The time limit of a tracker has passed.
+    pub fn expired(&mut self, cx: &mut Ctx, jobs: &mut Jobs, id: TrackerId) {
+        let why = "the time limit has passed";
+        self.change(
+            cx,
+            jobs,
+            |tracker| tracker.id == id && tracker.failed.is_none(),
+            |cx, tracker| {
+                tracker.limit = None;
+                complete::fail(cx, jobs, tracker, Status::ERR_TIMEOUT, why);
+            },
+        );
+        if let Some(tracker) = self.complete.get_mut(&id) {
+            let here = tracker.local.here;
+            trace!("fence {}: all {here} processes here have come; the host does not answer in time", id.0);
+            tracker.limit = None;
+            self.finish_with(cx, jobs, id, Err(Status::ERR_TIMEOUT));
+        }
+    }
+}
+
+/// The answer to those who have arrived when somebody cannot arrive any more.
+fn status_of_loss(operation: &Operation) -> Status {
+    match operation {
+        Operation::Fence | Operation::Connect | Operation::Disconnect => Status::ERR_PARTIAL_SUCCESS,
+        Operation::Construct(_) | Operation::Destruct(_) => Status::ERR_PROC_TERM_WO_SYNC,
+    }
+}

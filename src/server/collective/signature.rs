@@ -1,0 +1,254 @@
+//! Signature of a collective: its operation and its participants, in one form however they were written.
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+
+use crate::collect_small::collect_small;
+use crate::data::{Nspace, Proc, Rank, Status};
+use crate::server::jobs::{Job, Jobs};
+
+/// The participants of one namespace.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Ranks {
+    /// All of them.
+    All,
+    /// These, in order.
+    Some(Vec<Rank>),
+}
+
+/// Purpose of a collective. Collectives of the same processes for different purposes do not mix.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Operation {
+    Fence,
+    Connect,
+    Disconnect,
+    /// Construction of the group of that name.
+    Construct(Nspace),
+    /// Destruction of that group.
+    Destruct(Nspace),
+}
+
+/// Operation and participants of a collective. For a fence the same processes make the same signature, whether they were named one
+/// by one or by wildcard, and in whatever order. A connect or a group may name processes of namespaces that are not known here, so
+/// there the wildcard stays a name of its own.
+///
+/// Trackers are looked up by their signature at each arrival: copies share one list, and its hash is computed once.
+#[derive(Clone, Debug)]
+pub struct Signature(Arc<List>);
+
+#[derive(Debug)]
+struct List {
+    operation: Operation,
+    sets: BTreeMap<Nspace, Ranks>,
+    hash: u64,
+}
+
+impl PartialEq for Signature {
+    fn eq(&self, other: &Signature) -> bool {
+        let (a, b) = (&*self.0, &*other.0);
+        Arc::ptr_eq(&self.0, &other.0) || a.hash == b.hash && a.operation == b.operation && a.sets == b.sets
+    }
+}
+
+impl Eq for Signature {}
+
+impl Hash for Signature {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.0.hash);
+    }
+}
+
+/// Participants of this node, and whether there are others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LocalCount {
+    /// How many of them run here.
+    pub here: usize,
+    /// Whether others run on other nodes.
+    pub elsewhere: bool,
+}
+
+/// Reason why a list of processes makes no signature.
+#[derive(Debug, PartialEq, Eq)]
+pub enum BadSignature {
+    /// It cannot be said before this namespace is registered.
+    Unknown(Nspace),
+    /// The list is wrong.
+    Wrong(Status),
+}
+
+impl BadSignature {
+    /// The answer to a process that cannot be served.
+    pub fn status(&self) -> Status {
+        match self {
+            BadSignature::Unknown(_) => Status::ERR_NOT_FOUND,
+            BadSignature::Wrong(status) => *status,
+        }
+    }
+}
+
+impl Signature {
+    fn new(operation: Operation, sets: BTreeMap<Nspace, Ranks>) -> Self {
+        let mut hasher = DefaultHasher::new();
+        (&operation, &sets).hash(&mut hasher);
+        Signature(Arc::new(List { operation, sets, hash: hasher.finish() }))
+    }
+
+    /// The signature of a fence of a whole namespace.
+    pub fn whole_job(nspace: &Nspace) -> Self {
+        Signature::new(Operation::Fence, collect_small([(nspace.clone(), Ranks::All)]))
+    }
+
+    /// The purpose of the collective.
+    pub fn operation(&self) -> &Operation {
+        &self.0.operation
+    }
+
+    /// Returns whether another signature names the same processes, for whatever purpose.
+    pub fn has_procs_of(&self, other: &Signature) -> bool {
+        self.0.sets == other.0.sets
+    }
+
+    /// Returns whether a process takes part.
+    pub fn contains(&self, proc: &Proc) -> bool {
+        match self.0.sets.get(&proc.nspace) {
+            Some(Ranks::All) => true,
+            Some(Ranks::Some(ranks)) => ranks.binary_search(&proc.rank).is_ok(),
+            None => false,
+        }
+    }
+
+    /// Returns whether the participants are one whole namespace.
+    pub fn is_whole_job(&self) -> bool {
+        self.0.sets.len() == 1 && self.0.sets.values().all(|ranks| *ranks == Ranks::All)
+    }
+
+    /// The namespaces that take part.
+    pub fn namespaces(&self) -> impl Iterator<Item = &Nspace> {
+        self.0.sets.keys()
+    }
+
+    /// Returns whether processes of that namespace take part.
+    pub fn involves(&self, nspace: &Nspace) -> bool {
+        self.0.sets.contains_key(nspace)
+    }
+
+    /// The participants as the host is told of them: alike on every node.
+    pub fn procs(&self) -> Vec<Proc> {
+        let of = |(nspace, ranks): (&Nspace, &Ranks)| match ranks {
+            Ranks::All => vec![Proc::new(nspace.clone(), Rank::WILDCARD)],
+            Ranks::Some(ranks) => ranks.iter().map(|rank| Proc::new(nspace.clone(), *rank)).collect(),
+        };
+        self.0.sets.iter().flat_map(of).collect()
+    }
+}
+
+impl Signature {
+    /// Makes the signature of an operation over `procs`; none means the caller's whole namespace.
+    ///
+    /// # Errors
+    /// [`BadSignature`] when a fence names a namespace that is not registered, or the list names a rank that there is not or leaves
+    /// the caller out.
+    pub fn of(jobs: &Jobs, caller: &Proc, operation: Operation, procs: &[Proc]) -> Result<Self, BadSignature> {
+        let fences = operation == Operation::Fence;
+        if procs.is_empty() {
+            return match jobs.stored(&caller.nspace) {
+                None if fences => Err(BadSignature::Unknown(caller.nspace.clone())),
+                _ => Ok(Signature::new(operation, collect_small([(caller.nspace.clone(), Ranks::All)]))),
+            };
+        }
+        let mut sets: BTreeMap<&Nspace, Option<BTreeSet<Rank>>> = BTreeMap::new();
+        for Proc { nspace, rank } in procs {
+            let stored = jobs.stored(nspace);
+            if stored.is_none() && fences {
+                return Err(BadSignature::Unknown(nspace.clone()));
+            }
+            let ranks = sets.entry(nspace).or_insert_with(|| Some(BTreeSet::new()));
+            let more = match *rank {
+                Rank::WILDCARD => {
+                    *ranks = None;
+                    continue;
+                }
+                Rank::LOCAL_NODE | Rank::LOCAL_PEERS => stored.map(|stored| stored.local_ranks()).unwrap_or_default(),
+                rank if rank.is_process() => {
+                    let size = stored.and_then(|stored| stored.size());
+                    if size.is_some_and(|size| rank.0 >= size) {
+                        return Err(BadSignature::Wrong(Status::ERR_BAD_PARAM));
+                    }
+                    vec![rank]
+                }
+                _ => return Err(BadSignature::Wrong(Status::ERR_BAD_PARAM)),
+            };
+            if let Some(ranks) = ranks {
+                ranks.extend(more);
+            }
+        }
+        let canonical = |(nspace, ranks): (&Nspace, Option<BTreeSet<Rank>>)| {
+            let size = jobs.stored(nspace).and_then(|stored| stored.size());
+            let ranks = match ranks {
+                Some(ranks) if !fences || size != Some(ranks.len() as u32) => Ranks::Some(ranks.into_iter().collect()),
+                _ => Ranks::All,
+            };
+            (nspace.clone(), ranks)
+        };
+        let signature = Signature::new(operation, collect_small(sets.into_iter().map(canonical)));
+        match signature.contains(caller) {
+            true => Ok(signature),
+            false => Err(BadSignature::Wrong(Status::ERR_NOT_A_MEMBER)),
+        }
+    }
+
+    /// Counts the participants of this node, as far as they are known now.
+    pub fn local_count(&self, jobs: &Jobs) -> LocalCount {
+        let (mut here, mut elsewhere) = (0, false);
+        for (nspace, ranks) in &self.0.sets {
+            let Some(job) = jobs.get(nspace) else {
+                elsewhere = true;
+                continue;
+            };
+            match ranks {
+                Ranks::All => {
+                    let local = job.local_procs.unwrap_or(0);
+                    let size = job.stored.as_ref().and_then(|stored| stored.size());
+                    here += local;
+                    elsewhere |= size != Some(local as u32);
+                }
+                Ranks::Some(ranks) => {
+                    let local = ranks.iter().filter(|rank| job.is_local(**rank)).count();
+                    here += local;
+                    elsewhere |= local < ranks.len();
+                }
+            }
+        }
+        LocalCount { here, elsewhere }
+    }
+
+    /// Lists participants that run here, as far as they can be named, and for which `wanted` holds.
+    pub fn local_procs(&self, jobs: &Jobs, wanted: impl Fn(&Proc, &Job) -> bool) -> Vec<Proc> {
+        let mut out = Vec::new();
+        for (nspace, ranks) in &self.0.sets {
+            let Some(job) = jobs.get(nspace) else { continue };
+            let ranks: BTreeSet<Rank> = match ranks {
+                Ranks::All => {
+                    let stored = job.stored.iter().flat_map(|stored| stored.local_ranks());
+                    collect_small(stored.chain(job.clients.keys().copied()))
+                }
+                Ranks::Some(ranks) => collect_small(ranks.iter().copied().filter(|rank| job.is_local(*rank))),
+            };
+            let procs = ranks.into_iter().map(|rank| Proc::new(nspace.clone(), rank));
+            out.extend(procs.filter(|proc| wanted(proc, job)));
+        }
+        out
+    }
+
+    /// Lists participants of this node that are dead.
+    pub fn dead_procs(&self, jobs: &Jobs) -> Vec<Proc> {
+        let mut out = Vec::new();
+        for nspace in self.0.sets.keys() {
+            let Some(job) = jobs.get(nspace) else { continue };
+            let dead = job.clients.keys().chain(&job.departed).filter(|rank| job.is_gone(**rank));
+            out.extend(dead.map(|rank| Proc::new(nspace.clone(), *rank)));
+        }
+        out.retain(|proc| self.contains(proc));
+        out
+    }
+}

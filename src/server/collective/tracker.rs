@@ -1,0 +1,118 @@
+//! One collective under way on this node.
+use std::collections::BTreeSet;
+
+use super::arrived::Arrived;
+use super::encoding::Failure;
+use super::exchange::{self, Sent};
+use super::signature::{LocalCount, Operation, Signature};
+use crate::data::{Info, Nspace, Proc, Status, keys};
+use crate::server::ctx::Ctx;
+use crate::server::ctx::ticket::TrackerId;
+use crate::server::ctx::timers::TimerId;
+use crate::server::jobs::{Jobs, Phase};
+
+/// Consequence of a participant's death before it has arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnLoss {
+    /// The collective fails for all.
+    Fail,
+    /// The others go on without it.
+    Excuse,
+    /// The others go on without it once the tracker's room has released it.
+    ExcuseAndHold,
+}
+
+/// State of one collective.
+#[derive(Debug)]
+pub struct Tracker {
+    pub id: TrackerId,
+    pub signature: Signature,
+    pub local: LocalCount,
+    pub arrived: Arrived,
+    pub on_loss: OnLoss,
+    /// Participants of this node that will not arrive, and need not.
+    pub excused: BTreeSet<Proc>,
+    /// Whether its room has something to decide before it may complete.
+    pub held: bool,
+    /// The status it has failed with, while latecomers are still to hear of it.
+    pub failed: Option<Status>,
+    /// Participants that have not arrived because they are dead.
+    pub gone: Vec<Proc>,
+    /// Whether the host need not hear of the failure, or has.
+    pub host_knows: bool,
+    pub collect: bool,
+    pub info: Vec<Info>,
+    pub limit: Option<TimerId>,
+    /// The group that the participants were named by, or that it makes or ends.
+    pub group: Option<Nspace>,
+    /// Keys that this node's part carries, to be carried again if the collective fails.
+    pub sent: Sent,
+}
+
+/// A failure of this node's part, for the host and through it for other nodes.
+#[derive(Debug)]
+pub struct FailureNotice {
+    pub signature: Signature,
+    /// Whether any participant had arrived.
+    pub was_met: bool,
+    pub info: Vec<Info>,
+    /// This node's blob, which says so too.
+    pub data: Vec<u8>,
+}
+
+impl Tracker {
+    /// Begins a collective that nobody has arrived at.
+    pub fn new(id: TrackerId, signature: Signature, jobs: &Jobs, info: &[Info], group: Option<Nspace>) -> Self {
+        let local = signature.local_count(jobs);
+        Tracker {
+            id,
+            signature,
+            local,
+            arrived: Arrived::default(),
+            on_loss: OnLoss::Fail,
+            excused: BTreeSet::new(),
+            held: false,
+            failed: None,
+            gone: Vec::new(),
+            host_knows: false,
+            collect: false,
+            info: info.to_vec(),
+            limit: None,
+            group,
+            sent: Sent::new(),
+        }
+    }
+
+    /// Attributes for the host. The library keeps the time itself, because two clocks would race. Nor does the host see groups
+    /// where no group is meant.
+    pub fn info_for_host(&self) -> Vec<Info> {
+        let ours = [keys::TIMEOUT, keys::GROUP_ID, keys::GROUP_INFO];
+        self.info.iter().filter(|info| !ours.iter().any(|key| info.key == *key)).cloned().collect()
+    }
+
+    /// Returns whether every participant of this node has arrived or is excused, and nothing is to be decided.
+    pub fn is_complete(&self) -> bool {
+        !self.held && self.arrived.len() + self.excused.len() >= self.local.here
+    }
+
+    /// Returns whether it constructs the group of that name.
+    pub fn constructs(&self, id: &Nspace) -> bool {
+        matches!(self.signature.operation(), Operation::Construct(of) if of == id)
+    }
+
+    /// Participants that run here, have not arrived and still may.
+    pub fn latecomers(&self, jobs: &Jobs) -> Vec<Proc> {
+        self.signature.local_procs(jobs, |proc, job| {
+            let ended = job.clients.get(&proc.rank).is_some_and(|c| c.phase == Phase::Finalized && c.ended);
+            !ended && !job.is_gone(proc.rank) && !self.arrived.contains(proc)
+        })
+    }
+
+    /// Tells the host of a failure here: every participant of this node hears of it otherwise.
+    pub fn notice(&self, cx: &Ctx, status: Status) -> FailureNotice {
+        let mut info = self.info_for_host();
+        info.push(Info::new(keys::LOCAL_COLLECTIVE_STATUS, status));
+        let data = exchange::failure_blob(cx, Failure { status, gone: self.gone.clone() });
+        FailureNotice { signature: self.signature.clone(), was_met: self.arrived.len() > 0, info, data }
+    }
+}

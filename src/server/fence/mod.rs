@@ -1,0 +1,263 @@
+//! Fences: processes that wait for each other, and exchange what they have posted.
+//!
+//! When every participant of this node has arrived, a fence without others ends at once; one with participants elsewhere goes to the
+//! host, once, with what this node adds to the data, and ends with the host's answer.
+//!
+//! A fence over one whole namespace ends for all who wait at the word of that job's segment with one system call: see
+//! [`Request::Meet`](crate::message::Request::Meet). The word is no more than a quicker way to bring the answer: it says that all
+//! have come. Failures, and what goes to a process that cannot use the word, are replies.
+//!
+//! A fence over a namespace that is not registered yet waits for that. Where nobody of a whole job is left to come, the other nodes
+//! are told so of each of its fences, unasked.
+use std::time::Instant;
+
+use super::collective::arrived::Waiter;
+use super::collective::signature::{BadSignature, Operation, Signature};
+use super::collective::tracker::{FailureNotice, OnLoss};
+use super::collective::{Arrival, Collectives, exchange};
+use super::ctx::Ctx;
+use super::ctx::ticket::{Ticket, TrackerId};
+use super::ctx::timers::{Deadline, TimerId, time_limit};
+use super::jobs::Jobs;
+use crate::data::{Info, InfoList, Nspace, Proc, Status, keys};
+use crate::message::numbers::NumberMap;
+use crate::trace;
+
+/// Fences of one client over namespaces that are not registered yet.
+const MAX_EARLY: usize = 16;
+
+/// Fences in a row from which a host may bring nothing to a node that misses them, before it is taken for one that meets nobody.
+const MAX_EMPTY: u32 = 1024;
+
+/// Attributes of a fence that the library serves itself.
+const SERVED: [&str; 3] = [keys::COLLECT_DATA, keys::TIMEOUT, keys::COLLECT_GENERATED_JOB_INFO];
+
+/// A request for a fence.
+#[derive(Debug)]
+pub struct Request {
+    pub waiter: Waiter,
+    pub proc: Proc,
+    pub procs: Vec<Proc>,
+    pub info: Vec<Info>,
+    /// The group that the participants were named by.
+    pub group: Option<Nspace>,
+}
+
+/// A fence over a namespace that is not registered yet.
+#[derive(Debug)]
+struct Early {
+    awaits: Nspace,
+    request: Request,
+    until: Option<Instant>,
+    limit: Option<TimerId>,
+}
+
+/// A failure that the host has been told of.
+#[derive(Debug)]
+struct Told {
+    signature: Signature,
+    was_met: bool,
+}
+
+/// What fences need beside their trackers.
+#[derive(Debug, Default)]
+pub struct Fences {
+    early: NumberMap<u64, Early>,
+    told: NumberMap<u64, Told>,
+    last: u64,
+}
+
+impl Fences {
+    fn next(&mut self) -> u64 {
+        self.last += 1;
+        self.last
+    }
+
+    /// Lets a client arrive at a fence.
+    pub fn fence(&mut self, cx: &mut Ctx, jobs: &mut Jobs, collectives: &mut Collectives, request: Request) {
+        let until = time_limit(&request.info).flatten().map(|limit| cx.now() + limit);
+        self.enter(cx, jobs, collectives, request, until);
+    }
+
+    fn enter(
+        &mut self,
+        cx: &mut Ctx,
+        jobs: &mut Jobs,
+        collectives: &mut Collectives,
+        request: Request,
+        until: Option<Instant>,
+    ) {
+        let caller = request.waiter.caller;
+        let signature = match collectives.signature(jobs, &request.proc, Operation::Fence, &request.procs) {
+            Ok(signature) => signature,
+            Err(BadSignature::Unknown(over)) if jobs.is_over(&over) => {
+                trace!("{} would meet processes of {over}, which is over", request.proc);
+                return cx.answer_status(caller, Err(Status::EVENT_JOB_END));
+            }
+            Err(BadSignature::Unknown(awaits)) => return self.wait_for_job(cx, awaits, request, until),
+            Err(BadSignature::Wrong(status)) => {
+                trace!("{} would meet processes that it cannot: {status}", request.proc);
+                return cx.answer_status(caller, Err(status));
+            }
+        };
+        let Request { waiter, proc, info, group, .. } = request;
+        let unserved = |info: &&Info| info.is_required() && !SERVED.iter().any(|key| info.key == *key);
+        if let Some(info) = info.iter().find(unserved)
+            && !signature.local_count(jobs).elsewhere
+        {
+            trace!("{proc} requires {} of a fence", info.key);
+            return cx.answer_status(caller, Err(Status::ERR_NOT_SUPPORTED));
+        }
+        let excuses = [keys::GROUP_OPTIONAL, keys::GROUP_NOTIFY_TERMINATION, keys::GROUP_FT_COLLECTIVE];
+        let excuses = group.is_some() && excuses.iter().any(|key| info.is_set(key));
+        let arrival = Arrival { proc: &proc, waiter, info: &info, until, group };
+        if let Some(joined) = collectives.join(cx, jobs, &signature, arrival) {
+            if excuses {
+                collectives.set_on_loss(&signature, joined.id, OnLoss::Excuse);
+            }
+            collectives.check(cx, jobs, &signature, joined);
+        }
+    }
+
+    fn wait_for_job(&mut self, cx: &mut Ctx, awaits: Nspace, request: Request, until: Option<Instant>) {
+        if self.early.values().filter(|early| early.request.proc == request.proc).count() >= MAX_EARLY {
+            let proc = &request.proc;
+            trace!("{proc} waits for {MAX_EARLY} namespaces to be registered, and {awaits} is one too many");
+            return cx.answer_status(request.waiter.caller, Err(Status::ERR_OUT_OF_RESOURCE));
+        }
+        let number = self.next();
+        let limit = until.map(|at| cx.timers.set(at, Deadline::EarlyFence(number)));
+        self.early.insert(number, Early { awaits, request, until, limit });
+    }
+
+    /// A namespace is registered: fences that have waited for it begin.
+    pub fn job_changed(&mut self, cx: &mut Ctx, jobs: &mut Jobs, collectives: &mut Collectives, nspace: &Nspace) {
+        if self.early.is_empty() || jobs.stored(nspace).is_none() {
+            return;
+        }
+        let mut ready: Vec<(u64, Early)> = self.early.extract_if(|_, early| early.awaits == *nspace).collect();
+        ready.sort_by_key(|(number, _)| *number);
+        for (_, Early { request, until, limit, .. }) in ready {
+            cx.timers.cancel(limit);
+            self.enter(cx, jobs, collectives, request, until);
+        }
+    }
+
+    /// A process will not wait any more.
+    pub fn process_gone(&mut self, cx: &mut Ctx, proc: &Proc) {
+        for (_, early) in self.early.extract_if(|_, early| early.request.proc == *proc) {
+            cx.timers.cancel(early.limit);
+        }
+    }
+
+    /// The namespace that a fence waits for was not registered in time.
+    pub fn expired(&mut self, cx: &mut Ctx, number: u64) {
+        if let Some(Early { awaits, request, .. }) = self.early.remove(&number) {
+            trace!("a fence of {} ends with the time limit: {awaits} is not registered here", request.proc);
+            cx.answer_status(request.waiter.caller, Err(Status::ERR_TIMEOUT));
+        }
+    }
+
+    /// Every participant of this node has arrived: asks the host, or ends a fence that nobody else takes part in.
+    pub fn complete(&mut self, cx: &mut Ctx, jobs: &mut Jobs, collectives: &mut Collectives, id: TrackerId) {
+        let Some(tracker) = collectives.completed(id) else { return };
+        if !tracker.local.elsewhere {
+            // What local processes have committed is in their common memory already.
+            return collectives.finish_with(cx, jobs, id, Ok(()));
+        }
+        let data = match tracker.collect {
+            false => Vec::new(),
+            true => match exchange::contribution(cx, jobs, &tracker.signature, &tracker.arrived) {
+                Ok((data, sent)) => {
+                    tracker.sent = sent;
+                    data
+                }
+                Err(status) => return collectives.fail_complete(cx, jobs, id, status),
+            },
+        };
+        let (procs, info) = (tracker.signature.procs(), tracker.info_for_host());
+        cx.ask_host(
+            |host, done| host.fence_nb(&procs, &info, data, done),
+            Vec::new(),
+            move |result| Ticket::Fence(id, result),
+        );
+    }
+
+    /// The host has answered a fence.
+    pub fn answered(
+        &mut self,
+        cx: &mut Ctx,
+        jobs: &mut Jobs,
+        collectives: &mut Collectives,
+        id: TrackerId,
+        result: Result<Vec<u8>, Status>,
+    ) {
+        // Data that comes after a time limit is data all the same.
+        let result = result.and_then(|data| exchange::absorb(cx, jobs, &data));
+        if let Err(status) = result {
+            trace!("fence {}: the host brings {status}", id.0);
+            if let Some(tracker) = collectives.completed(id) {
+                exchange::take_back(jobs, std::mem::take(&mut tracker.sent));
+            }
+        }
+        collectives.finish_with(cx, jobs, id, result);
+    }
+
+    /// Has the host know that this node's part has failed. Everybody here knows that already: how it ends for others is their
+    /// business, and what they bring is data all the same.
+    pub fn tell_failure(&mut self, cx: &mut Ctx, notice: FailureNotice) {
+        let FailureNotice { signature, was_met, info, data } = notice;
+        let (number, procs) = (self.next(), signature.procs());
+        self.told.insert(number, Told { signature, was_met });
+        cx.ask_host(
+            |host, done| host.fence_nb(&procs, &info, data, done),
+            Vec::new(),
+            move |result| Ticket::FailedFence(number, result),
+        );
+    }
+
+    /// The host has brought what other nodes have to say to a fence that has failed here.
+    pub fn failure_answered(
+        &mut self,
+        cx: &mut Ctx,
+        jobs: &mut Jobs,
+        collectives: &mut Collectives,
+        number: u64,
+        result: Result<Vec<u8>, Status>,
+    ) {
+        let Some(Told { signature, was_met }) = self.told.remove(&number) else { return };
+        let Ok(data) = result else { return };
+        match was_met {
+            true => _ = exchange::absorb(cx, jobs, &data),
+            false => missed(cx, jobs, collectives, &signature, &data),
+        }
+    }
+}
+
+/// Tells the other nodes that this one misses the next fence of a whole job, where nobody of it is here any more and some have gone
+/// without a goodbye: they would wait for this node. When that fence is over, it is told of the one after it.
+pub fn deserted(cx: &mut Ctx, jobs: &mut Jobs, collectives: &mut Collectives, nspace: &Nspace) {
+    let Some(job) = jobs.get_mut(nspace).filter(|job| job.is_deserted()) else { return };
+    if job.misses_fences.is_none() {
+        job.misses_fences = Some(0);
+        collectives.miss(cx, jobs, &Signature::whole_job(nspace));
+    }
+}
+
+/// Takes in what other nodes say to a fence that this one misses. When nobody is left there either, it was the last one.
+fn missed(cx: &mut Ctx, jobs: &mut Jobs, collectives: &mut Collectives, signature: &Signature, data: &[u8]) {
+    let Ok(others) = exchange::others(cx, data) else { return };
+    let missing = others.failure.as_ref().map_or(0, |failure| failure.gone.len());
+    let is_empty = others.ranks.is_empty() && others.failure.is_none();
+    // What they bring is data all the same.
+    let _ = exchange::take_in(cx, jobs, others.ranks);
+    let Some(nspace) = signature.namespaces().next() else { return };
+    let Some(job) = jobs.get_mut(nspace).filter(|job| job.is_deserted()) else { return };
+    let all = job.stored.as_ref().and_then(|stored| stored.size()).unwrap_or(0) as usize;
+    let here = job.local_procs.unwrap_or(0);
+    let empty = job.misses_fences.get_or_insert(0);
+    *empty = if is_empty { *empty + 1 } else { 0 };
+    if *empty < MAX_EMPTY && here + missing < all {
+        collectives.miss(cx, jobs, signature);
+    }
+}

@@ -1,0 +1,292 @@
+//! Groups whose members do not all know each other: leaders, and the processes that they add.
+//!
+//! Leaders name each other, or know only how many they are (`PMIX_GROUP_BOOTSTRAP`): then each names itself. Any of them may add
+//! members (`PMIX_GROUP_ADD_MEMBERS`), which know no more than the group's name and name nobody. The group is complete when all
+//! leaders and all added members have come.
+//!
+//! No server knows who belongs to such a group. So a process that comes alone is passed on to the host at once, and leaders that name
+//! each other as in any other construction; the host finds out when all have come, and says who they are. A host that does not know
+//! such groups leaves them to the server, which makes those of its own node: as soon as it knows all leaders, everybody meets as if
+//! each had named them all.
+use std::collections::BTreeMap;
+
+use super::construct::{self, Constructs, Led};
+use super::floor::Floor;
+use super::make;
+use super::part::{Part, added};
+use crate::data::{Info, InfoList, Nspace, Proc, Status, keys};
+use crate::message::{Infos, Reply};
+use crate::server::collective::arrived::Waiter;
+use crate::server::collective::encoding::Others;
+use crate::server::collective::signature::Operation;
+use crate::server::ctx::peers::Caller;
+use crate::server::ctx::ticket::{Ticket, TrackerId};
+use crate::server::ctx::timers::{Deadline, TimerId, time_limit};
+use crate::trace;
+
+/// Attributes that concern only how a group is put together.
+const OF_ASSEMBLY: [&str; 2] = [keys::GROUP_BOOTSTRAP, keys::GROUP_ADD_MEMBERS];
+
+/// A process that has come alone.
+#[derive(Debug)]
+struct Single {
+    proc: Proc,
+    caller: Caller,
+    /// Number of leaders, where this is one.
+    leaders: Option<usize>,
+    info: Vec<Info>,
+    part: Part,
+    limit: Option<TimerId>,
+    at_host: bool,
+}
+
+/// The processes that have come alone, by the order in which they came.
+#[derive(Debug, Default)]
+pub struct Singles {
+    waiting: BTreeMap<u64, Single>,
+    last: u64,
+}
+
+impl Singles {
+    /// Counts those that wait.
+    pub fn len(&self) -> usize {
+        self.waiting.len()
+    }
+
+    fn numbers(&self, which: impl Fn(&Single) -> bool) -> Vec<u64> {
+        self.waiting.iter().filter(|(_, single)| which(single)).map(|(number, _)| *number).collect()
+    }
+
+    fn take(&mut self, which: impl Fn(&Single) -> bool) -> Vec<Single> {
+        let numbers = self.numbers(which);
+        numbers.iter().filter_map(|number| self.waiting.remove(number)).collect()
+    }
+
+    /// Lets a leader that does not know the others, or a process that others have added, come to make a group.
+    pub fn come(
+        &mut self,
+        floor: &mut Floor<'_>,
+        constructs: &mut Constructs,
+        caller: Caller,
+        (proc, id): (Proc, &Nspace),
+        (procs, info): (&[Proc], Vec<Info>),
+    ) {
+        let operation = Operation::Construct(id.clone());
+        if procs.is_empty()
+            && let Some(known) = awaited_by(floor, id, &proc)
+        {
+            return constructs.arrive(floor, caller, &proc, operation, (&known, &info));
+        }
+        let leaders = match self.may_come(&proc, id, procs, &info) {
+            Ok(leaders) => leaders,
+            Err(status) => {
+                trace!("{proc} cannot come to the group {id}: {status}");
+                return floor.cx.answer_status(caller, Err(status));
+            }
+        };
+        let mut part = Part::new(id);
+        part.joined(&proc, procs, &info);
+        let data = match make::data(floor.cx, floor.jobs, std::slice::from_ref(&proc), &part) {
+            Ok(data) => data,
+            Err(status) => return floor.cx.answer_status(caller, Err(status)),
+        };
+        self.last += 1;
+        let number = self.last;
+        let limit = time_limit(&info).flatten();
+        let limit = limit.map(|limit| floor.cx.set_deadline(limit, Deadline::Single(number)));
+        // Only the host can end it for others; so it hears of the time limit, too, and of who this is.
+        let ours = [keys::GROUP_ID, keys::GROUP_INFO];
+        let mut told: Vec<Info> =
+            info.iter().filter(|info| !ours.iter().any(|key| info.key == *key)).cloned().collect();
+        told.extend([Info::new(keys::PROCID, proc.clone()), Info::new(keys::GROUP_ENDPT_DATA, data)]);
+        self.waiting.insert(number, Single { proc, caller, leaders, info, part, limit, at_host: true });
+        construct::ask_host(floor.cx, &operation, procs, &told, move |result| Ticket::Single(number, result));
+    }
+
+    /// Returns how many leaders there are, where a process that may come alone is one.
+    fn may_come(&self, proc: &Proc, id: &Nspace, procs: &[Proc], info: &[Info]) -> Result<Option<usize>, Status> {
+        added(info)?;
+        if self.waiting.values().any(|single| single.part.group == *id && single.proc == *proc) {
+            return Err(Status::ERR_EXISTS);
+        }
+        let count = info.find(keys::GROUP_BOOTSTRAP).map(|info| info.value.as_u64().ok_or(Status::ERR_BAD_PARAM));
+        match count.transpose()? {
+            None if procs.is_empty() => Ok(None),
+            Some(leaders) if leaders > 0 && procs == [proc.clone()] => Ok(usize::try_from(leaders).ok()),
+            _ => Err(Status::ERR_BAD_PARAM),
+        }
+    }
+
+    /// The host has answered about a process that came alone.
+    pub fn answered(
+        &mut self,
+        floor: &mut Floor<'_>,
+        constructs: &mut Constructs,
+        number: u64,
+        result: Result<Infos, Status>,
+    ) {
+        let Some(single) = self.waiting.get_mut(&number) else { return };
+        let group = single.part.group.clone();
+        match result {
+            Ok((status, infos)) if construct::is_assembled(status, &infos) => {
+                let others = make::blobs_in(floor.cx, &infos);
+                self.assembled(floor, constructs, &group, (status, &infos, others));
+            }
+            // A host that says nothing of members knows only groups whose members know each other.
+            Ok((Status::SUCCESS | Status::OPERATION_SUCCEEDED, _)) | Err(Status::ERR_NOT_SUPPORTED) => {
+                single.at_host = false;
+                self.assemble_here(floor, constructs, &group);
+            }
+            Ok((status, _)) | Err(status) => {
+                trace!("{} and the group {group}: the host answers {status}", single.proc);
+                self.end(floor, number, status);
+            }
+        }
+    }
+
+    /// The host has answered a construct whose leaders add members.
+    pub fn led(&mut self, floor: &mut Floor<'_>, constructs: &mut Constructs, led: Led) {
+        match led {
+            Led::Assembled { group, status, infos, others } => {
+                self.assembled(floor, constructs, &group, (status, &infos, others));
+            }
+            Led::LeftToServer(id) => self.assemble_led(floor, constructs, id),
+        }
+    }
+
+    /// The host says that all have come.
+    fn assembled(
+        &mut self,
+        floor: &mut Floor<'_>,
+        constructs: &mut Constructs,
+        id: &Nspace,
+        (status, infos, others): (Status, &[Info], Result<Others, Status>),
+    ) {
+        let singles = self.take(|single| single.part.group == *id);
+        let led = constructs.take_led(floor, id);
+        let parts = singles.iter().map(|single| &single.part).chain(led.iter().map(|(_, part)| part));
+        let merged = Part::merged(id, parts);
+        let made = others.and_then(|others| match others.failure {
+            Some(failure) => Err(failure.status),
+            None => make::assembled(floor, &merged, status, infos, others.ranks),
+        });
+        let reply = made.unwrap_or_else(Reply::Done);
+        for single in singles {
+            floor.cx.timers.cancel(single.limit);
+            floor.cx.answer(single.caller, reply.clone());
+        }
+        for (tracker, _) in led {
+            floor.collectives.finish(floor.cx, floor.jobs, tracker, &reply);
+        }
+    }
+
+    /// Leaders that know each other have come, and their host cannot find out whether those have whom they add.
+    fn assemble_led(&mut self, floor: &mut Floor<'_>, constructs: &mut Constructs, id: TrackerId) {
+        let Some((mut tracker, part)) = constructs.take(floor, id) else { return };
+        let members = together(floor, &part.order, &part.added);
+        let is_all_here = !tracker.local.elsewhere && members.iter().all(|proc| floor.jobs.runs_here(proc));
+        floor.cx.timers.cancel(tracker.limit.take());
+        for proc in tracker.arrived.procs().collect::<Vec<_>>() {
+            let Some(Waiter { caller, .. }) = tracker.arrived.take(&proc) else { continue };
+            if !is_all_here {
+                floor.cx.answer_status(caller, Err(Status::ERR_NOT_SUPPORTED));
+                continue;
+            }
+            let info = part.infos.get(&proc).map(|info| without_assembly(info)).unwrap_or_default();
+            let operation = Operation::Construct(part.group.clone());
+            constructs.arrive(floor, caller, &proc, operation, (&members, &info));
+        }
+        floor.collectives.settle(floor.cx, floor.jobs, &tracker.signature);
+        if is_all_here {
+            self.assemble_here(floor, constructs, &part.group);
+        }
+    }
+
+    /// Lets those meet whom the host has left to this server, as far as it is known who they are.
+    fn assemble_here(&mut self, floor: &mut Floor<'_>, constructs: &mut Constructs, id: &Nspace) {
+        let here = |single: &Single| single.part.group == *id && !single.at_host;
+        let leaders: Vec<&Single> =
+            self.waiting.values().filter(|single| here(single) && single.leaders.is_some()).collect();
+        let wanted = leaders.first().and_then(|first| first.leaders);
+        if leaders.iter().any(|leader| leader.leaders != wanted) {
+            trace!("the leaders of the group {id} do not agree on how many they are");
+            return self.end_all(floor, here, Status::ERR_BAD_PARAM);
+        }
+        if wanted == Some(leaders.len()) {
+            let mut procs: Vec<Proc> = leaders.iter().map(|leader| leader.proc.clone()).collect();
+            procs.sort();
+            let added: Vec<Proc> = leaders.iter().flat_map(|leader| leader.part.added.clone()).collect();
+            let members = together(floor, &procs, &added);
+            if !members.iter().all(|proc| floor.jobs.runs_here(proc)) {
+                return self.end_all(floor, here, Status::ERR_NOT_SUPPORTED);
+            }
+            // A process that has died since it came has done its part, and is to be counted before it is missed.
+            let mut come = self.take(|single| here(single) && members.contains(&single.proc));
+            come.sort_by_key(|single| !floor.jobs.is_gone(&single.proc));
+            come.into_iter().for_each(|single| meet(floor, constructs, single, &members));
+        }
+        // The others, each where leaders wait for it.
+        let meets = |(number, single): (&u64, &Single)| {
+            let members = awaited_by(floor, id, &single.proc).filter(|_| here(single))?;
+            Some((*number, members))
+        };
+        for (number, members) in self.waiting.iter().filter_map(meets).collect::<Vec<_>>() {
+            if let Some(single) = self.waiting.remove(&number) {
+                meet(floor, constructs, single, &members);
+            }
+        }
+    }
+
+    fn end(&mut self, floor: &mut Floor<'_>, number: u64, status: Status) {
+        if let Some(single) = self.waiting.remove(&number) {
+            floor.cx.timers.cancel(single.limit);
+            floor.cx.answer_status(single.caller, Err(status));
+        }
+    }
+
+    fn end_all(&mut self, floor: &mut Floor<'_>, which: impl Fn(&Single) -> bool, status: Status) {
+        let numbers = self.numbers(which);
+        numbers.into_iter().for_each(|number| self.end(floor, number, status));
+    }
+
+    /// A namespace is deregistered: nobody of it comes any more.
+    pub fn job_over(&mut self, floor: &mut Floor<'_>, nspace: &Nspace) {
+        self.end_all(floor, |single| single.proc.nspace == *nspace, Status::EVENT_JOB_END);
+    }
+
+    /// The time that a process which has come alone gives the others is over.
+    pub fn expired(&mut self, floor: &mut Floor<'_>, number: u64) {
+        if let Some(single) = self.waiting.get_mut(&number) {
+            single.limit = None;
+            trace!("{} has waited long enough for the group {}", single.proc, single.part.group);
+        }
+        self.end(floor, number, Status::ERR_TIMEOUT);
+    }
+}
+
+fn meet(floor: &mut Floor<'_>, constructs: &mut Constructs, single: Single, members: &[Proc]) {
+    floor.cx.timers.cancel(single.limit);
+    let info = without_assembly(&single.info);
+    let operation = Operation::Construct(single.part.group.clone());
+    constructs.arrive(floor, single.caller, &single.proc, operation, (members, &info));
+}
+
+/// Leaders in their order, and behind them the members that they add, which have none.
+fn together(floor: &Floor<'_>, leaders: &[Proc], added: &[Proc]) -> Vec<Proc> {
+    let mut added = floor.jobs.each(added);
+    added.sort();
+    floor.jobs.each(&[leaders, &added].concat())
+}
+
+/// The members of a construction under way here that waits for this process.
+fn awaited_by(floor: &Floor<'_>, id: &Nspace, proc: &Proc) -> Option<Vec<Proc>> {
+    let mut gathering = floor.collectives.gathering();
+    let tracker = gathering.find(|tracker| {
+        tracker.constructs(id) && tracker.signature.contains(proc) && !tracker.arrived.contains(proc)
+    })?;
+    Some(tracker.signature.procs())
+}
+
+fn without_assembly(info: &[Info]) -> Vec<Info> {
+    info.iter().filter(|info| !OF_ASSEMBLY.iter().any(|key| info.key == *key)).cloned().collect()
+}

@@ -1,0 +1,434 @@
+//! Groups that all members make together, and end together: `PMIx_Group_construct`, `PMIx_Group_destruct`.
+//!
+//! Members that name each other meet by a collective under the group's name, so that a fence of the same processes runs beside. When
+//! those of this node have arrived, a group that is all here is made at once, unless the host is to give it a context id. Otherwise
+//! the host is asked, once; what members have posted and given for the group goes with it to the other nodes, as one blob, and
+//! theirs comes back. The blob also says who has come.
+//!
+//! A member that dies before it has arrived ends the operation for the others. With `PMIX_GROUP_OPTIONAL` or
+//! `PMIX_GROUP_FT_COLLECTIVE` the rest goes on without it, and so it does with `PMIX_GROUP_NOTIFY_TERMINATION`: there the leader, or
+//! every member where none has declared itself, is told, and the tracker is held until the handlers of those told here have voted.
+//! One of them may give the group up. When the leader itself dies, the others elect another one.
+use std::collections::BTreeMap;
+
+use super::election::Election;
+use super::floor::Floor;
+use super::make;
+use super::message::{self, Message};
+use super::part::{Part, added};
+use super::vote::Subject;
+use crate::data::constants::group_operation::{GROUP_CONSTRUCT, GROUP_DESTRUCT};
+use crate::data::{Info, InfoList, Nspace, Proc, Status, keys};
+use crate::message::{Decision, Infos, Reply};
+use crate::server::collective::Arrival;
+use crate::server::collective::arrived::Waiter;
+use crate::server::collective::encoding::{Failure, Others};
+use crate::server::collective::signature::{Operation, Signature};
+use crate::server::collective::tracker::{FailureNotice, Tracker};
+use crate::server::ctx::Ctx;
+use crate::server::ctx::peers::Caller;
+use crate::server::ctx::ticket::{Ticket, TrackerId};
+use crate::server::ctx::timers::time_limit;
+use crate::trace;
+
+/// Attributes of making a group that the library serves itself.
+const SERVED: [&str; 12] = [
+    keys::GROUP_ADD_MEMBERS,
+    keys::GROUP_ASSIGN_CONTEXT_ID,
+    keys::GROUP_BOOTSTRAP,
+    keys::GROUP_ENDPT_DATA,
+    keys::GROUP_FT_COLLECTIVE,
+    keys::GROUP_ID,
+    keys::GROUP_INFO,
+    keys::GROUP_LEADER,
+    keys::GROUP_LOCAL_ONLY,
+    keys::GROUP_NOTIFY_TERMINATION,
+    keys::GROUP_OPTIONAL,
+    keys::TIMEOUT,
+];
+
+/// Returns whether an attribute is required, and the host would have to serve it.
+pub fn is_unserved(info: &Info) -> bool {
+    info.is_required() && !SERVED.iter().any(|key| info.key == *key)
+}
+
+/// A construct that its host has answered in a way that concerns processes which came alone too.
+#[derive(Debug)]
+pub enum Led {
+    /// The host says that all have come.
+    Assembled { group: Nspace, status: Status, infos: Vec<Info>, others: Result<Others, Status> },
+    /// The host cannot find out whether those have come whom the leaders add.
+    LeftToServer(TrackerId),
+}
+
+/// Constructs and destructs under way.
+#[derive(Debug, Default)]
+pub struct Constructs {
+    parts: BTreeMap<TrackerId, Part>,
+}
+
+impl Constructs {
+    /// Lets a client arrive at the construction of a group whose members know each other.
+    pub fn construct(
+        &mut self,
+        floor: &mut Floor<'_>,
+        caller: Caller,
+        proc: &Proc,
+        id: &Nspace,
+        (procs, info): (&[Proc], &[Info]),
+    ) {
+        if let Err(status) = may_construct(floor, proc, id, procs, info) {
+            trace!("{proc} cannot make the group {id}: {status}");
+            return floor.cx.answer_status(caller, Err(status));
+        }
+        self.arrive(floor, caller, proc, Operation::Construct(id.clone()), (procs, info));
+    }
+
+    /// Lets a client arrive at the destruction of a group.
+    pub fn destruct(&mut self, floor: &mut Floor<'_>, caller: Caller, proc: &Proc, id: &Nspace, mut info: Vec<Info>) {
+        let refused = match floor.registry.get(id) {
+            None => Status::ERR_NOT_FOUND,
+            Some(group) if !group.has(proc) => Status::ERR_NOT_A_MEMBER,
+            Some(group)
+                if info.iter().any(is_unserved)
+                    && group.members().iter().all(|member| floor.jobs.runs_here(member)) =>
+            {
+                Status::ERR_NOT_SUPPORTED
+            }
+            Some(group) => {
+                info.extend(group.notify.then(|| Info::new(keys::GROUP_NOTIFY_TERMINATION, true)));
+                let members = failed_destruct(floor, id, proc).unwrap_or_else(|| group.members());
+                return self.arrive(floor, caller, proc, Operation::Destruct(id.clone()), (&members, &info));
+            }
+        };
+        floor.cx.answer_status(caller, Err(refused));
+    }
+
+    /// Lets a client arrive at a collective for a group.
+    pub fn arrive(
+        &mut self,
+        floor: &mut Floor<'_>,
+        caller: Caller,
+        proc: &Proc,
+        operation: Operation,
+        (procs, info): (&[Proc], &[Info]),
+    ) {
+        let (Operation::Construct(group) | Operation::Destruct(group)) = &operation else { return };
+        let group = group.clone();
+        let signature = match Signature::of(floor.jobs, proc, operation, procs) {
+            Ok(signature) => signature,
+            Err(bad) => {
+                trace!("{proc} would meet processes that it cannot: {}", bad.status());
+                return floor.cx.answer_status(caller, Err(bad.status()));
+            }
+        };
+        let until = time_limit(info).flatten().map(|limit| floor.cx.now() + limit);
+        let waiter = Waiter { caller, seen: None };
+        let arrival = Arrival { proc, waiter, info, until, group: Some(group.clone()) };
+        let Floor { cx, jobs, collectives, .. } = floor;
+        let Some(joined) = collectives.join(cx, jobs, &signature, arrival) else { return };
+        if !joined.has_failed() {
+            let part = self.parts.entry(joined.id).or_insert_with(|| Part::new(&group));
+            part.joined(proc, procs, info);
+            let constructs = matches!(signature.operation(), Operation::Construct(_));
+            collectives.set_on_loss(&signature, joined.id, part.on_loss(constructs));
+        }
+        collectives.check(cx, jobs, &signature, joined);
+    }
+
+    /// Every participant of this node has arrived: asks the host, or makes or ends the group.
+    pub fn complete(&mut self, floor: &mut Floor<'_>, id: TrackerId) {
+        let (Some(tracker), Some(part)) = (floor.collectives.completed(id), self.parts.get(&id)) else { return };
+        let constructs = tracker.constructs(&part.group);
+        let needs_host = tracker.local.elsewhere || constructs && (part.context || !part.added.is_empty());
+        if !needs_host {
+            return self.done(floor, id, &[], Others::default());
+        }
+        let come: Vec<Proc> = tracker.arrived.procs().collect();
+        let (signature, mut info) = (tracker.signature.clone(), tracker.info_for_host());
+        match constructs.then(|| make::data(floor.cx, floor.jobs, &come, part)).transpose() {
+            Ok(data) => info.extend(data.map(|data| Info::new(keys::GROUP_ENDPT_DATA, data))),
+            Err(status) => return floor.collectives.fail_complete(floor.cx, floor.jobs, id, status),
+        }
+        // One of the others may have said so, and not the first.
+        if constructs && part.context && info.find(keys::GROUP_ASSIGN_CONTEXT_ID).is_none() {
+            info.push(Info::new(keys::GROUP_ASSIGN_CONTEXT_ID, true));
+        }
+        if !part.added.is_empty() {
+            info.retain(|info| info.key != keys::GROUP_ADD_MEMBERS);
+            info.push(Info::new(keys::GROUP_ADD_MEMBERS, message::procs(floor.jobs.each(&part.added))));
+        }
+        let ticket = move |result| Ticket::Group(id, result);
+        ask_host(floor.cx, signature.operation(), &signature.procs(), &info, ticket);
+    }
+
+    /// The host has answered. Returns what concerns processes that came alone.
+    pub fn answered(&mut self, floor: &mut Floor<'_>, id: TrackerId, result: Result<Infos, Status>) -> Option<Led> {
+        let (Some(tracker), Some(part)) = (floor.collectives.completed(id), self.parts.get(&id)) else { return None };
+        let group = part.group.clone();
+        let is_led = tracker.constructs(&group) && !part.added.is_empty();
+        let elsewhere = tracker.local.elsewhere;
+        match result {
+            Ok((status, infos)) if is_led && is_assembled(status, &infos) => {
+                let others = make::blobs_in(floor.cx, &infos);
+                return Some(Led::Assembled { group, status, infos, others });
+            }
+            Ok((Status::SUCCESS | Status::OPERATION_SUCCEEDED, _)) | Err(Status::ERR_NOT_SUPPORTED) if is_led => {
+                return Some(Led::LeftToServer(id));
+            }
+            Ok((Status::SUCCESS | Status::OPERATION_SUCCEEDED | Status::ERR_PARTIAL_SUCCESS, infos)) => {
+                match make::blobs_in(floor.cx, &infos) {
+                    Ok(others) => self.done(floor, id, &infos, others),
+                    Err(status) => self.finish(floor, id, &Reply::Done(status)),
+                }
+            }
+            Err(Status::ERR_NOT_SUPPORTED) if !elsewhere => {
+                let context = part.context.then(|| floor.registry.own_context());
+                self.done(floor, id, context.as_slice(), Others::default());
+            }
+            Ok((status, _)) | Err(status) => {
+                trace!("meeting {} of a group: the host answers {status}", id.0);
+                self.finish(floor, id, &Reply::Done(status));
+            }
+        }
+        None
+    }
+
+    /// All members have come, on all nodes.
+    fn done(&mut self, floor: &mut Floor<'_>, id: TrackerId, infos: &[Info], others: Others) {
+        let (Some(tracker), Some(part)) = (floor.collectives.completed(id), self.parts.get(&id)) else { return };
+        let (destructs, excused) = (!tracker.constructs(&part.group), tracker.excused.clone());
+        let reply = match others.failure {
+            Some(Failure { status, gone }) => {
+                trace!("meeting {} of a group has failed on another node with {status}; gone: {gone:?}", id.0);
+                if destructs {
+                    floor.registry.lose(floor.jobs, &part.group, &gone);
+                }
+                Reply::Done(status)
+            }
+            None if destructs => {
+                floor.registry.disband(&part.group);
+                Reply::Done(Status::SUCCESS)
+            }
+            None => make::group(floor, part, &excused, infos, others.ranks).unwrap_or_else(Reply::Done),
+        };
+        self.finish(floor, id, &reply);
+    }
+
+    fn finish(&mut self, floor: &mut Floor<'_>, id: TrackerId, reply: &Reply) {
+        self.over(floor, id);
+        floor.collectives.finish(floor.cx, floor.jobs, id, reply);
+    }
+
+    /// Forgets the part of a tracker that has ended.
+    pub fn over(&mut self, floor: &mut Floor<'_>, id: TrackerId) {
+        self.parts.remove(&id);
+        floor.votes.close(&Subject::Construct(id));
+    }
+
+    /// Takes out the constructs of a group whose leaders add members, and which wait for the host.
+    pub fn take_led(&mut self, floor: &mut Floor<'_>, id: &Nspace) -> Vec<(TrackerId, Part)> {
+        let mut is_led = |(number, part): &(&TrackerId, &Part)| {
+            let tracker = floor.collectives.completed(**number);
+            part.group == *id && !part.added.is_empty() && tracker.is_some_and(|tracker| tracker.constructs(id))
+        };
+        let led: Vec<TrackerId> = self.parts.iter().filter(|one| is_led(one)).map(|(number, _)| *number).collect();
+        led.into_iter().filter_map(|number| self.parts.remove_entry(&number)).collect()
+    }
+
+    /// Takes out a construct that its host leaves to the server.
+    pub fn take(&mut self, floor: &mut Floor<'_>, id: TrackerId) -> Option<(Tracker, Part)> {
+        Some((floor.collectives.take(id)?, self.parts.remove(&id)?))
+    }
+
+    /// A member has died before it has arrived, and the others go on: those who want to know are told, and vote.
+    pub fn excused(&mut self, floor: &mut Floor<'_>, id: TrackerId, proc: &Proc) {
+        if let Some(part) = self.parts.get(&id) {
+            let everybody = || floor.jobs.each(&part.order);
+            let others = part.leader.clone().map_or_else(everybody, |leader| vec![leader]);
+            let others: Vec<Proc> = others.into_iter().filter(|other| other != proc).collect();
+            let hearers = floor.hearers(&others, Message::MemberFailed.event());
+            let vote = floor.votes.open(Subject::Construct(id), hearers);
+            floor.tell(&part.group, proc, others, &Message::MemberFailed, (vote, None));
+        }
+        self.go_on(floor, id);
+    }
+
+    /// A process is dead that may lead constructions under way: the others elect another leader.
+    pub fn process_gone(&mut self, floor: &mut Floor<'_>, proc: &Proc) {
+        let is_led = |(id, part): &(&TrackerId, &Part)| {
+            part.leader.as_ref() == Some(proc) && !part.optional && floor.collectives.is_gathering(**id)
+        };
+        let led: Vec<TrackerId> = self.parts.iter().filter(is_led).map(|(id, _)| *id).collect();
+        for id in led {
+            let Some(part) = self.parts.get_mut(&id) else { continue };
+            part.leader = None;
+            let others = floor.jobs.each(&part.order).into_iter().filter(|other| other != proc).collect();
+            let group = part.group.clone();
+            part.electing = Some(call_election(floor, Subject::Construct(id), &group, proc, (others, None)));
+            floor.collectives.hold(id);
+            self.go_on(floor, id);
+        }
+    }
+
+    /// Goes on with a tracker that was held, if nobody has still to decide about it.
+    pub fn go_on(&mut self, floor: &mut Floor<'_>, id: TrackerId) {
+        let decided = !floor.votes.is_open(&Subject::Construct(id));
+        if let Some(part) = self.parts.get_mut(&id) {
+            if let Some((dead, leader)) = Election::end(&mut part.electing, decided) {
+                part.leader.clone_from(&leader);
+                let everybody = floor.jobs.each(&part.order);
+                let group = part.group.clone();
+                floor.tell(&group, &dead, everybody, &Message::LeaderSelected(leader, None), (None, None));
+            }
+            if part.electing.is_some() {
+                return;
+            }
+        }
+        if decided {
+            floor.collectives.unhold(floor.cx, floor.jobs, id);
+        }
+    }
+
+    /// A process has voted about an event of a construction.
+    pub fn voted(&mut self, floor: &mut Floor<'_>, id: TrackerId, proc: &Proc, decision: &Decision) {
+        let Some(part) = self.parts.get_mut(&id) else { return };
+        if let (Some(election), true) = (&mut part.electing, decision.lead) {
+            election.stand(proc.clone());
+        }
+        if !decision.abort {
+            return self.go_on(floor, id);
+        }
+        let others = floor.jobs.each(&part.order).into_iter().filter(|other| !floor.jobs.runs_here(other)).collect();
+        let group = part.group.clone();
+        self.give_up(floor, |tracker| tracker.id == id, proc);
+        floor.tell(&group, proc, others, &Message::Aborted, (None, None));
+    }
+
+    /// A member on another node has failed. Returns the vote of those here who hear of it.
+    pub fn member_failed(&mut self, floor: &mut Floor<'_>, group: &Nspace, to: &[Proc]) -> Option<u64> {
+        let hearers = floor.hearers(to, Message::MemberFailed.event());
+        let is_it = |(id, part): &(&TrackerId, &Part)| part.group == *group && floor.collectives.is_gathering(**id);
+        let id = *self.parts.iter().find(is_it)?.0;
+        if !floor.collectives.get(id)?.constructs(group) {
+            return None;
+        }
+        let vote = floor.votes.open(Subject::Construct(id), hearers)?;
+        floor.collectives.hold(id);
+        Some(vote)
+    }
+
+    /// A member has given a construction up.
+    pub fn aborted(&mut self, floor: &mut Floor<'_>, source: &Proc, group: &Nspace) {
+        let given_up = |tracker: &Tracker| tracker.constructs(group) && tracker.signature.contains(source);
+        self.give_up(floor, given_up, source);
+        let at_host: Vec<TrackerId> =
+            floor.collectives.complete().filter(|tracker| given_up(tracker)).map(|tracker| tracker.id).collect();
+        for id in at_host {
+            self.finish(floor, id, &Reply::Done(Status::GROUP_CONSTRUCT_ABORT));
+        }
+    }
+
+    fn give_up(&mut self, floor: &mut Floor<'_>, which: impl Fn(&Tracker) -> bool, by: &Proc) {
+        let Floor { cx, jobs, collectives, .. } = floor;
+        collectives.fail(cx, jobs, which, Status::GROUP_CONSTRUCT_ABORT, &format!("{by} has given it up"));
+    }
+
+    /// Another server's election is over: its group has this leader.
+    pub fn follow(&mut self, group: &Nspace, leader: &Proc) {
+        let parts = self.parts.values_mut().filter(|part| part.group == *group);
+        parts.for_each(|part| part.leader = Some(leader.clone()));
+    }
+
+    /// Another server has answered to an election for these processes; none: no other server can be asked.
+    pub fn election_heard(&mut self, floor: &mut Floor<'_>, group: &Nspace, answer: Option<(&[Proc], Option<&Proc>)>) {
+        let electing: Vec<TrackerId> = self
+            .parts
+            .iter()
+            .filter(|(_, part)| part.group == *group && part.electing.is_some())
+            .map(|(id, _)| *id)
+            .collect();
+        for id in electing {
+            if let Some(election) = self.parts.get_mut(&id).and_then(|part| part.electing.as_mut()) {
+                match answer {
+                    Some((polled, candidate)) => election.hear(polled, candidate),
+                    None => election.hear_nobody(),
+                }
+            }
+            self.go_on(floor, id);
+        }
+    }
+}
+
+/// Tells everybody that their leader is dead, and calls an election among them.
+pub fn call_election(
+    floor: &mut Floor<'_>,
+    subject: Subject,
+    group: &Nspace,
+    dead: &Proc,
+    (others, invitation): (Vec<Proc>, Option<u64>),
+) -> Election {
+    let election = Election::new(dead, others.iter().filter(|proc| !floor.jobs.runs_here(proc)).cloned());
+    let hearers = floor.hearers(&others, Message::LeaderFailed.event());
+    let vote = floor.votes.open(subject, hearers);
+    floor.tell(group, dead, others, &Message::LeaderFailed, (vote, invitation));
+    election
+}
+
+/// Has the host know that this node's part has failed; its answer matters to nobody.
+pub fn tell_failure(cx: &mut Ctx, notice: FailureNotice) {
+    let FailureNotice { signature, mut info, data, .. } = notice;
+    info.push(Info::new(keys::GROUP_ENDPT_DATA, data));
+    ask_host(cx, signature.operation(), &signature.procs(), &info, |_| Ticket::Ignored);
+}
+
+/// Has the host do a group's operation.
+pub fn ask_host(
+    cx: &mut Ctx,
+    operation: &Operation,
+    procs: &[Proc],
+    info: &[Info],
+    ticket: impl FnOnce(Result<Infos, Status>) -> Ticket + Send + 'static,
+) {
+    let (operation, group) = match operation {
+        Operation::Construct(group) => (GROUP_CONSTRUCT, group),
+        Operation::Destruct(group) => (GROUP_DESTRUCT, group),
+        _ => return,
+    };
+    let nothing = (Status::SUCCESS, Vec::new());
+    cx.ask_host(|host, done| host.group(operation, group, procs, info, done), nothing, ticket);
+}
+
+/// Returns whether a host says who is in a group.
+pub fn is_assembled(status: Status, infos: &[Info]) -> bool {
+    let good = [Status::SUCCESS, Status::OPERATION_SUCCEEDED, Status::ERR_PARTIAL_SUCCESS].contains(&status);
+    good && infos.find(keys::GROUP_MEMBERSHIP).is_some()
+}
+
+fn may_construct(floor: &Floor<'_>, proc: &Proc, id: &Nspace, procs: &[Proc], info: &[Info]) -> Result<(), Status> {
+    added(info)?;
+    // A list that is wrong in itself is refused where the process arrives.
+    let Ok(signature) = Signature::of(floor.jobs, proc, Operation::Construct(id.clone()), procs) else { return Ok(()) };
+    let mut under_way = floor.collectives.gathering().chain(floor.collectives.complete());
+    let another = |tracker: &Tracker| {
+        let is_this = tracker.signature == signature && !tracker.arrived.contains(proc);
+        tracker.failed.is_none() && tracker.constructs(id) && !is_this
+    };
+    if under_way.any(another) {
+        return Err(Status::ERR_EXISTS);
+    }
+    let elsewhere = signature.local_count(floor.jobs).elsewhere;
+    if elsewhere && info.is_set(keys::GROUP_LOCAL_ONLY) {
+        return Err(Status::ERR_BAD_PARAM);
+    }
+    if !elsewhere && info.iter().any(is_unserved) { Err(Status::ERR_NOT_SUPPORTED) } else { Ok(()) }
+}
+
+/// The members of a destruct that has failed, for one that has still to hear of it.
+fn failed_destruct(floor: &Floor<'_>, id: &Nspace, proc: &Proc) -> Option<Vec<Proc>> {
+    let is_it = |tracker: &&Tracker| {
+        let ends = matches!(tracker.signature.operation(), Operation::Destruct(of) if of == id);
+        ends && tracker.failed.is_some() && !tracker.arrived.contains(proc)
+    };
+    Some(floor.collectives.gathering().find(is_it)?.signature.procs())
+}

@@ -1,0 +1,488 @@
+//! Groups that one process gathers by invitation: `PMIx_Group_invite`, `PMIx_Group_join`.
+//!
+//! The process that invites is the group's leader. Everything between it and its guests is a [message](super::message), which the
+//! servers see pass and remember: the leader's server whom it still waits for, every server which of its processes are
+//! [guests](super::guests). So a process that dies before it has answered, or a time limit that runs out, becomes an answer too,
+//! wherever it happens.
+//!
+//! A guest that does not come is left out of the group where the leader has a handler for that event which does not vote otherwise, or
+//! has made coming optional; else the invitation ends for all. The group is complete when nobody is waited for: then it exists, and
+//! every guest that has accepted is let go on.
+use std::collections::BTreeMap;
+
+use super::construct::call_election;
+use super::election::Election;
+use super::floor::Floor;
+use super::guests::{Guests, ToLeader};
+use super::make::{self, results};
+use super::message::{Answer, Handover, Membership, Message, context_in};
+use super::registry::Group;
+use super::vote::Subject;
+use crate::collect_small::collect_small;
+use crate::data::constants::group_operation::GROUP_CONSTRUCT;
+use crate::data::{Info, InfoList, Nspace, Proc, Status, keys};
+use crate::message::{Decision, Infos, Reply};
+use crate::server::ctx::peers::Caller;
+use crate::server::ctx::ticket::Ticket;
+use crate::server::ctx::timers::{Deadline, TimerId, time_limit};
+use crate::trace;
+
+/// State of a process that was invited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Asked,
+    Accepted,
+    Out,
+}
+
+/// An invitation that its leader's server keeps open.
+#[derive(Debug)]
+struct Invitation {
+    number: u64,
+    leader: Proc,
+    /// The leader's request; none once another process leads.
+    caller: Option<Caller>,
+    /// Everybody who was to be in the group, in its order, the leader included.
+    places: Vec<Proc>,
+    states: BTreeMap<Proc, State>,
+    /// Number of processes that were invited instead of others.
+    substitutes: usize,
+    info: Vec<Info>,
+    /// The election of a leader, while one is under way.
+    electing: Option<Election>,
+    /// Answers that have come meanwhile: the new leader decides about them.
+    unread: Vec<(Answer, Proc)>,
+    /// Whether all have answered, and the host is asked for a context id.
+    complete: bool,
+    limit: Option<TimerId>,
+}
+
+impl Invitation {
+    /// The processes that are not out of it, the leader left aside.
+    fn invited(&self) -> Vec<Proc> {
+        let is_in = |proc: &&Proc| **proc != self.leader && self.states.get(proc) != Some(&State::Out);
+        self.places.iter().filter(is_in).cloned().collect()
+    }
+
+    fn subject(&self) -> Subject {
+        Subject::Invitation(self.number)
+    }
+
+    fn is_settled(&self, decided: bool) -> bool {
+        let answered = !self.states.values().any(|state| *state == State::Asked);
+        answered && decided && self.electing.is_none() && !self.complete
+    }
+}
+
+/// Consequence of an answer that the leader's server has noted.
+#[derive(Clone, Copy, Debug, Default)]
+struct Noted {
+    /// Vote of the leader about it.
+    vote: Option<u64>,
+    /// Whether the invitation ends with it.
+    gives_up: bool,
+}
+
+/// The invitations of this node's leaders, and its guests.
+#[derive(Debug, Default)]
+pub struct Invitations {
+    open: BTreeMap<Nspace, Invitation>,
+    by_number: BTreeMap<u64, Nspace>,
+    pub guests: Guests,
+    /// The leaders of this node that have died, each with the process on another node that has followed it.
+    followed: BTreeMap<Nspace, (Proc, Proc)>,
+    last: u64,
+}
+
+impl Invitations {
+    /// Returns whether a group of that name is being gathered here.
+    pub fn has(&self, id: &Nspace) -> bool {
+        self.open.contains_key(id)
+    }
+
+    /// The number of the open one of that name.
+    pub fn number(&self, id: &Nspace) -> Option<u64> {
+        self.open.get(id).map(|invitation| invitation.number)
+    }
+
+    /// Counts the open ones.
+    pub fn len(&self) -> usize {
+        self.open.len()
+    }
+
+    /// Lets a client invite others into a group.
+    pub fn invite(
+        &mut self,
+        floor: &mut Floor<'_>,
+        caller: Caller,
+        leader: &Proc,
+        id: &Nspace,
+        (procs, info): (&[Proc], Vec<Info>),
+    ) {
+        let mut places = floor.jobs.each(procs);
+        if !places.contains(leader) {
+            places.insert(0, leader.clone());
+        }
+        let guests: Vec<Proc> = places.iter().filter(|proc| *proc != leader).cloned().collect();
+        if guests.is_empty() || !guests.iter().all(|proc| proc.rank.is_process()) {
+            trace!("{leader} cannot invite to the group {id}: {}", Status::ERR_BAD_PARAM);
+            return floor.cx.answer_status(caller, Err(Status::ERR_BAD_PARAM));
+        }
+        let states = collect_small(guests.iter().map(|proc| (proc.clone(), State::Asked)));
+        self.open(floor, id, leader, Some(caller), (places, states, info));
+        self.send(floor, id, leader, guests);
+    }
+
+    fn open(
+        &mut self,
+        floor: &mut Floor<'_>,
+        id: &Nspace,
+        leader: &Proc,
+        caller: Option<Caller>,
+        (places, states, info): (Vec<Proc>, BTreeMap<Proc, State>, Vec<Info>),
+    ) {
+        self.last += 1;
+        let number = self.last;
+        let limit = time_limit(&info).flatten();
+        let limit = limit.map(|limit| floor.cx.set_deadline(limit, Deadline::Invitation(number)));
+        let invitation = Invitation {
+            number,
+            leader: leader.clone(),
+            caller,
+            places,
+            states,
+            substitutes: 0,
+            info,
+            electing: None,
+            unread: Vec::new(),
+            complete: false,
+            limit,
+        };
+        self.by_number.insert(number, id.clone());
+        self.open.insert(id.clone(), invitation);
+    }
+
+    fn close(&mut self, floor: &mut Floor<'_>, id: &Nspace) -> Option<Invitation> {
+        let invitation = self.open.remove(id)?;
+        self.by_number.remove(&invitation.number);
+        floor.votes.close(&invitation.subject());
+        floor.cx.timers.cancel(invitation.limit);
+        Some(invitation)
+    }
+
+    fn send(&mut self, floor: &mut Floor<'_>, id: &Nspace, leader: &Proc, guests: Vec<Proc>) {
+        let number = self.number(id);
+        self.guests_here(floor, id, leader, &guests);
+        if self.has(id) {
+            floor.tell(id, leader, guests, &Message::Invited, (None, number));
+        }
+    }
+
+    /// Remembers which processes of this node are invited.
+    pub fn guests_here(&mut self, floor: &mut Floor<'_>, id: &Nspace, leader: &Proc, guests: &[Proc]) {
+        let failed = self.guests.invite(floor, id, leader, guests);
+        failed.into_iter().for_each(|answer| self.answer(floor, answer));
+    }
+
+    /// Lets a client answer an invitation.
+    pub fn join(
+        &mut self,
+        floor: &mut Floor<'_>,
+        caller: Caller,
+        guest: (&Proc, &Nspace),
+        leader: Option<&Proc>,
+        answer: (bool, &[Info]),
+    ) {
+        if let Some(answer) = self.guests.join(floor, caller, guest, leader, answer) {
+            self.answer(floor, answer);
+        }
+    }
+
+    /// Tells the leader what has become of a guest.
+    fn answer(&mut self, floor: &mut Floor<'_>, ToLeader { answer, group, guest, leader }: ToLeader) {
+        let number = self.number(&group);
+        let noted = self.note(floor, answer, &group, &guest);
+        floor.tell(&group, &guest, vec![leader], &Message::Answered(answer), (noted.vote, number));
+        self.act(floor, &group, noted);
+    }
+
+    /// An answer passes, for a leader that may have died: the process that has followed it gets it, too. Returns the leader's vote.
+    pub fn answer_passes(
+        &mut self,
+        floor: &mut Floor<'_>,
+        answer: Answer,
+        id: &Nspace,
+        guest: &Proc,
+        to: &[Proc],
+    ) -> Option<u64> {
+        let noted = self.note(floor, answer, id, guest);
+        self.act(floor, id, noted);
+        let followed = self.followed.get(id).filter(|(dead, _)| to.contains(dead));
+        if let Some((_, leader)) = followed.cloned() {
+            let number = self.number(id);
+            floor.tell(id, guest, vec![leader], &Message::Answered(answer), (None, number));
+        }
+        noted.vote
+    }
+
+    /// Notes the answer of a process that a leader of this node has invited.
+    fn note(&mut self, floor: &mut Floor<'_>, answer: Answer, id: &Nspace, guest: &Proc) -> Noted {
+        let Some(invitation) = self.open.get_mut(id) else { return Noted::default() };
+        if invitation.electing.is_some() {
+            invitation.unread.push((answer, guest.clone()));
+            return Noted::default();
+        }
+        let Some(state) = invitation.states.get_mut(guest).filter(|state| **state != State::Out) else {
+            return Noted::default();
+        };
+        *state = if answer == Answer::Accepted { State::Accepted } else { State::Out };
+        let is_out = *state == State::Out;
+        let hearers = floor.hearers(std::slice::from_ref(&invitation.leader), answer.event());
+        let vote = floor.votes.open(invitation.subject(), hearers);
+        let gives_up = is_out && vote.is_none() && !invitation.info.is_set(keys::GROUP_OPTIONAL);
+        if gives_up {
+            let event = answer.event();
+            trace!("{guest} does not come to the group {id}, and its leader has no handler for {event}");
+        }
+        Noted { vote, gives_up }
+    }
+
+    fn act(&mut self, floor: &mut Floor<'_>, id: &Nspace, noted: Noted) {
+        match noted.gives_up {
+            true => self.give_up(floor, id, Status::GROUP_CONSTRUCT_ABORT),
+            false => self.go_on(floor, id),
+        }
+    }
+
+    /// A process has voted about an event of an invitation.
+    pub fn voted(&mut self, floor: &mut Floor<'_>, number: u64, proc: &Proc, decision: &Decision) {
+        let Some(id) = self.by_number.get(&number).cloned() else { return };
+        if decision.abort {
+            return self.give_up(floor, &id, Status::GROUP_CONSTRUCT_ABORT);
+        }
+        let Some(invitation) = self.open.get_mut(&id) else { return };
+        if let (Some(election), true) = (&mut invitation.electing, decision.lead) {
+            election.stand(proc.clone());
+        }
+        let more = floor.jobs.each(&decision.add);
+        let new: Vec<Proc> = more.into_iter().filter(|proc| !invitation.places.contains(proc)).collect();
+        invitation.substitutes += new.len();
+        invitation.places.extend(new.iter().cloned());
+        invitation.states.extend(new.iter().map(|proc| (proc.clone(), State::Asked)));
+        let leader = invitation.leader.clone();
+        if !new.is_empty() {
+            self.send(floor, &id, &leader, new);
+        }
+        self.go_on(floor, &id);
+    }
+
+    /// A connection that had to decide about an invitation is gone.
+    pub fn undecided(&mut self, floor: &mut Floor<'_>, number: u64) {
+        if let Some(id) = self.by_number.get(&number).cloned() {
+            self.go_on(floor, &id);
+        }
+    }
+
+    /// Goes on with an invitation: an election may be over, or nobody be waited for any more.
+    pub fn go_on(&mut self, floor: &mut Floor<'_>, id: &Nspace) {
+        let Some(invitation) = self.open.get_mut(id) else { return };
+        let decided = !floor.votes.is_open(&invitation.subject());
+        if let Some((dead, elected)) = Election::end(&mut invitation.electing, decided) {
+            let (everybody, number) = (invitation.invited(), Some(invitation.number));
+            let Some(leader) = elected else {
+                floor.tell(id, &dead, everybody, &Message::LeaderSelected(None, None), (None, number));
+                return self.give_up(floor, id, Status::GROUP_CONSTRUCT_ABORT);
+            };
+            invitation.leader = leader.clone();
+            // It has come by leading.
+            invitation.states.insert(leader.clone(), State::Accepted);
+            let unread = std::mem::take(&mut invitation.unread);
+            match floor.jobs.runs_here(&leader) {
+                true => {
+                    let selected = Message::LeaderSelected(Some(leader.clone()), None);
+                    floor.tell(id, &dead, everybody, &selected, (None, number));
+                }
+                false => self.hand_over(floor, id, dead, &leader, everybody),
+            }
+            self.guests.follow(id, &leader);
+            for (answer, guest) in unread {
+                self.answer(floor, ToLeader { answer, group: id.clone(), guest, leader: leader.clone() });
+            }
+        }
+        let Some(invitation) = self.open.get_mut(id) else { return };
+        if !invitation.is_settled(!floor.votes.is_open(&invitation.subject())) {
+            return;
+        }
+        invitation.complete = true;
+        let Some(wish) = invitation.info.find(keys::GROUP_ASSIGN_CONTEXT_ID).filter(|info| info.is_true()).cloned()
+        else {
+            return self.complete(floor, id, None);
+        };
+        // Only this node's host is asked, so that it must not wait for others.
+        let (leader, number) = ([invitation.leader.clone()], invitation.number);
+        floor.cx.ask_host(
+            |host, done| host.group(GROUP_CONSTRUCT, id, &leader, &[wish], done),
+            (Status::SUCCESS, Vec::new()),
+            move |result| Ticket::InvitationContext(number, result),
+        );
+    }
+
+    /// The host has given a context id, or not.
+    pub fn context_given(&mut self, floor: &mut Floor<'_>, number: u64, result: Result<Infos, Status>) {
+        // The invitation may have been given up, and another one of that name be open by now.
+        let Some(id) = self.by_number.get(&number).cloned() else { return };
+        let wish = self.open.get(&id).and_then(|open| open.info.find(keys::GROUP_ASSIGN_CONTEXT_ID));
+        let is_required = wish.is_some_and(Info::is_required);
+        let infos = result.map(|(_, infos)| infos).unwrap_or_default();
+        match context_in(&infos) {
+            None if is_required => self.give_up(floor, &id, Status::ERR_NOT_SUPPORTED),
+            context => self.complete(floor, &id, context),
+        }
+    }
+
+    /// Leaves an invitation to the server of a process on another node, which leads from now on.
+    fn hand_over(&mut self, floor: &mut Floor<'_>, id: &Nspace, dead: Proc, leader: &Proc, everybody: Vec<Proc>) {
+        let Some(invitation) = self.close(floor, id) else { return };
+        let in_state = |wanted: fn(Option<&State>) -> bool| -> Vec<Proc> {
+            let places = invitation.places.iter();
+            places.filter(|proc| wanted(invitation.states.get(proc)) && **proc != dead).cloned().collect()
+        };
+        let handover = Handover {
+            places: in_state(|state| state != Some(&State::Out)),
+            awaited: in_state(|state| state == Some(&State::Asked)),
+            info: invitation.info.clone(),
+        };
+        let selected = Message::LeaderSelected(Some(leader.clone()), Some(handover));
+        floor.tell(id, &dead, everybody, &selected, (None, None));
+        self.followed.insert(id.clone(), (dead, leader.clone()));
+    }
+
+    /// Takes over an invitation that a process of this node leads from now on.
+    pub fn take_over(&mut self, floor: &mut Floor<'_>, id: &Nspace, leader: &Proc, handover: Handover) {
+        if !floor.jobs.runs_here(leader) || floor.registry.get(id).is_some() || self.has(id) {
+            return;
+        }
+        let Handover { places, awaited, info } = handover;
+        let state = |proc: &Proc| if awaited.contains(proc) { State::Asked } else { State::Accepted };
+        let states = collect_small(places.iter().map(|proc| (proc.clone(), state(proc))));
+        self.open(floor, id, leader, None, (places, states, info));
+        self.go_on(floor, id);
+    }
+
+    /// Makes the group: every guest has come that will.
+    fn complete(&mut self, floor: &mut Floor<'_>, id: &Nspace, context: Option<u64>) {
+        let Some(invitation) = self.close(floor, id) else { return };
+        let Invitation { leader, caller, places, states, substitutes, info, .. } = invitation;
+        let has_come = |proc: &Proc| states.get(proc).is_none_or(|state| *state == State::Accepted);
+        let members: Vec<Proc> = places.into_iter().filter(has_come).collect();
+        let out = states.values().filter(|state| **state == State::Out).count();
+        let status = if out > substitutes { Status::ERR_PARTIAL_SUCCESS } else { Status::SUCCESS };
+        let notify = info.is_set(keys::GROUP_NOTIFY_TERMINATION);
+        let membership = Membership { members: members.clone(), context, notify };
+        floor.tell(id, &leader, members.clone(), &Message::Complete(membership.clone()), (None, None));
+        self.completed(floor, id, &membership);
+        if let Some(caller) = caller {
+            floor.cx.answer(caller, Reply::Infos(status, results(id, context, &members)));
+        }
+    }
+
+    /// A group is complete: it exists from now on, and guests of this node that have accepted go on.
+    pub fn completed(&mut self, floor: &mut Floor<'_>, id: &Nspace, membership: &Membership) {
+        if floor.registry.get(id).is_none() {
+            let Membership { members, context, notify } = membership.clone();
+            make::enroll(floor, id, Group::new(members, context, notify));
+        }
+        self.followed.remove(id);
+        self.guests.go_on(floor.cx, id, membership);
+    }
+
+    /// Ends an invitation of this node with an error, for the leader and for all who are invited.
+    pub fn give_up(&mut self, floor: &mut Floor<'_>, id: &Nspace, status: Status) {
+        let Some(invitation) = self.close(floor, id) else { return };
+        trace!("the invitation of {} to the group {id} ends with {status}", invitation.leader);
+        // Also those who have declined: they were invited.
+        floor.tell(id, &invitation.leader, invitation.places, &Message::Aborted, (None, None));
+        self.guests.go_away(floor.cx, id);
+        if let Some(caller) = invitation.caller {
+            floor.cx.answer_status(caller, Err(status));
+        }
+    }
+
+    /// A leader, or its server, gives the group up, for those in `range` at least.
+    pub fn aborted(&mut self, floor: &mut Floor<'_>, source: &Proc, id: &Nspace, range: &[Proc]) {
+        if let Some(invitation) = self.open.get_mut(id).filter(|invitation| invitation.leader == *source) {
+            // The leader has told its own handlers.
+            invitation.places.retain(|proc| proc != source);
+            return self.give_up(floor, id, Status::GROUP_CONSTRUCT_ABORT);
+        }
+        // A process that is asked to follow a dead leader may end it for all.
+        let is_asked = |open: &Invitation| open.electing.is_some() && open.states.contains_key(source);
+        if self.open.get(id).is_some_and(|open| is_asked(open) && range.contains(&open.leader)) {
+            return self.give_up(floor, id, Status::GROUP_CONSTRUCT_ABORT);
+        }
+        self.followed.retain(|of, (_, leader)| of != id || leader != source);
+        self.guests.aborted(floor.cx, source, id, range);
+    }
+
+    /// Another server has answered to an election for these processes; none: no other server can be asked.
+    pub fn election_heard(&mut self, floor: &mut Floor<'_>, id: &Nspace, answer: Option<(&[Proc], Option<&Proc>)>) {
+        let Some(election) = self.open.get_mut(id).and_then(|open| open.electing.as_mut()) else { return };
+        match answer {
+            Some((polled, candidate)) => election.hear(polled, candidate),
+            None => election.hear_nobody(),
+        }
+        self.go_on(floor, id);
+    }
+
+    /// A process is dead: it answers no invitation, and leads none.
+    pub fn process_gone(&mut self, floor: &mut Floor<'_>, proc: &Proc) {
+        let answers = self.guests.process_gone(floor.cx, proc);
+        answers.into_iter().for_each(|answer| self.answer(floor, answer));
+        let led = self.open.iter().filter(|(_, invitation)| invitation.leader == *proc);
+        for id in led.map(|(id, _)| id.clone()).collect::<Vec<_>>() {
+            let Some(invitation) = self.open.get_mut(&id) else { continue };
+            invitation.caller = None;
+            invitation.states.insert(proc.clone(), State::Out);
+            let others = (invitation.invited(), Some(invitation.number));
+            invitation.electing = Some(call_election(floor, invitation.subject(), &id, proc, others));
+            self.go_on(floor, &id);
+        }
+    }
+
+    /// A namespace is deregistered: nobody of it comes, or leads.
+    pub fn job_over(&mut self, floor: &mut Floor<'_>, nspace: &Nspace) {
+        self.guests.job_over(floor.cx, nspace);
+        self.followed.retain(|_, (dead, _)| dead.nspace != *nspace);
+        let each = self.open.iter().flat_map(|(id, one)| one.states.keys().map(move |proc| (id.clone(), proc.clone())));
+        for (id, proc) in each.filter(|(_, proc)| proc.nspace == *nspace).collect::<Vec<_>>() {
+            let noted = self.note(floor, Answer::Failed, &id, &proc);
+            self.act(floor, &id, noted);
+        }
+    }
+
+    /// The time that a leader has given its guests is over: those that have not answered are left out.
+    pub fn expired(&mut self, floor: &mut Floor<'_>, number: u64) {
+        let Some(id) = self.by_number.get(&number).cloned() else { return };
+        let Some(invitation) = self.open.get_mut(&id) else { return };
+        invitation.limit = None;
+        let (leader, is_optional) = (invitation.leader.clone(), invitation.info.is_set(keys::GROUP_OPTIONAL));
+        let asked = invitation.states.iter().filter(|(_, state)| **state == State::Asked);
+        let late: Vec<Proc> = asked.map(|(proc, _)| proc.clone()).collect();
+        let is_heard = !floor.hearers(std::slice::from_ref(&leader), Answer::Failed.event()).is_empty();
+        if !late.is_empty() && !is_heard && !is_optional {
+            return self.give_up(floor, &id, Status::ERR_TIMEOUT);
+        }
+        floor.tell(&id, &leader, late.clone(), &Message::Aborted, (None, Some(number)));
+        for guest in late {
+            self.guests.dismiss(floor.cx, &id, &guest);
+            self.answer(floor, ToLeader { answer: Answer::Failed, group: id.clone(), guest, leader: leader.clone() });
+        }
+    }
+
+    /// The time that a guest gives the others to complete the group is over.
+    pub fn join_expired(&mut self, floor: &mut Floor<'_>, number: u64) {
+        if let Some(answer) = self.guests.expired(floor.cx, number) {
+            self.answer(floor, answer);
+        }
+    }
+}

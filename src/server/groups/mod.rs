@@ -1,0 +1,362 @@
+//! Groups of processes: how they are made, who is in them, and what their members are told.
+//!
+//! | file | what happens there |
+//! |---|---|
+//! | `registry` | the groups there are, and names that stand for their members |
+//! | `construct`, `part` | groups that all members make, or end, together |
+//! | `bootstrap` | groups whose members do not all know each other |
+//! | `invite`, `guests` | groups that one process gathers: its side, and that of the processes it invites |
+//! | `make` | the moment a group comes to be |
+//! | `vote` | the one place where decisions of event handlers are counted |
+//! | `election`, `poll` | a leader in place of one that has died: on its node, and on the others |
+//! | `message` | what servers and members tell each other of groups, and the events that carry it |
+//!
+//! A group begins when its construct ends, or the leader that invited its members has them all, and ends with its destruct, or with
+//! the last of its members here. Processes of different jobs that share a group may map each other's memory, as if they had
+//! connected. When a member dies, those that remain are told so where the group was made that way
+//! (`PMIX_GROUP_NOTIFY_TERMINATION`). Each server knows the groups that have members on its node.
+use super::collective::Collectives;
+use super::collective::tracker::FailureNotice;
+use super::ctx::Ctx;
+use super::ctx::event::{Event, Origin};
+use super::ctx::peers::Caller;
+use super::ctx::ticket::TrackerId;
+use super::jobs::Jobs;
+use crate::data::{InfoList, Nspace, Proc, Status, Text, Value, keys};
+use crate::message::door::PeerId;
+use crate::message::{GroupCall, Infos, Request};
+use crate::trace;
+
+mod bootstrap;
+mod construct;
+mod election;
+mod floor;
+mod guests;
+mod invite;
+mod make;
+mod message;
+mod part;
+mod poll;
+mod registry;
+mod vote;
+
+use bootstrap::Singles;
+use construct::{Constructs, is_unserved};
+use floor::Floor;
+use invite::Invitations;
+use message::Message;
+pub use message::{group_of, procs};
+use poll::Polls;
+use registry::Registry;
+use vote::{Subject, Votes};
+
+/// Groups that one server knows, and those that are being made without a collective.
+const MAX_GROUPS: usize = 65536;
+
+/// The room of groups.
+#[derive(Debug, Default)]
+pub struct Groups {
+    registry: Registry,
+    votes: Votes,
+    constructs: Constructs,
+    singles: Singles,
+    invitations: Invitations,
+    polls: Polls,
+}
+
+/// The layers below, as the router lends them.
+pub struct Below<'a> {
+    pub cx: &'a mut Ctx,
+    pub jobs: &'a mut Jobs,
+    pub collectives: &'a mut Collectives,
+}
+
+/// Lends a part of the room what all its parts share.
+macro_rules! floor {
+    ($groups:expr, $below:expr) => {
+        &mut Floor {
+            cx: $below.cx,
+            jobs: $below.jobs,
+            collectives: $below.collectives,
+            registry: &mut $groups.registry,
+            votes: &mut $groups.votes,
+        }
+    };
+}
+
+impl Groups {
+    /// Acts on what a client wants of a group.
+    pub fn call(&mut self, below: Below<'_>, caller: Caller, proc: Proc, id: &Nspace, call: GroupCall) {
+        if let Err(status) = self.may_call(below.jobs, id, &call) {
+            trace!("{proc} asks for what cannot be of the group {id}: {status}");
+            return below.cx.answer_status(caller, Err(status));
+        }
+        let floor = floor!(self, below);
+        match call {
+            GroupCall::Construct { procs, info } if procs.is_empty() || info.find(keys::GROUP_BOOTSTRAP).is_some() => {
+                self.singles.come(floor, &mut self.constructs, caller, (proc, id), (&procs, info));
+            }
+            GroupCall::Construct { procs, info } => {
+                self.constructs.construct(floor, caller, &proc, id, (&procs, &info));
+            }
+            GroupCall::Destruct { info } => self.constructs.destruct(floor, caller, &proc, id, info),
+            GroupCall::Leave { .. } => {
+                let result = leave(floor, &proc, id);
+                floor.cx.answer_status(caller, result);
+            }
+            GroupCall::Invite { procs, info } => self.invitations.invite(floor, caller, &proc, id, (&procs, info)),
+            GroupCall::Join { leader, accept, info } => {
+                self.invitations.join(floor, caller, (&proc, id), leader.as_ref(), (accept, &info));
+            }
+            GroupCall::Decide(decision) => {
+                let Groups { constructs, invitations, polls, .. } = self;
+                if let Some(subject) = floor.votes.cast(decision.vote, caller.peer) {
+                    match subject {
+                        Subject::Construct(id) => constructs.voted(floor, id, &proc, &decision),
+                        Subject::Invitation(number) => invitations.voted(floor, number, &proc, &decision),
+                        Subject::Poll(id) => polls.voted(floor, &id, &proc, &decision),
+                    }
+                }
+                floor.cx.answer_status(caller, Ok(()));
+            }
+        }
+    }
+
+    /// Checks that a call can be served at all.
+    fn may_call(&self, jobs: &Jobs, id: &Nspace, call: &GroupCall) -> Result<(), Status> {
+        if id.is_empty() {
+            return Err(Status::ERR_BAD_PARAM);
+        }
+        match call {
+            GroupCall::Leave { info } | GroupCall::Join { info, .. } if info.iter().any(is_unserved) => {
+                Err(Status::ERR_NOT_SUPPORTED)
+            }
+            GroupCall::Invite { info, .. } if info.iter().any(is_unserved) => Err(Status::ERR_NOT_SUPPORTED),
+            GroupCall::Construct { .. } | GroupCall::Invite { .. } => self.may_begin(jobs, id),
+            _ => Ok(()),
+        }
+    }
+
+    /// Checks that a group of that name may be made.
+    fn may_begin(&self, jobs: &Jobs, id: &Nspace) -> Result<(), Status> {
+        let Groups { registry, invitations, singles, .. } = self;
+        match registry.get(id).is_some() || invitations.has(id) || jobs.get(id).is_some() {
+            true => Err(Status::ERR_EXISTS),
+            false if registry.len() + invitations.len() + singles.len() >= MAX_GROUPS => {
+                Err(Status::ERR_OUT_OF_RESOURCE)
+            }
+            false => Ok(()),
+        }
+    }
+
+    /// Every participant of this node has arrived at a construct or destruct.
+    pub fn complete(&mut self, below: Below<'_>, id: TrackerId) {
+        self.constructs.complete(floor!(self, below), id);
+    }
+
+    /// A participant of a construct has died, and the others go on.
+    pub fn excused(&mut self, below: Below<'_>, id: TrackerId, proc: &Proc) {
+        self.constructs.excused(floor!(self, below), id, proc);
+    }
+
+    /// Members are dead that a destruct waits for.
+    pub fn lost(&mut self, jobs: &Jobs, id: &Nspace, gone: &[Proc]) {
+        self.registry.lose(jobs, id, gone);
+    }
+
+    /// The tracker of a construct or destruct has ended.
+    pub fn tracker_over(&mut self, below: Below<'_>, id: TrackerId) {
+        self.constructs.over(floor!(self, below), id);
+    }
+
+    /// Has the host know that this node's part of a construct or destruct has failed.
+    pub fn tell_failure(&self, cx: &mut Ctx, notice: FailureNotice) {
+        construct::tell_failure(cx, notice);
+    }
+
+    /// The host has answered a construct or destruct.
+    pub fn answered(&mut self, below: Below<'_>, id: TrackerId, result: Result<Infos, Status>) {
+        let floor = floor!(self, below);
+        if let Some(led) = self.constructs.answered(floor, id, result) {
+            self.singles.led(floor, &mut self.constructs, led);
+        }
+    }
+
+    /// The host has answered about a process that came alone.
+    pub fn single_answered(&mut self, below: Below<'_>, number: u64, result: Result<Infos, Status>) {
+        self.singles.answered(floor!(self, below), &mut self.constructs, number, result);
+    }
+
+    /// The host has given an invitation's group a context id, or not.
+    pub fn context_given(&mut self, below: Below<'_>, number: u64, result: Result<Infos, Status>) {
+        self.invitations.context_given(floor!(self, below), number, result);
+    }
+
+    /// Hears an event that a client has raised, or that the host has passed on: those of groups change what is known of them. A
+    /// client can speak for itself only; the rest comes from other servers, by way of the host. The event gets the vote of those
+    /// here who are to decide about it.
+    pub fn hear(&mut self, below: Below<'_>, event: &mut Event, origin: Origin) {
+        let Some((id, message)) = Message::from_event(event) else { return };
+        let is_others = origin == Origin::Program;
+        let (floor, source, range) = (floor!(self, below), &event.source, || message::range_of(&event.info));
+        let Groups { constructs, invitations, polls, .. } = self;
+        let vote = match message {
+            Message::Left => {
+                left(floor, source, &id);
+                None
+            }
+            Message::Aborted => {
+                constructs.aborted(floor, source, &id);
+                invitations.aborted(floor, source, &id, &range());
+                None
+            }
+            // A client that invites here does so by a request.
+            Message::Invited if is_others => {
+                invitations.guests_here(floor, &id, source, &range());
+                None
+            }
+            Message::Answered(answer) if is_others || answer != message::Answer::Failed => {
+                invitations.answer_passes(floor, answer, &id, source, &range())
+            }
+            Message::Complete(membership) if is_others => {
+                invitations.completed(floor, &id, &membership);
+                None
+            }
+            Message::LeaderFailed if is_others => polls.call(floor, &id, source, &range()),
+            Message::MemberFailed if is_others => constructs.member_failed(floor, &id, &range()),
+            Message::Polled(polled, candidate) if is_others => {
+                let answer = Some((polled.as_slice(), candidate.as_ref()));
+                constructs.election_heard(floor, &id, answer);
+                invitations.election_heard(floor, &id, answer);
+                None
+            }
+            Message::LeaderSelected(Some(leader), handover) if is_others => {
+                invitations.guests.follow(&id, &leader);
+                constructs.follow(&id, &leader);
+                if let Some(handover) = handover {
+                    invitations.take_over(floor, &id, &leader, handover);
+                }
+                None
+            }
+            _ => None,
+        };
+        event.vote = vote;
+    }
+
+    /// An event of a group has not reached other nodes. `number` is that of the invitation that was open under that name.
+    pub fn unreached(
+        &mut self,
+        below: Below<'_>,
+        id: &Nspace,
+        number: Option<u64>,
+        (event, failure): (Status, Status),
+    ) {
+        trace!("{event} of group {id} does not reach other nodes: {failure}");
+        // Another invitation of that name may be open by now.
+        if self.invitations.number(id) != number {
+            return;
+        }
+        let floor = floor!(self, below);
+        match event {
+            Status::GROUP_INVITED => self.invitations.give_up(floor, id, failure),
+            Status::GROUP_LEADER_FAILED => {
+                self.constructs.election_heard(floor, id, None);
+                self.invitations.election_heard(floor, id, None);
+            }
+            _ => {}
+        }
+    }
+
+    /// A process has died: its groups are told where they want to know, and go on without it.
+    pub fn process_gone(&mut self, below: Below<'_>, proc: &Proc) {
+        let floor = floor!(self, below);
+        for (id, others) in floor.registry.to_notify(proc) {
+            floor.tell(&id, proc, others, &Message::MemberFailed, (None, None));
+        }
+        self.constructs.process_gone(floor, proc);
+        self.invitations.process_gone(floor, proc);
+    }
+
+    /// A process has said that it is done: it answers no invitation, and leads none.
+    pub fn process_finalized(&mut self, below: Below<'_>, proc: &Proc) {
+        self.invitations.process_gone(floor!(self, below), proc);
+    }
+
+    /// A connection is gone, and nobody decides there any more.
+    pub fn peer_over(&mut self, below: Below<'_>, peer: PeerId) {
+        let floor = floor!(self, below);
+        let Groups { constructs, invitations, polls, .. } = self;
+        for subject in floor.votes.withdraw(peer) {
+            match subject {
+                Subject::Construct(id) => constructs.go_on(floor, id),
+                Subject::Invitation(number) => invitations.undecided(floor, number),
+                Subject::Poll(id) => polls.go_on(floor, &id),
+            }
+        }
+    }
+
+    /// A namespace is deregistered, and so are its processes as members.
+    pub fn job_over(&mut self, below: Below<'_>, nspace: &Nspace) {
+        let floor = floor!(self, below);
+        floor.registry.job_over(floor.jobs, nspace);
+        self.invitations.job_over(floor, nspace);
+        self.singles.job_over(floor, nspace);
+        self.polls.job_over(floor, nspace);
+    }
+
+    /// The time that a leader has given its guests is over.
+    pub fn invitation_expired(&mut self, below: Below<'_>, number: u64) {
+        self.invitations.expired(floor!(self, below), number);
+    }
+
+    /// The time that a guest gives the others is over.
+    pub fn join_expired(&mut self, below: Below<'_>, number: u64) {
+        self.invitations.join_expired(floor!(self, below), number);
+    }
+
+    /// The time that a process which has come alone gives the others is over.
+    pub fn single_expired(&mut self, below: Below<'_>, number: u64) {
+        self.singles.expired(floor!(self, below), number);
+    }
+
+    /// Replaces the names of groups in a request by their members.
+    ///
+    /// # Errors
+    /// `ERR_BAD_PARAM` for a rank that a group has not.
+    pub fn translate(&self, request: Request) -> Result<Request, Status> {
+        self.registry.translate(request)
+    }
+
+    /// Returns whether processes of one namespace share a group with those of the other.
+    pub fn bind(&self, a: &Nspace, b: &Nspace) -> bool {
+        self.registry.bind(a, b)
+    }
+
+    /// Answers a query for a key about groups; `group` is the one that the query names.
+    pub fn answer(&self, key: &str, group: Option<&Text>) -> Option<Value> {
+        self.registry.answer(key, group)
+    }
+
+    /// The names of all groups.
+    pub fn names(&self) -> impl Iterator<Item = &Nspace> {
+        self.registry.names()
+    }
+}
+
+fn leave(floor: &mut Floor<'_>, proc: &Proc, id: &Nspace) -> Result<(), Status> {
+    let group = floor.registry.get(id).ok_or(Status::ERR_NOT_FOUND)?;
+    if !group.has(proc) {
+        return Err(Status::ERR_NOT_A_MEMBER);
+    }
+    left(floor, proc, id);
+    let others = floor.registry.get(id).map(registry::Group::members).unwrap_or_default();
+    floor.tell(id, proc, others, &Message::Left, (None, None));
+    Ok(())
+}
+
+/// A member has left, here or elsewhere: what it has not arrived at goes on without it, or fails.
+fn left(floor: &mut Floor<'_>, proc: &Proc, id: &Nspace) {
+    if floor.registry.leave(floor.jobs, id, proc) {
+        floor.collectives.leave(floor.cx, floor.jobs, id, proc);
+    }
+}

@@ -1,0 +1,100 @@
+//! The group's part of a collective that makes or ends it: what its participants bring.
+use std::collections::BTreeMap;
+
+use super::election::Election;
+use crate::data::{Info, InfoList, Nspace, Proc, Status, keys};
+use crate::server::collective::tracker::OnLoss;
+
+/// What the participants of a construct or destruct have brought so far.
+#[derive(Debug)]
+pub struct Part {
+    pub group: Nspace,
+    pub optional: bool,
+    pub notify: bool,
+    pub fault_tolerant: bool,
+    /// Whether a context id is wanted, and whether that is all or nothing.
+    pub context: bool,
+    pub needs_context: bool,
+    pub leader: Option<Proc>,
+    /// The members as the first participant has named them.
+    pub order: Vec<Proc>,
+    /// Processes that are to be members besides.
+    pub added: Vec<Proc>,
+    /// Attributes of each participant.
+    pub infos: BTreeMap<Proc, Vec<Info>>,
+    /// Data that each gives to be looked up by the others (`PMIX_GROUP_INFO`).
+    pub given: BTreeMap<Proc, Vec<Info>>,
+    /// The election of a leader, while one is under way.
+    pub electing: Option<Election>,
+}
+
+impl Part {
+    /// Begins the part of a collective that nobody has arrived at.
+    pub fn new(group: &Nspace) -> Self {
+        Part {
+            group: group.clone(),
+            optional: false,
+            notify: false,
+            fault_tolerant: false,
+            context: false,
+            needs_context: false,
+            leader: None,
+            order: Vec::new(),
+            added: Vec::new(),
+            infos: BTreeMap::new(),
+            given: BTreeMap::new(),
+            electing: None,
+        }
+    }
+
+    /// Takes in what a participant brings.
+    pub fn joined(&mut self, proc: &Proc, procs: &[Proc], info: &[Info]) {
+        if self.order.is_empty() {
+            self.order = procs.to_vec();
+        }
+        self.optional |= info.is_set(keys::GROUP_OPTIONAL);
+        self.notify |= info.is_set(keys::GROUP_NOTIFY_TERMINATION);
+        self.fault_tolerant |= info.is_set(keys::GROUP_FT_COLLECTIVE);
+        let context = info.find(keys::GROUP_ASSIGN_CONTEXT_ID).filter(|info| info.is_true());
+        self.context |= context.is_some();
+        self.needs_context |= context.is_some_and(Info::is_required);
+        if info.is_set(keys::GROUP_LEADER) {
+            self.leader.get_or_insert_with(|| proc.clone());
+        }
+        let given = info.iter().filter(|info| info.key == keys::GROUP_INFO).filter_map(|info| info.value.as_array());
+        self.given.insert(proc.clone(), given.flat_map(|array| array.infos().cloned()).collect());
+        self.added.extend(added(info).unwrap_or_default());
+        self.infos.insert(proc.clone(), info.to_vec());
+    }
+
+    /// Merges parts of which each knows some participants of one group.
+    pub fn merged<'a>(group: &Nspace, parts: impl Iterator<Item = &'a Part>) -> Part {
+        let mut merged = Part::new(group);
+        for part in parts {
+            merged.notify |= part.notify;
+            merged.needs_context |= part.needs_context;
+            merged.given.extend(part.given.clone());
+        }
+        merged
+    }
+
+    /// The consequence of a participant's death, as the participants want it.
+    pub fn on_loss(&self, constructs: bool) -> OnLoss {
+        match self.optional || self.notify || self.fault_tolerant {
+            false => OnLoss::Fail,
+            // Handlers of those who are told may give the group up.
+            true if constructs && self.notify && !self.optional => OnLoss::ExcuseAndHold,
+            true => OnLoss::Excuse,
+        }
+    }
+}
+
+/// Lists the processes that are added to a group.
+///
+/// # Errors
+/// `ERR_BAD_PARAM` where the attribute names no processes.
+pub fn added(info: &[Info]) -> Result<Vec<Proc>, Status> {
+    let lists = info.iter().filter(|info| info.key == keys::GROUP_ADD_MEMBERS);
+    let lists = lists.map(|info| info.value.as_procs().ok_or(Status::ERR_BAD_PARAM));
+    Ok(lists.collect::<Result<Vec<_>, _>>()?.concat())
+}

@@ -1,0 +1,245 @@
+//! The groups there are: members, and names that stand for them.
+//!
+//! A group's name is good wherever processes are named: it stands for the members that are in the group, and with a rank for the one
+//! at that place of the list it was made from. Requests are translated when they arrive, so no other room, and no host, sees a
+//! group's name where a namespace should be. A member that leaves keeps its place, so that the others keep their ranks.
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::message::{id_of, procs};
+use crate::data::{DataArray, DataType, Info, Nspace, Proc, Rank, Status, Text, Value, keys};
+use crate::message::{Forward, GroupCall, Request};
+use crate::server::jobs::Jobs;
+
+/// A group that has been made.
+#[derive(Clone, Debug)]
+pub struct Group {
+    /// Members by group rank; one that has left keeps its place.
+    places: Vec<Proc>,
+    left: BTreeSet<Proc>,
+    /// The context id that it was given, if it was.
+    pub context: Option<u64>,
+    /// Whether members are told of the death of others.
+    pub notify: bool,
+}
+
+impl Group {
+    /// Makes a group of these members.
+    pub fn new(places: Vec<Proc>, context: Option<u64>, notify: bool) -> Self {
+        Group { places, left: BTreeSet::new(), context, notify }
+    }
+
+    /// The processes that are in the group.
+    pub fn members(&self) -> Vec<Proc> {
+        self.places.iter().filter(|proc| !self.left.contains(proc)).cloned().collect()
+    }
+
+    /// Returns whether a process is in the group.
+    pub fn has(&self, proc: &Proc) -> bool {
+        self.places.contains(proc) && !self.left.contains(proc)
+    }
+
+    /// The members that a rank of the group names.
+    fn named(&self, rank: Rank) -> Result<Vec<Proc>, Status> {
+        match rank {
+            Rank::WILDCARD => Ok(self.members()),
+            rank => Ok(vec![self.places.get(rank.0 as usize).cloned().ok_or(Status::ERR_BAD_PARAM)?]),
+        }
+    }
+}
+
+/// The groups with members on this node.
+#[derive(Debug, Default)]
+pub struct Registry {
+    active: BTreeMap<Nspace, Group>,
+    /// The last context id that was given here.
+    last_context: u64,
+}
+
+impl Registry {
+    /// Makes a context id for a group that is all on this node, where the host knows no groups: it gives none to any other one
+    /// either, so that no process comes to hold two that are alike.
+    pub fn own_context(&mut self) -> Info {
+        self.last_context += 1;
+        Info::new(keys::GROUP_CONTEXT_ID, Value::Size(self.last_context))
+    }
+
+    pub fn get(&self, id: &Nspace) -> Option<&Group> {
+        self.active.get(id)
+    }
+
+    /// Counts the groups.
+    pub fn len(&self) -> usize {
+        self.active.len()
+    }
+
+    /// Returns whether processes of one namespace share a group with those of the other.
+    pub fn bind(&self, a: &Nspace, b: &Nspace) -> bool {
+        let has = |group: &Group, nspace: &Nspace| group.places.iter().any(|proc| proc.nspace == *nspace);
+        self.active.values().any(|group| has(group, a) && has(group, b))
+    }
+
+    /// Adds a group that has been made, if any of its members runs here. Returns those that have died meanwhile.
+    pub fn enroll(&mut self, jobs: &Jobs, id: Nspace, group: Group) -> Vec<Proc> {
+        if !group.places.iter().any(|proc| jobs.runs_here(proc)) {
+            return Vec::new();
+        }
+        let dead = group.places.iter().filter(|proc| jobs.is_gone(proc)).cloned().collect();
+        self.active.insert(id, group);
+        dead
+    }
+
+    /// Forgets a group.
+    pub fn disband(&mut self, id: &Nspace) {
+        self.active.remove(id);
+    }
+
+    /// Takes dead members out of a group whose destruct has failed because of them, so that it can be tried again.
+    pub fn lose(&mut self, jobs: &Jobs, id: &Nspace, gone: &[Proc]) {
+        if let Some(group) = self.active.get_mut(id) {
+            group.left.extend(gone.iter().filter(|proc| group.places.contains(proc)).cloned());
+            self.forget_if_deserted(jobs, id);
+        }
+    }
+
+    /// Takes a member out of a group. Returns whether it was one.
+    pub fn leave(&mut self, jobs: &Jobs, id: &Nspace, proc: &Proc) -> bool {
+        let Some(group) = self.active.get_mut(id).filter(|group| group.has(proc)) else { return false };
+        group.left.insert(proc.clone());
+        self.forget_if_deserted(jobs, id);
+        true
+    }
+
+    fn forget_if_deserted(&mut self, jobs: &Jobs, id: &Nspace) {
+        if !self.active.get(id).is_some_and(|group| group.members().iter().any(|proc| jobs.runs_here(proc))) {
+            self.disband(id);
+        }
+    }
+
+    /// Lists the groups that want to know of the death of a member, each with the others.
+    pub fn to_notify(&self, proc: &Proc) -> Vec<(Nspace, Vec<Proc>)> {
+        let concerned = self.active.iter().filter(|(_, group)| group.notify && group.has(proc));
+        let others = |group: &Group| group.members().into_iter().filter(|other| other != proc).collect();
+        concerned.map(|(id, group)| (id.clone(), others(group))).collect()
+    }
+
+    /// A namespace is deregistered, and so are its processes as members.
+    pub fn job_over(&mut self, jobs: &Jobs, nspace: &Nspace) {
+        for group in self.active.values_mut() {
+            group.left.extend(group.places.iter().filter(|proc| proc.nspace == *nspace).cloned());
+        }
+        self.active.retain(|_, group| group.members().iter().any(|proc| jobs.runs_here(proc)));
+    }
+
+    /// Processes with the names of groups replaced by their members.
+    pub fn native(&self, procs: Vec<Proc>) -> Result<Vec<Proc>, Status> {
+        if !procs.iter().any(|proc| self.active.contains_key(&proc.nspace)) {
+            return Ok(procs);
+        }
+        let named = |proc: Proc| match self.active.get(&proc.nspace) {
+            Some(group) => group.named(proc.rank),
+            None => Ok(vec![proc]),
+        };
+        Ok(procs.into_iter().map(named).collect::<Result<Vec<_>, _>>()?.concat())
+    }
+
+    /// A request with the names of groups replaced by their members. A fence remembers by which group it was named.
+    pub fn translate(&self, mut request: Request) -> Result<Request, Status> {
+        if self.active.is_empty() {
+            return Ok(request);
+        }
+        match &mut request {
+            Request::Fence { procs, info } | Request::Connect { procs, info } | Request::Disconnect { procs, info } => {
+                let group = procs.iter().find(|proc| self.active.contains_key(&proc.nspace));
+                info.extend(group.map(|group| id_of(&group.nspace)));
+                *procs = self.native(std::mem::take(procs))?;
+            }
+            Request::Abort { procs, .. }
+            | Request::JobControl { targets: procs, .. }
+            | Request::PullOutput { procs, .. }
+            | Request::Group { call: GroupCall::Construct { procs, .. } | GroupCall::Invite { procs, .. }, .. } => {
+                *procs = self.native(std::mem::take(procs))?;
+            }
+            Request::Get { proc, .. } => {
+                if let Some(group) = self.active.get(&proc.nspace).filter(|_| proc.rank.is_process()) {
+                    *proc = group.named(proc.rank)?.remove(0);
+                }
+            }
+            Request::Forward(Forward::Push { targets: procs, .. }) => *procs = self.native(std::mem::take(procs))?,
+            Request::Notify { info, .. }
+            | Request::Forward(Forward::Publish { info } | Forward::Monitor { directives: info, .. }) => {
+                for range in info.iter_mut().filter(|info| info.key == keys::EVENT_CUSTOM_RANGE) {
+                    range.value = procs(self.native(range.value.as_procs().unwrap_or_default())?);
+                }
+            }
+            _ => {}
+        }
+        Ok(request)
+    }
+
+    /// Answers a query for a key about groups; `group` is the one that the query names.
+    pub fn answer(&self, key: &str, group: Option<&Text>) -> Option<Value> {
+        match key {
+            keys::QUERY_NUM_GROUPS => Some(Value::Size(self.active.len() as u64)),
+            keys::QUERY_GROUP_NAMES => {
+                let names = self.names().map(|name| Value::string(name.as_bytes())).collect();
+                DataArray::new(DataType::STRING, names).ok().map(Value::DataArray)
+            }
+            keys::QUERY_GROUP_MEMBERSHIP => {
+                let id = Nspace::new(group?.as_bytes()).ok()?;
+                Some(procs(self.active.get(&id)?.members()))
+            }
+            _ => None,
+        }
+    }
+
+    /// The names of all groups.
+    pub fn names(&self) -> impl Iterator<Item = &Nspace> {
+        self.active.keys()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::{Channels, DataRange};
+
+    fn proc(nspace: &str, rank: Rank) -> Proc {
+        Proc::new(Nspace::new(nspace).unwrap(), rank)
+    }
+
+    #[test]
+    fn a_groups_name_stands_for_its_members_wherever_processes_are_named() {
+        let [a, b] = [0, 7].map(|rank| proc("job", Rank(rank)));
+        let mut groups = Registry::default();
+        let group = Group::new(vec![b.clone(), a.clone()], None, false);
+        groups.active.insert(Nspace::new("g").unwrap(), group);
+        let range = |procs: Vec<Proc>| vec![Info::new(keys::EVENT_CUSTOM_RANGE, DataArray::of(procs))];
+        type Naming = fn(Vec<Proc>, Vec<Info>) -> Request;
+        let requests: [Naming; 9] = [
+            |procs, _| Request::Fence { procs, info: vec![id_of(&Nspace::new("g").unwrap())] },
+            |procs, _| Request::Abort { status: 1, message: None, procs },
+            |procs, _| Request::JobControl { targets: procs, directives: vec![] },
+            |procs, _| Request::PullOutput { id: 1, procs, channels: Channels::STDIN, directives: vec![] },
+            |procs, _| Request::Forward(Forward::Push { targets: procs, bytes: vec![], directives: vec![] }),
+            |_, info| Request::Notify { status: Status(1), range: DataRange::CUSTOM, info },
+            |_, info| Request::Forward(Forward::Publish { info }),
+            |_, directives| {
+                let monitor = Info::new(keys::MONITOR_HEARTBEAT, true);
+                Request::Forward(Forward::Monitor { monitor, error: Status(1), directives })
+            },
+            |mut procs, _| Request::Get { proc: procs.remove(0), key: None, info: vec![] },
+        ];
+        for request in requests {
+            let mut named =
+                request(vec![proc("g", Rank(1)), proc("g", Rank(0))], range(vec![proc("g", Rank::WILDCARD)]));
+            // What names it in a fence is kept with that.
+            if let Request::Fence { info, .. } = &mut named {
+                info.clear();
+            }
+            let native = request(vec![a.clone(), b.clone()], range(vec![b.clone(), a.clone()]));
+            assert_eq!(groups.translate(named), Ok(native));
+        }
+        let nobody = Request::Abort { status: 1, message: None, procs: vec![proc("g", Rank(2))] };
+        assert_eq!(groups.translate(nobody), Err(Status::ERR_BAD_PARAM));
+    }
+}

@@ -1,0 +1,58 @@
+//! Collectives: the steps of a tracker, and the host's answers to it, each to the room of its operation.
+use super::Router;
+use crate::data::{Info, Proc};
+use crate::server::collective::Step;
+use crate::server::collective::arrived::Waiter;
+use crate::server::collective::signature::Operation;
+use crate::server::ctx::peers::Caller;
+use crate::server::ctx::ticket::Ticket;
+use crate::server::{connect, fence, groups};
+
+impl Router {
+    /// A client arrives at a fence.
+    pub(super) fn fence(&mut self, waiter: Waiter, proc: Proc, procs: Vec<Proc>, info: Vec<Info>) {
+        let group = groups::group_of(&info);
+        let request = fence::Request { waiter, proc, procs, info, group };
+        self.fences.fence(&mut self.cx, &mut self.jobs, &mut self.collectives, request);
+    }
+
+    /// A client arrives at a connect or disconnect.
+    pub(super) fn connect(&mut self, caller: Caller, proc: &Proc, operation: Operation, named: (&[Proc], &[Info])) {
+        let Router { cx, jobs, collectives, connections, .. } = self;
+        connections.arrive(cx, jobs, collectives, caller, proc, operation, named);
+    }
+
+    /// Has the room of its operation take the next step of a tracker.
+    pub(super) fn collective_step(&mut self) {
+        let Some(step) = self.collectives.next_step() else { return };
+        let Router { cx, jobs, collectives, fences, connections, groups, .. } = self;
+        match step {
+            Step::Complete(operation, id) => match operation {
+                Operation::Fence => fences.complete(cx, jobs, collectives, id),
+                Operation::Connect | Operation::Disconnect => connections.complete(cx, collectives, id),
+                Operation::Construct(_) | Operation::Destruct(_) => groups.complete(below!(self), id),
+            },
+            Step::Failed(notice) => match notice.signature.operation() {
+                Operation::Fence => fences.tell_failure(cx, notice),
+                Operation::Connect | Operation::Disconnect => connect::tell_failure(cx, &notice),
+                Operation::Construct(_) | Operation::Destruct(_) => groups.tell_failure(cx, notice),
+            },
+            Step::Excused(id, proc) => groups.excused(below!(self), id, &proc),
+            Step::Lost(group, gone) => groups.lost(jobs, &group, &gone),
+        }
+    }
+
+    /// The host has answered something about a collective.
+    pub(super) fn collective_answered(&mut self, ticket: Ticket) {
+        let Router { cx, jobs, collectives, fences, connections, groups, .. } = self;
+        match ticket {
+            Ticket::Fence(id, result) => fences.answered(cx, jobs, collectives, id, result),
+            Ticket::FailedFence(number, result) => fences.failure_answered(cx, jobs, collectives, number, result),
+            Ticket::Connect(id, result) => connections.answered(cx, jobs, collectives, id, result),
+            Ticket::Group(id, result) => groups.answered(below!(self), id, result),
+            Ticket::Single(number, result) => groups.single_answered(below!(self), number, result),
+            Ticket::InvitationContext(number, result) => groups.context_given(below!(self), number, result),
+            _ => {}
+        }
+    }
+}

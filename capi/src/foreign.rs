@@ -35,7 +35,7 @@ pub trait Foreign {
     /// Wrapper of the object.
     type Object;
     /// Form that any process can read.
-    type Said;
+    type Portable;
 
     /// Returns the structure's pointers to the name of the object's library, and to the object.
     fn parts(&self) -> (*mut c_char, *mut c_void);
@@ -47,9 +47,9 @@ pub trait Foreign {
     /// A copy.
     fn copied(object: &Self::Object) -> Option<*mut c_void>;
     /// Describes an object in the form that any process can read.
-    fn say(source: Option<Text>, object: Option<&Self::Object>) -> Option<Self::Said>;
-    /// An object that says this, of its source; none where nothing is said.
-    fn hear(said: &Self::Said) -> Result<*mut c_void, Status>;
+    fn describe(source: Option<Text>, object: Option<&Self::Object>) -> Option<Self::Portable>;
+    /// An object that says this, of its source; none where nothing is described.
+    fn adopt(described: &Self::Portable) -> Result<*mut c_void, Status>;
 
     /// The object, which stays the structure's; none where there is none.
     ///
@@ -75,7 +75,7 @@ pub trait Foreign {
 
 impl Foreign for pmix_cpuset_t {
     type Object = Bitmap;
-    type Said = Cpuset;
+    type Portable = Cpuset;
 
     fn parts(&self) -> (*mut c_char, *mut c_void) {
         (self.source, self.bitmap)
@@ -87,23 +87,23 @@ impl Foreign for pmix_cpuset_t {
     fn copied(object: &Bitmap) -> Option<*mut c_void> {
         object.duplicate().map(Bitmap::into_raw)
     }
-    fn say(source: Option<Text>, object: Option<&Bitmap>) -> Option<Cpuset> {
+    fn describe(source: Option<Text>, object: Option<&Bitmap>) -> Option<Cpuset> {
         let bitmap = match object {
             Some(object) => Some(Text::new(object.list()?).ok()?),
             None => None,
         };
         Some(Cpuset { source, bitmap })
     }
-    fn hear(said: &Cpuset) -> Result<*mut c_void, Status> {
-        let Some(bitmap) = &said.bitmap else { return Ok(std::ptr::null_mut()) };
-        can_hear(&said.source)?;
+    fn adopt(described: &Cpuset) -> Result<*mut c_void, Status> {
+        let Some(bitmap) = &described.bitmap else { return Ok(std::ptr::null_mut()) };
+        can_hear(&described.source)?;
         Bitmap::parse(bitmap.as_bytes()).map(Bitmap::into_raw).ok_or(Status::ERR_UNPACK_FAILURE)
     }
 }
 
 impl Foreign for pmix_topology_t {
     type Object = hwloc::Topology;
-    type Said = Topology;
+    type Portable = Topology;
 
     fn parts(&self) -> (*mut c_char, *mut c_void) {
         (self.source, self.topology)
@@ -115,7 +115,7 @@ impl Foreign for pmix_topology_t {
     fn copied(object: &hwloc::Topology) -> Option<*mut c_void> {
         object.duplicate().map(hwloc::Topology::into_raw)
     }
-    fn say(source: Option<Text>, object: Option<&hwloc::Topology>) -> Option<Topology> {
+    fn describe(source: Option<Text>, object: Option<&hwloc::Topology>) -> Option<Topology> {
         match object {
             Some(object) => {
                 Some(Topology { source, xml: Some(Text::new(object.xml()?).ok()?), support: object.support() })
@@ -123,10 +123,10 @@ impl Foreign for pmix_topology_t {
             None => Some(Topology { source, xml: None, support: Vec::new() }),
         }
     }
-    fn hear(said: &Topology) -> Result<*mut c_void, Status> {
-        let Some(xml) = &said.xml else { return Ok(std::ptr::null_mut()) };
-        can_hear(&said.source)?;
-        let object = hwloc::Topology::import(xml.as_bytes(), &said.support);
+    fn adopt(described: &Topology) -> Result<*mut c_void, Status> {
+        let Some(xml) = &described.xml else { return Ok(std::ptr::null_mut()) };
+        can_hear(&described.source)?;
+        let object = hwloc::Topology::import(xml.as_bytes(), &described.support);
         object.map(hwloc::Topology::into_raw).ok_or(Status::ERR_UNPACK_FAILURE)
     }
 }

@@ -168,17 +168,17 @@ fn at_once(status: c_int) -> Accepted {
 }
 
 /// Result of a slot. Two of them return nothing: they have taken the request over.
-trait Said {
+trait SlotResult {
     fn code(self) -> c_int;
 }
 
-impl Said for c_int {
+impl SlotResult for c_int {
     fn code(self) -> c_int {
         self
     }
 }
 
-impl Said for () {
+impl SlotResult for () {
     fn code(self) -> c_int {
         Status::SUCCESS.0
     }

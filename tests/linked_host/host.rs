@@ -9,12 +9,12 @@ use crate::peer::{PATIENCE, Peer};
 
 /// A fence that some nodes have come to.
 #[derive(Default)]
-struct Meeting {
+struct FenceTracker {
     blobs: Vec<(usize, Vec<u8>)>,
     done: Vec<(usize, Completion<Vec<u8>>)>,
 }
 
-impl Meeting {
+impl FenceTracker {
     /// Answers all hosts: each with all blobs in another order, some without its own.
     fn answer(mut self) {
         for (turn, (node, done)) in self.done.into_iter().enumerate() {
@@ -34,7 +34,7 @@ type GroupOperation = (i64, Nspace, Vec<Proc>);
 
 /// A group's operation that some nodes have come to.
 #[derive(Default)]
-struct GroupMeeting {
+struct GroupTracker {
     data: Vec<Vec<u8>>,
     context: bool,
     done: Vec<Completion<Infos>>,
@@ -52,7 +52,7 @@ struct Assembly {
     /// True where the others go on without the dead.
     tolerant: bool,
     failed: Option<Status>,
-    meeting: GroupMeeting,
+    tracker: GroupTracker,
 }
 
 /// Everything the hosts share.
@@ -62,8 +62,8 @@ pub struct World {
     /// The node of each rank of each namespace.
     placement: Mutex<HashMap<Nspace, Vec<usize>>>,
     /// Meetings of the same processes in the order in which they began.
-    meetings: Mutex<HashMap<Vec<Proc>, Vec<Meeting>>>,
-    groups: Mutex<HashMap<GroupOperation, GroupMeeting>>,
+    trackers: Mutex<HashMap<Vec<Proc>, Vec<FenceTracker>>>,
+    groups: Mutex<HashMap<GroupOperation, GroupTracker>>,
     assemblies: Mutex<HashMap<Nspace, Assembly>>,
     lost: Mutex<Vec<Proc>>,
     /// The last context id.
@@ -99,7 +99,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
-impl GroupMeeting {
+impl GroupTracker {
     fn come(&mut self, directives: &[Info], done: Completion<Infos>) {
         let data = directives.find(keys::GROUP_ENDPT_DATA).and_then(|info| info.value.as_bytes());
         self.data.extend(data.map(<[u8]>::to_vec));
@@ -171,7 +171,7 @@ impl World {
         assembly.tolerant |= directives.is_set(keys::GROUP_FT_COLLECTIVE);
         let failed = directives.find(keys::LOCAL_COLLECTIVE_STATUS).and_then(|info| info.value.as_status());
         assembly.failed = assembly.failed.or(failed);
-        assembly.meeting.come(directives, done);
+        assembly.tracker.come(directives, done);
         drop(assemblies);
         self.assembled(group);
     }
@@ -193,7 +193,7 @@ impl World {
         let status = failed.unwrap_or(if dead { Status::ERR_PARTIAL_SUCCESS } else { Status::SUCCESS });
         let assembly = assemblies.remove(group).unwrap_or_default();
         drop(assemblies);
-        assembly.meeting.end(self, status, Some(members));
+        assembly.tracker.end(self, status, Some(members));
     }
 
     fn nodes_of(&self, procs: &[Proc]) -> Vec<usize> {
@@ -256,11 +256,11 @@ impl Host for NodeHost {
             return Ok(Answer::Later);
         }
         let nodes = self.world.nodes_of(procs);
-        let mut meetings = lock(&self.world.meetings);
-        let queue = meetings.entry(procs.to_vec()).or_default();
-        let known = queue.iter().position(|meeting| meeting.done.iter().all(|(node, _)| *node != self.node));
+        let mut trackers = lock(&self.world.trackers);
+        let queue = trackers.entry(procs.to_vec()).or_default();
+        let known = queue.iter().position(|tracker| tracker.done.iter().all(|(node, _)| *node != self.node));
         let at = known.unwrap_or_else(|| {
-            queue.push(Meeting::default());
+            queue.push(FenceTracker::default());
             queue.len() - 1
         });
         queue[at].blobs.push((self.node, data));
@@ -268,12 +268,12 @@ impl Host for NodeHost {
         if queue[at].done.len() < nodes.len() {
             return Ok(Answer::Later);
         }
-        let meeting = queue.remove(at);
-        drop(meetings);
+        let tracker = queue.remove(at);
+        drop(trackers);
         match &*lock(&self.world.answers) {
-            Some(giver) => giver.send(Box::new(move || meeting.answer())).unwrap(),
+            Some(giver) => giver.send(Box::new(move || tracker.answer())).unwrap(),
             // From a thread of the host.
-            None => drop(std::thread::spawn(move || meeting.answer())),
+            None => drop(std::thread::spawn(move || tracker.answer())),
         }
         Ok(Answer::Later)
     }
@@ -298,14 +298,14 @@ impl Host for NodeHost {
         let nodes = self.world.nodes_of(procs);
         let key = (operation, group.clone(), procs.to_vec());
         let mut groups = lock(&self.world.groups);
-        let meeting = groups.entry(key.clone()).or_default();
-        meeting.come(directives, done);
-        if meeting.done.len() < nodes.len() {
+        let tracker = groups.entry(key.clone()).or_default();
+        tracker.come(directives, done);
+        if tracker.done.len() < nodes.len() {
             return Ok(Answer::Later);
         }
-        let meeting = groups.remove(&key).unwrap_or_default();
+        let tracker = groups.remove(&key).unwrap_or_default();
         drop(groups);
-        meeting.end(&self.world, Status::SUCCESS, None);
+        tracker.end(&self.world, Status::SUCCESS, None);
         Ok(Answer::Later)
     }
 

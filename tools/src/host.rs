@@ -26,7 +26,7 @@ use crate::args::BindTo;
 use crate::environment::Environment;
 use crate::job::Job;
 use crate::launch::Event;
-use crate::taps::Streams;
+use crate::pulls::Streams;
 use crate::{control, link, log, query, spawn};
 
 /// Limit on the wait, at the end of the run, for tools that pull output and have not read it.
@@ -80,7 +80,7 @@ impl Pmix {
         let server = Server::start(config, Arc::new(host))
             .map_err(|error| anyhow!("the PMIx server does not start: {error}"))?;
         let server = Arc::new(server);
-        streams.taps.lead_to(&server);
+        streams.pulls.lead_to(&server);
         streams.inputs.lead_to(&server);
         // Without a topology each rank finds it out for itself.
         Ok(Self { server, published, place: topology.0.join().ok().flatten() })
@@ -337,7 +337,7 @@ impl Host for Launcher {
 
     /// Every asker is of our own user, so that none is refused; output that has not begun is forwarded when it does.
     fn iof_pull(&self, procs: &[Proc], directives: &[Info], channels: Channels, _: Completion<()>) -> Accepted {
-        self.streams.taps.pull(procs, directives, channels);
+        self.streams.pulls.pull(procs, directives, channels);
         DONE
     }
 

@@ -42,7 +42,7 @@ pub struct Job {
     /// Its directories.
     pub session: Session,
     /// Its parent's wishes for its streams.
-    pub wants: Wants,
+    pub wants: StreamOptions,
     /// Processors that we may use.
     slots: u32,
 }
@@ -76,7 +76,7 @@ impl Tags {
 
 /// A parent's wishes for the streams of a job that it has started.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Wants {
+pub struct StreamOptions {
     /// Streams that it will pull.
     pub output: Channels,
     /// The rank that it will push input to; a wildcard for all.
@@ -91,7 +91,7 @@ pub struct Wants {
     pub files: Files,
 }
 
-impl Wants {
+impl StreamOptions {
     /// Returns whether input is pushed to a rank.
     pub fn has_input(&self, rank: u32) -> bool {
         self.input.is_some_and(|input| input == Rank::WILDCARD || input == Rank(rank))
@@ -115,7 +115,7 @@ impl Job {
             apps: App::all(specs).context("the working directory is gone")?,
             node,
             session,
-            wants: Wants::default(),
+            wants: StreamOptions::default(),
             slots: std::thread::available_parallelism().map_or(1, |count| count.get() as u32),
         })
     }
@@ -132,7 +132,7 @@ impl Job {
             apps: App::all(specs).context("the working directory is gone")?,
             node: self.node.clone(),
             session: self.session.clone(),
-            wants: Wants::default(),
+            wants: StreamOptions::default(),
             slots: self.slots,
         })
     }

@@ -13,7 +13,7 @@ use instanton::launch::MOST_RANKS;
 use nix::unistd::Pid;
 
 use crate::job::Job;
-use crate::outcome::{End, Who};
+use crate::outcome::{End, ProcName};
 
 /// A rank that was started.
 #[derive(Debug, Default)]
@@ -28,7 +28,7 @@ struct Process {
 
 /// A job and its processes.
 #[derive(Debug)]
-pub struct Live {
+pub struct LiveJob {
     /// The plan.
     pub job: Job,
     /// True if its parent wants to hear of its end.
@@ -39,11 +39,11 @@ pub struct Live {
 }
 
 /// End of a process of ours.
-pub struct Ended {
+pub struct ProcessEnd {
     /// The process.
     pub proc: Proc,
     /// The words for it.
-    pub who: Who,
+    pub who: ProcName,
     /// Its end.
     pub end: End,
     /// True if it left its peers waiting.
@@ -57,7 +57,7 @@ pub struct Ended {
 /// All jobs of a run.
 #[derive(Debug, Default)]
 pub struct Jobs {
-    live: BTreeMap<u32, Live>,
+    live: BTreeMap<u32, LiveJob>,
     by_pid: HashMap<Pid, (u32, u32)>,
     last: u32,
 }
@@ -67,16 +67,16 @@ impl Jobs {
     pub fn add(&mut self, job: Job, tells_parent: bool) {
         let ranks = (0..job.size()).map(|_| Process::default()).collect();
         self.last = self.last.max(job.number);
-        self.live.insert(job.number, Live { job, tells_parent, is_late: false, ranks });
+        self.live.insert(job.number, LiveJob { job, tells_parent, is_late: false, ranks });
     }
 
     /// Every job that is not over, in the order of their start.
-    pub fn all(&self) -> impl Iterator<Item = &Live> {
+    pub fn all(&self) -> impl Iterator<Item = &LiveJob> {
         self.live.values()
     }
 
     /// The job with a number; a job that is over is not there.
-    pub fn get(&self, number: u32) -> Option<&Live> {
+    pub fn get(&self, number: u32) -> Option<&LiveJob> {
         self.live.get(&number)
     }
 
@@ -119,7 +119,7 @@ impl Jobs {
     }
 
     /// A process has ended; none of ours if it is an orphan that we were given.
-    pub fn ended(&mut self, pid: Pid, end: End) -> Option<Ended> {
+    pub fn ended(&mut self, pid: Pid, end: End) -> Option<ProcessEnd> {
         let (number, rank) = self.by_pid.remove(&pid)?;
         let who = self.who(number, rank);
         let live = self.live.get_mut(&number)?;
@@ -128,23 +128,23 @@ impl Jobs {
         let (is_initialised, is_dismissed) = (process.is_initialised, process.is_dismissed);
         let is_last = !self.by_pid.values().any(|(job, _)| *job == number);
         let proc = live.job.proc(rank);
-        Some(Ended { proc, who, end, is_initialised, is_dismissed, last_of: is_last.then_some(number) })
+        Some(ProcessEnd { proc, who, end, is_initialised, is_dismissed, last_of: is_last.then_some(number) })
     }
 
     /// Forgets a job that is over, unless it is the first.
-    pub fn forget(&mut self, number: u32) -> Option<Live> {
+    pub fn forget(&mut self, number: u32) -> Option<LiveJob> {
         if number == 1 { None } else { self.live.remove(&number) }
     }
 
     /// The words for a rank.
-    pub fn who(&self, job: u32, rank: u32) -> Who {
+    pub fn who(&self, job: u32, rank: u32) -> ProcName {
         let process = self.live.get(&job).and_then(|live| live.ranks.get(rank as usize));
         let pid = process.and_then(|process| process.pid).map(Pid::as_raw);
-        Who { job, rank, node: self.first().node.clone(), pid }
+        ProcName { job, rank, node: self.first().node.clone(), pid }
     }
 
     /// The words for a process.
-    pub fn who_is(&self, proc: &Proc) -> Who {
+    pub fn who_is(&self, proc: &Proc) -> ProcName {
         self.who(self.number(&proc.nspace).unwrap_or(1), proc.rank.0)
     }
 
@@ -225,7 +225,7 @@ impl Jobs {
     }
 }
 
-impl Live {
+impl LiveJob {
     /// Returns the end of the job as a whole: that of the first of its ranks that did not end well.
     pub fn status(&self) -> Status {
         if self.is_late {

@@ -40,9 +40,9 @@ use crate::input::Inputs;
 use crate::job::{Job, Tags};
 use crate::jobs::Jobs;
 use crate::outcome::{End, Outcome};
-use crate::output::{Fed, Feed, Sink};
+use crate::output::{OutputReceiver, OutputSender, Sink};
+use crate::pulls::Streams;
 use crate::session::Session;
-use crate::taps::Streams;
 use crate::{children, control, family, link, output, query, signals, spawn};
 
 /// Time from SIGTERM to SIGKILL.
@@ -116,7 +116,7 @@ fn launch(arguments: Launch, topology: Topology, session: Session, guardian: Uni
     let job = Job::new(arguments.run.apps(), session)?;
     start::make_room(job.size())?;
     let ((out, fed_out), (err, fed_err)) = (output::feed()?, output::feed()?);
-    let streams = Streams { feeds: [out, err], taps: Arc::default(), inputs: Inputs::new()? };
+    let streams = Streams { feeds: [out, err], pulls: Arc::default(), inputs: Inputs::new()? };
     let mut running = Running::new(job, events, &arguments, streams);
     if let Some(programs) = running.find_programs() {
         let job = running.jobs.first();
@@ -200,7 +200,7 @@ impl Running {
     }
 
     /// Begins to forward output.
-    fn print(&mut self, feds: [Fed; 2]) -> Result<()> {
+    fn print(&mut self, feds: [OutputReceiver; 2]) -> Result<()> {
         for (fed, sink) in feds.into_iter().zip(Sink::standard()?) {
             let events = self.events.clone();
             start_thread("output", move || {
@@ -301,7 +301,7 @@ impl Running {
             Event::Childless => {
                 self.has_children = false;
                 self.next = None;
-                self.streams.feeds.iter().for_each(Feed::end);
+                self.streams.feeds.iter().for_each(OutputSender::end);
             }
             Event::Printed(result) => {
                 self.printing -= 1;

@@ -6,7 +6,7 @@ use std::os::unix::net::UnixDatagram;
 
 use instanton::data::{Info, InfoList, Proc, Status, keys};
 
-use crate::output::Feed;
+use crate::output::OutputSender;
 
 /// Socket of the system's log.
 const SOCKET: &str = "/dev/log";
@@ -38,7 +38,7 @@ fn is_too_much(info: &Info) -> bool {
 ///
 /// # Errors
 /// `ERR_NOT_SUPPORTED` when no item does, or one is required that does not; `ERR_OUT_OF_RESOURCE` when our output does not take it; `ERR_BAD_PARAM` for what is no text.
-pub fn log(outputs: &[Feed; 2], client: &Proc, data: &[Info], directives: &[Info]) -> Result<(), Status> {
+pub fn log(outputs: &[OutputSender; 2], client: &Proc, data: &[Info], directives: &[Info]) -> Result<(), Status> {
     if data.iter().chain(directives).any(is_too_much) {
         return Err(Status::ERR_NOT_SUPPORTED);
     }
@@ -70,7 +70,7 @@ fn text(item: &Info) -> Result<&[u8], Status> {
     item.value.as_bytes().ok_or(Status::ERR_BAD_PARAM)
 }
 
-fn write(output: &Feed, item: &Info) -> Result<(), Status> {
+fn write(output: &OutputSender, item: &Info) -> Result<(), Status> {
     output.write(text(item)?).map_err(|_| Status::ERR_OUT_OF_RESOURCE)
 }
 

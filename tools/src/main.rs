@@ -20,11 +20,11 @@ mod link;
 mod log;
 mod outcome;
 mod output;
+mod pulls;
 mod query;
 mod session;
 mod signals;
 mod spawn;
-mod taps;
 mod terminal;
 
 use std::process::ExitCode;

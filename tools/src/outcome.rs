@@ -37,7 +37,7 @@ impl End {
 
 /// Name of a process, for a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Who {
+pub struct ProcName {
     /// The number of its job.
     pub job: u32,
     /// Its rank.
@@ -51,10 +51,10 @@ pub struct Who {
 /// The reason why a job did not end well.
 #[derive(Debug)]
 enum Cause {
-    Ended(Who, End),
-    NoFinalize(Who),
-    Aborted(Who, i32, String),
-    NotStarted(Who, u8, String),
+    Ended(ProcName, End),
+    NoFinalize(ProcName),
+    Aborted(ProcName, i32, String),
+    NotStarted(ProcName, u8, String),
     TimedOut(Duration),
     Killed(i32),
     GuardianGone,
@@ -81,7 +81,7 @@ impl Outcome {
 
     /// A rank ended. One that has called Init and not Finalize leaves its peers waiting, so that even a good exit is
     /// a failure then.
-    pub fn ended(&mut self, who: Who, end: End, initialised: bool) {
+    pub fn ended(&mut self, who: ProcName, end: End, initialised: bool) {
         match end {
             End::Code(0) if initialised => self.decide(Cause::NoFinalize(who)),
             End::Code(0) => {}
@@ -90,12 +90,12 @@ impl Outcome {
     }
 
     /// A rank asked for the job's end.
-    pub fn aborted(&mut self, who: Who, status: i32, message: String) {
+    pub fn aborted(&mut self, who: ProcName, status: i32, message: String) {
         self.decide(Cause::Aborted(who, status, message));
     }
 
     /// A rank's program is not there or cannot be executed, or the system would not start it.
-    pub fn not_started(&mut self, who: Who, error: &std::io::Error, program: &str) {
+    pub fn not_started(&mut self, who: ProcName, error: &std::io::Error, program: &str) {
         use nix::libc::{EACCES, EISDIR, ENOENT, ENOEXEC, ENOTDIR};
         let code = match error.raw_os_error() {
             Some(ENOENT | ENOTDIR) => NOT_FOUND,
@@ -106,7 +106,7 @@ impl Outcome {
     }
 
     /// The directory to run in cannot be entered.
-    pub fn no_directory(&mut self, who: Who, directory: &Path, error: &std::io::Error) {
+    pub fn no_directory(&mut self, who: ProcName, directory: &Path, error: &std::io::Error) {
         let text = format!("cannot run in {}: {}", directory.display(), describe(error));
         self.decide(Cause::NotStarted(who, FAILURE, text));
     }
@@ -195,7 +195,7 @@ fn low_byte(status: i32) -> u8 {
     }
 }
 
-impl std::fmt::Display for Who {
+impl std::fmt::Display for ProcName {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "rank {}", self.rank)?;
         if self.job > 1 {
@@ -214,8 +214,8 @@ mod tests {
     use super::*;
     use std::io::Error;
 
-    fn who(rank: u32) -> Who {
-        Who { job: 1, rank, node: "n".into(), pid: Some(100 + rank as i32) }
+    fn who(rank: u32) -> ProcName {
+        ProcName { job: 1, rank, node: "n".into(), pid: Some(100 + rank as i32) }
     }
 
     fn outcome(of: impl FnOnce(&mut Outcome)) -> (u8, String) {
@@ -272,7 +272,7 @@ mod tests {
 
     #[test]
     fn a_rank_of_a_spawned_job_is_told_apart() {
-        let (_, line) = outcome(|it| it.ended(Who { job: 2, ..who(0) }, End::Code(1), false));
+        let (_, line) = outcome(|it| it.ended(ProcName { job: 2, ..who(0) }, End::Code(1), false));
         assert!(line.starts_with("rank 0 of job 2 on node n (pid 100) "), "{line}");
     }
 

@@ -6,7 +6,7 @@
 //! front of it, does an unfinished line (a prompt) appear by itself. When our own output breaks, the ranks' ends of the
 //! pipes are closed, and they are told by SIGPIPE as they would be without us.
 //!
-//! A thread is told through its [`Feed`] of ranks that are started later, of texts that are to appear between the lines, and of
+//! A thread is told through its [`OutputSender`] of ranks that are started later, of texts that are to appear between the lines, and of
 //! the end.
 use std::fs::File;
 use std::io::{self, IsTerminal, PipeReader, PipeWriter, Read, Write};
@@ -21,7 +21,7 @@ use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
-use crate::taps::Tapped;
+use crate::pulls::PulledStream;
 
 /// A line longer than this is passed on in pieces.
 pub const LONGEST_LINE: usize = 16 << 20;
@@ -33,7 +33,7 @@ const MOST_WAITING: usize = 16 << 20;
 const CHUNK: usize = 64 << 10;
 
 /// Form in which the lines of a stream are shown.
-pub struct Look {
+pub struct LineStyle {
     /// Owner and name of the stream.
     pub source: Proc,
     pub stream: &'static str,
@@ -45,12 +45,12 @@ pub struct Look {
 /// A rank's end of a stream.
 pub struct Source {
     pipe: File,
-    look: Look,
+    style: LineStyle,
     unfinished: Vec<u8>,
     /// The beginning of the current line has been shown, as a prompt.
     prompted: bool,
     /// Tools that may pull it.
-    tapped: Option<Tapped>,
+    pulled: Option<PulledStream>,
     /// File that it is written to as well.
     file: Option<File>,
     /// Nobody reads it here.
@@ -59,22 +59,22 @@ pub struct Source {
 
 impl Source {
     /// Forwards `pipe`.
-    pub fn new(pipe: OwnedFd, look: Look) -> io::Result<Self> {
+    pub fn new(pipe: OwnedFd, style: LineStyle) -> io::Result<Self> {
         set_nonblocking(&pipe)?;
         Ok(Self {
             pipe: pipe.into(),
-            look,
+            style,
             unfinished: Vec::new(),
             prompted: false,
-            tapped: None,
+            pulled: None,
             file: None,
             is_hidden: false,
         })
     }
 
     /// Hands it to the tools that pull it, too.
-    pub fn tapped(self, tapped: Tapped) -> Self {
-        Self { tapped: Some(tapped), ..self }
+    pub fn pulled(self, pulled: PulledStream) -> Self {
+        Self { pulled: Some(pulled), ..self }
     }
 
     /// Writes it into a file as well, or into that alone.
@@ -86,7 +86,7 @@ impl Source {
     fn hand_over(&mut self, bytes: &[u8]) -> bool {
         // A file that is full or gone takes no more; the rank goes on.
         self.file.take_if(|file| file.write_all(bytes).is_err());
-        let is_ours = self.tapped.as_ref().is_none_or(|tapped| tapped.hand_over(bytes));
+        let is_ours = self.pulled.as_ref().is_none_or(|pulled| pulled.hand_over(bytes));
         is_ours && !self.is_hidden
     }
 
@@ -104,7 +104,7 @@ impl Source {
     fn give_out(&mut self, lines: &mut Vec<u8>) {
         if !self.unfinished.is_empty() {
             let goes_on = std::mem::take(&mut self.prompted);
-            let Look { source, stream, tag, format } = &self.look;
+            let LineStyle { source, stream, tag, format } = &self.style;
             format.show(Origin { source, stream, tag }, &self.unfinished, goes_on, lines);
             self.unfinished.clear();
         }
@@ -161,7 +161,7 @@ impl Sink {
 }
 
 /// Message to a forwarding thread.
-enum More {
+enum Message {
     Source(Source),
     Text(Vec<u8>),
     /// Nobody is left who could write.
@@ -170,37 +170,37 @@ enum More {
 
 struct Queue {
     /// None when nothing is forwarded any more: later messages are dropped, and a pipe closes.
-    told: Option<Vec<More>>,
+    messages: Option<Vec<Message>>,
     /// Bytes of the texts among them.
     bytes: usize,
 }
 
 /// The way to a forwarding thread.
 #[derive(Clone)]
-pub struct Feed {
+pub struct OutputSender {
     queue: Arc<Mutex<Queue>>,
     wake: Arc<PipeWriter>,
 }
 
 /// A forwarding thread's end of it.
-pub struct Fed {
+pub struct OutputReceiver {
     queue: Arc<Mutex<Queue>>,
     woken: PipeReader,
 }
 
 /// A way to tell a thread that forwards.
-pub fn feed() -> io::Result<(Feed, Fed)> {
+pub fn feed() -> io::Result<(OutputSender, OutputReceiver)> {
     let (woken, wake) = io::pipe()?;
     set_nonblocking(&woken)?;
     set_nonblocking(&wake)?;
-    let queue = Arc::new(Mutex::new(Queue { told: Some(Vec::new()), bytes: 0 }));
-    Ok((Feed { queue: Arc::clone(&queue), wake: Arc::new(wake) }, Fed { queue, woken }))
+    let queue = Arc::new(Mutex::new(Queue { messages: Some(Vec::new()), bytes: 0 }));
+    Ok((OutputSender { queue: Arc::clone(&queue), wake: Arc::new(wake) }, OutputReceiver { queue, woken }))
 }
 
-impl Feed {
+impl OutputSender {
     /// Forwards one more stream.
     pub fn add(&self, source: Source) {
-        self.tell(More::Source(source));
+        self.tell(Message::Source(source));
     }
 
     /// Writes a text between the lines of the ranks.
@@ -209,7 +209,7 @@ impl Feed {
     /// When too much waits to be written already, or nothing is written any more.
     pub fn write(&self, text: &[u8]) -> io::Result<()> {
         let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
-        if queue.told.is_none() {
+        if queue.messages.is_none() {
             return Err(io::ErrorKind::BrokenPipe.into());
         }
         if queue.bytes + text.len() > MOST_WAITING {
@@ -217,37 +217,37 @@ impl Feed {
         }
         queue.bytes += text.len();
         drop(queue);
-        self.tell(More::Text(text.to_vec()));
+        self.tell(Message::Text(text.to_vec()));
         Ok(())
     }
 
     /// Has what is there read to its end, and no further: somebody else may hold the pipes for ever.
     pub fn end(&self) {
-        self.tell(More::End);
+        self.tell(Message::End);
     }
 
-    fn tell(&self, more: More) {
-        if let Some(told) = &mut self.queue.lock().unwrap_or_else(PoisonError::into_inner).told {
-            told.push(more);
+    fn tell(&self, more: Message) {
+        if let Some(messages) = &mut self.queue.lock().unwrap_or_else(PoisonError::into_inner).messages {
+            messages.push(more);
         }
         // A pipe that is full wakes as well.
         let _ = (&*self.wake).write(&[0]);
     }
 }
 
-impl Fed {
-    fn take(&mut self) -> Vec<More> {
+impl OutputReceiver {
+    fn take(&mut self) -> Vec<Message> {
         // A message after this wakes anew.
         while self.woken.read(&mut [0; 64]).is_ok_and(|count| count > 0) {}
         let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
         queue.bytes = 0;
-        queue.told.as_mut().map(std::mem::take).unwrap_or_default()
+        queue.messages.as_mut().map(std::mem::take).unwrap_or_default()
     }
 }
 
-impl Drop for Fed {
+impl Drop for OutputReceiver {
     fn drop(&mut self) {
-        let rest = self.queue.lock().unwrap_or_else(PoisonError::into_inner).told.take();
+        let rest = self.queue.lock().unwrap_or_else(PoisonError::into_inner).messages.take();
         drop(rest);
     }
 }
@@ -256,7 +256,7 @@ impl Drop for Fed {
 ///
 /// # Errors
 /// When our own output cannot be written. The writers learn of it when the sources are closed.
-pub fn forward(sources: &mut Vec<Source>, mut sink: Sink, mut fed: Fed) -> io::Result<()> {
+pub fn forward(sources: &mut Vec<Source>, mut sink: Sink, mut fed: OutputReceiver) -> io::Result<()> {
     let (mut finishing, mut are_many) = (false, false);
     let mut chunk = vec![0; CHUNK];
     let mut lines = Vec::new();
@@ -281,7 +281,7 @@ pub fn forward(sources: &mut Vec<Source>, mut sink: Sink, mut fed: Fed) -> io::R
         };
         let mut ready = ready.iter();
         let more = if is_told { fed.take() } else { Vec::new() };
-        finishing |= more.iter().any(|more| matches!(more, More::End));
+        finishing |= more.iter().any(|more| matches!(more, Message::End));
         sources.retain_mut(|source| {
             if !ready.next().unwrap_or(&false) && !finishing {
                 return true;
@@ -302,9 +302,9 @@ pub fn forward(sources: &mut Vec<Source>, mut sink: Sink, mut fed: Fed) -> io::R
         });
         for more in more {
             match more {
-                More::Source(source) => sources.push(source),
-                More::Text(mut text) => lines.append(&mut text),
-                More::End => {}
+                Message::Source(source) => sources.push(source),
+                Message::Text(mut text) => lines.append(&mut text),
+                Message::End => {}
             }
         }
         sink.write(&lines)?;
@@ -340,9 +340,9 @@ mod tests {
     use instanton::data::{Nspace, Rank};
     use std::thread;
 
-    fn look(tag: &str) -> Look {
+    fn style(tag: &str) -> LineStyle {
         let source = Proc::new(Nspace::new("run@1").unwrap(), Rank(0));
-        Look { source, stream: "stdout", tag: tag.into(), format: LineFormat::default() }
+        LineStyle { source, stream: "stdout", tag: tag.into(), format: LineFormat::default() }
     }
 
     /// Forwards what `script` writes into the pipes, one a source, and returns what came out.
@@ -352,7 +352,7 @@ mod tests {
             .map(|rank| {
                 let (reader, writer) = io::pipe().unwrap();
                 let tag = if tags { format!("[{rank}]") } else { String::new() };
-                (writer, Source::new(reader.into(), look(&tag)).unwrap())
+                (writer, Source::new(reader.into(), style(&tag)).unwrap())
             })
             .unzip();
         let sink = Sink::new(writer.as_fd(), &Arc::default()).unwrap();
@@ -398,7 +398,7 @@ mod tests {
         let sink = Sink::new(writer.as_fd(), &Arc::default()).unwrap();
         drop(writer);
         let (feed, fed) = feed().unwrap();
-        let mut sources = vec![Source::new(source.into(), look("[0]")).unwrap()];
+        let mut sources = vec![Source::new(source.into(), style("[0]")).unwrap()];
         let forwarding = thread::spawn(move || forward(&mut sources, sink, fed));
         end.write_all(b"name? ").unwrap();
         let mut prompt = [0; 9];
@@ -431,7 +431,7 @@ mod tests {
         drop(writer);
         let (feed, fed) = feed().unwrap();
         feed.end();
-        forward(&mut vec![Source::new(source.into(), look("")).unwrap()], sink, fed).unwrap();
+        forward(&mut vec![Source::new(source.into(), style("")).unwrap()], sink, fed).unwrap();
         let mut out = String::new();
         reader.read_to_string(&mut out).unwrap();
         assert_eq!(out, "last words");
@@ -446,7 +446,7 @@ mod tests {
         let forwarding = thread::spawn(move || forward(&mut Vec::new(), sink, fed));
         feed.write(b"logged\n").unwrap();
         let (source, mut end) = io::pipe().unwrap();
-        feed.add(Source::new(source.into(), look("[2.0]")).unwrap());
+        feed.add(Source::new(source.into(), style("[2.0]")).unwrap());
         end.write_all(b"late\n").unwrap();
         feed.end();
         let mut out = String::new();
@@ -465,9 +465,9 @@ mod tests {
         drop((reader, writer));
         end.write_all(b"to nobody\n").unwrap();
         let (feed, fed) = feed().unwrap();
-        forward(&mut vec![Source::new(first.into(), look("")).unwrap()], sink, fed).unwrap_err();
+        forward(&mut vec![Source::new(first.into(), style("")).unwrap()], sink, fed).unwrap_err();
         let (late, mut end) = io::pipe().unwrap();
-        feed.add(Source::new(late.into(), look("")).unwrap());
+        feed.add(Source::new(late.into(), style("")).unwrap());
         assert_eq!(end.write(b"more\n").unwrap_err().kind(), io::ErrorKind::BrokenPipe);
         assert!(feed.write(b"text").is_err());
     }
@@ -481,7 +481,7 @@ mod tests {
         drop((reader, writer));
         end.write_all(b"to nobody\n").unwrap();
         let (_feed, fed) = feed().unwrap();
-        let error = forward(&mut vec![Source::new(source.into(), look("")).unwrap()], sink, fed).unwrap_err();
+        let error = forward(&mut vec![Source::new(source.into(), style("")).unwrap()], sink, fed).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::BrokenPipe);
         assert_eq!(end.write(b"more\n").unwrap_err().kind(), io::ErrorKind::BrokenPipe);
     }

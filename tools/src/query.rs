@@ -5,7 +5,7 @@ use std::time::Instant;
 use instanton::data::{DataArray, DataType, Info, Key, Proc, Query, Status, Text, Value, keys};
 use instanton::server::{Completion, Infos};
 
-use crate::jobs::{Jobs, Live};
+use crate::jobs::{Jobs, LiveJob};
 use crate::spawn;
 
 /// Query of a rank, and the way back.
@@ -42,8 +42,8 @@ impl Request {
 }
 
 /// The name and the command line of each job.
-fn namespaces<'a>(jobs: impl IntoIterator<Item = &'a Live>) -> Value {
-    let job = |live: &Live| {
+fn namespaces<'a>(jobs: impl IntoIterator<Item = &'a LiveJob>) -> Value {
+    let job = |live: &LiveJob| {
         let command = Info::new(keys::CMD_LINE, Value::String(Text::new(live.job.command_line()).ok()));
         let name = Info::new(keys::NSPACE, Value::string(live.job.nspace.to_string()));
         Info::new(keys::JOB_INFO_ARRAY, DataArray::of_info(vec![name, command]))
@@ -51,7 +51,7 @@ fn namespaces<'a>(jobs: impl IntoIterator<Item = &'a Live>) -> Value {
     Value::DataArray(DataArray::of_info(jobs.into_iter().map(job).collect()))
 }
 
-fn known(key: &str, live: Option<&Live>, limit: Option<Instant>) -> Option<Value> {
+fn known(key: &str, live: Option<&LiveJob>, limit: Option<Instant>) -> Option<Value> {
     match key {
         keys::QUERY_PROC_TABLE | keys::QUERY_LOCAL_PROC_TABLE => {
             let table = live?.table().map(|info| Value::ProcInfo(Box::new(info))).collect();

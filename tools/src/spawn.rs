@@ -9,7 +9,7 @@ use instanton::message::lines::LineFormat;
 use instanton::server::Completion;
 
 use crate::files::Files;
-use crate::job::{Tags, Wants};
+use crate::job::{StreamOptions, Tags};
 
 /// A rank's spawn request, and the way back to it.
 #[derive(Debug)]
@@ -104,7 +104,7 @@ impl Request {
     }
 
     /// Returns its parent's wishes for its streams.
-    pub fn wants(&self) -> Wants {
+    pub fn wants(&self) -> StreamOptions {
         let infos = self.infos();
         let channel = |key, channel| if infos.is_set(key) { channel } else { Channels::NONE };
         let rank = |info: &Info| match &info.value {
@@ -115,7 +115,7 @@ impl Request {
         };
         let given = |key| infos.find(key).and_then(rank);
         let is_set = |key, older| infos.is_set(key) || infos.is_set(older);
-        Wants {
+        StreamOptions {
             output: channel(keys::FWD_STDOUT, Channels::STDOUT) | channel(keys::FWD_STDERR, Channels::STDERR),
             input: given(keys::STDIN_TGT).or_else(|| given(keys::FWD_STDIN)),
             tags: match () {
@@ -163,7 +163,10 @@ mod tests {
     fn streams_are_wanted_as_is_said() {
         let wants = |infos: &[Info]| request(infos.to_vec()).wants();
         let both = [Info::new(keys::FWD_STDOUT, true), Info::new(keys::FWD_STDERR, true)];
-        assert_eq!(wants(&both), Wants { output: Channels::STDOUT | Channels::STDERR, ..Wants::default() });
+        assert_eq!(
+            wants(&both),
+            StreamOptions { output: Channels::STDOUT | Channels::STDERR, ..StreamOptions::default() }
+        );
         let looks = |keys: &[&str]| {
             let wants = wants(&keys.iter().map(|key| Info::new(key, true)).collect::<Vec<_>>());
             (wants.tags, wants.format)

@@ -204,11 +204,11 @@ macro_rules! foreign {
                 // SAFETY: as promised by the caller.
                 unsafe {
                     let object = self.object()?;
-                    Self::say(self.source.to_rust(depth)?, object.as_deref()).ok_or(Status::ERR_NOT_SUPPORTED)
+                    Self::describe(self.source.to_rust(depth)?, object.as_deref()).ok_or(Status::ERR_NOT_SUPPORTED)
                 }
             }
             fn fill(&mut self, from: &$rust) -> Result<(), Status> {
-                self.$object = Self::hear(from)?;
+                self.$object = Self::adopt(from)?;
                 // Not every sender says whose object it is.
                 match from.source.is_none() && !self.$object.is_null() {
                     true => self.source = alloc::text(foreign::METHOD)?,

@@ -20,10 +20,10 @@ use nix::unistd::Pid;
 use super::{Running, Stage, signal};
 use crate::environment::{self, Environment};
 use crate::host::Pmix;
-use crate::job::{Job, Tags, Wants};
-use crate::output::{Look, Source};
+use crate::job::{Job, StreamOptions, Tags};
+use crate::output::{LineStyle, Source};
+use crate::pulls::PulledStream;
 use crate::spawn;
-use crate::taps::Tapped;
 
 /// Descriptors that the launcher holds of a rank: three streams, its connection and its pidfd; and those that it needs itself, at
 /// least and with room for all that happens at the same time.
@@ -131,16 +131,16 @@ impl Running {
         // There is no other one where they are merged.
         let pipes = pipes.into_iter().flatten().zip(files);
         for (((pipe, file), feed), (name, channel)) in pipes.zip(&self.streams.feeds).zip(STREAMS) {
-            let Wants { tags, format, .. } = &job.wants;
+            let StreamOptions { tags, format, .. } = &job.wants;
             let tags = if *tags == Tags::None { self.tags } else { *tags };
             let format =
                 LineFormat { stamps: format.stamps || self.format.stamps, is_xml: format.is_xml || self.format.is_xml };
             let tag = tags.tag(job, rank, child.id(), name);
-            let look = Look { source: job.proc(rank), stream: name, tag, format };
-            let taps = self.streams.taps.clone();
+            let style = LineStyle { source: job.proc(rank), stream: name, tag, format };
+            let pulls = self.streams.pulls.clone();
             let always = job.wants.output.contains(channel);
-            let tapped = Tapped { taps, source: job.proc(rank), channel, always };
-            feed.add(Source::new(pipe, look)?.tapped(tapped).filed(file, job.wants.files.only));
+            let pulled = PulledStream { pulls, source: job.proc(rank), channel, always };
+            feed.add(Source::new(pipe, style)?.pulled(pulled).filed(file, job.wants.files.only));
         }
         Ok(child)
     }

@@ -9,22 +9,22 @@ use instanton::data::{Channels, Info, InfoList, Proc, keys};
 use instanton::server::Server;
 
 use crate::input::Inputs;
-use crate::output::Feed;
+use crate::output::OutputSender;
 
 /// The streams of all ranks, as the launcher and the host share them.
 #[derive(Clone)]
 pub struct Streams {
     /// Ways to the threads that forward standard output and standard error.
-    pub feeds: [Feed; 2],
+    pub feeds: [OutputSender; 2],
     /// Pulls of their output.
-    pub taps: Arc<Taps>,
+    pub pulls: Arc<Pulls>,
     /// Standard input.
     pub inputs: Arc<Inputs>,
 }
 
 /// One call.
 #[derive(Debug, PartialEq, Eq)]
-struct Tap {
+struct Pull {
     procs: Vec<Proc>,
     channels: Channels,
     /// True if it takes the output away from our own reader.
@@ -33,16 +33,16 @@ struct Tap {
 
 /// All of them.
 #[derive(Debug, Default)]
-pub struct Taps {
-    open: Mutex<Vec<Tap>>,
+pub struct Pulls {
+    open: Mutex<Vec<Pull>>,
     server: OnceLock<Weak<Server>>,
 }
 
-/// A stream that may be tapped.
+/// A stream that may be pulled.
 #[derive(Debug)]
-pub struct Tapped {
+pub struct PulledStream {
     /// All pulls of the run.
-    pub taps: Arc<Taps>,
+    pub pulls: Arc<Pulls>,
     /// The process that prints it.
     pub source: Proc,
     /// The stream.
@@ -51,7 +51,7 @@ pub struct Tapped {
     pub always: bool,
 }
 
-impl Taps {
+impl Pulls {
     /// Makes this the server that output is handed to. It is not kept alive.
     pub fn lead_to(&self, server: &Arc<Server>) {
         // There is one server.
@@ -60,30 +60,31 @@ impl Taps {
 
     /// Somebody asks for output, or wants it no more.
     pub fn pull(&self, procs: &[Proc], directives: &[Info], channels: Channels) {
-        let tap = Tap { procs: procs.to_vec(), channels, redirects: directives.is_set(keys::IOF_REDIRECT) };
+        let pull = Pull { procs: procs.to_vec(), channels, redirects: directives.is_set(keys::IOF_REDIRECT) };
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         if !directives.is_set(keys::IOF_STOP) {
-            open.push(tap);
-        } else if let Some(at) = open.iter().position(|other| *other == tap) {
+            open.push(pull);
+        } else if let Some(at) = open.iter().position(|other| *other == pull) {
             open.swap_remove(at);
         }
     }
 }
 
-impl Tapped {
+impl PulledStream {
     /// Hands bytes to the tools that want them, none at the end of the stream. Returns whether they are for our own output as well.
     pub fn hand_over(&self, bytes: &[u8]) -> bool {
         let (mut is_wanted, mut is_ours) = (self.always, true);
         {
-            let open = self.taps.open.lock().unwrap_or_else(PoisonError::into_inner);
-            let wants =
-                |tap: &&Tap| tap.channels.contains(self.channel) && tap.procs.iter().any(|p| p.matches(&self.source));
-            for tap in open.iter().filter(wants) {
+            let open = self.pulls.open.lock().unwrap_or_else(PoisonError::into_inner);
+            let wants = |pull: &&Pull| {
+                pull.channels.contains(self.channel) && pull.procs.iter().any(|p| p.matches(&self.source))
+            };
+            for pull in open.iter().filter(wants) {
                 is_wanted = true;
-                is_ours &= !tap.redirects;
+                is_ours &= !pull.redirects;
             }
         }
-        if is_wanted && let Some(server) = self.taps.server.get().and_then(Weak::upgrade) {
+        if is_wanted && let Some(server) = self.pulls.server.get().and_then(Weak::upgrade) {
             let end = bytes.is_empty().then(|| Info::new(keys::IOF_COMPLETE, true));
             // It takes over at once, so that no more than this is on its way; one that has ended has nobody left to tell.
             let _ = server.iof_deliver_wait(&self.source, self.channel, bytes, end.as_slice());

@@ -16,6 +16,7 @@ mod collect_small;
 #[cfg(feature = "peers")]
 pub mod control;
 pub mod data;
+pub mod fd_passing;
 #[cfg(all(feature = "client", feature = "server"))]
 mod in_process;
 #[cfg(feature = "server")]

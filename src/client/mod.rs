@@ -16,6 +16,12 @@
 //! When the server dies, every call that waits ends with [`Error::LostConnection`], event handlers are told
 //! `ERR_LOST_CONNECTION`, and what was in shared memory stays readable. When this process dies, its socket, its mappings and its
 //! pins go with it; the server finds out from the kernel.
+//!
+//! # Example
+//!
+//! ```no_run
+#![doc = include_str!("../../examples/client.rs")]
+//! ```
 
 mod connection;
 mod debug;

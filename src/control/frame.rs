@@ -23,8 +23,7 @@ pub const VERSION: u16 = 2;
 pub const MAX_HANDSHAKE: usize = 4096;
 /// Longest body afterwards: bounds what one connection can make the other side hold.
 pub const MAX_BODY: usize = 256 << 20;
-/// Most descriptors that come with one frame. The kernel allows 253.
-pub const MAX_DESCRIPTORS: usize = 64;
+pub use crate::sys::socket::MAX_DESCRIPTORS;
 
 const MAGIC: [u8; 4] = *b"INST";
 

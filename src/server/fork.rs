@@ -2,11 +2,12 @@
 //!
 //! `setup_fork` may run in a forked child of a threaded process. Everything it needs lies in one immutable block, which the
 //! control thread replaces whenever a namespace comes or goes. It shares with the one before what has not changed.
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::process::Command;
 use std::sync::Arc;
 
 use super::pieces::Pieces;
@@ -55,6 +56,30 @@ impl EnvSink for Vec<(OsString, OsString)> {
 
     fn retain(&mut self, keep: &mut dyn FnMut(&[u8]) -> bool) {
         Vec::retain(self, |(name, _)| keep(name.as_bytes()));
+    }
+}
+
+/// The environment that the command's process will have: what the command sets, and what it inherits. After
+/// [`env_clear`](Command::env_clear) nothing is inherited, which a command does not tell: a host that clears the environment of a
+/// command sets up a `Vec` and gives the command that.
+impl EnvSink for Command {
+    fn set(&mut self, name: &str, value: &[u8]) {
+        self.env(name, OsStr::from_bytes(value));
+    }
+
+    fn get(&self, name: &str) -> Option<Vec<u8>> {
+        match self.get_envs().find(|(known, _)| *known == name) {
+            Some((_, value)) => value.map(|value| value.as_bytes().to_vec()),
+            None => std::env::var_os(name).map(OsStringExt::into_vec),
+        }
+    }
+
+    fn retain(&mut self, keep: &mut dyn FnMut(&[u8]) -> bool) {
+        let set = self.get_envs().filter_map(|(name, value)| value.map(|_| name.to_owned()));
+        let all: BTreeSet<OsString> = set.chain(std::env::vars_os().map(|(name, _)| name)).collect();
+        for name in all.iter().filter(|name| !keep(name.as_bytes())) {
+            self.env_remove(name);
+        }
     }
 }
 

@@ -33,6 +33,12 @@
 //! When a process dies, nobody is left hanging: fences and look-ups that wait for it end, and what it registered for clean-up is
 //! removed. When the server dies, the kernel frees the segments and closes the doors, and clients see the end of their
 //! connection.
+//!
+//! # Example
+//!
+//! ```no_run
+#![doc = include_str!("../../examples/server.rs")]
+//! ```
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
@@ -129,6 +135,19 @@ impl Server {
     /// Sets the variables that a process needs to find this server, and removes those that an outer launcher left. Takes no lock
     /// and waits for nothing: it may run in a forked child of a threaded process. The namespace or the client must be
     /// registered.
+    ///
+    /// ```
+    /// # use std::{process::Command, sync::Arc};
+    /// # use instanton::{data::{Nspace, Proc, Rank}, server::{NoHost, Server, ServerConfig}};
+    /// let server = Server::start(ServerConfig::default(), Arc::new(NoHost))?;
+    /// let rank = Proc::new(Nspace::new("job@1")?, Rank(0));
+    /// server.register_nspace_wait(&rank.nspace, 1, &[])?;
+    /// let mut command = Command::new("printenv");
+    /// server.setup_fork(&rank, &mut command)?;
+    /// let output = command.arg("PMIX_NAMESPACE").output()?;
+    /// assert_eq!(output.stdout, b"job@1\n");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// `ERR_NOT_FOUND` when neither is.

@@ -17,6 +17,12 @@
 //!
 //! The segments are anonymous memory: they end with their last user. The writer must be told of a dead reader
 //! ([`JobWriter::reader_gone`]), since its pins hold blocks back; nothing else depends on it.
+//!
+//! # Example
+//!
+//! ```no_run
+#![doc = include_str!("../../examples/store.rs")]
+//! ```
 
 mod budget;
 mod codec;

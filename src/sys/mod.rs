@@ -34,7 +34,6 @@ pub mod random;
 pub(crate) mod scratch;
 #[cfg(feature = "peers")]
 pub mod signals;
-#[cfg(feature = "peers")]
 pub mod socket;
 #[cfg(feature = "client")]
 pub mod table;

@@ -6,7 +6,8 @@ use std::ptr;
 
 use nix::sys::socket::{ControlMessage, MsgFlags, getsockopt, sendmsg, sockopt};
 
-use crate::control::frame::MAX_DESCRIPTORS;
+/// Most descriptors that come with one message. The kernel allows 253.
+pub const MAX_DESCRIPTORS: usize = 64;
 
 /// The kernel's word on the process at the other end, from when it connected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

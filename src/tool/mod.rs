@@ -15,6 +15,12 @@
 //!
 //! A server that dies ends what waits for it with `ERR_LOST_CONNECTION`, and the tool's handlers are told. The tool goes on, with the
 //! connections that it has left. When the tool dies, each of its servers finds out from the end of the connection.
+//!
+//! # Example
+//!
+//! ```no_run
+#![doc = include_str!("../../examples/tool.rs")]
+//! ```
 
 mod find;
 

@@ -203,7 +203,7 @@ fn a_spawned_job_prints_as_it_is_asked_to() {
 
 /// A tool in a process of its own, when it has said so.
 fn tool(job: &Job, words: &[&str], says: &str) -> Child {
-    let mut tool = Command::new(example("tool"));
+    let mut tool = Command::new(example("stream_tool"));
     tool.arg(job.pid().to_string()).args(words).stdin(Stdio::null()).stdout(Stdio::piped());
     let mut tool = tool.spawn().unwrap();
     let mut line = String::new();

@@ -1,8 +1,8 @@
-//! A tool that attaches to `instanton run` by its pid and deals with the streams of processes: `tool PID WHAT ...`
+//! A tool that attaches to `instanton run` by its pid and deals with the streams of processes: `stream_tool PID WHAT ...`
 //!
 //! ```text
-//! tool PID push PROGRAM ARGS    starts a program and pushes input to it for ever
-//! tool PID stare NAMESPACE      pulls the output of a job, and reads none of it
+//! stream_tool PID push PROGRAM ARGS    starts a program and pushes input to it for ever
+//! stream_tool PID stare NAMESPACE      pulls the output of a job, and reads none of it
 //! ```
 use std::error::Error;
 use std::io::Write;
@@ -14,7 +14,7 @@ use instanton::tool::Tool;
 fn main() -> Result<(), Box<dyn Error>> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    let [pid, ref what @ ..] = words[..] else { return Err("tool PID WHAT ...".into()) };
+    let [pid, ref what @ ..] = words[..] else { return Err("stream_tool PID WHAT ...".into()) };
     let tool = Tool::init(&[Info::new(keys::SERVER_PIDINFO, Value::Pid(pid.parse()?))])?;
     let client = tool.primary();
     match *what {

@@ -110,7 +110,8 @@ fn again() {
             let value = client.get(&peer, key(life), &[Info::new(keys::OPTIONAL, true)]);
             assert_eq!(value.unwrap(), Value::Uint32(rank), "life {life}, rank {rank}");
         }
-        // It goes in the middle of this one. The next process of this rank must not take that fence's end for that of its own.
+        // It goes in the middle of this one. The next process of this rank must not take that fence's end for that of
+        // its own.
         client.fence_nb(&[], &[], |_| ()).unwrap();
         client.finalize(&[]).unwrap();
     }

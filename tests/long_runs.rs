@@ -1,8 +1,8 @@
-//! Long runs leave nothing: however often namespaces come and go, processes commit and meet, raise events, publish, make groups, and
-//! tools attach, the server and each of its clients hold what they held after a short time.
+//! Long runs leave nothing: however often namespaces come and go, processes commit and meet, raise events, publish,
+//! make groups, and tools attach, the server and each of its clients hold what they held after a short time.
 //!
-//! `INSTANTON_TEST_ROUNDS` multiplies how often: with 20 a server sees 100,000 namespaces, and two processes commit and meet 100,000
-//! times, or use services 40,000 times.
+//! `INSTANTON_TEST_ROUNDS` multiplies how often: with 20 a server sees 100,000 namespaces, and two processes commit and
+//! meet 100,000 times, or use services 40,000 times.
 mod processes;
 
 use std::fs;
@@ -37,8 +37,8 @@ const LOOKS: u64 = 20;
 /// Measurements before the holdings have to stay as they are.
 const WARM_UP: u64 = 6;
 
-/// Growth allowed to private memory. The library's own is exact (`capi/tests/c/churn.c` counts it by bytes), but the allocator comes
-/// to rest by pages. In a run of 100,000 rounds this finds a byte a round.
+/// Growth allowed to private memory. The library's own is exact (`capi/tests/c/churn.c` counts it by bytes), but the
+/// allocator comes to rest by pages. In a run of 100,000 rounds this finds a byte a round.
 const SLACK: u64 = 96 << 10;
 
 /// Has the allocator keep nothing of what threads free for their next time.

@@ -1,8 +1,8 @@
-//! Real processes under bad conditions: a writer that publishes as fast as it can while its readers are killed and stopped at random, and
-//! a reader that is stopped while it holds on to a value.
+//! Real processes under bad conditions: a writer that publishes as fast as it can while its readers are killed and
+//! stopped at random, and a reader that is stopped while it holds on to a value.
 //!
-//! Every record can be told from a mixture of two. `INSTANTON_TEST_STRESS_SECONDS` says for how long to go on (one campaign of a few
-//! seconds otherwise), `INSTANTON_TEST_SEED` repeats a run.
+//! Every record can be told from a mixture of two. `INSTANTON_TEST_STRESS_SECONDS` says for how long to go on (one
+//! campaign of a few seconds otherwise), `INSTANTON_TEST_SEED` repeats a run.
 mod processes;
 
 use std::io::{BufRead, BufReader, Write};

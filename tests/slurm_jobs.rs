@@ -50,8 +50,8 @@ fn expect_hello(outcome: &Outcome, ranks: u32) {
     }
 }
 
-/// The lines of an output, but for those that depend on the quicker rank: hosts do not say on another node which key is looked for, so
-/// a Get that comes there before it was posted is answered that it is not there, if anything else was.
+/// The lines of an output, but for those that depend on the quicker rank: hosts do not say on another node which key is
+/// looked for, so a Get that comes there before it was posted is answered that it is not there, if anything else was.
 fn in_time(outcome: &Outcome) -> Vec<&str> {
     outcome.sorted().into_iter().filter(|line| !line.contains(": late-0: ")).collect()
 }

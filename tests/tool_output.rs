@@ -1,5 +1,5 @@
-//! Output of processes on its way to tools that pull it: kept for late comers, waiting for slow readers, or dropped. A tool that stops reading,
-//! or dies, stops no other.
+//! Output of processes on its way to tools that pull it: kept for late comers, waiting for slow readers, or dropped. A
+//! tool that stops reading, or dies, stops no other.
 mod processes;
 
 use std::io::{BufRead, BufReader, Write};

@@ -1,6 +1,7 @@
 //! Rows and columns of words, for a terminal and for a document.
 //!
-//! A row of one cell is a heading: what follows stands under it. The first column is aligned to the left, the others to the right.
+//! A row of one cell is a heading: what follows stands under it. The first column is aligned to the left, the others to
+//! the right.
 
 /// Columns that line up.
 #[must_use]

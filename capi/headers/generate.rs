@@ -174,8 +174,8 @@ fn wrapped(text: &str) -> String {
     out
 }
 
-/// Names that a header defines when it is read, so that it is read once. Programs that have other releases' headers beside these, or
-/// that ask whether one was read, go by the names that those have.
+/// Names that a header defines when it is read, so that it is read once. Programs that have other releases' headers
+/// beside these, or that ask whether one was read, go by the names that those have.
 fn guard(name: &str) -> &'static str {
     match name {
         "pmix.h" => "PMIx_H",

@@ -76,9 +76,9 @@ pub fn failing(reason: fn(Status) -> Status, body: impl FnOnce() -> Outcome) -> 
     body().map_err(reason)
 }
 
-/// Defines exported functions. The body returns an [`Answer`]. Behind `after_init;` stand functions that a program may call only after an
-/// Init: before it they answer `ERR_INIT`, whatever else is wrong. Those behind `for_server;` need a server besides, and answer
-/// `ERR_UNREACH` without one.
+/// Defines exported functions. The body returns an [`Answer`]. Behind `after_init;` stand functions that a program may
+/// call only after an Init: before it they answer `ERR_INIT`, whatever else is wrong. Those behind `for_server;` need a
+/// server besides, and answer `ERR_UNREACH` without one.
 macro_rules! export {
     (after_init; $($functions:tt)*) => {
         export!(@after or_uninitialized $($functions)*);
@@ -103,8 +103,9 @@ macro_rules! export {
     (@fn [$(#[$meta:meta])*] $name:ident ($($arg:ident: $ty:ty),*) [$ret:ty] $body:block) => {
         $(#[$meta])*
         #[unsafe(no_mangle)]
-        // A section of its own, the one that it has anyway: LLVM makes functions of equal code aliases of one another unless their
-        // sections differ, and then a breakpoint on one stops in the others. `scripts/linker` keeps them apart after that.
+        // A section of its own, the one that it has anyway: LLVM makes functions of equal code aliases of one another
+        // unless their sections differ, and then a breakpoint on one stops in the others. `scripts/linker` keeps them
+        // apart after that.
         #[unsafe(link_section = concat!(".text.", stringify!($name)))]
         pub unsafe extern "C" fn $name($($arg: $ty),*) -> <$ret as $crate::boundary::Answer>::C {
             $crate::boundary::guard(|| -> $ret {

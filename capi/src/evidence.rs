@@ -1,9 +1,9 @@
 //! Release that a host was compiled for: the only clue to the length of its server module.
 //!
-//! The module has no size and no version in it. The program that made it gives the release away: the object that the module's functions lie
-//! in imports functions of this library, and each release has added some. Two kinds of imports together are proof: the
-//! newest release's, or an older release's beside functions that the newest has dropped. Without proof, the host can say
-//! it ([`VARIABLE`]); otherwise the module ends where the shortest one ends.
+//! The module has no size and no version in it. The program that made it gives the release away: the object that the
+//! module's functions lie in imports functions of this library, and each release has added some. Two kinds of imports
+//! together are proof: the newest release's, or an older release's beside functions that the newest has dropped.
+//! Without proof, the host can say it ([`VARIABLE`]); otherwise the module ends where the shortest one ends.
 use std::ffi::{CStr, c_char, c_int, c_void};
 
 use libc::{Elf64_Phdr, Elf64_Sym, dl_phdr_info};

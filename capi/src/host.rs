@@ -68,9 +68,9 @@ impl Drop for Release {
     }
 }
 
-/// Tells the host that its data have been read. It may have given them with a lock held that its release function takes, too,
-/// as Slurm does: that function is never called before the one that gave them has returned. The server's thread calls it; where
-/// there is no server any more, a thread of its own.
+/// Tells the host that its data have been read. It may have given them with a lock held that its release function
+/// takes, too, as Slurm does: that function is never called before the one that gave them has returned. The server's
+/// thread calls it; where there is no server any more, a thread of its own.
 fn release_later(release: Option<ReleaseFn>, data: *mut c_void) {
     let Some(release) = release.map(|release| Release(release, CbData::new(data))) else { return };
     match server() {

@@ -1,8 +1,8 @@
 //! Values that the program looks at and does not free (`PMIX_GET_POINTER_VALUES`).
 //!
-//! No call gives them back, so they live until the last Finalize. There is one for each different value that was seen of a
-//! process and key, however often it is asked for: what they take up is bounded by what was posted, not by how often it was read.
-//! A value that was seen before is found without a lock and without a copy.
+//! No call gives them back, so they live until the last Finalize. There is one for each different value that was seen
+//! of a process and key, however often it is asked for: what they take up is bounded by what was posted, not by how
+//! often it was read. A value that was seen before is found without a lock and without a copy.
 use std::sync::{Arc, Mutex, PoisonError};
 
 use instanton::client::Found;

@@ -1,7 +1,8 @@
 //! Job information out of C.
 //!
-//! Most of what a host registers it says of processes: an array of attributes of 552 bytes each, for every process of the job. Those
-//! go from where they lie straight into the columns that they become; everything else becomes attributes of the data model.
+//! Most of what a host registers it says of processes: an array of attributes of 552 bytes each, for every process of
+//! the job. Those go from where they lie straight into the columns that they become; everything else becomes attributes
+//! of the data model.
 use instanton::data::{BadBytes, DataArray, DataType, Info, Status, Value, keys};
 use instanton::store::{BadJobInfo, Datum, JobInfoBuilder, KeySlot, ProcWriter};
 use instanton::wire::zlib;
@@ -77,7 +78,8 @@ impl From<BadBytes> for Trouble {
     }
 }
 
-/// Takes in the attributes of a process, and meanwhile fetches those of the next but one, and what those of the next one point to.
+/// Takes in the attributes of a process, and meanwhile fetches those of the next but one, and what those of the next
+/// one point to.
 ///
 /// # Safety
 /// They point to what the headers say.

@@ -23,8 +23,8 @@ use crate::slot::Slot;
 /// Empty before the first Init and after the last Finalize.
 static CURRENT: Slot<Client> = Slot::empty();
 
-/// Number of Inits that wait for their Finalize. Held while the client is exchanged, never while anything is waited for that a
-/// callback may need.
+/// Number of Inits that wait for their Finalize. Held while the client is exchanged, never while anything is waited for
+/// that a callback may need.
 static INITS: Mutex<usize> = Mutex::new(0);
 
 /// All connections of a process that has used a function of tools.

@@ -1,7 +1,7 @@
 //! Objects that the whole process shares, that come and go, and are reached without a lock.
 //!
-//! An object that is taken out is freed when no thread can still be looking at it (crossbeam-epoch). A forked child finds the slot as it was
-//! at the fork: no other thread can have left it half done.
+//! An object that is taken out is freed when no thread can still be looking at it (crossbeam-epoch). A forked child
+//! finds the slot as it was at the fork: no other thread can have left it half done.
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 

@@ -1,4 +1,5 @@
-//! A walk over a record and its base is of one moment, even when both are merged meanwhile and the base's block is written again.
+//! A walk over a record and its base is of one moment, even when both are merged meanwhile and the base's block is
+//! written again.
 #![cfg(loom)]
 
 use instanton_layout::block;
@@ -54,8 +55,8 @@ fn walk(shared: &Shared, forget: Forget) -> Option<Vec<(u64, u64)>> {
     }
 }
 
-/// Rank 0 has a record of value 2 on a base of value 1. The writer replaces both by one of value 4, then writes the base's block
-/// again, with value 9.
+/// Rank 0 has a record of value 2 on a base of value 1. The writer replaces both by one of value 4, then writes the
+/// base's block again, with value 9.
 fn merge_and_reuse(writer_forgets: Forget, reader_forgets: Forget, reused_version: u64) {
     bounded_model(2, move || {
         let shared = shared(&on_base(4, 2, 2), &record(2, 1), &record(6, 4));
@@ -95,8 +96,8 @@ fn without_the_readers_fences_a_base_is_mixed() {
     merge_and_reuse(Forget::Nothing, Forget::Fences, 8);
 }
 
-/// Rank 0's block is written again for the rank itself, as a record on a base that was written just before: whoever comes by the old
-/// reference finds the base complete.
+/// Rank 0's block is written again for the rank itself, as a record on a base that was written just before: whoever
+/// comes by the old reference finds the base complete.
 fn reuse_as_head(writer_forgets: Forget) {
     bounded_model(2, move || {
         let shared = shared(&record(2, 1), &record(0, 0), &[]);

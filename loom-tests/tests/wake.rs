@@ -1,4 +1,5 @@
-//! A process that waits at the word of release sleeps no longer than until its release, and then sees what was stored before it.
+//! A process that waits at the word of release sleeps no longer than until its release, and then sees what was stored
+//! before it.
 #![cfg(loom)]
 
 use instanton_layout::job::JobWords;
@@ -7,8 +8,8 @@ use instanton_layout::words::{VecWords, Words, WordsMut};
 use instanton_loom_tests::{Forget, Weak, model};
 use loom::sync::{Arc, Mutex};
 
-/// The kernel's part: to look at the word and to fall asleep are one step, and so is to wake all sleepers. A sleeper is only counted:
-/// one that is never woken would stop the model.
+/// The kernel's part: to look at the word and to fall asleep are one step, and so is to wake all sleepers. A sleeper is
+/// only counted: one that is never woken would stop the model.
 struct Futex(Mutex<u32>);
 
 impl Futex {

@@ -1,5 +1,5 @@
-//! One job under `dist/bin/instanton run` or Open MPI's `mpirun`, watched from outside as a person would: what it prints, how it exits, and
-//! what it leaves behind.
+//! One job under `dist/bin/instanton run` or Open MPI's `mpirun`, watched from outside as a person would: what it
+//! prints, how it exits, and what it leaves behind.
 //!
 //! Three threads turn what happens into [`Event`]s: one reads standard output, one standard error, and one reaps. The
 //! test process is a subreaper, so whatever outlives the launcher becomes its child: when there is no child left to
@@ -335,8 +335,8 @@ fn command_line(pid: Pid) -> String {
     format!("{pid} {}", String::from_utf8_lossy(&line).replace('\0', " "))
 }
 
-/// Gives this thread, and what it starts, a /dev/shm of its own where that is allowed: other programs of the machine come and go
-/// in the common one.
+/// Gives this thread, and what it starts, a /dev/shm of its own where that is allowed: other programs of the machine
+/// come and go in the common one.
 fn take_own_shm() {
     thread_local! { static TAKEN: Cell<bool> = const { Cell::new(false) } }
     // SAFETY: it concerns what this thread sees of file systems, and no memory.

@@ -1,5 +1,5 @@
-//! Requests that the host answers for clients: publishing, spawning, connecting, queries and the rest, with hosts that do it, refuse it,
-//! cannot do it, and never answer.
+//! Requests that the host answers for clients: publishing, spawning, connecting, queries and the rest, with hosts that
+//! do it, refuse it, cannot do it, and never answer.
 use std::sync::{Arc, Mutex, mpsc};
 
 use instanton::client::{Client, Error};

@@ -285,7 +285,8 @@ fn events_reach_whom_they_are_for() {
     for peer in &mut peers {
         assert_eq!(code(peer.push()), (-5000, undefined.clone()));
     }
-    // An event that another server of this namespace or this one has raised, and the host passes on, is delivered here and goes no further.
+    // An event that another server of this namespace or this one has raised, and the host passes on, is delivered here
+    // and goes no further.
     let own = server.proc();
     for source in [Proc::new(own.nspace.clone(), Rank(own.rank.0 + 1)), own] {
         let (told, tells) = mpsc::channel();

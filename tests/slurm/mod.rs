@@ -68,9 +68,9 @@ struct Process {
 }
 
 impl Traces {
-    /// Returns whether all processes are those that stay when no job runs: not the head of a job, not one that a daemon has just forked
-    /// (it has its parent's name), nor one that ended while it was looked at (it has none) or waits to be collected (it has no
-    /// descriptor).
+    /// Returns whether all processes are those that stay when no job runs: not the head of a job, not one that a daemon
+    /// has just forked (it has its parent's name), nor one that ended while it was looked at (it has none) or waits to
+    /// be collected (it has no descriptor).
     fn at_rest(&self) -> bool {
         let forked = |process: &Process| self.processes.get(&process.parent).is_some_and(|it| it.name == process.name);
         self.processes.values().all(|process| {
@@ -78,7 +78,8 @@ impl Traces {
         })
     }
 
-    /// Returns whether there are no other processes, no more descriptors of one (daemons close some of theirs late), and no other files.
+    /// Returns whether there are no other processes, no more descriptors of one (daemons close some of theirs late),
+    /// and no other files.
     fn no_more_than(&self, before: &Traces) -> bool {
         let alike = |pid, now: &Process| {
             let before = before.processes.get(pid);

@@ -1,4 +1,5 @@
-//! A PMIx program that asks its launcher for everything it does besides starting ranks: `instanton run -n 2 services WHAT ...`
+//! A PMIx program that asks its launcher for everything it does besides starting ranks: `instanton run -n 2 services
+//! WHAT ...`
 //!
 //! ```text
 //! services publish               the last rank publishes, rank 0 waits for it, finds it, and finds it gone afterwards

@@ -1,8 +1,9 @@
 //! Ends of children: one thread waits for every child there is, and reaps none of them.
 //!
-//! A child that has ended keeps its number until it is taken, and then the number may become another process's. So the loop that sends
-//! signals to children is also the one that takes them: it never signals a stranger, and it meets no two children of one number. It takes
-//! each when that is told, and no sooner: what a child has done before its end was told before that.
+//! A child that has ended keeps its number until it is taken, and then the number may become another process's. So the
+//! loop that sends signals to children is also the one that takes them: it never signals a stranger, and it meets no
+//! two children of one number. It takes each when that is told, and no sooner: what a child has done before its end was
+//! told before that.
 use std::sync::mpsc::{Receiver, Sender};
 
 use instanton::sys::process::await_child;

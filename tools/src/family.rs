@@ -21,8 +21,8 @@ pub fn signal(signals: &[Signal], mut wanted: impl FnMut(Pid) -> bool) -> usize 
     members.iter().filter(|pid| wanted(**pid) && tell(**pid, &members, signals)).count()
 }
 
-/// Sends signals to one of the family. Its number may be a stranger's by now, where others than we wait for it: it is held by a descriptor,
-/// and then looked at again.
+/// Sends signals to one of the family. Its number may be a stranger's by now, where others than we wait for it: it is
+/// held by a descriptor, and then looked at again.
 fn tell(pid: Pid, family: &HashSet<Pid>, signals: &[Signal]) -> bool {
     match process::watch(pid.as_raw()) {
         Ok(held) => {
@@ -37,8 +37,8 @@ fn tell(pid: Pid, family: &HashSet<Pid>, signals: &[Signal]) -> bool {
 
 /// Kills the family and waits until nobody is left of it.
 pub fn end() {
-    // A process without a child has no family: whatever has lost its parent below us is our child. To look for it in all of /proc
-    // takes its time.
+    // A process without a child has no family: whatever has lost its parent below us is our child. To look for it in
+    // all of /proc takes its time.
     while take_child(None).is_ok() {
         // Again after each death: a process forked in between is found the next time.
         if signal(&[Signal::SIGKILL], |_| true) == 0 || await_child().is_err() {

@@ -1,8 +1,9 @@
 //! The PMIx server in the launcher, and the host that it asks: all that this command knows of the library's server.
 //!
-//! Requests of a rank are done here at once where they need nobody else: published data is kept in a
-//! [`PublishedData`], texts are [logged](crate::log), and processes that connect are connected, because all live here. A request about processes
-//! becomes an [`Event`] of the launcher's queue, and is answered from there: the server's thread waits for nothing.
+//! Requests of a rank are done here at once where they need nobody else: published data is kept in a [`PublishedData`],
+//! texts are [logged](crate::log), and processes that connect are connected, because all live here. A request about
+//! processes becomes an [`Event`] of the launcher's queue, and is answered from there: the server's thread waits for
+//! nothing.
 use std::io;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::parent_id;
@@ -32,8 +33,8 @@ use crate::{control, link, log, query, spawn};
 /// Limit on the wait, at the end of the run, for tools that pull output and have not read it.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// The machine's topology and our place in it, which takes longest to find out: it is begun before anything else, and waited for before the first rank
-/// is born, so that no rank finds it missing and none inherits what is open meanwhile.
+/// The machine's topology and our place in it, which takes longest to find out: it is begun before anything else, and
+/// waited for before the first rank is born, so that no rank finds it missing and none inherits what is open meanwhile.
 pub struct Topology(thread::JoinHandle<Option<Place>>);
 
 impl Topology {
@@ -246,8 +247,8 @@ impl Host for Launcher {
         self.tell(if self.is_rank(&proc) { Event::Finalized(proc) } else { Event::ToolGone(proc) })
     }
 
-    /// Ends everything when processes of the caller's own job are named: what remained of it could not go on. Processes of other jobs
-    /// alone are ended as by job control, and for a tool that names none, the jobs that it has started.
+    /// Ends everything when processes of the caller's own job are named: what remained of it could not go on. Processes
+    /// of other jobs alone are ended as by job control, and for a tool that names none, the jobs that it has started.
     fn abort(
         &self,
         proc: &Proc,
@@ -359,8 +360,8 @@ impl Host for Launcher {
         }
     }
 
-    /// All members are here, so there is no other host to ask: a group gets its context id. The server finds out which members are
-    /// added by others.
+    /// All members are here, so there is no other host to ask: a group gets its context id. The server finds out which
+    /// members are added by others.
     fn group(&self, _: i64, _: &Nspace, procs: &[Proc], directives: &[Info], done: Completion<Infos>) -> Accepted {
         let by_leaders = [keys::GROUP_BOOTSTRAP, keys::GROUP_ADD_MEMBERS];
         if procs.is_empty() || by_leaders.iter().any(|key| directives.find(key).is_some()) {

@@ -1,8 +1,9 @@
 //! Standard input of ranks that others push to (`PMIx_IOF_push`): those of a job that was started with the wish for it.
 //!
-//! One thread writes into the ranks' pipes what they take. Bytes that they do not take wait, and a process that pushes more than [`MUCH`] is
-//! stopped until half of that is gone, or has it dropped if it said that it may be. Input ends when its end was pushed, and when who
-//! has pushed last, or has started the job, is gone: a rank does not wait for the dead.
+//! One thread writes into the ranks' pipes what they take. Bytes that they do not take wait, and a process that pushes
+//! more than [`MUCH`] is stopped until half of that is gone, or has it dropped if it said that it may be. Input ends
+//! when its end was pushed, and when who has pushed last, or has started the job, is gone: a rank does not wait for the
+//! dead.
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, PipeReader, PipeWriter, Read, Write};

@@ -1,7 +1,7 @@
 //! The plan of a job: which rank runs what, and what the Standard's keys say of it.
 //!
-//! Everything runs on this machine, so that a rank's place on its node and in its job is one number. A run begins with one job; its
-//! ranks may start further ones, which are numbered in the order in which they come.
+//! Everything runs on this machine, so that a rank's place on its node and in its job is one number. A run begins with
+//! one job; its ranks may start further ones, which are numbered in the order in which they come.
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 

@@ -163,7 +163,8 @@ impl Jobs {
         self.by_pid.keys().copied()
     }
 
-    /// The jobs that are connected with one: its own, that of the process that has started it, and those that its processes have started.
+    /// The jobs that are connected with one: its own, that of the process that has started it, and those that its
+    /// processes have started.
     pub fn connected(&self, number: u32) -> Vec<Proc> {
         let Some(own) = self.get(number).map(|live| &live.job) else { return Vec::new() };
         let parent = |job: &Job| job.parent.as_ref().map(|parent| parent.nspace.clone());

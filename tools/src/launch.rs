@@ -1,11 +1,12 @@
-//! The launcher: starts the processes of a job, and of the jobs that those spawn, watches them, and decides when and how it all ends.
+//! The launcher: starts the processes of a job, and of the jobs that those spawn, watches them, and decides when and
+//! how it all ends.
 //!
 //! Everything that happens is an [`Event`] in one queue, and one loop acts on them. Their sources are the
 //! [host](crate::host) (the PMIx server's thread), a thread that waits for [children](crate::children), one that reads the
 //! guardian's link, and the two that forward output.
 //!
-//! A run goes through these stages, never back, with all its [jobs](crate::jobs) together: what goes wrong in one ends them all, and the
-//! run lasts as long as any of them.
+//! A run goes through these stages, never back, with all its [jobs](crate::jobs) together: what goes wrong in one ends
+//! them all, and the run lasts as long as any of them.
 //! - **Running** until every rank has ended well, or the first thing goes wrong.
 //! - **Ending**: something went wrong; the ranks, and everything that descends from them, were sent SIGTERM. When the
 //!   ranks have ended, so is whatever they have started since.
@@ -321,7 +322,8 @@ impl Running {
         }
     }
 
-    /// Takes a child that has ended, unless its birth has failed and the starting thread has; its number may be another's from here on.
+    /// Takes a child that has ended, unless its birth has failed and the starting thread has; its number may be
+    /// another's from here on.
     fn take_child(&mut self, pid: Pid, pmix: &Pmix) {
         if let Ok(Some((_, status))) = take_child(Some(pid.as_raw())) {
             self.asked.remove(&pid);

@@ -37,7 +37,8 @@ fn is_too_much(info: &Info) -> bool {
 /// Logs every item that names a channel of ours; the others are not for us.
 ///
 /// # Errors
-/// `ERR_NOT_SUPPORTED` when no item does, or one is required that does not; `ERR_OUT_OF_RESOURCE` when our output does not take it; `ERR_BAD_PARAM` for what is no text.
+/// `ERR_NOT_SUPPORTED` when no item does, or one is required that does not; `ERR_OUT_OF_RESOURCE` when our output does
+/// not take it; `ERR_BAD_PARAM` for what is no text.
 pub fn log(outputs: &[OutputSender; 2], client: &Proc, data: &[Info], directives: &[Info]) -> Result<(), Status> {
     if data.iter().chain(directives).any(is_too_much) {
         return Err(Status::ERR_NOT_SUPPORTED);

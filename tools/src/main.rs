@@ -31,8 +31,8 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 
-/// A process that is just being started has a copy of every descriptor for a moment. A test that starts one holds this alone, and
-/// those together that expect an end to be seen as soon as they close theirs.
+/// A process that is just being started has a copy of every descriptor for a moment. A test that starts one holds this
+/// alone, and those together that expect an end to be seen as soon as they close theirs.
 #[cfg(test)]
 static COPIES: std::sync::RwLock<()> = std::sync::RwLock::new(());
 

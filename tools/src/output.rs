@@ -6,8 +6,8 @@
 //! front of it, does an unfinished line (a prompt) appear by itself. When our own output breaks, the ranks' ends of the
 //! pipes are closed, and they are told by SIGPIPE as they would be without us.
 //!
-//! A thread is told through its [`OutputSender`] of ranks that are started later, of texts that are to appear between the lines, and of
-//! the end.
+//! A thread is told through its [`OutputSender`] of ranks that are started later, of texts that are to appear between
+//! the lines, and of the end.
 use std::fs::File;
 use std::io::{self, IsTerminal, PipeReader, PipeWriter, Read, Write};
 use std::iter;

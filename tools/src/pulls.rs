@@ -1,8 +1,8 @@
 //! Tools that pull the output of ranks (`PMIx_IOF_pull`), besides the readers of ours.
 //!
-//! The threads that forward output look here at each piece, and hand what is wanted to the server, which waits for no slow reader.
-//! Output of a job that was started with the wish to have it forwarded is handed over from its beginning: its parent can
-//! pull it once it knows its name.
+//! The threads that forward output look here at each piece, and hand what is wanted to the server, which waits for no
+//! slow reader. Output of a job that was started with the wish to have it forwarded is handed over from its beginning:
+//! its parent can pull it once it knows its name.
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 use instanton::data::{Channels, Info, InfoList, Proc, keys};
@@ -71,7 +71,8 @@ impl Pulls {
 }
 
 impl PulledStream {
-    /// Hands bytes to the tools that want them, none at the end of the stream. Returns whether they are for our own output as well.
+    /// Hands bytes to the tools that want them, none at the end of the stream. Returns whether they are for our own
+    /// output as well.
     pub fn hand_over(&self, bytes: &[u8]) -> bool {
         let (mut is_wanted, mut is_ours) = (self.always, true);
         {

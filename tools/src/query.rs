@@ -1,5 +1,5 @@
-//! Queries that only the launcher can answer: of processes, what has become of them; of jobs, how they are. The server adds what it knows itself
-//! (namespaces, process sets, job information).
+//! Queries that only the launcher can answer: of processes, what has become of them; of jobs, how they are. The server
+//! adds what it knows itself (namespaces, process sets, job information).
 use std::time::Instant;
 
 use instanton::data::{DataArray, DataType, Info, Key, Proc, Query, Status, Text, Value, keys};

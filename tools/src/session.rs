@@ -56,8 +56,8 @@ impl Session {
         (0..ranks).try_for_each(|rank| make(&self.rank(job, rank)))
     }
 
-    /// Removes the whole tree, following no link. A file that is gone already is no error, nor is one that never was, because the
-    /// place for it cannot even be looked into.
+    /// Removes the whole tree, following no link. A file that is gone already is no error, nor is one that never was,
+    /// because the place for it cannot even be looked into.
     pub fn remove(&self) -> io::Result<()> {
         match fs::remove_dir_all(&self.top) {
             Err(_) if fs::symlink_metadata(&self.top).is_err() => Ok(()),

@@ -1,8 +1,8 @@
 //! Spawn requests (`PMIx_Spawn`, `MPI_Comm_spawn`), as this launcher plans them.
 //!
-//! A request is one job with as many applications as it has. All of it starts, or nothing of it stays. Everything runs on this
-//! machine and is forwarded to our output, and to the job's parent as far as that wants it. Attributes about mapping and binding
-//! are hints that change nothing, and may be required where they are true of every job.
+//! A request is one job with as many applications as it has. All of it starts, or nothing of it stays. Everything runs
+//! on this machine and is forwarded to our output, and to the job's parent as far as that wants it. Attributes about
+//! mapping and binding are hints that change nothing, and may be required where they are true of every job.
 use instanton::data::{App, Channels, DataArray, Info, InfoList, Nspace, Proc, Rank, Status, Value, keys};
 use instanton::launch::{self, AppSpec, TimeLimits};
 use instanton::message::lines::LineFormat;
@@ -137,7 +137,8 @@ impl Request {
     }
 }
 
-/// Returns whether an attribute asks for what is so for every job of the run: one machine, ranks in order, and all bound or none.
+/// Returns whether an attribute asks for what is so for every job of the run: one machine, ranks in order, and all
+/// bound or none.
 fn is_true_anyway(info: &Info, bound: bool) -> bool {
     let asked = info.value.as_str().unwrap_or_default().to_ascii_lowercase();
     match info.key.as_str().unwrap_or_default() {

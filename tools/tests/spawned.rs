@@ -1,4 +1,5 @@
-//! Jobs that a tool starts under `instanton run`: what their programs are called, how long they may take, and what is told of their ends.
+//! Jobs that a tool starts under `instanton run`: what their programs are called, how long they may take, and what is
+//! told of their ends.
 mod common;
 
 use std::process::Stdio;

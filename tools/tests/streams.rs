@@ -1,5 +1,5 @@
-//! Output and input of ranks, for tools that attach to a run and for ranks that have started a job: in the middle of it, too, when one of them
-//! stops or is killed.
+//! Output and input of ranks, for tools that attach to a run and for ranks that have started a job: in the middle of
+//! it, too, when one of them stops or is killed.
 mod common;
 
 use std::io::{BufRead, BufReader};

@@ -6,9 +6,10 @@
 //! - a column for each key: for each rank a cell that holds a number or a text;
 //! - typed columns: for each key an array of plain integers, and each different text once.
 //!
-//! All of them are built from the same attributes as the segment, lie in memory that is mapped already, and are attached with
-//! [`rkyv::access`], which checks the whole archive. Access without that check is not measured: on bytes that a process has not
-//! checked itself it is undefined behaviour. The store's attach includes its system calls and page faults.
+//! All of them are built from the same attributes as the segment, lie in memory that is mapped already, and are
+//! attached with [`rkyv::access`], which checks the whole archive. Access without that check is not measured: on bytes
+//! that a process has not checked itself it is undefined behaviour. The store's attach includes its system calls and
+//! page faults.
 use std::collections::{BTreeMap, HashMap};
 use std::hint::black_box;
 use std::time::Instant;

@@ -69,8 +69,8 @@ family! {
 }
 
 export! {
-    /// An array of constructed attributes. Behind it lies one more, all zeros: PRRTE 3.0 destructs that as well, whenever processes
-    /// connect.
+    /// An array of constructed attributes. Behind it lies one more, all zeros: PRRTE 3.0 destructs that as well,
+    /// whenever processes connect.
     fn PMIx_Info_create(n: usize) -> *mut pmix_info_t {
         if n == 0 { std::ptr::null_mut() } else { create(n.saturating_add(1)) }
     }
@@ -128,8 +128,8 @@ export! {
         }
     }
 
-    /// Fills a constructed description of an attribute with copies. Members that are not given stay as they are, and words are added
-    /// to those that are there.
+    /// Fills a constructed description of an attribute with copies. Members that are not given stay as they are, and
+    /// words are added to those that are there.
     fn PMIx_Regattr_load(
         p: *mut pmix_regattr_t, name: *const c_char, key: *const c_char, ty: u16, description: *const c_char,
     ) {

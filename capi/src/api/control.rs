@@ -38,8 +38,8 @@ export! {
         told(session::client()?.job_control_nb(&targets, &directives, callbacks::info(cbfunc, cbdata)))
     }
 
-    /// The processes of a namespace on a node; without a node, on this one; without a namespace, or with an empty one, of every job that
-    /// the caller can look into. Nobody is NULL and 0.
+    /// The processes of a namespace on a node; without a node, on this one; without a namespace, or with an empty one,
+    /// of every job that the caller can look into. Nobody is NULL and 0.
     fn PMIx_Resolve_peers(
         node: *const c_char, nspace: *const c_char, procs: *mut *mut pmix_proc_t, nprocs: *mut usize,
     ) -> Outcome {
@@ -65,8 +65,8 @@ export! {
         Ok(())
     }
 
-    /// The nodes that a namespace has processes on, with commas between them; without one, those of every job that the caller can look
-    /// into. The text is the caller's to free.
+    /// The nodes that a namespace has processes on, with commas between them; without one, those of every job that the
+    /// caller can look into. The text is the caller's to free.
     fn PMIx_Resolve_nodes(nspace: *const c_char, nodes: *mut *mut c_char) -> Outcome {
         let nodes = nodes.as_mut().ok_or(Status::ERR_BAD_PARAM)?;
         *nodes = ptr::null_mut();

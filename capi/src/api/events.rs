@@ -34,8 +34,8 @@ export! {
         })
     }
 
-    /// Raises an event; without `cbfunc` the call waits until it is on its way. A server raises it for its clients and for its own
-    /// program; in a callback of the server, where nothing can be waited for, it does not.
+    /// Raises an event; without `cbfunc` the call waits until it is on its way. A server raises it for its clients and
+    /// for its own program; in a callback of the server, where nothing can be waited for, it does not.
     fn PMIx_Notify_event(
         status: c_int, source: *const pmix_proc_t, range: u8, info: *const pmix_info_t, ninfo: usize,
         cbfunc: Option<OpFn>, cbdata: *mut c_void,

@@ -10,8 +10,8 @@ use crate::owned::Owned;
 use crate::print;
 use crate::types::*;
 
-/// Fills an attribute, whatever was in it, with copies of a key, of what fits of it, and a value; no directive is set. When it
-/// fails, there is an empty one.
+/// Fills an attribute, whatever was in it, with copies of a key, of what fits of it, and a value; no directive is set.
+/// When it fails, there is an empty one.
 ///
 /// # Safety
 /// As [`values::load`]; `key` is NULL or a C string.

@@ -12,8 +12,8 @@ use crate::types::*;
 const MODEL: [&str; 4] =
     [keys::PROGRAMMING_MODEL, keys::MODEL_LIBRARY_NAME, keys::MODEL_LIBRARY_VERSION, keys::THREADING_MODEL];
 
-/// Tells the other libraries in this process that one more is in use: those that have a handler for it, and those that register
-/// one later. Of what is said twice, the last counts. Not of the first one: docs/DECISIONS.md, "Events".
+/// Tells the other libraries in this process that one more is in use: those that have a handler for it, and those that
+/// register one later. Of what is said twice, the last counts. Not of the first one: docs/DECISIONS.md, "Events".
 fn declare_model(client: &Client, info: &[Info]) {
     let said = |key: &&str| info.iter().rfind(|info| info.key == **key).cloned();
     let mut model: Vec<Info> = MODEL.iter().filter_map(said).collect();

@@ -35,8 +35,8 @@ fn shown_to(function: OutputFn) -> OutputHandler {
 }
 
 export! {
-    /// Asks for the output of processes, given to `output`; without that, it goes to the process's own. With `cbfunc` the call's number comes through it; without, the call waits and its answer is
-    /// the number, or an error.
+    /// Asks for the output of processes, given to `output`; without that, it goes to the process's own. With `cbfunc`
+    /// the call's number comes through it; without, the call waits and its answer is the number, or an error.
     fn PMIx_IOF_pull(
         procs: *const pmix_proc_t, nprocs: usize, directives: *const pmix_info_t, ndirs: usize, channels: u16,
         output: Option<OutputFn>, cbfunc: Option<RegistrationFn>, cbdata: *mut c_void,
@@ -75,9 +75,9 @@ export! {
         told(ended).map_err(session::or_alone)
     }
 
-    /// Sends bytes to the standard input of processes; none end it. Without `cbfunc` the call waits. Without `bytes`, the directives may
-    /// say that the input ends (`PMIX_IOF_COMPLETE`), or that the process's own standard input is sent from now on
-    /// (`PMIX_IOF_PUSH_STDIN`), or no more; else nothing is done.
+    /// Sends bytes to the standard input of processes; none end it. Without `cbfunc` the call waits. Without `bytes`,
+    /// the directives may say that the input ends (`PMIX_IOF_COMPLETE`), or that the process's own standard input is
+    /// sent from now on (`PMIX_IOF_PUSH_STDIN`), or no more; else nothing is done.
     fn PMIx_IOF_push(
         targets: *const pmix_proc_t, ntargets: usize, bytes: *mut pmix_byte_object_t, directives: *const pmix_info_t,
         ndirs: usize, cbfunc: Option<OpFn>, cbdata: *mut c_void,

@@ -32,7 +32,8 @@ export! {
         Ok(())
     }
 
-    /// A short expression for lists of ranks, one a node, with semicolons between them, after an Init. It is the caller's to free.
+    /// A short expression for lists of ranks, one a node, with semicolons between them, after an Init. It is the
+    /// caller's to free.
     fn PMIx_generate_ppn(input: *const c_char, ppn: *mut *mut c_char) -> Outcome {
         let (ppn, ranks) = wanted(input, ppn)?;
         let map = ProcMap::parse(ranks).map_err(|error| error.status())?;

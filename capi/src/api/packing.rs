@@ -22,7 +22,8 @@ pub fn form() -> Form {
     })
 }
 
-/// Packs are for a peer: before Init there is none. A forked child packs as its parent does, which takes nothing of the parent's.
+/// Packs are for a peer: before Init there is none. A forked child packs as its parent does, which takes nothing of the
+/// parent's.
 fn peers() -> Outcome {
     if session::is_inherited() { Ok(()) } else { Err(Status::ERR_NOT_FOUND) }
 }
@@ -88,7 +89,8 @@ unsafe fn unpack(
     let mut reader = Reader::new(packed);
     let count = reader.head(form(), ty)?;
     let (n, mut done) = (count.min(most), 0);
-    // SAFETY: room for `most` elements of that type, the contract with C. Elements that were begun are cleared when the rest fails.
+    // SAFETY: room for `most` elements of that type, the contract with C. Elements that were begun are cleared when the
+    // rest fails.
     unsafe {
         match ty {
             DataType::REGEX => take_expressions(&mut reader, dest.cast(), n),

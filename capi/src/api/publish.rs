@@ -24,7 +24,8 @@ export! {
         told(session::client()?.publish_nb(&info, callbacks::op(cbfunc, cbdata)))
     }
 
-    /// Fills in the values published under the keys of `data`, and their publishers. A key that nobody has published gets no type.
+    /// Fills in the values published under the keys of `data`, and their publishers. A key that nobody has published
+    /// gets no type.
     fn PMIx_Lookup(data: *mut pmix_pdata_t, ndata: usize, info: *const pmix_info_t, ninfo: usize) -> Outcome {
         if data.is_null() || ndata == 0 {
             return Err(Status::ERR_BAD_PARAM);

@@ -1,8 +1,9 @@
 //! The server, as a resource manager's daemon in C embeds it.
 //!
-//! One server a process, from `PMIx_server_init` to `PMIx_server_finalize`. Calls clone the reference to it and give the lock
-//! back, so that a call that waits keeps nobody out; only init and finalize exclude the others. `PMIx_server_setup_fork` may run
-//! in a forked child of a program with threads: it takes no lock at all, and reads what it needs through a [`Slot`].
+//! One server a process, from `PMIx_server_init` to `PMIx_server_finalize`. Calls clone the reference to it and give
+//! the lock back, so that a call that waits keeps nobody out; only init and finalize exclude the others.
+//! `PMIx_server_setup_fork` may run in a forked child of a program with threads: it takes no lock at all, and reads
+//! what it needs through a [`Slot`].
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -205,8 +206,8 @@ unsafe fn module_of(module: *const pmix_server_module_t) -> Module {
     unsafe { Module::read(module, said) }
 }
 
-/// Makes the tool that this process is a server as well, which accepts tools itself. One that is a launcher already has a server,
-/// and gives that its functions.
+/// Makes the tool that this process is a server as well, which accepts tools itself. One that is a launcher already has
+/// a server, and gives that its functions.
 ///
 /// # Errors
 /// `ERR_INIT` without a tool, or where there is a server with functions.
@@ -234,8 +235,8 @@ pub unsafe fn install(module: *const pmix_server_module_t) -> Outcome {
     }
 }
 
-/// Makes the tool that this process is a launcher: a server that may be given its functions later. A process that has a server
-/// already is one.
+/// Makes the tool that this process is a launcher: a server that may be given its functions later. A process that has a
+/// server already is one.
 ///
 /// # Errors
 /// The reason why the server does not start.
@@ -404,7 +405,8 @@ export! {
         session::leave(&[])
     }
 
-    /// Tells of a namespace: how many of its processes will run here, and its job information. Of none there is nothing to tell.
+    /// Tells of a namespace: how many of its processes will run here, and its job information. Of none there is nothing
+    /// to tell.
     fn PMIx_server_register_nspace(
         nspace: *const c_char, nlocalprocs: c_int, info: *mut pmix_info_t, ninfo: usize, cbfunc: Option<OpFn>,
         cbdata: *mut c_void,

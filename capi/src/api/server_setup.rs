@@ -73,8 +73,8 @@ export! {
         }
     }
 
-    /// Puts the job information of the namespaces of some processes into a buffer: of each namespace a byte object, in which its
-    /// name and its keys with their values are packed.
+    /// Puts the job information of the namespaces of some processes into a buffer: of each namespace a byte object, in
+    /// which its name and its keys with their values are packed.
     fn PMIx_server_collect_job_info(
         procs: *mut pmix_proc_t, nprocs: usize, buffer: *mut pmix_data_buffer_t,
     ) -> Outcome {

@@ -49,8 +49,8 @@ pub fn wait_infos(
     status.ok()
 }
 
-/// Shows what a gateway's own program logs for the terminal, where nobody else could: as output of the process that has logged it, and here
-/// where that is its own. The remainder is its host's; nothing where all of it was shown.
+/// Shows what a gateway's own program logs for the terminal, where nobody else could: as output of the process that has
+/// logged it, and here where that is its own. The remainder is its host's; nothing where all of it was shown.
 fn not_shown(data: Vec<Info>, directives: &[Info]) -> Option<Vec<Info>> {
     let gateway = gateway().filter(|_| !data.is_empty());
     let Some(server) = gateway else { return Some(data) };
@@ -76,8 +76,8 @@ fn not_shown(data: Vec<Info>, directives: &[Info]) -> Option<Vec<Info>> {
 export! {
     after_init;
 
-    /// Asks about jobs, processes, the system; the caller frees the answers. The version of this interface may be asked for before
-    /// Init.
+    /// Asks about jobs, processes, the system; the caller frees the answers. The version of this interface may be asked
+    /// for before Init.
     fn PMIx_Query_info(
         queries: *mut pmix_query_t, nqueries: usize, results: *mut *mut pmix_info_t, nresults: *mut usize,
     ) -> Outcome {

@@ -15,7 +15,8 @@ use crate::host::CHost;
 use crate::session::{self, told};
 use crate::types::*;
 
-/// Has a job print where this process does, the way the job's attributes say. From its beginning: the server keeps that a while.
+/// Has a job print where this process does, the way the job's attributes say. From its beginning: the server keeps that
+/// a while.
 fn show_output(client: &Client, nspace: &Nspace, job_info: &[Info]) {
     let streams = [(keys::FWD_STDOUT, Channels::STDOUT), (keys::FWD_STDERR, Channels::STDERR | Channels::STDDIAG)];
     let wanted = streams.iter().filter(|(key, _)| job_info.find(key).is_none_or(|info| info.is_true()));
@@ -29,8 +30,8 @@ fn show_output(client: &Client, nspace: &Nspace, job_info: &[Info]) {
 
 type Done = Box<dyn FnOnce(Result<Nspace, Error>) + Send>;
 
-/// Has the program's own host start a job. It is asked on this thread, and its answer is given on the one that it comes on: a host may wait
-/// for it in a loop that nothing else wakes, as PRRTE does.
+/// Has the program's own host start a job. It is asked on this thread, and its answer is given on the one that it comes
+/// on: a host may wait for it in a loop that nothing else wakes, as PRRTE does.
 fn start_by(host: &CHost, me: &Proc, job_info: &[Info], apps: &[App], done: Done) -> Result<(), Error> {
     let then = Completion::new(move |result: Result<Nspace, Status>| done(result.map_err(Error::from)));
     match host.spawn(me, job_info, apps, then)? {

@@ -26,8 +26,8 @@ unsafe fn attach(proc: *mut pmix_proc_t, server: *mut pmix_proc_t, info: &[Info]
 }
 
 export! {
-    /// Looks for a server and attaches to it, or takes part in what this process has already. With PMIX_LAUNCHER, the tool is a
-    /// server as well. Every init has its finalize.
+    /// Looks for a server and attaches to it, or takes part in what this process has already. With PMIX_LAUNCHER, the
+    /// tool is a server as well. Every init has its finalize.
     fn PMIx_tool_init(proc: *mut pmix_proc_t, info: *mut pmix_info_t, ninfo: usize) -> Outcome {
         let info: Vec<Info> = many(info, ninfo)?;
         let client = session::enter_as_tool(&info)?;

@@ -1,5 +1,5 @@
-//! The node's hardware and where processes are in it. The objects are those of the machine's libhwloc, which is loaded when the
-//! first of these functions needs it; without it they answer `PMIX_ERR_NOT_SUPPORTED`.
+//! The node's hardware and where processes are in it. The objects are those of the machine's libhwloc, which is loaded
+//! when the first of these functions needs it; without it they answer `PMIX_ERR_NOT_SUPPORTED`.
 use std::sync::{Mutex, PoisonError};
 
 use instanton::data::constants::device_type::*;

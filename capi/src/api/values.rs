@@ -12,7 +12,8 @@ use crate::owned::{self, Owned};
 use crate::print;
 use crate::types::*;
 
-/// Fills a value, whatever was in it, with one of type `ty` made of what `data` points to. When it fails, the value is left alone.
+/// Fills a value, whatever was in it, with one of type `ty` made of what `data` points to. When it fails, the value is
+/// left alone.
 ///
 /// For strings and map expressions `data` is the text itself, for pointers the value itself, for everything else it
 /// points to an element. Without `data`, a BOOL is true and everything else empty.

@@ -1,4 +1,5 @@
-//! Values, and what nests with them: attributes and arrays. A value's type says what of the union holds, and of an array what it has.
+//! Values, and what nests with them: attributes and arrays. A value's type says what of the union holds, and of an
+//! array what it has.
 use std::ptr;
 
 use instanton::data::constants::info_directives::INFO_PERSISTENT;
@@ -250,7 +251,8 @@ mod tests {
     use super::*;
     use crate::owned::Owned;
 
-    /// Returns the text of a value, apart from the ownership of its attributes' values; an object that nobody claims is libhwloc's.
+    /// Returns the text of a value, apart from the ownership of its attributes' values; an object that nobody claims is
+    /// libhwloc's.
     fn said(value: &Value) -> String {
         let claimed = |text: String, object: &str| {
             text.replace(&format!("source: None, {object}: Some"), &format!("source: Some(\"hwloc\"), {object}: Some"))

@@ -1,5 +1,5 @@
-//! Our headers beside real ones, name by name: constants and keys have the same values of the same types, functions and types of
-//! functions the same declarations, structures the same members in the same places, macros as many parameters.
+//! Our headers beside real ones, name by name: constants and keys have the same values of the same types, functions and
+//! types of functions the same declarations, structures the same members in the same places, macros as many parameters.
 //!
 //! A name that only an older release's headers have is missing in ours. One that only a newer release's have is news.
 use std::collections::{BTreeMap, BTreeSet};

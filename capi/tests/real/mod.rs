@@ -1,5 +1,5 @@
-//! Headers that this project did not write: those of the stock library that the machine has, and newer ones that the set-up has
-//! fetched (`scripts/headers`).
+//! Headers that this project did not write: those of the stock library that the machine has, and newer ones that the
+//! set-up has fetched (`scripts/headers`).
 #![allow(dead_code, reason = "every test uses its own part of it")]
 use std::path::PathBuf;
 use std::process::Command;

@@ -1,7 +1,7 @@
 //! Starting jobs: the first one, and those that ranks ask for.
 //!
-//! Either all of a job starts, or what was started of it is ended again. The first job's failure is the run's; of another one the
-//! rank that asked for it is told, and nobody else.
+//! Either all of a job starts, or what was started of it is ended again. The first job's failure is the run's; of
+//! another one the rank that asked for it is told, and nobody else.
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
@@ -25,8 +25,8 @@ use crate::output::{LineStyle, Source};
 use crate::pulls::PulledStream;
 use crate::spawn;
 
-/// Descriptors that the launcher holds of a rank: three streams, its connection and its pidfd; and those that it needs itself, at
-/// least and with room for all that happens at the same time.
+/// Descriptors that the launcher holds of a rank: three streams, its connection and its pidfd; and those that it needs
+/// itself, at least and with room for all that happens at the same time.
 const DESCRIPTORS_PER_RANK: u64 = 5;
 const DESCRIPTORS: u64 = 40;
 const MORE_DESCRIPTORS: u64 = 100;

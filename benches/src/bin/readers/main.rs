@@ -1,8 +1,9 @@
 //! Readers on every core, beside a writer that publishes as fast as it can: does a reader slow another one, or wait?
 //!
-//! Each reader is bound to a core of its own, the first to the first; the writer is bound to the last one, which it shares with
-//! a reader only when there are as many readers as cores. Readers are threads that share a mapping, or processes that have one
-//! each. A reader counts what it has read in a given time, and what the kernel says it ran meanwhile.
+//! Each reader is bound to a core of its own, the first to the first; the writer is bound to the last one, which it
+//! shares with a reader only when there are as many readers as cores. Readers are threads that share a mapping, or
+//! processes that have one each. A reader counts what it has read in a given time, and what the kernel says it ran
+//! meanwhile.
 mod cores;
 mod reader;
 mod writer;

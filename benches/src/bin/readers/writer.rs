@@ -26,8 +26,8 @@ impl Writer {
         self.job.update(Rank(n as u32 % JOB.ranks), value).expect("memory that was used before");
     }
 
-    /// Updates for so long; how many it made in a second. A reader that is stopped with a guard makes the job grow: `reader`, in
-    /// this process, is given what is new, as a client is when it asks.
+    /// Updates for so long; how many it made in a second. A reader that is stopped with a guard makes the job grow:
+    /// `reader`, in this process, is given what is new, as a client is when it asks.
     pub fn run(&mut self, seconds: f64, reader: Option<&JobReader>) -> anyhow::Result<f64> {
         let (start, length) = (Instant::now(), Duration::from_secs_f64(seconds));
         let mut updates = 0;

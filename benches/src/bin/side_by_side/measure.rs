@@ -82,7 +82,8 @@ impl Plan {
         }
     }
 
-    /// Helpers, which need no server. The libraries take many short turns, because the machine's own speed changes between them.
+    /// Helpers, which need no server. The libraries take many short turns, because the machine's own speed changes
+    /// between them.
     fn helpers(&self, measured: &mut Measured) {
         for _ in 0..(60 / self.divisor).max(1) {
             for (library, samples) in [(&self.ours, &mut measured.ours), (&self.stock, &mut measured.stock)] {

@@ -1,7 +1,7 @@
 //! One element of a node list: the text of a name with numbers in it, which stands for as many names as there are numbers.
 use std::ops::Range;
 
-use super::nodes::NameRow;
+use super::row::NameRow;
 use super::scan::{MAX_DIGITS, Scan, Span};
 use super::{Form, Limit, Limits, MapError};
 

@@ -31,6 +31,7 @@
 mod element;
 mod nodes;
 mod procs;
+mod row;
 mod run;
 mod scan;
 #[cfg(test)]
@@ -40,10 +41,10 @@ use std::fmt::{self, Display, Formatter};
 
 use super::Status;
 
-pub(crate) use nodes::NameRow;
 pub use nodes::NodeMap;
 pub(crate) use procs::RangesOfNodes;
 pub use procs::{ProcMap, RankRange};
+pub(crate) use row::NameRow;
 
 /// How an expression is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,7 +1,8 @@
 //! Node maps: names of nodes in order, kept as groups of names that differ in numbers only.
 use super::element::{Element, IS_SPECIAL, check_name};
+use super::row::NameRow;
 use super::run::Run;
-use super::scan::{Scan, Span};
+use super::scan::Scan;
 use super::{Form, Limit, Limits, MapError};
 
 /// The nodes of a job in order (`NODE_MAP`). A node's number (`NODEID`) is its index here.
@@ -9,27 +10,6 @@ use super::{Form, Limit, Limits, MapError};
 pub struct NodeMap {
     groups: Vec<Group>,
     len: usize,
-}
-
-/// Names out of an expression.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum NameRow<'a> {
-    One(&'a [u8]),
-    /// The numbers from `first` to `last`, with zeroes in front up to `width` digits, between two texts.
-    Counted {
-        before: &'a [u8],
-        after: &'a [u8],
-        first: u64,
-        last: u64,
-        width: usize,
-    },
-}
-
-impl<'a> NameRow<'a> {
-    pub(super) fn of(span: Span, before: &'a [u8], after: &'a [u8]) -> Self {
-        let Span { first, last, width } = span;
-        NameRow::Counted { before, after, first, last, width }
-    }
 }
 
 /// An element of the list, and how many names there are before its own.

@@ -3,7 +3,7 @@ use std::ops::Range;
 
 use super::Form;
 use super::element::{Element, Part, write_name, write_numbers};
-use super::nodes::NameRow;
+use super::row::NameRow;
 use super::scan::Span;
 
 /// Names that follow one another, while we look for what they have in common.

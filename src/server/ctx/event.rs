@@ -2,7 +2,7 @@
 use std::fmt;
 
 use super::Done;
-use super::peers::Caller;
+use super::ids::Caller;
 use crate::data::{DataRange, Info, Nspace, Proc, Status};
 use crate::message::door::PeerId;
 

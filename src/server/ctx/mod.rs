@@ -32,6 +32,7 @@ pub mod account;
 pub mod audience;
 pub mod effect;
 pub mod event;
+pub mod ids;
 pub mod peers;
 pub mod subscriptions;
 pub mod system;

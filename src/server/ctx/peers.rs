@@ -1,18 +1,12 @@
 //! Peers: connections that have said who they are.
 use super::account::Account;
+pub use super::ids::Caller;
 use super::timers::TimerId;
 use crate::data::Proc;
 use crate::message::door::{Arrival, PeerId};
 
 /// What stands for the connection of the embedding program; there is no such door.
 pub const PROGRAM: PeerId = PeerId { door: u8::MAX, connection: 0 };
-
-/// The request that an answer goes to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Caller {
-    pub peer: PeerId,
-    pub number: u64,
-}
 
 /// Relation of a connection to its rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

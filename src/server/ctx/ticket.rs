@@ -1,12 +1,9 @@
 //! Tickets: what comes back to the router later, each with the number of the state that its room keeps for it.
 use super::event::AfterRaise;
-use super::peers::Caller;
+use super::ids::Caller;
+pub use super::ids::TrackerId;
 use crate::data::Status;
 use crate::message::{Infos, Reply};
-
-/// Number of a collective's tracker.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct TrackerId(pub u64);
 
 /// The host's answer to something it was asked, or the result of a worker.
 #[derive(Debug)]

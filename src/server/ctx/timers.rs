@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use crate::data::{Info, InfoList, keys};
 use crate::message::door::PeerId;
 
-use super::ticket::TrackerId;
+use super::ids::TrackerId;
 
 /// Handle of a deadline, by which it can be taken back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

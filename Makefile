@@ -19,7 +19,7 @@ say = @printf '\n== %s\n' '$(1)'
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup dist peers demo test unit-test loom abi-test lint bench instructions performance clean
+.PHONY: help setup dist peers demo test unit-test loom abi-test targets lint bench instructions performance clean
 
 help: ## list what there is to make
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' Makefile | while IFS=$$'\t' read -r target what; do \
@@ -38,7 +38,7 @@ peers: dist ## compile the MPI and PMIx programs of tests/peers
 demo: dist peers ## start a real MPI program and see what it costs
 	@scripts/demo dist "$(PEERS)"
 
-test: unit-test loom abi-test ## run every test
+test: unit-test loom abi-test targets ## run every test
 
 unit-test: dist peers
 	$(call say,The tests of the workspace; real MPI programs run on dist/)
@@ -54,6 +54,10 @@ loom: setup
 abi-test: dist
 	$(call say,The binary interface of libpmix.so.2)
 	@scripts/abi-test dist/lib capi/exports.txt
+
+targets: setup ## check the types on other processors and with musl, and run the tests of aarch64 on an emulator
+	$(call say,Other processors and C libraries)
+	@scripts/targets "$(TARGET)"
 
 lint: setup ## check formatting, clippy, the documentation, and what the documents refer to
 	cargo fmt --all --check

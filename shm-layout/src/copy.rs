@@ -22,12 +22,12 @@
 //!
 //! Segments are ordinary write-back memory.
 //!
-//! * Intel, Software Developer's Manual, volume 3, "Memory Ordering in P6 and More Recent Processor Families" (8.2.2; 9.2.2 in editions
-//!   since 2022): reads keep their order among each other. The only exceptions of that list are of writes, and string operations are
-//!   among them ("Fast-String Operation and Out-of-Order Stores", 8.2.4, and the model of it, 8.2.4.1): the *stores* of one string
-//!   operation may come in any order, but not those of two, nor any other store before or after them. An instruction of several
-//!   accesses (`rep movsb`, or `movdqu` across a boundary) has them in no promised order (8.2.3.1), and needs none here: each of them is
-//!   a read that precedes the second load of the version, and follows the first.
+//! * Intel, Software Developer's Manual, volume 3, "Memory Ordering in P6 and More Recent Processor Families" (8.2.2 in the numbering
+//!   until 2021; later editions have more chapters in front): reads keep their order among each other. All exceptions in that list are
+//!   of writes, those of string operations among them. "Fast-String Operation and Out-of-Order Stores" (8.2.4, the model in 8.2.4.1):
+//!   the *stores* of one string operation may come in any order, but not those of two, nor any other store before or after them. An
+//!   instruction of several accesses (`rep movsb`, or `movdqu` across a boundary) has them in no promised order (8.2.3.1), and needs
+//!   none here: each of them is a read that precedes the second load of the version, and follows the first.
 //! * AMD, Architecture Programmer's Manual, volume 2 (revision 3.45), 7.2: loads do not pass earlier loads. The one exception is of the
 //!   loads of one string operation among themselves. 7.4.2, table 7-4, rule *a*: no load of write-back memory passes an earlier load of
 //!   any kind. A `movdqu` across a boundary is no single access (7.3.2), but each of its accesses is an earlier load.

@@ -1,8 +1,23 @@
 //! Instanton: the PMIx Standard, shared-memory first.
 //!
-//! A node's [`server`] writes what it knows about every job once into shared memory, and every process of the job reads
-//! it in place: a Get is a memory read. Without default features this crate is the data model ([`data`]) and the engine
-//! ([`store`]) alone; `client` and `server` add the two ends of the control plane.
+//! A node's server writes what it knows about every job once into shared memory, and every process of the job reads it in place: a Get
+//! is a memory read.
+//!
+//! | you write | start with |
+//! |---|---|
+//! | a library or application whose processes find each other (MPI, OpenSHMEM, AI frameworks) | [`client::Client`] |
+//! | a resource manager, a launcher: something that starts processes | [`server::Server`] and [`server::Host`], [`launch`] |
+//! | a debugger, a monitor: something that looks at the jobs of others | [`tool::Tool`] |
+//! | a data backend of your own, with the store alone | [`store::JobWriter`] and [`store::JobReader`] |
+//!
+//! All of them speak in the words of the Standard's data model, [`data`]: a [`Proc`](data::Proc) is a namespace and a rank, an
+//! [`Info`](data::Info) an attribute, its key one of [`data::keys`]. Errors are, or become, a [`Status`](data::Status). The line
+//! behind a refusal is in the [`trace`](mod@trace).
+//!
+//! # Features
+//!
+//! `client` and `server`, both on by default, are the two ends of the control plane. Without them the crate is the data model and the
+//! store.
 #![deny(unsafe_code)]
 // What has its use in a program with both ends is dead where one of them is left out.
 #![cfg_attr(not(all(feature = "client", feature = "server")), allow(dead_code))]
@@ -14,7 +29,7 @@ pub mod client;
 #[cfg(any(feature = "client", feature = "server"))]
 mod collect_small;
 #[cfg(feature = "peers")]
-pub mod control;
+mod control;
 pub mod data;
 pub mod fd_passing;
 #[cfg(all(feature = "client", feature = "server"))]
@@ -22,15 +37,44 @@ mod in_process;
 #[cfg(feature = "server")]
 pub mod launch;
 #[cfg(feature = "peers")]
-pub mod message;
+mod message;
 #[cfg(any(feature = "client", feature = "server"))]
 mod oneshot;
 #[cfg(feature = "server")]
 pub mod server;
 pub mod store;
-pub mod sys;
+mod sys;
 #[cfg(feature = "client")]
 pub mod tool;
 pub mod trace;
 #[cfg(feature = "peers")]
-pub mod wire;
+mod wire;
+
+/// Parts that the other crates and the tests of this workspace use. They change without notice.
+#[doc(hidden)]
+#[allow(missing_docs, reason = "each is documented where it is")]
+pub mod internal {
+    #[cfg(feature = "peers")]
+    pub mod control {
+        pub use crate::control::{address, frame, handshake, rendezvous};
+    }
+    #[cfg(feature = "peers")]
+    pub mod message {
+        pub use crate::message::{
+            Decision, Forward, GroupCall, Mapped, Part, Push, Reply, Request, key_in_context, lines,
+        };
+    }
+    pub mod sys {
+        #[cfg(feature = "peers")]
+        pub use crate::sys::signals;
+        #[cfg(feature = "client")]
+        pub use crate::sys::table;
+        pub use crate::sys::{cell, socket};
+        #[cfg(feature = "server")]
+        pub use crate::sys::{hwloc, process, random};
+    }
+    #[cfg(feature = "peers")]
+    pub mod wire {
+        pub use crate::wire::{Form, Reader, Sink, Unpacked, WireError, Writer, flex, zlib};
+    }
+}

@@ -7,10 +7,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use instanton::client::{Client, Error, InitError};
-use instanton::control::frame::{self, HEADER, Kind};
-use instanton::control::handshake::Welcome;
 use instanton::data::{DataRange, Info, Key, Nspace, Posted, Proc, Rank, Scope, Status, Value, keys};
-use instanton::message::{Part, Push, Reply, Request};
+use instanton::internal::control::frame::{self, HEADER, Kind};
+use instanton::internal::control::handshake::Welcome;
+use instanton::internal::message::{Part, Push, Reply, Request};
 use scripted::{PATIENCE, Peer, Scripted, client_of, job, job_info, nspace, proc};
 
 /// A client without shared memory, and the server's end of its connection.

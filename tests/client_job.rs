@@ -438,7 +438,7 @@ fn itself() {
     assert_eq!(get(&me, keys::SERVER_NSPACE), Ok(Value::string(server.nspace.as_bytes())));
     assert_eq!(get(&me, keys::SERVER_RANK), Ok(Value::ProcRank(server.rank)));
     let uri = get(&me, keys::SERVER_URI).unwrap();
-    let uri: instanton::control::rendezvous::Uri = uri.as_text().unwrap().as_str().unwrap().parse().unwrap();
+    let uri: instanton::server::Uri = uri.as_text().unwrap().as_str().unwrap().parse().unwrap();
     assert_eq!(uri.server, server);
     assert_eq!(get(&rank_of(&client, 1 - me.rank.0), keys::SERVER_URI), Err(Status::ERR_NOT_FOUND), "of itself alone");
     let nobody = |rank| Proc::new(Nspace::new("").unwrap(), rank);

@@ -10,13 +10,13 @@ use std::thread;
 use std::time::Duration;
 
 use instanton::client::Notice;
-use instanton::control::frame::{self, HEADER, Header, Kind, MAX_BODY};
-use instanton::control::handshake::{Attach, Welcome};
-use instanton::control::rendezvous::{self, Uri};
 use instanton::data::{
     App, Channels, DataRange, Info, InfoList, Key, Nspace, Proc, Query, Rank, Scope, Status, Text, Value, keys,
 };
-use instanton::message::Request;
+use instanton::internal::control::frame::{self, HEADER, Header, Kind, MAX_BODY};
+use instanton::internal::control::handshake::{Attach, Welcome};
+use instanton::internal::control::rendezvous::{self, Uri};
+use instanton::internal::message::Request;
 use instanton::server::{Accepted, Answer, Completion, Host, Server, ServerConfig, ToolSupport};
 use instanton::tool::Tool;
 use processes::{Job, start_alone};
@@ -253,7 +253,7 @@ fn a_server_that_was_not_asked_to_accepts_no_tools_and_is_not_found() {
     let mut env: Vec<(std::ffi::OsString, std::ffi::OsString)> = Vec::new();
     quiet.setup_fork(&job.proc(0), &mut env).unwrap();
     let (_, address) = env.iter().find(|(name, _)| name == "INSTANTON_SERVER").unwrap();
-    let address: instanton::control::address::Address = address.to_str().unwrap().parse().unwrap();
+    let address: instanton::client::Address = address.to_str().unwrap().parse().unwrap();
     let uri = Uri { server: quiet.proc(), name: address.abstract_name };
     assert_eq!(refusal(&[Info::new(keys::SERVER_URI, uri.to_string().as_str())]), Status::ERR_NOT_SUPPORTED);
     assert_eq!(refusal(&[Info::new(keys::SERVER_NSPACE, "quiet@0")]), Status::ERR_UNREACH);
@@ -296,7 +296,7 @@ fn other_users_are_let_in_only_where_the_server_leaves_them_to_its_host() {
     let knock = |server: &Server| {
         let uri = server.uri().unwrap().clone();
         let other = thread::spawn(move || {
-            instanton::sys::process::become_user_in_this_thread(65534, 65534).unwrap();
+            instanton::internal::sys::process::become_user_in_this_thread(65534, 65534).unwrap();
             let attach = Attach { proc: None, server: None, layout: 0, info: Vec::new() };
             greet(&mut dial(&uri), &frame::encode(Kind::Attach, 0, 0, &attach).unwrap())
         });

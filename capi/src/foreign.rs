@@ -2,7 +2,7 @@
 use std::mem::ManuallyDrop;
 
 use instanton::data::{Cpuset, Status, Text, Topology};
-use instanton::sys::hwloc::{self, Bitmap};
+use instanton::internal::sys::hwloc::{self, Bitmap};
 use libc::{c_char, c_void};
 
 use crate::alloc;

@@ -6,8 +6,8 @@
 use std::ptr;
 
 use instanton::data::{App, Channels, DataRange, Info, Nspace, Proc, Query, ResourceUnit, Status, Text};
+use instanton::internal::sys::signals::spawn_without_signals;
 use instanton::server::{Accepted, Answer, Completion, Credential, Host, Infos, Published};
-use instanton::sys::signals::spawn_without_signals;
 use libc::{c_char, c_int, c_void};
 
 use crate::alloc;

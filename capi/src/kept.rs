@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use instanton::client::Found;
 use instanton::data::{Rank, Status, Value};
-use instanton::sys::table::ReadTable;
+use instanton::internal::sys::table::ReadTable;
 use instanton_layout::hash::hash;
 
 use crate::alloc;

@@ -3,7 +3,7 @@
 //! model on its way. Bytes are the same either way; `wire::records` says what stands where.
 use instanton::data::constants::info_directives::INFO_PERSISTENT;
 use instanton::data::{DataType, Status, Value};
-use instanton::wire::{Reader, WireError, Writer, flex};
+use instanton::internal::wire::{Reader, WireError, Writer, flex};
 use libc::{c_char, c_void};
 
 use crate::alloc;

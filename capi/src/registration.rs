@@ -4,8 +4,8 @@
 //! the job. Those go from where they lie straight into the columns that they become; everything else becomes attributes
 //! of the data model.
 use instanton::data::{BadBytes, DataArray, DataType, Info, Status, Value, keys};
+use instanton::internal::wire::zlib;
 use instanton::store::{BadJobInfo, Datum, JobInfoBuilder, KeySlot, ProcWriter};
-use instanton::wire::zlib;
 
 use crate::alloc;
 use crate::convert::Mirror;

@@ -12,9 +12,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use instanton::client::{Client, Error, InitError, check_directives};
 use instanton::data::{DataRange, Info, InfoList, Proc, Rank, Status, Value, keys};
+use instanton::internal::sys::cell::Epoch;
 use instanton::launch::JobEnd;
 use instanton::server::Server;
-use instanton::sys::cell::Epoch;
 use instanton::tool::Tool;
 
 use crate::kept;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use crossbeam_epoch::{self as epoch, Atomic, Owned, Shared};
-use instanton::sys::cell::Epoch;
+use instanton::internal::sys::cell::Epoch;
 
 /// Empty, or one reference.
 pub struct Slot<T: Send + Sync + 'static>(Atomic<Arc<T>>);

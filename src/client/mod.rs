@@ -51,7 +51,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 
 use crate::attribute_support::HostSupport;
-use crate::control::address::Address;
 use crate::control::handshake::Attach;
 use crate::data::{DataRange, Info, InfoList, Key, Nspace, Proc, Rank, Scope, Status, Value, keys};
 use crate::message::{Reply, Request};
@@ -60,6 +59,7 @@ use crate::sys::cell::Epoch;
 use crate::sys::signals;
 use crate::trace;
 
+pub use crate::control::address::Address;
 pub use crate::message::format::write_out;
 pub use crate::message::{Credential, Infos, Published};
 pub use crate::store::{Directives, InfoLevel, Question};

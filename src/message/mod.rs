@@ -159,7 +159,7 @@ pub enum Request {
     OutputTaken {
         /// The number of the pull.
         id: u64,
-        /// How much, by [`output::cost`].
+        /// How much, by `output::cost`.
         cost: u64,
     },
 }

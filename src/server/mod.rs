@@ -1,7 +1,7 @@
 //! The server of a node: what a resource manager or a launcher embeds.
 //!
 //! Actors: the [`Server`] handle, which any thread may use; one control thread with all the state; the program that embeds the server,
-//! as a [`Host`]; and peers, the processes of the jobs, which come in through a [door](crate::message::door). The control thread
+//! as a [`Host`]; and peers, the processes of the jobs, which come in through a door. The control thread
 //! sleeps until a peer, the end of a process, a time limit or the handle's mailbox wakes it.
 //!
 //! | file | what happens there |
@@ -43,7 +43,6 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use crate::control::rendezvous::Uri;
 use crate::data::{Channels, DataRange, Info, Nspace, Proc, Rank, Status, Text, Value, keys};
 use crate::oneshot;
 
@@ -82,6 +81,7 @@ mod sweep;
 mod tools;
 mod watch;
 
+pub use crate::control::rendezvous::Uri;
 pub use cleanup::clean_up;
 pub use config::{ServerConfig, ServerError, ToolSupport};
 use ctx::event::Event;

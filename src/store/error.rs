@@ -105,7 +105,7 @@ pub enum BadJobInfo {
         /// The attribute that is missing in it.
         key: &'static str,
     },
-    /// A rank that no process can have, or more of them than [`MAX_RANKS`].
+    /// A rank that no process can have, or more of them than [`MAX_RANKS`](crate::store::MAX_RANKS).
     #[error("rank {rank} in a job of {size} processes")]
     Rank {
         /// The rank.

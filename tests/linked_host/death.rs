@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use instanton::control::address;
 use instanton::data::{Info, Nspace, Proc, Rank, Scope, Status, Value, keys};
-use instanton::message::{GroupCall, Request};
+use instanton::internal::control::address;
+use instanton::internal::message::{GroupCall, Request};
 use instanton::server::Server;
 
 use crate::host::Cluster;

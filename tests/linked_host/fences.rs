@@ -1,6 +1,6 @@
 //! Rules F1 and F2: participants of a fence, and the host's part in it.
 use instanton::data::{Info, Proc, Rank, Scope, Status, Value, keys};
-use instanton::message::Request;
+use instanton::internal::message::Request;
 use std::sync::mpsc;
 
 use crate::death;

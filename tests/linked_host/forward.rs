@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, mpsc};
 use instanton::client::{Client, Error};
 use instanton::data::constants::{fabric_operation, resource_block_directive};
 use instanton::data::{App, Info, InfoList, Key, Nspace, Pdata, Proc, Query, Rank, Scope, Status, Text, Value, keys};
-use instanton::message::{Forward, Reply, Request};
+use instanton::internal::message::{Forward, Reply, Request};
 use instanton::server::{
     Accepted, Answer, Completion, Credential, Host, Infos, NoHost, Published, Server, ServerConfig,
 };
@@ -386,7 +386,7 @@ fn connected_jobs_read_each_others_memory() {
     let server = server(clerk, &["job", "other", "child"]);
     let both = [proc("job", 0), proc("other", 0)];
     let segments = |peer: &mut Peer, name: &str| {
-        peer.ask(Request::Segments { nspace: nspace(name), have: instanton::message::Mapped::default() })
+        peer.ask(Request::Segments { nspace: nspace(name), have: instanton::internal::message::Mapped::default() })
     };
     let may = |peer: &mut Peer, name: &str| match segments(peer, name) {
         Reply::Segments { .. } => true,
@@ -513,7 +513,7 @@ fn an_answer_after_the_end_of_a_job_is_not_for_the_next_of_its_name() {
     connect.complete(Ok(()));
 
     let [mut one, _two] = register();
-    let segments = Request::Segments { nspace: nspace("other"), have: instanton::message::Mapped::default() };
+    let segments = Request::Segments { nspace: nspace("other"), have: instanton::internal::message::Mapped::default() };
     assert_eq!(one.status(segments), Status::ERR_NO_PERMISSIONS);
     one.start_get(&proc("job", 1), "k", &[]);
     let again = told.recv_timeout(PATIENCE);

@@ -378,12 +378,15 @@ fn members_of_other_jobs_may_be_read_while_the_group_lasts() {
     drop(stranger);
     let segments = || {
         let mut clone = peer::Peer::connect(&cluster.server(0), &one.proc(0)).unwrap();
-        clone.ask(instanton::message::Request::Segments { nspace: two.nspace.clone(), have: Default::default() })
+        clone.ask(instanton::internal::message::Request::Segments {
+            nspace: two.nspace.clone(),
+            have: Default::default(),
+        })
     };
-    assert_eq!(segments(), instanton::message::Reply::Done(Status::ERR_NO_PERMISSIONS));
+    assert_eq!(segments(), instanton::internal::message::Reply::Done(Status::ERR_NO_PERMISSIONS));
     let calls = [construct(&a, "g", &all, &[]), construct(&b, "g", &all, &[])];
     assert_eq!(calls.map(made), [(OK, vec![0, 0]), (OK, vec![0, 0])]);
-    assert!(matches!(segments(), instanton::message::Reply::Segments { .. }));
+    assert!(matches!(segments(), instanton::internal::message::Reply::Segments { .. }));
     assert_eq!([destruct(&a, "g"), destruct(&b, "g")].map(Call::end), [Ok(()), Ok(())]);
-    assert_eq!(segments(), instanton::message::Reply::Done(Status::ERR_NO_PERMISSIONS));
+    assert_eq!(segments(), instanton::internal::message::Reply::Done(Status::ERR_NO_PERMISSIONS));
 }

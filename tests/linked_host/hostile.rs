@@ -4,12 +4,12 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::net::UnixStream;
 use std::thread;
 
-use instanton::control::address::Address;
-use instanton::control::frame::{self, Kind};
-use instanton::control::handshake::{Hello, Welcome};
+use instanton::client::Address;
 use instanton::data::{Info, Nspace, Rank, Scope, Status, Value};
-use instanton::message::{Mapped, Part, Reply, Request};
-use instanton::sys::{process, socket};
+use instanton::internal::control::frame::{self, Kind};
+use instanton::internal::control::handshake::{Hello, Welcome};
+use instanton::internal::message::{Mapped, Part, Reply, Request};
+use instanton::internal::sys::{process, socket};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{ControlMessage, MsgFlags, sendmsg};
 

@@ -3,9 +3,9 @@ use std::io::{Read, Write};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
-use instanton::control::frame::{self, Kind};
 use instanton::data::{DataRange, Info, Nspace, Proc, Rank, Scope, Status, Value, keys};
-use instanton::message::{Push, Reply, Request};
+use instanton::internal::control::frame::{self, Kind};
+use instanton::internal::message::{Push, Reply, Request};
 use instanton::server::{Accepted, Answer, Completion, Host, Infos, NoHost, Server, ServerConfig};
 
 use crate::host::Cluster;
@@ -78,7 +78,7 @@ fn a_path_socket_opens_and_goes_with_the_server() {
     let mut stream = std::os::unix::net::UnixStream::connect(&path).unwrap();
     assert!(matches!(
         peer::greet(&mut stream, &hello(&address)).unwrap(),
-        instanton::control::handshake::Welcome::Accepted { .. }
+        instanton::internal::control::handshake::Welcome::Accepted { .. }
     ));
     server.finalize();
     let directory = std::path::Path::new(&path).parent().unwrap().to_owned();

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use instanton::client::Client;
 use instanton::data::{Info, Nspace, Proc, Rank, Scope, Status, Value, keys};
-use instanton::message::{Reply, Request};
+use instanton::internal::message::{Reply, Request};
 use instanton::server::{Accepted, Answer, Completion, Host, Server, ServerConfig};
 
 use crate::death::Victim;

@@ -7,11 +7,12 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixStream};
 use std::time::Duration;
 
-use instanton::control::address::Address;
-use instanton::control::frame::{self, HEADER, Header, Kind, MAX_BODY};
-use instanton::control::handshake::{Hello, Welcome};
+use instanton::client::Address;
+use instanton::data::Posted;
 use instanton::data::{Info, Key, Proc, Rank, Scope, Status, Value};
-use instanton::message::{Posted, Push, Reply, Request};
+use instanton::internal::control::frame::{self, HEADER, Header, Kind, MAX_BODY};
+use instanton::internal::control::handshake::{Hello, Welcome};
+use instanton::internal::message::{Push, Reply, Request};
 use instanton::server::Server;
 
 /// Limit on the wait for an answer that must come.

@@ -6,13 +6,13 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::time::Duration;
 
-use instanton::control::address::Address;
-use instanton::control::frame::{self, HEADER, Header, Kind, MAX_BODY};
-use instanton::control::handshake::{Hello, Welcome};
+use instanton::client::Address;
 use instanton::data::{Info, Nspace, Proc, Rank, Status, keys};
-use instanton::message::{Mapped, Part, Push, Reply, Request};
+use instanton::internal::control::frame::{self, HEADER, Header, Kind, MAX_BODY};
+use instanton::internal::control::handshake::{Hello, Welcome};
+use instanton::internal::message::{Mapped, Part, Push, Reply, Request};
+use instanton::internal::sys::socket;
 use instanton::store::{Have, JobInfo, JobWriter, Limits, SegmentId};
-use instanton::sys::socket;
 use instanton_layout::sync::{AtomicU32, Ordering};
 
 /// Longer than anything here takes; a test that waits for ever fails.

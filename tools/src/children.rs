@@ -6,7 +6,7 @@
 //! told before that.
 use std::sync::mpsc::{Receiver, Sender};
 
-use instanton::sys::process::await_child;
+use instanton::internal::sys::process::await_child;
 use nix::unistd::Pid;
 
 use crate::launch::Event;

@@ -5,7 +5,7 @@
 use std::collections::{HashMap, HashSet};
 use std::fs;
 
-use instanton::sys::process::{self, await_child, take_child};
+use instanton::internal::sys::process::{self, await_child, take_child};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, getpid};
 

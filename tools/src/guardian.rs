@@ -21,7 +21,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 
 use anyhow::{Context, Result};
-use instanton::sys::process::take_child;
+use instanton::internal::sys::process::take_child;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{Signal, raise};

@@ -16,10 +16,10 @@ use anyhow::{Result, anyhow};
 use instanton::data::{
     App, Channels, DataArray, DataRange, Info, InfoList, Nspace, Proc, Query, Rank, Status, Text, Value, keys,
 };
+use instanton::internal::sys::hwloc::{self, Place};
 use instanton::server::{
     self, Accepted, Answer, Completion, Host, Infos, Published, PublishedData, Server, ServerConfig, ToolSupport,
 };
-use instanton::sys::hwloc::{self, Place};
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::{Pid, getgid, getuid};
 

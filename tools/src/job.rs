@@ -7,9 +7,9 @@ use std::os::unix::ffi::OsStrExt;
 
 use anyhow::{Context, Result};
 use instanton::data::{Channels, DataArray, Info, Nspace, Proc, Rank, Value, keys};
+use instanton::internal::message::lines::LineFormat;
+use instanton::internal::sys::hwloc::Place;
 use instanton::launch::{App, AppSpec};
-use instanton::message::lines::LineFormat;
-use instanton::sys::hwloc::Place;
 use nix::sys::sysinfo::sysinfo;
 
 use crate::files::Files;
@@ -297,8 +297,8 @@ fn path(text: impl AsRef<OsStr>) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use instanton::internal::sys::hwloc::Core;
     use instanton::store::{JobInfo, JobWriter, Limits, Question};
-    use instanton::sys::hwloc::Core;
 
     fn job(sizes: &[u32]) -> Job {
         let spec = |&ranks| AppSpec {

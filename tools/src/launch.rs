@@ -28,9 +28,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
 use instanton::data::{Info, Proc, Status};
-use instanton::message::lines::LineFormat;
+use instanton::internal::message::lines::LineFormat;
+use instanton::internal::sys::process::take_child;
 use instanton::server::Completion;
-use instanton::sys::process::take_child;
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 

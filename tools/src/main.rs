@@ -56,6 +56,6 @@ fn main() -> ExitCode {
 
 /// Random bytes as hexadecimal digits: names that do not collide and cannot be guessed.
 fn random_hex<const BYTES: usize>() -> Result<String> {
-    let random = instanton::sys::random::bytes::<BYTES>().context("no random numbers")?;
+    let random = instanton::internal::sys::random::bytes::<BYTES>().context("no random numbers")?;
     Ok(random.iter().map(|byte| format!("{byte:02x}")).collect())
 }

@@ -16,7 +16,7 @@ use std::os::unix::fs::MetadataExt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use instanton::data::Proc;
-use instanton::message::lines::{LineFormat, Origin};
+use instanton::internal::message::lines::{LineFormat, Origin};
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};

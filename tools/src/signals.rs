@@ -29,7 +29,7 @@ pub fn take_over() -> Result<SignalFd> {
 /// ranks would inherit that: a user that then sends the job a SIGINT would wait for ever.
 pub fn give_back() -> Result<()> {
     for signal in [Signal::SIGINT, Signal::SIGQUIT] {
-        instanton::sys::signals::act_by_default(signal).context("cannot reset signals")?;
+        instanton::internal::sys::signals::act_by_default(signal).context("cannot reset signals")?;
     }
     SigSet::empty().thread_set_mask().context("cannot unblock signals")
 }

@@ -4,8 +4,8 @@
 //! on this machine and is forwarded to our output, and to the job's parent as far as that wants it. Attributes about
 //! mapping and binding are hints that change nothing, and may be required where they are true of every job.
 use instanton::data::{App, Channels, DataArray, Info, InfoList, Nspace, Proc, Rank, Status, Value, keys};
+use instanton::internal::message::lines::LineFormat;
 use instanton::launch::{self, AppSpec, TimeLimits};
-use instanton::message::lines::LineFormat;
 use instanton::server::Completion;
 
 use crate::files::Files;

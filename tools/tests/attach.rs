@@ -5,9 +5,9 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use common::{Job, numbers};
-use instanton::control::rendezvous;
 use instanton::data::constants::persistence;
 use instanton::data::{Info, Nspace, Proc, Query, Rank, Status, Text, Value, keys};
+use instanton::internal::control::rendezvous;
 use instanton::tool::Tool;
 use nix::sys::signal::{Signal, kill};
 

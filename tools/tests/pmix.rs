@@ -42,7 +42,7 @@ fn ranks_know_where_they_may_run() {
         lines.sort();
         lines
     };
-    let Some(place) = instanton::sys::hwloc::place(false) else {
+    let Some(place) = instanton::internal::sys::hwloc::place(false) else {
         // Nothing is said without the library.
         let nothing = [0, 1].map(|rank| format!("{rank} {0} {0} {0}", instanton::data::Status::ERR_NOT_FOUND));
         return assert_eq!(told(""), nothing);

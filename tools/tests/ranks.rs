@@ -122,7 +122,7 @@ fn ranks_are_bound_to_cores_on_request_and_the_launcher_is_not() {
     assert_eq!(unbound, launcher);
     // A machine may have one core, or none that is known.
     assert!(bound.len() <= launcher.len(), "{bound} of {launcher}");
-    if instanton::sys::hwloc::place(true).is_some_and(|place| place.cores.len() > 1) {
+    if instanton::internal::sys::hwloc::place(true).is_some_and(|place| place.cores.len() > 1) {
         assert_ne!(bound, launcher);
     }
 }

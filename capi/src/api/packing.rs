@@ -2,7 +2,7 @@
 use std::sync::OnceLock;
 
 use instanton::data::{DataType, Nspace, Status, Value};
-use instanton::wire::{Form, Reader, Sink, Writer, zlib};
+use instanton::internal::wire::{Form, Reader, Sink, Writer, zlib};
 use libc::{c_char, c_void};
 
 use super::arrays::{append, unread};

@@ -9,9 +9,9 @@ use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use instanton::client::Client;
-use instanton::control::rendezvous::Uri;
 use instanton::data::{Info, InfoList, Nspace, Proc, Rank, Status, Text, Value, keys};
 use instanton::launch::Launcher;
+use instanton::server::Uri;
 use instanton::server::{EnvSink, ForkEnvironment, Server, ServerConfig, ToolSupport};
 use libc::{c_char, c_int, c_void, gid_t, uid_t};
 

@@ -1,7 +1,7 @@
 //! Preparations of a host for a job before it starts the job's processes, and its definitions for all jobs.
 use instanton::data::{DataType, Info, Proc, Status, Text, Value};
+use instanton::internal::wire::Writer;
 use instanton::server::Server;
-use instanton::wire::Writer;
 use libc::{c_char, c_int, c_void};
 
 use super::arrays::append;

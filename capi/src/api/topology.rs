@@ -4,7 +4,7 @@ use std::sync::{Mutex, PoisonError};
 
 use instanton::data::constants::device_type::*;
 use instanton::data::{self, DeviceDistance, Info, InfoList, Status, Text, Value, keys, locality};
-use instanton::sys::hwloc::{self, Bitmap, Topology};
+use instanton::internal::sys::hwloc::{self, Bitmap, Topology};
 use libc::{c_char, c_int, c_void};
 
 use crate::alloc;

@@ -11,8 +11,8 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, anyhow, bail};
 use instanton::data::{Channels, Nspace, Proc, Rank, Status};
+use instanton::internal::message::lines::LineFormat;
 use instanton::launch::{App, Lacks, programs};
-use instanton::message::lines::LineFormat;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::signal::Signal;
 use nix::unistd::Pid;

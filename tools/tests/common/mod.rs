@@ -74,7 +74,7 @@ impl Job {
     /// Starts a command that runs a job, in its own temporary directory.
     pub fn spawn(mut command: Command) -> Self {
         // Short, because a socket's path must be.
-        let unique = u32::from_le_bytes(instanton::sys::random::bytes().unwrap());
+        let unique = u32::from_le_bytes(instanton::internal::sys::random::bytes().unwrap());
         let directory = std::env::temp_dir().join(format!("instanton-test-{unique:08x}"));
         fs::create_dir_all(&directory).unwrap();
         let mut child =
@@ -161,7 +161,7 @@ impl Drop for Job {
 /// Waits for the end of any process; whether it came.
 pub fn ends(pid: Pid) -> bool {
     // One that is not there has ended.
-    let Ok(process) = instanton::sys::process::watch(pid.as_raw()) else { return true };
+    let Ok(process) = instanton::internal::sys::process::watch(pid.as_raw()) else { return true };
     let mut polled = [PollFd::new(process.as_fd(), PollFlags::POLLIN)];
     poll(&mut polled, PollTimeout::try_from(DEADLINE).unwrap()).unwrap() > 0
 }

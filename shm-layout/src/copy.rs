@@ -56,13 +56,9 @@ pub(crate) unsafe fn out(from: *const u64, to: &mut [MaybeUninit<u8>]) {
     {
         /// From here on one string instruction is faster than a loop.
         const STRING_COPY: usize = 256;
-        if to.len() >= STRING_COPY {
-            // SAFETY: the same contract.
-            return unsafe { by_strings(from, to) };
-        }
         if to.len() >= VECTOR {
             // SAFETY: the same contract; the length was looked at.
-            return unsafe { by_vectors(from, to) };
+            return unsafe { if to.len() >= STRING_COPY { by_strings(from, to) } else { by_vectors(from, to) } };
         }
     }
     // SAFETY: the same contract.

@@ -317,7 +317,7 @@ impl Router {
         self.ended(proc, true);
         if is_missed {
             self.not_coming(proc);
-            self.gets_from_end(proc);
+            self.gets.process_gone(&mut self.cx, proc);
         }
         self.process_left(&proc.nspace);
     }
@@ -395,7 +395,7 @@ impl Router {
             self.cx.send(peer, Outgoing::End);
         }
         self.cx.peers.clear();
-        self.gets_end();
+        self.gets.server_over(&mut self.cx);
         self.sweepers.join();
     }
 }

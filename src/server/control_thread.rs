@@ -20,16 +20,17 @@ use super::ctx::{Ctx, Identity};
 use super::events;
 use super::fence::Fences;
 use super::fork::{Common, Forks};
+use super::gets::Gets;
 use super::groups::Groups;
 use super::host::Host;
 use super::input::Inputs;
 use super::jobs::Jobs;
 use super::local_output::LocalOutput;
 use super::mailbox::{Commands, Mailbox};
-use super::modex::Waits;
 use super::monitors::Monitors;
 use super::output::Outputs;
 use super::psets::ProcessSets;
+use super::query::Queries;
 use super::router::Router;
 use super::watch::Watches;
 use crate::attribute_support::HostSupport;
@@ -146,7 +147,8 @@ pub(super) fn start(config: Arc<ServerConfig>, host: Arc<dyn Host>, forks: Arc<F
         inputs: Inputs::default(),
         resources: Vec::new(),
         sessions: BTreeMap::new(),
-        waits: Waits::default(),
+        gets: Gets::default(),
+        queries: Queries::default(),
         monitors: Monitors::default(),
         events: events::Events::default(),
         tools_named: 0,

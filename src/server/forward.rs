@@ -5,7 +5,7 @@
 //! nobody waiting but the one who asked.
 use super::ctx::peers::{Caller, PROGRAM};
 use super::host::{Accepted, Completion, Host};
-use super::monitors::Wish;
+use super::monitors::MonitorRequest;
 use super::router::Router;
 use crate::data::{Info, InfoList, Nspace, Proc, Status, keys};
 use crate::message::door::PeerId;
@@ -48,7 +48,7 @@ impl Router {
                     move |router, result| router.spawned(peer, number, parent, apart, result),
                 );
             }
-            Forward::Query { queries } => self.query(peer, number, proc, queries),
+            Forward::Query { queries } => self.query(Caller { peer, number }, proc, queries),
             Forward::Log { data, directives } => {
                 let directives = self.jobs.signed(&self.cx, &proc, directives);
                 self.pass_on(peer, number, |host, done| host.log2(&proc, &data, &directives, done), (), no_more);
@@ -58,7 +58,8 @@ impl Router {
                 self.pass_on(peer, number, |host, done| host.allocate(&proc, directive, &info, done), no_infos, infos);
             }
             Forward::Monitor { monitor, error, directives } => {
-                self.monitor(peer, number, Wish { proc, what: monitor, error, directives });
+                let request = MonitorRequest { proc, monitor, error, directives };
+                self.monitors.request(&mut self.cx, &self.jobs, Caller { peer, number }, request);
             }
             Forward::GetCredential { directives } => self.pass_on(
                 peer,

@@ -8,16 +8,16 @@ use std::sync::Arc;
 
 use super::FOREIGN_IDS;
 use super::cleanup::Cleanup;
+use super::ctx::effect::Effect;
 use super::ctx::system::WatchId;
 use super::ctx::{Ctx, Done};
 use super::fork::OfJob;
 use super::router::Router;
 use super::setup::Change;
 use super::stored::{Stored, StoredError};
-use crate::data::{Info, Nspace, Proc, Rank, Status, keys};
-use crate::message::Mapped;
-use crate::message::Reply;
+use crate::data::{Info, Nspace, Proc, Rank, Scope, Status, keys};
 use crate::message::door::PeerId;
+use crate::message::{Mapped, Posted, Reply};
 use crate::store::{BadJobInfo, JobInfoBuilder, ReaderId};
 use crate::sys::{memory, process, random};
 use crate::trace;
@@ -266,6 +266,29 @@ impl Jobs {
         true
     }
 
+    /// Takes in what a process of this node posts.
+    ///
+    /// # Errors
+    /// `ERR_BAD_PARAM` for a scope that there is not, `ERR_NOT_FOUND` where the namespace is not registered, and the status of data
+    /// that cannot be stored.
+    pub(super) fn commit(&mut self, cx: &mut Ctx, proc: Proc, entries: Vec<Posted>) -> Result<(), Status> {
+        let is_bad = |entry: &&Posted| ![Scope::LOCAL, Scope::REMOTE, Scope::GLOBAL].contains(&entry.scope);
+        if let Some(bad) = entries.iter().find(is_bad) {
+            trace!("{proc} commits {} with scope {}", bad.key, bad.scope.0);
+            return Err(Status::ERR_BAD_PARAM);
+        }
+        let stored = self.stored_mut(&proc.nspace).ok_or(Status::ERR_NOT_FOUND)?;
+        let result = stored.post(proc.rank, entries).map_err(|e| {
+            trace!("a commit of {proc} fails: {e}");
+            if let Some(holder) = e.held_by().and_then(|page| self.reader(&proc.nspace, page)) {
+                trace!("{holder} holds on to memory of {} and keeps it from being used again", proc.nspace);
+            }
+            e.status()
+        });
+        cx.effect(Effect::Posted(proc));
+        result
+    }
+
     /// Whose reader page that is.
     pub(super) fn reader(&self, nspace: &Nspace, page: ReaderId) -> Option<Proc> {
         let (rank, _) = self.get(nspace)?.clients.iter().find(|(_, client)| client.page == Some(page))?;
@@ -368,7 +391,7 @@ impl Router {
             self.consider(peer);
         }
         self.job_changed(&nspace);
-        self.gets_look_again(&nspace);
+        self.gets.job_registered(&mut self.cx, &self.jobs, &nspace);
         Ok(())
     }
 
@@ -487,6 +510,22 @@ impl Router {
     pub(super) fn publish_fork(&self, nspace: &Nspace) {
         let of_job = |job: &Job| OfJob { token: job.token, environment: job.environment.clone() };
         self.forks.publish(self.common.clone(), nspace, self.jobs.get(nspace).map(of_job));
+    }
+}
+
+#[cfg(test)]
+impl Jobs {
+    /// Registers a job of so many processes, some of which run here.
+    pub(super) fn add(&mut self, nspace: &Nspace, size: u32, here: &[Rank]) {
+        let mut job = Job::new().expect("randomness");
+        let peers: Vec<String> = here.iter().map(|rank| rank.0.to_string()).collect();
+        let info = [Info::new(keys::JOB_SIZE, size), Info::new(keys::LOCAL_PEERS, peers.join(",").as_str())];
+        let info =
+            crate::store::JobInfo::from_infos(nspace, here.len() as u32, &info, "here").expect("good information");
+        job.stored = Some(Stored::create(nspace, info, &crate::store::Limits::default()).expect("memory"));
+        job.clients.extend(here.iter().map(|rank| (*rank, Client::expected(0, 0, None))));
+        job.local_procs = Some(here.len());
+        self.known.insert(nspace.clone(), job);
     }
 }
 

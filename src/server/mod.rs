@@ -14,10 +14,11 @@
 //! | `jobs`, `stored` | namespaces and their processes; a job's data, in the store |
 //! | `fence`, `members`, `arrivals`, `blob` | who waits for whom, and what travels between nodes |
 //! | `connect` | who is connected with whom |
-//! | `modex` | commits, and look-ups that wait |
+//! | `gets` | pending gets: look-ups that wait for what processes post |
 //! | `events` | events |
 //! | `groups`, `construct`, `invite` | groups of processes: those there are, and the two ways to make one |
 //! | `forward`, `query` | what the host answers |
+//! | `monitors` | heartbeats and files as signs of life |
 //! | `published` | published data, for a host that wants to keep it here |
 //! | `output`, `input` | output of processes, for those who asked for it; input for them |
 //! | `local_output` | output of processes, written by the program itself |
@@ -57,13 +58,13 @@ mod events;
 mod fence;
 mod fork;
 mod forward;
+mod gets;
 mod groups;
 mod host;
 mod input;
 mod jobs;
 mod local_output;
 mod mailbox;
-mod modex;
 mod monitors;
 mod output;
 mod pieces;
@@ -402,7 +403,9 @@ impl Server {
         done: impl FnOnce(Result<Vec<u8>, Status>) + Send + 'static,
     ) -> Result<(), Status> {
         let (proc, info) = (proc.clone(), info.to_vec());
-        self.mailbox.post(move |router| router.dmodex_request(proc, &info, Box::new(done)))
+        self.mailbox.post(move |router| {
+            router.gets.direct_modex.request(&mut router.cx, &router.jobs, proc, &info, Box::new(done));
+        })
     }
 
     /// Looks a key up as a client's Get would.
@@ -418,7 +421,9 @@ impl Server {
     ) -> Result<(), Status> {
         let key = crate::data::Key::new(key).map_err(|_| Status::ERR_BAD_PARAM)?;
         let (proc, info) = (proc.clone(), info.to_vec());
-        self.mailbox.post(move |router| router.get_local(proc, key, info, Box::new(done)))
+        self.mailbox.post(move |router| {
+            router.gets.get_for_program(&mut router.cx, &router.jobs, proc, key, &info, Box::new(done));
+        })
     }
 
     /// [`get`](Server::get), waiting for the result.

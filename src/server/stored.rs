@@ -327,7 +327,7 @@ mod tests {
         let (done, was) = std::sync::mpsc::channel();
         let posted = move |router: &mut crate::server::router::Router| {
             let entry = Posted { scope: Scope::GLOBAL, key: Key::new("k").unwrap(), value: Value::from(1u32) };
-            router.store(&proc, vec![entry]).unwrap();
+            router.jobs.commit(&mut router.cx, proc.clone(), vec![entry]).unwrap();
             router.jobs.stored_mut(&nspace).unwrap().writer.damage(proc.rank);
             let caller = Caller { peer: PeerId { door: 0, connection: u64::MAX }, number: 1 };
             let info = vec![Info::new(keys::COLLECT_DATA, true)];

@@ -19,8 +19,8 @@ impl Audience {
     /// Returns the audience of an event that `source` raises with these attributes.
     ///
     /// # Errors
-    /// `ERR_BAD_PARAM` for a range that reaches nobody: an unknown one, one of the process alone, or one that should name
-    /// processes and does not.
+    /// `ERR_BAD_PARAM` for a range that reaches nobody: an unknown one, one of the process alone, or one that should
+    /// name processes and does not.
     pub fn new(range: DataRange, source: &Proc, info: &[Info]) -> Result<Self, Status> {
         Ok(match range {
             DataRange::LOCAL => Audience::Node,

@@ -14,10 +14,10 @@ pub enum Effect {
     TrackerOver(TrackerId),
     /// Memory that readers of a job may have given back is looked through.
     Reclaim(Nspace),
-    /// A process has posted something.
-    Posted(Proc),
     /// The host has answered at once.
     Returned(Ticket),
+    /// A process has posted something, or a commit of it has failed.
+    Posted(Proc),
     /// An event is raised.
     Raise { event: Event, origin: Origin, then: AfterRaise },
     /// An event of a group has not reached everybody it is for.

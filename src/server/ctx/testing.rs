@@ -156,8 +156,8 @@ impl TestCtx {
         std::iter::from_fn(|| self.cx.next_effect()).collect()
     }
 
-    /// Takes the oldest ticket that has come back: as an effect of a host that has answered at once, or from elsewhere. Other
-    /// effects stay.
+    /// Takes the oldest ticket that has come back: as an effect of a host that has answered at once, or from elsewhere.
+    /// Other effects stay.
     pub fn ticket(&mut self) -> Option<Ticket> {
         match self.cx.effects.iter().position(|effect| matches!(effect, Effect::Returned(_))) {
             Some(at) => match self.cx.effects.remove(at) {
@@ -174,9 +174,9 @@ impl TestCtx {
         work.into_iter().for_each(|work| work());
     }
 
-    /// Lets the system have no threads from now on.
-    pub fn lack_threads(&mut self) {
-        self.outside.lock().lacks_threads = true;
+    /// Lets the system have threads from now on, or none.
+    pub fn lack_threads(&mut self, lacks: bool) {
+        self.outside.lock().lacks_threads = lacks;
     }
 
     /// Calls the embedding program's callbacks.

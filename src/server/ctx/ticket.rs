@@ -2,8 +2,12 @@
 use super::event::AfterRaise;
 use super::ids::Caller;
 pub use super::ids::TrackerId;
-use crate::data::Status;
+use crate::data::{Proc, Status};
+use crate::message::door::PeerId;
 use crate::message::{Infos, Reply};
+
+/// A file's size, and when it was read and written last, in nanoseconds.
+pub type FileState = [i128; 3];
 
 /// The host's answer to something it was asked, or the result of a worker.
 #[derive(Debug)]
@@ -26,6 +30,12 @@ pub enum Ticket {
     Reply(Caller, Reply),
     /// A clean-up has removed what it was to remove.
     Swept(u64),
+    /// The host has brought what a process of another node has posted, or not; with the number of the request.
+    DirectModex(Proc, u64, Result<Vec<u8>, Status>),
+    /// The host has answered a query, by its number.
+    Query(u64, Result<Infos, Status>),
+    /// A thread has looked at the file of a monitor: its peer, its number, and the file's state where there is one.
+    FileSeen(PeerId, u64, Option<FileState>),
     /// The host has registered event codes, or no longer watches for some.
     EventCodes(Result<(), Status>),
     /// The host has passed an event on to other nodes, or not.

@@ -7,8 +7,8 @@ use crate::server::ctx::Ctx;
 use crate::server::ctx::ticket::Ticket;
 use crate::trace;
 
-/// Questions that a host may leave unanswered. Beyond that it is asked nothing new until it answers: what it is shown stays until
-/// then.
+/// Questions that a host may leave unanswered. Beyond that it is asked nothing new until it answers: what it is shown
+/// stays until then.
 const MAX_UNANSWERED: usize = 64;
 
 /// Codes at the host, and those that it is to be told of.
@@ -24,7 +24,8 @@ pub struct HostCodes {
     has_unwanted: bool,
 }
 
-/// Returns whether only the host can know of such events: codes of the environment, and those that are not the Standard's.
+/// Returns whether only the host can know of such events: codes of the environment, and those that are not the
+/// Standard's.
 fn is_the_hosts(code: i32) -> bool {
     let environment = (Status::EVENT_SYS_OTHER.0..=Status::EVENT_SYS_BASE.0).contains(&code);
     environment || !(Status::EXTERNAL_ERR_BASE.0..=0).contains(&code)

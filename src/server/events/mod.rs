@@ -1,12 +1,12 @@
 //! Events between the processes of a node, and through the host beyond it.
 //!
-//! A client registers the codes it wants to hear of, or all of them. An event goes to every registered client within its range,
-//! except the one that raised it, which tells its own handlers itself; when the range reaches beyond the node, the host
-//! gets it too, with this server's name (`PMIX_EVENT_PROXY`), by which it is known if the host hands it back. A registration
-//! ends with its connection.
+//! A client registers the codes it wants to hear of, or all of them. An event goes to every registered client within
+//! its range, except the one that raised it, which tells its own handlers itself; when the range reaches beyond the
+//! node, the host gets it too, with this server's name (`PMIX_EVENT_PROXY`), by which it is known if the host hands it
+//! back. A registration ends with its connection.
 //!
-//! An event is kept for a while ([`Backlog`]): a client that registers for it later, and was within its range, is sent it then,
-//! unless the event says that it is not to be kept (`PMIX_EVENT_DO_NOT_CACHE`).
+//! An event is kept for a while ([`Backlog`]): a client that registers for it later, and was within its range, is sent
+//! it then, unless the event says that it is not to be kept (`PMIX_EVENT_DO_NOT_CACHE`).
 use super::ctx::Ctx;
 use super::ctx::audience::Audience;
 use super::ctx::effect::Effect;
@@ -93,14 +93,15 @@ impl Events {
         }
     }
 
-    /// Raises an event: delivers it to the clients here that it is for, and has the host carry it where others are among them.
+    /// Raises an event: delivers it to the clients here that it is for, and has the host carry it where others are
+    /// among them.
     pub fn raise(&mut self, cx: &mut Ctx, jobs: &Jobs, event: Event, origin: Origin, then: AfterRaise) {
         let audience = match Audience::of(&event) {
             Ok(audience) => audience,
             Err(refused) => return follow(cx, then, Err(refused)),
         };
-        // What the host passes on comes from elsewhere already; only what it raises in a server's name is for elsewhere, and
-        // not if another server has given it to its host: it would go to and fro for ever.
+        // What the host passes on comes from elsewhere already; only what it raises in a server's name is for
+        // elsewhere, and not if another server has given it to its host: it would go to and fro for ever.
         let by_another = proxy_of(&event).is_some_and(|proxy| *proxy != cx.identity.proc);
         let passed_on = origin == Origin::Program && (event.source.nspace != cx.config.nspace || by_another);
         // The raiser has told its own handlers, and some hosts hand a server its own events back.
@@ -129,8 +130,8 @@ impl Events {
         }
     }
 
-    /// Returns whether this is an event of a process here, or of this server, that the host hands back: everybody within its range
-    /// has it. Two servers of a careless host may have the same name, but not the same processes.
+    /// Returns whether this is an event of a process here, or of this server, that the host hands back: everybody
+    /// within its range has it. Two servers of a careless host may have the same name, but not the same processes.
     pub fn is_back(&self, cx: &Ctx, jobs: &Jobs, event: &Event) -> bool {
         let own = &cx.identity.proc;
         proxy_of(event) == Some(own) && (event.source == *own || all_run_here(jobs, &event.source))

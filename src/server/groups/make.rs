@@ -11,7 +11,6 @@ use crate::message::{Posted, Reply, key_in_context};
 use crate::server::collective::encoding::{self, Others, RankData};
 use crate::server::collective::exchange;
 use crate::server::ctx::Ctx;
-use crate::server::ctx::effect::Effect;
 use crate::server::jobs::Jobs;
 use crate::trace;
 
@@ -146,12 +145,7 @@ fn share(
     for (proc, given) in part.given.iter().filter(|(_, given)| !given.is_empty()) {
         let given = given.iter().map(|info| (info.key.clone(), info.value.clone()));
         let entries = in_context(given, context, Scope::LOCAL)?;
-        let stored = floor.jobs.stored_mut(&proc.nspace).ok_or(Status::ERR_NOT_FOUND)?;
-        stored.post(proc.rank, entries).map_err(|e| {
-            trace!("what {proc} gives for a group cannot be stored: {e}");
-            e.status()
-        })?;
-        floor.cx.effect(Effect::Posted(proc.clone()));
+        floor.jobs.commit(floor.cx, proc.clone(), entries)?;
     }
     Ok(context)
 }

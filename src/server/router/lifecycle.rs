@@ -11,12 +11,13 @@ use crate::server::fence;
 impl Router {
     /// A peer asks nothing and hears nothing any more.
     pub(in crate::server) fn peer_over(&mut self, peer: PeerId) {
-        self.gets_of_peer_end(peer);
+        self.gets.peer_over(&mut self.cx, peer);
+        self.queries.peer_over(peer);
         self.output_ends(peer);
         self.groups.peer_over(below!(self), peer);
         self.collectives.peer_over(peer);
         self.inputs.forget(peer);
-        self.end_monitors(peer, None);
+        self.monitors.peer_over(&mut self.cx, peer);
         self.events.peer_over(&mut self.cx, peer);
     }
 
@@ -24,7 +25,7 @@ impl Router {
     pub(in crate::server) fn process_gone(&mut self, proc: &Proc) {
         self.not_coming(proc);
         self.groups.process_gone(below!(self), proc);
-        self.gets_from_end(proc);
+        self.gets.process_gone(&mut self.cx, proc);
     }
 
     /// A process has said that it is done.
@@ -59,7 +60,7 @@ impl Router {
         self.sweep_job(nspace);
         self.collectives.job_over(&mut self.cx, &mut self.jobs, nspace);
         self.groups.job_over(below!(self), nspace);
-        self.gets_of_job_end(nspace);
+        self.gets.job_over(&mut self.cx, nspace);
         self.connections.job_over(nspace);
         self.local_output_ends(nspace);
     }

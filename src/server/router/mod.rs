@@ -25,17 +25,18 @@ use crate::server::events::Events;
 use crate::server::fence::Fences;
 use crate::server::fork::{Common, Forks};
 use crate::server::forward::no_more;
+use crate::server::gets::Gets;
 use crate::server::groups::Groups;
 use crate::server::host::{Accepted, Answer, Completion, Host};
 use crate::server::input::Inputs;
 use crate::server::jobs::Jobs;
 use crate::server::local_output::LocalOutput;
 use crate::server::mailbox::Mailbox;
-use crate::server::modex::Waits;
 use crate::server::monitors::Monitors;
 use crate::server::output::Outputs;
 use crate::server::program::DeliveryHandler;
 use crate::server::psets::ProcessSets;
+use crate::server::query::Queries;
 use crate::store::Limits;
 use crate::trace;
 
@@ -51,9 +52,9 @@ macro_rules! below {
 }
 
 mod collective;
-mod glue;
 mod lifecycle;
 mod notify;
+mod query;
 
 pub(in crate::server) struct Router {
     pub(in crate::server) cx: Ctx,
@@ -75,7 +76,8 @@ pub(in crate::server) struct Router {
     pub(in crate::server) resources: Vec<Info>,
     /// What the jobs of a session will have that are registered.
     pub(in crate::server) sessions: BTreeMap<u32, Vec<Info>>,
-    pub(in crate::server) waits: Waits,
+    pub(in crate::server) gets: Gets,
+    pub(in crate::server) queries: Queries,
     pub(in crate::server) monitors: Monitors,
     pub(in crate::server) events: Events,
     /// Which attributes the host supports.
@@ -134,6 +136,11 @@ impl Router {
             | Ticket::Single(..)
             | Ticket::InvitationContext(..) => self.collective_answered(ticket),
             Ticket::Swept(id) => self.swept(id),
+            Ticket::DirectModex(proc, number, result) => {
+                self.gets.fetched(&mut self.cx, &mut self.jobs, &proc, number, result);
+            }
+            Ticket::Query(number, result) => self.query_answered(number, result),
+            Ticket::FileSeen(peer, number, seen) => self.monitors.file_seen(&mut self.cx, (peer, number), seen),
             Ticket::EventCodes(result) => self.events.host_watches(&mut self.cx, result),
             Ticket::EventPassedOn { then, heard, result } => self.events.passed_on(&mut self.cx, then, heard, result),
         }
@@ -144,14 +151,16 @@ impl Router {
         while let Some(effect) = self.cx.next_effect() {
             match effect {
                 Effect::Returned(ticket) => self.returned(ticket),
-                Effect::Raise { event, origin, then } => self.raise(event, origin, then),
+                Effect::Posted(proc) => self.gets.posted(&mut self.cx, &self.jobs, &proc),
+                Effect::Raise { event, origin, then } => {
+                    self.events.raise(&mut self.cx, &self.jobs, event, origin, then);
+                }
                 Effect::Unreached { group, number, event, failure } => {
                     self.groups.unreached(below!(self), &group, number, (event, failure));
                 }
                 Effect::Collective => self.collective_step(),
                 Effect::TrackerOver(id) => self.groups.tracker_over(below!(self), id),
                 Effect::Reclaim(nspace) => self.reclaim(&nspace),
-                Effect::Posted(proc) => self.posted(&proc),
             }
         }
     }
@@ -208,12 +217,17 @@ impl Router {
             Request::Disconnect { procs, info } if peer == PROGRAM => {
                 self.pass_on(peer, number, |host, done| host.disconnect(&procs, &info, done), (), no_more);
             }
-            Request::Commit { entries } => self.commit(peer, number, proc, entries),
+            Request::Commit { entries } => {
+                let result = self.jobs.commit(&mut self.cx, proc, entries);
+                self.cx.answer_status(caller, result);
+            }
             Request::Fence { procs, info } => self.fence(Waiter { caller, seen: None }, proc, procs, info),
             Request::Meet { seen, info } => self.fence(Waiter { caller, seen: Some(seen) }, proc, Vec::new(), info),
             Request::Connect { procs, info } => self.connect(caller, &proc, Operation::Connect, (&procs, &info)),
             Request::Disconnect { procs, info } => self.connect(caller, &proc, Operation::Disconnect, (&procs, &info)),
-            Request::Get { proc: target, key, info } => self.get(peer, number, target, key, info),
+            Request::Get { proc: target, key, info } => {
+                self.gets.get(&mut self.cx, &self.jobs, caller, target, key, &info);
+            }
             Request::Segments { nspace, have } => self.segments(peer, number, &nspace, &have),
             Request::Abort { status, message, procs } => self.abort(peer, number, proc, status, message, procs),
             Request::Finalize => self.finalize(peer, number, proc, role),
@@ -261,12 +275,12 @@ impl Router {
             Deadline::Farewell(peer, number) => self.farewell_expired(peer, number),
             Deadline::Collective(id) => self.collectives.expired(&mut self.cx, &mut self.jobs, id),
             Deadline::EarlyFence(number) => self.fences.expired(&mut self.cx, number),
-            Deadline::Get(id) => self.get_expired(id),
-            Deadline::DirectModex(id) => self.dmodex_expired(id),
+            Deadline::Get(id) => self.gets.expired(&mut self.cx, id),
+            Deadline::DirectModex(id) => self.gets.direct_modex.expired(&mut self.cx, id),
             Deadline::Invitation(number) => self.groups.invitation_expired(below!(self), number),
             Deadline::Join(number) => self.groups.join_expired(below!(self), number),
             Deadline::Single(number) => self.groups.single_expired(below!(self), number),
-            Deadline::Monitor(peer, id) => self.period_is_over((peer, id)),
+            Deadline::Monitor(peer, id) => self.monitors.period_over(&mut self.cx, &self.jobs, (peer, id)),
             Deadline::Output(peer, id) => self.output_is_due(peer, id),
             Deadline::OutputFlush => self.output_flushed(Err(Status::ERR_TIMEOUT)),
         }

@@ -1,0 +1,399 @@
+//! Pending gets: look-ups that wait for what processes post.
+//!
+//! A look-up that comes here is one that a client could not answer from what it has mapped: the server looks itself,
+//! and what is not there yet it waits for, where somebody may still post it. A key of another node's process is fetched
+//! through the host (direct modex), once for all who ask at the time.
+//!
+//! When the process that is asked about dies, or ends after its goodbye, what waits for its keys ends with
+//! `ERR_NOT_FOUND`. When the process that asks is gone, its look-ups are forgotten.
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::time::Duration;
+
+use super::collective::exchange;
+use super::ctx::peers::Caller;
+use super::ctx::ticket::Ticket;
+use super::ctx::timers::{Deadline, TimerId};
+use super::ctx::{Ctx, Done};
+use super::jobs::Jobs;
+use crate::data::{Info, Key, Nspace, Proc, Status, Value, keys};
+use crate::message::door::PeerId;
+use crate::store::{Directives, Miss};
+use crate::trace;
+
+mod direct_modex;
+mod question;
+mod take_where;
+
+use direct_modex::DirectModex;
+use question::{Asker, Found, Question};
+use take_where::take_where;
+
+/// A question that waits.
+struct Wait {
+    question: Question,
+    deadline: Option<TimerId>,
+}
+
+/// Every look-up under way.
+#[derive(Default)]
+pub struct Gets {
+    /// By number, in the order they came.
+    waiting: BTreeMap<u64, Wait>,
+    /// Processes that the host is asked about, each by the number of the request.
+    fetching: HashMap<Proc, u64>,
+    /// Number of the last question or request.
+    last: u64,
+    pub direct_modex: DirectModex,
+}
+
+impl Gets {
+    /// A client looks a key up.
+    pub fn get(&mut self, cx: &mut Ctx, jobs: &Jobs, caller: Caller, proc: Proc, key: Option<Key>, info: &[Info]) {
+        match Directives::parse(info) {
+            Ok(directives) => self.ask(cx, jobs, Question::new(Asker::Peer(caller), proc, key, directives)),
+            Err(status) => cx.answer_status(caller, Err(status)),
+        }
+    }
+
+    /// The embedding program looks a key up.
+    pub fn get_for_program(
+        &mut self,
+        cx: &mut Ctx,
+        jobs: &Jobs,
+        proc: Proc,
+        key: Key,
+        info: &[Info],
+        done: Done<Value>,
+    ) {
+        match Directives::parse(info) {
+            Ok(directives) => self.ask(cx, jobs, Question::new(Asker::Program(done), proc, Some(key), directives)),
+            Err(status) => cx.finish(done, Err(status)),
+        }
+    }
+
+    fn ask(&mut self, cx: &mut Ctx, jobs: &Jobs, question: Question) {
+        if !question.wants_newer(jobs) || question.directives.immediate {
+            match question.look(cx, jobs) {
+                Ok(found) => return question.asker.answer(cx, Ok(found)),
+                Err(Miss::NotFound) => {}
+                Err(miss) => {
+                    trace!("a look-up of {} fails: {miss}", question.proc);
+                    return question.asker.answer(cx, Err(Status::ERR_UNPACK_FAILURE));
+                }
+            }
+        }
+        if !question.may_come(jobs) {
+            return question.asker.answer(cx, Err(Status::ERR_NOT_FOUND));
+        }
+        if let Some(status) = question.failure(jobs) {
+            return question.asker.answer(cx, Err(status));
+        }
+        let remote = jobs.is_remote(&question.proc);
+        let limit = match question.directives.timeout {
+            Some(seconds) if seconds > 0 => Some(Duration::from_secs(seconds.unsigned_abs().into())),
+            Some(_) => None,
+            None if remote => None,
+            None => Some(cx.config.get_patience),
+        };
+        self.last += 1;
+        let deadline = limit.map(|limit| cx.set_deadline(limit, Deadline::Get(self.last)));
+        let (proc, key) = (question.proc.clone(), question.key.clone());
+        self.waiting.insert(self.last, Wait { question, deadline });
+        if remote {
+            self.fetch(cx, proc, key);
+        }
+    }
+
+    /// Asks the host for all that another node's process has posted, unless it is asked already.
+    fn fetch(&mut self, cx: &mut Ctx, proc: Proc, key: Option<Key>) {
+        if self.fetching.contains_key(&proc) {
+            return;
+        }
+        self.last += 1;
+        let number = self.last;
+        self.fetching.insert(proc.clone(), number);
+        let info: Vec<Info> =
+            key.map(|key| Info::new(keys::REQUIRED_KEY, Value::string(key.as_bytes()))).into_iter().collect();
+        let asked = proc.clone();
+        cx.ask_host(
+            |host, done| host.direct_modex(&asked, &info, done),
+            Vec::new(),
+            move |result| Ticket::DirectModex(proc, number, result),
+        );
+    }
+
+    /// The host has brought all that another node's process has posted, or not. What is not there now is not among it.
+    pub fn fetched(
+        &mut self,
+        cx: &mut Ctx,
+        jobs: &mut Jobs,
+        proc: &Proc,
+        number: u64,
+        result: Result<Vec<u8>, Status>,
+    ) {
+        if self.fetching.get(proc) != Some(&number) {
+            return trace!("the host brings what {proc} has posted when nobody waits for it, or its job is over");
+        }
+        self.fetching.remove(proc);
+        let status = match result {
+            Ok(data) => exchange::absorb(cx, jobs, &data).err().unwrap_or(Status::ERR_NOT_FOUND),
+            Err(Status::ERR_NOT_SUPPORTED) => Status::ERR_NOT_FOUND,
+            Err(status) => {
+                trace!("the host cannot fetch what {proc} has posted: {status}");
+                status
+            }
+        };
+        for wait in self.waiting.values_mut().filter(|wait| wait.question.proc == *proc) {
+            wait.question.directives.refresh = false;
+        }
+        self.look_again(cx, jobs, |question| question.may_be_posted_by(proc));
+        self.end_about(cx, status, |asked| asked == proc);
+    }
+
+    /// A process has posted something, or a commit of it has failed: looks again for whoever waits for it.
+    pub fn posted(&mut self, cx: &mut Ctx, jobs: &Jobs, proc: &Proc) {
+        if !self.waiting.is_empty() {
+            self.look_again(cx, jobs, |question| question.may_be_posted_by(proc));
+            self.end_unposted(cx, jobs, proc);
+        }
+        self.direct_modex.look(cx, jobs, proc);
+    }
+
+    /// Ends what waits for keys of a process that turn out to be for other nodes alone, or could not be stored.
+    fn end_unposted(&mut self, cx: &mut Ctx, jobs: &Jobs, proc: &Proc) {
+        let about = self.waiting.iter().filter(|(_, wait)| wait.question.proc == *proc);
+        let failure = |question: &Question| {
+            question.failure(jobs).or_else(|| question.is_hidden(jobs).then_some(Status::ERR_NOT_FOUND))
+        };
+        let ended: Vec<(u64, Status)> =
+            about.filter_map(|(number, wait)| Some((*number, failure(&wait.question)?))).collect();
+        for (number, status) in ended {
+            self.end_one(cx, number, Err(status));
+        }
+    }
+
+    /// A namespace has new information.
+    pub fn job_registered(&mut self, cx: &mut Ctx, jobs: &Jobs, nspace: &Nspace) {
+        self.look_again(cx, jobs, |question| question.proc.nspace == *nspace);
+        self.direct_modex.look_at_job(cx, jobs, nspace);
+    }
+
+    fn look_again(&mut self, cx: &mut Ctx, jobs: &Jobs, is_meant: impl Fn(&Question) -> bool) {
+        let meant =
+            self.waiting.iter().filter(|(_, wait)| is_meant(&wait.question) && !wait.question.wants_newer(jobs));
+        let found: Vec<(u64, Found)> =
+            meant.filter_map(|(number, wait)| Some((*number, wait.question.look(cx, jobs).ok()?))).collect();
+        for (number, found) in found {
+            self.end_one(cx, number, Ok(found));
+        }
+    }
+
+    fn end_one(&mut self, cx: &mut Ctx, number: u64, result: Result<Found, Status>) {
+        let Some(Wait { question, deadline }) = self.waiting.remove(&number) else { return };
+        cx.timers.cancel(deadline);
+        question.asker.answer(cx, result);
+    }
+
+    fn end_about(&mut self, cx: &mut Ctx, status: Status, is_meant: impl Fn(&Proc) -> bool) {
+        for Wait { question, deadline } in take_where(&mut self.waiting, |wait| is_meant(&wait.question.proc)) {
+            cx.timers.cancel(deadline);
+            question.asker.answer(cx, Err(status));
+        }
+    }
+
+    /// The time limit of a look-up has run out.
+    pub fn expired(&mut self, cx: &mut Ctx, number: u64) {
+        if let Some(Wait { question, .. }) = self.waiting.get(&number) {
+            let key = question.key.as_ref().map_or("anything".to_owned(), |key| format!("{key:?}"));
+            trace!("{} has waited in vain for {} to post {key}", question.asker.name(cx), question.proc);
+        }
+        self.end_one(cx, number, Err(Status::ERR_TIMEOUT));
+    }
+
+    /// A process that may have been asked about will post nothing any more.
+    pub fn process_gone(&mut self, cx: &mut Ctx, proc: &Proc) {
+        self.end_about(cx, Status::ERR_NOT_FOUND, |asked| asked == proc);
+        self.direct_modex.end(cx, &Err(Status::ERR_NOT_FOUND), |wanted| wanted == proc);
+    }
+
+    /// A peer that may have asked is gone.
+    pub fn peer_over(&mut self, cx: &mut Ctx, peer: PeerId) {
+        let has_asked = |wait: &Wait| matches!(wait.question.asker, Asker::Peer(caller) if caller.peer == peer);
+        let gone = take_where(&mut self.waiting, has_asked);
+        gone.iter().for_each(|wait| cx.timers.cancel(wait.deadline));
+        if !gone.is_empty() && !self.fetching.is_empty() {
+            // What the host has not answered for those that are gone it may never answer: it is asked anew for who
+            // comes next.
+            let wanted: HashSet<&Proc> = self.waiting.values().map(|wait| &wait.question.proc).collect();
+            self.fetching.retain(|proc, _| wanted.contains(proc));
+        }
+    }
+
+    /// A namespace is deregistered.
+    pub fn job_over(&mut self, cx: &mut Ctx, nspace: &Nspace) {
+        self.fetching.retain(|proc, _| proc.nspace != *nspace);
+        self.end_about(cx, Status::ERR_NOT_FOUND, |asked| asked.nspace == *nspace);
+        self.direct_modex.end(cx, &Err(Status::ERR_NOT_FOUND), |wanted| wanted.nspace == *nspace);
+    }
+
+    /// The server ends, and with it whatever still waits.
+    pub fn server_over(&mut self, cx: &mut Ctx) {
+        self.end_about(cx, Status::ERR_INIT, |_| true);
+        self.direct_modex.end(cx, &Err(Status::ERR_INIT), |_| true);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+    use crate::data::{Rank, Scope};
+    use crate::message::{Posted, Reply};
+    use crate::server::ctx::effect::Effect;
+    use crate::server::ctx::testing::{self, TestCtx, proc};
+    use crate::server::host::{Accepted, Answer, Completion, Host, NoHost};
+
+    /// A host that keeps what it is asked.
+    struct Asked(mpsc::Sender<(Proc, Completion<Vec<u8>>)>);
+
+    impl Host for Asked {
+        fn direct_modex(&self, proc: &Proc, _: &[Info], done: Completion<Vec<u8>>) -> Accepted {
+            self.0.send((proc.clone(), done)).unwrap();
+            Ok(Answer::Later)
+        }
+    }
+
+    fn key(name: &str) -> Key {
+        Key::new(name).unwrap()
+    }
+
+    /// A job of four ranks, of which 0 and 1 run here.
+    fn bench(host: impl Host) -> (TestCtx, Jobs, Gets) {
+        let mut jobs = Jobs::default();
+        jobs.add(&proc("job", 0).nspace, 4, &[Rank(0), Rank(1)]);
+        (testing::ctx(host), jobs, Gets::default())
+    }
+
+    fn commit(test: &mut TestCtx, jobs: &mut Jobs, gets: &mut Gets, rank: u32, name: &str, scope: Scope) {
+        let entry = Posted { scope, key: key(name), value: Value::from(rank) };
+        jobs.commit(&mut test.cx, proc("job", rank), vec![entry]).unwrap();
+        posted(test, jobs, gets);
+    }
+
+    fn posted(test: &mut TestCtx, jobs: &Jobs, gets: &mut Gets) {
+        for effect in test.effects() {
+            let Effect::Posted(by) = effect else { panic!("{effect:?}") };
+            gets.posted(&mut test.cx, jobs, &by);
+        }
+    }
+
+    #[test]
+    fn a_get_waits_until_the_key_is_posted_by_that_rank_or_by_any() {
+        let (mut test, mut jobs, mut gets) = bench(NoHost);
+        let peer = test.connect(&proc("job", 0));
+        let [named, any] = [Rank(1), Rank::UNDEF].map(|rank| {
+            let caller = test.request(peer);
+            let of = Proc::new(proc("job", 0).nspace, rank);
+            gets.get(&mut test.cx, &jobs, caller, of, Some(key("k")), &[]);
+            caller
+        });
+        commit(&mut test, &mut jobs, &mut gets, 1, "other", Scope::GLOBAL);
+        assert_eq!(test.replies(), []);
+        commit(&mut test, &mut jobs, &mut gets, 1, "k", Scope::GLOBAL);
+        let value = || Reply::Value(Value::from(1u32));
+        assert_eq!(test.replies(), [(named, value()), (any, value())]);
+        assert!(test.advance(Duration::from_secs(3600)).is_empty(), "no deadline is left behind");
+    }
+
+    #[test]
+    fn a_get_ends_when_it_has_waited_long_enough() {
+        let (mut test, jobs, mut gets) = bench(NoHost);
+        let peer = test.connect(&proc("job", 0));
+        let caller = test.request(peer);
+        gets.get(&mut test.cx, &jobs, caller, proc("job", 1), Some(key("k")), &[]);
+        let patience = test.cx.config.get_patience;
+        assert!(test.advance(patience - Duration::from_millis(1)).is_empty());
+        let expired = test.advance(Duration::from_millis(1));
+        let [Deadline::Get(number)] = expired[..] else { panic!("{expired:?}") };
+        gets.expired(&mut test.cx, number);
+        assert_eq!(test.replies(), [(caller, Reply::Done(Status::ERR_TIMEOUT))]);
+    }
+
+    #[test]
+    fn what_cannot_come_is_not_waited_for() {
+        let (mut test, mut jobs, mut gets) = bench(NoHost);
+        let peer = test.connect(&proc("job", 0));
+        let ask = |test: &mut TestCtx, gets: &mut Gets, jobs: &Jobs, name, info: &[Info]| {
+            let caller = test.request(peer);
+            gets.get(&mut test.cx, jobs, caller, proc("job", 1), Some(key(name)), info);
+            test.replies().into_iter().map(|(_, reply)| reply).next()
+        };
+        let nothing = Some(Reply::Done(Status::ERR_NOT_FOUND));
+        assert_eq!(ask(&mut test, &mut gets, &jobs, "k", &[Info::new(keys::OPTIONAL, true)]), nothing);
+        assert_eq!(ask(&mut test, &mut gets, &jobs, "pmix.reserved", &[]), nothing);
+        // A key for other nodes alone ends the wait for it.
+        assert_eq!(ask(&mut test, &mut gets, &jobs, "hidden", &[]), None);
+        commit(&mut test, &mut jobs, &mut gets, 1, "hidden", Scope::REMOTE);
+        assert_eq!(test.replies().pop().map(|(_, reply)| reply), nothing);
+        assert_eq!(ask(&mut test, &mut gets, &jobs, "hidden", &[]), nothing);
+        // So does the end of the process.
+        assert_eq!(ask(&mut test, &mut gets, &jobs, "k", &[]), None);
+        gets.process_gone(&mut test.cx, &proc("job", 1));
+        assert_eq!(test.replies().pop().map(|(_, reply)| reply), nothing);
+    }
+
+    #[test]
+    fn the_host_is_asked_once_for_all_who_wait_and_anew_after_they_have_gone() {
+        let (sender, asked) = mpsc::channel();
+        let (mut test, mut jobs, mut gets) = bench(Asked(sender));
+        let peers = [0, 1].map(|rank| test.connect(&proc("job", rank)));
+        let ask = |test: &mut TestCtx, gets: &mut Gets, jobs: &Jobs, peer| {
+            let caller = test.request(peer);
+            gets.get(&mut test.cx, jobs, caller, proc("job", 3), Some(key("k")), &[]);
+            caller
+        };
+        for peer in peers {
+            ask(&mut test, &mut gets, &jobs, peer);
+        }
+        let (first, done) = asked.try_recv().unwrap();
+        assert!(first == proc("job", 3) && asked.try_recv().is_err());
+        peers.iter().for_each(|peer| gets.peer_over(&mut test.cx, *peer));
+        let late = test.connect(&proc("job", 0));
+        let caller = ask(&mut test, &mut gets, &jobs, late);
+        let (_, anew) = asked.try_recv().expect("the host is asked anew");
+        let nothing = Reply::Done(Status::ERR_NOT_FOUND);
+        for (done, replies) in [(done, vec![]), (anew, vec![(caller, nothing)])] {
+            done.complete(Ok(Vec::new()));
+            let Some(Ticket::DirectModex(of, number, result)) = test.ticket() else { panic!("an answer") };
+            gets.fetched(&mut test.cx, &mut jobs, &of, number, result);
+            assert_eq!(test.replies(), replies);
+        }
+    }
+
+    #[test]
+    fn another_node_is_answered_when_the_process_has_posted_or_the_job_turns_out_to_be_elsewhere() {
+        let (mut test, mut jobs, mut gets) = bench(NoHost);
+        let (sender, answers) = mpsc::channel();
+        let request = |test: &mut TestCtx, gets: &mut Gets, jobs: &Jobs, of: Proc| {
+            let sender = sender.clone();
+            let done =
+                Box::new(move |blob: Result<Vec<u8>, Status>| sender.send(blob.map(|blob| !blob.is_empty())).unwrap());
+            gets.direct_modex.request(&mut test.cx, jobs, of, &[], done);
+            test.call_back();
+        };
+        request(&mut test, &mut gets, &jobs, proc("job", 3));
+        assert_eq!(answers.try_recv(), Ok(Err(Status::ERR_NOT_FOUND)), "it runs elsewhere");
+        request(&mut test, &mut gets, &jobs, proc("job", 1));
+        request(&mut test, &mut gets, &jobs, proc("later", 0));
+        assert!(answers.try_recv().is_err());
+        commit(&mut test, &mut jobs, &mut gets, 1, "k", Scope::GLOBAL);
+        test.call_back();
+        assert_eq!(answers.try_recv(), Ok(Ok(true)));
+        let later = proc("later", 0).nspace;
+        jobs.add(&later, 1, &[]);
+        gets.job_registered(&mut test.cx, &jobs, &later);
+        test.call_back();
+        assert_eq!(answers.try_recv(), Ok(Err(Status::ERR_NOT_FOUND)));
+    }
+}

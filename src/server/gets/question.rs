@@ -1,0 +1,141 @@
+//! Question of a Get that came to the server: what it asks for, and whether that is here or may still come.
+use crate::data::{DataArray, Info, Key, Proc, Rank, Status, Value, keys};
+use crate::message::Reply;
+use crate::server::ctx::peers::Caller;
+use crate::server::ctx::{Ctx, Done};
+use crate::server::jobs::Jobs;
+use crate::store::{Directives, InfoLevel, Miss};
+
+/// Asker of a Get, which its answer goes to.
+pub enum Asker {
+    Peer(Caller),
+    /// The program that embeds the server.
+    Program(Done<Value>),
+}
+
+impl Asker {
+    /// Gives the answer.
+    pub fn answer(self, cx: &mut Ctx, result: Result<Found, Status>) {
+        match (self, result) {
+            (Asker::Peer(Caller { peer, number }), Ok(Found::One(value))) => {
+                cx.reply(peer, number, Reply::Value(value))
+            }
+            (Asker::Peer(caller), Ok(Found::All(infos))) => cx.answer(caller, Reply::Infos(Status::SUCCESS, infos)),
+            (Asker::Peer(caller), Err(status)) => cx.answer_status(caller, Err(status)),
+            (Asker::Program(done), Ok(Found::One(value))) => cx.finish(done, Ok(value)),
+            (Asker::Program(done), Ok(Found::All(infos))) => cx.finish(done, Ok(Value::infos(infos))),
+            (Asker::Program(done), Err(status)) => cx.finish(done, Err(status)),
+        }
+    }
+
+    /// Returns the asker's name for the trace.
+    pub fn name(&self, cx: &Ctx) -> String {
+        match self {
+            Asker::Peer(caller) => cx.peers.get(&caller.peer).map(|entry| entry.proc.to_string()).unwrap_or_default(),
+            Asker::Program(_) => "the server's program".to_owned(),
+        }
+    }
+}
+
+/// Values that answer a question.
+pub enum Found {
+    One(Value),
+    All(Vec<Info>),
+}
+
+/// A look-up.
+pub struct Question {
+    pub asker: Asker,
+    pub proc: Proc,
+    /// The key; everything of the process, where there is none.
+    pub key: Option<Key>,
+    pub directives: Directives,
+}
+
+impl Question {
+    /// Creates the question after the process, key and attributes of a Get.
+    pub fn new(asker: Asker, mut proc: Proc, key: Option<Key>, mut directives: Directives) -> Self {
+        if let Some(key) = &key {
+            directives.settle(key.as_bytes());
+        }
+        if let Some(nspace) = directives.nspace.take() {
+            proc.nspace = nspace;
+        }
+        Question { asker, proc, key, directives }
+    }
+
+    /// Returns whether what a process posts may be the answer.
+    pub fn may_be_posted_by(&self, proc: &Proc) -> bool {
+        self.proc.nspace == proc.nspace && [proc.rank, Rank::UNDEF].contains(&self.proc.rank)
+    }
+
+    /// Returns whether what is known is too old for it: what is known of another node's process may be, and asking
+    /// again is what REFRESH_CACHE is for.
+    pub fn wants_newer(&self, jobs: &Jobs) -> bool {
+        self.directives.refresh && jobs.is_remote(&self.proc)
+    }
+
+    /// Returns whether somebody may still post the answer.
+    pub fn may_come(&self, jobs: &Jobs) -> bool {
+        let Question { proc, key, directives, .. } = self;
+        // Reserved keys come from the host, which has given what it has.
+        let reserved = key.as_ref().is_some_and(Key::is_reserved) && !directives.refresh;
+        let level = directives.level != InfoLevel::Default;
+        if directives.optional || directives.immediate || reserved || level || self.is_hidden(jobs) {
+            return false;
+        }
+        match proc.rank {
+            Rank::UNDEF => key.is_some() && jobs.stored(&proc.nspace).is_some(),
+            rank if rank.is_process() => {
+                jobs.stored(&proc.nspace).and_then(|stored| stored.size()).is_none_or(|size| rank.0 < size)
+                    && !jobs.is_done(proc)
+            }
+            _ => false,
+        }
+    }
+
+    /// Returns whether a process of this node has posted the key, and for other nodes alone.
+    pub fn is_hidden(&self, jobs: &Jobs) -> bool {
+        let stored = jobs.stored(&self.proc.nspace).filter(|_| self.proc.rank.is_process());
+        stored.zip(self.key.as_ref()).is_some_and(|(stored, key)| stored.is_for_others(self.proc.rank, key))
+    }
+
+    /// Returns why the key is not stored although the process has committed it.
+    pub fn failure(&self, jobs: &Jobs) -> Option<Status> {
+        jobs.stored(&self.proc.nspace)?.failure(self.proc.rank, self.key.as_ref()?)
+    }
+
+    /// Looks the answer up.
+    pub fn look(&self, cx: &Ctx, jobs: &Jobs) -> Result<Found, Miss> {
+        let Question { asker, proc, key, directives } = self;
+        let stored = jobs.stored(&proc.nspace).ok_or(Miss::NotFound)?;
+        let asker = match asker {
+            Asker::Peer(caller) => cx.peers.get(&caller.peer).map(|entry| &entry.proc),
+            Asker::Program(_) => None,
+        };
+        let asker = asker.filter(|asker| asker.nspace == proc.nspace).map_or(Rank::UNDEF, |asker| asker.rank);
+        let get = |key: &Key| stored.get(asker, proc.rank, key, directives);
+        match key {
+            // Hosts give the ranks; a client that maps them makes the names of them itself.
+            Some(key) if *key == keys::LOCAL_PROCS => get(key)
+                .or_else(|miss| {
+                    let peers = Key::new(keys::LOCAL_PEERS).ok().and_then(|key| get(&key).ok());
+                    let names = peers.as_ref().and_then(|peers| DataArray::of_ranks(&proc.nspace, peers.as_str()?));
+                    names.map(Value::DataArray).ok_or(miss)
+                })
+                .map(Found::One),
+            // The pid of a rank turns out when its process comes, and is not in the job's information.
+            Some(key) if *key == keys::PROC_PID => get(key)
+                .or_else(|miss| {
+                    let client = jobs.client(proc).filter(|client| client.pid != 0);
+                    client.map(|client| Value::Pid(client.pid)).ok_or(miss)
+                })
+                .map(Found::One),
+            Some(key) => get(key).map(Found::One),
+            None => match stored.all(proc.rank)? {
+                infos if infos.is_empty() => Err(Miss::NotFound),
+                infos => Ok(Found::All(infos)),
+            },
+        }
+    }
+}

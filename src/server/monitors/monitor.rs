@@ -1,0 +1,164 @@
+//! One monitor: the sign of life that a process has asked to be watched for, and what happens when it does not come.
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::file::WatchedFile;
+use crate::data::{DataRange, Info, InfoList, Proc, Status, Value, keys};
+use crate::server::ctx::audience::Audience;
+use crate::server::ctx::event::Event;
+use crate::server::ctx::ticket::FileState;
+use crate::server::ctx::timers::TimerId;
+
+/// A process's request to be monitored, or no longer; or a heartbeat.
+#[derive(Debug)]
+pub struct MonitorRequest {
+    pub proc: Proc,
+    /// The kind of monitor, and its argument.
+    pub monitor: Info,
+    /// Code of the event that is the alarm; success for that of the kind.
+    pub error: Status,
+    pub directives: Vec<Info>,
+}
+
+/// Sign of life of a process.
+#[derive(Debug)]
+pub enum Sign {
+    Heartbeat { has_come: bool },
+    File(WatchedFile),
+}
+
+/// What is looked out for, and the alarm.
+#[derive(Debug)]
+pub struct Monitor {
+    pub sign: Sign,
+    pub period: Duration,
+    pub patience: Patience,
+    /// Deadline of the period.
+    pub deadline: Option<TimerId>,
+    /// Name by which it can be taken back.
+    pub name: Option<Value>,
+    alarm: Status,
+    range: DataRange,
+    /// Processes that the alarm is for, where the range says that they are named.
+    custom: Option<Info>,
+}
+
+impl Monitor {
+    /// Reads what a process asks for; nothing where that is not the library's.
+    ///
+    /// # Errors
+    /// `ERR_BAD_PARAM`.
+    pub fn read(request: &MonitorRequest) -> Result<Option<Self>, Status> {
+        let MonitorRequest { proc, monitor, error, directives } = request;
+        let number =
+            |key| directives.find(key).map_or(Some(0), |info| info.value.as_u32()).ok_or(Status::ERR_BAD_PARAM);
+        let (sign, seconds, drops, alert) = if monitor.key == keys::MONITOR_HEARTBEAT {
+            let (time, drops) = (number(keys::MONITOR_HEARTBEAT_TIME)?, number(keys::MONITOR_HEARTBEAT_DROPS)?);
+            (Sign::Heartbeat { has_come: false }, time, drops, Status::MONITOR_HEARTBEAT_ALERT)
+        } else if monitor.key == keys::MONITOR_FILE {
+            let path = monitor.value.as_bytes().filter(|path| !path.is_empty()).ok_or(Status::ERR_BAD_PARAM)?;
+            let path = PathBuf::from(OsStr::from_bytes(path));
+            let counts = [keys::MONITOR_FILE_SIZE, keys::MONITOR_FILE_ACCESS, keys::MONITOR_FILE_MODIFY];
+            let counts = counts.map(|key| directives.is_set(key));
+            if counts == [false; 3] {
+                return Err(Status::ERR_BAD_PARAM);
+            }
+            let file = WatchedFile { path, counts, last: FileState::default(), is_looked_at: false };
+            let (time, drops) = (number(keys::MONITOR_FILE_CHECK_TIME)?, number(keys::MONITOR_FILE_DROPS)?);
+            (Sign::File(file), time, drops, Status::MONITOR_FILE_ALERT)
+        } else {
+            return Ok(None);
+        };
+        let range = match directives.find(keys::RANGE).map(|info| &info.value) {
+            None => DataRange::NAMESPACE,
+            Some(Value::DataRange(range)) => *range,
+            Some(_) => return Err(Status::ERR_BAD_PARAM),
+        };
+        if seconds == 0 || Audience::new(range, proc, directives).is_err() {
+            return Err(Status::ERR_BAD_PARAM);
+        }
+        Ok(Some(Monitor {
+            sign,
+            period: Duration::from_secs(seconds.into()),
+            patience: Patience::new(drops),
+            deadline: None,
+            name: directives.find(keys::MONITOR_ID).map(|info| info.value.clone()),
+            alarm: if *error == Status::SUCCESS { alert } else { *error },
+            range,
+            custom: directives.find(keys::EVENT_CUSTOM_RANGE).cloned(),
+        }))
+    }
+
+    /// Returns the event that says that a process shows no sign of life, in its name.
+    pub fn alarm(&self, proc: &Proc) -> Event {
+        let mut info = vec![Info::new(keys::EVENT_AFFECTED_PROC, proc.clone())];
+        info.extend(self.name.as_ref().map(|name| Info::new(keys::MONITOR_ID, name.clone())));
+        info.extend(self.custom.clone());
+        Event { status: self.alarm, source: proc.clone(), range: self.range, info, vote: None }
+    }
+}
+
+/// Number of periods in a row that may be without a sign of life.
+#[derive(Debug)]
+pub struct Patience {
+    drops: u32,
+    missed: u32,
+}
+
+impl Patience {
+    fn new(drops: u32) -> Self {
+        Patience { drops: drops.max(1), missed: 0 }
+    }
+
+    /// Counts a period. Returns whether now is the time for the alarm: once, until there is a sign again.
+    pub fn ends_with(&mut self, sign: bool) -> bool {
+        self.missed = if sign { 0 } else { self.missed.saturating_add(1) };
+        self.missed == self.drops
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Periods in which an alarm is raised, where `1` is one with a sign of life.
+    fn alarms(drops: u32, periods: &str) -> String {
+        let mut patience = Patience::new(drops);
+        periods.chars().map(|period| if patience.ends_with(period == '1') { '!' } else { '-' }).collect()
+    }
+
+    #[test]
+    fn an_alarm_is_raised_once_until_there_is_a_sign_again() {
+        assert_eq!(alarms(0, "10001001"), "-!---!--");
+        assert_eq!(alarms(1, "10001001"), "-!---!--");
+        assert_eq!(alarms(2, "0101001000"), "-----!--!-");
+        assert_eq!(alarms(3, "0000"), "--!-");
+    }
+
+    fn read(key: &str, value: Value, directives: &[Info]) -> Result<Option<Monitor>, Status> {
+        let proc = Proc::new(crate::data::Nspace::new("job").unwrap(), crate::data::Rank(0));
+        let monitor = Info::new(key, value);
+        Monitor::read(&MonitorRequest { proc, monitor, error: Status::SUCCESS, directives: directives.to_vec() })
+    }
+
+    #[test]
+    fn a_monitor_needs_a_time_and_something_to_look_at() {
+        let of_file = || Value::string("/tmp/file");
+        let (time, check) =
+            (Info::new(keys::MONITOR_HEARTBEAT_TIME, 2u32), Info::new(keys::MONITOR_FILE_CHECK_TIME, 2u32));
+        let bad = |result: Result<Option<Monitor>, Status>| assert_eq!(result.unwrap_err(), Status::ERR_BAD_PARAM);
+        bad(read(keys::MONITOR_HEARTBEAT, true.into(), &[]));
+        bad(read(keys::MONITOR_HEARTBEAT, true.into(), &[Info::new(keys::MONITOR_HEARTBEAT_TIME, "soon")]));
+        bad(read(keys::MONITOR_FILE, of_file(), std::slice::from_ref(&check)));
+        bad(read(keys::MONITOR_FILE, of_file(), &[Info::new(keys::MONITOR_FILE_SIZE, true)]));
+        bad(read(keys::MONITOR_FILE, Value::String(None), &[check, Info::new(keys::MONITOR_FILE_SIZE, true)]));
+        let to_itself = Info::new(keys::RANGE, Value::DataRange(DataRange::PROC_LOCAL));
+        bad(read(keys::MONITOR_HEARTBEAT, true.into(), &[time.clone(), to_itself]));
+        assert!(read("my.monitor", true.into(), &[]).unwrap().is_none(), "the host's");
+        let monitor = read(keys::MONITOR_HEARTBEAT, true.into(), &[time]).unwrap().unwrap();
+        assert_eq!((monitor.alarm, monitor.range), (Status::MONITOR_HEARTBEAT_ALERT, DataRange::NAMESPACE));
+        assert_eq!((monitor.period, monitor.patience.drops), (Duration::from_secs(2), 1));
+    }
+}

@@ -1,0 +1,140 @@
+//! Answers to queries that the server knows itself.
+use crate::attribute_support::{self, HostSupport};
+use crate::data::constants::proc_state::{
+    PROC_STATE_ABORTED, PROC_STATE_CONNECTED, PROC_STATE_PREPPED, PROC_STATE_TERMINATED,
+};
+use crate::data::{DataArray, DataType, Info, Key, Nspace, Proc, ProcInfo, Query, Rank, Text, Value, keys};
+use crate::server::jobs::{Client, Jobs, Phase};
+use crate::store::Directives;
+
+/// Keys of process sets and groups.
+const SETS: [&str; 6] = [
+    keys::QUERY_NUM_PSETS,
+    keys::QUERY_PSET_NAMES,
+    keys::QUERY_PSET_MEMBERSHIP,
+    keys::QUERY_NUM_GROUPS,
+    keys::QUERY_GROUP_NAMES,
+    keys::QUERY_GROUP_MEMBERSHIP,
+];
+
+/// Returns whether a key is one of process sets and groups.
+pub fn is_about_sets(key: &Text) -> bool {
+    SETS.iter().any(|known| known.as_bytes() == key.as_bytes())
+}
+
+/// The server's own knowledge, as far as queries are about it.
+pub struct Known<'a> {
+    pub jobs: &'a Jobs,
+    pub hostname: &'a Text,
+    /// The address of the server for tools.
+    pub uri: Option<String>,
+    /// Attributes that the host supports.
+    pub host_support: &'a HostSupport,
+    /// Value of a key of process sets and groups in a query.
+    pub sets: &'a dyn Fn(&str, &Query) -> Option<Value>,
+}
+
+impl Known<'_> {
+    /// Returns the answer to a key that is the server's own to answer; nothing where the host is asked.
+    pub fn own(&self, key: &Text, query: &Query) -> Option<Vec<Info>> {
+        if is_about_sets(key) {
+            // The host may have sets that it has not told of.
+            let value = (self.sets)(key.as_str()?, query).filter(|value| !says_none(value))?;
+            return Some(vec![Info::new(key.as_str()?, value)]);
+        }
+        if attribute_support::is_asked_by(key) {
+            return Some(attribute_support::answers(&query.qualifiers, self.host_support));
+        }
+        if let Some(servers) = attribute_support::available_servers(key) {
+            return Some(if servers.is_empty() {
+                vec![Info::new(keys::QUERY_AVAIL_SERVERS, Value::Undef)]
+            } else {
+                servers
+            });
+        }
+        attribute_support::abi_version(key).map(|version| vec![version])
+    }
+
+    /// Returns the answer to a key that the host has left open, as far as it is known here.
+    pub fn instead_of_host(&self, key: &Key, query: &Query, subject: Option<&Subject>) -> Option<Value> {
+        let of_job = subject.and_then(|subject| self.of_job(key, subject));
+        of_job.or_else(|| (self.sets)(key.as_str()?, query))
+    }
+
+    fn of_job(&self, key: &Key, Subject { asker, proc, directives }: &Subject) -> Option<Value> {
+        match key.as_str()? {
+            keys::QUERY_NAMESPACES => {
+                let mut names = self.jobs.names();
+                names.retain(|name| self.jobs.get(name).is_some_and(|job| !job.of_tools));
+                names.sort_unstable();
+                let names: Vec<&[u8]> = names.iter().map(Nspace::as_bytes).collect();
+                Some(Value::string(names.join(&b',')))
+            }
+            keys::SERVER_URI => self.uri.as_deref().map(Value::string),
+            keys::QUERY_LOCAL_PROC_TABLE => self.local_procs(&proc.nspace),
+            _ => {
+                let mut directives = directives.clone();
+                directives.settle(key.as_bytes());
+                self.jobs.stored(&proc.nspace)?.get(*asker, proc.rank, key, &directives).ok()
+            }
+        }
+    }
+
+    /// Returns the table of a namespace's processes on this node.
+    fn local_procs(&self, nspace: &Nspace) -> Option<Value> {
+        let state = |phase: Phase, ended: bool| match phase {
+            Phase::Lost => PROC_STATE_ABORTED,
+            Phase::Finalized if ended => PROC_STATE_TERMINATED,
+            Phase::Expected | Phase::Asking => PROC_STATE_PREPPED,
+            Phase::Joined | Phase::Finalized => PROC_STATE_CONNECTED,
+        };
+        let of = |(rank, client): (&Rank, &Client)| {
+            Value::ProcInfo(Box::new(ProcInfo {
+                proc: Proc::new(nspace.clone(), *rank),
+                hostname: Some(self.hostname.clone()),
+                executable: None,
+                pid: client.pid,
+                exit_code: 0,
+                state: state(client.phase, client.ended),
+            }))
+        };
+        let table = self.jobs.get(nspace)?.clients.iter().map(of).collect();
+        DataArray::new(DataType::PROC_INFO, table).ok().map(Value::DataArray)
+    }
+}
+
+/// Subject of a query: the process that it is about.
+pub struct Subject {
+    /// Rank of the asker, if it is of that job.
+    asker: Rank,
+    proc: Proc,
+    /// Application, node or session that is meant.
+    directives: Directives,
+}
+
+impl Subject {
+    /// Reads the qualifiers of a query. Nothing where they make no sense, or one is required that nobody here knows.
+    pub fn read(asker: &Proc, query: &Query) -> Option<Self> {
+        const OTHERS: [&str; 5] = [keys::PROCID, keys::RANK, keys::USERID, keys::GRPID, keys::QUERY_REFRESH_CACHE];
+        let mut proc = query.about(asker)?;
+        let mut directives = Directives::NONE;
+        for info in query.qualifiers.iter().filter(|info| !OTHERS.iter().any(|key| info.key == *key)) {
+            directives.take(info.key.as_bytes(), info.flags, &info.value).ok()?;
+        }
+        if let Some(nspace) = directives.nspace.take() {
+            proc.nspace = nspace;
+        }
+        let asker = if asker.nspace == proc.nspace { asker.rank } else { Rank::UNDEF };
+        Some(Subject { asker, proc, directives })
+    }
+}
+
+/// Returns whether a value says that there are no sets or groups.
+fn says_none(value: &Value) -> bool {
+    match value {
+        Value::Size(n) => *n == 0,
+        Value::String(Some(names)) => names.as_bytes().is_empty(),
+        Value::DataArray(names) => names.is_empty(),
+        _ => false,
+    }
+}

@@ -1,0 +1,337 @@
+//! Queries: what the host answers, and what the server knows itself.
+//!
+//! Process sets and groups that the server has been told of are its own to answer, and so are the list of what is
+//! supported, the version of the interface, and the list of servers on this node. Everything else is asked of the host;
+//! what that leaves open, the server answers as far as it knows ([`known`]): the namespaces, their processes on this
+//! node, and what was registered with them. What is not known comes back without a type, and the status says so; a
+//! failure comes alone, as programs free nothing then. Answers come in the order of the queries and of their keys; what
+//! the host adds unasked follows what it was asked last.
+use std::collections::{BTreeMap, HashSet, VecDeque};
+
+use super::ctx::Ctx;
+use super::ctx::peers::Caller;
+use super::ctx::ticket::Ticket;
+use crate::data::{Info, Key, Proc, Query, Status, Value};
+use crate::message::door::PeerId;
+use crate::message::{Infos, Reply};
+
+pub mod known;
+
+use known::{Known, Subject, is_about_sets};
+
+/// The answers to one key of a query, in its place among the others.
+type Place = Vec<Info>;
+
+/// One call of the host: queries, and the places of their keys.
+type Call = (Vec<Query>, Vec<usize>);
+
+/// A query under way.
+struct Pending {
+    caller: Caller,
+    asker: Proc,
+    /// The answers in the order of the keys; what the host is asked is empty until it has answered.
+    places: Vec<Place>,
+    /// Calls of the host that are not answered; the first is under way.
+    calls: VecDeque<Call>,
+    /// Whether one call of the host answers it all: then its status counts.
+    is_hosts: bool,
+    /// Whether anything was answered.
+    answered: bool,
+    /// Status that the host has answered last.
+    last_status: Status,
+}
+
+/// Answers of one call of the host, completed by what is known here.
+#[derive(Debug, PartialEq)]
+struct Answers {
+    status: Status,
+    /// One for each key, or none.
+    of_keys: Vec<Option<Info>>,
+    /// Answers that belong to no key.
+    more: Vec<Info>,
+}
+
+/// Queries that the host is asked about.
+#[derive(Default)]
+pub struct Queries {
+    pending: BTreeMap<u64, Pending>,
+    last: u64,
+}
+
+impl Queries {
+    /// A client asks something.
+    pub fn ask(&mut self, cx: &mut Ctx, known: &Known, caller: Caller, asker: Proc, queries: Vec<Query>) {
+        let mut places = Vec::new();
+        let mut left = Vec::new();
+        for mut query in queries {
+            let mut of_host = Vec::new();
+            for key in std::mem::take(&mut query.keys) {
+                let place = known.own(&key, &query);
+                if place.is_none() {
+                    of_host.push(places.len());
+                    query.keys.push(key);
+                }
+                places.push(place.unwrap_or_default());
+            }
+            if !of_host.is_empty() {
+                query.qualifiers = known.jobs.signed(cx, &asker, query.qualifiers);
+                left.push((query, of_host));
+            }
+        }
+        let answered = places.iter().any(|place| !place.is_empty());
+        let calls = calls(left);
+        let is_hosts = !answered && calls.len() == 1;
+        let last_status = Status::ERR_NOT_FOUND;
+        self.go_on(cx, Pending { caller, asker, places, calls, is_hosts, answered, last_status });
+    }
+
+    /// Asks the host what it is still to be asked, or answers.
+    fn go_on(&mut self, cx: &mut Ctx, pending: Pending) {
+        let Some((queries, _)) = pending.calls.front() else { return answer(cx, pending) };
+        self.last += 1;
+        let number = self.last;
+        cx.ask_host(
+            |host, done| host.query(&pending.asker, queries, done),
+            (Status::SUCCESS, Vec::new()),
+            move |result| Ticket::Query(number, result),
+        );
+        self.pending.insert(number, pending);
+    }
+
+    /// The host has answered.
+    pub fn answered(&mut self, cx: &mut Ctx, known: &Known, number: u64, result: Result<Infos, Status>) {
+        let Some(mut pending) = self.pending.remove(&number) else { return };
+        let Some((asked, places)) = pending.calls.pop_front() else { return };
+        match complete(known, &pending.asker, &asked, result) {
+            Ok(Answers { status, of_keys, more }) => {
+                pending.answered = true;
+                pending.last_status = status;
+                places.iter().zip(of_keys).for_each(|(at, answer)| pending.places[*at].extend(answer));
+                places.last().into_iter().for_each(|at| pending.places[*at].extend_from_slice(&more));
+            }
+            Err(status) => {
+                pending.last_status = status;
+                for (at, key) in places.iter().zip(asked.iter().flat_map(|query| &query.keys)) {
+                    let key = Key::new(key.as_bytes()).ok();
+                    pending.places[*at].extend(key.map(|key| Info { key, flags: 0, value: Value::Undef }));
+                }
+            }
+        }
+        self.go_on(cx, pending);
+    }
+
+    /// A peer that may have asked is gone.
+    pub fn peer_over(&mut self, peer: PeerId) {
+        self.pending.retain(|_, pending| pending.caller.peer != peer);
+    }
+}
+
+fn answer(cx: &mut Ctx, pending: Pending) {
+    let Pending { caller, places, is_hosts, answered, last_status, .. } = pending;
+    let infos = places.concat();
+    let answer = match answered {
+        false => Reply::Done(last_status),
+        true => reply(if is_hosts { last_status } else { status_of(&infos) }, infos),
+    };
+    cx.answer(caller, answer);
+}
+
+/// Completes the host's answers with what is known here, where the host says that it does not know all of it.
+fn complete(known: &Known, asker: &Proc, queries: &[Query], result: Result<Infos, Status>) -> Result<Answers, Status> {
+    let (status, mut hosts, nothing) = match result {
+        Ok((Status::ERR_PARTIAL_SUCCESS, infos)) => (None, infos, Status::ERR_NOT_FOUND),
+        // Of sets and groups, enough is known here to say so.
+        Err(Status::ERR_NOT_SUPPORTED) if queries.iter().flat_map(|query| &query.keys).all(is_about_sets) => {
+            (None, Vec::new(), Status::ERR_NOT_FOUND)
+        }
+        Err(status @ (Status::ERR_NOT_SUPPORTED | Status::ERR_NOT_FOUND)) => (None, Vec::new(), status),
+        Ok((status, infos)) => (Some(status), infos, Status::ERR_NOT_FOUND),
+        Err(status) => return Err(status),
+    };
+    let mut of_keys = Vec::new();
+    for query in queries {
+        let subject = Subject::read(asker, query);
+        for key in &query.keys {
+            let Ok(key) = Key::new(key.as_bytes()) else {
+                of_keys.push(None);
+                continue;
+            };
+            // Asked for twice, say of two jobs, the host's answers come in the order of the queries.
+            let answer = hosts.iter().position(|info| info.key == key).map(|at| hosts.remove(at));
+            let own = || {
+                let value = known.instead_of_host(&key, query, subject.as_ref()).unwrap_or(Value::Undef);
+                Info { key: key.clone(), flags: 0, value }
+            };
+            of_keys.push(match (status, answer) {
+                (Some(_), answer) => answer,
+                (None, answer) => Some(answer.filter(|info| info.value != Value::Undef).unwrap_or_else(own)),
+            });
+        }
+    }
+    let status = match status {
+        Some(status) => status,
+        None => {
+            let all: Vec<Info> = of_keys.iter().flatten().chain(&hosts).cloned().collect();
+            match status_of(&all) {
+                Status::ERR_NOT_FOUND => return Err(nothing),
+                status => status,
+            }
+        }
+    };
+    Ok(Answers { status, of_keys, more: hosts })
+}
+
+/// Calls of the host: one for everything, unless the same key is asked for more than once. Of answers by that key, with
+/// one left out, nobody could tell which query they are for.
+fn calls(queries: Vec<(Query, Vec<usize>)>) -> VecDeque<Call> {
+    let mut seen = HashSet::new();
+    let is_clear = queries.iter().flat_map(|(query, _)| &query.keys).all(|key| seen.insert(key));
+    match is_clear {
+        true if queries.is_empty() => VecDeque::new(),
+        true => {
+            let (queries, places): (Vec<_>, Vec<_>) = queries.into_iter().unzip();
+            VecDeque::from([(queries, places.concat())])
+        }
+        false => queries.into_iter().map(|(query, places)| (vec![query], places)).collect(),
+    }
+}
+
+/// The answers, or a failure alone.
+fn reply(status: Status, infos: Vec<Info>) -> Reply {
+    match status {
+        Status::SUCCESS | Status::OPERATION_SUCCEEDED | Status::ERR_PARTIAL_SUCCESS | Status::QUERY_PARTIAL_SUCCESS => {
+            Reply::Infos(status, infos)
+        }
+        failure => Reply::Done(failure),
+    }
+}
+
+/// Returns the status of a list of answers: all of it, some or none was found.
+fn status_of(infos: &[Info]) -> Status {
+    match infos.iter().filter(|info| info.value != Value::Undef).count() {
+        0 => Status::ERR_NOT_FOUND,
+        found if found < infos.len() => Status::ERR_PARTIAL_SUCCESS,
+        _ => Status::SUCCESS,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+    use crate::attribute_support::HostSupport;
+    use crate::data::{Rank, Text, keys};
+    use crate::server::ctx::testing::{self, TestCtx, proc};
+    use crate::server::host::{Accepted, Answer, Completion, Host};
+    use crate::server::jobs::Jobs;
+
+    /// A host that keeps what it is asked.
+    struct Asked(mpsc::Sender<(Vec<Query>, Completion<Infos>)>);
+
+    impl Host for Asked {
+        fn query(&self, _: &Proc, queries: &[Query], done: Completion<Infos>) -> Accepted {
+            self.0.send((queries.to_vec(), done)).unwrap();
+            Ok(Answer::Later)
+        }
+    }
+
+    struct Bench {
+        test: TestCtx,
+        jobs: Jobs,
+        queries: Queries,
+        asked: mpsc::Receiver<(Vec<Query>, Completion<Infos>)>,
+        caller: Caller,
+    }
+
+    impl Bench {
+        fn new() -> Self {
+            let (sender, asked) = mpsc::channel();
+            let mut test = testing::ctx(Asked(sender));
+            let mut jobs = Jobs::default();
+            jobs.add(&proc("job", 0).nspace, 2, &[Rank(0)]);
+            let peer = test.connect(&proc("job", 0));
+            let caller = test.request(peer);
+            Bench { test, jobs, queries: Queries::default(), asked, caller }
+        }
+
+        /// Lets something happen where a process set `set` of three is known.
+        fn with<R>(&mut self, act: impl FnOnce(&mut Queries, &mut Ctx, &Known) -> R) -> R {
+            let sets = |key: &str, _: &Query| (key == keys::QUERY_NUM_PSETS).then_some(Value::Size(3));
+            let (support, hostname) = (HostSupport::default(), Text::new("here").unwrap());
+            let known = Known { jobs: &self.jobs, hostname: &hostname, uri: None, host_support: &support, sets: &sets };
+            act(&mut self.queries, &mut self.test.cx, &known)
+        }
+
+        fn ask(&mut self, keys: &[&[&str]]) {
+            let query = |keys: &&[&str]| Query {
+                keys: keys.iter().map(|key| Text::new(*key).unwrap()).collect(),
+                qualifiers: Vec::new(),
+            };
+            let (asker, queries, caller) = (proc("job", 0), keys.iter().map(query).collect(), self.caller);
+            self.with(|room, cx, known| room.ask(cx, known, caller, asker, queries));
+        }
+
+        /// The host answers one call; returns the keys it was asked for.
+        fn answer(&mut self, result: Result<Infos, Status>) -> Vec<String> {
+            let (queries, done) = self.asked.try_recv().expect("the host is asked");
+            done.complete(result);
+            let Some(Ticket::Query(number, result)) = self.test.ticket() else { panic!("an answer") };
+            self.with(|room, cx, known| room.answered(cx, known, number, result));
+            queries.iter().flat_map(|query| &query.keys).map(|key| key.as_str().unwrap().to_owned()).collect()
+        }
+
+        fn reply(&mut self) -> Option<Reply> {
+            self.test.replies().pop().map(|(_, reply)| reply)
+        }
+    }
+
+    fn undefined(key: &str) -> Info {
+        Info::new(key, Value::Undef)
+    }
+
+    #[test]
+    fn answers_come_in_the_order_of_the_keys_whoever_gives_them() {
+        let mut bench = Bench::new();
+        bench.ask(&[&["first", keys::QUERY_NUM_PSETS], &["last"]]);
+        assert_eq!(bench.reply(), None);
+        let of_host = vec![Info::new("last", 2u32), Info::new("more", 4u32), Info::new("first", 1u32)];
+        assert_eq!(bench.answer(Ok((Status::SUCCESS, of_host))), ["first", "last"]);
+        let sets = Info::new(keys::QUERY_NUM_PSETS, Value::Size(3));
+        let all = vec![Info::new("first", 1u32), sets, Info::new("last", 2u32), Info::new("more", 4u32)];
+        assert_eq!(bench.reply(), Some(Reply::Infos(Status::SUCCESS, all)));
+    }
+
+    #[test]
+    fn a_key_that_is_asked_for_twice_makes_two_calls() {
+        let mut bench = Bench::new();
+        bench.ask(&[&["k"], &["k"]]);
+        assert_eq!(bench.answer(Err(Status::ERR_TIMEOUT)), ["k"]);
+        assert_eq!(bench.reply(), None);
+        assert_eq!(bench.answer(Ok((Status::SUCCESS, vec![Info::new("k", 1u32)]))), ["k"]);
+        let all = vec![undefined("k"), Info::new("k", 1u32)];
+        assert_eq!(bench.reply(), Some(Reply::Infos(Status::ERR_PARTIAL_SUCCESS, all)));
+    }
+
+    #[test]
+    fn the_server_answers_what_the_host_leaves_open() {
+        let mut bench = Bench::new();
+        bench.ask(&[&[keys::QUERY_NAMESPACES, "unknown"]]);
+        bench.answer(Err(Status::ERR_NOT_SUPPORTED));
+        let all = vec![Info::new(keys::QUERY_NAMESPACES, "job"), undefined("unknown")];
+        assert_eq!(bench.reply(), Some(Reply::Infos(Status::ERR_PARTIAL_SUCCESS, all)));
+        let mut bench = Bench::new();
+        bench.ask(&[&["unknown"]]);
+        bench.answer(Err(Status::ERR_NOT_SUPPORTED));
+        assert_eq!(bench.reply(), Some(Reply::Done(Status::ERR_NOT_SUPPORTED)), "a failure comes alone");
+    }
+
+    #[test]
+    fn the_query_of_a_peer_that_is_gone_goes_no_further() {
+        let mut bench = Bench::new();
+        bench.ask(&[&["k"], &["k"]]);
+        bench.queries.peer_over(bench.caller.peer);
+        bench.answer(Err(Status::ERR_TIMEOUT));
+        assert!(bench.queries.pending.is_empty() && bench.asked.try_recv().is_err());
+    }
+}

@@ -1,0 +1,39 @@
+//! Queries, with what other rooms know for their answers.
+use super::Router;
+use crate::data::{InfoList, Proc, Query, Status, Value, keys};
+use crate::message::Infos;
+use crate::server::ctx::Ctx;
+use crate::server::ctx::peers::Caller;
+use crate::server::query::Queries;
+use crate::server::query::known::Known;
+
+impl Router {
+    /// A client asks something.
+    pub(in crate::server) fn query(&mut self, caller: Caller, asker: Proc, queries: Vec<Query>) {
+        self.with_known(|room, cx, known| room.ask(cx, known, caller, asker, queries));
+    }
+
+    /// The host has answered a query.
+    pub(super) fn query_answered(&mut self, number: u64, result: Result<Infos, Status>) {
+        self.with_known(|room, cx, known| room.answered(cx, known, number, result));
+    }
+
+    /// Lends the queries room what the server knows itself.
+    fn with_known(&mut self, act: impl FnOnce(&mut Queries, &mut Ctx, &Known)) {
+        let (process_sets, groups) = (&self.process_sets, &self.groups);
+        let sets = |key: &str, query: &Query| -> Option<Value> {
+            let named = |key| query.qualifiers.find(key).and_then(|info| info.value.as_text());
+            let value = process_sets.answer(key, named(keys::PSET_NAME), groups);
+            value.or_else(|| groups.answer(key, named(keys::GROUP_ID)))
+        };
+        let hostname = self.cx.config.hostname.clone();
+        let known = Known {
+            jobs: &self.jobs,
+            hostname: &hostname,
+            uri: self.common.uri.as_ref().map(ToString::to_string),
+            host_support: &self.host_support,
+            sets: &sets,
+        };
+        act(&mut self.queries, &mut self.cx, &known);
+    }
+}

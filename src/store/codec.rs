@@ -6,7 +6,7 @@
 use instanton_layout::record::{Item, Payload};
 
 use crate::data::archive::{self, ArchiveError};
-use crate::data::{Channels, DataRange, DataType, Key, Rank, Scope, Status, Value};
+use crate::data::{DataType, Key, Scope, Value};
 
 /// A value in the form in which a record takes it.
 pub(super) enum Encoded<'a> {
@@ -53,45 +53,14 @@ pub(super) fn with_nul(text: &[u8]) -> Encoded<'static> {
     Encoded::Owned(bytes)
 }
 
-/// The bits of a value of at most 8 bytes.
+/// The bits of a value of at most 8 bytes. An undefined value has none set.
 pub(super) fn scalar(value: &Value) -> Option<u64> {
-    use Value as V;
-    Some(match value {
-        V::Undef => 0,
-        V::Bool(v) => u64::from(*v),
-        V::Byte(v)
-        | V::Uint8(v)
-        | V::Persist(v)
-        | V::Command(v)
-        | V::ProcState(v)
-        | V::AllocDirective(v)
-        | V::JobState(v)
-        | V::LinkState(v)
-        | V::ResblockDirective(v)
-        | V::AllocInherit(v) => u64::from(*v),
-        V::Uint16(v) | V::Loctype(v) | V::StorAccessType(v) => u64::from(*v),
-        V::Uint(v) | V::Uint32(v) | V::InfoDirectives(v) => u64::from(*v),
-        V::Size(v)
-        | V::Uint64(v)
-        | V::Pointer(v)
-        | V::Devtype(v)
-        | V::StorMedium(v)
-        | V::StorAccess(v)
-        | V::StorPersist(v) => *v,
-        V::Int8(v) => u64::from(*v as u8),
-        V::Int16(v) => u64::from(*v as u16),
-        V::Pid(v) | V::Int(v) | V::Int32(v) => u64::from(*v as u32),
-        V::Int64(v) | V::Time(v) => *v as u64,
-        V::Float(v) => u64::from(v.to_bits()),
-        V::Double(v) => v.to_bits(),
-        V::Status(v) => u64::from(v.0 as u32),
-        V::DataType(v) => u64::from(v.0),
-        V::ProcRank(v) => u64::from(v.0),
-        V::Scope(v) => u64::from(v.0),
-        V::DataRange(v) => u64::from(v.0),
-        V::IofChannel(v) => u64::from(v.0),
-        _ => return None,
-    })
+    if matches!(value, Value::Undef) { Some(0) } else { value.to_word() }
+}
+
+/// The value with these bits, if it is of a type of at most 8 bytes.
+pub(super) fn scalar_value(ty: DataType, bits: u64) -> Option<Value> {
+    if ty == DataType::UNDEF { Some(Value::Undef) } else { Value::from_word(ty, bits) }
 }
 
 pub(super) fn encode(value: &Value) -> Result<Encoded<'_>, ArchiveError> {
@@ -107,53 +76,5 @@ pub(super) fn encode(value: &Value) -> Result<Encoded<'_>, ArchiveError> {
             Encoded::Bytes(v)
         }
         other => Encoded::Archive(archive::encode(other)?),
-    })
-}
-
-/// The value with these bits, if it is of a type of at most 8 bytes.
-pub(super) fn scalar_value(ty: DataType, bits: u64) -> Option<Value> {
-    use Value as V;
-    Some(match ty {
-        DataType::UNDEF => V::Undef,
-        DataType::BOOL => V::Bool(bits != 0),
-        DataType::BYTE => V::Byte(bits as u8),
-        DataType::SIZE => V::Size(bits),
-        DataType::PID => V::Pid(bits as i32),
-        DataType::INT => V::Int(bits as i32),
-        DataType::INT8 => V::Int8(bits as i8),
-        DataType::INT16 => V::Int16(bits as i16),
-        DataType::INT32 => V::Int32(bits as i32),
-        DataType::INT64 => V::Int64(bits as i64),
-        DataType::UINT => V::Uint(bits as u32),
-        DataType::UINT8 => V::Uint8(bits as u8),
-        DataType::UINT16 => V::Uint16(bits as u16),
-        DataType::UINT32 => V::Uint32(bits as u32),
-        DataType::UINT64 => V::Uint64(bits),
-        DataType::FLOAT => V::Float(f32::from_bits(bits as u32)),
-        DataType::DOUBLE => V::Double(f64::from_bits(bits)),
-        DataType::TIME => V::Time(bits as i64),
-        DataType::STATUS => V::Status(Status(bits as i32)),
-        DataType::PERSIST => V::Persist(bits as u8),
-        DataType::POINTER => V::Pointer(bits),
-        DataType::SCOPE => V::Scope(Scope(bits as u8)),
-        DataType::DATA_RANGE => V::DataRange(DataRange(bits as u8)),
-        DataType::COMMAND => V::Command(bits as u8),
-        DataType::INFO_DIRECTIVES => V::InfoDirectives(bits as u32),
-        DataType::DATA_TYPE => V::DataType(DataType(bits as u16)),
-        DataType::PROC_STATE => V::ProcState(bits as u8),
-        DataType::PROC_RANK => V::ProcRank(Rank(bits as u32)),
-        DataType::ALLOC_DIRECTIVE => V::AllocDirective(bits as u8),
-        DataType::IOF_CHANNEL => V::IofChannel(Channels(bits as u16)),
-        DataType::JOB_STATE => V::JobState(bits as u8),
-        DataType::LINK_STATE => V::LinkState(bits as u8),
-        DataType::DEVTYPE => V::Devtype(bits),
-        DataType::LOCTYPE => V::Loctype(bits as u16),
-        DataType::STOR_MEDIUM => V::StorMedium(bits),
-        DataType::STOR_ACCESS => V::StorAccess(bits),
-        DataType::STOR_PERSIST => V::StorPersist(bits),
-        DataType::STOR_ACCESS_TYPE => V::StorAccessType(bits as u16),
-        DataType::RESBLOCK_DIRECTIVE => V::ResblockDirective(bits as u8),
-        DataType::ALLOC_INHERIT => V::AllocInherit(bits as u8),
-        _ => return None,
     })
 }

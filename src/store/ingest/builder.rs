@@ -101,18 +101,27 @@ fn map_bytes<'a>(key: &'static str, value: &'a Value) -> Result<&'a [u8], BadJob
     value.as_bytes().ok_or(BadJobInfo::Type { key, found: value.data_type(), wanted: "a string or expression" })
 }
 
-fn array_of<'a>(key: &'static str, info: &'a Info) -> Result<impl Iterator<Item = &'a Info> + Clone, BadJobInfo> {
-    let found = info.value.data_type();
-    let array = info.value.as_array().ok_or(BadJobInfo::Type { key, found, wanted: "an array of attributes" })?;
-    Ok(array.items().iter().filter_map(|item| match item {
-        Value::Info(info) => Some(&**info),
-        _ => None,
-    }))
+/// The attributes in an array, borrowed if the array is.
+fn items_of<'a>(key: &'static str, info: Cow<'a, Info>) -> Result<Vec<Cow<'a, Info>>, BadJobInfo> {
+    let wrong = no_array(key, &info);
+    let array = match info {
+        Cow::Borrowed(info) => info.value.as_array().map(|array| array.infos().map(Cow::Borrowed).collect()),
+        Cow::Owned(Info { value: Value::DataArray(array), .. }) => {
+            let owned = |item| if let Value::Info(info) = item { Some(Cow::Owned(*info)) } else { None };
+            Some(array.into_items().into_iter().filter_map(owned).collect())
+        }
+        Cow::Owned(_) => None,
+    };
+    array.ok_or(wrong)
+}
+
+fn no_array(key: &'static str, info: &Info) -> BadJobInfo {
+    BadJobInfo::Type { key, found: info.value.data_type(), wanted: "an array of attributes" }
 }
 
 /// The last value of a key, as a number; each must be one.
-fn number_in<'a>(infos: impl Iterator<Item = &'a Info>, key: &'static str) -> Result<Option<u32>, BadJobInfo> {
-    let numbers = infos.filter(|info| info.key == key).map(|info| number(key, &info.value));
+fn number_in(infos: &[Cow<'_, Info>], key: &'static str) -> Result<Option<u32>, BadJobInfo> {
+    let numbers = infos.iter().filter(|info| info.key == key).map(|info| number(key, &info.value));
     Ok(numbers.collect::<Result<Vec<_>, _>>()?.pop())
 }
 
@@ -267,18 +276,17 @@ impl JobInfoBuilder {
     fn sort(&mut self, info: Cow<'_, Info>) -> Result<(), BadJobInfo> {
         let is = |keys: &[&str]| keys.iter().any(|key| info.key == *key);
         let into = if info.key == keys::PROC_INFO_ARRAY {
-            let values =
-                array_of(keys::PROC_INFO_ARRAY, &info)?.map(|info| (info.key.as_bytes(), (&info.value).into()));
-            let rank = Self::rank_in(values.clone())?;
-            return self.process(rank, values);
+            let array = info.value.as_array().ok_or_else(|| no_array(keys::PROC_INFO_ARRAY, &info))?;
+            let values = || array.infos().map(|info| (info.key.as_bytes(), (&info.value).into()));
+            return self.process(Self::rank_in(values())?, values());
         } else if info.key == keys::JOB_INFO_ARRAY {
-            return array_of(keys::JOB_INFO_ARRAY, &info)?.try_for_each(|info| self.sort(Cow::Borrowed(info)));
+            return items_of(keys::JOB_INFO_ARRAY, info)?.into_iter().try_for_each(|info| self.sort(info));
         } else if info.key == keys::NODE_INFO_ARRAY {
-            return self.take_node(array_of(keys::NODE_INFO_ARRAY, &info)?);
+            return self.take_node(items_of(keys::NODE_INFO_ARRAY, info)?);
         } else if info.key == keys::APP_INFO_ARRAY {
-            return self.take_app(array_of(keys::APP_INFO_ARRAY, &info)?);
+            return self.take_app(items_of(keys::APP_INFO_ARRAY, info)?);
         } else if info.key == keys::SESSION_INFO_ARRAY {
-            return self.take_session(array_of(keys::SESSION_INFO_ARRAY, &info)?);
+            return self.take_session(items_of(keys::SESSION_INFO_ARRAY, info)?);
         } else if is(&OWN_NODE) {
             &mut self.own
         } else if is(&APP) {
@@ -315,10 +323,10 @@ impl JobInfoBuilder {
         Ok(says_all)
     }
 
-    fn take_node<'a>(&mut self, infos: impl Iterator<Item = &'a Info> + Clone) -> Result<(), BadJobInfo> {
-        let mut named = infos.clone().filter(|info| info.key == keys::HOSTNAME);
+    fn take_node(&mut self, infos: Vec<Cow<'_, Info>>) -> Result<(), BadJobInfo> {
+        let mut named = infos.iter().filter(|info| info.key == keys::HOSTNAME);
         let name = named.next().and_then(|info| info.value.as_text()).map(|name| name.as_bytes());
-        let entries = match (number_in(infos.clone(), keys::NODEID)?, name) {
+        let entries = match (number_in(&infos, keys::NODEID)?, name) {
             (number, Some(name)) => {
                 let index = self.nodes.called(name, number);
                 self.nodes.entries(index)
@@ -329,25 +337,25 @@ impl JobInfoBuilder {
             }
             (None, None) => &mut self.own,
         };
-        infos.for_each(|info| entries.put(info.key.clone(), info.value.clone()));
+        entries.put_all(infos);
         Ok(())
     }
 
-    fn take_app<'a>(&mut self, infos: impl Iterator<Item = &'a Info> + Clone) -> Result<(), BadJobInfo> {
-        let entries = match number_in(infos.clone(), keys::APPNUM)? {
+    fn take_app(&mut self, infos: Vec<Cow<'_, Info>>) -> Result<(), BadJobInfo> {
+        let entries = match number_in(&infos, keys::APPNUM)? {
             Some(number) => self.apps.entry(number).or_default(),
             None => &mut self.app,
         };
-        infos.for_each(|info| entries.put(info.key.clone(), info.value.clone()));
+        entries.put_all(infos);
         Ok(())
     }
 
-    fn take_session<'a>(&mut self, infos: impl Iterator<Item = &'a Info> + Clone) -> Result<(), BadJobInfo> {
-        let entries = match number_in(infos.clone(), keys::SESSION_ID)? {
+    fn take_session(&mut self, infos: Vec<Cow<'_, Info>>) -> Result<(), BadJobInfo> {
+        let entries = match number_in(&infos, keys::SESSION_ID)? {
             Some(number) => &mut self.session(number).entries,
             None => &mut self.own_session().entries,
         };
-        infos.for_each(|info| entries.put(info.key.clone(), info.value.clone()));
+        entries.put_all(infos);
         Ok(())
     }
 

@@ -1,7 +1,8 @@
 //! Keys and values of one record while it is put together.
+use std::borrow::Cow;
 use std::collections::HashMap;
 
-use crate::data::{Key, Value};
+use crate::data::{Info, Key, Value};
 use crate::store::error::BadJobInfo;
 
 /// Keys and values of one record.
@@ -38,6 +39,14 @@ impl Entries {
         match self.place(key.as_bytes()) {
             Some(at) => self.all[at].1 = value,
             None => self.push(key, value),
+        }
+    }
+
+    /// Stores values in order. The last of a key counts.
+    pub(super) fn put_all(&mut self, infos: Vec<Cow<'_, Info>>) {
+        for info in infos {
+            let Info { key, value, .. } = info.into_owned();
+            self.put(key, value);
         }
     }
 

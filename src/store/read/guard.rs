@@ -3,6 +3,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use instanton_layout::chain::Walk;
+use instanton_layout::words::RawWords;
 
 use super::question::Question;
 use super::raw_value::RawValue;
@@ -11,6 +12,7 @@ use super::view::InfoView;
 use crate::data::{ArchivedValue, DataType, Scope, Value, archive};
 use crate::store::error::{Miss, PinError, ReadError};
 use crate::store::ids::Want;
+use crate::store::info::generation::Generation;
 use crate::store::value_cell::ValueCell;
 use crate::sys::pin::Hold;
 
@@ -57,7 +59,10 @@ pub struct Guard<'a> {
 /// where it is to load in one piece what it has just stored in others.
 #[derive(Clone, Copy)]
 pub struct ValueRef<'g> {
-    raw: RawValue<'g>,
+    words: RawWords<'g>,
+    /// The generation that writes it, if it is a computed text.
+    writer: Option<&'g Generation>,
+    cell: ValueCell,
     bytes: &'g [u8],
 }
 
@@ -65,19 +70,19 @@ impl<'g> ValueRef<'g> {
     /// The type of the value.
     #[inline]
     pub fn data_type(&self) -> DataType {
-        self.raw.data_type()
+        self.cell.data_type()
     }
 
     /// The little-endian bits of a value of at most 8 bytes.
     #[inline]
     pub fn scalar(&self) -> Option<u64> {
-        self.raw.scalar()
+        self.cell.scalar()
     }
 
     /// Returns whether the value is a NULL string.
     #[inline]
     pub fn is_null(&self) -> bool {
-        self.raw.is_null()
+        self.cell.is_null()
     }
 
     /// The bytes of a string (with its NUL) or of a byte type; nothing of a scalar. Of other types they are an archive, of use only
@@ -87,15 +92,15 @@ impl<'g> ValueRef<'g> {
     /// [`ValueRef::raw`] writes it into memory of the caller instead.
     #[inline]
     pub fn bytes(&self) -> Cow<'g, [u8]> {
-        match self.raw.is_computed() {
-            true => Cow::Owned(self.raw.to_bytes()),
+        match self.cell.is_computed() {
+            true => Cow::Owned(self.raw().to_bytes()),
             false => Cow::Borrowed(self.bytes),
         }
     }
 
     /// The value where it lies, to copy it from there.
-    pub fn raw(&self) -> &RawValue<'g> {
-        &self.raw
+    pub fn raw(&self) -> RawValue<'_> {
+        RawValue { words: self.words, writer: self.writer, cell: &self.cell }
     }
 
     /// A value that is an archive (arrays, processes, ...) where it lies; nothing of scalars, texts and bytes. The archive is checked at
@@ -104,7 +109,7 @@ impl<'g> ValueRef<'g> {
     /// # Errors
     /// [`ReadError`] when the bytes are no value of their type.
     pub fn archived(&self) -> Result<Option<&'g ArchivedValue>, ReadError> {
-        if !self.raw.is_archive() {
+        if !self.cell.is_archive() {
             return Ok(None);
         }
         let wrong = |_| ReadError::Value { data_type: self.data_type(), len: self.bytes.len() };
@@ -116,7 +121,7 @@ impl<'g> ValueRef<'g> {
     /// # Errors
     /// [`ReadError`] when the bytes are no value of their type.
     pub fn to_value(&self) -> Result<Value, ReadError> {
-        self.raw.to_value()
+        self.raw().to_value()
     }
 }
 
@@ -177,12 +182,12 @@ impl Guard<'_> {
         let maps = self.reader.held_maps(&self.hold);
         if let Some(view) = &maps.view {
             if let Some(raw) = view.recall(question) {
-                return Self::of_info(view, raw);
+                return Self::of_info(view, *raw.cell);
             }
             let mut found = None;
             view.look(question, &mut found).map_err(ReadError::from)?;
             if let Some(cell) = found {
-                return Self::of_info(view, RawValue::of_info(&view.generation, cell));
+                return Self::of_info(view, cell);
             }
         }
         match question.has_default_level() && question.rank.is_process() {
@@ -192,12 +197,13 @@ impl Guard<'_> {
     }
 
     #[inline(always)]
-    fn of_info<'g>(view: &'g InfoView, raw: RawValue<'g>) -> Result<ValueRef<'g>, Miss> {
-        let bytes = match raw.place() {
+    fn of_info<'g>(view: &'g InfoView, cell: ValueCell) -> Result<ValueRef<'g>, Miss> {
+        let info = &view.generation;
+        let bytes = match cell.place() {
             (_, 0) => &[],
-            (at, len) => view.generation.frozen(at, len).map_err(ReadError::from)?,
+            (at, len) => info.frozen(at, len).map_err(ReadError::from)?,
         };
-        Ok(ValueRef { raw, bytes })
+        Ok(ValueRef { words: info.raw(), writer: cell.is_computed().then_some(info), cell, bytes })
     }
 
     #[inline(always)]
@@ -205,7 +211,7 @@ impl Guard<'_> {
         let segment = |number| maps.modex.get(number).map(|segment| (&*segment.mapping, &*segment.checked));
         match self.hold.find(question.rank.0, segment, &question.key) {
             Walk::Found((entry, words, bytes)) if in_scope(Scope(entry.scope), question.directives.scope) => {
-                Ok(ValueRef { raw: RawValue::of_words(words, ValueCell::of_entry(&entry)), bytes })
+                Ok(ValueRef { words, writer: None, cell: ValueCell::of_entry(&entry), bytes })
             }
             Walk::Found(_) | Walk::Absent => Err(self.reader.missing(maps)),
             Walk::Unmapped(number) => Err(Miss::Unmapped(Want::Modex(number))),

@@ -23,13 +23,10 @@ use crate::store::info::known_keys::{self, Class, Derived};
 use crate::store::value_cell::ValueCell;
 
 impl InfoView {
-    /// The cache, if it may have the value: of a reserved key, of the own process or none in particular, at a level without a number
-    /// or name.
+    /// The cache, if it may have the value of a reserved key: of the own process or none in particular, at a level without a number or
+    /// name.
     #[inline(always)]
     fn cache_for(&self, question: &Question<'_>) -> Option<&LookupCache> {
-        if !question.is_reserved() {
-            return None;
-        }
         let own = self.own.get()?;
         let is_mine = question.rank.0 == own.rank || !question.rank.is_process();
         (is_mine && !question.directives.selects()).then_some(&own.cache)
@@ -38,7 +35,7 @@ impl InfoView {
     /// The value, if this process has asked before.
     #[inline(always)]
     pub(super) fn recall(&self, question: &Question<'_>) -> Option<RawValue<'_>> {
-        let cell = self.cache_for(question)?.find(question)?;
+        let cell = if question.is_reserved() { self.cache_for(question)?.find(question)? } else { return None };
         Some(RawValue::of_info(&self.generation, cell))
     }
 
@@ -379,7 +376,7 @@ impl InfoView {
         self.generation.index.by_alias(&words, name, |node| {
             let mut found = None;
             self.of_node(&planned, node, &mut found)?;
-            let list = found.map(|cell| RawValue::of_info(&self.generation, cell).to_bytes()).unwrap_or_default();
+            let list = found.map(|cell| RawValue::of_info(&self.generation, &cell).to_bytes()).unwrap_or_default();
             let list = list.strip_suffix(&[0]).unwrap_or(&list);
             Ok(list.split(|byte| *byte == b',').any(|alias| alias == name))
         })
@@ -423,7 +420,7 @@ impl InfoView {
                 }
             }
             if let Some(value) = found {
-                f(key.clone(), RawValue::of_info(&self.generation, value))?;
+                f(key.clone(), RawValue::of_info(&self.generation, &value))?;
             }
         }
         Ok(())

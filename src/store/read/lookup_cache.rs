@@ -97,13 +97,13 @@ impl LookupCache {
 
     /// The value that was found for this question before. The question names no session, application or node.
     #[inline(always)]
-    pub(super) fn find(&self, question: &Question<'_>) -> Option<ValueCell> {
+    pub(super) fn find(&self, question: &Question<'_>) -> Option<&ValueCell> {
         let first = Self::slot(question);
         let mut value = self.values[first].get()?;
         if !value.answers(question) {
             value = self.values[first ^ 1].get().filter(|value| value.answers(question))?;
         }
-        Some(value.cell)
+        Some(&value.cell)
     }
 
     /// Keeps a value, if there is room for it.

@@ -11,22 +11,22 @@ use crate::store::value_cell::ValueCell;
 /// A value where it lies; valid for the duration of the callback it is given to.
 #[derive(Clone, Copy)]
 pub struct RawValue<'a> {
-    words: RawWords<'a>,
+    pub(super) words: RawWords<'a>,
     /// The generation that writes it, if it is a computed text.
-    writer: Option<&'a Generation>,
-    cell: ValueCell,
+    pub(super) writer: Option<&'a Generation>,
+    pub(super) cell: &'a ValueCell,
 }
 
 impl<'a> RawValue<'a> {
     /// A value of a record, which lies in these words.
     #[inline(always)]
-    pub(super) fn of_words(words: RawWords<'a>, cell: ValueCell) -> Self {
+    pub(super) fn of_words(words: RawWords<'a>, cell: &'a ValueCell) -> Self {
         Self { words, writer: None, cell }
     }
 
     /// A value of job information, computed or not.
     #[inline(always)]
-    pub(super) fn of_info(info: &'a Generation, cell: ValueCell) -> Self {
+    pub(super) fn of_info(info: &'a Generation, cell: &'a ValueCell) -> Self {
         Self { words: info.raw(), writer: cell.is_computed().then_some(info), cell }
     }
 
@@ -77,7 +77,7 @@ impl<'a> RawValue<'a> {
     pub fn copy_to(&self, to: &mut [MaybeUninit<u8>]) -> usize {
         let len = self.cell.len.min(to.len());
         let copied = match self.writer {
-            Some(info) => info.write_text(&self.cell, &mut to[..len]),
+            Some(info) => info.write_text(self.cell, &mut to[..len]),
             None => self.words.copy_to(self.cell.word, &mut to[..len]),
         };
         match copied {
@@ -86,15 +86,9 @@ impl<'a> RawValue<'a> {
         }
     }
 
-    /// The word where its bytes begin, and how many there are. Of a computed text there are none.
-    #[inline]
-    pub(super) fn place(&self) -> (usize, usize) {
-        self.cell.place()
-    }
-
     pub(super) fn to_bytes(self) -> Vec<u8> {
         let bytes = match self.writer {
-            Some(info) => info.text(&self.cell),
+            Some(info) => info.text(self.cell),
             None => self.words.to_vec(self.cell.word, self.cell.len),
         };
         bytes.unwrap_or_default()

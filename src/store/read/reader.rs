@@ -79,7 +79,7 @@ impl<F: FnMut(&RawValue<'_>)> Seek<RawWords<'_>> for PostedValue<'_, F> {
         // What the rank has put last under this key is what there is, in whatever scope.
         let in_scope = in_scope(Scope(entry.scope), self.scope);
         if in_scope {
-            (self.f)(&RawValue::of_words(link.words, ValueCell::of_entry(&entry)));
+            (self.f)(&RawValue::of_words(link.words, &ValueCell::of_entry(&entry)));
         }
         Ok(Some(in_scope))
     }
@@ -222,7 +222,7 @@ impl JobReader {
         if let Some(view) = &maps.view {
             let mut found = None;
             view.look(question, &mut found).map_err(ReadError::from)?;
-            if let Some(cell) = found {
+            if let Some(cell) = &found {
                 f(&RawValue::of_info(&view.generation, cell));
                 return Ok(());
             }
@@ -321,7 +321,7 @@ impl JobReader {
                     posted.push((
                         key,
                         Scope(entry.scope),
-                        RawValue::of_words(link.words, ValueCell::of_entry(&entry)).to_value(),
+                        RawValue::of_words(link.words, &ValueCell::of_entry(&entry)).to_value(),
                     ));
                 }
                 Ok(None)

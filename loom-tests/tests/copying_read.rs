@@ -13,8 +13,8 @@ fn reuse(writer_forgets: Forget, reader_forgets: Forget, version: u64) {
         let writer = loom::thread::spawn(move || block::write(&Weak(&writer, writer_forgets), 0, &record(version, 9)));
         let words = Weak(&data, reader_forgets);
         if let Some(read) = SeqlockRead::begin(words, 0, None).unwrap() {
-            let read = (read.version, values(words, 0).unwrap());
-            assert!(!read.is_unchanged() || read == (2, (7, 7)) || read == (version, (9, 9)), "{read:?}");
+            let copy = (read.version, values(words, 0).unwrap());
+            assert!(!read.is_unchanged() || copy == (2, (7, 7)) || copy == (version, (9, 9)), "{copy:?}");
         }
         writer.join().unwrap();
     });

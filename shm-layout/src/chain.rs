@@ -1,9 +1,9 @@
 //! From a rank to its value: directory, rank table, newest record, and the records that it continues in.
 //!
-//! The segments on the way may change during a walk. It is of one moment nevertheless: the reference in the rank table names
-//! the newest record, whose version did not change while it was read; it names its base by place *and* version, and that base
-//! stays as it is as long as the naming record is the newest. A base with another version is therefore a change, and the
-//! walk begins anew at the rank table.
+//! The segments on the way may change during a walk. It is of one moment nevertheless: the reference in the rank table
+//! names the newest record, whose version did not change while it was read; it names its base by place *and* version,
+//! and that base stays as it is as long as the naming record is the newest. A base with another version is therefore a
+//! change, and the walk begins anew at the rank table.
 use crate::Malformed;
 use crate::block::SeqlockRead;
 use crate::job::{self, JobWords, Reference};
@@ -35,8 +35,8 @@ impl Checked for () {
     fn add(self, _: u32, _: u64) {}
 }
 
-/// Search in each record of a walk: a closure, or a type, whose function is inlined wherever a walk is. The compiler inlines no
-/// closure that is called from several places.
+/// Search in each record of a walk: a closure, or a type, whose function is inlined wherever a walk is. The compiler
+/// inlines no closure that is called from several places.
 pub trait Seek<W> {
     /// The result of the search in one record.
     type Found;
@@ -114,8 +114,9 @@ impl<T> Walk<T> {
 ///
 /// `segment` gives the words of modex segments, and what is remembered of them. What is found is of one moment.
 ///
-/// SYNC POINT: that a base is complete where its version is the one that was named follows from the order in which the writer writes
-/// (base, then the record that names it) and from [`write`](crate::block::write())'s last store. Loom test `chain`.
+/// SYNC POINT: that a base is complete where its version is the one that was named follows from the order in which the
+/// writer writes (base, then the record that names it) and from [`write`](crate::block::write())'s last store. Loom
+/// test `chain`.
 #[inline(always)]
 pub fn walk<J: Words, W: Words + Copy, C: Checked, S: Seek<W>>(
     job: &JobWords<J>,
@@ -210,8 +211,8 @@ fn step<W: Words + Copy, S: Seek<W>>(
 
 /// Walks ([`walk`]) again and again as long as something changes, up to [`ATTEMPTS`] times.
 ///
-/// A block that makes no sense may have become another rank's; then the reference to it has changed, too. Only what makes no sense
-/// twice is bad.
+/// A block that makes no sense may have become another rank's; then the reference to it has changed, too. Only what
+/// makes no sense twice is bad.
 #[inline(always)]
 pub fn read<J: Words, W: Words + Copy, C: Checked, S: Seek<W>>(
     job: &JobWords<J>,
@@ -220,7 +221,8 @@ pub fn read<J: Words, W: Words + Copy, C: Checked, S: Seek<W>>(
     sought: &mut S,
 ) -> Walk<S::Found> {
     match walk(job, rank, &segment, sought) {
-        // Named one by one: handed on as a whole it would lie in memory, and be loaded from there in larger pieces than it was stored.
+        // Named one by one: handed on as a whole it would lie in memory, and be loaded from there in larger pieces than
+        // it was stored.
         Walk::Found(found) => Walk::Found(found),
         Walk::Absent => Walk::Absent,
         Walk::Unmapped(number) => Walk::Unmapped(number),

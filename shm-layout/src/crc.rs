@@ -106,8 +106,9 @@ impl Crc {
     }
 }
 
-/// Returns whether the processor has the instruction. The standard library asks for everything that a processor can have at once, a dozen
-/// questions; where the machine is a virtual one, each of them is a way out of it and back, in every Init.
+/// Returns whether the processor has the instruction. The standard library asks for everything that a processor can
+/// have at once, a dozen questions; where the machine is a virtual one, each of them is a way out of it and back, in
+/// every Init.
 #[cfg(target_arch = "x86_64")]
 #[inline]
 fn has_instruction() -> bool {

@@ -10,11 +10,12 @@
 //!      32   directory: for each 512 ranks a reference to their page of the rank table (0: none of them has posted)
 //! ```
 //!
-//! A *page* of the rank table is 512 words of a modex segment, which fill one page of memory: a reference a rank (0: it has posted
-//! nothing). It is made when the first of its ranks posts, from memory that was never used, and is never anything else: neither does
-//! an outdated directory word lead to a record, nor an outdated reference to a page. A page changes in place as long as its segments
-//! are in use. When the records move to other segments, pages with the new references are made there and the directory words
-//! are replaced; whoever still follows an old one finds the old page, and by it the records as they were.
+//! A *page* of the rank table is 512 words of a modex segment, which fill one page of memory: a reference a rank (0: it
+//! has posted nothing). It is made when the first of its ranks posts, from memory that was never used, and is never
+//! anything else: neither does an outdated directory word lead to a record, nor an outdated reference to a page. A page
+//! changes in place as long as its segments are in use. When the records move to other segments, pages with the new
+//! references are made there and the directory words are replaced; whoever still follows an old one finds the old page,
+//! and by it the records as they were.
 use crate::header::{self, Header, Kind};
 use crate::sync::Ordering;
 use crate::words::{Words, WordsMut};
@@ -171,16 +172,16 @@ impl<W: WordsMut> JobWords<W> {
 
     /// Says which modex segment is the oldest, after every reference to older ones has been replaced.
     ///
-    /// SYNC POINT: pairs with the acquire in [`JobWords::oldest`]: a reader that has unmapped what is older finds no way that leads
-    /// there. Loom test `table`.
+    /// SYNC POINT: pairs with the acquire in [`JobWords::oldest`]: a reader that has unmapped what is older finds no
+    /// way that leads there. Loom test `table`.
     pub fn set_oldest(&self, oldest: u64) {
         self.0.store(OLDEST, oldest, Ordering::Release);
     }
 
     /// Publishes a page of the rank table: an empty one, or one that has the references of all its ranks.
     ///
-    /// SYNC POINT: pairs with the acquire in [`JobWords::page`], by which a reader sees the references in the page, and the records
-    /// behind them; loom test `table`.
+    /// SYNC POINT: pairs with the acquire in [`JobWords::page`], by which a reader sees the references in the page, and
+    /// the records behind them; loom test `table`.
     pub fn publish_page(&self, page: usize, at: Reference) {
         self.0.store(DIRECTORY + page, at.encode(), Ordering::Release);
     }
@@ -194,8 +195,8 @@ impl<W: WordsMut> JobWords<W> {
 
     /// Ends the current epoch and returns it: what was replaced before this call is retired with that number.
     ///
-    /// SYNC POINT: pairs with the SeqCst fence in `page::pin`. A reader that sees the new epoch sees every reference stored
-    /// before it; loom test `pins`.
+    /// SYNC POINT: pairs with the SeqCst fence in `page::pin`. A reader that sees the new epoch sees every reference
+    /// stored before it; loom test `pins`.
     ///
     /// # Errors
     /// [`Malformed`] when the segment has no epoch word.

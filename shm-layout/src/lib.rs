@@ -1,9 +1,10 @@
-//! Every byte that Instanton keeps in shared memory, and the protocol by which one writer changes it under many readers.
+//! Every byte that Instanton keeps in shared memory, and the protocol by which one writer changes it under many
+//! readers.
 //!
 //! # Actors
 //!
-//! One *writer* (the node's server) maps a job's segments writable. Any number of *readers* (the job's processes, and the
-//! server itself) map them read-only. A reader may also own a *reader page*, the only memory it can write.
+//! One *writer* (the node's server) maps a job's segments writable. Any number of *readers* (the job's processes, and
+//! the server itself) map them read-only. A reader may also own a *reader page*, the only memory it can write.
 //!
 //! # What lies where
 //!
@@ -11,22 +12,23 @@
 //!   the rank table, one reference a rank.
 //! * An **info segment** ([`info`]) holds the job information of one generation. It is complete before its generation
 //!   is published and never changes again.
-//! * **Modex segments** consist of *blocks* ([`block`]): a version word and a [`record`]. A block keeps its place and its
-//!   size for ever, so the version word of a reused block lies where a slow reader looks for it.
+//! * **Modex segments** consist of *blocks* ([`block`]): a version word and a [`record`]. A block keeps its place and
+//!   its size for ever, so the version word of a reused block lies where a slow reader looks for it.
 //! * A **reader page** ([`page`]) has slots, each zero or the epoch at which a guard was taken.
 //!
 //! # How a value travels
 //!
-//! The writer fills a block, gives it an even version that no other record of the job ever had, and stores its reference into
-//! the rank table. A reader loads the reference, then the version, copies what it needs and loads the version again. When
-//! a later record replaces this one, the block is *retired* with the epoch and the epoch grows; the block is written again
-//! (its version odd meanwhile) once no slot of any reader page holds that epoch or an older one.
+//! The writer fills a block, gives it an even version that no other record of the job ever had, and stores its
+//! reference into the rank table. A reader loads the reference, then the version, copies what it needs and loads the
+//! version again. When a later record replaces this one, the block is *retired* with the epoch and the epoch grows; the
+//! block is written again (its version odd meanwhile) once no slot of any reader page holds that epoch or an older one.
 //!
 //! # When a process dies
 //!
-//! A reader that dies leaves nothing but its page, which the writer forgets once it knows of the death. A reader that stops while
-//! it holds a guard keeps blocks from being reused, never the writer from writing elsewhere. When the writer dies, readers keep
-//! their mappings: a block whose version stays odd is being written for ever ([`chain::Walk::Changed`]), which the caller bounds.
+//! A reader that dies leaves nothing but its page, which the writer forgets once it knows of the death. A reader that
+//! stops while it holds a guard keeps blocks from being reused, never the writer from writing elsewhere. When the
+//! writer dies, readers keep their mappings: a block whose version stays odd is being written for ever
+//! ([`chain::Walk::Changed`]), which the caller bounds.
 //!
 //! No code in this crate makes a system call. All of it is generic over where the words lie ([`words::Words`]), so that
 //! loom can run the protocol over a vector.
@@ -73,8 +75,8 @@ pub enum Malformed {
 }
 
 impl Malformed {
-    /// The error of a word outside. Its number has 32 bits, as all words of a segment have: so small, a result that may be this error is
-    /// handed on in registers.
+    /// The error of a word outside. Its number has 32 bits, as all words of a segment have: so small, a result that may
+    /// be this error is handed on in registers.
     #[cold]
     pub(crate) fn bounds(at: usize) -> Self {
         Self::Bounds { at: u32::try_from(at).unwrap_or(u32::MAX) }

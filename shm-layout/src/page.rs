@@ -1,8 +1,8 @@
 //! The reader page: which epochs a reader holds.
 //!
 //! A page is 64 lines of 64 bytes: the header, then one slot a line. A slot holds 0, or the epoch that was current when
-//! its guard was taken. Its reader writes it, the writer of the job only reads it, with relaxed loads, and never uses a word as an
-//! index or a length.
+//! its guard was taken. Its reader writes it, the writer of the job only reads it, with relaxed loads, and never uses a
+//! word as an index or a length.
 use crate::header::{Header, Kind};
 use crate::job::JobWords;
 use crate::sync::Ordering;
@@ -25,8 +25,9 @@ pub fn format<W: WordsMut>(words: &W, job: u64, number: u64) {
 
 /// Pins the current epoch: no block that a reference loaded from now on leads to is reused until [`unpin`].
 ///
-/// SYNC POINT: the SeqCst fence pairs with the one in [`fence_before_scan`]. Of two fences one is first: if this one, the writer sees
-/// the slot; if the writer's, every reference replaced before it is gone from our sight. Loom test `pins`.
+/// SYNC POINT: the SeqCst fence pairs with the one in [`fence_before_scan`]. Of two fences one is first: if this one,
+/// the writer sees the slot; if the writer's, every reference replaced before it is gone from our sight. Loom test
+/// `pins`.
 #[inline]
 pub fn pin<J: Words, P: WordsMut>(job: &JobWords<J>, page: &P, slot: usize) {
     page.store(slot_word(slot), job.epoch(), Ordering::Relaxed);
@@ -35,8 +36,8 @@ pub fn pin<J: Words, P: WordsMut>(job: &JobWords<J>, page: &P, slot: usize) {
 
 /// Gives up a slot.
 ///
-/// SYNC POINT: the release store pairs with the fence in [`fence_before_scan`]: what was read under the guard was read before the block is
-/// written again. Loom test `pins`.
+/// SYNC POINT: the release store pairs with the fence in [`fence_before_scan`]: what was read under the guard was read
+/// before the block is written again. Loom test `pins`.
 #[inline]
 pub fn unpin<P: WordsMut>(page: &P, slot: usize) {
     page.store(slot_word(slot), 0, Ordering::Release);
@@ -72,7 +73,8 @@ pub fn fence_before_scan<W: Words>(words: &W) {
     words.fence(Ordering::SeqCst);
 }
 
-/// The writer's half of the handshake with [`unpin`]: after a slot was seen free, before writing a block that it protected.
+/// The writer's half of the handshake with [`unpin`]: after a slot was seen free, before writing a block that it
+/// protected.
 pub fn fence_after_scan<W: Words>(words: &W) {
     words.fence(Ordering::Acquire);
 }

@@ -1,7 +1,7 @@
 //! Atomics: the processor's, or loom's when the crate is compiled with `--cfg loom`.
 //!
-//! Everything in the workspace takes its atomics from here; clippy's `disallowed-types` sees to it. The types are our own, so
-//! that the lint can tell them from the ones it forbids.
+//! Everything in the workspace takes its atomics from here; clippy's `disallowed-types` sees to it. The types are our
+//! own, so that the lint can tell them from the ones it forbids.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "this is the place they come from")]
 
 #[cfg(not(loom))]
@@ -14,13 +14,15 @@ pub use core::sync::atomic::Ordering;
 /// A fence between the accesses before it and those behind it.
 #[inline]
 pub fn fence(order: Ordering) {
-    // The compiler makes an MFENCE of it, which also orders non-temporal accesses, of which there are none, and takes longer for it.
+    // The compiler makes an MFENCE of it, which also orders non-temporal accesses, of which there are none, and takes
+    // longer for it.
     #[cfg(all(target_arch = "x86_64", not(any(loom, miri))))]
     if order == Ordering::SeqCst {
         // SAFETY:
-        // - an OR with 0, in one step, changes nothing in the word at the top of this thread's stack, whoever else looks at it
-        // - an instruction with LOCK is a full barrier for the processor, and assembler that may touch any memory is one for the
-        //   compiler
+        // - an OR with 0, in one step, changes nothing in the word at the top of this thread's stack, whoever else
+        //   looks at it
+        // - an instruction with LOCK is a full barrier for the processor, and assembler that may touch any memory is
+        //   one for the compiler
         unsafe { core::arch::asm!("lock or dword ptr [rsp], 0", options(nostack)) };
         return;
     }
@@ -144,7 +146,8 @@ macro_rules! arithmetic {
 
 arithmetic! { AtomicU8: u8, AtomicU16: u16, AtomicU32: u32, AtomicI32: i32, AtomicU64: u64, AtomicUsize: usize }
 
-/// Memory that is looked at in place and not by atomic accesses, for models. Loom fails where a read and a write of it can meet.
+/// Memory that is looked at in place and not by atomic accesses, for models. Loom fails where a read and a write of it
+/// can meet.
 #[cfg(loom)]
 #[derive(Debug)]
 pub struct InPlace(loom::cell::UnsafeCell<()>);

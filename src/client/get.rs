@@ -1,9 +1,9 @@
 //! Get: the order in which a key is looked for.
 //!
-//! First come the values that the process stored internally, then its own Puts, then the job's shared memory, and only then the
-//! server: it is asked first for segments that are not mapped yet, and last for the value itself. The server can wait for a key that
-//! is not posted yet; nothing here does. For a reserved key the host's value in shared memory comes before a Put, and a Put before
-//! the facts that the process knows by itself.
+//! First come the values that the process stored internally, then its own Puts, then the job's shared memory, and only
+//! then the server: it is asked first for segments that are not mapped yet, and last for the value itself. The server
+//! can wait for a key that is not posted yet; nothing here does. For a reserved key the host's value in shared memory
+//! comes before a Put, and a Put before the facts that the process knows by itself.
 use std::sync::Arc;
 
 use instanton_layout::hash::same;
@@ -40,8 +40,8 @@ impl Found<'_> {
     }
 }
 
-/// The release that the C headers agree with, as `PMIX_VERSION_NUMERIC` gives it; the text that names the version says the same.
-/// Hosts refuse a library that is older than what they were built for.
+/// The release that the C headers agree with, as `PMIX_VERSION_NUMERIC` gives it; the text that names the version says
+/// the same. Hosts refuse a library that is older than what they were built for.
 const VERSION: u32 = 0x0006_0100;
 
 /// The next step of a Get.
@@ -71,7 +71,8 @@ enum Answered {
     Ask,
 }
 
-/// A question that outlives the call. Without a key it asks for everything known of the process. The namespace is never empty.
+/// A question that outlives the call. Without a key it asks for everything known of the process. The namespace is never
+/// empty.
 struct OwnedQuestion {
     proc: Proc,
     key: Option<Key>,
@@ -82,7 +83,8 @@ impl Client {
     /// Looks a key up (`PMIx_Get`). An empty namespace is the process's own.
     ///
     /// # Errors
-    /// `ERR_NOT_FOUND`, `ERR_TIMEOUT`, ... by rules of the Standard; [`Error::WouldBlock`] where a callback would have to wait.
+    /// `ERR_NOT_FOUND`, `ERR_TIMEOUT`, ... by rules of the Standard; [`Error::WouldBlock`] where a callback would have
+    /// to wait.
     pub fn get(&self, proc: &Proc, key: impl AsRef<[u8]>, info: &[Info]) -> Result<Value, Error> {
         let mut directives = Directives::parse(info)?;
         let qualified = directives.qualify(key.as_ref())?;
@@ -129,8 +131,8 @@ impl Client {
         self.inner.get_nb(proc, None, Directives::parse(info)?, done)
     }
 
-    /// A blocking Get that calls `f` on the value where it lies instead of copying it: [`peek`](Client::peek), and the server's answer
-    /// where that has none.
+    /// A blocking Get that calls `f` on the value where it lies instead of copying it: [`peek`](Client::peek), and the
+    /// server's answer where that has none.
     ///
     /// # Errors
     /// As [`get`](Client::get).
@@ -151,9 +153,10 @@ impl Client {
         self.wait("PMIx_Get", |then| self.inner.get_nb(&proc, Some(question.key()), directives, then))
     }
 
-    /// The part of a Get that needs nobody else; nothing where the server has to be asked. Makes no system call, takes no lock and
-    /// allocates nothing. The caller is in an epoch, which it must leave before it waits for anything. `f` is called again when the
-    /// value changed meanwhile: only its last result counts, and what it saw before may have been no value at all.
+    /// The part of a Get that needs nobody else; nothing where the server has to be asked. Makes no system call, takes
+    /// no lock and allocates nothing. The caller is in an epoch, which it must leave before it waits for anything. `f`
+    /// is called again when the value changed meanwhile: only its last result counts, and what it saw before may have
+    /// been no value at all.
     ///
     /// # Errors
     /// As [`get`](Client::get).
@@ -186,8 +189,9 @@ impl Client {
         }
     }
 
-    /// A [`Guard`] on the own job's shared memory: what is looked up through it is not copied. Values that this process knows by itself,
-    /// segments that are not mapped and keys that are not posted yet are for [`get`](Client::get) to find.
+    /// A [`Guard`] on the own job's shared memory: what is looked up through it is not copied. Values that this process
+    /// knows by itself, segments that are not mapped and keys that are not posted yet are for [`get`](Client::get) to
+    /// find.
     ///
     /// # Errors
     /// When the job is not mapped, or this thread can have no guard.
@@ -198,8 +202,8 @@ impl Client {
 }
 
 impl Inner {
-    /// The question as it is meant: for the own job the namespace is empty and this process asks; attributes can name another
-    /// namespace.
+    /// The question as it is meant: for the own job the namespace is empty and this process asks; attributes can name
+    /// another namespace.
     #[inline]
     fn meant<'a>(&self, question: Question<'a>) -> Question<'a> {
         let own = self.proc.nspace.as_bytes();
@@ -258,8 +262,9 @@ impl Inner {
         }
     }
 
-    /// Looks at the process's own Puts and at the job's shared memory. Makes no system call, takes no lock, allocates nothing; except
-    /// that the first look at what this process itself has put since its last Commit has copies of it made.
+    /// Looks at the process's own Puts and at the job's shared memory. Makes no system call, takes no lock, allocates
+    /// nothing; except that the first look at what this process itself has put since its last Commit has copies of it
+    /// made.
     fn look(&self, epoch: &Epoch, question: Question<'_>, reader: Option<&JobReader>, f: Show<'_>) -> Step {
         if !question.is_reserved()
             && question.has_default_level()
@@ -325,8 +330,8 @@ impl Inner {
         }
     }
 
-    /// A fact that a process knows of itself without its host: its name, its server's, and the library's version. Without a rank, the
-    /// value that the host gives of the caller counts as well.
+    /// A fact that a process knows of itself without its host: its name, its server's, and the library's version.
+    /// Without a rank, the value that the host gives of the caller counts as well.
     #[cold]
     fn own_fact(&self, question: &Question<'_>) -> Option<Value> {
         let (own, rank) = (question.nspace.is_empty(), question.rank);
@@ -374,10 +379,11 @@ impl Inner {
 
     /// Shared memory does not have it, and shows all that the server has.
     ///
-    /// So a Get that wants the server's answer without the host's (`PMIX_IMMEDIATE`) has it already: the server looks into the
-    /// same segments. Reserved keys and other levels come from the host, which has given what it has; no process's doing
-    /// changes them. Only an ordinary key may still be posted, here or on another node, and only the server can wait for it;
-    /// and only the server knows whose it is where no rank is named, and which process a rank is (`PMIX_PROC_PID`).
+    /// So a Get that wants the server's answer without the host's (`PMIX_IMMEDIATE`) has it already: the server looks
+    /// into the same segments. Reserved keys and other levels come from the host, which has given what it has; no
+    /// process's doing changes them. Only an ordinary key may still be posted, here or on another node, and only the
+    /// server can wait for it; and only the server knows whose it is where no rank is named, and which process a rank
+    /// is (`PMIX_PROC_PID`).
     fn absent(&self, question: &Question<'_>) -> Step {
         let Question { rank, directives, .. } = *question;
         let is_pid = question.key() == keys::PROC_PID.as_bytes();
@@ -459,7 +465,8 @@ impl Inner {
         }
     }
 
-    /// All values of a process, known to others or to this one alone, in the order of a Get; `None` when there are none.
+    /// All values of a process, known to others or to this one alone, in the order of a Get; `None` when there are
+    /// none.
     fn with_own(&self, asked: &OwnedQuestion, known: Vec<Info>) -> Option<Value> {
         let Proc { nspace, rank } = &asked.proc;
         let mut all: Vec<Info> = Vec::new();

@@ -3,8 +3,8 @@
 //! A Put stays here until the Commit, which sends what was put since the last one and does not wait: the server
 //! answers only when it cannot store that. A commit that failed is told to the next Commit, Fence or Finalize, once.
 //!
-//! Entries that were sent move to the table in which the process's own Gets look, so that nothing is copied; a Get that comes before
-//! copies them there.
+//! Entries that were sent move to the table in which the process's own Gets look, so that nothing is copied; a Get that
+//! comes before copies them there.
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use instanton_layout::sync::{AtomicBool, Ordering};

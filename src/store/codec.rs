@@ -1,8 +1,8 @@
 //! Values as bytes of a record, and back.
 //!
-//! Scalars of at most 8 bytes lie in the entry itself, as the little-endian bits of their C type. Strings (with their NUL), byte
-//! objects, regular expressions and the compressed types lie as they are. Everything else is an archive, validated to a limited
-//! depth at each decoding.
+//! Scalars of at most 8 bytes lie in the entry itself, as the little-endian bits of their C type. Strings (with their
+//! NUL), byte objects, regular expressions and the compressed types lie as they are. Everything else is an archive,
+//! validated to a limited depth at each decoding.
 use instanton_layout::record::{Item, Payload};
 
 use crate::data::archive::{self, ArchiveError};

@@ -2,16 +2,16 @@
 //!
 //! # Actors
 //!
-//! A [`JobWriter`] belongs to the node's server. It turns job information ([`JobInfo`]) into an info segment and what ranks post
-//! into records of modex segments. A [`JobReader`] finds values in the same segments: in each client over the descriptors it
-//! was sent, in the server over the writer's own mappings. Neither knows sockets: descriptors come and go through the
-//! control plane.
+//! A [`JobWriter`] belongs to the node's server. It turns job information ([`JobInfo`]) into an info segment and what
+//! ranks post into records of modex segments. A [`JobReader`] finds values in the same segments: in each client over
+//! the descriptors it was sent, in the server over the writer's own mappings. Neither knows sockets: descriptors come
+//! and go through the control plane.
 //!
 //! # States
 //!
-//! A reader holds the job segment for good, one generation of job information, and the modex segments it was given. When
-//! it meets a reference to a segment it has not mapped, or a newer generation, it says which it wants ([`Miss::Unmapped`]); that
-//! is never "not found".
+//! A reader holds the job segment for good, one generation of job information, and the modex segments it was given.
+//! When it meets a reference to a segment it has not mapped, or a newer generation, it says which it wants
+//! ([`Miss::Unmapped`]); that is never "not found".
 //!
 //! # When a process dies
 //!

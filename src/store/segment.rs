@@ -11,8 +11,8 @@ use super::ids::SegmentId;
 use crate::sys::memory::{self, Mapping, MemoryError};
 use crate::sys::scratch::Scratch;
 
-/// Bytes at the front of a segment that every process reads at once: two pages. A writer that puts more there does not have all of
-/// it looked up.
+/// Bytes at the front of a segment that every process reads at once: two pages. A writer that puts more there does not
+/// have all of it looked up.
 pub(super) const FIRST: usize = 8 << 10;
 
 /// A segment mapped read-only, its header checked.

@@ -28,7 +28,8 @@ pub(super) trait Sink {
         }
     }
 
-    /// The decimal numbers from `first` on, each with a comma in front, the first one only if there is something before it.
+    /// The decimal numbers from `first` on, each with a comma in front, the first one only if there is something before
+    /// it.
     #[inline]
     fn put_numbers(&mut self, first: u32, count: u32, comma: bool) {
         let (mut from, end, mut comma) = (u64::from(first), u64::from(first) + u64::from(count), comma);

@@ -160,7 +160,8 @@ impl JobWriter {
         };
         let (here, elsewhere) = (changed.here(), changed.elsewhere());
         self.make_way()?;
-        // Both records are written, and their segments known, before anything refers to them, so that a failure changes nothing.
+        // Both records are written, and their segments known, before anything refers to them, so that a failure changes
+        // nothing.
         let seen = self.visible.prepare(rank, &here)?;
         let hidden = match self.announce(&self.visible.set).and_then(|()| self.hidden.prepare(rank, &elsewhere)) {
             Ok(hidden) => hidden,
@@ -185,7 +186,8 @@ impl JobWriter {
         Ok(())
     }
 
-    /// Frees what can be freed. Where more is held back or scattered than is alive, the records move to a new set of segments.
+    /// Frees what can be freed. Where more is held back or scattered than is alive, the records move to a new set of
+    /// segments.
     fn make_way(&mut self) -> Result<(), WriteError> {
         if self.hidden.set.is_scattered() {
             // Nobody else has these: the old segments go at once.
@@ -267,8 +269,8 @@ impl JobWriter {
         self.visible.set.is_worth_a_scan() || self.visible.set.is_held_back() || !self.waiting.is_empty()
     }
 
-    /// Frees what no reader holds any more. Answers the readers that do not keep to the protocol: their connections should be cut,
-    /// and nothing is freed until they are gone.
+    /// Frees what no reader holds any more. Answers the readers that do not keep to the protocol: their connections
+    /// should be cut, and nothing is freed until they are gone.
     pub fn reclaim(&mut self) -> Vec<ReaderId> {
         self.scan().liars
     }
@@ -299,7 +301,8 @@ impl JobWriter {
         Ok(new)
     }
 
-    /// Marks entries as new again that were taken for other nodes and did not arrive there. They have the values of now.
+    /// Marks entries as new again that were taken for other nodes and did not arrive there. They have the values of
+    /// now.
     pub fn put_back_outbound(&mut self, rank: Rank, keys: impl IntoIterator<Item = Key>) {
         self.unsent.entry(rank.0).or_default().extend(keys);
     }

@@ -1,7 +1,7 @@
 //! Putting, committing and getting data.
 //!
-//! A Get of something at hand takes the short way: no lock, no system call, one allocation for the value that C gets and
-//! one more where that holds a text or bytes. What is not at hand is asked for on the long way, which may wait.
+//! A Get of something at hand takes the short way: no lock, no system call, one allocation for the value that C gets
+//! and one more where that holds a text or bytes. What is not at hand is asked for on the long way, which may wait.
 
 use std::mem::ManuallyDrop;
 use std::ptr;
@@ -56,7 +56,8 @@ unsafe fn take(directives: &mut Directives, info: *const pmix_info_t, ninfo: usi
     Ok(())
 }
 
-/// The namespace and rank that are asked about. Without a process, the key is one that only one process of the own namespace has.
+/// The namespace and rank that are asked about. Without a process, the key is one that only one process of the own
+/// namespace has.
 unsafe fn target<'a>(proc: *const pmix_proc_t) -> Result<(&'a [u8], Rank), Status> {
     // SAFETY: NULL or a process, the contract with C.
     match unsafe { proc.as_ref() } {
@@ -68,8 +69,8 @@ unsafe fn target<'a>(proc: *const pmix_proc_t) -> Result<(&'a [u8], Rank), Statu
 
 /// The place for the value of a Get: the caller's, or a new one, which is made when there is a value for it.
 ///
-/// The members are written one by one and straight to where they stay: a structure that is put together elsewhere and then
-/// copied costs as much as the look-up, because a processor cannot load in one piece what it has stored in others.
+/// The members are written one by one and straight to where they stay: a structure that is put together elsewhere and
+/// then copied costs as much as the look-up, because a processor cannot load in one piece what it has stored in others.
 struct Target {
     place: *mut pmix_value_t,
     /// The caller's: never freed.
@@ -89,8 +90,8 @@ impl Target {
         Self { place, given: true, filled: false }
     }
 
-    /// Copies a value from where it lies. In shared memory it may be replaced at the same time: what is copied then may be
-    /// anything, so nothing here is believed that C could stumble over, and the copy is made anew.
+    /// Copies a value from where it lies. In shared memory it may be replaced at the same time: what is copied then may
+    /// be anything, so nothing here is believed that C could stumble over, and the copy is made anew.
     #[inline]
     fn fill(&mut self, found: Found<'_>) -> Result<(), Status> {
         self.clear();
@@ -167,7 +168,8 @@ impl Drop for Target {
     }
 }
 
-/// Callback that receives a borrowed value. Rare callers take this type, and not one of their own: the short way stays short.
+/// Callback that receives a borrowed value. Rare callers take this type, and not one of their own: the short way stays
+/// short.
 type Sink<'a> = &'a mut dyn FnMut(Found<'_>) -> Result<(), Status>;
 
 /// The answer, as far as it is at hand.
@@ -349,7 +351,8 @@ unsafe fn get(
     }
 }
 
-/// Whoever looks at the place of a value instead of the status of a Get finds nothing there; where he has brought the room, it stays his.
+/// Whoever looks at the place of a value instead of the status of a Get finds nothing there; where he has brought the
+/// room, it stays his.
 #[cold]
 unsafe fn leave_nothing(out: &mut *mut pmix_value_t, info: *const pmix_info_t, ninfo: usize) {
     let mut given = Directives::NONE;
@@ -387,9 +390,9 @@ export! {
         told(session::client()?.store_internal(&proc, key, value))
     }
 
-    /// Looks a key up; without a key, everything known of a process. The value is the caller's to free, and what it owns of a
-    /// value that he has brought the room for (`PMIX_GET_STATIC_VALUES`); what he only wanted to look at is the library's, and
-    /// stays until the last Finalize (`PMIX_GET_POINTER_VALUES`).
+    /// Looks a key up; without a key, everything known of a process. The value is the caller's to free, and what it
+    /// owns of a value that he has brought the room for (`PMIX_GET_STATIC_VALUES`); what he only wanted to look at is
+    /// the library's, and stays until the last Finalize (`PMIX_GET_POINTER_VALUES`).
     fn PMIx_Get(
         proc: *const pmix_proc_t, key: *const c_char, info: *const pmix_info_t, ninfo: usize,
         value: *mut *mut pmix_value_t,

@@ -108,8 +108,8 @@ const FROZEN: u64 = 2;
 /// A value of more bytes is long: what a process reads first has none of them in between.
 const LONG: usize = 256;
 
-/// A record. Its long values are in one of their own, in which it continues: a checksum is looked at as a whole, and nobody should
-/// read the description of a machine to learn its name.
+/// A record. Its long values are in one of their own, in which it continues: a checksum is looked at as a whole, and
+/// nobody should read the description of a machine to learn its name.
 pub struct RecordBuild {
     short: Vec<u64>,
     long: Option<Vec<u64>>,

@@ -9,9 +9,10 @@
 //!        5   CRC-32C of words 0 to 4 and the index | 0
 //! ```
 //!
-//! The value of the n-th rank is `base + n * step + number`, so that a constant and a sequence take no numbers at all. With
-//! [`HOLES`], 0 says that the rank has none and other numbers are one too large. With [`STRINGS`], the value is the index of a
-//! string. Numbers have no checksum that is looked at when they are read: one that is damaged yields another value.
+//! The value of the n-th rank is `base + n * step + number`, so that a constant and a sequence take no numbers at all.
+//! With [`HOLES`], 0 says that the rank has none and other numbers are one too large. With [`STRINGS`], the value is
+//! the index of a string. Numbers have no checksum that is looked at when they are read: one that is damaged yields
+//! another value.
 use super::packed::{self, Filler, bits_for, words_for};
 use super::{Part, Places};
 use crate::key::HashedKey;
@@ -140,7 +141,8 @@ pub struct ColumnBuild {
 }
 
 impl ColumnBuild {
-    /// A column of values, in the order of their ranks, which are pieces `(first, count)` that do not touch; `value` has each by its place.
+    /// A column of values, in the order of their ranks, which are pieces `(first, count)` that do not touch; `value`
+    /// has each by its place.
     ///
     /// `None` when there are holes and the values spread over all that 64 bits can tell apart.
     pub fn new(
@@ -274,16 +276,17 @@ impl KeyEntry {
 pub struct KeyTable {
     /// The slots, as many as a power of two.
     pub part: Part,
-    /// A bit for some bits of the hash of each key: most keys that processes post are not here, and nothing has to be read to say so.
-    /// Hints of keys; a table with damage has none, because nothing is taken on trust there.
+    /// A bit for some bits of the hash of each key: most keys that processes post are not here, and nothing has to be
+    /// read to say so. Hints of keys; a table with damage has none, because nothing is taken on trust there.
     hints: [u64; 8],
     /// True if the checksum of some slot is wrong.
     damaged: bool,
 }
 
 impl KeyTable {
-    /// The table that lies there, with the checksum of every slot looked at: nothing that is found in it has one looked at again, unless
-    /// there is a wrong one. That costs the keys that may be in its slot, or were pushed on by it; no others.
+    /// The table that lies there, with the checksum of every slot looked at: nothing that is found in it has one looked
+    /// at again, unless there is a wrong one. That costs the keys that may be in its slot, or were pushed on by it; no
+    /// others.
     pub(super) fn read<W: Words>(words: &W, part: Part) -> Result<Self, Malformed> {
         if !part.len.is_power_of_two() {
             return Err(Malformed::Table);

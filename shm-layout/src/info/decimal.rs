@@ -6,8 +6,8 @@ pub const ZEROES: u64 = u64::from_le_bytes([b'0'; 8]);
 /// More than eight digits.
 pub const HIGH: u32 = 100_000_000;
 
-/// The decimal digits of a number below [`HIGH`], the first one in the lowest byte: first halves of 4 digits, then of 2, then of 1,
-/// all of them at once.
+/// The decimal digits of a number below [`HIGH`], the first one in the lowest byte: first halves of 4 digits, then of
+/// 2, then of 1, all of them at once.
 #[inline]
 pub fn eight_digits(number: u32) -> u64 {
     let four = u64::from(number / 10_000) | u64::from(number % 10_000) << 32;

@@ -7,9 +7,9 @@
 //!        3   digits (8 bits; 0: no number, one name; 255: no names at all) | CRC-32C of all of it, the index and the text
 //! ```
 //!
-//! The text behind the number begins on a word of its own. Two kinds of keys lead from a name to its series, in one sorted table:
-//! the hash of a name that stands alone, highest bit set; and, highest bit clear, the hash of what stands around a number, with the
-//! first number as its low half.
+//! The text behind the number begins on a word of its own. Two kinds of keys lead from a name to its series, in one
+//! sorted table: the hash of a name that stands alone, highest bit set; and, highest bit clear, the hash of what stands
+//! around a number, with the first number as its low half.
 use std::collections::HashMap;
 
 use super::Part;
@@ -284,7 +284,8 @@ impl<'a> NameRun<'a> {
 /// Names on their way into words.
 struct Writer<'w, 'a> {
     words: &'w mut Vec<u64>,
-    /// The texts around the numbers of series, by their keys. Two such texts with one key would be taken for one another.
+    /// The texts around the numbers of series, by their keys. Two such texts with one key would be taken for one
+    /// another.
     around: HashMap<u64, (&'a [u8], &'a [u8])>,
     /// Words of these texts.
     texts: HashMap<(&'a [u8], &'a [u8]), usize>,

@@ -99,7 +99,8 @@ impl Packer {
     }
 }
 
-/// Puts numbers into words from some bit on, behind which there are none yet; each word is put together before it is stored.
+/// Puts numbers into words from some bit on, behind which there are none yet; each word is put together before it is
+/// stored.
 pub struct Filler<'a> {
     words: &'a [Cell<u64>],
     at: usize,

@@ -5,8 +5,8 @@
 //!        1   value | CRC-32C of key, value and the place of the entry
 //! ```
 //!
-//! A damaged entry could lead a binary search astray. So the two entries that enclose the place where it ends are checked:
-//! together they prove that the key is there or is not.
+//! A damaged entry could lead a binary search astray. So the two entries that enclose the place where it ends are
+//! checked: together they prove that the key is there or is not.
 use super::Part;
 use crate::words::Words;
 use crate::{Malformed, crc, high, low, pair};

@@ -1,8 +1,9 @@
 //! Records that continue in others.
 //!
-//! A rank that posts little and has posted much gets a record of what is new, which names the older one as its *base*. A look-up
-//! goes from the newest to the oldest, and the first that has the key has the value. The base is named with its version: it stays as
-//! it is as long as the rank's newest record leads to it, so that any other version means that a later record has taken their place.
+//! A rank that posts little and has posted much gets a record of what is new, which names the older one as its *base*.
+//! A look-up goes from the newest to the oldest, and the first that has the key has the value. The base is named with
+//! its version: it stays as it is as long as the rank's newest record leads to it, so that any other version means that
+//! a later record has taken their place.
 use crate::Malformed;
 use crate::job::Reference;
 use crate::words::Words;

@@ -15,10 +15,10 @@
 //!       3  the value itself, or: its word | its bytes
 //! ```
 //!
-//! Words of values count from the record. Words of keys do so in a block; in an info segment, where the same keys recur in every
-//! record, they count from the segment; a record of an info segment continues in another where it has long values, which are checked
-//! by themselves. A record may change under a reader: nothing read from it is trusted, and what it
-//! says counts only if its version is the same afterwards.
+//! Words of values count from the record. Words of keys do so in a block; in an info segment, where the same keys recur
+//! in every record, they count from the segment; a record of an info segment continues in another where it has long
+//! values, which are checked by themselves. A record may change under a reader: nothing read from it is trusted, and
+//! what it says counts only if its version is the same afterwards.
 mod base;
 mod build;
 

@@ -7,7 +7,8 @@ use instanton_layout::words::{RawWords, RawWordsMut, Words, WordsMut};
 
 use crate::sys::memory::Mapping;
 
-/// Bits for the words of an info segment: set if the thing that begins there was found whole. Memory is taken as it is used.
+/// Bits for the words of an info segment: set if the thing that begins there was found whole. Memory is taken as it is
+/// used.
 pub(super) struct Seen(Mapping);
 
 impl Seen {
@@ -16,8 +17,8 @@ impl Seen {
         Ok(Self(Mapping::private(words.div_ceil(64) * 8)?))
     }
 
-    /// Takes the memory for what lies in front: by a store alone, because a look before it would be a page fault more. What was
-    /// known of the first words is found out again.
+    /// Takes the memory for what lies in front: by a store alone, because a look before it would be a page fault more.
+    /// What was known of the first words is found out again.
     pub(super) fn populate(&self) {
         self.0.words_mut().store(0, 0, Ordering::Relaxed);
     }

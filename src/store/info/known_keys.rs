@@ -41,7 +41,8 @@ impl Derived {
     }
 }
 
-/// The level that a key belongs to: there it is looked for first, when a process is asked for it and has none of its own.
+/// The level that a key belongs to: there it is looked for first, when a process is asked for it and has none of its
+/// own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::store) enum Class {
     /// A process alone: where none is named, only the value that the host gave of the job counts.

@@ -1,4 +1,5 @@
-//! Texts that follow from placement and lie nowhere: a reader counts one when it finds it, and writes it straight to where it is wanted.
+//! Texts that follow from placement and lie nowhere: a reader counts one when it finds it, and writes it straight to
+//! where it is wanted.
 use std::mem::MaybeUninit;
 
 use instanton_layout::Malformed;

@@ -1,9 +1,9 @@
 //! Job information as a host gives it, sorted by level.
 //!
-//! The host hands over attributes in any order: loose keys and arrays for sessions, the job, applications, nodes and processes.
-//! [`JobInfoBuilder`] sorts them; what is said of processes, by far the most, it takes in without making an [`Info`] of it.
-//! [`placement`](super::placement) then finds out what follows from the maps and need not be kept, and never contradicts
-//! what was given.
+//! The host hands over attributes in any order: loose keys and arrays for sessions, the job, applications, nodes and
+//! processes. [`JobInfoBuilder`] sorts them; what is said of processes, by far the most, it takes in without making an
+//! [`Info`] of it. [`placement`](super::placement) then finds out what follows from the maps and need not be kept, and
+//! never contradicts what was given.
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashSet};
 
@@ -126,8 +126,8 @@ fn number_in(infos: &[Cow<'_, Info>], key: &'static str) -> Result<Option<u32>, 
 }
 
 impl JobInfoBuilder {
-    /// Begins with nothing but how many processes will run here, and the name of this node as the host's node map has it
-    /// if it is there.
+    /// Begins with nothing but how many processes will run here, and the name of this node as the host's node map has
+    /// it if it is there.
     pub fn new(nspace: &Nspace, local_procs: u32, own_host: &str) -> Self {
         Self {
             nspace: nspace.clone(),
@@ -197,7 +197,8 @@ impl JobInfoBuilder {
         if unsaid.is_empty() { Ok(()) } else { self.owned_infos(unsaid) }
     }
 
-    /// Takes in values of a session that are known without the job, if the job has named it; the job's own values count more.
+    /// Takes in values of a session that are known without the job, if the job has named it; the job's own values count
+    /// more.
     pub fn known_session(&mut self, number: u32, known: &[Info]) {
         let named =
             |session: &&mut Session| session.number == number && session.entries.get(keys::SESSION_ID).is_some();
@@ -209,7 +210,8 @@ impl JobInfoBuilder {
         }
     }
 
-    /// Takes in a process map that is a text of its host's: a long one is copied only where what it says is not enough to write it again.
+    /// Takes in a process map that is a text of its host's: a long one is copied only where what it says is not enough
+    /// to write it again.
     ///
     /// # Errors
     /// As [`infos`](Self::infos).
@@ -247,8 +249,8 @@ impl JobInfoBuilder {
         }
     }
 
-    /// Begins the values of one process, to be written one by one, which takes a host less time than [`process`](Self::process); `None`
-    /// where it has said that it gives no data.
+    /// Begins the values of one process, to be written one by one, which takes a host less time than
+    /// [`process`](Self::process); `None` where it has said that it gives no data.
     ///
     /// # Errors
     /// [`BadJobInfo`] when no process can have that rank.

@@ -1,7 +1,8 @@
 //! Columns while they are built: the values of one key, in the order in which they come and then in the order of ranks.
 //!
-//! A host describes one process after the other. Each description is a **row**, numbered from 1. [`Rows`] notes once for all keys which
-//! rank each row is about; mostly these are consecutive ranks. A [`ColumnBuilder`] notes which rows have a value of its key, mostly all.
+//! A host describes one process after the other. Each description is a **row**, numbered from 1. [`Rows`] notes once
+//! for all keys which rank each row is about; mostly these are consecutive ranks. A [`ColumnBuilder`] notes which rows
+//! have a value of its key, mostly all.
 use super::interner::Interner;
 use super::nodes::Nodes;
 use super::packed_ints::PackedInts;
@@ -82,7 +83,8 @@ impl ColumnBuilder {
         self.next == row + 1
     }
 
-    /// Continues the last run with a value in this row, if it is of this kind. Returns whether it did; the caller pushes the number.
+    /// Continues the last run with a value in this row, if it is of this kind. Returns whether it did; the caller
+    /// pushes the number.
     #[inline(always)]
     pub(super) fn continues_with(&mut self, kind: Kind, row: u32) -> bool {
         let continues = self.kind == kind && self.next == row;

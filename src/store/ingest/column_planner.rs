@@ -1,7 +1,7 @@
 //! Planner of columns: which values of processes are kept, and in which form.
 //!
-//! Values that follow from where a process runs are dropped. Of the others, a column takes those that many ranks have, and records
-//! take the rest.
+//! Values that follow from where a process runs are dropped. Of the others, a column takes those that many ranks have,
+//! and records take the rest.
 use std::borrow::Cow;
 
 use instanton_layout::info::ColumnBuild;
@@ -168,8 +168,8 @@ fn is_worth_a_column(values: &Values, strings: &Interner) -> bool {
     len >= FEW && span * bits as usize / 8 <= len * ENTRY
 }
 
-/// Gives the strings that columns refer to new numbers, those of own processes first. Answers with the old ones in the new order, and how
-/// many own processes have.
+/// Gives the strings that columns refer to new numbers, those of own processes first. Answers with the old ones in the
+/// new order, and how many own processes have.
 fn number_strings(columns: &mut [Values], strings: &Interner, own_ranks: &[u32]) -> (Vec<u32>, usize) {
     let (mut numbers, mut in_use) = (vec![u32::MAX; strings.len()], Vec::new());
     let mut number = |in_use: &mut Vec<u32>, old: u64| {

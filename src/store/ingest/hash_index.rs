@@ -1,7 +1,7 @@
 //! Hash index: numbers of things that lie elsewhere, by the hash of each.
 
-/// A table of numbers. It knows half of the hash of each thing: so no other thing is looked at, and nothing is hashed again when the
-/// table grows.
+/// A table of numbers. It knows half of the hash of each thing: so no other thing is looked at, and nothing is hashed
+/// again when the table grows.
 #[derive(Debug, Default, Clone)]
 pub(super) struct HashIndex {
     /// By hash: the half that selects the slot, and one more than the number.

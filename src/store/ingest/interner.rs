@@ -25,8 +25,8 @@ impl Interner {
         self.places.len()
     }
 
-    /// The number of a string that comes after another one of its key. Mostly it is the one that came there before, and need not be
-    /// looked for.
+    /// The number of a string that comes after another one of its key. Mostly it is the one that came there before, and
+    /// need not be looked for.
     #[inline]
     pub(super) fn number_after(&mut self, before: Option<u64>, text: Option<&[u8]>) -> u64 {
         let usual = before.map(|before| self.after[before as usize]);

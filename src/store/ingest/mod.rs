@@ -1,7 +1,8 @@
 //! Job information as a host gives it, until it is ready to be written.
 //!
-//! [`JobInfoBuilder`] sorts attributes by level. Values of processes go to a [`column builder`](column_builder) for each key and type.
-//! [`placement`] then completes the rest from the maps, and the [`column_planner`] decides which values become columns.
+//! [`JobInfoBuilder`] sorts attributes by level. Values of processes go to a [`column builder`](column_builder) for
+//! each key and type. [`placement`] then completes the rest from the maps, and the [`column_planner`] decides which
+//! values become columns.
 mod arrays;
 mod builder;
 mod column_builder;

@@ -1,9 +1,10 @@
-//! Names of the nodes of a job while it is put together: those that differ in one number only are kept as ranges of it, so that
-//! a million of them take no more than one.
+//! Names of the nodes of a job while it is put together: those that differ in one number only are kept as ranges of it,
+//! so that a million of them take no more than one.
 //!
-//! The text around a number is a **family**; a **row** is nodes that follow one another as the numbers of a family do. A name may
-//! have several numbers. In a row that was given as such any of them counts; a name that comes alone is in the family around the
-//! last number in front of its first dot. So it is looked for in the families around each of its numbers.
+//! The text around a number is a **family**; a **row** is nodes that follow one another as the numbers of a family do.
+//! A name may have several numbers. In a row that was given as such any of them counts; a name that comes alone is in
+//! the family around the last number in front of its first dot. So it is looked for in the families around each of its
+//! numbers.
 use std::collections::{BTreeMap, BTreeSet};
 use std::iter;
 
@@ -130,8 +131,8 @@ impl NodeNames {
         }
     }
 
-    /// Names so many nodes without names at once, by numbers that have so many digits. Answers whether all of that was possible; where
-    /// it is not, somebody has one of these names already, or they are no range of numbers.
+    /// Names so many nodes without names at once, by numbers that have so many digits. Answers whether all of that was
+    /// possible; where it is not, somebody has one of these names already, or they are no range of numbers.
     pub(super) fn call_row(
         &mut self,
         node: u32,

@@ -193,7 +193,8 @@ impl Nodes {
         places <= self.in_place
     }
 
-    /// Lets nodes have the numbers that they were said to have beside their names, if no two of them end up with the same.
+    /// Lets nodes have the numbers that they were said to have beside their names, if no two of them end up with the
+    /// same.
     pub(super) fn renumber(&mut self) {
         let said = std::mem::take(&mut self.said);
         if (0u32..).zip(&said).all(|(index, said)| said.is_none_or(|number| number == self.number(index))) {

@@ -1,5 +1,5 @@
-//! Packed integers: numbers that come one after the other, in little memory. Most keys have small ones, or one for every process, or
-//! each rank one more than the rank before, which is an affine run.
+//! Packed integers: numbers that come one after the other, in little memory. Most keys have small ones, or one for
+//! every process, or each rank one more than the rank before, which is an affine run.
 
 /// A list of numbers.
 #[derive(Debug, Clone)]

@@ -1,7 +1,8 @@
-//! Completion of job information from the places of processes: sizes, peers, and the ranks within node, application and session.
+//! Completion of job information from the places of processes: sizes, peers, and the ranks within node, application and
+//! session.
 //!
-//! This fills gaps only. A value that the host gave stands, even where it contradicts the maps; one that follows anyway is not
-//! kept a second time.
+//! This fills gaps only. A value that the host gave stands, even where it contradicts the maps; one that follows anyway
+//! is not kept a second time.
 use std::collections::HashSet;
 use std::ops::Range;
 
@@ -140,8 +141,8 @@ fn applications(job: &mut JobInfoBuilder, values: &[Values], ranks: u32) -> Resu
     Ok(Parts::Each(each))
 }
 
-/// Places each rank on its node: as its process says, else by the process map, else by the own node's list of peers. Answers the
-/// index of the own node.
+/// Places each rank on its node: as its process says, else by the process map, else by the own node's list of peers.
+/// Answers the index of the own node.
 ///
 /// A name counts for more than a number: resource managers number nodes by other rules than their node map, and one
 /// gives every process the number of the node that the server is on.
@@ -211,8 +212,8 @@ fn local_peers(job: &JobInfoBuilder) -> HashSet<u32> {
     list.split(',').filter_map(|rank| rank.trim().parse().ok()).collect()
 }
 
-/// The node we are on: the one whose name the host says, the one of our peers, the one whose number it says, the one with
-/// our name, the only one, or a new one.
+/// The node we are on: the one whose name the host says, the one of our peers, the one whose number it says, the one
+/// with our name, the only one, or a new one.
 fn own_node(job: &mut JobInfoBuilder, peers: &HashSet<u32>) -> Result<u32, BadJobInfo> {
     fn short(name: &[u8]) -> &[u8] {
         name.split(|b| *b == b'.').next().unwrap_or_default()
@@ -274,8 +275,8 @@ fn drop_derived_of_members(job: &mut JobInfoBuilder, nodes: &RankPartition, apps
     }
 }
 
-/// Sizes and leaders of the job and the own node. Those of other nodes and of applications are computed when they are read. Answers how
-/// the list of nodes is written then, if it is long.
+/// Sizes and leaders of the job and the own node. Those of other nodes and of applications are computed when they are
+/// read. Answers how the list of nodes is written then, if it is long.
 fn sums(
     job: &mut JobInfoBuilder,
     nodes: &RankPartition,
@@ -360,7 +361,8 @@ fn node_map(job: &mut JobInfoBuilder) -> Option<TextForm> {
     Some(form)
 }
 
-/// The list of the nodes that run something; one with gaps would be none. Answers how it is written when it is read, if it is long.
+/// The list of the nodes that run something; one with gaps would be none. Answers how it is written when it is read, if
+/// it is long.
 fn node_list(job: &mut JobInfoBuilder, in_use: &[Range<u32>]) -> Option<TextForm> {
     let names = || in_use.iter().flat_map(|nodes| job.nodes.names(nodes.start, nodes.end));
     let is_name = |run: &NameRun<'_>| !run.is_nameless() && !run.before.contains(&0) && !run.after.contains(&0);

@@ -1,8 +1,9 @@
 //! Values of processes, written to column builders as the host gives them.
 //!
-//! A host names the same keys for one process after the other. So each key has a column builder for every type of its values, and a
-//! value is a number in it: of a scalar its bits, of a string its index in the interner, of anything else its index among the values
-//! that are kept as they came. The column planner decides at the end which columns stay and which values go to records.
+//! A host names the same keys for one process after the other. So each key has a column builder for every type of its
+//! values, and a value is a number in it: of a scalar its bits, of a string its index in the interner, of anything else
+//! its index among the values that are kept as they came. The column planner decides at the end which columns stay and
+//! which values go to records.
 use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::collections::HashMap;

@@ -1,4 +1,5 @@
-//! The process map of a job: on which node each rank is. The text of a long map is not kept, but written when it is read.
+//! The process map of a job: on which node each rank is. The text of a long map is not kept, but written when it is
+//! read.
 use instanton_layout::info::{NONE, TextForm};
 
 use super::entries::Entries;
@@ -17,7 +18,8 @@ pub(super) struct ProcessMap {
     pub(super) placed: Scratch<u32>,
     /// The ranks of each node in the map's order, as long as ranks are where the map has them.
     listed: Option<Listed>,
-    /// A long map, instead of its text: what [`proc_map`](texts::proc_map) writes, as long as ranks are where the map has them.
+    /// A long map, instead of its text: what [`proc_map`](texts::proc_map) writes, as long as ranks are where the map
+    /// has them.
     text: Option<TextForm>,
     /// Nodes up to the last one of the map.
     pub(in crate::store) nodes: u32,
@@ -26,7 +28,8 @@ pub(super) struct ProcessMap {
 }
 
 impl ProcessMap {
-    /// Takes a map in, in place of what was known before, of about so many ranks. Answers whether its text needs not be kept.
+    /// Takes a map in, in place of what was known before, of about so many ranks. Answers whether its text needs not be
+    /// kept.
     pub(super) fn read(&mut self, data_type: DataType, expression: &[u8], about: u32) -> Result<bool, MapError> {
         *self = Self::default();
         let room = about.min(MAX_RANKS) as usize;
@@ -111,7 +114,8 @@ fn write_down(TextForm { data_type, form, .. }: TextForm, map: &ProcessMap, job:
 struct Places {
     /// The node of each rank, with room behind the last one.
     placed: Scratch<u32>,
-    /// Ranks in the order of the map, as long as none is named again: as ranges while these are few or more than one rank each.
+    /// Ranks in the order of the map, as long as none is named again: as ranges while these are few or more than one
+    /// rank each.
     ranges: Vec<RankRange>,
     listed: Option<RankList>,
     /// The number of ranks to make room for.

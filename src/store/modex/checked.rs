@@ -11,7 +11,8 @@ use crate::sys::memory::Mapping;
 /// Words of a segment of which at most one is the first of a block.
 const STRIDE: usize = classes::words(0);
 
-/// Versions of the records that were last found whole, by the place where a block may begin. Memory is taken as it is used.
+/// Versions of the records that were last found whole, by the place where a block may begin. Memory is taken as it is
+/// used.
 pub(in crate::store) struct Checked(Mapping);
 
 impl Checked {

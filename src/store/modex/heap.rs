@@ -1,13 +1,13 @@
 //! Room for records: segments, blocks in them, and when a block may be written again.
 //!
-//! A *set* of segments holds the rank table and the records that it refers to. Blocks are cut off *gaps*, which were never used, the
-//! smallest first that will do; a new segment is one gap. A block lies in as few pages of memory as it can, unless a quarter of them
-//! would stay empty among others of its size. A replaced record's block is *retired* with the epoch of its replacement and is free for
-//! records of its size once no reader holds that epoch or an older one.
+//! A *set* of segments holds the rank table and the records that it refers to. Blocks are cut off *gaps*, which were
+//! never used, the smallest first that will do; a new segment is one gap. A block lies in as few pages of memory as it
+//! can, unless a quarter of them would stay empty among others of its size. A replaced record's block is *retired* with
+//! the epoch of its replacement and is free for records of its size once no reader holds that epoch or an older one.
 //!
-//! A reader that stays pinned holds back everything retired since. When that exceeds what is alive (and a threshold), the live
-//! records move to a new set, and the old one waits for the reader as a whole; it is never written again. The number of
-//! waiting sets is limited.
+//! A reader that stays pinned holds back everything retired since. When that exceeds what is alive (and a threshold),
+//! the live records move to a new set, and the old one waits for the reader as a whole; it is never written again. The
+//! number of waiting sets is limited.
 use std::collections::VecDeque;
 
 use instanton_layout::block;
@@ -156,8 +156,8 @@ impl SegmentSet {
         self.held
     }
 
-    /// Returns whether so much waits for readers that a scan of their pages pays: it loads a line of memory for each slot of each
-    /// reader, which is more work than a small commit itself.
+    /// Returns whether so much waits for readers that a scan of their pages pays: it loads a line of memory for each
+    /// slot of each reader, which is more work than a small commit itself.
     pub(in crate::store) fn is_worth_a_scan(&self) -> bool {
         self.held > UNSEEN.min(self.bytes() / 8)
     }

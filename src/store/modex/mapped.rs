@@ -46,7 +46,8 @@ impl MappedModex {
         Ok(())
     }
 
-    /// The last number before the first gap, 0 if nothing is mapped: a gap is asked for again, with all that is behind it.
+    /// The last number before the first gap, 0 if nothing is mapped: a gap is asked for again, with all that is behind
+    /// it.
     pub(in crate::store) fn newest(&self) -> u32 {
         let whole = self.segments.iter().take_while(|segment| segment.is_some()).count() as u32;
         if whole == 0 { 0 } else { self.first + whole - 1 }

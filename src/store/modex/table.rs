@@ -1,8 +1,9 @@
 //! The records of each rank, in a set of segments, and their change by a commit.
 //!
-//! A rank's record may continue in older ones (`instanton_layout::chain`), so that a small commit of a rank that has posted much costs
-//! what is new. Older records are merged into the new one where they are not much larger, so that each byte is written again
-//! a limited number of times only; where the look-up would get too long; and where most of what they hold has been replaced.
+//! A rank's record may continue in older ones (`instanton_layout::chain`), so that a small commit of a rank that has
+//! posted much costs what is new. Older records are merged into the new one where they are not much larger, so that
+//! each byte is written again a limited number of times only; where the look-up would get too long; and where most of
+//! what they hold has been replaced.
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
@@ -23,8 +24,8 @@ use crate::sys::memory::Mapping;
 
 /// Records up to this many words are merged into any newer one.
 const SMALL: usize = 1024;
-/// The ratio of an older record's size to the new one's up to which it is merged into it. With three steps of it from the smallest, four records
-/// reach 32 MiB before the limit on their number counts.
+/// The ratio of an older record's size to the new one's up to which it is merged into it. With three steps of it from
+/// the smallest, four records reach 32 MiB before the limit on their number counts.
 const RATIO: usize = 16;
 
 /// Changes by key: a new scope and value, or `None` where the key goes.
@@ -187,7 +188,8 @@ impl Table {
         Ok(Some(prepared))
     }
 
-    /// Composes the newest record of a rank from the new entries. Keys that go are in the first `removed` of its records.
+    /// Composes the newest record of a rank from the new entries. Keys that go are in the first `removed` of its
+    /// records.
     fn compose(
         &self,
         rank: Rank,
@@ -290,8 +292,8 @@ impl Table {
         prepared.page.into_iter().for_each(|block| self.set.discard_table_page(block));
     }
 
-    /// Writes all records to segments of their own, one for each rank, and pages that refer to them; `None` where there is
-    /// no room for both.
+    /// Writes all records to segments of their own, one for each rank, and pages that refer to them; `None` where there
+    /// is no room for both.
     pub(in crate::store) fn renew(&mut self) -> Result<Option<Renewed>, ReadError> {
         if self.maker.budget.left() < self.set.live() {
             return Ok(None);

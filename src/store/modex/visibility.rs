@@ -1,8 +1,8 @@
 //! Visibility of posted values: on the poster's node, and elsewhere.
 //!
-//! A key of a rank can have a value for each of two audiences: LOCAL sets the one that the rank's own node sees, REMOTE the one that
-//! other nodes see, GLOBAL both. Values for the own node lie in the segments that readers map. Values that only others may see lie in
-//! segments that are never handed out. A value that both see is stored once, as GLOBAL.
+//! A key of a rank can have a value for each of two audiences: LOCAL sets the one that the rank's own node sees, REMOTE
+//! the one that other nodes see, GLOBAL both. Values for the own node lie in the segments that readers map. Values that
+//! only others may see lie in segments that are never handed out. A value that both see is stored once, as GLOBAL.
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 

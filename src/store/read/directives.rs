@@ -12,11 +12,11 @@ pub enum InfoLevel {
     Session,
     /// `PMIX_JOB_INFO`: the job.
     Job,
-    /// `PMIX_APP_INFO`: the application with the number in [`Directives::app`], whatever the rank; else the rank's, else the asker's,
-    /// else the only one.
+    /// `PMIX_APP_INFO`: the application with the number in [`Directives::app`], whatever the rank; else the rank's,
+    /// else the asker's, else the only one.
     App,
-    /// `PMIX_NODE_INFO`: the node with the number in [`Directives::node`] or the name in [`Directives::host`], whatever the rank; else
-    /// the rank's; for no rank in particular, the own one.
+    /// `PMIX_NODE_INFO`: the node with the number in [`Directives::node`] or the name in [`Directives::host`], whatever
+    /// the rank; else the rank's; for no rank in particular, the own one.
     Node,
 }
 
@@ -135,7 +135,8 @@ impl Directives {
         &NONE
     }
 
-    /// The directives of a Get with one attribute, which is true, as most have that have any; `None` where that attribute says more.
+    /// The directives of a Get with one attribute, which is true, as most have that have any; `None` where that
+    /// attribute says more.
     pub fn lone(key: &[u8]) -> Option<&'static Directives> {
         macro_rules! lone {
             ($($key:ident: $member:ident = $value:expr;)*) => {
@@ -208,7 +209,8 @@ impl Directives {
         Ok(())
     }
 
-    /// Settles the level where an application, a node or a session is named without it: the key says whether that level is meant.
+    /// Settles the level where an application, a node or a session is named without it: the key says whether that level
+    /// is meant.
     #[cfg_attr(
         not(any(feature = "client", feature = "server")),
         allow(dead_code, reason = "only peers parse attributes")

@@ -47,7 +47,8 @@ use crate::sys::pin::Hold;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// Guards belong to their thread, and nest. Hold one shortly: what is replaced meanwhile takes up memory until it is dropped.
+/// Guards belong to their thread, and nest. Hold one shortly: what is replaced meanwhile takes up memory until it is
+/// dropped.
 pub struct Guard<'a> {
     reader: &'a JobReader,
     hold: Hold<'a>,
@@ -55,8 +56,8 @@ pub struct Guard<'a> {
 
 /// A value in shared memory, there as long as the guard is.
 ///
-/// Nothing of it is handed on by reference, so that a program that looks at some of it copies no more than that: a processor waits
-/// where it is to load in one piece what it has just stored in others.
+/// Nothing of it is handed on by reference, so that a program that looks at some of it copies no more than that: a
+/// processor waits where it is to load in one piece what it has just stored in others.
 #[derive(Clone, Copy)]
 pub struct ValueRef<'g> {
     words: RawWords<'g>,
@@ -85,11 +86,11 @@ impl<'g> ValueRef<'g> {
         self.cell.is_null()
     }
 
-    /// The bytes of a string (with its NUL) or of a byte type; nothing of a scalar. Of other types they are an archive, of use only
-    /// to [`ValueRef::to_value`].
+    /// The bytes of a string (with its NUL) or of a byte type; nothing of a scalar. Of other types they are an archive,
+    /// of use only to [`ValueRef::to_value`].
     ///
-    /// A text that follows from placement, like the list of another node's ranks, lies nowhere: it is written by this call.
-    /// [`ValueRef::raw`] writes it into memory of the caller instead.
+    /// A text that follows from placement, like the list of another node's ranks, lies nowhere: it is written by this
+    /// call. [`ValueRef::raw`] writes it into memory of the caller instead.
     #[inline]
     pub fn bytes(&self) -> Cow<'g, [u8]> {
         match self.cell.is_computed() {
@@ -103,8 +104,8 @@ impl<'g> ValueRef<'g> {
         RawValue { words: self.words, writer: self.writer, cell: &self.cell }
     }
 
-    /// A value that is an archive (arrays, processes, ...) where it lies; nothing of scalars, texts and bytes. The archive is checked at
-    /// this call, and then as good as any reference.
+    /// A value that is an archive (arrays, processes, ...) where it lies; nothing of scalars, texts and bytes. The
+    /// archive is checked at this call, and then as good as any reference.
     ///
     /// # Errors
     /// [`ReadError`] when the bytes are no value of their type.
@@ -125,8 +126,8 @@ impl<'g> ValueRef<'g> {
     }
 }
 
-/// Bytes of job information that stay where they are as long as this lives, whatever becomes of the reader: for interfaces that
-/// hand out pointers.
+/// Bytes of job information that stay where they are as long as this lives, whatever becomes of the reader: for
+/// interfaces that hand out pointers.
 pub struct Lasting {
     view: Arc<InfoView>,
     at: usize,
@@ -140,8 +141,8 @@ impl AsRef<[u8]> for Lasting {
 }
 
 impl JobReader {
-    /// The bytes of a string (with its NUL) or byte object of the job information, to be kept; `None` for a value of another type, or
-    /// one that a rank has posted, whose memory is used again.
+    /// The bytes of a string (with its NUL) or byte object of the job information, to be kept; `None` for a value of
+    /// another type, or one that a rank has posted, whose memory is used again.
     ///
     /// # Errors
     /// [`Miss`] says why there is no value.

@@ -1,6 +1,7 @@
 //! Places where a key of job information can be, and the order in which a look-up goes through them.
 //!
-//! The order follows the Standard's levels. Size keys and job-level data are found by a process rank, by WILDCARD and by UNDEF alike.
+//! The order follows the Standard's levels. Size keys and job-level data are found by a process rank, by WILDCARD and
+//! by UNDEF alike.
 use instanton_layout::info::{Column, KeyEntry, Places};
 use instanton_layout::key::HashedKey;
 
@@ -39,7 +40,8 @@ pub(super) fn begins_with_process(question: &Question<'_>, in_job: bool) -> bool
     in_job && question.has_default_level()
 }
 
-/// The order of places, behind the values of the process itself ([`begins_with_process`]). `class` is that of a reserved key.
+/// The order of places, behind the values of the process itself ([`begins_with_process`]). `class` is that of a
+/// reserved key.
 pub(super) fn order(question: &Question<'_>, in_job: bool, class: Option<Class>) -> &'static [Places] {
     use Places as P;
     match (question.directives.level, class) {

@@ -1,10 +1,11 @@
 //! Look-ups in job information, level by level.
 //!
-//! The cache is consulted first, and the table of keys tells then which places can have a key at all ([`key_plan`](super::key_plan)).
-//! A value that the host gave comes before one that follows from placement ([`computed`](super::computed)).
+//! The cache is consulted first, and the table of keys tells then which places can have a key at all
+//! ([`key_plan`](super::key_plan)). A value that the host gave comes before one that follows from placement
+//! ([`computed`](super::computed)).
 //!
-//! Functions that look in one place put the value into `found`, which is `None`: handing a value from one function to the next
-//! takes longer than finding it.
+//! Functions that look in one place put the value into `found`, which is `None`: handing a value from one function to
+//! the next takes longer than finding it.
 use instanton_layout::Malformed;
 use instanton_layout::info::{Column, Group, Places, Row, column};
 use instanton_layout::key::HashedKey;
@@ -23,8 +24,8 @@ use crate::store::info::known_keys::{self, Class, Derived};
 use crate::store::value_cell::ValueCell;
 
 impl InfoView {
-    /// The cache, if it may have the value of a reserved key: of the own process or none in particular, at a level without a number or
-    /// name.
+    /// The cache, if it may have the value of a reserved key: of the own process or none in particular, at a level
+    /// without a number or name.
     #[inline(always)]
     fn cache_for(&self, question: &Question<'_>) -> Option<&LookupCache> {
         let own = self.own.get()?;
@@ -299,7 +300,8 @@ impl InfoView {
         self.in_record(planned, (Owner::Session, index.unwrap_or(0)), record, found)
     }
 
-    /// A node. The record of the own node has also the values that are computed of others, but no very long list of its processes.
+    /// A node. The record of the own node has also the values that are computed of others, but no very long list of its
+    /// processes.
     #[inline(never)]
     fn of_node(&self, planned: &Planned<'_>, node: u32, found: &mut Option<ValueCell>) -> Result<(), Malformed> {
         if node == self.generation.index.own_node() {
@@ -382,8 +384,8 @@ impl InfoView {
         })
     }
 
-    /// Gives `f` everything known of a process; for no process in particular, of the job, its session, the own node and the only
-    /// application.
+    /// Gives `f` everything known of a process; for no process in particular, of the job, its session, the own node and
+    /// the only application.
     pub(in crate::store) fn all(
         &self,
         rank: Rank,

@@ -1,9 +1,9 @@
 //! The look-up cache: values of job information that a process has found before.
 //!
-//! Job information never changes, so a value stays where it was found. The cache keeps the process's own values and those of no
-//! process in particular, the first ones that are asked for: they are few, and asked for again and again. Of keys that other
-//! processes have too it keeps the plan, which is one for all. An entry is written once, by whichever thread is first, and is never
-//! replaced, so that reading takes no lock.
+//! Job information never changes, so a value stays where it was found. The cache keeps the process's own values and
+//! those of no process in particular, the first ones that are asked for: they are few, and asked for again and again.
+//! Of keys that other processes have too it keeps the plan, which is one for all. An entry is written once, by
+//! whichever thread is first, and is never replaced, so that reading takes no lock.
 use std::sync::OnceLock;
 
 use instanton_layout::hash::same;
@@ -116,7 +116,8 @@ impl LookupCache {
         for slot in [first, first ^ 1].map(|at| &self.values[at]) {
             match slot.set(value) {
                 Ok(()) => return,
-                // It may be the same: of another thread that was as fast, or of a caller who did not look whether it is there.
+                // It may be the same: of another thread that was as fast, or of a caller who did not look whether it is
+                // there.
                 Err(_) if slot.get().is_some_and(|known| known.answers(question)) => return,
                 Err(again) => value = again,
             }

@@ -1,7 +1,7 @@
 //! Look-ups in the segments of a job.
 //!
-//! A [`Question`](question) goes to a [`JobReader`], which looks first into job information ([`view`], [`levels`]) and then into what
-//! ranks have posted. A [`Guard`] reads in place what the reader would copy.
+//! A [`Question`](question) goes to a [`JobReader`], which looks first into job information ([`view`], [`levels`]) and
+//! then into what ranks have posted. A [`Guard`] reads in place what the reader would copy.
 mod computed;
 mod directives;
 mod guard;

@@ -23,8 +23,8 @@ pub struct Question<'a> {
 }
 
 impl<'a> Question<'a> {
-    /// Asks for a key of a process; `WILDCARD` or `UNDEF` for the job itself. Of what processes have posted, only the server knows by
-    /// key alone whose it is.
+    /// Asks for a key of a process; `WILDCARD` or `UNDEF` for the job itself. Of what processes have posted, only the
+    /// server knows by key alone whose it is.
     #[inline]
     pub fn new(rank: Rank, key: &'a (impl AsRef<[u8]> + ?Sized)) -> Self {
         let key = HashedKey::new(key.as_ref());
@@ -52,7 +52,8 @@ impl<'a> Question<'a> {
         Self { rank, ..self }
     }
 
-    /// Names the process of the job that asks: its own application is meant where neither the rank nor the level names one.
+    /// Names the process of the job that asks: its own application is meant where neither the rank nor the level names
+    /// one.
     #[inline]
     #[must_use]
     pub fn asked_by(self, asker: Rank) -> Self {

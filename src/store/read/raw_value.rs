@@ -72,7 +72,8 @@ impl<'a> RawValue<'a> {
         self.cell.len
     }
 
-    /// Copies its bytes, the first `to.len()` of them if that is less than [`RawValue::len`]. Answers how many were copied.
+    /// Copies its bytes, the first `to.len()` of them if that is less than [`RawValue::len`]. Answers how many were
+    /// copied.
     #[inline]
     pub fn copy_to(&self, to: &mut [MaybeUninit<u8>]) -> usize {
         let len = self.cell.len.min(to.len());

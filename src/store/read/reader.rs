@@ -30,7 +30,8 @@ pub struct JobReader {
     pub(in crate::store) job: Arc<Mapping>,
     job_id: u64,
     maps: EpochCell<Maps>,
-    /// The generation and the last modex segment in `maps`, for whoever only wants to know whether there are newer ones.
+    /// The generation and the last modex segment in `maps`, for whoever only wants to know whether there are newer
+    /// ones.
     mapped: (AtomicU64, AtomicU64),
     pub(super) page: Option<Arc<PinPage>>,
     /// The process that this one is, if it has said so.
@@ -177,8 +178,8 @@ impl JobReader {
 
     /// Looks a value up and gives it to `f` where it lies.
     ///
-    /// `f` runs again if the record was replaced meanwhile; what it saw then is thrown away. It may see bytes that are no value of
-    /// their type.
+    /// `f` runs again if the record was replaced meanwhile; what it saw then is thrown away. It may see bytes that are
+    /// no value of their type.
     ///
     /// # Errors
     /// [`Miss`] says why there is no value.
@@ -295,7 +296,8 @@ impl JobReader {
         }
     }
 
-    /// Everything known of a process, or of the job for `WILDCARD`, the host's word first: key, scope, value and origin.
+    /// Everything known of a process, or of the job for `WILDCARD`, the host's word first: key, scope, value and
+    /// origin.
     ///
     /// # Errors
     /// [`Miss`] when a segment is missing or damaged; never `NotFound`.
@@ -381,8 +383,8 @@ impl JobReader {
         maps.view.as_ref().and_then(|view| view.own_ranks().ok()).unwrap_or_default()
     }
 
-    /// Says which process this is, and maps the pages that it looks at first: those that all processes of the node look at, and those of
-    /// its own keys. This is only a hint: every other page is mapped when it is looked at.
+    /// Says which process this is, and maps the pages that it looks at first: those that all processes of the node look
+    /// at, and those of its own keys. This is only a hint: every other page is mapped when it is looked at.
     ///
     /// # Errors
     /// [`Miss`] when the job information is damaged.

@@ -8,7 +8,8 @@ use crate::store::error::AttachError;
 use crate::sys::memory::Mapping;
 use crate::sys::pin::PinPage;
 
-/// The page on which a process says which epochs it holds, made by the writer ([`crate::store::JobWriter::make_reader_page`]).
+/// The page on which a process says which epochs it holds, made by the writer
+/// ([`crate::store::JobWriter::make_reader_page`]).
 pub struct ReaderPage {
     pub(in crate::store) job: u64,
     pub(super) page: Arc<PinPage>,

@@ -1,6 +1,7 @@
 //! One generation of job information as a process looks at it: with the facts about the process itself at hand.
 //!
-//! [`levels`](super::levels) looks keys up in it, and [`computed`](super::computed) has the values that follow from placement.
+//! [`levels`](super::levels) looks keys up in it, and [`computed`](super::computed) has the values that follow from
+//! placement.
 use std::sync::{Arc, OnceLock};
 
 use instanton_layout::Malformed;
@@ -40,7 +41,8 @@ impl InfoView {
         Ok(Self { generation, own_session, own: OnceLock::new() })
     }
 
-    /// Remembers which process this is, and maps what it will look up of itself. What all processes of the node read is mapped.
+    /// Remembers which process this is, and maps what it will look up of itself. What all processes of the node read is
+    /// mapped.
     pub(super) fn populate_own(&self, rank: Rank) -> Result<(), Malformed> {
         let (words, front) = (self.words(), self.generation.index.front().min(FIRST));
         self.generation.populate_seen();

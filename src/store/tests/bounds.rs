@@ -10,8 +10,8 @@ fn rounds(few: u32) -> u32 {
     few * factor
 }
 
-/// Records of two ranks change in every size there is, again and again. After the first times round, all that is needed lies free
-/// already: not a byte more is ever taken.
+/// Records of two ranks change in every size there is, again and again. After the first times round, all that is needed
+/// lies free already: not a byte more is ever taken.
 #[test]
 fn a_rank_that_commits_a_thousand_times_takes_no_more() {
     const PERIOD: u32 = 70;

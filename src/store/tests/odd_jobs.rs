@@ -65,7 +65,8 @@ fn placement(dice: &mut Dice, ranks: u32, nodes: u32) -> Vec<Option<u32>> {
         .collect()
 }
 
-/// One application, several one after the other, or several mixed; where their processes do not say it, what the host says.
+/// One application, several one after the other, or several mixed; where their processes do not say it, what the host
+/// says.
 fn applications(dice: &mut Dice, ranks: u32) -> (Vec<u32>, Option<Vec<Info>>) {
     match dice.below(3) {
         0 => (vec![0; ranks as usize], Some(Vec::new())),
@@ -314,7 +315,8 @@ fn long_maps_and_lists_are_computed_as_they_were_given() {
     }
 }
 
-/// A process map that is not kept as text is written again, letter by letter, whatever else the host says of where processes are.
+/// A process map that is not kept as text is written again, letter by letter, whatever else the host says of where
+/// processes are.
 #[test]
 fn a_process_map_comes_back_as_it_was_given() {
     let mut dice = Dice(20_261_122);
@@ -411,8 +413,8 @@ fn everything_of_the_job_has_the_own_nodes_and_the_only_applications_keys() {
     }
 }
 
-/// Bits of the job information are turned over and its end is cut off; then everything is read. Nothing that has a checksum is
-/// ever wrong, and columns only where their own would have told.
+/// Bits of the job information are turned over and its end is cut off; then everything is read. Nothing that has a
+/// checksum is ever wrong, and columns only where their own would have told.
 #[test]
 fn damaged_columns_and_maps_are_survived() {
     for seed in 0..60 {

@@ -1,4 +1,5 @@
-//! Values are read back exactly as they were written, types included, by the copying read, under a guard, and by the server.
+//! Values are read back exactly as they were written, types included, by the copying read, under a guard, and by the
+//! server.
 use std::collections::BTreeMap;
 
 use proptest::collection::vec;

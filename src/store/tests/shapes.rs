@@ -1,4 +1,5 @@
-//! Jobs of many nodes and ranks, whatever their shape: what follows from the maps, compared with what each rank's place says.
+//! Jobs of many nodes and ranks, whatever their shape: what follows from the maps, compared with what each rank's place
+//! says.
 use super::odd_jobs::Dice;
 use super::*;
 use crate::data::maps::{Form, NodeMap, ProcMap};
@@ -152,7 +153,8 @@ fn what_follows_from_maps_of_every_shape_is_right() {
     }
 }
 
-/// A list of the own node's processes that is too long for its record is computed, the host's only if it is another one.
+/// A list of the own node's processes that is too long for its record is computed, the host's only if it is another
+/// one.
 #[test]
 fn one_node_may_have_all_ranks() {
     const RANKS: u32 = 70_000;

@@ -4,7 +4,8 @@ use super::columns::{Columns, Room, bits};
 use super::{Form, INTERVAL, Partition, RUN, Run, widths};
 use crate::{crc, pair};
 
-/// A partition under construction. Its columns lie in a `C`, words of whoever has it built: they may be as large as everything else.
+/// A partition under construction. Its columns lie in a `C`, words of whoever has it built: they may be as large as
+/// everything else.
 #[derive(Debug, Clone)]
 pub struct PartitionBuild<C = Vec<u64>> {
     ranks: u32,
@@ -40,8 +41,9 @@ impl PartitionBuild {
 impl<C: Room> PartitionBuild<C> {
     /// A partition by columns, of so many ranks with these members, two in each word, the first in its low half.
     ///
-    /// The ranks of one member after the other are given where they are known: in the order of their numbers, or in another one,
-    /// which is kept; each rank that has a member once, in as many bits as the number of ranks has, in words for all of these.
+    /// The ranks of one member after the other are given where they are known: in the order of their numbers, or in
+    /// another one, which is kept; each rank that has a member once, in as many bits as the number of ranks has, in
+    /// words for all of these.
     pub fn by_columns(members_of: C, ranks: u32, members: u32, listed: Option<(C, bool)>) -> Self {
         Self { ranks, members, rule: Rule::Columns(Columns::new(members_of, ranks, members, listed)) }
     }
@@ -98,7 +100,8 @@ impl<C: Room> PartitionBuild<C> {
         }
     }
 
-    /// The partition as readers see it in `words`, to which its rules are appended, or where its [`columns`](Self::columns) begin at `at`.
+    /// The partition as readers see it in `words`, to which its rules are appended, or where its
+    /// [`columns`](Self::columns) begin at `at`.
     pub fn put(&self, words: &mut Vec<u64>, at: usize) -> Partition {
         match &self.rule {
             Rule::Runs(runs) => self.put_runs(runs, words),
@@ -330,7 +333,8 @@ impl Growing {
         true
     }
 
-    /// Returns whether ranks have gone from one member to the next so far, with whole blocks that begin at the first place of each.
+    /// Returns whether ranks have gone from one member to the next so far, with whole blocks that begin at the first
+    /// place of each.
     fn climbs(&self) -> bool {
         !self.again && !self.closed && self.run.base == 0 && self.next == (0, self.run.width)
     }

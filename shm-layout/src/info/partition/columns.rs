@@ -1,7 +1,7 @@
 //! The columns of a partition without a rule, under construction.
 //!
-//! They are most of what such a job takes, so nothing of it is there twice: the members of ranks become narrower where they are,
-//! and the list of each member's ranks is taken as it comes.
+//! They are most of what such a job takes, so nothing of it is there twice: the members of ranks become narrower where
+//! they are, and the list of each member's ranks is taken as it comes.
 use std::cell::Cell;
 use std::ops::DerefMut;
 
@@ -30,8 +30,8 @@ impl Room for Vec<u64> {
     }
 }
 
-/// The four columns: for each rank its member and its place there, for each member the first of its ranks, and the ranks of one member
-/// after the other.
+/// The four columns: for each rank its member and its place there, for each member the first of its ranks, and the
+/// ranks of one member after the other.
 #[derive(Debug, Clone)]
 pub(super) struct Columns<C> {
     members: C,

@@ -1,7 +1,7 @@
 //! Which node a rank runs on, or which application it belongs to: ranks parted among members.
 //!
-//! Mostly a rule tells: blocks of ranks go to one member after the other, and round again. A **run** is a range of ranks that
-//! follows one rule:
+//! Mostly a rule tells: blocks of ranks go to one member after the other, and round again. A **run** is a range of
+//! ranks that follows one rule:
 //!
 //! ```text
 //! run      0   first rank | ranks
@@ -18,10 +18,11 @@
 //!          2   CRC-32C of words 0 and 1, the index and the list | 0
 //! ```
 //!
-//! Its list has 32 bits for the index of each run, in the order of ranks. Runs and intervals are checked before they are used, so that what
-//! is found by bisecting them is right or an error. Where there is no rule worth its space, four **columns** of numbers take their place:
-//! of each rank its member (one more than it, 0 for none) and its place there by the order of numbers, of each member where its ranks
-//! begin, and the ranks of one member after the other, each member's in the order in which they were named.
+//! Its list has 32 bits for the index of each run, in the order of ranks. Runs and intervals are checked before they
+//! are used, so that what is found by bisecting them is right or an error. Where there is no rule worth its space, four
+//! **columns** of numbers take their place: of each rank its member (one more than it, 0 for none) and its place there
+//! by the order of numbers, of each member where its ranks begin, and the ranks of one member after the other, each
+//! member's in the order in which they were named.
 mod build;
 mod columns;
 
@@ -121,8 +122,8 @@ impl Run {
         (self.member, self.width.min(self.count.div_ceil(self.block)))
     }
 
-    /// The ranks of a member as pieces: where the first begins, from one to the next, how many, ranks of the last; all others
-    /// have a block.
+    /// The ranks of a member as pieces: where the first begins, from one to the next, how many, ranks of the last; all
+    /// others have a block.
     #[inline]
     fn pieces(&self, member: u32) -> Option<(u32, u64, u32, u32)> {
         let nth = member.checked_sub(self.member).filter(|nth| *nth < self.width)?;
@@ -240,8 +241,8 @@ impl Partition {
         Ok(Neighbours { first: rank, count, place })
     }
 
-    /// Gives `f` the ranks of a member, as pieces: first rank and count. They come in the order of their numbers, unless columns
-    /// have them in another one.
+    /// Gives `f` the ranks of a member, as pieces: first rank and count. They come in the order of their numbers,
+    /// unless columns have them in another one.
     ///
     /// # Errors
     /// [`Malformed`] when the partition is damaged.
@@ -391,7 +392,8 @@ fn widths(ranks: u32, members: u32, [member_bits, place_bits, rank_bits]: [u32; 
     ends
 }
 
-/// The last of these entries whose first half word is `number` or below. Whether it is the right one must be seen from it.
+/// The last of these entries whose first half word is `number` or below. Whether it is the right one must be seen from
+/// it.
 #[inline]
 fn bisect<W: Words>(words: &W, part: Part, entry: usize, number: u32) -> Result<u32, Malformed> {
     if part.len == 1 {

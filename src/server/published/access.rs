@@ -1,0 +1,141 @@
+//! Access to published data: who finds it, and which data of one key cannot be told apart.
+use std::sync::Arc;
+
+use crate::data::{DataArray, DataRange, Info, InfoList, Proc, Status, Value, keys};
+
+/// Attributes of a publication that are not published with it.
+const ATTRIBUTES: [&str; 9] = [
+    keys::RANGE,
+    keys::PERSISTENCE,
+    keys::USERID,
+    keys::GRPID,
+    keys::TIMEOUT,
+    keys::EVENT_CUSTOM_RANGE,
+    keys::ACCESS_PERMISSIONS,
+    keys::ACCESS_USERIDS,
+    keys::ACCESS_GRPIDS,
+];
+
+/// Returns whether an attribute says how data is published, and is not data itself.
+pub fn is_directive(info: &Info) -> bool {
+    ATTRIBUTES.iter().any(|key| info.key == *key)
+}
+
+/// Rules by which published data is found.
+#[derive(Clone, Debug)]
+pub struct Access {
+    pub publisher: Proc,
+    pub range: DataRange,
+    user: Option<u32>,
+    audience: Arc<Audience>,
+}
+
+/// Processes, users and groups that data is for.
+#[derive(Debug)]
+struct Audience {
+    /// Processes that a `RANGE_CUSTOM` names.
+    procs: Vec<Proc>,
+    /// Users and groups that have access beside the publisher's own user.
+    users: Vec<u32>,
+    groups: Vec<u32>,
+}
+
+/// Process that looks data up, with the user and group that the server has signed its request with.
+#[derive(Debug)]
+pub struct Asker {
+    pub proc: Proc,
+    user: Option<u32>,
+    group: Option<u32>,
+}
+
+impl Asker {
+    /// Reads the attributes of a look-up.
+    pub fn read(proc: &Proc, info: &[Info]) -> Self {
+        Asker { proc: proc.clone(), user: id_in(info, keys::USERID), group: id_in(info, keys::GRPID) }
+    }
+}
+
+impl Access {
+    /// Reads the attributes of a publication.
+    ///
+    /// # Errors
+    /// `ERR_BAD_PARAM` for attributes of other types or a range that is none.
+    pub fn read(publisher: &Proc, info: &[Info]) -> Result<Self, Status> {
+        let range = range_in(info)?.unwrap_or(DataRange::SESSION);
+        let audience = Arc::new(Audience::read(range, info)?);
+        Ok(Access { publisher: publisher.clone(), range, user: id_in(info, keys::USERID), audience })
+    }
+
+    /// Bytes of the audience. They count for each item, since each look-up of the item goes through them.
+    pub fn audience_bytes(&self) -> usize {
+        let Audience { procs, users, groups } = &*self.audience;
+        size_of_val(&procs[..]) + size_of_val(&users[..]) + size_of_val(&groups[..])
+    }
+
+    /// Returns whether two items of one key cannot be told apart: they are in one range, for the same user.
+    pub fn conflicts_with(&self, other: &Access) -> bool {
+        let is_one_place = match self.range {
+            DataRange::NAMESPACE => self.publisher.nspace == other.publisher.nspace,
+            DataRange::PROC_LOCAL => self.publisher == other.publisher,
+            DataRange::CUSTOM => {
+                let (ours, theirs) = (&self.audience.procs, &other.audience.procs);
+                ours.iter().any(|one| theirs.iter().any(|it| it.matches(one)))
+            }
+            _ => true,
+        };
+        self.range == other.range && self.user == other.user && is_one_place
+    }
+
+    /// Returns whether a process may find the data.
+    pub fn admits(&self, asker: &Asker) -> bool {
+        let is_within = match self.range {
+            DataRange::NAMESPACE => asker.proc.nspace == self.publisher.nspace,
+            DataRange::PROC_LOCAL => asker.proc == self.publisher,
+            DataRange::CUSTOM => self.audience.procs.iter().any(|one| one.matches(&asker.proc)),
+            // For the host itself.
+            DataRange::RM => false,
+            _ => true,
+        };
+        let may = |ids: &[u32], id: Option<u32>| id.is_some_and(|id| ids.contains(&id));
+        let Audience { users, groups, .. } = &*self.audience;
+        is_within && (self.user == asker.user || may(users, asker.user) || may(groups, asker.group))
+    }
+}
+
+impl Audience {
+    fn read(range: DataRange, info: &[Info]) -> Result<Self, Status> {
+        let procs = match range {
+            DataRange::CUSTOM => {
+                let custom = info.find(keys::EVENT_CUSTOM_RANGE).and_then(|info| info.value.as_procs());
+                custom.ok_or(Status::ERR_BAD_PARAM)?
+            }
+            _ => Vec::new(),
+        };
+        // The lists stand together in an array, or by themselves.
+        let all = info.find(keys::ACCESS_PERMISSIONS).and_then(|info| info.value.as_array());
+        let given: Vec<&Info> = all.into_iter().flat_map(DataArray::infos).chain(info).collect();
+        let ids = |key: &str| -> Result<Vec<u32>, Status> {
+            let lists = given.iter().filter(|info| info.key == *key).map(|info| info.value.as_array());
+            let lists = lists.collect::<Option<Vec<_>>>().ok_or(Status::ERR_BAD_PARAM)?;
+            let ids = lists.into_iter().flat_map(|list| list.items()).map(Value::as_u32);
+            ids.collect::<Option<Vec<_>>>().ok_or(Status::ERR_BAD_PARAM)
+        };
+        Ok(Audience { procs, users: ids(keys::ACCESS_USERIDS)?, groups: ids(keys::ACCESS_GRPIDS)? })
+    }
+}
+
+/// Returns the range that attributes name.
+///
+/// # Errors
+/// `ERR_BAD_PARAM` for a range that is none.
+pub fn range_in(info: &[Info]) -> Result<Option<DataRange>, Status> {
+    match info.find(keys::RANGE).map(|info| &info.value) {
+        None | Some(Value::DataRange(DataRange::UNDEF)) => Ok(None),
+        Some(Value::DataRange(range)) if *range <= DataRange::PROC_LOCAL => Ok(Some(*range)),
+        Some(_) => Err(Status::ERR_BAD_PARAM),
+    }
+}
+
+fn id_in(info: &[Info], key: &str) -> Option<u32> {
+    info.find(key)?.value.as_u32()
+}

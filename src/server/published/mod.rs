@@ -1,0 +1,153 @@
+//! Published data, for a host that keeps it itself: what processes publish for others to look up by a key alone.
+//!
+//! The store is the host's, and no room of the server: it is shared between threads, and reads the clock. A host hands each
+//! `publish`, `lookup` and `unpublish` on to its [`PublishedData`] and tells it of ends: of a process
+//! ([`process_ended`](PublishedData::process_ended)) and of a namespace ([`namespace_ended`](PublishedData::namespace_ended)). Data goes
+//! when its persistence says so; a look-up that waits goes with the process that waits.
+//!
+//! Three things decide who finds what: the user, because nobody finds data of another user who has not given him or his group access
+//! (`PMIX_ACCESS_PERMISSIONS`); the range it was published with; and the range of the look-up, where that names one: among several
+//! items of one key, the one of that very range comes first. "This node" is whoever asks this store. Two items of one key in one range
+//! cannot be told apart: the second is refused with `ERR_DUPLICATE_KEY`.
+//!
+//! [`access`] has these rules, [`items`] the data, and [`waiting`] the look-ups that wait for more.
+use std::collections::HashSet;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use super::host::{Accepted, Answer, Completion, Published};
+use crate::data::constants::persistence::{PERSIST_APP, PERSIST_INVALID, PERSIST_PROC, PERSIST_SESSION};
+use crate::data::{Info, InfoList, Key, Nspace, Proc, Status, Text, Value, keys};
+
+mod access;
+mod items;
+mod lookup;
+#[cfg(test)]
+mod tests;
+mod waiting;
+
+use access::Access;
+use items::{Item, Items};
+use lookup::Lookup;
+use waiting::WaitList;
+
+/// A store of published data. Every method may be called from any thread.
+///
+/// ```
+/// use instanton::data::{Info, Nspace, Proc, Rank, Status, Text};
+/// use instanton::server::{Completion, Published, PublishedData};
+/// let (store, publisher) = (PublishedData::default(), Proc::new(Nspace::new("job@1")?, Rank(0)));
+/// assert_eq!(store.publish(&publisher, &[Info::new("port", "17")]), Ok(()));
+/// assert_eq!(store.publish(&publisher, &[Info::new("port", "18")]), Err(Status::ERR_DUPLICATE_KEY));
+/// let (asker, key) = (Proc::new(Nspace::new("job@2")?, Rank(3)), Text::new("port")?);
+/// let show = Completion::new(|found: Result<Published, Status>| assert_eq!(found.unwrap().1[0].value, "17".into()));
+/// assert!(store.lookup(&asker, &[key], &[], show).is_ok());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Default)]
+pub struct PublishedData(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    items: Items,
+    waiting: WaitList,
+}
+
+impl PublishedData {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Publishes all of `info` that does not say how to publish ([`Host::publish`](super::Host::publish)): all of it, or nothing.
+    /// The default range is `RANGE_SESSION`, the default persistence `PERSIST_APP`.
+    ///
+    /// # Errors
+    /// `ERR_BAD_PARAM` without data or with a range or persistence that is none; `ERR_DUPLICATE_KEY` for a key that is published in that
+    /// range already; `ERR_OUT_OF_RESOURCE` when the store is full.
+    pub fn publish(&self, publisher: &Proc, info: &[Info]) -> Result<(), Status> {
+        let access = Access::read(publisher, info)?;
+        let persistence = match info.find(keys::PERSISTENCE).map(|info| &info.value) {
+            None | Some(Value::Persist(PERSIST_INVALID)) => PERSIST_APP,
+            Some(Value::Persist(known)) if *known <= PERSIST_SESSION => *known,
+            Some(_) => return Err(Status::ERR_BAD_PARAM),
+        };
+        let item = |info: &Info| Item { value: info.value.clone(), access: access.clone(), persistence };
+        let data = info.iter().filter(|info| !access::is_directive(info));
+        let new: Vec<(Key, Item)> = data.map(|info| (info.key.clone(), item(info))).collect();
+        if new.is_empty() {
+            return Err(Status::ERR_BAD_PARAM);
+        }
+        let mut guard = self.lock();
+        let State { items, waiting } = &mut *guard;
+        items.add(new)?;
+        let answers = waiting.answer(items);
+        drop(guard);
+        answers.give();
+        Ok(())
+    }
+
+    /// Looks keys up ([`Host::lookup`](super::Host::lookup)). With `PMIX_WAIT` it waits until so many of them are there (0: all), for ever or
+    /// for `PMIX_TIMEOUT` seconds: see [`expire`](PublishedData::expire). Success is to find all of
+    /// them, a partial one (`ERR_PARTIAL_SUCCESS`) to find some.
+    ///
+    /// # Errors
+    /// `ERR_NOT_FOUND` when none is there and none is waited for; `ERR_BAD_PARAM` for attributes of other types;
+    /// `ERR_OUT_OF_RESOURCE` when too many wait. `done` is not called then.
+    pub fn lookup(&self, asker: &Proc, keys: &[Text], info: &[Info], done: Completion<Published>) -> Accepted {
+        let (lookup, patience) = Lookup::read(asker, keys, info)?;
+        let mut state = self.lock();
+        if let Some(found) = state.items.answer(&lookup) {
+            drop(state);
+            done.complete(Ok(found));
+            return Ok(Answer::Later);
+        }
+        let patience = patience.ok_or(Status::ERR_NOT_FOUND)?;
+        if state.waiting.is_full() {
+            return Err(Status::ERR_OUT_OF_RESOURCE);
+        }
+        let deadline = patience.0.and_then(|patience| Instant::now().checked_add(patience));
+        state.waiting.add(lookup, deadline, done);
+        Ok(Answer::Later)
+    }
+
+    /// Takes back what `publisher` has published under `keys`, or all of it without keys
+    /// ([`Host::unpublish`](super::Host::unpublish)); with `PMIX_RANGE`, only what has that range. A key that is not there is no error.
+    ///
+    /// # Errors
+    /// `ERR_BAD_PARAM` for a range that is none.
+    pub fn unpublish(&self, publisher: &Proc, keys: &[Text], info: &[Info]) -> Result<(), Status> {
+        let range = access::range_in(info)?;
+        let named: HashSet<&[u8]> = keys.iter().map(Text::as_bytes).collect();
+        let is_named = |key: &Key| named.is_empty() || named.contains(key.as_bytes());
+        self.lock().items.remove(|key, Item { access, .. }| {
+            access.publisher == *publisher && is_named(key) && range.is_none_or(|range| range == access.range)
+        });
+        Ok(())
+    }
+
+    /// A process has ended: its data that lasts as long as it lives goes, and its look-ups wait no more.
+    pub fn process_ended(&self, proc: &Proc) {
+        let mut state = self.lock();
+        state.items.remove(|_, item| item.persistence == PERSIST_PROC && item.access.publisher == *proc);
+        state.waiting.forget(|asker| asker == proc);
+    }
+
+    /// A namespace has ended, and its applications with it.
+    pub fn namespace_ended(&self, nspace: &Nspace) {
+        let mut state = self.lock();
+        let passing = [PERSIST_PROC, PERSIST_APP];
+        state.items.remove(|_, item| passing.contains(&item.persistence) && item.access.publisher.nspace == *nspace);
+        state.waiting.forget(|asker| asker.nspace == *nspace);
+    }
+
+    /// Time at which the next look-up has waited long enough: the host calls [`expire`](PublishedData::expire) then.
+    pub fn deadline(&self) -> Option<Instant> {
+        self.lock().waiting.deadline()
+    }
+
+    /// Ends the look-ups that have waited long enough, with `ERR_TIMEOUT`.
+    pub fn expire(&self, now: Instant) {
+        let late = self.lock().waiting.expire(now);
+        late.give();
+    }
+}

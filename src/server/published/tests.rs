@@ -1,0 +1,229 @@
+//! Rules of the store as a host sees them.
+use std::sync::mpsc::{Receiver, channel};
+
+use super::*;
+use crate::data::constants::persistence;
+use crate::data::{DataArray, DataRange, Rank, Value, keys};
+
+fn proc(job: &str, rank: u32) -> Proc {
+    Proc::new(Nspace::new(job).unwrap(), Rank(rank))
+}
+
+fn with_range(range: DataRange, mut info: Vec<Info>) -> Vec<Info> {
+    info.push(Info::new(keys::RANGE, range));
+    info
+}
+
+fn data(key: &str, value: &str) -> Vec<Info> {
+    vec![Info::new(key, value)]
+}
+
+fn ask(
+    store: &PublishedData,
+    asker: &Proc,
+    keys: &[&str],
+    info: &[Info],
+) -> (Accepted, Receiver<Result<Published, Status>>) {
+    let (sender, receiver) = channel();
+    let keys: Vec<Text> = keys.iter().map(|key| Text::new(key).unwrap()).collect();
+    let accepted = store.lookup(asker, &keys, info, Completion::new(move |found| drop(sender.send(found))));
+    (accepted, receiver)
+}
+
+/// The values found at once, by the key's order; the status says whether they are all.
+fn found(store: &PublishedData, asker: &Proc, keys: &[&str], info: &[Info]) -> Result<Vec<String>, Status> {
+    let (accepted, answer) = ask(store, asker, keys, info);
+    accepted?;
+    let (status, data) = answer.try_recv().expect("an answer at once")?;
+    let all = data.len() == keys.len();
+    assert_eq!(status, if all { Status::SUCCESS } else { Status::ERR_PARTIAL_SUCCESS });
+    Ok(data.into_iter().map(|one| one.value.as_str().unwrap().to_owned()).collect())
+}
+
+#[test]
+fn what_is_published_is_found_and_what_is_not_is_not() {
+    let (store, a, b) = (PublishedData::default(), proc("a", 0), proc("b", 1));
+    assert_eq!(found(&store, &b, &["k"], &[]), Err(Status::ERR_NOT_FOUND));
+    store.publish(&a, &[data("k", "1"), data("l", "2")].concat()).unwrap();
+    assert_eq!(found(&store, &b, &["l", "none", "k"], &[]), Ok(vec!["2".into(), "1".into()]));
+    assert_eq!(store.publish(&a, &[]), Err(Status::ERR_BAD_PARAM));
+    assert_eq!(store.publish(&a, &[data("n", "1"), data("n", "2")].concat()), Err(Status::ERR_DUPLICATE_KEY));
+    assert_eq!(store.publish(&b, &[data("n", "1"), data("k", "2")].concat()), Err(Status::ERR_DUPLICATE_KEY));
+    assert_eq!(found(&store, &b, &["n"], &[]), Err(Status::ERR_NOT_FOUND), "all or nothing");
+}
+
+#[test]
+fn nobody_else_takes_it_back() {
+    let (store, a, b) = (PublishedData::default(), proc("a", 0), proc("a", 1));
+    store.publish(&a, &[data("k", "1"), data("l", "2"), data("m", "3")].concat()).unwrap();
+    let k = [Text::new("k").unwrap()];
+    store.unpublish(&b, &k, &[]).unwrap();
+    assert!(found(&store, &b, &["k"], &[]).is_ok());
+    store.unpublish(&a, &k, &with_range(DataRange::NAMESPACE, vec![])).unwrap();
+    assert!(found(&store, &b, &["k"], &[]).is_ok(), "it has another range");
+    store.unpublish(&a, &k, &[]).unwrap();
+    assert_eq!(found(&store, &b, &["k"], &[]), Err(Status::ERR_NOT_FOUND));
+    store.unpublish(&a, &[], &[]).unwrap();
+    assert_eq!(found(&store, &b, &["l", "m"], &[]), Err(Status::ERR_NOT_FOUND));
+    assert_eq!(store.lock().items.bytes(), 0);
+}
+
+#[test]
+fn a_range_says_who_finds_it() {
+    let publisher = proc("a", 0);
+    let listed = Info::new(keys::EVENT_CUSTOM_RANGE, Value::DataArray(DataArray::of([proc("b", 7)])));
+    let askers = [publisher.clone(), proc("a", 1), proc("b", 7), proc("b", 8)];
+    for (range, expected) in [
+        (DataRange::RM, [false; 4]),
+        (DataRange::LOCAL, [true; 4]),
+        (DataRange::NAMESPACE, [true, true, false, false]),
+        (DataRange::SESSION, [true; 4]),
+        (DataRange::GLOBAL, [true; 4]),
+        (DataRange::CUSTOM, [false, false, true, false]),
+        (DataRange::PROC_LOCAL, [true, false, false, false]),
+    ] {
+        let store = PublishedData::default();
+        let info = with_range(range, [data("k", "1"), vec![listed.clone()]].concat());
+        store.publish(&publisher, &info).unwrap();
+        let sees = askers.each_ref().map(|asker| found(&store, asker, &["k"], &[]).is_ok());
+        assert_eq!(sees, expected, "{range:?}");
+    }
+}
+
+#[test]
+fn one_key_may_be_there_once_in_each_range() {
+    let (store, a, b) = (PublishedData::default(), proc("a", 0), proc("b", 0));
+    let of = |range, value| with_range(range, data("k", value));
+    store.publish(&a, &of(DataRange::NAMESPACE, "a's")).unwrap();
+    store.publish(&b, &of(DataRange::NAMESPACE, "b's")).unwrap();
+    store.publish(&b, &of(DataRange::GLOBAL, "all's")).unwrap();
+    assert_eq!(store.publish(&a, &of(DataRange::GLOBAL, "x")), Err(Status::ERR_DUPLICATE_KEY));
+    let look = |asker, range| found(&store, asker, &["k"], &with_range(range, vec![])).unwrap();
+    assert_eq!(look(&a, DataRange::NAMESPACE), ["a's"]);
+    assert_eq!(look(&b, DataRange::NAMESPACE), ["b's"]);
+    assert_eq!(look(&a, DataRange::GLOBAL), ["all's"]);
+}
+
+#[test]
+fn very_much_is_published_in_little_time_and_found_again() {
+    let (store, a) = (PublishedData::default(), proc("a", 0));
+    let name = |number: u32| format!("k{number}");
+    let many: Vec<Info> = (0..100_000).map(|number| Info::new(name(number).as_str(), number)).collect();
+    store.publish(&a, &many).unwrap();
+    assert_eq!(store.publish(&a, &many[50_000..50_001]), Err(Status::ERR_DUPLICATE_KEY));
+    let (_, last) = ask(&store, &a, &["k99999", "none"], &[]);
+    assert_eq!(last.recv().unwrap().unwrap().1[0].value, Value::from(99_999u32));
+    store.process_ended(&a);
+    store.namespace_ended(&a.nspace);
+    assert_eq!(store.lock().items.bytes(), 0);
+}
+
+#[test]
+fn what_is_known_of_data_takes_room_as_well() {
+    let (store, a) = (PublishedData::default(), proc("a", 0));
+    let audience = Value::DataArray(DataArray::of((0..10_000).map(|rank| proc("b", rank))));
+    let listed = Info::new(keys::EVENT_CUSTOM_RANGE, audience);
+    let publish = |keys: std::ops::Range<u32>| {
+        let data = keys.map(|number| Info::new(format!("k{number}").as_str(), number)).chain([listed.clone()]);
+        store.publish(&a, &with_range(DataRange::CUSTOM, data.collect()))
+    };
+    assert_eq!(publish(0..100), Ok(()));
+    assert!(store.lock().items.bytes() > 100 * 10_000 * size_of::<Proc>());
+    assert_eq!(publish(100..5_000), Err(Status::ERR_OUT_OF_RESOURCE));
+    let (_, last) = ask(&store, &proc("b", 9_999), &["k99"], &[]);
+    assert_eq!(last.recv().unwrap().unwrap().1.len(), 1);
+}
+
+#[test]
+fn another_user_finds_nothing_and_is_in_nobodys_way() {
+    let (store, a) = (PublishedData::default(), proc("a", 0));
+    let user = |id: u32| Info::new(keys::USERID, id);
+    store.publish(&a, &[data("k", "1"), vec![user(1)]].concat()).unwrap();
+    assert_eq!(found(&store, &a, &["k"], &[user(2)]), Err(Status::ERR_NOT_FOUND));
+    store.publish(&a, &[data("k", "2"), vec![user(2)]].concat()).unwrap();
+    assert_eq!(found(&store, &a, &["k"], &[user(1)]).unwrap(), ["1"]);
+}
+
+#[test]
+fn other_users_find_what_they_are_given_access_to() {
+    let (store, a) = (PublishedData::default(), proc("a", 0));
+    let of = |user: u32, group: u32| [Info::new(keys::USERID, user), Info::new(keys::GRPID, group)];
+    let list = |key: &str, ids: &[u32]| Info::new(key, Value::DataArray(DataArray::of(ids.iter().copied())));
+    let publish = |key: &str, how: Info| store.publish(&a, &[&data(key, key)[..], &of(1, 10), &[how]].concat());
+    let all = Value::infos(vec![list(keys::ACCESS_USERIDS, &[2, 3]), list(keys::ACCESS_GRPIDS, &[40])]);
+    publish("both", Info::new(keys::ACCESS_PERMISSIONS, all)).unwrap();
+    publish("user", list(keys::ACCESS_USERIDS, &[2])).unwrap();
+    publish("group", list(keys::ACCESS_GRPIDS, &[40])).unwrap();
+    let sees = |user, group| {
+        let keys = ["both", "user", "group", keys::ACCESS_USERIDS];
+        found(&store, &a, &keys, &of(user, group)).unwrap_or_default().join(" ")
+    };
+    let seen = [sees(1, 10), sees(2, 20), sees(3, 30), sees(4, 40), sees(4, 10)];
+    assert_eq!(seen, ["both user group", "both user", "both", "both group", ""]);
+    let nonsense = Info::new(keys::ACCESS_USERIDS, "root");
+    assert_eq!(publish("nonsense", nonsense), Err(Status::ERR_BAD_PARAM));
+}
+
+#[test]
+fn what_is_published_without_directives_is_for_everybody_until_its_application_ends() {
+    let (store, a, b) = (PublishedData::default(), proc("a", 0), proc("b", 0));
+    store.publish(&a, &data("k", "1")).unwrap();
+    store.process_ended(&a);
+    assert_eq!(found(&store, &b, &["k"], &[]).unwrap(), ["1"]);
+    store.namespace_ended(&a.nspace);
+    assert_eq!(found(&store, &b, &["k"], &[]), Err(Status::ERR_NOT_FOUND));
+}
+
+#[test]
+fn data_goes_when_its_persistence_says_so() {
+    let store = PublishedData::default();
+    let (a, b, other) = (proc("a", 0), proc("a", 1), proc("b", 0));
+    let publish = |key: &str, persistence| {
+        let how = Info::new(keys::PERSISTENCE, Value::Persist(persistence));
+        store.publish(&a, &[data(key, key), vec![how]].concat()).unwrap();
+    };
+    publish("once", persistence::PERSIST_FIRST_READ);
+    publish("proc", persistence::PERSIST_PROC);
+    publish("app", persistence::PERSIST_APP);
+    publish("session", persistence::PERSIST_SESSION);
+    publish("ever", persistence::PERSIST_INDEF);
+    let all = ["once", "proc", "app", "session", "ever"];
+    assert_eq!(found(&store, &other, &all, &[]).unwrap(), all);
+    assert_eq!(found(&store, &other, &all, &[]).unwrap(), all[1..]);
+    store.process_ended(&b);
+    assert_eq!(found(&store, &other, &all, &[]).unwrap(), all[1..]);
+    store.process_ended(&a);
+    assert_eq!(found(&store, &other, &all, &[]).unwrap(), all[2..]);
+    store.namespace_ended(&a.nspace);
+    assert_eq!(found(&store, &other, &all, &[]).unwrap(), all[3..]);
+}
+
+#[test]
+fn who_waits_is_answered_when_there_is_enough() {
+    let (store, a, b) = (PublishedData::default(), proc("a", 0), proc("b", 0));
+    let wait = |count: i32| vec![Info::new(keys::WAIT, count)];
+    let (_, one) = ask(&store, &b, &["k", "l"], &wait(1));
+    let (_, all) = ask(&store, &b, &["k", "l"], &wait(0));
+    store.publish(&a, &data("l", "2")).unwrap();
+    let (status, found) = one.try_recv().unwrap().unwrap();
+    assert_eq!((status, found.len()), (Status::ERR_PARTIAL_SUCCESS, 1), "not all of what was asked for");
+    assert!(all.try_recv().is_err());
+    store.publish(&a, &data("k", "1")).unwrap();
+    let (status, found) = all.try_recv().unwrap().unwrap();
+    assert_eq!((status, found.len()), (Status::SUCCESS, 2));
+    assert!(store.lock().waiting.is_empty());
+}
+
+#[test]
+fn who_waits_too_long_or_dies_waits_no_more() {
+    let (store, a, b) = (PublishedData::default(), proc("a", 0), proc("b", 0));
+    let limit = |seconds: i32| vec![Info::new(keys::WAIT, 1), Info::new(keys::TIMEOUT, seconds)];
+    let (_, short) = ask(&store, &a, &["k"], &limit(1));
+    let (_, long) = ask(&store, &b, &["k"], &limit(1000));
+    let (_, ever) = ask(&store, &b, &["k"], &limit(0));
+    store.expire(store.deadline().unwrap());
+    assert_eq!(short.try_recv().unwrap().unwrap_err(), Status::ERR_TIMEOUT);
+    store.process_ended(&b);
+    assert!(long.recv().is_err() && ever.recv().is_err(), "the way back is dropped");
+    assert_eq!(store.deadline(), None);
+}

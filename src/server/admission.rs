@@ -279,11 +279,11 @@ impl Router {
                 // The kernel does not show the process: the end of its connection is all there is to go by.
                 client.ended = true;
                 self.lost(&proc, Status::ERR_PROC_TERM_WO_SYNC);
-                self.sweep_proc(&proc);
+                self.cleanups.process_ended(&mut self.cx, &self.jobs, &proc);
             }
             Phase::Finalized if client.watch.is_none() => {
                 client.ended = true;
-                self.sweep_proc(&proc);
+                self.cleanups.process_ended(&mut self.cx, &self.jobs, &proc);
             }
             _ => {}
         }
@@ -356,8 +356,8 @@ impl Router {
             // The host says that none will come.
             _ => self.mark_gone(proc),
         }
-        self.inputs.source_ended(proc);
-        self.sweep_proc(proc);
+        self.inputs.process_ended(proc);
+        self.cleanups.process_ended(&mut self.cx, &self.jobs, proc);
         self.tool_left(proc);
     }
 
@@ -396,7 +396,7 @@ impl Router {
         }
         self.cx.peers.clear();
         self.gets.server_over(&mut self.cx);
-        self.sweepers.join();
+        self.cleanups.join();
     }
 }
 

@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use mio::{Events, Poll, Token, Waker};
 
-use super::cleanup::Sweepers;
+use super::cleanup::Cleanups;
 use super::collective::Collectives;
 use super::config::{ServerConfig, ServerError};
 use super::connect::Connections;
@@ -23,12 +23,13 @@ use super::fork::{Common, Forks};
 use super::gets::Gets;
 use super::groups::Groups;
 use super::host::Host;
-use super::input::Inputs;
+use super::iof::input::Inputs;
+use super::iof::local_output::LocalOutput;
+use super::iof::output::Outputs;
 use super::jobs::Jobs;
-use super::local_output::LocalOutput;
 use super::mailbox::{Commands, Mailbox};
 use super::monitors::Monitors;
-use super::output::Outputs;
+use super::program::Program;
 use super::psets::ProcessSets;
 use super::query::Queries;
 use super::router::Router;
@@ -54,7 +55,7 @@ const DOORS: usize = 2;
 /// What the loop owns beside the state.
 struct ControlThread {
     poll: Poll,
-    commands: Commands,
+    commands: Commands<Router>,
     doors: Vec<Box<dyn Door>>,
     router: Router,
     /// Removed from the file system when the thread ends.
@@ -64,7 +65,7 @@ struct ControlThread {
 
 /// What the rest of the program has of the thread.
 pub(super) struct Started {
-    pub mailbox: Mailbox,
+    pub mailbox: Mailbox<Router>,
     /// Where tools reach the server.
     pub uri: Option<Uri>,
     pub thread: JoinHandle<()>,
@@ -115,7 +116,6 @@ pub(super) fn start(config: Arc<ServerConfig>, host: Arc<dyn Host>, forks: Arc<F
         system_tmpdir: bytes(&config.system_tmpdir),
         uri: uri.clone(),
     });
-    let local_output = config.local_output.then(LocalOutput::start).transpose().map_err(failed("start a thread"))?;
     let failed_random = failed("get randomness");
     let identity = Identity {
         proc: Proc::new(config.nspace.clone(), config.rank),
@@ -123,11 +123,13 @@ pub(super) fn start(config: Arc<ServerConfig>, host: Arc<dyn Host>, forks: Arc<F
         uid: nix::unistd::geteuid().as_raw(),
         gid: nix::unistd::getegid().as_raw(),
     };
-    let system = Box::new(RealSystem { watches: Watches::new(registry()?, tokens(WATCHES)) });
+    let mut system = Box::new(RealSystem { watches: Watches::new(registry()?, tokens(WATCHES)) });
+    let local_output = config.local_output.then(|| LocalOutput::start(&mut *system)).transpose();
+    let local_output = local_output.map_err(failed("start a thread"))?;
     let sink = mailbox.clone();
     let tickets = Arc::new(move |ticket| {
         // A server that has ended has nobody waiting.
-        let _ = sink.post(move |router| router.returned(ticket));
+        let _ = sink.post(move |router: &mut Router| router.returned(ticket));
     });
     let limits = Limits { budget: Budget::new(config.memory_limit.unwrap_or(u64::MAX)), ..Limits::default() };
     let router = Router {
@@ -142,8 +144,7 @@ pub(super) fn start(config: Arc<ServerConfig>, host: Arc<dyn Host>, forks: Arc<F
         connections: Connections::default(),
         groups: Groups::default(),
         process_sets: ProcessSets::default(),
-        outputs: Outputs::default(),
-        local_output,
+        outputs: Outputs::new(local_output),
         inputs: Inputs::default(),
         resources: Vec::new(),
         sessions: BTreeMap::new(),
@@ -153,8 +154,8 @@ pub(super) fn start(config: Arc<ServerConfig>, host: Arc<dyn Host>, forks: Arc<F
         events: events::Events::default(),
         tools_named: 0,
         host_support: HostSupport::default(),
-        sweepers: Sweepers::default(),
-        program: None,
+        cleanups: Cleanups::default(),
+        program: Program::default(),
     };
     let thread =
         ControlThread { poll, commands, doors: vec![Box::new(listener)], router, _path: path, _uri_file: uri_file };
@@ -228,7 +229,7 @@ impl ControlThread {
             for (peer, message) in std::mem::take(&mut self.router.cx.outbox) {
                 match self.doors.get_mut(usize::from(peer.door)) {
                     Some(door) => door.send(peer.connection, message, &mut self.router),
-                    None => self.router.tell_program(message),
+                    None => self.router.program.deliver(message),
                 }
             }
             self.router.drain();

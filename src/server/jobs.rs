@@ -7,7 +7,6 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use super::FOREIGN_IDS;
-use super::cleanup::Cleanup;
 use super::ctx::effect::Effect;
 use super::ctx::system::WatchId;
 use super::ctx::{Ctx, Done};
@@ -60,8 +59,6 @@ pub(super) struct Client {
     pub ended: bool,
     /// Whether it has ended and none will come in its place.
     pub gone: bool,
-    /// What to remove when it ends.
-    pub cleanup: Cleanup,
     /// Whether it is a tool, which is gone with its connection.
     pub is_tool: bool,
 }
@@ -81,7 +78,6 @@ impl Client {
             page_descriptor: None,
             ended: false,
             gone: false,
-            cleanup: Cleanup::default(),
             is_tool: false,
         }
     }
@@ -104,8 +100,6 @@ pub(super) struct Job {
     pub misses_fences: Option<u32>,
     /// Peers that came before the namespace was registered.
     pub early: Vec<PeerId>,
-    /// What to remove when its last process here has ended.
-    pub cleanup: Cleanup,
     /// What its processes get besides what leads them here.
     pub environment: Arc<[Change]>,
     /// Whether the server itself has registered it, for tools.
@@ -125,7 +119,6 @@ impl Job {
             foreign_ids: false,
             misses_fences: None,
             early: Vec::new(),
-            cleanup: Cleanup::default(),
             environment: Arc::default(),
             of_tools: false,
             self_named: false,
@@ -346,6 +339,15 @@ impl Jobs {
     }
 }
 
+#[cfg(test)]
+impl Jobs {
+    /// Registers a process that is to come.
+    pub(super) fn expect(&mut self, proc: &Proc, uid: u32, gid: u32) {
+        let job = self.known.entry(proc.nspace.clone()).or_insert_with(|| Job::new().unwrap());
+        job.clients.insert(proc.rank, Client::expected(uid, gid, None));
+    }
+}
+
 impl Router {
     pub(super) fn register_nspace(
         &mut self,
@@ -430,7 +432,7 @@ impl Router {
             }
             self.forget_empty(&proc.nspace);
         }
-        self.after_sweeping(done);
+        self.cleanups.after_removals(&mut self.cx, done);
     }
 
     /// Everything of the namespace goes: clients, fences with it, look-ups in it, data, and what was to be cleaned up.
@@ -448,7 +450,7 @@ impl Router {
         if self.jobs.remove(nspace) {
             self.publish_fork(nspace);
         }
-        self.after_sweeping(done);
+        self.cleanups.after_removals(&mut self.cx, done);
     }
 
     /// A process is given the descriptors of its own job, and of those it is tied to or shares a group with.
@@ -502,6 +504,7 @@ impl Router {
         let empty = |job: &Job| job.local_procs.is_none() && job.clients.is_empty() && job.early.is_empty();
         if self.jobs.get(nspace).is_some_and(empty) {
             self.jobs.remove(nspace);
+            self.cleanups.job_forgotten(nspace);
             self.publish_fork(nspace);
         }
     }

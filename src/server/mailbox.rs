@@ -1,79 +1,81 @@
-//! How other threads reach the control thread: a command in a queue, and a poke.
+//! Mailbox of the control thread, by which other threads reach it: a queue of commands, and a waker.
+//!
+//! A command is a closure over the state `T` that the receiving thread owns.
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::host::Completion;
-use super::router::Router;
 use crate::data::Status;
 
-/// What the control thread is to do.
-pub(super) type Command = Box<dyn FnOnce(&mut Router) + Send>;
+/// Command for the control thread.
+pub(super) type Command<T> = Box<dyn FnOnce(&mut T) + Send>;
 
-/// The commands that wait; none where nobody takes them any more.
-#[derive(Clone)]
-struct Queue(Arc<Mutex<Option<VecDeque<Command>>>>);
+/// Commands that wait; none where nobody takes them any more.
+struct Queue<T>(Arc<Mutex<Option<VecDeque<Command<T>>>>>);
 
-impl Queue {
-    fn lock(&self) -> MutexGuard<'_, Option<VecDeque<Command>>> {
+impl<T> Queue<T> {
+    fn lock(&self) -> MutexGuard<'_, Option<VecDeque<Command<T>>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The receiving end. Without it, commands are refused, and what they hold is dropped.
-pub(super) struct Commands(Queue);
+impl<T> Clone for Queue<T> {
+    fn clone(&self) -> Self {
+        Queue(self.0.clone())
+    }
+}
 
-impl Commands {
-    /// The next one that is there.
-    pub fn take(&self) -> Option<Command> {
+/// Receiving end. Without it, commands are refused, and those that wait are dropped.
+pub(super) struct Commands<T>(Queue<T>);
+
+impl<T> Commands<T> {
+    /// Takes the next command that is there.
+    pub fn take(&self) -> Option<Command<T>> {
         self.0.lock().as_mut()?.pop_front()
     }
 }
 
-impl Drop for Commands {
+impl<T> Drop for Commands<T> {
     fn drop(&mut self) {
-        // What they hold may post once more when it is dropped: not under the lock.
+        // A command may post once more when it is dropped: not under the lock.
         let rest = self.0.lock().take();
         drop(rest);
     }
 }
 
-/// The sending end: cheap to clone, usable from any thread, the control thread included.
-#[derive(Clone)]
-pub(super) struct Mailbox {
-    commands: Queue,
+/// Sending end: cheap to clone, usable from any thread, the control thread included.
+pub(super) struct Mailbox<T> {
+    commands: Queue<T>,
     waker: Arc<mio::Waker>,
 }
 
-impl Mailbox {
-    pub(super) fn new(waker: mio::Waker) -> (Mailbox, Commands) {
+impl<T> Mailbox<T> {
+    /// Creates both ends; `waker` wakes the control thread.
+    pub(super) fn new(waker: mio::Waker) -> (Mailbox<T>, Commands<T>) {
         let commands = Queue(Arc::new(Mutex::new(Some(VecDeque::new()))));
         (Mailbox { commands: commands.clone(), waker: Arc::new(waker) }, Commands(commands))
     }
 
     /// Lets the control thread run `command` when it gets to it.
-    pub(super) fn post(&self, command: impl FnOnce(&mut Router) + Send + 'static) -> Result<(), Status> {
-        let command: Command = Box::new(command);
+    ///
+    /// # Errors
+    /// `ERR_INIT` when the server has ended.
+    pub(super) fn post(&self, command: impl FnOnce(&mut T) + Send + 'static) -> Result<(), Status> {
+        let command: Command<T> = Box::new(command);
         self.commands.lock().as_mut().ok_or(Status::ERR_INIT)?.push_back(command);
         // An eventfd that cannot be written is full: the thread is awake already.
         let _ = self.waker.wake();
         Ok(())
     }
+}
 
-    /// A completion for the host that brings its answer back to the control thread.
-    pub(super) fn completion<T: Send + 'static>(
-        &self,
-        then: impl FnOnce(&mut Router, Result<T, Status>) + Send + 'static,
-    ) -> Completion<T> {
-        let mailbox = self.clone();
-        Completion::new(move |result| {
-            // A server that has ended has nobody waiting.
-            let _ = mailbox.post(move |router| then(router, result));
-        })
+impl<T> Clone for Mailbox<T> {
+    fn clone(&self) -> Self {
+        Mailbox { commands: self.commands.clone(), waker: self.waker.clone() }
     }
 }
 
-impl fmt::Debug for Mailbox {
+impl<T> fmt::Debug for Mailbox<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Mailbox")
     }

@@ -17,14 +17,13 @@
 //! | `gets` | pending gets: look-ups that wait for what processes post |
 //! | `events` | events |
 //! | `groups`, `construct`, `invite` | groups of processes: those there are, and the two ways to make one |
-//! | `forward`, `query` | what the host answers |
+//! | `forward`, `query`, `spawn` | what the host answers |
 //! | `monitors` | heartbeats and files as signs of life |
 //! | `published` | published data, for a host that wants to keep it here |
-//! | `output`, `input` | output of processes, for those who asked for it; input for them |
-//! | `local_output` | output of processes, written by the program itself |
+//! | `iof` | output of processes, for those who pull it; input for them |
 //! | `program` | the program that embeds the server, when it asks like a client |
 //! | `psets`, `resources`, `sessions` | what the host has defined for all jobs, or for those of a session |
-//! | `cleanup`, `sweep` | what is removed after a process |
+//! | `cleanup` | what is removed after a process |
 //! | `fork`, `setup` | the environment of a process to be |
 //!
 //! A call on the handle posts a command to the control thread and returns; its result comes through the `done` that it
@@ -61,14 +60,14 @@ mod forward;
 mod gets;
 mod groups;
 mod host;
-mod input;
+mod iof;
 mod jobs;
-mod local_output;
 mod mailbox;
 mod monitors;
-mod output;
 mod pieces;
 mod program;
+#[cfg(feature = "client")]
+mod program_door;
 mod psets;
 mod published;
 mod query;
@@ -77,19 +76,21 @@ mod resources;
 mod router;
 mod sessions;
 mod setup;
+mod spawn;
 mod stored;
-mod sweep;
 mod tools;
 mod watch;
 
 pub use crate::control::rendezvous::Uri;
-pub use cleanup::clean_up;
+pub use cleanup::leftovers::clean_up;
 pub use config::{ServerConfig, ServerError, ToolSupport};
 use ctx::event::Event;
 pub use fork::{EnvSink, ForkEnvironment};
 pub use host::{Accepted, Answer, Completion, Credential, Host, Infos, NoHost, Published};
+use iof::stream::Piece;
 use mailbox::Mailbox;
 pub use published::PublishedData;
+use router::Router;
 
 /// An attribute of `register_nspace` (BOOL): take this job's token without holding uid and gid of a peer against the registration,
 /// for containers whose user namespace shows other numbers.
@@ -99,7 +100,7 @@ pub const FOREIGN_IDS: &str = "instanton.foreign.ids";
 #[derive(Debug)]
 pub struct Server {
     config: Arc<ServerConfig>,
-    mailbox: Mailbox,
+    mailbox: Mailbox<Router>,
     forks: ForkEnvironment,
     uri: Option<Uri>,
     thread: Option<thread::JoinHandle<()>>,
@@ -281,9 +282,9 @@ impl Server {
         info: &[Info],
         done: impl FnOnce(Result<(), Status>) + Send + 'static,
     ) -> Result<(), Status> {
-        let (source, bytes, info) = (source.clone(), bytes.to_vec(), info.to_vec());
+        let piece = Piece { source: source.clone(), channel, bytes: bytes.to_vec(), info: info.to_vec() };
         self.have_done(done, move |router| {
-            router.deliver_output(&source, channel, &bytes, &info);
+            router.outputs.deliver(&mut router.cx, &router.jobs, piece);
             Ok(())
         })
     }
@@ -293,7 +294,9 @@ impl Server {
     /// # Errors
     /// `ERR_TIMEOUT` when somebody has not, and those of every `_wait`.
     pub fn iof_flush_wait(&self, patience: Duration) -> Result<(), Status> {
-        self.wait(|done| self.mailbox.post(move |router| router.flush_output(patience, Box::new(done))))
+        self.wait(|done| {
+            self.mailbox.post(move |router| router.outputs.flush(&mut router.cx, patience, Box::new(done)))
+        })
     }
 
     /// [`iof_deliver`](Server::iof_deliver), waiting until the server has taken the output over.
@@ -331,12 +334,15 @@ impl Server {
         stops: bool,
         done: impl FnOnce(Result<(), Status>) + Send + 'static,
     ) -> Result<(), Status> {
-        if !input::can_be_stopped(channels) {
+        if !iof::input::can_be_stopped(channels) {
             return Err(Status::ERR_NOT_SUPPORTED);
         }
         let source = source.clone();
         self.have_done(done, move |router| {
-            router.control_input(&source, stops);
+            match stops {
+                true => router.inputs.stop(&source),
+                false => router.inputs.resume(&mut router.cx, &source),
+            }
             Ok(())
         })
     }
@@ -380,7 +386,7 @@ impl Server {
     /// `ERR_EXISTS` for a name that is taken, `ERR_BAD_PARAM` for one that is none, and those of every `_wait`.
     pub fn define_process_set_wait(&self, name: &Text, members: &[Proc]) -> Result<(), Status> {
         let (name, members) = (name.clone(), members.to_vec());
-        self.wait(|done| self.have_done(done, move |router| router.define_process_set(name, members)))
+        self.wait(|done| self.have_done(done, move |router| router.process_sets.define(&mut router.cx, name, members)))
     }
 
     /// Forgets such a name.
@@ -389,7 +395,7 @@ impl Server {
     /// `ERR_NOT_FOUND` for a name that nobody has, and those of every `_wait`.
     pub fn delete_process_set_wait(&self, name: &Text) -> Result<(), Status> {
         let name = name.clone();
-        self.wait(|done| self.have_done(done, move |router| router.delete_process_set(name)))
+        self.wait(|done| self.have_done(done, move |router| router.process_sets.delete(&mut router.cx, name)))
     }
 
     /// What a process of this node has posted, for another node's server; waits until it has posted something.
@@ -466,9 +472,9 @@ impl Server {
 
     /// The way for the program that this server is part of.
     #[cfg(feature = "client")]
-    pub(crate) fn program_door(&self) -> program::ProgramDoor {
+    pub(crate) fn program_door(&self) -> program_door::ProgramDoor {
         let thread = self.thread.as_ref().map(|thread| thread.thread().id());
-        program::ProgramDoor { mailbox: self.mailbox.clone(), thread, proc: self.proc() }
+        program_door::ProgramDoor { mailbox: self.mailbox.clone(), thread }
     }
 
     /// Whether the caller runs on this server's control thread, in a callback or a method of the host: it must not wait there.

@@ -1,61 +1,124 @@
-//! Process sets: names that the host gives to some processes. A set never changes; the processes of this node are told when
-//! there is a new one and when one is gone, and find out about them by queries.
+//! Process sets: names that the host gives to some processes.
+//!
+//! A set never changes. The processes of this node are told when there is a new one and when one is gone, and find out about them by
+//! queries.
 use std::collections::BTreeMap;
 
+use super::ctx::Ctx;
 use super::ctx::effect::Effect;
 use super::ctx::event::{AfterRaise, Event, Origin};
-use super::groups::{Groups, procs};
-use super::router::Router;
-use crate::data::{DataRange, Info, Nspace, Proc, Rank, Status, Text, Value, keys};
+use crate::data::{DataArray, DataRange, Info, Nspace, Proc, Rank, Status, Text, Value, keys};
 
-/// The sets there are.
+/// Room of the process sets, by their names.
 #[derive(Debug, Default)]
-pub(super) struct ProcessSets(BTreeMap<Vec<u8>, Vec<Proc>>);
+pub struct ProcessSets(BTreeMap<Vec<u8>, Vec<Proc>>);
 
 impl ProcessSets {
-    /// What a query for one of their keys answers; `set` is the one that the query names. Groups are listed as well.
-    pub(super) fn answer(&self, key: &str, set: Option<&Text>, groups: &Groups) -> Option<Value> {
-        let of = |set: &Text| self.0.get(set.as_bytes());
+    /// Defines a set, and tells the processes here (`PROCESS_SET_DEFINE`).
+    ///
+    /// # Errors
+    /// `ERR_EXISTS` for a name that is taken, `ERR_BAD_PARAM` for one that is none, or without members.
+    pub fn define(&mut self, cx: &mut Ctx, name: Text, members: Vec<Proc>) -> Result<(), Status> {
+        if name.as_bytes().is_empty() || name.as_bytes().contains(&b',') || members.is_empty() {
+            return Err(Status::ERR_BAD_PARAM);
+        }
+        if self.0.contains_key(name.as_bytes()) {
+            return Err(Status::ERR_EXISTS);
+        }
+        let info = vec![
+            Info::new(keys::PSET_NAME, Value::String(Some(name.clone()))),
+            Info::new(keys::PSET_MEMBERS, list(&members)),
+        ];
+        self.0.insert(name.as_bytes().to_vec(), members);
+        tell_all(cx, Status::PROCESS_SET_DEFINE, info);
+        Ok(())
+    }
+
+    /// Forgets a set, and tells the processes here (`PROCESS_SET_DELETE`).
+    ///
+    /// # Errors
+    /// `ERR_NOT_FOUND` for a name that no set has.
+    pub fn delete(&mut self, cx: &mut Ctx, name: Text) -> Result<(), Status> {
+        self.0.remove(name.as_bytes()).ok_or(Status::ERR_NOT_FOUND)?;
+        tell_all(cx, Status::PROCESS_SET_DELETE, vec![Info::new(keys::PSET_NAME, Value::String(Some(name)))]);
+        Ok(())
+    }
+
+    /// Returns the answer to a query for one of their keys; `set` is the one that the query names. Groups are listed as well.
+    pub fn answer(&self, key: &str, set: Option<&Text>, groups: &[&Nspace]) -> Option<Value> {
+        let members_of = |set: &Text| self.0.get(set.as_bytes());
         match key {
-            keys::QUERY_NUM_PSETS => Some(Value::Size((self.0.len() + groups.names().count()) as u64)),
+            keys::QUERY_NUM_PSETS => Some(Value::Size((self.0.len() + groups.len()) as u64)),
             keys::QUERY_PSET_NAMES => {
-                let names = self.0.keys().map(Vec::as_slice).chain(groups.names().map(Nspace::as_bytes));
-                let names: Vec<&[u8]> = names.collect();
+                let groups = groups.iter().map(|group| group.as_bytes());
+                let names: Vec<&[u8]> = self.0.keys().map(|name| &name[..]).chain(groups).collect();
                 // None is an answer, too, as it is with the number of them.
                 Some(Value::string(names.join(&b',')))
             }
-            keys::QUERY_PSET_MEMBERSHIP => set.and_then(of).map(|members| procs(members.clone())),
+            keys::QUERY_PSET_MEMBERSHIP => set.and_then(members_of).map(|members| list(members)),
             _ => None,
         }
     }
 }
 
-impl Router {
-    pub(super) fn define_process_set(&mut self, name: Text, members: Vec<Proc>) -> Result<(), Status> {
-        if name.as_bytes().is_empty() || name.as_bytes().contains(&b',') || members.is_empty() {
-            return Err(Status::ERR_BAD_PARAM);
-        }
-        if self.process_sets.0.contains_key(name.as_bytes()) {
-            return Err(Status::ERR_EXISTS);
-        }
-        let info = vec![
-            Info::new(keys::PSET_NAME, Value::String(Some(name.clone()))),
-            Info::new(keys::PSET_MEMBERS, procs(members.clone())),
-        ];
-        self.process_sets.0.insert(name.as_bytes().to_vec(), members);
-        self.tell_all(Status::PROCESS_SET_DEFINE, info);
-        Ok(())
+fn list(members: &[Proc]) -> Value {
+    Value::DataArray(DataArray::of(members.iter().cloned()))
+}
+
+fn tell_all(cx: &mut Ctx, status: Status, info: Vec<Info>) {
+    let source = Proc::new(cx.config.nspace.clone(), Rank::UNDEF);
+    let event = Event { status, source, range: DataRange::LOCAL, info, vote: None };
+    cx.effect(Effect::Raise { event, origin: Origin::Library, then: AfterRaise::Nothing });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::server::ctx::testing::{self, TestCtx, proc};
+    use crate::server::host::NoHost;
+
+    fn name(name: &str) -> Text {
+        Text::new(name).unwrap()
     }
 
-    pub(super) fn delete_process_set(&mut self, name: Text) -> Result<(), Status> {
-        self.process_sets.0.remove(name.as_bytes()).ok_or(Status::ERR_NOT_FOUND)?;
-        self.tell_all(Status::PROCESS_SET_DELETE, vec![Info::new(keys::PSET_NAME, Value::String(Some(name)))]);
-        Ok(())
+    fn raised(test: &mut TestCtx) -> Vec<Status> {
+        let code = |effect| match effect {
+            Effect::Raise { event, .. } => event.status,
+            other => panic!("{other:?}"),
+        };
+        test.effects().into_iter().map(code).collect()
     }
 
-    fn tell_all(&mut self, status: Status, info: Vec<Info>) {
-        let source = Proc::new(self.cx.config.nspace.clone(), Rank::UNDEF);
-        let event = Event { status, source, range: DataRange::LOCAL, info, vote: None };
-        self.cx.effect(Effect::Raise { event, origin: Origin::Library, then: AfterRaise::Nothing });
+    #[test]
+    fn a_set_is_defined_once_and_everybody_here_is_told_of_its_beginning_and_end() {
+        let (mut test, mut sets) = (testing::ctx(NoHost), ProcessSets::default());
+        let mut define = |test: &mut TestCtx, text| sets.define(&mut test.cx, name(text), vec![proc("job", 0)]);
+        assert_eq!(define(&mut test, "a"), Ok(()));
+        assert_eq!(define(&mut test, "a"), Err(Status::ERR_EXISTS));
+        assert_eq!(define(&mut test, "a,b"), Err(Status::ERR_BAD_PARAM), "names stand in a list");
+        assert_eq!(raised(&mut test), [Status::PROCESS_SET_DEFINE]);
+        assert_eq!(sets.delete(&mut test.cx, name("a")), Ok(()));
+        assert_eq!(sets.delete(&mut test.cx, name("a")), Err(Status::ERR_NOT_FOUND));
+        assert_eq!(raised(&mut test), [Status::PROCESS_SET_DELETE]);
+    }
+
+    #[test]
+    fn a_set_without_members_is_none() {
+        let (mut test, mut sets) = (testing::ctx(NoHost), ProcessSets::default());
+        assert_eq!(sets.define(&mut test.cx, name("a"), Vec::new()), Err(Status::ERR_BAD_PARAM));
+        assert!(raised(&mut test).is_empty());
+    }
+
+    #[test]
+    fn queries_find_sets_and_groups() {
+        let (mut test, mut sets) = (testing::ctx(NoHost), ProcessSets::default());
+        let group = Nspace::new("g").unwrap();
+        sets.define(&mut test.cx, name("a"), vec![proc("job", 0), proc("job", 1)]).unwrap();
+        let answer = |key, set: Option<&str>| sets.answer(key, set.map(name).as_ref(), &[&group]);
+        assert_eq!(answer(keys::QUERY_NUM_PSETS, None), Some(Value::Size(2)));
+        assert_eq!(answer(keys::QUERY_PSET_NAMES, None), Some(Value::string("a,g")));
+        let members = answer(keys::QUERY_PSET_MEMBERSHIP, Some("a")).unwrap();
+        assert_eq!(members.as_procs(), Some(vec![proc("job", 0), proc("job", 1)]));
+        assert_eq!(answer(keys::QUERY_PSET_MEMBERSHIP, Some("b")), None);
     }
 }

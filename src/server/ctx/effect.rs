@@ -30,4 +30,8 @@ pub enum Effect {
         /// Reason of the failure.
         failure: Status,
     },
+    /// The host has started a job from another one.
+    Spawned { parent: Nspace, child: Nspace },
+    /// Input that has waited goes to the host, once its answer to the one before is in.
+    InputReleased,
 }

@@ -2,7 +2,7 @@
 use super::event::AfterRaise;
 use super::ids::Caller;
 pub use super::ids::TrackerId;
-use crate::data::{Proc, Status};
+use crate::data::{Nspace, Proc, Status};
 use crate::message::door::PeerId;
 use crate::message::{Infos, Reply};
 
@@ -28,8 +28,6 @@ pub enum Ticket {
     InvitationContext(u64, Result<Infos, Status>),
     /// Answer that is the whole reply to a request.
     Reply(Caller, Reply),
-    /// A clean-up has removed what it was to remove.
-    Swept(u64),
     /// The host has brought what a process of another node has posted, or not; with the number of the request.
     DirectModex(Proc, u64, Result<Vec<u8>, Status>),
     /// The host has answered a query, by its number.
@@ -45,4 +43,12 @@ pub enum Ticket {
         heard: bool,
         result: Result<(), Status>,
     },
+    /// The host has started a job, or not. The new one is tied to its parent, where there is one.
+    Spawned { caller: Caller, parent: Option<Nspace>, result: Result<Nspace, Status> },
+    /// The host has agreed to a pull of output, or not.
+    OutputPull(u64, Result<(), Status>),
+    /// The host has taken input of a process, or not.
+    InputPushed(Caller, Proc, Result<(), Status>),
+    /// The worker of that number has removed the paths of a clean-up.
+    Removed(u64),
 }

@@ -45,7 +45,7 @@ use construct::{Constructs, is_unserved};
 use floor::Floor;
 use invite::Invitations;
 use message::Message;
-pub use message::{group_of, procs};
+pub use message::group_of;
 use poll::Polls;
 use registry::Registry;
 use vote::{Subject, Votes};

@@ -13,10 +13,10 @@ impl Router {
     pub(in crate::server) fn peer_over(&mut self, peer: PeerId) {
         self.gets.peer_over(&mut self.cx, peer);
         self.queries.peer_over(peer);
-        self.output_ends(peer);
+        self.outputs.peer_over(&mut self.cx, peer);
         self.groups.peer_over(below!(self), peer);
         self.collectives.peer_over(peer);
-        self.inputs.forget(peer);
+        self.inputs.peer_over(peer);
         self.monitors.peer_over(&mut self.cx, peer);
         self.events.peer_over(&mut self.cx, peer);
     }
@@ -57,11 +57,11 @@ impl Router {
 
     /// A namespace is deregistered.
     pub(in crate::server) fn job_over(&mut self, nspace: &Nspace) {
-        self.sweep_job(nspace);
+        self.cleanups.job_over(&mut self.cx, nspace);
         self.collectives.job_over(&mut self.cx, &mut self.jobs, nspace);
         self.groups.job_over(below!(self), nspace);
         self.gets.job_over(&mut self.cx, nspace);
         self.connections.job_over(nspace);
-        self.local_output_ends(nspace);
+        self.outputs.job_over(nspace);
     }
 }

@@ -7,10 +7,10 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use crate::attribute_support::HostSupport;
-use crate::data::{Info, Proc, Status, keys};
-use crate::message::Request;
+use crate::data::{Info, Status, keys};
 use crate::message::door::{Arrival, Callers, Left, Outgoing, PeerId};
-use crate::server::cleanup::Sweepers;
+use crate::message::{Forward, Request};
+use crate::server::cleanup::Cleanups;
 use crate::server::collective::Collectives;
 use crate::server::collective::arrived::Waiter;
 use crate::server::collective::signature::Operation;
@@ -24,19 +24,19 @@ use crate::server::ctx::timers::Deadline;
 use crate::server::events::Events;
 use crate::server::fence::Fences;
 use crate::server::fork::{Common, Forks};
-use crate::server::forward::no_more;
+use crate::server::forward;
 use crate::server::gets::Gets;
 use crate::server::groups::Groups;
 use crate::server::host::{Accepted, Answer, Completion, Host};
-use crate::server::input::Inputs;
+use crate::server::iof::input::{Inputs, Pushed};
+use crate::server::iof::output::{Outputs, PullRequest};
 use crate::server::jobs::Jobs;
-use crate::server::local_output::LocalOutput;
 use crate::server::mailbox::Mailbox;
-use crate::server::monitors::Monitors;
-use crate::server::output::Outputs;
-use crate::server::program::DeliveryHandler;
+use crate::server::monitors::{MonitorRequest, Monitors};
+use crate::server::program::Program;
 use crate::server::psets::ProcessSets;
 use crate::server::query::Queries;
+use crate::server::spawn;
 use crate::store::Limits;
 use crate::trace;
 
@@ -58,7 +58,7 @@ mod query;
 
 pub(in crate::server) struct Router {
     pub(in crate::server) cx: Ctx,
-    pub(in crate::server) mailbox: Mailbox,
+    pub(in crate::server) mailbox: Mailbox<Router>,
     pub(in crate::server) forks: Arc<Forks>,
     pub(in crate::server) common: Arc<Common>,
     pub(in crate::server) jobs: Jobs,
@@ -70,7 +70,6 @@ pub(in crate::server) struct Router {
     pub(in crate::server) groups: Groups,
     pub(in crate::server) process_sets: ProcessSets,
     pub(in crate::server) outputs: Outputs,
-    pub(in crate::server) local_output: Option<LocalOutput>,
     pub(in crate::server) inputs: Inputs,
     /// What every namespace has that will be registered.
     pub(in crate::server) resources: Vec<Info>,
@@ -84,9 +83,8 @@ pub(in crate::server) struct Router {
     pub(in crate::server) host_support: HostSupport,
     /// How many tools were given a name here.
     pub(in crate::server) tools_named: u64,
-    pub(in crate::server) sweepers: Sweepers,
-    /// Callback of the embedding program, once that asks like a client.
-    pub(in crate::server) program: Option<DeliveryHandler>,
+    pub(in crate::server) cleanups: Cleanups,
+    pub(in crate::server) program: Program,
 }
 
 impl Router {
@@ -105,12 +103,15 @@ impl Router {
     ) {
         // Whichever of the host's two ways to answer comes first takes it.
         let then = Arc::new(Mutex::new(Some(then)));
-        let later = then.clone();
-        let completion = self.mailbox.completion(move |router, result| {
-            let then = later.lock().ok().and_then(|mut then| then.take());
-            if let Some(then) = then {
-                then(router, result);
-            }
+        let (later, mailbox) = (then.clone(), self.mailbox.clone());
+        let completion = Completion::new(move |result| {
+            // A server that has ended has nobody waiting.
+            let _ = mailbox.post(move |router| {
+                let then = later.lock().ok().and_then(|mut then| then.take());
+                if let Some(then) = then {
+                    then(router, result);
+                }
+            });
         });
         let host = self.cx.host.clone();
         let result = match ask(&*host, completion) {
@@ -135,7 +136,6 @@ impl Router {
             | Ticket::Group(..)
             | Ticket::Single(..)
             | Ticket::InvitationContext(..) => self.collective_answered(ticket),
-            Ticket::Swept(id) => self.swept(id),
             Ticket::DirectModex(proc, number, result) => {
                 self.gets.fetched(&mut self.cx, &mut self.jobs, &proc, number, result);
             }
@@ -143,6 +143,12 @@ impl Router {
             Ticket::FileSeen(peer, number, seen) => self.monitors.file_seen(&mut self.cx, (peer, number), seen),
             Ticket::EventCodes(result) => self.events.host_watches(&mut self.cx, result),
             Ticket::EventPassedOn { then, heard, result } => self.events.passed_on(&mut self.cx, then, heard, result),
+            Ticket::Spawned { caller, parent, result } => spawn::answered(&mut self.cx, caller, parent, result),
+            Ticket::OutputPull(pull, result) => self.outputs.pull_answered(&mut self.cx, pull, result),
+            Ticket::InputPushed(caller, source, result) => {
+                self.inputs.answered(&mut self.cx, caller, &source, result);
+            }
+            Ticket::Removed(number) => self.cleanups.removed(&mut self.cx, number),
         }
     }
 
@@ -161,6 +167,13 @@ impl Router {
                 Effect::Collective => self.collective_step(),
                 Effect::TrackerOver(id) => self.groups.tracker_over(below!(self), id),
                 Effect::Reclaim(nspace) => self.reclaim(&nspace),
+                Effect::Spawned { parent, child } => {
+                    // A parent that is gone has nothing to share.
+                    if self.jobs.get(&parent).is_some() {
+                        self.connections.tie(parent, child);
+                    }
+                }
+                Effect::InputReleased => self.inputs.release(&mut self.cx),
             }
         }
     }
@@ -212,10 +225,10 @@ impl Router {
                 self.cx.reply_status(peer, number, Err(Status::ERR_UNREACH));
             }
             Request::Connect { procs, info } if peer == PROGRAM => {
-                self.pass_on(peer, number, |host, done| host.connect(&procs, &info, done), (), no_more);
+                forward::connect(&mut self.cx, caller, &procs, &info);
             }
             Request::Disconnect { procs, info } if peer == PROGRAM => {
-                self.pass_on(peer, number, |host, done| host.disconnect(&procs, &info, done), (), no_more);
+                forward::disconnect(&mut self.cx, caller, &procs, &info);
             }
             Request::Commit { entries } => {
                 let result = self.jobs.commit(&mut self.cx, proc, entries);
@@ -229,7 +242,9 @@ impl Router {
                 self.gets.get(&mut self.cx, &self.jobs, caller, target, key, &info);
             }
             Request::Segments { nspace, have } => self.segments(peer, number, &nspace, &have),
-            Request::Abort { status, message, procs } => self.abort(peer, number, proc, status, message, procs),
+            Request::Abort { status, message, procs } => {
+                forward::abort(&mut self.cx, &self.jobs, caller, &proc, status, message.as_deref(), &procs);
+            }
             Request::Finalize => self.finalize(peer, number, proc, role),
             Request::RegisterEvents { codes, info } => self.events.register(&mut self.cx, caller, &codes, info),
             Request::DeregisterEvents { codes } => self.events.deregister(&mut self.cx, caller, &codes),
@@ -237,35 +252,30 @@ impl Router {
                 self.notify(caller, Event { status, source: proc, range, info, vote: None })
             }
             Request::JobControl { targets, directives } => {
-                self.job_control(peer, number, proc, targets, directives);
+                self.cleanups.job_control(&mut self.cx, &self.jobs, caller, &proc, &targets, directives);
             }
             Request::PullOutput { id, procs, channels, directives } => {
-                self.pull_output(peer, number, &proc, (id, procs, channels, directives));
+                let request = PullRequest { id, procs, channels, directives };
+                self.outputs.pull(&mut self.cx, &self.jobs, caller, &proc, request);
             }
-            Request::StopOutput { id } => self.stop_output(peer, number, id),
-            Request::OutputTaken { id, cost } => self.output_taken(peer, number, id, cost),
+            Request::StopOutput { id } => self.outputs.stop(&mut self.cx, caller, id),
+            Request::OutputTaken { id, cost } => self.outputs.taken(&mut self.cx, caller, id, cost),
             Request::Group { group, call } => self.groups.call(below!(self), caller, proc, &group, call),
-            Request::Forward(request) => self.forward(peer, number, proc, request),
+            Request::Forward(Forward::Spawn { job_info, apps }) => {
+                spawn::spawn(&mut self.cx, &self.jobs, caller, &proc, job_info, &apps);
+            }
+            Request::Forward(Forward::Query { queries }) => self.query(caller, proc, queries),
+            Request::Forward(Forward::Monitor { monitor, error, directives }) => {
+                let request = MonitorRequest { proc, monitor, error, directives };
+                self.monitors.request(&mut self.cx, &self.jobs, caller, request);
+            }
+            Request::Forward(Forward::Push { targets, bytes, directives }) => {
+                let directives = self.jobs.signed(&self.cx, &proc, directives);
+                let pushed = Pushed { caller, source: proc, targets, bytes, directives };
+                self.inputs.push(&mut self.cx, pushed);
+            }
+            Request::Forward(request) => forward::pass_on(&mut self.cx, &self.jobs, caller, &proc, request),
         }
-    }
-
-    /// Passes a client's abort to the host, whose answer the client waits for however long it takes.
-    fn abort(
-        &mut self,
-        peer: PeerId,
-        number: u64,
-        proc: Proc,
-        status: i32,
-        message: Option<Vec<u8>>,
-        procs: Vec<Proc>,
-    ) {
-        let object = self.jobs.client(&proc).and_then(|client| client.object);
-        trace!("{proc} asks to abort with status {status}");
-        self.ask_host(
-            |host, done| host.abort(&proc, object, status, message.as_deref(), &procs, done),
-            (),
-            move |router, result| router.cx.reply_status(peer, number, result),
-        );
     }
 
     /// A time limit has run out.
@@ -281,8 +291,8 @@ impl Router {
             Deadline::Join(number) => self.groups.join_expired(below!(self), number),
             Deadline::Single(number) => self.groups.single_expired(below!(self), number),
             Deadline::Monitor(peer, id) => self.monitors.period_over(&mut self.cx, &self.jobs, (peer, id)),
-            Deadline::Output(peer, id) => self.output_is_due(peer, id),
-            Deadline::OutputFlush => self.output_flushed(Err(Status::ERR_TIMEOUT)),
+            Deadline::Output(peer, id) => self.outputs.due(&mut self.cx, peer, id),
+            Deadline::OutputFlush => self.outputs.end_flushes(&mut self.cx, Err(Status::ERR_TIMEOUT)),
         }
     }
 }
@@ -294,6 +304,8 @@ impl Callers for Router {
 
     fn asked(&mut self, peer: PeerId, number: u64, request: Request, bytes: usize) {
         self.dispatch(peer, number, request, bytes);
+        // A host that answers at once has answered before the peer's next request.
+        self.drain();
     }
 
     fn meets(&mut self, peer: PeerId, number: u64, seen: u32, collect: bool) {

@@ -1,30 +1,29 @@
-//! Output that the host delivers, written to this process's own where the host wants that (`PMIX_IOF_LOCAL_OUTPUT`), the way the job's
-//! information says.
+//! Output that the host delivers, written to this process's own where the host wants that (`PMIX_IOF_LOCAL_OUTPUT`), formatted as the
+//! job's information says.
 //!
-//! A thread writes it: who reads this process's output and falls behind keeps neither ranks nor the host waiting. What waits is in
-//! memory, up to [`MAX_WAITING`]; what comes then is lost. The server ends when all that waits is written.
+//! A worker writes it: a slow reader of this process's output keeps neither ranks nor the host waiting. Up to [`MAX_WAITING`] bytes
+//! wait in memory, and what comes beyond that is lost. The server ends when all that waits is written.
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
 
-use super::jobs::Jobs;
-use super::router::Router;
 use crate::data::{Channels, Info, Key, Nspace, Proc, Rank};
 use crate::message::format::{DIRECTIVES, Format, write_out};
+use crate::server::ctx::system::{System, Worker};
+use crate::server::jobs::Jobs;
 use crate::store::Directives;
-use crate::sys::signals::spawn_without_signals;
 use crate::trace;
 
-/// Bytes that may wait for who reads this process's output.
+/// Most bytes that wait to be written.
 const MAX_WAITING: usize = 64 << 20;
 
-pub(super) struct LocalOutput {
+/// Writer of output, with the format of each job.
+pub struct LocalOutput {
     formats: HashMap<Nspace, Format>,
     queue: Arc<Queue>,
-    writer: Option<JoinHandle<()>>,
+    writer: Worker,
 }
 
-/// What is to be written. A channel of the standard library would be most of what this module takes in the library.
+/// Pieces to be written. A channel of the standard library would be most of what this module takes in the library.
 #[derive(Default)]
 struct Queue {
     waiting: Mutex<Waiting>,
@@ -35,7 +34,8 @@ struct Queue {
 struct Waiting {
     pieces: VecDeque<(Channels, Vec<u8>)>,
     bytes: usize,
-    is_last: bool,
+    /// Whether no piece will follow.
+    is_closed: bool,
     /// Whether the last piece was lost.
     loses: bool,
 }
@@ -45,7 +45,7 @@ impl Queue {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Has one more piece written, where there is room for it.
+    /// Adds a piece, where there is room for it.
     fn add(&self, channel: Channels, bytes: Vec<u8>) {
         let mut waiting = self.lock();
         let lost = waiting.bytes + bytes.len() > MAX_WAITING;
@@ -60,9 +60,9 @@ impl Queue {
         }
     }
 
-    /// The next piece, or none when there will be none.
+    /// Waits for the next piece; none once the queue is closed and empty.
     fn next(&self) -> Option<(Channels, Vec<u8>)> {
-        let goes_on = |waiting: &mut Waiting| waiting.pieces.is_empty() && !waiting.is_last;
+        let goes_on = |waiting: &mut Waiting| waiting.pieces.is_empty() && !waiting.is_closed;
         let mut waiting = self.changed.wait_while(self.lock(), goes_on).unwrap_or_else(PoisonError::into_inner);
         let next = waiting.pieces.pop_front();
         waiting.bytes -= next.as_ref().map_or(0, |(_, bytes)| bytes.len());
@@ -71,7 +71,11 @@ impl Queue {
 }
 
 impl LocalOutput {
-    pub(super) fn start() -> std::io::Result<Self> {
+    /// Starts the worker, which writes until this value is dropped.
+    ///
+    /// # Errors
+    /// When the system has no thread to give.
+    pub fn start(system: &mut dyn System) -> std::io::Result<Self> {
         let queue = Arc::new(Queue::default());
         let to_write = queue.clone();
         let write = move || {
@@ -79,21 +83,27 @@ impl LocalOutput {
                 write_out(channel, &bytes);
             }
         };
-        let writer = spawn_without_signals("instanton-output", write)?;
-        Ok(LocalOutput { formats: HashMap::new(), queue, writer: Some(writer) })
+        let writer = system.offload("instanton-output", Box::new(write))?;
+        Ok(LocalOutput { formats: HashMap::new(), queue, writer })
     }
 
-    fn write(&mut self, source: &Proc, channel: Channels, bytes: &[u8], jobs: &Jobs) {
+    /// Writes output of a process.
+    pub fn write(&mut self, source: &Proc, channel: Channels, bytes: &[u8], jobs: &Jobs) {
         let new = || Format::read(&directives_of(&source.nspace, jobs));
         let format = self.formats.entry(source.nspace.clone()).or_insert_with(new);
         let shown = format.shown(source, channel, bytes.to_vec());
         self.queue.add(channel, shown);
     }
+
+    /// A job is over: another one of its name may want its output shown otherwise.
+    pub fn job_over(&mut self, nspace: &Nspace) {
+        self.formats.remove(nspace);
+    }
 }
 
 impl Drop for LocalOutput {
     fn drop(&mut self) {
-        self.queue.lock().is_last = true;
+        self.queue.lock().is_closed = true;
         self.queue.changed.notify_one();
         if let Some(writer) = self.writer.take() {
             let _ = writer.join();
@@ -101,26 +111,11 @@ impl Drop for LocalOutput {
     }
 }
 
-/// How a job's information asks for its output to be shown.
+/// Returns the directives of a job's information that say how its output is shown.
 fn directives_of(nspace: &Nspace, jobs: &Jobs) -> Vec<Info> {
     let (Some(stored), Ok(anyhow)) = (jobs.stored(nspace), Directives::parse(&[])) else { return Vec::new() };
     let said = |key| stored.get(Rank::UNDEF, Rank::WILDCARD, &Key::new(key).ok()?, &anyhow).ok();
     DIRECTIVES.iter().filter_map(|key| Some(Info::new(key, said(key)?))).collect()
-}
-
-impl Router {
-    pub(super) fn write_output(&mut self, source: &Proc, channel: Channels, bytes: &[u8]) {
-        if let Some(local) = &mut self.local_output {
-            local.write(source, channel, bytes, &self.jobs);
-        }
-    }
-
-    /// A job is over, and another one of its name may have its own wishes.
-    pub(super) fn local_output_ends(&mut self, nspace: &Nspace) {
-        if let Some(local) = &mut self.local_output {
-            local.formats.remove(nspace);
-        }
-    }
 }
 
 #[cfg(test)]
@@ -133,7 +128,7 @@ mod tests {
         for _ in 0..3 {
             queue.add(Channels::STDIN, vec![0; MAX_WAITING / 2]);
         }
-        queue.lock().is_last = true;
+        queue.lock().is_closed = true;
         let kept = std::iter::from_fn(|| queue.next()).map(|(_, bytes)| bytes.len()).sum::<usize>();
         assert_eq!(kept, MAX_WAITING);
         queue.add(Channels::STDIN, vec![0; MAX_WAITING]);

@@ -1,7 +1,7 @@
-//! Removes files and directories for a user.
+//! Removal of files and directories, with the rights of a user.
 //!
 //! Nothing here goes by a path that somebody could redirect: every directory is opened from its parent without following links, and
-//! what is removed is removed from an open directory. The rights are the user's own.
+//! every entry is removed from an open directory.
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, OwnedFd};
@@ -20,14 +20,14 @@ use crate::trace;
 /// Deepest tree that is removed: each level holds a descriptor while those below it are.
 const MAX_DEPTH: usize = 128;
 
-/// How something is removed.
+/// Way in which a path is removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum What {
+pub enum Kind {
     /// One file.
     File,
     /// A directory's files, and the directory.
     Directory {
-        /// What lies in its subdirectories as well.
+        /// The contents of its subdirectories as well.
         recursive: bool,
         /// No files: only directories that are empty.
         only_empty: bool,
@@ -36,18 +36,18 @@ pub(super) enum What {
     },
 }
 
-/// Something to remove, and with whose rights.
+/// Path to remove, and the user with whose rights.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Item {
+pub struct Item {
     pub path: PathBuf,
-    pub what: What,
+    pub kind: Kind,
     pub uid: u32,
     pub gid: u32,
 }
 
-/// What stays, wherever it lies in what is removed.
+/// Paths and names that stay, wherever they lie in a tree that is removed.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Ignored {
+pub struct Ignored {
     pub paths: BTreeSet<PathBuf>,
     pub names: BTreeSet<OsString>,
 }
@@ -59,7 +59,7 @@ impl Ignored {
 }
 
 /// Removes `items` with the rights of a user. The calling thread keeps those rights, and should end.
-pub(super) fn remove(items: &[Item], ignored: &Ignored, uid: u32, gid: u32) {
+pub fn remove(items: &[Item], ignored: &Ignored, uid: u32, gid: u32) {
     if let Err(e) = process::become_user_in_this_thread(uid, gid) {
         return trace!("nothing is cleaned up for user {uid}, whose rights this server cannot take on: {e}");
     }
@@ -74,9 +74,9 @@ pub(super) fn remove(items: &[Item], ignored: &Ignored, uid: u32, gid: u32) {
 fn remove_one(item: &Item, ignored: &Ignored) -> Result<(), Errno> {
     let (Some(parent), Some(name)) = (item.path.parent(), item.path.file_name()) else { return Err(Errno::EINVAL) };
     let parent = walk(parent)?;
-    match item.what {
-        What::File => unlinkat(&parent, name, UnlinkatFlags::NoRemoveDir),
-        What::Directory { recursive, only_empty, leave_top } => {
+    match item.kind {
+        Kind::File => unlinkat(&parent, name, UnlinkatFlags::NoRemoveDir),
+        Kind::Directory { recursive, only_empty, leave_top } => {
             let directory = openat(&parent, name, OPEN_TO_LIST, Mode::empty())?;
             clear(directory, &item.path, ignored, recursive, only_empty, 0)?;
             match leave_top {
@@ -182,9 +182,9 @@ mod tests {
             Tree(root)
         }
 
-        fn remove(&self, path: &str, what: What, ignored: &Ignored) {
+        fn remove(&self, path: &str, kind: Kind, ignored: &Ignored) {
             let (uid, gid) = (geteuid().as_raw(), getegid().as_raw());
-            remove(&[Item { path: self.0.join(path), what, uid, gid }], ignored, uid, gid);
+            remove(&[Item { path: self.0.join(path), kind, uid, gid }], ignored, uid, gid);
         }
 
         fn has(&self, path: &str) -> bool {
@@ -198,8 +198,8 @@ mod tests {
         }
     }
 
-    fn directory(recursive: bool, only_empty: bool, leave_top: bool) -> What {
-        What::Directory { recursive, only_empty, leave_top }
+    fn directory(recursive: bool, only_empty: bool, leave_top: bool) -> Kind {
+        Kind::Directory { recursive, only_empty, leave_top }
     }
 
     #[test]
@@ -214,9 +214,9 @@ mod tests {
     fn no_link_is_followed_on_the_way() {
         let tree = Tree::new();
         tree.remove("link-to-d", directory(true, false, false), &Ignored::default());
-        tree.remove("link-to-d/a", What::File, &Ignored::default());
+        tree.remove("link-to-d/a", Kind::File, &Ignored::default());
         assert!(tree.has("d/a") && tree.has("link-to-d"));
-        tree.remove("link-to-d", What::File, &Ignored::default());
+        tree.remove("link-to-d", Kind::File, &Ignored::default());
         assert!(!tree.has("link-to-d") && tree.has("d/a"), "a link itself is a file");
     }
 
@@ -244,7 +244,7 @@ mod tests {
         fs::create_dir(tree.0.join("theirs")).unwrap();
         std::os::unix::fs::chown(tree.0.join("theirs"), Some(65534), Some(65534)).unwrap();
         let items: Vec<Item> = ["d", "theirs"]
-            .map(|name| Item { path: tree.0.join(name), what: directory(true, false, true), uid: 65534, gid: 65534 })
+            .map(|name| Item { path: tree.0.join(name), kind: directory(true, false, true), uid: 65534, gid: 65534 })
             .into();
         fs::write(tree.0.join("theirs/x"), "x").unwrap();
         let ignored = Ignored::default();

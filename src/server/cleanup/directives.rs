@@ -1,0 +1,202 @@
+//! Directives of clean-up, and the paths that they name together.
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Component, Path, PathBuf};
+
+use super::removal::{Ignored, Item, Kind};
+use crate::collect_small::collect_small;
+use crate::data::{Info, InfoList, Status, keys};
+use crate::trace;
+
+/// Attributes of `PMIx_Job_control` that are about clean-up.
+const ATTRIBUTES: [&str; 6] = [
+    keys::REGISTER_CLEANUP,
+    keys::REGISTER_CLEANUP_DIR,
+    keys::CLEANUP_RECURSIVE,
+    keys::CLEANUP_EMPTY,
+    keys::CLEANUP_IGNORE,
+    keys::CLEANUP_LEAVE_TOPDIR,
+];
+
+/// Returns whether an attribute is about clean-up.
+pub fn is_about_cleanup(info: &Info) -> bool {
+    ATTRIBUTES.iter().any(|key| info.key == *key)
+}
+
+/// Most paths that one process, or one job, can register.
+const MAX_ITEMS: usize = 4096;
+
+/// Paths to remove when a process or a job ends.
+#[derive(Clone, Debug, Default)]
+pub struct Cleanup {
+    /// In the order of their paths, each of which is there once.
+    items: Vec<Item>,
+    ignored: Ignored,
+}
+
+impl Cleanup {
+    /// Adds the paths of a call: all of them, or none. Returns whether any is new.
+    ///
+    /// # Errors
+    /// `ERR_OUT_OF_RESOURCE` for more than fits, `ERR_CONFLICTING_CLEANUP_DIRECTIVES` for a path that is registered otherwise.
+    pub fn add(&mut self, more: &Cleanup) -> Result<bool, Status> {
+        let conflict = |item: &Item| {
+            self.find(&item.path).is_ok_and(|at| self.items[at] != *item)
+                || self.ignored.paths.contains(&item.path)
+                || more.ignored.paths.contains(&item.path)
+        };
+        let ignored_now = |item: &Item| more.ignored.paths.contains(&item.path);
+        let ignored = |of: &Cleanup| of.ignored.paths.len() + of.ignored.names.len();
+        if self.items.len() + more.items.len() > MAX_ITEMS || ignored(self) + ignored(more) > MAX_ITEMS {
+            return Err(Status::ERR_OUT_OF_RESOURCE);
+        }
+        if more.items.iter().any(conflict) || self.items.iter().any(ignored_now) {
+            return Err(Status::ERR_CONFLICTING_CLEANUP_DIRECTIVES);
+        }
+        let before = self.items.len() + ignored(self);
+        for item in &more.items {
+            if let Err(at) = self.find(&item.path) {
+                self.items.insert(at, item.clone());
+            }
+        }
+        self.ignored.paths.extend(more.ignored.paths.iter().cloned());
+        self.ignored.names.extend(more.ignored.names.iter().cloned());
+        Ok(self.items.len() + ignored(self) > before)
+    }
+
+    /// Reads the directives of a call, for a process of that user.
+    ///
+    /// # Errors
+    /// `ERR_BAD_PARAM` for a path that is ambiguous, `ERR_CONFLICTING_CLEANUP_DIRECTIVES` for one that is named in two ways,
+    /// `ERR_OUT_OF_RESOURCE` for too many.
+    pub fn parse(directives: &[Info], uid: u32, gid: u32) -> Result<Cleanup, Status> {
+        let mut cleanup = Cleanup::default();
+        let tree = Kind::Directory {
+            recursive: directives.is_set(keys::CLEANUP_RECURSIVE),
+            only_empty: directives.is_set(keys::CLEANUP_EMPTY),
+            leave_top: directives.is_set(keys::CLEANUP_LEAVE_TOPDIR),
+        };
+        for info in directives {
+            let kind = match () {
+                () if info.key == keys::REGISTER_CLEANUP => Kind::File,
+                () if info.key == keys::REGISTER_CLEANUP_DIR => tree,
+                () if info.key == keys::CLEANUP_IGNORE => {
+                    for name in list(info)? {
+                        match name.as_os_str().as_bytes().contains(&b'/') {
+                            true => _ = cleanup.ignored.paths.insert(name),
+                            false => _ = cleanup.ignored.names.insert(name.into_os_string()),
+                        }
+                    }
+                    continue;
+                }
+                () => continue,
+            };
+            for path in list(info)? {
+                if !is_removable(&path) {
+                    trace!("{} cannot be cleaned up: the path must be absolute and without \"..\"", path.display());
+                    return Err(Status::ERR_BAD_PARAM);
+                }
+                let item = Item { path, kind, uid, gid };
+                match cleanup.find(&item.path) {
+                    Ok(at) if cleanup.items[at] != item => return Err(Status::ERR_CONFLICTING_CLEANUP_DIRECTIVES),
+                    Ok(_) => {}
+                    // More than that would be refused anyway.
+                    Err(_) if cleanup.items.len() == MAX_ITEMS => return Err(Status::ERR_OUT_OF_RESOURCE),
+                    Err(at) => cleanup.items.insert(at, item),
+                }
+            }
+        }
+        Ok(cleanup)
+    }
+
+    /// Returns the place of a path, or else the one where it belongs.
+    fn find(&self, path: &Path) -> Result<usize, usize> {
+        self.items.binary_search_by(|item| item.path.as_path().cmp(path))
+    }
+
+    /// Returns whether a path is among those to remove.
+    pub fn has(&self, path: &Path) -> bool {
+        self.find(path).is_ok()
+    }
+
+    /// Leaves the paths out that are to stay.
+    pub fn retain(&mut self, stays_registered: impl Fn(&Path) -> bool) {
+        self.items.retain(|item| stays_registered(&item.path));
+    }
+
+    /// Returns the users with whose rights there is something to remove.
+    pub fn users(&self) -> BTreeSet<(u32, u32)> {
+        collect_small(self.items.iter().map(|item| (item.uid, item.gid)))
+    }
+
+    /// Returns the paths and names that stay.
+    pub fn ignored(&self) -> &Ignored {
+        &self.ignored
+    }
+
+    /// Returns the paths to remove with the rights of a user: the contents of a directory come before the directory.
+    pub fn of_user(&self, uid: u32, gid: u32) -> Vec<Item> {
+        self.items.iter().rev().filter(|item| (item.uid, item.gid) == (uid, gid)).cloned().collect()
+    }
+}
+
+/// Returns the elements of a list with commas.
+fn list(info: &Info) -> Result<Vec<PathBuf>, Status> {
+    let text = info.value.as_text().ok_or(Status::ERR_BAD_PARAM)?;
+    let parts = text.as_bytes().split(|byte| *byte == b',').filter(|part| !part.is_empty());
+    Ok(parts.map(|part| PathBuf::from(OsStr::from_bytes(part))).collect())
+}
+
+/// Returns whether a path is absolute, names something below the root and leaves no doubt where that lies.
+fn is_removable(path: &Path) -> bool {
+    let mut components = path.components();
+    components.next() == Some(Component::RootDir)
+        && components.clone().next().is_some()
+        && components.all(|component| matches!(component, Component::Normal(_)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::Value;
+
+    fn parse(directives: &[Info]) -> Result<Cleanup, Status> {
+        Cleanup::parse(directives, 1, 2)
+    }
+
+    #[test]
+    fn paths_that_could_mean_anything_are_refused() {
+        for bad in ["relative", "/a/../b", "/", "a/b,/c"] {
+            assert_eq!(parse(&[Info::new(keys::REGISTER_CLEANUP, bad)]).err(), Some(Status::ERR_BAD_PARAM), "{bad}");
+        }
+        assert_eq!(parse(&[Info::new(keys::REGISTER_CLEANUP, 7u32)]).err(), Some(Status::ERR_BAD_PARAM));
+        let two = parse(&[Info::new(keys::REGISTER_CLEANUP, "/a/b,/c")]).unwrap();
+        assert!(two.has(Path::new("/a/b")) && two.has(Path::new("/c")));
+    }
+
+    #[test]
+    fn a_path_cannot_be_removed_in_two_ways() {
+        let mut cleanup = Cleanup::default();
+        let plain = parse(&[Info::new(keys::REGISTER_CLEANUP_DIR, "/d")]).unwrap();
+        let recursive =
+            parse(&[Info::new(keys::REGISTER_CLEANUP_DIR, "/d"), Info::new(keys::CLEANUP_RECURSIVE, Value::Undef)])
+                .unwrap();
+        let ignore = parse(&[Info::new(keys::CLEANUP_IGNORE, "/d")]).unwrap();
+        assert_eq!(cleanup.add(&plain), Ok(true));
+        assert_eq!(cleanup.add(&plain), Ok(false), "the same again is no conflict, and nothing new");
+        assert_eq!(cleanup.items.len(), 1);
+        assert_eq!(cleanup.add(&recursive), Err(Status::ERR_CONFLICTING_CLEANUP_DIRECTIVES));
+        assert_eq!(cleanup.add(&ignore), Err(Status::ERR_CONFLICTING_CLEANUP_DIRECTIVES));
+    }
+
+    #[test]
+    fn what_lies_in_a_directory_goes_first() {
+        let mut cleanup = parse(&[Info::new(keys::REGISTER_CLEANUP_DIR, "/d,/c/e")]).unwrap();
+        let more = parse(&[Info::new(keys::REGISTER_CLEANUP, "/d/f,/c/e/a,/d-x,/d/f/")]).unwrap();
+        assert_eq!(cleanup.add(&more), Ok(true));
+        let paths: Vec<PathBuf> = cleanup.of_user(1, 2).into_iter().map(|item| item.path).collect();
+        assert_eq!(paths, ["/d-x", "/d/f", "/d", "/c/e/a", "/c/e"].map(PathBuf::from));
+        assert!(cleanup.of_user(1, 3).is_empty());
+    }
+}

@@ -1,0 +1,132 @@
+//! Jobs that are started from others (`PMIx_Spawn`): the host starts them, and tells the name of each.
+//!
+//! A new job is tied to the one that it was started from, unless that was not wanted (`PMIX_COSPAWN_APP`): processes of one may map
+//! the memory of the other.
+use super::ctx::Ctx;
+use super::ctx::effect::Effect;
+use super::ctx::peers::{Caller, PROGRAM};
+use super::ctx::ticket::Ticket;
+use super::jobs::Jobs;
+use crate::data::{App, Info, InfoList, Nspace, Proc, Status, keys};
+use crate::message::Reply;
+
+/// Asks the host to start a job for a process.
+pub fn spawn(cx: &mut Ctx, jobs: &Jobs, caller: Caller, proc: &Proc, job_info: Vec<Info>, apps: &[App]) {
+    let is_program = caller.peer == PROGRAM;
+    // The program of a server speaks for itself, or for a tool of which it knows more.
+    let job_info = if is_program { job_info } else { with_parent(jobs, proc, job_info) };
+    let job_info = jobs.signed(cx, proc, job_info);
+    let is_apart = |info: &[Info]| info.is_set(keys::COSPAWN_APP);
+    let has_parent = !is_program && !is_apart(&job_info) && !apps.iter().all(|app| is_apart(&app.info));
+    let parent = has_parent.then(|| proc.nspace.clone());
+    cx.ask_host(
+        |host, done| host.spawn(proc, &job_info, apps, done),
+        Nspace::new("").expect("a legal name"),
+        move |result| Ticket::Spawned { caller, parent, result },
+    );
+}
+
+/// The host has started a job, or not.
+pub fn answered(cx: &mut Ctx, caller: Caller, parent: Option<Nspace>, result: Result<Nspace, Status>) {
+    let reply = match result {
+        // A host that says it has done it, and does not say what, has not done it.
+        Ok(child) if child.is_empty() => Reply::Done(Status::ERR_INVALID_NAMESPACE),
+        Ok(child) => {
+            if let Some(parent) = parent {
+                cx.effect(Effect::Spawned { parent, child: child.clone() });
+            }
+            Reply::Spawned(child)
+        }
+        Err(status) => Reply::Done(status),
+    };
+    cx.reply(caller.peer, caller.number, reply);
+}
+
+/// Returns a new job's attributes with what its processes shall know of the process that starts them.
+fn with_parent(jobs: &Jobs, proc: &Proc, mut info: Vec<Info>) -> Vec<Info> {
+    const OURS: [&str; 4] = [keys::SPAWNED, keys::PARENT_ID, keys::REQUESTOR_IS_CLIENT, keys::REQUESTOR_IS_TOOL];
+    let is_tool = jobs.client(proc).is_some_and(|client| client.is_tool);
+    info.retain(|info| !OURS.iter().any(|key| info.key == *key));
+    info.push(Info::new(keys::SPAWNED, true));
+    info.push(Info::new(keys::PARENT_ID, proc.clone()));
+    info.push(Info::new(if is_tool { keys::REQUESTOR_IS_TOOL } else { keys::REQUESTOR_IS_CLIENT }, true));
+    info
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+    use crate::server::ctx::peers::{Peer, Role};
+    use crate::server::ctx::testing::{self, TestCtx, proc};
+    use crate::server::host::{Accepted, Answer, Completion, Host};
+
+    /// A host that notes the attributes of a job, and names the job as it is told to.
+    #[derive(Default)]
+    struct Launcher(Mutex<Vec<Info>>, &'static str);
+
+    impl Host for Arc<Launcher> {
+        fn spawn(&self, _: &Proc, job_info: &[Info], _: &[App], done: Completion<Nspace>) -> Accepted {
+            *self.0.lock().unwrap() = job_info.to_vec();
+            done.complete(Ok(Nspace::new(self.1).unwrap()));
+            Ok(Answer::Later)
+        }
+    }
+
+    /// Spawns a job, and returns the answer with the parent that the new job is tied to.
+    fn spawned(test: &mut TestCtx, jobs: &Jobs, caller: Caller, job_info: Vec<Info>) -> (Reply, Option<Nspace>) {
+        let apps = [App { cmd: None, argv: Vec::new(), env: Vec::new(), cwd: None, maxprocs: 1, info: Vec::new() }];
+        spawn(&mut test.cx, jobs, caller, &proc("parent", 0), job_info, &apps);
+        let Some(Ticket::Spawned { caller, parent, result }) = test.ticket() else { panic!("no ticket") };
+        answered(&mut test.cx, caller, parent, result);
+        let tied = match test.cx.next_effect() {
+            Some(Effect::Spawned { parent, .. }) => Some(parent),
+            None => None,
+            other => panic!("{other:?}"),
+        };
+        (test.replies().pop().unwrap().1, tied)
+    }
+
+    #[test]
+    fn a_child_is_tied_to_its_parent_unless_it_is_to_be_apart() {
+        let launcher = Arc::new(Launcher(Mutex::default(), "child"));
+        let mut test = testing::ctx(launcher.clone());
+        let peer = test.connect(&proc("parent", 0));
+        let child = Reply::Spawned(Nspace::new("child").unwrap());
+        let caller = test.request(peer);
+        let together = spawned(&mut test, &Jobs::default(), caller, Vec::new());
+        assert_eq!(together, (child.clone(), Some(proc("parent", 0).nspace)));
+        let caller = test.request(peer);
+        let apart = spawned(&mut test, &Jobs::default(), caller, vec![Info::new(keys::COSPAWN_APP, true)]);
+        assert_eq!(apart, (child, None));
+    }
+
+    #[test]
+    fn a_job_without_a_name_was_not_started() {
+        let mut test = testing::ctx(Arc::new(Launcher(Mutex::default(), "")));
+        let peer = test.connect(&proc("parent", 0));
+        let caller = test.request(peer);
+        let answer = spawned(&mut test, &Jobs::default(), caller, Vec::new());
+        assert_eq!(answer, (Reply::Done(Status::ERR_INVALID_NAMESPACE), None));
+    }
+
+    #[test]
+    fn a_process_cannot_speak_for_another_parent_and_the_program_can() {
+        let launcher = Arc::new(Launcher(Mutex::default(), "child"));
+        let mut test = testing::ctx(launcher.clone());
+        let peer = test.connect(&proc("parent", 0));
+        let forged = || vec![Info::new(keys::PARENT_ID, proc("other", 3))];
+        let parents = || {
+            let info = launcher.0.lock().unwrap();
+            info.iter().filter(|info| info.key == keys::PARENT_ID).map(|info| info.value.clone()).collect::<Vec<_>>()
+        };
+        let caller = test.request(peer);
+        spawned(&mut test, &Jobs::default(), caller, forged());
+        assert_eq!(parents(), [proc("parent", 0).into()]);
+        test.cx.peers.insert(PROGRAM, Peer::new(proc("server", 0), Role::Rank, None));
+        let caller = test.request(PROGRAM);
+        let (_, tied) = spawned(&mut test, &Jobs::default(), caller, forged());
+        assert_eq!((parents(), tied), (vec![proc("other", 3).into()], None));
+    }
+}

@@ -35,6 +35,8 @@ mod complete;
 pub mod encoding;
 pub mod exchange;
 pub mod signature;
+#[cfg(test)]
+mod tests;
 pub mod tracker;
 
 use arrived::Waiter;

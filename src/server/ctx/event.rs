@@ -1,7 +1,7 @@
 //! Events on their way: what is raised, by whom, and what follows when it has been passed on.
 use std::fmt;
 
-use super::Done;
+use super::done::Done;
 use super::ids::Caller;
 use crate::data::{DataRange, Info, Nspace, Proc, Status};
 use crate::message::door::PeerId;

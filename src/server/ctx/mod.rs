@@ -30,6 +30,7 @@ use crate::message::numbers::NumberMap;
 
 pub mod account;
 pub mod audience;
+mod done;
 pub mod effect;
 pub mod event;
 pub mod ids;
@@ -41,15 +42,13 @@ pub mod testing;
 pub mod ticket;
 pub mod timers;
 
+pub use done::Done;
 use effect::Effect;
 use peers::{Caller, Peer};
 use subscriptions::Subscriptions;
 use system::System;
 use ticket::Ticket;
 use timers::{Deadline, TimerId, Timers};
-
-/// Callback of the embedding program.
-pub type Done<T> = Box<dyn FnOnce(Result<T, Status>) + Send>;
 
 /// Way by which tickets of other threads reach the control thread.
 pub type TicketSink = Arc<dyn Fn(Ticket) + Send + Sync>;

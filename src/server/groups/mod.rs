@@ -38,6 +38,8 @@ mod message;
 mod part;
 mod poll;
 mod registry;
+#[cfg(test)]
+mod tests;
 mod vote;
 
 use bootstrap::Singles;

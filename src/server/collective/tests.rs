@@ -1,0 +1,171 @@
+//! Trackers without socket and thread: steps, losses and latecomers.
+use std::time::Duration;
+
+use super::*;
+use crate::data::Rank;
+use crate::server::NoHost;
+use crate::server::ctx::testing::{self, TestCtx, proc};
+
+/// A job of three processes here, and of more elsewhere where it is larger.
+struct Server {
+    test: TestCtx,
+    jobs: Jobs,
+    collectives: Collectives,
+    peers: Vec<PeerId>,
+}
+
+impl Server {
+    fn new(size: u32) -> Self {
+        let mut test = testing::ctx(NoHost);
+        let mut jobs = Jobs::default();
+        jobs.add(&proc("job", 0).nspace, size, &[Rank(0), Rank(1), Rank(2)]);
+        let peers = (0..3).map(|rank| test.connect(&proc("job", rank))).collect();
+        Server { test, jobs, collectives: Collectives::default(), peers }
+    }
+
+    /// Lets a rank arrive at a fence of its whole job, and returns its request.
+    fn arrive(&mut self, rank: u32) -> Caller {
+        self.arrive_until(rank, None, OnLoss::Fail)
+    }
+
+    fn arrive_until(&mut self, rank: u32, limit: Option<Duration>, on_loss: OnLoss) -> Caller {
+        let Server { test, jobs, collectives, peers } = self;
+        let (proc, caller) = (proc("job", rank), test.request(peers[rank as usize]));
+        let signature = collectives.signature(jobs, &proc, Operation::Fence, &[]).unwrap();
+        let until = limit.map(|limit| test.cx.now() + limit);
+        let waiter = Waiter { caller, seen: None };
+        let arrival = Arrival { proc: &proc, waiter, info: &[], until, group: None };
+        let joined = collectives.join(&mut test.cx, jobs, &signature, arrival).unwrap();
+        collectives.set_on_loss(&signature, joined.id, on_loss);
+        collectives.check(&mut test.cx, jobs, &signature, joined);
+        caller
+    }
+
+    fn lose(&mut self, rank: u32) {
+        self.collectives.lose(&mut self.test.cx, &self.jobs, &proc("job", rank));
+    }
+
+    /// The tracker of the next step, which is to be complete.
+    fn complete(&mut self) -> TrackerId {
+        match self.collectives.next_step() {
+            Some(Step::Complete(Operation::Fence, id)) => id,
+            other => panic!("no tracker is complete: {other:?}"),
+        }
+    }
+
+    fn finish(&mut self, id: TrackerId) {
+        self.collectives.finish_with(&mut self.test.cx, &mut self.jobs, id, Ok(()));
+    }
+
+    fn replies(&mut self) -> Vec<(Caller, Status)> {
+        let status = |reply| match reply {
+            Reply::Done(status) => status,
+            other => panic!("a fence is answered with {other:?}"),
+        };
+        self.test.replies().into_iter().map(|(caller, reply)| (caller, status(reply))).collect()
+    }
+}
+
+#[test]
+fn a_tracker_is_complete_when_all_of_the_node_have_arrived_and_ends_for_all() {
+    let mut server = Server::new(3);
+    let callers = [2, 0, 1].map(|rank| {
+        assert!(server.collectives.next_step().is_none());
+        server.arrive(rank)
+    });
+    let id = server.complete();
+    assert_eq!(server.replies(), [], "its room has not finished it");
+    server.finish(id);
+    let mut answered = server.replies();
+    answered.sort_by_key(|(caller, _)| caller.number);
+    assert_eq!(answered, callers.map(|caller| (caller, Status::SUCCESS)));
+}
+
+#[test]
+fn the_second_fence_of_one_meets_the_second_of_the_others_and_waits_for_the_first() {
+    let mut server = Server::new(3);
+    for rank in [0, 0, 1, 1, 2, 2] {
+        server.arrive(rank);
+    }
+    let first = server.complete();
+    assert!(server.collectives.next_step().is_none(), "a host has one of a signature at a time");
+    server.finish(first);
+    let second = server.complete();
+    assert_ne!(first, second);
+    server.finish(second);
+    assert_eq!(server.replies().len(), 6);
+}
+
+#[test]
+fn a_death_fails_a_tracker_for_those_who_came_and_for_those_who_come_later() {
+    let mut server = Server::new(4);
+    let first = server.arrive(0);
+    server.lose(1);
+    assert_eq!(server.replies(), [(first, Status::ERR_PARTIAL_SUCCESS)]);
+    match server.collectives.next_step() {
+        Some(Step::Failed(notice)) => assert!(notice.was_met && !notice.data.is_empty()),
+        other => panic!("the other nodes are not told: {other:?}"),
+    }
+    let late = server.arrive(2);
+    assert_eq!(server.replies(), [(late, Status::ERR_PARTIAL_SUCCESS)]);
+    server.arrive(0);
+    assert_eq!(server.replies(), [], "this is the next fence");
+    assert!(server.collectives.gathering().any(|tracker| tracker.failed.is_none() && tracker.arrived.len() == 1));
+}
+
+#[test]
+fn a_death_after_the_arrival_harms_nobody() {
+    let mut server = Server::new(3);
+    server.arrive(0);
+    server.arrive(1);
+    server.lose(1);
+    server.arrive(2);
+    let id = server.complete();
+    server.finish(id);
+    assert!(server.replies().iter().all(|(_, status)| *status == Status::SUCCESS));
+}
+
+#[test]
+fn an_excused_death_lets_the_others_go_on_once_nothing_holds_the_tracker() {
+    let mut server = Server::new(3);
+    server.arrive_until(0, None, OnLoss::ExcuseAndHold);
+    server.arrive_until(1, None, OnLoss::ExcuseAndHold);
+    server.lose(2);
+    let id = match server.collectives.next_step() {
+        Some(Step::Excused(id, dead)) => {
+            assert_eq!(dead, proc("job", 2));
+            id
+        }
+        other => panic!("the room is not told of the death: {other:?}"),
+    };
+    assert!(server.collectives.next_step().is_none(), "it is held");
+    server.collectives.unhold(&mut server.test.cx, &server.jobs, id);
+    assert_eq!(server.complete(), id);
+}
+
+#[test]
+fn a_time_limit_ends_a_tracker_where_it_stands() {
+    for arriving in [1, 3] {
+        let mut server = Server::new(4);
+        for rank in 0..arriving {
+            server.arrive_until(rank, Some(Duration::from_secs(5)), OnLoss::Fail);
+        }
+        for deadline in server.test.advance(Duration::from_secs(6)) {
+            let Deadline::Collective(id) = deadline else { panic!("another deadline: {deadline:?}") };
+            server.collectives.expired(&mut server.test.cx, &mut server.jobs, id);
+        }
+        let answered = server.replies();
+        assert_eq!(answered.len(), arriving as usize);
+        assert!(answered.iter().all(|(_, status)| *status == Status::ERR_TIMEOUT));
+    }
+}
+
+#[test]
+fn nothing_is_kept_of_a_job_that_is_over() {
+    let mut server = Server::new(4);
+    let waiting = server.arrive(0);
+    server.collectives.job_over(&mut server.test.cx, &mut server.jobs, &proc("job", 0).nspace);
+    assert_eq!(server.replies(), [(waiting, Status::EVENT_JOB_END)]);
+    let Collectives { gathering, complete, whole_jobs, .. } = &server.collectives;
+    assert!(gathering.is_empty() && complete.is_empty() && whole_jobs.is_empty());
+}

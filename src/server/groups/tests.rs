@@ -1,0 +1,166 @@
+//! Groups without socket and thread: invitations, votes and elections of one node.
+use super::*;
+use crate::data::Rank;
+use crate::message::{Decision, Reply};
+use crate::server::NoHost;
+use crate::server::ctx::effect::Effect;
+use crate::server::ctx::testing::{self, TestCtx, proc};
+
+/// A job of four processes, all of them here, which hear of every event of a group.
+struct Server {
+    test: TestCtx,
+    jobs: Jobs,
+    collectives: Collectives,
+    groups: Groups,
+    peers: Vec<PeerId>,
+}
+
+impl Server {
+    fn new(heard: &[Status]) -> Self {
+        let mut test = testing::ctx(NoHost);
+        let mut jobs = Jobs::default();
+        let ranks: Vec<Rank> = (0..4).map(Rank).collect();
+        jobs.add(&proc("job", 0).nspace, 4, &ranks);
+        let mut peers = Vec::new();
+        for rank in 0..4 {
+            let peer = test.connect(&proc("job", rank));
+            jobs.client_mut(&proc("job", rank)).unwrap().peer = Some(peer);
+            test.cx.subscriptions.entry(peer).codes.extend(heard.iter().map(|code| code.0));
+            peers.push(peer);
+        }
+        Server { test, jobs, collectives: Collectives::default(), groups: Groups::default(), peers }
+    }
+
+    fn call(&mut self, rank: u32, call: GroupCall) -> Caller {
+        let caller = self.test.request(self.peers[rank as usize]);
+        let below = Below { cx: &mut self.test.cx, jobs: &mut self.jobs, collectives: &mut self.collectives };
+        self.groups.call(below, caller, proc("job", rank), &group(), call);
+        caller
+    }
+
+    fn invite(&mut self) -> Caller {
+        let procs = (0..3).map(|rank| proc("job", rank)).collect();
+        self.call(0, GroupCall::Invite { procs, info: Vec::new() })
+    }
+
+    fn join(&mut self, rank: u32, accept: bool) -> Caller {
+        self.call(rank, GroupCall::Join { leader: None, accept, info: Vec::new() })
+    }
+
+    fn decide(&mut self, rank: u32, vote: u64, decision: Decision) {
+        self.call(rank, GroupCall::Decide(Decision { vote, ..decision }));
+    }
+
+    fn dies(&mut self, rank: u32) {
+        let below = Below { cx: &mut self.test.cx, jobs: &mut self.jobs, collectives: &mut self.collectives };
+        self.groups.process_gone(below, &proc("job", rank));
+    }
+
+    /// The events that were raised, with their votes.
+    fn raised(&mut self) -> Vec<(Status, Option<u64>)> {
+        let raised = self.test.effects().into_iter().filter_map(|effect| match effect {
+            Effect::Raise { event, .. } => Some((event.status, event.vote)),
+            _ => None,
+        });
+        raised.collect()
+    }
+
+    /// The vote that came with an event of this code.
+    fn vote_on(&mut self, code: Status) -> Option<u64> {
+        self.raised().into_iter().find(|(status, _)| *status == code).expect("the event").1
+    }
+
+    fn members(&self) -> Option<Vec<Proc>> {
+        Some(self.groups.registry.get(&group())?.members())
+    }
+}
+
+fn group() -> Nspace {
+    Nspace::new("g").unwrap()
+}
+
+fn nothing() -> Decision {
+    Decision { vote: 0, abort: false, lead: false, add: Vec::new() }
+}
+
+#[test]
+fn an_invitation_is_complete_when_all_have_answered() {
+    let mut server = Server::new(&[]);
+    let leader = server.invite();
+    let first = server.join(1, true);
+    assert_eq!((server.members(), server.test.replies()), (None, vec![]));
+    let second = server.join(2, true);
+    assert_eq!(server.members(), Some((0..3).map(|rank| proc("job", rank)).collect()));
+    let answered: Vec<Caller> = server.test.replies().into_iter().map(|(caller, _)| caller).collect();
+    assert!([leader, first, second].iter().all(|caller| answered.contains(caller)));
+}
+
+#[test]
+fn a_leader_with_a_handler_votes_before_the_group_is_made() {
+    let mut server = Server::new(&[Status::GROUP_INVITE_DECLINED]);
+    server.invite();
+    server.join(1, true);
+    server.raised();
+    server.join(2, false);
+    let vote = server.vote_on(Status::GROUP_INVITE_DECLINED).expect("the leader decides");
+    assert_eq!(server.members(), None);
+    server.decide(1, vote, nothing());
+    assert_eq!(server.members(), None, "nobody has asked that process");
+    server.decide(0, vote, Decision { add: vec![proc("job", 3)], ..nothing() });
+    assert_eq!(server.members(), None, "the substitute has not answered");
+    server.join(3, true);
+    let members = server.members().expect("a group");
+    assert!(members.contains(&proc("job", 3)) && !members.contains(&proc("job", 2)));
+}
+
+#[test]
+fn a_decline_without_a_handler_ends_the_invitation_for_all() {
+    let mut server = Server::new(&[]);
+    let leader = server.invite();
+    let waiting = server.join(1, true);
+    server.join(2, false);
+    assert_eq!(server.members(), None);
+    let replies = server.test.replies();
+    for caller in [leader, waiting] {
+        assert!(replies.contains(&(caller, Reply::Done(Status::GROUP_CONSTRUCT_ABORT))));
+    }
+    assert!(server.raised().iter().any(|(status, _)| *status == Status::GROUP_CONSTRUCT_ABORT));
+}
+
+#[test]
+fn whoever_stands_first_follows_a_leader_that_dies() {
+    let mut server = Server::new(&[Status::GROUP_LEADER_FAILED]);
+    server.invite();
+    server.raised();
+    server.dies(0);
+    let vote = server.vote_on(Status::GROUP_LEADER_FAILED).expect("the guests decide");
+    server.decide(2, vote, Decision { lead: true, ..nothing() });
+    assert!(server.raised().is_empty(), "one has not decided");
+    server.decide(1, vote, Decision { lead: true, ..nothing() });
+    assert_eq!(server.raised()[0].0, Status::GROUP_LEADER_SELECTED);
+    server.join(1, true);
+    assert_eq!(server.members(), Some(vec![proc("job", 1), proc("job", 2)]), "the new leader is in without joining");
+}
+
+#[test]
+fn an_invitation_whose_leader_dies_ends_where_nobody_follows() {
+    let mut server = Server::new(&[]);
+    server.invite();
+    let waiting = server.join(1, true);
+    server.dies(0);
+    assert!(server.test.replies().contains(&(waiting, Reply::Done(Status::GROUP_CONSTRUCT_ABORT))));
+    assert_eq!((server.members(), server.groups.invitations.len()), (None, 0));
+}
+
+#[test]
+fn a_connection_that_is_gone_holds_nobody_up() {
+    let mut server = Server::new(&[Status::GROUP_INVITE_ACCEPTED]);
+    server.invite();
+    server.join(1, true);
+    server.join(2, true);
+    assert_eq!(server.members(), None, "the leader has not decided");
+    let peer = server.peers[0];
+    let below = Below { cx: &mut server.test.cx, jobs: &mut server.jobs, collectives: &mut server.collectives };
+    server.groups.peer_over(below, peer);
+    assert!(server.members().is_some());
+}

@@ -13,17 +13,17 @@ use instanton::server::{Accepted, Answer, Completion, Host, Server, ServerConfig
 struct Launcher;
 
 impl Host for Launcher {
-    fn client_connected(&self, proc: &Proc, _: Option<usize>, _: Completion<()>) -> Accepted {
+    fn client_connected(&self, proc: &Proc, _: Completion<()>) -> Accepted {
         println!("{proc} has called Init");
         Ok(Answer::Done)
     }
 
-    fn client_finalized(&self, proc: &Proc, _: Option<usize>, _: Completion<()>) -> Accepted {
+    fn client_finalized(&self, proc: &Proc, _: Completion<()>) -> Accepted {
         println!("{proc} has called Finalize");
         Ok(Answer::Done)
     }
 
-    fn client_lost(&self, proc: &Proc, _: Option<usize>, status: Status) {
+    fn client_lost(&self, proc: &Proc, status: Status) {
         println!("{proc} has gone without a Finalize: {status}");
     }
 }
@@ -56,7 +56,7 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
     let own = std::fs::metadata("/proc/self")?;
     let start = |rank| -> Result<Child, Box<dyn Error>> {
         let proc = Proc::new(nspace.clone(), Rank(rank));
-        server.register_client_wait(&proc, own.uid(), own.gid(), None)?;
+        server.register_client_wait(&proc, own.uid(), own.gid())?;
         let mut command = Command::new(program);
         server.setup_fork(&proc, command.args(arguments))?;
         Ok(command.spawn()?)

@@ -47,12 +47,12 @@ impl Host for Told {
         }
     }
 
-    fn client_finalized(&self, proc: &Proc, _: Option<usize>, _: Completion<()>) -> Accepted {
+    fn client_finalized(&self, proc: &Proc, _: Completion<()>) -> Accepted {
         self.finalized.lock().unwrap().push(proc.clone());
         Ok(Answer::Done)
     }
 
-    fn client_lost(&self, proc: &Proc, _: Option<usize>, status: Status) {
+    fn client_lost(&self, proc: &Proc, status: Status) {
         if let Some(tell) = &*self.lost.lock().unwrap() {
             let _ = tell.send((proc.clone(), status));
         }

@@ -17,6 +17,7 @@ use crate::callbacks::{CbData, ReleaseFn};
 use crate::convert::{many, one};
 use crate::handles::Handles;
 use crate::module::{Module, slot};
+use crate::objects;
 use crate::session;
 use crate::types::*;
 
@@ -151,10 +152,6 @@ unsafe extern "C" fn validation_done(status: c_int, info: *mut pmix_info_t, n: u
     }
 }
 
-fn object(object: Option<usize>) -> *mut c_void {
-    ptr::with_exposed_provenance_mut(object.unwrap_or(0))
-}
-
 fn numbers(codes: &[Status]) -> Vec<i32> {
     codes.iter().map(|code| code.0).collect()
 }
@@ -199,46 +196,47 @@ macro_rules! upcall {
 
 impl Host for CHost {
     // Without a function to answer through, as every release before 5.0.8 did: some hosts never call it.
-    fn client_connected(&self, proc: &Proc, of: Option<usize>, _done: Completion<()>) -> Accepted {
-        let mut shown = Arena::default();
+    fn client_connected(&self, proc: &Proc, _done: Completion<()>) -> Accepted {
+        let (mut shown, object) = (Arena::default(), objects::of(proc));
         let proc = shown.one::<pmix_proc_t, _>(proc)?;
         let function = slot(self.0.common.client_connected)?;
         // SAFETY: the host's own function; the arguments live until it returns.
-        at_once(unsafe { function(proc, object(of), None, ptr::null_mut()) })
+        at_once(unsafe { function(proc, object, None, ptr::null_mut()) })
     }
 
-    fn client_connected2(&self, proc: &Proc, of: Option<usize>, info: &[Info], done: Completion<()>) -> Accepted {
+    fn client_connected2(&self, proc: &Proc, info: &[Info], done: Completion<()>) -> Accepted {
         if self.0.common.client_connected2.is_none() {
-            return self.client_connected(proc, of, done);
+            return self.client_connected(proc, done);
         }
         upcall!(self.common.client_connected2(done => op_done) shown {
+            let object = objects::of(proc);
             let (proc, (info, n)) = (shown.one::<pmix_proc_t, _>(proc)?, shown.array(info)?);
-        } (proc, object(of), info, n))
+        } (proc, object, info, n))
     }
 
-    fn client_finalized(&self, proc: &Proc, of: Option<usize>, done: Completion<()>) -> Accepted {
-        upcall!(self.common.client_finalized(done => op_done) shown { let proc = shown.one::<pmix_proc_t, _>(proc)?; }
-            (proc, object(of)))
+    fn client_finalized(&self, proc: &Proc, done: Completion<()>) -> Accepted {
+        upcall!(self.common.client_finalized(done => op_done) shown {
+            let (object, proc) = (objects::of(proc), shown.one::<pmix_proc_t, _>(proc)?);
+        } (proc, object))
     }
 
-    fn client_lost(&self, proc: &Proc, _of: Option<usize>, _status: Status) {
+    fn client_lost(&self, proc: &Proc, _status: Status) {
         session::lost_connection(proc);
     }
 
     fn abort(
         &self,
         proc: &Proc,
-        of: Option<usize>,
         status: i32,
         message: Option<&[u8]>,
         procs: &[Proc],
         done: Completion<()>,
     ) -> Accepted {
         upcall!(self.common.abort(done => op_done) shown {
-            let proc = shown.one::<pmix_proc_t, _>(proc)?;
+            let (object, proc) = (objects::of(proc), shown.one::<pmix_proc_t, _>(proc)?);
             let message = message.map_or(Ok(ptr::null_mut()), |text| shown.text(text))?;
             let (procs, n) = shown.array(procs)?;
-        } (proc, object(of), status, message, procs, n))
+        } (proc, object, status, message, procs, n))
     }
 
     fn fence_nb(&self, procs: &[Proc], info: &[Info], data: Vec<u8>, done: Completion<Vec<u8>>) -> Accepted {

@@ -13,6 +13,7 @@ mod host;
 mod kept;
 mod kind;
 mod module;
+mod objects;
 mod owned;
 mod packed;
 mod print;

@@ -384,7 +384,7 @@ fn register(server: &Server, nspace: &Nspace, apps: &[App], node: &str, request:
     infos.extend(apps.iter().map(App::info));
     for rank in &ranks {
         let proc = Proc::new(nspace.clone(), Rank(*rank));
-        server.register_client(&proc, geteuid().as_raw(), getegid().as_raw(), None, |_| ())?;
+        server.register_client(&proc, geteuid().as_raw(), getegid().as_raw(), |_| ())?;
     }
     server.setup_local_support_wait(nspace, &app::environment(&request.job_info, &request.apps))?;
     server.register_nspace_wait(nspace, ranks.len(), &infos).inspect_err(|_| {

@@ -98,10 +98,9 @@ impl Router {
         client.phase = Phase::Asking;
         client.peer = Some(peer);
         client.pid = pid;
-        let object = client.object;
         let info = entry.arrival.as_ref().map(|arrival| arrival.info.clone()).unwrap_or_default();
         self.ask_host(
-            |host, done| host.client_connected2(&proc, object, &info, done),
+            |host, done| host.client_connected2(&proc, &info, done),
             (),
             move |router, result| router.admit(peer, result),
         );
@@ -219,14 +218,13 @@ impl Router {
             return self.cx.reply_status(peer, number, Ok(()));
         };
         client.phase = Phase::Finalized;
-        let object = client.object;
         self.leave_page(&proc);
         let limit = self.cx.set_deadline(self.cx.config.host_farewell_deadline, Deadline::Farewell(peer, number));
         if let Some(entry) = self.cx.peers.get_mut(&peer) {
             (entry.limit, entry.leaving) = (Some(limit), Some(number));
         }
         self.ask_host(
-            |host, done| host.client_finalized(&proc, object, done),
+            |host, done| host.client_finalized(&proc, done),
             (),
             move |router, result| {
                 let result = match result {
@@ -365,9 +363,8 @@ impl Router {
     fn lost(&mut self, proc: &Proc, status: Status) {
         trace!("{proc} is lost: {status}");
         self.mark_gone(proc);
-        let object = self.jobs.client(proc).and_then(|client| client.object);
         let host = self.cx.host.clone();
-        host.client_lost(proc, object, status);
+        host.client_lost(proc, status);
     }
 
     fn mark_gone(&mut self, proc: &Proc) {

@@ -74,18 +74,9 @@ pub fn pass_on(cx: &mut Ctx, jobs: &Jobs, caller: Caller, proc: &Proc, request: 
 }
 
 /// Passes an abort on. The client waits for the host's answer however long that takes.
-pub fn abort(
-    cx: &mut Ctx,
-    jobs: &Jobs,
-    caller: Caller,
-    proc: &Proc,
-    status: i32,
-    message: Option<&[u8]>,
-    targets: &[Proc],
-) {
-    let object = jobs.client(proc).and_then(|client| client.object);
+pub fn abort(cx: &mut Ctx, caller: Caller, proc: &Proc, status: i32, message: Option<&[u8]>, targets: &[Proc]) {
     trace!("{proc} asks to abort with status {status}");
-    cx.forward(caller, |host, done| host.abort(proc, object, status, message, targets, done), (), success);
+    cx.forward(caller, |host, done| host.abort(proc, status, message, targets, done), (), success);
 }
 
 /// Passes the embedding program's wish to connect processes on: it takes part in no collective itself.

@@ -50,37 +50,34 @@ impl<T> fmt::Debug for Completion<T> {
 const NO: Accepted = Err(Status::ERR_NOT_SUPPORTED);
 
 /// The program that a server is embedded in. Every method has a default: not supported.
-///
-/// `object` is what the host gave with [`register_client`](super::Server::register_client).
 #[allow(unused_variables, reason = "the defaults look at nothing")]
 pub trait Host: Send + Sync + 'static {
     /// A client called Init, and waits. Not supported counts as yes; an error refuses it with that status. A host that does
     /// not answer within [`host_answer_deadline`](super::ServerConfig::host_answer_deadline) refuses it.
-    fn client_connected(&self, proc: &Proc, object: Option<usize>, done: Completion<()>) -> Accepted {
+    fn client_connected(&self, proc: &Proc, done: Completion<()>) -> Accepted {
         NO
     }
 
     /// The same with what the client says of itself.
-    fn client_connected2(&self, proc: &Proc, object: Option<usize>, info: &[Info], done: Completion<()>) -> Accepted {
-        self.client_connected(proc, object, done)
+    fn client_connected2(&self, proc: &Proc, info: &[Info], done: Completion<()>) -> Accepted {
+        self.client_connected(proc, done)
     }
 
     /// A client called Finalize, and waits; not supported counts as yes, and so does no answer within
     /// [`host_farewell_deadline`](super::ServerConfig::host_farewell_deadline).
-    fn client_finalized(&self, proc: &Proc, object: Option<usize>, done: Completion<()>) -> Accepted {
+    fn client_finalized(&self, proc: &Proc, done: Completion<()>) -> Accepted {
         NO
     }
 
     /// A client is gone and never called Finalize: `ERR_PROC_TERM_WO_SYNC` when its process has ended, `ERR_LOST_CONNECTION` when
     /// only its connection has. The Standard's module has no such callback; its hosts hear of it as an event.
-    fn client_lost(&self, proc: &Proc, object: Option<usize>, status: Status) {}
+    fn client_lost(&self, proc: &Proc, status: Status) {}
 
     /// A client asks that processes be ended with `status`, whatever that is; no processes means its whole namespace. The
     /// client stays blocked until the answer.
     fn abort(
         &self,
         proc: &Proc,
-        object: Option<usize>,
         status: i32,
         message: Option<&[u8]>,
         procs: &[Proc],

@@ -41,8 +41,6 @@ pub(super) enum Phase {
 pub(super) struct Client {
     pub uid: u32,
     pub gid: u32,
-    /// The host's, handed back with every call about it.
-    pub object: Option<usize>,
     pub phase: Phase,
     /// Its connection, while it has one.
     pub peer: Option<PeerId>,
@@ -64,11 +62,10 @@ pub(super) struct Client {
 }
 
 impl Client {
-    fn expected(uid: u32, gid: u32, object: Option<usize>) -> Self {
+    fn expected(uid: u32, gid: u32) -> Self {
         Client {
             uid,
             gid,
-            object,
             phase: Phase::Expected,
             peer: None,
             pid: 0,
@@ -344,7 +341,7 @@ impl Jobs {
     /// Registers a process that is to come.
     pub(super) fn expect(&mut self, proc: &Proc, uid: u32, gid: u32) {
         let job = self.known.entry(proc.nspace.clone()).or_insert_with(|| Job::new().unwrap());
-        job.clients.insert(proc.rank, Client::expected(uid, gid, None));
+        job.clients.insert(proc.rank, Client::expected(uid, gid));
     }
 }
 
@@ -397,13 +394,7 @@ impl Router {
         Ok(())
     }
 
-    pub(super) fn register_client(
-        &mut self,
-        proc: Proc,
-        uid: u32,
-        gid: u32,
-        object: Option<usize>,
-    ) -> Result<(), Status> {
+    pub(super) fn register_client(&mut self, proc: Proc, uid: u32, gid: u32) -> Result<(), Status> {
         if !proc.rank.is_process() {
             return Err(Status::ERR_BAD_PARAM);
         }
@@ -413,9 +404,9 @@ impl Router {
             stored.mark_local(proc.rank);
         }
         match job.clients.get_mut(&proc.rank) {
-            Some(client) => (client.uid, client.gid, client.object) = (uid, gid, object),
+            Some(client) => (client.uid, client.gid) = (uid, gid),
             None => {
-                job.clients.insert(proc.rank, Client::expected(uid, gid, object));
+                job.clients.insert(proc.rank, Client::expected(uid, gid));
                 job.prepare_page(proc.rank);
             }
         }
@@ -526,7 +517,7 @@ impl Jobs {
         let info =
             crate::store::JobInfo::from_infos(nspace, here.len() as u32, &info, "here").expect("good information");
         job.stored = Some(Stored::create(nspace, info, &crate::store::Limits::default()).expect("memory"));
-        job.clients.extend(here.iter().map(|rank| (*rank, Client::expected(0, 0, None))));
+        job.clients.extend(here.iter().map(|rank| (*rank, Client::expected(0, 0))));
         job.local_procs = Some(here.len());
         self.known.insert(nspace.clone(), job);
     }
@@ -543,7 +534,7 @@ mod tests {
         let info = JobInfo::from_infos(&nspace, 1, &[], "here").unwrap();
         let stored = || Stored::create(&nspace, info.clone(), &Limits::default()).unwrap();
         let mut job = Job::new().unwrap();
-        job.clients.insert(Rank(0), Client::expected(0, 0, None));
+        job.clients.insert(Rank(0), Client::expected(0, 0));
         job.prepare_page(Rank(0));
         assert_eq!(job.clients[&Rank(0)].page, None, "there is no data yet");
         for _ in 0..2 {

@@ -93,7 +93,7 @@ impl Server {
     }
 
     /// Tells of a process that will run here, before or after its namespace is registered. Only a peer with that user and group
-    /// will be taken for it; `object` comes back with every call to the host about it.
+    /// will be taken for it.
     ///
     /// # Errors
     /// When the server has ended; `done` is not called then.
@@ -102,13 +102,12 @@ impl Server {
         proc: &Proc,
         uid: u32,
         gid: u32,
-        object: Option<usize>,
         done: impl FnOnce(Result<(), Status>) + Send + 'static,
     ) -> Result<(), Status> {
         let proc = proc.clone();
         self.mailbox.post(move |router| {
             router.make_way(&proc.nspace);
-            let result = router.register_client(proc, uid, gid, object);
+            let result = router.register_client(proc, uid, gid);
             router.cx.finish(done, result);
         })
     }
@@ -117,8 +116,8 @@ impl Server {
     ///
     /// # Errors
     /// What `done` would be called with, and those of every `_wait`.
-    pub fn register_client_wait(&self, proc: &Proc, uid: u32, gid: u32, object: Option<usize>) -> Result<(), Status> {
-        self.wait(|done| self.register_client(proc, uid, gid, object, done))
+    pub fn register_client_wait(&self, proc: &Proc, uid: u32, gid: u32) -> Result<(), Status> {
+        self.wait(|done| self.register_client(proc, uid, gid, done))
     }
 
     /// Forgets a process, after its clean-up. One that still runs counts as gone.

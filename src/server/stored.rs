@@ -323,7 +323,7 @@ mod tests {
         let info = [Info::new(keys::JOB_SIZE, 2u32), Info::new(keys::LOCAL_PEERS, "0")];
         server.register_nspace_wait(&nspace, 1, &info).unwrap();
         let proc = Proc::new(nspace.clone(), Rank(0));
-        server.register_client_wait(&proc, 0, 0, None).unwrap();
+        server.register_client_wait(&proc, 0, 0).unwrap();
         let (done, was) = std::sync::mpsc::channel();
         let posted = move |router: &mut crate::server::router::Router| {
             let entry = Posted { scope: Scope::GLOBAL, key: Key::new("k").unwrap(), value: Value::from(1u32) };

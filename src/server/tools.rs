@@ -48,7 +48,7 @@ impl Router {
                 match named {
                     Ok(proc) if router.cx.peers.contains_key(&peer) => router.admit_tool(peer, proc, is_asked),
                     // The host has let in what is gone again.
-                    Ok(proc) => router.cx.host.clone().client_lost(&proc, None, Status::ERR_LOST_CONNECTION),
+                    Ok(proc) => router.cx.host.clone().client_lost(&proc, Status::ERR_LOST_CONNECTION),
                     Err(status) => router.refuse(peer, status, format!("the host refuses the tool: {status}")),
                 }
             },
@@ -104,8 +104,7 @@ impl Router {
         if self.jobs.client(&proc).is_some_and(|client| client.phase != Phase::Expected) {
             return self.refuse(peer, Status::ERR_EXISTS, format!("{proc} is here already"));
         }
-        let registered =
-            self.make_room_for_tool(&proc).and_then(|()| self.register_client(proc.clone(), uid, gid, None));
+        let registered = self.make_room_for_tool(&proc).and_then(|()| self.register_client(proc.clone(), uid, gid));
         if let Err(status) = registered {
             self.forget_tools_of(&proc.nspace);
             return self.refuse(peer, status, format!("the tool {proc} cannot be registered: {status}"));

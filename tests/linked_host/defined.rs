@@ -137,7 +137,7 @@ fn answers_come_in_the_order_of_the_queries_whoever_knows_them() {
     let proc = Proc::new("b".try_into().unwrap(), Rank(0));
     server.register_nspace_wait(&proc.nspace, 1, &[Info::new(keys::JOB_SIZE, 1u32)]).unwrap();
     let (uid, gid) = ids();
-    server.register_client_wait(&proc, uid, gid, None).unwrap();
+    server.register_client_wait(&proc, uid, gid).unwrap();
     let client = Client::connect(&peer::address(&server, &proc), &[]).unwrap();
     let of = |name: &str| vec![Info::new(keys::NSPACE, name)];
     let version = keys::QUERY_STABLE_ABI_VERSION;
@@ -230,7 +230,7 @@ fn output_reaches_those_who_asked_for_it() {
     let job = |rank: u32| Proc::new("job".try_into().unwrap(), Rank(rank));
     let (uid, gid) = (nix::unistd::geteuid().as_raw(), nix::unistd::getegid().as_raw());
     server.register_nspace_wait(&job(0).nspace, 1, &[Info::new(keys::JOB_SIZE, 1u32)]).unwrap();
-    server.register_client_wait(&job(0), uid, gid, None).unwrap();
+    server.register_client_wait(&job(0), uid, gid).unwrap();
     let client = Client::connect(&peer::address(&server, &job(0)), &[]).unwrap();
     let (tell, told) = mpsc::channel();
     let handler: OutputHandler = Arc::new(move |output: Output| tell.send(output).unwrap());

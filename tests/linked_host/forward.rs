@@ -179,7 +179,7 @@ fn server(host: impl Host, jobs: &[&str]) -> Server {
     let server = Server::start(ServerConfig::default(), Arc::new(host)).unwrap();
     for name in jobs {
         server.register_nspace_wait(&nspace(name), 1, &[Info::new(keys::JOB_SIZE, 1u32)]).unwrap();
-        server.register_client_wait(&proc(name, 0), ids().0, ids().1, None).unwrap();
+        server.register_client_wait(&proc(name, 0), ids().0, ids().1).unwrap();
     }
     server
 }
@@ -477,7 +477,7 @@ fn a_time_limit_ends_a_look_up_on_another_node_and_the_host_does_not_see_it() {
     let server = server(Late(tell), &[]);
     let job = nspace("job");
     server.register_nspace_wait(&job, 1, &[Info::new(keys::JOB_SIZE, 2u32)]).unwrap();
-    server.register_client_wait(&proc("job", 0), ids().0, ids().1, None).unwrap();
+    server.register_client_wait(&proc("job", 0), ids().0, ids().1).unwrap();
     let mut peer = Peer::connect(&server, &proc("job", 0)).unwrap();
     let limited = peer.start_get(&proc("job", 1), "k", &[Info::new(keys::TIMEOUT, 1)]);
     let Taken::Fetch(info, done) = told.recv().unwrap() else { panic!("not asked to fetch") };
@@ -498,7 +498,7 @@ fn an_answer_after_the_end_of_a_job_is_not_for_the_next_of_its_name() {
     let register = || {
         for proc in &both {
             server.register_nspace_wait(&proc.nspace, 1, &[Info::new(keys::JOB_SIZE, 2u32)]).unwrap();
-            server.register_client_wait(proc, ids().0, ids().1, None).unwrap();
+            server.register_client_wait(proc, ids().0, ids().1).unwrap();
         }
         both.clone().map(|proc| Peer::connect(&server, &proc).unwrap())
     };

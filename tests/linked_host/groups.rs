@@ -81,7 +81,7 @@ fn a_node_makes_its_own_groups_without_its_host() {
     let procs = [0, 1].map(|rank| Proc::new(nspace.clone(), Rank(rank)));
     let (uid, gid) = (nix::unistd::geteuid().as_raw(), nix::unistd::getegid().as_raw());
     let clients = procs.each_ref().map(|proc| {
-        server.register_client_wait(proc, uid, gid, None).unwrap();
+        server.register_client_wait(proc, uid, gid).unwrap();
         Client::connect(&peer::address(&server, proc), &[]).unwrap()
     });
     let all = |name: &str, info: &[Info]| -> Vec<Result<Infos, Status>> {

@@ -212,36 +212,28 @@ impl World {
 }
 
 impl Host for NodeHost {
-    fn client_connected(&self, proc: &Proc, _: Option<usize>, done: Completion<()>) -> Accepted {
+    fn client_connected(&self, proc: &Proc, done: Completion<()>) -> Accepted {
         self.world.say(format!("connected {proc}"));
         done.complete(Ok(()));
         Ok(Answer::Later)
     }
 
-    fn client_finalized(&self, proc: &Proc, _: Option<usize>, done: Completion<()>) -> Accepted {
+    fn client_finalized(&self, proc: &Proc, done: Completion<()>) -> Accepted {
         self.world.say(format!("finalized {proc}"));
         std::thread::spawn(move || done.complete(Ok(())));
         Ok(Answer::Later)
     }
 
-    fn client_lost(&self, proc: &Proc, _: Option<usize>, status: Status) {
+    fn client_lost(&self, proc: &Proc, status: Status) {
         self.world.say(format!("lost {proc} {status}"));
         lock(&self.world.lost).push(proc.clone());
         let groups: Vec<Nspace> = lock(&self.world.assemblies).keys().cloned().collect();
         groups.iter().for_each(|group| self.world.assembled(group));
     }
 
-    fn abort(
-        &self,
-        proc: &Proc,
-        object: Option<usize>,
-        status: i32,
-        message: Option<&[u8]>,
-        procs: &[Proc],
-        _: Completion<()>,
-    ) -> Accepted {
+    fn abort(&self, proc: &Proc, status: i32, message: Option<&[u8]>, procs: &[Proc], _: Completion<()>) -> Accepted {
         let message = message.map(String::from_utf8_lossy);
-        self.world.say(format!("abort {proc} {object:?} {status} {message:?} {procs:?}"));
+        self.world.say(format!("abort {proc} {status} {message:?} {procs:?}"));
         Ok(Answer::Done)
     }
 
@@ -444,7 +436,7 @@ impl Job<'_> {
         let (uid, gid) = (nix::unistd::geteuid().as_raw(), nix::unistd::getegid().as_raw());
         for (rank, node) in self.placement.iter().enumerate() {
             let proc = self.proc(rank as u32);
-            self.cluster.server(*node).register_client_wait(&proc, uid, gid, Some(rank)).unwrap();
+            self.cluster.server(*node).register_client_wait(&proc, uid, gid).unwrap();
         }
     }
 

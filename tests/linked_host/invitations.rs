@@ -309,7 +309,7 @@ fn two_of(size: u32, server: &Server) -> [Client; 2] {
     let (uid, gid) = (nix::unistd::geteuid().as_raw(), nix::unistd::getegid().as_raw());
     [0, 1].map(|rank| {
         let proc = Proc::new(nspace.clone(), Rank(rank));
-        server.register_client_wait(&proc, uid, gid, None).unwrap();
+        server.register_client_wait(&proc, uid, gid).unwrap();
         Client::connect(&peer::address(server, &proc), &[]).unwrap()
     })
 }

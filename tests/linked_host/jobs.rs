@@ -27,7 +27,7 @@ fn server(host: impl Host, config: ServerConfig, size: u32) -> Server {
     let info = [Info::new(keys::JOB_SIZE, size)];
     server.register_nspace_wait(&proc("job", 0).nspace, size as usize, &info).unwrap();
     for rank in 0..size {
-        server.register_client_wait(&proc("job", rank), ids().0, ids().1, Some(rank as usize)).unwrap();
+        server.register_client_wait(&proc("job", rank), ids().0, ids().1).unwrap();
     }
     server
 }
@@ -89,7 +89,7 @@ fn a_path_socket_opens_and_goes_with_the_server() {
 struct Porter(Result<Answer, Status>);
 
 impl Host for Porter {
-    fn client_connected(&self, _: &Proc, _: Option<usize>, _: Completion<()>) -> Accepted {
+    fn client_connected(&self, _: &Proc, _: Completion<()>) -> Accepted {
         self.0
     }
 }
@@ -111,7 +111,7 @@ fn the_host_decides_who_comes_in() {
 struct Clinging;
 
 impl Host for Clinging {
-    fn client_finalized(&self, _: &Proc, _: Option<usize>, _: Completion<()>) -> Accepted {
+    fn client_finalized(&self, _: &Proc, _: Completion<()>) -> Accepted {
         Ok(Answer::Later)
     }
 }
@@ -145,7 +145,7 @@ fn an_abort_is_passed_on_whatever_its_status() {
     for status in [0, 7, -1] {
         let request = Request::Abort { status, message: Some(b"why".to_vec()), procs: vec![job.proc(0)] };
         assert_eq!(peer.status(request), OK);
-        assert_eq!(cluster.world.count(&format!("abort job:1 Some(1) {status} Some(\"why\") [job:0]")), 1);
+        assert_eq!(cluster.world.count(&format!("abort job:1 {status} Some(\"why\") [job:0]")), 1);
     }
     let server = server(NoHost, ServerConfig::default(), 1);
     let mut peer = Peer::connect(&server, &proc("job", 0)).unwrap();
@@ -348,7 +348,7 @@ fn blocking_calls_are_refused_where_they_would_never_return() {
     let (sender, receiver) = mpsc::channel();
     let inside = server.clone();
     server
-        .register_client(&proc("job", 0), 0, 0, None, move |_| {
+        .register_client(&proc("job", 0), 0, 0, move |_| {
             sender.send(inside.get_wait(&proc("job", 0), "k", &[])).unwrap();
         })
         .unwrap();

@@ -64,7 +64,7 @@ fn a_registered_process_runs_here_even_where_the_host_gives_no_placement() {
         };
         let register_clients = || {
             for (rank, node) in [(0, 0), (1, 0), (2, 1)] {
-                cluster.server(node).register_client_wait(&job.proc(rank), uid, gid, None).unwrap();
+                cluster.server(node).register_client_wait(&job.proc(rank), uid, gid).unwrap();
             }
         };
         if clients_first {
@@ -149,7 +149,7 @@ fn a_host_that_has_left_an_asker_waiting_is_asked_again_for_the_next() {
     server.register_nspace_wait(&proc(0).nspace, 2, &job).unwrap();
     let (uid, gid) = (nix::unistd::geteuid().as_raw(), nix::unistd::getegid().as_raw());
     let [mut first, mut second] = [0, 1].map(|rank| {
-        server.register_client_wait(&proc(rank), uid, gid, None).unwrap();
+        server.register_client_wait(&proc(rank), uid, gid).unwrap();
         Peer::connect(&server, &proc(rank)).unwrap()
     });
     first.start_get(&proc(2), "k", &[]);
@@ -327,7 +327,7 @@ fn who_names_an_application_a_node_or_a_session_need_not_say_the_level() {
     let info = [job.info(0), vec![app(0, 1), app(1, 3), session(7, 4), session(8, 99)]].concat();
     cluster.server(0).register_nspace_wait(&job.nspace, 3, &info).unwrap();
     let (uid, gid) = (nix::unistd::geteuid().as_raw(), nix::unistd::getegid().as_raw());
-    (0..3).for_each(|rank| cluster.server(0).register_client_wait(&job.proc(rank), uid, gid, None).unwrap());
+    (0..3).for_each(|rank| cluster.server(0).register_client_wait(&job.proc(rank), uid, gid).unwrap());
     let mut peer = job.peer(1);
     assert_eq!(peer.commit(Scope::GLOBAL, "posted", 1u32), OK);
     let client = Client::connect(&address(&cluster.server(0), &job.proc(2)), &[]).unwrap();

@@ -60,7 +60,7 @@ impl<'a> Job<'a> {
         server.register_nspace_wait(&nspace, size as usize, info).unwrap();
         let (uid, gid) = (nix::unistd::geteuid().as_raw(), nix::unistd::getegid().as_raw());
         let job = Job { server, nspace, size };
-        (0..size).for_each(|rank| server.register_client_wait(&job.proc(rank), uid, gid, None).unwrap());
+        (0..size).for_each(|rank| server.register_client_wait(&job.proc(rank), uid, gid).unwrap());
         job
     }
 

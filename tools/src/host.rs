@@ -95,7 +95,7 @@ impl Pmix {
             let done = move |result| {
                 let _ = done.send(result);
             };
-            self.server.register_client(&job.proc(rank), getuid().as_raw(), getgid().as_raw(), None, done)?;
+            self.server.register_client(&job.proc(rank), getuid().as_raw(), getgid().as_raw(), done)?;
         }
         drop(done);
         let mut infos = job.infos(self.place.as_ref());
@@ -238,11 +238,11 @@ impl Launcher {
 const DONE: Accepted = Ok(Answer::Done);
 
 impl Host for Launcher {
-    fn client_connected(&self, proc: &Proc, _: Option<usize>, _: Completion<()>) -> Accepted {
+    fn client_connected(&self, proc: &Proc, _: Completion<()>) -> Accepted {
         self.tell(Event::Initialised(proc.clone()))
     }
 
-    fn client_finalized(&self, proc: &Proc, _: Option<usize>, _: Completion<()>) -> Accepted {
+    fn client_finalized(&self, proc: &Proc, _: Completion<()>) -> Accepted {
         let proc = proc.clone();
         self.tell(if self.is_rank(&proc) { Event::Finalized(proc) } else { Event::ToolGone(proc) })
     }
@@ -252,7 +252,6 @@ impl Host for Launcher {
     fn abort(
         &self,
         proc: &Proc,
-        _: Option<usize>,
         status: i32,
         message: Option<&[u8]>,
         procs: &[Proc],
@@ -354,7 +353,7 @@ impl Host for Launcher {
     }
 
     /// The ends of ranks are known from the kernel. That of a tool comes in its turn: what it has asked for before is begun.
-    fn client_lost(&self, proc: &Proc, _: Option<usize>, _: Status) {
+    fn client_lost(&self, proc: &Proc, _: Status) {
         if !self.is_rank(proc) {
             let _ = self.tell(Event::ToolGone(proc.clone()));
         }

@@ -11,8 +11,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use instanton::client::Client;
 use instanton::data::{Info, InfoList, Nspace, Proc, Rank, Status, Text, Value, keys};
 use instanton::launch::Launcher;
-use instanton::server::Uri;
-use instanton::server::{EnvSink, ForkEnvironment, Server, ServerConfig, ToolSupport};
+use instanton::server::{EnvSink, ForkEnvironment, Server, ServerConfig, ToolSupport, Uri};
 use libc::{c_char, c_int, c_void, gid_t, uid_t};
 
 use crate::alloc;
@@ -22,6 +21,7 @@ use crate::convert::{many, one};
 use crate::evidence;
 use crate::host::{CHost, forget_requests};
 use crate::module::{Module, pmix_server_module_t};
+use crate::objects::{self, Leaving};
 use crate::registration;
 use crate::session;
 use crate::slot::Slot;
@@ -300,6 +300,7 @@ fn end(running: Option<Running>) {
         server.finalize();
         if is_over {
             forget_requests();
+            objects::forget_all();
         }
     }
 }
@@ -430,12 +431,17 @@ export! {
     fn PMIx_server_deregister_nspace(nspace: *const c_char, cbfunc: Option<OpFn>, cbdata: *mut c_void) {
         let Ok(nspace) = nspace_of(nspace) else { return report(cbfunc, cbdata, Status::ERR_BAD_PARAM) };
         let Ok(server) = server() else { return report(cbfunc, cbdata, Status::ERR_INIT) };
+        let leaving = Leaving::nspace(&nspace);
         // A function that returns nothing has said all there is when it could not even begin.
         let _ = op(
             cbfunc,
             cbdata,
-            |done| server.deregister_nspace(&nspace, done),
-            || server.deregister_nspace_wait(&nspace),
+            |done| server.deregister_nspace(&nspace, leaving.clone().forgotten_before(done)),
+            || {
+                let result = server.deregister_nspace_wait(&nspace);
+                leaving.clone().forget();
+                result
+            },
         );
     }
 
@@ -445,12 +451,12 @@ export! {
         cbdata: *mut c_void,
     ) -> Outcome {
         let (server, proc) = (server()?, one::<_, Proc>(proc)?);
-        let object = (!object.is_null()).then(|| object.expose_provenance());
+        objects::keep(&proc, object);
         op(
             cbfunc,
             cbdata,
-            |done| server.register_client(&proc, uid, gid, object, done),
-            || server.register_client_wait(&proc, uid, gid, object),
+            |done| server.register_client(&proc, uid, gid, done),
+            || server.register_client_wait(&proc, uid, gid),
         )
     }
 
@@ -458,8 +464,17 @@ export! {
     fn PMIx_server_deregister_client(proc: *const pmix_proc_t, cbfunc: Option<OpFn>, cbdata: *mut c_void) {
         let Ok(proc) = one::<_, Proc>(proc) else { return report(cbfunc, cbdata, Status::ERR_BAD_PARAM) };
         let Ok(server) = server() else { return report(cbfunc, cbdata, Status::ERR_INIT) };
-        let _ =
-            op(cbfunc, cbdata, |done| server.deregister_client(&proc, done), || server.deregister_client_wait(&proc));
+        let leaving = Leaving::client(&proc);
+        let _ = op(
+            cbfunc,
+            cbdata,
+            |done| server.deregister_client(&proc, leaving.clone().forgotten_before(done)),
+            || {
+                let result = server.deregister_client_wait(&proc);
+                leaving.clone().forget();
+                result
+            },
+        );
     }
 
     /// Sets what a process needs to find this server in an environment of the caller. May run in a forked child.

@@ -243,7 +243,7 @@ impl Router {
             }
             Request::Segments { nspace, have } => self.segments(peer, number, &nspace, &have),
             Request::Abort { status, message, procs } => {
-                forward::abort(&mut self.cx, &self.jobs, caller, &proc, status, message.as_deref(), &procs);
+                forward::abort(&mut self.cx, caller, &proc, status, message.as_deref(), &procs);
             }
             Request::Finalize => self.finalize(peer, number, proc, role),
             Request::RegisterEvents { codes, info } => self.events.register(&mut self.cx, caller, &codes, info),

@@ -17,7 +17,7 @@ use super::frame::{self, FrameError, Kind, MAX_BODY, MAX_HANDSHAKE};
 use super::handshake::{Attach, Hello, Welcome};
 use crate::data::Status;
 use crate::data::archive::Wire;
-use crate::message::door::{Arrival, Callers, Claim, Door, Left, Outgoing, PeerId, Ready};
+use crate::message::door::{Arrival, Callers, Capabilities, Claim, Door, Left, Outgoing, PeerId, Ready, User};
 use crate::message::numbers::NumberMap;
 use crate::message::{Part, Reply};
 use crate::sys::{process, socket};
@@ -192,7 +192,7 @@ impl Listener {
                     let (claim, layout, info) = match header.kind {
                         Kind::Hello => {
                             let Hello { proc, token, layout, info } = frame::decode(Kind::Hello, body)?;
-                            (Claim::Process { proc, token }, layout, info)
+                            (Claim::Process { proc, token: Some(token) }, layout, info)
                         }
                         Kind::Attach => {
                             let Attach { proc, server, layout, info } = frame::decode(Kind::Attach, body)?;
@@ -203,7 +203,12 @@ impl Listener {
                     connection.stage = Stage::Asking;
                     let process = process::watch_peer(&connection.stream, connection.peer.pid).ok();
                     let socket::Peer { pid, uid, gid } = connection.peer;
-                    callers.arrived(peer, Arrival { claim, layout, info, uid, gid, pid, process });
+                    // A handshake says 0 where the peer maps nothing.
+                    let maps_layout = Some(layout).filter(|layout| *layout != 0);
+                    let capabilities =
+                        Capabilities { maps_layout, waits_at_words: true, votes: true, takes_job_info: false };
+                    let user = Some(User { uid, gid });
+                    callers.arrived(peer, Arrival { claim, capabilities, info, user, pid, process });
                     self.forget_settled();
                 }
                 // No message to the server's side changes a connection: that has its turn later.
@@ -318,7 +323,8 @@ impl Door for Listener {
 
     fn send(&mut self, connection: u64, message: Outgoing, callers: &mut dyn Callers) {
         match message {
-            Outgoing::Accepted { server, uri, proc, parts } => {
+            Outgoing::Accepted { server, uri, proc, parts, job_info } => {
+                debug_assert!(job_info.is_none(), "a peer of this door maps the information of its job");
                 let Some(entry) = self.connections.get_mut(&connection) else { return };
                 entry.stage = Stage::In;
                 let (parts, descriptors): (Vec<Part>, Vec<OwnedFd>) = parts.into_iter().unzip();

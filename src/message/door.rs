@@ -25,8 +25,8 @@ pub enum Claim {
     Process {
         /// Which.
         proc: Proc,
-        /// The token it shows.
-        token: [u8; 32],
+        /// The token that it shows, where its protocol has one.
+        token: Option<[u8; 32]>,
     },
     /// A tool.
     Tool {
@@ -37,20 +37,40 @@ pub enum Claim {
     },
 }
 
+/// User and group of a peer, as the kernel says them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct User {
+    /// Its user.
+    pub uid: u32,
+    /// Its group.
+    pub gid: u32,
+}
+
+/// Abilities of a peer, as its door knows them. The server asks for these and never which door a peer came by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Capabilities {
+    /// Layout version of the segments that it maps; none where it maps nothing.
+    pub maps_layout: Option<u32>,
+    /// Whether it watches its job's word of release, so that it need not be sent the end of a fence.
+    pub waits_at_words: bool,
+    /// Whether it answers events about groups with a decision.
+    pub votes: bool,
+    /// Whether it takes the information of its job as values when it is let in.
+    pub takes_job_info: bool,
+}
+
 /// A peer that says who it is.
 #[derive(Debug)]
 pub struct Arrival {
     /// Who it says it is.
     pub claim: Claim,
-    /// Layout version of the segments it can map; 0 for none.
-    pub layout: u32,
+    /// What it is able to do.
+    pub capabilities: Capabilities,
     /// What it says of itself.
     pub info: Vec<Info>,
-    /// The kernel's word on its user.
-    pub uid: u32,
-    /// The kernel's word on its group.
-    pub gid: u32,
-    /// Its process id: information only.
+    /// The kernel's word on its user and group; none where the kernel does not know them.
+    pub user: Option<User>,
+    /// Its process id, 0 where it is not known: information only.
     pub pid: i32,
     /// Becomes readable when its process ends; none where the kernel does not show the process.
     pub process: Option<OwnedFd>,
@@ -90,6 +110,8 @@ pub enum Outgoing {
         proc: Proc,
         /// Descriptors of what it may map.
         parts: Vec<(Part, OwnedFd)>,
+        /// The information of its job, for one that takes it.
+        job_info: Option<Vec<Info>>,
     },
     /// It is not, and the connection ends.
     Refused {

@@ -46,14 +46,14 @@ impl<T> Drop for Commands<T> {
 /// Sending end: cheap to clone, usable from any thread, the control thread included.
 pub(super) struct Mailbox<T> {
     commands: Queue<T>,
-    waker: Arc<mio::Waker>,
+    wake: Arc<dyn Fn() + Send + Sync>,
 }
 
 impl<T> Mailbox<T> {
-    /// Creates both ends; `waker` wakes the control thread.
-    pub(super) fn new(waker: mio::Waker) -> (Mailbox<T>, Commands<T>) {
+    /// Creates both ends; `wake` wakes the control thread, from any other.
+    pub(super) fn new(wake: impl Fn() + Send + Sync + 'static) -> (Mailbox<T>, Commands<T>) {
         let commands = Queue(Arc::new(Mutex::new(Some(VecDeque::new()))));
-        (Mailbox { commands: commands.clone(), waker: Arc::new(waker) }, Commands(commands))
+        (Mailbox { commands: commands.clone(), wake: Arc::new(wake) }, Commands(commands))
     }
 
     /// Lets the control thread run `command` when it gets to it.
@@ -63,15 +63,14 @@ impl<T> Mailbox<T> {
     pub(super) fn post(&self, command: impl FnOnce(&mut T) + Send + 'static) -> Result<(), Status> {
         let command: Command<T> = Box::new(command);
         self.commands.lock().as_mut().ok_or(Status::ERR_INIT)?.push_back(command);
-        // An eventfd that cannot be written is full: the thread is awake already.
-        let _ = self.waker.wake();
+        (self.wake)();
         Ok(())
     }
 }
 
 impl<T> Clone for Mailbox<T> {
     fn clone(&self) -> Self {
-        Mailbox { commands: self.commands.clone(), waker: self.waker.clone() }
+        Mailbox { commands: self.commands.clone(), wake: self.wake.clone() }
     }
 }
 

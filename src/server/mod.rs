@@ -7,24 +7,26 @@
 //! | file | what happens there |
 //! |---|---|
 //! | `control_thread` | the loop that everything happens in |
+//! | `reactor` | the steps that the loop takes, without the poll |
+//! | `doors` | the protocols by which peers come: the one file that names them |
 //! | `router` | the way of each request, answer and deadline to its room |
 //! | `ctx` | what rooms share: peers and their accounts, subscriptions, deadlines, the host, the outbox |
-//! | `admission`, `tools` | who comes in, who has ended |
-//! | `registration` | how the host tells of namespaces and processes |
-//! | `jobs`, `stored` | namespaces and their processes; a job's data, in the store |
-//! | `fence`, `members`, `arrivals`, `blob` | who waits for whom, and what travels between nodes |
+//! | `admission` | which peers are let in, and as whom; tools |
+//! | `registration`, `sessions` | how the host tells of sessions, namespaces and processes |
+//! | `jobs` | namespaces and their processes; a job's data, in the store |
+//! | `collective`, `fence` | processes that wait for each other, and what travels between nodes |
 //! | `connect` | who is connected with whom |
 //! | `gets` | pending gets: look-ups that wait for what processes post |
 //! | `events` | events |
-//! | `groups`, `construct`, `invite` | groups of processes: those there are, and the two ways to make one |
+//! | `groups` | groups of processes: those there are, and the ways to make one |
 //! | `forward`, `query`, `spawn` | what the host answers |
 //! | `monitors` | heartbeats and files as signs of life |
 //! | `published` | published data, for a host that wants to keep it here |
 //! | `iof` | output of processes, for those who pull it; input for them |
 //! | `program` | the program that embeds the server, when it asks like a client |
-//! | `psets`, `resources`, `sessions` | what the host has defined for all jobs, or for those of a session |
+//! | `psets` | process sets that the host has defined |
 //! | `cleanup` | what is removed after a process |
-//! | `fork`, `setup` | the environment of a process to be |
+//! | `fork_environment` | the environment of a process to be |
 //!
 //! A call on the handle posts a command to the control thread and returns; its result comes through the `done` that it
 //! takes, on the control thread. The twins with `_wait` block instead, and refuse to (`ERR_WOULD_BLOCK`) on the control thread itself,
@@ -53,9 +55,10 @@ mod config;
 mod connect;
 mod control_thread;
 mod ctx;
+mod doors;
 mod events;
 mod fence;
-mod fork;
+mod fork_environment;
 mod forward;
 mod gets;
 mod groups;
@@ -64,28 +67,26 @@ mod iof;
 mod jobs;
 mod mailbox;
 mod monitors;
-mod pieces;
 mod program;
 #[cfg(feature = "client")]
 mod program_door;
 mod psets;
 mod published;
 mod query;
+mod reactor;
 mod registration;
-mod resources;
 mod router;
 mod sessions;
-mod setup;
 mod spawn;
-mod stored;
-mod tools;
+#[cfg(test)]
+mod tests;
 mod watch;
 
-pub use crate::control::rendezvous::Uri;
 pub use cleanup::leftovers::clean_up;
 pub use config::{ServerConfig, ServerError, ToolSupport};
 use ctx::event::Event;
-pub use fork::{EnvSink, ForkEnvironment};
+pub use doors::Uri;
+pub use fork_environment::{EnvSink, ForkEnvironment};
 pub use host::{Accepted, Answer, Completion, Credential, Host, Infos, NoHost, Published};
 use iof::stream::Piece;
 use mailbox::Mailbox;
@@ -101,7 +102,7 @@ pub const FOREIGN_IDS: &str = "instanton.foreign.ids";
 pub struct Server {
     config: Arc<ServerConfig>,
     mailbox: Mailbox<Router>,
-    forks: ForkEnvironment,
+    fork_environment: ForkEnvironment,
     uri: Option<Uri>,
     thread: Option<thread::JoinHandle<()>>,
 }
@@ -113,10 +114,9 @@ impl Server {
     /// When the system refuses a socket, a thread or randomness.
     pub fn start(config: ServerConfig, host: Arc<dyn Host>) -> Result<Server, ServerError> {
         let config = Arc::new(config);
-        let forks = Arc::new(fork::Forks::default());
-        let control_thread::Started { mailbox, uri, thread } =
-            control_thread::start(config.clone(), host, forks.clone())?;
-        Ok(Server { config, mailbox, forks: ForkEnvironment(forks), uri, thread: Some(thread) })
+        let control_thread::Started { mailbox, tools_uri, fork_environment, thread } =
+            control_thread::start(config.clone(), host)?;
+        Ok(Server { config, mailbox, fork_environment, uri: tools_uri, thread: Some(thread) })
     }
 
     /// Where tools reach this server; nowhere when it accepts none.
@@ -154,12 +154,12 @@ impl Server {
     /// # Errors
     /// `ERR_NOT_FOUND` when neither is.
     pub fn setup_fork(&self, proc: &Proc, env: &mut dyn EnvSink) -> Result<(), Status> {
-        self.forks.setup(proc, env)
+        self.fork_environment.setup(proc, env)
     }
 
     /// [`setup_fork`](Server::setup_fork) for a caller that cannot reach this handle without a lock of its own.
     pub fn fork_environment(&self) -> ForkEnvironment {
-        self.forks.clone()
+        self.fork_environment.clone()
     }
 
     /// Has another host asked from now on. What the one before has taken over, it answers.
@@ -190,7 +190,7 @@ impl Server {
         info: &[Info],
         done: impl FnOnce(Result<Vec<Info>, Status>) + Send + 'static,
     ) -> Result<(), Status> {
-        let collected = setup::for_application(info, std::env::vars_os());
+        let collected = fork_environment::for_application(info, std::env::vars_os());
         self.mailbox.post(move |router| router.cx.finish(done, Ok(collected)))
     }
 
@@ -206,7 +206,9 @@ impl Server {
         done: impl FnOnce(Result<(), Status>) + Send + 'static,
     ) -> Result<(), Status> {
         let (nspace, info) = (nspace.clone(), info.to_vec());
-        self.have_done(done, move |router| router.setup_local_support(&nspace, &info))
+        self.have_done(done, move |router| {
+            router.environments.setup_local_support(&mut router.cx, &mut router.jobs, &nspace, &info)
+        })
     }
 
     /// [`setup_local_support`](Server::setup_local_support), waiting for the result.
@@ -228,7 +230,7 @@ impl Server {
     ) -> Result<(), Status> {
         let info = info.to_vec();
         self.have_done(done, move |router| {
-            router.register_resources(info);
+            router.jobs.common.register_resources(info);
             Ok(())
         })
     }
@@ -244,7 +246,7 @@ impl Server {
     ) -> Result<(), Status> {
         let info = info.to_vec();
         self.have_done(done, move |router| {
-            router.deregister_resources(&info);
+            router.jobs.common.deregister_resources(&info);
             Ok(())
         })
     }

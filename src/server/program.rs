@@ -20,7 +20,7 @@ pub struct Program {
 impl Program {
     /// Makes the program a peer, whose messages go to `handler` from now on. A peer that it was before must be over.
     pub fn open(&mut self, cx: &mut Ctx, handler: DeliveryHandler) {
-        let peer = Peer::new(cx.own_name(), Role::Rank, None);
+        let peer = Peer::new(cx.own_name(), Role::Program, None);
         cx.peers.insert(PROGRAM, peer);
         self.handler = Some(handler);
     }

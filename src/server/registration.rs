@@ -53,7 +53,7 @@ impl Server {
         let nspace = nspace.clone();
         self.mailbox.post(move |router| {
             router.make_way(&nspace);
-            let result = router.register_nspace(nspace, nlocalprocs, job);
+            let result = router.jobs.register(&mut router.cx, &nspace, nlocalprocs, job);
             router.cx.finish(done, result);
         })
     }
@@ -107,7 +107,7 @@ impl Server {
         let proc = proc.clone();
         self.mailbox.post(move |router| {
             router.make_way(&proc.nspace);
-            let result = router.register_client(proc, uid, gid);
+            let result = router.jobs.register_client(&mut router.cx, &proc, uid, gid);
             router.cx.finish(done, result);
         })
     }

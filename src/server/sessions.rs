@@ -1,9 +1,7 @@
 //! What the host registers of sessions before and between their jobs: the processes of a job that names one find it there.
 
 use super::Server;
-use super::router::Router;
 use crate::data::{Info, Status};
-use crate::store::JobInfoBuilder;
 
 impl Server {
     /// Tells of a session (`PMIx_server_register_session`). Namespaces that are registered later and name it, by `PMIX_SESSION_ID`,
@@ -22,7 +20,7 @@ impl Server {
         }
         let info = info.to_vec();
         self.have_done(done, move |router| {
-            router.sessions.entry(session).or_insert(info);
+            router.jobs.common.register_session(session, info);
             Ok(())
         })
     }
@@ -37,16 +35,8 @@ impl Server {
         done: impl FnOnce(Result<(), Status>) + Send + 'static,
     ) -> Result<(), Status> {
         self.have_done(done, move |router| {
-            router.sessions.remove(&session);
+            router.jobs.common.deregister_session(session);
             Ok(())
         })
-    }
-}
-
-impl Router {
-    /// What a host says of a namespace, and of the sessions that the namespace names.
-    pub(super) fn with_sessions(&self, mut info: JobInfoBuilder) -> JobInfoBuilder {
-        self.sessions.iter().for_each(|(session, known)| info.known_session(*session, known));
-        info
     }
 }

@@ -17,7 +17,7 @@ use rkyv::{Archive, Deserialize, Serialize};
 
 use crate::data::{Nspace, Proc, Status, archive};
 use crate::message::Posted;
-use crate::server::stored::Outbound;
+use crate::server::jobs::store::Outbound;
 
 const HEADER: usize = 24;
 const MAGIC: [u8; 4] = *b"INSB";

@@ -34,4 +34,16 @@ pub enum Effect {
     Spawned { parent: Nspace, child: Nspace },
     /// Input that has waited goes to the host, once its answer to the one before is in.
     InputReleased,
+    /// A namespace is in the table of jobs from now on, or no more.
+    JobListed(Nspace),
+    /// A namespace was registered, as a child of another one where the host says so.
+    JobRegistered { nspace: Nspace, parent: Option<Nspace> },
+    /// A process of a namespace was registered.
+    ClientRegistered(Nspace),
+    /// A process has come as its rank, for the first time or anew.
+    Joined(Proc),
+    /// A tool is gone, if the process was one.
+    ToolLeft(Proc),
+    /// A namespace that was registered for tools may have none left.
+    ToolsChanged(Nspace),
 }

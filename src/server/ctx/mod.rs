@@ -63,6 +63,8 @@ pub struct Identity {
     /// User and group that the server runs as.
     pub uid: u32,
     pub gid: u32,
+    /// Address that peers are told when they are let in.
+    pub uri: String,
 }
 
 /// Everything that rooms share.

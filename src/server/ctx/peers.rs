@@ -3,7 +3,7 @@ use super::account::Account;
 pub use super::ids::Caller;
 use super::timers::TimerId;
 use crate::data::Proc;
-use crate::message::door::{Arrival, PeerId};
+use crate::message::door::{Arrival, Capabilities, PeerId};
 
 /// What stands for the connection of the embedding program; there is no such door.
 pub const PROGRAM: PeerId = PeerId { door: u8::MAX, connection: 0 };
@@ -17,6 +17,8 @@ pub enum Role {
     Rank,
     /// It is a process that the rank has forked.
     Clone,
+    /// It is the program that embeds the server, and no rank.
+    Program,
 }
 
 /// A connection that has said who it is.
@@ -24,6 +26,8 @@ pub enum Role {
 pub struct Peer {
     pub proc: Proc,
     pub role: Role,
+    /// Abilities, as its door knows them.
+    pub capabilities: Capabilities,
     /// Charges for requests that have no answer yet.
     pub account: Account,
     /// Whether it was told of a failure that it had not asked about, and of nothing after.
@@ -39,6 +43,16 @@ pub struct Peer {
 impl Peer {
     /// A connection in a role, without an open request.
     pub fn new(proc: Proc, role: Role, arrival: Option<Arrival>) -> Self {
-        Peer { proc, role, account: Account::default(), has_bad_news: false, arrival, limit: None, leaving: None }
+        let capabilities = arrival.as_ref().map(|arrival| arrival.capabilities).unwrap_or_default();
+        Peer {
+            proc,
+            role,
+            capabilities,
+            account: Account::default(),
+            has_bad_news: false,
+            arrival,
+            limit: None,
+            leaving: None,
+        }
     }
 }

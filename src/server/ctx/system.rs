@@ -29,6 +29,21 @@ pub trait System: Send {
     /// When there is no thread to be had.
     fn offload(&mut self, name: &'static str, work: Work) -> io::Result<Worker>;
 
+    /// Makes bytes that nobody can guess.
+    ///
+    /// # Errors
+    /// When the kernel has none to give.
+    fn random(&mut self) -> io::Result<[u8; 32]>;
+
+    /// Gives memory back that the allocator keeps for the next time, after work that took much.
+    fn give_back_memory(&mut self);
+
+    /// Returns whether the number of the descriptor made last shows that half of those that this process may have are in use.
+    fn is_short_of_descriptors(&self, latest: &OwnedFd) -> bool;
+
+    /// Returns whether the process behind a pidfd is a child of this one.
+    fn is_child(&self, pidfd: &OwnedFd) -> bool;
+
     /// Watches the process behind a pidfd.
     ///
     /// # Errors

@@ -12,9 +12,9 @@ use super::peers::{Caller, Peer, Role};
 use super::system::{System, WatchId, Work, Worker};
 use super::ticket::Ticket;
 use super::timers::Deadline;
-use super::{Ctx, Identity};
+use super::{Ctx, Identity, TicketSink};
 use crate::data::{Nspace, Proc, Rank};
-use crate::message::door::{Outgoing, PeerId};
+use crate::message::door::{Capabilities, Outgoing, PeerId};
 use crate::message::{Push, Reply};
 use crate::server::config::ServerConfig;
 use crate::server::host::Host;
@@ -51,6 +51,20 @@ impl System for Shared {
         }
         outside.work.push_back(work);
         Ok(None)
+    }
+
+    fn random(&mut self) -> io::Result<[u8; 32]> {
+        Ok([7; 32])
+    }
+
+    fn give_back_memory(&mut self) {}
+
+    fn is_short_of_descriptors(&self, _: &OwnedFd) -> bool {
+        false
+    }
+
+    fn is_child(&self, _: &OwnedFd) -> bool {
+        false
     }
 
     fn watch(&mut self, proc: Proc, _: OwnedFd) -> io::Result<WatchId> {
@@ -93,7 +107,8 @@ pub fn ctx_of(config: ServerConfig, host: Arc<dyn Host>) -> TestCtx {
         watches: 0,
         lacks_threads: false,
     })));
-    let identity = Identity { proc: Proc::new(config.nspace.clone(), config.rank), nonce: 1, uid: 0, gid: 0 };
+    let identity =
+        Identity { proc: Proc::new(config.nspace.clone(), config.rank), nonce: 1, uid: 0, gid: 0, uri: "here".into() };
     let sink = outside.clone();
     let tickets = Arc::new(move |ticket| sink.lock().tickets.push_back(ticket));
     let cx = Ctx::new(Arc::new(config), identity, host, Box::new(outside.clone()), tickets);
@@ -112,11 +127,17 @@ impl TestCtx {
         std::iter::from_fn(|| self.cx.timers.expired(now)).collect()
     }
 
+    /// Sends the tickets that come back later to a sink from now on, instead of keeping them.
+    pub fn send_tickets_to(&mut self, sink: TicketSink) {
+        self.cx.tickets = sink;
+    }
+
     /// Adds a connection that has said who it is.
     pub fn connect(&mut self, proc: &Proc) -> PeerId {
         self.connections += 1;
         let peer = PeerId { door: 0, connection: self.connections };
-        self.cx.peers.insert(peer, Peer::new(proc.clone(), Role::Rank, None));
+        let able = Capabilities { waits_at_words: true, votes: true, ..Capabilities::default() };
+        self.cx.peers.insert(peer, Peer { capabilities: able, ..Peer::new(proc.clone(), Role::Rank, None) });
         peer
     }
 

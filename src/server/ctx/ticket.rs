@@ -51,4 +51,10 @@ pub enum Ticket {
     InputPushed(Caller, Proc, Result<(), Status>),
     /// The worker of that number has removed the paths of a clean-up.
     Removed(u64),
+    /// The host's answer about a peer that comes as a rank.
+    Admitted(PeerId, Result<(), Status>),
+    /// The host's answer about a tool that comes, or was named here, as `own`: the name that the host gives it.
+    ToolAdmitted { peer: PeerId, own: Proc, named: Result<Proc, Status> },
+    /// The host's answer to the Finalize of a process.
+    Farewell(Caller, Result<(), Status>),
 }

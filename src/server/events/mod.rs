@@ -11,7 +11,7 @@ use super::ctx::Ctx;
 use super::ctx::audience::Audience;
 use super::ctx::effect::Effect;
 use super::ctx::event::{AfterRaise, Event, Origin};
-use super::ctx::peers::{Caller, PROGRAM};
+use super::ctx::peers::{Caller, Peer, Role};
 use super::ctx::ticket::Ticket;
 use super::jobs::Jobs;
 use crate::data::{Info, InfoList, Proc, Rank, Status, keys};
@@ -180,7 +180,8 @@ fn push(event: &Event) -> Outgoing {
 /// Returns whether a peer is among those an event is for.
 fn is_in(cx: &Ctx, audience: &Audience, peer: PeerId) -> bool {
     // The server's program hears of everything that goes through its server.
-    peer == PROGRAM || cx.peers.get(&peer).is_some_and(|entry| audience.has(&entry.proc))
+    let hears = |entry: &Peer| entry.role == Role::Program || audience.has(&entry.proc);
+    cx.peers.get(&peer).is_some_and(hears)
 }
 
 fn is_all_here(jobs: &Jobs, audience: &Audience) -> bool {

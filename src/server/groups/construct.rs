@@ -247,8 +247,8 @@ impl Constructs {
             let everybody = || floor.jobs.each(&part.order);
             let others = part.leader.clone().map_or_else(everybody, |leader| vec![leader]);
             let others: Vec<Proc> = others.into_iter().filter(|other| other != proc).collect();
-            let hearers = floor.hearers(&others, Message::MemberFailed.event());
-            let vote = floor.votes.open(Subject::Construct(id), hearers);
+            let voters = floor.voters(&others, Message::MemberFailed.event());
+            let vote = floor.votes.open(Subject::Construct(id), voters);
             floor.tell(&part.group, proc, others, &Message::MemberFailed, (vote, None));
         }
         self.go_on(floor, id);
@@ -307,13 +307,13 @@ impl Constructs {
 
     /// A member on another node has failed. Returns the vote of those here who hear of it.
     pub fn member_failed(&mut self, floor: &mut Floor<'_>, group: &Nspace, to: &[Proc]) -> Option<u64> {
-        let hearers = floor.hearers(to, Message::MemberFailed.event());
+        let voters = floor.voters(to, Message::MemberFailed.event());
         let is_it = |(id, part): &(&TrackerId, &Part)| part.group == *group && floor.collectives.is_gathering(**id);
         let id = *self.parts.iter().find(is_it)?.0;
         if !floor.collectives.get(id)?.constructs(group) {
             return None;
         }
-        let vote = floor.votes.open(Subject::Construct(id), hearers)?;
+        let vote = floor.votes.open(Subject::Construct(id), voters)?;
         floor.collectives.hold(id);
         Some(vote)
     }
@@ -369,8 +369,8 @@ pub fn call_election(
     (others, invitation): (Vec<Proc>, Option<u64>),
 ) -> Election {
     let election = Election::new(dead, others.iter().filter(|proc| !floor.jobs.runs_here(proc)).cloned());
-    let hearers = floor.hearers(&others, Message::LeaderFailed.event());
-    let vote = floor.votes.open(subject, hearers);
+    let voters = floor.voters(&others, Message::LeaderFailed.event());
+    let vote = floor.votes.open(subject, voters);
     floor.tell(group, dead, others, &Message::LeaderFailed, (vote, invitation));
     election
 }

@@ -26,6 +26,12 @@ impl Floor<'_> {
         peers.filter(|peer| self.cx.subscriptions.wants(*peer, event)).collect()
     }
 
+    /// Those of them that can vote on it.
+    pub fn voters(&self, procs: &[Proc], event: Status) -> Vec<PeerId> {
+        let votes = |peer: &PeerId| self.cx.peers.get(peer).is_some_and(|entry| entry.capabilities.votes);
+        self.hearers(procs, event).into_iter().filter(votes).collect()
+    }
+
     /// Raises the event of a message for these processes, wherever they run. `invitation` is the number of the one it belongs to.
     pub fn tell(
         &mut self,

@@ -215,7 +215,13 @@ impl Invitations {
         guest: &Proc,
         to: &[Proc],
     ) -> Option<u64> {
-        let noted = self.note(floor, answer, id, guest);
+        // An answer to a leader that has died passes here, too, and comes again from the dead one's server: with that, the vote
+        // reaches the leader.
+        let is_meant = |open: &Invitation| to.is_empty() || to.iter().any(|named| named.matches(&open.leader));
+        let noted = match self.open.get(id).is_some_and(is_meant) {
+            true => self.note(floor, answer, id, guest),
+            false => Noted::default(),
+        };
         self.act(floor, id, noted);
         let followed = self.followed.get(id).filter(|(dead, _)| to.contains(dead));
         if let Some((_, leader)) = followed.cloned() {
@@ -237,9 +243,10 @@ impl Invitations {
         };
         *state = if answer == Answer::Accepted { State::Accepted } else { State::Out };
         let is_out = *state == State::Out;
-        let hearers = floor.hearers(std::slice::from_ref(&invitation.leader), answer.event());
-        let vote = floor.votes.open(invitation.subject(), hearers);
-        let gives_up = is_out && vote.is_none() && !invitation.info.is_set(keys::GROUP_OPTIONAL);
+        let leader = std::slice::from_ref(&invitation.leader);
+        let is_heard = !floor.hearers(leader, answer.event()).is_empty();
+        let vote = floor.votes.open(invitation.subject(), floor.voters(leader, answer.event()));
+        let gives_up = is_out && !is_heard && !invitation.info.is_set(keys::GROUP_OPTIONAL);
         if gives_up {
             let event = answer.event();
             trace!("{guest} does not come to the group {id}, and its leader has no handler for {event}");

@@ -30,8 +30,8 @@ impl Polls {
         }
         let subject = Subject::Poll(id.clone());
         floor.votes.close(&subject);
-        let hearers = floor.hearers(&polled, Message::LeaderFailed.event());
-        let vote = floor.votes.open(subject, hearers);
+        let voters = floor.voters(&polled, Message::LeaderFailed.event());
+        let vote = floor.votes.open(subject, voters);
         self.0.insert(id.clone(), Poll { dead: dead.clone(), polled, candidate: None });
         self.go_on(floor, id);
         vote

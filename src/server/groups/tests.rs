@@ -164,3 +164,24 @@ fn a_connection_that_is_gone_holds_nobody_up() {
     server.groups.peer_over(below, peer);
     assert!(server.members().is_some());
 }
+
+#[test]
+fn an_answer_to_the_dead_leader_is_noted_when_it_comes_to_the_new_one() {
+    let mut server = Server::new(&[Status::GROUP_INVITE_DECLINED]);
+    let (dead, leader, guest) = (proc("far", 0), proc("job", 1), proc("far", 2));
+    let mut hear = |message: Message, source: &Proc, to: &Proc| {
+        let mut event = message.to_event(&group(), source, vec![to.clone()], None);
+        let below = Below { cx: &mut server.test.cx, jobs: &mut server.jobs, collectives: &mut server.collectives };
+        server.groups.hear(below, &mut event, Origin::Program);
+        event.vote
+    };
+    let places = vec![leader.clone(), guest.clone()];
+    let handover = message::Handover { places, awaited: vec![guest.clone()], info: Vec::new() };
+    hear(Message::LeaderSelected(Some(leader.clone()), Some(handover)), &dead, &leader);
+    let declined = || Message::Answered(message::Answer::Declined);
+    assert_eq!(hear(declined(), &guest, &dead), None, "the leader does not hear this one");
+    let vote = hear(declined(), &guest, &leader).expect("the leader decides");
+    assert_eq!(server.members(), None);
+    server.decide(1, vote, nothing());
+    assert_eq!(server.members(), Some(vec![leader]));
+}

@@ -1,14 +1,36 @@
-//! Ends of peers, processes and jobs, fanned out to every room in one place.
+//! Lives of jobs, processes and peers, fanned out to every room in one place.
 //!
-//! A **peer** is over when its connection is gone, or it has finalized: it asks nothing and hears nothing any more. A **process** is
-//! gone when the kernel or the host says that it has ended and nobody will come in its place. A **job** is over when the host
-//! deregisters its namespace.
+//! A **job** is registered by the host, or for a tool by the server itself, and over when its namespace is deregistered. A
+//! **process** has joined when it is let in as its rank, and is gone when the kernel or the host says that it has ended and nobody
+//! will come in its place. A **peer** is over when its connection is gone, or it has finalized: it asks nothing and hears nothing
+//! any more.
+//!
+//! How the server learns of an end is in [`ends`](super::ends).
 use super::Router;
 use crate::data::{Nspace, Proc};
 use crate::message::door::PeerId;
 use crate::server::fence;
 
 impl Router {
+    /// A namespace was registered, as a child of `parent` where the host says so.
+    pub(in crate::server) fn job_registered(&mut self, nspace: &Nspace, parent: Option<Nspace>) {
+        if let Some(parent) = parent {
+            // Its processes may ask for what their parents have before the host says that they were started.
+            self.connections.tie(parent, nspace.clone());
+        }
+        self.admission.job_registered(&mut self.cx, &mut self.jobs, nspace);
+        self.job_changed(nspace);
+        self.gets.job_registered(&mut self.cx, &self.jobs, nspace);
+    }
+
+    /// A process has come as its rank, for the first time or anew.
+    pub(in crate::server) fn process_joined(&mut self, proc: &Proc) {
+        self.collectives.restarted(&mut self.cx, &self.jobs, proc);
+        if let Some(job) = self.jobs.get_mut(&proc.nspace) {
+            job.misses_fences = None;
+        }
+    }
+
     /// A peer asks nothing and hears nothing any more.
     pub(in crate::server) fn peer_over(&mut self, peer: PeerId) {
         self.gets.peer_over(&mut self.cx, peer);
@@ -39,11 +61,6 @@ impl Router {
         self.fences.process_gone(&mut self.cx, proc);
     }
 
-    /// A process starts anew.
-    pub(in crate::server) fn process_restarted(&mut self, proc: &Proc) {
-        self.collectives.restarted(&mut self.cx, &self.jobs, proc);
-    }
-
     /// A process has ended: nobody of its job may be left here.
     pub(in crate::server) fn process_left(&mut self, nspace: &Nspace) {
         fence::deserted(&mut self.cx, &mut self.jobs, &mut self.collectives, nspace);
@@ -57,6 +74,7 @@ impl Router {
 
     /// A namespace is deregistered.
     pub(in crate::server) fn job_over(&mut self, nspace: &Nspace) {
+        self.admission.job_over(&mut self.cx, &mut self.jobs, nspace);
         self.cleanups.job_over(&mut self.cx, nspace);
         self.collectives.job_over(&mut self.cx, &mut self.jobs, nspace);
         self.groups.job_over(below!(self), nspace);

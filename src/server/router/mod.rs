@@ -2,14 +2,12 @@
 //!
 //! [`Router`] is all the state there is. The [control thread](super::control_thread) alone touches it, so there is no lock in it. It
 //! sees requests, the ends of processes, time limits, the host's answers and the handle's commands, and it speaks by putting
-//! messages into its outbox, which the loop takes to the doors after every step.
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
-
+//! messages into its outbox, which the [reactor](super::reactor) takes to the doors after every step.
 use crate::attribute_support::HostSupport;
 use crate::data::{Info, Status, keys};
-use crate::message::door::{Arrival, Callers, Left, Outgoing, PeerId};
+use crate::message::door::{Arrival, Callers, Left, PeerId};
 use crate::message::{Forward, Request};
+use crate::server::admission::Admission;
 use crate::server::cleanup::Cleanups;
 use crate::server::collective::Collectives;
 use crate::server::collective::arrived::Waiter;
@@ -18,26 +16,24 @@ use crate::server::connect::Connections;
 use crate::server::ctx::Ctx;
 use crate::server::ctx::effect::Effect;
 use crate::server::ctx::event::Event;
-use crate::server::ctx::peers::{Caller, PROGRAM, Role};
+use crate::server::ctx::peers::{Caller, Role};
 use crate::server::ctx::ticket::Ticket;
 use crate::server::ctx::timers::Deadline;
 use crate::server::events::Events;
 use crate::server::fence::Fences;
-use crate::server::fork::{Common, Forks};
+use crate::server::fork_environment::ForkEnvironments;
 use crate::server::forward;
 use crate::server::gets::Gets;
 use crate::server::groups::Groups;
-use crate::server::host::{Accepted, Answer, Completion, Host};
 use crate::server::iof::input::{Inputs, Pushed};
+use crate::server::iof::local_output::LocalOutput;
 use crate::server::iof::output::{Outputs, PullRequest};
 use crate::server::jobs::Jobs;
-use crate::server::mailbox::Mailbox;
 use crate::server::monitors::{MonitorRequest, Monitors};
 use crate::server::program::Program;
 use crate::server::psets::ProcessSets;
 use crate::server::query::Queries;
 use crate::server::spawn;
-use crate::store::Limits;
 use crate::trace;
 
 /// Lends the room of groups the layers below it.
@@ -52,18 +48,17 @@ macro_rules! below {
 }
 
 mod collective;
+mod ends;
 mod lifecycle;
 mod notify;
 mod query;
+mod segments;
 
 pub(in crate::server) struct Router {
     pub(in crate::server) cx: Ctx,
-    pub(in crate::server) mailbox: Mailbox<Router>,
-    pub(in crate::server) forks: Arc<Forks>,
-    pub(in crate::server) common: Arc<Common>,
     pub(in crate::server) jobs: Jobs,
-    /// Shared memory that all jobs may take together.
-    pub(in crate::server) limits: Limits,
+    pub(in crate::server) admission: Admission,
+    pub(in crate::server) environments: ForkEnvironments,
     pub(in crate::server) collectives: Collectives,
     pub(in crate::server) fences: Fences,
     pub(in crate::server) connections: Connections,
@@ -71,58 +66,45 @@ pub(in crate::server) struct Router {
     pub(in crate::server) process_sets: ProcessSets,
     pub(in crate::server) outputs: Outputs,
     pub(in crate::server) inputs: Inputs,
-    /// What every namespace has that will be registered.
-    pub(in crate::server) resources: Vec<Info>,
-    /// What the jobs of a session will have that are registered.
-    pub(in crate::server) sessions: BTreeMap<u32, Vec<Info>>,
     pub(in crate::server) gets: Gets,
     pub(in crate::server) queries: Queries,
     pub(in crate::server) monitors: Monitors,
     pub(in crate::server) events: Events,
     /// Which attributes the host supports.
     pub(in crate::server) host_support: HostSupport,
-    /// How many tools were given a name here.
-    pub(in crate::server) tools_named: u64,
     pub(in crate::server) cleanups: Cleanups,
     pub(in crate::server) program: Program,
 }
 
 impl Router {
+    /// Creates a server that knows no job.
+    pub(in crate::server) fn new(cx: Ctx, environments: ForkEnvironments, local_output: Option<LocalOutput>) -> Self {
+        let jobs = Jobs::new(cx.config.memory_limit);
+        Router {
+            cx,
+            jobs,
+            admission: Admission::default(),
+            environments,
+            collectives: Collectives::default(),
+            fences: Fences::default(),
+            connections: Connections::default(),
+            groups: Groups::default(),
+            process_sets: ProcessSets::default(),
+            outputs: Outputs::new(local_output),
+            inputs: Inputs::default(),
+            gets: Gets::default(),
+            queries: Queries::default(),
+            monitors: Monitors::default(),
+            events: Events::default(),
+            host_support: HostSupport::default(),
+            cleanups: Cleanups::default(),
+            program: Program::default(),
+        }
+    }
+
     /// Ends the loop after this step.
     pub(in crate::server) fn stop(&mut self) {
         self.cx.stopping = true;
-    }
-
-    /// Calls the host with no lock held, and `then` with its answer: at once where the host did it or will not, and from the mailbox
-    /// where it answers later.
-    pub(in crate::server) fn ask_host<T: Send + 'static>(
-        &mut self,
-        ask: impl FnOnce(&dyn Host, Completion<T>) -> Accepted,
-        done: T,
-        then: impl FnOnce(&mut Router, Result<T, Status>) + Send + 'static,
-    ) {
-        // Whichever of the host's two ways to answer comes first takes it.
-        let then = Arc::new(Mutex::new(Some(then)));
-        let (later, mailbox) = (then.clone(), self.mailbox.clone());
-        let completion = Completion::new(move |result| {
-            // A server that has ended has nobody waiting.
-            let _ = mailbox.post(move |router| {
-                let then = later.lock().ok().and_then(|mut then| then.take());
-                if let Some(then) = then {
-                    then(router, result);
-                }
-            });
-        });
-        let host = self.cx.host.clone();
-        let result = match ask(&*host, completion) {
-            Ok(Answer::Later) => return,
-            Ok(Answer::Done) => Ok(done),
-            Err(status) => Err(status),
-        };
-        let then = then.lock().ok().and_then(|mut then| then.take());
-        if let Some(then) = then {
-            then(self, result);
-        }
     }
 
     /// Acts on what has come back from the host or a worker.
@@ -149,6 +131,11 @@ impl Router {
                 self.inputs.answered(&mut self.cx, caller, &source, result);
             }
             Ticket::Removed(number) => self.cleanups.removed(&mut self.cx, number),
+            Ticket::Admitted(peer, result) => self.admission.admitted(&mut self.cx, &mut self.jobs, peer, result),
+            Ticket::ToolAdmitted { peer, own, named } => {
+                self.admission.tool_admitted(&mut self.cx, &mut self.jobs, peer, own, named);
+            }
+            Ticket::Farewell(caller, result) => self.admission.farewell_answered(&mut self.cx, caller, result),
         }
     }
 
@@ -174,6 +161,17 @@ impl Router {
                     }
                 }
                 Effect::InputReleased => self.inputs.release(&mut self.cx),
+                Effect::JobListed(nspace) => {
+                    self.environments.publish(&self.jobs, &nspace);
+                    if self.jobs.get(&nspace).is_none() {
+                        self.cleanups.job_forgotten(&nspace);
+                    }
+                }
+                Effect::JobRegistered { nspace, parent } => self.job_registered(&nspace, parent),
+                Effect::ClientRegistered(nspace) => self.job_changed(&nspace),
+                Effect::Joined(proc) => self.process_joined(&proc),
+                Effect::ToolLeft(proc) => self.tool_left(&proc),
+                Effect::ToolsChanged(nspace) => self.forget_tools(&nspace),
             }
         }
     }
@@ -184,12 +182,12 @@ impl Router {
         let proc = entry.proc.clone();
         if entry.account.is_large(number) {
             trace!("{proc} asks under a number whose answer it waits for");
-            self.peer_left(peer, Left::Cut);
-            return self.cx.send(peer, Outgoing::End);
+            return self.cut_off(peer);
         }
         // A commit is answered at once, however large.
         let bytes = if matches!(request, Request::Commit { .. }) { 0 } else { bytes };
         let (has_room, role) = (entry.account.charge(number, bytes), entry.role);
+        let waits_at_words = entry.capabilities.waits_at_words;
         if !has_room {
             trace!("{proc} has too many or too large requests waiting; another one is refused");
             return self.cx.reply_status(peer, number, Err(Status::ERR_OUT_OF_RESOURCE));
@@ -220,14 +218,14 @@ impl Router {
             | Request::Get { .. }
             | Request::Segments { .. }
             | Request::Finalize
-                if peer == PROGRAM =>
+                if role == Role::Program =>
             {
                 self.cx.reply_status(peer, number, Err(Status::ERR_UNREACH));
             }
-            Request::Connect { procs, info } if peer == PROGRAM => {
+            Request::Connect { procs, info } if role == Role::Program => {
                 forward::connect(&mut self.cx, caller, &procs, &info);
             }
-            Request::Disconnect { procs, info } if peer == PROGRAM => {
+            Request::Disconnect { procs, info } if role == Role::Program => {
                 forward::disconnect(&mut self.cx, caller, &procs, &info);
             }
             Request::Commit { entries } => {
@@ -235,17 +233,20 @@ impl Router {
                 self.cx.answer_status(caller, result);
             }
             Request::Fence { procs, info } => self.fence(Waiter { caller, seen: None }, proc, procs, info),
-            Request::Meet { seen, info } => self.fence(Waiter { caller, seen: Some(seen) }, proc, Vec::new(), info),
+            Request::Meet { seen, info } => {
+                let seen = Some(seen).filter(|_| waits_at_words);
+                self.fence(Waiter { caller, seen }, proc, Vec::new(), info);
+            }
             Request::Connect { procs, info } => self.connect(caller, &proc, Operation::Connect, (&procs, &info)),
             Request::Disconnect { procs, info } => self.connect(caller, &proc, Operation::Disconnect, (&procs, &info)),
             Request::Get { proc: target, key, info } => {
                 self.gets.get(&mut self.cx, &self.jobs, caller, target, key, &info);
             }
-            Request::Segments { nspace, have } => self.segments(peer, number, &nspace, &have),
+            Request::Segments { nspace, have } => self.segments(caller, &nspace, &have),
             Request::Abort { status, message, procs } => {
                 forward::abort(&mut self.cx, caller, &proc, status, message.as_deref(), &procs);
             }
-            Request::Finalize => self.finalize(peer, number, proc, role),
+            Request::Finalize => self.finalize(caller, &proc, role),
             Request::RegisterEvents { codes, info } => self.events.register(&mut self.cx, caller, &codes, info),
             Request::DeregisterEvents { codes } => self.events.deregister(&mut self.cx, caller, &codes),
             Request::Notify { status, range, info } => {
@@ -281,8 +282,8 @@ impl Router {
     /// A time limit has run out.
     pub(in crate::server) fn expire(&mut self, deadline: Deadline) {
         match deadline {
-            Deadline::Admission(peer) => self.admission_expired(peer),
-            Deadline::Farewell(peer, number) => self.farewell_expired(peer, number),
+            Deadline::Admission(peer) => self.admission.expired(&mut self.cx, &mut self.jobs, peer),
+            Deadline::Farewell(peer, number) => self.admission.farewell_expired(&mut self.cx, peer, number),
             Deadline::Collective(id) => self.collectives.expired(&mut self.cx, &mut self.jobs, id),
             Deadline::EarlyFence(number) => self.fences.expired(&mut self.cx, number),
             Deadline::Get(id) => self.gets.expired(&mut self.cx, id),
@@ -299,7 +300,7 @@ impl Router {
 
 impl Callers for Router {
     fn arrived(&mut self, peer: PeerId, arrival: Arrival) {
-        self.arrive(peer, arrival);
+        self.admission.arrive(&mut self.cx, &mut self.jobs, peer, arrival);
     }
 
     fn asked(&mut self, peer: PeerId, number: u64, request: Request, bytes: usize) {

@@ -30,7 +30,7 @@ impl Router {
         let known = Known {
             jobs: &self.jobs,
             hostname: &hostname,
-            uri: self.common.uri.as_ref().map(ToString::to_string),
+            uri: self.cx.config.tools.map(|_| self.cx.identity.uri.clone()),
             host_support: &self.host_support,
             sets: &sets,
         };

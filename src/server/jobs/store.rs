@@ -1,11 +1,10 @@
-//! A job's data: what the server adds to the store that it writes.
+//! Job store: the writer of a job's data, and what the server knows of it besides.
 //!
-//! The store keeps values. This keeps which ranks have posted at all (a rank may have posted nothing that is visible here), and
-//! which keys could not be stored: whoever asks for them is told so instead of waiting.
+//! The store's segments keep values. This keeps which ranks have posted at all (a rank may have posted nothing that is visible here),
+//! and which keys could not be stored: a look-up of one fails instead of waiting.
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 
-use crate::control::frame::MAX_DESCRIPTORS;
 use crate::data::{Info, Key, Nspace, Rank, Scope, Status, Value};
 use crate::message::numbers::NumberMap;
 use crate::message::{Mapped, Part, Posted};
@@ -13,10 +12,11 @@ use crate::store::{
     BadJobInfo, Directives, Have, InfoLevel, JobInfo, JobWriter, Limits, Miss, Question, ReaderId, SegmentId,
     WriteError,
 };
+use crate::sys::socket::MAX_DESCRIPTORS;
 
 /// Why a job's data cannot be made or changed.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum StoredError {
+pub enum JobStoreError {
     /// The host's information makes no sense.
     #[error(transparent)]
     Info(#[from] BadJobInfo),
@@ -28,29 +28,29 @@ pub(super) enum StoredError {
     System(#[from] std::io::Error),
 }
 
-impl StoredError {
-    pub(super) fn status(&self) -> Status {
+impl JobStoreError {
+    pub fn status(&self) -> Status {
         match self {
-            StoredError::Info(_) => Status::ERR_BAD_PARAM,
-            StoredError::Write(e) => e.status(),
-            StoredError::System(_) => Status::ERR_OUT_OF_RESOURCE,
+            JobStoreError::Info(_) => Status::ERR_BAD_PARAM,
+            JobStoreError::Write(e) => e.status(),
+            JobStoreError::System(_) => Status::ERR_OUT_OF_RESOURCE,
         }
     }
 
     /// The reader that keeps memory from being used again, where that is why there is none.
-    pub(super) fn held_by(&self) -> Option<ReaderId> {
+    pub fn held_by(&self) -> Option<ReaderId> {
         match self {
-            StoredError::Write(WriteError::Held { by, .. }) => *by,
+            JobStoreError::Write(WriteError::Held { by, .. }) => *by,
             _ => None,
         }
     }
 }
 
 /// Descriptors to hand over, and what each is.
-pub(super) type Parts = Vec<(Part, OwnedFd)>;
+pub type Parts = Vec<(Part, OwnedFd)>;
 
 /// A job's data.
-pub(super) struct Stored {
+pub struct JobStore {
     writer: JobWriter,
     /// Processes of the job; unknown where the host gave no data.
     size: Option<u32>,
@@ -71,25 +71,31 @@ struct Version {
 
 /// What a rank has posted for other nodes, or some of it.
 pub struct Outbound {
-    pub(super) rank: Rank,
+    pub rank: Rank,
     /// How often it had committed by then.
-    pub(super) commits: u64,
-    pub(super) entries: Vec<Posted>,
+    pub commits: u64,
+    pub entries: Vec<Posted>,
 }
 
 /// Keys of a rank that are remembered as not stored; whoever asks for others waits in vain for a while.
 const MAX_FAILED: usize = 4096;
 
-impl Stored {
+impl JobStore {
     /// Makes the job's segments from what the host says at registration.
-    pub(super) fn create(nspace: &Nspace, info: JobInfo, limits: &Limits) -> Result<Self, StoredError> {
+    pub fn create(nspace: &Nspace, info: JobInfo, limits: &Limits) -> Result<Self, JobStoreError> {
         let size = known_size(&info);
         let writer = JobWriter::create(nspace, info, limits)?;
-        Ok(Stored { writer, size, posted: NumberMap::default(), failed: NumberMap::default(), posters: HashMap::new() })
+        Ok(JobStore {
+            writer,
+            size,
+            posted: NumberMap::default(),
+            failed: NumberMap::default(),
+            posters: HashMap::new(),
+        })
     }
 
     /// Replaces what the host has said.
-    pub(super) fn replace(&mut self, info: JobInfo) -> Result<(), StoredError> {
+    pub fn replace(&mut self, info: JobInfo) -> Result<(), JobStoreError> {
         let size = known_size(&info);
         self.writer.replace_info(info)?;
         self.size = size;
@@ -97,35 +103,35 @@ impl Stored {
     }
 
     /// Processes of the job, if that is known.
-    pub(super) fn size(&self) -> Option<u32> {
+    pub fn size(&self) -> Option<u32> {
         self.size
     }
 
     /// Whether anybody has posted here.
-    pub(super) fn is_in_use(&self) -> bool {
+    pub fn is_in_use(&self) -> bool {
         !self.posted.is_empty()
     }
 
     /// A rank is registered to run here, whatever the job information says of where ranks run.
-    pub(super) fn mark_local(&mut self, rank: Rank) {
+    pub fn mark_local(&mut self, rank: Rank) {
         self.writer.mark_local(rank);
     }
 
-    pub(super) fn is_local(&self, rank: Rank) -> bool {
+    pub fn is_local(&self, rank: Rank) -> bool {
         self.writer.is_local(rank)
     }
 
-    pub(super) fn local_ranks(&self) -> Vec<Rank> {
+    pub fn local_ranks(&self) -> Vec<Rank> {
         self.writer.local_ranks()
     }
 
     /// Whether a rank has posted, be it nothing.
-    pub(super) fn has_posted(&self, rank: Rank) -> bool {
+    pub fn has_posted(&self, rank: Rank) -> bool {
         self.posted.contains_key(&rank)
     }
 
     /// Takes in what a rank of this node posts.
-    pub(super) fn post(&mut self, rank: Rank, entries: Vec<Posted>) -> Result<(), StoredError> {
+    pub fn post(&mut self, rank: Rank, entries: Vec<Posted>) -> Result<(), JobStoreError> {
         let version = Version { server: 0, commits: self.commits(rank) + 1 };
         self.store(rank, entries)?;
         self.posted.insert(rank, version);
@@ -134,13 +140,13 @@ impl Stored {
 
     /// Takes in what another node's server says of a rank there: what it had posted with so many commits. Where more is known
     /// already, only what is missing is new.
-    pub(super) fn post_from(
+    pub fn post_from(
         &mut self,
         server: u64,
         commits: u64,
         rank: Rank,
         mut entries: Vec<Posted>,
-    ) -> Result<(), StoredError> {
+    ) -> Result<(), JobStoreError> {
         let version = Version { server, commits };
         let is_late = |known: &Version| known.server == server && known.commits > commits;
         let late = self.posted.get(&rank).is_some_and(is_late);
@@ -160,8 +166,8 @@ impl Stored {
         self.posted.get(&rank).map_or(0, |version| version.commits)
     }
 
-    fn store(&mut self, rank: Rank, entries: Vec<Posted>) -> Result<(), StoredError> {
-        let result = self.writer.update(rank, &entries).map_err(StoredError::from);
+    fn store(&mut self, rank: Rank, entries: Vec<Posted>) -> Result<(), JobStoreError> {
+        let result = self.writer.update(rank, &entries).map_err(JobStoreError::from);
         match &result {
             Ok(()) => {
                 if let Some(failed) = self.failed.get_mut(&rank) {
@@ -183,27 +189,27 @@ impl Stored {
     }
 
     /// Why a rank's key is not stored although the rank has committed it.
-    pub(super) fn failure(&self, rank: Rank, key: &Key) -> Option<Status> {
+    pub fn failure(&self, rank: Rank, key: &Key) -> Option<Status> {
         self.failed.get(&rank)?.get(key).copied()
     }
 
     /// How often those who wait at the job's word were released.
-    pub(super) fn releases(&self) -> u32 {
+    pub fn releases(&self) -> u32 {
         self.writer.reader().releases()
     }
 
     /// Wakes all processes that wait at the job's word.
-    pub(super) fn release(&mut self) {
+    pub fn release(&mut self) {
         self.writer.release();
     }
 
     /// Whether a rank of this node has posted a key with scope REMOTE. What is not visible here then will not become so.
-    pub(super) fn is_for_others(&self, rank: Rank, key: &Key) -> bool {
+    pub fn is_for_others(&self, rank: Rank, key: &Key) -> bool {
         self.is_local(rank) && self.writer.is_outbound(rank, key).is_ok_and(|outbound| outbound)
     }
 
     /// Looks a key up as `asker` would in its own mappings.
-    pub(super) fn get(&self, asker: Rank, rank: Rank, key: &Key, directives: &Directives) -> Result<Value, Miss> {
+    pub fn get(&self, asker: Rank, rank: Rank, key: &Key, directives: &Directives) -> Result<Value, Miss> {
         let question = Question::new(rank, key).with(directives).asked_by(asker);
         match (self.writer.reader().get(&question), self.posters.get(key)) {
             (Err(Miss::NotFound), Some(poster)) if rank == Rank::UNDEF && directives.level == InfoLevel::Default => {
@@ -214,14 +220,14 @@ impl Stored {
     }
 
     /// Everything known of a process, or of the job.
-    pub(super) fn all(&self, rank: Rank) -> Result<Vec<Info>, Miss> {
+    pub fn all(&self, rank: Rank) -> Result<Vec<Info>, Miss> {
         let all = self.writer.reader().all(rank)?;
         Ok(all.into_iter().map(|(key, _, value, _)| Info { key, flags: 0, value }).collect())
     }
 
     /// What these ranks have posted for other nodes since this was last asked: of all of them, or nothing when that of one cannot be
     /// read.
-    pub(super) fn take_new(&mut self, ranks: impl Iterator<Item = Rank>) -> Result<Vec<Outbound>, StoredError> {
+    pub fn take_new(&mut self, ranks: impl Iterator<Item = Rank>) -> Result<Vec<Outbound>, JobStoreError> {
         let mut taken = Vec::new();
         for rank in ranks {
             match self.writer.take_outbound_new(rank) {
@@ -238,12 +244,12 @@ impl Stored {
     }
 
     /// What was taken under these keys has not arrived; it is new again.
-    pub(super) fn put_back(&mut self, rank: Rank, keys: Vec<Key>) {
+    pub fn put_back(&mut self, rank: Rank, keys: Vec<Key>) {
         self.writer.put_back_outbound(rank, keys);
     }
 
     /// All that a rank has posted for other nodes.
-    pub(super) fn outbound(&self, rank: Rank) -> Result<Outbound, StoredError> {
+    pub fn outbound(&self, rank: Rank) -> Result<Outbound, JobStoreError> {
         Ok(self.outbound_of(rank, self.writer.outbound_all(rank)?))
     }
 
@@ -253,7 +259,7 @@ impl Stored {
 
     /// Descriptors of what a client has not mapped: as many as one message carries beside a reader page. It asks again for
     /// the rest.
-    pub(super) fn parts(&self, have: &Mapped) -> Result<Parts, StoredError> {
+    pub fn parts(&self, have: &Mapped) -> Result<Parts, JobStoreError> {
         let have = Have { job: have.job, info: have.info, modex: have.modex };
         let segments = self.writer.segments(&have).into_iter().take(MAX_DESCRIPTORS - 1);
         let part = |id| match id {
@@ -265,25 +271,28 @@ impl Stored {
     }
 
     /// Makes a page for a reader that wants to pin.
-    pub(super) fn open_page(&mut self) -> Result<(ReaderId, OwnedFd), StoredError> {
+    pub fn open_page(&mut self) -> Result<(ReaderId, OwnedFd), JobStoreError> {
         let page = self.writer.make_reader_page()?;
         Ok((page.id(), page.into()))
     }
 
     /// A reader's process, or its use of the page, has ended.
-    pub(super) fn close_page(&mut self, page: ReaderId) {
+    pub fn close_page(&mut self, page: ReaderId) {
         self.writer.reader_gone(page);
     }
 
     /// Frees what no reader holds, where that is worth a look at them; answers the readers that lie about what they hold.
-    pub(super) fn reclaim(&mut self) -> Vec<ReaderId> {
+    pub fn reclaim(&mut self) -> Vec<ReaderId> {
         if self.writer.is_reclaim_due() { self.writer.reclaim() } else { Vec::new() }
     }
 }
 
-impl std::fmt::Debug for Stored {
+impl std::fmt::Debug for JobStore {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Stored").field("size", &self.size).field("stats", &self.writer.stats()).finish_non_exhaustive()
+        f.debug_struct("JobStore")
+            .field("size", &self.size)
+            .field("stats", &self.writer.stats())
+            .finish_non_exhaustive()
     }
 }
 
@@ -351,7 +360,7 @@ mod tests {
     fn what_cannot_be_read_of_one_rank_is_lost_of_none() {
         let nspace = Nspace::new("job").unwrap();
         let info = JobInfo::from_infos(&nspace, 600, &[Info::new("pmix.job.size", 600u32)], "here").unwrap();
-        let mut stored = Stored::create(&nspace, info, &Limits::default()).unwrap();
+        let mut stored = JobStore::create(&nspace, info, &Limits::default()).unwrap();
         // Two ranks with nobody near both of them.
         let ranks = [Rank(0), Rank(599)];
         for rank in ranks {

@@ -1,32 +1,34 @@
-//! What a job needs besides its information: the environment that goes with its programming model.
+//! Changes of an environment, as attributes describe them.
 //!
-//! Where a job is launched from, `setup_application` collects what its processes are to find in their environment; the host carries that
-//! to each node, and there `setup_local_support` keeps it until `setup_fork` puts it in front of a process.
-use super::fork::EnvSink;
-use super::router::Router;
-use crate::data::{Envar, Info, InfoList, Nspace, Status, Text, Value, keys};
-use crate::trace;
+//! Where a job is launched from, `setup_application` collects the variables of its programming library. The host carries them to
+//! each node. There `setup_local_support` keeps them, and `setup_fork` makes the changes.
+use super::EnvSink;
+use crate::data::{Envar, Info, InfoList, Status, Text, Value, keys};
 
 /// Variables of Open MPI, which its processes read wherever they run.
 const OPEN_MPI: &[u8] = b"OMPI_MCA_";
 
 /// A change of an environment.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Change {
-    /// Whatever it was.
+pub enum Change {
+    /// Sets a variable, whatever it was.
     Set(String, Vec<u8>),
-    /// Only where it is not set.
+    /// Sets a variable only where it is not set.
     Add(String, Vec<u8>),
-    /// In front of what it is, with that separator.
+    /// Puts a value in front of a variable's own, with that separator.
     Prepend(String, Vec<u8>, u8),
-    /// Behind it.
+    /// Puts a value behind a variable's own, with that separator.
     Append(String, Vec<u8>, u8),
+    /// Removes a variable.
     Unset(String),
 }
 
 impl Change {
-    /// What an attribute says of the environment; nothing where it speaks of something else.
-    fn parse(info: &Info) -> Result<Option<Change>, Status> {
+    /// Reads an attribute; none where it is about something else than the environment.
+    ///
+    /// # Errors
+    /// `ERR_BAD_PARAM` when its value is no variable.
+    pub fn parse(info: &Info) -> Result<Option<Change>, Status> {
         let unset = |value: &Value| Ok(Change::Unset(name(value.as_text())?));
         let key = info.key.as_str().map(keys::canonical).unwrap_or_default();
         let change: fn(String, Vec<u8>, u8) -> Change = match key {
@@ -43,7 +45,7 @@ impl Change {
     }
 
     /// Makes the change.
-    pub(super) fn apply(&self, env: &mut dyn EnvSink) {
+    pub fn apply(&self, env: &mut dyn EnvSink) {
         let joined = |first: &[u8], separator: u8, second: &[u8]| [first, &[separator], second].concat();
         match self {
             Change::Set(name, value) => env.set(name, value),
@@ -65,15 +67,15 @@ impl Change {
     }
 }
 
-/// A variable's name.
+/// Checks a variable's name.
 fn name(text: Option<&Text>) -> Result<String, Status> {
     let name = text.and_then(|text| std::str::from_utf8(text.as_bytes()).ok()).unwrap_or_default();
     if name.is_empty() || name.contains('=') { Err(Status::ERR_BAD_PARAM) } else { Ok(name.into()) }
 }
 
-/// What the processes of an application are to find in their environment: the settings of its programming library in `own`, when
-/// they are asked for and the library is one that is known.
-pub(super) fn for_application(
+/// Collects the settings of an application's programming library from the environment `own`, when `info` asks for them and the
+/// library is a known one.
+pub fn for_application(
     info: &[Info],
     own: impl Iterator<Item = (std::ffi::OsString, std::ffi::OsString)>,
 ) -> Vec<Info> {
@@ -91,17 +93,6 @@ pub(super) fn for_application(
         .map(|(name, value)| Envar { name: text(name), value: text(value), separator: 0 })
         .map(|envar| Info::new(keys::SET_ENVAR, Value::Envar(envar)))
         .collect()
-}
-
-impl Router {
-    /// The environment that the processes of a namespace get here.
-    pub(super) fn setup_local_support(&mut self, nspace: &Nspace, info: &[Info]) -> Result<(), Status> {
-        let changes = info.iter().filter_map(|info| Change::parse(info).transpose()).collect::<Result<Vec<_>, _>>();
-        let changes = changes.inspect_err(|_| trace!("the environment of {nspace} is described by no variables"))?;
-        self.job_entry(nspace)?.environment = changes.into();
-        self.publish_fork(nspace);
-        Ok(())
-    }
 }
 
 #[cfg(test)]

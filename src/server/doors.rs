@@ -1,0 +1,136 @@
+//! Doors: the one file of the server that knows by which protocols peers come.
+//!
+//! It opens the sockets, says where they are, and writes the variables that lead a process to them. Everything else in the server
+//! sees a [`Door`] and nothing of what is behind it.
+use std::path::PathBuf;
+
+use mio::Registry;
+
+use super::config::{ServerConfig, ServerError};
+use super::fork_environment::{DoorVariables, EnvSink};
+use crate::control::address::{self, Address};
+use crate::control::bind::{self, PathSocket};
+use crate::control::listener::Listener;
+use crate::control::rendezvous;
+use crate::control::report::UriFile;
+use crate::data::Proc;
+use crate::message::door::Door;
+
+pub use crate::control::rendezvous::Uri;
+
+/// The doors of a server, open.
+pub struct Doors {
+    /// Doors by their numbers.
+    pub doors: Vec<Box<dyn Door>>,
+    /// Address for tools; none where the server accepts none.
+    pub tools_uri: Option<Uri>,
+    /// Address that peers are told when they are let in.
+    pub uri: Uri,
+    /// Variables that lead a process to the doors.
+    pub variables: Vec<Box<dyn DoorVariables>>,
+    /// Files that go with the server.
+    pub files: Files,
+}
+
+/// Files that are removed when this is dropped.
+pub struct Files {
+    _path: Option<PathSocket>,
+    _uri_file: Option<UriFile>,
+}
+
+/// Opens the doors of a server. The poll tokens of a door's sockets are those from `tokens(door)` on.
+///
+/// # Errors
+/// When the system refuses a socket or the file for the address.
+pub fn open(
+    config: &ServerConfig,
+    uid: u32,
+    registry: &Registry,
+    tokens: impl Fn(u8) -> usize,
+) -> Result<Doors, ServerError> {
+    let failed = |what| move |source| ServerError::System { what, source };
+    let server = Proc::new(config.nspace.clone(), config.rank);
+
+    let (socket, abstract_name) = bind::bind_abstract(bind::FOR_JOBS).map_err(failed("open a socket"))?;
+    let mut sockets = vec![socket];
+    let path = match config.path_socket {
+        true => {
+            let (socket, path) = bind::bind_path(&config.tmpdir).map_err(failed("open a path socket"))?;
+            sockets.push(socket);
+            Some(path)
+        }
+        false => None,
+    };
+    let tools_uri = match config.tools {
+        Some(support) => {
+            let pid = support.pid.unwrap_or(std::process::id() as i32);
+            let prefix = rendezvous::prefix(pid, support.is_system, &server);
+            let (socket, name) = bind::bind_abstract(&prefix).map_err(failed("open a socket for tools"))?;
+            sockets.push(socket);
+            Some(Uri { server: server.clone(), name })
+        }
+        None => None,
+    };
+    let report = |file: &PathBuf| tools_uri.as_ref().map(|uri| UriFile::write(file, uri));
+    let uri_file = config.uri_file.as_ref().and_then(report).transpose();
+    let uri_file = uri_file.map_err(failed("write the address for tools"))?;
+
+    let registry = registry.try_clone().map_err(failed("poll"))?;
+    let listener = Listener::new(0, registry, tokens(0), sockets).map_err(failed("poll a socket"))?;
+    let path_name = path.as_ref().and_then(|socket| socket.path.to_str().map(str::to_owned));
+    Ok(Doors {
+        doors: vec![Box::new(listener)],
+        uri: tools_uri.clone().unwrap_or_else(|| Uri { server, name: abstract_name.clone() }),
+        tools_uri,
+        variables: vec![Box::new(NativeVariables { uid, abstract_name, path: path_name })],
+        files: Files { _path: path, _uri_file: uri_file },
+    })
+}
+
+/// Variables of the native door.
+struct NativeVariables {
+    uid: u32,
+    abstract_name: String,
+    path: Option<String>,
+}
+
+impl DoorVariables for NativeVariables {
+    fn set(&self, proc: &Proc, token: &[u8; 32], env: &mut dyn EnvSink) {
+        let address = Address {
+            proc: proc.clone(),
+            uid: self.uid,
+            abstract_name: self.abstract_name.clone(),
+            path: self.path.clone(),
+            token: *token,
+            stock_uri: String::new(),
+        };
+        env.set(address::VARIABLE, address.to_string().as_bytes());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::ffi::OsString;
+
+    use super::*;
+    use crate::data::{Nspace, Rank};
+
+    #[test]
+    fn the_native_variable_leads_its_process_here() {
+        let door = NativeVariables { uid: 7, abstract_name: "instanton-x".into(), path: Some("/tmp/s".into()) };
+        let proc = Proc::new(Nspace::new("job@1").unwrap(), Rank(3));
+        let mut env = BTreeMap::<OsString, OsString>::new();
+        door.set(&proc, &[5; 32], &mut env);
+        let address: Address = env[&OsString::from("INSTANTON_SERVER")].to_str().unwrap().parse().unwrap();
+        let expected = Address {
+            proc,
+            uid: 7,
+            abstract_name: "instanton-x".into(),
+            path: Some("/tmp/s".into()),
+            token: [5; 32],
+            stock_uri: String::new(),
+        };
+        assert_eq!(address, expected);
+    }
+}

@@ -1,0 +1,66 @@
+//! A process of this node, as its job's table has it.
+use std::os::fd::OwnedFd;
+
+use crate::message::door::PeerId;
+use crate::server::ctx::system::WatchId;
+use crate::store::ReaderId;
+
+/// State of the process of a rank of this node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// It has not come yet.
+    Expected,
+    /// The host is asked about it.
+    Asking,
+    /// It is in.
+    Joined,
+    /// It has said that it is done: its end is no news.
+    Finalized,
+    /// It is gone and did not say that it was done.
+    Lost,
+}
+
+/// A process of this node.
+#[derive(Debug)]
+pub struct Client {
+    pub uid: u32,
+    pub gid: u32,
+    pub phase: Phase,
+    /// Its connection, while it has one.
+    pub peer: Option<PeerId>,
+    /// The process that came last; information only.
+    pub pid: i32,
+    pub watch: Option<WatchId>,
+    /// Whether the host has started that process itself.
+    pub is_child: bool,
+    /// Its reader page, made before it comes: its Init does not wait for that.
+    pub page: Option<ReaderId>,
+    /// That page's descriptor, until the process has come.
+    pub page_descriptor: Option<OwnedFd>,
+    /// Whether its process has ended, one way or the other.
+    pub ended: bool,
+    /// Whether it has ended and none will come in its place.
+    pub gone: bool,
+    /// Whether it is a tool, which is gone with its connection.
+    pub is_tool: bool,
+}
+
+impl Client {
+    /// Creates the entry of a process that has not come.
+    pub fn expected(uid: u32, gid: u32) -> Self {
+        Client {
+            uid,
+            gid,
+            phase: Phase::Expected,
+            peer: None,
+            pid: 0,
+            watch: None,
+            is_child: false,
+            page: None,
+            page_descriptor: None,
+            ended: false,
+            gone: false,
+            is_tool: false,
+        }
+    }
+}

@@ -1,0 +1,322 @@
+//! The namespaces that a server knows, and the processes of each that run on its node.
+//!
+//! A namespace and its clients are registered in either order; a job is here from the first of them on, with its token. Its data
+//! comes with its registration and lies in the [job store](store), of which the server is the one writer.
+//!
+//! Nothing here knows a collective or a room. What a change means to those is an effect: a namespace was listed or forgotten, a
+//! namespace or a process was registered.
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeSet, HashMap, VecDeque};
+
+use super::FOREIGN_IDS;
+use super::ctx::Ctx;
+use super::ctx::effect::Effect;
+use crate::data::{Info, Nspace, Proc, Rank, Scope, Status, keys};
+use crate::message::Posted;
+use crate::store::{BadJobInfo, Budget, JobInfoBuilder, Limits, ReaderId};
+use crate::trace;
+
+mod client;
+mod common_info;
+mod job;
+pub mod store;
+
+pub use client::{Client, Phase};
+use common_info::CommonInfo;
+pub use job::Job;
+use store::{JobStore, JobStoreError};
+
+/// A job of so many processes takes enough memory while it is registered to look after it.
+const LARGE: u32 = 1 << 16;
+
+/// Namespaces that are over and not forgotten.
+const MAX_OVER: usize = 64;
+
+/// Table of all namespaces.
+#[derive(Debug, Default)]
+pub struct Jobs {
+    known: HashMap<Nspace, Job>,
+    /// Shared memory that all jobs may take together.
+    limits: Limits,
+    /// Information that jobs have which are registered later.
+    pub common: CommonInfo,
+    /// Those that were deregistered last, the oldest first: nobody waits for them to be registered.
+    over: VecDeque<Nspace>,
+}
+
+impl Jobs {
+    /// Creates the table of a server whose jobs may take so many bytes of shared memory together.
+    pub fn new(memory_limit: Option<u64>) -> Self {
+        let limits = Limits { budget: Budget::new(memory_limit.unwrap_or(u64::MAX)), ..Limits::default() };
+        Jobs { limits, ..Jobs::default() }
+    }
+
+    /// Returns a job by its namespace.
+    pub fn get(&self, nspace: &Nspace) -> Option<&Job> {
+        self.known.get(nspace)
+    }
+
+    /// Returns a job by its namespace, to be changed.
+    pub fn get_mut(&mut self, nspace: &Nspace) -> Option<&mut Job> {
+        self.known.get_mut(nspace)
+    }
+
+    /// Returns a process of this node.
+    pub fn client(&self, proc: &Proc) -> Option<&Client> {
+        self.known.get(&proc.nspace)?.clients.get(&proc.rank)
+    }
+
+    /// Returns a process of this node, to be changed.
+    pub fn client_mut(&mut self, proc: &Proc) -> Option<&mut Client> {
+        self.known.get_mut(&proc.nspace)?.clients.get_mut(&proc.rank)
+    }
+
+    /// Returns the data of a namespace that is registered.
+    pub fn stored(&self, nspace: &Nspace) -> Option<&JobStore> {
+        self.known.get(nspace)?.stored.as_ref()
+    }
+
+    /// Returns the data of a namespace that is registered, to be changed.
+    pub fn stored_mut(&mut self, nspace: &Nspace) -> Option<&mut JobStore> {
+        self.known.get_mut(nspace)?.stored.as_mut()
+    }
+
+    /// Returns whether a namespace was registered here and is no more.
+    pub fn is_over(&self, nspace: &Nspace) -> bool {
+        self.over.contains(nspace)
+    }
+
+    /// Returns the entry of a namespace; a new one has a token of its own, and is published to `setup_fork`.
+    ///
+    /// # Errors
+    /// `ERR_BAD_PARAM` without a name, `ERR_OUT_OF_RESOURCE` without randomness.
+    pub fn entry(&mut self, cx: &mut Ctx, nspace: &Nspace) -> Result<&mut Job, Status> {
+        if nspace.as_bytes().is_empty() {
+            return Err(Status::ERR_BAD_PARAM);
+        }
+        match self.known.entry(nspace.clone()) {
+            Entry::Occupied(known) => Ok(known.into_mut()),
+            Entry::Vacant(place) => {
+                let job = place.insert(Job::new(cx)?);
+                self.over.retain(|over| over != nspace);
+                cx.effect(Effect::JobListed(nspace.clone()));
+                Ok(job)
+            }
+        }
+    }
+
+    /// Keeps the information of a namespace, new or instead of what was known, and makes the reader pages of its processes.
+    ///
+    /// # Errors
+    /// `ERR_BAD_PARAM` for information that makes no sense, else those of the store.
+    pub fn register(
+        &mut self,
+        cx: &mut Ctx,
+        nspace: &Nspace,
+        local_procs: usize,
+        info: Result<JobInfoBuilder, BadJobInfo>,
+    ) -> Result<(), Status> {
+        let limits = self.limits.clone();
+        let info = info.and_then(|info| self.common.add_to(info)?.build());
+        let foreign_ids = info.as_ref().is_ok_and(|info| info.is_set(FOREIGN_IDS));
+        let parent = info.as_ref().ok().filter(|info| !info.is_set(keys::COSPAWN_APP));
+        let parent = parent.and_then(|info| info.get(keys::PARENT_ID)?.as_proc()).map(|parent| parent.nspace.clone());
+        let job = self.entry(cx, nspace)?;
+        let anew = job.stored.is_none() || job.is_untouched();
+        let made = info.map_err(JobStoreError::from).and_then(|info| match &mut job.stored {
+            Some(stored) if !anew => stored.replace(info),
+            stored => JobStore::create(nspace, info, &limits).map(|made| *stored = Some(made)),
+        });
+        if let Err(e) = made {
+            trace!("namespace {nspace} cannot be registered: {e}");
+            self.forget_empty(cx, nspace);
+            return Err(e.status());
+        }
+        if let Some(stored) = &mut job.stored {
+            job.clients.keys().for_each(|rank| stored.mark_local(*rank));
+            if stored.size().is_some_and(|size| size >= LARGE) {
+                cx.system.give_back_memory();
+            }
+        }
+        if anew {
+            let ranks: Vec<Rank> = job.clients.keys().copied().collect();
+            ranks.into_iter().for_each(|rank| job.prepare_page(cx, rank));
+        }
+        job.local_procs = Some(local_procs);
+        job.foreign_ids = foreign_ids;
+        cx.effect(Effect::JobRegistered { nspace: nspace.clone(), parent });
+        Ok(())
+    }
+
+    /// Expects a process of a namespace, registered or not.
+    ///
+    /// # Errors
+    /// `ERR_BAD_PARAM` for what is no single process.
+    pub fn register_client(&mut self, cx: &mut Ctx, proc: &Proc, uid: u32, gid: u32) -> Result<(), Status> {
+        if !proc.rank.is_process() {
+            return Err(Status::ERR_BAD_PARAM);
+        }
+        let job = self.entry(cx, &proc.nspace)?;
+        job.departed.remove(&proc.rank);
+        if let Some(stored) = &mut job.stored {
+            stored.mark_local(proc.rank);
+        }
+        match job.clients.get_mut(&proc.rank) {
+            Some(client) => (client.uid, client.gid) = (uid, gid),
+            None => {
+                job.clients.insert(proc.rank, Client::expected(uid, gid));
+                job.prepare_page(cx, proc.rank);
+            }
+        }
+        cx.effect(Effect::ClientRegistered(proc.nspace.clone()));
+        Ok(())
+    }
+
+    /// Forgets a process, and its namespace with the last one where that was never registered.
+    pub fn deregister_client(&mut self, cx: &mut Ctx, proc: &Proc) {
+        let Some(job) = self.known.get_mut(&proc.nspace) else { return };
+        if job.clients.remove(&proc.rank).is_some() {
+            job.departed.insert(proc.rank);
+        }
+        self.forget_empty(cx, &proc.nspace);
+    }
+
+    /// Forgets a namespace that was never registered and has neither clients nor peers that wait for it.
+    pub fn forget_empty(&mut self, cx: &mut Ctx, nspace: &Nspace) {
+        let empty = |job: &Job| job.local_procs.is_none() && job.clients.is_empty() && job.early.is_empty();
+        if self.get(nspace).is_some_and(empty) {
+            self.remove(cx, nspace);
+        }
+    }
+
+    /// Forgets a namespace.
+    pub fn remove(&mut self, cx: &mut Ctx, nspace: &Nspace) {
+        let Some(job) = self.known.remove(nspace) else { return };
+        // Tools come and go; nobody on another node asks for what they have posted.
+        if job.local_procs.is_some() && !job.of_tools {
+            self.over.push_back(nspace.clone());
+            if self.over.len() > MAX_OVER {
+                self.over.pop_front();
+            }
+        }
+        cx.effect(Effect::JobListed(nspace.clone()));
+    }
+
+    /// Frees memory of a job that no reader holds; returns the processes whose reader pages lie about what they hold.
+    pub fn reclaim(&mut self, nspace: &Nspace) -> Vec<Proc> {
+        let liars = self.stored_mut(nspace).map(JobStore::reclaim).unwrap_or_default();
+        liars.iter().filter_map(|page| self.reader(nspace, *page)).collect()
+    }
+
+    /// Takes the reader page back from a process that does not use it any more.
+    pub fn leave_page(&mut self, proc: &Proc) {
+        if let Some(job) = self.get_mut(&proc.nspace) {
+            job.leave_page(proc.rank);
+        }
+    }
+
+    /// Takes in what a process of this node posts.
+    ///
+    /// # Errors
+    /// `ERR_BAD_PARAM` for a scope that there is not, `ERR_NOT_FOUND` where the namespace is not registered, and the status of data
+    /// that cannot be stored.
+    pub fn commit(&mut self, cx: &mut Ctx, proc: Proc, entries: Vec<Posted>) -> Result<(), Status> {
+        let is_bad = |entry: &&Posted| ![Scope::LOCAL, Scope::REMOTE, Scope::GLOBAL].contains(&entry.scope);
+        if let Some(bad) = entries.iter().find(is_bad) {
+            trace!("{proc} commits {} with scope {}", bad.key, bad.scope.0);
+            return Err(Status::ERR_BAD_PARAM);
+        }
+        let stored = self.stored_mut(&proc.nspace).ok_or(Status::ERR_NOT_FOUND)?;
+        let result = stored.post(proc.rank, entries).map_err(|e| {
+            trace!("a commit of {proc} fails: {e}");
+            if let Some(holder) = e.held_by().and_then(|page| self.reader(&proc.nspace, page)) {
+                trace!("{holder} holds on to memory of {} and keeps it from being used again", proc.nspace);
+            }
+            e.status()
+        });
+        cx.effect(Effect::Posted(proc));
+        result
+    }
+
+    /// Returns the process that a reader page is of.
+    pub fn reader(&self, nspace: &Nspace, page: ReaderId) -> Option<Proc> {
+        let (rank, _) = self.get(nspace)?.clients.iter().find(|(_, client)| client.page == Some(page))?;
+        Some(Proc::new(nspace.clone(), *rank))
+    }
+
+    /// Returns whether a process is known to run on this node.
+    pub fn runs_here(&self, proc: &Proc) -> bool {
+        self.get(&proc.nspace).is_some_and(|job| job.is_local(proc.rank))
+    }
+
+    /// Returns whether a process runs on another node, as far as is known here.
+    pub fn is_remote(&self, proc: &Proc) -> bool {
+        proc.rank.is_process() && !self.runs_here(proc)
+    }
+
+    /// Returns whether a process of this node has ended, and another one is not expected in its place.
+    pub fn is_gone(&self, proc: &Proc) -> bool {
+        self.get(&proc.nspace).is_some_and(|job| job.is_gone(proc.rank))
+    }
+
+    /// Returns whether a process of this node has posted all that it will, unless the host starts it anew.
+    pub fn is_done(&self, proc: &Proc) -> bool {
+        self.get(&proc.nspace).is_some_and(|job| job.is_done(proc.rank))
+    }
+
+    /// Returns the single processes of a list, wildcards expanded, each once.
+    pub fn each(&self, procs: &[Proc]) -> Vec<Proc> {
+        let mut seen = BTreeSet::new();
+        let each = procs.iter().flat_map(|proc| {
+            let stored = self.stored(&proc.nspace);
+            let ranks = match proc.rank {
+                Rank::WILDCARD => stored.and_then(|stored| stored.size()).map(|size| (0..size).map(Rank).collect()),
+                Rank::LOCAL_NODE | Rank::LOCAL_PEERS => stored.map(|stored| stored.local_ranks()),
+                _ => None,
+            };
+            let ranks: Vec<Rank> = ranks.unwrap_or_else(|| vec![proc.rank]);
+            ranks.into_iter().map(|rank| Proc::new(proc.nspace.clone(), rank)).collect::<Vec<_>>()
+        });
+        each.filter(|proc| seen.insert(proc.clone())).collect()
+    }
+
+    /// Returns a request's attributes with user and group of the process that makes it, whatever it says itself of them.
+    pub fn signed(&self, cx: &Ctx, proc: &Proc, mut info: Vec<Info>) -> Vec<Info> {
+        let own = (*proc == cx.identity.proc).then_some((cx.identity.uid, cx.identity.gid));
+        if let Some((uid, gid)) = self.client(proc).map(|client| (client.uid, client.gid)).or(own) {
+            info.retain(|info| info.key != keys::USERID && info.key != keys::GRPID);
+            info.extend([Info::new(keys::USERID, uid), Info::new(keys::GRPID, gid)]);
+        }
+        info
+    }
+
+    /// Returns the names of all namespaces, in no order.
+    pub fn names(&self) -> Vec<Nspace> {
+        self.known.keys().cloned().collect()
+    }
+}
+
+#[cfg(test)]
+impl Jobs {
+    /// Registers a process that is to come, of a job that may not be registered yet.
+    pub fn expect(&mut self, proc: &Proc, uid: u32, gid: u32) {
+        let mut test = super::ctx::testing::ctx(super::NoHost);
+        let new = || Job::new(&mut test.cx).expect("randomness");
+        let job = self.known.entry(proc.nspace.clone()).or_insert_with(new);
+        job.clients.insert(proc.rank, Client::expected(uid, gid));
+    }
+
+    /// Registers a job of so many processes, some of which run here.
+    pub fn add(&mut self, nspace: &Nspace, size: u32, here: &[Rank]) {
+        let mut test = super::ctx::testing::ctx(super::NoHost);
+        let peers: Vec<String> = here.iter().map(|rank| rank.0.to_string()).collect();
+        let info = [Info::new(keys::JOB_SIZE, size), Info::new(keys::LOCAL_PEERS, peers.join(",").as_str())];
+        let info =
+            crate::store::JobInfo::from_infos(nspace, here.len() as u32, &info, "here").expect("good information");
+        let mut job = Job::new(&mut test.cx).expect("randomness");
+        job.stored = Some(JobStore::create(nspace, info, &Limits::default()).expect("memory"));
+        job.clients.extend(here.iter().map(|rank| (*rank, Client::expected(0, 0))));
+        job.local_procs = Some(here.len());
+        self.known.insert(nspace.clone(), job);
+    }
+}

@@ -1,0 +1,127 @@
+//! A door over channels: peers that are values of a test, without socket, thread, kernel user and shared memory.
+//!
+//! It shows how little a door has to know. What a peer sends waits in one channel until the test says that the door is ready, and
+//! what the server sends it waits in the peer's own.
+use std::collections::HashMap;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Instant;
+
+use crate::data::Proc;
+use crate::message::Request;
+use crate::message::door::{Arrival, Callers, Capabilities, Claim, Door, Left, Outgoing, PeerId, Ready};
+
+/// Number of the door.
+const NUMBER: u8 = 0;
+
+/// A message of a peer.
+enum Incoming {
+    Arrival(Arrival, Sender<Outgoing>),
+    Request(u64, Request),
+    End,
+}
+
+/// The door.
+pub struct ChannelDoor {
+    incoming: Receiver<(u64, Incoming)>,
+    peers: HashMap<u64, Sender<Outgoing>>,
+}
+
+impl Door for ChannelDoor {
+    fn ready(&mut self, _: u64, _: Ready, callers: &mut dyn Callers) {
+        while let Ok((connection, message)) = self.incoming.try_recv() {
+            let peer = PeerId { door: NUMBER, connection };
+            match message {
+                Incoming::Arrival(arrival, sender) => {
+                    self.peers.insert(connection, sender);
+                    callers.arrived(peer, arrival);
+                }
+                Incoming::Request(number, request) => callers.asked(peer, number, request, 0),
+                Incoming::End => {
+                    if self.peers.remove(&connection).is_some() {
+                        callers.left(peer, Left::Closed);
+                    }
+                }
+            }
+        }
+    }
+
+    fn send(&mut self, connection: u64, message: Outgoing, _: &mut dyn Callers) {
+        let is_last = matches!(message, Outgoing::Refused { .. } | Outgoing::End);
+        if let Some(peer) = self.peers.get(&connection) {
+            // A peer that is gone reads nothing; its `End` is on the way.
+            let _ = peer.send(message);
+        }
+        if is_last {
+            self.peers.remove(&connection);
+        }
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        None
+    }
+
+    fn tick(&mut self, _: Instant, _: &mut dyn Callers) {}
+}
+
+/// The street before the door: peers come from here.
+pub struct Street {
+    incoming: Sender<(u64, Incoming)>,
+    connections: u64,
+}
+
+/// A peer.
+pub struct ChannelPeer {
+    connection: u64,
+    requests: u64,
+    incoming: Sender<(u64, Incoming)>,
+    /// Messages from the server.
+    outgoing: Receiver<Outgoing>,
+}
+
+/// Creates a door, and the street before it.
+pub fn open() -> (ChannelDoor, Street) {
+    let (sender, incoming) = channel();
+    (ChannelDoor { incoming, peers: HashMap::new() }, Street { incoming: sender, connections: 0 })
+}
+
+impl Street {
+    /// Lets a process come to the door with that token, and takes what the server has to say of its job as values.
+    pub fn comes(&mut self, proc: &Proc, token: Option<[u8; 32]>) -> ChannelPeer {
+        self.connections += 1;
+        let (sender, outgoing) = channel();
+        let claim = Claim::Process { proc: proc.clone(), token };
+        let capabilities = Capabilities { takes_job_info: true, ..Capabilities::default() };
+        let arrival = Arrival { claim, capabilities, info: Vec::new(), user: None, pid: 0, process: None };
+        let peer = ChannelPeer { connection: self.connections, requests: 0, incoming: self.incoming.clone(), outgoing };
+        peer.sends(Incoming::Arrival(arrival, sender));
+        peer
+    }
+}
+
+impl ChannelPeer {
+    fn sends(&self, message: Incoming) {
+        self.incoming.send((self.connection, message)).expect("the door is open");
+    }
+
+    /// Asks something, and returns the number that the reply will have.
+    pub fn asks(&mut self, request: Request) -> u64 {
+        self.requests += 1;
+        self.sends(Incoming::Request(self.requests, request));
+        self.requests
+    }
+
+    /// Asks something that nobody waits for.
+    pub fn tells(&mut self, request: Request) {
+        self.sends(Incoming::Request(0, request));
+    }
+
+    /// Closes the connection.
+    pub fn goes(self) {
+        self.sends(Incoming::End);
+    }
+
+    /// Takes the messages that have come from the server.
+    pub fn hears(&self) -> Vec<Outgoing> {
+        self.outgoing.try_iter().collect()
+    }
+}

@@ -1,0 +1,3 @@
+//! Tests of a whole server, without socket and without a thread of its own.
+mod channel_door;
+mod whole_server;

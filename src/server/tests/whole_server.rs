@@ -1,0 +1,224 @@
+//! A whole server behind a door over channels: init, get, fence, event, group and the death of a process.
+use std::sync::{Arc, Mutex};
+
+use super::channel_door::{self, ChannelPeer, Street};
+use crate::data::{DataRange, Info, Key, Nspace, Proc, Rank, Scope, Status, Value, keys};
+use crate::message::door::{Outgoing, Ready};
+use crate::message::{GroupCall, Posted, Push, Reply, Request};
+use crate::server::Host;
+use crate::server::config::ServerConfig;
+use crate::server::ctx::testing;
+use crate::server::fork_environment::{Common, ForkEnvironments};
+use crate::server::mailbox::Mailbox;
+use crate::server::reactor::Reactor;
+use crate::server::router::Router;
+use crate::store::JobInfoBuilder;
+
+/// A host that notes which processes are lost, and serves nothing.
+#[derive(Clone, Default)]
+struct Notes(Arc<Mutex<Vec<(Proc, Status)>>>);
+
+impl Host for Notes {
+    fn client_lost(&self, proc: &Proc, status: Status) {
+        self.0.lock().unwrap().push((proc.clone(), status));
+    }
+}
+
+/// A server with a job of two processes here, and the street before its door.
+struct World {
+    reactor: Reactor,
+    street: Street,
+    nspace: Nspace,
+    lost: Notes,
+}
+
+impl World {
+    fn new() -> Self {
+        let lost = Notes::default();
+        let (door, street) = channel_door::open();
+        let (mailbox, commands) = Mailbox::new(|| ());
+        let mut test = testing::ctx_of(ServerConfig::default(), Arc::new(lost.clone()));
+        let sink = mailbox.clone();
+        test.send_tickets_to(Arc::new(move |ticket| {
+            sink.post(move |router: &mut Router| router.returned(ticket)).unwrap()
+        }));
+        let environments = ForkEnvironments::new(Common::default());
+        let router = Router::new(test.cx, environments, None);
+        let reactor = Reactor::new(router, vec![Box::new(door)], commands);
+        let nspace = Nspace::new("job").unwrap();
+        let mut world = World { reactor, street, nspace: nspace.clone(), lost };
+        let registers = move |router: &mut Router| {
+            let mut info = JobInfoBuilder::new(&nspace, 2, "here");
+            let info = info.infos(&[Info::new(keys::JOB_SIZE, 2u32), Info::new("site.key", "x")]).map(|()| info);
+            router.jobs.register(&mut router.cx, &nspace, 2, info).unwrap();
+            for rank in [0, 1].map(Rank) {
+                router.jobs.register_client(&mut router.cx, &Proc::new(nspace.clone(), rank), 1, 1).unwrap();
+            }
+        };
+        mailbox.post(registers).unwrap();
+        world.reactor.run_commands();
+        world
+    }
+
+    fn proc(&self, rank: u32) -> Proc {
+        Proc::new(self.nspace.clone(), Rank(rank))
+    }
+
+    /// Lets the door act on what peers have sent.
+    fn turn(&mut self) {
+        self.reactor.ready(0, 0, Ready { readable: true, writable: false, ended: false });
+    }
+
+    /// Lets a rank come in.
+    fn comes(&mut self, rank: u32) -> ChannelPeer {
+        let token = self.reactor.router.jobs.get(&self.nspace).map(|job| job.token);
+        let peer = self.street.comes(&self.proc(rank), token);
+        self.turn();
+        let told = peer.hears();
+        let [Outgoing::Accepted { proc, parts, job_info: Some(info), .. }] = &told[..] else { panic!("{told:?}") };
+        assert_eq!((proc, parts.len()), (&self.proc(rank), 0));
+        assert!(info.contains(&Info::new("site.key", "x")), "{info:?}");
+        peer
+    }
+
+    /// Lets both ranks come in.
+    fn both_come(&mut self) -> [ChannelPeer; 2] {
+        [0, 1].map(|rank| self.comes(rank))
+    }
+}
+
+/// The replies that a peer has got, by their numbers; it has got nothing else.
+fn replies(peer: &ChannelPeer) -> Vec<(u64, Reply)> {
+    let reply = |message| match message {
+        Outgoing::Reply { number, reply, .. } => (number, reply),
+        other => panic!("{other:?} is no reply"),
+    };
+    peer.hears().into_iter().map(reply).collect()
+}
+
+fn done(status: Status) -> Reply {
+    Reply::Done(status)
+}
+
+fn fence() -> Request {
+    Request::Fence { procs: Vec::new(), info: Vec::new() }
+}
+
+fn get(proc: Proc, key: &str) -> Request {
+    Request::Get { proc, key: Some(Key::new(key).unwrap()), info: Vec::new() }
+}
+
+#[test]
+fn a_peer_without_token_and_kernel_user_is_refused() {
+    let mut world = World::new();
+    let peer = world.street.comes(&world.proc(0), None);
+    world.turn();
+    let told = peer.hears();
+    assert!(matches!(told[..], [Outgoing::Refused { status: Status::ERR_INVALID_CRED, .. }]), "{told:?}");
+}
+
+#[test]
+fn a_get_waits_until_its_key_is_committed() {
+    let mut world = World::new();
+    let [mut asks, mut posts] = world.both_come();
+    let number = asks.asks(get(world.proc(1), "k"));
+    world.turn();
+    assert_eq!(replies(&asks), []);
+    let entry = Posted { scope: Scope::GLOBAL, key: Key::new("k").unwrap(), value: Value::from(7u32) };
+    posts.tells(Request::Commit { entries: vec![entry] });
+    world.turn();
+    assert_eq!(replies(&asks), [(number, Reply::Value(Value::from(7u32)))]);
+    assert_eq!(replies(&posts), [], "nobody waits for a commit that succeeds");
+    let number = asks.asks(get(Proc::new(world.nspace.clone(), Rank::WILDCARD), keys::JOB_SIZE));
+    world.turn();
+    assert_eq!(replies(&asks), [(number, Reply::Value(Value::from(2u32)))]);
+}
+
+#[test]
+fn a_fence_ends_for_all_when_the_last_has_come() {
+    let mut world = World::new();
+    let mut peers = world.both_come();
+    for _ in 0..3 {
+        let first = peers[0].asks(fence());
+        world.turn();
+        assert_eq!(replies(&peers[0]), []);
+        let second = peers[1].asks(fence());
+        world.turn();
+        assert_eq!(replies(&peers[0]), [(first, done(Status::SUCCESS))]);
+        assert_eq!(replies(&peers[1]), [(second, done(Status::SUCCESS))]);
+    }
+}
+
+#[test]
+fn an_event_comes_to_those_who_have_registered_its_code() {
+    let mut world = World::new();
+    let [mut raises, mut hears] = world.both_come();
+    let code = Status(-2001);
+    let registered = hears.asks(Request::RegisterEvents { codes: vec![code], info: Vec::new() });
+    world.turn();
+    assert_eq!(replies(&hears), [(registered, done(Status::SUCCESS))]);
+    for status in [Status(-2002), code] {
+        raises.asks(Request::Notify { status, range: DataRange::LOCAL, info: vec![Info::new("why", "x")] });
+    }
+    world.turn();
+    let heard = hears.hears();
+    let [Outgoing::Push(Push::Event { status, source, info, .. })] = &heard[..] else { panic!("{heard:?}") };
+    assert_eq!((*status, source), (code, &world.proc(0)));
+    assert!(info.contains(&Info::new("why", "x")), "{info:?}");
+}
+
+#[test]
+fn a_group_is_made_of_those_who_construct_it() {
+    let mut world = World::new();
+    let mut peers = world.both_come();
+    let procs = vec![world.proc(1), world.proc(0)];
+    let construct = || GroupCall::Construct { procs: procs.clone(), info: Vec::new() };
+    let group = Nspace::new("group").unwrap();
+    let numbers = [0, 1].map(|at| {
+        let number = peers[at].asks(Request::Group { group: group.clone(), call: construct() });
+        world.turn();
+        number
+    });
+    for (peer, number) in peers.iter().zip(numbers) {
+        let told = replies(peer);
+        let [(answered, Reply::Infos(Status::SUCCESS, info))] = &told[..] else { panic!("{told:?}") };
+        assert_eq!(*answered, number);
+        let membership = info.iter().find(|info| info.key == keys::GROUP_MEMBERSHIP).expect("the members");
+        let Value::DataArray(members) = &membership.value else { panic!("{membership:?}") };
+        let members: Vec<_> = members.items().iter().filter_map(|member| member.as_proc()).cloned().collect();
+        assert_eq!(members, procs);
+    }
+    // A fence of the group is one of its members.
+    let of_group = || Request::Fence { procs: vec![Proc::new(group.clone(), Rank::WILDCARD)], info: Vec::new() };
+    let numbers = [0, 1].map(|at| peers[at].asks(of_group()));
+    world.turn();
+    for (peer, number) in peers.iter().zip(numbers) {
+        assert_eq!(replies(peer), [(number, done(Status::SUCCESS))]);
+    }
+}
+
+#[test]
+fn the_death_of_a_process_ends_what_waits_for_it() {
+    let mut world = World::new();
+    let [mut waits, dies] = world.both_come();
+    let fenced = waits.asks(fence());
+    let asked = waits.asks(get(world.proc(1), "never"));
+    world.turn();
+    assert_eq!(replies(&waits), []);
+    dies.goes();
+    world.turn();
+    let mut told = replies(&waits);
+    told.sort_by_key(|(number, _)| *number);
+    assert_eq!(told, [(fenced, done(Status::ERR_PARTIAL_SUCCESS)), (asked, done(Status::ERR_NOT_FOUND))]);
+    assert_eq!(*world.lost.0.lock().unwrap(), [(world.proc(1), Status::ERR_PROC_TERM_WO_SYNC)]);
+
+    // Another process may come as that rank, and meets its peers anew.
+    let mut again = world.comes(1);
+    let numbers = [waits.asks(fence()), again.asks(fence())];
+    world.turn();
+    assert_eq!(replies(&waits), [(numbers[0], done(Status::SUCCESS))]);
+    assert_eq!(replies(&again), [(numbers[1], done(Status::SUCCESS))]);
+    let goodbye = again.asks(Request::Finalize);
+    world.turn();
+    assert_eq!(replies(&again), [(goodbye, done(Status::SUCCESS))]);
+}

@@ -1,6 +1,7 @@
 //! Event subscriptions: which peer wants to hear of which codes.
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::collect_small::collect_small;
 use crate::data::Status;
 use crate::message::door::PeerId;
 
@@ -53,6 +54,6 @@ impl Subscriptions {
 
     /// Every code that some peer has registered.
     pub fn codes(&self) -> BTreeSet<i32> {
-        self.by_peer.values().flat_map(|wanted| wanted.codes.iter().copied()).collect()
+        collect_small(self.by_peer.values().flat_map(|wanted| wanted.codes.iter().copied()))
     }
 }

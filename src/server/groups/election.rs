@@ -5,6 +5,7 @@
 //! stands leads, and everybody hears who it is.
 use std::collections::BTreeSet;
 
+use crate::collect_small::collect_small;
 use crate::data::Proc;
 
 /// An election under way, on the node of the leader that has died.
@@ -19,7 +20,7 @@ pub struct Election {
 impl Election {
     /// Calls an election; `elsewhere` are the processes of other nodes that are asked.
     pub fn new(dead: &Proc, elsewhere: impl IntoIterator<Item = Proc>) -> Self {
-        Election { dead: dead.clone(), candidate: None, unheard: elsewhere.into_iter().collect() }
+        Election { dead: dead.clone(), candidate: None, unheard: collect_small(elsewhere) }
     }
 
     /// Lets a process stand as leader.

@@ -5,6 +5,7 @@
 //! connection that is gone does not decide any more.
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::collect_small::collect_small;
 use crate::data::Nspace;
 use crate::message::door::PeerId;
 use crate::server::ctx::ticket::TrackerId;
@@ -38,7 +39,7 @@ pub struct Votes {
 impl Votes {
     /// Opens a vote among these connections and returns its number; none where there is nobody to decide.
     pub fn open(&mut self, subject: Subject, among: impl IntoIterator<Item = PeerId>) -> Option<u64> {
-        let undecided: BTreeSet<PeerId> = among.into_iter().collect();
+        let undecided: BTreeSet<PeerId> = collect_small(among);
         if undecided.is_empty() {
             return None;
         }
@@ -74,7 +75,7 @@ impl Votes {
     /// Takes a connection out of all votes. Returns what they are about.
     pub fn withdraw(&mut self, peer: PeerId) -> BTreeSet<Subject> {
         let numbers = self.by_peer.get(&peer).cloned().unwrap_or_default();
-        numbers.into_iter().filter_map(|number| self.cast(number, peer)).collect()
+        collect_small(numbers.into_iter().filter_map(|number| self.cast(number, peer)))
     }
 
     /// Closes all votes about a subject: it is over.

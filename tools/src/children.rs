@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, Sender};
 use instanton::internal::sys::process::await_child;
 use nix::unistd::Pid;
 
-use crate::launch::Event;
+use crate::event::Event;
 
 /// Tells of each child that has ended, until there is none. `taken` tells that it is taken.
 pub fn watch(events: &Sender<Event>, taken: &Receiver<()>) {

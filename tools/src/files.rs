@@ -4,10 +4,8 @@ use std::io;
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use instanton::data::{Info, InfoList, keys};
+use instanton::data::{Info, InfoList, Nspace, keys};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
-
-use crate::job::Job;
 
 /// Places of the files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -43,12 +41,13 @@ impl Files {
         Self { only: only && (prefix.is_some() || directory.is_some()), prefix, is_pattern, directory }
     }
 
-    /// The file of a stream (`stdout` or `stderr`), if there is to be one; empty, whatever was there.
+    /// Opens the file of a rank's stream (`stdout` or `stderr`), if there is to be one; empty, whatever was there. `size`
+    /// is that of the rank's job.
     ///
     /// # Errors
     /// When it cannot be made.
-    pub fn open(&self, job: &Job, rank: u32, stream: &str) -> io::Result<Option<File>> {
-        let Some(file) = self.name(&job.nspace.to_string(), job.size(), rank, stream) else { return Ok(None) };
+    pub fn open(&self, nspace: &Nspace, size: u32, rank: u32, stream: &str) -> io::Result<Option<File>> {
+        let Some(file) = self.name(&nspace.to_string(), size, rank, stream) else { return Ok(None) };
         fs::create_dir_all(file.parent().unwrap_or(Path::new(".")))?;
         create(&file).map(Some)
     }

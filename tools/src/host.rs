@@ -25,9 +25,9 @@ use nix::unistd::{Pid, getgid, getuid};
 
 use crate::args::BindTo;
 use crate::environment::Environment;
+use crate::event::Event;
 use crate::job::Job;
-use crate::launch::Event;
-use crate::pulls::Streams;
+use crate::streams::Streams;
 use crate::{control, link, log, query, spawn};
 
 /// Limit on the wait, at the end of the run, for tools that pull output and have not read it.

@@ -17,6 +17,7 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use crate::output::set_nonblocking;
+use crate::threads::start_thread;
 
 /// Bytes that may wait for one rank before their pusher is stopped.
 pub const MUCH: usize = 1 << 20;
@@ -88,7 +89,7 @@ impl Inputs {
         // The first needs the thread.
         if let Some(woken) = self.woken.lock().unwrap_or_else(PoisonError::into_inner).take() {
             let served = Arc::downgrade(self);
-            crate::launch::start_thread("input", move || serve(&served, woken))?;
+            start_thread("input", move || serve(&served, woken))?;
         }
         let pipe = Arc::new(File::from(pipe));
         let input = Input { rank, pipe, waiting: VecDeque::new(), ends: false, source };

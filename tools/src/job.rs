@@ -13,6 +13,7 @@ use instanton::launch::{App, AppSpec};
 use nix::sys::sysinfo::sysinfo;
 
 use crate::files::Files;
+use crate::random;
 use crate::session::Session;
 
 /// The only node's number.
@@ -104,7 +105,7 @@ impl Job {
         let node =
             nix::sys::utsname::uname().context("this machine has no name")?.nodename().to_string_lossy().into_owned();
         // The process that the user knows is our guardian.
-        let family = format!("instanton-{node}-{}-{}", std::os::unix::process::parent_id(), crate::random_hex::<4>()?);
+        let family = format!("instanton-{node}-{}-{}", std::os::unix::process::parent_id(), random::hex::<4>()?);
         Ok(Self {
             number: 1,
             nspace: Nspace::new(format!("{family}@1"))?,

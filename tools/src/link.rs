@@ -14,6 +14,8 @@ use anyhow::{Context, Result, bail};
 use instanton::data::{Info, archive};
 use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 
+use crate::random;
+
 /// The guardian's end, before the launcher has called.
 pub struct Listener {
     name: String,
@@ -23,7 +25,7 @@ pub struct Listener {
 impl Listener {
     /// Listens under a name that nobody can guess.
     pub fn new() -> Result<Self> {
-        let name = format!("instanton-guardian-{}", crate::random_hex::<16>()?);
+        let name = format!("instanton-guardian-{}", random::hex::<16>()?);
         let socket = UnixListener::bind_addr(&address(&name)?).context("cannot listen for the launcher")?;
         socket.set_nonblocking(true)?;
         Ok(Self { name, socket })

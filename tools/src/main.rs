@@ -8,6 +8,7 @@ mod args;
 mod children;
 mod control;
 mod environment;
+mod event;
 mod family;
 mod files;
 mod guardian;
@@ -22,14 +23,15 @@ mod outcome;
 mod output;
 mod pulls;
 mod query;
+mod random;
 mod session;
 mod signals;
 mod spawn;
+mod streams;
 mod terminal;
+mod threads;
 
 use std::process::ExitCode;
-
-use anyhow::{Context, Result};
 
 /// A process that is just being started has a copy of every descriptor for a moment. A test that starts one holds this
 /// alone, and those together that expect an end to be seen as soon as they close theirs.
@@ -52,10 +54,4 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
-}
-
-/// Random bytes as hexadecimal digits: names that do not collide and cannot be guessed.
-fn random_hex<const BYTES: usize>() -> Result<String> {
-    let random = instanton::internal::sys::random::bytes::<BYTES>().context("no random numbers")?;
-    Ok(random.iter().map(|byte| format!("{byte:02x}")).collect())
 }

@@ -8,20 +8,6 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use instanton::data::{Channels, Info, InfoList, Proc, keys};
 use instanton::server::Server;
 
-use crate::input::Inputs;
-use crate::output::OutputSender;
-
-/// The streams of all ranks, as the launcher and the host share them.
-#[derive(Clone)]
-pub struct Streams {
-    /// Ways to the threads that forward standard output and standard error.
-    pub feeds: [OutputSender; 2],
-    /// Pulls of their output.
-    pub pulls: Arc<Pulls>,
-    /// Standard input.
-    pub inputs: Arc<Inputs>,
-}
-
 /// One call.
 #[derive(Debug, PartialEq, Eq)]
 struct Pull {

@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
+use crate::random;
+
 /// A run's directories.
 #[derive(Clone, Debug)]
 pub struct Session {
@@ -19,7 +21,7 @@ pub struct Session {
 impl Session {
     /// A name for one, which nobody else has or can guess.
     pub fn name() -> Result<Self> {
-        let name = format!("instanton-{}-{}-{}", nix::unistd::getuid(), std::process::id(), crate::random_hex::<4>()?);
+        let name = format!("instanton-{}-{}-{}", nix::unistd::getuid(), std::process::id(), random::hex::<4>()?);
         // Set to nothing is not set, as everywhere.
         let place = Some(std::env::temp_dir()).filter(|it| !it.as_os_str().is_empty()).unwrap_or("/tmp".into());
         Ok(Self { top: std::path::absolute(place)?.join(name) })

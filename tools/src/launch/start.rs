@@ -1,7 +1,4 @@
-//! Starting jobs: the first one, and those that ranks ask for.
-//!
-//! Either all of a job starts, or what was started of it is ended again. The first job's failure is the run's; of
-//! another one the rank that asked for it is told, and nobody else.
+//! Starting the ranks of a job: their environment, their streams and their descriptors.
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
@@ -10,20 +7,19 @@ use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
 use anyhow::{Context, Result, anyhow, bail};
-use instanton::data::{Channels, Nspace, Proc, Rank, Status};
+use instanton::data::Channels;
 use instanton::internal::message::lines::LineFormat;
-use instanton::launch::{App, Lacks, programs};
+use instanton::launch::App;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 
-use super::{Running, Stage, signal};
 use crate::environment::{self, Environment};
 use crate::host::Pmix;
 use crate::job::{Job, StreamOptions, Tags};
+use crate::jobs::Jobs;
 use crate::output::{LineStyle, Source};
 use crate::pulls::PulledStream;
-use crate::spawn;
+use crate::streams::Streams;
 
 /// Descriptors that the launcher holds of a rank: three streams, its connection and its pidfd; and those that it needs
 /// itself, at least and with room for all that happens at the same time.
@@ -34,48 +30,27 @@ const MORE_DESCRIPTORS: u64 = 100;
 /// The streams that we forward.
 const STREAMS: [(&str, Channels); 2] = [("stdout", Channels::STDOUT), ("stderr", Channels::STDERR)];
 
-impl Running {
-    /// The file of each application's program; none when one is missing.
-    pub(super) fn find_programs(&mut self) -> Option<Vec<PathBuf>> {
-        let job = self.jobs.first();
-        match programs(&job.apps) {
-            Ok(found) => return Some(found),
-            Err((app, lacks)) => {
-                let who = self.jobs.who(job.number, app.first);
-                match lacks {
-                    Lacks::Directory(error) => self.outcome.no_directory(who, &app.wdir, &error),
-                    Lacks::Program(error) => {
-                        self.outcome.not_started(who, &error, &app.spec.program.to_string_lossy());
-                    }
-                }
-            }
-        }
-        None
-    }
+/// Starts the ranks of a run.
+pub(super) struct Starter {
+    pub(super) streams: Streams,
+    /// Tags in front of lines of output where a job does not say more.
+    pub(super) tags: Tags,
+    pub(super) format: LineFormat,
+}
 
-    /// Starts the first job, or ends what was started of it when a rank cannot be, and whatever watches it.
-    pub(super) fn start_first(&mut self, programs: &[PathBuf], pmix: &Pmix) -> Result<()> {
-        let first = self.jobs.first().number;
-        if let Err((rank, error)) = self.start(first, programs, None, pmix) {
-            let error = error.downcast::<io::Error>()?;
-            let app = self.jobs.first().ranks().find(|(other, _)| *other == rank).map(|(_, app)| app);
-            let program = app.map(|app| app.spec.program.to_string_lossy().into_owned()).unwrap_or_default();
-            self.outcome.not_started(self.jobs.who(first, rank), &error, &program);
-        }
-        self.watch()
-    }
-
+impl Starter {
     /// Starts every rank of a job, up to the first that cannot be, or not any more, and says which that is.
-    fn start(
-        &mut self,
+    pub(super) fn start(
+        &self,
+        jobs: &mut Jobs,
         number: u32,
         programs: &[PathBuf],
         until: Option<Instant>,
         pmix: &Pmix,
     ) -> Result<(), (u32, anyhow::Error)> {
-        make_room(self.jobs.size()).map_err(|error| (0, error))?;
+        make_room(jobs.size()).map_err(|error| (0, error))?;
         let ours: Environment = std::env::vars_os().collect();
-        let Some(live) = self.jobs.get(number) else { return Ok(()) };
+        let Some(live) = jobs.get(number) else { return Ok(()) };
         let mut born = Vec::new();
         let mut result = Ok(());
         for (rank, app) in live.job.ranks() {
@@ -92,7 +67,7 @@ impl Running {
             }
         }
         for (rank, pid) in born {
-            self.jobs.started(number, rank, Pid::from_raw(pid as i32));
+            jobs.started(number, rank, Pid::from_raw(pid as i32));
         }
         result
     }
@@ -112,7 +87,7 @@ impl Running {
         };
         let mut command = command(program, app, rank, input, environment);
         // Before there is anybody to be ended again.
-        let open = |stream: &str| job.wants.files.open(job, rank, stream);
+        let open = |stream: &str| job.wants.files.open(&job.nspace, job.size(), rank, stream);
         let mut files = vec![open(STREAMS[0].0)?];
         if !job.wants.is_merged {
             files.push(open(STREAMS[1].0)?);
@@ -143,49 +118,6 @@ impl Running {
             feed.add(Source::new(pipe, style)?.pulled(pulled).filed(file, job.wants.files.only));
         }
         Ok(child)
-    }
-
-    /// Serves a spawn request: launches its job, or answers why not.
-    pub(super) fn spawn(&mut self, request: spawn::Request, pmix: &Pmix) {
-        let result = self.try_spawn(&request, pmix);
-        request.done.complete(result);
-    }
-
-    fn try_spawn(&mut self, request: &spawn::Request, pmix: &Pmix) -> Result<Nspace, Status> {
-        if !matches!(self.stage, Stage::Running) || !self.has_children {
-            return Err(Status::ERR_JOB_FAILED_TO_LAUNCH);
-        }
-        let limits = request.limits()?;
-        let until = limits.start.map(|limit| Instant::now() + limit);
-        let first = self.jobs.first();
-        let specs = request.specs(&first.node, pmix.binds())?;
-        let ranks = specs.iter().fold(0u32, |sum, spec| sum.saturating_add(spec.ranks));
-        let (number, before) = self.jobs.next(ranks).ok_or(Status::ERR_JOB_INSUFFICIENT_RESOURCES)?;
-        let failed = |_| Status::ERR_JOB_SYS_OP_FAILED;
-        let mut job = first.spawned(number, request.parent.clone(), before, specs).map_err(failed)?;
-        job.wants = request.wants();
-        let programs = programs(&job.apps).map_err(|(_, lacks)| lacks.status())?;
-        job.session.create_job(number, job.size()).map_err(failed)?;
-        let (nspace, registered) = (job.nspace.clone(), pmix.register(&job, &request.said()));
-        self.jobs.add(job, request.tells_parent());
-        let failed = |_| match until {
-            Some(until) if until <= Instant::now() => Status::ERR_TIMEOUT,
-            _ => Status::ERR_JOB_FAILED_TO_LAUNCH,
-        };
-        let started = registered.and_then(|()| self.start(number, &programs, until, pmix).map_err(failed));
-        let run = limits.run.filter(|_| started.is_ok());
-        self.limits.extend(run.map(|limit| (Instant::now() + limit, number)));
-        if started.is_err() {
-            // Nothing of it stays, and its parent, told that it has not begun, does not hear of its end.
-            let pids = self.jobs.named(&[Proc::new(nspace.clone(), Rank::WILDCARD)]).unwrap_or_default();
-            self.jobs.dismiss(&pids);
-            self.jobs.keep_quiet(number);
-            signal(&pids, Signal::SIGKILL);
-            if pids.is_empty() {
-                self.job_over(number, pmix);
-            }
-        }
-        started.map(|()| nspace)
     }
 }
 

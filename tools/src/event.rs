@@ -1,0 +1,43 @@
+//! Events of a run: everything that happens to it, in one queue.
+use std::io;
+
+use instanton::data::{Info, Proc};
+use instanton::server::Completion;
+use nix::unistd::Pid;
+
+use crate::{control, query, spawn};
+
+/// Event of a run.
+#[derive(Debug)]
+pub enum Event {
+    /// A rank has called Init.
+    Initialised(Proc),
+    /// A rank has called Finalize.
+    Finalized(Proc),
+    /// A rank waits for a debugger, at that place.
+    Stopped(Proc, Option<Info>),
+    /// A tool is gone.
+    ToolGone(Proc),
+    /// A rank asks for the end of everything.
+    Abort(Proc, i32, String),
+    /// A rank spawns another job.
+    Spawn(spawn::Request),
+    /// A rank asks that something be done to processes.
+    Control(control::Request),
+    /// A tool asks for the end of the jobs that it has started.
+    AbortBy(Proc, Completion<()>),
+    /// A rank asks how things are.
+    Query(query::Request),
+    /// A look-up of published data waits.
+    Waits,
+    /// A child has ended, which is still to be taken: a rank, or an orphan that we were given.
+    Ended(Pid),
+    /// No child is left.
+    Childless,
+    /// The user has sent a signal.
+    Signal(i32),
+    /// The guardian has died.
+    GuardianGone,
+    /// One of our outputs is through, or broken.
+    Printed(io::Result<()>),
+}

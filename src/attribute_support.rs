@@ -130,7 +130,7 @@ fn served(function: &str) -> String {
     }
 }
 
-/// What the host's level supports, as registered.
+/// Attributes that the host supports, by function, as it has registered them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct HostSupport(BTreeMap<String, Vec<String>>);
 
@@ -163,12 +163,12 @@ pub(crate) fn available_servers(key: &Text) -> Option<Vec<Info>> {
     (key.as_bytes() == keys::QUERY_AVAIL_SERVERS.as_bytes()).then(rendezvous::available)
 }
 
-/// Whether a query's key asks for supported attributes.
+/// Returns whether a query's key asks for supported attributes.
 pub(crate) fn is_asked_by(key: &Text) -> bool {
     key.as_bytes() == keys::QUERY_ATTRIBUTE_SUPPORT.as_bytes()
 }
 
-/// Whether the host's level is asked for, too.
+/// Returns whether attributes of the host's level are asked for, too.
 pub(crate) fn asks_for_host(qualifiers: &[Info]) -> bool {
     [keys::HOST_FUNCTIONS, keys::HOST_ATTRIBUTES].iter().any(|key| qualifiers.find(key).is_some())
 }

@@ -19,7 +19,7 @@
 //! `client` and `server`, both on by default, are the two ends of the control plane. Without them the crate is the data model and the
 //! store.
 #![deny(unsafe_code)]
-// What has its use in a program with both ends is dead where one of them is left out.
+// Code of a program with both ends is dead where one of them is left out.
 #![cfg_attr(not(all(feature = "client", feature = "server")), allow(dead_code))]
 
 #[cfg(any(feature = "client", feature = "server"))]

@@ -29,12 +29,12 @@ macro_rules! trace {
     };
 }
 
-/// Whether anybody listens. One load once the environment has been read.
+/// Returns whether anybody listens. One load once the environment has been read.
 pub fn enabled() -> bool {
     SINK.get_or_init(open).is_some()
 }
 
-/// What [`trace!`](crate::trace!) expands to.
+/// Writes a line; [`trace!`](crate::trace!) expands to a call of this.
 pub fn line(module: &str, text: fmt::Arguments<'_>) {
     let part = module.split("::").nth(1).unwrap_or(module);
     // A peer's bytes may be in the text: they cannot begin a line of their own.

@@ -24,7 +24,7 @@ use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 const READERS: u32 = 3;
 const QUESTIONS: &str = "INSTANTON_TEST_QUESTIONS";
 
-/// Whom or what a value is about.
+/// Subject of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum About {
     Process(u32),

@@ -198,7 +198,7 @@ fn step<W: Words + Copy, S: Seek<W>>(
     let record = Record::in_block(words, at.word as usize, Owner::Modex, rank)?;
     if !checked.has(at.word, version) {
         record.check()?;
-        // What was written meanwhile is not what was checked.
+        // A record that was written meanwhile is not the one that was checked.
         if read.is_unchanged() {
             checked.add(at.word, version);
         }

@@ -49,7 +49,7 @@ pub struct Header {
     pub ranks: u64,
 }
 
-/// Why a segment cannot be used.
+/// Reason why a segment cannot be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BadHeader {

@@ -1,4 +1,4 @@
-//! Where the words of a segment lie: in a mapping ([`RawWords`]), or in a vector ([`VecWords`]) for tests and models.
+//! Words of a segment: in a mapping ([`RawWords`]), or in a vector ([`VecWords`]) for tests and models.
 //!
 //! Readers' mappings are read-only, where only a relaxed load of at most 8 bytes is sound. So this trait has relaxed loads,
 //! copies that stand for such loads, and a separate fence, and nothing else for readers.
@@ -10,7 +10,7 @@ use crate::sync::{AtomicU64, Ordering};
 /// Words that others may change while they are read.
 #[allow(clippy::len_without_is_empty, reason = "no segment is empty")]
 pub trait Words {
-    /// How many words there are.
+    /// Returns the number of words.
     fn len(&self) -> usize;
 
     /// A relaxed load.
@@ -39,7 +39,7 @@ pub trait Words {
     /// is given the words, so that nobody needs them in memory who does not check.
     ///
     /// # Errors
-    /// What `check` answers.
+    /// Errors of `check`.
     #[inline(always)]
     fn once(&self, _at: usize, check: impl FnOnce(&Self) -> Result<(), Malformed>) -> Result<(), Malformed> {
         check(self)
@@ -70,7 +70,7 @@ pub trait WordsMut: Words {
     fn store(&self, at: usize, value: u64, order: Ordering);
 }
 
-/// Whether `bytes` bytes from word `at` lie within `len` words.
+/// Fails unless `bytes` bytes from word `at` lie within `len` words.
 #[inline]
 pub(crate) fn check(len: usize, at: usize, bytes: usize) -> Result<(), Malformed> {
     match at.checked_add(bytes.div_ceil(8)) {
@@ -150,7 +150,7 @@ impl<'a> RawWords<'a> {
         u64::from_le(word)
     }
 
-    /// The same words, to be written.
+    /// Returns these words, to be written.
     ///
     /// # Safety
     /// The mapping is writable.
@@ -217,7 +217,7 @@ impl<'a> RawWordsMut<'a> {
         Self(unsafe { RawWords::new(base, len) })
     }
 
-    /// The same words, to be read only.
+    /// Returns these words, to be read only.
     pub const fn reader(self) -> RawWords<'a> {
         self.0
     }
@@ -271,7 +271,7 @@ impl Words for Plain<'_> {
     }
 }
 
-/// The same in several pieces, one behind the other.
+/// Words in several pieces, one behind the other.
 pub struct Pieces<'a, const N: usize>(pub [&'a [u64]; N]);
 
 impl<const N: usize> Words for Pieces<'_, N> {

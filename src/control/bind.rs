@@ -22,7 +22,7 @@ const MAX_PATH: usize = 107;
 /// The socket's name in its directory.
 const SOCKET: &str = "s";
 
-/// What the name of the socket for the processes of a server's jobs begins with.
+/// Prefix of the name of the socket for the processes of a server's jobs.
 pub const FOR_JOBS: &str = "instanton-";
 
 /// A socket with an abstract name that begins with `prefix` and is random from there on, and the name.
@@ -39,7 +39,7 @@ pub fn bind_abstract(prefix: &str) -> io::Result<(UnixListener, String)> {
 /// A socket with a path; dropping it removes the socket and its directory.
 #[derive(Debug)]
 pub struct PathSocket {
-    /// Where clients find it.
+    /// Path at which clients find it.
     pub path: PathBuf,
     parent: OwnedFd,
     directory: OwnedFd,
@@ -80,7 +80,7 @@ pub fn bind_path(tmpdir: &Path) -> io::Result<(UnixListener, PathSocket)> {
 
 impl Drop for PathSocket {
     fn drop(&mut self) {
-        // What somebody else has removed already need not be removed.
+        // A socket that somebody else has removed already need not be removed.
         let _ = unlinkat(&self.directory, SOCKET, UnlinkatFlags::NoRemoveDir);
         let _ = unlinkat(&self.parent, self.name.as_str(), UnlinkatFlags::RemoveDir);
     }

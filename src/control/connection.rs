@@ -19,7 +19,7 @@ pub const CHUNK: usize = 64 << 10;
 /// Chunks taken from one peer before the others get their turn.
 const CHUNKS_PER_TURN: usize = 16;
 
-/// How far a connection has come.
+/// Stage of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
     /// It has not said yet who it is.
@@ -42,21 +42,21 @@ struct Queued {
 pub struct Connection {
     /// The socket.
     pub stream: UnixStream,
-    /// Who is at the other end, as the kernel says.
+    /// Process at the other end, as the kernel names it.
     pub peer: socket::Peer,
-    /// How far it has come.
+    /// Stage that it has reached.
     pub stage: Stage,
-    /// Whether its poll registration asks for writability.
+    /// True if its poll registration asks for writability.
     pub wants_write: bool,
     input: Vec<u8>,
-    /// How much of `input` has become frames.
+    /// Number of bytes of `input` that have become frames.
     taken: usize,
     output: VecDeque<Queued>,
     queued: usize,
     queued_descriptors: usize,
 }
 
-/// What reading brought.
+/// Result of reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fill {
     /// All there was.
@@ -67,7 +67,7 @@ pub enum Fill {
     Closed,
 }
 
-/// What writing came to.
+/// Result of writing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flush {
     /// Nothing is queued any more.
@@ -141,7 +141,7 @@ impl Connection {
         Ok(Some((header, &self.input[start..self.taken])))
     }
 
-    /// Whether the peer broke off in the middle of a frame.
+    /// Returns whether the peer broke off in the middle of a frame.
     pub fn is_mid_frame(&self) -> bool {
         self.taken < self.input.len()
     }
@@ -209,7 +209,7 @@ pub enum PushError {
     /// The peer does not read.
     #[error("{0} bytes wait to be read")]
     Unread(usize),
-    /// The same, and holds descriptors in that way.
+    /// The peer does not read, and holds descriptors in that way.
     #[error("{0} descriptors wait to be read")]
     UnreadDescriptors(usize),
     /// It is no frame.

@@ -27,7 +27,7 @@ pub use crate::sys::socket::MAX_DESCRIPTORS;
 
 const MAGIC: [u8; 4] = *b"INST";
 
-/// What a frame carries.
+/// Kind of a frame, by its contents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// [`Hello`](super::handshake::Hello), client to server, the first frame.
@@ -50,7 +50,7 @@ pub enum Kind {
 /// A frame's header, checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// What the body is.
+    /// Kind of the body.
     pub kind: Kind,
     /// Pairs a reply with its request.
     pub number: u64,
@@ -87,11 +87,11 @@ pub enum FrameError {
     /// The body is not what its kind says.
     #[error("a body of {len} bytes does not hold a {kind:?}: {source}")]
     Body {
-        /// What it should be.
+        /// Kind that it should be.
         kind: Kind,
         /// Its length.
         len: usize,
-        /// What is wrong.
+        /// Fault that was found.
         source: archive::ArchiveError,
     },
 }
@@ -216,7 +216,7 @@ impl Frame {
     }
 }
 
-/// Whether these attributes are no more than that data are collected.
+/// Returns whether these attributes say only that data are collected.
 fn collects(info: &[Info]) -> bool {
     matches!(info, [only] if only.flags == 0 && only.key == keys::COLLECT_DATA && only.value == Value::Bool(true))
 }
@@ -237,7 +237,7 @@ pub fn request_in(kind: Kind, body: &[u8]) -> Result<Request, FrameError> {
     }
 }
 
-/// What a frame of [`Kind::Meet`] says: what was seen, and whether data are collected.
+/// Reads a frame of [`Kind::Meet`]: the release count that was seen, and whether data are collected.
 ///
 /// # Errors
 /// When its body has another length.

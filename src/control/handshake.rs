@@ -6,16 +6,16 @@ use rkyv::{Archive, Deserialize, Serialize};
 use crate::data::{Info, Nspace, Proc, Status};
 use crate::message::Part;
 
-/// What a client says first.
+/// First frame of a client.
 #[derive(Archive, Serialize, Deserialize, Clone, PartialEq)]
 pub struct Hello {
-    /// Who it is.
+    /// Process that it claims to be.
     pub proc: Proc,
     /// The job's token, from the environment that `setup_fork` made.
     pub token: [u8; 32],
-    /// Whether it can map segments, and of which layout version; 0 when it looks up over the control plane only.
+    /// Version of the segments' layout that it can map; 0 when it looks up over the control plane only.
     pub layout: u32,
-    /// What it says of itself, for the host's `client_connected`.
+    /// Attributes that it gives of itself, for the host's `client_connected`.
     pub info: Vec<Info>,
 }
 
@@ -26,7 +26,7 @@ impl std::fmt::Debug for Hello {
     }
 }
 
-/// What a tool says first: it has no token, and may have no name yet.
+/// First frame of a tool: it has no token, and may have no name yet.
 #[derive(Archive, Serialize, Deserialize, Clone, Debug, PartialEq)]
 pub struct Attach {
     /// The name it has or wants; without one, it is given one.
@@ -35,11 +35,11 @@ pub struct Attach {
     pub server: Option<Nspace>,
     /// As in [`Hello`].
     pub layout: u32,
-    /// What it says of itself, for the host's `tool_connected`.
+    /// Attributes that it gives of itself, for the host's `tool_connected`.
     pub info: Vec<Info>,
 }
 
-/// What the server answers once its host has agreed.
+/// Answer of the server to the first frame, once its host has decided.
 #[derive(Archive, Serialize, Deserialize, Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Welcome {
@@ -47,9 +47,9 @@ pub enum Welcome {
     Accepted {
         /// The server's own name.
         server: Proc,
-        /// Where the server is, as tools are told.
+        /// Address of the server, as tools are told it.
         uri: String,
-        /// Who the process is.
+        /// Name of the process.
         proc: Proc,
         /// The descriptors that come with this frame, in order; empty when the client asked for none.
         parts: Vec<Part>,
@@ -58,7 +58,7 @@ pub enum Welcome {
     Refused {
         /// The status for `PMIx_Init`.
         status: Status,
-        /// Why, for the client's trace.
+        /// Reason, for the client's trace.
         reason: String,
     },
 }

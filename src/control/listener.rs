@@ -25,18 +25,18 @@ use crate::trace;
 
 /// Most connections that have not said who they are.
 pub const MAX_UNKNOWN: usize = 256;
-/// How long a connection may take to say who it is.
+/// Time that a connection has to say who it is.
 pub const HANDSHAKE_DEADLINE: Duration = Duration::from_secs(10);
 /// Connections taken in before those who are in already get their turn.
 const ACCEPTED_PER_TURN: usize = 64;
-/// How long to leave the doors shut when the process has no descriptor left for another connection.
+/// Time that the doors stay shut when the process has no descriptor left for another connection.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// The door: listening sockets and connections.
 pub struct Listener {
     number: u8,
     registry: Registry,
-    /// What the door's own tokens are added to.
+    /// Poll token that the door's own tokens are added to.
     tokens: usize,
     listening: Vec<UnixListener>,
     connections: NumberMap<u64, Connection>,
@@ -46,12 +46,12 @@ pub struct Listener {
     unknown: VecDeque<(Instant, u64)>,
     /// Connections with more to read than their turn allowed.
     again: Vec<u64>,
-    /// When to accept again: others had their turn, or there may be descriptors again.
+    /// Time at which to accept again: others had their turn, or there may be descriptors again.
     resume: Option<Instant>,
     scratch: Box<[u8; CHUNK]>,
 }
 
-/// What ends a connection from this side.
+/// Breach for which a connection is ended from this side.
 #[derive(Debug, thiserror::Error)]
 enum Breach {
     #[error(transparent)]
@@ -330,7 +330,7 @@ impl Door for Listener {
                 let (parts, descriptors): (Vec<Part>, Vec<OwnedFd>) = parts.into_iter().unzip();
                 let welcome = Welcome::Accepted { server, uri, proc, parts };
                 self.push(connection, Kind::Welcome, 0, descriptors, &welcome, callers);
-                // What came while the server made up its mind.
+                // Frames may have come while the server made up its mind.
                 self.again.push(connection);
             }
             Outgoing::Refused { status, reason } => {

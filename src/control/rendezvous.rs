@@ -1,4 +1,4 @@
-//! How a tool finds a server that it was not started by.
+//! The way of a tool to a server that has not started it.
 //!
 //! A server that accepts tools listens on one more abstract socket, whose name says whom it belongs to:
 //! `instanton-tools-PID-NAME-RANDOM`, or `instanton-system-PID-NAME-RANDOM` for the system's own server; `NAME` is the server's own,
@@ -18,9 +18,9 @@ use crate::trace;
 
 /// The kernel's table of Unix sockets in this process's network namespace.
 const TABLE: &str = "/proc/net/unix";
-/// How the kernel marks a socket that listens.
+/// Flag of a socket that listens, in the kernel's table.
 const LISTENS: u32 = 1 << 16;
-/// What a name begins with.
+/// Prefixes of the names of sockets for tools.
 const OF_SESSION: &str = "instanton-tools-";
 const OF_SYSTEM: &str = "instanton-system-";
 
@@ -44,7 +44,7 @@ pub struct Listed {
     pub name: String,
     /// The process that users know it by.
     pub pid: i32,
-    /// Whether it is the system's server.
+    /// True if it is the system's server.
     pub is_system: bool,
     /// The server's own name, where it is said.
     pub server: Option<Proc>,
@@ -61,7 +61,7 @@ impl Listed {
         Some(Listed { name: name.to_owned(), pid: pid.parse().ok()?, is_system, server })
     }
 
-    /// Whom its process belongs to: user and group. Where the process is not seen from here, that is not known.
+    /// Returns user and group of its process. Where the process is not seen from here, that is not known.
     fn owner(&self) -> Option<(u32, u32)> {
         let process = fs::metadata(format!("/proc/{}", self.pid)).ok()?;
         Some((process.uid(), process.gid()))
@@ -92,8 +92,8 @@ fn named(text: &str) -> Option<Proc> {
     Some(Proc::new(Nspace::new(nspace).ok()?, Rank(rank.parse().ok()?)))
 }
 
-/// What a query for servers that one could attach to is answered (`PMIX_QUERY_AVAIL_SERVERS`): an attribute for each of this
-/// user's or root's, and for root of everybody's, but none of this process.
+/// Returns the answer to a query for servers that one could attach to (`PMIX_QUERY_AVAIL_SERVERS`): an attribute for
+/// each of this user's or root's, and for root of everybody's, but none of this process.
 pub fn available() -> Vec<Info> {
     let own = nix::unistd::geteuid().as_raw();
     let is_for_me = |server: &Listed| {
@@ -130,7 +130,7 @@ fn listed(table: &str) -> Vec<Listed> {
     table.lines().filter_map(listening).collect()
 }
 
-/// Where a server is, as one text.
+/// Address of a server, as one text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Uri {
     /// The server's own name.

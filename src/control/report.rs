@@ -40,7 +40,7 @@ impl Drop for UriFile {
     fn drop(&mut self) {
         let found = fs::symlink_metadata(&self.path).map(|found| (found.dev(), found.ino()));
         if found.is_ok_and(|found| found == self.inode) {
-            // What somebody else has removed meanwhile need not be removed.
+            // A file that somebody else has removed meanwhile need not be removed.
             let _ = fs::remove_file(&self.path);
         }
     }

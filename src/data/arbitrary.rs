@@ -81,7 +81,7 @@ fn info_of(value: impl Strategy<Value = Value>) -> impl Strategy<Value = Info> {
     (key(), any::<u32>(), value).prop_map(|(key, flags, value)| Info { key, flags, value })
 }
 
-/// What holds other values.
+/// Returns a strategy for values that hold other values.
 fn nested(inner: BoxedStrategy<Value>) -> BoxedStrategy<Value> {
     let infos = || vec(info_of(inner.clone()), 0..MANY);
     let pdata = (proc(), key(), inner.clone()).prop_map(|(proc, key, value)| Pdata { proc, key, value });

@@ -22,8 +22,8 @@ use super::{Status, Value};
 /// Deepest nesting of arrays in one another.
 pub const MAX_DEPTH: usize = 32;
 
-/// What the depth is counted in: pointers. An array in an attribute in an array is two, and a message around it all, and
-/// the text in the innermost attribute, add a few.
+/// Deepest nesting of pointers, in which rkyv counts. An array in an attribute in an array is two, and a message around
+/// it all, and the text in the innermost attribute, add a few.
 const MAX_POINTERS: usize = 2 * MAX_DEPTH + 8;
 
 /// Longest archive. rkyv's own pointers reach 2 GiB, and it panics beyond.
@@ -32,7 +32,7 @@ pub const MAX_LEN: usize = 1 << 30;
 /// Alignment of archives in memory; a slice that has another one is copied before it is looked at.
 pub const ALIGNMENT: usize = 16;
 
-/// Why something cannot be archived, or bytes are no archive of it.
+/// Reason why something cannot be archived, or bytes are no archive of it.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ArchiveError {
@@ -42,9 +42,9 @@ pub enum ArchiveError {
     /// The bytes are not what [`encode`] makes of such a thing.
     #[error("{len} bytes that are no archive of it: {cause}")]
     Malformed {
-        /// How many bytes there were.
+        /// Number of bytes.
         len: usize,
-        /// What is wrong with them.
+        /// Fault that was found in them.
         cause: BoxedError,
     },
 }
@@ -83,14 +83,14 @@ impl<E: Source> Writer<E> for Bounded {
     }
 }
 
-/// What writes archives.
+/// Serializer that writes archives.
 pub type Encoder<'a> = Strategy<Serializer<Bounded, ArenaHandle<'a>, ()>, BoxedError>;
-/// What checks them.
+/// Validator that checks archives.
 pub type Checker<'a> = Strategy<ArchiveValidator<'a>, BoxedError>;
-/// What takes things out of them.
+/// Deserializer that takes things out of archives.
 pub type Decoder = Strategy<(), BoxedError>;
 
-/// What can be encoded and decoded: everything that derives rkyv's traits.
+/// Type that can be encoded and decoded: every one that derives rkyv's traits.
 pub trait Wire:
     Sized
     + Archive<Archived: Portable + for<'a> CheckBytes<Checker<'a>> + Deserialize<Self, Decoder>>
@@ -118,7 +118,7 @@ pub fn encode<T: Wire>(thing: &T) -> Result<AlignedVec<ALIGNMENT>, ArchiveError>
     Ok(bytes)
 }
 
-/// What is archived in `bytes`, which may lie at any address.
+/// Decodes the archive in `bytes`, which may lie at any address.
 ///
 /// # Errors
 /// [`ArchiveError::Malformed`] unless the bytes are an archive of a `T`.
@@ -133,7 +133,8 @@ pub fn decode<T: Wire>(bytes: &[u8]) -> Result<T, ArchiveError> {
     }
 }
 
-/// What is archived in `bytes`, to be looked at where it lies, which must be a multiple of [`ALIGNMENT`].
+/// Returns the contents of the archive in `bytes`, to be looked at where it lies; that must be a multiple of
+/// [`ALIGNMENT`].
 ///
 /// # Errors
 /// As [`decode`].
@@ -141,7 +142,7 @@ pub fn view<T: Wire>(bytes: &[u8]) -> Result<&T::Archived, ArchiveError> {
     check::<T>(bytes).map_err(|cause| ArchiveError::Malformed { len: bytes.len(), cause })
 }
 
-/// How fields of plain bytes are archived: as any other vector, but taken out in one piece.
+/// Form in which fields of plain bytes are archived: as any other vector, but taken out in one piece.
 ///
 /// ```
 /// # use rkyv::{Archive, Deserialize, Serialize};

@@ -12,7 +12,7 @@ pub enum BadBytes {
     /// C could not represent the rest.
     #[error("{what} has a NUL at byte {at}")]
     Nul {
-        /// What the bytes were to be.
+        /// Kind of text that the bytes were to be.
         what: &'static str,
         /// Offset of the NUL.
         at: usize,
@@ -20,7 +20,7 @@ pub enum BadBytes {
     /// Longer than the Standard allows.
     #[error("{what} of {len} bytes; {max} are allowed")]
     Length {
-        /// What the bytes were to be.
+        /// Kind of text that the bytes were to be.
         what: &'static str,
         /// Bytes offered.
         len: usize,
@@ -73,12 +73,12 @@ macro_rules! name {
                 &self.0
             }
 
-            /// How many bytes it has, without a NUL.
+            /// Returns the number of its bytes, without a NUL.
             pub fn len(&self) -> usize {
                 self.0.len()
             }
 
-            /// Whether it has none.
+            /// Returns whether it has none.
             pub fn is_empty(&self) -> bool {
                 self.0.is_empty()
             }
@@ -160,12 +160,12 @@ name! {
 }
 
 impl Key {
-    /// Whether the key is one of the Standard's (`PMIx_Check_reserved_key`).
+    /// Returns whether the key is one of the Standard's (`PMIx_Check_reserved_key`).
     pub fn is_reserved(&self) -> bool {
         super::keys::is_reserved(&self.0)
     }
 
-    /// The same key as our headers spell it, see [`canonical`](super::keys::canonical).
+    /// Returns this key as our headers spell it, see [`canonical`](super::keys::canonical).
     pub fn canonical(self) -> Key {
         match self.as_str().map(|key| (key, super::keys::canonical(key))) {
             Some((key, ours)) if ours != key => Key(ours.as_bytes().to_vec()),

@@ -4,7 +4,7 @@ use std::ffi::CStr;
 
 use super::{DataArray, Info, Value, constants::value_cmp, names};
 
-/// How two values relate. The numbers are those of `pmix_value_cmp_t`.
+/// Relation of two values. The numbers are those of `pmix_value_cmp_t`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(i32)]
 pub enum Comparison {
@@ -23,7 +23,7 @@ pub enum Comparison {
 }
 
 impl Comparison {
-    /// What `PMIx_Value_comparison_string` says of it.
+    /// Returns its text in `PMIx_Value_comparison_string`.
     pub fn text(self) -> &'static CStr {
         names::VALUE_CMP.of(self as u32)
     }
@@ -46,7 +46,7 @@ impl From<Option<Ordering>> for Comparison {
 }
 
 impl Value {
-    /// How this value, the first, relates to another.
+    /// Returns the relation of this value, the first, to another.
     ///
     /// Numbers and names have their usual order, a NULL comes before all text, a shorter array or byte object before a
     /// longer one; structures are compared field by field. Requests (APP, QUERY, PDATA) have no order.

@@ -9,11 +9,11 @@ use super::Text;
 /// A `pmix_topology_t`: a node's hardware.
 #[derive(Archive, Serialize, Deserialize, Clone, Debug, PartialEq, Eq, PartialOrd)]
 pub struct Topology {
-    /// What wrote `xml`, `hwloc:2.9.0`.
+    /// Program that wrote `xml`, `hwloc:2.9.0`.
     pub source: Option<Text>,
     /// The topology as its source exports it: for hwloc, XML.
     pub xml: Option<Text>,
-    /// What the source can find out and bind there, which its export leaves out: for hwloc, a byte for each such thing.
+    /// Abilities of the source to find out and bind there, which its export leaves out: for hwloc, a byte for each.
     #[rkyv(with = super::archive::Bytes)]
     pub support: Vec<u8>,
 }
@@ -21,7 +21,7 @@ pub struct Topology {
 /// A `pmix_cpuset_t`: processing units.
 #[derive(Archive, Serialize, Deserialize, Clone, Debug, PartialEq, Eq, PartialOrd)]
 pub struct Cpuset {
-    /// What wrote `bitmap`, `hwloc`.
+    /// Library that wrote `bitmap`, `hwloc`.
     pub source: Option<Text>,
     /// The set as its source writes it: for hwloc, a list such as `0-3,8`.
     pub bitmap: Option<Text>,
@@ -92,6 +92,6 @@ pub struct Endpoint {
 pub struct ResourceUnit {
     /// `constants::device_type` bits.
     pub device_type: u64,
-    /// How many.
+    /// Number of units.
     pub count: u64,
 }

@@ -21,7 +21,7 @@ impl Rank {
     /// Not a rank.
     pub const INVALID: Rank = Rank(constants::rank::RANK_INVALID);
 
-    /// Whether it names one process.
+    /// Returns whether it names one process.
     pub fn is_process(self) -> bool {
         self.0 < constants::rank::RANK_VALID
     }
@@ -61,7 +61,7 @@ impl Proc {
         Self { nspace, rank }
     }
 
-    /// Whether `other` is named by this process, wildcards on either side included (`PMIx_Check_procid`).
+    /// Returns whether `other` is named by this process, wildcards on either side included (`PMIx_Check_procid`).
     pub fn matches(&self, other: &Proc) -> bool {
         self.nspace == other.nspace
             && (self.rank == other.rank || self.rank == Rank::WILDCARD || other.rank == Rank::WILDCARD)
@@ -110,17 +110,17 @@ impl Info {
         Self { key: Key::new(key).expect("a legal key"), flags: 0, value }
     }
 
-    /// The same attribute as one that the caller cannot do without.
+    /// Returns this attribute as one that the caller cannot do without.
     pub fn required(self) -> Self {
         Self { flags: self.flags | constants::info_directives::INFO_REQD, ..self }
     }
 
-    /// Whether the caller cannot do without it (`PMIX_INFO_REQD`).
+    /// Returns whether the caller cannot do without it (`PMIX_INFO_REQD`).
     pub fn is_required(&self) -> bool {
         self.flags & constants::info_directives::INFO_REQD != 0
     }
 
-    /// Whether a boolean attribute is set: the truth of its value where it has one ([`Value::truth`]).
+    /// Returns whether a boolean attribute is set: the truth of its value where it has one ([`Value::truth`]).
     pub fn is_true(&self) -> bool {
         self.value.truth() == Some(true)
     }
@@ -138,7 +138,7 @@ pub trait InfoList {
     /// The last attribute with that key, in either spelling where there are two.
     fn find(&self, key: &str) -> Option<&Info>;
 
-    /// Whether a boolean attribute is given and true.
+    /// Returns whether a boolean attribute is given and true.
     fn is_set(&self, key: &str) -> bool {
         self.find(key).is_some_and(Info::is_true)
     }
@@ -158,7 +158,7 @@ impl InfoList for [Info] {
 pub struct Pdata {
     /// The publisher.
     pub proc: Proc,
-    /// What it published.
+    /// Key of the data.
     pub key: Key,
     /// The value.
     #[rkyv(omit_bounds)]
@@ -192,16 +192,16 @@ pub struct App {
 #[rkyv(deserialize_bounds(__D::Error: rkyv::rancor::Source))]
 #[rkyv(bytecheck(bounds(__C: rkyv::validation::ArchiveContext, __C::Error: rkyv::rancor::Source)))]
 pub struct Query {
-    /// What is asked.
+    /// Keys that are asked for.
     pub keys: Vec<Text>,
-    /// What narrows the question.
+    /// Attributes that narrow the question.
     #[rkyv(omit_bounds)]
     pub qualifiers: Vec<Info>,
 }
 
 impl Query {
-    /// Whom it is about: the job of the one who asks, unless a qualifier (`PMIX_PROCID`, or `PMIX_NSPACE` and `PMIX_RANK`) names another
-    /// process or job; nobody where that is no name.
+    /// Returns the process or job that the question is about: the job of the one who asks, unless a qualifier
+    /// (`PMIX_PROCID`, or `PMIX_NSPACE` and `PMIX_RANK`) names another process or job; nobody where that is no name.
     pub fn about(&self, asker: &Proc) -> Option<Proc> {
         let qualifier = |key| self.qualifiers.find(key).map(|info| &info.value);
         if let Some(named) = qualifier(keys::PROCID) {

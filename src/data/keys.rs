@@ -21,8 +21,8 @@ pub fn all() -> impl ExactSizeIterator<Item = (&'static str, &'static str, u16)>
 
 /// The name of the attribute with this key, in either spelling (`PMIx_Get_attribute_name`).
 ///
-/// Where two names share a key it is the one that is not deprecated, or the one that keeps the key where later headers
-/// tell the two apart.
+/// Of two names that share a key it is the one that is not deprecated, or the one that keeps the key where later
+/// headers tell the two apart.
 pub fn name_of(key: impl AsRef<[u8]>) -> Option<&'static CStr> {
     row_of(key.as_ref()).map(|(name, ..)| texts::c_text(*name))
 }
@@ -34,7 +34,7 @@ pub fn name_in_any_case(key: impl AsRef<[u8]>) -> Option<&'static CStr> {
     name_of(key).or_else(|| row().map(|(name, ..)| texts::c_text(*name)))
 }
 
-/// Whether a text of the tables is this one, in letters of any case.
+/// Returns whether a text of the tables is this one, in letters of any case.
 fn like(known: u16, text: &[u8]) -> bool {
     texts::c_text(known).to_bytes().eq_ignore_ascii_case(text)
 }
@@ -60,7 +60,7 @@ fn row_of(key: &[u8]) -> Option<&'static (u16, u16, u16)> {
     Some(&ATTRIBUTES[usize::from(FIRST[usize::from(number)])])
 }
 
-/// How many keys attributes have: their numbers ([`number`]) are below.
+/// Number of keys that attributes have: their numbers ([`number`]) are below.
 pub const COUNT: usize = KEYS.len();
 
 /// The number of an attribute's key; `hash` is the key's in shared memory. Keys that are no attribute's have none.
@@ -80,7 +80,7 @@ pub fn numbered(number: u16) -> Option<&'static str> {
     KEYS.get(usize::from(number)).map(|(_, key)| *key)
 }
 
-/// Whether a key is one of the Standard's, known or not (`PMIx_Check_reserved_key`).
+/// Returns whether a key is one of the Standard's, known or not (`PMIx_Check_reserved_key`).
 #[inline]
 pub fn is_reserved(key: impl AsRef<[u8]>) -> bool {
     key.as_ref().starts_with(b"pmix")

@@ -1,11 +1,11 @@
-//! Where on a node a process runs, as text: `SK0:L30:CR0-1:HT0-1:NM0`, and what two such places have in common.
+//! Places of processes on a node as text, `SK0:L30:CR0-1:HT0-1:NM0`, and the parts that two such places have in common.
 use super::constants::locality::*;
 
-/// What stands in front of a place in some hosts' locality strings.
+/// Prefix of a place in some hosts' locality strings.
 const METHOD: &str = "hwloc:";
 
-/// What two processes on one node share (`constants::locality` bits, always the node), from their locality strings.
-/// `None` for text that is none.
+/// Returns the parts of a node that two processes share (`constants::locality` bits, always the node), from their
+/// locality strings. `None` for text that is none.
 ///
 /// ```
 /// use instanton::data::{constants::locality::*, locality};

@@ -1,4 +1,4 @@
-//! What the Standard's `*_string` functions say of its numbers.
+//! Texts of the Standard's `*_string` functions for its numbers.
 //!
 //! Texts are C strings, because the C interface hands them out and C programs keep the pointers.
 //!
@@ -53,13 +53,13 @@ impl Names {
         texts::c_text(self.at(number.into()))
     }
 
-    /// The same for C.
+    /// Returns the text of a number for C.
     #[inline]
     pub fn pointer(&self, number: impl Into<u64>) -> *const c_char {
         texts::pointer(self.at(number.into()))
     }
 
-    /// The same as Rust text.
+    /// Returns the text of a number as Rust text.
     pub fn text(&self, number: impl Into<u64>) -> &'static str {
         self.of(number).to_str().unwrap_or("?")
     }
@@ -94,7 +94,7 @@ pub fn iof_channel(channels: Channels) -> &'static CStr {
     CStr::from_bytes_until_nul(iof_channels(channels)).unwrap_or_default()
 }
 
-/// The same for C.
+/// Returns the channels' text for C.
 #[inline]
 pub fn iof_channel_pointer(channels: Channels) -> *const c_char {
     iof_channels(channels).as_ptr().cast()
@@ -132,7 +132,7 @@ pub fn info_directives(flags: u32) -> String {
     text
 }
 
-/// The same piece by piece.
+/// Gives the directives of an attribute piece by piece.
 pub fn each_info_directive(flags: u32, mut f: impl FnMut(&'static str)) {
     if flags & info::INFO_QUALIFIER != 0 {
         return f("QUALIFIER");

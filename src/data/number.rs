@@ -1,7 +1,7 @@
 //! Numbers and truth: what a value of one type says when it is asked as another.
 use super::{DataType, Rank, Status, Text, Value};
 
-/// Why a value is no number of the type it was asked for (`PMIx_Value_get_number`).
+/// Reason why a value is no number of the type it was asked for (`PMIx_Value_get_number`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NumberError {
@@ -70,8 +70,8 @@ impl Value {
         })
     }
 
-    /// The same number as a value of type `want`. Numeric are the integers and floating-point types, BYTE, SIZE, PID,
-    /// TIME, STATUS and PROC_RANK.
+    /// Returns this number as a value of type `want`. Numeric are the integers and floating-point types, BYTE, SIZE,
+    /// PID, TIME, STATUS and PROC_RANK.
     ///
     /// A fraction is cut off when an integer is wanted; a DOUBLE is rounded to a FLOAT.
     ///
@@ -107,7 +107,7 @@ impl Value {
                 Value::$variant(<$ty>::try_from(whole).map_err(|_| lost)?)
             }};
         }
-        // What means something of its own becomes a number, and no other such thing.
+        // A type with a meaning of its own becomes a number, and no other such type.
         let means_something = |ty| matches!(ty, DataType::PID | DataType::STATUS | DataType::PROC_RANK);
         if want != have && means_something(want) && means_something(have) {
             return Err(NumberError::NotNumeric { have, want });
@@ -150,8 +150,8 @@ impl Value {
         })
     }
 
-    /// What the value means where a boolean is expected (`PMIx_Value_true`): a BOOL itself; a value of no type
-    /// and a string of nothing mean that the attribute is simply there, which is true; a string that starts with a
+    /// Returns the meaning of the value where a boolean is expected (`PMIx_Value_true`): a BOOL itself; a value of no
+    /// type and a string of nothing mean that the attribute is simply there, which is true; a string that starts with a
     /// number is true unless the number is 0; and a few words. `None` when it is none of these.
     ///
     /// ```

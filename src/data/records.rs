@@ -28,9 +28,9 @@ pub struct Envar {
 pub struct ProcInfo {
     /// Which process.
     pub proc: Proc,
-    /// Where it runs.
+    /// Node that it runs on.
     pub hostname: Option<Text>,
-    /// What it runs.
+    /// Program that it runs.
     pub executable: Option<Text>,
     /// Its process id.
     pub pid: i32,
@@ -49,7 +49,7 @@ pub struct RegAttr {
     pub key: Option<Key>,
     /// The type of its value.
     pub data_type: DataType,
-    /// What it means, line by line.
+    /// Description of its meaning, line by line.
     pub description: Vec<Text>,
 }
 
@@ -67,7 +67,7 @@ pub struct NodePid {
 /// A `pmix_regex2_t`: a map expression with its method beside it instead of in front.
 #[derive(Archive, Serialize, Deserialize, Clone, Debug, PartialEq, Eq, PartialOrd)]
 pub struct Regex2 {
-    /// How `bytes` are to be read.
+    /// Method by which `bytes` are to be read.
     pub method: Option<Text>,
     /// The expression.
     #[rkyv(with = super::archive::Bytes)]

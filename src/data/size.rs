@@ -1,4 +1,4 @@
-//! How much memory a value takes in C (`PMIx_Value_get_size`).
+//! Memory that a value takes in C (`PMIx_Value_get_size`).
 use super::{DataType, DiskStats, Geometry, Info, NetStats, Text, Value};
 
 impl Value {
@@ -25,7 +25,7 @@ impl Value {
         self.data_type().c_size() + self.referenced()
     }
 
-    /// What pointers in it lead to.
+    /// Returns the size of the memory that pointers in it lead to.
     fn referenced(&self) -> usize {
         match self {
             Value::String(text) => string(text),

@@ -25,7 +25,7 @@ pub struct ProcStats {
     pub proc: Proc,
     /// Its process id.
     pub pid: i32,
-    /// What it runs.
+    /// Program that it runs.
     pub cmd: Option<Text>,
     /// The letter that the operating system gives its state.
     pub state: u8,
@@ -47,7 +47,7 @@ pub struct ProcStats {
     pub peak_vsize: Real,
     /// The processor it ran on last.
     pub processor: u16,
-    /// When this was measured.
+    /// Time of this measurement.
     pub sample_time: Timeval,
 }
 
@@ -76,7 +76,7 @@ pub struct DiskStats {
     pub num_ios_in_progress: u64,
     /// Milliseconds with operations under way.
     pub milliseconds_io: u64,
-    /// The same, weighted by their number.
+    /// Milliseconds with operations under way, weighted by the number of those.
     pub weighted_milliseconds_io: u64,
 }
 
@@ -126,7 +126,7 @@ pub struct NodeStats {
     pub swap_free: Real,
     /// Mapped memory.
     pub mapped: Real,
-    /// When this was measured.
+    /// Time of this measurement.
     pub sample_time: Timeval,
     /// Its disks.
     pub diskstats: Vec<DiskStats>,

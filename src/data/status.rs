@@ -76,12 +76,12 @@ impl Status {
         Some(self.at()).filter(|at| *at != NO_NAME).map(texts::text)
     }
 
-    /// What `PMIx_Error_string` says: the name, or that there is none.
+    /// Returns its text in `PMIx_Error_string`: the name, or that there is none.
     pub fn text(self) -> &'static CStr {
         texts::c_text(self.at())
     }
 
-    /// The same for C.
+    /// Returns that text for C.
     #[inline]
     pub fn pointer(self) -> *const c_char {
         texts::pointer(self.at())

@@ -75,7 +75,7 @@ proptest! {
     #[test]
     fn numbers_come_back_or_are_refused(value in value(), want in 0..76u16) {
         let (have, want) = (value.data_type(), DataType(want));
-        // What means something of its own is had as no other such thing.
+        // A value of a type with a meaning of its own becomes no other such value.
         let means_something = [DataType::PID, DataType::STATUS, DataType::PROC_RANK];
         let differ = have != want && means_something.contains(&have) && means_something.contains(&want);
         match value.to_number(want) {

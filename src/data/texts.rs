@@ -16,12 +16,12 @@ pub fn c_text(at: u16) -> &'static CStr {
     TEXTS.get(usize::from(at)..).and_then(|rest| CStr::from_bytes_until_nul(rest).ok()).unwrap_or_default()
 }
 
-/// The same as Rust text.
+/// Returns the text that begins there as Rust text.
 pub fn text(at: u16) -> &'static str {
     c_text(at).to_str().unwrap_or_default()
 }
 
-/// How the text that begins there compares with another one.
+/// Returns the order of the text that begins there and another one.
 pub fn order(at: u16, other: &[u8]) -> Ordering {
     c_text(at).to_bytes().cmp(other)
 }

@@ -13,7 +13,7 @@ pub struct DataType(pub u16);
 include!(concat!(env!("OUT_DIR"), "/types.rs"));
 
 impl DataType {
-    /// Whether a [`Value`](super::Value) can be of this type. Not so the few numbers that name no public structure:
+    /// Returns whether a [`Value`](super::Value) can be of this type. Not so the few numbers that name no public structure:
     /// see there.
     pub fn is_supported(self) -> bool {
         self.name().is_some() && self != DataType::BUFFER && self != DataType::KVAL
@@ -24,7 +24,7 @@ impl DataType {
         self.c_name()?.to_str().ok()
     }
 
-    /// What `PMIx_Data_type_string` says: the name, or that there is none. UNDEF is no type to it.
+    /// Returns its text in `PMIx_Data_type_string`: the name, or that there is none. UNDEF is no type to it.
     pub fn text(self) -> &'static CStr {
         self.c_name().filter(|_| self != DataType::UNDEF).unwrap_or(c"NOT INITIALIZED")
     }
@@ -40,7 +40,7 @@ impl DataType {
         TYPES.iter().find(|(number, ..)| *number == self.0).map_or(0, |(_, _, size)| usize::from(*size))
     }
 
-    /// What [`text`](DataType::text) says, for C; nothing of what is no type.
+    /// Returns [`text`](DataType::text) for C; nothing for what is no type.
     #[inline]
     pub fn pointer(self) -> Option<*const c_char> {
         self.at().filter(|_| self != DataType::UNDEF).map(texts::pointer)

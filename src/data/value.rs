@@ -96,7 +96,7 @@ pub enum Value {
     DiskStats(Box<DiskStats>),
     NetStats(Box<NetStats>),
     NodeStats(Box<NodeStats>),
-    /// What was packed into a `pmix_data_buffer_t`.
+    /// Bytes that were packed into a `pmix_data_buffer_t`.
     DataBuffer(#[rkyv(with = Bytes)] Vec<u8>),
     StorMedium(u64),
     StorAccess(u64),

@@ -1,4 +1,4 @@
-//! What a request to start a job asks for, as whoever starts its processes reads it.
+//! Requests to start a job, as whoever starts its processes reads them.
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -59,13 +59,13 @@ pub struct AppSpec {
     pub ranks: u32,
     /// Variables to set; without a value, to take over from our own environment.
     pub environment: Vec<(OsString, Option<OsString>)>,
-    /// Where to run; our own directory unless given.
+    /// Directory to run in; our own unless given.
     pub wdir: Option<PathBuf>,
     /// The program as it was typed.
     pub program: OsString,
-    /// What it is called, where that differs: the first of its words.
+    /// Name of the processes, where it is not the program's: the first of their words.
     pub name: Option<OsString>,
-    /// Whether each process is called by its rank as well.
+    /// True if each process is called by its rank as well.
     pub is_numbered: bool,
     /// Its arguments.
     pub arguments: Vec<OsString>,
@@ -99,7 +99,7 @@ pub fn read(
     }
 }
 
-/// How the environment of the processes changes, for
+/// Returns the changes of the processes' environment, for
 /// [`setup_local_support`](crate::server::Server::setup_local_support).
 pub fn environment(job_info: &[Info], apps: &[data::App]) -> Vec<Info> {
     let infos = job_info.iter().chain(apps.iter().flat_map(|app| &app.info));
@@ -112,7 +112,7 @@ fn is_here(host: &str, node: &str) -> bool {
     name == node || ["localhost", "127.0.0.1"].contains(&name) || node.split('.').next() == Some(name)
 }
 
-/// How long the processes of a job may take.
+/// Limits on the time that the processes of a job take.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TimeLimits {
     /// Until all of them run.
@@ -186,9 +186,9 @@ pub struct App {
     pub number: u32,
     /// Its first rank.
     pub first: u32,
-    /// What was asked for.
+    /// Application that was asked for.
     pub spec: AppSpec,
-    /// Where its processes start.
+    /// Directory that its processes start in.
     pub wdir: PathBuf,
 }
 
@@ -214,7 +214,7 @@ impl App {
         self.first..self.first + self.spec.ranks
     }
 
-    /// What the Standard's keys say of it (`PMIX_APP_INFO_ARRAY`).
+    /// Returns the attribute that describes it with the Standard's keys (`PMIX_APP_INFO_ARRAY`).
     pub fn info(&self) -> Info {
         let words = std::iter::once(&self.spec.program).chain(&self.spec.arguments);
         let argv = words.map(OsString::as_os_str).collect::<Vec<_>>().join(OsStr::new(" "));

@@ -24,9 +24,9 @@ use crate::trace;
 
 /// From SIGTERM to SIGKILL, when the launcher ends.
 pub(super) const GRACE: Duration = Duration::from_secs(1);
-/// What is read at once; a pipe holds no more by default.
+/// Bytes that are read at once; a pipe holds no more by default.
 const CHUNK: usize = 64 << 10;
-/// How much a pipe can hold at most, unless root has enlarged it.
+/// Most bytes that a pipe can hold, unless root has enlarged it.
 const PIPE: usize = 1 << 20;
 
 /// A process that runs.
@@ -49,12 +49,12 @@ struct Stream {
 struct Job {
     nspace: Nspace,
     running: usize,
-    /// How the first process that did not end well ended; none of it when that is not known.
+    /// End of the first process that did not end well; none in it when that is not known.
     failure: Option<Option<ExitStatus>>,
-    /// Whether its end is told; that of a job that could not be started is not.
+    /// True if its end is told; that of a job that could not be started is not.
     is_told: bool,
     is_silent: bool,
-    /// What its processes are sent next because their time is over, and when.
+    /// Signal that its processes are sent next because their time is over, and when.
     limit: Option<(Instant, Signal)>,
     is_late: bool,
 }
@@ -142,7 +142,7 @@ impl Family {
             let _ = self.queue.wake.read();
         }
         let ended: Vec<bool> = happened.by_ref().take(self.children.len()).collect();
-        // What was printed comes before the end.
+        // Output that was printed comes before the end.
         let mut written = happened;
         let mut streams = std::mem::take(&mut self.streams);
         streams.retain_mut(|stream| written.next() != Some(true) || self.forward(stream));
@@ -354,7 +354,7 @@ impl Family {
     }
 }
 
-/// Whether a pipe can be read without waiting, be it to its end.
+/// Returns whether a pipe can be read without waiting, be it to its end.
 fn has_more(pipe: &File) -> bool {
     poll(&mut [PollFd::new(pipe.as_fd(), PollFlags::POLLIN)], PollTimeout::ZERO) == Ok(1)
 }

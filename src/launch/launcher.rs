@@ -36,11 +36,12 @@ use crate::sys::signals::spawn_without_signals;
 pub struct JobEnd {
     /// Which.
     pub nspace: Nspace,
-    /// How its first process that did not end well ended: `ERR_JOB_NON_ZERO_TERM` or `ERR_JOB_ABORTED_BY_SIG`; `ERR_TIMEOUT` when its time was over.
+    /// Status of its first process that did not end well: `ERR_JOB_NON_ZERO_TERM` or `ERR_JOB_ABORTED_BY_SIG`;
+    /// `ERR_TIMEOUT` when its time was over.
     pub status: Status,
     /// The code that this process exited with, or 128 and the number of the signal that ended it.
     pub exit_code: i32,
-    /// Whether whoever started the job wants to hear nothing of its end (`PMIX_EVENT_SILENT_TERMINATION`).
+    /// True if whoever started the job wants to hear nothing of its end (`PMIX_EVENT_SILENT_TERMINATION`).
     pub is_silent: bool,
 }
 

@@ -10,7 +10,7 @@ use nix::unistd::{AccessFlags, access};
 use super::app::App;
 use crate::data::Status;
 
-/// What an application of a job lacks.
+/// Part that an application of a job lacks.
 #[derive(Debug)]
 pub enum Lacks {
     /// A directory to run in.
@@ -50,7 +50,7 @@ pub fn all(apps: &[App]) -> Result<Vec<PathBuf>, (&App, Lacks)> {
     apps.iter().map(|app| of(app).map_err(|lacks| (app, lacks))).collect()
 }
 
-/// Whether a process can be started there.
+/// Fails unless a process can be started there.
 fn enterable(directory: &Path) -> io::Result<()> {
     access(directory, AccessFlags::X_OK)?;
     if directory.is_dir() { Ok(()) } else { Err(Errno::ENOTDIR.into()) }

@@ -11,7 +11,7 @@ use crate::data::Info;
 pub const MAX_EVENTS: usize = 512;
 /// Most bytes of their attributes, as [`Value::size`](crate::data::Value::size) counts them.
 pub const MAX_BYTES: usize = 4 << 20;
-/// How long an event is kept.
+/// Time that an event is kept.
 pub const KEPT_FOR: Duration = Duration::from_secs(120);
 
 /// Events in the order in which they came, and what is to be remembered of each.
@@ -49,7 +49,7 @@ impl<T> Backlog<T> {
         }
     }
 
-    /// What is kept, the oldest first.
+    /// Returns the events that are kept, the oldest first.
     pub fn events(&mut self, now: Instant) -> impl Iterator<Item = &mut T> {
         self.forget_old(now);
         self.kept.iter_mut().map(|kept| &mut kept.event)

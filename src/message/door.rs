@@ -1,4 +1,4 @@
-//! What a server's front door is: peers come in through it, and answers go out.
+//! The front door of a server: peers come in through it, and answers go out.
 //!
 //! A door owns sockets and knows how bytes become messages; the server behind it owns all the rest. A door tells the server's
 //! side ([`Callers`]) who has come, what it asks and that it is gone; the server hands it [`Outgoing`] messages. Both run on
@@ -18,7 +18,7 @@ pub struct PeerId {
     pub connection: u64,
 }
 
-/// Who a peer says it is.
+/// Claim of a peer to be somebody.
 #[derive(Clone, Debug)]
 pub enum Claim {
     /// A process of a job that is registered.
@@ -51,22 +51,22 @@ pub struct User {
 pub struct Capabilities {
     /// Layout version of the segments that it maps; none where it maps nothing.
     pub maps_layout: Option<u32>,
-    /// Whether it watches its job's word of release, so that it need not be sent the end of a fence.
+    /// True if it watches its job's word of release, so that it need not be sent the end of a fence.
     pub waits_at_words: bool,
-    /// Whether it answers events about groups with a decision.
+    /// True if it answers events about groups with a decision.
     pub votes: bool,
-    /// Whether it takes the information of its job as values when it is let in.
+    /// True if it takes the information of its job as values when it is let in.
     pub takes_job_info: bool,
 }
 
 /// A peer that says who it is.
 #[derive(Debug)]
 pub struct Arrival {
-    /// Who it says it is.
+    /// Claim to be somebody.
     pub claim: Claim,
-    /// What it is able to do.
+    /// Abilities of the peer.
     pub capabilities: Capabilities,
-    /// What it says of itself.
+    /// Attributes that it gives of itself.
     pub info: Vec<Info>,
     /// The kernel's word on its user and group; none where the kernel does not know them.
     pub user: Option<User>,
@@ -76,7 +76,7 @@ pub struct Arrival {
     pub process: Option<OwnedFd>,
 }
 
-/// Why a connection is gone.
+/// Reason why a connection is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Left {
     /// Its other end was closed.
@@ -97,16 +97,16 @@ pub trait Callers {
     fn left(&mut self, peer: PeerId, how: Left);
 }
 
-/// What a server tells a peer.
+/// Message of a server to a peer.
 #[derive(Debug)]
 pub enum Outgoing {
     /// It is in.
     Accepted {
         /// The server's own name.
         server: Proc,
-        /// Where the server is, as tools are told.
+        /// Address of the server, as tools are told it.
         uri: String,
-        /// Who the peer is.
+        /// Name of the peer.
         proc: Proc,
         /// Descriptors of what it may map.
         parts: Vec<(Part, OwnedFd)>,
@@ -117,7 +117,7 @@ pub enum Outgoing {
     Refused {
         /// The status of its Init.
         status: Status,
-        /// Why.
+        /// Reason, as text.
         reason: String,
     },
     /// The answer to a request.
@@ -135,7 +135,7 @@ pub enum Outgoing {
     End,
 }
 
-/// What one of a door's sockets is ready for.
+/// Readiness of one of a door's sockets.
 #[derive(Clone, Copy, Debug)]
 pub struct Ready {
     /// Something has come.
@@ -152,7 +152,7 @@ pub trait Door: Send {
     fn ready(&mut self, id: u64, ready: Ready, callers: &mut dyn Callers);
     /// Sends to a peer, or queues what the peer does not take now.
     fn send(&mut self, connection: u64, message: Outgoing, callers: &mut dyn Callers);
-    /// When the door wants to be called again though nothing is ready.
+    /// Returns the time at which the door wants to be called again though nothing is ready.
     fn deadline(&self) -> Option<Instant>;
     /// That time has come.
     fn tick(&mut self, now: Instant, callers: &mut dyn Callers);

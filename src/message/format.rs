@@ -1,10 +1,10 @@
-//! How output is shown, where more than its bytes is asked for: whose lines have begun and go on.
+//! Output in a form where more than its bytes is asked for: this knows whose lines have begun and go on.
 use std::io::Write;
 
 use crate::data::{Channels, Info, InfoList, Proc, keys};
 use crate::message::lines::{LineFormat, Origin};
 
-/// What asks for it.
+/// Attributes that ask for such a form.
 #[cfg(feature = "server")]
 pub(crate) const DIRECTIVES: [&str; 6] = [
     keys::IOF_TAG_OUTPUT,
@@ -21,14 +21,14 @@ pub fn write_out(channel: Channels, bytes: &[u8]) {
         to.write_all(bytes)?;
         to.flush()
     }
-    // Who has closed it wants nothing of it.
+    // A user who has closed it wants nothing of it.
     let _ = match channel {
         Channels::STDOUT => all(std::io::stdout().lock(), bytes),
         _ => all(std::io::stderr().lock(), bytes),
     };
 }
 
-/// How a line's source is named.
+/// Name of a line's source.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum Tags {
     #[default]
@@ -40,13 +40,13 @@ enum Tags {
     Full,
 }
 
-/// What is put around lines.
+/// Form that lines are given.
 #[derive(Default)]
 pub(crate) struct Format {
-    /// What each has in front.
+    /// Tag in front of each line.
     tags: Tags,
     lines: LineFormat,
-    /// Those whose line has begun and goes on.
+    /// Streams whose line has begun and goes on.
     unfinished: Vec<(Proc, Channels)>,
 }
 
@@ -63,7 +63,7 @@ impl Format {
         Format { tags, lines: LineFormat::read(directives), unfinished: Vec::new() }
     }
 
-    /// What the program is shown of such bytes.
+    /// Returns the text that the program is shown for such bytes.
     pub(crate) fn shown(&mut self, source: &Proc, channel: Channels, bytes: Vec<u8>) -> Vec<u8> {
         if self.tags == Tags::None && self.lines == LineFormat::default() {
             return bytes;

@@ -3,7 +3,7 @@ use rkyv::{Archive, Deserialize, Serialize};
 
 use crate::data::{App, Info, Proc, Query, ResourceUnit, Status, Text};
 
-/// What a client wants of the host.
+/// Request of a client to the host.
 #[derive(Archive, Serialize, Deserialize, Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Forward {
@@ -30,17 +30,17 @@ pub enum Forward {
     Spawn {
         /// Attributes of the whole job.
         job_info: Vec<Info>,
-        /// What is to run.
+        /// Applications to run.
         apps: Vec<App>,
     },
     /// Ask something (`PMIx_Query_info`). Answered by [`Reply::Infos`](super::Reply::Infos).
     Query {
-        /// What.
+        /// Questions.
         queries: Vec<Query>,
     },
     /// Log something (`PMIx_Log`).
     Log {
-        /// What, and to which channel.
+        /// Texts, each with its channel.
         data: Vec<Info>,
         /// Attributes.
         directives: Vec<Info>,
@@ -54,7 +54,7 @@ pub enum Forward {
     },
     /// Monitor the caller (`PMIx_Process_monitor`). Answered by [`Reply::Infos`](super::Reply::Infos).
     Monitor {
-        /// What is to be monitored.
+        /// Attribute that names the subject of the monitor.
         monitor: Info,
         /// The event to raise when it stalls.
         error: Status,
@@ -75,7 +75,7 @@ pub enum Forward {
     },
     /// Send bytes to the standard input of processes (`PMIx_IOF_push`).
     Push {
-        /// Whose.
+        /// Processes whose input it is.
         targets: Vec<Proc>,
         /// The bytes; none ends the input.
         bytes: Vec<u8>,
@@ -102,7 +102,7 @@ pub enum Forward {
         directive: u8,
         /// Its name.
         block: Text,
-        /// What it is made of.
+        /// Units that it is made of.
         units: Vec<ResourceUnit>,
         /// Attributes.
         info: Vec<Info>,

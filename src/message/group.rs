@@ -1,4 +1,4 @@
-//! What a client wants of a group of processes (`PMIx_Group_*`), and where group members' information is kept.
+//! Calls of a client about a group of processes (`PMIx_Group_*`), and the place of group members' information.
 use rkyv::{Archive, Deserialize, Serialize};
 
 use crate::data::{Info, Key, Proc};
@@ -28,7 +28,7 @@ pub enum GroupCall {
     /// Invite processes into a new group that the caller leads (`PMIx_Group_invite`). Answered by
     /// [`Reply::Infos`](super::Reply::Infos) when all have accepted or were given up.
     Invite {
-        /// Whom.
+        /// Processes that are invited.
         procs: Vec<Proc>,
         /// Attributes.
         info: Vec<Info>,
@@ -36,18 +36,18 @@ pub enum GroupCall {
     /// Answer an invitation (`PMIx_Group_join`). Answered by [`Reply::Infos`](super::Reply::Infos): an acceptance when the group is
     /// complete.
     Join {
-        /// Who has invited; none for whoever it was.
+        /// Process that has invited; none for whoever it was.
         leader: Option<Proc>,
-        /// Whether the caller accepts.
+        /// True if the caller accepts.
         accept: bool,
         /// Attributes.
         info: Vec<Info>,
     },
-    /// What the caller's handlers have decided about an event of a group that is being made.
+    /// Decision of the caller's handlers about an event of a group that is being made.
     Decide(Decision),
 }
 
-/// What event handlers have decided together.
+/// Decision that event handlers have made together.
 #[derive(Archive, Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
 pub struct Decision {
     /// Number of the vote that came with the event.

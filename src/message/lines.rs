@@ -1,11 +1,11 @@
-//! How lines of output are shown where more than their bytes is wanted: with their source in front, with the time, or as elements of
-//! XML.
+//! Lines of output in forms where more than their bytes is wanted: with their source in front, with the time, or as
+//! elements of XML.
 use std::fmt::Write;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::data::{Info, InfoList, Proc, keys};
 
-/// What is put around lines.
+/// Form that lines are given.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LineFormat {
     /// The time comes first.
@@ -14,14 +14,14 @@ pub struct LineFormat {
     pub is_xml: bool,
 }
 
-/// Where a line comes from.
+/// Origin of a line.
 #[derive(Clone, Copy, Debug)]
 pub struct Origin<'a> {
-    /// Whose it is.
+    /// Process that has printed it.
     pub source: &'a Proc,
     /// `stdout`, or what else the stream is called.
     pub stream: &'a str,
-    /// What is put in front of it; XML says all of that by itself.
+    /// Tag in front of it; XML says all of that by itself.
     pub tag: &'a str,
 }
 

@@ -1,11 +1,11 @@
-//! What peers ask and tell each other, as plain enums.
+//! Messages between peers, as plain enums.
 //!
 //! A client sends a [`Request`] and gets one [`Reply`] for it; a server tells a client things unasked as a [`Push`]. There are
 //! no bytes here: a front door (the native [`control`](crate::control) plane, or another protocol beside it) turns its own bytes into
 //! these and back, and the server never learns which door a peer came through.
 //!
-//! Who the peer is (its process, uid, gid) belongs to the connection and is in no message: a peer cannot claim to be
-//! somebody else halfway through.
+//! The peer's identity (its process, uid, gid) belongs to the connection and is in no message: a peer cannot claim to
+//! be somebody else halfway through.
 #![allow(missing_docs, reason = "rkyv's derive makes types without documentation; every item written here has its own")]
 
 pub mod backlog;
@@ -29,15 +29,15 @@ pub use group::{Decision, GroupCall, key_in_context};
 /// Which parts of a job's shared memory a client has mapped.
 #[derive(Archive, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Mapped {
-    /// Whether it has the job segment.
+    /// True if it has the job segment.
     pub job: bool,
     /// The generation of the info segment it has, 0 for none.
     pub info: u64,
-    /// How many modex segments it has: it has them in order.
+    /// Number of its modex segments: it has them in order.
     pub modex: u32,
 }
 
-/// What a client asks of its server.
+/// Request of a client to its server.
 #[derive(Archive, Serialize, Deserialize, Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Request {
@@ -56,14 +56,14 @@ pub enum Request {
     /// Meet all of the caller's namespace. The caller has no other fence under way, and watches the job segment's word of release: a
     /// change there answers this with success, unless a reply does.
     Meet {
-        /// What was in that word before this was sent.
+        /// Value of that word before this was sent.
         seen: u32,
         /// Attributes.
         info: Vec<Info>,
     },
     /// Look a key up (`PMIx_Get`), waiting for it where the Standard says so.
     Get {
-        /// Whose.
+        /// Process whose data is meant.
         proc: Proc,
         /// Which; none for everything known of that process.
         key: Option<Key>,
@@ -74,7 +74,7 @@ pub enum Request {
     Segments {
         /// Of which job.
         nspace: Nspace,
-        /// What it has.
+        /// Segments that the client has.
         have: Mapped,
     },
     /// End processes (`PMIx_Abort`).
@@ -83,7 +83,7 @@ pub enum Request {
         status: i32,
         /// Message to print.
         message: Option<Vec<u8>>,
-        /// Whom; none means the caller's whole namespace.
+        /// Processes to end; none means the caller's whole namespace.
         procs: Vec<Proc>,
     },
     /// The process is done with PMIx.
@@ -104,16 +104,16 @@ pub enum Request {
     Notify {
         /// The event's code.
         status: Status,
-        /// Who it goes to.
+        /// Range of processes that it goes to.
         range: DataRange,
         /// Attributes.
         info: Vec<Info>,
     },
     /// Control processes, or register what is to be cleaned up after them (`PMIx_Job_control`).
     JobControl {
-        /// Whom; none means the caller's whole namespace.
+        /// Processes to control; none means the caller's whole namespace.
         targets: Vec<Proc>,
-        /// What.
+        /// Directives.
         directives: Vec<Info>,
     },
     /// Meet the other participants and be connected with them (`PMIx_Connect`).
@@ -134,7 +134,7 @@ pub enum Request {
     Group {
         /// The group's name.
         group: Nspace,
-        /// What.
+        /// Call on the group.
         call: GroupCall,
     },
     /// Something that the host answers.
@@ -143,7 +143,7 @@ pub enum Request {
     PullOutput {
         /// The client's number for it.
         id: u64,
-        /// Whose.
+        /// Processes whose output is meant.
         procs: Vec<Proc>,
         /// The streams.
         channels: Channels,
@@ -159,12 +159,12 @@ pub enum Request {
     OutputTaken {
         /// The number of the pull.
         id: u64,
-        /// How much, by `output::cost`.
+        /// Part of the window that it has taken, by `output::cost`.
         cost: u64,
     },
 }
 
-/// What a server answers.
+/// Answer of a server.
 #[derive(Archive, Serialize, Deserialize, Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Reply {
@@ -182,7 +182,7 @@ pub enum Reply {
     Credential(Vec<u8>, Vec<Info>),
     /// Descriptors come with this message, in this order; none when the client has all there is.
     Segments {
-        /// What each descriptor is.
+        /// Kind of each descriptor.
         parts: Vec<Part>,
     },
 }
@@ -227,7 +227,7 @@ pub(crate) trait InProcessServer: Send + Sync {
     fn is_own_thread(&self) -> bool;
 }
 
-/// What a server tells a client unasked.
+/// Message of a server to a client that no request asked for.
 #[derive(Archive, Serialize, Deserialize, Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Push {
@@ -235,9 +235,9 @@ pub enum Push {
     Event {
         /// Its code.
         status: Status,
-        /// Who raised it.
+        /// Process that has raised it.
         source: Proc,
-        /// Who it goes to.
+        /// Range of processes that it goes to.
         range: DataRange,
         /// Attributes.
         info: Vec<Info>,
@@ -248,7 +248,7 @@ pub enum Push {
     Output {
         /// The client's number for what it has asked.
         pull: u64,
-        /// Whose.
+        /// Process that has printed it.
         source: Proc,
         /// The stream.
         channel: Channels,

@@ -7,31 +7,32 @@ use crate::data::{Channels, Info, InfoList, Proc, keys};
 /// drops what a pull has no room for: so nobody who stops reading stops anybody else.
 pub const WINDOW: usize = 256 << 10;
 
-/// What a piece of output takes of the window, however little it brings.
+/// Returns the part of the window that a piece of output takes, however little it brings.
 pub fn cost(bytes: usize) -> usize {
     bytes + 64
 }
 
-/// Whether a pattern of a pull stands for this process's output on this channel.
+/// Returns whether a pattern of a pull stands for this process's output on this channel.
 pub fn covers(procs: &[Proc], channels: Channels, source: &Proc, channel: Channels) -> bool {
     channels.intersects(channel) && procs.iter().any(|proc| proc.matches(source))
 }
 
-/// How a pull wants its output, as far as the server goes.
+/// Terms of a pull for its output, as far as the server goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Terms {
     /// Most bytes of one process and channel that wait for who pulls them (`PMIX_IOF_CACHE_SIZE`).
     pub cache: usize,
-    /// What goes where there is no more room: the beginning of what waits, or else what comes (`PMIX_IOF_DROP_OLDEST`).
+    /// True if the beginning of the output that waits is dropped where there is no more room, rather than the output
+    /// that comes (`PMIX_IOF_DROP_OLDEST`).
     pub drops_oldest: bool,
-    /// How many bytes are waited for before any are sent (`PMIX_IOF_BUFFERING_SIZE`).
+    /// Number of bytes that are waited for before any are sent (`PMIX_IOF_BUFFERING_SIZE`).
     pub least: usize,
     /// For how long, at most (`PMIX_IOF_BUFFERING_TIME`).
     pub patience: Option<Duration>,
 }
 
 impl Terms {
-    /// What waits of one process and channel unless a pull says otherwise.
+    /// Most bytes that wait of one process and channel unless a pull says otherwise.
     pub const CACHE: usize = 4 << 20;
 
     /// Reads directives.
@@ -48,7 +49,7 @@ impl Terms {
         Terms {
             cache,
             drops_oldest: directives.is_set(keys::IOF_DROP_OLDEST),
-            // What is waited for must find room.
+            // The bytes that are waited for must find room.
             least: least.min(cache),
             patience: patience.map(|seconds| Duration::from_secs(seconds.into())),
         }

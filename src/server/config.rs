@@ -1,10 +1,10 @@
-//! How a server is to run, and why one does not start.
+//! Configuration of a server, and the errors of its start.
 use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::data::{Nspace, Rank, Status, Text};
 
-/// How a server is to run. `ServerConfig::default()` is good for one machine.
+/// Configuration of a server. `ServerConfig::default()` is good for one machine.
 #[derive(Clone, Debug)]
 pub struct ServerConfig {
     /// The server's own name.
@@ -15,23 +15,24 @@ pub struct ServerConfig {
     pub hostname: Text,
     /// Directory for the path socket, and what clients learn as `PMIX_SERVER_TMPDIR`; the system's temporary directory by default.
     pub tmpdir: PathBuf,
-    /// What clients learn as `PMIX_SYSTEM_TMPDIR`; the system's temporary directory by default.
+    /// Directory that clients learn as `PMIX_SYSTEM_TMPDIR`; the system's temporary directory by default.
     pub system_tmpdir: PathBuf,
-    /// Whether to open a path socket beside the abstract one, for clients in other network namespaces.
+    /// True if a path socket is opened beside the abstract one, for clients in other network namespaces.
     pub path_socket: bool,
     /// Most bytes of shared memory, over all jobs; none by default.
     pub memory_limit: Option<u64>,
-    /// How long a client waits for the host's word in Init; without it, it is refused.
+    /// Time for the host's word on a client in Init; a client that is without it by then is refused.
     pub host_answer_deadline: Duration,
-    /// How long a client waits for the host's word in Finalize; then it goes without, as clients of stock libraries do.
+    /// Time for the host's word on a client in Finalize; a client goes without it then, as clients of stock libraries
+    /// do.
     pub host_farewell_deadline: Duration,
-    /// How long a Get waits for a key of a local process when its caller sets no limit.
+    /// Time that a Get waits for a key of a local process when its caller sets no limit.
     pub get_patience: Duration,
-    /// Whether tools may attach, and which; none by default.
+    /// Support of tools; none by default, and no tool may attach then.
     pub tools: Option<ToolSupport>,
     /// A file for the address that tools attach to, for as long as the server runs; none by default.
     pub uri_file: Option<PathBuf>,
-    /// Whether output that the host delivers is written to this process's own; not by default.
+    /// True if output that the host delivers is written to this process's own; not by default.
     pub local_output: bool,
 }
 
@@ -65,16 +66,16 @@ fn name_of_its_own(host: &str) -> Nspace {
     Nspace::new(name).expect("the name of a host is short")
 }
 
-/// Why a server does not start.
+/// Reason why a server does not start.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServerError {
     /// The system refuses something it cannot do without.
     #[error("cannot {what}: {source}")]
     System {
-        /// What was tried.
+        /// Operation that was tried.
         what: &'static str,
-        /// What the system says.
+        /// Error of the system.
         source: std::io::Error,
     },
 }
@@ -85,13 +86,13 @@ impl From<ServerError> for Status {
     }
 }
 
-/// What a server does for tools.
+/// Support of tools by a server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ToolSupport {
-    /// Whether it is the system's own server, which tools can ask for as such.
+    /// True if it is the system's own server, which tools can ask for as such.
     pub is_system: bool,
     /// The process that users know the server by; the one it lives in by default.
     pub pid: Option<i32>,
-    /// Whether tools of other users are let in where the host agrees. Only root's and the server's own are otherwise.
+    /// True if tools of other users are let in where the host agrees. Only root's and the server's own are otherwise.
     pub allows_foreign: bool,
 }

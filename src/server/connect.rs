@@ -97,7 +97,7 @@ impl Connections {
         // An answer that comes after a time limit or the end of a job connects nobody.
         let Some(tracker) = collectives.completed(id) else { return };
         let signature = &tracker.signature;
-        // What is required, and not served by the library, only the host can do.
+        // An attribute that is required, and not served by the library, only the host can serve.
         let needs_host = tracker.local.elsewhere || tracker.info_for_host().iter().any(Info::is_required);
         let result = if needs_host || result != Err(Status::ERR_NOT_SUPPORTED) { result } else { Ok(()) };
         if result.is_ok() {

@@ -1,4 +1,4 @@
-//! What a server asks of the program it is embedded in: a resource manager's daemon, a launcher.
+//! Upcalls of a server to the program that it is embedded in: a resource manager's daemon, a launcher.
 //!
 //! The library is a messenger. Whatever reaches beyond this node, starts or ends processes or needs a policy, the [`Host`] does,
 //! one method for each callback of the Standard's server module. Methods run on the server's control thread and with no lock
@@ -14,7 +14,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use crate::data::{App, Channels, DataRange, Info, Nspace, Proc, Query, ResourceUnit, Status, Text};
 pub use crate::message::{Credential, Infos, Published};
 
-/// How a host took a request.
+/// Way in which a host took a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// The completion will be completed.
@@ -23,7 +23,7 @@ pub enum Answer {
     Done,
 }
 
-/// What a host's method returns; an error means that it does not do it, and that the completion never will be completed.
+/// Result of a host's method; an error means that the host does not do it, and never completes the completion.
 pub type Accepted = Result<Answer, Status>;
 
 /// The way back from a host: completed at most once, from any thread.
@@ -58,7 +58,7 @@ pub trait Host: Send + Sync + 'static {
         NO
     }
 
-    /// The same with what the client says of itself.
+    /// As [`client_connected`](Host::client_connected), with the attributes that the client gives of itself.
     fn client_connected2(&self, proc: &Proc, info: &[Info], done: Completion<()>) -> Accepted {
         self.client_connected(proc, done)
     }
@@ -165,7 +165,7 @@ pub trait Host: Send + Sync + 'static {
         NO
     }
 
-    /// The same; a host that has this one can refuse at once.
+    /// As [`tool_connected`](Host::tool_connected); a host that has this one can refuse at once.
     fn tool_connected2(&self, info: &[Info], done: Completion<Proc>) -> Accepted {
         self.tool_connected(info, done)
     }
@@ -175,7 +175,7 @@ pub trait Host: Send + Sync + 'static {
         NO
     }
 
-    /// The same; a host that has this one can refuse at once.
+    /// As [`log`](Host::log); a host that has this one can refuse at once.
     fn log2(&self, client: &Proc, data: &[Info], directives: &[Info], done: Completion<()>) -> Accepted {
         self.log(client, data, directives, done)
     }

@@ -1,4 +1,5 @@
-//! What the host registers of sessions before and between their jobs: the processes of a job that names one find it there.
+//! Sessions: the host registers information about them before and between their jobs, and the processes of a job that
+//! names a session find it there.
 
 use super::Server;
 use crate::data::{Info, Status};

@@ -12,7 +12,7 @@ use crate::data::Proc;
 #[derive(Debug)]
 pub struct Watches {
     registry: Registry,
-    /// What the watches' own tokens are added to.
+    /// Poll token that the watches' own tokens are added to.
     tokens: usize,
     watched: HashMap<WatchId, (OwnedFd, Proc)>,
     next: u64,

@@ -162,7 +162,7 @@ pub enum WriteError {
     Value {
         /// Its key.
         key: Key,
-        /// Why.
+        /// Fault of the value.
         error: ArchiveError,
     },
     /// The job has no such rank.
@@ -176,7 +176,7 @@ pub enum WriteError {
     /// Data of this scope does not belong here: LOCAL data of another node, or a scope that nobody else may see.
     #[error("data of scope {} of rank {rank} does not belong here", scope.0)]
     Scope {
-        /// Whose data.
+        /// Rank whose data it is.
         rank: Rank,
         /// Its scope.
         scope: Scope,

@@ -206,7 +206,7 @@ impl JobWriter {
             }
             return Err(WriteError::Held { sets: self.waiting.len(), by: holder });
         }
-        // Where there is no room for a second copy, what there is has to do as long as it does.
+        // Without room for a second copy the first has to do as long as it does.
         let Some(new) = self.visible.renew()? else { return Ok(()) };
         if let Err(error) = self.announce(&new.set) {
             self.visible.forget(&new);

@@ -1,4 +1,4 @@
-//! What threads read while it is replaced: values that lie behind one pointer.
+//! Values that threads read while they are replaced: each lies behind one pointer.
 //!
 //! A thread that reads is in an [`Epoch`]: nothing that it can reach is freed before it leaves. What is replaced is freed when
 //! every thread has left the epochs in which it could be reached (crossbeam-epoch).
@@ -44,7 +44,7 @@ impl Epoch {
 pub(crate) struct EpochCell<T: Send + Sync + 'static> {
     current: Atomic<T>,
     page: Option<Arc<PinPage>>,
-    /// What was replaced while guards were held; locked while replacing.
+    /// Values that were replaced while guards were held; locked while replacing.
     kept: Mutex<Vec<Retired<T>>>,
 }
 

@@ -1,4 +1,4 @@
-//! Whether this process is a forked copy of the one that made something.
+//! Detection of a process that is a forked copy of the one that made something.
 use std::io;
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, Weak};
@@ -44,7 +44,7 @@ impl ForkMark {
         Self { words, _page: page }
     }
 
-    /// Whether this process was forked off since.
+    /// Returns whether this process was forked off since.
     #[inline]
     pub(crate) fn is_inherited(&self) -> bool {
         self.words.load(0) != Ok(1)

@@ -85,7 +85,7 @@ impl Bell {
 
 const SIZE_U32: u32 = 2;
 const PRIVATE: u32 = 128;
-/// How long one sleeps on one word of two, where the kernel cannot wait for both.
+/// Time that one sleeps on one word of two, where the kernel cannot wait for both.
 const TURN: Duration = Duration::from_millis(50);
 
 /// The kernel's `struct futex_waitv`.

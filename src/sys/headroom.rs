@@ -1,4 +1,4 @@
-//! Whether memory can be taken without bringing the OOM killer on.
+//! Headroom: memory that can be taken without bringing the OOM killer on.
 //!
 //! In a control group with a memory limit, allocating shared memory beyond it does not fail: it kills a process. So the limits
 //! of every visible ancestor group are looked at before each step. What another process takes between the look and
@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// What must be left after a step.
+/// Memory that must be left after a step.
 const MARGIN: u64 = 4 << 20;
 
 /// There is too little left below some limit.
@@ -23,7 +23,8 @@ pub(crate) struct TooLittle {
     pub(crate) whose: String,
 }
 
-/// What was found, less what was taken since. Looking costs some tenths of a millisecond, more than most segments do.
+/// Memory that a look has found, less what was taken since. Looking costs some tenths of a millisecond, more than most
+/// segments do.
 struct Seen {
     at: Instant,
     left: u64,
@@ -37,7 +38,7 @@ const PLENTY: u64 = 256 << 20;
 /// processes that come in. So nobody's Init waits for a look because of its own page.
 const LITTLE: u64 = 64 << 10;
 
-/// What is known of the memory that is left.
+/// Record of the memory that is left.
 struct Ledger {
     seen: Option<Seen>,
     /// Taken since the last look without one.
@@ -45,7 +46,7 @@ struct Ledger {
 }
 
 impl Ledger {
-    /// Whether `bytes` more can be taken. `look` says how much is left, if those are.
+    /// Fails unless `bytes` more can be taken. `look` says how much is left, if those are.
     fn require(
         &mut self,
         bytes: u64,
@@ -70,7 +71,7 @@ impl Ledger {
     }
 }
 
-/// Whether `bytes` more can be taken: in the groups of this process, and on the machine.
+/// Fails unless `bytes` more can be taken: in the groups of this process, and on the machine.
 pub(crate) fn require(bytes: u64) -> Result<(), TooLittle> {
     static LEDGER: Mutex<Ledger> = Mutex::new(Ledger { seen: None, unseen: 0 });
     LEDGER.lock().unwrap_or_else(PoisonError::into_inner).require(bytes, Instant::now(), look)

@@ -35,14 +35,14 @@ pub(crate) fn give_back() {
     }
 }
 
-/// Why there is no memory.
+/// Reason why there is no memory.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub(crate) enum MemoryError {
     /// The system refused.
     #[error("{call} for {len} bytes of shared memory: {error}")]
     System {
-        /// What was asked of it.
+        /// System call that was made.
         call: &'static str,
         /// For how much.
         len: u64,
@@ -54,14 +54,14 @@ pub(crate) enum MemoryError {
     Headroom(#[from] headroom::TooLittle),
 }
 
-/// What is wrong with a descriptor that was to be mapped.
+/// Reason why a descriptor cannot be mapped.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MapError {
     /// The system refused to map it.
     #[error("{call}: {error}")]
     System {
-        /// What was asked of the system.
+        /// System call that was made.
         call: &'static str,
         /// Its answer.
         error: io::Error,

@@ -1,4 +1,4 @@
-//! What the kernel offers and no crate wraps: the one module of this crate with `unsafe` in it.
+//! System calls that no crate wraps: the one module of this crate with `unsafe` in it.
 //!
 //! Every function here is safe to call. What it assumes of the kernel is said at each block.
 #![allow(unsafe_code, reason = "this is the place for it")]
@@ -8,7 +8,7 @@
 #[cfg(test)]
 static COPIES: std::sync::RwLock<()> = std::sync::RwLock::new(());
 
-/// What `write` makes of so many zeroes: for tests of what writes to memory that has nothing in it.
+/// Returns the bytes that `write` makes of so many zeroes: for tests of what writes to memory that has nothing in it.
 #[cfg(test)]
 pub(crate) fn written(len: usize, write: impl FnOnce(&mut [std::mem::MaybeUninit<u8>])) -> Vec<u8> {
     let mut room = vec![std::mem::MaybeUninit::new(0); len];

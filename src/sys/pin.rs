@@ -29,7 +29,7 @@ pub(crate) struct PinPage {
     mark: ForkMark,
 }
 
-/// Why nothing can be held.
+/// Reason why nothing can be held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PinError {
@@ -122,7 +122,7 @@ impl PinPage {
         Some((!before).trailing_zeros() as usize)
     }
 
-    /// Whether no guard is held on it that was there when this was called. What was replaced before is out of every later guard's sight.
+    /// Returns whether no guard is held on it that was there when this was called. What was replaced before is out of every later guard's sight.
     pub(crate) fn is_free(&self) -> bool {
         // A forked child has neither the page nor the parent's guards.
         if self.mark.is_inherited() {
@@ -161,7 +161,7 @@ impl<'a> Hold<'a> {
         Ok(Self { slot, job })
     }
 
-    /// Whether it is on this page.
+    /// Returns whether it is on this page.
     #[inline]
     pub(crate) fn is_on(&self, page: &Arc<PinPage>) -> bool {
         Arc::ptr_eq(&self.slot.page, page)
@@ -251,7 +251,7 @@ mod tests {
         let alive = Arc::new(());
         let cell = EpochCell::with_page(alive.clone(), Some(page.clone()));
         let replace = || cell.replace(|_| Ok::<_, ()>(alive.clone())).unwrap();
-        // What goes by epochs takes a few of them.
+        // A value that goes by epochs is freed a few of them later.
         let collect = || (0..1000).for_each(|_| crossbeam_epoch::pin().flush());
         assert!(cell.read_held(&Hold::take(&other, &job).unwrap()).is_none(), "of another page");
         let outer = Hold::take(&page, &job).unwrap();

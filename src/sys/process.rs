@@ -40,8 +40,8 @@ pub fn watch(pid: i32) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd as libc::c_int) })
 }
 
-/// The same for a child of this process that nobody else waits for: where the kernel has no pidfds, a thread waits. The child is left to
-/// be waited for.
+/// Returns such a descriptor for a child of this process that nobody else waits for: where the kernel has no pidfds, a
+/// thread waits. The child is left to be waited for.
 ///
 /// # Errors
 /// When the child is gone, or there is no thread to be had.
@@ -59,7 +59,7 @@ pub fn watch_child(pid: i32) -> io::Result<OwnedFd> {
     watch(pid).or_else(|error| if is_unknown(&error) { by_thread() } else { Err(error) })
 }
 
-/// Whether the process behind `pidfd` is a child of this one, not yet waited for. Leaves it to be waited for.
+/// Returns whether the process behind `pidfd` is a child of this one, not yet waited for. Leaves it to be waited for.
 pub fn is_child(pidfd: &impl AsFd) -> bool {
     let options = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
     // SAFETY: siginfo_t is plain data, for which zeroes are a value.
@@ -135,7 +135,7 @@ pub fn take_child(pid: Option<i32>) -> io::Result<Option<(i32, ExitStatus)>> {
     }
 }
 
-/// Whether a descriptor's number is so high that half of those that this process may have are in use.
+/// Returns whether a descriptor's number is so high that half of those that this process may have are in use.
 pub fn is_high(descriptor: &impl AsFd) -> bool {
     let number = descriptor.as_fd().as_raw_fd() as libc::rlim_t;
     getrlimit(Resource::RLIMIT_NOFILE).is_ok_and(|(soft, _)| number >= soft / 2)

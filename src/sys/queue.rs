@@ -1,4 +1,4 @@
-//! What lies between two ends of a Unix socket.
+//! Bytes that lie between two ends of a Unix socket.
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 

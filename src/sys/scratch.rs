@@ -1,8 +1,8 @@
 //! Memory that is needed for a while, and may be many megabytes.
 //!
-//! What an allocator keeps of such memory for the next time nobody ever needs again: it counts as the process's for as long as that
-//! lives. So large pieces are mappings of their own, which go back to the system at once, in huge pages where it has some: a
-//! fault for each small one takes longer than what is done with it.
+//! An allocator would keep such memory for a next time that never comes: it counts as the process's for as long as that
+//! lives. So large pieces are mappings of their own, which go back to the system at once, in huge pages where it has
+//! some: a fault for each small one takes longer than what is done with it.
 use std::fmt::{self, Debug, Formatter};
 use std::ops::{Deref, DerefMut};
 

@@ -20,7 +20,7 @@ pub struct Peer {
     pub gid: u32,
 }
 
-/// Who is at the other end (`SO_PEERCRED`).
+/// Returns the process at the other end (`SO_PEERCRED`).
 ///
 /// # Errors
 /// The kernel's.
@@ -119,7 +119,7 @@ pub fn read(socket: &impl AsFd, into: &mut [u8]) -> io::Result<usize> {
     }
 }
 
-/// What one [`receive`] brought.
+/// Result of one [`receive`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Received {
     /// Bytes; 0 at the end of the stream.

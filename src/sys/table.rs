@@ -40,7 +40,7 @@ fn places(hash: u64, len: usize) -> impl Iterator<Item = usize> {
 }
 
 impl<V: Send + Sync + 'static> ReadTable<V> {
-    /// Whether nothing was ever put in.
+    /// Returns whether nothing was ever put in.
     #[inline]
     pub fn is_empty(&self, epoch: &Epoch) -> bool {
         self.slots.load(Ordering::Acquire, epoch.guard()).is_null()
@@ -170,7 +170,7 @@ mod tests {
         assert!(table.get(&epoch, 301 % 7, |(known, _)| *known == 301).is_none());
         drop(epoch);
         drop(table);
-        // What was replaced goes with its epoch.
+        // A value that was replaced goes with its epoch.
         while Arc::strong_count(&alive) > 1 {
             Epoch::enter().guard().flush();
             std::thread::yield_now();

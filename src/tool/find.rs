@@ -14,7 +14,7 @@ use crate::control::rendezvous::{self, BadUri, Listed, Uri};
 use crate::data::{Info, InfoList, Nspace, Proc, Rank, Status, Value, keys};
 use crate::trace;
 
-/// Where a launcher finds the one who started it and waits for it to attach.
+/// Variable in which a launcher finds the one who has started it and waits for it to attach.
 const LAUNCHER_URI: &str = "PMIX_LAUNCHER_RNDZ_URI";
 /// More than this is no address.
 const MAX_ADDRESS: u64 = 4096;
@@ -65,20 +65,20 @@ enum Place {
     Any,
 }
 
-/// What a tool wants.
+/// Wishes of a tool.
 #[derive(Debug)]
 pub(super) struct Wish {
     /// The name it wants, where it does.
     pub(super) proc: Option<Proc>,
-    /// Whether it wants a server at all.
+    /// True if it wants a server at all.
     pub(super) connects: bool,
-    /// Whether it goes on without one.
+    /// True if it goes on without one.
     pub(super) is_optional: bool,
     /// In the order in which they are tried.
     places: Vec<Place>,
     retries: u32,
     delay: Duration,
-    /// What the server's host is told.
+    /// Attributes that the server's host is told.
     hints: Vec<Info>,
 }
 
@@ -125,7 +125,7 @@ impl Wish {
         })
     }
 
-    /// Whether a server is named, be it as the system's.
+    /// Returns whether a server is named, be it as the system's.
     pub(super) fn names_a_server(&self) -> bool {
         self.places.last() != Some(&Place::Any) || self.places.first() == Some(&Place::SystemFirst)
     }
@@ -210,7 +210,7 @@ impl Wish {
     }
 }
 
-/// Where the attributes say that a server is to be looked for.
+/// Returns the places in which the attributes say that a server is to be looked for.
 fn places(info: &[Info]) -> Result<Vec<Place>, InitError> {
     let uri = match (text(info, keys::SERVER_URI)?, text(info, keys::TCP_URI)?) {
         (Some(_), Some(_)) => return Err(wrong("one server, and two addresses for it")),

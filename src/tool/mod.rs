@@ -92,7 +92,7 @@ impl Tool {
         self.servers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Who this tool is.
+    /// Returns the name of this tool.
     pub fn proc(&self) -> &Proc {
         &self.proc
     }
@@ -102,7 +102,7 @@ impl Tool {
         self.lock().primary.clone()
     }
 
-    /// Whether there is a primary server, and requests reach it (`PMIx_tool_is_connected`).
+    /// Returns whether there is a primary server, and requests reach it (`PMIx_tool_is_connected`).
     pub fn is_connected(&self) -> bool {
         self.primary().is_connected()
     }

@@ -22,7 +22,7 @@ use crate::data::{DataType, Status};
 pub use reader::{Reader, Unpacked};
 pub use writer::{Sink, Writer};
 
-/// Whether packs say what they hold.
+/// Form of packs: with a description of their contents, or without.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Form {
     /// Count and elements: what every release build of the stock library writes.
@@ -32,7 +32,7 @@ pub enum Form {
     Described,
 }
 
-/// Why something cannot be packed, or bytes cannot be unpacked.
+/// Reason why something cannot be packed, or bytes cannot be unpacked.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum WireError {
@@ -50,9 +50,9 @@ pub enum WireError {
     /// A described pack holds something else.
     #[error("{found} where {wanted} was asked for")]
     Mismatch {
-        /// What was to be unpacked.
+        /// Type that was to be unpacked.
         wanted: DataType,
-        /// What the pack holds.
+        /// Type that the pack holds.
         found: DataType,
     },
     /// The encoding has no such type.
@@ -61,7 +61,7 @@ pub enum WireError {
     /// There is no memory for what is packed.
     #[error("no memory")]
     NoMemory,
-    /// What is to be packed is nested too deeply or longer than the encoding can say.
+    /// The value to be packed is nested too deeply or longer than the encoding can say.
     #[error("cannot be packed: {0}")]
     Unfit(&'static str),
 }
@@ -86,11 +86,11 @@ impl From<WireError> for Status {
     }
 }
 
-/// What stands in front of a described pack: the type of its count.
+/// Type of the count in front of a described pack.
 const COUNT: DataType = DataType::INT32;
-/// What stands in front of process ids.
+/// Type in front of process ids.
 const PID: DataType = DataType::UINT32;
-/// What stands for any number of addresses.
+/// Count that stands for any number of addresses.
 const POINTERS: u8 = 1;
-/// How a packed map expression of the binary form begins, its NUL included.
+/// Beginning of a packed map expression of the binary form, its NUL included.
 const BLOB: &[u8] = b"blob:\0";

@@ -6,7 +6,7 @@ use crate::data::{DataType, Value, archive::MAX_DEPTH};
 /// Most addresses in one array: they take no bytes each, so that nothing else limits how many are claimed.
 const MAX_ADDRESSES: usize = 1 << 16;
 
-/// What has not been unpacked yet.
+/// Bytes that have not been unpacked yet.
 ///
 /// [`unpack`](Self::unpack) makes values. Whoever wants elements in another shape takes them piece by piece, in
 /// [`all_or_nothing`](Self::all_or_nothing): what a structure is made of, `records` says.
@@ -21,7 +21,7 @@ pub struct Reader<'a> {
 pub struct Unpacked<T> {
     /// As many as were wanted, or as there are.
     pub items: T,
-    /// How many there are beyond those. The reader stands behind the last that was wanted: nobody can find the next
+    /// Number of elements beyond those. The reader stands behind the last that was wanted: nobody can find the next
     /// pack from there.
     pub missed: usize,
 }
@@ -32,7 +32,7 @@ impl<'a> Reader<'a> {
         Self { rest: bytes, depth: 0 }
     }
 
-    /// What is left.
+    /// Returns the bytes that are left.
     pub fn rest(&self) -> &'a [u8] {
         self.rest
     }
@@ -58,7 +58,7 @@ impl<'a> Reader<'a> {
         f(self).inspect_err(|_| *self = before)
     }
 
-    /// What stands in front of a pack: how many elements there are.
+    /// Reads the head of a pack: the number of its elements.
     ///
     /// # Errors
     /// As [`unpack`](Self::unpack).

@@ -1,4 +1,4 @@
-//! What each type looks like on the wire: for every structure its members in their order, for both directions.
+//! Form of each type on the wire: for every structure its members in their order, for both directions.
 use super::{BLOB, Reader, WireError, Writer, flex};
 use crate::data::{
     App, Channels, Coord, Cpuset, DataArray, DataRange, DataType, Device, DeviceDistance, DiskStats, Endpoint, Envar,
@@ -181,7 +181,7 @@ impl<T: Element> Wire for Vec<T> {
     }
 }
 
-/// What there are such lists of.
+/// Type of which there are such lists.
 trait Element: Wire {}
 impl Element for u32 {}
 impl Element for Info {}
@@ -306,7 +306,7 @@ impl<T: Wire> Wire for Box<T> {
 /// The elements of each type. A number may be packed as another of the same bits.
 macro_rules! elements {
     ($($ty:ident, $variant:ident $(as $other:ty)?;)*) => {
-        /// Whether elements of this type can be packed.
+        /// Returns whether elements of this type can be packed.
         pub fn is_known(ty: DataType) -> bool {
             matches!(ty, DataType::REGEX | DataType::POINTER $(| DataType::$ty)*)
         }

@@ -1,4 +1,4 @@
-//! What is packed is unpacked again; what others packed is understood; nothing else does harm.
+//! Tests: values that are packed are unpacked again, packs of others are understood, and nothing else does harm.
 use proptest::prelude::*;
 
 use super::*;
@@ -14,7 +14,7 @@ fn hex(text: &str) -> Vec<u8> {
     (0..text.len()).step_by(2).map(|at| u8::from_str_radix(&text[at..at + 2], 16).expect("hexadecimal")).collect()
 }
 
-/// What comes back of a value: some members are not sent, and some texts are cut.
+/// Returns the pack that comes back of a value: some members are not sent, and some texts are cut.
 fn sent(value: &Value) -> Vec<u8> {
     packed(DataType::VALUE, &[Value::Value(Box::new(value.clone()))])
 }

@@ -3,12 +3,12 @@ use super::records::{self, Wire};
 use super::{COUNT, Form, PID, POINTERS, WireError, flex};
 use crate::data::{DataType, Key, Value, archive::MAX_DEPTH};
 
-/// Where packs go.
+/// Sink of packs.
 pub trait Sink {
-    /// How many bytes there are.
+    /// Returns the number of bytes.
     fn len(&self) -> usize;
 
-    /// Whether there are none.
+    /// Returns whether there are none.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -76,7 +76,8 @@ impl<'a> Writer<'a> {
         })
     }
 
-    /// The same of one key with its value, as stock libraries pack what they store. There is no way to get it back but to read both.
+    /// Packs one key with its value, as stock libraries pack what they store. There is no way to get it back but to
+    /// read both.
     ///
     /// # Errors
     /// As [`pack`](Self::pack).
@@ -88,7 +89,7 @@ impl<'a> Writer<'a> {
         })
     }
 
-    /// What stands in front of a pack of so many elements.
+    /// Writes the head of a pack of so many elements.
     ///
     /// # Errors
     /// [`WireError::Unfit`] where they are too many.

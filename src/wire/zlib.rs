@@ -17,7 +17,8 @@ pub fn compress(bytes: &[u8]) -> Option<Vec<u8>> {
     matches!(status, Ok(Status::StreamEnd)).then_some(out)
 }
 
-/// What was compressed; none where the bytes are nothing that [`compress`] or a stock library has made.
+/// Returns the bytes that were compressed; none where `bytes` are nothing that [`compress`] or a stock library has
+/// made.
 pub fn decompress(bytes: &[u8]) -> Option<Vec<u8>> {
     let (head, stream) = bytes.split_first_chunk::<HEAD>()?;
     let len = usize::try_from(u32::from_ne_bytes(*head)).ok()?;

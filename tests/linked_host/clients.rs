@@ -98,7 +98,7 @@ fn a_key_is_waited_for_within_a_node_and_beyond() {
     let all = clients[2].get_all(&job.proc(1), &[]).unwrap();
     let Value::DataArray(all) = all else { panic!("{all:?}") };
     assert!(all.infos().any(|info| info.key == "late"));
-    // Whose key it is need not be said: the server knows, on either node.
+    // The owner of the key need not be named: the server knows it, on either node.
     for client in [&clients[0], &clients[2]] {
         let anybody = Proc::new(job.nspace.clone(), Rank::UNDEF);
         let get = |directive: &str| client.get(&anybody, "late", &[Info::new(directive, true)]);

@@ -99,7 +99,7 @@ pub fn start_alone(role: &str, variables: &[(&str, &str)]) -> Child {
 
 fn start(role: &str, env: Vec<(OsString, OsString)>, variables: &[(&str, &str)]) -> Child {
     let mut command = Command::new(std::env::current_exe().unwrap());
-    // Those of the test itself are not a launcher's to remove.
+    // Variables of the test itself are not a launcher's to remove.
     let of_test = std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("INSTANTON_TEST_"));
     // With one thread, as on a machine with one core, the harness begins the first line that the process ends.
     command

@@ -181,7 +181,7 @@ impl Pmix {
         let _ = self.server.deregister_nspace(&job.nspace, move |_| drop(std::fs::remove_dir_all(directory)));
     }
 
-    /// When [`expire`](Pmix::expire) is to be called.
+    /// Returns the time at which [`expire`](Pmix::expire) is to be called.
     pub fn deadline(&self) -> Option<Instant> {
         self.published.deadline()
     }

@@ -373,7 +373,7 @@ export! {
     /// Keeps a copy of a value for the next Commit.
     fn PMIx_Put(scope: u8, key: *const c_char, value: *mut pmix_value_t) -> Outcome {
         let (scope, key) = (Scope(scope), alloc::name(key, KEY_SIZE)?);
-        // What takes a key back has no value.
+        // A Put that takes a key back has no value.
         let takes_back = (Scope::DEL_LOCAL..=Scope::DEL_INTERNAL).contains(&scope);
         let value = if value.is_null() && takes_back { Value::Undef } else { one(value)? };
         told(session::client()?.put(scope, key, value))

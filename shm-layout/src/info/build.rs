@@ -190,7 +190,7 @@ impl<C: Room> Built<C> {
     /// Gives `f` one piece after the other, and takes no memory for it any more then.
     ///
     /// # Errors
-    /// Those of `f`.
+    /// Errors of `f`.
     pub fn write<E>(self, mut f: impl FnMut(&[u64]) -> Result<(), E>) -> Result<(), E> {
         f(&self.words)?;
         drop(self.words);
@@ -229,7 +229,7 @@ pub fn build<'a, N: Iterator<Item = NameRun<'a>>, C: Room>(
     let columns = Part { at: words.len(), len: contents.columns.len() as u32 };
     words.resize(words.len() + contents.columns.len() * column::WORDS, 0);
 
-    // What a process reads first, short records before long ones.
+    // Records that a process reads first, short ones before long ones.
     let rows_part = Part { at: words.len(), len: contents.own_ranks.len() as u32 };
     areas.push(Part { at: words.len(), len: rows.len() as u32 });
     words.append(&mut rows);
@@ -279,7 +279,7 @@ pub fn build<'a, N: Iterator<Item = NameRun<'a>>, C: Room>(
     let front = (words.len() + contents.own_strings) * 8;
     words.resize(words.len() + contents.strings.len(), 0);
 
-    // What is read of others.
+    // Records of other nodes.
     node_records
         .extend(other_nodes.into_iter().map(|(index, record)| (index.into(), placed.put(&mut words, record) as u32)));
     let node_records = table_of(&mut words, node_records);
@@ -369,7 +369,7 @@ pub fn build<'a, N: Iterator<Item = NameRun<'a>>, C: Room>(
     Some(Built { words, columns })
 }
 
-/// Whose record.
+/// Subject of a record.
 enum Of {
     Job,
     Process,

@@ -134,7 +134,7 @@ impl<'a> Filler<'a> {
         if self.shift >= 64 {
             self.words[self.at].set(self.word);
             (self.at, self.shift) = (self.at + 1, self.shift - 64);
-            // What of the number is not in that word.
+            // The rest of the number goes into the next word.
             self.word = number.checked_shr(bits - self.shift).unwrap_or(0);
         }
     }

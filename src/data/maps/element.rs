@@ -8,7 +8,7 @@ use super::{Form, Limit, Limits, MapError};
 /// Bytes that a name cannot have, because they mean something in an expression or would end it.
 pub(super) const SPECIAL: &[u8] = b",;[]\0";
 
-/// The same by byte.
+/// Table of [`SPECIAL`], by byte.
 pub(super) const IS_SPECIAL: [bool; 256] = {
     let mut special = [false; 256];
     let mut at = 0;
@@ -64,7 +64,7 @@ impl Element {
         }
     }
 
-    /// How many names it stands for.
+    /// Returns the number of names that it stands for.
     pub fn count(&self) -> u64 {
         self.0.iter().map(Part::count).fold(1, u64::saturating_mul)
     }
@@ -113,7 +113,7 @@ impl Element {
         spans.iter().for_each(|span| f(NameRow::of(*span, before, after)));
     }
 
-    /// Whether every library can read it in brackets: numbers in one place, all of the same width.
+    /// Returns whether every library can read it in brackets: numbers in one place, all of the same width.
     pub fn is_simple(&self) -> bool {
         let mut numbers = self.0.iter().filter_map(|part| match part {
             Part::Text(_) => None,
@@ -161,8 +161,8 @@ pub(super) fn write_numbers(spans: &[Span], form: Form, text: &mut Vec<u8>) {
     text.push(b']');
 }
 
-/// Where the number of a name is that has letters, then digits, and perhaps more of both: stock libraries write such a
-/// name as a range of one.
+/// Returns the place of the number in a name that has letters, then digits, and perhaps more of both: stock libraries
+/// write such a name as a range of one.
 fn number_of(name: &[u8]) -> Option<Range<usize>> {
     let start = name.iter().position(|byte| !byte.is_ascii_alphabetic())?;
     let digits = name[start..].iter().take_while(|byte| byte.is_ascii_digit()).count();
@@ -196,7 +196,7 @@ impl Part {
         Part::Numbers { spans, before, count }
     }
 
-    /// How many things this piece can be.
+    /// Returns the number of things that this piece can be.
     fn count(&self) -> u64 {
         match self {
             Part::Text(_) => 1,

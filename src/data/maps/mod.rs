@@ -46,7 +46,7 @@ pub(crate) use procs::RangesOfNodes;
 pub use procs::{ProcMap, RankRange};
 pub(crate) use row::NameRow;
 
-/// How an expression is written.
+/// Form of an expression.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
     /// `node1,node2`: every name, every range of ranks, no method.
@@ -60,7 +60,7 @@ pub enum Form {
 }
 
 impl Form {
-    /// What an expression of this form begins with.
+    /// Returns the beginning of an expression of this form.
     pub(crate) fn opening(self) -> &'static [u8] {
         match self {
             Form::Plain => b"",
@@ -70,13 +70,13 @@ impl Form {
         }
     }
 
-    /// What it ends with.
+    /// Returns the end of an expression of this form.
     pub(crate) fn closing(self) -> &'static [u8] {
         if self == Form::Bracket { b"]" } else { b"" }
     }
 }
 
-/// What a map may hold at most. The defaults are far above any machine; a host that is larger can raise them.
+/// Limits on the contents of a map. The defaults are far above any machine; a host that is larger can raise them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {
@@ -110,7 +110,7 @@ impl Default for Limits {
     }
 }
 
-/// What [`Limits`] limits.
+/// Quantity that [`Limits`] limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 #[allow(missing_docs, reason = "each variant is the field of the same name")]
@@ -132,7 +132,7 @@ impl Display for Limit {
     }
 }
 
-/// Why an expression is no map.
+/// Reason why an expression is no map.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MapError {
@@ -145,9 +145,9 @@ pub enum MapError {
     /// It breaks the grammar.
     #[error("a map expression with {what} at byte {at}")]
     Syntax {
-        /// What is wrong.
+        /// Fault of the expression.
         what: &'static str,
-        /// Where, counted from the beginning of the expression.
+        /// Place of the fault, counted from the beginning of the expression.
         at: usize,
     },
     /// It stands for more than was allowed.
@@ -155,7 +155,7 @@ pub enum MapError {
     TooLarge {
         /// Which limit.
         limit: Limit,
-        /// How much it allows.
+        /// Largest quantity that it allows.
         max: u64,
     },
     /// It cannot be the name of a node: empty, or with a byte that means something in expressions.

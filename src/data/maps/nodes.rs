@@ -28,7 +28,7 @@ impl NodeMap {
         Self::parse_within(expression, &Limits::default())
     }
 
-    /// The same within other limits.
+    /// Parses an expression within other limits.
     ///
     /// # Errors
     /// As [`parse`](NodeMap::parse).
@@ -103,7 +103,7 @@ impl NodeMap {
         Self::from_names_within(names, &Limits::default())
     }
 
-    /// The same within other limits.
+    /// Makes a map of names within other limits.
     ///
     /// # Errors
     /// As [`from_names`](NodeMap::from_names).
@@ -123,12 +123,12 @@ impl NodeMap {
         Ok(map)
     }
 
-    /// How many nodes there are.
+    /// Returns the number of nodes.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there are none.
+    /// Returns whether there are none.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -178,8 +178,8 @@ impl NodeMap {
             let form = if looks_like_method { Form::Raw } else { form };
             return [form.opening(), &list].concat();
         }
-        // What was parsed may name neighbours one by one, or have more than other libraries know, which is one pair of brackets
-        // in a name and one width: it is put together anew.
+        // A map that was parsed may name neighbours one by one, or have more than other libraries know, which is one
+        // pair of brackets in a name and one width: it is put together anew.
         if self.is_loose()
             && let Ok(simple) = NodeMap::from_names_within(self.names(), &Limits::NONE)
         {
@@ -198,7 +198,7 @@ impl NodeMap {
         text
     }
 
-    /// Whether it may get shorter or simpler.
+    /// Returns whether it may get shorter or simpler.
     fn is_loose(&self) -> bool {
         let single = |group: &Group| group.element.count() == 1;
         self.groups.windows(2).any(|two| two.iter().all(single))
@@ -216,7 +216,7 @@ impl NodeMap {
 /// Bytes that are set aside for the text of a list.
 const SHORT: usize = 256;
 
-/// Whether an expression is nothing but names and commas.
+/// Returns whether an expression is nothing but names and commas.
 fn is_plain(expression: &[u8]) -> bool {
     !expression.is_empty()
         && expression.len() <= Limits::TEXT
@@ -276,7 +276,7 @@ fn walk(
     }
 }
 
-/// How many nodes there are with so many more.
+/// Returns the number of nodes with so many more.
 fn more(nodes: usize, more: u64, limits: &Limits) -> Result<usize, MapError> {
     let more = more.checked_add(nodes as u64).filter(|nodes| *nodes <= limits.nodes as u64);
     let more = more.ok_or(MapError::TooLarge { limit: Limit::Nodes, max: limits.nodes as u64 })?;

@@ -13,7 +13,7 @@ pub struct RankRange {
 }
 
 impl RankRange {
-    /// How many ranks there are.
+    /// Returns the number of ranks.
     pub fn count(self) -> u64 {
         u64::from(self.last) - u64::from(self.first) + 1
     }
@@ -44,7 +44,7 @@ impl ProcMap {
         Self::parse_within(expression, &Limits::default())
     }
 
-    /// The same within other limits.
+    /// Parses an expression within other limits.
     ///
     /// # Errors
     /// As [`parse`](ProcMap::parse).
@@ -95,12 +95,12 @@ impl ProcMap {
         self
     }
 
-    /// How many nodes there are, up to the last one that runs something.
+    /// Returns the number of nodes, up to the last one that runs something.
     pub fn len(&self) -> usize {
         self.ends.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are none.
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
@@ -122,7 +122,7 @@ impl ProcMap {
         (0..self.len()).map(|node| self.ranges(node))
     }
 
-    /// How many ranks there are on all nodes together.
+    /// Returns the number of ranks on all nodes together.
     pub fn rank_count(&self) -> u64 {
         self.ranges.iter().map(|range| range.count()).sum()
     }
@@ -150,7 +150,8 @@ impl ProcMap {
         text
     }
 
-    /// How many nodes from this one on have one range each, all of the same length, in a row from `next`.
+    /// Returns the number of nodes, from this one on, that have one range each, all of the same length, in a row from
+    /// `next`.
     fn blocks(&self, node: usize, mut next: Option<u32>) -> usize {
         let [block] = self.ranges(node) else { return 0 };
         let follows = |node: &usize| match self.ranges(*node) {
@@ -182,7 +183,7 @@ impl ProcMap {
     }
 }
 
-/// Who is given the ranks of nodes, as ranges, with the place of the node.
+/// Receiver of the ranks of nodes, as ranges, with the place of the node.
 pub(crate) trait RangesOfNodes {
     /// The rank of this node, of the next one, and so on: nobody else has ranks there.
     fn lone(&mut self, node: u32, ranks: &[u32]) {
@@ -196,7 +197,7 @@ pub(crate) trait RangesOfNodes {
     fn range(&mut self, node: u32, range: RankRange);
 }
 
-/// Who is given what comes next in an expression.
+/// Receiver of the parts of an expression, one after the other.
 trait Steps {
     /// Ranks of the node that we are at, one by one.
     fn each(&mut self, ranks: &[u32]) {
@@ -233,13 +234,13 @@ impl Steps for ProcMap {
     }
 }
 
-/// What is seen of a map while it is taken apart.
+/// Properties of a map that are seen while it is taken apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ReadMap {
     /// The form of one that is, letter by letter, what [`to_text`](ProcMap::to_text) writes in that form. (Where that writes equal blocks
     /// as such, it is the other way to write them.)
     pub(crate) form: Option<Form>,
-    /// Whether the ranks of each node come in the order of their numbers.
+    /// True if the ranks of each node come in the order of their numbers.
     pub(crate) in_order: bool,
 }
 
@@ -249,12 +250,12 @@ struct Ordered<'a, T> {
     node: u32,
     /// The rank that follows the last one; 0 only where the node has none yet.
     next: u64,
-    /// Whether ranks are named one by one.
+    /// True if ranks are named one by one.
     each: bool,
     in_order: bool,
-    /// Whether ranks that follow one another are a range, where there are ranges.
+    /// True if ranks that follow one another are a range, where there are ranges.
     shortest: bool,
-    /// Whether the node before this has no ranks.
+    /// True if the node before this has no ranks.
     ends_empty: bool,
 }
 
@@ -368,7 +369,7 @@ struct Counted<'a, S> {
     limits: &'a Limits,
     ranks: u64,
     nodes: usize,
-    /// Whether the node has no ranks yet.
+    /// True if the node has no ranks yet.
     empty: bool,
     /// The rank that follows the last one.
     next: u64,
@@ -408,7 +409,7 @@ impl<'a, S: Steps> Counted<'a, S> {
     /// Counts ranks, and the last of them.
     fn count(&mut self, ranks: u64, last: u32) -> Result<(), MapError> {
         self.ranks += ranks;
-        // Where a range ends is kept in 32 bits, and a range has a rank at least.
+        // The end of a range is kept in 32 bits, and a range has a rank at least.
         if self.ranks > self.limits.ranks.min(u32::MAX.into()) {
             return Err(self.too_many_ranks());
         }

@@ -57,7 +57,7 @@ impl Run {
         Some(len)
     }
 
-    /// How many names there are.
+    /// Returns the number of names.
     pub fn count(&self) -> u64 {
         match self {
             Run::One(_) => 1,
@@ -95,7 +95,7 @@ impl Run {
     }
 }
 
-/// Where two names of the same length have different numbers, if they differ nowhere else.
+/// Returns the place of the number in which two names of the same length differ, if they differ nowhere else.
 fn differing_number(a: &[u8], b: &[u8]) -> Option<Range<usize>> {
     let differs = |at: &usize| a[*at] != b[*at];
     if a.len() != b.len() {

@@ -1,4 +1,4 @@
-//! What node maps and process maps have in common: the method in front, and ranges of numbers.
+//! Common parts of node maps and process maps: the method in front, and ranges of numbers.
 use super::{Form, Limit, Limits, MapError};
 
 /// A list of map elements, stripped of its method, and where we are in it.
@@ -48,7 +48,7 @@ impl<'a> Scan<'a> {
         };
         let whole = base + text.len() + form.closing().len() == expression.len() && base == form.opening().len();
         let scan = Self { text, base, at: 0, form: whole.then_some(form) };
-        // Whether there is one at all is faster to say than where.
+        // A search for any NUL is faster than one for its place.
         match text.contains(&0).then(|| text.iter().position(|byte| *byte == 0)).flatten() {
             Some(at) => Err(Self { at, ..scan }.wrong("a NUL")),
             None => Ok(scan),
@@ -60,7 +60,7 @@ impl<'a> Scan<'a> {
         self.form
     }
 
-    /// What was read would not have been written so by us.
+    /// Notes that the text just read would not have been written so by us.
     pub fn is_odd(&mut self) {
         self.form = None;
     }
@@ -108,7 +108,7 @@ impl<'a> Scan<'a> {
         (count, false)
     }
 
-    /// The same of numbers each of which has a `;` behind it, which is stepped over.
+    /// Reads such numbers, each of which has a `;` behind it that is stepped over.
     #[inline]
     pub fn lone_numbers(&mut self, to: &mut [u32]) -> usize {
         let (mut count, mut at) = (0, self.at);

@@ -102,7 +102,7 @@ fn what_stands_for_too_much_is_refused() {
     too_large(Limit::Ranks, ProcMap::parse(b"pmix:1000000x(1000000)").unwrap_err());
     too_large(Limit::Nodes, ProcMap::parse(b"pmix:999999999999999999x(0)").unwrap_err());
     too_large(Limit::Text, NodeMap::parse_within(b"abc", &Limits { text: 2, ..Limits::default() }).unwrap_err());
-    // What fits is not expanded: a few bytes stay a few bytes.
+    // A map within the limits is not expanded: a few bytes stay a few bytes.
     assert_eq!(NodeMap::parse(b"n[0-1048575]").unwrap().name(1 << 19).unwrap(), b"n524288");
 }
 
@@ -216,7 +216,8 @@ proptest! {
         }
     }
 
-    /// What is said to be written as we write it is, letter by letter; and all that we write is said to be.
+    /// Every expression that is said to be written as we write it is, letter by letter; and all that we write is said
+    /// to be.
     #[test]
     fn an_expression_of_ours_is_known(
         lists in rank_lists(),

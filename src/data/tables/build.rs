@@ -26,7 +26,7 @@ impl Row {
         field.parse().unwrap_or_else(|_| self.fail(&format!("`{field}` is no number of this kind")))
     }
 
-    /// Whether the name is only another one for a number or key that has a better name.
+    /// Returns whether the name is only another one for a number or key that has a better name.
     fn is_alias(&self, index: usize) -> bool {
         match self.fields.get(index).map(String::as_str) {
             None => false,
@@ -64,7 +64,7 @@ struct Texts {
 }
 
 impl Texts {
-    /// Where a text is.
+    /// Returns the place of a text.
     fn at(&mut self, text: &str) -> u16 {
         let end = self.all.len();
         let at = *self.places.entry(text.to_owned()).or_insert(end);
@@ -177,7 +177,7 @@ fn attributes(texts: &mut Texts) -> String {
 const PLACES: u64 = 1024;
 const DISPLACEMENTS: usize = 256;
 
-/// Where a key with this hash is in the table; the same as `keys::place`.
+/// Returns the place in the table of a key with this hash; as `keys::place`.
 fn place(hash: u64, displacement: u16) -> usize {
     (hash.wrapping_add(u64::from(displacement).wrapping_mul(hash >> 32 | 1)) % PLACES) as usize
 }

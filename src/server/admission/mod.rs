@@ -5,11 +5,11 @@
 //! forked from it: it may look at everything, is no second participant, and its end is not the rank's. A peer that claims to be a
 //! tool ([`tools`]) shows no token; its user lets it in.
 //!
-//! What a peer cannot show, it need not: one that the kernel does not vouch for must have the token, and one without a token must
-//! have the user and group of its registration. A peer with neither is refused.
+//! A peer need not show what it cannot: one that the kernel does not vouch for must have the token, and one without a
+//! token must have the user and group of its registration. A peer with neither is refused.
 //!
-//! A process says goodbye with Finalize ([`farewell`]). How the ends of peers and processes are noticed is the router's
-//! [lifecycle](super::router).
+//! A process says goodbye with Finalize ([`farewell`]). The router's [lifecycle](super::router) notices the ends of
+//! peers and processes.
 use instanton_layout::header;
 
 use super::ctx::Ctx;
@@ -37,7 +37,7 @@ type Refusal = (Status, String);
 /// The room that lets peers in.
 #[derive(Debug, Default)]
 pub struct Admission {
-    /// How many tools were given a name here.
+    /// Number of tools that were given a name here.
     tools_named: u64,
 }
 

@@ -37,7 +37,7 @@ pub struct Sender {
 pub struct RankData {
     /// The process.
     pub proc: Proc,
-    /// How often it had committed by then.
+    /// Number of its commits by then.
     pub commits: u64,
     /// GLOBAL and REMOTE entries; possibly none, which says that it has posted.
     pub entries: Vec<Posted>,

@@ -49,7 +49,7 @@ const MAX_AHEAD: usize = 4096;
 const MANY: usize = 4096;
 const MAX_BEGUN: usize = 1024;
 
-/// What becomes of a tracker, for the room of its operation.
+/// Step of a tracker, for the room of its operation.
 #[derive(Debug)]
 pub enum Step {
     /// Every participant of this node has arrived.
@@ -77,7 +77,7 @@ pub struct Arrival<'a> {
 #[derive(Clone, Copy, Debug)]
 pub struct Joined {
     pub id: TrackerId,
-    /// Whether it is the first one there.
+    /// True if it is the first one there.
     pub is_first: bool,
     /// The status that the tracker had failed with before.
     failed: Option<Status>,
@@ -100,7 +100,7 @@ pub struct Collectives {
     complete: HashMap<TrackerId, Tracker>,
     /// Signature of a fence of the whole job, by namespace.
     whole_jobs: HashMap<Nspace, Signature>,
-    /// The same for each peer that waits at its job's word.
+    /// Signature of a fence of the whole job, for each peer that waits at its job's word.
     whole_job_of: NumberMap<PeerId, Signature>,
     steps: VecDeque<Step>,
     last: u64,
@@ -110,7 +110,7 @@ impl Collectives {
     /// Makes the signature of an operation; that of a fence of the caller's whole job is made once.
     ///
     /// # Errors
-    /// Those of [`Signature::of`].
+    /// As [`Signature::of`].
     pub fn signature(
         &mut self,
         jobs: &Jobs,

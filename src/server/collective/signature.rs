@@ -61,9 +61,9 @@ impl Hash for Signature {
 /// Participants of this node, and whether there are others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LocalCount {
-    /// How many of them run here.
+    /// Number of them that run here.
     pub here: usize,
-    /// Whether others run on other nodes.
+    /// True if others run on other nodes.
     pub elsewhere: bool,
 }
 

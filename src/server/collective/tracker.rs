@@ -32,13 +32,13 @@ pub struct Tracker {
     pub on_loss: OnLoss,
     /// Participants of this node that will not arrive, and need not.
     pub excused: BTreeSet<Proc>,
-    /// Whether its room has something to decide before it may complete.
+    /// True if its room has something to decide before it may complete.
     pub held: bool,
     /// The status it has failed with, while latecomers are still to hear of it.
     pub failed: Option<Status>,
     /// Participants that have not arrived because they are dead.
     pub gone: Vec<Proc>,
-    /// Whether the host need not hear of the failure, or has.
+    /// True if the host need not hear of the failure, or has.
     pub host_knows: bool,
     pub collect: bool,
     pub info: Vec<Info>,
@@ -53,7 +53,7 @@ pub struct Tracker {
 #[derive(Debug)]
 pub struct FailureNotice {
     pub signature: Signature,
-    /// Whether any participant had arrived.
+    /// True if any participant had arrived.
     pub was_met: bool,
     pub info: Vec<Info>,
     /// This node's blob, which says so too.

@@ -9,7 +9,7 @@ pub enum Audience {
     Node,
     /// All of a namespace.
     Namespace(Nspace),
-    /// Those that the event names.
+    /// Processes that the event names.
     Procs(Vec<Proc>),
     Everybody,
     HostAlone,
@@ -36,7 +36,7 @@ impl Audience {
     /// Returns the audience of an event.
     ///
     /// # Errors
-    /// Those of [`new`](Audience::new).
+    /// As [`new`](Audience::new).
     pub fn of(event: &Event) -> Result<Self, Status> {
         Audience::new(event.range, &event.source, &event.info)
     }

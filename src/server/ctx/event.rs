@@ -18,7 +18,7 @@ pub struct Event {
     pub vote: Option<u64>,
 }
 
-/// Who raises an event.
+/// Origin of an event: the party that raises it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// A client, which tells its own handlers itself.

@@ -53,7 +53,7 @@ use timers::{Deadline, TimerId, Timers};
 /// Way by which tickets of other threads reach the control thread.
 pub type TicketSink = Arc<dyn Fn(Ticket) + Send + Sync>;
 
-/// What a server is, to its peers and to other servers.
+/// Identity of a server, to its peers and to other servers.
 #[derive(Clone, Debug)]
 pub struct Identity {
     /// The server's name.
@@ -80,7 +80,7 @@ pub struct Ctx {
     pub outbox: Vec<(PeerId, Outgoing)>,
     /// Callbacks of the embedding program, called when the step that leads to them is over.
     pub calls: Vec<Box<dyn FnOnce() + Send>>,
-    /// Whether the control thread ends after this step.
+    /// True if the control thread ends after this step.
     pub stopping: bool,
     effects: VecDeque<Effect>,
     tickets: TicketSink,
@@ -229,7 +229,7 @@ impl Ctx {
     /// Runs work that may block in a thread of its own; its result comes back as a ticket.
     ///
     /// # Errors
-    /// Those of the system, which has no thread to give.
+    /// The system's error, when it has no thread to give.
     pub fn offload(
         &mut self,
         name: &'static str,

@@ -5,7 +5,7 @@ use super::timers::TimerId;
 use crate::data::Proc;
 use crate::message::door::{Arrival, Capabilities, PeerId};
 
-/// What stands for the connection of the embedding program; there is no such door.
+/// Peer that stands for the embedding program; there is no such door.
 pub const PROGRAM: PeerId = PeerId { door: u8::MAX, connection: 0 };
 
 /// Relation of a connection to its rank.
@@ -30,7 +30,7 @@ pub struct Peer {
     pub capabilities: Capabilities,
     /// Charges for requests that have no answer yet.
     pub account: Account,
-    /// Whether it was told of a failure that it had not asked about, and of nothing after.
+    /// True if it was told of a failure that it had not asked about, and of nothing after.
     pub has_bad_news: bool,
     /// Its claim, until it is in.
     pub arrival: Option<Arrival>,

@@ -8,7 +8,7 @@ use crate::message::door::PeerId;
 /// Codes that one peer wants to hear of.
 #[derive(Debug, Default)]
 pub struct Subscription {
-    /// Whether it wants all that are not `PMIX_EVENT_NON_DEFAULT`.
+    /// True if it wants all events that are not `PMIX_EVENT_NON_DEFAULT`.
     pub all: bool,
     pub codes: BTreeSet<i32>,
 }

@@ -39,7 +39,7 @@ pub enum Ticket {
     /// The host has passed an event on to other nodes, or not.
     EventPassedOn {
         then: AfterRaise,
-        /// Whether a client's event has done its work here, even if the host cannot carry it on.
+        /// True if a client's event has done its work here, even if the host cannot carry it on.
         heard: bool,
         result: Result<(), Status>,
     },

@@ -26,7 +26,7 @@ pub enum Deadline {
     Get(u64),
     /// Another server's look-up.
     DirectModex(u64),
-    /// Those whom a group's leader has invited.
+    /// The answers of those whom a group's leader has invited.
     Invitation(u64),
     /// The completion of a group that a process has joined.
     Join(u64),
@@ -36,7 +36,7 @@ pub enum Deadline {
     Monitor(PeerId, u64),
     /// Output that waits for more.
     Output(PeerId, u64),
-    /// Those who wait until all output is read.
+    /// The flush of all output to its readers.
     OutputFlush,
 }
 
@@ -67,7 +67,7 @@ impl<T> Timers<T> {
         }
     }
 
-    /// When the first one runs out.
+    /// Returns the time at which the first one runs out.
     pub fn next(&self) -> Option<Instant> {
         self.waiting.keys().next().map(|id| id.0)
     }

@@ -20,7 +20,7 @@ pub struct HostCodes {
     unanswered: usize,
     /// Codes that it is to be asked for, with the attributes of the registration.
     to_watch: VecDeque<(Vec<Status>, Vec<Info>)>,
-    /// Whether some of those that it watches for may be wanted by nobody any more.
+    /// True if some of the codes that the host watches for may be wanted by nobody any more.
     has_unwanted: bool,
 }
 

@@ -100,8 +100,8 @@ impl Events {
             Ok(audience) => audience,
             Err(refused) => return follow(cx, then, Err(refused)),
         };
-        // What the host passes on comes from elsewhere already; only what it raises in a server's name is for
-        // elsewhere, and not if another server has given it to its host: it would go to and fro for ever.
+        // An event that the host passes on comes from elsewhere already. Only one that it raises in a server's name is
+        // for elsewhere, and not if another server has given it to its host: it would go to and fro for ever.
         let by_another = proxy_of(&event).is_some_and(|proxy| *proxy != cx.identity.proc);
         let passed_on = origin == Origin::Program && (event.source.nspace != cx.config.nspace || by_another);
         // The raiser has told its own handlers, and some hosts hand a server its own events back.

@@ -59,7 +59,7 @@ struct Told {
     was_met: bool,
 }
 
-/// What fences need beside their trackers.
+/// State of fences beside their trackers.
 #[derive(Debug, Default)]
 pub struct Fences {
     early: NumberMap<u64, Early>,
@@ -162,7 +162,7 @@ impl Fences {
     pub fn complete(&mut self, cx: &mut Ctx, jobs: &mut Jobs, collectives: &mut Collectives, id: TrackerId) {
         let Some(tracker) = collectives.completed(id) else { return };
         if !tracker.local.elsewhere {
-            // What local processes have committed is in their common memory already.
+            // Data that local processes have committed is in their common memory already.
             return collectives.finish_with(cx, jobs, id, Ok(()));
         }
         let data = match tracker.collect {
@@ -249,7 +249,7 @@ fn missed(cx: &mut Ctx, jobs: &mut Jobs, collectives: &mut Collectives, signatur
     let Ok(others) = exchange::others(cx, data) else { return };
     let missing = others.failure.as_ref().map_or(0, |failure| failure.gone.len());
     let is_empty = others.ranks.is_empty() && others.failure.is_none();
-    // What they bring is data all the same.
+    // The ranks' data counts all the same.
     let _ = exchange::take_in(cx, jobs, others.ranks);
     let Some(nspace) = signature.namespaces().next() else { return };
     let Some(job) = jobs.get_mut(nspace).filter(|job| job.is_deserted()) else { return };

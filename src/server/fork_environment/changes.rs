@@ -1,7 +1,7 @@
 //! Changes of an environment, as attributes describe them.
 //!
-//! Where a job is launched from, `setup_application` collects the variables of its programming library. The host carries them to
-//! each node. There `setup_local_support` keeps them, and `setup_fork` makes the changes.
+//! On the node that a job is launched from, `setup_application` collects the variables of its programming library. The
+//! host carries them to each node. There `setup_local_support` keeps them, and `setup_fork` makes the changes.
 use super::EnvSink;
 use crate::data::{Envar, Info, InfoList, Status, Text, Value, keys};
 

@@ -222,8 +222,7 @@ impl Gets {
         let gone = take_where(&mut self.waiting, has_asked);
         gone.iter().for_each(|wait| cx.timers.cancel(wait.deadline));
         if !gone.is_empty() && !self.fetching.is_empty() {
-            // What the host has not answered for those that are gone it may never answer: it is asked anew for who
-            // comes next.
+            // The host may never answer what it was asked for peers that are gone: it is asked anew for the next one.
             let wanted: HashSet<&Proc> = self.waiting.values().map(|wait| &wait.question.proc).collect();
             self.fetching.retain(|proc, _| wanted.contains(proc));
         }

@@ -1,4 +1,4 @@
-//! What the parts of the groups' room share: the server's lower layers, the groups there are, and the votes.
+//! State that the parts of the groups' room share: the server's lower layers, the groups there are, and the votes.
 use super::message::Message;
 use super::registry::Registry;
 use super::vote::Votes;
@@ -10,7 +10,7 @@ use crate::server::ctx::effect::Effect;
 use crate::server::ctx::event::{AfterRaise, Origin};
 use crate::server::jobs::Jobs;
 
-/// What is lent to each part.
+/// State that is lent to each part.
 pub struct Floor<'a> {
     pub cx: &'a mut Ctx,
     pub jobs: &'a mut Jobs,
@@ -26,7 +26,7 @@ impl Floor<'_> {
         peers.filter(|peer| self.cx.subscriptions.wants(*peer, event)).collect()
     }
 
-    /// Those of them that can vote on it.
+    /// Returns those of the [`hearers`](Floor::hearers) that can vote on the event.
     pub fn voters(&self, procs: &[Proc], event: Status) -> Vec<PeerId> {
         let votes = |peer: &PeerId| self.cx.peers.get(peer).is_some_and(|entry| entry.capabilities.votes);
         self.hearers(procs, event).into_iter().filter(votes).collect()

@@ -52,7 +52,7 @@ struct Invitation {
     electing: Option<Election>,
     /// Answers that have come meanwhile: the new leader decides about them.
     unread: Vec<(Answer, Proc)>,
-    /// Whether all have answered, and the host is asked for a context id.
+    /// True if all have answered, and the host is asked for a context id.
     complete: bool,
     limit: Option<TimerId>,
 }
@@ -79,7 +79,7 @@ impl Invitation {
 struct Noted {
     /// Vote of the leader about it.
     vote: Option<u64>,
-    /// Whether the invitation ends with it.
+    /// True if the invitation ends with it.
     gives_up: bool,
 }
 

@@ -86,7 +86,7 @@ pub fn group(
 /// Makes a group of the members that the host names.
 ///
 /// # Errors
-/// Those of [`group`].
+/// As [`group`].
 pub fn assembled(
     floor: &mut Floor<'_>,
     part: &Part,

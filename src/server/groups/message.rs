@@ -48,7 +48,7 @@ impl Answer {
 pub struct Membership {
     pub members: Vec<Proc>,
     pub context: Option<u64>,
-    /// Whether members are told of the death of others.
+    /// True if members are told of the death of others.
     pub notify: bool,
 }
 
@@ -57,7 +57,7 @@ pub struct Membership {
 pub struct Handover {
     /// The processes that are in, in the group's order.
     pub places: Vec<Proc>,
-    /// Those among them that have not answered.
+    /// Processes among them that have not answered.
     pub awaited: Vec<Proc>,
     /// Attributes of the invitation.
     pub info: Vec<Info>,

@@ -5,14 +5,14 @@ use super::election::Election;
 use crate::data::{Info, InfoList, Nspace, Proc, Status, keys};
 use crate::server::collective::tracker::OnLoss;
 
-/// What the participants of a construct or destruct have brought so far.
+/// Contributions of the participants of a construct or destruct so far.
 #[derive(Debug)]
 pub struct Part {
     pub group: Nspace,
     pub optional: bool,
     pub notify: bool,
     pub fault_tolerant: bool,
-    /// Whether a context id is wanted, and whether that is all or nothing.
+    /// True if a context id is wanted.
     pub context: bool,
     pub needs_context: bool,
     pub leader: Option<Proc>,

@@ -18,7 +18,7 @@ pub struct Group {
     left: BTreeSet<Proc>,
     /// The context id that it was given, if it was.
     pub context: Option<u64>,
-    /// Whether members are told of the death of others.
+    /// True if members are told of the death of others.
     pub notify: bool,
 }
 
@@ -232,7 +232,7 @@ mod tests {
         for request in requests {
             let mut named =
                 request(vec![proc("g", Rank(1)), proc("g", Rank(0))], range(vec![proc("g", Rank::WILDCARD)]));
-            // What names it in a fence is kept with that.
+            // A fence gets the attribute that names its group with the translation.
             if let Request::Fence { info, .. } = &mut named {
                 info.clear();
             }

@@ -34,9 +34,9 @@ struct Queue {
 struct Waiting {
     pieces: VecDeque<(Channels, Vec<u8>)>,
     bytes: usize,
-    /// Whether no piece will follow.
+    /// True if no piece will follow.
     is_closed: bool,
-    /// Whether the last piece was lost.
+    /// True if the last piece was lost.
     loses: bool,
 }
 

@@ -73,9 +73,9 @@ pub struct Flow {
     /// Cost of what was sent and is not taken in.
     unread: usize,
     streams: Vec<Stream>,
-    /// Whether what waits is sent, however little it is.
+    /// True if what waits is sent, however little it is.
     is_due: bool,
-    /// Whether something was dropped, and the trace has said so.
+    /// True if something was dropped, and the trace has said so.
     has_dropped: bool,
 }
 

@@ -31,17 +31,17 @@ pub struct Client {
     /// The process that came last; information only.
     pub pid: i32,
     pub watch: Option<WatchId>,
-    /// Whether the host has started that process itself.
+    /// True if the host has started that process itself.
     pub is_child: bool,
     /// Its reader page, made before it comes: its Init does not wait for that.
     pub page: Option<ReaderId>,
     /// That page's descriptor, until the process has come.
     pub page_descriptor: Option<OwnedFd>,
-    /// Whether its process has ended, one way or the other.
+    /// True if its process has ended, one way or the other.
     pub ended: bool,
-    /// Whether it has ended and none will come in its place.
+    /// True if it has ended and none will come in its place.
     pub gone: bool,
-    /// Whether it is a tool, which is gone with its connection.
+    /// True if it is a tool, which is gone with its connection.
     pub is_tool: bool,
 }
 

@@ -13,22 +13,22 @@ use crate::trace;
 #[derive(Debug)]
 pub struct Job {
     pub token: [u8; 32],
-    /// How many of its processes run here; known once it is registered.
+    /// Number of its processes that run here; known once it is registered.
     pub local_procs: Option<usize>,
     /// Its information and what its processes post.
     pub stored: Option<JobStore>,
     pub clients: BTreeMap<Rank, Client>,
     /// Ranks that ended and were deregistered.
     pub departed: BTreeSet<Rank>,
-    /// Whether peers may have other ids than those registered.
+    /// True if peers may have other ids than those registered.
     pub foreign_ids: bool,
     /// Where the host is told of each fence of all of it that nobody here comes: how often in a row it brought nothing.
     pub misses_fences: Option<u32>,
     /// Peers that came before the namespace was registered.
     pub early: Vec<PeerId>,
-    /// Whether the server itself has registered it, for tools.
+    /// True if the server itself has registered it, for tools.
     pub of_tools: bool,
-    /// Whether a tool has chosen its name, which the host knows nothing of.
+    /// True if a tool has chosen its name, which the host knows nothing of.
     pub self_named: bool,
 }
 

@@ -40,7 +40,7 @@ pub struct Jobs {
     limits: Limits,
     /// Information that jobs have which are registered later.
     pub common: CommonInfo,
-    /// Those that were deregistered last, the oldest first: nobody waits for them to be registered.
+    /// Namespaces that were deregistered last, the oldest first: nobody waits for them to be registered.
     over: VecDeque<Nspace>,
 }
 

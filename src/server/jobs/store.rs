@@ -14,7 +14,7 @@ use crate::store::{
 };
 use crate::sys::socket::MAX_DESCRIPTORS;
 
-/// Why a job's data cannot be made or changed.
+/// Reason why a job's data cannot be made or changed.
 #[derive(Debug, thiserror::Error)]
 pub enum JobStoreError {
     /// The host's information makes no sense.
@@ -54,25 +54,25 @@ pub struct JobStore {
     writer: JobWriter,
     /// Processes of the job; unknown where the host gave no data.
     size: Option<u32>,
-    /// How often each rank has posted here, or had elsewhere when that was told last.
+    /// Version of each rank's data: of its last post here, or of one elsewhere as that was told last.
     posted: NumberMap<Rank, Version>,
     /// Keys whose last commit failed, and why.
     failed: NumberMap<Rank, HashMap<Key, Status>>,
-    /// Who has posted a key last, of what this node sees: the answer to a Get that names no rank.
+    /// Rank that has posted a key last, of those that this node sees: the answer to a Get that names no rank.
     posters: HashMap<Key, Rank>,
 }
 
-/// How new something is: commits of the process, as its server counts them.
+/// Version of a rank's data: commits of the process, as its server counts them.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Version {
     server: u64,
     commits: u64,
 }
 
-/// What a rank has posted for other nodes, or some of it.
+/// Data that a rank has posted for other nodes, or some of it.
 pub struct Outbound {
     pub rank: Rank,
-    /// How often it had committed by then.
+    /// Number of its commits by then.
     pub commits: u64,
     pub entries: Vec<Posted>,
 }
@@ -107,7 +107,7 @@ impl JobStore {
         self.size
     }
 
-    /// Whether anybody has posted here.
+    /// Returns whether anybody has posted here.
     pub fn is_in_use(&self) -> bool {
         !self.posted.is_empty()
     }
@@ -125,7 +125,7 @@ impl JobStore {
         self.writer.local_ranks()
     }
 
-    /// Whether a rank has posted, be it nothing.
+    /// Returns whether a rank has posted, be it nothing.
     pub fn has_posted(&self, rank: Rank) -> bool {
         self.posted.contains_key(&rank)
     }
@@ -188,12 +188,12 @@ impl JobStore {
         result
     }
 
-    /// Why a rank's key is not stored although the rank has committed it.
+    /// Returns the reason why a rank's key is not stored although the rank has committed it.
     pub fn failure(&self, rank: Rank, key: &Key) -> Option<Status> {
         self.failed.get(&rank)?.get(key).copied()
     }
 
-    /// How often those who wait at the job's word were released.
+    /// Returns the number of times that those who wait at the job's word were released.
     pub fn releases(&self) -> u32 {
         self.writer.reader().releases()
     }
@@ -203,7 +203,7 @@ impl JobStore {
         self.writer.release();
     }
 
-    /// Whether a rank of this node has posted a key with scope REMOTE. What is not visible here then will not become so.
+    /// Returns whether a rank of this node has posted a key with scope REMOTE. What is not visible here then will not become so.
     pub fn is_for_others(&self, rank: Rank, key: &Key) -> bool {
         self.is_local(rank) && self.writer.is_outbound(rank, key).is_ok_and(|outbound| outbound)
     }
@@ -225,8 +225,8 @@ impl JobStore {
         Ok(all.into_iter().map(|(key, _, value, _)| Info { key, flags: 0, value }).collect())
     }
 
-    /// What these ranks have posted for other nodes since this was last asked: of all of them, or nothing when that of one cannot be
-    /// read.
+    /// Takes the data that these ranks have posted for other nodes since this was last asked: of all of them, or
+    /// nothing when that of one cannot be read.
     pub fn take_new(&mut self, ranks: impl Iterator<Item = Rank>) -> Result<Vec<Outbound>, JobStoreError> {
         let mut taken = Vec::new();
         for rank in ranks {
@@ -243,7 +243,7 @@ impl JobStore {
         Ok(taken)
     }
 
-    /// What was taken under these keys has not arrived; it is new again.
+    /// Makes data that was taken under these keys new again: it has not arrived.
     pub fn put_back(&mut self, rank: Rank, keys: Vec<Key>) {
         self.writer.put_back_outbound(rank, keys);
     }

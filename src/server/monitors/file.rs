@@ -14,9 +14,9 @@ pub struct WatchedFile {
     pub path: PathBuf,
     /// Parts of its [`FileState`] that count.
     pub counts: [bool; 3],
-    /// What was seen last; before the first look, it is taken for an empty file.
+    /// State that was seen last; before the first look, that of an empty file.
     pub last: FileState,
-    /// Whether a thread looks at it.
+    /// True if a thread looks at it.
     pub is_looked_at: bool,
 }
 

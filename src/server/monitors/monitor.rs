@@ -29,7 +29,7 @@ pub enum Sign {
     File(WatchedFile),
 }
 
-/// What is looked out for, and the alarm.
+/// A watch of signs of life: the sign, its period, and the alarm.
 #[derive(Debug)]
 pub struct Monitor {
     pub sign: Sign,

@@ -33,9 +33,9 @@ struct Pending {
     places: Vec<Place>,
     /// Calls of the host that are not answered; the first is under way.
     calls: VecDeque<Call>,
-    /// Whether one call of the host answers it all: then its status counts.
+    /// True if one call of the host answers it all: then its status counts.
     is_hosts: bool,
-    /// Whether anything was answered.
+    /// True if anything was answered.
     answered: bool,
     /// Status that the host has answered last.
     last_status: Status,

@@ -5,7 +5,7 @@
 //! will come in its place. A **peer** is over when its connection is gone, or it has finalized: it asks nothing and hears nothing
 //! any more.
 //!
-//! How the server learns of an end is in [`ends`](super::ends).
+//! The ways in which the server learns of an end are in [`ends`](super::ends).
 use super::Router;
 use crate::data::{Nspace, Proc};
 use crate::message::door::PeerId;

@@ -1,4 +1,4 @@
-//! What a server knows, and where each request goes.
+//! The state of a server, and the way of each request, answer and deadline to its room.
 //!
 //! [`Router`] is all the state there is. The [control thread](super::control_thread) alone touches it, so there is no lock in it. It
 //! sees requests, the ends of processes, time limits, the host's answers and the handle's commands, and it speaks by putting

@@ -18,7 +18,7 @@ impl Seen {
     }
 
     /// Takes the memory for what lies in front: by a store alone, because a look before it would be a page fault more.
-    /// What was known of the first words is found out again.
+    /// The checks of the first words are forgotten, and made again.
     pub(super) fn populate(&self) {
         self.0.words_mut().store(0, 0, Ordering::Relaxed);
     }

@@ -23,7 +23,7 @@ impl<'a> Visibility<'a> {
     pub(in crate::store) fn of_local(rank: Rank, entries: &'a [Posted], posted: &Table) -> Result<Self, WriteError> {
         let mut visible = Visibility::default();
         for Posted { scope, key, value } in entries {
-            // What both sides have seen so far, if that is one value.
+            // The value that both audiences have seen so far, if it is one.
             let shared = match visible.here.get(key) {
                 Some((known, value)) => (*known == Scope::GLOBAL).then(|| value.clone()),
                 None if *scope == Scope::GLOBAL => None,

@@ -347,7 +347,7 @@ impl InfoView {
         found: &mut Option<ValueCell>,
     ) -> Result<(), Malformed> {
         let (words, mut word) = (self.words(), word);
-        // What is long is in a second one, and in no third.
+        // A long record goes on in a second one, and in no third.
         for _ in 0..2 {
             let Some(at) = word else { break };
             let record = Record::in_info(words, at as usize, kind, owner)?;

@@ -77,7 +77,7 @@ impl<F: FnMut(&RawValue<'_>)> Seek<RawWords<'_>> for PostedValue<'_, F> {
     #[inline(always)]
     fn seek(&mut self, link: Link<'_, RawWords<'_>>) -> Result<Option<bool>, Malformed> {
         let Some(entry) = link.record.find(self.key)? else { return Ok(None) };
-        // What the rank has put last under this key is what there is, in whatever scope.
+        // The last value that the rank has put under this key counts, in whatever scope.
         let in_scope = in_scope(Scope(entry.scope), self.scope);
         if in_scope {
             (self.f)(&RawValue::of_words(link.words, &ValueCell::of_entry(&entry)));

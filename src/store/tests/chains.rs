@@ -144,7 +144,7 @@ fn a_value_may_be_larger_than_any_other_segment() {
         let found = reader.read(&Question::new(Rank(0), name), |value| value.len()).unwrap();
         assert_eq!(found, size);
     }
-    // What is small again gives the memory back.
+    // A record that is small again gives the memory back.
     for name in ["ten", "seventy"] {
         post(&mut writer, 0, name, 1u32).unwrap();
     }

@@ -375,7 +375,7 @@ fn a_process_map_comes_back_as_it_was_given() {
         let writer = JobWriter::create(&nspace(), job.build().unwrap(), &Limits::default()).unwrap();
         let found = writer.reader().get(&Question::new(Rank::WILDCARD, keys::PROC_MAP)).unwrap();
         assert_eq!(found, given, "round {round}, {odd}");
-        // Where the lists say all, they are all there is. A NUL in an expression is not one of ours.
+        // Lists that say all are all there is. A NUL in an expression is not one of ours.
         let bytes = given.as_bytes().map_or(0, <[u8]>::len);
         if shuffled && odd == 0 && !matches!(&given, Value::Regex(text) if text.ends_with(b"\0")) {
             let (ranks, members) = (1500 * (9 + 4 + 11) / 8, nodes as usize * (11 + 8 * 8) / 8);

@@ -104,7 +104,7 @@ fn applications_follow_one_another() {
     let of_app = Question::new(Rank(4), keys::APP_SIZE).with(&first);
     assert_eq!(writer.reader().get(&of_app).unwrap(), Value::from(2u32));
     assert_eq!(writer.reader().app_of(Rank(4)), Some(1));
-    // Who asks for no rank in particular means its own application.
+    // A question about no rank in particular means the asker's own application.
     for level in [Directives::NONE, Directives::at(InfoLevel::App)] {
         let asks = |asker| {
             let question = Question::new(Rank::WILDCARD, keys::APP_SIZE).with(&level).asked_by(asker);

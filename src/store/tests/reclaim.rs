@@ -1,4 +1,4 @@
-//! When memory is used again, and when it is not.
+//! Memory that is used again, and memory that is not.
 use super::*;
 use crate::sys::memory::Mapping;
 use instanton_layout::sync::Ordering;
@@ -81,7 +81,7 @@ fn a_guard_that_stays_is_never_overrun() {
     assert!(matches!(refused, WriteError::Held { sets: 2, by: Some(by) } if by == id), "{refused}");
     assert_eq!(refused.status(), crate::data::Status::ERR_OUT_OF_RESOURCE);
     assert!(held.bytes().iter().all(|byte| *byte == 0));
-    // What was committed before is there for everybody.
+    // Data that was committed before is there for everybody.
     catch_up(&other, &writer);
     assert_eq!(other.get(&question).unwrap(), Value::from(vec![(round - 1) as u8; BLOB]));
     assert_eq!(other.get(&Question::new(Rank(1), "still")).unwrap(), Value::from(11u32));

@@ -107,7 +107,7 @@ fn load() -> Option<Hwloc> {
     (version >= OLDEST_API).then_some(hwloc)
 }
 
-/// Whether the library is there.
+/// Returns whether the library is there.
 pub fn is_present() -> bool {
     library().is_some()
 }
@@ -117,14 +117,14 @@ pub fn topology_xml() -> Option<String> {
     Topology::discover()?.xml()
 }
 
-/// What hwloc says of this machine, and of where this process may run.
+/// Place of this process: hwloc's description of this machine, and of the part that this process may run on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
     /// The machine, as hwloc's XML of version 2.
     pub xml: String,
     /// The processing units that this process may run on: `hwloc:0-3,8`.
     pub cpuset: Option<String>,
-    /// What these are part of: `SK0:L30:CR0-1:HT0-1:NM0`.
+    /// Objects that these units are part of: `SK0:L30:CR0-1:HT0-1:NM0`.
     pub locality: Option<String>,
     /// The cores among them, where they were asked for.
     pub cores: Vec<Core>,
@@ -135,9 +135,9 @@ pub struct Place {
 pub struct Core {
     /// The kernel's numbers of its processing units.
     pub units: Vec<usize>,
-    /// The same, as `hwloc:0,4`.
+    /// Processing units as text, `hwloc:0,4`.
     pub cpuset: String,
-    /// What it is part of.
+    /// Objects that it is part of.
     pub locality: String,
 }
 
@@ -258,7 +258,8 @@ impl Topology {
         xml
     }
 
-    /// What the library can find out and bind on the topology's machine, a byte each. It is not part of the XML.
+    /// Returns what the library can find out and bind on the topology's machine, a byte for each ability. It is not
+    /// part of the XML.
     pub fn support(&self) -> Vec<u8> {
         let tables = library().map(|hwloc| self.tables(hwloc)).unwrap_or_default();
         let mut bytes = Vec::new();
@@ -287,7 +288,7 @@ impl Topology {
             .unwrap_or_default()
     }
 
-    /// What this process may run on, or this thread.
+    /// Returns the units that this process may run on, or this thread.
     pub fn binding(&self, thread: bool) -> Option<Bitmap> {
         let bitmap = Bitmap::empty()?;
         // SAFETY: a loaded topology and a set of ours; 1 asks for the process, 2 for the thread.
@@ -316,13 +317,14 @@ impl Topology {
         objects::outline(library()?, self)
     }
 
-    /// How far devices of some types (`constants::device_type` bits) are from some processing units.
+    /// Returns the distances of devices of some types (`constants::device_type` bits) from some processing units.
     pub fn distances(&self, units: &Bitmap, types: u64) -> Vec<DeviceDistance> {
         library().map(|hwloc| objects::distances(hwloc, self, units, types)).unwrap_or_default()
     }
 }
 
-/// What one of the functions writes that say how much room they need; without room they write nothing.
+/// Returns the text that one of those functions writes which say how much room they need; without room they write
+/// nothing.
 fn written(mut print: impl FnMut(*mut c_char, usize) -> c_int) -> Option<String> {
     let len = print(ptr::null_mut(), 0);
     let mut text = vec![0u8; usize::try_from(len).ok()? + 1];
@@ -448,7 +450,7 @@ mod tests {
             |list: &[u8]| here.distances(&Bitmap::parse(list).expect("a list"), device_type::DEVTYPE_NETWORK);
         for (all, part) in distances(b"0-1").iter().zip(distances(b"0")) {
             assert!(all.osname.is_some() && all.mindist > 0 && all.mindist <= all.maxdist, "{all:?}");
-            // Who is bound to a part of it is no nearer than the nearest, and no farther than the farthest.
+            // A process that is bound to a part of it is no nearer than the nearest, and no farther than the farthest.
             assert!(all.mindist <= part.mindist && part.maxdist <= all.maxdist, "{all:?} {part:?}");
         }
     }

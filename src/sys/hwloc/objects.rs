@@ -49,7 +49,7 @@ const CORE: c_int = 2;
 /// `HWLOC_TYPE_DEPTH_OS_DEVICE`: where the devices are.
 const DEVICES: c_int = -6;
 
-/// What is looked for in a locality string: how it is called there, and the number of its `HWLOC_OBJ_`.
+/// Objects that are looked for in a locality string: the name there of each, and the number of its `HWLOC_OBJ_`.
 const PLACES: [(&str, c_int); 7] = [("SK", 1), ("L3", 6), ("L2", 5), ("L1", 4), ("CR", CORE), ("HT", UNIT), ("NM", 13)];
 
 /// The types of devices by their number of `HWLOC_OBJ_OSDEV_`.
@@ -112,7 +112,7 @@ fn tell(hwloc: &Hwloc, object: &Object, begin: &str, more: &[String], lines: &mu
     Some(())
 }
 
-/// What processes and threads of the machine can be bound to.
+/// Returns a line for each thing that processes and threads of the machine can be bound to.
 fn binding(hwloc: &Hwloc, topology: &Topology) -> Vec<String> {
     let tables = topology.tables(hwloc);
     let line = |(what, table, at): (&str, usize, usize)| {
@@ -173,7 +173,7 @@ pub fn distances(hwloc: &Hwloc, topology: &Topology, units: &Bitmap, types: u64)
     devices.filter(|device| device.device_type & types != 0).collect()
 }
 
-/// How many steps there are from one object to another, up to what both are part of and down again.
+/// Returns the number of steps from one object to another, up to what both are part of and down again.
 fn steps(a: &Object, b: &Object) -> u16 {
     let chain = |object| {
         // SAFETY: NULL or the parent, an object of the same topology.
@@ -186,7 +186,7 @@ fn steps(a: &Object, b: &Object) -> u16 {
     met.unwrap_or(u16::MAX)
 }
 
-/// What tells a device from all others.
+/// Returns the text that tells a device from all others.
 fn identifier(device: &Object, ty: u64) -> Option<Text> {
     let of = |name| info(device, name).map(|value| value.to_string_lossy().into_owned());
     let name = || text(device.name).map_or_else(String::new, |name| name.to_string_lossy().into_owned());

@@ -68,7 +68,7 @@ pub(super) struct Running {
     condemned: VecDeque<(Instant, Vec<Pid>)>,
     /// Jobs whose time is limited, and when it is over.
     limits: Vec<(Instant, u32)>,
-    /// When the stage is over by itself.
+    /// Time at which the stage is over by itself.
     next: Option<Instant>,
     /// The user's limit, and when it is reached.
     limit: Option<Duration>,

@@ -155,7 +155,7 @@ impl<C: Room> PartitionBuild<C> {
 
     /// Gives `f` members that the same runs lead to: first, end, runs.
     fn intervals(&self, runs: &[Run], mut f: impl FnMut(u32, u32, &[u32])) {
-        // Where runs begin and end, by member. Each for itself is mostly in order already.
+        // Starts and ends of runs, by member. Each for itself is mostly in order already.
         let with_members = || (0u32..).zip(runs).filter(|(_, run)| run.member != NONE);
         let mut begins: Vec<(u32, u32)> = with_members().map(|(index, run)| (run.members().0, index)).collect();
         let mut ends: Vec<(u32, u32)> =
@@ -275,7 +275,7 @@ impl Runs {
         let (block, rest) = (open.run.block as usize, &members_of[at..]);
         let blocks = rest.chunks_exact(block).zip(self.fresh..self.members);
         let mut count = blocks.take_while(|(block, member)| block.iter().all(|other| other == member)).count() as u32;
-        // Who has more than a block follows another rule.
+        // A member that has more than a block follows another rule.
         if count > 0 && rest.get(count as usize * block) == Some(&(self.fresh + count - 1)) {
             count -= 1;
         }

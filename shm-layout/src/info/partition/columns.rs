@@ -150,7 +150,7 @@ fn by_rank<C: Room>(members_of: &[u64], ranks: u32, members: u32, begins: &[u64]
 fn narrow<C: Room>(members_of: &mut C, ranks: u32, members: u32) {
     let bits = bits_for(members.into());
     let words = Cell::from_mut(&mut members_of[..]).as_slice_of_cells();
-    // What is written never overtakes what is read: it takes no more than half of a word.
+    // Writing never overtakes reading: it takes no more than half of a word.
     let mut filler = Filler::over(words);
     for rank in 0..ranks {
         let two = words[(rank / 2) as usize].get();

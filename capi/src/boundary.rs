@@ -77,8 +77,8 @@ pub fn failing(reason: fn(Status) -> Status, body: impl FnOnce() -> Outcome) -> 
 }
 
 /// Defines exported functions. The body returns an [`Answer`]. Behind `after_init;` stand functions that a program may
-/// call only after an Init: before it they answer `ERR_INIT`, whatever else is wrong. Those behind `for_server;` need a
-/// server besides, and answer `ERR_UNREACH` without one.
+/// call only after an Init: before it they answer `ERR_INIT`, whatever else is wrong. Functions behind `for_server;`
+/// need a server besides, and answer `ERR_UNREACH` without one.
 macro_rules! export {
     (after_init; $($functions:tt)*) => {
         export!(@after or_uninitialized $($functions)*);

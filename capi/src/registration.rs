@@ -1,8 +1,8 @@
 //! Job information out of C.
 //!
 //! Most of what a host registers it says of processes: an array of attributes of 552 bytes each, for every process of
-//! the job. Those go from where they lie straight into the columns that they become; everything else becomes attributes
-//! of the data model.
+//! the job. Such arrays go from where they lie straight into the columns that they become; everything else becomes
+//! attributes of the data model.
 use instanton::data::{BadBytes, DataArray, DataType, Info, Status, Value, keys};
 use instanton::internal::wire::zlib;
 use instanton::store::{BadJobInfo, Datum, JobInfoBuilder, KeySlot, ProcWriter};

@@ -112,7 +112,8 @@ impl<T> Walk<T> {
 
 /// Goes from the rank table to the record in which `sought` finds something, newest first, once.
 ///
-/// `segment` gives the words of modex segments, and what is remembered of them. What is found is of one moment.
+/// `segment` gives the words of modex segments, and what is remembered of them. The record that is found is of one
+/// moment.
 ///
 /// SYNC POINT: that a base is complete where its version is the one that was named follows from the order in which the
 /// writer writes (base, then the record that names it) and from [`write`](crate::block::write())'s last store. Loom

@@ -1,9 +1,9 @@
 //! The copy of bytes out of shared memory, whose words a writer may change meanwhile.
 //!
-//! [`by_words`] runs everywhere. On x86-64 [`by_vectors`] and [`by_strings`] do the same faster, in assembler. What a copy yields while
-//! the words change is a mixture of old and new bytes: the reader loads the version of the block before and after it, and throws the
-//! copy away when the two differ ([`block`](crate::block)). That takes two orders: no load of the copy comes before the first load of
-//! the version, and none after the second.
+//! [`by_words`] runs everywhere. On x86-64 [`by_vectors`] and [`by_strings`] do the same faster, in assembler. The
+//! bytes that a copy yields while the words change is a mixture of old and new bytes: the reader loads the version of
+//! the block before and after it, and throws the copy away when the two differ ([`block`](crate::block)). That takes
+//! two orders: no load of the copy comes before the first load of the version, and none after the second.
 //!
 //! # What Rust sees
 //!

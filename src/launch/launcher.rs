@@ -10,7 +10,7 @@
 //!
 //! Either all of a job starts, or what was started of it is killed and nobody hears of a job. A job is over when the last of its
 //! processes has ended, however that ended; what they have left in their pipes is forwarded before that is told. A job that is over is
-//! forgotten. What a process leaves behind it with its output open may still print.
+//! forgotten. A process that one of them leaves behind, with its output open, may still print.
 //!
 //! # When a process dies
 //!

@@ -1,7 +1,7 @@
 //! Values that threads read while they are replaced: each lies behind one pointer.
 //!
-//! A thread that reads is in an [`Epoch`]: nothing that it can reach is freed before it leaves. What is replaced is freed when
-//! every thread has left the epochs in which it could be reached (crossbeam-epoch).
+//! A thread that reads is in an [`Epoch`]: nothing that it can reach is freed before it leaves. A value that is
+//! replaced is freed when every thread has left the epochs in which it could be reached (crossbeam-epoch).
 //!
 //! A thread with a guard on shared memory (`Hold`) says so in its slot of the reader page anyway. That protects the values of
 //! cells that belong to the page as well: who replaces one looks at the slots first, as the writer of the job does, and keeps what is

@@ -23,7 +23,7 @@ impl Bell {
         Self(AtomicU32::new(0))
     }
 
-    /// Wakes the one who waits, or will. What was stored before is seen by it.
+    /// Wakes the one who waits, or will. A store before this is seen by it.
     pub(crate) fn ring(&self) {
         self.0.store(1, Ordering::Release);
         // SAFETY: as in `wake_all`.

@@ -1,8 +1,8 @@
 //! Headroom: memory that can be taken without bringing the OOM killer on.
 //!
 //! In a control group with a memory limit, allocating shared memory beyond it does not fail: it kills a process. So the limits
-//! of every visible ancestor group are looked at before each step. What another process takes between the look and
-//! the step is not seen; the margin is for that.
+//! of every visible ancestor group are looked at before each step. Memory that another process takes between the look
+//! and the step is not seen; the margin is for that.
 use std::fs;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};

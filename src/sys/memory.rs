@@ -182,7 +182,7 @@ pub(crate) fn segment(name: &str, len: u64) -> Result<(Mapping, OwnedFd), Memory
 }
 
 /// A new segment of so many bytes, which `write` is given a function for to write its words, one piece behind the other; its maker does not
-/// write it either any more. What is written to a file takes fewer faults than what is stored in a mapping, and none of it counts as
+/// write it either any more. A write to a file takes fewer faults than a store in a mapping, and none of it counts as
 /// this process's before it is read.
 pub(crate) fn frozen_segment(
     name: &str,

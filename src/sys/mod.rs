@@ -1,6 +1,6 @@
 //! System calls that no crate wraps: the one module of this crate with `unsafe` in it.
 //!
-//! Every function here is safe to call. What it assumes of the kernel is said at each block.
+//! Every function here is safe to call. Each block says what it assumes of the kernel.
 #![allow(unsafe_code, reason = "this is the place for it")]
 
 /// A forked child has a copy of every descriptor for a moment. A test that forks holds this alone, and those together that expect an

@@ -122,7 +122,8 @@ impl PinPage {
         Some((!before).trailing_zeros() as usize)
     }
 
-    /// Returns whether no guard is held on it that was there when this was called. What was replaced before is out of every later guard's sight.
+    /// Returns whether no guard is held on it that was there when this was called. A value that was replaced before is
+    /// out of every later guard's sight.
     pub(crate) fn is_free(&self) -> bool {
         // A forked child has neither the page nor the parent's guards.
         if self.mark.is_inherited() {

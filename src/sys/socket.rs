@@ -124,8 +124,8 @@ pub fn read(socket: &impl AsFd, into: &mut [u8]) -> io::Result<usize> {
 pub struct Received {
     /// Bytes; 0 at the end of the stream.
     pub bytes: usize,
-    /// The kernel could not hand over every descriptor that came with them. Those that it did are closed again: which of
-    /// them is missing cannot be known.
+    /// The kernel could not hand over every descriptor that came with them. The descriptors that it did hand over are
+    /// closed again: which of them is missing cannot be known.
     pub truncated: bool,
 }
 

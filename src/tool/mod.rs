@@ -9,7 +9,7 @@
 //!
 //! A tool keeps its name from its init to its finalize. Its event handlers, what it has stored for itself and the output that it
 //! has asked for belong to the tool: they stay when it turns to another server, and its handlers hear of events from all of
-//! its servers. What it puts belongs to the server that was primary then.
+//! its servers. Its puts belong to the server that was primary then.
 //!
 //! # When a process dies
 //!

@@ -97,7 +97,7 @@ impl Request {
         TimeLimits::read(&self.info)
     }
 
-    /// Attributes of the job. Those of an application hold for all, unless the job has others.
+    /// Attributes of the job. Attributes of an application hold for all, unless the job has others.
     fn infos(&self) -> Vec<Info> {
         let of_apps = self.apps.iter().flat_map(|app| &app.info);
         of_apps.chain(&self.info).cloned().collect()

@@ -1,7 +1,8 @@
 //! Putting, committing and getting data.
 //!
 //! A Get of something at hand takes the short way: no lock, no system call, one allocation for the value that C gets
-//! and one more where that holds a text or bytes. What is not at hand is asked for on the long way, which may wait.
+//! and one more where that holds a text or bytes. A value that is not at hand is asked for on the long way, which may
+//! wait.
 
 use std::mem::ManuallyDrop;
 use std::ptr;
@@ -85,7 +86,7 @@ impl Target {
         Self { place: ptr::null_mut(), given: false, filled: false }
     }
 
-    /// The caller's place. What is in it is not looked at.
+    /// The caller's place. Its contents are not looked at.
     fn caller(place: *mut pmix_value_t) -> Self {
         Self { place, given: true, filled: false }
     }

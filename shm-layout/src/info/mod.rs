@@ -1,8 +1,8 @@
 //! An info segment: one generation of a job's information, complete before it is published and frozen from then on.
 //!
 //! Values that follow from where processes run are computed when they are read: the segment says by which rule ranks
-//! are parted among nodes and applications ([`partition`]) and how nodes are called ([`names`]). What was given besides
-//! lies in columns where many ranks have a key ([`mod@column`]), and in records where few have.
+//! are parted among nodes and applications ([`partition`]) and how nodes are called ([`names`]). Information that was
+//! given besides lies in columns where many ranks have a key ([`mod@column`]), and in records where few have.
 //!
 //! ```text
 //! word  0   header
@@ -29,8 +29,8 @@
 //!      44   CRC-32C of words 8 to 43
 //! ```
 //!
-//! A line without a bar is `word | entries` of a table. What a process reads first lies together, in front: keys, job,
-//! its session, its application, its node, its own row, record and strings.
+//! A line without a bar is `word | entries` of a table. Words that a process reads first lie together, in front: keys,
+//! job, its session, its application, its node, its own row, record and strings.
 mod build;
 pub mod column;
 pub mod decimal;

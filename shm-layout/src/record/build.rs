@@ -62,7 +62,7 @@ fn slots(entries: usize) -> usize {
     (entries + entries / 3 + 1).next_power_of_two()
 }
 
-/// Words of a record with these entries, or a few more. What is more than [`LARGEST`] must not be built.
+/// Words of a record with these entries, or a few more. A record of more than [`LARGEST`] must not be built.
 pub fn size<'a>(items: impl Iterator<Item = Item<'a>>) -> usize {
     let (mut entries, mut words) = (0, HEAD + base::WORDS);
     for item in items {

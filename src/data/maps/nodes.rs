@@ -236,7 +236,7 @@ fn go_on(run: &mut Option<Run>, name: &[u8], limits: &Limits) -> Result<Option<R
     }
 }
 
-/// Gives `to` the names of a plain list, put together. Those that follow one another are looked at once.
+/// Gives `to` the names of a plain list, put together. Names that follow one another are looked at once.
 fn runs_of(list: &[u8], limits: &Limits, mut to: impl FnMut(Run) -> Result<(), MapError>) -> Result<(), MapError> {
     let mut run: Option<Run> = None;
     let mut rest = Some(list);

@@ -91,7 +91,7 @@ impl<'a> Scan<'a> {
     }
 
     /// Numbers of few digits each, without zeroes in front, as long as each is seen to be alone and there is room for it: how many,
-    /// and whether a `;` comes next. What is between them is a comma; one behind the last is stepped over, too.
+    /// and whether a `;` comes next. A comma is between them; one behind the last is stepped over, too.
     #[inline]
     pub fn short_numbers(&mut self, to: &mut [u32]) -> (usize, bool) {
         let (mut count, mut at) = (0, self.at);

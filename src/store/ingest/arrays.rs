@@ -97,7 +97,7 @@ impl JobInfoBuilder {
         let key = key(name)?;
         let mut numbers = Vec::new();
         for text in values.into_iter().take(MAX_RANKS as usize) {
-            // What is behind a NUL is no part of a C string.
+            // Bytes behind a NUL are no part of a C string.
             let text = text.as_ref().split(|byte| *byte == 0).next().unwrap_or_default();
             numbers.push(self.processes.text_number(Some(text)));
         }

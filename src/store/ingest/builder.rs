@@ -178,7 +178,7 @@ impl JobInfoBuilder {
     }
 
     fn take(&mut self, info: Cow<'_, Info>) -> Result<(), BadJobInfo> {
-        // What is for us and not for the processes counts in any case.
+        // An attribute that is for us and not for the processes counts in any case.
         if !self.has_data && !info.key.as_bytes().starts_with(b"instanton.") {
             return Ok(());
         }

@@ -1,4 +1,4 @@
-//! Planner of columns: which values of processes are kept, and in which form.
+//! Planner of columns: it decides which values of processes are kept, and in which form.
 //!
 //! Values that follow from where a process runs are dropped. Of the others, a column takes those that many ranks have,
 //! and records take the rest.

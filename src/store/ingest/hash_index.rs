@@ -1,4 +1,4 @@
-//! Hash index: numbers of things that lie elsewhere, by the hash of each.
+//! Hash index: finds the number of a thing that lies elsewhere by the thing's hash.
 
 /// A table of numbers. It knows half of the hash of each thing: so no other thing is looked at, and nothing is hashed
 /// again when the table grows.

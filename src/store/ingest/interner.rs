@@ -1,16 +1,16 @@
-//! Interner for the strings of processes.
+//! Interner of the strings of processes: each string is kept once, and has a number.
 use instanton_layout::hash::hash;
 
 use super::hash_index::HashIndex;
 
-/// Interner, each once; the number of a NULL is one as well.
+/// Strings, each kept once; a NULL has a number as well.
 #[derive(Debug, Default, Clone)]
 pub(in crate::store) struct Interner {
     bytes: Vec<u8>,
-    /// The beginning and end of each; a NULL ends before it begins.
+    /// Beginning and end of each string; a NULL ends before it begins.
     places: Vec<(usize, usize)>,
     by_hash: HashIndex,
-    /// For each string the one that came after it last.
+    /// For each string, the one that came after it last.
     after: Vec<u32>,
 }
 
@@ -25,8 +25,8 @@ impl Interner {
         self.places.len()
     }
 
-    /// The number of a string that comes after another one of its key. Mostly it is the one that came there before, and
-    /// need not be looked for.
+    /// Returns the number of a string that comes after another one of its key. Mostly that is the string that came
+    /// there before, which need not be looked for.
     #[inline]
     pub(super) fn number_after(&mut self, before: Option<u64>, text: Option<&[u8]>) -> u64 {
         let usual = before.map(|before| self.after[before as usize]);

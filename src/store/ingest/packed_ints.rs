@@ -1,5 +1,5 @@
-//! Packed integers: numbers that come one after the other, in little memory. Most keys have small ones, or one for
-//! every process, or each rank one more than the rank before, which is an affine run.
+//! Packed integers: a list of numbers in little memory. Most keys have small numbers, or one for every process, or an
+//! affine run: each rank has one more than the rank before.
 
 /// A list of numbers.
 #[derive(Debug, Clone)]

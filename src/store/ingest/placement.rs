@@ -95,7 +95,7 @@ fn applications(job: &mut JobInfoBuilder, values: &[Values], ranks: u32) -> Resu
         job.apps.entry(given.unwrap_or(0)).or_default();
     }
     if let Some((key, value)) = job.app.iter().find(|(key, _)| key.as_bytes() == keys::APPNUM.as_bytes()) {
-        // What the host says of no process in particular is found without one.
+        // A value that the host gives for no process in particular is found without one.
         job.job.put(key.clone(), value.clone());
     }
     let only = job.apps.len() == 1;
@@ -275,8 +275,8 @@ fn drop_derived_of_members(job: &mut JobInfoBuilder, nodes: &RankPartition, apps
     }
 }
 
-/// Sizes and leaders of the job and the own node. Those of other nodes and of applications are computed when they are
-/// read. Answers how the list of nodes is written then, if it is long.
+/// Sizes and leaders of the job and the own node. Sizes and leaders of other nodes and of applications are computed
+/// when they are read. Answers how the list of nodes is written then, if it is long.
 fn sums(
     job: &mut JobInfoBuilder,
     nodes: &RankPartition,

@@ -51,7 +51,7 @@ impl ProcessMap {
         let ranks = ranks.max(placed.len() as u32);
         *self = Self { placed, listed: None, text: None, nodes, ranks };
         let read = read?;
-        // Where each rank is said once and ours is the way to say it, the places of the ranks say all.
+        // A map that names each rank once, and in our own way, is all said by the places of the ranks.
         if !again && ranks <= MAX_RANKS {
             // Ranges in order need no list.
             let listed = if read.in_order { listed } else { listed.or_else(|| Some(places.expanded())) };

@@ -64,7 +64,7 @@ pub enum Origin {
 /// Callback for each record of a rank.
 type Body<'a> = dyn FnMut(Link<'_, RawWords<'_>>) -> Result<Option<()>, Malformed> + 'a;
 
-/// A value that a rank has posted, shown where it lies. What is found is whether it is of the scope that is asked for.
+/// A value that a rank has posted, shown where it lies. The search finds whether it is of the scope that is asked for.
 struct PostedValue<'a, F> {
     key: &'a HashedKey<'a>,
     scope: Option<Scope>,

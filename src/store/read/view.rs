@@ -41,8 +41,8 @@ impl InfoView {
         Ok(Self { generation, own_session, own: OnceLock::new() })
     }
 
-    /// Remembers which process this is, and maps what it will look up of itself. What all processes of the node read is
-    /// mapped.
+    /// Remembers which process this is, and maps what it will look up of itself. Information that all processes of the
+    /// node read is mapped.
     pub(super) fn populate_own(&self, rank: Rank) -> Result<(), Malformed> {
         let (words, front) = (self.words(), self.generation.index.front().min(FIRST));
         self.generation.populate_seen();

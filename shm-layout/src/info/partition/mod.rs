@@ -392,8 +392,7 @@ fn widths(ranks: u32, members: u32, [member_bits, place_bits, rank_bits]: [u32; 
     ends
 }
 
-/// The last of these entries whose first half word is `number` or below. Whether it is the right one must be seen from
-/// it.
+/// The last of these entries whose first half word is `number` or below. That it is the right one must be seen from it.
 #[inline]
 fn bisect<W: Words>(words: &W, part: Part, entry: usize, number: u32) -> Result<u32, Malformed> {
     if part.len == 1 {

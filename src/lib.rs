@@ -61,7 +61,7 @@ pub mod internal {
     #[cfg(feature = "peers")]
     pub mod message {
         pub use crate::message::{
-            Decision, Forward, GroupCall, Mapped, Part, Push, Reply, Request, key_in_context, lines,
+            Decision, Forward, GroupCall, Have, Part, Push, Reply, Request, key_in_context, lines,
         };
     }
     pub mod sys {

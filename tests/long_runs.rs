@@ -191,8 +191,8 @@ fn commits_and_fences_leave_nothing() {
     report(&start_alone("meeting place", &ALLOCATOR).wait_with_output().unwrap());
 }
 
-/// A host with a board for what is published. It looks at what its process holds when somebody asks for that.
-struct Board {
+/// A host that keeps what is published. It looks at what its process holds when somebody asks for that.
+struct PublishingHost {
     published: PublishedData,
     watch: Mutex<Watch>,
 }
@@ -200,7 +200,7 @@ struct Board {
 /// Asked for by the first process between two rounds: the other one waits for it then, and nobody has a tool.
 const LOOK: &str = "look";
 
-impl Host for Board {
+impl Host for PublishingHost {
     fn publish(&self, proc: &Proc, info: &[Info], _: Completion<()>) -> Accepted {
         self.published.publish(proc, info).map(|()| Answer::Done)
     }
@@ -220,13 +220,14 @@ impl Host for Board {
 /// A server for all that a process can ask of it besides data.
 fn office() {
     let config = ServerConfig { tools: Some(ToolSupport::default()), ..ServerConfig::default() };
-    let board = Board { published: PublishedData::default(), watch: Mutex::new(Watch::new("a server of services")) };
-    let board = Arc::new(board);
-    let server = Server::start(config, board.clone()).unwrap();
+    let host =
+        PublishingHost { published: PublishedData::default(), watch: Mutex::new(Watch::new("a server of services")) };
+    let host = Arc::new(host);
+    let server = Server::start(config, host.clone()).unwrap();
     let job = Job::register(&server, "served@1", 2);
     let uri = server.uri().unwrap().to_string();
     all_well([0, 1].map(|rank| job.start_with(rank, "customer", &[("URI", &uri)])).into());
-    assert_eq!(board.watch.lock().unwrap().looks + 1, LOOKS);
+    assert_eq!(host.watch.lock().unwrap().looks + 1, LOOKS);
 }
 
 /// Rounds of services: each is some twenty messages, and a tool with a thread of its own.

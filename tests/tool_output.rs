@@ -24,12 +24,12 @@ const OUT: Channels = Channels::STDOUT;
 
 /// A host that forwards whatever is asked for, and remembers who has asked and who has stopped.
 #[derive(Default)]
-struct Forwards {
+struct ForwardingHost {
     asked: Mutex<Vec<(Channels, Vec<Info>)>>,
     stopped: Mutex<Option<mpsc::Sender<Channels>>>,
 }
 
-impl Host for Forwards {
+impl Host for ForwardingHost {
     fn iof_pull(&self, _: &[Proc], directives: &[Info], channels: Channels, _: Completion<()>) -> Accepted {
         match (directives.is_set(keys::IOF_STOP), &*self.stopped.lock().unwrap()) {
             (true, Some(tell)) => {
@@ -45,14 +45,14 @@ impl Host for Forwards {
 
 struct Node {
     server: Server,
-    host: Arc<Forwards>,
+    host: Arc<ForwardingHost>,
     stops: mpsc::Receiver<Channels>,
 }
 
 impl Node {
     fn start(name: &str) -> Self {
         let (tell, stops) = mpsc::channel();
-        let host = Arc::new(Forwards { stopped: Mutex::new(Some(tell)), ..Forwards::default() });
+        let host = Arc::new(ForwardingHost { stopped: Mutex::new(Some(tell)), ..ForwardingHost::default() });
         let tools = Some(ToolSupport::default());
         let nspace = Nspace::new(name).unwrap();
         let server = Server::start(ServerConfig { nspace, tools, ..ServerConfig::default() }, host.clone()).unwrap();

@@ -23,9 +23,9 @@ use processes::{Job, start_alone};
 
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Requests to a host about its tools, and its answers.
+/// A host that records the requests about its tools, and answers as it is told to.
 #[derive(Default)]
-struct Told {
+struct RecordingHost {
     /// The name that a tool gets from the host; a refusal where that is an error; none where the host has no such function.
     names: Option<Result<Proc, Status>>,
     connected: Mutex<Vec<Vec<Info>>>,
@@ -35,7 +35,7 @@ struct Told {
     pushed: Mutex<Vec<Vec<u8>>>,
 }
 
-impl Host for Told {
+impl Host for RecordingHost {
     fn tool_connected(&self, info: &[Info], done: Completion<Proc>) -> Accepted {
         self.connected.lock().unwrap().push(info.to_vec());
         match &self.names {
@@ -76,13 +76,13 @@ impl Host for Told {
     }
 }
 
-fn server_of(name: &str, tools: Option<ToolSupport>, host: Arc<Told>) -> Server {
+fn server_of(name: &str, tools: Option<ToolSupport>, host: Arc<RecordingHost>) -> Server {
     let nspace = Nspace::new(name).unwrap();
     Server::start(ServerConfig { nspace, tools, ..ServerConfig::default() }, host).unwrap()
 }
 
-fn server(name: &str) -> (Server, Arc<Told>) {
-    let host = Arc::new(Told::default());
+fn server(name: &str) -> (Server, Arc<RecordingHost>) {
+    let host = Arc::new(RecordingHost::default());
     (server_of(name, Some(ToolSupport::default()), host.clone()), host)
 }
 
@@ -167,7 +167,7 @@ fn a_tool_is_a_job_of_its_own_and_sees_those_of_the_server() {
 #[test]
 fn the_host_names_its_tools_or_refuses_them() {
     let name = Proc::new(Nspace::new("given").unwrap(), Rank(0));
-    let host = Arc::new(Told { names: Some(Ok(name.clone())), ..Told::default() });
+    let host = Arc::new(RecordingHost { names: Some(Ok(name.clone())), ..RecordingHost::default() });
     let server = server_of("naming@0", Some(ToolSupport::default()), host.clone());
     let hint = Info::new(keys::FWD_STDOUT, true);
     let tool = Tool::init(&[at(&server), hint.clone()]).unwrap();
@@ -176,7 +176,7 @@ fn the_host_names_its_tools_or_refuses_them() {
     assert_eq!(refusal(&[at(&server)]), Status::ERR_EXISTS, "two of one name");
     tool.finalize(&[]).unwrap();
 
-    let host = Arc::new(Told { names: Some(Err(Status::ERR_NO_PERMISSIONS)), ..Told::default() });
+    let host = Arc::new(RecordingHost { names: Some(Err(Status::ERR_NO_PERMISSIONS)), ..RecordingHost::default() });
     let server = server_of("refusing@0", Some(ToolSupport::default()), host);
     assert_eq!(refusal(&[at(&server)]), Status::ERR_NO_PERMISSIONS);
     let optional = Info::new(keys::TOOL_CONNECT_OPTIONAL, true);
@@ -222,7 +222,7 @@ fn a_job_takes_its_name_back_from_a_tool_that_the_host_did_not_name() {
 
     // One that the host has agreed to is the host's own.
     let name = Proc::new(Nspace::new("agreed").unwrap(), Rank(0));
-    let host = Arc::new(Told { names: Some(Ok(name.clone())), ..Told::default() });
+    let host = Arc::new(RecordingHost { names: Some(Ok(name.clone())), ..RecordingHost::default() });
     let server = server_of("agrees@0", Some(ToolSupport::default()), host);
     let tool = Tool::init(&[at(&server)]).unwrap();
     server.register_nspace_wait(&name.nspace, 1, &[Info::new(keys::JOB_SIZE, 1u32)]).unwrap();
@@ -234,7 +234,7 @@ fn a_job_takes_its_name_back_from_a_tool_that_the_host_did_not_name() {
 fn two_servers_without_names_are_told_apart() {
     let default = |pid| {
         let tools = Some(ToolSupport { pid: Some(pid), ..ToolSupport::default() });
-        Server::start(ServerConfig { tools, ..ServerConfig::default() }, Arc::<Told>::default()).unwrap()
+        Server::start(ServerConfig { tools, ..ServerConfig::default() }, Arc::<RecordingHost>::default()).unwrap()
     };
     let (a, b) = (default(i32::MAX - 2), default(i32::MAX - 3));
     assert_ne!(a.proc(), b.proc());

@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, OnceLock};
 
 use crate::data::{Info, Nspace, Proc, Rank, Status, keys};
-use crate::message::{Mapped, Part, Reply, Request};
+use crate::message::{Part, Reply, Request};
 use crate::store::{
     AttachError, BadJobInfo, Have, JobInfoBuilder, JobReader, JobWriter, Limits, MappedSegment, ReaderPage, WriteError,
 };
@@ -173,10 +173,7 @@ impl Jobs {
 impl Inner {
     /// Asks for what is not mapped of a job; `then` is called once it is, or will not be.
     pub(super) fn map(self: &Arc<Self>, nspace: Nspace, then: impl FnOnce() + Send + 'static) {
-        let have = self.jobs.of(nspace.as_bytes()).map_or(Mapped::default(), |reader| {
-            let have = reader.have();
-            Mapped { job: have.job, info: have.info, modex: have.modex }
-        });
+        let have = self.jobs.of(nspace.as_bytes()).map_or(Have::default(), JobReader::have);
         let inner = self.clone();
         let request = Request::Segments { nspace: nspace.clone(), have };
         self.link.follow_up(

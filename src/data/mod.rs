@@ -17,6 +17,7 @@ mod channels;
 mod compare;
 mod display;
 mod hardware;
+pub(crate) mod have;
 mod info;
 pub mod keys;
 pub mod locality;

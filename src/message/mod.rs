@@ -23,19 +23,9 @@ use rkyv::{Archive, Deserialize, Serialize};
 use crate::data::{Channels, DataRange, Info, Key, Nspace, Pdata, Proc, Status, Value};
 
 pub use crate::data::Posted;
+pub use crate::data::have::Have;
 pub use forward::Forward;
 pub use group::{Decision, GroupCall, key_in_context};
-
-/// Which parts of a job's shared memory a client has mapped.
-#[derive(Archive, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
-pub struct Mapped {
-    /// True if it has the job segment.
-    pub job: bool,
-    /// The generation of the info segment it has, 0 for none.
-    pub info: u64,
-    /// Number of its modex segments: it has them in order.
-    pub modex: u32,
-}
 
 /// Request of a client to its server.
 #[derive(Archive, Serialize, Deserialize, Clone, Debug, PartialEq)]
@@ -75,7 +65,7 @@ pub enum Request {
         /// Of which job.
         nspace: Nspace,
         /// Segments that the client has.
-        have: Mapped,
+        have: Have,
     },
     /// End processes (`PMIx_Abort`).
     Abort {

@@ -62,10 +62,7 @@ impl Connections {
     ) {
         let signature = match Signature::of(jobs, proc, operation, procs) {
             Ok(signature) => signature,
-            Err(bad) => {
-                trace!("{proc} would meet processes that it cannot: {}", bad.status());
-                return cx.answer_status(caller, Err(bad.status()));
-            }
+            Err(bad) => return bad.refuse(cx, caller, proc),
         };
         let disconnects = *signature.operation() == Operation::Disconnect;
         if disconnects && !self.connected.iter().any(|connected| connected.has_procs_of(&signature)) {
@@ -74,9 +71,7 @@ impl Connections {
         }
         let until = time_limit(info).flatten().map(|limit| cx.now() + limit);
         let arrival = Arrival { proc, waiter: Waiter { caller, seen: None }, info, until, group: None };
-        if let Some(joined) = collectives.join(cx, jobs, &signature, arrival) {
-            collectives.check(cx, jobs, &signature, joined);
-        }
+        collectives.arrive(cx, jobs, &signature, arrival, |_| None);
     }
 
     /// Every participant of this node has arrived: asks the host.

@@ -86,7 +86,7 @@ pub(super) fn start(config: Arc<ServerConfig>, host: Arc<dyn Host>) -> Result<St
     let sink = mailbox.clone();
     let tickets = Arc::new(move |ticket| {
         // A server that has ended has nobody waiting.
-        let _ = sink.post(move |router: &mut Router| router.returned(ticket));
+        let _ = sink.post(move |router: &mut Router| router.redeem(ticket));
     });
     let cx = Ctx::new(config, identity, host, system, tickets);
     let router = Router::new(cx, environments, local_output);

@@ -9,7 +9,7 @@ use crate::data::{Info, Proc, Status};
 use crate::message::{Forward, Infos, Reply};
 use crate::trace;
 
-/// Passes a request of `proc` on. Those that rooms of this server have a part in are not supported here.
+/// Passes a request of `proc` on. Requests that rooms of this server have a part in are not supported here.
 pub fn pass_on(cx: &mut Ctx, jobs: &Jobs, caller: Caller, proc: &Proc, request: Forward) {
     let nothing: Infos = (Status::SUCCESS, Vec::new());
     let infos = |(status, infos): Infos| Reply::Infos(status, infos);
@@ -105,9 +105,9 @@ mod tests {
 
     /// A host that notes the attributes of a publication and answers later.
     #[derive(Default)]
-    struct Store(Mutex<Option<(Vec<Info>, Completion<()>)>>);
+    struct DeferringHost(Mutex<Option<(Vec<Info>, Completion<()>)>>);
 
-    impl Host for Arc<Store> {
+    impl Host for Arc<DeferringHost> {
         fn publish(&self, _: &Proc, info: &[Info], done: Completion<()>) -> Accepted {
             *self.0.lock().unwrap() = Some((info.to_vec(), done));
             Ok(Answer::Later)
@@ -116,7 +116,7 @@ mod tests {
 
     #[test]
     fn a_request_is_signed_by_the_server_and_answered_when_the_host_answers() {
-        let store = Arc::new(Store::default());
+        let store = Arc::new(DeferringHost::default());
         let mut test = testing::ctx(store.clone());
         let (mut jobs, publisher) = (Jobs::default(), proc("job", 0));
         jobs.expect(&publisher, 11, 12);

@@ -229,8 +229,8 @@ pub trait Host: Send + Sync + 'static {
         NO
     }
 
-    /// Forward the output of processes to this server. The same call with
-    /// `PMIX_IOF_STOP` besides says that whoever asked for it wants it no more.
+    /// Forward the output of processes to this server. This call with `PMIX_IOF_STOP` besides says that whoever asked
+    /// for it wants it no more.
     fn iof_pull(&self, procs: &[Proc], directives: &[Info], channels: Channels, done: Completion<()>) -> Accepted {
         NO
     }

@@ -372,7 +372,7 @@ impl Server {
         self.wait(|done| {
             self.mailbox.post(move |router| {
                 let known = names.into_iter().filter_map(|name| {
-                    let all = router.jobs.stored(&name)?.all(Rank::WILDCARD).ok()?;
+                    let all = router.jobs.store(&name)?.all(Rank::WILDCARD).ok()?;
                     Some((name, all))
                 });
                 let known: Vec<_> = known.collect();

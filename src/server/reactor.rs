@@ -67,7 +67,7 @@ impl Reactor {
         self.deliver();
     }
 
-    /// Ends the server. What was accepted before the end is still done, and those who wait hear of the end.
+    /// Ends the server. A command that was accepted before the end is still run, and those who wait hear of the end.
     pub fn end(mut self) {
         self.run_commands();
         self.router.end();

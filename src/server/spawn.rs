@@ -64,9 +64,9 @@ mod tests {
 
     /// A host that notes the attributes of a job, and names the job as it is told to.
     #[derive(Default)]
-    struct Launcher(Mutex<Vec<Info>>, &'static str);
+    struct SpawningHost(Mutex<Vec<Info>>, &'static str);
 
-    impl Host for Arc<Launcher> {
+    impl Host for Arc<SpawningHost> {
         fn spawn(&self, _: &Proc, job_info: &[Info], _: &[App], done: Completion<Nspace>) -> Accepted {
             *self.0.lock().unwrap() = job_info.to_vec();
             done.complete(Ok(Nspace::new(self.1).unwrap()));
@@ -90,7 +90,7 @@ mod tests {
 
     #[test]
     fn a_child_is_tied_to_its_parent_unless_it_is_to_be_apart() {
-        let launcher = Arc::new(Launcher(Mutex::default(), "child"));
+        let launcher = Arc::new(SpawningHost(Mutex::default(), "child"));
         let mut test = testing::ctx(launcher.clone());
         let peer = test.connect(&proc("parent", 0));
         let child = Reply::Spawned(Nspace::new("child").unwrap());
@@ -104,7 +104,7 @@ mod tests {
 
     #[test]
     fn a_job_without_a_name_was_not_started() {
-        let mut test = testing::ctx(Arc::new(Launcher(Mutex::default(), "")));
+        let mut test = testing::ctx(Arc::new(SpawningHost(Mutex::default(), "")));
         let peer = test.connect(&proc("parent", 0));
         let caller = test.request(peer);
         let answer = spawned(&mut test, &Jobs::default(), caller, Vec::new());
@@ -113,7 +113,7 @@ mod tests {
 
     #[test]
     fn a_process_cannot_speak_for_another_parent_and_the_program_can() {
-        let launcher = Arc::new(Launcher(Mutex::default(), "child"));
+        let launcher = Arc::new(SpawningHost(Mutex::default(), "child"));
         let mut test = testing::ctx(launcher.clone());
         let peer = test.connect(&proc("parent", 0));
         let forged = || vec![Info::new(keys::PARENT_ID, proc("other", 3))];

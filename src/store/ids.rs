@@ -1,5 +1,7 @@
 //! Names of segments and of readers.
 
+pub use crate::data::have::Have;
+
 /// A segment of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum SegmentId {
@@ -22,15 +24,4 @@ pub enum Want {
     Info(u64),
     /// The modex segment of this number.
     Modex(u32),
-}
-
-/// The segments that a client has mapped.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Have {
-    /// True if it has the job segment.
-    pub job: bool,
-    /// The generation of its job information, 0 for none.
-    pub info: u64,
-    /// The number of the newest modex segment it has, 0 for none.
-    pub modex: u32,
 }

@@ -117,9 +117,9 @@ fn what_the_host_does_not_answer_the_server_may_know() {
 }
 
 /// A host that knows of the job `b` only, and leaves out what it does not know.
-struct KnowsOne(Mutex<usize>);
+struct PartialHost(Mutex<usize>);
 
-impl Host for KnowsOne {
+impl Host for PartialHost {
     fn query(&self, _: &Proc, queries: &[Query], done: Completion<Infos>) -> Accepted {
         *self.0.lock().unwrap() += 1;
         let known = queries.iter().filter(|query| query.qualifiers.contains(&Info::new(keys::NSPACE, "b")));
@@ -132,7 +132,7 @@ impl Host for KnowsOne {
 
 #[test]
 fn answers_come_in_the_order_of_the_queries_whoever_knows_them() {
-    let host = Arc::new(KnowsOne(Mutex::new(0)));
+    let host = Arc::new(PartialHost(Mutex::new(0)));
     let server = Server::start(ServerConfig::default(), host.clone()).unwrap();
     let proc = Proc::new("b".try_into().unwrap(), Rank(0));
     server.register_nspace_wait(&proc.nspace, 1, &[Info::new(keys::JOB_SIZE, 1u32)]).unwrap();
@@ -216,9 +216,9 @@ fn processes_find_what_their_application_was_set_up_with() {
 }
 
 /// A host that forwards whatever output is asked for.
-struct Forwarder;
+struct ForwardingHost;
 
-impl Host for Forwarder {
+impl Host for ForwardingHost {
     fn iof_pull(&self, procs: &[Proc], _: &[Info], _: Channels, _: Completion<()>) -> Accepted {
         if procs[0].rank == Rank(9) { Err(Status::ERR_NO_PERMISSIONS) } else { Ok(Answer::Done) }
     }
@@ -226,7 +226,7 @@ impl Host for Forwarder {
 
 #[test]
 fn output_reaches_those_who_asked_for_it() {
-    let server = Server::start(ServerConfig::default(), Arc::new(Forwarder)).unwrap();
+    let server = Server::start(ServerConfig::default(), Arc::new(ForwardingHost)).unwrap();
     let job = |rank: u32| Proc::new("job".try_into().unwrap(), Rank(rank));
     let (uid, gid) = (nix::unistd::geteuid().as_raw(), nix::unistd::getegid().as_raw());
     server.register_nspace_wait(&job(0).nspace, 1, &[Info::new(keys::JOB_SIZE, 1u32)]).unwrap();

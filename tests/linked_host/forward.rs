@@ -30,35 +30,38 @@ fn text(text: &str) -> Text {
     Text::new(text).unwrap()
 }
 
-/// A host's way to take requests.
+/// Policy of a host for the requests that it gets.
 #[derive(Clone, Copy, PartialEq)]
-enum Mood {
-    Willing,
-    Refusing,
-    Silent,
+enum Policy {
+    Serve,
+    Refuse,
+    Ignore,
 }
 
 /// A host that keeps what is published, and a list of what it was asked.
-struct Clerk {
-    mood: Mood,
+struct RecordingHost {
+    policy: Policy,
     asked: Arc<Mutex<Vec<String>>>,
     published: Mutex<Vec<Pdata>>,
     /// Requests that it has never answered.
     kept: Mutex<Vec<Box<dyn Send>>>,
 }
 
-impl Clerk {
-    fn new(mood: Mood) -> (Self, Arc<Mutex<Vec<String>>>) {
+impl RecordingHost {
+    fn new(policy: Policy) -> (Self, Arc<Mutex<Vec<String>>>) {
         let asked = Arc::default();
-        (Clerk { mood, asked: Arc::clone(&asked), published: Mutex::default(), kept: Mutex::default() }, asked)
+        (
+            RecordingHost { policy, asked: Arc::clone(&asked), published: Mutex::default(), kept: Mutex::default() },
+            asked,
+        )
     }
 
     fn answer<T: Send + 'static>(&self, what: String, done: Completion<T>, answer: T) -> Accepted {
         self.asked.lock().unwrap().push(what);
-        match self.mood {
-            Mood::Willing => _ = std::thread::spawn(move || done.complete(Ok(answer))),
-            Mood::Refusing => return Err(Status::ERR_NO_PERMISSIONS),
-            Mood::Silent => self.kept.lock().unwrap().push(Box::new(done)),
+        match self.policy {
+            Policy::Serve => _ = std::thread::spawn(move || done.complete(Ok(answer))),
+            Policy::Refuse => return Err(Status::ERR_NO_PERMISSIONS),
+            Policy::Ignore => self.kept.lock().unwrap().push(Box::new(done)),
         }
         Ok(Answer::Later)
     }
@@ -73,7 +76,7 @@ fn echo(info: &[Info]) -> Infos {
     (OK, info.to_vec())
 }
 
-impl Host for Clerk {
+impl Host for RecordingHost {
     fn publish(&self, proc: &Proc, info: &[Info], done: Completion<()>) -> Accepted {
         assert_eq!(info.find(keys::USERID).unwrap().value, Value::Uint32(ids().0));
         assert_eq!(info.find(keys::GRPID).unwrap().value, Value::Uint32(ids().1));
@@ -233,8 +236,8 @@ fn everything(client: &Client) -> Outcomes {
 
 #[test]
 fn a_host_that_is_willing_is_asked_for_everything() {
-    let (clerk, asked) = Clerk::new(Mood::Willing);
-    let server = server(clerk, &["job"]);
+    let (host, asked) = RecordingHost::new(Policy::Serve);
+    let server = server(host, &["job"]);
     let client = client(&server, "job");
     for (what, outcome) in everything(&client) {
         assert_eq!(outcome, Ok(()), "{what}");
@@ -249,8 +252,8 @@ fn a_host_that_is_willing_is_asked_for_everything() {
 
 #[test]
 fn a_host_that_refuses_is_believed() {
-    let (clerk, _) = Clerk::new(Mood::Refusing);
-    let server = server(clerk, &["job"]);
+    let (host, _) = RecordingHost::new(Policy::Refuse);
+    let server = server(host, &["job"]);
     for (what, outcome) in everything(&client(&server, "job")) {
         assert_eq!(outcome, Err(Status::ERR_NO_PERMISSIONS), "{what}");
     }
@@ -294,8 +297,8 @@ fn processes_of_one_node_connect_without_a_host() {
 
 #[test]
 fn what_makes_no_sense_is_refused_before_anybody_is_asked() {
-    let (clerk, asked) = Clerk::new(Mood::Willing);
-    let server = server(clerk, &["job", "other"]);
+    let (host, asked) = RecordingHost::new(Policy::Serve);
+    let server = server(host, &["job", "other"]);
     let client = client(&server, "job");
     let status = |result: Result<(), Error>| result.unwrap_err().status();
     assert_eq!(status(client.publish(&[])), Status::ERR_BAD_PARAM);
@@ -325,8 +328,8 @@ fn what_makes_no_sense_is_refused_before_anybody_is_asked() {
 
 #[test]
 fn a_lookup_brings_what_there_is() {
-    let (clerk, _) = Clerk::new(Mood::Willing);
-    let server = server(clerk, &["job", "other"]);
+    let (host, _) = RecordingHost::new(Policy::Serve);
+    let server = server(host, &["job", "other"]);
     let (one, two) = (client(&server, "job"), client(&server, "other"));
     one.publish(&[Info::new("a", 1u32), Info::new("b", "two"), Info::new(keys::PERSISTENCE, Value::Persist(1))])
         .unwrap();
@@ -340,8 +343,8 @@ fn a_lookup_brings_what_there_is() {
 
 #[test]
 fn nobody_waits_for_a_host_that_never_answers_but_the_one_who_asked() {
-    let (clerk, asked) = Clerk::new(Mood::Silent);
-    let server = server(clerk, &["job", "other"]);
+    let (host, asked) = RecordingHost::new(Policy::Ignore);
+    let server = server(host, &["job", "other"]);
     let client = client(&server, "other");
     let (tell, told) = mpsc::channel();
     client
@@ -363,8 +366,8 @@ fn nobody_waits_for_a_host_that_never_answers_but_the_one_who_asked() {
 
 #[test]
 fn a_participant_that_dies_ends_a_connect_for_the_others() {
-    let (clerk, asked) = Clerk::new(Mood::Willing);
-    let server = server(clerk, &["job", "other"]);
+    let (host, asked) = RecordingHost::new(Policy::Serve);
+    let server = server(host, &["job", "other"]);
     let both = [proc("job", 0), proc("other", 0)];
     let dying = Peer::connect(&server, &proc("other", 0)).unwrap();
     let mut peer = Peer::connect(&server, &proc("job", 0)).unwrap();
@@ -382,11 +385,11 @@ fn a_participant_that_dies_ends_a_connect_for_the_others() {
 
 #[test]
 fn connected_jobs_read_each_others_memory() {
-    let (clerk, asked) = Clerk::new(Mood::Willing);
-    let server = server(clerk, &["job", "other", "child"]);
+    let (host, asked) = RecordingHost::new(Policy::Serve);
+    let server = server(host, &["job", "other", "child"]);
     let both = [proc("job", 0), proc("other", 0)];
     let segments = |peer: &mut Peer, name: &str| {
-        peer.ask(Request::Segments { nspace: nspace(name), have: instanton::internal::message::Mapped::default() })
+        peer.ask(Request::Segments { nspace: nspace(name), have: instanton::internal::message::Have::default() })
     };
     let may = |peer: &mut Peer, name: &str| match segments(peer, name) {
         Reply::Segments { .. } => true,
@@ -433,8 +436,8 @@ fn connected_jobs_read_each_others_memory() {
 
 #[test]
 fn a_connected_client_reads_the_other_job() {
-    let (clerk, _) = Clerk::new(Mood::Willing);
-    let server = server(clerk, &["job", "other"]);
+    let (host, _) = RecordingHost::new(Policy::Serve);
+    let server = server(host, &["job", "other"]);
     let (one, two) = (client(&server, "job"), client(&server, "other"));
     two.put(instanton::data::Scope::GLOBAL, Key::new("card").unwrap(), Value::from("here")).unwrap();
     two.commit().unwrap();
@@ -457,9 +460,9 @@ enum Taken {
 }
 
 /// A host that leaves its answers to the test.
-struct Late(mpsc::Sender<Taken>);
+struct ChannelHost(mpsc::Sender<Taken>);
 
-impl Host for Late {
+impl Host for ChannelHost {
     fn connect(&self, _: &[Proc], _: &[Info], done: Completion<()>) -> Accepted {
         self.0.send(Taken::Connect(done)).unwrap();
         Ok(Answer::Later)
@@ -474,7 +477,7 @@ impl Host for Late {
 #[test]
 fn a_time_limit_ends_a_look_up_on_another_node_and_the_host_does_not_see_it() {
     let (tell, told) = mpsc::channel();
-    let server = server(Late(tell), &[]);
+    let server = server(ChannelHost(tell), &[]);
     let job = nspace("job");
     server.register_nspace_wait(&job, 1, &[Info::new(keys::JOB_SIZE, 2u32)]).unwrap();
     server.register_client_wait(&proc("job", 0), ids().0, ids().1).unwrap();
@@ -493,7 +496,7 @@ fn a_time_limit_ends_a_look_up_on_another_node_and_the_host_does_not_see_it() {
 #[test]
 fn an_answer_after_the_end_of_a_job_is_not_for_the_next_of_its_name() {
     let (tell, told) = mpsc::channel();
-    let server = server(Late(tell), &[]);
+    let server = server(ChannelHost(tell), &[]);
     let both = [proc("job", 0), proc("other", 0)];
     let register = || {
         for proc in &both {
@@ -513,7 +516,7 @@ fn an_answer_after_the_end_of_a_job_is_not_for_the_next_of_its_name() {
     connect.complete(Ok(()));
 
     let [mut one, _two] = register();
-    let segments = Request::Segments { nspace: nspace("other"), have: instanton::internal::message::Mapped::default() };
+    let segments = Request::Segments { nspace: nspace("other"), have: instanton::internal::message::Have::default() };
     assert_eq!(one.status(segments), Status::ERR_NO_PERMISSIONS);
     one.start_get(&proc("job", 1), "k", &[]);
     let again = told.recv_timeout(PATIENCE);

@@ -8,7 +8,7 @@ use instanton::client::Address;
 use instanton::data::{Info, Nspace, Rank, Scope, Status, Value};
 use instanton::internal::control::frame::{self, Kind};
 use instanton::internal::control::handshake::{Hello, Welcome};
-use instanton::internal::message::{Mapped, Part, Reply, Request};
+use instanton::internal::message::{Have, Part, Reply, Request};
 use instanton::internal::sys::{process, socket};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{ControlMessage, MsgFlags, sendmsg};
@@ -234,7 +234,7 @@ fn who_asks_for_descriptors_and_does_not_read_is_cut() {
     let cluster = Cluster::new(1);
     let job = cluster.job("job", &[0, 0]);
     let (mut lazy, mut good) = (job.peer(0), job.peer(1));
-    let segments = Request::Segments { nspace: job.nspace.clone(), have: Mapped::default() };
+    let segments = Request::Segments { nspace: job.nspace.clone(), have: Have::default() };
     let asks = frame::encode(Kind::Request, 1, 0, &segments).unwrap();
     // The server may cut it before it has read everything.
     let _ = (0..1000).try_for_each(|_| lazy.stream.write_all(&asks));
@@ -268,14 +268,14 @@ fn descriptors_wait_until_the_last_ones_are_read() {
     let cluster = Cluster::new(1);
     let job = cluster.job("job", &[0]);
     let mut peer = job.peer(0);
-    let segments = || Request::Segments { nspace: job.nspace.clone(), have: Mapped::default() };
+    let segments = || Request::Segments { nspace: job.nspace.clone(), have: Have::default() };
     let numbers: Vec<u64> = (0..10).map(|_| peer.send(segments())).collect();
     for number in numbers {
         // The descriptors themselves are closed by the kernel: this peer reads without room for them.
         let Reply::Segments { parts } = peer.answer(number) else { panic!("no segments") };
         assert!(!parts.is_empty());
     }
-    let foreign = Request::Segments { nspace: Nspace::new("other").unwrap(), have: Mapped::default() };
+    let foreign = Request::Segments { nspace: Nspace::new("other").unwrap(), have: Have::default() };
     assert_eq!(peer.status(foreign), Status::ERR_NO_PERMISSIONS);
 }
 

@@ -292,9 +292,9 @@ fn who_says_that_others_are_invited_invites_nobody() {
 }
 
 /// A host that gives context ids when the test does.
-struct Slow(Mutex<mpsc::Sender<Completion<Infos>>>);
+struct GroupChannelHost(Mutex<mpsc::Sender<Completion<Infos>>>);
 
-impl Host for Slow {
+impl Host for GroupChannelHost {
     fn group(&self, _: i64, _: &Nspace, _: &[Proc], _: &[Info], done: Completion<Infos>) -> Accepted {
         self.0.lock().unwrap().send(done).unwrap();
         Ok(Answer::Later)
@@ -322,9 +322,9 @@ fn gives_up(leader: &Client, group: &str, guests: &[Proc]) {
 }
 
 /// A host that says when the test does whether an invitation goes out.
-struct Hesitant(Mutex<mpsc::Sender<Completion<()>>>);
+struct EventChannelHost(Mutex<mpsc::Sender<Completion<()>>>);
 
-impl Host for Hesitant {
+impl Host for EventChannelHost {
     fn notify_event(&self, status: Status, _: &Proc, _: DataRange, _: &[Info], done: Completion<()>) -> Accepted {
         if status != Status::GROUP_INVITED {
             return Ok(Answer::Done);
@@ -337,7 +337,7 @@ impl Host for Hesitant {
 #[test]
 fn a_refusal_of_an_invitation_that_was_given_up_ends_no_other_one() {
     let (tell, asked) = mpsc::channel();
-    let server = Server::start(ServerConfig::default(), Arc::new(Hesitant(Mutex::new(tell)))).unwrap();
+    let server = Server::start(ServerConfig::default(), Arc::new(EventChannelHost(Mutex::new(tell)))).unwrap();
     let clients = two_of(3, &server);
     let [leader, here, elsewhere] = [0, 1, 2].map(|rank| Proc::new(id("job"), Rank(rank)));
     let guests = [here, elsewhere.clone()];
@@ -363,7 +363,7 @@ fn a_refusal_of_an_invitation_that_was_given_up_ends_no_other_one() {
 #[test]
 fn an_answer_for_an_invitation_that_was_given_up_completes_no_other_one() {
     let (tell, asked) = mpsc::channel();
-    let server = Server::start(ServerConfig::default(), Arc::new(Slow(Mutex::new(tell)))).unwrap();
+    let server = Server::start(ServerConfig::default(), Arc::new(GroupChannelHost(Mutex::new(tell)))).unwrap();
     let clients = two_of(2, &server);
     let guest = clients[1].proc().clone();
     let invited = handle(&clients[1], &[Status::GROUP_INVITED], vec![]);

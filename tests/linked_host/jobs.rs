@@ -85,10 +85,10 @@ fn a_path_socket_opens_and_goes_with_the_server() {
     assert!(!directory.exists());
 }
 
-/// A host that judges clients that come in.
-struct Porter(Result<Answer, Status>);
+/// A host that has one verdict on all clients that come in.
+struct VerdictHost(Result<Answer, Status>);
 
-impl Host for Porter {
+impl Host for VerdictHost {
     fn client_connected(&self, _: &Proc, _: Completion<()>) -> Accepted {
         self.0
     }
@@ -98,7 +98,7 @@ impl Host for Porter {
 fn the_host_decides_who_comes_in() {
     let come = |answer| {
         let config = ServerConfig { host_answer_deadline: Duration::from_millis(200), ..ServerConfig::default() };
-        let server = server(Porter(answer), config, 1);
+        let server = server(VerdictHost(answer), config, 1);
         Peer::connect(&server, &proc("job", 0)).map(|_| ())
     };
     assert_eq!(come(Ok(Answer::Done)), Ok(()));
@@ -108,9 +108,9 @@ fn the_host_decides_who_comes_in() {
 }
 
 /// A host that never answers clients that go.
-struct Clinging;
+struct SilentHost;
 
-impl Host for Clinging {
+impl Host for SilentHost {
     fn client_finalized(&self, _: &Proc, _: Completion<()>) -> Accepted {
         Ok(Answer::Later)
     }
@@ -119,7 +119,7 @@ impl Host for Clinging {
 #[test]
 fn who_goes_is_not_kept_for_ever() {
     let config = ServerConfig { host_farewell_deadline: Duration::from_millis(200), ..ServerConfig::default() };
-    let server = server(Clinging, config, 1);
+    let server = server(SilentHost, config, 1);
     assert_eq!(Peer::connect(&server, &proc("job", 0)).unwrap().finalize(), OK);
 }
 
@@ -174,16 +174,16 @@ fn a_memory_limit_is_an_answer() {
 
 /// A host that notes what reaches it.
 #[derive(Clone, Default)]
-struct Notes(Arc<Mutex<Vec<String>>>);
+struct RecordingHost(Arc<Mutex<Vec<String>>>);
 
-impl Notes {
+impl RecordingHost {
     fn say(&self, text: String) -> Accepted {
         self.0.lock().unwrap().push(text);
         Ok(Answer::Done)
     }
 }
 
-impl Host for Notes {
+impl Host for RecordingHost {
     fn notify_event(&self, status: Status, source: &Proc, _: DataRange, _: &[Info], _: Completion<()>) -> Accepted {
         self.say(format!("event {} of {source}", status.0))
     }
@@ -206,9 +206,9 @@ impl Host for Notes {
 
 /// A host that answers nothing about events before it is told to: what it was asked, and the ways back.
 #[derive(Clone, Default)]
-struct Slow(Notes, Arc<Mutex<Vec<Completion<()>>>>);
+struct DeferringHost(RecordingHost, Arc<Mutex<Vec<Completion<()>>>>);
 
-impl Host for Slow {
+impl Host for DeferringHost {
     fn register_events(&self, codes: &[Status], info: &[Info], done: Completion<()>) -> Accepted {
         self.1.lock().unwrap().push(done);
         self.0.register_events(codes, info, Completion::new(|_| ())).map(|_| Answer::Later)
@@ -222,7 +222,7 @@ impl Host for Slow {
 
 #[test]
 fn a_host_that_does_not_answer_is_not_asked_for_ever() {
-    let host = Slow::default();
+    let host = DeferringHost::default();
     let server = server(host.clone(), ServerConfig::default(), 1);
     let mut peer = Peer::connect(&server, &proc("job", 0)).unwrap();
     let codes = |code: u32| vec![Status(code as i32 + 1)];
@@ -248,7 +248,7 @@ fn a_host_that_does_not_answer_is_not_asked_for_ever() {
 
 #[test]
 fn events_reach_whom_they_are_for() {
-    let notes = Notes::default();
+    let notes = RecordingHost::default();
     let server = server(notes.clone(), ServerConfig::default(), 3);
     let mut peers: Vec<Peer> = (0..3).map(|rank| Peer::connect(&server, &proc("job", rank)).unwrap()).collect();
     let register =
@@ -328,7 +328,7 @@ fn an_event_beyond_the_node_needs_a_host_that_carries_it() {
 
 #[test]
 fn what_is_no_clean_up_is_the_hosts() {
-    let notes = Notes::default();
+    let notes = RecordingHost::default();
     let server = server(notes.clone(), ServerConfig::default(), 1);
     let mut peer = Peer::connect(&server, &proc("job", 0)).unwrap();
     let control = |directives: Vec<Info>| Request::JobControl { targets: vec![], directives };

@@ -131,9 +131,9 @@ fn direct_modex_waits_until_the_rank_has_posted_and_is_asked_once() {
 }
 
 /// A host that answers when the test does.
-struct Later(Mutex<mpsc::Sender<Completion<Vec<u8>>>>);
+struct ChannelHost(Mutex<mpsc::Sender<Completion<Vec<u8>>>>);
 
-impl Host for Later {
+impl Host for ChannelHost {
     fn direct_modex(&self, _: &Proc, _: &[Info], done: Completion<Vec<u8>>) -> Accepted {
         self.0.lock().unwrap().send(done).unwrap();
         Ok(Answer::Later)
@@ -143,7 +143,7 @@ impl Host for Later {
 #[test]
 fn a_host_that_has_left_an_asker_waiting_is_asked_again_for_the_next() {
     let (tell, asked) = mpsc::channel();
-    let server = Server::start(ServerConfig::default(), Arc::new(Later(Mutex::new(tell)))).unwrap();
+    let server = Server::start(ServerConfig::default(), Arc::new(ChannelHost(Mutex::new(tell)))).unwrap();
     let proc = |rank| Proc::new(Nspace::new("job").unwrap(), Rank(rank));
     let job = [Info::new(keys::JOB_SIZE, 3u32), Info::new(keys::LOCAL_PEERS, "0,1")];
     server.register_nspace_wait(&proc(0).nspace, 2, &job).unwrap();

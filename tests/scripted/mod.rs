@@ -10,7 +10,7 @@ use instanton::client::Address;
 use instanton::data::{Info, Nspace, Proc, Rank, Status, keys};
 use instanton::internal::control::frame::{self, HEADER, Header, Kind, MAX_BODY};
 use instanton::internal::control::handshake::{Hello, Welcome};
-use instanton::internal::message::{Mapped, Part, Push, Reply, Request};
+use instanton::internal::message::{Part, Push, Reply, Request};
 use instanton::internal::sys::socket;
 use instanton::store::{Have, JobInfo, JobWriter, Limits, SegmentId};
 use instanton_layout::sync::{AtomicU32, Ordering};
@@ -118,8 +118,8 @@ impl Peer {
     }
 
     /// Answers a request for segments out of `job`.
-    pub fn segments(&mut self, number: u64, have: &Mapped, job: &JobWriter) {
-        let segments = job.segments(&Have { job: have.job, info: have.info, modex: have.modex });
+    pub fn segments(&mut self, number: u64, have: &Have, job: &JobWriter) {
+        let segments = job.segments(have);
         let parts: Vec<Part> = segments.iter().map(|(id, _)| part(*id)).collect();
         let descriptors: Vec<_> = segments.iter().map(|(_, descriptor)| *descriptor).collect();
         self.send(

@@ -20,7 +20,7 @@ use super::ctx::timers::Deadline;
 use super::jobs::{Jobs, Phase};
 use crate::data::{Nspace, Proc, Rank, Status};
 use crate::message::door::{Arrival, Claim, Outgoing, PeerId, User};
-use crate::message::{Mapped, Part};
+use crate::message::{Have, Part};
 use crate::trace;
 
 mod farewell;
@@ -64,7 +64,7 @@ impl Admission {
         }
         set_deadline(cx, peer);
         match jobs.get_mut(&proc.nspace) {
-            Some(job) if job.stored.is_none() => job.early.push(peer),
+            Some(job) if job.store.is_none() => job.early.push(peer),
             _ => self.consider(cx, jobs, peer),
         }
     }
@@ -154,7 +154,7 @@ impl Admission {
     pub fn expired(&mut self, cx: &mut Ctx, jobs: &mut Jobs, peer: PeerId) {
         let Some(entry) = cx.peers.get_mut(&peer) else { return };
         entry.limit = None;
-        let known = jobs.stored(&entry.proc.nspace).is_some();
+        let known = jobs.store(&entry.proc.nspace).is_some();
         let late = if known { "the host's answer" } else { "the registration of its namespace" };
         let seconds = cx.config.host_answer_deadline.as_secs_f32();
         self.refuse(cx, jobs, peer, Status::ERR_TIMEOUT, format!("{late} did not come within {seconds} s"));
@@ -251,8 +251,8 @@ fn welcome(cx: &mut Ctx, jobs: &mut Jobs, peer: PeerId) {
         }
         None => Vec::new(),
     };
-    let stored = jobs.stored(&proc.nspace).filter(|_| capabilities.takes_job_info);
-    let job_info = stored.and_then(|stored| match stored.all(Rank::WILDCARD) {
+    let store = jobs.store(&proc.nspace).filter(|_| capabilities.takes_job_info);
+    let job_info = store.and_then(|store| match store.all(Rank::WILDCARD) {
         Ok(info) => Some(info),
         Err(e) => {
             trace!("the information of {} cannot be read: {e}", proc.nspace);
@@ -266,8 +266,8 @@ fn welcome(cx: &mut Ctx, jobs: &mut Jobs, peer: PeerId) {
 /// Returns the descriptors of what a peer may map from the start.
 fn parts_for(jobs: &mut Jobs, proc: &Proc, role: Role) -> Vec<(Part, std::os::fd::OwnedFd)> {
     let Some(job) = jobs.get_mut(&proc.nspace) else { return Vec::new() };
-    let Some(stored) = &mut job.stored else { return Vec::new() };
-    let mut parts = match stored.parts(&Mapped::default()) {
+    let Some(store) = &mut job.store else { return Vec::new() };
+    let mut parts = match store.parts(&Have::default()) {
         Ok(parts) => parts,
         Err(e) => {
             trace!("no descriptor can be sent to {proc}: {e}");

@@ -14,9 +14,9 @@ const PEER: PeerId = PeerId { door: 3, connection: 7 };
 
 /// A host that answers later, what it is told to.
 #[derive(Clone, Default)]
-struct Slow(Arc<Mutex<Vec<Completion<()>>>>);
+struct DeferringHost(Arc<Mutex<Vec<Completion<()>>>>);
 
-impl Host for Slow {
+impl Host for DeferringHost {
     fn client_connected2(&self, _: &Proc, _: &[Info], done: Completion<()>) -> Accepted {
         self.0.lock().unwrap().push(done);
         Ok(Answer::Later)
@@ -121,7 +121,7 @@ fn an_early_peer_waits_for_its_namespace() {
 
 #[test]
 fn a_host_that_does_not_answer_costs_the_peer_its_place() {
-    let host = Slow::default();
+    let host = DeferringHost::default();
     let (mut test, mut admission) = (testing::ctx(host.clone()), Admission::default());
     let (mut jobs, token) = job(&mut test, true);
     admission.arrive(&mut test.cx, &mut jobs, PEER, arrival(Some(token), None));

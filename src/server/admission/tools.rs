@@ -1,8 +1,8 @@
 //! Tools: processes that nobody launched here, and that attach to the server to look at its jobs, to steer them or to start some.
 //!
-//! A tool shows no token. What lets it in is its user, as the kernel says it: the server's own, or root; any, where the server was
-//! told to leave that to its host. The host is asked next; it may refuse, or name the tool. A host that cares for no tools
-//! leaves it with the name it came with or, without one, with one that the server makes.
+//! A tool shows no token. Its user, as the kernel says it, lets it in: the server's own, or root; any, where the server
+//! was told to leave that to its host. The host is asked next; it may refuse, or name the tool. A host that cares for
+//! no tools leaves it with the name it came with or, without one, with one that the server makes.
 //!
 //! Once in, a tool is the process of a namespace of its own, which the server registers for it and forgets with it: so it may do
 //! whatever a process of a job may do, with itself as its job. Its connection is what makes it one: when that ends, or its
@@ -147,13 +147,13 @@ fn check_tool(
 /// Registers a namespace for a tool, or makes room for one more in it. One that the host has registered stays as it is.
 fn make_room_for_tool(cx: &mut Ctx, jobs: &mut Jobs, proc: &Proc) -> Result<(), Status> {
     let Proc { nspace, rank } = proc;
-    if jobs.get(nspace).is_some_and(|job| job.stored.is_some() && !job.of_tools) {
+    if jobs.get(nspace).is_some_and(|job| job.store.is_some() && !job.of_tools) {
         return Ok(());
     }
     if !rank.is_process() || rank.0 > MAX_RANK {
         return Err(Status::ERR_BAD_PARAM);
     }
-    let known = jobs.stored(nspace).and_then(|stored| stored.size()).unwrap_or(0);
+    let known = jobs.store(nspace).and_then(|store| store.size()).unwrap_or(0);
     let local = jobs.get(nspace).map_or(0, |job| job.clients.len()) + 1;
     let size = known.max(rank.0 + 1);
     let mut job = JobInfoBuilder::new(nspace, local as u32, &cx.config.hostname.to_string_lossy());

@@ -1,9 +1,9 @@
 //! Clean-up after processes: files and directories that are removed when a process or a job ends (`PMIx_Job_control`).
 //!
 //! A process registers paths for itself or (with no targets, or a wildcard) for its whole job. Its own paths are removed when it
-//! ends, however it ends, unless a process that still runs has registered them as well. Those of the job are removed when the last
-//! process of the job on this node has ended, and at the latest when the namespace is deregistered. Every other directive of
-//! `PMIx_Job_control` is the host's.
+//! ends, however it ends, unless a process that still runs has registered them as well. Paths of the job are removed
+//! when the last process of the job on this node has ended, and at the latest when the namespace is deregistered. Every
+//! other directive of `PMIx_Job_control` is the host's.
 //!
 //! Directives are read in [`directives`]. The removal itself ([`removal`]) is a worker's: a file system may block, and the worker
 //! takes on the rights of the user that the process is registered for. A host that keeps the calls of its clients can do their
@@ -205,9 +205,9 @@ mod tests {
 
     /// A host that notes the calls it is told of, and the number of directives it is asked to act on.
     #[derive(Default)]
-    struct Notes(Mutex<(usize, Vec<usize>)>);
+    struct RecordingHost(Mutex<(usize, Vec<usize>)>);
 
-    impl Host for Arc<Notes> {
+    impl Host for Arc<RecordingHost> {
         fn cleanup_registered(&self, _: &Proc, _: &[Info]) {
             self.0.lock().unwrap().0 += 1;
         }
@@ -298,7 +298,7 @@ mod tests {
 
     #[test]
     fn the_host_is_told_of_each_clean_up_once_and_asked_for_the_rest() {
-        let host = Arc::new(Notes::default());
+        let host = Arc::new(RecordingHost::default());
         let mut room = Room::new(host.clone());
         for paths in ["/no/a", "/no/b", "/no/a", "/no/a,/no/b"] {
             room.control(0, &[], &[file(paths)]);

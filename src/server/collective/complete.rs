@@ -58,14 +58,14 @@ fn release(cx: &mut Ctx, jobs: &mut Jobs, tracker: &mut Tracker) {
     };
     let all_there =
         tracker.arrived.of(nspace).all(|(rank, waiter)| waiter.is_some_and(|waiter| is_there(rank, waiter)));
-    let Some(stored) = jobs.stored_mut(nspace).filter(|_| all_there) else { return };
-    let releases = stored.releases();
+    let Some(store) = jobs.store_mut(nspace).filter(|_| all_there) else { return };
+    let releases = store.releases();
     let waits = |waiter: &mut Waiter| waiter.seen == Some(releases);
     let released: Vec<Waiter> = tracker.arrived.waiters().filter_map(|waiter| waiter.take_if(waits)).collect();
     if released.is_empty() {
         return;
     }
-    stored.release();
+    store.release();
     for waiter in released {
         if let Some(entry) = cx.peers.get_mut(&waiter.caller.peer) {
             entry.account.give_back(waiter.caller.number);

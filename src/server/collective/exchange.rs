@@ -3,8 +3,8 @@
 //! A fence over a whole namespace carries only what no such fence has carried yet; what one carried that failed goes out again. Other
 //! fences, and answers to direct modex, reach some nodes only and carry everything.
 //!
-//! Hosts may bring all this in any order, so what is said of a process bears the number of commits that it had made by then. What was
-//! said earlier than what is known already brings keys that are missing here, and changes none.
+//! Hosts may bring all this in any order, so what is said of a process bears the number of commits that it had made by
+//! then. Data that was said earlier than what is known already brings keys that are missing here, and changes none.
 use super::arrived::Arrived;
 use super::encoding::{self, Failure, Others, RankData, Sender};
 use super::signature::Signature;
@@ -30,11 +30,11 @@ pub fn contribution(
     let whole = signature.is_whole_job();
     let mut ranks = Vec::new();
     for nspace in signature.namespaces() {
-        let Some(stored) = jobs.stored_mut(nspace) else { continue };
+        let Some(store) = jobs.store_mut(nspace) else { continue };
         let arrived = arrived.of(nspace).map(|(rank, _)| rank);
         let outbound = match whole {
-            true => stored.take_new(arrived),
-            false => arrived.map(|rank| stored.outbound(rank)).collect(),
+            true => store.take_new(arrived),
+            false => arrived.map(|rank| store.outbound(rank)).collect(),
         };
         let outbound = outbound.map_err(|e| {
             trace!("what processes of {nspace} have posted cannot be read: {e}");
@@ -57,8 +57,8 @@ pub fn contribution(
 /// Has the next fence carry again what one carried that has not arrived.
 pub fn take_back(jobs: &mut Jobs, sent: Sent) {
     for (proc, keys) in sent {
-        if let Some(stored) = jobs.stored_mut(&proc.nspace) {
-            stored.put_back(proc.rank, keys);
+        if let Some(store) = jobs.store_mut(&proc.nspace) {
+            store.put_back(proc.rank, keys);
         }
     }
 }
@@ -68,8 +68,8 @@ pub fn take_back(jobs: &mut Jobs, sent: Sent) {
 /// # Errors
 /// `ERR_NOT_FOUND`, the status of data that cannot be read, or `ERR_PACK_FAILURE`.
 pub fn posted_blob(cx: &Ctx, jobs: &Jobs, proc: &Proc) -> Result<Vec<u8>, Status> {
-    let stored = jobs.stored(&proc.nspace).ok_or(Status::ERR_NOT_FOUND)?;
-    let outbound = stored.outbound(proc.rank).map_err(|e| {
+    let store = jobs.store(&proc.nspace).ok_or(Status::ERR_NOT_FOUND)?;
+    let outbound = store.outbound(proc.rank).map_err(|e| {
         trace!("what {proc} has posted cannot be read: {e}");
         e.status()
     })?;
@@ -122,15 +122,15 @@ pub fn absorb(cx: &mut Ctx, jobs: &mut Jobs, data: &[u8]) -> Result<(), Status> 
 /// The status of data that cannot be stored.
 pub fn take_in(cx: &mut Ctx, jobs: &mut Jobs, ranks: Vec<(u64, RankData)>) -> Result<(), Status> {
     for (sender, RankData { proc, commits, entries }) in ranks {
-        let Some(stored) = jobs.stored_mut(&proc.nspace) else {
+        let Some(store) = jobs.store_mut(&proc.nspace) else {
             trace!("another node sends data of {proc}, whose namespace is not registered here");
             continue;
         };
-        if stored.is_local(proc.rank) {
+        if store.is_local(proc.rank) {
             trace!("another node sends data of {proc}, which runs here; it is left aside");
             continue;
         }
-        stored.post_from(sender, commits, proc.rank, entries).map_err(|e| {
+        store.post_from(sender, commits, proc.rank, entries).map_err(|e| {
             trace!("data of {proc} cannot be stored: {e}");
             e.status()
         })?;

@@ -78,7 +78,7 @@ pub struct Arrival<'a> {
 pub struct Joined {
     pub id: TrackerId,
     /// True if it is the first one there.
-    pub is_first: bool,
+    is_first: bool,
     /// The status that the tracker had failed with before.
     failed: Option<Status>,
     caller: Caller,
@@ -118,7 +118,7 @@ impl Collectives {
         operation: Operation,
         procs: &[Proc],
     ) -> Result<Signature, BadSignature> {
-        if !procs.is_empty() || operation != Operation::Fence || jobs.stored(&caller.nspace).is_none() {
+        if !procs.is_empty() || operation != Operation::Fence || jobs.store(&caller.nspace).is_none() {
             return Signature::of(jobs, caller, operation, procs);
         }
         if let Some(known) = self.whole_jobs.get(&caller.nspace) {
@@ -129,9 +129,26 @@ impl Collectives {
         Ok(signature)
     }
 
-    /// Adds a process to the first tracker of this signature that it has not joined. [`check`](Collectives::check) follows, once the
-    /// room has set what it knows. Nothing where the process waits in too many already: it is refused.
-    pub fn join(&mut self, cx: &mut Ctx, jobs: &Jobs, signature: &Signature, arrival: Arrival<'_>) -> Option<Joined> {
+    /// Lets a process arrive at the first tracker of this signature that it has not joined. `on_loss` lets the room note what it
+    /// knows, and returns the consequence of a participant's death where it is another from now on.
+    pub fn arrive(
+        &mut self,
+        cx: &mut Ctx,
+        jobs: &mut Jobs,
+        signature: &Signature,
+        arrival: Arrival<'_>,
+        on_loss: impl FnOnce(&Joined) -> Option<OnLoss>,
+    ) {
+        let Some(joined) = self.join(cx, jobs, signature, arrival) else { return };
+        if let Some(on_loss) = on_loss(&joined) {
+            let queue = self.gathering.get_mut(signature).into_iter().flatten();
+            queue.filter(|tracker| tracker.id == joined.id).for_each(|tracker| tracker.on_loss = on_loss);
+        }
+        self.check(cx, jobs, signature, joined);
+    }
+
+    /// Adds a process to a tracker. Nothing where the process waits in too many already: it is refused.
+    fn join(&mut self, cx: &mut Ctx, jobs: &Jobs, signature: &Signature, arrival: Arrival<'_>) -> Option<Joined> {
         let Arrival { proc, waiter, info, until, group } = arrival;
         let caller = waiter.caller;
         if waiter.seen.is_some() && cx.peers.contains_key(&caller.peer) {
@@ -161,7 +178,7 @@ impl Collectives {
     }
 
     /// Goes on with a tracker that a process has joined: it may be complete, or have failed before.
-    pub fn check(&mut self, cx: &mut Ctx, jobs: &mut Jobs, signature: &Signature, joined: Joined) {
+    fn check(&mut self, cx: &mut Ctx, jobs: &mut Jobs, signature: &Signature, joined: Joined) {
         if let Some(status) = joined.failed {
             cx.answer_status(joined.caller, Err(status));
         }
@@ -195,8 +212,8 @@ impl Collectives {
         true
     }
 
-    /// Returns whether a process would begin one more collective where it waits in very many for others. Those that have failed stay
-    /// until the others have come, and their time limits may have passed long ago.
+    /// Returns whether a process would begin one more collective where it waits in very many for others. Trackers that
+    /// have failed stay until the others have come, and their time limits may have passed long ago.
     fn begins_too_many(&self, proc: &Proc, signature: &Signature) -> bool {
         let waits = |tracker: &&Tracker| tracker.arrived.contains(proc);
         match self.gathering.get(signature) {
@@ -318,12 +335,6 @@ impl Collectives {
     pub fn fail(&mut self, cx: &mut Ctx, jobs: &Jobs, which: impl Fn(&Tracker) -> bool, status: Status, why: &str) {
         let which = |tracker: &Tracker| tracker.failed.is_none() && which(tracker);
         self.change(cx, jobs, which, |cx, tracker| complete::fail(cx, jobs, tracker, status, why));
-    }
-
-    /// Sets the consequence of a participant's death.
-    pub fn set_on_loss(&mut self, signature: &Signature, id: TrackerId, on_loss: OnLoss) {
-        let queue = self.gathering.get_mut(signature).into_iter().flatten();
-        queue.filter(|tracker| tracker.id == id).for_each(|tracker| tracker.on_loss = on_loss);
     }
 
     /// Returns whether a tracker waits for participants.

@@ -5,7 +5,10 @@ use std::sync::Arc;
 
 use crate::collect_small::collect_small;
 use crate::data::{Nspace, Proc, Rank, Status};
+use crate::server::ctx::Ctx;
+use crate::server::ctx::peers::Caller;
 use crate::server::jobs::{Job, Jobs};
+use crate::trace;
 
 /// The participants of one namespace.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -84,6 +87,12 @@ impl BadSignature {
             BadSignature::Wrong(status) => *status,
         }
     }
+
+    /// Answers a process that cannot be served.
+    pub fn refuse(&self, cx: &mut Ctx, caller: Caller, proc: &Proc) {
+        trace!("{proc} would meet processes that it cannot: {}", self.status());
+        cx.answer_status(caller, Err(self.status()));
+    }
 }
 
 impl Signature {
@@ -151,15 +160,15 @@ impl Signature {
     pub fn of(jobs: &Jobs, caller: &Proc, operation: Operation, procs: &[Proc]) -> Result<Self, BadSignature> {
         let fences = operation == Operation::Fence;
         if procs.is_empty() {
-            return match jobs.stored(&caller.nspace) {
+            return match jobs.store(&caller.nspace) {
                 None if fences => Err(BadSignature::Unknown(caller.nspace.clone())),
                 _ => Ok(Signature::new(operation, collect_small([(caller.nspace.clone(), Ranks::All)]))),
             };
         }
         let mut sets: BTreeMap<&Nspace, Option<BTreeSet<Rank>>> = BTreeMap::new();
         for Proc { nspace, rank } in procs {
-            let stored = jobs.stored(nspace);
-            if stored.is_none() && fences {
+            let store = jobs.store(nspace);
+            if store.is_none() && fences {
                 return Err(BadSignature::Unknown(nspace.clone()));
             }
             let ranks = sets.entry(nspace).or_insert_with(|| Some(BTreeSet::new()));
@@ -168,9 +177,9 @@ impl Signature {
                     *ranks = None;
                     continue;
                 }
-                Rank::LOCAL_NODE | Rank::LOCAL_PEERS => stored.map(|stored| stored.local_ranks()).unwrap_or_default(),
+                Rank::LOCAL_NODE | Rank::LOCAL_PEERS => store.map(|store| store.local_ranks()).unwrap_or_default(),
                 rank if rank.is_process() => {
-                    let size = stored.and_then(|stored| stored.size());
+                    let size = store.and_then(|store| store.size());
                     if size.is_some_and(|size| rank.0 >= size) {
                         return Err(BadSignature::Wrong(Status::ERR_BAD_PARAM));
                     }
@@ -183,7 +192,7 @@ impl Signature {
             }
         }
         let canonical = |(nspace, ranks): (&Nspace, Option<BTreeSet<Rank>>)| {
-            let size = jobs.stored(nspace).and_then(|stored| stored.size());
+            let size = jobs.store(nspace).and_then(|store| store.size());
             let ranks = match ranks {
                 Some(ranks) if !fences || size != Some(ranks.len() as u32) => Ranks::Some(ranks.into_iter().collect()),
                 _ => Ranks::All,
@@ -208,7 +217,7 @@ impl Signature {
             match ranks {
                 Ranks::All => {
                     let local = job.local_procs.unwrap_or(0);
-                    let size = job.stored.as_ref().and_then(|stored| stored.size());
+                    let size = job.store.as_ref().and_then(|store| store.size());
                     here += local;
                     elsewhere |= size != Some(local as u32);
                 }
@@ -229,8 +238,8 @@ impl Signature {
             let Some(job) = jobs.get(nspace) else { continue };
             let ranks: BTreeSet<Rank> = match ranks {
                 Ranks::All => {
-                    let stored = job.stored.iter().flat_map(|stored| stored.local_ranks());
-                    collect_small(stored.chain(job.clients.keys().copied()))
+                    let known = job.store.iter().flat_map(|store| store.local_ranks());
+                    collect_small(known.chain(job.clients.keys().copied()))
                 }
                 Ranks::Some(ranks) => collect_small(ranks.iter().copied().filter(|rank| job.is_local(*rank))),
             };

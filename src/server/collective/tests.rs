@@ -35,9 +35,7 @@ impl Server {
         let until = limit.map(|limit| test.cx.now() + limit);
         let waiter = Waiter { caller, seen: None };
         let arrival = Arrival { proc: &proc, waiter, info: &[], until, group: None };
-        let joined = collectives.join(&mut test.cx, jobs, &signature, arrival).unwrap();
-        collectives.set_on_loss(&signature, joined.id, on_loss);
-        collectives.check(&mut test.cx, jobs, &signature, joined);
+        collectives.arrive(&mut test.cx, jobs, &signature, arrival, |_| Some(on_loss));
         caller
     }
 

@@ -104,13 +104,13 @@ mod tests {
 
     /// A host that lets questions wait until it is told to answer at once.
     #[derive(Default)]
-    struct Slow {
+    struct DeferringHost {
         waiting: Mutex<Vec<Completion<()>>>,
         asked: Mutex<Vec<String>>,
         is_prompt: Mutex<bool>,
     }
 
-    impl Slow {
+    impl DeferringHost {
         fn take(&self, question: String, done: Completion<()>) -> Accepted {
             self.asked.lock().unwrap().push(question);
             if *self.is_prompt.lock().unwrap() {
@@ -121,7 +121,7 @@ mod tests {
         }
     }
 
-    impl Host for Slow {
+    impl Host for DeferringHost {
         fn register_events(&self, codes: &[Status], _: &[Info], done: Completion<()>) -> Accepted {
             self.take(format!("+{:?}", codes.iter().map(|code| code.0).collect::<Vec<_>>()), done)
         }
@@ -133,8 +133,8 @@ mod tests {
 
     const OURS: i32 = Status::EXTERNAL_ERR_BASE.0;
 
-    fn bench() -> (TestCtx, Arc<Slow>, PeerId) {
-        let host = Arc::new(Slow::default());
+    fn bench() -> (TestCtx, Arc<DeferringHost>, PeerId) {
+        let host = Arc::new(DeferringHost::default());
         let mut test = testing::ctx_of(Default::default(), host.clone());
         let peer = test.connect(&proc("job", 0));
         (test, host, peer)

@@ -196,7 +196,7 @@ fn is_all_here(jobs: &Jobs, audience: &Audience) -> bool {
 /// Returns whether all that `proc` names runs on this node.
 fn all_run_here(jobs: &Jobs, proc: &Proc) -> bool {
     let Some(job) = jobs.get(&proc.nspace) else { return false };
-    let size = job.stored.as_ref().and_then(|stored| stored.size());
+    let size = job.store.as_ref().and_then(|store| store.size());
     job.is_local(proc.rank) || !proc.rank.is_process() && size == job.local_procs.map(|n| n as u32)
 }
 
@@ -218,9 +218,9 @@ mod tests {
     const CODE: Status = Status::ERR_PROC_ABORTED;
 
     /// A host that takes every event and tells how it looked.
-    struct Carrier(mpsc::Sender<(Proc, Vec<Info>, Completion<()>)>);
+    struct ChannelHost(mpsc::Sender<(Proc, Vec<Info>, Completion<()>)>);
 
-    impl Host for Carrier {
+    impl Host for ChannelHost {
         fn notify_event(
             &self,
             _: Status,
@@ -282,7 +282,7 @@ mod tests {
     #[test]
     fn the_raiser_is_answered_when_the_host_has_carried_it_on_and_is_told_of_a_failure() {
         let (sender, carried) = mpsc::channel();
-        let (mut test, mut events, jobs) = (testing::ctx(Carrier(sender)), Events::default(), Jobs::default());
+        let (mut test, mut events, jobs) = (testing::ctx(ChannelHost(sender)), Events::default(), Jobs::default());
         let [(source, a), ..] = three(&mut test, &mut events);
         for (result, expected) in [
             (Ok(()), Status::SUCCESS),
@@ -304,7 +304,7 @@ mod tests {
     #[test]
     fn what_another_server_has_given_to_its_host_goes_no_further() {
         let (sender, carried) = mpsc::channel();
-        let (mut test, mut events, jobs) = (testing::ctx(Carrier(sender)), Events::default(), Jobs::default());
+        let (mut test, mut events, jobs) = (testing::ctx(ChannelHost(sender)), Events::default(), Jobs::default());
         let [_, _, (_, c)] = three(&mut test, &mut events);
         let proxy = |proxy: Proc| vec![Info::new(keys::EVENT_PROXY, proxy)];
         let own = test.cx.own_name();

@@ -95,10 +95,7 @@ impl Fences {
                 return cx.answer_status(caller, Err(Status::EVENT_JOB_END));
             }
             Err(BadSignature::Unknown(awaits)) => return self.wait_for_job(cx, awaits, request, until),
-            Err(BadSignature::Wrong(status)) => {
-                trace!("{} would meet processes that it cannot: {status}", request.proc);
-                return cx.answer_status(caller, Err(status));
-            }
+            Err(bad) => return bad.refuse(cx, caller, &request.proc),
         };
         let Request { waiter, proc, info, group, .. } = request;
         let unserved = |info: &&Info| info.is_required() && !SERVED.iter().any(|key| info.key == *key);
@@ -111,12 +108,7 @@ impl Fences {
         let excuses = [keys::GROUP_OPTIONAL, keys::GROUP_NOTIFY_TERMINATION, keys::GROUP_FT_COLLECTIVE];
         let excuses = group.is_some() && excuses.iter().any(|key| info.is_set(key));
         let arrival = Arrival { proc: &proc, waiter, info: &info, until, group };
-        if let Some(joined) = collectives.join(cx, jobs, &signature, arrival) {
-            if excuses {
-                collectives.set_on_loss(&signature, joined.id, OnLoss::Excuse);
-            }
-            collectives.check(cx, jobs, &signature, joined);
-        }
+        collectives.arrive(cx, jobs, &signature, arrival, |_| excuses.then_some(OnLoss::Excuse));
     }
 
     fn wait_for_job(&mut self, cx: &mut Ctx, awaits: Nspace, request: Request, until: Option<Instant>) {
@@ -132,7 +124,7 @@ impl Fences {
 
     /// A namespace is registered: fences that have waited for it begin.
     pub fn job_changed(&mut self, cx: &mut Ctx, jobs: &mut Jobs, collectives: &mut Collectives, nspace: &Nspace) {
-        if self.early.is_empty() || jobs.stored(nspace).is_none() {
+        if self.early.is_empty() || jobs.store(nspace).is_none() {
             return;
         }
         let mut ready: Vec<(u64, Early)> = self.early.extract_if(|_, early| early.awaits == *nspace).collect();
@@ -238,8 +230,8 @@ impl Fences {
 /// without a goodbye: they would wait for this node. When that fence is over, it is told of the one after it.
 pub fn deserted(cx: &mut Ctx, jobs: &mut Jobs, collectives: &mut Collectives, nspace: &Nspace) {
     let Some(job) = jobs.get_mut(nspace).filter(|job| job.is_deserted()) else { return };
-    if job.misses_fences.is_none() {
-        job.misses_fences = Some(0);
+    if job.fruitless_fences.is_none() {
+        job.fruitless_fences = Some(0);
         collectives.miss(cx, jobs, &Signature::whole_job(nspace));
     }
 }
@@ -253,9 +245,9 @@ fn missed(cx: &mut Ctx, jobs: &mut Jobs, collectives: &mut Collectives, signatur
     let _ = exchange::take_in(cx, jobs, others.ranks);
     let Some(nspace) = signature.namespaces().next() else { return };
     let Some(job) = jobs.get_mut(nspace).filter(|job| job.is_deserted()) else { return };
-    let all = job.stored.as_ref().and_then(|stored| stored.size()).unwrap_or(0) as usize;
+    let all = job.store.as_ref().and_then(|store| store.size()).unwrap_or(0) as usize;
     let here = job.local_procs.unwrap_or(0);
-    let empty = job.misses_fences.get_or_insert(0);
+    let empty = job.fruitless_fences.get_or_insert(0);
     *empty = if is_empty { *empty + 1 } else { 0 };
     if *empty < MAX_EMPTY && here + missing < all {
         collectives.miss(cx, jobs, signature);

@@ -34,7 +34,7 @@ impl DirectModex {
             return cx.finish(done, Err(Status::ERR_NOT_FOUND));
         }
         let limit = time_limit(info).flatten();
-        let limit = match jobs.stored(&proc.nspace) {
+        let limit = match jobs.store(&proc.nspace) {
             Some(_) => limit,
             None => Some(cx.config.host_answer_deadline.min(limit.unwrap_or(Duration::MAX))),
         };
@@ -49,9 +49,9 @@ impl DirectModex {
         if self.waiting.values().all(|wait| wait.proc != *proc) {
             return;
         }
-        let Some(stored) = jobs.stored(&proc.nspace) else { return };
+        let Some(store) = jobs.store(&proc.nspace) else { return };
         let remote = jobs.is_remote(proc);
-        if !remote && stored.has_posted(proc.rank) {
+        if !remote && store.has_posted(proc.rank) {
             let blob = posted_blob(cx, jobs, proc);
             self.end(cx, &blob, |wanted| wanted == proc);
         } else if remote || jobs.is_done(proc) {

@@ -122,7 +122,8 @@ impl Gets {
         );
     }
 
-    /// The host has brought all that another node's process has posted, or not. What is not there now is not among it.
+    /// The host has brought all that another node's process has posted, or not. A key that is not there now is not
+    /// among it.
     pub fn fetched(
         &mut self,
         cx: &mut Ctx,
@@ -254,9 +255,9 @@ mod tests {
     use crate::server::host::{Accepted, Answer, Completion, Host, NoHost};
 
     /// A host that keeps what it is asked.
-    struct Asked(mpsc::Sender<(Proc, Completion<Vec<u8>>)>);
+    struct ChannelHost(mpsc::Sender<(Proc, Completion<Vec<u8>>)>);
 
-    impl Host for Asked {
+    impl Host for ChannelHost {
         fn direct_modex(&self, proc: &Proc, _: &[Info], done: Completion<Vec<u8>>) -> Accepted {
             self.0.send((proc.clone(), done)).unwrap();
             Ok(Answer::Later)
@@ -345,7 +346,7 @@ mod tests {
     #[test]
     fn the_host_is_asked_once_for_all_who_wait_and_anew_after_they_have_gone() {
         let (sender, asked) = mpsc::channel();
-        let (mut test, mut jobs, mut gets) = bench(Asked(sender));
+        let (mut test, mut jobs, mut gets) = bench(ChannelHost(sender));
         let peers = [0, 1].map(|rank| test.connect(&proc("job", rank)));
         let ask = |test: &mut TestCtx, gets: &mut Gets, jobs: &Jobs, peer| {
             let caller = test.request(peer);

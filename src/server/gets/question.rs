@@ -85,9 +85,9 @@ impl Question {
             return false;
         }
         match proc.rank {
-            Rank::UNDEF => key.is_some() && jobs.stored(&proc.nspace).is_some(),
+            Rank::UNDEF => key.is_some() && jobs.store(&proc.nspace).is_some(),
             rank if rank.is_process() => {
-                jobs.stored(&proc.nspace).and_then(|stored| stored.size()).is_none_or(|size| rank.0 < size)
+                jobs.store(&proc.nspace).and_then(|store| store.size()).is_none_or(|size| rank.0 < size)
                     && !jobs.is_done(proc)
             }
             _ => false,
@@ -96,25 +96,25 @@ impl Question {
 
     /// Returns whether a process of this node has posted the key, and for other nodes alone.
     pub fn is_hidden(&self, jobs: &Jobs) -> bool {
-        let stored = jobs.stored(&self.proc.nspace).filter(|_| self.proc.rank.is_process());
-        stored.zip(self.key.as_ref()).is_some_and(|(stored, key)| stored.is_for_others(self.proc.rank, key))
+        let store = jobs.store(&self.proc.nspace).filter(|_| self.proc.rank.is_process());
+        store.zip(self.key.as_ref()).is_some_and(|(store, key)| store.is_for_others(self.proc.rank, key))
     }
 
     /// Returns why the key is not stored although the process has committed it.
     pub fn failure(&self, jobs: &Jobs) -> Option<Status> {
-        jobs.stored(&self.proc.nspace)?.failure(self.proc.rank, self.key.as_ref()?)
+        jobs.store(&self.proc.nspace)?.failure(self.proc.rank, self.key.as_ref()?)
     }
 
     /// Looks the answer up.
     pub fn look(&self, cx: &Ctx, jobs: &Jobs) -> Result<Found, Miss> {
         let Question { asker, proc, key, directives } = self;
-        let stored = jobs.stored(&proc.nspace).ok_or(Miss::NotFound)?;
+        let store = jobs.store(&proc.nspace).ok_or(Miss::NotFound)?;
         let asker = match asker {
             Asker::Peer(caller) => cx.peers.get(&caller.peer).map(|entry| &entry.proc),
             Asker::Program(_) => None,
         };
         let asker = asker.filter(|asker| asker.nspace == proc.nspace).map_or(Rank::UNDEF, |asker| asker.rank);
-        let get = |key: &Key| stored.get(asker, proc.rank, key, directives);
+        let get = |key: &Key| store.get(asker, proc.rank, key, directives);
         match key {
             // Hosts give the ranks; a client that maps them makes the names of them itself.
             Some(key) if *key == keys::LOCAL_PROCS => get(key)
@@ -132,7 +132,7 @@ impl Question {
                 })
                 .map(Found::One),
             Some(key) => get(key).map(Found::One),
-            None => match stored.all(proc.rank)? {
+            None => match store.all(proc.rank)? {
                 infos if infos.is_empty() => Err(Miss::NotFound),
                 infos => Ok(Found::All(infos)),
             },

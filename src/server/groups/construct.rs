@@ -117,23 +117,21 @@ impl Constructs {
         let group = group.clone();
         let signature = match Signature::of(floor.jobs, proc, operation, procs) {
             Ok(signature) => signature,
-            Err(bad) => {
-                trace!("{proc} would meet processes that it cannot: {}", bad.status());
-                return floor.cx.answer_status(caller, Err(bad.status()));
-            }
+            Err(bad) => return bad.refuse(floor.cx, caller, proc),
         };
         let until = time_limit(info).flatten().map(|limit| floor.cx.now() + limit);
         let waiter = Waiter { caller, seen: None };
         let arrival = Arrival { proc, waiter, info, until, group: Some(group.clone()) };
         let Floor { cx, jobs, collectives, .. } = floor;
-        let Some(joined) = collectives.join(cx, jobs, &signature, arrival) else { return };
-        if !joined.has_failed() {
+        collectives.arrive(cx, jobs, &signature, arrival, |joined| {
+            if joined.has_failed() {
+                return None;
+            }
             let part = self.parts.entry(joined.id).or_insert_with(|| Part::new(&group));
             part.joined(proc, procs, info);
             let constructs = matches!(signature.operation(), Operation::Construct(_));
-            collectives.set_on_loss(&signature, joined.id, part.on_loss(constructs));
-        }
-        collectives.check(cx, jobs, &signature, joined);
+            Some(part.on_loss(constructs))
+        });
     }
 
     /// Every participant of this node has arrived: asks the host, or makes or ends the group.

@@ -21,7 +21,7 @@ use crate::trace;
 pub fn data(cx: &Ctx, jobs: &Jobs, members: &[Proc], part: &Part) -> Result<Vec<u8>, Status> {
     let mut ranks = Vec::new();
     for proc in members {
-        let posted = jobs.stored(&proc.nspace).map(|stored| stored.outbound(proc.rank)).transpose();
+        let posted = jobs.store(&proc.nspace).map(|store| store.outbound(proc.rank)).transpose();
         let mut of = match posted.map_err(|e| e.status())? {
             Some(posted) => RankData::new(&proc.nspace, posted),
             None => RankData { proc: proc.clone(), commits: 0, entries: Vec::new() },

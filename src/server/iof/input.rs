@@ -143,9 +143,9 @@ mod tests {
 
     /// A host that notes the bytes it takes, and answers each with the next of its statuses.
     #[derive(Default)]
-    struct Sink(Mutex<(Vec<Vec<u8>>, Vec<Status>)>);
+    struct ScriptedHost(Mutex<(Vec<Vec<u8>>, Vec<Status>)>);
 
-    impl Host for Arc<Sink> {
+    impl Host for Arc<ScriptedHost> {
         fn push_stdin(&self, _: &Proc, _: &[Proc], _: &[Info], bytes: &[u8], _: Completion<()>) -> Accepted {
             let mut sink = self.0.lock().unwrap();
             sink.0.push(bytes.to_vec());
@@ -156,13 +156,13 @@ mod tests {
     struct Room {
         inputs: Inputs,
         test: TestCtx,
-        sink: Arc<Sink>,
+        sink: Arc<ScriptedHost>,
         peer: PeerId,
     }
 
     impl Room {
         fn new() -> Room {
-            let sink = Arc::new(Sink::default());
+            let sink = Arc::new(ScriptedHost::default());
             let mut test = testing::ctx(sink.clone());
             let peer = test.connect(&proc("tool", 0));
             Room { inputs: Inputs::default(), test, sink, peer }

@@ -113,8 +113,8 @@ impl Drop for LocalOutput {
 
 /// Returns the directives of a job's information that say how its output is shown.
 fn directives_of(nspace: &Nspace, jobs: &Jobs) -> Vec<Info> {
-    let (Some(stored), Ok(anyhow)) = (jobs.stored(nspace), Directives::parse(&[])) else { return Vec::new() };
-    let said = |key| stored.get(Rank::UNDEF, Rank::WILDCARD, &Key::new(key).ok()?, &anyhow).ok();
+    let (Some(store), Ok(anyhow)) = (jobs.store(nspace), Directives::parse(&[])) else { return Vec::new() };
+    let said = |key| store.get(Rank::UNDEF, Rank::WILDCARD, &Key::new(key).ok()?, &anyhow).ok();
     DIRECTIVES.iter().filter_map(|key| Some(Info::new(key, said(key)?))).collect()
 }
 

@@ -266,12 +266,12 @@ mod tests {
 
     /// A host that lets pulls wait, and notes those that have ended.
     #[derive(Default)]
-    struct Forwarder {
+    struct DeferringHost {
         asked: Mutex<Vec<Completion<()>>>,
         stopped: Mutex<usize>,
     }
 
-    impl Host for std::sync::Arc<Forwarder> {
+    impl Host for std::sync::Arc<DeferringHost> {
         fn iof_pull(&self, _: &[Proc], directives: &[Info], _: Channels, done: Completion<()>) -> Accepted {
             use crate::data::InfoList;
             if directives.is_set(keys::IOF_STOP) {
@@ -286,13 +286,13 @@ mod tests {
     struct Room {
         outputs: Outputs,
         test: TestCtx,
-        host: std::sync::Arc<Forwarder>,
+        host: std::sync::Arc<DeferringHost>,
         reader: PeerId,
     }
 
     impl Room {
         fn new() -> Room {
-            let host = std::sync::Arc::new(Forwarder::default());
+            let host = std::sync::Arc::new(DeferringHost::default());
             let mut test = testing::ctx(host.clone());
             let reader = test.connect(&proc("tool", 0));
             Room { outputs: Outputs::default(), test, host, reader }

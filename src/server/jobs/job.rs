@@ -16,14 +16,15 @@ pub struct Job {
     /// Number of its processes that run here; known once it is registered.
     pub local_procs: Option<usize>,
     /// Its information and what its processes post.
-    pub stored: Option<JobStore>,
+    pub store: Option<JobStore>,
     pub clients: BTreeMap<Rank, Client>,
     /// Ranks that ended and were deregistered.
     pub departed: BTreeSet<Rank>,
     /// True if peers may have other ids than those registered.
     pub foreign_ids: bool,
-    /// Where the host is told of each fence of all of it that nobody here comes: how often in a row it brought nothing.
-    pub misses_fences: Option<u32>,
+    /// Number of fences of the whole job in a row that brought nothing, where nobody is left here to come to them and the
+    /// host is told of each; none where the host is told of none.
+    pub fruitless_fences: Option<u32>,
     /// Peers that came before the namespace was registered.
     pub early: Vec<PeerId>,
     /// True if the server itself has registered it, for tools.
@@ -41,11 +42,11 @@ impl Job {
         Ok(Job {
             token: cx.system.random().map_err(|_| Status::ERR_OUT_OF_RESOURCE)?,
             local_procs: None,
-            stored: None,
+            store: None,
             clients: BTreeMap::new(),
             departed: BTreeSet::new(),
             foreign_ids: false,
-            misses_fences: None,
+            fruitless_fences: None,
             early: Vec::new(),
             of_tools: false,
             self_named: false,
@@ -54,7 +55,7 @@ impl Job {
 
     /// Returns whether a rank is known to run on this node.
     pub fn is_local(&self, rank: Rank) -> bool {
-        self.clients.contains_key(&rank) || self.stored.as_ref().is_some_and(|stored| stored.is_local(rank))
+        self.clients.contains_key(&rank) || self.store.as_ref().is_some_and(|store| store.is_local(rank))
     }
 
     /// Returns whether a process of this node has ended, and another one is not expected in its place.
@@ -85,8 +86,8 @@ impl Job {
 
     /// Makes the reader page of a process that has none of this data.
     fn make_page(&mut self, rank: Rank) {
-        let (Some(stored), Some(client)) = (&mut self.stored, self.clients.get_mut(&rank)) else { return };
-        (client.page, client.page_descriptor) = match stored.open_page() {
+        let (Some(store), Some(client)) = (&mut self.store, self.clients.get_mut(&rank)) else { return };
+        (client.page, client.page_descriptor) = match store.open_page() {
             Ok((page, descriptor)) => (Some(page), Some(descriptor)),
             Err(e) => {
                 trace!("there is no reader page for rank {rank}: {e}");
@@ -116,15 +117,15 @@ impl Job {
     pub fn leave_page(&mut self, rank: Rank) {
         let Some(client) = self.clients.get_mut(&rank) else { return };
         client.page_descriptor = None;
-        if let (Some(page), Some(stored)) = (client.page.take(), &mut self.stored) {
-            stored.close_page(page);
+        if let (Some(page), Some(store)) = (client.page.take(), &mut self.store) {
+            store.close_page(page);
         }
     }
 
     /// Returns whether nobody has used the job's segments yet.
     pub fn is_untouched(&self) -> bool {
         self.clients.values().all(|client| client.phase == Phase::Expected)
-            && self.stored.as_ref().is_none_or(|stored| !stored.is_in_use())
+            && self.store.as_ref().is_none_or(|store| !store.is_in_use())
     }
 }
 
@@ -140,14 +141,14 @@ mod tests {
     fn a_page_is_ready_before_its_process_comes_and_no_two_have_the_same() {
         let nspace = Nspace::new("job").unwrap();
         let info = JobInfo::from_infos(&nspace, 1, &[], "here").unwrap();
-        let stored = || JobStore::create(&nspace, info.clone(), &Limits::default()).unwrap();
+        let store = || JobStore::create(&nspace, info.clone(), &Limits::default()).unwrap();
         let mut test = testing::ctx(NoHost);
         let mut job = Job::new(&mut test.cx).unwrap();
         job.clients.insert(Rank(0), Client::expected(0, 0));
         job.prepare_page(&test.cx, Rank(0));
         assert_eq!(job.clients[&Rank(0)].page, None, "there is no data yet");
         for _ in 0..2 {
-            job.stored = Some(stored());
+            job.store = Some(store());
             job.prepare_page(&test.cx, Rank(0));
         }
         let ready = job.clients[&Rank(0)].page;

@@ -3,8 +3,8 @@
 //! A namespace and its clients are registered in either order; a job is here from the first of them on, with its token. Its data
 //! comes with its registration and lies in the [job store](store), of which the server is the one writer.
 //!
-//! Nothing here knows a collective or a room. What a change means to those is an effect: a namespace was listed or forgotten, a
-//! namespace or a process was registered.
+//! Nothing here knows a collective or a room. A change tells them of itself by an effect: a namespace was listed or
+//! forgotten, a namespace or a process was registered.
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
@@ -72,13 +72,13 @@ impl Jobs {
     }
 
     /// Returns the data of a namespace that is registered.
-    pub fn stored(&self, nspace: &Nspace) -> Option<&JobStore> {
-        self.known.get(nspace)?.stored.as_ref()
+    pub fn store(&self, nspace: &Nspace) -> Option<&JobStore> {
+        self.known.get(nspace)?.store.as_ref()
     }
 
     /// Returns the data of a namespace that is registered, to be changed.
-    pub fn stored_mut(&mut self, nspace: &Nspace) -> Option<&mut JobStore> {
-        self.known.get_mut(nspace)?.stored.as_mut()
+    pub fn store_mut(&mut self, nspace: &Nspace) -> Option<&mut JobStore> {
+        self.known.get_mut(nspace)?.store.as_mut()
     }
 
     /// Returns whether a namespace was registered here and is no more.
@@ -122,19 +122,19 @@ impl Jobs {
         let parent = info.as_ref().ok().filter(|info| !info.is_set(keys::COSPAWN_APP));
         let parent = parent.and_then(|info| info.get(keys::PARENT_ID)?.as_proc()).map(|parent| parent.nspace.clone());
         let job = self.entry(cx, nspace)?;
-        let anew = job.stored.is_none() || job.is_untouched();
-        let made = info.map_err(JobStoreError::from).and_then(|info| match &mut job.stored {
-            Some(stored) if !anew => stored.replace(info),
-            stored => JobStore::create(nspace, info, &limits).map(|made| *stored = Some(made)),
+        let anew = job.store.is_none() || job.is_untouched();
+        let made = info.map_err(JobStoreError::from).and_then(|info| match &mut job.store {
+            Some(store) if !anew => store.replace(info),
+            store => JobStore::create(nspace, info, &limits).map(|made| *store = Some(made)),
         });
         if let Err(e) = made {
             trace!("namespace {nspace} cannot be registered: {e}");
             self.forget_empty(cx, nspace);
             return Err(e.status());
         }
-        if let Some(stored) = &mut job.stored {
-            job.clients.keys().for_each(|rank| stored.mark_local(*rank));
-            if stored.size().is_some_and(|size| size >= LARGE) {
+        if let Some(store) = &mut job.store {
+            job.clients.keys().for_each(|rank| store.mark_local(*rank));
+            if store.size().is_some_and(|size| size >= LARGE) {
                 cx.system.give_back_memory();
             }
         }
@@ -158,8 +158,8 @@ impl Jobs {
         }
         let job = self.entry(cx, &proc.nspace)?;
         job.departed.remove(&proc.rank);
-        if let Some(stored) = &mut job.stored {
-            stored.mark_local(proc.rank);
+        if let Some(store) = &mut job.store {
+            store.mark_local(proc.rank);
         }
         match job.clients.get_mut(&proc.rank) {
             Some(client) => (client.uid, client.gid) = (uid, gid),
@@ -204,7 +204,7 @@ impl Jobs {
 
     /// Frees memory of a job that no reader holds; returns the processes whose reader pages lie about what they hold.
     pub fn reclaim(&mut self, nspace: &Nspace) -> Vec<Proc> {
-        let liars = self.stored_mut(nspace).map(JobStore::reclaim).unwrap_or_default();
+        let liars = self.store_mut(nspace).map(JobStore::reclaim).unwrap_or_default();
         liars.iter().filter_map(|page| self.reader(nspace, *page)).collect()
     }
 
@@ -226,8 +226,8 @@ impl Jobs {
             trace!("{proc} commits {} with scope {}", bad.key, bad.scope.0);
             return Err(Status::ERR_BAD_PARAM);
         }
-        let stored = self.stored_mut(&proc.nspace).ok_or(Status::ERR_NOT_FOUND)?;
-        let result = stored.post(proc.rank, entries).map_err(|e| {
+        let store = self.store_mut(&proc.nspace).ok_or(Status::ERR_NOT_FOUND)?;
+        let result = store.post(proc.rank, entries).map_err(|e| {
             trace!("a commit of {proc} fails: {e}");
             if let Some(holder) = e.held_by().and_then(|page| self.reader(&proc.nspace, page)) {
                 trace!("{holder} holds on to memory of {} and keeps it from being used again", proc.nspace);
@@ -268,10 +268,10 @@ impl Jobs {
     pub fn each(&self, procs: &[Proc]) -> Vec<Proc> {
         let mut seen = BTreeSet::new();
         let each = procs.iter().flat_map(|proc| {
-            let stored = self.stored(&proc.nspace);
+            let store = self.store(&proc.nspace);
             let ranks = match proc.rank {
-                Rank::WILDCARD => stored.and_then(|stored| stored.size()).map(|size| (0..size).map(Rank).collect()),
-                Rank::LOCAL_NODE | Rank::LOCAL_PEERS => stored.map(|stored| stored.local_ranks()),
+                Rank::WILDCARD => store.and_then(|store| store.size()).map(|size| (0..size).map(Rank).collect()),
+                Rank::LOCAL_NODE | Rank::LOCAL_PEERS => store.map(|store| store.local_ranks()),
                 _ => None,
             };
             let ranks: Vec<Rank> = ranks.unwrap_or_else(|| vec![proc.rank]);
@@ -314,7 +314,7 @@ impl Jobs {
         let info =
             crate::store::JobInfo::from_infos(nspace, here.len() as u32, &info, "here").expect("good information");
         let mut job = Job::new(&mut test.cx).expect("randomness");
-        job.stored = Some(JobStore::create(nspace, info, &Limits::default()).expect("memory"));
+        job.store = Some(JobStore::create(nspace, info, &Limits::default()).expect("memory"));
         job.clients.extend(here.iter().map(|rank| (*rank, Client::expected(0, 0))));
         job.local_procs = Some(here.len());
         self.known.insert(nspace.clone(), job);

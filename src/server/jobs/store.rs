@@ -7,7 +7,7 @@ use std::os::fd::OwnedFd;
 
 use crate::data::{Info, Key, Nspace, Rank, Scope, Status, Value};
 use crate::message::numbers::NumberMap;
-use crate::message::{Mapped, Part, Posted};
+use crate::message::{Part, Posted};
 use crate::store::{
     BadJobInfo, Directives, Have, InfoLevel, JobInfo, JobWriter, Limits, Miss, Question, ReaderId, SegmentId,
     WriteError,
@@ -171,7 +171,7 @@ impl JobStore {
         match &result {
             Ok(()) => {
                 if let Some(failed) = self.failed.get_mut(&rank) {
-                    failed.retain(|key, _| entries.iter().all(|stored| stored.key != *key));
+                    failed.retain(|key, _| entries.iter().all(|posted| posted.key != *key));
                 }
                 let local = self.is_local(rank);
                 for Posted { key, .. } in entries.into_iter().filter(|posted| !(local && posted.scope == Scope::REMOTE))
@@ -203,7 +203,8 @@ impl JobStore {
         self.writer.release();
     }
 
-    /// Returns whether a rank of this node has posted a key with scope REMOTE. What is not visible here then will not become so.
+    /// Returns whether a rank of this node has posted a key with scope REMOTE. A key that is not visible here then will
+    /// not become so.
     pub fn is_for_others(&self, rank: Rank, key: &Key) -> bool {
         self.is_local(rank) && self.writer.is_outbound(rank, key).is_ok_and(|outbound| outbound)
     }
@@ -259,9 +260,8 @@ impl JobStore {
 
     /// Descriptors of what a client has not mapped: as many as one message carries beside a reader page. It asks again for
     /// the rest.
-    pub fn parts(&self, have: &Mapped) -> Result<Parts, JobStoreError> {
-        let have = Have { job: have.job, info: have.info, modex: have.modex };
-        let segments = self.writer.segments(&have).into_iter().take(MAX_DESCRIPTORS - 1);
+    pub fn parts(&self, have: &Have) -> Result<Parts, JobStoreError> {
+        let segments = self.writer.segments(have).into_iter().take(MAX_DESCRIPTORS - 1);
         let part = |id| match id {
             SegmentId::Job => Part::Job,
             SegmentId::Info(generation) => Part::Info(generation),
@@ -315,9 +315,9 @@ mod tests {
 
     /// Keeps what it is told of a fence.
     #[derive(Default)]
-    struct Told(Mutex<Option<(Vec<Info>, Vec<u8>)>>);
+    struct RecordingHost(Mutex<Option<(Vec<Info>, Vec<u8>)>>);
 
-    impl Host for Told {
+    impl Host for RecordingHost {
         fn fence_nb(&self, _: &[Proc], info: &[Info], data: Vec<u8>, _: Completion<Vec<u8>>) -> Accepted {
             *self.0.lock().unwrap() = Some((info.to_vec(), data));
             Ok(Answer::Later)
@@ -326,7 +326,7 @@ mod tests {
 
     #[test]
     fn the_host_hears_of_a_part_that_cannot_be_read() {
-        let told = Arc::new(Told::default());
+        let told = Arc::new(RecordingHost::default());
         let server = Server::start(ServerConfig::default(), told.clone()).unwrap();
         let nspace = Nspace::new("job").unwrap();
         let info = [Info::new(keys::JOB_SIZE, 2u32), Info::new(keys::LOCAL_PEERS, "0")];
@@ -337,7 +337,7 @@ mod tests {
         let posted = move |router: &mut crate::server::router::Router| {
             let entry = Posted { scope: Scope::GLOBAL, key: Key::new("k").unwrap(), value: Value::from(1u32) };
             router.jobs.commit(&mut router.cx, proc.clone(), vec![entry]).unwrap();
-            router.jobs.stored_mut(&nspace).unwrap().writer.damage(proc.rank);
+            router.jobs.store_mut(&nspace).unwrap().writer.damage(proc.rank);
             let caller = Caller { peer: PeerId { door: 0, connection: u64::MAX }, number: 1 };
             let info = vec![Info::new(keys::COLLECT_DATA, true)];
             let waiter = Waiter { caller, seen: None };
@@ -360,18 +360,18 @@ mod tests {
     fn what_cannot_be_read_of_one_rank_is_lost_of_none() {
         let nspace = Nspace::new("job").unwrap();
         let info = JobInfo::from_infos(&nspace, 600, &[Info::new("pmix.job.size", 600u32)], "here").unwrap();
-        let mut stored = JobStore::create(&nspace, info, &Limits::default()).unwrap();
+        let mut store = JobStore::create(&nspace, info, &Limits::default()).unwrap();
         // Two ranks with nobody near both of them.
         let ranks = [Rank(0), Rank(599)];
         for rank in ranks {
-            stored.mark_local(rank);
+            store.mark_local(rank);
             let entry = Posted { scope: Scope::GLOBAL, key: Key::new("k").unwrap(), value: Value::from(rank.0) };
-            stored.post(rank, vec![entry]).unwrap();
+            store.post(rank, vec![entry]).unwrap();
         }
-        stored.writer.damage(ranks[1]);
-        assert!(stored.take_new(ranks.into_iter()).is_err());
-        let again = stored.take_new([ranks[0]].into_iter()).unwrap();
+        store.writer.damage(ranks[1]);
+        assert!(store.take_new(ranks.into_iter()).is_err());
+        let again = store.take_new([ranks[0]].into_iter()).unwrap();
         assert_eq!((again.len(), again[0].commits, again[0].entries.len()), (1, 1, 1));
-        assert!(stored.take_new([ranks[0]].into_iter()).unwrap()[0].entries.is_empty());
+        assert!(store.take_new([ranks[0]].into_iter()).unwrap()[0].entries.is_empty());
     }
 }

@@ -81,7 +81,7 @@ impl Monitors {
         }
     }
 
-    /// Takes monitors back: those of a name, or all of them. What is not found here may be the host's.
+    /// Takes monitors back: those of a name, or all of them. A monitor that is not found here may be the host's.
     fn cancel(&mut self, cx: &mut Ctx, jobs: &Jobs, caller: Caller, request: MonitorRequest) {
         let name = request.monitor.value.as_bytes();
         let cancelled = self.end(cx, caller.peer, name);

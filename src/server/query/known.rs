@@ -75,7 +75,7 @@ impl Known<'_> {
             _ => {
                 let mut directives = directives.clone();
                 directives.settle(key.as_bytes());
-                self.jobs.stored(&proc.nspace)?.get(*asker, proc.rank, key, &directives).ok()
+                self.jobs.store(&proc.nspace)?.get(*asker, proc.rank, key, &directives).ok()
             }
         }
     }

@@ -3,9 +3,9 @@
 //! Process sets and groups that the server has been told of are its own to answer, and so are the list of what is
 //! supported, the version of the interface, and the list of servers on this node. Everything else is asked of the host;
 //! what that leaves open, the server answers as far as it knows ([`known`]): the namespaces, their processes on this
-//! node, and what was registered with them. What is not known comes back without a type, and the status says so; a
-//! failure comes alone, as programs free nothing then. Answers come in the order of the queries and of their keys; what
-//! the host adds unasked follows what it was asked last.
+//! node, and what was registered with them. A key that is not known comes back without a type, and the status says so;
+//! a failure comes alone, as programs free nothing then. Answers come in the order of the queries and of their keys;
+//! what the host adds unasked follows what it was asked last.
 use std::collections::{BTreeMap, HashSet, VecDeque};
 
 use super::ctx::Ctx;
@@ -227,9 +227,9 @@ mod tests {
     use crate::server::jobs::Jobs;
 
     /// A host that keeps what it is asked.
-    struct Asked(mpsc::Sender<(Vec<Query>, Completion<Infos>)>);
+    struct ChannelHost(mpsc::Sender<(Vec<Query>, Completion<Infos>)>);
 
-    impl Host for Asked {
+    impl Host for ChannelHost {
         fn query(&self, _: &Proc, queries: &[Query], done: Completion<Infos>) -> Accepted {
             self.0.send((queries.to_vec(), done)).unwrap();
             Ok(Answer::Later)
@@ -247,7 +247,7 @@ mod tests {
     impl Bench {
         fn new() -> Self {
             let (sender, asked) = mpsc::channel();
-            let mut test = testing::ctx(Asked(sender));
+            let mut test = testing::ctx(ChannelHost(sender));
             let mut jobs = Jobs::default();
             jobs.add(&proc("job", 0).nspace, 2, &[Rank(0)]);
             let peer = test.connect(&proc("job", 0));

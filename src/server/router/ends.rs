@@ -75,8 +75,9 @@ impl Router {
     pub(in crate::server) fn process_ended(&mut self, proc: &Proc, watch: WatchId) {
         let Some(client) = self.jobs.client_mut(proc).filter(|client| client.watch == Some(watch)) else { return };
         client.watch = None;
-        // A script may start another program as this rank after one that has said goodbye. What the host has started itself is
-        // no script: nobody waits for it any more. Who comes later does, because the host may start it anew.
+        // A script may start another program as this rank after one that has said goodbye. A process that the host has
+        // started itself is no script: nobody waits for it any more. One that comes later is waited for, because the
+        // host may start it anew.
         let is_missed = client.phase == Phase::Finalized && client.is_child;
         self.ended(proc, true);
         if is_missed {

@@ -27,7 +27,7 @@ impl Router {
     pub(in crate::server) fn process_joined(&mut self, proc: &Proc) {
         self.collectives.restarted(&mut self.cx, &self.jobs, proc);
         if let Some(job) = self.jobs.get_mut(&proc.nspace) {
-            job.misses_fences = None;
+            job.fruitless_fences = None;
         }
     }
 

@@ -107,8 +107,8 @@ impl Router {
         self.cx.stopping = true;
     }
 
-    /// Acts on what has come back from the host or a worker.
-    pub(in crate::server) fn returned(&mut self, ticket: Ticket) {
+    /// Acts on the result of a call of the host, or of work: its ticket says what to do with it.
+    pub(in crate::server) fn redeem(&mut self, ticket: Ticket) {
         match ticket {
             Ticket::Reply(caller, reply) => self.cx.reply(caller.peer, caller.number, reply),
             Ticket::Ignored => {}
@@ -143,7 +143,7 @@ impl Router {
     pub(in crate::server) fn drain(&mut self) {
         while let Some(effect) = self.cx.next_effect() {
             match effect {
-                Effect::Returned(ticket) => self.returned(ticket),
+                Effect::Returned(ticket) => self.redeem(ticket),
                 Effect::Posted(proc) => self.gets.posted(&mut self.cx, &self.jobs, &proc),
                 Effect::Raise { event, origin, then } => {
                     self.events.raise(&mut self.cx, &self.jobs, event, origin, then);

@@ -1,7 +1,7 @@
 //! Segments: which descriptors of shared memory a peer is given.
 use super::Router;
 use crate::data::{Nspace, Status};
-use crate::message::{Mapped, Reply};
+use crate::message::{Have, Reply};
 use crate::server::ctx::peers::Caller;
 use crate::trace;
 
@@ -12,10 +12,10 @@ impl Router {
     }
 
     /// Sends descriptors of the segments that a peer has not mapped.
-    pub(super) fn segments(&mut self, Caller { peer, number }: Caller, nspace: &Nspace, have: &Mapped) {
+    pub(super) fn segments(&mut self, Caller { peer, number }: Caller, nspace: &Nspace, have: &Have) {
         let is_allowed = self.cx.peers.get(&peer).is_some_and(|entry| self.may_map(&entry.proc.nspace, nspace));
-        let parts = match self.jobs.stored(nspace) {
-            Some(stored) if is_allowed => stored.parts(have),
+        let parts = match self.jobs.store(nspace) {
+            Some(store) if is_allowed => store.parts(have),
             _ => return self.cx.reply_status(peer, number, Err(Status::ERR_NO_PERMISSIONS)),
         };
         match parts {

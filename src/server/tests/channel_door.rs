@@ -1,7 +1,7 @@
 //! A door over channels: peers that are values of a test, without socket, thread, kernel user and shared memory.
 //!
-//! It shows how little a door has to know. What a peer sends waits in one channel until the test says that the door is ready, and
-//! what the server sends it waits in the peer's own.
+//! It shows how little a door has to know. A peer's message waits in one channel until the test says that the door is
+//! ready, and what the server sends it waits in the peer's own.
 use std::collections::HashMap;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Instant;

@@ -16,9 +16,9 @@ use crate::store::JobInfoBuilder;
 
 /// A host that notes which processes are lost, and serves nothing.
 #[derive(Clone, Default)]
-struct Notes(Arc<Mutex<Vec<(Proc, Status)>>>);
+struct RecordingHost(Arc<Mutex<Vec<(Proc, Status)>>>);
 
-impl Host for Notes {
+impl Host for RecordingHost {
     fn client_lost(&self, proc: &Proc, status: Status) {
         self.0.lock().unwrap().push((proc.clone(), status));
     }
@@ -29,18 +29,18 @@ struct World {
     reactor: Reactor,
     street: Street,
     nspace: Nspace,
-    lost: Notes,
+    lost: RecordingHost,
 }
 
 impl World {
     fn new() -> Self {
-        let lost = Notes::default();
+        let lost = RecordingHost::default();
         let (door, street) = channel_door::open();
         let (mailbox, commands) = Mailbox::new(|| ());
         let mut test = testing::ctx_of(ServerConfig::default(), Arc::new(lost.clone()));
         let sink = mailbox.clone();
         test.send_tickets_to(Arc::new(move |ticket| {
-            sink.post(move |router: &mut Router| router.returned(ticket)).unwrap()
+            sink.post(move |router: &mut Router| router.redeem(ticket)).unwrap()
         }));
         let environments = ForkEnvironments::new(Common::default());
         let router = Router::new(test.cx, environments, None);

@@ -1,4 +1,4 @@
-//! Which attributes are supported, level by level: what `PMIX_QUERY_ATTRIBUTE_SUPPORT` is answered.
+//! Attributes that are supported, level by level: the answers of `PMIX_QUERY_ATTRIBUTE_SUPPORT`.
 //!
 //! The library's own levels (client, server, tool) are the tables below. The host's level is what the program that embeds a
 //! server has registered, by the names of its module's functions; it is told under the names of the functions that users call.
@@ -101,7 +101,7 @@ const TOOL_INIT: &str = "PMIX_TOOL_NSPACE PMIX_TOOL_RANK PMIX_TOOL_DO_NOT_CONNEC
      PMIX_SERVER_URI PMIX_SERVER_PIDINFO PMIX_SERVER_NSPACE PMIX_CONNECT_TO_SYSTEM PMIX_CONNECT_SYSTEM_FIRST \
      PMIX_CONNECT_MAX_RETRIES PMIX_CONNECT_RETRY_DELAY PMIX_PRIMARY_SERVER PMIX_TIMEOUT";
 
-/// Which of a user's functions a function of the server module serves, where that is not `PMIx_` and its name.
+/// Functions of a user that functions of the server module serve, where those are not `PMIx_` and their name.
 const SERVED: [(&str, &str); 13] = [
     ("client_connected", "PMIx_Init"),
     ("client_connected2", "PMIx_Init"),

@@ -60,12 +60,12 @@ pub enum BadHeader {
     },
     /// Written by another version of the layout.
     Version {
-        /// Which.
+        /// Version of the segment.
         found: u32,
     },
     /// A kind that this version does not know.
     Kind {
-        /// Which.
+        /// Kind of the segment.
         found: u32,
     },
     /// The memory is shorter than the header says.

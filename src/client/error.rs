@@ -1,10 +1,10 @@
-//! What can go wrong, for a person; and the one status of each, for the C caller.
+//! Errors of a client, for a person; and the one status of each, for the C caller.
 use std::io;
 
 use crate::control::frame::FrameError;
 use crate::data::{Proc, Status};
 
-/// Why a client could not be had.
+/// Reason why a client could not be had.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum InitError {
@@ -32,15 +32,15 @@ pub enum InitError {
     /// A variable of the launcher cannot be used.
     #[error("the variable {name} {problem}")]
     Environment {
-        /// Which.
+        /// Name of the variable.
         name: &'static str,
-        /// What is wrong with it.
+        /// Fault of the variable.
         problem: String,
     },
     /// The server does not want this process.
     #[error("the server of {proc} refuses: {reason} ({status})")]
     Refused {
-        /// Who asked.
+        /// Process that has asked.
         proc: Proc,
         /// The status it gave.
         status: Status,
@@ -57,7 +57,7 @@ pub enum InitError {
         /// The user that the address names.
         named: u32,
     },
-    /// What the server said is no handshake.
+    /// The server's answer is no handshake.
     #[error("the handshake failed: {0}")]
     Handshake(#[from] FrameError),
     /// A directive that is required is not supported.
@@ -66,9 +66,9 @@ pub enum InitError {
     /// The system refused.
     #[error("{what}: {source}")]
     System {
-        /// What was tried.
+        /// Operation that was tried.
         what: &'static str,
-        /// What it said.
+        /// Error of the system.
         source: io::Error,
     },
 }
@@ -91,7 +91,7 @@ impl InitError {
     }
 }
 
-/// Why a call failed.
+/// Reason why a call failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -101,7 +101,7 @@ pub enum Error {
     /// A call that waits was made from a callback; the thread that would have to end the wait is the one that calls.
     #[error("{call} would wait for ever: it was called from a callback")]
     WouldBlock {
-        /// Which call.
+        /// Call that would wait.
         call: &'static str,
     },
     /// The server is gone.
@@ -110,7 +110,7 @@ pub enum Error {
     /// The process is a job of its own and has no server to ask.
     #[error("{call} needs a server, and this process has none")]
     NoServer {
-        /// Which call.
+        /// Call that needs a server.
         call: &'static str,
     },
     /// A request cannot be put into a frame.

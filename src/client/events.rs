@@ -21,7 +21,7 @@ pub(super) struct Event {
     pub(super) info: Vec<Info>,
     /// Number of the vote that its handlers take part in.
     pub(super) vote: Option<u64>,
-    /// Whether its source is not known to run on another node.
+    /// True if its source is not known to run on another node.
     pub(super) is_near: bool,
 }
 
@@ -48,7 +48,7 @@ struct Registry {
     last_id: usize,
     /// In the order in which they are called.
     list: Vec<Entry>,
-    /// What none of them wanted.
+    /// Events that no handler has wanted.
     unwanted: Backlog<Event>,
 }
 
@@ -66,7 +66,7 @@ struct Entry {
     handler: Handler,
 }
 
-/// Where a handler stands: categories, and within one the pinned ends.
+/// Place of a handler in the order of calls: categories, and within one the pinned ends.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Place {
     First,
@@ -88,7 +88,7 @@ enum Pin {
     Back,
 }
 
-/// Whose events a handler wants.
+/// Source of the events that a handler wants.
 #[derive(Clone)]
 enum Source {
     Any,
@@ -98,7 +98,7 @@ enum Source {
     Listed(Vec<Proc>),
 }
 
-/// Where a handler asks to stand among those of its place.
+/// Place that a handler asks for among those of its [`Place`].
 enum Order {
     Append,
     Prepend,
@@ -178,7 +178,7 @@ impl Handlers {
         Ok(registry.unknown(&entry.codes))
     }
 
-    /// What all handlers together want, as registrations: of codes, and of every event.
+    /// Returns the registrations that all handlers together need: of codes, and of every event.
     pub(super) fn wanted(&self) -> Vec<Vec<Status>> {
         let registry = self.lock();
         let mut codes: Vec<Status> = registry.list.iter().flat_map(|entry| entry.codes.iter().copied()).collect();
@@ -188,7 +188,7 @@ impl Handlers {
         Some(codes).filter(|codes| !codes.is_empty()).into_iter().chain(all).collect()
     }
 
-    /// Whether a handler is still there.
+    /// Returns whether a handler is still there.
     pub(super) fn has(&self, id: usize) -> bool {
         self.lock().list.iter().any(|entry| entry.id == id)
     }
@@ -213,7 +213,7 @@ impl Handlers {
 }
 
 impl Registry {
-    /// Which of these codes no handler has.
+    /// Returns those of these codes that no handler has.
     fn unknown(&self, codes: &[Status]) -> Option<Vec<Status>> {
         if codes.is_empty() {
             return (!self.list.iter().any(|entry| entry.codes.is_empty())).then(Vec::new);
@@ -381,7 +381,7 @@ mod tests {
         handlers.remove(first).unwrap();
         assert!(again().is_ok());
         assert_eq!(handlers.remove(first), Err(Status::ERR_BAD_PARAM));
-        // What hosts are told with an event is no obstacle to a registration.
+        // An attribute that hosts are told with an event is no obstacle to a registration.
         for key in [
             keys::EVENT_TERMINATE_SESSION,
             keys::EVENT_TERMINATE_JOB,

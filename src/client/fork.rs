@@ -1,4 +1,4 @@
-//! Whether this process may use the client.
+//! The life of a client: whether this process may use it.
 //!
 //! A client *runs* from its init to its finalize. A forked child has the parent's memory and its socket, and none of its
 //! threads: it must find itself uninitialised and leave what it shares with the parent alone. A word that the kernel wipes in
@@ -23,7 +23,7 @@ impl Life {
         Ok(Self { mark: ForkMark::new()?, ended: AtomicBool::new(false) })
     }
 
-    /// Whether it runs, here.
+    /// Fails unless it runs, here.
     #[inline]
     pub(super) fn check(&self) -> Result<(), Error> {
         match self.is_forked() || self.ended.load(Ordering::Acquire) {
@@ -32,7 +32,7 @@ impl Life {
         }
     }
 
-    /// Whether this is a child of the process it ran in.
+    /// Returns whether this is a child of the process it ran in.
     #[inline]
     pub(super) fn is_forked(&self) -> bool {
         self.mark.is_inherited()

@@ -32,7 +32,7 @@ const STOCK_URI: &str = "PMIX_SERVER_URI41";
 #[derive(Clone)]
 pub(super) struct Reached {
     pub(super) name: Proc,
-    /// Where it is, as tools are told.
+    /// Address of the server, as tools are told it.
     pub(super) uri: String,
 }
 
@@ -41,7 +41,7 @@ pub(super) struct Accepted {
     pub(super) socket: Arc<UnixStream>,
     pub(super) incoming: Incoming,
     pub(super) server: Reached,
-    /// Who this process is.
+    /// Name of this process.
     pub(super) proc: Proc,
     pub(super) parts: Vec<Part>,
     pub(super) descriptors: Vec<OwnedFd>,
@@ -197,7 +197,7 @@ fn owner(socket: &UnixStream) -> Result<u32, InitError> {
     Ok(socket::peer(socket).map_err(failed)?.uid)
 }
 
-/// How long the handshake may take: as long as the host needs, unless the caller says otherwise.
+/// Returns the time that the handshake may take: as long as the host needs, unless the caller says otherwise.
 fn timeout(info: &[Info]) -> PollTimeout {
     let seconds = match info.find(keys::TIMEOUT).map(|item| &item.value) {
         Some(Value::Int(seconds) | Value::Int32(seconds)) => *seconds,

@@ -29,7 +29,7 @@ struct Job {
     next: OnceLock<Box<Job>>,
 }
 
-/// Why a server's descriptors cannot be used.
+/// Reason why a server's descriptors cannot be used.
 #[derive(Debug, thiserror::Error)]
 enum Unusable {
     #[error("{came} descriptors came where {announced} were announced")]
@@ -38,7 +38,7 @@ enum Unusable {
     Attach(#[from] AttachError),
 }
 
-/// Why a process cannot describe its job to itself.
+/// Reason why a process cannot describe its job to itself.
 #[derive(Debug, thiserror::Error)]
 enum Untold {
     #[error("{0}")]
@@ -72,7 +72,7 @@ impl Jobs {
         jobs
     }
 
-    /// Whether segments can be asked for.
+    /// Returns whether segments can be asked for.
     pub(super) fn can_map(&self) -> bool {
         self.failed.get().is_none()
     }
@@ -93,7 +93,7 @@ impl Jobs {
         std::iter::successors(self.first.get(), |job| job.next.get()).map(|job| &**job)
     }
 
-    /// Whether there is more of any job than what is mapped.
+    /// Returns whether there is more of any job than what is mapped.
     pub(super) fn is_behind(&self) -> bool {
         self.can_map() && self.iter().any(|job| job.reader.is_behind())
     }

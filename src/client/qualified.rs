@@ -24,7 +24,8 @@ fn qualified(key: &[u8], qualifiers: &[&Info]) -> Result<Key, Status> {
     Key::new([key, format!("@{number:x}").as_bytes()].concat()).map_err(|_| Status::ERR_BAD_PARAM)
 }
 
-/// What a Put of this is a Put of: the value in it that is no qualifier, under the key that goes with the others.
+/// Returns the key and the value that a Put of this puts: the value in it that is no qualifier, under the key that goes
+/// with the others.
 pub(super) fn unfold(value: &Value) -> Result<(Key, Value), Status> {
     let infos: Vec<&Info> = value.as_array().ok_or(Status::ERR_BAD_PARAM)?.infos().collect();
     let (qualifiers, values): (Vec<&Info>, Vec<&Info>) = infos.into_iter().partition(|info| is_qualifier(info));

@@ -26,7 +26,7 @@ pub struct Envar {
 /// A `pmix_proc_info_t`: a process and what became of it.
 #[derive(Archive, Serialize, Deserialize, Clone, Debug, PartialEq, Eq, PartialOrd)]
 pub struct ProcInfo {
-    /// Which process.
+    /// Name of the process.
     pub proc: Proc,
     /// Node that it runs on.
     pub hostname: Option<Text>,

@@ -34,7 +34,7 @@ use crate::sys::signals::spawn_without_signals;
 /// A job that is over.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobEnd {
-    /// Which.
+    /// Namespace of the job.
     pub nspace: Nspace,
     /// Status of its first process that did not end well: `ERR_JOB_NON_ZERO_TERM` or `ERR_JOB_ABORTED_BY_SIG`;
     /// `ERR_TIMEOUT` when its time was over.

@@ -23,7 +23,7 @@ pub struct PeerId {
 pub enum Claim {
     /// A process of a job that is registered.
     Process {
-        /// Which.
+        /// Name of the process.
         proc: Proc,
         /// The token that it shows, where its protocol has one.
         token: Option<[u8; 32]>,
@@ -122,7 +122,7 @@ pub enum Outgoing {
     },
     /// The answer to a request.
     Reply {
-        /// Which request.
+        /// Number of the request.
         number: u64,
         /// The answer.
         reply: Reply,

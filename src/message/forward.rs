@@ -91,7 +91,7 @@ pub enum Forward {
     },
     /// Control a session (`PMIx_Session_control`). Answered by [`Reply::Infos`](super::Reply::Infos).
     SessionControl {
-        /// Which.
+        /// Number of the session.
         session: u32,
         /// Attributes.
         directives: Vec<Info>,

@@ -55,14 +55,14 @@ pub enum Request {
     Get {
         /// Process whose data is meant.
         proc: Proc,
-        /// Which; none for everything known of that process.
+        /// Key; none for everything known of that process.
         key: Option<Key>,
         /// Attributes.
         info: Vec<Info>,
     },
     /// Send the descriptors of what the client has not mapped yet.
     Segments {
-        /// Of which job.
+        /// Namespace of the job.
         nspace: Nspace,
         /// Segments that the client has.
         have: Have,

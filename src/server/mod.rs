@@ -119,7 +119,7 @@ impl Server {
         Ok(Server { config, mailbox, fork_environment, uri: tools_uri, thread: Some(thread) })
     }
 
-    /// Where tools reach this server; nowhere when it accepts none.
+    /// Returns the address at which tools reach this server; none when it accepts none.
     pub fn uri(&self) -> Option<&Uri> {
         self.uri.as_ref()
     }
@@ -251,7 +251,8 @@ impl Server {
         })
     }
 
-    /// What hardware this node has, as far as the hwloc library can be found: its name and its topology.
+    /// Collects what is known of this node's hardware, as far as the hwloc library can be found: its name and its
+    /// topology.
     ///
     /// # Errors
     /// When there is no thread to look in; `done` is not called then.
@@ -400,7 +401,8 @@ impl Server {
         self.wait(|done| self.have_done(done, move |router| router.process_sets.delete(&mut router.cx, name)))
     }
 
-    /// What a process of this node has posted, for another node's server; waits until it has posted something.
+    /// Fetches the data that a process of this node has posted, for another node's server; waits until it has posted
+    /// something.
     ///
     /// # Errors
     /// When the server has ended; `done` is not called then.
@@ -479,7 +481,7 @@ impl Server {
         program_door::ProgramDoor { mailbox: self.mailbox.clone(), thread }
     }
 
-    /// Whether the caller runs on this server's control thread, in a callback or a method of the host: it must not wait there.
+    /// Returns whether the caller runs on this server's control thread, in a callback or a method of the host: it must not wait there.
     pub fn is_own_thread(&self) -> bool {
         self.thread.as_ref().is_some_and(|thread| self.on_control_thread(thread))
     }

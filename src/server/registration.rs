@@ -1,4 +1,4 @@
-//! What the host tells of its jobs: namespaces with their information, and the processes that will run here.
+//! Registration: the host tells of its jobs, namespaces with their information and the processes that will run here.
 //!
 //! Each call posts what it was given to the control thread; `jobs` and `admission` do it there.
 use super::Server;

@@ -1,4 +1,4 @@
-//! Which processes the control thread watches: one pidfd each, which the kernel makes readable when the process ends.
+//! Watches on processes: one pidfd each, which the kernel makes readable when the process ends.
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};

@@ -58,7 +58,7 @@ pub enum AttachError {
     /// The contents are wrong.
     #[error("{id:?} is damaged: {error}")]
     Damaged {
-        /// Which segment.
+        /// Segment that is damaged.
         id: SegmentId,
         /// The damage.
         error: Malformed,
@@ -66,7 +66,7 @@ pub enum AttachError {
     /// The segment belongs to another job than the others.
     #[error("{id:?} belongs to another job")]
     Foreign {
-        /// Which segment.
+        /// Segment of the other job.
         id: SegmentId,
     },
     /// The reader page belongs to another job than the segments.
@@ -116,7 +116,7 @@ pub enum BadJobInfo {
     /// A node map or process map cannot be read.
     #[error("{key}: {error}")]
     Map {
-        /// Which map.
+        /// Key of the map.
         key: &'static str,
         /// The error in it.
         error: BadMap,

@@ -45,7 +45,7 @@ impl MappedSegment {
         Ok(Self { id, job: header.job, mapping })
     }
 
-    /// Which segment it is.
+    /// Returns the segment's name in its job.
     pub fn id(&self) -> SegmentId {
         self.id
     }

@@ -1,4 +1,5 @@
-//! Which thread takes signals, and what they do. Threads of the library take none: those belong to the program.
+//! Signals: the threads that take them, and what they do. Threads of the library take none: those belong to the
+//! program.
 use std::io;
 use std::thread::{Builder, JoinHandle};
 

@@ -1,4 +1,4 @@
-//! Which server a tool goes to: what its attributes and its environment say, in the Standard's order.
+//! The server that a tool goes to: what its attributes and its environment say, in the Standard's order.
 //!
 //! A server that is named (by address, process, namespace, or as the system's) is the only one that will do. Without a name, a tool
 //! that was launched goes to its launcher, and any other to the first server of this user or of root that takes it.

@@ -245,7 +245,7 @@ fn checksum(words: &[u64; WORDS], index: u32) -> u32 {
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KeyEntry {
-    /// Which records have it.
+    /// Records that have the key.
     pub places: Places,
     /// The word of the key, which all records share.
     pub word: usize,

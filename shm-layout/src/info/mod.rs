@@ -82,7 +82,7 @@ impl Part {
     }
 }
 
-/// Which records have a key.
+/// Kinds of records that have a key.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Places(pub u16);
 

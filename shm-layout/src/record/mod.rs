@@ -191,7 +191,7 @@ impl<W: Words + Copy> Record<W> {
 
     /// Looks a key up, which is compared with those of entries, or known to lie at a word.
     ///
-    /// Which of them is an argument and not a function, because a function might become a call.
+    /// The choice between the two is an argument and not a function, because a function might become a call.
     #[inline(always)]
     fn find_with(&self, key: &HashedKey<'_>, word: Option<usize>) -> Result<Option<Entry>, Malformed> {
         let mut slot = key.hash() as usize & self.mask;

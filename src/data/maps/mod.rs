@@ -153,7 +153,7 @@ pub enum MapError {
     /// It stands for more than was allowed.
     #[error("a map of more than {max} {limit}")]
     TooLarge {
-        /// Which limit.
+        /// Quantity that is limited.
         limit: Limit,
         /// Largest quantity that it allows.
         max: u64,

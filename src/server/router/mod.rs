@@ -70,7 +70,7 @@ pub(in crate::server) struct Router {
     pub(in crate::server) queries: Queries,
     pub(in crate::server) monitors: Monitors,
     pub(in crate::server) events: Events,
-    /// Which attributes the host supports.
+    /// Attributes that the host supports.
     pub(in crate::server) host_support: HostSupport,
     pub(in crate::server) cleanups: Cleanups,
     pub(in crate::server) program: Program,

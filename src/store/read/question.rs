@@ -4,7 +4,7 @@ use instanton_layout::key::HashedKey;
 use super::directives::{Directives, InfoLevel};
 use crate::data::{Rank, keys};
 
-/// Which key of whom is asked for, at which level.
+/// Question of a look-up: a key, the rank that it is asked of, and the level.
 ///
 /// ```
 /// use instanton::data::{Rank, keys};

@@ -296,7 +296,8 @@ impl Topology {
         (got == 0).then_some(bitmap)
     }
 
-    /// Which packages, caches, cores, threads and memories some processing units are part of: `SK0:L30:CR0-1:HT0-1:NM0`.
+    /// Returns the packages, caches, cores, threads and memories that some processing units are part of:
+    /// `SK0:L30:CR0-1:HT0-1:NM0`.
     pub fn locality(&self, units: &Bitmap) -> Option<String> {
         objects::locality(library()?, self, units)
     }

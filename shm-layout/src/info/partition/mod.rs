@@ -1,4 +1,4 @@
-//! Which node a rank runs on, or which application it belongs to: ranks parted among members.
+//! Partitions: the node that a rank runs on, or the application that it belongs to, by ranks parted among members.
 //!
 //! Mostly a rule tells: blocks of ranks go to one member after the other, and round again. A **run** is a range of
 //! ranks that follows one rule:

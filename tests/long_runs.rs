@@ -21,9 +21,9 @@ fn process() {
     match processes::role().as_deref() {
         None => {}
         Some("registrar") => registrar(),
-        Some("meeting place") => meeting_place(),
+        Some("fences") => fences(),
         Some("fencer") => fencer(),
-        Some("office") => office(),
+        Some("services") => services(),
         Some("customer") => customer(),
         Some(other) => panic!("no such role: {other}"),
     }
@@ -144,7 +144,7 @@ fn report(end: &std::process::Output) {
 }
 
 /// A node with two processes that meet; the server looks whenever the first of them has.
-fn meeting_place() {
+fn fences() {
     let server = server();
     let job = Job::register(&server, "meeting@1", 2);
     let mut first = job.start(0, "fencer", true);
@@ -188,7 +188,7 @@ fn fencer() {
 
 #[test]
 fn commits_and_fences_leave_nothing() {
-    report(&start_alone("meeting place", &ALLOCATOR).wait_with_output().unwrap());
+    report(&start_alone("fences", &ALLOCATOR).wait_with_output().unwrap());
 }
 
 /// A host that keeps what is published. It looks at what its process holds when somebody asks for that.
@@ -218,7 +218,7 @@ impl Host for PublishingHost {
 }
 
 /// A server for all that a process can ask of it besides data.
-fn office() {
+fn services() {
     let config = ServerConfig { tools: Some(ToolSupport::default()), ..ServerConfig::default() };
     let host =
         PublishingHost { published: PublishedData::default(), watch: Mutex::new(Watch::new("a server of services")) };
@@ -276,5 +276,5 @@ fn customer() {
 
 #[test]
 fn services_leave_nothing() {
-    report(&start_alone("office", &ALLOCATOR).wait_with_output().unwrap());
+    report(&start_alone("services", &ALLOCATOR).wait_with_output().unwrap());
 }

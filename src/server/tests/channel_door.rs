@@ -63,8 +63,8 @@ impl Door for ChannelDoor {
     fn tick(&mut self, _: Instant, _: &mut dyn Callers) {}
 }
 
-/// The street before the door: peers come from here.
-pub struct Street {
+/// The other side of the door: peers come from here.
+pub struct PeerSide {
     incoming: Sender<(u64, Incoming)>,
     connections: u64,
 }
@@ -78,13 +78,13 @@ pub struct ChannelPeer {
     outgoing: Receiver<Outgoing>,
 }
 
-/// Creates a door, and the street before it.
-pub fn open() -> (ChannelDoor, Street) {
+/// Creates a door, and its other side.
+pub fn open() -> (ChannelDoor, PeerSide) {
     let (sender, incoming) = channel();
-    (ChannelDoor { incoming, peers: HashMap::new() }, Street { incoming: sender, connections: 0 })
+    (ChannelDoor { incoming, peers: HashMap::new() }, PeerSide { incoming: sender, connections: 0 })
 }
 
-impl Street {
+impl PeerSide {
     /// Lets a process come to the door with that token, and takes what the server has to say of its job as values.
     pub fn comes(&mut self, proc: &Proc, token: Option<[u8; 32]>) -> ChannelPeer {
         self.connections += 1;

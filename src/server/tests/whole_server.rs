@@ -1,7 +1,7 @@
 //! A whole server behind a door over channels: init, get, fence, event, group and the death of a process.
 use std::sync::{Arc, Mutex};
 
-use super::channel_door::{self, ChannelPeer, Street};
+use super::channel_door::{self, ChannelPeer, PeerSide};
 use crate::data::{DataRange, Info, Key, Nspace, Proc, Rank, Scope, Status, Value, keys};
 use crate::message::door::{Outgoing, Ready};
 use crate::message::{GroupCall, Posted, Push, Reply, Request};
@@ -24,18 +24,18 @@ impl Host for RecordingHost {
     }
 }
 
-/// A server with a job of two processes here, and the street before its door.
-struct World {
+/// A server with a job of two processes here, and the other side of its door.
+struct TestServer {
     reactor: Reactor,
-    street: Street,
+    peer_side: PeerSide,
     nspace: Nspace,
     lost: RecordingHost,
 }
 
-impl World {
+impl TestServer {
     fn new() -> Self {
         let lost = RecordingHost::default();
-        let (door, street) = channel_door::open();
+        let (door, peer_side) = channel_door::open();
         let (mailbox, commands) = Mailbox::new(|| ());
         let mut test = testing::ctx_of(ServerConfig::default(), Arc::new(lost.clone()));
         let sink = mailbox.clone();
@@ -46,7 +46,7 @@ impl World {
         let router = Router::new(test.cx, environments, None);
         let reactor = Reactor::new(router, vec![Box::new(door)], commands);
         let nspace = Nspace::new("job").unwrap();
-        let mut world = World { reactor, street, nspace: nspace.clone(), lost };
+        let mut server = TestServer { reactor, peer_side, nspace: nspace.clone(), lost };
         let registers = move |router: &mut Router| {
             let mut info = JobInfoBuilder::new(&nspace, 2, "here");
             let info = info.infos(&[Info::new(keys::JOB_SIZE, 2u32), Info::new("site.key", "x")]).map(|()| info);
@@ -56,8 +56,8 @@ impl World {
             }
         };
         mailbox.post(registers).unwrap();
-        world.reactor.run_commands();
-        world
+        server.reactor.run_commands();
+        server
     }
 
     fn proc(&self, rank: u32) -> Proc {
@@ -72,7 +72,7 @@ impl World {
     /// Lets a rank come in.
     fn comes(&mut self, rank: u32) -> ChannelPeer {
         let token = self.reactor.router.jobs.get(&self.nspace).map(|job| job.token);
-        let peer = self.street.comes(&self.proc(rank), token);
+        let peer = self.peer_side.comes(&self.proc(rank), token);
         self.turn();
         let told = peer.hears();
         let [Outgoing::Accepted { proc, parts, job_info: Some(info), .. }] = &told[..] else { panic!("{told:?}") };
@@ -110,40 +110,40 @@ fn get(proc: Proc, key: &str) -> Request {
 
 #[test]
 fn a_peer_without_token_and_kernel_user_is_refused() {
-    let mut world = World::new();
-    let peer = world.street.comes(&world.proc(0), None);
-    world.turn();
+    let mut server = TestServer::new();
+    let peer = server.peer_side.comes(&server.proc(0), None);
+    server.turn();
     let told = peer.hears();
     assert!(matches!(told[..], [Outgoing::Refused { status: Status::ERR_INVALID_CRED, .. }]), "{told:?}");
 }
 
 #[test]
 fn a_get_waits_until_its_key_is_committed() {
-    let mut world = World::new();
-    let [mut asks, mut posts] = world.both_come();
-    let number = asks.asks(get(world.proc(1), "k"));
-    world.turn();
+    let mut server = TestServer::new();
+    let [mut asks, mut posts] = server.both_come();
+    let number = asks.asks(get(server.proc(1), "k"));
+    server.turn();
     assert_eq!(replies(&asks), []);
     let entry = Posted { scope: Scope::GLOBAL, key: Key::new("k").unwrap(), value: Value::from(7u32) };
     posts.tells(Request::Commit { entries: vec![entry] });
-    world.turn();
+    server.turn();
     assert_eq!(replies(&asks), [(number, Reply::Value(Value::from(7u32)))]);
     assert_eq!(replies(&posts), [], "nobody waits for a commit that succeeds");
-    let number = asks.asks(get(Proc::new(world.nspace.clone(), Rank::WILDCARD), keys::JOB_SIZE));
-    world.turn();
+    let number = asks.asks(get(Proc::new(server.nspace.clone(), Rank::WILDCARD), keys::JOB_SIZE));
+    server.turn();
     assert_eq!(replies(&asks), [(number, Reply::Value(Value::from(2u32)))]);
 }
 
 #[test]
 fn a_fence_ends_for_all_when_the_last_has_come() {
-    let mut world = World::new();
-    let mut peers = world.both_come();
+    let mut server = TestServer::new();
+    let mut peers = server.both_come();
     for _ in 0..3 {
         let first = peers[0].asks(fence());
-        world.turn();
+        server.turn();
         assert_eq!(replies(&peers[0]), []);
         let second = peers[1].asks(fence());
-        world.turn();
+        server.turn();
         assert_eq!(replies(&peers[0]), [(first, done(Status::SUCCESS))]);
         assert_eq!(replies(&peers[1]), [(second, done(Status::SUCCESS))]);
     }
@@ -151,32 +151,32 @@ fn a_fence_ends_for_all_when_the_last_has_come() {
 
 #[test]
 fn an_event_comes_to_those_who_have_registered_its_code() {
-    let mut world = World::new();
-    let [mut raises, mut hears] = world.both_come();
+    let mut server = TestServer::new();
+    let [mut raises, mut hears] = server.both_come();
     let code = Status(-2001);
     let registered = hears.asks(Request::RegisterEvents { codes: vec![code], info: Vec::new() });
-    world.turn();
+    server.turn();
     assert_eq!(replies(&hears), [(registered, done(Status::SUCCESS))]);
     for status in [Status(-2002), code] {
         raises.asks(Request::Notify { status, range: DataRange::LOCAL, info: vec![Info::new("why", "x")] });
     }
-    world.turn();
+    server.turn();
     let heard = hears.hears();
     let [Outgoing::Push(Push::Event { status, source, info, .. })] = &heard[..] else { panic!("{heard:?}") };
-    assert_eq!((*status, source), (code, &world.proc(0)));
+    assert_eq!((*status, source), (code, &server.proc(0)));
     assert!(info.contains(&Info::new("why", "x")), "{info:?}");
 }
 
 #[test]
 fn a_group_is_made_of_those_who_construct_it() {
-    let mut world = World::new();
-    let mut peers = world.both_come();
-    let procs = vec![world.proc(1), world.proc(0)];
+    let mut server = TestServer::new();
+    let mut peers = server.both_come();
+    let procs = vec![server.proc(1), server.proc(0)];
     let construct = || GroupCall::Construct { procs: procs.clone(), info: Vec::new() };
     let group = Nspace::new("group").unwrap();
     let numbers = [0, 1].map(|at| {
         let number = peers[at].asks(Request::Group { group: group.clone(), call: construct() });
-        world.turn();
+        server.turn();
         number
     });
     for (peer, number) in peers.iter().zip(numbers) {
@@ -191,7 +191,7 @@ fn a_group_is_made_of_those_who_construct_it() {
     // A fence of the group is one of its members.
     let of_group = || Request::Fence { procs: vec![Proc::new(group.clone(), Rank::WILDCARD)], info: Vec::new() };
     let numbers = [0, 1].map(|at| peers[at].asks(of_group()));
-    world.turn();
+    server.turn();
     for (peer, number) in peers.iter().zip(numbers) {
         assert_eq!(replies(peer), [(number, done(Status::SUCCESS))]);
     }
@@ -199,26 +199,26 @@ fn a_group_is_made_of_those_who_construct_it() {
 
 #[test]
 fn the_death_of_a_process_ends_what_waits_for_it() {
-    let mut world = World::new();
-    let [mut waits, dies] = world.both_come();
+    let mut server = TestServer::new();
+    let [mut waits, dies] = server.both_come();
     let fenced = waits.asks(fence());
-    let asked = waits.asks(get(world.proc(1), "never"));
-    world.turn();
+    let asked = waits.asks(get(server.proc(1), "never"));
+    server.turn();
     assert_eq!(replies(&waits), []);
     dies.goes();
-    world.turn();
+    server.turn();
     let mut told = replies(&waits);
     told.sort_by_key(|(number, _)| *number);
     assert_eq!(told, [(fenced, done(Status::ERR_PARTIAL_SUCCESS)), (asked, done(Status::ERR_NOT_FOUND))]);
-    assert_eq!(*world.lost.0.lock().unwrap(), [(world.proc(1), Status::ERR_PROC_TERM_WO_SYNC)]);
+    assert_eq!(*server.lost.0.lock().unwrap(), [(server.proc(1), Status::ERR_PROC_TERM_WO_SYNC)]);
 
     // Another process may come as that rank, and meets its peers anew.
-    let mut again = world.comes(1);
+    let mut again = server.comes(1);
     let numbers = [waits.asks(fence()), again.asks(fence())];
-    world.turn();
+    server.turn();
     assert_eq!(replies(&waits), [(numbers[0], done(Status::SUCCESS))]);
     assert_eq!(replies(&again), [(numbers[1], done(Status::SUCCESS))]);
     let goodbye = again.asks(Request::Finalize);
-    world.turn();
+    server.turn();
     assert_eq!(replies(&again), [(goodbye, done(Status::SUCCESS))]);
 }

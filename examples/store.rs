@@ -1,7 +1,8 @@
 //! The store alone, between two processes: one writes the data of a job, the other reads it in place.
 //!
-//! Started without arguments it is the writer, and starts the reader itself. The reader asks for everything over a Unix socket:
-//! a line says what the writer is to do and which segments the reader has, and the answer brings the descriptors that it lacks.
+//! Started without arguments it is the writer, and starts the reader itself. The reader asks for everything over a Unix
+//! socket: a line says what the writer is to do and which segments the reader has, and the answer brings the
+//! descriptors that it lacks.
 use std::error::Error;
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::fd::{AsFd, OwnedFd};

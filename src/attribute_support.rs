@@ -1,7 +1,8 @@
 //! Attributes that are supported, level by level: the answers of `PMIX_QUERY_ATTRIBUTE_SUPPORT`.
 //!
-//! The library's own levels (client, server, tool) are the tables below. The host's level is what the program that embeds a
-//! server has registered, by the names of its module's functions; it is told under the names of the functions that users call.
+//! The library's own levels (client, server, tool) are the tables below. The host's level is what the program that
+//! embeds a server has registered, by the names of its module's functions; it is told under the names of the
+//! functions that users call.
 use std::collections::BTreeMap;
 
 use crate::collect_small::collect_small;
@@ -173,8 +174,8 @@ pub(crate) fn asks_for_host(qualifiers: &[Info]) -> bool {
     [keys::HOST_FUNCTIONS, keys::HOST_ATTRIBUTES].iter().any(|key| qualifiers.find(key).is_some())
 }
 
-/// The answers to such a query: for each level that its qualifiers name, the functions as one text, or of the functions that the
-/// qualifier names (all of them for a truth, or `all`) an array with the attributes of each.
+/// The answers to such a query: for each level that its qualifiers name, the functions as one text, or of the functions
+/// that the qualifier names (all of them for a truth, or `all`) an array with the attributes of each.
 pub(crate) fn answers(qualifiers: &[Info], host: &HostSupport) -> Vec<Info> {
     let of = |table: Table| {
         let words = |(function, names): &(&str, &str)| {

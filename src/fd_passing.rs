@@ -1,4 +1,5 @@
-//! Passing descriptors over a Unix socket: how a program that uses the [`store`](crate::store) by itself hands segments to readers.
+//! Passing descriptors over a Unix socket: how a program that uses the [`store`](crate::store) by itself
+//! hands segments to readers.
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -24,8 +25,8 @@ pub fn send(socket: &UnixStream, descriptors: &[BorrowedFd<'_>]) -> io::Result<(
 /// Waits for one message and returns its descriptors, which are close-on-exec.
 ///
 /// # Errors
-/// `UnexpectedEof` when the other end is closed; `InvalidData` when the kernel could not hand over all descriptors (those that
-/// came are closed again); the kernel's.
+/// `UnexpectedEof` when the other end is closed; `InvalidData` when the kernel could not hand over all descriptors
+/// (those that came are closed again); the kernel's.
 pub fn receive(socket: &UnixStream) -> io::Result<Vec<OwnedFd>> {
     let (mut byte, mut descriptors) = ([0; 1], Vec::new());
     loop {

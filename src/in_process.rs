@@ -1,12 +1,13 @@
 //! In-process client: the program that embeds a server makes the calls of a client through it.
 //!
-//! No connection is made. A request goes into the server's mailbox, and its reply to the client's control thread, where callbacks run
-//! as those of any client do. The server serves such requests as it does a client's: what the host answers goes to the program's own
-//! [`Host`](crate::server::Host), events and output come back. Put, Commit, Get and Fence stay within the process: a server is no rank of
-//! a job. When the server ends, requests fail.
+//! No connection is made. A request goes into the server's mailbox, and its reply to the client's control thread, where
+//! callbacks run as those of any client do. The server serves such requests as it does a client's: what the host
+//! answers goes to the program's own [`Host`](crate::server::Host), events and output come back. Put, Commit, Get and
+//! Fence stay within the process: a server is no rank of a job. When the server ends, requests fail.
 //!
-//! A tool with a server for the processes that it launches sends its requests to the servers that it is attached to, not to its own.
-//! Beside its connections it has an in-process client, which brings it the events of the processes that it has launched.
+//! A tool with a server for the processes that it launches sends its requests to the servers that it is attached
+//! to, not to its own. Beside its connections it has an in-process client, which brings it the events of the
+//! processes that it has launched.
 use std::sync::Arc;
 
 use crate::client::{Client, InitError};
@@ -21,8 +22,8 @@ impl Client {
         enter(server, None)
     }
 
-    /// Makes the client of a tool that embeds `server`: the event handlers of `tool`, and of all its other connections, receive the
-    /// events that go through that server as well, for as long as the client lives.
+    /// Makes the client of a tool that embeds `server`: the event handlers of `tool`, and of all its other connections,
+    /// receive the events that go through that server as well, for as long as the client lives.
     ///
     /// # Errors
     /// When the system refuses memory or a thread.

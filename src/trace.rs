@@ -1,8 +1,9 @@
 //! The trace: one line an event, for the person who wonders why.
 //!
-//! Silent unless `INSTANTON_TRACE` says where the lines go: `stderr`, or the path of a file that lines are added to. A line reads
-//! `instanton <part> <pid>: <text>`, where the part is the module that speaks: `client`, `server`, `store`, ... Refusals, fallbacks
-//! and whatever is waited for in vain are told here, and nowhere else: a library does not print.
+//! Silent unless `INSTANTON_TRACE` says where the lines go: `stderr`, or the path of a file that lines are added
+//! to. A line reads `instanton <part> <pid>: <text>`, where the part is the module that speaks: `client`,
+//! `server`, `store`, ... Refusals, fallbacks and whatever is waited for in vain are told here, and nowhere else:
+//! a library does not print.
 use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io::Write;

@@ -1,5 +1,5 @@
-//! Unmodified MPI programs under Debian's `mpirun` of Open MPI 4.1.4, which has this library for its `libpmix.so.2`, as have
-//! the ranks: a complete host, whose server module has nearly every slot filled.
+//! Unmodified MPI programs under Debian's `mpirun` of Open MPI 4.1.4, which has this library for its `libpmix.so.2`, as
+//! have the ranks: a complete host, whose server module has nearly every slot filled.
 
 mod launch;
 

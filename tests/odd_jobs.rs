@@ -1,8 +1,9 @@
-//! Job information of odd jobs comes back as it was given, in type and value, whichever way it is read: by a client of the
-//! library, by one that maps nothing, and by a C program on `libpmix.so.2`.
+//! Job information of odd jobs comes back as it was given, in type and value, whichever way it is read: by a client of
+//! the library, by one that maps nothing, and by a C program on `libpmix.so.2`.
 //!
-//! Each reader posts what it was answered under names of its own, and the test compares that with what it registered, so the
-//! values also make the way back. `INSTANTON_TEST_SEED` repeats a run, `INSTANTON_TEST_JOBS` says how many jobs (12).
+//! Each reader posts what it was answered under names of its own, and the test compares that with what it
+//! registered, so the values also make the way back. `INSTANTON_TEST_SEED` repeats a run,
+//! `INSTANTON_TEST_JOBS` says how many jobs (12).
 mod processes;
 
 use std::collections::BTreeMap;
@@ -81,8 +82,8 @@ fn is_flat(ty: DataType) -> bool {
     !holders.contains(&ty)
 }
 
-/// The value as C hands it on: without the mark for the ownership of what an attribute points to, which is the caller's own
-/// business, and without the NUL that ends every expression there.
+/// The value as C hands it on: without the mark for the ownership of what an attribute points to, which is the caller's
+/// own business, and without the NUL that ends every expression there.
 fn as_in_c(value: Value) -> Value {
     let info = |info: Info| Info { flags: info.flags & !INFO_PERSISTENT, value: as_in_c(info.value), ..info };
     match value {

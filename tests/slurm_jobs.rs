@@ -1,9 +1,9 @@
 //! Unmodified programs under an unmodified Slurm 22.05, whose daemons have this library for their `libpmix.so.2`.
 //!
-//! `srun --mpi=pmix` makes every `slurmstepd` a PMIx server: four of them, which meet in fences and fetch from one another
-//! what a rank has posted. `salloc mpirun` starts Open MPI's daemons on the same nodes instead, five servers with its own.
-//! Tests that cannot be made here (no root, no packages) say so by name. `INSTANTON_SLURM_JOBS` is how many short jobs one
-//! of them runs in a row.
+//! `srun --mpi=pmix` makes every `slurmstepd` a PMIx server: four of them, which meet in fences and fetch from one
+//! another what a rank has posted. `salloc mpirun` starts Open MPI's daemons on the same nodes instead, five servers
+//! with its own. Tests that cannot be made here (no root, no packages) say so by name. `INSTANTON_SLURM_JOBS` is how
+//! many short jobs one of them runs in a row.
 
 mod launch;
 mod slurm;

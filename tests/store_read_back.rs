@@ -1,4 +1,5 @@
-//! Values written to a store are read back exactly, types included, in the writer's process and through mapped descriptors.
+//! Values written to a store are read back exactly, types included, in the writer's process and through mapped
+//! descriptors.
 use instanton::data::{DataArray, DataType, Info, Proc};
 use instanton::data::{Key, Nspace, Posted, Rank, Scope, Text, Value, keys};
 use instanton::store::{

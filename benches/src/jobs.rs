@@ -32,7 +32,8 @@ impl Blocks {
         self.maps_of(expression((0..self.nodes()).map(|node| (node..self.ranks).step_by(self.nodes() as usize))))
     }
 
-    /// Returns maps with ranks at random, as many on each node as before; in the order of their numbers there, or in none.
+    /// Returns maps with ranks at random, as many on each node as before; in the order of their numbers there, or in
+    /// none.
     #[must_use]
     pub fn random_maps(self, seed: u64, in_order: bool) -> Vec<Info> {
         let mut ranks: Vec<u32> = (0..self.ranks).collect();
@@ -96,7 +97,8 @@ pub fn register(infos: &[Info], local: u32) -> JobWriter {
     JobWriter::create(&nspace, info, &Limits::default()).expect("memory")
 }
 
-/// Writes what [`Blocks::keys`] says, with each rank's values handed over as they are: nobody makes an attribute of them.
+/// Writes what [`Blocks::keys`] says, with each rank's values handed over as they are: nobody makes an attribute of
+/// them.
 ///
 /// # Panics
 /// When the store refuses it.

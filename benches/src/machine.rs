@@ -53,7 +53,8 @@ pub fn forget_peak() -> std::io::Result<()> {
     std::fs::write("/proc/self/clear_refs", "5")
 }
 
-/// Bytes of this process that have lain in memory at most since the peak was forgotten; none where the kernel does not say.
+/// Bytes of this process that have lain in memory at most since the peak was forgotten; none where the kernel does not
+/// say.
 #[must_use]
 pub fn peak() -> Option<u64> {
     kilobytes(&read_to_string("/proc/self/status").ok()?, "VmHWM:")

@@ -86,7 +86,8 @@ impl Programs {
         self.folder.join(program).display().to_string()
     }
 
-    /// Runs `host OPTIONS` with the clients `PROGRAM ARGUMENTS`, or none, and keeps their samples with `prefix` in front.
+    /// Runs `host OPTIONS` with the clients `PROGRAM ARGUMENTS`, or none, and keeps their samples with `prefix` in
+    /// front.
     ///
     /// # Errors
     /// [`RunError`].

@@ -121,8 +121,8 @@ pub unsafe fn c_bytes<'a>(text: *const c_char) -> Option<&'a [u8]> {
     }
 }
 
-/// The bytes of a map expression: those before the NUL, or of the binary form (`blob:`, a component and `size=...:`, a NUL
-/// behind each) all that it says it has.
+/// The bytes of a map expression: those before the NUL, or of the binary form (`blob:`, a component and `size=...:`, a
+/// NUL behind each) all that it says it has.
 ///
 /// # Safety
 /// `text` is NULL or such an expression that stays for `'a`.

@@ -112,7 +112,8 @@ pub fn release_of(function: *const c_void) -> Option<Release> {
     release
 }
 
-/// Returns whether an address lies in the code of a loaded object, or in constants that its linker has put beside the code.
+/// Returns whether an address lies in the code of a loaded object, or in constants that its linker has put beside the
+/// code.
 pub fn is_code(address: *const c_void) -> bool {
     let mut code = false;
     with_object_of(address, |object| code = object.is_code(address.addr()));

@@ -1,8 +1,8 @@
 //! A host that is a C program: every request becomes a call of its server module.
 //!
-//! Data that a call lends to the host is C memory that lives until the host answers, until it says at once that it is done or
-//! will not do it, or until it ends its server; the data of a fence become the host's. The answer comes back through a
-//! number, see [`handles`](crate::handles).
+//! Data that a call lends to the host is C memory that lives until the host answers, until it says at once that it is
+//! done or will not do it, or until it ends its server; the data of a fence become the host's. The answer comes back
+//! through a number, see [`handles`](crate::handles).
 use std::ptr;
 
 use instanton::data::{App, Channels, DataRange, Info, Nspace, Proc, Query, ResourceUnit, Status, Text};
@@ -181,8 +181,8 @@ impl SlotResult for () {
     }
 }
 
-/// Methods that make C arguments and call a slot. The arguments are named on the left and made on the right; the last two of
-/// the C function are the answer's function and number.
+/// Methods that make C arguments and call a slot. The arguments are named on the left and made on the right; the last
+/// two of the C function are the answer's function and number.
 macro_rules! upcall {
     ($self:ident.$part:ident.$slot:ident($done:ident => $answer:ident) $shown:ident { $($let:stmt;)* } ($($arg:expr),* $(,)?)) => {{
         let function = slot($self.0.$part.$slot)?;

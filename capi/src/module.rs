@@ -1,8 +1,8 @@
 //! `pmix_server_module_t`: the functions that a C host gives its server.
 //!
-//! The structure has grown at its end and, once, in the middle, without a size or a version in it. Only the first 28 slots
-//! are the same in every release, and every caller has at least those. Slots behind them are read where it is proved
-//! which release the caller was compiled for ([`evidence`]), and a slot counts only when it leads to code.
+//! The structure has grown at its end and, once, in the middle, without a size or a version in it. Only the first 28
+//! slots are the same in every release, and every caller has at least those. Slots behind them are read where it is
+//! proved which release the caller was compiled for ([`evidence`]), and a slot counts only when it leads to code.
 #![allow(non_camel_case_types, reason = "the headers' names")]
 use instanton::data::Status;
 use libc::{c_char, c_int, c_void};

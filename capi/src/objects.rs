@@ -1,7 +1,9 @@
-//! Server objects: the pointers that a host gives with its clients' registrations, and gets back with every call about them.
+//! Server objects: the pointers that a host gives with its clients' registrations, and gets back with every call about
+//! them.
 //!
-//! The library itself has no use for them. An object is forgotten when the deregistration of its client, or of the namespace, is over:
-//! until then the host is still called about the client. A client that is registered anew meanwhile has a new entry, which stays.
+//! The library itself has no use for them. An object is forgotten when the deregistration of its client, or of the
+//! namespace, is over: until then the host is still called about the client. A client that is registered anew meanwhile
+//! has a new entry, which stays.
 use std::ptr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

@@ -1,6 +1,6 @@
-//! Elements that are packed where they lie and unpacked to where they belong: numbers, texts, bytes, processes, and values,
-//! attributes and arrays of these, which is nearly all that programs pack. Everything else becomes values of the data
-//! model on its way. Bytes are the same either way; `wire::records` says what stands where.
+//! Elements that are packed where they lie and unpacked to where they belong: numbers, texts, bytes, processes, and
+//! values, attributes and arrays of these, which is nearly all that programs pack. Everything else becomes values of
+//! the data model on its way. Bytes are the same either way; `wire::records` says what stands where.
 use instanton::data::constants::info_directives::INFO_PERSISTENT;
 use instanton::data::{DataType, Status, Value};
 use instanton::internal::wire::{Reader, WireError, Writer, flex};

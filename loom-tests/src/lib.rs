@@ -7,8 +7,8 @@
 //! Budget: 90 seconds for all of it on two cores; today's models take 7 once they are compiled. Without `--cfg loom`
 //! there is nothing to run.
 //!
-//! Every model has twins with a seeded bug, which must fail: a model whose twin passes proves nothing. The twins run the
-//! very same protocol over `Weak` words, which forget an order on the way to memory.
+//! Every model has twins with a seeded bug, which must fail: a model whose twin passes proves nothing. The twins run
+//! the very same protocol over `Weak` words, which forget an order on the way to memory.
 //!
 //! A `SeqCst` fence in loom is no scheduling point, so that a faulty relaxed store and the fence behind it would run as
 //! one step and hide the fault. `VecWords` touches a shared word of its own before each fence.

@@ -1,5 +1,6 @@
-//! A page of the rank table that a reader finds has what was in it when it was published. When the records move to other
-//! segments, a reader finds them all the time, by the old page or by the new one; by the new one if it has unmapped the old.
+//! A page of the rank table that a reader finds has what was in it when it was published. When the records
+//! move to other segments, a reader finds them all the time, by the old page or by the new one; by the new one
+//! if it has unmapped the old.
 #![cfg(loom)]
 
 use instanton_layout::job::{self, JobWords, Reference};

@@ -7,40 +7,45 @@
 //!
 //! # What Rust sees
 //!
-//! Memory that another process writes can be read soundly by relaxed atomic loads, of at most 8 bytes where the mapping is read-only.
-//! A copy in assembler stands for such loads, and for nothing else: each byte of it is that byte of one relaxed load of the word in
-//! which it lies, these loads happen in some order, and each byte is stored once or twice to a place that the caller lent exclusively.
-//! Whatever mixture the processor yields is a result of such loads, since each byte was in memory at some time between the beginning
-//! of the copy and its end; `by_words` is the same with one load a word, in ascending order. So there is no data race, and the fences
-//! in [`SeqlockRead`](crate::block::SeqlockRead) order the assembler's loads as they order atomic ones:
+//! Memory that another process writes can be read soundly by relaxed atomic loads, of at most 8 bytes where the mapping
+//! is read-only. A copy in assembler stands for such loads, and for nothing else: each byte of it is that byte of one
+//! relaxed load of the word in which it lies, these loads happen in some order, and each byte is stored once or twice
+//! to a place that the caller lent exclusively. Whatever mixture the processor yields is a result of such loads, since
+//! each byte was in memory at some time between the beginning of the copy and its end; `by_words` is the same with one
+//! load a word, in ascending order. So there is no data race, and the fences in
+//! [`SeqlockRead`](crate::block::SeqlockRead) order the assembler's loads as they order atomic ones:
 //!
-//! * The compiler leaves the loads between the two fences: the assembler is not `pure`, so that it is run exactly once and where it
-//!   stands, and neither `nomem` nor `readonly`, so that no access to memory moves across it.
-//! * The processor leaves them there, because an acquire fence on x86-64 is no instruction, and loads keep their order anyway.
+//! * The compiler leaves the loads between the two fences: the assembler is not `pure`, so that it is run exactly once
+//!   and where it stands, and neither `nomem` nor `readonly`, so that no access to memory moves across it.
+//! * The processor leaves them there, because an acquire fence on x86-64 is no instruction, and loads
+//!   keep their order anyway.
 //!
 //! # What the processor promises
 //!
 //! Segments are ordinary write-back memory.
 //!
-//! * Intel, Software Developer's Manual, volume 3, "Memory Ordering in P6 and More Recent Processor Families" (8.2.2 in the numbering
-//!   until 2021; later editions have more chapters in front): reads keep their order among each other. All exceptions in that list are
-//!   of writes, those of string operations among them. "Fast-String Operation and Out-of-Order Stores" (8.2.4, the model in 8.2.4.1):
-//!   the *stores* of one string operation may come in any order, but not those of two, nor any other store before or after them. An
-//!   instruction of several accesses (`rep movsb`, or `movdqu` across a boundary) has them in no promised order (8.2.3.1), and needs
-//!   none here: each of them is a read that precedes the second load of the version, and follows the first.
-//! * AMD, Architecture Programmer's Manual, volume 2 (revision 3.45), 7.2: loads do not pass earlier loads. The one exception is of the
-//!   loads of one string operation among themselves. 7.4.2, table 7-4, rule *a*: no load of write-back memory passes an earlier load of
-//!   any kind. A `movdqu` across a boundary is no single access (7.3.2), but each of its accesses is an earlier load.
+//! * Intel, Software Developer's Manual, volume 3, "Memory Ordering in P6 and More Recent Processor Families" (8.2.2 in
+//!   the numbering until 2021; later editions have more chapters in front): reads keep their order among each other.
+//!   All exceptions in that list are of writes, those of string operations among them. "Fast-String Operation and
+//!   Out-of-Order Stores" (8.2.4, the model in 8.2.4.1): the *stores* of one string operation may come in any order,
+//!   but not those of two, nor any other store before or after them. An instruction of several accesses (`rep movsb`,
+//!   or `movdqu` across a boundary) has them in no promised order (8.2.3.1), and needs none here: each of them is a
+//!   read that precedes the second load of the version, and follows the first.
+//! * AMD, Architecture Programmer's Manual, volume 2 (revision 3.45), 7.2: loads do not pass earlier loads. The one
+//!   exception is of the loads of one string operation among themselves. 7.4.2, table 7-4, rule *a*: no load of
+//!   write-back memory passes an earlier load of any kind. A `movdqu` across a boundary is no single access (7.3.2),
+//!   but each of its accesses is an earlier load.
 //!
-//! So neither `rep movsb` nor `movdqu` needs an LFENCE behind it. The stores of `rep movsb` go to memory of this thread's own; whoever
-//! is handed the copy later sees them before the store that hands it over (Intel 8.2.4.1, AMD 7.2).
+//! So neither `rep movsb` nor `movdqu` needs an LFENCE behind it. The stores of `rep movsb` go to memory
+//! of this thread's own; whoever is handed the copy later sees them before the store that hands it over
+//! (Intel 8.2.4.1, AMD 7.2).
 //!
 //! # What holds it
 //!
-//! Loom runs the protocol over [`VecWords`](crate::words::VecWords), whose copies are loads one by one. The tests here hold all ways of
-//! copying to the same bytes for random lengths and places, and let each of them copy a block that a thread writes all the time: no
-//! copy with unchanged version is a mixture, and a reader or a writer with one step left out is found out. Every test runs `by_words`
-//! on x86-64 too, as does every copy there of less than 16 bytes.
+//! Loom runs the protocol over [`VecWords`](crate::words::VecWords), whose copies are loads one by one. The tests here
+//! hold all ways of copying to the same bytes for random lengths and places, and let each of them copy a block that a
+//! thread writes all the time: no copy with unchanged version is a mixture, and a reader or a writer with one step left
+//! out is found out. Every test runs `by_words` on x86-64 too, as does every copy there of less than 16 bytes.
 use core::mem::MaybeUninit;
 
 use crate::sync::{AtomicU64, Ordering};

@@ -1,7 +1,7 @@
 //! Words of a segment: in a mapping ([`RawWords`]), or in a vector ([`VecWords`]) for tests and models.
 //!
-//! Readers' mappings are read-only, where only a relaxed load of at most 8 bytes is sound. So this trait has relaxed loads,
-//! copies that stand for such loads, and a separate fence, and nothing else for readers.
+//! Readers' mappings are read-only, where only a relaxed load of at most 8 bytes is sound. So this trait has relaxed
+//! loads, copies that stand for such loads, and a separate fence, and nothing else for readers.
 use core::mem::MaybeUninit;
 
 use crate::Malformed;
@@ -35,8 +35,8 @@ pub trait Words {
     /// A fence between accesses to these words and others.
     fn fence(&self, order: Ordering);
 
-    /// Checks what begins at word `at`; not again, where words never change and it is known that this was found right. A check
-    /// is given the words, so that nobody needs them in memory who does not check.
+    /// Checks what begins at word `at`; not again, where words never change and it is known that this was found right.
+    /// A check is given the words, so that nobody needs them in memory who does not check.
     ///
     /// # Errors
     /// Errors of `check`.
@@ -302,8 +302,8 @@ impl<const N: usize> Words for Pieces<'_, N> {
 /// Words in a vector. Under loom each of them is modelled.
 pub struct VecWords {
     words: Box<[AtomicU64]>,
-    /// A loom fence is no scheduling point: a store before it and the fence run as one step, which hides missing orderings.
-    /// Touching this word first makes it one. It must be older than the threads, or it orders them itself.
+    /// A loom fence is no scheduling point: a store before it and the fence run as one step, which hides missing
+    /// orderings. Touching this word first makes it one. It must be older than the threads, or it orders them itself.
     #[cfg(loom)]
     turn: AtomicU64,
 }

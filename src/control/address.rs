@@ -1,7 +1,7 @@
 //! Address of a server, as one environment variable.
 //!
-//! `setup_fork` puts an [`Address`] into `INSTANTON_SERVER`. It names the process it was made for and the stock address it was
-//! made beside: a variable left over from an outer launcher names others, and is not used.
+//! `setup_fork` puts an [`Address`] into `INSTANTON_SERVER`. It names the process it was made for and the stock address
+//! it was made beside: a variable left over from an outer launcher names others, and is not used.
 use std::fmt;
 use std::str::FromStr;
 

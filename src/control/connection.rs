@@ -92,11 +92,11 @@ impl Connection {
         }
     }
 
-    /// Reads what has come, a turn's worth at most. There is no room for control data: descriptors that a peer sends are closed
-    /// by the kernel.
+    /// Reads what has come, a turn's worth at most. There is no room for control data: descriptors that a peer sends
+    /// are closed by the kernel.
     ///
-    /// A short read has emptied the socket, and the poll tells of what comes after it; `to_end` says that it has told already, and
-    /// that there may be an end to be found.
+    /// A short read has emptied the socket, and the poll tells of what comes after it; `to_end` says that it has told
+    /// already, and that there may be an end to be found.
     ///
     /// # Errors
     /// The kernel's.

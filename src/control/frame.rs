@@ -40,8 +40,8 @@ pub enum Kind {
     Reply = 4,
     /// [`Push`](crate::message::Push), server to client.
     Push = 5,
-    /// A [`Request::Meet`] without attributes or with `COLLECT_DATA` alone, the most frequent of requests: the body is `seen`, and 1 if
-    /// data are collected, 4 bytes each.
+    /// A [`Request::Meet`] without attributes or with `COLLECT_DATA` alone, the most frequent of requests: the body is
+    /// `seen`, and 1 if data are collected, 4 bytes each.
     Meet = 6,
     /// [`Attach`](super::handshake::Attach), tool to server, the first frame.
     Attach = 7,

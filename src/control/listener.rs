@@ -1,9 +1,9 @@
 //! The native front door, seen from the server.
 //!
-//! It accepts, reads the first frame, asks the server whether that peer may come in, and then carries frames both ways. It
-//! never blocks, and whatever a peer does harms that peer alone: a frame that breaks a rule, a handshake that takes too long, or
-//! answers left unread end the connection with a line in the trace. Peers that have not said who they are may fill a bounded
-//! number of places; when those are taken, the one that has waited longest makes room.
+//! It accepts, reads the first frame, asks the server whether that peer may come in, and then carries frames both ways.
+//! It never blocks, and whatever a peer does harms that peer alone: a frame that breaks a rule, a handshake that takes
+//! too long, or answers left unread end the connection with a line in the trace. Peers that have not said who they are
+//! may fill a bounded number of places; when those are taken, the one that has waited longest makes room.
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -295,7 +295,8 @@ impl Listener {
         self.forget_settled();
     }
 
-    /// Nobody waits for those to say who they are who have, or are gone: a server where nothing happens sleeps for ever.
+    /// Nobody waits for those to say who they are who have, or are gone: a server where nothing happens sleeps for
+    /// ever.
     fn forget_settled(&mut self) {
         let is_unknown = |id: &u64| self.connections.get(id).is_some_and(|c| c.stage == Stage::Unknown);
         while self.unknown.front().is_some_and(|(_, id)| !is_unknown(id)) {

@@ -1,8 +1,9 @@
 //! The way of a tool to a server that has not started it.
 //!
 //! A server that accepts tools listens on one more abstract socket, whose name says whom it belongs to:
-//! `instanton-tools-PID-NAME-RANDOM`, or `instanton-system-PID-NAME-RANDOM` for the system's own server; `NAME` is the server's own,
-//! `NSPACE.RANK`, and is left out where it does not fit in. The kernel's table of Unix sockets is the list of all such servers: there is no file to write, to find stale or to clean up, and a server that is killed is
+//! `instanton-tools-PID-NAME-RANDOM`, or `instanton-system-PID-NAME-RANDOM` for the system's own server; `NAME` is the
+//! server's own, `NSPACE.RANK`, and is left out where it does not fit in. The kernel's table of Unix sockets is the
+//! list of all such servers: there is no file to write, to find stale or to clean up, and a server that is killed is
 //! gone from it at once. Anybody can take such a name, so a tool looks at who is behind the socket before it says
 //! anything; nobody can keep a server from having one, because nobody knows its random part beforehand.
 //!

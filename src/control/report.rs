@@ -1,7 +1,7 @@
 //! A server's address in a file, for tools that are told the file's name (`PMIX_LAUNCHER_RENDEZVOUS_FILE`).
 //!
-//! There is such a file only where the host asks for it, and it goes with the server; what a server that is killed leaves is the
-//! host's to remove. Only the server's own user may read it.
+//! There is such a file only where the host asks for it, and it goes with the server; what a server that is killed
+//! leaves is the host's to remove. Only the server's own user may read it.
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};

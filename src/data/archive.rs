@@ -1,9 +1,9 @@
 //! The one place where the data model becomes bytes and comes back: rkyv archives, bounded at both ends.
 //!
 //! Archives lie in shared memory and travel between processes, so the bytes are whatever a peer sent. [`decode`] checks
-//! them before it touches them: every pointer inside stays inside, no two things overlap (so a few bytes cannot stand for
-//! many), and nothing is nested deeper than [`MAX_DEPTH`] (so a crafted archive cannot exhaust the stack). Names and
-//! arrays are checked again as they are taken out, see [`Key`](super::Key) and [`DataArray`](super::DataArray).
+//! them before it touches them: every pointer inside stays inside, no two things overlap (so a few bytes cannot stand
+//! for many), and nothing is nested deeper than [`MAX_DEPTH`] (so a crafted archive cannot exhaust the stack). Names
+//! and arrays are checked again as they are taken out, see [`Key`](super::Key) and [`DataArray`](super::DataArray).
 //! [`encode`] keeps the same limits, so what one end writes the other accepts.
 use std::num::NonZeroUsize;
 

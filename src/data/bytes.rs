@@ -146,8 +146,8 @@ macro_rules! name {
 }
 
 name! {
-    /// A key: at most 511 bytes (`PMIX_MAX_KEYLEN`). Keys that begin with `pmix` are the Standard's; the empty one is that of an
-    /// attribute that was constructed and never named, and a key like any other.
+    /// A key: at most 511 bytes (`PMIX_MAX_KEYLEN`). Keys that begin with `pmix` are the Standard's; the empty one is
+    /// that of an attribute that was constructed and never named, and a key like any other.
     Key, "a key", 511
 }
 name! {

@@ -5,8 +5,8 @@ use rkyv::{Archive, Deserialize, Serialize};
 
 use super::{Key, Scope, Value};
 
-/// One entry of a commit: a key with its value, and the scope in which others see it. It goes through messages, the store and the
-/// exchange between nodes as it is.
+/// One entry of a commit: a key with its value, and the scope in which others see it. It goes through messages, the
+/// store and the exchange between nodes as it is.
 #[derive(Archive, Serialize, Deserialize, Clone, Debug, PartialEq)]
 pub struct Posted {
     /// The scope: LOCAL, REMOTE or GLOBAL.

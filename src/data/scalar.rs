@@ -66,7 +66,8 @@ wrappers!(Status, Rank, DataType, Scope, DataRange, Channels);
 macro_rules! scalars {
     ($($variant:ident = $ty:ident),* $(,)?) => {
         impl Value {
-            /// The value as a word, if it is of a type of up to eight bytes: its bytes in C, little end first, and zeros.
+            /// The value as a word, if it is of a type of up to eight bytes: its bytes in C, little end first, and
+            /// zeros.
             ///
             /// ```
             /// use instanton::data::{DataType, Value};

@@ -1,5 +1,5 @@
-//! Every text of the tables, each with the NUL that C wants, in one place: a table says in 16 bits where its text begins, and
-//! the loader has no address of it to put right in every process.
+//! Every text of the tables, each with the NUL that C wants, in one place: a table says in 16 bits where its text
+//! begins, and the loader has no address of it to put right in every process.
 use std::cmp::Ordering;
 use std::ffi::{CStr, c_char};
 

@@ -13,8 +13,8 @@ pub struct DataType(pub u16);
 include!(concat!(env!("OUT_DIR"), "/types.rs"));
 
 impl DataType {
-    /// Returns whether a [`Value`](super::Value) can be of this type. Not so the few numbers that name no public structure:
-    /// see there.
+    /// Returns whether a [`Value`](super::Value) can be of this type. Not so the few numbers that name no
+    /// public structure: see there.
     pub fn is_supported(self) -> bool {
         self.name().is_some() && self != DataType::BUFFER && self != DataType::KVAL
     }
@@ -34,8 +34,8 @@ impl DataType {
         TYPES.iter().find(|(_, at, _)| texts::text(*at) == name).map(|(number, ..)| DataType(*number))
     }
 
-    /// Bytes that one of it takes in C, on a 64-bit machine: of a value, what its union holds or points to. 0 where there
-    /// is no such thing.
+    /// Bytes that one of it takes in C, on a 64-bit machine: of a value, what its union holds or points to. 0
+    /// where there is no such thing.
     pub fn c_size(self) -> usize {
         TYPES.iter().find(|(number, ..)| *number == self.0).map_or(0, |(_, _, size)| usize::from(*size))
     }

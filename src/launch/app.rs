@@ -71,12 +71,13 @@ pub struct AppSpec {
     pub arguments: Vec<OsString>,
 }
 
-/// Reads a request; `node` is this machine's name. Attributes that are required must be among [`SERVED`], or `serves` says so.
+/// Reads a request; `node` is this machine's name. Attributes that are required must be among
+/// [`SERVED`], or `serves` says so.
 ///
 /// # Errors
-/// `ERR_NOT_SUPPORTED` for a required attribute that nobody serves, `ERR_JOB_FAILED_TO_MAP` where only other machines would do,
-/// `ERR_JOB_INSUFFICIENT_RESOURCES` for more than [`MOST_RANKS`], `ERR_JOB_NO_EXE_SPECIFIED` and `ERR_BAD_PARAM` for what makes no
-/// application.
+/// `ERR_NOT_SUPPORTED` for a required attribute that nobody serves, `ERR_JOB_FAILED_TO_MAP` where only other machines
+/// would do, `ERR_JOB_INSUFFICIENT_RESOURCES` for more than [`MOST_RANKS`], `ERR_JOB_NO_EXE_SPECIFIED` and
+/// `ERR_BAD_PARAM` for what makes no application.
 pub fn read(
     job_info: &[Info],
     apps: &[data::App],
@@ -148,7 +149,8 @@ impl AppSpec {
         name
     }
 
-    /// An agent (`PMIX_FORKEXEC_AGENT`) is started in the place of the program, which is the first of its arguments after its own.
+    /// An agent (`PMIX_FORKEXEC_AGENT`) is started in the place of the program, which is the first of
+    /// its arguments after its own.
     fn read(app: &data::App, job_info: &[Info]) -> Result<Self, Status> {
         let system = |text: &Text| OsString::from_vec(text.as_bytes().to_vec());
         let program = app.cmd.as_ref().or(app.argv.first()).ok_or(Status::ERR_JOB_NO_EXE_SPECIFIED)?;

@@ -78,7 +78,8 @@ impl Family {
         Self { server, job_ended, queue, output: to_own_output(), last: 0, jobs, children, streams }
     }
 
-    /// Launches what is requested and attends to what was launched, until the launcher is dropped. Then it ends all that runs.
+    /// Launches what is requested and attends to what was launched, until the launcher is dropped. Then it ends all
+    /// that runs.
     pub(super) fn attend(mut self) {
         while let Some(requests) = self.queue.take() {
             if requests.is_empty() {

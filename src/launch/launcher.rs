@@ -1,23 +1,26 @@
-//! A launcher that is part of a program: it starts processes as the children of that program, and has its server serve them.
+//! A launcher that is part of a program: it starts processes as the children of that program, and has its server serve
+//! them.
 //!
 //! # Actors
 //!
-//! The *program* spawns jobs from any thread. The launcher's one thread does everything else: it registers a job with the
-//! program's [`Server`], starts the job's processes, forwards what they print to the program's own output, and waits for their ends.
-//! The *processes* have a process group each. They find the server as those of any job do.
+//! The *program* spawns jobs from any thread. The launcher's one thread does everything else: it registers a job with
+//! the program's [`Server`], starts the job's processes, forwards what they print to the program's own output, and
+//! waits for their ends. The *processes* have a process group each. They find the server as those of any job do.
 //!
 //! # States
 //!
-//! Either all of a job starts, or what was started of it is killed and nobody hears of a job. A job is over when the last of its
-//! processes has ended, however that ended; what they have left in their pipes is forwarded before that is told. A job that is over is
-//! forgotten. A process that one of them leaves behind, with its output open, may still print.
+//! Either all of a job starts, or what was started of it is killed and nobody hears of a job. A job is over when
+//! the last of its processes has ended, however that ended; what they have left in their pipes is forwarded
+//! before that is told. A job that is over is forgotten. A process that one of them leaves behind, with its
+//! output open, may still print.
 //!
 //! # When a process dies
 //!
-//! A launcher waits for its own children and for nobody else's, each through a descriptor of its own: the program may have others,
-//! and a handler for SIGCHLD. Where such a handler takes a child of the launcher's away, how that ended is not known. A launcher that
-//! is dropped ends its processes: SIGTERM, and SIGKILL for those that are left after [`GRACE`](super::family::GRACE). One that is killed
-//! leaves them to themselves, without a server and with nobody who reads what they print.
+//! A launcher waits for its own children and for nobody else's, each through a descriptor of its own: the program may
+//! have others, and a handler for SIGCHLD. Where such a handler takes a child of the launcher's away, how that ended
+//! is not known. A launcher that is dropped ends its processes: SIGTERM, and SIGKILL for those that are left after
+//! [`GRACE`](super::family::GRACE). One that is killed leaves them to themselves, without a server and with nobody
+//! who reads what they print.
 use std::fmt;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -88,7 +91,8 @@ impl fmt::Debug for Launcher {
 }
 
 impl Launcher {
-    /// A launcher whose jobs `server` serves, which it does not keep. `job_ended` is called for every job that is over, on the launcher's thread.
+    /// A launcher whose jobs `server` serves, which it does not keep. `job_ended` is called for every job that is over,
+    /// on the launcher's thread.
     ///
     /// # Errors
     /// When the system refuses a thread or a descriptor.
@@ -101,8 +105,8 @@ impl Launcher {
         Ok(Launcher { queue, thread: Some(thread) })
     }
 
-    /// Launches the job of a spawn request; `done` is given its namespace when all of it runs, on the launcher's thread. A program that is not given a
-    /// directory runs in that of this process.
+    /// Launches the job of a spawn request; `done` is given its namespace when all of it runs, on the launcher's
+    /// thread. A program that is not given a directory runs in that of this process.
     ///
     /// # Errors
     /// `ERR_BAD_PARAM` for what makes no application; `done` is not called then.

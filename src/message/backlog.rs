@@ -1,7 +1,8 @@
 //! Events that are kept for whoever asks for them later.
 //!
-//! Handlers may be registered after the event that they are for. So the server keeps what it passes on, and a client what none of its
-//! handlers wanted: the last [`MAX_EVENTS`], of [`MAX_BYTES`] together, each for [`KEPT_FOR`]. An older one gives way to a newer one.
+//! Handlers may be registered after the event that they are for. So the server keeps what it passes on, and a client
+//! what none of its handlers wanted: the last [`MAX_EVENTS`], of [`MAX_BYTES`] together, each for [`KEPT_FOR`]. An
+//! older one gives way to a newer one.
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 

@@ -1,8 +1,8 @@
 //! The front door of a server: peers come in through it, and answers go out.
 //!
-//! A door owns sockets and knows how bytes become messages; the server behind it owns all the rest. A door tells the server's
-//! side ([`Callers`]) who has come, what it asks and that it is gone; the server hands it [`Outgoing`] messages. Both run on
-//! the server's control thread and neither ever blocks.
+//! A door owns sockets and knows how bytes become messages; the server behind it owns all the rest. A door tells the
+//! server's side ([`Callers`]) who has come, what it asks and that it is gone; the server hands it [`Outgoing`]
+//! messages. Both run on the server's control thread and neither ever blocks.
 use std::os::fd::OwnedFd;
 use std::time::Instant;
 

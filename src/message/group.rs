@@ -7,10 +7,11 @@ use crate::data::{Info, Key, Proc};
 #[derive(Archive, Serialize, Deserialize, Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum GroupCall {
-    /// Meet the other members and make the group (`PMIx_Group_construct`). Answered by [`Reply::Infos`](super::Reply::Infos).
+    /// Meet the other members and make the group (`PMIx_Group_construct`). Answered by
+    /// [`Reply::Infos`](super::Reply::Infos).
     Construct {
-        /// The members: the same list at each of them. A member's place in it is its rank in the group. A leader that does not
-        /// know the others names itself; who is added by a leader, nobody.
+        /// The members: the same list at each of them. A member's place in it is its rank in the group. A leader that
+        /// does not know the others names itself; who is added by a leader, nobody.
         procs: Vec<Proc>,
         /// Attributes.
         info: Vec<Info>,
@@ -33,8 +34,8 @@ pub enum GroupCall {
         /// Attributes.
         info: Vec<Info>,
     },
-    /// Answer an invitation (`PMIx_Group_join`). Answered by [`Reply::Infos`](super::Reply::Infos): an acceptance when the group is
-    /// complete.
+    /// Answer an invitation (`PMIx_Group_join`). Answered by [`Reply::Infos`](super::Reply::Infos): an acceptance
+    /// when the group is complete.
     Join {
         /// Process that has invited; none for whoever it was.
         leader: Option<Proc>,
@@ -60,8 +61,8 @@ pub struct Decision {
     pub add: Vec<Proc>,
 }
 
-/// Under which key information lies that a process has given to the group with this context id (`PMIX_GROUP_INFO`); none for a key
-/// that leaves no room for it.
+/// Under which key information lies that a process has given to the group with this context id (`PMIX_GROUP_INFO`);
+/// none for a key that leaves no room for it.
 pub fn key_in_context(context: u64, key: &[u8]) -> Option<Key> {
     Key::new([format!("{context}@").as_bytes(), key].concat()).ok()
 }

@@ -35,7 +35,8 @@ impl LineFormat {
         }
     }
 
-    /// Adds a line to what is shown. It may be the beginning of one, without its end; `goes_on` where the beginning was shown.
+    /// Adds a line to what is shown. It may be the beginning of one, without its end; `goes_on` where the beginning was
+    /// shown.
     pub fn show(self, origin: Origin<'_>, line: &[u8], goes_on: bool, shown: &mut Vec<u8>) {
         let Origin { source, stream, tag } = origin;
         let mut front = String::new();

@@ -1,8 +1,8 @@
 //! Messages between peers, as plain enums.
 //!
-//! A client sends a [`Request`] and gets one [`Reply`] for it; a server tells a client things unasked as a [`Push`]. There are
-//! no bytes here: a front door (the native [`control`](crate::control) plane, or another protocol beside it) turns its own bytes into
-//! these and back, and the server never learns which door a peer came through.
+//! A client sends a [`Request`] and gets one [`Reply`] for it; a server tells a client things unasked as a [`Push`].
+//! There are no bytes here: a front door (the native [`control`](crate::control) plane, or another protocol beside it)
+//! turns its own bytes into these and back, and the server never learns which door a peer came through.
 //!
 //! The peer's identity (its process, uid, gid) belongs to the connection and is in no message: a peer cannot claim to
 //! be somebody else halfway through.
@@ -31,7 +31,8 @@ pub use group::{Decision, GroupCall, key_in_context};
 #[derive(Archive, Serialize, Deserialize, Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Request {
-    /// Store what was put since the last commit. The client does not wait for it, and numbers it 0: only a failure is answered.
+    /// Store what was put since the last commit. The client does not wait for it, and numbers it 0: only a failure is
+    /// answered.
     Commit {
         /// Only what changed.
         entries: Vec<Posted>,
@@ -43,8 +44,8 @@ pub enum Request {
         /// Attributes.
         info: Vec<Info>,
     },
-    /// Meet all of the caller's namespace. The caller has no other fence under way, and watches the job segment's word of release: a
-    /// change there answers this with success, unless a reply does.
+    /// Meet all of the caller's namespace. The caller has no other fence under way, and watches the job segment's word
+    /// of release: a change there answers this with success, unless a reply does.
     Meet {
         /// Value of that word before this was sent.
         seen: u32,
@@ -231,7 +232,8 @@ pub enum Push {
         range: DataRange,
         /// Attributes.
         info: Vec<Info>,
-        /// Number of the vote that the handlers of this process take part in, for an event of a group under construction.
+        /// Number of the vote that the handlers of this process take part in, for an event of a group under
+        /// construction.
         vote: Option<u64>,
     },
     /// Output of a process that the client has asked for.

@@ -1,5 +1,5 @@
-//! Maps by numbers that this process or its host has given out, ranks among them: no peer can choose them so that they collide, and a
-//! multiplication spreads them well enough.
+//! Maps by numbers that this process or its host has given out, ranks among them: no peer can choose them so that they
+//! collide, and a multiplication spreads them well enough.
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 

@@ -1,10 +1,11 @@
-//! Output of processes on its way to those who pull it: how much may be under way, and what the directives of a pull ask for.
+//! Output of processes on its way to those who pull it: how much may be under way, and what the
+//! directives of a pull ask for.
 use std::time::Duration;
 
 use crate::data::{Channels, Info, InfoList, Proc, keys};
 
-/// Output that a peer has been sent and has not taken in yet is no more than this, and one piece. The rest waits at the server, which
-/// drops what a pull has no room for: so nobody who stops reading stops anybody else.
+/// Output that a peer has been sent and has not taken in yet is no more than this, and one piece. The rest waits at the
+/// server, which drops what a pull has no room for: so nobody who stops reading stops anybody else.
 pub const WINDOW: usize = 256 << 10;
 
 /// Returns the part of the window that a piece of output takes, however little it brings.

@@ -13,7 +13,8 @@ pub struct ServerConfig {
     pub rank: Rank,
     /// This node's name, as the node maps have it; the system's own by default.
     pub hostname: Text,
-    /// Directory for the path socket, and what clients learn as `PMIX_SERVER_TMPDIR`; the system's temporary directory by default.
+    /// Directory for the path socket, and what clients learn as `PMIX_SERVER_TMPDIR`; the system's
+    /// temporary directory by default.
     pub tmpdir: PathBuf,
     /// Directory that clients learn as `PMIX_SYSTEM_TMPDIR`; the system's temporary directory by default.
     pub system_tmpdir: PathBuf,

@@ -1,12 +1,13 @@
 //! Connections between jobs: `PMIx_Connect`, `PMIx_Disconnect`, and the ties that a spawn makes.
 //!
-//! Processes connect by a collective, as in a fence; when every participant of this node has arrived, the host is asked, once.
-//! Connected jobs, and a job and the one it was started from, may map each other's memory: a Get of one in the other is a read of
-//! memory as well. The host registers the namespaces that live on other nodes before it says that they are connected. One that does
-//! no such thing (`ERR_NOT_SUPPORTED`) is not needed by processes that all run here.
+//! Processes connect by a collective, as in a fence; when every participant of this node has arrived, the host is
+//! asked, once. Connected jobs, and a job and the one it was started from, may map each other's memory: a Get of
+//! one in the other is a read of memory as well. The host registers the namespaces that live on other nodes
+//! before it says that they are connected. One that does no such thing (`ERR_NOT_SUPPORTED`) is not needed by
+//! processes that all run here.
 //!
-//! Ties end with a disconnect, and with the namespace. A participant that dies before it has arrived ends the operation for the
-//! others, as it does a fence.
+//! Ties end with a disconnect, and with the namespace. A participant that dies before it has arrived ends the operation
+//! for the others, as it does a fence.
 use super::collective::arrived::Waiter;
 use super::collective::signature::{Operation, Signature};
 use super::collective::tracker::FailureNotice;

@@ -1,7 +1,7 @@
 //! The control thread: the loop that a server sleeps in.
 //!
-//! It waits for a door, a process's end, a deadline or the mailbox, and has the [`Reactor`] take the steps that are due. When nothing
-//! happens, nothing runs. Here is also the operating system that rooms see through a trait.
+//! It waits for a door, a process's end, a deadline or the mailbox, and has the [`Reactor`] take the steps that are
+//! due. When nothing happens, nothing runs. Here is also the operating system that rooms see through a trait.
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::thread::JoinHandle;

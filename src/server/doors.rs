@@ -1,7 +1,7 @@
 //! Doors: the one file of the server that knows by which protocols peers come.
 //!
-//! It opens the sockets, says where they are, and writes the variables that lead a process to them. Everything else in the server
-//! sees a [`Door`] and nothing of what is behind it.
+//! It opens the sockets, says where they are, and writes the variables that lead a process to them. Everything else in
+//! the server sees a [`Door`] and nothing of what is behind it.
 use std::path::PathBuf;
 
 use mio::Registry;

@@ -1,7 +1,8 @@
 //! Requests that are only passed on: the host's answer is the reply.
 //!
-//! The server adds to a request who makes it, hands it to the host, and brings the answer back, whenever it comes. It keeps nothing
-//! meanwhile: a client that dies gets no answer, and a host that never answers keeps nobody waiting but the one who asked.
+//! The server adds to a request who makes it, hands it to the host, and brings the answer back, whenever it comes.
+//! It keeps nothing meanwhile: a client that dies gets no answer, and a host that never answers keeps nobody
+//! waiting but the one who asked.
 use super::ctx::Ctx;
 use super::ctx::peers::Caller;
 use super::jobs::Jobs;

@@ -1,13 +1,14 @@
 //! Upcalls of a server to the program that it is embedded in: a resource manager's daemon, a launcher.
 //!
-//! The library is a messenger. Whatever reaches beyond this node, starts or ends processes or needs a policy, the [`Host`] does,
-//! one method for each callback of the Standard's server module. Methods run on the server's control thread and with no lock
-//! held: they must not block, and may call back into the [`Server`](super::Server) (its `_wait` calls excepted).
+//! The library is a messenger. Whatever reaches beyond this node, starts or ends processes or needs a policy, the
+//! [`Host`] does, one method for each callback of the Standard's server module. Methods run on the server's
+//! control thread and with no lock held: they must not block, and may call back into the [`Server`](super::Server)
+//! (its `_wait` calls excepted).
 //!
-//! A method takes the request over with `Ok(Answer::Later)` and completes its [`Completion`] whenever it likes, from any thread,
-//! also before it returns. `Ok(Answer::Done)` says that it is done already, and an error that it will not be: the completion is not
-//! looked at in either case. A completion that is dropped is no answer: what waits for it ends by a time limit, or when the
-//! process that asked dies.
+//! A method takes the request over with `Ok(Answer::Later)` and completes its [`Completion`] whenever it likes, from
+//! any thread, also before it returns. `Ok(Answer::Done)` says that it is done already, and an error that it will not
+//! be: the completion is not looked at in either case. A completion that is dropped is no answer: what waits for it
+//! ends by a time limit, or when the process that asked dies.
 use std::fmt;
 use std::os::fd::{BorrowedFd, OwnedFd};
 
@@ -52,8 +53,8 @@ const NO: Accepted = Err(Status::ERR_NOT_SUPPORTED);
 /// The program that a server is embedded in. Every method has a default: not supported.
 #[allow(unused_variables, reason = "the defaults look at nothing")]
 pub trait Host: Send + Sync + 'static {
-    /// A client called Init, and waits. Not supported counts as yes; an error refuses it with that status. A host that does
-    /// not answer within [`host_answer_deadline`](super::ServerConfig::host_answer_deadline) refuses it.
+    /// A client called Init, and waits. Not supported counts as yes; an error refuses it with that status. A host that
+    /// does not answer within [`host_answer_deadline`](super::ServerConfig::host_answer_deadline) refuses it.
     fn client_connected(&self, proc: &Proc, done: Completion<()>) -> Accepted {
         NO
     }
@@ -69,12 +70,13 @@ pub trait Host: Send + Sync + 'static {
         NO
     }
 
-    /// A client is gone and never called Finalize: `ERR_PROC_TERM_WO_SYNC` when its process has ended, `ERR_LOST_CONNECTION` when
-    /// only its connection has. The Standard's module has no such callback; its hosts hear of it as an event.
+    /// A client is gone and never called Finalize: `ERR_PROC_TERM_WO_SYNC` when its process has ended,
+    /// `ERR_LOST_CONNECTION` when only its connection has. The Standard's module has no such callback; its
+    /// hosts hear of it as an event.
     fn client_lost(&self, proc: &Proc, status: Status) {}
 
-    /// A client asks that processes be ended with `status`, whatever that is; no processes means its whole namespace. The
-    /// client stays blocked until the answer.
+    /// A client asks that processes be ended with `status`, whatever that is; no processes means its whole namespace.
+    /// The client stays blocked until the answer.
     fn abort(
         &self,
         proc: &Proc,
@@ -86,8 +88,9 @@ pub trait Host: Send + Sync + 'static {
         NO
     }
 
-    /// All local participants of a fence have arrived and others live elsewhere: meet them. `data` is what this node adds
-    /// (empty: nothing); the answer is what all nodes add, one after the other in any order, this node's own included or not.
+    /// All local participants of a fence have arrived and others live elsewhere: meet them. `data` is what this
+    /// node adds (empty: nothing); the answer is what all nodes add, one after the other in any order, this
+    /// node's own included or not.
     fn fence_nb(&self, procs: &[Proc], info: &[Info], data: Vec<u8>, done: Completion<Vec<u8>>) -> Accepted {
         NO
     }
@@ -185,7 +188,8 @@ pub trait Host: Send + Sync + 'static {
         NO
     }
 
-    /// Control processes; no targets means the caller's namespace. The library serves the registration of clean-ups itself.
+    /// Control processes; no targets means the caller's namespace. The library serves the registration of clean-ups
+    /// itself.
     fn job_control(
         &self,
         requestor: &Proc,
@@ -196,9 +200,9 @@ pub trait Host: Send + Sync + 'static {
         NO
     }
 
-    /// A client registered clean-ups (these attributes of job control), which the library will do itself. A host that is to
-    /// do them in its place, should this process be killed, keeps them and calls [`clean_up`](super::clean_up). The client
-    /// waits until this returns.
+    /// A client registered clean-ups (these attributes of job control), which the library will do itself. A host that
+    /// is to do them in its place, should this process be killed, keeps them and calls [`clean_up`](super::clean_up).
+    /// The client waits until this returns.
     fn cleanup_registered(&self, proc: &Proc, directives: &[Info]) {}
 
     /// Monitor a process in a way the library does not, raising `error` when it stalls.
@@ -247,15 +251,15 @@ pub trait Host: Send + Sync + 'static {
         NO
     }
 
-    /// Do a group's operation across nodes; `operation` is a `constants::group_operation`. Each node is asked once, with those who
-    /// take part.
+    /// Do a group's operation across nodes; `operation` is a `constants::group_operation`. Each node is asked once,
+    /// with those who take part.
     ///
-    /// A leader that knows only how many leaders there are (`PMIX_GROUP_BOOTSTRAP`) is alone in `procs`, and who is added to a
-    /// group by others (`PMIX_GROUP_ADD_MEMBERS`) comes with none: each is passed on by itself, with its name as
-    /// `PMIX_PROCID`. The host answers all of them, and leaders that were passed on together, when all leaders and all who were
-    /// added have come or are dead, with the members of the group (`PMIX_GROUP_MEMBERSHIP`). One that refuses these with
-    /// `ERR_NOT_SUPPORTED` gets groups of this kind made by the server, among the processes of its node; the context ids that it gives
-    /// them are no other group's of these processes.
+    /// A leader that knows only how many leaders there are (`PMIX_GROUP_BOOTSTRAP`) is alone in `procs`, and who is
+    /// added to a group by others (`PMIX_GROUP_ADD_MEMBERS`) comes with none: each is passed on by itself, with its
+    /// name as `PMIX_PROCID`. The host answers all of them, and leaders that were passed on together, when all leaders
+    /// and all who were added have come or are dead, with the members of the group (`PMIX_GROUP_MEMBERSHIP`). One that
+    /// refuses these with `ERR_NOT_SUPPORTED` gets groups of this kind made by the server, among the processes of its
+    /// node; the context ids that it gives them are no other group's of these processes.
     fn group(
         &self,
         operation: i64,

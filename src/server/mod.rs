@@ -1,8 +1,8 @@
 //! The server of a node: what a resource manager or a launcher embeds.
 //!
-//! Actors: the [`Server`] handle, which any thread may use; one control thread with all the state; the program that embeds the server,
-//! as a [`Host`]; and peers, the processes of the jobs, which come in through a door. The control thread
-//! sleeps until a peer, the end of a process, a time limit or the handle's mailbox wakes it.
+//! Actors: the [`Server`] handle, which any thread may use; one control thread with all the state; the program that
+//! embeds the server, as a [`Host`]; and peers, the processes of the jobs, which come in through a door. The control
+//! thread sleeps until a peer, the end of a process, a time limit or the handle's mailbox wakes it.
 //!
 //! | file | what happens there |
 //! |---|---|
@@ -29,12 +29,12 @@
 //! | `fork_environment` | the environment of a process to be |
 //!
 //! A call on the handle posts a command to the control thread and returns; its result comes through the `done` that it
-//! takes, on the control thread. The twins with `_wait` block instead, and refuse to (`ERR_WOULD_BLOCK`) on the control thread itself,
-//! where they could never return.
+//! takes, on the control thread. The twins with `_wait` block instead, and refuse to (`ERR_WOULD_BLOCK`) on the control
+//! thread itself, where they could never return.
 //!
-//! When a process dies, nobody is left hanging: fences and look-ups that wait for it end, and what it registered for clean-up is
-//! removed. When the server dies, the kernel frees the segments and closes the doors, and clients see the end of their
-//! connection.
+//! When a process dies, nobody is left hanging: fences and look-ups that wait for it end, and what it registered for
+//! clean-up is removed. When the server dies, the kernel frees the segments and closes the doors, and clients see
+//! the end of their connection.
 //!
 //! # Example
 //!
@@ -93,8 +93,8 @@ use mailbox::Mailbox;
 pub use published::PublishedData;
 use router::Router;
 
-/// An attribute of `register_nspace` (BOOL): take this job's token without holding uid and gid of a peer against the registration,
-/// for containers whose user namespace shows other numbers.
+/// An attribute of `register_nspace` (BOOL): take this job's token without holding uid and gid of a peer against the
+/// registration, for containers whose user namespace shows other numbers.
 pub const FOREIGN_IDS: &str = "instanton.foreign.ids";
 
 /// A running server. Dropping it ends it.
@@ -134,9 +134,9 @@ impl Server {
         &self.config.hostname
     }
 
-    /// Sets the variables that a process needs to find this server, and removes those that an outer launcher left. Takes no lock
-    /// and waits for nothing: it may run in a forked child of a threaded process. The namespace or the client must be
-    /// registered.
+    /// Sets the variables that a process needs to find this server, and removes those that an outer launcher left.
+    /// Takes no lock and waits for nothing: it may run in a forked child of a threaded process. The namespace or the
+    /// client must be registered.
     ///
     /// ```
     /// # use std::{process::Command, sync::Arc};
@@ -170,8 +170,8 @@ impl Server {
         self.mailbox.post(move |router| router.cx.host = host)
     }
 
-    /// Lets the server's thread call something when it is through with what it is at: outside of any method of the host, even
-    /// when this is called from one.
+    /// Lets the server's thread call something when it is through with what it is at: outside of any method of the
+    /// host, even when this is called from one.
     ///
     /// # Errors
     /// When the server has ended; nothing is called then.
@@ -179,8 +179,9 @@ impl Server {
         self.mailbox.post(move |router| router.cx.calls.push(Box::new(call)))
     }
 
-    /// Collects what the processes of a job to be launched will need on every node, for the host to carry there: the environment
-    /// of its programming library, where `info` asks for that (`PMIX_SETUP_APP_ENVARS`) and names a known one.
+    /// Collects what the processes of a job to be launched will need on every node, for the host to carry
+    /// there: the environment of its programming library, where `info` asks for that
+    /// (`PMIX_SETUP_APP_ENVARS`) and names a known one.
     ///
     /// # Errors
     /// When the server has ended; `done` is not called then.
@@ -194,8 +195,8 @@ impl Server {
         self.mailbox.post(move |router| router.cx.finish(done, Ok(collected)))
     }
 
-    /// Takes what [`setup_application`](Server::setup_application) has collected, for the processes of that namespace here: their
-    /// environment will have it.
+    /// Takes what [`setup_application`](Server::setup_application) has collected, for the processes of that namespace
+    /// here: their environment will have it.
     ///
     /// # Errors
     /// When the server has ended; `done` is not called then.
@@ -292,7 +293,8 @@ impl Server {
         })
     }
 
-    /// Waits until everybody who pulls output has read what was delivered, for so long at most: before the server ends, say.
+    /// Waits until everybody who pulls output has read what was delivered, for so long at most: before the server ends,
+    /// say.
     ///
     /// # Errors
     /// `ERR_TIMEOUT` when somebody has not, and those of every `_wait`.
@@ -316,7 +318,8 @@ impl Server {
         self.wait(|done| self.iof_deliver(source, channel, bytes, info, done))
     }
 
-    /// Says which attributes the host supports for one function of its module (`PMIx_Register_attributes`), by their names.
+    /// Says which attributes the host supports for one function of its module
+    /// (`PMIx_Register_attributes`), by their names.
     ///
     /// # Errors
     /// `ERR_REPEAT_ATTR_REGISTRATION` for a function of which that was said, and those of every `_wait`.
@@ -325,8 +328,8 @@ impl Server {
         self.wait(|done| self.have_done(done, move |router| router.host_support.register(&function, &attributes)))
     }
 
-    /// Stops those who push input to processes through this server, or lets them go on (`PMIx_server_IOF_flow_control`). A source
-    /// without a namespace stands for everybody.
+    /// Stops those who push input to processes through this server, or lets them go on
+    /// (`PMIx_server_IOF_flow_control`). A source without a namespace stands for everybody.
     ///
     /// # Errors
     /// `ERR_NOT_SUPPORTED` for channels that nobody pushes to; when the server has ended, `done` is not called.
@@ -383,7 +386,8 @@ impl Server {
         })
     }
 
-    /// Gives some processes a name. The processes of this node are told of it (`PROCESS_SET_DEFINE`), and can ask for it.
+    /// Gives some processes a name. The processes of this node are told of it (`PROCESS_SET_DEFINE`), and can ask for
+    /// it.
     ///
     /// # Errors
     /// `ERR_EXISTS` for a name that is taken, `ERR_BAD_PARAM` for one that is none, and those of every `_wait`.
@@ -481,13 +485,14 @@ impl Server {
         program_door::ProgramDoor { mailbox: self.mailbox.clone(), thread }
     }
 
-    /// Returns whether the caller runs on this server's control thread, in a callback or a method of the host: it must not wait there.
+    /// Returns whether the caller runs on this server's control thread, in a callback or a method of the
+    /// host: it must not wait there.
     pub fn is_own_thread(&self) -> bool {
         self.thread.as_ref().is_some_and(|thread| self.on_control_thread(thread))
     }
 
-    /// Ends the server: connections are cut, clean-ups done, segments freed. Returns when all that is over, except on the
-    /// control thread itself, where it only begins.
+    /// Ends the server: connections are cut, clean-ups done, segments freed. Returns when all that is over, except on
+    /// the control thread itself, where it only begins.
     pub fn finalize(mut self) {
         self.end();
     }
@@ -517,8 +522,8 @@ impl Server {
         })
     }
 
-    /// Starts a call and blocks until its `done` is called. `ERR_WOULD_BLOCK` on the control thread, `ERR_INIT` when the server
-    /// ends meanwhile.
+    /// Starts a call and blocks until its `done` is called. `ERR_WOULD_BLOCK` on the control thread, `ERR_INIT` when
+    /// the server ends meanwhile.
     fn wait<T: Send + 'static>(
         &self,
         start: impl FnOnce(Box<dyn FnOnce(Result<T, Status>) + Send>) -> Result<(), Status>,

@@ -1,7 +1,8 @@
 //! The embedding program as one more peer: see [`Client::in_process`](crate::client::Client::in_process).
 //!
-//! It has no connection and no registration, and the name of the server itself. Its requests come through the mailbox, and messages
-//! to it go straight to its client. It makes the requests of a client, but takes part in no collective as a rank would.
+//! It has no connection and no registration, and the name of the server itself. Its requests come through the
+//! mailbox, and messages to it go straight to its client. It makes the requests of a client, but takes part in no
+//! collective as a rank would.
 use super::ctx::Ctx;
 use super::ctx::peers::{PROGRAM, Peer, Role};
 use crate::message::Delivery;

@@ -1,7 +1,7 @@
 //! Process sets: names that the host gives to some processes.
 //!
-//! A set never changes. The processes of this node are told when there is a new one and when one is gone, and find out about them by
-//! queries.
+//! A set never changes. The processes of this node are told when there is a new one and when one is gone, and find
+//! out about them by queries.
 use std::collections::BTreeMap;
 
 use super::ctx::Ctx;
@@ -44,7 +44,8 @@ impl ProcessSets {
         Ok(())
     }
 
-    /// Returns the answer to a query for one of their keys; `set` is the one that the query names. Groups are listed as well.
+    /// Returns the answer to a query for one of their keys; `set` is the one that the query names.
+    /// Groups are listed as well.
     pub fn answer(&self, key: &str, set: Option<&Text>, groups: &[&Nspace]) -> Option<Value> {
         let members_of = |set: &Text| self.0.get(set.as_bytes());
         match key {

@@ -1,8 +1,8 @@
 //! Reactor: a router with its doors and its mailbox, and the steps that they take.
 //!
-//! It waits for nothing. The control thread waits in a poll and has the reactor take the steps that are due; a test takes them
-//! when it likes. After each step it delivers: effects are drained, messages go to the doors, and then the embedding program's
-//! callbacks have their turn.
+//! It waits for nothing. The control thread waits in a poll and has the reactor take the steps that are due; a test
+//! takes them when it likes. After each step it delivers: effects are drained, messages go to the doors, and then the
+//! embedding program's callbacks have their turn.
 use std::time::Instant;
 
 use super::mailbox::Commands;
@@ -74,8 +74,8 @@ impl Reactor {
         self.deliver();
     }
 
-    /// Takes the outbox to the doors, where a peer that turns out to be gone may put more into it. Then the callbacks have their
-    /// turn.
+    /// Takes the outbox to the doors, where a peer that turns out to be gone may put more into it. Then the
+    /// callbacks have their turn.
     fn deliver(&mut self) {
         self.router.drain();
         while !self.router.cx.outbox.is_empty() {

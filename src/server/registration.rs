@@ -6,8 +6,8 @@ use crate::data::{Info, Nspace, Proc, Status};
 use crate::store::{BadJobInfo, JobInfoBuilder};
 
 impl Server {
-    /// Tells of a namespace: how many of its processes run here, and its job information. A namespace that is registered
-    /// already gets the new information.
+    /// Tells of a namespace: how many of its processes run here, and its job information. A namespace that is
+    /// registered already gets the new information.
     ///
     /// # Errors
     /// When the server has ended; `done` is not called then.
@@ -32,14 +32,15 @@ impl Server {
     }
 
     /// Begins the information about a job of which `nlocalprocs` processes run here, for
-    /// [`register_job`](Server::register_job): a host can tell of its processes without making an [`Info`] of everything.
+    /// [`register_job`](Server::register_job): a host can tell of its processes without making an [`Info`] of
+    /// everything.
     pub fn job_info(&self, nspace: &Nspace, nlocalprocs: usize) -> JobInfoBuilder {
         let local = u32::try_from(nlocalprocs).unwrap_or(u32::MAX);
         JobInfoBuilder::new(nspace, local, &self.config.hostname.to_string_lossy())
     }
 
-    /// Tells of a namespace whose information has been put together, as [`register_nspace`](Server::register_nspace) does. Where
-    /// that failed, `done` gets the status, and the trace the reason.
+    /// Tells of a namespace whose information has been put together, as [`register_nspace`](Server::register_nspace)
+    /// does. Where that failed, `done` gets the status, and the trace the reason.
     ///
     /// # Errors
     /// When the server has ended; `done` is not called then.
@@ -92,8 +93,8 @@ impl Server {
         self.wait(|done| self.deregister_nspace(nspace, done))
     }
 
-    /// Tells of a process that will run here, before or after its namespace is registered. Only a peer with that user and group
-    /// will be taken for it.
+    /// Tells of a process that will run here, before or after its namespace is registered. Only a peer with that user
+    /// and group will be taken for it.
     ///
     /// # Errors
     /// When the server has ended; `done` is not called then.

@@ -5,8 +5,8 @@ use super::Server;
 use crate::data::{Info, Status};
 
 impl Server {
-    /// Tells of a session (`PMIx_server_register_session`). Namespaces that are registered later and name it, by `PMIX_SESSION_ID`,
-    /// have what is said of it here and not by themselves. A session that is known stays as it is.
+    /// Tells of a session (`PMIx_server_register_session`). Namespaces that are registered later and name it, by
+    /// `PMIX_SESSION_ID`, have what is said of it here and not by themselves. A session that is known stays as it is.
     ///
     /// # Errors
     /// `ERR_BAD_PARAM` for the number that means all sessions, or when the server has ended; `done` is not called then.

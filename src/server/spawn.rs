@@ -1,7 +1,7 @@
 //! Jobs that are started from others (`PMIx_Spawn`): the host starts them, and tells the name of each.
 //!
-//! A new job is tied to the one that it was started from, unless that was not wanted (`PMIX_COSPAWN_APP`): processes of one may map
-//! the memory of the other.
+//! A new job is tied to the one that it was started from, unless that was not wanted (`PMIX_COSPAWN_APP`): processes of
+//! one may map the memory of the other.
 use super::ctx::Ctx;
 use super::ctx::effect::Effect;
 use super::ctx::peers::{Caller, PROGRAM};

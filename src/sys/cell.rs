@@ -3,9 +3,9 @@
 //! A thread that reads is in an [`Epoch`]: nothing that it can reach is freed before it leaves. A value that is
 //! replaced is freed when every thread has left the epochs in which it could be reached (crossbeam-epoch).
 //!
-//! A thread with a guard on shared memory (`Hold`) says so in its slot of the reader page anyway. That protects the values of
-//! cells that belong to the page as well: who replaces one looks at the slots first, as the writer of the job does, and keeps what is
-//! replaced as long as there is a guard.
+//! A thread with a guard on shared memory (`Hold`) says so in its slot of the reader page anyway. That protects the
+//! values of cells that belong to the page as well: who replaces one looks at the slots first, as the writer of the job
+//! does, and keeps what is replaced as long as there is a guard.
 use std::marker::PhantomData;
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -25,8 +25,8 @@ impl Epoch {
         Self(crossbeam_epoch::pin())
     }
 
-    /// Has what was replaced destroyed, unless other threads are in an epoch. It is destroyed two epochs later, and epochs advance only
-    /// when somebody sees to it: a process that is idle from now on would hold it for ever.
+    /// Has what was replaced destroyed, unless other threads are in an epoch. It is destroyed two epochs later, and
+    /// epochs advance only when somebody sees to it: a process that is idle from now on would hold it for ever.
     pub fn settle() {
         for _ in 0..3 {
             crossbeam_epoch::pin().flush();
@@ -40,7 +40,8 @@ impl Epoch {
     }
 }
 
-/// Holds a `T` that is replaced as a whole. Reading takes no lock; a replaced value is dropped when nobody reads it any more.
+/// Holds a `T` that is replaced as a whole. Reading takes no lock; a replaced value is dropped when
+/// nobody reads it any more.
 pub(crate) struct EpochCell<T: Send + Sync + 'static> {
     current: Atomic<T>,
     page: Option<Arc<PinPage>>,
@@ -96,8 +97,8 @@ impl<T: Send + Sync + 'static> EpochCell<T> {
         }
         // SAFETY:
         // - the cell always holds a value, and `'a` keeps the cell from being dropped
-        // - the slot says since before this load that there is a guard, and does so for 'a: `replace` sees it there, or this
-        //   load sees what `replace` has stored (the SeqCst fences of `page::pin` and `page::fence_before_scan`)
+        // - the slot says since before this load that there is a guard, and does so for 'a: `replace` sees it there, or
+        //   this load sees what `replace` has stored (the SeqCst fences of `page::pin` and `page::fence_before_scan`)
         Some(unsafe { self.current.load(Ordering::Acquire, crossbeam_epoch::unprotected()).deref() })
     }
 
@@ -112,7 +113,8 @@ impl<T: Send + Sync + 'static> EpochCell<T> {
             for Retired(old) in kept.drain(..) {
                 // SAFETY:
                 // - `old` came from `Owned::new` and is reachable no more, so that it is destroyed only here
-                // - no guard was held after it was replaced; whoever else still reads it has been in an epoch since before
+                // - no guard was held after it was replaced; whoever else still reads it has been in an epoch since
+                //   before
                 // - T is Send and 'static: any thread may drop it, at any time
                 unsafe { guard.defer_destroy(Shared::from(old)) };
             }

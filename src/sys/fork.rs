@@ -7,7 +7,8 @@ use instanton_layout::sync::Ordering;
 use instanton_layout::words::{RawWordsMut, Words, WordsMut};
 use memmap2::MmapRaw;
 
-/// A word that reads as 0 in every forked child of its maker: the kernel wipes its page at fork. All marks of a process lie on one page.
+/// A word that reads as 0 in every forked child of its maker: the kernel wipes its page at fork. All marks of
+/// a process lie on one page.
 pub(crate) struct ForkMark {
     /// The words of the page, for as long as that is mapped.
     words: RawWordsMut<'static>,

@@ -1,6 +1,7 @@
 //! Sleeping on words of memory until somebody wakes the sleepers.
 //!
-//! Addresses are plain numbers here: the kernel reads four bytes there and answers an error when it cannot; nothing is written.
+//! Addresses are plain numbers here: the kernel reads four bytes there and answers an error when it
+//! cannot; nothing is written.
 #![cfg_attr(not(feature = "client"), allow(dead_code, reason = "only clients wait"))]
 use std::io;
 use std::ptr;
@@ -45,8 +46,8 @@ impl Bell {
         ptr::from_ref(&self.0) as usize
     }
 
-    /// Sleeps until it rings, the shared word at `address` changes from `seen` and its sleepers are woken, or `limit` is
-    /// over. Also returns for nothing.
+    /// Sleeps until it rings, the shared word at `address` changes from `seen` and its sleepers are woken, or `limit`
+    /// is over. Also returns for nothing.
     pub(crate) fn wait_beside(&self, address: usize, seen: u32, limit: Duration) {
         match self.wait_for_both(address, seen, limit) {
             // Before Linux 5.16, or forbidden: then the bell is looked at now and then.
@@ -67,7 +68,8 @@ impl Bell {
         let waiters = [of(address, seen.to_le(), SIZE_U32), of(self.address(), 0, SIZE_U32 | PRIVATE)];
         let end = monotonic(limit)?;
         // SAFETY:
-        // - `waiters` is an array of that many of the kernel's `struct futex_waitv`, and `end` a timespec; both outlive the call
+        // - `waiters` is an array of that many of the kernel's `struct futex_waitv`, and `end` a
+        //   timespec; both outlive the call
         // - the kernel reads the two words itself
         let woken = unsafe {
             libc::syscall(

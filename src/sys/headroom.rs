@@ -1,8 +1,8 @@
 //! Headroom: memory that can be taken without bringing the OOM killer on.
 //!
-//! In a control group with a memory limit, allocating shared memory beyond it does not fail: it kills a process. So the limits
-//! of every visible ancestor group are looked at before each step. Memory that another process takes between the look
-//! and the step is not seen; the margin is for that.
+//! In a control group with a memory limit, allocating shared memory beyond it does not fail: it kills a process. So the
+//! limits of every visible ancestor group are looked at before each step. Memory that another process takes between the
+//! look and the step is not seen; the margin is for that.
 use std::fs;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
@@ -34,8 +34,8 @@ struct Seen {
 const FRESH: Duration = Duration::from_millis(20);
 /// With less than this left after a step, we look before each step that is not little.
 const PLENTY: u64 = 256 << 20;
-/// So much is taken altogether before somebody looks: a part of the margin, and no more than the kernel itself takes for a few
-/// processes that come in. So nobody's Init waits for a look because of its own page.
+/// So much is taken altogether before somebody looks: a part of the margin, and no more than the kernel itself takes
+/// for a few processes that come in. So nobody's Init waits for a look because of its own page.
 const LITTLE: u64 = 64 << 10;
 
 /// Record of the memory that is left.

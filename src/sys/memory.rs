@@ -1,9 +1,9 @@
 //! Memory that processes share: made, sealed and mapped.
 //!
-//! A segment is an anonymous file. Its maker allocates every page of it, maps it writable once, seals its size and every later
-//! writable mapping, takes away the write permission and keeps a descriptor that was opened read-only: what a reader gets can
-//! neither be written nor shortened, and no page of it is a hole that reading would allocate. When the last descriptor and
-//! mapping are gone, however their owners ended, the kernel frees it.
+//! A segment is an anonymous file. Its maker allocates every page of it, maps it writable once, seals its size and
+//! every later writable mapping, takes away the write permission and keeps a descriptor that was opened read-only: what
+//! a reader gets can neither be written nor shortened, and no page of it is a hole that reading would allocate. When
+//! the last descriptor and mapping are gone, however their owners ended, the kernel frees it.
 use std::io::{self, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
@@ -24,8 +24,8 @@ const PAGE: usize = 4096;
 
 /// Gives back to the system what the allocator keeps of memory that was freed.
 ///
-/// Maps and columns of a large job are taken apart in buffers of many megabytes. The GNU allocator keeps such buffers for the
-/// next time, and a server has no next time of that size for as long as the job runs.
+/// Maps and columns of a large job are taken apart in buffers of many megabytes. The GNU allocator keeps such buffers
+/// for the next time, and a server has no next time of that size for as long as the job runs.
 #[cfg(feature = "server")]
 pub(crate) fn give_back() {
     #[cfg(target_env = "gnu")]
@@ -97,7 +97,8 @@ impl Mapping {
         let raw: MmapRaw = raw.into();
         let base = NonNull::new(raw.as_mut_ptr().cast()).expect("a mapping is not at address 0");
         // SAFETY:
-        // - a mapping begins on a page; its words are only handed out for as long as it is borrowed, and it stays where it is
+        // - a mapping begins on a page; its words are only handed out for as long as it is borrowed, and it stays where
+        //   it is
         // - its length was allocated and sealed, so that no access faults
         // - all access in this process goes through words
         let words = unsafe { RawWords::new(base, raw.len() / 8) };
@@ -181,9 +182,9 @@ pub(crate) fn segment(name: &str, len: u64) -> Result<(Mapping, OwnedFd), Memory
     Ok((mapping, sealed(&writable, len)?))
 }
 
-/// A new segment of so many bytes, which `write` is given a function for to write its words, one piece behind the other; its maker does not
-/// write it either any more. A write to a file takes fewer faults than a store in a mapping, and none of it counts as
-/// this process's before it is read.
+/// A new segment of so many bytes, which `write` is given a function for to write its words, one piece behind the
+/// other; its maker does not write it either any more. A write to a file takes fewer faults than a store in a mapping,
+/// and none of it counts as this process's before it is read.
 pub(crate) fn frozen_segment(
     name: &str,
     len: u64,

@@ -3,8 +3,8 @@
 //! Every function here is safe to call. Each block says what it assumes of the kernel.
 #![allow(unsafe_code, reason = "this is the place for it")]
 
-/// A forked child has a copy of every descriptor for a moment. A test that forks holds this alone, and those together that expect an
-/// end to be seen as soon as they close theirs.
+/// A forked child has a copy of every descriptor for a moment. A test that forks holds this alone, and those together
+/// that expect an end to be seen as soon as they close theirs.
 #[cfg(test)]
 static COPIES: std::sync::RwLock<()> = std::sync::RwLock::new(());
 

@@ -1,8 +1,8 @@
 //! Holding on to blocks of shared memory, so that they can be looked at in place.
 //!
-//! A process has one reader page a job; each of its threads that takes guards owns a slot of it until the thread ends. Guards of
-//! one thread nest: they share its slot, which is freed with the last of them. A forked child has no page: what it inherits
-//! notices, and touches nothing.
+//! A process has one reader page a job; each of its threads that takes guards owns a slot of it until the thread ends.
+//! Guards of one thread nest: they share its slot, which is freed with the last of them. A forked child has no page:
+//! what it inherits notices, and touches nothing.
 use std::cell::{Cell, RefCell};
 use std::io;
 use std::rc::Rc;
@@ -168,7 +168,8 @@ impl<'a> Hold<'a> {
         Arc::ptr_eq(&self.slot.page, page)
     }
 
-    /// Finds a key in the records of what a rank has posted: the entry, the words of its segment, and its value's bytes where they lie.
+    /// Finds a key in the records of what a rank has posted: the entry, the words of its segment, and its
+    /// value's bytes where they lie.
     ///
     /// `segment` gives modex segments by number.
     #[inline(always)]
@@ -186,8 +187,9 @@ impl<'a> Hold<'a> {
                 return Walk::Bad(Malformed::Owner, at);
             }
             // SAFETY:
-            // - the block was reached by references loaded under the pin, in a modex segment of this job, so that the writer
-            //   does not write it before the pin ends (the protocol of `instanton_layout::page`, which a writer keeps)
+            // - the block was reached by references loaded under the pin, in a modex segment of this job, so
+            //   that the writer does not write it before the pin ends (the protocol of
+            //   `instanton_layout::page`, which a writer keeps)
             // - the pin ends when the outermost guard of this thread is dropped; the bytes are borrowed from this one
             // - the mapping lives for 'a
             match unsafe { words.bytes(entry.value_word, entry.value_len) } {

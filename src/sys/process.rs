@@ -10,8 +10,8 @@ use nix::sys::signal::{SigSet, Signal, killpg};
 use nix::sys::wait::{Id, WaitPidFlag, waitid};
 use nix::unistd::{Pid, getegid, geteuid};
 
-/// A descriptor that becomes readable when the process at the other end of `socket` ends: the very process that connected,
-/// whatever becomes of its number. `pid` is what the kernel says of that process, for kernels before 6.5.
+/// A descriptor that becomes readable when the process at the other end of `socket` ends: the very process that
+/// connected, whatever becomes of its number. `pid` is what the kernel says of that process, for kernels before 6.5.
 ///
 /// # Errors
 /// When the process is gone, or not visible from this process's pid namespace.
@@ -77,8 +77,8 @@ pub fn signal(pidfd: &impl AsFd, signal: Signal) -> io::Result<()> {
     send(pidfd, signal, 0)
 }
 
-/// Sends a signal to the process group that a child of this process was started as, and to no group that has its number by now, because
-/// somebody has waited for the child. `end` is what [`watch_child`] has given for it.
+/// Sends a signal to the process group that a child of this process was started as, and to no group that has its number
+/// by now, because somebody has waited for the child. `end` is what [`watch_child`] has given for it.
 pub fn signal_group(end: &impl AsFd, pid: i32, signal: Signal) {
     const PROCESS_GROUP: libc::c_uint = 4;
     let sent = send(end, signal, PROCESS_GROUP);
@@ -120,8 +120,8 @@ pub fn await_child() -> io::Result<i32> {
     }
 }
 
-/// Takes a child of this process that has ended, a certain one or any, by whatever signal: `nix` knows the real-time ones not, and has no
-/// word for such an end. None where all go on.
+/// Takes a child of this process that has ended, a certain one or any, by whatever signal: `nix` knows the real-time
+/// ones not, and has no word for such an end. None where all go on.
 ///
 /// # Errors
 /// `ECHILD` where there is no such child.
@@ -141,8 +141,8 @@ pub fn is_high(descriptor: &impl AsFd) -> bool {
     getrlimit(Resource::RLIMIT_NOFILE).is_ok_and(|(soft, _)| number >= soft / 2)
 }
 
-/// Has a program that is started inherit no descriptor but the standard three, whatever this process has left open, and find no signal
-/// blocked, as all are for the threads of a library.
+/// Has a program that is started inherit no descriptor but the standard three, whatever this process has left open, and
+/// find no signal blocked, as all are for the threads of a library.
 pub fn start_clean(command: &mut Command) {
     let clean = || {
         // An older kernel does not know it, and what is open there stays so.
@@ -159,8 +159,8 @@ pub fn start_clean(command: &mut Command) {
 /// The system calls are made directly: the C library's functions change every thread of the process.
 ///
 /// # Errors
-/// When the kernel refuses, for instance because this process has no right to change its user. The thread may then have some
-/// of its rights changed already and must end.
+/// When the kernel refuses, for instance because this process has no right to change its user. The thread may then have
+/// some of its rights changed already and must end.
 pub fn become_user_in_this_thread(uid: u32, gid: u32) -> io::Result<()> {
     if (geteuid().as_raw(), getegid().as_raw()) == (uid, gid) {
         return Ok(());

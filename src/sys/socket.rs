@@ -76,7 +76,8 @@ pub fn send(socket: &impl AsFd, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) ->
     }
 }
 
-/// Without the C library's `send`, where a thread can be cancelled: in a process with more than one, it takes longer for that.
+/// Without the C library's `send`, where a thread can be cancelled: in a process with more than one, it takes longer
+/// for that.
 #[inline]
 fn send_bytes(socket: &impl AsFd, bytes: &[u8]) -> io::Result<usize> {
     let nobody = ptr::null::<libc::sockaddr>();
@@ -150,7 +151,8 @@ pub fn receive(socket: &impl AsFd, into: &mut [u8], descriptors: &mut Vec<OwnedF
     message.msg_controllen = CONTROL as _;
     let bytes = loop {
         // SAFETY:
-        // - `message` refers to `vector`, `into` and `control`, which outlive the call and are writable in their full length
+        // - `message` refers to `vector`, `into` and `control`, which outlive the call and are writable in their full
+        //   length
         // - `control` is aligned for a cmsghdr
         let received = unsafe {
             libc::recvmsg(socket.as_fd().as_raw_fd(), &raw mut message, libc::MSG_DONTWAIT | libc::MSG_CMSG_CLOEXEC)

@@ -1,8 +1,8 @@
 //! A table that threads read while it is added to.
 //!
-//! Open addressing: each slot is one pointer, to nothing or to an item, and an item's place follows from its hash. Readers
-//! load and compare; writers take a lock among themselves. An item that is replaced, and an array that has become too small, is
-//! freed when no reader can see it any more. Nothing is ever taken out.
+//! Open addressing: each slot is one pointer, to nothing or to an item, and an item's place follows from its hash.
+//! Readers load and compare; writers take a lock among themselves. An item that is replaced, and an array that has
+//! become too small, is freed when no reader can see it any more. Nothing is ever taken out.
 use std::sync::{Mutex, PoisonError};
 
 use crossbeam_epoch::{Atomic, Guard, Owned, Shared};
@@ -79,7 +79,8 @@ impl<V: Send + Sync + 'static> ReadTable<V> {
             match free {
                 true => *len += 1,
                 // SAFETY:
-                // - it came from `Owned::new` and is in no slot any more; only the holder of the lock takes items out of slots
+                // - it came from `Owned::new` and is in no slot any more; only the holder of the lock
+                //   takes items out of slots
                 // - whoever still reads it entered its epoch before
                 false => unsafe { guard.defer_destroy(old) },
             }

@@ -1,7 +1,8 @@
 //! The server that a tool goes to: what its attributes and its environment say, in the Standard's order.
 //!
-//! A server that is named (by address, process, namespace, or as the system's) is the only one that will do. Without a name, a tool
-//! that was launched goes to its launcher, and any other to the first server of this user or of root that takes it.
+//! A server that is named (by address, process, namespace, or as the system's) is the only one that will do.
+//! Without a name, a tool that was launched goes to its launcher, and any other to the first server of this user
+//! or of root that takes it.
 use std::env;
 use std::fmt::Display;
 use std::fs::File;
@@ -186,7 +187,8 @@ impl Wish {
                 Ok(client) => return Ok(client),
                 Err(error) => {
                     trace!("{}: {error}", found.name);
-                    // Whoever does not want this tool says more than who has just gone, or is not the one that is meant.
+                    // Whoever does not want this tool says more than who has just gone, or is not the one that is
+                    // meant.
                     let is_other = server.is_some() && error.status() == Status::ERR_NOT_FOUND;
                     let is_owned = matches!(error, InitError::ForeignServer { .. }) && server.is_none();
                     if matches!(error, InitError::NotAdmitted { .. }) && !is_other || is_owned {

@@ -1,20 +1,23 @@
-//! A tool: a process that nobody's job is made of, and that attaches to servers to look at jobs, steer them or start some.
+//! A tool: a process that nobody's job is made of, and that attaches to servers to look at jobs, steer them or start
+//! some.
 //!
 //! # Actors
 //!
-//! A *tool* has connections to any number of servers; each is a [`Client`], with a thread of its own. One of them is the
-//! *primary* server, which everything is asked that is not meant for another. A tool without a server is a client that is alone.
+//! A *tool* has connections to any number of servers; each is a [`Client`], with a thread of its own. One of
+//! them is the *primary* server, which everything is asked that is not meant for another. A tool without a
+//! server is a client that is alone.
 //!
 //! # States
 //!
-//! A tool keeps its name from its init to its finalize. Its event handlers, what it has stored for itself and the output that it
-//! has asked for belong to the tool: they stay when it turns to another server, and its handlers hear of events from all of
-//! its servers. Its puts belong to the server that was primary then.
+//! A tool keeps its name from its init to its finalize. Its event handlers, what it has stored for itself and the
+//! output that it has asked for belong to the tool: they stay when it turns to another server, and its handlers hear of
+//! events from all of its servers. Its puts belong to the server that was primary then.
 //!
 //! # When a process dies
 //!
-//! A server that dies ends what waits for it with `ERR_LOST_CONNECTION`, and the tool's handlers are told. The tool goes on, with the
-//! connections that it has left. When the tool dies, each of its servers finds out from the end of the connection.
+//! A server that dies ends what waits for it with `ERR_LOST_CONNECTION`, and the tool's handlers are told. The
+//! tool goes on, with the connections that it has left. When the tool dies, each of its servers finds out from
+//! the end of the connection.
 //!
 //! # Example
 //!
@@ -61,12 +64,12 @@ impl Servers {
 }
 
 impl Tool {
-    /// Looks for a server, and attaches to it (`PMIx_tool_init`). The attributes say where to look, and whether there must be
-    /// one: by default there must.
+    /// Looks for a server, and attaches to it (`PMIx_tool_init`). The attributes say where to look, and whether there
+    /// must be one: by default there must.
     ///
     /// # Errors
-    /// [`InitError::NoServer`] where there is none, and why it was not to be had where there is; [`InitError::Directive`] for
-    /// attributes that contradict each other.
+    /// [`InitError::NoServer`] where there is none, and why it was not to be had where there is;
+    /// [`InitError::Directive`] for attributes that contradict each other.
     pub fn init(info: &[Info]) -> Result<Tool, InitError> {
         let wish = Wish::read(info)?;
         let client = match wish.connects {
@@ -139,8 +142,8 @@ impl Tool {
         self.lock().all().filter(|client| client.is_connected()).filter_map(|client| client.server().cloned()).collect()
     }
 
-    /// Makes a server the primary one (`PMIx_tool_set_server`). With `PMIX_WAIT_FOR_CONNECTION`, waits until this tool is
-    /// attached to it, for `PMIX_TIMEOUT` seconds at most.
+    /// Makes a server the primary one (`PMIx_tool_set_server`). With `PMIX_WAIT_FOR_CONNECTION`, waits until this tool
+    /// is attached to it, for `PMIX_TIMEOUT` seconds at most.
     ///
     /// # Errors
     /// `ERR_UNREACH` for one that it is not attached to, `ERR_TIMEOUT` when that lasts.
@@ -174,8 +177,8 @@ impl Tool {
         Ok(())
     }
 
-    /// Ends the connection to a server (`PMIx_tool_disconnect`). Without its primary server the tool is alone until it names another
-    /// one.
+    /// Ends the connection to a server (`PMIx_tool_disconnect`). Without its primary server the tool is alone
+    /// until it names another one.
     ///
     /// # Errors
     /// `ERR_NOT_FOUND` for one that it is not attached to; the server's word, when the end was not a clean one.
@@ -198,8 +201,8 @@ impl Tool {
     /// Ends every connection (`PMIx_tool_finalize`). `info` is for the primary server.
     ///
     /// # Errors
-    /// [`Error::WouldBlock`] from a callback, and then nothing has ended; when a connection did not end cleanly, it is ended all the
-    /// same.
+    /// [`Error::WouldBlock`] from a callback, and then nothing has ended; when a connection did not end cleanly,
+    /// it is ended all the same.
     pub fn finalize(&self, info: &[Info]) -> Result<(), Error> {
         let all: Vec<Arc<Client>> = self.lock().all().cloned().collect();
         all.iter().try_for_each(|client| client.may_wait("PMIx_tool_finalize"))?;

@@ -1,7 +1,7 @@
 //! The public encoding `v41`: how values become the bytes that stock libraries from 4.2 on read and write.
 //!
-//! Two actors: a [`Writer`] appends to a [`Sink`], a [`Reader`] goes through bytes of anybody. Neither knows sockets, commands or
-//! C. The form of a structure on the wire is written once, in `records`, and serves both.
+//! Two actors: a [`Writer`] appends to a [`Sink`], a [`Reader`] goes through bytes of anybody. Neither knows sockets,
+//! commands or C. The form of a structure on the wire is written once, in `records`, and serves both.
 //!
 //! A *pack* is a count and so many elements of one type. It comes in two [`Form`]s: plain, where the reader has to know
 //! the type, and described, where the type stands in front. Inside, nothing but a value, an array and a published value

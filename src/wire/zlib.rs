@@ -30,8 +30,8 @@ pub fn decompress(bytes: &[u8]) -> Option<Vec<u8>> {
     (matches!(status, Ok(Status::StreamEnd)) && out.len() == len).then_some(out)
 }
 
-/// The list that a map expression of the binary form stands for: `blob:`, `component=zlib:` and `size=N:`, a NUL behind each, and
-/// N compressed bytes. None where it is something else.
+/// The list that a map expression of the binary form stands for: `blob:`, `component=zlib:` and `size=N:`, a NUL behind
+/// each, and N compressed bytes. None where it is something else.
 pub fn expression(bytes: &[u8]) -> Option<Vec<u8>> {
     let rest = bytes.strip_prefix(b"blob:\0component=zlib:\0size=")?;
     let end = rest.iter().position(|byte| *byte == 0)?;

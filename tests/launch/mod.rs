@@ -55,7 +55,8 @@ pub fn target() -> &'static Path {
     Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("cargo's folder for test files lies in its target directory")
 }
 
-/// Returns whether the files that a test needs are there. If not, says so where the test runner's capture does not hide it.
+/// Returns whether the files that a test needs are there. If not, says so where the test runner's
+/// capture does not hide it.
 pub fn have(test: &str, needed: &[PathBuf]) -> bool {
     let instanton = dist().join("bin/instanton");
     for path in std::iter::once(&instanton).chain(needed) {
@@ -73,8 +74,8 @@ pub fn skipped(test: &str, reason: &str) {
     let _ = io::stderr().write_all(format!("SKIPPED {test}: {reason}\n").as_bytes());
 }
 
-/// Takes away what an outer launcher left, and lets Open MPI keep to loopback and the plain messaging layer: it is quick to
-/// start then, and nothing leaves the machine.
+/// Takes away what an outer launcher left, and lets Open MPI keep to loopback and the plain messaging layer: it is
+/// quick to start then, and nothing leaves the machine.
 pub fn plain_environment(command: &mut Command) {
     for (name, _) in std::env::vars_os() {
         let name_text = name.to_string_lossy();

@@ -232,7 +232,8 @@ fn a_participant_that_is_killed_ends_the_fence_on_every_node() {
         let told = told(&cluster);
         let failed: Vec<&String> = told.iter().filter(|said| said.contains(keys::LOCAL_COLLECTIVE_STATUS)).collect();
         assert!(told.len() == nodes && failed.len() == 1 && failed[0].starts_with("fence node 0"), "{told:?}");
-        // No later fence waits either; and living processes have fences of their own, and get what was not brought then.
+        // No later fence waits either; and living processes have fences of their own, and get what was not brought
+        // then.
         assert_eq!(fence_all(&mut peers, &[], &[]), vec![Status::ERR_PARTIAL_SUCCESS; nodes * 2 - 1]);
         let alive: Vec<Proc> = peers.iter().map(|peer| peer.proc.clone()).collect();
         assert_eq!(fence_all(&mut peers, &alive, &collect()), vec![OK; nodes * 2 - 1]);

@@ -176,7 +176,8 @@ impl Peer {
 }
 
 impl Drop for Peer {
-    /// Now, although a process that another test is just starting has a copy of the socket until it runs its own program.
+    /// Now, although a process that another test is just starting has a copy of the socket until it runs its own
+    /// program.
     fn drop(&mut self) {
         let _ = self.stream.shutdown(Shutdown::Both);
     }

@@ -1,8 +1,9 @@
 //! A Slurm cluster of four nodes, unmodified and out of Debian's packages, for one test program.
 //!
-//! `tests/slurm/cluster` builds it inside namespaces of its own. This side holds its standard input: when the test process
-//! goes away, however it does, the cluster's first process sees the end of it and goes too, and with it the kernel ends
-//! everything that ever ran in there. Nothing of the cluster exists outside, so there is nothing to clean up.
+//! `tests/slurm/cluster` builds it inside namespaces of its own. This side holds its standard input: when
+//! the test process goes away, however it does, the cluster's first process sees the end of it and goes too,
+//! and with it the kernel ends everything that ever ran in there. Nothing of the cluster exists outside, so
+//! there is nothing to clean up.
 //!
 //! Tests take turns, because each of them looks at what is left behind: processes, files, open descriptors of daemons.
 use std::collections::{BTreeMap, BTreeSet};

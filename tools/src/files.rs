@@ -41,8 +41,8 @@ impl Files {
         Self { only: only && (prefix.is_some() || directory.is_some()), prefix, is_pattern, directory }
     }
 
-    /// Opens the file of a rank's stream (`stdout` or `stderr`), if there is to be one; empty, whatever was there. `size`
-    /// is that of the rank's job.
+    /// Opens the file of a rank's stream (`stdout` or `stderr`), if there is to be one; empty, whatever was there.
+    /// `size` is that of the rank's job.
     ///
     /// # Errors
     /// When it cannot be made.

@@ -87,7 +87,8 @@ impl Pmix {
         Ok(Self { server, published, place: topology.0.join().ok().flatten() })
     }
 
-    /// Tells the server of a job whose ranks are to be started; `more` is said of it besides, and of its ranks' environment.
+    /// Tells the server of a job whose ranks are to be started; `more` is said of it besides, and of its ranks'
+    /// environment.
     pub fn register(&self, job: &Job, more: &[Info]) -> Result<(), Status> {
         let (done, registered) = mpsc::channel();
         for (rank, _) in job.ranks() {
@@ -352,7 +353,8 @@ impl Host for Launcher {
         self.streams.inputs.push(source, targets, directives, bytes)
     }
 
-    /// The ends of ranks are known from the kernel. That of a tool comes in its turn: what it has asked for before is begun.
+    /// The ends of ranks are known from the kernel. That of a tool comes in its turn: what it has asked for before is
+    /// begun.
     fn client_lost(&self, proc: &Proc, _: Status) {
         if !self.is_rank(proc) {
             let _ = self.tell(Event::ToolGone(proc.clone()));

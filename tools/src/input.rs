@@ -109,7 +109,8 @@ impl Inputs {
     /// Input for ranks; no bytes, or `PMIX_IOF_COMPLETE`, are its end.
     ///
     /// # Errors
-    /// `ERR_IOF_XOFF` when it is taken and nothing more is wanted for now; `ERR_NOT_FOUND` when none of the ranks takes any.
+    /// `ERR_IOF_XOFF` when it is taken and nothing more is wanted for now; `ERR_NOT_FOUND` when none of the ranks takes
+    /// any.
     pub fn push(&self, source: &Proc, targets: &[Proc], directives: &[Info], bytes: &[u8]) -> Accepted {
         let is_end = bytes.is_empty() || directives.is_set(keys::IOF_COMPLETE);
         let room = directives.find(keys::IOF_CACHE_SIZE).and_then(|info| info.value.as_u32());

@@ -1,7 +1,7 @@
 //! The jobs of a run and their processes: those that were started, and how each has ended.
 //!
-//! The first job stays until the end of the run. One that a rank has started is forgotten when its last process has ended, so
-//! that a run may start any number of jobs, one after the other.
+//! The first job stays until the end of the run. One that a rank has started is forgotten when its last process has
+//! ended, so that a run may start any number of jobs, one after the other.
 use std::collections::{BTreeMap, HashMap};
 
 use instanton::data::constants::proc_state::{
@@ -85,7 +85,8 @@ impl Jobs {
         &self.live[&1].job
     }
 
-    /// The number of the next job, and how many ranks come before its own on this node; none when no more can be numbered.
+    /// The number of the next job, and how many ranks come before its own on this node; none when no more can be
+    /// numbered.
     pub fn next(&self, ranks: u32) -> Option<(u32, u32)> {
         let before = self.live.values().map(|live| live.job.before + live.job.size()).max().unwrap_or(0);
         (u64::from(before) + u64::from(ranks) <= u64::from(MOST_RANKS)).then_some((self.last + 1, before))

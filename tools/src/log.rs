@@ -1,7 +1,7 @@
 //! Logs of ranks (`PMIx_Log`): our own output, and the system's log.
 //!
-//! Texts for the output are written as they are, between the lines of the ranks. Texts for the system's log go to the daemon
-//! behind [`SOCKET`] as one datagram each, with the priority of an error unless another one is asked for.
+//! Texts for the output are written as they are, between the lines of the ranks. Texts for the system's log go to the
+//! daemon behind [`SOCKET`] as one datagram each, with the priority of an error unless another one is asked for.
 use std::os::unix::net::UnixDatagram;
 
 use instanton::data::{Info, InfoList, Proc, Status, keys};

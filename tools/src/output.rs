@@ -82,7 +82,8 @@ impl Source {
         Self { file, is_hidden: only, ..self }
     }
 
-    /// Shows what was read, nothing at the end, to the tools that pull it. Returns whether it is for our own output as well.
+    /// Shows what was read, nothing at the end, to the tools that pull it. Returns whether it is for our own output as
+    /// well.
     fn hand_over(&mut self, bytes: &[u8]) -> bool {
         // A file that is full or gone takes no more; the rank goes on.
         self.file.take_if(|file| file.write_all(bytes).is_err());

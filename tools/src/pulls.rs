@@ -73,7 +73,8 @@ impl PulledStream {
         }
         if is_wanted && let Some(server) = self.pulls.server.get().and_then(Weak::upgrade) {
             let end = bytes.is_empty().then(|| Info::new(keys::IOF_COMPLETE, true));
-            // It takes over at once, so that no more than this is on its way; one that has ended has nobody left to tell.
+            // It takes over at once, so that no more than this is on its way; one that has ended has nobody left to
+            // tell.
             let _ = server.iof_deliver_wait(&self.source, self.channel, bytes, end.as_slice());
         }
         is_ours

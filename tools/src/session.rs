@@ -1,8 +1,8 @@
 //! The session directory: one tree of a run in the system's temporary directory, for us and our user alone.
 //!
 //! The guardian names it, the launcher makes it, and the one that lives longer removes it: so there is no moment at
-//! which it exists and nobody is left to remove it. Below it lies one directory for each job (NSDIR) and in that one for
-//! each rank (PROCDIR), so that nothing a rank keeps there outlives the job.
+//! which it exists and nobody is left to remove it. Below it lies one directory for each job (NSDIR) and in that one
+//! for each rank (PROCDIR), so that nothing a rank keeps there outlives the job.
 use std::fs::{self, DirBuilder};
 use std::io;
 use std::os::unix::fs::DirBuilderExt;

@@ -61,8 +61,8 @@ impl Request {
         launch::read(&self.info, &self.apps, node, serves)
     }
 
-    /// Information for the server about the job besides its plan: changes of its processes' environment, and whether it is
-    /// connected with its parent.
+    /// Information for the server about the job besides its plan: changes of its processes' environment, and whether it
+    /// is connected with its parent.
     pub fn said(&self) -> Vec<Info> {
         let mut said = launch::environment(&self.info, &self.apps);
         let apart = |info: &[Info]| info.is_set(keys::COSPAWN_APP);

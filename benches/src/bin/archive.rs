@@ -1,6 +1,7 @@
 //! Job information as one rkyv archive, beside the info segment of the store: bytes, attach, look-up.
 //!
-//! Three shapes of archive are measured, from the one that is written down first to the one that comes nearest to the store:
+//! Three shapes of archive are measured, from the one that is written down first to the one that comes nearest to the
+//! store:
 //!
 //! - a map for each rank: a hash map from key to value for the job and for each of its ranks;
 //! - a column for each key: for each rank a cell that holds a number or a text;

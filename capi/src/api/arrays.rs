@@ -161,8 +161,9 @@ export! {
 
 /// Bytes of a buffer's first block: most packs fit.
 const LEAST: usize = 128;
-/// Unpacked data goes to memory that often lies right behind the buffer. At an equal offset in a page, a few bytes on, the
-/// processor would copy it byte by byte: ten times slower. So large blocks are not quite so large as multiples of pages.
+/// Unpacked data goes to memory that often lies right behind the buffer. At an equal offset in a page, a few
+/// bytes on, the processor would copy it byte by byte: ten times slower. So large blocks are not quite so
+/// large as multiples of pages.
 const SHIFT: usize = 512;
 
 /// Appends bytes to a buffer.

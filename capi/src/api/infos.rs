@@ -31,7 +31,8 @@ pub unsafe fn load(info: &mut pmix_info_t, key: *const c_char, data: *const c_vo
     }
 }
 
-/// Fills an attribute, whatever was in it, with a copy of another. A value that belongs to somebody else goes on doing so.
+/// Fills an attribute, whatever was in it, with a copy of another. A value that belongs to somebody else goes on doing
+/// so.
 ///
 /// # Safety
 /// `dest` has room for an attribute; `info` is NULL or a constructed one.

@@ -129,8 +129,8 @@ unsafe fn clear(ty: DataType, dest: *mut c_void, n: usize) {
 }
 
 export! {
-    /// Appends `num_vals` elements of a type to a buffer, in the encoding that every release from 4.2 on reads, whatever
-    /// the target.
+    /// Appends `num_vals` elements of a type to a buffer, in the encoding that every release from 4.2 on
+    /// reads, whatever the target.
     fn PMIx_Data_pack(
         _target: *const pmix_proc_t, buffer: *mut pmix_data_buffer_t, src: *mut c_void, num_vals: i32, ty: u16,
     ) -> Outcome {

@@ -413,7 +413,8 @@ export! {
         cbdata: *mut c_void,
     ) -> Outcome {
         let (server, nspace) = (server()?, nspace_of(nspace)?);
-        // PRRTE 3.0 registers one without a name whenever processes connect, and shows its user what is wrong with that.
+        // PRRTE 3.0 registers one without a name whenever processes connect, and shows its user what is wrong with
+        // that.
         if nspace.is_empty() {
             report(cbfunc, cbdata, Status::SUCCESS);
             return if cbfunc.is_some() { Ok(()) } else { Err(Status::OPERATION_SUCCEEDED) };
@@ -486,7 +487,8 @@ export! {
         ENVIRONMENT.with(|_, environment| setup(environment)).ok_or(Status::ERR_INIT)?
     }
 
-    /// Asks for what a process of this node has posted, for another node's server. The bytes are `cbfunc`'s until it returns.
+    /// Asks for what a process of this node has posted, for another node's server. The bytes are
+    /// `cbfunc`'s until it returns.
     fn PMIx_server_dmodex_request(
         proc: *const pmix_proc_t, cbfunc: Option<DmodexFn>, cbdata: *mut c_void,
     ) -> Outcome {
@@ -508,7 +510,8 @@ export! {
     }
 }
 
-/// The answer of a function that returns nothing and could not begin. Without a server there is nobody to give it later.
+/// The answer of a function that returns nothing and could not begin. Without a server there is nobody to give it
+/// later.
 pub fn report(cbfunc: Option<OpFn>, cbdata: *mut c_void, status: Status) {
     let (Some(cbfunc), data) = (cbfunc, CbData::new(cbdata)) else { return };
     // SAFETY: the host's own function and data.

@@ -59,7 +59,8 @@ export! {
         )
     }
 
-    /// Says which attributes this program supports, as a host, for one function of its module: their names, ended by NULL.
+    /// Says which attributes this program supports, as a host, for one function of its module: their names, ended by
+    /// NULL.
     fn PMIx_Register_attributes(function: *mut c_char, attrs: *mut *mut c_char) -> Outcome {
         let client = session::client()?;
         let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).map_err(|_| Status::ERR_BAD_PARAM);

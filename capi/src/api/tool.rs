@@ -68,7 +68,8 @@ export! {
 export! {
     after_init;
 
-    /// Attaches to one more server, which the attributes must name; with PMIX_PRIMARY_SERVER it becomes the primary one.
+    /// Attaches to one more server, which the attributes must name; with PMIX_PRIMARY_SERVER it becomes the primary
+    /// one.
     fn PMIx_tool_attach_to_server(
         proc: *mut pmix_proc_t, server: *mut pmix_proc_t, info: *mut pmix_info_t, ninfo: usize,
     ) -> Outcome {

@@ -280,7 +280,8 @@ export! {
         Ok(())
     }
 
-    /// A text for an element of any type, the caller's to free; of a string and a map expression it is given the text itself.
+    /// A text for an element of any type, the caller's to free; of a string and a map expression it is given the text
+    /// itself.
     fn PMIx_Data_print(output: *mut *mut c_char, prefix: *mut c_char, src: *mut c_void, ty: u16) -> Outcome {
         let output = output.as_mut().ok_or(Status::ERR_BAD_PARAM)?;
         *output = ptr::null_mut();

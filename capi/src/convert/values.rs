@@ -111,8 +111,8 @@ impl Mirror<DataArray> for pmix_data_array_t {
 /// The types that lie in one C type and become one variant.
 macro_rules! elements {
     ($($ty:ident, $variant:ident: $c:ty;)*) => {
-        /// The element of type `ty` at `place`. A map expression that is text has its NUL among its bytes in C, and none
-        /// in the data model.
+        /// The element of type `ty` at `place`. A map expression that is text has its NUL among its bytes in C,
+        /// and none in the data model.
         ///
         /// # Safety
         /// `place` is NULL or points to such an element.

@@ -1,5 +1,6 @@
-//! Texts for elements of every type, in the form that programs know from stock libraries: a prefix, the type, the value;
-//! what is made of parts has a line for each. They are read where they lie: no element is converted or copied for its text.
+//! Texts for elements of every type, in the form that programs know from stock libraries: a prefix, the type,
+//! the value; what is made of parts has a line for each. They are read where they lie: no element is
+//! converted or copied for its text.
 //!
 //! A value within something else is always printed with the prefix [`INNER`]. Types that stock libraries print nothing
 //! for are printed in the words of the data model.

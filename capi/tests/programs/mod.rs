@@ -14,7 +14,8 @@ pub fn alone(program: &Path) -> Command {
     command
 }
 
-/// Returns a command under valgrind, which fails at an error or a leak; nothing where it is not installed, which is printed.
+/// Returns a command under valgrind, which fails at an error or a leak; nothing where it is not
+/// installed, which is printed.
 pub fn checked(program: &Path) -> Option<Command> {
     if Command::new("valgrind").arg("--version").output().is_err() {
         eprintln!("valgrind is not installed: {} runs without it", program.display());

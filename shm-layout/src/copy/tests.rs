@@ -93,7 +93,8 @@ fn write_on(words: RawWordsMut<'_>, fault: Fault, stop: &AtomicBool) {
     }
 }
 
-/// Copies parts of a block that is written all the time, until `copies` of them counted, and says whether one of them was a mixture.
+/// Copies parts of a block that is written all the time, until `copies` of them counted, and says whether
+/// one of them was a mixture.
 fn yields_a_mixture(way: Way, fault: Fault, copies: usize) -> bool {
     let memory: Vec<AtomicU64> = (0..BLOCK).map(|at| AtomicU64::new(if at == 0 { 1 } else { 0 })).collect();
     // SAFETY: atomic words that outlive both threads, which anybody may write.

@@ -1,4 +1,5 @@
-//! One element of a node list: the text of a name with numbers in it, which stands for as many names as there are numbers.
+//! One element of a node list: the text of a name with numbers in it, which stands for as many names as there are
+//! numbers.
 use std::ops::Range;
 
 use super::row::NameRow;

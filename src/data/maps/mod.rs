@@ -12,9 +12,9 @@
 //! | `blob:` and binary data | compressed by another implementation: refused with `ERR_NOT_SUPPORTED` |
 //!
 //! Within any of them a list has the same grammar, and ranges may stand in any. Leading zeros, what stands before and
-//! behind the digits, and the order of names are kept. Nothing is expanded while it is parsed: a map stays as many ranges
-//! as were written and hands out names and ranks one by one, so an expression of a few bytes that stands for billions
-//! costs nothing and is refused by [`Limits`].
+//! behind the digits, and the order of names are kept. Nothing is expanded while it is parsed: a map stays as many
+//! ranges as were written and hands out names and ranks one by one, so an expression of a few bytes that stands for
+//! billions costs nothing and is refused by [`Limits`].
 //!
 //! ```
 //! use instanton::data::maps::{Form, NodeMap, ProcMap};

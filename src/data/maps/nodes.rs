@@ -38,7 +38,8 @@ impl NodeMap {
         Ok(map)
     }
 
-    /// A map of what an expression names, put together as far as it goes: the shortest way from a list to its expression.
+    /// A map of what an expression names, put together as far as it goes: the shortest way from a list to its
+    /// expression.
     ///
     /// # Errors
     /// As [`parse`](NodeMap::parse) and [`from_names`](NodeMap::from_names).

@@ -34,9 +34,9 @@ pub struct ProcMap {
 impl ProcMap {
     /// Takes a process map expression apart, within the default [`Limits`].
     ///
-    /// Behind a colon `2x(3)` stands for two nodes of three ranks each, which go on from the last rank before, or from 0.
-    /// The sample of the Standard's text loses where its ranks start; this reading makes the form say something, and lets
-    /// us write a map of equal blocks in a few bytes.
+    /// Behind a colon `2x(3)` stands for two nodes of three ranks each, which go on from the last rank before, or from
+    /// 0. The sample of the Standard's text loses where its ranks start; this reading makes the form say something, and
+    /// lets us write a map of equal blocks in a few bytes.
     ///
     /// # Errors
     /// [`MapError`] says what is wrong with it and where.
@@ -127,7 +127,8 @@ impl ProcMap {
         self.ranges.iter().map(|range| range.count()).sum()
     }
 
-    /// The expression of this map, which [`parse`](ProcMap::parse) takes apart again. Plain and raw lists name every rank.
+    /// The expression of this map, which [`parse`](ProcMap::parse) takes apart again. Plain and raw lists name every
+    /// rank.
     pub fn to_text(&self, form: Form) -> Vec<u8> {
         let mut text = form.opening().to_vec();
         let mut next = Some(0);
@@ -237,8 +238,8 @@ impl Steps for ProcMap {
 /// Properties of a map that are seen while it is taken apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ReadMap {
-    /// The form of one that is, letter by letter, what [`to_text`](ProcMap::to_text) writes in that form. (Where that writes equal blocks
-    /// as such, it is the other way to write them.)
+    /// The form of one that is, letter by letter, what [`to_text`](ProcMap::to_text) writes in that form. (Where that
+    /// writes equal blocks as such, it is the other way to write them.)
     pub(crate) form: Option<Form>,
     /// True if the ranks of each node come in the order of their numbers.
     pub(crate) in_order: bool,
@@ -314,8 +315,8 @@ fn walk(expression: &[u8], limits: &Limits, to: &mut impl Steps) -> Result<Optio
     }
 }
 
-/// Ranks that are read before anybody looks at them: what follows is done to one after the other then, which takes less time where each
-/// has its place elsewhere in memory.
+/// Ranks that are read before anybody looks at them: what follows is done to one after the other then, which takes less
+/// time where each has its place elsewhere in memory.
 const SOME: usize = 64;
 
 /// One element: the ranks of a node, or several equal nodes at once.

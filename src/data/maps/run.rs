@@ -40,7 +40,8 @@ impl Run {
         }
     }
 
-    /// Takes in the first name of a list with commas if it differs from several names before in their number only; gives its length.
+    /// Takes in the first name of a list with commas if it differs from several names before in their
+    /// number only; gives its length.
     pub fn extend_from(&mut self, list: &[u8]) -> Option<usize> {
         let Run::Many { before, after, spans } = self else { return None };
         let width = spans[0].width;

@@ -90,8 +90,8 @@ impl<'a> Scan<'a> {
         MapError::Syntax { what, at: self.base + self.at }
     }
 
-    /// Numbers of few digits each, without zeroes in front, as long as each is seen to be alone and there is room for it: how many,
-    /// and whether a `;` comes next. A comma is between them; one behind the last is stepped over, too.
+    /// Numbers of few digits each, without zeroes in front, as long as each is seen to be alone and there is room for
+    /// it: how many, and whether a `;` comes next. A comma is between them; one behind the last is stepped over, too.
     #[inline]
     pub fn short_numbers(&mut self, to: &mut [u32]) -> (usize, bool) {
         let (mut count, mut at) = (0, self.at);
@@ -167,7 +167,8 @@ impl<'a> Scan<'a> {
     }
 }
 
-/// The number at the beginning of eight bytes, the first in the lowest, and its digits; `None` if there are none, or nothing else.
+/// The number at the beginning of eight bytes, the first in the lowest, and its digits; `None` if there
+/// are none, or nothing else.
 #[inline(always)]
 fn up_to_seven_digits(bytes: u64) -> Option<(u32, usize)> {
     const EACH: u64 = u64::from_le_bytes([1; 8]);

@@ -57,7 +57,8 @@ fn rows(name: &str) -> Vec<Row> {
         .collect()
 }
 
-/// All texts of the tables, each once. Tables say where theirs begins: an address would be one more thing for the loader to put right.
+/// All texts of the tables, each once. Tables say where theirs begins: an address would be one more thing
+/// for the loader to put right.
 struct Texts {
     all: String,
     places: HashMap<String, usize>,
@@ -182,8 +183,8 @@ fn place(hash: u64, displacement: u16) -> usize {
     (hash.wrapping_add(u64::from(displacement).wrapping_mul(hash >> 32 | 1)) % PLACES) as usize
 }
 
-/// A number for each key, and a perfect hash that finds it: the top byte of the key's hash chooses a displacement, which
-/// together with the hash chooses a place that no other key has.
+/// A number for each key, and a perfect hash that finds it: the top byte of the key's hash chooses a displacement,
+/// which together with the hash chooses a place that no other key has.
 fn numbers(sorted: &[Row]) -> String {
     let mut keys: Vec<&Row> = sorted.iter().collect();
     keys.dedup_by_key(|row| row.field(1));
@@ -309,7 +310,8 @@ fn names(constants: &[Row], texts: &mut Texts) -> String {
     out
 }
 
-/// Refuses systems that lack what the crate is built on, in one sentence instead of one error for each call that is not there.
+/// Refuses systems that lack what the crate is built on, in one sentence instead of one error for each call that is not
+/// there.
 fn refuse_other_systems() {
     let system = env::var("CARGO_CFG_TARGET_OS").unwrap_or_default();
     if system != "linux" {

@@ -1,9 +1,9 @@
 //! Admission: which peers are let in, and as whom.
 //!
-//! A peer that claims to be a process of a job is held against its job's token and against its registration (user and group), and
-//! then the host is asked. The first process that comes as a rank is that rank; another one that comes while it is in is a clone,
-//! forked from it: it may look at everything, is no second participant, and its end is not the rank's. A peer that claims to be a
-//! tool ([`tools`]) shows no token; its user lets it in.
+//! A peer that claims to be a process of a job is held against its job's token and against its registration (user and
+//! group), and then the host is asked. The first process that comes as a rank is that rank; another one that comes
+//! while it is in is a clone, forked from it: it may look at everything, is no second participant, and its end is not
+//! the rank's. A peer that claims to be a tool ([`tools`]) shows no token; its user lets it in.
 //!
 //! A peer need not show what it cannot: one that the kernel does not vouch for must have the token, and one without a
 //! token must have the user and group of its registration. A peer with neither is refused.
@@ -176,8 +176,8 @@ fn check(jobs: &Jobs, proc: &Proc, token: Option<&[u8; 32]>, user: Option<User>)
     let job = jobs.get(nspace);
     let has_token = token.is_some_and(|token| are_equal(&job.map_or(token_of_nobody, |job| job.token), token));
     let is_foreign = job.is_some_and(|job| job.foreign_ids);
-    // A peer without the token does not learn which namespaces there are. Its user may stand for it where users are held against
-    // the registration.
+    // A peer without the token does not learn which namespaces there are. Its user may stand for it where users are
+    // held against the registration.
     if job.is_none() || !has_token && (token.is_some() || user.is_none() || is_foreign) {
         return Err((Status::ERR_INVALID_CRED, format!("no namespace {nspace} with that token is registered here")));
     }

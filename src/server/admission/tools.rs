@@ -1,12 +1,13 @@
-//! Tools: processes that nobody launched here, and that attach to the server to look at its jobs, to steer them or to start some.
+//! Tools: processes that nobody launched here, and that attach to the server to look at its jobs, to
+//! steer them or to start some.
 //!
 //! A tool shows no token. Its user, as the kernel says it, lets it in: the server's own, or root; any, where the server
 //! was told to leave that to its host. The host is asked next; it may refuse, or name the tool. A host that cares for
 //! no tools leaves it with the name it came with or, without one, with one that the server makes.
 //!
-//! Once in, a tool is the process of a namespace of its own, which the server registers for it and forgets with it: so it may do
-//! whatever a process of a job may do, with itself as its job. Its connection is what makes it one: when that ends, or its
-//! process does, the tool is gone, and the host hears of it as it does of any other process.
+//! Once in, a tool is the process of a namespace of its own, which the server registers for it and forgets with it: so
+//! it may do whatever a process of a job may do, with itself as its job. Its connection is what makes it one: when that
+//! ends, or its process does, the tool is gone, and the host hears of it as it does of any other process.
 use super::{Admission, Refusal, let_in, set_deadline};
 use crate::data::{DataArray, Info, Nspace, Proc, Rank, Status, Value, keys};
 use crate::message::door::{Arrival, PeerId, User};
@@ -16,7 +17,8 @@ use crate::server::ctx::ticket::Ticket;
 use crate::server::jobs::{Job, Jobs, Phase};
 use crate::store::JobInfoBuilder;
 
-/// The highest rank of a tool in a namespace that the server registers for it: there is room for so many from the beginning.
+/// The highest rank of a tool in a namespace that the server registers for it: there is room for so many from the
+/// beginning.
 const MAX_RANK: u32 = 1023;
 
 impl Admission {

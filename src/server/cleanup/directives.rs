@@ -39,7 +39,8 @@ impl Cleanup {
     /// Adds the paths of a call: all of them, or none. Returns whether any is new.
     ///
     /// # Errors
-    /// `ERR_OUT_OF_RESOURCE` for more than fits, `ERR_CONFLICTING_CLEANUP_DIRECTIVES` for a path that is registered otherwise.
+    /// `ERR_OUT_OF_RESOURCE` for more than fits, `ERR_CONFLICTING_CLEANUP_DIRECTIVES` for a path that is registered
+    /// otherwise.
     pub fn add(&mut self, more: &Cleanup) -> Result<bool, Status> {
         let conflict = |item: &Item| {
             self.find(&item.path).is_ok_and(|at| self.items[at] != *item)
@@ -68,8 +69,8 @@ impl Cleanup {
     /// Reads the directives of a call, for a process of that user.
     ///
     /// # Errors
-    /// `ERR_BAD_PARAM` for a path that is ambiguous, `ERR_CONFLICTING_CLEANUP_DIRECTIVES` for one that is named in two ways,
-    /// `ERR_OUT_OF_RESOURCE` for too many.
+    /// `ERR_BAD_PARAM` for a path that is ambiguous, `ERR_CONFLICTING_CLEANUP_DIRECTIVES` for one that is named in two
+    /// ways, `ERR_OUT_OF_RESOURCE` for too many.
     pub fn parse(directives: &[Info], uid: u32, gid: u32) -> Result<Cleanup, Status> {
         let mut cleanup = Cleanup::default();
         let tree = Kind::Directory {

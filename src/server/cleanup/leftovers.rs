@@ -5,8 +5,8 @@ use crate::data::Info;
 use crate::sys::signals::spawn_without_signals;
 use crate::trace;
 
-/// Does the clean-up that clients of a server that is no more had registered, one call of theirs after the other, with the rights of
-/// that user. Returns when it is done.
+/// Does the clean-up that clients of a server that is no more had registered, one call of theirs after the other, with
+/// the rights of that user. Returns when it is done.
 pub fn clean_up(calls: &[Vec<Info>], uid: u32, gid: u32) {
     let mut all = Cleanup::default();
     for directives in calls {

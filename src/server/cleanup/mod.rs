@@ -1,13 +1,13 @@
 //! Clean-up after processes: files and directories that are removed when a process or a job ends (`PMIx_Job_control`).
 //!
-//! A process registers paths for itself or (with no targets, or a wildcard) for its whole job. Its own paths are removed when it
-//! ends, however it ends, unless a process that still runs has registered them as well. Paths of the job are removed
-//! when the last process of the job on this node has ended, and at the latest when the namespace is deregistered. Every
-//! other directive of `PMIx_Job_control` is the host's.
+//! A process registers paths for itself or (with no targets, or a wildcard) for its whole job. Its own paths are
+//! removed when it ends, however it ends, unless a process that still runs has registered them as well. Paths of the
+//! job are removed when the last process of the job on this node has ended, and at the latest when the namespace is
+//! deregistered. Every other directive of `PMIx_Job_control` is the host's.
 //!
-//! Directives are read in [`directives`]. The removal itself ([`removal`]) is a worker's: a file system may block, and the worker
-//! takes on the rights of the user that the process is registered for. A host that keeps the calls of its clients can do their
-//! clean-up after its server has died ([`leftovers`]).
+//! Directives are read in [`directives`]. The removal itself ([`removal`]) is a worker's: a file system may block, and
+//! the worker takes on the rights of the user that the process is registered for. A host that keeps the calls of its
+//! clients can do their clean-up after its server has died ([`leftovers`]).
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 
@@ -69,7 +69,8 @@ impl Cleanups {
         targets: &[Proc],
         directives: Vec<Info>,
     ) {
-        // The program of the server is no process that anything could be removed after: its host is asked for all of it.
+        // The program of the server is no process that anything could be removed after: its host is asked for all of
+        // it.
         let (ours, rest): (Vec<Info>, Vec<Info>) =
             directives.into_iter().partition(|info| caller.peer != PROGRAM && directives::is_about_cleanup(info));
         if !ours.is_empty() {
@@ -138,7 +139,8 @@ impl Cleanups {
         }
     }
 
-    /// A namespace that was never registered is forgotten with the last of its processes, and what they have said with it.
+    /// A namespace that was never registered is forgotten with the last of its processes, and what they have said with
+    /// it.
     pub fn job_forgotten(&mut self, nspace: &Nspace) {
         self.jobs.remove(nspace);
     }

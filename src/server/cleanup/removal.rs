@@ -1,7 +1,7 @@
 //! Removal of files and directories, with the rights of a user.
 //!
-//! Nothing here goes by a path that somebody could redirect: every directory is opened from its parent without following links, and
-//! every entry is removed from an open directory.
+//! Nothing here goes by a path that somebody could redirect: every directory is opened from its parent without
+//! following links, and every entry is removed from an open directory.
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, OwnedFd};

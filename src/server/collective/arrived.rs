@@ -1,7 +1,7 @@
 //! Participants that have arrived at a collective, and the requests that wait for its end.
 //!
-//! Most collectives are of one namespace, and each of its processes arrives once: its name is kept once, and a rank found by its
-//! number.
+//! Most collectives are of one namespace, and each of its processes arrives once: its name is kept once, and a
+//! rank found by its number.
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 

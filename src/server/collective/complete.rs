@@ -48,9 +48,9 @@ fn release(cx: &mut Ctx, jobs: &mut Jobs, tracker: &mut Tracker) {
     let is_for_all = *tracker.signature.operation() == Operation::Fence && tracker.signature.is_whole_job();
     let Some(nspace) = tracker.signature.namespaces().next().filter(|_| is_for_all) else { return };
     let Some(job) = jobs.get(nspace) else { return };
-    // A process that waits there has nothing else under way that it asked for before. So whatever fence of all ends first is the
-    // one it waits for: unless its process has come anew since, by another connection. One with bad news must hear those
-    // first.
+    // A process that waits there has nothing else under way that it asked for before. So whatever fence of all ends
+    // first is the one it waits for: unless its process has come anew since, by another connection. One with bad
+    // news must hear those first.
     let is_there = |rank: Rank, waiter: &Waiter| {
         let peer = waiter.caller.peer;
         let has_bad_news = cx.peers.get(&peer).is_none_or(|entry| entry.has_bad_news);

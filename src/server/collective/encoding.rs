@@ -1,7 +1,7 @@
 //! Encoding of the modex exchange: the blobs that travel between nodes in the host's hands.
 //!
-//! Hosts put the blobs of all nodes one after the other, in any order, and may leave out a node's own or not. So each says
-//! where it ends and whose it is:
+//! Hosts put the blobs of all nodes one after the other, in any order, and may leave out a node's own or not. So each
+//! says where it ends and whose it is:
 //!
 //! ```text
 //! 0   4  magic "INSB"

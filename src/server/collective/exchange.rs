@@ -1,7 +1,8 @@
-//! Modex exchange: what nodes tell each other of posted data, in the hosts' hands, with collecting fences and by direct modex.
+//! Modex exchange: what nodes tell each other of posted data, in the hosts' hands, with collecting
+//! fences and by direct modex.
 //!
-//! A fence over a whole namespace carries only what no such fence has carried yet; what one carried that failed goes out again. Other
-//! fences, and answers to direct modex, reach some nodes only and carry everything.
+//! A fence over a whole namespace carries only what no such fence has carried yet; what one carried that failed goes
+//! out again. Other fences, and answers to direct modex, reach some nodes only and carry everything.
 //!
 //! Hosts may bring all this in any order, so what is said of a process bears the number of commits that it had made by
 //! then. Data that was said earlier than what is known already brings keys that are missing here, and changes none.
@@ -103,7 +104,8 @@ pub fn others(cx: &Ctx, data: &[u8]) -> Result<Others, Status> {
 /// Takes in what other nodes have sent: all of it, or nothing when a part cannot be read.
 ///
 /// # Errors
-/// The status with which the collective has failed on another node, `ERR_UNPACK_FAILURE`, or that of data that cannot be stored.
+/// The status with which the collective has failed on another node, `ERR_UNPACK_FAILURE`, or that of
+/// data that cannot be stored.
 pub fn absorb(cx: &mut Ctx, jobs: &mut Jobs, data: &[u8]) -> Result<(), Status> {
     let Others { ranks, failure } = others(cx, data)?;
     take_in(cx, jobs, ranks)?;

@@ -1,19 +1,21 @@
 //! Collectives: fence, connect, disconnect, construction and destruction of groups. Processes that wait for each other.
 //!
 //! **A tracker** gathers the participants that run on this node. It is found by its [signature]: the operation and its
-//! participants. A process joins the first tracker of a signature that it has not joined yet: its first fence over some processes
-//! meets everybody's first, its second everybody's second.
+//! participants. A process joins the first tracker of a signature that it has not joined yet: its first fence over some
+//! processes meets everybody's first, its second everybody's second.
 //!
-//! **A step** is what becomes of a tracker, for the room of its operation. `Complete`: every participant of this node has arrived; the
-//! room asks the host, or finishes it. `Failed`: the host is to hear that this node's part has failed. `Excused` and `Lost`: a
-//! participant has died. A tracker that is complete is the room's until it finishes it; the next one of that signature waits for
-//! that, because mpirun and Slurm lose one of two collectives of the same processes.
+//! **A step** is what becomes of a tracker, for the room of its operation. `Complete`: every participant of this
+//! node has arrived; the room asks the host, or finishes it. `Failed`: the host is to hear that this node's part
+//! has failed. `Excused` and `Lost`: a participant has died. A tracker that is complete is the room's until it
+//! finishes it; the next one of that signature waits for that, because mpirun and Slurm lose one of two
+//! collectives of the same processes.
 //!
-//! **A participant that dies** before it has arrived ends the collective for all others at once, with `ERR_PARTIAL_SUCCESS` as with
-//! stock libraries, unless the room of its operation excuses it ([`OnLoss`]). One that dies after it has arrived has done its part.
-//! Processes count, not connections. A tracker that fails keeps its place until every participant that may still come has come, and
-//! gets the same answer at once: so the next collective does not mistake a latecomer for one of its own. The host hears of the
-//! failure in its turn among the collectives of that signature, so that nobody on another node waits for this one.
+//! **A participant that dies** before it has arrived ends the collective for all others at once, with
+//! `ERR_PARTIAL_SUCCESS` as with stock libraries, unless the room of its operation excuses it ([`OnLoss`]). One that
+//! dies after it has arrived has done its part. Processes count, not connections. A tracker that fails keeps its place
+//! until every participant that may still come has come, and gets the same answer at once: so the next collective does
+//! not mistake a latecomer for one of its own. The host hears of the failure in its turn among the collectives of that
+//! signature, so that nobody on another node waits for this one.
 use std::collections::{HashMap, VecDeque};
 use std::hash::BuildHasherDefault;
 use std::time::Instant;
@@ -45,7 +47,8 @@ use tracker::{FailureNotice, OnLoss, Tracker};
 
 /// Collectives of one signature by which a participant may be ahead of the others.
 const MAX_AHEAD: usize = 4096;
-/// Number of different signatures under way from which on a process that begins another one may be in `MAX_BEGUN` of them.
+/// Number of different signatures under way from which on a process that begins another one may be in `MAX_BEGUN` of
+/// them.
 const MANY: usize = 4096;
 const MAX_BEGUN: usize = 1024;
 
@@ -129,8 +132,8 @@ impl Collectives {
         Ok(signature)
     }
 
-    /// Lets a process arrive at the first tracker of this signature that it has not joined. `on_loss` lets the room note what it
-    /// knows, and returns the consequence of a participant's death where it is another from now on.
+    /// Lets a process arrive at the first tracker of this signature that it has not joined. `on_loss` lets the room
+    /// note what it knows, and returns the consequence of a participant's death where it is another from now on.
     pub fn arrive(
         &mut self,
         cx: &mut Ctx,
@@ -191,8 +194,8 @@ impl Collectives {
         }
     }
 
-    /// Adds a process to the fence of its whole job that is under way, if there is nothing to find out about it. Returns whether that
-    /// was so.
+    /// Adds a process to the fence of its whole job that is under way, if there is nothing to find out about it.
+    /// Returns whether that was so.
     pub fn join_again(&mut self, cx: &mut Ctx, jobs: &mut Jobs, waiter: Waiter, collect: bool) -> bool {
         let Caller { peer, number } = waiter.caller;
         let Some(entry) = cx.peers.get_mut(&peer) else { return false };
@@ -258,7 +261,8 @@ impl Collectives {
         cx.effect(Effect::Collective);
     }
 
-    /// Goes on with the trackers of a signature: which is complete, of which the host is to hear, and which are done with.
+    /// Goes on with the trackers of a signature: which is complete, of which the host is to hear, and which are done
+    /// with.
     pub fn settle(&mut self, cx: &mut Ctx, jobs: &Jobs, signature: &Signature) {
         let Some(queue) = self.gathering.remove(signature) else { return };
         let mut rest = VecDeque::new();

@@ -31,9 +31,9 @@ pub enum Operation {
     Destruct(Nspace),
 }
 
-/// Operation and participants of a collective. For a fence the same processes make the same signature, whether they were named one
-/// by one or by wildcard, and in whatever order. A connect or a group may name processes of namespaces that are not known here, so
-/// there the wildcard stays a name of its own.
+/// Operation and participants of a collective. For a fence the same processes make the same signature, whether they
+/// were named one by one or by wildcard, and in whatever order. A connect or a group may name processes of namespaces
+/// that are not known here, so there the wildcard stays a name of its own.
 ///
 /// Trackers are looked up by their signature at each arrival: copies share one list, and its hash is computed once.
 #[derive(Clone, Debug)]
@@ -155,8 +155,8 @@ impl Signature {
     /// Makes the signature of an operation over `procs`; none means the caller's whole namespace.
     ///
     /// # Errors
-    /// [`BadSignature`] when a fence names a namespace that is not registered, or the list names a rank that there is not or leaves
-    /// the caller out.
+    /// [`BadSignature`] when a fence names a namespace that is not registered, or the list names a rank that there is
+    /// not or leaves the caller out.
     pub fn of(jobs: &Jobs, caller: &Proc, operation: Operation, procs: &[Proc]) -> Result<Self, BadSignature> {
         let fences = operation == Operation::Fence;
         if procs.is_empty() {

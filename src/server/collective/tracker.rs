@@ -83,8 +83,8 @@ impl Tracker {
         }
     }
 
-    /// Attributes for the host. The library keeps the time itself, because two clocks would race. Nor does the host see groups
-    /// where no group is meant.
+    /// Attributes for the host. The library keeps the time itself, because two clocks would race. Nor does the host see
+    /// groups where no group is meant.
     pub fn info_for_host(&self) -> Vec<Info> {
         let ours = [keys::TIMEOUT, keys::GROUP_ID, keys::GROUP_INFO];
         self.info.iter().filter(|info| !ours.iter().any(|key| info.key == *key)).cloned().collect()

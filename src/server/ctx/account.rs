@@ -6,7 +6,8 @@
 const MAX_OPEN: usize = 65536;
 /// Bytes of the large ones among them, unless it is one alone.
 const MAX_BYTES: usize = 64 << 20;
-/// Size from which on a request is large: so few may wait that to go through them costs little, and no map of them is needed.
+/// Size from which on a request is large: so few may wait that to go through them costs little, and no map of them is
+/// needed.
 const LARGE: usize = 4 << 10;
 
 /// Charges for requests that have no answer yet.

@@ -1,21 +1,23 @@
 //! The context that the router lends to every room: peers, subscriptions, clock, timers, host, outbox.
 //!
-//! Rooms own their state and borrow everything else from here. Nothing in this folder names a room, a collective or a job.
+//! Rooms own their state and borrow everything else from here. Nothing in this folder names a room, a collective or a
+//! job.
 //!
-//! **Peers** ([`peers`]) are connections that have said who they are, each with its account ([`account`]): the one place where the
-//! bytes and the work of a request are charged and given back.
+//! **Peers** ([`peers`]) are connections that have said who they are, each with its account ([`account`]): the one
+//! place where the bytes and the work of a request are charged and given back.
 //!
 //! **Subscriptions** ([`subscriptions`]) say which peer wants to hear of which event codes.
 //!
-//! **The system** ([`system`]) is behind a trait: clock, randomness, worker threads, watches of processes. No room reads a clock or
-//! makes a system call, so a simulator can drive them all.
+//! **The system** ([`system`]) is behind a trait: clock, randomness, worker threads, watches of processes. No room
+//! reads a clock or makes a system call, so a simulator can drive them all.
 //!
-//! **Tickets** ([`ticket`]) are what comes back later: the host's answer, a worker's result, a deadline. A ticket names by number
-//! the state that a room keeps for it; it is no closure over the server.
+//! **Tickets** ([`ticket`]) are what comes back later: the host's answer, a worker's result, a deadline. A ticket names
+//! by number the state that a room keeps for it; it is no closure over the server.
 //!
 //! **Events** ([`event`]) and their audiences ([`audience`]) are what any room can raise.
 //!
-//! **Effects** ([`effect`]) are what a step in one room means to others. The router drains them in order, before anything is sent.
+//! **Effects** ([`effect`]) are what a step in one room means to others. The router drains them in
+//! order, before anything is sent.
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex};
@@ -186,8 +188,9 @@ impl Ctx {
         self.reply_status(caller.peer, caller.number, result);
     }
 
-    /// Calls the host with no lock held. Its answer comes back as the ticket that `ticket` makes of it: as an effect of this step
-    /// where the host did it or will not (`done` stands for what it would bring), else whenever the host answers.
+    /// Calls the host with no lock held. Its answer comes back as the ticket that `ticket` makes of it: as an
+    /// effect of this step where the host did it or will not (`done` stands for what it would bring), else
+    /// whenever the host answers.
     pub fn ask_host<T: Send + 'static>(
         &mut self,
         ask: impl FnOnce(&dyn Host, Completion<T>) -> Accepted,

@@ -38,7 +38,8 @@ pub trait System: Send {
     /// Gives memory back that the allocator keeps for the next time, after work that took much.
     fn give_back_memory(&mut self);
 
-    /// Returns whether the number of the descriptor made last shows that half of those that this process may have are in use.
+    /// Returns whether the number of the descriptor made last shows that half of those that this process may have are
+    /// in use.
     fn is_short_of_descriptors(&self, latest: &OwnedFd) -> bool;
 
     /// Returns whether the process behind a pidfd is a child of this one.

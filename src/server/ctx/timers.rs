@@ -81,7 +81,8 @@ impl<T> Timers<T> {
     }
 }
 
-/// Returns the time limit that a caller gives (`PMIX_TIMEOUT`, seconds): `Some(None)` is one of 0, which means for ever.
+/// Returns the time limit that a caller gives (`PMIX_TIMEOUT`, seconds): `Some(None)` is one of 0, which means for
+/// ever.
 pub fn time_limit(info: &[Info]) -> Option<Option<Duration>> {
     let value = &info.find(keys::TIMEOUT)?.value;
     let seconds = u64::try_from(value.as_i64()?).unwrap_or(0);

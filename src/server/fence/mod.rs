@@ -1,14 +1,14 @@
 //! Fences: processes that wait for each other, and exchange what they have posted.
 //!
-//! When every participant of this node has arrived, a fence without others ends at once; one with participants elsewhere goes to the
-//! host, once, with what this node adds to the data, and ends with the host's answer.
+//! When every participant of this node has arrived, a fence without others ends at once; one with participants
+//! elsewhere goes to the host, once, with what this node adds to the data, and ends with the host's answer.
 //!
 //! A fence over one whole namespace ends for all who wait at the word of that job's segment with one system call: see
-//! [`Request::Meet`](crate::message::Request::Meet). The word is no more than a quicker way to bring the answer: it says that all
-//! have come. Failures, and what goes to a process that cannot use the word, are replies.
+//! [`Request::Meet`](crate::message::Request::Meet). The word is no more than a quicker way to bring the answer: it
+//! says that all have come. Failures, and what goes to a process that cannot use the word, are replies.
 //!
-//! A fence over a namespace that is not registered yet waits for that. Where nobody of a whole job is left to come, the other nodes
-//! are told so of each of its fences, unasked.
+//! A fence over a namespace that is not registered yet waits for that. Where nobody of a whole job is left to come, the
+//! other nodes are told so of each of its fences, unasked.
 use std::time::Instant;
 
 use super::collective::arrived::Waiter;
@@ -26,7 +26,8 @@ use crate::trace;
 /// Fences of one client over namespaces that are not registered yet.
 const MAX_EARLY: usize = 16;
 
-/// Fences in a row from which a host may bring nothing to a node that misses them, before it is taken for one that meets nobody.
+/// Fences in a row from which a host may bring nothing to a node that misses them, before it is taken
+/// for one that meets nobody.
 const MAX_EMPTY: u32 = 1024;
 
 /// Attributes of a fence that the library serves itself.
@@ -195,8 +196,8 @@ impl Fences {
         collectives.finish_with(cx, jobs, id, result);
     }
 
-    /// Has the host know that this node's part has failed. Everybody here knows that already: how it ends for others is their
-    /// business, and what they bring is data all the same.
+    /// Has the host know that this node's part has failed. Everybody here knows that already: how it ends for others is
+    /// their business, and what they bring is data all the same.
     pub fn tell_failure(&mut self, cx: &mut Ctx, notice: FailureNotice) {
         let FailureNotice { signature, was_met, info, data } = notice;
         let (number, procs) = (self.next(), signature.procs());
@@ -226,8 +227,9 @@ impl Fences {
     }
 }
 
-/// Tells the other nodes that this one misses the next fence of a whole job, where nobody of it is here any more and some have gone
-/// without a goodbye: they would wait for this node. When that fence is over, it is told of the one after it.
+/// Tells the other nodes that this one misses the next fence of a whole job, where nobody of it is here any
+/// more and some have gone without a goodbye: they would wait for this node. When that fence is over, it is
+/// told of the one after it.
 pub fn deserted(cx: &mut Ctx, jobs: &mut Jobs, collectives: &mut Collectives, nspace: &Nspace) {
     let Some(job) = jobs.get_mut(nspace).filter(|job| job.is_deserted()) else { return };
     if job.fruitless_fences.is_none() {
@@ -236,7 +238,8 @@ pub fn deserted(cx: &mut Ctx, jobs: &mut Jobs, collectives: &mut Collectives, ns
     }
 }
 
-/// Takes in what other nodes say to a fence that this one misses. When nobody is left there either, it was the last one.
+/// Takes in what other nodes say to a fence that this one misses. When nobody is left there either, it was the last
+/// one.
 fn missed(cx: &mut Ctx, jobs: &mut Jobs, collectives: &mut Collectives, signature: &Signature, data: &[u8]) {
     let Ok(others) = exchange::others(cx, data) else { return };
     let missing = others.failure.as_ref().map_or(0, |failure| failure.gone.len());

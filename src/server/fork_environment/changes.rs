@@ -73,8 +73,8 @@ fn name(text: Option<&Text>) -> Result<String, Status> {
     if name.is_empty() || name.contains('=') { Err(Status::ERR_BAD_PARAM) } else { Ok(name.into()) }
 }
 
-/// Collects the settings of an application's programming library from the environment `own`, when `info` asks for them and the
-/// library is a known one.
+/// Collects the settings of an application's programming library from the environment `own`, when `info` asks for them
+/// and the library is a known one.
 pub fn for_application(
     info: &[Info],
     own: impl Iterator<Item = (std::ffi::OsString, std::ffi::OsString)>,

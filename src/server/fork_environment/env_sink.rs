@@ -44,8 +44,8 @@ impl EnvSink for Vec<(OsString, OsString)> {
 }
 
 /// The environment that the command's process will have: what the command sets, and what it inherits. After
-/// [`env_clear`](Command::env_clear) nothing is inherited, which a command does not tell: a host that clears the environment of a
-/// command sets up a `Vec` and gives the command that.
+/// [`env_clear`](Command::env_clear) nothing is inherited, which a command does not tell: a host that clears the
+/// environment of a command sets up a `Vec` and gives the command that.
 impl EnvSink for Command {
     fn set(&mut self, name: &str, value: &[u8]) {
         self.env(name, OsStr::from_bytes(value));

@@ -1,8 +1,8 @@
 //! The environment of a process that is to find this server.
 //!
-//! `setup_fork` may run in a forked child of a threaded process. Everything it needs lies in one immutable block behind an atomic
-//! pointer; the control thread replaces the block whenever a namespace comes or goes. A block shares with the one before what has
-//! not changed ([`persistent_map`]).
+//! `setup_fork` may run in a forked child of a threaded process. Everything it needs lies in one immutable block behind
+//! an atomic pointer; the control thread replaces the block whenever a namespace comes or goes. A block shares with the
+//! one before what has not changed ([`persistent_map`]).
 //!
 //! The variables that lead to a door come from the door ([`DoorVariables`]); this room knows no protocol.
 use std::collections::HashMap;

@@ -1,5 +1,5 @@
-//! Persistent map by namespace: the next version, with a name more or less, is made in a few steps and shares all else with the one
-//! before, however many names there are.
+//! Persistent map by namespace: the next version, with a name more or less, is made in a few steps and shares all else
+//! with the one before, however many names there are.
 //!
 //! It is a hash trie. A node is a short list, or 16 nodes told apart by four bits of the names' hash.
 use std::sync::Arc;

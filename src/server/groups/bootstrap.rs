@@ -1,13 +1,13 @@
 //! Groups whose members do not all know each other: leaders, and the processes that they add.
 //!
-//! Leaders name each other, or know only how many they are (`PMIX_GROUP_BOOTSTRAP`): then each names itself. Any of them may add
-//! members (`PMIX_GROUP_ADD_MEMBERS`), which know no more than the group's name and name nobody. The group is complete when all
-//! leaders and all added members have come.
+//! Leaders name each other, or know only how many they are (`PMIX_GROUP_BOOTSTRAP`): then each names itself. Any of
+//! them may add members (`PMIX_GROUP_ADD_MEMBERS`), which know no more than the group's name and name nobody. The group
+//! is complete when all leaders and all added members have come.
 //!
-//! No server knows who belongs to such a group. So a process that comes alone is passed on to the host at once, and leaders that name
-//! each other as in any other construction; the host finds out when all have come, and says who they are. A host that does not know
-//! such groups leaves them to the server, which makes those of its own node: as soon as it knows all leaders, everybody meets as if
-//! each had named them all.
+//! No server knows who belongs to such a group. So a process that comes alone is passed on to the host at once, and
+//! leaders that name each other as in any other construction; the host finds out when all have come, and says who they
+//! are. A host that does not know such groups leaves them to the server, which makes those of its own node: as soon as
+//! it knows all leaders, everybody meets as if each had named them all.
 use std::collections::BTreeMap;
 
 use super::construct::{self, Constructs, Led};

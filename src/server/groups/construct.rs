@@ -1,14 +1,15 @@
 //! Groups that all members make together, and end together: `PMIx_Group_construct`, `PMIx_Group_destruct`.
 //!
-//! Members that name each other meet by a collective under the group's name, so that a fence of the same processes runs beside. When
-//! those of this node have arrived, a group that is all here is made at once, unless the host is to give it a context id. Otherwise
-//! the host is asked, once; what members have posted and given for the group goes with it to the other nodes, as one blob, and
-//! theirs comes back. The blob also says who has come.
+//! Members that name each other meet by a collective under the group's name, so that a fence of the same processes runs
+//! beside. When those of this node have arrived, a group that is all here is made at once, unless the host is to give
+//! it a context id. Otherwise the host is asked, once; what members have posted and given for the group goes with it to
+//! the other nodes, as one blob, and theirs comes back. The blob also says who has come.
 //!
 //! A member that dies before it has arrived ends the operation for the others. With `PMIX_GROUP_OPTIONAL` or
-//! `PMIX_GROUP_FT_COLLECTIVE` the rest goes on without it, and so it does with `PMIX_GROUP_NOTIFY_TERMINATION`: there the leader, or
-//! every member where none has declared itself, is told, and the tracker is held until the handlers of those told here have voted.
-//! One of them may give the group up. When the leader itself dies, the others elect another one.
+//! `PMIX_GROUP_FT_COLLECTIVE` the rest goes on without it, and so it does with `PMIX_GROUP_NOTIFY_TERMINATION`:
+//! there the leader, or every member where none has declared itself, is told, and the tracker is held until the
+//! handlers of those told here have voted. One of them may give the group up. When the leader itself dies, the
+//! others elect another one.
 use std::collections::BTreeMap;
 
 use super::election::Election;

@@ -1,8 +1,8 @@
 //! Election of a leader in place of one that has died, while a group is being made.
 //!
-//! The server of the dead leader asks everybody who is to be in the group. Processes of its own node decide by a [vote](super::vote);
-//! those of another node answer to their own server, which says for all of them together whether one of them leads. The first that
-//! stands leads, and everybody hears who it is.
+//! The server of the dead leader asks everybody who is to be in the group. Processes of its own node decide by a
+//! [vote](super::vote); those of another node answer to their own server, which says for all of them together whether
+//! one of them leads. The first that stands leads, and everybody hears who it is.
 use std::collections::BTreeSet;
 
 use crate::collect_small::collect_small;
@@ -39,8 +39,8 @@ impl Election {
         self.unheard.clear();
     }
 
-    /// Ends an election that is over, once nobody on this node has still to decide. Returns the dead leader, and the process that
-    /// leads from now on, if any.
+    /// Ends an election that is over, once nobody on this node has still to decide. Returns the dead leader, and the
+    /// process that leads from now on, if any.
     pub fn end(election: &mut Option<Self>, decided: bool) -> Option<(Proc, Option<Proc>)> {
         let is_over = |election: &mut Self| decided && (election.candidate.is_some() || election.unheard.is_empty());
         election.take_if(is_over).map(|election| (election.dead, election.candidate))

@@ -32,7 +32,8 @@ impl Floor<'_> {
         self.hearers(procs, event).into_iter().filter(votes).collect()
     }
 
-    /// Raises the event of a message for these processes, wherever they run. `invitation` is the number of the one it belongs to.
+    /// Raises the event of a message for these processes, wherever they run. `invitation` is the number
+    /// of the one it belongs to.
     pub fn tell(
         &mut self,
         group: &Nspace,

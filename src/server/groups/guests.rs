@@ -75,7 +75,8 @@ impl Guests {
         let key = (group.clone(), proc.clone());
         let guest = self.invited.get_mut(&key);
         let Some(guest) = guest.filter(|guest| leader.is_none_or(|leader| *leader == guest.leader)) else {
-            // A process that leads in place of the dead is a member without having joined, and may join when the group is complete.
+            // A process that leads in place of the dead is a member without having joined, and may join
+            // when the group is complete.
             if let Some(made) = floor.registry.get(group).filter(|made| accept && made.has(proc)) {
                 let reply = Reply::Infos(Status::SUCCESS, results(group, made.context, &made.members()));
                 floor.cx.answer(caller, reply);

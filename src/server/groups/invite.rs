@@ -1,13 +1,13 @@
 //! Groups that one process gathers by invitation: `PMIx_Group_invite`, `PMIx_Group_join`.
 //!
-//! The process that invites is the group's leader. Everything between it and its guests is a [message](super::message), which the
-//! servers see pass and remember: the leader's server whom it still waits for, every server which of its processes are
-//! [guests](super::guests). So a process that dies before it has answered, or a time limit that runs out, becomes an answer too,
-//! wherever it happens.
+//! The process that invites is the group's leader. Everything between it and its guests is a [message](super::message),
+//! which the servers see pass and remember: the leader's server whom it still waits for, every server which of its
+//! processes are [guests](super::guests). So a process that dies before it has answered, or a time limit that runs out,
+//! becomes an answer too, wherever it happens.
 //!
-//! A guest that does not come is left out of the group where the leader has a handler for that event which does not vote otherwise, or
-//! has made coming optional; else the invitation ends for all. The group is complete when nobody is waited for: then it exists, and
-//! every guest that has accepted is let go on.
+//! A guest that does not come is left out of the group where the leader has a handler for that event which does not
+//! vote otherwise, or has made coming optional; else the invitation ends for all. The group is complete when nobody is
+//! waited for: then it exists, and every guest that has accepted is let go on.
 use std::collections::BTreeMap;
 
 use super::construct::call_election;
@@ -206,7 +206,8 @@ impl Invitations {
         self.act(floor, &group, noted);
     }
 
-    /// An answer passes, for a leader that may have died: the process that has followed it gets it, too. Returns the leader's vote.
+    /// An answer passes, for a leader that may have died: the process that has followed it gets it, too.
+    /// Returns the leader's vote.
     pub fn answer_passes(
         &mut self,
         floor: &mut Floor<'_>,
@@ -215,8 +216,8 @@ impl Invitations {
         guest: &Proc,
         to: &[Proc],
     ) -> Option<u64> {
-        // An answer to a leader that has died passes here, too, and comes again from the dead one's server: with that, the vote
-        // reaches the leader.
+        // An answer to a leader that has died passes here, too, and comes again from the dead one's server: with that,
+        // the vote reaches the leader.
         let is_meant = |open: &Invitation| to.is_empty() || to.iter().any(|named| named.matches(&open.leader));
         let noted = match self.open.get(id).is_some_and(is_meant) {
             true => self.note(floor, answer, id, guest),

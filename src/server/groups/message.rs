@@ -1,7 +1,7 @@
 //! Messages between the servers and members of a group, and the events that carry them.
 //!
-//! The Standard shows users events, and hosts carry events; the rest of the groups' room sees [`Message`]s alone. This file turns the
-//! one into the other.
+//! The Standard shows users events, and hosts carry events; the rest of the groups' room sees [`Message`]s alone. This
+//! file turns the one into the other.
 //!
 //! | event | message | from | to |
 //! |---|---|---|---|
@@ -94,7 +94,8 @@ impl Message {
         }
     }
 
-    /// Turns the message into its event, for these processes. Default handlers are left alone: most programs have them for errors.
+    /// Turns the message into its event, for these processes. Default handlers are left alone: most
+    /// programs have them for errors.
     pub fn to_event(&self, group: &Nspace, source: &Proc, to: Vec<Proc>, vote: Option<u64>) -> Event {
         let affected = |proc: &Proc| Info::new(keys::EVENT_AFFECTED_PROC, proc.clone());
         let mut info = match self {

@@ -11,10 +11,10 @@
 //! | `election`, `poll` | a leader in place of one that has died: on its node, and on the others |
 //! | `message` | what servers and members tell each other of groups, and the events that carry it |
 //!
-//! A group begins when its construct ends, or the leader that invited its members has them all, and ends with its destruct, or with
-//! the last of its members here. Processes of different jobs that share a group may map each other's memory, as if they had
-//! connected. When a member dies, those that remain are told so where the group was made that way
-//! (`PMIX_GROUP_NOTIFY_TERMINATION`). Each server knows the groups that have members on its node.
+//! A group begins when its construct ends, or the leader that invited its members has them all, and ends with its
+//! destruct, or with the last of its members here. Processes of different jobs that share a group may map each other's
+//! memory, as if they had connected. When a member dies, those that remain are told so where the group was made that
+//! way (`PMIX_GROUP_NOTIFY_TERMINATION`). Each server knows the groups that have members on its node.
 use super::collective::Collectives;
 use super::collective::tracker::FailureNotice;
 use super::ctx::Ctx;
@@ -194,9 +194,9 @@ impl Groups {
         self.invitations.context_given(floor!(self, below), number, result);
     }
 
-    /// Hears an event that a client has raised, or that the host has passed on: those of groups change what is known of them. A
-    /// client can speak for itself only; the rest comes from other servers, by way of the host. The event gets the vote of those
-    /// here who are to decide about it.
+    /// Hears an event that a client has raised, or that the host has passed on: those of groups change what is known of
+    /// them. A client can speak for itself only; the rest comes from other servers, by way of the host. The event gets
+    /// the vote of those here who are to decide about it.
     pub fn hear(&mut self, below: Below<'_>, event: &mut Event, origin: Origin) {
         let Some((id, message)) = Message::from_event(event) else { return };
         let is_others = origin == Origin::Program;
@@ -245,7 +245,8 @@ impl Groups {
         event.vote = vote;
     }
 
-    /// An event of a group has not reached other nodes. `number` is that of the invitation that was open under that name.
+    /// An event of a group has not reached other nodes. `number` is that of the invitation that was open under that
+    /// name.
     pub fn unreached(
         &mut self,
         below: Below<'_>,

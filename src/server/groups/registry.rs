@@ -1,8 +1,9 @@
 //! The groups there are: members, and names that stand for them.
 //!
-//! A group's name is good wherever processes are named: it stands for the members that are in the group, and with a rank for the one
-//! at that place of the list it was made from. Requests are translated when they arrive, so no other room, and no host, sees a
-//! group's name where a namespace should be. A member that leaves keeps its place, so that the others keep their ranks.
+//! A group's name is good wherever processes are named: it stands for the members that are in the group, and with a
+//! rank for the one at that place of the list it was made from. Requests are translated when they arrive, so no other
+//! room, and no host, sees a group's name where a namespace should be. A member that leaves keeps its place, so that
+//! the others keep their ranks.
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::message::{id_of, procs};
@@ -56,8 +57,8 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// Makes a context id for a group that is all on this node, where the host knows no groups: it gives none to any other one
-    /// either, so that no process comes to hold two that are alike.
+    /// Makes a context id for a group that is all on this node, where the host knows no groups: it gives none to any
+    /// other one either, so that no process comes to hold two that are alike.
     pub fn own_context(&mut self) -> Info {
         self.last_context += 1;
         Info::new(keys::GROUP_CONTEXT_ID, Value::Size(self.last_context))

@@ -1,8 +1,8 @@
 //! Votes: connections that still have to decide about an event of a group.
 //!
-//! A vote is opened for an event among the connections of this node that hear of it. Its number goes out with the event and comes back
-//! with the decision of each connection's handlers. Nothing is made of the [subject](Subject) before all its votes are closed; a
-//! connection that is gone does not decide any more.
+//! A vote is opened for an event among the connections of this node that hear of it. Its number goes out with the event
+//! and comes back with the decision of each connection's handlers. Nothing is made of the [subject](Subject) before all
+//! its votes are closed; a connection that is gone does not decide any more.
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::collect_small::collect_small;

@@ -1,8 +1,9 @@
 //! Input for processes, from the clients and tools that push it (`PMIx_IOF_push`) to the host that carries it there.
 //!
-//! A host that falls behind stops a source (`PMIx_server_IOF_flow_control`, or `ERR_IOF_XOFF` as its answer to what it has taken).
-//! Input that a stopped source pushes waits here without an answer, so that a caller who waits for one pushes nothing more. When the
-//! host lets the source go on, the input that has waited goes to the host in order. Input of a source that is gone is forgotten.
+//! A host that falls behind stops a source (`PMIx_server_IOF_flow_control`, or `ERR_IOF_XOFF` as its answer to what it
+//! has taken). Input that a stopped source pushes waits here without an answer, so that a caller who waits for one
+//! pushes nothing more. When the host lets the source go on, the input that has waited goes to the host in order. Input
+//! of a source that is gone is forgotten.
 use std::collections::VecDeque;
 
 use crate::data::{Channels, Info, Proc, Status};
@@ -36,8 +37,8 @@ pub struct Inputs {
     released: VecDeque<Pushed>,
 }
 
-/// Returns whether a pattern stands for a process, or for all that another pattern stands for. One without a namespace stands for
-/// everybody.
+/// Returns whether a pattern stands for a process, or for all that another pattern stands for. One without a
+/// namespace stands for everybody.
 fn covers(pattern: &Proc, proc: &Proc) -> bool {
     pattern.nspace.is_empty() || pattern.matches(proc)
 }
@@ -86,8 +87,8 @@ impl Inputs {
         self.release(cx);
     }
 
-    /// Carries the first released input to the host. The next follows when the host's answer is in, where it answers at once: that
-    /// may stop the source again.
+    /// Carries the first released input to the host. The next follows when the host's answer is in, where it answers at
+    /// once: that may stop the source again.
     pub fn release(&mut self, cx: &mut Ctx) {
         while let Some(pushed) = self.released.pop_front() {
             if self.is_stopped(&pushed.source) {

@@ -1,8 +1,9 @@
-//! Output that the host delivers, written to this process's own where the host wants that (`PMIX_IOF_LOCAL_OUTPUT`), formatted as the
-//! job's information says.
+//! Output that the host delivers, written to this process's own where the host wants that (`PMIX_IOF_LOCAL_OUTPUT`),
+//! formatted as the job's information says.
 //!
-//! A worker writes it: a slow reader of this process's output keeps neither ranks nor the host waiting. Up to [`MAX_WAITING`] bytes
-//! wait in memory, and what comes beyond that is lost. The server ends when all that waits is written.
+//! A worker writes it: a slow reader of this process's output keeps neither ranks nor the host waiting.
+//! Up to [`MAX_WAITING`] bytes wait in memory, and what comes beyond that is lost. The server ends when
+//! all that waits is written.
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 

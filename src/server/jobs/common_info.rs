@@ -1,4 +1,5 @@
-//! Information that the host registers for jobs to come: resources for all of them, and what the jobs of a session have.
+//! Information that the host registers for jobs to come: resources for all of them, and what the jobs of a session
+//! have.
 use std::collections::BTreeMap;
 
 use crate::data::Info;
@@ -33,8 +34,8 @@ impl CommonInfo {
         self.sessions.remove(&session);
     }
 
-    /// Adds to a job's information what is said of all jobs and of the sessions that it names; the host's word on the job itself
-    /// counts more.
+    /// Adds to a job's information what is said of all jobs and of the sessions that it names; the host's word on
+    /// the job itself counts more.
     ///
     /// # Errors
     /// When the resources are no job information.

@@ -22,8 +22,8 @@ pub struct Job {
     pub departed: BTreeSet<Rank>,
     /// True if peers may have other ids than those registered.
     pub foreign_ids: bool,
-    /// Number of fences of the whole job in a row that brought nothing, where nobody is left here to come to them and the
-    /// host is told of each; none where the host is told of none.
+    /// Number of fences of the whole job in a row that brought nothing, where nobody is left here to come to them and
+    /// the host is told of each; none where the host is told of none.
     pub fruitless_fences: Option<u32>,
     /// Peers that came before the namespace was registered.
     pub early: Vec<PeerId>,
@@ -63,8 +63,8 @@ impl Job {
         self.departed.contains(&rank) || self.clients.get(&rank).is_some_and(|client| client.gone)
     }
 
-    /// Returns whether nobody posts or comes as this rank any more unless the host starts it anew. Of one that has said goodbye and ended
-    /// that is only known where the host itself had started it: a script may start another program.
+    /// Returns whether nobody posts or comes as this rank any more unless the host starts it anew. Of one that has said
+    /// goodbye and ended that is only known where the host itself had started it: a script may start another program.
     pub fn is_done(&self, rank: Rank) -> bool {
         let has_ended = |client: &Client| client.phase == Phase::Finalized && client.ended && client.is_child;
         self.is_gone(rank) || self.clients.get(&rank).is_some_and(has_ended)

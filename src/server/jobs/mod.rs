@@ -1,7 +1,7 @@
 //! The namespaces that a server knows, and the processes of each that run on its node.
 //!
-//! A namespace and its clients are registered in either order; a job is here from the first of them on, with its token. Its data
-//! comes with its registration and lies in the [job store](store), of which the server is the one writer.
+//! A namespace and its clients are registered in either order; a job is here from the first of them on, with its token.
+//! Its data comes with its registration and lies in the [job store](store), of which the server is the one writer.
 //!
 //! Nothing here knows a collective or a room. A change tells them of itself by an effect: a namespace was listed or
 //! forgotten, a namespace or a process was registered.
@@ -105,7 +105,8 @@ impl Jobs {
         }
     }
 
-    /// Keeps the information of a namespace, new or instead of what was known, and makes the reader pages of its processes.
+    /// Keeps the information of a namespace, new or instead of what was known, and makes the reader pages of its
+    /// processes.
     ///
     /// # Errors
     /// `ERR_BAD_PARAM` for information that makes no sense, else those of the store.
@@ -218,8 +219,8 @@ impl Jobs {
     /// Takes in what a process of this node posts.
     ///
     /// # Errors
-    /// `ERR_BAD_PARAM` for a scope that there is not, `ERR_NOT_FOUND` where the namespace is not registered, and the status of data
-    /// that cannot be stored.
+    /// `ERR_BAD_PARAM` for a scope that there is not, `ERR_NOT_FOUND` where the namespace is not registered, and the
+    /// status of data that cannot be stored.
     pub fn commit(&mut self, cx: &mut Ctx, proc: Proc, entries: Vec<Posted>) -> Result<(), Status> {
         let is_bad = |entry: &&Posted| ![Scope::LOCAL, Scope::REMOTE, Scope::GLOBAL].contains(&entry.scope);
         if let Some(bad) = entries.iter().find(is_bad) {
@@ -280,7 +281,8 @@ impl Jobs {
         each.filter(|proc| seen.insert(proc.clone())).collect()
     }
 
-    /// Returns a request's attributes with user and group of the process that makes it, whatever it says itself of them.
+    /// Returns a request's attributes with user and group of the process that makes it, whatever it says itself of
+    /// them.
     pub fn signed(&self, cx: &Ctx, proc: &Proc, mut info: Vec<Info>) -> Vec<Info> {
         let own = (*proc == cx.identity.proc).then_some((cx.identity.uid, cx.identity.gid));
         if let Some((uid, gid)) = self.client(proc).map(|client| (client.uid, client.gid)).or(own) {

@@ -1,7 +1,7 @@
 //! Job store: the writer of a job's data, and what the server knows of it besides.
 //!
-//! The store's segments keep values. This keeps which ranks have posted at all (a rank may have posted nothing that is visible here),
-//! and which keys could not be stored: a look-up of one fails instead of waiting.
+//! The store's segments keep values. This keeps which ranks have posted at all (a rank may have posted nothing that is
+//! visible here), and which keys could not be stored: a look-up of one fails instead of waiting.
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 
@@ -138,8 +138,8 @@ impl JobStore {
         Ok(())
     }
 
-    /// Takes in what another node's server says of a rank there: what it had posted with so many commits. Where more is known
-    /// already, only what is missing is new.
+    /// Takes in what another node's server says of a rank there: what it had posted with so many commits. Where more is
+    /// known already, only what is missing is new.
     pub fn post_from(
         &mut self,
         server: u64,
@@ -258,8 +258,8 @@ impl JobStore {
         Outbound { rank, commits: self.commits(rank), entries }
     }
 
-    /// Descriptors of what a client has not mapped: as many as one message carries beside a reader page. It asks again for
-    /// the rest.
+    /// Descriptors of what a client has not mapped: as many as one message carries beside a reader page.
+    /// It asks again for the rest.
     pub fn parts(&self, have: &Have) -> Result<Parts, JobStoreError> {
         let segments = self.writer.segments(have).into_iter().take(MAX_DESCRIPTORS - 1);
         let part = |id| match id {
@@ -281,7 +281,8 @@ impl JobStore {
         self.writer.reader_gone(page);
     }
 
-    /// Frees what no reader holds, where that is worth a look at them; answers the readers that lie about what they hold.
+    /// Frees what no reader holds, where that is worth a look at them; answers the readers that lie about what they
+    /// hold.
     pub fn reclaim(&mut self) -> Vec<ReaderId> {
         if self.writer.is_reclaim_due() { self.writer.reclaim() } else { Vec::new() }
     }

@@ -47,7 +47,8 @@ impl Items {
     /// Adds items: all of them, or none.
     ///
     /// # Errors
-    /// `ERR_OUT_OF_RESOURCE` when there is no room; `ERR_DUPLICATE_KEY` for a key that is there twice, or in that range already.
+    /// `ERR_OUT_OF_RESOURCE` when there is no room; `ERR_DUPLICATE_KEY` for a key that is there twice,
+    /// or in that range already.
     pub fn add(&mut self, new: Vec<(Key, Item)>) -> Result<(), Status> {
         let bytes = new.iter().map(|(key, item)| item.bytes(key)).fold(0, usize::saturating_add);
         if self.bytes.saturating_add(bytes) > MAX_BYTES {

@@ -1,14 +1,15 @@
 //! Published data, for a host that keeps it itself: what processes publish for others to look up by a key alone.
 //!
-//! The store is the host's, and no room of the server: it is shared between threads, and reads the clock. A host hands each
-//! `publish`, `lookup` and `unpublish` on to its [`PublishedData`] and tells it of ends: of a process
-//! ([`process_ended`](PublishedData::process_ended)) and of a namespace ([`namespace_ended`](PublishedData::namespace_ended)). Data goes
-//! when its persistence says so; a look-up that waits goes with the process that waits.
+//! The store is the host's, and no room of the server: it is shared between threads, and reads the clock. A host hands
+//! each `publish`, `lookup` and `unpublish` on to its [`PublishedData`] and tells it of ends: of a process
+//! ([`process_ended`](PublishedData::process_ended)) and of a namespace
+//! ([`namespace_ended`](PublishedData::namespace_ended)). Data goes when its persistence says so; a look-up that waits
+//! goes with the process that waits.
 //!
-//! Three things decide who finds what: the user, because nobody finds data of another user who has not given him or his group access
-//! (`PMIX_ACCESS_PERMISSIONS`); the range it was published with; and the range of the look-up, where that names one: among several
-//! items of one key, the one of that very range comes first. "This node" is whoever asks this store. Two items of one key in one range
-//! cannot be told apart: the second is refused with `ERR_DUPLICATE_KEY`.
+//! Three things decide who finds what: the user, because nobody finds data of another user who has not given him or his
+//! group access (`PMIX_ACCESS_PERMISSIONS`); the range it was published with; and the range of the look-up, where that
+//! names one: among several items of one key, the one of that very range comes first. "This node" is whoever asks this
+//! store. Two items of one key in one range cannot be told apart: the second is refused with `ERR_DUPLICATE_KEY`.
 //!
 //! [`access`] has these rules, [`items`] the data, and [`waiting`] the look-ups that wait for more.
 use std::collections::HashSet;
@@ -58,12 +59,12 @@ impl PublishedData {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Publishes all of `info` that does not say how to publish ([`Host::publish`](super::Host::publish)): all of it, or nothing.
-    /// The default range is `RANGE_SESSION`, the default persistence `PERSIST_APP`.
+    /// Publishes all of `info` that does not say how to publish ([`Host::publish`](super::Host::publish)): all of it,
+    /// or nothing. The default range is `RANGE_SESSION`, the default persistence `PERSIST_APP`.
     ///
     /// # Errors
-    /// `ERR_BAD_PARAM` without data or with a range or persistence that is none; `ERR_DUPLICATE_KEY` for a key that is published in that
-    /// range already; `ERR_OUT_OF_RESOURCE` when the store is full.
+    /// `ERR_BAD_PARAM` without data or with a range or persistence that is none; `ERR_DUPLICATE_KEY` for a key that is
+    /// published in that range already; `ERR_OUT_OF_RESOURCE` when the store is full.
     pub fn publish(&self, publisher: &Proc, info: &[Info]) -> Result<(), Status> {
         let access = Access::read(publisher, info)?;
         let persistence = match info.find(keys::PERSISTENCE).map(|info| &info.value) {
@@ -86,9 +87,9 @@ impl PublishedData {
         Ok(())
     }
 
-    /// Looks keys up ([`Host::lookup`](super::Host::lookup)). With `PMIX_WAIT` it waits until so many of them are there (0: all), for ever or
-    /// for `PMIX_TIMEOUT` seconds: see [`expire`](PublishedData::expire). Success is to find all of
-    /// them, a partial one (`ERR_PARTIAL_SUCCESS`) to find some.
+    /// Looks keys up ([`Host::lookup`](super::Host::lookup)). With `PMIX_WAIT` it waits until so many of them are there
+    /// (0: all), for ever or for `PMIX_TIMEOUT` seconds: see [`expire`](PublishedData::expire). Success is to find all
+    /// of them, a partial one (`ERR_PARTIAL_SUCCESS`) to find some.
     ///
     /// # Errors
     /// `ERR_NOT_FOUND` when none is there and none is waited for; `ERR_BAD_PARAM` for attributes of other types;
@@ -111,7 +112,8 @@ impl PublishedData {
     }
 
     /// Takes back what `publisher` has published under `keys`, or all of it without keys
-    /// ([`Host::unpublish`](super::Host::unpublish)); with `PMIX_RANGE`, only what has that range. A key that is not there is no error.
+    /// ([`Host::unpublish`](super::Host::unpublish)); with `PMIX_RANGE`, only what has that range. A key that
+    /// is not there is no error.
     ///
     /// # Errors
     /// `ERR_BAD_PARAM` for a range that is none.

@@ -1,8 +1,8 @@
 //! Ends: how the server learns that a peer, a process or a job is over, and what it makes of it.
 //!
-//! A process ends for the server when the kernel says so (its pidfd), or the host. The end of a connection alone is no such sign: a
-//! process may have replaced its program, and a forked child may hold the socket long after the rank is dead. Only where the kernel
-//! does not show the process, and with a tool, the connection is all there is to go by.
+//! A process ends for the server when the kernel says so (its pidfd), or the host. The end of a connection alone is no
+//! such sign: a process may have replaced its program, and a forked child may hold the socket long after the rank is
+//! dead. Only where the kernel does not show the process, and with a tool, the connection is all there is to go by.
 use super::Router;
 use crate::data::{Nspace, Proc, Rank, Status};
 use crate::message::door::{Left, Outgoing, PeerId};
@@ -159,7 +159,8 @@ impl Router {
         }
     }
 
-    /// The host has a job of this name. Tools that have chosen it for themselves, which the host was not asked about, have to go.
+    /// The host has a job of this name. Tools that have chosen it for themselves, which the host was not asked about,
+    /// have to go.
     pub(in crate::server) fn make_way(&mut self, nspace: &Nspace) {
         let Some(job) = self.jobs.get(nspace).filter(|job| job.self_named) else { return };
         let tools: Vec<Proc> = job.clients.keys().map(|rank| Proc::new(nspace.clone(), *rank)).collect();
@@ -176,7 +177,8 @@ impl Router {
         self.cleanups.after_removals(&mut self.cx, done);
     }
 
-    /// Everything of the namespace goes: clients, collectives with it, look-ups in it, data, and what was to be cleaned up.
+    /// Everything of the namespace goes: clients, collectives with it, look-ups in it, data, and what was to be cleaned
+    /// up.
     pub(in crate::server) fn deregister_nspace(&mut self, nspace: &Nspace, done: Done<()>) {
         let ranks: Vec<Rank> =
             self.jobs.get(nspace).map(|job| job.clients.keys().copied().collect()).unwrap_or_default();

@@ -1,9 +1,9 @@
 //! Lives of jobs, processes and peers, fanned out to every room in one place.
 //!
-//! A **job** is registered by the host, or for a tool by the server itself, and over when its namespace is deregistered. A
-//! **process** has joined when it is let in as its rank, and is gone when the kernel or the host says that it has ended and nobody
-//! will come in its place. A **peer** is over when its connection is gone, or it has finalized: it asks nothing and hears nothing
-//! any more.
+//! A **job** is registered by the host, or for a tool by the server itself, and over when its namespace is
+//! deregistered. A **process** has joined when it is let in as its rank, and is gone when the kernel or the host says
+//! that it has ended and nobody will come in its place. A **peer** is over when its connection is gone, or it has
+//! finalized: it asks nothing and hears nothing any more.
 //!
 //! The ways in which the server learns of an end are in [`ends`](super::ends).
 use super::Router;

@@ -1,8 +1,9 @@
 //! The state of a server, and the way of each request, answer and deadline to its room.
 //!
-//! [`Router`] is all the state there is. The [control thread](super::control_thread) alone touches it, so there is no lock in it. It
-//! sees requests, the ends of processes, time limits, the host's answers and the handle's commands, and it speaks by putting
-//! messages into its outbox, which the [reactor](super::reactor) takes to the doors after every step.
+//! [`Router`] is all the state there is. The [control thread](super::control_thread) alone touches it, so there
+//! is no lock in it. It sees requests, the ends of processes, time limits, the host's answers and the handle's
+//! commands, and it speaks by putting messages into its outbox, which the [reactor](super::reactor) takes to
+//! the doors after every step.
 use crate::attribute_support::HostSupport;
 use crate::data::{Info, Status, keys};
 use crate::message::door::{Arrival, Callers, Left, PeerId};

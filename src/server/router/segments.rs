@@ -6,7 +6,8 @@ use crate::server::ctx::peers::Caller;
 use crate::trace;
 
 impl Router {
-    /// Returns whether processes of one job may map another's: their own, and those that they are tied to or share a group with.
+    /// Returns whether processes of one job may map another's: their own, and those that they are tied
+    /// to or share a group with.
     fn may_map(&self, own: &Nspace, other: &Nspace) -> bool {
         own == other || self.connections.bind(own, other) || self.groups.bind(own, other)
     }

@@ -2,8 +2,8 @@
 //! each other.
 //!
 //! The library is loaded when it is asked for and never linked: a host without it starts jobs just as well, only that
-//! each process then finds the topology out for itself. Its objects travel through the C interface, where they belong to
-//! whoever has the pointer: [`Topology`] and [`Bitmap`] own one and can be made of such a pointer, and become one.
+//! each process then finds the topology out for itself. Its objects travel through the C interface, where they belong
+//! to whoever has the pointer: [`Topology`] and [`Bitmap`] own one and can be made of such a pointer, and become one.
 mod objects;
 
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_ulong, c_void};

@@ -86,7 +86,8 @@ pub fn outline(hwloc: &Hwloc, topology: &Topology) -> Option<String> {
     Some(lines)
 }
 
-/// An object and what it is made of; `begin` begins each of its lines but the first, `more` are some that it has besides.
+/// An object and what it is made of; `begin` begins each of its lines but the first, `more` are some that it has
+/// besides.
 fn tell(hwloc: &Hwloc, object: &Object, begin: &str, more: &[String], lines: &mut String) -> Option<()> {
     let separator = CString::new(begin).ok()?;
     // SAFETY: an object, and as much room as is said, or none.

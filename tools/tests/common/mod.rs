@@ -1,7 +1,7 @@
 //! `instanton run` under observation: what it prints, how it exits, and that nothing of it stays.
 //!
-//! Every job has a temporary directory of its own, which must be empty again afterwards. Nothing here waits for an amount
-//! of time; what is waited for has a deadline that only a failure reaches.
+//! Every job has a temporary directory of its own, which must be empty again afterwards. Nothing here waits for an
+//! amount of time; what is waited for has a deadline that only a failure reaches.
 #![allow(dead_code, reason = "each test file uses its own part")]
 
 use std::ffi::OsStr;

@@ -135,7 +135,8 @@ fn alike(bytes: &[u8]) -> bool {
     bytes.len() == 64 && bytes.iter().all(|byte| *byte == bytes[0])
 }
 
-/// One read; whether the value is one that was written. Copies are looked at now and then: that takes longer than they do.
+/// One read; whether the value is one that was written. Copies are looked at now and then: that takes longer than they
+/// do.
 fn read(reader: &JobReader, kind: Kind, rank: Rank, look: bool) -> Result<bool, Miss> {
     let question = Question::new(rank, "endpoint");
     if kind == Kind::Guards {

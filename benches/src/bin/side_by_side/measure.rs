@@ -1,5 +1,5 @@
-//! Runs and their order. Each measurement is made with one library right after the other, so that a machine that becomes
-//! busy meanwhile spoils both.
+//! Runs and their order. Each measurement is made with one library right after the other, so that a machine that
+//! becomes busy meanwhile spoils both.
 use std::path::PathBuf;
 
 use instanton_benches::run::{Library, Programs, RunError};
@@ -65,8 +65,8 @@ impl Plan {
         self.both(measured, &format!("start {clients}/"), &format!("{job} -r {rounds}"), "init get");
     }
 
-    /// Big jobs, of which one process runs here. A process that has registered one before has memory left of it: each round
-    /// begins with a new one.
+    /// Big jobs, of which one process runs here. A process that has registered one before has memory left of it: each
+    /// round begins with a new one.
     fn registrations(&self, measured: &mut Measured) {
         for _ in 0..if self.divisor == 1 { 3 } else { 1 } {
             self.both(measured, "keys/", "-n 100000 -c 1 -k", "init get");

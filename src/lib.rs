@@ -23,6 +23,7 @@
 #![cfg_attr(not(all(feature = "client", feature = "server")), allow(dead_code))]
 
 #[cfg(any(feature = "client", feature = "server"))]
+mod account;
 mod attribute_support;
 #[cfg(feature = "client")]
 pub mod client;

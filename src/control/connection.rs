@@ -6,7 +6,8 @@ use std::os::fd::{AsFd, OwnedFd};
 use mio::net::UnixStream;
 use rkyv::util::AlignedVec;
 
-use super::frame::{self, FrameError, HEADER, Header, Kind, MAX_DESCRIPTORS};
+use super::frame::{self, FrameError, HEADER, Header, Kind, MAX_DESCRIPTORS, MAX_HANDSHAKE};
+use crate::account::{self, Account, Charge};
 use crate::data::archive::Wire;
 use crate::sys::{queue, socket};
 
@@ -16,6 +17,8 @@ pub const MAX_QUEUED: usize = 64 << 20;
 pub const MAX_QUEUED_DESCRIPTORS: usize = 4 * MAX_DESCRIPTORS;
 /// Bytes taken from a socket at a time.
 pub const CHUNK: usize = 64 << 10;
+/// Bytes of a frame that a connection may take in without a charge.
+const UNCHARGED: usize = CHUNK;
 /// Chunks taken from one peer before the others get their turn.
 const CHUNKS_PER_TURN: usize = 16;
 
@@ -36,6 +39,8 @@ struct Queued {
     bytes: AlignedVec,
     sent: usize,
     descriptors: Vec<OwnedFd>,
+    /// None for a short frame that nothing waited before.
+    _charge: Option<Charge>,
 }
 
 /// A connection's state.
@@ -51,9 +56,24 @@ pub struct Connection {
     input: Vec<u8>,
     /// Number of bytes of `input` that have become frames.
     taken: usize,
+    /// Account of the process, once it is let in.
+    account: Account,
+    /// Charge for a long frame that has not come in whole.
+    charge: Option<Charge>,
+    /// Number of bytes of a refused frame that are still to be discarded.
+    refused: usize,
     output: VecDeque<Queued>,
     queued: usize,
     queued_descriptors: usize,
+}
+
+/// Frame that has come in.
+#[derive(Debug)]
+pub enum Incoming<'a> {
+    /// A whole frame, and its body.
+    Frame(Header, &'a [u8]),
+    /// The header of a frame that is larger than what the process's account has left. Its body is discarded.
+    Refused(Header),
 }
 
 /// Result of reading.
@@ -86,14 +106,23 @@ impl Connection {
             wants_write: false,
             input: Vec::new(),
             taken: 0,
+            account: Account::unlimited(),
+            charge: None,
+            refused: 0,
             output: VecDeque::new(),
             queued: 0,
             queued_descriptors: 0,
         }
     }
 
-    /// Reads what has come, a turn's worth at most. There is no room for control data: descriptors that a peer sends
-    /// are closed by the kernel.
+    /// Lets the peer in: what it makes the server hold is charged to this account.
+    pub fn let_in(&mut self, account: Account) {
+        self.stage = Stage::In;
+        self.account = account;
+    }
+
+    /// Reads what has come, a turn's worth at most. There is no room for control data: descriptors that a peer sends are closed
+    /// by the kernel.
     ///
     /// A short read has emptied the socket, and the poll tells of what comes after it; `to_end` says that it has told
     /// already, and that there may be an end to be found.
@@ -109,10 +138,16 @@ impl Connection {
             some => drop(self.input.drain(..some)),
         }
         for _ in 0..CHUNKS_PER_TURN {
+            // Nobody knows yet whom more than a handshake could be charged to.
+            if self.stage == Stage::Unknown && self.input.len() >= HEADER + MAX_HANDSHAKE {
+                return Ok(Fill::Drained);
+            }
             match socket::read(&self.stream, scratch) {
                 Ok(0) => return Ok(Fill::Closed),
                 Ok(n) => {
-                    self.input.extend_from_slice(&scratch[..n]);
+                    let discarded = self.refused.min(n);
+                    self.refused -= discarded;
+                    self.input.extend_from_slice(&scratch[discarded..n]);
                     if n < CHUNK && !to_end {
                         return Ok(Fill::Drained);
                     }
@@ -129,27 +164,45 @@ impl Connection {
     /// # Errors
     /// When what has come is no frame.
     #[inline]
-    pub fn next_frame(&mut self, max: usize) -> Result<Option<(Header, &[u8])>, FrameError> {
+    pub fn next_frame(&mut self, max: usize) -> Result<Option<Incoming<'_>>, FrameError> {
         let waiting = &self.input[self.taken..];
         let Some(first) = waiting.first_chunk::<HEADER>() else { return Ok(None) };
         let header = Header::parse(first, max)?;
         if waiting.len() < HEADER + header.body {
-            return Ok(None);
+            let is_charged = header.body <= UNCHARGED || self.charge.is_some() || self.expect(header.body);
+            return Ok((!is_charged).then(|| self.refuse(header)));
         }
+        self.charge = None;
         let start = self.taken + HEADER;
         self.taken = start + header.body;
-        Ok(Some((header, &self.input[start..self.taken])))
+        Ok(Some(Incoming::Frame(header, &self.input[start..self.taken])))
+    }
+
+    /// Charges a long frame that has begun, and makes room for it. Returns whether there is room.
+    fn expect(&mut self, body: usize) -> bool {
+        self.charge = self.account.charge(account::Kind::Input, body);
+        let missing = HEADER + body - (self.input.len() - self.taken);
+        self.charge.is_some() && self.input.try_reserve_exact(missing).is_ok()
+    }
+
+    /// Discards a frame that has begun.
+    #[cold]
+    fn refuse(&mut self, header: Header) -> Incoming<'static> {
+        self.charge = None;
+        self.refused = HEADER + header.body - (self.input.len() - self.taken);
+        self.taken = self.input.len();
+        Incoming::Refused(header)
     }
 
     /// Returns whether the peer broke off in the middle of a frame.
     pub fn is_mid_frame(&self) -> bool {
-        self.taken < self.input.len()
+        self.taken < self.input.len() || self.refused > 0
     }
 
     /// Queues a frame.
     ///
     /// # Errors
-    /// When it cannot be encoded, or the peer has left too much unread already.
+    /// When it cannot be encoded, or the peer has left too much unread already: nothing of it is queued then.
     pub fn push<T: Wire>(
         &mut self,
         kind: Kind,
@@ -164,9 +217,18 @@ impl Connection {
             return Err(PushError::UnreadDescriptors(self.queued_descriptors));
         }
         let bytes = frame::encode(kind, number, descriptors.len(), body)?;
+        // What nothing waits before is mostly gone at once.
+        let is_charged = self.queued > 0 || bytes.len() > UNCHARGED;
+        let charge = match is_charged {
+            true => match self.account.charge(account::Kind::Output, bytes.len()) {
+                Some(charge) => Some(charge),
+                None => return Err(PushError::OverLimit(bytes.len())),
+            },
+            false => None,
+        };
         self.queued += bytes.len();
         self.queued_descriptors += descriptors.len();
-        self.output.push_back(Queued { bytes, sent: 0, descriptors });
+        self.output.push_back(Queued { bytes, sent: 0, descriptors, _charge: charge });
         Ok(())
     }
 
@@ -212,6 +274,9 @@ pub enum PushError {
     /// The peer does not read, and holds descriptors in that way.
     #[error("{0} descriptors wait to be read")]
     UnreadDescriptors(usize),
+    /// The account of the process has not enough left.
+    #[error("{0} bytes more to be read are over the limit of its job")]
+    OverLimit(usize),
     /// It is no frame.
     #[error(transparent)]
     Frame(#[from] FrameError),

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use mio::net::UnixListener;
 use mio::{Interest, Registry, Token};
 
-use super::connection::{CHUNK, Connection, Fill, Flush, Stage};
+use super::connection::{CHUNK, Connection, Fill, Flush, Incoming, PushError, Stage};
 use super::frame::{self, FrameError, Kind, MAX_BODY, MAX_HANDSHAKE};
 use super::handshake::{Attach, Hello, Welcome};
 use crate::data::Status;
@@ -188,7 +188,10 @@ impl Listener {
             match connection.stage {
                 Stage::Asking | Stage::Refused => return Ok(()),
                 Stage::Unknown => {
-                    let Some((header, body)) = connection.next_frame(MAX_HANDSHAKE)? else { return Ok(()) };
+                    // A handshake is short, and nothing short is refused.
+                    let Some(Incoming::Frame(header, body)) = connection.next_frame(MAX_HANDSHAKE)? else {
+                        return Ok(());
+                    };
                     let (claim, layout, info) = match header.kind {
                         Kind::Hello => {
                             let Hello { proc, token, layout, info } = frame::decode(Kind::Hello, body)?;
@@ -213,7 +216,14 @@ impl Listener {
                 }
                 // No message to the server's side changes a connection: that has its turn later.
                 Stage::In => loop {
-                    let Some((header, body)) = connection.next_frame(MAX_BODY)? else { return Ok(()) };
+                    let (header, body) = match connection.next_frame(MAX_BODY)? {
+                        Some(Incoming::Frame(header, body)) => (header, body),
+                        Some(Incoming::Refused(header)) => {
+                            callers.refused(peer, header.number);
+                            continue;
+                        }
+                        None => return Ok(()),
+                    };
                     match header.kind {
                         Kind::Meet => {
                             let (seen, collect) = frame::meet_in(body)?;
@@ -240,7 +250,15 @@ impl Listener {
         callers: &mut dyn Callers,
     ) {
         let Some(connection) = self.connections.get_mut(&id) else { return };
-        match connection.push(kind, number, descriptors, body) {
+        let pushed = match connection.push(kind, number, descriptors, body) {
+            // An answer that its process has no room for becomes the news of that.
+            Err(PushError::OverLimit(_)) if kind == Kind::Reply => {
+                let refusal = Reply::Done(Status::ERR_OUT_OF_RESOURCE);
+                connection.push(kind, number, Vec::new(), &refusal)
+            }
+            other => other,
+        };
+        match pushed {
             Ok(()) => self.write(id, callers),
             Err(e) => self.cut(id, &e.into(), callers),
         }
@@ -324,10 +342,10 @@ impl Door for Listener {
 
     fn send(&mut self, connection: u64, message: Outgoing, callers: &mut dyn Callers) {
         match message {
-            Outgoing::Accepted { server, uri, proc, parts, job_info } => {
+            Outgoing::Accepted { server, uri, proc, parts, job_info, account } => {
                 debug_assert!(job_info.is_none(), "a peer of this door maps the information of its job");
                 let Some(entry) = self.connections.get_mut(&connection) else { return };
-                entry.stage = Stage::In;
+                entry.let_in(account);
                 let (parts, descriptors): (Vec<Part>, Vec<OwnedFd>) = parts.into_iter().unzip();
                 let welcome = Welcome::Accepted { server, uri, proc, parts };
                 self.push(connection, Kind::Welcome, 0, descriptors, &welcome, callers);
@@ -390,6 +408,7 @@ mod tests {
     use std::os::unix::net::{SocketAddr, UnixStream};
 
     use super::*;
+    use crate::account::Account;
     use crate::control::bind::{FOR_JOBS, bind_abstract};
     use crate::data::{Nspace, Proc, Rank};
     use crate::message::Request;
@@ -399,6 +418,7 @@ mod tests {
     impl Callers for Nobody {
         fn arrived(&mut self, _: PeerId, _: Arrival) {}
         fn asked(&mut self, _: PeerId, _: u64, _: Request, _: usize) {}
+        fn refused(&mut self, _: PeerId, _: u64) {}
         fn meets(&mut self, _: PeerId, _: u64, _: u32, _: bool) {}
         fn left(&mut self, _: PeerId, _: Left) {}
     }
@@ -449,5 +469,126 @@ mod tests {
         drop(peers.remove(2));
         door.ready(3, Ready { ended: true, ..ready }, &mut Nobody);
         assert_eq!(door.deadline(), None, "two have said who they are, and one is gone");
+    }
+
+    /// Door with one peer that is let in and charged to an account.
+    struct Visit {
+        door: Listener,
+        peer: UnixStream,
+        connection: u64,
+    }
+
+    /// Server's side that notes what it is asked, and the sizes of what is refused.
+    #[derive(Default)]
+    struct Notes {
+        asked: Vec<(u64, usize)>,
+        refused: Vec<u64>,
+        left: Vec<Left>,
+    }
+
+    impl Callers for Notes {
+        fn arrived(&mut self, _: PeerId, _: Arrival) {}
+        fn asked(&mut self, _: PeerId, number: u64, _: Request, bytes: usize) {
+            self.asked.push((number, bytes));
+        }
+        fn refused(&mut self, _: PeerId, number: u64) {
+            self.refused.push(number);
+        }
+        fn meets(&mut self, _: PeerId, _: u64, _: u32, _: bool) {}
+        fn left(&mut self, _: PeerId, how: Left) {
+            self.left.push(how);
+        }
+    }
+
+    const READY: Ready = Ready { readable: true, writable: false, ended: false };
+
+    impl Visit {
+        fn new(account: &Account) -> Visit {
+            let (socket, name) = bind_abstract(FOR_JOBS).unwrap();
+            let poll = mio::Poll::new().unwrap();
+            let mut door = Listener::new(0, poll.registry().try_clone().unwrap(), 0, vec![socket]).unwrap();
+            let address = SocketAddr::from_abstract_name(&name).unwrap();
+            let mut peer = UnixStream::connect_addr(&address).unwrap();
+            door.ready(0, READY, &mut Nobody);
+            let proc = Proc::new(Nspace::new("job").unwrap(), Rank(0));
+            let hello = Hello { proc: proc.clone(), token: [0; 32], layout: 0, info: Vec::new() };
+            peer.write_all(&frame::encode(Kind::Hello, 0, 0, &hello).unwrap()).unwrap();
+            door.ready(1, READY, &mut Nobody);
+            let (uri, account) = (String::new(), account.clone());
+            let parts = Vec::new();
+            let accepted = Outgoing::Accepted { server: proc.clone(), uri, proc, parts, job_info: None, account };
+            door.send(1, accepted, &mut Nobody);
+            Visit { door, peer, connection: 1 }
+        }
+
+        /// Has the door take in whatever there is, as often as it wants to.
+        fn turn(&mut self, notes: &mut Notes) {
+            self.door.ready(self.connection, READY, notes);
+            while !self.door.again.is_empty() {
+                self.door.tick(Instant::now(), notes);
+            }
+        }
+    }
+
+    fn large(number: u64, bytes: usize) -> rkyv::util::AlignedVec {
+        let message = Some(vec![b'a'; bytes]);
+        frame::encode(Kind::Request, number, 0, &Request::Abort { status: 0, message, procs: Vec::new() }).unwrap()
+    }
+
+    #[test]
+    fn a_request_over_the_limit_is_refused_by_its_header_and_the_next_is_served() {
+        let account = Account::of_job("job", 1 << 20);
+        let mut visit = Visit::new(&account);
+        let mut notes = Notes::default();
+        let (fits, too_large) = (large(7, 900_000), large(8, 3 << 20));
+        // The header and a little more: the charge is for all that it announces.
+        visit.peer.write_all(&fits[..1000]).unwrap();
+        visit.turn(&mut notes);
+        assert!(account.used() > 900_000 && notes.asked.is_empty());
+        for chunk in fits[1000..].chunks(50_000) {
+            visit.peer.write_all(chunk).unwrap();
+            visit.turn(&mut notes);
+        }
+        assert_eq!((account.used(), notes.asked.len()), (0, 1));
+        for chunk in too_large.chunks(50_000) {
+            visit.peer.write_all(chunk).unwrap();
+            visit.turn(&mut notes);
+            assert!(visit.door.connections[&1].is_mid_frame() || notes.refused == [8]);
+        }
+        visit.peer.write_all(&large(9, 10)).unwrap();
+        visit.turn(&mut notes);
+        assert_eq!(notes.refused, [8]);
+        assert_eq!(notes.asked.iter().map(|(number, _)| *number).collect::<Vec<_>>(), [7, 9]);
+        assert_eq!(account.used(), 0);
+    }
+
+    #[test]
+    fn a_request_that_breaks_off_gives_its_charge_back() {
+        let account = Account::of_job("job", 1 << 20);
+        let mut visit = Visit::new(&account);
+        let mut notes = Notes::default();
+        visit.peer.write_all(&large(7, 900_000)[..1000]).unwrap();
+        visit.turn(&mut notes);
+        assert!(account.used() > 0);
+        visit.peer.shutdown(std::net::Shutdown::Both).unwrap();
+        visit.turn(&mut notes);
+        assert_eq!((account.used(), &notes.left[..]), (0, &[Left::Cut][..]));
+    }
+
+    #[test]
+    fn answers_that_nobody_reads_are_refused_over_the_limit() {
+        let account = Account::of_job("job", 8 << 20);
+        let mut visit = Visit::new(&account);
+        let mut notes = Notes::default();
+        let value = |bytes: usize| Reply::Value(crate::data::Value::from("a".repeat(bytes).as_str()));
+        for number in 1..=4 {
+            let reply = Outgoing::Reply { number, reply: value(3 << 20), descriptors: Vec::new() };
+            visit.door.send(visit.connection, reply, &mut notes);
+        }
+        assert!(account.used() > 6 << 20 && account.used() < 7 << 20, "two answers and two refusals");
+        assert!(notes.left.is_empty());
+        drop(visit.peer);
+        visit.door.ready(1, Ready { ended: true, ..READY }, &mut notes);
+        assert_eq!(account.used(), 0);
     }
 }

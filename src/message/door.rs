@@ -6,6 +6,7 @@
 use std::os::fd::OwnedFd;
 use std::time::Instant;
 
+use crate::account::Account;
 use crate::data::{Info, Nspace, Proc, Status};
 use crate::message::{Part, Push, Reply, Request};
 
@@ -91,6 +92,8 @@ pub trait Callers {
     fn arrived(&mut self, peer: PeerId, arrival: Arrival);
     /// A peer that was let in asks something, in a message of so many bytes.
     fn asked(&mut self, peer: PeerId, number: u64, request: Request, bytes: usize);
+    /// A peer that was let in has begun a request that is larger than what its account has left. The door discards it.
+    fn refused(&mut self, peer: PeerId, number: u64);
     /// The most frequent request, in fewer steps: [`Request::Meet`] with no attributes, or with `COLLECT_DATA` alone.
     fn meets(&mut self, peer: PeerId, number: u64, seen: u32, collect: bool);
     /// A peer that had arrived is gone; it gets nothing any more.
@@ -112,6 +115,8 @@ pub enum Outgoing {
         parts: Vec<(Part, OwnedFd)>,
         /// The information of its job, for one that takes it.
         job_info: Option<Vec<Info>>,
+        /// Account that its door charges what the peer makes it hold to.
+        account: Account,
     },
     /// It is not, and the connection ends.
     Refused {

@@ -4,6 +4,11 @@ use std::time::Duration;
 
 use crate::data::{Nspace, Rank, Status, Text};
 
+/// Most bytes that one job makes its server hold, where nobody says otherwise.
+const JOB_MEMORY: u64 = 1 << 30;
+/// Variable of a server's environment that says otherwise.
+const JOB_MEMORY_VARIABLE: &str = "INSTANTON_JOB_MEMORY";
+
 /// Configuration of a server. `ServerConfig::default()` is good for one machine.
 #[derive(Clone, Debug)]
 pub struct ServerConfig {
@@ -22,6 +27,10 @@ pub struct ServerConfig {
     pub path_socket: bool,
     /// Most bytes of shared memory, over all jobs; none by default.
     pub memory_limit: Option<u64>,
+    /// Most bytes that the processes of one job make the server hold: requests that wait, answers that they have not read and what
+    /// they registered, shared memory excepted. One process may hold half of it. By default the value of `INSTANTON_JOB_MEMORY`,
+    /// such as `128M`, or else 1 GiB.
+    pub job_memory: u64,
     /// Time for the host's word on a client in Init; a client that is without it by then is refused.
     pub host_answer_deadline: Duration,
     /// Time for the host's word on a client in Finalize; a client goes without it then, as clients of stock libraries
@@ -49,6 +58,7 @@ impl Default for ServerConfig {
             tmpdir,
             path_socket: false,
             memory_limit: None,
+            job_memory: job_memory_of_environment().ok().flatten().unwrap_or(JOB_MEMORY),
             host_answer_deadline: Duration::from_secs(30),
             host_farewell_deadline: Duration::from_secs(2),
             get_patience: Duration::from_secs(2),
@@ -57,6 +67,29 @@ impl Default for ServerConfig {
             local_output: false,
         }
     }
+}
+
+/// Reads an amount of memory: bytes, or with `K`, `M`, `G` or `T` behind it so many times 1024 of them; none where it is no such
+/// amount, or 0.
+pub fn parse_memory(text: &str) -> Option<u64> {
+    let units = ["K", "M", "G", "T"];
+    let unit = units.iter().position(|unit| text.ends_with(unit) || text.ends_with(&unit.to_lowercase()));
+    let number = unit.map_or(text, |_| &text[..text.len() - 1]);
+    let shift = unit.map_or(0, |unit| 10 * (unit as u32 + 1));
+    // `parse` would take a sign.
+    let number: u64 = number.parse().ok().filter(|_| number.bytes().all(|byte| byte.is_ascii_digit()))?;
+    number.checked_mul(1 << shift).filter(|bytes| *bytes > 0)
+}
+
+/// Returns the amount that the environment sets, if it sets one.
+///
+/// # Errors
+/// [`ServerError::Setting`] for one that is none.
+pub(super) fn job_memory_of_environment() -> Result<Option<u64>, ServerError> {
+    let Some(text) = std::env::var_os(JOB_MEMORY_VARIABLE) else { return Ok(None) };
+    let bytes = text.to_str().and_then(parse_memory);
+    let value = || text.to_string_lossy().into_owned();
+    bytes.map(Some).ok_or_else(|| ServerError::Setting { variable: JOB_MEMORY_VARIABLE, value: value() })
 }
 
 /// A name that no other server has, here or on another node: servers know by it what comes from whom.
@@ -79,6 +112,14 @@ pub enum ServerError {
         /// Error of the system.
         source: std::io::Error,
     },
+    /// A variable of the environment holds something that it cannot.
+    #[error("{variable}={value}: not an amount of memory, such as 134217728 or 128M")]
+    Setting {
+        /// Name of the variable.
+        variable: &'static str,
+        /// Its value.
+        value: String,
+    },
 }
 
 impl From<ServerError> for Status {
@@ -96,4 +137,17 @@ pub struct ToolSupport {
     pub pid: Option<i32>,
     /// True if tools of other users are let in where the host agrees. Only root's and the server's own are otherwise.
     pub allows_foreign: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn amounts_of_memory_are_read_whole_or_not_at_all() {
+        assert_eq!(parse_memory("134217728"), Some(128 << 20));
+        assert_eq!((parse_memory("128M"), parse_memory("2g")), (Some(128 << 20), Some(2 << 30)));
+        let bad = ["", "M", "0", "-1", "+1", "1.5G", "128MB", "1 M", "99999999T", "99999999999999999999"];
+        bad.iter().for_each(|text| assert_eq!(parse_memory(text), None, "{text:?}"));
+    }
 }

@@ -83,7 +83,7 @@ mod tests;
 mod watch;
 
 pub use cleanup::leftovers::clean_up;
-pub use config::{ServerConfig, ServerError, ToolSupport};
+pub use config::{ServerConfig, ServerError, ToolSupport, parse_memory};
 use ctx::event::Event;
 pub use doors::Uri;
 pub use fork_environment::{EnvSink, ForkEnvironment};
@@ -96,6 +96,10 @@ use router::Router;
 /// An attribute of `register_nspace` (BOOL): take this job's token without holding uid and gid of a peer against the
 /// registration, for containers whose user namespace shows other numbers.
 pub const FOREIGN_IDS: &str = "instanton.foreign.ids";
+
+/// An attribute of `PMIx_server_init` (an integer of bytes, or a string such as "128M"): most bytes that the processes of one job
+/// make the server hold, see [`ServerConfig::job_memory`].
+pub const JOB_MEMORY: &str = "instanton.job.memory";
 
 /// A running server. Dropping it ends it.
 #[derive(Debug)]
@@ -113,6 +117,7 @@ impl Server {
     /// # Errors
     /// When the system refuses a socket, a thread or randomness.
     pub fn start(config: ServerConfig, host: Arc<dyn Host>) -> Result<Server, ServerError> {
+        config::job_memory_of_environment()?;
         let config = Arc::new(config);
         let control_thread::Started { mailbox, tools_uri, fork_environment, thread } =
             control_thread::start(config.clone(), host)?;

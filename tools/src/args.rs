@@ -53,6 +53,9 @@ pub struct Run {
     /// Also listen on a socket in the session directory, for processes in another network namespace
     #[arg(long)]
     pub path_socket: bool,
+    /// Most memory that the processes of one job make the server hold, such as 128M
+    #[arg(long, value_name = "BYTES", value_parser = memory)]
+    pub job_memory: Option<u64>,
     #[command(flatten)]
     first: Segment,
     #[arg(skip)]
@@ -182,6 +185,10 @@ fn seconds(text: &str) -> Result<Duration, String> {
         Ok(limit) if !limit.is_zero() => Ok(limit),
         _ => Err("a time limit is more than nothing".to_owned()),
     }
+}
+
+fn memory(text: &str) -> Result<u64, String> {
+    instanton::server::parse_memory(text).ok_or_else(|| "not an amount of memory, such as 134217728 or 128M".to_owned())
 }
 
 #[cfg(test)]

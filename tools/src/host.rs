@@ -23,7 +23,7 @@ use instanton::server::{
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::{Pid, getgid, getuid};
 
-use crate::args::BindTo;
+use crate::args::{BindTo, Run};
 use crate::environment::Environment;
 use crate::event::Event;
 use crate::job::Job;
@@ -56,18 +56,20 @@ impl Pmix {
     pub fn start(
         job: &Job,
         topology: Topology,
-        path_socket: bool,
+        options: &Run,
         events: Sender<Event>,
         guardian: UnixStream,
         streams: Streams,
     ) -> Result<Self> {
+        let defaults = ServerConfig::default();
         let config = ServerConfig {
             nspace: job.server.clone(),
             tmpdir: job.session.top().into(),
-            path_socket,
+            path_socket: options.path_socket,
+            job_memory: options.job_memory.unwrap_or(defaults.job_memory),
             // Tools name the process that the user knows, which is the guardian.
             tools: Some(ToolSupport { pid: Some(parent_id() as i32), ..ToolSupport::default() }),
-            ..ServerConfig::default()
+            ..defaults
         };
         let published = Arc::new(PublishedData::default());
         let host = Launcher {

@@ -59,7 +59,7 @@ fn launch(arguments: Launch, topology: Topology, session: Session, guardian: Uni
         job.session.create()?;
         job.session.create_job(job.number, job.size())?;
         let (events, streams) = (running.events.clone(), running.streams.clone());
-        let pmix = Pmix::start(job, topology, arguments.run.path_socket, events, guardian, streams)?;
+        let pmix = Pmix::start(job, topology, &arguments.run, events, guardian, streams)?;
         pmix.register(job, &[]).map_err(|status| anyhow!("the PMIx server refuses the job: {status}"))?;
         running.print([fed_out, fed_err])?;
         running.start_first(&programs, &pmix)?;

@@ -11,7 +11,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use instanton::client::Client;
 use instanton::data::{Info, InfoList, Nspace, Proc, Rank, Status, Text, Value, keys};
 use instanton::launch::Launcher;
-use instanton::server::{EnvSink, ForkEnvironment, Server, ServerConfig, ToolSupport, Uri};
+use instanton::server::{EnvSink, ForkEnvironment, JOB_MEMORY, Server, ServerConfig, ToolSupport, Uri, parse_memory};
 use libc::{c_char, c_int, c_void, gid_t, uid_t};
 
 use crate::alloc;
@@ -167,6 +167,13 @@ fn config(info: &[Info]) -> Result<ServerConfig, Status> {
     }
     if let Some(dir) = text(keys::SERVER_TMPDIR)? {
         config.tmpdir = path(dir);
+    }
+    if let Some(limit) = info.find(JOB_MEMORY) {
+        let bytes = match limit.value.as_text() {
+            Some(text) => std::str::from_utf8(text.as_bytes()).ok().and_then(parse_memory),
+            None => limit.value.as_u64().filter(|bytes| *bytes > 0),
+        };
+        config.job_memory = bytes.ok_or(Status::ERR_BAD_PARAM)?;
     }
     config.local_output = info.is_set(keys::IOF_LOCAL_OUTPUT);
     let reported = text(keys::TCP_REPORT_URI)?.filter(|place| Stream::named(place.as_bytes()).is_none());

@@ -14,6 +14,7 @@ use instanton_layout::header;
 
 use super::ctx::Ctx;
 use super::ctx::effect::Effect;
+use super::ctx::open_requests::OpenRequests;
 use super::ctx::peers::{Peer, Role};
 use super::ctx::ticket::Ticket;
 use super::ctx::timers::Deadline;
@@ -243,6 +244,8 @@ fn welcome(cx: &mut Ctx, jobs: &mut Jobs, peer: PeerId) {
     cx.timers.cancel(entry.limit.take());
     entry.arrival = None;
     let (proc, role, capabilities) = (entry.proc.clone(), entry.role, entry.capabilities);
+    let account = cx.accounts.of(&proc);
+    entry.requests = OpenRequests::of(account.clone());
     let parts = match capabilities.maps_layout {
         Some(header::VERSION) => parts_for(jobs, &proc, role),
         Some(other) => {
@@ -260,7 +263,7 @@ fn welcome(cx: &mut Ctx, jobs: &mut Jobs, peer: PeerId) {
         }
     });
     let (server, uri) = (cx.own_name(), cx.identity.uri.clone());
-    cx.send(peer, Outgoing::Accepted { server, uri, proc, parts, job_info });
+    cx.send(peer, Outgoing::Accepted { server, uri, proc, parts, job_info, account });
 }
 
 /// Returns the descriptors of what a peer may map from the start.

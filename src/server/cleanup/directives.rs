@@ -27,6 +27,9 @@ pub fn is_about_cleanup(info: &Info) -> bool {
 /// Most paths that one process, or one job, can register.
 const MAX_ITEMS: usize = 4096;
 
+/// Length from which on no path leads anywhere.
+const PATH_MAX: usize = 4096;
+
 /// Paths to remove when a process or a job ends.
 #[derive(Clone, Debug, Default)]
 pub struct Cleanup {
@@ -121,6 +124,14 @@ impl Cleanup {
         self.find(path).is_ok()
     }
 
+    /// Bytes that it holds.
+    pub fn bytes(&self) -> usize {
+        let items = self.items.iter().map(|item| size_of::<Item>() + item.path.as_os_str().len());
+        let paths = self.ignored.paths.iter().map(|path| size_of::<PathBuf>() + path.as_os_str().len());
+        let names = self.ignored.names.iter().map(|name| size_of::<PathBuf>() + name.len());
+        items.chain(paths).chain(names).sum()
+    }
+
     /// Leaves the paths out that are to stay.
     pub fn retain(&mut self, stays_registered: impl Fn(&Path) -> bool) {
         self.items.retain(|item| stays_registered(&item.path));
@@ -146,6 +157,9 @@ impl Cleanup {
 fn list(info: &Info) -> Result<Vec<PathBuf>, Status> {
     let text = info.value.as_text().ok_or(Status::ERR_BAD_PARAM)?;
     let parts = text.as_bytes().split(|byte| *byte == b',').filter(|part| !part.is_empty());
+    if parts.clone().any(|part| part.len() >= PATH_MAX) {
+        return Err(Status::ERR_BAD_PARAM);
+    }
     Ok(parts.map(|part| PathBuf::from(OsStr::from_bytes(part))).collect())
 }
 
@@ -174,6 +188,17 @@ mod tests {
         assert_eq!(parse(&[Info::new(keys::REGISTER_CLEANUP, 7u32)]).err(), Some(Status::ERR_BAD_PARAM));
         let two = parse(&[Info::new(keys::REGISTER_CLEANUP, "/a/b,/c")]).unwrap();
         assert!(two.has(Path::new("/a/b")) && two.has(Path::new("/c")));
+    }
+
+    #[test]
+    fn a_path_that_leads_nowhere_is_refused() {
+        let longest = format!("/{}", "a".repeat(PATH_MAX - 2));
+        let bytes = parse(&[Info::new(keys::REGISTER_CLEANUP, longest.as_str())]).unwrap().bytes();
+        assert_eq!(bytes, PATH_MAX - 1 + size_of::<Item>());
+        let longer = format!("/b,{longest}a");
+        for key in [keys::REGISTER_CLEANUP, keys::REGISTER_CLEANUP_DIR, keys::CLEANUP_IGNORE] {
+            assert_eq!(parse(&[Info::new(key, longer.as_str())]).err(), Some(Status::ERR_BAD_PARAM), "{key}");
+        }
     }
 
     #[test]

@@ -16,6 +16,7 @@ use super::ctx::system::Worker;
 use super::ctx::ticket::Ticket;
 use super::ctx::{Ctx, Done};
 use super::jobs::Jobs;
+use crate::account::{Account, Charge, Kind};
 use crate::data::{Info, Nspace, Proc, Rank, Status};
 use crate::message::Reply;
 use crate::trace;
@@ -26,13 +27,30 @@ mod removal;
 
 use directives::Cleanup;
 
+/// Clean-up of a process or a job, with the charges to those who registered it.
+#[derive(Debug, Default)]
+struct Registered {
+    cleanup: Cleanup,
+    charges: Vec<Charge>,
+}
+
+impl Registered {
+    /// Adds paths, charged to the process that registers them. Returns whether any of them is new.
+    fn add(&mut self, account: &Account, more: &Cleanup) -> Result<bool, Status> {
+        let charge = account.charge(Kind::Cleanup, more.bytes()).ok_or(Status::ERR_OUT_OF_RESOURCE)?;
+        let is_new = self.cleanup.add(more)?;
+        self.charges.extend(is_new.then_some(charge));
+        Ok(is_new)
+    }
+}
+
 /// Clean-up that one job has registered.
 #[derive(Debug, Default)]
 struct OfJob {
     /// Paths to remove when its last process here has ended.
-    whole: Cleanup,
+    whole: Registered,
     /// Paths to remove when a process ends.
-    procs: BTreeMap<Rank, Cleanup>,
+    procs: BTreeMap<Rank, Registered>,
 }
 
 /// Room of the clean-up: what is registered, and the removals under way.
@@ -74,7 +92,7 @@ impl Cleanups {
         let (ours, rest): (Vec<Info>, Vec<Info>) =
             directives.into_iter().partition(|info| caller.peer != PROGRAM && directives::is_about_cleanup(info));
         if !ours.is_empty() {
-            match self.register(jobs, requestor, targets, &ours) {
+            match self.register(cx, jobs, caller, requestor, targets, &ours) {
                 // A host that keeps the calls of its clients need not keep one twice.
                 Ok(false) => {}
                 Ok(true) => cx.host.clone().cleanup_registered(requestor, &ours),
@@ -97,7 +115,16 @@ impl Cleanups {
     }
 
     /// Registers paths, and returns whether any of them is new.
-    fn register(&mut self, jobs: &Jobs, requestor: &Proc, targets: &[Proc], ours: &[Info]) -> Result<bool, Status> {
+    fn register(
+        &mut self,
+        cx: &Ctx,
+        jobs: &Jobs,
+        caller: Caller,
+        requestor: &Proc,
+        targets: &[Proc],
+        ours: &[Info],
+    ) -> Result<bool, Status> {
+        let account = cx.peers.get(&caller.peer).ok_or(Status::ERR_NOT_FOUND)?.requests.account();
         let job = jobs.get(&requestor.nspace).ok_or(Status::ERR_NOT_FOUND)?;
         let client = job.clients.get(&requestor.rank).ok_or(Status::ERR_NOT_FOUND)?;
         let more = Cleanup::parse(ours, client.uid, client.gid)?;
@@ -106,14 +133,14 @@ impl Cleanups {
         }
         let registered = self.jobs.entry(requestor.nspace.clone()).or_default();
         if targets.is_empty() || targets.iter().any(|target| target.rank == Rank::WILDCARD) {
-            return registered.whole.add(&more);
+            return registered.whole.add(account, &more);
         }
         let mut is_new = false;
         for target in targets {
             if !job.clients.contains_key(&target.rank) {
                 return Err(Status::ERR_NOT_FOUND);
             }
-            is_new |= registered.procs.entry(target.rank).or_default().add(&more)?;
+            is_new |= registered.procs.entry(target.rank).or_default().add(account, &more)?;
         }
         Ok(is_new)
     }
@@ -122,20 +149,21 @@ impl Cleanups {
     pub fn process_ended(&mut self, cx: &mut Ctx, jobs: &Jobs, proc: &Proc) {
         let job = jobs.get(&proc.nspace).filter(|job| job.clients.contains_key(&proc.rank));
         let (Some(job), Some(registered)) = (job, self.jobs.get_mut(&proc.nspace)) else { return };
-        let mut own = registered.procs.remove(&proc.rank).unwrap_or_default();
+        let mut own = registered.procs.remove(&proc.rank).unwrap_or_default().cleanup;
         // Paths that others of the job have registered as well are theirs to leave behind.
         let runs = |rank: &Rank| job.clients.get(rank).is_some_and(|client| !client.ended);
-        let is_shared = |path: &Path| registered.procs.iter().any(|(rank, other)| runs(rank) && other.has(path));
-        own.retain(|path| !registered.whole.has(path) && !is_shared(path));
-        let whole = if job.is_over() { std::mem::take(&mut registered.whole) } else { Cleanup::default() };
+        let is_shared =
+            |path: &Path| registered.procs.iter().any(|(rank, other)| runs(rank) && other.cleanup.has(path));
+        own.retain(|path| !registered.whole.cleanup.has(path) && !is_shared(path));
+        let whole = if job.is_over() { std::mem::take(&mut registered.whole) } else { Registered::default() };
         self.start(cx, &own);
-        self.start(cx, &whole);
+        self.start(cx, &whole.cleanup);
     }
 
     /// A namespace is deregistered, after its processes.
     pub fn job_over(&mut self, cx: &mut Ctx, nspace: &Nspace) {
         if let Some(registered) = self.jobs.remove(nspace) {
-            self.start(cx, &registered.whole);
+            self.start(cx, &registered.whole.cleanup);
         }
     }
 
@@ -285,6 +313,22 @@ mod tests {
         room.control(0, &[Proc::new(proc("job", 0).nspace, Rank::WILDCARD)], &[file("/a")]);
         room.cleanups.job_over(&mut room.test.cx, &proc("job", 0).nspace);
         assert_eq!(room.removals(), 1);
+    }
+
+    #[test]
+    fn paths_are_charged_until_they_are_removed() {
+        let mut room = Room::new(NoHost);
+        let account = room.test.limit_memory(room.peer, 10_000);
+        let path = format!("/{}", "a".repeat(3000));
+        assert_eq!(room.control(0, &[proc("job", 0)], &[file(&path)]), Some(Reply::Done(Status::SUCCESS)));
+        let once = account.used();
+        assert!(once > 3000);
+        assert_eq!(room.control(0, &[proc("job", 0)], &[file(&path)]), Some(Reply::Done(Status::SUCCESS)));
+        assert_eq!(account.used(), once, "the path is there already");
+        let many: Vec<Info> = (0..4).map(|n| file(&format!("{path}{n}"))).collect();
+        assert_eq!(room.control(0, &[proc("job", 0)], &many), Some(Reply::Done(Status::ERR_OUT_OF_RESOURCE)));
+        room.end(0);
+        assert_eq!(account.used(), 0);
     }
 
     #[test]

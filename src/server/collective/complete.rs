@@ -68,7 +68,7 @@ fn release(cx: &mut Ctx, jobs: &mut Jobs, tracker: &mut Tracker) {
     store.release();
     for waiter in released {
         if let Some(entry) = cx.peers.get_mut(&waiter.caller.peer) {
-            entry.account.give_back(waiter.caller.number);
+            entry.requests.close(waiter.caller.number);
         }
     }
 }

@@ -26,6 +26,7 @@ use super::ctx::peers::Caller;
 use super::ctx::ticket::TrackerId;
 use super::ctx::timers::Deadline;
 use super::jobs::Jobs;
+use crate::account::{Charge, Kind};
 use crate::data::{Info, InfoList, Nspace, Proc, Status, keys};
 use crate::message::Reply;
 use crate::message::door::PeerId;
@@ -165,8 +166,16 @@ impl Collectives {
         let queue = self.gathering.entry(signature.clone()).or_default();
         let known = queue.iter().position(|tracker| !tracker.arrived.contains(proc));
         if known.is_none() {
+            let Ok(charge) = charge(cx, caller, info) else {
+                if queue.is_empty() {
+                    self.gathering.remove(signature);
+                }
+                cx.answer_status(caller, Err(Status::ERR_OUT_OF_RESOURCE));
+                return None;
+            };
             self.last += 1;
-            queue.push_back(Tracker::new(TrackerId(self.last), signature.clone(), jobs, info, group));
+            let tracker = Tracker::new(TrackerId(self.last), signature.clone(), jobs, info, group);
+            queue.push_back(Tracker { charge, ..tracker });
         }
         let at = known.unwrap_or(queue.len() - 1);
         let tracker = &mut queue[at];
@@ -197,16 +206,16 @@ impl Collectives {
     /// Adds a process to the fence of its whole job that is under way, if there is nothing to find out about it.
     /// Returns whether that was so.
     pub fn join_again(&mut self, cx: &mut Ctx, jobs: &mut Jobs, waiter: Waiter, collect: bool) -> bool {
-        let Caller { peer, number } = waiter.caller;
+        let peer = waiter.caller.peer;
         let Some(entry) = cx.peers.get_mut(&peer) else { return false };
-        let whole = self.whole_job_of.get(&peer).filter(|_| entry.account.is_simple());
+        let whole = self.whole_job_of.get(&peer).filter(|_| entry.requests.is_simple());
         let Some(signature) = whole else { return false };
         let Some(queue) = self.gathering.get_mut(signature) else { return false };
         let [tracker] = queue.make_contiguous() else { return false };
         if tracker.failed.is_some() || !tracker.arrived.insert(&entry.proc, Some(waiter)) {
             return false;
         }
-        entry.account.charge(number, 0);
+        entry.requests.open_briefly();
         tracker.collect |= collect;
         if tracker.is_complete() {
             let signature = signature.clone();
@@ -284,6 +293,9 @@ impl Collectives {
                 tracker.host_knows = true;
                 let notice = tracker.notice(cx, status);
                 self.step(cx, Step::Failed(notice));
+            }
+            if tracker.host_knows {
+                tracker.forget_attributes();
             }
             if !tracker.host_knows || !tracker.latecomers(jobs).is_empty() {
                 rest.push_back(tracker);
@@ -460,6 +472,14 @@ impl Collectives {
             self.finish_with(cx, jobs, id, Err(Status::ERR_TIMEOUT));
         }
     }
+}
+
+/// Charges a process for attributes that a tracker keeps; the few of most collectives are free.
+fn charge(cx: &Ctx, caller: Caller, info: &[Info]) -> Result<Option<Charge>, Status> {
+    const FREE: usize = 1024;
+    let bytes = info.iter().map(|info| info.key.len() + info.value.size()).fold(0, usize::saturating_add);
+    let Some(entry) = cx.peers.get(&caller.peer).filter(|_| bytes > FREE) else { return Ok(None) };
+    entry.requests.account().charge(Kind::Collective, bytes).map(Some).ok_or(Status::ERR_OUT_OF_RESOURCE)
 }
 
 /// The answer to those who have arrived when somebody cannot arrive any more.

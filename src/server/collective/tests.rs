@@ -29,12 +29,16 @@ impl Server {
     }
 
     fn arrive_until(&mut self, rank: u32, limit: Option<Duration>, on_loss: OnLoss) -> Caller {
+        self.arrive_with(rank, limit, on_loss, &[])
+    }
+
+    fn arrive_with(&mut self, rank: u32, limit: Option<Duration>, on_loss: OnLoss, info: &[Info]) -> Caller {
         let Server { test, jobs, collectives, peers } = self;
         let (proc, caller) = (proc("job", rank), test.request(peers[rank as usize]));
         let signature = collectives.signature(jobs, &proc, Operation::Fence, &[]).unwrap();
         let until = limit.map(|limit| test.cx.now() + limit);
         let waiter = Waiter { caller, seen: None };
-        let arrival = Arrival { proc: &proc, waiter, info: &[], until, group: None };
+        let arrival = Arrival { proc: &proc, waiter, info, until, group: None };
         collectives.arrive(&mut test.cx, jobs, &signature, arrival, |_| Some(on_loss));
         caller
     }
@@ -139,6 +143,26 @@ fn an_excused_death_lets_the_others_go_on_once_nothing_holds_the_tracker() {
     assert!(server.collectives.next_step().is_none(), "it is held");
     server.collectives.unhold(&mut server.test.cx, &server.jobs, id);
     assert_eq!(server.complete(), id);
+}
+
+#[test]
+fn attributes_are_charged_until_the_fence_is_over_for_the_host() {
+    let mut server = Server::new(3);
+    let account = server.test.limit_memory(server.peers[0], 1 << 20);
+    let large = [Info::new("large", "a".repeat(600_000).as_str())];
+    let limit = Some(Duration::from_secs(1));
+    server.arrive_with(0, limit, OnLoss::Fail, &large);
+    assert!(server.replies().is_empty(), "there is room for one");
+    server.arrive_with(0, limit, OnLoss::Fail, &large);
+    assert!(matches!(server.replies()[..], [(_, Status::ERR_OUT_OF_RESOURCE)]), "a second one is over the limit");
+    let id = server.collectives.gathering().next().unwrap().id;
+    server.collectives.expired(&mut server.test.cx, &mut server.jobs, id);
+    assert!(matches!(server.replies()[..], [(_, Status::ERR_TIMEOUT)]));
+    assert!(
+        server.collectives.gathering().next().is_some_and(|tracker| tracker.failed.is_some()),
+        "others may come late"
+    );
+    assert_eq!(account.used(), 0);
 }
 
 #[test]

@@ -5,6 +5,7 @@ use super::arrived::Arrived;
 use super::encoding::Failure;
 use super::exchange::{self, Sent};
 use super::signature::{LocalCount, Operation, Signature};
+use crate::account::Charge;
 use crate::data::{Info, Nspace, Proc, Status, keys};
 use crate::server::ctx::Ctx;
 use crate::server::ctx::ticket::TrackerId;
@@ -42,6 +43,8 @@ pub struct Tracker {
     pub host_knows: bool,
     pub collect: bool,
     pub info: Vec<Info>,
+    /// Charge for `info` to the first participant.
+    pub charge: Option<Charge>,
     pub limit: Option<TimerId>,
     /// The group that the participants were named by, or that it makes or ends.
     pub group: Option<Nspace>,
@@ -77,14 +80,21 @@ impl Tracker {
             host_knows: false,
             collect: false,
             info: info.to_vec(),
+            charge: None,
             limit: None,
             group,
             sent: Sent::new(),
         }
     }
 
-    /// Attributes for the host. The library keeps the time itself, because two clocks would race. Nor does the host see
-    /// groups where no group is meant.
+    /// Gives back what nobody needs of a tracker that has failed, once the host knows: latecomers get the status alone.
+    pub fn forget_attributes(&mut self) {
+        self.info = Vec::new();
+        self.charge = None;
+    }
+
+    /// Attributes for the host. The library keeps the time itself, because two clocks would race. Nor does the host see groups
+    /// where no group is meant.
     pub fn info_for_host(&self) -> Vec<Info> {
         let ours = [keys::TIMEOUT, keys::GROUP_ID, keys::GROUP_INFO];
         self.info.iter().filter(|info| !ours.iter().any(|key| info.key == *key)).cloned().collect()

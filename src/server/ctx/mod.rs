@@ -3,8 +3,8 @@
 //! Rooms own their state and borrow everything else from here. Nothing in this folder names a room, a collective or a
 //! job.
 //!
-//! **Peers** ([`peers`]) are connections that have said who they are, each with its account ([`account`]): the one
-//! place where the bytes and the work of a request are charged and given back.
+//! **Peers** ([`peers`]) are connections that have said who they are, each with its open requests ([`open_requests`]), charged to
+//! the account of its process ([`accounts`]) and given back with their answers.
 //!
 //! **Subscriptions** ([`subscriptions`]) say which peer wants to hear of which event codes.
 //!
@@ -30,12 +30,13 @@ use crate::message::Reply;
 use crate::message::door::{Outgoing, PeerId};
 use crate::message::numbers::NumberMap;
 
-pub mod account;
+pub mod accounts;
 pub mod audience;
 mod done;
 pub mod effect;
 pub mod event;
 pub mod ids;
+pub mod open_requests;
 pub mod peers;
 pub mod subscriptions;
 pub mod system;
@@ -44,6 +45,7 @@ pub mod testing;
 pub mod ticket;
 pub mod timers;
 
+use accounts::Accounts;
 pub use done::Done;
 use effect::Effect;
 use peers::{Caller, Peer};
@@ -75,6 +77,7 @@ pub struct Ctx {
     pub identity: Identity,
     pub host: Arc<dyn Host>,
     pub peers: NumberMap<PeerId, Peer>,
+    pub accounts: Accounts,
     pub subscriptions: Subscriptions,
     pub timers: Timers<Deadline>,
     pub system: Box<dyn System>,
@@ -98,6 +101,7 @@ impl Ctx {
         tickets: TicketSink,
     ) -> Self {
         Ctx {
+            accounts: Accounts::new(config.job_memory),
             config,
             identity,
             host,
@@ -161,7 +165,7 @@ impl Ctx {
     /// Answers a request with descriptors.
     pub fn reply_with(&mut self, peer: PeerId, number: u64, reply: Reply, descriptors: Vec<OwnedFd>) {
         if let Some(entry) = self.peers.get_mut(&peer) {
-            entry.account.give_back(number);
+            entry.requests.close(number);
             if number == 0 {
                 // Nobody waits for it: only a failure is told.
                 if reply == Reply::Done(Status::SUCCESS) {

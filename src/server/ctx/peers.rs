@@ -1,7 +1,8 @@
 //! Peers: connections that have said who they are.
-use super::account::Account;
 pub use super::ids::Caller;
+use super::open_requests::OpenRequests;
 use super::timers::TimerId;
+use crate::account::Account;
 use crate::data::Proc;
 use crate::message::door::{Arrival, Capabilities, PeerId};
 
@@ -28,8 +29,8 @@ pub struct Peer {
     pub role: Role,
     /// Abilities, as its door knows them.
     pub capabilities: Capabilities,
-    /// Charges for requests that have no answer yet.
-    pub account: Account,
+    /// Requests that have no answer yet.
+    pub requests: OpenRequests,
     /// True if it was told of a failure that it had not asked about, and of nothing after.
     pub has_bad_news: bool,
     /// Its claim, until it is in.
@@ -41,14 +42,14 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// A connection in a role, without an open request.
+    /// A connection in a role, without an open request. Its requests are charged to nobody until it is let in.
     pub fn new(proc: Proc, role: Role, arrival: Option<Arrival>) -> Self {
         let capabilities = arrival.as_ref().map(|arrival| arrival.capabilities).unwrap_or_default();
         Peer {
             proc,
             role,
             capabilities,
-            account: Account::default(),
+            requests: OpenRequests::of(Account::unlimited()),
             has_bad_news: false,
             arrival,
             limit: None,

@@ -8,11 +8,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::effect::Effect;
+use super::open_requests::OpenRequests;
 use super::peers::{Caller, Peer, Role};
 use super::system::{System, WatchId, Work, Worker};
 use super::ticket::Ticket;
 use super::timers::Deadline;
 use super::{Ctx, Identity, TicketSink};
+use crate::account::Account;
 use crate::data::{Nspace, Proc, Rank};
 use crate::message::door::{Capabilities, Outgoing, PeerId};
 use crate::message::{Push, Reply};
@@ -141,11 +143,18 @@ impl TestCtx {
         peer
     }
 
+    /// Charges a peer to an account of so many bytes from now on, and returns that.
+    pub fn limit_memory(&mut self, peer: PeerId, bytes: u64) -> Account {
+        let account = Account::of_job("test", bytes);
+        self.cx.peers.get_mut(&peer).expect("a known peer").requests = OpenRequests::of(account.clone());
+        account
+    }
+
     /// Charges a peer with a request, which is to be answered.
     pub fn request(&mut self, peer: PeerId) -> Caller {
         self.requests += 1;
         let number = self.requests;
-        self.cx.peers.get_mut(&peer).expect("a known peer").account.charge(number, 0);
+        self.cx.peers.get_mut(&peer).expect("a known peer").requests.open(number, 0);
         Caller { peer, number }
     }
 

@@ -81,5 +81,6 @@ impl Router {
         self.gets.job_over(&mut self.cx, nspace);
         self.connections.job_over(nspace);
         self.outputs.job_over(nspace);
+        self.cx.accounts.forget(nspace);
     }
 }

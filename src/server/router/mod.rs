@@ -166,6 +166,7 @@ impl Router {
                     self.environments.publish(&self.jobs, &nspace);
                     if self.jobs.get(&nspace).is_none() {
                         self.cleanups.job_forgotten(&nspace);
+                        self.cx.accounts.forget(&nspace);
                     }
                 }
                 Effect::JobRegistered { nspace, parent } => self.job_registered(&nspace, parent),
@@ -181,13 +182,15 @@ impl Router {
     pub(in crate::server) fn dispatch(&mut self, peer: PeerId, number: u64, request: Request, bytes: usize) {
         let Some(entry) = self.cx.peers.get_mut(&peer) else { return };
         let proc = entry.proc.clone();
-        if entry.account.is_large(number) {
+        if entry.requests.has(number) {
             trace!("{proc} asks under a number whose answer it waits for");
             return self.cut_off(peer);
         }
-        // A commit is answered at once, however large.
-        let bytes = if matches!(request, Request::Commit { .. }) { 0 } else { bytes };
-        let (has_room, role) = (entry.account.charge(number, bytes), entry.role);
+        // A commit is answered at once, however large, and a fence of the whole job mostly holds nothing.
+        let is_brief =
+            matches!(request, Request::Commit { .. }) || bytes == 0 && matches!(request, Request::Meet { .. });
+        let has_room = if is_brief { entry.requests.open_briefly() } else { entry.requests.open(number, bytes) };
+        let role = entry.role;
         let waits_at_words = entry.capabilities.waits_at_words;
         if !has_room {
             trace!("{proc} has too many or too large requests waiting; another one is refused");
@@ -308,6 +311,12 @@ impl Callers for Router {
         self.dispatch(peer, number, request, bytes);
         // A host that answers at once has answered before the peer's next request.
         self.drain();
+    }
+
+    fn refused(&mut self, peer: PeerId, number: u64) {
+        let Some(entry) = self.cx.peers.get_mut(&peer) else { return };
+        entry.requests.open_briefly();
+        self.cx.reply_status(peer, number, Err(Status::ERR_OUT_OF_RESOURCE));
     }
 
     fn meets(&mut self, peer: PeerId, number: u64, seen: u32, collect: bool) {

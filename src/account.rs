@@ -1,0 +1,184 @@
+//! Accounts: the bytes that each process, and each job, makes its server hold.
+//!
+//! A server serves strangers' programs, for days. What a request makes it hold is charged before it is held: to the account of the
+//! process that asked, and through that to the account of its job. The [`Charge`] lies beside the bytes. Dropping it gives them
+//! back, so that no way out can forget to, and a process that dies gives back what died with it.
+//!
+//! Jobs have accounts of their own: what one holds, another never lacks. A process may hold half of what its job may, so that one
+//! process alone cannot starve the others of its job. Whoever is over gets `ERR_OUT_OF_RESOURCE`, and a trace line names the process,
+//! the kind and the amount.
+use std::fmt;
+use std::sync::Arc;
+
+use instanton_layout::sync::{AtomicU64, Ordering};
+
+use crate::trace;
+
+/// Kind of what is held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A request that has not come in whole.
+    Input,
+    /// A request that waits for its answer.
+    Request,
+    /// Answers and pushes that the process has not read.
+    Output,
+    /// Attributes that a collective keeps for its host.
+    Collective,
+    /// Paths to remove after the process or its job.
+    Cleanup,
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Kind::Input => "an incomplete request",
+            Kind::Request => "a waiting request",
+            Kind::Output => "unread answers",
+            Kind::Collective => "attributes of a collective",
+            Kind::Cleanup => "paths to clean up",
+        })
+    }
+}
+
+/// Account of a process or of a job. Clones are the same account.
+#[derive(Clone, Debug)]
+pub struct Account(Arc<Ledger>);
+
+#[derive(Debug)]
+struct Ledger {
+    owner: Box<str>,
+    limit: u64,
+    /// A counter: no other memory is published by it, so relaxed order is enough.
+    used: AtomicU64,
+    job: Option<Account>,
+}
+
+impl Account {
+    /// Opens the account of a job.
+    pub fn of_job(owner: impl fmt::Display, limit: u64) -> Account {
+        Account::open(&owner, limit, None)
+    }
+
+    /// Opens the account of a process of this job.
+    pub fn of_process(&self, owner: impl fmt::Display) -> Account {
+        Account::open(&owner, self.0.limit / 2, Some(self.clone()))
+    }
+
+    /// Opens an account that nothing is refused to, for the server's own program and for those who hold nothing yet.
+    pub fn unlimited() -> Account {
+        Account::open(&"", u64::MAX, None)
+    }
+
+    fn open(owner: &dyn fmt::Display, limit: u64, job: Option<Account>) -> Account {
+        let owner = owner.to_string().into_boxed_str();
+        Account(Arc::new(Ledger { owner, limit, used: AtomicU64::new(0), job }))
+    }
+
+    /// Bytes that are charged.
+    pub fn used(&self) -> u64 {
+        self.0.used.load(Ordering::Relaxed)
+    }
+
+    /// Charges so many bytes, given back when the charge is dropped; none when that is over the limit of the process or of its job.
+    #[must_use]
+    pub fn charge(&self, kind: Kind, bytes: usize) -> Option<Charge> {
+        let bytes = bytes as u64;
+        let Err(full) = self.take(bytes) else { return Some(Charge { account: self.clone(), bytes }) };
+        let Account(ledger) = self;
+        trace!(
+            "{}: {bytes} bytes of {kind} are refused: {} of {} bytes of {} are in use",
+            ledger.owner,
+            full.used(),
+            full.0.limit,
+            full.0.owner
+        );
+        None
+    }
+
+    /// Charges so many bytes even where that is over the limit: for the little that is promised to everybody.
+    pub fn force(&self, bytes: usize) -> Charge {
+        let bytes = bytes as u64;
+        self.chain().for_each(|account| _ = account.0.used.fetch_add(bytes, Ordering::Relaxed));
+        Charge { account: self.clone(), bytes }
+    }
+
+    /// Takes from this account and from that of its job, or from none.
+    ///
+    /// # Errors
+    /// The account that has not enough.
+    fn take(&self, bytes: u64) -> Result<(), &Account> {
+        let fits = |used: u64| used.checked_add(bytes).filter(|sum| *sum <= self.0.limit);
+        self.0.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits).map_err(|_| self)?;
+        let Some(job) = &self.0.job else { return Ok(()) };
+        job.take(bytes).inspect_err(|_| _ = self.0.used.fetch_sub(bytes, Ordering::Relaxed))
+    }
+
+    fn chain(&self) -> impl Iterator<Item = &Account> {
+        std::iter::successors(Some(self), |account| account.0.job.as_ref())
+    }
+}
+
+/// Bytes that are held, given back when this is dropped.
+#[derive(Debug)]
+pub struct Charge {
+    account: Account,
+    bytes: u64,
+}
+
+impl Drop for Charge {
+    fn drop(&mut self) {
+        self.account.chain().for_each(|account| _ = account.0.used.fetch_sub(self.bytes, Ordering::Relaxed));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_charge_is_held_by_process_and_job_until_it_is_dropped() {
+        let job = Account::of_job("job", 100);
+        let process = job.of_process("job:0");
+        let charge = process.charge(Kind::Request, 30).unwrap();
+        assert_eq!((process.used(), job.used()), (30, 30));
+        drop(charge);
+        assert_eq!((process.used(), job.used()), (0, 0));
+    }
+
+    #[test]
+    fn a_process_has_half_of_its_job_and_a_refusal_takes_nothing() {
+        let job = Account::of_job("job", 100);
+        let (greedy, other) = (job.of_process("job:0"), job.of_process("job:1"));
+        assert!(greedy.charge(Kind::Input, 51).is_none());
+        let half = greedy.charge(Kind::Input, 50).unwrap();
+        let rest = other.charge(Kind::Input, 40).unwrap();
+        assert!(other.charge(Kind::Input, 11).is_none(), "the job is over");
+        assert_eq!((other.used(), job.used()), (40, 90));
+        drop((half, rest));
+        assert_eq!(job.used(), 0);
+    }
+
+    #[test]
+    fn what_one_job_holds_another_does_not_lack() {
+        let (greedy, other) = (Account::of_job("greedy", 10), Account::of_job("other", 10));
+        let _all = greedy.charge(Kind::Output, 10).unwrap();
+        assert!(other.charge(Kind::Output, 10).is_some());
+    }
+
+    #[test]
+    fn what_is_promised_is_charged_beyond_the_limit() {
+        let job = Account::of_job("job", 10);
+        let charge = job.of_process("job:0").force(20);
+        assert_eq!(job.used(), 20);
+        drop(charge);
+        assert_eq!(job.used(), 0);
+    }
+
+    #[test]
+    fn sums_that_overflow_are_over_the_limit() {
+        let all = Account::unlimited();
+        let _half = all.charge(Kind::Request, usize::MAX).unwrap();
+        assert!(all.charge(Kind::Request, usize::MAX).is_none());
+    }
+}

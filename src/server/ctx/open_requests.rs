@@ -1,0 +1,102 @@
+//! Requests of one peer that have no answer yet.
+//!
+//! Every request is charged to its process's [account](crate::account) when it arrives, and given back with its answer, here and
+//! nowhere else.
+use std::collections::BTreeMap;
+
+use crate::account::{Account, Charge, Kind};
+
+/// Requests that may wait for an answer at a time.
+const MAX_OPEN: usize = 65536;
+/// Requests that are promised to every peer, however much its job holds: it can meet others, and end.
+const PROMISED: usize = 64;
+/// Size of those.
+const SMALL: usize = 4 << 10;
+/// Bytes that a request takes beside its own.
+const OVERHEAD: usize = 256;
+
+/// Open requests, and the account that they are charged to.
+#[derive(Debug)]
+pub struct OpenRequests {
+    account: Account,
+    open: usize,
+    /// Charges by number, which the peer chooses: of all but the short ones of a fence.
+    charges: BTreeMap<u64, Charge>,
+}
+
+impl OpenRequests {
+    /// No request, and an account for those to come.
+    pub fn of(account: Account) -> Self {
+        OpenRequests { account, open: 0, charges: BTreeMap::new() }
+    }
+
+    /// The account of the peer's process.
+    pub fn account(&self) -> &Account {
+        &self.account
+    }
+
+    /// Opens a request that holds so many bytes. Returns whether it may wait; an answer it gets either way.
+    pub fn open(&mut self, number: u64, bytes: usize) -> bool {
+        self.open += 1;
+        let charge = match bytes < SMALL && self.open <= PROMISED {
+            true => Some(self.account.force(bytes + OVERHEAD)),
+            false => self.account.charge(Kind::Request, bytes.saturating_add(OVERHEAD)),
+        };
+        let has_room = charge.is_some() && self.open <= MAX_OPEN;
+        if let Some(charge) = charge {
+            self.charges.insert(number, charge);
+        }
+        has_room
+    }
+
+    /// Opens a request that holds nothing worth a charge, or is answered at once. Returns whether it may wait.
+    pub fn open_briefly(&mut self) -> bool {
+        self.open += 1;
+        self.open <= MAX_OPEN
+    }
+
+    /// Returns whether a request of that number waits with a charge: another one must not be taken for it.
+    pub fn has(&self, number: u64) -> bool {
+        self.charges.contains_key(&number)
+    }
+
+    /// Returns whether a short request may wait without a look at its number.
+    pub fn is_simple(&self) -> bool {
+        self.open < MAX_OPEN && self.charges.is_empty()
+    }
+
+    /// Gives back the charge of a request that was answered.
+    pub fn close(&mut self, number: u64) {
+        self.open -= 1;
+        if !self.charges.is_empty() {
+            self.charges.remove(&number);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_are_charged_until_they_are_answered() {
+        let account = Account::of_job("job", 1 << 20);
+        let mut open = OpenRequests::of(account.clone());
+        assert!(open.open(1, 100_000) && open.has(1) && !open.is_simple());
+        assert_eq!(account.used(), 100_000 + OVERHEAD as u64);
+        assert!(!open.open(2, 1 << 20), "over the limit");
+        (1..=2).for_each(|number| open.close(number));
+        assert!(open.is_simple());
+        assert_eq!(account.used(), 0);
+    }
+
+    #[test]
+    fn a_few_short_requests_are_never_refused() {
+        let account = Account::of_job("job", 10);
+        let mut open = OpenRequests::of(account.clone());
+        assert!((0..PROMISED as u64).all(|number| open.open(number, 100)));
+        assert!(!open.open(PROMISED as u64, 100) && !open.open(1000, SMALL));
+        drop(open);
+        assert_eq!(account.used(), 0);
+    }
+}

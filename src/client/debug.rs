@@ -1,8 +1,8 @@
 //! Stopping in Init for a debugger.
 //!
-//! Whoever has started a job may want its processes to wait in Init (`PMIX_DEBUG_STOP_IN_INIT`), all or some of them. Such a process says
-//! that it is there (`READY_FOR_DEBUG`, to its host) and waits for `DEBUGGER_RELEASE`, which may come before it waits. When
-//! its server dies, it waits no longer.
+//! Whoever has started a job may want its processes to wait in Init (`PMIX_DEBUG_STOP_IN_INIT`), all or some of them.
+//! Such a process says that it is there (`READY_FOR_DEBUG`, to its host) and waits for `DEBUGGER_RELEASE`, which may
+//! come before it waits. When its server dies, it waits no longer.
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::data::{DataRange, Info, Proc, Rank, Status, Value, keys};
@@ -12,10 +12,10 @@ use crate::trace;
 
 use super::{Client, Handler, InitError};
 
-/// Where such a process stops, as its host is told.
+/// Place at which such a process stops, as its host is told.
 const PLACE: &str = "pmix-init";
 
-/// Whether a process is among those that are to stop: all, one rank, or a list of such.
+/// Returns whether a process is among those that are to stop: all, one rank, or a list of such.
 fn means(who: &Value, me: &Proc) -> bool {
     match who {
         Value::Bool(all) => *all,

@@ -1,8 +1,9 @@
 //! Event handlers: who is called for what, and in which order.
 //!
-//! Handlers form one list in the order of the Standard: the FIRST one, those for a single code, those for several codes, those for every
-//! event (default handlers), the LAST one. Within a category a handler goes to the end unless it asks for another place.
-//! A handler that is being registered has its place already but is not called until the server knows of it.
+//! Handlers form one list in the order of the Standard: the FIRST one, those for a single code, those for several
+//! codes, those for every event (default handlers), the LAST one. Within a category a handler goes to the end
+//! unless it asks for another place. A handler that is being registered has its place already but is not called
+//! until the server knows of it.
 //!
 //! An event that no handler wants is kept for a while ([`Backlog`]), and is for the first one registered that does.
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -139,8 +140,8 @@ impl Handlers {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives a handler its number and its place. Also says which of its codes nobody has registered yet: none of them when
-    /// it is not the first for any, an empty list for the first default handler.
+    /// Gives a handler its number and its place. Also says which of its codes nobody has registered yet: none of them
+    /// when it is not the first for any, an empty list for the first default handler.
     pub(super) fn add(
         &self,
         codes: &[Status],

@@ -1,23 +1,23 @@
 //! Fence: meeting the other participants.
 //!
-//! The server counts them; nothing here waits but the caller. What they have committed is in shared memory when the fence
-//! ends, partly in segments that this process has not mapped: they are asked for before the fence is called done, so that a
-//! Get after it finds everything at hand.
+//! The server counts them; nothing here waits but the caller. What they have committed is in shared memory when the
+//! fence ends, partly in segments that this process has not mapped: they are asked for before the fence is called done,
+//! so that a Get after it finds everything at hand.
 //!
 //! # How a waiting caller is woken
 //!
 //! A caller that waits for its whole namespace, with no other fence of this process under way, asks with
 //! [`Request::Meet`] and sleeps on two words at once: the job's word of release, which the server changes for all
-//! processes together, and the *bell* of its link, which the control thread rings when the answer comes as a message, or none will
-//! come because the server is dead. A release means that all have come. It is this fence's or a later one's, never that of
-//! another before it: nothing else of this process was under way, and the server releases no fence before an older one. Every
-//! failure, and the end of every other fence, is a message.
+//! processes together, and the *bell* of its link, which the control thread rings when the answer comes as a message,
+//! or none will come because the server is dead. A release means that all have come. It is this fence's or a later
+//! one's, never that of another before it: nothing else of this process was under way, and the server releases no fence
+//! before an older one. Every failure, and the end of every other fence, is a message.
 //!
 //! The word is a hint to look at, and only as good as all who map it: a process of the job could move the others' sleep
 //! elsewhere, so they look again by themselves after a while.
 //!
-//! Every process of a node goes this way at the same time, each with caches that others have used meanwhile: it takes no memory, and
-//! touches little of what there is.
+//! Every process of a node goes this way at the same time, each with caches that others have used meanwhile: it takes
+//! no memory, and touches little of what there is.
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -31,7 +31,8 @@ use crate::store::JobReader;
 use super::connection::Link;
 use super::{Client, Error, Inner, done};
 
-/// When a sleeper looks again by itself for the first time; each time after that, twice as late, up to the last.
+/// Time after which a sleeper looks again by itself for the first time; each time after that, twice as long, up to the
+/// last.
 const FIRST_LOOK: Duration = Duration::from_secs(1);
 const LAST_LOOK: Duration = Duration::from_secs(64);
 
@@ -98,7 +99,8 @@ impl Client {
         self.wait("PMIx_Fence", |then| self.inner.fence_nb(&[], &info[..usize::from(collect)], then))
     }
 
-    /// Waits at the word of release for all of the job to come; none when that cannot be. `send` is given what is there now.
+    /// Waits at the word of release for all of the job to come; none when that cannot be. `send` is given what is there
+    /// now.
     #[inline]
     fn meet_at_word(
         &self,
@@ -151,7 +153,7 @@ fn released(reader: &JobReader, seen: u32, link: &Link) -> Result<(), Error> {
     }
 }
 
-/// Whether data are collected, where these attributes say no more than that.
+/// Returns whether data are collected, where these attributes say no more than that.
 fn collects(info: &[Info]) -> Option<bool> {
     match info {
         [] => Some(false),
@@ -188,7 +190,7 @@ impl Inner {
         self.link.request("PMIx_Fence", &request, Box::new(waiter))
     }
 
-    /// Whether these participants are the own namespace, as most callers name it.
+    /// Returns whether these participants are the own namespace, as most callers name it.
     fn is_own_job(&self, procs: &[Proc]) -> bool {
         match procs {
             [] => true,

@@ -1,8 +1,8 @@
 //! The life of a client: whether this process may use it.
 //!
-//! A client *runs* from its init to its finalize. A forked child has the parent's memory and its socket, and none of its
-//! threads: it must find itself uninitialised and leave what it shares with the parent alone. A word that the kernel wipes in
-//! the child tells, at the cost of one load at each entry.
+//! A client *runs* from its init to its finalize. A forked child has the parent's memory and its socket, and none of
+//! its threads: it must find itself uninitialised and leave what it shares with the parent alone. A word that the
+//! kernel wipes in the child tells, at the cost of one load at each entry.
 use std::io;
 
 use instanton_layout::sync::{AtomicBool, Ordering};

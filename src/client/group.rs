@@ -116,8 +116,8 @@ impl Client {
     /// group's members (`PMIX_GROUP_MEMBERSHIP`) and the context id that the host has given it, where one was asked for; the status
     /// is `ERR_PARTIAL_SUCCESS` when some have not come and need not.
     ///
-    /// Those on the list may add members (`PMIX_GROUP_ADD_MEMBERS`), who call this without a list. Leaders that do not know each
-    /// other name themselves, and how many they are (`PMIX_GROUP_BOOTSTRAP`).
+    /// Processes on the list may add members (`PMIX_GROUP_ADD_MEMBERS`), who call this without a list. Leaders that do
+    /// not know each other name themselves, and how many they are (`PMIX_GROUP_BOOTSTRAP`).
     ///
     /// # Errors
     /// `ERR_BAD_PARAM` without a name, `ERR_EXISTS` for a name that is taken, `ERR_NOT_A_MEMBER` when this process is not

@@ -1,7 +1,7 @@
 //! The way in: what the environment says, which door opens, and what is said there.
 //!
-//! The doors are tried in order: the abstract socket, then the path for processes in another network namespace. What counts is what
-//! can be reached, not what is set. A refusal is final: behind every door is the same server.
+//! The doors are tried in order: the abstract socket, then the path for processes in another network namespace. What
+//! counts is what can be reached, not what is set. A refusal is final: behind every door is the same server.
 use std::env;
 use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
@@ -80,8 +80,8 @@ pub(crate) fn from_environment() -> Result<Address, InitError> {
     Ok(found)
 }
 
-/// Refuses what is required and unknown; everything else in the list of an init is for the host. [`Client::init`](super::Client::init)
-/// looks itself; this is for a program that counts its inits.
+/// Refuses what is required and unknown; everything else in the list of an init is for the host.
+/// [`Client::init`](super::Client::init) looks itself; this is for a program that counts its inits.
 ///
 /// # Errors
 /// [`InitError::NotSupported`], with the attribute's key.

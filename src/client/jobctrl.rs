@@ -13,7 +13,7 @@ use crate::message::{Infos, Request};
 use super::forward::{infos, taken};
 use super::{Error, Inner};
 
-/// How long, in milliseconds, a process is held whose registration was lost.
+/// Time in milliseconds for which a process is held whose registration was lost.
 const HELD: u16 = 1000;
 
 impl Inner {
@@ -51,14 +51,14 @@ impl Inner {
     }
 }
 
-/// Whether it names what is to be removed.
+/// Returns whether it names what is to be removed.
 fn registers(directive: &Info) -> bool {
     directive.key == keys::REGISTER_CLEANUP || directive.key == keys::REGISTER_CLEANUP_DIR
 }
 
 fn hold_if_lost(registers: bool, error: Option<&Error>) {
     if registers && matches!(error, Some(Error::LostConnection)) {
-        // What this waits for is the end of the process. A signal's handler may cut it short.
+        // This waits for the end of the process. A signal's handler may cut it short.
         let _ = poll(&mut [], HELD);
     }
 }

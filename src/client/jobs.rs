@@ -1,9 +1,9 @@
 //! The jobs whose shared memory this process has mapped: its own from init on, others when they are asked for.
 //!
 //! Readers find a job without a lock: the list only grows, and a job stays mapped until the client is dropped. When
-//! descriptors get lost or a segment is not what it should be, the trace says so once and nothing new is mapped from then on:
-//! what is mapped goes on being read, the rest is looked up over the control plane. A process without a server describes its job
-//! to itself, in segments of its own, and so is answered by the same rules as any other.
+//! descriptors get lost or a segment is not what it should be, the trace says so once and nothing new is mapped from
+//! then on: what is mapped goes on being read, the rest is looked up over the control plane. A process without a server
+//! describes its job to itself, in segments of its own, and so is answered by the same rules as any other.
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, OnceLock};
 
@@ -117,7 +117,8 @@ impl Jobs {
         }
     }
 
-    /// Describes the own job, of this process alone. Where that cannot be, the process knows nothing of it, and does without.
+    /// Describes the own job, of this process alone. Where that cannot be, the process knows nothing of it, and does
+    /// without.
     pub(super) fn begin_alone(&self, own: &Proc, node: &str) {
         match alone(own, node) {
             Ok(reader) => self.append(&own.nspace, reader),

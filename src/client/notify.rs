@@ -1,8 +1,8 @@
 //! Events on their way: raised here or told by the server, then handed from handler to handler.
 //!
-//! Each event has a chain of its own: the handlers that want it, fixed when it arrives. One is called when the one before
-//! it has completed, on the control thread, and sees what those before it answered. A handler that never completes holds up its
-//! own event's chain and no other.
+//! Each event has a chain of its own: the handlers that want it, fixed when it arrives. One is called when the one
+//! before it has completed, on the control thread, and sees what those before it answered. A handler that never
+//! completes holds up its own event's chain and no other.
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -14,8 +14,8 @@ use super::events::{Called, Event, procs_of};
 use super::output::Output;
 use super::{Error, Handler, Inner, done};
 
-/// What an event handler must complete, now or later, from any thread: the next handler is not called before. Dropping it
-/// says that nothing was done.
+/// Continuation of an event, which its handler must complete, now or later, from any thread: the next handler is not
+/// called before. Dropping it says that nothing was done.
 pub struct Chain(Option<Walk>);
 
 struct Walk {
@@ -28,8 +28,8 @@ struct Walk {
 }
 
 impl Chain {
-    /// Hands on to the next handler, or ends the chain with `EVENT_ACTION_COMPLETE`. The handlers to come are given `status`
-    /// and `results`.
+    /// Hands on to the next handler, or ends the chain with `EVENT_ACTION_COMPLETE`. The handlers to come are
+    /// given `status` and `results`.
     pub fn complete(mut self, status: Status, results: Vec<Info>) {
         self.end(status, results);
     }
@@ -181,7 +181,7 @@ impl Inner {
         asked.inspect_err(|_| drop(take(&own)))
     }
 
-    /// What the server says unasked; on the control thread.
+    /// Acts on a message that no request asked for; on the control thread.
     pub(super) fn pushed(self: &Arc<Self>, push: Push) {
         match push {
             Push::Event { status, source, info, vote, .. } => {
@@ -205,7 +205,7 @@ impl Inner {
         if self.life.check().is_err() {
             return;
         }
-        // Where the processes of a job run that is not mapped, nobody here knows.
+        // Nobody here knows the nodes of a job that is not mapped.
         let Proc { nspace, rank } = &event.source;
         let reader = self.jobs.of(nspace.as_bytes()).filter(|_| rank.is_process());
         event.is_near = reader.is_none_or(|reader| reader.is_local(*rank));

@@ -18,7 +18,7 @@ use super::{Client, Error, Inner};
 pub struct Output {
     /// The number of the call that asked for it.
     pub pull: usize,
-    /// Whose output.
+    /// Process that has printed it.
     pub source: Proc,
     /// The stream.
     pub channel: Channels,
@@ -38,13 +38,13 @@ pub fn to_own_output() -> OutputHandler {
 
 struct Pull {
     handler: OutputHandler,
-    /// How what comes is shown.
+    /// Form in which it is shown.
     format: Format,
-    /// What was taken in and the server does not know of.
+    /// Part of the window that was taken in and the server does not know of.
     taken: usize,
 }
 
-/// What this process has asked for.
+/// Pulls of this process.
 #[derive(Default)]
 pub(super) struct Pulls(Mutex<(usize, BTreeMap<usize, Pull>)>);
 

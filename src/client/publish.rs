@@ -18,7 +18,8 @@ fn texts(keys: &[impl AsRef<[u8]>]) -> Result<Vec<Text>, Status> {
 }
 
 impl Client {
-    /// Publishes data for others to look up (`PMIx_Publish`): every attribute that does not say how to publish is published.
+    /// Publishes data for others to look up (`PMIx_Publish`): every attribute that does not say how to publish is
+    /// published.
     ///
     /// # Errors
     /// `ERR_BAD_PARAM` without data, and what the host answers.

@@ -1,7 +1,7 @@
 //! Values that several attributes tell apart beside their key (`PMIX_QUALIFIED_VALUE`).
 //!
-//! Such a value lies under its key with a number behind it that stands for its qualifiers, whatever their order: only who puts and
-//! who gets it knows of them. A reserved key stays one, so nobody waits for it.
+//! Such a value lies under its key with a number behind it that stands for its qualifiers, whatever their order: only
+//! who puts and who gets it knows of them. A reserved key stays one, so nobody waits for it.
 use instanton_layout::hash::hash;
 
 use crate::data::archive::to_archive;

@@ -1,7 +1,8 @@
 //! This process's own standard input, pushed to others (`PMIX_IOF_PUSH_STDIN`).
 //!
-//! A thread reads it and pushes piece after piece, each when the one before it was answered: a host that has enough stops the reading. It
-//! ends with the input, whose end it pushes as well; when nobody is left to push to; and with the client.
+//! A thread reads it and pushes piece after piece, each when the one before it was answered: a host that has
+//! enough stops the reading. It ends with the input, whose end it pushes as well; when nobody is left to
+//! push to; and with the client.
 use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -19,10 +20,10 @@ use crate::trace;
 use super::forward::nothing;
 use super::{Client, Error, Inner};
 
-/// What is read at once.
+/// Bytes that are read at once.
 const CHUNK: usize = 32 << 10;
 
-/// What the thread and its client share.
+/// State that the thread and its client share.
 struct Shared {
     targets: Mutex<Vec<Proc>>,
     wake: EventFd,
@@ -43,7 +44,8 @@ impl Collector {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends it, and waits for that where nothing could wait for the caller: the connection has ended before, and its thread.
+    /// Ends it, and waits for that where nothing could wait for the caller: the connection has ended before, and its
+    /// thread.
     pub(super) fn end(&self, waits: bool) {
         let Some((shared, thread)) = self.lock().take() else { return };
         shared.targets().clear();

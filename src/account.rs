@@ -1,12 +1,12 @@
 //! Accounts: the bytes that each process, and each job, makes its server hold.
 //!
-//! A server serves strangers' programs, for days. What a request makes it hold is charged before it is held: to the account of the
-//! process that asked, and through that to the account of its job. The [`Charge`] lies beside the bytes. Dropping it gives them
-//! back, so that no way out can forget to, and a process that dies gives back what died with it.
+//! A server serves strangers' programs, for days. Memory that a request makes it hold is charged beforehand: to the
+//! account of the process that asked, and through that to the account of its job. The [`Charge`] lies beside the bytes.
+//! Dropping it gives them back, so that no way out can forget to, and a process that dies gives back what died with it.
 //!
-//! Jobs have accounts of their own: what one holds, another never lacks. A process may hold half of what its job may, so that one
-//! process alone cannot starve the others of its job. Whoever is over gets `ERR_OUT_OF_RESOURCE`, and a trace line names the process,
-//! the kind and the amount.
+//! Jobs have accounts of their own: what one holds, another never lacks. A process may hold half of what its job may,
+//! so that one process alone cannot starve the others of its job. Whoever is over gets `ERR_OUT_OF_RESOURCE`, and a
+//! trace line names the process, the kind and the amount.
 use std::fmt;
 use std::sync::Arc;
 
@@ -80,7 +80,8 @@ impl Account {
         self.0.used.load(Ordering::Relaxed)
     }
 
-    /// Charges so many bytes, given back when the charge is dropped; none when that is over the limit of the process or of its job.
+    /// Charges so many bytes, given back when the charge is dropped; none when that is over the limit of
+    /// the process or of its job.
     #[must_use]
     pub fn charge(&self, kind: Kind, bytes: usize) -> Option<Charge> {
         let bytes = bytes as u64;

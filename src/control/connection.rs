@@ -121,8 +121,8 @@ impl Connection {
         self.account = account;
     }
 
-    /// Reads what has come, a turn's worth at most. There is no room for control data: descriptors that a peer sends are closed
-    /// by the kernel.
+    /// Reads what has come, a turn's worth at most. There is no room for control data: descriptors that a peer sends
+    /// are closed by the kernel.
     ///
     /// A short read has emptied the socket, and the poll tells of what comes after it; `to_end` says that it has told
     /// already, and that there may be an end to be found.
@@ -217,7 +217,7 @@ impl Connection {
             return Err(PushError::UnreadDescriptors(self.queued_descriptors));
         }
         let bytes = frame::encode(kind, number, descriptors.len(), body)?;
-        // What nothing waits before is mostly gone at once.
+        // A small frame that nothing waits before is mostly gone at once.
         let is_charged = self.queued > 0 || bytes.len() > UNCHARGED;
         let charge = match is_charged {
             true => match self.account.charge(account::Kind::Output, bytes.len()) {

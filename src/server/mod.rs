@@ -97,8 +97,8 @@ use router::Router;
 /// registration, for containers whose user namespace shows other numbers.
 pub const FOREIGN_IDS: &str = "instanton.foreign.ids";
 
-/// An attribute of `PMIx_server_init` (an integer of bytes, or a string such as "128M"): most bytes that the processes of one job
-/// make the server hold, see [`ServerConfig::job_memory`].
+/// An attribute of `PMIx_server_init` (an integer of bytes, or a string such as "128M"): most bytes that the processes
+/// of one job make the server hold, see [`ServerConfig::job_memory`].
 pub const JOB_MEMORY: &str = "instanton.job.memory";
 
 /// A running server. Dropping it ends it.
@@ -167,7 +167,7 @@ impl Server {
         self.fork_environment.clone()
     }
 
-    /// Has another host asked from now on. What the one before has taken over, it answers.
+    /// Has another host asked from now on. The one before answers what it has taken over.
     ///
     /// # Errors
     /// When the server has ended.
@@ -220,7 +220,7 @@ impl Server {
     /// [`setup_local_support`](Server::setup_local_support), waiting for the result.
     ///
     /// # Errors
-    /// What `done` would be called with, and those of every `_wait`.
+    /// Errors that `done` would be called with, and those of every `_wait`.
     pub fn setup_local_support_wait(&self, nspace: &Nspace, info: &[Info]) -> Result<(), Status> {
         self.wait(|done| self.setup_local_support(nspace, info, done))
     }
@@ -312,7 +312,7 @@ impl Server {
     /// [`iof_deliver`](Server::iof_deliver), waiting until the server has taken the output over.
     ///
     /// # Errors
-    /// Those of every `_wait`.
+    /// Errors of every `_wait`.
     pub fn iof_deliver_wait(
         &self,
         source: &Proc,
@@ -361,7 +361,7 @@ impl Server {
     /// [`iof_flow_control`](Server::iof_flow_control), waiting for the result.
     ///
     /// # Errors
-    /// What `done` would be called with, and those of every `_wait`.
+    /// Errors that `done` would be called with, and those of every `_wait`.
     pub fn iof_flow_control_wait(&self, source: &Proc, channels: Channels, stops: bool) -> Result<(), Status> {
         self.wait(|done| self.iof_flow_control(source, channels, stops, done))
     }
@@ -448,7 +448,7 @@ impl Server {
     /// [`get`](Server::get), waiting for the result.
     ///
     /// # Errors
-    /// What `done` would be called with, and those of every `_wait`.
+    /// Errors that `done` would be called with, and those of every `_wait`.
     pub fn get_wait(&self, proc: &Proc, key: impl AsRef<[u8]>, info: &[Info]) -> Result<Value, Status> {
         self.wait(|done| self.get(proc, key, info, done))
     }
@@ -472,7 +472,7 @@ impl Server {
     /// [`notify_event`](Server::notify_event), waiting for the result.
     ///
     /// # Errors
-    /// What `done` would be called with, and those of every `_wait`.
+    /// Errors that `done` would be called with, and those of every `_wait`.
     pub fn notify_event_wait(
         &self,
         status: Status,

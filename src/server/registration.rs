@@ -26,7 +26,7 @@ impl Server {
     /// [`register_nspace`](Server::register_nspace), waiting for the result.
     ///
     /// # Errors
-    /// What `done` would be called with, and those of every `_wait`.
+    /// Errors that `done` would be called with, and those of every `_wait`.
     pub fn register_nspace_wait(&self, nspace: &Nspace, nlocalprocs: usize, info: &[Info]) -> Result<(), Status> {
         self.wait(|done| self.register_nspace(nspace, nlocalprocs, info, done))
     }
@@ -62,7 +62,7 @@ impl Server {
     /// [`register_job`](Server::register_job), waiting for the result.
     ///
     /// # Errors
-    /// What `done` would be called with, and those of every `_wait`.
+    /// Errors that `done` would be called with, and those of every `_wait`.
     pub fn register_job_wait(
         &self,
         nspace: &Nspace,
@@ -88,7 +88,7 @@ impl Server {
     /// [`deregister_nspace`](Server::deregister_nspace), waiting for the result.
     ///
     /// # Errors
-    /// What `done` would be called with, and those of every `_wait`.
+    /// Errors that `done` would be called with, and those of every `_wait`.
     pub fn deregister_nspace_wait(&self, nspace: &Nspace) -> Result<(), Status> {
         self.wait(|done| self.deregister_nspace(nspace, done))
     }
@@ -116,7 +116,7 @@ impl Server {
     /// [`register_client`](Server::register_client), waiting for the result.
     ///
     /// # Errors
-    /// What `done` would be called with, and those of every `_wait`.
+    /// Errors that `done` would be called with, and those of every `_wait`.
     pub fn register_client_wait(&self, proc: &Proc, uid: u32, gid: u32) -> Result<(), Status> {
         self.wait(|done| self.register_client(proc, uid, gid, done))
     }
@@ -137,7 +137,7 @@ impl Server {
     /// [`deregister_client`](Server::deregister_client), waiting for the result.
     ///
     /// # Errors
-    /// What `done` would be called with, and those of every `_wait`.
+    /// Errors that `done` would be called with, and those of every `_wait`.
     pub fn deregister_client_wait(&self, proc: &Proc) -> Result<(), Status> {
         self.wait(|done| self.deregister_client(proc, done))
     }

@@ -30,7 +30,7 @@ impl Accounts {
         account
     }
 
-    /// Forgets the accounts of a job that is over. What is still held is given back when it is dropped.
+    /// Forgets the accounts of a job that is over. Memory that is still held is given back when it is dropped.
     pub fn forget(&mut self, nspace: &Nspace) {
         self.open.retain(|proc, _| proc.nspace != *nspace);
     }

@@ -10,11 +10,12 @@ use instanton::internal::control::frame::{self, Kind};
 use instanton::internal::control::handshake::{Hello, Welcome};
 use instanton::internal::message::{Have, Part, Reply, Request};
 use instanton::internal::sys::{process, socket};
+use instanton::server::ServerConfig;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{ControlMessage, MsgFlags, sendmsg};
 
 use crate::death::{alone, descriptors};
-use crate::host::{Cluster, Job};
+use crate::host::{Cluster, Job, Lacks};
 use crate::peer::{self, PATIENCE, Peer, dial, fence_all, greet, hello, read_frame};
 
 const OK: Status = Status::SUCCESS;
@@ -124,15 +125,21 @@ fn strangers_and_impostors() {
     });
 }
 
+/// A node whose jobs may make the server hold so much.
+fn frugal(job_memory: u64) -> Cluster {
+    Cluster::with(1, Lacks::default(), |config| ServerConfig { job_memory, ..config })
+}
+
 #[test]
 fn who_has_much_waiting_is_refused_more() {
-    let cluster = Cluster::new(1);
+    // Half of it is for one process, and a fence holds its attributes twice: as a request, and for the host.
+    let cluster = frugal(128 << 20);
     let job = cluster.job("job", &[0, 0]);
     let mut peers = job.peers();
     let pair = [job.proc(0), job.proc(1)];
     let much = [Info::new("much", Value::string(vec![b'x'; 1 << 20]))];
     let numbers: Vec<u64> = (0..70).map(|_| peers[0].start_fence(&pair, &much)).collect();
-    let (waits, refused) = numbers.split_at(63);
+    let (waits, refused) = numbers.split_at(31);
     for number in refused {
         assert_eq!(peers[0].done(*number), Status::ERR_OUT_OF_RESOURCE);
     }
@@ -141,6 +148,55 @@ fn who_has_much_waiting_is_refused_more() {
         assert_eq!(peers[0].done(*number), OK);
     }
     assert_eq!(fence_all(&mut peers, &pair, &much), [OK, OK]);
+}
+
+#[test]
+fn what_fences_hold_is_given_back_when_their_time_is_over() {
+    let cluster = frugal(16 << 20);
+    let job = cluster.job("job", &[0, 0]);
+    let mut alone = job.peer(0);
+    let pair = [job.proc(0), job.proc(1)];
+    let info = [Info::new("much", Value::string(vec![b'x'; 3 << 20])), Info::new("pmix.timeout", 1u32)];
+    for _ in 0..3 {
+        assert_eq!(alone.status(Request::Fence { procs: pair.to_vec(), info: info.to_vec() }), Status::ERR_TIMEOUT);
+    }
+}
+
+#[test]
+fn requests_that_never_end_are_refused_by_what_they_announce() {
+    let cluster = frugal(64 << 20);
+    let job = cluster.job("job", &[0, 0, 0]);
+    let address = peer::address(&cluster.server(0), &job.proc(2));
+    let mut greedy: Vec<Peer> = (0..10).map(|_| Peer::at(&address).unwrap()).collect();
+    let request = |bytes: usize| Request::Abort { status: 0, message: Some(vec![b'a'; bytes]), procs: Vec::new() };
+    let too_large = frame::encode(Kind::Request, 77, 0, &request(33 << 20)).unwrap();
+    for peer in &mut greedy {
+        peer.stream.write_all(&too_large[..100_000]).unwrap();
+        assert_eq!(peer.done(77), Status::ERR_OUT_OF_RESOURCE, "before it has come");
+    }
+    // Two that would fit alone, and do not together.
+    let large = frame::encode(Kind::Request, 78, 0, &request(20 << 20)).unwrap();
+    let [first, second, ..] = &mut greedy[..] else { unreachable!() };
+    for peer in [&mut *first, &mut *second] {
+        peer.stream.write_all(&too_large[100_000..]).unwrap();
+    }
+    first.stream.write_all(&large[..1000]).unwrap();
+    // The server reads one peer's bytes before it answers the other: the first one's charge is there when this is over.
+    assert_eq!(first_is_charged(&job), OK);
+    second.stream.write_all(&large).unwrap();
+    assert_eq!(second.done(78), Status::ERR_OUT_OF_RESOURCE);
+    let mut good = [job.peer(0), job.peer(1)];
+    assert_eq!(fence_all(&mut good, &[job.proc(0), job.proc(1)], &[]), [OK, OK]);
+    assert_eq!(
+        second.commit(Scope::GLOBAL, "k", 1u32),
+        Status::ERR_NOT_SUPPORTED,
+        "it is served, as the clone that it is"
+    );
+}
+
+/// Asks the server something that it answers after all that has come to it before.
+fn first_is_charged(job: &Job<'_>) -> Status {
+    job.peer(1).status(Request::Fence { procs: vec![job.proc(1)], info: Vec::new() })
 }
 
 #[test]

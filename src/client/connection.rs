@@ -3,8 +3,8 @@
 //! A caller puts its *waiter* into the table of pending requests and sends the request itself, both under one lock. The
 //! control thread reads replies, takes each waiter out of the table under the same lock and calls it with no lock held. It cannot do
 //! so before the caller has let the lock go, at the end of its call: no callback overtakes the call that asked for it.
-//! What is ready without asking the server is handed to the thread as a *task*, for the same reason. A caller who meets all of its job
-//! waits beside that table: see `fence.rs`.
+//! A result that is ready without asking the server is handed to the thread as a *task*, for the same reason. A caller
+//! who meets all of its job waits beside that table: see `fence.rs`.
 //!
 //! When the server dies, or breaks the protocol, the stream ends: every waiter is called with an error, and every later
 //! request fails. The thread stays for tasks until the client is finalized. When this process dies, its socket closes.
@@ -27,7 +27,7 @@ use crate::trace;
 
 use super::{Error, done};
 
-/// What the server answered, and the descriptors that came with it.
+/// Answer of the server, and the descriptors that came with it.
 pub(super) struct Answer {
     pub(super) reply: Reply,
     pub(super) descriptors: Vec<OwnedFd>,
@@ -36,7 +36,7 @@ pub(super) struct Answer {
 /// What the server says and nobody waits for.
 pub(super) enum News {
     Push(Push),
-    /// How a request went that was only [told](Link::tell).
+    /// Outcome of a request that was only [told](Link::tell).
     Reply(Reply),
 }
 
@@ -45,7 +45,7 @@ pub(super) type Waiter = Box<dyn FnOnce(Result<Answer, Error>) + Send>;
 
 type Task = Box<dyn FnOnce() + Send>;
 
-/// Where requests go.
+/// Way of requests.
 pub(super) enum Way {
     /// Nowhere: there is no server.
     None,
@@ -68,7 +68,7 @@ pub(super) struct Link {
 #[derive(Default)]
 struct Outbox {
     last: u64,
-    /// What waits for an answer: one request, the only one of most callers, beside the table of all others.
+    /// Requests that wait for an answer: one, the only one of most callers, beside the table of all others.
     one: Option<(u64, Waiter)>,
     waiting: NumberMap<u64, Waiter>,
     meeting: Meeting,
@@ -120,7 +120,7 @@ impl Outbox {
         }
     }
 
-    /// Who waits for the answer to a request; nobody any more.
+    /// Returns the one who waits for the answer to a request; nobody any more.
     fn take(&mut self, number: u64) -> Option<Waiter> {
         match self.one.take_if(|(one, _)| *one == number) {
             Some((_, waiter)) => Some(waiter),
@@ -158,27 +158,27 @@ impl Link {
         Ok(Self { way, outbox: Mutex::default(), bell: Bell::new(), inbox: Mutex::default(), wake })
     }
 
-    /// Whether there is, or was, a server that this process is a rank of.
+    /// Returns whether there is, or was, a server that this process is a rank of.
     pub(super) fn has_server(&self) -> bool {
         matches!(self.way, Way::Socket(_))
     }
 
-    /// Whether there is, or was, a server to ask.
+    /// Returns whether there is, or was, a server to ask.
     pub(super) fn can_ask(&self) -> bool {
         !matches!(self.way, Way::None)
     }
 
-    /// Whether the caller runs on this link's control thread, and so must not wait for it.
+    /// Returns whether the caller runs on this link's control thread, and so must not wait for it.
     pub(super) fn is_own_thread(&self) -> bool {
         SERVES.get() == std::ptr::from_ref(self)
     }
 
-    /// Whether an answer could not come while the caller waits for it.
+    /// Returns whether an answer could not come while the caller waits for it.
     pub(super) fn may_not_wait(&self) -> bool {
         self.is_own_thread() || matches!(&self.way, Way::InProcess(server) if server.is_own_thread())
     }
 
-    /// Whether requests reach the server.
+    /// Returns whether requests reach the server.
     pub(super) fn is_connected(&self) -> bool {
         self.has_server() && !lock(&self.outbox).lost
     }
@@ -427,7 +427,7 @@ impl<F: Fn()> Drop for OnEnd<F> {
     }
 }
 
-/// Why nothing more will come.
+/// Reason why nothing more will come.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum End {
     #[error("it closed the connection")]
@@ -448,7 +448,7 @@ pub(super) struct Frame {
 /// The receiving side.
 pub(super) struct Incoming {
     socket: Arc<UnixStream>,
-    /// What has come and was not taken yet, and room behind it.
+    /// Bytes that have come and were not taken yet, and room behind them.
     bytes: Vec<u8>,
     filled: usize,
     descriptors: Vec<OwnedFd>,
@@ -456,7 +456,7 @@ pub(super) struct Incoming {
 
 /// Room for what comes at a time: enough for most frames. Every process has it, and its pages are touched at Init.
 const CHUNK: usize = 4 << 10;
-/// The same while a long frame is under way. More than a socket holds is never there at once.
+/// Room for what comes at a time while a long frame is under way. More than a socket holds is never there at once.
 const LONG_CHUNK: usize = 256 << 10;
 
 impl Incoming {

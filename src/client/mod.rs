@@ -83,29 +83,29 @@ use post::Posts;
 /// same results. Nobody should need it.
 pub const SHARED_MEMORY_VARIABLE: &str = "INSTANTON_SHM";
 
-/// What an event handler is told.
+/// Event, as a handler is told of it.
 #[derive(Clone, Debug)]
 pub struct Notice {
     /// The handler's own number, from its registration.
     pub handler: usize,
     /// The event's code.
     pub status: Status,
-    /// Who raised it.
+    /// Process that has raised it.
     pub source: Proc,
     /// The event's attributes, with the handler's name and its return object where it has them.
     pub info: Vec<Info>,
-    /// What the handlers before it answered: of each its status, under its name, then its results.
+    /// Answers of the handlers before it: of each its status, under its name, then its results.
     pub results: Vec<Info>,
 }
 
 /// An event handler. It runs on the client's control thread and must not wait there.
 pub type Handler = Arc<dyn Fn(Notice, Chain) + Send + Sync>;
 
-/// Where a tool attaches, and as whom.
+/// Server that a tool attaches to, and the name that it takes.
 pub(crate) struct Attachment<'a> {
     /// Name of the server's socket for tools.
     pub(crate) door: &'a str,
-    /// Whether the user has named the server, rather than letting one be found.
+    /// True if the user has named the server, rather than letting one be found.
     pub(crate) named: bool,
     /// The name the tool has, or wants.
     pub(crate) proc: Option<&'a Proc>,
@@ -123,7 +123,7 @@ pub struct Client {
     collector: stdin::Collector,
 }
 
-/// What callers and the control thread share.
+/// State that callers and the control thread share.
 struct Inner {
     life: Life,
     proc: Arc<Proc>,
@@ -135,14 +135,14 @@ struct Inner {
     own: Arc<Own>,
 }
 
-/// What belongs to the process rather than to one of its connections: a tool may have several.
+/// State of the process rather than of one of its connections: a tool may have several.
 #[derive(Default)]
 struct Own {
     overlay: Local,
     handlers: Handlers,
     groups: group::Groups,
     pulls: output::Pulls,
-    /// Which attributes this process supports, should it be somebody's host.
+    /// Attributes that this process supports, should it be somebody's host.
     host_support: Mutex<HostSupport>,
     /// Other jobs that this process has started or was connected with.
     met: Mutex<BTreeSet<Nspace>>,
@@ -167,7 +167,7 @@ impl Inner {
         all.iter().filter_map(Weak::upgrade).filter(|other| !Arc::ptr_eq(other, self)).collect()
     }
 
-    /// What the server says and nobody waits for.
+    /// Acts on a message of the server that nobody waits for.
     fn hear(self: &Arc<Self>, news: News) {
         match news {
             News::Push(push) => self.pushed(push),
@@ -323,12 +323,12 @@ impl Client {
         Ok(Client { inner, thread, collector: stdin::Collector::default() })
     }
 
-    /// Whether this process may use the client: neither after [`finalize`](Client::finalize) nor in a forked child.
+    /// Returns whether this process may use the client: neither after [`finalize`](Client::finalize) nor in a forked child.
     pub fn is_initialized(&self) -> bool {
         self.inner.life.check().is_ok()
     }
 
-    /// Who this process is.
+    /// Returns the name of this process.
     pub fn proc(&self) -> &Proc {
         &self.inner.proc
     }
@@ -338,12 +338,12 @@ impl Client {
         self.inner.server.as_ref().map(|server| &server.name)
     }
 
-    /// Whether there never was a server to ask.
+    /// Returns whether there never was a server to ask.
     pub fn is_alone(&self) -> bool {
         !self.inner.link.can_ask()
     }
 
-    /// Whether there is a server that requests reach.
+    /// Returns whether there is a server that requests reach.
     pub fn is_connected(&self) -> bool {
         self.is_initialized() && self.inner.link.is_connected()
     }

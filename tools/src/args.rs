@@ -221,6 +221,13 @@ mod tests {
     }
 
     #[test]
+    fn memory_of_a_job_is_an_amount_with_or_without_a_unit() {
+        assert_eq!(run("instanton run --job-memory 128M a").unwrap().job_memory, Some(128 << 20));
+        assert_eq!(run("instanton run --job-memory 4096 a").unwrap().job_memory, Some(4096));
+        assert_eq!(run("instanton run a").unwrap().job_memory, None);
+    }
+
+    #[test]
     fn a_lone_colon_begins_the_next_application() {
         let run = run("instanton run -n 2 a : -n 3 -x V=1 b c:d :e : f").unwrap();
         let apps = run.apps();
@@ -256,6 +263,8 @@ mod tests {
             "instanton run --timeout -1 a",
             "instanton run --timeout inf a",
             "instanton run --timeout soon a",
+            "instanton run --job-memory 0 a",
+            "instanton run --job-memory 1MB a",
         ] {
             let error = run(line).expect_err(line);
             assert!(error.use_stderr(), "{line}");

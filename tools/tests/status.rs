@@ -123,3 +123,11 @@ fn the_launcher_does_nothing_without_its_guardian() {
     assert!(directory.join("file").exists());
     std::fs::remove_dir_all(directory).unwrap();
 }
+
+#[test]
+fn a_limit_of_memory_that_is_none_is_named() {
+    let ended = Job::in_shell("INSTANTON_JOB_MEMORY=lots exec \"$0\" run -n 1 true").finish();
+    assert_says(&ended, 1, &["INSTANTON_JOB_MEMORY=lots", "128M"]);
+    let ended = Job::in_shell("INSTANTON_JOB_MEMORY=64M exec \"$0\" run --job-memory 128M -n 1 true").finish();
+    assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
+}

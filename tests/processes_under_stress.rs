@@ -1,23 +1,26 @@
 //! Real processes under bad conditions: a writer that publishes as fast as it can while its readers are killed and
-//! stopped at random, and a reader that is stopped while it holds on to a value.
+//! stopped at random; a reader that is stopped while it holds on to a value; and readers that write into their pages
+//! what they like.
 //!
 //! Every record can be told from a mixture of two. `INSTANTON_TEST_STRESS_SECONDS` says for how long to go on (one
 //! campaign of a few seconds otherwise), `INSTANTON_TEST_SEED` repeats a run.
 mod processes;
 
-use std::io::{BufRead, BufReader, Write};
-use std::process::Child;
+use std::io::{BufRead, BufReader, Lines, Write};
+use std::os::unix::fs::FileExt;
+use std::process::{Child, ChildStdout};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-use instanton::client::{Client, Error};
+use instanton::client::Client;
 use instanton::data::{Info, Key, Proc, Rank, Scope, Status, Value, keys};
-use instanton::server::Server;
-use instanton::store::{Miss, Question};
+use instanton::server::{NoHost, Server, ServerConfig};
+use instanton::store::{Miss, PinError, Question};
 use nix::sys::signal::{Signal, kill, raise};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
-use processes::{Job, all_well, number, server, start_alone};
+use processes::{Job, all_well, number, server, start_alone, until_dismissed};
 
 #[test]
 fn process() {
@@ -29,6 +32,8 @@ fn process() {
         Some("poster") => poster(),
         Some("holder") => holder(),
         Some("checker") => checker(),
+        Some("meddled") => meddled(),
+        Some("meddler") => meddler(),
         Some(other) => panic!("no such role: {other}"),
     }
 }
@@ -81,20 +86,15 @@ fn writer() {
     let client = Client::init(&[]).unwrap();
     let me = [client.proc().clone()];
     for round in 1..=LAST {
-        loop {
-            for (of, (name, _)) in KEYS.iter().enumerate() {
-                // Most commits are small beside what is there: their records continue in older ones.
-                if *name != "large" || round % 16 == 0 {
-                    client.put(Scope::GLOBAL, key(name), Value::ByteObject(value(of, round))).unwrap();
-                }
+        for (of, (name, _)) in KEYS.iter().enumerate() {
+            // Most commits are small beside what is there: their records continue in older ones.
+            if *name != "large" || round % 16 == 0 {
+                client.put(Scope::GLOBAL, key(name), Value::ByteObject(value(of, round))).unwrap();
             }
-            let committed = client.commit();
-            let fenced = if round % 8 == 0 { client.fence(&me, &[]) } else { Ok(()) };
-            match committed.and(fenced) {
-                Ok(()) => break,
-                // A stopped reader may hold back so much that nothing can be written for a while.
-                Err(error) => assert_eq!(error.status(), Status::ERR_OUT_OF_RESOURCE),
-            }
+        }
+        client.commit().unwrap();
+        if round % 8 == 0 {
+            client.fence(&me, &[]).unwrap();
         }
     }
     client.finalize(&[]).unwrap();
@@ -123,14 +123,19 @@ fn reader() {
 
 /// Looks at a value in place, twice.
 fn held_round(client: &Client, of: usize, name: &str) -> Option<u64> {
-    let guard = client.pin().unwrap();
+    let guard = match client.pin() {
+        Ok(guard) => guard,
+        // Stopped under a guard, it has held back too much: it copies, as others do.
+        Err(PinError::HoldsBack) => return None,
+        Err(error) => panic!("{error}"),
+    };
     match guard.get(&Question::new(Rank(0), name)) {
         Ok(found) => {
             let round = round_of(of, &found.bytes()).expect("a mixture was held");
             assert_eq!(round_of(of, &found.bytes()), Some(round), "what is held changed");
             Some(round)
         }
-        Err(Miss::Unmapped(_) | Miss::NotFound) => None,
+        Err(Miss::Unmapped(_) | Miss::NotFound | Miss::Busy) => None,
         Err(miss) => panic!("{name}: {miss}"),
     }
 }
@@ -200,28 +205,24 @@ fn no_reader_ever_sees_a_mixture() {
 
 const BLOB: usize = 64 << 10;
 
-/// Posts and posts until it is refused because a reader holds too much; then until it is let.
+/// Commits beside a reader that does not let go: far more than would fit if all of them stayed.
+const COMMITS: u32 = 1_000;
+/// Shared memory of the server then.
+const MEMORY: u64 = 16 << 20;
+
+/// Posts again and again, once it is told to; says how often that failed.
 fn poster() {
     let client = Client::init(&[]).unwrap();
     let me = client.proc().clone();
-    let post = |round: u8| {
-        client.put(Scope::GLOBAL, "blob", Value::ByteObject(vec![round; BLOB])).unwrap();
+    let post = |round: u32| {
+        client.put(Scope::GLOBAL, "blob", Value::ByteObject(vec![round as u8; BLOB])).unwrap();
         client.commit().and_then(|()| client.fence(std::slice::from_ref(&me), &[]))
     };
     post(0).unwrap();
-    let end = Instant::now() + Duration::from_secs(120);
-    let until = |wanted: fn(&Result<(), Error>) -> bool| {
-        (1..=u8::MAX).cycle().find(|round| {
-            assert!(Instant::now() < end, "nothing changes");
-            wanted(&post(*round))
-        })
-    };
-    let refused = until(|posted| match posted {
-        Ok(()) => false,
-        Err(error) => error.status() == Status::ERR_OUT_OF_RESOURCE,
-    });
-    say(&format!("refused {}", refused.unwrap()));
-    until(Result::is_ok);
+    std::io::stdin().read_line(&mut String::new()).unwrap();
+    let failed = (1..=COMMITS).filter(|round| post(*round).is_err()).count();
+    say(&format!("failed {failed}"));
+    until_dismissed();
     client.finalize(&[]).unwrap();
 }
 
@@ -251,35 +252,103 @@ fn holder() {
 fn checker() {
     let client = Client::init(&[]).unwrap();
     let poster = Proc::new(client.proc().nspace.clone(), Rank(0));
-    let round = std::env::var("ROUND").unwrap().parse::<u8>().unwrap();
-    let expected = Value::ByteObject(vec![round; BLOB]);
+    let expected = Value::ByteObject(vec![COMMITS as u8; BLOB]);
     assert_eq!(client.get(&poster, "blob", &[]).unwrap(), expected);
     client.finalize(&[]).unwrap();
 }
 
+/// What a process says; it may go on to say something as long as this lives.
+type Said = Lines<BufReader<ChildStdout>>;
+
+/// Lets the poster post; none of its commits fails, and what it has posted last is found.
+fn goes_on(job: &Job<'_>, poster: &mut Child) -> Said {
+    poster.stdin.as_mut().unwrap().write_all(b"post\n").unwrap();
+    let mut lines = BufReader::new(poster.stdout.take().unwrap()).lines();
+    let failed = lines.find_map(|line| Some(line.unwrap().strip_prefix("failed ")?.parse::<u32>().unwrap())).unwrap();
+    assert_eq!(failed, 0, "of {COMMITS} commits");
+    all_well(vec![job.start(2, "checker", true)]);
+    lines
+}
+
+fn server_of_little() -> Server {
+    let config = ServerConfig { memory_limit: Some(MEMORY), ..ServerConfig::default() };
+    Server::start(config, Arc::new(NoHost)).unwrap()
+}
+
 /// A node with a poster and a holder.
 fn stopped() {
-    let server = server();
+    let server = server_of_little();
     let job = Job::register(&server, "stopped@1", 3);
     let holder = job.start(1, "holder", true);
     let mut poster = job.start(0, "poster", true);
     let pid = Pid::from_raw(holder.id() as i32);
     assert_eq!(waitpid(pid, Some(WaitPidFlag::WUNTRACED)), Ok(WaitStatus::Stopped(pid, Signal::SIGSTOP)));
-    let mut lines = BufReader::new(poster.stdout.take().unwrap()).lines();
-    let refused = lines.find_map(|line| Some(line.unwrap().strip_prefix("refused ")?.parse::<u8>().unwrap())).unwrap();
-    let last = if refused == 1 { u8::MAX } else { refused - 1 };
-    all_well(vec![job.start_with(2, "checker", &[("ROUND", &last.to_string())])]);
+    let _said = goes_on(&job, &mut poster);
     signal(&holder, Signal::SIGCONT);
     all_well(vec![holder, poster]);
     server.deregister_nspace_wait(&job.nspace).unwrap();
 }
 
-#[test]
-fn a_reader_that_is_stopped_is_named() {
-    let trace = std::env::temp_dir().join(format!("instanton-stopped-{}.txt", std::process::id()));
-    all_well(vec![start_alone("stopped", &[("INSTANTON_TRACE", trace.to_str().unwrap())])]);
+/// Runs a node by itself, and returns the lines of its trace.
+fn traced(role: &str) -> String {
+    let trace = std::env::temp_dir().join(format!("instanton-{role}-{}.txt", std::process::id()));
+    all_well(vec![start_alone(role, &[("INSTANTON_TRACE", trace.to_str().unwrap())])]);
     let lines = std::fs::read_to_string(&trace).unwrap();
     std::fs::remove_file(&trace).unwrap();
-    let named = |line: &str| line.contains("holds on to memory") && line.contains("stopped@1") && line.contains('1');
+    lines
+}
+
+#[test]
+fn a_reader_that_is_stopped_holds_up_nobody_and_is_named() {
+    let lines = traced("stopped");
+    let named = |line: &str| line.contains("stopped@1:1 holds on to");
     assert!(lines.lines().any(named), "{lines}");
+}
+
+/// Writes a value into all slots of its reader page, over and over.
+fn meddler() {
+    let client = Client::init(&[]).unwrap();
+    let poster = Proc::new(client.proc().nspace.clone(), Rank(0));
+    client.get(&poster, "blob", &[]).unwrap();
+    let value: u64 = std::env::var("VALUE").unwrap().parse().unwrap();
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+    let line = maps.lines().find(|line| line.contains("memfd:instanton-page") && line.contains("rw-s")).unwrap();
+    let page = u64::from_str_radix(line.split('-').next().unwrap(), 16).unwrap();
+    let memory = std::fs::OpenOptions::new().write(true).open("/proc/self/mem").unwrap();
+    for line in 1..64 {
+        memory.write_all_at(&value.to_le_bytes(), page + line * 64).unwrap();
+    }
+    say("written");
+    std::io::stdin().read_line(&mut String::new()).unwrap();
+    let fenced = client.fence(&[client.proc().clone()], &[]).map_err(|error| error.status());
+    match value {
+        u64::MAX => assert_eq!(fenced, Err(Status::ERR_LOST_CONNECTION)),
+        _ => {
+            assert_eq!(fenced, Ok(()));
+            assert_eq!(client.get(&poster, "blob", &[]).unwrap(), Value::ByteObject(vec![COMMITS as u8; BLOB]));
+        }
+    }
+}
+
+/// Nodes with a poster and a meddler each.
+fn meddled() {
+    let server = server_of_little();
+    for (number, value) in [1, u64::MAX].into_iter().enumerate() {
+        let job = Job::register(&server, &format!("meddled@{number}"), 3);
+        let mut poster = job.start(0, "poster", true);
+        let mut meddler = job.start_with(1, "meddler", &[("VALUE", &value.to_string())]);
+        let mut lines = BufReader::new(meddler.stdout.take().unwrap()).lines();
+        assert!(lines.any(|line| line.unwrap() == "written"));
+        let _said = goes_on(&job, &mut poster);
+        meddler.stdin.as_mut().unwrap().write_all(b"go on\n").unwrap();
+        all_well(vec![meddler, poster]);
+        server.deregister_nspace_wait(&job.nspace).unwrap();
+    }
+}
+
+#[test]
+fn a_reader_that_writes_into_its_slots_what_it_likes_harms_itself_alone() {
+    let lines = traced("meddled");
+    let names = |text: &str| lines.lines().any(|line| line.contains(text));
+    assert!(names("holds on to") && names("holds an epoch that has not been; it is cut off"), "{lines}");
 }

@@ -49,7 +49,7 @@ fn retire_and_reuse(reader_forgets: Forget, writer_forgets: Forget, early: bool)
             }
         });
         let page = Weak(&shared.page, reader_forgets);
-        page::pin(&JobWords::new(&shared.job), &page, 0);
+        assert!(page::pin(&JobWords::new(&shared.job), &page, 0));
         let place = job::record(&shared.data, PAGE, 0).unwrap();
         let at = place.word as usize;
         let expected = if place == OLD { (7, 7) } else { (8, 8) };
@@ -78,7 +78,7 @@ fn hold_in_place(unpin_forgets: Forget, scan_forgets: Forget) {
                 written.write();
             }
         });
-        page::pin(&JobWords::new(&shared.job), &shared.page, 0);
+        assert!(page::pin(&JobWords::new(&shared.job), &shared.page, 0));
         if job::record(&shared.data, PAGE, 0) == Some(OLD) {
             held.read();
         }

@@ -5,7 +5,7 @@ use crate::{crc, high, low, pair, sync::Ordering};
 /// `INSTNTN1` in memory.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"INSTNTN1");
 /// Goes up with every change of what any byte means.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 /// Words of a header.
 pub const WORDS: usize = 8;
 /// The word with the number of ranks.

@@ -178,7 +178,7 @@ fn a_reader_page() {
     let words = VecWords::new(page::WORDS);
     page::format(&words, JOB, 9);
     let job = JobWords::format(VecWords::new(33), JOB, 1);
-    page::pin(&job, &words, 0);
+    assert!(page::pin(&job, &words, 0));
     assert_eq!(page::scan(&words, 1), page::Pinned::Since(1));
     assert_eq!(page::scan(&words, 0), page::Pinned::Lie(1));
     compare("page.txt", &words);

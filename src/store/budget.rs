@@ -60,12 +60,20 @@ impl Drop for Charge {
 pub struct Limits {
     /// Shared memory, of this job and of all others with the same budget.
     pub budget: Budget,
-    /// The number of replaced sets of modex segments that may wait for readers.
-    pub sets: usize,
+    /// Bytes that one reader's guards may hold back, or an eighth of the budget where that is less. Beyond them it
+    /// gets no new guards, and no more is held back for those that it has.
+    pub reader: u64,
+}
+
+impl Limits {
+    /// Bytes that one reader's guards may hold back.
+    pub(super) fn of_reader(&self) -> u64 {
+        self.reader.min(self.budget.limit() / 8)
+    }
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { budget: Budget::new(u64::MAX), sets: 4 }
+        Self { budget: Budget::new(u64::MAX), reader: 4 << 20 }
     }
 }

@@ -3,7 +3,7 @@ use instanton_layout::Malformed;
 use instanton_layout::header::{BadHeader, Kind};
 
 use super::budget::Budget;
-use super::ids::{ReaderId, SegmentId, Want};
+use super::ids::{SegmentId, Want};
 use crate::data::archive::ArchiveError;
 use crate::data::maps::MapError as BadMap;
 use crate::data::{BadBytes, DataType, Key, Rank, Scope, Status};
@@ -20,8 +20,9 @@ pub enum Miss {
     /// The value may be in a segment that has to be asked for first.
     #[error("{0:?} is not mapped yet")]
     Unmapped(Want),
-    /// The record was replaced again and again while it was read; ask the server.
-    #[error("the record changes too fast to be read")]
+    /// The record was replaced again and again while it was read: ask the server. Or the [guard](crate::store::Guard)
+    /// holds back too much for anything new to be held by it: copy the value.
+    #[error("the record changes too fast to be read, or cannot be held in place any more")]
     Busy,
     /// The segment is damaged.
     #[error("a segment is damaged: {0}")]
@@ -143,14 +144,6 @@ pub enum WriteError {
     /// The system has no memory for it.
     #[error("{0}")]
     Memory(Box<dyn std::error::Error + Send + Sync>),
-    /// Readers hold back too much, and no further set of segments may be made to get out of their way.
-    #[error("{sets} replaced sets of segments wait for readers that hold on to them, first {by:?}")]
-    Held {
-        /// Their number.
-        sets: usize,
-        /// The reader that holds the oldest epoch.
-        by: Option<ReaderId>,
-    },
     /// The record does not fit into a segment.
     #[error("a record of {bytes} bytes is too large")]
     TooLarge {
@@ -201,10 +194,9 @@ impl WriteError {
     /// The status for whoever asked.
     pub fn status(&self) -> Status {
         match self {
-            WriteError::Budget { .. }
-            | WriteError::Memory(_)
-            | WriteError::Held { .. }
-            | WriteError::TooLarge { .. } => Status::ERR_OUT_OF_RESOURCE,
+            WriteError::Budget { .. } | WriteError::Memory(_) | WriteError::TooLarge { .. } => {
+                Status::ERR_OUT_OF_RESOURCE
+            }
             WriteError::Value { error, .. } => error.status(),
             WriteError::Rank { .. } | WriteError::Scope { .. } => Status::ERR_BAD_PARAM,
             WriteError::Damaged(_) | WriteError::Attach(_) => Status::ERROR,

@@ -13,7 +13,7 @@ use super::ids::{Have, ReaderId, SegmentId};
 use super::info::build::info_words;
 use super::ingest::JobInfo;
 use super::modex::heap::SegmentSet;
-use super::modex::reader_pages::{Held, Pages, ReaderPageHandle};
+use super::modex::reader_pages::{Held, Misuse, Pages, ReaderPageHandle};
 use super::modex::table::Table;
 use super::modex::visibility::Visibility;
 use super::read::JobReader;
@@ -32,10 +32,21 @@ pub struct Stats {
     pub live: u64,
     /// Bytes of blocks that wait for readers.
     pub retired: u64,
+    /// Bytes of blocks that wait for readers which hold back more than they may.
+    pub set_aside: u64,
     /// Replaced sets of segments that wait for readers.
     pub waiting_sets: usize,
     /// Generation of the job information.
     pub generation: u64,
+}
+
+/// A set of segments that waits for the readers which may look at it.
+struct Waiting {
+    /// The epoch in which it was replaced.
+    replaced: u64,
+    /// Version that all its records are newer than.
+    made_after: u64,
+    set: SegmentSet,
 }
 
 /// Writes a job's segments. Belongs to one thread.
@@ -47,8 +58,10 @@ pub struct JobWriter {
     visible: Table,
     /// The records that leave the node and are hidden on it; handed out to nobody.
     hidden: Table,
-    /// Replaced sets of segments, with the epoch in which they were replaced.
-    waiting: Vec<(u64, SegmentSet)>,
+    /// Newest version of a record when the segments were made that are in use now.
+    made_after: u64,
+    /// Replaced sets of segments.
+    waiting: Vec<Waiting>,
     limits: Limits,
     reader: JobReader,
     pages: Pages,
@@ -77,6 +90,7 @@ impl JobWriter {
             hidden: Table::new(id, Arc::new(hidden), &limits.budget),
             job,
             info,
+            made_after: 0,
             waiting: Vec::new(),
             limits: limits.clone(),
             reader,
@@ -186,8 +200,7 @@ impl JobWriter {
         Ok(())
     }
 
-    /// Frees what can be freed. Where more is held back or scattered than is alive, the records move to a new set of
-    /// segments.
+    /// Frees what can be freed. Where more is scattered than is alive, the records move to a new set of segments.
     fn make_way(&mut self) -> Result<(), WriteError> {
         if self.hidden.set.is_scattered() {
             // Nobody else has these: the old segments go at once.
@@ -195,30 +208,26 @@ impl JobWriter {
                 drop(self.hidden.replace(new));
             }
         }
-        let holder = if self.is_reclaim_due() { self.scan().by } else { None };
-        let must = self.visible.set.is_held_back();
-        if !must && !self.visible.set.is_scattered() {
+        if self.visible.set.is_worth_a_scan() {
+            self.scan();
+        }
+        if !self.visible.set.is_scattered() {
             return Ok(());
         }
-        if self.waiting.len() >= self.limits.sets {
-            if !must {
-                return Ok(());
-            }
-            return Err(WriteError::Held { sets: self.waiting.len(), by: holder });
-        }
+        let newest = self.visible.newest_version();
         // Without room for a second copy the first has to do as long as it does.
         let Some(new) = self.visible.renew()? else { return Ok(()) };
         if let Err(error) = self.announce(&new.set) {
             self.visible.forget(&new);
             return Err(error);
         }
-        let old = self.visible.replace(new);
+        let set = self.visible.replace(new);
         if let Some(first) = self.visible.set.segments.first() {
             self.words().set_oldest(first.number.into());
         }
         self.reader.forget_old();
-        let ended = self.words().end_epoch().map_err(ReadError::from)?;
-        self.waiting.push((ended, old));
+        let replaced = self.words().end_epoch().map_err(ReadError::from)?;
+        self.waiting.push(Waiting { replaced, made_after: std::mem::replace(&mut self.made_after, newest), set });
         self.scan();
         Ok(())
     }
@@ -264,22 +273,51 @@ impl JobWriter {
         self.pages.remove(reader);
     }
 
-    /// Returns whether [`reclaim`](Self::reclaim) may free more than it costs.
+    /// Returns whether [`reclaim`](Self::reclaim) may free more than it costs, or has something to tell.
     pub fn is_reclaim_due(&self) -> bool {
-        self.visible.set.is_worth_a_scan() || self.visible.set.is_held_back() || !self.waiting.is_empty()
+        self.has_misused() || self.visible.set.is_worth_a_scan() || !self.waiting.is_empty() || self.pages.has_closed()
     }
 
-    /// Frees what no reader holds any more. Answers the readers that do not keep to the protocol: their connections
-    /// should be cut, and nothing is freed until they are gone.
-    pub fn reclaim(&mut self) -> Vec<ReaderId> {
-        self.scan().liars
+    /// Returns whether a commit has come upon readers that [`reclaim`](Self::reclaim) will name.
+    pub fn has_misused(&self) -> bool {
+        self.pages.has_misused()
     }
 
-    fn scan(&mut self) -> Held {
-        let held = self.pages.scan(self.job.mapping.words(), self.words().epoch());
-        self.visible.set.reclaim(held.oldest);
-        self.waiting.retain(|(epoch, _)| *epoch >= held.oldest);
-        held
+    /// Frees what no reader holds any more. Returns the readers that were found to lie or to hold back too much since
+    /// this was last called. Nothing that they may look at is written again until they let go of it or are
+    /// [gone](Self::reader_gone).
+    pub fn reclaim(&mut self) -> Vec<(ReaderId, Misuse)> {
+        self.scan();
+        self.pages.take_misused()
+    }
+
+    /// Looks at what readers hold, and frees the rest. Readers that hold back more than one may are closed, those that
+    /// have held longest first, until no other does.
+    fn scan(&mut self) {
+        let (epoch, newest) = (self.words().epoch(), self.visible.newest_version());
+        let mut held = self.pages.scan(self.job.mapping.words(), epoch, newest);
+        if held.has_let_go {
+            self.visible.set.take_back(&held);
+        }
+        self.free(&held);
+        while held.oldest() != u64::MAX && self.held_back(&held) > self.limits.of_reader() {
+            let bytes = self.held_back(&held);
+            self.pages.close_oldest(&mut held, newest, bytes);
+            self.free(&held);
+        }
+    }
+
+    fn free(&mut self, held: &Held) {
+        self.visible.set.reclaim(held);
+        let is_held =
+            |set: &Waiting| set.replaced >= held.oldest() || held.is_set_aside(set.replaced, set.made_after + 1);
+        self.waiting.retain(is_held);
+    }
+
+    /// Bytes that wait for the open page that holds the oldest epoch: all that waits for any of them.
+    fn held_back(&self, held: &Held) -> u64 {
+        let sets = self.waiting.iter().filter(|set| set.replaced >= held.oldest());
+        self.visible.set.held() + sets.map(|waiting| waiting.set.bytes()).sum::<u64>()
     }
 
     /// Takes the entries that a rank has posted for other nodes since they were last taken.
@@ -328,12 +366,13 @@ impl JobWriter {
 
     /// The memory that the job takes.
     pub fn stats(&self) -> Stats {
-        let waiting = self.waiting.iter().map(|(_, set)| set.bytes()).sum::<u64>();
+        let waiting = self.waiting.iter().map(|waiting| waiting.set.bytes()).sum::<u64>();
         Stats {
             bytes: self.job.len() + self.info.len() + self.visible.set.bytes() + self.hidden.set.bytes() + waiting,
             segments: self.visible.set.segments.len(),
             live: self.visible.set.live(),
             retired: self.visible.set.held(),
+            set_aside: self.visible.set.set_aside(),
             waiting_sets: self.waiting.len(),
             generation: self.generation,
         }

@@ -42,6 +42,10 @@ pub enum PinError {
     /// The process is a forked copy of the reader's, or its thread is about to end.
     #[error("the reader does not belong to this process or thread")]
     Foreign,
+    /// Guards of this process keep more memory from being used again than one reader may. Values can be copied all the
+    /// same; there are guards again once those that were taken are gone.
+    #[error("guards of this process hold back too much memory already")]
+    HoldsBack,
 }
 
 /// A slot that the current thread owns.
@@ -155,8 +159,8 @@ impl<'a> Hold<'a> {
             None => Slot::own(page)?,
         };
         let depth = slot.depth.get();
-        if depth == 0 {
-            page::pin(&JobWords::new(job.words()), &page.mapping.words_mut(), slot.slot);
+        if depth == 0 && !page::pin(&JobWords::new(job.words()), &page.mapping.words_mut(), slot.slot) {
+            return Err(PinError::HoldsBack);
         }
         slot.depth.set(depth + 1);
         Ok(Self { slot, job })
@@ -182,13 +186,17 @@ impl<'a> Hold<'a> {
         let segment = |number| segment(number).map(|(mapping, checked)| (mapping.words(), checked));
         // The references are loaded behind the pin, which is what makes their blocks safe to look at.
         let walk = chain::walk(&JobWords::new(self.job.words()), rank, segment, &mut &*key);
+        // Behind the walk: on a closed page what it has found may be written again.
+        if page::is_closed(&self.slot.page.mapping.words(), self.slot.slot) {
+            return Walk::Changed;
+        }
         walk.and_then(|(entry, words, at)| {
             if !Header::names(&words, Kind::Modex, u64::from(at.segment)) {
                 return Walk::Bad(Malformed::Owner, at);
             }
             // SAFETY:
-            // - the block was reached by references loaded under the pin, in a modex segment of this job, so
-            //   that the writer does not write it before the pin ends (the protocol of
+            // - the block was reached by references loaded under the pin, in a modex segment of this job, while the
+            //   page was not closed, so that the writer does not write it before the pin ends (the protocol of
             //   `instanton_layout::page`, which a writer keeps)
             // - the pin ends when the outermost guard of this thread is dropped; the bytes are borrowed from this one
             // - the mapping lives for 'a

@@ -13,7 +13,7 @@ use super::ctx::Ctx;
 use super::ctx::effect::Effect;
 use crate::data::{Info, Nspace, Proc, Rank, Scope, Status, keys};
 use crate::message::Posted;
-use crate::store::{BadJobInfo, Budget, JobInfoBuilder, Limits, ReaderId};
+use crate::store::{BadJobInfo, Budget, JobInfoBuilder, Limits, Misuse, ReaderId};
 use crate::trace;
 
 mod client;
@@ -203,10 +203,11 @@ impl Jobs {
         cx.effect(Effect::JobListed(nspace.clone()));
     }
 
-    /// Frees memory of a job that no reader holds; returns the processes whose reader pages lie about what they hold.
-    pub fn reclaim(&mut self, nspace: &Nspace) -> Vec<Proc> {
-        let liars = self.store_mut(nspace).map(JobStore::reclaim).unwrap_or_default();
-        liars.iter().filter_map(|page| self.reader(nspace, *page)).collect()
+    /// Frees memory of a job that no reader holds; returns the processes that lie in their reader pages about what they
+    /// hold, or hold back too much.
+    pub fn reclaim(&mut self, nspace: &Nspace) -> Vec<(Proc, Misuse)> {
+        let misused = self.store_mut(nspace).map(JobStore::reclaim).unwrap_or_default();
+        misused.into_iter().filter_map(|(page, misuse)| Some((self.reader(nspace, page)?, misuse))).collect()
     }
 
     /// Takes the reader page back from a process that does not use it any more.
@@ -230,11 +231,11 @@ impl Jobs {
         let store = self.store_mut(&proc.nspace).ok_or(Status::ERR_NOT_FOUND)?;
         let result = store.post(proc.rank, entries).map_err(|e| {
             trace!("a commit of {proc} fails: {e}");
-            if let Some(holder) = e.held_by().and_then(|page| self.reader(&proc.nspace, page)) {
-                trace!("{holder} holds on to memory of {} and keeps it from being used again", proc.nspace);
-            }
             e.status()
         });
+        if store.has_misused() {
+            cx.effect(Effect::Reclaim(proc.nspace.clone()));
+        }
         cx.effect(Effect::Posted(proc));
         result
     }

@@ -9,7 +9,7 @@ use crate::data::{Info, Key, Nspace, Rank, Scope, Status, Value};
 use crate::message::numbers::NumberMap;
 use crate::message::{Part, Posted};
 use crate::store::{
-    BadJobInfo, Directives, Have, InfoLevel, JobInfo, JobWriter, Limits, Miss, Question, ReaderId, SegmentId,
+    BadJobInfo, Directives, Have, InfoLevel, JobInfo, JobWriter, Limits, Miss, Misuse, Question, ReaderId, SegmentId,
     WriteError,
 };
 use crate::sys::socket::MAX_DESCRIPTORS;
@@ -34,14 +34,6 @@ impl JobStoreError {
             JobStoreError::Info(_) => Status::ERR_BAD_PARAM,
             JobStoreError::Write(e) => e.status(),
             JobStoreError::System(_) => Status::ERR_OUT_OF_RESOURCE,
-        }
-    }
-
-    /// The reader that keeps memory from being used again, where that is why there is none.
-    pub fn held_by(&self) -> Option<ReaderId> {
-        match self {
-            JobStoreError::Write(WriteError::Held { by, .. }) => *by,
-            _ => None,
         }
     }
 }
@@ -281,9 +273,14 @@ impl JobStore {
         self.writer.reader_gone(page);
     }
 
-    /// Frees what no reader holds, where that is worth a look at them; answers the readers that lie about what they
-    /// hold.
-    pub fn reclaim(&mut self) -> Vec<ReaderId> {
+    /// Returns whether a commit has come upon a reader that lies about what it holds, or holds back too much.
+    pub fn has_misused(&self) -> bool {
+        self.writer.has_misused()
+    }
+
+    /// Frees what no reader holds, where that is worth a look at them; returns the readers that were found since to lie
+    /// about what they hold, or to hold back too much.
+    pub fn reclaim(&mut self) -> Vec<(ReaderId, Misuse)> {
         if self.writer.is_reclaim_due() { self.writer.reclaim() } else { Vec::new() }
     }
 }

@@ -10,6 +10,7 @@ use crate::server::ctx::Done;
 use crate::server::ctx::peers::{Caller, Role};
 use crate::server::ctx::system::WatchId;
 use crate::server::jobs::Phase;
+use crate::store::Misuse;
 use crate::trace;
 
 impl Router {
@@ -61,12 +62,22 @@ impl Router {
         self.cx.send(peer, Outgoing::End);
     }
 
-    /// Frees memory of a job that no reader holds, and cuts readers off that lie about what they hold.
+    /// Frees memory of a job that no reader holds, names readers that hold back too much, and cuts those off that lie
+    /// about it.
     pub(in crate::server) fn reclaim(&mut self, nspace: &Nspace) {
-        for proc in self.jobs.reclaim(nspace) {
-            trace!("the reader page of {proc} holds an epoch that has not been");
-            if let Some(peer) = self.jobs.client(&proc).and_then(|client| client.peer) {
-                self.cut_off(peer);
+        for (proc, misuse) in self.jobs.reclaim(nspace) {
+            match misuse {
+                Misuse::HoldsBack { bytes } => {
+                    trace!(
+                        "{proc} holds on to {bytes} bytes of {nspace}: it gets no more guards before it lets go of them"
+                    );
+                }
+                Misuse::Lie => {
+                    trace!("the reader page of {proc} holds an epoch that has not been; it is cut off");
+                    if let Some(peer) = self.jobs.client(&proc).and_then(|client| client.peer) {
+                        self.cut_off(peer);
+                    }
+                }
             }
         }
     }

@@ -5,9 +5,12 @@
 //! can, unless a quarter of them would stay empty among others of its size. A replaced record's block is *retired* with
 //! the epoch of its replacement and is free for records of its size once no reader holds that epoch or an older one.
 //!
-//! A reader that stays pinned holds back everything retired since. When that exceeds what is alive (and a threshold),
-//! the live records move to a new set, and the old one waits for the reader as a whole; it is never written again. The
-//! number of waiting sets is limited.
+//! A reader that stays pinned holds back everything retired since. When that is more than one reader may hold back, its
+//! page is closed ([`reader_pages`](super::reader_pages)): from then on it holds only blocks that were there by then.
+//! Those are *set aside* as they are retired, and the others are used again as if that reader was not there.
+//!
+//! When too much lies in free blocks of unneeded sizes, the live records move to a new set, and the old one waits for
+//! its readers as a whole; it is never written again.
 use std::collections::VecDeque;
 
 use instanton_layout::block;
@@ -15,8 +18,9 @@ use instanton_layout::classes;
 use instanton_layout::header::{self, Header, Kind};
 use instanton_layout::job::{self, Reference};
 use instanton_layout::record::{self, seal};
-use instanton_layout::words::RawWordsMut;
+use instanton_layout::words::{RawWordsMut, Words};
 
+use super::reader_pages::Held;
 use crate::store::budget::Budget;
 use crate::store::error::WriteError;
 use crate::store::segment::OwnSegment;
@@ -25,8 +29,8 @@ use crate::store::segment::OwnSegment;
 const SMALLEST: u64 = 64 << 10;
 /// The largest segment, unless one record needs a larger one.
 const LARGEST: u64 = 64 << 20;
-/// Bytes that may be held back however little is alive.
-const HELD_BACK: u64 = 1 << 20;
+/// Bytes that may lie in free blocks however little is alive.
+const UNUSED: u64 = 1 << 20;
 
 /// Bytes that may wait for readers before the writer scans their pages, if these are less than an eighth of all.
 const UNSEEN: u64 = 16 << 10;
@@ -110,8 +114,11 @@ pub(in crate::store) struct SegmentSet {
     gaps: ByClass<Gap>,
     free: ByClass<Block>,
     retired: VecDeque<(u64, Block)>,
+    /// Retired blocks that only closed pages hold.
+    aside: Vec<(u64, Block)>,
     live: u64,
     held: u64,
+    set_aside: u64,
     unused: u64,
 }
 
@@ -151,9 +158,14 @@ impl SegmentSet {
         self.live
     }
 
-    /// Bytes of retired blocks.
+    /// Bytes of retired blocks that are not set aside.
     pub(in crate::store) fn held(&self) -> u64 {
         self.held
+    }
+
+    /// Bytes of blocks that are set aside for closed pages.
+    pub(in crate::store) fn set_aside(&self) -> u64 {
+        self.set_aside
     }
 
     /// Returns whether so much waits for readers that a scan of their pages pays: it loads a line of memory for each
@@ -162,14 +174,9 @@ impl SegmentSet {
         self.held > UNSEEN.min(self.bytes() / 8)
     }
 
-    /// Returns whether readers hold so much back that the records must move.
-    pub(in crate::store) fn is_held_back(&self) -> bool {
-        self.held > HELD_BACK.max(self.live)
-    }
-
     /// Returns whether so much lies in blocks of unneeded sizes that the records had better move.
     pub(in crate::store) fn is_scattered(&self) -> bool {
-        self.held + self.unused > HELD_BACK.max(2 * self.live)
+        self.unused > UNUSED.max(2 * self.live)
     }
 
     /// Writes a record to a block of its own.
@@ -264,15 +271,39 @@ impl SegmentSet {
         self.retired.push_back((epoch, block));
     }
 
-    /// Frees the blocks that were retired before every epoch that is held.
-    pub(in crate::store) fn reclaim(&mut self, oldest_held: u64) {
+    /// Frees the blocks that no page holds, and sets those aside that only closed ones do.
+    pub(in crate::store) fn reclaim(&mut self, held: &Held) {
         while let Some((epoch, block)) = self.retired.front().copied()
-            && epoch < oldest_held
+            && epoch < held.oldest()
         {
             self.retired.pop_front();
             self.held -= block.bytes();
+            match self.is_set_aside(held, epoch, block) {
+                true => {
+                    self.set_aside += block.bytes();
+                    self.aside.push((epoch, block));
+                }
+                false => self.release(block),
+            }
+        }
+    }
+
+    /// Frees the blocks that were set aside for pages that hold them no more.
+    pub(in crate::store) fn take_back(&mut self, held: &Held) {
+        let (still, free) = std::mem::take(&mut self.aside)
+            .into_iter()
+            .partition(|(epoch, block)| self.is_set_aside(held, *epoch, *block));
+        self.aside = still;
+        for (_, block) in free {
+            self.set_aside -= block.bytes();
             self.release(block);
         }
+    }
+
+    fn is_set_aside(&self, held: &Held, epoch: u64, block: Block) -> bool {
+        // A block keeps its last record, whose version comes first, until it is written again.
+        let version = || self.words(block.at).and_then(|words| words.load(block.at.word as usize).ok());
+        !held.is_all_open() && version().is_none_or(|version| held.is_set_aside(epoch, version))
     }
 
     fn release(&mut self, block: Block) {

@@ -62,6 +62,11 @@ impl Table {
         Self { set: SegmentSet::default(), directory, maker }
     }
 
+    /// The version of the newest record.
+    pub(in crate::store) fn newest_version(&self) -> u64 {
+        self.maker.last_version
+    }
+
     fn job(&self) -> JobWords<RawWordsMut<'_>> {
         JobWords::new(self.directory.words_mut())
     }

@@ -4,7 +4,7 @@ use crate::sys::memory::Mapping;
 use instanton_layout::sync::Ordering;
 use instanton_layout::words::WordsMut;
 
-const BLOB: usize = 64 << 10;
+const BLOB: usize = 16 << 10;
 
 #[test]
 fn without_guards_the_same_memory_does() {
@@ -54,44 +54,122 @@ fn what_is_hidden_leaves_no_trail_either() {
     assert_eq!(reader.get(&Question::new(Rank(1), "k39")).unwrap(), Value::from(vec![39u8; 5000]));
 }
 
+/// Commits in the tests of readers that do not let go: so many that whatever each of them holds back adds up.
+const COMMITS: u32 = 1_000;
+
+/// Replaces the large value of rank 0 again and again, and asserts that this always succeeds, in so many bytes.
+fn replace_often(writer: &mut JobWriter, most: u64) {
+    for round in 1..=COMMITS {
+        if let Err(error) = post(writer, 0, "blob", vec![round as u8; BLOB]) {
+            panic!("commit {round} fails: {error}; {:?}", writer.stats());
+        }
+        assert!(writer.stats().bytes <= most, "after {round} commits: {:?}", writer.stats());
+    }
+    let found = writer.reader().get(&Question::new(Rank(0), "blob")).unwrap();
+    assert_eq!(found, Value::from(vec![COMMITS as u8; BLOB]));
+}
+
 #[test]
-fn a_guard_that_stays_is_never_overrun() {
-    let mut writer = writer(&Limits { sets: 2, ..Limits::default() });
+fn a_guard_that_stays_is_never_overrun_and_holds_up_nobody() {
+    let limits = Limits { budget: Budget::new(4 << 20), ..Limits::default() };
+    let mut writer = writer(&limits);
     post(&mut writer, 1, "still", 11u32).unwrap();
     post(&mut writer, 0, "blob", vec![0u8; BLOB]).unwrap();
     let (stopped, id) = attach(&mut writer);
     let (other, _) = attach(&mut writer);
-    let question = Question::new(Rank(0), "blob");
+    let (blob, still) = (Question::new(Rank(0), "blob"), Question::new(Rank(1), "still"));
     let guard = stopped.pin().unwrap();
-    let held = guard.get(&question).unwrap();
+    let held = guard.get(&blob).unwrap();
+    let early = guard.get(&still).unwrap();
 
-    let mut round = 0u32;
-    let refused = loop {
-        round += 1;
-        assert!(round < 1000, "nothing limits what a stopped reader holds back");
-        match post(&mut writer, 0, "blob", vec![round as u8; BLOB]) {
-            Ok(()) => {
-                catch_up(&other, &writer);
-                assert_eq!(other.get(&question).unwrap(), Value::from(vec![round as u8; BLOB]));
-            }
-            Err(error) => break error,
-        }
-        assert!(held.bytes().iter().all(|byte| *byte == 0));
-    };
-    assert!(matches!(refused, WriteError::Held { sets: 2, by: Some(by) } if by == id), "{refused}");
-    assert_eq!(refused.status(), crate::data::Status::ERR_OUT_OF_RESOURCE);
+    replace_often(&mut writer, 4 << 20);
+    let misused = writer.reclaim();
+    assert!(
+        matches!(misused[..], [(reader, Misuse::HoldsBack { bytes })] if reader == id && bytes > 512 << 10),
+        "{misused:?}"
+    );
     assert!(held.bytes().iter().all(|byte| *byte == 0));
-    // Data that was committed before is there for everybody.
+    assert_eq!(early.to_value().unwrap(), Value::from(11u32));
+    let full = writer.stats();
+    assert!(full.set_aside > 512 << 10, "{full:?}");
+
+    // Its reads go on as copies; what is given by the job's information is read in place as before.
+    catch_up(&stopped, &writer);
+    assert!(matches!(guard.get(&blob), Err(Miss::Busy)) && matches!(guard.get(&still), Err(Miss::Busy)));
+    assert_eq!(stopped.get(&blob).unwrap(), Value::from(vec![COMMITS as u8; BLOB]));
+    assert!(guard.get(&Question::new(Rank::WILDCARD, keys::JOB_SIZE)).is_ok());
+    let refused = std::thread::scope(|threads| threads.spawn(|| stopped.pin().map(drop)).join().unwrap());
+    assert_eq!(refused, Err(PinError::HoldsBack));
+    // Others take guards as before.
     catch_up(&other, &writer);
-    assert_eq!(other.get(&question).unwrap(), Value::from(vec![(round - 1) as u8; BLOB]));
-    assert_eq!(other.get(&Question::new(Rank(1), "still")).unwrap(), Value::from(11u32));
-    let before = writer.stats();
-    assert_eq!(before.waiting_sets, 2);
+    assert_eq!(other.pin().unwrap().get(&blob).unwrap().bytes()[0], COMMITS as u8);
 
     drop(guard);
-    post(&mut writer, 0, "blob", vec![1u8; BLOB]).unwrap();
-    assert_eq!(writer.stats().waiting_sets, 0);
-    assert!(writer.stats().bytes < before.bytes / 2, "{:?} after {before:?}", writer.stats());
+    writer.reclaim();
+    assert_eq!(writer.stats().set_aside, 0);
+    let guard = stopped.pin().unwrap();
+    assert_eq!(guard.get(&blob).unwrap().bytes()[0], COMMITS as u8);
+    drop(guard);
+    replace_often(&mut writer, full.bytes);
+    assert_eq!(writer.reclaim(), [], "it is named once each time");
+}
+
+#[test]
+fn whatever_a_reader_writes_into_its_slots_harms_nobody() {
+    for far in [false, true] {
+        let limits = Limits { budget: Budget::new(4 << 20), ..Limits::default() };
+        let mut writer = writer(&limits);
+        post(&mut writer, 0, "blob", vec![0u8; BLOB]).unwrap();
+        let handle = writer.make_reader_page().unwrap();
+        let page = Mapping::reader_page(handle.as_fd()).unwrap();
+        let slots = |value| (1..64).for_each(|line| page.words_mut().store(line * 8, value, Ordering::Relaxed));
+        slots(if far { u64::MAX } else { 1 });
+        replace_often(&mut writer, 4 << 20);
+        let misused = writer.reclaim();
+        assert_eq!((misused.len(), matches!(misused[0], (_, Misuse::Lie))), (1, far), "{misused:?}");
+        // It pins whatever it likes, and opens its page itself.
+        for value in [1, COMMITS.into(), u64::MAX, 2] {
+            slots(value);
+            (1..64).for_each(|line| page.words_mut().store(line * 8 + 1, 0, Ordering::Relaxed));
+            replace_often(&mut writer, 4 << 20);
+        }
+        slots(0);
+        writer.reclaim();
+        assert_eq!((writer.stats().retired, writer.stats().set_aside, writer.stats().waiting_sets), (0, 0, 0));
+        // It begins anew, and goes with all that it holds.
+        slots(1);
+        replace_often(&mut writer, 4 << 20);
+        assert!(writer.stats().set_aside > 0);
+        writer.reader_gone(handle.id());
+        writer.reclaim();
+        assert_eq!((writer.stats().retired, writer.stats().set_aside), (0, 0));
+    }
+}
+
+#[test]
+fn sets_that_a_reader_holds_are_replaced_as_often_as_need_be() {
+    let limits = Limits { budget: Budget::new(64 << 20), ..Limits::default() };
+    let mut writer = writer(&limits);
+    let (stopped, _) = attach(&mut writer);
+    post(&mut writer, 0, "blob", vec![7u8; BLOB]).unwrap();
+    catch_up(&stopped, &writer);
+    let guard = stopped.pin().unwrap();
+    let held = guard.get(&Question::new(Rank(0), "blob")).unwrap();
+    let mut moved = 0;
+    let mut newest = 0;
+    for round in 0..90 {
+        // What is small next leaves a large block that is not needed any more.
+        post(&mut writer, 0, "blob", vec![round as u8; (1 << 20) >> (round % 3 * 5)]).unwrap();
+        let next = writer.words().oldest();
+        moved += u64::from(next != newest);
+        newest = next;
+        assert!(limits.budget.used() <= 16 << 20, "{:?}", writer.stats());
+    }
+    assert!(moved > 20, "the records moved {moved} times only");
+    assert!(held.bytes().iter().all(|byte| *byte == 7));
+    drop(guard);
+    writer.reclaim();
+    assert_eq!((writer.stats().waiting_sets, writer.stats().set_aside), (0, 0));
 }
 
 #[test]
@@ -116,11 +194,12 @@ fn an_epoch_that_has_not_been_is_a_lie() {
     let page = Mapping::reader_page(handle.as_fd()).unwrap();
     page.words_mut().store(8, u64::MAX, Ordering::Relaxed);
     post(&mut writer, 0, "k", 2u32).unwrap();
-    assert_eq!(writer.reclaim(), [handle.id()]);
-    assert!(writer.stats().retired > 0, "what a liar may have seen is not written");
+    assert_eq!(writer.reclaim(), [(handle.id(), Misuse::Lie)]);
+    assert!(writer.stats().set_aside > 0, "what a liar may have seen is not written");
+    assert_eq!(writer.reclaim(), [], "it is named once");
     writer.reader_gone(handle.id());
-    assert_eq!(writer.reclaim(), []);
-    assert_eq!(writer.stats().retired, 0);
+    writer.reclaim();
+    assert_eq!((writer.stats().retired, writer.stats().set_aside), (0, 0));
 }
 
 #[test]

@@ -207,7 +207,7 @@ const BLOB: usize = 64 << 10;
 
 /// Commits beside a reader that does not let go: far more than would fit if all of them stayed.
 const COMMITS: u32 = 1_000;
-/// Shared memory of the server then.
+/// Shared memory of the job then.
 const MEMORY: u64 = 16 << 20;
 
 /// Posts again and again, once it is told to; says how often that failed.
@@ -271,7 +271,7 @@ fn goes_on(job: &Job<'_>, poster: &mut Child) -> Said {
 }
 
 fn server_of_little() -> Server {
-    let config = ServerConfig { memory_limit: Some(MEMORY), ..ServerConfig::default() };
+    let config = ServerConfig { job_memory: MEMORY, ..ServerConfig::default() };
     Server::start(config, Arc::new(NoHost)).unwrap()
 }
 

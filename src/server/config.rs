@@ -28,8 +28,8 @@ pub struct ServerConfig {
     /// Most bytes of shared memory, over all jobs; none by default.
     pub memory_limit: Option<u64>,
     /// Most bytes that the processes of one job make the server hold: requests that wait, answers that they have not read and what
-    /// they registered, shared memory excepted. One process may hold half of it. By default the value of `INSTANTON_JOB_MEMORY`,
-    /// such as `128M`, or else 1 GiB.
+    /// they registered. One process may hold half of it. The job's shared memory may be as much again, what waits for its readers
+    /// included. By default the value of `INSTANTON_JOB_MEMORY`, such as `128M`, or else 1 GiB.
     pub job_memory: u64,
     /// Time for the host's word on a client in Init; a client that is without it by then is refused.
     pub host_answer_deadline: Duration,

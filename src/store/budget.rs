@@ -11,12 +11,20 @@ pub struct Budget(Arc<Inner>);
 struct Inner {
     limit: u64,
     used: AtomicU64,
+    /// The budget that this one is a part of.
+    whole: Option<Budget>,
 }
 
 impl Budget {
     /// A budget of `limit` bytes.
     pub fn new(limit: u64) -> Self {
-        Self(Arc::new(Inner { limit, used: AtomicU64::new(0) }))
+        Self(Arc::new(Inner { limit, used: AtomicU64::new(0), whole: None }))
+    }
+
+    /// A budget of `limit` bytes, which count for this one as well.
+    pub fn part(&self, limit: u64) -> Self {
+        let limit = limit.min(self.limit());
+        Self(Arc::new(Inner { limit, used: AtomicU64::new(0), whole: Some(self.clone()) }))
     }
 
     /// Bytes in use.
@@ -26,7 +34,8 @@ impl Budget {
 
     /// Bytes that may still be taken.
     pub fn left(&self) -> u64 {
-        self.limit().saturating_sub(self.used())
+        let left = self.limit().saturating_sub(self.used());
+        self.0.whole.as_ref().map_or(left, |whole| left.min(whole.left()))
     }
 
     /// Bytes that may be in use.
@@ -36,9 +45,13 @@ impl Budget {
 
     /// Takes some of it, given back when the charge is dropped; `None` when there is not enough.
     pub(super) fn charge(&self, bytes: u64) -> Option<Charge> {
+        let whole = match &self.0.whole {
+            Some(whole) => Some(Box::new(whole.charge(bytes)?)),
+            None => None,
+        };
         let take = |used: u64| used.checked_add(bytes).filter(|sum| *sum <= self.0.limit);
         self.0.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).ok()?;
-        Some(Charge { budget: self.clone(), bytes })
+        Some(Charge { budget: self.clone(), bytes, _of_whole: whole })
     }
 }
 
@@ -47,6 +60,8 @@ impl Budget {
 pub(super) struct Charge {
     budget: Budget,
     bytes: u64,
+    /// The same bytes of the budget that this one is a part of.
+    _of_whole: Option<Box<Charge>>,
 }
 
 impl Drop for Charge {

@@ -9,6 +9,7 @@ use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
 use super::FOREIGN_IDS;
+use super::config::ServerConfig;
 use super::ctx::Ctx;
 use super::ctx::effect::Effect;
 use crate::data::{Info, Nspace, Proc, Rank, Scope, Status, keys};
@@ -38,6 +39,8 @@ pub struct Jobs {
     known: HashMap<Nspace, Job>,
     /// Shared memory that all jobs may take together.
     limits: Limits,
+    /// Bytes of it that each of them may take, if that is limited.
+    job_limit: Option<u64>,
     /// Information that jobs have which are registered later.
     pub common: CommonInfo,
     /// Namespaces that were deregistered last, the oldest first: nobody waits for them to be registered.
@@ -45,10 +48,10 @@ pub struct Jobs {
 }
 
 impl Jobs {
-    /// Creates the table of a server whose jobs may take so many bytes of shared memory together.
-    pub fn new(memory_limit: Option<u64>) -> Self {
-        let limits = Limits { budget: Budget::new(memory_limit.unwrap_or(u64::MAX)), ..Limits::default() };
-        Jobs { limits, ..Jobs::default() }
+    /// Creates the table of a server, with its limits on shared memory.
+    pub fn new(config: &ServerConfig) -> Self {
+        let limits = Limits { budget: Budget::new(config.memory_limit.unwrap_or(u64::MAX)), ..Limits::default() };
+        Jobs { limits, job_limit: Some(config.job_memory), ..Jobs::default() }
     }
 
     /// Returns a job by its namespace.
@@ -117,7 +120,8 @@ impl Jobs {
         local_procs: usize,
         info: Result<JobInfoBuilder, BadJobInfo>,
     ) -> Result<(), Status> {
-        let limits = self.limits.clone();
+        let budget = self.limits.budget.part(self.job_limit.unwrap_or(u64::MAX));
+        let limits = Limits { budget, ..self.limits.clone() };
         let info = info.and_then(|info| self.common.add_to(info)?.build());
         let foreign_ids = info.as_ref().is_ok_and(|info| info.is_set(FOREIGN_IDS));
         let parent = info.as_ref().ok().filter(|info| !info.is_set(keys::COSPAWN_APP));

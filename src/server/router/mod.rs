@@ -80,7 +80,7 @@ pub(in crate::server) struct Router {
 impl Router {
     /// Creates a server that knows no job.
     pub(in crate::server) fn new(cx: Ctx, environments: ForkEnvironments, local_output: Option<LocalOutput>) -> Self {
-        let jobs = Jobs::new(cx.config.memory_limit);
+        let jobs = Jobs::new(&cx.config);
         Router {
             cx,
             jobs,

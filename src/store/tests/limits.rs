@@ -23,6 +23,30 @@ fn a_limit_holds_to_the_byte() {
     assert!(create(&exact).is_ok());
 }
 
+#[test]
+fn a_job_may_have_less_than_all_jobs_together() {
+    let all = Budget::new(1 << 20);
+    let job = |bytes| Limits { budget: all.part(bytes), ..Limits::default() };
+    let (mut one, mut other) = (writer(&job(256 << 10)), writer(&job(u64::MAX)));
+    let fill = |writer: &mut JobWriter, most: u64| {
+        let mut kept = 0..200;
+        let refused = kept.find_map(|n| post(writer, 0, &format!("k{n}"), vec![1u8; 5000]).err()).unwrap();
+        assert!(matches!(refused, WriteError::Budget { limit, .. } if limit == most), "{refused}");
+    };
+    fill(&mut one, 256 << 10);
+    assert!(all.used() <= 512 << 10, "{} bytes", all.used());
+    post(&mut other, 0, "k", 1u32).unwrap();
+    fill(&mut other, 1 << 20);
+    assert!(all.used() <= 1 << 20 && all.left() < 256 << 10);
+    // A commit that the job itself has no room for takes nothing from the others.
+    let before = all.used();
+    assert!(post(&mut one, 1, "large", vec![1u8; 300 << 10]).is_err());
+    assert_eq!(all.used(), before);
+    drop(one);
+    drop(other);
+    assert_eq!(all.used(), 0);
+}
+
 /// Ranks without any rule: a few bytes of each.
 pub(in crate::store) fn large(ranks: u32) -> JobInfo {
     let lists = (0..ranks / 20).map(|node| (0..20).map(move |nth| (nth * (ranks / 20) + node) * 7919 % ranks));

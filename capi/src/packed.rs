@@ -190,7 +190,7 @@ pub unsafe fn take(
     /// Folded or plain numbers of one type.
     macro_rules! fill {
         ($t:ty, $from:expr) => {{
-            from.may_have(n)?;
+            from.may_have(ty, n)?;
             for i in 0..n {
                 let number = <$t>::try_from($from).map_err(|_| WireError::Malformed("number of this type"))?;
                 // SAFETY: there is room for it, as promised by the caller.
@@ -216,16 +216,13 @@ pub unsafe fn take(
         Shape::U32 => fill!(u32, from.number()?),
         Shape::U64 => fill!(u64, from.number()?),
         Shape::Structure => {
-            from.may_have(n)?;
-            for i in 0..n {
-                // SAFETY: there is room for it, as promised by the caller.
-                unsafe {
-                    let at = first.byte_add(i * kind.size);
-                    (kind.construct)(at);
-                    *done = i + 1;
-                    take_structure(from, ty, at)?;
-                }
-            }
+            // SAFETY: there is room for it, as promised by the caller.
+            from.each(ty, n, |from, i| unsafe {
+                let at = first.byte_add(i * kind.size);
+                (kind.construct)(at);
+                *done = i + 1;
+                take_structure(from, ty, at)
+            })?;
         }
         Shape::Model => {
             for (i, value) in from.list(ty, n)?.iter().enumerate() {
@@ -330,9 +327,7 @@ unsafe fn take_array(from: &mut Reader<'_>, array: &mut pmix_data_array_t) -> Re
             return Ok(());
         }
         let kind = Kind::of(ty).ok_or(Status::ERR_UNKNOWN_DATA_TYPE)?;
-        if ty != DataType::POINTER {
-            from.may_have(count)?;
-        }
+        from.may_have(ty, count)?;
         array.array = alloc::zeroed::<u8>(count.checked_mul(kind.size).ok_or(Status::ERR_NOMEM)?).cast();
         if array.array.is_null() {
             return Err(Status::ERR_NOMEM);

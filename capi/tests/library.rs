@@ -110,6 +110,11 @@ fn helpers_work_and_own_their_memory() {
 }
 
 #[test]
+fn few_packed_bytes_make_no_more_of_themselves() {
+    run(&mut alone(&compile("claims", &[])));
+}
+
+#[test]
 fn a_program_that_nobody_launched_is_alone() {
     holds("before_init", &[]);
 }

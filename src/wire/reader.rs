@@ -3,7 +3,7 @@ use super::records::{self, Wire};
 use super::{COUNT, Form, PID, POINTERS, WireError, flex};
 use crate::data::{DataType, Value, archive::MAX_DEPTH};
 
-/// Most addresses in one array: they take no bytes each, so that nothing else limits how many are claimed.
+/// Most addresses of a reader: they take no bytes each, so that nothing else limits how many are claimed.
 const MAX_ADDRESSES: usize = 1 << 16;
 
 /// Bytes that have not been unpacked yet.
@@ -14,6 +14,10 @@ const MAX_ADDRESSES: usize = 1 << 16;
 pub struct Reader<'a> {
     rest: &'a [u8],
     depth: usize,
+    /// Bytes that the elements behind those under way take at least: nothing nested can claim them.
+    owed: usize,
+    /// Addresses that may still come.
+    addresses: usize,
 }
 
 /// Elements of a pack.
@@ -29,7 +33,7 @@ pub struct Unpacked<T> {
 impl<'a> Reader<'a> {
     /// At the beginning of some bytes.
     pub fn new(bytes: &'a [u8]) -> Self {
-        Self { rest: bytes, depth: 0 }
+        Self { rest: bytes, depth: 0, owed: 0, addresses: MAX_ADDRESSES }
     }
 
     /// Returns the bytes that are left.
@@ -82,28 +86,56 @@ impl<'a> Reader<'a> {
     /// # Errors
     /// As [`unpack`](Self::unpack).
     pub fn list(&mut self, ty: DataType, count: usize) -> Result<Vec<Value>, WireError> {
+        if ty != DataType::POINTER && !records::is_known(ty) {
+            return Err(WireError::UnknownType(ty));
+        }
         match ty {
             DataType::PID if DataType::get(self)? != PID => return Err(WireError::Malformed("process id")),
-            DataType::POINTER if self.raw(1)? != [POINTERS] || count > MAX_ADDRESSES => {
-                return Err(WireError::Malformed("address"));
-            }
-            DataType::POINTER => return Ok(vec![Value::Pointer(0); count]),
-            _ if !records::is_known(ty) => return Err(WireError::UnknownType(ty)),
-            _ => self.may_have(count)?,
+            DataType::POINTER if self.raw(1)? != [POINTERS] => return Err(WireError::Malformed("address")),
+            _ => self.may_have(ty, count)?,
+        }
+        if ty == DataType::POINTER {
+            self.addresses -= count;
+            return Ok(vec![Value::Pointer(0); count]);
         }
         let mut items = Vec::new();
-        for _ in 0..count {
-            items.push(records::get(ty, self)?);
-        }
+        self.each(ty, count, |this, _| records::get(ty, this).map(|item| items.push(item)))?;
         Ok(items)
     }
 
-    /// That so many elements can be there at all: each has at least one byte.
+    /// Checks that so many elements can be there at all: each has bytes of its own, which no other has claimed.
+    /// Addresses have none: a reader gives out a fixed number of them.
     ///
     /// # Errors
-    /// [`WireError::PastEnd`].
-    pub fn may_have(&self, count: usize) -> Result<(), WireError> {
-        if count > self.rest.len() { Err(self.past_end(count as u64)) } else { Ok(()) }
+    /// [`WireError::PastEnd`], [`WireError::Malformed`] for too many addresses.
+    pub fn may_have(&self, ty: DataType, count: usize) -> Result<(), WireError> {
+        let least = count.saturating_mul(records::least(ty));
+        match ty {
+            DataType::POINTER if count > self.addresses => Err(WireError::Malformed("address")),
+            DataType::POINTER => Ok(()),
+            _ if least > self.rest.len().saturating_sub(self.owed) => Err(self.past_end(least as u64)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Runs `f` for each of `count` elements, with its place. Meanwhile nothing nested in it can claim the bytes of those
+    /// behind it: all that is claimed together is there.
+    ///
+    /// # Errors
+    /// As [`may_have`](Self::may_have), and those of `f`.
+    pub fn each<E: From<WireError>>(
+        &mut self,
+        ty: DataType,
+        count: usize,
+        mut f: impl FnMut(&mut Self, usize) -> Result<(), E>,
+    ) -> Result<(), E> {
+        self.may_have(ty, count)?;
+        let least = records::least(ty);
+        self.owed += count * least;
+        (0..count).try_for_each(|at| {
+            self.owed -= least;
+            f(self, at)
+        })
     }
 
     /// Bytes as they are.

@@ -8,6 +8,8 @@ use crate::data::{
 
 /// Something that is packed and unpacked.
 pub trait Wire: Sized {
+    /// Fewest bytes of one, or less.
+    const LEAST: usize = 1;
     /// Appends it.
     fn put(&self, to: &mut Writer<'_>) -> Result<(), WireError>;
     /// Takes one.
@@ -243,6 +245,7 @@ mod signed {
 macro_rules! structures {
     ($($ty:ident { $($member:ident $(as $way:ident)?),* $(; $unsent:ident = $value:expr)* })*) => {$(
         impl Wire for $ty {
+            const LEAST: usize = [$(stringify!($member)),*].len();
             fn put(&self, to: &mut Writer<'_>) -> Result<(), WireError> {
                 $(structures!(@put self to $member $($way)?);)*
                 Ok(())
@@ -295,6 +298,7 @@ structures! {
 }
 
 impl<T: Wire> Wire for Box<T> {
+    const LEAST: usize = T::LEAST;
     fn put(&self, to: &mut Writer<'_>) -> Result<(), WireError> {
         T::put(self, to)
     }
@@ -303,12 +307,24 @@ impl<T: Wire> Wire for Box<T> {
     }
 }
 
+fn least_of<T: Wire>(_: fn(T) -> Value) -> usize {
+    T::LEAST
+}
+
 /// The elements of each type. A number may be packed as another of the same bits.
 macro_rules! elements {
     ($($ty:ident, $variant:ident $(as $other:ty)?;)*) => {
         /// Returns whether elements of this type can be packed.
         pub fn is_known(ty: DataType) -> bool {
             matches!(ty, DataType::REGEX | DataType::POINTER $(| DataType::$ty)*)
+        }
+
+        /// Returns the fewest bytes that an element takes, or less.
+        pub fn least(ty: DataType) -> usize {
+            match ty {
+                $(DataType::$ty => least_of(Value::$variant),)*
+                _ => 1,
+            }
         }
 
         /// Appends an element.

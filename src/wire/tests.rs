@@ -159,6 +159,36 @@ fn nesting_has_an_end() {
     assert!(matches!(Reader::new(&deep).unpack(Form::Plain, DataType::DATA_ARRAY, 1), Err(WireError::Malformed(_))));
 }
 
+/// An array of so many arrays of 65,536 addresses, which take no bytes each.
+fn addresses(arrays: u8) -> Vec<u8> {
+    let one = [DataType::POINTER.0 as u8, 0x80, 0x80, 4, 1];
+    [2, DataType::DATA_ARRAY.0 as u8, arrays].into_iter().chain(one.repeat(arrays.into())).collect()
+}
+
+#[test]
+fn all_that_is_unpacked_together_is_bounded_by_the_bytes_that_are_there() {
+    let unpacked = |bytes: &[u8]| Reader::new(bytes).unpack(Form::Plain, DataType::DATA_ARRAY, 1);
+    assert!(unpacked(&addresses(1)).is_ok());
+    assert!(matches!(unpacked(&addresses(2)), Err(WireError::Malformed(_))));
+    // A reader that failed may go on.
+    let bytes = addresses(2);
+    let mut reader = Reader::new(&bytes);
+    assert!(reader.unpack(Form::Plain, DataType::DATA_ARRAY, 1).is_err());
+    assert_eq!((reader.rest(), reader.may_have(DataType::POINTER, 1 << 16)), (&bytes[..], Ok(())));
+    // Elements behind the one under way keep their bytes: what is claimed inside has to fit before them.
+    let half = bytes.len() / 2;
+    let mut places = Vec::new();
+    let claimed = reader.each(DataType::BYTE, half, |reader, at| {
+        places.push(at);
+        assert_eq!(reader.may_have(DataType::BYTE, bytes.len() - half + 1), Ok(()));
+        assert!(reader.may_have(DataType::BYTE, bytes.len() - half + 2).is_err());
+        reader.raw(1).map(|_| ())
+    });
+    assert_eq!((claimed, places), (Ok(()), (0..half).collect()));
+    assert_eq!(reader.may_have(DataType::BYTE, reader.rest().len()), Ok(()));
+    assert!(reader.may_have(DataType::NODE_STATS, reader.rest().len() / 13 + 1).is_err());
+}
+
 #[test]
 fn floating_point_numbers_are_printed_as_c_does() {
     for (number, text) in [

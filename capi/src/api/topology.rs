@@ -161,7 +161,7 @@ export! {
 
     /// The string that describes a cpuset. It is the caller's to free.
     fn PMIx_server_generate_cpuset_string(cpuset: *const pmix_cpuset_t, text: *mut *mut c_char) -> Outcome {
-        said(cpuset, text, |set| Ok(format!("hwloc:{}", set.list().ok_or(Status::ERR_NOMEM)?)))
+        said(cpuset, text, |set| Ok(format!("hwloc:{}", set.list().ok_or(Status::ERR_BAD_PARAM)?)))
     }
 
     /// The string that describes where a cpuset is. It is the caller's to free.

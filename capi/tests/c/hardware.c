@@ -92,6 +92,9 @@ int main(void) {
     IS(PMIX_ERR_BAD_PARAM, PMIx_server_generate_cpuset_string(&one, &text));
     CHECK(NULL == text);
     IS(PMIX_ERR_BAD_PARAM, PMIx_Parse_cpuset_string("hwloc:x", &one));
+    IS(PMIX_ERR_BAD_PARAM, PMIx_Parse_cpuset_string("hwloc:99999999999", &one));
+    IS(PMIX_ERR_BAD_PARAM, PMIx_server_generate_cpuset("hwloc:0,4294967294", &one));
+    CHECK(NULL == one.bitmap);
     OK(PMIx_Parse_cpuset_string("hwloc:0", &one));
     OK(PMIx_server_generate_locality_string(&bound, &all));
     OK(PMIx_server_generate_locality_string(&one, &first));

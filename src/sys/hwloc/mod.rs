@@ -5,6 +5,7 @@
 //! each process then finds the topology out for itself. Its objects travel through the C interface, where they belong
 //! to whoever has the pointer: [`Topology`] and [`Bitmap`] own one and can be made of such a pointer, and become one.
 mod objects;
+mod xml;
 
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_ulong, c_void};
 use std::ptr;
@@ -21,6 +22,8 @@ const OLDEST_API: c_uint = 0x0002_0000;
 const KEEP_IMPORTANT: c_int = 3;
 /// `HWLOC_TOPOLOGY_FLAG_IS_THISSYSTEM`: what was imported describes the machine we are on.
 const THIS_SYSTEM: c_ulong = 1 << 1;
+/// Sets of processing units end below this number, or go on without end: more than four times what Linux can have.
+const MAX_UNITS: u32 = 1 << 15;
 /// Bytes of the three tables of `struct hwloc_topology_support`.
 const SUPPORT: [usize; 3] = [6, 11, 15];
 
@@ -72,6 +75,8 @@ functions! {
     copy_bitmap: c"hwloc_bitmap_dup" as unsafe extern "C" fn(*const c_void) -> *mut c_void;
     free_bitmap: c"hwloc_bitmap_free" as unsafe extern "C" fn(*mut c_void);
     intersect: c"hwloc_bitmap_intersects" as unsafe extern "C" fn(*const c_void, *const c_void) -> c_int;
+    contains: c"hwloc_bitmap_isincluded" as unsafe extern "C" fn(*const c_void, *const c_void) -> c_int;
+    include_range: c"hwloc_bitmap_set_range" as unsafe extern "C" fn(*mut c_void, c_uint, c_int) -> c_int;
     include: c"hwloc_bitmap_set" as unsafe extern "C" fn(*mut c_void, c_uint) -> c_int;
     print_list: c"hwloc_bitmap_list_snprintf"
         as unsafe extern "C" fn(*mut c_char, usize, *const c_void) -> c_int;
@@ -186,6 +191,9 @@ impl Topology {
     /// This machine's as [`xml`](Self::xml) and [`support`](Self::support) gave it, here or in another process.
     pub fn import(xml: &[u8], support: &[u8]) -> Option<Self> {
         let hwloc = library()?;
+        if !xml::is_sound(xml) {
+            return None;
+        }
         let xml = CString::new(xml).ok()?;
         let length = c_int::try_from(xml.as_bytes_with_nul().len()).ok()?;
         let begun = Self::begun(hwloc)?;
@@ -334,6 +342,11 @@ fn written(mut print: impl FnMut(*mut c_char, usize) -> c_int) -> Option<String>
     String::from_utf8(text).ok()
 }
 
+/// A number that fits.
+fn number(digits: &[u8]) -> Option<u32> {
+    std::str::from_utf8(digits).ok().filter(|digits| !digits.starts_with('+'))?.parse().ok()
+}
+
 /// A `hwloc_bitmap_t`: a set of processing units.
 #[derive(Debug)]
 pub struct Bitmap(*mut c_void);
@@ -354,10 +367,20 @@ impl Bitmap {
         (!bitmap.is_null()).then_some(Self(bitmap))
     }
 
-    /// The set that a list says: `0-3,8`.
+    /// The set that a list says: `0-3,8`. None where a number is too large.
     pub fn parse(list: &[u8]) -> Option<Self> {
-        // hwloc reads what it can of anything.
-        if !list.iter().all(|byte| byte.is_ascii_digit() || matches!(byte, b'-' | b',')) {
+        // hwloc reads what it can of anything, and takes the lowest bits of any number.
+        let fits = |text: &[u8]| text.is_empty() || number(text).is_some_and(|number| number < MAX_UNITS);
+        let is_zero = |text: &[u8]| text.iter().all(|digit| *digit == b'0');
+        let is_range = |range: &[u8]| {
+            let mut before = None;
+            range.split(|byte| *byte == b'-').all(|text| {
+                // Behind nothing it is a sign.
+                let signed = before.replace(text).is_some_and(<[u8]>::is_empty);
+                fits(text) && (!signed || is_zero(text))
+            })
+        };
+        if !list.split(|byte| *byte == b',').all(is_range) {
             return None;
         }
         let list = CString::new(list).ok()?;
@@ -366,9 +389,18 @@ impl Bitmap {
         (unsafe { (library()?.parse_list)(bitmap.0, list.as_ptr()) } == 0).then_some(bitmap)
     }
 
-    /// As a list: `0-3,8`.
+    /// As a list: `0-3,8`. None where some units have too large numbers: hwloc itself does not come to an end behind
+    /// those that are no `int`.
     pub fn list(&self) -> Option<String> {
         let hwloc = library()?;
+        let beyond = Self::empty()?;
+        // SAFETY: sets, the first one of ours; -1 is no end.
+        unsafe {
+            (hwloc.include_range)(beyond.0, MAX_UNITS, -1);
+            if (hwloc.intersect)(self.0, beyond.0) != 0 && (hwloc.contains)(beyond.0, self.0) == 0 {
+                return None;
+            }
+        }
         // SAFETY: a set, and as much room as is said, or none.
         written(|at, room| unsafe { (hwloc.print_list)(at, room, self.0) })
     }
@@ -437,9 +469,47 @@ mod tests {
     }
 
     #[test]
+    fn large_numbers_are_errors() {
+        let Some(hwloc) = library() else { return };
+        for list in ["99999999999", "4294967295", "32768", "0-32768", "0,3-4294967294", "-1", "3--1", "+1", "3-,-5"] {
+            assert!(Bitmap::parse(list.as_bytes()).is_none(), "{list}");
+        }
+        for at in [MAX_UNITS, 1 << 20] {
+            let odd = Bitmap::parse(b"0-3").expect("a list");
+            odd.include(hwloc, at);
+            assert_eq!(odd.list(), None, "{at}");
+        }
+        // Only just beyond, and without end.
+        let endless = Bitmap::parse(b"32767-").expect("a list");
+        assert_eq!(endless.list().as_deref(), Some("32767-"));
+        endless.include(hwloc, 3);
+        assert_eq!(endless.list().as_deref(), Some("3,32767-"));
+    }
+
+    #[test]
+    fn topologies_of_others_have_numbers_of_machines() {
+        let Some(here) = Topology::discover() else { return };
+        let xml = here.xml().expect("XML");
+        for (from, to) in [
+            ("type=\"PU\" os_index=\"0\"", "type=\"PU\" os_index=\"4000000000\""),
+            ("type=\"PU\" os_index=\"0\"", "type=\"PU\" os_index=\"&#52;000000000\""),
+            ("type=\"PU\" os_index=\"0\"", "type=\"PU\" os_index = \"4000000000\""),
+            ("type=\"NUMANode\" os_index=\"0\"", "type=\"NUMANode\" os_index=\"1048576\""),
+            (" complete_cpuset=", " complete_bpuset="),
+            (" complete_nodeset=\"0x", " complete_nodeset=\",x"),
+            ("encoding=\"UTF-8\"", "encoding=\"UTF-7\""),
+            ("<!DOCTYPE topology", "<!DOCTYPE topology [<!ENTITY a \"\">]"),
+        ] {
+            let odd = xml.replace(from, to);
+            assert_ne!(odd, xml, "{from}");
+            assert!(Topology::import(odd.as_bytes(), &[]).is_none(), "{to}");
+        }
+    }
+
+    #[test]
     fn sets_are_lists_and_places() {
         let Some(here) = Topology::discover() else { return };
-        for list in ["", "0", "0-3,8"] {
+        for list in ["", "0", "0-3,8", "0-32767", "5-"] {
             let set = Bitmap::parse(list.as_bytes()).expect("a list");
             assert_eq!(set.list().as_deref(), Some(list));
             assert_eq!(set.duplicate().expect("a copy").list().as_deref(), Some(list));

@@ -3,6 +3,7 @@
 //! Most of what a host registers it says of processes: an array of attributes of 552 bytes each, for every process of
 //! the job. Such arrays go from where they lie straight into the columns that they become; everything else becomes
 //! attributes of the data model.
+use instanton::data::maps::Limits;
 use instanton::data::{BadBytes, DataArray, DataType, Info, Status, Value, keys};
 use instanton::internal::wire::zlib;
 use instanton::store::{BadJobInfo, Datum, JobInfoBuilder, KeySlot, ProcWriter};
@@ -42,7 +43,8 @@ pub unsafe fn job_info(
             }
         }
     }
-    others.iter_mut().try_for_each(prepare)?;
+    let mut most = Limits::TEXT;
+    others.iter_mut().try_for_each(|info| prepare(info, &mut most))?;
     let mut taken = job.owned_infos(others);
     for (data_type, map) in maps {
         taken = taken.and_then(|()| job.process_map(data_type, map));
@@ -170,19 +172,20 @@ fn is_named(info: &pmix_info_t, key: &[u8]) -> bool {
 }
 
 /// Turns a compressed map, of the job or in an array about it, into the list that it stands for. Nothing
-/// is stored without a name.
-fn prepare(info: &mut Info) -> Result<(), Status> {
+/// is stored without a name. All lists together have at most so many bytes.
+fn prepare(info: &mut Info, most: &mut usize) -> Result<(), Status> {
     let is_map = info.key == keys::NODE_MAP || info.key == keys::PROC_MAP;
     match &mut info.value {
         _ if info.key.is_empty() => return Err(Status::ERR_BAD_PARAM),
         Value::Regex(bytes) if is_map && bytes.starts_with(b"blob:\0") => {
-            *bytes = zlib::expression(bytes).ok_or(Status::ERR_NOT_SUPPORTED)?;
+            *bytes = zlib::expression(bytes, *most).ok_or(Status::ERR_NOT_SUPPORTED)?;
+            *most -= bytes.len();
         }
         Value::DataArray(array) if array.data_type() == DataType::INFO => {
             let mut items = std::mem::replace(array, DataArray::of_info(Vec::new())).into_items();
             for item in &mut items {
                 if let Value::Info(inner) = item {
-                    prepare(inner)?;
+                    prepare(inner, most)?;
                 }
             }
             *array = DataArray::new(DataType::INFO, items)?;
@@ -320,6 +323,11 @@ mod tests {
         let blob = [format!("blob:\0component=zlib:\0size={}:\0", small.len()).as_bytes(), &small].concat();
         let mut map = Info::new(keys::NODE_MAP, Value::Regex(blob));
         let mut array = Info::new(keys::JOB_INFO_ARRAY, Value::infos(vec![map.clone()]));
+        let prepare = |info: &mut Info| super::prepare(info, &mut { Limits::TEXT });
+        // The limit is on all of them together.
+        let three = || Info::new(keys::JOB_INFO_ARRAY, Value::infos(vec![map.clone(); 3]));
+        assert_eq!(super::prepare(&mut three(), &mut (3 * list.len() - 1)), Err(Status::ERR_NOT_SUPPORTED));
+        assert_eq!(super::prepare(&mut three(), &mut (3 * list.len() + 1)), Ok(()));
         assert_eq!(prepare(&mut map), Ok(()));
         assert_eq!(map.value, Value::Regex(list));
         assert_eq!(prepare(&mut array), Ok(()));

@@ -6,11 +6,16 @@ const WORTH_IT: usize = 4096;
 /// No stream grows to more than this many times its length.
 const MAX_RATIO: usize = 1032;
 const HEAD: usize = 4;
+/// Most bytes that are compressed, or come of a stream: no value is longer.
+pub const MOST: usize = crate::data::archive::MAX_LEN;
+/// Room for the first bytes of a stream; then as much again as there was, however much more it claims.
+const ROOM: usize = 1 << 16;
 
 /// The compressed form of some bytes; none where they are too few or too many, or would not become fewer.
 pub fn compress(bytes: &[u8]) -> Option<Vec<u8>> {
-    let len = u32::try_from(bytes.len()).ok().filter(|_| bytes.len() >= WORTH_IT)?;
-    let mut out = Vec::with_capacity(bytes.len());
+    let len = u32::try_from(bytes.len()).ok().filter(|_| (WORTH_IT..=MOST).contains(&bytes.len()))?;
+    let mut out = Vec::new();
+    out.try_reserve_exact(bytes.len()).ok()?;
     out.extend_from_slice(&len.to_ne_bytes());
     // The vector grows no further: what does not fit is not worth it.
     let status = Compress::new(Compression::best(), true).compress_vec(bytes, &mut out, FlushCompress::Finish);
@@ -18,25 +23,35 @@ pub fn compress(bytes: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// Returns the bytes that were compressed; none where `bytes` are nothing that [`compress`] or a stock library has
-/// made.
-pub fn decompress(bytes: &[u8]) -> Option<Vec<u8>> {
-    let (head, stream) = bytes.split_first_chunk::<HEAD>()?;
+/// made, or would become more than `most`.
+pub fn decompress(bytes: &[u8], most: usize) -> Option<Vec<u8>> {
+    let (head, mut stream) = bytes.split_first_chunk::<HEAD>()?;
     let len = usize::try_from(u32::from_ne_bytes(*head)).ok()?;
-    if len > stream.len().saturating_mul(MAX_RATIO) {
+    if len > most.min(stream.len().saturating_mul(MAX_RATIO)) {
         return None;
     }
-    let mut out = Vec::with_capacity(len);
-    let status = Decompress::new(true).decompress_vec(stream, &mut out, FlushDecompress::Finish);
-    (matches!(status, Ok(Status::StreamEnd)) && out.len() == len).then_some(out)
+    let (mut out, mut inflater) = (Vec::new(), Decompress::new(true));
+    loop {
+        // One byte more than there should be: a stream that fills it is another one.
+        out.try_reserve_exact(ROOM.max(out.len()).min(len + 1 - out.len())).ok()?;
+        let before = (inflater.total_in(), out.len());
+        let status = inflater.decompress_vec(stream, &mut out, FlushDecompress::None).ok()?;
+        stream = &stream[(inflater.total_in() - before.0) as usize..];
+        match status {
+            Status::StreamEnd => return (out.len() == len).then_some(out),
+            _ if out.len() > len || before == (inflater.total_in(), out.len()) => return None,
+            _ => {}
+        }
+    }
 }
 
 /// The list that a map expression of the binary form stands for: `blob:`, `component=zlib:` and `size=N:`, a NUL behind
-/// each, and N compressed bytes. None where it is something else.
-pub fn expression(bytes: &[u8]) -> Option<Vec<u8>> {
+/// each, and N compressed bytes. None where it is something else, or longer than `most`.
+pub fn expression(bytes: &[u8], most: usize) -> Option<Vec<u8>> {
     let rest = bytes.strip_prefix(b"blob:\0component=zlib:\0size=")?;
     let end = rest.iter().position(|byte| *byte == 0)?;
     let size: usize = std::str::from_utf8(rest[..end].strip_suffix(b":")?).ok()?.parse().ok()?;
-    let mut list = decompress(rest.get(end + 1..)?.get(..size)?)?;
+    let mut list = decompress(rest.get(end + 1..)?.get(..size)?, most)?;
     if list.last() == Some(&0) {
         list.pop();
     }
@@ -53,12 +68,12 @@ mod tests {
         let small = compress(&list).expect("worth it");
         let head = format!("blob:\0component=zlib:\0size={}:\0", small.len());
         let blob = [head.as_bytes(), &small].concat();
-        assert_eq!(expression(&blob).as_ref(), Some(&list));
+        assert_eq!(expression(&blob, MOST).as_ref(), Some(&list));
         for len in 0..blob.len() {
-            assert_eq!(expression(&blob[..len]), None);
+            assert_eq!(expression(&blob[..len], MOST), None);
         }
-        assert_eq!(expression(&[head.replace("zlib", "other").as_bytes(), &small].concat()), None);
-        assert_eq!(expression(&list), None);
+        assert_eq!(expression(&[head.replace("zlib", "other").as_bytes(), &small].concat(), MOST), None);
+        assert_eq!(expression(&list, MOST), None);
     }
 
     #[test]
@@ -67,8 +82,11 @@ mod tests {
         let small = compress(&text).expect("worth it");
         assert!(small.len() < text.len() / 4);
         assert_eq!(small[..4], u32::try_from(text.len()).expect("short").to_ne_bytes());
-        assert_eq!(decompress(&small).as_ref(), Some(&text));
+        assert_eq!(decompress(&small, text.len()).as_ref(), Some(&text));
+        assert_eq!(decompress(&small, text.len() - 1), None);
         assert_eq!(compress(&text[..WORTH_IT - 1]), None);
+        let zeros = vec![0; 5 * ROOM];
+        assert_eq!(decompress(&compress(&zeros).expect("worth it"), MOST), Some(zeros));
     }
 
     #[test]
@@ -86,14 +104,14 @@ mod tests {
     fn other_bytes_are_refused_before_memory_is_taken() {
         let good = compress(&[b'a'; 5000]).expect("worth it");
         for len in 0..good.len() {
-            assert_eq!(decompress(&good[..len]), None);
+            assert_eq!(decompress(&good[..len], MOST), None);
         }
         let mut claims = good.clone();
         claims[..4].copy_from_slice(&u32::MAX.to_ne_bytes());
-        assert_eq!(decompress(&claims), None);
+        assert_eq!(decompress(&claims, MOST), None);
         claims[..4].copy_from_slice(&4999u32.to_ne_bytes());
-        assert_eq!(decompress(&claims), None);
+        assert_eq!(decompress(&claims, MOST), None);
         claims[..4].copy_from_slice(&5001u32.to_ne_bytes());
-        assert_eq!(decompress(&claims), None);
+        assert_eq!(decompress(&claims, MOST), None);
     }
 }

@@ -161,9 +161,9 @@ export! {
         transformed(inbytes, size, outbytes, nbytes, zlib::compress)
     }
 
-    /// Turns what was compressed back. The result is the caller's to free.
+    /// Turns what was compressed back, up to 1 GiB. The result is the caller's to free.
     fn PMIx_Data_decompress(inbytes: *const u8, size: usize, outbytes: *mut *mut u8, nbytes: *mut usize) -> bool {
-        transformed(inbytes, size, outbytes, nbytes, zlib::decompress)
+        transformed(inbytes, size, outbytes, nbytes, |bytes| zlib::decompress(bytes, zlib::MOST))
     }
 }
 

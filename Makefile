@@ -19,7 +19,7 @@ say = @printf '\n== %s\n' '$(1)'
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup dist peers demo test unit-test loom abi-test targets lint bench instructions performance clean
+.PHONY: help setup dist peers demo test unit-test loom abi-test targets fuzz lint bench instructions performance clean
 
 help: ## list what there is to make
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' Makefile | while IFS=$$'\t' read -r target what; do \
@@ -58,6 +58,10 @@ abi-test: dist
 targets: setup ## check the types on other processors and with musl, and run the tests of aarch64 on an emulator
 	$(call say,Other processors and C libraries)
 	@scripts/targets "$(TARGET)"
+
+# `cargo +nightly fuzz run PARSER` is led by coverage, where cargo-fuzz and that toolchain are installed.
+fuzz: ## feed damaged input to every parser for FUZZ_SECONDS (60)
+	INSTANTON_FUZZ_SECONDS=$(or $(FUZZ_SECONDS),60) cargo test --test fuzz -- --nocapture
 
 lint: setup ## check formatting, clippy, the documentation, and what the documents refer to
 	cargo fmt --all --check

@@ -55,6 +55,10 @@ mod wire;
 #[doc(hidden)]
 #[allow(missing_docs, reason = "each is documented where it is")]
 pub mod internal {
+    #[cfg(feature = "client")]
+    pub mod client {
+        pub use crate::client::init::from_variables;
+    }
     #[cfg(feature = "peers")]
     pub mod control {
         pub use crate::control::{address, frame, handshake, rendezvous};
@@ -64,6 +68,10 @@ pub mod internal {
         pub use crate::message::{
             Decision, Forward, GroupCall, Have, Part, Push, Reply, Request, key_in_context, lines,
         };
+    }
+    #[cfg(feature = "server")]
+    pub mod server {
+        pub use crate::server::is_exchange;
     }
     pub mod sys {
         #[cfg(feature = "peers")]

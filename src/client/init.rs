@@ -3,10 +3,10 @@
 //! The doors are tried in order: the abstract socket, then the path for processes in another network namespace. What
 //! counts is what can be reached, not what is set. A refusal is final: behind every door is the same server.
 use std::env;
-use std::ffi::OsStr;
+use std::ffi::OsString;
 use std::os::fd::OwnedFd;
 use std::os::linux::net::SocketAddrExt;
-use std::os::unix::ffi::OsStrExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::net::{SocketAddr, UnixStream};
 use std::sync::Arc;
 
@@ -49,14 +49,25 @@ pub(super) struct Accepted {
 
 /// The address that the environment names, if it was made for this process.
 pub(crate) fn from_environment() -> Result<Address, InitError> {
-    let bytes = |name| env::var_os(name).map(|value| value.as_bytes().to_vec());
+    from_variables(|name| env::var_os(name), || env::vars_os().map(|(name, _)| name))
+}
+
+/// The address that some variables name, if it was made for the process that they name.
+///
+/// # Errors
+/// [`InitError::Singleton`] where none is a launcher's, and [`InitError::Environment`].
+pub fn from_variables<N: Iterator<Item = OsString>>(
+    variable: impl Fn(&str) -> Option<OsString>,
+    names: impl FnOnce() -> N,
+) -> Result<Address, InitError> {
+    let bytes = |name| variable(name).map(OsString::into_vec);
     let nspace = bytes(NAMESPACE);
     // A look at all variables takes a copy of each, and what was launched has the first of them.
-    let by_launcher = |name: &OsStr| {
+    let by_launcher = |name: OsString| {
         let name = name.as_bytes();
         [RANK, address::VARIABLE].iter().any(|known| known.as_bytes() == name) || name.starts_with(b"PMIX_SERVER_URI")
     };
-    if nspace.is_none() && !env::vars_os().any(|(name, _)| by_launcher(&name)) {
+    if nspace.is_none() && !names().any(by_launcher) {
         return Err(InitError::Singleton);
     }
     let missing = |name| InitError::Environment { name, problem: "is not set".into() };
@@ -67,7 +78,8 @@ pub(crate) fn from_environment() -> Result<Address, InitError> {
     let rank = std::str::from_utf8(&rank).ok().and_then(|text| text.parse().ok()).map(Rank);
     let rank = rank.filter(|rank| rank.is_process()).ok_or_else(|| bad(RANK, "is no rank".into()))?;
 
-    let native = env::var(address::VARIABLE).map_err(|_| missing(address::VARIABLE))?;
+    let native = variable(address::VARIABLE).and_then(|text| text.into_string().ok());
+    let native = native.ok_or_else(|| missing(address::VARIABLE))?;
     let found: Address = native.parse().map_err(|error| bad(address::VARIABLE, format!("is no address: {error}")))?;
     // A variable left over from an outer launcher names another process, or stands beside another stock address.
     let proc = Proc::new(nspace, rank);

@@ -83,6 +83,8 @@ mod tests;
 mod watch;
 
 pub use cleanup::leftovers::clean_up;
+#[doc(hidden)]
+pub use collective::encoding::is_exchange;
 pub use config::{ServerConfig, ServerError, ToolSupport, parse_memory};
 use ctx::event::Event;
 pub use doors::Uri;

@@ -15,7 +15,7 @@
 use instanton_layout::crc::Crc;
 use rkyv::{Archive, Deserialize, Serialize};
 
-use crate::data::{Nspace, Proc, Status, archive};
+use crate::data::{Nspace, Proc, Rank, Status, archive};
 use crate::message::Posted;
 use crate::server::jobs::store::Outbound;
 
@@ -154,6 +154,12 @@ pub fn read(data: &[u8], own: &Sender) -> Result<Others, BlobError> {
     Ok(out)
 }
 
+/// Returns whether these bytes are a row of blobs.
+pub fn is_exchange(data: &[u8]) -> bool {
+    let nobody = Nspace::new("").map(|nspace| Sender { server: Proc::new(nspace, Rank(0)), identity: 0 });
+    nobody.is_ok_and(|nobody| read(data, &nobody).is_ok())
+}
+
 fn crc32c(bytes: &[u8]) -> u32 {
     let mut crc = Crc::new();
     for chunk in bytes.chunks(8) {
@@ -167,7 +173,7 @@ fn crc32c(bytes: &[u8]) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::{Key, Rank, Scope, Value};
+    use crate::data::{Key, Scope, Value};
 
     fn sender(identity: u64) -> Sender {
         Sender { server: Proc::new(Nspace::new("servers").unwrap(), Rank(0)), identity }

@@ -1,0 +1,287 @@
+//! Every parser on damaged input: what its corpus holds, changed at random, makes none panic, and none take more memory
+//! than a multiple of the input.
+//!
+//! An input follows from its seed alone. The seeds are the same in every run, unless `INSTANTON_FUZZ_SECONDS=3600` asks
+//! for others, as many as that time allows; `INSTANTON_FUZZ_SEED=17` repeats one. `INSTANTON_FUZZ_PARSER=frame` chooses a
+//! parser. What ends the whole process leaves its parser and seed in the file `fuzz-last` of cargo's folder for temporary
+//! files (`target/tmp`).
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::env;
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, SystemTime};
+
+#[path = "../fuzz/src/lib.rs"]
+mod parsers;
+
+use parsers::Parser;
+
+/// Memory that any input may take, and what each byte of it may take beyond that.
+const BASE: usize = 64 << 20;
+const PER_BYTE: usize = 1000;
+/// No input is longer.
+const LONGEST: usize = 1 << 16;
+
+/// Allocator that counts what the thread holds.
+struct Counting;
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+thread_local! {
+    static LIVE: Cell<isize> = const { Cell::new(0) };
+    static PEAK: Cell<isize> = const { Cell::new(0) };
+}
+
+fn held(more: isize) {
+    // A thread that ends may still free something.
+    let live = LIVE.try_with(|live| live.replace(live.get() + more) + more).unwrap_or(0);
+    let _ = PEAK.try_with(|peak| peak.set(peak.get().max(live)));
+}
+
+// SAFETY:
+// - each function hands its arguments to the system's allocator as they are, and returns what that returns
+// - what is counted is in the thread's cells, which take no memory
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        held(layout.size() as isize);
+        // SAFETY: as promised by the caller.
+        unsafe { System.alloc(layout) }
+    }
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        held(layout.size() as isize);
+        // SAFETY: as promised by the caller.
+        unsafe { System.alloc_zeroed(layout) }
+    }
+    unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
+        held(-(layout.size() as isize));
+        // SAFETY: as promised by the caller.
+        unsafe { System.dealloc(place, layout) }
+    }
+    unsafe fn realloc(&self, place: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        held(size as isize - layout.size() as isize);
+        // SAFETY: as promised by the caller.
+        unsafe { System.realloc(place, layout, size) }
+    }
+}
+
+/// A sequence of numbers that follows from a seed (xorshift64*).
+struct Random(u64);
+
+impl Random {
+    fn new(seed: u64) -> Self {
+        // Seeds next to one another have little in common then, and none is 0.
+        let mut random = Self((seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x5851_f42d_4c95_7f2d) | 1);
+        random.next();
+        random
+    }
+
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
+    }
+
+    fn below(&mut self, end: usize) -> usize {
+        ((self.next() >> 32) as usize) % end.max(1)
+    }
+
+    /// A place in some bytes, and the end of a short piece from there.
+    fn piece(&mut self, bytes: &[u8]) -> (usize, usize) {
+        let at = self.below(bytes.len());
+        (at, (at + 1 + self.below(32)).min(bytes.len()))
+    }
+}
+
+/// Bytes and numbers at which parsers have their corners.
+const BYTES: &[u8] = b"\0\x01\x7f\x80\xff,;:-[](){}<>=\"/9x%\n";
+const NUMBERS: [u64; 10] =
+    [0, 1, 0x7f, 0xff, 0x7fff, 0xffff, 0x7fff_ffff, 0xffff_ffff, 0x7fff_ffff_ffff_ffff, 0xffff_ffff_ffff_ffff];
+
+/// The input of a seed.
+fn input(corpus: &[Vec<u8>], seed: u64) -> Vec<u8> {
+    let mut random = Random::new(seed);
+    let mut bytes = corpus[random.below(corpus.len())].clone();
+    for _ in 0..=random.below(6) {
+        let (at, end) = random.piece(&bytes);
+        match random.below(9) {
+            0 | 1 if !bytes.is_empty() => bytes[at] ^= 1 << random.below(8),
+            2 if !bytes.is_empty() => bytes[at] = BYTES[random.below(BYTES.len())],
+            3 => {
+                let (number, len) = (NUMBERS[random.below(NUMBERS.len())], 1 << random.below(4));
+                bytes[at..].iter_mut().zip(&number.to_le_bytes()[..len]).for_each(|(byte, new)| *byte = *new);
+            }
+            4 => {
+                let new = vec![BYTES[random.below(BYTES.len())]; 1 + random.below(8)];
+                bytes.splice(at..at, new);
+            }
+            5 => drop(bytes.drain(at..end)),
+            6 => bytes.truncate(at),
+            7 => {
+                let again = bytes[at..end].repeat(1 + random.below(64));
+                bytes.splice(at..at, again);
+            }
+            _ => {
+                let other = &corpus[random.below(corpus.len())];
+                let from = random.below(other.len());
+                bytes.truncate(at);
+                bytes.extend_from_slice(&other[from..]);
+            }
+        }
+        bytes.truncate(LONGEST);
+    }
+    bytes
+}
+
+/// Gives an input to a parser; returns whether that takes it.
+fn check(parser: Parser, bytes: &[u8]) -> Result<bool, String> {
+    let before = LIVE.get();
+    PEAK.set(before);
+    let taken = catch_unwind(AssertUnwindSafe(|| parser(bytes))).map_err(|panic| {
+        let text = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
+        format!("it panics: {}", text.unwrap_or("no message"))
+    })?;
+    let most = (PEAK.get() - before) as usize;
+    match most > BASE + PER_BYTE * bytes.len() {
+        true => Err(format!("it takes {most} bytes for {}", bytes.len())),
+        false => Ok(taken),
+    }
+}
+
+/// A parser with the inputs where changes begin.
+struct Target {
+    name: &'static str,
+    parser: Parser,
+    corpus: Vec<Vec<u8>>,
+    last: File,
+}
+
+impl Target {
+    fn new(name: &'static str, parser: Parser, corpus: Vec<Vec<u8>>) -> Self {
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("fuzz-last");
+        let last = File::options().create(true).write(true).truncate(false).open(path).expect("a file");
+        Self { name, parser, corpus, last }
+    }
+
+    fn of_sources((name, parser): (&'static str, Parser)) -> Self {
+        let mut paths: Vec<PathBuf> =
+            fs::read_dir(folder(name)).expect("a corpus").map(|file| file.expect("a file").path()).collect();
+        paths.sort();
+        Self::new(name, parser, paths.iter().map(|path| fs::read(path).expect("an input")).collect())
+    }
+
+    /// Tries a seed; returns the failure with all that is needed to repeat it.
+    fn try_seed(&self, seed: u64) -> Result<bool, String> {
+        let note = format!("{:<12} {seed:>20}\n", self.name);
+        self.last.write_all_at(note.as_bytes(), 0).expect("room for a note");
+        let bytes = input(&self.corpus, seed);
+        check(self.parser, &bytes).map_err(|failure| {
+            let (name, bytes) = (self.name, bytes.escape_ascii());
+            format!("{name}: {failure}\nINSTANTON_FUZZ_PARSER={name} INSTANTON_FUZZ_SEED={seed} repeats it\n{bytes}")
+        })
+    }
+
+    /// Number of seeds in a run of every test: those of costly parsers are fewer.
+    fn rounds(&self) -> u64 {
+        match self.name {
+            "topology" => 100,
+            "segments" => 500,
+            "maps" | "zlib" => 2500,
+            _ => 8_000,
+        }
+    }
+}
+
+fn folder(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus").join(name)
+}
+
+fn asked(name: &str) -> Option<u64> {
+    env::var(name).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{name} is no number")))
+}
+
+#[test]
+fn no_parser_panics_or_takes_more_memory_than_its_input_allows() {
+    let only = env::var("INSTANTON_FUZZ_PARSER").ok();
+    let targets = parsers::PARSERS.into_iter().filter(|(name, _)| only.as_ref().is_none_or(|only| only == name));
+    let targets: Vec<Target> = targets.map(Target::of_sources).collect();
+    let run = |target: &Target, seeds: std::ops::Range<u64>| {
+        let tried = seeds.map(|seed| target.try_seed(seed).unwrap_or_else(|failure| panic!("{failure}")));
+        tried.filter(|taken| *taken).count()
+    };
+    if let Some(seed) = asked("INSTANTON_FUZZ_SEED") {
+        for target in &targets {
+            run(target, seed..seed + 1);
+        }
+        return;
+    }
+    let Some(seconds) = asked("INSTANTON_FUZZ_SECONDS") else {
+        for target in &targets {
+            let started = Instant::now();
+            let taken = run(target, 0..target.rounds());
+            println!("{}: {taken} of {} taken, {:?}", target.name, target.rounds(), started.elapsed());
+        }
+        return;
+    };
+    let (started, mut tried) = (Instant::now(), 0);
+    let first = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("after 1970").as_nanos() as u64;
+    while started.elapsed() < Duration::from_secs(seconds) {
+        for target in &targets {
+            let some = target.rounds() / 10;
+            run(target, first + tried..first + tried + some);
+        }
+        tried += 2000;
+    }
+    println!("seeds from {first} to {}", first + tried);
+}
+
+/// The corpus is of today's formats: each parser takes some of it as it is.
+#[test]
+fn each_parser_takes_some_of_its_corpus() {
+    let has_hwloc = instanton::internal::sys::hwloc::is_present();
+    for (name, parser) in parsers::PARSERS {
+        if has_hwloc || !["cpuset", "topology"].contains(&name) {
+            let target = Target::of_sources((name, parser));
+            let taken = target.corpus.iter().filter(|bytes| check(parser, bytes) == Ok(true)).count();
+            assert!(taken > 0, "{name} takes none of {}", target.corpus.len());
+        }
+    }
+}
+
+/// Parsers with a mistake: one believes an index, one a length, one a sum.
+mod planted {
+    pub fn index(bytes: &[u8]) -> bool {
+        let Some(at) = bytes.get(4) else { return false };
+        bytes[usize::from(*at)] != 0
+    }
+
+    pub fn length(bytes: &[u8]) -> bool {
+        let Some(claimed) = bytes.first_chunk() else { return false };
+        let claimed = u32::from_le_bytes(*claimed) as usize;
+        std::hint::black_box(Vec::<u8>::with_capacity(claimed)).capacity() < bytes.len()
+    }
+
+    pub fn sum(bytes: &[u8]) -> bool {
+        // Each of these is within bounds.
+        let parts: Vec<Vec<u64>> = bytes.iter().map(|byte| vec![0; usize::from(*byte) << 12]).collect();
+        std::hint::black_box(parts).is_empty()
+    }
+}
+
+#[test]
+fn planted_mistakes_are_found_and_repeated() {
+    let corpus = || vec![vec![1, 0, 0, 0, 2, 0, 0, 0], vec![3; 12]];
+    for (name, parser) in
+        [("index", planted::index as Parser), ("length", planted::length as Parser), ("sum", planted::sum as Parser)]
+    {
+        let target = Target::new(name, parser, corpus());
+        let found = (0..20_000).find_map(|seed| Some((seed, target.try_seed(seed).err()?)));
+        let (seed, failure) = found.unwrap_or_else(|| panic!("the mistake of {name} is not found"));
+        assert!(failure.contains(&format!("INSTANTON_FUZZ_SEED={seed} ")), "{failure}");
+        assert_eq!(Target::new(name, parser, corpus()).try_seed(seed), Err(failure));
+    }
+}

@@ -13,7 +13,7 @@
 use rkyv::util::AlignedVec;
 
 use crate::data::{Info, Value, archive, keys};
-use crate::message::Request;
+use crate::message::{LARGEST, Request};
 
 /// Bytes of a frame's header.
 pub const HEADER: usize = 24;
@@ -22,7 +22,7 @@ pub const VERSION: u16 = 2;
 /// Longest body before the peer is known.
 pub const MAX_HANDSHAKE: usize = 4096;
 /// Longest body afterwards: bounds what one connection can make the other side hold.
-pub const MAX_BODY: usize = 256 << 20;
+pub const MAX_BODY: usize = LARGEST;
 pub use crate::sys::socket::MAX_DESCRIPTORS;
 
 const MAGIC: [u8; 4] = *b"INST";

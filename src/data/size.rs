@@ -13,6 +13,25 @@ impl Value {
         DataType::VALUE.c_size() + self.payload()
     }
 
+    /// Bytes that the value takes here and in a message: those of [`size`](Value::size), and a place for each element
+    /// of its arrays, however small that is in C.
+    pub fn kept_size(&self) -> usize {
+        self.size() + self.elements() * size_of::<Value>()
+    }
+
+    /// Counts the elements of all arrays in it.
+    fn elements(&self) -> usize {
+        match self {
+            Value::DataArray(array) => array.len() + array.items().iter().map(Value::elements).sum::<usize>(),
+            Value::Value(value) => value.elements(),
+            Value::Info(info) => info.value.elements(),
+            Value::Pdata(data) => data.value.elements(),
+            Value::Query(query) => query.qualifiers.iter().map(|info| info.value.elements()).sum(),
+            Value::App(app) => app.info.iter().map(|info| info.value.elements()).sum(),
+            _ => 0,
+        }
+    }
+
     fn payload(&self) -> usize {
         match self {
             Value::String(text) => string(text),

@@ -27,6 +27,9 @@ pub use crate::data::have::Have;
 pub use forward::Forward;
 pub use group::{Decision, GroupCall, key_in_context};
 
+/// Most bytes of one message.
+pub const LARGEST: usize = 256 << 20;
+
 /// Request of a client to its server.
 #[derive(Archive, Serialize, Deserialize, Clone, Debug, PartialEq)]
 #[non_exhaustive]

@@ -1,5 +1,5 @@
 //! Publishing data, looking it up and taking it back.
-use instanton::data::{Info, Key, Pdata, Status, Text};
+use instanton::data::{Info, Key, Status, Text};
 use libc::{c_char, c_void};
 
 use crate::alloc;
@@ -42,10 +42,12 @@ export! {
         for (i, key) in wanted.iter().enumerate() {
             let item = &mut *data.add(i);
             match found.iter().position(|one| one.key == *key) {
-                // Under one key there may be several, for as many places.
                 Some(at) => {
-                    let Pdata { proc, value, .. } = found.remove(at);
-                    (item.proc, item.value) = (made(&proc)?, made(&value)?);
+                    (item.proc, item.value) = (made(&found[at].proc)?, made(&found[at].value)?);
+                    // Under one key there may be several, for as many places. The last one is for all that are left.
+                    if found[at + 1..].iter().any(|one| one.key == *key) {
+                        found.remove(at);
+                    }
                 }
                 None => item.value = pmix_value_t::EMPTY,
             }

@@ -1,5 +1,6 @@
 //! Audience of an event: the processes that its range names.
 use super::event::Event;
+use super::proc_set::ProcSet;
 use crate::data::{DataRange, Info, InfoList, Nspace, Proc, Status, keys};
 
 /// Processes that an event is for.
@@ -10,7 +11,7 @@ pub enum Audience {
     /// All of a namespace.
     Namespace(Nspace),
     /// Processes that the event names.
-    Procs(Vec<Proc>),
+    Procs(ProcSet),
     Everybody,
     HostAlone,
 }
@@ -46,12 +47,12 @@ impl Audience {
         match self {
             Audience::Node | Audience::Everybody => true,
             Audience::Namespace(of) => *of == proc.nspace,
-            Audience::Procs(procs) => procs.iter().any(|named| named.matches(proc)),
+            Audience::Procs(procs) => procs.has(proc),
             Audience::HostAlone => false,
         }
     }
 }
 
-fn custom(info: &[Info]) -> Option<Vec<Proc>> {
-    info.find(keys::EVENT_CUSTOM_RANGE)?.value.as_procs()
+fn custom(info: &[Info]) -> Option<ProcSet> {
+    Some(info.find(keys::EVENT_CUSTOM_RANGE)?.value.as_procs()?.into_iter().collect())
 }

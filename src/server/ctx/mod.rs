@@ -6,7 +6,8 @@
 //! **Peers** ([`peers`]) are connections that have said who they are, each with its open requests ([`open_requests`]), charged to
 //! the account of its process ([`accounts`]) and given back with their answers.
 //!
-//! **Subscriptions** ([`subscriptions`]) say which peer wants to hear of which event codes.
+//! **Subscriptions** ([`subscriptions`]) say which peer wants to hear of which event codes, and [`awaited`] whose data
+//! is waited for.
 //!
 //! **The system** ([`system`]) is behind a trait: clock, randomness, worker threads, watches of processes. No room
 //! reads a clock or makes a system call, so a simulator can drive them all.
@@ -14,7 +15,8 @@
 //! **Tickets** ([`ticket`]) are what comes back later: the host's answer, a worker's result, a deadline. A ticket names
 //! by number the state that a room keeps for it; it is no closure over the server.
 //!
-//! **Events** ([`event`]) and their audiences ([`audience`]) are what any room can raise.
+//! **Events** ([`event`]) and their audiences ([`audience`]) are what any room can raise. [`proc_set`] holds processes
+//! that a peer names.
 //!
 //! **Effects** ([`effect`]) are what a step in one room means to others. The router drains them in
 //! order, before anything is sent.
@@ -32,12 +34,14 @@ use crate::message::numbers::NumberMap;
 
 pub mod accounts;
 pub mod audience;
+pub mod awaited;
 mod done;
 pub mod effect;
 pub mod event;
 pub mod ids;
 pub mod open_requests;
 pub mod peers;
+pub mod proc_set;
 pub mod subscriptions;
 pub mod system;
 #[cfg(test)]
@@ -46,6 +50,7 @@ pub mod ticket;
 pub mod timers;
 
 use accounts::Accounts;
+use awaited::Awaited;
 pub use done::Done;
 use effect::Effect;
 use peers::{Caller, Peer};
@@ -79,6 +84,7 @@ pub struct Ctx {
     pub peers: NumberMap<PeerId, Peer>,
     pub accounts: Accounts,
     pub subscriptions: Subscriptions,
+    pub awaited: Awaited,
     pub timers: Timers<Deadline>,
     pub system: Box<dyn System>,
     /// Messages on their way to peers, in order.
@@ -107,6 +113,7 @@ impl Ctx {
             host,
             peers: NumberMap::default(),
             subscriptions: Subscriptions::default(),
+            awaited: Awaited::default(),
             timers: Timers::default(),
             system,
             outbox: Vec::new(),

@@ -1,7 +1,9 @@
 //! Access to published data: who finds it, and which data of one key cannot be told apart.
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::data::{DataArray, DataRange, Info, InfoList, Proc, Status, Value, keys};
+use crate::server::ctx::proc_set::ProcSet;
 
 /// Attributes of a publication that are not published with it.
 const ATTRIBUTES: [&str; 9] = [
@@ -30,14 +32,15 @@ pub struct Access {
     audience: Arc<Audience>,
 }
 
-/// Processes, users and groups that data is for.
+/// Processes, users and groups that data is for. A publisher names as many as it likes, so each look-up searches, and
+/// goes through none.
 #[derive(Debug)]
 struct Audience {
     /// Processes that a `RANGE_CUSTOM` names.
-    procs: Vec<Proc>,
+    procs: ProcSet,
     /// Users and groups that have access beside the publisher's own user.
-    users: Vec<u32>,
-    groups: Vec<u32>,
+    users: BTreeSet<u32>,
+    groups: BTreeSet<u32>,
 }
 
 /// Process that looks data up, with the user and group that the server has signed its request with.
@@ -69,7 +72,12 @@ impl Access {
     /// Bytes of the audience. They count for each item, since each look-up of the item goes through them.
     pub fn audience_bytes(&self) -> usize {
         let Audience { procs, users, groups } = &*self.audience;
-        size_of_val(&procs[..]) + size_of_val(&users[..]) + size_of_val(&groups[..])
+        procs.len() * size_of::<Proc>() + (users.len() + groups.len()) * size_of::<u32>()
+    }
+
+    /// Returns whether the data is for processes that the publisher names.
+    pub fn is_custom(&self) -> bool {
+        self.range == DataRange::CUSTOM
     }
 
     /// Returns whether two items of one key cannot be told apart: they are in one range, for the same user.
@@ -77,10 +85,7 @@ impl Access {
         let is_one_place = match self.range {
             DataRange::NAMESPACE => self.publisher.nspace == other.publisher.nspace,
             DataRange::PROC_LOCAL => self.publisher == other.publisher,
-            DataRange::CUSTOM => {
-                let (ours, theirs) = (&self.audience.procs, &other.audience.procs);
-                ours.iter().any(|one| theirs.iter().any(|it| it.matches(one)))
-            }
+            DataRange::CUSTOM => self.audience.procs.meets(&other.audience.procs),
             _ => true,
         };
         self.range == other.range && self.user == other.user && is_one_place
@@ -91,12 +96,12 @@ impl Access {
         let is_within = match self.range {
             DataRange::NAMESPACE => asker.proc.nspace == self.publisher.nspace,
             DataRange::PROC_LOCAL => asker.proc == self.publisher,
-            DataRange::CUSTOM => self.audience.procs.iter().any(|one| one.matches(&asker.proc)),
+            DataRange::CUSTOM => self.audience.procs.has(&asker.proc),
             // For the host itself.
             DataRange::RM => false,
             _ => true,
         };
-        let may = |ids: &[u32], id: Option<u32>| id.is_some_and(|id| ids.contains(&id));
+        let may = |ids: &BTreeSet<u32>, id: Option<u32>| id.is_some_and(|id| ids.contains(&id));
         let Audience { users, groups, .. } = &*self.audience;
         is_within && (self.user == asker.user || may(users, asker.user) || may(groups, asker.group))
     }
@@ -107,18 +112,18 @@ impl Audience {
         let procs = match range {
             DataRange::CUSTOM => {
                 let custom = info.find(keys::EVENT_CUSTOM_RANGE).and_then(|info| info.value.as_procs());
-                custom.ok_or(Status::ERR_BAD_PARAM)?
+                custom.ok_or(Status::ERR_BAD_PARAM)?.into_iter().collect()
             }
-            _ => Vec::new(),
+            _ => ProcSet::default(),
         };
         // The lists stand together in an array, or by themselves.
         let all = info.find(keys::ACCESS_PERMISSIONS).and_then(|info| info.value.as_array());
         let given: Vec<&Info> = all.into_iter().flat_map(DataArray::infos).chain(info).collect();
-        let ids = |key: &str| -> Result<Vec<u32>, Status> {
+        let ids = |key: &str| -> Result<BTreeSet<u32>, Status> {
             let lists = given.iter().filter(|info| info.key == *key).map(|info| info.value.as_array());
             let lists = lists.collect::<Option<Vec<_>>>().ok_or(Status::ERR_BAD_PARAM)?;
             let ids = lists.into_iter().flat_map(|list| list.items()).map(Value::as_u32);
-            ids.collect::<Option<Vec<_>>>().ok_or(Status::ERR_BAD_PARAM)
+            ids.collect::<Option<BTreeSet<_>>>().ok_or(Status::ERR_BAD_PARAM)
         };
         Ok(Audience { procs, users: ids(keys::ACCESS_USERIDS)?, groups: ids(keys::ACCESS_GRPIDS)? })
     }

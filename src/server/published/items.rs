@@ -1,14 +1,17 @@
 //! Items that were published, by their keys.
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use super::access::Access;
 use super::lookup::Lookup;
 use crate::data::constants::persistence;
-use crate::data::{Key, Pdata, Status, Value};
+use crate::data::{Key, Nspace, Pdata, Proc, Rank, Status, Value};
+use crate::message::LARGEST;
 use crate::server::host::Published;
 
-/// Most bytes that a store keeps: of data, as [`Value::size`] counts them, and of what it has to know of them.
+/// Most bytes that a store keeps: of data, as [`Value::kept_size`] counts them, and of what it has to know of them.
 const MAX_BYTES: usize = 256 << 20;
+/// Most items of one key that are for processes their publishers name: each look-up of the key goes through them.
+const MAX_CUSTOM: usize = 256;
 
 /// Value that was published under a key.
 #[derive(Debug)]
@@ -20,12 +23,18 @@ pub struct Item {
 }
 
 impl Item {
+    /// Bytes of the item. Its key is kept twice: with the item, and with its publisher.
     fn bytes(&self, key: &Key) -> usize {
-        size_of::<Self>() + key.len() + self.value.size() + self.access.audience_bytes()
+        size_of::<Self>() + 2 * key.len() + self.value.kept_size() + self.access.audience_bytes()
     }
 
     fn to_pdata(&self, key: &Key) -> Pdata {
         Pdata { proc: self.access.publisher.clone(), key: key.clone(), value: self.value.clone() }
+    }
+
+    /// Bytes of the item in an answer.
+    fn answer_bytes(&self, key: &Key) -> usize {
+        size_of::<Pdata>() + key.len() + self.access.publisher.nspace.len() + self.value.kept_size()
     }
 }
 
@@ -34,7 +43,12 @@ impl Item {
 pub struct Items {
     /// Items of one key in the order in which they came.
     by_key: HashMap<Key, Vec<Item>>,
+    /// The keys under which each process has items.
+    by_publisher: BTreeMap<Proc, BTreeSet<Key>>,
     bytes: usize,
+    /// Items that were looked at, to find or remove others.
+    #[cfg(test)]
+    pub steps: std::cell::Cell<usize>,
 }
 
 impl Items {
@@ -55,48 +69,80 @@ impl Items {
             return Err(Status::ERR_OUT_OF_RESOURCE);
         }
         let mut keys = HashSet::new();
-        let is_taken = |key, item: &Item| {
-            self.by_key.get(key).into_iter().flatten().any(|other| other.access.conflicts_with(&item.access))
-        };
-        if new.iter().any(|(key, item)| !keys.insert(key) || is_taken(key, item)) {
-            return Err(Status::ERR_DUPLICATE_KEY);
+        for (key, item) in &new {
+            let known = self.by_key.get(key).map_or(&[][..], Vec::as_slice);
+            if !keys.insert(key) || known.iter().any(|other| other.access.conflicts_with(&item.access)) {
+                return Err(Status::ERR_DUPLICATE_KEY);
+            }
+            let is_custom = |item: &&Item| item.access.is_custom();
+            if item.access.is_custom() && known.iter().filter(is_custom).count() >= MAX_CUSTOM {
+                return Err(Status::ERR_OUT_OF_RESOURCE);
+            }
         }
         self.bytes += bytes;
         for (key, item) in new {
+            self.by_publisher.entry(item.access.publisher.clone()).or_default().insert(key.clone());
             self.by_key.entry(key).or_default().push(item);
         }
         Ok(())
     }
 
     /// Returns the answer to a look-up, if there is enough. Items that are read once are gone then.
-    pub fn answer(&mut self, lookup: &Lookup) -> Option<Published> {
+    ///
+    /// # Errors
+    /// `ERR_OUT_OF_RESOURCE` for an answer that no message could carry. It is not built then.
+    pub fn answer(&mut self, lookup: &Lookup) -> Option<Result<Published, Status>> {
+        self.answer_within(LARGEST, lookup)
+    }
+
+    /// Returns the answer to a look-up, if there is enough and it has no more than so many bytes.
+    pub(super) fn answer_within(&mut self, most: usize, lookup: &Lookup) -> Option<Result<Published, Status>> {
         let places: Vec<(&Key, usize)> =
             lookup.keys.iter().flatten().filter_map(|key| Some((key, self.find(key, lookup)?))).collect();
         if places.is_empty() || places.len() < lookup.enough {
             return None;
         }
-        let found = places.iter().map(|(key, at)| self.by_key[*key][*at].to_pdata(key)).collect();
+        let found = || places.iter().map(|(key, at)| (*key, &self.by_key[*key][*at]));
+        if found().map(|(key, item)| item.answer_bytes(key)).fold(0, usize::saturating_add) > most {
+            return Some(Err(Status::ERR_OUT_OF_RESOURCE));
+        }
+        let found = found().map(|(key, item)| item.to_pdata(key)).collect();
         let status = if places.len() < lookup.keys.len() { Status::ERR_PARTIAL_SUCCESS } else { Status::SUCCESS };
-        // A key that is asked for twice has one place.
-        for (key, at) in places.into_iter().collect::<HashSet<_>>() {
+        for (key, at) in places {
             self.mark_read(key, at);
         }
-        Some((status, found))
+        Some(Ok((status, found)))
     }
 
-    /// Removes items, and gives their room back.
-    pub fn remove(&mut self, mut is_over: impl FnMut(&Key, &Item) -> bool) {
-        let bytes = &mut self.bytes;
-        self.by_key.retain(|key, items| {
-            for item in items.extract_if(.., |item| is_over(key, item)) {
-                *bytes -= item.bytes(key);
-            }
-            !items.is_empty()
-        });
+    /// Removes items of a process, under some of its keys, and gives their room back.
+    pub fn remove(&mut self, publisher: &Proc, keys: Option<&[Key]>, mut is_over: impl FnMut(&Item) -> bool) {
+        let Some(published) = self.by_publisher.get(publisher) else { return };
+        let meant: Vec<Key> = match keys {
+            Some(keys) => keys.iter().filter(|key| published.contains(*key)).cloned().collect(),
+            None => published.iter().cloned().collect(),
+        };
+        for key in &meant {
+            let Some(items) = self.by_key.get_mut(key) else { continue };
+            #[cfg(test)]
+            self.steps.set(self.steps.get() + items.len());
+            let is_meant = |item: &mut Item| item.access.publisher == *publisher && is_over(item);
+            self.bytes -= items.extract_if(.., is_meant).map(|item| item.bytes(key)).sum::<usize>();
+            self.forget_key(publisher, key);
+        }
+    }
+
+    /// Removes items of all processes of a namespace.
+    pub fn remove_of_job(&mut self, nspace: &Nspace, mut is_over: impl FnMut(&Item) -> bool) {
+        let first = Proc::new(nspace.clone(), Rank(0));
+        let of_job = self.by_publisher.range(first..).map(|(publisher, _)| publisher);
+        let publishers: Vec<Proc> = of_job.take_while(|publisher| publisher.nspace == *nspace).cloned().collect();
+        publishers.iter().for_each(|publisher| self.remove(publisher, None, &mut is_over));
     }
 
     fn find(&self, key: &Key, lookup: &Lookup) -> Option<usize> {
         let items = self.by_key.get(key)?;
+        #[cfg(test)]
+        self.steps.set(self.steps.get() + items.len());
         let is_found = |item: &Item| item.access.admits(&lookup.asker);
         let exact = items.iter().position(|item| is_found(item) && Some(item.access.range) == lookup.range);
         exact.or_else(|| items.iter().position(is_found))
@@ -106,8 +152,23 @@ impl Items {
     fn mark_read(&mut self, key: &Key, at: usize) {
         let is_read_once = |items: &&mut Vec<Item>| items[at].persistence == persistence::PERSIST_FIRST_READ;
         let Some(items) = self.by_key.get_mut(key).filter(is_read_once) else { return };
-        self.bytes -= items.remove(at).bytes(key);
-        if items.is_empty() {
+        let item = items.remove(at);
+        self.bytes -= item.bytes(key);
+        self.forget_key(&item.access.publisher, key);
+    }
+
+    /// Forgets a key of a process that has no item under it any more.
+    fn forget_key(&mut self, publisher: &Proc, key: &Key) {
+        let items = self.by_key.get(key).map_or(&[][..], Vec::as_slice);
+        if items.iter().all(|item| item.access.publisher != *publisher)
+            && let Some(keys) = self.by_publisher.get_mut(publisher)
+        {
+            keys.remove(key);
+            if keys.is_empty() {
+                self.by_publisher.remove(publisher);
+            }
+        }
+        if self.by_key.get(key).is_some_and(Vec::is_empty) {
             self.by_key.remove(key);
         }
     }

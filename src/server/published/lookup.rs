@@ -1,4 +1,5 @@
 //! One look-up: its keys, and how many of them must be there.
+use std::collections::HashSet;
 use std::time::Duration;
 
 use super::access::{Asker, range_in};
@@ -10,7 +11,7 @@ pub struct Lookup {
     pub asker: Asker,
     /// Range that is searched first.
     pub range: Option<DataRange>,
-    /// None for a text that no key can be.
+    /// Each key once, however often it is named. None for a text that no key can be.
     pub keys: Vec<Option<Key>>,
     /// Number of keys that must be there before it is answered.
     pub enough: usize,
@@ -28,12 +29,14 @@ impl Lookup {
     pub fn read(asker: &Proc, keys: &[Text], info: &[Info]) -> Result<(Self, Option<Patience>), Status> {
         let wait = number(info, keys::WAIT)?;
         let timeout = number(info, keys::TIMEOUT)?.filter(|seconds| *seconds > 0);
+        let mut named = HashSet::new();
+        let keys = keys.iter().filter(|key| named.insert(key.as_bytes()));
+        let keys: Vec<Option<Key>> = keys.map(|key| Key::new(key.as_bytes()).ok()).collect();
         let enough = match wait {
             None => 1,
             Some(0) => keys.len(),
             Some(count) => count.min(keys.len()),
         };
-        let keys = keys.iter().map(|key| Key::new(key.as_bytes()).ok()).collect();
         let lookup = Lookup { asker: Asker::read(asker, info), range: range_in(info)?, keys, enough };
         let patience = Patience(timeout.map(|seconds| Duration::from_secs(seconds as u64)));
         Ok((lookup, wait.map(|_| patience)))

@@ -12,7 +12,6 @@
 //! store. Two items of one key in one range cannot be told apart: the second is refused with `ERR_DUPLICATE_KEY`.
 //!
 //! [`access`] has these rules, [`items`] the data, and [`waiting`] the look-ups that wait for more.
-use std::collections::HashSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
@@ -80,8 +79,9 @@ impl PublishedData {
         }
         let mut guard = self.lock();
         let State { items, waiting } = &mut *guard;
+        let keys: Vec<Key> = new.iter().map(|(key, _)| key.clone()).collect();
         items.add(new)?;
-        let answers = waiting.answer(items);
+        let answers = waiting.answer(items, &keys);
         drop(guard);
         answers.give();
         Ok(())
@@ -89,21 +89,23 @@ impl PublishedData {
 
     /// Looks keys up ([`Host::lookup`](super::Host::lookup)). With `PMIX_WAIT` it waits until so many of them are there
     /// (0: all), for ever or for `PMIX_TIMEOUT` seconds: see [`expire`](PublishedData::expire). Success is to find all
-    /// of them, a partial one (`ERR_PARTIAL_SUCCESS`) to find some.
+    /// of them, a partial one (`ERR_PARTIAL_SUCCESS`) to find some. A key that is named several times counts
+    /// once, and is answered once.
     ///
     /// # Errors
     /// `ERR_NOT_FOUND` when none is there and none is waited for; `ERR_BAD_PARAM` for attributes of other types;
-    /// `ERR_OUT_OF_RESOURCE` when too many wait. `done` is not called then.
+    /// `ERR_OUT_OF_RESOURCE` when the process waits for too many keys, or for an answer that no message could carry.
+    /// `done` is not called then.
     pub fn lookup(&self, asker: &Proc, keys: &[Text], info: &[Info], done: Completion<Published>) -> Accepted {
         let (lookup, patience) = Lookup::read(asker, keys, info)?;
         let mut state = self.lock();
         if let Some(found) = state.items.answer(&lookup) {
             drop(state);
-            done.complete(Ok(found));
+            done.complete(Ok(found?));
             return Ok(Answer::Later);
         }
         let patience = patience.ok_or(Status::ERR_NOT_FOUND)?;
-        if state.waiting.is_full() {
+        if !state.waiting.has_room_for(&lookup) {
             return Err(Status::ERR_OUT_OF_RESOURCE);
         }
         let deadline = patience.0.and_then(|patience| Instant::now().checked_add(patience));
@@ -119,27 +121,25 @@ impl PublishedData {
     /// `ERR_BAD_PARAM` for a range that is none.
     pub fn unpublish(&self, publisher: &Proc, keys: &[Text], info: &[Info]) -> Result<(), Status> {
         let range = access::range_in(info)?;
-        let named: HashSet<&[u8]> = keys.iter().map(Text::as_bytes).collect();
-        let is_named = |key: &Key| named.is_empty() || named.contains(key.as_bytes());
-        self.lock().items.remove(|key, Item { access, .. }| {
-            access.publisher == *publisher && is_named(key) && range.is_none_or(|range| range == access.range)
-        });
+        // A text that no key can be names nothing.
+        let named: Vec<Key> = keys.iter().filter_map(|key| Key::new(key.as_bytes()).ok()).collect();
+        let named = (!keys.is_empty()).then_some(&named[..]);
+        self.lock().items.remove(publisher, named, |item| range.is_none_or(|range| range == item.access.range));
         Ok(())
     }
 
     /// A process has ended: its data that lasts as long as it lives goes, and its look-ups wait no more.
     pub fn process_ended(&self, proc: &Proc) {
         let mut state = self.lock();
-        state.items.remove(|_, item| item.persistence == PERSIST_PROC && item.access.publisher == *proc);
-        state.waiting.forget(|asker| asker == proc);
+        state.items.remove(proc, None, |item| item.persistence == PERSIST_PROC);
+        state.waiting.forget(proc);
     }
 
     /// A namespace has ended, and its applications with it.
     pub fn namespace_ended(&self, nspace: &Nspace) {
         let mut state = self.lock();
-        let passing = [PERSIST_PROC, PERSIST_APP];
-        state.items.remove(|_, item| passing.contains(&item.persistence) && item.access.publisher.nspace == *nspace);
-        state.waiting.forget(|asker| asker.nspace == *nspace);
+        state.items.remove_of_job(nspace, |item| [PERSIST_PROC, PERSIST_APP].contains(&item.persistence));
+        state.waiting.forget_job(nspace);
     }
 
     /// Time at which the next look-up has waited long enough: the host calls [`expire`](PublishedData::expire) then.

@@ -1,6 +1,7 @@
 //! Rules of the store as a host sees them.
 use std::sync::mpsc::{Receiver, channel};
 
+use super::waiting::MAX_AWAITED;
 use super::*;
 use crate::data::constants::persistence;
 use crate::data::{DataArray, DataRange, Rank, Value, keys};
@@ -226,4 +227,81 @@ fn who_waits_too_long_or_dies_waits_no_more() {
     store.process_ended(&b);
     assert!(long.recv().is_err() && ever.recv().is_err(), "the way back is dropped");
     assert_eq!(store.deadline(), None);
+}
+
+#[test]
+fn a_key_that_is_named_often_counts_once_and_is_answered_once() {
+    let (store, a) = (PublishedData::default(), proc("a", 0));
+    store.publish(&a, &data("k", "1")).unwrap();
+    let often = ["k"; 300];
+    let (_, once) = ask(&store, &a, &often, &[Info::new(keys::WAIT, 0)]);
+    let (status, found) = once.try_recv().unwrap().unwrap();
+    assert_eq!((status, found.len()), (Status::SUCCESS, 1));
+    let (_, partly) = ask(&store, &a, &["k", "none", "k", "none"], &[]);
+    let (status, found) = partly.try_recv().unwrap().unwrap();
+    assert_eq!((status, found.len()), (Status::ERR_PARTIAL_SUCCESS, 1));
+}
+
+#[test]
+fn an_answer_that_is_too_large_is_refused_before_it_is_built() {
+    let (store, a) = (PublishedData::default(), proc("a", 0));
+    let large = || Value::from(vec![0u8; 1000]);
+    store.publish(&a, &[Info::new("k", large()), Info::new("l", large())]).unwrap();
+    let ask = |keys: &[&str], most: usize| {
+        let keys: Vec<Text> = keys.iter().map(|key| Text::new(key).unwrap()).collect();
+        let (lookup, _) = Lookup::read(&a, &keys, &[]).unwrap();
+        store.lock().items.answer_within(most, &lookup).map(|answer| answer.map(|(_, found)| found.len()))
+    };
+    assert_eq!(ask(&["k", "l"], 2000), Some(Err(Status::ERR_OUT_OF_RESOURCE)));
+    assert_eq!(ask(&["k", "k", "k"], 2000), Some(Ok(1)));
+    // A small element has a place of its own in a message.
+    let small = Value::DataArray(DataArray::of([0u32; 100]));
+    store.publish(&a, &[Info::new("small", small)]).unwrap();
+    assert_eq!(ask(&["small"], 100 * size_of::<Value>()), Some(Err(Status::ERR_OUT_OF_RESOURCE)));
+}
+
+#[test]
+fn one_publishes_and_takes_back_what_is_its_own_whatever_else_is_there() {
+    let (store, a, b) = (PublishedData::default(), proc("a", 0), proc("b", 0));
+    let many: Vec<Info> = (0..50_000).map(|number| Info::new(format!("k{number}").as_str(), number)).collect();
+    store.publish(&a, &many).unwrap();
+    let waiting: Vec<_> = (0..MAX_AWAITED)
+        .map(|number| ask(&store, &b, &[&format!("w{number}")], &[Info::new(keys::WAIT, 1)]).1)
+        .collect();
+    let (before, own) = (store.lock().items.steps.get(), Text::new("own").unwrap());
+    for _ in 0..100 {
+        store.publish(&b, &data("own", "1")).unwrap();
+        store.unpublish(&b, std::slice::from_ref(&own), &[]).unwrap();
+    }
+    store.publish(&b, &data("w7", "1")).unwrap();
+    assert!(waiting[7].try_recv().unwrap().is_ok());
+    assert!(store.lock().items.steps.get() - before <= 200, "nothing else is looked at");
+}
+
+#[test]
+fn a_process_waits_for_so_many_keys_and_no_other_has_fewer_for_it() {
+    let (store, a, b) = (PublishedData::default(), proc("a", 0), proc("b", 0));
+    let wait = |asker: &Proc, number: usize| ask(&store, asker, &[&format!("w{number}")], &[Info::new(keys::WAIT, 1)]);
+    let kept: Vec<_> = (0..MAX_AWAITED).map(|number| wait(&a, number)).collect();
+    assert!(kept.iter().all(|(accepted, _)| accepted.is_ok()));
+    assert_eq!(wait(&a, 0).0.err(), Some(Status::ERR_OUT_OF_RESOURCE));
+    let (accepted, answer) = wait(&b, 0);
+    assert!(accepted.is_ok());
+    store.namespace_ended(&a.nspace);
+    assert!(wait(&a, 0).0.is_ok() && answer.try_recv().is_err());
+    store.process_ended(&a);
+    store.process_ended(&b);
+    assert!(store.lock().waiting.is_empty());
+}
+
+#[test]
+fn a_key_has_a_bounded_number_of_audiences() {
+    let (store, a) = (PublishedData::default(), proc("a", 0));
+    let publish = |rank: u32| {
+        let listed = Info::new(keys::EVENT_CUSTOM_RANGE, Value::DataArray(DataArray::of([proc("b", rank)])));
+        store.publish(&a, &with_range(DataRange::CUSTOM, [data("k", "1"), vec![listed]].concat()))
+    };
+    let refused = (0..1000).map(publish).position(|result| result == Err(Status::ERR_OUT_OF_RESOURCE));
+    assert!(refused.is_some_and(|at| at >= 256));
+    assert!(store.publish(&a, &data("k", "all's")).is_ok(), "the other ranges have their place");
 }

@@ -1,7 +1,6 @@
 //! Event codes that the host watches for, because clients have registered them.
 use std::collections::{BTreeSet, VecDeque};
 
-use crate::collect_small::collect_small;
 use crate::data::{Info, Status};
 use crate::server::ctx::Ctx;
 use crate::server::ctx::ticket::Ticket;
@@ -18,10 +17,15 @@ pub struct HostCodes {
     watched: BTreeSet<i32>,
     /// Number of questions that it has not answered.
     unanswered: usize,
-    /// Codes that it is to be asked for, with the attributes of the registration.
+    /// Codes that it is to be asked for, with the attributes of the registration. Some of them may be wanted by nobody
+    /// any more.
     to_watch: VecDeque<(Vec<Status>, Vec<Info>)>,
-    /// True if some of the codes that the host watches for may be wanted by nobody any more.
-    has_unwanted: bool,
+    /// Number of codes in `to_watch`.
+    listed: usize,
+    /// Codes that are in `to_watch` and wanted.
+    queued: BTreeSet<i32>,
+    /// Codes that the host watches for and nobody wanted when they were put here.
+    unwanted: BTreeSet<i32>,
 }
 
 /// Returns whether only the host can know of such events: codes of the environment, and those that are not the
@@ -34,28 +38,31 @@ fn is_the_hosts(code: i32) -> bool {
 impl HostCodes {
     /// Has the host watch for those among these codes that are its own, and new to it.
     pub fn watch(&mut self, cx: &mut Ctx, codes: &[Status], info: Vec<Info>) {
-        let is_known = |code: &i32| {
-            self.watched.contains(code) || self.to_watch.iter().any(|(codes, _)| codes.contains(&Status(*code)))
-        };
-        let new: BTreeSet<i32> =
-            collect_small(codes.iter().map(|code| code.0).filter(|code| is_the_hosts(*code) && !is_known(code)));
+        let is_new = |code: &i32| is_the_hosts(*code) && !self.watched.contains(code) && self.queued.insert(*code);
+        let new: Vec<Status> = codes.iter().map(|code| code.0).filter(is_new).map(Status).collect();
         if !new.is_empty() {
-            self.to_watch.push_back((new.into_iter().map(Status).collect(), info));
+            self.listed += new.len();
+            self.to_watch.push_back((new, info));
             self.ask(cx);
         }
     }
 
-    /// Has the host watch no longer for codes that nobody wants.
-    pub fn release(&mut self, cx: &mut Ctx) {
-        if self.watched.is_empty() && self.to_watch.is_empty() {
-            return;
+    /// Has the host watch no longer for codes that nobody wants any more.
+    pub fn release(&mut self, cx: &mut Ctx, unwanted: &[i32]) {
+        for code in unwanted {
+            if !self.queued.remove(code) && self.watched.contains(code) {
+                self.unwanted.insert(*code);
+            }
         }
-        let wanted = cx.subscriptions.codes();
-        self.to_watch.retain_mut(|(codes, _)| {
-            codes.retain(|code| wanted.contains(&code.0));
-            !codes.is_empty()
-        });
-        self.has_unwanted = true;
+        // So seldom that what is gone through was released before.
+        if self.listed > 2 * self.queued.len() + MAX_UNANSWERED {
+            let mut left = self.queued.clone();
+            self.to_watch.retain_mut(|(codes, _)| {
+                codes.retain(|code| left.remove(&code.0));
+                !codes.is_empty()
+            });
+            self.listed = self.queued.len();
+        }
         self.ask(cx);
     }
 
@@ -74,21 +81,27 @@ impl HostCodes {
         if self.unanswered >= MAX_UNANSWERED {
             return;
         }
-        if std::mem::take(&mut self.has_unwanted) {
-            let wanted = cx.subscriptions.codes();
-            let gone: Vec<Status> = self.watched.difference(&wanted).copied().map(Status).collect();
+        if !self.unwanted.is_empty() {
+            let mut gone = std::mem::take(&mut self.unwanted);
+            // Somebody may want it again by now.
+            gone.retain(|code| !cx.subscriptions.is_wanted(*code) && self.watched.remove(code));
+            let gone: Vec<Status> = gone.into_iter().map(Status).collect();
             if !gone.is_empty() {
                 self.unanswered += 1;
-                self.watched.retain(|code| wanted.contains(code));
                 cx.ask_host(|host, done| host.deregister_events(&gone, done), (), |_| Ticket::EventCodes(Ok(())));
             }
         }
         while self.unanswered < MAX_UNANSWERED
-            && let Some((new, info)) = self.to_watch.pop_front()
+            && let Some((mut new, info)) = self.to_watch.pop_front()
         {
-            self.unanswered += 1;
-            self.watched.extend(new.iter().map(|code| code.0));
-            cx.ask_host(|host, done| host.register_events(&new, &info, done), (), Ticket::EventCodes);
+            self.listed -= new.len();
+            // A code that was released and wanted again meanwhile stands in a later registration as well.
+            new.retain(|code| self.queued.remove(&code.0));
+            if !new.is_empty() {
+                self.unanswered += 1;
+                self.watched.extend(new.iter().map(|code| code.0));
+                cx.ask_host(|host, done| host.register_events(&new, &info, done), (), Ticket::EventCodes);
+            }
         }
     }
 }
@@ -141,7 +154,7 @@ mod tests {
     }
 
     fn register(test: &mut TestCtx, codes: &mut HostCodes, peer: PeerId, code: i32) {
-        test.cx.subscriptions.entry(peer).codes.insert(code);
+        test.cx.subscriptions.add(peer, &[Status(code)]);
         codes.watch(&mut test.cx, &[Status(code)], Vec::new());
     }
 
@@ -183,8 +196,8 @@ mod tests {
         (1..=MAX_UNANSWERED as i32 + 2).for_each(|code| register(&mut test, &mut codes, peer, OURS - code));
         let kept = OURS - MAX_UNANSWERED as i32 - 2;
         let gone: Vec<Status> = (1..=MAX_UNANSWERED as i32 + 1).map(|code| Status(OURS - code)).collect();
-        test.cx.subscriptions.remove(peer, &gone);
-        codes.release(&mut test.cx);
+        let unwanted = test.cx.subscriptions.remove(peer, &gone);
+        codes.release(&mut test.cx, &unwanted);
         assert_eq!(host.asked.lock().unwrap().len(), MAX_UNANSWERED, "it has not answered yet");
         *host.is_prompt.lock().unwrap() = true;
         let first = host.waiting.lock().unwrap().remove(0);
@@ -193,5 +206,29 @@ mod tests {
         let asked = host.asked.lock().unwrap().split_off(MAX_UNANSWERED);
         let taken_back = asked[0].strip_prefix('-').map(|codes| codes.split(',').count());
         assert_eq!((taken_back, &asked[1..]), (Some(MAX_UNANSWERED), &[format!("+[{kept}]")][..]));
+    }
+
+    #[test]
+    fn codes_of_a_host_that_does_not_answer_cost_as_much_as_they_are() {
+        // 65,536 codes wait at a host that is silent. Of each pair compared, 4,294,967,296 steps would not end.
+        let (mut test, host, peer) = bench();
+        let mut codes = HostCodes::default();
+        (1..=MAX_UNANSWERED as i32).for_each(|code| register(&mut test, &mut codes, peer, OURS - code));
+        let many: Vec<Status> = (100..65_636).map(|code| Status(OURS - code)).collect();
+        test.cx.subscriptions.add(peer, &many);
+        for _ in 0..20 {
+            codes.watch(&mut test.cx, &many, Vec::new());
+        }
+        assert_eq!((codes.to_watch.len(), codes.queued.len()), (1, many.len()));
+        for code in &many {
+            let unwanted = test.cx.subscriptions.remove(peer, &[*code]);
+            codes.release(&mut test.cx, &unwanted);
+        }
+        assert!(codes.queued.is_empty() && codes.listed <= MAX_UNANSWERED);
+        *host.is_prompt.lock().unwrap() = true;
+        let first = host.waiting.lock().unwrap().remove(0);
+        first.complete(Ok(()));
+        answer_all(&mut test, &mut codes);
+        assert_eq!(host.asked.lock().unwrap().len(), MAX_UNANSWERED, "nobody wants them any more");
     }
 }

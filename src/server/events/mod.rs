@@ -7,6 +7,8 @@
 //!
 //! An event is kept for a while ([`Backlog`]): a client that registers for it later, and was within its range, is sent
 //! it then, unless the event says that it is not to be kept (`PMIX_EVENT_DO_NOT_CACHE`).
+use std::collections::BTreeSet;
+
 use super::ctx::Ctx;
 use super::ctx::audience::Audience;
 use super::ctx::effect::Effect;
@@ -14,6 +16,7 @@ use super::ctx::event::{AfterRaise, Event, Origin};
 use super::ctx::peers::{Caller, Peer, Role};
 use super::ctx::ticket::Ticket;
 use super::jobs::Jobs;
+use crate::collect_small::collect_small;
 use crate::data::{Info, InfoList, Proc, Rank, Status, keys};
 use crate::message::Push;
 use crate::message::backlog::Backlog;
@@ -24,7 +27,7 @@ mod host_codes;
 
 use host_codes::HostCodes;
 
-/// Most codes that one client can register.
+/// Most codes that one client can register, and name at a time.
 const MAX_CODES: usize = 65536;
 
 /// Event codes at the host, and events that are kept for those who register late.
@@ -40,18 +43,16 @@ struct Kept {
     event: Event,
     audience: Audience,
     /// Peers that have it: those it was sent to, and the one that raised it.
-    told: Vec<PeerId>,
+    told: BTreeSet<PeerId>,
 }
 
 impl Events {
     /// A client registers codes; all of them, where it names none.
     pub fn register(&mut self, cx: &mut Ctx, caller: Caller, codes: &[Status], info: Vec<Info>) {
-        let wanted = cx.subscriptions.entry(caller.peer);
-        if wanted.codes.len() + codes.len() > MAX_CODES {
+        if cx.subscriptions.count(caller.peer) + codes.len() > MAX_CODES {
             return cx.reply_status(caller.peer, caller.number, Err(Status::ERR_OUT_OF_RESOURCE));
         }
-        wanted.all |= codes.is_empty();
-        wanted.codes.extend(codes.iter().map(|code| code.0));
+        cx.subscriptions.add(caller.peer, codes);
         cx.reply_status(caller.peer, caller.number, Ok(()));
         self.send_kept(cx, caller.peer, codes);
         self.host_codes.watch(cx, codes, info);
@@ -59,17 +60,21 @@ impl Events {
 
     /// A client takes codes back.
     pub fn deregister(&mut self, cx: &mut Ctx, caller: Caller, codes: &[Status]) {
-        cx.subscriptions.remove(caller.peer, codes);
-        self.host_codes.release(cx);
+        // So many it has never registered.
+        if codes.len() > MAX_CODES {
+            return cx.reply_status(caller.peer, caller.number, Err(Status::ERR_OUT_OF_RESOURCE));
+        }
+        let unwanted = cx.subscriptions.remove(caller.peer, codes);
+        self.host_codes.release(cx, &unwanted);
         cx.reply_status(caller.peer, caller.number, Ok(()));
     }
 
     /// The registrations of a peer end.
     pub fn peer_over(&mut self, cx: &mut Ctx, peer: PeerId) {
-        if cx.subscriptions.forget(peer) {
+        if let Some(unwanted) = cx.subscriptions.forget(peer) {
             // No other connection will ever have its number.
-            self.kept.events(cx.now()).for_each(|kept| kept.told.retain(|told| *told != peer));
-            self.host_codes.release(cx);
+            self.kept.events(cx.now()).for_each(|kept| _ = kept.told.remove(&peer));
+            self.host_codes.release(cx, &unwanted);
         }
     }
 
@@ -80,14 +85,13 @@ impl Events {
 
     /// Sends a client that has registered codes what it has missed.
     fn send_kept(&mut self, cx: &mut Ctx, peer: PeerId, codes: &[Status]) {
-        for kept in self.kept.events(cx.now()) {
-            let Kept { event, audience, told } = kept;
+        let named: BTreeSet<i32> = collect_small(codes.iter().map(|code| code.0));
+        for Kept { event, audience, told } in self.kept.events(cx.now()) {
             let is_wanted = match codes {
                 [] => !event.info.is_set(keys::EVENT_NON_DEFAULT),
-                codes => codes.contains(&event.status),
+                _ => named.contains(&event.status.0),
             };
-            if is_wanted && is_in(cx, audience, peer) && !told.contains(&peer) {
-                told.push(peer);
+            if is_wanted && is_in(cx, audience, peer) && told.insert(peer) {
                 cx.send(peer, push(event));
             }
         }
@@ -112,8 +116,8 @@ impl Events {
         };
         let default_too = !event.info.is_set(keys::EVENT_NON_DEFAULT);
         let hearers = cx.subscriptions.hearers(event.status, default_too);
-        let mut told: Vec<PeerId> =
-            hearers.filter(|peer| Some(*peer) != raiser && is_in(cx, &audience, *peer)).collect();
+        let mut told: BTreeSet<PeerId> =
+            collect_small(hearers.filter(|peer| Some(*peer) != raiser && is_in(cx, &audience, *peer)));
         for peer in &told {
             cx.send(*peer, push(&event));
         }
@@ -357,5 +361,27 @@ mod tests {
             panic!("{effects:?}")
         };
         assert_eq!(*of, group);
+    }
+
+    #[test]
+    fn two_million_codes_are_refused_and_those_that_fit_cost_as_much_as_they_are() {
+        let (mut test, mut events) = (testing::ctx(NoHost), Events::default());
+        let peer = test.connect(&proc("job", 0));
+        let codes: Vec<Status> = (0..2_000_000).map(|code| Status(-code)).collect();
+        let mut call = |codes: &[Status], registers: bool| {
+            let caller = test.request(peer);
+            match registers {
+                true => events.register(&mut test.cx, caller, codes, Vec::new()),
+                false => events.deregister(&mut test.cx, caller, codes),
+            }
+            (test.replies().pop().unwrap().1, test.cx.subscriptions.count(peer))
+        };
+        let (done, refused) = (Reply::Done(Status::SUCCESS), Reply::Done(Status::ERR_OUT_OF_RESOURCE));
+        assert_eq!(call(&codes[..MAX_CODES], true), (done.clone(), MAX_CODES));
+        assert_eq!(call(&codes, false), (refused, MAX_CODES));
+        // Each call of one code: what is registered besides is not gone through, or this would be 4,294,967,296 steps.
+        for (left, code) in codes[..MAX_CODES].iter().enumerate().rev() {
+            assert_eq!(call(std::slice::from_ref(code), false), (done.clone(), left));
+        }
     }
 }

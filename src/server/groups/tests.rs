@@ -25,16 +25,22 @@ impl Server {
         for rank in 0..4 {
             let peer = test.connect(&proc("job", rank));
             jobs.client_mut(&proc("job", rank)).unwrap().peer = Some(peer);
-            test.cx.subscriptions.entry(peer).codes.extend(heard.iter().map(|code| code.0));
+            if !heard.is_empty() {
+                test.cx.subscriptions.add(peer, heard);
+            }
             peers.push(peer);
         }
         Server { test, jobs, collectives: Collectives::default(), groups: Groups::default(), peers }
     }
 
     fn call(&mut self, rank: u32, call: GroupCall) -> Caller {
+        self.call_of(&group(), rank, call)
+    }
+
+    fn call_of(&mut self, group: &Nspace, rank: u32, call: GroupCall) -> Caller {
         let caller = self.test.request(self.peers[rank as usize]);
         let below = Below { cx: &mut self.test.cx, jobs: &mut self.jobs, collectives: &mut self.collectives };
-        self.groups.call(below, caller, proc("job", rank), &group(), call);
+        self.groups.call(below, caller, proc("job", rank), group, call);
         caller
     }
 
@@ -149,7 +155,7 @@ fn an_invitation_whose_leader_dies_ends_where_nobody_follows() {
     let waiting = server.join(1, true);
     server.dies(0);
     assert!(server.test.replies().contains(&(waiting, Reply::Done(Status::GROUP_CONSTRUCT_ABORT))));
-    assert_eq!((server.members(), server.groups.invitations.len()), (None, 0));
+    assert_eq!((server.members(), server.groups.invitations.is_empty()), (None, true));
 }
 
 #[test]
@@ -184,4 +190,45 @@ fn an_answer_to_the_dead_leader_is_noted_when_it_comes_to_the_new_one() {
     assert_eq!(server.members(), None);
     server.decide(1, vote, nothing());
     assert_eq!(server.members(), Some(vec![leader]));
+}
+
+#[test]
+fn a_process_leads_so_many_invitations_and_its_end_is_that_of_those_alone() {
+    let mut server = Server::new(&[]);
+    let refused = [Reply::Done(Status::ERR_OUT_OF_RESOURCE)];
+    let invite = |server: &mut Server, leader: u32, number: usize| {
+        let procs = vec![proc("job", 2), proc("job", 3)];
+        let group = Nspace::new(format!("of-{leader}-{number}")).unwrap();
+        server.call_of(&group, leader, GroupCall::Invite { procs, info: Vec::new() });
+        server.test.replies().into_iter().map(|(_, reply)| reply).collect::<Vec<_>>()
+    };
+    assert!((0..MAX_OPEN).all(|number| invite(&mut server, 0, number).is_empty()));
+    assert_eq!(invite(&mut server, 0, MAX_OPEN), refused);
+    assert_eq!(invite(&mut server, 1, 0), []);
+    server.dies(0);
+    let invitations = &server.groups.invitations;
+    assert_eq!((invitations.led_by(&proc("job", 0)), invitations.led_by(&proc("job", 1))), (0, 1));
+    assert!(!invitations.guests.is_empty(), "the other one waits for its guests");
+    server.test.replies();
+    server.dies(2);
+    assert_eq!(server.test.replies().len(), 1);
+    assert!(server.groups.invitations.is_empty() && server.groups.invitations.guests.is_empty());
+}
+
+#[test]
+fn a_process_waits_alone_for_so_many_groups() {
+    let mut server = Server::new(&[]);
+    let come = |server: &mut Server, rank: u32, number: usize| {
+        let group = Nspace::new(format!("g{number}")).unwrap();
+        server.call_of(&group, rank, GroupCall::Construct { procs: Vec::new(), info: Vec::new() });
+        server.test.replies().into_iter().map(|(_, reply)| reply).collect::<Vec<_>>()
+    };
+    assert!((0..MAX_OPEN).all(|number| come(&mut server, 0, number).is_empty()));
+    assert_eq!(come(&mut server, 0, MAX_OPEN), [Reply::Done(Status::ERR_OUT_OF_RESOURCE)]);
+    assert_eq!(come(&mut server, 0, 0), [Reply::Done(Status::ERR_EXISTS)]);
+    assert_eq!(come(&mut server, 1, 0), []);
+    let below = Below { cx: &mut server.test.cx, jobs: &mut server.jobs, collectives: &mut server.collectives };
+    server.groups.job_over(below, &proc("job", 0).nspace);
+    assert_eq!(server.test.replies().len(), MAX_OPEN + 1);
+    assert!(server.groups.singles.is_empty());
 }

@@ -12,7 +12,7 @@ use super::signature::Signature;
 use crate::data::{Key, Proc, Status};
 use crate::server::ctx::Ctx;
 use crate::server::ctx::effect::Effect;
-use crate::server::jobs::Jobs;
+use crate::server::jobs::{Jobs, awaited_keys};
 use crate::trace;
 
 /// The keys of what a fence carries of each process, to be carried again if it fails.
@@ -132,11 +132,12 @@ pub fn take_in(cx: &mut Ctx, jobs: &mut Jobs, ranks: Vec<(u64, RankData)>) -> Re
             trace!("another node sends data of {proc}, which runs here; it is left aside");
             continue;
         }
+        let keys = awaited_keys(cx, &proc, &entries);
         store.post_from(sender, commits, proc.rank, entries).map_err(|e| {
             trace!("data of {proc} cannot be stored: {e}");
             e.status()
         })?;
-        cx.effect(Effect::Posted(proc));
+        cx.effect(Effect::Posted { proc, keys });
     }
     Ok(())
 }

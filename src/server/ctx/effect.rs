@@ -3,7 +3,7 @@
 //! The router drains them in the order in which they were made, before anything is sent.
 use super::event::{AfterRaise, Event, Origin};
 use super::ticket::{Ticket, TrackerId};
-use crate::data::{Nspace, Proc, Status};
+use crate::data::{Key, Nspace, Proc, Status};
 
 /// Something that has to go on elsewhere.
 #[derive(Debug)]
@@ -17,7 +17,11 @@ pub enum Effect {
     /// The host has answered at once.
     Returned(Ticket),
     /// A process has posted something, or a commit of it has failed.
-    Posted(Proc),
+    Posted {
+        proc: Proc,
+        /// Keys of what was posted, or was not stored; none where nobody waits for that process.
+        keys: Vec<Key>,
+    },
     /// An event is raised.
     Raise { event: Event, origin: Origin, then: AfterRaise },
     /// An event of a group has not reached everybody it is for.

@@ -1,9 +1,8 @@
 //! Requests of other nodes' servers for what processes here have posted (direct modex).
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::take_where::take_where;
-use crate::data::{Info, Nspace, Proc, Status};
+use crate::data::{Info, Nspace, Proc, Rank, Status};
 use crate::server::collective::exchange::posted_blob;
 use crate::server::ctx::timers::{Deadline, TimerId, time_limit};
 use crate::server::ctx::{Ctx, Done};
@@ -21,6 +20,7 @@ struct Wait {
 #[derive(Default)]
 pub struct DirectModex {
     waiting: BTreeMap<u64, Wait>,
+    by_proc: BTreeMap<Proc, BTreeSet<u64>>,
     last: u64,
 }
 
@@ -40,38 +40,56 @@ impl DirectModex {
         };
         self.last += 1;
         let deadline = limit.map(|limit| cx.set_deadline(limit, Deadline::DirectModex(self.last)));
+        self.by_proc.entry(proc.clone()).or_default().insert(self.last);
         self.waiting.insert(self.last, Wait { proc: proc.clone(), done, deadline });
         self.look(cx, jobs, &proc);
     }
 
     /// Answers about a process as far as that can be done now.
     pub fn look(&mut self, cx: &mut Ctx, jobs: &Jobs, proc: &Proc) {
-        if self.waiting.values().all(|wait| wait.proc != *proc) {
+        if !self.by_proc.contains_key(proc) {
             return;
         }
         let Some(store) = jobs.store(&proc.nspace) else { return };
         let remote = jobs.is_remote(proc);
         if !remote && store.has_posted(proc.rank) {
             let blob = posted_blob(cx, jobs, proc);
-            self.end(cx, &blob, |wanted| wanted == proc);
+            self.end(cx, &blob, proc);
         } else if remote || jobs.is_done(proc) {
             trace!("another node asks for what {proc} has posted, which does not run here any more, or never has");
-            self.end(cx, &Err(Status::ERR_NOT_FOUND), |wanted| wanted == proc);
+            self.end(cx, &Err(Status::ERR_NOT_FOUND), proc);
         }
     }
 
     /// Answers about the processes of a namespace that has new information.
     pub fn look_at_job(&mut self, cx: &mut Ctx, jobs: &Jobs, nspace: &Nspace) {
-        let waiting = self.waiting.values().map(|wait| wait.proc.clone());
-        let procs: HashSet<Proc> = waiting.filter(|proc| proc.nspace == *nspace).collect();
-        procs.iter().for_each(|proc| self.look(cx, jobs, proc));
+        self.procs_of(nspace).iter().for_each(|proc| self.look(cx, jobs, proc));
     }
 
-    /// Gives all requests for certain processes an answer.
-    pub fn end(&mut self, cx: &mut Ctx, answer: &Result<Vec<u8>, Status>, is_meant: impl Fn(&Proc) -> bool) {
-        for wait in take_where(&mut self.waiting, |wait| is_meant(&wait.proc)) {
-            cx.timers.cancel(wait.deadline);
-            cx.finish(wait.done, answer.clone());
+    fn procs_of(&self, nspace: &Nspace) -> Vec<Proc> {
+        let of_job = self.by_proc.range(Proc::new(nspace.clone(), Rank(0))..).map(|(proc, _)| proc);
+        of_job.take_while(|proc| proc.nspace == *nspace).cloned().collect()
+    }
+
+    /// Gives all requests for a process an answer.
+    pub fn end(&mut self, cx: &mut Ctx, answer: &Result<Vec<u8>, Status>, proc: &Proc) {
+        for number in self.by_proc.remove(proc).unwrap_or_default() {
+            if let Some(wait) = self.waiting.remove(&number) {
+                cx.timers.cancel(wait.deadline);
+                cx.finish(wait.done, answer.clone());
+            }
+        }
+    }
+
+    /// Gives all requests for processes of a namespace an answer.
+    pub fn end_job(&mut self, cx: &mut Ctx, answer: &Result<Vec<u8>, Status>, nspace: &Nspace) {
+        self.procs_of(nspace).iter().for_each(|proc| self.end(cx, answer, proc));
+    }
+
+    /// Gives every request an answer.
+    pub fn end_everything(&mut self, cx: &mut Ctx, answer: &Result<Vec<u8>, Status>) {
+        while let Some(proc) = self.by_proc.keys().next().cloned() {
+            self.end(cx, answer, &proc);
         }
     }
 
@@ -79,6 +97,7 @@ impl DirectModex {
     pub fn expired(&mut self, cx: &mut Ctx, number: u64) {
         if let Some(wait) = self.waiting.remove(&number) {
             trace!("another node has waited in vain for {} to post", wait.proc);
+            super::forget(&mut self.by_proc, &wait.proc, number);
             cx.finish(wait.done, Err(Status::ERR_TIMEOUT));
         }
     }

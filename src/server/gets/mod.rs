@@ -6,7 +6,7 @@
 //!
 //! When the process that is asked about dies, or ends after its goodbye, what waits for its keys ends with
 //! `ERR_NOT_FOUND`. When the process that asks is gone, its look-ups are forgotten.
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
 use super::collective::exchange;
@@ -15,18 +15,17 @@ use super::ctx::ticket::Ticket;
 use super::ctx::timers::{Deadline, TimerId};
 use super::ctx::{Ctx, Done};
 use super::jobs::Jobs;
-use crate::data::{Info, Key, Nspace, Proc, Status, Value, keys};
+use crate::collect_small::collect_small;
+use crate::data::{Info, Key, Nspace, Proc, Rank, Status, Value, keys};
 use crate::message::door::PeerId;
 use crate::store::{Directives, Miss};
 use crate::trace;
 
 mod direct_modex;
 mod question;
-mod take_where;
 
 use direct_modex::DirectModex;
 use question::{Asker, Found, Question};
-use take_where::take_where;
 
 /// A question that waits.
 struct Wait {
@@ -34,11 +33,16 @@ struct Wait {
     deadline: Option<TimerId>,
 }
 
+/// Numbers of the look-ups that wait for each key of a process, or for anything of it.
+type ByKey = BTreeMap<Option<Key>, BTreeSet<u64>>;
+
 /// Every look-up under way.
 #[derive(Default)]
 pub struct Gets {
     /// By number, in the order they came.
     waiting: BTreeMap<u64, Wait>,
+    by_proc: BTreeMap<Proc, ByKey>,
+    by_peer: BTreeMap<PeerId, BTreeSet<u64>>,
     /// Processes that the host is asked about, each by the number of the request.
     fetching: HashMap<Proc, u64>,
     /// Number of the last question or request.
@@ -98,10 +102,64 @@ impl Gets {
         self.last += 1;
         let deadline = limit.map(|limit| cx.set_deadline(limit, Deadline::Get(self.last)));
         let (proc, key) = (question.proc.clone(), question.key.clone());
-        self.waiting.insert(self.last, Wait { question, deadline });
+        self.add(cx, self.last, Wait { question, deadline });
         if remote {
             self.fetch(cx, proc, key);
         }
+    }
+
+    /// Lets a question wait.
+    fn add(&mut self, cx: &mut Ctx, number: u64, wait: Wait) {
+        let Question { asker, proc, key, .. } = &wait.question;
+        cx.awaited.add(proc);
+        self.by_proc.entry(proc.clone()).or_default().entry(key.clone()).or_default().insert(number);
+        if let Asker::Peer(caller) = asker {
+            self.by_peer.entry(caller.peer).or_default().insert(number);
+        }
+        self.waiting.insert(number, wait);
+    }
+
+    /// Takes a question out of everything that leads to it. Nothing runs out for it any more.
+    fn take(&mut self, cx: &mut Ctx, number: u64) -> Option<Question> {
+        let Wait { question, deadline } = self.waiting.remove(&number)?;
+        cx.timers.cancel(deadline);
+        let Question { asker, proc, key, .. } = &question;
+        cx.awaited.remove(proc);
+        if let Some(by_key) = self.by_proc.get_mut(proc) {
+            forget(by_key, key, number);
+            if by_key.is_empty() {
+                self.by_proc.remove(proc);
+            }
+        }
+        if let Asker::Peer(caller) = asker {
+            forget(&mut self.by_peer, &caller.peer, number);
+        }
+        Some(question)
+    }
+
+    /// The look-ups that wait for any key of a process.
+    fn about(&self, proc: &Proc) -> BTreeSet<u64> {
+        collect_small(self.by_proc.get(proc).into_iter().flat_map(BTreeMap::values).flatten().copied())
+    }
+
+    /// The look-ups that wait for processes of a namespace.
+    fn about_job(&self, nspace: &Nspace) -> BTreeSet<u64> {
+        let of_job = self.by_proc.range(Proc::new(nspace.clone(), Rank(0))..);
+        let of_job = of_job.take_while(|(proc, _)| proc.nspace == *nspace);
+        collect_small(of_job.flat_map(|(_, by_key)| by_key.values()).flatten().copied())
+    }
+
+    /// The look-ups that wait for one of these keys of a process, or for anything of it; of it or of any process of its
+    /// namespace.
+    fn awaiting(&self, proc: &Proc, keys: &[Key]) -> BTreeSet<u64> {
+        let of = [proc.clone(), Proc::new(proc.nspace.clone(), Rank::UNDEF)];
+        let by_key = || of.iter().filter_map(|proc| self.by_proc.get(proc));
+        let mut numbers: BTreeSet<u64> =
+            collect_small(by_key().filter_map(|by_key| by_key.get(&None)).flatten().copied());
+        for key in keys.iter().cloned().map(Some) {
+            numbers.extend(by_key().filter_map(|by_key| by_key.get(&key)).flatten().copied());
+        }
+        numbers
     }
 
     /// Asks the host for all that another node's process has posted, unless it is asked already.
@@ -144,62 +202,69 @@ impl Gets {
                 status
             }
         };
-        for wait in self.waiting.values_mut().filter(|wait| wait.question.proc == *proc) {
-            wait.question.directives.refresh = false;
+        let mut meant = self.about(proc);
+        for number in &meant {
+            if let Some(wait) = self.waiting.get_mut(number) {
+                wait.question.directives.refresh = false;
+            }
         }
-        self.look_again(cx, jobs, |question| question.may_be_posted_by(proc));
-        self.end_about(cx, status, |asked| asked == proc);
+        meant.extend(self.about(&Proc::new(proc.nspace.clone(), Rank::UNDEF)));
+        self.look_again(cx, jobs, &meant);
+        self.end_all(cx, status, self.about(proc));
     }
 
-    /// A process has posted something, or a commit of it has failed: looks again for whoever waits for it.
-    pub fn posted(&mut self, cx: &mut Ctx, jobs: &Jobs, proc: &Proc) {
+    /// A process has posted something under these keys, or a commit of it has failed: looks again for whoever waits for
+    /// it.
+    pub fn posted(&mut self, cx: &mut Ctx, jobs: &Jobs, proc: &Proc, keys: &[Key]) {
         if !self.waiting.is_empty() {
-            self.look_again(cx, jobs, |question| question.may_be_posted_by(proc));
-            self.end_unposted(cx, jobs, proc);
+            let meant = self.awaiting(proc, keys);
+            self.look_again(cx, jobs, &meant);
+            self.end_unposted(cx, jobs, proc, &meant);
         }
         self.direct_modex.look(cx, jobs, proc);
     }
 
     /// Ends what waits for keys of a process that turn out to be for other nodes alone, or could not be stored.
-    fn end_unposted(&mut self, cx: &mut Ctx, jobs: &Jobs, proc: &Proc) {
-        let about = self.waiting.iter().filter(|(_, wait)| wait.question.proc == *proc);
-        let failure = |question: &Question| {
-            question.failure(jobs).or_else(|| question.is_hidden(jobs).then_some(Status::ERR_NOT_FOUND))
-        };
-        let ended: Vec<(u64, Status)> =
-            about.filter_map(|(number, wait)| Some((*number, failure(&wait.question)?))).collect();
-        for (number, status) in ended {
-            self.end_one(cx, number, Err(status));
+    fn end_unposted(&mut self, cx: &mut Ctx, jobs: &Jobs, proc: &Proc, meant: &BTreeSet<u64>) {
+        for number in meant {
+            let question =
+                self.waiting.get(number).map(|wait| &wait.question).filter(|question| question.proc == *proc);
+            let failure = question.and_then(|question| {
+                question.failure(jobs).or_else(|| question.is_hidden(jobs).then_some(Status::ERR_NOT_FOUND))
+            });
+            if let Some(status) = failure {
+                self.end_one(cx, *number, Err(status));
+            }
         }
     }
 
     /// A namespace has new information.
     pub fn job_registered(&mut self, cx: &mut Ctx, jobs: &Jobs, nspace: &Nspace) {
-        self.look_again(cx, jobs, |question| question.proc.nspace == *nspace);
+        let meant = self.about_job(nspace);
+        self.look_again(cx, jobs, &meant);
         self.direct_modex.look_at_job(cx, jobs, nspace);
     }
 
-    fn look_again(&mut self, cx: &mut Ctx, jobs: &Jobs, is_meant: impl Fn(&Question) -> bool) {
-        let meant =
-            self.waiting.iter().filter(|(_, wait)| is_meant(&wait.question) && !wait.question.wants_newer(jobs));
-        let found: Vec<(u64, Found)> =
-            meant.filter_map(|(number, wait)| Some((*number, wait.question.look(cx, jobs).ok()?))).collect();
-        for (number, found) in found {
-            self.end_one(cx, number, Ok(found));
+    fn look_again(&mut self, cx: &mut Ctx, jobs: &Jobs, meant: &BTreeSet<u64>) {
+        for number in meant {
+            #[cfg(test)]
+            tests::LOOKS.set(tests::LOOKS.get() + 1);
+            let question = self.waiting.get(number).map(|wait| &wait.question);
+            let question = question.filter(|question| !question.wants_newer(jobs));
+            if let Some(found) = question.and_then(|question| question.look(cx, jobs).ok()) {
+                self.end_one(cx, *number, Ok(found));
+            }
         }
     }
 
     fn end_one(&mut self, cx: &mut Ctx, number: u64, result: Result<Found, Status>) {
-        let Some(Wait { question, deadline }) = self.waiting.remove(&number) else { return };
-        cx.timers.cancel(deadline);
-        question.asker.answer(cx, result);
+        if let Some(question) = self.take(cx, number) {
+            question.asker.answer(cx, result);
+        }
     }
 
-    fn end_about(&mut self, cx: &mut Ctx, status: Status, is_meant: impl Fn(&Proc) -> bool) {
-        for Wait { question, deadline } in take_where(&mut self.waiting, |wait| is_meant(&wait.question.proc)) {
-            cx.timers.cancel(deadline);
-            question.asker.answer(cx, Err(status));
-        }
+    fn end_all(&mut self, cx: &mut Ctx, status: Status, numbers: impl IntoIterator<Item = u64>) {
+        numbers.into_iter().for_each(|number| self.end_one(cx, number, Err(status)));
     }
 
     /// The time limit of a look-up has run out.
@@ -213,46 +278,61 @@ impl Gets {
 
     /// A process that may have been asked about will post nothing any more.
     pub fn process_gone(&mut self, cx: &mut Ctx, proc: &Proc) {
-        self.end_about(cx, Status::ERR_NOT_FOUND, |asked| asked == proc);
-        self.direct_modex.end(cx, &Err(Status::ERR_NOT_FOUND), |wanted| wanted == proc);
+        self.end_all(cx, Status::ERR_NOT_FOUND, self.about(proc));
+        self.direct_modex.end(cx, &Err(Status::ERR_NOT_FOUND), proc);
     }
 
     /// A peer that may have asked is gone.
     pub fn peer_over(&mut self, cx: &mut Ctx, peer: PeerId) {
-        let has_asked = |wait: &Wait| matches!(wait.question.asker, Asker::Peer(caller) if caller.peer == peer);
-        let gone = take_where(&mut self.waiting, has_asked);
-        gone.iter().for_each(|wait| cx.timers.cancel(wait.deadline));
-        if !gone.is_empty() && !self.fetching.is_empty() {
+        for number in self.by_peer.get(&peer).cloned().unwrap_or_default() {
+            let Some(Question { proc, .. }) = self.take(cx, number) else { continue };
             // The host may never answer what it was asked for peers that are gone: it is asked anew for the next one.
-            let wanted: HashSet<&Proc> = self.waiting.values().map(|wait| &wait.question.proc).collect();
-            self.fetching.retain(|proc, _| wanted.contains(proc));
+            if !self.by_proc.contains_key(&proc) {
+                self.fetching.remove(&proc);
+            }
         }
     }
 
     /// A namespace is deregistered.
     pub fn job_over(&mut self, cx: &mut Ctx, nspace: &Nspace) {
         self.fetching.retain(|proc, _| proc.nspace != *nspace);
-        self.end_about(cx, Status::ERR_NOT_FOUND, |asked| asked.nspace == *nspace);
-        self.direct_modex.end(cx, &Err(Status::ERR_NOT_FOUND), |wanted| wanted.nspace == *nspace);
+        self.end_all(cx, Status::ERR_NOT_FOUND, self.about_job(nspace));
+        self.direct_modex.end_job(cx, &Err(Status::ERR_NOT_FOUND), nspace);
     }
 
     /// The server ends, and with it whatever still waits.
     pub fn server_over(&mut self, cx: &mut Ctx) {
-        self.end_about(cx, Status::ERR_INIT, |_| true);
-        self.direct_modex.end(cx, &Err(Status::ERR_INIT), |_| true);
+        self.end_all(cx, Status::ERR_INIT, self.waiting.keys().copied().collect::<Vec<_>>());
+        self.direct_modex.end_everything(cx, &Err(Status::ERR_INIT));
+    }
+}
+
+/// Takes a number out of an index.
+fn forget<K: Ord>(index: &mut BTreeMap<K, BTreeSet<u64>>, key: &K, number: u64) {
+    if let Some(numbers) = index.get_mut(key) {
+        numbers.remove(&number);
+        if numbers.is_empty() {
+            index.remove(key);
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
     use std::sync::mpsc;
 
     use super::*;
-    use crate::data::{Rank, Scope};
+    use crate::data::Scope;
     use crate::message::{Posted, Reply};
     use crate::server::ctx::effect::Effect;
     use crate::server::ctx::testing::{self, TestCtx, proc};
     use crate::server::host::{Accepted, Answer, Completion, Host, NoHost};
+
+    thread_local! {
+        /// Look-ups that were made again.
+        pub static LOOKS: Cell<usize> = const { Cell::new(0) };
+    }
 
     /// A host that keeps what it is asked.
     struct ChannelHost(mpsc::Sender<(Proc, Completion<Vec<u8>>)>);
@@ -283,8 +363,8 @@ mod tests {
 
     fn posted(test: &mut TestCtx, jobs: &Jobs, gets: &mut Gets) {
         for effect in test.effects() {
-            let Effect::Posted(by) = effect else { panic!("{effect:?}") };
-            gets.posted(&mut test.cx, jobs, &by);
+            let Effect::Posted { proc, keys } = effect else { panic!("{effect:?}") };
+            gets.posted(&mut test.cx, jobs, &proc, &keys);
         }
     }
 
@@ -395,5 +475,31 @@ mod tests {
         gets.job_registered(&mut test.cx, &jobs, &later);
         test.call_back();
         assert_eq!(answers.try_recv(), Ok(Err(Status::ERR_NOT_FOUND)));
+    }
+
+    #[test]
+    fn what_a_process_posts_is_looked_at_for_those_alone_who_wait_for_that() {
+        let (mut test, mut jobs, mut gets) = bench(NoHost);
+        let peers = [0, 1].map(|rank| test.connect(&proc("job", rank)));
+        let ask = |test: &mut TestCtx, gets: &mut Gets, jobs: &Jobs, peer, of: u32, name: &str| {
+            let caller = test.request(peer);
+            let limit = [Info::new(keys::TIMEOUT, 0)];
+            gets.get(&mut test.cx, jobs, caller, proc("job", of), Some(key(name)), &limit);
+            caller
+        };
+        for number in 0..20_000 {
+            ask(&mut test, &mut gets, &jobs, peers[0], 1, &format!("never{number}"));
+        }
+        let wanted = ask(&mut test, &mut gets, &jobs, peers[1], 0, "k");
+        LOOKS.set(0);
+        for round in 0..100 {
+            commit(&mut test, &mut jobs, &mut gets, 1, &format!("other{round}"), Scope::GLOBAL);
+        }
+        commit(&mut test, &mut jobs, &mut gets, 0, "k", Scope::GLOBAL);
+        assert_eq!(test.replies(), [(wanted, Reply::Value(Value::from(0u32)))]);
+        assert_eq!(LOOKS.get(), 1);
+        peers.iter().for_each(|peer| gets.peer_over(&mut test.cx, *peer));
+        assert!(gets.waiting.is_empty() && gets.by_proc.is_empty() && gets.by_peer.is_empty());
+        assert!(!test.cx.awaited.has(&proc("job", 1)));
     }
 }

@@ -64,11 +64,6 @@ impl Question {
         Question { asker, proc, key, directives }
     }
 
-    /// Returns whether what a process posts may be the answer.
-    pub fn may_be_posted_by(&self, proc: &Proc) -> bool {
-        self.proc.nspace == proc.nspace && [proc.rank, Rank::UNDEF].contains(&self.proc.rank)
-    }
-
     /// Returns whether what is known is too old for it: what is known of another node's process may be, and asking
     /// again is what REFRESH_CACHE is for.
     pub fn wants_newer(&self, jobs: &Jobs) -> bool {

@@ -7,12 +7,13 @@
 //! forgotten, a namespace or a process was registered.
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::hash::RandomState;
 
 use super::FOREIGN_IDS;
 use super::config::ServerConfig;
 use super::ctx::Ctx;
 use super::ctx::effect::Effect;
-use crate::data::{Info, Nspace, Proc, Rank, Scope, Status, keys};
+use crate::data::{Info, Key, Nspace, Proc, Rank, Scope, Status, keys};
 use crate::message::Posted;
 use crate::store::{BadJobInfo, Budget, JobInfoBuilder, Limits, Misuse, ReaderId};
 use crate::trace;
@@ -37,6 +38,8 @@ const MAX_OVER: usize = 64;
 #[derive(Debug, Default)]
 pub struct Jobs {
     known: HashMap<Nspace, Job>,
+    /// Seed of hashes over names that processes choose. No order depends on it.
+    pub seed: RandomState,
     /// Shared memory that all jobs may take together.
     limits: Limits,
     /// Bytes of it that each of them may take, if that is limited.
@@ -233,6 +236,7 @@ impl Jobs {
             return Err(Status::ERR_BAD_PARAM);
         }
         let store = self.store_mut(&proc.nspace).ok_or(Status::ERR_NOT_FOUND)?;
+        let keys = awaited_keys(cx, &proc, &entries);
         let result = store.post(proc.rank, entries).map_err(|e| {
             trace!("a commit of {proc} fails: {e}");
             e.status()
@@ -240,7 +244,7 @@ impl Jobs {
         if store.has_misused() {
             cx.effect(Effect::Reclaim(proc.nspace.clone()));
         }
-        cx.effect(Effect::Posted(proc));
+        cx.effect(Effect::Posted { proc, keys });
         result
     }
 
@@ -273,7 +277,10 @@ impl Jobs {
     /// Returns the single processes of a list, wildcards expanded, each once.
     pub fn each(&self, procs: &[Proc]) -> Vec<Proc> {
         let mut seen = BTreeSet::new();
-        let each = procs.iter().flat_map(|proc| {
+        // A wildcard that is named often is expanded once.
+        let mut patterns = BTreeSet::new();
+        let procs = procs.iter().filter(|proc| proc.rank.is_process() || patterns.insert((*proc).clone()));
+        let each = procs.flat_map(|proc| {
             let store = self.store(&proc.nspace);
             let ranks = match proc.rank {
                 Rank::WILDCARD => store.and_then(|store| store.size()).map(|size| (0..size).map(Rank).collect()),
@@ -300,6 +307,14 @@ impl Jobs {
     /// Returns the names of all namespaces, in no order.
     pub fn names(&self) -> Vec<Nspace> {
         self.known.keys().cloned().collect()
+    }
+}
+
+/// Returns the keys of what a process posts, for those who wait for it.
+pub fn awaited_keys(cx: &Ctx, proc: &Proc, entries: &[Posted]) -> Vec<Key> {
+    match cx.awaited.has(proc) {
+        true => entries.iter().map(|entry| entry.key.clone()).collect(),
+        false => Vec::new(),
     }
 }
 

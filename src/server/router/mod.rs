@@ -145,7 +145,7 @@ impl Router {
         while let Some(effect) = self.cx.next_effect() {
             match effect {
                 Effect::Returned(ticket) => self.redeem(ticket),
-                Effect::Posted(proc) => self.gets.posted(&mut self.cx, &self.jobs, &proc),
+                Effect::Posted { proc, keys } => self.gets.posted(&mut self.cx, &self.jobs, &proc, &keys),
                 Effect::Raise { event, origin, then } => {
                     self.events.raise(&mut self.cx, &self.jobs, event, origin, then);
                 }

@@ -21,14 +21,16 @@ pub fn answer(cx: &mut Ctx, jobs: &mut Jobs, tracker: &mut Tracker, reply: &Repl
 
 /// Fails a tracker that is still gathering; it stays for latecomers.
 pub fn fail(cx: &mut Ctx, jobs: &Jobs, tracker: &mut Tracker, status: Status, why: &str) {
-    let missing = tracker.signature.local_procs(jobs, |proc, _| !tracker.arrived.contains(proc));
-    trace!(
-        "fence {} over {:?} ends with {status}: {why}; {} of {} processes here have come, missing: {missing:?}",
-        tracker.id.0,
-        tracker.signature.procs(),
-        tracker.arrived.len(),
-        tracker.local.here
-    );
+    if trace::enabled() {
+        let missing = tracker.signature.local_procs(jobs, |proc, _| !tracker.arrived.contains(proc));
+        trace!(
+            "fence {} over {:?} ends with {status}: {why}; {} of {} processes here have come, missing: {missing:?}",
+            tracker.id.0,
+            tracker.signature.procs(),
+            tracker.arrived.len(),
+            tracker.local.here
+        );
+    }
     tracker.failed = Some(status);
     // A collective within this node is nobody else's business, and the host knows itself which jobs are over.
     tracker.host_knows = !tracker.local.elsewhere || status == Status::EVENT_JOB_END;

@@ -16,7 +16,7 @@
 //! until every participant that may still come has come, and gets the same answer at once: so the next collective does
 //! not mistake a latecomer for one of its own. The host hears of the failure in its turn among the collectives of that
 //! signature, so that nobody on another node waits for this one.
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::hash::BuildHasherDefault;
 use std::time::Instant;
 
@@ -27,6 +27,7 @@ use super::ctx::ticket::TrackerId;
 use super::ctx::timers::Deadline;
 use super::jobs::Jobs;
 use crate::account::{Charge, Kind};
+use crate::collect_small::collect_small;
 use crate::data::{Info, InfoList, Nspace, Proc, Status, keys};
 use crate::message::Reply;
 use crate::message::door::PeerId;
@@ -37,21 +38,23 @@ pub mod arrived;
 mod complete;
 pub mod encoding;
 pub mod exchange;
+mod index;
 pub mod signature;
 #[cfg(test)]
 mod tests;
 pub mod tracker;
 
 use arrived::Waiter;
+use index::Index;
 use signature::{BadSignature, Operation, Signature};
 use tracker::{FailureNotice, OnLoss, Tracker};
 
-/// Collectives of one signature by which a participant may be ahead of the others.
-const MAX_AHEAD: usize = 4096;
-/// Number of different signatures under way from which on a process that begins another one may be in `MAX_BEGUN` of
-/// them.
-const MANY: usize = 4096;
+/// Most collectives that a process may have begun and that are not over: those that wait for others, those that have
+/// failed and wait for latecomers, and those that wait for the host.
 const MAX_BEGUN: usize = 1024;
+/// Failed trackers that are looked at again each time without a change of theirs: their latecomers may have ended by
+/// now.
+const LOOKED_AT: usize = 4;
 
 /// Step of a tracker, for the room of its operation.
 #[derive(Debug)]
@@ -95,13 +98,31 @@ impl Joined {
     }
 }
 
+/// The collectives of one signature.
+#[derive(Debug, Default)]
+struct Queue {
+    /// Those that wait for participants, in the order in which they began.
+    trackers: VecDeque<Tracker>,
+    /// True if one is complete here, and its room's.
+    is_busy: bool,
+}
+
+impl Queue {
+    fn find(&mut self, id: TrackerId) -> Option<&mut Tracker> {
+        let at = self.trackers.binary_search_by(|tracker| tracker.id.cmp(&id)).ok()?;
+        self.trackers.get_mut(at)
+    }
+}
+
 /// Every collective under way.
 #[derive(Debug, Default)]
 pub struct Collectives {
-    /// Trackers that wait for participants, found by a hash that is made with the signature.
-    gathering: HashMap<Signature, VecDeque<Tracker>, BuildHasherDefault<Spread>>,
+    /// Trackers of each signature, found by a hash that is made with the signature.
+    gathering: HashMap<Signature, Queue, BuildHasherDefault<Spread>>,
     /// Trackers that are complete here, and their room's.
     complete: HashMap<TrackerId, Tracker>,
+    /// All of them.
+    index: Index,
     /// Signature of a fence of the whole job, by namespace.
     whole_jobs: HashMap<Nspace, Signature>,
     /// Signature of a fence of the whole job, for each peer that waits at its job's word.
@@ -128,7 +149,7 @@ impl Collectives {
         if let Some(known) = self.whole_jobs.get(&caller.nspace) {
             return Ok(known.clone());
         }
-        let signature = Signature::whole_job(&caller.nspace);
+        let signature = Signature::whole_job(jobs, &caller.nspace);
         self.whole_jobs.insert(caller.nspace.clone(), signature.clone());
         Ok(signature)
     }
@@ -145,8 +166,8 @@ impl Collectives {
     ) {
         let Some(joined) = self.join(cx, jobs, signature, arrival) else { return };
         if let Some(on_loss) = on_loss(&joined) {
-            let queue = self.gathering.get_mut(signature).into_iter().flatten();
-            queue.filter(|tracker| tracker.id == joined.id).for_each(|tracker| tracker.on_loss = on_loss);
+            let tracker = self.gathering.get_mut(signature).and_then(|queue| queue.find(joined.id));
+            tracker.into_iter().for_each(|tracker| tracker.on_loss = on_loss);
         }
         self.check(cx, jobs, signature, joined);
     }
@@ -158,28 +179,34 @@ impl Collectives {
         if waiter.seen.is_some() && cx.peers.contains_key(&caller.peer) {
             self.whole_job_of.entry(caller.peer).or_insert_with(|| signature.clone());
         }
-        if self.begins_too_many(proc, signature) {
+        let is_free = |tracker: &Tracker| !tracker.arrived.contains(proc);
+        let known = self.gathering.get(signature).and_then(|queue| queue.trackers.iter().position(is_free));
+        if known.is_none() && self.index.begun_by(proc) >= MAX_BEGUN {
             trace!("{proc} has come to too many meetings that others have not come to");
             cx.answer_status(caller, Err(Status::ERR_OUT_OF_RESOURCE));
             return None;
         }
-        let queue = self.gathering.entry(signature.clone()).or_default();
-        let known = queue.iter().position(|tracker| !tracker.arrived.contains(proc));
+        let charge = if known.is_none() { charge(cx, caller, info) } else { Ok(None) };
+        let Ok(charge) = charge else {
+            cx.answer_status(caller, Err(Status::ERR_OUT_OF_RESOURCE));
+            return None;
+        };
+        let queue = match self.gathering.get_mut(signature) {
+            Some(queue) => queue,
+            None => self.gathering.entry(signature.clone()).or_default(),
+        };
         if known.is_none() {
-            let Ok(charge) = charge(cx, caller, info) else {
-                if queue.is_empty() {
-                    self.gathering.remove(signature);
-                }
-                cx.answer_status(caller, Err(Status::ERR_OUT_OF_RESOURCE));
-                return None;
-            };
             self.last += 1;
             let tracker = Tracker::new(TrackerId(self.last), signature.clone(), jobs, info, group);
-            queue.push_back(Tracker { charge, ..tracker });
+            let tracker = Tracker { charge, begun_by: Some(proc.clone()), ..tracker };
+            self.index.add(&tracker);
+            queue.trackers.push_back(tracker);
         }
+        let queue = &mut queue.trackers;
         let at = known.unwrap_or(queue.len() - 1);
         let tracker = &mut queue[at];
         let failed = tracker.failed;
+        tracker.changed = true;
         tracker.excused.remove(proc);
         tracker.arrived.insert(proc, Some(waiter).filter(|_| failed.is_none()));
         tracker.collect |= info.is_set(keys::COLLECT_DATA);
@@ -194,13 +221,21 @@ impl Collectives {
         if let Some(status) = joined.failed {
             cx.answer_status(joined.caller, Err(status));
         }
+        let Some(tracker) = self.gathering.get_mut(signature).and_then(|queue| queue.find(joined.id)) else { return };
+        let (mut steps, mut has_lost) = (Vec::new(), false);
         if joined.is_first {
             // A participant that dies from now on ends it then.
-            signature.dead_procs(jobs).iter().for_each(|dead| self.lose(cx, jobs, dead));
+            for dead in signature.dead_procs(jobs) {
+                if tracker.waits_for(&dead) {
+                    (has_lost, tracker.changed) = (true, true);
+                    lose_one(cx, jobs, tracker, &dead, &mut steps);
+                }
+            }
         }
-        if joined.failed.is_some() || self.get(joined.id).is_some_and(Tracker::is_complete) {
+        if joined.failed.is_some() || has_lost || tracker.is_complete() {
             self.settle(cx, jobs, signature);
         }
+        steps.into_iter().for_each(|step| self.step(cx, step));
     }
 
     /// Adds a process to the fence of its whole job that is under way, if there is nothing to find out about it.
@@ -211,7 +246,7 @@ impl Collectives {
         let whole = self.whole_job_of.get(&peer).filter(|_| entry.requests.is_simple());
         let Some(signature) = whole else { return false };
         let Some(queue) = self.gathering.get_mut(signature) else { return false };
-        let [tracker] = queue.make_contiguous() else { return false };
+        let [tracker] = queue.trackers.make_contiguous() else { return false };
         if tracker.failed.is_some() || !tracker.arrived.insert(&entry.proc, Some(waiter)) {
             return false;
         }
@@ -224,30 +259,25 @@ impl Collectives {
         true
     }
 
-    /// Returns whether a process would begin one more collective where it waits in very many for others. Trackers that
-    /// have failed stay until the others have come, and their time limits may have passed long ago.
-    fn begins_too_many(&self, proc: &Proc, signature: &Signature) -> bool {
-        let waits = |tracker: &&Tracker| tracker.arrived.contains(proc);
-        match self.gathering.get(signature) {
-            Some(queue) => queue.len() >= MAX_AHEAD && queue.iter().all(|tracker| waits(&tracker)),
-            None if self.gathering.len() < MANY => false,
-            None => self.gathering.values().flatten().filter(waits).nth(MAX_BEGUN).is_some(),
-        }
+    /// The trackers that involve a namespace or belong to a group of that name, and wait for participants.
+    pub fn gathering(&self, name: &Nspace) -> impl Iterator<Item = &Tracker> {
+        self.index.named(name).filter_map(|(id, signature)| self.waiting(signature, id))
     }
 
-    /// The trackers that wait for participants.
-    pub fn gathering(&self) -> impl Iterator<Item = &Tracker> {
-        self.gathering.values().flatten()
+    /// The trackers that involve a namespace or belong to a group of that name, and are complete here.
+    pub fn complete(&self, name: &Nspace) -> impl Iterator<Item = &Tracker> {
+        self.index.named(name).filter_map(|(id, _)| self.complete.get(&id))
     }
 
-    /// The trackers that are complete here.
-    pub fn complete(&self) -> impl Iterator<Item = &Tracker> {
-        self.complete.values()
+    /// A tracker that waits for participants.
+    fn waiting(&self, signature: &Signature, id: TrackerId) -> Option<&Tracker> {
+        let trackers = &self.gathering.get(signature)?.trackers;
+        trackers.get(trackers.binary_search_by(|tracker| tracker.id.cmp(&id)).ok()?)
     }
 
-    /// A tracker, wherever it stands.
-    pub fn get(&self, id: TrackerId) -> Option<&Tracker> {
-        self.complete.get(&id).or_else(|| self.gathering().find(|tracker| tracker.id == id))
+    /// A tracker that waits for participants, to be changed.
+    fn waiting_mut(&mut self, id: TrackerId) -> Option<&mut Tracker> {
+        self.gathering.get_mut(self.index.signature(id)?)?.find(id)
     }
 
     /// A tracker that is complete here.
@@ -257,7 +287,12 @@ impl Collectives {
 
     /// Takes a complete tracker out, to answer its participants in another way.
     pub fn take(&mut self, id: TrackerId) -> Option<Tracker> {
-        self.complete.remove(&id)
+        let tracker = self.complete.remove(&id)?;
+        self.index.remove(&tracker);
+        if let Some(queue) = self.gathering.get_mut(&tracker.signature) {
+            queue.is_busy = false;
+        }
+        Some(tracker)
     }
 
     /// Takes the oldest step that no room has taken.
@@ -273,42 +308,51 @@ impl Collectives {
     /// Goes on with the trackers of a signature: which is complete, of which the host is to hear, and which are done
     /// with.
     pub fn settle(&mut self, cx: &mut Ctx, jobs: &Jobs, signature: &Signature) {
-        let Some(queue) = self.gathering.remove(signature) else { return };
-        let mut rest = VecDeque::new();
+        let Some(queue) = self.gathering.get_mut(signature) else { return };
+        let (mut steps, mut at, mut looks) = (Vec::new(), 0, LOOKED_AT);
         // The host pairs what the nodes bring by its order, failures included, and those known take one at a time.
-        let mut in_turn = !self.complete.values().any(|tracker| tracker.signature == *signature);
-        for mut tracker in queue {
-            let Some(status) = tracker.failed else {
-                match tracker.is_complete() && in_turn {
-                    true => {
-                        self.step(cx, Step::Complete(signature.operation().clone(), tracker.id));
-                        self.complete.insert(tracker.id, tracker);
+        let mut in_turn = !queue.is_busy;
+        while let Some(tracker) = queue.trackers.get_mut(at) {
+            let is_over = match tracker.failed {
+                None => std::mem::take(&mut in_turn) && tracker.is_complete(),
+                Some(status) => {
+                    if in_turn && !tracker.host_knows {
+                        (tracker.host_knows, tracker.changed) = (true, true);
+                        steps.push(Step::Failed(tracker.notice(cx, status)));
                     }
-                    false => rest.push_back(tracker),
+                    let is_looked_at = std::mem::take(&mut tracker.changed) || looks > 0;
+                    looks = looks.saturating_sub(1);
+                    #[cfg(test)]
+                    tests::LOOKS.set(tests::LOOKS.get() + usize::from(is_looked_at));
+                    if tracker.host_knows {
+                        tracker.forget_attributes();
+                    }
+                    tracker.host_knows && is_looked_at && !tracker.awaits_latecomers(jobs)
                 }
-                in_turn = false;
-                continue;
             };
-            if in_turn && !tracker.host_knows {
-                tracker.host_knows = true;
-                let notice = tracker.notice(cx, status);
-                self.step(cx, Step::Failed(notice));
+            if !is_over {
+                at += 1;
+                continue;
             }
-            if tracker.host_knows {
-                tracker.forget_attributes();
-            }
-            if !tracker.host_knows || !tracker.latecomers(jobs).is_empty() {
-                rest.push_back(tracker);
+            match queue.trackers.remove(at) {
+                None => break,
+                Some(tracker) if tracker.failed.is_some() => self.index.remove(&tracker),
+                Some(tracker) => {
+                    queue.is_busy = true;
+                    steps.push(Step::Complete(signature.operation().clone(), tracker.id));
+                    self.complete.insert(tracker.id, tracker);
+                }
             }
         }
-        if !rest.is_empty() {
-            self.gathering.insert(signature.clone(), rest);
+        if queue.trackers.is_empty() && !queue.is_busy {
+            self.gathering.remove(signature);
         }
+        steps.into_iter().for_each(|step| self.step(cx, step));
     }
 
     /// Ends a complete tracker: every participant gets this answer.
     pub fn finish(&mut self, cx: &mut Ctx, jobs: &mut Jobs, id: TrackerId, reply: &Reply) {
-        let Some(mut tracker) = self.complete.remove(&id) else { return };
+        let Some(mut tracker) = self.take(id) else { return };
         complete::answer(cx, jobs, &mut tracker, reply);
         self.settle(cx, jobs, &tracker.signature);
     }
@@ -326,81 +370,86 @@ impl Collectives {
         self.finish_with(cx, jobs, id, Err(status));
     }
 
-    /// Applies `change` to every gathering tracker that `wanted` picks, and settles what follows from it.
-    pub fn change(
+    /// Applies `change` to every gathering tracker of a name that `wanted` picks, and settles what follows from it.
+    fn change(
         &mut self,
         cx: &mut Ctx,
         jobs: &Jobs,
+        name: &Nspace,
         wanted: impl Fn(&Tracker) -> bool,
         mut change: impl FnMut(&mut Ctx, &mut Tracker),
     ) {
-        let touched: Vec<Signature> = self
-            .gathering
-            .iter()
-            .filter(|(_, queue)| queue.iter().any(&wanted))
-            .map(|(signature, _)| signature.clone())
-            .collect();
-        for signature in touched {
-            let queue = self.gathering.get_mut(&signature).into_iter().flatten();
-            queue.filter(|tracker| wanted(tracker)).for_each(|tracker| change(cx, tracker));
-            self.settle(cx, jobs, &signature);
+        // By the first tracker of each: several of one signature are settled once.
+        let mut touched = BTreeMap::new();
+        for (id, signature) in self.index.named(name) {
+            let Some(queue) = self.gathering.get_mut(signature) else { continue };
+            let first = queue.trackers.front().map(|tracker| tracker.id);
+            let Some(tracker) = queue.find(id).filter(|tracker| wanted(tracker)) else { continue };
+            tracker.changed = true;
+            change(cx, tracker);
+            touched.extend(first.map(|first| (first, signature.clone())));
         }
+        touched.values().for_each(|signature| self.settle(cx, jobs, signature));
     }
 
-    /// Fails gathering trackers.
-    pub fn fail(&mut self, cx: &mut Ctx, jobs: &Jobs, which: impl Fn(&Tracker) -> bool, status: Status, why: &str) {
+    /// Applies `change` to one gathering tracker, and settles what follows from it.
+    fn change_one(&mut self, cx: &mut Ctx, jobs: &Jobs, id: TrackerId, change: impl FnOnce(&mut Ctx, &mut Tracker)) {
+        let Some(tracker) = self.waiting_mut(id) else { return };
+        tracker.changed = true;
+        change(cx, tracker);
+        let signature = tracker.signature.clone();
+        self.settle(cx, jobs, &signature);
+    }
+
+    /// Fails gathering trackers of a name.
+    pub fn fail(
+        &mut self,
+        cx: &mut Ctx,
+        jobs: &Jobs,
+        name: &Nspace,
+        which: impl Fn(&Tracker) -> bool,
+        (status, why): (Status, &str),
+    ) {
         let which = |tracker: &Tracker| tracker.failed.is_none() && which(tracker);
-        self.change(cx, jobs, which, |cx, tracker| complete::fail(cx, jobs, tracker, status, why));
+        self.change(cx, jobs, name, which, |cx, tracker| complete::fail(cx, jobs, tracker, status, why));
+    }
+
+    /// Fails a gathering tracker.
+    pub fn fail_one(&mut self, cx: &mut Ctx, jobs: &Jobs, id: TrackerId, status: Status, why: &str) {
+        if self.is_gathering(id) {
+            self.change_one(cx, jobs, id, |cx, tracker| complete::fail(cx, jobs, tracker, status, why));
+        }
     }
 
     /// Returns whether a tracker waits for participants.
     pub fn is_gathering(&self, id: TrackerId) -> bool {
-        self.gathering().any(|tracker| tracker.id == id && tracker.failed.is_none())
+        let signature = self.index.signature(id);
+        let tracker = signature.and_then(|signature| self.waiting(signature, id));
+        tracker.is_some_and(|tracker| tracker.failed.is_none())
     }
 
     /// Keeps a tracker from completing until its room has decided.
     pub fn hold(&mut self, id: TrackerId) {
-        let trackers = self.gathering.values_mut().flatten();
-        trackers.filter(|tracker| tracker.id == id).for_each(|tracker| tracker.held = true);
+        self.waiting_mut(id).into_iter().for_each(|tracker| tracker.held = true);
     }
 
     /// Lets a tracker complete that its room has held.
     pub fn unhold(&mut self, cx: &mut Ctx, jobs: &Jobs, id: TrackerId) {
-        self.change(cx, jobs, |tracker| tracker.id == id, |_, tracker| tracker.held = false);
+        self.change_one(cx, jobs, id, |_, tracker| tracker.held = false);
     }
 
     /// A process will not arrive any more: trackers that wait for it fail, or go on without it.
     pub fn lose(&mut self, cx: &mut Ctx, jobs: &Jobs, proc: &Proc) {
         let mut steps = Vec::new();
-        let waits = |tracker: &Tracker| tracker.signature.contains(proc) && !tracker.arrived.contains(proc);
-        self.change(cx, jobs, waits, |cx, tracker| {
-            if tracker.failed.is_none() && tracker.on_loss != OnLoss::Fail {
-                let is_news = tracker.excused.insert(proc.clone());
-                if is_news && tracker.on_loss == OnLoss::ExcuseAndHold {
-                    tracker.held = true;
-                    steps.push(Step::Excused(tracker.id, proc.clone()));
-                }
-                return;
-            }
-            tracker.gone.push(proc.clone());
-            if let Operation::Destruct(group) = tracker.signature.operation() {
-                steps.push(Step::Lost(group.clone(), tracker.gone.clone()));
-            }
-            if tracker.failed.is_none() {
-                let status = status_of_loss(tracker.signature.operation());
-                complete::fail(cx, jobs, tracker, status, &format!("{proc} is gone"));
-            }
-        });
+        let waits = |tracker: &Tracker| tracker.waits_for(proc);
+        self.change(cx, jobs, &proc.nspace, waits, |cx, tracker| lose_one(cx, jobs, tracker, proc, &mut steps));
         steps.into_iter().for_each(|step| self.step(cx, step));
     }
 
     /// A member has left a group: collectives of the group that wait for it go on without it, or fail.
     pub fn leave(&mut self, cx: &mut Ctx, jobs: &Jobs, group: &Nspace, proc: &Proc) {
-        let waits = |tracker: &Tracker| {
-            let is_of_group = tracker.group.as_ref() == Some(group);
-            is_of_group && tracker.signature.contains(proc) && !tracker.arrived.contains(proc)
-        };
-        self.change(cx, jobs, waits, |cx, tracker| {
+        let waits = |tracker: &Tracker| tracker.group.as_ref() == Some(group) && tracker.waits_for(proc);
+        self.change(cx, jobs, group, waits, |cx, tracker| {
             let ends = matches!(tracker.signature.operation(), Operation::Destruct(_));
             if ends || tracker.on_loss != OnLoss::Fail {
                 tracker.excused.insert(proc.clone());
@@ -418,33 +467,39 @@ impl Collectives {
             return;
         }
         tracker.gone = signature.local_procs(jobs, |_, _| true);
-        self.gathering.entry(signature.clone()).or_default().push_back(tracker);
-        let is_empty = |tracker: &Tracker| tracker.signature == *signature && tracker.arrived.len() == 0;
-        self.fail(cx, jobs, is_empty, status_of_loss(&Operation::Fence), "nobody is left here");
+        let id = tracker.id;
+        self.index.add(&tracker);
+        self.gathering.entry(signature.clone()).or_default().trackers.push_back(tracker);
+        self.fail_one(cx, jobs, id, status_of_loss(&Operation::Fence), "nobody is left here");
     }
 
     /// A process starts anew: it owes nothing to what failed before.
     pub fn restarted(&mut self, cx: &mut Ctx, jobs: &Jobs, proc: &Proc) {
         let owes = |tracker: &Tracker| tracker.failed.is_some() && tracker.signature.contains(proc);
-        self.change(cx, jobs, owes, |_, tracker| _ = tracker.arrived.insert(proc, None));
+        self.change(cx, jobs, &proc.nspace, owes, |_, tracker| _ = tracker.arrived.insert(proc, None));
     }
 
     /// A namespace or a process of it was registered: participants may run here that were not known before.
     pub fn job_changed(&mut self, cx: &mut Ctx, jobs: &Jobs, nspace: &Nspace) {
         let involved = |tracker: &Tracker| tracker.signature.involves(nspace);
-        self.change(cx, jobs, involved, |_, tracker| tracker.local = tracker.signature.local_count(jobs));
+        self.change(cx, jobs, nspace, involved, |_, tracker| tracker.local = tracker.signature.local_count(jobs));
     }
 
     /// A namespace is deregistered, and every collective with it is over.
     pub fn job_over(&mut self, cx: &mut Ctx, jobs: &mut Jobs, nspace: &Nspace) {
         self.whole_jobs.remove(nspace);
         let why = format!("{nspace} is deregistered");
-        self.fail(cx, jobs, |tracker| tracker.signature.involves(nspace), Status::EVENT_JOB_END, &why);
-        self.gathering.retain(|signature, _| !signature.involves(nspace));
-        let complete = self.complete.extract_if(|_, tracker| tracker.signature.involves(nspace));
-        for (id, mut tracker) in complete.collect::<Vec<_>>() {
-            trace!("fence {} ends while the host has it: {nspace} is deregistered", id.0);
-            complete::answer(cx, jobs, &mut tracker, &Reply::Done(Status::EVENT_JOB_END));
+        let involved = |tracker: &Tracker| tracker.signature.involves(nspace);
+        self.fail(cx, jobs, nspace, involved, (Status::EVENT_JOB_END, &why));
+        let over: BTreeMap<TrackerId, Signature> =
+            collect_small(self.index.named(nspace).map(|(id, signature)| (id, signature.clone())));
+        for (id, signature) in over.into_iter().filter(|(_, signature)| signature.involves(nspace)) {
+            let queue = self.gathering.remove(&signature).unwrap_or_default();
+            queue.trackers.iter().for_each(|tracker| self.index.remove(tracker));
+            if let Some(mut tracker) = self.take(id) {
+                trace!("fence {} ends while the host has it: {nspace} is deregistered", id.0);
+                complete::answer(cx, jobs, &mut tracker, &Reply::Done(Status::EVENT_JOB_END));
+            }
         }
     }
 
@@ -455,16 +510,10 @@ impl Collectives {
 
     /// The time limit of a tracker has passed.
     pub fn expired(&mut self, cx: &mut Ctx, jobs: &mut Jobs, id: TrackerId) {
-        let why = "the time limit has passed";
-        self.change(
-            cx,
-            jobs,
-            |tracker| tracker.id == id && tracker.failed.is_none(),
-            |cx, tracker| {
-                tracker.limit = None;
-                complete::fail(cx, jobs, tracker, Status::ERR_TIMEOUT, why);
-            },
-        );
+        if let Some(tracker) = self.waiting_mut(id) {
+            tracker.limit = None;
+        }
+        self.fail_one(cx, jobs, id, Status::ERR_TIMEOUT, "the time limit has passed");
         if let Some(tracker) = self.complete.get_mut(&id) {
             let here = tracker.local.here;
             trace!("fence {}: all {here} processes here have come; the host does not answer in time", id.0);
@@ -480,6 +529,26 @@ fn charge(cx: &Ctx, caller: Caller, info: &[Info]) -> Result<Option<Charge>, Sta
     let bytes = info.iter().map(|info| info.key.len() + info.value.size()).fold(0, usize::saturating_add);
     let Some(entry) = cx.peers.get(&caller.peer).filter(|_| bytes > FREE) else { return Ok(None) };
     entry.requests.account().charge(Kind::Collective, bytes).map(Some).ok_or(Status::ERR_OUT_OF_RESOURCE)
+}
+
+/// A process will not arrive at a tracker that waits for it.
+fn lose_one(cx: &mut Ctx, jobs: &Jobs, tracker: &mut Tracker, proc: &Proc, steps: &mut Vec<Step>) {
+    if tracker.failed.is_none() && tracker.on_loss != OnLoss::Fail {
+        let is_news = tracker.excused.insert(proc.clone());
+        if is_news && tracker.on_loss == OnLoss::ExcuseAndHold {
+            tracker.held = true;
+            steps.push(Step::Excused(tracker.id, proc.clone()));
+        }
+        return;
+    }
+    tracker.gone.push(proc.clone());
+    if let Operation::Destruct(group) = tracker.signature.operation() {
+        steps.push(Step::Lost(group.clone(), tracker.gone.clone()));
+    }
+    if tracker.failed.is_none() {
+        let status = status_of_loss(tracker.signature.operation());
+        complete::fail(cx, jobs, tracker, status, &format!("{proc} is gone"));
+    }
 }
 
 /// The answer to those who have arrived when somebody cannot arrive any more.

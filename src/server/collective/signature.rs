@@ -1,6 +1,6 @@
 //! Signature of a collective: its operation and its participants, in one form however they were written.
 use std::collections::{BTreeMap, BTreeSet};
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::hash::{BuildHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use crate::collect_small::collect_small;
@@ -35,7 +35,9 @@ pub enum Operation {
 /// were named one by one or by wildcard, and in whatever order. A connect or a group may name processes of namespaces
 /// that are not known here, so there the wildcard stays a name of its own.
 ///
-/// Trackers are looked up by their signature at each arrival: copies share one list, and its hash is computed once.
+/// Trackers are looked up by their signature at each arrival: copies share one list, and its hash is computed once,
+/// with the seed of the server's [`Jobs`]. Processes choose what is hashed, and could choose it so that all of it
+/// collides if they knew the seed.
 #[derive(Clone, Debug)]
 pub struct Signature(Arc<List>);
 
@@ -96,15 +98,14 @@ impl BadSignature {
 }
 
 impl Signature {
-    fn new(operation: Operation, sets: BTreeMap<Nspace, Ranks>) -> Self {
-        let mut hasher = DefaultHasher::new();
-        (&operation, &sets).hash(&mut hasher);
-        Signature(Arc::new(List { operation, sets, hash: hasher.finish() }))
+    fn new(jobs: &Jobs, operation: Operation, sets: BTreeMap<Nspace, Ranks>) -> Self {
+        let hash = jobs.seed.hash_one((&operation, &sets));
+        Signature(Arc::new(List { operation, sets, hash }))
     }
 
     /// The signature of a fence of a whole namespace.
-    pub fn whole_job(nspace: &Nspace) -> Self {
-        Signature::new(Operation::Fence, collect_small([(nspace.clone(), Ranks::All)]))
+    pub fn whole_job(jobs: &Jobs, nspace: &Nspace) -> Self {
+        Signature::new(jobs, Operation::Fence, collect_small([(nspace.clone(), Ranks::All)]))
     }
 
     /// The purpose of the collective.
@@ -162,10 +163,11 @@ impl Signature {
         if procs.is_empty() {
             return match jobs.store(&caller.nspace) {
                 None if fences => Err(BadSignature::Unknown(caller.nspace.clone())),
-                _ => Ok(Signature::new(operation, collect_small([(caller.nspace.clone(), Ranks::All)]))),
+                _ => Ok(Signature::new(jobs, operation, collect_small([(caller.nspace.clone(), Ranks::All)]))),
             };
         }
         let mut sets: BTreeMap<&Nspace, Option<BTreeSet<Rank>>> = BTreeMap::new();
+        let mut local = BTreeSet::new();
         for Proc { nspace, rank } in procs {
             let store = jobs.store(nspace);
             if store.is_none() && fences {
@@ -177,6 +179,8 @@ impl Signature {
                     *ranks = None;
                     continue;
                 }
+                // Named again, it adds nothing.
+                Rank::LOCAL_NODE | Rank::LOCAL_PEERS if !local.insert(nspace) => continue,
                 Rank::LOCAL_NODE | Rank::LOCAL_PEERS => store.map(|store| store.local_ranks()).unwrap_or_default(),
                 rank if rank.is_process() => {
                     let size = store.and_then(|store| store.size());
@@ -199,7 +203,7 @@ impl Signature {
             };
             (nspace.clone(), ranks)
         };
-        let signature = Signature::new(operation, collect_small(sets.into_iter().map(canonical)));
+        let signature = Signature::new(jobs, operation, collect_small(sets.into_iter().map(canonical)));
         match signature.contains(caller) {
             true => Ok(signature),
             false => Err(BadSignature::Wrong(Status::ERR_NOT_A_MEMBER)),

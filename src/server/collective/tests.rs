@@ -1,10 +1,17 @@
 //! Trackers without socket and thread: steps, losses and latecomers.
+use std::cell::Cell;
+use std::hash::BuildHasher;
 use std::time::Duration;
 
 use super::*;
 use crate::data::Rank;
 use crate::server::NoHost;
 use crate::server::ctx::testing::{self, TestCtx, proc};
+
+thread_local! {
+    /// Failed trackers that were gone through for latecomers.
+    pub static LOOKS: Cell<usize> = const { Cell::new(0) };
+}
 
 /// A job of three processes here, and of more elsewhere where it is larger.
 struct Server {
@@ -112,7 +119,9 @@ fn a_death_fails_a_tracker_for_those_who_came_and_for_those_who_come_later() {
     assert_eq!(server.replies(), [(late, Status::ERR_PARTIAL_SUCCESS)]);
     server.arrive(0);
     assert_eq!(server.replies(), [], "this is the next fence");
-    assert!(server.collectives.gathering().any(|tracker| tracker.failed.is_none() && tracker.arrived.len() == 1));
+    let nspace = proc("job", 0).nspace;
+    let mut gathering = server.collectives.gathering(&nspace);
+    assert!(gathering.any(|tracker| tracker.failed.is_none() && tracker.arrived.len() == 1));
 }
 
 #[test]
@@ -155,11 +164,12 @@ fn attributes_are_charged_until_the_fence_is_over_for_the_host() {
     assert!(server.replies().is_empty(), "there is room for one");
     server.arrive_with(0, limit, OnLoss::Fail, &large);
     assert!(matches!(server.replies()[..], [(_, Status::ERR_OUT_OF_RESOURCE)]), "a second one is over the limit");
-    let id = server.collectives.gathering().next().unwrap().id;
+    let job = proc("job", 0).nspace;
+    let id = server.collectives.gathering(&job).next().unwrap().id;
     server.collectives.expired(&mut server.test.cx, &mut server.jobs, id);
     assert!(matches!(server.replies()[..], [(_, Status::ERR_TIMEOUT)]));
     assert!(
-        server.collectives.gathering().next().is_some_and(|tracker| tracker.failed.is_some()),
+        server.collectives.gathering(&job).next().is_some_and(|tracker| tracker.failed.is_some()),
         "others may come late"
     );
     assert_eq!(account.used(), 0);
@@ -188,6 +198,50 @@ fn nothing_is_kept_of_a_job_that_is_over() {
     let waiting = server.arrive(0);
     server.collectives.job_over(&mut server.test.cx, &mut server.jobs, &proc("job", 0).nspace);
     assert_eq!(server.replies(), [(waiting, Status::EVENT_JOB_END)]);
-    let Collectives { gathering, complete, whole_jobs, .. } = &server.collectives;
-    assert!(gathering.is_empty() && complete.is_empty() && whole_jobs.is_empty());
+    let Collectives { gathering, complete, whole_jobs, index, .. } = &server.collectives;
+    assert!(gathering.is_empty() && complete.is_empty() && whole_jobs.is_empty() && index.is_empty());
+}
+
+#[test]
+fn a_process_begins_so_many_and_time_limits_go_through_each_a_few_times() {
+    let mut server = Server::new(4);
+    let limit = Some(Duration::from_secs(5));
+    for _ in 0..MAX_BEGUN {
+        server.arrive_until(0, limit, OnLoss::Fail);
+    }
+    let Server { test, jobs, collectives, peers } = &mut server;
+    let (first, caller) = (proc("job", 0), test.request(peers[0]));
+    let others = Signature::of(jobs, &first, Operation::Fence, &[proc("job", 0), proc("job", 1)]).unwrap();
+    let arrival = Arrival { proc: &first, waiter: Waiter { caller, seen: None }, info: &[], until: None, group: None };
+    assert!(collectives.join(&mut test.cx, jobs, &others, arrival).is_none(), "whatever the signature");
+    assert_eq!(server.replies(), [(caller, Status::ERR_OUT_OF_RESOURCE)]);
+    LOOKS.set(0);
+    for deadline in server.test.advance(Duration::from_secs(6)) {
+        let Deadline::Collective(id) = deadline else { panic!("another deadline: {deadline:?}") };
+        server.collectives.expired(&mut server.test.cx, &mut server.jobs, id);
+    }
+    assert_eq!(server.replies().len(), MAX_BEGUN);
+    assert!(LOOKS.get() <= (LOOKED_AT + 1) * MAX_BEGUN, "{} for {MAX_BEGUN}", LOOKS.get());
+    // The others come to each of them.
+    (1..3).for_each(|rank| (0..MAX_BEGUN).for_each(|_| _ = server.arrive(rank)));
+    assert!(server.collectives.gathering.is_empty() && server.collectives.index.is_empty());
+}
+
+#[test]
+fn no_two_servers_hash_what_processes_choose_alike() {
+    let hash = |jobs: &Jobs| jobs.seed.hash_one("job");
+    let (one, other) = (Jobs::default(), Jobs::default());
+    assert!(hash(&one) == hash(&one) && hash(&one) != hash(&other));
+}
+
+#[test]
+fn a_pattern_that_is_named_often_is_expanded_once() {
+    let mut jobs = Jobs::default();
+    let (job, here): (_, Vec<Rank>) = (proc("job", 0).nspace, (0..10_000).map(Rank).collect());
+    jobs.add(&job, 10_000, &here);
+    // Of each expanded by itself, these would be 10,000,000,000 processes.
+    let often = |rank| vec![Proc::new(job.clone(), rank); 1_000_000];
+    assert_eq!(jobs.each(&often(Rank::WILDCARD)).len(), here.len());
+    let local = Signature::of(&jobs, &proc("job", 0), Operation::Connect, &often(Rank::LOCAL_PEERS)).unwrap();
+    assert_eq!(local.procs().len(), here.len());
 }

@@ -48,6 +48,10 @@ pub struct Tracker {
     pub limit: Option<TimerId>,
     /// The group that the participants were named by, or that it makes or ends.
     pub group: Option<Nspace>,
+    /// The process that came first; none where this server has begun it.
+    pub begun_by: Option<Proc>,
+    /// True if something has changed since it was last settled.
+    pub changed: bool,
     /// Keys that this node's part carries, to be carried again if the collective fails.
     pub sent: Sent,
 }
@@ -83,6 +87,8 @@ impl Tracker {
             charge: None,
             limit: None,
             group,
+            begun_by: None,
+            changed: true,
             sent: Sent::new(),
         }
     }
@@ -110,12 +116,23 @@ impl Tracker {
         matches!(self.signature.operation(), Operation::Construct(of) if of == id)
     }
 
-    /// Participants that run here, have not arrived and still may.
-    pub fn latecomers(&self, jobs: &Jobs) -> Vec<Proc> {
-        self.signature.local_procs(jobs, |proc, job| {
+    /// The names that it has to do with: namespaces of its participants, and its group.
+    pub fn names(&self) -> impl Iterator<Item = &Nspace> {
+        self.signature.namespaces().chain(&self.group)
+    }
+
+    /// Returns whether participants that run here have not arrived and still may.
+    pub fn awaits_latecomers(&self, jobs: &Jobs) -> bool {
+        let latecomers = self.signature.local_procs(jobs, |proc, job| {
             let ended = job.clients.get(&proc.rank).is_some_and(|c| c.phase == Phase::Finalized && c.ended);
             !ended && !job.is_gone(proc.rank) && !self.arrived.contains(proc)
-        })
+        });
+        !latecomers.is_empty()
+    }
+
+    /// Returns whether it waits for a process.
+    pub fn waits_for(&self, proc: &Proc) -> bool {
+        self.signature.contains(proc) && !self.arrived.contains(proc)
     }
 
     /// Tells the host of a failure here: every participant of this node hears of it otherwise.

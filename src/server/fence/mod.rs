@@ -234,7 +234,8 @@ pub fn deserted(cx: &mut Ctx, jobs: &mut Jobs, collectives: &mut Collectives, ns
     let Some(job) = jobs.get_mut(nspace).filter(|job| job.is_deserted()) else { return };
     if job.fruitless_fences.is_none() {
         job.fruitless_fences = Some(0);
-        collectives.miss(cx, jobs, &Signature::whole_job(nspace));
+        let signature = Signature::whole_job(jobs, nspace);
+        collectives.miss(cx, jobs, &signature);
     }
 }
 

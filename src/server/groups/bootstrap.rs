@@ -8,12 +8,14 @@
 //! leaders that name each other as in any other construction; the host finds out when all have come, and says who they
 //! are. A host that does not know such groups leaves them to the server, which makes those of its own node: as soon as
 //! it knows all leaders, everybody meets as if each had named them all.
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use super::MAX_OPEN;
 use super::construct::{self, Constructs, Led};
 use super::floor::Floor;
 use super::make;
 use super::part::{Part, added};
+use crate::collect_small::collect_small;
 use crate::data::{Info, InfoList, Nspace, Proc, Status, keys};
 use crate::message::{Infos, Reply};
 use crate::server::collective::arrived::Waiter;
@@ -44,22 +46,54 @@ struct Single {
 #[derive(Debug, Default)]
 pub struct Singles {
     waiting: BTreeMap<u64, Single>,
+    /// Those of one group, each process once.
+    by_group: BTreeMap<Nspace, BTreeMap<Proc, u64>>,
+    /// The groups that a process has come to.
+    groups_of: BTreeMap<Proc, BTreeSet<Nspace>>,
     last: u64,
 }
 
 impl Singles {
-    /// Counts those that wait.
-    pub fn len(&self) -> usize {
-        self.waiting.len()
+    /// The numbers of those of one group, in the order in which they came.
+    fn numbers(&self, group: &Nspace, which: impl Fn(&Single) -> bool) -> BTreeSet<u64> {
+        let of_group = self.by_group.get(group).into_iter().flatten().map(|(_, number)| *number);
+        collect_small(of_group.filter(|number| self.waiting.get(number).is_some_and(&which)))
     }
 
-    fn numbers(&self, which: impl Fn(&Single) -> bool) -> Vec<u64> {
-        self.waiting.iter().filter(|(_, single)| which(single)).map(|(number, _)| *number).collect()
+    fn take(&mut self, group: &Nspace, which: impl Fn(&Single) -> bool) -> Vec<Single> {
+        self.numbers(group, which).into_iter().filter_map(|number| self.remove(number)).collect()
     }
 
-    fn take(&mut self, which: impl Fn(&Single) -> bool) -> Vec<Single> {
-        let numbers = self.numbers(which);
-        numbers.iter().filter_map(|number| self.waiting.remove(number)).collect()
+    /// Returns whether nobody waits.
+    #[cfg(test)]
+    pub fn is_empty(&self) -> bool {
+        self.waiting.is_empty() && self.by_group.is_empty() && self.groups_of.is_empty()
+    }
+
+    fn add(&mut self, number: u64, single: Single) {
+        let (group, proc) = (single.part.group.clone(), single.proc.clone());
+        self.by_group.entry(group.clone()).or_default().insert(proc.clone(), number);
+        self.groups_of.entry(proc).or_default().insert(group);
+        self.waiting.insert(number, single);
+    }
+
+    /// Takes a process out of everything that leads to it.
+    fn remove(&mut self, number: u64) -> Option<Single> {
+        let single = self.waiting.remove(&number)?;
+        let group = &single.part.group;
+        if let Some(of_group) = self.by_group.get_mut(group) {
+            of_group.remove(&single.proc);
+            if of_group.is_empty() {
+                self.by_group.remove(group);
+            }
+        }
+        if let Some(groups) = self.groups_of.get_mut(&single.proc) {
+            groups.remove(group);
+            if groups.is_empty() {
+                self.groups_of.remove(&single.proc);
+            }
+        }
+        Some(single)
     }
 
     /// Lets a leader that does not know the others, or a process that others have added, come to make a group.
@@ -99,15 +133,19 @@ impl Singles {
         let mut told: Vec<Info> =
             info.iter().filter(|info| !ours.iter().any(|key| info.key == *key)).cloned().collect();
         told.extend([Info::new(keys::PROCID, proc.clone()), Info::new(keys::GROUP_ENDPT_DATA, data)]);
-        self.waiting.insert(number, Single { proc, caller, leaders, info, part, limit, at_host: true });
+        self.add(number, Single { proc, caller, leaders, info, part, limit, at_host: true });
         construct::ask_host(floor.cx, &operation, procs, &told, move |result| Ticket::Single(number, result));
     }
 
     /// Returns how many leaders there are, where a process that may come alone is one.
     fn may_come(&self, proc: &Proc, id: &Nspace, procs: &[Proc], info: &[Info]) -> Result<Option<usize>, Status> {
         added(info)?;
-        if self.waiting.values().any(|single| single.part.group == *id && single.proc == *proc) {
+        let come_to = self.groups_of.get(proc);
+        if come_to.is_some_and(|groups| groups.contains(id)) {
             return Err(Status::ERR_EXISTS);
+        }
+        if come_to.is_some_and(|groups| groups.len() >= MAX_OPEN) {
+            return Err(Status::ERR_OUT_OF_RESOURCE);
         }
         let count = info.find(keys::GROUP_BOOTSTRAP).map(|info| info.value.as_u64().ok_or(Status::ERR_BAD_PARAM));
         match count.transpose()? {
@@ -162,7 +200,7 @@ impl Singles {
         id: &Nspace,
         (status, infos, others): (Status, &[Info], Result<Others, Status>),
     ) {
-        let singles = self.take(|single| single.part.group == *id);
+        let singles = self.take(id, |_| true);
         let led = constructs.take_led(floor, id);
         let parts = singles.iter().map(|single| &single.part).chain(led.iter().map(|(_, part)| part));
         let merged = Part::merged(id, parts);
@@ -204,13 +242,14 @@ impl Singles {
 
     /// Lets those meet whom the host has left to this server, as far as it is known who they are.
     fn assemble_here(&mut self, floor: &mut Floor<'_>, constructs: &mut Constructs, id: &Nspace) {
-        let here = |single: &Single| single.part.group == *id && !single.at_host;
-        let leaders: Vec<&Single> =
-            self.waiting.values().filter(|single| here(single) && single.leaders.is_some()).collect();
+        let here = |single: &Single| !single.at_host;
+        let is_leader = |single: &Single| here(single) && single.leaders.is_some();
+        let leaders = self.numbers(id, is_leader);
+        let leaders: Vec<&Single> = leaders.iter().filter_map(|number| self.waiting.get(number)).collect();
         let wanted = leaders.first().and_then(|first| first.leaders);
         if leaders.iter().any(|leader| leader.leaders != wanted) {
             trace!("the leaders of the group {id} do not agree on how many they are");
-            return self.end_all(floor, here, Status::ERR_BAD_PARAM);
+            return self.end_all(floor, id, here, Status::ERR_BAD_PARAM);
         }
         if wanted == Some(leaders.len()) {
             let mut procs: Vec<Proc> = leaders.iter().map(|leader| leader.proc.clone()).collect();
@@ -218,40 +257,43 @@ impl Singles {
             let added: Vec<Proc> = leaders.iter().flat_map(|leader| leader.part.added.clone()).collect();
             let members = together(floor, &procs, &added);
             if !members.iter().all(|proc| floor.jobs.runs_here(proc)) {
-                return self.end_all(floor, here, Status::ERR_NOT_SUPPORTED);
+                return self.end_all(floor, id, here, Status::ERR_NOT_SUPPORTED);
             }
             // A process that has died since it came has done its part, and is to be counted before it is missed.
-            let mut come = self.take(|single| here(single) && members.contains(&single.proc));
+            let named: BTreeSet<&Proc> = collect_small(&members);
+            let mut come = self.take(id, |single| here(single) && named.contains(&single.proc));
             come.sort_by_key(|single| !floor.jobs.is_gone(&single.proc));
             come.into_iter().for_each(|single| meet(floor, constructs, single, &members));
         }
         // The others, each where leaders wait for it.
-        let meets = |(number, single): (&u64, &Single)| {
-            let members = awaited_by(floor, id, &single.proc).filter(|_| here(single))?;
-            Some((*number, members))
-        };
-        for (number, members) in self.waiting.iter().filter_map(meets).collect::<Vec<_>>() {
-            if let Some(single) = self.waiting.remove(&number) {
+        for number in self.numbers(id, here) {
+            let members = self.waiting.get(&number).and_then(|single| awaited_by(floor, id, &single.proc));
+            if let Some(members) = members
+                && let Some(single) = self.remove(number)
+            {
                 meet(floor, constructs, single, &members);
             }
         }
     }
 
     fn end(&mut self, floor: &mut Floor<'_>, number: u64, status: Status) {
-        if let Some(single) = self.waiting.remove(&number) {
+        if let Some(single) = self.remove(number) {
             floor.cx.timers.cancel(single.limit);
             floor.cx.answer_status(single.caller, Err(status));
         }
     }
 
-    fn end_all(&mut self, floor: &mut Floor<'_>, which: impl Fn(&Single) -> bool, status: Status) {
-        let numbers = self.numbers(which);
+    fn end_all(&mut self, floor: &mut Floor<'_>, id: &Nspace, which: impl Fn(&Single) -> bool, status: Status) {
+        let numbers = self.numbers(id, which);
         numbers.into_iter().for_each(|number| self.end(floor, number, status));
     }
 
     /// A namespace is deregistered: nobody of it comes any more.
     pub fn job_over(&mut self, floor: &mut Floor<'_>, nspace: &Nspace) {
-        self.end_all(floor, |single| single.proc.nspace == *nspace, Status::EVENT_JOB_END);
+        let of_job = self.waiting.iter().filter(|(_, single)| single.proc.nspace == *nspace);
+        for number in of_job.map(|(number, _)| *number).collect::<Vec<_>>() {
+            self.end(floor, number, Status::EVENT_JOB_END);
+        }
     }
 
     /// The time that a process which has come alone gives the others is over.
@@ -280,7 +322,7 @@ fn together(floor: &Floor<'_>, leaders: &[Proc], added: &[Proc]) -> Vec<Proc> {
 
 /// The members of a construction under way here that waits for this process.
 fn awaited_by(floor: &Floor<'_>, id: &Nspace, proc: &Proc) -> Option<Vec<Proc>> {
-    let mut gathering = floor.collectives.gathering();
+    let mut gathering = floor.collectives.gathering(id);
     let tracker = gathering.find(|tracker| {
         tracker.constructs(id) && tracker.signature.contains(proc) && !tracker.arrived.contains(proc)
     })?;

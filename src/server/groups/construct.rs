@@ -227,11 +227,9 @@ impl Constructs {
 
     /// Takes out the constructs of a group whose leaders add members, and which wait for the host.
     pub fn take_led(&mut self, floor: &mut Floor<'_>, id: &Nspace) -> Vec<(TrackerId, Part)> {
-        let mut is_led = |(number, part): &(&TrackerId, &Part)| {
-            let tracker = floor.collectives.completed(**number);
-            part.group == *id && !part.added.is_empty() && tracker.is_some_and(|tracker| tracker.constructs(id))
-        };
-        let led: Vec<TrackerId> = self.parts.iter().filter(|one| is_led(one)).map(|(number, _)| *number).collect();
+        let is_led = |number: &TrackerId| self.parts.get(number).is_some_and(|part| !part.added.is_empty());
+        let constructs = floor.collectives.complete(id).filter(|tracker| tracker.constructs(id));
+        let led: Vec<TrackerId> = constructs.map(|tracker| tracker.id).filter(is_led).collect();
         led.into_iter().filter_map(|number| self.parts.remove_entry(&number)).collect()
     }
 
@@ -255,10 +253,12 @@ impl Constructs {
 
     /// A process is dead that may lead constructions under way: the others elect another leader.
     pub fn process_gone(&mut self, floor: &mut Floor<'_>, proc: &Proc) {
-        let is_led = |(id, part): &(&TrackerId, &Part)| {
-            part.leader.as_ref() == Some(proc) && !part.optional && floor.collectives.is_gathering(**id)
+        let is_led = |id: &TrackerId| {
+            let leads = |part: &Part| part.leader.as_ref() == Some(proc) && !part.optional;
+            self.parts.get(id).is_some_and(leads) && floor.collectives.is_gathering(*id)
         };
-        let led: Vec<TrackerId> = self.parts.iter().filter(is_led).map(|(id, _)| *id).collect();
+        let led: Vec<TrackerId> =
+            floor.collectives.gathering(&proc.nspace).map(|tracker| tracker.id).filter(is_led).collect();
         for id in led {
             let Some(part) = self.parts.get_mut(&id) else { continue };
             part.leader = None;
@@ -300,18 +300,16 @@ impl Constructs {
         }
         let others = floor.jobs.each(&part.order).into_iter().filter(|other| !floor.jobs.runs_here(other)).collect();
         let group = part.group.clone();
-        self.give_up(floor, |tracker| tracker.id == id, proc);
+        let Floor { cx, jobs, collectives, .. } = floor;
+        collectives.fail_one(cx, jobs, id, Status::GROUP_CONSTRUCT_ABORT, &given_up_by(proc));
         floor.tell(&group, proc, others, &Message::Aborted, (None, None));
     }
 
     /// A member on another node has failed. Returns the vote of those here who hear of it.
     pub fn member_failed(&mut self, floor: &mut Floor<'_>, group: &Nspace, to: &[Proc]) -> Option<u64> {
         let voters = floor.voters(to, Message::MemberFailed.event());
-        let is_it = |(id, part): &(&TrackerId, &Part)| part.group == *group && floor.collectives.is_gathering(**id);
-        let id = *self.parts.iter().find(is_it)?.0;
-        if !floor.collectives.get(id)?.constructs(group) {
-            return None;
-        }
+        let is_it = |tracker: &&Tracker| tracker.failed.is_none() && tracker.constructs(group);
+        let id = floor.collectives.gathering(group).find(is_it)?.id;
         let vote = floor.votes.open(Subject::Construct(id), voters)?;
         floor.collectives.hold(id);
         Some(vote)
@@ -320,33 +318,26 @@ impl Constructs {
     /// A member has given a construction up.
     pub fn aborted(&mut self, floor: &mut Floor<'_>, source: &Proc, group: &Nspace) {
         let given_up = |tracker: &Tracker| tracker.constructs(group) && tracker.signature.contains(source);
-        self.give_up(floor, given_up, source);
+        let Floor { cx, jobs, collectives, .. } = floor;
+        collectives.fail(cx, jobs, group, given_up, (Status::GROUP_CONSTRUCT_ABORT, &given_up_by(source)));
         let at_host: Vec<TrackerId> =
-            floor.collectives.complete().filter(|tracker| given_up(tracker)).map(|tracker| tracker.id).collect();
+            collectives.complete(group).filter(|tracker| given_up(tracker)).map(|tracker| tracker.id).collect();
         for id in at_host {
             self.finish(floor, id, &Reply::Done(Status::GROUP_CONSTRUCT_ABORT));
         }
     }
 
-    fn give_up(&mut self, floor: &mut Floor<'_>, which: impl Fn(&Tracker) -> bool, by: &Proc) {
-        let Floor { cx, jobs, collectives, .. } = floor;
-        collectives.fail(cx, jobs, which, Status::GROUP_CONSTRUCT_ABORT, &format!("{by} has given it up"));
-    }
-
     /// Another server's election is over: its group has this leader.
-    pub fn follow(&mut self, group: &Nspace, leader: &Proc) {
-        let parts = self.parts.values_mut().filter(|part| part.group == *group);
-        parts.for_each(|part| part.leader = Some(leader.clone()));
+    pub fn follow(&mut self, floor: &Floor<'_>, group: &Nspace, leader: &Proc) {
+        for id in trackers_of(floor, group) {
+            self.parts.get_mut(&id).into_iter().for_each(|part| part.leader = Some(leader.clone()));
+        }
     }
 
     /// Another server has answered to an election for these processes; none: no other server can be asked.
     pub fn election_heard(&mut self, floor: &mut Floor<'_>, group: &Nspace, answer: Option<(&[Proc], Option<&Proc>)>) {
-        let electing: Vec<TrackerId> = self
-            .parts
-            .iter()
-            .filter(|(_, part)| part.group == *group && part.electing.is_some())
-            .map(|(id, _)| *id)
-            .collect();
+        let mut electing = trackers_of(floor, group);
+        electing.retain(|id| self.parts.get(id).is_some_and(|part| part.electing.is_some()));
         for id in electing {
             if let Some(election) = self.parts.get_mut(&id).and_then(|part| part.electing.as_mut()) {
                 match answer {
@@ -357,6 +348,16 @@ impl Constructs {
             self.go_on(floor, id);
         }
     }
+}
+
+/// The constructs and destructs of a group, wherever they stand.
+fn trackers_of(floor: &Floor<'_>, group: &Nspace) -> Vec<TrackerId> {
+    let Floor { collectives, .. } = floor;
+    collectives.gathering(group).chain(collectives.complete(group)).map(|tracker| tracker.id).collect()
+}
+
+fn given_up_by(proc: &Proc) -> String {
+    format!("{proc} has given it up")
 }
 
 /// Tells everybody that their leader is dead, and calls an election among them.
@@ -408,7 +409,7 @@ fn may_construct(floor: &Floor<'_>, proc: &Proc, id: &Nspace, procs: &[Proc], in
     added(info)?;
     // A list that is wrong in itself is refused where the process arrives.
     let Ok(signature) = Signature::of(floor.jobs, proc, Operation::Construct(id.clone()), procs) else { return Ok(()) };
-    let mut under_way = floor.collectives.gathering().chain(floor.collectives.complete());
+    let mut under_way = floor.collectives.gathering(id).chain(floor.collectives.complete(id));
     let another = |tracker: &Tracker| {
         let is_this = tracker.signature == signature && !tracker.arrived.contains(proc);
         tracker.failed.is_none() && tracker.constructs(id) && !is_this
@@ -429,5 +430,5 @@ fn failed_destruct(floor: &Floor<'_>, id: &Nspace, proc: &Proc) -> Option<Vec<Pr
         let ends = matches!(tracker.signature.operation(), Operation::Destruct(of) if of == id);
         ends && tracker.failed.is_some() && !tracker.arrived.contains(proc)
     };
-    Some(floor.collectives.gathering().find(is_it)?.signature.procs())
+    Some(floor.collectives.gathering(id).find(is_it)?.signature.procs())
 }

@@ -1,13 +1,15 @@
 //! Guests: processes of this node that are invited to a group, and those among them that wait to join it.
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::floor::Floor;
 use super::make::results;
 use super::message::{Answer, Membership};
+use crate::collect_small::collect_small;
 use crate::data::{Info, Nspace, Proc, Status};
 use crate::message::Reply;
 use crate::server::ctx::Ctx;
 use crate::server::ctx::peers::Caller;
+use crate::server::ctx::proc_set::ProcSet;
 use crate::server::ctx::timers::{Deadline, TimerId, time_limit};
 use crate::trace;
 
@@ -30,18 +32,57 @@ pub struct ToLeader {
     pub leader: Proc,
 }
 
-/// The guests of this node.
+/// The guests of this node: by group, by process and by number.
 #[derive(Debug, Default)]
 pub struct Guests {
-    invited: BTreeMap<(Nspace, Proc), Guest>,
+    invited: BTreeMap<Nspace, BTreeMap<Proc, Guest>>,
+    groups_of: BTreeMap<Proc, BTreeSet<Nspace>>,
+    by_number: BTreeMap<u64, (Nspace, Proc)>,
     last: u64,
 }
 
 impl Guests {
-    fn take(&mut self, which: impl Fn(&Nspace, &Proc, &Guest) -> bool) -> Vec<((Nspace, Proc), Guest)> {
-        let taken = self.invited.iter().filter(|((group, proc), guest)| which(group, proc, guest));
-        let taken: Vec<(Nspace, Proc)> = taken.map(|(key, _)| key.clone()).collect();
-        taken.into_iter().filter_map(|key| self.invited.remove_entry(&key)).collect()
+    fn get_mut(&mut self, group: &Nspace, proc: &Proc) -> Option<&mut Guest> {
+        self.invited.get_mut(group)?.get_mut(proc)
+    }
+
+    /// Returns whether nobody is invited.
+    #[cfg(test)]
+    pub fn is_empty(&self) -> bool {
+        self.invited.is_empty() && self.groups_of.is_empty() && self.by_number.is_empty()
+    }
+
+    fn add(&mut self, group: &Nspace, proc: &Proc, leader: &Proc) {
+        self.last += 1;
+        let guest = Guest { number: self.last, leader: leader.clone(), joining: None, limit: None };
+        self.invited.entry(group.clone()).or_default().insert(proc.clone(), guest);
+        self.groups_of.entry(proc.clone()).or_default().insert(group.clone());
+        self.by_number.insert(self.last, (group.clone(), proc.clone()));
+    }
+
+    /// Takes a guest out of everything that leads to it.
+    fn remove(&mut self, group: &Nspace, proc: &Proc) -> Option<Guest> {
+        let guests = self.invited.get_mut(group)?;
+        let guest = guests.remove(proc)?;
+        if guests.is_empty() {
+            self.invited.remove(group);
+        }
+        if let Some(groups) = self.groups_of.get_mut(proc) {
+            groups.remove(group);
+            if groups.is_empty() {
+                self.groups_of.remove(proc);
+            }
+        }
+        self.by_number.remove(&guest.number);
+        Some(guest)
+    }
+
+    /// Takes guests of a group out.
+    fn take(&mut self, group: &Nspace, which: impl Fn(&Proc, &Guest) -> bool) -> Vec<(Proc, Guest)> {
+        let guests = self.invited.get(group).into_iter().flatten();
+        let taken: Vec<Proc> =
+            guests.filter(|(proc, guest)| which(proc, guest)).map(|(proc, _)| proc.clone()).collect();
+        taken.into_iter().filter_map(|proc| self.remove(group, &proc).map(|guest| (proc, guest))).collect()
     }
 
     /// Remembers which processes of this node are invited. Returns the answers of those that cannot be.
@@ -49,14 +90,9 @@ impl Guests {
         let mut failed = Vec::new();
         for guest in floor.jobs.each(procs).into_iter().filter(|proc| floor.jobs.runs_here(proc)) {
             // One invitation to a group of that name at a time: the first leader keeps its guest.
-            let key = (group.clone(), guest.clone());
-            match self.invited.get(&key).map(|known| known.leader == *leader) {
+            match self.get_mut(group, &guest).map(|known| known.leader == *leader) {
                 Some(true) => {}
-                None if !floor.jobs.is_gone(&guest) => {
-                    self.last += 1;
-                    let invited = Guest { number: self.last, leader: leader.clone(), joining: None, limit: None };
-                    self.invited.insert(key, invited);
-                }
+                None if !floor.jobs.is_gone(&guest) => self.add(group, &guest, leader),
                 _ => failed.push(to_leader(Answer::Failed, (group.clone(), guest), leader)),
             }
         }
@@ -73,7 +109,7 @@ impl Guests {
         (accept, info): (bool, &[Info]),
     ) -> Option<ToLeader> {
         let key = (group.clone(), proc.clone());
-        let guest = self.invited.get_mut(&key);
+        let guest = self.get_mut(group, proc);
         let Some(guest) = guest.filter(|guest| leader.is_none_or(|leader| *leader == guest.leader)) else {
             // A process that leads in place of the dead is a member without having joined, and may join
             // when the group is complete.
@@ -92,7 +128,7 @@ impl Guests {
         }
         let leader = guest.leader.clone();
         if !accept {
-            self.invited.remove(&key);
+            self.remove(group, proc);
             floor.cx.answer_status(caller, Ok(()));
             return Some(to_leader(Answer::Declined, key, &leader));
         }
@@ -104,8 +140,9 @@ impl Guests {
 
     /// A group is complete: the processes of this node that have accepted go on.
     pub fn go_on(&mut self, cx: &mut Ctx, group: &Nspace, Membership { members, context, .. }: &Membership) {
-        for ((_, proc), guest) in self.take(|of, _, _| of == group) {
-            let reply = match members.contains(&proc) {
+        let joined: BTreeSet<&Proc> = collect_small(members);
+        for (proc, guest) in self.take(group, |_, _| true) {
+            let reply = match joined.contains(&proc) {
                 true => Reply::Infos(Status::SUCCESS, results(group, *context, members)),
                 false => Reply::Done(Status::GROUP_CONSTRUCT_ABORT),
             };
@@ -115,52 +152,58 @@ impl Guests {
 
     /// An invitation has ended without a group, for all of its guests.
     pub fn go_away(&mut self, cx: &mut Ctx, group: &Nspace) {
-        for (_, guest) in self.take(|of, _, _| of == group) {
+        for (_, guest) in self.take(group, |_, _| true) {
             end(cx, guest, Reply::Done(Status::GROUP_CONSTRUCT_ABORT));
         }
     }
 
     /// A leader gives the group up for those in `range`; for all of its guests where that is empty.
     pub fn aborted(&mut self, cx: &mut Ctx, source: &Proc, group: &Nspace, range: &[Proc]) {
-        let meant = |proc: &Proc| range.is_empty() || range.iter().any(|named| named.matches(proc));
-        for (_, guest) in self.take(|of, proc, guest| of == group && guest.leader == *source && meant(proc)) {
+        let named: ProcSet = range.iter().cloned().collect();
+        let meant = |proc: &Proc| range.is_empty() || named.has(proc);
+        for (_, guest) in self.take(group, |proc, guest| guest.leader == *source && meant(proc)) {
             end(cx, guest, Reply::Done(Status::GROUP_CONSTRUCT_ABORT));
         }
     }
 
     /// Another process leads from now on.
     pub fn follow(&mut self, group: &Nspace, leader: &Proc) {
-        let guests = self.invited.iter_mut().filter(|((of, _), _)| of == group);
+        let guests = self.invited.get_mut(group).into_iter().flatten();
         guests.for_each(|(_, guest)| guest.leader = leader.clone());
     }
 
     /// Forgets a guest whose leader waits for it no longer.
     pub fn dismiss(&mut self, cx: &mut Ctx, group: &Nspace, proc: &Proc) {
-        if let Some(guest) = self.invited.remove(&(group.clone(), proc.clone())) {
+        if let Some(guest) = self.remove(group, proc) {
             cx.timers.cancel(guest.limit);
         }
     }
 
     /// A process is dead: it answers no invitation. Returns that as its answers.
     pub fn process_gone(&mut self, cx: &mut Ctx, proc: &Proc) -> Vec<ToLeader> {
-        let gone = self.take(|_, guest, _| guest == proc).into_iter();
-        gone.map(|(key, guest)| {
+        let groups = self.groups_of.get(proc).cloned().unwrap_or_default().into_iter();
+        let answer = |group: Nspace| {
+            let guest = self.remove(&group, proc)?;
             cx.timers.cancel(guest.limit);
-            to_leader(Answer::Failed, key, &guest.leader)
-        })
-        .collect()
+            Some(to_leader(Answer::Failed, (group, proc.clone()), &guest.leader))
+        };
+        groups.filter_map(answer).collect()
     }
 
     /// A namespace is deregistered: nobody of it comes, or leads.
     pub fn job_over(&mut self, cx: &mut Ctx, nspace: &Nspace) {
-        for (_, guest) in self.take(|_, proc, guest| proc.nspace == *nspace || guest.leader.nspace == *nspace) {
-            end(cx, guest, Reply::Done(Status::GROUP_CONSTRUCT_ABORT));
+        let is_over = |proc: &Proc, guest: &Guest| proc.nspace == *nspace || guest.leader.nspace == *nspace;
+        for group in self.invited.keys().cloned().collect::<Vec<_>>() {
+            for (_, guest) in self.take(&group, is_over) {
+                end(cx, guest, Reply::Done(Status::GROUP_CONSTRUCT_ABORT));
+            }
         }
     }
 
     /// The time that a guest gives the others to complete the group is over. Returns its answer.
     pub fn expired(&mut self, cx: &mut Ctx, number: u64) -> Option<ToLeader> {
-        let (key, mut guest) = self.take(|_, _, guest| guest.number == number).pop()?;
+        let key = self.by_number.get(&number).cloned()?;
+        let mut guest = self.remove(&key.0, &key.1)?;
         guest.limit = None;
         let answer = to_leader(Answer::Failed, key, &guest.leader);
         end(cx, guest, Reply::Done(Status::ERR_TIMEOUT));

@@ -8,7 +8,7 @@
 //! A guest that does not come is left out of the group where the leader has a handler for that event which does not
 //! vote otherwise, or has made coming optional; else the invitation ends for all. The group is complete when nobody is
 //! waited for: then it exists, and every guest that has accepted is let go on.
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::construct::call_election;
 use super::election::Election;
@@ -45,6 +45,8 @@ struct Invitation {
     /// Everybody who was to be in the group, in its order, the leader included.
     places: Vec<Proc>,
     states: BTreeMap<Proc, State>,
+    /// Number of those that have not answered.
+    asked: usize,
     /// Number of processes that were invited instead of others.
     substitutes: usize,
     info: Vec<Info>,
@@ -68,9 +70,14 @@ impl Invitation {
         Subject::Invitation(self.number)
     }
 
+    fn set_state(&mut self, proc: &Proc, state: State) {
+        let before = self.states.insert(proc.clone(), state);
+        self.asked += usize::from(state == State::Asked);
+        self.asked -= usize::from(before == Some(State::Asked));
+    }
+
     fn is_settled(&self, decided: bool) -> bool {
-        let answered = !self.states.values().any(|state| *state == State::Asked);
-        answered && decided && self.electing.is_none() && !self.complete
+        self.asked == 0 && decided && self.electing.is_none() && !self.complete
     }
 }
 
@@ -88,6 +95,8 @@ struct Noted {
 pub struct Invitations {
     open: BTreeMap<Nspace, Invitation>,
     by_number: BTreeMap<u64, Nspace>,
+    /// The open ones of each leader.
+    led: BTreeMap<Proc, BTreeSet<Nspace>>,
     pub guests: Guests,
     /// The leaders of this node that have died, each with the process on another node that has followed it.
     followed: BTreeMap<Nspace, (Proc, Proc)>,
@@ -105,9 +114,24 @@ impl Invitations {
         self.open.get(id).map(|invitation| invitation.number)
     }
 
-    /// Counts the open ones.
-    pub fn len(&self) -> usize {
-        self.open.len()
+    /// Counts the open ones that a process leads.
+    pub fn led_by(&self, leader: &Proc) -> usize {
+        self.led.get(leader).map_or(0, BTreeSet::len)
+    }
+
+    /// Returns whether none is open, and nothing leads to one.
+    #[cfg(test)]
+    pub fn is_empty(&self) -> bool {
+        self.open.is_empty() && self.by_number.is_empty() && self.led.is_empty()
+    }
+
+    fn leads_no_more(&mut self, leader: &Proc, id: &Nspace) {
+        if let Some(led) = self.led.get_mut(leader) {
+            led.remove(id);
+            if led.is_empty() {
+                self.led.remove(leader);
+            }
+        }
     }
 
     /// Lets a client invite others into a group.
@@ -145,12 +169,14 @@ impl Invitations {
         let number = self.last;
         let limit = time_limit(&info).flatten();
         let limit = limit.map(|limit| floor.cx.set_deadline(limit, Deadline::Invitation(number)));
+        let asked = states.values().filter(|state| **state == State::Asked).count();
         let invitation = Invitation {
             number,
             leader: leader.clone(),
             caller,
             places,
             states,
+            asked,
             substitutes: 0,
             info,
             electing: None,
@@ -159,12 +185,14 @@ impl Invitations {
             limit,
         };
         self.by_number.insert(number, id.clone());
+        self.led.entry(leader.clone()).or_default().insert(id.clone());
         self.open.insert(id.clone(), invitation);
     }
 
     fn close(&mut self, floor: &mut Floor<'_>, id: &Nspace) -> Option<Invitation> {
         let invitation = self.open.remove(id)?;
         self.by_number.remove(&invitation.number);
+        self.leads_no_more(&invitation.leader, id);
         floor.votes.close(&invitation.subject());
         floor.cx.timers.cancel(invitation.limit);
         Some(invitation)
@@ -239,11 +267,11 @@ impl Invitations {
             invitation.unread.push((answer, guest.clone()));
             return Noted::default();
         }
-        let Some(state) = invitation.states.get_mut(guest).filter(|state| **state != State::Out) else {
+        if invitation.states.get(guest).is_none_or(|state| *state == State::Out) {
             return Noted::default();
-        };
-        *state = if answer == Answer::Accepted { State::Accepted } else { State::Out };
-        let is_out = *state == State::Out;
+        }
+        let is_out = answer != Answer::Accepted;
+        invitation.set_state(guest, if is_out { State::Out } else { State::Accepted });
         let leader = std::slice::from_ref(&invitation.leader);
         let is_heard = !floor.hearers(leader, answer.event()).is_empty();
         let vote = floor.votes.open(invitation.subject(), floor.voters(leader, answer.event()));
@@ -273,10 +301,12 @@ impl Invitations {
             election.stand(proc.clone());
         }
         let more = floor.jobs.each(&decision.add);
-        let new: Vec<Proc> = more.into_iter().filter(|proc| !invitation.places.contains(proc)).collect();
+        // Each of the places has a state, its leader at the beginning excepted.
+        let is_new = |proc: &Proc| *proc != invitation.leader && !invitation.states.contains_key(proc);
+        let new: Vec<Proc> = more.into_iter().filter(is_new).collect();
         invitation.substitutes += new.len();
         invitation.places.extend(new.iter().cloned());
-        invitation.states.extend(new.iter().map(|proc| (proc.clone(), State::Asked)));
+        new.iter().for_each(|proc| invitation.set_state(proc, State::Asked));
         let leader = invitation.leader.clone();
         if !new.is_empty() {
             self.send(floor, &id, &leader, new);
@@ -301,10 +331,12 @@ impl Invitations {
                 floor.tell(id, &dead, everybody, &Message::LeaderSelected(None, None), (None, number));
                 return self.give_up(floor, id, Status::GROUP_CONSTRUCT_ABORT);
             };
-            invitation.leader = leader.clone();
             // It has come by leading.
-            invitation.states.insert(leader.clone(), State::Accepted);
+            invitation.set_state(&leader, State::Accepted);
             let unread = std::mem::take(&mut invitation.unread);
+            let before = std::mem::replace(&mut invitation.leader, leader.clone());
+            self.leads_no_more(&before, id);
+            self.led.entry(leader.clone()).or_default().insert(id.clone());
             match floor.jobs.runs_here(&leader) {
                 true => {
                     let selected = Message::LeaderSelected(Some(leader.clone()), None);
@@ -371,6 +403,7 @@ impl Invitations {
             return;
         }
         let Handover { places, awaited, info } = handover;
+        let awaited: BTreeSet<Proc> = collect_small(awaited);
         let state = |proc: &Proc| if awaited.contains(proc) { State::Asked } else { State::Accepted };
         let states = collect_small(places.iter().map(|proc| (proc.clone(), state(proc))));
         self.open(floor, id, leader, None, (places, states, info));
@@ -428,7 +461,9 @@ impl Invitations {
         if self.open.get(id).is_some_and(|open| is_asked(open) && range.contains(&open.leader)) {
             return self.give_up(floor, id, Status::GROUP_CONSTRUCT_ABORT);
         }
-        self.followed.retain(|of, (_, leader)| of != id || leader != source);
+        if self.followed.get(id).is_some_and(|(_, leader)| leader == source) {
+            self.followed.remove(id);
+        }
         self.guests.aborted(floor.cx, source, id, range);
     }
 
@@ -446,11 +481,10 @@ impl Invitations {
     pub fn process_gone(&mut self, floor: &mut Floor<'_>, proc: &Proc) {
         let answers = self.guests.process_gone(floor.cx, proc);
         answers.into_iter().for_each(|answer| self.answer(floor, answer));
-        let led = self.open.iter().filter(|(_, invitation)| invitation.leader == *proc);
-        for id in led.map(|(id, _)| id.clone()).collect::<Vec<_>>() {
+        for id in self.led.get(proc).cloned().unwrap_or_default() {
             let Some(invitation) = self.open.get_mut(&id) else { continue };
             invitation.caller = None;
-            invitation.states.insert(proc.clone(), State::Out);
+            invitation.set_state(proc, State::Out);
             let others = (invitation.invited(), Some(invitation.number));
             invitation.electing = Some(call_election(floor, invitation.subject(), &id, proc, others));
             self.go_on(floor, &id);

@@ -11,6 +11,7 @@ use crate::message::{Posted, Reply, key_in_context};
 use crate::server::collective::encoding::{self, Others, RankData};
 use crate::server::collective::exchange;
 use crate::server::ctx::Ctx;
+use crate::server::ctx::proc_set::ProcSet;
 use crate::server::jobs::Jobs;
 use crate::trace;
 
@@ -70,12 +71,11 @@ pub fn group(
         (!others.is_empty()).then(|| collect_small(others.iter().map(|(_, of)| of.proc.clone())));
     let context = share(floor, part, infos, others)?;
     let wanted = floor.jobs.each(&part.order);
-    let named = named_in(infos);
+    let named = named_in(infos).map(ProcSet::from_iter);
     let is_in = |proc: &Proc| match floor.jobs.runs_here(proc) {
         true => !excused.contains(proc),
         false => {
-            come.as_ref().is_none_or(|come| come.contains(proc))
-                && named.as_ref().is_none_or(|named| named.iter().any(|name| name.matches(proc)))
+            come.as_ref().is_none_or(|come| come.contains(proc)) && named.as_ref().is_none_or(|named| named.has(proc))
         }
     };
     let places: Vec<Proc> = wanted.iter().filter(|proc| is_in(proc)).cloned().collect();

@@ -52,8 +52,10 @@ use poll::Polls;
 use registry::Registry;
 use vote::{Subject, Votes};
 
-/// Groups that one server knows, and those that are being made without a collective.
+/// Most groups that processes of one job are in.
 const MAX_GROUPS: usize = 65536;
+/// Most invitations that one process leads, and most groups that it has come to alone and waits for.
+const MAX_OPEN: usize = 1024;
 
 /// The room of groups.
 #[derive(Debug, Default)]
@@ -89,7 +91,7 @@ macro_rules! floor {
 impl Groups {
     /// Acts on what a client wants of a group.
     pub fn call(&mut self, below: Below<'_>, caller: Caller, proc: Proc, id: &Nspace, call: GroupCall) {
-        if let Err(status) = self.may_call(below.jobs, id, &call) {
+        if let Err(status) = self.may_call(below.jobs, &proc, id, &call) {
             trace!("{proc} asks for what cannot be of the group {id}: {status}");
             return below.cx.answer_status(caller, Err(status));
         }
@@ -125,7 +127,7 @@ impl Groups {
     }
 
     /// Checks that a call can be served at all.
-    fn may_call(&self, jobs: &Jobs, id: &Nspace, call: &GroupCall) -> Result<(), Status> {
+    fn may_call(&self, jobs: &Jobs, proc: &Proc, id: &Nspace, call: &GroupCall) -> Result<(), Status> {
         if id.is_empty() {
             return Err(Status::ERR_BAD_PARAM);
         }
@@ -134,19 +136,19 @@ impl Groups {
                 Err(Status::ERR_NOT_SUPPORTED)
             }
             GroupCall::Invite { info, .. } if info.iter().any(is_unserved) => Err(Status::ERR_NOT_SUPPORTED),
-            GroupCall::Construct { .. } | GroupCall::Invite { .. } => self.may_begin(jobs, id),
+            GroupCall::Construct { .. } => self.may_begin(jobs, proc, id),
+            GroupCall::Invite { .. } if self.invitations.led_by(proc) >= MAX_OPEN => Err(Status::ERR_OUT_OF_RESOURCE),
+            GroupCall::Invite { .. } => self.may_begin(jobs, proc, id),
             _ => Ok(()),
         }
     }
 
-    /// Checks that a group of that name may be made.
-    fn may_begin(&self, jobs: &Jobs, id: &Nspace) -> Result<(), Status> {
-        let Groups { registry, invitations, singles, .. } = self;
+    /// Checks that a process may make a group of that name.
+    fn may_begin(&self, jobs: &Jobs, proc: &Proc, id: &Nspace) -> Result<(), Status> {
+        let Groups { registry, invitations, .. } = self;
         match registry.get(id).is_some() || invitations.has(id) || jobs.get(id).is_some() {
             true => Err(Status::ERR_EXISTS),
-            false if registry.len() + invitations.len() + singles.len() >= MAX_GROUPS => {
-                Err(Status::ERR_OUT_OF_RESOURCE)
-            }
+            false if registry.count_of(&proc.nspace) >= MAX_GROUPS => Err(Status::ERR_OUT_OF_RESOURCE),
             false => Ok(()),
         }
     }
@@ -234,7 +236,7 @@ impl Groups {
             }
             Message::LeaderSelected(Some(leader), handover) if is_others => {
                 invitations.guests.follow(&id, &leader);
-                constructs.follow(&id, &leader);
+                constructs.follow(floor, &id, &leader);
                 if let Some(handover) = handover {
                     invitations.take_over(floor, &id, &leader, handover);
                 }
@@ -341,7 +343,7 @@ impl Groups {
     }
 
     /// The names of all groups.
-    pub fn names(&self) -> impl Iterator<Item = &Nspace> {
+    pub fn names(&self) -> impl ExactSizeIterator<Item = &Nspace> {
         self.registry.names()
     }
 }

@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::message::{id_of, procs};
+use crate::collect_small::collect_small;
 use crate::data::{DataArray, DataType, Info, Nspace, Proc, Rank, Status, Text, Value, keys};
 use crate::message::{Forward, GroupCall, Request};
 use crate::server::jobs::Jobs;
@@ -16,7 +17,8 @@ use crate::server::jobs::Jobs;
 pub struct Group {
     /// Members by group rank; one that has left keeps its place.
     places: Vec<Proc>,
-    left: BTreeSet<Proc>,
+    /// The processes that are in the group.
+    present: BTreeSet<Proc>,
     /// The context id that it was given, if it was.
     pub context: Option<u64>,
     /// True if members are told of the death of others.
@@ -26,17 +28,23 @@ pub struct Group {
 impl Group {
     /// Makes a group of these members.
     pub fn new(places: Vec<Proc>, context: Option<u64>, notify: bool) -> Self {
-        Group { places, left: BTreeSet::new(), context, notify }
+        let present = collect_small(places.iter().cloned());
+        Group { places, present, context, notify }
     }
 
     /// The processes that are in the group.
     pub fn members(&self) -> Vec<Proc> {
-        self.places.iter().filter(|proc| !self.left.contains(proc)).cloned().collect()
+        self.places.iter().filter(|proc| self.present.contains(proc)).cloned().collect()
     }
 
     /// Returns whether a process is in the group.
     pub fn has(&self, proc: &Proc) -> bool {
-        self.places.contains(proc) && !self.left.contains(proc)
+        self.present.contains(proc)
+    }
+
+    /// The namespaces of those that were to be in the group.
+    fn jobs(&self) -> BTreeSet<Nspace> {
+        collect_small(self.places.iter().map(|proc| proc.nspace.clone()))
     }
 
     /// The members that a rank of the group names.
@@ -52,6 +60,8 @@ impl Group {
 #[derive(Debug, Default)]
 pub struct Registry {
     active: BTreeMap<Nspace, Group>,
+    /// The groups that were made with processes of a namespace.
+    of_job: BTreeMap<Nspace, BTreeSet<Nspace>>,
     /// The last context id that was given here.
     last_context: u64,
 }
@@ -68,15 +78,21 @@ impl Registry {
         self.active.get(id)
     }
 
-    /// Counts the groups.
-    pub fn len(&self) -> usize {
-        self.active.len()
+    /// Counts the groups of a namespace.
+    pub fn count_of(&self, nspace: &Nspace) -> usize {
+        self.of_job.get(nspace).map_or(0, BTreeSet::len)
+    }
+
+    /// The groups of a namespace, by name.
+    fn groups_of(&self, nspace: &Nspace) -> Vec<Nspace> {
+        self.of_job.get(nspace).into_iter().flatten().cloned().collect()
     }
 
     /// Returns whether processes of one namespace share a group with those of the other.
     pub fn bind(&self, a: &Nspace, b: &Nspace) -> bool {
-        let has = |group: &Group, nspace: &Nspace| group.places.iter().any(|proc| proc.nspace == *nspace);
-        self.active.values().any(|group| has(group, a) && has(group, b))
+        let (Some(a), Some(b)) = (self.of_job.get(a), self.of_job.get(b)) else { return false };
+        let (few, many) = if a.len() < b.len() { (a, b) } else { (b, a) };
+        few.iter().any(|group| many.contains(group))
     }
 
     /// Adds a group that has been made, if any of its members runs here. Returns those that have died meanwhile.
@@ -85,50 +101,67 @@ impl Registry {
             return Vec::new();
         }
         let dead = group.places.iter().filter(|proc| jobs.is_gone(proc)).cloned().collect();
+        self.disband(&id);
+        for nspace in group.jobs() {
+            self.of_job.entry(nspace).or_default().insert(id.clone());
+        }
         self.active.insert(id, group);
         dead
     }
 
     /// Forgets a group.
     pub fn disband(&mut self, id: &Nspace) {
-        self.active.remove(id);
+        for nspace in self.active.remove(id).map(|group| group.jobs()).unwrap_or_default() {
+            if let Some(groups) = self.of_job.get_mut(&nspace) {
+                groups.remove(id);
+                if groups.is_empty() {
+                    self.of_job.remove(&nspace);
+                }
+            }
+        }
     }
 
     /// Takes dead members out of a group whose destruct has failed because of them, so that it can be tried again.
     pub fn lose(&mut self, jobs: &Jobs, id: &Nspace, gone: &[Proc]) {
         if let Some(group) = self.active.get_mut(id) {
-            group.left.extend(gone.iter().filter(|proc| group.places.contains(proc)).cloned());
+            gone.iter().for_each(|proc| _ = group.present.remove(proc));
             self.forget_if_deserted(jobs, id);
         }
     }
 
     /// Takes a member out of a group. Returns whether it was one.
     pub fn leave(&mut self, jobs: &Jobs, id: &Nspace, proc: &Proc) -> bool {
-        let Some(group) = self.active.get_mut(id).filter(|group| group.has(proc)) else { return false };
-        group.left.insert(proc.clone());
+        if !self.active.get_mut(id).is_some_and(|group| group.present.remove(proc)) {
+            return false;
+        }
         self.forget_if_deserted(jobs, id);
         true
     }
 
     fn forget_if_deserted(&mut self, jobs: &Jobs, id: &Nspace) {
-        if !self.active.get(id).is_some_and(|group| group.members().iter().any(|proc| jobs.runs_here(proc))) {
+        if !self.active.get(id).is_some_and(|group| group.present.iter().any(|proc| jobs.runs_here(proc))) {
             self.disband(id);
         }
     }
 
     /// Lists the groups that want to know of the death of a member, each with the others.
     pub fn to_notify(&self, proc: &Proc) -> Vec<(Nspace, Vec<Proc>)> {
-        let concerned = self.active.iter().filter(|(_, group)| group.notify && group.has(proc));
-        let others = |group: &Group| group.members().into_iter().filter(|other| other != proc).collect();
-        concerned.map(|(id, group)| (id.clone(), others(group))).collect()
+        let concerned = |id: Nspace| {
+            let group = self.get(&id).filter(|group| group.notify && group.has(proc))?;
+            let others = group.members().into_iter().filter(|other| other != proc).collect();
+            Some((id, others))
+        };
+        self.groups_of(&proc.nspace).into_iter().filter_map(concerned).collect()
     }
 
     /// A namespace is deregistered, and so are its processes as members.
     pub fn job_over(&mut self, jobs: &Jobs, nspace: &Nspace) {
-        for group in self.active.values_mut() {
-            group.left.extend(group.places.iter().filter(|proc| proc.nspace == *nspace).cloned());
+        for id in self.groups_of(nspace) {
+            if let Some(group) = self.active.get_mut(&id) {
+                group.present.retain(|proc| proc.nspace != *nspace);
+            }
+            self.forget_if_deserted(jobs, &id);
         }
-        self.active.retain(|_, group| group.members().iter().any(|proc| jobs.runs_here(proc)));
     }
 
     /// Processes with the names of groups replaced by their members.
@@ -136,7 +169,10 @@ impl Registry {
         if !procs.iter().any(|proc| self.active.contains_key(&proc.nspace)) {
             return Ok(procs);
         }
+        // A group that is named as a whole, however often, stands for its members once.
+        let mut whole = BTreeSet::new();
         let named = |proc: Proc| match self.active.get(&proc.nspace) {
+            Some(_) if proc.rank == Rank::WILDCARD && !whole.insert(proc.nspace.clone()) => Ok(Vec::new()),
             Some(group) => group.named(proc.rank),
             None => Ok(vec![proc]),
         };
@@ -194,7 +230,7 @@ impl Registry {
     }
 
     /// The names of all groups.
-    pub fn names(&self) -> impl Iterator<Item = &Nspace> {
+    pub fn names(&self) -> impl ExactSizeIterator<Item = &Nspace> {
         self.active.keys()
     }
 }
@@ -206,6 +242,36 @@ mod tests {
 
     fn proc(nspace: &str, rank: Rank) -> Proc {
         Proc::new(Nspace::new(nspace).unwrap(), rank)
+    }
+
+    #[test]
+    fn a_group_that_is_named_often_as_a_whole_stands_for_its_members_once() {
+        let mut groups = Registry::default();
+        let members: Vec<Proc> = (0..10_000).map(|rank| proc("job", Rank(rank))).collect();
+        groups.active.insert(Nspace::new("g").unwrap(), Group::new(members.clone(), None, false));
+        // A name of each member for each of these would be 10,000,000,000 of them.
+        assert_eq!(groups.native(vec![proc("g", Rank::WILDCARD); 1_000_000]), Ok(members));
+    }
+
+    #[test]
+    fn who_shares_a_group_is_known_without_a_look_at_its_members() {
+        let (mut groups, mut jobs) = (Registry::default(), Jobs::default());
+        jobs.add(&proc("a", Rank(0)).nspace, 1, &[Rank(0)]);
+        let [a, b, c] = ["a", "b", "c"].map(|job| proc(job, Rank(0)).nspace);
+        let shared = Nspace::new("shared").unwrap();
+        groups.enroll(&jobs, shared.clone(), Group::new(vec![proc("a", Rank(0)), proc("b", Rank(0))], None, true));
+        for number in 0..1000 {
+            let own = Group::new(vec![proc("a", Rank(0))], None, false);
+            groups.enroll(&jobs, Nspace::new(format!("own{number}")).unwrap(), own);
+        }
+        assert!(groups.bind(&a, &b) && groups.bind(&b, &a) && !groups.bind(&a, &c));
+        assert_eq!((groups.count_of(&a), groups.count_of(&b)), (1001, 1));
+        let others = vec![proc("b", Rank(0))];
+        assert_eq!(groups.to_notify(&proc("a", Rank(0))), [(shared.clone(), others)]);
+        assert!(groups.leave(&jobs, &shared, &proc("a", Rank(0))) && groups.get(&shared).is_none());
+        assert!(!groups.bind(&a, &b));
+        groups.job_over(&jobs, &a);
+        assert!(groups.active.is_empty() && groups.of_job.is_empty());
     }
 
     #[test]

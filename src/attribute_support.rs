@@ -3,7 +3,8 @@
 //! The library's own levels (client, server, tool) are the tables below. The host's level is what the program that
 //! embeds a server has registered, by the names of its module's functions; it is told under the names of the
 //! functions that users call.
-use std::collections::BTreeMap;
+use std::cell::LazyCell;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::collect_small::collect_small;
 use crate::control::rendezvous;
@@ -177,27 +178,35 @@ pub(crate) fn asks_for_host(qualifiers: &[Info]) -> bool {
 /// The answers to such a query: for each level that its qualifiers name, the functions as one text, or of the functions
 /// that the qualifier names (all of them for a truth, or `all`) an array with the attributes of each.
 pub(crate) fn answers(qualifiers: &[Info], host: &HostSupport) -> Vec<Info> {
-    let of = |table: Table| {
+    let of = |table: Table| -> BTreeMap<String, Vec<String>> {
         let words = |(function, names): &(&str, &str)| {
             ((*function).to_owned(), names.split_ascii_whitespace().map(str::to_owned).collect())
         };
         collect_small(table.iter().map(words))
     };
+    let (client, server, tool) =
+        (LazyCell::new(|| of(CLIENT)), LazyCell::new(|| of(SERVER)), LazyCell::new(|| of(TOOL)));
+    // A question that is asked again gets no second answer.
+    let mut seen = BTreeSet::new();
     let answer = |qualifier: &Info| {
-        let (level, lists) = match qualifier.key.to_string().as_str() {
-            keys::CLIENT_FUNCTIONS => (of(CLIENT), true),
-            keys::CLIENT_ATTRIBUTES => (of(CLIENT), false),
-            keys::SERVER_FUNCTIONS => (of(SERVER), true),
-            keys::SERVER_ATTRIBUTES => (of(SERVER), false),
-            keys::TOOL_FUNCTIONS => (of(TOOL), true),
-            keys::TOOL_ATTRIBUTES => (of(TOOL), false),
-            keys::HOST_FUNCTIONS => (host.0.clone(), true),
-            keys::HOST_ATTRIBUTES => (host.0.clone(), false),
+        let (level, lists) = match qualifier.key.as_str()? {
+            keys::CLIENT_FUNCTIONS => (&*client, true),
+            keys::CLIENT_ATTRIBUTES => (&*client, false),
+            keys::SERVER_FUNCTIONS => (&*server, true),
+            keys::SERVER_ATTRIBUTES => (&*server, false),
+            keys::TOOL_FUNCTIONS => (&*tool, true),
+            keys::TOOL_ATTRIBUTES => (&*tool, false),
+            keys::HOST_FUNCTIONS => (&host.0, true),
+            keys::HOST_ATTRIBUTES => (&host.0, false),
             _ => return None,
         };
+        let asked = qualifier.value.as_str().filter(|_| !lists).unwrap_or_default();
+        if !seen.insert([qualifier.key.as_bytes(), asked.as_bytes()].join(&b' ')) {
+            return None;
+        }
         let value = match lists {
             true => Value::string(level.keys().map(String::as_str).collect::<Vec<_>>().join(",")),
-            false => attributes(&level, &qualifier.value),
+            false => attributes(level, &qualifier.value),
         };
         Some(Info { key: qualifier.key.clone(), flags: 0, value })
     };
@@ -206,14 +215,15 @@ pub(crate) fn answers(qualifiers: &[Info], host: &HostSupport) -> Vec<Info> {
 
 /// The attributes of the functions that are asked for; of none that is known, nothing.
 fn attributes(level: &BTreeMap<String, Vec<String>>, asked: &Value) -> Value {
-    let named: Option<Vec<String>> = match asked.as_str() {
-        Some("all") | None => None,
-        Some(names) => Some(names.split(',').map(|name| served(name.trim())).collect()),
+    let wanted: BTreeMap<&String, &Vec<String>> = match asked.as_str() {
+        Some("all") | None => collect_small(level),
+        Some(names) => {
+            let named = names.split(',').map(|name| served(name.trim()));
+            collect_small(named.filter_map(|function| level.get_key_value(&function)))
+        }
     };
-    let wanted = |function: &String| named.as_ref().is_none_or(|named| named.contains(function));
-    let found: Vec<Info> = level
-        .iter()
-        .filter(|(function, _)| wanted(function))
+    let found: Vec<Info> = wanted
+        .into_iter()
         .filter_map(|(function, names)| {
             let described = names.iter().map(|name| Value::Regattr(Box::new(described(name)))).collect();
             let array = DataArray::new(DataType::REGATTR, described).ok()?;
@@ -284,5 +294,14 @@ mod tests {
         let finalize = ask(keys::CLIENT_ATTRIBUTES, Value::string("PMIx_Finalize"));
         assert_eq!(names(&finalize[0]), ["PMIx_Finalize: PMIX_EMBED_BARRIER"]);
         assert!(ask(keys::TIMEOUT, true.into()).is_empty());
+    }
+
+    #[test]
+    fn a_question_that_is_asked_again_has_one_answer() {
+        let all = |key: &str| Info::new(key, "all");
+        let often = [vec![all(keys::HOST_ATTRIBUTES); 100_000], vec![all(keys::CLIENT_FUNCTIONS); 100_000]].concat();
+        let answers = answers(&often, &HostSupport::default());
+        let keys: Vec<&str> = answers.iter().filter_map(|info| info.key.as_str()).collect();
+        assert_eq!(keys, [keys::HOST_ATTRIBUTES, keys::CLIENT_FUNCTIONS]);
     }
 }

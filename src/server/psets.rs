@@ -46,12 +46,17 @@ impl ProcessSets {
 
     /// Returns the answer to a query for one of their keys; `set` is the one that the query names.
     /// Groups are listed as well.
-    pub fn answer(&self, key: &str, set: Option<&Text>, groups: &[&Nspace]) -> Option<Value> {
+    pub fn answer<'a>(
+        &self,
+        key: &str,
+        set: Option<&Text>,
+        groups: impl ExactSizeIterator<Item = &'a Nspace>,
+    ) -> Option<Value> {
         let members_of = |set: &Text| self.0.get(set.as_bytes());
         match key {
             keys::QUERY_NUM_PSETS => Some(Value::Size((self.0.len() + groups.len()) as u64)),
             keys::QUERY_PSET_NAMES => {
-                let groups = groups.iter().map(|group| group.as_bytes());
+                let groups = groups.map(|group| group.as_bytes());
                 let names: Vec<&[u8]> = self.0.keys().map(|name| &name[..]).chain(groups).collect();
                 // None is an answer, too, as it is with the number of them.
                 Some(Value::string(names.join(&b',')))
@@ -115,7 +120,7 @@ mod tests {
         let (mut test, mut sets) = (testing::ctx(NoHost), ProcessSets::default());
         let group = Nspace::new("g").unwrap();
         sets.define(&mut test.cx, name("a"), vec![proc("job", 0), proc("job", 1)]).unwrap();
-        let answer = |key, set: Option<&str>| sets.answer(key, set.map(name).as_ref(), &[&group]);
+        let answer = |key, set: Option<&str>| sets.answer(key, set.map(name).as_ref(), [&group].into_iter());
         assert_eq!(answer(keys::QUERY_NUM_PSETS, None), Some(Value::Size(2)));
         assert_eq!(answer(keys::QUERY_PSET_NAMES, None), Some(Value::string("a,g")));
         let members = answer(keys::QUERY_PSET_MEMBERSHIP, Some("a")).unwrap();

@@ -14,10 +14,16 @@ use super::ctx::ticket::Ticket;
 use crate::data::{Info, Key, Proc, Query, Status, Value};
 use crate::message::door::PeerId;
 use crate::message::{Infos, Reply};
+use crate::trace;
 
 pub mod known;
 
 use known::{Known, Subject, is_about_sets};
+
+/// Most keys that one call asks for.
+const MAX_KEYS: usize = 1 << 17;
+/// Most bytes of the answers to one call.
+const MAX_BYTES: usize = 64 << 20;
 
 /// The answers to one key of a query, in its place among the others.
 type Place = Vec<Info>;
@@ -35,6 +41,8 @@ struct Pending {
     calls: VecDeque<Call>,
     /// True if one call of the host answers it all: then its status counts.
     is_hosts: bool,
+    /// Bytes of the answers.
+    bytes: usize,
     /// True if anything was answered.
     answered: bool,
     /// Status that the host has answered last.
@@ -61,15 +69,32 @@ pub struct Queries {
 impl Queries {
     /// A client asks something.
     pub fn ask(&mut self, cx: &mut Ctx, known: &Known, caller: Caller, asker: Proc, queries: Vec<Query>) {
-        let mut places = Vec::new();
+        let mut places: Vec<Place> = Vec::new();
         let mut left = Vec::new();
+        let mut bytes = 0;
+        if queries.iter().map(|query| query.keys.len()).sum::<usize>() > MAX_KEYS {
+            trace!("{asker} asks for more than {MAX_KEYS} keys at a time");
+            return cx.answer_status(caller, Err(Status::ERR_OUT_OF_RESOURCE));
+        }
         for mut query in queries {
             let mut of_host = Vec::new();
+            // A key that is asked for again has the same answer.
+            let mut seen: BTreeMap<Vec<u8>, usize> = BTreeMap::new();
             for key in std::mem::take(&mut query.keys) {
-                let place = known.own(&key, &query);
-                if place.is_none() {
-                    of_host.push(places.len());
-                    query.keys.push(key);
+                let place = match seen.get(key.as_bytes()) {
+                    Some(at) => Some(places[*at].clone()),
+                    None => known.own(&key, &query),
+                };
+                bytes += place.as_deref().map_or(0, size_of_infos);
+                if bytes > MAX_BYTES {
+                    return refuse(cx, caller, &asker);
+                }
+                match &place {
+                    Some(_) => _ = seen.insert(key.as_bytes().to_vec(), places.len()),
+                    None => {
+                        of_host.push(places.len());
+                        query.keys.push(key);
+                    }
                 }
                 places.push(place.unwrap_or_default());
             }
@@ -82,7 +107,7 @@ impl Queries {
         let calls = calls(left);
         let is_hosts = !answered && calls.len() == 1;
         let last_status = Status::ERR_NOT_FOUND;
-        self.go_on(cx, Pending { caller, asker, places, calls, is_hosts, answered, last_status });
+        self.go_on(cx, Pending { caller, asker, places, calls, is_hosts, bytes, answered, last_status });
     }
 
     /// Asks the host what it is still to be asked, or answers.
@@ -106,6 +131,10 @@ impl Queries {
             Ok(Answers { status, of_keys, more }) => {
                 pending.answered = true;
                 pending.last_status = status;
+                pending.bytes += of_keys.iter().flatten().map(size_of_info).sum::<usize>() + size_of_infos(&more);
+                if pending.bytes > MAX_BYTES {
+                    return refuse(cx, pending.caller, &pending.asker);
+                }
                 places.iter().zip(of_keys).for_each(|(at, answer)| pending.places[*at].extend(answer));
                 places.last().into_iter().for_each(|at| pending.places[*at].extend_from_slice(&more));
             }
@@ -126,19 +155,32 @@ impl Queries {
     }
 }
 
+fn size_of_info(info: &Info) -> usize {
+    size_of::<Info>() + info.key.len() + info.value.kept_size()
+}
+
+fn size_of_infos(infos: &[Info]) -> usize {
+    infos.iter().map(size_of_info).sum()
+}
+
+fn refuse(cx: &mut Ctx, caller: Caller, asker: &Proc) {
+    trace!("the answers to what {asker} asks take more than {MAX_BYTES} bytes");
+    cx.answer_status(caller, Err(Status::ERR_OUT_OF_RESOURCE));
+}
+
 fn answer(cx: &mut Ctx, pending: Pending) {
     let Pending { caller, places, is_hosts, answered, last_status, .. } = pending;
     let infos = places.concat();
     let answer = match answered {
         false => Reply::Done(last_status),
-        true => reply(if is_hosts { last_status } else { status_of(&infos) }, infos),
+        true => reply(if is_hosts { last_status } else { status_of(infos.iter()) }, infos),
     };
     cx.answer(caller, answer);
 }
 
 /// Completes the host's answers with what is known here, where the host says that it does not know all of it.
 fn complete(known: &Known, asker: &Proc, queries: &[Query], result: Result<Infos, Status>) -> Result<Answers, Status> {
-    let (status, mut hosts, nothing) = match result {
+    let (status, hosts, nothing) = match result {
         Ok((Status::ERR_PARTIAL_SUCCESS, infos)) => (None, infos, Status::ERR_NOT_FOUND),
         // Of sets and groups, enough is known here to say so.
         Err(Status::ERR_NOT_SUPPORTED) if queries.iter().flat_map(|query| &query.keys).all(is_about_sets) => {
@@ -148,6 +190,12 @@ fn complete(known: &Known, asker: &Proc, queries: &[Query], result: Result<Infos
         Ok((status, infos)) => (Some(status), infos, Status::ERR_NOT_FOUND),
         Err(status) => return Err(status),
     };
+    // Asked for twice, say of two jobs, the host's answers come in the order of the queries.
+    let mut places: BTreeMap<Key, VecDeque<usize>> = BTreeMap::new();
+    for (at, info) in hosts.iter().enumerate() {
+        places.entry(info.key.clone()).or_default().push_back(at);
+    }
+    let mut hosts: Vec<Option<Info>> = hosts.into_iter().map(Some).collect();
     let mut of_keys = Vec::new();
     for query in queries {
         let subject = Subject::read(asker, query);
@@ -156,8 +204,7 @@ fn complete(known: &Known, asker: &Proc, queries: &[Query], result: Result<Infos
                 of_keys.push(None);
                 continue;
             };
-            // Asked for twice, say of two jobs, the host's answers come in the order of the queries.
-            let answer = hosts.iter().position(|info| info.key == key).map(|at| hosts.remove(at));
+            let answer = places.get_mut(&key).and_then(VecDeque::pop_front).and_then(|at| hosts[at].take());
             let own = || {
                 let value = known.instead_of_host(&key, query, subject.as_ref()).unwrap_or(Value::Undef);
                 Info { key: key.clone(), flags: 0, value }
@@ -168,17 +215,15 @@ fn complete(known: &Known, asker: &Proc, queries: &[Query], result: Result<Infos
             });
         }
     }
+    let more: Vec<Info> = hosts.into_iter().flatten().collect();
     let status = match status {
         Some(status) => status,
-        None => {
-            let all: Vec<Info> = of_keys.iter().flatten().chain(&hosts).cloned().collect();
-            match status_of(&all) {
-                Status::ERR_NOT_FOUND => return Err(nothing),
-                status => status,
-            }
-        }
+        None => match status_of(of_keys.iter().flatten().chain(&more)) {
+            Status::ERR_NOT_FOUND => return Err(nothing),
+            status => status,
+        },
     };
-    Ok(Answers { status, of_keys, more: hosts })
+    Ok(Answers { status, of_keys, more })
 }
 
 /// Calls of the host: one for everything, unless the same key is asked for more than once. Of answers by that key, with
@@ -207,16 +252,22 @@ fn reply(status: Status, infos: Vec<Info>) -> Reply {
 }
 
 /// Returns the status of a list of answers: all of it, some or none was found.
-fn status_of(infos: &[Info]) -> Status {
-    match infos.iter().filter(|info| info.value != Value::Undef).count() {
+fn status_of<'a>(infos: impl Iterator<Item = &'a Info>) -> Status {
+    let (mut all, mut found) = (0, 0);
+    for info in infos {
+        all += 1;
+        found += usize::from(info.value != Value::Undef);
+    }
+    match found {
         0 => Status::ERR_NOT_FOUND,
-        found if found < infos.len() => Status::ERR_PARTIAL_SUCCESS,
+        found if found < all => Status::ERR_PARTIAL_SUCCESS,
         _ => Status::SUCCESS,
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
     use std::sync::mpsc;
 
     use super::*;
@@ -225,6 +276,11 @@ mod tests {
     use crate::server::ctx::testing::{self, TestCtx, proc};
     use crate::server::host::{Accepted, Answer, Completion, Host};
     use crate::server::jobs::Jobs;
+
+    thread_local! {
+        /// Questions for process sets and groups.
+        static SETS: Cell<usize> = const { Cell::new(0) };
+    }
 
     /// A host that keeps what it is asked.
     struct ChannelHost(mpsc::Sender<(Vec<Query>, Completion<Infos>)>);
@@ -257,7 +313,10 @@ mod tests {
 
         /// Lets something happen where a process set `set` of three is known.
         fn with<R>(&mut self, act: impl FnOnce(&mut Queries, &mut Ctx, &Known) -> R) -> R {
-            let sets = |key: &str, _: &Query| (key == keys::QUERY_NUM_PSETS).then_some(Value::Size(3));
+            let sets = |key: &str, _: &Query| {
+                SETS.set(SETS.get() + 1);
+                (key == keys::QUERY_NUM_PSETS).then_some(Value::Size(3))
+            };
             let (support, hostname) = (HostSupport::default(), Text::new("here").unwrap());
             let known = Known { jobs: &self.jobs, hostname: &hostname, uri: None, host_support: &support, sets: &sets };
             act(&mut self.queries, &mut self.test.cx, &known)
@@ -333,5 +392,42 @@ mod tests {
         bench.queries.peer_over(bench.caller.peer);
         bench.answer(Err(Status::ERR_TIMEOUT));
         assert!(bench.queries.pending.is_empty() && bench.asked.try_recv().is_err());
+    }
+
+    #[test]
+    fn very_many_keys_and_answers_are_put_together_in_one_go_through_them() {
+        let mut bench = Bench::new();
+        let names: Vec<String> = (0..100_000).map(|number| format!("host{number}")).collect();
+        let keys: Vec<&str> = names.iter().map(String::as_str).collect();
+        bench.ask(&[&keys]);
+        // The last one first: of each pair compared, these would be 10,000,000,000 steps.
+        let found: Vec<Info> = keys.iter().rev().map(|key| Info::new(*key, 1u32)).collect();
+        bench.answer(Ok((Status::SUCCESS, found)));
+        let Some(Reply::Infos(Status::SUCCESS, all)) = bench.reply() else { panic!("an answer") };
+        assert!(all.iter().map(|info| info.key.as_bytes()).eq(keys.iter().map(|key| key.as_bytes())));
+    }
+
+    #[test]
+    fn a_call_asks_for_so_many_keys_and_gets_so_many_bytes() {
+        let refused = Some(Reply::Done(Status::ERR_OUT_OF_RESOURCE));
+        let mut bench = Bench::new();
+        bench.ask(&[&vec!["k"; MAX_KEYS + 1]]);
+        assert_eq!(bench.reply(), refused);
+        assert!(bench.asked.try_recv().is_err());
+        let mut bench = Bench::new();
+        bench.ask(&[&["k"], &["k"]]);
+        let much = || vec![Info::new("k", "x".repeat(MAX_BYTES / 2).as_str())];
+        bench.answer(Ok((Status::SUCCESS, much())));
+        assert_eq!(bench.reply(), None);
+        bench.answer(Ok((Status::SUCCESS, much())));
+        assert_eq!(bench.reply(), refused);
+    }
+
+    #[test]
+    fn a_key_of_the_server_that_is_asked_for_often_is_found_out_once() {
+        let mut bench = Bench::new();
+        bench.ask(&[&vec![keys::QUERY_NUM_PSETS; MAX_KEYS]]);
+        let Some(Reply::Infos(Status::SUCCESS, all)) = bench.reply() else { panic!("an answer") };
+        assert_eq!((all.len(), SETS.get()), (MAX_KEYS, 1));
     }
 }

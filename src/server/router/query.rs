@@ -23,7 +23,7 @@ impl Router {
         let (process_sets, groups) = (&self.process_sets, &self.groups);
         let sets = |key: &str, query: &Query| -> Option<Value> {
             let named = |key| query.qualifiers.find(key).and_then(|info| info.value.as_text());
-            let value = process_sets.answer(key, named(keys::PSET_NAME), &groups.names().collect::<Vec<_>>());
+            let value = process_sets.answer(key, named(keys::PSET_NAME), groups.names());
             value.or_else(|| groups.answer(key, named(keys::GROUP_ID)))
         };
         let hostname = self.cx.config.hostname.clone();

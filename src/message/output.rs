@@ -2,7 +2,7 @@
 //! directives of a pull ask for.
 use std::time::Duration;
 
-use crate::data::{Channels, Info, InfoList, Proc, keys};
+use crate::data::{Info, InfoList, keys};
 
 /// Output that a peer has been sent and has not taken in yet is no more than this, and one piece. The rest waits at the
 /// server, which drops what a pull has no room for: so nobody who stops reading stops anybody else.
@@ -11,11 +11,6 @@ pub const WINDOW: usize = 256 << 10;
 /// Returns the part of the window that a piece of output takes, however little it brings.
 pub fn cost(bytes: usize) -> usize {
     bytes + 64
-}
-
-/// Returns whether a pattern of a pull stands for this process's output on this channel.
-pub fn covers(procs: &[Proc], channels: Channels, source: &Proc, channel: Channels) -> bool {
-    channels.intersects(channel) && procs.iter().any(|proc| proc.matches(source))
 }
 
 /// Terms of a pull for its output, as far as the server goes.

@@ -8,6 +8,8 @@
 //!
 //! Ties end with a disconnect, and with the namespace. A participant that dies before it has arrived ends the operation
 //! for the others, as it does a fence.
+use std::collections::{BTreeMap, BTreeSet};
+
 use super::collective::arrived::Waiter;
 use super::collective::signature::{Operation, Signature};
 use super::collective::tracker::FailureNotice;
@@ -17,36 +19,67 @@ use super::ctx::peers::Caller;
 use super::ctx::ticket::{Ticket, TrackerId};
 use super::ctx::timers::time_limit;
 use super::jobs::Jobs;
+use crate::collect_small::collect_small;
 use crate::data::{Info, Nspace, Proc, Status};
 use crate::trace;
 
 /// The ties between namespaces.
 #[derive(Debug, Default)]
 pub struct Connections {
-    connected: Vec<Signature>,
-    /// Jobs, each with one that was started from it.
-    spawned: Vec<(Nspace, Nspace)>,
+    /// The processes that are connected, by each of their namespaces.
+    connected: BTreeMap<Nspace, Vec<Signature>>,
+    /// Jobs, each with those that were started from it, and the other way round.
+    spawned: BTreeMap<Nspace, BTreeSet<Nspace>>,
 }
 
 impl Connections {
     /// Ties a job to the one it was started from.
     pub fn tie(&mut self, parent: Nspace, child: Nspace) {
-        let tie = (parent, child);
-        if !self.spawned.contains(&tie) {
-            self.spawned.push(tie);
-        }
+        self.spawned.entry(parent.clone()).or_default().insert(child.clone());
+        self.spawned.entry(child).or_default().insert(parent);
     }
 
     /// Returns whether processes of one namespace may map the memory of the other.
     pub fn bind(&self, a: &Nspace, b: &Nspace) -> bool {
-        self.connected.iter().any(|signature| signature.involves(a) && signature.involves(b))
-            || self.spawned.iter().any(|(parent, child)| (parent, child) == (a, b) || (parent, child) == (b, a))
+        let (of_a, of_b) = (self.connected_with(a), self.connected_with(b));
+        let (few, other) = if of_a.len() < of_b.len() { (of_a, b) } else { (of_b, a) };
+        few.iter().any(|signature| signature.involves(other))
+            || self.spawned.get(a).is_some_and(|tied| tied.contains(b))
+    }
+
+    fn connected_with(&self, nspace: &Nspace) -> &[Signature] {
+        self.connected.get(nspace).map_or(&[], Vec::as_slice)
+    }
+
+    /// Returns whether processes are connected, and with each other alone.
+    fn are_connected(&self, signature: &Signature) -> bool {
+        let known = signature.namespaces().next().map_or(&[][..], |nspace| self.connected_with(nspace));
+        known.iter().any(|connected| connected.has_procs_of(signature))
+    }
+
+    /// Forgets connections of a namespace.
+    fn forget(&mut self, nspace: &Nspace, is_over: impl Fn(&Signature) -> bool) {
+        if let Some(connected) = self.connected.get_mut(nspace) {
+            connected.retain(|signature| !is_over(signature));
+            if connected.is_empty() {
+                self.connected.remove(nspace);
+            }
+        }
     }
 
     /// A namespace is deregistered.
     pub fn job_over(&mut self, nspace: &Nspace) {
-        self.connected.retain(|signature| !signature.involves(nspace));
-        self.spawned.retain(|(parent, child)| parent != nspace && child != nspace);
+        let over = self.connected.remove(nspace).unwrap_or_default();
+        let others: BTreeSet<&Nspace> = collect_small(over.iter().flat_map(Signature::namespaces));
+        others.iter().for_each(|other| self.forget(other, |signature| signature.involves(nspace)));
+        for other in self.spawned.remove(nspace).unwrap_or_default() {
+            if let Some(tied) = self.spawned.get_mut(&other) {
+                tied.remove(nspace);
+                if tied.is_empty() {
+                    self.spawned.remove(&other);
+                }
+            }
+        }
     }
 
     /// Lets a client arrive at a connect or disconnect.
@@ -66,7 +99,7 @@ impl Connections {
             Err(bad) => return bad.refuse(cx, caller, proc),
         };
         let disconnects = *signature.operation() == Operation::Disconnect;
-        if disconnects && !self.connected.iter().any(|connected| connected.has_procs_of(&signature)) {
+        if disconnects && !self.are_connected(&signature) {
             trace!("{proc} disconnects from processes that it is not connected with");
             return cx.answer_status(caller, Err(Status::ERR_INVALID_OPERATION));
         }
@@ -97,9 +130,11 @@ impl Connections {
         let needs_host = tracker.local.elsewhere || tracker.info_for_host().iter().any(Info::is_required);
         let result = if needs_host || result != Err(Status::ERR_NOT_SUPPORTED) { result } else { Ok(()) };
         if result.is_ok() {
-            self.connected.retain(|connected| !connected.has_procs_of(signature));
-            if *signature.operation() == Operation::Connect {
-                self.connected.push(signature.clone());
+            for nspace in signature.namespaces() {
+                self.forget(nspace, |connected| connected.has_procs_of(signature));
+                if *signature.operation() == Operation::Connect {
+                    self.connected.entry(nspace.clone()).or_default().push(signature.clone());
+                }
             }
         }
         collectives.finish_with(cx, jobs, id, result);
@@ -121,5 +156,28 @@ fn ask(
     match signature.operation() {
         Operation::Disconnect => cx.ask_host(|host, done| host.disconnect(&procs, info, done), (), ticket),
         _ => cx.ask_host(|host, done| host.connect(&procs, info, done), (), ticket),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::server::ctx::testing::proc;
+
+    #[test]
+    fn ties_are_found_from_either_side_and_end_with_a_job() {
+        let (mut connections, jobs) = (Connections::default(), Jobs::default());
+        let [a, b, c] = ["a", "b", "c"].map(|job| proc(job, 0));
+        connections.tie(a.nspace.clone(), b.nspace.clone());
+        let together = [b.clone(), c.clone()];
+        let signature = Signature::of(&jobs, &b, Operation::Connect, &together).unwrap();
+        for nspace in signature.namespaces() {
+            connections.connected.entry(nspace.clone()).or_default().push(signature.clone());
+        }
+        let bind = |connections: &Connections, x: &Proc, y: &Proc| connections.bind(&x.nspace, &y.nspace);
+        assert!(bind(&connections, &a, &b) && bind(&connections, &b, &a) && bind(&connections, &c, &b));
+        assert!(!bind(&connections, &a, &c) && connections.are_connected(&signature));
+        connections.job_over(&b.nspace);
+        assert!(connections.connected.is_empty() && connections.spawned.is_empty());
     }
 }

@@ -8,7 +8,7 @@
 //! Directives are read in [`directives`]. The removal itself ([`removal`]) is a worker's: a file system may block, and
 //! the worker takes on the rights of the user that the process is registered for. A host that keeps the calls of its
 //! clients can do their clean-up after its server has died ([`leftovers`]).
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::Path;
 
 use super::ctx::peers::{Caller, PROGRAM};
@@ -17,6 +17,7 @@ use super::ctx::ticket::Ticket;
 use super::ctx::{Ctx, Done};
 use super::jobs::Jobs;
 use crate::account::{Account, Charge, Kind};
+use crate::collect_small::collect_small;
 use crate::data::{Info, Nspace, Proc, Rank, Status};
 use crate::message::Reply;
 use crate::trace;
@@ -135,12 +136,14 @@ impl Cleanups {
         if targets.is_empty() || targets.iter().any(|target| target.rank == Rank::WILDCARD) {
             return registered.whole.add(account, &more);
         }
+        // Each process once, however often it is named.
+        let ranks: BTreeSet<Rank> = collect_small(targets.iter().map(|target| target.rank));
         let mut is_new = false;
-        for target in targets {
-            if !job.clients.contains_key(&target.rank) {
+        for rank in ranks {
+            if !job.clients.contains_key(&rank) {
                 return Err(Status::ERR_NOT_FOUND);
             }
-            is_new |= registered.procs.entry(target.rank).or_default().add(account, &more)?;
+            is_new |= registered.procs.entry(rank).or_default().add(account, &more)?;
         }
         Ok(is_new)
     }
@@ -380,5 +383,17 @@ mod tests {
         room.control(0, &[], &[file("/a")]);
         room.cleanups.job_over(&mut room.test.cx, &proc("job", 0).nspace);
         assert_eq!(room.removals(), 0);
+    }
+
+    #[test]
+    fn a_process_that_is_named_often_is_registered_for_once() {
+        let mut room = Room::new(NoHost);
+        let paths: Vec<String> = (0..4096).map(|number| format!("/no/{number}")).collect();
+        // The paths for each of these would be 4,096,000,000 steps.
+        let often = vec![proc("job", 0); 1_000_000];
+        let reply = room.control(0, &often, &[file(&paths.join(","))]);
+        assert_eq!(reply, Some(Reply::Done(Status::SUCCESS)));
+        room.end(0);
+        assert_eq!(room.removals(), 1);
     }
 }

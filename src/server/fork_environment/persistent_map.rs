@@ -1,10 +1,10 @@
 //! Persistent map by namespace: the next version, with a name more or less, is made in a few steps and shares all else
 //! with the one before, however many names there are.
 //!
-//! It is a hash trie. A node is a short list, or 16 nodes told apart by four bits of the names' hash.
+//! It is a hash trie. A node is a short list, or 16 nodes told apart by four bits of the names' hash. Tools choose names,
+//! so the hash has a seed that all versions share.
+use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
-
-use instanton_layout::hash::hash;
 
 use crate::data::Nspace;
 
@@ -15,56 +15,65 @@ const FEW: usize = 8;
 
 /// One version of the map.
 #[derive(Clone)]
-pub enum PersistentMap<T> {
+pub struct PersistentMap<T> {
+    seed: RandomState,
+    root: Node<T>,
+}
+
+#[derive(Clone)]
+enum Node<T> {
     Leaf(Arc<[(Nspace, T)]>),
     /// Children by the lowest bits of the rest of the hash.
-    Branch(Arc<[PersistentMap<T>; WAYS]>),
+    Branch(Arc<[Node<T>; WAYS]>),
 }
 
 impl<T> Default for PersistentMap<T> {
     fn default() -> Self {
-        PersistentMap::Leaf(Arc::default())
+        PersistentMap { seed: RandomState::new(), root: Node::Leaf(Arc::default()) }
     }
 }
 
 impl<T: Clone> PersistentMap<T> {
     /// Returns the value of a name.
     pub fn get(&self, name: &Nspace) -> Option<&T> {
-        let (mut node, mut rest) = (self, hash(name.as_bytes()));
+        let (mut node, mut rest) = (&self.root, self.seed.hash_one(name.as_bytes()));
         loop {
             match node {
-                PersistentMap::Leaf(values) => {
+                Node::Leaf(values) => {
                     return values.iter().find(|(known, _)| known == name).map(|(_, value)| value);
                 }
-                PersistentMap::Branch(children) => (node, rest) = (&children[rest as usize % WAYS], rest >> BITS),
+                Node::Branch(children) => (node, rest) = (&children[rest as usize % WAYS], rest >> BITS),
             }
         }
     }
 
     /// Returns the next version, in which a name has this value, or none.
     pub fn with(&self, name: &Nspace, value: Option<T>) -> Self {
-        self.with_at(0, name, value)
+        let hash = |name: &Nspace| self.seed.hash_one(name.as_bytes());
+        PersistentMap { seed: self.seed.clone(), root: self.root.with_at(&hash, 0, name, value) }
     }
+}
 
+impl<T: Clone> Node<T> {
     /// Makes the next version of a node behind so many bits of the hash.
-    fn with_at(&self, bits: u32, name: &Nspace, value: Option<T>) -> Self {
-        let place = |name: &Nspace| (hash(name.as_bytes()) >> bits) as usize % WAYS;
+    fn with_at(&self, hash: &impl Fn(&Nspace) -> u64, bits: u32, name: &Nspace, value: Option<T>) -> Self {
+        let place = |name: &Nspace| (hash(name) >> bits) as usize % WAYS;
         match self {
-            PersistentMap::Leaf(values) => {
+            Node::Leaf(values) => {
                 let others = values.iter().filter(|(known, _)| known != name).cloned();
                 let values: Vec<_> = others.chain(value.map(|value| (name.clone(), value))).collect();
                 // Names of the same hash stay together.
                 if values.len() <= FEW || bits >= u64::BITS {
-                    return PersistentMap::Leaf(values.into());
+                    return Node::Leaf(values.into());
                 }
                 let child = |at| values.iter().filter(|(name, _)| place(name) == at).cloned().collect();
-                PersistentMap::Branch(Arc::new(std::array::from_fn(|at| PersistentMap::Leaf(child(at)))))
+                Node::Branch(Arc::new(std::array::from_fn(|at| Node::Leaf(child(at)))))
             }
-            PersistentMap::Branch(children) => {
+            Node::Branch(children) => {
                 let mut children = (**children).clone();
                 let child = &mut children[place(name)];
-                *child = child.with_at(bits + BITS, name, value);
-                Self::merged(&children).unwrap_or_else(|| PersistentMap::Branch(Arc::new(children)))
+                *child = child.with_at(hash, bits + BITS, name, value);
+                Self::merged(&children).unwrap_or_else(|| Node::Branch(Arc::new(children)))
             }
         }
     }
@@ -72,12 +81,12 @@ impl<T: Clone> PersistentMap<T> {
     /// Returns one leaf in place of several that have become short.
     fn merged(children: &[Self; WAYS]) -> Option<Self> {
         let lists = children.iter().map(|child| match child {
-            PersistentMap::Leaf(values) => Some(values),
-            PersistentMap::Branch(_) => None,
+            Node::Leaf(values) => Some(values),
+            Node::Branch(_) => None,
         });
         let lists = lists.collect::<Option<Vec<_>>>()?;
         let few = lists.iter().map(|values| values.len()).sum::<usize>() <= FEW / 2;
-        few.then(|| PersistentMap::Leaf(lists.into_iter().flat_map(|values| values.iter().cloned()).collect()))
+        few.then(|| Node::Leaf(lists.into_iter().flat_map(|values| values.iter().cloned()).collect()))
     }
 }
 
@@ -110,6 +119,6 @@ mod tests {
             }
         }
         (0..2_000).for_each(|number| map = map.with(&name(number), None));
-        assert!(matches!(map, PersistentMap::Leaf(values) if values.is_empty()), "nothing is left of what is gone");
+        assert!(matches!(map.root, Node::Leaf(values) if values.is_empty()), "nothing is left of what is gone");
     }
 }

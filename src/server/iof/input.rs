@@ -33,6 +33,8 @@ pub struct Inputs {
     /// Processes, or patterns of them.
     stopped: Vec<Proc>,
     waiting: Vec<Pushed>,
+    /// Bytes of what waits.
+    bytes: usize,
     /// Input that has waited and goes on now.
     released: VecDeque<Pushed>,
 }
@@ -49,11 +51,16 @@ impl Inputs {
         if !self.is_stopped(&pushed.source) {
             return carry(cx, pushed);
         }
-        let waiting: usize = self.waiting.iter().map(|pushed| pushed.bytes.len()).sum();
+        let waiting = self.bytes;
         if waiting + pushed.bytes.len() > MAX_WAITING {
             trace!("{} pushes on though the host has stopped it: {waiting} bytes wait already", pushed.source);
             return cx.reply_status(pushed.caller.peer, pushed.caller.number, Err(Status::ERR_OUT_OF_RESOURCE));
         }
+        self.keep(pushed);
+    }
+
+    fn keep(&mut self, pushed: Pushed) {
+        self.bytes += pushed.bytes.len();
         self.waiting.push(pushed);
     }
 
@@ -82,7 +89,8 @@ impl Inputs {
         self.stopped.retain(|stopped| !covers(source, stopped));
         let (stay, go): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.waiting).into_iter().partition(|pushed| self.is_stopped(&pushed.source));
-        self.waiting = stay;
+        self.bytes = 0;
+        stay.into_iter().for_each(|pushed| self.keep(pushed));
         self.released.extend(go);
         self.release(cx);
     }
@@ -92,7 +100,7 @@ impl Inputs {
     pub fn release(&mut self, cx: &mut Ctx) {
         while let Some(pushed) = self.released.pop_front() {
             if self.is_stopped(&pushed.source) {
-                self.waiting.push(pushed);
+                self.keep(pushed);
                 continue;
             }
             carry(cx, pushed);
@@ -102,9 +110,11 @@ impl Inputs {
 
     /// A peer is gone.
     pub fn peer_over(&mut self, peer: PeerId) {
-        let stays = |pushed: &Pushed| pushed.caller.peer != peer;
-        self.waiting.retain(stays);
-        self.released.retain(stays);
+        let is_its = |pushed: &Pushed| pushed.caller.peer == peer;
+        for pushed in self.waiting.extract_if(.., |pushed| is_its(pushed)) {
+            self.bytes -= pushed.bytes.len();
+        }
+        self.released.retain(|pushed| !is_its(pushed));
     }
 
     /// A process has ended. Nobody has stopped the one that comes in its place.

@@ -10,8 +10,9 @@ use super::stream::{Flow, Piece};
 use crate::data::{Channels, Info, Nspace, Proc, Status, keys};
 use crate::message::Push;
 use crate::message::door::{Outgoing, PeerId};
-use crate::message::output::{Terms, covers};
+use crate::message::output::Terms;
 use crate::server::ctx::peers::Caller;
+use crate::server::ctx::proc_set::ProcSet;
 use crate::server::ctx::ticket::Ticket;
 use crate::server::ctx::timers::{Deadline, TimerId};
 use crate::server::ctx::{Ctx, Done};
@@ -38,6 +39,8 @@ pub struct PullRequest {
 struct Pull {
     /// The request, with the directives that the host was shown.
     request: PullRequest,
+    /// The processes of the request: each piece of output is held against them.
+    sources: ProcSet,
     flow: Flow,
     /// Deadline at which what waits is sent, however little it is.
     due: Option<TimerId>,
@@ -45,7 +48,7 @@ struct Pull {
 
 impl Pull {
     fn covers(&self, source: &Proc, channel: Channels) -> bool {
-        covers(&self.request.procs, self.request.channels, source, channel)
+        self.request.channels.intersects(channel) && self.sources.has(source)
     }
 }
 
@@ -89,7 +92,8 @@ impl Outputs {
             (),
             move |result| Ticket::OutputPull(asked, result),
         );
-        self.asked.insert(asked, (caller, Pull { request, flow, due: None }));
+        let sources = request.procs.iter().cloned().collect();
+        self.asked.insert(asked, (caller, Pull { request, sources, flow, due: None }));
     }
 
     /// The host has answered to a pull. Its peer may be gone by now.
@@ -101,8 +105,8 @@ impl Outputs {
         if !cx.peers.contains_key(&caller.peer) {
             return stop_at_host(cx, pull.request);
         }
-        let PullRequest { id, procs, channels, .. } = &pull.request;
-        let (id, kept) = (*id, self.backlog.take(procs, *channels, cx.now()));
+        let PullRequest { id, channels, .. } = pull.request;
+        let kept = self.backlog.take(&pull.sources, channels, cx.now());
         self.pulls.entry(caller.peer).or_default().push(pull);
         cx.reply_status(caller.peer, caller.number, Ok(()));
         kept.into_iter().for_each(|piece| self.give(cx, caller.peer, id, piece));

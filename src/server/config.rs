@@ -2,10 +2,14 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use nix::unistd::SysconfVar;
+
 use crate::data::{Nspace, Rank, Status, Text};
 
-/// Most bytes that one job makes its server hold, where nobody says otherwise.
-const JOB_MEMORY: u64 = 1 << 30;
+/// Least of the limits of a job that nobody has set.
+const LEAST_JOB_MEMORY: u64 = 1 << 30;
+/// Part of the machine's memory that is such a limit: jobs of a whole machine post gigabytes on nodes that have hundreds.
+const PART_OF_MACHINE: u64 = 16;
 /// Variable of a server's environment that says otherwise.
 const JOB_MEMORY_VARIABLE: &str = "INSTANTON_JOB_MEMORY";
 
@@ -29,7 +33,8 @@ pub struct ServerConfig {
     pub memory_limit: Option<u64>,
     /// Most bytes that the processes of one job make the server hold: requests that wait, answers that they have not read and what
     /// they registered. One process may hold half of it. The job's shared memory may be as much again, what waits for its readers
-    /// included. By default the value of `INSTANTON_JOB_MEMORY`, such as `128M`, or else 1 GiB.
+    /// included. By default the value of `INSTANTON_JOB_MEMORY`, such as `128M`, or else a sixteenth of the machine's
+    /// memory, and 1 GiB at least.
     pub job_memory: u64,
     /// Time for the host's word on a client in Init; a client that is without it by then is refused.
     pub host_answer_deadline: Duration,
@@ -58,7 +63,7 @@ impl Default for ServerConfig {
             tmpdir,
             path_socket: false,
             memory_limit: None,
-            job_memory: job_memory_of_environment().ok().flatten().unwrap_or(JOB_MEMORY),
+            job_memory: job_memory_of_environment().ok().flatten().unwrap_or_else(|| part_of(memory_of_machine())),
             host_answer_deadline: Duration::from_secs(30),
             host_farewell_deadline: Duration::from_secs(2),
             get_patience: Duration::from_secs(2),
@@ -79,6 +84,17 @@ pub fn parse_memory(text: &str) -> Option<u64> {
     // `parse` would take a sign.
     let number: u64 = number.parse().ok().filter(|_| number.bytes().all(|byte| byte.is_ascii_digit()))?;
     number.checked_mul(1 << shift).filter(|bytes| *bytes > 0)
+}
+
+/// Returns the limit of a job that nobody has set, on a machine with so much memory.
+fn part_of(machine: u64) -> u64 {
+    LEAST_JOB_MEMORY.max(machine / PART_OF_MACHINE)
+}
+
+/// Returns the memory of this machine in bytes, 0 where the system does not say.
+fn memory_of_machine() -> u64 {
+    let amount = |variable| nix::unistd::sysconf(variable).ok().flatten().map_or(0, |amount| amount.max(0) as u64);
+    amount(SysconfVar::_PHYS_PAGES).saturating_mul(amount(SysconfVar::PAGE_SIZE))
 }
 
 /// Returns the amount that the environment sets, if it sets one.
@@ -142,6 +158,13 @@ pub struct ToolSupport {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_limit_that_nobody_sets_is_a_part_of_the_machine() {
+        assert_eq!(part_of(256 << 30), 16 << 30);
+        assert_eq!(part_of(0), 1 << 30);
+        assert!(memory_of_machine() > 0);
+    }
 
     #[test]
     fn amounts_of_memory_are_read_whole_or_not_at_all() {

@@ -13,7 +13,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let server = tool.primary();
 
     let question = Query { keys: vec![Text::new(keys::QUERY_NAMESPACES)?], qualifiers: vec![] };
-    let (_, answers) = server.query(&[question])?;
+    let (_, answers) = server.query(&[question]).wait()?;
     let names = answers.first().and_then(|answer| answer.value.as_str()).unwrap_or_default();
     for name in names.split(',').filter(|name| !name.is_empty()) {
         // Job information is under the wildcard rank.

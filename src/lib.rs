@@ -41,6 +41,8 @@ pub mod launch;
 mod message;
 #[cfg(any(feature = "client", feature = "server"))]
 mod oneshot;
+#[cfg(any(feature = "client", feature = "server"))]
+mod pending;
 #[cfg(feature = "server")]
 pub mod server;
 pub mod store;
@@ -51,13 +53,21 @@ pub mod trace;
 #[cfg(feature = "peers")]
 mod wire;
 
+#[cfg(any(feature = "client", feature = "server"))]
+pub use pending::{Pending, PendingFuture};
+
 /// Parts that the other crates and the tests of this workspace use. They change without notice.
 #[doc(hidden)]
 #[allow(missing_docs, reason = "each is documented where it is")]
 pub mod internal {
     #[cfg(feature = "client")]
     pub mod client {
-        pub use crate::client::init::from_variables;
+        pub use crate::client::call::wait;
+        pub use crate::client::forward::abi_versions;
+        pub use crate::client::init::{check_directives, from_variables};
+        pub use crate::client::spawn::complete_apps;
+        pub use crate::message::format::write_out;
+        pub use crate::pending::Callback;
     }
     #[cfg(feature = "peers")]
     pub mod control {

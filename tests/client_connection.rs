@@ -82,8 +82,7 @@ fn when_the_server_goes_everybody_is_told() {
     let heard = tell.clone();
     let handler = move |notice: instanton::client::Notice, _| heard.send((notice.status, notice.source)).unwrap();
     let id = thread::scope(|scope| {
-        let id = scope
-            .spawn(|| client.wait("register", |done| client.register_event_handler(&[], &[], Arc::new(handler), done)));
+        let id = scope.spawn(|| client.register_event_handler(&[], &[], Arc::new(handler)).wait());
         let (number, request) = peer.request();
         assert!(matches!(request, Request::RegisterEvents { codes, .. } if codes.is_empty()));
         peer.done(number);
@@ -92,10 +91,10 @@ fn when_the_server_goes_everybody_is_told() {
     assert_eq!(id.unwrap(), 0);
     let (ended, end) = mpsc::channel();
     let waiting = ended.clone();
-    client.get_nb(&proc(1), "k", &[], move |result| waiting.send(result.map(drop)).unwrap()).unwrap();
-    client.fence_nb(&[], &[], move |result| ended.send(result).unwrap()).unwrap();
+    client.get_pending(&proc(1), "k", &[]).then(move |result| waiting.send(result.map(drop)).unwrap()).unwrap();
+    client.fence(&[], &[]).then(move |result| ended.send(result).unwrap()).unwrap();
     thread::scope(|scope| {
-        let blocked = scope.spawn(|| client.fence(&[], &[]));
+        let blocked = scope.spawn(|| client.fence(&[], &[]).wait());
         (0..3).for_each(|_| drop(peer.request()));
         drop(peer);
         assert!(matches!(blocked.join().unwrap(), Err(Error::LostConnection)));
@@ -105,7 +104,7 @@ fn when_the_server_goes_everybody_is_told() {
     }
     let (status, source) = told.recv_timeout(PATIENCE).unwrap();
     assert_eq!((status, source.nspace), (Status::ERR_LOST_CONNECTION, Nspace::new("server").unwrap()));
-    assert!(matches!(client.fence(&[], &[]), Err(Error::LostConnection)));
+    assert!(matches!(client.fence(&[], &[]).wait(), Err(Error::LostConnection)));
     // Values that the process knows by itself are still there.
     client.put(Scope::GLOBAL, "mine", Value::Int(1)).unwrap();
     assert_eq!(client.get(&proc(0), "mine", &[]).unwrap(), Value::Int(1));
@@ -120,7 +119,7 @@ fn a_registration_that_is_lost_with_the_server_holds_its_caller_until_the_host_h
     let file = [Info::new(keys::REGISTER_CLEANUP, "/no/such")];
     let register = || {
         let asked = Instant::now();
-        let error = client.wait("register", |done| client.job_control_nb(&[], &file, done)).unwrap_err();
+        let error = client.job_control(&[], &file).wait().unwrap_err();
         assert!(matches!(error, Error::LostConnection), "{error}");
         assert!(asked.elapsed() >= Duration::from_millis(500), "it was let go after {:?}", asked.elapsed());
     };
@@ -146,7 +145,7 @@ fn what_is_no_frame_ends_the_connection() {
     for bytes in [wrong_kind, wrong_body, too_long, b"garbage, and no end of it, really".to_vec()] {
         let (client, mut peer) = connected();
         thread::scope(|scope| {
-            let blocked = scope.spawn(|| client.fence(&[], &[]));
+            let blocked = scope.spawn(|| client.fence(&[], &[]).wait());
             peer.request();
             peer.send(&bytes, &[]);
             assert!(matches!(blocked.join().unwrap(), Err(Error::LostConnection)));
@@ -161,14 +160,14 @@ fn a_callback_may_ask_but_not_wait() {
     let (tell, told) = mpsc::channel();
     let inner = client.clone();
     let ask = move |result: Result<(), Error>| {
-        let fence = inner.fence(&[], &[]);
+        let fence = inner.fence(&[], &[]).wait();
         let get = inner.get(&proc(1), "k", &[]);
         let end = inner.finalize(&[]);
         inner.store_internal(&proc(1), "here", Value::Int(5)).unwrap();
         let here = inner.get(&proc(1), "here", &[]);
-        inner.fence_nb(&[], &[], move |again| tell.send((result, fence, get, end, here, again)).unwrap()).unwrap();
+        inner.fence(&[], &[]).then(move |again| tell.send((result, fence, get, end, here, again)).unwrap()).unwrap();
     };
-    client.fence_nb(&[], &[], ask).unwrap();
+    client.fence(&[], &[]).then(ask).unwrap();
     for _ in 0..2 {
         let (number, request) = peer.request();
         assert!(matches!(request, Request::Fence { .. }));
@@ -189,15 +188,15 @@ fn a_callback_may_ask_but_not_wait() {
 #[test]
 fn a_callback_that_panics_leaves_nobody_waiting() {
     let (client, mut peer) = connected();
-    client.fence_nb(&[], &[], |_| panic!("as this test wants it")).unwrap();
+    client.fence(&[], &[]).then(|_| panic!("as this test wants it")).unwrap();
     let (number, _) = peer.request();
     thread::scope(|scope| {
-        let waiting = scope.spawn(|| client.fence(&[], &[]));
+        let waiting = scope.spawn(|| client.fence(&[], &[]).wait());
         peer.request();
         peer.done(number);
         waiting.join().unwrap().unwrap_err();
     });
-    client.fence(&[], &[]).unwrap_err();
+    client.fence(&[], &[]).wait().unwrap_err();
     client.finalize(&[]).unwrap_err();
 }
 
@@ -214,7 +213,7 @@ fn a_commit_that_fails_is_told_once_and_later() {
     assert_eq!(entries.iter().map(|entry| entry.key.as_bytes()).collect::<Vec<_>>(), [b"a"]);
     client.commit().unwrap();
     thread::scope(|scope| {
-        let fence = scope.spawn(|| client.fence(&[], &[]));
+        let fence = scope.spawn(|| client.fence(&[], &[]).wait());
         let (fence_number, request) = peer.request();
         assert!(matches!(request, Request::Fence { .. }), "a commit of nothing new is sent");
         peer.reply(number, &Reply::Done(Status::ERR_OUT_OF_RESOURCE));
@@ -251,7 +250,7 @@ fn events_go_from_handler_to_handler() {
             thread::spawn(move || chain.complete(answer, vec![Info::new("result.of.it", 1u32)]));
         };
         let info: Vec<_> = info.into_iter().chain([Info::new(keys::EVENT_HDLR_NAME, name)]).collect();
-        client.wait("register", |done| client.register_event_handler(&[code], &info, Arc::new(handler), done)).unwrap()
+        client.register_event_handler(&[code], &info, Arc::new(handler)).wait().unwrap()
     };
     let second = register("second", vec![], Status::SUCCESS);
     let heard = |rank, name, seen: &[&str]| {
@@ -266,7 +265,7 @@ fn events_go_from_handler_to_handler() {
     let notify = || {
         let here = Proc::new(Nspace::new("").unwrap(), Rank::UNDEF);
         let local = DataRange::PROC_LOCAL;
-        client.wait("notify", |done| client.notify_event(code, &here, local, &[], done)).unwrap();
+        client.notify_event(code, &here, local, &[]).wait().unwrap();
     };
     notify();
     heard(0, "first", &[]);
@@ -274,14 +273,14 @@ fn events_go_from_handler_to_handler() {
     register("stop", vec![Info::new(keys::EVENT_HDLR_FIRST, true)], Status::EVENT_ACTION_COMPLETE);
     notify();
     heard(0, "stop", &[]);
-    client.wait("deregister", |done| client.deregister_event_handler(second, done)).unwrap();
+    client.deregister_event_handler(second).wait().unwrap();
     // A program may wait for the callback whatever the call returns: in the Standard it returns nothing.
-    let again: Result<(), Error> = client.wait("deregister", |done| client.deregister_event_handler(second, done));
+    let again: Result<(), Error> = client.deregister_event_handler(second).wait();
     assert_eq!(again.unwrap_err().status(), Status::ERR_BAD_PARAM);
     let unknown = [Info::new("site.directive", true)];
     let (answer, answered) = mpsc::channel();
     let ignored: instanton::client::Handler = Arc::new(|_, _| {});
-    client.register_event_handler(&[code], &unknown, ignored, move |number| answer.send(number).unwrap()).unwrap();
+    client.register_event_handler(&[code], &unknown, ignored).then(move |number| answer.send(number).unwrap()).unwrap();
     assert_eq!(answered.recv().unwrap().unwrap_err().status(), Status::ERR_BAD_PARAM);
     client.finalize(&[]).unwrap();
     assert!(told.try_recv().is_err());
@@ -313,7 +312,7 @@ fn segments_come_when_they_are_needed_and_before_the_fence_ends() {
     job.replace_info(job_info("/tmp/y")).unwrap();
     assert_eq!(client.get(&wildcard, keys::TMPDIR, &[]).unwrap(), Value::from("/tmp/x"));
     thread::scope(|scope| {
-        let fence = scope.spawn(|| client.fence(&[], &[]));
+        let fence = scope.spawn(|| client.fence(&[], &[]).wait());
         let (number, _) = peer.request();
         peer.done(number);
         let (number, request) = peer.request();
@@ -323,7 +322,7 @@ fn segments_come_when_they_are_needed_and_before_the_fence_ends() {
     });
     assert_eq!(client.get(&wildcard, keys::TMPDIR, &[]).unwrap(), Value::from("/tmp/y"));
     assert_eq!(client.get(&proc(2), "k", &[]).unwrap(), large);
-    let everything = client.get_all(&proc(2), &[]).unwrap();
+    let everything = client.get_all(&proc(2), &[]).wait().unwrap();
     let everything: Vec<_> = everything.as_array().unwrap().infos().map(|item| item.key.to_string()).collect();
     assert!(["k", keys::RANK, keys::NODEID].iter().all(|key| everything.iter().any(|k| k == key)), "{everything:?}");
 
@@ -377,7 +376,7 @@ fn what_cannot_be_mapped_is_asked_for() {
     assert_eq!(client.get(&wildcard, keys::JOB_SIZE, &[]).unwrap(), Value::Uint32(4));
     // Had the client kept what it was sent, a descriptor of the server's own end, that end would stay open now.
     let (tell, told) = mpsc::channel();
-    client.fence_nb(&[], &[], move |end| tell.send(end).unwrap()).unwrap();
+    client.fence(&[], &[]).then(move |end| tell.send(end).unwrap()).unwrap();
     drop(peer);
     assert!(matches!(told.recv_timeout(PATIENCE).unwrap(), Err(Error::LostConnection)));
 }
@@ -423,7 +422,7 @@ fn the_own_word_comes_first_and_the_hosts_before_a_put() {
 fn requests_about_processes_say_what_the_caller_said() {
     let (client, mut peer) = connected();
     thread::scope(|scope| {
-        let abort = scope.spawn(|| client.abort(7, Some(b"enough"), &[proc(1)]));
+        let abort = scope.spawn(|| client.abort(7, Some(b"enough"), &[proc(1)]).wait());
         let (number, request) = peer.request();
         let asked = Request::Abort { status: 7, message: Some(b"enough".to_vec()), procs: vec![proc(1)] };
         assert_eq!(request, asked);
@@ -432,14 +431,14 @@ fn requests_about_processes_say_what_the_caller_said() {
     });
     let (tell, told) = mpsc::channel();
     let directives = vec![Info::new(keys::REGISTER_CLEANUP, "/tmp/file")];
-    client.job_control_nb(&[], &directives, move |answer| tell.send(answer).unwrap()).unwrap();
+    client.job_control(&[], &directives).then(move |answer| tell.send(answer).unwrap()).unwrap();
     let (number, request) = peer.request();
     assert_eq!(request, Request::JobControl { targets: vec![], directives: directives.clone() });
     peer.reply(number, &Reply::Infos(Status::SUCCESS, directives.clone()));
     assert_eq!(told.recv_timeout(PATIENCE).unwrap().unwrap(), (Status::SUCCESS, directives));
     // A request without contents is for the host to judge.
     let (tell, told) = mpsc::channel();
-    client.job_control_nb(&[], &[], move |answer| tell.send(answer).unwrap()).unwrap();
+    client.job_control(&[], &[]).then(move |answer| tell.send(answer).unwrap()).unwrap();
     let (number, request) = peer.request();
     assert_eq!(request, Request::JobControl { targets: vec![], directives: vec![] });
     peer.reply(number, &Reply::Infos(Status::SUCCESS, vec![]));
@@ -453,9 +452,9 @@ fn a_singleton_is_a_job_of_its_own() {
     let me = client.proc().clone();
     client.put(Scope::GLOBAL, "k", Value::Int(1)).unwrap();
     client.commit().unwrap();
-    client.fence(&[], &[]).unwrap();
-    client.fence(std::slice::from_ref(&me), &[]).unwrap();
-    assert_eq!(client.fence(&[proc(1)], &[]).unwrap_err().status(), Status::ERR_UNREACH);
+    client.fence(&[], &[]).wait().unwrap();
+    client.fence(std::slice::from_ref(&me), &[]).wait().unwrap();
+    assert_eq!(client.fence(&[proc(1)], &[]).wait().unwrap_err().status(), Status::ERR_UNREACH);
     assert_eq!(client.get(&me, "k", &[]).unwrap(), Value::Int(1));
     assert_eq!(client.get(&me, "l", &[]).unwrap_err().status(), Status::ERR_NOT_FOUND);
     // It knows what a host would have told it.
@@ -473,7 +472,7 @@ fn a_singleton_is_a_job_of_its_own() {
         client.get(&me, "l", &[Info::new(keys::GET_REFRESH_CACHE, true)]).unwrap_err().status(),
         Status::ERR_NOT_FOUND
     );
-    assert!(client.get_all(&me, &[]).unwrap().as_array().unwrap().len() > 1);
+    assert!(client.get_all(&me, &[]).wait().unwrap().as_array().unwrap().len() > 1);
     client.finalize(&[]).unwrap();
     assert!(matches!(client.finalize(&[]), Err(Error::NotInitialized)));
 }

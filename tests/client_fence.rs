@@ -57,26 +57,26 @@ fn mixed() {
         client.put(Scope::GLOBAL, key(round), Value::Uint32(me.rank.0)).unwrap();
         client.commit().unwrap();
         match round % 5 {
-            0 => client.fence(&[], &[]).unwrap(),
-            1 => client.fence(&everyone, &[Info::new(keys::COLLECT_DATA, true)]).unwrap(),
+            0 => client.fence(&[], &[]).wait().unwrap(),
+            1 => client.fence(&everyone, &[Info::new(keys::COLLECT_DATA, true)]).wait().unwrap(),
             2 => {
                 // The second of these is under way when the blocking one is sent.
                 let (tell, told) = mpsc::channel();
                 for _ in 0..2 {
                     let tell = tell.clone();
-                    client.fence_nb(&[], &[], move |result| tell.send(result).unwrap()).unwrap();
+                    client.fence(&[], &[]).then(move |result| tell.send(result).unwrap()).unwrap();
                 }
-                client.fence(&[], &[]).unwrap();
+                client.fence(&[], &[]).wait().unwrap();
                 (0..2).for_each(|_| told.recv().unwrap().unwrap());
             }
             3 => std::thread::scope(|scope| {
-                (0..3).for_each(|_| drop(scope.spawn(|| client.fence(&[], &[]).unwrap())));
+                (0..3).for_each(|_| drop(scope.spawn(|| client.fence(&[], &[]).wait().unwrap())));
             }),
             _ => {
                 if me.rank.0 < 2 {
-                    client.fence(&both, &[]).unwrap();
+                    client.fence(&both, &[]).wait().unwrap();
                 }
-                client.fence(&[], &[]).unwrap();
+                client.fence(&[], &[]).wait().unwrap();
             }
         }
         for rank in 0..4 {
@@ -104,7 +104,7 @@ fn again() {
         let me = client.proc().clone();
         client.put(Scope::LOCAL, key(life), Value::Uint32(me.rank.0)).unwrap();
         client.commit().unwrap();
-        client.fence(&[], &[]).unwrap();
+        client.fence(&[], &[]).wait().unwrap();
         for rank in 0..3 {
             let peer = Proc::new(me.nspace.clone(), Rank(rank));
             let value = client.get(&peer, key(life), &[Info::new(keys::OPTIONAL, true)]);
@@ -112,7 +112,7 @@ fn again() {
         }
         // It goes in the middle of this one. The next process of this rank must not take that fence's end for that of
         // its own.
-        client.fence_nb(&[], &[], |_| ()).unwrap();
+        client.fence(&[], &[]).then(|_| ()).unwrap();
         client.finalize(&[]).unwrap();
     }
 }
@@ -126,9 +126,9 @@ fn a_rank_that_comes_again_meets_the_others_again() {
 fn meet_twice() {
     let client = Client::init(&[]).unwrap();
     say("ready");
-    client.fence(&[], &[]).unwrap();
+    client.fence(&[], &[]).wait().unwrap();
     say("met");
-    client.fence(&[], &[]).unwrap();
+    client.fence(&[], &[]).wait().unwrap();
     client.finalize(&[]).unwrap();
 }
 
@@ -168,11 +168,11 @@ fn one_who_is_stopped_in_a_fence_is_released_when_it_goes_on() {
 /// Meets until somebody is dead, and hears of it at once.
 fn survivor() {
     let client = Client::init(&[]).unwrap();
-    client.fence(&[], &[]).unwrap();
+    client.fence(&[], &[]).wait().unwrap();
     say("ready");
     let (error, waited) = loop {
         let begin = Instant::now();
-        if let Err(error) = client.fence(&[], &[]) {
+        if let Err(error) = client.fence(&[], &[]).wait() {
             break (error, begin.elapsed());
         }
     };
@@ -207,7 +207,7 @@ fn impatient() {
         client.commit().unwrap();
     };
     let until_told = || client.get(&other, key(0), &limit(300)).unwrap();
-    let fence = |limit: &[Info]| client.fence(&[], limit).unwrap_err().status();
+    let fence = |limit: &[Info]| client.fence(&[], limit).wait().unwrap_err().status();
     if me.rank.0 == 0 {
         until_told();
         assert_eq!(fence(&limit(1)), Status::ERR_TIMEOUT);
@@ -217,7 +217,7 @@ fn impatient() {
         until_told();
         assert_eq!(fence(&[]), Status::ERR_TIMEOUT);
     }
-    client.fence(&[], &[]).unwrap();
+    client.fence(&[], &[]).wait().unwrap();
     client.finalize(&[]).unwrap();
 }
 
@@ -237,7 +237,7 @@ fn unlucky() {
             client.put(Scope::LOCAL, key(round), too_much).unwrap();
             client.commit().unwrap();
         }
-        let result = client.fence(&[], &[]);
+        let result = client.fence(&[], &[]).wait();
         assert_eq!(result.is_err(), fails, "round {round}: {result:?}");
     }
     client.finalize(&[]).unwrap();
@@ -254,7 +254,7 @@ fn a_commit_that_fails_is_told_by_the_fence_behind_it() {
 fn hangs_on() {
     let client = Client::init(&[]).unwrap();
     say("ready");
-    let is_lost = matches!(client.fence(&[], &[]), Err(Error::LostConnection));
+    let is_lost = matches!(client.fence(&[], &[]).wait(), Err(Error::LostConnection));
     // At once: nobody reads any more what the test harness would print.
     std::process::exit(if is_lost { 0 } else { 1 });
 }

@@ -71,7 +71,7 @@ fn exchange() {
         client.put(Scope::REMOTE, "remote", Value::Int(1)).unwrap();
         client.put(Scope::LOCAL, "local", Value::Int(2)).unwrap();
         client.commit().unwrap();
-        client.fence(&[], &collect()).unwrap();
+        client.fence(&[], &collect()).wait().unwrap();
         for rank in 0..size {
             for (name, value) in posted(rank, round) {
                 let found = client.get(&rank_of(&client, rank), name, &[]);
@@ -83,7 +83,7 @@ fn exchange() {
             assert_eq!(get("remote").is_ok(), rank == me, "REMOTE data is hidden on this node");
             assert_eq!(get(keys::LOCAL_RANK).unwrap(), Value::Uint16(rank as u16));
         }
-        client.fence(&[], &[]).unwrap();
+        client.fence(&[], &[]).wait().unwrap();
     }
     if let Ok(guard) = client.pin() {
         let (peer, me) =
@@ -93,7 +93,7 @@ fn exchange() {
     } else {
         assert_eq!(std::env::var("INSTANTON_SHM").unwrap(), "off");
     }
-    let everything = client.get_all(&rank_of(&client, size - 1), &[]).unwrap();
+    let everything = client.get_all(&rank_of(&client, size - 1), &[]).wait().unwrap();
     let known: Vec<String> = everything.as_array().unwrap().infos().map(|item| item.key.to_string()).collect();
     assert!(["text", "local", keys::RANK].iter().all(|name| known.iter().any(|key| key == name)), "{known:?}");
     client.finalize(&[]).unwrap();
@@ -116,7 +116,7 @@ fn silent() {
     }
     client.store_internal(&rank_of(&client, 0), key("pmix.loc"), Value::Uint16(7)).unwrap();
     client.commit().unwrap();
-    client.fence(&[], &collect()).unwrap();
+    client.fence(&[], &collect()).wait().unwrap();
     let reader = client.clone();
     let mut room = vec![MaybeUninit::uninit(); 100_000];
     let mut read = move |rank, key: &str, directives: &Directives| {
@@ -201,15 +201,18 @@ fn late() {
     if client.proc().rank.0 == 0 {
         let (tell, told) = mpsc::channel();
         let forever = [Info::new(keys::TIMEOUT, Value::Int(0))];
-        client.get_nb(&rank_of(&client, 1), "late", &forever, move |value| tell.send(value).unwrap()).unwrap();
+        client
+            .get_pending(&rank_of(&client, 1), "late", &forever)
+            .then(move |value| tell.send(value).unwrap())
+            .unwrap();
         let early = client.get(&rank_of(&client, 1), "late", &[Info::new(keys::IMMEDIATE, true)]);
         assert_eq!(early.unwrap_err().status(), Status::ERR_NOT_FOUND);
         // Rank 1 posts once this fence is over.
-        client.fence(&[], &[]).unwrap();
+        client.fence(&[], &[]).wait().unwrap();
         assert_eq!(client.get(&rank_of(&client, 1), "late", &forever).unwrap(), Value::Int(1));
         assert_eq!(told.recv().unwrap().unwrap(), Value::Int(1));
     } else {
-        client.fence(&[], &[]).unwrap();
+        client.fence(&[], &[]).wait().unwrap();
         client.put(Scope::GLOBAL, "late", Value::Int(1)).unwrap();
         client.commit().unwrap();
     }
@@ -228,7 +231,7 @@ fn misses() {
     let get = |rank, name: &str, info: &[Info]| client.get(&rank_of(&client, rank), name, info);
     let status = |result: Result<Value, Error>| result.unwrap_err().status();
     client.commit().unwrap();
-    client.fence(&[], &[]).unwrap();
+    client.fence(&[], &[]).wait().unwrap();
     let misses = || {
         let begin = Instant::now();
         assert_eq!(status(get(1, "k", &[Info::new(keys::OPTIONAL, true)])), Status::ERR_NOT_FOUND);
@@ -248,7 +251,7 @@ fn misses() {
     assert_eq!(status(get(1, "k", &[])), Status::ERR_TIMEOUT);
     assert!(begin.elapsed() >= Duration::from_millis(1900), "this one does");
     // A rank that has left takes part in nothing: all stay until all have waited.
-    client.fence(&[], &[]).unwrap();
+    client.fence(&[], &[]).wait().unwrap();
     client.finalize(&[]).unwrap();
 }
 
@@ -264,14 +267,14 @@ fn forked() {
     let client = Client::init(&[]).unwrap();
     client.put(Scope::GLOBAL, "k", Value::Int(1)).unwrap();
     client.commit().unwrap();
-    client.fence(&[], &[]).unwrap();
+    client.fence(&[], &[]).wait().unwrap();
     // SAFETY: the child calls nothing but the client's refusals, which take no lock, and ends itself.
     match unsafe { nix::unistd::fork() }.unwrap() {
         nix::unistd::ForkResult::Child => {
             let me = client.proc().clone();
             let refused = !client.is_initialized()
                 && matches!(client.get(&me, "k", &[]), Err(Error::NotInitialized))
-                && matches!(client.fence(&[], &[]), Err(Error::NotInitialized))
+                && matches!(client.fence(&[], &[]).wait(), Err(Error::NotInitialized))
                 && matches!(client.finalize(&[]), Err(Error::NotInitialized));
             drop(client);
             // SAFETY: ends the process without running what belongs to the parent.
@@ -282,7 +285,7 @@ fn forked() {
             assert_eq!(end, nix::sys::wait::WaitStatus::Exited(child, 0));
         }
     }
-    client.fence(&[], &[]).unwrap();
+    client.fence(&[], &[]).wait().unwrap();
     assert_eq!(client.get(&rank_of(&client, 1), "k", &[]).unwrap(), Value::Int(1));
     client.finalize(&[]).unwrap();
 }
@@ -301,12 +304,12 @@ fn strangers() {
         ["strange@1", "strange@2"].map(|name| Proc::new(Nspace::new(name).unwrap(), Rank::WILDCARD)).into();
     client.put(Scope::GLOBAL, "name", Value::from(me.to_string())).unwrap();
     client.commit().unwrap();
-    client.fence(&all, &collect()).unwrap();
+    client.fence(&all, &collect()).wait().unwrap();
     for proc in all.iter().flat_map(|job| (0..2).map(|rank| Proc::new(job.nspace.clone(), Rank(rank)))) {
         assert_eq!(client.get(&proc, "name", &[]).unwrap(), Value::from(proc.to_string()));
         assert_eq!(client.get(&proc, keys::LOCAL_RANK, &[]).unwrap(), Value::Uint16(proc.rank.0 as u16));
     }
-    client.fence(&all, &[]).unwrap();
+    client.fence(&all, &[]).wait().unwrap();
     client.finalize(&[]).unwrap();
 }
 
@@ -329,14 +332,14 @@ fn tell() {
         tell.send((notice.status, notice.source.rank)).unwrap();
         chain.complete(Status::EVENT_ACTION_COMPLETE, Vec::new());
     };
-    client.wait("register", |done| client.register_event_handler(&[code], &[], Arc::new(handler), done)).unwrap();
-    client.fence(&[], &[]).unwrap();
+    client.register_event_handler(&[code], &[], Arc::new(handler)).wait().unwrap();
+    client.fence(&[], &[]).wait().unwrap();
     if client.proc().rank.0 == 0 {
         let (me, range) = (client.proc().clone(), DataRange::NAMESPACE);
-        client.wait("notify", |done| client.notify_event(code, &me, range, &[], done)).unwrap();
+        client.notify_event(code, &me, range, &[]).wait().unwrap();
     }
     assert_eq!(told.recv().unwrap(), (code, Rank(0)));
-    client.fence(&[], &[]).unwrap();
+    client.fence(&[], &[]).wait().unwrap();
     client.finalize(&[]).unwrap();
     assert!(told.try_recv().is_err(), "once");
 }
@@ -395,7 +398,7 @@ fn threads() {
             client.commit().unwrap();
         }
     });
-    client.fence(&[], &[]).unwrap();
+    client.fence(&[], &[]).wait().unwrap();
     client.finalize(&[]).unwrap();
 }
 
@@ -476,7 +479,7 @@ fn qualifies() {
         client.put(Scope::GLOBAL, key_name, Value::Size(7)).unwrap();
     }
     client.commit().unwrap();
-    client.fence(&[], &collect()).unwrap();
+    client.fence(&[], &collect()).wait().unwrap();
     for rank in 0..size(&client) {
         for key_name in [keys::GROUP_LOCAL_CID, "site.value"] {
             let get = |info: &[Info]| client.get(&rank_of(&client, rank), key_name, info).unwrap();

@@ -52,12 +52,12 @@ fn meet(client: &Client, peer: &Proc, round: u32, collect: &[Info]) -> Result<()
         client.put(Scope::GLOBAL, name, Value::ByteObject(vec![round as u8; size]))?;
     }
     client.commit()?;
-    client.fence(&[], collect)?;
+    client.fence(&[], collect).wait()?;
     for name in ["a", "b"] {
         let value = client.get(peer, name, &[])?;
         assert_eq!(value, Value::ByteObject(vec![round as u8; size]), "{name} in round {round}");
     }
-    client.fence(&[], &[])
+    client.fence(&[], &[]).wait()
 }
 
 /// Waits for the line with which a process says that it is at work; the thread ends with the process.

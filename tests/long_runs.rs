@@ -175,10 +175,10 @@ fn fencer() {
         let value = Value::ByteObject(vec![round as u8; (round * 1_237 % 3_000) as usize]);
         client.put(Scope::GLOBAL, key, value.clone()).unwrap();
         client.commit().unwrap();
-        client.fence(&[], &collect).unwrap();
+        client.fence(&[], &collect).wait().unwrap();
         assert_eq!(client.get(&peer, key, &[]).unwrap(), value, "round {round}");
         // Nobody commits before everybody has read.
-        client.fence(&[], &[]).unwrap();
+        client.fence(&[], &[]).wait().unwrap();
         std::io::stdout().flush().unwrap();
     });
     // The server looks as well.
@@ -249,27 +249,26 @@ fn customer() {
             let _ = tell.send(notice.source.rank);
             chain.complete(Status::EVENT_ACTION_COMPLETE, Vec::new());
         });
-        let handler =
-            client.wait("register", |done| client.register_event_handler(&[code], &[], handler, done)).unwrap();
+        let handler = client.register_event_handler(&[code], &[], handler).wait().unwrap();
         // Behind this both have a handler.
-        client.group_construct(&group, &everybody, &[]).unwrap();
+        client.group_construct(&group, &everybody, &[]).wait().unwrap();
         let range = DataRange::NAMESPACE;
-        client.wait("notify", |done| client.notify_event(code, &me, range, &[], done)).unwrap();
+        client.notify_event(code, &me, range, &[]).wait().unwrap();
         let mut heard = [told.recv().unwrap().0, told.recv().unwrap().0];
         heard.sort_unstable();
         assert_eq!(heard, [0, 1], "round {round}");
-        client.wait("deregister", |done| client.deregister_event_handler(handler, done)).unwrap();
+        client.deregister_event_handler(handler).wait().unwrap();
 
         let key = format!("{}.{round}", me.rank.0);
-        client.publish(&[Info::new(&key, round)]).unwrap();
-        let (_, found) = client.lookup(&[&key], &[]).unwrap();
+        client.publish(&[Info::new(&key, round)]).wait().unwrap();
+        let (_, found) = client.lookup(&[&key], &[]).wait().unwrap();
         assert_eq!(found[0].value, Value::Uint64(round));
-        client.unpublish_all(&[]).unwrap();
+        client.unpublish_all(&[]).wait().unwrap();
 
         let tool = Tool::init(&[Info::new(keys::SERVER_URI, server.as_str())]).unwrap();
         assert!(tool.is_connected());
         tool.finalize(&[]).unwrap();
-        client.group_destruct(&group, &[]).unwrap();
+        client.group_destruct(&group, &[]).wait().unwrap();
     });
     client.finalize(&[]).unwrap();
 }

@@ -94,7 +94,7 @@ fn writer() {
         }
         client.commit().unwrap();
         if round % 8 == 0 {
-            client.fence(&me, &[]).unwrap();
+            client.fence(&me, &[]).wait().unwrap();
         }
     }
     client.finalize(&[]).unwrap();
@@ -216,7 +216,7 @@ fn poster() {
     let me = client.proc().clone();
     let post = |round: u32| {
         client.put(Scope::GLOBAL, "blob", Value::ByteObject(vec![round as u8; BLOB])).unwrap();
-        client.commit().and_then(|()| client.fence(std::slice::from_ref(&me), &[]))
+        client.commit().and_then(|()| client.fence(std::slice::from_ref(&me), &[]).wait())
     };
     post(0).unwrap();
     std::io::stdin().read_line(&mut String::new()).unwrap();
@@ -320,7 +320,7 @@ fn meddler() {
     }
     say("written");
     std::io::stdin().read_line(&mut String::new()).unwrap();
-    let fenced = client.fence(&[client.proc().clone()], &[]).map_err(|error| error.status());
+    let fenced = client.fence(&[client.proc().clone()], &[]).wait().map_err(|error| error.status());
     match value {
         u64::MAX => assert_eq!(fenced, Err(Status::ERR_LOST_CONNECTION)),
         _ => {

@@ -96,8 +96,7 @@ impl Pulled {
     fn begin(client: &Client, directives: &[Info], room: usize) -> Self {
         let (tell, pieces) = mpsc::sync_channel(room);
         let handler = Arc::new(move |output: Output| drop(tell.send(output)));
-        let pull = |done| client.iof_pull_nb(&[all()], OUT, directives, handler, done);
-        Pulled { id: client.wait("pull", pull).unwrap(), pieces }
+        Pulled { id: client.iof_pull(&[all()], OUT, directives, handler).wait().unwrap(), pieces }
     }
 
     fn next(&self) -> Output {
@@ -138,7 +137,7 @@ fn process() {
             let (say, said) = mpsc::channel();
             let handler = Arc::new(move |output: Output| say.send(output.bytes.len()).unwrap_or_default());
             let client = tool.primary();
-            client.wait("pull", |done| client.iof_pull_nb(&[all()], OUT, &[], handler, done)).unwrap();
+            client.iof_pull(&[all()], OUT, &[], handler).wait().unwrap();
             println!("\nready");
             std::io::stdout().flush().unwrap();
             let bytes: usize = said.iter().take_while(|bytes| *bytes > 0).sum();
@@ -194,13 +193,12 @@ fn nobody_pulls_input_or_hears_itself() {
     let tool = node.tool();
     let client = tool.primary();
     let handler: instanton::client::OutputHandler = Arc::new(|_| ());
-    let refused = client.iof_pull_nb(&[all()], OUT | Channels::STDIN, &[], handler, |_| ()).unwrap_err();
+    let refused = client.iof_pull(&[all()], OUT | Channels::STDIN, &[], handler).then(|_| ()).unwrap_err();
     assert_eq!(refused.status(), Status::ERR_NOT_SUPPORTED);
     let (tell, told) = mpsc::channel();
     let me = tool.proc().clone();
     let handler = Arc::new(move |output: Output| drop(tell.send(output.source)));
-    let pull = |done| client.iof_pull_nb(&[me.clone(), all()], OUT, &[], handler, done);
-    client.wait("pull", pull).unwrap();
+    client.iof_pull(&[me.clone(), all()], OUT, &[], handler).wait().unwrap();
     node.server.iof_deliver_wait(&me, OUT, b"mine", &[]).unwrap();
     node.says(0, b"another's");
     assert_eq!(told.recv_timeout(PATIENCE).unwrap(), rank_of_job(0));
@@ -249,7 +247,7 @@ fn output_waits_for_company_where_that_is_asked_for() {
     // Of each process its own.
     node.says(1, b"other");
     assert_eq!(pulled.text(), "one two three");
-    client.wait("stop", |done| client.iof_deregister_nb(pulled.id, done)).unwrap();
+    client.iof_deregister(pulled.id).wait().unwrap();
     let mut rest = [pulled.text(), pulled.text()];
     rest.sort();
     assert_eq!(rest, [" four", "other"], "what is left comes with the end");

@@ -100,7 +100,7 @@ fn refusal(info: &[Info]) -> Status {
 
 fn namespaces(tool: &Tool) -> Value {
     let query = Query { keys: vec![Text::new(keys::QUERY_NAMESPACES).unwrap()], qualifiers: Vec::new() };
-    let (status, infos) = tool.primary().query(&[query]).unwrap();
+    let (status, infos) = tool.primary().query(&[query]).wait().unwrap();
     assert_eq!(status, Status::SUCCESS);
     infos[0].value.clone()
 }
@@ -151,7 +151,7 @@ fn a_tool_is_a_job_of_its_own_and_sees_those_of_the_server() {
     assert_eq!(client.get(&own, keys::JOB_SIZE, &[]).unwrap(), Value::Uint32(1));
     client.put(Scope::GLOBAL, "k", Value::Int(7)).unwrap();
     client.commit().unwrap();
-    client.fence(&[], &[]).unwrap();
+    client.fence(&[], &[]).wait().unwrap();
     assert_eq!(server.get_wait(&me, "k", &[]).unwrap(), Value::Int(7));
 
     let told = host.connected.lock().unwrap()[0].clone();
@@ -212,7 +212,7 @@ fn a_job_takes_its_name_back_from_a_tool_that_the_host_did_not_name() {
     let (thief, other) = (Tool::init(&with("later@1")).unwrap(), Tool::init(&with("mine")).unwrap());
     let job = Job::register(&server, "later@1", 2);
     assert_eq!(lost.recv_timeout(PATIENCE).unwrap().0, *thief.proc());
-    assert_eq!(thief.primary().fence(&[], &[]).unwrap_err().status(), Status::ERR_LOST_CONNECTION);
+    assert_eq!(thief.primary().fence(&[], &[]).wait().unwrap_err().status(), Status::ERR_LOST_CONNECTION);
     let size = || server.get_wait(&Proc::new(job.nspace.clone(), Rank::WILDCARD), keys::JOB_SIZE, &[]);
     assert_eq!(size(), Ok(Value::Uint32(2)));
     assert_eq!(refusal(&with("later@1")), Status::ERR_NO_PERMISSIONS);
@@ -226,7 +226,7 @@ fn a_job_takes_its_name_back_from_a_tool_that_the_host_did_not_name() {
     let server = server_of("agrees@0", Some(ToolSupport::default()), host);
     let tool = Tool::init(&[at(&server)]).unwrap();
     server.register_nspace_wait(&name.nspace, 1, &[Info::new(keys::JOB_SIZE, 1u32)]).unwrap();
-    tool.primary().fence(&[], &[]).unwrap();
+    tool.primary().fence(&[], &[]).wait().unwrap();
     tool.finalize(&[]).unwrap();
 }
 
@@ -353,7 +353,7 @@ fn what_is_no_attachment_is_cut_off_and_nobody_else_notices() {
     // A second name on the same connection.
     assert!(matches!(greet(&mut dial(uri), &[&good[..], &good[..]].concat()), Some(Welcome::Accepted { .. })));
     assert!(tool.is_connected());
-    tool.primary().fence(&[], &[]).unwrap();
+    tool.primary().fence(&[], &[]).wait().unwrap();
     assert!(host.finalized.lock().unwrap().is_empty());
     tool.finalize(&[]).unwrap();
 }
@@ -373,7 +373,7 @@ fn a_tool_turns_from_server_to_server_and_keeps_what_is_its_own() {
     let (tell, told) = mpsc::channel();
     let handler = Arc::new(move |notice: Notice, _| drop(tell.send(notice.source)));
     let client = tool.primary();
-    client.wait("register", |done| client.register_event_handler(&[CODE], &[], handler, done)).unwrap();
+    client.register_event_handler(&[CODE], &[], handler).wait().unwrap();
 
     assert_eq!(tool.attach(&[]).unwrap_err().status(), Status::ERR_BAD_PARAM, "no server is named");
     assert_eq!(tool.set_server(&a.proc(), &[]).unwrap_err().status(), Status::ERR_UNREACH);
@@ -423,12 +423,12 @@ fn output_reaches_the_tool_that_asks_for_it() {
     let handler = Arc::new(move |output: instanton::client::Output| drop(tell.send(output)));
     let whole = Proc::new(job.nspace.clone(), Rank::WILDCARD);
     let channel = Channels::STDOUT;
-    let pull = client.wait("pull", |done| client.iof_pull_nb(&[whole], channel, &[], handler, done)).unwrap();
+    let pull = client.iof_pull(&[whole], channel, &[], handler).wait().unwrap();
     server.iof_deliver(&job.proc(1), Channels::STDERR, b"not this", &[], |_| ()).unwrap();
     server.iof_deliver(&job.proc(1), channel, b"hello", &[], |_| ()).unwrap();
     let output = told.recv_timeout(PATIENCE).unwrap();
     assert_eq!((output.pull, output.source, &output.bytes[..]), (pull, job.proc(1), &b"hello"[..]));
-    client.wait("stop", |done| client.iof_deregister_nb(pull, done)).unwrap();
+    client.iof_deregister(pull).wait().unwrap();
     tool.finalize(&[]).unwrap();
 }
 
@@ -440,7 +440,7 @@ fn a_tool_that_starts_a_job_says_that_it_is_one() {
     let app = App { cmd: Some(cmd), argv: vec![], env: vec![], cwd: None, maxprocs: 1, info: vec![] };
     // A tool's own word about its kind does not count.
     let lie = Info::new(keys::REQUESTOR_IS_CLIENT, true);
-    assert_eq!(tool.primary().spawn(&[lie], &[app]).unwrap().to_string(), "child@1");
+    assert_eq!(tool.primary().spawn(&[lie], &[app]).wait().unwrap().to_string(), "child@1");
     let told = host.spawned.lock().unwrap().clone();
     assert!(told.is_set(keys::REQUESTOR_IS_TOOL) && told.find(keys::REQUESTOR_IS_CLIENT).is_none());
     assert_eq!(told.find(keys::PARENT_ID).unwrap().value, Value::Proc(tool.proc().clone()));
@@ -457,7 +457,7 @@ fn a_source_of_input_that_the_host_stops_waits_until_it_may_go_on() {
     let push = |tool: &Tool, bytes: &[u8]| {
         let tell = tell.clone();
         let targets = [job.proc(0)];
-        tool.primary().iof_push_nb(&targets, bytes, &[], move |result| tell.send(result.is_ok()).unwrap()).unwrap();
+        tool.primary().iof_push(&targets, bytes, &[]).then(move |result| tell.send(result.is_ok()).unwrap()).unwrap();
     };
     push(&one, b"a");
     assert!(told.recv_timeout(PATIENCE).unwrap(), "what the host has taken has not failed");
@@ -530,14 +530,14 @@ fn a_server_that_is_killed_is_lost_to_its_tools_and_found_no_more() {
     let (tell, told) = mpsc::channel();
     let handler = Arc::new(move |notice: Notice, _| drop(tell.send((notice.status, notice.source))));
     let client = tool.primary();
-    client.wait("register", |done| client.register_event_handler(&[], &[], handler, done)).unwrap();
+    client.register_event_handler(&[], &[], handler).wait().unwrap();
     server.kill().unwrap();
     server.wait().unwrap();
     let lost = tool.servers().first().cloned();
     let (status, source) = told.recv_timeout(PATIENCE).unwrap();
     assert_eq!((status, source.nspace.to_string().as_str()), (Status::ERR_LOST_CONNECTION, "killed@0"));
     assert!(!tool.is_connected() && tool.servers().is_empty(), "{lost:?}");
-    assert_eq!(client.fence(&[], &[]).unwrap_err().status(), Status::ERR_LOST_CONNECTION);
+    assert_eq!(client.fence(&[], &[]).wait().unwrap_err().status(), Status::ERR_LOST_CONNECTION);
     assert!(rendezvous::servers().unwrap().iter().all(|server| server.pid != pid));
     assert_eq!(refusal(&[Info::new(keys::SERVER_URI, uri.as_str())]), Status::ERR_UNREACH);
     // It goes on with another one.

@@ -2,15 +2,18 @@
 use std::ptr;
 use std::sync::Arc;
 
+use instanton::Pending;
 use instanton::client::{Chain, Credential, Error, Handler, Infos, Notice, Published};
 use instanton::data::{Info, Nspace, Status, Value};
 use libc::{c_char, c_int, c_void};
 
 use crate::alloc;
 use crate::arena::Arena;
+use crate::boundary::Outcome;
 use crate::convert::{made, many};
 use crate::handles;
 use crate::owned::Owned;
+use crate::session::told;
 use crate::types::*;
 
 /// `pmix_op_cbfunc_t`.
@@ -81,6 +84,14 @@ pub fn op(cbfunc: Option<OpFn>, cbdata: *mut c_void) -> impl FnOnce(Result<(), E
             unsafe { cbfunc(code(&result), data.get()) };
         }
     }
+}
+
+/// Ends a call: through `cbfunc`, or by waiting where there is none.
+pub fn finish(pending: Pending<(), Error>, cbfunc: Option<OpFn>, cbdata: *mut c_void) -> Outcome {
+    told(match cbfunc {
+        Some(_) => pending.then(op(cbfunc, cbdata)),
+        None => pending.wait(),
+    })
 }
 
 /// A completion that shows the value to `cbfunc` and frees it afterwards.
@@ -197,7 +208,7 @@ pub fn validation(
 }
 
 /// An event that a handler of the program has and has not completed: the way on, and what it was shown.
-struct Pending {
+struct Handling {
     chain: Chain,
     shown: Arena,
 }
@@ -211,7 +222,7 @@ unsafe extern "C" fn event_done(
     cbdata: *mut c_void,
     handle: *mut c_void,
 ) {
-    let Some(Pending { chain, shown }) = handles::take(handle) else { return };
+    let Some(Handling { chain, shown }) = handles::take(handle) else { return };
     // SAFETY: the handler's results, the contract with C.
     let results = unsafe { many(results, nresults) };
     if let Some(cbfunc) = cbfunc {
@@ -233,7 +244,7 @@ pub fn event(function: NotificationFn) -> Handler {
         let Ok((source, (info, ninfo), (results, nresults))) = made else {
             return chain.complete(Status::EVENT_NO_ACTION_TAKEN, Vec::new());
         };
-        let handle = handles::keep(Pending { chain, shown });
+        let handle = handles::keep(Handling { chain, shown });
         let (id, status) = (notice.handler, notice.status.0);
         // SAFETY: the program's own function; what it is shown lives until it completes.
         unsafe { function(id, status, source, info, ninfo, results, nresults, Some(event_done), handle) };

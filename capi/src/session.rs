@@ -10,8 +10,9 @@
 //! initialised. The child leaves it alone and may have one of its own.
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use instanton::client::{Client, Error, InitError, check_directives};
+use instanton::client::{Client, Error, InitError};
 use instanton::data::{DataRange, Info, InfoList, Proc, Rank, Status, Value, keys};
+use instanton::internal::client::check_directives;
 use instanton::internal::sys::cell::Epoch;
 use instanton::launch::JobEnd;
 use instanton::server::Server;
@@ -261,7 +262,7 @@ pub fn job_ended(job: JobEnd) {
         Info::new(keys::EXIT_CODE, Value::Int(job.exit_code)),
         Info::new(keys::EVENT_NON_DEFAULT, true),
     ];
-    let told = client.notify_event(Status::EVENT_JOB_END, client.proc(), DataRange::PROC_LOCAL, &info, |_| ());
+    let told = client.notify_event(Status::EVENT_JOB_END, client.proc(), DataRange::PROC_LOCAL, &info).then(|_| ());
     if let Err(error) = told {
         instanton::trace!("nobody is told that the job {} is over: {error}", job.nspace);
     }
@@ -271,7 +272,7 @@ pub fn job_ended(job: JobEnd) {
 pub fn lost_connection(proc: &Proc) {
     let Ok(client) = client() else { return };
     let affected = [Info::new(keys::EVENT_AFFECTED_PROC, proc.clone())];
-    let told = client.notify_event(Status::ERR_LOST_CONNECTION, proc, DataRange::PROC_LOCAL, &affected, |_| ());
+    let told = client.notify_event(Status::ERR_LOST_CONNECTION, proc, DataRange::PROC_LOCAL, &affected).then(|_| ());
     if let Err(error) = told {
         instanton::trace!("nobody is told that {proc} is gone: {error}");
     }

@@ -19,18 +19,29 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
 use crate::control::frame::{self, FrameError, HEADER, Header, Kind, MAX_BODY};
+use crate::data::Status;
 use crate::message::numbers::NumberMap;
 use crate::message::{InProcessServer, Push, Reply, Request};
 use crate::sys::futex::Bell;
 use crate::sys::socket;
 use crate::trace;
 
-use super::{Error, done};
+use super::Error;
 
 /// Answer of the server, and the descriptors that came with it.
 pub(super) struct Answer {
     pub(super) reply: Reply,
     pub(super) descriptors: Vec<OwnedFd>,
+}
+
+impl Answer {
+    /// Returns the status of an answer that brings nothing else.
+    pub(super) fn done(self) -> Result<(), Error> {
+        match self.reply {
+            Reply::Done(status) => Ok(status.ok()?),
+            _ => Err(Status::ERR_COMM_FAILURE.into()),
+        }
+    }
 }
 
 /// What the server says and nobody waits for.
@@ -367,7 +378,7 @@ impl Link {
                     let answer = Answer { reply, descriptors: frame.descriptors };
                     let mut outbox = lock(&self.outbox);
                     if matches!(outbox.meeting, Meeting::UnderWay(meeting) if meeting == number) {
-                        self.answer_meeting(&mut outbox, done(Ok(answer)));
+                        self.answer_meeting(&mut outbox, answer.done());
                         continue;
                     }
                     let waiter = outbox.take(number);
@@ -567,7 +578,7 @@ mod tests {
         // Stands for a kernel without memory: a socket takes a part, and then fails.
         socket.set_nonblocking(true).unwrap();
         let link = Link::new(Way::Socket(Arc::new(socket))).unwrap();
-        let large = Request::DeregisterEvents { codes: vec![crate::data::Status::SUCCESS; 1 << 20] };
+        let large = Request::DeregisterEvents { codes: vec![Status::SUCCESS; 1 << 20] };
         let small = Request::DeregisterEvents { codes: Vec::new() };
         assert!(matches!(link.tell("large", &large), Err(Error::LostConnection)));
         let mut read = Vec::new();

@@ -52,15 +52,14 @@ impl Client {
             chain.complete(Status::EVENT_NO_ACTION_TAKEN, Vec::new());
         });
         let codes = [Status::DEBUGGER_RELEASE, Status::ERR_LOST_CONNECTION];
-        let registered = self.wait("PMIx_Init", |done| self.register_event_handler(&codes, &[], handler, done));
-        let handler = registered.map_err(|_| lost())?;
+        let handler = self.register_event_handler(&codes, &[], handler).wait().map_err(|_| lost())?;
         let said = [Info::new(keys::EVENT_NON_DEFAULT, true), Info::new(keys::BREAKPOINT, PLACE)];
-        let told = self.notify_event(Status::READY_FOR_DEBUG, self.proc(), DataRange::RM, &said, |_| ());
+        let told = self.notify_event(Status::READY_FOR_DEBUG, self.proc(), DataRange::RM, &said).then(|_| ());
         if let Err(error) = told {
             trace!("nobody is told that {} waits for a debugger: {error}", self.proc());
         }
         let is_released = released.recv() == Some(true);
-        let _ = self.deregister_event_handler(handler, |_| ());
+        let _ = self.deregister_event_handler(handler).then(|_| ());
         if is_released { Ok(()) } else { Err(lost()) }
     }
 }

@@ -26,10 +26,14 @@ use instanton_layout::sync::{AtomicU32, Ordering};
 use crate::control::frame;
 use crate::data::{Info, Proc, Rank, Status, Value, keys};
 use crate::message::Request;
+use crate::pending::{self, Call, Callback, Pending};
 use crate::store::JobReader;
 
-use super::connection::Link;
-use super::{Client, Error, Inner, done};
+use super::connection::{Answer, Link};
+use super::{Client, Error, Inner};
+
+/// What a fence is called in the trace.
+const CALL: &str = "PMIx_Fence";
 
 /// Time after which a sleeper looks again by itself for the first time; each time after that, twice as long, up to the
 /// last.
@@ -65,71 +69,105 @@ impl Drop for UnderWay {
     }
 }
 
-impl Client {
-    /// A fence whose caller waits.
-    pub(super) fn meet(&self, procs: &[Proc], info: &[Info]) -> Result<(), Error> {
-        if self.inner.is_own_job(procs) {
-            match collects(info) {
-                Some(collect) => return self.meet_all(collect),
+/// A fence that is prepared.
+struct Fence {
+    inner: Arc<Inner>,
+    procs: Vec<Proc>,
+    info: Vec<Info>,
+}
+
+impl Call<(), Error> for Fence {
+    fn block(&self) -> Result<Option<()>, Error> {
+        let Fence { inner, procs, info } = self;
+        inner.may_wait(CALL)?;
+        let met = match inner.is_own_job(procs) {
+            false => None,
+            true => match collects(info) {
+                Some(collect) => inner.meet(collect)?,
                 None => {
-                    let request = |seen| frame::request(&Request::Meet { seen, info: info.to_vec() });
-                    let met = self.meet_at_word(|link, seen| link.meet("PMIx_Fence", request(seen)?.bytes()));
-                    if let Some(met) = met? {
-                        return met;
-                    }
+                    let request = |seen| frame::request(&Request::Meet { seen, info: info.clone() });
+                    inner.meet_at_word(|link, seen| link.meet(CALL, request(seen)?.bytes()))?
                 }
-            }
-        }
-        self.wait("PMIx_Fence", |then| self.inner.fence_nb(procs, info, then))
+            },
+        };
+        met.transpose()
     }
 
-    /// The fence of all, with their data or without.
+    fn send(self: Box<Self>, callback: Callback<(), Error>) -> Result<(), Error> {
+        let Fence { inner, procs, info } = *self;
+        inner.send_fence(procs, info, callback)
+    }
+}
+
+impl Client {
+    /// Meets the other participants (`PMIx_Fence`); no participants means the whole own namespace.
+    ///
+    /// # Errors
+    /// What the server or the host answers, or a commit that failed before.
+    pub fn fence(&self, procs: &[Proc], info: &[Info]) -> Pending<(), Error> {
+        let inner = self.inner.clone();
+        self.pending(Fence { inner, procs: procs.to_vec(), info: info.to_vec() })
+    }
+
+    /// Meets all of the own namespace, with the data that they have committed or without, and blocks until they are
+    /// there: what most programs do, in fewer steps.
+    ///
+    /// # Errors
+    /// As [`fence`](Client::fence).
     #[inline]
-    pub(super) fn meet_all(&self, collect: bool) -> Result<(), Error> {
-        let met = self.meet_at_word(|link, seen| link.meet("PMIx_Fence", &mut frame::meet(seen, collect)));
-        match met? {
+    pub fn fence_all(&self, collect: bool) -> Result<(), Error> {
+        self.inner.may_wait(CALL)?;
+        match self.inner.meet(collect)? {
             Some(met) => met,
-            None => self.meet_slowly(collect),
+            None => self.inner.meet_slowly(collect),
         }
+    }
+}
+
+impl Inner {
+    /// Waits at the word of release in a fence of all, with their data or without; none when that cannot be.
+    #[inline]
+    fn meet(self: &Arc<Self>, collect: bool) -> Result<Option<Result<(), Error>>, Error> {
+        self.meet_at_word(|link, seen| link.meet(CALL, &mut frame::meet(seen, collect)))
     }
 
     #[cold]
-    fn meet_slowly(&self, collect: bool) -> Result<(), Error> {
-        let info = [Info::new(keys::COLLECT_DATA, collect)];
-        self.wait("PMIx_Fence", |then| self.inner.fence_nb(&[], &info[..usize::from(collect)], then))
+    fn meet_slowly(self: &Arc<Self>, collect: bool) -> Result<(), Error> {
+        let info = collect.then(|| Info::new(keys::COLLECT_DATA, true));
+        pending::block(Error::NotInitialized, |callback| {
+            self.send_fence(Vec::new(), info.into_iter().collect(), callback)
+        })
     }
 
     /// Waits at the word of release for all of the job to come; none when that cannot be. `send` is given what is there
     /// now.
     #[inline]
     fn meet_at_word(
-        &self,
+        self: &Arc<Self>,
         send: impl FnOnce(&Link, u32) -> Result<(), Error>,
     ) -> Result<Option<Result<(), Error>>, Error> {
-        self.may_wait("PMIx_Fence")?;
-        let inner = &*self.inner;
-        let Some(reader) = inner.jobs.own().filter(|_| inner.link.has_server()) else { return Ok(None) };
-        let sending = inner.meetings.sending.lock().unwrap_or_else(PoisonError::into_inner);
-        if inner.meetings.count.load(Ordering::Acquire) > 0 {
+        let Some(reader) = self.jobs.own().filter(|_| self.link.has_server()) else { return Ok(None) };
+        let sending = self.meetings.sending.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.meetings.count.load(Ordering::Acquire) > 0 {
             return Ok(None);
         }
         let seen = reader.releases();
-        send(&inner.link, seen)?;
-        inner.meetings.count.fetch_add(1, Ordering::AcqRel);
+        send(&self.link, seen)?;
+        self.meetings.count.fetch_add(1, Ordering::AcqRel);
         drop(sending);
-        let met = released(reader, seen, &inner.link);
-        inner.link.end_meeting();
-        inner.meetings.count.fetch_sub(1, Ordering::AcqRel);
-        if met.is_ok() && inner.jobs.is_behind() {
-            self.map_news()?;
+        let met = released(reader, seen, &self.link);
+        self.link.end_meeting();
+        self.meetings.count.fetch_sub(1, Ordering::AcqRel);
+        if met.is_ok() && self.jobs.is_behind() {
+            self.wait_for_news()?;
         }
-        Ok(Some(met.and_then(|()| inner.posts.outcome())))
+        Ok(Some(met.and_then(|()| self.posts.outcome())))
     }
 
     #[cold]
-    fn map_news(&self) -> Result<(), Error> {
-        self.wait("PMIx_Fence", |then| {
-            self.inner.map_news(move || then(Ok(())));
+    fn wait_for_news(self: &Arc<Self>) -> Result<(), Error> {
+        pending::block(Error::NotInitialized, |callback| {
+            self.map_news(move || callback(Ok(())));
             Ok(())
         })
     }
@@ -166,28 +204,23 @@ fn collects(info: &[Info]) -> Option<bool> {
 }
 
 impl Inner {
-    pub(super) fn fence_nb(
-        self: &Arc<Self>,
-        procs: &[Proc],
-        info: &[Info],
-        then: impl FnOnce(Result<(), Error>) + Send + 'static,
-    ) -> Result<(), Error> {
+    fn send_fence(self: &Arc<Self>, procs: Vec<Proc>, info: Vec<Info>, then: Callback<(), Error>) -> Result<(), Error> {
         self.life.check()?;
         if !self.link.has_server() {
-            return self.fence_alone(procs, info, then);
+            return self.fence_alone(&procs, &info, then);
         }
-        let request = Request::Fence { procs: procs.to_vec(), info: info.to_vec() };
+        let request = Request::Fence { procs, info };
         let inner = self.clone();
         let _sending = self.meetings.sending.lock().unwrap_or_else(PoisonError::into_inner);
         let under_way = UnderWay::begin(self);
-        let waiter = move |answer| {
+        let waiter = move |answer: Result<Answer, Error>| {
             drop(under_way);
-            match done(answer) {
+            match answer.and_then(Answer::done) {
                 Ok(()) => inner.clone().map_news(move || then(inner.posts.outcome())),
                 Err(error) => then(Err(error)),
             }
         };
-        self.link.request("PMIx_Fence", &request, Box::new(waiter))
+        self.link.request(CALL, &request, Box::new(waiter))
     }
 
     /// Returns whether these participants are the own namespace, as most callers name it.
@@ -200,14 +233,9 @@ impl Inner {
     }
 
     /// A process without a server meets itself, and nobody else.
-    fn fence_alone(
-        self: &Arc<Self>,
-        procs: &[Proc],
-        info: &[Info],
-        then: impl FnOnce(Result<(), Error>) + Send + 'static,
-    ) -> Result<(), Error> {
+    fn fence_alone(self: &Arc<Self>, procs: &[Proc], info: &[Info], then: Callback<(), Error>) -> Result<(), Error> {
         if procs.iter().any(|proc| !proc.matches(&self.proc)) {
-            return Err(Error::NoServer { call: "PMIx_Fence" });
+            return Err(Error::NoServer { call: CALL });
         }
         if info.iter().any(|info| info.is_required() && info.key != keys::COLLECT_DATA && info.key != keys::TIMEOUT) {
             return Err(Status::ERR_NOT_SUPPORTED.into());

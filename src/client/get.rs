@@ -10,10 +10,12 @@ use instanton_layout::hash::same;
 
 use crate::data::{DataArray, Info, Key, Nspace, Proc, Rank, Status, Value, keys};
 use crate::message::{Reply, Request};
+use crate::pending::{Callback, Pending};
 use crate::store::{Guard, JobReader, Miss, PinError, RawValue, ReadError};
 use crate::sys::cell::Epoch;
 use crate::trace;
 
+use super::call::wait;
 use super::connection::Answer;
 use super::{Client, Directives, Error, Inner, Question};
 
@@ -93,42 +95,34 @@ impl Client {
         self.get_with(question, |found| found.to_value())?.map_err(Error::from)
     }
 
-    /// Looks a key up (`PMIx_Get_nb`) and calls `done` with the value.
-    ///
-    /// # Errors
-    /// When `done` will not run.
-    pub fn get_nb(
-        &self,
-        proc: &Proc,
-        key: impl AsRef<[u8]>,
-        info: &[Info],
-        done: impl FnOnce(Result<Value, Error>) + Send + 'static,
-    ) -> Result<(), Error> {
-        let mut directives = Directives::parse(info)?;
-        let qualified = directives.qualify(key.as_ref())?;
-        let key = qualified.as_ref().map_or(key.as_ref(), Key::as_bytes);
-        self.inner.get_nb(proc, Some(key), directives, done)
-    }
-
-    /// Returns everything known of a process, as an array of attributes (`PMIx_Get` without a key).
+    /// Looks a key up (`PMIx_Get_nb`) as [`get`](Client::get) does, for a caller that does not want to block until the
+    /// value is posted.
     ///
     /// # Errors
     /// As [`get`](Client::get).
-    pub fn get_all(&self, proc: &Proc, info: &[Info]) -> Result<Value, Error> {
-        self.wait("PMIx_Get", |done| self.get_all_nb(proc, info, done))
+    pub fn get_pending(&self, proc: &Proc, key: impl AsRef<[u8]>, info: &[Info]) -> Pending<Value, Error> {
+        let qualify = |key: &[u8]| -> Result<(Key, Directives), Status> {
+            let mut directives = Directives::parse(info)?;
+            let key = match directives.qualify(key)? {
+                Some(qualified) => qualified,
+                None => Key::new(key).map_err(|_| Status::ERR_BAD_PARAM)?,
+            };
+            Ok((key, directives))
+        };
+        let (proc, question) = (proc.clone(), qualify(key.as_ref()));
+        self.prepare("PMIx_Get", move |inner, callback| {
+            let (key, directives) = question?;
+            inner.get_pending(proc, Some(key), directives, callback)
+        })
     }
 
-    /// Calls `done` with everything known of a process (`PMIx_Get_nb` without a key).
+    /// Looks up everything known of a process, an array of attributes (`PMIx_Get` without a key).
     ///
     /// # Errors
-    /// When `done` will not run.
-    pub fn get_all_nb(
-        &self,
-        proc: &Proc,
-        info: &[Info],
-        done: impl FnOnce(Result<Value, Error>) + Send + 'static,
-    ) -> Result<(), Error> {
-        self.inner.get_nb(proc, None, Directives::parse(info)?, done)
+    /// As [`get`](Client::get).
+    pub fn get_all(&self, proc: &Proc, info: &[Info]) -> Pending<Value, Error> {
+        let (proc, directives) = (proc.clone(), Directives::parse(info));
+        self.prepare("PMIx_Get", move |inner, callback| inner.get_pending(proc, None, directives?, callback))
     }
 
     /// A blocking Get that calls `f` on the value where it lies instead of copying it: [`peek`](Client::peek), and the
@@ -149,8 +143,9 @@ impl Client {
     #[cold]
     fn get_value(&self, question: Question<'_>) -> Result<Value, Error> {
         let nspace = Nspace::new(question.nspace()).map_err(|_| Status::ERR_BAD_PARAM)?;
+        let key = Key::new(question.key()).map_err(|_| Status::ERR_BAD_PARAM)?;
         let (proc, directives) = (Proc::new(nspace, question.rank()), question.directives().clone());
-        self.wait("PMIx_Get", |then| self.inner.get_nb(&proc, Some(question.key()), directives, then))
+        wait(self, "PMIx_Get", |callback| self.inner.get_pending(proc, Some(key), directives, callback))
     }
 
     /// The part of a Get that needs nobody else; nothing where the server has to be asked. Makes no system call, takes
@@ -395,20 +390,19 @@ impl Inner {
         }
     }
 
-    pub(super) fn get_nb(
+    /// Answers a question from memory, or asks the server.
+    fn get_pending(
         self: &Arc<Self>,
-        proc: &Proc,
-        key: Option<&[u8]>,
+        proc: Proc,
+        key: Option<Key>,
         mut directives: Directives,
-        then: impl FnOnce(Result<Value, Error>) + Send + 'static,
+        then: Callback<Value, Error>,
     ) -> Result<(), Error> {
-        self.life.check()?;
         let question = Question::new(proc.rank, "").in_nspace(proc.nspace.as_bytes()).with(&directives);
         let nspace = Nspace::new(self.nspace_of(&self.meant(question))).map_err(|_| Status::ERR_BAD_PARAM)?;
         let proc = Proc::new(nspace, proc.rank);
         let proc = self.own.groups.native(&proc).unwrap_or(proc);
         directives.nspace = None;
-        let key = key.map(Key::new).transpose().map_err(|_| Status::ERR_BAD_PARAM)?;
         let asked = OwnedQuestion { proc, key, directives };
         match self.answer(&asked) {
             Answered::Told(told) => self.link.run_later(move || then(told)),
@@ -496,7 +490,7 @@ impl Inner {
         self.own_put(&Epoch::enter(), &question).cloned().or_else(|| self.own_fact(&question))
     }
 
-    fn ask(self: &Arc<Self>, asked: OwnedQuestion, then: impl FnOnce(Result<Value, Error>) + Send + 'static) {
+    fn ask(self: &Arc<Self>, asked: OwnedQuestion, then: Callback<Value, Error>) {
         let (proc, key, info) = (asked.proc.clone(), asked.key.clone(), asked.directives.to_infos());
         let inner = self.clone();
         let waiter = move |answer: Result<Answer, Error>| {

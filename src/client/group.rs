@@ -8,11 +8,12 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::data::{DataArray, Info, InfoList, Key, Nspace, Proc, Rank, Status, Value, keys};
-use crate::message::{Decision, GroupCall, Infos, Reply, Request, key_in_context};
+use crate::message::{Decision, GroupCall, Infos, Request, key_in_context};
+use crate::pending::{Callback, Pending};
 use crate::store::Directives;
 
+use super::call::{infos, nothing, taken};
 use super::events::{Event, procs_of};
-use super::forward::{infos, nothing, taken};
 use super::{Client, Error, Inner};
 
 /// The groups that this process is in, each with its members by group rank.
@@ -59,26 +60,24 @@ impl Directives {
 }
 
 impl Inner {
-    fn group<T: 'static>(
+    fn group(
         &self,
         call: &'static str,
         group: &Nspace,
         what: GroupCall,
-        take: fn(Reply) -> Option<T>,
-        then: impl FnOnce(Result<T, Error>) + Send + 'static,
+        then: impl FnOnce(Result<(), Error>) + Send + 'static,
     ) -> Result<(), Error> {
-        self.ask_for(call, &Request::Group { group: group.clone(), call: what }, take, then)
+        self.ask_for(call, &Request::Group { group: group.clone(), call: what }, nothing, then)
     }
 
     /// Makes a group, and has what its members have posted at hand before `then` is called.
     fn enter_group(
         self: &Arc<Self>,
         call: &'static str,
-        group: &Nspace,
+        group: Nspace,
         what: GroupCall,
-        then: impl FnOnce(Result<Infos, Error>) + Send + 'static,
+        then: Callback<Infos, Error>,
     ) -> Result<(), Error> {
-        self.life.check()?;
         if group.is_empty() {
             return Err(Status::ERR_BAD_PARAM.into());
         }
@@ -92,7 +91,7 @@ impl Inner {
             }
             inner.clone().map_news(move || then(result));
         };
-        self.link.request(call, &Request::Group { group: group.clone(), call: what }, Box::new(waiter))
+        self.link.request(call, &Request::Group { group, call: what }, Box::new(waiter))
     }
 
     /// The handlers of an event are through: their answer may matter to a group; on the control thread.
@@ -107,7 +106,7 @@ impl Inner {
             add: procs_of(results, keys::GROUP_ADD_MEMBERS),
         };
         // A server that is gone has no group under construction.
-        let _ = self.group("an event handler", &group, GroupCall::Decide(decision), nothing, |_| ());
+        let _ = self.group("an event handler", &group, GroupCall::Decide(decision), |_| ());
     }
 }
 
@@ -123,23 +122,9 @@ impl Client {
     /// `ERR_BAD_PARAM` without a name, `ERR_EXISTS` for a name that is taken, `ERR_NOT_A_MEMBER` when this process is not
     /// among them; `ERR_PROC_TERM_WO_SYNC` when one of them is gone, `GROUP_CONSTRUCT_ABORT` when one gives it up, `ERR_TIMEOUT`;
     /// `ERR_NOT_SUPPORTED` by a host without groups, where it is needed.
-    pub fn group_construct(&self, group: &Nspace, procs: &[Proc], info: &[Info]) -> Result<Infos, Error> {
-        self.wait("PMIx_Group_construct", |done| self.group_construct_nb(group, procs, info, done))
-    }
-
-    /// The same without waiting (`PMIx_Group_construct_nb`).
-    ///
-    /// # Errors
-    /// When `done` will not run.
-    pub fn group_construct_nb(
-        &self,
-        group: &Nspace,
-        procs: &[Proc],
-        info: &[Info],
-        done: impl FnOnce(Result<Infos, Error>) + Send + 'static,
-    ) -> Result<(), Error> {
+    pub fn group_construct(&self, group: &Nspace, procs: &[Proc], info: &[Info]) -> Pending<Infos, Error> {
         let call = GroupCall::Construct { procs: procs.to_vec(), info: info.to_vec() };
-        self.inner.enter_group("PMIx_Group_construct", group, call, done)
+        self.enter_group("PMIx_Group_construct", group, Ok(call))
     }
 
     /// Ends a group (`PMIx_Group_destruct`): all its members call this.
@@ -147,61 +132,44 @@ impl Client {
     /// # Errors
     /// `ERR_NOT_FOUND` when there is no such group, `ERR_NOT_A_MEMBER` when this process is not in it; `ERR_PROC_TERM_WO_SYNC` when a
     /// member is gone, unless the group's members are told so by an event; `ERR_TIMEOUT`; what the host answers.
-    pub fn group_destruct(&self, group: &Nspace, info: &[Info]) -> Result<(), Error> {
-        self.wait("PMIx_Group_destruct", |done| self.group_destruct_nb(group, info, done))
+    pub fn group_destruct(&self, group: &Nspace, info: &[Info]) -> Pending<(), Error> {
+        self.end_group("PMIx_Group_destruct", group, GroupCall::Destruct { info: info.to_vec() })
     }
 
-    /// The same without waiting (`PMIx_Group_destruct_nb`).
-    ///
-    /// # Errors
-    /// When `done` will not run.
-    pub fn group_destruct_nb(
-        &self,
-        group: &Nspace,
-        info: &[Info],
-        done: impl FnOnce(Result<(), Error>) + Send + 'static,
-    ) -> Result<(), Error> {
-        self.end_group("PMIx_Group_destruct", group, GroupCall::Destruct { info: info.to_vec() }, done)
-    }
-
-    /// Leaves a group (`PMIx_Group_leave`). The others are told by the event `GROUP_LEFT`, which is on its way when this returns.
+    /// Leaves a group (`PMIx_Group_leave`). The others are told by the event `GROUP_LEFT`, which is on its way when
+    /// this is answered.
     ///
     /// # Errors
     /// `ERR_NOT_FOUND` when there is no such group, `ERR_NOT_A_MEMBER` when this process is not in it.
-    pub fn group_leave(&self, group: &Nspace, info: &[Info]) -> Result<(), Error> {
-        self.wait("PMIx_Group_leave", |done| self.group_leave_nb(group, info, done))
+    pub fn group_leave(&self, group: &Nspace, info: &[Info]) -> Pending<(), Error> {
+        self.end_group("PMIx_Group_leave", group, GroupCall::Leave { info: info.to_vec() })
     }
 
-    /// The same without waiting (`PMIx_Group_leave_nb`).
-    ///
-    /// # Errors
-    /// When `done` will not run.
-    pub fn group_leave_nb(
-        &self,
-        group: &Nspace,
-        info: &[Info],
-        done: impl FnOnce(Result<(), Error>) + Send + 'static,
-    ) -> Result<(), Error> {
-        self.end_group("PMIx_Group_leave", group, GroupCall::Leave { info: info.to_vec() }, done)
-    }
-
-    fn end_group(
-        &self,
-        call: &'static str,
-        group: &Nspace,
-        what: GroupCall,
-        done: impl FnOnce(Result<(), Error>) + Send + 'static,
-    ) -> Result<(), Error> {
-        if group.is_empty() {
-            return Err(Status::ERR_BAD_PARAM.into());
-        }
-        let (inner, name) = (self.inner.clone(), group.clone());
-        self.inner.group(call, group, what, nothing, move |result| {
-            if result.is_ok() {
-                inner.own.groups.lock().remove(&name);
+    fn end_group(&self, call: &'static str, group: &Nspace, what: GroupCall) -> Pending<(), Error> {
+        let group = group.clone();
+        self.prepare(call, move |inner, callback: Callback<(), Error>| {
+            if group.is_empty() {
+                return Err(Status::ERR_BAD_PARAM.into());
             }
-            done(result);
+            let (ended, name) = (inner.clone(), group.clone());
+            inner.group(call, &group, what, move |result| {
+                if result.is_ok() {
+                    ended.own.groups.lock().remove(&name);
+                }
+                callback(result);
+            })
         })
+    }
+
+    /// Prepares a call that makes a group.
+    fn enter_group(
+        &self,
+        name: &'static str,
+        group: &Nspace,
+        call: Result<GroupCall, Status>,
+    ) -> Pending<Infos, Error> {
+        let group = group.clone();
+        self.prepare(name, move |inner, callback| inner.enter_group(name, group, call?, callback))
     }
 
     /// Invites processes into a new group that this process leads (`PMIx_Group_invite`), and waits until each has accepted or was
@@ -210,26 +178,12 @@ impl Client {
     /// # Errors
     /// As [`group_construct`](Client::group_construct); `GROUP_CONSTRUCT_ABORT` when somebody does not come and no handler of this
     /// process for that event says that the rest goes on.
-    pub fn group_invite(&self, group: &Nspace, procs: &[Proc], info: &[Info]) -> Result<Infos, Error> {
-        self.wait("PMIx_Group_invite", |done| self.group_invite_nb(group, procs, info, done))
-    }
-
-    /// The same without waiting (`PMIx_Group_invite_nb`).
-    ///
-    /// # Errors
-    /// When `done` will not run.
-    pub fn group_invite_nb(
-        &self,
-        group: &Nspace,
-        procs: &[Proc],
-        info: &[Info],
-        done: impl FnOnce(Result<Infos, Error>) + Send + 'static,
-    ) -> Result<(), Error> {
-        if procs.is_empty() {
-            return Err(Status::ERR_BAD_PARAM.into());
-        }
-        let call = GroupCall::Invite { procs: procs.to_vec(), info: info.to_vec() };
-        self.inner.enter_group("PMIx_Group_invite", group, call, done)
+    pub fn group_invite(&self, group: &Nspace, procs: &[Proc], info: &[Info]) -> Pending<Infos, Error> {
+        let call = match procs {
+            [] => Err(Status::ERR_BAD_PARAM),
+            procs => Ok(GroupCall::Invite { procs: procs.to_vec(), info: info.to_vec() }),
+        };
+        self.enter_group("PMIx_Group_invite", group, call)
     }
 
     /// Answers an invitation (`PMIx_Group_join`), and waits for the group when that is yes. It is answered to `leader`, or without
@@ -243,23 +197,8 @@ impl Client {
         leader: Option<&Proc>,
         accept: bool,
         info: &[Info],
-    ) -> Result<Infos, Error> {
-        self.wait("PMIx_Group_join", |done| self.group_join_nb(group, leader, accept, info, done))
-    }
-
-    /// The same without waiting (`PMIx_Group_join_nb`).
-    ///
-    /// # Errors
-    /// When `done` will not run.
-    pub fn group_join_nb(
-        &self,
-        group: &Nspace,
-        leader: Option<&Proc>,
-        accept: bool,
-        info: &[Info],
-        done: impl FnOnce(Result<Infos, Error>) + Send + 'static,
-    ) -> Result<(), Error> {
+    ) -> Pending<Infos, Error> {
         let call = GroupCall::Join { leader: leader.cloned(), accept, info: info.to_vec() };
-        self.inner.enter_group("PMIx_Group_join", group, call, done)
+        self.enter_group("PMIx_Group_join", group, Ok(call))
     }
 }

@@ -3,51 +3,45 @@
 //! A process registers a file for removal and then makes it, whatever the answer was. When the server dies at that very
 //! moment, its host is about to end the process as well, but a file made in between would stay for ever. So a
 //! registration that is lost with the server holds its caller for [`HELD`], longer than a host needs.
-use std::sync::Arc;
-
 use nix::poll::poll;
 
 use crate::data::{Info, Proc, keys};
 use crate::message::{Infos, Request};
+use crate::pending::{Callback, Pending};
 
-use super::forward::{infos, taken};
-use super::{Error, Inner};
+use super::call::{infos, nothing, taken};
+use super::{Client, Error};
 
 /// Time in milliseconds for which a process is held whose registration was lost.
 const HELD: u16 = 1000;
 
-impl Inner {
-    pub(super) fn abort_nb(
-        &self,
-        status: i32,
-        message: Option<&[u8]>,
-        procs: &[Proc],
-        then: impl FnOnce(Result<(), Error>) + Send + 'static,
-    ) -> Result<(), Error> {
-        self.life.check()?;
+impl Client {
+    /// Asks the host to end processes (`PMIx_Abort`); no processes means the whole own namespace.
+    ///
+    /// # Errors
+    /// What the host answers.
+    pub fn abort(&self, status: i32, message: Option<&[u8]>, procs: &[Proc]) -> Pending<(), Error> {
         let request = Request::Abort { status, message: message.map(<[u8]>::to_vec), procs: procs.to_vec() };
-        self.link.request("PMIx_Abort", &request, Box::new(move |answer| then(super::done(answer))))
+        self.prepare_request("PMIx_Abort", Ok(request), nothing)
     }
 
-    pub(super) fn job_control_nb(
-        self: &Arc<Self>,
-        targets: &[Proc],
-        directives: &[Info],
-        then: impl FnOnce(Result<Infos, Error>) + Send + 'static,
-    ) -> Result<(), Error> {
-        self.life.check()?;
+    /// Controls processes, or registers what is to be cleaned up after them (`PMIx_Job_control`); no targets means the
+    /// whole own namespace.
+    ///
+    /// # Errors
+    /// What the host answers.
+    pub fn job_control(&self, targets: &[Proc], directives: &[Info]) -> Pending<Infos, Error> {
         let registers = directives.iter().any(registers);
         let request = Request::JobControl { targets: targets.to_vec(), directives: directives.to_vec() };
-        let asked = self.link.request(
-            "PMIx_Job_control",
-            &request,
-            Box::new(move |answer| {
+        self.prepare("PMIx_Job_control", move |inner, callback: Callback<Infos, Error>| {
+            let waiter = move |answer: Result<_, Error>| {
                 hold_if_lost(registers, answer.as_ref().err());
-                then(taken(answer, infos));
-            }),
-        );
-        hold_if_lost(registers, asked.as_ref().err());
-        asked
+                callback(taken(answer, infos));
+            };
+            let asked = inner.link.request("PMIx_Job_control", &request, Box::new(waiter));
+            hold_if_lost(registers, asked.as_ref().err());
+            asked
+        })
     }
 }
 

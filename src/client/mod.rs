@@ -23,13 +23,14 @@
 #![doc = include_str!("../../examples/client.rs")]
 //! ```
 
+pub(crate) mod call;
 mod connection;
 mod debug;
 mod error;
 mod events;
 mod fence;
 mod fork;
-mod forward;
+pub(crate) mod forward;
 mod get;
 mod group;
 pub(crate) mod init;
@@ -53,23 +54,19 @@ use std::thread::JoinHandle;
 use crate::attribute_support::HostSupport;
 use crate::control::handshake::Attach;
 use crate::data::{DataRange, Info, InfoList, Key, Nspace, Proc, Rank, Scope, Status, Value, keys};
-use crate::message::{Reply, Request};
-use crate::oneshot;
+use crate::message::Request;
+use crate::pending::Pending;
 use crate::sys::cell::Epoch;
 use crate::sys::signals;
 use crate::trace;
 
 pub use crate::control::address::Address;
-pub use crate::message::format::write_out;
 pub use crate::message::{Credential, Infos, Published};
 pub use crate::store::{Directives, InfoLevel, Question};
 pub use error::{Error, InitError};
-pub use forward::abi_versions;
 pub use get::Found;
-pub use init::check_directives;
 pub use notify::Chain;
 pub use output::{Output, OutputHandler, to_own_output};
-pub use spawn::complete_apps;
 
 use connection::{Answer, Incoming, Link, News, Way};
 use events::Handlers;
@@ -115,8 +112,8 @@ pub(crate) struct Attachment<'a> {
 
 /// A process of a job. Every method may be called from any thread.
 ///
-/// A callback (`done`, a [`Handler`]) runs on the client's own thread, never before the call that it was given to has returned;
-/// it never runs when that call failed. A call that would have to wait, made from there, fails with [`Error::WouldBlock`].
+/// A method that has to wait for others returns a [`Pending`] result. A callback that it is given, and a [`Handler`], runs
+/// on the client's own thread. A call that would have to wait, made from there, fails with [`Error::WouldBlock`].
 pub struct Client {
     inner: Arc<Inner>,
     thread: Mutex<Option<JoinHandle<()>>>,
@@ -177,14 +174,6 @@ impl Inner {
     }
 }
 
-/// An answer that is no more than a status.
-fn done(answer: Result<Answer, Error>) -> Result<(), Error> {
-    match answer?.reply {
-        Reply::Done(status) => Ok(status.ok()?),
-        _ => Err(Status::ERR_COMM_FAILURE.into()),
-    }
-}
-
 /// What this machine calls itself.
 fn own_node() -> Result<String, InitError> {
     let name = nix::sys::utsname::uname().map_err(|error| system("no name of this host")(error.into()))?;
@@ -198,7 +187,7 @@ impl Client {
     /// # Errors
     /// [`InitError::Singleton`] when no launcher has started this process.
     pub fn init(info: &[Info]) -> Result<Client, InitError> {
-        check_directives(info)?;
+        init::check_directives(info)?;
         let client = Self::connect(&init::from_environment()?, info)?;
         client.stop_for_debugger()?;
         Ok(client)
@@ -209,7 +198,7 @@ impl Client {
     /// # Errors
     /// When no door opens or the server refuses.
     pub fn connect(address: &Address, info: &[Info]) -> Result<Client, InitError> {
-        check_directives(info)?;
+        init::check_directives(info)?;
         let layout = layout();
         Self::connected(init::enter(address, info, layout)?, layout, Arc::default())
     }
@@ -389,98 +378,34 @@ impl Client {
         Ok(())
     }
 
-    /// Meets the other participants (`PMIx_Fence`); no participants means the whole own namespace.
+    /// Registers a handler for events with these codes; none for every event (`PMIx_Register_event_handler`). Answers
+    /// the handler's number.
     ///
     /// # Errors
-    /// What the server or the host answers, or a commit that failed before.
-    pub fn fence(&self, procs: &[Proc], info: &[Info]) -> Result<(), Error> {
-        self.meet(procs, info)
+    /// `ERR_BAD_PARAM` for a directive that is no attribute of the Standard.
+    pub fn register_event_handler(&self, codes: &[Status], info: &[Info], handler: Handler) -> Pending<usize, Error> {
+        let (codes, info) = (codes.to_vec(), info.to_vec());
+        self.prepare("PMIx_Register_event_handler", move |inner, callback| {
+            inner.register(codes, info, handler, callback)
+        })
     }
 
-    /// Meets all of the own namespace, with the data that they have committed or without: what most programs do, in fewer steps.
+    /// Takes a handler back (`PMIx_Deregister_event_handler`).
     ///
     /// # Errors
-    /// As [`fence`](Client::fence).
-    #[inline]
-    pub fn fence_all(&self, collect: bool) -> Result<(), Error> {
-        self.meet_all(collect)
+    /// `ERR_BAD_PARAM` for a number that nobody has.
+    pub fn deregister_event_handler(&self, handler: usize) -> Pending<(), Error> {
+        self.prepare("PMIx_Deregister_event_handler", move |inner, callback| inner.deregister(handler, callback))
     }
 
-    /// The same without waiting (`PMIx_Fence_nb`).
+    /// Raises an event (`PMIx_Notify_event`), and answers when it is on its way. A source without a namespace is this
+    /// process.
     ///
     /// # Errors
-    /// When `done` will not run.
-    pub fn fence_nb(
-        &self,
-        procs: &[Proc],
-        info: &[Info],
-        done: impl FnOnce(Result<(), Error>) + Send + 'static,
-    ) -> Result<(), Error> {
-        self.inner.fence_nb(procs, info, done)
-    }
-
-    /// Asks the host to end processes (`PMIx_Abort`); no processes means the whole own namespace.
-    ///
-    /// # Errors
-    /// What the host answers.
-    pub fn abort(&self, status: i32, message: Option<&[u8]>, procs: &[Proc]) -> Result<(), Error> {
-        self.wait("PMIx_Abort", |then| self.inner.abort_nb(status, message, procs, then))
-    }
-
-    /// Registers a handler for events with these codes; none for every event (`PMIx_Register_event_handler`). `done` is given
-    /// the handler's number, or why there is none: `ERR_BAD_PARAM` for a directive that is no attribute of the Standard.
-    ///
-    /// # Errors
-    /// When `done` will not run.
-    pub fn register_event_handler(
-        &self,
-        codes: &[Status],
-        info: &[Info],
-        handler: Handler,
-        done: impl FnOnce(Result<usize, Error>) + Send + 'static,
-    ) -> Result<(), Error> {
-        self.inner.register(codes, info, handler, done)
-    }
-
-    /// Takes a handler back (`PMIx_Deregister_event_handler`); `done` is given `ERR_BAD_PARAM` for a number that nobody has.
-    ///
-    /// # Errors
-    /// When `done` will not run.
-    pub fn deregister_event_handler(
-        &self,
-        handler: usize,
-        done: impl FnOnce(Result<(), Error>) + Send + 'static,
-    ) -> Result<(), Error> {
-        self.inner.deregister(handler, done)
-    }
-
-    /// Raises an event (`PMIx_Notify_event`). A source without a namespace is this process.
-    ///
-    /// # Errors
-    /// When `done` will not run.
-    pub fn notify_event(
-        &self,
-        status: Status,
-        source: &Proc,
-        range: DataRange,
-        info: &[Info],
-        done: impl FnOnce(Result<(), Error>) + Send + 'static,
-    ) -> Result<(), Error> {
-        self.inner.notify(status, source, range, info, done)
-    }
-
-    /// Controls processes, or registers what is to be cleaned up after them (`PMIx_Job_control_nb`); no targets means the whole
-    /// own namespace.
-    ///
-    /// # Errors
-    /// When `done` will not run.
-    pub fn job_control_nb(
-        &self,
-        targets: &[Proc],
-        directives: &[Info],
-        done: impl FnOnce(Result<Infos, Error>) + Send + 'static,
-    ) -> Result<(), Error> {
-        self.inner.job_control_nb(targets, directives, done)
+    /// `ERR_BAD_PARAM` for a range that is none; what the host answers.
+    pub fn notify_event(&self, status: Status, source: &Proc, range: DataRange, info: &[Info]) -> Pending<(), Error> {
+        let (source, info) = (source.clone(), info.to_vec());
+        self.prepare("PMIx_Notify_event", move |inner, callback| inner.notify(status, source, range, info, callback))
     }
 
     /// Has the client's own thread call something, when it is through with what it is at.
@@ -493,53 +418,27 @@ impl Client {
         Ok(())
     }
 
-    /// Waits for a call that answers through a callback: `start` is given the callback and makes the call.
-    ///
-    /// # Errors
-    /// The call's, or [`Error::WouldBlock`] when this is a callback itself.
-    pub fn wait<T: Send + 'static>(
-        &self,
-        call: &'static str,
-        start: impl FnOnce(Box<dyn FnOnce(Result<T, Error>) + Send>) -> Result<(), Error>,
-    ) -> Result<T, Error> {
-        self.may_wait(call)?;
-        let (sender, receiver) = oneshot::channel();
-        start(Box::new(move |result| sender.send(result)))?;
-        // A callback that was dropped instead of called: the client has been ended meanwhile.
-        receiver.recv().unwrap_or(Err(Error::NotInitialized))
-    }
-
-    /// Whether a call that waits can be made here.
-    pub(crate) fn may_wait(&self, call: &'static str) -> Result<(), Error> {
-        self.inner.life.check()?;
-        if self.inner.link.may_not_wait() {
-            trace!("{call} would have to wait and was called from a callback, whose thread would have to end the wait");
-            return Err(Error::WouldBlock { call });
-        }
-        Ok(())
-    }
-
     /// Ends the client (`PMIx_Finalize`): tells the server, ends what still waits, joins the client's thread. Later calls fail.
     ///
     /// # Errors
     /// An earlier commit's failure, or the server's; the client is ended all the same.
     pub fn finalize(&self, info: &[Info]) -> Result<(), Error> {
         let barrier = match info.is_set(keys::EMBED_BARRIER) {
-            true => self.fence(&[], &[]),
+            true => self.fence(&[], &[]).wait(),
             false => Ok(()),
         };
         let told = match self.inner.link.is_connected() {
-            true => self.wait("PMIx_Finalize", |then| {
+            true => call::wait(self, "PMIx_Finalize", |then| {
                 self.inner.link.expect_end();
                 let inner = self.inner.clone();
                 let then: connection::Waiter = Box::new(move |answer| {
                     // The thread ends while the caller wakes up, who would wake it once more for that.
                     inner.link.stop();
-                    then(done(answer));
+                    then(answer.and_then(Answer::done));
                 });
                 self.inner.link.request("PMIx_Finalize", &Request::Finalize, then)
             }),
-            false => self.wait("PMIx_Finalize", |then| {
+            false => call::wait(self, "PMIx_Finalize", |then| {
                 self.inner.link.run_later(move || then(Ok(())));
                 Ok(())
             }),

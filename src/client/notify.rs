@@ -8,11 +8,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::data::{DataRange, Info, Proc, Status, keys};
 use crate::message::{Push, Request};
+use crate::pending::Callback;
 use crate::trace;
 
+use super::connection::Answer;
 use super::events::{Called, Event, procs_of};
 use super::output::Output;
-use super::{Error, Handler, Inner, done};
+use super::{Error, Handler, Inner};
 
 /// Continuation of an event, which its handler must complete, now or later, from any thread: the next handler is not
 /// called before. Dropping it says that nothing was done.
@@ -64,13 +66,12 @@ impl std::fmt::Debug for Chain {
 impl Inner {
     pub(super) fn register(
         self: &Arc<Self>,
-        codes: &[Status],
-        info: &[Info],
+        codes: Vec<Status>,
+        info: Vec<Info>,
         handler: Handler,
-        then: impl FnOnce(Result<usize, Error>) + Send + 'static,
+        then: Callback<usize, Error>,
     ) -> Result<(), Error> {
-        self.life.check()?;
-        let (id, news) = match self.own.handlers.add(codes, &self.own.groups.translate(info), handler) {
+        let (id, news) = match self.own.handlers.add(&codes, &self.own.groups.translate(&info), handler) {
             Ok(added) => added,
             // In the Standard this call returns nothing: programs wait for the callback.
             Err(status) => {
@@ -79,13 +80,13 @@ impl Inner {
             }
         };
         let inner = self.clone();
-        let request = news.map(|codes| Request::RegisterEvents { codes, info: info.to_vec() });
+        let request = news.map(|codes| Request::RegisterEvents { codes, info });
         request.iter().for_each(|request| self.tell_siblings(request));
         let Some(request) = request.filter(|_| self.link.can_ask()) else {
             self.link.run_later(move || inner.registered(id, then));
             return Ok(());
         };
-        let waiter = move |answer| match done(answer) {
+        let waiter = move |answer: Result<Answer, Error>| match answer.and_then(Answer::done) {
             // A host that knows no events does not keep them from travelling on this node.
             Ok(()) | Err(Error::Status(Status::ERR_NOT_SUPPORTED)) => inner.registered(id, then),
             Err(error) => {
@@ -99,7 +100,7 @@ impl Inner {
     }
 
     /// A handler is in place; on the control thread.
-    fn registered(self: &Arc<Self>, id: usize, then: impl FnOnce(Result<usize, Error>)) {
+    fn registered(self: &Arc<Self>, id: usize, then: Callback<usize, Error>) {
         let missed = self.own.handlers.activate(id, &self.proc);
         then(Ok(id));
         missed.into_iter().for_each(|event| self.deliver(event));
@@ -144,24 +145,23 @@ impl Inner {
     pub(super) fn notify(
         self: &Arc<Self>,
         status: Status,
-        source: &Proc,
+        source: Proc,
         range: DataRange,
-        info: &[Info],
-        then: impl FnOnce(Result<(), Error>) + Send + 'static,
+        info: Vec<Info>,
+        then: Callback<(), Error>,
     ) -> Result<(), Error> {
-        self.life.check()?;
         let reaches_me = match range {
             DataRange::RM => false,
             DataRange::CUSTOM => {
-                let info = self.own.groups.translate(info);
+                let info = self.own.groups.translate(&info);
                 procs_of(&info, keys::EVENT_CUSTOM_RANGE).iter().any(|proc| proc.matches(&self.proc))
             }
             known if known <= DataRange::PROC_LOCAL => true,
             _ => return Err(Status::ERR_BAD_PARAM.into()),
         };
         let only_me = range == DataRange::PROC_LOCAL || !self.link.has_server();
-        let source = if source.nspace.is_empty() { Proc::clone(&self.proc) } else { source.clone() };
-        let event = reaches_me.then(|| Event::new(status, source, info.to_vec()));
+        let source = if source.nspace.is_empty() { Proc::clone(&self.proc) } else { source };
+        let event = reaches_me.then(|| Event::new(status, source, info.clone()));
         let inner = self.clone();
         if only_me {
             self.link.run_later(move || {
@@ -176,8 +176,12 @@ impl Inner {
         let queued = own.clone();
         self.link.run_later(move || take(&queued).into_iter().for_each(|event| inner.deliver(event)));
         // The server tells the others, and not the one who raised it.
-        let request = Request::Notify { status, range, info: info.to_vec() };
-        let asked = self.link.request("PMIx_Notify_event", &request, Box::new(move |answer| then(done(answer))));
+        let request = Request::Notify { status, range, info };
+        let asked = self.link.request(
+            "PMIx_Notify_event",
+            &request,
+            Box::new(move |answer: Result<Answer, Error>| then(answer.and_then(Answer::done))),
+        );
         asked.inspect_err(|_| drop(take(&own)))
     }
 

@@ -9,8 +9,9 @@ use crate::data::{Channels, Info, Proc, Status};
 use crate::message::Request;
 use crate::message::format::{Format, write_out};
 use crate::message::output::{WINDOW, cost};
+use crate::pending::{Callback, Pending};
 
-use super::forward::nothing;
+use super::call::nothing;
 use super::{Client, Error, Inner};
 
 /// Output of a process.
@@ -79,63 +80,62 @@ impl Inner {
 }
 
 impl Client {
-    /// Asks for the output of processes (`PMIx_IOF_pull`); `done` is given the number
-    /// of this call.
+    /// Asks for the output of processes (`PMIx_IOF_pull`), and answers the number of this call.
     ///
     /// # Errors
-    /// When `done` will not run: `ERR_BAD_PARAM` without processes or channels, `ERR_NOT_SUPPORTED` for standard input.
-    pub fn iof_pull_nb(
+    /// `ERR_BAD_PARAM` without processes or channels, `ERR_NOT_SUPPORTED` for standard input; what the host answers.
+    pub fn iof_pull(
         &self,
         procs: &[Proc],
         channels: Channels,
         directives: &[Info],
         handler: OutputHandler,
-        done: impl FnOnce(Result<usize, Error>) + Send + 'static,
-    ) -> Result<(), Error> {
-        if procs.is_empty() || channels.is_empty() {
-            return Err(Status::ERR_BAD_PARAM.into());
-        }
-        if channels.intersects(Channels::STDIN) {
-            return Err(Status::ERR_NOT_SUPPORTED.into());
-        }
-        // It may come as soon as the server has agreed.
-        let id = self.inner.own.pulls.with(|(last, pulls)| {
-            *last += 1;
-            pulls.insert(*last, Pull { handler, format: Format::read(directives), taken: 0 });
-            *last
-        });
-        let inner = self.inner.clone();
-        let directives = directives.to_vec();
-        let request = Request::PullOutput { id: id as u64, procs: procs.to_vec(), channels, directives };
-        let told = move |result: Result<(), Error>| {
-            if result.is_err() {
-                inner.own.pulls.with(|(_, pulls)| pulls.remove(&id));
+    ) -> Pending<usize, Error> {
+        let (procs, directives) = (procs.to_vec(), directives.to_vec());
+        self.prepare("PMIx_IOF_pull", move |inner, callback: Callback<usize, Error>| {
+            if procs.is_empty() || channels.is_empty() {
+                return Err(Status::ERR_BAD_PARAM.into());
             }
-            done(result.map(|()| id));
-        };
-        self.inner.ask_for("PMIx_IOF_pull", &request, nothing, told).inspect_err(|_| {
-            self.inner.own.pulls.with(|(_, pulls)| pulls.remove(&id));
+            if channels.intersects(Channels::STDIN) {
+                return Err(Status::ERR_NOT_SUPPORTED.into());
+            }
+            // It may come as soon as the server has agreed.
+            let id = inner.own.pulls.with(|(last, pulls)| {
+                *last += 1;
+                pulls.insert(*last, Pull { handler, format: Format::read(&directives), taken: 0 });
+                *last
+            });
+            let begun = inner.clone();
+            let told = move |result: Result<(), Error>| {
+                if result.is_err() {
+                    begun.own.pulls.with(|(_, pulls)| pulls.remove(&id));
+                }
+                callback(result.map(|()| id));
+            };
+            let request = Request::PullOutput { id: id as u64, procs, channels, directives };
+            inner.ask_for("PMIx_IOF_pull", &request, nothing, told).inspect_err(|_| {
+                inner.own.pulls.with(|(_, pulls)| pulls.remove(&id));
+            })
         })
     }
 
-    /// Ends what such a call has begun (`PMIx_IOF_deregister`). What the server still holds back comes before `done` is called.
+    /// Ends what such a call has begun (`PMIx_IOF_deregister`). What the server still holds back comes before the
+    /// answer.
     ///
     /// # Errors
-    /// When `done` will not run: `ERR_BAD_PARAM` for a number of no call.
-    pub fn iof_deregister_nb(
-        &self,
-        pull: usize,
-        done: impl FnOnce(Result<(), Error>) + Send + 'static,
-    ) -> Result<(), Error> {
-        if !self.inner.own.pulls.with(|(_, pulls)| pulls.contains_key(&pull)) {
-            return Err(Status::ERR_BAD_PARAM.into());
-        }
-        let inner = self.inner.clone();
-        let ended = move |result| {
-            let known = inner.own.pulls.with(|(_, pulls)| pulls.remove(&pull));
-            // Another call has ended it meanwhile.
-            done(known.map_or(Err(Status::ERR_BAD_PARAM.into()), |_| result));
-        };
-        self.inner.ask_for("PMIx_IOF_deregister", &Request::StopOutput { id: pull as u64 }, nothing, ended)
+    /// `ERR_BAD_PARAM` for a number of no call.
+    pub fn iof_deregister(&self, pull: usize) -> Pending<(), Error> {
+        self.prepare("PMIx_IOF_deregister", move |inner, callback: Callback<(), Error>| {
+            if !inner.own.pulls.with(|(_, pulls)| pulls.contains_key(&pull)) {
+                return Err(Status::ERR_BAD_PARAM.into());
+            }
+            let ended = inner.clone();
+            let told = move |result| {
+                let known = ended.own.pulls.with(|(_, pulls)| pulls.remove(&pull));
+                // Another call has ended it meanwhile.
+                callback(known.map_or(Err(Status::ERR_BAD_PARAM.into()), |_| result));
+            };
+            inner.ask_for("PMIx_IOF_deregister", &Request::StopOutput { id: pull as u64 }, nothing, told)
+        })
     }
 }

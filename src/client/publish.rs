@@ -1,8 +1,9 @@
 //! Publishing data and looking it up: the host keeps it, here it is only carried.
 use crate::data::{Info, Status, Text};
 use crate::message::{Forward, Published, Reply, Request};
+use crate::pending::Pending;
 
-use super::forward::nothing;
+use super::call::nothing;
 use super::{Client, Error};
 
 fn found(reply: Reply) -> Option<Published> {
@@ -13,7 +14,13 @@ fn found(reply: Reply) -> Option<Published> {
 }
 
 /// The keys as a request carries them.
+///
+/// # Errors
+/// `ERR_BAD_PARAM` for none, and for one that is none.
 fn texts(keys: &[impl AsRef<[u8]>]) -> Result<Vec<Text>, Status> {
+    if keys.is_empty() {
+        return Err(Status::ERR_BAD_PARAM);
+    }
     keys.iter().map(|key| Text::new(key).map_err(|_| Status::ERR_BAD_PARAM)).collect()
 }
 
@@ -23,103 +30,42 @@ impl Client {
     ///
     /// # Errors
     /// `ERR_BAD_PARAM` without data, and what the host answers.
-    pub fn publish(&self, info: &[Info]) -> Result<(), Error> {
-        self.wait("PMIx_Publish", |done| self.publish_nb(info, done))
-    }
-
-    /// The same without waiting (`PMIx_Publish_nb`).
-    ///
-    /// # Errors
-    /// When `done` will not run.
-    pub fn publish_nb(
-        &self,
-        info: &[Info],
-        done: impl FnOnce(Result<(), Error>) + Send + 'static,
-    ) -> Result<(), Error> {
-        if info.is_empty() {
-            return Err(Status::ERR_BAD_PARAM.into());
-        }
-        let request = Request::Forward(Forward::Publish { info: info.to_vec() });
-        self.inner.ask_for("PMIx_Publish", &request, nothing, done)
+    pub fn publish(&self, info: &[Info]) -> Pending<(), Error> {
+        let request = match info {
+            [] => Err(Status::ERR_BAD_PARAM),
+            info => Ok(Request::Forward(Forward::Publish { info: info.to_vec() })),
+        };
+        self.prepare_request("PMIx_Publish", request, nothing)
     }
 
     /// Looks up what others have published (`PMIx_Lookup`). The status says whether all of it was found.
     ///
     /// # Errors
     /// `ERR_BAD_PARAM` without keys; `ERR_NOT_FOUND` and whatever else the host answers without any data.
-    pub fn lookup(&self, keys: &[impl AsRef<[u8]>], info: &[Info]) -> Result<Published, Error> {
-        self.wait("PMIx_Lookup", |done| self.lookup_nb(keys, info, done))
-    }
-
-    /// The same without waiting (`PMIx_Lookup_nb`).
-    ///
-    /// # Errors
-    /// When `done` will not run.
-    pub fn lookup_nb(
-        &self,
-        keys: &[impl AsRef<[u8]>],
-        info: &[Info],
-        done: impl FnOnce(Result<Published, Error>) + Send + 'static,
-    ) -> Result<(), Error> {
-        if keys.is_empty() {
-            return Err(Status::ERR_BAD_PARAM.into());
-        }
-        let request = Request::Forward(Forward::Lookup { keys: texts(keys)?, info: info.to_vec() });
-        self.inner.ask_for("PMIx_Lookup", &request, found, done)
+    pub fn lookup(&self, keys: &[impl AsRef<[u8]>], info: &[Info]) -> Pending<Published, Error> {
+        let request = texts(keys).map(|keys| Request::Forward(Forward::Lookup { keys, info: info.to_vec() }));
+        self.prepare_request("PMIx_Lookup", request, found)
     }
 
     /// Takes back what this process has published under some keys (`PMIx_Unpublish`).
     ///
     /// # Errors
     /// `ERR_BAD_PARAM` without keys; what the host answers.
-    pub fn unpublish(&self, keys: &[impl AsRef<[u8]>], info: &[Info]) -> Result<(), Error> {
-        self.wait("PMIx_Unpublish", |done| self.unpublish_nb(keys, info, done))
-    }
-
-    /// The same without waiting (`PMIx_Unpublish_nb`).
-    ///
-    /// # Errors
-    /// When `done` will not run.
-    pub fn unpublish_nb(
-        &self,
-        keys: &[impl AsRef<[u8]>],
-        info: &[Info],
-        done: impl FnOnce(Result<(), Error>) + Send + 'static,
-    ) -> Result<(), Error> {
-        if keys.is_empty() {
-            return Err(Status::ERR_BAD_PARAM.into());
-        }
-        self.take_back(texts(keys)?, info, done)
+    pub fn unpublish(&self, keys: &[impl AsRef<[u8]>], info: &[Info]) -> Pending<(), Error> {
+        self.take_back(texts(keys), info)
     }
 
     /// Takes back all that this process has published (`PMIx_Unpublish` without keys).
     ///
     /// # Errors
     /// What the host answers.
-    pub fn unpublish_all(&self, info: &[Info]) -> Result<(), Error> {
-        self.wait("PMIx_Unpublish", |done| self.unpublish_all_nb(info, done))
-    }
-
-    /// The same without waiting (`PMIx_Unpublish_nb` without keys).
-    ///
-    /// # Errors
-    /// When `done` will not run.
-    pub fn unpublish_all_nb(
-        &self,
-        info: &[Info],
-        done: impl FnOnce(Result<(), Error>) + Send + 'static,
-    ) -> Result<(), Error> {
-        self.take_back(Vec::new(), info, done)
+    pub fn unpublish_all(&self, info: &[Info]) -> Pending<(), Error> {
+        self.take_back(Ok(Vec::new()), info)
     }
 
     /// The host takes no keys for all keys.
-    fn take_back(
-        &self,
-        keys: Vec<Text>,
-        info: &[Info],
-        done: impl FnOnce(Result<(), Error>) + Send + 'static,
-    ) -> Result<(), Error> {
-        let request = Request::Forward(Forward::Unpublish { keys, info: info.to_vec() });
-        self.inner.ask_for("PMIx_Unpublish", &request, nothing, done)
+    fn take_back(&self, keys: Result<Vec<Text>, Status>, info: &[Info]) -> Pending<(), Error> {
+        let request = keys.map(|keys| Request::Forward(Forward::Unpublish { keys, info: info.to_vec() }));
+        self.prepare_request("PMIx_Unpublish", request, nothing)
     }
 }

@@ -7,8 +7,9 @@ use std::sync::Arc;
 
 use crate::data::{App, Info, InfoList, Nspace, Proc, Status, Text, keys};
 use crate::message::{Forward, Reply, Request};
+use crate::pending::{Callback, Pending};
 
-use super::forward::nothing;
+use super::call::nothing;
 use super::{Client, Error};
 
 fn spawned(reply: Reply) -> Option<Nspace> {
@@ -45,34 +46,22 @@ pub fn complete_apps(job_info: &[Info], apps: &[App]) -> Result<Vec<App>, Status
 }
 
 impl Client {
-    /// Spawns a job (`PMIx_Spawn`) and returns its namespace when all of it runs.
+    /// Spawns a job (`PMIx_Spawn`) and answers its namespace when all of it runs.
     ///
     /// # Errors
     /// `ERR_BAD_PARAM` without an application, or for one that names no program; what the host answers.
-    pub fn spawn(&self, job_info: &[Info], apps: &[App]) -> Result<Nspace, Error> {
-        self.wait("PMIx_Spawn", |done| self.spawn_nb(job_info, apps, done))
-    }
-
-    /// The same without waiting (`PMIx_Spawn_nb`).
-    ///
-    /// # Errors
-    /// When `done` will not run.
-    pub fn spawn_nb(
-        &self,
-        job_info: &[Info],
-        apps: &[App],
-        done: impl FnOnce(Result<Nspace, Error>) + Send + 'static,
-    ) -> Result<(), Error> {
-        let apps = complete_apps(job_info, apps)?;
-        let request = Request::Forward(Forward::Spawn { job_info: job_info.to_vec(), apps });
-        let inner = Arc::downgrade(&self.inner);
-        let met = move |answer: Result<Nspace, Error>| {
-            if let (Some(inner), Ok(nspace)) = (inner.upgrade(), &answer) {
-                inner.meet_jobs([nspace.clone()]);
-            }
-            done(answer);
-        };
-        self.inner.ask_for("PMIx_Spawn", &request, spawned, met)
+    pub fn spawn(&self, job_info: &[Info], apps: &[App]) -> Pending<Nspace, Error> {
+        let job_info = job_info.to_vec();
+        let request = complete_apps(&job_info, apps).map(|apps| Request::Forward(Forward::Spawn { job_info, apps }));
+        self.prepare("PMIx_Spawn", move |inner, callback: Callback<Nspace, Error>| {
+            let meeting = Arc::downgrade(inner);
+            inner.ask_for("PMIx_Spawn", &request?, spawned, move |answer| {
+                if let (Some(inner), Ok(nspace)) = (meeting.upgrade(), &answer) {
+                    inner.meet_jobs([nspace.clone()]);
+                }
+                callback(answer);
+            })
+        })
     }
 
     /// Connects with other processes (`PMIx_Connect`), which all call this with the same list.
@@ -80,64 +69,33 @@ impl Client {
     /// # Errors
     /// `ERR_BAD_PARAM` without processes, `ERR_NOT_A_MEMBER` when this one is not among them; `ERR_PARTIAL_SUCCESS` when
     /// one of them is gone; what the host answers.
-    pub fn connect_to(&self, procs: &[Proc], info: &[Info]) -> Result<(), Error> {
-        self.wait("PMIx_Connect", |done| self.connect_to_nb(procs, info, done))
-    }
-
-    /// The same without waiting (`PMIx_Connect_nb`).
-    ///
-    /// # Errors
-    /// When `done` will not run.
-    pub fn connect_to_nb(
-        &self,
-        procs: &[Proc],
-        info: &[Info],
-        done: impl FnOnce(Result<(), Error>) + Send + 'static,
-    ) -> Result<(), Error> {
-        let (inner, nspaces) =
-            (Arc::downgrade(&self.inner), procs.iter().map(|proc| proc.nspace.clone()).collect::<Vec<_>>());
-        let met = move |answer: Result<(), Error>| {
-            if let (Some(inner), Ok(())) = (inner.upgrade(), &answer) {
-                inner.meet_jobs(nspaces);
+    pub fn connect_to(&self, procs: &[Proc], info: &[Info]) -> Pending<(), Error> {
+        let (procs, info) = (procs.to_vec(), info.to_vec());
+        self.prepare("PMIx_Connect", move |inner, callback: Callback<(), Error>| {
+            if procs.is_empty() {
+                return Err(Status::ERR_BAD_PARAM.into());
             }
-            done(answer);
-        };
-        self.meet_to("PMIx_Connect", |procs, info| Request::Connect { procs, info }, procs, info, met)
+            let nspaces: Vec<Nspace> = procs.iter().map(|proc| proc.nspace.clone()).collect();
+            let meeting = Arc::downgrade(inner);
+            inner.ask_for("PMIx_Connect", &Request::Connect { procs, info }, nothing, move |answer| {
+                if let (Some(inner), Ok(())) = (meeting.upgrade(), &answer) {
+                    inner.meet_jobs(nspaces);
+                }
+                callback(answer);
+            })
+        })
     }
 
     /// Ends a connect (`PMIx_Disconnect`): all who made it call this with the same list.
     ///
     /// # Errors
     /// `ERR_INVALID_OPERATION` when these processes are not connected; else as [`connect_to`](Client::connect_to).
-    pub fn disconnect_from(&self, procs: &[Proc], info: &[Info]) -> Result<(), Error> {
-        self.wait("PMIx_Disconnect", |done| self.disconnect_from_nb(procs, info, done))
-    }
-
-    /// The same without waiting (`PMIx_Disconnect_nb`).
-    ///
-    /// # Errors
-    /// When `done` will not run.
-    pub fn disconnect_from_nb(
-        &self,
-        procs: &[Proc],
-        info: &[Info],
-        done: impl FnOnce(Result<(), Error>) + Send + 'static,
-    ) -> Result<(), Error> {
-        self.meet_to("PMIx_Disconnect", |procs, info| Request::Disconnect { procs, info }, procs, info, done)
-    }
-
-    fn meet_to(
-        &self,
-        call: &'static str,
-        request: fn(Vec<Proc>, Vec<Info>) -> Request,
-        procs: &[Proc],
-        info: &[Info],
-        done: impl FnOnce(Result<(), Error>) + Send + 'static,
-    ) -> Result<(), Error> {
-        if procs.is_empty() {
-            return Err(Status::ERR_BAD_PARAM.into());
-        }
-        self.inner.ask_for(call, &request(procs.to_vec(), info.to_vec()), nothing, done)
+    pub fn disconnect_from(&self, procs: &[Proc], info: &[Info]) -> Pending<(), Error> {
+        let request = match procs {
+            [] => Err(Status::ERR_BAD_PARAM),
+            procs => Ok(Request::Disconnect { procs: procs.to_vec(), info: info.to_vec() }),
+        };
+        self.prepare_request("PMIx_Disconnect", request, nothing)
     }
 }
 

@@ -13,11 +13,11 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 
 use crate::data::{Info, Proc, Status};
 use crate::message::{Forward, Request};
-use crate::oneshot;
+use crate::pending;
 use crate::sys::signals;
 use crate::trace;
 
-use super::forward::nothing;
+use super::call::nothing;
 use super::{Client, Error, Inner};
 
 /// Bytes that are read at once.
@@ -122,13 +122,14 @@ fn collect(inner: &Inner, shared: &Shared, directives: &[Info]) {
         };
         let is_end = bytes.is_empty();
         let request = Request::Forward(Forward::Push { targets, bytes, directives: directives.to_vec() });
-        let (sender, receiver) = oneshot::channel();
-        let answered = move |result: Result<(), Error>| sender.send(result);
-        let asked = inner.ask_for("PMIx_IOF_push", &request, nothing, answered);
-        match asked.map(|()| receiver.recv()) {
-            Ok(Some(Ok(()))) if !is_end => {}
-            Ok(Some(Err(error))) | Err(error) => return trace!("standard input is pushed no more: {error}"),
-            _ => return,
+        let pushed = pending::block(Error::NotInitialized, |callback| {
+            inner.ask_for("PMIx_IOF_push", &request, nothing, callback)
+        });
+        match pushed {
+            Ok(()) if !is_end => {}
+            // The client has ended meanwhile.
+            Ok(()) | Err(Error::NotInitialized) => return,
+            Err(error) => return trace!("standard input is pushed no more: {error}"),
         }
     }
 }

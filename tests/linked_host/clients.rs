@@ -52,7 +52,7 @@ fn a_job_exchanges_what_it_posts() {
                         client.put(Scope::LOCAL, "local", Value::from("here")).unwrap();
                         client.put(Scope::REMOTE, "remote", Value::from("there")).unwrap();
                         client.commit().unwrap();
-                        client.fence(&[], &[Info::new(keys::COLLECT_DATA, true)]).unwrap();
+                        client.fence(&[], &[Info::new(keys::COLLECT_DATA, true)]).wait().unwrap();
                         for rank in (0..ranks).filter(|rank| *rank != me) {
                             let get = |name: &str| {
                                 let immediate = [Info::new(keys::IMMEDIATE, true)];
@@ -68,7 +68,7 @@ fn a_job_exchanges_what_it_posts() {
                             assert_eq!(get("local"), only(near, "here"));
                             assert_eq!(get("remote"), only(!near, "there"));
                         }
-                        client.fence(&[], &[]).unwrap();
+                        client.fence(&[], &[]).wait().unwrap();
                     }
                     client.finalize(&[]).unwrap();
                 });
@@ -88,14 +88,14 @@ fn a_key_is_waited_for_within_a_node_and_beyond() {
     for client in [&clients[0], &clients[2]] {
         let tell = tell.clone();
         let done = move |value: Result<Value, _>| tell.send(value.map_err(|_| ())).unwrap();
-        client.get_nb(&job.proc(1), "late", &[Info::new(keys::TIMEOUT, 0i32)], done).unwrap();
+        client.get_pending(&job.proc(1), "late", &[Info::new(keys::TIMEOUT, 0i32)]).then(done).unwrap();
     }
     clients[1].put(Scope::GLOBAL, "late", Value::from(1u32)).unwrap();
     clients[1].commit().unwrap();
     for _ in 0..2 {
         assert_eq!(told.recv().unwrap(), Ok(Value::from(1u32)));
     }
-    let all = clients[2].get_all(&job.proc(1), &[]).unwrap();
+    let all = clients[2].get_all(&job.proc(1), &[]).wait().unwrap();
     let Value::DataArray(all) = all else { panic!("{all:?}") };
     assert!(all.infos().any(|info| info.key == "late"));
     // The owner of the key need not be named: the server knows it, on either node.
@@ -150,11 +150,11 @@ fn events_come_to_handlers() {
                 tell.send((notice.status, notice.source.clone())).unwrap();
                 chain.complete(Status::SUCCESS, vec![]);
             }),
-            move |result| ready.send(result.is_ok()).unwrap(),
         )
+        .then(move |result| ready.send(result.is_ok()).unwrap())
         .unwrap();
     assert!(is_ready.recv().unwrap());
-    clients[1].notify_event(Status(-5000), &job.proc(1), DataRange::LOCAL, &[], |_| {}).unwrap();
+    clients[1].notify_event(Status(-5000), &job.proc(1), DataRange::LOCAL, &[]).then(|_| {}).unwrap();
     assert_eq!(told.recv().unwrap(), (Status(-5000), job.proc(1)));
 }
 
@@ -172,12 +172,12 @@ fn who_waits_at_the_word_is_not_released_by_a_later_fence() {
     thread::scope(|threads| {
         for client in &clients {
             let tell = tell.clone();
-            threads.spawn(move || tell.send(("first", client.fence(&[], &[]).is_ok())).unwrap());
+            threads.spawn(move || tell.send(("first", client.fence(&[], &[]).wait().is_ok())).unwrap());
         }
         let answer_first = next();
         for client in &clients {
             let tell = tell.clone();
-            client.fence_nb(&[], &[], move |result| tell.send(("second", result.is_ok())).unwrap()).unwrap();
+            client.fence(&[], &[]).then(move |result| tell.send(("second", result.is_ok())).unwrap()).unwrap();
         }
         assert!(told.try_recv().is_err(), "the first one is not over");
         answer_first();
@@ -194,8 +194,7 @@ fn events_wait_for_handlers_that_come_later() {
     let (clients, strangers) = (clients(&job, 2), clients(&other, 1));
     let raise = |number: u32, range: DataRange, more: Option<Info>| {
         let info: Vec<Info> = [Info::new("site.number", number)].into_iter().chain(more).collect();
-        let notify = |done| clients[1].notify_event(Status(-5000), &job.proc(1), range, &info, done);
-        clients[1].wait("notify", notify).unwrap();
+        clients[1].notify_event(Status(-5000), &job.proc(1), range, &info).wait().unwrap();
     };
     let hear = |client: &Client, codes: &[Status]| {
         let (tell, told) = mpsc::channel();
@@ -205,7 +204,7 @@ fn events_wait_for_handlers_that_come_later() {
             chain.complete(Status::EVENT_ACTION_COMPLETE, vec![]);
         };
         let handler = std::sync::Arc::new(handler);
-        client.wait("register", |done| client.register_event_handler(codes, &[], handler, done)).unwrap();
+        client.register_event_handler(codes, &[], handler).wait().unwrap();
         told
     };
     let custom = Info::new(keys::EVENT_CUSTOM_RANGE, Value::from(other.proc(0)));
@@ -243,7 +242,7 @@ fn listen<T: Send + 'static>(
         chain.complete(Status::SUCCESS, vec![]);
     });
     let codes = [Status(-5000)];
-    client.wait("register", |done| client.register_event_handler(&codes, info, handler, done)).unwrap();
+    client.register_event_handler(&codes, info, handler).wait().unwrap();
     told
 }
 
@@ -253,8 +252,7 @@ fn number(notice: &Notice) -> u32 {
 
 fn raise(client: &Client, number: u32, range: DataRange, more: Option<Info>) {
     let info: Vec<Info> = [Info::new("site.number", number)].into_iter().chain(more).collect();
-    let notify = |done| client.notify_event(Status(-5000), client.proc(), range, &info, done);
-    client.wait("notify", notify).unwrap();
+    client.notify_event(Status(-5000), client.proc(), range, &info).wait().unwrap();
 }
 
 fn up_to<T: PartialEq>(told: &mpsc::Receiver<T>, last: T) -> Vec<T> {
@@ -325,7 +323,7 @@ fn a_handler_that_does_not_complete_holds_up_its_own_event_and_no_other() {
         _ => chain.complete(Status::SUCCESS, vec![]),
     });
     let (codes, info) = ([Status(-5000)], [Info::new(keys::EVENT_HDLR_FIRST, true)]);
-    clients[0].wait("register", |done| clients[0].register_event_handler(&codes, &info, first, done)).unwrap();
+    clients[0].register_event_handler(&codes, &info, first).wait().unwrap();
     let heard = listen(&clients[0], &[], number);
     (1..4).for_each(|number| raise(&clients[0], number, DataRange::PROC_LOCAL, None));
     assert_eq!(up_to(&heard, 3), [2, 3]);
@@ -346,13 +344,12 @@ fn who_hears_of_an_event_hears_of_it_once() {
                 tell.send(notice.status.0).unwrap();
                 chain.complete(Status::EVENT_ACTION_COMPLETE, vec![]);
             });
-            client.wait("register", |done| client.register_event_handler(&[], &[], handler, done)).unwrap();
+            client.register_event_handler(&[], &[], handler).wait().unwrap();
             told
         })
         .collect();
     for code in -5003..=-5000 {
-        let notify = |done| clients[0].notify_event(Status(code), &job.proc(0), DataRange::GLOBAL, &[], done);
-        clients[0].wait("notify", notify).unwrap();
+        clients[0].notify_event(Status(code), &job.proc(0), DataRange::GLOBAL, &[]).wait().unwrap();
     }
     for told in heard {
         let codes: Vec<i32> = (0..4).map(|_| told.recv_timeout(PATIENCE).unwrap()).collect();
@@ -372,9 +369,8 @@ fn what_a_process_raised_does_not_reach_it_again_through_the_host() {
         tell.send((notice.source.rank, notice.info.len())).unwrap();
         chain.complete(Status::EVENT_ACTION_COMPLETE, vec![]);
     });
-    let register = |done| clients[0].register_event_handler(&[code], &[], handler, done);
-    clients[0].wait("register", register).unwrap();
-    clients[0].wait("notify", |done| clients[0].notify_event(code, &me, range, &[], done)).unwrap();
+    clients[0].register_event_handler(&[code], &[], handler).wait().unwrap();
+    clients[0].notify_event(code, &me, range, &[]).wait().unwrap();
     let server = job.server_of(0);
     let pass_on = |source: &Proc, infos: &[Info]| server.notify_event_wait(code, source, range, infos).unwrap();
     pass_on(&me, &[Info::new("host.loops", true)]);

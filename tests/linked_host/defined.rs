@@ -24,9 +24,9 @@ fn versions_are_known_beside_what_else_is_asked() {
     let job = cluster.job("job", &[0]);
     let client = Client::connect(&peer::address(&job.server_of(0), &job.proc(0)), &[]).unwrap();
     let version = query(&[keys::QUERY_STABLE_ABI_VERSION], vec![]);
-    let (status, alone) = client.query(std::slice::from_ref(&version)).unwrap();
+    let (status, alone) = client.query(std::slice::from_ref(&version)).wait().unwrap();
     assert_eq!(status, Status::SUCCESS);
-    let (status, infos) = client.query(&[version, query(&[keys::QUERY_NAMESPACES], vec![])]).unwrap();
+    let (status, infos) = client.query(&[version, query(&[keys::QUERY_NAMESPACES], vec![])]).wait().unwrap();
     assert_eq!(status, Status::SUCCESS, "{infos:?}");
     assert_eq!(infos, [alone[0].clone(), Info::new(keys::QUERY_NAMESPACES, "job")]);
 }
@@ -45,11 +45,14 @@ fn a_process_set_is_told_of_and_found() {
         chain.complete(Status::SUCCESS, vec![]);
     };
     let codes = [Status::PROCESS_SET_DEFINE, Status::PROCESS_SET_DELETE];
-    client.register_event_handler(&codes, &[], Arc::new(handler), move |id| ready.send(id.is_ok()).unwrap()).unwrap();
+    client
+        .register_event_handler(&codes, &[], Arc::new(handler))
+        .then(move |id| ready.send(id.is_ok()).unwrap())
+        .unwrap();
     assert!(is_ready.recv().unwrap());
 
     let names = query(&[keys::QUERY_PSET_NAMES, keys::QUERY_NUM_PSETS], vec![]);
-    let (status, infos) = client.query(std::slice::from_ref(&names)).unwrap();
+    let (status, infos) = client.query(std::slice::from_ref(&names)).wait().unwrap();
     assert_eq!((status, &infos[0].value, &infos[1].value), (Status::SUCCESS, &Value::from(""), &Value::Size(0)));
     assert_eq!(server.define_process_set_wait(&text(""), &[job.proc(1)]), Err(Status::ERR_BAD_PARAM));
     assert_eq!(server.define_process_set_wait(&text("ocean"), &[]), Err(Status::ERR_BAD_PARAM));
@@ -58,19 +61,19 @@ fn a_process_set_is_told_of_and_found() {
     assert_eq!(server.define_process_set_wait(&text("ice"), &[job.proc(0)]), Err(Status::ERR_EXISTS));
     assert_eq!(told.recv().unwrap(), (Status::PROCESS_SET_DEFINE, Value::from("ocean")));
 
-    let (status, infos) = client.query(&[names]).unwrap();
+    let (status, infos) = client.query(&[names]).wait().unwrap();
     assert_eq!(status, Status::SUCCESS);
     assert_eq!(
         infos,
         [Info::new(keys::QUERY_PSET_NAMES, "ice,ocean"), Info::new(keys::QUERY_NUM_PSETS, Value::Size(2))]
     );
     let members = query(&[keys::QUERY_PSET_MEMBERSHIP], vec![Info::new(keys::PSET_NAME, "ocean")]);
-    let (_, infos) = client.query(&[members]).unwrap();
+    let (_, infos) = client.query(&[members]).wait().unwrap();
     let Value::DataArray(array) = &infos[0].value else { panic!("{infos:?}") };
     assert_eq!(array.items(), [Value::from(job.proc(1))]);
 
     let unknown = query(&[keys::QUERY_PSET_MEMBERSHIP], vec![Info::new(keys::PSET_NAME, "land")]);
-    assert_eq!(client.query(&[unknown]).unwrap_err().status(), Status::ERR_NOT_FOUND, "alone: nothing to free");
+    assert_eq!(client.query(&[unknown]).wait().unwrap_err().status(), Status::ERR_NOT_FOUND, "alone: nothing to free");
 
     server.delete_process_set_wait(&text("ocean")).unwrap();
     assert_eq!(server.delete_process_set_wait(&text("ocean")), Err(Status::ERR_NOT_FOUND));
@@ -83,11 +86,11 @@ fn what_the_host_does_not_answer_the_server_may_know() {
     let cluster = Cluster::new(1);
     let (job, other) = (cluster.job("job", &[0]), cluster.job("other", &[0, 0]));
     let client = Client::connect(&peer::address(&job.server_of(0), &job.proc(0)), &[]).unwrap();
-    let (status, infos) = client.query(&[query(&[keys::QUERY_NAMESPACES], vec![])]).unwrap();
+    let (status, infos) = client.query(&[query(&[keys::QUERY_NAMESPACES], vec![])]).wait().unwrap();
     assert_eq!((status, infos), (Status::SUCCESS, vec![Info::new(keys::QUERY_NAMESPACES, "job,other")]));
     let of_other = vec![Info::new(keys::NSPACE, "other")];
     let wanted = query(&[keys::JOB_SIZE, keys::QUERY_LOCAL_PROC_TABLE, "site.unknown"], of_other);
-    let (status, infos) = client.query(&[wanted]).unwrap();
+    let (status, infos) = client.query(&[wanted]).wait().unwrap();
     assert_eq!((status, &infos[0].value), (Status::ERR_PARTIAL_SUCCESS, &Value::Uint32(2)));
     assert_eq!(infos[2], Info::new("site.unknown", Value::Undef));
     let Value::DataArray(table) = &infos[1].value else { panic!("{infos:?}") };
@@ -103,7 +106,7 @@ fn what_the_host_does_not_answer_the_server_may_know() {
     // Of a node, an application or a session where that is said.
     let of_node = |more: Vec<Info>| {
         let qualifiers = [vec![Info::new(keys::NSPACE, "other"), Info::new(keys::NODE_INFO, true)], more].concat();
-        client.query(&[query(&[keys::JOB_SIZE, keys::LOCAL_PEERS], qualifiers)]).map_err(|error| error.status())
+        client.query(&[query(&[keys::JOB_SIZE, keys::LOCAL_PEERS], qualifiers)]).wait().map_err(|error| error.status())
     };
     let (status, infos) = of_node(vec![Info::new(keys::HOSTNAME, "n0")]).unwrap();
     let values = [Value::Undef, Value::from("0,1")];
@@ -113,7 +116,7 @@ fn what_the_host_does_not_answer_the_server_may_know() {
     );
     assert_eq!(of_node(vec![Info::new(keys::NODEID, 5u32)]), Err(Status::ERR_NOT_SUPPORTED), "there is none");
     let nonsense = query(&["site.unknown"], vec![]);
-    assert_eq!(client.query(&[nonsense]).unwrap_err().status(), Status::ERR_NOT_SUPPORTED);
+    assert_eq!(client.query(&[nonsense]).wait().unwrap_err().status(), Status::ERR_NOT_SUPPORTED);
 }
 
 /// A host that knows of the job `b` only, and leaves out what it does not know.
@@ -142,7 +145,7 @@ fn answers_come_in_the_order_of_the_queries_whoever_knows_them() {
     let of = |name: &str| vec![Info::new(keys::NSPACE, name)];
     let version = keys::QUERY_STABLE_ABI_VERSION;
     let ask = |queries: &[Query]| {
-        let (status, infos) = client.query(queries).unwrap();
+        let (status, infos) = client.query(queries).wait().unwrap();
         let told = infos.iter().map(|info| format!("{}={}", info.key, info.value.as_str().unwrap_or("?")));
         (status, told.collect::<Vec<_>>().join(" "))
     };
@@ -234,9 +237,7 @@ fn output_reaches_those_who_asked_for_it() {
     let client = Client::connect(&peer::address(&server, &job(0)), &[]).unwrap();
     let (tell, told) = mpsc::channel();
     let handler: OutputHandler = Arc::new(move |output: Output| tell.send(output).unwrap());
-    let pull = |proc: Proc, channels: Channels| {
-        client.wait("", |done| client.iof_pull_nb(&[proc], channels, &[], handler.clone(), done))
-    };
+    let pull = |proc: Proc, channels: Channels| client.iof_pull(&[proc], channels, &[], handler.clone()).wait();
     let (stdout, stderr) = (Channels::STDOUT, Channels::STDERR);
     assert_eq!(pull(job(0), Channels::NONE).unwrap_err().status(), Status::ERR_BAD_PARAM);
     assert_eq!(pull(job(9), stdout).unwrap_err().status(), Status::ERR_NO_PERMISSIONS);
@@ -248,9 +249,9 @@ fn output_reaches_those_who_asked_for_it() {
     deliver(3, stdout, b"this");
     let expected = Output { pull: id, source: job(3), channel: stdout, bytes: b"this".to_vec(), info: vec![] };
     assert_eq!(told.recv().unwrap(), expected);
-    client.wait("", |done| client.iof_deregister_nb(id, done)).unwrap();
-    assert_eq!(client.iof_deregister_nb(id, |_| ()).unwrap_err().status(), Status::ERR_BAD_PARAM);
+    client.iof_deregister(id).wait().unwrap();
+    assert_eq!(client.iof_deregister(id).then(|_| ()).unwrap_err().status(), Status::ERR_BAD_PARAM);
     deliver(3, stdout, b"too late");
-    client.fence(&[], &[]).unwrap();
+    client.fence(&[], &[]).wait().unwrap();
     assert!(told.try_recv().is_err());
 }

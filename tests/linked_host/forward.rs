@@ -2,6 +2,7 @@
 //! do it, refuse it, cannot do it, and never answer.
 use std::sync::{Arc, Mutex, mpsc};
 
+use instanton::Pending;
 use instanton::client::{Client, Error};
 use instanton::data::constants::{fabric_operation, resource_block_directive};
 use instanton::data::{App, Info, InfoList, Key, Nspace, Pdata, Proc, Query, Rank, Scope, Status, Text, Value, keys};
@@ -213,24 +214,21 @@ fn everything(client: &Client) -> Outcomes {
     let load = Info::new("site.load", true);
     let deregister = resource_block_directive::RESOURCE_BLOCK_REMOVE;
     vec![
-        ("publish", told(client.publish(&[Info::new("svc", "port")]))),
-        ("lookup", told(client.lookup(&["svc"], &[]))),
-        ("unpublish", told(client.unpublish(&["svc"], &[]))),
-        ("spawn", told(client.spawn(&[], &[app()]))),
-        ("connect", told(client.connect_to(&me, &[]))),
-        ("log", told(client.log(&[Info::new(keys::LOG_STDERR, "x")], &[]))),
-        ("query", told(client.query(&query).map(|_| ()))),
-        ("allocate", told_infos(client.wait("", |done| client.allocation_request_nb(1, &size, done)))),
-        ("monitor", told_infos(client.wait("", |done| client.process_monitor_nb(&load, Status(-5), &[], done)))),
-        ("credential", told(client.wait("", |done| client.get_credential_nb(&[], done)))),
-        ("validate", told_infos(client.wait("", |done| client.validate_credential_nb(b"papers", &[], done)))),
-        ("push", told(client.wait("", |done| client.iof_push_nb(&me, b"in", &[], done)))),
-        (
-            "fabric",
-            told_infos(client.wait("", |done| client.fabric_nb(fabric_operation::FABRIC_REQUEST_INFO, &[], done))),
-        ),
-        ("session", told_infos(client.wait("", |done| client.session_control_nb(3, &[], done)))),
-        ("block", told(client.wait("", |done| client.resource_block_nb(deregister, &text("b"), &[], &[], done)))),
+        ("publish", told(client.publish(&[Info::new("svc", "port")]).wait())),
+        ("lookup", told(client.lookup(&["svc"], &[]).wait())),
+        ("unpublish", told(client.unpublish(&["svc"], &[]).wait())),
+        ("spawn", told(client.spawn(&[], &[app()]).wait())),
+        ("connect", told(client.connect_to(&me, &[]).wait())),
+        ("log", told(client.log(&[Info::new(keys::LOG_STDERR, "x")], &[]).wait())),
+        ("query", told(client.query(&query).wait().map(|_| ()))),
+        ("allocate", told_infos(client.allocation_request(1, &size).wait())),
+        ("monitor", told_infos(client.process_monitor(&load, Status(-5), &[]).wait())),
+        ("credential", told(client.get_credential(&[]).wait())),
+        ("validate", told_infos(client.validate_credential(b"papers", &[]).wait())),
+        ("push", told(client.iof_push(&me, b"in", &[]).wait())),
+        ("fabric", told_infos(client.fabric(fabric_operation::FABRIC_REQUEST_INFO, &[]).wait())),
+        ("session", told_infos(client.session_control(3, &[]).wait())),
+        ("block", told(client.resource_block(deregister, &text("b"), &[], &[]).wait())),
     ]
 }
 
@@ -269,7 +267,7 @@ fn what_a_host_cannot_do_is_not_supported() {
 }
 
 /// A call of a client with some processes.
-type WithProcs = fn(&Client, &[Proc], &[Info]) -> Result<(), Error>;
+type WithProcs = fn(&Client, &[Proc], &[Info]) -> Pending<(), Error>;
 
 /// Processes connect as under Slurm, whose plug-in answers that it does not support that.
 #[test]
@@ -278,7 +276,7 @@ fn processes_of_one_node_connect_without_a_host() {
     let (one, two) = (client(&server, "job"), client(&server, "other"));
     let both = [proc("job", 0), proc("other", 0)];
     let all = |f: WithProcs| {
-        let told = |client| f(client, &both, &[]).map_err(|error| error.status());
+        let told = |client| f(client, &both, &[]).wait().map_err(|error| error.status());
         std::thread::scope(|threads| {
             let second = threads.spawn(|| told(&two));
             (told(&one), second.join().unwrap())
@@ -288,11 +286,11 @@ fn processes_of_one_node_connect_without_a_host() {
     assert_eq!(all(Client::disconnect_from), (Ok(()), Ok(())));
     // But for what is required and the library does not know.
     let unknown = [Info::new("site.wish", true).required()];
-    assert_eq!(one.connect_to(&[proc("job", 0)], &unknown).unwrap_err().status(), Status::ERR_NOT_SUPPORTED);
+    assert_eq!(one.connect_to(&[proc("job", 0)], &unknown).wait().unwrap_err().status(), Status::ERR_NOT_SUPPORTED);
     let known = [Info::new(keys::TIMEOUT, 60).required()];
-    assert_eq!(one.connect_to(&[proc("job", 0)], &known).map_err(|error| error.status()), Ok(()));
+    assert_eq!(one.connect_to(&[proc("job", 0)], &known).wait().map_err(|error| error.status()), Ok(()));
     let far = [proc("job", 0), proc("elsewhere", 0)];
-    assert_eq!(one.connect_to(&far, &[]).unwrap_err().status(), Status::ERR_NOT_SUPPORTED);
+    assert_eq!(one.connect_to(&far, &[]).wait().unwrap_err().status(), Status::ERR_NOT_SUPPORTED);
 }
 
 #[test]
@@ -301,19 +299,19 @@ fn what_makes_no_sense_is_refused_before_anybody_is_asked() {
     let server = server(host, &["job", "other"]);
     let client = client(&server, "job");
     let status = |result: Result<(), Error>| result.unwrap_err().status();
-    assert_eq!(status(client.publish(&[])), Status::ERR_BAD_PARAM);
-    assert_eq!(status(client.lookup(&[""; 0], &[]).map(drop)), Status::ERR_BAD_PARAM);
-    assert_eq!(status(client.spawn(&[], &[]).map(drop)), Status::ERR_BAD_PARAM);
-    assert_eq!(status(client.spawn(&[], &[App { cmd: None, ..app() }]).map(drop)), Status::ERR_BAD_PARAM);
-    assert_eq!(status(client.connect_to(&[], &[])), Status::ERR_BAD_PARAM);
-    assert_eq!(status(client.connect_to(&[proc("other", 0)], &[])), Status::ERR_NOT_A_MEMBER);
-    assert_eq!(status(client.connect_to(&[proc("job", 0), proc("job", 9)], &[])), Status::ERR_BAD_PARAM);
-    assert_eq!(status(client.disconnect_from(&[proc("job", 0)], &[])), Status::ERR_INVALID_OPERATION);
-    assert_eq!(status(client.query(&[]).map(drop)), Status::ERR_BAD_PARAM);
+    assert_eq!(status(client.publish(&[]).wait()), Status::ERR_BAD_PARAM);
+    assert_eq!(status(client.lookup(&[""; 0], &[]).wait().map(drop)), Status::ERR_BAD_PARAM);
+    assert_eq!(status(client.spawn(&[], &[]).wait().map(drop)), Status::ERR_BAD_PARAM);
+    assert_eq!(status(client.spawn(&[], &[App { cmd: None, ..app() }]).wait().map(drop)), Status::ERR_BAD_PARAM);
+    assert_eq!(status(client.connect_to(&[], &[]).wait()), Status::ERR_BAD_PARAM);
+    assert_eq!(status(client.connect_to(&[proc("other", 0)], &[]).wait()), Status::ERR_NOT_A_MEMBER);
+    assert_eq!(status(client.connect_to(&[proc("job", 0), proc("job", 9)], &[]).wait()), Status::ERR_BAD_PARAM);
+    assert_eq!(status(client.disconnect_from(&[proc("job", 0)], &[]).wait()), Status::ERR_INVALID_OPERATION);
+    assert_eq!(status(client.query(&[]).wait().map(drop)), Status::ERR_BAD_PARAM);
     let twice = [Info::new(keys::PROCID, proc("job", 0)), Info::new(keys::RANK, Rank(0))];
     let about_two = Query { keys: vec![text(keys::LOCAL_RANK)], qualifiers: twice.to_vec() };
-    assert_eq!(status(client.query(&[about_two]).map(drop)), Status::ERR_BAD_PARAM);
-    assert_eq!(status(client.log(&[], &[])), Status::ERR_BAD_PARAM);
+    assert_eq!(status(client.query(&[about_two]).wait().map(drop)), Status::ERR_BAD_PARAM);
+    assert_eq!(status(client.log(&[], &[]).wait()), Status::ERR_BAD_PARAM);
     assert_eq!(*asked.lock().unwrap(), [] as [&str; 0]);
     let alone = Client::singleton().unwrap();
     for (what, outcome) in everything(&alone) {
@@ -332,13 +330,14 @@ fn a_lookup_brings_what_there_is() {
     let server = server(host, &["job", "other"]);
     let (one, two) = (client(&server, "job"), client(&server, "other"));
     one.publish(&[Info::new("a", 1u32), Info::new("b", "two"), Info::new(keys::PERSISTENCE, Value::Persist(1))])
+        .wait()
         .unwrap();
-    let (status, found) = two.lookup(&["a", "b", "c"], &[]).unwrap();
+    let (status, found) = two.lookup(&["a", "b", "c"], &[]).wait().unwrap();
     assert_eq!(status, Status::ERR_PARTIAL_SUCCESS);
     let value = |name: &str, value: Value| Pdata { proc: proc("job", 0), key: Key::new(name).unwrap(), value };
     assert_eq!(found, [value("a", Value::Uint32(1)), value("b", Value::from("two"))]);
-    one.unpublish_all(&[]).unwrap();
-    assert_eq!(two.lookup(&["a"], &[]).unwrap(), (Status::ERR_NOT_FOUND, vec![]));
+    one.unpublish_all(&[]).wait().unwrap();
+    assert_eq!(two.lookup(&["a"], &[]).wait().unwrap(), (Status::ERR_NOT_FOUND, vec![]));
 }
 
 #[test]
@@ -348,7 +347,8 @@ fn nobody_waits_for_a_host_that_never_answers_but_the_one_who_asked() {
     let client = client(&server, "other");
     let (tell, told) = mpsc::channel();
     client
-        .publish_nb(&[Info::new("a", 1u32)], move |result| tell.send(result.map_err(|e| e.status())).unwrap())
+        .publish(&[Info::new("a", 1u32)])
+        .then(move |result| tell.send(result.map_err(|e| e.status())).unwrap())
         .unwrap();
     // Another one asks, and is gone in the middle.
     let mut peer = Peer::connect(&server, &proc("job", 0)).unwrap();
@@ -357,7 +357,7 @@ fn nobody_waits_for_a_host_that_never_answers_but_the_one_who_asked() {
     drop(peer);
     server.client_died(&proc("job", 0));
     // Everything else goes on.
-    client.fence(&[], &[]).unwrap();
+    client.fence(&[], &[]).wait().unwrap();
     assert_eq!(*asked.lock().unwrap(), ["publish other:0 a,pmix.euid,pmix.egid", "unpublish job:0 0"]);
     assert!(told.try_recv().is_err());
     server.finalize();
@@ -443,8 +443,8 @@ fn a_connected_client_reads_the_other_job() {
     two.commit().unwrap();
     let both = [proc("job", 0), proc("other", 0)];
     std::thread::scope(|threads| {
-        threads.spawn(|| two.connect_to(&both, &[]).unwrap());
-        one.connect_to(&both, &[]).unwrap();
+        threads.spawn(|| two.connect_to(&both, &[]).wait().unwrap());
+        one.connect_to(&both, &[]).wait().unwrap();
     });
     let immediate = [Info::new(keys::IMMEDIATE, true)];
     assert_eq!(one.get(&proc("other", 0), "card", &immediate).unwrap(), Value::from("here"));

@@ -52,15 +52,15 @@ impl<T: Send + 'static> Call<T> {
 }
 
 pub fn construct(client: &Client, group: &str, procs: &[Proc], info: &[Info]) -> Call<Infos> {
-    Call::start(|done| client.group_construct_nb(&id(group), procs, info, done))
+    Call::start(|done| client.group_construct(&id(group), procs, info).then(done))
 }
 
 pub fn destruct(client: &Client, group: &str) -> Call<()> {
-    Call::start(|done| client.group_destruct_nb(&id(group), &[], done))
+    Call::start(|done| client.group_destruct(&id(group), &[]).then(done))
 }
 
 pub fn fence(client: &Client, proc: &Proc, info: &[Info]) -> Call<()> {
-    Call::start(|done| client.fence_nb(std::slice::from_ref(proc), info, done))
+    Call::start(|done| client.fence(std::slice::from_ref(proc), info).then(done))
 }
 
 /// The status of a call that makes a group, and the ranks of the group's members.
@@ -85,7 +85,7 @@ pub fn handle(client: &Client, codes: &[Status], answer: Vec<Info>) -> mpsc::Rec
         _ = tell.send((notice.status, whom));
         chain.complete(status, answer.clone());
     };
-    Call::start(|done| client.register_event_handler(codes, &[], Arc::new(handler), done)).end().unwrap();
+    Call::start(|done| client.register_event_handler(codes, &[], Arc::new(handler)).then(done)).end().unwrap();
     told
 }
 

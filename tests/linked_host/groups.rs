@@ -29,7 +29,7 @@ fn a_group_shares_what_its_members_have() {
                     client.commit().unwrap();
                     let make = |name: &str, cid: u64| {
                         let info = [set(keys::GROUP_ASSIGN_CONTEXT_ID).required(), given(cid)];
-                        let (status, infos) = client.group_construct(&id(name), order, &info).unwrap();
+                        let (status, infos) = client.group_construct(&id(name), order, &info).wait().unwrap();
                         assert_eq!((status, members(&infos)), (OK, (0..ranks).rev().collect()));
                         context(&infos)
                     };
@@ -55,11 +55,11 @@ fn a_group_shares_what_its_members_have() {
                         let by_group = Proc::new(id("one"), Rank(ranks - 1 - rank));
                         assert_eq!(get(&by_group, "endpoint", set(keys::IMMEDIATE)), Ok(Value::from(rank)));
                     }
-                    client.fence(&[Proc::new(id("one"), Rank::WILDCARD)], &[set(keys::COLLECT_DATA)]).unwrap();
-                    client.fence(&[job.all()], &[]).unwrap();
-                    client.group_destruct(&id("one"), &[]).unwrap();
-                    client.group_destruct(&id("two"), &[]).unwrap();
-                    let again = client.group_destruct(&id("one"), &[]).map_err(|error| error.status());
+                    client.fence(&[Proc::new(id("one"), Rank::WILDCARD)], &[set(keys::COLLECT_DATA)]).wait().unwrap();
+                    client.fence(&[job.all()], &[]).wait().unwrap();
+                    client.group_destruct(&id("one"), &[]).wait().unwrap();
+                    client.group_destruct(&id("two"), &[]).wait().unwrap();
+                    let again = client.group_destruct(&id("one"), &[]).wait().map_err(|error| error.status());
                     assert_eq!(again, Err(Status::ERR_NOT_FOUND));
                     client.finalize(&[]).unwrap();
                 });
@@ -100,7 +100,7 @@ fn a_node_makes_its_own_groups_without_its_host() {
     assert_eq!(contexts("needed", set(keys::GROUP_ASSIGN_CONTEXT_ID).required()), [2, 2]);
     let ask = |keys: &[&str], qualifiers: Vec<Info>| {
         let keys = keys.iter().map(|key| Text::new(key).unwrap()).collect();
-        clients[0].query(&[Query { keys, qualifiers }]).unwrap()
+        clients[0].query(&[Query { keys, qualifiers }]).wait().unwrap()
     };
     let (status, infos) = ask(&[keys::QUERY_NUM_GROUPS, keys::QUERY_GROUP_NAMES, keys::QUERY_PSET_NAMES], vec![]);
     let names = DataArray::of(["context", "needed", "plain"]);
@@ -119,7 +119,7 @@ fn nodes_need_a_host_that_knows_groups() {
     for call in calls {
         assert_eq!(made(call).0, Status::ERR_NOT_SUPPORTED);
     }
-    let invited = clients[0].group_invite(&id("i"), &[job.proc(1)], &[]).map_err(|error| error.status());
+    let invited = clients[0].group_invite(&id("i"), &[job.proc(1)], &[]).wait().map_err(|error| error.status());
     assert_eq!(invited.map(|_| ()), Err(Status::ERR_NOT_SUPPORTED));
 }
 
@@ -129,7 +129,7 @@ fn what_makes_no_group_is_refused() {
     let job = cluster.job("job", &[0, 0, 0, 1]);
     let clients = clients(&job, 4);
     let refused = |name: &str, procs: &[Proc], info: &[Info]| {
-        clients[0].group_construct(&id(name), procs, info).map_err(|error| error.status()).unwrap_err()
+        clients[0].group_construct(&id(name), procs, info).wait().map_err(|error| error.status()).unwrap_err()
     };
     let (own, pair) = ([job.proc(0)], [job.proc(0), job.proc(1)]);
     assert_eq!(refused("", &own, &[]), Status::ERR_BAD_PARAM);
@@ -146,23 +146,23 @@ fn what_makes_no_group_is_refused() {
     assert_eq!(made(construct(&clients[0], "g", &pair, &[])), (OK, vec![0, 1]));
     assert_eq!(made(waits), (OK, vec![0, 1]));
     assert_eq!(refused("g", &pair, &[]), Status::ERR_EXISTS);
-    assert_eq!(clients[2].group_destruct(&id("g"), &[]).map_err(|e| e.status()), Err(Status::ERR_NOT_A_MEMBER));
-    assert_eq!(clients[2].group_leave(&id("g"), &[]).map_err(|e| e.status()), Err(Status::ERR_NOT_A_MEMBER));
-    assert_eq!(clients[0].group_leave(&id("h"), &[]).map_err(|e| e.status()), Err(Status::ERR_NOT_FOUND));
+    assert_eq!(clients[2].group_destruct(&id("g"), &[]).wait().map_err(|e| e.status()), Err(Status::ERR_NOT_A_MEMBER));
+    assert_eq!(clients[2].group_leave(&id("g"), &[]).wait().map_err(|e| e.status()), Err(Status::ERR_NOT_A_MEMBER));
+    assert_eq!(clients[0].group_leave(&id("h"), &[]).wait().map_err(|e| e.status()), Err(Status::ERR_NOT_FOUND));
     // A required unknown attribute is no hint that could be left aside, in any call about groups.
     let unknown = [set("site.magic").required()];
     let told = |result: Result<Infos, _>| result.map(drop).map_err(|error: instanton::client::Error| error.status());
     let unserved = [
-        told(clients[0].group_invite(&id("i"), &[job.proc(1)], &unknown)),
-        told(clients[1].group_join(&id("i"), None, true, &unknown)),
-        clients[0].group_leave(&id("g"), &unknown).map_err(|error| error.status()),
-        clients[0].group_destruct(&id("g"), &unknown).map_err(|error| error.status()),
+        told(clients[0].group_invite(&id("i"), &[job.proc(1)], &unknown).wait()),
+        told(clients[1].group_join(&id("i"), None, true, &unknown).wait()),
+        clients[0].group_leave(&id("g"), &unknown).wait().map_err(|error| error.status()),
+        clients[0].group_destruct(&id("g"), &unknown).wait().map_err(|error| error.status()),
     ];
     assert_eq!(unserved, [Err(Status::ERR_NOT_SUPPORTED); 4]);
     let ghost = Proc::new(id("g"), Rank(2));
-    assert_eq!(clients[0].fence(&[ghost], &[]).map_err(|e| e.status()), Err(Status::ERR_BAD_PARAM));
+    assert_eq!(clients[0].fence(&[ghost], &[]).wait().map_err(|e| e.status()), Err(Status::ERR_BAD_PARAM));
     assert_eq!(
-        clients[2].group_join(&id("x"), None, true, &[]).map_err(|e| e.status()).unwrap_err(),
+        clients[2].group_join(&id("x"), None, true, &[]).wait().map_err(|e| e.status()).unwrap_err(),
         Status::ERR_NOT_FOUND
     );
 }
@@ -176,7 +176,7 @@ fn a_time_limit_ends_it_for_those_who_come_later_too() {
     assert_eq!(made(construct(&clients[1], "g", &both, &[])).0, Status::ERR_TIMEOUT);
     let calls = [construct(&clients[0], "g", &both, &[]), construct(&clients[1], "g", &both, &[])];
     assert_eq!(calls.map(made), [(OK, vec![0, 1]), (OK, vec![0, 1])]);
-    let ends = clients[0].group_destruct(&id("g"), &[seconds(1)]).map_err(|error| error.status());
+    let ends = clients[0].group_destruct(&id("g"), &[seconds(1)]).wait().map_err(|error| error.status());
     assert_eq!(ends, Err(Status::ERR_TIMEOUT));
     assert_eq!(destruct(&clients[1], "g").end(), Err(Status::ERR_TIMEOUT));
     assert_eq!([0, 1].map(|rank| destruct(&clients[rank], "g")).map(Call::end), [Ok(()), Ok(())]);
@@ -261,7 +261,9 @@ fn handlers_decide_whether_the_rest_goes_on() {
         construct(&clients[2], "led", &all, std::slice::from_ref(&notify)),
     ];
     // The server has taken the calls in when it has answered what came after them.
-    clients.iter().for_each(|client| assert!(client.query(&[]).is_err() && client.group_leave(&id("x"), &[]).is_err()));
+    clients.iter().for_each(|client| {
+        assert!(client.query(&[]).wait().is_err() && client.group_leave(&id("x"), &[]).wait().is_err())
+    });
     rank.kill();
     hears(&led, Status::GROUP_MEMBER_FAILED, &job.proc(2));
     assert_eq!(calls.map(made), [0; 3].map(|_| (PARTIAL, vec![0, 1, 3])));
@@ -292,7 +294,7 @@ fn who_leads_alone_hears_of_the_dead_and_nobody_does_where_coming_is_optional() 
     });
     let led =
         [0, 1].map(|rank: usize| construct(&clients[rank], "led", &all, &[notify.clone(), lead.clone()][..2 - rank]));
-    clients.iter().for_each(|client| assert!(client.group_leave(&id("x"), &[]).is_err()));
+    clients.iter().for_each(|client| assert!(client.group_leave(&id("x"), &[]).wait().is_err()));
     rank.kill();
     assert_eq!(optional.map(made), [(PARTIAL, vec![0, 1]), (PARTIAL, vec![0, 1])]);
     assert_eq!(led.map(made), [(PARTIAL, vec![0, 1]), (PARTIAL, vec![0, 1])]);
@@ -310,7 +312,7 @@ fn a_fence_and_a_group_of_the_same_processes_are_made_beside_each_other() {
         // Not all of the job, so that both are listed one by one.
         let job = cluster.job("job", &[0, nodes - 1, 0]);
         let (clients, both) = (clients(&job, 2), procs(&job, 2));
-        let meet = |rank: usize| Call::start(|done| clients[rank].fence_nb(&both, &[], done));
+        let meet = |rank: usize| Call::start(|done| clients[rank].fence(&both, &[]).then(done));
         // Each begins with another one of the two.
         let first = (meet(0), construct(&clients[1], "g", &both, &[]));
         let second = (construct(&clients[0], "g", &both, &[]), meet(1));
@@ -332,9 +334,9 @@ fn a_leader_that_is_killed_is_followed() {
     let follows = handle(&clients[0], &[Status::GROUP_LEADER_FAILED], vec![set(keys::GROUP_LEADER)]);
     let selected = handle(&clients[1], &[Status::GROUP_LEADER_SELECTED], vec![]);
     let led = construct(&leader, "g", &all, &[set(keys::GROUP_LEADER), set(keys::GROUP_NOTIFY_TERMINATION)]);
-    assert!(leader.group_leave(&id("x"), &[]).is_err());
+    assert!(leader.group_leave(&id("x"), &[]).wait().is_err());
     let first = construct(&clients[0], "g", &all, &[]);
-    assert!(clients[0].group_leave(&id("x"), &[]).is_err());
+    assert!(clients[0].group_leave(&id("x"), &[]).wait().is_err());
     cluster.server(0).client_died(&job.proc(2));
     hears(&follows, Status::GROUP_LEADER_FAILED, &job.proc(2));
     hears(&selected, Status::GROUP_LEADER_SELECTED, &job.proc(0));
@@ -355,12 +357,12 @@ fn a_member_that_leaves_keeps_the_ranks_of_the_others() {
     let everybody = Proc::new(id("g"), Rank::WILDCARD);
     let (strict, tolerant) =
         (fence(&clients[1], &everybody, &[]), fence(&clients[1], &everybody, &[set(keys::GROUP_FT_COLLECTIVE)]));
-    assert!(clients[1].group_leave(&id("x"), &[]).is_err());
-    clients[0].group_leave(&id("g"), &[]).unwrap();
+    assert!(clients[1].group_leave(&id("x"), &[]).wait().is_err());
+    clients[0].group_leave(&id("g"), &[]).wait().unwrap();
     heard.iter().for_each(|heard| assert_eq!(heard.recv().unwrap(), (Status::GROUP_LEFT, Some(job.proc(0)))));
     assert_eq!(strict.end(), Err(Status::GROUP_LEFT));
     drop(tolerant);
-    assert_eq!(clients[0].group_leave(&id("g"), &[]).map_err(|e| e.status()), Err(Status::ERR_NOT_A_MEMBER));
+    assert_eq!(clients[0].group_leave(&id("g"), &[]).wait().map_err(|e| e.status()), Err(Status::ERR_NOT_A_MEMBER));
     clients[2].put(Scope::GLOBAL, "k", Value::from(7u32)).unwrap();
     clients[2].commit().unwrap();
     let last = Proc::new(id("g"), Rank(2));

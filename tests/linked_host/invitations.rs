@@ -15,15 +15,15 @@ const COMPLETE: Status = Status::GROUP_CONSTRUCT_COMPLETE;
 const DEADLINE: Duration = Duration::from_secs(60);
 
 fn invite(client: &Client, group: &str, procs: &[Proc], info: &[Info]) -> Call<Infos> {
-    Call::start(|done| client.group_invite_nb(&id(group), procs, info, done))
+    Call::start(|done| client.group_invite(&id(group), procs, info).then(done))
 }
 
 /// Answers the next invitation.
 fn join(client: &Client, invited: &mpsc::Receiver<(Status, Option<Proc>)>, group: &str, accept: bool) -> Call<Infos> {
     assert_eq!(invited.recv().unwrap().0, Status::GROUP_INVITED);
-    let call = Call::start(|done| client.group_join_nb(&id(group), None, accept, &[], done));
+    let call = Call::start(|done| client.group_join(&id(group), None, accept, &[]).then(done));
     // The server has taken the answer in when it has answered what came after it.
-    assert!(client.group_leave(&id("x"), &[]).is_err());
+    assert!(client.group_leave(&id("x"), &[]).wait().is_err());
     call
 }
 
@@ -114,7 +114,7 @@ fn who_is_killed_or_late_does_not_come() {
     assert_eq!([too_late_leads, too_late_stays].map(made), [(Status::ERR_TIMEOUT, vec![]), (ABORT, vec![])]);
     let leads = invite(&clients[0], "impatient", &guests, std::slice::from_ref(&optional));
     assert_eq!(invited.recv().unwrap().0, Status::GROUP_INVITED);
-    let stays = clients[1].group_join(&id("impatient"), Some(&job.proc(0)), true, &[seconds(1)]);
+    let stays = clients[1].group_join(&id("impatient"), Some(&job.proc(0)), true, &[seconds(1)]).wait();
     assert_eq!(stays.map_err(|error| error.status()), Err(Status::ERR_TIMEOUT));
     let failed = handle(&clients[0], &[Status::GROUP_INVITE_FAILED], vec![]);
     rank.kill();
@@ -151,7 +151,7 @@ fn an_invitation_outlives_its_leader_when_another_takes_it_over() {
         assert!(leads.end().is_err());
         let expected = if takes_over { (OK, vec![1, 2]) } else { (ABORT, vec![]) };
         if takes_over {
-            let second = Call::start(|done| clients[2].group_join_nb(&id("g"), None, true, &[], done));
+            let second = Call::start(|done| clients[2].group_join(&id("g"), None, true, &[]).then(done));
             assert_eq!(made(second), expected);
         }
         assert_eq!(made(first), expected);
@@ -174,7 +174,7 @@ fn a_leader_on_another_node_follows_one_that_is_killed() {
             let at = |rank: u32| &clients[rank as usize - 1];
             let leader = client(&job, 0);
             let led = construct(&leader, "g", &all, &[set(keys::GROUP_LEADER), set(keys::GROUP_NOTIFY_TERMINATION)]);
-            assert!(leader.group_leave(&id("x"), &[]).is_err());
+            assert!(leader.group_leave(&id("x"), &[]).wait().is_err());
             let answer = if aborts { abort() } else { vec![set(keys::GROUP_LEADER)] };
             let follows = handle(at(1), &[Status::GROUP_LEADER_FAILED], answer);
             let selected: Vec<_> =
@@ -231,7 +231,7 @@ fn an_invitation_goes_on_under_a_leader_of_another_node() {
             }
             // The remaining rank declines, and the new leader gets the event. Until then the group is not complete, and its
             // leader may join it like the others.
-            let leads = Call::start(|done| clients[0].group_join_nb(&id("g"), None, true, &[], done));
+            let leads = Call::start(|done| clients[0].group_join(&id("g"), None, true, &[]).then(done));
             let rest: Vec<usize> = (1..clients.len()).filter(|at| *at != nodes && *at != nodes - 1).collect();
             for at in &rest {
                 let declines = join(&clients[*at], &invited[*at], "g", false);
@@ -262,7 +262,7 @@ fn who_leads_in_place_of_the_dead_may_join_when_the_group_is_complete() {
         leader.kill();
         hears(&failed, Status::GROUP_LEADER_FAILED, &job.proc(0));
         assert_eq!(made(other), (OK, vec![1, 2]), "it leads, and so it has come");
-        let late = |accept| Call::start(|done| clients[0].group_join_nb(&id("g"), None, accept, &[], done));
+        let late = |accept| Call::start(|done| clients[0].group_join(&id("g"), None, accept, &[]).then(done));
         assert_eq!(made(late(true)), (OK, vec![1, 2]), "on {nodes}");
         assert_eq!(made(late(false)).0, Status::ERR_NOT_FOUND, "there is nothing to decline");
     }
@@ -280,11 +280,11 @@ fn who_says_that_others_are_invited_invites_nobody() {
         Info::new(keys::EVENT_NON_DEFAULT, true),
     ];
     let said = Call::start(|done| {
-        clients[2].notify_event(Status::GROUP_INVITED, clients[2].proc(), DataRange::CUSTOM, &says, done)
+        clients[2].notify_event(Status::GROUP_INVITED, clients[2].proc(), DataRange::CUSTOM, &says).then(done)
     });
     assert_eq!(said.end(), Ok(()));
     assert_eq!(invited.recv().unwrap().0, Status::GROUP_INVITED, "an event is an event");
-    let joins = clients[1].group_join(&id("g"), None, true, &[]);
+    let joins = clients[1].group_join(&id("g"), None, true, &[]).wait();
     assert_eq!(joins.map_err(|error| error.status()), Err(Status::ERR_NOT_FOUND));
     let leads = invite(&clients[0], "g", &[job.proc(1)], &[]);
     let stays = join(&clients[1], &invited, "g", true);
@@ -317,7 +317,7 @@ fn two_of(size: u32, server: &Server) -> [Client; 2] {
 fn gives_up(leader: &Client, group: &str, guests: &[Proc]) {
     let range = Info::new(keys::EVENT_CUSTOM_RANGE, DataArray::of(guests.to_vec()));
     let says = [Info::new(keys::GROUP_ID, group), range];
-    let said = Call::start(|done| leader.notify_event(ABORT, leader.proc(), DataRange::CUSTOM, &says, done));
+    let said = Call::start(|done| leader.notify_event(ABORT, leader.proc(), DataRange::CUSTOM, &says).then(done));
     assert_eq!(said.end(), Ok(()));
 }
 
@@ -372,7 +372,7 @@ fn an_answer_for_an_invitation_that_was_given_up_completes_no_other_one() {
         assert_eq!(invited.recv().unwrap().0, Status::GROUP_INVITED);
         leads
     };
-    let joins = || Call::start(|done| clients[1].group_join_nb(&id("g"), None, true, &[], done));
+    let joins = || Call::start(|done| clients[1].group_join(&id("g"), None, true, &[]).then(done));
     let answer = |done: Completion<Infos>, context| {
         done.complete(Ok((OK, vec![Info::new(keys::GROUP_CONTEXT_ID, Value::Size(context))])));
     };
@@ -399,13 +399,13 @@ fn nobody_else_ends_an_invitation_whose_leader_is_dead() {
     // It decides when the test does.
     let handler = move |_: Notice, chain: Chain| tell.send(chain).unwrap();
     let failed = [Status::GROUP_LEADER_FAILED];
-    Call::start(|done| clients[1].register_event_handler(&failed, &[], Arc::new(handler), done)).end().unwrap();
+    Call::start(|done| clients[1].register_event_handler(&failed, &[], Arc::new(handler)).then(done)).end().unwrap();
     let leads = invite(&clients[0], "g", &[job.proc(1), job.proc(2)], &[]);
     let first = join(&clients[1], &invited[0], "g", true);
     cluster.server(0).client_died(&job.proc(0));
     let chain = asked.recv().unwrap();
     let says = [Info::new(keys::GROUP_ID, "g"), Info::new(keys::EVENT_CUSTOM_RANGE, DataArray::of([job.proc(0)]))];
-    let said = Call::start(|done| stranger.notify_event(ABORT, stranger.proc(), DataRange::CUSTOM, &says, done));
+    let said = Call::start(|done| stranger.notify_event(ABORT, stranger.proc(), DataRange::CUSTOM, &says).then(done));
     assert_eq!(said.end(), Ok(()));
     chain.complete(OK, vec![set(keys::GROUP_LEADER)]);
     let second = join(&clients[2], &invited[1], "g", true);

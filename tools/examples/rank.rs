@@ -30,7 +30,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                 get(&job, keys::LOCAL_PEERS)?,
                 get(&me, keys::PROCDIR)?,
             ))?;
-            client.fence(&[], &[])?;
+            client.fence(&[], &[]).wait()?;
             client.finalize(&[])?;
             return Ok(());
         }
@@ -45,15 +45,15 @@ fn main() -> Result<(), Box<dyn Error>> {
             return Ok(());
         }
         ["abort", rank, status] if me.rank.0 == rank.parse::<u32>()? => {
-            client.fence(&[], &[])?;
-            client.abort(status.parse()?, Some(b"no more"), &[])?;
+            client.fence(&[], &[]).wait()?;
+            client.abort(status.parse()?, Some(b"no more"), &[]).wait()?;
         }
-        ["abort", ..] => client.fence(&[], &[])?,
+        ["abort", ..] => client.fence(&[], &[]).wait()?,
         ["leave", code] => std::process::exit(code.parse()?),
         ["litter", file] => {
             let file = format!("{file}.{}", me.rank);
             let cleanup = Info::new(keys::REGISTER_CLEANUP, Value::string(&file));
-            client.wait("job control", |done| client.job_control_nb(std::slice::from_ref(&me), &[cleanup], done))?;
+            client.job_control(std::slice::from_ref(&me), &[cleanup]).wait()?;
             std::fs::write(&file, "litter")?;
             say(&format!("{} {}", std::process::id(), std::os::unix::process::parent_id()))?;
         }

@@ -29,11 +29,11 @@ fn main() -> Outcome {
     let client = Client::init(&[])?;
     let me = client.proc().clone();
     // All have come before anybody is told of them.
-    client.fence(&[], &[])?;
+    client.fence(&[], &[]).wait()?;
     match words[..] {
         ["publish"] => publish(&client)?,
         ["child"] => child(&client)?,
-        _ if me.rank != Rank(0) => client.fence(&[], &[])?,
+        _ if me.rank != Rank(0) => client.fence(&[], &[]).wait()?,
         _ => {
             match words[..] {
                 ["spawn", ref command @ ..] => {
@@ -76,13 +76,13 @@ fn main() -> Outcome {
                 ["query"] => query(&client)?,
                 ["log", text] => {
                     let item = |key| Info::new(key, format!("{text}\n").as_str());
-                    client.log(&[item(keys::LOG_STDOUT), item(keys::LOG_STDERR)], &[])?;
-                    let refused = client.log(&[Info::new(keys::LOG_EMAIL_MSG, text)], &[]);
+                    client.log(&[item(keys::LOG_STDOUT), item(keys::LOG_STDERR)], &[]).wait()?;
+                    let refused = client.log(&[Info::new(keys::LOG_EMAIL_MSG, text)], &[]).wait();
                     say(&format!("email: {}", refused.unwrap_err().status()))?;
                 }
                 _ => return Err("see the head of this program".into()),
             }
-            client.fence(&[], &[])?;
+            client.fence(&[], &[]).wait()?;
         }
     }
     client.finalize(&[])?;
@@ -93,20 +93,20 @@ fn publish(client: &Client) -> Outcome {
     let key = ["port"];
     let size = client.get(&Proc::new(client.proc().nspace.clone(), Rank::WILDCARD), "pmix.job.size", &[])?;
     let last = Some(client.proc().rank.0 + 1) == size.as_u32();
-    client.fence(&[], &[])?;
+    client.fence(&[], &[]).wait()?;
     if last {
-        client.publish(&[Info::new("port", "17")])?;
-        let again = client.publish(&[Info::new("port", "18")]).unwrap_err();
-        client.fence(&[], &[])?;
-        client.unpublish(&key, &[])?;
-        client.fence(&[], &[])?;
+        client.publish(&[Info::new("port", "17")]).wait()?;
+        let again = client.publish(&[Info::new("port", "18")]).wait().unwrap_err();
+        client.fence(&[], &[]).wait()?;
+        client.unpublish(&key, &[]).wait()?;
+        client.fence(&[], &[]).wait()?;
         say(&format!("again: {}", again.status()))?;
     } else {
-        let (_, found) = client.lookup(&key, &[Info::new(keys::WAIT, 0)])?;
-        client.fence(&[], &[])?;
-        client.fence(&[], &[])?;
-        let gone = client.lookup(&key, &[]).unwrap_err();
-        let late = client.lookup(&key, &[Info::new(keys::WAIT, 0), Info::new(keys::TIMEOUT, 1)]).unwrap_err();
+        let (_, found) = client.lookup(&key, &[Info::new(keys::WAIT, 0)]).wait()?;
+        client.fence(&[], &[]).wait()?;
+        client.fence(&[], &[]).wait()?;
+        let gone = client.lookup(&key, &[]).wait().unwrap_err();
+        let late = client.lookup(&key, &[Info::new(keys::WAIT, 0), Info::new(keys::TIMEOUT, 1)]).wait().unwrap_err();
         let found: Vec<_> = found.iter().map(|data| (data.proc.rank.0, data.value.as_str())).collect();
         say(&format!("found {found:?}, then {}, then {}", gone.status(), late.status()))?;
     }
@@ -122,7 +122,7 @@ fn pull(client: &Client, command: &[&str]) -> Outcome {
     let handler = Arc::new(move |output: Output| drop(tell.send(output)));
     let all = Proc::new(nspace, Rank::WILDCARD);
     let channels = Channels::STDOUT | Channels::STDERR;
-    client.wait("pull", |done| client.iof_pull_nb(&[all], channels, &[], handler, done))?;
+    client.iof_pull(&[all], channels, &[], handler).wait()?;
     let mut printed = [const { [const { String::new() }; 2] }; 2];
     let mut streams = 4;
     while streams > 0 {
@@ -148,7 +148,7 @@ fn start(client: &Client, command: &[&str]) -> Outcome<Result<Nspace, instanton:
         info: Vec::new(),
     };
     let infos = [keys::NOTIFY_COMPLETION, keys::FWD_STDOUT, keys::FWD_STDERR].map(|key| Info::new(key, true));
-    Ok(client.spawn(&infos, &[app]))
+    Ok(client.spawn(&infos, &[app]).wait())
 }
 
 fn spawn(client: &Client, command: &[&str]) -> Outcome<Nspace> {
@@ -156,7 +156,7 @@ fn spawn(client: &Client, command: &[&str]) -> Outcome<Nspace> {
         Ok(nspace) => Ok(nspace),
         Err(error) => {
             say(&format!("not started: {}", error.status()))?;
-            client.fence(&[], &[])?;
+            client.fence(&[], &[]).wait()?;
             client.finalize(&[])?;
             std::process::exit(0);
         }
@@ -172,15 +172,13 @@ fn ends_of_jobs(client: &Client) -> Outcome<Receiver<(Nspace, Status)>> {
         let _ = sender.send((job.expect("a job").nspace, status.expect("a status")));
         chain.complete(Status::SUCCESS, Vec::new());
     };
-    client.wait("register", |done| {
-        client.register_event_handler(&[Status::EVENT_JOB_END], &[], Arc::new(handler), done)
-    })?;
+    client.register_event_handler(&[Status::EVENT_JOB_END], &[], Arc::new(handler)).wait()?;
     Ok(receiver)
 }
 
 fn control(client: &Client, nspace: &Nspace, what: Info) -> Outcome {
     let all = Proc::new(nspace.clone(), Rank::WILDCARD);
-    client.wait("control", |done| client.job_control_nb(&[all], &[what], done))?;
+    client.job_control(&[all], &[what]).wait()?;
     Ok(())
 }
 
@@ -191,7 +189,7 @@ fn child(client: &Client) -> Outcome {
     let Value::Proc(parent) = get(&job, keys::PARENT_ID)? else { return Err("the parent is no process".into()) };
     let parents = get(&Proc::new(parent.nspace.clone(), Rank::WILDCARD), keys::JOB_SIZE)?;
     let spawned = get(&job, keys::SPAWNED)?;
-    client.fence(&[], &[])?;
+    client.fence(&[], &[]).wait()?;
     say(&format!(
         "rank {} of job {}, child of rank {} of {parents:?}, {spawned:?}, on node {:?}, given {:?}",
         me.rank,
@@ -213,7 +211,7 @@ fn query(client: &Client) -> Outcome {
         keys::QUERY_NAMESPACE_INFO,
     ] {
         let query = Query { keys: vec![Text::new(key)?], qualifiers: Vec::new() };
-        let types = match client.query(&[query]) {
+        let types = match client.query(&[query]).wait() {
             Ok((status, infos)) => {
                 format!("{status} {:?}", infos.iter().map(|i| i.value.data_type()).collect::<Vec<_>>())
             }
@@ -222,7 +220,7 @@ fn query(client: &Client) -> Outcome {
         say(&format!("{key}: {types}"))?;
     }
     let query = Query { keys: vec![Text::new(keys::QUERY_NAMESPACE_INFO)?], qualifiers: Vec::new() };
-    let (_, infos) = client.query(&[query])?;
+    let (_, infos) = client.query(&[query]).wait()?;
     for value in infos[0].value.as_array().ok_or("no jobs")?.items() {
         let Value::Info(job) = value else { return Err("no job among the jobs".into()) };
         let said = job.value.as_array().ok_or("nothing of a job")?.items().iter().map(|value| match value {
@@ -234,7 +232,7 @@ fn query(client: &Client) -> Outcome {
         say(&format!("own job {} runs {command}", client.proc().nspace == said[0]))?;
     }
     let query = Query { keys: vec![Text::new(keys::QUERY_PROC_TABLE)?], qualifiers: Vec::new() };
-    let (_, infos) = client.query(&[query])?;
+    let (_, infos) = client.query(&[query]).wait()?;
     for value in infos[0].value.as_array().ok_or("no table")?.items() {
         let Value::ProcInfo(info) = value else { return Err("no process in the table".into()) };
         say(&format!(

@@ -22,10 +22,10 @@ fn main() -> Result<(), Box<dyn Error>> {
             let argv = command.iter().map(Text::new).collect::<Result<Vec<_>, _>>()?;
             let cmd = argv.first().cloned();
             let app = App { cmd, argv, env: vec![], cwd: None, maxprocs: 1, info: vec![] };
-            let nspace = client.spawn(&[Info::new(keys::FWD_STDIN, true)], &[app])?;
+            let nspace = client.spawn(&[Info::new(keys::FWD_STDIN, true)], &[app]).wait()?;
             let all = Proc::new(nspace, Rank::WILDCARD);
             for number in 0.. {
-                client.wait("push", |done| client.iof_push_nb(std::slice::from_ref(&all), &[b'x'; 1000], &[], done))?;
+                client.iof_push(std::slice::from_ref(&all), &[b'x'; 1000], &[]).wait()?;
                 if number == 10 {
                     say("pushes")?;
                 }
@@ -38,7 +38,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                     std::thread::park();
                 }
             });
-            client.wait("pull", |done| client.iof_pull_nb(&[all], Channels::STDOUT, &[], stare, done))?;
+            client.iof_pull(&[all], Channels::STDOUT, &[], stare).wait()?;
             say("stares")?;
             loop {
                 std::thread::park();

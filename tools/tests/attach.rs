@@ -32,14 +32,14 @@ fn a_tool_looks_into_a_job_and_leaves_it_as_it_was() {
     let tool = attach(&job);
     let client = tool.primary();
     let query = Query { keys: vec![Text::new(keys::QUERY_NAMESPACES).unwrap()], qualifiers: Vec::new() };
-    let (status, answers) = client.query(&[query]).unwrap();
+    let (status, answers) = client.query(&[query]).wait().unwrap();
     let name = answers[0].value.as_text().expect("names").clone();
     assert!(status == Status::SUCCESS && name.to_string_lossy().ends_with("@1"), "{name:?}");
     let whole = Proc::new(Nspace::new(name.as_bytes()).unwrap(), Rank::WILDCARD);
     assert_eq!(client.get(&whole, keys::JOB_SIZE, &[]).unwrap(), Value::Uint32(2));
     // It is no rank, and ends nothing but what it has started.
-    client.abort(7, None, &[]).unwrap();
-    client.wait("control", |done| client.job_control_nb(&[whole], &[], done)).expect("nothing is asked for");
+    client.abort(7, None, &[]).wait().unwrap();
+    client.job_control(&[whole], &[]).wait().expect("nothing is asked for");
     tool.finalize(&[]).unwrap();
     let again = attach(&job);
     job.send(Signal::SIGTERM);
@@ -54,12 +54,12 @@ fn what_a_tool_has_published_for_as_long_as_it_lives_goes_with_it() {
     let (job, _) = waiting();
     let port = [Info::new("port", "17"), Info::new(keys::PERSISTENCE, Value::Persist(persistence::PERSIST_PROC))];
     let (first, second) = (attach(&job), attach(&job));
-    first.primary().publish(&port).unwrap();
-    assert_eq!(second.primary().publish(&port).unwrap_err().status(), Status::ERR_DUPLICATE_KEY);
+    first.primary().publish(&port).wait().unwrap();
+    assert_eq!(second.primary().publish(&port).wait().unwrap_err().status(), Status::ERR_DUPLICATE_KEY);
     drop(first);
     // The run hears of its end in its turn.
     let deadline = Instant::now() + Duration::from_secs(120);
-    while let Err(error) = second.primary().publish(&port) {
+    while let Err(error) = second.primary().publish(&port).wait() {
         assert!(error.status() == Status::ERR_DUPLICATE_KEY && Instant::now() < deadline, "{error}");
     }
     job.send(Signal::SIGTERM);
@@ -75,5 +75,5 @@ fn nothing_is_left_to_find_when_either_half_is_killed() {
     let pid = job.pid().as_raw();
     assert_eq!(job.finish().code, Some(137));
     assert!(rendezvous::servers().unwrap().iter().all(|server| server.pid != pid));
-    assert_eq!(tool.primary().fence(&[], &[]).unwrap_err().status(), Status::ERR_LOST_CONNECTION);
+    assert_eq!(tool.primary().fence(&[], &[]).wait().unwrap_err().status(), Status::ERR_LOST_CONNECTION);
 }

@@ -32,7 +32,7 @@ fn processes_wait_in_init_until_they_are_released() {
         chain.complete(Status::EVENT_ACTION_COMPLETE, Vec::new());
     });
     let codes = [Status::READY_FOR_DEBUG, Status::EVENT_JOB_END];
-    client.wait("register", |done| client.register_event_handler(&codes, &[], handler, done)).unwrap();
+    client.register_event_handler(&codes, &[], handler).wait().unwrap();
 
     let stop = Info::new(keys::DEBUG_STOP_IN_INIT, true).required();
     let notify = Info::new(keys::NOTIFY_COMPLETION, true);
@@ -40,7 +40,7 @@ fn processes_wait_in_init_until_they_are_released() {
     let one_application = (vec![], [app(1, &[]), app(1, &[stop])], vec![1]);
     for (mut info, apps, stopped) in [whole, one_application] {
         info.push(notify.clone());
-        let all = Proc::new(client.spawn(&info, &apps).unwrap(), Rank::WILDCARD);
+        let all = Proc::new(client.spawn(&info, &apps).wait().unwrap(), Rank::WILDCARD);
         let next = || events.recv_timeout(PATIENCE).unwrap();
         let ready = stopped.iter().map(|_| {
             let notice = next();
@@ -55,15 +55,14 @@ fn processes_wait_in_init_until_they_are_released() {
         assert_eq!(ready, stopped);
         let released = Value::DataArray(DataArray::of([all.clone()]));
         let release = [Info::new(keys::EVENT_CUSTOM_RANGE, released), Info::new(keys::EVENT_NON_DEFAULT, true)];
-        let raise =
-            |done| client.notify_event(Status::DEBUGGER_RELEASE, client.proc(), DataRange::CUSTOM, &release, done);
-        client.wait("release", raise).unwrap();
+        let raised = client.notify_event(Status::DEBUGGER_RELEASE, client.proc(), DataRange::CUSTOM, &release);
+        raised.wait().unwrap();
         let end = next();
         assert_eq!(end.status, Status::EVENT_JOB_END);
         assert_eq!(end.info.find(keys::JOB_TERM_STATUS).unwrap().value, Value::Status(Status::SUCCESS));
     }
     let required = [Info::new(keys::DEBUG_STOP_ON_EXEC, true).required()];
-    assert_eq!(client.spawn(&required, &[app(1, &[])]).unwrap_err().status(), Status::ERR_NOT_SUPPORTED);
+    assert_eq!(client.spawn(&required, &[app(1, &[])]).wait().unwrap_err().status(), Status::ERR_NOT_SUPPORTED);
     job.write("go\n");
     let ended = job.finish();
     assert_eq!((ended.code, ended.stdout.lines().count()), (Some(0), 4), "{ended:?}");

@@ -35,7 +35,7 @@ fn hear(client: &Client, codes: &[Status]) -> Receiver<Notice> {
         let _ = heard.send(notice);
         chain.complete(Status::EVENT_ACTION_COMPLETE, Vec::new());
     });
-    client.wait("register", |done| client.register_event_handler(codes, &[], handler, done)).unwrap();
+    client.register_event_handler(codes, &[], handler).wait().unwrap();
     events
 }
 
@@ -48,7 +48,7 @@ fn a_program_is_called_as_its_words_say() {
     let (mut job, tool) = attached();
     let client = tool.primary();
     let mut says = |cmd: &str, words: &[&str], infos: &[Info]| {
-        client.spawn(infos, &[app(cmd, words, 2)]).unwrap();
+        client.spawn(infos, &[app(cmd, words, 2)]).wait().unwrap();
         let mut names = [job.line(), job.line()];
         names.sort();
         names
@@ -74,11 +74,11 @@ fn a_job_is_ended_when_its_time_is_over() {
     infos.push(Info::new(keys::NOTIFY_COMPLETION, true));
     // One hears the signal, the other one does not.
     let apps = [app("sleep", &["sleep", "1000"], 1), app("sh", &["sh", "-c", "trap '' TERM; sleep 1000"], 1)];
-    let nspace = client.spawn(&infos, &apps).unwrap();
+    let nspace = client.spawn(&infos, &apps).wait().unwrap();
     let end = ends.recv_timeout(PATIENCE).unwrap();
     assert_eq!(affected(&end), &Proc::new(nspace, Rank::WILDCARD));
     assert_eq!(end.info.find(keys::JOB_TERM_STATUS).unwrap().value, Value::Status(Status::ERR_TIMEOUT));
-    let bad = client.spawn(&[Info::new(keys::JOB_TIMEOUT, "soon")], &apps).unwrap_err();
+    let bad = client.spawn(&[Info::new(keys::JOB_TIMEOUT, "soon")], &apps).wait().unwrap_err();
     assert_eq!(bad.status(), Status::ERR_BAD_PARAM);
     job.write("\n");
     assert_eq!(job.finish().code, Some(0), "that was asked for, and is no failure");
@@ -92,18 +92,18 @@ fn who_ends_without_a_finalize_is_told_of() {
     let rank = example("rank");
     let file = std::env::temp_dir().join(format!("instanton-spawned-{}", std::process::id()));
     let words = ["rank", "litter", file.to_str().unwrap()];
-    let nspace = client.spawn(&[], &[app(rank.to_str().unwrap(), &words, 1)]).unwrap();
+    let nspace = client.spawn(&[], &[app(rank.to_str().unwrap(), &words, 1)]).wait().unwrap();
     // It is through its Init.
     job.line();
     let proc = Proc::new(nspace, Rank(0));
     let kill = [Info::new(keys::JOB_CTRL_KILL, true)];
-    client.wait("kill", |done| client.job_control_nb(std::slice::from_ref(&proc), &kill, done)).unwrap();
+    client.job_control(std::slice::from_ref(&proc), &kill).wait().unwrap();
     assert_eq!(affected(&heard.recv_timeout(PATIENCE).unwrap()), &proc);
-    client.spawn(&[], &[app(rank.to_str().unwrap(), &["rank", "say"], 1)]).unwrap();
-    client.spawn(&[], &[app("true", &["true"], 1)]).unwrap();
+    client.spawn(&[], &[app(rank.to_str().unwrap(), &["rank", "say"], 1)]).wait().unwrap();
+    client.spawn(&[], &[app("true", &["true"], 1)]).wait().unwrap();
     job.line();
     // The run is failing when the next one is told of.
-    let nspace = client.spawn(&[], &[app(rank.to_str().unwrap(), &["rank", "leave", "0"], 1)]).unwrap();
+    let nspace = client.spawn(&[], &[app(rank.to_str().unwrap(), &["rank", "leave", "0"], 1)]).wait().unwrap();
     assert_eq!(affected(&heard.recv_timeout(PATIENCE).unwrap()), &Proc::new(nspace, Rank(0)));
     assert_eq!(job.finish().code, Some(1));
 }

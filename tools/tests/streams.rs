@@ -25,7 +25,7 @@ fn attach(job: &Job) -> Tool {
 /// All processes of the first job.
 fn first_job(client: &Client) -> Proc {
     let query = Query { keys: vec![Text::new(keys::QUERY_NAMESPACES).unwrap()], qualifiers: Vec::new() };
-    let (_, answers) = client.query(&[query]).unwrap();
+    let (_, answers) = client.query(&[query]).wait().unwrap();
     let names = answers[0].value.as_str().unwrap().to_owned();
     let first = names.split(',').find(|name| name.ends_with("@1")).unwrap();
     Proc::new(Nspace::new(first).unwrap(), Rank::WILDCARD)
@@ -41,8 +41,8 @@ impl Pulled {
     fn begin(client: &Client, of: &Proc, directives: &[Info]) -> Self {
         let (tell, pieces) = channel();
         let handler = Arc::new(move |output: Output| drop(tell.send(output)));
-        let pull = |done| client.iof_pull_nb(std::slice::from_ref(of), BOTH, directives, handler, done);
-        Self { id: client.wait("pull", pull).unwrap(), pieces }
+        let id = client.iof_pull(std::slice::from_ref(of), BOTH, directives, handler).wait().unwrap();
+        Self { id, pieces }
     }
 
     /// Both streams of one process, to their ends.
@@ -66,12 +66,12 @@ impl Pulled {
 fn spawn(client: &Client, infos: &[Info], command: &[&str]) -> Proc {
     let argv: Vec<Text> = command.iter().map(|word| Text::new(word).unwrap()).collect();
     let app = App { cmd: argv.first().cloned(), argv, env: vec![], cwd: None, maxprocs: 1, info: vec![] };
-    Proc::new(client.spawn(infos, &[app]).unwrap(), Rank::WILDCARD)
+    Proc::new(client.spawn(infos, &[app]).wait().unwrap(), Rank::WILDCARD)
 }
 
 fn push(client: &Client, to: &Proc, bytes: &[u8]) -> Result<(), Status> {
     let to = std::slice::from_ref(to);
-    client.wait("push", |done| client.iof_push_nb(to, bytes, &[], done)).map_err(|error| error.status())
+    client.iof_push(to, bytes, &[]).wait().map_err(|error| error.status())
 }
 
 /// A job of one rank that says something when it is told to.
@@ -105,7 +105,7 @@ fn a_tool_may_have_the_output_for_itself_and_give_it_back() {
     let first = first_job(&client);
     let redirect = [Info::new(keys::IOF_REDIRECT, true)];
     let given_back = Pulled::begin(&client, &first, &redirect);
-    client.wait("stop", |done| client.iof_deregister_nb(given_back.id, done)).unwrap();
+    client.iof_deregister(given_back.id).wait().unwrap();
     let child = spawn(&client, &[Info::new(keys::FWD_STDIN, true)], &["sh", "-c", "read word; echo $word"]);
     let pulled = Pulled::begin(&client, &child, &redirect);
     push(&client, &child, b"mine\n").unwrap();
@@ -233,7 +233,7 @@ fn a_job_does_not_wait_for_the_input_of_a_tool_that_went_before_it_began() {
     let tool = attach(&job);
     let argv: Vec<Text> = ["sh", "-c", "cat; echo through"].iter().map(|word| Text::new(word).unwrap()).collect();
     let app = App { cmd: argv.first().cloned(), argv, env: vec![], cwd: None, maxprocs: 1, info: vec![] };
-    tool.primary().spawn_nb(&[Info::new(keys::FWD_STDIN, true)], &[app], |_| ()).unwrap();
+    tool.primary().spawn(&[Info::new(keys::FWD_STDIN, true)], &[app]).then(|_| ()).unwrap();
     drop(tool);
     assert_eq!(job.line(), "through");
     job.write("it\n");
@@ -268,16 +268,16 @@ fn a_tool_that_aborts_ends_what_it_names_or_has_started() {
     let sleeping = |tool: &Tool| spawn(&tool.primary(), &[Info::new(keys::FWD_STDOUT, true)], &["sleep", "1000"]);
     let jobs = [sleeping(&one), sleeping(&one), sleeping(&two)];
     let pulled = jobs.each_ref().map(|job| Pulled::begin(&two.primary(), job, &[]));
-    one.primary().abort(3, Some(b"enough"), std::slice::from_ref(&jobs[0])).unwrap();
+    one.primary().abort(3, Some(b"enough"), std::slice::from_ref(&jobs[0])).wait().unwrap();
     pulled[0].rest();
-    one.primary().abort(3, None, &[]).unwrap();
+    one.primary().abort(3, None, &[]).wait().unwrap();
     pulled[1].rest();
     let unknown = Proc::new(Nspace::new("nobody").unwrap(), Rank::WILDCARD);
-    assert_eq!(one.primary().abort(3, None, &[unknown]).unwrap_err().status(), Status::ERR_NOT_FOUND);
+    assert_eq!(one.primary().abort(3, None, &[unknown]).wait().unwrap_err().status(), Status::ERR_NOT_FOUND);
     // Itself, which goes on, and nobody else.
-    one.primary().abort(3, None, std::slice::from_ref(one.proc())).unwrap();
+    one.primary().abort(3, None, std::slice::from_ref(one.proc())).wait().unwrap();
     assert!(pulled[2].pieces.try_recv().is_err());
-    two.primary().abort(3, None, &[]).unwrap();
+    two.primary().abort(3, None, &[]).wait().unwrap();
     pulled[2].rest();
     job.write("it\n");
     let ended = job.finish();

@@ -24,9 +24,7 @@ export! {
     ) -> Outcome {
         let places = Results::none(results, nresults);
         let (targets, directives) = (many::<_, Proc>(targets, ntargets)?, many::<_, Info>(directives, ndirs)?);
-        wait_infos("PMIx_Job_control", places, |client, done| {
-            client.job_control_nb(&targets, &directives, done)
-        })
+        wait_infos(session::client()?.job_control(&targets, &directives), places)
     }
 
     /// Nonblocking form of `PMIx_Job_control`; `cbfunc` may be NULL.
@@ -35,7 +33,7 @@ export! {
         cbfunc: Option<InfoFn>, cbdata: *mut c_void,
     ) -> Outcome {
         let (targets, directives) = (many::<_, Proc>(targets, ntargets)?, many::<_, Info>(directives, ndirs)?);
-        told(session::client()?.job_control_nb(&targets, &directives, callbacks::info(cbfunc, cbdata)))
+        told(session::client()?.job_control(&targets, &directives).then(callbacks::info(cbfunc, cbdata)))
     }
 
     /// The processes of a namespace on a node; without a node, on this one; without a namespace, or with an empty one,

@@ -19,9 +19,7 @@ export! {
         let credential = credential.as_mut().ok_or(Status::ERR_BAD_PARAM)?;
         *credential = pmix_byte_object_t { bytes: std::ptr::null_mut(), size: 0 };
         let info: Vec<Info> = many(info, ninfo)?;
-        let client = session::client()?;
-        let (bytes, _) =
-            told(client.wait("PMIx_Get_credential", |done| client.get_credential_nb(&info, done)))?;
+        let (bytes, _) = told(session::client()?.get_credential(&info).wait())?;
         *credential = made(&bytes)?;
         Ok(())
     }
@@ -31,7 +29,7 @@ export! {
         info: *const pmix_info_t, ninfo: usize, cbfunc: Option<CredentialFn>, cbdata: *mut c_void,
     ) -> Outcome {
         let info: Vec<Info> = many(info, ninfo)?;
-        told(session::client()?.get_credential_nb(&info, callbacks::credential(cbfunc, cbdata)))
+        told(session::client()?.get_credential(&info).then(callbacks::credential(cbfunc, cbdata)))
     }
 
     /// Asks whether a credential is good, and whose it is.
@@ -41,9 +39,7 @@ export! {
     ) -> Outcome {
         let places = Results::none(results, nresults);
         let (credential, info) = (one::<_, Vec<u8>>(credential)?, many::<_, Info>(info, ninfo)?);
-        wait_infos("PMIx_Validate_credential", places, |client, done| {
-            client.validate_credential_nb(&credential, &info, done)
-        })
+        wait_infos(session::client()?.validate_credential(&credential, &info), places)
     }
 
     /// Nonblocking form of `PMIx_Validate_credential`; the answer is lent to `cbfunc` until it returns.
@@ -52,6 +48,7 @@ export! {
         cbdata: *mut c_void,
     ) -> Outcome {
         let (credential, info) = (one::<_, Vec<u8>>(credential)?, many::<_, Info>(info, ninfo)?);
-        told(session::client()?.validate_credential_nb(&credential, &info, callbacks::validation(cbfunc, cbdata)))
+        let validated = session::client()?.validate_credential(&credential, &info);
+        told(validated.then(callbacks::validation(cbfunc, cbdata)))
     }
 }

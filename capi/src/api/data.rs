@@ -214,7 +214,7 @@ unsafe fn all(proc: *const pmix_proc_t, info: *const pmix_info_t, ninfo: usize) 
     let info: Vec<Info> = unsafe { many(info, ninfo) }?;
     // SAFETY: as above.
     let proc = unsafe { whole(proc, &info) }?;
-    let all = told(session::client()?.get_all(&proc, &info))?;
+    let all = told(session::client()?.get_all(&proc, &info).wait())?;
     // SAFETY: of what was just made.
     alloc::boxed(convert::made(&all)?)
 }
@@ -424,10 +424,11 @@ export! {
         if key == Some(TOPOLOGY) {
             find_topology(proc.nspace.as_bytes(), proc.rank);
         }
-        let (client, done) = (session::client()?, callbacks::value(cbfunc, cbdata));
-        told(match key {
-            Some(key) => client.get_nb(&proc, key, &info, done),
-            None => client.get_all_nb(&proc, &info, done),
-        })
+        let client = session::client()?;
+        let asked = match key {
+            Some(key) => client.get_pending(&proc, key, &info),
+            None => client.get_all(&proc, &info),
+        };
+        told(asked.then(callbacks::value(cbfunc, cbdata)))
     }
 }

@@ -27,11 +27,7 @@ export! {
 
     /// Takes a handler back; without `cbfunc` the call waits until it is gone.
     fn PMIx_Deregister_event_handler(number: usize, cbfunc: Option<OpFn>, cbdata: *mut c_void) -> Outcome {
-        let client = session::client()?;
-        told(match cbfunc {
-            Some(_) => client.deregister_event_handler(number, callbacks::op(cbfunc, cbdata)),
-            None => client.wait("PMIx_Deregister_event_handler", |done| client.deregister_event_handler(number, done)),
-        })
+        callbacks::finish(session::client()?.deregister_event_handler(number), cbfunc, cbdata)
     }
 
     /// Raises an event; without `cbfunc` the call waits until it is on its way. A server raises it for its clients and
@@ -51,11 +47,7 @@ export! {
             let done = callbacks::op(cbfunc, cbdata);
             return server.notify_event(status, &source, range, &info, |told| done(told.map_err(Error::from)));
         }
-        told(match cbfunc {
-            Some(_) => client.notify_event(status, &source, range, &info, callbacks::op(cbfunc, cbdata)),
-            None => client
-                .wait("PMIx_Notify_event", |done| client.notify_event(status, &source, range, &info, done)),
-        })
+        callbacks::finish(client.notify_event(status, &source, range, &info), cbfunc, cbdata)
     }
 }
 
@@ -77,16 +69,13 @@ unsafe fn register(
             many::<_, Info>(info, if info.is_null() { 0 } else { ninfo })?,
         )
     };
-    let client = session::client()?;
+    let registered = session::client()?.register_event_handler(&codes, &info, handler);
     let Some(cbfunc) = cbfunc else {
-        let number =
-            told(client.wait("PMIx_Register_event_handler", |done| {
-                client.register_event_handler(&codes, &info, handler, done)
-            }))?;
+        let number = told(registered.wait())?;
         return c_int::try_from(number).map_err(|_| Status::ERR_OUT_OF_RESOURCE);
     };
     let data = CbData::new(cbdata);
-    told(client.register_event_handler(&codes, &info, handler, move |number| {
+    told(registered.then(move |number| {
         let code = callbacks::code(&number);
         // SAFETY: the program's own function and data.
         unsafe { cbfunc(code, number.unwrap_or(usize::MAX), data.get()) };

@@ -58,12 +58,10 @@ unsafe fn ask(
     cbdata: *mut c_void,
 ) -> Outcome {
     let fabric = Fabric::new(fabric)?;
-    let client = session::client()?;
-    let Some(cbfunc) = cbfunc else {
-        return fabric.fill(client.wait("PMIx_Fabric", |done| client.fabric_nb(operation, directives, done)));
-    };
+    let asked = session::client()?.fabric(operation, directives);
+    let Some(cbfunc) = cbfunc else { return fabric.fill(asked.wait()) };
     let data = CbData::new(cbdata);
-    told(client.fabric_nb(operation, directives, move |answer| {
+    told(asked.then(move |answer| {
         let status = fabric.fill(answer).err().unwrap_or(Status::SUCCESS);
         // SAFETY: the program's own function and data.
         unsafe { cbfunc(status.0, data.get()) };

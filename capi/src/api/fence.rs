@@ -32,13 +32,13 @@ export! {
             return Err(Status::ERR_UNREACH);
         }
         let (procs, info) = (participants(procs, nprocs)?, many::<_, Info>(info, ninfo)?);
-        told(client.fence_nb(&procs, &info, callbacks::op(cbfunc, cbdata)))
+        told(client.fence(&procs, &info).then(callbacks::op(cbfunc, cbdata)))
     }
 
     /// Asks the host to end processes; none named means the own namespace.
     fn PMIx_Abort(status: c_int, message: *const c_char, procs: *mut pmix_proc_t, nprocs: usize) -> Outcome {
         let procs: Vec<Proc> = many(procs, if procs.is_null() { 0 } else { nprocs })?;
-        told(session::client()?.abort(status, alloc::c_bytes(message), &procs))
+        told(session::client()?.abort(status, alloc::c_bytes(message), &procs).wait())
     }
 }
 
@@ -53,7 +53,7 @@ unsafe fn fence(
 ) -> Outcome {
     // SAFETY: NULL or arrays of that length, the contract with C.
     let (procs, info) = unsafe { (participants(procs, nprocs)?, many::<_, Info>(info, ninfo)?) };
-    told(client.fence(&procs, &info))
+    told(client.fence(&procs, &info).wait())
 }
 
 /// Returns whether data are collected, where the attributes say no more than that: then nothing need be converted.

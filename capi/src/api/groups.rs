@@ -52,9 +52,7 @@ export! {
         let places = Results::none(results, nresults);
         let (group, procs) = (group(grp)?, members(procs, nprocs)?);
         let info: Vec<Info> = many(directives, ndirs)?;
-        wait_infos("PMIx_Group_construct", places, |client, done| {
-            client.group_construct_nb(&group, &procs, &info, done)
-        })
+        wait_infos(session::client()?.group_construct(&group, &procs, &info), places)
     }
 
     /// Nonblocking form of `PMIx_Group_construct`.
@@ -64,13 +62,13 @@ export! {
     ) -> Outcome {
         let (group, procs) = (group(grp)?, members(procs, nprocs)?);
         let info: Vec<Info> = many(info, ninfo)?;
-        told(session::client()?.group_construct_nb(&group, &procs, &info, callbacks::info(cbfunc, cbdata)))
+        told(session::client()?.group_construct(&group, &procs, &info).then(callbacks::info(cbfunc, cbdata)))
     }
 
     /// Ends a group, and waits for all its members.
     fn PMIx_Group_destruct(grp: *const c_char, info: *const pmix_info_t, ninfo: usize) -> Outcome {
         let (group, info) = (group(grp)?, many::<_, Info>(info, ninfo)?);
-        told(session::client()?.group_destruct(&group, &info))
+        told(session::client()?.group_destruct(&group, &info).wait())
     }
 
     /// Nonblocking form of `PMIx_Group_destruct`.
@@ -78,7 +76,7 @@ export! {
         grp: *const c_char, info: *const pmix_info_t, ninfo: usize, cbfunc: Option<OpFn>, cbdata: *mut c_void,
     ) -> Outcome {
         let (group, info) = (group(grp)?, many::<_, Info>(info, ninfo)?);
-        told(session::client()?.group_destruct_nb(&group, &info, callbacks::op(cbfunc, cbdata)))
+        told(session::client()?.group_destruct(&group, &info).then(callbacks::op(cbfunc, cbdata)))
     }
 
     /// Invites processes into a group that this one leads, and waits for their answers; the caller frees the results.
@@ -89,9 +87,7 @@ export! {
         let places = Results::none(results, nresult);
         let (group, procs) = (group(grp)?, many::<_, Proc>(procs, nprocs)?);
         let info: Vec<Info> = many(info, ninfo)?;
-        wait_infos("PMIx_Group_invite", places, |client, done| {
-            client.group_invite_nb(&group, &procs, &info, done)
-        })
+        wait_infos(session::client()?.group_invite(&group, &procs, &info), places)
     }
 
     /// Nonblocking form of `PMIx_Group_invite`.
@@ -101,7 +97,7 @@ export! {
     ) -> Outcome {
         let (group, procs) = (group(grp)?, many::<_, Proc>(procs, nprocs)?);
         let info: Vec<Info> = many(info, ninfo)?;
-        told(session::client()?.group_invite_nb(&group, &procs, &info, callbacks::info(cbfunc, cbdata)))
+        told(session::client()?.group_invite(&group, &procs, &info).then(callbacks::info(cbfunc, cbdata)))
     }
 
     /// Answers an invitation, and waits for the group when it is accepted; the caller frees the results.
@@ -112,9 +108,7 @@ export! {
         let places = Results::none(results, nresult);
         let (group, leader, accept) = (group(grp)?, self::leader(leader)?, accepts(opt)?);
         let info: Vec<Info> = many(info, ninfo)?;
-        wait_infos("PMIx_Group_join", places, |client, done| {
-            client.group_join_nb(&group, leader.as_ref(), accept, &info, done)
-        })
+        wait_infos(session::client()?.group_join(&group, leader.as_ref(), accept, &info), places)
     }
 
     /// Nonblocking form of `PMIx_Group_join`.
@@ -124,14 +118,14 @@ export! {
     ) -> Outcome {
         let (group, leader, accept) = (group(grp)?, self::leader(leader)?, accepts(opt)?);
         let info: Vec<Info> = many(info, ninfo)?;
-        let done = callbacks::info(cbfunc, cbdata);
-        told(session::client()?.group_join_nb(&group, leader.as_ref(), accept, &info, done))
+        let joined = session::client()?.group_join(&group, leader.as_ref(), accept, &info);
+        told(joined.then(callbacks::info(cbfunc, cbdata)))
     }
 
     /// Leaves a group; returns when the others' event is on its way.
     fn PMIx_Group_leave(grp: *const c_char, info: *const pmix_info_t, ninfo: usize) -> Outcome {
         let (group, info) = (group(grp)?, many::<_, Info>(info, ninfo)?);
-        told(session::client()?.group_leave(&group, &info))
+        told(session::client()?.group_leave(&group, &info).wait())
     }
 
     /// Nonblocking form of `PMIx_Group_leave`.
@@ -139,6 +133,6 @@ export! {
         grp: *const c_char, info: *const pmix_info_t, ninfo: usize, cbfunc: Option<OpFn>, cbdata: *mut c_void,
     ) -> Outcome {
         let (group, info) = (group(grp)?, many::<_, Info>(info, ninfo)?);
-        told(session::client()?.group_leave_nb(&group, &info, callbacks::op(cbfunc, cbdata)))
+        told(session::client()?.group_leave(&group, &info).then(callbacks::op(cbfunc, cbdata)))
     }
 }

@@ -19,7 +19,8 @@ fn declare_model(client: &Client, info: &[Info]) {
     let mut model: Vec<Info> = MODEL.iter().filter_map(said).collect();
     if !model.is_empty() {
         model.push(Info::new(keys::EVENT_NON_DEFAULT, true));
-        let told = client.notify_event(Status::MODEL_DECLARED, client.proc(), DataRange::PROC_LOCAL, &model, |_| ());
+        let told =
+            client.notify_event(Status::MODEL_DECLARED, client.proc(), DataRange::PROC_LOCAL, &model).then(|_| ());
         if let Err(error) = told {
             instanton::trace!("the declared programming model is not announced: {error}");
         }

@@ -45,15 +45,13 @@ export! {
         let pull = || -> Result<c_int, Status> {
             let (procs, directives) = (many::<_, Proc>(procs, nprocs)?, many::<_, Info>(directives, ndirs)?);
             let handler = output.map_or_else(to_own_output, shown_to);
-            let client = session::client()?;
+            let pulled = session::client()?.iof_pull(&procs, channels, &directives, handler);
             let Some(cbfunc) = cbfunc else {
-                let number = told(client.wait("PMIx_IOF_pull", |done| {
-                    client.iof_pull_nb(&procs, channels, &directives, handler, done)
-                }))?;
+                let number = told(pulled.wait())?;
                 return c_int::try_from(number).map_err(|_| Status::ERR_OUT_OF_RESOURCE);
             };
             let data = CbData::new(cbdata);
-            told(client.iof_pull_nb(&procs, channels, &directives, handler, move |number| {
+            told(pulled.then(move |number| {
                 let code = callbacks::code(&number);
                 // SAFETY: the program's own function and data.
                 unsafe { cbfunc(code, number.unwrap_or(usize::MAX), data.get()) };
@@ -67,12 +65,8 @@ export! {
     fn PMIx_IOF_deregister(
         number: usize, _directives: *const pmix_info_t, _ndirs: usize, cbfunc: Option<OpFn>, cbdata: *mut c_void,
     ) -> Outcome {
-        let client = session::client()?;
-        let ended = match cbfunc {
-            Some(_) => client.iof_deregister_nb(number, callbacks::op(cbfunc, cbdata)),
-            None => client.wait("PMIx_IOF_deregister", |done| client.iof_deregister_nb(number, done)),
-        };
-        told(ended).map_err(session::or_alone)
+        let ended = session::client()?.iof_deregister(number);
+        callbacks::finish(ended, cbfunc, cbdata).map_err(session::or_alone)
     }
 
     /// Sends bytes to the standard input of processes; none end it. Without `cbfunc` the call waits. Without `bytes`,
@@ -99,10 +93,7 @@ export! {
                 return Err(Status::OPERATION_SUCCEEDED);
             }
         }
-        told(match cbfunc {
-            Some(_) => client.iof_push_nb(&targets, &bytes, &directives, callbacks::op(cbfunc, cbdata)),
-            None => client.wait("PMIx_IOF_push", |done| client.iof_push_nb(&targets, &bytes, &directives, done)),
-        })
+        callbacks::finish(client.iof_push(&targets, &bytes, &directives), cbfunc, cbdata)
     }
 
     /// Delivers output of a process to the clients of this server that have asked for it.

@@ -1,4 +1,6 @@
 //! Publishing data, looking it up and taking it back.
+use instanton::Pending;
+use instanton::client::Error;
 use instanton::data::{Info, Key, Status, Text};
 use libc::{c_char, c_void};
 
@@ -15,13 +17,13 @@ export! {
     /// Publishes data for others to look up, and waits until they can.
     fn PMIx_Publish(info: *const pmix_info_t, ninfo: usize) -> Outcome {
         let info: Vec<Info> = many(info, ninfo)?;
-        told(session::client()?.publish(&info))
+        told(session::client()?.publish(&info).wait())
     }
 
     /// Nonblocking form of `PMIx_Publish`.
     fn PMIx_Publish_nb(info: *const pmix_info_t, ninfo: usize, cbfunc: Option<OpFn>, cbdata: *mut c_void) -> Outcome {
         let info: Vec<Info> = many(info, ninfo)?;
-        told(session::client()?.publish_nb(&info, callbacks::op(cbfunc, cbdata)))
+        told(session::client()?.publish(&info).then(callbacks::op(cbfunc, cbdata)))
     }
 
     /// Fills in the values published under the keys of `data`, and their publishers. A key that nobody has published
@@ -38,7 +40,7 @@ export! {
             .collect::<Result<_, _>>()?;
         // A place without a key asks for nothing.
         let keys: Vec<&Key> = wanted.iter().filter(|key| !key.is_empty()).collect();
-        let (status, mut found) = told(session::client()?.lookup(&keys, &info))?;
+        let (status, mut found) = told(session::client()?.lookup(&keys, &info).wait())?;
         for (i, key) in wanted.iter().enumerate() {
             let item = &mut *data.add(i);
             match found.iter().position(|one| one.key == *key) {
@@ -60,25 +62,29 @@ export! {
         keys: *mut *mut c_char, info: *const pmix_info_t, ninfo: usize, cbfunc: Option<LookupFn>, cbdata: *mut c_void,
     ) -> Outcome {
         let (keys, info) = (Mirror::<Vec<Text>>::to_rust(&keys, 0)?, many::<_, Info>(info, ninfo)?);
-        told(session::client()?.lookup_nb(&keys, &info, callbacks::lookup(cbfunc, cbdata)))
+        told(session::client()?.lookup(&keys, &info).then(callbacks::lookup(cbfunc, cbdata)))
     }
 
     /// Takes back what this process has published under some keys, or all of it for NULL; waits until that is done.
     fn PMIx_Unpublish(keys: *mut *mut c_char, info: *const pmix_info_t, ninfo: usize) -> Outcome {
-        let (keys, info) = (Mirror::<Vec<Text>>::to_rust(&keys, 0)?, many::<_, Info>(info, ninfo)?);
-        let client = session::client()?;
-        told(if keys.is_empty() { client.unpublish_all(&info) } else { client.unpublish(&keys, &info) })
+        told(unpublish(keys, info, ninfo)?.wait())
     }
 
     /// Nonblocking form of `PMIx_Unpublish`.
     fn PMIx_Unpublish_nb(
         keys: *mut *mut c_char, info: *const pmix_info_t, ninfo: usize, cbfunc: Option<OpFn>, cbdata: *mut c_void,
     ) -> Outcome {
-        let (keys, info) = (Mirror::<Vec<Text>>::to_rust(&keys, 0)?, many::<_, Info>(info, ninfo)?);
-        let (client, done) = (session::client()?, callbacks::op(cbfunc, cbdata));
-        told(match keys.is_empty() {
-            true => client.unpublish_all_nb(&info, done),
-            false => client.unpublish_nb(&keys, &info, done),
-        })
+        told(unpublish(keys, info, ninfo)?.then(callbacks::op(cbfunc, cbdata)))
     }
+}
+
+unsafe fn unpublish(
+    keys: *mut *mut c_char,
+    info: *const pmix_info_t,
+    ninfo: usize,
+) -> Result<Pending<(), Error>, Status> {
+    // SAFETY: NULL or arrays, the contract with C.
+    let (keys, info) = unsafe { (Mirror::<Vec<Text>>::to_rust(&keys, 0)?, many::<_, Info>(info, ninfo)?) };
+    let client = session::client()?;
+    Ok(if keys.is_empty() { client.unpublish_all(&info) } else { client.unpublish(&keys, &info) })
 }

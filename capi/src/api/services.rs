@@ -1,6 +1,8 @@
 //! Services of a host for processes: answering queries, logging, changing allocations, watching, sessions and resources.
-use instanton::client::{Client, Error, Infos, abi_versions, write_out};
+use instanton::Pending;
+use instanton::client::{Error, Infos};
 use instanton::data::{Channels, Info, InfoList, Query, ResourceUnit, Status, Text, Value, keys};
+use instanton::internal::client::{abi_versions, write_out};
 use libc::{c_char, c_int, c_void};
 
 use super::server::{gateway, report};
@@ -9,8 +11,6 @@ use crate::callbacks::{self, InfoFn, OpFn};
 use crate::convert::{Mirror, made_array, many, one};
 use crate::session::{self, told};
 use crate::types::*;
-
-type Done = Box<dyn FnOnce(Result<Infos, Error>) + Send>;
 
 /// Place where a caller wants attributes, which are the caller's to free.
 pub struct Results<'a>(Option<(&'a mut *mut pmix_info_t, &'a mut usize)>);
@@ -38,13 +38,8 @@ impl Results<'_> {
 }
 
 /// Waits for attributes and gives them to the caller; they may come with a failure.
-pub fn wait_infos(
-    call: &'static str,
-    places: Results<'_>,
-    start: impl FnOnce(&Client, Done) -> Result<(), Error>,
-) -> Outcome {
-    let client = session::client()?;
-    let (status, infos) = told(client.wait(call, |done| start(&client, done)))?;
+pub fn wait_infos(pending: Pending<Infos, Error>, places: Results<'_>) -> Outcome {
+    let (status, infos) = told(pending.wait())?;
     places.fill(&infos)?;
     status.ok()
 }
@@ -86,7 +81,7 @@ export! {
         if let Some(versions) = abi_versions(&queries).filter(|_| places.0.is_some()) {
             return places.fill(&versions);
         }
-        wait_infos("PMIx_Query_info", places, |client, done| client.query_nb(&queries, done))
+        wait_infos(session::client()?.query(&queries), places)
     }
 
     /// Nonblocking form of `PMIx_Query_info`.
@@ -94,7 +89,7 @@ export! {
         queries: *mut pmix_query_t, nqueries: usize, cbfunc: Option<InfoFn>, cbdata: *mut c_void,
     ) -> Outcome {
         let queries: Vec<Query> = many(queries, nqueries)?;
-        told(session::client()?.query_nb(&queries, callbacks::info(cbfunc, cbdata)))
+        told(session::client()?.query(&queries).then(callbacks::info(cbfunc, cbdata)))
     }
 
     /// Has the host log data, and waits until it has.
@@ -104,7 +99,7 @@ export! {
         let (data, directives) = (many::<_, Info>(data, ndata)?, many::<_, Info>(directives, ndirs)?);
         let client = session::client()?;
         let Some(data) = not_shown(data, &directives) else { return Ok(()) };
-        told(client.log(&data, &directives))
+        told(client.log(&data, &directives).wait())
     }
 
     /// Nonblocking form of `PMIx_Log`.
@@ -115,7 +110,7 @@ export! {
         let (data, directives) = (many::<_, Info>(data, ndata)?, many::<_, Info>(directives, ndirs)?);
         let client = session::client()?;
         match not_shown(data, &directives) {
-            Some(data) => told(client.log_nb(&data, &directives, callbacks::op(cbfunc, cbdata))),
+            Some(data) => told(client.log(&data, &directives).then(callbacks::op(cbfunc, cbdata))),
             None => {
                 report(cbfunc, cbdata, Status::SUCCESS);
                 Ok(())
@@ -129,9 +124,7 @@ export! {
     ) -> Outcome {
         let places = Results::none(results, nresults);
         let info: Vec<Info> = many(info, ninfo)?;
-        wait_infos("PMIx_Allocation_request", places, |client, done| {
-            client.allocation_request_nb(directive, &info, done)
-        })
+        wait_infos(session::client()?.allocation_request(directive, &info), places)
     }
 
     /// Nonblocking form of `PMIx_Allocation_request`.
@@ -139,7 +132,7 @@ export! {
         directive: u8, info: *mut pmix_info_t, ninfo: usize, cbfunc: Option<InfoFn>, cbdata: *mut c_void,
     ) -> Outcome {
         let info: Vec<Info> = many(info, ninfo)?;
-        told(session::client()?.allocation_request_nb(directive, &info, callbacks::info(cbfunc, cbdata)))
+        told(session::client()?.allocation_request(directive, &info).then(callbacks::info(cbfunc, cbdata)))
     }
 
     /// Has this process watched, and waits until it is.
@@ -149,9 +142,7 @@ export! {
     ) -> Outcome {
         let places = Results::none(results, nresults);
         let (monitor, directives) = (one::<_, Info>(monitor)?, many::<_, Info>(directives, ndirs)?);
-        wait_infos("PMIx_Process_monitor", places, |client, done| {
-            client.process_monitor_nb(&monitor, Status(error), &directives, done)
-        })
+        wait_infos(session::client()?.process_monitor(&monitor, Status(error), &directives), places)
     }
 
     /// Nonblocking form of `PMIx_Process_monitor`.
@@ -160,8 +151,8 @@ export! {
         cbfunc: Option<InfoFn>, cbdata: *mut c_void,
     ) -> Outcome {
         let (monitor, directives) = (one::<_, Info>(monitor)?, many::<_, Info>(directives, ndirs)?);
-        let done = callbacks::info(cbfunc, cbdata);
-        told(session::client()?.process_monitor_nb(&monitor, Status(error), &directives, done))
+        let watched = session::client()?.process_monitor(&monitor, Status(error), &directives);
+        told(watched.then(callbacks::info(cbfunc, cbdata)))
     }
 
     /// Controls a session; without `cbfunc` the call waits.
@@ -169,14 +160,10 @@ export! {
         session: u32, directives: *const pmix_info_t, ndirs: usize, cbfunc: Option<InfoFn>, cbdata: *mut c_void,
     ) -> Outcome {
         let directives: Vec<Info> = many(directives, ndirs)?;
-        let client = session::client()?;
+        let controlled = session::client()?.session_control(session, &directives);
         match cbfunc {
-            Some(_) => told(client.session_control_nb(session, &directives, callbacks::info(cbfunc, cbdata))),
-            None => {
-                let waited = client
-                    .wait("PMIx_Session_control", |done| client.session_control_nb(session, &directives, done));
-                told(waited)?.0.ok()
-            }
+            Some(_) => told(controlled.then(callbacks::info(cbfunc, cbdata))),
+            None => told(controlled.wait())?.0.ok(),
         }
     }
 
@@ -187,10 +174,7 @@ export! {
     ) -> Outcome {
         let (block, units) = (name(block)?, many::<_, ResourceUnit>(units, nunits)?);
         let info: Vec<Info> = many(info, ninfo)?;
-        let client = session::client()?;
-        told(client.wait("PMIx_Resource_block", |done| {
-            client.resource_block_nb(directive, &block, &units, &info, done)
-        }))
+        told(session::client()?.resource_block(directive, &block, &units, &info).wait())
     }
 
     /// Nonblocking form of `PMIx_Resource_block`.
@@ -200,7 +184,8 @@ export! {
     ) -> Outcome {
         let (block, units) = (name(block)?, many::<_, ResourceUnit>(units, nunits)?);
         let info: Vec<Info> = many(info, ninfo)?;
-        told(session::client()?.resource_block_nb(directive, &block, &units, &info, callbacks::op(cbfunc, cbdata)))
+        let defined = session::client()?.resource_block(directive, &block, &units, &info);
+        told(defined.then(callbacks::op(cbfunc, cbdata)))
     }
 }
 

@@ -1,8 +1,9 @@
 //! Starting jobs, and being connected with them.
 use std::sync::Arc;
 
-use instanton::client::{Client, Error, complete_apps, to_own_output};
+use instanton::client::{Client, Error, to_own_output};
 use instanton::data::{App, Channels, Info, InfoList, Nspace, Proc, Rank, Status, keys};
+use instanton::internal::client::{Callback, complete_apps, wait};
 use instanton::server::{Answer, Completion, Host};
 use libc::{c_char, c_void};
 
@@ -25,15 +26,19 @@ fn show_output(client: &Client, nspace: &Nspace, job_info: &[Info]) {
         job_info.iter().filter(|info| info.key.as_bytes().starts_with(b"pmix.iof.")).cloned().collect();
     let all = Proc::new(nspace.clone(), Rank::WILDCARD);
     // The job runs even if the server refuses.
-    let _ = client.iof_pull_nb(&[all], channels, &how, to_own_output(), |_| ());
+    let _ = client.iof_pull(&[all], channels, &how, to_own_output()).then(|_| ());
 }
-
-type Done = Box<dyn FnOnce(Result<Nspace, Error>) + Send>;
 
 /// Has the program's own host start a job. It is asked on this thread, and its answer is given on the one that it comes
 /// on: a host may wait for it in a loop that nothing else wakes, as PRRTE does.
-fn start_by(host: &CHost, me: &Proc, job_info: &[Info], apps: &[App], done: Done) -> Result<(), Error> {
-    let then = Completion::new(move |result: Result<Nspace, Status>| done(result.map_err(Error::from)));
+fn start_by(
+    host: &CHost,
+    me: &Proc,
+    job_info: &[Info],
+    apps: &[App],
+    callback: Callback<Nspace, Error>,
+) -> Result<(), Error> {
+    let then = Completion::new(move |result: Result<Nspace, Status>| callback(result.map_err(Error::from)));
     match host.spawn(me, job_info, apps, then)? {
         Answer::Later => Ok(()),
         // A host that has done it and does not say what has not done it.
@@ -42,26 +47,32 @@ fn start_by(host: &CHost, me: &Proc, job_info: &[Info], apps: &[App], done: Done
 }
 
 /// Starts a job: through the server, or with a launcher that is attached to none, as children of this process.
-fn start(client: &Arc<Client>, job_info: &[Info], apps: &[App], done: Done) -> Result<(), Error> {
+fn start(
+    client: &Arc<Client>,
+    job_info: &[Info],
+    apps: &[App],
+    callback: Callback<Nspace, Error>,
+) -> Result<(), Error> {
     if let Some(host) = server::own_host(client) {
-        return start_by(&host, client.proc(), job_info, &complete_apps(job_info, apps)?, done);
+        return start_by(&host, client.proc(), job_info, &complete_apps(job_info, apps)?, callback);
     }
     let Some(launcher) = server::launcher().filter(|_| !client.is_connected()) else {
+        let spawned = client.spawn(job_info, apps);
         if !session::shows_output() {
-            return client.spawn_nb(job_info, apps, done);
+            return spawned.then(callback);
         }
         let (caller, how) = (Arc::downgrade(client), job_info.to_vec());
-        return client.spawn_nb(job_info, apps, move |result| {
+        return spawned.then(move |result| {
             if let (Some(caller), Ok(nspace)) = (caller.upgrade(), &result) {
                 show_output(&caller, nspace, &how);
             }
-            done(result);
+            callback(result);
         });
     };
     let caller = client.clone();
     let then = move |result: Result<Nspace, Status>| {
         // A client that has ended meanwhile waits for nothing.
-        let _ = caller.call_later(move || done(result.map_err(Error::from)));
+        let _ = caller.call_later(move || callback(result.map_err(Error::from)));
     };
     Ok(launcher.spawn_nb(job_info, apps, then)?)
 }
@@ -87,7 +98,7 @@ export! {
         if server::launcher().is_some() && server::server()?.is_own_thread() {
             return Err(Status::ERR_WOULD_BLOCK);
         }
-        let spawned = told(client.wait("PMIx_Spawn", |done| start(&client, &job_info, &apps, done)))?;
+        let spawned = told(wait(&client, "PMIx_Spawn", |callback| start(&client, &job_info, &apps, callback)))?;
         if let Some(place) = place {
             alloc::set_name(place, spawned.as_bytes());
         }
@@ -113,7 +124,7 @@ export! {
         procs: *const pmix_proc_t, nprocs: usize, info: *const pmix_info_t, ninfo: usize,
     ) -> Outcome {
         let (procs, info) = (many::<_, Proc>(procs, nprocs)?, many::<_, Info>(info, ninfo)?);
-        told(session::client()?.connect_to(&procs, &info))
+        told(session::client()?.connect_to(&procs, &info).wait())
     }
 
     /// Nonblocking form of `PMIx_Connect`.
@@ -122,7 +133,7 @@ export! {
         cbdata: *mut c_void,
     ) -> Outcome {
         let (procs, info) = (many::<_, Proc>(procs, nprocs)?, many::<_, Info>(info, ninfo)?);
-        told(session::client()?.connect_to_nb(&procs, &info, callbacks::op(cbfunc, cbdata)))
+        told(session::client()?.connect_to(&procs, &info).then(callbacks::op(cbfunc, cbdata)))
     }
 
     /// Ends a connect, and waits for all participants.
@@ -130,7 +141,7 @@ export! {
         procs: *const pmix_proc_t, nprocs: usize, info: *const pmix_info_t, ninfo: usize,
     ) -> Outcome {
         let (procs, info) = (many::<_, Proc>(procs, nprocs)?, many::<_, Info>(info, ninfo)?);
-        told(session::client()?.disconnect_from(&procs, &info))
+        told(session::client()?.disconnect_from(&procs, &info).wait())
     }
 
     /// Nonblocking form of `PMIx_Disconnect`.
@@ -139,6 +150,6 @@ export! {
         cbdata: *mut c_void,
     ) -> Outcome {
         let (procs, info) = (many::<_, Proc>(procs, nprocs)?, many::<_, Info>(info, ninfo)?);
-        told(session::client()?.disconnect_from_nb(&procs, &info, callbacks::op(cbfunc, cbdata)))
+        told(session::client()?.disconnect_from(&procs, &info).then(callbacks::op(cbfunc, cbdata)))
     }
 }

@@ -203,7 +203,7 @@ export! {
         let (first, n) = arena.array::<pmix_device_distance_t, _>(&distances(topo, cpuset, info, ninfo)?)?;
         let (first, data, kept) = (CbData::new(first.cast()), CbData::new(cbdata), CbData::new(handles::keep(arena)));
         // The process knows its own rank at once; the answer comes on the library's own thread.
-        let answered = client.get_nb(client.proc(), keys::RANK, &[], move |_| {
+        let answered = client.get_pending(client.proc(), keys::RANK, &[]).then(move |_| {
             // SAFETY: the program's own function and data; the array stays until it is released.
             unsafe { cbfunc(Status::SUCCESS.0, first.get().cast(), n, data.get(), Some(release), kept.get()) }
         });

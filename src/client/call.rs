@@ -1,0 +1,125 @@
+//! Calls of a client: how they are prepared, sent, and waited for.
+use std::sync::Arc;
+
+use crate::data::Status;
+use crate::message::{Infos, Reply, Request};
+use crate::pending::{self, Call, Callback, Pending};
+use crate::trace;
+
+use super::connection::Answer;
+use super::{Client, Error, Inner};
+
+/// A call that `start` sends.
+struct Prepared<F> {
+    inner: Arc<Inner>,
+    name: &'static str,
+    start: F,
+}
+
+impl<T, F> Call<T, Error> for Prepared<F>
+where
+    F: FnOnce(&Arc<Inner>, Callback<T, Error>) -> Result<(), Error> + Send,
+{
+    fn block(&self) -> Result<Option<T>, Error> {
+        self.inner.may_wait(self.name).map(|()| None)
+    }
+
+    fn send(self: Box<Self>, callback: Callback<T, Error>) -> Result<(), Error> {
+        let Prepared { inner, start, .. } = *self;
+        inner.life.check()?;
+        start(&inner, callback)
+    }
+}
+
+impl Client {
+    /// Prepares a call; `name` stands in the trace where it must not wait.
+    pub(super) fn prepare<T: Send + 'static>(
+        &self,
+        name: &'static str,
+        start: impl FnOnce(&Arc<Inner>, Callback<T, Error>) -> Result<(), Error> + Send + 'static,
+    ) -> Pending<T, Error> {
+        self.pending(Prepared { inner: self.inner.clone(), name, start })
+    }
+
+    /// Prepares a request to the server, whose reply `take` reads.
+    pub(super) fn prepare_request<T: Send + 'static>(
+        &self,
+        name: &'static str,
+        request: Result<Request, Status>,
+        take: fn(Reply) -> Option<T>,
+    ) -> Pending<T, Error> {
+        self.prepare(name, move |inner, callback| inner.ask_for(name, &request?, take, callback))
+    }
+
+    /// Wraps a prepared call. One that is dropped unanswered belongs to a client that has been ended meanwhile.
+    pub(super) fn pending<T: Send + 'static>(&self, call: impl Call<T, Error> + 'static) -> Pending<T, Error> {
+        Pending::new(call, Error::NotInitialized)
+    }
+}
+
+/// Calls `start` and blocks until the callback that it is given is called. `name` stands in the trace where that must
+/// not be.
+///
+/// # Errors
+/// The call's, or [`Error::WouldBlock`] on a thread that must not wait.
+pub fn wait<T: Send + 'static>(
+    client: &Client,
+    name: &'static str,
+    start: impl FnOnce(Callback<T, Error>) -> Result<(), Error>,
+) -> Result<T, Error> {
+    client.inner.may_wait(name)?;
+    pending::block(Error::NotInitialized, start)
+}
+
+impl Client {
+    /// Refuses a call that waits on a thread where it would wait for ever.
+    pub(crate) fn may_wait(&self, call: &'static str) -> Result<(), Error> {
+        self.inner.may_wait(call)
+    }
+}
+
+impl Inner {
+    /// Refuses a call that waits on a thread where it would wait for ever.
+    pub(super) fn may_wait(&self, call: &'static str) -> Result<(), Error> {
+        self.life.check()?;
+        if self.link.may_not_wait() {
+            trace!("{call} would have to wait and was called from a callback, whose thread would have to end the wait");
+            return Err(Error::WouldBlock { call });
+        }
+        Ok(())
+    }
+
+    /// Sends a request to the server, whose reply `take` reads.
+    pub(super) fn ask_for<T: 'static>(
+        &self,
+        call: &'static str,
+        request: &Request,
+        take: fn(Reply) -> Option<T>,
+        then: impl FnOnce(Result<T, Error>) + Send + 'static,
+    ) -> Result<(), Error> {
+        self.life.check()?;
+        self.link.request(call, request, Box::new(move |answer| then(taken(answer, take))))
+    }
+}
+
+/// Returns what `take` reads from an answer.
+pub(super) fn taken<T>(answer: Result<Answer, Error>, take: fn(Reply) -> Option<T>) -> Result<T, Error> {
+    match answer?.reply {
+        Reply::Done(status) if status != Status::SUCCESS => Err(status.into()),
+        reply => take(reply).ok_or(Status::ERR_COMM_FAILURE.into()),
+    }
+}
+
+/// Reads a reply that brings nothing.
+pub(super) fn nothing(reply: Reply) -> Option<()> {
+    matches!(reply, Reply::Done(_)).then_some(())
+}
+
+/// Reads a reply that brings attributes.
+pub(super) fn infos(reply: Reply) -> Option<Infos> {
+    match reply {
+        Reply::Infos(status, infos) => Some((status, infos)),
+        Reply::Done(status) => Some((status, Vec::new())),
+        _ => None,
+    }
+}

@@ -50,13 +50,13 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
         Info::new(keys::NODE_MAP, server.hostname().clone()),
         Info::new(keys::PROC_MAP, all.join(",")),
     ];
-    server.register_nspace_wait(&nspace, ranks as usize, &info)?;
+    server.register_nspace(&nspace, ranks as usize, &info).wait()?;
 
     // Only processes of this user are taken for its ranks.
     let own = std::fs::metadata("/proc/self")?;
     let start = |rank| -> Result<Child, Box<dyn Error>> {
         let proc = Proc::new(nspace.clone(), Rank(rank));
-        server.register_client_wait(&proc, own.uid(), own.gid())?;
+        server.register_client(&proc, own.uid(), own.gid()).wait()?;
         let mut command = Command::new(program);
         server.setup_fork(&proc, command.args(arguments))?;
         Ok(command.spawn()?)
@@ -67,7 +67,7 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
     for mut process in processes {
         all_well &= process.wait()?.success();
     }
-    server.deregister_nspace_wait(&nspace)?;
+    server.deregister_nspace(&nspace).wait()?;
     server.finalize();
     Ok(if all_well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

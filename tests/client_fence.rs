@@ -192,7 +192,7 @@ fn those_who_wait_at_the_word_hear_of_a_death_by_message() {
         victim.kill().unwrap();
         victim.wait().unwrap();
         all_well(ranks);
-        server.deregister_nspace_wait(&job.nspace).unwrap();
+        server.deregister_nspace(&job.nspace).wait().unwrap();
     }
 }
 

@@ -319,7 +319,7 @@ fn two_namespaces_meet() {
     for shared in [true, false] {
         let jobs = ["strange@1", "strange@2"].map(|name| Job::register(&server, name, 2));
         all_well(jobs.iter().flat_map(|job| (0..2).map(|rank| job.start(rank, "strangers", shared))).collect());
-        jobs.iter().for_each(|job| server.deregister_nspace_wait(&job.nspace).unwrap());
+        jobs.iter().for_each(|job| server.deregister_nspace(&job.nspace).wait().unwrap());
     }
 }
 

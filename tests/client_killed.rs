@@ -95,7 +95,7 @@ fn kill_one(server: &Server, turn: usize, random: &mut u64) {
     victim.wait().unwrap();
     all_well(ranks);
     outputs.into_iter().for_each(|output| output.join().unwrap());
-    server.deregister_nspace_wait(&job.nspace).unwrap();
+    server.deregister_nspace(&job.nspace).wait().unwrap();
 }
 
 #[test]

@@ -127,7 +127,7 @@ fn registrar() {
     let server = server();
     watched("a server of namespaces", rounds(ROUNDS), |n| {
         let job = Job::register(&server, &format!("brief@{n}"), 2);
-        server.deregister_nspace_wait(&job.nspace).unwrap();
+        server.deregister_nspace(&job.nspace).wait().unwrap();
     });
 }
 
@@ -162,7 +162,7 @@ fn fences() {
     }
     all_well(vec![first, second]);
     assert_eq!(watch.looks, LOOKS);
-    server.deregister_nspace_wait(&job.nspace).unwrap();
+    server.deregister_nspace(&job.nspace).wait().unwrap();
 }
 
 fn fencer() {

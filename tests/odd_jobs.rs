@@ -285,14 +285,14 @@ fn check(server: &Server, name: &str, odd: &Odd, c_reader: Option<&(PathBuf, Pat
     for (n, (about, key)) in questions.iter().enumerate() {
         let expected = odd.given.get(&(*about, key.clone())).cloned();
         for rank in 0..ranks {
-            let seen = server.get_wait(&job.proc(rank), format!("seen.{n}"), &[]).unwrap();
+            let seen = server.get(&job.proc(rank), format!("seen.{n}"), &[]).wait().unwrap();
             match &expected {
                 Some(expected) => assert_eq!(&seen, expected, "rank {rank}: {about:?} {key}"),
                 None => assert_eq!(seen, Value::Status(Status::ERR_NOT_FOUND), "rank {rank}: {about:?} {key}"),
             }
         }
     }
-    server.deregister_nspace_wait(&job.nspace).unwrap();
+    server.deregister_nspace(&job.nspace).wait().unwrap();
 }
 
 #[test]

@@ -184,7 +184,7 @@ fn campaign(server: &Server, turn: u64, random: &mut Random) {
     readers.iter().for_each(|reader| signal(reader, Signal::SIGCONT));
     readers.push(writer);
     all_well(readers);
-    server.deregister_nspace_wait(&job.nspace).unwrap();
+    server.deregister_nspace(&job.nspace).wait().unwrap();
 }
 
 #[test]
@@ -286,7 +286,7 @@ fn stopped() {
     let _said = goes_on(&job, &mut poster);
     signal(&holder, Signal::SIGCONT);
     all_well(vec![holder, poster]);
-    server.deregister_nspace_wait(&job.nspace).unwrap();
+    server.deregister_nspace(&job.nspace).wait().unwrap();
 }
 
 /// Runs a node by itself, and returns the lines of its trace.
@@ -342,7 +342,7 @@ fn meddled() {
         let _said = goes_on(&job, &mut poster);
         meddler.stdin.as_mut().unwrap().write_all(b"go on\n").unwrap();
         all_well(vec![meddler, poster]);
-        server.deregister_nspace_wait(&job.nspace).unwrap();
+        server.deregister_nspace(&job.nspace).wait().unwrap();
     }
 }
 

@@ -68,12 +68,12 @@ impl Node {
     }
 
     fn says(&self, rank: u32, bytes: &[u8]) {
-        self.server.iof_deliver_wait(&rank_of_job(rank), OUT, bytes, &[]).unwrap();
+        self.server.iof_deliver(&rank_of_job(rank), OUT, bytes, &[]).wait().unwrap();
     }
 
     fn ends(&self, rank: u32) {
         let info = [Info::new(keys::IOF_COMPLETE, true)];
-        self.server.iof_deliver_wait(&rank_of_job(rank), OUT, &[], &info).unwrap();
+        self.server.iof_deliver(&rank_of_job(rank), OUT, &[], &info).wait().unwrap();
     }
 }
 
@@ -162,7 +162,7 @@ fn puller(node: &Node) -> (Child, impl Iterator<Item = String>) {
 fn what_came_before_is_kept_for_the_first_who_pulls_it() {
     let node = Node::start("keeps@0");
     node.says(0, b"early ");
-    node.server.iof_deliver_wait(&rank_of_job(0), Channels::STDERR, b"other", &[]).unwrap();
+    node.server.iof_deliver(&rank_of_job(0), Channels::STDERR, b"other", &[]).wait().unwrap();
     node.says(1, b"words");
     node.ends(1);
     let (one, two) = (node.tool(), node.tool());
@@ -199,7 +199,7 @@ fn nobody_pulls_input_or_hears_itself() {
     let me = tool.proc().clone();
     let handler = Arc::new(move |output: Output| drop(tell.send(output.source)));
     client.iof_pull(&[me.clone(), all()], OUT, &[], handler).wait().unwrap();
-    node.server.iof_deliver_wait(&me, OUT, b"mine", &[]).unwrap();
+    node.server.iof_deliver(&me, OUT, b"mine", &[]).wait().unwrap();
     node.says(0, b"another's");
     assert_eq!(told.recv_timeout(PATIENCE).unwrap(), rank_of_job(0));
     tool.finalize(&[]).unwrap();
@@ -290,12 +290,12 @@ fn a_tool_that_is_stopped_stops_nobody_and_its_memory_is_bounded() {
         node.says(0, &[b'x'; PIECE]);
     }
     node.ends(0);
-    assert_eq!(node.server.iof_flush_wait(Duration::from_millis(1)), Err(Status::ERR_TIMEOUT));
+    assert_eq!(node.server.iof_flush(Duration::from_millis(1)).wait(), Err(Status::ERR_TIMEOUT));
     kill(pid, Signal::SIGCONT).unwrap();
     let got: usize = said.next().unwrap().parse().unwrap();
     assert!((4 << 20..=(4 << 20) + 6 * PIECE).contains(&got), "{got}");
     assert!(stopped.wait().unwrap().success());
-    assert_eq!(node.server.iof_flush_wait(PATIENCE), Ok(()));
+    assert_eq!(node.server.iof_flush(PATIENCE).wait(), Ok(()));
     assert_eq!(node.stops.recv_timeout(PATIENCE).unwrap(), OUT, "the host is told that it is gone");
 }
 
@@ -309,7 +309,7 @@ fn a_tool_that_is_killed_in_the_middle_is_forgotten() {
         thread::scope(|scope| {
             let (server, source) = (&node.server, rank_of_job(0));
             scope.spawn(move || {
-                (0..500).for_each(|_| server.iof_deliver_wait(&source, OUT, &[b'x'; 1000], &[]).unwrap());
+                (0..500).for_each(|_| server.iof_deliver(&source, OUT, &[b'x'; 1000], &[]).wait().unwrap());
             });
             let mut seen = 0;
             while seen < 500_000 {
@@ -325,6 +325,6 @@ fn a_tool_that_is_killed_in_the_middle_is_forgotten() {
     }
     // The output is acknowledged with the end at the latest.
     node.ends(0);
-    assert_eq!((reads.rest(), node.server.iof_flush_wait(PATIENCE)), (Vec::new(), Ok(())));
+    assert_eq!((reads.rest(), node.server.iof_flush(PATIENCE).wait()), (Vec::new(), Ok(())));
     reader.finalize(&[]).unwrap();
 }

@@ -152,7 +152,7 @@ fn a_tool_is_a_job_of_its_own_and_sees_those_of_the_server() {
     client.put(Scope::GLOBAL, "k", Value::Int(7)).unwrap();
     client.commit().unwrap();
     client.fence(&[], &[]).wait().unwrap();
-    assert_eq!(server.get_wait(&me, "k", &[]).unwrap(), Value::Int(7));
+    assert_eq!(server.get(&me, "k", &[]).wait().unwrap(), Value::Int(7));
 
     let told = host.connected.lock().unwrap()[0].clone();
     let uid = nix::unistd::geteuid().as_raw();
@@ -161,7 +161,7 @@ fn a_tool_is_a_job_of_its_own_and_sees_those_of_the_server() {
     tool.finalize(&[]).unwrap();
     assert_eq!(*host.finalized.lock().unwrap(), std::slice::from_ref(&me));
     // Its namespace goes with it.
-    assert_eq!(server.get_wait(&own, keys::JOB_SIZE, &[]), Err(Status::ERR_NOT_FOUND));
+    assert_eq!(server.get(&own, keys::JOB_SIZE, &[]).wait(), Err(Status::ERR_NOT_FOUND));
 }
 
 #[test]
@@ -213,7 +213,7 @@ fn a_job_takes_its_name_back_from_a_tool_that_the_host_did_not_name() {
     let job = Job::register(&server, "later@1", 2);
     assert_eq!(lost.recv_timeout(PATIENCE).unwrap().0, *thief.proc());
     assert_eq!(thief.primary().fence(&[], &[]).wait().unwrap_err().status(), Status::ERR_LOST_CONNECTION);
-    let size = || server.get_wait(&Proc::new(job.nspace.clone(), Rank::WILDCARD), keys::JOB_SIZE, &[]);
+    let size = || server.get(&Proc::new(job.nspace.clone(), Rank::WILDCARD), keys::JOB_SIZE, &[]).wait();
     assert_eq!(size(), Ok(Value::Uint32(2)));
     assert_eq!(refusal(&with("later@1")), Status::ERR_NO_PERMISSIONS);
     assert!(other.is_connected());
@@ -225,7 +225,7 @@ fn a_job_takes_its_name_back_from_a_tool_that_the_host_did_not_name() {
     let host = Arc::new(RecordingHost { names: Some(Ok(name.clone())), ..RecordingHost::default() });
     let server = server_of("agrees@0", Some(ToolSupport::default()), host);
     let tool = Tool::init(&[at(&server)]).unwrap();
-    server.register_nspace_wait(&name.nspace, 1, &[Info::new(keys::JOB_SIZE, 1u32)]).unwrap();
+    server.register_nspace(&name.nspace, 1, &[Info::new(keys::JOB_SIZE, 1u32)]).wait().unwrap();
     tool.primary().fence(&[], &[]).wait().unwrap();
     tool.finalize(&[]).unwrap();
 }
@@ -393,7 +393,7 @@ fn a_tool_turns_from_server_to_server_and_keeps_what_is_its_own() {
     for server in [&a, &b] {
         tool.set_server(&server.proc(), &[]).unwrap();
         namespaces(&tool);
-        server.notify_event(CODE, &server.proc(), DataRange::LOCAL, &[], |_| ()).unwrap();
+        server.notify_event(CODE, &server.proc(), DataRange::LOCAL, &[]).then(|_| ()).unwrap();
         assert_eq!(told.recv_timeout(PATIENCE).unwrap(), server.proc());
     }
 
@@ -424,8 +424,8 @@ fn output_reaches_the_tool_that_asks_for_it() {
     let whole = Proc::new(job.nspace.clone(), Rank::WILDCARD);
     let channel = Channels::STDOUT;
     let pull = client.iof_pull(&[whole], channel, &[], handler).wait().unwrap();
-    server.iof_deliver(&job.proc(1), Channels::STDERR, b"not this", &[], |_| ()).unwrap();
-    server.iof_deliver(&job.proc(1), channel, b"hello", &[], |_| ()).unwrap();
+    server.iof_deliver(&job.proc(1), Channels::STDERR, b"not this", &[]).then(|_| ()).unwrap();
+    server.iof_deliver(&job.proc(1), channel, b"hello", &[]).then(|_| ()).unwrap();
     let output = told.recv_timeout(PATIENCE).unwrap();
     assert_eq!((output.pull, output.source, &output.bytes[..]), (pull, job.proc(1), &b"hello"[..]));
     client.iof_deregister(pull).wait().unwrap();
@@ -470,29 +470,29 @@ fn a_source_of_input_that_the_host_stops_waits_until_it_may_go_on() {
     assert!(told.recv_timeout(PATIENCE).unwrap(), "others go on");
     assert_eq!(pushed(), b"ax");
     let stdin = Channels::STDIN;
-    server.iof_flow_control_wait(two.proc(), stdin, false).unwrap();
+    server.iof_flow_control(two.proc(), stdin, false).wait().unwrap();
     assert_eq!(pushed(), b"ax", "that was the other one");
-    server.iof_flow_control_wait(one.proc(), stdin, false).unwrap();
+    server.iof_flow_control(one.proc(), stdin, false).wait().unwrap();
     assert!(told.recv_timeout(PATIENCE).unwrap() && told.recv_timeout(PATIENCE).unwrap());
     assert_eq!(pushed(), b"axbc");
     // Everybody, and one of them goes before it may go on.
     let everybody = Proc::new(Nspace::new("").unwrap(), Rank::WILDCARD);
-    server.iof_flow_control_wait(&everybody, stdin, true).unwrap();
+    server.iof_flow_control(&everybody, stdin, true).wait().unwrap();
     push(&one, b"d");
     push(&two, b"y");
     namespaces(&one);
     namespaces(&two);
     two.finalize(&[]).unwrap();
-    server.iof_flow_control_wait(&everybody, stdin, false).unwrap();
+    server.iof_flow_control(&everybody, stdin, false).wait().unwrap();
     namespaces(&one);
     assert_eq!(pushed(), b"axbcd");
-    let status = server.iof_flow_control_wait(&everybody, Channels::STDOUT, true);
+    let status = server.iof_flow_control(&everybody, Channels::STDOUT, true).wait();
     assert_eq!(status, Err(Status::ERR_NOT_SUPPORTED));
     one.finalize(&[]).unwrap();
     // One that comes in the place of another that was stopped, was not.
     let of_one_name = || Tool::init(&[&[at(&server)][..], &named("pushes", 0)].concat()).unwrap();
     let stopped = of_one_name();
-    server.iof_flow_control_wait(stopped.proc(), stdin, true).unwrap();
+    server.iof_flow_control(stopped.proc(), stdin, true).wait().unwrap();
     stopped.finalize(&[]).unwrap();
     let again = of_one_name();
     push(&again, b"z");
@@ -515,7 +515,7 @@ fn a_tool_that_is_killed_is_gone_at_once_and_leaves_nothing() {
         assert_eq!((proc.to_string(), proc.nspace.to_string()), (name, format!("survives@0.tool.{round}")));
         assert!([Status::ERR_LOST_CONNECTION, Status::ERR_PROC_TERM_WO_SYNC].contains(&status), "{status}");
         let own = Proc::new(proc.nspace, Rank::WILDCARD);
-        assert_eq!(server.get_wait(&own, keys::JOB_SIZE, &[]), Err(Status::ERR_NOT_FOUND));
+        assert_eq!(server.get(&own, keys::JOB_SIZE, &[]).wait(), Err(Status::ERR_NOT_FOUND));
         tool.wait().unwrap();
     }
 }

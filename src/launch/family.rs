@@ -165,7 +165,7 @@ impl Family {
         if let Some(server) = self.server.upgrade() {
             let end = (read == 0).then(|| Info::new(keys::IOF_COMPLETE, true));
             // One that has ended has nobody to hand it on to.
-            let _ = server.iof_deliver_wait(&stream.proc, stream.channel, &bytes, end.as_slice());
+            let _ = server.iof_deliver(&stream.proc, stream.channel, &bytes, end.as_slice()).wait();
         }
         if read > 0 {
             let bytes = stream.format.shown(&stream.proc, stream.channel, bytes);
@@ -232,7 +232,7 @@ impl Family {
             (self.job_ended)(JobEnd { nspace: nspace.clone(), status, exit_code, is_silent: job.is_silent });
         }
         if let Some(server) = self.server.upgrade() {
-            let _ = server.deregister_nspace(nspace, |_| ());
+            let _ = server.deregister_nspace(nspace).then(|_| ());
         }
     }
 
@@ -385,10 +385,10 @@ fn register(server: &Server, nspace: &Nspace, apps: &[App], node: &str, request:
     infos.extend(apps.iter().map(App::info));
     for rank in &ranks {
         let proc = Proc::new(nspace.clone(), Rank(*rank));
-        server.register_client(&proc, geteuid().as_raw(), getegid().as_raw(), |_| ())?;
+        server.register_client(&proc, geteuid().as_raw(), getegid().as_raw()).then(|_| ())?;
     }
-    server.setup_local_support_wait(nspace, &app::environment(&request.job_info, &request.apps))?;
-    server.register_nspace_wait(nspace, ranks.len(), &infos).inspect_err(|_| {
-        let _ = server.deregister_nspace(nspace, |_| ());
+    server.setup_local_support(nspace, &app::environment(&request.job_info, &request.apps)).wait()?;
+    server.register_nspace(nspace, ranks.len(), &infos).wait().inspect_err(|_| {
+        let _ = server.deregister_nspace(nspace).then(|_| ());
     })
 }

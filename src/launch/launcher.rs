@@ -24,13 +24,14 @@
 use std::fmt;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::thread::JoinHandle;
+use std::thread::{self, JoinHandle, ThreadId};
 
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
 use super::family::Family;
 use crate::client::spawn::complete_apps;
 use crate::data::{App, Info, Nspace, Status};
+use crate::pending::{Call, Callback, Pending};
 use crate::server::Server;
 use crate::sys::signals::spawn_without_signals;
 
@@ -52,7 +53,7 @@ pub struct JobEnd {
 pub(super) struct SpawnRequest {
     pub(super) job_info: Vec<Info>,
     pub(super) apps: Vec<App>,
-    pub(super) done: Box<dyn FnOnce(Result<Nspace, Status>) + Send>,
+    pub(super) done: Callback<Nspace, Status>,
 }
 
 /// Spawn requests on their way to the launcher's thread.
@@ -105,21 +106,40 @@ impl Launcher {
         Ok(Launcher { queue, thread: Some(thread) })
     }
 
-    /// Launches the job of a spawn request; `done` is given its namespace when all of it runs, on the launcher's
-    /// thread. A program that is not given a directory runs in that of this process.
+    /// Launches the job of a spawn request, and answers its namespace when all of it runs, on the launcher's thread. A
+    /// program that is not given a directory runs in that of this process.
     ///
     /// # Errors
-    /// `ERR_BAD_PARAM` for what makes no application; `done` is not called then.
-    pub fn spawn_nb(
-        &self,
-        job_info: &[Info],
-        apps: &[App],
-        done: impl FnOnce(Result<Nspace, Status>) + Send + 'static,
-    ) -> Result<(), Status> {
-        let apps = complete_apps(job_info, apps)?;
-        let request = SpawnRequest { job_info: job_info.to_vec(), apps, done: Box::new(done) };
-        self.queue.lock().as_mut().ok_or(Status::ERR_INIT)?.push(request);
-        self.queue.wake();
+    /// `ERR_BAD_PARAM` for what makes no application.
+    pub fn spawn(&self, job_info: &[Info], apps: &[App]) -> Pending<Nspace, Status> {
+        let (queue, thread) = (self.queue.clone(), self.thread.as_ref().map(|thread| thread.thread().id()));
+        let apps = complete_apps(job_info, apps);
+        Pending::new(Spawn { queue, thread, job_info: job_info.to_vec(), apps }, Status::ERR_INIT)
+    }
+}
+
+/// A spawn that is prepared.
+struct Spawn {
+    queue: Arc<SpawnQueue>,
+    /// Thread of the launcher.
+    thread: Option<ThreadId>,
+    job_info: Vec<Info>,
+    apps: Result<Vec<App>, Status>,
+}
+
+impl Call<Nspace, Status> for Spawn {
+    fn block(&self) -> Result<Option<Nspace>, Status> {
+        match self.thread == Some(thread::current().id()) {
+            true => Err(Status::ERR_WOULD_BLOCK),
+            false => Ok(None),
+        }
+    }
+
+    fn send(self: Box<Self>, done: Callback<Nspace, Status>) -> Result<(), Status> {
+        let Spawn { queue, job_info, apps, .. } = *self;
+        let request = SpawnRequest { job_info, apps: apps?, done };
+        queue.lock().as_mut().ok_or(Status::ERR_INIT)?.push(request);
+        queue.wake();
         Ok(())
     }
 }
@@ -130,7 +150,7 @@ impl Drop for Launcher {
         self.queue.wake();
         let thread = self.thread.take();
         // Dropped by what it has called, it ends by itself.
-        if let Some(thread) = thread.filter(|thread| thread.thread().id() != std::thread::current().id()) {
+        if let Some(thread) = thread.filter(|thread| thread.thread().id() != thread::current().id()) {
             let _ = thread.join();
         }
     }

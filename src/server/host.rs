@@ -1,9 +1,9 @@
 //! Upcalls of a server to the program that it is embedded in: a resource manager's daemon, a launcher.
 //!
 //! The library is a messenger. Whatever reaches beyond this node, starts or ends processes or needs a policy, the
-//! [`Host`] does, one method for each callback of the Standard's server module. Methods run on the server's
-//! control thread and with no lock held: they must not block, and may call back into the [`Server`](super::Server)
-//! (its `_wait` calls excepted).
+//! [`Host`] does, one method for each callback of the Standard's server module. Methods run on the server's control
+//! thread and with no lock held: they must not block, and may call back into the [`Server`](super::Server) (but not
+//! [wait](crate::Pending::wait) for it).
 //!
 //! A method takes the request over with `Ok(Answer::Later)` and completes its [`Completion`] whenever it likes, from
 //! any thread, also before it returns. `Ok(Answer::Done)` says that it is done already, and an error that it will not

@@ -6,6 +6,7 @@
 //!
 //! | file | what happens there |
 //! |---|---|
+//! | `call` | calls on the handle that have a result |
 //! | `control_thread` | the loop that everything happens in |
 //! | `reactor` | the steps that the loop takes, without the poll |
 //! | `doors` | the protocols by which peers come: the one file that names them |
@@ -28,9 +29,10 @@
 //! | `cleanup` | what is removed after a process |
 //! | `fork_environment` | the environment of a process to be |
 //!
-//! A call on the handle posts a command to the control thread and returns; its result comes through the `done` that it
-//! takes, on the control thread. The twins with `_wait` block instead, and refuse to (`ERR_WOULD_BLOCK`) on the control
-//! thread itself, where they could never return.
+//! A call on the handle that has a result returns it as a [`Pending`]: once that is waited for, awaited or given a
+//! callback, a command goes to the control thread, which runs callbacks as well. There nothing can be waited for
+//! (`ERR_WOULD_BLOCK`). Calls are worked off in the order in which they were sent. When the server has ended, they fail
+//! (`ERR_INIT`).
 //!
 //! When a process dies, nobody is left hanging: fences and look-ups that wait for it end, and what it registered for
 //! clean-up is removed. When the server dies, the kernel frees the segments and closes the doors, and clients see
@@ -45,10 +47,11 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use crate::data::{Channels, DataRange, Info, Nspace, Proc, Rank, Status, Text, Value, keys};
-use crate::oneshot;
+use crate::data::{Channels, DataRange, Info, Key, Nspace, Proc, Rank, Status, Text, Value, keys};
+use crate::pending::{Callback, Pending};
 
 mod admission;
+mod call;
 mod cleanup;
 mod collective;
 mod config;
@@ -150,7 +153,7 @@ impl Server {
     /// # use instanton::{data::{Nspace, Proc, Rank}, server::{NoHost, Server, ServerConfig}};
     /// let server = Server::start(ServerConfig::default(), Arc::new(NoHost))?;
     /// let rank = Proc::new(Nspace::new("job@1")?, Rank(0));
-    /// server.register_nspace_wait(&rank.nspace, 1, &[])?;
+    /// server.register_nspace(&rank.nspace, 1, &[]).wait()?;
     /// let mut command = Command::new("printenv");
     /// server.setup_fork(&rank, &mut command)?;
     /// let output = command.arg("PMIX_NAMESPACE").output()?;
@@ -191,53 +194,31 @@ impl Server {
     /// (`PMIX_SETUP_APP_ENVARS`) and names a known one.
     ///
     /// # Errors
-    /// When the server has ended; `done` is not called then.
-    pub fn setup_application(
-        &self,
-        _nspace: &Nspace,
-        info: &[Info],
-        done: impl FnOnce(Result<Vec<Info>, Status>) + Send + 'static,
-    ) -> Result<(), Status> {
+    /// When the server has ended.
+    pub fn setup_application(&self, _nspace: &Nspace, info: &[Info]) -> Pending<Vec<Info>, Status> {
         let collected = fork_environment::for_application(info, std::env::vars_os());
-        self.mailbox.post(move |router| router.cx.finish(done, Ok(collected)))
+        self.command(move |_| Ok(collected))
     }
 
     /// Takes what [`setup_application`](Server::setup_application) has collected, for the processes of that namespace
     /// here: their environment will have it.
     ///
     /// # Errors
-    /// When the server has ended; `done` is not called then.
-    pub fn setup_local_support(
-        &self,
-        nspace: &Nspace,
-        info: &[Info],
-        done: impl FnOnce(Result<(), Status>) + Send + 'static,
-    ) -> Result<(), Status> {
+    /// When the server has ended.
+    pub fn setup_local_support(&self, nspace: &Nspace, info: &[Info]) -> Pending<(), Status> {
         let (nspace, info) = (nspace.clone(), info.to_vec());
-        self.have_done(done, move |router| {
+        self.command(move |router| {
             router.environments.setup_local_support(&mut router.cx, &mut router.jobs, &nspace, &info)
         })
-    }
-
-    /// [`setup_local_support`](Server::setup_local_support), waiting for the result.
-    ///
-    /// # Errors
-    /// Errors that `done` would be called with, and those of every `_wait`.
-    pub fn setup_local_support_wait(&self, nspace: &Nspace, info: &[Info]) -> Result<(), Status> {
-        self.wait(|done| self.setup_local_support(nspace, info, done))
     }
 
     /// Registers information that every namespace has which is registered later.
     ///
     /// # Errors
-    /// When the server has ended; `done` is not called then.
-    pub fn register_resources(
-        &self,
-        info: &[Info],
-        done: impl FnOnce(Result<(), Status>) + Send + 'static,
-    ) -> Result<(), Status> {
+    /// When the server has ended.
+    pub fn register_resources(&self, info: &[Info]) -> Pending<(), Status> {
         let info = info.to_vec();
-        self.have_done(done, move |router| {
+        self.command(move |router| {
             router.jobs.common.register_resources(info);
             Ok(())
         })
@@ -246,14 +227,10 @@ impl Server {
     /// Takes such information back, whatever its value; namespaces that are registered keep it.
     ///
     /// # Errors
-    /// When the server has ended; `done` is not called then.
-    pub fn deregister_resources(
-        &self,
-        info: &[Info],
-        done: impl FnOnce(Result<(), Status>) + Send + 'static,
-    ) -> Result<(), Status> {
+    /// When the server has ended.
+    pub fn deregister_resources(&self, info: &[Info]) -> Pending<(), Status> {
         let info = info.to_vec();
-        self.have_done(done, move |router| {
+        self.command(move |router| {
             router.jobs.common.deregister_resources(&info);
             Ok(())
         })
@@ -263,133 +240,96 @@ impl Server {
     /// topology.
     ///
     /// # Errors
-    /// When there is no thread to look in; `done` is not called then.
-    pub fn collect_inventory(
-        &self,
-        done: impl FnOnce(Result<Vec<Info>, Status>) + Send + 'static,
-    ) -> Result<(), Status> {
-        let (mailbox, hostname) = (self.mailbox.clone(), self.config.hostname.clone());
-        let look = move || {
-            let mut inventory = vec![Info::new(keys::HOSTNAME, Value::String(Some(hostname)))];
-            let topology = crate::sys::hwloc::topology_xml();
-            inventory.extend(topology.map(|xml| Info::new(keys::HWLOC_XML_V2, xml.as_str())));
-            // A server that has ended has nobody waiting.
-            let _ = mailbox.post(move |router| router.cx.finish(done, Ok(inventory)));
-        };
-        // It takes longer than anybody should wait for this server.
-        let thread = crate::sys::signals::spawn_without_signals("instanton-inventory", look);
-        thread.map(drop).map_err(|_| Status::ERR_OUT_OF_RESOURCE)
+    /// When there is no thread to look in.
+    pub fn collect_inventory(&self) -> Pending<Vec<Info>, Status> {
+        let hostname = self.config.hostname.clone();
+        self.prepare(move |mailbox, callback| {
+            let mailbox = mailbox.clone();
+            let look = move || {
+                let mut inventory = vec![Info::new(keys::HOSTNAME, Value::String(Some(hostname)))];
+                let topology = crate::sys::hwloc::topology_xml();
+                inventory.extend(topology.map(|xml| Info::new(keys::HWLOC_XML_V2, xml.as_str())));
+                // A server that has ended has nobody waiting.
+                let _ = mailbox.post(move |router| router.cx.finish(callback, Ok(inventory)));
+            };
+            // It takes longer than anybody should wait for this server.
+            let thread = crate::sys::signals::spawn_without_signals("instanton-inventory", look);
+            thread.map(drop).map_err(|_| Status::ERR_OUT_OF_RESOURCE)
+        })
     }
 
-    /// Delivers output of a process to the clients here that have asked for it; no bytes where it ends.
+    /// Delivers output of a process to the clients here that have asked for it; no bytes where it ends. Answers when
+    /// the server has taken the output over.
     ///
     /// # Errors
-    /// When the server has ended; `done` is not called then.
-    pub fn iof_deliver(
-        &self,
-        source: &Proc,
-        channel: Channels,
-        bytes: &[u8],
-        info: &[Info],
-        done: impl FnOnce(Result<(), Status>) + Send + 'static,
-    ) -> Result<(), Status> {
+    /// When the server has ended.
+    pub fn iof_deliver(&self, source: &Proc, channel: Channels, bytes: &[u8], info: &[Info]) -> Pending<(), Status> {
         let piece = Piece { source: source.clone(), channel, bytes: bytes.to_vec(), info: info.to_vec() };
-        self.have_done(done, move |router| {
+        self.command(move |router| {
             router.outputs.deliver(&mut router.cx, &router.jobs, piece);
             Ok(())
         })
     }
 
-    /// Waits until everybody who pulls output has read what was delivered, for so long at most: before the server ends,
+    /// Answers when everybody who pulls output has read what was delivered, or after so long: before the server ends,
     /// say.
     ///
     /// # Errors
-    /// `ERR_TIMEOUT` when somebody has not, and those of every `_wait`.
-    pub fn iof_flush_wait(&self, patience: Duration) -> Result<(), Status> {
-        self.wait(|done| {
-            self.mailbox.post(move |router| router.outputs.flush(&mut router.cx, patience, Box::new(done)))
-        })
-    }
-
-    /// [`iof_deliver`](Server::iof_deliver), waiting until the server has taken the output over.
-    ///
-    /// # Errors
-    /// Errors of every `_wait`.
-    pub fn iof_deliver_wait(
-        &self,
-        source: &Proc,
-        channel: Channels,
-        bytes: &[u8],
-        info: &[Info],
-    ) -> Result<(), Status> {
-        self.wait(|done| self.iof_deliver(source, channel, bytes, info, done))
+    /// `ERR_TIMEOUT` when somebody has not.
+    pub fn iof_flush(&self, patience: Duration) -> Pending<(), Status> {
+        self.post(move |router, callback| router.outputs.flush(&mut router.cx, patience, callback))
     }
 
     /// Says which attributes the host supports for one function of its module
     /// (`PMIx_Register_attributes`), by their names.
     ///
     /// # Errors
-    /// `ERR_REPEAT_ATTR_REGISTRATION` for a function of which that was said, and those of every `_wait`.
-    pub fn register_attributes_wait(&self, function: &str, attributes: &[String]) -> Result<(), Status> {
+    /// `ERR_REPEAT_ATTR_REGISTRATION` for a function of which that was said.
+    pub fn register_attributes(&self, function: &str, attributes: &[String]) -> Pending<(), Status> {
         let (function, attributes) = (function.to_owned(), attributes.to_vec());
-        self.wait(|done| self.have_done(done, move |router| router.host_support.register(&function, &attributes)))
+        self.command(move |router| router.host_support.register(&function, &attributes))
     }
 
     /// Stops those who push input to processes through this server, or lets them go on
     /// (`PMIx_server_IOF_flow_control`). A source without a namespace stands for everybody.
     ///
     /// # Errors
-    /// `ERR_NOT_SUPPORTED` for channels that nobody pushes to; when the server has ended, `done` is not called.
-    pub fn iof_flow_control(
-        &self,
-        source: &Proc,
-        channels: Channels,
-        stops: bool,
-        done: impl FnOnce(Result<(), Status>) + Send + 'static,
-    ) -> Result<(), Status> {
-        if !iof::input::can_be_stopped(channels) {
-            return Err(Status::ERR_NOT_SUPPORTED);
-        }
+    /// `ERR_NOT_SUPPORTED` for channels that nobody pushes to.
+    pub fn iof_flow_control(&self, source: &Proc, channels: Channels, stops: bool) -> Pending<(), Status> {
         let source = source.clone();
-        self.have_done(done, move |router| {
-            match stops {
-                true => router.inputs.stop(&source),
-                false => router.inputs.resume(&mut router.cx, &source),
+        self.prepare(move |mailbox, callback: Callback<(), Status>| {
+            if !iof::input::can_be_stopped(channels) {
+                return Err(Status::ERR_NOT_SUPPORTED);
             }
-            Ok(())
+            mailbox.post(move |router| {
+                match stops {
+                    true => router.inputs.stop(&source),
+                    false => router.inputs.resume(&mut router.cx, &source),
+                }
+                router.cx.finish(callback, Ok(()));
+            })
         })
-    }
-
-    /// [`iof_flow_control`](Server::iof_flow_control), waiting for the result.
-    ///
-    /// # Errors
-    /// Errors that `done` would be called with, and those of every `_wait`.
-    pub fn iof_flow_control_wait(&self, source: &Proc, channels: Channels, stops: bool) -> Result<(), Status> {
-        self.wait(|done| self.iof_flow_control(source, channels, stops, done))
     }
 
     /// The job information of the namespaces that these processes are of, each once (`PMIx_server_collect_job_info`).
     /// Namespaces that are not known are left out.
     ///
     /// # Errors
-    /// `ERR_NOT_FOUND` when none is known, `ERR_BAD_PARAM` without processes, and those of every `_wait`.
-    pub fn collect_job_info_wait(&self, procs: &[Proc]) -> Result<Vec<(Nspace, Vec<Info>)>, Status> {
+    /// `ERR_NOT_FOUND` when none is known, `ERR_BAD_PARAM` without processes.
+    pub fn collect_job_info(&self, procs: &[Proc]) -> Pending<Vec<(Nspace, Vec<Info>)>, Status> {
         let mut names: Vec<Nspace> = procs.iter().map(|proc| proc.nspace.clone()).collect();
         names.sort_unstable();
         names.dedup();
-        if names.is_empty() {
-            return Err(Status::ERR_BAD_PARAM);
-        }
-        self.wait(|done| {
-            self.mailbox.post(move |router| {
-                let known = names.into_iter().filter_map(|name| {
-                    let all = router.jobs.store(&name)?.all(Rank::WILDCARD).ok()?;
-                    Some((name, all))
-                });
-                let known: Vec<_> = known.collect();
-                let result = if known.is_empty() { Err(Status::ERR_NOT_FOUND) } else { Ok(known) };
-                router.cx.finish(done, result);
-            })
+        self.command(move |router| {
+            if names.is_empty() {
+                return Err(Status::ERR_BAD_PARAM);
+            }
+            let known = names.into_iter().filter_map(|name| {
+                let all = router.jobs.store(&name)?.all(Rank::WILDCARD).ok()?;
+                Some((name, all))
+            });
+            let known: Vec<_> = known.collect();
+            if known.is_empty() { Err(Status::ERR_NOT_FOUND) } else { Ok(known) }
         })
     }
 
@@ -397,92 +337,55 @@ impl Server {
     /// it.
     ///
     /// # Errors
-    /// `ERR_EXISTS` for a name that is taken, `ERR_BAD_PARAM` for one that is none, and those of every `_wait`.
-    pub fn define_process_set_wait(&self, name: &Text, members: &[Proc]) -> Result<(), Status> {
+    /// `ERR_EXISTS` for a name that is taken, `ERR_BAD_PARAM` for one that is none.
+    pub fn define_process_set(&self, name: &Text, members: &[Proc]) -> Pending<(), Status> {
         let (name, members) = (name.clone(), members.to_vec());
-        self.wait(|done| self.have_done(done, move |router| router.process_sets.define(&mut router.cx, name, members)))
+        self.command(move |router| router.process_sets.define(&mut router.cx, name, members))
     }
 
     /// Forgets such a name.
     ///
     /// # Errors
-    /// `ERR_NOT_FOUND` for a name that nobody has, and those of every `_wait`.
-    pub fn delete_process_set_wait(&self, name: &Text) -> Result<(), Status> {
+    /// `ERR_NOT_FOUND` for a name that nobody has.
+    pub fn delete_process_set(&self, name: &Text) -> Pending<(), Status> {
         let name = name.clone();
-        self.wait(|done| self.have_done(done, move |router| router.process_sets.delete(&mut router.cx, name)))
+        self.command(move |router| router.process_sets.delete(&mut router.cx, name))
     }
 
-    /// Fetches the data that a process of this node has posted, for another node's server; waits until it has posted
+    /// Fetches the data that a process of this node has posted, for another node's server; answers once it has posted
     /// something.
     ///
     /// # Errors
-    /// When the server has ended; `done` is not called then.
-    pub fn dmodex_request(
-        &self,
-        proc: &Proc,
-        info: &[Info],
-        done: impl FnOnce(Result<Vec<u8>, Status>) + Send + 'static,
-    ) -> Result<(), Status> {
+    /// `ERR_NOT_FOUND`, `ERR_TIMEOUT`, ... as a client's Get has them.
+    pub fn dmodex_request(&self, proc: &Proc, info: &[Info]) -> Pending<Vec<u8>, Status> {
         let (proc, info) = (proc.clone(), info.to_vec());
-        self.mailbox.post(move |router| {
-            router.gets.direct_modex.request(&mut router.cx, &router.jobs, proc, &info, Box::new(done));
+        self.post(move |router, callback| {
+            router.gets.direct_modex.request(&mut router.cx, &router.jobs, proc, &info, callback);
         })
     }
 
     /// Looks a key up as a client's Get would.
     ///
     /// # Errors
-    /// When the server has ended; `done` is not called then.
-    pub fn get(
-        &self,
-        proc: &Proc,
-        key: impl AsRef<[u8]>,
-        info: &[Info],
-        done: impl FnOnce(Result<Value, Status>) + Send + 'static,
-    ) -> Result<(), Status> {
-        let key = crate::data::Key::new(key).map_err(|_| Status::ERR_BAD_PARAM)?;
+    /// Those of a client's Get.
+    pub fn get(&self, proc: &Proc, key: impl AsRef<[u8]>, info: &[Info]) -> Pending<Value, Status> {
+        let key = Key::new(key).map_err(|_| Status::ERR_BAD_PARAM);
         let (proc, info) = (proc.clone(), info.to_vec());
-        self.mailbox.post(move |router| {
-            router.gets.get_for_program(&mut router.cx, &router.jobs, proc, key, &info, Box::new(done));
+        self.prepare(move |mailbox, callback| {
+            let key = key?;
+            mailbox.post(move |router| {
+                router.gets.get_for_program(&mut router.cx, &router.jobs, proc, key, &info, callback);
+            })
         })
-    }
-
-    /// [`get`](Server::get), waiting for the result.
-    ///
-    /// # Errors
-    /// Errors that `done` would be called with, and those of every `_wait`.
-    pub fn get_wait(&self, proc: &Proc, key: impl AsRef<[u8]>, info: &[Info]) -> Result<Value, Status> {
-        self.wait(|done| self.get(proc, key, info, done))
     }
 
     /// Raises an event: to the clients here that `range` reaches, and through the host where it reaches further.
     ///
     /// # Errors
-    /// When the server has ended; `done` is not called then.
-    pub fn notify_event(
-        &self,
-        status: Status,
-        source: &Proc,
-        range: DataRange,
-        info: &[Info],
-        done: impl FnOnce(Result<(), Status>) + Send + 'static,
-    ) -> Result<(), Status> {
+    /// What the host answers.
+    pub fn notify_event(&self, status: Status, source: &Proc, range: DataRange, info: &[Info]) -> Pending<(), Status> {
         let event = Event { status, source: source.clone(), range, info: info.to_vec(), vote: None };
-        self.mailbox.post(move |router| router.notify_from_host(event, Box::new(done)))
-    }
-
-    /// [`notify_event`](Server::notify_event), waiting for the result.
-    ///
-    /// # Errors
-    /// Errors that `done` would be called with, and those of every `_wait`.
-    pub fn notify_event_wait(
-        &self,
-        status: Status,
-        source: &Proc,
-        range: DataRange,
-        info: &[Info],
-    ) -> Result<(), Status> {
-        self.wait(|done| self.notify_event(status, source, range, info, done))
+        self.post(move |router, callback| router.notify_from_host(event, callback))
     }
 
     /// The way for the program that this server is part of.
@@ -515,32 +418,6 @@ impl Server {
 
     fn on_control_thread(&self, thread: &thread::JoinHandle<()>) -> bool {
         thread.thread().id() == thread::current().id()
-    }
-
-    /// Has the control thread do something and tell of it.
-    fn have_done(
-        &self,
-        done: impl FnOnce(Result<(), Status>) + Send + 'static,
-        what: impl FnOnce(&mut router::Router) -> Result<(), Status> + Send + 'static,
-    ) -> Result<(), Status> {
-        self.mailbox.post(move |router| {
-            let result = what(router);
-            router.cx.finish(done, result);
-        })
-    }
-
-    /// Starts a call and blocks until its `done` is called. `ERR_WOULD_BLOCK` on the control thread, `ERR_INIT` when
-    /// the server ends meanwhile.
-    fn wait<T: Send + 'static>(
-        &self,
-        start: impl FnOnce(Box<dyn FnOnce(Result<T, Status>) + Send>) -> Result<(), Status>,
-    ) -> Result<T, Status> {
-        if self.is_own_thread() {
-            return Err(Status::ERR_WOULD_BLOCK);
-        }
-        let (sender, receiver) = oneshot::channel();
-        start(Box::new(move |result| sender.send(result)))?;
-        receiver.recv().unwrap_or(Err(Status::ERR_INIT))
     }
 }
 

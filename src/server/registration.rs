@@ -1,8 +1,9 @@
 //! Registration: the host tells of its jobs, namespaces with their information and the processes that will run here.
 //!
-//! Each call posts what it was given to the control thread; `jobs` and `admission` do it there.
+//! Each call takes what it was given to the control thread; `jobs` and `admission` do it there.
 use super::Server;
 use crate::data::{Info, Nspace, Proc, Status};
+use crate::pending::Pending;
 use crate::store::{BadJobInfo, JobInfoBuilder};
 
 impl Server {
@@ -10,25 +11,11 @@ impl Server {
     /// registered already gets the new information.
     ///
     /// # Errors
-    /// When the server has ended; `done` is not called then.
-    pub fn register_nspace(
-        &self,
-        nspace: &Nspace,
-        nlocalprocs: usize,
-        info: &[Info],
-        done: impl FnOnce(Result<(), Status>) + Send + 'static,
-    ) -> Result<(), Status> {
+    /// `ERR_BAD_PARAM` and its like for job information that makes no sense.
+    pub fn register_nspace(&self, nspace: &Nspace, nlocalprocs: usize, info: &[Info]) -> Pending<(), Status> {
         let mut job = self.job_info(nspace, nlocalprocs);
         let job = job.infos(info).map(|()| job);
-        self.register_job(nspace, nlocalprocs, job, done)
-    }
-
-    /// [`register_nspace`](Server::register_nspace), waiting for the result.
-    ///
-    /// # Errors
-    /// Errors that `done` would be called with, and those of every `_wait`.
-    pub fn register_nspace_wait(&self, nspace: &Nspace, nlocalprocs: usize, info: &[Info]) -> Result<(), Status> {
-        self.wait(|done| self.register_nspace(nspace, nlocalprocs, info, done))
+        self.register_job(nspace, nlocalprocs, job)
     }
 
     /// Begins the information about a job of which `nlocalprocs` processes run here, for
@@ -39,107 +26,53 @@ impl Server {
         JobInfoBuilder::new(nspace, local, &self.config.hostname.to_string_lossy())
     }
 
-    /// Tells of a namespace whose information has been put together, as [`register_nspace`](Server::register_nspace)
-    /// does. Where that failed, `done` gets the status, and the trace the reason.
+    /// Tells of a namespace whose information has been put together, as [`register_nspace`](Server::register_nspace) does. Where
+    /// that failed, the result is the status, and the trace has the reason.
     ///
     /// # Errors
-    /// When the server has ended; `done` is not called then.
+    /// As [`register_nspace`](Server::register_nspace).
     pub fn register_job(
         &self,
         nspace: &Nspace,
         nlocalprocs: usize,
         job: Result<JobInfoBuilder, BadJobInfo>,
-        done: impl FnOnce(Result<(), Status>) + Send + 'static,
-    ) -> Result<(), Status> {
+    ) -> Pending<(), Status> {
         let nspace = nspace.clone();
-        self.mailbox.post(move |router| {
+        self.command(move |router| {
             router.make_way(&nspace);
-            let result = router.jobs.register(&mut router.cx, &nspace, nlocalprocs, job);
-            router.cx.finish(done, result);
+            router.jobs.register(&mut router.cx, &nspace, nlocalprocs, job)
         })
-    }
-
-    /// [`register_job`](Server::register_job), waiting for the result.
-    ///
-    /// # Errors
-    /// Errors that `done` would be called with, and those of every `_wait`.
-    pub fn register_job_wait(
-        &self,
-        nspace: &Nspace,
-        nlocalprocs: usize,
-        job: Result<JobInfoBuilder, BadJobInfo>,
-    ) -> Result<(), Status> {
-        self.wait(|done| self.register_job(nspace, nlocalprocs, job, done))
     }
 
     /// Forgets a namespace with its clients, after their clean-up.
     ///
     /// # Errors
-    /// When the server has ended; `done` is not called then.
-    pub fn deregister_nspace(
-        &self,
-        nspace: &Nspace,
-        done: impl FnOnce(Result<(), Status>) + Send + 'static,
-    ) -> Result<(), Status> {
+    /// When the server has ended.
+    pub fn deregister_nspace(&self, nspace: &Nspace) -> Pending<(), Status> {
         let nspace = nspace.clone();
-        self.mailbox.post(move |router| router.deregister_nspace(&nspace, Box::new(done)))
-    }
-
-    /// [`deregister_nspace`](Server::deregister_nspace), waiting for the result.
-    ///
-    /// # Errors
-    /// Errors that `done` would be called with, and those of every `_wait`.
-    pub fn deregister_nspace_wait(&self, nspace: &Nspace) -> Result<(), Status> {
-        self.wait(|done| self.deregister_nspace(nspace, done))
+        self.post(move |router, callback| router.deregister_nspace(&nspace, callback))
     }
 
     /// Tells of a process that will run here, before or after its namespace is registered. Only a peer with that user
     /// and group will be taken for it.
     ///
     /// # Errors
-    /// When the server has ended; `done` is not called then.
-    pub fn register_client(
-        &self,
-        proc: &Proc,
-        uid: u32,
-        gid: u32,
-        done: impl FnOnce(Result<(), Status>) + Send + 'static,
-    ) -> Result<(), Status> {
+    /// `ERR_BAD_PARAM` for what is no single process.
+    pub fn register_client(&self, proc: &Proc, uid: u32, gid: u32) -> Pending<(), Status> {
         let proc = proc.clone();
-        self.mailbox.post(move |router| {
+        self.command(move |router| {
             router.make_way(&proc.nspace);
-            let result = router.jobs.register_client(&mut router.cx, &proc, uid, gid);
-            router.cx.finish(done, result);
+            router.jobs.register_client(&mut router.cx, &proc, uid, gid)
         })
-    }
-
-    /// [`register_client`](Server::register_client), waiting for the result.
-    ///
-    /// # Errors
-    /// Errors that `done` would be called with, and those of every `_wait`.
-    pub fn register_client_wait(&self, proc: &Proc, uid: u32, gid: u32) -> Result<(), Status> {
-        self.wait(|done| self.register_client(proc, uid, gid, done))
     }
 
     /// Forgets a process, after its clean-up. One that still runs counts as gone.
     ///
     /// # Errors
-    /// When the server has ended; `done` is not called then.
-    pub fn deregister_client(
-        &self,
-        proc: &Proc,
-        done: impl FnOnce(Result<(), Status>) + Send + 'static,
-    ) -> Result<(), Status> {
+    /// When the server has ended.
+    pub fn deregister_client(&self, proc: &Proc) -> Pending<(), Status> {
         let proc = proc.clone();
-        self.mailbox.post(move |router| router.deregister_client(&proc, Box::new(done)))
-    }
-
-    /// [`deregister_client`](Server::deregister_client), waiting for the result.
-    ///
-    /// # Errors
-    /// Errors that `done` would be called with, and those of every `_wait`.
-    pub fn deregister_client_wait(&self, proc: &Proc) -> Result<(), Status> {
-        self.wait(|done| self.deregister_client(proc, done))
+        self.post(move |router, callback| router.deregister_client(&proc, callback))
     }
 
     /// The host's word that a process has ended, for those that the kernel does not show to the server.

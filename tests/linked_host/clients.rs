@@ -372,7 +372,7 @@ fn what_a_process_raised_does_not_reach_it_again_through_the_host() {
     clients[0].register_event_handler(&[code], &[], handler).wait().unwrap();
     clients[0].notify_event(code, &me, range, &[]).wait().unwrap();
     let server = job.server_of(0);
-    let pass_on = |source: &Proc, infos: &[Info]| server.notify_event_wait(code, source, range, infos).unwrap();
+    let pass_on = |source: &Proc, infos: &[Info]| server.notify_event(code, source, range, infos).wait().unwrap();
     pass_on(&me, &[Info::new("host.loops", true)]);
     let elsewhere = Proc::new(job.nspace.clone(), Rank(7));
     pass_on(&elsewhere, &[]);

@@ -222,7 +222,7 @@ fn the_end_after_finalize_is_no_news() {
     let mut rank = Victim::start(&cluster.server(0), &job.proc(0), "finalize");
     rank.wait_for("finalize");
     rank.child.wait().unwrap();
-    cluster.server(0).deregister_client_wait(&job.proc(0)).unwrap();
+    cluster.server(0).deregister_client(&job.proc(0)).wait().unwrap();
     assert_eq!((cluster.world.count("finalized"), cluster.world.count("lost")), (1, 0));
 }
 
@@ -270,7 +270,7 @@ fn the_hosts_word_is_enough() {
     let mut peer = job.peer(0);
     let number = peer.start_fence(&[], &[]);
     assert!(!peer.has_answer(number));
-    cluster.server(0).deregister_client_wait(&job.proc(1)).unwrap();
+    cluster.server(0).deregister_client(&job.proc(1)).wait().unwrap();
     assert_eq!(peer.done(number), DIED);
 }
 
@@ -285,7 +285,7 @@ fn nobody_waits_for_who_has_finalized_and_is_gone() {
         assert_eq!(other.finalize(), OK);
         let server = cluster.server(0);
         match deregistered {
-            true => server.deregister_client_wait(&job.proc(1)).unwrap(),
+            true => server.deregister_client(&job.proc(1)).wait().unwrap(),
             false => server.client_died(&job.proc(1)),
         }
         // Participants that come later do not wait either.
@@ -323,11 +323,11 @@ fn what_a_killed_process_registered_is_cleaned_up() {
     ranks.iter_mut().for_each(|rank| rank.wait_for("job-cleanup"));
     ranks.remove(0).kill();
     // Work that the first one's end has begun is over when this returns.
-    server.deregister_client_wait(&job.proc(0)).unwrap();
+    server.deregister_client(&job.proc(0)).wait().unwrap();
     assert!(exists(&own), "the other one has registered it too");
     assert!(exists(&of_job), "the job is not over");
     ranks.remove(0).kill();
-    server.deregister_client_wait(&job.proc(1)).unwrap();
+    server.deregister_client(&job.proc(1)).wait().unwrap();
     assert!(!exists(&own) && !exists(&of_job));
 }
 

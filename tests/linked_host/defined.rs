@@ -54,11 +54,11 @@ fn a_process_set_is_told_of_and_found() {
     let names = query(&[keys::QUERY_PSET_NAMES, keys::QUERY_NUM_PSETS], vec![]);
     let (status, infos) = client.query(std::slice::from_ref(&names)).wait().unwrap();
     assert_eq!((status, &infos[0].value, &infos[1].value), (Status::SUCCESS, &Value::from(""), &Value::Size(0)));
-    assert_eq!(server.define_process_set_wait(&text(""), &[job.proc(1)]), Err(Status::ERR_BAD_PARAM));
-    assert_eq!(server.define_process_set_wait(&text("ocean"), &[]), Err(Status::ERR_BAD_PARAM));
-    server.define_process_set_wait(&text("ocean"), &[job.proc(1)]).unwrap();
-    server.define_process_set_wait(&text("ice"), &[job.all()]).unwrap();
-    assert_eq!(server.define_process_set_wait(&text("ice"), &[job.proc(0)]), Err(Status::ERR_EXISTS));
+    assert_eq!(server.define_process_set(&text(""), &[job.proc(1)]).wait(), Err(Status::ERR_BAD_PARAM));
+    assert_eq!(server.define_process_set(&text("ocean"), &[]).wait(), Err(Status::ERR_BAD_PARAM));
+    server.define_process_set(&text("ocean"), &[job.proc(1)]).wait().unwrap();
+    server.define_process_set(&text("ice"), &[job.all()]).wait().unwrap();
+    assert_eq!(server.define_process_set(&text("ice"), &[job.proc(0)]).wait(), Err(Status::ERR_EXISTS));
     assert_eq!(told.recv().unwrap(), (Status::PROCESS_SET_DEFINE, Value::from("ocean")));
 
     let (status, infos) = client.query(&[names]).wait().unwrap();
@@ -75,8 +75,8 @@ fn a_process_set_is_told_of_and_found() {
     let unknown = query(&[keys::QUERY_PSET_MEMBERSHIP], vec![Info::new(keys::PSET_NAME, "land")]);
     assert_eq!(client.query(&[unknown]).wait().unwrap_err().status(), Status::ERR_NOT_FOUND, "alone: nothing to free");
 
-    server.delete_process_set_wait(&text("ocean")).unwrap();
-    assert_eq!(server.delete_process_set_wait(&text("ocean")), Err(Status::ERR_NOT_FOUND));
+    server.delete_process_set(&text("ocean")).wait().unwrap();
+    assert_eq!(server.delete_process_set(&text("ocean")).wait(), Err(Status::ERR_NOT_FOUND));
     assert_eq!(told.recv().unwrap(), (Status::PROCESS_SET_DEFINE, Value::from("ice")));
     assert_eq!(told.recv().unwrap(), (Status::PROCESS_SET_DELETE, Value::from("ocean")));
 }
@@ -138,9 +138,9 @@ fn answers_come_in_the_order_of_the_queries_whoever_knows_them() {
     let host = Arc::new(PartialHost(Mutex::new(0)));
     let server = Server::start(ServerConfig::default(), host.clone()).unwrap();
     let proc = Proc::new("b".try_into().unwrap(), Rank(0));
-    server.register_nspace_wait(&proc.nspace, 1, &[Info::new(keys::JOB_SIZE, 1u32)]).unwrap();
+    server.register_nspace(&proc.nspace, 1, &[Info::new(keys::JOB_SIZE, 1u32)]).wait().unwrap();
     let (uid, gid) = ids();
-    server.register_client_wait(&proc, uid, gid).unwrap();
+    server.register_client(&proc, uid, gid).wait().unwrap();
     let client = Client::connect(&peer::address(&server, &proc), &[]).unwrap();
     let of = |name: &str| vec![Info::new(keys::NSPACE, name)];
     let version = keys::QUERY_STABLE_ABI_VERSION;
@@ -163,14 +163,14 @@ fn resources_reach_every_job_that_comes_later() {
     let server = Server::start(ServerConfig::default(), Arc::new(NoHost)).unwrap();
     let register = |name: &str, info: &[Info]| {
         let all = Proc::new(name.try_into().unwrap(), Rank::WILDCARD);
-        server.register_nspace_wait(&all.nspace, 0, &[&[Info::new(keys::JOB_SIZE, 1u32)], info].concat()).unwrap();
-        server.get_wait(&all, keys::CLUSTER_ID, &[])
+        server.register_nspace(&all.nspace, 0, &[&[Info::new(keys::JOB_SIZE, 1u32)], info].concat()).wait().unwrap();
+        server.get(&all, keys::CLUSTER_ID, &[]).wait()
     };
     let resource = [Info::new(keys::CLUSTER_ID, "big")];
-    server.register_resources(&resource, |_| ()).unwrap();
+    server.register_resources(&resource).then(|_| ()).unwrap();
     assert_eq!(register("one", &[]), Ok(Value::from("big")));
     assert_eq!(register("two", &[Info::new(keys::CLUSTER_ID, "small")]), Ok(Value::from("small")));
-    server.deregister_resources(&resource, |_| ()).unwrap();
+    server.deregister_resources(&resource).then(|_| ()).unwrap();
     assert_eq!(register("three", &[]), Err(Status::ERR_NOT_FOUND));
 }
 
@@ -179,24 +179,24 @@ fn a_session_is_found_by_the_jobs_that_name_it() {
     let server = Server::start(ServerConfig::default(), Arc::new(NoHost)).unwrap();
     let register = |name: &str, info: &[Info]| {
         let all = Proc::new(name.try_into().unwrap(), Rank::WILDCARD);
-        server.register_nspace_wait(&all.nspace, 0, &[&[Info::new(keys::JOB_SIZE, 1u32)], info].concat()).unwrap();
-        let get = |key| server.get_wait(&all, key, &[Info::new(keys::SESSION_INFO, true)]);
+        server.register_nspace(&all.nspace, 0, &[&[Info::new(keys::JOB_SIZE, 1u32)], info].concat()).wait().unwrap();
+        let get = |key| server.get(&all, key, &[Info::new(keys::SESSION_INFO, true)]).wait();
         (get(keys::ALLOCATED_NODELIST), get(keys::UNIV_SIZE))
     };
     let of_session = |nodes: &str| [Info::new(keys::ALLOCATED_NODELIST, nodes), Info::new(keys::UNIV_SIZE, 64u32)];
     let named = Info::new(keys::SESSION_ID, 7u32);
-    server.register_session(7, &of_session("a,b"), |_| ()).unwrap();
-    server.register_session(7, &of_session("c"), |_| ()).unwrap();
-    server.register_session(8, &of_session("d"), |_| ()).unwrap();
+    server.register_session(7, &of_session("a,b")).then(|_| ()).unwrap();
+    server.register_session(7, &of_session("c")).then(|_| ()).unwrap();
+    server.register_session(8, &of_session("d")).then(|_| ()).unwrap();
     let (known, size) = (Ok(Value::from("a,b")), Ok(Value::Uint32(64)));
     assert_eq!(register("one", std::slice::from_ref(&named)), (known.clone(), size.clone()));
     let own = [named.clone(), Info::new(keys::ALLOCATED_NODELIST, "b")];
     let array = Info::new(keys::SESSION_INFO_ARRAY, Value::infos(own.to_vec()));
     assert_eq!(register("two", &[array]), (Ok(Value::from("b")), size), "the job's own word counts more");
     assert_eq!(register("three", &[]), (Err(Status::ERR_NOT_FOUND), Ok(Value::Uint32(1))));
-    server.deregister_session(7, |_| ()).unwrap();
+    server.deregister_session(7).then(|_| ()).unwrap();
     assert_eq!(register("four", &[named]).0, Err(Status::ERR_NOT_FOUND));
-    assert_eq!(server.register_session(u32::MAX, &[], |_| ()), Err(Status::ERR_BAD_PARAM));
+    assert_eq!(server.register_session(u32::MAX, &[]).then(|_| ()), Err(Status::ERR_BAD_PARAM));
 }
 
 #[test]
@@ -205,16 +205,16 @@ fn processes_find_what_their_application_was_set_up_with() {
     let proc = Proc::new("job".try_into().unwrap(), Rank(0));
     let envar = |name: &str| Envar { name: Some(text(name)), value: Some(text("1")), separator: 0 };
     let info = [Info::new(keys::SET_ENVAR, Value::Envar(envar("SITE")))];
-    server.setup_local_support_wait(&proc.nspace, &info).unwrap();
+    server.setup_local_support(&proc.nspace, &info).wait().unwrap();
     let bad = [Info::new(keys::SET_ENVAR, Value::Envar(envar("")))];
-    assert_eq!(server.setup_local_support_wait(&proc.nspace, &bad), Err(Status::ERR_BAD_PARAM));
-    server.register_nspace_wait(&proc.nspace, 1, &[]).unwrap();
+    assert_eq!(server.setup_local_support(&proc.nspace, &bad).wait(), Err(Status::ERR_BAD_PARAM));
+    server.register_nspace(&proc.nspace, 1, &[]).wait().unwrap();
     let mut env: Vec<(OsString, OsString)> = vec![("SITE".into(), "0".into())];
     server.setup_fork(&proc, &mut env).unwrap();
     assert!(env.contains(&("SITE".into(), "1".into())));
-    server.deregister_nspace_wait(&proc.nspace).unwrap();
+    server.deregister_nspace(&proc.nspace).wait().unwrap();
     let (tell, told) = mpsc::channel();
-    server.collect_inventory(move |inventory| tell.send(inventory).unwrap()).unwrap();
+    server.collect_inventory().then(move |inventory| tell.send(inventory).unwrap()).unwrap();
     assert!(told.recv().unwrap().unwrap().find(keys::HOSTNAME).is_some());
 }
 
@@ -232,8 +232,8 @@ fn output_reaches_those_who_asked_for_it() {
     let server = Server::start(ServerConfig::default(), Arc::new(ForwardingHost)).unwrap();
     let job = |rank: u32| Proc::new("job".try_into().unwrap(), Rank(rank));
     let (uid, gid) = (nix::unistd::geteuid().as_raw(), nix::unistd::getegid().as_raw());
-    server.register_nspace_wait(&job(0).nspace, 1, &[Info::new(keys::JOB_SIZE, 1u32)]).unwrap();
-    server.register_client_wait(&job(0), uid, gid).unwrap();
+    server.register_nspace(&job(0).nspace, 1, &[Info::new(keys::JOB_SIZE, 1u32)]).wait().unwrap();
+    server.register_client(&job(0), uid, gid).wait().unwrap();
     let client = Client::connect(&peer::address(&server, &job(0)), &[]).unwrap();
     let (tell, told) = mpsc::channel();
     let handler: OutputHandler = Arc::new(move |output: Output| tell.send(output).unwrap());
@@ -243,7 +243,7 @@ fn output_reaches_those_who_asked_for_it() {
     assert_eq!(pull(job(9), stdout).unwrap_err().status(), Status::ERR_NO_PERMISSIONS);
     let id = pull(job(Rank::WILDCARD.0), stdout).unwrap();
     let deliver = |rank: u32, channel: Channels, bytes: &[u8]| {
-        server.iof_deliver(&job(rank), channel, bytes, &[], |_| ()).unwrap();
+        server.iof_deliver(&job(rank), channel, bytes, &[]).then(|_| ()).unwrap();
     };
     deliver(3, stderr, b"not this");
     deliver(3, stdout, b"this");

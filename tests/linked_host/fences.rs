@@ -168,13 +168,13 @@ fn a_process_that_is_not_even_registered_is_waited_for() {
     let (uid, gid) = (nix::unistd::geteuid().as_raw(), nix::unistd::getegid().as_raw());
     let server = cluster.server(0);
     // The number of local processes is known.
-    server.register_nspace_wait(&job.nspace, 2, &[Info::new(keys::JOB_SIZE, 2u32)]).unwrap();
-    server.register_client_wait(&job.proc(0), uid, gid).unwrap();
+    server.register_nspace(&job.nspace, 2, &[Info::new(keys::JOB_SIZE, 2u32)]).wait().unwrap();
+    server.register_client(&job.proc(0), uid, gid).wait().unwrap();
     let mut first = job.peer(0);
     let numbers = [first.start_fence(&[], &[]), first.start_fence(&[job.proc(0)], &[])];
     assert_eq!(first.done(numbers[1]), OK);
     assert!(!first.has_answer(numbers[0]));
-    server.register_client_wait(&job.proc(1), uid, gid).unwrap();
+    server.register_client(&job.proc(1), uid, gid).wait().unwrap();
     assert_eq!(job.peer(1).status(Request::Fence { procs: vec![], info: vec![] }), OK);
     assert_eq!(first.done(numbers[0]), OK);
 }

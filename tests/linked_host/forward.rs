@@ -182,8 +182,8 @@ impl Host for RecordingHost {
 fn server(host: impl Host, jobs: &[&str]) -> Server {
     let server = Server::start(ServerConfig::default(), Arc::new(host)).unwrap();
     for name in jobs {
-        server.register_nspace_wait(&nspace(name), 1, &[Info::new(keys::JOB_SIZE, 1u32)]).unwrap();
-        server.register_client_wait(&proc(name, 0), ids().0, ids().1).unwrap();
+        server.register_nspace(&nspace(name), 1, &[Info::new(keys::JOB_SIZE, 1u32)]).wait().unwrap();
+        server.register_client(&proc(name, 0), ids().0, ids().1).wait().unwrap();
     }
     server
 }
@@ -430,7 +430,7 @@ fn connected_jobs_read_each_others_memory() {
     assert_eq!(two.ask(apart), Reply::Spawned(nspace("child")));
     assert_eq!(one.ask(spawn), Reply::Spawned(nspace("child")));
     assert!(may(&mut one, "child") && !may(&mut two, "child"));
-    server.deregister_nspace_wait(&nspace("child")).unwrap();
+    server.deregister_nspace(&nspace("child")).wait().unwrap();
     assert!(!may(&mut one, "child"));
 }
 
@@ -479,8 +479,8 @@ fn a_time_limit_ends_a_look_up_on_another_node_and_the_host_does_not_see_it() {
     let (tell, told) = mpsc::channel();
     let server = server(ChannelHost(tell), &[]);
     let job = nspace("job");
-    server.register_nspace_wait(&job, 1, &[Info::new(keys::JOB_SIZE, 2u32)]).unwrap();
-    server.register_client_wait(&proc("job", 0), ids().0, ids().1).unwrap();
+    server.register_nspace(&job, 1, &[Info::new(keys::JOB_SIZE, 2u32)]).wait().unwrap();
+    server.register_client(&proc("job", 0), ids().0, ids().1).wait().unwrap();
     let mut peer = Peer::connect(&server, &proc("job", 0)).unwrap();
     let limited = peer.start_get(&proc("job", 1), "k", &[Info::new(keys::TIMEOUT, 1)]);
     let Taken::Fetch(info, done) = told.recv().unwrap() else { panic!("not asked to fetch") };
@@ -500,8 +500,8 @@ fn an_answer_after_the_end_of_a_job_is_not_for_the_next_of_its_name() {
     let both = [proc("job", 0), proc("other", 0)];
     let register = || {
         for proc in &both {
-            server.register_nspace_wait(&proc.nspace, 1, &[Info::new(keys::JOB_SIZE, 2u32)]).unwrap();
-            server.register_client_wait(proc, ids().0, ids().1).unwrap();
+            server.register_nspace(&proc.nspace, 1, &[Info::new(keys::JOB_SIZE, 2u32)]).wait().unwrap();
+            server.register_client(proc, ids().0, ids().1).wait().unwrap();
         }
         both.clone().map(|proc| Peer::connect(&server, &proc).unwrap())
     };
@@ -512,7 +512,7 @@ fn an_answer_after_the_end_of_a_job_is_not_for_the_next_of_its_name() {
         peer.send(Request::Connect { procs: both.to_vec(), info: vec![] });
     }
     let Taken::Connect(connect) = told.recv().unwrap() else { panic!("not asked to connect") };
-    both.iter().for_each(|proc| server.deregister_nspace_wait(&proc.nspace).unwrap());
+    both.iter().for_each(|proc| server.deregister_nspace(&proc.nspace).wait().unwrap());
     connect.complete(Ok(()));
 
     let [mut one, _two] = register();

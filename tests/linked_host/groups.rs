@@ -77,11 +77,11 @@ fn a_node_makes_its_own_groups_without_its_host() {
     let server = Server::start(ServerConfig::default(), Arc::new(NoHost)).unwrap();
     let nspace = id("job");
     let info = [Info::new(keys::JOB_SIZE, 2u32), Info::new(keys::LOCAL_PEERS, "0,1")];
-    server.register_nspace_wait(&nspace, 2, &info).unwrap();
+    server.register_nspace(&nspace, 2, &info).wait().unwrap();
     let procs = [0, 1].map(|rank| Proc::new(nspace.clone(), Rank(rank)));
     let (uid, gid) = (nix::unistd::geteuid().as_raw(), nix::unistd::getegid().as_raw());
     let clients = procs.each_ref().map(|proc| {
-        server.register_client_wait(proc, uid, gid).unwrap();
+        server.register_client(proc, uid, gid).wait().unwrap();
         Client::connect(&peer::address(&server, proc), &[]).unwrap()
     });
     let all = |name: &str, info: &[Info]| -> Vec<Result<Infos, Status>> {

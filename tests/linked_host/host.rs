@@ -317,7 +317,7 @@ impl Host for NodeHost {
         // Open MPI's `mpirun` hands an event of a process to the server that it has it from, too.
         let is_of_a_server = servers.iter().any(|server| server.proc() == *source);
         for (_, server) in servers.iter().enumerate().filter(|(node, _)| *node != self.node || !is_of_a_server) {
-            server.notify_event(status, source, range, info, |_| ())?;
+            server.notify_event(status, source, range, info).then(|_| ())?;
         }
         Ok(Answer::Done)
     }
@@ -329,7 +329,7 @@ impl Host for NodeHost {
         }
         let node = self.world.nodes_of(std::slice::from_ref(proc))[0];
         let server = lock(&self.world.servers)[node].clone();
-        server.dmodex_request(proc, &[], |blob| done.complete(blob))?;
+        server.dmodex_request(proc, &[]).then(|blob| done.complete(blob))?;
         Ok(Answer::Later)
     }
 }
@@ -428,7 +428,7 @@ impl Job<'_> {
     pub fn register_nspace(&self) {
         for node in 0..self.nodes() {
             let local = self.ranks_on(node).len();
-            self.cluster.server(node).register_nspace_wait(&self.nspace, local, &self.info(node)).unwrap();
+            self.cluster.server(node).register_nspace(&self.nspace, local, &self.info(node)).wait().unwrap();
         }
     }
 
@@ -436,13 +436,13 @@ impl Job<'_> {
         let (uid, gid) = (nix::unistd::geteuid().as_raw(), nix::unistd::getegid().as_raw());
         for (rank, node) in self.placement.iter().enumerate() {
             let proc = self.proc(rank as u32);
-            self.cluster.server(*node).register_client_wait(&proc, uid, gid).unwrap();
+            self.cluster.server(*node).register_client(&proc, uid, gid).wait().unwrap();
         }
     }
 
     pub fn deregister(&self) {
         for node in 0..self.nodes() {
-            self.cluster.server(node).deregister_nspace_wait(&self.nspace).unwrap();
+            self.cluster.server(node).deregister_nspace(&self.nspace).wait().unwrap();
         }
     }
 

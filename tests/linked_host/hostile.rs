@@ -225,7 +225,7 @@ fn another_user() {
         assert!(reason.contains("user 65534"), "{reason}");
 
         // Registered for that user, it is this one that is refused.
-        job.server_of(0).register_client_wait(&job.proc(2), 65534, 65534).unwrap();
+        job.server_of(0).register_client(&job.proc(2), 65534, 65534).wait().unwrap();
         assert_eq!(refusal(address, &hello(address)).0, Status::ERR_INVALID_CRED);
         job.register_clients();
     });

@@ -305,11 +305,11 @@ impl Host for GroupChannelHost {
 fn two_of(size: u32, server: &Server) -> [Client; 2] {
     let nspace = id("job");
     let job = [Info::new(keys::JOB_SIZE, size), Info::new(keys::LOCAL_PEERS, "0,1")];
-    server.register_nspace_wait(&nspace, 2, &job).unwrap();
+    server.register_nspace(&nspace, 2, &job).wait().unwrap();
     let (uid, gid) = (nix::unistd::geteuid().as_raw(), nix::unistd::getegid().as_raw());
     [0, 1].map(|rank| {
         let proc = Proc::new(nspace.clone(), Rank(rank));
-        server.register_client_wait(&proc, uid, gid).unwrap();
+        server.register_client(&proc, uid, gid).wait().unwrap();
         Client::connect(&peer::address(server, &proc), &[]).unwrap()
     })
 }
@@ -356,7 +356,7 @@ fn a_refusal_of_an_invitation_that_was_given_up_ends_no_other_one() {
         Info::new(keys::EVENT_CUSTOM_RANGE, DataArray::of([leader])),
         Info::new(keys::EVENT_AFFECTED_PROC, elsewhere.clone()),
     ];
-    server.notify_event(Status::GROUP_INVITE_ACCEPTED, &elsewhere, DataRange::CUSTOM, &answer, |_| ()).unwrap();
+    server.notify_event(Status::GROUP_INVITE_ACCEPTED, &elsewhere, DataRange::CUSTOM, &answer).then(|_| ()).unwrap();
     assert_eq!([second, stays].map(made), [0; 2].map(|_| (OK, vec![0, 1, 2])));
 }
 

@@ -25,9 +25,9 @@ fn proc(name: &str, rank: u32) -> Proc {
 fn server(host: impl Host, config: ServerConfig, size: u32) -> Server {
     let server = Server::start(config, Arc::new(host)).unwrap();
     let info = [Info::new(keys::JOB_SIZE, size)];
-    server.register_nspace_wait(&proc("job", 0).nspace, size as usize, &info).unwrap();
+    server.register_nspace(&proc("job", 0).nspace, size as usize, &info).wait().unwrap();
     for rank in 0..size {
-        server.register_client_wait(&proc("job", rank), ids().0, ids().1).unwrap();
+        server.register_client(&proc("job", rank), ids().0, ids().1).wait().unwrap();
     }
     server
 }
@@ -64,7 +64,7 @@ fn nothing_stays_of_who_came_before_its_namespace_and_went() {
     let mut peer = other.peer(0);
     drop(early);
     assert!(peer.get(&other.all(), keys::JOB_SIZE, &[]).is_ok());
-    server.deregister_client_wait(&job.proc(0)).unwrap();
+    server.deregister_client(&job.proc(0)).wait().unwrap();
     let mut env: Vec<(std::ffi::OsString, std::ffi::OsString)> = Vec::new();
     assert_eq!(server.setup_fork(&job.proc(0), &mut env), Err(Status::ERR_NOT_FOUND));
 }
@@ -277,7 +277,8 @@ fn events_reach_whom_they_are_for() {
     let (told, tells) = mpsc::channel();
     let undefined = Proc::new(Nspace::new("").unwrap(), Rank::UNDEF);
     server
-        .notify_event(Status(-5000), &undefined, DataRange::LOCAL, &[], move |result| {
+        .notify_event(Status(-5000), &undefined, DataRange::LOCAL, &[])
+        .then(move |result| {
             told.send(result).unwrap();
         })
         .unwrap();
@@ -292,7 +293,7 @@ fn events_reach_whom_they_are_for() {
         let (told, tells) = mpsc::channel();
         let info = [Info::new(keys::EVENT_PROXY, source.clone())];
         let done = move |result| told.send(result).unwrap();
-        server.notify_event(Status(-6002), &source, DataRange::GLOBAL, &info, done).unwrap();
+        server.notify_event(Status(-6002), &source, DataRange::GLOBAL, &info).then(done).unwrap();
         assert_eq!(tells.recv().unwrap(), Ok(()));
     }
     assert_eq!(code(peers[1].push()).0, -6002);
@@ -312,7 +313,7 @@ fn an_event_beyond_the_node_needs_a_host_that_carries_it() {
     let mut peers: Vec<Peer> = (0..2).map(|rank| Peer::connect(&server, &proc("job", rank)).unwrap()).collect();
     assert_eq!(peers[0].status(Request::RegisterEvents { codes: vec![Status(-5000)], info: vec![] }), OK);
     let (own, code) = (server.proc(), Status(-5000));
-    let by_server = |range| server.notify_event_wait(code, &own, range, &[]);
+    let by_server = |range| server.notify_event(code, &own, range, &[]).wait();
     assert_eq!(by_server(DataRange::GLOBAL), Err(Status::ERR_NOT_SUPPORTED));
     assert_eq!(by_server(DataRange::LOCAL), Ok(()));
     // Of a process's event, being heard by somebody is enough.
@@ -348,8 +349,9 @@ fn blocking_calls_are_refused_where_they_would_never_return() {
     let (sender, receiver) = mpsc::channel();
     let inside = server.clone();
     server
-        .register_client(&proc("job", 0), 0, 0, move |_| {
-            sender.send(inside.get_wait(&proc("job", 0), "k", &[])).unwrap();
+        .register_client(&proc("job", 0), 0, 0)
+        .then(move |_| {
+            sender.send(inside.get(&proc("job", 0), "k", &[]).wait()).unwrap();
         })
         .unwrap();
     assert_eq!(receiver.recv().unwrap(), Err(Status::ERR_WOULD_BLOCK));
@@ -399,7 +401,7 @@ fn what_waits_ends_with_the_server() {
     assert!(!peer.has_answer(number));
     let (tell, told) = mpsc::channel();
     let for_ever = [Info::new(keys::TIMEOUT, 0i32)];
-    server.get(&proc("job", 1), "k", &for_ever, move |result| tell.send(result).unwrap()).unwrap();
+    server.get(&proc("job", 1), "k", &for_ever).then(move |result| tell.send(result).unwrap()).unwrap();
     server.finalize();
     assert_eq!(told.recv().unwrap(), Err(Status::ERR_NOT_FOUND));
     assert_eq!(peer.stream.read(&mut [0; 1]).unwrap_or(0), 0, "the connection has ended");

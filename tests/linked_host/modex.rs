@@ -59,12 +59,12 @@ fn a_registered_process_runs_here_even_where_the_host_gives_no_placement() {
         let job = cluster.unregistered_job("job", &[0, 0, 1]);
         let info = [Info::new(keys::JOB_SIZE, 3u32)];
         let register_nspaces = || {
-            cluster.server(0).register_nspace_wait(&job.nspace, 2, &info).unwrap();
-            cluster.server(1).register_nspace_wait(&job.nspace, 1, &info).unwrap();
+            cluster.server(0).register_nspace(&job.nspace, 2, &info).wait().unwrap();
+            cluster.server(1).register_nspace(&job.nspace, 1, &info).wait().unwrap();
         };
         let register_clients = || {
             for (rank, node) in [(0, 0), (1, 0), (2, 1)] {
-                cluster.server(node).register_client_wait(&job.proc(rank), uid, gid).unwrap();
+                cluster.server(node).register_client(&job.proc(rank), uid, gid).wait().unwrap();
             }
         };
         if clients_first {
@@ -146,10 +146,10 @@ fn a_host_that_has_left_an_asker_waiting_is_asked_again_for_the_next() {
     let server = Server::start(ServerConfig::default(), Arc::new(ChannelHost(Mutex::new(tell)))).unwrap();
     let proc = |rank| Proc::new(Nspace::new("job").unwrap(), Rank(rank));
     let job = [Info::new(keys::JOB_SIZE, 3u32), Info::new(keys::LOCAL_PEERS, "0,1")];
-    server.register_nspace_wait(&proc(0).nspace, 2, &job).unwrap();
+    server.register_nspace(&proc(0).nspace, 2, &job).wait().unwrap();
     let (uid, gid) = (nix::unistd::geteuid().as_raw(), nix::unistd::getegid().as_raw());
     let [mut first, mut second] = [0, 1].map(|rank| {
-        server.register_client_wait(&proc(rank), uid, gid).unwrap();
+        server.register_client(&proc(rank), uid, gid).wait().unwrap();
         Peer::connect(&server, &proc(rank)).unwrap()
     });
     first.start_get(&proc(2), "k", &[]);
@@ -258,7 +258,7 @@ fn what_was_committed_is_there_for_other_nodes_as_long_as_the_job_is() {
     assert_eq!(peer.get(&job.proc(1), "k", &[]), Ok(Value::Uint32(1)));
     assert_eq!(peer.get(&job.proc(2), "k", &[]), Ok(Value::Uint32(2)));
     // The other node is through with the job, and does not wait for it to come.
-    cluster.server(1).deregister_nspace_wait(&job.nspace).unwrap();
+    cluster.server(1).deregister_nspace(&job.nspace).wait().unwrap();
     assert_eq!(peer.get(&job.proc(1), "other", &[]), NOT_FOUND);
 }
 
@@ -283,9 +283,9 @@ fn the_embedding_program_can_look_too() {
     let mut peer = job.peer(0);
     peer.commit(Scope::GLOBAL, "k", 4u32);
     let server = cluster.server(0);
-    assert_eq!(server.get_wait(&job.proc(0), "k", &[]), Ok(Value::Uint32(4)));
-    assert_eq!(server.get_wait(&job.all(), keys::JOB_SIZE, &[]), Ok(Value::Uint32(1)));
-    assert_eq!(server.get_wait(&job.all(), keys::TMPDIR, &[Info::new(keys::IMMEDIATE, true)]), NOT_FOUND);
+    assert_eq!(server.get(&job.proc(0), "k", &[]).wait(), Ok(Value::Uint32(4)));
+    assert_eq!(server.get(&job.all(), keys::JOB_SIZE, &[]).wait(), Ok(Value::Uint32(1)));
+    assert_eq!(server.get(&job.all(), keys::TMPDIR, &[Info::new(keys::IMMEDIATE, true)]).wait(), NOT_FOUND);
 }
 
 #[test]
@@ -299,7 +299,7 @@ fn who_asks_for_no_rank_in_particular_means_its_own_application() {
         )
     };
     let info = [job.info(0), vec![app(0, 1), app(1, 2)]].concat();
-    cluster.server(0).register_nspace_wait(&job.nspace, 3, &info).unwrap();
+    cluster.server(0).register_nspace(&job.nspace, 3, &info).wait().unwrap();
     job.register_clients();
     for level in [vec![], vec![Info::new(keys::APP_INFO, true)]] {
         for (rank, size) in [(0, 1u32), (1, 2), (2, 2)] {
@@ -325,9 +325,9 @@ fn who_names_an_application_a_node_or_a_session_need_not_say_the_level() {
         of(keys::SESSION_INFO_ARRAY, vec![Info::new(keys::SESSION_ID, number), Info::new(keys::UNIV_SIZE, size)])
     };
     let info = [job.info(0), vec![app(0, 1), app(1, 3), session(7, 4), session(8, 99)]].concat();
-    cluster.server(0).register_nspace_wait(&job.nspace, 3, &info).unwrap();
+    cluster.server(0).register_nspace(&job.nspace, 3, &info).wait().unwrap();
     let (uid, gid) = (nix::unistd::geteuid().as_raw(), nix::unistd::getegid().as_raw());
-    (0..3).for_each(|rank| cluster.server(0).register_client_wait(&job.proc(rank), uid, gid).unwrap());
+    (0..3).for_each(|rank| cluster.server(0).register_client(&job.proc(rank), uid, gid).wait().unwrap());
     let mut peer = job.peer(1);
     assert_eq!(peer.commit(Scope::GLOBAL, "posted", 1u32), OK);
     let client = Client::connect(&address(&cluster.server(0), &job.proc(2)), &[]).unwrap();

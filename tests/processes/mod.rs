@@ -57,10 +57,10 @@ impl<'a> Job<'a> {
     /// Registers a job with what its host says of it; the first `size` ranks run here.
     pub fn register_as(server: &'a Server, name: &str, size: u32, info: &[Info]) -> Self {
         let nspace = Nspace::new(name).unwrap();
-        server.register_nspace_wait(&nspace, size as usize, info).unwrap();
+        server.register_nspace(&nspace, size as usize, info).wait().unwrap();
         let (uid, gid) = (nix::unistd::geteuid().as_raw(), nix::unistd::getegid().as_raw());
         let job = Job { server, nspace, size };
-        (0..size).for_each(|rank| server.register_client_wait(&job.proc(rank), uid, gid).unwrap());
+        (0..size).for_each(|rank| server.register_client(&job.proc(rank), uid, gid).wait().unwrap());
         job
     }
 

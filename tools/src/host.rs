@@ -98,14 +98,14 @@ impl Pmix {
             let done = move |result| {
                 let _ = done.send(result);
             };
-            self.server.register_client(&job.proc(rank), getuid().as_raw(), getgid().as_raw(), done)?;
+            self.server.register_client(&job.proc(rank), getuid().as_raw(), getgid().as_raw()).then(done)?;
         }
         drop(done);
         let mut infos = job.infos(self.place.as_ref());
         let is_told = |info: &&Info| info.key == keys::COSPAWN_APP || spawn::STOPS.iter().any(|key| info.key == *key);
         infos.extend(more.iter().filter(is_told).cloned());
-        self.server.setup_local_support_wait(&job.nspace, more)?;
-        self.server.register_nspace_wait(&job.nspace, job.size() as usize, &infos)?;
+        self.server.setup_local_support(&job.nspace, more).wait()?;
+        self.server.register_nspace(&job.nspace, job.size() as usize, &infos).wait()?;
         registered.into_iter().collect()
     }
 
@@ -174,14 +174,14 @@ impl Pmix {
         ];
         info.extend(more);
         // A server that has ended has nobody to tell.
-        let _ = self.server.notify_event(status, &self.server.proc(), DataRange::CUSTOM, &info, |_| ());
+        let _ = self.server.notify_event(status, &self.server.proc(), DataRange::CUSTOM, &info).then(|_| ());
     }
 
     /// Forgets a job that is over, and then removes its directories.
     pub fn forget(&self, job: &Job) {
         let directory = job.session.job(job.number);
         // Files that cannot be removed now go with the session.
-        let _ = self.server.deregister_nspace(&job.nspace, move |_| drop(std::fs::remove_dir_all(directory)));
+        let _ = self.server.deregister_nspace(&job.nspace).then(move |_| drop(std::fs::remove_dir_all(directory)));
     }
 
     /// Returns the time at which [`expire`](Pmix::expire) is to be called.
@@ -197,7 +197,7 @@ impl Pmix {
     /// Ends the server, after the clean-ups that ranks have asked for.
     pub fn finish(self) {
         // A tool that pulls output may still read its end, unless it reads nothing.
-        let _ = self.server.iof_flush_wait(PATIENCE);
+        let _ = self.server.iof_flush(PATIENCE).wait();
         // Others hold it for the time of a call at most, and then end it.
         drop(self.server);
     }

@@ -171,7 +171,7 @@ impl Inputs {
         drop(state);
         let server = self.server.get().and_then(Weak::upgrade);
         for source in go {
-            let _ = server.as_ref().map(|server| server.iof_flow_control(&source, Channels::STDIN, false, |_| ()));
+            let _ = server.as_ref().map(|server| server.iof_flow_control(&source, Channels::STDIN, false).then(|_| ()));
         }
         waiting
     }

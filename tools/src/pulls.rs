@@ -75,7 +75,7 @@ impl PulledStream {
             let end = bytes.is_empty().then(|| Info::new(keys::IOF_COMPLETE, true));
             // It takes over at once, so that no more than this is on its way; one that has ended has nobody left to
             // tell.
-            let _ = server.iof_deliver_wait(&self.source, self.channel, bytes, end.as_slice());
+            let _ = server.iof_deliver(&self.source, self.channel, bytes, end.as_slice()).wait();
         }
         is_ours
     }

@@ -272,10 +272,10 @@ fn ask_own_server(question: Question<'_>, sink: Sink<'_>) -> Result<(), Status> 
     let proc = Proc::new(nspace, question.rank());
     let key = std::str::from_utf8(question.key()).map_err(|_| Status::ERR_NOT_FOUND)?;
     let directives = Directives { optional: true, ..question.directives().clone() }.to_infos();
-    let found = match server.get_wait(&proc, key, &directives) {
+    let found = match server.get(&proc, key, &directives).wait() {
         // A Get that names no process means the caller.
         Err(Status::ERR_NOT_FOUND) if proc.rank == Rank::UNDEF && proc.nspace == me.nspace => {
-            server.get_wait(&me, key, &directives)?
+            server.get(&me, key, &directives).wait()?
         }
         found => found?,
     };

@@ -41,11 +41,12 @@ export! {
         let (status, range, info) = (Status(status), DataRange(range), many::<_, Info>(info, ninfo)?);
         let server = super::server::server().ok().filter(|_| range != DataRange::PROC_LOCAL);
         if let Some(server) = server {
+            let raised = server.notify_event(status, &source, range, &info);
             if cbfunc.is_none() && !server.is_own_thread() {
-                return server.notify_event_wait(status, &source, range, &info);
+                return raised.wait();
             }
             let done = callbacks::op(cbfunc, cbdata);
-            return server.notify_event(status, &source, range, &info, |told| done(told.map_err(Error::from)));
+            return raised.then(|told| done(told.map_err(Error::from)));
         }
         callbacks::finish(client.notify_event(status, &source, range, &info), cbfunc, cbdata)
     }

@@ -5,7 +5,7 @@ use instanton::client::{Output, OutputHandler, to_own_output};
 use instanton::data::{Channels, Info, InfoList, Nspace, Proc, Rank, Status, keys};
 use libc::{c_int, c_void};
 
-use super::server::{op, server};
+use super::server::{op, op_in_turn, server};
 use crate::arena::Arena;
 use crate::boundary::{Outcome, export};
 use crate::callbacks::{self, CbData, OpFn, RegistrationFn};
@@ -103,12 +103,7 @@ export! {
     ) -> Outcome {
         let (server, source) = (server()?, one::<_, Proc>(source)?);
         let (bytes, info) = (one::<_, Vec<u8>>(bytes)?, many::<_, Info>(info, ninfo)?);
-        op(
-            cbfunc,
-            cbdata,
-            |done| server.iof_deliver(&source, Channels(channel), &bytes, &info, done),
-            || server.iof_deliver(&source, Channels(channel), &bytes, &info, |_| ()),
-        )
+        op_in_turn(server.iof_deliver(&source, Channels(channel), &bytes, &info), cbfunc, cbdata)
     }
 
     /// Stops processes that push input through this server, or lets them go on; without `source`, all of them.
@@ -119,11 +114,6 @@ export! {
         let server = server()?;
         let everybody = || Proc::new(Nspace::new("").expect("a legal name"), Rank::WILDCARD);
         let source = if source.is_null() { everybody() } else { one(source)? };
-        op(
-            cbfunc,
-            cbdata,
-            |done| server.iof_flow_control(&source, Channels(channel), xoff, done),
-            || server.iof_flow_control_wait(&source, Channels(channel), xoff),
-        )
+        op(server.iof_flow_control(&source, Channels(channel), xoff), cbfunc, cbdata)
     }
 }

@@ -8,6 +8,7 @@ use std::io::Write as _;
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};
 
+use instanton::Pending;
 use instanton::client::Client;
 use instanton::data::{Info, InfoList, Nspace, Proc, Rank, Status, Text, Value, keys};
 use instanton::launch::Launcher;
@@ -312,23 +313,48 @@ fn end(running: Option<Running>) {
     }
 }
 
-/// Callback that such a call is given for its end.
-pub type Done = Box<dyn FnOnce(Result<(), Status>) + Send>;
-
-/// Makes a call of the server that answers through `cbfunc`; without one, waits for it and says so.
-pub fn op(
-    cbfunc: Option<OpFn>,
-    cbdata: *mut c_void,
-    start: impl FnOnce(Done) -> Outcome,
-    wait: impl FnOnce() -> Outcome,
-) -> Outcome {
-    let Some(cbfunc) = cbfunc else { return wait().and(Err(Status::OPERATION_SUCCEEDED)) };
+/// A completion that calls `cbfunc`.
+fn completion(cbfunc: OpFn, cbdata: *mut c_void) -> impl FnOnce(Result<(), Status>) + Send + 'static {
     let data = CbData::new(cbdata);
-    start(Box::new(move |result| {
+    move |result| {
         let status = result.err().unwrap_or(Status::SUCCESS);
         // SAFETY: the host's own function and data.
         unsafe { cbfunc(status.0, data.get()) };
-    }))
+    }
+}
+
+/// Ends a call of the server: through `cbfunc`, or by waiting where there is none, which the status says.
+pub fn op(pending: Pending<(), Status>, cbfunc: Option<OpFn>, cbdata: *mut c_void) -> Outcome {
+    match cbfunc {
+        Some(cbfunc) => pending.then(completion(cbfunc, cbdata)),
+        None => pending.wait().and(Err(Status::OPERATION_SUCCEEDED)),
+    }
+}
+
+/// Ends a call of the server as [`op`] does, but never waits: what is called later finds it done, because the server
+/// does one after the other.
+pub fn op_in_turn(pending: Pending<(), Status>, cbfunc: Option<OpFn>, cbdata: *mut c_void) -> Outcome {
+    match cbfunc {
+        Some(_) => op(pending, cbfunc, cbdata),
+        None => pending.then(|_| ()).and(Err(Status::OPERATION_SUCCEEDED)),
+    }
+}
+
+/// Ends a call that was done at once.
+pub fn op_done(cbfunc: Option<OpFn>, cbdata: *mut c_void) -> Outcome {
+    report(cbfunc, cbdata, Status::SUCCESS);
+    if cbfunc.is_some() { Ok(()) } else { Err(Status::OPERATION_SUCCEEDED) }
+}
+
+/// Ends a deregistration. A function that returns nothing has said all there is when it could not even begin.
+fn leave(pending: Pending<(), Status>, leaving: Leaving, cbfunc: Option<OpFn>, cbdata: *mut c_void) {
+    match cbfunc {
+        Some(cbfunc) => _ = pending.then(leaving.forgotten_before(completion(cbfunc, cbdata))),
+        None => {
+            let _ = pending.wait();
+            leaving.forget();
+        }
+    }
 }
 
 /// A namespace of the caller.
@@ -423,34 +449,19 @@ export! {
         // PRRTE 3.0 registers one without a name whenever processes connect, and shows its user what is wrong with
         // that.
         if nspace.is_empty() {
-            report(cbfunc, cbdata, Status::SUCCESS);
-            return if cbfunc.is_some() { Ok(()) } else { Err(Status::OPERATION_SUCCEEDED) };
+            return op_done(cbfunc, cbdata);
         }
         // Negative stands for "not known", which is what none is.
         let local = usize::try_from(nlocalprocs).unwrap_or(0);
         let job = registration::job_info(server.job_info(&nspace, local), info, ninfo)?;
-        match cbfunc {
-            None => op(None, cbdata, |_| Ok(()), || server.register_job_wait(&nspace, local, job)),
-            Some(_) => op(cbfunc, cbdata, |done| server.register_job(&nspace, local, job, done), || Ok(())),
-        }
+        op(server.register_job(&nspace, local, job), cbfunc, cbdata)
     }
 
     /// Forgets a namespace with its clients.
     fn PMIx_server_deregister_nspace(nspace: *const c_char, cbfunc: Option<OpFn>, cbdata: *mut c_void) {
         let Ok(nspace) = nspace_of(nspace) else { return report(cbfunc, cbdata, Status::ERR_BAD_PARAM) };
         let Ok(server) = server() else { return report(cbfunc, cbdata, Status::ERR_INIT) };
-        let leaving = Leaving::nspace(&nspace);
-        // A function that returns nothing has said all there is when it could not even begin.
-        let _ = op(
-            cbfunc,
-            cbdata,
-            |done| server.deregister_nspace(&nspace, leaving.clone().forgotten_before(done)),
-            || {
-                let result = server.deregister_nspace_wait(&nspace);
-                leaving.clone().forget();
-                result
-            },
-        );
+        leave(server.deregister_nspace(&nspace), Leaving::nspace(&nspace), cbfunc, cbdata);
     }
 
     /// Tells of a process that will run here, and as whom.
@@ -460,29 +471,14 @@ export! {
     ) -> Outcome {
         let (server, proc) = (server()?, one::<_, Proc>(proc)?);
         objects::keep(&proc, object);
-        op(
-            cbfunc,
-            cbdata,
-            |done| server.register_client(&proc, uid, gid, done),
-            || server.register_client_wait(&proc, uid, gid),
-        )
+        op(server.register_client(&proc, uid, gid), cbfunc, cbdata)
     }
 
     /// Forgets a process.
     fn PMIx_server_deregister_client(proc: *const pmix_proc_t, cbfunc: Option<OpFn>, cbdata: *mut c_void) {
         let Ok(proc) = one::<_, Proc>(proc) else { return report(cbfunc, cbdata, Status::ERR_BAD_PARAM) };
         let Ok(server) = server() else { return report(cbfunc, cbdata, Status::ERR_INIT) };
-        let leaving = Leaving::client(&proc);
-        let _ = op(
-            cbfunc,
-            cbdata,
-            |done| server.deregister_client(&proc, leaving.clone().forgotten_before(done)),
-            || {
-                let result = server.deregister_client_wait(&proc);
-                leaving.clone().forget();
-                result
-            },
-        );
+        leave(server.deregister_client(&proc), Leaving::client(&proc), cbfunc, cbdata);
     }
 
     /// Sets what a process needs to find this server in an environment of the caller. May run in a forked child.
@@ -501,7 +497,7 @@ export! {
     ) -> Outcome {
         let (server, proc) = (server()?, one::<_, Proc>(proc)?);
         let (cbfunc, data) = (cbfunc.ok_or(Status::ERR_BAD_PARAM)?, CbData::new(cbdata));
-        server.dmodex_request(&proc, &[], move |result| {
+        server.dmodex_request(&proc, &[]).then(move |result| {
             let (status, bytes) = match result {
                 Ok(bytes) => (Status::SUCCESS, bytes),
                 Err(status) => (status, Vec::new()),

@@ -1,12 +1,11 @@
 //! Preparations of a host for a job before it starts the job's processes, and its definitions for all jobs.
 use instanton::data::{DataType, Info, Proc, Status, Text, Value};
 use instanton::internal::wire::Writer;
-use instanton::server::Server;
 use libc::{c_char, c_int, c_void};
 
 use super::arrays::append;
 use super::packing::form;
-use super::server::{Done, nspace_of, op, report, server};
+use super::server::{nspace_of, op, op_done, op_in_turn, report, server};
 use crate::alloc;
 use crate::arena::Arena;
 use crate::boundary::{Outcome, export};
@@ -34,7 +33,7 @@ export! {
     ) -> Outcome {
         let (cbfunc, data) = (cbfunc.ok_or(Status::ERR_BAD_PARAM)?, CbData::new(cbdata));
         let (nspace, info) = (nspace_of(nspace)?, many::<_, Info>(info, ninfo)?);
-        server()?.setup_application(&nspace, &info, move |collected| {
+        server()?.setup_application(&nspace, &info).then(move |collected| {
             let mut shown = Arena::default();
             let made = collected.and_then(|infos| shown.array::<pmix_info_t, _>(&infos));
             let (status, (array, n)) = match made {
@@ -51,12 +50,7 @@ export! {
         nspace: *const c_char, info: *mut pmix_info_t, ninfo: usize, cbfunc: Option<OpFn>, cbdata: *mut c_void,
     ) -> Outcome {
         let (server, nspace, info) = (server()?, nspace_of(nspace)?, many::<_, Info>(info, ninfo)?);
-        op(
-            cbfunc,
-            cbdata,
-            |done| server.setup_local_support(&nspace, &info, done),
-            || server.setup_local_support_wait(&nspace, &info),
-        )
+        op(server.setup_local_support(&nspace, &info), cbfunc, cbdata)
     }
 
     /// Says which attributes this program supports, as a host, for one function of its module: their names, ended by
@@ -69,7 +63,7 @@ export! {
         told(client.register_attributes(&function, &names))?;
         // A server's clients ask it; without one, only this process does.
         match server() {
-            Ok(server) => server.register_attributes_wait(&function, &names),
+            Ok(server) => server.register_attributes(&function, &names).wait(),
             Err(_) => Ok(()),
         }
     }
@@ -81,7 +75,7 @@ export! {
     ) -> Outcome {
         let server = server()?;
         let buffer = buffer.as_mut().ok_or(Status::ERR_BAD_PARAM)?;
-        let jobs = server.collect_job_info_wait(&many::<_, Proc>(procs, nprocs)?)?;
+        let jobs = server.collect_job_info(&many::<_, Proc>(procs, nprocs)?).wait()?;
         let mut objects = Vec::new();
         for (nspace, infos) in jobs {
             let mut job = Vec::new();
@@ -102,7 +96,7 @@ export! {
         _directives: *mut pmix_info_t, _ndirs: usize, cbfunc: Option<InfoFn>, cbdata: *mut c_void,
     ) -> Outcome {
         let (cbfunc, data) = (cbfunc.ok_or(Status::ERR_BAD_PARAM)?, CbData::new(cbdata));
-        server()?.collect_inventory(move |inventory| {
+        server()?.collect_inventory().then(move |inventory| {
             let (status, infos) = match inventory {
                 Ok(infos) => (Status::SUCCESS, infos),
                 Err(status) => (status, Vec::new()),
@@ -117,33 +111,32 @@ export! {
         cbdata: *mut c_void,
     ) -> Outcome {
         many::<_, Info>(info, ninfo)?;
-        let server = server()?;
-        op(cbfunc, cbdata, |done| server.call_later(|| done(Ok(()))), || Ok(()))
+        server()?;
+        op_done(cbfunc, cbdata)
     }
 
     /// Registers information for all jobs that are registered later.
     fn PMIx_server_register_resources(
         info: *mut pmix_info_t, ninfo: usize, cbfunc: Option<OpFn>, cbdata: *mut c_void,
     ) -> Outcome {
-        resources(info, ninfo, cbfunc, cbdata, |server, info, done| server.register_resources(info, done))
+        op_in_turn(server()?.register_resources(&many::<_, Info>(info, ninfo)?), cbfunc, cbdata)
     }
 
     /// Takes such information back.
     fn PMIx_server_deregister_resources(
         info: *mut pmix_info_t, ninfo: usize, cbfunc: Option<OpFn>, cbdata: *mut c_void,
     ) -> Outcome {
-        resources(info, ninfo, cbfunc, cbdata, |server, info, done| server.deregister_resources(info, done))
+        op_in_turn(server()?.deregister_resources(&many::<_, Info>(info, ninfo)?), cbfunc, cbdata)
     }
 
     /// Tells of a session, for the jobs in it that are registered afterwards.
     fn PMIx_server_register_session(
         session: u32, info: *mut pmix_info_t, ninfo: usize, cbfunc: Option<OpFn>, cbdata: *mut c_void,
     ) -> Outcome {
-        let (server, info) = (server()?, many::<_, Info>(info, ninfo)?);
-        match cbfunc {
-            // A later registration finds it: both go to one thread, one after the other.
-            None => server.register_session(session, &info, |_| ()),
-            Some(_) => op(cbfunc, cbdata, |done| server.register_session(session, &info, done), || Ok(())),
+        let registered = server()?.register_session(session, &many::<_, Info>(info, ninfo)?);
+        match op_in_turn(registered, cbfunc, cbdata) {
+            Err(Status::OPERATION_SUCCEEDED) => Ok(()),
+            other => other,
         }
     }
 }
@@ -152,9 +145,7 @@ export! {
     /// Forgets a session.
     fn PMIx_server_deregister_session(session: u32, cbfunc: Option<OpFn>, cbdata: *mut c_void) {
         let Ok(server) = server() else { return report(cbfunc, cbdata, Status::ERR_INIT) };
-        let _ = op(cbfunc, cbdata, |done| server.deregister_session(session, done), || {
-            server.deregister_session(session, |_| ())
-        });
+        let _ = op_in_turn(server.deregister_session(session), cbfunc, cbdata);
     }
 }
 
@@ -166,26 +157,13 @@ export! {
         members: *const pmix_proc_t, nmembers: usize, name: *const c_char,
     ) -> Outcome {
         let (server, members) = (server()?, many::<_, Proc>(members, nmembers)?);
-        server.define_process_set_wait(&set_name(name)?, &members)
+        server.define_process_set(&set_name(name)?, &members).wait()
     }
 
     /// Forgets a set of processes, and tells the processes of this node.
     fn PMIx_server_delete_process_set(name: *mut c_char) -> Outcome {
-        server()?.delete_process_set_wait(&set_name(name)?)
+        server()?.delete_process_set(&set_name(name)?).wait()
     }
-}
-
-/// Makes a call about resources. A later registration finds its result: both go one way, one after the other.
-unsafe fn resources(
-    info: *mut pmix_info_t,
-    ninfo: usize,
-    cbfunc: Option<OpFn>,
-    cbdata: *mut c_void,
-    call: fn(&Server, &[Info], Done) -> Outcome,
-) -> Outcome {
-    // SAFETY: NULL or an array, the contract with C.
-    let (server, info) = (server()?, unsafe { many::<_, Info>(info, ninfo) }?);
-    op(cbfunc, cbdata, |done| call(&server, &info, done), || call(&server, &info, Box::new(|_| ())))
 }
 
 unsafe fn set_name(name: *const c_char) -> Result<Text, Status> {

@@ -60,7 +60,7 @@ fn not_shown(data: Vec<Info>, directives: &[Info]) -> Option<Vec<Info>> {
         match info.value.as_text().filter(|_| is_output || info.key == keys::LOG_STDERR).map(Text::as_bytes) {
             None => rest.push(info),
             Some(bytes) => match source {
-                Some(source) => _ = server.iof_deliver(source, channel, bytes, &[], |_| ()),
+                Some(source) => _ = server.iof_deliver(source, channel, bytes, &[]).then(|_| ()),
                 None => write_out(channel, bytes),
             },
         }

@@ -70,11 +70,11 @@ fn start(
         });
     };
     let caller = client.clone();
-    let then = move |result: Result<Nspace, Status>| {
+    launcher.spawn(job_info, apps).then(move |result| {
         // A client that has ended meanwhile waits for nothing.
         let _ = caller.call_later(move || callback(result.map_err(Error::from)));
-    };
-    Ok(launcher.spawn_nb(job_info, apps, then)?)
+    })?;
+    Ok(())
 }
 
 /// The client, where somebody starts jobs for it: nothing else is looked at where nobody does.

@@ -1,5 +1,6 @@
 //! Callbacks of the embedding program.
 use crate::data::Status;
+use crate::pending::Callback;
 
 /// Callback of the embedding program.
-pub type Done<T> = Box<dyn FnOnce(Result<T, Status>) + Send>;
+pub type Done<T> = Callback<T, Status>;

@@ -328,9 +328,9 @@ mod tests {
         let server = Server::start(ServerConfig::default(), told.clone()).unwrap();
         let nspace = Nspace::new("job").unwrap();
         let info = [Info::new(keys::JOB_SIZE, 2u32), Info::new(keys::LOCAL_PEERS, "0")];
-        server.register_nspace_wait(&nspace, 1, &info).unwrap();
+        server.register_nspace(&nspace, 1, &info).wait().unwrap();
         let proc = Proc::new(nspace.clone(), Rank(0));
-        server.register_client_wait(&proc, 0, 0).unwrap();
+        server.register_client(&proc, 0, 0).wait().unwrap();
         let (done, was) = std::sync::mpsc::channel();
         let posted = move |router: &mut crate::server::router::Router| {
             let entry = Posted { scope: Scope::GLOBAL, key: Key::new("k").unwrap(), value: Value::from(1u32) };

@@ -105,9 +105,9 @@ impl<T: Send + 'static, E: Send + 'static> Pending<T, E> {
         }
     }
 
-    /// Sends the call and returns. `callback` receives the result on a thread of the library, where it must not block,
-    /// and never before this has returned. When the client or server ends before the result is there, it receives an
-    /// error or is dropped uncalled.
+    /// Sends the call and returns. `callback` receives the result on a thread of the library, where it must not block;
+    /// that of a client's call is not called before this has returned. When the client or server ends before the result
+    /// is there, it receives an error or is dropped uncalled.
     ///
     /// # Errors
     /// Those of the call that show at once; `callback` is not called then.

@@ -55,6 +55,11 @@ impl Client {
     pub(super) fn pending<T: Send + 'static>(&self, call: impl Call<T, Error> + 'static) -> Pending<T, Error> {
         Pending::new(call, Error::NotInitialized)
     }
+
+    /// Refuses a call that waits on a thread where it would wait for ever.
+    pub(crate) fn may_wait(&self, call: &'static str) -> Result<(), Error> {
+        self.inner.may_wait(call)
+    }
 }
 
 /// Calls `start` and blocks until the callback that it is given is called. `name` stands in the trace where that must
@@ -69,13 +74,6 @@ pub fn wait<T: Send + 'static>(
 ) -> Result<T, Error> {
     client.inner.may_wait(name)?;
     pending::block(Error::NotInitialized, start)
-}
-
-impl Client {
-    /// Refuses a call that waits on a thread where it would wait for ever.
-    pub(crate) fn may_wait(&self, call: &'static str) -> Result<(), Error> {
-        self.inner.may_wait(call)
-    }
 }
 
 impl Inner {

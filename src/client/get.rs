@@ -125,14 +125,14 @@ impl Client {
         self.prepare("PMIx_Get", move |inner, callback| inner.get_pending(proc, None, directives?, callback))
     }
 
-    /// A blocking Get that calls `f` on the value where it lies instead of copying it: [`peek`](Client::peek), and the
+    /// A blocking Get that calls `f` on the value where it lies instead of copying it: what is at hand, and the
     /// server's answer where that has none.
     ///
     /// # Errors
     /// As [`get`](Client::get).
     #[inline]
     pub fn get_with<T>(&self, question: Question<'_>, mut f: impl FnMut(Found<'_>) -> T) -> Result<T, Error> {
-        if let Some(answer) = self.peek(&Epoch::enter(), question, &mut f) {
+        if let Some(answer) = peek(self, &Epoch::enter(), question, &mut f) {
             return answer;
         }
         let value = self.get_value(question)?;
@@ -148,42 +148,6 @@ impl Client {
         wait(self, "PMIx_Get", |callback| self.inner.get_pending(proc, Some(key), directives, callback))
     }
 
-    /// The part of a Get that needs nobody else; nothing where the server has to be asked. Makes no system call, takes
-    /// no lock and allocates nothing. The caller is in an epoch, which it must leave before it waits for anything. `f`
-    /// is called again when the value changed meanwhile: only its last result counts, and what it saw before may have
-    /// been no value at all.
-    ///
-    /// # Errors
-    /// As [`get`](Client::get).
-    #[inline]
-    pub fn peek<T>(
-        &self,
-        epoch: &Epoch,
-        question: Question<'_>,
-        mut f: impl FnMut(Found<'_>) -> T,
-    ) -> Option<Result<T, Error>> {
-        let inner = &*self.inner;
-        if let Err(error) = inner.life.check() {
-            return Some(Err(error));
-        }
-        let question = inner.meant(question);
-        if let Some(value) = inner.stored(epoch, &question) {
-            return Some(Ok(f(Found::Own(value))));
-        }
-        let reader = inner.reader_of(&question);
-        if !question.directives.refresh
-            && let Some(known) = reader.and_then(|reader| reader.recall(epoch, &question))
-        {
-            return Some(Ok(f(Found::Shared(&known))));
-        }
-        let mut last = None;
-        match inner.look(epoch, question, reader, &mut |found| last = Some(f(found))) {
-            Step::Shown => last.map(Ok),
-            Step::Absent(status) => Some(Err(status.into())),
-            Step::Map | Step::Ask => None,
-        }
-    }
-
     /// A [`Guard`] on the own job's shared memory: what is looked up through it is not copied. Values that this process
     /// knows by itself, segments that are not mapped and keys that are not posted yet are for [`get`](Client::get) to
     /// find.
@@ -193,6 +157,42 @@ impl Client {
     pub fn pin(&self) -> Result<Guard<'_>, PinError> {
         self.inner.life.check().map_err(|_| PinError::Foreign)?;
         self.inner.jobs.own().ok_or(PinError::NoPage)?.pin()
+    }
+}
+
+/// The part of a Get that needs nobody else; nothing where the server has to be asked. Makes no system call, takes
+/// no lock and allocates nothing. The caller is in an epoch, which it must leave before it waits for anything. `f`
+/// is called again when the value changed meanwhile: only its last result counts, and what it saw before may have
+/// been no value at all.
+///
+/// # Errors
+/// As [`get`](Client::get).
+#[inline]
+pub fn peek<T>(
+    client: &Client,
+    epoch: &Epoch,
+    question: Question<'_>,
+    mut f: impl FnMut(Found<'_>) -> T,
+) -> Option<Result<T, Error>> {
+    let inner = &*client.inner;
+    if let Err(error) = inner.life.check() {
+        return Some(Err(error));
+    }
+    let question = inner.meant(question);
+    if let Some(value) = inner.stored(epoch, &question) {
+        return Some(Ok(f(Found::Own(value))));
+    }
+    let reader = inner.reader_of(&question);
+    if !question.directives.refresh
+        && let Some(known) = reader.and_then(|reader| reader.recall(epoch, &question))
+    {
+        return Some(Ok(f(Found::Shared(&known))));
+    }
+    let mut last = None;
+    match inner.look(epoch, question, reader, &mut |found| last = Some(f(found))) {
+        Step::Shown => last.map(Ok),
+        Step::Absent(status) => Some(Err(status.into())),
+        Step::Map | Step::Ask => None,
     }
 }
 

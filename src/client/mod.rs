@@ -31,7 +31,7 @@ mod events;
 mod fence;
 mod fork;
 pub(crate) mod forward;
-mod get;
+pub(crate) mod get;
 mod group;
 pub(crate) mod init;
 mod jobctrl;

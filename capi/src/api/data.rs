@@ -9,6 +9,7 @@ use std::ptr;
 
 use instanton::client::{Directives, Error, Found, Question};
 use instanton::data::{DataType, Info, InfoList, Key, Nspace, Proc, Rank, Scope, Status, Value, keys};
+use instanton::internal::client::peek;
 use libc::{c_char, c_void};
 
 use crate::alloc;
@@ -239,7 +240,7 @@ fn answer_topology(question: Question<'_>, sink: Sink<'_>) -> Result<(), Status>
 fn look(question: Question<'_>, mut sink: impl FnMut(Found<'_>) -> Result<(), Status>) -> Result<(), Status> {
     let mut sunk = Err(Status::ERR_NOT_FOUND);
     let f = |found: Found<'_>| sunk = sink(found);
-    let at_hand = session::with(|epoch, client| match client.peek(epoch, question, f) {
+    let at_hand = session::with(|epoch, client| match peek(client, epoch, question, f) {
         Some(Ok(())) => AtHand::Shown,
         Some(Err(Error::Status(Status::ERR_NOT_FOUND))) if client.server().is_none() => AtHand::OfOwnServer,
         Some(Err(error)) => AtHand::Nothing(error.status()),

@@ -96,7 +96,7 @@ impl<T: Send + 'static, E: Send + 'static> Pending<T, E> {
     /// Sends the call and blocks until the result is there.
     ///
     /// # Errors
-    /// Those of the call. `ERR_WOULD_BLOCK`, with nothing sent, on the thread of the library that would have to bring
+    /// The errors of the call. `ERR_WOULD_BLOCK`, with nothing sent, on the thread of the library that has to bring
     /// the result: the one that runs callbacks, event handlers and the methods of a host.
     pub fn wait(self) -> Result<T, E> {
         match self.call.block()? {
@@ -110,7 +110,7 @@ impl<T: Send + 'static, E: Send + 'static> Pending<T, E> {
     /// is there, it receives an error or is dropped uncalled.
     ///
     /// # Errors
-    /// Those of the call that show at once; `callback` is not called then.
+    /// The errors of the call that show at once; `callback` is not called then.
     pub fn then(self, callback: impl FnOnce(Result<T, E>) + Send + 'static) -> Result<(), E> {
         self.call.send(Box::new(callback))
     }

@@ -257,7 +257,7 @@ fn checker() {
     client.finalize(&[]).unwrap();
 }
 
-/// What a process says; it may go on to say something as long as this lives.
+/// Output of a process; it may go on to say something as long as this lives.
 type Said = Lines<BufReader<ChildStdout>>;
 
 /// Lets the poster post; none of its commits fails, and what it has posted last is found.

@@ -44,7 +44,7 @@ impl Answer {
     }
 }
 
-/// What the server says and nobody waits for.
+/// Message of the server that nobody waits for.
 pub(super) enum News {
     Push(Push),
     /// Outcome of a request that was only [told](Link::tell).

@@ -32,7 +32,7 @@ use crate::store::JobReader;
 use super::connection::{Answer, Link};
 use super::{Client, Error, Inner};
 
-/// What a fence is called in the trace.
+/// Name of a fence in the trace.
 const CALL: &str = "PMIx_Fence";
 
 /// Time after which a sleeper looks again by itself for the first time; each time after that, twice as long, up to the
@@ -103,7 +103,7 @@ impl Client {
     /// Meets the other participants (`PMIx_Fence`); no participants means the whole own namespace.
     ///
     /// # Errors
-    /// What the server or the host answers, or a commit that failed before.
+    /// The status of the server or the host, or of a commit that failed before.
     pub fn fence(&self, procs: &[Proc], info: &[Info]) -> Pending<(), Error> {
         let inner = self.inner.clone();
         self.pending(Fence { inner, procs: procs.to_vec(), info: info.to_vec() })

@@ -1,7 +1,7 @@
 //! Requests that the host answers, and that the library only carries: queries, logs, allocations, monitors, sessions, resources,
 //! credentials, fabrics, input for others.
 //!
-//! What has attributes for an answer brings them with a status: a failure may be explained by some, and a success may
+//! An answer of attributes brings a status with them: a failure may be explained by some, and a success may
 //! be a partial one. A host that does not do such things answers `ERR_NOT_SUPPORTED`.
 use std::sync::PoisonError;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -67,7 +67,7 @@ fn credential(reply: Reply) -> Option<Credential> {
     }
 }
 
-/// Whether a process is named in two ways, which the Standard forbids.
+/// True if a process is named in two ways, which the Standard forbids.
 fn names_two(qualifiers: &[Info]) -> bool {
     let has = |key| qualifiers.find(key).is_some();
     has(keys::PROCID) && (has(keys::NSPACE) || has(keys::RANK))
@@ -135,7 +135,7 @@ impl Client {
     /// `constants::alloc_directive`.
     ///
     /// # Errors
-    /// What the host answers.
+    /// The host's status.
     pub fn allocation_request(&self, directive: u8, info: &[Info]) -> Pending<Infos, Error> {
         self.forward("PMIx_Allocation_request", Forward::Allocate { directive, info: info.to_vec() }, infos)
     }
@@ -144,7 +144,7 @@ impl Client {
     /// when it stalls.
     ///
     /// # Errors
-    /// What the host answers.
+    /// The host's status.
     pub fn process_monitor(&self, monitor: &Info, error: Status, directives: &[Info]) -> Pending<Infos, Error> {
         let request = Forward::Monitor { monitor: monitor.clone(), error, directives: directives.to_vec() };
         self.forward("PMIx_Process_monitor", request, infos)
@@ -178,7 +178,7 @@ impl Client {
     /// Sends bytes to the standard input of processes (`PMIx_IOF_push`); none end it.
     ///
     /// # Errors
-    /// What the host answers.
+    /// The host's status.
     pub fn iof_push(&self, targets: &[Proc], bytes: &[u8], directives: &[Info]) -> Pending<(), Error> {
         let request =
             Forward::Push { targets: targets.to_vec(), bytes: bytes.to_vec(), directives: directives.to_vec() };
@@ -188,7 +188,7 @@ impl Client {
     /// Asks about a fabric (`PMIx_Fabric_register` and its like); `operation` is a `constants::fabric_operation`.
     ///
     /// # Errors
-    /// What the host answers.
+    /// The host's status.
     pub fn fabric(&self, operation: i64, directives: &[Info]) -> Pending<Infos, Error> {
         self.forward("PMIx_Fabric", Forward::Fabric { operation, directives: directives.to_vec() }, infos)
     }
@@ -196,7 +196,7 @@ impl Client {
     /// Controls a session (`PMIx_Session_control`).
     ///
     /// # Errors
-    /// What the host answers.
+    /// The host's status.
     pub fn session_control(&self, session: u32, directives: &[Info]) -> Pending<Infos, Error> {
         let request = Forward::SessionControl { session, directives: directives.to_vec() };
         self.forward("PMIx_Session_control", request, infos)
@@ -206,7 +206,7 @@ impl Client {
     /// `constants::resource_block_directive`.
     ///
     /// # Errors
-    /// What the host answers.
+    /// The host's status.
     pub fn resource_block(
         &self,
         directive: u8,

@@ -19,7 +19,7 @@ impl Client {
     /// Asks the host to end processes (`PMIx_Abort`); no processes means the whole own namespace.
     ///
     /// # Errors
-    /// What the host answers.
+    /// The host's status.
     pub fn abort(&self, status: i32, message: Option<&[u8]>, procs: &[Proc]) -> Pending<(), Error> {
         let request = Request::Abort { status, message: message.map(<[u8]>::to_vec), procs: procs.to_vec() };
         self.prepare_request("PMIx_Abort", Ok(request), nothing)
@@ -29,7 +29,7 @@ impl Client {
     /// whole own namespace.
     ///
     /// # Errors
-    /// What the host answers.
+    /// The host's status.
     pub fn job_control(&self, targets: &[Proc], directives: &[Info]) -> Pending<Infos, Error> {
         let registers = directives.iter().any(registers);
         let request = Request::JobControl { targets: targets.to_vec(), directives: directives.to_vec() };

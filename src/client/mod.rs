@@ -174,7 +174,7 @@ impl Inner {
     }
 }
 
-/// What this machine calls itself.
+/// Name that this machine has for itself.
 fn own_node() -> Result<String, InitError> {
     let name = nix::sys::utsname::uname().map_err(|error| system("no name of this host")(error.into()))?;
     Ok(name.nodename().to_string_lossy().into_owned())

@@ -58,7 +58,7 @@ impl Client {
     /// Takes back all that this process has published (`PMIx_Unpublish` without keys).
     ///
     /// # Errors
-    /// What the host answers.
+    /// The host's status.
     pub fn unpublish_all(&self, info: &[Info]) -> Pending<(), Error> {
         self.take_back(Ok(Vec::new()), info)
     }

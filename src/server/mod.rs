@@ -367,7 +367,7 @@ impl Server {
     /// Looks a key up as a client's Get would.
     ///
     /// # Errors
-    /// Those of a client's Get.
+    /// The errors of a client's Get.
     pub fn get(&self, proc: &Proc, key: impl AsRef<[u8]>, info: &[Info]) -> Pending<Value, Status> {
         let key = Key::new(key).map_err(|_| Status::ERR_BAD_PARAM);
         let (proc, info) = (proc.clone(), info.to_vec());
@@ -382,7 +382,7 @@ impl Server {
     /// Raises an event: to the clients here that `range` reaches, and through the host where it reaches further.
     ///
     /// # Errors
-    /// What the host answers.
+    /// The host's status.
     pub fn notify_event(&self, status: Status, source: &Proc, range: DataRange, info: &[Info]) -> Pending<(), Status> {
         let event = Event { status, source: source.clone(), range, info: info.to_vec(), vote: None };
         self.post(move |router, callback| router.notify_from_host(event, callback))

@@ -60,7 +60,7 @@ impl Budget {
 pub(super) struct Charge {
     budget: Budget,
     bytes: u64,
-    /// The same bytes of the budget that this one is a part of.
+    /// Charge of as many bytes to the budget that this one is a part of.
     _of_whole: Option<Box<Charge>>,
 }
 

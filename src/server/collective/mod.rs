@@ -101,7 +101,7 @@ impl Joined {
 /// The collectives of one signature.
 #[derive(Debug, Default)]
 struct Queue {
-    /// Those that wait for participants, in the order in which they began.
+    /// Trackers that wait for participants, in the order in which they began.
     trackers: VecDeque<Tracker>,
     /// True if one is complete here, and its room's.
     is_busy: bool,

@@ -46,7 +46,7 @@ struct Single {
 #[derive(Debug, Default)]
 pub struct Singles {
     waiting: BTreeMap<u64, Single>,
-    /// Those of one group, each process once.
+    /// Processes that came alone to one group, each once.
     by_group: BTreeMap<Nspace, BTreeMap<Proc, u64>>,
     /// The groups that a process has come to.
     groups_of: BTreeMap<Proc, BTreeSet<Nspace>>,

@@ -7,7 +7,8 @@
 //!
 //! A reader that stays pinned holds back everything retired since. When that is more than one reader may hold back, its
 //! page is closed ([`reader_pages`](super::reader_pages)): from then on it holds only blocks that were there by then.
-//! Those are *set aside* as they are retired, and the others are used again as if that reader was not there.
+//! Blocks of that kind are *set aside* as they are retired. The others are used again as if that reader was not
+//! there.
 //!
 //! When too much lies in free blocks of unneeded sizes, the live records move to a new set, and the old one waits for
 //! its readers as a whole; it is never written again.

@@ -156,7 +156,7 @@ impl Pages {
                     held.has_let_go = true;
                 }
                 (Pinned::Since(since), None) => held.open.push((since, *id)),
-                // What its other guards may hold is not written before they are gone.
+                // Blocks that its other guards may hold are not written before they are gone.
                 (Pinned::Lie(_), None) => {
                     page::close(&mapping.words_mut());
                     *closed = Some(Closed { since: 0, version });

@@ -158,7 +158,7 @@ fn sets_that_a_reader_holds_are_replaced_as_often_as_need_be() {
     let mut moved = 0;
     let mut newest = 0;
     for round in 0..90 {
-        // What is small next leaves a large block that is not needed any more.
+        // A small value next leaves a large block that is not needed any more.
         post(&mut writer, 0, "blob", vec![round as u8; (1 << 20) >> (round % 3 * 5)]).unwrap();
         let next = writer.words().oldest();
         moved += u64::from(next != newest);

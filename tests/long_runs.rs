@@ -242,7 +242,7 @@ fn customer() {
     watched("a client", all, |round| {
         if me.rank == Rank(0) && round > 0 && round % (all / LOOKS) == 0 {
             // There is nothing to be found; the server counts the look-ups.
-            let _ = client.lookup(&[LOOK], &[]);
+            let _ = client.lookup(&[LOOK], &[]).wait();
         }
         let (tell, told) = mpsc::channel();
         let handler = Arc::new(move |notice: Notice, chain: Chain| {

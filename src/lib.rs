@@ -22,8 +22,9 @@
 // Code of a program with both ends is dead where one of them is left out.
 #![cfg_attr(not(all(feature = "client", feature = "server")), allow(dead_code))]
 
-#[cfg(any(feature = "client", feature = "server"))]
+#[cfg(feature = "peers")]
 mod account;
+#[cfg(any(feature = "client", feature = "server"))]
 mod attribute_support;
 #[cfg(feature = "client")]
 pub mod client;

@@ -1,5 +1,6 @@
 /* Topologies, cpusets, places and distances. Without libhwloc all of them answer NOT_SUPPORTED. */
 #include "check.h"
+#include "since.h"
 #include <unistd.h>
 
 static int seen;

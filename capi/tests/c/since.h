@@ -19,6 +19,7 @@ pmix_status_t PMIx_Value_get_number(const pmix_value_t *value, void *dest, pmix_
 pmix_status_t PMIx_server_register_session(uint32_t session, pmix_info_t info[], size_t ninfo, pmix_op_cbfunc_t cbfunc,
                                            void *cbdata);
 void PMIx_server_deregister_session(uint32_t session, pmix_op_cbfunc_t cbfunc, void *cbdata);
+pmix_status_t PMIx_server_generate_cpuset(const char *cpuset_string, pmix_cpuset_t *cpuset);
 pmix_status_t PMIx_server_collect_job_info(pmix_proc_t *procs, size_t nprocs, pmix_data_buffer_t *buffer);
 pmix_status_t PMIx_server_IOF_flow_control(const pmix_proc_t *source, pmix_iof_channel_t channel, bool stop,
                                            const pmix_info_t info[], size_t ninfo, pmix_op_cbfunc_t cbfunc, void *cbdata);

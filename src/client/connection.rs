@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
-use crate::control::frame::{self, FrameError, HEADER, Header, Kind, MAX_BODY};
+use crate::control::frame::{self, FrameError, Kind, MAX_BODY};
 use crate::data::Status;
 use crate::message::numbers::NumberMap;
 use crate::message::{InProcessServer, Push, Reply, Request};
@@ -27,6 +27,7 @@ use crate::sys::socket;
 use crate::trace;
 
 use super::Error;
+use super::incoming::{End, Incoming};
 
 /// Answer of the server, and the descriptors that came with it.
 pub(super) struct Answer {
@@ -435,115 +436,6 @@ struct OnEnd<F: Fn()>(F);
 impl<F: Fn()> Drop for OnEnd<F> {
     fn drop(&mut self) {
         (self.0)();
-    }
-}
-
-/// Reason why nothing more will come.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum End {
-    #[error("it closed the connection")]
-    Closed,
-    #[error("{0}")]
-    Io(#[from] io::Error),
-    #[error("{0}")]
-    Frame(#[from] FrameError),
-}
-
-/// One frame as it came.
-pub(super) struct Frame {
-    pub(super) header: Header,
-    pub(super) body: Vec<u8>,
-    pub(super) descriptors: Vec<OwnedFd>,
-}
-
-/// The receiving side.
-pub(super) struct Incoming {
-    socket: Arc<UnixStream>,
-    /// Bytes that have come and were not taken yet, and room behind them.
-    bytes: Vec<u8>,
-    filled: usize,
-    descriptors: Vec<OwnedFd>,
-}
-
-/// Room for what comes at a time: enough for most frames. Every process has it, and its pages are touched at Init.
-const CHUNK: usize = 4 << 10;
-/// Room for what comes at a time while a long frame is under way. More than a socket holds is never there at once.
-const LONG_CHUNK: usize = 256 << 10;
-
-impl Incoming {
-    pub(super) fn new(socket: Arc<UnixStream>) -> Self {
-        Self { socket, bytes: vec![0; CHUNK], filled: 0, descriptors: Vec::new() }
-    }
-
-    /// The next frame, if all of it has come. `max` bounds its body.
-    pub(super) fn next(&mut self, max: usize) -> Result<Option<Frame>, End> {
-        loop {
-            let wanted = match self.bytes[..self.filled].first_chunk::<HEADER>() {
-                None => HEADER,
-                Some(head) => {
-                    let header = Header::parse(head, max)?;
-                    let end = HEADER + header.body;
-                    if self.filled >= end {
-                        return Ok(Some(self.take(header, end)));
-                    }
-                    end
-                }
-            };
-            if !self.fill(wanted)? {
-                return Ok(None);
-            }
-        }
-    }
-
-    /// Waits for the next frame, each time for `timeout` at most.
-    pub(super) fn wait(&mut self, max: usize, timeout: PollTimeout) -> Result<Frame, End> {
-        loop {
-            if let Some(frame) = self.next(max)? {
-                return Ok(frame);
-            }
-            let mut fds = [PollFd::new(self.socket.as_fd(), PollFlags::POLLIN)];
-            match poll(&mut fds, timeout) {
-                Ok(0) => return Err(End::Io(io::ErrorKind::TimedOut.into())),
-                Ok(_) | Err(nix::errno::Errno::EINTR) => {}
-                Err(error) => return Err(End::Io(error.into())),
-            }
-        }
-    }
-
-    /// Receives once; false when nothing has come.
-    fn fill(&mut self, wanted: usize) -> Result<bool, End> {
-        if self.bytes.len() < wanted && self.bytes.len() - self.filled < CHUNK {
-            self.bytes.resize(wanted.min(self.filled + LONG_CHUNK), 0);
-        }
-        match socket::receive(&self.socket, &mut self.bytes[self.filled..], &mut self.descriptors) {
-            Ok(received) => {
-                self.filled += received.bytes;
-                if received.truncated {
-                    trace!("descriptors from the server were lost: this process has too many open");
-                }
-                if received.bytes == 0 { Err(End::Closed) } else { Ok(true) }
-            }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
-            Err(error) => Err(End::Io(error)),
-        }
-    }
-
-    fn take(&mut self, header: Header, end: usize) -> Frame {
-        let body = self.bytes[HEADER..end].to_vec();
-        self.bytes.copy_within(end..self.filled, 0);
-        self.filled -= end;
-        if self.bytes.len() > LONG_CHUNK && self.filled <= CHUNK {
-            // Room for a long frame is given back.
-            self.bytes.truncate(CHUNK);
-            self.bytes.shrink_to_fit();
-        }
-        // Descriptors come with their frame's first byte, so they are here by now; fewer than announced, and none can be told
-        // from another.
-        let descriptors = match self.descriptors.len() >= header.descriptors {
-            true => self.descriptors.drain(..header.descriptors).collect(),
-            false => Vec::new(),
-        };
-        Frame { header, body, descriptors }
     }
 }
 

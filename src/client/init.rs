@@ -22,7 +22,7 @@ use crate::sys::socket;
 use crate::trace;
 
 use super::InitError;
-use super::connection::{End, Incoming};
+use super::incoming::{End, Incoming};
 
 const NAMESPACE: &str = "PMIX_NAMESPACE";
 const RANK: &str = "PMIX_RANK";

@@ -44,6 +44,7 @@ mod message;
 mod oneshot;
 #[cfg(any(feature = "client", feature = "server"))]
 mod pending;
+mod printable;
 #[cfg(feature = "server")]
 pub mod server;
 pub mod store;
@@ -56,6 +57,7 @@ mod wire;
 
 #[cfg(any(feature = "client", feature = "server"))]
 pub use pending::{Pending, PendingFuture};
+pub use printable::printable;
 
 /// Parts that the other crates and the tests of this workspace use. They change without notice.
 #[doc(hidden)]

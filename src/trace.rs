@@ -10,6 +10,8 @@ use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::sync::OnceLock;
 
+use crate::printable;
+
 /// The environment variable.
 pub const VARIABLE: &str = "INSTANTON_TRACE";
 
@@ -38,8 +40,9 @@ pub fn enabled() -> bool {
 /// Writes a line; [`trace!`](crate::trace!) expands to a call of this.
 pub fn line(module: &str, text: fmt::Arguments<'_>) {
     let part = module.split("::").nth(1).unwrap_or(module);
-    // A peer's bytes may be in the text: they cannot begin a line of their own.
-    let text = text.to_string().replace('\n', "\\n");
+    // A peer's bytes may be in the text: they begin no line of their own, and command no terminal.
+    let text = text.to_string();
+    let text = printable(&text);
     let line = format!("instanton {part} {}: {text}\n", std::process::id());
     // One write a line, so that lines of several processes do not mix. A trace that cannot be written is given up.
     let _ = match SINK.get_or_init(open) {

@@ -3,6 +3,7 @@ use std::io::Write;
 
 use crate::data::{Channels, Info, InfoList, Proc, keys};
 use crate::message::lines::{LineFormat, Origin};
+use crate::printable;
 
 /// Attributes that ask for such a form.
 #[cfg(feature = "server")]
@@ -74,6 +75,7 @@ impl Format {
             _ => "stddiag",
         };
         let name = source.nspace.to_string();
+        let name = printable(&name);
         // The job's number in the name, where it has one.
         let number = name.rsplit('@').next().unwrap_or(&name);
         let tag = match self.tags {
@@ -116,6 +118,14 @@ mod tests {
         assert_eq!(shown(&[], &["a\nb"]), "a\nb");
         let tag = "[3,1]<stderr>: ";
         assert_eq!(shown(&[keys::IOF_TAG_OUTPUT], &["a\nb", "c\n", "\nd"]), format!("{tag}a\n{tag}bc\n{tag}\n{tag}d"));
+    }
+
+    #[test]
+    fn the_name_of_a_job_commands_no_terminal() {
+        let mut format = Format::read(&[Info::new(keys::IOF_TAG_FULLNAME_OUTPUT, true)]);
+        let source = Proc::new(Nspace::new("\x1b[2Jrun").unwrap(), Rank(0));
+        let shown = format.shown(&source, Channels::STDOUT, b"x\n".to_vec());
+        assert_eq!(String::from_utf8(shown).unwrap(), "[\\u{1b}[2Jrun,0]<stdout>: x\n");
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::fmt::Write;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::data::{Info, InfoList, Proc, keys};
+use crate::printable;
 
 /// Form that lines are given.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -42,7 +43,7 @@ impl LineFormat {
         let mut front = String::new();
         // Nothing of this can fail: it is written into memory.
         if self.is_xml {
-            let name = escaped(source.nspace.as_bytes());
+            let name = escaped(printable(&source.nspace.to_string_lossy()).as_bytes());
             let _ = write!(front, "<{stream} nspace=\"{}\" rank=\"{}\"", String::from_utf8_lossy(&name), source.rank);
             if self.stamps {
                 let _ = write!(front, " timestamp=\"{}\"", now());

@@ -17,6 +17,7 @@ use crate::event::Event;
 use crate::host::{Pmix, Topology};
 use crate::input::Inputs;
 use crate::job::Job;
+use crate::say::say;
 use crate::session::Session;
 use crate::streams::Streams;
 use crate::threads::start_thread;
@@ -67,7 +68,7 @@ fn launch(arguments: Launch, topology: Topology, session: Session, guardian: Uni
         pmix.finish();
     }
     if let Some(line) = running.outcome.line() {
-        eprintln!("instanton: {line}");
+        say(&line);
     }
     Ok(running.outcome.code())
 }

@@ -24,6 +24,7 @@ mod output;
 mod pulls;
 mod query;
 mod random;
+mod say;
 mod session;
 mod signals;
 mod spawn;
@@ -50,7 +51,7 @@ fn main() -> ExitCode {
     match code {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
-            eprintln!("instanton: {error:#}");
+            say::say(&format!("{error:#}"));
             ExitCode::FAILURE
         }
     }

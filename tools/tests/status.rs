@@ -20,6 +20,12 @@ fn programs_that_know_nothing_of_pmix_just_run() {
 }
 
 #[test]
+fn what_a_line_of_ours_names_commands_no_terminal() {
+    let ended = run(["-n", "1", "./\x1b[2Jnone\u{9b}1m\n"]);
+    assert_says(&ended, 127, &[r"could not be started: ./\u{1b}[2Jnone\u{9b}1m\n: "]);
+}
+
+#[test]
 fn the_first_rank_that_fails_ends_the_others() {
     let ended = script(4, "[ $OMPI_COMM_WORLD_RANK = 2 ] && exit 3; exec sleep 1000");
     assert_says(&ended, 3, &["rank 2 on node", "exited with code 3"]);

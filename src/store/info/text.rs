@@ -7,6 +7,7 @@ use instanton_layout::info::{Group, Name};
 
 use super::generation::Generation;
 use crate::data::DataType;
+use crate::data::archive::MAX_LEN;
 use crate::store::texts::{self, FORMS, Fill, Sink};
 use crate::store::value_cell::ValueCell;
 
@@ -96,7 +97,12 @@ impl Generation {
 
     /// A computed text as a vector, with its NUL if it is a string.
     pub(in crate::store) fn text(&self, cell: &ValueCell) -> Result<Vec<u8>, Malformed> {
-        let mut text = Vec::with_capacity(cell.len);
+        // A damaged segment may claim any length.
+        let mut text = Vec::new();
+        let has_room = cell.len <= MAX_LEN && text.try_reserve_exact(cell.len).is_ok();
+        if !has_room {
+            return Err(Malformed::Table);
+        }
         self.write(cell, &mut text)?;
         if cell.data_type() == DataType::STRING {
             text.push(0);

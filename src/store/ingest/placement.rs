@@ -213,7 +213,7 @@ fn local_peers(job: &JobInfoBuilder) -> HashSet<u32> {
 }
 
 /// The node we are on: the one whose name the host says, the one of our peers, the one whose number it says, the one
-/// with our name, the only one, or a new one.
+/// with our name, the only one where some run here, or a new one.
 fn own_node(job: &mut JobInfoBuilder, peers: &HashSet<u32>) -> Result<u32, BadJobInfo> {
     fn short(name: &[u8]) -> &[u8] {
         name.split(|b| *b == b'.').next().unwrap_or_default()
@@ -228,7 +228,8 @@ fn own_node(job: &mut JobInfoBuilder, peers: &HashSet<u32>) -> Result<u32, BadJo
         (Some(index), _, _) => index,
         (None, Some(number), _) => job.nodes.numbered(number),
         (None, None, Some(index)) if said.is_none() => index,
-        _ if job.nodes.len() == 1 => 0,
+        // A job of which nobody runs here may be all on another node.
+        _ if job.nodes.len() == 1 && job.local_procs > 0 => 0,
         _ => job.nodes.of_name(said.as_ref().unwrap_or(&job.own_host)),
     };
     job.nodes.name_it(own, said.as_ref().unwrap_or(&job.own_host));

@@ -218,3 +218,10 @@ fn the_server_can_know_better_than_the_host_where_a_rank_runs() {
     writer.update(Rank(1), &local).unwrap();
     assert_eq!(get(&writer, 1, "k"), Value::from(1u32));
 }
+
+#[test]
+fn a_job_that_is_all_on_another_node_has_nobody_here() {
+    let info = [Info::new(keys::JOB_SIZE, 2u32), Info::new(keys::NODE_MAP, "there"), Info::new(keys::PROC_MAP, "0,1")];
+    let are_here = |local| [0, 1].map(|rank| reader_of(&info, local, "here").is_local(Rank(rank)));
+    assert_eq!((are_here(0), are_here(2)), ([false; 2], [true; 2]));
+}

@@ -92,9 +92,9 @@ pub mod internal {
         pub use crate::sys::signals;
         #[cfg(feature = "client")]
         pub use crate::sys::table;
-        pub use crate::sys::{cell, socket};
         #[cfg(feature = "server")]
-        pub use crate::sys::{hwloc, process, random};
+        pub use crate::sys::{birth, hwloc, process, random};
+        pub use crate::sys::{cell, socket};
     }
     #[cfg(feature = "peers")]
     pub mod wire {

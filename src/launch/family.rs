@@ -19,7 +19,7 @@ use crate::client::{Output, OutputHandler, to_own_output};
 use crate::data::{Channels, Info, InfoList, Nspace, Proc, Rank, Status, Value, keys};
 use crate::message::format::Format;
 use crate::server::Server;
-use crate::sys::process;
+use crate::sys::{birth, process};
 use crate::trace;
 
 /// From SIGTERM to SIGKILL, when the launcher ends.
@@ -328,7 +328,7 @@ impl Family {
             pipes.push((Channels::STDERR, File::from(OwnedFd::from(err))));
             command.stdout(writer).stderr(err_writer);
         }
-        process::start_clean(&mut command);
+        birth::start_clean(&mut command);
         let mut process = command.spawn()?;
         // The process's ends are its alone.
         drop(command);

@@ -157,7 +157,7 @@ impl Mapping {
         let len = sealed_len(fd)?;
         let raw = MmapOptions::new().len(len).map_raw(fd.as_raw_fd());
         let raw = raw.map_err(|error| MapError::System { call: "mmap", error })?;
-        raw.advise(Advice::DontFork).map_err(|error| MapError::System { call: "madvise", error })?;
+        keep_from_children(&raw);
         Ok(Self::new(raw, true))
     }
 }
@@ -210,8 +210,14 @@ pub(crate) fn frozen_segment(
     let fd = sealed(&file, len)?;
     let mapped = MmapOptions::new().len(len as usize).map_raw_read_only(fd.as_raw_fd());
     let raw = mapped.map_err(|error| MemoryError::System { call: "mmap", len, error })?;
-    raw.advise(Advice::DontFork).map_err(|error| MemoryError::System { call: "madvise", len, error })?;
+    keep_from_children(&raw);
     Ok((Mapping::new(raw, false), fd))
+}
+
+/// Keeps a mapping out of forked children. Where the system refuses, a child has it for as long as it lives: that takes
+/// address space of its own and nothing else, because no call of the library goes on in a child.
+fn keep_from_children(raw: &MmapRaw) {
+    let _ = raw.advise(Advice::DontFork);
 }
 
 /// Words that are written at once, in a buffer that stays close.
@@ -246,7 +252,7 @@ fn create(name: &str, len: u64) -> Result<(OwnedFd, Mapping), MemoryError> {
     }
     let mapped = MmapOptions::new().len(len as usize).map_raw(fd.as_raw_fd());
     let raw = mapped.map_err(|error| MemoryError::System { call: "mmap", len, error })?;
-    raw.advise(Advice::DontFork).map_err(|error| MemoryError::System { call: "madvise", len, error })?;
+    keep_from_children(&raw);
     Ok((fd, Mapping::new(raw, true)))
 }
 

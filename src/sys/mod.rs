@@ -17,6 +17,8 @@ pub(crate) fn written(len: usize, write: impl FnOnce(&mut [std::mem::MaybeUninit
     room.iter().map(|byte| unsafe { byte.assume_init() }).collect()
 }
 
+#[cfg(feature = "server")]
+pub mod birth;
 pub mod cell;
 pub(crate) mod fork;
 pub(crate) mod futex;
@@ -34,6 +36,8 @@ pub mod random;
 pub(crate) mod scratch;
 #[cfg(feature = "peers")]
 pub mod signals;
+#[cfg(feature = "server")]
+pub mod sock_diag;
 pub mod socket;
 #[cfg(feature = "client")]
 pub mod table;

@@ -1,14 +1,24 @@
 //! Other processes, as the kernel knows them.
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
-use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::process::{Command, ExitStatus};
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+use std::time::Duration;
 
 use nix::errno::Errno;
-use nix::sys::resource::{Resource, getrlimit};
-use nix::sys::signal::{SigSet, Signal, killpg};
+use nix::sys::resource::{Resource, UsageWho, getrlimit, getrusage};
+use nix::sys::signal::{Signal, killpg};
+use nix::sys::time::TimeValLike;
 use nix::sys::wait::{Id, WaitPidFlag, waitid};
 use nix::unistd::{Pid, getegid, geteuid};
+
+/// Returns the processor time that this thread has taken so far.
+pub fn thread_time() -> Duration {
+    // It fails for nobody who asks for itself.
+    let Ok(usage) = getrusage(UsageWho::RUSAGE_THREAD) else { return Duration::ZERO };
+    let time = usage.user_time() + usage.system_time();
+    Duration::from_micros(u64::try_from(time.num_microseconds()).unwrap_or(0))
+}
 
 /// A descriptor that becomes readable when the process at the other end of `socket` ends: the very process that
 /// connected, whatever becomes of its number. `pid` is what the kernel says of that process, for kernels before 6.5.
@@ -141,19 +151,6 @@ pub fn is_high(descriptor: &impl AsFd) -> bool {
     getrlimit(Resource::RLIMIT_NOFILE).is_ok_and(|(soft, _)| number >= soft / 2)
 }
 
-/// Has a program that is started inherit no descriptor but the standard three, whatever this process has left open, and
-/// find no signal blocked, as all are for the threads of a library.
-pub fn start_clean(command: &mut Command) {
-    let clean = || {
-        // An older kernel does not know it, and what is open there stays so.
-        // SAFETY: close_range takes three integers; with this flag it closes nothing before the program is executed.
-        unsafe { libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC) };
-        Ok(SigSet::empty().thread_set_mask()?)
-    };
-    // SAFETY: in the child of a process with threads, this makes two system calls, takes no lock and allocates nothing.
-    unsafe { command.pre_exec(clean) };
-}
-
 /// Gives the calling thread, and no other, the rights of a user for good, where it does not act with these anyway.
 ///
 /// The system calls are made directly: the C library's functions change every thread of the process.
@@ -177,6 +174,9 @@ pub fn become_user_in_this_thread(uid: u32, gid: u32) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::process::CommandExt;
+    use std::process::Command;
+
     use super::*;
 
     /// In its own group, until it is killed.

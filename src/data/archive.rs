@@ -109,8 +109,17 @@ impl<T> Wire for T where
 /// # Errors
 /// [`ArchiveError::Unfit`] when it is too long or nested too deeply.
 pub fn encode<T: Wire>(thing: &T) -> Result<AlignedVec<ALIGNMENT>, ArchiveError> {
+    encode_with_room(thing, 0)
+}
+
+/// As [`encode`], beginning with `room` bytes of memory, so that an archive that fits is allocated once.
+///
+/// # Errors
+/// As [`encode`].
+pub fn encode_with_room<T: Wire>(thing: &T, room: usize) -> Result<AlignedVec<ALIGNMENT>, ArchiveError> {
     let bytes = with_arena(|arena| {
-        let mut serializer = Serializer::new(Bounded::default(), arena.acquire(), ());
+        let bounded = Bounded(AlignedVec::with_capacity(room));
+        let mut serializer = Serializer::new(bounded, arena.acquire(), ());
         serialize_using(thing, &mut serializer).map(|_| serializer.into_writer().0)
     })
     .map_err(ArchiveError::Unfit)?;

@@ -62,10 +62,12 @@ macro_rules! name {
                 if bytes.len() > Self::MAX {
                     return Err(BadBytes::Length { what: $what, len: bytes.len(), max: Self::MAX });
                 }
-                match bytes.iter().position(|b| *b == 0) {
-                    Some(at) => Err(BadBytes::Nul { what: $what, at }),
-                    None => Ok(Self(bytes.to_vec())),
+                // Compares a word at a time, which `position` does not.
+                if bytes.contains(&0) {
+                    let at = bytes.iter().take_while(|b| **b != 0).count();
+                    return Err(BadBytes::Nul { what: $what, at });
                 }
+                Ok(Self(bytes.to_vec()))
             }
 
             /// The bytes, without a NUL.

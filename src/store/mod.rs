@@ -26,6 +26,7 @@
 
 mod budget;
 mod codec;
+mod draft;
 mod error;
 mod ids;
 mod info;
@@ -39,6 +40,7 @@ mod value_cell;
 mod writer;
 
 pub use budget::{Budget, Limits};
+pub use draft::Draft;
 pub use error::{AttachError, BadJobInfo, MapError, Miss, PinError, ReadError, WriteError};
 pub use ids::{Have, ReaderId, SegmentId, Want};
 pub use ingest::{Datum, JobInfo, JobInfoBuilder, KeySlot, MAX_RANKS, Placement, ProcWriter};

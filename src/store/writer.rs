@@ -8,18 +8,34 @@ use instanton_layout::job::{self, JobWords};
 use instanton_layout::words::RawWordsMut;
 
 use super::budget::{Budget, Limits};
+use super::draft::{Draft, Side};
 use super::error::{ReadError, WriteError};
 use super::ids::{Have, ReaderId, SegmentId};
 use super::info::build::info_words;
 use super::ingest::JobInfo;
 use super::modex::heap::SegmentSet;
 use super::modex::reader_pages::{Held, Misuse, Pages, ReaderPageHandle};
-use super::modex::table::Table;
+use super::modex::table::{Prepared, Table};
 use super::modex::visibility::Visibility;
 use super::read::JobReader;
 use super::segment::{MappedSegment, OwnSegment};
 use crate::data::{Key, Nspace, Posted, Rank, Scope};
 use crate::sys::memory::Mapping;
+
+/// Changed keys of a rank that are known one by one. Where there are more, all that it has posted goes out again.
+const MAX_UNSENT: usize = 8192;
+
+/// Changes of a rank that other nodes have not been sent.
+enum Unsent {
+    Keys(HashSet<Key>),
+    All,
+}
+
+impl Default for Unsent {
+    fn default() -> Self {
+        Unsent::Keys(HashSet::new())
+    }
+}
 
 /// The memory that a job takes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -67,8 +83,10 @@ pub struct JobWriter {
     pages: Pages,
     /// Ranks that the server knows to run here although the job information does not say where they run.
     local: BTreeSet<u32>,
-    /// Keys that changed since they were last taken for other nodes, by rank.
-    unsent: BTreeMap<u32, HashSet<Key>>,
+    /// What has changed since it was last taken for other nodes, by rank.
+    unsent: BTreeMap<u32, Unsent>,
+    /// Drafts that are under way.
+    drafts: usize,
 }
 
 impl JobWriter {
@@ -97,6 +115,7 @@ impl JobWriter {
             pages: Pages::default(),
             local: BTreeSet::new(),
             unsent: BTreeMap::new(),
+            drafts: 0,
         };
         this.publish_info()?;
         Ok(this)
@@ -169,7 +188,7 @@ impl JobWriter {
         }
         let local = self.is_local(rank);
         let changed = match local {
-            true => Visibility::of_local(rank, entries, &self.visible)?,
+            true => Visibility::of_local(rank, entries, self.visible.records())?,
             false => Visibility::of_remote(rank, entries)?,
         };
         let (here, elsewhere) = (changed.here(), changed.elsewhere());
@@ -184,6 +203,15 @@ impl JobWriter {
                 return Err(error);
             }
         };
+        self.publish(seen, hidden)?;
+        if local {
+            let leaving = entries.iter().filter(|posted| posted.scope != Scope::LOCAL).map(|posted| posted.key.clone());
+            self.put_back_outbound(rank, leaving);
+        }
+        Ok(())
+    }
+
+    fn publish(&mut self, seen: Option<Prepared>, hidden: Option<Prepared>) -> Result<(), WriteError> {
         if let Some(hidden) = hidden {
             let replaced = self.hidden.publish(hidden);
             replaced.into_iter().for_each(|block| self.hidden.set.discard(block));
@@ -193,15 +221,91 @@ impl JobWriter {
             let ended = self.words().end_epoch().map_err(ReadError::from)?;
             replaced.into_iter().for_each(|block| self.visible.set.retire(block, ended));
         }
-        if local {
-            let leaving = entries.iter().filter(|posted| posted.scope != Scope::LOCAL).map(|posted| posted.key.clone());
-            self.unsent.entry(rank.0).or_default().extend(leaving);
+        Ok(())
+    }
+
+    /// Begins a draft of what [`update`](Self::update) would do in one go. It ends with [`finish`](Self::finish) or
+    /// [`give_up`](Self::give_up).
+    ///
+    /// # Errors
+    /// [`WriteError`] when there is no such rank, or no room.
+    pub fn draft(&mut self, rank: Rank, entries: Vec<Posted>) -> Result<Draft, (WriteError, Vec<Posted>)> {
+        let ranks = self.words().ranks();
+        if !rank.is_process() || rank.0 >= ranks {
+            return Err((WriteError::Rank { rank, ranks }, entries));
+        }
+        let snapshots = self.make_way().and_then(|()| Ok((self.visible.snapshot()?, self.hidden.snapshot()?)));
+        let (visible, hidden) = match snapshots {
+            Ok((visible, hidden)) => (Side::new(visible), Side::new(hidden)),
+            Err(error) => return Err((error, entries)),
+        };
+        self.drafts += 1;
+        let (job, is_local) = (self.reader.job_id(), self.is_local(rank));
+        Ok(Draft { job, rank, is_local, entries, visible, hidden })
+    }
+
+    /// Returns whether a draft is one of this job.
+    pub fn is_own(&self, draft: &Draft) -> bool {
+        draft.job == self.reader.job_id()
+    }
+
+    /// Takes blocks for the records of a draft.
+    ///
+    /// # Errors
+    /// [`WriteError`] when there is no room.
+    pub fn reserve(&mut self, draft: &mut Draft) -> Result<(), WriteError> {
+        if let Some(mut next) = draft.visible.next.take() {
+            draft.visible.prepared = Some(self.visible.reserve(draft.rank, &mut next)?);
+        }
+        self.announce(&self.visible.set)?;
+        if let Some(mut next) = draft.hidden.next.take() {
+            draft.hidden.prepared = Some(self.hidden.reserve(draft.rank, &mut next)?);
         }
         Ok(())
     }
 
+    /// Publishes a draft, and returns its entries. Nothing where the rank's records have changed since it was begun:
+    /// then it is given up, and its entries are to be stored anew.
+    ///
+    /// # Errors
+    /// [`WriteError`]
+    pub fn finish(&mut self, mut draft: Draft) -> Result<Vec<Posted>, (WriteError, Vec<Posted>)> {
+        let is_current = |table: &Table, side: &Side| side.prepared.iter().all(|of| table.is_up_to_date(of));
+        if !is_current(&self.visible, &draft.visible) || !is_current(&self.hidden, &draft.hidden) {
+            let rank = draft.rank;
+            let entries = self.give_up(draft);
+            return match self.update(rank, &entries) {
+                Ok(()) => Ok(entries),
+                Err(error) => Err((error, entries)),
+            };
+        }
+        self.drafts -= 1;
+        let published = self.publish(draft.visible.prepared.take(), draft.hidden.prepared.take());
+        if draft.is_local {
+            self.unsent.insert(draft.rank.0, Unsent::All);
+        }
+        match published {
+            Ok(()) => Ok(draft.entries),
+            Err(error) => Err((error, draft.entries)),
+        }
+    }
+
+    /// Gives up a draft: nothing of it has been seen. Returns its entries.
+    pub fn give_up(&mut self, mut draft: Draft) -> Vec<Posted> {
+        self.drafts -= 1;
+        draft.visible.prepared.take().into_iter().for_each(|prepared| self.visible.discard(prepared));
+        draft.hidden.prepared.take().into_iter().for_each(|prepared| self.hidden.discard(prepared));
+        draft.entries
+    }
+
     /// Frees what can be freed. Where more is scattered than is alive, the records move to a new set of segments.
     fn make_way(&mut self) -> Result<(), WriteError> {
+        if self.drafts > 0 {
+            if self.visible.set.is_worth_a_scan() {
+                self.scan();
+            }
+            return Ok(());
+        }
         if self.hidden.set.is_scattered() {
             // Nobody else has these: the old segments go at once.
             if let Some(new) = self.hidden.renew()? {
@@ -325,7 +429,15 @@ impl JobWriter {
     /// # Errors
     /// [`WriteError`] when the records cannot be read; nothing is taken then.
     pub fn take_outbound_new(&mut self, rank: Rank) -> Result<Vec<Posted>, WriteError> {
-        let Some(keys) = self.unsent.get(&rank.0) else { return Ok(Vec::new()) };
+        let keys = match self.unsent.get(&rank.0) {
+            None => return Ok(Vec::new()),
+            Some(Unsent::All) => {
+                let all = self.outbound_all(rank)?;
+                self.unsent.remove(&rank.0);
+                return Ok(all);
+            }
+            Some(Unsent::Keys(keys)) => keys,
+        };
         let mut new = Vec::with_capacity(keys.len());
         for key in keys {
             let shared = self.visible.get(rank, key)?.filter(|(scope, _)| *scope == Scope::GLOBAL);
@@ -342,7 +454,12 @@ impl JobWriter {
     /// Marks entries as new again that were taken for other nodes and did not arrive there. They have the values of
     /// now.
     pub fn put_back_outbound(&mut self, rank: Rank, keys: impl IntoIterator<Item = Key>) {
-        self.unsent.entry(rank.0).or_default().extend(keys);
+        let unsent = self.unsent.entry(rank.0).or_default();
+        let Unsent::Keys(known) = unsent else { return };
+        known.extend(keys);
+        if known.len() > MAX_UNSENT {
+            *unsent = Unsent::All;
+        }
     }
 
     /// Returns whether a rank of this node has posted a key for other nodes, be it for this node as well or not.
@@ -362,6 +479,11 @@ impl JobWriter {
         all.retain(|posted| posted.scope == Scope::GLOBAL);
         all.extend(self.hidden.all(rank)?);
         Ok(all)
+    }
+
+    /// Bytes of the records of a rank that are seen on this node; none where they cannot be read.
+    pub fn posted(&self, rank: Rank) -> u64 {
+        self.visible.records().bytes(rank).unwrap_or(0)
     }
 
     /// The memory that the job takes.

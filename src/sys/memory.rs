@@ -8,7 +8,8 @@ use std::io::{self, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 
-use instanton_layout::words::{RawWords, RawWordsMut};
+use instanton_layout::sync::Ordering;
+use instanton_layout::words::{RawWords, RawWordsMut, Words, WordsMut};
 use memmap2::{Advice, MmapOptions, MmapRaw};
 use nix::fcntl::{FallocateFlags, FcntlArg, OFlag, SealFlag, fallocate, fcntl, open};
 use nix::sys::memfd::{MFdFlags, memfd_create};
@@ -141,6 +142,18 @@ impl Mapping {
     pub(crate) fn private(len: usize) -> io::Result<Self> {
         let raw = MmapOptions::new().len(len.max(8).next_multiple_of(8)).map_anon()?;
         Ok(Self::new(raw, true))
+    }
+
+    /// Private memory of this process with the same words as of now.
+    #[cfg_attr(not(feature = "server"), allow(dead_code, reason = "only servers write"))]
+    pub(crate) fn copy(&self) -> io::Result<Self> {
+        let copy = Self::private(self.len())?;
+        let words = copy.words_mut();
+        for at in 0..self.len() / 8 {
+            let word = self.words.load(at).map_err(io::Error::other)?;
+            words.store(at, word, Ordering::Relaxed);
+        }
+        Ok(copy)
     }
 
     /// A segment that the sender can neither shorten nor grow, to be read.

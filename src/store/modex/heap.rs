@@ -13,6 +13,7 @@
 //! When too much lies in free blocks of unneeded sizes, the live records move to a new set, and the old one waits for
 //! its readers as a whole; it is never written again.
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use instanton_layout::block;
 use instanton_layout::classes;
@@ -25,6 +26,7 @@ use super::reader_pages::Held;
 use crate::store::budget::Budget;
 use crate::store::error::WriteError;
 use crate::store::segment::OwnSegment;
+use crate::sys::memory::Mapping;
 
 /// The first segment of a set; each further one has twice the size.
 const SMALLEST: u64 = 64 << 10;
@@ -63,6 +65,22 @@ impl Block {
 
     fn bytes(&self) -> u64 {
         classes::words(self.class) as u64 * 8
+    }
+}
+
+/// A record that is still to be written to its block. Any thread may do that: nothing leads there yet.
+pub(in crate::store) struct Unwritten {
+    record: Vec<u64>,
+    version: u64,
+    mapping: Arc<Mapping>,
+    word: usize,
+}
+
+impl Unwritten {
+    /// Gives the record its version and checksum, and writes it.
+    pub(in crate::store) fn write(mut self) {
+        seal(&mut self.record, self.version);
+        block::write(&self.mapping.words_mut(), self.word, &self.record);
     }
 }
 
@@ -181,7 +199,14 @@ impl SegmentSet {
     }
 
     /// Writes a record to a block of its own.
-    pub(super) fn put(&mut self, mut record: Vec<u64>, maker: &mut Maker) -> Result<Block, WriteError> {
+    pub(super) fn put(&mut self, record: Vec<u64>, maker: &mut Maker) -> Result<Block, WriteError> {
+        let (block, unwritten) = self.reserve(record, maker)?;
+        unwritten.write();
+        Ok(block)
+    }
+
+    /// Takes a block for a record, which is still to be written.
+    pub(super) fn reserve(&mut self, record: Vec<u64>, maker: &mut Maker) -> Result<(Block, Unwritten), WriteError> {
         if record.len() > record::LARGEST {
             return Err(WriteError::TooLarge { bytes: record.len() as u64 * 8 });
         }
@@ -193,11 +218,10 @@ impl SegmentSet {
             }
             None => self.cut(class, maker)?,
         };
-        seal(&mut record, maker.version());
         let segment = self.segment(block.at.segment).expect("a block lies in a segment of its set");
-        block::write(&segment.memory.mapping.words_mut(), block.at.word as usize, &record);
+        let (mapping, word, version) = (segment.memory.mapping.clone(), block.at.word as usize, maker.version());
         self.live += block.bytes();
-        Ok(block)
+        Ok((block, Unwritten { record, version, mapping, word }))
     }
 
     /// Room for a page of the rank table, all zero: it was never used.

@@ -1,11 +1,12 @@
 //! Posted data: records by rank, in segments that grow.
 //!
-//! [`visibility`] tells which value of a key is seen on the node and which elsewhere; [`table`] makes records of them
-//! in blocks of the [`heap`]; [`reader_pages`] tell which blocks readers hold. Readers see the same segments through
+//! [`visibility`] tells which value of a key is seen on the node and which elsewhere; [`records`] are composed of them, and
+//! [`table`] publishes them in blocks of the [`heap`]; [`reader_pages`] tell which blocks readers hold. Readers see the same segments through
 //! [`mapped`].
 mod checked;
 pub(super) mod heap;
 pub(super) mod mapped;
 pub(super) mod reader_pages;
+pub(super) mod records;
 pub(super) mod table;
 pub(super) mod visibility;

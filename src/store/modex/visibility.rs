@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use super::table::{Changes, Table};
+use super::records::{Changes, Records};
 use crate::data::{Key, Posted, Rank, Scope, Value};
 use crate::store::error::WriteError;
 
@@ -20,7 +20,11 @@ pub(in crate::store) struct Visibility<'a> {
 
 impl<'a> Visibility<'a> {
     /// The changes of a local rank's commit; `posted` has its records so far.
-    pub(in crate::store) fn of_local(rank: Rank, entries: &'a [Posted], posted: &Table) -> Result<Self, WriteError> {
+    pub(in crate::store) fn of_local(
+        rank: Rank,
+        entries: &'a [Posted],
+        posted: &dyn Records,
+    ) -> Result<Self, WriteError> {
         let mut visible = Visibility::default();
         for Posted { scope, key, value } in entries {
             // The value that both audiences have seen so far, if it is one.

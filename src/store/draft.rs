@@ -1,0 +1,76 @@
+//! Drafts: large commits, composed and written by another thread while the writer serves others.
+//!
+//! The writer makes a draft, another thread [composes](Draft::compose) the records, the writer takes blocks for them, another
+//! thread [writes](Draft::write) them, and the writer publishes: nobody sees anything before that. The writer's own parts are
+//! short. Records do not move to new segments while there is a draft.
+use std::fmt;
+
+use super::error::WriteError;
+use super::modex::records::{Next, Snapshot};
+use super::modex::table::Prepared;
+use super::modex::visibility::Visibility;
+use crate::data::{Posted, Rank};
+
+/// One audience's part of a draft.
+pub(super) struct Side {
+    pub(super) snapshot: Snapshot,
+    pub(super) next: Option<Next>,
+    pub(super) prepared: Option<Prepared>,
+}
+
+impl Side {
+    pub(super) fn new(snapshot: Snapshot) -> Self {
+        Side { snapshot, next: None, prepared: None }
+    }
+
+    fn write(&mut self) {
+        if let Some(unwritten) = self.prepared.as_mut().and_then(|prepared| prepared.unwritten.take()) {
+            unwritten.write();
+        }
+    }
+}
+
+/// A commit on its way.
+pub struct Draft {
+    /// Job that it is made for.
+    pub(super) job: u64,
+    pub(super) rank: Rank,
+    pub(super) is_local: bool,
+    /// The entries of the commit.
+    pub entries: Vec<Posted>,
+    pub(super) visible: Side,
+    pub(super) hidden: Side,
+}
+
+impl fmt::Debug for Draft {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Draft({}, {} entries)", self.rank, self.entries.len())
+    }
+}
+
+impl Draft {
+    /// The rank whose commit it is.
+    pub fn rank(&self) -> Rank {
+        self.rank
+    }
+
+    /// Composes the records.
+    ///
+    /// # Errors
+    /// [`WriteError`] for entries that cannot be stored.
+    pub fn compose(&mut self) -> Result<(), WriteError> {
+        let changed = match self.is_local {
+            true => Visibility::of_local(self.rank, &self.entries, self.visible.snapshot.records())?,
+            false => Visibility::of_remote(self.rank, &self.entries)?,
+        };
+        self.visible.next = self.visible.snapshot.records().next(self.rank, &changed.here())?;
+        self.hidden.next = self.hidden.snapshot.records().next(self.rank, &changed.elsewhere())?;
+        Ok(())
+    }
+
+    /// Writes the records to the blocks that were taken for them.
+    pub fn write(&mut self) {
+        self.visible.write();
+        self.hidden.write();
+    }
+}

@@ -3,11 +3,14 @@
 //! A door owns sockets and knows how bytes become messages; the server behind it owns all the rest. A door tells the
 //! server's side ([`Callers`]) who has come, what it asks and that it is gone; the server hands it [`Outgoing`]
 //! messages. Both run on the server's control thread and neither ever blocks.
+use std::fmt;
+use std::ops::ControlFlow;
 use std::os::fd::OwnedFd;
-use std::time::Instant;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use crate::account::Account;
-use crate::data::{Info, Nspace, Proc, Status};
+use crate::data::{Info, Nspace, Proc, Rank, Status};
 use crate::message::{Part, Push, Reply, Request};
 
 /// A connection: which door, and which of its connections. Never used twice by one server.
@@ -77,6 +80,39 @@ pub struct Arrival {
     pub process: Option<OwnedFd>,
 }
 
+/// Callback for what is said of a node, an application or a rank; it says whether to go on.
+pub type Each<'a> = &'a mut dyn FnMut(Vec<Info>) -> ControlFlow<()>;
+
+/// The information of a job, as it was at one time, for peers that map nothing. Any thread reads it.
+pub trait JobInformation: Send + Sync + fmt::Debug {
+    /// Name of the job.
+    fn nspace(&self) -> &Nspace;
+    /// Processes of the job.
+    fn ranks(&self) -> u32;
+    /// Ranks of this node, in order.
+    fn local(&self) -> &[Rank];
+    /// Returns what is said of the job and its session, and of this node and the only application besides.
+    ///
+    /// # Errors
+    /// A status when it is damaged.
+    fn of_job(&self) -> Result<Vec<Info>, Status>;
+    /// Gives what is said of each node; of this one alone where the others are not wanted.
+    ///
+    /// # Errors
+    /// As [`of_job`](Self::of_job).
+    fn of_nodes(&self, others: bool, each: Each<'_>) -> Result<(), Status>;
+    /// Gives what is said of each application.
+    ///
+    /// # Errors
+    /// As [`of_job`](Self::of_job).
+    fn of_apps(&self, each: Each<'_>) -> Result<(), Status>;
+    /// Gives what is said of each of these ranks, its number included.
+    ///
+    /// # Errors
+    /// As [`of_job`](Self::of_job).
+    fn of_ranks(&self, ranks: &mut dyn Iterator<Item = Rank>, each: Each<'_>) -> Result<(), Status>;
+}
+
 /// Reason why a connection is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Left {
@@ -96,6 +132,10 @@ pub trait Callers {
     fn refused(&mut self, peer: PeerId, number: u64);
     /// The most frequent request, in fewer steps: [`Request::Meet`] with no attributes, or with `COLLECT_DATA` alone.
     fn meets(&mut self, peer: PeerId, number: u64, seen: u32, collect: bool);
+    fn job_information(&mut self, nspace: &Nspace) -> Option<Arc<dyn JobInformation>> {
+        let _ = nspace;
+        None
+    }
     /// A peer that had arrived is gone; it gets nothing any more.
     fn left(&mut self, peer: PeerId, how: Left);
 }
@@ -114,7 +154,7 @@ pub enum Outgoing {
         /// Descriptors of what it may map.
         parts: Vec<(Part, OwnedFd)>,
         /// The information of its job, for one that takes it.
-        job_info: Option<Vec<Info>>,
+        job_info: Option<Arc<dyn JobInformation>>,
         /// Account that its door charges what the peer makes it hold to.
         account: Account,
     },

@@ -45,7 +45,9 @@ pub use error::{AttachError, BadJobInfo, MapError, Miss, PinError, ReadError, Wr
 pub use ids::{Have, ReaderId, SegmentId, Want};
 pub use ingest::{Datum, JobInfo, JobInfoBuilder, KeySlot, MAX_RANKS, Placement, ProcWriter};
 pub use modex::reader_pages::{Misuse, ReaderPageHandle};
-pub use read::{Directives, Guard, InfoLevel, JobReader, Lasting, Origin, Question, RawValue, ReaderPage, ValueRef};
+pub use read::{
+    Directives, Guard, InfoLevel, JobReader, JobValues, Lasting, Origin, Question, RawValue, ReaderPage, ValueRef,
+};
 pub use segment::MappedSegment;
 pub use writer::{JobWriter, Stats};
 

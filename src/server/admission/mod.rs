@@ -254,14 +254,8 @@ fn welcome(cx: &mut Ctx, jobs: &mut Jobs, peer: PeerId) {
         }
         None => Vec::new(),
     };
-    let store = jobs.store(&proc.nspace).filter(|_| capabilities.takes_job_info);
-    let job_info = store.and_then(|store| match store.all(Rank::WILDCARD) {
-        Ok(info) => Some(info),
-        Err(e) => {
-            trace!("the information of {} cannot be read: {e}", proc.nspace);
-            None
-        }
-    });
+    let store = jobs.store_mut(&proc.nspace).filter(|_| capabilities.takes_job_info);
+    let job_info = store.and_then(|store| store.information(&proc.nspace));
     let (server, uri) = (cx.own_name(), cx.identity.uri.clone());
     cx.send(peer, Outgoing::Accepted { server, uri, proc, parts, job_info, account });
 }

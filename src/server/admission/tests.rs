@@ -169,7 +169,7 @@ fn a_peer_that_maps_nothing_is_given_its_job_as_values() {
     let told = outcome(&mut test, &mut jobs, &mut admission);
     let [Outgoing::Accepted { parts, job_info: Some(info), .. }] = &told[..] else { panic!("{told:?}") };
     assert!(parts.is_empty());
-    assert!(info.contains(&Info::new(keys::JOB_SIZE, 1u32)), "{info:?}");
+    assert!(info.of_job().unwrap().contains(&Info::new(keys::JOB_SIZE, 1u32)), "{info:?}");
 }
 
 #[test]

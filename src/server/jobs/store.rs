@@ -2,17 +2,20 @@
 //!
 //! The store's segments keep values. This keeps which ranks have posted at all (a rank may have posted nothing that is
 //! visible here), and which keys could not be stored: a look-up of one fails instead of waiting.
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 
 use crate::data::{Info, Key, Nspace, Rank, Scope, Status, Value};
+use crate::message::door::{Each, JobInformation};
 use crate::message::numbers::NumberMap;
 use crate::message::{Part, Posted};
 use crate::store::{
-    BadJobInfo, Directives, Have, InfoLevel, JobInfo, JobWriter, Limits, Miss, Misuse, Question, ReaderId, SegmentId,
-    WriteError,
+    BadJobInfo, Directives, Draft, Have, InfoLevel, JobInfo, JobValues, JobWriter, Limits, Miss, Misuse, Question,
+    ReadError, ReaderId, SegmentId, WriteError,
 };
 use crate::sys::socket::MAX_DESCRIPTORS;
+use crate::trace;
 
 /// Reason why a job's data cannot be made or changed.
 #[derive(Debug, thiserror::Error)]
@@ -51,7 +54,9 @@ pub struct JobStore {
     /// Keys whose last commit failed, and why.
     failed: NumberMap<Rank, HashMap<Key, Status>>,
     /// Rank that has posted a key last, of those that this node sees: the answer to a Get that names no rank.
-    posters: HashMap<Key, Rank>,
+    posters: BTreeMap<Key, Rank>,
+    /// What peers that map nothing are told, once one has come.
+    information: Option<Arc<Information>>,
 }
 
 /// Version of a rank's data: commits of the process, as its server counts them.
@@ -82,7 +87,8 @@ impl JobStore {
             size,
             posted: NumberMap::default(),
             failed: NumberMap::default(),
-            posters: HashMap::new(),
+            posters: BTreeMap::new(),
+            information: None,
         })
     }
 
@@ -91,6 +97,7 @@ impl JobStore {
         let size = known_size(&info);
         self.writer.replace_info(info)?;
         self.size = size;
+        self.information = None;
         Ok(())
     }
 
@@ -106,6 +113,9 @@ impl JobStore {
 
     /// A rank is registered to run here, whatever the job information says of where ranks run.
     pub fn mark_local(&mut self, rank: Rank) {
+        if !self.is_local(rank) {
+            self.information = None;
+        }
         self.writer.mark_local(rank);
     }
 
@@ -218,6 +228,16 @@ impl JobStore {
         Ok(all.into_iter().map(|(key, _, value, _)| Info { key, flags: 0, value }).collect())
     }
 
+    /// The information of the job for a peer that maps nothing. All that come get the same.
+    pub fn information(&mut self, nspace: &Nspace) -> Option<Arc<dyn JobInformation>> {
+        if self.information.is_none() {
+            let values = self.writer.reader().values()?;
+            self.information =
+                Some(Arc::new(Information { nspace: nspace.clone(), values, local: self.local_ranks() }));
+        }
+        self.information.clone().map(|information| information as _)
+    }
+
     /// Takes the data that these ranks have posted for other nodes since this was last asked: of all of them, or
     /// nothing when that of one cannot be read.
     pub fn take_new(&mut self, ranks: impl Iterator<Item = Rank>) -> Result<Vec<Outbound>, JobStoreError> {
@@ -294,13 +314,64 @@ impl std::fmt::Debug for JobStore {
     }
 }
 
+/// The information of a job, as it was when it was first asked for.
+struct Information {
+    nspace: Nspace,
+    values: JobValues,
+    local: Vec<Rank>,
+}
+
+impl JobInformation for Information {
+    fn nspace(&self) -> &Nspace {
+        &self.nspace
+    }
+
+    fn ranks(&self) -> u32 {
+        self.values.ranks()
+    }
+
+    fn local(&self) -> &[Rank] {
+        &self.local
+    }
+
+    fn of_job(&self) -> Result<Vec<Info>, Status> {
+        self.values.of_job().map_err(|e| self.unreadable(&e))
+    }
+
+    fn of_nodes(&self, others: bool, each: Each<'_>) -> Result<(), Status> {
+        self.values.of_nodes(others, each).map_err(|e| self.unreadable(&e))
+    }
+
+    fn of_apps(&self, each: Each<'_>) -> Result<(), Status> {
+        self.values.of_apps(each).map_err(|e| self.unreadable(&e))
+    }
+
+    fn of_ranks(&self, ranks: &mut dyn Iterator<Item = Rank>, each: Each<'_>) -> Result<(), Status> {
+        self.values.of_ranks(ranks, each).map_err(|e| self.unreadable(&e))
+    }
+}
+
+impl Information {
+    #[cold]
+    fn unreadable(&self, error: &ReadError) -> Status {
+        trace!("the information of {} cannot be read: {error}", self.nspace);
+        Status::ERR_UNPACK_FAILURE
+    }
+}
+
+impl std::fmt::Debug for Information {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Information").field("nspace", &self.nspace).finish_non_exhaustive()
+    }
+}
+
 fn known_size(info: &JobInfo) -> Option<u32> {
     (info.has_data() && info.size() > 0).then(|| info.size())
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{Arc, Mutex};
+    use std::sync::Mutex;
 
     use super::*;
     use crate::data::{InfoList, Proc, keys};

@@ -4,9 +4,11 @@
 //! is no lock in it. It sees requests, the ends of processes, time limits, the host's answers and the handle's
 //! commands, and it speaks by putting messages into its outbox, which the [reactor](super::reactor) takes to
 //! the doors after every step.
+use std::sync::Arc;
+
 use crate::attribute_support::HostSupport;
-use crate::data::{Info, Status, keys};
-use crate::message::door::{Arrival, Callers, Left, PeerId};
+use crate::data::{Info, Nspace, Status, keys};
+use crate::message::door::{Arrival, Callers, JobInformation, Left, PeerId};
 use crate::message::{Forward, Request};
 use crate::server::admission::Admission;
 use crate::server::cleanup::Cleanups;
@@ -325,6 +327,10 @@ impl Callers for Router {
             let info = if collect { vec![Info::new(keys::COLLECT_DATA, true)] } else { Vec::new() };
             self.dispatch(peer, number, Request::Meet { seen, info }, 0);
         }
+    }
+
+    fn job_information(&mut self, nspace: &Nspace) -> Option<Arc<dyn JobInformation>> {
+        self.jobs.store_mut(nspace)?.information(nspace)
     }
 
     fn left(&mut self, peer: PeerId, how: Left) {

@@ -77,7 +77,7 @@ impl TestServer {
         let told = peer.hears();
         let [Outgoing::Accepted { proc, parts, job_info: Some(info), .. }] = &told[..] else { panic!("{told:?}") };
         assert_eq!((proc, parts.len()), (&self.proc(rank), 0));
-        assert!(info.contains(&Info::new("site.key", "x")), "{info:?}");
+        assert!(info.of_job().unwrap().contains(&Info::new("site.key", "x")), "{info:?}");
         peer
     }
 

@@ -102,7 +102,7 @@ impl InfoView {
 
     /// Makes the plan for a key, and keeps that of a reserved one.
     #[inline(never)]
-    fn plan(&self, key: &HashedKey<'_>) -> Result<KeyPlan, Malformed> {
+    pub(super) fn plan(&self, key: &HashedKey<'_>) -> Result<KeyPlan, Malformed> {
         let reserved = keys::is_reserved(key.bytes());
         let known = if reserved { known_keys::known(key.hash(), key.bytes()) } else { None };
         let derived = known.and_then(|known| known.derived);
@@ -179,7 +179,12 @@ impl InfoView {
 
     /// The value that the host gave of a process, or that follows for it alone.
     #[inline(never)]
-    fn of_process(&self, planned: &Planned<'_>, rank: Rank, found: &mut Option<ValueCell>) -> Result<(), Malformed> {
+    pub(super) fn of_process(
+        &self,
+        planned: &Planned<'_>,
+        rank: Rank,
+        found: &mut Option<ValueCell>,
+    ) -> Result<(), Malformed> {
         if planned.plan.entry.places.has(Places::PROCESSES) || planned.plan.column.is_some() {
             self.given(planned, rank, found)?;
         }
@@ -303,7 +308,12 @@ impl InfoView {
     /// A node. The record of the own node has also the values that are computed of others, but no very long list of its
     /// processes.
     #[inline(never)]
-    fn of_node(&self, planned: &Planned<'_>, node: u32, found: &mut Option<ValueCell>) -> Result<(), Malformed> {
+    pub(super) fn of_node(
+        &self,
+        planned: &Planned<'_>,
+        node: u32,
+        found: &mut Option<ValueCell>,
+    ) -> Result<(), Malformed> {
         if node == self.generation.index.own_node() {
             let record = self.generation.index.own_node_word();
             let word = record.filter(|_| planned.plan.entry.places.has(Places::OWN_NODE));
@@ -326,7 +336,12 @@ impl InfoView {
     }
 
     #[inline(never)]
-    fn of_app(&self, planned: &Planned<'_>, app: u32, found: &mut Option<ValueCell>) -> Result<(), Malformed> {
+    pub(super) fn of_app(
+        &self,
+        planned: &Planned<'_>,
+        app: u32,
+        found: &mut Option<ValueCell>,
+    ) -> Result<(), Malformed> {
         if planned.plan.entry.places.has(Places::APPS) {
             let record = self.generation.index.records(Group::Apps).find(&self.words(), app.into())?;
             self.in_record(planned, (Owner::App, app), record, found)?;
@@ -384,6 +399,22 @@ impl InfoView {
         })
     }
 
+    /// The keys that the host has given anywhere, and these.
+    pub(super) fn keys(&self, computed: &[&[&str]]) -> Result<Vec<Vec<u8>>, Malformed> {
+        let mut known: Vec<Vec<u8>> = Vec::new();
+        for slot in 0..self.generation.index.keys.part.len {
+            if let Some((word, len)) = self.generation.index.keys.key(&self.words(), slot)? {
+                known.push(self.words().raw().to_vec(word, len)?);
+            }
+        }
+        for key in computed.iter().copied().flatten() {
+            if !known.iter().any(|known| known == key.as_bytes()) {
+                known.push(key.as_bytes().to_vec());
+            }
+        }
+        Ok(known)
+    }
+
     /// Gives `f` everything known of a process; for no process in particular, of the job, its session, the own node and
     /// the only application.
     pub(in crate::store) fn all(
@@ -394,19 +425,8 @@ impl InfoView {
         if rank.is_process() && rank.0 >= self.generation.index.ranks() {
             return Ok(());
         }
-        let mut known: Vec<Vec<u8>> = Vec::new();
-        for slot in 0..self.generation.index.keys.part.len {
-            if let Some((word, len)) = self.generation.index.keys.key(&self.words(), slot)? {
-                known.push(self.words().raw().to_vec(word, len)?);
-            }
-        }
         let computed = [&known_keys::OF_PROCESS[..], &known_keys::OF_NODE, &known_keys::OF_APP, &known_keys::OF_JOB];
-        let computed = if rank.is_process() { &computed[..1] } else { &computed[1..] };
-        for key in computed.iter().copied().flatten() {
-            if !known.iter().any(|known| known == key.as_bytes()) {
-                known.push(key.as_bytes().to_vec());
-            }
-        }
+        let known = self.keys(if rank.is_process() { &computed[..1] } else { &computed[1..] })?;
         for key in known {
             let mut found = None;
             let question = Question::new(rank, &key);

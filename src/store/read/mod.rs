@@ -1,7 +1,8 @@
 //! Look-ups in the segments of a job.
 //!
 //! A [`Question`](question) goes to a [`JobReader`], which looks first into job information ([`view`], [`levels`]) and
-//! then into what ranks have posted. A [`Guard`] reads in place what the reader would copy.
+//! then into what ranks have posted. A [`Guard`] reads in place what the reader would copy, and
+//! [`JobValues`] give whoever maps nothing all of the job information.
 mod computed;
 mod directives;
 mod guard;
@@ -12,6 +13,7 @@ mod question;
 mod raw_value;
 mod reader;
 mod reader_page;
+mod values;
 mod view;
 
 pub use directives::{Directives, InfoLevel};
@@ -20,6 +22,7 @@ pub use question::Question;
 pub use raw_value::RawValue;
 pub use reader::{JobReader, Origin};
 pub use reader_page::ReaderPage;
+pub use values::JobValues;
 
 #[cfg(test)]
 mod tests;

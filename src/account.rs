@@ -27,6 +27,14 @@ pub enum Kind {
     Collective,
     /// Paths to remove after the process or its job.
     Cleanup,
+    /// An event kept for those who register late.
+    Event,
+    /// A pull of output, and output that waits for its reader.
+    Pull,
+    /// Answers that are put together.
+    Answer,
+    /// Data that others can look up.
+    Published,
 }
 
 impl fmt::Display for Kind {
@@ -37,6 +45,10 @@ impl fmt::Display for Kind {
             Kind::Output => "unread answers",
             Kind::Collective => "attributes of a collective",
             Kind::Cleanup => "paths to clean up",
+            Kind::Event => "a kept event",
+            Kind::Pull => "output to be read",
+            Kind::Answer => "answers to a query",
+            Kind::Published => "published data",
         })
     }
 }
@@ -63,6 +75,11 @@ impl Account {
     /// Opens the account of a process of this job.
     pub fn of_process(&self, owner: impl fmt::Display) -> Account {
         Account::open(&owner, self.0.limit / 2, Some(self.clone()))
+    }
+
+    /// The account of the job, of its process or of the job itself.
+    pub fn of_its_job(&self) -> &Account {
+        self.0.job.as_ref().unwrap_or(self)
     }
 
     /// Opens an account that nothing is refused to, for the server's own program and for those who hold nothing yet.
@@ -115,6 +132,10 @@ impl Account {
         job.take(bytes).inspect_err(|_| _ = self.0.used.fetch_sub(bytes, Ordering::Relaxed))
     }
 
+    fn give_back(&self, bytes: u64) {
+        self.chain().for_each(|account| _ = account.0.used.fetch_sub(bytes, Ordering::Relaxed));
+    }
+
     fn chain(&self) -> impl Iterator<Item = &Account> {
         std::iter::successors(Some(self), |account| account.0.job.as_ref())
     }
@@ -127,9 +148,29 @@ pub struct Charge {
     bytes: u64,
 }
 
+impl Charge {
+    /// Charges or gives back what is missing to so many bytes. Returns false, and leaves it as it was, where that is
+    /// over a limit.
+    #[must_use]
+    pub fn resize(&mut self, kind: Kind, bytes: usize) -> bool {
+        let (before, bytes) = (self.bytes, bytes as u64);
+        match bytes.checked_sub(before) {
+            Some(0) => return true,
+            Some(more) => {
+                let Some(mut more) = self.account.charge(kind, more as usize) else { return false };
+                // This one holds them from now on.
+                more.bytes = 0;
+            }
+            None => self.account.give_back(before - bytes),
+        }
+        self.bytes = bytes;
+        true
+    }
+}
+
 impl Drop for Charge {
     fn drop(&mut self) {
-        self.account.chain().for_each(|account| _ = account.0.used.fetch_sub(self.bytes, Ordering::Relaxed));
+        self.account.give_back(self.bytes);
     }
 }
 
@@ -158,6 +199,18 @@ mod tests {
         assert_eq!((other.used(), job.used()), (40, 90));
         drop((half, rest));
         assert_eq!(job.used(), 0);
+    }
+
+    #[test]
+    fn a_charge_grows_and_shrinks_as_far_as_there_is_room() {
+        let job = Account::of_job("job", 100);
+        let mut charge = job.charge(Kind::Pull, 10).unwrap();
+        assert!(charge.resize(Kind::Pull, 100) && !charge.resize(Kind::Pull, 101));
+        assert_eq!(job.used(), 100);
+        assert!(charge.resize(Kind::Pull, 5));
+        assert_eq!(job.used(), 5);
+        drop(charge);
+        assert_eq!((job.used(), Arc::strong_count(&job.0)), (0, 1));
     }
 
     #[test]

@@ -71,7 +71,7 @@ impl Pmix {
             tools: Some(ToolSupport { pid: Some(parent_id() as i32), ..ToolSupport::default() }),
             ..defaults
         };
-        let published = Arc::new(PublishedData::default());
+        let published = Arc::new(PublishedData::with_job_memory(config.job_memory / 2));
         let host = Launcher {
             family: job.family().to_owned(),
             events,

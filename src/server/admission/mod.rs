@@ -244,7 +244,11 @@ fn welcome(cx: &mut Ctx, jobs: &mut Jobs, peer: PeerId) {
     cx.timers.cancel(entry.limit.take());
     entry.arrival = None;
     let (proc, role, capabilities) = (entry.proc.clone(), entry.role, entry.capabilities);
-    let account = cx.accounts.of(&proc);
+    let tool = jobs.get(&proc.nspace).filter(|job| job.of_tools).and_then(|job| job.clients.get(&proc.rank));
+    let account = match tool.map(|client| client.uid) {
+        Some(uid) => cx.accounts.of_tool(&proc, uid),
+        None => cx.accounts.of(&proc),
+    };
     entry.requests = OpenRequests::of(account.clone());
     let parts = match capabilities.maps_layout {
         Some(header::VERSION) => parts_for(jobs, &proc, role),

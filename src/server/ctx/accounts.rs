@@ -1,4 +1,4 @@
-//! Accounts of the processes and jobs that have come to this server.
+//! Accounts of the processes and jobs that have come to this server, and of the users whose tools have.
 use std::collections::BTreeMap;
 
 use crate::account::Account;
@@ -9,12 +9,21 @@ use crate::data::{Nspace, Proc, Rank};
 pub struct Accounts {
     limit: u64,
     open: BTreeMap<Proc, Account>,
+    /// Accounts that the tools of one user share, by user.
+    users: BTreeMap<u32, Account>,
+}
+
+impl Default for Accounts {
+    /// No accounts, and no limit.
+    fn default() -> Self {
+        Accounts::new(u64::MAX)
+    }
 }
 
 impl Accounts {
     /// No accounts; those of jobs are opened with this limit, in bytes.
     pub fn new(limit: u64) -> Self {
-        Accounts { limit, open: BTreeMap::new() }
+        Accounts { limit, open: BTreeMap::new(), users: BTreeMap::new() }
     }
 
     /// Returns the account of a process that is let in; it is opened where there is none yet.
@@ -26,6 +35,19 @@ impl Accounts {
         let limit = self.limit;
         let job = self.open.entry(whole).or_insert_with(|| Account::of_job(&proc.nspace, limit));
         let account = job.of_process(proc);
+        self.open.insert(proc.clone(), account.clone());
+        account
+    }
+
+    /// Returns the account of a tool, which shares that of its user with the user's other tools: each has a namespace of
+    /// its own, and may have as many as it likes.
+    pub fn of_tool(&mut self, proc: &Proc, uid: u32) -> Account {
+        if let Some(account) = self.open.get(proc) {
+            return account.clone();
+        }
+        let limit = self.limit;
+        let open = || Account::of_job(format_args!("the tools of user {uid}"), limit);
+        let account = self.users.entry(uid).or_insert_with(open).of_process(proc);
         self.open.insert(proc.clone(), account.clone());
         account
     }
@@ -52,5 +74,19 @@ mod tests {
         accounts.forget(&proc("job", 0).nspace);
         assert!(accounts.of(&proc("job", 0)).charge(Kind::Request, 50).is_some(), "a job of that name begins anew");
         assert_eq!(accounts.open.len(), 4);
+    }
+
+    #[test]
+    fn tools_of_a_user_share_an_account_whatever_their_names() {
+        let mut accounts = Accounts::new(100);
+        let tool = |accounts: &mut Accounts, name: &str, uid| accounts.of_tool(&proc(name, 0), uid);
+        let charges = ["a", "b"].map(|name| tool(&mut accounts, name, 7).charge(Kind::Request, 50));
+        assert!(charges.iter().all(Option::is_some));
+        assert!(tool(&mut accounts, "c", 7).charge(Kind::Request, 1).is_none());
+        assert!(tool(&mut accounts, "d", 8).charge(Kind::Request, 50).is_some());
+        accounts.forget(&proc("a", 0).nspace);
+        assert!(tool(&mut accounts, "a", 7).charge(Kind::Request, 1).is_none(), "what it holds is held");
+        drop(charges);
+        assert!(tool(&mut accounts, "a", 7).charge(Kind::Request, 50).is_some());
     }
 }

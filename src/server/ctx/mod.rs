@@ -27,6 +27,7 @@ use std::time::{Duration, Instant};
 
 use super::config::ServerConfig;
 use super::host::{Accepted, Answer, Completion, Host};
+use crate::account::{Charge, Kind};
 use crate::data::{Proc, Status};
 use crate::message::Reply;
 use crate::message::door::{Outgoing, PeerId};
@@ -148,6 +149,15 @@ impl Ctx {
     /// Takes the oldest effect that is not drained.
     pub fn next_effect(&mut self) -> Option<Effect> {
         self.effects.pop_front()
+    }
+
+    /// Charges the process of a peer for what is kept for it beside its requests.
+    ///
+    /// # Errors
+    /// `ERR_OUT_OF_RESOURCE` over its limit or that of its job, and for a peer that is gone.
+    pub fn charge(&self, peer: PeerId, kind: Kind, bytes: usize) -> Result<Charge, Status> {
+        let account = self.peers.get(&peer).map(|entry| entry.requests.account());
+        account.and_then(|account| account.charge(kind, bytes)).ok_or(Status::ERR_OUT_OF_RESOURCE)
     }
 
     /// Puts a message on its way.

@@ -16,6 +16,7 @@ use super::ctx::event::{AfterRaise, Event, Origin};
 use super::ctx::peers::{Caller, Peer, Role};
 use super::ctx::ticket::Ticket;
 use super::jobs::Jobs;
+use crate::account::{Charge, Kind};
 use crate::collect_small::collect_small;
 use crate::data::{Info, InfoList, Proc, Rank, Status, keys};
 use crate::message::Push;
@@ -44,6 +45,8 @@ struct Kept {
     audience: Audience,
     /// Peers that have it: those it was sent to, and the one that raised it.
     told: BTreeSet<PeerId>,
+    /// Charge to the client that raised it.
+    _charge: Option<Charge>,
 }
 
 impl Events {
@@ -86,7 +89,7 @@ impl Events {
     /// Sends a client that has registered codes what it has missed.
     fn send_kept(&mut self, cx: &mut Ctx, peer: PeerId, codes: &[Status]) {
         let named: BTreeSet<i32> = collect_small(codes.iter().map(|code| code.0));
-        for Kept { event, audience, told } in self.kept.events(cx.now()) {
+        for Kept { event, audience, told, .. } in self.kept.events(cx.now()) {
             let is_wanted = match codes {
                 [] => !event.info.is_set(keys::EVENT_NON_DEFAULT),
                 _ => named.contains(&event.status.0),
@@ -126,7 +129,14 @@ impl Events {
         let heard = matches!(origin, Origin::Peer(_)) && !told.is_empty();
         if !event.info.is_set(keys::EVENT_DO_NOT_CACHE) {
             told.extend(raiser);
-            self.kept.keep(Kept { event: event.clone(), audience, told }, &event.info, cx.now());
+            let charge = match origin {
+                Origin::Peer(peer) => cx.charge(peer, Kind::Event, size_of(&event)).map(Some),
+                Origin::Program | Origin::Library => Ok(None),
+            };
+            // One that its raiser has no room for is not kept, and was told to those who are here.
+            if let Ok(_charge) = charge {
+                self.kept.keep(Kept { event: event.clone(), audience, told, _charge }, &event.info, cx.now());
+            }
         }
         match stays_here {
             true => follow(cx, then, Ok(())),
@@ -148,6 +158,12 @@ impl Events {
             result => follow(cx, then, result),
         }
     }
+}
+
+/// Bytes that a kept event takes.
+fn size_of(event: &Event) -> usize {
+    let info = event.info.iter().map(|info| std::mem::size_of::<Info>() + info.key.len() + info.value.kept_size());
+    info.fold(std::mem::size_of::<Kept>(), usize::saturating_add)
 }
 
 /// Has the host carry an event to other nodes.

@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::backlog::Backlog;
 use super::local_output::LocalOutput;
 use super::stream::{Flow, Piece};
+use crate::account::{Charge, Kind};
 use crate::data::{Channels, Info, Nspace, Proc, Status, keys};
 use crate::message::Push;
 use crate::message::door::{Outgoing, PeerId};
@@ -44,9 +45,17 @@ struct Pull {
     flow: Flow,
     /// Deadline at which what waits is sent, however little it is.
     due: Option<TimerId>,
+    /// Bytes of the request itself, and the charge for it and for what waits.
+    own_bytes: usize,
+    held: Charge,
 }
 
 impl Pull {
+    /// Holds so many bytes of output from now on. Returns false where the reader may not.
+    fn hold(&mut self, bytes: usize) -> bool {
+        self.held.resize(Kind::Pull, self.own_bytes + bytes)
+    }
+
     fn covers(&self, source: &Proc, channel: Channels) -> bool {
         self.request.channels.intersects(channel) && self.sources.has(source)
     }
@@ -58,6 +67,8 @@ pub struct Outputs {
     pulls: HashMap<PeerId, Vec<Pull>>,
     /// Pulls that the host is asked about, by their numbers.
     asked: BTreeMap<u64, (Caller, Pull)>,
+    /// Numbers and identifiers of those, by their peers.
+    asked_by: BTreeMap<PeerId, BTreeMap<u64, u64>>,
     last_asked: u64,
     backlog: Backlog,
     /// Callers who wait until everything is read, each with a deadline.
@@ -75,13 +86,21 @@ impl Outputs {
     pub fn pull(&mut self, cx: &mut Ctx, jobs: &Jobs, caller: Caller, asker: &Proc, mut request: PullRequest) {
         let Caller { peer, number } = caller;
         let pulls = self.pulls.get(&peer).map_or(&[][..], Vec::as_slice);
-        let named = pulls.iter().map(|pull| pull.request.procs.len()).sum::<usize>() + request.procs.len();
+        let asked = self.asked_by.get(&peer);
+        let waiting = || asked.into_iter().flatten().filter_map(|(_, number)| self.asked.get(number));
+        let known = pulls.iter().chain(waiting().map(|(_, pull)| pull));
+        let named = known.map(|pull| pull.request.procs.len()).sum::<usize>() + request.procs.len();
+        let (count, is_known) =
+            (pulls.len() + waiting().count(), asked.is_some_and(|ids| ids.contains_key(&request.id)));
         if request.channels.intersects(Channels::STDIN) {
             return cx.reply_status(peer, number, Err(Status::ERR_NOT_SUPPORTED));
         }
-        if pulls.len() >= MAX_PULLS || named > MAX_NAMED || pulls.iter().any(|pull| pull.request.id == request.id) {
+        let is_known = is_known || pulls.iter().any(|pull| pull.request.id == request.id);
+        let own_bytes = size_of(&request);
+        let held = cx.charge(peer, Kind::Pull, own_bytes);
+        let (false, Ok(held)) = (count >= MAX_PULLS || named > MAX_NAMED || is_known, held) else {
             return cx.reply_status(peer, number, Err(Status::ERR_OUT_OF_RESOURCE));
-        }
+        };
         let flow = Flow::new(Terms::read(&request.directives));
         request.directives = jobs.signed(cx, asker, request.directives);
         self.last_asked += 1;
@@ -93,12 +112,19 @@ impl Outputs {
             move |result| Ticket::OutputPull(asked, result),
         );
         let sources = request.procs.iter().cloned().collect();
-        self.asked.insert(asked, (caller, Pull { request, sources, flow, due: None }));
+        self.asked_by.entry(peer).or_default().insert(request.id, asked);
+        self.asked.insert(asked, (caller, Pull { request, sources, flow, due: None, own_bytes, held }));
     }
 
     /// The host has answered to a pull. Its peer may be gone by now.
     pub fn pull_answered(&mut self, cx: &mut Ctx, number: u64, result: Result<(), Status>) {
         let Some((caller, pull)) = self.asked.remove(&number) else { return };
+        if let Some(asked) = self.asked_by.get_mut(&caller.peer) {
+            asked.remove(&pull.request.id);
+            if asked.is_empty() {
+                self.asked_by.remove(&caller.peer);
+            }
+        }
         if result.is_err() {
             return cx.reply_status(caller.peer, caller.number, result);
         }
@@ -142,6 +168,8 @@ impl Outputs {
         for pull in self.pulls.remove(&peer).unwrap_or_default() {
             forget(cx, pull);
         }
+        // Those that the host is asked about end with its answer.
+        self.asked_by.remove(&peer);
         self.look_at_flushes(cx);
     }
 
@@ -213,13 +241,18 @@ impl Outputs {
         let all: usize = self.pulls.get(&peer).into_iter().flatten().map(|pull| pull.flow.bytes()).sum();
         let Some(pull) = self.find(peer, id) else { return };
         let own = pull.flow.bytes_with(&piece);
-        pull.flow.push(piece, all - own);
+        // The end of a stream is told in any case.
+        if piece.bytes.is_empty() || pull.hold(pull.flow.bytes() + piece.bytes.len()) {
+            pull.flow.push(piece, all - own);
+        }
         self.send_ready(cx, peer, id);
     }
 
     fn send_ready(&mut self, cx: &mut Ctx, peer: PeerId, id: u64) {
         let Some(pull) = self.find(peer, id) else { return };
         let ready = pull.flow.ready();
+        let is_less = pull.hold(pull.flow.bytes());
+        debug_assert!(is_less, "what was held is given back");
         match (pull.flow.terms().patience, pull.due) {
             (Some(patience), None) if pull.flow.waits_for_more() => {
                 pull.due = Some(cx.set_deadline(patience, Deadline::Output(peer, id)));
@@ -244,6 +277,14 @@ fn send(cx: &mut Ctx, peer: PeerId, pull: u64, pieces: Vec<Piece>) {
     for Piece { source, channel, bytes, info } in pieces {
         cx.send(peer, Outgoing::Push(Push::Output { pull, source, channel, bytes, info }));
     }
+}
+
+/// Bytes that the server keeps of a request: it, and the processes that it names once more.
+fn size_of(request: &PullRequest) -> usize {
+    let procs = request.procs.iter().map(|proc| 2 * (std::mem::size_of::<Proc>() + proc.nspace.len()));
+    let info =
+        request.directives.iter().map(|info| std::mem::size_of::<Info>() + info.key.len() + info.value.kept_size());
+    procs.chain(info).fold(std::mem::size_of::<Pull>(), usize::saturating_add)
 }
 
 fn forget(cx: &mut Ctx, pull: Pull) {
@@ -405,5 +446,29 @@ mod tests {
         room.test.call_back();
         assert_eq!(receiver.try_recv(), Ok(Ok(())));
         assert!(room.test.advance(Duration::from_secs(1)).is_empty(), "its deadline is taken back");
+    }
+
+    #[test]
+    fn pulls_that_wait_for_the_host_are_counted_and_charged() {
+        let mut room = Room::new();
+        let account = room.test.limit_memory(room.reader, 1 << 20);
+        for _ in 0..2 {
+            room.ask(&[]);
+        }
+        let refused = |room: &mut Room| room.test.replies().into_iter().map(|(_, reply)| reply).collect::<Vec<_>>();
+        assert_eq!(refused(&mut room), [Reply::Done(Status::ERR_OUT_OF_RESOURCE)], "one of that name waits");
+        assert_eq!(room.host.asked.lock().unwrap().len(), 1);
+        room.answer(Ok(()));
+        room.test.sent();
+        let idle = account.used();
+        let whole = vec![0; WINDOW];
+        (0..3).for_each(|_| room.deliver(&whole));
+        assert!(account.used() >= idle + 2 * WINDOW as u64, "what waits for the reader is charged");
+        (0..8).for_each(|_| room.deliver(&whole));
+        assert!(account.used() <= 1 << 20);
+        room.test.sent();
+        room.outputs.peer_over(&mut room.test.cx, room.reader);
+        room.test.cx.peers.remove(&room.reader);
+        assert_eq!(account.used(), 0);
     }
 }

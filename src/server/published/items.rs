@@ -3,9 +3,11 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use super::access::Access;
 use super::lookup::Lookup;
+use crate::account::{Charge, Kind};
 use crate::data::constants::persistence;
 use crate::data::{Key, Nspace, Pdata, Proc, Rank, Status, Value};
 use crate::message::LARGEST;
+use crate::server::ctx::accounts::Accounts;
 use crate::server::host::Published;
 
 /// Most bytes that a store keeps: of data, as [`Value::kept_size`] counts them, and of what it has to know of them.
@@ -20,6 +22,8 @@ pub struct Item {
     pub access: Access,
     /// A `constants::persistence`.
     pub persistence: u8,
+    /// Charge to its publisher, once it is among the others.
+    pub held: Option<Charge>,
 }
 
 impl Item {
@@ -46,6 +50,7 @@ pub struct Items {
     /// The keys under which each process has items.
     by_publisher: BTreeMap<Proc, BTreeSet<Key>>,
     bytes: usize,
+    pub accounts: Accounts,
     /// Items that were looked at, to find or remove others.
     #[cfg(test)]
     pub steps: std::cell::Cell<usize>,
@@ -63,7 +68,7 @@ impl Items {
     /// # Errors
     /// `ERR_OUT_OF_RESOURCE` when there is no room; `ERR_DUPLICATE_KEY` for a key that is there twice,
     /// or in that range already.
-    pub fn add(&mut self, new: Vec<(Key, Item)>) -> Result<(), Status> {
+    pub fn add(&mut self, mut new: Vec<(Key, Item)>) -> Result<(), Status> {
         let bytes = new.iter().map(|(key, item)| item.bytes(key)).fold(0, usize::saturating_add);
         if self.bytes.saturating_add(bytes) > MAX_BYTES {
             return Err(Status::ERR_OUT_OF_RESOURCE);
@@ -78,6 +83,11 @@ impl Items {
             if item.access.is_custom() && known.iter().filter(is_custom).count() >= MAX_CUSTOM {
                 return Err(Status::ERR_OUT_OF_RESOURCE);
             }
+        }
+        for (key, item) in &mut new {
+            let account = self.accounts.of(&item.access.publisher);
+            let held = account.charge(Kind::Published, item.bytes(key)).ok_or(Status::ERR_OUT_OF_RESOURCE)?;
+            item.held = Some(held);
         }
         self.bytes += bytes;
         for (key, item) in new {

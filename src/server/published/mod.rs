@@ -15,6 +15,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use super::ctx::accounts::Accounts;
 use super::host::{Accepted, Answer, Completion, Published};
 use crate::data::constants::persistence::{PERSIST_APP, PERSIST_INVALID, PERSIST_PROC, PERSIST_SESSION};
 use crate::data::{Info, InfoList, Key, Nspace, Proc, Status, Text, Value, keys};
@@ -54,6 +55,13 @@ struct State {
 }
 
 impl PublishedData {
+    /// Creates a store that keeps so many bytes of one job at most, and half of that of one process.
+    pub fn with_job_memory(bytes: u64) -> Self {
+        let mut state = State::default();
+        state.items.accounts = Accounts::new(bytes);
+        PublishedData(Mutex::new(state))
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -63,7 +71,8 @@ impl PublishedData {
     ///
     /// # Errors
     /// `ERR_BAD_PARAM` without data or with a range or persistence that is none; `ERR_DUPLICATE_KEY` for a key that is
-    /// published in that range already; `ERR_OUT_OF_RESOURCE` when the store is full.
+    /// published in that range already; `ERR_OUT_OF_RESOURCE` when the store is full, or the publisher or its job has
+    /// published as much as it may.
     pub fn publish(&self, publisher: &Proc, info: &[Info]) -> Result<(), Status> {
         let access = Access::read(publisher, info)?;
         let persistence = match info.find(keys::PERSISTENCE).map(|info| &info.value) {
@@ -71,7 +80,7 @@ impl PublishedData {
             Some(Value::Persist(known)) if *known <= PERSIST_SESSION => *known,
             Some(_) => return Err(Status::ERR_BAD_PARAM),
         };
-        let item = |info: &Info| Item { value: info.value.clone(), access: access.clone(), persistence };
+        let item = |info: &Info| Item { value: info.value.clone(), access: access.clone(), persistence, held: None };
         let data = info.iter().filter(|info| !access::is_directive(info));
         let new: Vec<(Key, Item)> = data.map(|info| (info.key.clone(), item(info))).collect();
         if new.is_empty() {
@@ -139,6 +148,7 @@ impl PublishedData {
     pub fn namespace_ended(&self, nspace: &Nspace) {
         let mut state = self.lock();
         state.items.remove_of_job(nspace, |item| [PERSIST_PROC, PERSIST_APP].contains(&item.persistence));
+        state.items.accounts.forget(nspace);
         state.waiting.forget_job(nspace);
     }
 

@@ -305,3 +305,17 @@ fn a_key_has_a_bounded_number_of_audiences() {
     assert!(refused.is_some_and(|at| at >= 256));
     assert!(store.publish(&a, &data("k", "all's")).is_ok(), "the other ranges have their place");
 }
+
+#[test]
+fn a_job_publishes_as_much_as_it_may_and_another_does_not_lack_it() {
+    let store = PublishedData::with_job_memory(1 << 20);
+    let large = |key: &str| data(key, &"x".repeat(400 << 10));
+    let full = Err(Status::ERR_OUT_OF_RESOURCE);
+    assert_eq!(store.publish(&proc("a", 0), &large("k")), Ok(()));
+    assert_eq!(store.publish(&proc("a", 0), &large("l")), full, "half of it is for one process");
+    assert_eq!(store.publish(&proc("a", 1), &large("l")), Ok(()));
+    assert_eq!(store.publish(&proc("a", 2), &large("m")), full);
+    assert_eq!(store.publish(&proc("b", 0), &large("m")), Ok(()));
+    store.unpublish(&proc("a", 0), &[], &[]).unwrap();
+    assert_eq!(store.publish(&proc("a", 2), &large("n")), Ok(()));
+}

@@ -6,11 +6,12 @@
 //! node, and what was registered with them. A key that is not known comes back without a type, and the status says so;
 //! a failure comes alone, as programs free nothing then. Answers come in the order of the queries and of their keys;
 //! what the host adds unasked follows what it was asked last.
-use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 
 use super::ctx::Ctx;
 use super::ctx::peers::Caller;
 use super::ctx::ticket::Ticket;
+use crate::account::{Charge, Kind};
 use crate::data::{Info, Key, Proc, Query, Status, Value};
 use crate::message::door::PeerId;
 use crate::message::{Infos, Reply};
@@ -41,8 +42,9 @@ struct Pending {
     calls: VecDeque<Call>,
     /// True if one call of the host answers it all: then its status counts.
     is_hosts: bool,
-    /// Bytes of the answers.
+    /// Bytes of the answers, and the charge for them.
     bytes: usize,
+    held: Charge,
     /// True if anything was answered.
     answered: bool,
     /// Status that the host has answered last.
@@ -63,6 +65,7 @@ struct Answers {
 #[derive(Default)]
 pub struct Queries {
     pending: BTreeMap<u64, Pending>,
+    by_peer: BTreeMap<PeerId, BTreeSet<u64>>,
     last: u64,
 }
 
@@ -72,6 +75,7 @@ impl Queries {
         let mut places: Vec<Place> = Vec::new();
         let mut left = Vec::new();
         let mut bytes = 0;
+        let Ok(mut held) = cx.charge(caller.peer, Kind::Answer, 0) else { return refuse(cx, caller, &asker) };
         if queries.iter().map(|query| query.keys.len()).sum::<usize>() > MAX_KEYS {
             trace!("{asker} asks for more than {MAX_KEYS} keys at a time");
             return cx.answer_status(caller, Err(Status::ERR_OUT_OF_RESOURCE));
@@ -86,7 +90,7 @@ impl Queries {
                     None => known.own(&key, &query),
                 };
                 bytes += place.as_deref().map_or(0, size_of_infos);
-                if bytes > MAX_BYTES {
+                if bytes > MAX_BYTES || !held.resize(Kind::Answer, bytes) {
                     return refuse(cx, caller, &asker);
                 }
                 match &place {
@@ -107,7 +111,7 @@ impl Queries {
         let calls = calls(left);
         let is_hosts = !answered && calls.len() == 1;
         let last_status = Status::ERR_NOT_FOUND;
-        self.go_on(cx, Pending { caller, asker, places, calls, is_hosts, bytes, answered, last_status });
+        self.go_on(cx, Pending { caller, asker, places, calls, is_hosts, bytes, held, answered, last_status });
     }
 
     /// Asks the host what it is still to be asked, or answers.
@@ -120,19 +124,32 @@ impl Queries {
             (Status::SUCCESS, Vec::new()),
             move |result| Ticket::Query(number, result),
         );
+        self.by_peer.entry(pending.caller.peer).or_default().insert(number);
         self.pending.insert(number, pending);
+    }
+
+    fn take(&mut self, number: u64) -> Option<Pending> {
+        let pending = self.pending.remove(&number)?;
+        let peer = pending.caller.peer;
+        if let Some(numbers) = self.by_peer.get_mut(&peer) {
+            numbers.remove(&number);
+            if numbers.is_empty() {
+                self.by_peer.remove(&peer);
+            }
+        }
+        Some(pending)
     }
 
     /// The host has answered.
     pub fn answered(&mut self, cx: &mut Ctx, known: &Known, number: u64, result: Result<Infos, Status>) {
-        let Some(mut pending) = self.pending.remove(&number) else { return };
+        let Some(mut pending) = self.take(number) else { return };
         let Some((asked, places)) = pending.calls.pop_front() else { return };
         match complete(known, &pending.asker, &asked, result) {
             Ok(Answers { status, of_keys, more }) => {
                 pending.answered = true;
                 pending.last_status = status;
                 pending.bytes += of_keys.iter().flatten().map(size_of_info).sum::<usize>() + size_of_infos(&more);
-                if pending.bytes > MAX_BYTES {
+                if pending.bytes > MAX_BYTES || !pending.held.resize(Kind::Answer, pending.bytes) {
                     return refuse(cx, pending.caller, &pending.asker);
                 }
                 places.iter().zip(of_keys).for_each(|(at, answer)| pending.places[*at].extend(answer));
@@ -151,7 +168,9 @@ impl Queries {
 
     /// A peer that may have asked is gone.
     pub fn peer_over(&mut self, peer: PeerId) {
-        self.pending.retain(|_, pending| pending.caller.peer != peer);
+        for number in self.by_peer.remove(&peer).unwrap_or_default() {
+            self.pending.remove(&number);
+        }
     }
 }
 
@@ -164,13 +183,13 @@ fn size_of_infos(infos: &[Info]) -> usize {
 }
 
 fn refuse(cx: &mut Ctx, caller: Caller, asker: &Proc) {
-    trace!("the answers to what {asker} asks take more than {MAX_BYTES} bytes");
+    trace!("the answers to what {asker} asks take more than {MAX_BYTES} bytes, or than it may hold");
     cx.answer_status(caller, Err(Status::ERR_OUT_OF_RESOURCE));
 }
 
 fn answer(cx: &mut Ctx, pending: Pending) {
     let Pending { caller, places, is_hosts, answered, last_status, .. } = pending;
-    let infos = places.concat();
+    let infos: Vec<Info> = places.into_iter().flatten().collect();
     let answer = match answered {
         false => Reply::Done(last_status),
         true => reply(if is_hosts { last_status } else { status_of(infos.iter()) }, infos),

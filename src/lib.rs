@@ -52,6 +52,8 @@ mod sys;
 #[cfg(feature = "client")]
 pub mod tool;
 pub mod trace;
+#[cfg(feature = "server")]
+mod transport;
 #[cfg(feature = "peers")]
 mod wire;
 

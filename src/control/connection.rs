@@ -1,26 +1,22 @@
 //! One connection, seen from the server: bytes in, frames out, and a queue for what the peer does not take yet.
-use std::collections::VecDeque;
 use std::io;
+use std::ops::Deref;
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
 
 use mio::net::UnixStream;
 use rkyv::util::AlignedVec;
 
 use super::frame::{self, FrameError, HEADER, Header, Kind, MAX_DESCRIPTORS, MAX_HANDSHAKE};
-use crate::account::{self, Account, Charge};
+use crate::account::{Account, Charge};
 use crate::data::archive::Wire;
 use crate::sys::{queue, socket};
+use crate::transport::input::{CHUNK, Fill, Input, Taken};
+use crate::transport::output::{Flush, Full, Output};
+use crate::transport::turns::Place;
 
-/// Most bytes that wait for a peer that does not read before it is cut off. One frame more than this fits always.
-pub const MAX_QUEUED: usize = 64 << 20;
-/// Most descriptors that wait for it. Each of them is one of this process, which others need as well.
+/// Most descriptors that wait for a peer. Each of them is one of this process, which others need as well.
 pub const MAX_QUEUED_DESCRIPTORS: usize = 4 * MAX_DESCRIPTORS;
-/// Bytes taken from a socket at a time.
-pub const CHUNK: usize = 64 << 10;
-/// Bytes of a frame that a connection may take in without a charge.
-const UNCHARGED: usize = CHUNK;
-/// Chunks taken from one peer before the others get their turn.
-const CHUNKS_PER_TURN: usize = 16;
 
 /// Stage of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,12 +31,23 @@ pub enum Stage {
     Refused,
 }
 
-struct Queued {
-    bytes: AlignedVec,
-    sent: usize,
-    descriptors: Vec<OwnedFd>,
-    /// None for a short frame that nothing waited before.
-    _charge: Option<Charge>,
+/// Bytes of a frame.
+pub enum Bytes {
+    /// Of one connection.
+    Own(AlignedVec),
+    /// Of a push that several connections are sent.
+    Shared(Arc<AlignedVec>),
+}
+
+impl Deref for Bytes {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Bytes::Own(bytes) => bytes,
+            Bytes::Shared(bytes) => bytes,
+        }
+    }
 }
 
 /// A connection's state.
@@ -53,17 +60,17 @@ pub struct Connection {
     pub stage: Stage,
     /// True if its poll registration asks for writability.
     pub wants_write: bool,
-    input: Vec<u8>,
-    /// Number of bytes of `input` that have become frames.
-    taken: usize,
+    /// Its place among those that have turns.
+    pub place: Place,
+    /// True while its last request is worked at. Nothing more is taken from it meanwhile.
+    pub is_busy: bool,
+    /// True if its other end is closed: nothing comes after what is here.
+    pub has_ended: bool,
+    input: Input,
     /// Account of the process, once it is let in.
     account: Account,
-    /// Charge for a long frame that has not come in whole.
-    charge: Option<Charge>,
-    /// Number of bytes of a refused frame that are still to be discarded.
-    refused: usize,
-    output: VecDeque<Queued>,
-    queued: usize,
+    /// Frames on their way, with their descriptors.
+    output: Output<Bytes, Vec<OwnedFd>>,
     queued_descriptors: usize,
 }
 
@@ -76,26 +83,6 @@ pub enum Incoming<'a> {
     Refused(Header),
 }
 
-/// Result of reading.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fill {
-    /// All there was.
-    Drained,
-    /// A turn's worth; there may be more.
-    More,
-    /// The other end is closed.
-    Closed,
-}
-
-/// Result of writing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Flush {
-    /// Nothing is queued any more.
-    Empty,
-    /// The rest waits until the peer reads.
-    Waits,
-}
-
 impl Connection {
     /// A connection just accepted.
     pub fn new(stream: UnixStream, peer: socket::Peer) -> Self {
@@ -104,13 +91,12 @@ impl Connection {
             peer,
             stage: Stage::Unknown,
             wants_write: false,
-            input: Vec::new(),
-            taken: 0,
+            place: Place::default(),
+            is_busy: false,
+            has_ended: false,
+            input: Input::default(),
             account: Account::unlimited(),
-            charge: None,
-            refused: 0,
-            output: VecDeque::new(),
-            queued: 0,
+            output: Output::new(),
             queued_descriptors: 0,
         }
     }
@@ -130,33 +116,9 @@ impl Connection {
     /// # Errors
     /// The kernel's.
     pub fn fill(&mut self, scratch: &mut [u8; CHUNK], to_end: bool) -> io::Result<Fill> {
-        match std::mem::take(&mut self.taken) {
-            all if all == self.input.len() => {
-                self.input.clear();
-                self.input.shrink_to(CHUNK);
-            }
-            some => drop(self.input.drain(..some)),
-        }
-        for _ in 0..CHUNKS_PER_TURN {
-            // Nobody knows yet whom more than a handshake could be charged to.
-            if self.stage == Stage::Unknown && self.input.len() >= HEADER + MAX_HANDSHAKE {
-                return Ok(Fill::Drained);
-            }
-            match socket::read(&self.stream, scratch) {
-                Ok(0) => return Ok(Fill::Closed),
-                Ok(n) => {
-                    let discarded = self.refused.min(n);
-                    self.refused -= discarded;
-                    self.input.extend_from_slice(&scratch[discarded..n]);
-                    if n < CHUNK && !to_end {
-                        return Ok(Fill::Drained);
-                    }
-                }
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(Fill::Drained),
-                Err(e) => return Err(e),
-            }
-        }
-        Ok(Fill::More)
+        // Nobody knows yet whom more than a handshake could be charged to.
+        let most = if self.stage == Stage::Unknown { HEADER + MAX_HANDSHAKE } else { usize::MAX };
+        self.input.fill(scratch, most, to_end, |into| socket::read(&self.stream, into))
     }
 
     /// The next whole frame and its body of at most `max` bytes, if one has come.
@@ -165,38 +127,35 @@ impl Connection {
     /// When what has come is no frame.
     #[inline]
     pub fn next_frame(&mut self, max: usize) -> Result<Option<Incoming<'_>>, FrameError> {
-        let waiting = &self.input[self.taken..];
-        let Some(first) = waiting.first_chunk::<HEADER>() else { return Ok(None) };
+        let Some(first) = self.input.waiting().first_chunk::<HEADER>() else { return Ok(None) };
         let header = Header::parse(first, max)?;
-        if waiting.len() < HEADER + header.body {
-            let is_charged = header.body <= UNCHARGED || self.charge.is_some() || self.expect(header.body);
-            return Ok((!is_charged).then(|| self.refuse(header)));
-        }
-        self.charge = None;
-        let start = self.taken + HEADER;
-        self.taken = start + header.body;
-        Ok(Some(Incoming::Frame(header, &self.input[start..self.taken])))
+        Ok(match self.input.take(&self.account, HEADER, header.body) {
+            Taken::Part => None,
+            Taken::Refused => Some(Incoming::Refused(header)),
+            Taken::Whole(body) => Some(Incoming::Frame(header, body)),
+        })
     }
 
-    /// Charges a long frame that has begun, and makes room for it. Returns whether there is room.
-    fn expect(&mut self, body: usize) -> bool {
-        self.charge = self.account.charge(account::Kind::Input, body);
-        let missing = HEADER + body - (self.input.len() - self.taken);
-        self.charge.is_some() && self.input.try_reserve_exact(missing).is_ok()
+    /// Returns the number of bytes that wait to become frames.
+    pub fn waiting(&self) -> usize {
+        self.input.waiting().len()
     }
 
-    /// Discards a frame that has begun.
-    #[cold]
-    fn refuse(&mut self, header: Header) -> Incoming<'static> {
-        self.charge = None;
-        self.refused = HEADER + header.body - (self.input.len() - self.taken);
-        self.taken = self.input.len();
-        Incoming::Refused(header)
+    /// Returns whether the next frame has come in whole already.
+    pub fn has_frame(&self) -> bool {
+        let waiting = self.input.waiting();
+        let length = waiting.first_chunk::<HEADER>().map(frame::announced);
+        length.is_some_and(|length| waiting.len() - HEADER >= length)
+    }
+
+    /// Takes the body of the frame out that came last, to be read elsewhere: bytes that end with it, and their charge.
+    pub fn detach(&mut self) -> (Vec<u8>, Charge) {
+        self.input.detach(&self.account)
     }
 
     /// Returns whether the peer broke off in the middle of a frame.
     pub fn is_mid_frame(&self) -> bool {
-        self.taken < self.input.len() || self.refused > 0
+        self.input.is_mid_message()
     }
 
     /// Queues a frame.
@@ -210,25 +169,32 @@ impl Connection {
         descriptors: Vec<OwnedFd>,
         body: &T,
     ) -> Result<(), PushError> {
-        if self.queued > MAX_QUEUED {
-            return Err(PushError::Unread(self.queued));
-        }
+        self.check_queue()?;
+        let bytes = frame::encode(kind, number, descriptors.len(), body)?;
+        self.queue(Bytes::Own(bytes), descriptors)
+    }
+
+    /// Queues a frame that was encoded.
+    ///
+    /// # Errors
+    /// As [`push`](Self::push).
+    pub fn push_shared(&mut self, bytes: Arc<AlignedVec>) -> Result<(), PushError> {
+        self.check_queue()?;
+        self.queue(Bytes::Shared(bytes), Vec::new())
+    }
+
+    fn check_queue(&self) -> Result<(), PushError> {
+        self.output.check()?;
         if self.queued_descriptors > MAX_QUEUED_DESCRIPTORS {
             return Err(PushError::UnreadDescriptors(self.queued_descriptors));
         }
-        let bytes = frame::encode(kind, number, descriptors.len(), body)?;
-        // A small frame that nothing waits before is mostly gone at once.
-        let is_charged = self.queued > 0 || bytes.len() > UNCHARGED;
-        let charge = match is_charged {
-            true => match self.account.charge(account::Kind::Output, bytes.len()) {
-                Some(charge) => Some(charge),
-                None => return Err(PushError::OverLimit(bytes.len())),
-            },
-            false => None,
-        };
-        self.queued += bytes.len();
-        self.queued_descriptors += descriptors.len();
-        self.output.push_back(Queued { bytes, sent: 0, descriptors, _charge: charge });
+        Ok(())
+    }
+
+    fn queue(&mut self, bytes: Bytes, descriptors: Vec<OwnedFd>) -> Result<(), PushError> {
+        let more = descriptors.len();
+        self.output.push(bytes, descriptors, Some(&self.account))?;
+        self.queued_descriptors += more;
         Ok(())
     }
 
@@ -238,29 +204,21 @@ impl Connection {
     /// # Errors
     /// The kernel's.
     pub fn flush(&mut self) -> io::Result<Flush> {
-        while let Some(front) = self.output.front_mut() {
-            let descriptors: Vec<_> = match front.sent {
-                0 => front.descriptors.iter().map(AsFd::as_fd).collect(),
-                _ => Vec::new(),
+        let (stream, queued) = (&self.stream, &mut self.queued_descriptors);
+        let send = |bytes: &[u8], descriptors: Option<&mut Vec<OwnedFd>>| {
+            let Some(descriptors) = descriptors.filter(|descriptors| !descriptors.is_empty()) else {
+                return socket::send(stream, bytes, &[]);
             };
-            if !descriptors.is_empty() && queue::unread(&self.stream)? > 0 {
-                return Ok(Flush::Waits);
+            if queue::unread(stream)? > 0 {
+                return Err(io::ErrorKind::WouldBlock.into());
             }
-            match socket::send(&self.stream, &front.bytes[front.sent..], &descriptors) {
-                Ok(n) => {
-                    front.sent += n;
-                    self.queued_descriptors -= front.descriptors.len();
-                    front.descriptors.clear();
-                    if front.sent == front.bytes.len() {
-                        self.queued -= front.bytes.len();
-                        self.output.pop_front();
-                    }
-                }
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(Flush::Waits),
-                Err(e) => return Err(e),
-            }
-        }
-        Ok(Flush::Empty)
+            let borrowed: Vec<_> = descriptors.iter().map(AsFd::as_fd).collect();
+            let sent = socket::send(stream, bytes, &borrowed)?;
+            *queued -= descriptors.len();
+            descriptors.clear();
+            Ok(sent)
+        };
+        self.output.flush(send, drop)
     }
 }
 
@@ -268,15 +226,12 @@ impl Connection {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PushError {
-    /// The peer does not read.
-    #[error("{0} bytes wait to be read")]
-    Unread(usize),
+    /// There is no room for it.
+    #[error(transparent)]
+    Full(#[from] Full),
     /// The peer does not read, and holds descriptors in that way.
     #[error("{0} descriptors wait to be read")]
     UnreadDescriptors(usize),
-    /// The account of the process has not enough left.
-    #[error("{0} bytes more to be read are over the limit of its job")]
-    OverLimit(usize),
     /// It is no frame.
     #[error(transparent)]
     Frame(#[from] FrameError),

@@ -24,6 +24,8 @@ pub const MAX_HANDSHAKE: usize = 4096;
 /// Longest body afterwards: bounds what one connection can make the other side hold.
 pub const MAX_BODY: usize = LARGEST;
 pub use crate::sys::socket::MAX_DESCRIPTORS;
+/// Bytes in which most bodies fit.
+const MOST: usize = 256;
 
 const MAGIC: [u8; 4] = *b"INST";
 
@@ -124,7 +126,7 @@ impl Header {
         if descriptors > MAX_DESCRIPTORS {
             return Err(FrameError::Descriptors(descriptors));
         }
-        let body = u32::from_le_bytes([bytes[16], bytes[17], bytes[18], bytes[19]]) as usize;
+        let body = announced(bytes);
         if body > max {
             return Err(FrameError::Length { len: body, max });
         }
@@ -147,6 +149,11 @@ impl Header {
     }
 }
 
+/// Returns the length of the body that a header announces, whatever else is wrong with it.
+pub fn announced(header: &[u8; HEADER]) -> usize {
+    u32::from_le_bytes([header[16], header[17], header[18], header[19]]) as usize
+}
+
 /// A whole frame, ready to send.
 ///
 /// # Errors
@@ -157,7 +164,7 @@ pub fn encode<T: archive::Wire>(
     descriptors: usize,
     body: &T,
 ) -> Result<AlignedVec, FrameError> {
-    let archived = archive::encode(body).map_err(|source| FrameError::Body { kind, len: 0, source })?;
+    let archived = archive::encode_with_room(body, MOST).map_err(|source| FrameError::Body { kind, len: 0, source })?;
     if archived.len() > MAX_BODY {
         return Err(FrameError::Length { len: archived.len(), max: MAX_BODY });
     }

@@ -4,33 +4,44 @@
 //! It never blocks, and whatever a peer does harms that peer alone: a frame that breaks a rule, a handshake that takes
 //! too long, or answers left unread end the connection with a line in the trace. Peers that have not said who they are
 //! may fill a bounded number of places; when those are taken, the one that has waited longest makes room.
-use std::collections::VecDeque;
+//!
+//! Connections have [turns](crate::transport::turns). Long requests are taken apart by a
+//! [thread of their own](crate::transport::worker).
 use std::io;
 use std::os::fd::OwnedFd;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use mio::net::UnixListener;
 use mio::{Interest, Registry, Token};
+use rkyv::util::AlignedVec;
 
-use super::connection::{CHUNK, Connection, Fill, Flush, Incoming, PushError, Stage};
-use super::frame::{self, FrameError, Kind, MAX_BODY, MAX_HANDSHAKE};
+use super::connection::{Connection, Incoming, PushError, Stage};
+use super::frame::{self, FrameError, Header, Kind, MAX_BODY, MAX_HANDSHAKE};
 use super::handshake::{Attach, Hello, Welcome};
+use crate::account::Charge;
 use crate::data::Status;
 use crate::data::archive::Wire;
 use crate::message::door::{Arrival, Callers, Capabilities, Claim, Door, Left, Outgoing, PeerId, Ready, User};
 use crate::message::numbers::NumberMap;
-use crate::message::{Part, Reply};
+use crate::message::{Part, Push, Reply, Request};
 use crate::sys::{process, socket};
 use crate::trace;
+use crate::transport::input::{CHUNK, Fill};
+use crate::transport::lobby::{HANDSHAKE_DEADLINE, Lobby};
+use crate::transport::output::{Flush, Full};
+use crate::transport::shares::STRANGERS;
+use crate::transport::turns::{TURN, Turns};
+use crate::transport::worker::{SHORT, WORKER, Worker};
 
-/// Most connections that have not said who they are.
-pub const MAX_UNKNOWN: usize = 256;
-/// Time that a connection has to say who it is.
-pub const HANDSHAKE_DEADLINE: Duration = Duration::from_secs(10);
 /// Connections taken in before those who are in already get their turn.
-const ACCEPTED_PER_TURN: usize = 64;
+const ACCEPTED_PER_TURN: usize = 16;
 /// Time that the doors stay shut when the process has no descriptor left for another connection.
 const PAUSE: Duration = Duration::from_millis(100);
+/// Time that a request of [`Kind::Meet`] is counted with, instead of two looks at the clock.
+const MEETING: Duration = Duration::from_micros(2);
+/// Most requests of that kind in a turn.
+const MEETINGS_PER_TURN: usize = 64;
 
 /// The door: listening sockets and connections.
 pub struct Listener {
@@ -42,13 +53,24 @@ pub struct Listener {
     connections: NumberMap<u64, Connection>,
     /// The connection after the last one accepted. The first numbers are those of the listening sockets.
     next: u64,
-    /// Connections that have not said who they are, and until when they may.
-    unknown: VecDeque<(Instant, u64)>,
-    /// Connections with more to read than their turn allowed.
-    again: Vec<u64>,
+    /// Connections that have not said who they are.
+    lobby: Lobby,
+    turns: Turns,
+    /// Takes long requests apart.
+    worker: Worker<Decoded>,
+    /// Push that several peers are sent, and its frame.
+    shared: Option<(Weak<Push>, Arc<AlignedVec>)>,
     /// Time at which to accept again: others had their turn, or there may be descriptors again.
     resume: Option<Instant>,
     scratch: Box<[u8; CHUNK]>,
+}
+
+/// A request that was taken apart.
+#[derive(Debug)]
+struct Decoded {
+    connection: u64,
+    header: Header,
+    request: Result<Request, FrameError>,
 }
 
 /// Breach for which a connection is ended from this side.
@@ -95,8 +117,10 @@ impl Listener {
             listening,
             connections: NumberMap::default(),
             next,
-            unknown: VecDeque::new(),
-            again: Vec::new(),
+            lobby: Lobby::default(),
+            turns: Turns::new(Instant::now()),
+            worker: Worker::new(tokens),
+            shared: None,
             resume: None,
             scratch: Box::new([0; CHUNK]),
         })
@@ -108,6 +132,18 @@ impl Listener {
 
     /// Takes in who has come; who is left over in a crowd is taken in at the next turn.
     fn accept(&mut self, at: usize, callers: &mut dyn Callers) {
+        if self.turns.shares.is_held(STRANGERS) {
+            self.resume = self.turns.shares.next_release();
+            return;
+        }
+        let begin = self.turns.shares.now();
+        self.turns.serve(STRANGERS);
+        self.resume = self.accept_some(at, callers);
+        self.turns.shares.spend(STRANGERS, begin.elapsed());
+    }
+
+    /// Takes in so many. Returns when to accept again, if there may be more.
+    fn accept_some(&mut self, at: usize, callers: &mut dyn Callers) -> Option<Instant> {
         for _ in 0..ACCEPTED_PER_TURN {
             match self.listening[at].accept() {
                 Ok((mut stream, _)) => {
@@ -119,78 +155,99 @@ impl Listener {
                     match (peer, registered) {
                         (Ok(peer), Ok(())) => {
                             self.connections.insert(id, Connection::new(stream, peer));
-                            self.unknown.push_back((Instant::now() + HANDSHAKE_DEADLINE, id));
+                            self.lobby.enter(id);
                         }
                         (Err(e), _) | (_, Err(e)) => trace!("a connection cannot be taken in: {e}"),
                     }
                     self.make_room(callers);
                 }
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return,
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return self.resume,
                 Err(e) if matches!(e.raw_os_error(), Some(libc::ECONNABORTED | libc::EINTR)) => {}
                 Err(e) => {
                     trace!("cannot accept for {} ms: {e}", PAUSE.as_millis());
-                    self.resume = Some(Instant::now() + PAUSE);
-                    return;
+                    return Some(Instant::now() + PAUSE);
                 }
             }
         }
-        self.resume = Some(Instant::now());
+        Some(Instant::now())
     }
 
     fn make_room(&mut self, callers: &mut dyn Callers) {
-        let connections = &self.connections;
-        let is_unknown = |id: &u64| connections.get(id).is_some_and(|c| c.stage == Stage::Unknown);
-        if self.unknown.len() > MAX_UNKNOWN {
-            self.unknown.retain(|(_, id)| is_unknown(id));
-        }
-        if self.unknown.len() > MAX_UNKNOWN
-            && let Some((_, oldest)) = self.unknown.pop_front()
-        {
+        if let Some(oldest) = self.lobby.make_room(|id| is_settled(&self.connections, id)) {
             // It may have spoken while others were accepted.
             self.read(oldest, true, callers);
-            if self.connections.get(&oldest).is_some_and(|c| c.stage == Stage::Unknown) {
+            if !is_settled(&self.connections, oldest) {
                 self.cut(oldest, &Breach::Crowded, callers);
             }
         }
     }
 
-    /// Takes in what a peer has sent; up to the end of it, where no news of it is to be expected.
-    fn read(&mut self, id: u64, to_end: bool, callers: &mut dyn Callers) {
-        let Some(connection) = self.connections.get_mut(&id) else { return };
-        if connection.stage == Stage::Asking {
-            return;
-        }
-        let filled = match connection.fill(&mut self.scratch, to_end) {
-            Ok(filled) => filled,
-            // The process was killed, or closed its end with something unread.
-            Err(e) if e.kind() == io::ErrorKind::ConnectionReset => Fill::Closed,
-            Err(e) => return self.cut(id, &e.into(), callers),
-        };
-        if let Err(breach) = self.dispatch(id, callers) {
-            return self.cut(id, &breach, callers);
-        }
-        match filled {
-            Fill::Drained => {}
-            Fill::More => self.again.push(id),
-            Fill::Closed => match self.connections.get(&id) {
-                Some(connection) if connection.is_mid_frame() && connection.stage != Stage::Asking => {
-                    self.cut(id, &Breach::Truncated, callers);
-                }
-                _ => self.close(id, Left::Closed, callers),
-            },
+    /// Arranges the next turn of a connection: after those of others, or when its process is held no more.
+    fn go_on(&mut self, id: u64) {
+        if let Some(connection) = self.connections.get_mut(&id) {
+            self.turns.go_on(id, &mut connection.place);
         }
     }
 
-    /// Hands whole frames on.
-    fn dispatch(&mut self, id: u64, callers: &mut dyn Callers) -> Result<(), Breach> {
+    /// Gives a connection its turn, or arranges one.
+    fn turn(&mut self, id: u64, to_end: bool, callers: &mut dyn Callers) {
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        if !self.turns.begin(id, &mut connection.place) {
+            return;
+        }
+        if self.turns.served != STRANGERS {
+            return self.read(id, to_end, callers);
+        }
+        let begin = self.turns.shares.now();
+        self.read(id, to_end, callers);
+        self.turns.shares.spend(STRANGERS, begin.elapsed());
+    }
+
+    /// Takes in what a peer has sent; up to the end of it, where no news of it is to be expected.
+    fn read(&mut self, id: u64, to_end: bool, callers: &mut dyn Callers) {
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        if connection.stage == Stage::Asking || connection.is_busy {
+            return;
+        }
+        let mut has_more = true;
+        if !connection.has_ended && !connection.has_frame() {
+            let before = connection.waiting();
+            match connection.fill(&mut self.scratch, to_end) {
+                Ok(filled) => {
+                    has_more = filled == Fill::More;
+                    connection.has_ended = filled == Fill::Closed;
+                    self.turns.has_read(connection.place.owner, connection.waiting().saturating_sub(before));
+                }
+                // The process was killed, or closed its end with something unread.
+                Err(e) if e.kind() == io::ErrorKind::ConnectionReset => connection.has_ended = true,
+                Err(e) => return self.cut(id, &e.into(), callers),
+            }
+        }
+        match self.dispatch(id, callers) {
+            Ok(is_done) => has_more |= !is_done,
+            Err(breach) => return self.cut(id, &breach, callers),
+        }
+        let Some(connection) = self.connections.get(&id).filter(|connection| !connection.is_busy) else { return };
+        match connection.has_ended {
+            true if connection.stage == Stage::Asking => self.close(id, Left::Closed, callers),
+            true if connection.has_frame() => self.go_on(id),
+            true if connection.is_mid_frame() => self.cut(id, &Breach::Truncated, callers),
+            true => self.close(id, Left::Closed, callers),
+            false if has_more => self.go_on(id),
+            false => {}
+        }
+    }
+
+    /// Hands whole frames on, as many as a turn has time for. Returns whether that was all of them.
+    fn dispatch(&mut self, id: u64, callers: &mut dyn Callers) -> Result<bool, Breach> {
         let peer = self.peer_id(id);
         while let Some(connection) = self.connections.get_mut(&id) {
             match connection.stage {
-                Stage::Asking | Stage::Refused => return Ok(()),
+                Stage::Asking | Stage::Refused => return Ok(true),
                 Stage::Unknown => {
                     // A handshake is short, and nothing short is refused.
                     let Some(Incoming::Frame(header, body)) = connection.next_frame(MAX_HANDSHAKE)? else {
-                        return Ok(());
+                        return Ok(true);
                     };
                     let (claim, layout, info) = match header.kind {
                         Kind::Hello => {
@@ -214,30 +271,82 @@ impl Listener {
                     callers.arrived(peer, Arrival { claim, capabilities, info, user, pid, process });
                     self.forget_settled();
                 }
-                // No message to the server's side changes a connection: that has its turn later.
-                Stage::In => loop {
-                    let (header, body) = match connection.next_frame(MAX_BODY)? {
-                        Some(Incoming::Frame(header, body)) => (header, body),
-                        Some(Incoming::Refused(header)) => {
-                            callers.refused(peer, header.number);
-                            continue;
-                        }
-                        None => return Ok(()),
-                    };
-                    match header.kind {
-                        Kind::Meet => {
-                            let (seen, collect) = frame::meet_in(body)?;
-                            callers.meets(peer, header.number, seen, collect);
-                        }
-                        Kind::Request => {
-                            callers.asked(peer, header.number, frame::request_in(header.kind, body)?, header.body);
-                        }
-                        other => return Err(Breach::Unexpected(other)),
-                    }
-                },
+                Stage::In => return self.dispatch_requests(id, callers),
             }
         }
-        Ok(())
+        Ok(true)
+    }
+
+    /// Hands requests on of a peer that is in. Returns whether that was all of them.
+    fn dispatch_requests(&mut self, id: u64, callers: &mut dyn Callers) -> Result<bool, Breach> {
+        let peer = self.peer_id(id);
+        let Some(connection) = self.connections.get_mut(&id) else { return Ok(true) };
+        let (owner, mut meetings, mut requests, mut spent) = (connection.place.owner, 0, 0, Duration::ZERO);
+        // No message to the server's side changes a connection: that has its turn later.
+        let is_done = loop {
+            if spent >= TURN || meetings >= MEETINGS_PER_TURN {
+                break false;
+            }
+            let (header, body) = match connection.next_frame(MAX_BODY)? {
+                Some(Incoming::Frame(header, body)) => (header, body),
+                Some(Incoming::Refused(header)) => {
+                    callers.refused(peer, header.number);
+                    meetings += 1;
+                    continue;
+                }
+                None => break true,
+            };
+            match header.kind {
+                Kind::Meet => {
+                    let (seen, collect) = frame::meet_in(body)?;
+                    callers.meets(peer, header.number, seen, collect);
+                    meetings += 1;
+                }
+                Kind::Request => {
+                    if body.len() > SHORT && self.worker.is_there(&self.registry) {
+                        connection.is_busy = true;
+                        let bytes = connection.detach();
+                        self.worker.run(move || Some(decode(id, header, bytes)));
+                        break true;
+                    }
+                    let begin = self.turns.shares.now();
+                    callers.asked(peer, header.number, frame::request_in(header.kind, body)?, header.body);
+                    spent += begin.elapsed();
+                    requests += 1;
+                }
+                other => return Err(Breach::Unexpected(other)),
+            }
+        };
+        self.turns.shares.spend(owner, MEETING * meetings as u32);
+        if requests > 0 {
+            self.turns.shares.spend_on(owner, requests, spent);
+        }
+        Ok(is_done)
+    }
+
+    /// Hands a long request on that was taken apart.
+    fn decoded(&mut self, Decoded { connection: id, header, request }: Decoded, callers: &mut dyn Callers) {
+        let peer = self.peer_id(id);
+        let request = match (self.connections.get_mut(&id), request) {
+            (Some(_), Ok(request)) => request,
+            (Some(_), Err(e)) => return self.cut(id, &e.into(), callers),
+            (None, request) => {
+                self.worker.run(move || {
+                    drop(request);
+                    None
+                });
+                return;
+            }
+        };
+        let begin = self.turns.shares.now();
+        callers.asked(peer, header.number, request, header.body);
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        connection.is_busy = callers.is_busy(peer);
+        self.turns.serve(connection.place.owner);
+        self.turns.shares.spend(connection.place.owner, begin.elapsed());
+        if !connection.is_busy {
+            self.go_on(id);
+        }
     }
 
     fn push<T: Wire>(
@@ -252,13 +361,33 @@ impl Listener {
         let Some(connection) = self.connections.get_mut(&id) else { return };
         let pushed = match connection.push(kind, number, descriptors, body) {
             // An answer that its process has no room for becomes the news of that.
-            Err(PushError::OverLimit(_)) if kind == Kind::Reply => {
+            Err(PushError::Full(Full::OverLimit(_))) if kind == Kind::Reply => {
                 let refusal = Reply::Done(Status::ERR_OUT_OF_RESOURCE);
                 connection.push(kind, number, Vec::new(), &refusal)
             }
             other => other,
         };
         match pushed {
+            Ok(()) => self.write(id, callers),
+            Err(e) => self.cut(id, &e.into(), callers),
+        }
+    }
+
+    /// Sends a push, which is encoded for the first peer that is sent it.
+    fn push_shared(&mut self, id: u64, push: &Arc<Push>, callers: &mut dyn Callers) {
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        // A push that a weak reference is left of keeps its place: no other one has it.
+        let known = self.shared.as_ref().filter(|(of, _)| of.as_ptr() == Arc::as_ptr(push));
+        let frame = match known {
+            Some((_, frame)) => Ok(frame.clone()),
+            None => frame::encode::<Push>(Kind::Push, 0, 0, push).map(Arc::new),
+        };
+        let frame = match frame {
+            Ok(frame) => frame,
+            Err(e) => return self.cut(id, &e.into(), callers),
+        };
+        self.shared = Some((Arc::downgrade(push), frame.clone()));
+        match connection.push_shared(frame) {
             Ok(()) => self.write(id, callers),
             Err(e) => self.cut(id, &e.into(), callers),
         }
@@ -305,6 +434,7 @@ impl Listener {
 
     fn close(&mut self, id: u64, how: Left, callers: &mut dyn Callers) {
         let Some(mut connection) = self.connections.remove(&id) else { return };
+        self.turns.shares.leave(connection.place.owner);
         // Closing the descriptor takes it out of the poll as well.
         let _ = self.registry.deregister(&mut connection.stream);
         if matches!(connection.stage, Stage::Asking | Stage::In) {
@@ -313,20 +443,32 @@ impl Listener {
         self.forget_settled();
     }
 
-    /// Nobody waits for those to say who they are who have, or are gone: a server where nothing happens sleeps for
-    /// ever.
     fn forget_settled(&mut self) {
-        let is_unknown = |id: &u64| self.connections.get(id).is_some_and(|c| c.stage == Stage::Unknown);
-        while self.unknown.front().is_some_and(|(_, id)| !is_unknown(id)) {
-            self.unknown.pop_front();
-        }
+        self.lobby.forget_settled(|id| is_settled(&self.connections, id));
     }
+}
+
+/// Returns whether a connection has said who it is, or is gone.
+fn is_settled(connections: &NumberMap<u64, Connection>, id: u64) -> bool {
+    connections.get(&id).is_none_or(|connection| connection.stage != Stage::Unknown)
+}
+
+/// Takes the body apart that these bytes end with.
+fn decode(connection: u64, header: Header, (mut bytes, charge): (Vec<u8>, Charge)) -> Decoded {
+    // An archive has to be aligned, as an allocation is.
+    bytes.drain(..bytes.len() - header.body);
+    let request = frame::request_in(header.kind, &bytes);
+    drop((bytes, charge));
+    Decoded { connection, header, request }
 }
 
 impl Door for Listener {
     fn ready(&mut self, id: u64, ready: Ready, callers: &mut dyn Callers) {
         if (id as usize) < self.listening.len() {
             return self.accept(id as usize, callers);
+        }
+        if id == WORKER {
+            return self.worker.take().into_iter().for_each(|one| self.decoded(one, callers));
         }
         if ready.writable {
             self.write(id, callers);
@@ -336,7 +478,7 @@ impl Door for Listener {
             return self.close(id, Left::Closed, callers);
         }
         if ready.readable {
-            self.read(id, ready.ended, callers);
+            self.turn(id, ready.ended, callers);
         }
     }
 
@@ -346,11 +488,12 @@ impl Door for Listener {
                 debug_assert!(job_info.is_none(), "a peer of this door maps the information of its job");
                 let Some(entry) = self.connections.get_mut(&connection) else { return };
                 entry.let_in(account);
+                entry.place.owner = self.turns.shares.join(&proc);
                 let (parts, descriptors): (Vec<Part>, Vec<OwnedFd>) = parts.into_iter().unzip();
                 let welcome = Welcome::Accepted { server, uri, proc, parts };
                 self.push(connection, Kind::Welcome, 0, descriptors, &welcome, callers);
                 // Frames may have come while the server made up its mind.
-                self.again.push(connection);
+                self.go_on(connection);
             }
             Outgoing::Refused { status, reason } => {
                 let Some(entry) = self.connections.get_mut(&connection) else { return };
@@ -361,8 +504,16 @@ impl Door for Listener {
                 self.push::<Reply>(connection, Kind::Reply, number, descriptors, &reply, callers);
             }
             Outgoing::Push(push) => self.push(connection, Kind::Push, 0, Vec::new(), &push, callers),
+            Outgoing::Shared(push) => self.push_shared(connection, &push, callers),
+            Outgoing::GoOn => {
+                if let Some(entry) = self.connections.get_mut(&connection) {
+                    entry.is_busy = false;
+                    self.go_on(connection);
+                }
+            }
             Outgoing::End => {
                 if let Some(mut entry) = self.connections.remove(&connection) {
+                    self.turns.shares.leave(entry.place.owner);
                     let _ = entry.flush();
                     let _ = self.registry.deregister(&mut entry.stream);
                 }
@@ -371,26 +522,22 @@ impl Door for Listener {
     }
 
     fn deadline(&self) -> Option<Instant> {
-        if !self.again.is_empty() {
-            return Some(Instant::now());
-        }
-        let handshake = self.unknown.front().map(|(until, _)| *until);
-        [handshake, self.resume].into_iter().flatten().min()
+        [self.turns.deadline(), self.lobby.deadline(), self.resume].into_iter().flatten().min()
+    }
+
+    fn also_spent(&mut self, time: Duration) {
+        self.turns.also_spent(time);
     }
 
     fn tick(&mut self, now: Instant, callers: &mut dyn Callers) {
-        for id in std::mem::take(&mut self.again) {
-            self.read(id, true, callers);
+        if let Some(id) = self.turns.next(now) {
+            if let Some(connection) = self.connections.get_mut(&id) {
+                connection.place.call();
+            }
+            self.turn(id, true, callers);
         }
-        while let Some((until, id)) = self.unknown.front().copied() {
-            let settled = self.connections.get(&id).is_none_or(|c| c.stage != Stage::Unknown);
-            if !settled && until > now {
-                break;
-            }
-            self.unknown.pop_front();
-            if !settled {
-                self.cut(id, &Breach::Late, callers);
-            }
+        while let Some(id) = self.lobby.late(now, |id| is_settled(&self.connections, id)) {
+            self.cut(id, &Breach::Late, callers);
         }
         if self.resume.is_some_and(|at| at <= now) {
             self.resume = None;
@@ -402,193 +549,4 @@ impl Door for Listener {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::io::Write;
-    use std::os::linux::net::SocketAddrExt;
-    use std::os::unix::net::{SocketAddr, UnixStream};
-
-    use super::*;
-    use crate::account::Account;
-    use crate::control::bind::{FOR_JOBS, bind_abstract};
-    use crate::data::{Nspace, Proc, Rank};
-    use crate::message::Request;
-
-    struct Nobody;
-
-    impl Callers for Nobody {
-        fn arrived(&mut self, _: PeerId, _: Arrival) {}
-        fn asked(&mut self, _: PeerId, _: u64, _: Request, _: usize) {}
-        fn refused(&mut self, _: PeerId, _: u64) {}
-        fn meets(&mut self, _: PeerId, _: u64, _: u32, _: bool) {}
-        fn left(&mut self, _: PeerId, _: Left) {}
-    }
-
-    #[test]
-    fn who_comes_in_a_crowd_has_others_served_between() {
-        let (socket, name) = bind_abstract(FOR_JOBS).unwrap();
-        let poll = mio::Poll::new().unwrap();
-        let mut door = Listener::new(0, poll.registry().try_clone().unwrap(), 0, vec![socket]).unwrap();
-        let address = SocketAddr::from_abstract_name(&name).unwrap();
-        let peers: Vec<UnixStream> = (0..100).map(|_| UnixStream::connect_addr(&address).unwrap()).collect();
-        door.ready(0, Ready { readable: true, writable: false, ended: false }, &mut Nobody);
-        let mut turns = 1;
-        while door.connections.len() < peers.len() {
-            assert!(door.deadline().is_some_and(|at| at <= Instant::now()), "it goes on at once");
-            door.tick(Instant::now(), &mut Nobody);
-            turns += 1;
-        }
-        assert!(turns > 1);
-        door.tick(Instant::now(), &mut Nobody);
-        assert!(door.deadline().is_some_and(|at| at > Instant::now()), "and then waits for what they say");
-    }
-
-    #[test]
-    fn nobody_waits_for_a_handshake_that_is_over() {
-        let (socket, name) = bind_abstract(FOR_JOBS).unwrap();
-        let poll = mio::Poll::new().unwrap();
-        let mut door = Listener::new(0, poll.registry().try_clone().unwrap(), 0, vec![socket]).unwrap();
-        assert_eq!(door.deadline(), None);
-        let address = SocketAddr::from_abstract_name(&name).unwrap();
-        let mut peers: Vec<UnixStream> = (0..3).map(|_| UnixStream::connect_addr(&address).unwrap()).collect();
-        let ready = Ready { readable: true, writable: false, ended: false };
-        door.ready(0, ready, &mut Nobody);
-        // The listening socket has number 0, and the first to come number 1.
-        let last = door.unknown.back().map(|(until, _)| *until);
-        let hello = Hello {
-            proc: Proc::new(Nspace::new("job").unwrap(), Rank(0)),
-            token: [0; 32],
-            layout: 0,
-            info: Vec::new(),
-        };
-        let hello = frame::encode(Kind::Hello, 0, 0, &hello).unwrap();
-        peers[1].write_all(&hello).unwrap();
-        door.ready(2, ready, &mut Nobody);
-        peers[0].write_all(&hello).unwrap();
-        door.ready(1, ready, &mut Nobody);
-        assert_eq!(door.deadline(), last, "the third one has said nothing");
-        drop(peers.remove(2));
-        door.ready(3, Ready { ended: true, ..ready }, &mut Nobody);
-        assert_eq!(door.deadline(), None, "two have said who they are, and one is gone");
-    }
-
-    /// Door with one peer that is let in and charged to an account.
-    struct Visit {
-        door: Listener,
-        peer: UnixStream,
-        connection: u64,
-    }
-
-    /// Server's side that notes what it is asked, and the sizes of what is refused.
-    #[derive(Default)]
-    struct Notes {
-        asked: Vec<(u64, usize)>,
-        refused: Vec<u64>,
-        left: Vec<Left>,
-    }
-
-    impl Callers for Notes {
-        fn arrived(&mut self, _: PeerId, _: Arrival) {}
-        fn asked(&mut self, _: PeerId, number: u64, _: Request, bytes: usize) {
-            self.asked.push((number, bytes));
-        }
-        fn refused(&mut self, _: PeerId, number: u64) {
-            self.refused.push(number);
-        }
-        fn meets(&mut self, _: PeerId, _: u64, _: u32, _: bool) {}
-        fn left(&mut self, _: PeerId, how: Left) {
-            self.left.push(how);
-        }
-    }
-
-    const READY: Ready = Ready { readable: true, writable: false, ended: false };
-
-    impl Visit {
-        fn new(account: &Account) -> Visit {
-            let (socket, name) = bind_abstract(FOR_JOBS).unwrap();
-            let poll = mio::Poll::new().unwrap();
-            let mut door = Listener::new(0, poll.registry().try_clone().unwrap(), 0, vec![socket]).unwrap();
-            let address = SocketAddr::from_abstract_name(&name).unwrap();
-            let mut peer = UnixStream::connect_addr(&address).unwrap();
-            door.ready(0, READY, &mut Nobody);
-            let proc = Proc::new(Nspace::new("job").unwrap(), Rank(0));
-            let hello = Hello { proc: proc.clone(), token: [0; 32], layout: 0, info: Vec::new() };
-            peer.write_all(&frame::encode(Kind::Hello, 0, 0, &hello).unwrap()).unwrap();
-            door.ready(1, READY, &mut Nobody);
-            let (uri, account) = (String::new(), account.clone());
-            let parts = Vec::new();
-            let accepted = Outgoing::Accepted { server: proc.clone(), uri, proc, parts, job_info: None, account };
-            door.send(1, accepted, &mut Nobody);
-            Visit { door, peer, connection: 1 }
-        }
-
-        /// Has the door take in whatever there is, as often as it wants to.
-        fn turn(&mut self, notes: &mut Notes) {
-            self.door.ready(self.connection, READY, notes);
-            while !self.door.again.is_empty() {
-                self.door.tick(Instant::now(), notes);
-            }
-        }
-    }
-
-    fn large(number: u64, bytes: usize) -> rkyv::util::AlignedVec {
-        let message = Some(vec![b'a'; bytes]);
-        frame::encode(Kind::Request, number, 0, &Request::Abort { status: 0, message, procs: Vec::new() }).unwrap()
-    }
-
-    #[test]
-    fn a_request_over_the_limit_is_refused_by_its_header_and_the_next_is_served() {
-        let account = Account::of_job("job", 1 << 20);
-        let mut visit = Visit::new(&account);
-        let mut notes = Notes::default();
-        let (fits, too_large) = (large(7, 900_000), large(8, 3 << 20));
-        // The header and a little more: the charge is for all that it announces.
-        visit.peer.write_all(&fits[..1000]).unwrap();
-        visit.turn(&mut notes);
-        assert!(account.used() > 900_000 && notes.asked.is_empty());
-        for chunk in fits[1000..].chunks(50_000) {
-            visit.peer.write_all(chunk).unwrap();
-            visit.turn(&mut notes);
-        }
-        assert_eq!((account.used(), notes.asked.len()), (0, 1));
-        for chunk in too_large.chunks(50_000) {
-            visit.peer.write_all(chunk).unwrap();
-            visit.turn(&mut notes);
-            assert!(visit.door.connections[&1].is_mid_frame() || notes.refused == [8]);
-        }
-        visit.peer.write_all(&large(9, 10)).unwrap();
-        visit.turn(&mut notes);
-        assert_eq!(notes.refused, [8]);
-        assert_eq!(notes.asked.iter().map(|(number, _)| *number).collect::<Vec<_>>(), [7, 9]);
-        assert_eq!(account.used(), 0);
-    }
-
-    #[test]
-    fn a_request_that_breaks_off_gives_its_charge_back() {
-        let account = Account::of_job("job", 1 << 20);
-        let mut visit = Visit::new(&account);
-        let mut notes = Notes::default();
-        visit.peer.write_all(&large(7, 900_000)[..1000]).unwrap();
-        visit.turn(&mut notes);
-        assert!(account.used() > 0);
-        visit.peer.shutdown(std::net::Shutdown::Both).unwrap();
-        visit.turn(&mut notes);
-        assert_eq!((account.used(), &notes.left[..]), (0, &[Left::Cut][..]));
-    }
-
-    #[test]
-    fn answers_that_nobody_reads_are_refused_over_the_limit() {
-        let account = Account::of_job("job", 8 << 20);
-        let mut visit = Visit::new(&account);
-        let mut notes = Notes::default();
-        let value = |bytes: usize| Reply::Value(crate::data::Value::from("a".repeat(bytes).as_str()));
-        for number in 1..=4 {
-            let reply = Outgoing::Reply { number, reply: value(3 << 20), descriptors: Vec::new() };
-            visit.door.send(visit.connection, reply, &mut notes);
-        }
-        assert!(account.used() > 6 << 20 && account.used() < 7 << 20, "two answers and two refusals");
-        assert!(notes.left.is_empty());
-        drop(visit.peer);
-        visit.door.ready(1, Ready { ended: true, ..READY }, &mut notes);
-        assert_eq!(account.used(), 0);
-    }
-}
+mod tests;

@@ -132,6 +132,13 @@ pub trait Callers {
     fn refused(&mut self, peer: PeerId, number: u64);
     /// The most frequent request, in fewer steps: [`Request::Meet`] with no attributes, or with `COLLECT_DATA` alone.
     fn meets(&mut self, peer: PeerId, number: u64, seen: u32, collect: bool);
+    /// Returns whether a long request of a peer is still worked at. The door hands on nothing more of that peer before
+    /// [`Outgoing::GoOn`].
+    fn is_busy(&self, peer: PeerId) -> bool {
+        let _ = peer;
+        false
+    }
+    /// Returns the information of a job, for a peer whose answer is to bring it.
     fn job_information(&mut self, nspace: &Nspace) -> Option<Arc<dyn JobInformation>> {
         let _ = nspace;
         None
@@ -176,6 +183,10 @@ pub enum Outgoing {
     },
     /// Something unasked.
     Push(Push),
+    /// Something unasked that several peers are sent: it is encoded once.
+    Shared(Arc<Push>),
+    /// The long request that the peer was [busy](Callers::is_busy) with is done.
+    GoOn,
     /// End the connection without a word; the server has forgotten the peer already.
     End,
 }
@@ -199,6 +210,10 @@ pub trait Door: Send {
     fn send(&mut self, connection: u64, message: Outgoing, callers: &mut dyn Callers);
     /// Returns the time at which the door wants to be called again though nothing is ready.
     fn deadline(&self) -> Option<Instant>;
+    /// What the last turn has led to has taken so much time beside it.
+    fn also_spent(&mut self, time: Duration) {
+        let _ = time;
+    }
     /// That time has come.
     fn tick(&mut self, now: Instant, callers: &mut dyn Callers);
 }

@@ -3,6 +3,8 @@
 //! It has no connection and no registration, and the name of the server itself. Its requests come through the
 //! mailbox, and messages to it go straight to its client. It makes the requests of a client, but takes part in no
 //! collective as a rank would.
+use std::sync::Arc;
+
 use super::ctx::Ctx;
 use super::ctx::peers::{PROGRAM, Peer, Role};
 use crate::message::Delivery;
@@ -31,8 +33,9 @@ impl Program {
         let delivery = match message {
             Outgoing::Reply { number, reply, .. } => Delivery::Reply(number, reply),
             Outgoing::Push(push) => Delivery::Push(push),
-            // It has ended the server itself.
-            Outgoing::End => return,
+            Outgoing::Shared(push) => Delivery::Push(Arc::unwrap_or_clone(push)),
+            // It has ended the server itself, and reads nothing from a socket.
+            Outgoing::End | Outgoing::GoOn => return,
             other => return trace!("the server's own program is told {other:?}"),
         };
         if let Some(handler) = &self.handler {

@@ -176,6 +176,7 @@ impl TestCtx {
     pub fn pushes(&mut self) -> Vec<(PeerId, Push)> {
         let pushes = self.sent().into_iter().filter_map(|(peer, message)| match message {
             Outgoing::Push(push) => Some((peer, push)),
+            Outgoing::Shared(push) => Some((peer, Arc::unwrap_or_clone(push))),
             _ => None,
         });
         pushes.collect()

@@ -8,6 +8,7 @@
 //! An event is kept for a while ([`Backlog`]): a client that registers for it later, and was within its range, is sent
 //! it then, unless the event says that it is not to be kept (`PMIX_EVENT_DO_NOT_CACHE`).
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use super::ctx::Ctx;
 use super::ctx::audience::Audience;
@@ -95,7 +96,7 @@ impl Events {
                 _ => named.contains(&event.status.0),
             };
             if is_wanted && is_in(cx, audience, peer) && told.insert(peer) {
-                cx.send(peer, push(event));
+                cx.send(peer, Outgoing::Push(push(event)));
             }
         }
     }
@@ -121,8 +122,9 @@ impl Events {
         let hearers = cx.subscriptions.hearers(event.status, default_too);
         let mut told: BTreeSet<PeerId> =
             collect_small(hearers.filter(|peer| Some(*peer) != raiser && is_in(cx, &audience, *peer)));
-        for peer in &told {
-            cx.send(*peer, push(&event));
+        if !told.is_empty() {
+            let push = Arc::new(push(&event));
+            told.iter().for_each(|peer| cx.send(*peer, Outgoing::Shared(push.clone())));
         }
         let stays_here = passed_on || is_all_here(jobs, &audience);
         // A client's event that somebody here has heard has done its work even if the host has no way to carry it on.
@@ -192,9 +194,9 @@ fn follow(cx: &mut Ctx, then: AfterRaise, result: Result<(), Status>) {
     }
 }
 
-fn push(event: &Event) -> Outgoing {
+fn push(event: &Event) -> Push {
     let Event { status, source, range, info, vote } = event.clone();
-    Outgoing::Push(Push::Event { status, source, range, info, vote })
+    Push::Event { status, source, range, info, vote }
 }
 
 /// Returns whether a peer is among those an event is for.

@@ -162,7 +162,8 @@ fn an_event_comes_to_those_who_have_registered_its_code() {
     }
     server.turn();
     let heard = hears.hears();
-    let [Outgoing::Push(Push::Event { status, source, info, .. })] = &heard[..] else { panic!("{heard:?}") };
+    let [Outgoing::Shared(push)] = &heard[..] else { panic!("{heard:?}") };
+    let Push::Event { status, source, info, .. } = &**push else { panic!("{push:?}") };
     assert_eq!((*status, source), (code, &server.proc(0)));
     assert!(info.contains(&Info::new("why", "x")), "{info:?}");
 }

@@ -1,0 +1,256 @@
+//! Tests of the door: what peers send and leave unread, and whose turn it is.
+use std::io::Write;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixStream};
+
+use super::*;
+use crate::account::Account;
+use crate::control::bind::{FOR_JOBS, bind_abstract};
+use crate::data::{Nspace, Proc, Rank};
+use crate::message::Request;
+
+struct Nobody;
+
+impl Callers for Nobody {
+    fn arrived(&mut self, _: PeerId, _: Arrival) {}
+    fn asked(&mut self, _: PeerId, _: u64, _: Request, _: usize) {}
+    fn refused(&mut self, _: PeerId, _: u64) {}
+    fn meets(&mut self, _: PeerId, _: u64, _: u32, _: bool) {}
+    fn left(&mut self, _: PeerId, _: Left) {}
+}
+
+#[test]
+fn who_comes_in_a_crowd_has_others_served_between() {
+    let (socket, name) = bind_abstract(FOR_JOBS).unwrap();
+    let poll = mio::Poll::new().unwrap();
+    let mut door = Listener::new(0, poll.registry().try_clone().unwrap(), 0, vec![socket]).unwrap();
+    let address = SocketAddr::from_abstract_name(&name).unwrap();
+    let peers: Vec<UnixStream> = (0..100).map(|_| UnixStream::connect_addr(&address).unwrap()).collect();
+    door.ready(0, Ready { readable: true, writable: false, ended: false }, &mut Nobody);
+    let mut turns = 1;
+    while door.connections.len() < peers.len() {
+        assert!(door.deadline().is_some_and(|at| at <= Instant::now()), "it goes on at once");
+        door.tick(Instant::now(), &mut Nobody);
+        turns += 1;
+    }
+    assert!(turns > 1);
+    door.tick(Instant::now(), &mut Nobody);
+    assert!(door.deadline().is_some_and(|at| at > Instant::now()), "and then waits for what they say");
+}
+
+#[test]
+fn nobody_waits_for_a_handshake_that_is_over() {
+    let (socket, name) = bind_abstract(FOR_JOBS).unwrap();
+    let poll = mio::Poll::new().unwrap();
+    let mut door = Listener::new(0, poll.registry().try_clone().unwrap(), 0, vec![socket]).unwrap();
+    assert_eq!(door.deadline(), None);
+    let address = SocketAddr::from_abstract_name(&name).unwrap();
+    let mut peers: Vec<UnixStream> = (0..3).map(|_| UnixStream::connect_addr(&address).unwrap()).collect();
+    let ready = Ready { readable: true, writable: false, ended: false };
+    door.ready(0, ready, &mut Nobody);
+    // The listening socket has number 0, and the first to come number 1.
+    let last = door.lobby.last_deadline();
+    let hello =
+        Hello { proc: Proc::new(Nspace::new("job").unwrap(), Rank(0)), token: [0; 32], layout: 0, info: Vec::new() };
+    let hello = frame::encode(Kind::Hello, 0, 0, &hello).unwrap();
+    peers[1].write_all(&hello).unwrap();
+    door.ready(2, ready, &mut Nobody);
+    peers[0].write_all(&hello).unwrap();
+    door.ready(1, ready, &mut Nobody);
+    assert_eq!(door.deadline(), last, "the third one has said nothing");
+    drop(peers.remove(2));
+    door.ready(3, Ready { ended: true, ..ready }, &mut Nobody);
+    assert_eq!(door.deadline(), None, "two have said who they are, and one is gone");
+}
+
+/// Door with one peer that is let in and charged to an account.
+struct Visit {
+    poll: mio::Poll,
+    door: Listener,
+    peer: UnixStream,
+    connection: u64,
+}
+
+/// Server's side that notes what it is asked, and the sizes of what is refused.
+#[derive(Default)]
+struct Notes {
+    asked: Vec<(u64, usize)>,
+    refused: Vec<u64>,
+    left: Vec<Left>,
+}
+
+impl Callers for Notes {
+    fn arrived(&mut self, _: PeerId, _: Arrival) {}
+    fn asked(&mut self, _: PeerId, number: u64, _: Request, bytes: usize) {
+        self.asked.push((number, bytes));
+    }
+    fn refused(&mut self, _: PeerId, number: u64) {
+        self.refused.push(number);
+    }
+    fn meets(&mut self, _: PeerId, number: u64, _: u32, _: bool) {
+        self.asked.push((number, 0));
+    }
+    fn left(&mut self, _: PeerId, how: Left) {
+        self.left.push(how);
+    }
+}
+
+const READY: Ready = Ready { readable: true, writable: false, ended: false };
+
+impl Visit {
+    fn new(account: &Account) -> Visit {
+        let (socket, name) = bind_abstract(FOR_JOBS).unwrap();
+        let poll = mio::Poll::new().unwrap();
+        let mut door = Listener::new(0, poll.registry().try_clone().unwrap(), 0, vec![socket]).unwrap();
+        let address = SocketAddr::from_abstract_name(&name).unwrap();
+        let mut peer = UnixStream::connect_addr(&address).unwrap();
+        door.ready(0, READY, &mut Nobody);
+        let proc = Proc::new(Nspace::new("job").unwrap(), Rank(0));
+        let hello = Hello { proc: proc.clone(), token: [0; 32], layout: 0, info: Vec::new() };
+        peer.write_all(&frame::encode(Kind::Hello, 0, 0, &hello).unwrap()).unwrap();
+        door.ready(1, READY, &mut Nobody);
+        let (uri, account) = (String::new(), account.clone());
+        let parts = Vec::new();
+        let accepted = Outgoing::Accepted { server: proc.clone(), uri, proc, parts, job_info: None, account };
+        door.send(1, accepted, &mut Nobody);
+        door.tick(Instant::now(), &mut Nobody);
+        Visit { poll, door, peer, connection: 1 }
+    }
+
+    /// Has the door take in whatever there is, as often as it wants to.
+    fn turn(&mut self, notes: &mut Notes) {
+        self.door.ready(self.connection, READY, notes);
+        loop {
+            if !self.door.again.is_empty() {
+                self.door.tick(Instant::now(), notes);
+            } else if self.door.connections.get(&self.connection).is_some_and(|peer| peer.is_busy) {
+                self.poll.poll(&mut mio::Events::with_capacity(8), None).unwrap();
+                self.door.ready(WORKER, READY, notes);
+            } else {
+                return;
+            }
+        }
+    }
+}
+
+fn meeting(number: u64) -> [u8; frame::HEADER + 8] {
+    let mut frame = frame::meet(0, false);
+    frame::renumber(&mut frame, number);
+    frame
+}
+
+fn large(number: u64, bytes: usize) -> rkyv::util::AlignedVec {
+    let message = Some(vec![b'a'; bytes]);
+    frame::encode(Kind::Request, number, 0, &Request::Abort { status: 0, message, procs: Vec::new() }).unwrap()
+}
+
+#[test]
+fn a_request_over_the_limit_is_refused_by_its_header_and_the_next_is_served() {
+    let account = Account::of_job("job", 1 << 20);
+    let mut visit = Visit::new(&account);
+    let mut notes = Notes::default();
+    let (fits, too_large) = (large(7, 900_000), large(8, 3 << 20));
+    // The header and a little more: the charge is for all that it announces.
+    visit.peer.write_all(&fits[..1000]).unwrap();
+    visit.turn(&mut notes);
+    assert!(account.used() > 900_000 && notes.asked.is_empty());
+    for chunk in fits[1000..].chunks(50_000) {
+        visit.peer.write_all(chunk).unwrap();
+        visit.turn(&mut notes);
+    }
+    assert_eq!((account.used(), notes.asked.len()), (0, 1));
+    for chunk in too_large.chunks(50_000) {
+        visit.peer.write_all(chunk).unwrap();
+        visit.turn(&mut notes);
+        assert!(visit.door.connections[&1].is_mid_frame() || notes.refused == [8]);
+    }
+    visit.peer.write_all(&large(9, 10)).unwrap();
+    visit.turn(&mut notes);
+    assert_eq!(notes.refused, [8]);
+    assert_eq!(notes.asked.iter().map(|(number, _)| *number).collect::<Vec<_>>(), [7, 9]);
+    assert_eq!(account.used(), 0);
+}
+
+#[test]
+fn requests_have_turns_and_keep_their_order_behind_a_long_one() {
+    let mut visit = Visit::new(&Account::unlimited());
+    let mut notes = Notes::default();
+    let frames: Vec<u8> = (0..300).flat_map(|number| meeting(number).to_vec()).collect();
+    visit.peer.write_all(&frames).unwrap();
+    visit.door.ready(1, READY, &mut notes);
+    assert_eq!(notes.asked.len(), MEETINGS_PER_TURN, "a turn ends though there is more");
+    assert!(visit.door.deadline().is_some_and(|at| at <= Instant::now()));
+    visit.turn(&mut notes);
+    assert!(notes.asked.iter().map(|(number, _)| *number).eq(0..300));
+    notes.asked.clear();
+    let frames = [large(1, 100_000).as_slice(), &meeting(2), large(3, 90_000).as_slice(), &meeting(4)].concat();
+    for chunk in frames.chunks(50_000) {
+        visit.peer.write_all(chunk).unwrap();
+        visit.turn(&mut notes);
+    }
+    assert_eq!(notes.asked.iter().map(|(number, _)| *number).collect::<Vec<_>>(), [1, 2, 3, 4]);
+}
+
+#[test]
+fn what_a_peer_has_said_before_its_end_is_heard() {
+    let mut visit = Visit::new(&Account::unlimited());
+    let mut notes = Notes::default();
+    let frames: Vec<u8> = (0..300).flat_map(|number| meeting(number).to_vec()).collect();
+    visit.peer.write_all(&frames).unwrap();
+    visit.peer.shutdown(std::net::Shutdown::Both).unwrap();
+    visit.door.ready(1, Ready { ended: true, ..READY }, &mut notes);
+    while !visit.door.again.is_empty() {
+        visit.door.tick(Instant::now(), &mut notes);
+    }
+    assert_eq!((notes.asked.len(), &notes.left[..]), (300, &[Left::Closed][..]));
+}
+
+#[test]
+fn a_request_that_breaks_off_gives_its_charge_back() {
+    let account = Account::of_job("job", 1 << 20);
+    let mut visit = Visit::new(&account);
+    let mut notes = Notes::default();
+    visit.peer.write_all(&large(7, 900_000)[..1000]).unwrap();
+    visit.turn(&mut notes);
+    assert!(account.used() > 0);
+    visit.peer.shutdown(std::net::Shutdown::Both).unwrap();
+    visit.turn(&mut notes);
+    assert_eq!((account.used(), &notes.left[..]), (0, &[Left::Cut][..]));
+}
+
+#[test]
+fn a_push_to_several_is_encoded_once_and_each_one_by_itself() {
+    let mut visit = Visit::new(&Account::unlimited());
+    let proc = Proc::new(Nspace::new("job").unwrap(), Rank(0));
+    let (range, info) = (crate::data::DataRange::LOCAL, Vec::new());
+    let event =
+        |status| Push::Event { status: Status(status), source: proc.clone(), range, info: info.clone(), vote: None };
+    let mut frames = Vec::new();
+    for status in [-1, -2] {
+        let push = Arc::new(event(status));
+        for _ in 0..2 {
+            visit.door.send(1, Outgoing::Shared(push.clone()), &mut Nobody);
+            frames.push(visit.door.shared.as_ref().map(|(_, frame)| frame.clone()).unwrap());
+        }
+    }
+    assert!(Arc::ptr_eq(&frames[0], &frames[1]) && Arc::ptr_eq(&frames[2], &frames[3]));
+    let heard = |frame: &[u8]| frame::decode::<Push>(Kind::Push, &frame[frame::HEADER..]).unwrap();
+    assert_eq!((heard(&frames[0]), heard(&frames[2])), (event(-1), event(-2)));
+}
+
+#[test]
+fn answers_that_nobody_reads_are_refused_over_the_limit() {
+    let account = Account::of_job("job", 8 << 20);
+    let mut visit = Visit::new(&account);
+    let mut notes = Notes::default();
+    let value = |bytes: usize| Reply::Value(crate::data::Value::from("a".repeat(bytes).as_str()));
+    for number in 1..=4 {
+        let reply = Outgoing::Reply { number, reply: value(3 << 20), descriptors: Vec::new() };
+        visit.door.send(visit.connection, reply, &mut notes);
+    }
+    assert!(account.used() > 6 << 20 && account.used() < 7 << 20, "two answers and two refusals");
+    assert!(notes.left.is_empty());
+    drop(visit.peer);
+    visit.door.ready(1, Ready { ended: true, ..READY }, &mut notes);
+    assert_eq!(account.used(), 0);
+}

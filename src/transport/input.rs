@@ -1,0 +1,145 @@
+//! Bytes that have come in on a connection and are not whole messages yet.
+use std::io;
+
+use crate::account::{Account, Charge, Kind};
+
+/// Bytes taken from a socket at a time.
+pub const CHUNK: usize = 64 << 10;
+/// Bytes of a message that a connection may take in without a charge.
+const UNCHARGED: usize = CHUNK;
+/// Chunks taken from one peer before the others get their turn.
+const CHUNKS_PER_TURN: usize = 4;
+
+/// Result of reading.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fill {
+    /// All there was.
+    Drained,
+    /// A turn's worth; there may be more.
+    More,
+    /// The other end is closed.
+    Closed,
+}
+
+/// What there is of a message.
+#[derive(Debug)]
+pub enum Taken<'a> {
+    /// Not all of it yet.
+    Part,
+    /// More than the account has left. What comes of it is discarded.
+    Refused,
+    /// All of it, without its header.
+    Whole(&'a [u8]),
+}
+
+/// Bytes that have come in.
+#[derive(Default)]
+pub struct Input {
+    bytes: Vec<u8>,
+    /// Number of bytes that have become messages.
+    taken: usize,
+    /// Charge for a long message that has not come in whole.
+    charge: Option<Charge>,
+    /// Number of bytes of a refused message that are still to be discarded.
+    refused: usize,
+}
+
+impl Input {
+    /// Reads what has come, a turn's worth at most, and no more than makes `most` bytes that wait.
+    ///
+    /// A short read has emptied the socket, and the poll tells of what comes after it; `to_end` says that it has told
+    /// already, and that there may be an end to be found.
+    ///
+    /// # Errors
+    /// Those of `read`.
+    pub fn fill(
+        &mut self,
+        scratch: &mut [u8; CHUNK],
+        most: usize,
+        to_end: bool,
+        mut read: impl FnMut(&mut [u8]) -> io::Result<usize>,
+    ) -> io::Result<Fill> {
+        match std::mem::take(&mut self.taken) {
+            all if all == self.bytes.len() => {
+                self.bytes.clear();
+                self.bytes.shrink_to(CHUNK);
+            }
+            some => drop(self.bytes.drain(..some)),
+        }
+        for _ in 0..CHUNKS_PER_TURN {
+            if self.bytes.len() >= most {
+                return Ok(Fill::Drained);
+            }
+            match read(scratch) {
+                Ok(0) => return Ok(Fill::Closed),
+                Ok(n) => {
+                    let discarded = self.refused.min(n);
+                    self.refused -= discarded;
+                    self.bytes.extend_from_slice(&scratch[discarded..n]);
+                    if n < CHUNK && !to_end {
+                        return Ok(Fill::Drained);
+                    }
+                }
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(Fill::Drained),
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(Fill::More)
+    }
+
+    /// The bytes that wait to become messages.
+    #[inline]
+    pub fn waiting(&self) -> &[u8] {
+        &self.bytes[self.taken..]
+    }
+
+    /// Takes the message that begins here, of a header and a body of so many bytes.
+    #[inline]
+    pub fn take(&mut self, account: &Account, header: usize, body: usize) -> Taken<'_> {
+        if self.bytes.len() - self.taken < header + body {
+            let is_charged = body <= UNCHARGED || self.charge.is_some() || self.expect(account, header, body);
+            return if is_charged { Taken::Part } else { self.refuse(header + body) };
+        }
+        self.charge = None;
+        let start = self.taken + header;
+        self.taken = start + body;
+        Taken::Whole(&self.bytes[start..self.taken])
+    }
+
+    /// Takes the body of the message out that was taken last, to be read elsewhere: bytes that end with it, and their
+    /// charge.
+    pub fn detach(&mut self, account: &Account) -> (Vec<u8>, Charge) {
+        let rest = self.bytes.split_off(self.taken);
+        self.taken = 0;
+        let bytes = std::mem::replace(&mut self.bytes, rest);
+        // It has just been given back.
+        let charge = account.force(bytes.len());
+        (bytes, charge)
+    }
+
+    /// Charges a long message that has begun, and makes room for it. Returns whether there is room.
+    fn expect(&mut self, account: &Account, header: usize, body: usize) -> bool {
+        self.charge = account.charge(Kind::Input, body);
+        let missing = header + body - (self.bytes.len() - self.taken);
+        self.charge.is_some() && self.bytes.try_reserve_exact(missing).is_ok()
+    }
+
+    #[cold]
+    fn refuse(&mut self, message: usize) -> Taken<'static> {
+        self.charge = None;
+        self.refused = message - (self.bytes.len() - self.taken);
+        self.taken = self.bytes.len();
+        Taken::Refused
+    }
+
+    /// Discards whatever comes from now on.
+    pub fn refuse_all(&mut self) {
+        *self = Input { refused: usize::MAX, ..Input::default() };
+    }
+
+    /// Returns whether the peer broke off in the middle of a message.
+    pub fn is_mid_message(&self) -> bool {
+        self.taken < self.bytes.len() || self.refused > 0
+    }
+}

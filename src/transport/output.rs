@@ -1,0 +1,154 @@
+//! Messages on their way out of a connection, and what of them its peer does not take yet.
+use std::collections::VecDeque;
+use std::io;
+use std::ops::Deref;
+
+use super::input::CHUNK;
+use crate::account::{Account, Charge, Kind};
+
+/// Most bytes that wait for a peer that does not read before it is cut off. One message more than this fits always.
+pub const MAX_QUEUED: usize = 64 << 20;
+/// Bytes of a message that a connection may leave unread without a charge.
+const UNCHARGED: usize = CHUNK;
+
+/// Reason why a message cannot be queued.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Full {
+    /// The peer does not read.
+    #[error("{0} bytes wait to be read")]
+    Unread(usize),
+    /// The account of the process has not enough left.
+    #[error("{0} bytes more to be read are over the limit of its job")]
+    OverLimit(usize),
+}
+
+/// Result of writing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flush {
+    /// Nothing is queued any more.
+    Empty,
+    /// The rest waits until the peer reads.
+    Waits,
+}
+
+struct Queued<B, T> {
+    bytes: B,
+    sent: usize,
+    /// What belongs to the message besides.
+    with: T,
+    /// None for a short message that nothing waited before, and for bytes that are charged already.
+    _charge: Option<Charge>,
+}
+
+/// Messages that are queued.
+pub struct Output<B, T> {
+    queue: VecDeque<Queued<B, T>>,
+    /// Number of their bytes.
+    queued: usize,
+}
+
+impl<B: Deref<Target = [u8]>, T> Output<B, T> {
+    pub fn new() -> Self {
+        Output { queue: VecDeque::new(), queued: 0 }
+    }
+
+    /// Returns an error if the peer has left too much unread already.
+    ///
+    /// # Errors
+    /// [`Full::Unread`].
+    pub fn check(&self) -> Result<(), Full> {
+        if self.queued > MAX_QUEUED { Err(Full::Unread(self.queued)) } else { Ok(()) }
+    }
+
+    /// Queues bytes, charged to this account; to none where they are charged already.
+    ///
+    /// # Errors
+    /// [`Full::OverLimit`]: nothing is queued then.
+    pub fn push(&mut self, bytes: B, with: T, account: Option<&Account>) -> Result<(), Full> {
+        // A small message that nothing waits before is mostly gone at once.
+        let is_charged = self.queued > 0 || bytes.len() > UNCHARGED;
+        let charge = match account.filter(|_| is_charged) {
+            Some(account) => {
+                Some(account.charge(Kind::Output, bytes.len()).ok_or_else(|| Full::OverLimit(bytes.len()))?)
+            }
+            None => None,
+        };
+        self.queued += bytes.len();
+        self.queue.push_back(Queued { bytes, sent: 0, with, _charge: charge });
+        Ok(())
+    }
+
+    /// Sends what the peer takes. `send` is given bytes, and what belongs to their message where these are its first;
+    /// `sent` is told of messages that are on their way.
+    ///
+    /// # Errors
+    /// Those of `send`.
+    pub fn flush(
+        &mut self,
+        mut send: impl FnMut(&[u8], Option<&mut T>) -> io::Result<usize>,
+        mut sent: impl FnMut(T),
+    ) -> io::Result<Flush> {
+        while let Some(front) = self.queue.front_mut() {
+            let with = (front.sent == 0).then_some(&mut front.with);
+            match send(&front.bytes[front.sent..], with) {
+                Ok(n) => front.sent += n,
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(Flush::Waits),
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(e),
+            }
+            if front.sent == front.bytes.len()
+                && let Some(Queued { bytes, with, .. }) = self.queue.pop_front()
+            {
+                self.queued -= bytes.len();
+                sent(with);
+            }
+        }
+        Ok(Flush::Empty)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type Plain = Output<Vec<u8>, u8>;
+
+    #[test]
+    fn what_waits_is_charged_and_bounded_and_given_back_when_it_is_sent() {
+        let account = Account::of_job("job", 1 << 30);
+        let mut output = Plain::new();
+        output.push(vec![0; 10], 1, Some(&account)).unwrap();
+        assert_eq!(account.used(), 0, "it is gone at once");
+        output.push(vec![0; 10], 2, Some(&account)).unwrap();
+        output.push(vec![0; MAX_QUEUED], 3, None).unwrap();
+        assert_eq!(account.used(), 10, "the last one is charged to somebody else");
+        assert!(matches!(output.check(), Err(Full::Unread(_))));
+        let mut sent = Vec::new();
+        let flushed = output.flush(|bytes, _| Ok(bytes.len().min(1 << 20)), |number| sent.push(number)).unwrap();
+        assert_eq!((flushed, sent, account.used()), (Flush::Empty, vec![1, 2, 3], 0));
+        assert!(output.check().is_ok());
+    }
+
+    #[test]
+    fn what_the_account_has_no_room_for_is_not_queued() {
+        let account = Account::of_job("job", UNCHARGED as u64);
+        let mut output = Plain::new();
+        assert!(matches!(output.push(vec![0; UNCHARGED + 1], 1, Some(&account)), Err(Full::OverLimit(_))));
+        let nothing = output.flush(|_, _| panic!("nothing is queued"), |_| ());
+        assert_eq!((nothing.unwrap(), account.used()), (Flush::Empty, 0));
+    }
+
+    #[test]
+    fn what_belongs_to_a_message_goes_with_its_first_bytes() {
+        let mut output = Plain::new();
+        (1..3).for_each(|number| output.push(vec![number; 3], number, None).unwrap());
+        let mut seen = Vec::new();
+        let send = |bytes: &[u8], with: Option<&mut u8>| {
+            seen.push((bytes.len(), with.copied()));
+            if seen.len() == 2 { Err(io::ErrorKind::Interrupted.into()) } else { Ok(2.min(bytes.len())) }
+        };
+        output.flush(send, |_| ()).unwrap();
+        assert_eq!(seen, [(3, Some(1)), (1, None), (1, None), (3, Some(2)), (1, None)]);
+    }
+}

@@ -1,0 +1,342 @@
+//! Shares: the time of the control thread that each process has had of late, and who lets others go first.
+//!
+//! A turn of a connection is short, and turns go round. That alone would leave one that always has something to ask
+//! with most of the time. So the time that a process takes is counted over two short windows. A process that has taken
+//! much, and more than twice as much as anybody else, is *held* for three times as long as its last turns took, provided that
+//! others are served meanwhile: they keep three quarters of the time. Who is alone is never held.
+//!
+//! A few cheap requests at a time count little, whoever they end something for: the last of many at a fence does the
+//! work of all. And nobody is held by the clock alone, which runs on while others have the processor: once somebody
+//! takes much, turns are measured by the processor time of the thread, for as long as that goes on.
+//!
+//! All connections of one process count together. Those that have not said who they are count as one process.
+use std::collections::{HashMap, VecDeque};
+use std::time::{Duration, Instant};
+
+use crate::data::Proc;
+use crate::message::numbers::NumberMap;
+use crate::sys::process;
+
+/// Length of a window.
+const WINDOW: Duration = Duration::from_millis(8);
+/// Time in two windows that nobody is held for.
+const FREE: Duration = Duration::from_millis(2);
+/// Time that is counted without a look at the clock.
+const UNSETTLED: Duration = Duration::from_micros(100);
+/// Time, requests and connections up to which a turn is cheap.
+const CHEAP: (Duration, usize, usize) = (Duration::from_micros(50), 4, 2);
+/// Time that a cheap request is counted with.
+const REQUEST: Duration = Duration::from_micros(2);
+/// Time for which turns are measured by processor time.
+const WATCHED: Duration = Duration::from_secs(1);
+/// Time that others have for each unit of time that a held process has taken.
+const OTHERS: u32 = 3;
+
+/// Number of a process among those that have connections.
+pub type Owner = u64;
+
+/// All connections that have not said who they are.
+pub const STRANGERS: Owner = 0;
+
+/// Time that one process has taken.
+#[derive(Debug, Default)]
+struct Share {
+    proc: Option<Proc>,
+    connections: usize,
+    /// Time that is not in a window yet.
+    unsettled: Duration,
+    /// Number of the latest window in which it was served, its time in that, and in the one before.
+    window: u64,
+    used: Duration,
+    used_before: Duration,
+    /// Number of its own turns, and of those of others when it was settled last.
+    turns: u64,
+    others: u64,
+    /// Connections that wait for the end of a hold.
+    waiting: VecDeque<u64>,
+    is_held: bool,
+}
+
+impl Share {
+    /// Returns the time taken in a window and the one before.
+    fn used_by(&self, window: u64) -> Duration {
+        match window - self.window {
+            0 => self.used + self.used_before,
+            1 => self.used,
+            _ => Duration::ZERO,
+        }
+    }
+
+    fn use_in(&mut self, window: u64, time: Duration) {
+        if window > self.window {
+            self.used_before = if window == self.window + 1 { self.used } else { Duration::ZERO };
+            (self.window, self.used) = (window, Duration::ZERO);
+        }
+        self.used += time;
+    }
+}
+
+/// Shares of all processes.
+#[derive(Debug)]
+pub struct Shares {
+    start: Instant,
+    numbers: HashMap<Proc, Owner>,
+    shares: NumberMap<Owner, Share>,
+    last: Owner,
+    /// Number of all turns.
+    turns: u64,
+    /// Processes that are held, and until when.
+    held: Vec<(Instant, Owner)>,
+    /// End of the time in which turns are measured by processor time.
+    watched: Option<Instant>,
+}
+
+/// Time at which a turn began: of the clock, or of the processor.
+#[derive(Clone, Copy, Debug)]
+pub enum Begin {
+    Clock(Instant),
+    Processor(Duration),
+}
+
+impl Begin {
+    /// Returns the time since then.
+    pub fn elapsed(self) -> Duration {
+        match self {
+            Begin::Clock(begin) => begin.elapsed(),
+            Begin::Processor(begin) => process::thread_time().saturating_sub(begin),
+        }
+    }
+}
+
+impl Shares {
+    /// Nobody has taken anything yet.
+    pub fn new(now: Instant) -> Self {
+        Shares {
+            start: now,
+            numbers: HashMap::new(),
+            shares: NumberMap::from_iter([(STRANGERS, Share::default())]),
+            last: STRANGERS,
+            turns: 0,
+            held: Vec::new(),
+            watched: None,
+        }
+    }
+
+    /// Returns the number of a process that has one connection more.
+    pub fn join(&mut self, proc: &Proc) -> Owner {
+        let owner = match self.numbers.get(proc) {
+            Some(owner) => *owner,
+            None => {
+                self.last += 1;
+                self.numbers.insert(proc.clone(), self.last);
+                self.last
+            }
+        };
+        let share = self.shares.entry(owner).or_default();
+        share.connections += 1;
+        share.proc.get_or_insert_with(|| proc.clone());
+        owner
+    }
+
+    /// Counts a connection less.
+    pub fn leave(&mut self, owner: Owner) {
+        let Some(share) = self.shares.get_mut(&owner).filter(|_| owner != STRANGERS) else { return };
+        share.connections -= 1;
+        if share.connections > 0 {
+            return;
+        }
+        self.turns -= share.turns;
+        share.proc.take().into_iter().for_each(|proc| _ = self.numbers.remove(&proc));
+        self.shares.remove(&owner);
+        self.held.retain(|(_, held)| *held != owner);
+    }
+
+    /// Returns whether a process is held.
+    pub fn is_held(&self, owner: Owner) -> bool {
+        !self.held.is_empty() && self.shares.get(&owner).is_some_and(|share| share.is_held)
+    }
+
+    /// Has a connection wait for the end of its process's hold.
+    pub fn wait(&mut self, owner: Owner, connection: u64) {
+        if let Some(share) = self.shares.get_mut(&owner) {
+            share.waiting.push_back(connection);
+        }
+    }
+
+    /// Returns the time at which the next hold ends.
+    pub fn next_release(&self) -> Option<Instant> {
+        self.held.iter().map(|(until, _)| *until).min()
+    }
+
+    /// Ends a hold that is over, and returns the connections that have waited for that.
+    pub fn release(&mut self, now: Instant) -> Option<VecDeque<u64>> {
+        let over = self.held.iter().position(|(until, _)| *until <= now)?;
+        let (_, owner) = self.held.swap_remove(over);
+        let share = self.shares.get_mut(&owner)?;
+        share.is_held = false;
+        Some(std::mem::take(&mut share.waiting))
+    }
+
+    /// Counts a turn.
+    pub fn begin(&mut self, owner: Owner) {
+        if let Some(share) = self.shares.get_mut(&owner) {
+            share.turns += 1;
+            self.turns += 1;
+        }
+    }
+
+    /// Looks at the time, before a turn.
+    pub fn now(&self) -> Begin {
+        match self.watched {
+            None => Begin::Clock(Instant::now()),
+            Some(_) => Begin::Processor(process::thread_time()),
+        }
+    }
+
+    /// Counts so many requests of a process, which have taken so much time.
+    pub fn spend_on(&mut self, owner: Owner, requests: usize, time: Duration) {
+        let connections = self.shares.get(&owner).map_or(0, |share| share.connections);
+        let is_cheap = time <= CHEAP.0 && requests <= CHEAP.1 && connections <= CHEAP.2 && owner != STRANGERS;
+        self.spend(owner, if is_cheap { REQUEST * requests as u32 } else { time });
+    }
+
+    /// Counts time that a process has taken.
+    pub fn spend(&mut self, owner: Owner, time: Duration) {
+        let Some(share) = self.shares.get_mut(&owner) else { return };
+        share.unsettled += time;
+        if share.unsettled >= UNSETTLED {
+            self.settle(owner, Instant::now());
+        }
+    }
+
+    /// Puts the time of a process into its window, and holds it where that is too much.
+    #[cold]
+    fn settle(&mut self, owner: Owner, now: Instant) {
+        let window = (now.saturating_duration_since(self.start).as_micros() / WINDOW.as_micros()) as u64;
+        let turns = self.turns;
+        let Some(share) = self.shares.get_mut(&owner) else { return };
+        let time = std::mem::take(&mut share.unsettled);
+        share.use_in(window, time);
+        let others = turns - share.turns;
+        let are_others_served = std::mem::replace(&mut share.others, others) != others;
+        let used = share.used_by(window);
+        if used <= FREE || !are_others_served || share.is_held {
+            self.watched = self.watched.filter(|until| *until > now);
+            return;
+        }
+        let most = self.shares.iter().filter(|(other, _)| **other != owner).map(|(_, share)| share.used_by(window));
+        if used <= 2 * most.max().unwrap_or_default() {
+            return;
+        }
+        if self.watched.replace(now + WATCHED).is_none() {
+            // The clock has said so. What the processor says is seen from now on.
+            return self.shares.values_mut().for_each(|share| (share.used, share.used_before) = Default::default());
+        }
+        self.held.push((now + OTHERS * time, owner));
+        if let Some(share) = self.shares.get_mut(&owner) {
+            share.is_held = true;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::{Nspace, Rank};
+
+    const MS: Duration = Duration::from_millis(1);
+
+    /// Two processes, and the time.
+    struct Bench {
+        shares: Shares,
+        now: Instant,
+        owners: [Owner; 2],
+    }
+
+    impl Bench {
+        fn new() -> Self {
+            let now = Instant::now();
+            let mut shares = Shares::new(now);
+            let owners = [0, 1].map(|rank| shares.join(&Proc::new(Nspace::new("job").unwrap(), Rank(rank))));
+            Bench { shares, now, owners }
+        }
+
+        /// Gives a process a turn that takes so long; returns whether it had one.
+        fn turn(&mut self, who: usize, time: Duration) -> bool {
+            while self.shares.release(self.now).is_some() {}
+            let owner = self.owners[who];
+            if self.shares.is_held(owner) {
+                return false;
+            }
+            self.shares.begin(owner);
+            self.now += time;
+            self.shares.shares.get_mut(&owner).unwrap().unsettled += time;
+            self.shares.settle(owner, self.now);
+            true
+        }
+    }
+
+    #[test]
+    fn who_takes_much_leaves_others_most_of_the_time() {
+        let mut bench = Bench::new();
+        let (mut taken, begin) = (Duration::ZERO, bench.now);
+        for _ in 0..10_000 {
+            taken += if bench.turn(0, MS) { MS } else { Duration::ZERO };
+            assert!(bench.turn(1, MS / 50), "who takes little is never held");
+            bench.now += MS / 5;
+        }
+        let all = bench.now - begin;
+        assert!(taken * 3 < all && taken * 8 > all, "{taken:?} of {all:?}");
+    }
+
+    #[test]
+    fn a_few_cheap_requests_count_little_whatever_they_end() {
+        let mut bench = Bench::new();
+        let [last, other] = bench.owners;
+        let unsettled = |shares: &Shares, owner| shares.shares[&owner].unsettled;
+        bench.shares.spend_on(last, 1, CHEAP.0);
+        bench.shares.spend_on(other, 1, MS / 200);
+        assert_eq!(unsettled(&bench.shares, last), unsettled(&bench.shares, other));
+        bench.shares.spend_on(STRANGERS, 1, MS / 50);
+        assert_eq!(unsettled(&bench.shares, STRANGERS), MS / 50);
+    }
+
+    #[test]
+    fn nobody_is_held_by_the_clock_alone() {
+        let mut bench = Bench::new();
+        (0..3).for_each(|_| {
+            assert!(bench.turn(0, MS) && bench.turn(1, MS / 50));
+        });
+        assert!(matches!(bench.shares.now(), Begin::Processor(_)), "it is looked at more closely");
+        assert!(!bench.shares.is_held(bench.owners[0]));
+        (0..10).for_each(|_| _ = (bench.turn(0, MS), bench.turn(1, MS / 50)));
+        assert!(bench.shares.is_held(bench.owners[0]));
+        bench.now += 2 * WATCHED;
+        assert!(bench.turn(1, MS / 50) && matches!(bench.shares.now(), Begin::Clock(_)), "it is over");
+    }
+
+    #[test]
+    fn nobody_is_held_who_is_alone_or_takes_what_others_take() {
+        let mut bench = Bench::new();
+        assert!((0..1000).all(|_| bench.turn(0, MS)));
+        bench.now += 100 * MS;
+        assert!((0..1000).all(|_| bench.turn(0, MS) && bench.turn(1, MS)));
+    }
+
+    #[test]
+    fn connections_of_one_process_count_together_and_wait_together() {
+        let mut bench = Bench::new();
+        let proc = Proc::new(Nspace::new("job").unwrap(), Rank(0));
+        assert_eq!(bench.shares.join(&proc), bench.owners[0]);
+        while bench.turn(0, 5 * MS) {
+            bench.turn(1, MS / 20);
+        }
+        bench.shares.wait(bench.owners[0], 7);
+        bench.shares.wait(bench.owners[0], 8);
+        let until = bench.shares.next_release().unwrap();
+        assert_eq!(bench.shares.release(until - MS), None);
+        assert_eq!(bench.shares.release(until), Some(VecDeque::from([7, 8])));
+        (0..2).for_each(|_| bench.shares.leave(bench.owners[0]));
+        assert_eq!((bench.shares.shares.len(), bench.shares.numbers.len()), (2, 1));
+    }
+}

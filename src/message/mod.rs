@@ -158,6 +158,33 @@ pub enum Request {
     },
 }
 
+impl Request {
+    /// Returns the name of its kind, for the trace.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Request::Commit { .. } => "a commit",
+            Request::Fence { .. } | Request::Meet { .. } => "a fence",
+            Request::Get { .. } => "a get",
+            Request::Segments { .. } => "a request for segments",
+            Request::Abort { .. } => "an abort",
+            Request::Finalize => "a finalize",
+            Request::RegisterEvents { .. } => "a registration of events",
+            Request::DeregisterEvents { .. } => "a deregistration of events",
+            Request::Notify { .. } => "an event",
+            Request::JobControl { .. } => "job control",
+            Request::Connect { .. } => "a connect",
+            Request::Disconnect { .. } => "a disconnect",
+            Request::Group { .. } => "a group call",
+            Request::Forward(Forward::Query { .. }) => "a query",
+            Request::Forward(Forward::Publish { .. }) => "a publication",
+            Request::Forward(Forward::Lookup { .. }) => "a look-up",
+            Request::Forward(Forward::Spawn { .. }) => "a spawn",
+            Request::Forward(_) => "a request to the host",
+            Request::PullOutput { .. } | Request::StopOutput { .. } | Request::OutputTaken { .. } => "a pull of output",
+        }
+    }
+}
+
 /// Answer of a server.
 #[derive(Archive, Serialize, Deserialize, Clone, Debug, PartialEq)]
 #[non_exhaustive]

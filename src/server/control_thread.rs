@@ -5,7 +5,7 @@
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use mio::{Events, Poll, Token, Waker};
 
@@ -135,6 +135,10 @@ struct RealSystem {
 impl System for RealSystem {
     fn now(&self) -> Instant {
         Instant::now()
+    }
+
+    fn processor_time(&self) -> Duration {
+        process::thread_time()
     }
 
     fn offload(&mut self, name: &'static str, work: Work) -> std::io::Result<Worker> {

@@ -5,10 +5,10 @@ use std::os::unix::net::UnixStream;
 use std::thread;
 
 use instanton::client::Address;
-use instanton::data::{Info, Nspace, Rank, Scope, Status, Value};
+use instanton::data::{DataRange, Info, Nspace, Rank, Scope, Status, Text, Value};
 use instanton::internal::control::frame::{self, Kind};
 use instanton::internal::control::handshake::{Hello, Welcome};
-use instanton::internal::message::{Have, Part, Reply, Request};
+use instanton::internal::message::{Forward, Have, Part, Reply, Request};
 use instanton::internal::sys::{process, socket};
 use instanton::server::ServerConfig;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -39,7 +39,7 @@ fn refusal(address: &Address, hello: &Hello) -> (Status, String) {
 }
 
 /// A job whose two ranks fence again and again while `attack` runs.
-fn undisturbed(attack: impl FnOnce(&Cluster, &Job<'_>, &Address)) {
+pub(crate) fn undisturbed(attack: impl FnOnce(&Cluster, &Job<'_>, &Address)) {
     let cluster = Cluster::new(1);
     let job = cluster.job("good", &[0, 0, 0]);
     let address = peer::address(&cluster.server(0), &job.proc(2));
@@ -283,6 +283,32 @@ fn who_does_not_read_is_cut() {
     let _ = lazy.stream.read_to_end(&mut rest);
     assert!(rest.len() < 12 * (16 << 20), "the connection ends before all is sent");
     assert_eq!(cluster.world.count("lost job:0"), 1);
+}
+
+#[test]
+fn what_would_take_long_in_one_step_is_refused() {
+    let cluster = Cluster::new(1);
+    let job = cluster.job("job", &[0]);
+    let mut peer = job.peer(0);
+    let event = |bytes: usize| {
+        let info = vec![Info::new("why", "x".repeat(bytes).as_str())];
+        Request::Notify { status: Status(-2001), range: DataRange::LOCAL, info }
+    };
+    assert_eq!(peer.status(event(2 << 20)), Status::ERR_OUT_OF_RESOURCE);
+    assert_eq!(peer.status(event(500_000)), OK);
+    let all = Request::Get { proc: job.proc(0), key: None, info: Vec::new() };
+    assert_eq!(peer.commit(Scope::GLOBAL, "small", 1u32), OK);
+    assert!(matches!(peer.ask(all.clone()), Reply::Infos(OK, _)));
+    assert_eq!(peer.commit(Scope::GLOBAL, "large", vec![1u8; 4 << 20]), OK);
+    assert_eq!(peer.status(all), Status::ERR_OUT_OF_RESOURCE);
+    let large = vec![1u8; 4 << 20];
+    assert_eq!(peer.get(&job.proc(0), "large", &[]), Ok(Value::from(large)), "by its name it is to be had");
+    let fence = |count: usize| Request::Fence { procs: vec![job.proc(0); count], info: Vec::new() };
+    assert_eq!([fence(8192), fence(8193)].map(|fence| peer.status(fence)), [OK, Status::ERR_OUT_OF_RESOURCE]);
+    let keys = |count: usize| vec![Text::new("key").unwrap(); count];
+    let look_up = |count| Request::Forward(Forward::Lookup { keys: keys(count), info: Vec::new() });
+    assert_eq!(peer.status(look_up(8192)), Status::ERR_NOT_SUPPORTED);
+    assert_eq!(peer.status(look_up(8193)), Status::ERR_OUT_OF_RESOURCE);
 }
 
 #[test]

@@ -40,6 +40,7 @@ mod done;
 pub mod effect;
 pub mod event;
 pub mod ids;
+pub mod meter;
 pub mod open_requests;
 pub mod peers;
 pub mod proc_set;
@@ -54,6 +55,7 @@ use accounts::Accounts;
 use awaited::Awaited;
 pub use done::Done;
 use effect::Effect;
+use meter::Meter;
 use peers::{Caller, Peer};
 use subscriptions::Subscriptions;
 use system::System;
@@ -88,6 +90,7 @@ pub struct Ctx {
     pub awaited: Awaited,
     pub timers: Timers<Deadline>,
     pub system: Box<dyn System>,
+    pub meter: Meter,
     /// Messages on their way to peers, in order.
     pub outbox: Vec<(PeerId, Outgoing)>,
     /// Callbacks of the embedding program, called when the step that leads to them is over.
@@ -117,6 +120,7 @@ impl Ctx {
             awaited: Awaited::default(),
             timers: Timers::default(),
             system,
+            meter: Meter::default(),
             outbox: Vec::new(),
             calls: Vec::new(),
             stopping: false,
@@ -228,7 +232,8 @@ impl Ctx {
             }
         });
         let host = self.host.clone();
-        let result = match ask(&*host, completion) {
+        let kind = std::any::type_name_of_val(&ask);
+        let result = match self.call_host(|| ask(&*host, completion), kind) {
             Ok(Answer::Later) => return,
             Ok(Answer::Done) => Ok(done),
             Err(status) => Err(status),

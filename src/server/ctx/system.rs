@@ -4,7 +4,7 @@
 use std::io;
 use std::os::fd::OwnedFd;
 use std::thread::JoinHandle;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::data::Proc;
 
@@ -22,6 +22,11 @@ pub type Worker = Option<JoinHandle<()>>;
 pub trait System: Send {
     /// Reads the monotonic clock.
     fn now(&self) -> Instant;
+
+    /// Returns the processor time of this thread so far, for who counts it.
+    fn processor_time(&self) -> Duration {
+        Duration::ZERO
+    }
 
     /// Runs work in a thread of its own, with all signals blocked.
     ///

@@ -23,6 +23,7 @@ use crate::server::host::Host;
 
 /// State behind the fake system and the ticket sink.
 struct Outside {
+    begin: Instant,
     now: Instant,
     work: VecDeque<Work>,
     tickets: VecDeque<Ticket>,
@@ -44,6 +45,11 @@ impl Shared {
 impl System for Shared {
     fn now(&self) -> Instant {
         self.lock().now
+    }
+
+    fn processor_time(&self) -> Duration {
+        let outside = self.lock();
+        outside.now - outside.begin
     }
 
     fn offload(&mut self, _: &'static str, work: Work) -> io::Result<Worker> {
@@ -101,8 +107,10 @@ pub fn ctx(host: impl Host) -> TestCtx {
 
 /// Creates the context of a server that is to run in a certain way.
 pub fn ctx_of(config: ServerConfig, host: Arc<dyn Host>) -> TestCtx {
+    let now = Instant::now();
     let outside = Shared(Arc::new(Mutex::new(Outside {
-        now: Instant::now(),
+        begin: now,
+        now,
         work: VecDeque::new(),
         tickets: VecDeque::new(),
         watched: BTreeMap::new(),

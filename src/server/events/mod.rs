@@ -29,8 +29,11 @@ mod host_codes;
 
 use host_codes::HostCodes;
 
-/// Most codes that one client can register, and name at a time.
-const MAX_CODES: usize = 65536;
+/// Most codes that one client can register, and name at a time: they are gone through in one step.
+const MAX_CODES: usize = 8192;
+
+/// Most bytes of an event that a client raises: it is encoded, and copied to each who hears of it, in one step.
+pub const MAX_EVENT: usize = 1 << 20;
 
 /// Event codes at the host, and events that are kept for those who register late.
 #[derive(Debug, Default)]

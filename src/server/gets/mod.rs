@@ -80,6 +80,10 @@ impl Gets {
             match question.look(cx, jobs) {
                 Ok(found) => return question.asker.answer(cx, Ok(found)),
                 Err(Miss::NotFound) => {}
+                Err(Miss::Busy) => {
+                    trace!("{} has posted more than one answer brings", question.proc);
+                    return question.asker.answer(cx, Err(Status::ERR_OUT_OF_RESOURCE));
+                }
                 Err(miss) => {
                     trace!("a look-up of {} fails: {miss}", question.proc);
                     return question.asker.answer(cx, Err(Status::ERR_UNPACK_FAILURE));

@@ -127,6 +127,7 @@ impl Question {
                 })
                 .map(Found::One),
             Some(key) => get(key).map(Found::One),
+            None if store.is_much(proc.rank) => Err(Miss::Busy),
             None => match store.all(proc.rank)? {
                 infos if infos.is_empty() => Err(Miss::NotFound),
                 infos => Ok(Found::All(infos)),

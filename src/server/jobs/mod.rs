@@ -87,6 +87,11 @@ impl Jobs {
         self.known.get_mut(nspace)?.store.as_mut()
     }
 
+    /// Counts the ranks of all jobs whose size is known.
+    pub fn ranks(&self) -> usize {
+        self.known.values().filter_map(|job| job.store.as_ref()?.size()).map(|size| size as usize).sum()
+    }
+
     /// Returns whether a namespace was registered here and is no more.
     pub fn is_over(&self, nspace: &Nspace) -> bool {
         self.over.contains(nspace)

@@ -77,6 +77,9 @@ pub struct Outbound {
 /// Keys of a rank that are remembered as not stored; whoever asks for others waits in vain for a while.
 const MAX_FAILED: usize = 4096;
 
+/// Most bytes of a rank's records that are brought with all that is known of it: they are gone through in one step.
+const MAX_ALL: u64 = 1 << 20;
+
 impl JobStore {
     /// Makes the job's segments from what the host says at registration.
     pub fn create(nspace: &Nspace, info: JobInfo, limits: &Limits) -> Result<Self, JobStoreError> {
@@ -220,6 +223,11 @@ impl JobStore {
             }
             (found, _) => found,
         }
+    }
+
+    /// Returns whether a rank has posted more than one answer brings.
+    pub fn is_much(&self, rank: Rank) -> bool {
+        rank.is_process() && self.writer.posted(rank) > MAX_ALL
     }
 
     /// Everything known of a process, or of the job.

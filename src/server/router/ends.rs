@@ -141,7 +141,7 @@ impl Router {
         trace!("{proc} is lost: {status}");
         self.mark_gone(proc);
         let host = self.cx.host.clone();
-        host.client_lost(proc, status);
+        self.cx.call_host(|| host.client_lost(proc, status), "client_lost");
     }
 
     fn mark_gone(&mut self, proc: &Proc) {

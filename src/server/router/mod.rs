@@ -22,7 +22,7 @@ use crate::server::ctx::event::Event;
 use crate::server::ctx::peers::{Caller, Role};
 use crate::server::ctx::ticket::Ticket;
 use crate::server::ctx::timers::Deadline;
-use crate::server::events::Events;
+use crate::server::events::{self, Events};
 use crate::server::fence::Fences;
 use crate::server::fork_environment::ForkEnvironments;
 use crate::server::forward;
@@ -50,6 +50,7 @@ macro_rules! below {
     };
 }
 
+mod bounds;
 mod collective;
 mod ends;
 mod lifecycle;
@@ -182,8 +183,10 @@ impl Router {
 
     /// Acts on a request, which came in so many bytes.
     pub(in crate::server) fn dispatch(&mut self, peer: PeerId, number: u64, request: Request, bytes: usize) {
-        let Some(entry) = self.cx.peers.get_mut(&peer) else { return };
+        let Some(entry) = self.cx.peers.get(&peer) else { return };
         let proc = entry.proc.clone();
+        self.cx.name_step(request.kind(), &proc);
+        let Some(entry) = self.cx.peers.get_mut(&peer) else { return };
         if entry.requests.has(number) {
             trace!("{proc} asks under a number whose answer it waits for");
             return self.cut_off(peer);
@@ -196,6 +199,10 @@ impl Router {
         let waits_at_words = entry.capabilities.waits_at_words;
         if !has_room {
             trace!("{proc} has too many or too large requests waiting; another one is refused");
+            return self.cx.reply_status(peer, number, Err(Status::ERR_OUT_OF_RESOURCE));
+        }
+        if role != Role::Program && bounds::is_too_long(&self.jobs, &request) {
+            trace!("{proc} lists too much in {}", request.kind());
             return self.cx.reply_status(peer, number, Err(Status::ERR_OUT_OF_RESOURCE));
         }
         let caller = Caller { peer, number };
@@ -255,6 +262,10 @@ impl Router {
             Request::Finalize => self.finalize(caller, &proc, role),
             Request::RegisterEvents { codes, info } => self.events.register(&mut self.cx, caller, &codes, info),
             Request::DeregisterEvents { codes } => self.events.deregister(&mut self.cx, caller, &codes),
+            Request::Notify { .. } if bytes > events::MAX_EVENT => {
+                trace!("{proc} raises an event of {bytes} bytes");
+                self.cx.answer_status(caller, Err(Status::ERR_OUT_OF_RESOURCE));
+            }
             Request::Notify { status, range, info } => {
                 self.notify(caller, Event { status, source: proc, range, info, vote: None })
             }

@@ -1,0 +1,42 @@
+//! Bounds of the lists in requests: each list is gone through in one step of the control thread.
+use crate::data::Proc;
+use crate::message::{Forward, GroupCall, Request};
+use crate::server::jobs::Jobs;
+
+/// Attributes, keys and the like that one request lists at most.
+const MAX_LISTED: usize = 8192;
+/// Processes that a request may name in any case; beyond them, twice as many as there are in all jobs.
+const FEW: usize = 8192;
+
+/// Returns whether a request lists more than one step should go through.
+pub fn is_too_long(jobs: &Jobs, request: &Request) -> bool {
+    let nobody: &[Proc] = &[];
+    let (procs, listed) = match request {
+        Request::Fence { procs, info } | Request::Connect { procs, info } | Request::Disconnect { procs, info } => {
+            (&procs[..], info.len())
+        }
+        Request::Meet { info, .. } | Request::Get { info, .. } | Request::RegisterEvents { info, .. } => {
+            (nobody, info.len())
+        }
+        Request::Notify { info, .. } => (nobody, info.len()),
+        Request::Abort { procs, .. } => (&procs[..], 0),
+        Request::JobControl { targets, directives } => (&targets[..], directives.len()),
+        Request::PullOutput { procs, directives, .. } => (&procs[..], directives.len()),
+        Request::Group { call, .. } => match call {
+            GroupCall::Construct { procs, info } | GroupCall::Invite { procs, info } => (&procs[..], info.len()),
+            GroupCall::Destruct { info } | GroupCall::Leave { info } | GroupCall::Join { info, .. } => {
+                (nobody, info.len())
+            }
+            GroupCall::Decide(decision) => (&decision.add[..], 0),
+        },
+        Request::Forward(Forward::Publish { info }) => (nobody, info.len()),
+        Request::Forward(Forward::Lookup { keys, info } | Forward::Unpublish { keys, info }) => {
+            (nobody, keys.len().max(info.len()))
+        }
+        Request::Forward(Forward::Log { data, directives }) => (nobody, data.len().max(directives.len())),
+        Request::Forward(Forward::Push { targets, directives, .. }) => (&targets[..], directives.len()),
+        // Others have bounds of their own, or go to the host as they are.
+        _ => (nobody, 0),
+    };
+    listed > MAX_LISTED || procs.len() > FEW && procs.len() > 2 * jobs.ranks()
+}

@@ -120,8 +120,9 @@ impl ControlThread {
                     }
                 }
             }
-            self.reactor.run_commands();
+            self.reactor.run_some_commands();
             self.reactor.run_deadlines();
+            self.reactor.run_slice();
         }
         self.reactor.end();
     }

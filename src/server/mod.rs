@@ -54,6 +54,7 @@ mod admission;
 mod call;
 mod cleanup;
 mod collective;
+mod commits;
 mod config;
 mod connect;
 mod control_thread;

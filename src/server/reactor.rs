@@ -3,68 +3,137 @@
 //! It waits for nothing. The control thread waits in a poll and has the reactor take the steps that are due; a test
 //! takes them when it likes. After each step it delivers: effects are drained, messages go to the doors, and then the
 //! embedding program's callbacks have their turn.
-use std::time::Instant;
+//!
+//! Doors, mailbox and deadlines take turns: none of them goes on for longer than [`TURN`] while the others wait. Of long
+//! work there is one [slice](super::ctx::slices) between them, and three times as long a pause where others are served.
+use std::time::{Duration, Instant};
 
 use super::mailbox::Commands;
 use super::router::Router;
 use crate::message::door::{Door, Ready};
+
+/// Time after which commands, or deadlines, let others go on first.
+const TURN: Duration = Duration::from_millis(1);
+
+/// Time that others have for each unit of time that a slice has taken.
+const OTHERS: u32 = 3;
 
 /// A server without the poll that it sleeps in.
 pub struct Reactor {
     pub router: Router,
     doors: Vec<Box<dyn Door>>,
     commands: Commands<Router>,
+    /// True if commands wait for their next turn.
+    has_commands: bool,
+    /// Time before which there is no slice.
+    next_slice: Option<Instant>,
+    /// True if others were served since the last slice.
+    has_served: bool,
 }
 
 impl Reactor {
     /// Creates a reactor; a door's number is its place in `doors`.
     pub fn new(router: Router, doors: Vec<Box<dyn Door>>, commands: Commands<Router>) -> Self {
-        Reactor { router, doors, commands }
+        Reactor { router, doors, commands, has_commands: false, next_slice: None, has_served: false }
     }
 
     /// Returns when something is due next though nothing happens.
     pub fn next_deadline(&self) -> Option<Instant> {
-        self.doors.iter().filter_map(|door| door.deadline()).chain(self.router.cx.timers.next()).min()
+        let commands = self.has_commands.then(|| self.router.cx.now());
+        let has_slices = !self.router.cx.slices.is_empty();
+        let slices = has_slices.then(|| self.next_slice.unwrap_or_else(|| self.router.cx.now()));
+        let doors = self.doors.iter().filter_map(|door| door.deadline());
+        doors.chain(commands).chain(slices).chain(self.router.cx.timers.next()).min()
     }
 
     /// Lets a door act on one of its sockets.
     pub fn ready(&mut self, door: usize, socket: u64, ready: Ready) {
+        self.has_served = true;
+        let begin = self.router.cx.begin_step("a socket");
         self.doors[door].ready(socket, ready, &mut self.router);
-        self.deliver();
+        self.deliver_for(door);
+        self.router.cx.end_step(begin);
     }
 
     /// Acts on a watch, by its token: its process has ended.
     pub fn watch_ready(&mut self, token: u64) {
         if let Some((proc, watch)) = self.router.cx.system.watch_ended(token) {
+            let begin = self.router.cx.begin_step("");
+            self.router.cx.name_step("the end", &proc);
             self.router.process_ended(&proc, watch);
             self.deliver();
+            self.router.cx.end_step(begin);
         }
     }
 
     /// Runs the commands of other threads.
     pub fn run_commands(&mut self) {
-        while let Some(command) = self.commands.take() {
-            command(&mut self.router);
-            self.deliver();
+        while self.run_command() {}
+    }
+
+    /// Runs commands of other threads for a turn.
+    pub fn run_some_commands(&mut self) {
+        let begin = self.router.cx.now();
+        self.has_commands = false;
+        while self.run_command() {
+            if self.router.cx.now() - begin >= TURN {
+                self.has_commands = true;
+                return;
+            }
         }
+    }
+
+    fn run_command(&mut self) -> bool {
+        let Some(command) = self.commands.take() else { return false };
+        let begin = self.router.cx.begin_step("a command or an answer of the host");
+        command(&mut self.router);
+        self.deliver();
+        self.router.cx.end_step(begin);
+        true
+    }
+
+    /// Runs a slice of long work, if one is due.
+    pub fn run_slice(&mut self) {
+        if self.router.cx.slices.is_empty() {
+            return;
+        }
+        let begin = self.router.cx.now();
+        if self.next_slice.is_some_and(|at| begin < at) {
+            return;
+        }
+        if let Some(slice) = self.router.cx.slices.pop_front() {
+            let step = self.router.cx.begin_step("a slice");
+            self.router.slice(slice);
+            self.deliver();
+            self.router.cx.end_step(step);
+        }
+        let now = self.router.cx.now();
+        self.next_slice = std::mem::take(&mut self.has_served).then(|| now + OTHERS * (now - begin));
     }
 
     /// Acts on the deadlines that have run out, the doors' own included.
     pub fn run_deadlines(&mut self) {
         let now = self.router.cx.now();
         while let Some(deadline) = self.router.cx.timers.expired(now) {
+            let begin = self.router.cx.begin_step("a deadline");
             self.router.expire(deadline);
             self.deliver();
+            self.router.cx.end_step(begin);
+            if self.router.cx.now() - now >= TURN {
+                break;
+            }
         }
-        for door in &mut self.doors {
-            let Some(due) = door.deadline() else { continue };
+        for door in 0..self.doors.len() {
+            let Some(due) = self.doors[door].deadline() else { continue };
             // The clock is read after the deadline: a door that wants to go on at once says "now".
             let now = self.router.cx.now();
             if due <= now {
-                door.tick(now, &mut self.router);
+                let begin = self.router.cx.begin_step("a turn");
+                self.doors[door].tick(now, &mut self.router);
+                self.deliver_for(door);
+                self.router.cx.end_step(begin);
             }
         }
-        self.deliver();
     }
 
     /// Ends the server. A command that was accepted before the end is still run, and those who wait hear of the end.
@@ -72,6 +141,18 @@ impl Reactor {
         self.run_commands();
         self.router.end();
         self.deliver();
+    }
+
+    /// Delivers what the turn of a door has led to, and tells it what that has taken.
+    fn deliver_for(&mut self, door: usize) {
+        self.router.drain();
+        if self.router.cx.outbox.is_empty() {
+            return self.deliver();
+        }
+        let begin = self.router.cx.now();
+        self.deliver();
+        let time = self.router.cx.now() - begin;
+        self.doors[door].also_spent(time);
     }
 
     /// Takes the outbox to the doors, where a peer that turns out to be gone may put more into it. Then the

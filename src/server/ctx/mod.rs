@@ -18,6 +18,9 @@
 //! **Events** ([`event`]) and their audiences ([`audience`]) are what any room can raise. [`proc_set`] holds processes
 //! that a peer names.
 //!
+//! **Slices** ([`slices`]) are what rooms do a little at a time. **The meter** ([`meter`]) counts the processor time of
+//! steps.
+//!
 //! **Effects** ([`effect`]) are what a step in one room means to others. The router drains them in
 //! order, before anything is sent.
 use std::collections::VecDeque;
@@ -44,6 +47,7 @@ pub mod meter;
 pub mod open_requests;
 pub mod peers;
 pub mod proc_set;
+pub mod slices;
 pub mod subscriptions;
 pub mod system;
 #[cfg(test)]
@@ -57,6 +61,7 @@ pub use done::Done;
 use effect::Effect;
 use meter::Meter;
 use peers::{Caller, Peer};
+use slices::Slice;
 use subscriptions::Subscriptions;
 use system::System;
 use ticket::Ticket;
@@ -91,6 +96,8 @@ pub struct Ctx {
     pub timers: Timers<Deadline>,
     pub system: Box<dyn System>,
     pub meter: Meter,
+    /// Work that goes on, the oldest first.
+    pub slices: VecDeque<Slice>,
     /// Messages on their way to peers, in order.
     pub outbox: Vec<(PeerId, Outgoing)>,
     /// Callbacks of the embedding program, called when the step that leads to them is over.
@@ -121,6 +128,7 @@ impl Ctx {
             timers: Timers::default(),
             system,
             meter: Meter::default(),
+            slices: VecDeque::new(),
             outbox: Vec::new(),
             calls: Vec::new(),
             stopping: false,

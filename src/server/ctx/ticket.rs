@@ -5,6 +5,7 @@ pub use super::ids::TrackerId;
 use crate::data::{Nspace, Proc, Status};
 use crate::message::door::PeerId;
 use crate::message::{Infos, Reply};
+use crate::store::{Draft, WriteError};
 
 /// A file's size, and when it was read and written last, in nanoseconds.
 pub type FileState = [i128; 3];
@@ -32,6 +33,8 @@ pub enum Ticket {
     DirectModex(Proc, u64, Result<Vec<u8>, Status>),
     /// The host has answered a query, by its number.
     Query(u64, Result<Infos, Status>),
+    /// A thread has taken a step of a large commit.
+    Draft(u64, Box<Draft>, Result<(), WriteError>),
     /// A thread has looked at the file of a monitor: its peer, its number, and the file's state where there is one.
     FileSeen(PeerId, u64, Option<FileState>),
     /// The host has registered event codes, or no longer watches for some.

@@ -229,17 +229,24 @@ impl Jobs {
         }
     }
 
+    /// Checks the scopes of what a process posts.
+    ///
+    /// # Errors
+    /// `ERR_BAD_PARAM` for one that there is not.
+    pub fn check_scopes(proc: &Proc, entries: &[Posted]) -> Result<(), Status> {
+        let is_bad = |entry: &&Posted| ![Scope::LOCAL, Scope::REMOTE, Scope::GLOBAL].contains(&entry.scope);
+        let Some(bad) = entries.iter().find(is_bad) else { return Ok(()) };
+        trace!("{proc} commits {} with scope {}", bad.key, bad.scope.0);
+        Err(Status::ERR_BAD_PARAM)
+    }
+
     /// Takes in what a process of this node posts.
     ///
     /// # Errors
     /// `ERR_BAD_PARAM` for a scope that there is not, `ERR_NOT_FOUND` where the namespace is not registered, and the
     /// status of data that cannot be stored.
     pub fn commit(&mut self, cx: &mut Ctx, proc: Proc, entries: Vec<Posted>) -> Result<(), Status> {
-        let is_bad = |entry: &&Posted| ![Scope::LOCAL, Scope::REMOTE, Scope::GLOBAL].contains(&entry.scope);
-        if let Some(bad) = entries.iter().find(is_bad) {
-            trace!("{proc} commits {} with scope {}", bad.key, bad.scope.0);
-            return Err(Status::ERR_BAD_PARAM);
-        }
+        Jobs::check_scopes(&proc, &entries)?;
         let store = self.store_mut(&proc.nspace).ok_or(Status::ERR_NOT_FOUND)?;
         let keys = awaited_keys(cx, &proc, &entries);
         let result = store.post(proc.rank, entries).map_err(|e| {

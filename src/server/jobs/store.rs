@@ -174,23 +174,57 @@ impl JobStore {
     fn store(&mut self, rank: Rank, entries: Vec<Posted>) -> Result<(), JobStoreError> {
         let result = self.writer.update(rank, &entries).map_err(JobStoreError::from);
         match &result {
-            Ok(()) => {
-                if let Some(failed) = self.failed.get_mut(&rank) {
-                    failed.retain(|key, _| entries.iter().all(|posted| posted.key != *key));
-                }
-                let local = self.is_local(rank);
-                for Posted { key, .. } in entries.into_iter().filter(|posted| !(local && posted.scope == Scope::REMOTE))
-                {
-                    self.posters.insert(key, rank);
-                }
-            }
-            Err(error) => {
-                let failed = self.failed.entry(rank).or_default();
-                let room = MAX_FAILED.saturating_sub(failed.len());
-                failed.extend(entries.into_iter().take(room).map(|posted| (posted.key, error.status())));
-            }
+            Ok(()) => self.stored(rank, entries),
+            Err(error) => self.not_stored(rank, entries, error.status()),
         }
         result
+    }
+
+    /// Notes entries that were stored.
+    pub fn stored(&mut self, rank: Rank, entries: Vec<Posted>) {
+        if let Some(failed) = self.failed.get_mut(&rank) {
+            entries.iter().for_each(|posted| _ = failed.remove(&posted.key));
+        }
+        let local = self.is_local(rank);
+        for Posted { key, .. } in entries.into_iter().filter(|posted| !(local && posted.scope == Scope::REMOTE)) {
+            self.posters.insert(key, rank);
+        }
+    }
+
+    /// Notes entries that could not be stored, and why.
+    pub fn not_stored(&mut self, rank: Rank, entries: Vec<Posted>, status: Status) {
+        let failed = self.failed.entry(rank).or_default();
+        let room = MAX_FAILED.saturating_sub(failed.len());
+        failed.extend(entries.into_iter().take(room).map(|posted| (posted.key, status)));
+    }
+
+    /// Begins a draft of what a rank of this node posts.
+    pub fn draft(&mut self, rank: Rank, entries: Vec<Posted>) -> Result<Draft, (WriteError, Vec<Posted>)> {
+        self.writer.draft(rank, entries)
+    }
+
+    /// Returns whether a draft is one of this job.
+    pub fn is_own(&self, draft: &Draft) -> bool {
+        self.writer.is_own(draft)
+    }
+
+    /// Takes room for a draft that is composed.
+    pub fn reserve(&mut self, draft: &mut Draft) -> Result<(), WriteError> {
+        self.writer.reserve(draft)
+    }
+
+    /// Publishes a draft that is written, and returns its entries, which are still to be [noted](Self::stored).
+    pub fn finish(&mut self, draft: Draft) -> Result<Vec<Posted>, (WriteError, Vec<Posted>)> {
+        let rank = draft.rank();
+        let version = Version { server: 0, commits: self.commits(rank) + 1 };
+        let entries = self.writer.finish(draft)?;
+        self.posted.insert(rank, version);
+        Ok(entries)
+    }
+
+    /// Gives up a draft, and returns its entries.
+    pub fn give_up(&mut self, draft: Draft) -> Vec<Posted> {
+        self.writer.give_up(draft)
     }
 
     /// Returns the reason why a rank's key is not stored although the rank has committed it.

@@ -34,6 +34,7 @@ impl Router {
     /// A peer asks nothing and hears nothing any more.
     pub(in crate::server) fn peer_over(&mut self, peer: PeerId) {
         self.gets.peer_over(&mut self.cx, peer);
+        self.commits.peer_over(peer);
         self.queries.peer_over(peer);
         self.outputs.peer_over(&mut self.cx, peer);
         self.groups.peer_over(below!(self), peer);

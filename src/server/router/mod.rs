@@ -15,11 +15,13 @@ use crate::server::cleanup::Cleanups;
 use crate::server::collective::Collectives;
 use crate::server::collective::arrived::Waiter;
 use crate::server::collective::signature::Operation;
+use crate::server::commits::{self, Commits};
 use crate::server::connect::Connections;
 use crate::server::ctx::Ctx;
 use crate::server::ctx::effect::Effect;
 use crate::server::ctx::event::Event;
 use crate::server::ctx::peers::{Caller, Role};
+use crate::server::ctx::slices::Slice;
 use crate::server::ctx::ticket::Ticket;
 use crate::server::ctx::timers::Deadline;
 use crate::server::events::{self, Events};
@@ -63,6 +65,7 @@ pub(in crate::server) struct Router {
     pub(in crate::server) jobs: Jobs,
     pub(in crate::server) admission: Admission,
     pub(in crate::server) environments: ForkEnvironments,
+    pub(in crate::server) commits: Commits,
     pub(in crate::server) collectives: Collectives,
     pub(in crate::server) fences: Fences,
     pub(in crate::server) connections: Connections,
@@ -89,6 +92,7 @@ impl Router {
             jobs,
             admission: Admission::default(),
             environments,
+            commits: Commits::default(),
             collectives: Collectives::default(),
             fences: Fences::default(),
             connections: Connections::default(),
@@ -124,6 +128,9 @@ impl Router {
             | Ticket::InvitationContext(..) => self.collective_answered(ticket),
             Ticket::DirectModex(proc, number, result) => {
                 self.gets.fetched(&mut self.cx, &mut self.jobs, &proc, number, result);
+            }
+            Ticket::Draft(number, draft, result) => {
+                self.commits.stepped(&mut self.cx, &mut self.jobs, number, draft, result);
             }
             Ticket::Query(number, result) => self.query_answered(number, result),
             Ticket::FileSeen(peer, number, seen) => self.monitors.file_seen(&mut self.cx, (peer, number), seen),
@@ -181,6 +188,13 @@ impl Router {
         }
     }
 
+    /// Does some more of long work.
+    pub(in crate::server) fn slice(&mut self, slice: Slice) {
+        match slice {
+            Slice::Commit(number) => self.commits.slice(&mut self.cx, &mut self.jobs, number),
+        }
+    }
+
     /// Acts on a request, which came in so many bytes.
     pub(in crate::server) fn dispatch(&mut self, peer: PeerId, number: u64, request: Request, bytes: usize) {
         let Some(entry) = self.cx.peers.get(&peer) else { return };
@@ -191,9 +205,9 @@ impl Router {
             trace!("{proc} asks under a number whose answer it waits for");
             return self.cut_off(peer);
         }
-        // A commit is answered at once, however large, and a fence of the whole job mostly holds nothing.
-        let is_brief =
-            matches!(request, Request::Commit { .. }) || bytes == 0 && matches!(request, Request::Meet { .. });
+        // A small commit is answered at once, and a fence of the whole job mostly holds nothing.
+        let is_small_commit = bytes <= commits::LARGE && matches!(request, Request::Commit { .. });
+        let is_brief = is_small_commit || bytes == 0 && matches!(request, Request::Meet { .. });
         let has_room = if is_brief { entry.requests.open_briefly() } else { entry.requests.open(number, bytes) };
         let role = entry.role;
         let waits_at_words = entry.capabilities.waits_at_words;
@@ -240,6 +254,9 @@ impl Router {
             }
             Request::Disconnect { procs, info } if role == Role::Program => {
                 forward::disconnect(&mut self.cx, caller, &procs, &info);
+            }
+            Request::Commit { entries } if bytes > commits::LARGE => {
+                self.commits.begin(&mut self.cx, &mut self.jobs, caller, proc, entries);
             }
             Request::Commit { entries } => {
                 let result = self.jobs.commit(&mut self.cx, proc, entries);
@@ -338,6 +355,10 @@ impl Callers for Router {
             let info = if collect { vec![Info::new(keys::COLLECT_DATA, true)] } else { Vec::new() };
             self.dispatch(peer, number, Request::Meet { seen, info }, 0);
         }
+    }
+
+    fn is_busy(&self, peer: PeerId) -> bool {
+        self.commits.is_busy(peer)
     }
 
     fn job_information(&mut self, nspace: &Nspace) -> Option<Arc<dyn JobInformation>> {

@@ -1,0 +1,20 @@
+//! Slices: long work of rooms, done a little at a time between the turns of others.
+//!
+//! A room that has more to do than others should wait for keeps the rest as its own state, and asks for a slice by that
+//! state's number. The reactor has the router run one slice a turn, the oldest first. What takes several slices ends as
+//! any step does: with an answer, or with nothing where who asked is gone.
+use super::Ctx;
+
+/// Work that goes on, with the number of the state that its room keeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Slice {
+    /// A large commit is made known.
+    Commit(u64),
+}
+
+impl Ctx {
+    /// Asks for a slice, after those that were asked for before.
+    pub fn slice(&mut self, slice: Slice) {
+        self.slices.push_back(slice);
+    }
+}

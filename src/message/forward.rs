@@ -108,3 +108,25 @@ pub enum Forward {
         info: Vec<Info>,
     },
 }
+
+impl Forward {
+    /// Returns the attributes that say how the call is to be done; none for queries, which have their own each.
+    pub(super) fn attributes(&self) -> &[Info] {
+        match self {
+            Forward::Publish { info }
+            | Forward::Lookup { info, .. }
+            | Forward::Unpublish { info, .. }
+            | Forward::Allocate { info, .. }
+            | Forward::ResourceBlock { info, .. } => info,
+            Forward::Spawn { job_info, .. } => job_info,
+            Forward::Query { .. } => &[],
+            Forward::Log { directives, .. }
+            | Forward::Monitor { directives, .. }
+            | Forward::GetCredential { directives }
+            | Forward::ValidateCredential { directives, .. }
+            | Forward::Push { directives, .. }
+            | Forward::Fabric { directives, .. }
+            | Forward::SessionControl { directives, .. } => directives,
+        }
+    }
+}

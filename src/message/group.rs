@@ -48,6 +48,20 @@ pub enum GroupCall {
     Decide(Decision),
 }
 
+impl GroupCall {
+    /// Returns the attributes that say how the call is to be done.
+    pub(crate) fn attributes(&self) -> &[Info] {
+        match self {
+            GroupCall::Construct { info, .. }
+            | GroupCall::Destruct { info }
+            | GroupCall::Leave { info }
+            | GroupCall::Invite { info, .. }
+            | GroupCall::Join { info, .. } => info,
+            GroupCall::Decide(_) => &[],
+        }
+    }
+}
+
 /// Decision that event handlers have made together.
 #[derive(Archive, Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
 pub struct Decision {

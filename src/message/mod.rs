@@ -183,6 +183,29 @@ impl Request {
             Request::PullOutput { .. } | Request::StopOutput { .. } | Request::OutputTaken { .. } => "a pull of output",
         }
     }
+
+    /// Returns the attributes that say how the call is to be done; none for one that takes none, or several lists.
+    pub(crate) fn attributes(&self) -> &[Info] {
+        match self {
+            Request::Commit { .. }
+            | Request::Segments { .. }
+            | Request::Abort { .. }
+            | Request::Finalize
+            | Request::DeregisterEvents { .. }
+            | Request::StopOutput { .. }
+            | Request::OutputTaken { .. } => &[],
+            Request::Fence { info, .. }
+            | Request::Meet { info, .. }
+            | Request::Get { info, .. }
+            | Request::RegisterEvents { info, .. }
+            | Request::Notify { info, .. }
+            | Request::Connect { info, .. }
+            | Request::Disconnect { info, .. } => info,
+            Request::JobControl { directives, .. } | Request::PullOutput { directives, .. } => directives,
+            Request::Group { call, .. } => call.attributes(),
+            Request::Forward(request) => request.attributes(),
+        }
+    }
 }
 
 /// Answer of a server.

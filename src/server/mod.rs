@@ -84,6 +84,7 @@ mod sessions;
 mod spawn;
 #[cfg(test)]
 mod tests;
+mod trust;
 mod watch;
 
 pub use cleanup::leftovers::clean_up;

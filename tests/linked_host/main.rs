@@ -14,3 +14,4 @@ mod invitations;
 mod jobs;
 mod modex;
 mod peer;
+mod trust;

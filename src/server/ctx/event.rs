@@ -6,6 +6,9 @@ use super::ids::Caller;
 use crate::data::{DataRange, Info, Nspace, Proc, Status};
 use crate::message::door::PeerId;
 
+/// Attribute of an event (PROC): the server that has raised it by its own knowledge. No client can set it.
+const SAID_BY: &str = "instanton.event.said.by";
+
 /// An event, as clients and hosts see it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Event {
@@ -16,6 +19,20 @@ pub struct Event {
     pub info: Vec<Info>,
     /// Number of the vote of those who hear of it here, where they are to decide something.
     pub vote: Option<u64>,
+}
+
+impl Event {
+    /// Says that this server has raised it, to servers that its host relays it to.
+    pub fn sign(&mut self, server: Proc) {
+        self.info.push(Info::new(SAID_BY, server));
+    }
+
+    /// Takes the name of the server out that has raised it. Returns whether there was one.
+    pub fn take_signature(&mut self) -> bool {
+        let given = self.info.len();
+        self.info.retain(|info| info.key != SAID_BY);
+        self.info.len() < given
+    }
 }
 
 /// Origin of an event: the party that raises it.

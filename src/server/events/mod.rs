@@ -145,7 +145,7 @@ impl Events {
         }
         match stays_here {
             true => follow(cx, then, Ok(())),
-            false => pass_on(cx, event, heard, then),
+            false => pass_on(cx, event, origin, heard, then),
         }
     }
 
@@ -172,9 +172,12 @@ fn size_of(event: &Event) -> usize {
 }
 
 /// Has the host carry an event to other nodes.
-fn pass_on(cx: &mut Ctx, mut event: Event, heard: bool, then: AfterRaise) {
+fn pass_on(cx: &mut Ctx, mut event: Event, origin: Origin, heard: bool, then: AfterRaise) {
     if proxy_of(&event).is_none() {
         event.info.push(Info::new(keys::EVENT_PROXY, cx.own_name()));
+    }
+    if origin == Origin::Library {
+        event.sign(cx.own_name());
     }
     let Event { status, source, range, info, .. } = event;
     cx.ask_host(

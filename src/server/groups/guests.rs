@@ -138,6 +138,12 @@ impl Guests {
         Some(to_leader(Answer::Accepted, key, &leader))
     }
 
+    /// The guests of a group that have accepted.
+    pub fn accepted(&self, group: &Nspace) -> impl Iterator<Item = &Proc> {
+        let guests = self.invited.get(group).into_iter().flatten();
+        guests.filter(|(_, guest)| guest.joining.is_some()).map(|(proc, _)| proc)
+    }
+
     /// A group is complete: the processes of this node that have accepted go on.
     pub fn go_on(&mut self, cx: &mut Ctx, group: &Nspace, Membership { members, context, .. }: &Membership) {
         let joined: BTreeSet<&Proc> = collect_small(members);

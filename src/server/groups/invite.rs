@@ -421,17 +421,20 @@ impl Invitations {
         let notify = info.is_set(keys::GROUP_NOTIFY_TERMINATION);
         let membership = Membership { members: members.clone(), context, notify };
         floor.tell(id, &leader, members.clone(), &Message::Complete(membership.clone()), (None, None));
-        self.completed(floor, id, &membership);
+        // A leader that follows a dead one by another server's word has asked for nothing here.
+        self.completed(floor, id, &membership, caller.map(|_| &leader));
         if let Some(caller) = caller {
             floor.cx.answer(caller, Reply::Infos(status, results(id, context, &members)));
         }
     }
 
-    /// A group is complete: it exists from now on, and guests of this node that have accepted go on.
-    pub fn completed(&mut self, floor: &mut Floor<'_>, id: &Nspace, membership: &Membership) {
+    /// A group is complete: it exists from now on, and guests of this node that have accepted go on. `leader` is the one
+    /// that has asked for it here.
+    pub fn completed(&mut self, floor: &mut Floor<'_>, id: &Nspace, membership: &Membership, leader: Option<&Proc>) {
         if floor.registry.get(id).is_none() {
             let Membership { members, context, notify } = membership.clone();
-            make::enroll(floor, id, Group::new(members, context, notify));
+            let come: Vec<Proc> = self.guests.accepted(id).chain(leader).cloned().collect();
+            make::enroll(floor, id, Group::invited(members, &come, context, notify));
         }
         self.followed.remove(id);
         self.guests.go_on(floor.cx, id, membership);

@@ -18,7 +18,7 @@
 use super::collective::Collectives;
 use super::collective::tracker::FailureNotice;
 use super::ctx::Ctx;
-use super::ctx::event::{Event, Origin};
+use super::ctx::event::Event;
 use super::ctx::peers::Caller;
 use super::ctx::ticket::TrackerId;
 use super::jobs::Jobs;
@@ -197,44 +197,45 @@ impl Groups {
     }
 
     /// Hears an event that a client has raised, or that the host has passed on: those of groups change what is known of
-    /// them. A client can speak for itself only; the rest comes from other servers, by way of the host. The event gets
-    /// the vote of those here who are to decide about it.
-    pub fn hear(&mut self, below: Below<'_>, event: &mut Event, origin: Origin) {
+    /// them. A client can speak for itself only, and give a group up; all else is believed of servers
+    /// (`by_server`). The event gets the vote of those here who are to decide about it.
+    pub fn hear(&mut self, below: Below<'_>, event: &mut Event, by_server: bool) {
         let Some((id, message)) = Message::from_event(event) else { return };
-        let is_others = origin == Origin::Program;
         let (floor, source, range) = (floor!(self, below), &event.source, || message::range_of(&event.info));
         let Groups { constructs, invitations, polls, .. } = self;
         let vote = match message {
-            Message::Left => {
-                left(floor, source, &id);
-                None
-            }
             Message::Aborted => {
                 constructs.aborted(floor, source, &id);
                 invitations.aborted(floor, source, &id, &range());
                 None
             }
+            message if !by_server => {
+                trace!("{source} says {} of group {id}, and is no server", message.event());
+                None
+            }
+            Message::Left => {
+                left(floor, source, &id);
+                None
+            }
             // A client that invites here does so by a request.
-            Message::Invited if is_others => {
+            Message::Invited => {
                 invitations.guests_here(floor, &id, source, &range());
                 None
             }
-            Message::Answered(answer) if is_others || answer != message::Answer::Failed => {
-                invitations.answer_passes(floor, answer, &id, source, &range())
-            }
-            Message::Complete(membership) if is_others => {
-                invitations.completed(floor, &id, &membership);
+            Message::Answered(answer) => invitations.answer_passes(floor, answer, &id, source, &range()),
+            Message::Complete(membership) => {
+                invitations.completed(floor, &id, &membership, None);
                 None
             }
-            Message::LeaderFailed if is_others => polls.call(floor, &id, source, &range()),
-            Message::MemberFailed if is_others => constructs.member_failed(floor, &id, &range()),
-            Message::Polled(polled, candidate) if is_others => {
+            Message::LeaderFailed => polls.call(floor, &id, source, &range()),
+            Message::MemberFailed => constructs.member_failed(floor, &id, &range()),
+            Message::Polled(polled, candidate) => {
                 let answer = Some((polled.as_slice(), candidate.as_ref()));
                 constructs.election_heard(floor, &id, answer);
                 invitations.election_heard(floor, &id, answer);
                 None
             }
-            Message::LeaderSelected(Some(leader), handover) if is_others => {
+            Message::LeaderSelected(Some(leader), handover) => {
                 invitations.guests.follow(&id, &leader);
                 constructs.follow(floor, &id, &leader);
                 if let Some(handover) = handover {
@@ -242,7 +243,7 @@ impl Groups {
                 }
                 None
             }
-            _ => None,
+            Message::LeaderSelected(None, _) => None,
         };
         event.vote = vote;
     }
@@ -328,8 +329,8 @@ impl Groups {
     ///
     /// # Errors
     /// `ERR_BAD_PARAM` for a rank that a group has not.
-    pub fn translate(&self, request: Request) -> Result<Request, Status> {
-        self.registry.translate(request)
+    pub fn translate(&self, jobs: &Jobs, request: Request) -> Result<Request, Status> {
+        self.registry.translate(jobs, request)
     }
 
     /// Returns whether processes of one namespace share a group with those of the other.

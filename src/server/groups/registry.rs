@@ -19,6 +19,8 @@ pub struct Group {
     places: Vec<Proc>,
     /// The processes that are in the group.
     present: BTreeSet<Proc>,
+    /// The jobs whose processes may map each other's memory, because they share this group.
+    bound: BTreeSet<Nspace>,
     /// The context id that it was given, if it was.
     pub context: Option<u64>,
     /// True if members are told of the death of others.
@@ -26,10 +28,23 @@ pub struct Group {
 }
 
 impl Group {
-    /// Makes a group of these members.
+    /// Makes a group of members who have all come, here or at other servers by the host's word.
     pub fn new(places: Vec<Proc>, context: Option<u64>, notify: bool) -> Self {
+        let bound = collect_small(places.iter().map(|proc| proc.nspace.clone()));
+        Group { bound, ..Group::announced(places, context, notify) }
+    }
+
+    /// Makes a group of members of whom nobody has come here: an event names them. It grants nothing.
+    fn announced(places: Vec<Proc>, context: Option<u64>, notify: bool) -> Self {
         let present = collect_small(places.iter().cloned());
-        Group { places, present, context, notify }
+        Group { places, present, bound: BTreeSet::new(), context, notify }
+    }
+
+    /// Makes a group of invited members, some of whom have come to this server by requests of their own.
+    pub fn invited(places: Vec<Proc>, come: &[Proc], context: Option<u64>, notify: bool) -> Self {
+        let group = Group::announced(places, context, notify);
+        let bound = collect_small(come.iter().filter(|proc| group.has(proc)).map(|proc| proc.nspace.clone()));
+        Group { bound, ..group }
     }
 
     /// The processes that are in the group.
@@ -88,11 +103,12 @@ impl Registry {
         self.of_job.get(nspace).into_iter().flatten().cloned().collect()
     }
 
-    /// Returns whether processes of one namespace share a group with those of the other.
+    /// Returns whether processes of one namespace may map the other's memory, because they share a group.
     pub fn bind(&self, a: &Nspace, b: &Nspace) -> bool {
-        let (Some(a), Some(b)) = (self.of_job.get(a), self.of_job.get(b)) else { return false };
-        let (few, many) = if a.len() < b.len() { (a, b) } else { (b, a) };
-        few.iter().any(|group| many.contains(group))
+        let (Some(of_a), Some(of_b)) = (self.of_job.get(a), self.of_job.get(b)) else { return false };
+        let few = if of_a.len() < of_b.len() { of_a } else { of_b };
+        let binds = |group: &Group| group.bound.contains(a) && group.bound.contains(b);
+        few.iter().any(|id| self.active.get(id).is_some_and(binds))
     }
 
     /// Adds a group that has been made, if any of its members runs here. Returns those that have died meanwhile.
@@ -164,14 +180,19 @@ impl Registry {
         }
     }
 
+    /// The group that a name stands for; a job's name stands for the job, whatever groups are called.
+    fn meant(&self, jobs: &Jobs, name: &Nspace) -> Option<&Group> {
+        self.active.get(name).filter(|_| jobs.get(name).is_none())
+    }
+
     /// Processes with the names of groups replaced by their members.
-    pub fn native(&self, procs: Vec<Proc>) -> Result<Vec<Proc>, Status> {
+    fn native(&self, jobs: &Jobs, procs: Vec<Proc>) -> Result<Vec<Proc>, Status> {
         if !procs.iter().any(|proc| self.active.contains_key(&proc.nspace)) {
             return Ok(procs);
         }
         // A group that is named as a whole, however often, stands for its members once.
         let mut whole = BTreeSet::new();
-        let named = |proc: Proc| match self.active.get(&proc.nspace) {
+        let named = |proc: Proc| match self.meant(jobs, &proc.nspace) {
             Some(_) if proc.rank == Rank::WILDCARD && !whole.insert(proc.nspace.clone()) => Ok(Vec::new()),
             Some(group) => group.named(proc.rank),
             None => Ok(vec![proc]),
@@ -180,32 +201,34 @@ impl Registry {
     }
 
     /// A request with the names of groups replaced by their members. A fence remembers by which group it was named.
-    pub fn translate(&self, mut request: Request) -> Result<Request, Status> {
+    pub fn translate(&self, jobs: &Jobs, mut request: Request) -> Result<Request, Status> {
         if self.active.is_empty() {
             return Ok(request);
         }
         match &mut request {
             Request::Fence { procs, info } | Request::Connect { procs, info } | Request::Disconnect { procs, info } => {
-                let group = procs.iter().find(|proc| self.active.contains_key(&proc.nspace));
+                let group = procs.iter().find(|proc| self.meant(jobs, &proc.nspace).is_some());
                 info.extend(group.map(|group| id_of(&group.nspace)));
-                *procs = self.native(std::mem::take(procs))?;
+                *procs = self.native(jobs, std::mem::take(procs))?;
             }
             Request::Abort { procs, .. }
             | Request::JobControl { targets: procs, .. }
             | Request::PullOutput { procs, .. }
             | Request::Group { call: GroupCall::Construct { procs, .. } | GroupCall::Invite { procs, .. }, .. } => {
-                *procs = self.native(std::mem::take(procs))?;
+                *procs = self.native(jobs, std::mem::take(procs))?;
             }
             Request::Get { proc, .. } => {
-                if let Some(group) = self.active.get(&proc.nspace).filter(|_| proc.rank.is_process()) {
+                if let Some(group) = self.meant(jobs, &proc.nspace).filter(|_| proc.rank.is_process()) {
                     *proc = group.named(proc.rank)?.remove(0);
                 }
             }
-            Request::Forward(Forward::Push { targets: procs, .. }) => *procs = self.native(std::mem::take(procs))?,
+            Request::Forward(Forward::Push { targets: procs, .. }) => {
+                *procs = self.native(jobs, std::mem::take(procs))?
+            }
             Request::Notify { info, .. }
             | Request::Forward(Forward::Publish { info } | Forward::Monitor { directives: info, .. }) => {
                 for range in info.iter_mut().filter(|info| info.key == keys::EVENT_CUSTOM_RANGE) {
-                    range.value = procs(self.native(range.value.as_procs().unwrap_or_default())?);
+                    range.value = procs(self.native(jobs, range.value.as_procs().unwrap_or_default())?);
                 }
             }
             _ => {}
@@ -250,7 +273,7 @@ mod tests {
         let members: Vec<Proc> = (0..10_000).map(|rank| proc("job", Rank(rank))).collect();
         groups.active.insert(Nspace::new("g").unwrap(), Group::new(members.clone(), None, false));
         // A name of each member for each of these would be 10,000,000,000 of them.
-        assert_eq!(groups.native(vec![proc("g", Rank::WILDCARD); 1_000_000]), Ok(members));
+        assert_eq!(groups.native(&Jobs::default(), vec![proc("g", Rank::WILDCARD); 1_000_000]), Ok(members));
     }
 
     #[test]
@@ -275,8 +298,24 @@ mod tests {
     }
 
     #[test]
+    fn an_announced_group_lets_nobody_map_the_memory_of_who_has_not_come_here() {
+        let (mut groups, mut jobs) = (Registry::default(), Jobs::default());
+        let [a, b, c] = ["a", "b", "c"].map(|job| proc(job, Rank(0)));
+        [&a, &b, &c].iter().for_each(|one| jobs.add(&one.nspace, 1, &[Rank(0)]));
+        let all = || vec![a.clone(), b.clone(), c.clone()];
+        let bind = |groups: &Registry| {
+            [(&a, &b), (&b, &c), (&a, &c)].map(|(one, other)| groups.bind(&one.nspace, &other.nspace))
+        };
+        groups.enroll(&jobs, Nspace::new("announced").unwrap(), Group::invited(all(), &[], None, false));
+        assert_eq!(bind(&groups), [false; 3]);
+        let come = [b.clone(), c.clone()];
+        groups.enroll(&jobs, Nspace::new("invited").unwrap(), Group::invited(all(), &come, None, false));
+        assert_eq!(bind(&groups), [false, true, false]);
+    }
+
+    #[test]
     fn a_groups_name_stands_for_its_members_wherever_processes_are_named() {
-        let [a, b] = [0, 7].map(|rank| proc("job", Rank(rank)));
+        let ([a, b], mut jobs) = ([0, 7].map(|rank| proc("job", Rank(rank))), Jobs::default());
         let mut groups = Registry::default();
         let group = Group::new(vec![b.clone(), a.clone()], None, false);
         groups.active.insert(Nspace::new("g").unwrap(), group);
@@ -304,9 +343,13 @@ mod tests {
                 info.clear();
             }
             let native = request(vec![a.clone(), b.clone()], range(vec![b.clone(), a.clone()]));
-            assert_eq!(groups.translate(named), Ok(native));
+            assert_eq!(groups.translate(&jobs, named), Ok(native));
         }
         let nobody = Request::Abort { status: 1, message: None, procs: vec![proc("g", Rank(2))] };
-        assert_eq!(groups.translate(nobody), Err(Status::ERR_BAD_PARAM));
+        assert_eq!(groups.translate(&jobs, nobody), Err(Status::ERR_BAD_PARAM));
+        // A job of that name, registered later, is what its processes mean by it.
+        jobs.add(&Nspace::new("g").unwrap(), 2, &[Rank(0)]);
+        let own = || Request::Fence { procs: vec![proc("g", Rank::WILDCARD)], info: vec![] };
+        assert_eq!(groups.translate(&jobs, own()), Ok(own()));
     }
 }

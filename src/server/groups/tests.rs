@@ -178,7 +178,7 @@ fn an_answer_to_the_dead_leader_is_noted_when_it_comes_to_the_new_one() {
     let mut hear = |message: Message, source: &Proc, to: &Proc| {
         let mut event = message.to_event(&group(), source, vec![to.clone()], None);
         let below = Below { cx: &mut server.test.cx, jobs: &mut server.jobs, collectives: &mut server.collectives };
-        server.groups.hear(below, &mut event, Origin::Program);
+        server.groups.hear(below, &mut event, true);
         event.vote
     };
     let places = vec![leader.clone(), guest.clone()];

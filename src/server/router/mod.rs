@@ -39,6 +39,7 @@ use crate::server::program::Program;
 use crate::server::psets::ProcessSets;
 use crate::server::query::Queries;
 use crate::server::spawn;
+use crate::server::trust;
 use crate::trace;
 
 /// Lends the room of groups the layers below it.
@@ -220,7 +221,13 @@ impl Router {
             return self.cx.reply_status(peer, number, Err(Status::ERR_OUT_OF_RESOURCE));
         }
         let caller = Caller { peer, number };
-        let request = match self.groups.translate(request) {
+        if role != Role::Program
+            && let Some(forbidden) = trust::forbidden(&request)
+        {
+            trace!("{proc} is refused {forbidden}, which servers alone may say");
+            return self.cx.answer_status(caller, Err(Status::ERR_NO_PERMISSIONS));
+        }
+        let request = match self.groups.translate(&self.jobs, request) {
             Ok(request) => request,
             Err(status) => return self.cx.reply_status(peer, number, Err(status)),
         };

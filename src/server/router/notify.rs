@@ -11,19 +11,17 @@ impl Router {
         if event.range == DataRange::UNDEF {
             event.range = DataRange::SESSION;
         }
-        self.hear_and_raise(event, Origin::Peer(caller.peer), AfterRaise::Reply(caller));
+        self.groups.hear(below!(self), &mut event, false);
+        self.events.raise(&mut self.cx, &self.jobs, event, Origin::Peer(caller.peer), AfterRaise::Reply(caller));
     }
 
     /// The embedding program raises an event, or passes one on.
-    pub(in crate::server) fn notify_from_host(&mut self, event: Event, done: Done<()>) {
+    pub(in crate::server) fn notify_from_host(&mut self, mut event: Event, done: Done<()>) {
         if self.events.is_back(&self.cx, &self.jobs, &event) {
             return self.cx.finish(done, Ok(()));
         }
-        self.hear_and_raise(event, Origin::Program, AfterRaise::Done(done));
-    }
-
-    fn hear_and_raise(&mut self, mut event: Event, origin: Origin, then: AfterRaise) {
-        self.groups.hear(below!(self), &mut event, origin);
-        self.events.raise(&mut self.cx, &self.jobs, event, origin, then);
+        let by_server = event.take_signature();
+        self.groups.hear(below!(self), &mut event, by_server);
+        self.events.raise(&mut self.cx, &self.jobs, event, Origin::Program, AfterRaise::Done(done));
     }
 }

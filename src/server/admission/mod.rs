@@ -226,15 +226,17 @@ fn let_in(cx: &mut Ctx, jobs: &mut Jobs, peer: PeerId) {
             None
         }
     });
+    let mut anew = false;
     if let Some(client) = jobs.client_mut(&proc) {
         client.phase = Phase::Joined;
+        anew = std::mem::replace(&mut client.has_come, true);
         client.is_child = is_child;
         (client.ended, client.gone) = (false, false);
         if let Some(old) = std::mem::replace(&mut client.watch, watch) {
             cx.system.unwatch(old);
         }
     }
-    cx.effect(Effect::Joined(proc));
+    cx.effect(Effect::Joined { proc, anew });
     welcome(cx, jobs, peer);
 }
 

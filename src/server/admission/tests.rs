@@ -115,7 +115,11 @@ fn an_early_peer_waits_for_its_namespace() {
     register(&mut test, &mut jobs);
     admission.job_registered(&mut test.cx, &mut jobs, &proc("job", 0).nspace);
     assert_eq!(status(&outcome(&mut test, &mut jobs, &mut admission)), Some(Status::SUCCESS));
-    assert!(test.effects().iter().any(|effect| matches!(effect, Effect::Joined(joined) if *joined == proc("job", 0))));
+    assert!(
+        test.effects()
+            .iter()
+            .any(|effect| matches!(effect, Effect::Joined { proc: joined, anew: false } if *joined == proc("job", 0)))
+    );
     assert!(test.advance(std::time::Duration::from_secs(60)).is_empty(), "nobody waits for the host any more");
 }
 

@@ -210,7 +210,9 @@ impl Collectives {
         tracker.excused.remove(proc);
         tracker.arrived.insert(proc, Some(waiter).filter(|_| failed.is_none()));
         tracker.collect |= info.is_set(keys::COLLECT_DATA);
-        if let (Some(at), None, None) = (until, tracker.limit, failed) {
+        // The collective ends for all with the first of their limits.
+        if let Some(at) = until.filter(|at| failed.is_none() && tracker.limit.is_none_or(|limit| *at < limit.at())) {
+            cx.timers.cancel(tracker.limit.take());
             tracker.limit = Some(cx.timers.set(at, Deadline::Collective(tracker.id)));
         }
         Some(Joined { id: tracker.id, is_first: known.is_none(), failed, caller })

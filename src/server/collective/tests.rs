@@ -245,3 +245,14 @@ fn a_pattern_that_is_named_often_is_expanded_once() {
     let local = Signature::of(&jobs, &proc("job", 0), Operation::Connect, &often(Rank::LOCAL_PEERS)).unwrap();
     assert_eq!(local.procs().len(), here.len());
 }
+
+#[test]
+fn a_tracker_ends_with_the_first_of_the_limits_of_those_who_have_come() {
+    let mut server = Server::new(3);
+    let seconds = |seconds| Some(Duration::from_secs(seconds));
+    server.arrive_until(0, seconds(4), OnLoss::Fail);
+    server.arrive_until(1, seconds(2), OnLoss::Fail);
+    let expired = server.test.advance(Duration::from_secs(2));
+    assert!(matches!(expired[..], [Deadline::Collective(_)]), "{expired:?}");
+    assert!(server.test.advance(Duration::from_secs(60)).is_empty(), "the later limit is given up");
+}

@@ -45,7 +45,7 @@ pub enum Effect {
     /// A process of a namespace was registered.
     ClientRegistered(Nspace),
     /// A process has come as its rank, for the first time or anew.
-    Joined(Proc),
+    Joined { proc: Proc, anew: bool },
     /// A tool is gone, if the process was one.
     ToolLeft(Proc),
     /// A namespace that was registered for tools may have none left.

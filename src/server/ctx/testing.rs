@@ -125,8 +125,23 @@ pub fn ctx_of(config: ServerConfig, host: Arc<dyn Host>) -> TestCtx {
     TestCtx { cx, outside, connections: 0, requests: 0 }
 }
 
+/// The clock of a context that lives on in a server.
+pub struct Clock(Shared);
+
+impl Clock {
+    /// Lets time pass.
+    pub fn pass(&self, by: Duration) {
+        self.0.lock().now += by;
+    }
+}
+
 #[allow(dead_code, reason = "no room's tests need all of it")]
 impl TestCtx {
+    /// Returns the clock.
+    pub fn clock(&self) -> Clock {
+        Clock(self.outside.clone())
+    }
+
     /// Lets time pass, and returns the deadlines that have run out.
     pub fn advance(&mut self, by: Duration) -> Vec<Deadline> {
         let now = {

@@ -11,6 +11,13 @@ use super::ids::TrackerId;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TimerId(Instant, u64);
 
+impl TimerId {
+    /// Returns the time at which it runs out.
+    pub fn at(&self) -> Instant {
+        self.0
+    }
+}
+
 /// Purpose of a deadline, with the number of the state that its room keeps.
 #[derive(Clone, Copy, Debug)]
 pub enum Deadline {

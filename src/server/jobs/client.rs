@@ -30,6 +30,8 @@ pub struct Client {
     pub peer: Option<PeerId>,
     /// The process that came last; information only.
     pub pid: i32,
+    /// True if a process has come in as this rank, be it one before.
+    pub has_come: bool,
     pub watch: Option<WatchId>,
     /// True if the host has started that process itself.
     pub is_child: bool,
@@ -54,6 +56,7 @@ impl Client {
             phase: Phase::Expected,
             peer: None,
             pid: 0,
+            has_come: false,
             watch: None,
             is_child: false,
             page: None,

@@ -170,14 +170,14 @@ impl Jobs {
             return Err(Status::ERR_BAD_PARAM);
         }
         let job = self.entry(cx, &proc.nspace)?;
-        job.departed.remove(&proc.rank);
+        let has_come = job.departed.remove(&proc.rank);
         if let Some(store) = &mut job.store {
             store.mark_local(proc.rank);
         }
         match job.clients.get_mut(&proc.rank) {
             Some(client) => (client.uid, client.gid) = (uid, gid),
             None => {
-                job.clients.insert(proc.rank, Client::expected(uid, gid));
+                job.clients.insert(proc.rank, Client { has_come, ..Client::expected(uid, gid) });
                 job.prepare_page(cx, proc.rank);
             }
         }

@@ -23,9 +23,12 @@ impl Router {
         self.gets.job_registered(&mut self.cx, &self.jobs, nspace);
     }
 
-    /// A process has come as its rank, for the first time or anew.
-    pub(in crate::server) fn process_joined(&mut self, proc: &Proc) {
-        self.collectives.restarted(&mut self.cx, &self.jobs, proc);
+    /// A process has come as its rank. One that comes for the first time is late for what has failed before, and one
+    /// that comes anew has nothing to do with it.
+    pub(in crate::server) fn process_joined(&mut self, proc: &Proc, anew: bool) {
+        if anew {
+            self.collectives.restarted(&mut self.cx, &self.jobs, proc);
+        }
         if let Some(job) = self.jobs.get_mut(&proc.nspace) {
             job.fruitless_fences = None;
         }

@@ -182,7 +182,7 @@ impl Router {
                 }
                 Effect::JobRegistered { nspace, parent } => self.job_registered(&nspace, parent),
                 Effect::ClientRegistered(nspace) => self.job_changed(&nspace),
-                Effect::Joined(proc) => self.process_joined(&proc),
+                Effect::Joined { proc, anew } => self.process_joined(&proc, anew),
                 Effect::ToolLeft(proc) => self.tool_left(&proc),
                 Effect::ToolsChanged(nspace) => self.forget_tools(&nspace),
             }

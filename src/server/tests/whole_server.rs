@@ -1,5 +1,6 @@
 //! A whole server behind a door over channels: init, get, fence, event, group and the death of a process.
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use super::channel_door::{self, ChannelPeer, PeerSide};
 use crate::data::{DataRange, Info, Key, Nspace, Proc, Rank, Scope, Status, Value, keys};
@@ -30,6 +31,7 @@ struct TestServer {
     peer_side: PeerSide,
     nspace: Nspace,
     lost: RecordingHost,
+    clock: testing::Clock,
 }
 
 impl TestServer {
@@ -42,11 +44,12 @@ impl TestServer {
         test.send_tickets_to(Arc::new(move |ticket| {
             sink.post(move |router: &mut Router| router.redeem(ticket)).unwrap()
         }));
+        let clock = test.clock();
         let environments = ForkEnvironments::new(Common::default());
         let router = Router::new(test.cx, environments, None);
         let reactor = Reactor::new(router, vec![Box::new(door)], commands);
         let nspace = Nspace::new("job").unwrap();
-        let mut server = TestServer { reactor, peer_side, nspace: nspace.clone(), lost };
+        let mut server = TestServer { reactor, peer_side, nspace: nspace.clone(), lost, clock };
         let registers = move |router: &mut Router| {
             let mut info = JobInfoBuilder::new(&nspace, 2, "here");
             let info = info.infos(&[Info::new(keys::JOB_SIZE, 2u32), Info::new("site.key", "x")]).map(|()| info);
@@ -67,6 +70,12 @@ impl TestServer {
     /// Lets the door act on what peers have sent.
     fn turn(&mut self) {
         self.reactor.ready(0, 0, Ready { readable: true, writable: false, ended: false });
+    }
+
+    /// Lets time pass, and deadlines run out.
+    fn pass(&mut self, by: Duration) {
+        self.clock.pass(by);
+        self.reactor.run_deadlines();
     }
 
     /// Lets a rank come in.
@@ -222,4 +231,20 @@ fn the_death_of_a_process_ends_what_waits_for_it() {
     let goodbye = again.asks(Request::Finalize);
     server.turn();
     assert_eq!(replies(&again), [(goodbye, done(Status::SUCCESS))]);
+}
+
+#[test]
+fn the_first_fence_of_a_late_rank_is_the_first_one_of_the_others_that_has_failed() {
+    let mut server = TestServer::new();
+    let mut early = server.comes(0);
+    let limited = || Request::Fence { procs: Vec::new(), info: vec![Info::new(keys::TIMEOUT, 1)] };
+    let first = early.asks(limited());
+    server.turn();
+    server.pass(Duration::from_secs(1));
+    assert_eq!(replies(&early), [(first, done(Status::ERR_TIMEOUT))]);
+    let mut late = server.comes(1);
+    let numbers = [early.asks(fence()), late.asks(fence()), late.asks(fence())];
+    server.turn();
+    assert_eq!(replies(&late), [(numbers[1], done(Status::ERR_TIMEOUT)), (numbers[2], done(Status::SUCCESS))]);
+    assert_eq!(replies(&early), [(numbers[0], done(Status::SUCCESS))]);
 }

@@ -1,22 +1,30 @@
 //! Calls of a client: how they are prepared, sent, and waited for.
 use std::sync::Arc;
+use std::time::Duration;
 
-use crate::data::Status;
+use crate::data::{Info, InfoList, Status};
 use crate::message::{Infos, Reply, Request};
 use crate::pending::{self, Call, Callback, Pending};
 use crate::trace;
 
-use super::connection::Answer;
+use super::answer::Answer;
+use super::clock::{end_of, given_up};
 use super::{Client, Error, Inner};
 
 /// A call that `start` sends.
 struct Prepared<F> {
     inner: Arc<Inner>,
     name: &'static str,
+    limit: Option<Duration>,
     start: F,
 }
 
-impl<T, F> Call<T, Error> for Prepared<F>
+/// Returns the time limit that a caller gives.
+pub(super) fn limit_in(info: &[Info]) -> Option<Duration> {
+    info.time_limit().flatten()
+}
+
+impl<T: 'static, F> Call<T, Error> for Prepared<F>
 where
     F: FnOnce(&Arc<Inner>, Callback<T, Error>) -> Result<(), Error> + Send,
 {
@@ -25,30 +33,33 @@ where
     }
 
     fn send(self: Box<Self>, callback: Callback<T, Error>) -> Result<(), Error> {
-        let Prepared { inner, start, .. } = *self;
+        let Prepared { inner, limit, start, .. } = *self;
         inner.life.check()?;
+        let callback = inner.link.bound(end_of(limit), given_up, callback);
         start(&inner, callback)
     }
 }
 
 impl Client {
-    /// Prepares a call; `name` stands in the trace where it must not wait.
+    /// Prepares a call, which is given up some time after its limit; `name` stands in the trace where it must not wait.
     pub(super) fn prepare<T: Send + 'static>(
         &self,
         name: &'static str,
+        limit: Option<Duration>,
         start: impl FnOnce(&Arc<Inner>, Callback<T, Error>) -> Result<(), Error> + Send + 'static,
     ) -> Pending<T, Error> {
-        self.pending(Prepared { inner: self.inner.clone(), name, start })
+        self.pending(Prepared { inner: self.inner.clone(), name, limit, start })
     }
 
-    /// Prepares a request to the server, whose reply `take` reads.
+    /// Prepares a request to the server, whose reply `take` reads. Its attributes have its time limit.
     pub(super) fn prepare_request<T: Send + 'static>(
         &self,
         name: &'static str,
         request: Result<Request, Status>,
         take: fn(Reply) -> Option<T>,
     ) -> Pending<T, Error> {
-        self.prepare(name, move |inner, callback| inner.ask_for(name, &request?, take, callback))
+        let limit = request.as_ref().ok().and_then(|request| limit_in(request.attributes()));
+        self.prepare(name, limit, move |inner, callback| inner.ask_for(name, &request?, take, callback))
     }
 
     /// Wraps a prepared call. One that is dropped unanswered belongs to a client that has been ended meanwhile.

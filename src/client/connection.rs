@@ -1,49 +1,35 @@
 //! The connection to the server: callers send, one thread receives.
 //!
 //! A caller puts its *waiter* into the table of pending requests and sends the request itself, both under one lock. The
-//! control thread reads replies, takes each waiter out of the table under the same lock and calls it with no lock held. It cannot do
-//! so before the caller has let the lock go, at the end of its call: no callback overtakes the call that asked for it.
-//! A result that is ready without asking the server is handed to the thread as a *task*, for the same reason. A caller
-//! who meets all of its job waits beside that table: see `fence.rs`.
+//! control thread reads replies, takes each waiter out of the table under the same lock and calls it with no lock held.
+//! It cannot do so before the caller has let the lock go, at the end of its call: no callback overtakes the call that
+//! asked for it. A result that is ready without asking the server is handed to the thread as a *task*, for the same
+//! reason. A caller who meets all of its job waits beside that table: see `fence.rs`. The thread also sends what the
+//! socket has not taken (`outbox.rs`), and ends calls whose time limit has passed (`clock.rs`).
 //!
 //! When the server dies, or breaks the protocol, the stream ends: every waiter is called with an error, and every later
 //! request fails. The thread stays for tasks until the client is finalized. When this process dies, its socket closes.
 use std::cell::Cell;
 use std::io;
 use std::net::Shutdown;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
 use crate::control::frame::{self, FrameError, Kind, MAX_BODY};
-use crate::data::Status;
-use crate::message::numbers::NumberMap;
 use crate::message::{InProcessServer, Push, Reply, Request};
 use crate::sys::futex::Bell;
-use crate::sys::socket;
 use crate::trace;
 
 use super::Error;
-use super::incoming::{End, Incoming};
-
-/// Answer of the server, and the descriptors that came with it.
-pub(super) struct Answer {
-    pub(super) reply: Reply,
-    pub(super) descriptors: Vec<OwnedFd>,
-}
-
-impl Answer {
-    /// Returns the status of an answer that brings nothing else.
-    pub(super) fn done(self) -> Result<(), Error> {
-        match self.reply {
-            Reply::Done(status) => Ok(status.ok()?),
-            _ => Err(Status::ERR_COMM_FAILURE.into()),
-        }
-    }
-}
+use super::answer::{Answer, Waiter};
+use super::clock::{Clock, Then};
+use super::incoming::{End, Incoming, time_left};
+use super::outbox::{Meeting, Outbox};
 
 /// Message of the server that nobody waits for.
 pub(super) enum News {
@@ -51,9 +37,6 @@ pub(super) enum News {
     /// Outcome of a request that was only [told](Link::tell).
     Reply(Reply),
 }
-
-/// Called once, on the control thread, with the answer or with why there is none.
-pub(super) type Waiter = Box<dyn FnOnce(Result<Answer, Error>) + Send>;
 
 type Task = Box<dyn FnOnce() + Send>;
 
@@ -75,75 +58,7 @@ pub(super) struct Link {
     pub(super) bell: Bell,
     inbox: Mutex<Inbox>,
     wake: EventFd,
-}
-
-#[derive(Default)]
-struct Outbox {
-    last: u64,
-    /// Requests that wait for an answer: one, the only one of most callers, beside the table of all others.
-    one: Option<(u64, Waiter)>,
-    waiting: NumberMap<u64, Waiter>,
-    meeting: Meeting,
-    lost: bool,
-}
-
-/// A request to meet all, whose answer may come in another way. It takes no memory, and there is one at a time.
-#[derive(Default)]
-enum Meeting {
-    #[default]
-    None,
-    /// The number of the request.
-    UnderWay(u64),
-    Answered(Result<(), Error>),
-}
-
-impl Outbox {
-    /// Sends a frame, with the next number if it is answered.
-    #[inline]
-    fn post(&mut self, call: &'static str, socket: &UnixStream, frame: &mut [u8], answered: bool) -> Result<(), Error> {
-        if self.lost {
-            return Err(Error::LostConnection);
-        }
-        self.last += u64::from(answered);
-        frame::renumber(frame, if answered { self.last } else { 0 });
-        let mut rest = &frame[..];
-        while !rest.is_empty() {
-            match socket::send(socket, rest, &[]) {
-                Ok(sent) => rest = &rest[sent..],
-                Err(error) => {
-                    trace!("{call} cannot be sent: {error}");
-                    if rest.len() < frame.len() {
-                        // The server would take the next request for the rest of this one.
-                        self.lost = true;
-                        let _ = socket.shutdown(Shutdown::Both);
-                    }
-                    return Err(Error::LostConnection);
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn await_answer(&mut self, number: u64, waiter: Option<Waiter>) {
-        let Some(waiter) = waiter else { return };
-        match self.one {
-            None => self.one = Some((number, waiter)),
-            Some(_) => _ = self.waiting.insert(number, waiter),
-        }
-    }
-
-    /// Returns the one who waits for the answer to a request; nobody any more.
-    fn take(&mut self, number: u64) -> Option<Waiter> {
-        match self.one.take_if(|(one, _)| *one == number) {
-            Some((_, waiter)) => Some(waiter),
-            None => self.waiting.remove(&number),
-        }
-    }
-
-    fn take_all(&mut self) -> Vec<Waiter> {
-        let one = self.one.take().map(|(_, waiter)| waiter);
-        one.into_iter().chain(std::mem::take(&mut self.waiting).into_values()).collect()
-    }
+    clock: Arc<Clock>,
 }
 
 #[derive(Default)]
@@ -166,8 +81,12 @@ thread_local! {
 
 impl Link {
     pub(super) fn new(way: Way) -> io::Result<Self> {
+        if let Way::Socket(socket) = &way {
+            socket.set_nonblocking(true)?;
+        }
         let wake = EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?;
-        Ok(Self { way, outbox: Mutex::default(), bell: Bell::new(), inbox: Mutex::default(), wake })
+        let (outbox, inbox, clock) = (Mutex::default(), Mutex::default(), Arc::default());
+        Ok(Self { way, outbox, bell: Bell::new(), inbox, wake, clock })
     }
 
     /// Returns whether there is, or was, a server that this process is a rank of.
@@ -213,6 +132,9 @@ impl Link {
         let mut outbox = lock(&self.outbox);
         outbox.post(call, socket, frame, true)?;
         outbox.meeting = Meeting::UnderWay(outbox.last);
+        if outbox.has_unsent() {
+            self.wake();
+        }
         Ok(())
     }
 
@@ -235,6 +157,36 @@ impl Link {
         let mut outbox = lock(&self.outbox);
         outbox.meeting = Meeting::None;
         self.bell.reset();
+    }
+
+    /// The one who began the meeting, having seen so many releases, waits no more. Returns the answer where it has come
+    /// meanwhile. Else the meeting stays under way, until [`settle_meeting`](Link::settle_meeting) says that it is over.
+    #[cold]
+    pub(super) fn give_up_meeting(&self, seen: u32) -> Option<Result<(), Error>> {
+        let mut outbox = lock(&self.outbox);
+        self.bell.reset();
+        match std::mem::take(&mut outbox.meeting) {
+            Meeting::Answered(answer) => return Some(answer),
+            Meeting::UnderWay(number) => outbox.meeting = Meeting::GivenUp { number, seen },
+            other => outbox.meeting = other,
+        }
+        None
+    }
+
+    /// Returns whether the meeting that was given up is over, and forgets it then: it was answered, or there were other
+    /// releases than its caller has seen.
+    #[cold]
+    pub(super) fn settle_meeting(&self, releases: u32) -> bool {
+        let mut outbox = lock(&self.outbox);
+        let is_over = match outbox.meeting {
+            Meeting::GivenUp { seen, .. } => seen != releases,
+            Meeting::Answered(_) => true,
+            _ => false,
+        };
+        if is_over {
+            outbox.meeting = Meeting::None;
+        }
+        is_over
     }
 
     /// Sends a request that belongs to a call which has been accepted already: `waiter` is called in any case.
@@ -267,7 +219,48 @@ impl Link {
         }
         let number = outbox.last;
         outbox.await_answer(number, waiter);
+        if outbox.has_unsent() {
+            self.wake();
+        }
         Ok(())
+    }
+
+    /// Waits until the socket has taken all that was sent so far, or the connection is lost. The control thread does
+    /// not wait: it sends the rest itself.
+    pub(super) fn wait_until_sent(&self) {
+        let Way::Socket(socket) = &self.way else { return };
+        let outbox = lock(&self.outbox);
+        if !outbox.has_unsent() || self.is_own_thread() {
+            return;
+        }
+        let (end, _) = outbox.progress();
+        drop(outbox);
+        loop {
+            let mut fds = [PollFd::new(socket.as_fd(), PollFlags::POLLOUT)];
+            let _ = poll(&mut fds, PollTimeout::NONE);
+            let mut outbox = lock(&self.outbox);
+            outbox.flush(socket);
+            let (_, gone) = outbox.progress();
+            if gone >= end || outbox.lost {
+                return;
+            }
+        }
+    }
+
+    /// Returns a continuation that is called with `late()` on the control thread, unless it was called before that
+    /// time. Without a time it is `then`.
+    pub(super) fn bound<R: 'static>(
+        &self,
+        at: Option<Instant>,
+        late: impl FnOnce() -> R + Send + 'static,
+        then: Then<R>,
+    ) -> Then<R> {
+        let Some(at) = at else { return then };
+        let (then, is_first) = self.clock.bound(at, late, then);
+        if is_first {
+            self.wake();
+        }
+        then
     }
 
     fn ask_in_process(
@@ -358,8 +351,10 @@ impl Link {
                 }
                 continue;
             }
+            // Behind what has come: a result that was in time counts.
+            let gave_up = self.clock.expire();
             // A task may have come together with the word to stop, and one wake-up was for both.
-            if idle {
+            if idle && !gave_up {
                 self.sleep(incoming.as_ref());
             }
         }
@@ -378,9 +373,16 @@ impl Link {
                     let number = frame.header.number;
                     let answer = Answer { reply, descriptors: frame.descriptors };
                     let mut outbox = lock(&self.outbox);
-                    if matches!(outbox.meeting, Meeting::UnderWay(meeting) if meeting == number) {
-                        self.answer_meeting(&mut outbox, answer.done());
-                        continue;
+                    match outbox.meeting {
+                        Meeting::UnderWay(meeting) if meeting == number => {
+                            self.answer_meeting(&mut outbox, answer.done());
+                            continue;
+                        }
+                        Meeting::GivenUp { number: meeting, .. } if meeting == number => {
+                            outbox.meeting = Meeting::Answered(answer.done());
+                            continue;
+                        }
+                        _ => {}
                     }
                     let waiter = outbox.take(number);
                     drop(outbox);
@@ -418,13 +420,20 @@ impl Link {
         waiting.into_iter().for_each(|waiter| waiter(Err(why())));
     }
 
-    /// Waits for bytes or tasks.
+    /// Waits for bytes, tasks, room for bytes that were not sent, or the end of a time limit.
     fn sleep(&self, incoming: Option<&Incoming>) {
         // Without a server, the one stands for both.
         let socket = incoming.map_or(self.wake.as_fd(), |incoming| incoming.socket.as_fd());
         let mut fds = [self.wake.as_fd(), socket].map(|fd| PollFd::new(fd, PollFlags::POLLIN));
+        if let Some(incoming) = incoming {
+            let mut outbox = lock(&self.outbox);
+            outbox.flush(&incoming.socket);
+            if outbox.has_unsent() {
+                fds[1].set_events(PollFlags::POLLIN | PollFlags::POLLOUT);
+            }
+        }
         // An interruption looks like news and finds none.
-        let _ = poll(&mut fds, PollTimeout::NONE);
+        let _ = poll(&mut fds, time_left(self.clock.next()));
         if fds[0].any() == Some(true) {
             let _ = self.wake.read();
         }
@@ -442,6 +451,7 @@ impl<F: Fn()> Drop for OnEnd<F> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::data::Status;
 
     #[test]
     fn each_answer_finds_the_one_who_waits_for_it() {
@@ -466,16 +476,15 @@ mod tests {
 
     #[test]
     fn nothing_follows_half_a_request() {
-        let (socket, mut server) = UnixStream::pair().unwrap();
-        // Stands for a kernel without memory: a socket takes a part, and then fails.
-        socket.set_nonblocking(true).unwrap();
+        let (socket, server) = UnixStream::pair().unwrap();
         let link = Link::new(Way::Socket(Arc::new(socket))).unwrap();
         let large = Request::DeregisterEvents { codes: vec![Status::SUCCESS; 1 << 20] };
         let small = Request::DeregisterEvents { codes: Vec::new() };
-        assert!(matches!(link.tell("large", &large), Err(Error::LostConnection)));
-        let mut read = Vec::new();
-        io::Read::read_to_end(&mut server, &mut read).expect("it has ended");
-        assert!(!read.is_empty() && matches!(link.tell("small", &small), Err(Error::LostConnection)));
+        // The socket takes a part, and the rest waits; then it takes nothing any more.
+        link.tell("large", &large).unwrap();
+        drop(server);
+        link.wait_until_sent();
+        assert!(matches!(link.tell("small", &small), Err(Error::LostConnection)));
     }
 
     #[test]

@@ -15,6 +15,9 @@ pub enum InitError {
     /// A launcher has, but none of its doors opens.
     #[error("no server can be reached: {0}")]
     NotAvailable(String),
+    /// The server has not answered within the time limit (`PMIX_TIMEOUT`).
+    #[error("the server does not answer in time")]
+    TimedOut,
     /// There is no server where a tool has looked for one.
     #[error("no server for this tool: {0}")]
     NoServer(String),
@@ -79,6 +82,7 @@ impl InitError {
         match self {
             InitError::Singleton => Status::ERR_UNREACH,
             InitError::NotAvailable(_) => Status::ERR_SERVER_NOT_AVAIL,
+            InitError::TimedOut => Status::ERR_TIMEOUT,
             InitError::NoServer(_) => Status::ERR_UNREACH,
             InitError::Environment { .. } => Status::ERR_SERVER_NOT_AVAIL,
             InitError::Refused { status, .. } | InitError::NotAdmitted { status, .. } => *status,

@@ -19,7 +19,7 @@
 //! Every process of a node goes this way at the same time, each with caches that others have used meanwhile: it takes
 //! no memory, and touches little of what there is.
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use instanton_layout::sync::{AtomicU32, Ordering};
 
@@ -29,7 +29,10 @@ use crate::message::Request;
 use crate::pending::{self, Call, Callback, Pending};
 use crate::store::JobReader;
 
-use super::connection::{Answer, Link};
+use super::answer::Answer;
+use super::call::limit_in;
+use super::clock::{Then, end_of, given_up};
+use super::connection::Link;
 use super::{Client, Error, Inner};
 
 /// Name of a fence in the trace.
@@ -86,7 +89,8 @@ impl Call<(), Error> for Fence {
                 Some(collect) => inner.meet(collect)?,
                 None => {
                     let request = |seen| frame::request(&Request::Meet { seen, info: info.clone() });
-                    inner.meet_at_word(|link, seen| link.meet(CALL, request(seen)?.bytes()))?
+                    let until = end_of(limit_in(info));
+                    inner.meet_at_word(until, |link, seen| link.meet(CALL, request(seen)?.bytes()))?
                 }
             },
         };
@@ -128,7 +132,7 @@ impl Inner {
     /// Waits at the word of release in a fence of all, with their data or without; none when that cannot be.
     #[inline]
     fn meet(self: &Arc<Self>, collect: bool) -> Result<Option<Result<(), Error>>, Error> {
-        self.meet_at_word(|link, seen| link.meet(CALL, &mut frame::meet(seen, collect)))
+        self.meet_at_word(None, |link, seen| link.meet(CALL, &mut frame::meet(seen, collect)))
     }
 
     #[cold]
@@ -139,55 +143,82 @@ impl Inner {
         })
     }
 
-    /// Waits at the word of release for all of the job to come; none when that cannot be. `send` is given what is there
-    /// now.
+    /// Waits at the word of release for all of the job to come, or the given time; none when that cannot be. `send` is
+    /// given what is there now.
     #[inline]
     fn meet_at_word(
         self: &Arc<Self>,
+        until: Option<Instant>,
         send: impl FnOnce(&Link, u32) -> Result<(), Error>,
     ) -> Result<Option<Result<(), Error>>, Error> {
         let Some(reader) = self.jobs.own().filter(|_| self.link.has_server()) else { return Ok(None) };
         let sending = self.meetings.sending.lock().unwrap_or_else(PoisonError::into_inner);
-        if self.meetings.count.load(Ordering::Acquire) > 0 {
+        if self.meetings.count.load(Ordering::Acquire) > 0 && !self.settle_meeting(reader) {
             return Ok(None);
         }
         let seen = reader.releases();
         send(&self.link, seen)?;
         self.meetings.count.fetch_add(1, Ordering::AcqRel);
         drop(sending);
-        let met = released(reader, seen, &self.link);
-        self.link.end_meeting();
+        let met = match released(reader, seen, &self.link, until) {
+            Some(met) => {
+                self.link.end_meeting();
+                met
+            }
+            None => match self.link.give_up_meeting(seen) {
+                Some(answer) => answer,
+                // It goes on being counted.
+                None => return Ok(Some(given_up())),
+            },
+        };
         self.meetings.count.fetch_sub(1, Ordering::AcqRel);
         if met.is_ok() && self.jobs.is_behind() {
-            self.wait_for_news()?;
+            self.wait_for_news(until)?;
         }
         Ok(Some(met.and_then(|()| self.posts.outcome())))
     }
 
+    /// Counts a meeting no more that was given up, if it is over; returns whether nothing else is under way then.
     #[cold]
-    fn wait_for_news(self: &Arc<Self>) -> Result<(), Error> {
+    fn settle_meeting(&self, reader: &JobReader) -> bool {
+        self.link.settle_meeting(reader.releases()) && self.meetings.count.fetch_sub(1, Ordering::AcqRel) == 1
+    }
+
+    #[cold]
+    fn wait_for_news(self: &Arc<Self>, until: Option<Instant>) -> Result<(), Error> {
         pending::block(Error::NotInitialized, |callback| {
-            self.map_news(move || callback(Ok(())));
+            self.map_news_until(until, move || callback(Ok(())));
             Ok(())
         })
     }
+
+    /// Maps what is new before it calls `then`, unless that takes longer: the fence is over, and a Get asks for the
+    /// rest.
+    fn map_news_until(self: &Arc<Self>, until: Option<Instant>, then: impl FnOnce() + Send + 'static) {
+        let then = self.link.bound(until, || (), Box::new(move |()| then()));
+        self.map_news(move || then(()));
+    }
 }
 
-/// Sleeps until there was a release after `seen` others, or the answer.
+/// Sleeps until there was a release after `seen` others, or the answer; none when neither has come in time.
 #[inline]
-fn released(reader: &JobReader, seen: u32, link: &Link) -> Result<(), Error> {
-    let mut limit = FIRST_LOOK;
+fn released(reader: &JobReader, seen: u32, link: &Link, until: Option<Instant>) -> Option<Result<(), Error>> {
+    let mut look = FIRST_LOOK;
     loop {
         if reader.releases() != seen {
-            return Ok(());
+            return Some(Ok(()));
         }
         if link.bell.has_rung()
             && let Some(answer) = link.met()
         {
-            return answer;
+            return Some(answer);
         }
-        link.bell.wait_beside(reader.release_address(), seen, limit);
-        limit = LAST_LOOK.min(limit * 2);
+        let mut nap = look;
+        if let Some(until) = until {
+            nap = nap.min(until.checked_duration_since(Instant::now()).filter(|left| !left.is_zero())?);
+        }
+        link.bell.wait_beside(reader.release_address(), seen, nap);
+        look = LAST_LOOK.min(look * 2);
     }
 }
 
@@ -209,16 +240,20 @@ impl Inner {
         if !self.link.has_server() {
             return self.fence_alone(&procs, &info, then);
         }
+        let until = end_of(limit_in(&info));
         let request = Request::Fence { procs, info };
         let inner = self.clone();
+        let then: Then<Result<(), Error>> = Box::new(move |result| match result {
+            Ok(()) => inner.clone().map_news_until(until, move || then(inner.posts.outcome())),
+            Err(error) => then(Err(error)),
+        });
+        let then = self.link.bound(until, given_up, then);
         let _sending = self.meetings.sending.lock().unwrap_or_else(PoisonError::into_inner);
         let under_way = UnderWay::begin(self);
         let waiter = move |answer: Result<Answer, Error>| {
+            // Be it late: the meeting is over now.
             drop(under_way);
-            match answer.and_then(Answer::done) {
-                Ok(()) => inner.clone().map_news(move || then(inner.posts.outcome())),
-                Err(error) => then(Err(error)),
-            }
+            then(answer.and_then(Answer::done));
         };
         self.link.request(CALL, &request, Box::new(waiter))
     }

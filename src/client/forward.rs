@@ -11,7 +11,7 @@ use crate::data::{Info, InfoList, Proc, Query, ResourceUnit, Status, Text, Value
 use crate::message::{Credential, Forward, Infos, Reply, Request};
 use crate::pending::{Callback, Pending};
 
-use super::call::{infos, nothing};
+use super::call::{infos, limit_in, nothing};
 use super::{Client, Error, Inner};
 
 impl Inner {
@@ -96,8 +96,10 @@ impl Client {
     /// # Errors
     /// `ERR_BAD_PARAM` without a query; what the host answers when it answers nothing else.
     pub fn query(&self, queries: &[Query]) -> Pending<Infos, Error> {
+        // All of them are answered at once: the shortest limit counts.
+        let limit = queries.iter().filter_map(|query| limit_in(&query.qualifiers)).min();
         let queries = queries.to_vec();
-        self.prepare("PMIx_Query_info", move |inner, callback| inner.query(queries, callback))
+        self.prepare("PMIx_Query_info", limit, move |inner, callback| inner.query(queries, callback))
     }
 
     /// Says which attributes this program supports for one function of its server module, by their names

@@ -5,6 +5,7 @@
 //! can wait for a key that is not posted yet; nothing here does. For a reserved key the host's value in shared memory
 //! comes before a Put, and a Put before the facts that the process knows by itself.
 use std::sync::Arc;
+use std::time::Duration;
 
 use instanton_layout::hash::same;
 
@@ -15,8 +16,9 @@ use crate::store::{Guard, JobReader, Miss, PinError, RawValue, ReadError};
 use crate::sys::cell::Epoch;
 use crate::trace;
 
+use super::answer::Answer;
 use super::call::wait;
-use super::connection::Answer;
+use super::clock::{end_of, given_up};
 use super::{Client, Directives, Error, Inner, Question};
 
 /// A value where it lies: in shared memory, or in this process.
@@ -110,7 +112,7 @@ impl Client {
             Ok((key, directives))
         };
         let (proc, question) = (proc.clone(), qualify(key.as_ref()));
-        self.prepare("PMIx_Get", move |inner, callback| {
+        self.prepare("PMIx_Get", None, move |inner, callback| {
             let (key, directives) = question?;
             inner.get_pending(proc, Some(key), directives, callback)
         })
@@ -122,7 +124,7 @@ impl Client {
     /// As [`get`](Client::get).
     pub fn get_all(&self, proc: &Proc, info: &[Info]) -> Pending<Value, Error> {
         let (proc, directives) = (proc.clone(), Directives::parse(info));
-        self.prepare("PMIx_Get", move |inner, callback| inner.get_pending(proc, None, directives?, callback))
+        self.prepare("PMIx_Get", None, move |inner, callback| inner.get_pending(proc, None, directives?, callback))
     }
 
     /// A blocking Get that calls `f` on the value where it lies instead of copying it: what is at hand, and the
@@ -403,12 +405,15 @@ impl Inner {
         let proc = Proc::new(nspace, proc.rank);
         let proc = self.own.groups.native(&proc).unwrap_or(proc);
         directives.nspace = None;
+        let seconds = directives.timeout.and_then(|seconds| u64::try_from(seconds).ok()).filter(|seconds| *seconds > 0);
+        let limit = seconds.map(Duration::from_secs);
         let asked = OwnedQuestion { proc, key, directives };
         match self.answer(&asked) {
             Answered::Told(told) => self.link.run_later(move || then(told)),
-            Answered::Ask => self.ask(asked, then),
+            Answered::Ask => self.ask(asked, self.link.bound(end_of(limit), given_up, then)),
             Answered::Map => {
                 let inner = self.clone();
+                let then = self.link.bound(end_of(limit), given_up, then);
                 self.map(asked.proc.nspace.clone(), move || match inner.answer(&asked) {
                     Answered::Told(told) => then(told),
                     Answered::Map | Answered::Ask => inner.ask(asked, then),

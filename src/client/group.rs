@@ -12,7 +12,7 @@ use crate::message::{Decision, GroupCall, Infos, Request, key_in_context};
 use crate::pending::{Callback, Pending};
 use crate::store::Directives;
 
-use super::call::{infos, nothing, taken};
+use super::call::{infos, limit_in, nothing, taken};
 use super::events::{Event, procs_of};
 use super::{Client, Error, Inner};
 
@@ -147,7 +147,8 @@ impl Client {
 
     fn end_group(&self, call: &'static str, group: &Nspace, what: GroupCall) -> Pending<(), Error> {
         let group = group.clone();
-        self.prepare(call, move |inner, callback: Callback<(), Error>| {
+        let limit = limit_in(what.attributes());
+        self.prepare(call, limit, move |inner, callback: Callback<(), Error>| {
             if group.is_empty() {
                 return Err(Status::ERR_BAD_PARAM.into());
             }
@@ -169,7 +170,8 @@ impl Client {
         call: Result<GroupCall, Status>,
     ) -> Pending<Infos, Error> {
         let group = group.clone();
-        self.prepare(name, move |inner, callback| inner.enter_group(name, group, call?, callback))
+        let limit = call.as_ref().ok().and_then(|call| limit_in(call.attributes()));
+        self.prepare(name, limit, move |inner, callback| inner.enter_group(name, group, call?, callback))
     }
 
     /// Invites processes into a new group that this process leads (`PMIx_Group_invite`), and waits until each has accepted or was

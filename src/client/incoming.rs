@@ -6,6 +6,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
+use std::time::Instant;
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
@@ -18,6 +19,8 @@ use crate::trace;
 pub(super) enum End {
     #[error("it closed the connection")]
     Closed,
+    #[error("the time limit has passed")]
+    TimedOut,
     #[error("{0}")]
     Io(#[from] io::Error),
     #[error("{0}")]
@@ -29,6 +32,13 @@ pub(super) struct Frame {
     pub(super) header: Header,
     pub(super) body: Vec<u8>,
     pub(super) descriptors: Vec<OwnedFd>,
+}
+
+/// Returns the time until then, for a poll. It is rounded up: before that time there is nothing to do.
+pub(super) fn time_left(until: Option<Instant>) -> PollTimeout {
+    let Some(until) = until else { return PollTimeout::NONE };
+    let left = until.saturating_duration_since(Instant::now()).as_millis() + 1;
+    i32::try_from(left).ok().and_then(|left| left.try_into().ok()).unwrap_or(PollTimeout::MAX)
 }
 
 /// The receiving side.
@@ -70,15 +80,15 @@ impl Incoming {
         }
     }
 
-    /// Waits for the next frame, each time for `timeout` at most.
-    pub(super) fn wait(&mut self, max: usize, timeout: PollTimeout) -> Result<Frame, End> {
+    /// Waits for the next frame, until that time at most.
+    pub(super) fn wait(&mut self, max: usize, until: Option<Instant>) -> Result<Frame, End> {
         loop {
             if let Some(frame) = self.next(max)? {
                 return Ok(frame);
             }
             let mut fds = [PollFd::new(self.socket.as_fd(), PollFlags::POLLIN)];
-            match poll(&mut fds, timeout) {
-                Ok(0) => return Err(End::Io(io::ErrorKind::TimedOut.into())),
+            match poll(&mut fds, time_left(until)) {
+                Ok(0) if until.is_some_and(|until| Instant::now() >= until) => return Err(End::TimedOut),
                 Ok(_) | Err(nix::errno::Errno::EINTR) => {}
                 Err(error) => return Err(End::Io(error.into())),
             }

@@ -4,24 +4,25 @@
 //! counts is what can be reached, not what is set. A refusal is final: behind every door is the same server.
 use std::env;
 use std::ffi::OsString;
+use std::io;
 use std::os::fd::OwnedFd;
-use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::net::{SocketAddr, UnixStream};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::sync::Arc;
-
-use nix::poll::PollTimeout;
+use std::time::Instant;
 
 use crate::control::address::{self, Address};
 use crate::control::frame::{self, FrameError, HEADER, Kind, MAX_HANDSHAKE};
 use crate::control::handshake::{Attach, Hello, Welcome};
 use crate::data::archive::Wire;
-use crate::data::{Info, InfoList, Nspace, Proc, Rank, Status, Value, keys};
+use crate::data::{Info, Nspace, Proc, Rank, Status, keys};
 use crate::message::Part;
-use crate::sys::socket;
+use crate::sys::socket::{self, Door};
 use crate::trace;
 
 use super::InitError;
+use super::call::limit_in;
 use super::incoming::{End, Incoming};
 
 const NAMESPACE: &str = "PMIX_NAMESPACE";
@@ -114,11 +115,12 @@ pub fn check_directives(info: &[Info]) -> Result<(), InitError> {
 
 /// Goes through the first door that opens. `layout` is the version of segments that can be mapped, 0 for none.
 pub(super) fn enter(address: &Address, info: &[Info], layout: u32) -> Result<Accepted, InitError> {
-    let socket = knock(address)?;
+    let until = limit_in(info).map(|limit| Instant::now() + limit);
+    let socket = knock(address, until)?;
     check_server(&socket, address)?;
     let hello = |info| Hello { proc: address.proc.clone(), token: address.token, layout, info };
     let refused = |status, reason| InitError::Refused { proc: address.proc.clone(), status, reason };
-    introduce(socket, Kind::Hello, hello, info, refused)
+    introduce(socket, Kind::Hello, hello, info, until, refused)
 }
 
 /// Goes to a server as a tool. A server that was not `named` must be the user's own or root's; root may name any.
@@ -128,16 +130,17 @@ pub(super) fn attach(
     hello: impl Fn(Vec<Info>) -> Attach,
     info: &[Info],
 ) -> Result<Accepted, InitError> {
-    let name = SocketAddr::from_abstract_name(door);
-    let socket = name
-        .and_then(|name| UnixStream::connect_addr(&name))
-        .map_err(|error| InitError::NoServer(format!("abstract socket {door:?}: {error}")))?;
+    let until = limit_in(info).map(|limit| Instant::now() + limit);
+    let socket = socket::connect(&Door::Abstract(door), until).map_err(|error| match is_late(&error) {
+        true => InitError::TimedOut,
+        false => InitError::NoServer(format!("abstract socket {door:?}: {error}")),
+    })?;
     let found = owner(&socket)?;
     let own = nix::unistd::geteuid().as_raw();
     if found != 0 && found != own && !(named && own == 0) {
         return Err(InitError::ForeignServer { found, own, named: own });
     }
-    introduce(socket, Kind::Attach, hello, info, |status, reason| InitError::NotAdmitted { status, reason })
+    introduce(socket, Kind::Attach, hello, info, until, |status, reason| InitError::NotAdmitted { status, reason })
 }
 
 /// Says who this process is, and waits to be let in.
@@ -146,6 +149,7 @@ fn introduce<T: Wire>(
     kind: Kind,
     hello: impl Fn(Vec<Info>) -> T,
     info: &[Info],
+    until: Option<Instant>,
     refused: impl FnOnce(Status, String) -> InitError,
 ) -> Result<Accepted, InitError> {
     let socket = Arc::new(socket);
@@ -162,8 +166,9 @@ fn introduce<T: Wire>(
         rest = &rest[sent..];
     }
     let mut incoming = Incoming::new(socket.clone());
-    let welcome = incoming.wait(MAX_HANDSHAKE, timeout(info)).map_err(|end| match end {
+    let welcome = incoming.wait(MAX_HANDSHAKE, until).map_err(|end| match end {
         End::Frame(error) => InitError::Handshake(error),
+        End::TimedOut => InitError::TimedOut,
         other => InitError::NotAvailable(format!("no answer to the handshake: {other}")),
     })?;
     if welcome.header.kind != Kind::Welcome {
@@ -178,19 +183,26 @@ fn introduce<T: Wire>(
     }
 }
 
-fn knock(address: &Address) -> Result<UnixStream, InitError> {
-    let by_name = SocketAddr::from_abstract_name(&address.abstract_name);
-    let mut tried = match by_name.and_then(|name| UnixStream::connect_addr(&name)) {
+fn knock(address: &Address, until: Option<Instant>) -> Result<UnixStream, InitError> {
+    let by_name = socket::connect(&Door::Abstract(&address.abstract_name), until);
+    let mut tried = match by_name {
         Ok(socket) => return Ok(socket),
+        Err(error) if is_late(&error) => return Err(InitError::TimedOut),
         Err(error) => format!("abstract socket {:?}: {error}", address.abstract_name),
     };
     if let Some(path) = &address.path {
-        match UnixStream::connect(path) {
+        match socket::connect(&Door::Path(Path::new(path)), until) {
             Ok(socket) => return Ok(socket),
+            Err(error) if is_late(&error) => return Err(InitError::TimedOut),
             Err(error) => tried += &format!("; socket {path:?}: {error}"),
         }
     }
     Err(InitError::NotAvailable(tried))
+}
+
+/// Returns whether a server has left a caller waiting at its door for too long.
+fn is_late(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::WouldBlock
 }
 
 /// The names of sockets can be taken by anybody: what is said next holds the job's token.
@@ -207,16 +219,4 @@ fn check_server(socket: &UnixStream, address: &Address) -> Result<(), InitError>
 fn owner(socket: &UnixStream) -> Result<u32, InitError> {
     let failed = |source| InitError::System { what: "the kernel does not say who the server is", source };
     Ok(socket::peer(socket).map_err(failed)?.uid)
-}
-
-/// Returns the time that the handshake may take: as long as the host needs, unless the caller says otherwise.
-fn timeout(info: &[Info]) -> PollTimeout {
-    let seconds = match info.find(keys::TIMEOUT).map(|item| &item.value) {
-        Some(Value::Int(seconds) | Value::Int32(seconds)) => *seconds,
-        _ => 0,
-    };
-    match seconds.checked_mul(1000) {
-        Some(ms) if ms > 0 => PollTimeout::try_from(ms).unwrap_or(PollTimeout::MAX),
-        _ => PollTimeout::NONE,
-    }
 }

@@ -9,7 +9,7 @@ use crate::data::{Info, Proc, keys};
 use crate::message::{Infos, Request};
 use crate::pending::{Callback, Pending};
 
-use super::call::{infos, nothing, taken};
+use super::call::{infos, limit_in, nothing, taken};
 use super::{Client, Error};
 
 /// Time in milliseconds for which a process is held whose registration was lost.
@@ -33,7 +33,7 @@ impl Client {
     pub fn job_control(&self, targets: &[Proc], directives: &[Info]) -> Pending<Infos, Error> {
         let registers = directives.iter().any(registers);
         let request = Request::JobControl { targets: targets.to_vec(), directives: directives.to_vec() };
-        self.prepare("PMIx_Job_control", move |inner, callback: Callback<Infos, Error>| {
+        self.prepare("PMIx_Job_control", limit_in(directives), move |inner, callback: Callback<Infos, Error>| {
             let waiter = move |answer: Result<_, Error>| {
                 hold_if_lost(registers, answer.as_ref().err());
                 callback(taken(answer, infos));

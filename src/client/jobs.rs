@@ -15,7 +15,7 @@ use crate::store::{
 use crate::trace;
 
 use super::Inner;
-use super::connection::Answer;
+use super::answer::Answer;
 
 /// Readers by namespace.
 pub(super) struct Jobs {

@@ -23,7 +23,9 @@
 #![doc = include_str!("../../examples/client.rs")]
 //! ```
 
+mod answer;
 pub(crate) mod call;
+mod clock;
 mod connection;
 mod debug;
 mod error;
@@ -39,6 +41,7 @@ mod jobctrl;
 mod jobs;
 mod local;
 mod notify;
+mod outbox;
 mod output;
 mod post;
 mod publish;
@@ -51,6 +54,7 @@ use std::fmt;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
+use std::time::Instant;
 
 use crate::attribute_support::HostSupport;
 use crate::control::handshake::Attach;
@@ -69,7 +73,9 @@ pub use get::Found;
 pub use notify::Chain;
 pub use output::{Output, OutputHandler, to_own_output};
 
-use connection::{Answer, Link, News, Way};
+use answer::Answer;
+use clock::{GRACE, end_of, given_up};
+use connection::{Link, News, Way};
 use events::Handlers;
 use fence::Meetings;
 use fork::Life;
@@ -387,7 +393,7 @@ impl Client {
     /// `ERR_BAD_PARAM` for a directive that is no attribute of the Standard.
     pub fn register_event_handler(&self, codes: &[Status], info: &[Info], handler: Handler) -> Pending<usize, Error> {
         let (codes, info) = (codes.to_vec(), info.to_vec());
-        self.prepare("PMIx_Register_event_handler", move |inner, callback| {
+        self.prepare("PMIx_Register_event_handler", None, move |inner, callback| {
             inner.register(codes, info, handler, callback)
         })
     }
@@ -397,7 +403,7 @@ impl Client {
     /// # Errors
     /// `ERR_BAD_PARAM` for a number that nobody has.
     pub fn deregister_event_handler(&self, handler: usize) -> Pending<(), Error> {
-        self.prepare("PMIx_Deregister_event_handler", move |inner, callback| inner.deregister(handler, callback))
+        self.prepare("PMIx_Deregister_event_handler", None, move |inner, callback| inner.deregister(handler, callback))
     }
 
     /// Raises an event (`PMIx_Notify_event`), and answers when it is on its way. A source without a namespace is this
@@ -407,7 +413,9 @@ impl Client {
     /// `ERR_BAD_PARAM` for a range that is none; what the host answers.
     pub fn notify_event(&self, status: Status, source: &Proc, range: DataRange, info: &[Info]) -> Pending<(), Error> {
         let (source, info) = (source.clone(), info.to_vec());
-        self.prepare("PMIx_Notify_event", move |inner, callback| inner.notify(status, source, range, info, callback))
+        self.prepare("PMIx_Notify_event", call::limit_in(&info), move |inner, callback| {
+            inner.notify(status, source, range, info, callback)
+        })
     }
 
     /// Has the client's own thread call something, when it is through with what it is at.
@@ -423,17 +431,22 @@ impl Client {
     /// Ends the client (`PMIx_Finalize`): tells the server, ends what still waits, joins the client's thread. Later calls fail.
     ///
     /// # Errors
-    /// An earlier commit's failure, or the server's; the client is ended all the same.
+    /// An earlier commit's failure, or the server's, or `ERR_TIMEOUT`; the client is ended all the same.
     pub fn finalize(&self, info: &[Info]) -> Result<(), Error> {
+        let limit: Vec<Info> = info.find(keys::TIMEOUT).cloned().into_iter().collect();
+        let until = end_of(call::limit_in(&limit));
         let barrier = match info.is_set(keys::EMBED_BARRIER) {
-            true => self.fence(&[], &[]).wait(),
+            true => self.fence(&[], &limit).wait(),
             false => Ok(()),
         };
+        // A barrier that takes all of the time leaves some for the goodbye.
+        let until = until.map(|at| at.max(Instant::now() + GRACE));
         let told = match self.inner.link.is_connected() {
             true => call::wait(self, "PMIx_Finalize", |then| {
                 self.inner.link.expect_end();
+                let then = self.inner.link.bound(until, given_up, then);
                 let inner = self.inner.clone();
-                let then: connection::Waiter = Box::new(move |answer| {
+                let then: answer::Waiter = Box::new(move |answer| {
                     // The thread ends while the caller wakes up, who would wake it once more for that.
                     inner.link.stop();
                     then(answer.and_then(Answer::done));

@@ -11,7 +11,9 @@ use crate::message::{Push, Request};
 use crate::pending::Callback;
 use crate::trace;
 
-use super::connection::Answer;
+use super::answer::Answer;
+use super::call::limit_in;
+use super::clock::{end_of, given_up};
 use super::events::{Called, Event, procs_of};
 use super::output::Output;
 use super::{Error, Handler, Inner};
@@ -80,12 +82,20 @@ impl Inner {
             }
         };
         let inner = self.clone();
+        let until = end_of(limit_in(&info));
         let request = news.map(|codes| Request::RegisterEvents { codes, info });
         request.iter().for_each(|request| self.tell_siblings(request));
         let Some(request) = request.filter(|_| self.link.can_ask()) else {
             self.link.run_later(move || inner.registered(id, then));
             return Ok(());
         };
+        let late = self.clone();
+        let late = move || {
+            // The caller will never know its number.
+            let _ = late.deregister(id, |_| ());
+            given_up()
+        };
+        let then = self.link.bound(until, late, then);
         let waiter = move |answer: Result<Answer, Error>| match answer.and_then(Answer::done) {
             // A host that knows no events does not keep them from travelling on this node.
             Ok(()) | Err(Error::Status(Status::ERR_NOT_SUPPORTED)) => inner.registered(id, then),

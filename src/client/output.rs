@@ -11,7 +11,8 @@ use crate::message::format::{Format, write_out};
 use crate::message::output::{WINDOW, cost};
 use crate::pending::{Callback, Pending};
 
-use super::call::nothing;
+use super::call::{limit_in, nothing};
+use super::clock::{end_of, given_up};
 use super::{Client, Error, Inner};
 
 /// Output of a process.
@@ -92,7 +93,7 @@ impl Client {
         handler: OutputHandler,
     ) -> Pending<usize, Error> {
         let (procs, directives) = (procs.to_vec(), directives.to_vec());
-        self.prepare("PMIx_IOF_pull", move |inner, callback: Callback<usize, Error>| {
+        self.prepare("PMIx_IOF_pull", None, move |inner, callback: Callback<usize, Error>| {
             if procs.is_empty() || channels.is_empty() {
                 return Err(Status::ERR_BAD_PARAM.into());
             }
@@ -105,6 +106,14 @@ impl Client {
                 pulls.insert(*last, Pull { handler, format: Format::read(&directives), taken: 0 });
                 *last
             });
+            let late = inner.clone();
+            let late = move || {
+                // The caller will never know its number.
+                late.own.pulls.with(|(_, pulls)| pulls.remove(&id));
+                let _ = late.link.request("PMIx_IOF_pull", &Request::StopOutput { id: id as u64 }, Box::new(|_| ()));
+                given_up()
+            };
+            let callback = inner.link.bound(end_of(limit_in(&directives)), late, callback);
             let begun = inner.clone();
             let told = move |result: Result<(), Error>| {
                 if result.is_err() {
@@ -125,7 +134,7 @@ impl Client {
     /// # Errors
     /// `ERR_BAD_PARAM` for a number of no call.
     pub fn iof_deregister(&self, pull: usize) -> Pending<(), Error> {
-        self.prepare("PMIx_IOF_deregister", move |inner, callback: Callback<(), Error>| {
+        self.prepare("PMIx_IOF_deregister", None, move |inner, callback: Callback<(), Error>| {
             if !inner.own.pulls.with(|(_, pulls)| pulls.contains_key(&pull)) {
                 return Err(Status::ERR_BAD_PARAM.into());
             }

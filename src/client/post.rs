@@ -17,6 +17,9 @@ use super::Error;
 use super::connection::Link;
 use super::local::Local;
 
+/// Most Puts whose place is kept from one Commit to the next, so that a Put takes no memory for it.
+const KEPT: usize = 64;
+
 /// The values that this process posts.
 pub(super) struct Posts {
     me: Arc<Proc>,
@@ -71,14 +74,20 @@ impl Posts {
             if !pending.entries.is_empty() || !pending.told {
                 let request = Request::Commit { entries: std::mem::take(&mut pending.entries) };
                 let sent = link.tell("PMIx_Commit", &request);
-                if let Request::Commit { entries } = request {
+                if let Request::Commit { mut entries } = request {
                     let settled = std::mem::take(&mut pending.settled);
-                    entries.into_iter().skip(settled).for_each(|posted| self.keep(posted));
+                    entries.drain(..).skip(settled).for_each(|posted| self.keep(posted));
                     self.unsettled.store(false, Ordering::Release);
+                    if entries.capacity() <= KEPT {
+                        pending.entries = entries;
+                    }
                 }
                 sent?;
                 pending.told = true;
             }
+            // Without the lock: Puts and Gets of other threads go on.
+            drop(pending);
+            link.wait_until_sent();
         }
         self.outcome()
     }

@@ -9,7 +9,7 @@ use crate::data::{App, Info, InfoList, Nspace, Proc, Status, Text, keys};
 use crate::message::{Forward, Reply, Request};
 use crate::pending::{Callback, Pending};
 
-use super::call::nothing;
+use super::call::{limit_in, nothing};
 use super::{Client, Error};
 
 fn spawned(reply: Reply) -> Option<Nspace> {
@@ -52,8 +52,9 @@ impl Client {
     /// `ERR_BAD_PARAM` without an application, or for one that names no program; what the host answers.
     pub fn spawn(&self, job_info: &[Info], apps: &[App]) -> Pending<Nspace, Error> {
         let job_info = job_info.to_vec();
+        let limit = limit_in(&job_info);
         let request = complete_apps(&job_info, apps).map(|apps| Request::Forward(Forward::Spawn { job_info, apps }));
-        self.prepare("PMIx_Spawn", move |inner, callback: Callback<Nspace, Error>| {
+        self.prepare("PMIx_Spawn", limit, move |inner, callback: Callback<Nspace, Error>| {
             let meeting = Arc::downgrade(inner);
             inner.ask_for("PMIx_Spawn", &request?, spawned, move |answer| {
                 if let (Some(inner), Ok(nspace)) = (meeting.upgrade(), &answer) {
@@ -71,7 +72,7 @@ impl Client {
     /// one of them is gone; what the host answers.
     pub fn connect_to(&self, procs: &[Proc], info: &[Info]) -> Pending<(), Error> {
         let (procs, info) = (procs.to_vec(), info.to_vec());
-        self.prepare("PMIx_Connect", move |inner, callback: Callback<(), Error>| {
+        self.prepare("PMIx_Connect", limit_in(&info), move |inner, callback: Callback<(), Error>| {
             if procs.is_empty() {
                 return Err(Status::ERR_BAD_PARAM.into());
             }

@@ -1,5 +1,6 @@
 //! Processes, and the structures that pair a key with a value.
 use std::fmt;
+use std::time::Duration;
 
 use rkyv::{Archive, Deserialize, Serialize};
 
@@ -141,6 +142,13 @@ pub trait InfoList {
     /// Returns whether a boolean attribute is given and true.
     fn is_set(&self, key: &str) -> bool {
         self.find(key).is_some_and(Info::is_true)
+    }
+
+    /// Returns the time limit that is given (`PMIX_TIMEOUT`, seconds). `Some(None)` is one of 0, which means for ever.
+    fn time_limit(&self) -> Option<Option<Duration>> {
+        let value = &self.find(keys::TIMEOUT)?.value;
+        let seconds = u64::try_from(value.as_i64()?).unwrap_or(0);
+        Some((seconds > 0).then(|| Duration::from_secs(seconds.min(u64::from(u32::MAX)))))
     }
 }
 

@@ -17,10 +17,9 @@ use super::collective::{Arrival, Collectives};
 use super::ctx::Ctx;
 use super::ctx::peers::Caller;
 use super::ctx::ticket::{Ticket, TrackerId};
-use super::ctx::timers::time_limit;
 use super::jobs::Jobs;
 use crate::collect_small::collect_small;
-use crate::data::{Info, Nspace, Proc, Status};
+use crate::data::{Info, InfoList, Nspace, Proc, Status};
 use crate::trace;
 
 /// The ties between namespaces.
@@ -103,7 +102,7 @@ impl Connections {
             trace!("{proc} disconnects from processes that it is not connected with");
             return cx.answer_status(caller, Err(Status::ERR_INVALID_OPERATION));
         }
-        let until = time_limit(info).flatten().map(|limit| cx.now() + limit);
+        let until = info.time_limit().flatten().map(|limit| cx.now() + limit);
         let arrival = Arrival { proc, waiter: Waiter { caller, seen: None }, info, until, group: None };
         collectives.arrive(cx, jobs, &signature, arrival, |_| None);
     }

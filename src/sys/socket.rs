@@ -2,9 +2,17 @@
 use std::io::{self, IoSlice};
 use std::mem::{MaybeUninit, size_of};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::ptr;
+use std::time::Instant;
 
-use nix::sys::socket::{ControlMessage, MsgFlags, getsockopt, sendmsg, sockopt};
+use nix::errno::Errno;
+use nix::sys::socket::{
+    AddressFamily, ControlMessage, MsgFlags, SockFlag, SockType, UnixAddr, getsockopt, sendmsg, setsockopt, socket,
+    sockopt,
+};
+use nix::sys::time::TimeVal;
 
 /// Most descriptors that come with one message. The kernel allows 253.
 pub const MAX_DESCRIPTORS: usize = 64;
@@ -56,6 +64,43 @@ pub fn peer_pidfd(socket: &impl AsFd) -> io::Result<OwnedFd> {
     }
 }
 
+/// Address of a server's socket.
+#[derive(Clone, Copy, Debug)]
+pub enum Door<'a> {
+    /// Abstract name.
+    Abstract(&'a str),
+    /// Path in the file system.
+    Path(&'a Path),
+}
+
+/// Connects to a server. One that is stopped leaves its callers waiting once as many have come as it wants to wait:
+/// until then at most.
+///
+/// # Errors
+/// The kernel's; `WouldBlock` when the time is over.
+pub fn connect(door: &Door<'_>, until: Option<Instant>) -> io::Result<UnixStream> {
+    let address = match door {
+        Door::Abstract(name) => UnixAddr::new_abstract(name.as_bytes())?,
+        Door::Path(path) => UnixAddr::new(*path)?,
+    };
+    let socket = socket(AddressFamily::Unix, SockType::Stream, SockFlag::SOCK_CLOEXEC, None)?;
+    loop {
+        if let Some(until) = until {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(io::ErrorKind::WouldBlock.into());
+            }
+            let (seconds, microseconds) = (left.as_secs() as _, left.subsec_micros().max(1) as _);
+            setsockopt(&socket, sockopt::SendTimeout, &TimeVal::new(seconds, microseconds))?;
+        }
+        match nix::sys::socket::connect(socket.as_raw_fd(), &address) {
+            Ok(()) => return Ok(socket.into()),
+            Err(Errno::EINTR) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+    }
+}
+
 /// Sends what the socket takes of `bytes`, with `descriptors` at the first of them. Never raises SIGPIPE.
 ///
 /// # Errors
@@ -70,7 +115,7 @@ pub fn send(socket: &impl AsFd, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) ->
         let sent =
             sendmsg::<()>(socket.as_fd().as_raw_fd(), &[IoSlice::new(bytes)], &control, MsgFlags::MSG_NOSIGNAL, None);
         match sent {
-            Err(nix::errno::Errno::EINTR) => {}
+            Err(Errno::EINTR) => {}
             sent => return Ok(sent?),
         }
     }

@@ -28,7 +28,7 @@
 mod find;
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use crate::client::{Client, Error, InitError};
 use crate::data::{Info, InfoList, Nspace, Proc, Rank, Status, keys};
@@ -148,9 +148,7 @@ impl Tool {
     /// # Errors
     /// `ERR_UNREACH` for one that it is not attached to, `ERR_TIMEOUT` when that lasts.
     pub fn set_server(&self, server: &Proc, info: &[Info]) -> Result<(), Error> {
-        let seconds = info.find(keys::TIMEOUT).and_then(|info| info.value.as_i64()).unwrap_or(0);
-        let until = u64::try_from(seconds).ok().filter(|seconds| *seconds > 0);
-        let until = until.map(|seconds| Instant::now() + Duration::from_secs(seconds.min(u64::from(u32::MAX))));
+        let until = info.time_limit().flatten().map(|limit| Instant::now() + limit);
         let mut servers = self.lock();
         let client = loop {
             match servers.of(server) {
@@ -198,7 +196,7 @@ impl Tool {
         gone.finalize(&[])
     }
 
-    /// Ends every connection (`PMIx_tool_finalize`). `info` is for the primary server.
+    /// Ends every connection (`PMIx_tool_finalize`). `info` is for the primary server; its time limit is for each.
     ///
     /// # Errors
     /// [`Error::WouldBlock`] from a callback, and then nothing has ended; when a connection did not end cleanly,
@@ -206,7 +204,8 @@ impl Tool {
     pub fn finalize(&self, info: &[Info]) -> Result<(), Error> {
         let all: Vec<Arc<Client>> = self.lock().all().cloned().collect();
         all.iter().try_for_each(|client| client.may_wait("PMIx_tool_finalize"))?;
-        let info_of = |client: &Arc<Client>| if Arc::ptr_eq(client, &all[0]) { info } else { &[] };
+        let limit: Vec<Info> = info.find(keys::TIMEOUT).cloned().into_iter().collect();
+        let info_of = |client: &Arc<Client>| if Arc::ptr_eq(client, &all[0]) { info } else { &limit };
         let ended: Vec<_> = all.iter().map(|client| client.finalize(info_of(client))).collect();
         ended.into_iter().find(Result::is_err).unwrap_or(Ok(()))
     }

@@ -1,8 +1,7 @@
 //! Deadlines of the control thread: it sleeps until the next one, and not longer.
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use crate::data::{Info, InfoList, keys};
 use crate::message::door::PeerId;
 
 use super::ids::TrackerId;
@@ -88,16 +87,10 @@ impl<T> Timers<T> {
     }
 }
 
-/// Returns the time limit that a caller gives (`PMIX_TIMEOUT`, seconds): `Some(None)` is one of 0, which means for
-/// ever.
-pub fn time_limit(info: &[Info]) -> Option<Option<Duration>> {
-    let value = &info.find(keys::TIMEOUT)?.value;
-    let seconds = u64::try_from(value.as_i64()?).unwrap_or(0);
-    Some((seconds > 0).then(|| Duration::from_secs(seconds.min(u64::from(u32::MAX)))))
-}
-
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]

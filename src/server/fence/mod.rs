@@ -17,7 +17,7 @@ use super::collective::tracker::{FailureNotice, OnLoss};
 use super::collective::{Arrival, Collectives, exchange};
 use super::ctx::Ctx;
 use super::ctx::ticket::{Ticket, TrackerId};
-use super::ctx::timers::{Deadline, TimerId, time_limit};
+use super::ctx::timers::{Deadline, TimerId};
 use super::jobs::Jobs;
 use crate::data::{Info, InfoList, Nspace, Proc, Status, keys};
 use crate::message::numbers::NumberMap;
@@ -76,7 +76,7 @@ impl Fences {
 
     /// Lets a client arrive at a fence.
     pub fn fence(&mut self, cx: &mut Ctx, jobs: &mut Jobs, collectives: &mut Collectives, request: Request) {
-        let until = time_limit(&request.info).flatten().map(|limit| cx.now() + limit);
+        let until = request.info.time_limit().flatten().map(|limit| cx.now() + limit);
         self.enter(cx, jobs, collectives, request, until);
     }
 

@@ -2,9 +2,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use crate::data::{Info, Nspace, Proc, Rank, Status};
+use crate::data::{Info, InfoList, Nspace, Proc, Rank, Status};
 use crate::server::collective::exchange::posted_blob;
-use crate::server::ctx::timers::{Deadline, TimerId, time_limit};
+use crate::server::ctx::timers::{Deadline, TimerId};
 use crate::server::ctx::{Ctx, Done};
 use crate::server::jobs::Jobs;
 use crate::trace;
@@ -33,7 +33,7 @@ impl DirectModex {
             trace!("another node asks for what {proc} had posted in a job that is over");
             return cx.finish(done, Err(Status::ERR_NOT_FOUND));
         }
-        let limit = time_limit(info).flatten();
+        let limit = info.time_limit().flatten();
         let limit = match jobs.store(&proc.nspace) {
             Some(_) => limit,
             None => Some(cx.config.host_answer_deadline.min(limit.unwrap_or(Duration::MAX))),

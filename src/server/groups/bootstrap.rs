@@ -23,7 +23,7 @@ use crate::server::collective::encoding::Others;
 use crate::server::collective::signature::Operation;
 use crate::server::ctx::peers::Caller;
 use crate::server::ctx::ticket::{Ticket, TrackerId};
-use crate::server::ctx::timers::{Deadline, TimerId, time_limit};
+use crate::server::ctx::timers::{Deadline, TimerId};
 use crate::trace;
 
 /// Attributes that concern only how a group is put together.
@@ -126,7 +126,7 @@ impl Singles {
         };
         self.last += 1;
         let number = self.last;
-        let limit = time_limit(&info).flatten();
+        let limit = info.time_limit().flatten();
         let limit = limit.map(|limit| floor.cx.set_deadline(limit, Deadline::Single(number)));
         // Only the host can end it for others; so it hears of the time limit, too, and of who this is.
         let ours = [keys::GROUP_ID, keys::GROUP_INFO];

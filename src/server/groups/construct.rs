@@ -29,7 +29,6 @@ use crate::server::collective::tracker::{FailureNotice, Tracker};
 use crate::server::ctx::Ctx;
 use crate::server::ctx::peers::Caller;
 use crate::server::ctx::ticket::{Ticket, TrackerId};
-use crate::server::ctx::timers::time_limit;
 use crate::trace;
 
 /// Attributes of making a group that the library serves itself.
@@ -120,7 +119,7 @@ impl Constructs {
             Ok(signature) => signature,
             Err(bad) => return bad.refuse(floor.cx, caller, proc),
         };
-        let until = time_limit(info).flatten().map(|limit| floor.cx.now() + limit);
+        let until = info.time_limit().flatten().map(|limit| floor.cx.now() + limit);
         let waiter = Waiter { caller, seen: None };
         let arrival = Arrival { proc, waiter, info, until, group: Some(group.clone()) };
         let Floor { cx, jobs, collectives, .. } = floor;

@@ -5,12 +5,12 @@ use super::floor::Floor;
 use super::make::results;
 use super::message::{Answer, Membership};
 use crate::collect_small::collect_small;
-use crate::data::{Info, Nspace, Proc, Status};
+use crate::data::{Info, InfoList, Nspace, Proc, Status};
 use crate::message::Reply;
 use crate::server::ctx::Ctx;
 use crate::server::ctx::peers::Caller;
 use crate::server::ctx::proc_set::ProcSet;
-use crate::server::ctx::timers::{Deadline, TimerId, time_limit};
+use crate::server::ctx::timers::{Deadline, TimerId};
 use crate::trace;
 
 /// A process of this node that is invited.
@@ -132,7 +132,7 @@ impl Guests {
             floor.cx.answer_status(caller, Ok(()));
             return Some(to_leader(Answer::Declined, key, &leader));
         }
-        let (limit, number) = (time_limit(info).flatten(), guest.number);
+        let (limit, number) = (info.time_limit().flatten(), guest.number);
         guest.limit = limit.map(|limit| floor.cx.set_deadline(limit, Deadline::Join(number)));
         guest.joining = Some(caller);
         Some(to_leader(Answer::Accepted, key, &leader))

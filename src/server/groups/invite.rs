@@ -24,7 +24,7 @@ use crate::data::{Info, InfoList, Nspace, Proc, Status, keys};
 use crate::message::{Decision, Infos, Reply};
 use crate::server::ctx::peers::Caller;
 use crate::server::ctx::ticket::Ticket;
-use crate::server::ctx::timers::{Deadline, TimerId, time_limit};
+use crate::server::ctx::timers::{Deadline, TimerId};
 use crate::trace;
 
 /// State of a process that was invited.
@@ -167,7 +167,7 @@ impl Invitations {
     ) {
         self.last += 1;
         let number = self.last;
-        let limit = time_limit(&info).flatten();
+        let limit = info.time_limit().flatten();
         let limit = limit.map(|limit| floor.cx.set_deadline(limit, Deadline::Invitation(number)));
         let asked = states.values().filter(|state| **state == State::Asked).count();
         let invitation = Invitation {

@@ -47,6 +47,8 @@ mod pending;
 mod printable;
 #[cfg(feature = "server")]
 pub mod server;
+#[cfg(feature = "server")]
+mod stock;
 pub mod store;
 mod sys;
 #[cfg(feature = "client")]
@@ -88,6 +90,10 @@ pub mod internal {
     #[cfg(feature = "server")]
     pub mod server {
         pub use crate::server::is_exchange;
+    }
+    #[cfg(feature = "server")]
+    pub mod stock {
+        pub use crate::stock::parsers::{is_ack, is_conversation, is_request};
     }
     pub mod sys {
         #[cfg(feature = "peers")]

@@ -267,7 +267,7 @@ impl Listener {
                     let maps_layout = Some(layout).filter(|layout| *layout != 0);
                     let capabilities =
                         Capabilities { maps_layout, waits_at_words: true, votes: true, takes_job_info: false };
-                    let user = Some(User { uid, gid });
+                    let user = Some(User { uid, gid: Some(gid) });
                     callers.arrived(peer, Arrival { claim, capabilities, info, user, pid, process });
                     self.forget_settled();
                 }

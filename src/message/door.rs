@@ -46,8 +46,8 @@ pub enum Claim {
 pub struct User {
     /// Its user.
     pub uid: u32,
-    /// Its group.
-    pub gid: u32,
+    /// Its group; none where the kernel tells the user alone.
+    pub gid: Option<u32>,
 }
 
 /// Abilities of a peer, as its door knows them. The server asks for these and never which door a peer came by.

@@ -12,6 +12,8 @@ const LEAST_JOB_MEMORY: u64 = 1 << 30;
 const PART_OF_MACHINE: u64 = 16;
 /// Variable of a server's environment that says otherwise.
 const JOB_MEMORY_VARIABLE: &str = "INSTANTON_JOB_MEMORY";
+/// Environment variable that closes the door of stock clients.
+const STOCK_CLIENTS_VARIABLE: &str = "INSTANTON_STOCK_CLIENTS";
 
 /// Configuration of a server. `ServerConfig::default()` is good for one machine.
 #[derive(Clone, Debug)]
@@ -43,6 +45,9 @@ pub struct ServerConfig {
     pub host_farewell_deadline: Duration,
     /// Time that a Get waits for a key of a local process when its caller sets no limit.
     pub get_patience: Duration,
+    /// True if processes that bring a stock library of the Standard are let in through a loopback port; so by default, unless
+    /// `INSTANTON_STOCK_CLIENTS` is `off`.
+    pub stock_clients: bool,
     /// Support of tools; none by default, and no tool may attach then.
     pub tools: Option<ToolSupport>,
     /// A file for the address that tools attach to, for as long as the server runs; none by default.
@@ -67,6 +72,7 @@ impl Default for ServerConfig {
             host_answer_deadline: Duration::from_secs(30),
             host_farewell_deadline: Duration::from_secs(2),
             get_patience: Duration::from_secs(2),
+            stock_clients: std::env::var_os(STOCK_CLIENTS_VARIABLE).is_none_or(|value| value != "off"),
             tools: None,
             uri_file: None,
             local_output: false,

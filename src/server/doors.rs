@@ -15,6 +15,8 @@ use crate::control::rendezvous;
 use crate::control::report::UriFile;
 use crate::data::Proc;
 use crate::message::door::Door;
+use crate::stock::{self, listener::StockListener};
+use crate::trace;
 
 pub use crate::control::rendezvous::Uri;
 
@@ -75,14 +77,29 @@ pub fn open(
     let uri_file = config.uri_file.as_ref().and_then(report).transpose();
     let uri_file = uri_file.map_err(failed("write the address for tools"))?;
 
-    let registry = registry.try_clone().map_err(failed("poll"))?;
-    let listener = Listener::new(0, registry, tokens(0), sockets).map_err(failed("poll a socket"))?;
+    let cloned = || registry.try_clone().map_err(failed("poll"));
+    let listener = Listener::new(0, cloned()?, tokens(0), sockets).map_err(failed("poll a socket"))?;
+    let mut doors: Vec<Box<dyn Door>> = vec![Box::new(listener)];
+    let mut variables: Vec<Box<dyn DoorVariables>> = Vec::new();
+    let mut stock_uri = String::new();
+    if config.stock_clients {
+        match StockListener::open(1, cloned()?, tokens(1)) {
+            Ok(door) => {
+                stock_uri = format!("{}.{};tcp4://127.0.0.1:{}", server.nspace, server.rank.0, door.port());
+                doors.push(Box::new(door));
+                variables.push(Box::new(StockVariables { uri: stock_uri.clone() }));
+            }
+            // A network namespace may have no loopback interface: native clients need none.
+            Err(e) => trace!("stock clients find no server here: {e}"),
+        }
+    }
     let path_name = path.as_ref().and_then(|socket| socket.path.to_str().map(str::to_owned));
+    variables.push(Box::new(NativeVariables { uid, abstract_name: abstract_name.clone(), path: path_name, stock_uri }));
     Ok(Doors {
-        doors: vec![Box::new(listener)],
+        doors,
         uri: tools_uri.clone().unwrap_or_else(|| Uri { server, name: abstract_name.clone() }),
         tools_uri,
-        variables: vec![Box::new(NativeVariables { uid, abstract_name, path: path_name })],
+        variables,
         files: Files { _path: path, _uri_file: uri_file },
     })
 }
@@ -92,6 +109,7 @@ struct NativeVariables {
     uid: u32,
     abstract_name: String,
     path: Option<String>,
+    stock_uri: String,
 }
 
 impl DoorVariables for NativeVariables {
@@ -102,9 +120,24 @@ impl DoorVariables for NativeVariables {
             abstract_name: self.abstract_name.clone(),
             path: self.path.clone(),
             token: *token,
-            stock_uri: String::new(),
+            stock_uri: self.stock_uri.clone(),
         };
         env.set(address::VARIABLE, address.to_string().as_bytes());
+    }
+}
+
+/// Variables of the stock door.
+struct StockVariables {
+    uri: String,
+}
+
+impl DoorVariables for StockVariables {
+    fn set(&self, _: &Proc, _: &[u8; 32], env: &mut dyn EnvSink) {
+        env.set(stock::URI_VARIABLE, self.uri.as_bytes());
+        // The kernel's word on the other end of the socket counts, and nothing that a client can say.
+        env.set("PMIX_SECURITY_MODE", b"native");
+        env.set("PMIX_GDS_MODULE", b"hash");
+        env.set("PMIX_BFROP_BUFFER_TYPE", b"PMIX_BFROP_BUFFER_NON_DESC");
     }
 }
 
@@ -118,7 +151,12 @@ mod tests {
 
     #[test]
     fn the_native_variable_leads_its_process_here() {
-        let door = NativeVariables { uid: 7, abstract_name: "instanton-x".into(), path: Some("/tmp/s".into()) };
+        let door = NativeVariables {
+            uid: 7,
+            abstract_name: "instanton-x".into(),
+            path: Some("/tmp/s".into()),
+            stock_uri: "x.0;tcp4://127.0.0.1:1".into(),
+        };
         let proc = Proc::new(Nspace::new("job@1").unwrap(), Rank(3));
         let mut env = BTreeMap::<OsString, OsString>::new();
         door.set(&proc, &[5; 32], &mut env);
@@ -129,7 +167,7 @@ mod tests {
             abstract_name: "instanton-x".into(),
             path: Some("/tmp/s".into()),
             token: [5; 32],
-            stock_uri: String::new(),
+            stock_uri: "x.0;tcp4://127.0.0.1:1".into(),
         };
         assert_eq!(address, expected);
     }

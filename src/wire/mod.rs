@@ -20,6 +20,8 @@ pub mod zlib;
 use crate::data::{DataType, Status};
 
 pub use reader::{Reader, Unpacked};
+#[cfg(feature = "server")]
+pub use records::Wire as Record;
 pub use writer::{Sink, Writer};
 
 /// Form of packs: with a description of their contents, or without.

@@ -14,4 +14,6 @@ mod invitations;
 mod jobs;
 mod modex;
 mod peer;
+mod stock_door;
+mod stock_replay;
 mod trust;

@@ -187,8 +187,9 @@ fn check(jobs: &Jobs, proc: &Proc, token: Option<&[u8; 32]>, user: Option<User>)
         .ok_or_else(|| (Status::ERR_PROC_ENTRY_NOT_FOUND, format!("rank {rank} of {nspace} is not registered here")))?;
     if let Some(User { uid, gid }) = user
         && !is_foreign
-        && (client.uid, client.gid) != (uid, gid)
+        && (client.uid != uid || gid.is_some_and(|gid| client.gid != gid))
     {
+        let gid = gid.map_or("unknown".to_owned(), |gid| gid.to_string());
         let reason = format!("user {uid} with group {gid} is not whom {nspace}:{rank} is registered for");
         return Err((Status::ERR_INVALID_CRED, reason));
     }

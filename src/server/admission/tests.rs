@@ -9,7 +9,7 @@ use crate::server::ctx::peers::Caller;
 use crate::server::ctx::testing::{self, TestCtx, proc};
 use crate::server::{Accepted, Answer, Completion, Host, NoHost};
 
-const USER: User = User { uid: 1000, gid: 100 };
+const USER: User = User { uid: 1000, gid: Some(100) };
 const PEER: PeerId = PeerId { door: 3, connection: 7 };
 
 /// A host that answers later, what it is told to.
@@ -27,7 +27,7 @@ impl Host for DeferringHost {
 fn job(test: &mut TestCtx, is_registered: bool) -> (Jobs, [u8; 32]) {
     let mut jobs = Jobs::default();
     let nspace = proc("job", 0).nspace;
-    jobs.register_client(&mut test.cx, &proc("job", 0), USER.uid, USER.gid).unwrap();
+    jobs.register_client(&mut test.cx, &proc("job", 0), USER.uid, 100).unwrap();
     if is_registered {
         register(test, &mut jobs);
     }
@@ -70,7 +70,7 @@ fn status(told: &[Outgoing]) -> Option<Status> {
 
 #[test]
 fn a_peer_shows_its_token_or_its_user_and_nothing_wrong() {
-    let other = Some(User { uid: 1, gid: 100 });
+    let other = Some(User { uid: 1, gid: Some(100) });
     let cases = [
         (true, Some(USER), Status::SUCCESS),
         (true, None, Status::SUCCESS),
@@ -101,7 +101,7 @@ fn a_user_alone_is_not_enough_where_ids_may_be_foreign() {
     admission.arrive(&mut test.cx, &mut jobs, PEER, arrival(None, Some(USER)));
     let told = outcome(&mut test, &mut jobs, &mut admission);
     assert_eq!(status(&told), Some(Status::ERR_INVALID_CRED));
-    admission.arrive(&mut test.cx, &mut jobs, PEER, arrival(Some(token), Some(User { uid: 5, gid: 5 })));
+    admission.arrive(&mut test.cx, &mut jobs, PEER, arrival(Some(token), Some(User { uid: 5, gid: Some(5) })));
     let told = outcome(&mut test, &mut jobs, &mut admission);
     assert_eq!(status(&told), Some(Status::SUCCESS));
 }
@@ -186,7 +186,7 @@ fn a_tool_is_let_in_by_its_user_alone() {
     for (user, expected) in [
         (None, Status::ERR_INVALID_CRED),
         (Some(USER), Status::ERR_INVALID_CRED),
-        (Some(User { uid: 0, gid: 0 }), Status::SUCCESS),
+        (Some(User { uid: 0, gid: Some(0) }), Status::SUCCESS),
     ] {
         admission.arrive(&mut test.cx, &mut jobs, PEER, tool(user));
         let told = outcome(&mut test, &mut jobs, &mut admission);

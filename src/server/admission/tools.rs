@@ -20,6 +20,8 @@ use crate::store::JobInfoBuilder;
 /// The highest rank of a tool in a namespace that the server registers for it: there is room for so many from the
 /// beginning.
 const MAX_RANK: u32 = 1023;
+/// Group that owns nothing, as the kernel shows those that it cannot map.
+const NO_GROUP: u32 = 65534;
 
 impl Admission {
     /// Takes in the claim of a tool.
@@ -85,7 +87,11 @@ impl Admission {
     /// Makes a tool the process of its namespace.
     fn admit_tool(&mut self, cx: &mut Ctx, jobs: &mut Jobs, peer: PeerId, proc: Proc, is_asked: bool) {
         let Some(arrival) = cx.peers.get(&peer).and_then(|entry| entry.arrival.as_ref()) else { return };
-        let (Some(User { uid, gid }), pid) = (arrival.user, arrival.pid) else { return };
+        let (Some(user), pid) = (arrival.user, arrival.pid) else {
+            let reason = "its user is not known".to_owned();
+            return self.refuse(cx, jobs, peer, Status::ERR_INVALID_CRED, reason);
+        };
+        let (uid, gid) = (user.uid, group_of(cx, user));
         if jobs.client(&proc).is_some_and(|client| client.phase != Phase::Expected) {
             return self.refuse(cx, jobs, peer, Status::ERR_EXISTS, format!("{proc} is here already"));
         }
@@ -106,6 +112,16 @@ impl Admission {
         }
         let_in(cx, jobs, peer);
     }
+}
+
+/// Returns the group with whose rights the server acts for a tool. Where the kernel tells the user alone, only the
+/// server's own user and root have one that is known.
+fn group_of(cx: &Ctx, User { uid, gid }: User) -> u32 {
+    gid.unwrap_or(match uid {
+        own if own == cx.identity.uid => cx.identity.gid,
+        0 => 0,
+        _ => NO_GROUP,
+    })
 }
 
 /// Holds a tool against what this server accepts.
@@ -182,7 +198,7 @@ fn said_of(arrival: &Arrival, wanted: Option<&Proc>) -> Vec<Info> {
     info.retain(|info| !OURS.iter().any(|key| info.key == *key));
     if let Some(User { uid, gid }) = arrival.user {
         info.push(Info::new(keys::USERID, uid));
-        info.push(Info::new(keys::GRPID, gid));
+        info.extend(gid.map(|gid| Info::new(keys::GRPID, gid)));
     }
     info.push(Info::new(keys::PROC_PID, Value::Pid(arrival.pid)));
     if let Some(proc) = wanted {

@@ -26,7 +26,7 @@ pub use env_sink::EnvSink;
 use persistent_map::PersistentMap;
 
 /// Version of the Standard's reference library whose variables these are.
-const VERSION: &str = "4.2.2";
+const VERSION: &str = crate::stock::VERSION;
 
 /// Variables that lead a process to a door.
 pub trait DoorVariables: Send + Sync {

@@ -1,0 +1,154 @@
+//! Bodies of messages: packs one behind the other, in the form of the connection.
+use crate::data::{DataType, Info, Key, Value};
+use crate::wire::{Form, Reader, Record, WireError, Writer};
+
+/// Byte in front of a buffer that says in which form its packs are.
+pub const PLAIN: u8 = 1;
+pub const DESCRIBED: u8 = 2;
+
+/// A body that is read.
+pub struct Body<'a> {
+    pub reader: Reader<'a>,
+    form: Form,
+}
+
+impl<'a> Body<'a> {
+    pub fn new(bytes: &'a [u8], form: Form) -> Self {
+        Body { reader: Reader::new(bytes), form }
+    }
+
+    /// Returns whether nothing is left.
+    pub fn is_empty(&self) -> bool {
+        self.reader.rest().is_empty()
+    }
+
+    /// The head of a pack: the number of its elements.
+    pub fn head(&mut self, ty: DataType) -> Result<usize, WireError> {
+        self.reader.head(self.form, ty)
+    }
+
+    /// One thing in a pack of its own.
+    pub fn one<T: Record>(&mut self, ty: DataType) -> Result<T, WireError> {
+        match self.head(ty)? {
+            1 => T::get(&mut self.reader),
+            _ => Err(WireError::Malformed("pack of one element")),
+        }
+    }
+
+    /// So many things, in one pack or in several.
+    pub fn many<T: Record>(&mut self, ty: DataType, count: usize) -> Result<Vec<T>, WireError> {
+        self.reader.may_have(ty, count)?;
+        let mut items = Vec::new();
+        while items.len() < count {
+            let here = self.head(ty)?;
+            if here == 0 || here > count - items.len() {
+                return Err(WireError::Malformed("count"));
+            }
+            for _ in 0..here {
+                items.push(T::get(&mut self.reader)?);
+            }
+        }
+        Ok(items)
+    }
+
+    /// A list: its length, and where that is not 0 its elements.
+    pub fn list<T: Record>(&mut self, ty: DataType) -> Result<Vec<T>, WireError> {
+        let count = self.one::<usize>(DataType::SIZE)?;
+        self.many(ty, count)
+    }
+
+    /// Attributes.
+    pub fn infos(&mut self) -> Result<Vec<Info>, WireError> {
+        self.list(DataType::INFO)
+    }
+
+    /// A key and its value.
+    pub fn entry(&mut self) -> Result<(Key, Value), WireError> {
+        match self.head(DataType::KVAL)? {
+            1 => Ok((Record::get(&mut self.reader)?, Record::get(&mut self.reader)?)),
+            _ => Err(WireError::Malformed("pack of one element")),
+        }
+    }
+}
+
+/// A body that is written.
+pub struct Bodies {
+    pub bytes: Vec<u8>,
+    form: Form,
+}
+
+impl Bodies {
+    pub fn new(form: Form) -> Self {
+        Bodies { bytes: Vec::new(), form }
+    }
+
+    /// One thing in a pack of its own.
+    pub fn one<T: Record>(&mut self, ty: DataType, item: &T) -> Result<&mut Self, WireError> {
+        self.many(ty, std::slice::from_ref(item))
+    }
+
+    /// Things in one pack.
+    pub fn many<T: Record>(&mut self, ty: DataType, items: &[T]) -> Result<&mut Self, WireError> {
+        let form = self.form;
+        Writer::new(&mut self.bytes).all_or_nothing(|to| {
+            to.head(form, ty, items.len())?;
+            items.iter().try_for_each(|item| item.put(to))
+        })?;
+        Ok(self)
+    }
+
+    /// A list: its length, and where that is not 0 its elements.
+    pub fn list<T: Record>(&mut self, ty: DataType, items: &[T]) -> Result<&mut Self, WireError> {
+        self.one(DataType::SIZE, &items.len())?;
+        if !items.is_empty() {
+            self.many(ty, items)?;
+        }
+        Ok(self)
+    }
+
+    /// A buffer in a pack of its own, with what was packed in the same form.
+    pub fn buffer(&mut self, packed: &[u8]) -> Result<&mut Self, WireError> {
+        let form = self.form;
+        Writer::new(&mut self.bytes).all_or_nothing(|to| {
+            to.head(form, DataType::BUFFER, 1)?;
+            to.raw(&[if form == Form::Plain { PLAIN } else { DESCRIBED }]);
+            to.number(packed.len() as u64);
+            to.raw(packed);
+            Ok::<(), WireError>(())
+        })?;
+        Ok(self)
+    }
+
+    /// A key and its value, unless a stock library would not know a type in it and drop everything for that.
+    pub fn entry(&mut self, key: &Key, value: &Value) -> Result<&mut Self, WireError> {
+        if is_known(value) {
+            Writer::new(&mut self.bytes).pack_entry(self.form, key, value)?;
+        }
+        Ok(self)
+    }
+
+    /// Keys and values.
+    pub fn entries(&mut self, entries: &[Info]) -> Result<&mut Self, WireError> {
+        entries.iter().try_for_each(|info| self.entry(&info.key, &info.value).map(|_| ()))?;
+        Ok(self)
+    }
+
+    /// Attributes that a stock library knows the types of.
+    pub fn infos(&mut self, infos: &[Info]) -> Result<&mut Self, WireError> {
+        let known: Vec<Info> = infos.iter().filter(|info| is_known(&info.value)).cloned().collect();
+        self.list(DataType::INFO, &known)
+    }
+}
+
+/// Returns whether every type in a value is one that libraries know from 4.2 on.
+pub(super) fn is_known(value: &Value) -> bool {
+    /// Last type of the encoding `v41`.
+    const LAST: u16 = DataType::STOR_ACCESS_TYPE.0;
+    match value {
+        Value::DataArray(array) => array.data_type().0 <= LAST && array.items().iter().all(is_known),
+        Value::Info(info) => is_known(&info.value),
+        Value::Value(value) => is_known(value),
+        Value::Pointer(_) => false,
+        other => other.data_type().0 <= LAST,
+    }
+}

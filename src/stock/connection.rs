@@ -1,0 +1,201 @@
+//! One connection of the stock door: bytes in, messages out, and a queue for what the peer does not take yet.
+use std::io::{self, Read, Write};
+use std::ops::Deref;
+use std::sync::Arc;
+
+use mio::net::TcpStream;
+
+use super::ack::{self, Ack};
+use super::conversation::Conversation;
+use super::frame::{HEADER, Header};
+use super::job_info::Packed;
+use crate::account::Account;
+use crate::data::Status;
+use crate::message::{LARGEST, Request};
+use crate::transport::input::{CHUNK, Fill, Input, Taken};
+use crate::transport::output::{Flush, Full, Output};
+use crate::transport::turns::Place;
+use crate::transport::worker::SHORT;
+use crate::wire::Form;
+
+/// Stage of a connection.
+pub enum Stage {
+    /// It has not said yet who it is.
+    Unknown,
+    /// It has, and the server has not answered. Nothing is read from it meanwhile.
+    Asking(Ack),
+    /// It is in.
+    In(Box<Conversation>),
+    /// It was refused; it is waited for to close its end. The status, in that form, still answers its first request.
+    Refused(Option<(Form, Status)>),
+}
+
+/// Breach for which a connection is ended from this side.
+#[derive(Debug, thiserror::Error)]
+pub enum Breach {
+    #[error("its first message is none of this protocol")]
+    NotStock,
+    #[error(transparent)]
+    Ack(#[from] ack::BadAck),
+    #[error("a message of {0} bytes; at most {LARGEST} are allowed")]
+    Length(usize),
+    #[error("a message that cannot be read: {0}")]
+    Message(#[from] crate::wire::WireError),
+    #[error(transparent)]
+    Full(#[from] Full),
+    #[error("{0}")]
+    Socket(#[from] io::Error),
+    #[error("it broke off within a message")]
+    Truncated,
+    #[error("it did not say in time who it is")]
+    Late,
+    #[error("it made room for others, not having said who it is")]
+    Crowded,
+}
+
+/// Message that has come in.
+pub enum Incoming<'a> {
+    /// Body of the first message.
+    Ack(&'a [u8]),
+    /// A whole message.
+    Message(Header, &'a [u8]),
+    /// Header of a message that is larger than what the process's account has left. Its body is discarded.
+    Refused(Header),
+}
+
+/// Bytes of a message.
+pub enum Bytes {
+    /// Of one connection.
+    Own(Vec<u8>),
+    /// Of an answer that several connections are sent.
+    Shared(Arc<Packed>),
+}
+
+impl Deref for Bytes {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Bytes::Own(bytes) => bytes,
+            Bytes::Shared(packed) => &packed.bytes,
+        }
+    }
+}
+
+/// A connection's state.
+pub struct Connection {
+    pub stream: TcpStream,
+    pub stage: Stage,
+    /// Its place among those that have turns.
+    pub place: Place,
+    /// True while a long request of it is worked at.
+    pub is_busy: bool,
+    /// True if its other end is closed: nothing comes after what is here.
+    pub has_ended: bool,
+    /// True if its poll registration asks for writability.
+    pub wants_write: bool,
+    pub input: Input,
+    pub account: Account,
+    /// Messages on their way, and what the server is told then.
+    output: Output<Bytes, Option<Request>>,
+}
+
+impl Connection {
+    pub fn new(stream: TcpStream) -> Self {
+        Connection {
+            stream,
+            stage: Stage::Unknown,
+            place: Place::default(),
+            is_busy: false,
+            has_ended: false,
+            wants_write: false,
+            input: Input::default(),
+            account: Account::unlimited(),
+            output: Output::new(),
+        }
+    }
+
+    pub fn is_unknown(&self) -> bool {
+        matches!(self.stage, Stage::Unknown)
+    }
+
+    /// Lets the peer in: what it makes the server hold is charged to this account.
+    pub fn let_in(&mut self, conversation: Conversation, account: Account) {
+        self.stage = Stage::In(Box::new(conversation));
+        self.account = account;
+    }
+
+    /// Reads what has come, a turn's worth at most; see [`Input::fill`].
+    pub fn fill(&mut self, scratch: &mut [u8; CHUNK], to_end: bool) -> io::Result<Fill> {
+        // Nobody knows yet whom more than an acknowledgement could be charged to.
+        let most = match self.stage {
+            Stage::Unknown => HEADER + ack::MAX,
+            Stage::Refused(_) => HEADER + SHORT,
+            _ => usize::MAX,
+        };
+        self.input.fill(scratch, most, to_end, |into| self.stream.read(into))
+    }
+
+    /// Returns whether the next message has come in whole already.
+    pub fn has_message(&self) -> bool {
+        let waiting = self.input.waiting();
+        let len = |first| if self.is_unknown() { ack::length(first) } else { Some(Header::parse(first).len) };
+        waiting.first_chunk::<HEADER>().and_then(len).is_some_and(|len| waiting.len() - HEADER >= len)
+    }
+
+    /// Queues a message; `then` is asked of the server when it is on its way.
+    pub fn push(&mut self, tag: u32, body: &[u8], then: Option<Request>) -> Result<(), Breach> {
+        self.output.check()?;
+        let mut bytes = Vec::new();
+        if body.len() > LARGEST || bytes.try_reserve_exact(HEADER + body.len()).is_err() {
+            return Err(Breach::Length(body.len()));
+        }
+        bytes.extend_from_slice(&Header { tag, len: body.len() }.bytes());
+        bytes.extend_from_slice(body);
+        Ok(self.output.push(Bytes::Own(bytes), then, Some(&self.account))?)
+    }
+
+    /// Queues a message with a body that is charged already.
+    pub fn push_shared(&mut self, tag: u32, body: Arc<Packed>) -> Result<(), Breach> {
+        self.output.check()?;
+        let header = Header { tag, len: body.bytes.len() }.bytes().to_vec();
+        self.output.push(Bytes::Own(header), None, None)?;
+        Ok(self.output.push(Bytes::Shared(body), None, None)?)
+    }
+
+    /// Queues bytes as they are, as the handshake has them.
+    pub fn push_raw(&mut self, bytes: &[u8]) -> Result<(), Breach> {
+        Ok(self.output.push(Bytes::Own(bytes.to_vec()), None, Some(&self.account))?)
+    }
+
+    /// Sends what the peer takes. Returns whether something waits, and what the server is to be asked now.
+    pub fn flush(&mut self) -> io::Result<(bool, Vec<Request>)> {
+        let mut asked = Vec::new();
+        let flushed = self.output.flush(|bytes, _| self.stream.write(bytes), |then| asked.extend(then))?;
+        Ok((flushed == Flush::Waits, asked))
+    }
+}
+
+/// Takes the next whole message of a peer, if one has come, of at most so many bytes. The first one is its
+/// acknowledgement.
+pub fn next<'a>(
+    input: &'a mut Input,
+    account: &Account,
+    is_first: bool,
+    most: usize,
+) -> Result<Option<Incoming<'a>>, Breach> {
+    let Some(first) = input.waiting().first_chunk::<HEADER>() else { return Ok(None) };
+    let header = match is_first {
+        true => Header { tag: u32::MAX, len: ack::length(first).ok_or(Breach::NotStock)? },
+        false => Header::parse(first),
+    };
+    if header.len > most {
+        return Err(Breach::Length(header.len));
+    }
+    Ok(match input.take(account, HEADER, header.len) {
+        Taken::Part => None,
+        Taken::Refused => Some(Incoming::Refused(header)),
+        Taken::Whole(body) if is_first => Some(Incoming::Ack(body)),
+        Taken::Whole(body) => Some(Incoming::Message(header, body)),
+    })
+}

@@ -1,0 +1,214 @@
+//! Conversation with one client that is in: which requests wait for what, and what is said next.
+//!
+//! Some answers take more than one request inside: a client that asks for a key is told everything that the process has
+//! posted, because it decides all its Gets about that process by that one answer; a spawn and a connect bring the
+//! information of jobs, with that of their ranks.
+use std::sync::Arc;
+
+use super::answers;
+use super::job_info::Packed;
+use super::requests::{self, Answer, Asked};
+use super::{ack::Ack, frame};
+use crate::data::{Info, Nspace, Proc, Status, keys};
+use crate::message::door::JobInformation;
+use crate::message::numbers::NumberMap;
+use crate::message::{Push, Reply, Request, output};
+use crate::trace;
+use crate::wire::{Form, WireError};
+
+/// Step that follows from a message.
+#[derive(Debug)]
+pub enum Step {
+    /// Send the information of a job under that tag.
+    JobInfo(u32, Arc<dyn JobInformation>),
+    /// Pack the information of a job for an answer to the request of that number.
+    Gather(u64, Nspace),
+    /// Send a body under that tag.
+    Send(u32, Vec<u8>),
+    /// Ask the server.
+    Ask(u64, Request),
+}
+
+/// What has to be known to read a message of a client.
+#[derive(Clone, Copy, Debug)]
+pub struct Reading {
+    form: Form,
+    next_pull: u64,
+}
+
+impl Reading {
+    /// Reads a message.
+    ///
+    /// # Errors
+    /// [`WireError`] says what is wrong with its bytes.
+    pub fn read(self, tag: u32, body: &[u8]) -> Result<Asked, WireError> {
+        if tag == frame::HEARTBEAT { Ok(Asked::Nothing) } else { requests::read(body, self.form, self.next_pull) }
+    }
+}
+
+/// A request that waits for its answer.
+struct Pending {
+    tag: u32,
+    answer: Answer,
+    /// Jobs whose information is still to be gathered; that of the last is under way.
+    missing: Vec<Nspace>,
+    /// Jobs with their information, where there is any.
+    gathered: Vec<(Nspace, Option<Arc<Packed>>)>,
+}
+
+/// A client that is in.
+pub struct Conversation {
+    proc: Proc,
+    form: Form,
+    /// Major number of the client's release.
+    major: u32,
+    /// Information of its job, until it is asked for.
+    job_info: Option<Arc<dyn JobInformation>>,
+    pending: NumberMap<u64, Pending>,
+    /// Number of the last request.
+    last: u64,
+    /// Number of the last pull of output.
+    pulls: u64,
+}
+
+impl Conversation {
+    pub fn new(ack: &Ack, job_info: Option<Arc<dyn JobInformation>>) -> Self {
+        let (proc, form, major) = (ack.proc.clone(), ack.form, ack.major);
+        Conversation { proc, form, major, job_info, pending: NumberMap::default(), last: 0, pulls: 0 }
+    }
+
+    /// Form of its packs.
+    pub fn form(&self) -> Form {
+        self.form
+    }
+
+    /// What has to be known to read a message of the client.
+    pub fn reading(&self) -> Reading {
+        Reading { form: self.form, next_pull: self.pulls + 1 }
+    }
+
+    /// Takes in a request of the client.
+    ///
+    /// # Errors
+    /// [`WireError`] when its answer cannot be packed.
+    pub fn asked(&mut self, tag: u32, asked: Asked) -> Result<Option<Step>, WireError> {
+        Ok(match asked {
+            Asked::Nothing => None,
+            Asked::JobInfo => Some(match self.job_info.take() {
+                Some(job) => Step::JobInfo(tag, job),
+                None => Step::Send(tag, answers::status(self.form, Status::ERR_NOT_FOUND)?),
+            }),
+            Asked::NotSupported => Some(Step::Send(tag, answers::status(self.form, Status::ERR_NOT_SUPPORTED)?)),
+            Asked::Request(request, Answer::None) => Some(Step::Ask(0, *request)),
+            Asked::Request(mut request, mut answer) => {
+                if let Request::Get { proc, .. } = &mut *request
+                    && proc.nspace.is_empty()
+                {
+                    proc.nspace = self.proc.nspace.clone();
+                    if let Answer::Peers(nspace) = &mut answer {
+                        *nspace = proc.nspace.clone();
+                    }
+                }
+                if let Answer::Pull(id) = answer {
+                    self.pulls = id;
+                }
+                Some(self.ask(Pending { tag, answer, missing: Vec::new(), gathered: Vec::new() }, *request))
+            }
+        })
+    }
+
+    /// Refuses a request for which the account of its process, or of its job, has not enough left.
+    ///
+    /// # Errors
+    /// [`WireError`] when nothing can be packed.
+    pub fn refused(&self, tag: u32) -> Result<Step, WireError> {
+        Ok(Step::Send(tag, answers::status(self.form, Status::ERR_OUT_OF_RESOURCE)?))
+    }
+
+    fn ask(&mut self, pending: Pending, request: Request) -> Step {
+        self.last += 1;
+        self.pending.insert(self.last, pending);
+        Step::Ask(self.last, request)
+    }
+
+    /// Takes in a reply of the server.
+    ///
+    /// # Errors
+    /// [`WireError`] when it cannot be packed.
+    pub fn replied(&mut self, number: u64, reply: Reply) -> Result<Option<Step>, WireError> {
+        let Some(mut pending) = self.pending.remove(&number) else {
+            // A request without an answer has failed.
+            trace!("a request of {} has failed: {reply:?}", self.proc);
+            return Ok(None);
+        };
+        match (&pending.answer, reply) {
+            (Answer::Data(proc, Some(key)), Reply::Value(_)) if proc.rank.is_process() && !key.is_reserved() => {
+                let proc = proc.clone();
+                pending.answer = Answer::Data(proc.clone(), None);
+                Ok(Some(self.ask(pending, everything(proc))))
+            }
+            (Answer::Spawned, Reply::Spawned(nspace)) => {
+                pending.missing.push(nspace);
+                self.gather(number, pending).map(Some)
+            }
+            (Answer::Connected(procs), Reply::Done(Status::SUCCESS)) => {
+                let mut others: Vec<Nspace> = procs.iter().map(|proc| proc.nspace.clone()).collect();
+                others.sort_unstable();
+                others.dedup();
+                others.retain(|nspace| *nspace != self.proc.nspace);
+                pending.missing = others;
+                self.gather(number, pending).map(Some)
+            }
+            (_, reply) => self.send(pending, reply).map(Some),
+        }
+    }
+
+    /// Has the information of the next job packed, or answers where there is none left.
+    fn gather(&mut self, number: u64, pending: Pending) -> Result<Step, WireError> {
+        let Some(next) = pending.missing.last().cloned() else {
+            return self.send(pending, Reply::Done(Status::SUCCESS));
+        };
+        self.pending.insert(number, pending);
+        Ok(Step::Gather(number, next))
+    }
+
+    /// Takes in the information of a job that was to be [gathered](Step::Gather), where there is any.
+    ///
+    /// # Errors
+    /// [`WireError`] when the answer cannot be packed.
+    pub fn gathered(&mut self, number: u64, packed: Option<Arc<Packed>>) -> Result<Option<Step>, WireError> {
+        let Some(mut pending) = self.pending.remove(&number) else { return Ok(None) };
+        if let Some(nspace) = pending.missing.pop() {
+            pending.gathered.push((nspace, packed));
+        }
+        self.gather(number, pending).map(Some)
+    }
+
+    fn send(&self, pending: Pending, reply: Reply) -> Result<Step, WireError> {
+        let Pending { tag, answer, gathered, .. } = pending;
+        let body = answers::body(self.form, self.major, answer, reply, &gathered)?;
+        Ok(Step::Send(tag, body))
+    }
+
+    /// Takes in what the server says unasked: the message, and what the server is told when it is on its way.
+    ///
+    /// # Errors
+    /// [`WireError`] when it cannot be packed.
+    pub fn pushed(&self, push: Push) -> Result<(Step, Option<Step>), WireError> {
+        Ok(match push {
+            Push::Event { status, source, info, .. } => {
+                (Step::Send(frame::EVENT, answers::event(self.form, status, &source, &info)?), None)
+            }
+            Push::Output { pull, source, channel, bytes, info } => {
+                let cost = output::cost(bytes.len()) as u64;
+                let body = answers::output(self.form, pull, &source, channel, bytes, &info)?;
+                (Step::Send(frame::OUTPUT, body), Some(Step::Ask(0, Request::OutputTaken { id: pull, cost })))
+            }
+        })
+    }
+}
+
+/// The request for everything that is known of a process or a job now.
+fn everything(proc: Proc) -> Request {
+    Request::Get { proc, key: None, info: vec![Info::new(keys::IMMEDIATE, true)] }
+}

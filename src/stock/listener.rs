@@ -1,0 +1,550 @@
+//! The stock door, seen from the server: a loopback port, and the connections that come in through it.
+//!
+//! It never blocks, and whatever a peer does harms that peer alone. A refused peer reads the status of its refusal
+//! before its socket ends, which a stock server does not let it: it would take itself for a process without a server.
+//!
+//! Connections have turns, and processes their [shares](crate::transport::shares), as at the native door. Long requests
+//! are taken apart, and the information of large jobs is packed, by a [thread of their own](crate::transport::worker).
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use mio::net::TcpListener;
+use mio::{Interest, Registry, Token};
+
+use super::ack::{self, Ack};
+use super::answers;
+use super::connection::{Breach, Connection, Incoming, Stage, next};
+use super::conversation::{Conversation, Reading, Step};
+use super::frame::{FIRST_DYNAMIC, Header};
+use super::job_info::{For, Shelf};
+use super::requests::Asked;
+use super::tools;
+use crate::account::Charge;
+use crate::data::Status;
+use crate::message::door::{Arrival, Callers, Capabilities, Door, JobInformation, Left};
+use crate::message::door::{Outgoing, PeerId, Ready, User};
+use crate::message::numbers::NumberMap;
+use crate::message::{LARGEST, Push, Request};
+use crate::sys::sock_diag;
+use crate::trace;
+use crate::transport::input::{CHUNK, Fill};
+use crate::transport::lobby::Lobby;
+use crate::transport::output::Full;
+use crate::transport::turns::{TURN, Turns};
+use crate::transport::worker::{SHORT, WORKER, Worker};
+use crate::wire::{Form, WireError};
+
+/// Connections taken in before those who are in already get their turn.
+const ACCEPTED_PER_TURN: usize = 64;
+/// Time that the door stays shut when the process has no descriptor left for another connection.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// The door.
+pub struct StockListener {
+    number: u8,
+    registry: Registry,
+    /// Poll token that the door's own tokens are added to.
+    tokens: usize,
+    listening: TcpListener,
+    port: u16,
+    connections: NumberMap<u64, Connection>,
+    /// Number of the last connection; that of the listening socket is 0.
+    last: u64,
+    /// Connections that have not said who they are, or were refused.
+    lobby: Lobby,
+    turns: Turns,
+    worker: Worker<Done>,
+    /// Information of jobs, packed.
+    shelf: Shelf,
+    /// Time at which to accept again.
+    resume: Option<Instant>,
+    scratch: Box<[u8; CHUNK]>,
+}
+
+/// Work that the worker has done.
+enum Done {
+    /// A request was taken apart, which had so many bytes.
+    Read { connection: u64, tag: u32, len: usize, asked: Result<Asked, WireError> },
+    /// The information of a job was packed.
+    Packed(Arc<dyn JobInformation>, Form, Result<Vec<u8>, Status>),
+}
+
+impl StockListener {
+    /// Opens the door on a port of the loopback interface that the kernel chooses.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn open(number: u8, registry: Registry, tokens: usize) -> io::Result<Self> {
+        let mut listening = TcpListener::bind(SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0)))?;
+        let port = listening.local_addr()?.port();
+        registry.register(&mut listening, Token(tokens), Interest::READABLE)?;
+        Ok(StockListener {
+            number,
+            registry,
+            tokens,
+            listening,
+            port,
+            connections: NumberMap::default(),
+            last: 0,
+            lobby: Lobby::default(),
+            turns: Turns::new(Instant::now()),
+            worker: Worker::new(tokens),
+            shelf: Shelf::default(),
+            resume: None,
+            scratch: Box::new([0; CHUNK]),
+        })
+    }
+
+    /// Returns the port.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    fn peer_id(&self, connection: u64) -> PeerId {
+        PeerId { door: self.number, connection }
+    }
+
+    fn accept(&mut self, callers: &mut dyn Callers) {
+        for _ in 0..ACCEPTED_PER_TURN {
+            match self.listening.accept() {
+                Ok((mut stream, _)) => {
+                    self.last += 1;
+                    let id = self.last;
+                    let token = Token(self.tokens + id as usize);
+                    match self.registry.register(&mut stream, token, Interest::READABLE) {
+                        Ok(()) => {
+                            // Answers are short, and their client waits for each.
+                            let _ = stream.set_nodelay(true);
+                            self.connections.insert(id, Connection::new(stream));
+                            self.lobby.enter(id);
+                        }
+                        Err(e) => trace!("a connection cannot be taken in: {e}"),
+                    }
+                    self.make_room(callers);
+                }
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return,
+                Err(e) if matches!(e.raw_os_error(), Some(libc::ECONNABORTED | libc::EINTR)) => {}
+                Err(e) => {
+                    trace!("cannot accept for {} ms: {e}", PAUSE.as_millis());
+                    self.resume = Some(Instant::now() + PAUSE);
+                    return;
+                }
+            }
+        }
+        self.resume = Some(Instant::now());
+    }
+
+    fn make_room(&mut self, callers: &mut dyn Callers) {
+        if let Some(oldest) = self.lobby.make_room(|id| is_settled(&self.connections, id)) {
+            // It may have spoken while others were accepted.
+            self.read(oldest, true, callers);
+            if !is_settled(&self.connections, oldest) {
+                self.cut(oldest, &Breach::Crowded, callers);
+            }
+        }
+    }
+
+    /// Arranges the next turn of a connection: after those of others, or when its process is held no more.
+    fn go_on(&mut self, id: u64) {
+        if let Some(connection) = self.connections.get_mut(&id) {
+            self.turns.go_on(id, &mut connection.place);
+        }
+    }
+
+    /// Gives a connection its turn, or arranges one.
+    fn turn(&mut self, id: u64, to_end: bool, callers: &mut dyn Callers) {
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        if self.turns.begin(id, &mut connection.place) {
+            let begin = self.turns.shares.now();
+            let requests = self.read(id, to_end, callers);
+            self.turns.shares.spend_on(self.turns.served, requests, begin.elapsed());
+        }
+    }
+
+    /// Takes in what a peer has sent; up to the end of it, where no news of it is to be expected. Returns the number of
+    /// its requests.
+    fn read(&mut self, id: u64, to_end: bool, callers: &mut dyn Callers) -> usize {
+        let Some(connection) = self.connections.get_mut(&id) else { return 0 };
+        if connection.is_busy || matches!(connection.stage, Stage::Asking(_)) {
+            return 0;
+        }
+        let mut has_more = true;
+        if !connection.has_ended && !connection.has_message() {
+            let before = connection.input.waiting().len();
+            match connection.fill(&mut self.scratch, to_end) {
+                Ok(filled) => {
+                    has_more = filled == Fill::More;
+                    connection.has_ended = filled == Fill::Closed;
+                    let bytes = connection.input.waiting().len().saturating_sub(before);
+                    self.turns.has_read(connection.place.owner, bytes);
+                }
+                // The process was killed, or closed its end with something unread.
+                Err(e) if e.kind() == io::ErrorKind::ConnectionReset => connection.has_ended = true,
+                Err(e) => {
+                    self.cut(id, &e.into(), callers);
+                    return 0;
+                }
+            }
+        }
+        let mut requests = 0;
+        match self.dispatch(id, &mut requests, callers) {
+            Ok(is_done) => has_more |= !is_done,
+            Err(breach) => {
+                self.cut(id, &breach, callers);
+                return requests;
+            }
+        }
+        let Some(connection) = self.connections.get(&id).filter(|connection| !connection.is_busy) else {
+            return requests;
+        };
+        let is_in = matches!(connection.stage, Stage::In(_));
+        match connection.has_ended {
+            true if is_in && connection.has_message() => self.go_on(id),
+            true if is_in && connection.input.is_mid_message() => self.cut(id, &Breach::Truncated, callers),
+            true => self.close(id, Left::Closed, callers),
+            false if has_more => self.go_on(id),
+            false => {}
+        }
+        requests
+    }
+
+    /// Hands whole messages on, as many as a turn has time for. Returns whether that was all of them.
+    fn dispatch(&mut self, id: u64, requests: &mut usize, callers: &mut dyn Callers) -> Result<bool, Breach> {
+        let begin = self.turns.shares.now();
+        while let Some(connection) = self.connections.get_mut(&id) {
+            if connection.is_busy {
+                return Ok(true);
+            }
+            if *requests > 0 && begin.elapsed() >= TURN {
+                return Ok(false);
+            }
+            let Connection { stage, input, account, .. } = connection;
+            let (step, len) = match stage {
+                Stage::Asking(_) | Stage::Refused(None) => return Ok(true),
+                Stage::Refused(said @ Some(_)) => match next(input, account, false, SHORT)? {
+                    None => return Ok(true),
+                    Some(Incoming::Message(Header { tag, .. }, _)) => {
+                        // Nobody answers for what it goes on sending.
+                        input.refuse_all();
+                        let answer = said.take().filter(|_| tag >= FIRST_DYNAMIC);
+                        let body = answer.map(|(form, status)| answers::status(form, status)).transpose()?;
+                        (body.map(|body| Step::Send(tag, body)), 0)
+                    }
+                    Some(_) => return Err(Breach::NotStock),
+                },
+                Stage::Unknown => {
+                    let Some(Incoming::Ack(body)) = next(input, account, true, ack::MAX)? else { return Ok(true) };
+                    let ack = ack::parse(body)?;
+                    self.introduce(id, ack, callers)?;
+                    continue;
+                }
+                Stage::In(conversation) => match next(input, account, false, LARGEST)? {
+                    None => return Ok(true),
+                    Some(Incoming::Message(header, body)) => {
+                        let (reading, len) = (conversation.reading(), body.len());
+                        if len > SHORT && self.worker.is_there(&self.registry) {
+                            connection.is_busy = true;
+                            let bytes = input.detach(account);
+                            self.worker.run(move || Some(decode(id, header.tag, len, reading, bytes)));
+                            return Ok(true);
+                        }
+                        (conversation.asked(header.tag, reading.read(header.tag, body)?)?, len)
+                    }
+                    Some(Incoming::Refused(header)) => (Some(conversation.refused(header.tag)?), 0),
+                    Some(Incoming::Ack(_)) => return Err(Breach::NotStock),
+                },
+            };
+            *requests += 1;
+            if let Some(step) = step {
+                self.step(id, step, len, callers)?;
+            }
+        }
+        Ok(true)
+    }
+
+    /// Takes in what the worker has done.
+    fn done(&mut self, done: Done, callers: &mut dyn Callers) {
+        match done {
+            Done::Read { connection: id, tag, len, asked } => {
+                let Some(connection) = self.connections.get_mut(&id) else {
+                    return drop(self.worker.run(move || {
+                        drop(asked);
+                        None
+                    }));
+                };
+                connection.is_busy = false;
+                self.turns.serve(connection.place.owner);
+                let begin = self.turns.shares.now();
+                if let Err(breach) = self.handed_on(id, tag, len, asked, callers) {
+                    return self.cut(id, &breach, callers);
+                }
+                self.turns.shares.spend(self.turns.served, begin.elapsed());
+                if self.connections.get(&id).is_some_and(|connection| !connection.is_busy) {
+                    self.go_on(id);
+                }
+            }
+            Done::Packed(job, form, body) => self.packed(&job, form, body, callers),
+        }
+    }
+
+    /// Hands a long request on.
+    fn handed_on(
+        &mut self,
+        id: u64,
+        tag: u32,
+        len: usize,
+        asked: Result<Asked, WireError>,
+        callers: &mut dyn Callers,
+    ) -> Result<(), Breach> {
+        let Some(Connection { stage: Stage::In(conversation), .. }) = self.connections.get_mut(&id) else {
+            return Ok(());
+        };
+        match conversation.asked(tag, asked?)? {
+            Some(step) => self.step(id, step, len, callers),
+            None => Ok(()),
+        }
+    }
+
+    /// Asks the server whether a peer may come in, as the user that the kernel says it is.
+    fn introduce(&mut self, id: u64, mut ack: Ack, callers: &mut dyn Callers) -> Result<(), Breach> {
+        let Some(connection) = self.connections.get_mut(&id) else { return Ok(()) };
+        let uid = sock_diag::owner_of_other_end(connection.stream.peer_addr()?, connection.stream.local_addr()?)?;
+        let (claim, info) = (tools::claim(&ack), std::mem::take(&mut ack.info));
+        let pid = tools::pid(&info);
+        connection.stage = Stage::Asking(ack);
+        let capabilities = Capabilities { takes_job_info: true, ..Capabilities::default() };
+        let user = Some(User { uid, gid: None });
+        let arrival = Arrival { claim, capabilities, info, user, pid, process: None };
+        callers.arrived(self.peer_id(id), arrival);
+        self.forget_settled();
+        Ok(())
+    }
+
+    fn step(&mut self, id: u64, step: Step, bytes: usize, callers: &mut dyn Callers) -> Result<(), Breach> {
+        match step {
+            Step::Ask(number, request) => {
+                let peer = self.peer_id(id);
+                callers.asked(peer, number, request, bytes);
+                if let Some(connection) = self.connections.get_mut(&id) {
+                    connection.is_busy = callers.is_busy(peer);
+                }
+            }
+            Step::Send(tag, body) => self.push(id, tag, &body, None, callers)?,
+            Step::JobInfo(tag, job) => self.inform(id, For::Answer(tag), job, callers)?,
+            Step::Gather(number, nspace) => match callers.job_information(&nspace) {
+                Some(job) => self.inform(id, For::Part(number), job, callers)?,
+                None => self.informed(id, For::Part(number), None, callers)?,
+            },
+        }
+        Ok(())
+    }
+
+    fn push(
+        &mut self,
+        id: u64,
+        tag: u32,
+        body: &[u8],
+        then: Option<Request>,
+        callers: &mut dyn Callers,
+    ) -> Result<(), Breach> {
+        let Some(connection) = self.connections.get_mut(&id) else { return Ok(()) };
+        match connection.push(tag, body, then) {
+            // An answer that its process has no room for becomes the news of that.
+            Err(Breach::Full(Full::OverLimit(_))) if tag >= FIRST_DYNAMIC => {
+                let Stage::In(conversation) = &connection.stage else { return Ok(()) };
+                if let Step::Send(tag, body) = conversation.refused(tag)? {
+                    connection.push(tag, &body, None)?;
+                }
+            }
+            pushed => pushed?,
+        }
+        self.write(id, callers);
+        Ok(())
+    }
+
+    /// Sends what the peer takes, and asks to be told when it takes more.
+    fn write(&mut self, id: u64, callers: &mut dyn Callers) {
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        let (waits, asked) = match connection.flush() {
+            Ok(flushed) => flushed,
+            Err(e) if matches!(e.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset) => {
+                return self.close(id, Left::Closed, callers);
+            }
+            Err(e) => return self.cut(id, &e.into(), callers),
+        };
+        if waits != connection.wants_write {
+            let interest = if waits { Interest::READABLE | Interest::WRITABLE } else { Interest::READABLE };
+            let token = Token(self.tokens + id as usize);
+            match self.registry.reregister(&mut connection.stream, token, interest) {
+                Ok(()) => connection.wants_write = waits,
+                Err(e) => return self.cut(id, &e.into(), callers),
+            }
+        }
+        let peer = self.peer_id(id);
+        asked.into_iter().for_each(|request| callers.asked(peer, 0, request, 0));
+    }
+
+    /// Tells a peer why it is not let in; its socket ends when it has closed its own end, or in time.
+    ///
+    /// Clients of 4.2 go on to their first request all the same, and wait for ever for its answer where the connection
+    /// ends before they have sent it. So they are answered.
+    fn refuse(&mut self, id: u64, status: Status, callers: &mut dyn Callers) {
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        let form = if let Stage::Asking(ack) = &connection.stage { ack.form } else { Form::Plain };
+        connection.stage = Stage::Refused(Some((form, status)));
+        self.lobby.enter(id);
+        if connection.push_raw(&status.0.to_be_bytes()).is_ok() {
+            self.write(id, callers);
+        }
+        // The first request may have come with the name.
+        self.go_on(id);
+    }
+
+    /// Ends a connection for its own fault.
+    fn cut(&mut self, id: u64, breach: &Breach, callers: &mut dyn Callers) {
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        trace!("connection {id} of the stock door is cut: {breach}");
+        if connection.is_unknown() && connection.push_raw(&Status::ERR_HANDSHAKE_FAILED.0.to_be_bytes()).is_ok() {
+            // A peer that does not take this little is not told.
+            let _ = connection.flush();
+        }
+        self.close(id, Left::Cut, callers);
+    }
+
+    fn close(&mut self, id: u64, how: Left, callers: &mut dyn Callers) {
+        let Some(mut connection) = self.connections.remove(&id) else { return };
+        self.turns.shares.leave(connection.place.owner);
+        // Closing the descriptor takes it out of the poll as well.
+        let _ = self.registry.deregister(&mut connection.stream);
+        if matches!(connection.stage, Stage::Asking(_) | Stage::In(_)) {
+            callers.left(self.peer_id(id), how);
+        }
+        self.forget_settled();
+    }
+
+    fn forget_settled(&mut self) {
+        self.lobby.forget_settled(|id| is_settled(&self.connections, id));
+    }
+
+    fn push_unasked(&mut self, id: u64, push: Push, callers: &mut dyn Callers) -> Result<(), Breach> {
+        let Some(Stage::In(conversation)) = self.connections.get(&id).map(|connection| &connection.stage) else {
+            return Ok(());
+        };
+        let (Step::Send(tag, body), then) = conversation.pushed(push)? else { return Ok(()) };
+        let then = then.and_then(|step| if let Step::Ask(_, request) = step { Some(request) } else { None });
+        self.push(id, tag, &body, then, callers)
+    }
+
+    fn message(&mut self, id: u64, message: Outgoing, callers: &mut dyn Callers) -> Result<(), Breach> {
+        let Some(connection) = self.connections.get_mut(&id) else { return Ok(()) };
+        match message {
+            Outgoing::Accepted { server, proc, job_info, account, .. } => {
+                let Stage::Asking(ack) = &mut connection.stage else { return Ok(()) };
+                let welcome = tools::welcome(ack.kind, &proc, &server);
+                // A tool has its name from the server, whatever it wanted.
+                ack.proc = proc.clone();
+                let conversation = Conversation::new(ack, job_info);
+                connection.let_in(conversation, account);
+                connection.place.owner = self.turns.shares.join(&proc);
+                connection.push_raw(&welcome)?;
+                self.write(id, callers);
+                // Messages may have come while the server made up its mind.
+                self.go_on(id);
+            }
+            Outgoing::Refused { status, .. } => self.refuse(id, status, callers),
+            Outgoing::Reply { number, reply, .. } => {
+                let Stage::In(conversation) = &mut connection.stage else { return Ok(()) };
+                if let Some(step) = conversation.replied(number, reply)? {
+                    self.step(id, step, 0, callers)?;
+                }
+            }
+            Outgoing::Push(push) => self.push_unasked(id, push, callers)?,
+            Outgoing::Shared(push) => self.push_unasked(id, Push::clone(&push), callers)?,
+            Outgoing::GoOn => {
+                connection.is_busy = false;
+                self.go_on(id);
+            }
+            Outgoing::End => {
+                if let Some(mut entry) = self.connections.remove(&id) {
+                    self.turns.shares.leave(entry.place.owner);
+                    let _ = entry.flush();
+                    let _ = self.registry.deregister(&mut entry.stream);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Returns whether a connection is in, or asks to be, or is gone.
+fn is_settled(connections: &NumberMap<u64, Connection>, id: u64) -> bool {
+    let is_outside = |connection: &Connection| matches!(connection.stage, Stage::Unknown | Stage::Refused(_));
+    !connections.get(&id).is_some_and(is_outside)
+}
+
+/// Takes the message apart that these bytes end with.
+fn decode(connection: u64, tag: u32, len: usize, reading: Reading, (bytes, charge): (Vec<u8>, Charge)) -> Done {
+    let asked = reading.read(tag, &bytes[bytes.len() - len..]);
+    drop((bytes, charge));
+    Done::Read { connection, tag, len, asked }
+}
+
+impl Door for StockListener {
+    fn ready(&mut self, id: u64, ready: Ready, callers: &mut dyn Callers) {
+        if id == 0 {
+            return self.accept(callers);
+        }
+        if id == WORKER {
+            return self.worker.take().into_iter().for_each(|done| self.done(done, callers));
+        }
+        if ready.writable {
+            self.write(id, callers);
+        }
+        // Nothing of it is read before it is let in, and this is not said a second time.
+        let asks = |connection: &Connection| matches!(connection.stage, Stage::Asking(_));
+        if ready.ended && self.connections.get(&id).is_some_and(asks) {
+            return self.close(id, Left::Closed, callers);
+        }
+        if ready.readable {
+            self.turn(id, ready.ended, callers);
+        }
+    }
+
+    fn send(&mut self, connection: u64, message: Outgoing, callers: &mut dyn Callers) {
+        if let Err(breach) = self.message(connection, message, callers) {
+            self.cut(connection, &breach, callers);
+        }
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        let deadlines = [self.turns.deadline(), self.lobby.deadline(), self.resume, self.shelf.deadline()];
+        deadlines.into_iter().flatten().min()
+    }
+
+    fn also_spent(&mut self, time: Duration) {
+        self.turns.also_spent(time);
+    }
+
+    fn tick(&mut self, now: Instant, callers: &mut dyn Callers) {
+        if let Some(id) = self.turns.next(now) {
+            if let Some(connection) = self.connections.get_mut(&id) {
+                connection.place.call();
+            }
+            self.turn(id, true, callers);
+        }
+        self.shelf.forget(now);
+        while let Some(id) = self.lobby.late(now, |id| is_settled(&self.connections, id)) {
+            self.cut(id, &Breach::Late, callers);
+        }
+        if self.resume.is_some_and(|at| at <= now) {
+            self.resume = None;
+            self.accept(callers);
+        }
+    }
+}
+
+mod information;
+#[cfg(test)]
+mod tests;

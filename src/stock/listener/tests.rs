@@ -1,0 +1,309 @@
+//! Tests of the door: long messages, turns, and information of jobs that clients share.
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpStream};
+
+use super::*;
+use crate::account::Account;
+use crate::data::{DataType, Key, Nspace, Proc, Rank, Scope, Value, keys};
+use crate::message::Reply;
+use crate::stock::body::{Bodies, Body};
+use crate::stock::frame::{HEADER, Header};
+use crate::stock::job_info;
+use crate::stock::job_info::FEW;
+use crate::stock::requests::command;
+use crate::stock::testing::{Job, nspace};
+use crate::wire::Writer;
+
+/// Server's side that notes what it is asked, and how peers left.
+#[derive(Default)]
+struct Notes {
+    arrived: Vec<PeerId>,
+    asked: Vec<Request>,
+    left: Vec<Left>,
+    /// The job that is known by whatever name.
+    known: Option<Arc<Job>>,
+}
+
+impl Callers for Notes {
+    fn job_information(&mut self, _: &Nspace) -> Option<Arc<dyn JobInformation>> {
+        self.known.clone().map(|job| job as _)
+    }
+    fn arrived(&mut self, peer: PeerId, _: Arrival) {
+        self.arrived.push(peer);
+    }
+    fn asked(&mut self, _: PeerId, _: u64, request: Request, _: usize) {
+        self.asked.push(request);
+    }
+    fn refused(&mut self, _: PeerId, _: u64) {}
+    fn meets(&mut self, _: PeerId, _: u64, _: u32, _: bool) {}
+    fn left(&mut self, _: PeerId, how: Left) {
+        self.left.push(how);
+    }
+}
+
+const READY: Ready = Ready { readable: true, writable: false, ended: false };
+
+/// Door with peers, all of one job.
+struct Visit {
+    poll: mio::Poll,
+    door: StockListener,
+    peers: Vec<TcpStream>,
+    notes: Notes,
+}
+
+/// The acknowledgement of a rank of the job.
+fn acknowledgement(rank: u32) -> Vec<u8> {
+    let mut body = b"native\0\0\0\0\0\0job\0".to_vec();
+    body.extend(rank.to_be_bytes());
+    body.extend(b"4.2.2\0v41\0\x01hash\0");
+    let mut message = [0xff; 8].to_vec();
+    message.extend((body.len() as u32).to_ne_bytes());
+    message.extend([0; 4]);
+    message.extend(body);
+    message
+}
+
+fn message(tag: u32, body: &[u8]) -> Vec<u8> {
+    [&Header { tag, len: body.len() }.bytes()[..], body].concat()
+}
+
+/// A commit of a value of so many bytes.
+fn commit(key: &str, bytes: usize) -> Vec<u8> {
+    let mut inner = Bodies::new(Form::Plain);
+    inner.entry(&Key::new(key).unwrap(), &Value::ByteObject(vec![7; bytes])).unwrap();
+    let mut out = Bodies::new(Form::Plain);
+    out.one(DataType::COMMAND, &command::COMMIT).unwrap().one(DataType::SCOPE, &Scope::LOCAL).unwrap();
+    let mut to = Writer::new(&mut out.bytes);
+    to.head(Form::Plain, DataType::BUFFER, 1).unwrap();
+    to.raw(&[1]);
+    to.number(inner.bytes.len() as u64);
+    to.raw(&inner.bytes);
+    out.bytes
+}
+
+/// The keys of all commits, in their order.
+fn committed(notes: &Notes) -> Vec<Key> {
+    let key = |request: &Request| match request {
+        Request::Commit { entries } => entries[0].key.clone(),
+        other => panic!("{other:?}"),
+    };
+    notes.asked.iter().map(key).collect()
+}
+
+impl Visit {
+    /// Lets peers of this job in, each charged to an account.
+    fn new(job: &Arc<Job>, accounts: &[Account]) -> Visit {
+        let poll = mio::Poll::new().unwrap();
+        let door = StockListener::open(0, poll.registry().try_clone().unwrap(), 0).unwrap();
+        let mut visit = Visit { poll, door, peers: Vec::new(), notes: Notes::default() };
+        for (rank, account) in accounts.iter().enumerate() {
+            let mut peer = TcpStream::connect(("127.0.0.1", visit.door.port())).unwrap();
+            peer.write_all(&acknowledgement(rank as u32)).unwrap();
+            visit.until(|visit| visit.notes.arrived.len() > rank);
+            let proc = Proc::new(nspace(), Rank(rank as u32));
+            let (job_info, account) = (Some(job.clone() as _), account.clone());
+            let (server, uri, parts) = (proc.clone(), String::new(), Vec::new());
+            let id = visit.notes.arrived[rank].connection;
+            let accepted = Outgoing::Accepted { server, uri, proc, parts, job_info, account };
+            visit.door.send(id, accepted, &mut visit.notes);
+            let mut welcome = [1; 8];
+            peer.read_exact(&mut welcome).unwrap();
+            assert_eq!(welcome, [0; 8]);
+            visit.peers.push(peer);
+        }
+        visit
+    }
+
+    /// One look at the poll, and what follows.
+    fn turn(&mut self) {
+        let mut events = mio::Events::with_capacity(8);
+        let until = self.door.deadline().map(|at| at.saturating_duration_since(Instant::now()));
+        self.poll.poll(&mut events, until).unwrap();
+        for event in &events {
+            let ready =
+                Ready { readable: event.is_readable(), writable: event.is_writable(), ended: event.is_read_closed() };
+            self.door.ready(event.token().0 as u64, ready, &mut self.notes);
+        }
+        self.door.tick(Instant::now(), &mut self.notes);
+    }
+
+    fn until(&mut self, is_so: impl Fn(&Visit) -> bool) {
+        while !is_so(self) {
+            self.turn();
+        }
+    }
+
+    /// Serves all peers while one reads a message.
+    fn hear(&mut self, peer: usize) -> (Header, Vec<u8>) {
+        let mut stream = self.peers[peer].try_clone().unwrap();
+        let heard = std::thread::spawn(move || {
+            let mut header = [0; HEADER];
+            stream.read_exact(&mut header).unwrap();
+            let header = Header::parse(&header);
+            let mut body = vec![0; header.len];
+            stream.read_exact(&mut body).unwrap();
+            (header, body)
+        });
+        while !heard.is_finished() {
+            let mut events = mio::Events::with_capacity(8);
+            self.poll.poll(&mut events, Some(Duration::from_millis(1))).unwrap();
+            for event in &events {
+                let ready = Ready { readable: event.is_readable(), writable: event.is_writable(), ended: false };
+                self.door.ready(event.token().0 as u64, ready, &mut self.notes);
+            }
+            self.door.tick(Instant::now(), &mut self.notes);
+        }
+        heard.join().unwrap()
+    }
+
+    fn connection(&self, peer: usize) -> &Connection {
+        &self.door.connections[&self.notes.arrived[peer].connection]
+    }
+}
+
+#[test]
+fn a_long_message_is_taken_apart_by_a_thread_and_the_next_waits_for_it() {
+    let mut visit = Visit::new(&Job::new(1, 1), &[Account::of_job("job", 1 << 20)]);
+    let sent = [message(101, &commit("long", SHORT + 1)), message(102, &commit("short", 10))].concat();
+    let mut peer = visit.peers.remove(0);
+    let sender = std::thread::spawn(move || {
+        peer.write_all(&sent).unwrap();
+        peer
+    });
+    visit.until(|visit| visit.connection(0).is_busy);
+    assert!(visit.notes.asked.is_empty(), "the control thread has not read it");
+    visit.until(|visit| visit.notes.asked.len() == 2);
+    assert_eq!(committed(&visit.notes), [Key::new("long").unwrap(), Key::new("short").unwrap()]);
+    assert_eq!(visit.connection(0).account.used(), 0);
+    drop(sender.join().unwrap());
+}
+
+#[test]
+fn a_long_message_that_makes_no_sense_ends_its_connection() {
+    let mut visit = Visit::new(&Job::new(1, 1), &[Account::unlimited()]);
+    visit.peers[0].write_all(&message(101, &vec![0xff; SHORT + 1])).unwrap();
+    visit.until(|visit| !visit.notes.left.is_empty());
+    assert_eq!((&visit.notes.left[..], visit.notes.asked.len()), (&[Left::Cut][..], 0));
+}
+
+#[test]
+fn many_messages_take_turns_and_are_heard_after_the_end() {
+    let mut visit = Visit::new(&Job::new(1, 1), &[Account::unlimited()]);
+    let many: Vec<u8> = (0..2000).flat_map(|tag| message(101 + tag, &commit("k", 100))).collect();
+    let mut peer = visit.peers.remove(0);
+    let sender = std::thread::spawn(move || {
+        peer.write_all(&many).unwrap();
+        peer.shutdown(Shutdown::Write).unwrap();
+        peer
+    });
+    visit.until(|visit| !visit.notes.left.is_empty());
+    assert_eq!((visit.notes.asked.len(), &visit.notes.left[..]), (2000, &[Left::Closed][..]));
+    drop(sender.join().unwrap());
+}
+
+#[test]
+fn a_turn_ends_though_there_is_more() {
+    let mut visit = Visit::new(&Job::new(1, 1), &[Account::unlimited()]);
+    let many: Vec<u8> = (0..2000).flat_map(|tag| message(101 + tag, &commit("k", 20))).collect();
+    visit.peers[0].write_all(&many).unwrap();
+    let id = visit.notes.arrived[0].connection;
+    let has_come = |visit: &Visit| visit.connection(0).stream.peek(&mut [0; 65536]).unwrap_or(0) > 60_000;
+    while !has_come(&visit) {
+        std::thread::yield_now();
+    }
+    while visit.door.turns.next(Instant::now()).is_some() {}
+    visit.door.connections.get_mut(&id).unwrap().place.call();
+    visit.door.ready(id, READY, &mut visit.notes);
+    let first = visit.notes.asked.len();
+    assert!(first > 0 && first < 2000, "{first} in the first turn");
+    visit.until(|visit| visit.notes.asked.len() == 2000);
+}
+
+#[test]
+fn clients_of_a_job_share_its_information_and_the_job_pays_once() {
+    let of_job = Account::of_job("job", 1 << 30);
+    let accounts = [0, 1, 2].map(|rank| of_job.of_process(rank));
+    let job = Job::new(2, FEW);
+    let mut visit = Visit::new(&job, &accounts);
+    for peer in &mut visit.peers {
+        peer.write_all(&message(101, &[2, command::JOB_INFO])).unwrap();
+    }
+    let heard = [0, 1, 2].map(|peer| visit.hear(peer));
+    assert!(heard.iter().all(|one| *one == heard[0]) && heard[0].0.tag == 101);
+    assert_eq!(job.reads(), 1, "packed once");
+    assert_eq!(of_job.used(), heard[0].1.len() as u64);
+    let later = Instant::now() + job_info::KEPT_FOR;
+    visit.door.tick(later, &mut visit.notes);
+    assert_eq!((of_job.used(), visit.door.shelf.deadline()), (0, None));
+}
+
+#[test]
+fn information_that_the_job_has_no_room_for_is_refused() {
+    let mut visit = Visit::new(&Job::new(2, FEW), &[Account::of_job("job", 1000)]);
+    visit.peers[0].write_all(&message(101, &[2, command::JOB_INFO])).unwrap();
+    let (header, body) = visit.hear(0);
+    let mut body = Body::new(&body, Form::Plain);
+    assert_eq!((header.tag, body.one::<Status>(DataType::STATUS)), (101, Ok(Status::ERR_OUT_OF_RESOURCE)));
+}
+
+/// Numbers of the nodes and of the ranks that an answer tells of.
+fn told(body: &[u8]) -> (usize, Vec<Rank>) {
+    let mut body = Body::new(body, Form::Plain);
+    assert_eq!(body.one::<Nspace>(DataType::STRING), Ok(nspace()));
+    let (mut nodes, mut ranks) = (0, Vec::new());
+    while !body.is_empty() {
+        match body.entry().unwrap() {
+            (key, _) if key == *keys::NODE_INFO_ARRAY => nodes += 1,
+            (_, Value::ByteObject(rank)) => {
+                ranks.push(Body::new(&rank, Form::Plain).one::<Rank>(DataType::PROC_RANK).unwrap());
+            }
+            _ => {}
+        }
+    }
+    (nodes, ranks)
+}
+
+#[test]
+fn what_does_not_fit_is_left_out_the_ranks_of_other_nodes_first() {
+    for (nodes, per_node, of_nodes) in [(1000, 100, 1000), (1000, 1000, 1000), (1_000_000, 2, 1)] {
+        let job = Job::new(nodes, per_node);
+        let body = job_info::body(Form::Plain, &*job).unwrap();
+        assert!(body.len() < 32 << 20, "{} bytes", body.len());
+        let of_ranks = if nodes * per_node == 100_000 { 100_000 } else { per_node };
+        assert_eq!(told(&body), (of_nodes, (0..of_ranks).map(Rank).collect::<Vec<_>>()));
+    }
+}
+
+#[test]
+fn a_connect_and_a_spawn_bring_other_jobs_with_their_ranks() {
+    let mut visit = Visit::new(&Job::new(1, 1), &[Account::unlimited()]);
+    visit.notes.known = Some(Job::new(2, FEW));
+    let id = visit.notes.arrived[0].connection;
+    let other = Proc::new(Nspace::new("other").unwrap(), Rank::WILDCARD);
+    let mut connect = Bodies::new(Form::Plain);
+    connect
+        .one(DataType::COMMAND, &command::CONNECT)
+        .unwrap()
+        .list(DataType::PROC, std::slice::from_ref(&other))
+        .unwrap();
+    let mut spawn = Bodies::new(Form::Plain);
+    spawn.one(DataType::COMMAND, &command::SPAWN).unwrap().infos(&[]).unwrap();
+    for (body, reply) in [(connect, Reply::Done(Status::SUCCESS)), (spawn, Reply::Spawned(other.nspace.clone()))] {
+        let (number, mut body) = (visit.notes.asked.len() as u64 + 1, body);
+        // No attributes, or no applications.
+        body.one(DataType::SIZE, &0usize).unwrap();
+        visit.peers[0].write_all(&message(101, &body.bytes)).unwrap();
+        visit.until(|visit| visit.notes.asked.len() as u64 == number);
+        let reply = Outgoing::Reply { number, reply, descriptors: Vec::new() };
+        visit.door.send(id, reply, &mut visit.notes);
+        let (header, answer) = visit.hear(0);
+        assert_eq!(header.tag, 101);
+        let mut answer = Body::new(&answer, Form::Plain);
+        assert_eq!(answer.one::<Status>(DataType::STATUS), Ok(Status::SUCCESS));
+        let of_job = match number {
+            1 => answer.one::<Vec<u8>>(DataType::BYTE_OBJECT).unwrap(),
+            _ => answer.reader.rest().to_vec(),
+        };
+        assert_eq!(told(&of_job), (2, (0..2 * FEW).map(Rank).collect::<Vec<_>>()));
+    }
+}

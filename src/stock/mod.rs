@@ -1,0 +1,33 @@
+//! The stock door: the public protocol of the reference implementation, so that processes which bring its library find
+//! a server here.
+//!
+//! Two actors: a server that listens on a loopback TCP port, and the clients of its jobs that know no other protocol.
+//! A connection begins with an acknowledgement ([`ack`]) in which the client names itself and how it packs; the kernel
+//! tells which user owns the other end, and that is held against the registration. What the client says of its user
+//! counts for nothing. From then on the connection carries [`frame`]s with a tag that pairs an answer with its
+//! request: [`requests`] turns their bodies into the [`Request`](crate::message::Request)s that native clients send,
+//! and [`answers`] turns replies into bodies. A stock client maps nothing: the information of its job goes to it as
+//! values ([`job_info`]).
+//!
+//! A third actor is the tool ([`tools`]), which no server has started.
+//!
+//! Encoding and form of packs belong to a connection, never to a namespace. When a client's end closes before it has
+//! said goodbye, its process counts as lost.
+pub mod ack;
+pub mod answers;
+pub mod body;
+mod connection;
+mod conversation;
+pub mod frame;
+pub mod job_info;
+pub mod listener;
+pub mod parsers;
+pub mod requests;
+#[cfg(test)]
+pub mod testing;
+mod tools;
+
+/// Environment variable with the address of the door.
+pub const URI_VARIABLE: &str = "PMIX_SERVER_URI41";
+/// Release that this side says it is of. Clients from 4.1 to 7 keep to the forms that this one reads.
+pub const VERSION: &str = "4.2.2";

@@ -1,0 +1,358 @@
+//! Requests of stock clients: the body of a message becomes the [`Request`] that a native client would send.
+use super::body::{Body, DESCRIBED, PLAIN};
+use crate::data::{Channels, DataRange, DataType, Info, Key, Nspace, Posted, Proc, Rank, Scope, Status, Text};
+use crate::data::{Value, constants::fabric_operation, keys};
+use crate::message::{Forward, GroupCall, Request};
+use crate::wire::{Form, WireError};
+
+/// Commands, by their numbers.
+pub mod command {
+    pub const JOB_INFO: u8 = 0;
+    pub const ABORT: u8 = 1;
+    pub const COMMIT: u8 = 2;
+    pub const FENCE: u8 = 3;
+    pub const GET: u8 = 4;
+    pub const FINALIZE: u8 = 5;
+    pub const PUBLISH: u8 = 6;
+    pub const LOOKUP: u8 = 7;
+    pub const UNPUBLISH: u8 = 8;
+    pub const SPAWN: u8 = 9;
+    pub const CONNECT: u8 = 10;
+    pub const DISCONNECT: u8 = 11;
+    pub const NOTIFY: u8 = 12;
+    pub const REGISTER_EVENTS: u8 = 13;
+    pub const DEREGISTER_EVENTS: u8 = 14;
+    pub const QUERY: u8 = 15;
+    pub const LOG: u8 = 16;
+    pub const ALLOCATE: u8 = 17;
+    pub const JOB_CONTROL: u8 = 18;
+    pub const MONITOR: u8 = 19;
+    pub const GET_CREDENTIAL: u8 = 20;
+    pub const VALIDATE_CREDENTIAL: u8 = 21;
+    pub const PULL_OUTPUT: u8 = 22;
+    pub const PUSH_INPUT: u8 = 23;
+    pub const GROUP_CONSTRUCT: u8 = 24;
+    pub const GROUP_DESTRUCT: u8 = 28;
+    pub const STOP_OUTPUT: u8 = 29;
+    pub const FABRIC_REGISTER: u8 = 30;
+    pub const FABRIC_UPDATE: u8 = 31;
+    pub const REFRESH_CACHE: u8 = 33;
+    pub const SESSION_CONTROL: u8 = 35;
+    pub const RESOLVE_PEERS: u8 = 37;
+    pub const RESOLVE_NODES: u8 = 38;
+}
+
+/// What a client asks for.
+#[derive(Debug, PartialEq)]
+pub enum Asked {
+    /// Nothing: a sign of life.
+    Nothing,
+    /// The information of its job.
+    JobInfo,
+    /// Something that the server answers, and the form of the answer.
+    Request(Box<Request>, Answer),
+    /// A command that is not served.
+    NotSupported,
+}
+
+/// Form of the answer to a request.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Answer {
+    /// There is none.
+    None,
+    /// The status.
+    Status,
+    /// The data of a process.
+    Data(Proc, Option<Key>),
+    /// All that is known of a process or a job.
+    Everything,
+    /// The processes of a namespace on a node.
+    Peers(Nspace),
+    /// The nodes of a namespace.
+    Nodes,
+    /// Published data.
+    Published,
+    /// A namespace, and what its job is told.
+    Spawned,
+    /// What the jobs of these processes are told.
+    Connected(Vec<Proc>),
+    /// Attributes.
+    Infos,
+    /// A credential, and attributes.
+    Credential,
+    /// The number of a pull.
+    Pull(u64),
+    /// Members and context of a group.
+    Group(Vec<Proc>),
+}
+
+/// Reads a request. `next_pull` is the number of the next pull of output.
+///
+/// # Errors
+/// [`WireError`] says what is wrong with the bytes.
+pub fn read(bytes: &[u8], form: Form, next_pull: u64) -> Result<Asked, WireError> {
+    use DataType as T;
+    let mut body = Body::new(bytes, form);
+    let request = |request, answer| Ok(Asked::Request(Box::new(request), answer));
+    let forward = |forwarded, answer| request(Request::Forward(forwarded), answer);
+    match body.one::<u8>(T::COMMAND)? {
+        command::JOB_INFO => Ok(Asked::JobInfo),
+        command::ABORT => {
+            let status = body.one::<Status>(T::STATUS)?.0;
+            let message = body.one::<Option<Text>>(T::STRING)?.map(|text| text.as_bytes().to_vec());
+            request(Request::Abort { status, message, procs: body.list(T::PROC)? }, Answer::Status)
+        }
+        command::COMMIT => request(Request::Commit { entries: posted(&mut body)? }, Answer::Status),
+        command::FENCE => {
+            let (procs, info) = (body.list(T::PROC)?, body.infos()?);
+            request(Request::Fence { procs, info }, Answer::Status)
+        }
+        command::GET => {
+            let proc = Proc::new(body.one::<Nspace>(T::STRING)?, body.one::<Rank>(T::PROC_RANK)?);
+            let mut info = body.infos()?;
+            // Clients of 4.2 that ask about their own node name none.
+            info.retain(|info| info.key != keys::HOSTNAME || info.value != Value::String(None));
+            let key = if body.is_empty() { None } else { body.one::<Option<Key>>(T::STRING)? };
+            request(Request::Get { proc: proc.clone(), key: key.clone(), info }, Answer::Data(proc, key))
+        }
+        command::FINALIZE => request(Request::Finalize, Answer::Status),
+        command::PUBLISH => {
+            body.one::<u32>(T::UINT32)?;
+            forward(Forward::Publish { info: body.infos()? }, Answer::Status)
+        }
+        command::LOOKUP => {
+            body.one::<u32>(T::UINT32)?;
+            let (keys, info) = (body.list(T::STRING)?, body.infos()?);
+            forward(Forward::Lookup { keys, info }, Answer::Published)
+        }
+        command::UNPUBLISH => {
+            body.one::<u32>(T::UINT32)?;
+            let (keys, info) = (body.list(T::STRING)?, body.infos()?);
+            forward(Forward::Unpublish { keys, info }, Answer::Status)
+        }
+        command::SPAWN => {
+            let (job_info, apps) = (body.infos()?, body.list(T::APP)?);
+            forward(Forward::Spawn { job_info, apps }, Answer::Spawned)
+        }
+        command::CONNECT => {
+            let (procs, info) = (body.list::<Proc>(T::PROC)?, body.infos()?);
+            request(Request::Connect { procs: procs.clone(), info }, Answer::Connected(procs))
+        }
+        command::DISCONNECT => {
+            let (procs, info) = (body.list(T::PROC)?, body.infos()?);
+            request(Request::Disconnect { procs, info }, Answer::Status)
+        }
+        command::NOTIFY => {
+            let (status, range) = (body.one(T::STATUS)?, body.one::<DataRange>(T::DATA_RANGE)?);
+            request(Request::Notify { status, range, info: body.infos()? }, Answer::Status)
+        }
+        command::REGISTER_EVENTS => {
+            let (codes, info) = (body.list(T::STATUS)?, body.infos()?);
+            request(Request::RegisterEvents { codes, info }, Answer::Status)
+        }
+        command::DEREGISTER_EVENTS => {
+            let mut codes = Vec::new();
+            while !body.is_empty() {
+                codes.push(body.one(T::STATUS)?);
+            }
+            request(Request::DeregisterEvents { codes }, Answer::None)
+        }
+        command::QUERY => forward(Forward::Query { queries: body.list(T::QUERY)? }, Answer::Infos),
+        command::LOG => {
+            body.one::<u64>(T::TIME)?;
+            let (data, directives) = (body.infos()?, body.infos()?);
+            forward(Forward::Log { data, directives }, Answer::Status)
+        }
+        command::ALLOCATE => {
+            let (directive, info) = (body.one(T::ALLOC_DIRECTIVE)?, body.infos()?);
+            forward(Forward::Allocate { directive, info }, Answer::Infos)
+        }
+        command::JOB_CONTROL => {
+            let (targets, directives) = (body.list(T::PROC)?, body.infos()?);
+            request(Request::JobControl { targets, directives }, Answer::Infos)
+        }
+        command::MONITOR => {
+            let (monitor, error) = (body.one::<Info>(T::INFO)?, body.one(T::STATUS)?);
+            forward(Forward::Monitor { monitor, error, directives: body.infos()? }, Answer::Infos)
+        }
+        command::GET_CREDENTIAL => forward(Forward::GetCredential { directives: body.infos()? }, Answer::Credential),
+        command::VALIDATE_CREDENTIAL => {
+            let (credential, directives) = (body.one(T::BYTE_OBJECT)?, body.infos()?);
+            forward(Forward::ValidateCredential { credential, directives }, Answer::Infos)
+        }
+        command::PULL_OUTPUT => {
+            let (procs, directives) = (body.list(T::PROC)?, body.infos()?);
+            let channels = body.one::<Channels>(T::IOF_CHANNEL)?;
+            request(Request::PullOutput { id: next_pull, procs, channels, directives }, Answer::Pull(next_pull))
+        }
+        command::STOP_OUTPUT => {
+            body.infos()?;
+            request(Request::StopOutput { id: body.one(T::SIZE)? }, Answer::Status)
+        }
+        command::PUSH_INPUT => {
+            let (targets, directives) = (body.list(T::PROC)?, body.infos()?);
+            forward(Forward::Push { targets, directives, bytes: body.one(T::BYTE_OBJECT)? }, Answer::Status)
+        }
+        command::GROUP_CONSTRUCT => {
+            let (group, procs) = (body.one::<Nspace>(T::STRING)?, body.list::<Proc>(T::PROC)?);
+            let call = GroupCall::Construct { procs: procs.clone(), info: body.infos()? };
+            request(Request::Group { group, call }, Answer::Group(procs))
+        }
+        command::GROUP_DESTRUCT => {
+            let (group, _) = (body.one::<Nspace>(T::STRING)?, body.list::<Proc>(T::PROC)?);
+            request(Request::Group { group, call: GroupCall::Destruct { info: body.infos()? } }, Answer::Status)
+        }
+        command::FABRIC_REGISTER => {
+            let directives = body.infos()?;
+            forward(Forward::Fabric { operation: fabric_operation::FABRIC_REQUEST_INFO, directives }, Answer::Infos)
+        }
+        command::FABRIC_UPDATE => {
+            let directives = vec![Info::new(keys::FABRIC_INDEX, Value::Size(body.one(T::SIZE)?))];
+            forward(Forward::Fabric { operation: fabric_operation::FABRIC_UPDATE_INFO, directives }, Answer::Infos)
+        }
+        command::REFRESH_CACHE => {
+            let proc = Proc::new(body.one::<Nspace>(T::STRING)?, body.one::<Rank>(T::PROC_RANK)?);
+            let info = [keys::GET_REFRESH_CACHE, keys::IMMEDIATE].map(|key| Info::new(key, true)).to_vec();
+            request(Request::Get { proc, key: None, info }, Answer::Everything)
+        }
+        command::SESSION_CONTROL => {
+            let (session, directives) = (body.one::<u32>(T::UINT32)?, body.infos()?);
+            forward(Forward::SessionControl { session, directives }, Answer::Infos)
+        }
+        command::RESOLVE_PEERS => {
+            let (node, nspace) = (body.one::<Option<Text>>(T::STRING)?, body.one::<Nspace>(T::STRING)?);
+            let mut info = vec![Info::new(keys::IMMEDIATE, true), Info::new(keys::NODE_INFO, true)];
+            info.extend(node.map(|node| Info::new(keys::HOSTNAME, Value::String(Some(node)))));
+            let proc = Proc::new(nspace.clone(), Rank::WILDCARD);
+            let key = Key::new(keys::LOCAL_PEERS).ok();
+            request(Request::Get { proc, key, info }, Answer::Peers(nspace))
+        }
+        command::RESOLVE_NODES => {
+            let proc = Proc::new(body.one::<Nspace>(T::STRING)?, Rank::WILDCARD);
+            let info = vec![Info::new(keys::IMMEDIATE, true)];
+            request(Request::Get { proc, key: Key::new(keys::NODE_LIST).ok(), info }, Answer::Nodes)
+        }
+        _ => Ok(Asked::NotSupported),
+    }
+}
+
+/// The entries of a commit: those for this node and those for others come one behind the other, and one that is for
+/// both comes twice.
+fn posted(body: &mut Body<'_>) -> Result<Vec<Posted>, WireError> {
+    let mut entries: Vec<Posted> = Vec::new();
+    let mut places = std::collections::HashMap::new();
+    while !body.is_empty() {
+        let scope = body.one::<Scope>(DataType::SCOPE)?;
+        if !matches!(scope, Scope::LOCAL | Scope::REMOTE | Scope::GLOBAL) {
+            return Err(WireError::Malformed("scope"));
+        }
+        let mut inner = buffer(body)?;
+        while !inner.is_empty() {
+            let (key, value) = inner.entry()?;
+            match places.get(&key).and_then(|at: &usize| entries.get_mut(*at)) {
+                Some(known) if known.scope != scope => *known = Posted { scope: Scope::GLOBAL, key, value },
+                Some(known) => known.value = value,
+                None => {
+                    places.insert(key.clone(), entries.len());
+                    entries.push(Posted { scope, key, value });
+                }
+            }
+        }
+    }
+    Ok(entries)
+}
+
+/// A buffer in a pack of its own: the form of what is in it, its length, and its bytes.
+fn buffer<'a>(body: &mut Body<'a>) -> Result<Body<'a>, WireError> {
+    use crate::wire::Record;
+    if body.head(DataType::BUFFER)? != 1 {
+        return Err(WireError::Malformed("pack of one element"));
+    }
+    let form = match u8::get(&mut body.reader)? {
+        PLAIN => Form::Plain,
+        DESCRIBED => Form::Described,
+        _ => return Err(WireError::Malformed("form of packs")),
+    };
+    let len = body.reader.number()?;
+    Ok(Body::new(body.reader.raw(len)?, form))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::stock::body::Bodies;
+    use crate::wire::Writer;
+
+    fn key(name: &str) -> Key {
+        Key::new(name).unwrap()
+    }
+
+    /// A commit of `both` for both, and `here` for this node.
+    fn commit(form: Form) -> Vec<u8> {
+        let mut out = Bodies::new(form);
+        out.one(DataType::COMMAND, &command::COMMIT).unwrap();
+        for (scope, names) in [(Scope::LOCAL, &["both", "here"][..]), (Scope::REMOTE, &["both"])] {
+            out.one(DataType::SCOPE, &scope).unwrap();
+            let mut inner = Bodies::new(Form::Plain);
+            for name in names {
+                inner.entry(&key(name), &Value::Uint32(7)).unwrap();
+            }
+            let mut to = Writer::new(&mut out.bytes);
+            to.head(form, DataType::BUFFER, 1).unwrap();
+            to.raw(&[1]);
+            to.number(inner.bytes.len() as u64);
+            to.raw(&inner.bytes);
+        }
+        out.bytes
+    }
+
+    #[test]
+    fn what_is_for_both_comes_once() {
+        for form in [Form::Plain, Form::Described] {
+            let posted = |name, scope| Posted { scope, key: key(name), value: Value::Uint32(7) };
+            let entries = vec![posted("both", Scope::GLOBAL), posted("here", Scope::LOCAL)];
+            let expected = Asked::Request(Box::new(Request::Commit { entries }), Answer::Status);
+            assert_eq!(read(&commit(form), form, 1), Ok(expected));
+        }
+    }
+
+    #[test]
+    fn no_cut_within_a_pack_is_read() {
+        let whole = commit(Form::Plain);
+        let read_whole = read(&whole, Form::Plain, 1).unwrap();
+        for len in 0..whole.len() {
+            assert_ne!(read(&whole[..len], Form::Plain, 1).ok().as_ref(), Some(&read_whole), "{len} bytes of it");
+        }
+    }
+
+    #[test]
+    fn a_list_cannot_claim_what_is_not_there() {
+        let mut out = Bodies::new(Form::Plain);
+        out.one(DataType::COMMAND, &command::FENCE).unwrap().one(DataType::SIZE, &(1u64 << 40)).unwrap();
+        assert!(matches!(read(&out.bytes, Form::Plain, 1), Err(WireError::PastEnd { .. })));
+    }
+
+    #[test]
+    fn clients_of_4_2_that_name_no_node_mean_their_own() {
+        let mut out = Bodies::new(Form::Plain);
+        out.one(DataType::COMMAND, &command::GET).unwrap().one(DataType::STRING, &Nspace::new("job").unwrap()).unwrap();
+        out.one(DataType::PROC_RANK, &Rank::WILDCARD).unwrap();
+        let (level, node) = (Info::new(keys::NODE_INFO, true), Info::new(keys::HOSTNAME, Value::String(None)));
+        out.infos(&[level.clone(), node]).unwrap().one(DataType::STRING, &key(keys::LOCAL_PEERS)).unwrap();
+        let Ok(Asked::Request(request, _)) = read(&out.bytes, Form::Plain, 1) else { panic!("it is a request") };
+        assert!(matches!(&*request, Request::Get { info, .. } if *info == [level]), "{request:?}");
+    }
+
+    proptest! {
+        /// Nothing that anybody sends is more than an error.
+        #[test]
+        fn any_bytes_are_read_or_refused(command in 0u8..48, bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            let mut body = vec![2, command];
+            body.extend(bytes);
+            let _ = read(&body, Form::Plain, 1);
+            let _ = crate::stock::ack::parse(&body);
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! Programs on the machine's stock library, unmodified, as ranks under `instanton run`: alone, and in one job with
+//! ranks on the library in `dist/lib`.
+
+mod launch;
+
+use std::slice;
+
+use launch::{Launch, have, mpirun, peer};
+use nix::sys::signal::Signal;
+
+/// Makes the odd ranks leave the library of `dist/lib` alone.
+const ODD_RANKS_ON_STOCK: &str = "if [ $((PMIX_RANK % 2)) = 1 ]; then unset LD_LIBRARY_PATH; fi; exec \"$0\" \"$@\"";
+
+#[test]
+fn they_are_told_what_their_own_server_tells_them() {
+    let survey = peer("pmix/survey");
+    if have("they_are_told_what_their_own_server_tells_them", &[survey.clone(), mpirun()]) {
+        // Their store is the one that they use here, and the order in which Open MPI's launcher lists peers is its own.
+        let stock = Launch::mpirun(2, &survey).env("LD_LIBRARY_PATH", "").env("PMIX_MCA_gds", "hash").run().expect(0);
+        let ours = Launch::ranks(2, &survey).env("LD_LIBRARY_PATH", "").run().expect(0);
+        let told = |lines: Vec<&str>| -> Vec<String> {
+            lines.into_iter().filter(|line| !line.contains(": peers: ")).map(str::to_owned).collect()
+        };
+        assert!(ours.sorted().len() > 70, "{ours:#?}");
+        assert_eq!(told(ours.sorted()), told(stock.sorted()));
+    }
+}
+
+#[test]
+fn they_meet_ranks_on_our_library() {
+    let calls = peer("pmix/calls");
+    if have("they_meet_ranks_on_our_library", slice::from_ref(&calls)) {
+        let mixed = Launch::ranks(4, "/bin/sh").args(["-c", ODD_RANKS_ON_STOCK]).args([&calls]).run().expect(0);
+        let native = Launch::ranks(4, &calls).run().expect(0);
+        // A stock client decides a Get by what it was told before, and says its own words about its own errors.
+        let said = |lines: Vec<&str>| -> Vec<String> {
+            let is_own = |line: &&str| {
+                line.contains("get c.new of 0") || line.contains("PMIX ERROR") || line.contains("UNSUPPORTED")
+            };
+            lines.into_iter().filter(|line| !is_own(line)).map(str::to_owned).collect()
+        };
+        assert_eq!(said(mixed.sorted()), said(native.sorted()));
+    }
+}
+
+#[test]
+fn they_are_told_of_peers_nodes_and_spawned_ranks() {
+    let family = peer("pmix/family");
+    if have("they_are_told_of_peers_nodes_and_spawned_ranks", slice::from_ref(&family)) {
+        let stock = Launch::ranks(1, &family).env("LD_LIBRARY_PATH", "").run().expect(0);
+        let native = Launch::ranks(1, &family).run().expect(0);
+        assert!(stock.sorted().len() > 14, "{stock:#?}");
+        assert_eq!(stock.sorted(), native.sorted());
+    }
+}
+
+#[test]
+fn who_is_killed_counts_as_lost() {
+    let survey = peer("pmix/survey");
+    if have("who_is_killed_counts_as_lost", slice::from_ref(&survey)) {
+        let script = "if [ $PMIX_RANK = 1 ]; then exec \"$0\"; else kill -9 $$; fi";
+        let outcome = Launch::ranks(2, "/bin/sh").args(["-c", script]).args([&survey]).env("LD_LIBRARY_PATH", "").run();
+        outcome.expect(128 + Signal::SIGKILL as i32);
+    }
+}
+
+#[test]
+fn who_is_nobodys_rank_reads_why() {
+    let survey = peer("pmix/survey");
+    if have("who_is_nobodys_rank_reads_why", slice::from_ref(&survey)) {
+        let script = "PMIX_NAMESPACE=nobody exec \"$0\"";
+        let alone = Launch::ranks(1, "/bin/sh").args(["-c", script]).args([&survey]).env("LD_LIBRARY_PATH", "").run();
+        // The program says that its Init has failed; one without a server would have gone on alone.
+        alone.expect(1);
+    }
+}

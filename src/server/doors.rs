@@ -15,6 +15,7 @@ use crate::control::rendezvous;
 use crate::control::report::UriFile;
 use crate::data::Proc;
 use crate::message::door::Door;
+use crate::stock::contact::{Contact, ContactFile};
 use crate::stock::{self, listener::StockListener};
 use crate::trace;
 
@@ -38,6 +39,7 @@ pub struct Doors {
 pub struct Files {
     _path: Option<PathSocket>,
     _uri_file: Option<UriFile>,
+    _contacts: Vec<ContactFile>,
 }
 
 /// Opens the doors of a server. The poll tokens of a door's sockets are those from `tokens(door)` on.
@@ -81,12 +83,13 @@ pub fn open(
     let listener = Listener::new(0, cloned()?, tokens(0), sockets).map_err(failed("poll a socket"))?;
     let mut doors: Vec<Box<dyn Door>> = vec![Box::new(listener)];
     let mut variables: Vec<Box<dyn DoorVariables>> = Vec::new();
-    let mut stock_uri = String::new();
+    let (mut stock_uri, mut contacts) = (String::new(), Vec::new());
     if config.stock_clients {
         match StockListener::open(1, cloned()?, tokens(1)) {
             Ok(door) => {
                 stock_uri = format!("{}.{};tcp4://127.0.0.1:{}", server.nspace, server.rank.0, door.port());
                 doors.push(Box::new(door));
+                contacts = stock_contacts(config, &server, &stock_uri);
                 variables.push(Box::new(StockVariables { uri: stock_uri.clone() }));
             }
             // A network namespace may have no loopback interface: native clients need none.
@@ -100,8 +103,21 @@ pub fn open(
         uri: tools_uri.clone().unwrap_or_else(|| Uri { server, name: abstract_name.clone() }),
         tools_uri,
         variables,
-        files: Files { _path: path, _uri_file: uri_file },
+        files: Files { _path: path, _uri_file: uri_file, _contacts: contacts },
     })
+}
+
+/// Writes the files by which tools on a stock library find a server that accepts tools.
+fn stock_contacts(config: &ServerConfig, server: &Proc, uri: &str) -> Vec<ContactFile> {
+    let Some(support) = config.tools else { return Vec::new() };
+    let pid = support.pid.unwrap_or(std::process::id() as i32);
+    let contact = Contact { server, uri, pid, is_public: support.allows_foreign };
+    let of_system = support.is_system.then(|| contact.write_for_system(&config.system_tmpdir));
+    let written = [Some(contact.write(&config.tmpdir)), of_system].into_iter().flatten();
+    // Native tools need none.
+    written
+        .filter_map(|file| file.inspect_err(|e| trace!("stock tools find no file of this server: {e}")).ok())
+        .collect()
 }
 
 /// Variables of the native door.

@@ -9,7 +9,7 @@
 //! and [`answers`] turns replies into bodies. A stock client maps nothing: the information of its job goes to it as
 //! values ([`job_info`]).
 //!
-//! A third actor is the tool ([`tools`]), which no server has started.
+//! A third actor is the tool ([`tools`]), which no server has started. It finds the address in a file ([`contact`]).
 //!
 //! Encoding and form of packs belong to a connection, never to a namespace. When a client's end closes before it has
 //! said goodbye, its process counts as lost.
@@ -17,6 +17,7 @@ pub mod ack;
 pub mod answers;
 pub mod body;
 mod connection;
+pub mod contact;
 mod conversation;
 pub mod frame;
 pub mod job_info;

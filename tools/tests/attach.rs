@@ -1,6 +1,9 @@
 //! Tools that attach to a running job by the process that its user knows.
 mod common;
 
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
@@ -64,6 +67,31 @@ fn what_a_tool_has_published_for_as_long_as_it_lives_goes_with_it() {
     }
     job.send(Signal::SIGTERM);
     assert_eq!(job.finish().code, Some(143));
+}
+
+/// What is in a directory, with rights.
+fn inside(directory: &Path) -> Vec<(PathBuf, u32)> {
+    let entries = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap());
+    entries.map(|entry| (entry.path(), entry.metadata().unwrap().permissions().mode() & 0o7777)).collect()
+}
+
+#[test]
+fn tools_that_look_for_files_find_those_of_a_run_and_nobody_else_does() {
+    let (job, launcher) = waiting();
+    let [session] = &job.litter()[..] else { panic!("{:?}", job.litter()) };
+    let folder = inside(session).into_iter().find(|(path, _)| path.to_string_lossy().contains("/instanton-contact-"));
+    let (folder, rights) = folder.expect("files for stock tools");
+    assert_eq!(rights, 0o700);
+    let mut files = inside(&folder);
+    files.sort();
+    assert!(files.iter().all(|(_, rights)| *rights == 0o600) && files.len() == 2, "{files:?}");
+    assert!(files[0].0.to_string_lossy().ends_with(&format!(".tool.{}", job.pid())), "{files:?}");
+    let text = fs::read_to_string(&files[0].0).unwrap();
+    let lines: Vec<_> = text.lines().collect();
+    assert!(lines[0].contains("@0.0;tcp4://127.0.0.1:") && lines[2] == job.pid().to_string(), "{text}");
+    // They go with the session, whoever removes that.
+    kill(launcher, Signal::SIGKILL).unwrap();
+    assert_eq!(job.finish().code, Some(137));
 }
 
 #[test]

@@ -56,6 +56,8 @@ pub mod tool;
 pub mod trace;
 #[cfg(feature = "server")]
 mod transport;
+#[cfg(all(feature = "client", feature = "server"))]
+mod upstream;
 #[cfg(feature = "peers")]
 mod wire;
 
@@ -103,6 +105,10 @@ pub mod internal {
         #[cfg(feature = "server")]
         pub use crate::sys::{birth, hwloc, process, random};
         pub use crate::sys::{cell, socket};
+    }
+    #[cfg(all(feature = "client", feature = "server"))]
+    pub mod upstream {
+        pub use crate::upstream::parsers::{is_answer, is_job_info, is_news};
     }
     #[cfg(feature = "peers")]
     pub mod wire {

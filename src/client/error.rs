@@ -3,6 +3,8 @@ use std::io;
 
 use crate::control::frame::FrameError;
 use crate::data::{Proc, Status};
+#[cfg(feature = "server")]
+use crate::upstream::JoinError;
 
 /// Reason why a client could not be had.
 #[derive(Debug, thiserror::Error)]
@@ -74,6 +76,20 @@ pub enum InitError {
         /// Error of the system.
         source: io::Error,
     },
+}
+
+#[cfg(feature = "server")]
+impl From<JoinError> for InitError {
+    fn from(error: JoinError) -> Self {
+        match error {
+            JoinError::Variable { name, problem } => InitError::Environment { name, problem: problem.into() },
+            JoinError::NotAvailable(problem) => InitError::NotAvailable(problem),
+            JoinError::TimedOut => InitError::TimedOut,
+            JoinError::Refused { proc, status, reason } => InitError::Refused { proc, status, reason: reason.into() },
+            JoinError::Foreign { found, own } => InitError::ForeignServer { found, own, named: own },
+            JoinError::System { what, source } => InitError::System { what, source },
+        }
+    }
 }
 
 impl InitError {

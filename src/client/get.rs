@@ -370,7 +370,8 @@ impl Inner {
         if reader.stale().is_some() {
             return Some(self.map_or_ask());
         }
-        let elsewhere = question.has_default_level() && rank.is_process() && !reader.is_local(rank);
+        let elsewhere =
+            question.has_default_level() && rank.is_process() && (!reader.is_local(rank) || self.has_upstream());
         (elsewhere && !directives.optional && !directives.immediate).then_some(Step::Ask)
     }
 
@@ -384,8 +385,11 @@ impl Inner {
     fn absent(&self, question: &Question<'_>) -> Step {
         let Question { rank, directives, .. } = *question;
         let is_pid = question.key() == keys::PROC_PID.as_bytes();
-        let settled = !question.has_default_level() || rank == Rank::WILDCARD || question.is_reserved() && !is_pid;
-        let shown = directives.immediate && rank != Rank::UNDEF && !is_pid;
+        // Under a stock server the host keeps what other processes have posted, whatever the key.
+        let is_kept = self.has_upstream() && rank.is_process() && rank != self.proc.rank;
+        let is_hosts = question.is_reserved() && !is_pid && !is_kept;
+        let settled = !question.has_default_level() || rank == Rank::WILDCARD || is_hosts;
+        let shown = directives.immediate && rank != Rank::UNDEF && !is_pid && !is_kept;
         match directives.optional || shown || settled || !self.link.has_server() {
             true => Step::Absent(Status::ERR_NOT_FOUND),
             false => Step::Ask,

@@ -12,7 +12,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::control::address::{self, Address};
+use crate::control::address::{self, Address, BadAddress};
 use crate::control::frame::{self, FrameError, HEADER, Kind, MAX_HANDSHAKE};
 use crate::control::handshake::{Attach, Hello, Welcome};
 use crate::data::archive::Wire;
@@ -20,6 +20,8 @@ use crate::data::{Info, Nspace, Proc, Rank, Status, keys};
 use crate::message::Part;
 use crate::sys::socket::{self, Door};
 use crate::trace;
+#[cfg(feature = "server")]
+use crate::upstream::StockAddress;
 
 use super::InitError;
 use super::call::limit_in;
@@ -35,6 +37,8 @@ pub(super) struct Reached {
     pub(super) name: Proc,
     /// Address of the server, as tools are told it.
     pub(super) uri: String,
+    /// True if it lives in this process, and a stock server is its host.
+    pub(super) has_upstream: bool,
 }
 
 /// A connection that the server has accepted.
@@ -61,6 +65,41 @@ pub fn from_variables<N: Iterator<Item = OsString>>(
     variable: impl Fn(&str) -> Option<OsString>,
     names: impl FnOnce() -> N,
 ) -> Result<Address, InitError> {
+    let proc = named(&variable, names)?;
+    native(proc, &variable).map_err(|misled| misled.error)
+}
+
+/// Server that the environment names for this process.
+pub(super) enum Place {
+    Native(Address),
+    #[cfg(feature = "server")]
+    Stock(StockAddress),
+}
+
+/// Returns the server that the environment names. One of the library's own comes first, if its variable is meant for
+/// this process: a launcher within another leaves the outer one's.
+pub(super) fn place() -> Result<Place, InitError> {
+    let variable = |name: &str| env::var_os(name);
+    let proc = named(variable, || env::vars_os().map(|(name, _)| name))?;
+    let misled = match native(proc.clone(), variable) {
+        Ok(address) => return Ok(Place::Native(address)),
+        Err(misled) => misled,
+    };
+    #[cfg(feature = "server")]
+    if !misled.is_final
+        && let Some(address) = StockAddress::from_variables(proc, variable)?
+    {
+        trace!("{}: the stock server at {} is asked", misled.error, address.socket);
+        return Ok(Place::Stock(address));
+    }
+    Err(misled.error)
+}
+
+/// The name that some variables give this process.
+fn named<N: Iterator<Item = OsString>>(
+    variable: impl Fn(&str) -> Option<OsString>,
+    names: impl FnOnce() -> N,
+) -> Result<Proc, InitError> {
     let bytes = |name| variable(name).map(OsString::into_vec);
     let nspace = bytes(NAMESPACE);
     // A look at all variables takes a copy of each, and what was launched has the first of them.
@@ -71,24 +110,43 @@ pub fn from_variables<N: Iterator<Item = OsString>>(
     if nspace.is_none() && !names().any(by_launcher) {
         return Err(InitError::Singleton);
     }
-    let missing = |name| InitError::Environment { name, problem: "is not set".into() };
-    let bad = |name, problem: String| InitError::Environment { name, problem };
     let nspace = nspace.ok_or_else(|| missing(NAMESPACE))?;
     let nspace = Nspace::new(nspace).map_err(|error| bad(NAMESPACE, format!("is no namespace: {error}")))?;
     let rank = bytes(RANK).ok_or_else(|| missing(RANK))?;
     let rank = std::str::from_utf8(&rank).ok().and_then(|text| text.parse().ok()).map(Rank);
     let rank = rank.filter(|rank| rank.is_process()).ok_or_else(|| bad(RANK, "is no rank".into()))?;
+    Ok(Proc::new(nspace, rank))
+}
 
-    let native = variable(address::VARIABLE).and_then(|text| text.into_string().ok());
-    let native = native.ok_or_else(|| missing(address::VARIABLE))?;
-    let found: Address = native.parse().map_err(|error| bad(address::VARIABLE, format!("is no address: {error}")))?;
-    // A variable left over from an outer launcher names another process, or stands beside another stock address.
-    let proc = Proc::new(nspace, rank);
-    if found.proc != proc {
-        return Err(bad(address::VARIABLE, format!("was made for {}, and this is {proc}", found.proc)));
+fn missing(name: &'static str) -> InitError {
+    InitError::Environment { name, problem: "is not set".into() }
+}
+
+fn bad(name: &'static str, problem: String) -> InitError {
+    InitError::Environment { name, problem }
+}
+
+/// Reason why the library's own variable does not lead a process to its server.
+struct Misled {
+    error: InitError,
+    /// True if the variable is for another process of the same server: then no other protocol leads this one there.
+    is_final: bool,
+}
+
+/// The address that the library's own variable has for a process.
+fn native(proc: Proc, variable: impl Fn(&str) -> Option<OsString>) -> Result<Address, Misled> {
+    let elsewhere = |error| Misled { error, is_final: false };
+    let text = variable(address::VARIABLE).and_then(|text| text.into_string().ok());
+    let text = text.ok_or_else(|| elsewhere(missing(address::VARIABLE)))?;
+    let unread = |error: BadAddress| elsewhere(bad(address::VARIABLE, format!("is no address: {error}")));
+    let found: Address = text.parse().map_err(unread)?;
+    // A variable left over from an outer launcher stands beside another stock address.
+    if found.stock_uri.as_bytes() != variable(STOCK_URI).map(OsString::into_vec).unwrap_or_default() {
+        return Err(elsewhere(bad(address::VARIABLE, format!("was made beside another {STOCK_URI}"))));
     }
-    if found.stock_uri.as_bytes() != bytes(STOCK_URI).unwrap_or_default() {
-        return Err(bad(address::VARIABLE, format!("was made beside another {STOCK_URI}")));
+    if found.proc != proc {
+        let error = bad(address::VARIABLE, format!("was made for {}, and this is {proc}", found.proc));
+        return Err(Misled { error, is_final: true });
     }
     Ok(found)
 }
@@ -176,7 +234,7 @@ fn introduce<T: Wire>(
     }
     match frame::decode(Kind::Welcome, &welcome.body)? {
         Welcome::Accepted { server, uri, proc, parts } => {
-            let server = Reached { name: server, uri };
+            let server = Reached { name: server, uri, has_upstream: false };
             Ok(Accepted { socket, incoming, server, proc, parts, descriptors: welcome.descriptors })
         }
         Welcome::Refused { status, reason } => Err(refused(status, reason)),

@@ -64,6 +64,8 @@ use crate::pending::Pending;
 use crate::sys::cell::Epoch;
 use crate::sys::signals;
 use crate::trace;
+#[cfg(feature = "server")]
+use crate::upstream::{StockAddress, Upstream};
 
 pub use crate::control::address::Address;
 pub use crate::message::{Credential, Infos, Published};
@@ -126,6 +128,9 @@ pub struct Client {
     inner: Arc<Inner>,
     thread: Mutex<Option<JoinHandle<()>>>,
     collector: stdin::Collector,
+    /// The way to a stock server, for a process that has no other.
+    #[cfg(feature = "server")]
+    upstream: Mutex<Option<Upstream>>,
 }
 
 /// State that callers and the control thread share.
@@ -161,6 +166,11 @@ impl Own {
 }
 
 impl Inner {
+    /// Returns whether a stock server is the host of the server, which lives in this process.
+    fn has_upstream(&self) -> bool {
+        self.server.as_ref().is_some_and(|server| server.has_upstream)
+    }
+
     /// Notes jobs that this process can look into from now on.
     fn meet_jobs(&self, nspaces: impl IntoIterator<Item = Nspace>) {
         self.own.met.lock().unwrap_or_else(PoisonError::into_inner).extend(nspaces);
@@ -196,7 +206,11 @@ impl Client {
     /// [`InitError::Singleton`] when no launcher has started this process.
     pub fn init(info: &[Info]) -> Result<Client, InitError> {
         init::check_directives(info)?;
-        let client = Self::connect(&init::from_environment()?, info)?;
+        let client = match init::place()? {
+            init::Place::Native(address) => Self::connect(&address, info)?,
+            #[cfg(feature = "server")]
+            init::Place::Stock(address) => Self::join(&address, info)?,
+        };
         client.stop_for_debugger()?;
         Ok(client)
     }
@@ -209,6 +223,20 @@ impl Client {
         init::check_directives(info)?;
         let layout = layout();
         Self::connected(init::enter(address, info, layout)?, layout, Arc::default())
+    }
+
+    /// Joins a job under a stock server: by a server in this process, whose host that one is.
+    #[cfg(feature = "server")]
+    fn join(address: &StockAddress, info: &[Info]) -> Result<Client, InitError> {
+        let until = call::limit_in(info).map(|limit| Instant::now() + limit);
+        let (upstream, own) = Upstream::join(address, until)?;
+        let layout = layout();
+        let mut accepted = init::enter(&own, info, layout)?;
+        accepted.server.has_upstream = true;
+        accepted.server.uri.clone_from(&address.uri);
+        let client = Self::connected(accepted, layout, Arc::default())?;
+        *client.upstream.lock().unwrap_or_else(PoisonError::into_inner) = Some(upstream);
+        Ok(client)
     }
 
     /// Attaches to a server as a tool. What belongs to the process rather than to a connection it shares with `first`, the
@@ -317,7 +345,13 @@ impl Client {
             served.link.serve(incoming, |news| served.hear(news), || served.server_lost());
         });
         let thread = Mutex::new(Some(thread.map_err(system("no thread"))?));
-        Ok(Client { inner, thread, collector: stdin::Collector::default() })
+        Ok(Client {
+            inner,
+            thread,
+            collector: stdin::Collector::default(),
+            #[cfg(feature = "server")]
+            upstream: Mutex::default(),
+        })
     }
 
     /// Returns whether this process may use the client: neither after [`finalize`](Client::finalize) nor in a forked child.
@@ -474,6 +508,8 @@ impl Client {
             let _ = thread.join();
         }
         self.collector.end(!self.inner.link.is_own_thread());
+        #[cfg(feature = "server")]
+        drop(self.upstream.lock().unwrap_or_else(PoisonError::into_inner).take());
     }
 }
 
@@ -484,6 +520,8 @@ impl Drop for Client {
             std::mem::forget(self.inner.clone());
             std::mem::forget(self.thread.get_mut().unwrap_or_else(PoisonError::into_inner).take());
             std::mem::forget(std::mem::take(&mut self.collector));
+            #[cfg(feature = "server")]
+            std::mem::forget(self.upstream.get_mut().unwrap_or_else(PoisonError::into_inner).take());
         } else if self.inner.life.end().is_ok() {
             self.stop();
         }

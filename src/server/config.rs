@@ -48,6 +48,9 @@ pub struct ServerConfig {
     /// True if processes that bring a stock library of the Standard are let in through a loopback port; so by default, unless
     /// `INSTANTON_STOCK_CLIENTS` is `off`.
     pub stock_clients: bool,
+    /// True if the server lives in the process of its only client, and a host serves the node.
+    #[doc(hidden)]
+    pub one_client: bool,
     /// Support of tools; none by default, and no tool may attach then.
     pub tools: Option<ToolSupport>,
     /// A file for the address that tools attach to, for as long as the server runs; none by default.
@@ -73,6 +76,7 @@ impl Default for ServerConfig {
             host_farewell_deadline: Duration::from_secs(2),
             get_patience: Duration::from_secs(2),
             stock_clients: std::env::var_os(STOCK_CLIENTS_VARIABLE).is_none_or(|value| value != "off"),
+            one_client: false,
             tools: None,
             uri_file: None,
             local_output: false,

@@ -12,7 +12,7 @@
 use std::fmt;
 use std::os::fd::{BorrowedFd, OwnedFd};
 
-use crate::data::{App, Channels, DataRange, Info, Nspace, Proc, Query, ResourceUnit, Status, Text};
+use crate::data::{App, Channels, DataRange, Info, Nspace, Posted, Proc, Query, ResourceUnit, Status, Text};
 pub use crate::message::{Credential, Infos, Published};
 
 /// Way in which a host took a request.
@@ -74,6 +74,10 @@ pub trait Host: Send + Sync + 'static {
     /// `ERR_LOST_CONNECTION` when only its connection has. The Standard's module has no such callback; its
     /// hosts hear of it as an event.
     fn client_lost(&self, proc: &Proc, status: Status) {}
+
+    /// A client commits these values, which the server stores. The Standard's module has no such callback; a host that
+    /// keeps posted data itself hears of it here.
+    fn committed(&self, proc: &Proc, entries: &[Posted]) {}
 
     /// A client asks that processes be ended with `status`, whatever that is; no processes means its whole namespace.
     /// The client stays blocked until the answer.

@@ -83,6 +83,8 @@ pub struct JobWriter {
     pages: Pages,
     /// Ranks that the server knows to run here although the job information does not say where they run.
     local: BTreeSet<u32>,
+    /// True if other ranks of this node belong to other writers.
+    is_marked_alone: bool,
     /// What has changed since it was last taken for other nodes, by rank.
     unsent: BTreeMap<u32, Unsent>,
     /// Drafts that are under way.
@@ -114,6 +116,7 @@ impl JobWriter {
             reader,
             pages: Pages::default(),
             local: BTreeSet::new(),
+            is_marked_alone: false,
             unsent: BTreeMap::new(),
             drafts: 0,
         };
@@ -160,9 +163,14 @@ impl JobWriter {
         self.local.insert(rank.0);
     }
 
+    /// Says that other ranks of this node post elsewhere: only marked ones count as local from now on.
+    pub fn serve_marked_alone(&mut self) {
+        self.is_marked_alone = true;
+    }
+
     /// Returns whether a rank runs on this node.
     pub fn is_local(&self, rank: Rank) -> bool {
-        self.local.contains(&rank.0) || self.reader.is_local(rank)
+        self.local.contains(&rank.0) || !self.is_marked_alone && self.reader.is_local(rank)
     }
 
     /// All ranks that run on this node, in order.

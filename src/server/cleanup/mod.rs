@@ -88,10 +88,11 @@ impl Cleanups {
         targets: &[Proc],
         directives: Vec<Info>,
     ) {
-        // The program of the server is no process that anything could be removed after: its host is asked for all of
-        // it.
+        // The program of the server is no process that anything could be removed after, and a server that lives in the
+        // process ends with it: the host is asked for all of it.
+        let is_served = caller.peer != PROGRAM && !cx.config.one_client;
         let (ours, rest): (Vec<Info>, Vec<Info>) =
-            directives.into_iter().partition(|info| caller.peer != PROGRAM && directives::is_about_cleanup(info));
+            directives.into_iter().partition(|info| is_served && directives::is_about_cleanup(info));
         if !ours.is_empty() {
             match self.register(cx, jobs, caller, requestor, targets, &ours) {
                 // A host that keeps the calls of its clients need not keep one twice.

@@ -18,6 +18,7 @@ use rkyv::{Archive, Deserialize, Serialize};
 use crate::data::{Nspace, Proc, Rank, Status, archive};
 use crate::message::Posted;
 use crate::server::jobs::store::Outbound;
+use crate::trace;
 
 const HEADER: usize = 24;
 const MAGIC: [u8; 4] = *b"INSB";
@@ -116,6 +117,20 @@ pub fn write(sender: &Sender, ranks: Vec<RankData>, failure: Option<Failure>) ->
     out.extend_from_slice(&[0; 4]);
     out.extend_from_slice(&body);
     Ok(out)
+}
+
+/// The blob of a host that keeps posted data itself, for a direct modex: what it knows of some processes. Of two answers,
+/// that with the higher number is newer.
+///
+/// # Errors
+/// `ERR_PACK_FAILURE`.
+pub fn of_host(server: &Proc, number: u64, ranks: Vec<(Proc, Vec<Posted>)>) -> Result<Vec<u8>, Status> {
+    let sender = Sender { server: server.clone(), identity: 0 };
+    let ranks = ranks.into_iter().map(|(proc, entries)| RankData { proc, commits: number, entries }).collect();
+    write(&sender, ranks, None).map_err(|e| {
+        trace!("posted data cannot be handed on: {e}");
+        Status::ERR_PACK_FAILURE
+    })
 }
 
 /// Everything in a row of blobs that `own` did not send.

@@ -170,7 +170,8 @@ impl Signature {
         let mut local = BTreeSet::new();
         for Proc { nspace, rank } in procs {
             let store = jobs.store(nspace);
-            if store.is_none() && fences {
+            // The host of a single client knows jobs that this server has not heard of.
+            if store.is_none() && fences && !jobs.one_client {
                 return Err(BadSignature::Unknown(nspace.clone()));
             }
             let ranks = sets.entry(nspace).or_insert_with(|| Some(BTreeSet::new()));
@@ -197,8 +198,9 @@ impl Signature {
         }
         let canonical = |(nspace, ranks): (&Nspace, Option<BTreeSet<Rank>>)| {
             let size = jobs.store(nspace).and_then(|store| store.size());
+            let is_whole = |ranks: &BTreeSet<Rank>| fences && !jobs.one_client && size == Some(ranks.len() as u32);
             let ranks = match ranks {
-                Some(ranks) if !fences || size != Some(ranks.len() as u32) => Ranks::Some(ranks.into_iter().collect()),
+                Some(ranks) if !is_whole(&ranks) => Ranks::Some(ranks.into_iter().collect()),
                 _ => Ranks::All,
             };
             (nspace.clone(), ranks)
@@ -243,7 +245,7 @@ impl Signature {
             let ranks: BTreeSet<Rank> = match ranks {
                 Ranks::All => {
                     let known = job.store.iter().flat_map(|store| store.local_ranks());
-                    collect_small(known.chain(job.clients.keys().copied()))
+                    collect_small(known.chain(job.clients.keys().copied()).filter(|rank| job.is_local(*rank)))
                 }
                 Ranks::Some(ranks) => collect_small(ranks.iter().copied().filter(|rank| job.is_local(*rank))),
             };

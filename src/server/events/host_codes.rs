@@ -38,7 +38,9 @@ fn is_the_hosts(code: i32) -> bool {
 impl HostCodes {
     /// Has the host watch for those among these codes that are its own, and new to it.
     pub fn watch(&mut self, cx: &mut Ctx, codes: &[Status], info: Vec<Info>) {
-        let is_new = |code: &i32| is_the_hosts(*code) && !self.watched.contains(code) && self.queued.insert(*code);
+        // Behind the host of a single client are all others that may raise an event.
+        let is_watched = |code: i32| cx.config.one_client || is_the_hosts(code);
+        let is_new = |code: &i32| is_watched(*code) && !self.watched.contains(code) && self.queued.insert(*code);
         let new: Vec<Status> = codes.iter().map(|code| code.0).filter(is_new).map(Status).collect();
         if !new.is_empty() {
             self.listed += new.len();

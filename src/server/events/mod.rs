@@ -129,7 +129,7 @@ impl Events {
             let push = Arc::new(push(&event));
             told.iter().for_each(|peer| cx.send(*peer, Outgoing::Shared(push.clone())));
         }
-        let stays_here = passed_on || is_all_here(jobs, &audience);
+        let stays_here = passed_on || is_all_here(jobs, &audience, origin);
         // A client's event that somebody here has heard has done its work even if the host has no way to carry it on.
         let heard = matches!(origin, Origin::Peer(_)) && !told.is_empty();
         if !event.info.is_set(keys::EVENT_DO_NOT_CACHE) {
@@ -212,9 +212,10 @@ fn is_in(cx: &Ctx, audience: &Audience, peer: PeerId) -> bool {
     cx.peers.get(&peer).is_some_and(hears)
 }
 
-fn is_all_here(jobs: &Jobs, audience: &Audience) -> bool {
+fn is_all_here(jobs: &Jobs, audience: &Audience, origin: Origin) -> bool {
     match audience {
-        Audience::Node => true,
+        // A server in the process of its only client has the node's other processes behind its host.
+        Audience::Node => !jobs.one_client || !matches!(origin, Origin::Peer(_)),
         Audience::Namespace(nspace) => all_run_here(jobs, &Proc::new(nspace.clone(), Rank::WILDCARD)),
         Audience::Procs(procs) => procs.iter().all(|proc| all_run_here(jobs, proc)),
         Audience::Everybody | Audience::HostAlone => false,

@@ -43,8 +43,9 @@ pub struct Gets {
     waiting: BTreeMap<u64, Wait>,
     by_proc: BTreeMap<Proc, ByKey>,
     by_peer: BTreeMap<PeerId, BTreeSet<u64>>,
-    /// Processes that the host is asked about, each by the number of the request.
-    fetching: HashMap<Proc, u64>,
+    /// Processes that the host is asked about, for what there is or for what will come; each by the number of the
+    /// request.
+    fetching: HashMap<(Proc, bool), u64>,
     /// Number of the last question or request.
     last: u64,
     pub direct_modex: DirectModex,
@@ -105,10 +106,10 @@ impl Gets {
         };
         self.last += 1;
         let deadline = limit.map(|limit| cx.set_deadline(limit, Deadline::Get(self.last)));
-        let (proc, key) = (question.proc.clone(), question.key.clone());
+        let (proc, key, at_once) = (question.proc.clone(), question.key.clone(), question.is_at_once());
         self.add(cx, self.last, Wait { question, deadline });
         if remote {
-            self.fetch(cx, proc, key);
+            self.fetch(cx, proc, key, at_once);
         }
     }
 
@@ -167,15 +168,17 @@ impl Gets {
     }
 
     /// Asks the host for all that another node's process has posted, unless it is asked already.
-    fn fetch(&mut self, cx: &mut Ctx, proc: Proc, key: Option<Key>) {
-        if self.fetching.contains_key(&proc) {
+    fn fetch(&mut self, cx: &mut Ctx, proc: Proc, key: Option<Key>, at_once: bool) {
+        let which = (proc.clone(), at_once);
+        if self.fetching.contains_key(&which) {
             return;
         }
         self.last += 1;
         let number = self.last;
-        self.fetching.insert(proc.clone(), number);
-        let info: Vec<Info> =
-            key.map(|key| Info::new(keys::REQUIRED_KEY, Value::string(key.as_bytes()))).into_iter().collect();
+        self.fetching.insert(which, number);
+        let required = key.map(|key| Info::new(keys::REQUIRED_KEY, Value::string(key.as_bytes())));
+        let at_once = at_once.then(|| Info::new(keys::IMMEDIATE, true));
+        let info: Vec<Info> = required.into_iter().chain(at_once).collect();
         let asked = proc.clone();
         cx.ask_host(
             |host, done| host.direct_modex(&asked, &info, done),
@@ -194,10 +197,12 @@ impl Gets {
         number: u64,
         result: Result<Vec<u8>, Status>,
     ) {
-        if self.fetching.get(proc) != Some(&number) {
+        let which = [false, true].map(|at_once| (proc.clone(), at_once));
+        let Some(which) = which.into_iter().find(|which| self.fetching.get(which) == Some(&number)) else {
             return trace!("the host brings what {proc} has posted when nobody waits for it, or its job is over");
-        }
-        self.fetching.remove(proc);
+        };
+        self.fetching.remove(&which);
+        let (_, at_once) = which;
         let status = match result {
             Ok(data) => exchange::absorb(cx, jobs, &data).err().unwrap_or(Status::ERR_NOT_FOUND),
             Err(Status::ERR_NOT_SUPPORTED) => Status::ERR_NOT_FOUND,
@@ -214,7 +219,11 @@ impl Gets {
         }
         meant.extend(self.about(&Proc::new(proc.nspace.clone(), Rank::UNDEF)));
         self.look_again(cx, jobs, &meant);
-        self.end_all(cx, status, self.about(proc));
+        let mut over = self.about(proc);
+        if at_once {
+            over.retain(|number| self.waiting.get(number).is_some_and(|wait| wait.question.is_at_once()));
+        }
+        self.end_all(cx, status, over);
     }
 
     /// A process has posted something under these keys, or a commit of it has failed: looks again for whoever waits for
@@ -292,14 +301,14 @@ impl Gets {
             let Some(Question { proc, .. }) = self.take(cx, number) else { continue };
             // The host may never answer what it was asked for peers that are gone: it is asked anew for the next one.
             if !self.by_proc.contains_key(&proc) {
-                self.fetching.remove(&proc);
+                self.fetching.retain(|(of, _), _| *of != proc);
             }
         }
     }
 
     /// A namespace is deregistered.
     pub fn job_over(&mut self, cx: &mut Ctx, nspace: &Nspace) {
-        self.fetching.retain(|proc, _| proc.nspace != *nspace);
+        self.fetching.retain(|(proc, _), _| proc.nspace != *nspace);
         self.end_all(cx, Status::ERR_NOT_FOUND, self.about_job(nspace));
         self.direct_modex.end_job(cx, &Err(Status::ERR_NOT_FOUND), nspace);
     }

@@ -70,13 +70,20 @@ impl Question {
         self.directives.refresh && jobs.is_remote(&self.proc)
     }
 
+    /// Returns whether what is not posted yet is not waited for.
+    pub fn is_at_once(&self) -> bool {
+        self.directives.immediate || self.key.as_ref().is_some_and(Key::is_reserved)
+    }
+
     /// Returns whether somebody may still post the answer.
     pub fn may_come(&self, jobs: &Jobs) -> bool {
         let Question { proc, key, directives, .. } = self;
         // Reserved keys come from the host, which has given what it has.
         let reserved = key.as_ref().is_some_and(Key::is_reserved) && !directives.refresh;
         let level = directives.level != InfoLevel::Default;
-        if directives.optional || directives.immediate || reserved || level || self.is_hidden(jobs) {
+        // A host that keeps what others post says at once what there is.
+        let is_said = (reserved || directives.immediate) && !(jobs.one_client && jobs.is_remote(proc));
+        if directives.optional || is_said || level || self.is_hidden(jobs) {
             return false;
         }
         match proc.rank {

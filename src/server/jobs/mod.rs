@@ -40,6 +40,9 @@ pub struct Jobs {
     known: HashMap<Nspace, Job>,
     /// Seed of hashes over names that processes choose. No order depends on it.
     pub seed: RandomState,
+    /// True if the server lives in the process of its only client: its host keeps what all others post, and tells a list
+    /// of all ranks from the namespace.
+    pub one_client: bool,
     /// Shared memory that all jobs may take together.
     limits: Limits,
     /// Bytes of it that each of them may take, if that is limited.
@@ -54,7 +57,7 @@ impl Jobs {
     /// Creates the table of a server, with its limits on shared memory.
     pub fn new(config: &ServerConfig) -> Self {
         let limits = Limits { budget: Budget::new(config.memory_limit.unwrap_or(u64::MAX)), ..Limits::default() };
-        Jobs { limits, job_limit: Some(config.job_memory), ..Jobs::default() }
+        Jobs { limits, job_limit: Some(config.job_memory), one_client: config.one_client, ..Jobs::default() }
     }
 
     /// Returns a job by its namespace.
@@ -146,6 +149,9 @@ impl Jobs {
             return Err(e.status());
         }
         if let Some(store) = &mut job.store {
+            if cx.config.one_client {
+                store.serve_marked_alone();
+            }
             job.clients.keys().for_each(|rank| store.mark_local(*rank));
             if store.size().is_some_and(|size| size >= LARGE) {
                 cx.system.give_back_memory();

@@ -122,6 +122,11 @@ impl JobStore {
         self.writer.mark_local(rank);
     }
 
+    /// Has only ranks that are registered to run here count as such, whatever the job information says.
+    pub fn serve_marked_alone(&mut self) {
+        self.writer.serve_marked_alone();
+    }
+
     pub fn is_local(&self, rank: Rank) -> bool {
         self.writer.is_local(rank)
     }

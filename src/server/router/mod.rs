@@ -263,9 +263,11 @@ impl Router {
                 forward::disconnect(&mut self.cx, caller, &procs, &info);
             }
             Request::Commit { entries } if bytes > commits::LARGE => {
+                self.cx.host.committed(&proc, &entries);
                 self.commits.begin(&mut self.cx, &mut self.jobs, caller, proc, entries);
             }
             Request::Commit { entries } => {
+                self.cx.host.committed(&proc, &entries);
                 let result = self.jobs.commit(&mut self.cx, proc, entries);
                 self.cx.answer_status(caller, result);
             }

@@ -1,0 +1,189 @@
+//! Answers of a stock server: the body of a message becomes what a host answers.
+use super::job_info::{self, JobInfo};
+use crate::data::{DataArray, DataType, Info, Pdata, Posted, Proc, Scope, Status, Text, Value, keys};
+use crate::server::{Credential, Infos, Published};
+use crate::stock::body::Body;
+use crate::wire::{Form, WireError, zlib};
+
+use DataType as T;
+
+/// First release with the newer answer to a group construct.
+const GROUPS_BY_INFO: u32 = 6;
+/// Most bytes that a compressed value becomes.
+const MAX_INFLATED: usize = 256 << 20;
+
+/// Reads the status of an answer, and with `read` what follows if it is a good one.
+///
+/// # Errors
+/// The status, and `ERR_UNPACK_FAILURE` and its like for bytes that cannot be read.
+pub fn read<'a, V>(
+    bytes: &'a [u8],
+    read: impl FnOnce(Status, &mut Body<'a>) -> Result<V, WireError>,
+) -> Result<V, Status> {
+    let mut body = Body::new(bytes, Form::Plain);
+    let status = body.one::<Status>(T::STATUS)?;
+    match status {
+        Status::SUCCESS | Status::OPERATION_SUCCEEDED => Ok(read(Status::SUCCESS, &mut body)?),
+        // Some of what was asked for comes with it.
+        Status::ERR_PARTIAL_SUCCESS if !body.is_empty() => Ok(read(status, &mut body)?),
+        failed => Err(failed),
+    }
+}
+
+pub fn nothing(_: Status, _: &mut Body<'_>) -> Result<(), WireError> {
+    Ok(())
+}
+
+/// Attributes, where some follow.
+pub fn infos(status: Status, body: &mut Body<'_>) -> Result<Infos, WireError> {
+    Ok((status, if body.is_empty() { Vec::new() } else { body.infos()? }))
+}
+
+pub fn published(status: Status, body: &mut Body<'_>) -> Result<Published, WireError> {
+    Ok((status, body.list::<Pdata>(T::PDATA)?))
+}
+
+pub fn credential(_: Status, body: &mut Body<'_>) -> Result<Credential, WireError> {
+    Ok((body.one(T::BYTE_OBJECT)?, body.infos()?))
+}
+
+/// The namespace of a job that was started, and what the job is told.
+pub fn spawned(_: Status, body: &mut Body<'_>) -> Result<JobInfo, WireError> {
+    job_info::named(body)
+}
+
+/// Jobs that the caller is connected with now.
+pub fn connected(_: Status, body: &mut Body<'_>) -> Result<Vec<JobInfo>, WireError> {
+    let mut jobs = Vec::new();
+    while !body.is_empty() {
+        let packed = body.one::<Vec<u8>>(T::BYTE_OBJECT)?;
+        jobs.push(job_info::named(&mut Body::new(&packed, Form::Plain))?);
+    }
+    Ok(jobs)
+}
+
+/// The server's number of a pull of output.
+pub fn pull(_: Status, body: &mut Body<'_>) -> Result<u64, WireError> {
+    if body.is_empty() { Ok(0) } else { body.one(T::SIZE) }
+}
+
+/// Members and context of a group, in the form of the server's release.
+pub fn group(major: u32, status: Status, body: &mut Body<'_>) -> Result<Infos, WireError> {
+    if body.is_empty() {
+        return Ok((status, Vec::new()));
+    }
+    let members: Vec<Value> = body.list::<Proc>(T::PROC)?.into_iter().map(Value::Proc).collect();
+    let mut found = Vec::new();
+    let has_context = if major < GROUPS_BY_INFO { true } else { body.one(T::BOOL)? };
+    if has_context && !body.is_empty() {
+        let context = body.one::<usize>(T::SIZE)?;
+        found.push(Info::new(keys::GROUP_CONTEXT_ID, Value::Size(context as u64)));
+    }
+    if !members.is_empty() {
+        let members = DataArray::new(T::PROC, members).map_err(|_| WireError::Malformed("members"))?;
+        found.push(Info::new(keys::GROUP_MEMBERSHIP, members));
+    }
+    if major >= GROUPS_BY_INFO && !body.is_empty() {
+        found.extend(body.infos()?);
+    }
+    Ok((status, found))
+}
+
+/// What a process has posted, and what is said of it: everything that follows, of whichever process it is.
+pub fn data(_: Status, body: &mut Body<'_>) -> Result<Vec<(Proc, Vec<Info>)>, WireError> {
+    let mut all = Vec::new();
+    while !body.is_empty() {
+        let packed = body.one::<Vec<u8>>(T::BYTE_OBJECT)?;
+        let mut inner = Body::new(&packed, Form::Plain);
+        let proc = inner.one::<Proc>(T::PROC)?;
+        all.push((proc, job_info::entries(&mut inner)?));
+    }
+    Ok(all)
+}
+
+/// Entries of a process as its own server would bring them: what is compressed comes out of it, because no server
+/// compresses what it hands on to its own clients.
+pub fn posted(entries: Vec<Info>) -> Vec<Posted> {
+    let plain = |Info { key, value, .. }: Info| {
+        let value = inflated(value)?;
+        Some(Posted { scope: Scope::GLOBAL, key, value })
+    };
+    entries.into_iter().filter_map(plain).collect()
+}
+
+/// A value that a stock library has compressed on its way.
+pub fn inflated(value: Value) -> Option<Value> {
+    match value {
+        Value::CompressedString(bytes) => {
+            let mut text = zlib::decompress(&bytes, MAX_INFLATED)?;
+            text.pop_if(|last| *last == 0);
+            Some(Value::String(Some(Text::new(text).ok()?)))
+        }
+        Value::CompressedByteObject(bytes) => Some(Value::ByteObject(zlib::decompress(&bytes, MAX_INFLATED)?)),
+        value => Some(value),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::{Key, Nspace, Rank};
+    use crate::message::Reply;
+    use crate::stock::answers as door;
+    use crate::stock::requests::Answer;
+
+    fn proc(rank: u32) -> Proc {
+        Proc::new(Nspace::new("job").unwrap(), Rank(rank))
+    }
+
+    fn told(major: u32, answer: Answer, reply: Reply) -> Vec<u8> {
+        door::body(Form::Plain, major, answer, reply, &[]).unwrap()
+    }
+
+    /// The stock door of a server here is the other side of each answer.
+    #[test]
+    fn answers_are_read_as_the_door_writes_them() {
+        let infos = vec![Info::new("x", 7u32)];
+        let bytes = told(4, Answer::Infos, Reply::Infos(Status::SUCCESS, infos.clone()));
+        assert_eq!(read(&bytes, super::infos), Ok((Status::SUCCESS, infos.clone())));
+        let bytes = told(4, Answer::Data(proc(1), None), Reply::Infos(Status::SUCCESS, infos.clone()));
+        assert_eq!(read(&bytes, data), Ok(vec![(proc(1), infos.clone())]));
+        let item = Pdata { proc: proc(2), key: Key::new("k").unwrap(), value: Value::Uint32(3) };
+        let bytes = told(4, Answer::Published, Reply::Published(Status::SUCCESS, vec![item.clone()]));
+        assert_eq!(read(&bytes, published), Ok((Status::SUCCESS, vec![item])));
+        let bytes = told(4, Answer::Status, Reply::Done(Status::ERR_TIMEOUT));
+        assert_eq!(read(&bytes, nothing), Err(Status::ERR_TIMEOUT));
+    }
+
+    #[test]
+    fn a_group_is_read_in_the_form_of_the_release() {
+        let context = Info::new(keys::GROUP_CONTEXT_ID, Value::Size(9));
+        for major in [4, 6] {
+            let reply = Reply::Infos(Status::SUCCESS, vec![context.clone()]);
+            let bytes = told(major, Answer::Group(vec![proc(0), proc(1)]), reply);
+            let (_, found) = read(&bytes, |status, body| group(major, status, body)).unwrap();
+            assert!(found.contains(&context), "{major}: {found:?}");
+            let members = found.iter().find(|info| info.key == keys::GROUP_MEMBERSHIP).unwrap();
+            assert_eq!(members.value.as_procs(), Some(vec![proc(0), proc(1)]));
+        }
+    }
+
+    #[test]
+    fn a_compressed_text_is_one_text() {
+        let inflated = |text: &[u8]| super::inflated(Value::CompressedString(zlib::compress(text).unwrap()));
+        let text = "x".repeat(5000);
+        assert_eq!(inflated(text.as_bytes()), Some(Value::string(&*text)));
+        assert_eq!(inflated(format!("{text}\0").as_bytes()), Some(Value::string(text)));
+        // Any process of the job may have posted it.
+        assert_eq!(inflated("x\0".repeat(5000).as_bytes()), None);
+    }
+
+    #[test]
+    fn cut_answers_are_refused() {
+        let bytes = told(4, Answer::Data(proc(1), None), Reply::Infos(Status::SUCCESS, vec![Info::new("x", 7u32)]));
+        // Two bytes are a good status and nothing behind it.
+        for cut in (0..bytes.len()).filter(|cut| *cut != 2) {
+            assert!(read(&bytes[..cut], data).is_err(), "{cut}");
+        }
+    }
+}

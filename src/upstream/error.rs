@@ -1,0 +1,27 @@
+//! Reasons why a process does not join its job by a stock server.
+use std::io;
+
+use crate::data::{Proc, Status};
+
+/// Reason why a process does not join.
+#[derive(Debug, thiserror::Error)]
+pub enum JoinError {
+    /// A variable cannot be used.
+    #[error("the variable {name} {problem}")]
+    Variable { name: &'static str, problem: &'static str },
+    /// The server cannot be reached, or is none.
+    #[error("{0}")]
+    NotAvailable(String),
+    /// The server has not answered within the time limit.
+    #[error("the stock server does not answer in time")]
+    TimedOut,
+    /// The server does not want this process.
+    #[error("the stock server refuses {proc}: {reason} ({status})")]
+    Refused { proc: Proc, status: Status, reason: &'static str },
+    /// Another user listens where the server should.
+    #[error("the stock server runs as user {found}; root or user {own} was expected")]
+    Foreign { found: u32, own: u32 },
+    /// The system refuses something.
+    #[error("{what}: {source}")]
+    System { what: &'static str, source: io::Error },
+}

@@ -1,0 +1,205 @@
+//! Peers that call themselves a stock server, and are none: whatever they say, a process learns why it has no server.
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
+use std::sync::mpsc;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use super::*;
+use crate::client::{Chain, Client, Notice};
+use crate::data::{Info, Nspace, Rank, Scope, Status, Value, keys};
+use crate::server::NoHost;
+
+/// Bytes of the first message of `job:3`, its header included.
+pub const ACK: usize = 16 + 11 + 8 + 1 + 4 + 4 + 6 + 4 + 1 + 5;
+
+/// A listener that does `serve` with its first connection, and its address for a process.
+pub fn impostor(serve: impl FnOnce(TcpStream) + Send + 'static) -> (StockAddress, JoinHandle<()>) {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let socket = listener.local_addr().unwrap();
+    let proc = |nspace, rank| Proc::new(Nspace::new(nspace).unwrap(), Rank(rank));
+    let uri = format!("host.0;tcp4://{socket}");
+    let address = StockAddress { proc: proc("job", 3), server: proc("host", 0), uri, socket, major: 4 };
+    (address, thread::spawn(move || serve(listener.accept().unwrap().0)))
+}
+
+/// Reads the first message of a client, and gives these answers to it and to the request behind it.
+fn answer(mut stream: TcpStream, status: &[u8], job_info: &[u8]) {
+    stream.read_exact(&mut [0; ACK]).unwrap();
+    stream.write_all(status).unwrap();
+    let mut request = [0; 16];
+    if stream.read_exact(&mut request).is_err() {
+        return;
+    }
+    stream.read_exact(&mut [0; 2]).unwrap();
+    let mut message = request;
+    message[8..12].copy_from_slice(&(job_info.len() as u32).to_be_bytes());
+    stream.write_all(&message).unwrap();
+    stream.write_all(job_info).unwrap();
+    stream.shutdown(Shutdown::Write).unwrap();
+    let _ = stream.read_to_end(&mut Vec::new());
+}
+
+fn joins(address: &StockAddress) -> Result<(), JoinError> {
+    Upstream::join(address, Some(Instant::now() + Duration::from_secs(60))).map(drop)
+}
+
+#[test]
+fn a_server_that_closes_is_not_available() {
+    let (address, server) = impostor(drop);
+    assert!(matches!(joins(&address), Err(JoinError::NotAvailable(_))));
+    server.join().unwrap();
+    // Nobody listens there any more.
+    assert!(matches!(joins(&address), Err(JoinError::NotAvailable(_))));
+}
+
+#[test]
+fn a_refusal_is_told_with_its_status() {
+    let (address, server) = impostor(|stream| answer(stream, &Status::ERR_NOT_FOUND.0.to_be_bytes(), &[]));
+    assert!(matches!(joins(&address), Err(JoinError::Refused { status: Status::ERR_NOT_FOUND, .. })));
+    server.join().unwrap();
+}
+
+#[test]
+fn answers_that_are_none_are_refused_and_none_is_waited_for_forever() {
+    let whole = job_info::tests::answer(&Nspace::new("job").unwrap(), 4, 0);
+    for cut in 0..whole.len() {
+        let bytes = whole[..cut].to_vec();
+        let (address, server) = impostor(move |stream| answer(stream, &[0; 8], &bytes));
+        assert!(joins(&address).is_err(), "{cut} bytes of an answer");
+        server.join().unwrap();
+    }
+    // The whole of it is a job, under a server that goes away at once.
+    let (address, server) = impostor(move |stream| answer(stream, &[0; 8], &whole));
+    joins(&address).unwrap();
+    server.join().unwrap();
+}
+
+#[test]
+fn a_message_without_end_is_not_taken_in() {
+    let (address, server) = impostor(|mut stream| {
+        stream.read_exact(&mut [0; ACK]).unwrap();
+        stream.write_all(&[0; 8]).unwrap();
+        stream.write_all(&[[0; 4], [0, 0, 0, 101], [0xff; 4], [0; 4]].concat()).unwrap();
+        let _ = stream.read_to_end(&mut Vec::new());
+    });
+    assert!(matches!(joins(&address), Err(JoinError::NotAvailable(_))));
+    server.join().unwrap();
+}
+
+#[test]
+fn a_silent_server_is_given_up_at_the_time_limit() {
+    let (address, server) = impostor(|mut stream| {
+        let _ = stream.read_to_end(&mut Vec::new());
+    });
+    let limit = Some(Instant::now() + Duration::from_millis(50));
+    assert!(matches!(Upstream::join(&address, limit), Err(JoinError::TimedOut)));
+    server.join().unwrap();
+}
+
+/// A server with a door for stock clients, and the addresses at which two processes of a job find it.
+fn server_of_two() -> (Server, [StockAddress; 2]) {
+    let (server, nspace) = (server_with_door(), Nspace::new("job").unwrap());
+    let addresses = register(&server, [0, 1].map(|rank| Proc::new(nspace.clone(), Rank(rank))));
+    (server, addresses)
+}
+
+fn server_with_door() -> Server {
+    let config = ServerConfig { stock_clients: true, ..ServerConfig::default() };
+    Server::start(config, Arc::new(NoHost)).unwrap()
+}
+
+/// Registers the processes of a job, and returns the addresses at which they find the server.
+fn register<const N: usize>(server: &Server, procs: [Proc; N]) -> [StockAddress; N] {
+    let (uid, gid) = (nix::unistd::getuid().as_raw(), nix::unistd::getgid().as_raw());
+    for proc in &procs {
+        server.register_client(proc, uid, gid).wait().unwrap();
+    }
+    let peers: Vec<String> = procs.iter().map(|proc| proc.rank.0.to_string()).collect();
+    let info = [Info::new(keys::JOB_SIZE, N as u32), Info::new(keys::LOCAL_PEERS, peers.join(",").as_str())];
+    server.register_nspace(&procs[0].nspace, N, &info).wait().unwrap();
+    procs.map(|proc| {
+        let mut variables = BTreeMap::<OsString, OsString>::new();
+        server.setup_fork(&proc, &mut variables).unwrap();
+        let variable = |name: &str| variables.get(OsStr::new(name)).cloned();
+        StockAddress::from_variables(proc, variable).unwrap().unwrap()
+    })
+}
+
+fn enter(address: &StockAddress) -> (Upstream, Client) {
+    let (upstream, own) = Upstream::join(address, None).unwrap();
+    let client = Client::connect(&own, &[]).unwrap();
+    (upstream, client)
+}
+
+#[test]
+fn processes_meet_and_see_what_they_post() {
+    let (_server, addresses) = server_of_two();
+    let procs = [addresses[0].proc.clone(), addresses[1].proc.clone()];
+    thread::scope(|scope| {
+        for own in 0..2usize {
+            let (address, procs) = (&addresses[own], &procs);
+            scope.spawn(move || {
+                let (_upstream, client) = enter(address);
+                assert_eq!(
+                    client.get(&Proc::new(procs[0].nspace.clone(), Rank::WILDCARD), keys::JOB_SIZE, &[]).unwrap(),
+                    Value::Uint32(2)
+                );
+                for turn in 0..3u32 {
+                    client.put(Scope::GLOBAL, "turn", Value::Uint32(10 * turn + own as u32)).unwrap();
+                    client.commit().unwrap();
+                    client.fence(&[], &[Info::new(keys::COLLECT_DATA, true)]).wait().unwrap();
+                    let other = 1 - own;
+                    let found = client.get(&procs[other], "turn", &[]).unwrap();
+                    assert_eq!(found, Value::Uint32(10 * turn + other as u32));
+                    // By a list of all that there are, as well as by none.
+                    client.fence(procs, &[]).wait().unwrap();
+                }
+                let absent = client.get(&procs[1 - own], "never", &[Info::new(keys::IMMEDIATE, true)]);
+                assert_eq!(absent.unwrap_err().status(), Status::ERR_NOT_FOUND);
+                client.finalize(&[]).unwrap();
+            });
+        }
+    });
+}
+
+#[test]
+fn processes_of_two_jobs_meet_that_have_not_heard_of_each_other() {
+    let server = server_with_door();
+    let jobs = ["one", "other"].map(|name| Proc::new(Nspace::new(name).unwrap(), Rank(0)));
+    let addresses = jobs.each_ref().map(|proc| register(&server, [proc.clone()]));
+    let everybody = jobs.map(|proc| Proc::new(proc.nspace, Rank::WILDCARD));
+    let [(_one, first), (_other, second)] = addresses.each_ref().map(|[address]| enter(address));
+    let (sender, receiver) = mpsc::channel();
+    for client in [&first, &second] {
+        let sender = sender.clone();
+        client.fence(&everybody, &[]).then(move |result| sender.send(result).unwrap()).unwrap();
+    }
+    for _ in 0..2 {
+        receiver.recv_timeout(Duration::from_secs(60)).unwrap().unwrap();
+    }
+}
+
+#[test]
+fn an_event_for_the_node_reaches_its_other_process() {
+    let (_server, addresses) = server_of_two();
+    let [(_one, raiser), (_other, hearer)] = addresses.each_ref().map(enter);
+    let code = Status(-7001);
+    let (sender, receiver) = mpsc::channel();
+    let handler = move |notice: Notice, _: Chain| sender.send(notice.source).unwrap();
+    hearer.register_event_handler(&[code], &[], Arc::new(handler)).wait().unwrap();
+    raiser.notify_event(code, &addresses[0].proc, DataRange::LOCAL, &[]).wait().unwrap();
+    assert_eq!(receiver.recv_timeout(Duration::from_secs(60)).unwrap(), addresses[0].proc);
+}
+
+#[test]
+fn the_end_of_the_stock_server_ends_what_waits_for_it() {
+    let (server, addresses) = server_of_two();
+    let (_upstream, client) = enter(&addresses[0]);
+    let (sender, receiver) = mpsc::channel();
+    // The other process never comes.
+    client.fence(&[], &[]).then(move |result| sender.send(result).unwrap()).unwrap();
+    drop(server);
+    let lost = receiver.recv_timeout(Duration::from_secs(60)).unwrap();
+    assert_eq!(lost.unwrap_err().status(), Status::ERR_LOST_CONNECTION);
+}

@@ -1,5 +1,9 @@
 //! Names of numbers, and numbers of names. The texts are static: nobody frees them.
+use std::ffi::{CString, OsStr};
+use std::sync::OnceLock;
+
 use instanton::data::{Channels, DataType, Status, keys, names};
+use instanton::trace;
 use libc::{c_char, c_int};
 
 use super::values::text_of;
@@ -89,9 +93,45 @@ export! {
 export! {
     /// The version of this library, and of the Standard it follows. Needs no initialised library.
     fn PMIx_Get_version() -> *const c_char {
-        VERSION.as_ptr()
+        static SAID: OnceLock<CString> = OnceLock::new();
+        SAID.get_or_init(|| version(std::env::var_os(VERSION_VARIABLE).as_deref())).as_ptr()
     }
 }
 
+/// Variable with the numbers that `PMIx_Get_version` says, and nothing else does: some hosts refuse a library of another
+/// release than the one that they were built with.
+const VERSION_VARIABLE: &str = "INSTANTON_VERSION";
+/// Release of the headers.
+const RELEASE: &str = "6.1.0";
+
 /// One word, three numbers, and the Standard's version in brackets: programs take it apart.
-const VERSION: &std::ffi::CStr = c"Instanton 6.1.0 (PMIx Standard: 4.2, Stable ABI: 1.0, Provisional ABI: 0.0)";
+fn version(said: Option<&OsStr>) -> CString {
+    let is_number = |part: &str| !part.is_empty() && part.len() < 4 && part.bytes().all(|byte| byte.is_ascii_digit());
+    let is_release = |text: &&str| text.split('.').count() == 3 && text.split('.').all(is_number);
+    let said = said.and_then(|said| {
+        let release = said.to_str().filter(is_release);
+        if release.is_none() {
+            trace!("{VERSION_VARIABLE} has no three numbers: {said:?}");
+        }
+        release
+    });
+    let release = said.unwrap_or(RELEASE);
+    CString::new(format!("Instanton {release} (PMIx Standard: 4.2, Stable ABI: 1.0, Provisional ABI: 0.0)"))
+        .expect("numbers and points")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_version_is_the_headers_or_what_the_user_says() {
+        let said = |text: Option<&str>| version(text.map(OsStr::new)).into_string().unwrap();
+        let rest = "(PMIx Standard: 4.2, Stable ABI: 1.0, Provisional ABI: 0.0)";
+        assert_eq!(said(None), format!("Instanton 6.1.0 {rest}"));
+        assert_eq!(said(Some("5.0.11")), format!("Instanton 5.0.11 {rest}"));
+        for bad in ["", "5", "5.0", "5.0.", "5.0.11rc1", "5.0.11.1", "-5.0.1", "1000.0.0"] {
+            assert_eq!(said(Some(bad)), said(None), "{bad:?}");
+        }
+    }
+}

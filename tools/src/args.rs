@@ -70,13 +70,13 @@ pub enum BindTo {
     Core,
 }
 
-/// The hidden command that the guardian starts the launcher with.
+/// The hidden command that the reaper starts the launcher with.
 #[derive(Debug, Args)]
 pub struct Launch {
-    /// Name of the guardian's socket.
+    /// Descriptor of the socket to the guardian.
     #[arg(long)]
-    pub guardian: String,
-    /// The job's session directory, to be made.
+    pub guardian: i32,
+    /// The job's session directory.
     #[arg(long)]
     pub session: PathBuf,
     /// Options of the user.

@@ -59,7 +59,8 @@ mod tests {
             is_numbered: false,
             arguments: Vec::new(),
         };
-        let job = Job::new(vec![spec.clone(), AppSpec { ranks: 2, ..spec }], Session::named("/tmp/x".into())).unwrap();
+        let job =
+            Job::new(vec![spec.clone(), AppSpec { ranks: 2, ..spec }], Session::named("/tmp/x".into()), 1).unwrap();
         let ours = ours.iter().map(|(name, value)| (name.into(), value.into())).collect();
         let all = of_rank(&job, &job.apps[1], 4, &ours);
         all.into_iter().map(|(name, value)| (name.into_string().unwrap(), value.into_string().unwrap())).collect()

@@ -1,139 +1,77 @@
 //! The guardian: the process that the user has started, knows by its id and waits for.
 //!
-//! Actors: the guardian is `instanton run` itself; the launcher is its child, the same program again, with the PMIx
-//! server in it; the ranks are the launcher's children. The guardian keeps what a terminal and a shell deal with (the
-//! foreground, the signals, the exit status), and names the session directory. The launcher lives in a process group of
-//! its own, where no terminal reaches it; signals come to it through the [link].
+//! Actors: the guardian is `instanton run` itself; the [reaper](crate::reaper) is its child; the launcher is the
+//! reaper's child, the same program again, with the PMIx server in it; the ranks are the launcher's children. The
+//! guardian keeps what a terminal and a shell deal with (the foreground, the signals, the exit status), and names the
+//! session directory. The others live in process groups of their own, where no terminal reaches them; signals come to
+//! the launcher through the [link](crate::link).
 //!
-//! When one of the two dies, however it dies, the other ends the ranks and removes what there is to remove:
-//! - The launcher dies: its end of the link closes and SIGCHLD comes. The ranks are then our children (both are
-//!   subreapers); we kill them and everything below them, and run the cleanups that the launcher told us of.
+//! However one or two of the three die, who is left ends the ranks and removes what there is to remove:
+//! - The launcher dies: the ranks are then its next ancestor's children (all three are subreapers), which kills them and
+//!   everything below them, and does the clean-ups in the [record](crate::record).
 //! - The guardian dies: the launcher sees the link close, kills the ranks and removes the session directory itself.
+//! - The reaper dies: the guardian takes that for the launcher's death, and kills it.
+//!
+//! Ranks die with the launcher in any case (PDEATHSIG). Where all three are killed, what the ranks have started and what
+//! lies in the file system stays; the next run of the user [clears](crate::stale) the latter.
 //!
 //! Signals: all are passed on as they come. SIGTSTP then stops us too, as the shell expects, until SIGCONT. The second
 //! SIGINT or SIGTERM is the launcher's order to kill; at the third we kill the launcher.
 use std::ffi::OsString;
-use std::io::{self, IsTerminal, Read, Write};
-use std::os::fd::AsFd;
+use std::io::{self, IsTerminal, Write};
 use std::os::unix::net::UnixStream;
-use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, Stdio};
+use std::process::Stdio;
 use std::sync::mpsc;
 
 use anyhow::{Context, Result};
+use instanton::internal::sys::birth;
 use instanton::internal::sys::process::take_child;
-use nix::errno::Errno;
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::signal::{Signal, raise};
-use nix::sys::signalfd::SignalFd;
+use nix::sys::signal::{SigSet, Signal, kill, raise};
+use nix::unistd::Pid;
 
-use crate::link::Listener;
-use crate::outcome::{self, of_signal};
+use crate::outcome::End;
 use crate::session::Session;
-use crate::{family, host, link, signals, terminal};
+use crate::{family, reaper, signals, terminal};
 
 /// The launcher is asked to end the job by one SIGINT or SIGTERM, ordered to kill it by two, and killed at this many.
 const PATIENCE: u32 = 3;
 
-/// Runs a job; `arguments` are those behind `instanton run`. Returns the status to exit with.
+/// Runs a job; `arguments` are those behind `instanton run`. Returns the status to exit with, in the guardian and in
+/// the reaper.
 pub fn run(arguments: Vec<OsString>) -> Result<u8> {
     let arriving = signals::take_over()?;
     family::adopt_orphans().context("cannot become a subreaper")?;
     let session = Session::name()?;
-    let end = watch(&arriving, &session, arguments);
-    family::end();
-    if let Ok(End { inheritance, .. }) = &end {
-        host::clean_up(&link::told(inheritance));
-    }
-    let removed = session.remove();
-    let code = end?.code;
-    removed.with_context(|| format!("cannot remove {}", session.top().display()))?;
-    Ok(code)
-}
-
-/// The launcher has ended.
-struct End {
-    /// The status to exit with.
-    code: u8,
-    /// Clean-ups that the launcher had announced, if it did not come to do them.
-    inheritance: Vec<u8>,
-}
-
-/// Starts the launcher and stands between it and the user until it ends.
-fn watch(arriving: &SignalFd, session: &Session, arguments: Vec<OsString>) -> Result<End> {
-    let listener = Listener::new()?;
-    let (input, continued) = terminal_input()?;
-    let launcher = start(&listener, session, arguments, input)?;
-    let mut guardian = Guardian {
-        launcher,
-        link: Link::Awaited(listener),
-        told: Vec::new(),
-        early: Vec::new(),
-        insisted: 0,
-        continued,
+    let (link, launchers) = UnixStream::pair().context("cannot make a pair of sockets")?;
+    let (input, relay) = terminal_input()?;
+    let reaper = match birth::fork().context("cannot start the reaper")? {
+        None => {
+            drop((link, relay));
+            return reaper::run(&session, launchers.into(), input, arguments);
+        }
+        Some(reaper) => Pid::from_raw(reaper),
     };
-    loop {
-        let other = match &guardian.link {
-            Link::Awaited(listener) => Some(listener.socket().as_fd()),
-            Link::Open(link) => Some(link.as_fd()),
-            Link::Closed => None,
-        };
-        let descriptors = std::iter::once(arriving.as_fd()).chain(other);
-        let mut polled: Vec<_> = descriptors.map(|it| PollFd::new(it, PollFlags::POLLIN)).collect();
-        match poll(&mut polled, PollTimeout::NONE) {
-            Ok(_) | Err(Errno::EINTR) => {}
-            Err(errno) => return Err(errno).context("cannot wait for the launcher"),
-        }
-        guardian.listen()?;
-        while let Some(signal) = arriving.read_signal()? {
-            let signal = Signal::try_from(signal.ssi_signo as i32)?;
-            if signal != Signal::SIGCHLD {
-                guardian.pass_on(signal);
-            } else if let Some(end) = guardian.reap()? {
-                return Ok(end);
-            }
-        }
-    }
+    drop((launchers, input));
+    link.set_nonblocking(true)?;
+    let continued = relay.map(terminal::relay).transpose()?;
+    let code = Guardian { reaper, link, insisted: 0, continued }.watch(&arriving);
+    reaper::clear_up(&session)?;
+    code
 }
 
-/// The launcher, with us as its guardian.
-fn start(listener: &Listener, session: &Session, arguments: Vec<OsString>, input: Stdio) -> Result<Child> {
-    Command::new("/proc/self/exe")
-        .arg0("instanton")
-        .args(["launch", "--guardian", listener.name(), "--session"])
-        .arg(session.top())
-        .args(arguments)
-        .stdin(input)
-        .process_group(0)
-        .spawn()
-        .context("cannot start the launcher")
-}
-
-/// Returns the ranks' standard input: our own, unless it is a terminal, which only the foreground may read.
-fn terminal_input() -> Result<(Stdio, Option<mpsc::Sender<()>>)> {
+/// Returns the ranks' standard input: our own, unless it is a terminal, which only the foreground may read. Then we are
+/// to write to the pipe what is typed.
+fn terminal_input() -> Result<(Stdio, Option<io::PipeWriter>)> {
     if !io::stdin().is_terminal() {
         return Ok((Stdio::inherit(), None));
     }
     let (reader, writer) = io::pipe().context("cannot make a pipe")?;
-    let continued = terminal::relay(writer)?;
-    Ok((reader.into(), Some(continued)))
-}
-
-enum Link {
-    /// The launcher has not called yet.
-    Awaited(Listener),
-    Open(UnixStream),
-    /// The launcher has ended, or is about to.
-    Closed,
+    Ok((reader.into(), Some(writer)))
 }
 
 struct Guardian {
-    launcher: Child,
-    link: Link,
-    /// Messages of the launcher so far.
-    told: Vec<u8>,
-    /// Signals that came before the launcher had called.
-    early: Vec<Signal>,
+    reaper: Pid,
+    link: UnixStream,
     /// Number of times that the user has asked for the end.
     insisted: u32,
     /// Tells the terminal's relay that we may be in the foreground again.
@@ -141,34 +79,30 @@ struct Guardian {
 }
 
 impl Guardian {
-    /// Takes in what has come over the link.
-    fn listen(&mut self) -> Result<()> {
-        match &mut self.link {
-            Link::Awaited(listener) => {
-                if let Some(link) = listener.accept(self.launcher.id())? {
-                    self.link = Link::Open(link);
-                    std::mem::take(&mut self.early).into_iter().for_each(|signal| self.tell(signal));
+    /// Stands between the launcher and the user until the reaper has ended.
+    fn watch(mut self, arriving: &SigSet) -> Result<u8> {
+        loop {
+            match arriving.wait().context("cannot wait for signals")? {
+                Signal::SIGCHLD => {
+                    if let Some(code) = self.reap()? {
+                        return Ok(code);
+                    }
                 }
+                signal => self.pass_on(signal),
             }
-            // Non-blocking: this ends at the end, or where nothing more has come.
-            Link::Open(link) => match link.read_to_end(&mut self.told) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                _ => self.link = Link::Closed,
-            },
-            Link::Closed => {}
         }
-        Ok(())
     }
 
     fn pass_on(&mut self, signal: Signal) {
         if matches!(signal, Signal::SIGINT | Signal::SIGTERM) {
             self.insisted += 1;
             if self.insisted >= PATIENCE {
-                // Processes that it leaves behind end with it. An error would mean that it has ended already.
-                let _ = self.launcher.kill();
+                // All that it leaves behind ends with it. An error would mean that it has ended already.
+                let _ = kill(self.reaper, Signal::SIGKILL);
             }
         }
-        self.tell(signal);
+        // A launcher that cannot take one byte is gone or stuck: SIGCHLD or the user's third SIGINT decide.
+        let _ = self.link.write(&[signal as u8]);
         match (signal, &self.continued) {
             // Cannot fail: SIGSTOP is a signal and we are a process.
             (Signal::SIGTSTP, _) => drop(raise(Signal::SIGSTOP)),
@@ -178,34 +112,13 @@ impl Guardian {
         }
     }
 
-    fn tell(&mut self, signal: Signal) {
-        match &mut self.link {
-            Link::Awaited(_) => self.early.push(signal),
-            // A launcher that cannot take one byte is gone or stuck: SIGCHLD or the user's third SIGINT decide.
-            Link::Open(link) => drop(link.write(&[signal as u8])),
-            Link::Closed => {}
-        }
-    }
-
-    /// Waits for every child that has ended, until the launcher is among them.
-    fn reap(&mut self) -> Result<Option<End>> {
-        let launcher = self.launcher.id() as i32;
-        loop {
-            let (pid, status) = match take_child(None) {
-                Ok(Some(child)) => child,
-                Ok(None) => return Ok(None),
-                Err(error) => return Err(error).context("the launcher is lost"),
-            };
-            match outcome::End::of(status) {
-                _ if pid != launcher => {}
-                outcome::End::Code(code) => return Ok(Some(End { code: code as u8, inheritance: Vec::new() })),
-                outcome::End::Signal(signal) => {
-                    eprintln!("instanton: the launcher was killed by {}; the job was killed", signals::name(signal));
-                    // Its last words may still lie in the socket.
-                    self.listen()?;
-                    return Ok(Some(End { code: of_signal(signal), inheritance: std::mem::take(&mut self.told) }));
-                }
+    /// Waits for every child that has ended, until the reaper is among them. Returns the status to exit with then.
+    fn reap(&mut self) -> Result<Option<u8>> {
+        while let Some((pid, status)) = take_child(None).context("the launcher is lost")? {
+            if pid == self.reaper.as_raw() {
+                return Ok(Some(reaper::code(End::of(status))));
             }
         }
+        Ok(None)
     }
 }

@@ -5,8 +5,6 @@
 //! processes becomes an [`Event`] of the launcher's queue, and is answered from there: the server's thread waits for
 //! nothing.
 use std::io;
-use std::os::unix::net::UnixStream;
-use std::os::unix::process::parent_id;
 use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -18,7 +16,7 @@ use instanton::data::{
 };
 use instanton::internal::sys::hwloc::{self, Place};
 use instanton::server::{
-    self, Accepted, Answer, Completion, Host, Infos, Published, PublishedData, Server, ServerConfig, ToolSupport,
+    Accepted, Answer, Completion, Host, Infos, Published, PublishedData, Server, ServerConfig, ToolSupport,
 };
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::{Pid, getgid, getuid};
@@ -27,20 +25,22 @@ use crate::args::{BindTo, Run};
 use crate::environment::Environment;
 use crate::event::Event;
 use crate::job::Job;
+use crate::record::Record;
+use crate::say::say;
 use crate::streams::Streams;
-use crate::{control, link, log, query, spawn};
+use crate::{control, log, query, spawn};
 
 /// Limit on the wait, at the end of the run, for tools that pull output and have not read it.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The machine's topology and our place in it, which takes longest to find out: it is begun before anything else, and
 /// waited for before the first rank is born, so that no rank finds it missing and none inherits what is open meanwhile.
-pub struct Topology(thread::JoinHandle<Option<Place>>);
+pub struct Topology(io::Result<thread::JoinHandle<Option<Place>>>);
 
 impl Topology {
     /// Begins to find it out; with its cores where ranks are to be bound to them.
     pub fn ask(bind_to: BindTo) -> Self {
-        Self(thread::spawn(move || hwloc::place(bind_to == BindTo::Core)))
+        Self(thread::Builder::new().name("topology".into()).spawn(move || hwloc::place(bind_to == BindTo::Core)))
     }
 }
 
@@ -58,7 +58,7 @@ impl Pmix {
         topology: Topology,
         options: &Run,
         events: Sender<Event>,
-        guardian: UnixStream,
+        record: Arc<Record>,
         streams: Streams,
     ) -> Result<Self> {
         let defaults = ServerConfig::default();
@@ -67,15 +67,15 @@ impl Pmix {
             tmpdir: job.session.top().into(),
             path_socket: options.path_socket,
             job_memory: options.job_memory.unwrap_or(defaults.job_memory),
-            // Tools name the process that the user knows, which is the guardian.
-            tools: Some(ToolSupport { pid: Some(parent_id() as i32), ..ToolSupport::default() }),
+            // Tools name the process that the user knows.
+            tools: Some(ToolSupport { pid: Some(job.guardian), ..ToolSupport::default() }),
             ..defaults
         };
         let published = Arc::new(PublishedData::with_job_memory(config.job_memory / 2));
         let host = Launcher {
             family: job.family().to_owned(),
             events,
-            guardian,
+            record,
             contexts: Mutex::new(0),
             streams: streams.clone(),
             published: published.clone(),
@@ -85,8 +85,9 @@ impl Pmix {
         let server = Arc::new(server);
         streams.pulls.lead_to(&server);
         streams.inputs.lead_to(&server);
+        let topology = topology.0.map_err(|error| anyhow!("cannot start a thread for the topology: {error}"))?;
         // Without a topology each rank finds it out for itself.
-        Ok(Self { server, published, place: topology.0.join().ok().flatten() })
+        Ok(Self { server, published, place: topology.join().ok().flatten() })
     }
 
     /// Tells the server of a job whose ranks are to be started; `more` is said of it besides, and of its ranks'
@@ -203,16 +204,11 @@ impl Pmix {
     }
 }
 
-/// Does the clean-ups that ranks had registered with a launcher that was killed.
-pub fn clean_up(calls: &[Vec<Info>]) {
-    server::clean_up(calls, getuid().as_raw(), getgid().as_raw());
-}
-
 struct Launcher {
     /// Prefix of the names of all jobs of the run.
     family: String,
     events: Sender<Event>,
-    guardian: UnixStream,
+    record: Arc<Record>,
     /// The last context id that a group was given.
     contexts: Mutex<u64>,
     streams: Streams,
@@ -380,9 +376,12 @@ impl Host for Launcher {
         Ok(Answer::Later)
     }
 
-    /// The guardian does them in the server's place should this process be killed. It knows before the rank goes on.
+    /// Whoever comes after this process does them in the server's place, should it be killed. They are on record before
+    /// the rank goes on.
     fn cleanup_registered(&self, _: &Proc, directives: &[Info]) {
-        // Without a guardian the launcher is about to end the job by itself.
-        let _ = link::tell(&self.guardian, directives);
+        if let Err(error) = self.record.append(directives) {
+            let pid = std::process::id();
+            say(&format!("a clean-up would be forgotten if process {pid} were killed: {error:#}"));
+        }
     }
 }

@@ -32,6 +32,8 @@ pub struct Job {
     pub parent: Option<Proc>,
     /// Number of ranks of other jobs that come before its own where all on this node are counted.
     pub before: u32,
+    /// The guardian's process id, which users and tools know the run by.
+    pub guardian: i32,
     /// Prefix of the names of all jobs of the run.
     family: String,
     /// The launcher's own name, as a server.
@@ -100,15 +102,15 @@ impl StreamOptions {
 }
 
 impl Job {
-    /// Plans what was asked for.
-    pub fn new(specs: Vec<AppSpec>, session: Session) -> Result<Self> {
+    /// Plans what was asked for; `guardian` is that process's id.
+    pub fn new(specs: Vec<AppSpec>, session: Session, guardian: i32) -> Result<Self> {
         let node =
             nix::sys::utsname::uname().context("this machine has no name")?.nodename().to_string_lossy().into_owned();
-        // The process that the user knows is our guardian.
-        let family = format!("instanton-{node}-{}-{}", std::os::unix::process::parent_id(), random::hex::<4>()?);
+        let family = format!("instanton-{node}-{guardian}-{}", random::hex::<4>()?);
         Ok(Self {
             number: 1,
             nspace: Nspace::new(format!("{family}@1"))?,
+            guardian,
             parent: None,
             before: 0,
             server: Nspace::new(format!("{family}@0"))?,
@@ -129,6 +131,7 @@ impl Job {
             parent: Some(parent),
             before,
             server: self.server.clone(),
+            guardian: self.guardian,
             family: self.family.clone(),
             apps: App::all(specs).context("the working directory is gone")?,
             node: self.node.clone(),
@@ -311,7 +314,7 @@ mod tests {
             is_numbered: false,
             arguments: vec!["a b".into()],
         };
-        let mut job = Job::new(sizes.iter().map(spec).collect(), Session::named("/tmp/x".into())).unwrap();
+        let mut job = Job::new(sizes.iter().map(spec).collect(), Session::named("/tmp/x".into()), 1).unwrap();
         job.slots = 4;
         job
     }

@@ -289,7 +289,7 @@ mod tests {
             is_numbered: false,
             arguments: vec![],
         };
-        let first = Job::new(vec![spec(2)], Session::named("/tmp/x".into())).unwrap();
+        let first = Job::new(vec![spec(2)], Session::named("/tmp/x".into()), 1).unwrap();
         let mut jobs = Jobs::default();
         jobs.add(first, false);
         let (number, before) = jobs.next(1).unwrap();

@@ -7,8 +7,7 @@ mod running;
 mod start;
 
 use std::os::unix::net::UnixStream;
-use std::sync::Arc;
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 
 use anyhow::{Context, Result, anyhow};
 
@@ -17,6 +16,7 @@ use crate::event::Event;
 use crate::host::{Pmix, Topology};
 use crate::input::Inputs;
 use crate::job::Job;
+use crate::record::Record;
 use crate::say::say;
 use crate::session::Session;
 use crate::streams::Streams;
@@ -30,42 +30,43 @@ pub fn run(arguments: Launch) -> Result<u8> {
     // Not the guardian's name: a kill by name would end both.
     nix::sys::prctl::set_name(c"inst-launcher")?;
     let topology = Topology::ask(arguments.run.bind_to);
+    let guardian = link::inherited(arguments.guardian)?;
     let session = Session::named(arguments.session.clone());
-    let guardian = link::connect(&arguments.guardian)?;
     let outcome = launch(arguments, topology, session.clone(), guardian);
     family::end();
-    // The guardian removes it if it is there to do so.
+    // Reaper and guardian remove it if they are there to do so.
     let removed = session.remove();
     let code = outcome?;
     removed.context("cannot remove the session directory")?;
     Ok(code)
 }
 
-fn launch(arguments: Launch, topology: Topology, session: Session, guardian: UnixStream) -> Result<u8> {
+fn launch(arguments: Launch, topology: Topology, session: Session, guardian: (UnixStream, i32)) -> Result<u8> {
     family::adopt_orphans().context("cannot become a subreaper")?;
     let (events, happening) = mpsc::channel();
-    let (to_queue, from_guardian) = (events.clone(), guardian.try_clone()?);
+    let (to_queue, (link, guardian)) = (events.clone(), guardian);
     start_thread("guardian", move || {
-        link::each_signal(from_guardian, |signal| drop(to_queue.send(Event::Signal(signal))));
+        link::each_signal(link, |signal| drop(to_queue.send(Event::Signal(signal))));
         drop(to_queue.send(Event::GuardianGone));
     })?;
 
-    let job = Job::new(arguments.run.apps(), session)?;
+    let record = Arc::new(Record::open(session.top())?);
+    let job = Job::new(arguments.run.apps(), session, guardian)?;
     start::make_room(job.size())?;
     let ((out, fed_out), (err, fed_err)) = (output::feed()?, output::feed()?);
     let streams = Streams { feeds: [out, err], pulls: Arc::default(), inputs: Inputs::new()? };
     let mut running = Running::new(job, events, &arguments, streams);
     if let Some(programs) = running.find_programs() {
         let job = running.jobs.first();
-        job.session.create()?;
         job.session.create_job(job.number, job.size())?;
         let (events, streams) = (running.events.clone(), running.streams.clone());
-        let pmix = Pmix::start(job, topology, &arguments.run, events, guardian, streams)?;
+        let pmix = Pmix::start(job, topology, &arguments.run, events, record.clone(), streams)?;
         pmix.register(job, &[]).map_err(|status| anyhow!("the PMIx server refuses the job: {status}"))?;
         running.print([fed_out, fed_err])?;
         running.start_first(&programs, &pmix)?;
         running.attend(&happening, &pmix);
         pmix.finish();
+        record.clear();
     }
     if let Some(line) = running.outcome.line() {
         say(&line);

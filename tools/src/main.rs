@@ -1,7 +1,7 @@
 //! The `instanton` command.
 //!
-//! `instanton run` is two processes: a [guardian] in front of the user, and behind it the [launcher](launch), which
-//! holds the PMIx server and the ranks. Each ends everything when the other dies.
+//! `instanton run` is three processes: a [guardian] in front of the user, a [reaper] behind it, and behind that the
+//! [launcher](launch), which holds the PMIx server and the ranks. Whoever is left ends everything when others die.
 #![forbid(unsafe_code)]
 
 mod args;
@@ -24,10 +24,13 @@ mod output;
 mod pulls;
 mod query;
 mod random;
+mod reaper;
+mod record;
 mod say;
 mod session;
 mod signals;
 mod spawn;
+mod stale;
 mod streams;
 mod terminal;
 mod threads;

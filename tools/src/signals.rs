@@ -1,7 +1,6 @@
 //! The signals that a user may send to a job, and their names.
 use anyhow::{Context, Result};
 use nix::sys::signal::{SigSet, Signal};
-use nix::sys::signalfd::{SfdFlags, SignalFd};
 
 /// Passed on to every rank. Their effect on a rank is its own affair; see the guardian for the second SIGINT.
 const FORWARDED: [Signal; 8] = [
@@ -15,12 +14,12 @@ const FORWARDED: [Signal; 8] = [
     Signal::SIGCONT,
 ];
 
-/// From here on those signals, and SIGCHLD, are read from the descriptor instead of doing what they do.
-pub fn take_over() -> Result<SignalFd> {
+/// From here on those signals, and SIGCHLD, are waited for instead of doing what they do.
+pub fn take_over() -> Result<SigSet> {
     let mut set: SigSet = FORWARDED.into_iter().collect();
     set.add(Signal::SIGCHLD);
     set.thread_block().context("cannot block signals")?;
-    SignalFd::with_flags(&set, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK).context("cannot receive signals")
+    Ok(set)
 }
 
 /// Undoes what a process inherited of [`take_over`], before it starts threads or processes.

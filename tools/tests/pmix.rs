@@ -117,6 +117,16 @@ fn registered_files_go_when_the_launcher_is_killed() {
 }
 
 #[test]
+fn registered_files_go_when_launcher_and_guardian_are_killed() {
+    let (mut job, launcher, files) = littering("both");
+    [launcher, job.pid()].iter().for_each(|pid| kill(*pid, Signal::SIGKILL).unwrap());
+    // To the end of what the reaper has open as well.
+    job.wait();
+    job.assert_no_litter();
+    assert_gone(&files);
+}
+
+#[test]
 fn registered_files_go_when_the_guardian_is_killed() {
     let (mut job, launcher, files) = littering("guardian");
     job.send(Signal::SIGKILL);

@@ -1,4 +1,4 @@
-//! Signals of the user, and the end of either half of the command by signal 9.
+//! Signals of the user, and the end of one, two or all three processes of the command by signal 9.
 mod common;
 
 use std::fs::File;
@@ -121,6 +121,79 @@ fn nothing_outlives_the_launcher() {
     for pid in members {
         assert!(kill(pid, None).is_err(), "{pid} lives");
     }
+}
+
+/// The parent of a process.
+fn parent(pid: Pid) -> Pid {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let parent = stat.rsplit(')').next().unwrap().split_ascii_whitespace().nth(1).unwrap();
+    Pid::from_raw(parent.parse().unwrap())
+}
+
+/// Each time at another moment of the job, which has begun at least: from the first rank's birth on.
+#[test]
+fn nothing_outlives_two_of_the_three_processes() {
+    for round in 0..12 {
+        let (mut job, launcher, members) = family();
+        let (guardian, reaper) = (job.pid(), parent(launcher));
+        assert_eq!(parent(reaper), guardian);
+        let mut killed = match round % 3 {
+            0 => [guardian, launcher],
+            1 => [launcher, reaper],
+            _ => [guardian, reaper],
+        };
+        if round % 2 == 1 {
+            killed.reverse();
+        }
+        killed.iter().for_each(|pid| kill(*pid, Signal::SIGKILL).unwrap());
+        job.wait();
+        assert!(members.into_iter().chain([launcher, reaper]).all(ends), "round {round}");
+        job.assert_no_litter();
+    }
+}
+
+/// Its daemons have no part in it any more, and nobody is left to know them.
+#[test]
+fn ranks_die_with_all_three_processes_and_the_next_run_clears_the_rest() {
+    let (mut job, launcher, members) = family();
+    let reaper = parent(launcher);
+    let (daemons, ranks): (Vec<Pid>, Vec<Pid>) = members.into_iter().partition(|pid| parent(*pid) != launcher);
+    assert_eq!((daemons.len(), ranks.len()), (2, 2));
+    [job.pid(), reaper, launcher].iter().for_each(|pid| kill(*pid, Signal::SIGKILL).unwrap());
+    assert!(ranks.into_iter().all(ends));
+    daemons.iter().for_each(|pid| kill(*pid, Signal::SIGKILL).unwrap());
+    job.wait();
+    assert_eq!(job.litter().len(), 1);
+    job.run_again(["true"]);
+    job.assert_no_litter();
+}
+
+/// Only a directory whose record nobody holds is cleared, and no link is taken for one.
+#[test]
+fn the_next_run_clears_nothing_that_may_be_in_use() {
+    let (mut job, launcher, _) = family();
+    let prefix = format!("instanton-{}-", nix::unistd::getuid());
+    let place = job.litter().remove(0).parent().unwrap().to_owned();
+    let elsewhere = place.join("elsewhere");
+    std::fs::create_dir_all(elsewhere.join("1")).unwrap();
+    std::fs::write(elsewhere.join("record"), "").unwrap();
+    std::os::unix::fs::symlink(&elsewhere, place.join(format!("{prefix}1-link"))).unwrap();
+    let unlocked = place.join(format!("{prefix}1-unlocked"));
+    std::fs::create_dir(&unlocked).unwrap();
+    std::os::unix::fs::symlink(elsewhere.join("record"), unlocked.join("record")).unwrap();
+    std::fs::create_dir(place.join(format!("{prefix}1-new"))).unwrap();
+    let before = job.litter();
+    job.run_again(["true"]);
+    assert_eq!(job.litter(), before);
+    assert!(elsewhere.join("1").exists() && kill(launcher, None).is_ok());
+    [unlocked, elsewhere, place.join(format!("{prefix}1-new"))]
+        .iter()
+        .for_each(|directory| std::fs::remove_dir_all(directory).unwrap());
+    std::fs::remove_file(place.join(format!("{prefix}1-link"))).unwrap();
+    job.send(Signal::SIGKILL);
+    job.wait();
+    assert!(ends(launcher));
+    job.assert_no_litter();
 }
 
 #[test]

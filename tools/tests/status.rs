@@ -119,14 +119,16 @@ fn the_launcher_does_nothing_without_its_guardian() {
     let directory = std::path::PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("not-a-session");
     std::fs::create_dir_all(&directory).unwrap();
     std::fs::write(directory.join("file"), "precious").unwrap();
-    let output = std::process::Command::new(env!("CARGO_BIN_EXE_instanton"))
-        .args(["launch", "--guardian", "nobody", "--session"])
-        .args([directory.as_os_str(), "true".as_ref()])
-        .output()
-        .unwrap();
-    assert_eq!(output.status.code(), Some(1), "{output:?}");
-    assert!(String::from_utf8_lossy(&output.stderr).contains("the guardian does not answer"), "{output:?}");
-    assert!(directory.join("file").exists());
+    // Nothing is there, what it was given is no socket, and its standard streams are the user's.
+    for number in ["999", "7", "0"] {
+        let mut command = std::process::Command::new("sh");
+        command.args(["-c", "exec \"$0\" \"$@\" 7< /dev/null", env!("CARGO_BIN_EXE_instanton")]);
+        command.args(["launch", "--guardian", number, "--session"]).args([directory.as_os_str(), "true".as_ref()]);
+        let output = command.output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        assert!(String::from_utf8_lossy(&output.stderr).contains("the guardian does not answer"), "{output:?}");
+        assert!(directory.join("file").exists());
+    }
     std::fs::remove_dir_all(directory).unwrap();
 }
 
@@ -136,4 +138,25 @@ fn a_limit_of_memory_that_is_none_is_named() {
     assert_says(&ended, 1, &["INSTANTON_JOB_MEMORY=lots", "128M"]);
     let ended = Job::in_shell("INSTANTON_JOB_MEMORY=64M exec \"$0\" run --job-memory 128M -n 1 true").finish();
     assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
+}
+
+/// Of another user, because root has no such limit.
+#[test]
+fn a_refused_process_or_thread_is_named_in_one_line() {
+    if !nix::unistd::geteuid().is_root() {
+        return println!("SKIPPED a_refused_process_or_thread_is_named_in_one_line: only root is another user");
+    }
+    for limit in 1..=12 {
+        let script = format!(
+            "chown 54321 $TMPDIR; cp \"$0\" $TMPDIR/command; cd /
+             (exec prlimit --nproc={limit} setpriv --reuid 54321 --regid 54321 --clear-groups $TMPDIR/command run -n 2 true)
+             code=$?; rm $TMPDIR/command; exit $code"
+        );
+        let ended = Job::in_shell(&script).finish();
+        match ended.code {
+            Some(0) => assert_eq!(ended.stderr, ""),
+            _ => assert_says(&ended, 1, &["os error 11"]),
+        }
+        assert!(ended.stderr.lines().count() <= 1, "{limit}: {ended:?}");
+    }
 }

@@ -9,6 +9,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, anyhow, bail};
 use instanton::data::Channels;
 use instanton::internal::message::lines::LineFormat;
+use instanton::internal::sys::birth;
 use instanton::launch::App;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::unistd::Pid;
@@ -147,5 +148,7 @@ fn command(program: &Path, app: &App, rank: u32, input: Stdio, environment: Envi
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .process_group(0);
+    // The launcher's only loop starts them, in the thread that ends last.
+    birth::die_with_this_thread(&mut command);
     command
 }

@@ -144,8 +144,22 @@ impl Job {
         Ended { code: status.code(), signal: status.signal(), stdout, stderr }
     }
 
+    /// Runs another job in the same temporary directory, to a good end.
+    pub fn run_again<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_instanton"));
+        command.arg("run").args(arguments).env("TMPDIR", &self.directory).stdin(Stdio::null());
+        assert!(command.status().unwrap().success());
+    }
+
+    /// Everything in its temporary directory.
+    pub fn litter(&self) -> Vec<PathBuf> {
+        let mut left: Vec<_> = fs::read_dir(&self.directory).unwrap().map(|entry| entry.unwrap().path()).collect();
+        left.sort();
+        left
+    }
+
     pub fn assert_no_litter(&self) {
-        let left: Vec<_> = fs::read_dir(&self.directory).unwrap().map(|entry| entry.unwrap().path()).collect();
+        let left = self.litter();
         assert!(left.is_empty(), "left over: {left:?}");
         fs::remove_dir(&self.directory).unwrap();
     }

@@ -1,0 +1,76 @@
+//! The reaper: the process between the guardian and the launcher, which comes after the launcher's death.
+//!
+//! It is the guardian's child, a copy of it, and the launcher's parent. Nobody knows it and it does nothing but wait, so
+//! that guardian and launcher can both be killed and somebody is still there: a subreaper, which every process of the
+//! run belongs to then.
+use std::ffi::OsString;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+
+use anyhow::{Context, Result};
+use instanton::internal::sys::birth;
+use instanton::internal::sys::process::{await_child, take_child};
+use nix::unistd::{Pid, setpgid};
+
+use crate::outcome::{End, of_signal};
+use crate::say::say;
+use crate::session::Session;
+use crate::{family, record, signals, stale};
+
+/// Runs a launcher, whose end of the link this is. Returns the status to exit with.
+pub fn run(session: &Session, link: OwnedFd, input: Stdio, arguments: Vec<OsString>) -> Result<u8> {
+    // Neither its name nor its group is the guardian's: what kills by these does not kill both.
+    nix::sys::prctl::set_name(c"inst-reaper")?;
+    setpgid(Pid::from_raw(0), Pid::from_raw(0))?;
+    family::adopt_orphans().context("cannot become a subreaper")?;
+    let code = watch(session, link, input, arguments);
+    clear_up(session)?;
+    code
+}
+
+fn watch(session: &Session, link: OwnedFd, input: Stdio, arguments: Vec<OsString>) -> Result<u8> {
+    let _alive = session.create()?;
+    let launcher = start(session, link, input, arguments)?;
+    stale::clear(session.place());
+    let launcher = launcher.id() as i32;
+    loop {
+        let lost = "the launcher is lost";
+        match take_child(Some(await_child().context(lost)?)).context(lost)? {
+            Some((pid, status)) if pid == launcher => return Ok(code(End::of(status))),
+            _ => {}
+        }
+    }
+}
+
+/// Starts the launcher.
+fn start(session: &Session, link: OwnedFd, input: Stdio, arguments: Vec<OsString>) -> Result<Child> {
+    birth::bequeath(&link)?;
+    Command::new("/proc/self/exe")
+        .arg0("instanton")
+        .args(["launch", "--guardian", &link.as_raw_fd().to_string(), "--session"])
+        .arg(session.top())
+        .args(arguments)
+        .stdin(input)
+        .process_group(0)
+        .spawn()
+        .context("cannot start the launcher")
+}
+
+/// Returns the status to exit with after the launcher, and says if that was killed.
+pub fn code(end: End) -> u8 {
+    match end {
+        End::Code(code) => code as u8,
+        End::Signal(signal) => {
+            say(&format!("the launcher was killed by {}; the job was killed", signals::name(signal)));
+            of_signal(signal)
+        }
+    }
+}
+
+/// Ends what a launcher has left of its run, and removes what was to be removed.
+pub fn clear_up(session: &Session) -> Result<()> {
+    family::end();
+    record::clean_up(session.top());
+    session.remove().with_context(|| format!("cannot remove {}", session.top().display()))
+}

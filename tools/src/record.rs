@@ -1,0 +1,143 @@
+//! The record of a run: a file in its session directory that says whether the run lives, and what is to be removed when
+//! it does no more.
+//!
+//! Reaper and launcher hold a lock on it (flock) as long as they live, however they end. The launcher appends each
+//! clean-up that a rank registers: four bytes of length (little-endian) and an archive of the attributes. Whoever comes
+//! after a launcher that was killed does those clean-ups; a launcher that has done them itself empties the record.
+use std::fs::{self, File};
+use std::io::{self, BufReader, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+
+use anyhow::{Context, Result, bail};
+use instanton::data::{Info, archive};
+use instanton::server;
+use nix::fcntl::{Flock, FlockArg};
+use nix::libc::O_NOFOLLOW;
+use nix::unistd::{getgid, getuid};
+
+/// Name of the record, which it has from when on it is locked.
+pub const NAME: &str = "record";
+/// Its name before, and where the file system has no locks: nobody can tell then whether the run lives.
+const UNLOCKED: &str = "record.new";
+
+/// Longest entry; what the server takes in one call is shorter.
+const LONGEST: usize = 64 << 20;
+
+/// The record of a run that lives: with this one, as long as it is held.
+pub struct Record {
+    file: Mutex<File>,
+    _lock: Option<Flock<File>>,
+}
+
+impl Record {
+    /// Creates the record in a session directory.
+    pub fn create(session: &Path) -> Result<Self> {
+        let path = session.join(UNLOCKED);
+        let file = File::options().append(true).create_new(true).mode(0o600).open(&path);
+        let record = Self::of(file.with_context(|| format!("cannot make {}", path.display()))?)?;
+        if record._lock.is_some() {
+            fs::rename(&path, session.join(NAME)).with_context(|| format!("cannot rename {}", path.display()))?;
+        }
+        Ok(record)
+    }
+
+    /// Opens the record that another process of the run has created.
+    pub fn open(session: &Path) -> Result<Self> {
+        let open = |name| File::options().append(true).custom_flags(O_NOFOLLOW).open(session.join(name));
+        let file = open(NAME).or_else(|_| open(UNLOCKED));
+        Self::of(file.with_context(|| format!("cannot open the record in {}", session.display()))?)
+    }
+
+    fn of(file: File) -> Result<Self> {
+        let lock = Flock::lock(file.try_clone()?, FlockArg::LockSharedNonblock).ok();
+        Ok(Self { file: Mutex::new(file), _lock: lock })
+    }
+
+    /// Appends a clean-up, all of it or nothing.
+    pub fn append(&self, directives: &[Info]) -> Result<()> {
+        let archive = archive::encode(&directives.to_vec())?;
+        if archive.len() > LONGEST {
+            bail!("{} bytes of attributes", archive.len());
+        }
+        let mut entry = (archive.len() as u32).to_le_bytes().to_vec();
+        entry.extend_from_slice(&archive);
+        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = file.metadata()?.len();
+        file.write_all(&entry).inspect_err(|_| _ = file.set_len(before))?;
+        Ok(())
+    }
+
+    /// Empties it: the clean-ups are done.
+    pub fn clear(&self) {
+        // One that cannot be emptied goes with the session.
+        let _ = self.file.lock().unwrap_or_else(PoisonError::into_inner).set_len(0);
+    }
+}
+
+/// Does the clean-ups in the record of a session, if it has one: those that its launcher has not come to do.
+pub fn clean_up(session: &Path) {
+    let calls = clean_ups(session);
+    if !calls.is_empty() {
+        server::clean_up(&calls, getuid().as_raw(), getgid().as_raw());
+    }
+}
+
+/// Returns the clean-ups in the record of a session, up to one that was cut short.
+fn clean_ups(session: &Path) -> Vec<Vec<Info>> {
+    let open = |name| File::options().read(true).custom_flags(O_NOFOLLOW).open(session.join(name));
+    open(NAME).or_else(|_| open(UNLOCKED)).map(|file| read(BufReader::new(file))).unwrap_or_default()
+}
+
+/// Reads entries.
+fn read(mut record: impl Read) -> Vec<Vec<Info>> {
+    let mut next = || -> io::Result<Vec<u8>> {
+        let mut length = [0; 4];
+        record.read_exact(&mut length)?;
+        let length = u32::from_le_bytes(length) as usize;
+        let mut archive = Vec::new();
+        let read = (&mut record).take(length.min(LONGEST) as u64).read_to_end(&mut archive)?;
+        if read == length { Ok(archive) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
+    };
+    std::iter::from_fn(|| next().ok()).filter_map(|archive| archive::decode(&archive).ok()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use instanton::data::keys;
+
+    use super::*;
+
+    #[test]
+    fn clean_ups_are_read_as_they_were_written_and_a_torn_one_is_dropped() {
+        let session = std::env::temp_dir().join(format!("instanton-record-{}", std::process::id()));
+        fs::create_dir(&session).unwrap();
+        let (reapers, launchers) = (Record::create(&session).unwrap(), Record::open(&session).unwrap());
+        let calls: Vec<Vec<Info>> = (0..3)
+            .map(|n| {
+                let file = Info::new(keys::REGISTER_CLEANUP, format!("/dev/shm/file.{n}").as_str());
+                vec![file, Info::new(keys::CLEANUP_RECURSIVE, true)]
+            })
+            .collect();
+        calls.iter().for_each(|call| launchers.append(call).unwrap());
+        assert_eq!(clean_ups(&session), calls);
+        let bytes = fs::read(session.join(NAME)).unwrap();
+        for cut in [1, 10, bytes.len() / 3] {
+            assert_eq!(read(&bytes[..bytes.len() - cut]), calls[..2]);
+        }
+        assert!(read(&[0xff; 64][..]).is_empty());
+        launchers.clear();
+        assert!(clean_ups(&session).is_empty());
+        // Either of them says that the run lives.
+        let is_locked = || {
+            let file = File::open(session.join(NAME)).unwrap();
+            Flock::lock(file, FlockArg::LockExclusiveNonblock).is_err()
+        };
+        drop(reapers);
+        assert!(is_locked());
+        drop(launchers);
+        assert!(!is_locked());
+        fs::remove_dir_all(session).unwrap();
+    }
+}

@@ -16,6 +16,8 @@ pub enum Event {
     Finalized(Proc),
     /// A rank waits for a debugger, at that place.
     Stopped(Proc, Option<Info>),
+    /// A process attaches as a tool.
+    ToolCame(Pid),
     /// A tool is gone.
     ToolGone(Proc),
     /// A rank asks for the end of everything.

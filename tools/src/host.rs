@@ -241,6 +241,14 @@ impl Host for Launcher {
         self.tell(Event::Initialised(proc.clone()))
     }
 
+    /// Leaves it to the server to name the tool; a rank that is one needs not attach as a rank.
+    fn tool_connected(&self, info: &[Info], _: Completion<Proc>) -> Accepted {
+        if let Some(Value::Pid(pid)) = info.find(keys::PROC_PID).map(|info| &info.value) {
+            self.tell(Event::ToolCame(Pid::from_raw(*pid)))?;
+        }
+        Err(Status::ERR_NOT_SUPPORTED)
+    }
+
     fn client_finalized(&self, proc: &Proc, _: Completion<()>) -> Accepted {
         let proc = proc.clone();
         self.tell(if self.is_rank(&proc) { Event::Finalized(proc) } else { Event::ToolGone(proc) })

@@ -110,13 +110,12 @@ impl Jobs {
         }
     }
 
-    /// A rank has called Init, or Finalize.
-    pub fn set_initialised(&mut self, proc: &Proc, is: bool) {
-        if let Some(number) = self.number(&proc.nspace)
-            && let Some(process) = self.process_mut(number, proc.rank.0)
-        {
-            process.is_initialised = is;
-        }
+    /// A rank has called Init, or Finalize. Returns its process.
+    pub fn set_initialised(&mut self, proc: &Proc, is: bool) -> Option<Pid> {
+        let number = self.number(&proc.nspace)?;
+        let process = self.process_mut(number, proc.rank.0)?;
+        process.is_initialised = is;
+        process.pid
     }
 
     /// A process has ended; none of ours if it is an orphan that we were given.

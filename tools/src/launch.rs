@@ -54,7 +54,8 @@ fn launch(arguments: Launch, topology: Topology, session: Session, guardian: (Un
     let job = Job::new(arguments.run.apps(), session, guardian)?;
     start::make_room(job.size())?;
     let ((out, fed_out), (err, fed_err)) = (output::feed()?, output::feed()?);
-    let streams = Streams { feeds: [out, err], pulls: Arc::default(), inputs: Inputs::new()? };
+    let streams =
+        Streams { feeds: [out, err], pulls: Arc::default(), inputs: Inputs::new()?, strangers: Arc::default() };
     let mut running = Running::new(job, events, &arguments, streams);
     if let Some(programs) = running.find_programs() {
         let job = running.jobs.first();
@@ -67,6 +68,7 @@ fn launch(arguments: Launch, topology: Topology, session: Session, guardian: (Un
         running.attend(&happening, &pmix);
         pmix.finish();
         record.clear();
+        running.streams.strangers.lines().iter().for_each(|line| say(line));
     }
     if let Some(line) = running.outcome.line() {
         say(&line);

@@ -31,6 +31,7 @@ mod session;
 mod signals;
 mod spawn;
 mod stale;
+mod strangers;
 mod streams;
 mod terminal;
 mod threads;

@@ -20,8 +20,10 @@ use instanton::internal::message::lines::{LineFormat, Origin};
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::unistd::Pid;
 
 use crate::pulls::PulledStream;
+use crate::strangers::Strangers;
 
 /// A line longer than this is passed on in pieces.
 pub const LONGEST_LINE: usize = 16 << 20;
@@ -55,6 +57,9 @@ pub struct Source {
     file: Option<File>,
     /// Nobody reads it here.
     is_hidden: bool,
+    /// Those that are looked at as they write, this one's process, and how often it has written.
+    strangers: Option<(Arc<Strangers>, Pid)>,
+    writes: u64,
 }
 
 impl Source {
@@ -69,6 +74,8 @@ impl Source {
             pulled: None,
             file: None,
             is_hidden: false,
+            strangers: None,
+            writes: 0,
         })
     }
 
@@ -80,6 +87,21 @@ impl Source {
     /// Writes it into a file as well, or into that alone.
     pub fn filed(self, file: Option<File>, only: bool) -> Self {
         Self { file, is_hidden: only, ..self }
+    }
+
+    /// Has its process looked at while that is no more than a stranger.
+    pub fn watched(self, strangers: Arc<Strangers>, pid: Pid) -> Self {
+        Self { strangers: Some((strangers, pid)), ..self }
+    }
+
+    /// Has its process looked at, each time that it has written twice as often as the last time.
+    fn look(&mut self) {
+        self.writes += 1;
+        if let Some((strangers, pid)) = &self.strangers
+            && self.writes.is_power_of_two()
+        {
+            strangers.look(*pid);
+        }
     }
 
     /// Shows what was read, nothing at the end, to the tools that pull it. Returns whether it is for our own output as
@@ -287,7 +309,11 @@ pub fn forward(sources: &mut Vec<Source>, mut sink: Sink, mut fed: OutputReceive
             if !ready.next().unwrap_or(&false) && !finishing {
                 return true;
             }
-            match source.pipe.read(&mut chunk) {
+            let read = source.pipe.read(&mut chunk);
+            if matches!(read, Ok(1..)) {
+                source.look();
+            }
+            match read {
                 Ok(count @ 1..) if source.hand_over(&chunk[..count]) => source.complete(&chunk[..count], &mut lines),
                 Ok(1..) => {}
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}

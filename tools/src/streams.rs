@@ -4,6 +4,7 @@ use std::sync::Arc;
 use crate::input::Inputs;
 use crate::output::OutputSender;
 use crate::pulls::Pulls;
+use crate::strangers::Strangers;
 
 /// The streams of all ranks, as the launcher and the host share them.
 #[derive(Clone)]
@@ -14,4 +15,6 @@ pub struct Streams {
     pub pulls: Arc<Pulls>,
     /// Standard input.
     pub inputs: Arc<Inputs>,
+    /// Ranks that have not attached; their output shows that they live.
+    pub strangers: Arc<Strangers>,
 }

@@ -273,8 +273,13 @@ impl Running {
 
     fn act(&mut self, event: Event) {
         match event {
-            Event::Initialised(proc) => self.jobs.set_initialised(&proc, true),
-            Event::Finalized(proc) => self.jobs.set_initialised(&proc, false),
+            Event::Initialised(proc) => {
+                if let Some(pid) = self.jobs.set_initialised(&proc, true) {
+                    self.streams.strangers.attached(pid);
+                }
+            }
+            Event::ToolCame(pid) => self.streams.strangers.attached(pid),
+            Event::Finalized(proc) => drop(self.jobs.set_initialised(&proc, false)),
             Event::Abort(proc, status, message) => self.outcome.aborted(self.jobs.who_is(&proc), status, message),
             Event::Control(request) => self.control(request),
             Event::AbortBy(tool, done) => self.control(control::Request::end(self.jobs.started_by(&tool), done)),
@@ -312,7 +317,11 @@ impl Running {
     /// Takes a child that has ended, unless its birth has failed and the starting thread has; its number may be
     /// another's from here on.
     fn take_child(&mut self, pid: Pid, pmix: &Pmix) {
+        let stranger = self.streams.strangers.leaves(pid);
         if let Ok(Some((_, status))) = take_child(Some(pid.as_raw())) {
+            if let (Some(stranger), Some(_)) = (stranger, status.code()) {
+                self.streams.strangers.exited(stranger);
+            }
             self.asked.remove(&pid);
             self.condemned.iter_mut().for_each(|(_, pids)| pids.retain(|condemned| *condemned != pid));
             self.ended(pid, End::of(status), pmix);

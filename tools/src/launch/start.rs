@@ -20,6 +20,7 @@ use crate::job::{Job, StreamOptions, Tags};
 use crate::jobs::Jobs;
 use crate::output::{LineStyle, Source};
 use crate::pulls::PulledStream;
+use crate::strangers::Program;
 use crate::streams::Streams;
 
 /// Descriptors that the launcher holds of a rank: three streams, its connection and its pidfd; and those that it needs
@@ -86,6 +87,7 @@ impl Starter {
             }
             _ => Stdio::null(),
         };
+        let described = Program::new(program, &app.wdir, &environment);
         let mut command = command(program, app, rank, input, environment);
         // Before there is anybody to be ended again.
         let open = |stream: &str| job.wants.files.open(&job.nspace, job.size(), rank, stream);
@@ -100,6 +102,8 @@ impl Starter {
             merged = Some(OwnedFd::from(reader));
         }
         let mut child = pmix.bound(job.before + rank, || command.spawn())?;
+        let pid = Pid::from_raw(child.id() as i32);
+        self.streams.strangers.born(pid, described);
         // The rank's ends are the rank's alone.
         drop(command);
         let out = merged.or(child.stdout.take().map(OwnedFd::from)).context("a rank without output")?;
@@ -116,7 +120,8 @@ impl Starter {
             let pulls = self.streams.pulls.clone();
             let always = job.wants.output.contains(channel);
             let pulled = PulledStream { pulls, source: job.proc(rank), channel, always };
-            feed.add(Source::new(pipe, style)?.pulled(pulled).filed(file, job.wants.files.only));
+            let source = Source::new(pipe, style)?.watched(self.streams.strangers.clone(), pid);
+            feed.add(source.pulled(pulled).filed(file, job.wants.files.only));
         }
         Ok(child)
     }

@@ -63,6 +63,10 @@ targets: setup ## check the types on other processors and with musl, and run the
 fuzz: ## feed damaged input to every parser for FUZZ_SECONDS (60)
 	INSTANTON_FUZZ_SECONDS=$(or $(FUZZ_SECONDS),60) cargo test --test fuzz -- --nocapture
 
+# Each failure names its seed: INSTANTON_SIM_SEED=n runs that one alone and shows all its steps.
+simulate: ## run servers, ranks and hosts in simulated time for SIM_SEEDS (100000) seeds
+	INSTANTON_SIM_SEEDS=$(or $(SIM_SEEDS),100000) cargo test -p instanton --release --lib simulator::every -- --nocapture
+
 lint: setup ## check formatting, clippy, the documentation, and what the documents refer to
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --features instanton-benches/cores -- -D warnings

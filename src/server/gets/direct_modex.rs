@@ -86,6 +86,12 @@ impl DirectModex {
         self.procs_of(nspace).iter().for_each(|proc| self.end(cx, answer, proc));
     }
 
+    /// Returns the number of requests that wait.
+    #[cfg(test)]
+    pub fn open(&self) -> usize {
+        self.waiting.len() + self.by_proc.len()
+    }
+
     /// Gives every request an answer.
     pub fn end_everything(&mut self, cx: &mut Ctx, answer: &Result<Vec<u8>, Status>) {
         while let Some(proc) = self.by_proc.keys().next().cloned() {

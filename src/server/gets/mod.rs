@@ -313,6 +313,13 @@ impl Gets {
         self.direct_modex.end_job(cx, &Err(Status::ERR_NOT_FOUND), nspace);
     }
 
+    /// Returns the number of look-ups that are known in any way.
+    #[cfg(test)]
+    pub fn open(&self) -> usize {
+        let indexed = self.by_proc.len() + self.by_peer.len() + self.fetching.len();
+        self.waiting.len() + indexed + self.direct_modex.open()
+    }
+
     /// The server ends, and with it whatever still waits.
     pub fn server_over(&mut self, cx: &mut Ctx) {
         self.end_all(cx, Status::ERR_INIT, self.waiting.keys().copied().collect::<Vec<_>>());

@@ -70,6 +70,12 @@ pub struct Queries {
 }
 
 impl Queries {
+    /// Returns the number of queries that wait for the host.
+    #[cfg(test)]
+    pub fn open(&self) -> usize {
+        self.pending.len()
+    }
+
     /// A client asks something.
     pub fn ask(&mut self, cx: &mut Ctx, known: &Known, caller: Caller, asker: Proc, queries: Vec<Query>) {
         let mut places: Vec<Place> = Vec::new();

@@ -17,6 +17,8 @@ const NUMBER: u8 = 0;
 enum Incoming {
     Arrival(Arrival, Sender<Outgoing>),
     Request(u64, Request),
+    /// The most frequent request, with the count that was seen, and true if data are collected.
+    Meet(u64, u32, bool),
     End,
 }
 
@@ -36,6 +38,7 @@ impl Door for ChannelDoor {
                     callers.arrived(peer, arrival);
                 }
                 Incoming::Request(number, request) => callers.asked(peer, number, request, 0),
+                Incoming::Meet(number, seen, collect) => callers.meets(peer, number, seen, collect),
                 Incoming::End => {
                     if self.peers.remove(&connection).is_some() {
                         callers.left(peer, Left::Closed);
@@ -87,11 +90,15 @@ pub fn open() -> (ChannelDoor, PeerSide) {
 impl PeerSide {
     /// Lets a process come to the door with that token, and takes what the server has to say of its job as values.
     pub fn comes(&mut self, proc: &Proc, token: Option<[u8; 32]>) -> ChannelPeer {
-        self.connections += 1;
-        let (sender, outgoing) = channel();
         let claim = Claim::Process { proc: proc.clone(), token };
         let capabilities = Capabilities { takes_job_info: true, ..Capabilities::default() };
-        let arrival = Arrival { claim, capabilities, info: Vec::new(), user: None, pid: 0, process: None };
+        self.arrives(Arrival { claim, capabilities, info: Vec::new(), user: None, pid: 0, process: None })
+    }
+
+    /// Lets a peer come to the door with that claim.
+    pub fn arrives(&mut self, arrival: Arrival) -> ChannelPeer {
+        self.connections += 1;
+        let (sender, outgoing) = channel();
         let peer = ChannelPeer { connection: self.connections, requests: 0, incoming: self.incoming.clone(), outgoing };
         peer.sends(Incoming::Arrival(arrival, sender));
         peer
@@ -106,13 +113,23 @@ impl ChannelPeer {
     /// Asks something, and returns the number that the reply will have.
     pub fn asks(&mut self, request: Request) -> u64 {
         self.requests += 1;
-        self.sends(Incoming::Request(self.requests, request));
+        self.asks_as(self.requests, request);
         self.requests
+    }
+
+    /// Asks something under a number of the caller's choice.
+    pub fn asks_as(&self, number: u64, request: Request) {
+        self.sends(Incoming::Request(number, request));
+    }
+
+    /// Meets all of its job, under a number of the caller's choice.
+    pub fn meets_as(&self, number: u64, seen: u32, collect: bool) {
+        self.sends(Incoming::Meet(number, seen, collect));
     }
 
     /// Asks something that nobody waits for.
     pub fn tells(&mut self, request: Request) {
-        self.sends(Incoming::Request(0, request));
+        self.asks_as(0, request);
     }
 
     /// Closes the connection.

@@ -1,0 +1,76 @@
+//! A deterministic simulator: servers, their ranks and their hosts, in one thread and in simulated time, from a seed.
+//!
+//! The servers are those of production behind a door over channels ([`node`]). Ranks are state machines that speak the
+//! client's protocol ([`client`], [`act`]). The hosts hand everything to one manager ([`host`], [`manager`]), as
+//! daemons of a resource manager do. The [`plan`] of a run, the way of each message, and what goes wrong are drawn from
+//! the seed alone ([`random`]), and the [`world`] lets everything happen in order. The [`model`] says what must hold.
+//!
+//! A failure names its seed and shows the last steps; `INSTANTON_SIM_SEED` runs that one again, with all steps.
+//! `INSTANTON_SIM_SEEDS` says how many seeds are run.
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Instant;
+
+mod act;
+mod client;
+mod host;
+mod log;
+mod machine;
+mod manager;
+mod model;
+mod node;
+mod plan;
+mod random;
+mod world;
+
+use world::World;
+
+/// Variable that names one seed.
+const ONE: &str = "INSTANTON_SIM_SEED";
+/// Variable that says how many seeds are run.
+const MANY: &str = "INSTANTON_SIM_SEEDS";
+/// Seeds that are run unless another number is said: the first ones, the same everywhere.
+const USUAL: u64 = 600;
+
+/// Result of a run: a hash over its steps, or the rule that does not hold, with the last steps.
+fn run(seed: u64, is_printed: bool) -> Result<(u64, u64), String> {
+    let mut world = World::new(seed);
+    world.log.is_printed = is_printed;
+    let result = catch_unwind(AssertUnwindSafe(|| world.run()));
+    let broken = match result {
+        Ok(Ok(())) => return Ok((world.log.hash(), world.log.steps())),
+        Ok(Err(broken)) => broken,
+        Err(panic) => {
+            let text = panic.downcast_ref::<String>().map(String::as_str);
+            format!("panic: {}", text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("without a text"))
+        }
+    };
+    Err(format!("{}seed {seed}: {broken}\n{ONE}={seed} repeats it", world.log.shown()))
+}
+
+fn number_in(variable: &str) -> Option<u64> {
+    std::env::var(variable).ok()?.parse().ok()
+}
+
+#[test]
+fn every_seed_keeps_the_rules() {
+    if let Some(seed) = number_in(ONE) {
+        return run(seed, true).map(|_| ()).unwrap_or_else(|broken| panic!("{broken}"));
+    }
+    let begin = Instant::now();
+    let seeds = number_in(MANY).unwrap_or(USUAL);
+    let mut steps = 0;
+    for seed in 0..seeds {
+        match run(seed, false) {
+            Ok((_, of_seed)) => steps += of_seed,
+            Err(broken) => panic!("{broken}"),
+        }
+    }
+    println!("{seeds} seeds, {steps} steps in {:.1} s", begin.elapsed().as_secs_f32());
+}
+
+#[test]
+fn a_seed_repeats_itself() {
+    for seed in 0..20 {
+        assert_eq!(run(seed, false), run(seed, false), "seed {seed}");
+    }
+}

@@ -1,0 +1,220 @@
+//! Model of the rules that must hold, kept beside the servers and far simpler than they are.
+//!
+//! | rule | checked |
+//! |---|---|
+//! | each request is answered once | with each message to a rank |
+//! | a limit is kept | with each step |
+//! | a collective succeeds only when all have come to it | with each answer |
+//! | what was committed before a collecting fence is there after it | with each answer, in the store of the node |
+//! | a value that is found was committed | with each answer |
+//! | nobody is given another job's segments, unless they are tied | with each answer |
+//! | members of a group learn the same of it | with each answer |
+//! | nobody waits when nothing more can happen | at the end |
+//! | nothing is left of jobs that are over, and nothing charged | at the end |
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::client::{KEYS, Versions, version_of};
+use super::host::Purpose;
+use super::node::Node;
+use crate::data::{Info, InfoList, Key, Nspace, Proc, Scope, Status, Value, keys};
+use crate::message::Reply;
+use crate::store::Directives;
+
+/// A collective: purpose, group and participants.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Collective {
+    pub purpose: Purpose,
+    pub group: Option<Nspace>,
+    pub members: Vec<Proc>,
+}
+
+/// Answer that a request should have.
+#[derive(Clone, Debug)]
+pub enum Expected {
+    /// That of a collective, which the rank has come to as often before.
+    Met(Collective, usize),
+    /// The value of a key, by its place among all.
+    Value(Proc, usize),
+    Segments(Nspace),
+    Goodbye,
+}
+
+/// A rank's arrival at a collective.
+#[derive(Clone, Debug)]
+struct Attendance {
+    collects: bool,
+    committed: Versions,
+    /// True if it may have been refused, and have met nobody.
+    may_be_none: bool,
+}
+
+/// Everything that is known of a run, apart from its servers.
+#[derive(Debug, Default)]
+pub struct Model {
+    attended: BTreeMap<Collective, BTreeMap<Proc, Vec<Attendance>>>,
+    /// Versions that each rank has committed at least once.
+    committed: BTreeMap<Proc, Versions>,
+    /// Pairs of jobs of which processes have wished to be tied.
+    wished: BTreeMap<(Nspace, Nspace), BTreeSet<Nspace>>,
+    /// First answer about each group, by the number of times that it was made.
+    groups: BTreeMap<(Collective, usize), (Vec<Proc>, Option<Value>)>,
+    /// Ranks of which a commit has failed: what they have posted is not known.
+    unknown: BTreeSet<Proc>,
+}
+
+/// Statuses of collectives that a rank has come to; with others it may have been refused.
+const HAS_COME: [Status; 4] =
+    [Status::ERR_TIMEOUT, Status::ERR_PARTIAL_SUCCESS, Status::ERR_PROC_TERM_WO_SYNC, Status::ERR_LOST_CONNECTION];
+
+/// A rule that does not hold.
+pub type Broken = String;
+
+impl Model {
+    /// Notes what a rank commits.
+    pub fn commits(&mut self, proc: &Proc, versions: Versions) {
+        self.committed.insert(proc.clone(), versions);
+    }
+
+    /// Notes that a commit of a rank has failed.
+    pub fn failed_to_commit(&mut self, proc: &Proc) {
+        self.unknown.insert(proc.clone());
+    }
+
+    /// Notes that a rank comes to a collective; returns how often it had before.
+    pub fn comes(&mut self, proc: &Proc, collective: &Collective, collects: bool, committed: Versions) -> usize {
+        if collective.purpose != Purpose::Fence {
+            for other in &collective.members {
+                let mut pair = [proc.nspace.clone(), other.nspace.clone()];
+                pair.sort_unstable();
+                let [a, b] = pair;
+                self.wished.entry((a, b)).or_default().insert(proc.nspace.clone());
+            }
+        }
+        let of = self.attended.entry(collective.clone()).or_default().entry(proc.clone()).or_default();
+        of.push(Attendance { collects, committed, may_be_none: false });
+        of.len() - 1
+    }
+
+    /// Checks an answer to a rank, whose node is `here`.
+    pub fn answered(&mut self, node: &Node, proc: &Proc, expected: &Expected, reply: &Reply) -> Result<(), Broken> {
+        match (expected, reply) {
+            (Expected::Met(collective, at), reply) => {
+                let status = match reply {
+                    Reply::Done(status) | Reply::Infos(status, _) => *status,
+                    other => return Err(format!("{other:?} is no answer to a collective")),
+                };
+                if status != Status::SUCCESS {
+                    if !HAS_COME.contains(&status) {
+                        self.may_be_none(collective, proc, *at);
+                    }
+                    return Ok(());
+                }
+                self.met(node, proc, collective, *at)?;
+                match reply {
+                    Reply::Infos(_, infos) => self.made(collective, *at, infos),
+                    _ => Ok(()),
+                }
+            }
+            (Expected::Value(of, key), Reply::Value(value)) => self.found(of, *key, value),
+            (Expected::Segments(nspace), Reply::Segments { .. }) => self.mapped(proc, nspace),
+            (Expected::Value(..), Reply::Done(Status::SUCCESS)) => Err("a look-up has success and no value".into()),
+            _ => Ok(()),
+        }
+    }
+
+    fn may_be_none(&mut self, collective: &Collective, proc: &Proc, at: usize) {
+        let of = self.attended.get_mut(collective).and_then(|attended| attended.get_mut(proc));
+        if let Some(attendance) = of.and_then(|of| of.get_mut(at)) {
+            attendance.may_be_none = true;
+        }
+    }
+
+    /// Checks a collective that has succeeded for one of its members.
+    fn met(&self, node: &Node, proc: &Proc, collective: &Collective, at: usize) -> Result<(), Broken> {
+        // Who disconnects from a job that is over meets nobody of it.
+        let counts = collective.purpose != Purpose::Disconnect;
+        let Some(attended) = self.attended.get(collective).filter(|_| counts) else { return Ok(()) };
+        let before = |proc: &Proc| attended.get(proc).map_or(&[][..], Vec::as_slice);
+        // Arrivals that were refused may have met nobody: the others count for sure.
+        let least = before(proc).iter().take(at).filter(|attendance| !attendance.may_be_none).count();
+        for member in &collective.members {
+            let theirs = before(member);
+            if theirs.len() <= least {
+                return Err(format!(
+                    "{collective:?} succeeds for {proc} as number {least}, and {member} has come {} times",
+                    theirs.len()
+                ));
+            }
+            let exact = before(proc).iter().take(at).chain(theirs.iter().take(at)).all(|one| !one.may_be_none);
+            let collects =
+                collective.members.iter().all(|member| before(member).get(at).is_some_and(|one| one.collects));
+            if exact && collects && !self.unknown.contains(member) {
+                kept(node, proc, member, &theirs[at].committed)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks that members of a group are told the same of it.
+    fn made(&mut self, collective: &Collective, at: usize, infos: &[Info]) -> Result<(), Broken> {
+        let members = infos.find(keys::GROUP_MEMBERSHIP).and_then(|info| info.value.as_procs()).unwrap_or_default();
+        let context = infos.find(keys::GROUP_CONTEXT_ID).map(|info| info.value.clone());
+        let told = (members, context);
+        let first = self.groups.entry((collective.clone(), at)).or_insert_with(|| told.clone());
+        match *first == told {
+            true => Ok(()),
+            false => Err(format!("{collective:?} is {first:?} for one and {told:?} for another")),
+        }
+    }
+
+    /// Checks a value that was found.
+    fn found(&self, of: &Proc, key: usize, value: &Value) -> Result<(), Broken> {
+        let most = self.committed.get(of).map_or(0, |versions| versions[key]);
+        match version_of(value) {
+            Some(version) if version > 0 && version <= most => Ok(()),
+            version => {
+                Err(format!("{} of {of} is found as {version:?}; {most} is the last that was committed", KEYS[key].0))
+            }
+        }
+    }
+
+    /// Checks that a rank may have descriptors of a job.
+    fn mapped(&self, proc: &Proc, nspace: &Nspace) -> Result<(), Broken> {
+        let mut pair = [proc.nspace.clone(), nspace.clone()];
+        pair.sort_unstable();
+        let [a, b] = pair;
+        let both =
+            [&a, &b].iter().all(|job| self.wished.get(&(a.clone(), b.clone())).is_some_and(|by| by.contains(*job)));
+        match proc.nspace == *nspace || both {
+            true => Ok(()),
+            false => Err(format!("{proc} is given segments of {nspace}, which has not wished so")),
+        }
+    }
+}
+
+/// Checks that what a member had committed is in the store of another one's node.
+fn kept(node: &Node, proc: &Proc, member: &Proc, committed: &Versions) -> Result<(), Broken> {
+    let jobs = &node.reactor.router.jobs;
+    let Some(store) = jobs.store(&member.nspace) else { return Ok(()) };
+    let is_here = jobs.runs_here(member);
+    for ((name, scope), version) in KEYS.iter().zip(committed) {
+        let is_visible = match *scope {
+            Scope::LOCAL => is_here,
+            Scope::REMOTE => !is_here,
+            _ => true,
+        };
+        if *version == 0 || !is_visible {
+            continue;
+        }
+        let key = Key::new(name).map_err(|_| "a bad key")?;
+        let directives = Directives::parse(&[]).map_err(|_| "bad directives")?;
+        let found = store.get(proc.rank, member.rank, &key, &directives);
+        if !found.as_ref().is_ok_and(|value| version_of(value).is_some_and(|found| found >= *version)) {
+            return Err(format!(
+                "after a collecting fence {proc} finds {name} of {member} as {:?}; version {version} was committed before",
+                found.map(|value| version_of(&value))
+            ));
+        }
+    }
+    Ok(())
+}

@@ -15,7 +15,9 @@ use instanton::internal::client::from_variables;
 use instanton::internal::control::{address, frame, handshake, rendezvous};
 use instanton::internal::message::{Push, Reply};
 use instanton::internal::server::is_exchange;
+pub use instanton::internal::stock::{is_ack, is_conversation, is_request};
 use instanton::internal::sys::hwloc;
+pub use instanton::internal::upstream::{is_answer, is_job_info, is_news};
 use instanton::internal::wire::{self, zlib};
 use instanton::store::{Have, JobInfo, JobReader, JobWriter, Limits, MappedSegment, Question};
 use instanton_layout::crc::Crc;
@@ -26,7 +28,7 @@ use nix::sys::memfd::{MFdFlags, memfd_create};
 pub type Parser = fn(&[u8]) -> bool;
 
 /// Every parser with its name.
-pub const PARSERS: [(&str, Parser); 13] = [
+pub const PARSERS: [(&str, Parser); 19] = [
     ("handshake", handshake),
     ("frame", frame),
     ("address", address),
@@ -40,6 +42,13 @@ pub const PARSERS: [(&str, Parser); 13] = [
     ("topology", topology),
     ("zlib", compressed),
     ("segments", segments),
+    // The protocol of stock libraries: what their clients say, and their servers.
+    ("ack", is_ack),
+    ("request", is_request),
+    ("conversation", is_conversation),
+    ("answer", is_answer),
+    ("job_info", is_job_info),
+    ("news", is_news),
 ];
 
 /// A frame's header, and as much of its body as there is.

@@ -72,6 +72,8 @@ lint: setup ## check formatting, clippy, the documentation, and what the documen
 	cargo clippy --workspace --all-targets --features instanton-benches/cores -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
 	@scripts/docs-check
+	@if cargo deny --version > /dev/null 2>&1; then cargo deny check licenses bans sources; \
+	else echo "SKIPPED licences and sources of dependencies: no cargo-deny (cargo install --locked cargo-deny)"; fi
 
 bench: dist peers ## put this library beside the stock one (STOCK=/path/to/libpmix.so.2), in one table
 	@scripts/bench "$(TARGET)" dist "$(PEERS)" "$(STOCK)" $(BENCH_OPTIONS)

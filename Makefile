@@ -14,12 +14,14 @@ PEERS  := $(TARGET)/peers
 # The library that `make bench` compares with, and options of its own: BENCH_OPTIONS=--help lists them.
 STOCK ?= $(firstword $(wildcard /usr/lib/*/libpmix.so.2))
 BENCH_OPTIONS ?=
+# "--into docs/COMPATIBILITY.md" writes the tables there; "--only prterun" runs those of one server.
+MATRIX_OPTIONS ?=
 
 say = @printf '\n== %s\n' '$(1)'
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup dist peers demo test unit-test loom abi-test targets fuzz lint bench instructions performance clean
+.PHONY: help setup dist peers demo matrix test unit-test loom abi-test targets fuzz simulate lint bench instructions performance clean
 
 help: ## list what there is to make
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' Makefile | while IFS=$$'\t' read -r target what; do \
@@ -83,6 +85,9 @@ instructions: dist ## count the instructions of a PMIx_Get, by kind of key
 
 performance: dist peers ## measure everything anew and write it into docs/PERFORMANCE.md
 	@scripts/performance "$(TARGET)" dist "$(PEERS)" "$(STOCK)"
+
+matrix: dist peers ## run every client library under every server, and show which answers differ (MATRIX_OPTIONS)
+	@scripts/matrix "$(TARGET)" dist "$(PEERS)" $(MATRIX_OPTIONS)
 
 clean: ## remove dist/ and everything that was built
 	cargo clean

@@ -10,7 +10,8 @@
 //! - The launcher dies: the ranks are then its next ancestor's children (all three are subreapers), which kills them and
 //!   everything below them, and does the clean-ups in the [record](crate::record).
 //! - The guardian dies: the launcher sees the link close, kills the ranks and removes the session directory itself.
-//! - The reaper dies: the guardian takes that for the launcher's death, and kills it.
+//! - The reaper dies: the guardian closes the link, so that the launcher ends as if the guardian had died, and waits. It
+//!   does not kill a launcher that may be the only one left: who has killed the reaper may be about to kill the guardian.
 //!
 //! Ranks die with the launcher in any case (PDEATHSIG). Where all three are killed, what the ranks have started and what
 //! lies in the file system stays; the next run of the user [clears](crate::stale) the latter.
@@ -19,14 +20,19 @@
 //! SIGINT or SIGTERM is the launcher's order to kill; at the third we kill the launcher.
 use std::ffi::OsString;
 use std::io::{self, IsTerminal, Write};
+use std::net::Shutdown;
+use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::process::Stdio;
 use std::sync::mpsc;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use instanton::internal::sys::birth;
 use instanton::internal::sys::process::take_child;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal, kill, raise};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::Pid;
 
 use crate::outcome::End;
@@ -35,6 +41,9 @@ use crate::{family, reaper, signals, terminal};
 
 /// The launcher is asked to end the job by one SIGINT or SIGTERM, ordered to kill it by two, and killed at this many.
 const PATIENCE: u32 = 3;
+
+/// Time in which a launcher that has lost guardian and reaper ends the job and itself.
+const PARTING: Duration = Duration::from_secs(10);
 
 /// Runs a job; `arguments` are those behind `instanton run`. Returns the status to exit with, in the guardian and in
 /// the reaper.
@@ -79,16 +88,43 @@ struct Guardian {
 }
 
 impl Guardian {
-    /// Stands between the launcher and the user until the reaper has ended.
+    /// Stands between the launcher and the user until the reaper has ended, and the launcher with it.
     fn watch(mut self, arriving: &SigSet) -> Result<u8> {
-        loop {
+        let end = loop {
             match arriving.wait().context("cannot wait for signals")? {
                 Signal::SIGCHLD => {
-                    if let Some(code) = self.reap()? {
-                        return Ok(code);
+                    if let Some(end) = self.reap()? {
+                        break end;
                     }
                 }
                 signal => self.pass_on(signal),
+            }
+        };
+        if matches!(end, End::Signal(_)) && self.insisted < PATIENCE {
+            self.part(arriving)?;
+        }
+        Ok(reaper::code(end))
+    }
+
+    /// Waits, once the reaper is gone, until the launcher has ended the job by itself; neither for ever nor against the
+    /// user's will.
+    fn part(mut self, arriving: &SigSet) -> Result<()> {
+        // The launcher's end closes when its process ends. An error would mean that it has.
+        let _ = self.link.shutdown(Shutdown::Write);
+        let signals = SignalFd::with_flags(arriving, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK);
+        let signals = signals.context("cannot wait for signals")?;
+        let until = Instant::now() + PARTING;
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            let mut polled =
+                [PollFd::new(self.link.as_fd(), PollFlags::empty()), PollFd::new(signals.as_fd(), PollFlags::POLLIN)];
+            let timeout = PollTimeout::try_from(left + Duration::from_millis(1)).unwrap_or(PollTimeout::MAX);
+            let _ = poll(&mut polled, timeout);
+            while let Ok(Some(signal)) = signals.read_signal() {
+                self.insisted += u32::from([Signal::SIGINT as u32, Signal::SIGTERM as u32].contains(&signal.ssi_signo));
+            }
+            if polled[0].any() == Some(true) || left.is_zero() || self.insisted >= PATIENCE {
+                return Ok(());
             }
         }
     }
@@ -112,11 +148,11 @@ impl Guardian {
         }
     }
 
-    /// Waits for every child that has ended, until the reaper is among them. Returns the status to exit with then.
-    fn reap(&mut self) -> Result<Option<u8>> {
+    /// Waits for every child that has ended, until the reaper is among them. Returns how that has ended then.
+    fn reap(&mut self) -> Result<Option<End>> {
         while let Some((pid, status)) = take_child(None).context("the launcher is lost")? {
             if pid == self.reaper.as_raw() {
-                return Ok(Some(reaper::code(End::of(status))));
+                return Ok(Some(End::of(status)));
             }
         }
         Ok(None)

@@ -31,6 +31,8 @@ pub fn run(arguments: Launch) -> Result<u8> {
     nix::sys::prctl::set_name(c"inst-launcher")?;
     let topology = Topology::ask(arguments.run.bind_to);
     let guardian = link::inherited(arguments.guardian)?;
+    // Closed when this process ends, and not before: a guardian that has lost the reaper waits for that.
+    let _held = guardian.0.try_clone().context("cannot hold the link to the guardian")?;
     let session = Session::named(arguments.session.clone());
     let outcome = launch(arguments, topology, session.clone(), guardian);
     family::end();

@@ -1,7 +1,7 @@
 //! The socket between the guardian and the launcher, which both are born with.
 //!
-//! To the launcher go signals, a byte each. Nothing goes to the guardian. The launcher learns of the guardian's death
-//! when the socket closes.
+//! To the launcher go signals, a byte each. Nothing goes to the guardian. Each learns of the other's death when
+//! the socket closes.
 use std::io::{self, Read};
 use std::os::unix::net::UnixStream;
 

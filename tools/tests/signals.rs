@@ -130,6 +130,36 @@ fn parent(pid: Pid) -> Pid {
     Pid::from_raw(parent.parse().unwrap())
 }
 
+/// It says so itself: who has killed the reaper may be about to kill the guardian, and the launcher is all that is left.
+#[test]
+fn a_launcher_without_its_reaper_ends_by_itself() {
+    let (job, launcher, members) = family();
+    kill(parent(launcher), Signal::SIGKILL).unwrap();
+    let ended = job.finish();
+    assert_eq!(ended.code, Some(137), "{ended:?}");
+    assert!(ended.stderr.contains("the guardian of this job is gone"), "{ended:?}");
+    for pid in members {
+        assert!(kill(pid, None).is_err(), "{pid} lives");
+    }
+}
+
+#[test]
+fn a_stopped_launcher_without_its_reaper_is_killed_at_the_users_third_signal() {
+    let (job, launcher, members) = family();
+    let reaper = parent(launcher);
+    kill(launcher, Signal::SIGSTOP).unwrap();
+    kill(reaper, Signal::SIGKILL).unwrap();
+    // Two that come at once count as one.
+    while kill(launcher, None).is_ok() {
+        job.send(Signal::SIGTERM);
+        std::thread::yield_now();
+    }
+    assert_eq!(job.finish().code, Some(137));
+    for pid in members {
+        assert!(kill(pid, None).is_err(), "{pid} lives");
+    }
+}
+
 /// Each time at another moment of the job, which has begun at least: from the first rank's birth on.
 #[test]
 fn nothing_outlives_two_of_the_three_processes() {

@@ -121,7 +121,7 @@ impl Visit {
     fn turn(&mut self, notes: &mut Notes) {
         self.door.ready(self.connection, READY, notes);
         loop {
-            if !self.door.again.is_empty() {
+            if self.door.turns.deadline().is_some() {
                 self.door.tick(Instant::now(), notes);
             } else if self.door.connections.get(&self.connection).is_some_and(|peer| peer.is_busy) {
                 self.poll.poll(&mut mio::Events::with_capacity(8), None).unwrap();
@@ -199,7 +199,7 @@ fn what_a_peer_has_said_before_its_end_is_heard() {
     visit.peer.write_all(&frames).unwrap();
     visit.peer.shutdown(std::net::Shutdown::Both).unwrap();
     visit.door.ready(1, Ready { ended: true, ..READY }, &mut notes);
-    while !visit.door.again.is_empty() {
+    while visit.door.turns.deadline().is_some() {
         visit.door.tick(Instant::now(), &mut notes);
     }
     assert_eq!((notes.asked.len(), &notes.left[..]), (300, &[Left::Closed][..]));

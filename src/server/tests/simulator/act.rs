@@ -1,11 +1,13 @@
 //! What ranks do: the rounds of the plan, in its order, and something beside them now and then.
 use std::time::Duration;
 
-use super::client::{Client, KEYS, Stage, Waiting, value_of};
+use super::client::{Client, Stage, Waiting};
 use super::host::Purpose;
 use super::model::{Collective, Expected};
 use super::plan::{Deed, Naming, Round};
-use super::world::{Happening, SLACK, World};
+use super::posted::{KEYS, value_of};
+use super::queue::Happening;
+use super::world::World;
 use crate::data::constants::group_operation::{GROUP_CONSTRUCT, GROUP_DESTRUCT};
 use crate::data::{Info, Key, Nspace, Proc, Rank, keys};
 use crate::message::{GroupCall, Have, Posted, Request};
@@ -14,6 +16,8 @@ use crate::message::{GroupCall, Have, Posted, Request};
 const THINKS: Duration = Duration::from_millis(30);
 /// Time that a server gives a look-up at most that has no limit.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// Time that an answer may take beyond its limit: to the server, and back.
+const SLACK: Duration = Duration::from_millis(100);
 
 /// Part of a rank in a collective.
 struct Meeting {
@@ -91,9 +95,7 @@ impl World {
 
     fn say_goodbye(&mut self, client: usize) {
         // What is asked before the goodbye may have no answer any more.
-        for (number, one) in std::mem::take(&mut self.clients[client].waiting) {
-            one.until.into_iter().for_each(|until| self.no_limit(client, number, until));
-        }
+        self.awaits_nothing(client);
         let limit = self.nodes[self.clients[client].node].reactor.router.cx.config.host_farewell_deadline;
         self.clients[client].stage = Stage::Leaving;
         self.ask(client, Request::Finalize, Expected::Goodbye, Some(limit), true);

@@ -3,15 +3,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::model::Expected;
+use super::posted::Versions;
 use super::random::Random;
-use crate::data::{Nspace, Proc, Scope, Value};
+use crate::data::{Nspace, Proc};
 use crate::server::tests::channel_door::ChannelPeer;
-
-/// Keys that ranks post, each with one scope.
-pub const KEYS: [(&str, Scope); 3] = [("global", Scope::GLOBAL), ("local", Scope::LOCAL), ("remote", Scope::REMOTE)];
-
-/// Version of each key's value.
-pub type Versions = [u64; KEYS.len()];
 
 /// Stage of a rank's life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,21 +85,5 @@ impl Client {
     /// Returns whether it does nothing before it has an answer.
     pub fn is_blocked(&self) -> bool {
         self.waiting.values().any(|waiting| waiting.blocks)
-    }
-}
-
-/// Returns the value that a key has in some version; some take more room than others.
-pub fn value_of(version: u64) -> Value {
-    match version % 4 {
-        0 => Value::from([version.to_le_bytes().to_vec(), vec![7; 700]].concat()),
-        _ => Value::from(version),
-    }
-}
-
-/// Returns the version of a value.
-pub fn version_of(value: &Value) -> Option<u64> {
-    match value.as_bytes() {
-        Some(bytes) => bytes.first_chunk().map(|first| u64::from_le_bytes(*first)),
-        None => value.as_u64(),
     }
 }

@@ -1,9 +1,13 @@
 //! A deterministic simulator: servers, their ranks and their hosts, in one thread and in simulated time, from a seed.
 //!
 //! The servers are those of production behind a door over channels ([`node`]). Ranks are state machines that speak the
-//! client's protocol ([`client`], [`act`]). The hosts hand everything to one manager ([`host`], [`manager`]), as
-//! daemons of a resource manager do. The [`plan`] of a run, the way of each message, and what goes wrong are drawn from
-//! the seed alone ([`random`]), and the [`world`] lets everything happen in order. The [`model`] says what must hold.
+//! client's protocol ([`client`], [`act`]) and post data ([`posted`]). The hosts hand everything to one manager
+//! ([`host`], [`manager`]), as daemons of a resource manager do. The [`plan`] of a run, the way of each message, and what
+//! goes wrong are drawn from the seed alone ([`random`]). The [`world`] is the state of a run, with a [`queue`] of what
+//! will happen. The [`course`] takes one thing after the other: ranks act, words of servers arrive ([`answers`]), and
+//! ranks, nodes and jobs end ([`ends`]). The [`model`] says what must hold.
+//!
+//! Arrows point one way: `world <- {act, ends <- answers} <- course`.
 //!
 //! A failure names its seed and shows the last steps; `INSTANTON_SIM_SEED` runs that one again, with all steps.
 //! `INSTANTON_SIM_SEEDS` says how many seeds are run.
@@ -11,7 +15,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Instant;
 
 mod act;
+mod answers;
 mod client;
+mod course;
+mod ends;
 mod host;
 mod log;
 mod machine;
@@ -19,6 +26,8 @@ mod manager;
 mod model;
 mod node;
 mod plan;
+mod posted;
+mod queue;
 mod random;
 mod world;
 

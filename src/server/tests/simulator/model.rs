@@ -13,9 +13,9 @@
 //! | nothing is left of jobs that are over, and nothing charged | at the end |
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::client::{KEYS, Versions, version_of};
 use super::host::Purpose;
 use super::node::Node;
+use super::posted::{KEYS, Versions, version_of};
 use crate::data::{Info, InfoList, Key, Nspace, Proc, Scope, Status, Value, keys};
 use crate::message::Reply;
 use crate::store::Directives;

@@ -15,34 +15,11 @@
 //! # Example
 //!
 //! ```
-//! use std::future::{Future, IntoFuture};
-//! use std::pin::pin;
-//! use std::sync::{Arc, mpsc};
-//! use std::task::{Context, Poll, Wake, Waker};
-//! use std::thread::{self, Thread};
+#![doc = include_str!("pending/block_on.rs")]
+//!
+//! use std::sync::mpsc;
 //!
 //! use instanton::client::Client;
-//!
-//! /// Wakes the thread that runs a future.
-//! struct Unpark(Thread);
-//!
-//! impl Wake for Unpark {
-//!     fn wake(self: Arc<Self>) {
-//!         self.0.unpark();
-//!     }
-//! }
-//!
-//! /// The smallest executor: one future on one thread.
-//! fn block_on<F: IntoFuture>(future: F) -> F::Output {
-//!     let mut future = pin!(future.into_future());
-//!     let waker = Waker::from(Arc::new(Unpark(thread::current())));
-//!     loop {
-//!         match future.as_mut().poll(&mut Context::from_waker(&waker)) {
-//!             Poll::Ready(output) => return output,
-//!             Poll::Pending => thread::park(),
-//!         }
-//!     }
-//! }
 //!
 //! let client = Client::singleton()?;
 //! // Blocks.
@@ -187,14 +164,18 @@ pub(crate) fn block<T: Send + 'static, E: Send + 'static>(
     result.recv().unwrap_or(Err(ended))
 }
 
+// The executor of the example above, for tests.
+#[cfg(test)]
+mod block_on;
+
 #[cfg(test)]
 mod tests {
-    use std::pin::pin;
     use std::sync::mpsc::{self, Receiver, Sender};
     use std::sync::{Arc, Mutex};
-    use std::task::{Wake, Waker};
-    use std::thread::{self, Thread};
+    use std::task::Waker;
+    use std::thread;
 
+    use super::block_on::block_on;
     use super::*;
 
     type Outcome<T> = Result<T, &'static str>;
@@ -227,30 +208,11 @@ mod tests {
         (Pending::new(Recorded { sent, short, refused }, "ended"), sends)
     }
 
-    struct Unpark(Thread);
-
-    impl Wake for Unpark {
-        fn wake(self: Arc<Self>) {
-            self.0.unpark();
-        }
-    }
-
-    fn block_on<F: Future>(future: F) -> F::Output {
-        let mut future = pin!(future);
-        let waker = Waker::from(Arc::new(Unpark(thread::current())));
-        loop {
-            match future.as_mut().poll(&mut Context::from_waker(&waker)) {
-                Poll::Ready(output) => return output,
-                Poll::Pending => thread::park(),
-            }
-        }
-    }
-
     #[test]
     fn each_way_sends_the_call_once_and_brings_its_result() {
         let ways: [Way; 3] = [
             |pending| pending.wait(),
-            |pending| block_on(pending.into_future()),
+            |pending| block_on(pending),
             |pending| {
                 let (tell, told) = mpsc::channel();
                 pending.then(move |result| tell.send(result).unwrap())?;
@@ -287,7 +249,7 @@ mod tests {
         assert_eq!(call.then(move |_| *tell.lock().unwrap() = true), Err("refused"));
         assert!(!*called.lock().unwrap());
         assert_eq!(pending(Ok(None), true).0.wait(), Err("refused"));
-        assert_eq!(block_on(pending(Ok(None), true).0.into_future()), Err("refused"));
+        assert_eq!(block_on(pending(Ok(None), true).0), Err("refused"));
     }
 
     #[test]
@@ -302,7 +264,7 @@ mod tests {
 
     #[test]
     fn a_callback_that_is_dropped_uncalled_ends_the_wait() {
-        for way in [|call: Pending<_, _>| call.wait(), |call: Pending<_, _>| block_on(call.into_future())] {
+        for way in [|call: Pending<_, _>| call.wait(), |call: Pending<_, _>| block_on(call)] {
             let (call, sends) = pending(Ok(None), false);
             thread::scope(|scope| {
                 let waiting = scope.spawn(move || way(call));

@@ -1,12 +1,12 @@
 //! Time limits that a client keeps by itself, under a server that says nothing, or does not even read.
+#[path = "../src/pending/block_on.rs"]
+mod block_on;
 mod scripted;
 
-use std::future::{Future, IntoFuture};
-use std::pin::pin;
 use std::sync::{Arc, mpsc};
-use std::task::{Context, Poll, Wake, Waker};
-use std::thread::{self, Thread};
+use std::thread;
 
+use block_on::block_on;
 use instanton::Pending;
 use instanton::client::{Client, Error};
 use instanton::data::{
@@ -111,25 +111,6 @@ fn every_call_ends_by_its_limit_and_the_late_answer_finds_nobody() {
     numbers.into_iter().for_each(|number| peer.done(number));
     is_sound(&client, &mut peer);
     assert!(told.try_recv().is_err(), "a call ended twice");
-}
-
-struct Unpark(Thread);
-
-impl Wake for Unpark {
-    fn wake(self: Arc<Self>) {
-        self.0.unpark();
-    }
-}
-
-fn block_on<F: IntoFuture>(future: F) -> F::Output {
-    let mut future = pin!(future.into_future());
-    let waker = Waker::from(Arc::new(Unpark(thread::current())));
-    loop {
-        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
-            Poll::Ready(output) => return output,
-            Poll::Pending => thread::park(),
-        }
-    }
 }
 
 #[test]

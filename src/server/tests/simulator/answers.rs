@@ -2,8 +2,9 @@
 use super::client::{Client, Stage};
 use super::host::Purpose;
 use super::machine::lock;
-use super::model::{Broken, Collective, Expected};
+use super::model::{Collective, Expected};
 use super::queue::Happening;
+use super::rules::{Broken, Rule};
 use super::world::{SLOWEST, World};
 use crate::data::Status;
 use crate::message::Reply;
@@ -22,7 +23,11 @@ impl World {
                 continue;
             }
             let said = self.clients[client].peer.as_ref().map(|peer| peer.hears()).unwrap_or_default();
-            for message in said {
+            let said = said.into_iter().flat_map(|message| match self.bug {
+                Some(bug) => bug.garble(message),
+                None => vec![message],
+            });
+            for message in said.collect::<Vec<_>>() {
                 let at = self.within(SLOWEST).max(self.clients[client].last_told);
                 self.clients[client].last_told = at;
                 self.at(at, Happening::Told(client, message));
@@ -62,7 +67,7 @@ impl World {
             Outgoing::Accepted { proc: as_whom, .. } => {
                 self.log.note(at, format_args!("{proc} is let in"));
                 if as_whom != *proc {
-                    return Err(format!("{proc} is let in as {as_whom}"));
+                    return Err(format!("{proc} is let in as {as_whom}").into());
                 }
                 self.clients[client].stage = Stage::In;
                 self.later(SLOWEST, Happening::Acts(client));
@@ -111,7 +116,8 @@ impl World {
             if *stage == Stage::Leaving {
                 return Ok(());
             }
-            return Err(format!("{proc} is answered {number}, which it does not wait for: {reply:?}"));
+            return Rule::AnsweredOnce
+                .broken(format!("{proc} is answered {number}, which it does not wait for: {reply:?}"));
         };
         self.model.answered(&self.nodes[*node], proc, &one.expected, reply)?;
         if let (Expected::Met(Collective { group: Some(group), .. }, _), Reply::Infos(Status::SUCCESS, _)) =

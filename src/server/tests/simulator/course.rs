@@ -6,10 +6,11 @@ use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
+use super::bugs::Bug;
 use super::client::{Client, Stage};
-use super::model::Broken;
 use super::node::register;
 use super::queue::Happening;
+use super::rules::{Broken, Rule};
 use super::world::{SLOWEST, World};
 use crate::data::Status;
 use crate::message::Reply;
@@ -44,10 +45,11 @@ impl World {
         self.clock.set(at);
         if let Some((until, client, number)) = self.limits.first().filter(|(until, ..)| *until < at) {
             let what = &self.clients[*client].waiting[number].what;
-            return Err(format!("{} has no answer to {what} at {until:?}", self.clients[*client].proc));
+            return Rule::LimitKept
+                .broken(format!("{} has no answer to {what} at {until:?}", self.clients[*client].proc));
         }
         if self.log.steps() > MOST_STEPS {
-            return Err(format!("there is no end after {MOST_STEPS} steps"));
+            return Err(format!("there is no end after {MOST_STEPS} steps").into());
         }
         match due.filter(|_| is_due) {
             Some((_, node)) => {
@@ -163,7 +165,11 @@ impl World {
         let plan = self.plan.jobs[job].clone();
         self.log.note(self.clock.passed(), format_args!("n{node}: {} is registered", plan.nspace));
         let clients_first = self.random.permille(300);
-        let result = register(&mut self.nodes[node].reactor.router, &plan, node, clients_first);
+        let router = &mut self.nodes[node].reactor.router;
+        let result = register(router, &plan, node, clients_first);
+        if self.bug == Some(Bug::TiesStrangers) {
+            self.plan.jobs.iter().for_each(|other| router.connections.tie(plan.nspace.clone(), other.nspace.clone()));
+        }
         self.nodes[node].reactor.run_deadlines();
         let here: Vec<usize> = (0..self.clients.len())
             .filter(|client| self.clients[*client].node == node && self.clients[*client].proc.nspace == plan.nspace)
@@ -233,17 +239,20 @@ impl World {
             format!("{} is {:?} and waits for {what:?} when nothing more can happen", client.proc, client.stage)
         };
         let left: Vec<String> = left.map(waits).collect();
-        if left.is_empty() { Ok(()) } else { Err(left.join("\n")) }
+        if left.is_empty() { Ok(()) } else { Rule::NobodyWaits.broken(left.join("\n")) }
     }
 
     /// Checks that nothing is left.
     fn check_end(&self) -> Result<(), Broken> {
         self.check_nobody_waits()?;
         if self.manager.waiting() > 0 {
-            return Err(format!("{} requests of servers are not answered", self.manager.waiting()));
+            return Rule::NothingLeft
+                .broken(format!("{} requests of servers are not answered", self.manager.waiting()));
         }
         for (number, node) in self.nodes.iter().enumerate().filter(|(_, node)| !node.is_dead) {
-            node.check_empty().map_err(|left| format!("n{number} has {left} when all jobs are over"))?;
+            if let Err(left) = node.check_empty() {
+                return Rule::NothingLeft.broken(format!("n{number} has {left} when all jobs are over"));
+            }
         }
         Ok(())
     }

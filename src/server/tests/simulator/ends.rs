@@ -1,6 +1,7 @@
 //! Ends of ranks, nodes and jobs. Servers and manager learn of each, in any order.
 use std::time::Duration;
 
+use super::bugs::Bug;
 use super::client::{Client, Stage};
 use super::queue::Happening;
 use super::world::{SLOWEST, World};
@@ -76,7 +77,8 @@ impl World {
             return;
         }
         self.manager.job_over(nspace);
-        for node in 0..self.nodes.len() {
+        let first = usize::from(self.bug == Some(Bug::KeepsJobs));
+        for node in first..self.nodes.len() {
             let over = nspace.clone();
             let deregister = move |router: &mut Router| router.deregister_nspace(&over, Box::new(|_| ()));
             self.later(SLOWEST * 3, Happening::Commands(node, "a job is over", Box::new(deregister)));

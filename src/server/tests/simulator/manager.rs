@@ -5,6 +5,7 @@
 //! A meeting that lacks a node which has ended, or of which all participants have, fails for those who have come.
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::bugs::Bug;
 use super::host::{Ask, Body, Meeting, Part, Purpose, SharedHosts};
 use super::machine::lock;
 use super::random::Random;
@@ -37,6 +38,7 @@ struct Gathering {
 pub struct Manager {
     random: Random,
     hosts: SharedHosts,
+    bug: Option<Bug>,
     /// Node of each rank of each namespace.
     placement: BTreeMap<Nspace, Vec<usize>>,
     nodes: usize,
@@ -55,11 +57,12 @@ pub struct Manager {
 }
 
 impl Manager {
-    /// Creates the manager of some nodes.
-    pub fn new(random: Random, hosts: SharedHosts, nodes: usize) -> Self {
+    /// Creates the manager of some nodes, with a bug or without.
+    pub fn new(random: Random, hosts: SharedHosts, nodes: usize, bug: Option<Bug>) -> Self {
         Manager {
             random,
             hosts,
+            bug,
             placement: BTreeMap::new(),
             nodes,
             dead_nodes: BTreeSet::new(),
@@ -190,7 +193,10 @@ impl Manager {
     /// Ends those gatherings of a meeting that are complete, or cannot become so.
     fn look_at(&mut self, meeting: &Meeting) {
         let procs = self.each(&meeting.procs);
-        let needed: BTreeSet<usize> = procs.iter().filter_map(|proc| self.node_of(proc)).collect();
+        let mut needed: BTreeSet<usize> = procs.iter().filter_map(|proc| self.node_of(proc)).collect();
+        if self.bug == Some(Bug::MeetsTooFew) && needed.len() > 1 {
+            needed.pop_last();
+        }
         let is_over = |node: &usize| {
             let here = |proc: &&Proc| self.node_of(proc) == Some(*node);
             procs.iter().filter(here).all(|proc| self.ended.contains(proc))
@@ -237,11 +243,15 @@ impl Manager {
                 Body::Plain(_) => {}
             }
         }
+        if self.bug == Some(Bug::LosesData) {
+            data.pop();
+        }
         if wants_context {
             self.contexts += 1;
         }
-        let context = self.contexts;
         for (node, part) in parts {
+            self.contexts += u64::from(wants_context && self.bug == Some(Bug::NumbersGroupsApart));
+            let context = self.contexts;
             self.random.shuffle(&mut data);
             let with_own = self.random.permille(500);
             let row = || data.iter().filter(|(of, _)| with_own || *of != node).flat_map(|(_, bytes)| bytes.clone());

@@ -1,21 +1,10 @@
-//! Model of the rules that must hold, kept beside the servers and far simpler than they are.
-//!
-//! | rule | checked |
-//! |---|---|
-//! | each request is answered once | with each message to a rank |
-//! | a limit is kept | with each step |
-//! | a collective succeeds only when all have come to it | with each answer |
-//! | what was committed before a collecting fence is there after it | with each answer, in the store of the node |
-//! | a value that is found was committed | with each answer |
-//! | nobody is given another job's segments, unless they are tied | with each answer |
-//! | members of a group learn the same of it | with each answer |
-//! | nobody waits when nothing more can happen | at the end |
-//! | nothing is left of jobs that are over, and nothing charged | at the end |
+//! Model of the [rules](super::rules) that must hold, kept beside the servers and far simpler than they are.
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::host::Purpose;
 use super::node::Node;
 use super::posted::{KEYS, Versions, version_of};
+use super::rules::{Broken, Rule};
 use crate::data::{Info, InfoList, Key, Nspace, Proc, Scope, Status, Value, keys};
 use crate::message::Reply;
 use crate::store::Directives;
@@ -66,9 +55,6 @@ pub struct Model {
 const HAS_COME: [Status; 4] =
     [Status::ERR_TIMEOUT, Status::ERR_PARTIAL_SUCCESS, Status::ERR_PROC_TERM_WO_SYNC, Status::ERR_LOST_CONNECTION];
 
-/// A rule that does not hold.
-pub type Broken = String;
-
 impl Model {
     /// Notes what a rank commits.
     pub fn commits(&mut self, proc: &Proc, versions: Versions) {
@@ -101,7 +87,7 @@ impl Model {
             (Expected::Met(collective, at), reply) => {
                 let status = match reply {
                     Reply::Done(status) | Reply::Infos(status, _) => *status,
-                    other => return Err(format!("{other:?} is no answer to a collective")),
+                    other => return Err(format!("{other:?} is no answer to a collective").into()),
                 };
                 if status != Status::SUCCESS {
                     if !HAS_COME.contains(&status) {
@@ -140,7 +126,7 @@ impl Model {
         for member in &collective.members {
             let theirs = before(member);
             if theirs.len() <= least {
-                return Err(format!(
+                return Rule::AllHaveCome.broken(format!(
                     "{collective:?} succeeds for {proc} as number {least}, and {member} has come {} times",
                     theirs.len()
                 ));
@@ -163,7 +149,7 @@ impl Model {
         let first = self.groups.entry((collective.clone(), at)).or_insert_with(|| told.clone());
         match *first == told {
             true => Ok(()),
-            false => Err(format!("{collective:?} is {first:?} for one and {told:?} for another")),
+            false => Rule::GroupAgreed.broken(format!("{collective:?} is {first:?} for one and {told:?} for another")),
         }
     }
 
@@ -172,9 +158,10 @@ impl Model {
         let most = self.committed.get(of).map_or(0, |versions| versions[key]);
         match version_of(value) {
             Some(version) if version > 0 && version <= most => Ok(()),
-            version => {
-                Err(format!("{} of {of} is found as {version:?}; {most} is the last that was committed", KEYS[key].0))
-            }
+            version => Rule::ValueCommitted.broken(format!(
+                "{} of {of} is found as {version:?}; {most} is the last that was committed",
+                KEYS[key].0
+            )),
         }
     }
 
@@ -187,7 +174,9 @@ impl Model {
             [&a, &b].iter().all(|job| self.wished.get(&(a.clone(), b.clone())).is_some_and(|by| by.contains(*job)));
         match proc.nspace == *nspace || both {
             true => Ok(()),
-            false => Err(format!("{proc} is given segments of {nspace}, which has not wished so")),
+            false => {
+                Rule::SegmentsOfTied.broken(format!("{proc} is given segments of {nspace}, which has not wished so"))
+            }
         }
     }
 }
@@ -210,7 +199,7 @@ fn kept(node: &Node, proc: &Proc, member: &Proc, committed: &Versions) -> Result
         let directives = Directives::parse(&[]).map_err(|_| "bad directives")?;
         let found = store.get(proc.rank, member.rank, &key, &directives);
         if !found.as_ref().is_ok_and(|value| version_of(value).is_some_and(|found| found >= *version)) {
-            return Err(format!(
+            return Rule::DataThere.broken(format!(
                 "after a collecting fence {proc} finds {name} of {member} as {:?}; version {version} was committed before",
                 found.map(|value| version_of(&value))
             ));

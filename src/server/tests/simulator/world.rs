@@ -2,6 +2,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use super::bugs::Bug;
 use super::client::{Client, Waiting};
 use super::host::{Hosts, SharedHosts};
 use super::log::Log;
@@ -19,6 +20,8 @@ pub const SLOWEST: Duration = Duration::from_millis(40);
 /// A run.
 pub struct World {
     pub plan: Plan,
+    /// The seeded bug that it has.
+    pub bug: Option<Bug>,
     pub clock: Clock,
     pub random: Random,
     pub queue: Queue,
@@ -39,13 +42,13 @@ pub struct World {
 }
 
 impl World {
-    /// Creates the world of a seed: nothing has happened yet.
-    pub fn new(seed: u64) -> World {
+    /// Creates the world of a seed, with a bug or without: nothing has happened yet.
+    pub fn new(seed: u64, bug: Option<Bug>) -> World {
         let mut random = Random::of(seed);
         let plan = Plan::draw(&mut random);
         let clock = Clock::new();
         let hosts = Hosts::shared(random.fork(), plan.faults.refusals);
-        let mut manager = Manager::new(random.fork(), hosts.clone(), plan.nodes);
+        let mut manager = Manager::new(random.fork(), hosts.clone(), plan.nodes, bug);
         let nodes = (0..plan.nodes).map(|node| Node::start(node, &plan, &clock, &mut random, &hosts)).collect();
         let mut clients = Vec::new();
         for job in &plan.jobs {
@@ -55,6 +58,7 @@ impl World {
         let mut world = World {
             last_heard: vec![Duration::ZERO; plan.nodes],
             plan,
+            bug,
             clock,
             random,
             queue: Queue::default(),

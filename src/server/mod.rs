@@ -50,6 +50,7 @@ use std::time::Duration;
 use crate::data::{Channels, DataRange, Info, Key, Nspace, Proc, Rank, Status, Text, Value, keys};
 use crate::pending::{Callback, Pending};
 
+mod absorptions;
 mod admission;
 mod call;
 mod cleanup;

@@ -24,6 +24,7 @@
 #![doc = include_str!("../../examples/store.rs")]
 //! ```
 
+mod batch;
 mod budget;
 mod codec;
 mod draft;
@@ -39,6 +40,7 @@ mod texts;
 mod value_cell;
 mod writer;
 
+pub use batch::{Batch, Published};
 pub use budget::{Budget, Limits};
 pub use draft::Draft;
 pub use error::{AttachError, BadJobInfo, MapError, Miss, PinError, ReadError, WriteError};

@@ -1,5 +1,5 @@
 //! The one writer of a job's segments.
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 use std::hash::{BuildHasher, RandomState};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
@@ -7,6 +7,7 @@ use std::sync::Arc;
 use instanton_layout::job::{self, JobWords};
 use instanton_layout::words::RawWordsMut;
 
+use super::batch::{Batch, Part, Published};
 use super::budget::{Budget, Limits};
 use super::draft::{Draft, Side};
 use super::error::{ReadError, WriteError};
@@ -87,7 +88,7 @@ pub struct JobWriter {
     is_marked_alone: bool,
     /// What has changed since it was last taken for other nodes, by rank.
     unsent: BTreeMap<u32, Unsent>,
-    /// Drafts that are under way.
+    /// Drafts and batches that are under way.
     drafts: usize,
 }
 
@@ -190,10 +191,7 @@ impl JobWriter {
     /// # Errors
     /// [`WriteError`]; the rank's record is as before then.
     pub fn update(&mut self, rank: Rank, entries: &[Posted]) -> Result<(), WriteError> {
-        let ranks = self.words().ranks();
-        if !rank.is_process() || rank.0 >= ranks {
-            return Err(WriteError::Rank { rank, ranks });
-        }
+        self.check_rank(rank)?;
         let local = self.is_local(rank);
         let changed = match local {
             true => Visibility::of_local(rank, entries, self.visible.records())?,
@@ -203,8 +201,11 @@ impl JobWriter {
         self.make_way()?;
         // Both records are written, and their segments known, before anything refers to them, so that a failure changes
         // nothing.
-        let seen = self.visible.prepare(rank, &here)?;
-        let hidden = match self.announce(&self.visible.set).and_then(|()| self.hidden.prepare(rank, &elsewhere)) {
+        let seen = self.visible.prepare(rank, &here, &mut BTreeSet::new())?;
+        let hidden = match self
+            .announce(&self.visible.set)
+            .and_then(|()| self.hidden.prepare(rank, &elsewhere, &mut BTreeSet::new()))
+        {
             Ok(hidden) => hidden,
             Err(error) => {
                 seen.into_iter().for_each(|prepared| self.visible.discard(prepared));
@@ -238,9 +239,8 @@ impl JobWriter {
     /// # Errors
     /// [`WriteError`] when there is no such rank, or no room.
     pub fn draft(&mut self, rank: Rank, entries: Vec<Posted>) -> Result<Draft, (WriteError, Vec<Posted>)> {
-        let ranks = self.words().ranks();
-        if !rank.is_process() || rank.0 >= ranks {
-            return Err((WriteError::Rank { rank, ranks }, entries));
+        if let Err(error) = self.check_rank(rank) {
+            return Err((error, entries));
         }
         let snapshots = self.make_way().and_then(|()| Ok((self.visible.snapshot()?, self.hidden.snapshot()?)));
         let (visible, hidden) = match snapshots {
@@ -257,17 +257,22 @@ impl JobWriter {
         draft.job == self.reader.job_id()
     }
 
+    /// Returns whether a batch is one of this job.
+    pub fn is_own_batch(&self, batch: &Batch) -> bool {
+        batch.job == self.reader.job_id()
+    }
+
     /// Takes blocks for the records of a draft.
     ///
     /// # Errors
     /// [`WriteError`] when there is no room.
     pub fn reserve(&mut self, draft: &mut Draft) -> Result<(), WriteError> {
         if let Some(mut next) = draft.visible.next.take() {
-            draft.visible.prepared = Some(self.visible.reserve(draft.rank, &mut next)?);
+            draft.visible.prepared = Some(self.visible.reserve(draft.rank, &mut next, &mut BTreeSet::new())?);
         }
         self.announce(&self.visible.set)?;
         if let Some(mut next) = draft.hidden.next.take() {
-            draft.hidden.prepared = Some(self.hidden.reserve(draft.rank, &mut next)?);
+            draft.hidden.prepared = Some(self.hidden.reserve(draft.rank, &mut next, &mut BTreeSet::new())?);
         }
         Ok(())
     }
@@ -304,6 +309,70 @@ impl JobWriter {
         draft.visible.prepared.take().into_iter().for_each(|prepared| self.visible.discard(prepared));
         draft.hidden.prepared.take().into_iter().for_each(|prepared| self.hidden.discard(prepared));
         draft.entries
+    }
+
+    /// Begins a batch of what ranks of other nodes have posted. It ends with [`end_batch`](Self::end_batch).
+    ///
+    /// # Errors
+    /// [`WriteError`] when there is no room.
+    pub fn batch(&mut self) -> Result<Batch, WriteError> {
+        self.make_way()?;
+        self.drafts += 1;
+        Ok(Batch { job: self.reader.job_id(), parts: VecDeque::new(), pages: BTreeSet::new() })
+    }
+
+    /// Writes what a rank of another node has posted, so that it need only be published.
+    ///
+    /// # Errors
+    /// [`WriteError`], with the entries. The batch can only be ended then.
+    pub fn prepare(
+        &mut self,
+        batch: &mut Batch,
+        rank: Rank,
+        entries: Vec<Posted>,
+    ) -> Result<(), (WriteError, Vec<Posted>)> {
+        match self.prepare_part(batch, rank, &entries) {
+            Ok(part) => batch.parts.push_back(Part { entries, ..part }),
+            Err(error) => return Err((error, entries)),
+        }
+        Ok(())
+    }
+
+    fn prepare_part(&mut self, batch: &mut Batch, rank: Rank, entries: &[Posted]) -> Result<Part, WriteError> {
+        self.check_rank(rank)?;
+        let before = self.visible.newest(rank)?;
+        let changed = Visibility::of_remote(rank, entries)?;
+        let prepared = self.visible.prepare(rank, &changed.here(), &mut batch.pages)?;
+        if let Err(error) = self.announce(&self.visible.set) {
+            prepared.into_iter().for_each(|prepared| self.visible.discard(prepared));
+            return Err(error);
+        }
+        Ok(Part { rank, entries: Vec::new(), before, prepared })
+    }
+
+    /// Publishes the part of a batch that was prepared first. `None` where there is none left.
+    ///
+    /// # Errors
+    /// [`WriteError`] when the job's words are damaged.
+    pub fn publish_next(&mut self, batch: &mut Batch) -> Result<Option<Published>, WriteError> {
+        let Some(Part { rank, entries, before, prepared }) = batch.parts.pop_front() else { return Ok(None) };
+        let is_current = self.visible.newest(rank)? == before;
+        match is_current {
+            true => self.publish(prepared, None)?,
+            false => prepared.into_iter().for_each(|prepared| self.visible.discard(prepared)),
+        }
+        Ok(Some(Published { rank, entries, is_current }))
+    }
+
+    /// Ends a batch. Nobody has seen what is not published by then, and nobody will.
+    pub fn end_batch(&mut self, batch: Batch) {
+        self.drafts -= 1;
+        batch.parts.into_iter().filter_map(|part| part.prepared).for_each(|prepared| self.visible.discard(prepared));
+    }
+
+    fn check_rank(&self, rank: Rank) -> Result<(), WriteError> {
+        let ranks = self.words().ranks();
+        if rank.is_process() && rank.0 < ranks { Ok(()) } else { Err(WriteError::Rank { rank, ranks }) }
     }
 
     /// Frees what can be freed. Where more is scattered than is alive, the records move to a new set of segments.

@@ -8,15 +8,36 @@
 //! then. Data that was said earlier than what is known already brings keys that are missing here, and changes none.
 use super::arrived::Arrived;
 use super::encoding::{self, Failure, Others, RankData, Sender};
+use super::intake::Intake;
 use super::signature::Signature;
 use crate::data::{Key, Proc, Status};
 use crate::server::ctx::Ctx;
-use crate::server::ctx::effect::Effect;
-use crate::server::jobs::{Jobs, awaited_keys};
+use crate::server::jobs::Jobs;
 use crate::trace;
 
 /// The keys of what a fence carries of each process, to be carried again if it fails.
 pub type Sent = Vec<(Proc, Vec<Key>)>;
+
+/// What other nodes have said beside the data, all of which is taken in.
+#[derive(Debug, Default, PartialEq)]
+pub struct Said {
+    /// The first failure, with all dead participants.
+    pub failure: Option<Failure>,
+    /// True if there was no data.
+    pub is_empty: bool,
+}
+
+impl Said {
+    /// Returns the status with which a collective has failed on another node as an error.
+    ///
+    /// # Errors
+    /// That status.
+    pub fn check(self) -> Result<(), Status> {
+        let Some(Failure { status, gone }) = self.failure else { return Ok(()) };
+        trace!("a meeting has failed on another node with {status}; gone: {gone:?}");
+        Err(status)
+    }
+}
 
 /// Collects this node's part of a fence, and what of it is carried only once.
 ///
@@ -101,43 +122,13 @@ pub fn others(cx: &Ctx, data: &[u8]) -> Result<Others, Status> {
     })
 }
 
-/// Takes in what other nodes have sent: all of it, or nothing when a part cannot be read.
-///
-/// # Errors
-/// The status with which the collective has failed on another node, `ERR_UNPACK_FAILURE`, or that of
-/// data that cannot be stored.
-pub fn absorb(cx: &mut Ctx, jobs: &mut Jobs, data: &[u8]) -> Result<(), Status> {
-    let Others { ranks, failure } = others(cx, data)?;
-    take_in(cx, jobs, ranks)?;
-    match failure {
-        Some(Failure { status, gone }) => {
-            trace!("a meeting has failed on another node with {status}; gone: {gone:?}");
-            Err(status)
-        }
-        None => Ok(()),
-    }
-}
-
-/// Stores what processes of other nodes have posted, each with the identity of the server that says so.
+/// Stores what processes of other nodes have posted, each with the identity of the server that says so: all of it, or
+/// nothing.
 ///
 /// # Errors
 /// The status of data that cannot be stored.
 pub fn take_in(cx: &mut Ctx, jobs: &mut Jobs, ranks: Vec<(u64, RankData)>) -> Result<(), Status> {
-    for (sender, RankData { proc, commits, entries }) in ranks {
-        let Some(store) = jobs.store_mut(&proc.nspace) else {
-            trace!("another node sends data of {proc}, whose namespace is not registered here");
-            continue;
-        };
-        if store.is_local(proc.rank) {
-            trace!("another node sends data of {proc}, which runs here; it is left aside");
-            continue;
-        }
-        let keys = awaited_keys(cx, &proc, &entries);
-        store.post_from(sender, commits, proc.rank, entries).map_err(|e| {
-            trace!("data of {proc} cannot be stored: {e}");
-            e.status()
-        })?;
-        cx.effect(Effect::Posted { proc, keys });
-    }
+    let mut intake = Intake::new(ranks);
+    while !intake.step(cx, jobs, usize::MAX)? {}
     Ok(())
 }

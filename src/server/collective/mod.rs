@@ -39,6 +39,7 @@ mod complete;
 pub mod encoding;
 pub mod exchange;
 mod index;
+pub mod intake;
 pub mod signature;
 #[cfg(test)]
 mod tests;

@@ -10,6 +10,8 @@ use super::Ctx;
 pub enum Slice {
     /// A large commit is made known.
     Commit(u64),
+    /// Data of other nodes is taken in.
+    Absorption(u64),
 }
 
 impl Ctx {

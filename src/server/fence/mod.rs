@@ -12,9 +12,10 @@
 use std::time::Instant;
 
 use super::collective::arrived::Waiter;
+use super::collective::exchange::{self, Said};
 use super::collective::signature::{BadSignature, Operation, Signature};
 use super::collective::tracker::{FailureNotice, OnLoss};
-use super::collective::{Arrival, Collectives, exchange};
+use super::collective::{Arrival, Collectives};
 use super::ctx::Ctx;
 use super::ctx::ticket::{Ticket, TrackerId};
 use super::ctx::timers::{Deadline, TimerId};
@@ -176,17 +177,16 @@ impl Fences {
         );
     }
 
-    /// The host has answered a fence.
+    /// The host has answered a fence, and what it brings is taken in.
     pub fn answered(
         &mut self,
         cx: &mut Ctx,
         jobs: &mut Jobs,
         collectives: &mut Collectives,
         id: TrackerId,
-        result: Result<Vec<u8>, Status>,
+        result: Result<Said, Status>,
     ) {
-        // Data that comes after a time limit is data all the same.
-        let result = result.and_then(|data| exchange::absorb(cx, jobs, &data));
+        let result = result.and_then(Said::check);
         if let Err(status) = result {
             trace!("fence {}: the host brings {status}", id.0);
             if let Some(tracker) = collectives.completed(id) {
@@ -209,20 +209,18 @@ impl Fences {
         );
     }
 
-    /// The host has brought what other nodes have to say to a fence that has failed here.
+    /// The host has brought what other nodes have to say to a fence that has failed here, and its data is taken in.
     pub fn failure_answered(
         &mut self,
         cx: &mut Ctx,
         jobs: &mut Jobs,
         collectives: &mut Collectives,
         number: u64,
-        result: Result<Vec<u8>, Status>,
+        result: Result<Said, Status>,
     ) {
-        let Some(Told { signature, was_met }) = self.told.remove(&number) else { return };
-        let Ok(data) = result else { return };
-        match was_met {
-            true => _ = exchange::absorb(cx, jobs, &data),
-            false => missed(cx, jobs, collectives, &signature, &data),
+        let Some(Told { signature, was_met: false }) = self.told.remove(&number) else { return };
+        if let Ok(said) = result {
+            missed(cx, jobs, collectives, &signature, &said);
         }
     }
 }
@@ -239,14 +237,10 @@ pub fn deserted(cx: &mut Ctx, jobs: &mut Jobs, collectives: &mut Collectives, ns
     }
 }
 
-/// Takes in what other nodes say to a fence that this one misses. When nobody is left there either, it was the last
-/// one.
-fn missed(cx: &mut Ctx, jobs: &mut Jobs, collectives: &mut Collectives, signature: &Signature, data: &[u8]) {
-    let Ok(others) = exchange::others(cx, data) else { return };
-    let missing = others.failure.as_ref().map_or(0, |failure| failure.gone.len());
-    let is_empty = others.ranks.is_empty() && others.failure.is_none();
-    // The ranks' data counts all the same.
-    let _ = exchange::take_in(cx, jobs, others.ranks);
+/// Other nodes have said this to a fence that this one misses. When nobody is left there either, it was the last one.
+fn missed(cx: &mut Ctx, jobs: &mut Jobs, collectives: &mut Collectives, signature: &Signature, said: &Said) {
+    let missing = said.failure.as_ref().map_or(0, |failure| failure.gone.len());
+    let is_empty = said.is_empty && said.failure.is_none();
     let Some(nspace) = signature.namespaces().next() else { return };
     let Some(job) = jobs.get_mut(nspace).filter(|job| job.is_deserted()) else { return };
     let all = job.store.as_ref().and_then(|store| store.size()).unwrap_or(0) as usize;

@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
-use super::collective::exchange;
+use super::collective::exchange::Said;
 use super::ctx::peers::Caller;
 use super::ctx::ticket::Ticket;
 use super::ctx::timers::{Deadline, TimerId};
@@ -187,16 +187,9 @@ impl Gets {
         );
     }
 
-    /// The host has brought all that another node's process has posted, or not. A key that is not there now is not
+    /// The host has brought all that another node's process has posted, which is taken in, or not. A key that is not there now is not
     /// among it.
-    pub fn fetched(
-        &mut self,
-        cx: &mut Ctx,
-        jobs: &mut Jobs,
-        proc: &Proc,
-        number: u64,
-        result: Result<Vec<u8>, Status>,
-    ) {
+    pub fn fetched(&mut self, cx: &mut Ctx, jobs: &mut Jobs, proc: &Proc, number: u64, result: Result<Said, Status>) {
         let which = [false, true].map(|at_once| (proc.clone(), at_once));
         let Some(which) = which.into_iter().find(|which| self.fetching.get(which) == Some(&number)) else {
             return trace!("the host brings what {proc} has posted when nobody waits for it, or its job is over");
@@ -204,7 +197,7 @@ impl Gets {
         self.fetching.remove(&which);
         let (_, at_once) = which;
         let status = match result {
-            Ok(data) => exchange::absorb(cx, jobs, &data).err().unwrap_or(Status::ERR_NOT_FOUND),
+            Ok(said) => said.check().err().unwrap_or(Status::ERR_NOT_FOUND),
             Err(Status::ERR_NOT_SUPPORTED) => Status::ERR_NOT_FOUND,
             Err(status) => {
                 trace!("the host cannot fetch what {proc} has posted: {status}");
@@ -466,7 +459,7 @@ mod tests {
         for (done, replies) in [(done, vec![]), (anew, vec![(caller, nothing)])] {
             done.complete(Ok(Vec::new()));
             let Some(Ticket::DirectModex(of, number, result)) = test.ticket() else { panic!("an answer") };
-            gets.fetched(&mut test.cx, &mut jobs, &of, number, result);
+            gets.fetched(&mut test.cx, &mut jobs, &of, number, result.map(|_| Said::default()));
             assert_eq!(test.replies(), replies);
         }
     }

@@ -2,6 +2,8 @@
 //!
 //! The store's segments keep values. This keeps which ranks have posted at all (a rank may have posted nothing that is
 //! visible here), and which keys could not be stored: a look-up of one fails instead of waiting.
+mod inbound;
+
 use std::collections::{BTreeMap, HashMap};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -16,6 +18,8 @@ use crate::store::{
 };
 use crate::sys::socket::MAX_DESCRIPTORS;
 use crate::trace;
+
+pub use inbound::Inbound;
 
 /// Reason why a job's data cannot be made or changed.
 #[derive(Debug, thiserror::Error)]
@@ -60,7 +64,7 @@ pub struct JobStore {
 }
 
 /// Version of a rank's data: commits of the process, as its server counts them.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Version {
     server: u64,
     commits: u64,
@@ -145,30 +149,6 @@ impl JobStore {
         let version = Version { server: 0, commits: self.commits(rank) + 1 };
         self.store(rank, entries)?;
         self.posted.insert(rank, version);
-        Ok(())
-    }
-
-    /// Takes in what another node's server says of a rank there: what it had posted with so many commits. Where more is
-    /// known already, only what is missing is new.
-    pub fn post_from(
-        &mut self,
-        server: u64,
-        commits: u64,
-        rank: Rank,
-        mut entries: Vec<Posted>,
-    ) -> Result<(), JobStoreError> {
-        let version = Version { server, commits };
-        let is_late = |known: &Version| known.server == server && known.commits > commits;
-        let late = self.posted.get(&rank).is_some_and(is_late);
-        if late {
-            let found = |key: &Key| self.writer.reader().get(&Question::new(rank, key));
-            let is_missing = |key: &Key| matches!(found(key), Err(Miss::NotFound));
-            entries.retain(|posted| is_missing(&posted.key));
-        }
-        self.store(rank, entries)?;
-        if !late {
-            self.posted.insert(rank, version);
-        }
         Ok(())
     }
 

@@ -1,6 +1,7 @@
 //! Collectives: the steps of a tracker, and the host's answers to it, each to the room of its operation.
 use super::Router;
-use crate::data::{Info, Proc};
+use crate::data::{Info, Proc, Status};
+use crate::server::absorptions::{Absorbed, Purpose};
 use crate::server::collective::Step;
 use crate::server::collective::arrived::Waiter;
 use crate::server::collective::signature::Operation;
@@ -42,12 +43,27 @@ impl Router {
         }
     }
 
+    /// Takes in what the host has brought from other nodes, or why it has not.
+    pub(super) fn absorb(&mut self, purpose: Purpose, brought: Result<Vec<u8>, Status>) {
+        let absorbed = self.absorptions.begin(&mut self.cx, &mut self.jobs, purpose, brought);
+        self.absorbed(absorbed);
+    }
+
+    /// Tells the room that has asked for data of other nodes, once it is taken in.
+    pub(super) fn absorbed(&mut self, absorbed: Option<Absorbed>) {
+        let Some(Absorbed { purpose, result }) = absorbed else { return };
+        let Router { cx, jobs, collectives, fences, gets, .. } = self;
+        match purpose {
+            Purpose::Fence(id) => fences.answered(cx, jobs, collectives, id, result),
+            Purpose::FailedFence(number) => fences.failure_answered(cx, jobs, collectives, number, result),
+            Purpose::DirectModex(proc, number) => gets.fetched(cx, jobs, &proc, number, result),
+        }
+    }
+
     /// The host has answered something about a collective.
     pub(super) fn collective_answered(&mut self, ticket: Ticket) {
-        let Router { cx, jobs, collectives, fences, connections, groups, .. } = self;
+        let Router { cx, jobs, collectives, connections, groups, .. } = self;
         match ticket {
-            Ticket::Fence(id, result) => fences.answered(cx, jobs, collectives, id, result),
-            Ticket::FailedFence(number, result) => fences.failure_answered(cx, jobs, collectives, number, result),
             Ticket::Connect(id, result) => connections.answered(cx, jobs, collectives, id, result),
             Ticket::Group(id, result) => groups.answered(below!(self), id, result),
             Ticket::Single(number, result) => groups.single_answered(below!(self), number, result),

@@ -10,6 +10,7 @@ use crate::attribute_support::HostSupport;
 use crate::data::{Info, Nspace, Status, keys};
 use crate::message::door::{Arrival, Callers, JobInformation, Left, PeerId};
 use crate::message::{Forward, Request};
+use crate::server::absorptions::{Absorptions, Purpose};
 use crate::server::admission::Admission;
 use crate::server::cleanup::Cleanups;
 use crate::server::collective::Collectives;
@@ -67,6 +68,7 @@ pub(in crate::server) struct Router {
     pub(in crate::server) admission: Admission,
     pub(in crate::server) environments: ForkEnvironments,
     pub(in crate::server) commits: Commits,
+    pub(in crate::server) absorptions: Absorptions,
     pub(in crate::server) collectives: Collectives,
     pub(in crate::server) fences: Fences,
     pub(in crate::server) connections: Connections,
@@ -94,6 +96,7 @@ impl Router {
             admission: Admission::default(),
             environments,
             commits: Commits::default(),
+            absorptions: Absorptions::default(),
             collectives: Collectives::default(),
             fences: Fences::default(),
             connections: Connections::default(),
@@ -121,14 +124,15 @@ impl Router {
         match ticket {
             Ticket::Reply(caller, reply) => self.cx.reply(caller.peer, caller.number, reply),
             Ticket::Ignored => {}
-            Ticket::Fence(..)
-            | Ticket::FailedFence(..)
-            | Ticket::Connect(..)
-            | Ticket::Group(..)
-            | Ticket::Single(..)
-            | Ticket::InvitationContext(..) => self.collective_answered(ticket),
-            Ticket::DirectModex(proc, number, result) => {
-                self.gets.fetched(&mut self.cx, &mut self.jobs, &proc, number, result);
+            Ticket::Fence(id, result) => self.absorb(Purpose::Fence(id), result),
+            Ticket::FailedFence(number, result) => self.absorb(Purpose::FailedFence(number), result),
+            Ticket::Connect(..) | Ticket::Group(..) | Ticket::Single(..) | Ticket::InvitationContext(..) => {
+                self.collective_answered(ticket)
+            }
+            Ticket::DirectModex(proc, number, result) => self.absorb(Purpose::DirectModex(proc, number), result),
+            Ticket::Decoded(number) => {
+                let absorbed = self.absorptions.decoded(&mut self.cx, number);
+                self.absorbed(absorbed);
             }
             Ticket::Draft(number, draft, result) => {
                 self.commits.stepped(&mut self.cx, &mut self.jobs, number, draft, result);
@@ -193,6 +197,10 @@ impl Router {
     pub(in crate::server) fn slice(&mut self, slice: Slice) {
         match slice {
             Slice::Commit(number) => self.commits.slice(&mut self.cx, &mut self.jobs, number),
+            Slice::Absorption(number) => {
+                let absorbed = self.absorptions.slice(&mut self.cx, &mut self.jobs, number);
+                self.absorbed(absorbed);
+            }
         }
     }
 

@@ -1,6 +1,7 @@
 //! The records of each rank, in a set of segments, and their change by a commit.
 //!
 //! A new record is composed of what is there ([`Records`]), written to a block of its own, and published.
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use instanton_layout::Malformed;
@@ -95,13 +96,15 @@ impl Table {
     }
 
     /// Writes what changes for a rank to a block of its own, which nothing refers to yet. `None` where nothing changes.
+    /// Of `pages` of the rank table others have taken blocks, and will have published these before.
     pub(in crate::store) fn prepare(
         &mut self,
         rank: Rank,
         changes: &Changes<'_>,
+        pages: &mut BTreeSet<usize>,
     ) -> Result<Option<Prepared>, WriteError> {
         let Some(mut next) = self.records().next(rank, changes)? else { return Ok(None) };
-        let mut prepared = self.reserve(rank, &mut next)?;
+        let mut prepared = self.reserve(rank, &mut next, pages)?;
         if let Some(unwritten) = prepared.unwritten.take() {
             unwritten.write();
         }
@@ -109,7 +112,12 @@ impl Table {
     }
 
     /// Takes a block for a record that was composed, which is still to be written.
-    pub(in crate::store) fn reserve(&mut self, rank: Rank, next: &mut Next) -> Result<Prepared, WriteError> {
+    pub(in crate::store) fn reserve(
+        &mut self,
+        rank: Rank,
+        next: &mut Next,
+        pages: &mut BTreeSet<usize>,
+    ) -> Result<Prepared, WriteError> {
         let (mut new, mut unwritten) = (None, None);
         if let Some(record) = next.record.take() {
             let (block, to_write) = self.set.reserve(record, &mut self.maker)?;
@@ -118,9 +126,13 @@ impl Table {
         let head = new.map(|block| block.at).or(next.base);
         let (replaced, before) = (std::mem::take(&mut next.replaced), next.before);
         let mut prepared = Prepared { rank, head, new, page: None, replaced, before, unwritten };
-        if self.job().page(job::page_of(rank.0)).is_none() {
+        let index = job::page_of(rank.0);
+        if self.job().page(index).is_none() && !pages.contains(&index) {
             match self.set.table_page(&mut self.maker) {
-                Ok(page) => prepared.page = Some(page),
+                Ok(page) => {
+                    prepared.page = Some(page);
+                    pages.insert(index);
+                }
                 Err(error) => {
                     self.discard(prepared);
                     return Err(error);
@@ -130,9 +142,14 @@ impl Table {
         Ok(prepared)
     }
 
+    /// The place and version of a rank's newest record.
+    pub(in crate::store) fn newest(&self, rank: Rank) -> Result<Option<(Reference, u64)>, ReadError> {
+        self.records().newest(rank)
+    }
+
     /// Returns whether a rank's records are still those that the prepared one continues or replaces.
     pub(in crate::store) fn is_up_to_date(&self, prepared: &Prepared) -> bool {
-        self.records().newest(prepared.rank).is_ok_and(|newest| newest == prepared.before)
+        self.newest(prepared.rank).is_ok_and(|newest| newest == prepared.before)
     }
 
     /// Publishes what was prepared. Answers the blocks that are not referred to any more.

@@ -1,0 +1,321 @@
+//! Absorptions: what the host brings from other nodes, decoded and taken in before the room that asked hears of it.
+//!
+//! Small data is taken in at once. Large data, as a fence of thousands of processes brings, is decoded by a thread, and
+//! prepared and published in slices between the turns of others. Who asked is named by a [`Purpose`], which comes back
+//! with the result; whether anybody still waits is that room's affair, and the data counts all the same.
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::collective::encoding::{self, BlobError, Others};
+use super::collective::exchange::{self, Said};
+use super::collective::intake::Intake;
+use super::ctx::Ctx;
+use super::ctx::slices::Slice;
+use super::ctx::ticket::{Ticket, TrackerId};
+use super::jobs::Jobs;
+use crate::data::{Proc, Status};
+use crate::message::numbers::NumberMap;
+use crate::trace;
+
+/// Bytes from which on data is large.
+const LARGE: usize = 64 << 10;
+/// Bytes that are taken in in one slice, of processes with the mean amount of data.
+const SLICE: usize = 64 << 10;
+
+/// What data is brought for, by the number of the state that its room keeps.
+#[derive(Debug, PartialEq)]
+pub enum Purpose {
+    /// A fence.
+    Fence(TrackerId),
+    /// A fence that has failed here.
+    FailedFence(u64),
+    /// What a process of another node has posted.
+    DirectModex(Proc, u64),
+}
+
+/// Data that a thread has decoded.
+type Decoded = Arc<Mutex<Option<Result<Others, BlobError>>>>;
+
+/// End of an absorption.
+#[derive(Debug)]
+pub struct Absorbed {
+    pub purpose: Purpose,
+    /// What the nodes have said; or why the host has brought nothing, or it cannot be taken in.
+    pub result: Result<Said, Status>,
+}
+
+/// An absorption under way.
+#[derive(Debug)]
+struct Absorption {
+    purpose: Purpose,
+    bytes: usize,
+    /// Where the thread leaves what it has decoded.
+    decoded: Decoded,
+    said: Said,
+    /// The data, once it is decoded.
+    intake: Option<Intake>,
+    /// Processes of a slice.
+    slice: usize,
+}
+
+/// Absorptions under way.
+#[derive(Debug, Default)]
+pub struct Absorptions {
+    under_way: NumberMap<u64, Absorption>,
+    last: u64,
+}
+
+impl Absorptions {
+    /// Takes in what the host has brought. Returns how that ends, unless it goes on.
+    pub fn begin(
+        &mut self,
+        cx: &mut Ctx,
+        jobs: &mut Jobs,
+        purpose: Purpose,
+        brought: Result<Vec<u8>, Status>,
+    ) -> Option<Absorbed> {
+        let data = match brought {
+            Ok(data) => data,
+            Err(status) => return Some(Absorbed { purpose, result: Err(status) }),
+        };
+        if data.len() <= LARGE {
+            let result = exchange::others(cx, &data).and_then(|Others { ranks, failure }| {
+                let is_empty = ranks.is_empty();
+                exchange::take_in(cx, jobs, ranks)?;
+                Ok(Said { failure, is_empty })
+            });
+            return Some(Absorbed { purpose, result });
+        }
+        self.last += 1;
+        let (number, bytes, decoded) = (self.last, data.len(), Decoded::default());
+        let (data, own, place) = (Arc::new(data), exchange::sender(cx), decoded.clone());
+        let decode = move || _ = lock(&place).insert(encoding::read(&data, &own));
+        let absorption = Absorption { purpose, bytes, decoded, said: Said::default(), intake: None, slice: 1 };
+        self.under_way.insert(number, absorption);
+        let theirs = decode.clone();
+        let worker = cx.offload("exchange", move || {
+            theirs();
+            Ticket::Decoded(number)
+        });
+        let Err(e) = worker else { return None };
+        trace!("no thread for data of other nodes: {e}");
+        decode();
+        self.decoded(cx, number)
+    }
+
+    /// The data is decoded, or cannot be.
+    pub fn decoded(&mut self, cx: &mut Ctx, number: u64) -> Option<Absorbed> {
+        let decoded = lock(&self.under_way.get(&number)?.decoded).take()?;
+        let Others { ranks, failure } = match decoded {
+            Ok(others) => others,
+            Err(e) => {
+                trace!("data from other nodes cannot be read: {e}");
+                return self.end(number, Err(Status::ERR_UNPACK_FAILURE));
+            }
+        };
+        let absorption = self.under_way.get_mut(&number)?;
+        absorption.said = Said { failure, is_empty: ranks.is_empty() };
+        absorption.slice = (ranks.len() * SLICE / absorption.bytes).max(1);
+        absorption.intake = Some(Intake::new(ranks));
+        cx.slice(Slice::Absorption(number));
+        None
+    }
+
+    /// Takes some more in.
+    pub fn slice(&mut self, cx: &mut Ctx, jobs: &mut Jobs, number: u64) -> Option<Absorbed> {
+        let absorption = self.under_way.get_mut(&number)?;
+        match absorption.intake.as_mut()?.step(cx, jobs, absorption.slice) {
+            Ok(true) => self.end(number, Ok(())),
+            Ok(false) => {
+                cx.slice(Slice::Absorption(number));
+                None
+            }
+            Err(status) => self.end(number, Err(status)),
+        }
+    }
+
+    fn end(&mut self, number: u64, result: Result<(), Status>) -> Option<Absorbed> {
+        let Absorption { purpose, said, .. } = self.under_way.remove(&number)?;
+        Some(Absorbed { purpose, result: result.map(|()| said) })
+    }
+}
+
+fn lock<T>(place: &Mutex<T>) -> MutexGuard<'_, T> {
+    place.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::{Key, Nspace, Rank, Scope, Value};
+    use crate::message::Posted;
+    use crate::server::NoHost;
+    use crate::server::collective::encoding::{RankData, Sender};
+    use crate::server::ctx::effect::Effect;
+    use crate::server::ctx::testing::{self, TestCtx, proc};
+    use crate::store::Directives;
+
+    /// Processes of the job; the first runs here.
+    const SIZE: u32 = 2000;
+
+    struct Bench {
+        test: TestCtx,
+        jobs: Jobs,
+        absorptions: Absorptions,
+    }
+
+    impl Bench {
+        fn new() -> Self {
+            let (test, mut jobs) = (testing::ctx(NoHost), Jobs::default());
+            jobs.add(&proc("job", 0).nspace, SIZE, &[Rank(0)]);
+            Bench { test, jobs, absorptions: Absorptions::default() }
+        }
+
+        fn begin(&mut self, data: Vec<u8>) -> Option<Absorbed> {
+            self.absorptions.begin(&mut self.test.cx, &mut self.jobs, Purpose::FailedFence(7), Ok(data))
+        }
+
+        /// Has the thread decode what there is.
+        fn decode(&mut self) -> Option<Absorbed> {
+            self.test.run_offloaded();
+            let Some(Ticket::Decoded(number)) = self.test.ticket() else { panic!("a ticket") };
+            self.absorptions.decoded(&mut self.test.cx, number)
+        }
+
+        fn slice(&mut self) -> Option<Absorbed> {
+            let Some(Slice::Absorption(number)) = self.test.cx.slices.pop_front() else { panic!("a slice") };
+            self.absorptions.slice(&mut self.test.cx, &mut self.jobs, number)
+        }
+
+        /// Runs slices to the end; how it ends, and how many there were.
+        fn finish(&mut self) -> (Result<Said, Status>, usize) {
+            let mut count = 1;
+            loop {
+                if let Some(Absorbed { purpose, result }) = self.slice() {
+                    assert_eq!((purpose, self.test.cx.slices.len()), (Purpose::FailedFence(7), 0));
+                    return (result, count);
+                }
+                count += 1;
+            }
+        }
+
+        fn get(&self, rank: u32) -> Option<Value> {
+            let store = self.jobs.store(&proc("job", 0).nspace).unwrap();
+            store.get(Rank(0), Rank(rank), &key(), &Directives::NONE).ok()
+        }
+
+        /// Number of processes whose data is seen here.
+        fn seen(&self) -> usize {
+            (0..SIZE).filter(|rank| self.get(*rank).is_some()).count()
+        }
+    }
+
+    fn key() -> Key {
+        Key::new("endpoint").unwrap()
+    }
+
+    /// Data of all processes but the first, as a server says it after so many commits of each.
+    fn data(commits: u64, scope_of_last: Scope) -> Vec<u8> {
+        let sender = Sender { server: proc("servers", 1), identity: 99 };
+        let of = |rank| {
+            let scope = if rank == SIZE - 1 { scope_of_last } else { Scope::GLOBAL };
+            let value = vec![commits as u8; 200].into();
+            RankData { proc: proc("job", rank), commits, entries: vec![Posted { scope, key: key(), value }] }
+        };
+        encoding::write(&sender, (1..SIZE).map(of).collect(), None).unwrap()
+    }
+
+    fn value(commits: u8) -> Option<Value> {
+        Some(vec![commits; 200].into())
+    }
+
+    #[test]
+    fn large_data_is_taken_in_in_slices_and_published_when_all_of_it_is_written() {
+        let mut bench = Bench::new();
+        assert!(bench.begin(data(1, Scope::GLOBAL)).is_none() && bench.decode().is_none());
+        let slice = bench.absorptions.under_way[&1].slice;
+        assert!(slice < 400, "{slice} processes in a slice");
+        let slices = (SIZE as usize - 1).div_ceil(slice);
+        for _ in 0..slices {
+            assert!(bench.slice().is_none());
+            assert_eq!(bench.seen(), 0);
+        }
+        assert!(bench.slice().is_none());
+        assert_eq!(bench.seen(), slice);
+        let (result, _) = bench.finish();
+        assert_eq!((result, bench.seen()), (Ok(Said::default()), SIZE as usize - 1));
+        let posted = bench.test.effects().iter().filter(|of| matches!(of, Effect::Posted { .. })).count();
+        assert_eq!((posted, bench.absorptions.under_way.len()), (SIZE as usize - 1, 0));
+    }
+
+    #[test]
+    fn nothing_is_seen_of_data_that_cannot_be_stored_as_a_whole() {
+        for size in [1000, 50] {
+            let mut bench = Bench::new();
+            let before = bench.jobs.memory_used();
+            let sender = Sender { server: proc("servers", 1), identity: 99 };
+            let of = |rank| {
+                let scope = if rank == size - 1 { Scope::LOCAL } else { Scope::GLOBAL };
+                let entries = vec![Posted { scope, key: key(), value: vec![1; 200].into() }];
+                RankData { proc: proc("job", rank), commits: 1, entries }
+            };
+            let data = encoding::write(&sender, (1..size).map(of).collect(), None).unwrap();
+            let result = match bench.begin(data) {
+                Some(absorbed) => absorbed.result,
+                None => {
+                    assert!(bench.decode().is_none());
+                    bench.finish().0
+                }
+            };
+            assert_eq!((result, bench.seen()), (Err(Status::ERR_BAD_PARAM), 0));
+            // The blocks are free again: as much as before fits.
+            bench.begin(self::data(1, Scope::GLOBAL));
+            bench.decode();
+            assert_eq!(bench.finish().0, Ok(Said::default()));
+            assert!(bench.jobs.memory_used() >= before);
+        }
+    }
+
+    #[test]
+    fn what_has_become_known_meanwhile_stays_if_it_is_newer() {
+        for (first, second, left) in [(1, 2, value(2)), (2, 1, value(2))] {
+            let mut bench = Bench::new();
+            bench.begin(data(first, Scope::GLOBAL));
+            bench.decode();
+            let others = exchange::others(&bench.test.cx, &data(second, Scope::GLOBAL)).unwrap();
+            bench.slice();
+            exchange::take_in(&mut bench.test.cx, &mut bench.jobs, others.ranks).unwrap();
+            assert_eq!(bench.finish().0, Ok(Said::default()));
+            assert!((1..SIZE).all(|rank| bench.get(rank) == left), "{first} before {second}");
+        }
+    }
+
+    #[test]
+    fn data_of_a_job_that_ends_meanwhile_is_left_aside() {
+        for slices in [0, 1, 8] {
+            let mut bench = Bench::new();
+            bench.begin(data(1, Scope::GLOBAL));
+            bench.decode();
+            (0..slices).for_each(|_| assert!(bench.slice().is_none()));
+            bench.jobs.add(&Nspace::new("job").unwrap(), SIZE, &[Rank(0)]);
+            let (result, _) = bench.finish();
+            assert_eq!(result, Ok(Said::default()));
+            bench.begin(data(2, Scope::GLOBAL));
+            bench.decode();
+            bench.finish().0.unwrap();
+            assert!((1..SIZE).all(|rank| bench.get(rank) == value(2)));
+        }
+    }
+
+    #[test]
+    fn without_threads_and_with_damage_it_ends_all_the_same() {
+        let mut bench = Bench::new();
+        bench.test.lack_threads(true);
+        assert!(bench.begin(data(1, Scope::GLOBAL)).is_none());
+        assert_eq!((bench.finish().0, bench.seen()), (Ok(Said::default()), SIZE as usize - 1));
+        let mut damaged = data(2, Scope::GLOBAL);
+        let middle = damaged.len() / 2;
+        damaged[middle] ^= 1;
+        let absorbed = bench.begin(damaged).unwrap();
+        assert_eq!((absorbed.result, bench.get(1)), (Err(Status::ERR_UNPACK_FAILURE), value(1)));
+    }
+}

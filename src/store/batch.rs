@@ -1,0 +1,46 @@
+//! Batches: what ranks of other nodes have posted, written as a whole before any of it is published.
+//!
+//! Nobody sees anything of a batch that cannot be stored: each part is [prepared](super::JobWriter::prepare) first, and
+//! publishing a part that was prepared takes no memory. Records do not move to new segments while there is a batch.
+use std::collections::{BTreeSet, VecDeque};
+
+use instanton_layout::job::Reference;
+
+use super::modex::table::Prepared;
+use crate::data::{Posted, Rank};
+
+/// What a rank has posted, written and not yet published.
+pub(super) struct Part {
+    pub(super) rank: Rank,
+    pub(super) entries: Vec<Posted>,
+    /// The rank's newest record when this was prepared, and its version.
+    pub(super) before: Option<(Reference, u64)>,
+    /// The new record; none where nothing changes.
+    pub(super) prepared: Option<Prepared>,
+}
+
+/// Data of ranks of other nodes, on its way into a job.
+pub struct Batch {
+    /// Job that it is made for.
+    pub(super) job: u64,
+    pub(super) parts: VecDeque<Part>,
+    /// Pages of the rank table that parts bring; those come before other parts that need them.
+    pub(super) pages: BTreeSet<usize>,
+}
+
+/// A part of a batch that has left it.
+#[derive(Debug)]
+pub struct Published {
+    /// The rank that has posted this.
+    pub rank: Rank,
+    /// What it has posted.
+    pub entries: Vec<Posted>,
+    /// False where the rank's records have changed since the part was prepared: it is to be stored anew.
+    pub is_current: bool,
+}
+
+impl std::fmt::Debug for Batch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Batch({} parts)", self.parts.len())
+    }
+}

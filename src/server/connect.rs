@@ -6,8 +6,8 @@
 //! before it says that they are connected. One that does no such thing (`ERR_NOT_SUPPORTED`) is not needed by
 //! processes that all run here.
 //!
-//! Ties end with a disconnect, and with the namespace. A participant that dies before it has arrived ends the operation
-//! for the others, as it does a fence.
+//! Ties end with a disconnect, and with the namespace; nobody connects with one that is over. A participant that dies
+//! before it has arrived ends the operation for the others, as it does a fence.
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::collective::arrived::Waiter;
@@ -97,6 +97,10 @@ impl Connections {
             Ok(signature) => signature,
             Err(bad) => return bad.refuse(cx, caller, proc),
         };
+        if let Some(over) = signature.namespaces().find(|nspace| jobs.get(nspace).is_none() && jobs.is_over(nspace)) {
+            trace!("{proc} names processes of {over}, which is over");
+            return cx.answer_status(caller, Err(Status::EVENT_JOB_END));
+        }
         let disconnects = *signature.operation() == Operation::Disconnect;
         if disconnects && !self.are_connected(&signature) {
             trace!("{proc} disconnects from processes that it is not connected with");
@@ -161,7 +165,31 @@ fn ask(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::server::ctx::testing::proc;
+    use crate::data::Rank;
+    use crate::message::Reply;
+    use crate::server::NoHost;
+    use crate::server::ctx::testing::{self, proc};
+
+    #[test]
+    fn nobody_connects_with_a_job_that_is_over() {
+        let (mut test, mut jobs) = (testing::ctx(NoHost), Jobs::default());
+        let (own, other) = (proc("own", 0), proc("other", 0));
+        let mut connections = Connections::default();
+        let mut collectives = Collectives::default();
+        let peer = test.connect(&own);
+        let mut connect = |jobs: &mut Jobs| {
+            let (caller, procs) = (test.request(peer), [own.clone(), other.clone()]);
+            let named = (&procs[..], &[][..]);
+            connections.arrive(&mut test.cx, jobs, &mut collectives, caller, &own, Operation::Connect, named);
+            test.replies().into_iter().map(|(_, reply)| reply).collect::<Vec<_>>()
+        };
+        [&own, &other].iter().for_each(|of| jobs.add(&of.nspace, 1, &[Rank(0)]));
+        assert_eq!(connect(&mut jobs), []);
+        jobs.remove(&mut testing::ctx(NoHost).cx, &other.nspace);
+        assert_eq!(connect(&mut jobs), [Reply::Done(Status::EVENT_JOB_END)]);
+        jobs.add(&other.nspace, 1, &[Rank(0)]);
+        assert_eq!(connect(&mut jobs), []);
+    }
 
     #[test]
     fn ties_are_found_from_either_side_and_end_with_a_job() {

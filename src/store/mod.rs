@@ -33,6 +33,7 @@ mod ids;
 mod info;
 mod ingest;
 mod modex;
+mod outbound;
 mod read;
 mod release;
 mod segment;
@@ -47,6 +48,7 @@ pub use error::{AttachError, BadJobInfo, MapError, Miss, PinError, ReadError, Wr
 pub use ids::{Have, ReaderId, SegmentId, Want};
 pub use ingest::{Datum, JobInfo, JobInfoBuilder, KeySlot, MAX_RANKS, Placement, ProcWriter};
 pub use modex::reader_pages::{Misuse, ReaderPageHandle};
+pub use outbound::Departure;
 pub use read::{
     Directives, Guard, InfoLevel, JobReader, JobValues, Lasting, Origin, Question, RawValue, ReaderPage, ValueRef,
 };

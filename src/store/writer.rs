@@ -1,5 +1,5 @@
 //! The one writer of a job's segments.
-use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use std::hash::{BuildHasher, RandomState};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
@@ -18,25 +18,11 @@ use super::modex::heap::SegmentSet;
 use super::modex::reader_pages::{Held, Misuse, Pages, ReaderPageHandle};
 use super::modex::table::{Prepared, Table};
 use super::modex::visibility::Visibility;
+use super::outbound::{Changed, Departing, Departure, Sides, Unsent};
 use super::read::JobReader;
 use super::segment::{MappedSegment, OwnSegment};
 use crate::data::{Key, Nspace, Posted, Rank, Scope};
 use crate::sys::memory::Mapping;
-
-/// Changed keys of a rank that are known one by one. Where there are more, all that it has posted goes out again.
-const MAX_UNSENT: usize = 8192;
-
-/// Changes of a rank that other nodes have not been sent.
-enum Unsent {
-    Keys(HashSet<Key>),
-    All,
-}
-
-impl Default for Unsent {
-    fn default() -> Self {
-        Unsent::Keys(HashSet::new())
-    }
-}
 
 /// The memory that a job takes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -86,9 +72,8 @@ pub struct JobWriter {
     local: BTreeSet<u32>,
     /// True if other ranks of this node belong to other writers.
     is_marked_alone: bool,
-    /// What has changed since it was last taken for other nodes, by rank.
-    unsent: BTreeMap<u32, Unsent>,
-    /// Drafts and batches that are under way.
+    unsent: Unsent,
+    /// Drafts, batches and departures that are under way.
     drafts: usize,
 }
 
@@ -118,7 +103,7 @@ impl JobWriter {
             pages: Pages::default(),
             local: BTreeSet::new(),
             is_marked_alone: false,
-            unsent: BTreeMap::new(),
+            unsent: Unsent::default(),
             drafts: 0,
         };
         this.publish_info()?;
@@ -295,7 +280,7 @@ impl JobWriter {
         self.drafts -= 1;
         let published = self.publish(draft.visible.prepared.take(), draft.hidden.prepared.take());
         if draft.is_local {
-            self.unsent.insert(draft.rank.0, Unsent::All);
+            self.unsent.add_all(draft.rank);
         }
         match published {
             Ok(()) => Ok(draft.entries),
@@ -501,42 +486,65 @@ impl JobWriter {
         self.visible.set.held() + sets.map(|waiting| waiting.set.bytes()).sum::<u64>()
     }
 
+    fn sides(&self) -> Sides<'_> {
+        Sides { visible: self.visible.records(), hidden: self.hidden.records() }
+    }
+
     /// Takes the entries that a rank has posted for other nodes since they were last taken.
     ///
     /// # Errors
     /// [`WriteError`] when the records cannot be read; nothing is taken then.
     pub fn take_outbound_new(&mut self, rank: Rank) -> Result<Vec<Posted>, WriteError> {
-        let keys = match self.unsent.get(&rank.0) {
-            None => return Ok(Vec::new()),
-            Some(Unsent::All) => {
-                let all = self.outbound_all(rank)?;
-                self.unsent.remove(&rank.0);
-                return Ok(all);
-            }
-            Some(Unsent::Keys(keys)) => keys,
-        };
-        let mut new = Vec::with_capacity(keys.len());
-        for key in keys {
-            let shared = self.visible.get(rank, key)?.filter(|(scope, _)| *scope == Scope::GLOBAL);
-            let found = match shared {
-                None => self.hidden.get(rank, key)?,
-                shared => shared,
-            };
-            new.extend(found.map(|(scope, value)| Posted { scope, key: key.clone(), value }));
-        }
-        self.unsent.remove(&rank.0);
-        Ok(new)
+        let changed = self.unsent.take(rank);
+        self.sides().changed(rank, &changed).map_err(|error| {
+            self.unsent.put_back(rank, changed);
+            error.into()
+        })
     }
 
     /// Marks entries as new again that were taken for other nodes and did not arrive there. They have the values of
     /// now.
     pub fn put_back_outbound(&mut self, rank: Rank, keys: impl IntoIterator<Item = Key>) {
-        let unsent = self.unsent.entry(rank.0).or_default();
-        let Unsent::Keys(known) = unsent else { return };
-        known.extend(keys);
-        if known.len() > MAX_UNSENT {
-            *unsent = Unsent::All;
+        self.unsent.add(rank, keys);
+    }
+
+    /// Begins to have another thread read what ranks have posted for other nodes: all of it, or what has not been taken
+    /// yet, which is taken then. It ends with [`end_departure`](Self::end_departure).
+    ///
+    /// # Errors
+    /// [`WriteError`] when the records cannot be read, or there is no memory.
+    pub fn departure(&mut self, ranks: impl Iterator<Item = Rank>, takes: bool) -> Result<Departure, WriteError> {
+        let (visible, hidden) = (self.visible.snapshot()?, self.hidden.snapshot()?);
+        let mut departing = Vec::new();
+        for rank in ranks {
+            departing.push(Departing { rank, changed: Changed::All, newest: self.sides().newest(rank)? });
         }
+        if takes {
+            departing.iter_mut().for_each(|of| of.changed = self.unsent.take(of.rank));
+        }
+        self.drafts += 1;
+        Ok(Departure { job: self.reader.job_id(), visible, hidden, ranks: departing, takes })
+    }
+
+    /// Ends a departure. Returns whether what was read of it counts: else what it took is new again.
+    pub fn end_departure(&mut self, departure: Departure, was_read: bool) -> bool {
+        self.drafts -= 1;
+        let is_as_it_was = |of: &Departing| self.sides().newest(of.rank).is_ok_and(|newest| newest == of.newest);
+        let counts = was_read && departure.ranks.iter().all(is_as_it_was);
+        if departure.takes && !counts {
+            departure.ranks.into_iter().for_each(|of| self.unsent.put_back(of.rank, of.changed));
+        }
+        counts
+    }
+
+    /// Returns whether a departure is one of this job.
+    pub fn is_own_departure(&self, departure: &Departure) -> bool {
+        departure.job == self.reader.job_id()
+    }
+
+    /// Bytes of the records of a rank, or none if `new` is asked for and there is nothing new for other nodes.
+    pub fn outbound_bytes(&self, rank: Rank, new: bool) -> u64 {
+        if new && !self.unsent.has(rank) { 0 } else { self.sides().bytes(rank).unwrap_or(0) }
     }
 
     /// Returns whether a rank of this node has posted a key for other nodes, be it for this node as well or not.
@@ -552,10 +560,7 @@ impl JobWriter {
     /// # Errors
     /// [`WriteError`] when the records cannot be read.
     pub fn outbound_all(&self, rank: Rank) -> Result<Vec<Posted>, WriteError> {
-        let mut all = self.visible.all(rank)?;
-        all.retain(|posted| posted.scope == Scope::GLOBAL);
-        all.extend(self.hidden.all(rank)?);
-        Ok(all)
+        Ok(self.sides().all(rank)?)
     }
 
     /// Bytes of the records of a rank that are seen on this node; none where they cannot be read.

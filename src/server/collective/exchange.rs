@@ -64,8 +64,7 @@ pub fn contribution(
         })?;
         ranks.extend(outbound.into_iter().map(|of| RankData::new(nspace, of)));
     }
-    let keys = |of: &RankData| (of.proc.clone(), of.entries.iter().map(|posted| posted.key.clone()).collect());
-    let sent = if whole { ranks.iter().map(keys).collect() } else { Sent::new() };
+    let sent = sent(whole, &ranks);
     match encoding::write(&sender(cx), ranks, None) {
         Ok(data) => Ok((data, sent)),
         Err(e) => {
@@ -74,6 +73,12 @@ pub fn contribution(
             Err(Status::ERR_PACK_FAILURE)
         }
     }
+}
+
+/// Returns what is carried only once of data: nothing unless it goes to the whole job.
+pub fn sent(whole: bool, ranks: &[RankData]) -> Sent {
+    let keys = |of: &RankData| (of.proc.clone(), of.entries.iter().map(|posted| posted.key.clone()).collect());
+    if whole { ranks.iter().map(keys).collect() } else { Sent::new() }
 }
 
 /// Has the next fence carry again what one carried that has not arrived.

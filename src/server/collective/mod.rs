@@ -18,7 +18,7 @@
 //! signature, so that nobody on another node waits for this one.
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::hash::BuildHasherDefault;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::ctx::Ctx;
 use super::ctx::effect::Effect;
@@ -36,6 +36,7 @@ use crate::trace;
 
 pub mod arrived;
 mod complete;
+pub mod contribution;
 pub mod encoding;
 pub mod exchange;
 mod index;
@@ -53,6 +54,8 @@ use tracker::{FailureNotice, OnLoss, Tracker};
 /// Most collectives that a process may have begun and that are not over: those that wait for others, those that have
 /// failed and wait for latecomers, and those that wait for the host.
 const MAX_BEGUN: usize = 1024;
+/// Time after which a tracker is looked at again whose limit came while its part was prepared.
+const AGAIN: Duration = Duration::from_millis(10);
 /// Failed trackers that are looked at again each time without a change of theirs: their latecomers may have ended by
 /// now.
 const LOOKED_AT: usize = 4;
@@ -519,6 +522,11 @@ impl Collectives {
         self.fail_one(cx, jobs, id, Status::ERR_TIMEOUT, "the time limit has passed");
         if let Some(tracker) = self.complete.get_mut(&id) {
             let here = tracker.local.here;
+            if tracker.is_preparing {
+                // The next collective of that signature would come to the host before this one.
+                tracker.limit = Some(cx.timers.set(cx.now() + AGAIN, Deadline::Collective(id)));
+                return;
+            }
             trace!("fence {}: all {here} processes here have come; the host does not answer in time", id.0);
             tracker.limit = None;
             self.finish_with(cx, jobs, id, Err(Status::ERR_TIMEOUT));

@@ -54,6 +54,8 @@ pub struct Tracker {
     pub changed: bool,
     /// Keys that this node's part carries, to be carried again if the collective fails.
     pub sent: Sent,
+    /// True while its part is prepared for the host by a thread.
+    pub is_preparing: bool,
 }
 
 /// A failure of this node's part, for the host and through it for other nodes.
@@ -90,6 +92,7 @@ impl Tracker {
             begun_by: None,
             changed: true,
             sent: Sent::new(),
+            is_preparing: false,
         }
     }
 

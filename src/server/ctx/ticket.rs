@@ -31,6 +31,8 @@ pub enum Ticket {
     Reply(Caller, Reply),
     /// The host has brought what a process of another node has posted, or not; with the number of the request.
     DirectModex(Proc, u64, Result<Vec<u8>, Status>),
+    /// A thread has prepared this node's part of a fence.
+    Contribution(TrackerId),
     /// A thread has decoded data of other nodes, with the number of its absorption.
     Decoded(u64),
     /// The host has answered a query, by its number.

@@ -9,12 +9,14 @@
 //!
 //! A fence over a namespace that is not registered yet waits for that. Where nobody of a whole job is left to come, the
 //! other nodes are told so of each of its fences, unasked.
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use super::collective::arrived::Waiter;
+use super::collective::contribution::Contribution;
 use super::collective::exchange::{self, Said};
 use super::collective::signature::{BadSignature, Operation, Signature};
-use super::collective::tracker::{FailureNotice, OnLoss};
+use super::collective::tracker::{FailureNotice, OnLoss, Tracker};
 use super::collective::{Arrival, Collectives};
 use super::ctx::Ctx;
 use super::ctx::ticket::{Ticket, TrackerId};
@@ -66,6 +68,8 @@ struct Told {
 pub struct Fences {
     early: NumberMap<u64, Early>,
     told: NumberMap<u64, Told>,
+    /// Parts of this node that threads prepare, by tracker.
+    preparing: NumberMap<u64, Arc<Mutex<Option<Contribution>>>>,
     last: u64,
 }
 
@@ -159,22 +163,44 @@ impl Fences {
             // Data that local processes have committed is in their common memory already.
             return collectives.finish_with(cx, jobs, id, Ok(()));
         }
-        let data = match tracker.collect {
-            false => Vec::new(),
-            true => match exchange::contribution(cx, jobs, &tracker.signature, &tracker.arrived) {
-                Ok((data, sent)) => {
-                    tracker.sent = sent;
-                    data
-                }
-                Err(status) => return collectives.fail_complete(cx, jobs, id, status),
-            },
+        if !tracker.collect {
+            return ask_host(cx, tracker, Vec::new());
+        }
+        let Some(contribution) = Contribution::begin(cx, jobs, &tracker.signature, &tracker.arrived) else {
+            return contribute(cx, jobs, collectives, id);
         };
-        let (procs, info) = (tracker.signature.procs(), tracker.info_for_host());
-        cx.ask_host(
-            |host, done| host.fence_nb(&procs, &info, data, done),
-            Vec::new(),
-            move |result| Ticket::Fence(id, result),
-        );
+        tracker.is_preparing = true;
+        let place = Arc::new(Mutex::new(Some(contribution)));
+        self.preparing.insert(id.0, place.clone());
+        let make = move || lock(&place).iter_mut().for_each(Contribution::make);
+        let theirs = make.clone();
+        let worker = cx.offload("exchange", move || {
+            theirs();
+            Ticket::Contribution(id)
+        });
+        if let Err(e) = worker {
+            trace!("no thread for what processes here have posted: {e}");
+            make();
+            self.prepared(cx, jobs, collectives, id);
+        }
+    }
+
+    /// This node's part of a fence is prepared.
+    pub fn prepared(&mut self, cx: &mut Ctx, jobs: &mut Jobs, collectives: &mut Collectives, id: TrackerId) {
+        let Some(contribution) = self.preparing.remove(&id.0).and_then(|place| lock(&place).take()) else { return };
+        let made = contribution.end(jobs);
+        match (collectives.completed(id), made) {
+            (Some(tracker), Some((data, sent))) => {
+                (tracker.is_preparing, tracker.sent) = (false, sent);
+                ask_host(cx, tracker, data);
+            }
+            (Some(tracker), None) => {
+                tracker.is_preparing = false;
+                contribute(cx, jobs, collectives, id);
+            }
+            (None, Some((_, sent))) => exchange::take_back(jobs, sent),
+            (None, None) => {}
+        }
     }
 
     /// The host has answered a fence, and what it brings is taken in.
@@ -225,6 +251,28 @@ impl Fences {
     }
 }
 
+/// Asks the host with this node's part, all of which is collected now.
+fn contribute(cx: &mut Ctx, jobs: &mut Jobs, collectives: &mut Collectives, id: TrackerId) {
+    let Some(tracker) = collectives.completed(id) else { return };
+    match exchange::contribution(cx, jobs, &tracker.signature, &tracker.arrived) {
+        Ok((data, sent)) => {
+            tracker.sent = sent;
+            ask_host(cx, tracker, data);
+        }
+        Err(status) => collectives.fail_complete(cx, jobs, id, status),
+    }
+}
+
+/// Asks the host for a fence, with this node's part.
+fn ask_host(cx: &mut Ctx, tracker: &Tracker, data: Vec<u8>) {
+    let (id, procs, info) = (tracker.id, tracker.signature.procs(), tracker.info_for_host());
+    cx.ask_host(
+        |host, done| host.fence_nb(&procs, &info, data, done),
+        Vec::new(),
+        move |result| Ticket::Fence(id, result),
+    );
+}
+
 /// Tells the other nodes that this one misses the next fence of a whole job, where nobody of it is here any
 /// more and some have gone without a goodbye: they would wait for this node. When that fence is over, it is
 /// told of the one after it.
@@ -251,3 +299,10 @@ fn missed(cx: &mut Ctx, jobs: &mut Jobs, collectives: &mut Collectives, signatur
         collectives.miss(cx, jobs, signature);
     }
 }
+
+fn lock<T>(place: &Mutex<T>) -> MutexGuard<'_, T> {
+    place.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests;

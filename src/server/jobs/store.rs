@@ -2,6 +2,7 @@
 //!
 //! The store's segments keep values. This keeps which ranks have posted at all (a rank may have posted nothing that is
 //! visible here), and which keys could not be stored: a look-up of one fails instead of waiting.
+mod departing;
 mod inbound;
 
 use std::collections::{BTreeMap, HashMap};
@@ -19,6 +20,7 @@ use crate::store::{
 use crate::sys::socket::MAX_DESCRIPTORS;
 use crate::trace;
 
+pub use departing::Departing;
 pub use inbound::Inbound;
 
 /// Reason why a job's data cannot be made or changed.

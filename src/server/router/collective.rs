@@ -62,8 +62,9 @@ impl Router {
 
     /// The host has answered something about a collective.
     pub(super) fn collective_answered(&mut self, ticket: Ticket) {
-        let Router { cx, jobs, collectives, connections, groups, .. } = self;
+        let Router { cx, jobs, collectives, fences, connections, groups, .. } = self;
         match ticket {
+            Ticket::Contribution(id) => fences.prepared(cx, jobs, collectives, id),
             Ticket::Connect(id, result) => connections.answered(cx, jobs, collectives, id, result),
             Ticket::Group(id, result) => groups.answered(below!(self), id, result),
             Ticket::Single(number, result) => groups.single_answered(below!(self), number, result),

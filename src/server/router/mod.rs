@@ -126,9 +126,11 @@ impl Router {
             Ticket::Ignored => {}
             Ticket::Fence(id, result) => self.absorb(Purpose::Fence(id), result),
             Ticket::FailedFence(number, result) => self.absorb(Purpose::FailedFence(number), result),
-            Ticket::Connect(..) | Ticket::Group(..) | Ticket::Single(..) | Ticket::InvitationContext(..) => {
-                self.collective_answered(ticket)
-            }
+            Ticket::Contribution(_)
+            | Ticket::Connect(..)
+            | Ticket::Group(..)
+            | Ticket::Single(..)
+            | Ticket::InvitationContext(..) => self.collective_answered(ticket),
             Ticket::DirectModex(proc, number, result) => self.absorb(Purpose::DirectModex(proc, number), result),
             Ticket::Decoded(number) => {
                 let absorbed = self.absorptions.decoded(&mut self.cx, number);

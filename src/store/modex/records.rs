@@ -161,7 +161,7 @@ impl dyn Records + '_ {
     }
 
     /// The place and version of a rank's newest record.
-    pub(super) fn newest(&self, rank: Rank) -> Result<Option<(Reference, u64)>, ReadError> {
+    pub(in crate::store) fn newest(&self, rank: Rank) -> Result<Option<(Reference, u64)>, ReadError> {
         self.walk(rank, |(_, _, part)| Ok(Some((part.at, part.version))))
     }
 

@@ -12,7 +12,7 @@ use instanton_layout::words::{RawWords, RawWordsMut};
 
 use super::heap::{Block, Maker, SegmentSet, Unwritten};
 use super::records::{Changes, Next, Records, Snapshot, Stored};
-use crate::data::{Key, Posted, Rank, Scope, Value};
+use crate::data::{Key, Rank, Scope, Value};
 use crate::store::budget::Budget;
 use crate::store::error::{ReadError, WriteError};
 use crate::sys::memory::Mapping;
@@ -76,11 +76,6 @@ impl Table {
     /// The value of a rank's key, with its scope.
     pub(in crate::store) fn get(&self, rank: Rank, key: &Key) -> Result<Option<(Scope, Value)>, ReadError> {
         self.records().get(rank, key)
-    }
-
-    /// All entries of a rank.
-    pub(in crate::store) fn all(&self, rank: Rank) -> Result<Vec<Posted>, ReadError> {
-        self.records().all(rank)
     }
 
     /// The records as they are now, to be read by another thread. What has changed since is found out by who

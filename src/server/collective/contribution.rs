@@ -1,0 +1,82 @@
+//! Contribution: this node's part of a fence, where it is large: read and encoded by a thread.
+//!
+//! What it is made of is taken first, so that two fences do not carry it twice. If a rank's records have changed by the
+//! time that it is made, or its job is over, it does not count, and what it took is new again.
+use super::arrived::Arrived;
+use super::encoding::{self, RankData, Sender};
+use super::exchange::{self, Sent};
+use super::signature::Signature;
+use crate::data::{Nspace, Rank};
+use crate::server::ctx::Ctx;
+use crate::server::jobs::Jobs;
+use crate::server::jobs::store::Departing;
+use crate::trace;
+
+/// Bytes of records from which on a contribution is large.
+const LARGE: u64 = 64 << 10;
+
+/// This node's part of a fence.
+#[derive(Debug)]
+pub struct Contribution {
+    sender: Sender,
+    /// True if it is carried only once.
+    whole: bool,
+    parts: Vec<(Nspace, Departing)>,
+    made: Option<(Vec<u8>, Sent)>,
+}
+
+impl Contribution {
+    /// Begins a large one. `None` where it is small, or this cannot be done.
+    pub fn begin(cx: &Ctx, jobs: &mut Jobs, signature: &Signature, arrived: &Arrived) -> Option<Self> {
+        let whole = signature.is_whole_job();
+        let ranks = |nspace| arrived.of(nspace).map(|(rank, _)| rank).collect::<Vec<Rank>>();
+        let bytes = |nspace| Some(jobs.store(nspace)?.outbound_bytes(&ranks(nspace), whole));
+        if signature.namespaces().filter_map(bytes).sum::<u64>() <= LARGE {
+            return None;
+        }
+        let mut begun = Contribution { sender: exchange::sender(cx), whole, parts: Vec::new(), made: None };
+        for nspace in signature.namespaces() {
+            let Some(store) = jobs.store_mut(nspace) else { continue };
+            match store.departing(&ranks(nspace), whole) {
+                Ok(departing) => begun.parts.push((nspace.clone(), departing)),
+                Err(e) => {
+                    trace!("what processes of {nspace} have posted is read at once: {e}");
+                    begun.end(jobs);
+                    return None;
+                }
+            }
+        }
+        Some(begun)
+    }
+
+    /// Makes it.
+    pub fn make(&mut self) {
+        let mut ranks = Vec::new();
+        for (nspace, departing) in &self.parts {
+            let Ok(outbound) = departing.read() else { return };
+            ranks.extend(outbound.into_iter().map(|of| RankData::new(nspace, of)));
+        }
+        let sent = exchange::sent(self.whole, &ranks);
+        self.made = encoding::write(&self.sender, ranks, None).ok().map(|data| (data, sent));
+    }
+
+    /// Ends it. Returns what was made, and is carried only once, unless it does not count.
+    pub fn end(self, jobs: &mut Jobs) -> Option<(Vec<u8>, Sent)> {
+        let mut counts = true;
+        let mut ended = Vec::new();
+        for (nspace, departing) in self.parts {
+            let store = jobs.store_mut(&nspace).filter(|store| store.is_of_this(&departing));
+            let of_this = store.is_some_and(|store| store.end_departing(departing, self.made.is_some()));
+            counts &= of_this;
+            ended.push((nspace, of_this));
+        }
+        let (data, sent) = self.made?;
+        if counts {
+            return Some((data, sent));
+        }
+        // What the others took was not taken by them alone.
+        let counted = |nspace: &Nspace| ended.iter().any(|(of, counts)| of == nspace && *counts);
+        exchange::take_back(jobs, sent.into_iter().filter(|(proc, _)| counted(&proc.nspace)).collect());
+        None
+    }
+}

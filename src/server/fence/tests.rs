@@ -1,0 +1,160 @@
+//! Large contributions to a fence: taken, made by a thread, and given to the host.
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::time::Duration;
+
+use super::*;
+use crate::data::{Key, Rank, Scope, Value};
+use crate::message::{Posted, Reply};
+use crate::server::collective::Step;
+use crate::server::collective::encoding::{self, Others, RankData};
+use crate::server::ctx::testing::{self, TestCtx, proc};
+use crate::server::host::{Accepted, Answer, Completion, Host};
+
+/// A host that notes what it is asked for, and answers when the test does.
+struct NotingHost(Sender<(Vec<u8>, Completion<Vec<u8>>)>);
+
+impl Host for NotingHost {
+    fn fence_nb(&self, _: &[Proc], _: &[Info], data: Vec<u8>, done: Completion<Vec<u8>>) -> Accepted {
+        self.0.send((data, done)).unwrap();
+        Ok(Answer::Later)
+    }
+}
+
+/// A job of three processes, two of which run here.
+struct Bench {
+    test: TestCtx,
+    jobs: Jobs,
+    collectives: Collectives,
+    fences: Fences,
+    asked: Receiver<(Vec<u8>, Completion<Vec<u8>>)>,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let (sender, asked) = mpsc::channel();
+        let (test, mut jobs) = (testing::ctx(NotingHost(sender)), Jobs::default());
+        jobs.add(&proc("job", 0).nspace, 3, &[Rank(0), Rank(1)]);
+        Bench { test, jobs, collectives: Collectives::default(), fences: Fences::default(), asked }
+    }
+
+    /// Has a process commit a large value.
+    fn commit(&mut self, rank: u32, of: u8) {
+        let entries = vec![Posted { scope: Scope::GLOBAL, key: key(), value: value(of) }];
+        self.jobs.commit(&mut self.test.cx, proc("job", rank), entries).unwrap();
+    }
+
+    /// Has both processes come to a collecting fence, and lets it go on as far as it does.
+    fn fence(&mut self, limit: Option<Duration>) {
+        let mut info = vec![Info::new(keys::COLLECT_DATA, true)];
+        info.extend(limit.map(|limit| Info::new(keys::TIMEOUT, limit.as_secs() as u32)));
+        for rank in 0..2 {
+            let proc = proc("job", rank);
+            let peer = self.test.connect(&proc);
+            let waiter = Waiter { caller: self.test.request(peer), seen: None };
+            let request = Request { waiter, proc, procs: Vec::new(), info: info.clone(), group: None };
+            self.fences.fence(&mut self.test.cx, &mut self.jobs, &mut self.collectives, request);
+        }
+        let Some(Step::Complete(_, id)) = self.collectives.next_step() else { panic!("it is not complete") };
+        self.fences.complete(&mut self.test.cx, &mut self.jobs, &mut self.collectives, id);
+    }
+
+    /// Has the thread prepare this node's part, and lets the fence go on.
+    fn prepare(&mut self) {
+        self.test.run_offloaded();
+        let Some(Ticket::Contribution(id)) = self.test.ticket() else { panic!("nothing is prepared") };
+        self.fences.prepared(&mut self.test.cx, &mut self.jobs, &mut self.collectives, id);
+    }
+
+    /// Entries that the host was asked to carry, by rank; none where it was not asked.
+    fn carried(&mut self) -> Option<Vec<(u32, Vec<Value>)>> {
+        let (data, done) = self.asked.try_recv().ok()?;
+        let Others { ranks, .. } = encoding::read(&data, &sender()).unwrap();
+        done.complete(Ok(Vec::new()));
+        while let Some(ticket) = self.test.ticket() {
+            let Ticket::Fence(id, result) = ticket else { continue };
+            let result = result.map(|_| Said::default());
+            self.fences.answered(&mut self.test.cx, &mut self.jobs, &mut self.collectives, id, result);
+        }
+        let values = |of: RankData| (of.proc.rank.0, of.entries.into_iter().map(|posted| posted.value).collect());
+        Some(ranks.into_iter().map(|(_, of)| values(of)).collect())
+    }
+
+    fn statuses(&mut self) -> Vec<Status> {
+        let status = |reply| if let Reply::Done(status) = reply { status } else { panic!("{reply:?}") };
+        self.test.replies().into_iter().map(|(_, reply)| status(reply)).collect()
+    }
+}
+
+fn key() -> Key {
+    Key::new("endpoint").unwrap()
+}
+
+fn value(of: u8) -> Value {
+    vec![of; 100_000].into()
+}
+
+/// A sender that is none of the test's.
+fn sender() -> encoding::Sender {
+    encoding::Sender { server: proc("nobody", 0), identity: 77 }
+}
+
+#[test]
+fn a_large_part_is_made_by_a_thread_and_carried_once() {
+    for lacks_threads in [false, true] {
+        let mut bench = Bench::new();
+        bench.test.lack_threads(lacks_threads);
+        (0..2).for_each(|rank| bench.commit(rank, 1));
+        bench.fence(None);
+        if !lacks_threads {
+            assert!(bench.carried().is_none());
+            bench.prepare();
+        }
+        assert_eq!(bench.carried(), Some(vec![(0, vec![value(1)]), (1, vec![value(1)])]));
+        assert_eq!(bench.statuses(), [Status::SUCCESS; 2]);
+        bench.commit(1, 2);
+        bench.fence(None);
+        if !lacks_threads {
+            bench.prepare();
+        }
+        assert_eq!(bench.carried(), Some(vec![(0, vec![]), (1, vec![value(2)])]));
+    }
+}
+
+#[test]
+fn what_changes_while_it_is_made_is_carried_as_it_is_then() {
+    let mut bench = Bench::new();
+    (0..2).for_each(|rank| bench.commit(rank, 1));
+    bench.fence(None);
+    bench.commit(1, 2);
+    bench.prepare();
+    assert_eq!(bench.carried(), Some(vec![(0, vec![value(1)]), (1, vec![value(2)])]));
+}
+
+#[test]
+fn a_limit_that_comes_meanwhile_ends_it_once_the_host_is_asked() {
+    let mut bench = Bench::new();
+    (0..2).for_each(|rank| bench.commit(rank, 1));
+    bench.fence(Some(Duration::from_secs(1)));
+    let expire = |bench: &mut Bench, by| {
+        for deadline in bench.test.advance(by) {
+            let Deadline::Collective(id) = deadline else { panic!("{deadline:?}") };
+            bench.collectives.expired(&mut bench.test.cx, &mut bench.jobs, id);
+        }
+    };
+    expire(&mut bench, Duration::from_secs(2));
+    assert_eq!(bench.statuses(), []);
+    bench.prepare();
+    expire(&mut bench, Duration::from_secs(1));
+    assert_eq!(bench.statuses(), [Status::ERR_TIMEOUT; 2]);
+    assert_eq!(bench.carried().map(|ranks| ranks.len()), Some(2));
+}
+
+#[test]
+fn a_job_that_begins_anew_meanwhile_has_no_part_in_it() {
+    let mut bench = Bench::new();
+    (0..2).for_each(|rank| bench.commit(rank, 1));
+    bench.fence(None);
+    bench.jobs.add(&proc("job", 0).nspace, 3, &[Rank(0), Rank(1)]);
+    bench.prepare();
+    assert_eq!(bench.carried(), Some(vec![(0, vec![]), (1, vec![])]));
+}

@@ -9,7 +9,7 @@ use DataType as T;
 
 /// First release with the newer answer to a group construct.
 const GROUPS_BY_INFO: u32 = 6;
-/// Most bytes that a compressed value becomes.
+/// Most bytes that the compressed values of one answer become, together.
 const MAX_INFLATED: usize = 256 << 20;
 
 /// Reads the status of an answer, and with `read` what follows if it is a good one.
@@ -101,25 +101,31 @@ pub fn data(_: Status, body: &mut Body<'_>) -> Result<Vec<(Proc, Vec<Info>)>, Wi
     Ok(all)
 }
 
-/// Entries of a process as its own server would bring them: what is compressed comes out of it, because no server
+/// Entries of processes as their own servers would bring them: what is compressed comes out of it, because no server
 /// compresses what it hands on to its own clients.
-pub fn posted(entries: Vec<Info>) -> Vec<Posted> {
-    let plain = |Info { key, value, .. }: Info| {
-        let value = inflated(value)?;
+pub fn posted(found: Vec<(Proc, Vec<Info>)>) -> Vec<(Proc, Vec<Posted>)> {
+    let mut left = MAX_INFLATED;
+    let mut plain = |Info { key, value, .. }: Info| {
+        let value = inflated(value, &mut left)?;
         Some(Posted { scope: Scope::GLOBAL, key, value })
     };
-    entries.into_iter().filter_map(plain).collect()
+    found.into_iter().map(|(proc, entries)| (proc, entries.into_iter().filter_map(&mut plain).collect())).collect()
 }
 
-/// A value that a stock library has compressed on its way.
-pub fn inflated(value: Value) -> Option<Value> {
+/// A value that a stock library has compressed on its way; none where it is more than is `left`.
+fn inflated(value: Value, left: &mut usize) -> Option<Value> {
+    let mut inflate = |bytes: &[u8]| {
+        let inflated = zlib::decompress(bytes, *left)?;
+        *left -= inflated.len();
+        Some(inflated)
+    };
     match value {
         Value::CompressedString(bytes) => {
-            let mut text = zlib::decompress(&bytes, MAX_INFLATED)?;
+            let mut text = inflate(&bytes)?;
             text.pop_if(|last| *last == 0);
             Some(Value::String(Some(Text::new(text).ok()?)))
         }
-        Value::CompressedByteObject(bytes) => Some(Value::ByteObject(zlib::decompress(&bytes, MAX_INFLATED)?)),
+        Value::CompressedByteObject(bytes) => Some(Value::ByteObject(inflate(&bytes)?)),
         value => Some(value),
     }
 }
@@ -169,8 +175,19 @@ mod tests {
     }
 
     #[test]
+    fn compressed_values_of_an_answer_become_no_more_together_than_one_may() {
+        let zeros = zlib::compress(&vec![0; MAX_INFLATED / 4]).unwrap();
+        let entry = |key: &str| Info::new(key, Value::CompressedByteObject(zeros.clone()));
+        let of = |rank| (proc(rank), vec![entry("a"), entry("b")]);
+        let counts = posted(vec![of(0), of(1), of(2)]).into_iter().map(|(_, entries)| entries.len());
+        assert_eq!(counts.collect::<Vec<_>>(), [2, 2, 0]);
+    }
+
+    #[test]
     fn a_compressed_text_is_one_text() {
-        let inflated = |text: &[u8]| super::inflated(Value::CompressedString(zlib::compress(text).unwrap()));
+        let inflated = |text: &[u8]| {
+            super::inflated(Value::CompressedString(zlib::compress(text).unwrap()), &mut MAX_INFLATED.clone())
+        };
         let text = "x".repeat(5000);
         assert_eq!(inflated(text.as_bytes()), Some(Value::string(&*text)));
         assert_eq!(inflated(format!("{text}\0").as_bytes()), Some(Value::string(text)));

@@ -89,8 +89,8 @@ impl Modex {
 
     /// What the stock server knows of some processes, as another node's server would say it.
     fn blob(&self, asked: &Proc, found: Vec<(Proc, Vec<Info>)>) -> Result<Vec<u8>, Status> {
-        let of = |(proc, entries)| (named(proc, asked), answers::posted(entries));
-        let found: Vec<(Proc, Vec<Posted>)> = found.into_iter().map(of).collect();
+        let of = |(proc, entries)| (named(proc, asked), entries);
+        let found: Vec<(Proc, Vec<Posted>)> = answers::posted(found).into_iter().map(of).collect();
         let number = {
             let mut known = self.known();
             known.fetched.extend(found.iter().map(|(proc, _)| proc.clone()));

@@ -1,7 +1,7 @@
 //! What a stock server says, as functions of bytes alone, for tests that damage them: each returns whether it is taken.
 use super::connection::{event, output};
 use super::{answers, job_info};
-use crate::data::{Info, Nspace, Posted, Proc, Rank, Status};
+use crate::data::{Info, Nspace, Proc, Rank, Status};
 use crate::server::{blob_of_host, is_exchange};
 
 /// An answer, and in front of it the number of its kind.
@@ -25,9 +25,7 @@ pub fn is_answer(bytes: &[u8]) -> bool {
 /// What was said of processes is handed on as another node's server would.
 fn hands_on(found: Vec<(Proc, Vec<Info>)>) -> bool {
     let Some((asked, _)) = found.first().cloned() else { return true };
-    let found: Vec<(Proc, Vec<Posted>)> =
-        found.into_iter().map(|(proc, entries)| (proc, answers::posted(entries))).collect();
-    let handed: Result<Vec<u8>, Status> = blob_of_host(&asked, 1, found);
+    let handed: Result<Vec<u8>, Status> = blob_of_host(&asked, 1, answers::posted(found));
     handed.inspect(|blob| assert!(is_exchange(blob), "the own server reads what is handed on")).is_ok()
 }
 

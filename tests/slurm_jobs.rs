@@ -207,6 +207,23 @@ fn stock_slurm_serves_our_clients() {
     }
 }
 
+/// As many as `INSTANTON_SLURM_JOBS` says.
+#[test]
+fn stock_slurm_serves_our_clients_job_after_job() {
+    let jobs = std::env::var("INSTANTON_SLURM_JOBS").map_or(8, |jobs| jobs.parse().expect("a number of jobs"));
+    let survey = peer("pmix/survey");
+    let needed = slice::from_ref(&survey);
+    if let Some(cluster) = Cluster::take("stock_slurm_serves_our_clients_job_after_job", Library::Stock, needed) {
+        let command = || six_bringing(&launch::dist().join("lib"), &survey);
+        let first = cluster.run(command()).expect(0);
+        assert!(first.sorted().len() > 300, "{first:#?}");
+        for job in 1..jobs {
+            let next = cluster.run(command()).expect(0);
+            assert_eq!(in_time(&next), in_time(&first), "job {job}");
+        }
+    }
+}
+
 #[test]
 fn srun_answers_as_with_the_stock_library() {
     expect_same_answers("srun_answers_as_with_the_stock_library", &["survey"], six_by_srun);

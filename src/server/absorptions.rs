@@ -16,8 +16,8 @@ use crate::data::{Proc, Status};
 use crate::message::numbers::NumberMap;
 use crate::trace;
 
-/// Bytes from which on data is large.
-const LARGE: usize = 64 << 10;
+/// Bytes from which on data is large; fewer in tests, so that simulated fences come to it.
+const LARGE: usize = if cfg!(test) { 512 } else { 64 << 10 };
 /// Bytes that are taken in in one slice, of processes with the mean amount of data.
 const SLICE: usize = 64 << 10;
 

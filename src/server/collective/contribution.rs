@@ -12,8 +12,8 @@ use crate::server::jobs::Jobs;
 use crate::server::jobs::store::Departing;
 use crate::trace;
 
-/// Bytes of records from which on a contribution is large.
-const LARGE: u64 = 64 << 10;
+/// Bytes of records from which on a contribution is large; fewer in tests, so that simulated fences come to it.
+const LARGE: u64 = if cfg!(test) { 256 } else { 64 << 10 };
 
 /// This node's part of a fence.
 #[derive(Debug)]

@@ -279,6 +279,7 @@ impl Groups {
         for (id, others) in floor.registry.to_notify(proc) {
             floor.tell(&id, proc, others, &Message::MemberFailed, (None, None));
         }
+        floor.registry.member_gone(floor.jobs, proc);
         self.constructs.process_gone(floor, proc);
         self.invitations.process_gone(floor, proc);
     }

@@ -170,6 +170,21 @@ impl Registry {
         self.groups_of(&proc.nspace).into_iter().filter_map(concerned).collect()
     }
 
+    /// Forgets the groups that had a process which has died as their last member here. In others it keeps its place:
+    /// whoever meets by their names is to hear that it is gone.
+    pub fn member_gone(&mut self, jobs: &Jobs, gone: &Proc) {
+        let is_left = |proc: &Proc| {
+            let lives = |of: &Proc| jobs.get(&of.nspace).is_some_and(|job| !job.is_gone(of.rank));
+            proc != gone && jobs.runs_here(proc) && lives(proc)
+        };
+        for id in self.groups_of(&gone.nspace) {
+            let deserted = |group: &Group| group.has(gone) && !group.present.iter().any(is_left);
+            if self.active.get(&id).is_some_and(deserted) {
+                self.disband(&id);
+            }
+        }
+    }
+
     /// A namespace is deregistered, and so are its processes as members.
     pub fn job_over(&mut self, jobs: &Jobs, nspace: &Nspace) {
         for id in self.groups_of(nspace) {
@@ -262,6 +277,8 @@ impl Registry {
 mod tests {
     use super::*;
     use crate::data::{Channels, DataRange};
+    use crate::server::NoHost;
+    use crate::server::ctx::testing;
 
     fn proc(nspace: &str, rank: Rank) -> Proc {
         Proc::new(Nspace::new(nspace).unwrap(), rank)
@@ -294,6 +311,24 @@ mod tests {
         assert!(groups.leave(&jobs, &shared, &proc("a", Rank(0))) && groups.get(&shared).is_none());
         assert!(!groups.bind(&a, &b));
         groups.job_over(&jobs, &a);
+        assert!(groups.active.is_empty() && groups.of_job.is_empty());
+    }
+
+    #[test]
+    fn a_group_ends_with_the_last_of_its_members_here() {
+        let (mut groups, mut jobs) = (Registry::default(), Jobs::default());
+        let members: Vec<Proc> = (0..3).map(|rank| proc("a", Rank(rank))).collect();
+        jobs.add(&members[0].nspace, 3, &[Rank(0), Rank(1)]);
+        let id = Nspace::new("g").unwrap();
+        groups.enroll(&jobs, id.clone(), Group::new(members.clone(), None, true));
+        let mut test = testing::ctx(NoHost);
+        let mut dies = |groups: &mut Registry, of: &Proc| {
+            groups.member_gone(&jobs, of);
+            jobs.deregister_client(&mut test.cx, of);
+        };
+        dies(&mut groups, &members[0]);
+        assert_eq!(groups.get(&id).map(Group::members), Some(members.clone()));
+        dies(&mut groups, &members[1]);
         assert!(groups.active.is_empty() && groups.of_job.is_empty());
     }
 

@@ -91,7 +91,7 @@ pub mod internal {
     }
     #[cfg(feature = "server")]
     pub mod server {
-        pub use crate::server::is_exchange;
+        pub use crate::store::exchange::is_exchange;
     }
     #[cfg(feature = "server")]
     pub mod stock {

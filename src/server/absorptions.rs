@@ -5,7 +5,6 @@
 //! with the result; whether anybody still waits is that room's affair, and the data counts all the same.
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::collective::encoding::{self, BlobError, Others};
 use super::collective::exchange::{self, Said};
 use super::collective::intake::Intake;
 use super::ctx::Ctx;
@@ -14,6 +13,7 @@ use super::ctx::ticket::{Ticket, TrackerId};
 use super::jobs::Jobs;
 use crate::data::{Proc, Status};
 use crate::message::numbers::NumberMap;
+use crate::store::exchange::{self as encoding, BlobError, Others};
 use crate::trace;
 
 /// Bytes from which on data is large; fewer in tests, so that simulated fences come to it.
@@ -149,10 +149,10 @@ mod tests {
     use crate::data::{Key, Nspace, Rank, Scope, Value};
     use crate::message::Posted;
     use crate::server::NoHost;
-    use crate::server::collective::encoding::{RankData, Sender};
     use crate::server::ctx::effect::Effect;
     use crate::server::ctx::testing::{self, TestCtx, proc};
     use crate::store::Directives;
+    use crate::store::exchange::{RankData, Sender};
 
     /// Processes of the job; the first runs here.
     const SIZE: u32 = 2000;

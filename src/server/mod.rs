@@ -89,10 +89,8 @@ mod trust;
 mod watch;
 
 pub use cleanup::leftovers::clean_up;
-#[doc(hidden)]
-pub use collective::encoding::is_exchange;
 #[cfg(feature = "client")]
-pub(crate) use collective::encoding::of_host as blob_of_host;
+pub(crate) use collective::exchange::of_host as blob_of_host;
 pub use config::{ServerConfig, ServerError, ToolSupport, parse_memory};
 use ctx::event::Event;
 pub use doors::Uri;

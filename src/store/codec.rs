@@ -27,7 +27,12 @@ pub(super) struct Encode<'a> {
 
 impl<'a> Encode<'a> {
     pub(super) fn new(scope: Scope, key: &'a Key, value: &'a Value) -> Result<Self, ArchiveError> {
-        Ok(Self { key, scope, data_type: value.data_type(), encoded: encode(value)? })
+        Ok(Self::of(scope, key, value.data_type(), encode(value)?))
+    }
+
+    /// A value that has been encoded.
+    pub(super) fn of(scope: Scope, key: &'a Key, data_type: DataType, encoded: Encoded<'a>) -> Self {
+        Self { key, scope, data_type, encoded }
     }
 
     pub(super) fn item(&self) -> Item<'_> {

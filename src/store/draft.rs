@@ -5,6 +5,7 @@
 //! short. Records do not move to new segments while there is a draft.
 use std::fmt;
 
+use super::datum::Entry;
 use super::error::WriteError;
 use super::modex::records::{Next, Snapshot};
 use super::modex::table::Prepared;
@@ -59,9 +60,10 @@ impl Draft {
     /// # Errors
     /// [`WriteError`] for entries that cannot be stored.
     pub fn compose(&mut self) -> Result<(), WriteError> {
+        let entries: Vec<Entry<'_>> = self.entries.iter().map(Entry::from).collect();
         let changed = match self.is_local {
-            true => Visibility::of_local(self.rank, &self.entries, self.visible.snapshot.records())?,
-            false => Visibility::of_remote(self.rank, &self.entries)?,
+            true => Visibility::of_local(self.rank, &entries, self.visible.snapshot.records())?,
+            false => Visibility::of_remote(self.rank, &entries)?,
         };
         self.visible.next = self.visible.snapshot.records().next(self.rank, &changed.here())?;
         self.hidden.next = self.hidden.snapshot.records().next(self.rank, &changed.elsewhere())?;

@@ -27,8 +27,10 @@
 mod batch;
 mod budget;
 mod codec;
+mod datum;
 mod draft;
 mod error;
+pub mod exchange;
 mod ids;
 mod info;
 mod ingest;
@@ -43,10 +45,11 @@ mod writer;
 
 pub use batch::{Batch, Published};
 pub use budget::{Budget, Limits};
+pub use datum::{Datum, Entry};
 pub use draft::Draft;
 pub use error::{AttachError, BadJobInfo, MapError, Miss, PinError, ReadError, WriteError};
 pub use ids::{Have, ReaderId, SegmentId, Want};
-pub use ingest::{Datum, JobInfo, JobInfoBuilder, KeySlot, MAX_RANKS, Placement, ProcWriter};
+pub use ingest::{Contradiction, JobInfo, JobInfoBuilder, KeySlot, MAX_RANKS, Placement, ProcWriter};
 pub use modex::reader_pages::{Misuse, ReaderPageHandle};
 pub use outbound::Departure;
 pub use read::{

@@ -53,6 +53,13 @@ impl Unsent {
         }
     }
 
+    /// Forgets changed keys of a rank, which has none of them any more.
+    pub(super) fn forget(&mut self, rank: Rank, keys: &[Key]) {
+        if let Some(Changed::Keys(known)) = self.0.get_mut(&rank.0) {
+            keys.iter().for_each(|key| _ = known.remove(key));
+        }
+    }
+
     /// Returns whether a rank has changes.
     pub(super) fn has(&self, rank: Rank) -> bool {
         self.0.contains_key(&rank.0)

@@ -8,6 +8,7 @@ use instanton_layout::info::Built;
 use super::budget::{Budget, Charge};
 use super::error::{AttachError, WriteError};
 use super::ids::SegmentId;
+use crate::data::Nspace;
 use crate::sys::memory::{self, Mapping, MemoryError};
 use crate::sys::scratch::Scratch;
 
@@ -58,18 +59,33 @@ pub(super) struct OwnSegment {
     _charge: Charge,
 }
 
+/// Longest name that the kernel takes for a memfd.
+const LONGEST_LABEL: usize = 249;
+
+/// The name of a segment's memory: what it is, and of which namespace, cut where it is too long. It is seen in
+/// `/proc/PID/maps`, behind the descriptors in `/proc/PID/fd`, and in the list of mapped files of a core dump; nothing
+/// goes by it.
+pub(super) struct Label(Vec<u8>);
+
+impl Label {
+    pub(super) fn new(kind: &str, nspace: &Nspace) -> Self {
+        let name = [b"instanton-", kind.as_bytes(), b":", nspace.as_bytes()].concat();
+        Self(name[..name.len().min(LONGEST_LABEL)].to_vec())
+    }
+}
+
 /// Memory comes in pages.
 const PAGE: u64 = 4096;
 
 impl OwnSegment {
-    pub(super) fn create(name: &str, len: u64, budget: &Budget) -> Result<Self, WriteError> {
-        Self::made(len, budget, || memory::segment(name, len))
+    pub(super) fn create(name: &Label, len: u64, budget: &Budget) -> Result<Self, WriteError> {
+        Self::made(len, budget, || memory::segment(&name.0, len))
     }
 
     /// Makes a segment that has these words and changes no more.
-    pub(super) fn written(name: &str, words: Built<Scratch<u64>>, budget: &Budget) -> Result<Self, WriteError> {
+    pub(super) fn written(name: &Label, words: Built<Scratch<u64>>, budget: &Budget) -> Result<Self, WriteError> {
         let len = words.len() as u64 * 8;
-        Self::made(len, budget, || memory::frozen_segment(name, len, |write| words.write(write)))
+        Self::made(len, budget, || memory::frozen_segment(&name.0, len, |write| words.write(write)))
     }
 
     fn made(

@@ -9,6 +9,7 @@ use instanton_layout::words::RawWordsMut;
 
 use super::batch::{Batch, Part, Published};
 use super::budget::{Budget, Limits};
+use super::datum::Entry;
 use super::draft::{Draft, Side};
 use super::error::{ReadError, WriteError};
 use super::ids::{Have, ReaderId, SegmentId};
@@ -16,11 +17,12 @@ use super::info::build::info_words;
 use super::ingest::JobInfo;
 use super::modex::heap::SegmentSet;
 use super::modex::reader_pages::{Held, Misuse, Pages, ReaderPageHandle};
+use super::modex::records::Changes;
 use super::modex::table::{Prepared, Table};
 use super::modex::visibility::Visibility;
 use super::outbound::{Changed, Departing, Departure, Sides, Unsent};
 use super::read::JobReader;
-use super::segment::{MappedSegment, OwnSegment};
+use super::segment::{Label, MappedSegment, OwnSegment};
 use crate::data::{Key, Nspace, Posted, Rank, Scope};
 use crate::sys::memory::Mapping;
 
@@ -54,6 +56,7 @@ struct Waiting {
 
 /// Writes a job's segments. Belongs to one thread.
 pub struct JobWriter {
+    nspace: Nspace,
     job: OwnSegment,
     info: OwnSegment,
     generation: u64,
@@ -84,16 +87,17 @@ impl JobWriter {
     /// [`WriteError`] when there is no room for them.
     pub fn create(nspace: &Nspace, info: JobInfo, limits: &Limits) -> Result<Self, WriteError> {
         let (id, ranks) = (RandomState::new().hash_one(nspace.as_bytes()), info.ranks());
-        let job = OwnSegment::create("instanton-job", job::length(ranks), &limits.budget)?;
+        let job = OwnSegment::create(&Label::new("job", nspace), job::length(ranks), &limits.budget)?;
         JobWords::format(job.mapping.words_mut(), id, ranks);
         let reader = JobReader::of_writer(job.mapping.clone())?;
         let hidden = Mapping::private(job.mapping.len()).map_err(|error| WriteError::Memory(Box::new(error)))?;
         JobWords::format(hidden.words_mut(), id, ranks);
-        let info = make_info(info, id, 1, &limits.budget)?;
+        let info = make_info(nspace, info, id, 1, &limits.budget)?;
         let mut this = Self {
+            nspace: nspace.clone(),
             generation: 0,
-            visible: Table::new(id, job.mapping.clone(), &limits.budget),
-            hidden: Table::new(id, Arc::new(hidden), &limits.budget),
+            visible: Table::new(id, Label::new("modex", nspace), job.mapping.clone(), &limits.budget),
+            hidden: Table::new(id, Label::new("hidden", nspace), Arc::new(hidden), &limits.budget),
             job,
             info,
             made_after: 0,
@@ -123,7 +127,7 @@ impl JobWriter {
         if info.ranks() > ranks {
             return Err(WriteError::Rank { rank: Rank(info.ranks() - 1), ranks });
         }
-        let new = make_info(info, self.reader.job_id(), self.generation + 1, &self.limits.budget)?;
+        let new = make_info(&self.nspace, info, self.reader.job_id(), self.generation + 1, &self.limits.budget)?;
         let old = std::mem::replace(&mut self.info, new);
         let published = self.publish_info();
         if published.is_err() {
@@ -137,6 +141,11 @@ impl JobWriter {
         self.generation += 1;
         self.words().set_generation(self.generation);
         Ok(())
+    }
+
+    /// The namespace of the job.
+    pub fn nspace(&self) -> &Nspace {
+        &self.nspace
     }
 
     /// The reader of the same segments.
@@ -176,20 +185,70 @@ impl JobWriter {
     /// # Errors
     /// [`WriteError`]; the rank's record is as before then.
     pub fn update(&mut self, rank: Rank, entries: &[Posted]) -> Result<(), WriteError> {
+        self.change(rank, &entries.iter().map(Entry::from).collect::<Vec<_>>())
+    }
+
+    /// [`update`](Self::update) from values that lie where their owner has them: what is large is copied once, into the
+    /// segment.
+    ///
+    /// ```
+    /// use instanton::data::{DataType, Key, Nspace, Rank, Scope, Value};
+    /// use instanton::store::{Datum, Entry, JobInfo, JobWriter, Limits, Question};
+    /// let nspace = Nspace::new("job")?;
+    /// let mut writer =
+    ///     JobWriter::create(&nspace, JobInfo::from_infos(&nspace, 1, &[], "here")?, &Limits::default())?;
+    /// let (endpoint, key) = ([7u8; 100], Key::new("endpoint")?);
+    /// let value = Datum::Bytes(DataType::BYTE_OBJECT, &endpoint);
+    /// writer.post(Rank(0), &[Entry { scope: Scope::GLOBAL, key: &key, value }])?;
+    /// assert_eq!(writer.reader().get(&Question::new(Rank(0), "endpoint"))?, Value::from(endpoint.to_vec()));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`update`](Self::update); [`WriteError::Value`] too where a type and what is given for it do not go together.
+    pub fn post(&mut self, rank: Rank, entries: &[Entry<'_>]) -> Result<(), WriteError> {
+        for Entry { key, value, .. } in entries {
+            value.check().map_err(|error| WriteError::value(key, error))?;
+        }
+        self.change(rank, entries)
+    }
+
+    /// Takes back what a rank has posted under these keys, on this node and for others; a key that it has not posted
+    /// changes nothing. Other nodes have what they were sent: there it is taken back by a call of its own.
+    ///
+    /// # Errors
+    /// [`WriteError`]; the rank's record is as before then.
+    pub fn remove(&mut self, rank: Rank, keys: &[Key]) -> Result<(), WriteError> {
+        self.check_rank(rank)?;
+        let gone: Changes<'_> = keys.iter().map(|key| (key, None)).collect();
+        self.apply(rank, &gone, &gone)?;
+        self.unsent.forget(rank, keys);
+        Ok(())
+    }
+
+    fn change(&mut self, rank: Rank, entries: &[Entry<'_>]) -> Result<(), WriteError> {
         self.check_rank(rank)?;
         let local = self.is_local(rank);
         let changed = match local {
             true => Visibility::of_local(rank, entries, self.visible.records())?,
             false => Visibility::of_remote(rank, entries)?,
         };
-        let (here, elsewhere) = (changed.here(), changed.elsewhere());
+        self.apply(rank, &changed.here(), &changed.elsewhere())?;
+        if local {
+            let leaving = entries.iter().filter(|entry| entry.scope != Scope::LOCAL).map(|entry| entry.key.clone());
+            self.put_back_outbound(rank, leaving);
+        }
+        Ok(())
+    }
+
+    fn apply(&mut self, rank: Rank, here: &Changes<'_>, elsewhere: &Changes<'_>) -> Result<(), WriteError> {
         self.make_way()?;
         // Both records are written, and their segments known, before anything refers to them, so that a failure changes
         // nothing.
-        let seen = self.visible.prepare(rank, &here, &mut BTreeSet::new())?;
+        let seen = self.visible.prepare(rank, here, &mut BTreeSet::new())?;
         let hidden = match self
             .announce(&self.visible.set)
-            .and_then(|()| self.hidden.prepare(rank, &elsewhere, &mut BTreeSet::new()))
+            .and_then(|()| self.hidden.prepare(rank, elsewhere, &mut BTreeSet::new()))
         {
             Ok(hidden) => hidden,
             Err(error) => {
@@ -197,12 +256,7 @@ impl JobWriter {
                 return Err(error);
             }
         };
-        self.publish(seen, hidden)?;
-        if local {
-            let leaving = entries.iter().filter(|posted| posted.scope != Scope::LOCAL).map(|posted| posted.key.clone());
-            self.put_back_outbound(rank, leaving);
-        }
-        Ok(())
+        self.publish(seen, hidden)
     }
 
     fn publish(&mut self, seen: Option<Prepared>, hidden: Option<Prepared>) -> Result<(), WriteError> {
@@ -326,7 +380,8 @@ impl JobWriter {
     fn prepare_part(&mut self, batch: &mut Batch, rank: Rank, entries: &[Posted]) -> Result<Part, WriteError> {
         self.check_rank(rank)?;
         let before = self.visible.newest(rank)?;
-        let changed = Visibility::of_remote(rank, entries)?;
+        let entries: Vec<Entry<'_>> = entries.iter().map(Entry::from).collect();
+        let changed = Visibility::of_remote(rank, &entries)?;
         let prepared = self.visible.prepare(rank, &changed.here(), &mut batch.pages)?;
         if let Err(error) = self.announce(&self.visible.set) {
             prepared.into_iter().for_each(|prepared| self.visible.discard(prepared));
@@ -583,6 +638,12 @@ impl JobWriter {
     }
 }
 
-fn make_info(info: JobInfo, job: u64, generation: u64, budget: &Budget) -> Result<OwnSegment, WriteError> {
-    OwnSegment::written("instanton-info", info_words(info, job, generation)?, budget)
+fn make_info(
+    nspace: &Nspace,
+    info: JobInfo,
+    job: u64,
+    generation: u64,
+    budget: &Budget,
+) -> Result<OwnSegment, WriteError> {
+    OwnSegment::written(&Label::new("info", nspace), info_words(info, job, generation)?, budget)
 }

@@ -52,7 +52,7 @@ impl Bell {
         match self.wait_for_both(address, seen, limit) {
             // Before Linux 5.16, or forbidden: then the bell is looked at now and then.
             Err(error) if matches!(error.raw_os_error(), Some(libc::ENOSYS | libc::EPERM)) => {
-                wait_in_turns(address, seen, limit.min(TURN));
+                wait_shared(address, seen, limit.min(TURN));
             }
             _ => {}
         }
@@ -99,8 +99,9 @@ struct Waiter {
     reserved: u32,
 }
 
-/// Sleeps on the shared word alone, for a short time.
-fn wait_in_turns(address: usize, seen: u32, limit: Duration) {
+/// Sleeps on the shared word alone, if it is `seen`, until its sleepers are woken or the time is over. Also returns for
+/// nothing.
+pub(crate) fn wait_shared(address: usize, seen: u32, limit: Duration) {
     let limit = timespec(limit);
     // SAFETY: reads the word at `address`, or says EFAULT; `limit` is a timespec that outlives the call.
     unsafe { libc::syscall(libc::SYS_futex, address, libc::FUTEX_WAIT, seen.to_le(), &raw const limit) };
@@ -159,8 +160,8 @@ mod tests {
 
     #[test]
     fn a_kernel_that_cannot_wait_for_both_makes_it_a_little_later() {
-        assert!(woken(true, |_, address| wait_in_turns(address, 7, TURN)));
-        assert!(!woken(false, |_, address| wait_in_turns(address, 7, TURN)));
+        assert!(woken(true, |_, address| wait_shared(address, 7, TURN)));
+        assert!(!woken(false, |_, address| wait_shared(address, 7, TURN)));
     }
 
     #[test]

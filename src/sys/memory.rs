@@ -190,7 +190,7 @@ fn sealed_len(fd: BorrowedFd<'_>) -> Result<usize, MapError> {
 }
 
 /// A new segment: its only writable mapping, and the read-only descriptor that readers get.
-pub(crate) fn segment(name: &str, len: u64) -> Result<(Mapping, OwnedFd), MemoryError> {
+pub(crate) fn segment(name: &[u8], len: u64) -> Result<(Mapping, OwnedFd), MemoryError> {
     let (writable, mapping) = create(name, len)?;
     Ok((mapping, sealed(&writable, len)?))
 }
@@ -199,7 +199,7 @@ pub(crate) fn segment(name: &str, len: u64) -> Result<(Mapping, OwnedFd), Memory
 /// other; its maker does not write it either any more. A write to a file takes fewer faults than a store in a mapping,
 /// and none of it counts as this process's before it is read.
 pub(crate) fn frozen_segment(
-    name: &str,
+    name: &[u8],
     len: u64,
     write: impl FnOnce(&mut dyn FnMut(&[u64]) -> Result<(), MemoryError>) -> Result<(), MemoryError>,
 ) -> Result<(Mapping, OwnedFd), MemoryError> {
@@ -248,13 +248,13 @@ fn sealed(writable: &(impl AsFd + AsRawFd), len: u64) -> Result<OwnedFd, MemoryE
 
 /// A new reader page: the maker's mapping, and the writable descriptor for the reader.
 pub(crate) fn reader_page(len: u64) -> Result<(Mapping, OwnedFd), MemoryError> {
-    let (fd, mapping) = create("instanton-page", len)?;
+    let (fd, mapping) = create(b"instanton-page", len)?;
     let seals = SealFlag::F_SEAL_SHRINK | SealFlag::F_SEAL_GROW | SealFlag::F_SEAL_SEAL;
     fcntl(&fd, FcntlArg::F_ADD_SEALS(seals)).map_err(system("fcntl(F_ADD_SEALS)", len))?;
     Ok((mapping, fd))
 }
 
-fn create(name: &str, len: u64) -> Result<(OwnedFd, Mapping), MemoryError> {
+fn create(name: &[u8], len: u64) -> Result<(OwnedFd, Mapping), MemoryError> {
     let fd = anonymous(name, len)?;
     let mut at = 0;
     while at < len {
@@ -269,7 +269,7 @@ fn create(name: &str, len: u64) -> Result<(OwnedFd, Mapping), MemoryError> {
     Ok((fd, Mapping::new(raw, true)))
 }
 
-fn anonymous(name: &str, len: u64) -> Result<OwnedFd, MemoryError> {
+fn anonymous(name: &[u8], len: u64) -> Result<OwnedFd, MemoryError> {
     memfd_create(name, MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING).map_err(system("memfd_create", len))
 }
 

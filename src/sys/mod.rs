@@ -31,7 +31,6 @@ pub(crate) mod pin;
 pub mod process;
 #[cfg(feature = "server")]
 pub mod queue;
-#[cfg(feature = "server")]
 pub mod random;
 pub(crate) mod scratch;
 #[cfg(feature = "peers")]

@@ -2,7 +2,8 @@
 use super::connection::{event, output};
 use super::{answers, job_info};
 use crate::data::{Info, Nspace, Proc, Rank, Status};
-use crate::server::{blob_of_host, is_exchange};
+use crate::server::blob_of_host;
+use crate::store::exchange::is_exchange;
 
 /// An answer, and in front of it the number of its kind.
 pub fn is_answer(bytes: &[u8]) -> bool {

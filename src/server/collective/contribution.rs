@@ -3,13 +3,13 @@
 //! What it is made of is taken first, so that two fences do not carry it twice. If a rank's records have changed by the
 //! time that it is made, or its job is over, it does not count, and what it took is new again.
 use super::arrived::Arrived;
-use super::encoding::{self, RankData, Sender};
 use super::exchange::{self, Sent};
 use super::signature::Signature;
 use crate::data::{Nspace, Rank};
 use crate::server::ctx::Ctx;
 use crate::server::jobs::Jobs;
 use crate::server::jobs::store::Departing;
+use crate::store::exchange::{self as encoding, Sender};
 use crate::trace;
 
 /// Bytes of records from which on a contribution is large; fewer in tests, so that simulated fences come to it.
@@ -54,7 +54,7 @@ impl Contribution {
         let mut ranks = Vec::new();
         for (nspace, departing) in &self.parts {
             let Ok(outbound) = departing.read() else { return };
-            ranks.extend(outbound.into_iter().map(|of| RankData::new(nspace, of)));
+            ranks.extend(outbound.into_iter().map(|of| exchange::carried(nspace, of)));
         }
         let sent = exchange::sent(self.whole, &ranks);
         self.made = encoding::write(&self.sender, ranks, None).ok().map(|data| (data, sent));

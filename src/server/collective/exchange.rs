@@ -7,12 +7,13 @@
 //! Hosts may bring all this in any order, so what is said of a process bears the number of commits that it had made by
 //! then. Data that was said earlier than what is known already brings keys that are missing here, and changes none.
 use super::arrived::Arrived;
-use super::encoding::{self, Failure, Others, RankData, Sender};
 use super::intake::Intake;
 use super::signature::Signature;
-use crate::data::{Key, Proc, Status};
+use crate::data::{Key, Nspace, Posted, Proc, Status};
 use crate::server::ctx::Ctx;
 use crate::server::jobs::Jobs;
+use crate::server::jobs::store::Outbound;
+use crate::store::exchange::{self as encoding, Failure, Others, RankData, Sender};
 use crate::trace;
 
 /// The keys of what a fence carries of each process, to be carried again if it fails.
@@ -39,6 +40,25 @@ impl Said {
     }
 }
 
+/// What a process has posted for others, to be carried.
+pub fn carried(nspace: &Nspace, Outbound { rank, commits, entries }: Outbound) -> RankData {
+    RankData { proc: Proc::new(nspace.clone(), rank), commits, entries }
+}
+
+/// The blob of a host that keeps posted data itself, for a direct modex: what it knows of some processes. Of two answers,
+/// that with the higher number is newer.
+///
+/// # Errors
+/// `ERR_PACK_FAILURE`.
+pub fn of_host(server: &Proc, number: u64, ranks: Vec<(Proc, Vec<Posted>)>) -> Result<Vec<u8>, Status> {
+    let sender = Sender { server: server.clone(), identity: 0 };
+    let ranks = ranks.into_iter().map(|(proc, entries)| RankData { proc, commits: number, entries }).collect();
+    encoding::write(&sender, ranks, None).map_err(|e| {
+        trace!("posted data cannot be handed on: {e}");
+        Status::ERR_PACK_FAILURE
+    })
+}
+
 /// Collects this node's part of a fence, and what of it is carried only once.
 ///
 /// # Errors
@@ -62,7 +82,7 @@ pub fn contribution(
             trace!("what processes of {nspace} have posted cannot be read: {e}");
             e.status()
         })?;
-        ranks.extend(outbound.into_iter().map(|of| RankData::new(nspace, of)));
+        ranks.extend(outbound.into_iter().map(|of| carried(nspace, of)));
     }
     let sent = sent(whole, &ranks);
     match encoding::write(&sender(cx), ranks, None) {
@@ -100,7 +120,7 @@ pub fn posted_blob(cx: &Ctx, jobs: &Jobs, proc: &Proc) -> Result<Vec<u8>, Status
         trace!("what {proc} has posted cannot be read: {e}");
         e.status()
     })?;
-    encoding::write(&sender(cx), vec![RankData::new(&proc.nspace, outbound)], None).map_err(|e| {
+    encoding::write(&sender(cx), vec![carried(&proc.nspace, outbound)], None).map_err(|e| {
         trace!("what {proc} has posted cannot be sent: {e}");
         Status::ERR_PACK_FAILURE
     })

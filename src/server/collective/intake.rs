@@ -5,12 +5,12 @@
 use std::collections::BTreeMap;
 use std::vec::IntoIter;
 
-use super::encoding::RankData;
 use crate::data::{Nspace, Proc, Status};
 use crate::server::ctx::Ctx;
 use crate::server::ctx::effect::Effect;
 use crate::server::jobs::store::{Inbound, JobStore};
 use crate::server::jobs::{Jobs, awaited_keys};
+use crate::store::exchange::RankData;
 use crate::trace;
 
 /// Data of other nodes that is taken in.

@@ -37,7 +37,6 @@ use crate::trace;
 pub mod arrived;
 mod complete;
 pub mod contribution;
-pub mod encoding;
 pub mod exchange;
 mod index;
 pub mod intake;

@@ -2,7 +2,6 @@
 use std::collections::BTreeSet;
 
 use super::arrived::Arrived;
-use super::encoding::Failure;
 use super::exchange::{self, Sent};
 use super::signature::{LocalCount, Operation, Signature};
 use crate::account::Charge;
@@ -11,6 +10,7 @@ use crate::server::ctx::Ctx;
 use crate::server::ctx::ticket::TrackerId;
 use crate::server::ctx::timers::TimerId;
 use crate::server::jobs::{Jobs, Phase};
+use crate::store::exchange::Failure;
 
 /// Consequence of a participant's death before it has arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

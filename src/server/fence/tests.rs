@@ -6,9 +6,9 @@ use super::*;
 use crate::data::{Key, Rank, Scope, Value};
 use crate::message::{Posted, Reply};
 use crate::server::collective::Step;
-use crate::server::collective::encoding::{self, Others, RankData};
 use crate::server::ctx::testing::{self, TestCtx, proc};
 use crate::server::host::{Accepted, Answer, Completion, Host};
+use crate::store::exchange::{self as encoding, Others, RankData};
 
 /// A host that notes what it is asked for, and answers when the test does.
 struct NotingHost(Sender<(Vec<u8>, Completion<Vec<u8>>)>);

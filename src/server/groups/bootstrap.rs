@@ -19,11 +19,11 @@ use crate::collect_small::collect_small;
 use crate::data::{Info, InfoList, Nspace, Proc, Status, keys};
 use crate::message::{Infos, Reply};
 use crate::server::collective::arrived::Waiter;
-use crate::server::collective::encoding::Others;
 use crate::server::collective::signature::Operation;
 use crate::server::ctx::peers::Caller;
 use crate::server::ctx::ticket::{Ticket, TrackerId};
 use crate::server::ctx::timers::{Deadline, TimerId};
+use crate::store::exchange::Others;
 use crate::trace;
 
 /// Attributes that concern only how a group is put together.

@@ -23,12 +23,12 @@ use crate::data::{Info, InfoList, Nspace, Proc, Status, keys};
 use crate::message::{Decision, Infos, Reply};
 use crate::server::collective::Arrival;
 use crate::server::collective::arrived::Waiter;
-use crate::server::collective::encoding::{Failure, Others};
 use crate::server::collective::signature::{Operation, Signature};
 use crate::server::collective::tracker::{FailureNotice, Tracker};
 use crate::server::ctx::Ctx;
 use crate::server::ctx::peers::Caller;
 use crate::server::ctx::ticket::{Ticket, TrackerId};
+use crate::store::exchange::{Failure, Others};
 use crate::trace;
 
 /// Attributes of making a group that the library serves itself.

@@ -8,11 +8,11 @@ use super::registry::Group;
 use crate::collect_small::collect_small;
 use crate::data::{Info, InfoList, Key, Nspace, Proc, Scope, Status, Value, keys};
 use crate::message::{Posted, Reply, key_in_context};
-use crate::server::collective::encoding::{self, Others, RankData};
 use crate::server::collective::exchange;
 use crate::server::ctx::Ctx;
 use crate::server::ctx::proc_set::ProcSet;
 use crate::server::jobs::Jobs;
+use crate::store::exchange::{self as encoding, Others, RankData};
 use crate::trace;
 
 /// Collects what members of this node have posted, and given for the group: the latter with the scope INTERNAL.
@@ -24,7 +24,7 @@ pub fn data(cx: &Ctx, jobs: &Jobs, members: &[Proc], part: &Part) -> Result<Vec<
     for proc in members {
         let posted = jobs.store(&proc.nspace).map(|store| store.outbound(proc.rank)).transpose();
         let mut of = match posted.map_err(|e| e.status())? {
-            Some(posted) => RankData::new(&proc.nspace, posted),
+            Some(posted) => exchange::carried(&proc.nspace, posted),
             None => RankData { proc: proc.clone(), commits: 0, entries: Vec::new() },
         };
         let given = part.given.get(proc).into_iter().flatten().cloned();

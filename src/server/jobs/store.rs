@@ -406,10 +406,10 @@ mod tests {
     use crate::data::{InfoList, Proc, keys};
     use crate::message::door::PeerId;
     use crate::server::collective::arrived::Waiter;
-    use crate::server::collective::encoding::{self, Failure, Sender};
     use crate::server::ctx::peers::Caller;
     use crate::server::fence;
     use crate::server::{Accepted, Answer, Completion, Host, Server, ServerConfig};
+    use crate::store::exchange::{self as encoding, Failure, Sender};
 
     /// Keeps what it is told of a fence.
     #[derive(Default)]

@@ -7,7 +7,6 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashSet};
 
-use super::datum::Datum;
 use super::entries::{Entries, number};
 use super::job_info::{JobInfo, MAX_RANKS, Session};
 use super::nodes::Nodes;
@@ -15,6 +14,7 @@ use super::proc_writer::{Ingest, ProcWriter};
 use super::process_map::ProcessMap;
 use crate::data::maps::NodeMap;
 use crate::data::{DataType, Info, InfoList, Key, Nspace, Rank, Text, Value, keys};
+use crate::store::datum::Datum;
 use crate::store::error::BadJobInfo;
 
 impl JobInfo {

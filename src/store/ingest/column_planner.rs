@@ -7,13 +7,13 @@ use std::borrow::Cow;
 use instanton_layout::info::ColumnBuild;
 
 use super::column_builder::{Kind, Values};
-use super::datum::Datum;
 use super::interner::Interner;
 use super::nodes::Nodes;
 use super::partition::RankPartition;
 use crate::data::archive::ArchiveError;
 use crate::data::{DataType, Key, Text, Value, keys};
 use crate::store::codec::{self, Encoded};
+use crate::store::datum::Datum;
 use crate::store::error::BadJobInfo;
 
 /// Fewer values than this make no column.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use instanton_layout::info::{ColumnBuild, PartitionBuild, TextForm};
 
 use super::column_planner::SparseValue;
+use super::contradiction::Contradiction;
 use super::entries::Entries;
 use super::interner::Interner;
 use super::nodes::Nodes;
@@ -45,6 +46,7 @@ pub struct JobInfo {
     pub(in crate::store) sparse_strings: Interner,
     pub(in crate::store) others: Vec<Value>,
     pub(in crate::store) texts: [Option<TextForm>; 3],
+    pub(super) contradictions: Vec<Contradiction>,
 }
 
 impl JobInfo {
@@ -61,6 +63,20 @@ impl JobInfo {
     /// Returns whether a boolean attribute of the job is given and true.
     pub fn is_set(&self, key: &str) -> bool {
         self.get(key).and_then(Value::truth) == Some(true)
+    }
+
+    /// What its host has said that cannot all be true. It was stored as it was said, and the trace has a line for each.
+    ///
+    /// ```
+    /// use instanton::data::{Info, Nspace, keys};
+    /// use instanton::store::{Contradiction, JobInfo};
+    /// let maps = [Info::new(keys::NODE_MAP, "alpha"), Info::new(keys::PROC_MAP, "0-7;8-15")];
+    /// let info = JobInfo::from_infos(&Nspace::new("job")?, 8, &maps, "alpha")?;
+    /// assert_eq!(info.contradictions(), [Contradiction::NamelessNodes { nodes: 2, names: 1 }]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn contradictions(&self) -> &[Contradiction] {
+        &self.contradictions
     }
 
     /// An attribute of the job as a whole.

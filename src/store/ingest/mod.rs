@@ -7,7 +7,7 @@ mod arrays;
 mod builder;
 mod column_builder;
 pub(super) mod column_planner;
-mod datum;
+mod contradiction;
 pub(super) mod entries;
 mod hash_index;
 pub(super) mod interner;
@@ -23,7 +23,7 @@ mod rank_list;
 
 pub use arrays::Placement;
 pub use builder::JobInfoBuilder;
-pub use datum::Datum;
+pub use contradiction::Contradiction;
 pub use job_info::{JobInfo, MAX_RANKS};
 pub use proc_writer::{KeySlot, ProcWriter};
 

@@ -167,8 +167,13 @@ impl Nodes {
         }
     }
 
+    /// Returns whether the node map has a node.
+    pub(super) fn is_in_map(&self, index: u32) -> bool {
+        index < self.in_place || self.map.contains(&index)
+    }
+
     /// Nodes of the node map.
-    fn places(&self) -> u32 {
+    pub(super) fn places(&self) -> u32 {
         self.in_place + self.map.len() as u32
     }
 

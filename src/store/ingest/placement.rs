@@ -11,6 +11,7 @@ use instanton_layout::info::{NONE, NameRun, TextForm};
 use super::builder::JobInfoBuilder;
 use super::column_builder::{Kind, Values};
 use super::column_planner::{self, Facts};
+use super::contradiction::{self, Told};
 use super::entries::number;
 use super::job_info::{JobInfo, MAX_RANKS};
 use super::partition::{Parts, RankPartition};
@@ -18,6 +19,7 @@ use crate::data::maps::Form;
 use crate::data::{DataType, Rank, Text, Value, keys};
 use crate::store::error::BadJobInfo;
 use crate::store::texts::{self, Compare, LONG, VERY_LONG};
+use crate::trace;
 
 impl JobInfoBuilder {
     /// Completes it.
@@ -35,11 +37,15 @@ fn complete(mut job: JobInfoBuilder) -> Result<JobInfo, BadJobInfo> {
     let (size, ranks) = size(&job)?;
     let apps = applications(&mut job, &values, ranks)?;
     let own_node = nodes(&mut job, &values, size, ranks)?;
-    let (placed, listed, proc_map) = std::mem::take(&mut job.map).into_parts();
+    let map = std::mem::take(&mut job.map);
+    let told = Told { nodes: map.nodes, names_twice: map.names_twice };
+    let (placed, listed, proc_map) = map.into_parts();
     let nodes = RankPartition::of_map(placed, listed, job.nodes.len());
     let apps = RankPartition::new(apps, ranks, job.apps.len() as u32);
     let mut own_ranks = nodes.ranks(own_node);
     own_ranks.sort_unstable();
+    let contradictions = contradiction::find(&job, told, (size, ranks), own_node, own_ranks.len() as u32);
+    contradictions.iter().for_each(|found| trace!("{}: {found}", job.nspace));
     drop_derived_of_members(&mut job, &nodes, &apps, own_node);
     let offset = job.job.get(keys::NPROC_OFFSET).map(|value| number(keys::NPROC_OFFSET, value)).transpose()?;
     let offset = offset.unwrap_or(0);
@@ -67,6 +73,7 @@ fn complete(mut job: JobInfoBuilder) -> Result<JobInfo, BadJobInfo> {
         sparse_strings: plan.sparse_strings,
         others: job.processes.others,
         texts,
+        contradictions,
     })
 }
 

@@ -9,11 +9,11 @@ use std::cell::OnceCell;
 use std::collections::HashMap;
 
 use super::column_builder::{ColumnBuilder, Kind, Rows, Values};
-use super::datum::Datum;
 use super::interner::Interner;
 use super::nodes::Nodes;
 use super::packed_ints::PackedInts;
 use crate::data::{BadBytes, DataType, Key, Text, Value, keys};
+use crate::store::datum::Datum;
 
 /// The column builders of all keys, and which rank each of their rows is about.
 #[derive(Debug, Default, Clone)]
@@ -166,12 +166,17 @@ impl ProcWriter<'_> {
         self.push(slot, Kind::Scalars(data_type), bits);
     }
 
-    /// Writes any value.
+    /// Writes any value; nothing of one whose type does not go with what is given for it.
     pub fn datum(&mut self, slot: KeySlot, datum: Datum<'_>) {
         match datum {
             Datum::Scalar(ty, bits) => self.scalar(slot, ty, bits),
             Datum::Text(text) => self.text(slot, text),
             Datum::Other(value) => self.other(slot, value),
+            bytes @ Datum::Bytes(..) => {
+                if let Ok(value) = bytes.to_value() {
+                    self.other(slot, Cow::Owned(value));
+                }
+            }
         }
     }
 

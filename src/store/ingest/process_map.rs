@@ -25,6 +25,8 @@ pub(super) struct ProcessMap {
     pub(in crate::store) nodes: u32,
     /// Ranks up to the last one of the map.
     pub(in crate::store) ranks: u32,
+    /// True if the map has a rank in more than one place.
+    pub(super) names_twice: bool,
 }
 
 impl ProcessMap {
@@ -49,7 +51,7 @@ impl ProcessMap {
         let last = placed.iter().rposition(|node| *node != NONE);
         placed.resize(last.map_or(0, |last| last + 1), NONE);
         let ranks = ranks.max(placed.len() as u32);
-        *self = Self { placed, listed: None, text: None, nodes, ranks };
+        *self = Self { placed, listed: None, text: None, nodes, ranks, names_twice: again };
         let read = read?;
         // A map that names each rank once, and in our own way, is all said by the places of the ranks.
         if !again && ranks <= MAX_RANKS {

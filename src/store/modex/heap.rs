@@ -25,7 +25,7 @@ use instanton_layout::words::{RawWordsMut, Words};
 use super::reader_pages::Held;
 use crate::store::budget::Budget;
 use crate::store::error::WriteError;
-use crate::store::segment::OwnSegment;
+use crate::store::segment::{Label, OwnSegment};
 use crate::sys::memory::Mapping;
 
 /// The first segment of a set; each further one has twice the size.
@@ -144,6 +144,7 @@ pub(in crate::store) struct SegmentSet {
 /// Names and sizes of new segments, and the versions of records.
 pub(super) struct Maker {
     pub(in crate::store) job: u64,
+    pub(super) label: Label,
     pub(super) budget: Budget,
     pub(super) last_number: u32,
     pub(super) last_version: u64,
@@ -152,7 +153,7 @@ pub(super) struct Maker {
 impl Maker {
     fn segment(&mut self, bytes: u64) -> Result<DataSegment, WriteError> {
         let number = self.last_number + 1;
-        let memory = OwnSegment::create("instanton-modex", bytes, &self.budget)?;
+        let memory = OwnSegment::create(&self.label, bytes, &self.budget)?;
         let words = memory.mapping.words_mut();
         Header { kind: Kind::Modex, length: bytes, job: self.job, number: u64::from(number), ranks: 0 }.write(&words);
         self.last_number = number;

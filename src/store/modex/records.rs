@@ -19,6 +19,7 @@ use instanton_layout::words::RawWords;
 use super::heap::Block;
 use crate::data::{Key, Posted, Rank, Scope, Value};
 use crate::store::codec::Encode;
+use crate::store::datum::Datum;
 use crate::store::error::{ReadError, WriteError};
 use crate::store::value_cell::ValueCell;
 use crate::sys::memory::Mapping;
@@ -30,7 +31,7 @@ const SMALL: usize = 1024;
 const RATIO: usize = 16;
 
 /// Changes by key: a new scope and value, or `None` where the key goes.
-pub(in crate::store) type Changes<'a> = BTreeMap<&'a Key, Option<(Scope, &'a Value)>>;
+pub(in crate::store) type Changes<'a> = BTreeMap<&'a Key, Option<(Scope, &'a Datum<'a>)>>;
 
 /// A record of a rank: the words of its segment, itself, and where it lies.
 type Stage<'r, 'a> = (RawWords<'a>, &'r Record<RawWords<'a>>, Part);
@@ -172,8 +173,8 @@ impl dyn Records + '_ {
         for (key, change) in changes {
             match change {
                 Some((scope, value)) => {
-                    let encoded = Encode::new(*scope, key, value);
-                    new.push(encoded.map_err(|error| WriteError::Value { key: (*key).clone(), error })?);
+                    let encoded = value.encode().map_err(|error| WriteError::value(key, error))?;
+                    new.push(Encode::of(*scope, key, value.data_type(), encoded));
                 }
                 None => removed = removed.max(self.last_with(rank, key)?),
             }

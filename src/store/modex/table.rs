@@ -15,6 +15,7 @@ use super::records::{Changes, Next, Records, Snapshot, Stored};
 use crate::data::{Key, Rank, Scope, Value};
 use crate::store::budget::Budget;
 use crate::store::error::{ReadError, WriteError};
+use crate::store::segment::Label;
 use crate::sys::memory::Mapping;
 
 /// Records by rank.
@@ -54,8 +55,8 @@ impl Records for Table {
 
 impl Table {
     /// No records, for the job with that number.
-    pub(in crate::store) fn new(job: u64, directory: Arc<Mapping>, budget: &Budget) -> Self {
-        let maker = Maker { job, budget: budget.clone(), last_number: 0, last_version: 0 };
+    pub(in crate::store) fn new(job: u64, label: Label, directory: Arc<Mapping>, budget: &Budget) -> Self {
+        let maker = Maker { job, label, budget: budget.clone(), last_number: 0, last_version: 0 };
         Self { set: SegmentSet::default(), directory, maker }
     }
 

@@ -3,45 +3,45 @@
 //! A key of a rank can have a value for each of two audiences: LOCAL sets the one that the rank's own node sees, REMOTE
 //! the one that other nodes see, GLOBAL both. Values for the own node lie in the segments that readers map. Values that
 //! only others may see lie in segments that are never handed out. A value that both see is stored once, as GLOBAL.
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use super::records::{Changes, Records};
-use crate::data::{Key, Posted, Rank, Scope, Value};
+use crate::data::{Key, Rank, Scope};
+use crate::store::datum::{Datum, Entry};
 use crate::store::error::WriteError;
 
 /// The changes of a commit, by audience.
 #[derive(Default)]
 pub(in crate::store) struct Visibility<'a> {
-    here: BTreeMap<&'a Key, (Scope, Cow<'a, Value>)>,
+    here: BTreeMap<&'a Key, (Scope, Datum<'a>)>,
     /// `None`: others see what is seen here.
-    elsewhere: BTreeMap<&'a Key, Option<Cow<'a, Value>>>,
+    elsewhere: BTreeMap<&'a Key, Option<Datum<'a>>>,
 }
 
 impl<'a> Visibility<'a> {
     /// The changes of a local rank's commit; `posted` has its records so far.
     pub(in crate::store) fn of_local(
         rank: Rank,
-        entries: &'a [Posted],
+        entries: &'a [Entry<'a>],
         posted: &dyn Records,
     ) -> Result<Self, WriteError> {
         let mut visible = Visibility::default();
-        for Posted { scope, key, value } in entries {
+        for Entry { scope, key, value } in entries {
             // The value that both audiences have seen so far, if it is one.
-            let shared = match visible.here.get(key) {
+            let shared = match visible.here.get(*key) {
                 Some((known, value)) => (*known == Scope::GLOBAL).then(|| value.clone()),
                 None if *scope == Scope::GLOBAL => None,
                 None => posted
                     .get(rank, key)?
-                    .and_then(|(known, value)| (known == Scope::GLOBAL).then_some(Cow::Owned(value))),
+                    .and_then(|(known, value)| (known == Scope::GLOBAL).then(|| Datum::from(value))),
             };
             match *scope {
                 Scope::GLOBAL => {
-                    visible.here.insert(key, (Scope::GLOBAL, Cow::Borrowed(value)));
+                    visible.here.insert(key, (Scope::GLOBAL, value.reborrow()));
                     visible.elsewhere.insert(key, None);
                 }
                 Scope::LOCAL => {
-                    visible.here.insert(key, (Scope::LOCAL, Cow::Borrowed(value)));
+                    visible.here.insert(key, (Scope::LOCAL, value.reborrow()));
                     if shared.is_some() {
                         visible.elsewhere.insert(key, shared);
                     }
@@ -50,7 +50,7 @@ impl<'a> Visibility<'a> {
                     if let Some(shared) = shared {
                         visible.here.insert(key, (Scope::LOCAL, shared));
                     }
-                    visible.elsewhere.insert(key, Some(Cow::Borrowed(value)));
+                    visible.elsewhere.insert(key, Some(value.reborrow()));
                 }
                 scope => return Err(WriteError::Scope { rank, scope }),
             }
@@ -59,11 +59,11 @@ impl<'a> Visibility<'a> {
     }
 
     /// The changes of a remote rank's data: its node has sent the entries that are meant for this one.
-    pub(in crate::store) fn of_remote(rank: Rank, entries: &'a [Posted]) -> Result<Self, WriteError> {
+    pub(in crate::store) fn of_remote(rank: Rank, entries: &'a [Entry<'a>]) -> Result<Self, WriteError> {
         let mut visible = Visibility::default();
-        for Posted { scope, key, value } in entries {
+        for Entry { scope, key, value } in entries {
             match *scope {
-                Scope::GLOBAL | Scope::REMOTE => visible.here.insert(key, (*scope, Cow::Borrowed(value))),
+                Scope::GLOBAL | Scope::REMOTE => visible.here.insert(key, (*scope, value.reborrow())),
                 scope => return Err(WriteError::Scope { rank, scope }),
             };
         }
@@ -71,10 +71,10 @@ impl<'a> Visibility<'a> {
     }
 
     pub(in crate::store) fn here(&self) -> Changes<'_> {
-        self.here.iter().map(|(key, (scope, value))| (*key, Some((*scope, &**value)))).collect()
+        self.here.iter().map(|(key, (scope, value))| (*key, Some((*scope, value)))).collect()
     }
 
     pub(in crate::store) fn elsewhere(&self) -> Changes<'_> {
-        self.elsewhere.iter().map(|(key, value)| (*key, value.as_deref().map(|value| (Scope::REMOTE, value)))).collect()
+        self.elsewhere.iter().map(|(key, value)| (*key, value.as_ref().map(|value| (Scope::REMOTE, value)))).collect()
     }
 }

@@ -15,7 +15,7 @@ use super::question::Question;
 use super::raw_value::RawValue;
 use super::reader_page::ReaderPage;
 use super::view::InfoView;
-use crate::data::{Key, Rank, Scope, Value};
+use crate::data::{Key, Nspace, Rank, Scope, Value, keys};
 use crate::store::error::{AttachError, Miss, ReadError};
 use crate::store::ids::{Have, SegmentId, Want};
 use crate::store::modex::mapped::MappedModex;
@@ -337,6 +337,16 @@ impl JobReader {
             }
         }
         Ok(all)
+    }
+
+    /// The namespace of the job, as its information says.
+    ///
+    /// # Errors
+    /// [`Miss`] where no job information is mapped, or it is damaged.
+    pub fn nspace(&self) -> Result<Nspace, Miss> {
+        let name = self.get(&Question::new(Rank::WILDCARD, keys::NSPACE))?;
+        let name = name.as_text().ok_or(Miss::NotFound)?;
+        Nspace::new(name.as_bytes()).map_err(|_| Miss::Corrupt(Malformed::Owner.into()))
     }
 
     /// Processes of the job.

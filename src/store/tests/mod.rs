@@ -6,6 +6,7 @@ use instanton_layout::job;
 use super::*;
 use crate::data::{DataArray, Info, Key, Nspace, Posted, Rank, Scope, Text, Value, keys};
 
+mod borrowed;
 mod bounds;
 mod chains;
 mod concurrent;

@@ -12,13 +12,14 @@
 //! 20  4  zero
 //! 24     an rkyv archive: the sender, the entries of each rank, and whether its part of the meeting has failed
 //! ```
+#![allow(missing_docs, reason = "rkyv's derive makes types without documentation; every item written here has its own")]
+
 use instanton_layout::crc::Crc;
 use rkyv::{Archive, Deserialize, Serialize};
 
-use crate::data::{Nspace, Proc, Rank, Status, archive};
-use crate::message::Posted;
-use crate::server::jobs::store::Outbound;
-use crate::trace;
+use super::error::WriteError;
+use super::writer::JobWriter;
+use crate::data::{Key, Posted, Proc, Rank, Status, archive};
 
 const HEADER: usize = 24;
 const MAGIC: [u8; 4] = *b"INSB";
@@ -42,12 +43,6 @@ pub struct RankData {
     pub commits: u64,
     /// GLOBAL and REMOTE entries; possibly none, which says that it has posted.
     pub entries: Vec<Posted>,
-}
-
-impl RankData {
-    pub fn new(nspace: &Nspace, Outbound { rank, commits, entries }: Outbound) -> Self {
-        RankData { proc: Proc::new(nspace.clone(), rank), commits, entries }
-    }
 }
 
 /// Failure of a node's part of a collective: hosts that do not look at what they are told of it
@@ -87,24 +82,136 @@ impl Others {
     }
 }
 
-/// A blob that cannot be made or read.
+/// A blob that cannot be made or read. Each says at which byte of the row it begins.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+#[allow(missing_docs, reason = "the texts say what each field is")]
 pub enum BlobError {
+    /// Something that is too short behind the last blob.
     #[error("at byte {at}: {left} bytes are left, which is less than a header")]
     Header { at: usize, left: usize },
+    /// Something that is no blob.
     #[error("at byte {at}: it begins with {magic:02x?}")]
     Magic { at: usize, magic: [u8; 4] },
+    /// A blob of another version.
     #[error("at byte {at}: version {version}; this server reads {VERSION}")]
     Version { at: usize, version: u16 },
+    /// A blob that was cut off.
     #[error("at byte {at}: {length} bytes are announced and {left} are left")]
     Length { at: usize, length: u64, left: usize },
+    /// A blob that was damaged.
     #[error("at byte {at}: {length} bytes do not have the checksum they came with")]
     Checksum { at: usize, length: usize },
+    /// A blob that is none inside, or cannot become one.
     #[error("at byte {at}: {source}")]
     Body { at: usize, source: archive::ArchiveError },
 }
 
+/// What a node has posted cannot be collected or taken in.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ExchangeError {
+    /// The blob.
+    #[error("{0}")]
+    Blob(#[from] BlobError),
+    /// The records.
+    #[error("{0}")]
+    Write(#[from] WriteError),
+}
+
+/// What a row of blobs has brought ([`JobWriter::inbound`]).
+#[derive(Debug, Default, PartialEq)]
+pub struct Inbound {
+    /// Ranks that have posted something new.
+    pub ranks: Vec<Rank>,
+    /// Processes whose data was left aside: they run here, or belong to another job, or to none.
+    pub left_aside: Vec<Proc>,
+    /// The failure that another node has reported.
+    pub failure: Option<Failure>,
+}
+
+impl JobWriter {
+    /// What these ranks of this node have posted for other nodes since it was last taken, as one blob for all of them. A
+    /// rank that has posted nothing is named in it, too.
+    ///
+    /// ```
+    /// use instanton::data::{Info, Key, Nspace, Posted, Proc, Rank, Scope, Value, keys};
+    /// use instanton::store::exchange::Sender;
+    /// use instanton::store::{JobInfo, JobWriter, Limits, Question};
+    /// let nspace = Nspace::new("job")?;
+    /// let maps = [Info::new(keys::NODE_MAP, "alpha,beta"), Info::new(keys::PROC_MAP, "0;1")];
+    /// let writer = |host| -> Result<JobWriter, Box<dyn std::error::Error>> {
+    ///     let info = JobInfo::from_infos(&nspace, 1, &maps, host)?;
+    ///     Ok(JobWriter::create(&nspace, info, &Limits::default())?)
+    /// };
+    /// let (mut alpha, mut beta) = (writer("alpha")?, writer("beta")?);
+    /// let sender = |n| Sender { server: Proc::new(Nspace::new("servers").unwrap(), Rank(n)), identity: n.into() };
+    /// alpha.update(Rank(0), &[Posted::new(Scope::GLOBAL, Key::new("card")?, "of rank 0")])?;
+    /// // A fence collects on each node, carries all to all, in any order and with a node's own or not, and is over.
+    /// let mut all = beta.outbound(&sender(1), [Rank(1)])?;
+    /// all.extend(alpha.outbound(&sender(0), [Rank(0)])?);
+    /// assert_eq!(beta.inbound(&sender(1), &all)?.ranks, [Rank(0)]);
+    /// assert_eq!(beta.reader().get(&Question::new(Rank(0), "card"))?, Value::from("of rank 0"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`ExchangeError`]; the next call carries the same then.
+    pub fn outbound(
+        &mut self,
+        sender: &Sender,
+        ranks: impl IntoIterator<Item = Rank>,
+    ) -> Result<Vec<u8>, ExchangeError> {
+        let mut taken: Vec<RankData> = Vec::new();
+        let mut failed = None;
+        for rank in ranks {
+            match self.take_outbound_new(rank) {
+                Ok(entries) => {
+                    let proc = Proc::new(self.nspace().clone(), rank);
+                    taken.push(RankData { proc, commits: 0, entries });
+                }
+                Err(error) => {
+                    failed = Some(error);
+                    break;
+                }
+            }
+        }
+        let keys = |of: &RankData| (of.proc.rank, of.entries.iter().map(|posted| posted.key.clone()).collect());
+        let sent: Vec<(Rank, Vec<Key>)> = taken.iter().map(keys).collect();
+        let blob = match failed {
+            None => write(sender, taken, None).map_err(ExchangeError::from),
+            Some(error) => Err(error.into()),
+        };
+        if blob.is_err() {
+            sent.into_iter().for_each(|(rank, keys)| self.put_back_outbound(rank, keys));
+        }
+        blob
+    }
+
+    /// Takes in what other nodes have sent: a row of blobs, in any order, this node's own among them or not. All of it is
+    /// looked at before any is stored. Of two rows that a rank has posted in, the one that is taken in last counts.
+    ///
+    /// # Errors
+    /// [`ExchangeError`] for bytes that are no row of blobs, of which nothing is stored, and where there is no room.
+    pub fn inbound(&mut self, own: &Sender, row: &[u8]) -> Result<Inbound, ExchangeError> {
+        let Others { ranks, failure } = read(row, own)?;
+        let mut inbound = Inbound { failure, ..Inbound::default() };
+        for (_, RankData { proc, entries, .. }) in ranks {
+            if proc.nspace != *self.nspace() || self.is_local(proc.rank) {
+                inbound.left_aside.push(proc);
+            } else if !entries.is_empty() {
+                self.update(proc.rank, &entries)?;
+                inbound.ranks.push(proc.rank);
+            }
+        }
+        Ok(inbound)
+    }
+}
+
 /// One node's blob.
+///
+/// # Errors
+/// [`BlobError::Body`] for what is too large.
 pub fn write(sender: &Sender, ranks: Vec<RankData>, failure: Option<Failure>) -> Result<Vec<u8>, BlobError> {
     let body = Body { sender: sender.clone(), ranks, failure };
     let body = archive::encode(&body).map_err(|source| BlobError::Body { at: 0, source })?;
@@ -119,21 +226,10 @@ pub fn write(sender: &Sender, ranks: Vec<RankData>, failure: Option<Failure>) ->
     Ok(out)
 }
 
-/// The blob of a host that keeps posted data itself, for a direct modex: what it knows of some processes. Of two answers,
-/// that with the higher number is newer.
+/// Everything in a row of blobs that `own` did not send.
 ///
 /// # Errors
-/// `ERR_PACK_FAILURE`.
-pub fn of_host(server: &Proc, number: u64, ranks: Vec<(Proc, Vec<Posted>)>) -> Result<Vec<u8>, Status> {
-    let sender = Sender { server: server.clone(), identity: 0 };
-    let ranks = ranks.into_iter().map(|(proc, entries)| RankData { proc, commits: number, entries }).collect();
-    write(&sender, ranks, None).map_err(|e| {
-        trace!("posted data cannot be handed on: {e}");
-        Status::ERR_PACK_FAILURE
-    })
-}
-
-/// Everything in a row of blobs that `own` did not send.
+/// [`BlobError`] for the first that is none.
 pub fn read(data: &[u8], own: &Sender) -> Result<Others, BlobError> {
     let mut out = Others::default();
     let mut at = 0;
@@ -171,7 +267,7 @@ pub fn read(data: &[u8], own: &Sender) -> Result<Others, BlobError> {
 
 /// Returns whether these bytes are a row of blobs.
 pub fn is_exchange(data: &[u8]) -> bool {
-    let nobody = Nspace::new("").map(|nspace| Sender { server: Proc::new(nspace, Rank(0)), identity: 0 });
+    let nobody = crate::data::Nspace::new("").map(|nspace| Sender { server: Proc::new(nspace, Rank(0)), identity: 0 });
     nobody.is_ok_and(|nobody| read(data, &nobody).is_ok())
 }
 
@@ -188,7 +284,7 @@ fn crc32c(bytes: &[u8]) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::{Key, Scope, Value};
+    use crate::data::{Nspace, Scope, Value};
 
     fn sender(identity: u64) -> Sender {
         Sender { server: Proc::new(Nspace::new("servers").unwrap(), Rank(0)), identity }

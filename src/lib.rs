@@ -34,6 +34,7 @@ mod collect_small;
 mod control;
 pub mod data;
 pub mod fd_passing;
+pub mod handover;
 #[cfg(all(feature = "client", feature = "server"))]
 mod in_process;
 #[cfg(feature = "server")]

@@ -1,0 +1,313 @@
+//! The reader's end: a reader that asks for what it lacks.
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+
+use super::message::{self, ANSWER, Outcome, Request, TOKEN, Token, Wish};
+use crate::data::Value;
+use crate::store::{
+    AttachError, Guard, Have, JobReader, MappedSegment, Miss, PinError, Question, RawValue, ReaderPage,
+};
+use crate::sys::socket::{self, Door};
+
+/// Time that a writer has for an answer, unless its reader says otherwise.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Times that a look-up is repeated because its record was being replaced.
+const REPEATS: usize = 8;
+/// Time between two looks whether the writer is still there.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// The writer cannot be asked: everything that is mapped can still be read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LinkError {
+    /// The connection has failed, now or before: the writer is gone, or has cut it.
+    #[error("the writer cannot be asked: {0}")]
+    Lost(io::Error),
+    /// The writer refuses: the token is another one.
+    #[error("the writer refuses to answer")]
+    Refused,
+    /// The writer has something, but no room for what is asked for.
+    #[error("the writer has no room for it")]
+    NoRoom,
+    /// A segment that it has sent cannot be used.
+    #[error("{0}")]
+    Attach(#[from] AttachError),
+}
+
+/// A reader cannot be opened.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// The text is no address.
+    #[error("this is no address of a store")]
+    Address,
+    /// Nobody is there, or the segments cannot be had.
+    #[error("{0}")]
+    Link(#[from] LinkError),
+}
+
+/// The reason why a reader has no value.
+#[derive(Debug, thiserror::Error)]
+pub enum RemoteMiss {
+    /// There is none, or the reader cannot say. Never [`Miss::Unmapped`].
+    #[error("{0}")]
+    Miss(#[from] Miss),
+    /// It may be in a segment that cannot be had.
+    #[error("{0}")]
+    Link(#[from] LinkError),
+}
+
+/// How a wait has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Waited {
+    /// The writer has released those who wait.
+    Released,
+    /// The time was over first.
+    TimedOut,
+    /// The writer is gone: nobody will be released any more.
+    WriterGone,
+}
+
+/// Reads a job's segments, and asks their writer for what was added since it was opened.
+///
+/// Threads share it. A look-up takes no lock and makes no system call, except for the one that leads to a segment which
+/// is not mapped yet: that waits for the writer's answer, so it must not be made on the writer's own thread.
+pub struct RemoteReader {
+    reader: JobReader,
+    link: Mutex<Link>,
+}
+
+struct Link {
+    /// Nothing once an answer is missing: another one would be taken for it.
+    stream: Option<UnixStream>,
+    token: Token,
+    patience: Duration,
+}
+
+impl RemoteReader {
+    /// Opens an address ([`Listener::address`](super::Listener::address)).
+    ///
+    /// # Errors
+    /// [`OpenError`] says what there is instead of a store.
+    pub fn open(address: &str) -> Result<Self, OpenError> {
+        let (name, token) = message::parse(address).ok_or(OpenError::Address)?;
+        let until = Some(Instant::now() + PATIENCE);
+        let stream = socket::connect(&Door::Abstract(name), until).map_err(LinkError::Lost)?;
+        Self::begin(stream, token)
+    }
+
+    /// Opens one end of a socket pair whose other end a listener has [adopted](super::Listener::adopt).
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn over(stream: UnixStream) -> Result<Self, OpenError> {
+        Self::begin(stream, [0; TOKEN])
+    }
+
+    fn begin(stream: UnixStream, token: Token) -> Result<Self, OpenError> {
+        let mut link = Link { stream: Some(stream), token, patience: PATIENCE };
+        let page = match link.ask(Wish::Page, Have::default()) {
+            Ok(page) => page.first().map(|page| ReaderPage::map(page.as_fd())).transpose(),
+            // Without one there are no guards, and values are copied.
+            Err(LinkError::NoRoom) => Ok(None),
+            Err(error) => return Err(error.into()),
+        };
+        let page = page.map_err(LinkError::Attach)?;
+        let segments = link.ask(Wish::Segments, Have::default())?;
+        let parts = segments.iter().map(|segment| MappedSegment::map(segment.as_fd())).collect::<Result<_, _>>();
+        let reader = JobReader::attach(parts.map_err(LinkError::Attach)?, page).map_err(LinkError::Attach)?;
+        let this = Self { reader, link: Mutex::new(link) };
+        this.refresh()?;
+        Ok(this)
+    }
+
+    /// The reader of what is mapped now.
+    pub fn reader(&self) -> &JobReader {
+        &self.reader
+    }
+
+    /// Gives the writer that much time for each answer from now on (30 s before).
+    pub fn set_patience(&self, patience: Duration) {
+        self.link().patience = patience;
+    }
+
+    fn link(&self) -> MutexGuard<'_, Link> {
+        self.link.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Maps everything that the writer has by now.
+    ///
+    /// # Errors
+    /// [`LinkError`]; the reader goes on with what it has.
+    pub fn refresh(&self) -> Result<(), LinkError> {
+        let mut link = self.link();
+        // Several messages where there are more segments than one brings.
+        while self.reader.is_behind() {
+            let before = self.reader.have();
+            for segment in link.ask(Wish::Segments, before)? {
+                self.reader.add(MappedSegment::map(segment.as_fd())?)?;
+            }
+            if self.reader.have() == before {
+                return Err(link.lose(io::Error::other("it has less than its own segments say")));
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks a value up and gives it to `f` where it lies, as [`JobReader::read`] does.
+    ///
+    /// # Errors
+    /// [`RemoteMiss`] says why there is no value.
+    pub fn read<T>(&self, question: &Question<'_>, mut f: impl FnMut(&RawValue<'_>) -> T) -> Result<T, RemoteMiss> {
+        self.repeat(|| self.reader.read(question, &mut f))
+    }
+
+    /// Looks a value up and copies it.
+    ///
+    /// # Errors
+    /// [`RemoteMiss`] says why there is no value.
+    pub fn get(&self, question: &Question<'_>) -> Result<Value, RemoteMiss> {
+        self.repeat(|| self.reader.get(question))
+    }
+
+    #[inline]
+    fn repeat<T>(&self, mut look: impl FnMut() -> Result<T, Miss>) -> Result<T, RemoteMiss> {
+        match look() {
+            Err(Miss::Unmapped(_) | Miss::Busy) => self.look_again(&mut look),
+            found => Ok(found?),
+        }
+    }
+
+    #[cold]
+    fn look_again<T>(&self, look: &mut dyn FnMut() -> Result<T, Miss>) -> Result<T, RemoteMiss> {
+        let mut repeats = 0;
+        loop {
+            self.refresh()?;
+            match look() {
+                Err(Miss::Unmapped(_) | Miss::Busy) if repeats < REPEATS => repeats += 1,
+                Err(Miss::Unmapped(_)) => return Err(Miss::Busy.into()),
+                found => return Ok(found?),
+            }
+        }
+    }
+
+    /// Takes a guard, under which [`Guard::get`] looks values up in place. What it finds [`Miss::Unmapped`] is there after
+    /// [`refresh`](Self::refresh), with a guard that is taken then.
+    ///
+    /// # Errors
+    /// [`PinError`] when the writer had no room for a page, or no slot is free on it.
+    #[inline]
+    pub fn pin(&self) -> Result<Guard<'_>, PinError> {
+        self.reader.pin()
+    }
+
+    /// Looks a value up, and waits for it where nobody has stored it yet. It comes with the writer's next
+    /// [`release`](crate::store::JobWriter::release) after it was stored.
+    ///
+    /// # Errors
+    /// [`RemoteMiss`]: [`Miss::NotFound`] when the time is over, and [`LinkError::Lost`] when the writer is gone.
+    pub fn get_when_there(&self, question: &Question<'_>, limit: Option<Duration>) -> Result<Value, RemoteMiss> {
+        let begin = Instant::now();
+        loop {
+            let seen = self.reader.releases();
+            match self.get(question) {
+                Err(RemoteMiss::Miss(Miss::NotFound)) => {}
+                found => return found,
+            }
+            let left = limit.map(|limit| limit.saturating_sub(begin.elapsed()));
+            match self.wait(seen, left) {
+                Waited::Released => {}
+                Waited::TimedOut => return Err(Miss::NotFound.into()),
+                Waited::WriterGone => return Err(LinkError::Lost(io::ErrorKind::BrokenPipe.into()).into()),
+            }
+        }
+    }
+
+    /// Sleeps until the writer has released those who wait more often than `seen`
+    /// ([`JobReader::releases`]), is gone, or the time is over.
+    pub fn wait(&self, seen: u32, limit: Option<Duration>) -> Waited {
+        let begin = Instant::now();
+        loop {
+            let left = limit.map_or(LOOK, |limit| limit.saturating_sub(begin.elapsed()));
+            if self.reader.wait_for_release(seen, Some(left.min(LOOK))) {
+                return Waited::Released;
+            }
+            if left < LOOK {
+                return Waited::TimedOut;
+            }
+            if !self.link().is_up() {
+                return Waited::WriterGone;
+            }
+        }
+    }
+}
+
+impl Link {
+    /// Returns whether the writer is still there.
+    fn is_up(&self) -> bool {
+        let Some(stream) = &self.stream else { return false };
+        let mut ready = [PollFd::new(stream.as_fd(), PollFlags::POLLIN)];
+        // Nothing comes that was not asked for, but the end.
+        poll(&mut ready, PollTimeout::ZERO).is_ok_and(|ready| ready == 0)
+    }
+
+    fn lose(&mut self, error: io::Error) -> LinkError {
+        self.stream = None;
+        LinkError::Lost(error)
+    }
+
+    /// Asks, and waits for the answer.
+    fn ask(&mut self, wish: Wish, have: Have) -> Result<Vec<OwnedFd>, LinkError> {
+        let Some(stream) = &self.stream else { return Err(LinkError::Lost(io::ErrorKind::NotConnected.into())) };
+        let request = Request { wish, token: self.token, have }.to_bytes();
+        match exchange(stream, &request, self.patience) {
+            Ok((Outcome::Given, descriptors)) => Ok(descriptors),
+            Ok((Outcome::NoRoom, _)) => Err(LinkError::NoRoom),
+            Ok((Outcome::Refused, _)) => {
+                self.stream = None;
+                Err(LinkError::Refused)
+            }
+            Err(error) => Err(self.lose(error)),
+        }
+    }
+}
+
+fn exchange(stream: &UnixStream, request: &[u8], patience: Duration) -> io::Result<(Outcome, Vec<OwnedFd>)> {
+    // Nothing else is under way, so there is room for all of it.
+    if socket::send(stream, request, &[])? != request.len() {
+        return Err(io::ErrorKind::WriteZero.into());
+    }
+    let until = Instant::now() + patience;
+    let (mut answer, mut filled, mut descriptors) = ([0; ANSWER], 0, Vec::new());
+    while filled < ANSWER {
+        match socket::receive(stream, &mut answer[filled..], &mut descriptors) {
+            Ok(received) if received.truncated => return Err(io::Error::other("descriptors were lost on the way")),
+            Ok(received) if received.bytes == 0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(received) => filled += received.bytes,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => wait_for(stream, until)?,
+            Err(error) => return Err(error),
+        }
+    }
+    match message::outcome(answer) {
+        Some((outcome, count)) if count == descriptors.len() => Ok((outcome, descriptors)),
+        _ => Err(io::Error::other("an answer of another protocol")),
+    }
+}
+
+fn wait_for(stream: &UnixStream, until: Instant) -> io::Result<()> {
+    let left = until.saturating_duration_since(Instant::now());
+    if left.is_zero() {
+        return Err(io::ErrorKind::TimedOut.into());
+    }
+    // Up to the next millisecond, or it would spin through the last one.
+    let left = PollTimeout::try_from(left + Duration::from_millis(1)).unwrap_or(PollTimeout::MAX);
+    match poll(&mut [PollFd::new(stream.as_fd(), PollFlags::POLLIN)], left) {
+        Ok(_) | Err(nix::errno::Errno::EINTR) => Ok(()),
+        Err(errno) => Err(errno.into()),
+    }
+}

@@ -77,3 +77,11 @@ fn two_processes_share_a_store() {
         ]
     );
 }
+
+#[test]
+fn a_server_that_is_not_ours_has_the_store_in_it() {
+    let mut lines = run(&mut Command::new(example("embedded")));
+    lines.sort();
+    let of = |node| format!("{node}: 8 ranks have read what 24 of other nodes posted");
+    assert_eq!(lines, ["alpha", "beta", "delta", "gamma"].map(of));
+}

@@ -1,5 +1,7 @@
 //! The store: what a node knows about a job, in memory that all its processes read.
 //!
+//! Whoever embeds it in a server of their own finds three pages in the [`guide`].
+//!
 //! # Actors
 //!
 //! A [`JobWriter`] belongs to the node's server. It turns job information ([`JobInfo`]) into an info segment and what
@@ -31,6 +33,7 @@ mod datum;
 mod draft;
 mod error;
 pub mod exchange;
+pub mod guide;
 mod ids;
 mod info;
 mod ingest;

@@ -56,6 +56,8 @@ loom: setup
 abi-test: dist
 	$(call say,The binary interface of libpmix.so.2)
 	@scripts/abi-test dist/lib capi/exports.txt
+	$(call say,The binary interface of libinstanton_store.so.0)
+	@scripts/store-abi-test dist/lib store-capi/exports.txt
 
 targets: setup ## check the types on other processors and with musl, and run the tests of aarch64 on an emulator
 	$(call say,Other processors and C libraries)

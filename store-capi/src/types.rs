@@ -1,0 +1,198 @@
+//! The structures of the header, field by field, and how they are read.
+use std::ffi::CStr;
+use std::mem::offset_of;
+use std::slice;
+
+use instanton::data::{DataType, Key, Rank, Status};
+use instanton::store::Datum;
+use libc::{c_char, c_int, c_void};
+
+use crate::boundary::{Code, bad, fail};
+use crate::table::VERSION;
+
+/// Forms of a value.
+pub const SCALAR: u16 = 1;
+pub const TEXT: u16 = 2;
+pub const BYTES: u16 = 3;
+pub const ARCHIVE: u16 = 4;
+
+macro_rules! structures {
+    ($($(#[$doc:meta])* $name:ident, $bytes:literal { $($field:ident: $ty:ty = $at:literal),* $(,)? })*) => {$(
+        $(#[$doc])*
+        #[repr(C)]
+        #[derive(Clone, Copy)]
+        pub struct $name {
+            $(pub $field: $ty,)*
+        }
+        const _: () = {
+            assert!(size_of::<$name>() == $bytes);
+            $(assert!(offset_of!($name, $field) == $at);)*
+        };
+    )*};
+}
+
+structures! {
+    /// A borrowed value.
+    instanton_value_t, 32 {
+        size: u32 = 0, ty: u16 = 4, form: u16 = 6, bits: u64 = 8, bytes: *const c_void = 16, length: usize = 24,
+    }
+    /// A key with a value.
+    instanton_entry_t, 48 { size: u32 = 0, scope: u32 = 4, key: *const c_char = 8, value: instanton_value_t = 16 }
+    /// What is said of a job at once.
+    instanton_job_spec_t, 64 {
+        size: u32 = 0, version: u32 = 4, nspace: *const c_char = 8, own_host: *const c_char = 16,
+        node_map: *const c_char = 24, proc_map: *const c_char = 32, local_procs: u32 = 40, job_size: u32 = 44,
+        memory_limit: u64 = 48, reader_limit: u64 = 56,
+    }
+    /// Memory that a job takes.
+    instanton_stats_t, 64 {
+        size: u32 = 0, readers: u32 = 4, bytes: u64 = 8, segments: u64 = 16, live: u64 = 24, retired: u64 = 32,
+        set_aside: u64 = 40, generation: u64 = 48, contradictions: u64 = 56,
+    }
+    /// Where a reader finds its segments.
+    instanton_view_spec_t, 40 {
+        size: u32 = 0, version: u32 = 4, address: *const c_char = 8, descriptors: *const c_int = 16,
+        ndescriptors: usize = 24, page: c_int = 32, patience_ms: u32 = 36,
+    }
+}
+
+/// A handle or structure that must be there.
+///
+/// # Safety
+/// NULL, or what the header says.
+pub unsafe fn there<'a, T>(pointer: *mut T, name: &str) -> Result<&'a mut T, Code> {
+    // SAFETY: as promised by the caller; the header lets no two threads use it at once.
+    unsafe { pointer.as_mut() }.ok_or_else(|| bad(format_args!("{name} is NULL")))
+}
+
+/// A handle that threads share.
+///
+/// # Safety
+/// NULL, or what the header says.
+pub unsafe fn shared<'a, T>(pointer: *const T, name: &str) -> Result<&'a T, Code> {
+    // SAFETY: as promised by the caller.
+    unsafe { pointer.as_ref() }.ok_or_else(|| bad(format_args!("{name} is NULL")))
+}
+
+/// Looks whether a structure is one that this library knows; a longer one is of a newer header, and what is behind is not
+/// looked at.
+pub fn is_whole<T>(size: u32, name: &str) -> Result<(), Code> {
+    if (size as usize) < size_of::<T>() {
+        let wanted = size_of::<T>();
+        return Err(bad(format_args!("{name} says that it has {size} bytes, and has {wanted} at least")));
+    }
+    Ok(())
+}
+
+/// Looks whether the program was compiled against a header that this library serves.
+pub fn is_served(version: u32) -> Result<(), Code> {
+    if version >> 16 != VERSION >> 16 || version > VERSION {
+        let reason = format_args!("the header has version {version:#x}, the library {VERSION:#x}");
+        return Err(fail(Status::ERR_NOT_SUPPORTED, reason));
+    }
+    Ok(())
+}
+
+/// A text that may be NULL.
+///
+/// # Safety
+/// NULL, or a text that ends with a NUL.
+pub unsafe fn text<'a>(pointer: *const c_char) -> Option<&'a [u8]> {
+    // SAFETY: as promised by the caller.
+    (!pointer.is_null()).then(|| unsafe { CStr::from_ptr(pointer) }.to_bytes())
+}
+
+/// A key.
+///
+/// # Safety
+/// As [`text`].
+pub unsafe fn key_bytes<'a>(pointer: *const c_char) -> Result<&'a [u8], Code> {
+    // SAFETY: as promised by the caller.
+    unsafe { text(pointer) }.ok_or_else(|| bad("the key is NULL"))
+}
+
+/// A key that is stored.
+///
+/// # Safety
+/// As [`text`].
+pub unsafe fn key(pointer: *const c_char) -> Result<Key, Code> {
+    // SAFETY: as promised by the caller.
+    Key::new(unsafe { key_bytes(pointer) }?).map_err(bad)
+}
+
+/// An array of plain things.
+///
+/// # Safety
+/// NULL where there are none, or so many of them.
+pub unsafe fn array<'a, T>(pointer: *const T, n: usize, name: &str) -> Result<&'a [T], Code> {
+    match (pointer.is_null(), n) {
+        (_, 0) => Ok(&[]),
+        (true, _) => Err(bad(format_args!("{name} is NULL, and there are {n} of them"))),
+        // SAFETY: as promised by the caller.
+        (false, _) => Ok(unsafe { slice::from_raw_parts(pointer, n) }),
+    }
+}
+
+/// A structure that says its own size at its front.
+///
+/// # Safety
+/// Valid for any bits, and begins with the size.
+pub unsafe trait Sized32: Copy {
+    const NAME: &str;
+}
+// SAFETY: integers and addresses, the size first.
+unsafe impl Sized32 for instanton_value_t {
+    const NAME: &str = "instanton_value_t";
+}
+// SAFETY: integers and addresses, the size first.
+unsafe impl Sized32 for instanton_entry_t {
+    const NAME: &str = "instanton_entry_t";
+}
+
+/// Structures one behind the other, each as long as the first says.
+///
+/// # Safety
+/// NULL where there are none, or so many of them.
+pub unsafe fn structs<T: Sized32>(pointer: *const T, n: usize) -> Result<Vec<T>, Code> {
+    if n == 0 {
+        return Ok(Vec::new());
+    }
+    // SAFETY: as promised by the caller; the size is the first field.
+    let size = *unsafe { shared(pointer.cast::<u32>(), T::NAME) }?;
+    is_whole::<T>(size, T::NAME)?;
+    let stride = size as usize;
+    if !stride.is_multiple_of(align_of::<T>()) {
+        return Err(bad(format_args!("{} has {size} bytes, which cannot follow one another", T::NAME)));
+    }
+    // SAFETY: as promised by the caller, the next lies `stride` bytes behind, and each has at least those that are read.
+    Ok((0..n).map(|at| unsafe { pointer.byte_add(at * stride).read() }).collect())
+}
+
+impl instanton_value_t {
+    /// The value where it lies.
+    ///
+    /// # Safety
+    /// What it points to is there for as long as the answer.
+    pub unsafe fn datum<'a>(&self) -> Result<Datum<'a>, Code> {
+        is_whole::<Self>(self.size, "instanton_value_t")?;
+        let ty = DataType(self.ty);
+        let bytes = self.bytes.cast::<u8>();
+        match self.form {
+            SCALAR => Ok(Datum::Scalar(ty, self.bits)),
+            TEXT if ty != DataType::STRING => Err(bad(format_args!("a text of type {ty}"))),
+            TEXT if bytes.is_null() => Ok(Datum::Text(None)),
+            // SAFETY: as promised by the caller.
+            TEXT if self.length == usize::MAX => Ok(Datum::Text(unsafe { text(bytes.cast()) })),
+            // SAFETY: as promised by the caller.
+            TEXT => Ok(Datum::Text(Some(unsafe { array(bytes, self.length, "the text") }?))),
+            // SAFETY: as promised by the caller.
+            BYTES => Ok(Datum::Bytes(ty, unsafe { array(bytes, self.length, "the bytes of a value") }?)),
+            form => Err(bad(format_args!("a value cannot be given in form {form}"))),
+        }
+    }
+}
+
+/// A rank that C gives.
+pub fn rank(number: u32) -> Rank {
+    Rank(number)
+}

@@ -88,7 +88,9 @@ fn whoever_waits_is_told_of_what_comes() {
 
 #[test]
 fn strangers_and_nonsense_are_cut_off_and_nobody_else() {
-    let (mut listener, mut writer) = (Listener::open().unwrap(), writer(&Limits::default()));
+    let limits = Limits::default();
+    let (mut listener, mut writer) = (Listener::open().unwrap(), writer(&limits));
+    let before = limits.budget.used();
     let address = listener.address().to_owned();
     let (name, token) = message::parse(&address).map(|(name, token)| (name.to_owned(), token)).unwrap();
     let mut wrong = token;
@@ -114,9 +116,10 @@ fn strangers_and_nonsense_are_cut_off_and_nobody_else() {
         listener.serve(&mut writer).unwrap();
     }
     assert_eq!(listener.readers(), 1);
+    assert!(limits.budget.used() > before, "the reader has a page");
     drop(reader);
     listener.serve(&mut writer).unwrap();
-    assert_eq!(listener.readers(), 0);
+    assert_eq!((listener.readers(), limits.budget.used()), (0, before));
     for none in
         ["", "instanton-store:1:", "instanton-store:1:x:00", "instanton-store:2:x:00112233445566778899aabbccddeeff"]
     {

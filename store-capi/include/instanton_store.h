@@ -334,8 +334,8 @@ int instanton_view_wait(instanton_view_t *view, uint32_t seen, int64_t timeout_m
  * Thread: any thread at any time. */
 int instanton_view_each(instanton_view_t *view, uint32_t rank, instanton_each_fn each, void *arg);
 
-/* Ends a view, whose guards must have been given back. A forked child may free the views that it
- * inherited. Thread: when no other thread uses the view. */
+/* Ends a view, whose guards must have been given back. Not in a forked child, which leaves the views that
+ * it inherited alone: parts of them are not there. Thread: when no other thread uses the view. */
 void instanton_view_free(instanton_view_t *view);
 
 #ifdef __cplusplus

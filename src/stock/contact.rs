@@ -26,7 +26,7 @@ use crate::data::Proc;
 use crate::sys::random;
 
 /// Prefix of the names of directories for contact files; user and a random number follow.
-const DIRECTORY: &str = "instanton-contact-";
+pub const DIRECTORY: &str = "instanton-contact-";
 /// Longest part of a file's name that a namespace may be.
 const MAX_NSPACE: usize = 200;
 /// Flags of a directory that is opened.

@@ -26,7 +26,7 @@ pub mod parsers;
 pub mod requests;
 #[cfg(test)]
 pub mod testing;
-mod tools;
+pub mod tools;
 
 /// Environment variable with the address of the door.
 pub const URI_VARIABLE: &str = "PMIX_SERVER_URI41";

@@ -3,8 +3,10 @@
 //! A tool is let in by the same rules as a native one: by its user, as the kernel tells it, and by the host. It reads
 //! its own name where it has none, then the server's. A tool that is a process of a job as well is held against the
 //! registration like any other process of it.
+use std::io::{self, Read};
+
 use super::ack::{Ack, Kind};
-use crate::data::{Info, InfoList, Proc, Status, Value, keys};
+use crate::data::{Info, InfoList, Nspace, Proc, Rank, Status, Value, keys};
 use crate::message::door::Claim;
 
 /// Bytes of a namespace, with what fills it up.
@@ -46,6 +48,55 @@ pub fn welcome(kind: Kind, proc: &Proc, server: &Proc) -> Vec<u8> {
     bytes
 }
 
+/// What a server has said to a peer that it lets in, or the status with which it does not.
+#[derive(Debug, PartialEq)]
+pub struct Welcome {
+    pub status: Status,
+    /// Name that the peer is given, where it had none.
+    pub proc: Option<Proc>,
+    /// Name of the server, where it says it.
+    pub server: Option<Proc>,
+    /// Number of a client.
+    pub index: u32,
+}
+
+/// Reads what a server says to a peer of this kind.
+///
+/// # Errors
+/// Those of the stream, and `InvalidData` for a name that is none.
+pub fn read_welcome(kind: Kind, stream: &mut impl Read) -> io::Result<Welcome> {
+    let status = Status(number(stream)? as i32);
+    let mut welcome = Welcome { status, proc: None, server: None, index: 0 };
+    if welcome.status != Status::SUCCESS {
+        return Ok(welcome);
+    }
+    if kind == Kind::Client {
+        welcome.index = number(stream)?;
+        return Ok(welcome);
+    }
+    if kind == Kind::Tool {
+        welcome.proc = Some(read_name(stream)?);
+    }
+    welcome.server = Some(read_name(stream)?);
+    welcome.status = Status(number(stream)? as i32);
+    Ok(welcome)
+}
+
+fn number(stream: &mut impl Read) -> io::Result<u32> {
+    let mut bytes = [0; 4];
+    stream.read_exact(&mut bytes)?;
+    Ok(u32::from_be_bytes(bytes))
+}
+
+fn read_name(stream: &mut impl Read) -> io::Result<Proc> {
+    let mut bytes = [0; NSPACE];
+    stream.read_exact(&mut bytes)?;
+    let name = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
+    let nspace = Nspace::new(name).ok().filter(|nspace| !nspace.is_empty());
+    let nspace = nspace.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "a name that is none"))?;
+    Ok(Proc::new(nspace, Rank(number(stream)?)))
+}
+
 fn name(bytes: &mut Vec<u8>, Proc { nspace, rank }: &Proc) {
     let end = bytes.len() + NSPACE;
     bytes.extend(nspace.as_bytes());
@@ -57,6 +108,27 @@ fn name(bytes: &mut Vec<u8>, Proc { nspace, rank }: &Proc) {
 mod tests {
     use super::*;
     use crate::data::{Nspace, Rank};
+
+    #[test]
+    fn a_welcome_is_read_as_it_is_written() {
+        let proc = |name: &str, rank| Proc::new(Nspace::new(name).unwrap(), Rank(rank));
+        let (tool, server) = (proc("tool", 1), proc(&"s".repeat(255), 2));
+        for kind in [Kind::Client, Kind::ToolOfJob, Kind::NamedTool, Kind::Tool] {
+            let bytes = welcome(kind, &tool, &server);
+            let found = read_welcome(kind, &mut &bytes[..]).unwrap();
+            let is_named = kind == Kind::Tool;
+            let server = Some(server.clone()).filter(|_| kind != Kind::Client);
+            let proc = Some(tool.clone()).filter(|_| is_named);
+            let expected = Welcome { status: Status::SUCCESS, proc, server, index: 0 };
+            assert_eq!(found, expected);
+            for cut in 0..bytes.len() {
+                assert!(read_welcome(kind, &mut &bytes[..cut]).is_err(), "{cut}");
+            }
+        }
+        let refused = read_welcome(Kind::Tool, &mut &Status::ERR_NOT_SUPPORTED.0.to_be_bytes()[..]).unwrap();
+        assert_eq!(refused.status, Status::ERR_NOT_SUPPORTED);
+        assert!(read_welcome(Kind::Tool, &mut &[0; 528][..]).is_err(), "a tool without a name");
+    }
 
     #[test]
     fn a_tool_reads_its_own_name_where_it_has_none() {

@@ -10,7 +10,9 @@ use std::io::Read;
 use std::thread;
 use std::time::Duration;
 
-use crate::client::{Attachment, Client, InitError, init};
+#[cfg(feature = "server")]
+use super::stock;
+use crate::client::{Attachment, Client, InitError};
 use crate::control::rendezvous::{self, BadUri, Listed, Uri};
 use crate::data::{Info, InfoList, Nspace, Proc, Rank, Status, Value, keys};
 use crate::trace;
@@ -47,9 +49,12 @@ const KNOWN: [&str; 19] = [
 
 /// A place to look for a server.
 #[derive(Clone, Debug, PartialEq)]
-enum Place {
+pub(super) enum Place {
     /// An address.
     Address(Uri),
+    /// An address of a stock server.
+    #[cfg(feature = "server")]
+    Stock(crate::upstream::StockAddress),
     /// A file with an address on its first line.
     File(String),
     /// The server that a user knows by this process.
@@ -80,7 +85,9 @@ pub(super) struct Wish {
     retries: u32,
     delay: Duration,
     /// Attributes that the server's host is told.
-    hints: Vec<Info>,
+    pub(super) hints: Vec<Info>,
+    #[cfg(feature = "server")]
+    pub(super) directories: stock::Directories,
 }
 
 fn wrong(what: impl Display) -> InitError {
@@ -123,6 +130,8 @@ impl Wish {
             retries: number(info, keys::CONNECT_MAX_RETRIES)?.unwrap_or(0),
             delay: number(info, keys::CONNECT_RETRY_DELAY)?.map_or(DELAY, |s| Duration::from_secs(s.into())),
             hints: info.iter().filter(|info| !own(info)).cloned().collect(),
+            #[cfg(feature = "server")]
+            directories: stock::Directories::new(text(info, keys::SERVER_TMPDIR)?, text(info, keys::SYSTEM_TMPDIR)?),
         })
     }
 
@@ -157,18 +166,20 @@ impl Wish {
     }
 
     fn enter(&self, place: &Place, first: Option<&Client>) -> Result<Client, InitError> {
-        match place {
-            Place::Address(uri) => self.go(&uri.name, true, Some(&uri.server.nspace), first),
-            Place::File(path) => {
-                let uri = read(path)?;
-                self.go(&uri.name, true, Some(&uri.server.nspace), first)
-            }
+        let found = match place {
+            Place::Address(uri) => return self.go(&uri.name, true, Some(&uri.server.nspace), first),
+            #[cfg(feature = "server")]
+            Place::Stock(address) => return self.join(address, true, first),
+            Place::File(path) => return self.enter(&read(path)?, first),
+            Place::Launcher => return Client::launched(&self.hints),
             Place::Process(pid) => self.search(|server| server.pid == *pid, true, None, first),
             Place::Named(nspace) => self.search(|_| true, false, Some(nspace), first),
             Place::System | Place::SystemFirst => self.search(|server| server.is_system, false, None, first),
-            Place::Launcher => Client::connect(&init::from_environment()?, &self.hints),
             Place::Any => self.search(|server| server.pid != std::process::id() as i32, false, None, first),
-        }
+        };
+        #[cfg(feature = "server")]
+        let found = found.or_else(|failed| self.search_files(place, failed, first));
+        found
     }
 
     /// Tries the servers that there are and `wanted` holds for, one after the other.
@@ -250,19 +261,31 @@ fn places(info: &[Info]) -> Result<Vec<Place>, InitError> {
 fn address(text: &str) -> Result<Place, InitError> {
     match text.strip_prefix("file:") {
         Some(path) => Ok(Place::File(path.to_owned())),
-        None => text.parse().map(Place::Address).map_err(|error| match error {
+        None => native_or_stock(text).map_err(|error| match error {
             BadUri::Protocol(_) => InitError::NoServer(error.to_string()),
             other => wrong(other),
         }),
     }
 }
 
-fn read(path: &str) -> Result<Uri, InitError> {
+fn native_or_stock(text: &str) -> Result<Place, BadUri> {
+    let native = text.parse().map(Place::Address);
+    #[cfg(feature = "server")]
+    let native = native.or_else(|error| stock::address(text).ok_or(error));
+    native
+}
+
+fn read(path: &str) -> Result<Place, InitError> {
+    // Its release is on the next line.
+    #[cfg(feature = "server")]
+    if let Some(place) = stock::file(path) {
+        return Ok(place);
+    }
     let failed = |error: &dyn Display| InitError::NoServer(format!("{path}: {error}"));
     let mut content = String::new();
     let file = File::open(path).map_err(|error| failed(&error))?;
     file.take(MAX_ADDRESS).read_to_string(&mut content).map_err(|error| failed(&error))?;
-    content.lines().next().unwrap_or_default().parse().map_err(|error| failed(&error))
+    native_or_stock(content.lines().next().unwrap_or_default()).map_err(|error| failed(&error))
 }
 
 #[cfg(test)]
@@ -295,7 +318,7 @@ mod tests {
         assert_eq!(wish(&[Info::new(keys::TOOL_NSPACE, "t")]), Err(Status::ERR_BAD_PARAM));
         assert_eq!(wish(&[Info::new(keys::SERVER_PIDINFO, "x")]), Err(Status::ERR_BAD_PARAM));
         assert_eq!(wish(&[Info::new(keys::SERVER_URI, "nonsense")]), Err(Status::ERR_BAD_PARAM));
-        assert_eq!(wish(&[Info::new(keys::TCP_URI, "s.0;tcp4://127.0.0.1:1")]), Err(Status::ERR_UNREACH));
+        assert_eq!(wish(&[Info::new(keys::TCP_URI, "s.0;usock:/tmp/s")]), Err(Status::ERR_UNREACH));
         assert_eq!(wish(&[Info::new("site.key", true).required()]), Err(Status::ERR_NOT_SUPPORTED));
     }
 }

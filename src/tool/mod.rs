@@ -26,6 +26,8 @@
 //! ```
 
 mod find;
+#[cfg(feature = "server")]
+mod stock;
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;

@@ -1,21 +1,35 @@
-//! Address of a stock server, as its variables have it.
+//! Address of a stock server, as its variables and its contact files have it, and whom it takes this process for.
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::os::unix::ffi::OsStringExt;
 
 use super::error::JoinError;
-use crate::data::{Nspace, Proc, Rank};
+use crate::data::{Info, Nspace, Proc, Rank};
 
 /// Variables with a server's address, the newest protocol first. All of them name the same server.
 const URI_VARIABLES: [&str; 4] = ["PMIX_SERVER_URI41", "PMIX_SERVER_URI4", "PMIX_SERVER_URI51", "PMIX_SERVER_URI61"];
 /// Variable with the server's release.
 const VERSION_VARIABLE: &str = "PMIX_VERSION";
 
-/// A stock server, and the process that it knows.
+/// Identity of this process towards a stock server.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Identity {
+    /// A process of a job, which the server knows.
+    Process(Proc),
+    /// A tool.
+    Tool {
+        /// Name that it has or wants; the server makes one where there is none.
+        proc: Option<Proc>,
+        /// True if the user has named the server, rather than letting one be found.
+        named: bool,
+        /// Attributes for the server's host.
+        info: Vec<Info>,
+    },
+}
+
+/// A stock server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StockAddress {
-    /// Name of this process.
-    pub proc: Proc,
     /// Name of the server.
     pub server: Proc,
     /// Its address, as its variable has it.
@@ -27,23 +41,28 @@ pub struct StockAddress {
 }
 
 impl StockAddress {
-    /// The address that some variables name for a process; none where they name no stock server.
+    /// The address that some variables name; none where they name no stock server.
     ///
     /// # Errors
     /// [`JoinError::Variable`] names the variable that cannot be used.
-    pub fn from_variables(
-        proc: Proc,
-        variable: impl Fn(&str) -> Option<OsString>,
-    ) -> Result<Option<StockAddress>, JoinError> {
+    pub fn from_variables(variable: impl Fn(&str) -> Option<OsString>) -> Result<Option<StockAddress>, JoinError> {
         let found = URI_VARIABLES.iter().find_map(|name| variable(name).map(|value| (*name, value)));
         let Some((name, value)) = found else { return Ok(None) };
         let bad = |problem| JoinError::Variable { name, problem };
         let uri = String::from_utf8(value.into_vec()).map_err(|_| bad("is no address"))?;
-        let mut parts = uri.split(';');
-        let server = parts.next().and_then(name_of).ok_or_else(|| bad("names no server"))?;
-        let socket = parts.next().and_then(socket_of).ok_or_else(|| bad("has no address of TCP"))?;
         let version = variable(VERSION_VARIABLE).map(OsString::into_vec).unwrap_or_default();
-        Ok(Some(StockAddress { proc, server, socket, major: major(&version), uri }))
+        StockAddress::parse(&uri, &version).map(Some).map_err(bad)
+    }
+
+    /// Reads an address, beside which the server's release may be known.
+    ///
+    /// # Errors
+    /// The fault of the address.
+    pub fn parse(uri: &str, version: &[u8]) -> Result<StockAddress, &'static str> {
+        let mut parts = uri.split(';');
+        let server = parts.next().and_then(name_of).ok_or("names no server")?;
+        let socket = parts.next().and_then(socket_of).ok_or("has no address of TCP")?;
+        Ok(StockAddress { server, socket, major: major(version), uri: uri.to_owned() })
     }
 }
 
@@ -71,9 +90,8 @@ mod tests {
     use super::*;
 
     fn read(variables: &[(&str, &str)]) -> Result<Option<StockAddress>, JoinError> {
-        let proc = Proc::new(Nspace::new("job").unwrap(), Rank(3));
         let value = |name: &str| variables.iter().find(|(known, _)| *known == name).map(|(_, value)| value.into());
-        StockAddress::from_variables(proc, value)
+        StockAddress::from_variables(value)
     }
 
     #[test]

@@ -5,21 +5,23 @@
 //! later.
 use std::collections::HashMap;
 use std::io::{self, BufReader, Read};
-use std::net::{Shutdown, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::os::fd::AsRawFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use nix::sys::socket::{MsgFlags, send};
 
-use super::address::StockAddress;
+use super::address::{Identity, StockAddress};
 use super::error::JoinError;
 use crate::data::{Channels, DataType, Info, Proc, Status};
 use crate::message::LARGEST;
+use crate::stock::VERSION;
+use crate::stock::ack::{self, Kind};
 use crate::stock::body::Body;
 use crate::stock::frame::{EVENT, FIRST_DYNAMIC, HEADER, Header, OUTPUT};
 use crate::stock::requests::command;
-use crate::stock::{VERSION, ack};
+use crate::stock::tools::{self, Welcome};
 use crate::sys::sock_diag;
 use crate::trace;
 use crate::wire::{Form, WireError};
@@ -66,12 +68,22 @@ impl std::fmt::Debug for Connection {
 /// The receiving end.
 pub struct Receiver(BufReader<TcpStream>);
 
+/// A connection that the server has accepted.
+pub struct Opened {
+    pub link: Connection,
+    pub receiver: Receiver,
+    /// Name of this process.
+    pub proc: Proc,
+    /// Name of the server.
+    pub server: Proc,
+}
+
 impl Connection {
     /// Connects, says who this process is, and waits to be let in.
     ///
     /// # Errors
     /// [`JoinError`] names the server and what it has answered.
-    pub fn open(address: &StockAddress, until: Option<Instant>) -> Result<(Connection, Receiver), JoinError> {
+    pub fn open(address: &StockAddress, who: &Identity, until: Option<Instant>) -> Result<Opened, JoinError> {
         let socket = address.socket;
         let lost = |error: io::Error| match error.kind() {
             io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => JoinError::TimedOut,
@@ -85,21 +97,28 @@ impl Connection {
         // Requests are short, and wait for their answers.
         stream.set_nodelay(true).map_err(lost)?;
         stream.set_read_timeout(left(until)?).map_err(lost)?;
-        send_all(&stream, &ack::write(&address.proc, VERSION)).map_err(lost)?;
-        let mut number = || {
-            let mut bytes = [0; 4];
-            stream.read_exact(&mut bytes).map(|()| u32::from_be_bytes(bytes)).map_err(lost)
+        // A port that a server has left may be another user's by now. Before that one accepts, its connection has no owner.
+        check_owner(&stream, who, sock_diag::owner_of_listener)?;
+        let (kind, known, info) = match who {
+            Identity::Process(proc) => (Kind::Client, Some(proc), &[][..]),
+            Identity::Tool { proc: Some(proc), info, .. } => (Kind::NamedTool, Some(proc), &info[..]),
+            Identity::Tool { proc: None, info, .. } => (Kind::Tool, None, &info[..]),
         };
-        let status = Status(number()? as i32);
-        if status != Status::SUCCESS {
-            let reason = "it does not let this process in";
-            return Err(JoinError::Refused { proc: address.proc.clone(), status, reason });
-        }
-        let index = number()?;
-        check_owner(&stream)?;
+        send_all(&stream, &ack::write(kind, known, VERSION, info)).map_err(lost)?;
+        let Welcome { status, proc, server, index } = tools::read_welcome(kind, &mut stream).map_err(lost)?;
+        let proc = match (status, proc.or_else(|| known.cloned())) {
+            (Status::SUCCESS, Some(proc)) => proc,
+            (status, Some(proc)) if kind == Kind::Client => {
+                return Err(JoinError::Refused { proc, status, reason: "it does not let this process in" });
+            }
+            (status, _) => return Err(JoinError::NotAdmitted(status)),
+        };
+        let here = stream.local_addr().map_err(lost)?;
+        check_owner(&stream, who, |there| sock_diag::owner_of_other_end(there, here))?;
         stream.set_read_timeout(None).map_err(lost)?;
         let receiver = Receiver(BufReader::with_capacity(CHUNK, stream.try_clone().map_err(lost)?));
-        Ok((Connection { stream, index, sending: Mutex::default(), waiting: Mutex::default() }, receiver))
+        let link = Connection { stream, index, sending: Mutex::default(), waiting: Mutex::default() };
+        Ok(Opened { link, receiver, proc, server: server.unwrap_or_else(|| address.server.clone()) })
     }
 
     fn waiting(&self) -> MutexGuard<'_, Waiting> {
@@ -296,13 +315,19 @@ fn send_all(stream: &TcpStream, mut bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// Any user can listen at a port that a server has left: the server must be root's or the own user's.
-fn check_owner(stream: &TcpStream) -> Result<(), JoinError> {
+/// Holds the user that a server's socket is of, as `ask` finds it by the server's address, against whom this process
+/// trusts: itself and root; root also whom its user has named.
+fn check_owner(
+    stream: &TcpStream,
+    who: &Identity,
+    ask: impl FnOnce(SocketAddr) -> io::Result<u32>,
+) -> Result<(), JoinError> {
     let failed = |source| JoinError::System { what: "no name of the stock server's socket", source };
-    let (there, here) = (stream.peer_addr().map_err(failed)?, stream.local_addr().map_err(failed)?);
+    let there = stream.peer_addr().map_err(failed)?;
     let own = nix::unistd::geteuid().as_raw();
-    match sock_diag::owner_of_other_end(there, here) {
-        Ok(found) if found == 0 || found == own => Ok(()),
+    let is_named = matches!(who, Identity::Tool { named: true, .. });
+    match ask(there) {
+        Ok(found) if found == 0 || found == own || own == 0 && is_named => Ok(()),
         Ok(found) => Err(JoinError::Foreign { found, own }),
         // A container may forbid the question. Nothing secret is said to the server.
         Err(error) => {

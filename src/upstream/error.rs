@@ -18,6 +18,9 @@ pub enum JoinError {
     /// The server does not want this process.
     #[error("the stock server refuses {proc}: {reason} ({status})")]
     Refused { proc: Proc, status: Status, reason: &'static str },
+    /// The server does not want this tool.
+    #[error("the stock server does not let this tool in ({0})")]
+    NotAdmitted(Status),
     /// Another user listens where the server should.
     #[error("the stock server runs as user {found}; root or user {own} was expected")]
     Foreign { found: u32, own: u32 },

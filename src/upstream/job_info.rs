@@ -30,6 +30,21 @@ impl JobInfo {
         self.info.iter().any(|info| info.key == keys::JOB_SIZE)
     }
 
+    /// Completes what a server knows of the job of a tool, which is alone in it.
+    pub fn of_tool(mut self, tool: &Proc, server: &Proc) -> Self {
+        let size = tool.rank.0.saturating_add(1);
+        let own = [
+            Info::new(keys::JOB_SIZE, size),
+            Info::new(keys::UNIV_SIZE, size),
+            Info::new(keys::SERVER_NSPACE, Value::string(&server.nspace)),
+            Info::new(keys::SERVER_RANK, server.rank),
+        ];
+        let missing = own.into_iter().filter(|own| self.info.iter().all(|info| info.key != own.key));
+        let missing: Vec<Info> = missing.collect();
+        self.info.extend(missing);
+        self
+    }
+
     /// Adds what the answer to [`request_values`] says of the job, which counts more.
     pub fn add(&mut self, known: Vec<Info>) {
         self.info.retain(|info| known.iter().all(|other| other.key != info.key));

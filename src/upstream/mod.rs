@@ -5,6 +5,9 @@
 //! server ([`StockHost`]): what a host does for a node, it does for this process. So there is one client, one store
 //! and one way for a Get, whoever the process's server is; only the last step to the host is another protocol.
 //!
+//! A tool comes to a stock server in the same way, and finds it by its files ([`contacts`]). It is the only process of
+//! its namespace; jobs of others it looks into as any process does.
+//!
 //! At first the process says who it is ([`Connection::open`]) and takes in the information of its job
 //! ([`job_info`]), which its server writes into memory. From then on one thread receives ([`Connection::serve`]):
 //! answers go to those who have asked, events and output to the server.
@@ -15,6 +18,7 @@ mod address;
 mod answers;
 mod commands;
 mod connection;
+pub mod contacts;
 mod error;
 mod host;
 mod job_info;
@@ -38,8 +42,8 @@ use crate::server::{Server, ServerConfig};
 use crate::sys::signals;
 use crate::trace;
 
-pub use address::StockAddress;
-use connection::{Connection, News};
+pub use address::{Identity, StockAddress};
+use connection::{Connection, News, Opened};
 pub use error::JoinError;
 use host::StockHost;
 
@@ -52,33 +56,41 @@ pub struct Upstream {
 }
 
 impl Upstream {
-    /// Joins the job that a stock server knows this process to be of. Returns the address of the server that stands for
-    /// it in this process.
+    /// Joins the job that a stock server knows this process to be of, or attaches to the server. Returns the address of
+    /// the server that stands for it in this process.
     ///
     /// # Errors
     /// When the stock server cannot be reached or refuses, and when the system has no room for a server.
-    pub fn join(address: &StockAddress, until: Option<Instant>) -> Result<(Upstream, Address), JoinError> {
-        let (link, receiver) = Connection::open(address, until)?;
-        let link = Arc::new(link);
+    pub fn join(
+        address: &StockAddress,
+        who: &Identity,
+        until: Option<Instant>,
+    ) -> Result<(Upstream, Address), JoinError> {
+        let Opened { link, receiver, proc, server: name } = Connection::open(address, who, until)?;
+        let (link, nspace) = (Arc::new(link), &proc.nspace);
         let (answer, mut early, mut receiver) = receiver.ask_first(&link, &job_info::request(), until)?;
-        let mut job = job_info::read(&answer, &address.proc.nspace)?;
+        let is_tool = matches!(who, Identity::Tool { .. });
+        let mut job = match job_info::read(&answer, nspace) {
+            // A server need not know more of a tool's job than the tool does.
+            found if is_tool => found.unwrap_or_default().of_tool(&proc, &name),
+            found => found?,
+        };
         if !job.is_whole() {
             // A server before 7 has one way of information for a namespace. A process that has come after this one has
             // chosen shared memory, and the most of it is there.
-            let (answer, more, next) =
-                receiver.ask_first(&link, &job_info::request_values(&address.proc.nspace), until)?;
+            let (answer, more, next) = receiver.ask_first(&link, &job_info::request_values(nspace), until)?;
             let known = answers::read(&answer, answers::data);
-            let known = known.map_err(|status| job_info::refused(&address.proc.nspace, status))?;
+            let known = known.map_err(|status| job_info::refused(nspace, status))?;
             job.add(known.into_iter().flat_map(|(_, info)| info).collect());
             early.extend(more);
             receiver = next;
         }
 
-        let host = Arc::new(StockHost::new(link.clone(), &address.proc.nspace, address.major));
+        let host = Arc::new(StockHost::new(link.clone(), nspace, address.major));
         let config = ServerConfig {
-            nspace: address.server.nspace.clone(),
-            rank: address.server.rank,
-            hostname: job.hostname_of(address.proc.rank).unwrap_or(ServerConfig::default().hostname),
+            nspace: name.nspace,
+            rank: name.rank,
+            hostname: job.hostname_of(proc.rank).unwrap_or(ServerConfig::default().hostname),
             stock_clients: false,
             one_client: true,
             ..ServerConfig::default()
@@ -91,10 +103,9 @@ impl Upstream {
         let server = Arc::new(server);
         host.serve(Arc::downgrade(&server));
         let (uid, gid) = (nix::unistd::getuid().as_raw(), nix::unistd::getgid().as_raw());
-        let nspace = &address.proc.nspace;
-        server.register_client(&address.proc, uid, gid).wait().map_err(failed("no registration of this process"))?;
+        server.register_client(&proc, uid, gid).wait().map_err(failed("no registration of this process"))?;
         server.register_nspace(nspace, 1, &job.info).wait().map_err(failed("no registration of its job"))?;
-        let own = address_in(&server, &address.proc)?;
+        let own = address_in(&server, &proc)?;
 
         let (heir, upstream) = (Arc::downgrade(&server), Arc::new(Mutex::new(Some(server))));
         let end = End { link: link.clone(), server: upstream.clone() };

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use instanton_layout::sync::{AtomicUsize, Ordering};
 
-use super::tests::{ACK, impostor};
+use super::tests::{ACK, impostor, process};
 use super::*;
 use crate::client::Client;
 use crate::data::{App, Channels, Info, Key, Nspace, Pdata, Query, Rank, Scope, Status, Text, Value, keys};
@@ -126,7 +126,9 @@ impl Impostor {
 
 /// Does all that needs the stock server. Returns the number of calls that went well.
 fn live(address: &StockAddress) -> usize {
-    let Ok((mut upstream, own)) = Upstream::join(address, Some(Instant::now() + PATIENCE)) else { return 0 };
+    let Ok((mut upstream, own)) = Upstream::join(address, &process(), Some(Instant::now() + PATIENCE)) else {
+        return 0;
+    };
     let thread = upstream.thread.take();
     let went_well = Client::connect(&own, &[]).map_or(0, |client| {
         let text = |text: &str| Text::new(text).unwrap();

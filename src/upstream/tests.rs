@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use super::*;
 use crate::client::{Chain, Client, Notice};
 use crate::data::{Info, Nspace, Rank, Scope, Status, Value, keys};
-use crate::server::NoHost;
+use crate::server::{NoHost, ToolSupport};
 
 /// Bytes of the first message of `job:3`, its header included.
 pub const ACK: usize = 16 + 11 + 8 + 1 + 4 + 4 + 6 + 4 + 1 + 5;
@@ -17,10 +17,13 @@ pub const ACK: usize = 16 + 11 + 8 + 1 + 4 + 4 + 6 + 4 + 1 + 5;
 pub fn impostor(serve: impl FnOnce(TcpStream) + Send + 'static) -> (StockAddress, JoinHandle<()>) {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let socket = listener.local_addr().unwrap();
-    let proc = |nspace, rank| Proc::new(Nspace::new(nspace).unwrap(), Rank(rank));
-    let uri = format!("host.0;tcp4://{socket}");
-    let address = StockAddress { proc: proc("job", 3), server: proc("host", 0), uri, socket, major: 4 };
+    let address = StockAddress::parse(&format!("host.0;tcp4://{socket}"), b"4.2.2").unwrap();
     (address, thread::spawn(move || serve(listener.accept().unwrap().0)))
+}
+
+/// The process that an impostor's clients say they are.
+pub fn process() -> Identity {
+    Identity::Process(Proc::new(Nspace::new("job").unwrap(), Rank(3)))
 }
 
 /// Reads the first message of a client, and gives these answers to it and to the request behind it.
@@ -41,7 +44,7 @@ fn answer(mut stream: TcpStream, status: &[u8], job_info: &[u8]) {
 }
 
 fn joins(address: &StockAddress) -> Result<(), JoinError> {
-    Upstream::join(address, Some(Instant::now() + Duration::from_secs(60))).map(drop)
+    Upstream::join(address, &process(), Some(Instant::now() + Duration::from_secs(60))).map(drop)
 }
 
 #[test]
@@ -93,12 +96,12 @@ fn a_silent_server_is_given_up_at_the_time_limit() {
         let _ = stream.read_to_end(&mut Vec::new());
     });
     let limit = Some(Instant::now() + Duration::from_millis(50));
-    assert!(matches!(Upstream::join(&address, limit), Err(JoinError::TimedOut)));
+    assert!(matches!(Upstream::join(&address, &process(), limit), Err(JoinError::TimedOut)));
     server.join().unwrap();
 }
 
 /// A server with a door for stock clients, and the addresses at which two processes of a job find it.
-fn server_of_two() -> (Server, [StockAddress; 2]) {
+fn server_of_two() -> (Server, [(StockAddress, Proc); 2]) {
     let (server, nspace) = (server_with_door(), Nspace::new("job").unwrap());
     let addresses = register(&server, [0, 1].map(|rank| Proc::new(nspace.clone(), Rank(rank))));
     (server, addresses)
@@ -110,7 +113,7 @@ fn server_with_door() -> Server {
 }
 
 /// Registers the processes of a job, and returns the addresses at which they find the server.
-fn register<const N: usize>(server: &Server, procs: [Proc; N]) -> [StockAddress; N] {
+fn register<const N: usize>(server: &Server, procs: [Proc; N]) -> [(StockAddress, Proc); N] {
     let (uid, gid) = (nix::unistd::getuid().as_raw(), nix::unistd::getgid().as_raw());
     for proc in &procs {
         server.register_client(proc, uid, gid).wait().unwrap();
@@ -122,12 +125,12 @@ fn register<const N: usize>(server: &Server, procs: [Proc; N]) -> [StockAddress;
         let mut variables = BTreeMap::<OsString, OsString>::new();
         server.setup_fork(&proc, &mut variables).unwrap();
         let variable = |name: &str| variables.get(OsStr::new(name)).cloned();
-        StockAddress::from_variables(proc, variable).unwrap().unwrap()
+        (StockAddress::from_variables(variable).unwrap().unwrap(), proc)
     })
 }
 
-fn enter(address: &StockAddress) -> (Upstream, Client) {
-    let (upstream, own) = Upstream::join(address, None).unwrap();
+fn enter((address, proc): &(StockAddress, Proc)) -> (Upstream, Client) {
+    let (upstream, own) = Upstream::join(address, &Identity::Process(proc.clone()), None).unwrap();
     let client = Client::connect(&own, &[]).unwrap();
     (upstream, client)
 }
@@ -135,7 +138,7 @@ fn enter(address: &StockAddress) -> (Upstream, Client) {
 #[test]
 fn processes_meet_and_see_what_they_post() {
     let (_server, addresses) = server_of_two();
-    let procs = [addresses[0].proc.clone(), addresses[1].proc.clone()];
+    let procs = [addresses[0].1.clone(), addresses[1].1.clone()];
     thread::scope(|scope| {
         for own in 0..2usize {
             let (address, procs) = (&addresses[own], &procs);
@@ -188,8 +191,8 @@ fn an_event_for_the_node_reaches_its_other_process() {
     let (sender, receiver) = mpsc::channel();
     let handler = move |notice: Notice, _: Chain| sender.send(notice.source).unwrap();
     hearer.register_event_handler(&[code], &[], Arc::new(handler)).wait().unwrap();
-    raiser.notify_event(code, &addresses[0].proc, DataRange::LOCAL, &[]).wait().unwrap();
-    assert_eq!(receiver.recv_timeout(Duration::from_secs(60)).unwrap(), addresses[0].proc);
+    raiser.notify_event(code, &addresses[0].1, DataRange::LOCAL, &[]).wait().unwrap();
+    assert_eq!(receiver.recv_timeout(Duration::from_secs(60)).unwrap(), addresses[0].1);
 }
 
 #[test]
@@ -202,4 +205,72 @@ fn the_end_of_the_stock_server_ends_what_waits_for_it() {
     drop(server);
     let lost = receiver.recv_timeout(Duration::from_secs(60)).unwrap();
     assert_eq!(lost.unwrap_err().status(), Status::ERR_LOST_CONNECTION);
+}
+
+#[test]
+fn a_tool_is_named_by_the_server_and_sees_a_job_that_it_has_not_heard_of() {
+    let config = ServerConfig { stock_clients: true, tools: Some(ToolSupport::default()), ..ServerConfig::default() };
+    let server = Server::start(config, Arc::new(NoHost)).unwrap();
+    let rank = Proc::new(Nspace::new("job").unwrap(), Rank(0));
+    let [(address, _)] = register(&server, [rank.clone()]);
+    let wanted = Proc::new(Nspace::new("mine").unwrap(), Rank(3));
+    for proc in [None, Some(wanted)] {
+        let who = Identity::Tool { proc: proc.clone(), named: true, info: vec![Info::new("x", 7u32)] };
+        let tool = Client::join(&address, &who, &[], None).unwrap();
+        assert!(proc.is_none_or(|proc| proc == *tool.proc()) && tool.proc() != &rank);
+        assert_eq!(tool.server(), Some(&address.server));
+        let job = Proc::new(rank.nspace.clone(), Rank::WILDCARD);
+        assert_eq!(tool.get(&job, keys::JOB_SIZE, &[]).unwrap(), Value::Uint32(1));
+        let unknown = Proc::new(Nspace::new("unknown").unwrap(), Rank::WILDCARD);
+        assert_eq!(tool.get(&unknown, keys::JOB_SIZE, &[]).unwrap_err().status(), Status::ERR_NOT_FOUND);
+        tool.finalize(&[]).unwrap();
+    }
+}
+
+#[test]
+fn a_tool_learns_why_it_is_not_let_in() {
+    let joins = |address: &StockAddress| {
+        let who = Identity::Tool { proc: None, named: true, info: Vec::new() };
+        Upstream::join(address, &who, Some(Instant::now() + Duration::from_secs(60))).map(drop)
+    };
+    let (address, server) = impostor(drop);
+    assert!(matches!(joins(&address), Err(JoinError::NotAvailable(_))));
+    server.join().unwrap();
+    // A status, and half of a name.
+    for said in [Status::ERR_NOT_SUPPORTED.0.to_be_bytes().to_vec(), vec![0; 4 + 100]] {
+        let is_refusal = said.len() == 4;
+        let (address, server) = impostor(move |mut stream| {
+            stream.write_all(&said).unwrap();
+            stream.shutdown(Shutdown::Write).unwrap();
+            let _ = stream.read_to_end(&mut Vec::new());
+        });
+        let failed = joins(&address).unwrap_err();
+        assert_eq!(matches!(failed, JoinError::NotAdmitted(Status::ERR_NOT_SUPPORTED)), is_refusal, "{failed}");
+        server.join().unwrap();
+    }
+}
+
+#[test]
+fn nothing_is_said_to_another_users_listener() {
+    if !nix::unistd::geteuid().is_root() {
+        eprintln!("SKIPPED nothing_is_said_to_another_users_listener: only root opens sockets as somebody else");
+        return;
+    }
+    let foreign = 65534;
+    // A socket is of the user as which the thread that opens it goes to files.
+    let listener = thread::spawn(move || {
+        nix::unistd::setfsuid(nix::unistd::Uid::from_raw(foreign));
+        TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap()
+    });
+    let listener = listener.join().unwrap();
+    let uri = format!("host.0;tcp4://{}", listener.local_addr().unwrap());
+    let address = StockAddress::parse(&uri, b"4.2.2").unwrap();
+    let tool = Identity::Tool { proc: None, named: false, info: Vec::new() };
+    for who in [process(), tool] {
+        let joined = Upstream::join(&address, &who, Some(Instant::now() + Duration::from_secs(60))).map(drop);
+        assert!(matches!(joined, Err(JoinError::Foreign { found, .. }) if found == foreign), "{joined:?}");
+        let mut said = Vec::new();
+        listener.accept().unwrap().0.read_to_end(&mut said).unwrap();
+        assert_eq!(said, []);
+    }
 }

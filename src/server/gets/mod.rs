@@ -97,7 +97,7 @@ impl Gets {
         if let Some(status) = question.failure(jobs) {
             return question.asker.answer(cx, Err(status));
         }
-        let remote = jobs.is_remote(&question.proc);
+        let remote = jobs.is_remote(&question.proc) || jobs.is_unheard_of(&question.proc);
         let limit = match question.directives.timeout {
             Some(seconds) if seconds > 0 => Some(Duration::from_secs(seconds.unsigned_abs().into())),
             Some(_) => None,

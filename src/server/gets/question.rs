@@ -78,6 +78,9 @@ impl Question {
     /// Returns whether somebody may still post the answer.
     pub fn may_come(&self, jobs: &Jobs) -> bool {
         let Question { proc, key, directives, .. } = self;
+        if jobs.is_unheard_of(proc) {
+            return !directives.optional;
+        }
         // Reserved keys come from the host, which has given what it has.
         let reserved = key.as_ref().is_some_and(Key::is_reserved) && !directives.refresh;
         let level = directives.level != InfoLevel::Default;

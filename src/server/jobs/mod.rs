@@ -282,6 +282,11 @@ impl Jobs {
         proc.rank.is_process() && !self.runs_here(proc)
     }
 
+    /// Returns whether the host of a server for one process may know a job that this server has not heard of.
+    pub fn is_unheard_of(&self, proc: &Proc) -> bool {
+        self.one_client && !proc.nspace.is_empty() && self.store(&proc.nspace).is_none()
+    }
+
     /// Returns whether a process of this node has ended, and another one is not expected in its place.
     pub fn is_gone(&self, proc: &Proc) -> bool {
         self.get(&proc.nspace).is_some_and(|job| job.is_gone(proc.rank))

@@ -391,6 +391,18 @@ impl Server {
         self.post(move |router, callback| router.notify_from_host(event, callback))
     }
 
+    /// Checks that nothing is left of any job, for tests that have ended them all.
+    ///
+    /// # Errors
+    /// Names what is left.
+    #[doc(hidden)]
+    pub fn check_empty(&self) -> Result<(), String> {
+        let (tell, told) = std::sync::mpsc::channel();
+        let asked = self.mailbox.post(move |router| _ = tell.send(router.check_empty()));
+        asked.map_err(|status| status.to_string())?;
+        told.recv().unwrap_or_else(|_| Err("the server has ended".into()))
+    }
+
     /// The way for the program that this server is part of.
     #[cfg(feature = "client")]
     pub(crate) fn program_door(&self) -> program_door::ProgramDoor {

@@ -131,9 +131,15 @@ fn a_rank() {
 
 /// Runs an ignored test in a process of its own, and gives back its trace.
 pub fn alone(test: &str) -> String {
+    alone_with(test, &[])
+}
+
+/// As [`alone`], with some more variables.
+pub fn alone_with(test: &str, variables: &[(&str, &str)]) -> String {
     let trace = std::env::temp_dir().join(format!("instanton-trace-{}-{}", test.replace(':', "-"), std::process::id()));
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", "--ignored", "--nocapture", test]).env("INSTANTON_TRACE", &trace);
+    command.envs(variables.iter().copied());
     let output = command.output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
     let text = std::fs::read_to_string(&trace).unwrap_or_default();

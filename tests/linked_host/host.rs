@@ -2,8 +2,8 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, mpsc};
 
-use instanton::data::{DataArray, DataRange, Info, InfoList, Nspace, Proc, Rank, Status, Value, keys};
-use instanton::server::{Accepted, Answer, Completion, Host, Infos, Server, ServerConfig};
+use instanton::data::{DataArray, DataRange, Info, InfoList, Nspace, Proc, Rank, Status, Text, Value, keys};
+use instanton::server::{Accepted, Answer, Completion, Host, Infos, Published, PublishedData, Server, ServerConfig};
 
 use crate::peer::{PATIENCE, Peer};
 
@@ -76,6 +76,8 @@ pub struct World {
     pub fences: Mutex<Option<Result<Vec<u8>, Status>>>,
     /// Receiver of the answers to complete fences, where the hosts do not give them.
     pub answers: Mutex<Option<mpsc::Sender<FenceAnswer>>>,
+    /// What processes of all nodes have published.
+    published: PublishedData,
     lacks: Lacks,
 }
 
@@ -88,7 +90,14 @@ pub struct Lacks {
     pub answers: bool,
     /// Groups and events across nodes.
     pub groups: bool,
+    /// Waiting for processes that are gone: who would wait for one is told so.
+    pub patience: bool,
 }
+
+/// Answer to those who would wait for processes that are gone.
+const GONE: Status = Status::ERR_PROC_TERM_WO_SYNC;
+/// The node of a process whose node is lost.
+const NOWHERE: usize = usize::MAX;
 
 struct NodeHost {
     world: Arc<World>,
@@ -148,6 +157,47 @@ impl World {
     /// Returns the number of requests to the hosts that begin like this.
     pub fn count(&self, text: &str) -> usize {
         lock(&self.said).iter().filter(|said| said.starts_with(text)).count()
+    }
+
+    /// Tells whether the hosts have no patience, and one of these is gone.
+    fn has_lost(&self, procs: &[Proc]) -> bool {
+        let is_meant = |proc: &Proc, lost: &Proc| {
+            proc.nspace == lost.nspace && (proc.rank == Rank::WILDCARD || proc.rank == lost.rank)
+        };
+        let lost = lock(&self.lost);
+        self.lacks.patience && lost.iter().any(|lost| procs.iter().any(|proc| is_meant(proc, lost)))
+    }
+
+    /// A process is gone: who waits for it is told so.
+    pub fn lose(&self, proc: &Proc) {
+        lock(&self.lost).push(proc.clone());
+        self.published.process_ended(proc);
+        if !self.lacks.patience {
+            return;
+        }
+        let mut trackers = lock(&self.trackers);
+        let fences: Vec<FenceTracker> =
+            trackers.extract_if(|procs, _| self.has_lost(procs)).flat_map(|(_, queue)| queue).collect();
+        drop(trackers);
+        let groups: Vec<GroupTracker> = lock(&self.groups)
+            .extract_if(|(_, _, procs), _| self.has_lost(procs))
+            .map(|(_, tracker)| tracker)
+            .collect();
+        fences.into_iter().flat_map(|fence| fence.done).for_each(|(_, done)| done.complete(Err(GONE)));
+        groups.into_iter().for_each(|group| group.end(self, GONE, None));
+    }
+
+    /// A job is over.
+    pub fn forget(&self, nspace: &Nspace) {
+        self.published.namespace_ended(nspace);
+        lock(&self.lost).retain(|proc| proc.nspace != *nspace);
+        lock(&self.said).clear();
+    }
+
+    /// Returns the number of requests that no host has answered.
+    pub fn unanswered(&self) -> usize {
+        let fences = lock(&self.trackers).values().map(Vec::len).sum::<usize>();
+        fences + lock(&self.groups).len() + lock(&self.assemblies).len()
     }
 
     /// Somebody comes to a group whose members do not all know each other.
@@ -226,7 +276,7 @@ impl Host for NodeHost {
 
     fn client_lost(&self, proc: &Proc, status: Status) {
         self.world.say(format!("lost {proc} {status}"));
-        lock(&self.world.lost).push(proc.clone());
+        self.world.lose(proc);
         let groups: Vec<Nspace> = lock(&self.world.assemblies).keys().cloned().collect();
         groups.iter().for_each(|group| self.world.assembled(group));
     }
@@ -247,8 +297,12 @@ impl Host for NodeHost {
             done.complete(answer);
             return Ok(Answer::Later);
         }
-        let nodes = self.world.nodes_of(procs);
         let mut trackers = lock(&self.world.trackers);
+        if self.world.has_lost(procs) {
+            done.complete(Err(GONE));
+            return Ok(Answer::Later);
+        }
+        let nodes = self.world.nodes_of(procs);
         let queue = trackers.entry(procs.to_vec()).or_default();
         let known = queue.iter().position(|tracker| tracker.done.iter().all(|(node, _)| *node != self.node));
         let at = known.unwrap_or_else(|| {
@@ -287,9 +341,12 @@ impl Host for NodeHost {
             self.world.assemble(group, procs, directives, done);
             return Ok(Answer::Later);
         }
+        let mut groups = lock(&self.world.groups);
+        if self.world.has_lost(procs) {
+            return Err(GONE);
+        }
         let nodes = self.world.nodes_of(procs);
         let key = (operation, group.clone(), procs.to_vec());
-        let mut groups = lock(&self.world.groups);
         let tracker = groups.entry(key.clone()).or_default();
         tracker.come(directives, done);
         if tracker.done.len() < nodes.len() {
@@ -322,16 +379,39 @@ impl Host for NodeHost {
         Ok(Answer::Done)
     }
 
+    fn publish(&self, proc: &Proc, info: &[Info], _: Completion<()>) -> Accepted {
+        self.world.published.publish(proc, info).map(|()| Answer::Done)
+    }
+
+    fn lookup(&self, proc: &Proc, keys: &[Text], info: &[Info], done: Completion<Published>) -> Accepted {
+        self.world.published.lookup(proc, keys, info, done)
+    }
+
+    fn unpublish(&self, proc: &Proc, keys: &[Text], info: &[Info], _: Completion<()>) -> Accepted {
+        self.world.published.unpublish(proc, keys, info).map(|()| Answer::Done)
+    }
+
     fn direct_modex(&self, proc: &Proc, _: &[Info], done: Completion<Vec<u8>>) -> Accepted {
         self.world.say(format!("direct modex {proc}"));
         if self.world.lacks.direct_modex {
             return Err(Status::ERR_NOT_SUPPORTED);
         }
         let node = self.world.nodes_of(std::slice::from_ref(proc))[0];
-        let server = lock(&self.world.servers)[node].clone();
+        let Some(server) = lock(&self.world.servers).get(node).cloned() else { return Err(Status::ERR_UNREACH) };
         server.dmodex_request(proc, &[]).then(|blob| done.complete(blob))?;
         Ok(Answer::Later)
     }
+}
+
+/// Starts the server of a node.
+fn start(world: &Arc<World>, node: usize, change: &impl Fn(ServerConfig) -> ServerConfig) -> Arc<Server> {
+    let config = ServerConfig {
+        hostname: format!("n{node}").as_str().try_into().unwrap(),
+        rank: Rank(node as u32),
+        ..ServerConfig::default()
+    };
+    let host = NodeHost { world: world.clone(), node };
+    Arc::new(Server::start(change(config), Arc::new(host)).unwrap())
 }
 
 /// Some nodes and the jobs on them.
@@ -346,17 +426,25 @@ impl Cluster {
 
     pub fn with(nodes: usize, lacks: Lacks, change: impl Fn(ServerConfig) -> ServerConfig) -> Cluster {
         let world = Arc::new(World { lacks, ..World::default() });
-        let servers = (0..nodes).map(|node| {
-            let config = ServerConfig {
-                hostname: format!("n{node}").as_str().try_into().unwrap(),
-                rank: Rank(node as u32),
-                ..ServerConfig::default()
-            };
-            let host = NodeHost { world: world.clone(), node };
-            Arc::new(Server::start(change(config), Arc::new(host)).unwrap())
-        });
-        *lock(&world.servers) = servers.collect();
+        let servers = (0..nodes).map(|node| start(&world, node, &change)).collect();
+        *lock(&world.servers) = servers;
         Cluster { world }
+    }
+
+    /// A node and its processes are gone, and a new one takes its place. Those of its
+    /// processes that go on find their server gone.
+    pub fn lose(&self, node: usize) {
+        let mut gone = Vec::new();
+        for (nspace, nodes) in lock(&self.world.placement).iter_mut() {
+            for (rank, at) in nodes.iter_mut().enumerate().filter(|(_, at)| **at == node) {
+                *at = NOWHERE;
+                gone.push(Proc::new(nspace.clone(), Rank(rank as u32)));
+            }
+        }
+        let new = start(&self.world, node, &|config| config);
+        let old = std::mem::replace(&mut lock(&self.world.servers)[node], new);
+        gone.iter().for_each(|proc| self.world.lose(proc));
+        drop(old);
     }
 
     pub fn server(&self, node: usize) -> Arc<Server> {

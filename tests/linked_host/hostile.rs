@@ -307,7 +307,7 @@ fn what_would_take_long_in_one_step_is_refused() {
     assert_eq!([fence(8192), fence(8193)].map(|fence| peer.status(fence)), [OK, Status::ERR_OUT_OF_RESOURCE]);
     let keys = |count: usize| vec![Text::new("key").unwrap(); count];
     let look_up = |count| Request::Forward(Forward::Lookup { keys: keys(count), info: Vec::new() });
-    assert_eq!(peer.status(look_up(8192)), Status::ERR_NOT_SUPPORTED);
+    assert_eq!(peer.status(look_up(8192)), Status::ERR_NOT_FOUND);
     assert_eq!(peer.status(look_up(8193)), Status::ERR_OUT_OF_RESOURCE);
 }
 

@@ -1,6 +1,7 @@
 //! Servers of several nodes in one process, linked by a host that carries between them what a resource manager would,
 //! and peers that speak the protocol byte by byte.
 mod bootstrap;
+mod chaos;
 mod clients;
 mod death;
 mod defined;

@@ -11,6 +11,8 @@ pub struct Accounts {
     open: BTreeMap<Proc, Account>,
     /// Accounts that the tools of one user share, by user.
     users: BTreeMap<u32, Account>,
+    /// Accounts of processes of jobs that are over, as long as something is charged to them.
+    owing: Vec<Account>,
 }
 
 impl Default for Accounts {
@@ -23,7 +25,7 @@ impl Default for Accounts {
 impl Accounts {
     /// No accounts; those of jobs are opened with this limit, in bytes.
     pub fn new(limit: u64) -> Self {
-        Accounts { limit, open: BTreeMap::new(), users: BTreeMap::new() }
+        Accounts { limit, open: BTreeMap::new(), users: BTreeMap::new(), owing: Vec::new() }
     }
 
     /// Returns the account of a process that is let in; it is opened where there is none yet.
@@ -54,7 +56,17 @@ impl Accounts {
 
     /// Forgets the accounts of a job that is over. Memory that is still held is given back when it is dropped.
     pub fn forget(&mut self, nspace: &Nspace) {
-        self.open.retain(|proc, _| proc.nspace != *nspace);
+        let all = std::mem::take(&mut self.open).into_iter();
+        let (over, open): (BTreeMap<_, _>, _) = all.partition(|(proc, _)| proc.nspace == *nspace);
+        self.open = open;
+        self.owing.extend(over.into_values());
+        self.owing.retain(|account| account.used() > 0);
+    }
+
+    /// Returns the bytes charged to any account, those of a process counted for its job once more.
+    pub fn charged(&self) -> u64 {
+        let all = self.open.values().chain(self.users.values()).chain(&self.owing);
+        all.map(Account::used).sum()
     }
 }
 
@@ -63,6 +75,16 @@ mod tests {
     use super::*;
     use crate::account::Kind;
     use crate::server::ctx::testing::proc;
+
+    #[test]
+    fn what_a_job_that_is_over_still_holds_is_counted() {
+        let mut accounts = Accounts::new(100);
+        let charge = accounts.of(&proc("job", 0)).charge(Kind::Request, 10);
+        accounts.forget(&proc("job", 0).nspace);
+        assert_eq!(accounts.charged(), 20, "of the process, and of its job");
+        drop(charge);
+        assert_eq!(accounts.charged(), 0);
+    }
 
     #[test]
     fn processes_of_a_job_share_its_account_until_it_is_over() {

@@ -87,7 +87,6 @@ impl DirectModex {
     }
 
     /// Returns the number of requests that wait.
-    #[cfg(test)]
     pub fn open(&self) -> usize {
         self.waiting.len() + self.by_proc.len()
     }

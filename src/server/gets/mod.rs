@@ -307,7 +307,6 @@ impl Gets {
     }
 
     /// Returns the number of look-ups that are known in any way.
-    #[cfg(test)]
     pub fn open(&self) -> usize {
         let indexed = self.by_proc.len() + self.by_peer.len() + self.fetching.len();
         self.waiting.len() + indexed + self.direct_modex.open()

@@ -327,6 +327,11 @@ impl Jobs {
         info
     }
 
+    /// Returns the bytes of shared memory that all jobs take.
+    pub fn memory_used(&self) -> u64 {
+        self.limits.budget.used()
+    }
+
     /// Returns the names of all namespaces, in no order.
     pub fn names(&self) -> Vec<Nspace> {
         self.known.keys().cloned().collect()
@@ -343,11 +348,6 @@ pub fn awaited_keys(cx: &Ctx, proc: &Proc, entries: &[Posted]) -> Vec<Key> {
 
 #[cfg(test)]
 impl Jobs {
-    /// Returns the bytes of shared memory that all jobs take.
-    pub fn memory_used(&self) -> u64 {
-        self.limits.budget.used()
-    }
-
     /// Registers a process that is to come, of a job that may not be registered yet.
     pub fn expect(&mut self, proc: &Proc, uid: u32, gid: u32) {
         let mut test = super::ctx::testing::ctx(super::NoHost);

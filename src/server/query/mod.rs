@@ -71,7 +71,6 @@ pub struct Queries {
 
 impl Queries {
     /// Returns the number of queries that wait for the host.
-    #[cfg(test)]
     pub fn open(&self) -> usize {
         self.pending.len()
     }

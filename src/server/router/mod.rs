@@ -57,6 +57,7 @@ macro_rules! below {
 mod bounds;
 mod collective;
 mod ends;
+mod left;
 mod lifecycle;
 mod notify;
 mod query;

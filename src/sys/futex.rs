@@ -50,11 +50,11 @@ impl Bell {
     /// is over. Also returns for nothing.
     pub(crate) fn wait_beside(&self, address: usize, seen: u32, limit: Duration) {
         match self.wait_for_both(address, seen, limit) {
-            // Before Linux 5.16, or forbidden: then the bell is looked at now and then.
-            Err(error) if matches!(error.raw_os_error(), Some(libc::ENOSYS | libc::EPERM)) => {
-                wait_shared(address, seen, limit.min(TURN));
-            }
-            _ => {}
+            // A wait that is over.
+            Ok(()) => {}
+            Err(error) if matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EINTR | libc::ETIMEDOUT)) => {}
+            // Before Linux 5.16, forbidden, or without memory for it: then the bell is looked at now and then.
+            Err(_) => wait_shared(address, seen, limit.min(TURN)),
         }
     }
 
@@ -126,6 +126,8 @@ mod tests {
     use std::sync::Arc;
     use std::time::Instant;
 
+    use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
+
     const LONG: Duration = Duration::from_secs(60);
 
     /// Waits for one of the two with `wait`, which may return early; says how it ended.
@@ -162,6 +164,27 @@ mod tests {
     fn a_kernel_that_cannot_wait_for_both_makes_it_a_little_later() {
         assert!(woken(true, |_, address| wait_shared(address, 7, TURN)));
         assert!(!woken(false, |_, address| wait_shared(address, 7, TURN)));
+    }
+
+    #[test]
+    fn a_wait_for_both_that_is_refused_is_no_busy_one() {
+        for errno in [libc::ENOSYS, libc::EPERM, libc::ENOMEM] {
+            let turns = std::thread::spawn(move || {
+                let rules = [(libc::SYS_futex_waitv, Vec::new())].into();
+                let answer = SeccompAction::Errno(errno as u32);
+                let machine = std::env::consts::ARCH.try_into().unwrap();
+                let filter = SeccompFilter::new(rules, SeccompAction::Allow, answer, machine).unwrap();
+                let program: BpfProgram = filter.try_into().unwrap();
+                if let Err(error) = seccompiler::apply_filter(&program) {
+                    println!("SKIPPED: no call can be refused here: {error}");
+                    return 0;
+                }
+                let (bell, word, begin) = (Bell::new(), AtomicU32::new(7), Instant::now());
+                let wait = || bell.wait_beside(ptr::from_ref(&word) as usize, 7, LONG);
+                (0..).inspect(|_| wait()).take_while(|_| begin.elapsed() < 4 * TURN).count()
+            });
+            assert!(turns.join().unwrap() <= 8, "errno {errno}");
+        }
     }
 
     #[test]

@@ -261,8 +261,11 @@ impl Listener {
                         other => return Err(Breach::Unexpected(other)),
                     };
                     connection.stage = Stage::Asking;
-                    let process = process::watch_peer(&connection.stream, connection.peer.pid).ok();
                     let socket::Peer { pid, uid, gid } = connection.peer;
+                    // Its end is then that of its connection.
+                    let process = process::watch_peer(&connection.stream, pid)
+                        .inspect_err(|error| trace!("the end of process {pid} cannot be watched for: {error}"))
+                        .ok();
                     // A handshake says 0 where the peer maps nothing.
                     let maps_layout = Some(layout).filter(|layout| *layout != 0);
                     let capabilities =

@@ -182,6 +182,44 @@ impl Wish {
         found
     }
 
+    /// Tries the stock servers that have files and are meant by a place: they come after those of this library.
+    /// `failed` says why there is none of these.
+    #[cfg(feature = "server")]
+    fn search_files(&self, place: &Place, failed: InitError, first: Option<&Client>) -> Result<Client, InitError> {
+        let found = match place {
+            Place::System | Place::SystemFirst => self.directories.of_system(),
+            Place::Process(pid) => self.directories.of_process(*pid),
+            Place::Named(nspace) => self.directories.of_namespace(nspace),
+            _ => self.directories.others(),
+        };
+        let named = matches!(place, Place::Process(_));
+        let mut failed = failed;
+        for stock::Contact { address, .. } in found {
+            match self.join(&address, named, first) {
+                Ok(client) => return Ok(client),
+                Err(error) => {
+                    trace!("{}: {error}", address.uri);
+                    // Whoever does not want this tool says more than who is not there.
+                    if !matches!(failed, InitError::NotAdmitted { .. } | InitError::ForeignServer { .. }) {
+                        failed = error;
+                    }
+                }
+            }
+        }
+        Err(failed)
+    }
+
+    #[cfg(feature = "server")]
+    fn join(
+        &self,
+        address: &crate::upstream::StockAddress,
+        named: bool,
+        first: Option<&Client>,
+    ) -> Result<Client, InitError> {
+        let proc = first.map(Client::proc).or(self.proc.as_ref()).cloned();
+        stock::join(address, proc, named, &self.hints, first)
+    }
+
     /// Tries the servers that there are and `wanted` holds for, one after the other.
     fn search(
         &self,
@@ -271,15 +309,15 @@ fn address(text: &str) -> Result<Place, InitError> {
 fn native_or_stock(text: &str) -> Result<Place, BadUri> {
     let native = text.parse().map(Place::Address);
     #[cfg(feature = "server")]
-    let native = native.or_else(|error| stock::address(text).ok_or(error));
+    let native = native.or_else(|error| stock::address(text).map(Place::Stock).ok_or(error));
     native
 }
 
 fn read(path: &str) -> Result<Place, InitError> {
     // Its release is on the next line.
     #[cfg(feature = "server")]
-    if let Some(place) = stock::file(path) {
-        return Ok(place);
+    if let Some(address) = stock::file(path) {
+        return Ok(Place::Stock(address));
     }
     let failed = |error: &dyn Display| InitError::NoServer(format!("{path}: {error}"));
     let mut content = String::new();

@@ -1,5 +1,5 @@
 //! Contradictions in what a host says. Its word stands, as everywhere; but whoever embeds a store wants to hear of them.
-use super::builder::JobInfoBuilder;
+use super::nodes::Nodes;
 use crate::printable;
 
 /// Two things that a host has said of a job and that cannot both be true. Everything was stored as it was said.
@@ -41,22 +41,23 @@ pub enum Contradiction {
     },
 }
 
-/// What a process map has said.
+/// What a process map has said, and of how many processes that are to run here.
 pub(super) struct Told {
     pub(super) nodes: u32,
     pub(super) names_twice: bool,
+    pub(super) local_procs: u32,
 }
 
 /// The contradictions of a job whose nodes are known, with its size and the end of the ranks that are spoken of, its own
 /// node and how many the maps have there.
 pub(super) fn find(
-    job: &JobInfoBuilder,
-    Told { nodes, names_twice }: Told,
+    known: &Nodes,
+    Told { nodes, names_twice, local_procs: told }: Told,
     (size, ranks): (u32, u32),
     own_node: u32,
     mapped: u32,
 ) -> Vec<Contradiction> {
-    let (names, told) = (job.nodes.places(), job.local_procs);
+    let names = known.places();
     let mut found = Vec::new();
     if names > 0 && nodes > names {
         found.push(Contradiction::NamelessNodes { nodes, names });
@@ -67,8 +68,8 @@ pub(super) fn find(
     if ranks > size {
         found.push(Contradiction::Size { size, last: ranks - 1 });
     }
-    if told > 0 && names > 0 && !job.nodes.is_in_map(own_node) {
-        found.push(Contradiction::OwnNode { name: job.nodes.name(own_node).unwrap_or_default() });
+    if told > 0 && names > 0 && !known.is_in_map(own_node) {
+        found.push(Contradiction::OwnNode { name: known.name(own_node).unwrap_or_default() });
     }
     if nodes > 0 && mapped != told {
         found.push(Contradiction::LocalProcesses { mapped, told });

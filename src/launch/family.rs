@@ -13,8 +13,8 @@ use nix::sys::signal::Signal;
 use nix::unistd::{getegid, geteuid};
 
 use super::app::{self, App, TimeLimits};
-use super::launcher::{JobEnd, SpawnQueue, SpawnRequest};
 use super::program;
+use super::queue::{JobEnd, SpawnQueue, SpawnRequest};
 use crate::client::{Output, OutputHandler, to_own_output};
 use crate::data::{Channels, Info, InfoList, Nspace, Proc, Rank, Status, Value, keys};
 use crate::message::format::Format;

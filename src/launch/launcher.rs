@@ -23,61 +23,16 @@
 //! who reads what they print.
 use std::fmt;
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::thread::{self, JoinHandle, ThreadId};
 
-use nix::sys::eventfd::{EfdFlags, EventFd};
-
 use super::family::Family;
+use super::queue::{JobEnd, SpawnQueue, SpawnRequest};
 use crate::client::spawn::complete_apps;
 use crate::data::{App, Info, Nspace, Status};
 use crate::pending::{Call, Callback, Pending};
 use crate::server::Server;
 use crate::sys::signals::spawn_without_signals;
-
-/// A job that is over.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct JobEnd {
-    /// Namespace of the job.
-    pub nspace: Nspace,
-    /// Status of its first process that did not end well: `ERR_JOB_NON_ZERO_TERM` or `ERR_JOB_ABORTED_BY_SIG`;
-    /// `ERR_TIMEOUT` when its time was over.
-    pub status: Status,
-    /// The code that this process exited with, or 128 and the number of the signal that ended it.
-    pub exit_code: i32,
-    /// True if whoever started the job wants to hear nothing of its end (`PMIX_EVENT_SILENT_TERMINATION`).
-    pub is_silent: bool,
-}
-
-/// A spawn request.
-pub(super) struct SpawnRequest {
-    pub(super) job_info: Vec<Info>,
-    pub(super) apps: Vec<App>,
-    pub(super) done: Callback<Nspace, Status>,
-}
-
-/// Spawn requests on their way to the launcher's thread.
-pub(super) struct SpawnQueue {
-    requests: Mutex<Option<Vec<SpawnRequest>>>,
-    /// Written to when there is more.
-    pub(super) wake: EventFd,
-}
-
-impl SpawnQueue {
-    fn lock(&self) -> MutexGuard<'_, Option<Vec<SpawnRequest>>> {
-        self.requests.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Takes the requests made since the last time; none when there will be no more.
-    pub(super) fn take(&self) -> Option<Vec<SpawnRequest>> {
-        self.lock().as_mut().map(std::mem::take)
-    }
-
-    fn wake(&self) {
-        // It can only be full, and then the thread wakes anyway.
-        let _ = self.wake.write(1);
-    }
-}
 
 /// Launches jobs. Dropping it ends their processes.
 pub struct Launcher {
@@ -98,8 +53,7 @@ impl Launcher {
     /// # Errors
     /// When the system refuses a thread or a descriptor.
     pub fn new(server: &Arc<Server>, job_ended: impl Fn(JobEnd) + Send + 'static) -> io::Result<Launcher> {
-        let wake = EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?;
-        let queue = Arc::new(SpawnQueue { requests: Mutex::new(Some(Vec::new())), wake });
+        let queue = Arc::new(SpawnQueue::new()?);
         let server: Weak<Server> = Arc::downgrade(server);
         let family = Family::new(server, Box::new(job_ended), queue.clone());
         let thread = spawn_without_signals("instanton-launcher", move || family.attend())?;
@@ -137,17 +91,13 @@ impl Call<Nspace, Status> for Spawn {
 
     fn send(self: Box<Self>, done: Callback<Nspace, Status>) -> Result<(), Status> {
         let Spawn { queue, job_info, apps, .. } = *self;
-        let request = SpawnRequest { job_info, apps: apps?, done };
-        queue.lock().as_mut().ok_or(Status::ERR_INIT)?.push(request);
-        queue.wake();
-        Ok(())
+        queue.push(SpawnRequest { job_info, apps: apps?, done })
     }
 }
 
 impl Drop for Launcher {
     fn drop(&mut self) {
-        *self.queue.lock() = None;
-        self.queue.wake();
+        self.queue.close();
         let thread = self.thread.take();
         // Dropped by what it has called, it ends by itself.
         if let Some(thread) = thread.filter(|thread| thread.thread().id() != thread::current().id()) {

@@ -12,8 +12,12 @@ mod family;
 #[cfg(feature = "client")]
 mod launcher;
 mod program;
+#[cfg(feature = "client")]
+mod queue;
 
 pub use app::{App, AppSpec, MOST_RANKS, SERVED, TimeLimits, environment, read};
 #[cfg(feature = "client")]
-pub use launcher::{JobEnd, Launcher};
+pub use launcher::Launcher;
 pub use program::{Lacks, all as programs};
+#[cfg(feature = "client")]
+pub use queue::JobEnd;

@@ -69,7 +69,7 @@ fn node(number: usize) -> Outcome {
     let host = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     let own = (0..RANKS).map(|rank| rank + RANKS * number as u32);
 
-    // What is known before the processes start.
+    // Job information that is known before the processes start.
     let nspace = Nspace::new("embedded@1")?;
     let mut job = JobInfoBuilder::new(&nspace, RANKS, NODES[number]);
     let map = (0..NODES.len() as u32).map(|node| format!("{}-{}", node * RANKS, node * RANKS + RANKS - 1));

@@ -104,7 +104,7 @@ fn every_call_ends_by_its_limit_and_the_late_answer_finds_nobody() {
         let (name, late) = told.recv_timeout(PATIENCE).expect("every call ends");
         assert!(late, "{name}");
     }
-    // What was begun by two of them and cannot be used is ended.
+    // A collective that was begun by two of them and cannot be used is ended.
     let after: Vec<Request> = (0..2).map(|_| peer.request().1).collect();
     assert!(after.iter().any(|request| matches!(request, Request::StopOutput { .. })), "{after:?}");
     assert!(after.iter().any(|request| matches!(request, Request::DeregisterEvents { .. })), "{after:?}");

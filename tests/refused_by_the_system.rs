@@ -22,7 +22,7 @@ use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
 };
 
-/// What the kernel does not give: in a variable of the process, so that it can be told by name.
+/// Call or resource that the kernel refuses: in a variable of the process, so that it can be told by name.
 const FAULT: &str = "FAULT";
 /// Limit on each wait here.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -210,7 +210,7 @@ fn interrupt_this_thread() {
     });
 }
 
-/// Who is under a fault.
+/// The side that is under a fault.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Whom {
     Server,
@@ -368,7 +368,7 @@ fn without_descriptors_all_goes_on_or_the_server_says_what_it_lacks() {
     let counts = (0..18).step_by(2).collect();
     let server = [faults(AT_ONCE, counts), faults(LATER, (0..6).collect())].concat();
     for_each(&server, |fault| {
-        // Who cannot come in keeps the other waiting: for this long.
+        // A rank that cannot come in keeps the other waiting: for this long.
         let (well, said) = run_with(Whom::Server, fault, &[("LIMIT", "5")], |_| ());
         assert!(well || said.contains("(os error 24)"), "{fault}: {said}");
     });

@@ -35,7 +35,7 @@ impl Have {
         bytes
     }
 
-    /// What [`to_bytes`](Self::to_bytes) has made bytes of; `None` for anything else.
+    /// Reads the bytes that [`to_bytes`](Self::to_bytes) has made; `None` for any others.
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let [Self::FORM, job @ (0 | 1), 0, 0, m0, m1, m2, m3, i0, i1, i2, i3, i4, i5, i6, i7] = *bytes else {
             return None;

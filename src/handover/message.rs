@@ -1,4 +1,4 @@
-//! What a reader asks of a listener, and the answer: a few bytes of fixed length each.
+//! Requests of readers and answers of listeners: a few bytes of fixed length each.
 //!
 //! ```text
 //! request   0   4  magic "INSH"           answer   0   1  outcome: 0 given, 1 refused, 2 no room

@@ -62,7 +62,7 @@ pub enum RemoteMiss {
     Link(#[from] LinkError),
 }
 
-/// How a wait has ended.
+/// End of a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Waited {
     /// The writer has released those who wait.
@@ -196,8 +196,8 @@ impl RemoteReader {
         }
     }
 
-    /// Takes a guard, under which [`Guard::get`] looks values up in place. What it finds [`Miss::Unmapped`] is there after
-    /// [`refresh`](Self::refresh), with a guard that is taken then.
+    /// Takes a guard, under which [`Guard::get`] looks values up in place. What it finds [`Miss::Unmapped`] is there
+    /// after [`refresh`](Self::refresh), with a guard that is taken then.
     ///
     /// # Errors
     /// [`PinError`] when the writer had no room for a page, or no slot is free on it.

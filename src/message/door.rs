@@ -210,7 +210,7 @@ pub trait Door: Send {
     fn send(&mut self, connection: u64, message: Outgoing, callers: &mut dyn Callers);
     /// Returns the time at which the door wants to be called again though nothing is ready.
     fn deadline(&self) -> Option<Instant>;
-    /// What the last turn has led to has taken so much time beside it.
+    /// Counts time beside the last turn that the server's side has taken for it.
     fn also_spent(&mut self, time: Duration) {
         let _ = time;
     }

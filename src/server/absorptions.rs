@@ -21,14 +21,14 @@ const LARGE: usize = if cfg!(test) { 512 } else { 64 << 10 };
 /// Bytes that are taken in in one slice, of processes with the mean amount of data.
 const SLICE: usize = 64 << 10;
 
-/// What data is brought for, by the number of the state that its room keeps.
+/// Purpose that data is brought for, by the number of the state that its room keeps.
 #[derive(Debug, PartialEq)]
 pub enum Purpose {
     /// A fence.
     Fence(TrackerId),
     /// A fence that has failed here.
     FailedFence(u64),
-    /// What a process of another node has posted.
+    /// A direct modex of a process of another node.
     DirectModex(Proc, u64),
 }
 
@@ -39,7 +39,8 @@ type Decoded = Arc<Mutex<Option<Result<Others, BlobError>>>>;
 #[derive(Debug)]
 pub struct Absorbed {
     pub purpose: Purpose,
-    /// What the nodes have said; or why the host has brought nothing, or it cannot be taken in.
+    /// Words of the nodes beside the data; or the status with which the host has brought nothing, or it cannot be taken
+    /// in.
     pub result: Result<Said, Status>,
 }
 

@@ -58,7 +58,7 @@ pub struct Ack {
     pub form: Form,
     /// Major number of its release; 0 where it names none.
     pub major: u32,
-    /// What a tool says of itself.
+    /// Attributes that a tool says of itself.
     pub info: Vec<Info>,
 }
 
@@ -134,7 +134,7 @@ fn name(fields: &mut Fields<'_>) -> Result<Proc, BadAck> {
 }
 
 /// The whole first message of a client or a tool, its header included: plain packs in `v41`, and information in values.
-/// What a tool says of itself is left out where it cannot be said.
+/// Attributes that a tool says of itself are left out where the release has no place for them.
 pub fn write(kind: Kind, proc: Option<&Proc>, version: &str, info: &[Info]) -> Vec<u8> {
     let (uid, gid) = (nix::unistd::geteuid().as_raw(), nix::unistd::getegid().as_raw());
     let mut body = b"native\0".to_vec();

@@ -108,7 +108,7 @@ pub fn body(form: Form, major: u32, answer: Answer, reply: Reply, jobs: &[Told])
     Ok(out.bytes)
 }
 
-/// What is told of a job: its name alone where nothing is known.
+/// Information of a job: its name alone where nothing is known.
 fn told(form: Form, (nspace, packed): &Told) -> Written {
     let mut out = Bodies::new(form);
     match packed {

@@ -1,11 +1,11 @@
 //! Contact files: where tools on a stock library look for a server.
 //!
 //! Such a tool goes through the server's temporary directory, and everything below it, for files whose names begin with
-//! `pmix.HOST.tool`, with a process id or a namespace behind that where it means a certain server. The files of a server
-//! lie in a directory of its own with a random name, made and opened without following links: nobody else can take their
-//! place. Only a tool that asks for the system's server looks in a place that is known beforehand, `pmix.sys.HOST` in
-//! the system's temporary directory: what lies there already is replaced only if it was left by a dead server of the
-//! same user.
+//! `pmix.HOST.tool`, with a process id or a namespace behind that where it means a certain server. The files of a
+//! server lie in a directory of its own with a random name, made and opened without following links: nobody else can
+//! take their place. Only a tool that asks for the system's server looks in a place that is known beforehand,
+//! `pmix.sys.HOST` in the system's temporary directory: what lies there already is replaced only if it was left by a
+//! dead server of the same user.
 //!
 //! A server that is killed leaves its files. They are locked while their server lives, and the next server of the same
 //! user removes, beside its own, those that nobody holds locked.
@@ -112,7 +112,7 @@ impl Contact<'_> {
 impl Drop for ContactFile {
     fn drop(&mut self) {
         if is_gone(&self.locked) {
-            // What lies there now is somebody else's.
+            // The file that lies there now is somebody else's.
             return;
         }
         let is_directory = fstat(&*self.locked).is_ok_and(|found| kind(&found) == SFlag::S_IFDIR);
@@ -189,7 +189,7 @@ fn remove_dead(parent: &OwnedFd, name: &[u8], kind: SFlag) {
 /// Removes a file, or a directory and the files in it.
 fn remove(parent: &OwnedFd, name: &[u8], directory: Option<&OwnedFd>) {
     let unlink = |parent: &OwnedFd, name: &[u8], how| {
-        // What cannot be removed now may be the next time.
+        // A file that cannot be removed now may be the next time.
         let _ = unlinkat(parent, OsStr::from_bytes(name), how);
     };
     if let Some(directory) = directory {

@@ -29,7 +29,7 @@ pub enum Step {
     Ask(u64, Request),
 }
 
-/// What has to be known to read a message of a client.
+/// Facts that are needed to read a message of a client.
 #[derive(Clone, Copy, Debug)]
 pub struct Reading {
     form: Form,
@@ -82,7 +82,7 @@ impl Conversation {
         self.form
     }
 
-    /// What has to be known to read a message of the client.
+    /// Returns the facts that are needed to read a message of the client.
     pub fn reading(&self) -> Reading {
         Reading { form: self.form, next_pull: self.pulls + 1 }
     }

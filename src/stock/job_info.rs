@@ -1,10 +1,10 @@
 //! Information of a job, as stock clients take it when they come in: what is said of the job as it is, of its nodes and
 //! applications as arrays, and what is said of a rank as one entry that holds the rest of it packed.
 //!
-//! It is packed once for all clients of a job that pack in the same form, by the door's [worker](crate::transport::worker)
-//! where there are many ranks, and charged once, to the job. Clients from release 6 on take no message of more than 32
-//! MiB: what does not fit is left out, the ranks of other nodes first. A client that misses a reserved key of such a
-//! rank asks for it by itself.
+//! It is packed once for all clients of a job that pack in the same form, by the door's
+//! [worker](crate::transport::worker) where there are many ranks, and charged once, to the job. Clients from release 6
+//! on take no message of more than 32 MiB: what does not fit is left out, the ranks of other nodes first. A client that
+//! misses a reserved key of such a rank asks for it by itself.
 use std::ops::ControlFlow;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -151,7 +151,7 @@ pub enum For {
     Part(u64),
 }
 
-/// What there is for a client that asks.
+/// Job information for a client that asks.
 #[derive(Debug)]
 pub enum Found {
     /// The answer.

@@ -1,4 +1,4 @@
-//! What the door reads, as functions of bytes alone, for tests that damage them: each returns whether it takes them.
+//! Parsers of the door, as functions of bytes alone, for tests that damage them: each returns whether it takes them.
 use std::io::Read;
 
 use super::ack;
@@ -14,7 +14,7 @@ use crate::wire::Form;
 
 /// Bytes that come at a time: messages come in pieces.
 const PIECE: u64 = 100;
-/// What a process may make the server hold.
+/// Bytes that a process may make the server hold.
 const LIMIT: u64 = 32 << 20;
 
 /// The first message of a peer.
@@ -60,7 +60,7 @@ fn converse(mut bytes: &[u8]) -> Result<bool, Breach> {
 /// A server that answers at once.
 struct Answers {
     client: Option<Conversation>,
-    /// What the client has posted.
+    /// Entries that the client has posted.
     posted: Vec<Info>,
 }
 

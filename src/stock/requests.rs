@@ -42,7 +42,7 @@ pub mod command {
     pub const RESOLVE_NODES: u8 = 38;
 }
 
-/// What a client asks for.
+/// A client's request.
 #[derive(Debug, PartialEq)]
 pub enum Asked {
     /// Nothing: a sign of life.
@@ -74,7 +74,7 @@ pub enum Answer {
     Published,
     /// A namespace, and what its job is told.
     Spawned,
-    /// What the jobs of these processes are told.
+    /// Information of the jobs of these processes.
     Connected(Vec<Proc>),
     /// Attributes.
     Infos,

@@ -43,12 +43,12 @@ pub fn welcome(kind: Kind, proc: &Proc, server: &Proc) -> Vec<u8> {
         name(&mut bytes, proc);
     }
     name(&mut bytes, server);
-    // What came of the credential, which counts for nothing here.
+    // The status of the credential, which counts for nothing here.
     bytes.extend(success);
     bytes
 }
 
-/// What a server has said to a peer that it lets in, or the status with which it does not.
+/// Words of a server to a peer that it lets in, or the status with which it does not.
 #[derive(Debug, PartialEq)]
 pub struct Welcome {
     pub status: Status,

@@ -9,7 +9,7 @@ use instanton_layout::job::Reference;
 use super::modex::table::Prepared;
 use crate::data::{Posted, Rank};
 
-/// What a rank has posted, written and not yet published.
+/// Data that a rank has posted, written and not yet published.
 pub(super) struct Part {
     pub(super) rank: Rank,
     pub(super) entries: Vec<Posted>,
@@ -33,7 +33,7 @@ pub struct Batch {
 pub struct Published {
     /// The rank that has posted this.
     pub rank: Rank,
-    /// What it has posted.
+    /// Entries that it has posted.
     pub entries: Vec<Posted>,
     /// False where the rank's records have changed since the part was prepared: it is to be stored anew.
     pub is_current: bool,

@@ -107,7 +107,7 @@ pub enum BlobError {
     Body { at: usize, source: archive::ArchiveError },
 }
 
-/// What a node has posted cannot be collected or taken in.
+/// Reason why data of a node cannot be collected or taken in.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ExchangeError {
@@ -119,7 +119,7 @@ pub enum ExchangeError {
     Write(#[from] WriteError),
 }
 
-/// What a row of blobs has brought ([`JobWriter::inbound`]).
+/// Outcome of a row of blobs ([`JobWriter::inbound`]).
 #[derive(Debug, Default, PartialEq)]
 pub struct Inbound {
     /// Ranks that have posted something new.
@@ -131,8 +131,8 @@ pub struct Inbound {
 }
 
 impl JobWriter {
-    /// What these ranks of this node have posted for other nodes since it was last taken, as one blob for all of them. A
-    /// rank that has posted nothing is named in it, too.
+    /// Data that these ranks of this node have posted for other nodes since it was last taken, as one blob for all of
+    /// them. A rank that has posted nothing is named in it, too.
     ///
     /// ```
     /// use instanton::data::{Info, Key, Nspace, Posted, Proc, Rank, Scope, Value, keys};
@@ -188,8 +188,8 @@ impl JobWriter {
         blob
     }
 
-    /// Takes in what other nodes have sent: a row of blobs, in any order, this node's own among them or not. All of it is
-    /// looked at before any is stored. Of two rows that a rank has posted in, the one that is taken in last counts.
+    /// Takes in what other nodes have sent: a row of blobs, in any order, this node's own among them or not. All of it
+    /// is looked at before any is stored. Of two rows that a rank has posted in, the one that is taken in last counts.
     ///
     /// # Errors
     /// [`ExchangeError`] for bytes that are no row of blobs, of which nothing is stored, and where there is no room.

@@ -1,8 +1,8 @@
 //! Outbound data: what ranks of this node have posted for other nodes, and which of it these have not been sent.
 //!
 //! The writer notes the changed keys of each rank until they are taken. Much data is read by another thread, from a
-//! [`Departure`]: the writer makes it, and says at its end whether the records are still those that were read. Records do
-//! not move to new segments while there is one.
+//! [`Departure`]: the writer makes it, and says at its end whether the records are still those that were read. Records
+//! do not move to new segments while there is one.
 use std::collections::{BTreeMap, HashSet};
 
 use instanton_layout::job::Reference;
@@ -115,7 +115,7 @@ pub(super) struct Departing {
     pub(super) newest: [Option<(Reference, u64)>; 2],
 }
 
-/// What ranks have posted for other nodes, to be read by another thread.
+/// Data that ranks have posted for other nodes, to be read by another thread.
 pub struct Departure {
     /// Job that it is of.
     pub(super) job: u64,

@@ -30,7 +30,7 @@ pub fn fork() -> io::Result<Option<i32>> {
 /// Lets the programs that this process starts from now on inherit a descriptor.
 ///
 /// # Errors
-/// What the system refuses.
+/// The system's refusal.
 pub fn bequeath(descriptor: &OwnedFd) -> io::Result<()> {
     fcntl(descriptor, FcntlArg::F_SETFD(FdFlag::empty()))?;
     Ok(())

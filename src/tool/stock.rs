@@ -67,7 +67,8 @@ impl Directories {
     }
 }
 
-/// Attaches to a stock server, as the process that the tool is or wants to be. `named` says that no other server will do.
+/// Attaches to a stock server, as the process that the tool is or wants to be. `named` says that no other server will
+/// do.
 pub(super) fn join(
     address: &StockAddress,
     proc: Option<Proc>,
@@ -83,8 +84,8 @@ pub(super) fn join(
     })
 }
 
-/// What every tool says of itself. A launcher takes it for granted: `prterun` of 5.0.11 dies of a tool without a
-/// command line.
+/// Attributes that every tool says of itself. A launcher takes it for granted: `prterun` of 5.0.11 dies of a tool
+/// without a command line.
 fn about_us() -> [Info; 2] {
     let words: Vec<Vec<u8>> = env::args_os().map(OsString::into_vec).collect();
     let line = words.join(&b' ');

@@ -21,7 +21,7 @@ pub enum Fill {
     Closed,
 }
 
-/// What there is of a message.
+/// Part of a message that has come.
 #[derive(Debug)]
 pub enum Taken<'a> {
     /// Not all of it yet.

@@ -1,6 +1,6 @@
-//! What doors of every protocol have in common: bytes of a connection on their way in ([`input`]) and out ([`output`]),
-//! work that takes longer than a turn ([`worker`]), whose turn it is ([`turns`], [`shares`]), and who has not said yet who
-//! it is ([`lobby`]).
+//! Transport, which doors of every protocol have in common: bytes of a connection on their way in ([`input`]) and out
+//! ([`output`]), work that takes longer than a turn ([`worker`]), whose turn it is ([`turns`], [`shares`]), and who has
+//! not said yet who it is ([`lobby`]).
 //!
 //! A door makes messages of the bytes, and knows the sockets. What its peers make it hold is charged here to their
 //! accounts, and bounded for each of them.

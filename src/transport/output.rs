@@ -35,7 +35,7 @@ pub enum Flush {
 struct Queued<B, T> {
     bytes: B,
     sent: usize,
-    /// What belongs to the message besides.
+    /// Anything else that belongs to the message.
     with: T,
     /// None for a short message that nothing waited before, and for bytes that are charged already.
     _charge: Option<Charge>,

@@ -89,7 +89,8 @@ pub fn group(major: u32, status: Status, body: &mut Body<'_>) -> Result<Infos, W
     Ok((status, found))
 }
 
-/// What a process has posted, and what is said of it: everything that follows, of whichever process it is.
+/// Entries that a process has posted, and values that are said of it: everything that follows, of whichever process it
+/// is.
 pub fn data(_: Status, body: &mut Body<'_>) -> Result<Vec<(Proc, Vec<Info>)>, WireError> {
     let mut all = Vec::new();
     while !body.is_empty() {

@@ -67,8 +67,8 @@ impl StockHost {
         let _ = self.server.set(server);
     }
 
-    /// Asks for events of every code: the server in this process sorts out which of them its client wants. Codes that are
-    /// for who names them are asked for by name, when its client does.
+    /// Asks for events of every code: the server in this process sorts out which of them its client wants. Codes that
+    /// are for who names them are asked for by name, when its client does.
     pub fn hear_everything(&self) {
         if let Ok(body) = body(command::REGISTER_EVENTS, |out| out.one(T::SIZE, &0usize)?.infos(&[]).map(drop)) {
             self.link.say(&body);
@@ -177,7 +177,7 @@ impl Host for StockHost {
     }
 
     fn fence_nb(&self, procs: &[Proc], info: &[Info], _: Vec<u8>, done: Completion<Vec<u8>>) -> Accepted {
-        // What was posted has gone there with each commit, and is asked for when it is needed.
+        // Posted data has gone there with each commit, and is asked for when it is needed.
         let body = body(command::FENCE, |out| out.list(T::PROC, procs)?.infos(&for_host(info)).map(drop));
         let collects = info.iter().any(|item| item.key == keys::COLLECT_DATA && item.value != Value::Bool(false));
         let (modex, procs) = (self.modex.clone(), procs.to_vec());

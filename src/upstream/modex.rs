@@ -1,7 +1,7 @@
 //! Posted data: fetched from the stock server when it is first asked for, and again after a collecting fence.
 //!
-//! All that a process has posted comes at once, as the blob that another node's server would send. The answers come on the
-//! receiving thread; what comes later is newer.
+//! All that a process has posted comes at once, as the blob that another node's server would send. The answers come on
+//! the receiving thread; what comes later is newer.
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -87,7 +87,7 @@ impl Modex {
         }
     }
 
-    /// What the stock server knows of some processes, as another node's server would say it.
+    /// Encodes the stock server's knowledge of some processes, as another node's server would say it.
     fn blob(&self, asked: &Proc, found: Vec<(Proc, Vec<Info>)>) -> Result<Vec<u8>, Status> {
         let of = |(proc, entries)| (named(proc, asked), entries);
         let found: Vec<(Proc, Vec<Posted>)> = answers::posted(found).into_iter().map(of).collect();

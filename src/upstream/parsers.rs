@@ -1,4 +1,5 @@
-//! What a stock server says, as functions of bytes alone, for tests that damage them: each returns whether it is taken.
+//! Parsers of a stock server's words, as functions of bytes alone, for tests that damage them: each returns whether it
+//! takes them.
 use super::connection::{event, output};
 use super::{answers, job_info};
 use crate::data::{Info, Nspace, Proc, Rank, Status};
@@ -23,7 +24,7 @@ pub fn is_answer(bytes: &[u8]) -> bool {
     }
 }
 
-/// What was said of processes is handed on as another node's server would.
+/// Words about processes are handed on as another node's server would.
 fn hands_on(found: Vec<(Proc, Vec<Info>)>) -> bool {
     let Some((asked, _)) = found.first().cloned() else { return true };
     let handed: Result<Vec<u8>, Status> = blob_of_host(&asked, 1, answers::posted(found));

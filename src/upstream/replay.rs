@@ -143,7 +143,7 @@ fn live(address: &StockAddress) -> usize {
             client.commit().is_ok(),
             client.fence(&[], &[]).wait().is_ok(),
             client.get(&proc(0), "k", &[]).is_ok(),
-            // What was fetched is fetched anew.
+            // Fetched data is fetched anew.
             client.fence(&[], &[Info::new(keys::COLLECT_DATA, true)]).wait().is_ok(),
             client.lookup(&["port"], &[]).wait().is_ok(),
             client.query(&[query]).wait().is_ok(),

@@ -20,13 +20,13 @@ pub struct instanton_job_t {
     nspace: Nspace,
     own_host: String,
     local_procs: u32,
-    /// What the spec says, again for each publication.
+    /// Words of the spec, again for each publication.
     told: Vec<Info>,
     limits: Limits,
-    /// What was said since the last publication.
+    /// Job information since the last publication.
     builder: Option<JobInfoBuilder>,
     writer: Option<JobWriter>,
-    /// What was put and not committed.
+    /// Values that were put and not committed.
     pending: HashMap<u32, Vec<Posted>>,
     listener: Option<Listener>,
     sender: Sender,
@@ -188,7 +188,7 @@ export! {
         let mut values = Vec::with_capacity(entries.len());
         for entry in &entries {
             let value = entry.value.datum()?;
-            // What does not go together is found here.
+            // Values that do not go together are found here.
             value.to_value().map_err(bad)?;
             values.push((key_bytes(entry.key)?, value));
         }

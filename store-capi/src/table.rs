@@ -1,4 +1,4 @@
-//! What belongs to no job and no reader: the version, and the reason of the last failure.
+//! Functions of no job and no reader: the version, and the reason of the last failure.
 use libc::c_char;
 
 use crate::boundary;

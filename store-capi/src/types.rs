@@ -38,7 +38,7 @@ structures! {
     }
     /// A key with a value.
     instanton_entry_t, 48 { size: u32 = 0, scope: u32 = 4, key: *const c_char = 8, value: instanton_value_t = 16 }
-    /// What is said of a job at once.
+    /// Information of a job that is said at once.
     instanton_job_spec_t, 64 {
         size: u32 = 0, version: u32 = 4, nspace: *const c_char = 8, own_host: *const c_char = 16,
         node_map: *const c_char = 24, proc_map: *const c_char = 32, local_procs: u32 = 40, job_size: u32 = 44,
@@ -74,8 +74,8 @@ pub unsafe fn shared<'a, T>(pointer: *const T, name: &str) -> Result<&'a T, Code
     unsafe { pointer.as_ref() }.ok_or_else(|| bad(format_args!("{name} is NULL")))
 }
 
-/// Looks whether a structure is one that this library knows; a longer one is of a newer header, and what is behind is not
-/// looked at.
+/// Looks whether a structure is one that this library knows; a longer one is of a newer header, and what is behind is
+/// not looked at.
 pub fn is_whole<T>(size: u32, name: &str) -> Result<(), Code> {
     if (size as usize) < size_of::<T>() {
         let wanted = size_of::<T>();
@@ -164,7 +164,8 @@ pub unsafe fn structs<T: Sized32>(pointer: *const T, n: usize) -> Result<Vec<T>,
     if !stride.is_multiple_of(align_of::<T>()) {
         return Err(bad(format_args!("{} has {size} bytes, which cannot follow one another", T::NAME)));
     }
-    // SAFETY: as promised by the caller, the next lies `stride` bytes behind, and each has at least those that are read.
+    // SAFETY: as promised by the caller, the next lies `stride` bytes behind, and each has at least those that are
+    // read.
     Ok((0..n).map(|at| unsafe { pointer.byte_add(at * stride).read() }).collect())
 }
 
@@ -172,7 +173,7 @@ impl instanton_value_t {
     /// The value where it lies.
     ///
     /// # Safety
-    /// What it points to is there for as long as the answer.
+    /// The memory that it points to lasts as long as the answer.
     pub unsafe fn datum<'a>(&self) -> Result<Datum<'a>, Code> {
         is_whole::<Self>(self.size, "instanton_value_t")?;
         let ty = DataType(self.ty);

@@ -109,7 +109,7 @@ pub fn copied<E: Into<Code>, F: Into<Code>>(
     }
 }
 
-/// What a reader says that it has; nothing of a new one.
+/// Segments that a reader says it has; none of a new one.
 ///
 /// # Safety
 /// NULL, or so many bytes.

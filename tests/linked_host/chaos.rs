@@ -98,7 +98,7 @@ impl Walker {
 
     /// Meets the members; what each has posted before is there.
     fn fence(&mut self, step: u64, procs: &[Proc], collects: bool) {
-        // What was fetched once is not fetched again: the other way needs a new key each time.
+        // A key that was fetched once is not fetched again: the other way needs a new key each time.
         let key = if collects { "collected".into() } else { format!("fetched{step}") };
         self.post(&key, step);
         let info = [Walker::limit(), Info::new(keys::COLLECT_DATA, collects)];
@@ -357,7 +357,7 @@ impl<'a> Course<'a> {
     }
 }
 
-/// What this process, with all servers in it, has of the system.
+/// Resources of the system that this process has, with all servers in it.
 #[derive(Debug, PartialEq)]
 struct Held {
     descriptors: Vec<String>,

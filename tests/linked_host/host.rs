@@ -76,7 +76,7 @@ pub struct World {
     pub fences: Mutex<Option<Result<Vec<u8>, Status>>>,
     /// Receiver of the answers to complete fences, where the hosts do not give them.
     pub answers: Mutex<Option<mpsc::Sender<FenceAnswer>>>,
-    /// What processes of all nodes have published.
+    /// Data that processes of all nodes have published.
     published: PublishedData,
     lacks: Lacks,
 }

@@ -13,7 +13,7 @@ use crate::peer::{self, PATIENCE, Peer};
 use crate::stock_door::{acknowledgement, dial, has, message, read_message, rest};
 
 const OK: Status = Status::SUCCESS;
-/// What the server may hold for the job; half of it for one process.
+/// Bytes that the server may hold for the job; half of it for one process.
 const JOB_MEMORY: u64 = 4 << 20;
 /// Attributes of a fence, which is held twice, that leave little of it when two processes have them.
 const HELD: usize = 980_000;
@@ -121,7 +121,7 @@ fn info(key: &str, ty: u8, value: &[u8]) -> Vec<u8> {
     [&text(key)[..], &[0, ty], value].concat()
 }
 
-/// What a client asks in turn, and the beginning of each answer. Each answer has a text in it.
+/// Requests of a client in turn, and the beginning of each answer. Each answer has a text in it.
 fn requests(proc: &Proc) -> Vec<(Vec<u8>, Vec<u8>, &'static [u8])> {
     const BOOL: u8 = 1;
     const STRING: u8 = 3;

@@ -92,7 +92,7 @@ fn open_up(directory: &Path) {
     let held = File::options().read(true).custom_flags(O_PATH | O_DIRECTORY | O_NOFOLLOW).open(directory);
     let Ok(open) = held else { return };
     let held = PathBuf::from(format!("/proc/self/fd/{}", open.as_raw_fd()));
-    // What is not ours stays as it is, and is told of when it cannot be removed.
+    // A directory that is not ours stays as it is, and is told of when it cannot be removed.
     let _ = fs::set_permissions(&held, Permissions::from_mode(0o700));
     for entry in fs::read_dir(&held).into_iter().flatten().flatten() {
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {

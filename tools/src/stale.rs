@@ -1,7 +1,7 @@
 //! Stale sessions: guardian, reaper and launcher were killed together, and their session directory was left.
 //!
-//! Cleared is what is provably of a run that is over: a directory of our user, named as a session of our user is, with a
-//! record of our user in it that nobody holds locked. No link is followed.
+//! Cleared is what is provably of a run that is over: a directory of our user, named as a session of our user is, with
+//! a record of our user in it that nobody holds locked. No link is followed.
 use std::fs::{self, File};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -37,6 +37,6 @@ fn clear_one(session: &Session) {
     let Ok(record) = File::options().read(true).custom_flags(O_NOFOLLOW).open(&path) else { return };
     let Ok(_over) = Flock::lock(record, FlockArg::LockExclusiveNonblock) else { return };
     record::clean_up(session.top());
-    // What cannot be removed now may be the next time.
+    // A directory that cannot be removed now may be the next time.
     let _ = session.remove();
 }

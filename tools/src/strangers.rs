@@ -204,7 +204,7 @@ fn loader_of(program: &Path) -> io::Result<Option<PathBuf>> {
             file.read_exact_at(&mut path, word(&entry, [8, 4]))?;
             let path = path.split(|byte| *byte == 0).next().unwrap_or_default();
             let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
-            // What is no dynamic loader would take `--list` for a program.
+            // A program that is no dynamic loader would take `--list` for one.
             let is_loader = [&b"ld-linux"[..], b"ld-musl", b"ld64.so", b"ld.so"].iter().any(|of| name.starts_with(of));
             return Ok(is_loader.then(|| OsStr::from_bytes(path).into()));
         }

@@ -69,7 +69,7 @@ fn what_a_tool_has_published_for_as_long_as_it_lives_goes_with_it() {
     assert_eq!(job.finish().code, Some(143));
 }
 
-/// What is in a directory, with rights.
+/// Entries of a directory, with rights.
 fn inside(directory: &Path) -> Vec<(PathBuf, u32)> {
     let entries = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap());
     entries.map(|entry| (entry.path(), entry.metadata().unwrap().permissions().mode() & 0o7777)).collect()

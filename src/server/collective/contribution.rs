@@ -1,6 +1,6 @@
 //! Contribution: this node's part of a fence, where it is large: read and encoded by a thread.
 //!
-//! What it is made of is taken first, so that two fences do not carry it twice. If a rank's records have changed by the
+//! The data is taken first, so that two fences do not carry it twice. If a rank's records have changed by the
 //! time that it is made, or its job is over, it does not count, and what it took is new again.
 use super::arrived::Arrived;
 use super::exchange::{self, Sent};
@@ -74,7 +74,7 @@ impl Contribution {
         if counts {
             return Some((data, sent));
         }
-        // What the others took was not taken by them alone.
+        // Data of the jobs that count was taken for this contribution, and nobody carries it now.
         let counted = |nspace: &Nspace| ended.iter().any(|(of, counts)| of == nspace && *counts);
         exchange::take_back(jobs, sent.into_iter().filter(|(proc, _)| counted(&proc.nspace)).collect());
         None

@@ -19,7 +19,7 @@ use crate::trace;
 /// The keys of what a fence carries of each process, to be carried again if it fails.
 pub type Sent = Vec<(Proc, Vec<Key>)>;
 
-/// What other nodes have said beside the data, all of which is taken in.
+/// Words of other nodes beside the data, all of which is taken in.
 #[derive(Debug, Default, PartialEq)]
 pub struct Said {
     /// The first failure, with all dead participants.
@@ -40,13 +40,13 @@ impl Said {
     }
 }
 
-/// What a process has posted for others, to be carried.
+/// Data that a process has posted for others, to be carried.
 pub fn carried(nspace: &Nspace, Outbound { rank, commits, entries }: Outbound) -> RankData {
     RankData { proc: Proc::new(nspace.clone(), rank), commits, entries }
 }
 
-/// The blob of a host that keeps posted data itself, for a direct modex: what it knows of some processes. Of two answers,
-/// that with the higher number is newer.
+/// The blob of a host that keeps posted data itself, for a direct modex: what it knows of some processes. Of two
+/// answers, that with the higher number is newer.
 ///
 /// # Errors
 /// `ERR_PACK_FAILURE`.

@@ -1,7 +1,7 @@
 //! Intake: data of other nodes on its way into the stores of jobs, as much at a time as the caller likes.
 //!
-//! Everything is prepared before anything is published: what cannot be stored as a whole, nobody sees any of. A job that
-//! is over by then, or has begun anew, has no part in it any more.
+//! Everything is prepared before anything is published: what cannot be stored as a whole, nobody sees any of. A job
+//! that is over by then, or has begun anew, has no part in it any more.
 use std::collections::BTreeMap;
 use std::vec::IntoIter;
 
@@ -16,9 +16,9 @@ use crate::trace;
 /// Data of other nodes that is taken in.
 #[derive(Debug)]
 pub struct Intake {
-    /// What is to be prepared, each with the identity of the server that sent it.
+    /// Data that is to be prepared, each with the identity of the server that sent it.
     rest: IntoIter<(u64, RankData)>,
-    /// What is prepared, by job.
+    /// Data that is prepared, by job.
     prepared: BTreeMap<Nspace, Inbound>,
 }
 

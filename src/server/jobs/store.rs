@@ -61,7 +61,7 @@ pub struct JobStore {
     failed: NumberMap<Rank, HashMap<Key, Status>>,
     /// Rank that has posted a key last, of those that this node sees: the answer to a Get that names no rank.
     posters: BTreeMap<Key, Rank>,
-    /// What peers that map nothing are told, once one has come.
+    /// Job information for peers that map nothing, once one has come.
     information: Option<Arc<Information>>,
 }
 

@@ -1,4 +1,4 @@
-//! What a server still has, for tests that have ended every job it knew.
+//! Leftovers of a server, for tests that have ended every job it knew.
 use super::Router;
 
 impl Router {

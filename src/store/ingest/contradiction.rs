@@ -1,4 +1,5 @@
-//! Contradictions in what a host says. Its word stands, as everywhere; but whoever embeds a store wants to hear of them.
+//! Contradictions in what a host says. Its word stands, as everywhere; but whoever embeds a store wants to hear of
+//! them.
 use super::nodes::Nodes;
 use crate::printable;
 
@@ -41,15 +42,15 @@ pub enum Contradiction {
     },
 }
 
-/// What a process map has said, and of how many processes that are to run here.
+/// Counts that a process map has said, and the number of processes that are to run here.
 pub(super) struct Told {
     pub(super) nodes: u32,
     pub(super) names_twice: bool,
     pub(super) local_procs: u32,
 }
 
-/// The contradictions of a job whose nodes are known, with its size and the end of the ranks that are spoken of, its own
-/// node and how many the maps have there.
+/// The contradictions of a job whose nodes are known, with its size and the end of the ranks that are spoken of, its
+/// own node and how many the maps have there.
 pub(super) fn find(
     known: &Nodes,
     Told { nodes, names_twice, local_procs: told }: Told,

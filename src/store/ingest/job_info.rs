@@ -65,7 +65,7 @@ impl JobInfo {
         self.get(key).and_then(Value::truth) == Some(true)
     }
 
-    /// What its host has said that cannot all be true. It was stored as it was said, and the trace has a line for each.
+    /// Contradictions in what its host has said. It was stored as it was said, and the trace has a line for each.
     ///
     /// ```
     /// use instanton::data::{Info, Nspace, keys};

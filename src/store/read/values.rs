@@ -45,7 +45,7 @@ impl JobValues {
         self.view.generation.index.ranks()
     }
 
-    /// What is said of the job and of its session, of the own node, and of the only application.
+    /// Values of the job and of its session, of the own node, and of the only application.
     ///
     /// # Errors
     /// When the segment is damaged.

@@ -1,4 +1,4 @@
-//! What an embedder posts from where it lies, and takes back.
+//! Values that an embedder posts from where they lie, and keys that it takes back.
 use super::*;
 use crate::data::DataType;
 

@@ -1,4 +1,4 @@
-//! What ranks do: the rounds of the plan, in its order, and something beside them now and then.
+//! Acts of ranks: the rounds of the plan, in its order, and something beside them now and then.
 use std::time::Duration;
 
 use super::client::{Client, Stage, Waiting};
@@ -94,7 +94,7 @@ impl World {
     }
 
     fn say_goodbye(&mut self, client: usize) {
-        // What is asked before the goodbye may have no answer any more.
+        // A request before the goodbye may have no answer any more.
         self.awaits_nothing(client);
         let limit = self.nodes[self.clients[client].node].reactor.router.cx.config.host_farewell_deadline;
         self.clients[client].stage = Stage::Leaving;
@@ -199,7 +199,7 @@ fn meeting(me: &mut Client, round: &Round, limit: Option<u64>) -> Option<Meeting
                 Naming::Word | Naming::Nothing => Vec::new(),
                 Naming::Wildcard => vec![Proc::new(me.proc.nspace.clone(), Rank::WILDCARD)],
                 Naming::List => procs,
-                // Who is in no such group would wait for a namespace of that name.
+                // A rank in no such group would wait for a namespace of that name.
                 Naming::Group(group) if !me.groups.contains(group) => procs,
                 Naming::Group(group) => vec![Proc::new(group.clone(), Rank::WILDCARD)],
             };

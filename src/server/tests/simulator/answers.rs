@@ -1,4 +1,4 @@
-//! What comes of the words of servers: their ways to ranks and manager, and what a rank does about each.
+//! Words of servers: their ways to ranks and manager, and what a rank does about each.
 use super::client::{Client, Stage};
 use super::host::Purpose;
 use super::machine::lock;

@@ -117,7 +117,7 @@ impl Model {
 
     /// Checks a collective that has succeeded for one of its members.
     fn met(&self, node: &Node, proc: &Proc, collective: &Collective, at: usize) -> Result<(), Broken> {
-        // Who disconnects from a job that is over meets nobody of it.
+        // A rank that disconnects from a job that is over meets nobody of it.
         let counts = collective.purpose != Purpose::Disconnect;
         let Some(attended) = self.attended.get(collective).filter(|_| counts) else { return Ok(()) };
         let before = |proc: &Proc| attended.get(proc).map_or(&[][..], Vec::as_slice);

@@ -9,7 +9,7 @@ pub enum Rule {
     LimitKept,
     /// A collective succeeds only when all have come to it: checked with each answer.
     AllHaveCome,
-    /// What was committed before a collecting fence is there after it: checked with each answer, in the store of the
+    /// Data committed before a collecting fence is there after it: checked with each answer, in the store of the
     /// node.
     DataThere,
     /// A value that is found was committed: checked with each answer.

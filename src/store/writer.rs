@@ -1,5 +1,11 @@
 //! The one writer of a job's segments.
-use std::collections::{BTreeSet, VecDeque};
+//!
+//! Data that is written before it is published has a file of its own ([`drafts`]), and so has what leaves the node
+//! ([`outbound`]).
+mod drafts;
+mod outbound;
+
+use std::collections::BTreeSet;
 use std::hash::{BuildHasher, RandomState};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
@@ -7,10 +13,8 @@ use std::sync::Arc;
 use instanton_layout::job::{self, JobWords};
 use instanton_layout::words::RawWordsMut;
 
-use super::batch::{Batch, Part, Published};
 use super::budget::{Budget, Limits};
 use super::datum::Entry;
-use super::draft::{Draft, Side};
 use super::error::{ReadError, WriteError};
 use super::ids::{Have, ReaderId, SegmentId};
 use super::info::build::info_words;
@@ -20,7 +24,7 @@ use super::modex::reader_pages::{Held, Misuse, Pages, ReaderPageHandle};
 use super::modex::records::Changes;
 use super::modex::table::{Prepared, Table};
 use super::modex::visibility::Visibility;
-use super::outbound::{Changed, Departing, Departure, Sides, Unsent};
+use super::outbound::Unsent;
 use super::read::JobReader;
 use super::segment::{Label, MappedSegment, OwnSegment};
 use crate::data::{Key, Nspace, Posted, Rank, Scope};
@@ -272,144 +276,6 @@ impl JobWriter {
         Ok(())
     }
 
-    /// Begins a draft of what [`update`](Self::update) would do in one go. It ends with [`finish`](Self::finish) or
-    /// [`give_up`](Self::give_up).
-    ///
-    /// # Errors
-    /// [`WriteError`] when there is no such rank, or no room.
-    pub fn draft(&mut self, rank: Rank, entries: Vec<Posted>) -> Result<Draft, (WriteError, Vec<Posted>)> {
-        if let Err(error) = self.check_rank(rank) {
-            return Err((error, entries));
-        }
-        let snapshots = self.make_way().and_then(|()| Ok((self.visible.snapshot()?, self.hidden.snapshot()?)));
-        let (visible, hidden) = match snapshots {
-            Ok((visible, hidden)) => (Side::new(visible), Side::new(hidden)),
-            Err(error) => return Err((error, entries)),
-        };
-        self.drafts += 1;
-        let (job, is_local) = (self.reader.job_id(), self.is_local(rank));
-        Ok(Draft { job, rank, is_local, entries, visible, hidden })
-    }
-
-    /// Returns whether a draft is one of this job.
-    pub fn is_own(&self, draft: &Draft) -> bool {
-        draft.job == self.reader.job_id()
-    }
-
-    /// Returns whether a batch is one of this job.
-    pub fn is_own_batch(&self, batch: &Batch) -> bool {
-        batch.job == self.reader.job_id()
-    }
-
-    /// Takes blocks for the records of a draft.
-    ///
-    /// # Errors
-    /// [`WriteError`] when there is no room.
-    pub fn reserve(&mut self, draft: &mut Draft) -> Result<(), WriteError> {
-        if let Some(mut next) = draft.visible.next.take() {
-            draft.visible.prepared = Some(self.visible.reserve(draft.rank, &mut next, &mut BTreeSet::new())?);
-        }
-        self.announce(&self.visible.set)?;
-        if let Some(mut next) = draft.hidden.next.take() {
-            draft.hidden.prepared = Some(self.hidden.reserve(draft.rank, &mut next, &mut BTreeSet::new())?);
-        }
-        Ok(())
-    }
-
-    /// Publishes a draft, and returns its entries. Nothing where the rank's records have changed since it was begun:
-    /// then it is given up, and its entries are to be stored anew.
-    ///
-    /// # Errors
-    /// [`WriteError`]
-    pub fn finish(&mut self, mut draft: Draft) -> Result<Vec<Posted>, (WriteError, Vec<Posted>)> {
-        let is_current = |table: &Table, side: &Side| side.prepared.iter().all(|of| table.is_up_to_date(of));
-        if !is_current(&self.visible, &draft.visible) || !is_current(&self.hidden, &draft.hidden) {
-            let rank = draft.rank;
-            let entries = self.give_up(draft);
-            return match self.update(rank, &entries) {
-                Ok(()) => Ok(entries),
-                Err(error) => Err((error, entries)),
-            };
-        }
-        self.drafts -= 1;
-        let published = self.publish(draft.visible.prepared.take(), draft.hidden.prepared.take());
-        if draft.is_local {
-            self.unsent.add_all(draft.rank);
-        }
-        match published {
-            Ok(()) => Ok(draft.entries),
-            Err(error) => Err((error, draft.entries)),
-        }
-    }
-
-    /// Gives up a draft: nothing of it has been seen. Returns its entries.
-    pub fn give_up(&mut self, mut draft: Draft) -> Vec<Posted> {
-        self.drafts -= 1;
-        draft.visible.prepared.take().into_iter().for_each(|prepared| self.visible.discard(prepared));
-        draft.hidden.prepared.take().into_iter().for_each(|prepared| self.hidden.discard(prepared));
-        draft.entries
-    }
-
-    /// Begins a batch of what ranks of other nodes have posted. It ends with [`end_batch`](Self::end_batch).
-    ///
-    /// # Errors
-    /// [`WriteError`] when there is no room.
-    pub fn batch(&mut self) -> Result<Batch, WriteError> {
-        self.make_way()?;
-        self.drafts += 1;
-        Ok(Batch { job: self.reader.job_id(), parts: VecDeque::new(), pages: BTreeSet::new() })
-    }
-
-    /// Writes what a rank of another node has posted, so that it need only be published.
-    ///
-    /// # Errors
-    /// [`WriteError`], with the entries. The batch can only be ended then.
-    pub fn prepare(
-        &mut self,
-        batch: &mut Batch,
-        rank: Rank,
-        entries: Vec<Posted>,
-    ) -> Result<(), (WriteError, Vec<Posted>)> {
-        match self.prepare_part(batch, rank, &entries) {
-            Ok(part) => batch.parts.push_back(Part { entries, ..part }),
-            Err(error) => return Err((error, entries)),
-        }
-        Ok(())
-    }
-
-    fn prepare_part(&mut self, batch: &mut Batch, rank: Rank, entries: &[Posted]) -> Result<Part, WriteError> {
-        self.check_rank(rank)?;
-        let before = self.visible.newest(rank)?;
-        let entries: Vec<Entry<'_>> = entries.iter().map(Entry::from).collect();
-        let changed = Visibility::of_remote(rank, &entries)?;
-        let prepared = self.visible.prepare(rank, &changed.here(), &mut batch.pages)?;
-        if let Err(error) = self.announce(&self.visible.set) {
-            prepared.into_iter().for_each(|prepared| self.visible.discard(prepared));
-            return Err(error);
-        }
-        Ok(Part { rank, entries: Vec::new(), before, prepared })
-    }
-
-    /// Publishes the part of a batch that was prepared first. `None` where there is none left.
-    ///
-    /// # Errors
-    /// [`WriteError`] when the job's words are damaged.
-    pub fn publish_next(&mut self, batch: &mut Batch) -> Result<Option<Published>, WriteError> {
-        let Some(Part { rank, entries, before, prepared }) = batch.parts.pop_front() else { return Ok(None) };
-        let is_current = self.visible.newest(rank)? == before;
-        match is_current {
-            true => self.publish(prepared, None)?,
-            false => prepared.into_iter().for_each(|prepared| self.visible.discard(prepared)),
-        }
-        Ok(Some(Published { rank, entries, is_current }))
-    }
-
-    /// Ends a batch. Nobody has seen what is not published by then, and nobody will.
-    pub fn end_batch(&mut self, batch: Batch) {
-        self.drafts -= 1;
-        batch.parts.into_iter().filter_map(|part| part.prepared).for_each(|prepared| self.visible.discard(prepared));
-    }
-
     fn check_rank(&self, rank: Rank) -> Result<(), WriteError> {
         let ranks = self.words().ranks();
         if rank.is_process() && rank.0 < ranks { Ok(()) } else { Err(WriteError::Rank { rank, ranks }) }
@@ -539,83 +405,6 @@ impl JobWriter {
     fn held_back(&self, held: &Held) -> u64 {
         let sets = self.waiting.iter().filter(|set| set.replaced >= held.oldest());
         self.visible.set.held() + sets.map(|waiting| waiting.set.bytes()).sum::<u64>()
-    }
-
-    fn sides(&self) -> Sides<'_> {
-        Sides { visible: self.visible.records(), hidden: self.hidden.records() }
-    }
-
-    /// Takes the entries that a rank has posted for other nodes since they were last taken.
-    ///
-    /// # Errors
-    /// [`WriteError`] when the records cannot be read; nothing is taken then.
-    pub fn take_outbound_new(&mut self, rank: Rank) -> Result<Vec<Posted>, WriteError> {
-        let changed = self.unsent.take(rank);
-        self.sides().changed(rank, &changed).map_err(|error| {
-            self.unsent.put_back(rank, changed);
-            error.into()
-        })
-    }
-
-    /// Marks entries as new again that were taken for other nodes and did not arrive there. They have the values of
-    /// now.
-    pub fn put_back_outbound(&mut self, rank: Rank, keys: impl IntoIterator<Item = Key>) {
-        self.unsent.add(rank, keys);
-    }
-
-    /// Begins to have another thread read what ranks have posted for other nodes: all of it, or what has not been taken
-    /// yet, which is taken then. It ends with [`end_departure`](Self::end_departure).
-    ///
-    /// # Errors
-    /// [`WriteError`] when the records cannot be read, or there is no memory.
-    pub fn departure(&mut self, ranks: impl Iterator<Item = Rank>, takes: bool) -> Result<Departure, WriteError> {
-        let (visible, hidden) = (self.visible.snapshot()?, self.hidden.snapshot()?);
-        let mut departing = Vec::new();
-        for rank in ranks {
-            departing.push(Departing { rank, changed: Changed::All, newest: self.sides().newest(rank)? });
-        }
-        if takes {
-            departing.iter_mut().for_each(|of| of.changed = self.unsent.take(of.rank));
-        }
-        self.drafts += 1;
-        Ok(Departure { job: self.reader.job_id(), visible, hidden, ranks: departing, takes })
-    }
-
-    /// Ends a departure. Returns whether what was read of it counts: else what it took is new again.
-    pub fn end_departure(&mut self, departure: Departure, was_read: bool) -> bool {
-        self.drafts -= 1;
-        let is_as_it_was = |of: &Departing| self.sides().newest(of.rank).is_ok_and(|newest| newest == of.newest);
-        let counts = was_read && departure.ranks.iter().all(is_as_it_was);
-        if departure.takes && !counts {
-            departure.ranks.into_iter().for_each(|of| self.unsent.put_back(of.rank, of.changed));
-        }
-        counts
-    }
-
-    /// Returns whether a departure is one of this job.
-    pub fn is_own_departure(&self, departure: &Departure) -> bool {
-        departure.job == self.reader.job_id()
-    }
-
-    /// Bytes of the records of a rank, or none if `new` is asked for and there is nothing new for other nodes.
-    pub fn outbound_bytes(&self, rank: Rank, new: bool) -> u64 {
-        if new && !self.unsent.has(rank) { 0 } else { self.sides().bytes(rank).unwrap_or(0) }
-    }
-
-    /// Returns whether a rank of this node has posted a key for other nodes, be it for this node as well or not.
-    ///
-    /// # Errors
-    /// [`WriteError`] when the records cannot be read.
-    pub fn is_outbound(&self, rank: Rank, key: &Key) -> Result<bool, WriteError> {
-        Ok(self.hidden.get(rank, key)?.is_some())
-    }
-
-    /// All entries that a rank has posted for other nodes.
-    ///
-    /// # Errors
-    /// [`WriteError`] when the records cannot be read.
-    pub fn outbound_all(&self, rank: Rank) -> Result<Vec<Posted>, WriteError> {
-        Ok(self.sides().all(rank)?)
     }
 
     /// Bytes of the records of a rank that are seen on this node; none where they cannot be read.

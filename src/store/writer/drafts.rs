@@ -1,0 +1,154 @@
+//! Drafts and batches: data that is written before it is published.
+//!
+//! A draft is a large commit, composed and written by another thread; a batch is what ranks of other nodes have posted.
+//! Records do not move to new segments while there is one.
+use std::collections::{BTreeSet, VecDeque};
+
+use super::JobWriter;
+use crate::data::{Posted, Rank};
+use crate::store::batch::{Batch, Part, Published};
+use crate::store::datum::Entry;
+use crate::store::draft::{Draft, Side};
+use crate::store::error::WriteError;
+use crate::store::modex::table::Table;
+use crate::store::modex::visibility::Visibility;
+
+impl JobWriter {
+    /// Begins a draft of what [`update`](Self::update) would do in one go. It ends with [`finish`](Self::finish) or
+    /// [`give_up`](Self::give_up).
+    ///
+    /// # Errors
+    /// [`WriteError`] when there is no such rank, or no room.
+    pub fn draft(&mut self, rank: Rank, entries: Vec<Posted>) -> Result<Draft, (WriteError, Vec<Posted>)> {
+        if let Err(error) = self.check_rank(rank) {
+            return Err((error, entries));
+        }
+        let snapshots = self.make_way().and_then(|()| Ok((self.visible.snapshot()?, self.hidden.snapshot()?)));
+        let (visible, hidden) = match snapshots {
+            Ok((visible, hidden)) => (Side::new(visible), Side::new(hidden)),
+            Err(error) => return Err((error, entries)),
+        };
+        self.drafts += 1;
+        let (job, is_local) = (self.reader.job_id(), self.is_local(rank));
+        Ok(Draft { job, rank, is_local, entries, visible, hidden })
+    }
+
+    /// Returns whether a draft is one of this job.
+    pub fn is_own(&self, draft: &Draft) -> bool {
+        draft.job == self.reader.job_id()
+    }
+
+    /// Returns whether a batch is one of this job.
+    pub fn is_own_batch(&self, batch: &Batch) -> bool {
+        batch.job == self.reader.job_id()
+    }
+
+    /// Takes blocks for the records of a draft.
+    ///
+    /// # Errors
+    /// [`WriteError`] when there is no room.
+    pub fn reserve(&mut self, draft: &mut Draft) -> Result<(), WriteError> {
+        if let Some(mut next) = draft.visible.next.take() {
+            draft.visible.prepared = Some(self.visible.reserve(draft.rank, &mut next, &mut BTreeSet::new())?);
+        }
+        self.announce(&self.visible.set)?;
+        if let Some(mut next) = draft.hidden.next.take() {
+            draft.hidden.prepared = Some(self.hidden.reserve(draft.rank, &mut next, &mut BTreeSet::new())?);
+        }
+        Ok(())
+    }
+
+    /// Publishes a draft, and returns its entries. Nothing where the rank's records have changed since it was begun:
+    /// then it is given up, and its entries are to be stored anew.
+    ///
+    /// # Errors
+    /// [`WriteError`]
+    pub fn finish(&mut self, mut draft: Draft) -> Result<Vec<Posted>, (WriteError, Vec<Posted>)> {
+        let is_current = |table: &Table, side: &Side| side.prepared.iter().all(|of| table.is_up_to_date(of));
+        if !is_current(&self.visible, &draft.visible) || !is_current(&self.hidden, &draft.hidden) {
+            let rank = draft.rank;
+            let entries = self.give_up(draft);
+            return match self.update(rank, &entries) {
+                Ok(()) => Ok(entries),
+                Err(error) => Err((error, entries)),
+            };
+        }
+        self.drafts -= 1;
+        let published = self.publish(draft.visible.prepared.take(), draft.hidden.prepared.take());
+        if draft.is_local {
+            self.unsent.add_all(draft.rank);
+        }
+        match published {
+            Ok(()) => Ok(draft.entries),
+            Err(error) => Err((error, draft.entries)),
+        }
+    }
+
+    /// Gives up a draft: nothing of it has been seen. Returns its entries.
+    pub fn give_up(&mut self, mut draft: Draft) -> Vec<Posted> {
+        self.drafts -= 1;
+        draft.visible.prepared.take().into_iter().for_each(|prepared| self.visible.discard(prepared));
+        draft.hidden.prepared.take().into_iter().for_each(|prepared| self.hidden.discard(prepared));
+        draft.entries
+    }
+
+    /// Begins a batch of what ranks of other nodes have posted. It ends with [`end_batch`](Self::end_batch).
+    ///
+    /// # Errors
+    /// [`WriteError`] when there is no room.
+    pub fn batch(&mut self) -> Result<Batch, WriteError> {
+        self.make_way()?;
+        self.drafts += 1;
+        Ok(Batch { job: self.reader.job_id(), parts: VecDeque::new(), pages: BTreeSet::new() })
+    }
+
+    /// Writes what a rank of another node has posted, so that it need only be published.
+    ///
+    /// # Errors
+    /// [`WriteError`], with the entries. The batch can only be ended then.
+    pub fn prepare(
+        &mut self,
+        batch: &mut Batch,
+        rank: Rank,
+        entries: Vec<Posted>,
+    ) -> Result<(), (WriteError, Vec<Posted>)> {
+        match self.prepare_part(batch, rank, &entries) {
+            Ok(part) => batch.parts.push_back(Part { entries, ..part }),
+            Err(error) => return Err((error, entries)),
+        }
+        Ok(())
+    }
+
+    fn prepare_part(&mut self, batch: &mut Batch, rank: Rank, entries: &[Posted]) -> Result<Part, WriteError> {
+        self.check_rank(rank)?;
+        let before = self.visible.newest(rank)?;
+        let entries: Vec<Entry<'_>> = entries.iter().map(Entry::from).collect();
+        let changed = Visibility::of_remote(rank, &entries)?;
+        let prepared = self.visible.prepare(rank, &changed.here(), &mut batch.pages)?;
+        if let Err(error) = self.announce(&self.visible.set) {
+            prepared.into_iter().for_each(|prepared| self.visible.discard(prepared));
+            return Err(error);
+        }
+        Ok(Part { rank, entries: Vec::new(), before, prepared })
+    }
+
+    /// Publishes the part of a batch that was prepared first. `None` where there is none left.
+    ///
+    /// # Errors
+    /// [`WriteError`] when the job's words are damaged.
+    pub fn publish_next(&mut self, batch: &mut Batch) -> Result<Option<Published>, WriteError> {
+        let Some(Part { rank, entries, before, prepared }) = batch.parts.pop_front() else { return Ok(None) };
+        let is_current = self.visible.newest(rank)? == before;
+        match is_current {
+            true => self.publish(prepared, None)?,
+            false => prepared.into_iter().for_each(|prepared| self.visible.discard(prepared)),
+        }
+        Ok(Some(Published { rank, entries, is_current }))
+    }
+
+    /// Ends a batch. Nobody has seen what is not published by then, and nobody will.
+    pub fn end_batch(&mut self, batch: Batch) {
+        self.drafts -= 1;
+        batch.parts.into_iter().filter_map(|part| part.prepared).for_each(|prepared| self.visible.discard(prepared));
+    }
+}

@@ -1,0 +1,84 @@
+//! Outbound data of the writer's ranks: taken for other nodes, and read at once or by another thread.
+use super::JobWriter;
+use crate::data::{Key, Posted, Rank};
+use crate::store::error::WriteError;
+use crate::store::outbound::{Changed, Departing, Departure, Sides};
+
+impl JobWriter {
+    pub(super) fn sides(&self) -> Sides<'_> {
+        Sides { visible: self.visible.records(), hidden: self.hidden.records() }
+    }
+
+    /// Takes the entries that a rank has posted for other nodes since they were last taken.
+    ///
+    /// # Errors
+    /// [`WriteError`] when the records cannot be read; nothing is taken then.
+    pub fn take_outbound_new(&mut self, rank: Rank) -> Result<Vec<Posted>, WriteError> {
+        let changed = self.unsent.take(rank);
+        self.sides().changed(rank, &changed).map_err(|error| {
+            self.unsent.put_back(rank, changed);
+            error.into()
+        })
+    }
+
+    /// Marks entries as new again that were taken for other nodes and did not arrive there. They have the values of
+    /// now.
+    pub fn put_back_outbound(&mut self, rank: Rank, keys: impl IntoIterator<Item = Key>) {
+        self.unsent.add(rank, keys);
+    }
+
+    /// Begins to have another thread read what ranks have posted for other nodes: all of it, or what has not been taken
+    /// yet, which is taken then. It ends with [`end_departure`](Self::end_departure).
+    ///
+    /// # Errors
+    /// [`WriteError`] when the records cannot be read, or there is no memory.
+    pub fn departure(&mut self, ranks: impl Iterator<Item = Rank>, takes: bool) -> Result<Departure, WriteError> {
+        let (visible, hidden) = (self.visible.snapshot()?, self.hidden.snapshot()?);
+        let mut departing = Vec::new();
+        for rank in ranks {
+            departing.push(Departing { rank, changed: Changed::All, newest: self.sides().newest(rank)? });
+        }
+        if takes {
+            departing.iter_mut().for_each(|of| of.changed = self.unsent.take(of.rank));
+        }
+        self.drafts += 1;
+        Ok(Departure { job: self.reader.job_id(), visible, hidden, ranks: departing, takes })
+    }
+
+    /// Ends a departure. Returns whether what was read of it counts: else what it took is new again.
+    pub fn end_departure(&mut self, departure: Departure, was_read: bool) -> bool {
+        self.drafts -= 1;
+        let is_as_it_was = |of: &Departing| self.sides().newest(of.rank).is_ok_and(|newest| newest == of.newest);
+        let counts = was_read && departure.ranks.iter().all(is_as_it_was);
+        if departure.takes && !counts {
+            departure.ranks.into_iter().for_each(|of| self.unsent.put_back(of.rank, of.changed));
+        }
+        counts
+    }
+
+    /// Returns whether a departure is one of this job.
+    pub fn is_own_departure(&self, departure: &Departure) -> bool {
+        departure.job == self.reader.job_id()
+    }
+
+    /// Bytes of the records of a rank, or none if `new` is asked for and there is nothing new for other nodes.
+    pub fn outbound_bytes(&self, rank: Rank, new: bool) -> u64 {
+        if new && !self.unsent.has(rank) { 0 } else { self.sides().bytes(rank).unwrap_or(0) }
+    }
+
+    /// Returns whether a rank of this node has posted a key for other nodes, be it for this node as well or not.
+    ///
+    /// # Errors
+    /// [`WriteError`] when the records cannot be read.
+    pub fn is_outbound(&self, rank: Rank, key: &Key) -> Result<bool, WriteError> {
+        Ok(self.hidden.get(rank, key)?.is_some())
+    }
+
+    /// All entries that a rank has posted for other nodes.
+    ///
+    /// # Errors
+    /// [`WriteError`] when the records cannot be read.
+    pub fn outbound_all(&self, rank: Rank) -> Result<Vec<Posted>, WriteError> {
+        Ok(self.sides().all(rank)?)
+    }
+}

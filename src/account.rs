@@ -1,12 +1,13 @@
-//! Accounts: the bytes that each process, and each job, makes its server hold.
+//! Accounts: the bytes that each process, each job and each user makes a server hold.
 //!
 //! A server serves strangers' programs, for days. Memory that a request makes it hold is charged beforehand: to the
-//! account of the process that asked, and through that to the account of its job. The [`Charge`] lies beside the bytes.
-//! Dropping it gives them back, so that no way out can forget to, and a process that dies gives back what died with it.
+//! account of the process that asked, and through that to the accounts of its job and its user. The [`Charge`] lies
+//! beside the bytes. Dropping it gives them back, so that no way out can forget to, and a process that dies gives back
+//! what died with it.
 //!
-//! Jobs have accounts of their own: what one holds, another never lacks. A process may hold half of what its job may,
-//! so that one process alone cannot starve the others of its job. Whoever is over gets `ERR_OUT_OF_RESOURCE`, and a
-//! trace line names the process, the kind and the amount.
+//! Jobs have accounts of their own: what one holds, those of other users never lack; jobs of one user have a limit
+//! together besides. A process may hold half of what its job may, so that one process alone cannot starve the others of
+//! its job. Whoever is over gets `ERR_OUT_OF_RESOURCE`, and a trace line names the process, the kind and the amount.
 use std::fmt;
 use std::sync::Arc;
 
@@ -35,6 +36,14 @@ pub enum Kind {
     Answer,
     /// Data that others can look up.
     Published,
+    /// A connection: its descriptor, and what the kernel and the door keep of it.
+    Connection,
+    /// Descriptors that the process has not taken.
+    Descriptors,
+    /// A monitor, with its timer.
+    Monitor,
+    /// A job that the process has started, as its host keeps the request.
+    Spawned,
 }
 
 impl fmt::Display for Kind {
@@ -49,11 +58,15 @@ impl fmt::Display for Kind {
             Kind::Pull => "output to be read",
             Kind::Answer => "answers to a query",
             Kind::Published => "published data",
+            Kind::Connection => "a connection",
+            Kind::Descriptors => "descriptors to be taken",
+            Kind::Monitor => "a monitor",
+            Kind::Spawned => "a request to start a job",
         })
     }
 }
 
-/// Account of a process or of a job. Clones are the same account.
+/// Account of a process, a job or a user. Clones are the same account.
 #[derive(Clone, Debug)]
 pub struct Account(Arc<Ledger>);
 
@@ -63,33 +76,45 @@ struct Ledger {
     limit: u64,
     /// A counter: no other memory is published by it, so relaxed order is enough.
     used: AtomicU64,
-    job: Option<Account>,
+    /// Account of its job, of a process; of its user, of a job.
+    above: Option<Account>,
+    is_process: bool,
 }
 
 impl Account {
     /// Opens the account of a job.
     pub fn of_job(owner: impl fmt::Display, limit: u64) -> Account {
-        Account::open(&owner, limit, None)
+        Account::open(&owner, limit, None, false)
+    }
+
+    /// Opens the account of a user, whom [jobs](Self::job_of) belong to.
+    pub fn of_user(uid: u32, limit: u64) -> Account {
+        Account::open(&format_args!("user {uid}"), limit, None, false)
+    }
+
+    /// Opens the account of a job of this user.
+    pub fn job_of(&self, owner: impl fmt::Display, limit: u64) -> Account {
+        Account::open(&owner, limit, Some(self.clone()), false)
     }
 
     /// Opens the account of a process of this job.
     pub fn of_process(&self, owner: impl fmt::Display) -> Account {
-        Account::open(&owner, self.0.limit / 2, Some(self.clone()))
+        Account::open(&owner, self.0.limit / 2, Some(self.clone()), true)
     }
 
     /// The account of the job, of its process or of the job itself.
     pub fn of_its_job(&self) -> &Account {
-        self.0.job.as_ref().unwrap_or(self)
+        self.0.above.as_ref().filter(|_| self.0.is_process).unwrap_or(self)
     }
 
     /// Opens an account that nothing is refused to, for the server's own program and for those who hold nothing yet.
     pub fn unlimited() -> Account {
-        Account::open(&"", u64::MAX, None)
+        Account::open(&"", u64::MAX, None, false)
     }
 
-    fn open(owner: &dyn fmt::Display, limit: u64, job: Option<Account>) -> Account {
+    fn open(owner: &dyn fmt::Display, limit: u64, above: Option<Account>, is_process: bool) -> Account {
         let owner = owner.to_string().into_boxed_str();
-        Account(Arc::new(Ledger { owner, limit, used: AtomicU64::new(0), job }))
+        Account(Arc::new(Ledger { owner, limit, used: AtomicU64::new(0), above, is_process }))
     }
 
     /// Bytes that are charged.
@@ -98,7 +123,7 @@ impl Account {
     }
 
     /// Charges so many bytes, given back when the charge is dropped; none when that is over the limit of
-    /// the process or of its job.
+    /// the process, of its job or of its user.
     #[must_use]
     pub fn charge(&self, kind: Kind, bytes: usize) -> Option<Charge> {
         let bytes = bytes as u64;
@@ -114,6 +139,11 @@ impl Account {
         None
     }
 
+    /// Returns whether so many bytes more are within the limit of this account.
+    pub fn has_room(&self, bytes: usize) -> bool {
+        self.used().saturating_add(bytes as u64) <= self.0.limit
+    }
+
     /// Charges so many bytes even where that is over the limit: for the little that is promised to everybody.
     pub fn force(&self, bytes: usize) -> Charge {
         let bytes = bytes as u64;
@@ -121,15 +151,15 @@ impl Account {
         Charge { account: self.clone(), bytes }
     }
 
-    /// Takes from this account and from that of its job, or from none.
+    /// Takes from this account and from those above it, or from none.
     ///
     /// # Errors
     /// The account that has not enough.
     fn take(&self, bytes: u64) -> Result<(), &Account> {
         let fits = |used: u64| used.checked_add(bytes).filter(|sum| *sum <= self.0.limit);
         self.0.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits).map_err(|_| self)?;
-        let Some(job) = &self.0.job else { return Ok(()) };
-        job.take(bytes).inspect_err(|_| _ = self.0.used.fetch_sub(bytes, Ordering::Relaxed))
+        let Some(above) = &self.0.above else { return Ok(()) };
+        above.take(bytes).inspect_err(|_| _ = self.0.used.fetch_sub(bytes, Ordering::Relaxed))
     }
 
     fn give_back(&self, bytes: u64) {
@@ -137,7 +167,7 @@ impl Account {
     }
 
     fn chain(&self) -> impl Iterator<Item = &Account> {
-        std::iter::successors(Some(self), |account| account.0.job.as_ref())
+        std::iter::successors(Some(self), |account| account.0.above.as_ref())
     }
 }
 
@@ -218,6 +248,19 @@ mod tests {
         let (greedy, other) = (Account::of_job("greedy", 10), Account::of_job("other", 10));
         let _all = greedy.charge(Kind::Output, 10).unwrap();
         assert!(other.charge(Kind::Output, 10).is_some());
+    }
+
+    #[test]
+    fn jobs_of_one_user_have_a_limit_together_besides() {
+        let user = Account::of_user(7, 15);
+        let [one, other] = ["one", "other"].map(|job| user.job_of(job, 10));
+        let held = one.of_process("one:0").charge(Kind::Output, 5).unwrap();
+        let more = other.charge(Kind::Output, 10).unwrap();
+        assert!(one.charge(Kind::Output, 1).is_none(), "the user is over");
+        assert_eq!((one.used(), other.used(), user.used()), (5, 10, 15));
+        assert_eq!((one.of_its_job().used(), one.of_process("one:1").of_its_job().used()), (5, 5));
+        drop((held, more));
+        assert_eq!((one.used(), user.used()), (0, 0));
     }
 
     #[test]

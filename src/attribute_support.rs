@@ -69,7 +69,8 @@ const SERVER: Table = &[
         "PMIx_server_init",
         "PMIX_SERVER_NSPACE PMIX_SERVER_RANK PMIX_HOSTNAME PMIX_SERVER_TMPDIR PMIX_SYSTEM_TMPDIR PMIX_SERVER_TOOL_SUPPORT \
          PMIX_SERVER_SESSION_SUPPORT PMIX_SERVER_SYSTEM_SUPPORT PMIX_SERVER_ALLOW_FOREIGN_TOOLS \
-         PMIX_LAUNCHER_RENDEZVOUS_FILE PMIX_TCP_REPORT_URI",
+         PMIX_LAUNCHER_RENDEZVOUS_FILE PMIX_TCP_REPORT_URI PMIX_TCP_IPV4_PORT PMIX_TCP_IPV6_PORT PMIX_TCP_DISABLE_IPV4 \
+         PMIX_TCP_DISABLE_IPV6",
     ),
 ];
 
@@ -151,13 +152,16 @@ impl HostSupport {
     }
 }
 
-/// The version of the Standard's binary interface that the C library keeps to.
-const ABI_VERSION: &str = "1.0";
+/// Version of the Standard's stable binary interface that the C library keeps to.
+pub const STABLE_ABI: &str = "1.0";
+/// Version of its provisional one: none is kept to.
+pub const PROVISIONAL_ABI: &str = "0.0";
 
 /// The answer to a key of a query that asks for that version, which everybody knows.
 pub(crate) fn abi_version(key: &Text) -> Option<Info> {
-    let known = [keys::QUERY_STABLE_ABI_VERSION, keys::QUERY_PROVISIONAL_ABI_VERSION];
-    known.into_iter().find(|known| known.as_bytes() == key.as_bytes()).map(|key| Info::new(key, ABI_VERSION))
+    let known = [(keys::QUERY_STABLE_ABI_VERSION, STABLE_ABI), (keys::QUERY_PROVISIONAL_ABI_VERSION, PROVISIONAL_ABI)];
+    let (key, version) = known.into_iter().find(|(known, _)| known.as_bytes() == key.as_bytes())?;
+    Some(Info::new(key, version))
 }
 
 /// The answers to a key of a query that asks for servers on this node, which everybody can look for.

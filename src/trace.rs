@@ -4,11 +4,20 @@
 //! to. A line reads `instanton <part> <pid>: <text>`, where the part is the module that speaks: `client`,
 //! `server`, `store`, ... Refusals, fallbacks and whatever is waited for in vain are told here, and nowhere else:
 //! a library does not print.
+//!
+//! Nobody waits for whoever reads the trace: a line that a terminal, a pipe or a socket does not take at once is lost.
+//! The next one that is taken comes behind a line that says how many were.
 use std::fmt;
 use std::fs::{File, OpenOptions};
-use std::io::Write;
+use std::io::{self, Write};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::OpenOptionsExt;
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock};
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::socket::{MsgFlags, send};
+use nix::sys::stat::{SFlag, fstat};
+use nix::unistd::write;
 
 use crate::printable;
 
@@ -21,6 +30,9 @@ enum Sink {
 }
 
 static SINK: OnceLock<Option<Sink>> = OnceLock::new();
+
+/// Lines on their way to those who read them.
+static WAY: Mutex<Way> = Mutex::new(Way { lost: 0, is_torn: false });
 
 /// Writes one line to the trace; the arguments are those of `format!`, and are not evaluated when the trace is off.
 #[macro_export]
@@ -44,12 +56,71 @@ pub fn line(module: &str, text: fmt::Arguments<'_>) {
     let text = text.to_string();
     let text = printable(&text);
     let line = format!("instanton {part} {}: {text}\n", std::process::id());
-    // One write a line, so that lines of several processes do not mix. A trace that cannot be written is given up.
-    let _ = match SINK.get_or_init(open) {
-        Some(Sink::Stderr) => std::io::stderr().write_all(line.as_bytes()),
-        Some(Sink::File(file)) => (&*file).write_all(line.as_bytes()),
-        None => Ok(()),
+    let Some(sink) = SINK.get_or_init(open) else { return };
+    let stderr = io::stderr();
+    let to = match sink {
+        Sink::Stderr => stderr.as_fd(),
+        Sink::File(file) => file.as_fd(),
     };
+    match WAY.try_lock() {
+        Ok(mut way) => way.write(to, line.as_bytes()),
+        // Another thread writes: perhaps one that there is not any more, because this process was forked meanwhile.
+        Err(_) => Way { lost: 0, is_torn: false }.write(to, line.as_bytes()),
+    }
+}
+
+/// State between two lines.
+struct Way {
+    /// Lines that were not taken since the last one that was.
+    lost: u64,
+    /// True if only a part of the last one was taken.
+    is_torn: bool,
+}
+
+impl Way {
+    /// Writes a line in one go, so that lines of several processes do not mix; or counts it as lost.
+    fn write(&mut self, to: BorrowedFd<'_>, line: &[u8]) {
+        if self.lost > 0 {
+            let end = if self.is_torn { "\n" } else { "" };
+            let (lost, pid) = (self.lost, std::process::id());
+            let news = format!("{end}instanton trace {pid}: {lost} lines are lost: nobody has read them in time\n");
+            match write_at_once(to, news.as_bytes()) {
+                Ok(n) if n == news.len() => (self.lost, self.is_torn) = (0, false),
+                Ok(_) => self.is_torn = true,
+                Err(_) => {}
+            }
+        }
+        if self.lost == 0 {
+            match write_at_once(to, line) {
+                Ok(n) if n == line.len() => return,
+                Ok(_) => self.is_torn = true,
+                Err(_) => {}
+            }
+        }
+        self.lost = self.lost.saturating_add(1);
+    }
+}
+
+/// Writes as much as is taken without a wait. The flag for that is one of the open file, which others have in common with
+/// this process: so a terminal or a pipe is opened anew for the line, and closed behind it. Where it is somebody else's,
+/// room for a short line is looked for.
+fn write_at_once(to: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
+    let kind = SFlag::from_bits_truncate(fstat(to)?.st_mode) & SFlag::S_IFMT;
+    if kind == SFlag::S_IFSOCK {
+        return Ok(send(to.as_raw_fd(), bytes, MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL)?);
+    }
+    if kind != SFlag::S_IFIFO && kind != SFlag::S_IFCHR {
+        return Ok(write(to, bytes)?);
+    }
+    let without_wait = libc::O_NONBLOCK | libc::O_NOCTTY;
+    let path = format!("/proc/self/fd/{}", to.as_raw_fd());
+    if let Ok(mut anew) = OpenOptions::new().write(true).custom_flags(without_wait).open(path) {
+        return anew.write(bytes);
+    }
+    match poll(&mut [PollFd::new(to, PollFlags::POLLOUT)], PollTimeout::ZERO)? {
+        0 => Err(io::ErrorKind::WouldBlock.into()),
+        _ => Ok(write(to, &bytes[..bytes.len().min(libc::PIPE_BUF)])?),
+    }
 }
 
 fn open() -> Option<Sink> {
@@ -57,6 +128,84 @@ fn open() -> Option<Sink> {
     if target == "stderr" {
         return Some(Sink::Stderr);
     }
-    // Rust opens close-on-exec; nobody but the user reads what his job does.
-    OpenOptions::new().append(true).create(true).mode(0o600).open(target).ok().map(Sink::File)
+    // Rust opens close-on-exec; nobody but the user reads what his job does. A pipe that nobody has opened to read would
+    // be waited for.
+    let without_wait = libc::O_NONBLOCK | libc::O_NOCTTY;
+    let file = OpenOptions::new().append(true).create(true).mode(0o600).custom_flags(without_wait).open(target);
+    file.ok().map(Sink::File)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+
+    /// Writes lines until one is lost; returns how many were taken.
+    fn fill(way: &mut Way, to: BorrowedFd<'_>) -> u64 {
+        (0..)
+            .find(|number| {
+                way.write(to, format!("line {number}\n").as_bytes());
+                way.lost > 0
+            })
+            .unwrap()
+    }
+
+    /// Shows that nobody waits for this reader, and that it is told what it has missed.
+    fn check(mut reader: impl Read, to: BorrowedFd<'_>) {
+        let mut way = Way { lost: 0, is_torn: false };
+        let taken = fill(&mut way, to);
+        (0..9).for_each(|_| way.write(to, b"lost\n"));
+        assert_eq!(way.lost, 10);
+        let mut read = vec![0; 1 << 20];
+        let n = reader.read(&mut read).unwrap();
+        way.write(to, b"last\n");
+        assert_eq!((way.lost, way.is_torn), (0, false));
+        let more = reader.read(&mut read[n..]).unwrap();
+        let mut read = String::from_utf8(read[..n + more].to_vec()).unwrap();
+        while !read.ends_with("last\n") {
+            let mut more = [0; 4096];
+            let n = reader.read(&mut more).unwrap();
+            read.push_str(std::str::from_utf8(&more[..n]).unwrap());
+        }
+        let lines: Vec<&str> = read.lines().collect();
+        assert!(lines.contains(&format!("line {}", taken - 1).as_str()));
+        let news = lines.iter().find(|line| line.contains("10 lines are lost"));
+        assert!(news.is_some_and(|line| line.starts_with("instanton trace ")), "{:?}", lines.last());
+    }
+
+    #[test]
+    fn nobody_waits_for_a_pipe_that_is_not_read_and_what_is_lost_is_said() {
+        let (reader, writer) = io::pipe().unwrap();
+        check(reader, writer.as_fd());
+    }
+
+    #[test]
+    fn nobody_waits_for_a_socket_that_is_not_read_and_what_is_lost_is_said() {
+        let (reader, writer) = UnixStream::pair().unwrap();
+        check(reader, writer.as_fd());
+    }
+
+    #[test]
+    fn the_ends_of_a_pipe_are_as_they_were() {
+        let (mut reader, writer) = io::pipe().unwrap();
+        Way { lost: 0, is_torn: false }.write(writer.as_fd(), b"line\n");
+        let flags = nix::fcntl::fcntl(&writer, nix::fcntl::FcntlArg::F_GETFL).unwrap();
+        assert_eq!(flags & libc::O_NONBLOCK, 0);
+        drop(writer);
+        let mut read = String::new();
+        assert_eq!(reader.read_to_string(&mut read).unwrap(), 5);
+    }
+
+    #[test]
+    fn lines_are_added_to_a_file() {
+        let (dir, mut way) = (std::env::temp_dir(), Way { lost: 0, is_torn: false });
+        let path = dir.join(format!("instanton-trace-{}", std::process::id()));
+        let file = File::options().append(true).create_new(true).open(&path).unwrap();
+        way.write(file.as_fd(), b"a\n");
+        way.write(file.as_fd(), b"b\n");
+        assert_eq!(std::fs::read(&path).unwrap(), b"a\nb\n");
+        std::fs::remove_file(&path).unwrap();
+    }
 }

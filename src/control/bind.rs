@@ -2,8 +2,8 @@
 //!
 //! The first has an abstract name with 128 random bits and vanishes with the server. The second, for clients in other
 //! network namespaces, is a path: a directory of its own under the server's temporary directory, with a random name,
-//! made and opened without following links, so that nobody can put something else in its place. Whoever may reach it
-//! still has to show a token.
+//! made and opened without following links, and taken only if it is our user's alone, so that nobody can put something
+//! else in its place. Whoever may reach it still has to show a token.
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::linux::net::SocketAddrExt;
@@ -11,11 +11,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixListener};
 use std::path::{Path, PathBuf};
 
-use nix::fcntl::{OFlag, open, openat};
-use nix::sys::stat::{FchmodatFlags, Mode, fchmod, fchmodat, mkdirat};
+use nix::fcntl::{OFlag, open};
+use nix::sys::stat::{FchmodatFlags, Mode, fchmod, fchmodat};
 use nix::unistd::{UnlinkatFlags, unlinkat};
 
-use crate::sys::random;
+use crate::sys::{directory, random};
 
 /// `sun_path` has 108 bytes, one of them for the NUL.
 const MAX_PATH: usize = 107;
@@ -59,16 +59,8 @@ pub fn bind_path(tmpdir: &Path) -> io::Result<(UnixListener, PathSocket)> {
             format!("{} is too long for a socket", path.display()),
         ));
     }
-    let directory_flags = OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
-    let parent = open(tmpdir, directory_flags, Mode::empty())?;
-    mkdirat(&parent, name.as_str(), Mode::S_IRWXU)?;
-    let directory = match openat(&parent, name.as_str(), directory_flags | OFlag::O_NOFOLLOW, Mode::empty()) {
-        Ok(directory) => directory,
-        Err(errno) => {
-            let _ = unlinkat(&parent, name.as_str(), UnlinkatFlags::RemoveDir);
-            return Err(errno.into());
-        }
-    };
+    let parent = open(tmpdir, OFlag::O_DIRECTORY | OFlag::O_CLOEXEC, Mode::empty())?;
+    let directory = directory::make_own(&parent, &name)?;
     let socket = PathSocket { path, parent, directory, name };
     let listener = UnixListener::bind(format!("/proc/self/fd/{}/{SOCKET}", socket.directory.as_raw_fd()))?;
     listener.set_nonblocking(true)?;
@@ -93,6 +85,7 @@ fn random_name() -> io::Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use instanton_layout::sync::{AtomicBool, Ordering};
     use std::os::unix::fs::{FileTypeExt, PermissionsExt};
     use std::os::unix::net::UnixStream;
 
@@ -109,6 +102,49 @@ mod tests {
         UnixStream::connect(&socket.path).unwrap();
         drop((listener, socket));
         std::fs::remove_dir(&tmpdir).expect("the directory is empty");
+    }
+
+    /// The place may belong to a user whom the server serves.
+    #[test]
+    fn who_puts_another_directory_in_its_place_gets_no_rights() {
+        let (user, top) = (10_001, std::env::temp_dir().join(format!("instanton-swap-{}", random_name().unwrap())));
+        let (place, victim) = (top.join("place"), top.join("victim"));
+        std::fs::create_dir_all(&place).unwrap();
+        std::fs::write(&victim, "").unwrap();
+        std::fs::set_permissions(&victim, std::fs::Permissions::from_mode(0o600)).unwrap();
+        let is_over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let (mut number, mut seen) = (0, std::collections::HashSet::new());
+                while !is_over.load(Ordering::Relaxed) {
+                    for found in std::fs::read_dir(&place).unwrap().flatten() {
+                        if !seen.insert(found.file_name()) {
+                            continue;
+                        }
+                        number += 1;
+                        let theirs = top.join(format!("theirs{number}"));
+                        std::fs::create_dir(&theirs).unwrap();
+                        std::os::unix::fs::symlink(&victim, theirs.join(SOCKET)).unwrap();
+                        // Only root can give it away.
+                        let _ = std::os::unix::fs::chown(&theirs, Some(user), Some(user));
+                        std::fs::set_permissions(&theirs, std::fs::Permissions::from_mode(0o777)).unwrap();
+                        let _ = std::fs::rename(found.path(), top.join(format!("ours{number}")));
+                        let _ = std::fs::rename(&theirs, found.path());
+                    }
+                }
+            });
+            for _ in 0..300 {
+                if let Ok((_, socket)) = bind_path(&place) {
+                    assert_eq!(
+                        nix::sys::stat::fstat(&socket.directory).unwrap().st_uid,
+                        nix::unistd::geteuid().as_raw()
+                    );
+                }
+            }
+            is_over.store(true, Ordering::Relaxed);
+        });
+        assert_eq!(std::fs::metadata(&victim).unwrap().permissions().mode() & 0o777, 0o600);
+        std::fs::remove_dir_all(&top).unwrap();
     }
 
     #[test]

@@ -8,7 +8,7 @@ use mio::net::UnixStream;
 use rkyv::util::AlignedVec;
 
 use super::frame::{self, FrameError, HEADER, Header, Kind, MAX_DESCRIPTORS, MAX_HANDSHAKE};
-use crate::account::{Account, Charge};
+use crate::account::{Account, Charge, Kind as Held};
 use crate::data::archive::Wire;
 use crate::sys::{queue, socket};
 use crate::transport::input::{CHUNK, Fill, Input, Taken};
@@ -17,6 +17,15 @@ use crate::transport::turns::Place;
 
 /// Most descriptors that wait for a peer. Each of them is one of this process, which others need as well.
 pub const MAX_QUEUED_DESCRIPTORS: usize = 4 * MAX_DESCRIPTORS;
+
+/// Bytes that one that waits is charged with: what the kernel keeps of it, and as its share of a scarce thing.
+const DESCRIPTOR: usize = 4 << 10;
+
+/// Descriptors that go with a message.
+struct Descriptors {
+    waiting: Vec<OwnedFd>,
+    _charge: Option<Charge>,
+}
 
 /// Stage of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,7 +79,7 @@ pub struct Connection {
     /// Account of the process, once it is let in.
     account: Account,
     /// Frames on their way, with their descriptors.
-    output: Output<Bytes, Vec<OwnedFd>>,
+    output: Output<Bytes, Descriptors>,
     queued_descriptors: usize,
 }
 
@@ -171,7 +180,8 @@ impl Connection {
     ) -> Result<(), PushError> {
         self.check_queue()?;
         let bytes = frame::encode(kind, number, descriptors.len(), body)?;
-        self.queue(Bytes::Own(bytes), descriptors)
+        // Who is let in has asked for nothing yet.
+        self.queue(Bytes::Own(bytes), descriptors, kind == Kind::Welcome)
     }
 
     /// Queues a frame that was encoded.
@@ -180,7 +190,7 @@ impl Connection {
     /// As [`push`](Self::push).
     pub fn push_shared(&mut self, bytes: Arc<AlignedVec>) -> Result<(), PushError> {
         self.check_queue()?;
-        self.queue(Bytes::Shared(bytes), Vec::new())
+        self.queue(Bytes::Shared(bytes), Vec::new(), false)
     }
 
     fn check_queue(&self) -> Result<(), PushError> {
@@ -191,9 +201,14 @@ impl Connection {
         Ok(())
     }
 
-    fn queue(&mut self, bytes: Bytes, descriptors: Vec<OwnedFd>) -> Result<(), PushError> {
-        let more = descriptors.len();
-        self.output.push(bytes, descriptors, Some(&self.account))?;
+    fn queue(&mut self, bytes: Bytes, waiting: Vec<OwnedFd>, is_promised: bool) -> Result<(), PushError> {
+        let more = waiting.len();
+        let charge = match more * DESCRIPTOR {
+            0 => None,
+            held if is_promised => Some(self.account.force(held)),
+            held => Some(self.account.charge(Held::Descriptors, held).ok_or(Full::OverLimit(held))?),
+        };
+        self.output.push(bytes, Descriptors { waiting, _charge: charge }, Some(&self.account))?;
         self.queued_descriptors += more;
         Ok(())
     }
@@ -205,8 +220,9 @@ impl Connection {
     /// The kernel's.
     pub fn flush(&mut self) -> io::Result<Flush> {
         let (stream, queued) = (&self.stream, &mut self.queued_descriptors);
-        let send = |bytes: &[u8], descriptors: Option<&mut Vec<OwnedFd>>| {
-            let Some(descriptors) = descriptors.filter(|descriptors| !descriptors.is_empty()) else {
+        let send = |bytes: &[u8], descriptors: Option<&mut Descriptors>| {
+            let descriptors = descriptors.map(|of| &mut of.waiting);
+            let Some(descriptors) = descriptors.filter(|waiting| !waiting.is_empty()) else {
                 return socket::send(stream, bytes, &[]);
             };
             if queue::unread(stream)? > 0 {

@@ -4,7 +4,7 @@
 use rkyv::{Archive, Deserialize, Serialize};
 
 use crate::data::{Info, Nspace, Proc, Status};
-use crate::message::Part;
+use crate::message::DescriptorKind;
 
 /// First frame of a client.
 #[derive(Archive, Serialize, Deserialize, Clone, PartialEq)]
@@ -52,7 +52,7 @@ pub enum Welcome {
         /// Name of the process.
         proc: Proc,
         /// The descriptors that come with this frame, in order; empty when the client asked for none.
-        parts: Vec<Part>,
+        parts: Vec<DescriptorKind>,
     },
     /// It is not.
     Refused {

@@ -19,25 +19,24 @@ use rkyv::util::AlignedVec;
 use super::connection::{Connection, Incoming, PushError, Stage};
 use super::frame::{self, FrameError, Header, Kind, MAX_BODY, MAX_HANDSHAKE};
 use super::handshake::{Attach, Hello, Welcome};
-use crate::account::Charge;
+use crate::account::{Account, Charge};
 use crate::data::Status;
 use crate::data::archive::Wire;
 use crate::message::door::{Arrival, Callers, Capabilities, Claim, Door, Left, Outgoing, PeerId, Ready, User};
 use crate::message::numbers::NumberMap;
-use crate::message::{Part, Push, Reply, Request};
+use crate::message::{DescriptorKind, Push, Reply, Request};
 use crate::sys::{process, socket};
 use crate::trace;
 use crate::transport::input::{CHUNK, Fill};
 use crate::transport::lobby::{HANDSHAKE_DEADLINE, Lobby};
 use crate::transport::output::{Flush, Full};
 use crate::transport::shares::STRANGERS;
+use crate::transport::shortage::{PAUSE, Shortage};
 use crate::transport::turns::{TURN, Turns};
 use crate::transport::worker::{SHORT, WORKER, Worker};
 
 /// Connections taken in before those who are in already get their turn.
 const ACCEPTED_PER_TURN: usize = 16;
-/// Time that the doors stay shut when the process has no descriptor left for another connection.
-const PAUSE: Duration = Duration::from_millis(100);
 /// Time that a request of [`Kind::Meet`] is counted with, instead of two looks at the clock.
 const MEETING: Duration = Duration::from_micros(2);
 /// Most requests of that kind in a turn.
@@ -55,6 +54,7 @@ pub struct Listener {
     next: u64,
     /// Connections that have not said who they are.
     lobby: Lobby,
+    shortage: Shortage,
     turns: Turns,
     /// Takes long requests apart.
     worker: Worker<Decoded>,
@@ -93,7 +93,8 @@ enum Breach {
 }
 
 impl Listener {
-    /// A door that accepts on `sockets`; its tokens are `tokens` and what follows.
+    /// A door that accepts on `sockets`; its tokens are `tokens` and what follows. Who has not said who it is is charged to
+    /// `strangers`.
     ///
     /// # Errors
     /// When the sockets cannot be polled.
@@ -102,6 +103,7 @@ impl Listener {
         registry: Registry,
         tokens: usize,
         sockets: Vec<std::os::unix::net::UnixListener>,
+        strangers: &Account,
     ) -> io::Result<Self> {
         let mut listening = Vec::new();
         for (at, socket) in sockets.into_iter().enumerate() {
@@ -117,7 +119,8 @@ impl Listener {
             listening,
             connections: NumberMap::default(),
             next,
-            lobby: Lobby::default(),
+            lobby: Lobby::new(strangers),
+            shortage: Shortage::none(),
             turns: Turns::new(Instant::now()),
             worker: Worker::new(tokens),
             shared: None,
@@ -147,6 +150,7 @@ impl Listener {
         for _ in 0..ACCEPTED_PER_TURN {
             match self.listening[at].accept() {
                 Ok((mut stream, _)) => {
+                    self.shortage.end();
                     let id = self.next;
                     self.next += 1;
                     let token = Token(self.tokens + id as usize);
@@ -155,25 +159,31 @@ impl Listener {
                     match (peer, registered) {
                         (Ok(peer), Ok(())) => {
                             self.connections.insert(id, Connection::new(stream, peer));
-                            self.lobby.enter(id);
+                            self.make_room_for(id, callers);
                         }
                         (Err(e), _) | (_, Err(e)) => trace!("a connection cannot be taken in: {e}"),
                     }
-                    self.make_room(callers);
                 }
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return self.resume,
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                    self.shortage.end();
+                    return self.resume;
+                }
                 Err(e) if matches!(e.raw_os_error(), Some(libc::ECONNABORTED | libc::EINTR)) => {}
-                Err(e) => {
-                    trace!("cannot accept for {} ms: {e}", PAUSE.as_millis());
-                    return Some(Instant::now() + PAUSE);
+                Err(e) if self.shortage.begin_or_go_on(Instant::now(), &e) => {
+                    let was_there = self.listening[at].accept().map(drop).is_ok();
+                    self.shortage.refused(was_there);
+                    if !was_there {
+                        return Some(Instant::now() + PAUSE);
+                    }
                 }
+                Err(_) => return Some(Instant::now() + PAUSE),
             }
         }
         Some(Instant::now())
     }
 
-    fn make_room(&mut self, callers: &mut dyn Callers) {
-        if let Some(oldest) = self.lobby.make_room(|id| is_settled(&self.connections, id)) {
+    fn make_room_for(&mut self, id: u64, callers: &mut dyn Callers) {
+        if let Some(oldest) = self.lobby.enter(id, |id| is_settled(&self.connections, id)) {
             // It may have spoken while others were accepted.
             self.read(oldest, true, callers);
             if !is_settled(&self.connections, oldest) {
@@ -492,7 +502,7 @@ impl Door for Listener {
                 let Some(entry) = self.connections.get_mut(&connection) else { return };
                 entry.let_in(account);
                 entry.place.owner = self.turns.shares.join(&proc);
-                let (parts, descriptors): (Vec<Part>, Vec<OwnedFd>) = parts.into_iter().unzip();
+                let (parts, descriptors): (Vec<DescriptorKind>, Vec<OwnedFd>) = parts.into_iter().unzip();
                 let welcome = Welcome::Accepted { server, uri, proc, parts };
                 self.push(connection, Kind::Welcome, 0, descriptors, &welcome, callers);
                 // Frames may have come while the server made up its mind.

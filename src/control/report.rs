@@ -2,54 +2,83 @@
 //!
 //! There is such a file only where the host asks for it, and it goes with the server; what a server that is killed
 //! leaves is the host's to remove. Only the server's own user may read it.
-use std::fs::{self, OpenOptions};
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
 use std::io::{self, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+use nix::errno::Errno;
+use nix::fcntl::{AtFlags, OFlag, open, openat, renameat};
+use nix::sys::stat::{FileStat, Mode, SFlag, fstat, fstatat};
+use nix::unistd::{UnlinkatFlags, unlinkat};
 
 use super::rendezvous::Uri;
+use crate::sys::random;
 
 /// The file; dropping it removes it, unless somebody has put another one in its place.
 #[derive(Debug)]
 pub struct UriFile {
-    path: PathBuf,
+    /// Directory that it lies in, whatever its path leads to by now.
+    parent: OwnedFd,
+    name: OsString,
     inode: (u64, u64),
 }
 
 impl UriFile {
-    /// Writes an address to a file of this name, whatever was in it.
+    /// Writes an address to a file of this name, in place of one that is there: a new file, which others can neither
+    /// have opened before nor have linked to something else.
     ///
     /// # Errors
-    /// The kernel's; a symbolic link is not followed.
+    /// The kernel's; `EEXIST` where something lies there that is no file, such as a symbolic link.
     pub fn write(path: &Path, uri: &Uri) -> io::Result<Self> {
-        let mut file = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(0o600)
-            .custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC)
-            .open(path)?;
-        let metadata = file.metadata()?;
-        let written = UriFile { path: path.to_owned(), inode: (metadata.dev(), metadata.ino()) };
-        file.write_all(format!("{uri}\n").as_bytes())?;
-        Ok(written)
+        let name = path.file_name().ok_or(Errno::EISDIR)?.to_owned();
+        let place = path.parent().filter(|place| !place.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let parent = open(place, OFlag::O_DIRECTORY | OFlag::O_CLOEXEC, Mode::empty())?;
+        if look(&parent, &name).is_some_and(|found| found.st_mode & SFlag::S_IFMT.bits() != SFlag::S_IFREG.bits()) {
+            return Err(Errno::EEXIST.into());
+        }
+        let draft = format!(".instanton-{:032x}", u128::from_le_bytes(random::bytes()?));
+        let flags = OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+        let file = openat(&parent, draft.as_str(), flags, Mode::S_IRUSR | Mode::S_IWUSR)?;
+        let write = || {
+            let inode = inode(&fstat(&file)?);
+            File::from(file).write_all(format!("{uri}\n").as_bytes())?;
+            renameat(&parent, draft.as_str(), &parent, &*name)?;
+            Ok(inode)
+        };
+        let written: io::Result<(u64, u64)> = write();
+        let inode = written.inspect_err(|_| {
+            // What cannot be removed now stays, empty or not.
+            let _ = unlinkat(&parent, draft.as_str(), UnlinkatFlags::NoRemoveDir);
+        })?;
+        Ok(UriFile { parent, name, inode })
     }
 }
 
 impl Drop for UriFile {
     fn drop(&mut self) {
-        let found = fs::symlink_metadata(&self.path).map(|found| (found.dev(), found.ino()));
-        if found.is_ok_and(|found| found == self.inode) {
+        if look(&self.parent, &self.name).is_some_and(|found| inode(&found) == self.inode) {
             // A file that somebody else has removed meanwhile need not be removed.
-            let _ = fs::remove_file(&self.path);
+            let _ = unlinkat(&self.parent, &*self.name, UnlinkatFlags::NoRemoveDir);
         }
     }
+}
+
+/// Returns what lies there, links not followed.
+fn look(parent: &OwnedFd, name: &OsStr) -> Option<FileStat> {
+    fstatat(parent, name, AtFlags::AT_SYMLINK_NOFOLLOW).ok()
+}
+
+fn inode(found: &FileStat) -> (u64, u64) {
+    (found.st_dev, found.st_ino)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::data::{Nspace, Proc, Rank};
+    use std::fs;
     use std::os::unix::fs::PermissionsExt;
 
     #[test]
@@ -71,5 +100,31 @@ mod tests {
         std::os::unix::fs::symlink("/nowhere", &path).unwrap();
         assert!(UriFile::write(&path, &uri).is_err());
         fs::remove_file(&path).unwrap();
+    }
+
+    /// Another name of a file, and a reader who has opened it before.
+    #[test]
+    fn what_others_have_prepared_is_replaced_and_neither_read_nor_written() {
+        let place = std::env::temp_dir().join(format!("instanton-uri-swap-{}", std::process::id()));
+        let (path, victim) = (place.join("uri"), place.join("victim"));
+        fs::create_dir(&place).unwrap();
+        let uri = Uri { server: Proc::new(Nspace::new("s").unwrap(), Rank(0)), name: "instanton-tools-1-a".into() };
+        fs::write(&victim, "kept").unwrap();
+        fs::hard_link(&victim, &path).unwrap();
+        let mut before = File::open(&path).unwrap();
+        let file = UriFile::write(&path, &uri).unwrap();
+        assert_eq!(fs::read_to_string(&victim).unwrap(), "kept");
+        assert_eq!(io::read_to_string(&mut before).unwrap(), "kept");
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        // The way to it leads elsewhere by the time that it is removed.
+        fs::rename(&place, place.with_extension("moved")).unwrap();
+        fs::create_dir(&place).unwrap();
+        fs::write(&path, "kept").unwrap();
+        drop(file);
+        assert!(path.exists() && !place.with_extension("moved").join("uri").exists());
+        fs::remove_file(&path).unwrap();
+        nix::unistd::mkfifo(&path, Mode::S_IRWXU).unwrap();
+        assert!(UriFile::write(&path, &uri).is_err(), "nobody reads it");
+        [place.with_extension("moved"), place].iter().for_each(|place| fs::remove_dir_all(place).unwrap());
     }
 }

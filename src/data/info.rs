@@ -208,6 +208,15 @@ pub struct Query {
 }
 
 impl Query {
+    /// Returns whether its qualifiers name at most one process, and none by its rank alone.
+    pub fn is_sound(&self) -> bool {
+        let has = |key| self.qualifiers.find(key).is_some();
+        match has(keys::RANK) {
+            true => has(keys::NSPACE) && !has(keys::PROCID),
+            false => !(has(keys::PROCID) && has(keys::NSPACE)),
+        }
+    }
+
     /// Returns the process or job that the question is about: the job of the one who asks, unless a qualifier
     /// (`PMIX_PROCID`, or `PMIX_NSPACE` and `PMIX_RANK`) names another process or job; nobody where that is no name.
     pub fn about(&self, asker: &Proc) -> Option<Proc> {

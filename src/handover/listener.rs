@@ -71,7 +71,9 @@ impl Listener {
 
     /// Lets processes of another user read, who must know the address as well.
     pub fn allow(&mut self, user: u32) {
-        self.users.push(user);
+        if !self.users.contains(&user) {
+            self.users.push(user);
+        }
     }
 
     /// Takes the other end of a socket pair, for a reader that cannot find the address

@@ -57,6 +57,8 @@ mod tests;
 
 pub use listener::Listener;
 pub use remote::{LinkError, OpenError, RemoteMiss, RemoteReader, Waited};
+#[cfg(feature = "client")]
+pub(crate) use remote::{Opened, Source};
 
 /// The environment variable that an address is meant for.
 pub const VARIABLE: &str = "INSTANTON_STORE";

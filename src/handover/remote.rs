@@ -46,6 +46,9 @@ pub enum OpenError {
     /// The text is no address.
     #[error("this is no address of a store")]
     Address,
+    /// Another user listens there.
+    #[error("user {0} listens there, who is not trusted")]
+    Foreign(u32),
     /// Nobody is there, or the segments cannot be had.
     #[error("{0}")]
     Link(#[from] LinkError),
@@ -79,8 +82,14 @@ pub enum Waited {
 /// is not mapped yet: that waits for the writer's answer, so it must not be made on the writer's own thread.
 pub struct RemoteReader {
     reader: JobReader,
-    link: Mutex<Link>,
+    source: Source,
 }
+
+/// The way to the writer of a reader's segments.
+pub struct Source(Mutex<Link>);
+
+/// A reader, and the way to the writer of its segments.
+pub type Opened = (JobReader, Source);
 
 struct Link {
     /// Nothing once an answer is missing: another one would be taken for it.
@@ -95,10 +104,8 @@ impl RemoteReader {
     /// # Errors
     /// [`OpenError`] says what there is instead of a store.
     pub fn open(address: &str) -> Result<Self, OpenError> {
-        let (name, token) = message::parse(address).ok_or(OpenError::Address)?;
-        let until = Some(Instant::now() + PATIENCE);
-        let stream = socket::connect(&Door::Abstract(name), until).map_err(LinkError::Lost)?;
-        Self::begin(stream, token)
+        let (reader, source) = Source::open(address, PATIENCE, |_| true)?;
+        Ok(Self { reader, source })
     }
 
     /// Opens one end of a socket pair whose other end a listener has [adopted](super::Listener::adopt).
@@ -106,24 +113,8 @@ impl RemoteReader {
     /// # Errors
     /// As [`open`](Self::open).
     pub fn over(stream: UnixStream) -> Result<Self, OpenError> {
-        Self::begin(stream, [0; TOKEN])
-    }
-
-    fn begin(stream: UnixStream, token: Token) -> Result<Self, OpenError> {
-        let mut link = Link { stream: Some(stream), token, patience: PATIENCE };
-        let page = match link.ask(Wish::Page, Have::default()) {
-            Ok(page) => page.first().map(|page| ReaderPage::map(page.as_fd())).transpose(),
-            // Without one there are no guards, and values are copied.
-            Err(LinkError::NoRoom) => Ok(None),
-            Err(error) => return Err(error.into()),
-        };
-        let page = page.map_err(LinkError::Attach)?;
-        let segments = link.ask(Wish::Segments, Have::default())?;
-        let parts = segments.iter().map(|segment| MappedSegment::map(segment.as_fd())).collect::<Result<_, _>>();
-        let reader = JobReader::attach(parts.map_err(LinkError::Attach)?, page).map_err(LinkError::Attach)?;
-        let this = Self { reader, link: Mutex::new(link) };
-        this.refresh()?;
-        Ok(this)
+        let (reader, source) = Source::begin(stream, [0; TOKEN], PATIENCE)?;
+        Ok(Self { reader, source })
     }
 
     /// The reader of what is mapped now.
@@ -133,11 +124,7 @@ impl RemoteReader {
 
     /// Gives the writer that much time for each answer from now on (30 s before).
     pub fn set_patience(&self, patience: Duration) {
-        self.link().patience = patience;
-    }
-
-    fn link(&self) -> MutexGuard<'_, Link> {
-        self.link.lock().unwrap_or_else(PoisonError::into_inner)
+        self.source.link().patience = patience;
     }
 
     /// Maps everything that the writer has by now.
@@ -145,18 +132,7 @@ impl RemoteReader {
     /// # Errors
     /// [`LinkError`]; the reader goes on with what it has.
     pub fn refresh(&self) -> Result<(), LinkError> {
-        let mut link = self.link();
-        // Several messages where there are more segments than one brings.
-        while self.reader.is_behind() {
-            let before = self.reader.have();
-            for segment in link.ask(Wish::Segments, before)? {
-                self.reader.add(MappedSegment::map(segment.as_fd())?)?;
-            }
-            if self.reader.have() == before {
-                return Err(link.lose(io::Error::other("it has less than its own segments say")));
-            }
-        }
-        Ok(())
+        self.source.refresh(&self.reader)
     }
 
     /// Looks a value up and gives it to `f` where it lies, as [`JobReader::read`] does.
@@ -240,10 +216,67 @@ impl RemoteReader {
             if left < LOOK {
                 return Waited::TimedOut;
             }
-            if !self.link().is_up() {
+            if !self.source.link().is_up() {
                 return Waited::WriterGone;
             }
         }
+    }
+}
+
+impl Source {
+    /// Opens an address, if the user that listens there is trusted. The writer has that much time for each answer.
+    ///
+    /// # Errors
+    /// [`OpenError`] says what there is instead of a store.
+    pub fn open(address: &str, patience: Duration, is_trusted: impl FnOnce(u32) -> bool) -> Result<Opened, OpenError> {
+        let (name, token) = message::parse(address).ok_or(OpenError::Address)?;
+        let until = Some(Instant::now() + patience);
+        let stream = socket::connect(&Door::Abstract(name), until).map_err(LinkError::Lost)?;
+        let user = socket::peer(&stream).map_err(LinkError::Lost)?.uid;
+        if !is_trusted(user) {
+            return Err(OpenError::Foreign(user));
+        }
+        Self::begin(stream, token, patience)
+    }
+
+    fn begin(stream: UnixStream, token: Token, patience: Duration) -> Result<Opened, OpenError> {
+        let mut link = Link { stream: Some(stream), token, patience };
+        let page = match link.ask(Wish::Page, Have::default()) {
+            Ok(page) => page.first().map(|page| ReaderPage::map(page.as_fd())).transpose(),
+            // Without one there are no guards, and values are copied.
+            Err(LinkError::NoRoom) => Ok(None),
+            Err(error) => return Err(error.into()),
+        };
+        let page = page.map_err(LinkError::Attach)?;
+        let segments = link.ask(Wish::Segments, Have::default())?;
+        let parts = segments.iter().map(|segment| MappedSegment::map(segment.as_fd())).collect::<Result<_, _>>();
+        let reader = JobReader::attach(parts.map_err(LinkError::Attach)?, page).map_err(LinkError::Attach)?;
+        let this = Self(Mutex::new(link));
+        this.refresh(&reader)?;
+        Ok((reader, this))
+    }
+
+    fn link(&self) -> MutexGuard<'_, Link> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Maps everything that the writer of these segments has by now.
+    ///
+    /// # Errors
+    /// [`LinkError`]; the reader goes on with what it has.
+    pub fn refresh(&self, reader: &JobReader) -> Result<(), LinkError> {
+        let mut link = self.link();
+        // Several messages where there are more segments than one brings.
+        while reader.is_behind() {
+            let before = reader.have();
+            for segment in link.ask(Wish::Segments, before)? {
+                reader.add(MappedSegment::map(segment.as_fd())?)?;
+            }
+            if reader.have() == before {
+                return Err(link.lose(io::Error::other("it has less than its own segments say")));
+            }
+        }
+        Ok(())
     }
 }
 

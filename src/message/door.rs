@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use crate::account::Account;
 use crate::data::{Info, Nspace, Proc, Rank, Status};
-use crate::message::{Part, Push, Reply, Request};
+use crate::message::{DescriptorKind, Push, Reply, Request};
 
 /// A connection: which door, and which of its connections. Never used twice by one server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -159,7 +159,7 @@ pub enum Outgoing {
         /// Name of the peer.
         proc: Proc,
         /// Descriptors of what it may map.
-        parts: Vec<(Part, OwnedFd)>,
+        parts: Vec<(DescriptorKind, OwnedFd)>,
         /// The information of its job, for one that takes it.
         job_info: Option<Arc<dyn JobInformation>>,
         /// Account that its door charges what the peer makes it hold to.

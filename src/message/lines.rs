@@ -1,7 +1,6 @@
 //! Lines of output in forms where more than their bytes is wanted: with their source in front, with the time, or as
 //! elements of XML.
 use std::fmt::Write;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::data::{Info, InfoList, Proc, keys};
 use crate::printable;
@@ -84,7 +83,7 @@ fn escaped(text: &[u8]) -> Vec<u8> {
 
 /// The time, as `2026-11-22T00:10:17Z`.
 fn now() -> String {
-    utc(SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()))
+    utc(crate::wall_clock::since_1970().as_secs())
 }
 
 fn utc(seconds: u64) -> String {

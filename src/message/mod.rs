@@ -227,7 +227,7 @@ pub enum Reply {
     /// Descriptors come with this message, in this order; none when the client has all there is.
     Segments {
         /// Kind of each descriptor.
-        parts: Vec<Part>,
+        parts: Vec<DescriptorKind>,
     },
 }
 
@@ -240,10 +240,10 @@ pub type Published = (Status, Vec<Pdata>);
 /// A credential, and what is to be known about it.
 pub type Credential = (Vec<u8>, Vec<Info>);
 
-/// One descriptor of a [`Reply::Segments`].
+/// Kind of one descriptor of a [`Reply::Segments`].
 #[derive(Archive, Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Part {
+pub enum DescriptorKind {
     /// The job segment.
     Job,
     /// The info segment of that generation.

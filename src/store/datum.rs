@@ -53,7 +53,7 @@ impl Datum<'_> {
         }
     }
 
-    /// The same value, borrowed from this one.
+    /// Borrows this value.
     pub(super) fn reborrow(&self) -> Datum<'_> {
         match self {
             Datum::Scalar(ty, bits) => Datum::Scalar(*ty, *bits),

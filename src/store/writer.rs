@@ -230,6 +230,14 @@ impl JobWriter {
         Ok(())
     }
 
+    /// Takes back everything that a rank has posted on this node, as if it had not: for a writer that has failed to
+    /// publish something, and whose readers can ask elsewhere. It cannot fail; the memory comes back with the job.
+    pub fn withdraw(&mut self, rank: Rank) {
+        if self.check_rank(rank).is_ok() {
+            self.visible.withdraw(rank);
+        }
+    }
+
     fn change(&mut self, rank: Rank, entries: &[Entry<'_>]) -> Result<(), WriteError> {
         self.check_rank(rank)?;
         let local = self.is_local(rank);

@@ -20,6 +20,8 @@ pub(crate) fn written(len: usize, write: impl FnOnce(&mut [std::mem::MaybeUninit
 #[cfg(feature = "server")]
 pub mod birth;
 pub mod cell;
+#[cfg(feature = "server")]
+pub mod directory;
 pub(crate) mod fork;
 pub(crate) mod futex;
 pub(crate) mod headroom;

@@ -1,6 +1,7 @@
 //! Other processes, as the kernel knows them.
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::fs::FileExt;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::time::Duration;
@@ -149,6 +150,28 @@ pub fn take_child(pid: Option<i32>) -> io::Result<Option<(i32, ExitStatus)>> {
 pub fn is_high(descriptor: &impl AsFd) -> bool {
     let number = descriptor.as_fd().as_raw_fd() as libc::rlim_t;
     getrlimit(Resource::RLIMIT_NOFILE).is_ok_and(|(soft, _)| number >= soft / 2)
+}
+
+/// Gives this process, where it has one thread, a name: to the kernel, and in the place of its program's name and
+/// arguments, as far as those have room for it. It is for people: a system that refuses it changes nothing else.
+pub fn call_this(name: &str) {
+    let _ = std::ffi::CString::new(name).map(|name| nix::sys::prctl::set_name(&name));
+    let _ = replace_arguments(name);
+}
+
+/// Writes over the arguments of this process where the kernel shows them: they are its own memory, which nobody has a
+/// reference into once a program has begun and has copied them.
+fn replace_arguments(name: &str) -> io::Result<()> {
+    const BEGIN: usize = 48;
+    let stat = std::fs::read_to_string("/proc/self/stat")?;
+    // The number of a field, from 1, is that of proc(5); the name in the second may have spaces.
+    let behind_name = stat.rfind(')').map_or("", |at| &stat[at + 1..]);
+    let mut fields = behind_name.split_ascii_whitespace().skip(BEGIN - 3).map(str::parse::<u64>);
+    let (Some(Ok(begin)), Some(Ok(end))) = (fields.next(), fields.next()) else { return Ok(()) };
+    let mut text = vec![0; end.saturating_sub(begin) as usize];
+    let shown = name.len().min(text.len().saturating_sub(1));
+    text[..shown].copy_from_slice(&name.as_bytes()[..shown]);
+    std::fs::File::options().write(true).open("/proc/self/mem")?.write_all_at(&text, begin)
 }
 
 /// Gives the calling thread, and no other, the rights of a user for good, where it does not act with these anyway.

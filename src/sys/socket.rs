@@ -37,6 +37,25 @@ pub fn peer(socket: &impl AsFd) -> io::Result<Peer> {
     Ok(Peer { pid: credentials.pid(), uid: credentials.uid(), gid: credentials.gid() })
 }
 
+/// Has the kernel acknowledge what comes next over TCP at once. It forgets that again with the answers it sends, so a
+/// receiver says it before each message.
+pub fn acknowledge_at_once(socket: &impl AsFd) {
+    let yes: libc::c_int = 1;
+    // SAFETY:
+    // - the descriptor is open as long as `socket` is borrowed
+    // - `yes` is as long as it is said to be
+    // A kernel that refuses acknowledges later, as it would without this.
+    unsafe {
+        libc::setsockopt(
+            socket.as_fd().as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_QUICKACK,
+            (&raw const yes).cast(),
+            size_of::<libc::c_int>() as libc::socklen_t,
+        );
+    }
+}
+
 /// A pidfd of the process at the other end (`SO_PEERPIDFD`): the process that connected, whatever became of its id.
 ///
 /// # Errors

@@ -1,6 +1,6 @@
 //! Transport, which doors of every protocol have in common: bytes of a connection on their way in ([`input`]) and out
-//! ([`output`]), work that takes longer than a turn ([`worker`]), whose turn it is ([`turns`], [`shares`]), and who has
-//! not said yet who it is ([`lobby`]).
+//! ([`output`]), work that takes longer than a turn ([`worker`]), whose turn it is ([`turns`], [`shares`]), who has not
+//! said yet who it is ([`lobby`]), and who cannot be let in for want of descriptors ([`shortage`]).
 //!
 //! A door makes messages of the bytes, and knows the sockets. What its peers make it hold is charged here to their
 //! accounts, and bounded for each of them.
@@ -8,5 +8,6 @@ pub mod input;
 pub mod lobby;
 pub mod output;
 pub mod shares;
+pub mod shortage;
 pub mod turns;
 pub mod worker;

@@ -1,11 +1,14 @@
-//! The public encoding `v41`: how values become the bytes that stock libraries from 4.2 on read and write.
+//! The public encodings `v41` and `v3`: how values become the bytes that stock libraries read and write, those from 4.1
+//! on and those of 3.2.
 //!
 //! Two actors: a [`Writer`] appends to a [`Sink`], a [`Reader`] goes through bytes of anybody. Neither knows sockets,
 //! commands or C. The form of a structure on the wire is written once, in `records`, and serves both.
 //!
-//! A *pack* is a count and so many elements of one type. It comes in two [`Form`]s: plain, where the reader has to know
-//! the type, and described, where the type stands in front. Inside, nothing but a value, an array and a published value
-//! says its type. All integers wider than a byte are of varying length (`flex`).
+//! A *pack* is a count and so many elements of one type. In each encoding it comes in two [`Form`]s: plain, where the
+//! reader has to know the type, and described, where the type stands in front. Inside, nothing but a value, an array
+//! and a published value says its type. In `v41` all integers wider than a byte are of varying length (`flex`). In `v3`
+//! they have the width of their type, the highest byte first, and in front of those whose width depends on the machine
+//! stands the type that has it. No peer of 3.2 was at hand: that encoding is held against bytes written by hand.
 //!
 //! The reader trusts nothing: lengths are held against what is left before anything is taken, arrays nest
 //! [`MAX_DEPTH`](crate::data::archive::MAX_DEPTH) deep at most, and after an error the reader stands where it stood.
@@ -24,7 +27,7 @@ pub use reader::{Reader, Unpacked};
 pub use records::Wire as Record;
 pub use writer::{Sink, Writer};
 
-/// Form of packs: with a description of their contents, or without.
+/// Form of packs: with a description of their contents, or without; and their encoding.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Form {
     /// Count and elements: what every release build of the stock library writes.
@@ -32,6 +35,39 @@ pub enum Form {
     Plain,
     /// Every pack has its type in front.
     Described,
+    /// [`Plain`](Self::Plain), in `v3`.
+    PlainFixed,
+    /// [`Described`](Self::Described), in `v3`.
+    DescribedFixed,
+}
+
+impl Form {
+    /// Returns whether every pack has its type in front.
+    pub fn is_described(self) -> bool {
+        matches!(self, Form::Described | Form::DescribedFixed)
+    }
+
+    /// Returns whether integers have the width of their type.
+    pub fn is_fixed(self) -> bool {
+        matches!(self, Form::PlainFixed | Form::DescribedFixed)
+    }
+
+    /// Returns the form of this encoding in which packs are described, or not.
+    #[must_use]
+    pub fn described(self, is_described: bool) -> Self {
+        match (self.is_fixed(), is_described) {
+            (false, false) => Form::Plain,
+            (false, true) => Form::Described,
+            (true, false) => Form::PlainFixed,
+            (true, true) => Form::DescribedFixed,
+        }
+    }
+
+    /// Returns whether its readers know a type.
+    pub fn has(self, ty: DataType) -> bool {
+        let last = if self.is_fixed() { DataType::ENVAR } else { DataType::STOR_ACCESS_TYPE };
+        ty.0 <= last.0
+    }
 }
 
 /// Reason why something cannot be packed, or bytes cannot be unpacked.
@@ -92,6 +128,17 @@ impl From<WireError> for Status {
 const COUNT: DataType = DataType::INT32;
 /// Type in front of process ids.
 const PID: DataType = DataType::UINT32;
+
+/// Returns the type in front of elements of a type, where one stands there.
+fn tag(is_fixed: bool, ty: DataType) -> Option<DataType> {
+    match ty {
+        DataType::PID => Some(PID),
+        DataType::INT if is_fixed => Some(DataType::INT32),
+        DataType::UINT if is_fixed => Some(DataType::UINT32),
+        DataType::SIZE if is_fixed => Some(DataType::UINT64),
+        _ => None,
+    }
+}
 /// Count that stands for any number of addresses.
 const POINTERS: u8 = 1;
 /// Beginning of a packed map expression of the binary form, its NUL included.

@@ -1,6 +1,6 @@
 //! Going through bytes of anybody.
 use super::records::{self, Wire};
-use super::{COUNT, Form, PID, POINTERS, WireError, flex};
+use super::{COUNT, Form, POINTERS, WireError, flex, tag};
 use crate::data::{DataType, Value, archive::MAX_DEPTH};
 
 /// Most addresses of a reader: they take no bytes each, so that nothing else limits how many are claimed.
@@ -13,6 +13,8 @@ const MAX_ADDRESSES: usize = 1 << 16;
 #[derive(Debug, Clone)]
 pub struct Reader<'a> {
     rest: &'a [u8],
+    /// True if integers have the width of their type, as the last head of a pack said.
+    is_fixed: bool,
     depth: usize,
     /// Bytes that the elements behind those under way take at least: nothing nested can claim them.
     owed: usize,
@@ -33,7 +35,7 @@ pub struct Unpacked<T> {
 impl<'a> Reader<'a> {
     /// At the beginning of some bytes.
     pub fn new(bytes: &'a [u8]) -> Self {
-        Self { rest: bytes, depth: 0, owed: 0, addresses: MAX_ADDRESSES }
+        Self { rest: bytes, is_fixed: false, depth: 0, owed: 0, addresses: MAX_ADDRESSES }
     }
 
     /// Returns the bytes that are left.
@@ -67,12 +69,13 @@ impl<'a> Reader<'a> {
     /// # Errors
     /// As [`unpack`](Self::unpack).
     pub fn head(&mut self, form: Form, ty: DataType) -> Result<usize, WireError> {
-        if form == Form::Described && DataType::get(self)? != COUNT {
+        self.is_fixed = form.is_fixed();
+        if form.is_described() && DataType::get(self)? != COUNT {
             return Err(WireError::Malformed("described pack"));
         }
         let count = i32::get(self)?;
         let count = usize::try_from(count).map_err(|_| WireError::Malformed("count"))?;
-        if form == Form::Described {
+        if form.is_described() {
             let found = DataType::get(self)?;
             if found != ty {
                 return Err(WireError::Mismatch { wanted: ty, found });
@@ -89,8 +92,8 @@ impl<'a> Reader<'a> {
         if ty != DataType::POINTER && !records::is_known(ty) {
             return Err(WireError::UnknownType(ty));
         }
+        self.tag(ty)?;
         match ty {
-            DataType::PID if DataType::get(self)? != PID => return Err(WireError::Malformed("process id")),
             DataType::POINTER if self.raw(1)? != [POINTERS] => return Err(WireError::Malformed("address")),
             _ => self.may_have(ty, count)?,
         }
@@ -101,6 +104,17 @@ impl<'a> Reader<'a> {
         let mut items = Vec::new();
         self.each(ty, count, |this, _| records::get(ty, this).map(|item| items.push(item)))?;
         Ok(items)
+    }
+
+    /// The type in front of elements of a type, where one stands there.
+    ///
+    /// # Errors
+    /// [`WireError::Malformed`] for another one.
+    pub fn tag(&mut self, ty: DataType) -> Result<(), WireError> {
+        match tag(self.is_fixed, ty) {
+            Some(tag) if DataType::get(self)? != tag => Err(WireError::Malformed("integer of this width")),
+            _ => Ok(()),
+        }
     }
 
     /// Checks that so many elements can be there at all: each has bytes of its own, which no other has claimed.
@@ -149,7 +163,37 @@ impl<'a> Reader<'a> {
         Ok(taken)
     }
 
-    /// An integer, one with a sign [folded](flex::fold).
+    /// An integer of so many bytes without a sign.
+    ///
+    /// # Errors
+    /// [`WireError::PastEnd`].
+    #[inline]
+    pub fn unsigned(&mut self, width: usize) -> Result<u64, WireError> {
+        if self.is_fixed { self.fixed(width, 0) } else { self.number() }
+    }
+
+    /// An integer of so many bytes with a sign.
+    ///
+    /// # Errors
+    /// [`WireError::PastEnd`].
+    #[inline]
+    pub fn signed(&mut self, width: usize) -> Result<i64, WireError> {
+        if !self.is_fixed {
+            return Ok(flex::unfold(self.number()?));
+        }
+        let is_negative = self.rest.first().is_some_and(|byte| byte & 0x80 != 0);
+        Ok(self.fixed(width, if is_negative { 0xff } else { 0 })? as i64)
+    }
+
+    /// An integer of so many bytes, above which there is nothing but `fill`.
+    fn fixed(&mut self, width: usize, fill: u8) -> Result<u64, WireError> {
+        let bytes = self.raw(width as u64)?;
+        let mut number = [fill; 8];
+        number[8 - width..].copy_from_slice(bytes);
+        Ok(u64::from_be_bytes(number))
+    }
+
+    /// An integer of varying length, one with a sign [folded](flex::fold).
     ///
     /// # Errors
     /// [`WireError::PastEnd`].

@@ -1,5 +1,5 @@
 //! Form of each type on the wire: for every structure its members in their order, for both directions.
-use super::{BLOB, Reader, WireError, Writer, flex};
+use super::{BLOB, Reader, WireError, Writer};
 use crate::data::{
     App, Channels, Coord, Cpuset, DataArray, DataRange, DataType, Device, DeviceDistance, DiskStats, Endpoint, Envar,
     Geometry, Info, Key, NetStats, NodePid, NodeStats, Nspace, Pdata, Proc, ProcInfo, ProcStats, Query, Rank, Real,
@@ -40,12 +40,12 @@ simple! {
     u8: |byte, to| to.raw(&[*byte]), |from| from.raw(1)?[0];
     i8: |byte, to| to.raw(&[*byte as u8]), |from| from.raw(1)?[0] as i8;
     bool: |flag, to| to.raw(&[u8::from(*flag)]), |from| from.raw(1)?[0] != 0;
-    u16: |n, to| to.number(u64::from(*n)), |from| fits(from.number()?)?;
-    u32: |n, to| to.number(u64::from(*n)), |from| fits(from.number()?)?;
-    u64: |n, to| to.number(*n), |from| from.number()?;
-    i16: |n, to| to.number(flex::fold(i64::from(*n))), |from| fits(flex::unfold(from.number()?))?;
-    i32: |n, to| to.number(flex::fold(i64::from(*n))), |from| fits(flex::unfold(from.number()?))?;
-    i64: |n, to| to.number(flex::fold(*n)), |from| flex::unfold(from.number()?);
+    u16: |n, to| to.unsigned(u64::from(*n), 2), |from| fits(from.unsigned(2)?)?;
+    u32: |n, to| to.unsigned(u64::from(*n), 4), |from| fits(from.unsigned(4)?)?;
+    u64: |n, to| to.unsigned(*n, 8), |from| from.unsigned(8)?;
+    i16: |n, to| to.signed(i64::from(*n), 2), |from| fits(from.signed(2)?)?;
+    i32: |n, to| to.signed(i64::from(*n), 4), |from| fits(from.signed(4)?)?;
+    i64: |n, to| to.signed(*n, 8), |from| from.signed(8)?;
     f64: |n, to| to.text(Some(decimal(*n).as_bytes()))?, |from| number(from)?;
     f32: |n, to| f64::from(*n).put(to)?, |from| f64::get(from)? as f32;
     Real: |n, to| n.0.put(to)?, |from| Real(f32::get(from)?);
@@ -77,8 +77,8 @@ simple! {
             name => Some(Key::new(name).map_err(|_| WireError::Malformed("key"))?),
         };
     Vec<u8>:
-        |bytes, to| { (bytes.len() as u64).put(to)?; to.raw(bytes) },
-        |from| { let len = from.number()?; from.raw(len)?.to_vec() };
+        |bytes, to| { bytes.len().put(to)?; to.raw(bytes) },
+        |from| { let len = usize::get(from)?; from.raw(len as u64)?.to_vec() };
     Cpuset:
         |cpuset, to| cpuset.bitmap.put(to)?,
         |from| Cpuset { source: None, bitmap: Wire::get(from)? };
@@ -108,7 +108,7 @@ simple! {
     DataArray:
         |array, to| to.nested(|to| {
             array.data_type().put(to)?;
-            (array.len() as u64).put(to)?;
+            array.len().put(to)?;
             if array.is_empty() { Ok(()) } else { to.list(array.data_type(), array.items()) }
         })?,
         |from| from.nested(|from| {
@@ -119,7 +119,9 @@ simple! {
             };
             DataArray::new(ty, items).map_err(|_| WireError::Malformed("array of one type"))
         })?;
-    usize: |n, to| (*n as u64).put(to)?, |from| fits(from.number()?)?;
+    usize:
+        |n, to| { to.tag(DataType::SIZE)?; (*n as u64).put(to)? },
+        |from| { from.tag(DataType::SIZE)?; fits(u64::get(from)?)? };
 }
 
 /// Bytes in which hwloc says what it supports, behind a topology.
@@ -214,6 +216,34 @@ mod short {
     }
 }
 
+/// Lists with an INT in front.
+mod arguments {
+    use super::*;
+
+    pub fn put(list: &[Text], to: &mut Writer<'_>) -> Result<(), WireError> {
+        to.tag(DataType::INT)?;
+        short::put(list, to)
+    }
+    pub fn get(from: &mut Reader<'_>) -> Result<Vec<Text>, WireError> {
+        from.tag(DataType::INT)?;
+        short::get(from)
+    }
+}
+
+/// Numbers of the type INT.
+mod int {
+    use super::*;
+
+    pub fn put(number: &i32, to: &mut Writer<'_>) -> Result<(), WireError> {
+        to.tag(DataType::INT)?;
+        number.put(to)
+    }
+    pub fn get(from: &mut Reader<'_>) -> Result<i32, WireError> {
+        from.tag(DataType::INT)?;
+        i32::get(from)
+    }
+}
+
 /// Process ids: behind their own type.
 mod pid {
     use super::*;
@@ -265,7 +295,7 @@ structures! {
     Proc { nspace, rank }
     Info { key, flags, value }
     Pdata { proc, key, value }
-    App { cmd, argv as short, env as short, cwd, maxprocs, info }
+    App { cmd, argv as arguments, env as short, cwd, maxprocs as int, info }
     Query { keys as short, qualifiers }
     ProcInfo { proc, hostname, executable, pid as pid, state; exit_code = 0 }
     Envar { name, value, separator }

@@ -4,6 +4,8 @@ use proptest::prelude::*;
 use super::*;
 use crate::data::{DataArray, Info, Rank, Value, arbitrary, archive::MAX_DEPTH, keys};
 
+const FORMS: [Form; 4] = [Form::Plain, Form::Described, Form::PlainFixed, Form::DescribedFixed];
+
 fn packed(ty: DataType, items: &[Value]) -> Vec<u8> {
     let mut bytes = Vec::new();
     Writer::new(&mut bytes).pack(Form::Plain, ty, items).expect("can be packed");
@@ -28,7 +30,7 @@ fn value() -> impl Strategy<Value = Value> {
 proptest! {
     #[test]
     fn values_come_back(value in value()) {
-        for form in [Form::Plain, Form::Described] {
+        for form in FORMS {
             let mut bytes = Vec::new();
             let wrapped = Value::Value(Box::new(value.clone()));
             let packed = Writer::new(&mut bytes).pack(form, DataType::VALUE, std::slice::from_ref(&wrapped));
@@ -56,7 +58,7 @@ proptest! {
 
     #[test]
     fn any_bytes_do_no_harm(bytes in prop::collection::vec(any::<u8>(), 0..64), ty in 0..80u16) {
-        for form in [Form::Plain, Form::Described] {
+        for form in FORMS {
             let mut reader = Reader::new(&bytes);
             if reader.unpack(form, DataType(ty), 1000).is_err() {
                 prop_assert_eq!(reader.rest(), bytes.as_slice());
@@ -203,5 +205,82 @@ fn floating_point_numbers_are_printed_as_c_does() {
         assert_eq!(&bytes[2..bytes.len() - 1], text.as_bytes());
         let got = Reader::new(&bytes).unpack(Form::Plain, DataType::FLOAT, 1).expect("a number");
         assert_eq!(packed(DataType::FLOAT, &got.items), bytes);
+    }
+}
+
+/// Packs of `v3`, written by hand from a description of it: no peer of that release was at hand.
+#[test]
+fn integers_of_the_older_encoding_have_the_width_of_their_type() {
+    let text = |text: &str| Value::string(text);
+    let proc = crate::data::Proc::new(crate::data::Nspace::new("job").unwrap(), Rank(3));
+    // A count of four bytes stands in front of each.
+    for (ty, value, bytes) in [
+        (DataType::BOOL, Value::Bool(true), "01"),
+        (DataType::STRING, text("ab"), "00000003 616200"),
+        (DataType::STRING, Value::String(None), "00000000"),
+        (DataType::SIZE, Value::Size(258), "000f 0000000000000102"),
+        (DataType::INT, Value::Int(-2), "0009 fffffffe"),
+        (DataType::UINT, Value::Uint(7), "000e 00000007"),
+        (DataType::PID, Value::Pid(17), "000e 00000011"),
+        (DataType::INT16, Value::Int16(-2), "fffe"),
+        (DataType::UINT16, Value::Uint16(258), "0102"),
+        (DataType::INT32, Value::Int32(-2), "fffffffe"),
+        (DataType::UINT32, Value::Uint32(7), "00000007"),
+        (DataType::INT64, Value::Int64(-2), "fffffffffffffffe"),
+        (DataType::UINT64, Value::Uint64(7), "0000000000000007"),
+        (DataType::STATUS, Value::Status(crate::data::Status(-46)), "ffffffd2"),
+        (DataType::PROC_RANK, Value::ProcRank(Rank::WILDCARD), "fffffffe"),
+        (DataType::BYTE_OBJECT, Value::ByteObject(vec![1, 2]), "000f 0000000000000002 0102"),
+        (DataType::PROC, Value::Proc(proc), "00000004 6a6f6200 00000003"),
+        (DataType::VALUE, Value::Value(Box::new(Value::Size(5))), "0004 000f 0000000000000005"),
+        (
+            DataType::INFO,
+            Value::Info(Box::new(Info::new("k", Value::Int(5)))),
+            "00000002 6b00 00000000 0006 0009 00000005",
+        ),
+        (
+            DataType::DATA_ARRAY,
+            Value::DataArray(DataArray::new(DataType::UINT, vec![Value::Uint(1), Value::Uint(2)]).unwrap()),
+            "000b 000f 0000000000000002 000e 00000001 00000002",
+        ),
+    ] {
+        let body = hex(&bytes.replace(' ', ""));
+        let described = [&[0, 9, 0, 0, 0, 1][..], &ty.0.to_be_bytes(), &body].concat();
+        for (form, expected) in
+            [(Form::PlainFixed, [&[0, 0, 0, 1][..], &body].concat()), (Form::DescribedFixed, described)]
+        {
+            let mut packed = Vec::new();
+            Writer::new(&mut packed).pack(form, ty, std::slice::from_ref(&value)).unwrap();
+            assert_eq!(packed, expected, "{value:?}");
+            let mut reader = Reader::new(&packed);
+            assert_eq!(reader.unpack(form, ty, 1).unwrap().items, std::slice::from_ref(&value));
+            assert_eq!(reader.rest(), b"");
+            for len in 0..packed.len() {
+                assert!(Reader::new(&packed[..len]).unpack(form, ty, 1).is_err(), "{len} bytes of {value:?}");
+            }
+        }
+    }
+    let app = crate::data::App {
+        cmd: Some(crate::data::Text::new("x").unwrap()),
+        argv: vec![crate::data::Text::new("x").unwrap()],
+        env: Vec::new(),
+        cwd: None,
+        maxprocs: 2,
+        info: Vec::new(),
+    };
+    let mut packed = Vec::new();
+    Writer::new(&mut packed).pack(Form::PlainFixed, DataType::APP, &[Value::App(Box::new(app.clone()))]).unwrap();
+    let expected = "00000001 00000002 7800 0009 00000001 00000002 7800 00000000 00000000 0009 00000002 \
+                    000f 0000000000000000";
+    assert_eq!(packed, hex(&expected.replace(' ', "")));
+    let back = Reader::new(&packed).unpack(Form::PlainFixed, DataType::APP, 1).unwrap();
+    assert_eq!(back.items, [Value::App(Box::new(app))]);
+}
+
+#[test]
+fn a_type_in_front_of_an_integer_is_that_of_its_width() {
+    for ty in [DataType::INT, DataType::UINT, DataType::SIZE, DataType::PID] {
+        let bytes = [&[0, 0, 0, 1, 0, 8][..], &[0; 8]].concat();
+        assert!(matches!(Reader::new(&bytes).unpack(Form::PlainFixed, ty, 1), Err(WireError::Malformed(_))));
     }
 }

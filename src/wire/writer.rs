@@ -1,6 +1,6 @@
 //! Appending packs to bytes.
 use super::records::{self, Wire};
-use super::{COUNT, Form, PID, POINTERS, WireError, flex};
+use super::{COUNT, Form, POINTERS, WireError, flex, tag};
 use crate::data::{DataType, Key, Value, archive::MAX_DEPTH};
 
 /// Sink of packs.
@@ -41,6 +41,8 @@ impl Sink for Vec<u8> {
 /// [`all_or_nothing`](Self::all_or_nothing): what a structure is made of, `records` says.
 pub struct Writer<'a> {
     sink: &'a mut dyn Sink,
+    /// True if integers have the width of their type, as the last head of a pack said.
+    is_fixed: bool,
     depth: usize,
     is_full: bool,
 }
@@ -48,7 +50,7 @@ pub struct Writer<'a> {
 impl<'a> Writer<'a> {
     /// Appends to what is there.
     pub fn new(sink: &'a mut dyn Sink) -> Self {
-        Self { sink, depth: 0, is_full: false }
+        Self { sink, is_fixed: false, depth: 0, is_full: false }
     }
 
     /// Appends a pack of elements that are all of type `ty`. When it fails, nothing is appended.
@@ -95,11 +97,12 @@ impl<'a> Writer<'a> {
     /// [`WireError::Unfit`] where they are too many.
     pub fn head(&mut self, form: Form, ty: DataType, count: usize) -> Result<(), WireError> {
         let count = i32::try_from(count).map_err(|_| WireError::Unfit("too many elements"))?;
-        if form == Form::Described {
+        self.is_fixed = form.is_fixed();
+        if form.is_described() {
             COUNT.put(self)?;
         }
         count.put(self)?;
-        if form == Form::Described {
+        if form.is_described() {
             ty.put(self)?;
         }
         Ok(())
@@ -110,8 +113,8 @@ impl<'a> Writer<'a> {
     /// # Errors
     /// As [`pack`](Self::pack).
     pub fn list(&mut self, ty: DataType, items: &[Value]) -> Result<(), WireError> {
+        self.tag(ty)?;
         match ty {
-            DataType::PID => PID.put(self)?,
             DataType::POINTER => {
                 self.raw(&[POINTERS]);
                 return Ok(());
@@ -122,19 +125,37 @@ impl<'a> Writer<'a> {
         items.iter().try_for_each(|item| records::put(item, self))
     }
 
+    /// The type in front of elements of a type, where one stands there.
+    ///
+    /// # Errors
+    /// None.
+    pub fn tag(&mut self, ty: DataType) -> Result<(), WireError> {
+        tag(self.is_fixed, ty).map_or(Ok(()), |tag| tag.put(self))
+    }
+
+    /// An integer of so many bytes without a sign.
+    pub fn unsigned(&mut self, number: u64, width: usize) {
+        if self.is_fixed { self.raw(&number.to_be_bytes()[8 - width..]) } else { self.number(number) }
+    }
+
+    /// An integer of so many bytes with a sign.
+    pub fn signed(&mut self, number: i64, width: usize) {
+        if self.is_fixed { self.raw(&number.to_be_bytes()[8 - width..]) } else { self.number(flex::fold(number)) }
+    }
+
     /// Bytes as they are.
     pub fn raw(&mut self, bytes: &[u8]) {
         self.is_full |= !self.sink.append(bytes);
     }
 
-    /// An integer without a sign.
+    /// An integer of varying length without a sign.
     pub fn number(&mut self, number: u64) {
         let mut room = [0; flex::MAX];
         let len = flex::put(&mut room, number);
         self.raw(&room[..len]);
     }
 
-    /// Many integers, those with a sign [folded](flex::fold).
+    /// Many integers of varying length, those with a sign [folded](flex::fold).
     pub fn numbers(&mut self, numbers: impl Iterator<Item = u64>) {
         /// Bytes that are appended together.
         const TOGETHER: usize = 256;

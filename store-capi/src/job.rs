@@ -1,7 +1,6 @@
 //! The writer's side: a job, what is said of it, what its processes post, and how readers come by it.
 use std::collections::HashMap;
 use std::os::fd::{AsFd, AsRawFd, IntoRawFd, OwnedFd};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use instanton::data::{Info, Key, Nspace, Posted, Proc, Rank, Scope, Status, Value, keys};
 use instanton::handover::Listener;
@@ -33,7 +32,7 @@ pub struct instanton_job_t {
     contradictions: u64,
 }
 
-/// Where the number stands for a level.
+/// Numbers of levels, the array of each, and the key of its own number in there.
 const LEVELS: [(c_int, &str, &str); 3] = [
     (1, keys::SESSION_INFO_ARRAY, keys::SESSION_ID),
     (2, keys::APP_INFO_ARRAY, keys::APPNUM),
@@ -122,8 +121,7 @@ fn written(error: WriteError) -> Code {
 /// A number that tells this job's blobs from those of other nodes.
 fn identity() -> u64 {
     use std::hash::{BuildHasher, RandomState};
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    RandomState::new().hash_one((now, std::process::id()))
+    RandomState::new().hash_one(std::process::id())
 }
 
 fn host_name() -> String {

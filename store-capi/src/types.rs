@@ -49,7 +49,7 @@ structures! {
         size: u32 = 0, readers: u32 = 4, bytes: u64 = 8, segments: u64 = 16, live: u64 = 24, retired: u64 = 32,
         set_aside: u64 = 40, generation: u64 = 48, contradictions: u64 = 56,
     }
-    /// Where a reader finds its segments.
+    /// Source of a reader's segments.
     instanton_view_spec_t, 40 {
         size: u32 = 0, version: u32 = 4, address: *const c_char = 8, descriptors: *const c_int = 16,
         ndescriptors: usize = 24, page: c_int = 32, patience_ms: u32 = 36,

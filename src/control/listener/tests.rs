@@ -23,7 +23,7 @@ impl Callers for Nobody {
 fn who_comes_in_a_crowd_has_others_served_between() {
     let (socket, name) = bind_abstract(FOR_JOBS).unwrap();
     let poll = mio::Poll::new().unwrap();
-    let mut door = Listener::new(0, poll.registry().try_clone().unwrap(), 0, vec![socket]).unwrap();
+    let mut door = Listener::new(0, poll.registry().try_clone().unwrap(), 0, vec![socket], &Lobby::account()).unwrap();
     let address = SocketAddr::from_abstract_name(&name).unwrap();
     let peers: Vec<UnixStream> = (0..100).map(|_| UnixStream::connect_addr(&address).unwrap()).collect();
     door.ready(0, Ready { readable: true, writable: false, ended: false }, &mut Nobody);
@@ -42,7 +42,7 @@ fn who_comes_in_a_crowd_has_others_served_between() {
 fn nobody_waits_for_a_handshake_that_is_over() {
     let (socket, name) = bind_abstract(FOR_JOBS).unwrap();
     let poll = mio::Poll::new().unwrap();
-    let mut door = Listener::new(0, poll.registry().try_clone().unwrap(), 0, vec![socket]).unwrap();
+    let mut door = Listener::new(0, poll.registry().try_clone().unwrap(), 0, vec![socket], &Lobby::account()).unwrap();
     assert_eq!(door.deadline(), None);
     let address = SocketAddr::from_abstract_name(&name).unwrap();
     let mut peers: Vec<UnixStream> = (0..3).map(|_| UnixStream::connect_addr(&address).unwrap()).collect();
@@ -101,7 +101,8 @@ impl Visit {
     fn new(account: &Account) -> Visit {
         let (socket, name) = bind_abstract(FOR_JOBS).unwrap();
         let poll = mio::Poll::new().unwrap();
-        let mut door = Listener::new(0, poll.registry().try_clone().unwrap(), 0, vec![socket]).unwrap();
+        let mut door =
+            Listener::new(0, poll.registry().try_clone().unwrap(), 0, vec![socket], &Lobby::account()).unwrap();
         let address = SocketAddr::from_abstract_name(&name).unwrap();
         let mut peer = UnixStream::connect_addr(&address).unwrap();
         door.ready(0, READY, &mut Nobody);
@@ -251,6 +252,30 @@ fn answers_that_nobody_reads_are_refused_over_the_limit() {
     assert!(account.used() > 6 << 20 && account.used() < 7 << 20, "two answers and two refusals");
     assert!(notes.left.is_empty());
     drop(visit.peer);
+    visit.door.ready(1, Ready { ended: true, ..READY }, &mut notes);
+    assert_eq!(account.used(), 0);
+}
+
+#[test]
+fn descriptors_that_wait_are_charged_until_they_are_sent() {
+    let account = Account::of_job("job", 1 << 20);
+    let mut visit = Visit::new(&account);
+    let mut notes = Notes::default();
+    let reply = |number| {
+        let descriptors = (0..10).map(|_| OwnedFd::from(std::fs::File::open("/dev/null").unwrap())).collect();
+        Outgoing::Reply { number, reply: Reply::Segments { parts: vec![DescriptorKind::Job; 10] }, descriptors }
+    };
+    visit.door.send(visit.connection, reply(1), &mut notes);
+    assert!(account.used() >= 10 * 4096, "what came before has not been read");
+    std::io::Read::read(&mut visit.peer, &mut [0; 4096]).unwrap();
+    visit.door.ready(visit.connection, Ready { writable: true, readable: false, ended: false }, &mut notes);
+    assert_eq!(account.used(), 0, "they are on their way");
+    let held = account.force((1 << 20) - 10 * 4096 + 1);
+    let before = account.used();
+    visit.door.send(visit.connection, reply(2), &mut notes);
+    assert!(notes.left.is_empty(), "it is the news of a refusal now");
+    assert!(account.used() < before + 4096);
+    drop((held, visit.peer));
     visit.door.ready(1, Ready { ended: true, ..READY }, &mut notes);
     assert_eq!(account.used(), 0);
 }

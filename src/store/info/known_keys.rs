@@ -50,6 +50,8 @@ pub(in crate::store) enum Class {
     Job,
     Session,
     Node,
+    /// The node of a process: where neither is named, as with [`Class::Process`].
+    Placed,
     App,
 }
 
@@ -76,7 +78,7 @@ const KNOWN: [Known; 27] = [
     of(keys::NODE_RANK, Class::Process, Some(Derived::NodeRank)),
     of(keys::APP_RANK, Class::Process, Some(Derived::AppRank)),
     of(keys::GLOBAL_RANK, Class::Process, Some(Derived::GlobalRank)),
-    of(keys::NODEID, Class::Node, Some(Derived::NodeNumber)),
+    of(keys::NODEID, Class::Placed, Some(Derived::NodeNumber)),
     of(keys::APPNUM, Class::Process, Some(Derived::AppNumber)),
     of(keys::HOSTNAME, Class::Node, Some(Derived::HostName)),
     of(keys::LOCAL_SIZE, Class::Node, Some(Derived::LocalSize)),

@@ -164,6 +164,15 @@ impl Table {
         replaced
     }
 
+    /// Leads nobody to a rank's records any more. Their blocks are kept: this takes no memory, and asks for none.
+    pub(in crate::store) fn withdraw(&mut self, rank: Rank) {
+        if let Some(at) = self.job().page(job::page_of(rank.0))
+            && let Some(words) = self.set.words(at)
+        {
+            job::publish(&words, at, rank.0, None);
+        }
+    }
+
     /// Takes back what was prepared.
     pub(in crate::store) fn discard(&mut self, prepared: Prepared) {
         prepared.new.into_iter().for_each(|block| self.set.discard(block));

@@ -220,7 +220,7 @@ impl Directives {
             self.level = match class_of(key) {
                 Some(Class::Session) if self.session.is_some() => InfoLevel::Session,
                 Some(Class::App) if self.app.is_some() => InfoLevel::App,
-                Some(Class::Node) if self.node.is_some() || self.host.is_some() => InfoLevel::Node,
+                Some(Class::Node | Class::Placed) if self.node.is_some() || self.host.is_some() => InfoLevel::Node,
                 _ => InfoLevel::Default,
             };
         }

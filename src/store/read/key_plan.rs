@@ -49,10 +49,10 @@ pub(super) fn order(question: &Question<'_>, in_job: bool, class: Option<Class>)
         (InfoLevel::Default, Some(Class::Process | Class::Job | Class::Session)) if in_job => {
             &[P::JOB, P::SESSIONS, NODE, P::APPS]
         }
-        (InfoLevel::Default, Some(Class::Node)) if in_job => &[NODE, P::JOB, P::SESSIONS, P::APPS],
+        (InfoLevel::Default, Some(Class::Node | Class::Placed)) if in_job => &[NODE, P::JOB, P::SESSIONS, P::APPS],
         (InfoLevel::Default, Some(Class::App)) if in_job => &[P::APPS, P::JOB, P::SESSIONS, NODE],
         (InfoLevel::Default, _) if question.rank.is_process() => &[],
-        (InfoLevel::Default, Some(Class::Process)) => &[P::JOB],
+        (InfoLevel::Default, Some(Class::Process | Class::Placed)) => &[P::JOB],
         (InfoLevel::Default, _) => &[P::JOB, P::SESSIONS, NODE, P::APPS],
         (InfoLevel::Job, _) => &[P::JOB],
         (InfoLevel::Session, _) => &[P::SESSIONS],

@@ -128,6 +128,15 @@ fn placement_comes_from_whatever_names_it() {
     assert_eq!(get(&writer, 2, keys::LOCAL_PEERS), Value::from("0,2"));
     assert_eq!(writer.reader().own_node(), Some(5));
     assert!(writer.reader().is_local(Rank(1)) && !writer.reader().is_local(Rank(0)));
+    let level = Directives::at(InfoLevel::Node);
+    assert_eq!(
+        writer.reader().get(&Question::new(Rank::WILDCARD, keys::NODEID).with(&level)).ok(),
+        Some(Value::from(5u32))
+    );
+    assert!(
+        !writer.reader().contains(&Question::new(Rank::WILDCARD, keys::NODEID)).unwrap(),
+        "the job is on no node in particular"
+    );
     assert!(!writer.reader().contains(&Question::new(Rank::WILDCARD, keys::NODE_LIST)).unwrap(), "not all have names");
     // By the list of local peers alone.
     let writer = reader_of(&[Info::new(keys::JOB_SIZE, 4u32), Info::new(keys::LOCAL_PEERS, "1,3")], 2, "me");

@@ -146,13 +146,6 @@ pub struct Core {
     pub locality: String,
 }
 
-impl Place {
-    /// The core of a process, where each is bound to one, in turn.
-    pub fn core_of(&self, number: u32) -> Option<&Core> {
-        self.cores.get(number as usize % self.cores.len().max(1))
-    }
-}
-
 /// The machine and the place of this process in it; `None` without the library or when it fails.
 pub fn place(with_cores: bool) -> Option<Place> {
     let topology = Topology::discover()?;

@@ -60,6 +60,8 @@ mod transport;
 #[cfg(all(feature = "client", feature = "server"))]
 mod upstream;
 #[cfg(feature = "peers")]
+mod wall_clock;
+#[cfg(feature = "peers")]
 mod wire;
 
 #[cfg(any(feature = "client", feature = "server"))]
@@ -72,6 +74,7 @@ pub use printable::printable;
 pub mod internal {
     #[cfg(feature = "client")]
     pub mod client {
+        pub use crate::attribute_support::{PROVISIONAL_ABI, STABLE_ABI};
         pub use crate::client::call::wait;
         pub use crate::client::forward::abi_versions;
         pub use crate::client::get::peek;
@@ -87,7 +90,7 @@ pub mod internal {
     #[cfg(feature = "peers")]
     pub mod message {
         pub use crate::message::{
-            Decision, Forward, GroupCall, Have, Part, Push, Reply, Request, key_in_context, lines,
+            Decision, DescriptorKind, Forward, GroupCall, Have, Push, Reply, Request, key_in_context, lines,
         };
     }
     #[cfg(feature = "server")]
@@ -96,6 +99,7 @@ pub mod internal {
     }
     #[cfg(feature = "server")]
     pub mod stock {
+        pub use crate::stock::SERVED;
         pub use crate::stock::parsers::{is_ack, is_conversation, is_request};
     }
     pub mod sys {
@@ -110,6 +114,11 @@ pub mod internal {
     #[cfg(all(feature = "client", feature = "server"))]
     pub mod upstream {
         pub use crate::upstream::parsers::{is_answer, is_job_info, is_news};
+        pub use crate::upstream::{node, told};
+    }
+    #[cfg(feature = "peers")]
+    pub mod wall_clock {
+        pub use crate::wall_clock::since_1970;
     }
     #[cfg(feature = "peers")]
     pub mod wire {

@@ -162,13 +162,14 @@ impl Handlers {
         Ok((id, news))
     }
 
-    /// From now on it is called. What has come before and only this one wants is to be delivered anew.
-    pub(super) fn activate(&self, id: usize, me: &Proc) -> Vec<Event> {
+    /// From now on it is called. Returns the events that have come before and nobody else has wanted, with the handler.
+    pub(super) fn activate(&self, id: usize, me: &Proc) -> Vec<(Event, Called)> {
         let mut registry = self.lock();
         let Registry { list, unwanted, .. } = &mut *registry;
         let Some(entry) = list.iter_mut().find(|entry| entry.id == id) else { return Vec::new() };
         entry.active = true;
-        unwanted.take(Instant::now(), |event| entry.wants(event, me))
+        let missed = unwanted.take(Instant::now(), |event| entry.wants(event, me));
+        missed.into_iter().map(|event| (event, entry.called())).collect()
     }
 
     /// Takes a handler away, and says which of its codes nobody has registered any more, as [`Handlers::add`] does.
@@ -198,22 +199,29 @@ impl Handlers {
     pub(super) fn matching(&self, event: &Event, me: &Proc) -> impl Iterator<Item = Called> + use<> {
         let mut registry = self.lock();
         let wanted = registry.list.iter().filter(|entry| entry.wants(event, me));
-        let called = wanted.map(|entry| Called {
-            id: entry.id,
-            once: entry.once,
-            name: entry.name.clone(),
-            return_object: entry.return_object.clone(),
-            handler: entry.handler.clone(),
-        });
-        let called: Vec<_> = called.collect();
+        let called: Vec<_> = wanted.map(Entry::called).collect();
         if called.is_empty() && !event.info.is_set(keys::EVENT_DO_NOT_CACHE) {
-            registry.unwanted.keep(event.clone(), &event.info, Instant::now());
+            registry.keep(event);
         }
         called.into_iter()
+    }
+
+    /// Keeps an event for the next handler that is registered for it, unless it is kept already.
+    pub(super) fn keep(&self, event: &Event) {
+        let mut registry = self.lock();
+        let is_same =
+            |kept: &Event| kept.status == event.status && kept.source == event.source && kept.info == event.info;
+        registry.unwanted.take(Instant::now(), is_same);
+        registry.keep(event);
     }
 }
 
 impl Registry {
+    /// Keeps an event that no handler has wanted.
+    fn keep(&mut self, event: &Event) {
+        self.unwanted.keep(event.clone(), &event.info, Instant::now());
+    }
+
     /// Returns those of these codes that no handler has.
     fn unknown(&self, codes: &[Status]) -> Option<Vec<Status>> {
         if codes.is_empty() {
@@ -241,6 +249,16 @@ impl Registry {
 }
 
 impl Entry {
+    fn called(&self) -> Called {
+        Called {
+            id: self.id,
+            once: self.once,
+            name: self.name.clone(),
+            return_object: self.return_object.clone(),
+            handler: self.handler.clone(),
+        }
+    }
+
     fn wants(&self, event: &Event, me: &Proc) -> bool {
         let code = match self.codes.is_empty() {
             true => !event.skips_default_handlers(),

@@ -151,7 +151,7 @@ impl Inner {
         until: Option<Instant>,
         send: impl FnOnce(&Link, u32) -> Result<(), Error>,
     ) -> Result<Option<Result<(), Error>>, Error> {
-        let Some(reader) = self.jobs.own().filter(|_| self.link.has_server()) else { return Ok(None) };
+        let Some(reader) = self.jobs.of_server().filter(|_| self.link.has_server()) else { return Ok(None) };
         let sending = self.meetings.sending.lock().unwrap_or_else(PoisonError::into_inner);
         if self.meetings.count.load(Ordering::Acquire) > 0 && !self.settle_meeting(reader) {
             return Ok(None);

@@ -4,12 +4,14 @@
 //! An answer of attributes brings a status with them: a failure may be explained by some, and a success may
 //! be a partial one. A host that does not do such things answers `ERR_NOT_SUPPORTED`.
 use std::sync::PoisonError;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::attribute_support;
 use crate::data::{Info, InfoList, Proc, Query, ResourceUnit, Status, Text, Value, keys};
 use crate::message::{Credential, Forward, Infos, Reply, Request};
 use crate::pending::{Callback, Pending};
+#[cfg(feature = "server")]
+use crate::upstream::contacts;
+use crate::wall_clock;
 
 use super::call::{infos, limit_in, nothing};
 use super::{Client, Error, Inner};
@@ -31,13 +33,18 @@ impl Inner {
 
     /// The answers to queries for nothing but servers on this node, an attribute for each.
     fn servers(queries: &[Query]) -> Option<Vec<Info>> {
-        let answers = queries.iter().flat_map(|query| &query.keys).map(attribute_support::available_servers);
+        let answers = queries.iter().flat_map(|query| &query.keys).map(|key| {
+            let native = attribute_support::available_servers(key);
+            #[cfg(feature = "server")]
+            let native = native.map(|native| [native, contacts::available()].concat());
+            native
+        });
         answers.collect::<Option<Vec<_>>>().filter(|all| !all.is_empty()).map(|all| all.concat())
     }
 
     /// Answers queries, or asks the server.
     fn query(&self, queries: Vec<Query>, callback: Callback<Infos, Error>) -> Result<(), Error> {
-        if queries.is_empty() || queries.iter().any(|query| names_two(&query.qualifiers)) {
+        if queries.is_empty() || !queries.iter().all(Query::is_sound) {
             return Err(Status::ERR_BAD_PARAM.into());
         }
         let answer = if let Some(versions) = abi_versions(&queries) {
@@ -65,12 +72,6 @@ fn credential(reply: Reply) -> Option<Credential> {
         Reply::Credential(credential, infos) => Some((credential, infos)),
         _ => None,
     }
-}
-
-/// True if a process is named in two ways, which the Standard forbids.
-fn names_two(qualifiers: &[Info]) -> bool {
-    let has = |key| qualifiers.find(key).is_some();
-    has(keys::PROCID) && (has(keys::NSPACE) || has(keys::RANK))
 }
 
 /// The answers to queries for nothing but the version of the binary interface, which need no server and no init.
@@ -123,7 +124,7 @@ impl Client {
             directives.push(Info::new(keys::LOG_SOURCE, self.proc().clone()));
         }
         if directives.is_set(keys::LOG_GENERATE_TIMESTAMP) && directives.find(keys::LOG_TIMESTAMP).is_none() {
-            let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+            let now = wall_clock::since_1970();
             directives.push(Info::new(keys::LOG_TIMESTAMP, Value::Time(now.as_secs() as i64)));
         }
         let request = match data {

@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use instanton_layout::hash::same;
 
-use crate::data::{DataArray, Info, Key, Nspace, Proc, Rank, Status, Value, keys};
+use crate::data::{DataArray, Info, Key, Nspace, Proc, Rank, Scope, Status, Value, keys};
 use crate::message::{Reply, Request};
 use crate::pending::{Callback, Pending};
-use crate::store::{Guard, JobReader, Miss, PinError, RawValue, ReadError};
+use crate::store::{Guard, JobReader, Miss, Origin, PinError, RawValue, ReadError};
 use crate::sys::cell::Epoch;
 use crate::trace;
 
@@ -59,6 +59,9 @@ enum Step {
     /// Ask the server.
     Ask,
 }
+
+/// A value that a reader has of a process.
+type Known = (Key, Scope, Value, Origin);
 
 /// Callback that receives a borrowed value. One type for all callers: the way to a value is long, and there once.
 type Show<'a> = &'a mut dyn FnMut(Found<'_>);
@@ -284,7 +287,10 @@ impl Inner {
         }
         match reader.read_in(epoch, &question, &mut |raw| f(Found::Shared(raw))) {
             Ok(()) => Step::Shown,
-            Err(Miss::NotFound) => self.own_put_or(epoch, &question, f, self.absent(&question)),
+            Err(Miss::NotFound) => match self.jobs.second().filter(|_| question.nspace.is_empty()) {
+                None => self.own_put_or(epoch, &question, f, self.absent(&question)),
+                Some(second) => self.look_behind(epoch, question, second, f),
+            },
             Err(Miss::Unmapped(_)) => self.map_or_ask(),
             // Replaced too often while it was read: the server reads it in peace.
             Err(Miss::Busy) => Step::Ask,
@@ -293,6 +299,17 @@ impl Inner {
                 self.jobs.give_up(format_args!("{nspace} has a damaged segment: {error}"));
                 Step::Ask
             }
+        }
+    }
+
+    /// Looks for what the node's segments do not have: it may have come from elsewhere.
+    #[cold]
+    fn look_behind(&self, epoch: &Epoch, question: Question<'_>, second: &JobReader, f: Show<'_>) -> Step {
+        match second.read_in(epoch, &question, &mut |raw| f(Found::Shared(raw))) {
+            Ok(()) => Step::Shown,
+            Err(Miss::NotFound) => self.own_put_or(epoch, &question, f, self.absent(&question)),
+            Err(Miss::Unmapped(_)) => self.map_or_ask(),
+            Err(Miss::Busy | Miss::Corrupt(_)) => Step::Ask,
         }
     }
 
@@ -450,7 +467,7 @@ impl Inner {
     fn answer_all(&self, asked: &OwnedQuestion) -> Answered {
         let Proc { nspace, rank } = &asked.proc;
         let shared = match self.jobs.of(nspace.as_bytes()) {
-            Some(reader) => match reader.all(*rank) {
+            Some(reader) => match self.all_in(reader, nspace, *rank) {
                 Ok(all) => all.into_iter().map(|(key, _, value, _)| Info { key, flags: 0, value }).collect(),
                 Err(Miss::Unmapped(_)) if self.jobs.can_map() => return Answered::Map,
                 Err(_) => return Answered::Ask,
@@ -466,6 +483,15 @@ impl Inner {
             }
             None => Answered::Ask,
         }
+    }
+
+    /// All that a reader has of a process, and what the one behind it has besides.
+    fn all_in(&self, reader: &JobReader, nspace: &Nspace, rank: Rank) -> Result<Vec<Known>, Miss> {
+        let mut all = reader.all(rank)?;
+        if let Some(second) = self.jobs.second().filter(|_| *nspace == self.proc.nspace) {
+            all.extend(second.all(rank)?);
+        }
+        Ok(all)
     }
 
     /// All values of a process, known to others or to this one alone, in the order of a Get; `None` when there are

@@ -17,7 +17,7 @@ use crate::control::frame::{self, FrameError, HEADER, Kind, MAX_HANDSHAKE};
 use crate::control::handshake::{Attach, Hello, Welcome};
 use crate::data::archive::Wire;
 use crate::data::{Info, Nspace, Proc, Rank, Status, keys};
-use crate::message::Part;
+use crate::message::DescriptorKind;
 use crate::sys::socket::{self, Door};
 use crate::trace;
 #[cfg(feature = "server")]
@@ -48,7 +48,7 @@ pub(super) struct Accepted {
     pub(super) server: Reached,
     /// Name of this process.
     pub(super) proc: Proc,
-    pub(super) parts: Vec<Part>,
+    pub(super) parts: Vec<DescriptorKind>,
     pub(super) descriptors: Vec<OwnedFd>,
 }
 

@@ -4,11 +4,16 @@
 //! descriptors get lost or a segment is not what it should be, the trace says so once and nothing new is mapped from
 //! then on: what is mapped goes on being read, the rest is looked up over the control plane. A process without a server
 //! describes its job to itself, in segments of its own, and so is answered by the same rules as any other.
+//!
+//! Under a stock server that has our plug-in, the own job has two readers. The node's segments, which the plug-in
+//! writes, come first in every look-up; behind them are those of the server in this process, which has what came from
+//! elsewhere, and whose word of release fences wait at.
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, OnceLock};
 
 use crate::data::{Info, Nspace, Proc, Rank, Status, keys};
-use crate::message::{Part, Reply, Request};
+use crate::handover::{Opened, Source};
+use crate::message::{DescriptorKind, Reply, Request};
 use crate::store::{
     AttachError, BadJobInfo, Have, JobInfoBuilder, JobReader, JobWriter, Limits, MappedSegment, ReaderPage, WriteError,
 };
@@ -25,8 +30,30 @@ pub(super) struct Jobs {
 
 struct Job {
     nspace: Nspace,
+    /// The reader that is asked first.
     reader: JobReader,
+    behind: Option<Behind>,
     next: OnceLock<Box<Job>>,
+}
+
+/// Second reader of a job whose first one reads the node's segments.
+struct Behind {
+    /// The segments of the server in this process.
+    reader: JobReader,
+    /// The writer of the node's segments.
+    node: Source,
+}
+
+impl Job {
+    /// The reader of the segments that the server of this process has sent.
+    #[inline]
+    fn of_server(&self) -> &JobReader {
+        self.behind.as_ref().map_or(&self.reader, |behind| &behind.reader)
+    }
+
+    fn is_behind(&self) -> bool {
+        self.of_server().is_behind() || self.behind.is_some() && self.reader.is_behind()
+    }
 }
 
 /// Reason why a server's descriptors cannot be used.
@@ -86,7 +113,24 @@ impl Jobs {
     /// The reader of a job.
     #[inline]
     pub(super) fn of(&self, nspace: &[u8]) -> Option<&JobReader> {
-        self.iter().find(|job| job.nspace.as_bytes() == nspace).map(|job| &job.reader)
+        self.job(nspace).map(|job| &job.reader)
+    }
+
+    #[inline]
+    fn job(&self, nspace: &[u8]) -> Option<&Job> {
+        self.iter().find(|job| job.nspace.as_bytes() == nspace)
+    }
+
+    /// The own job's segments of the server of this process: at their word fences wait.
+    #[inline]
+    pub(super) fn of_server(&self) -> Option<&JobReader> {
+        self.first.get().map(|job| job.of_server())
+    }
+
+    /// The reader that is asked for what the node's segments of the own job do not have.
+    #[inline]
+    pub(super) fn second(&self) -> Option<&JobReader> {
+        Some(&self.first.get()?.behind.as_ref()?.reader)
     }
 
     fn iter(&self) -> impl Iterator<Item = &Job> {
@@ -95,23 +139,25 @@ impl Jobs {
 
     /// Returns whether there is more of any job than what is mapped.
     pub(super) fn is_behind(&self) -> bool {
-        self.can_map() && self.iter().any(|job| job.reader.is_behind())
+        self.can_map() && self.iter().any(Job::is_behind)
     }
 
     /// The jobs of which there is more than what is mapped.
     fn behind(&self) -> Vec<Nspace> {
         match self.can_map() {
-            true => self.iter().filter(|job| job.reader.is_behind()).map(|job| job.nspace.clone()).collect(),
+            true => self.iter().filter(|job| job.is_behind()).map(|job| job.nspace.clone()).collect(),
             false => Vec::new(),
         }
     }
 
-    /// Maps the own job as the server sent it at init.
-    pub(super) fn begin(&self, own: &Proc, parts: &[Part], descriptors: Vec<OwnedFd>) {
+    /// Maps the own job as the server sent it at init, behind the node's segments of it where there are any.
+    pub(super) fn begin(&self, own: &Proc, parts: &[DescriptorKind], descriptors: Vec<OwnedFd>, node: Option<Opened>) {
         if parts.is_empty() && self.can_map() {
             self.give_up(format_args!("the server offers no shared memory"));
         }
-        self.take_in(&own.nspace, parts, descriptors);
+        if let Err(error) = self.map(&own.nspace, parts, descriptors, node) {
+            self.give_up(format_args!("shared memory of {} cannot be used: {error}", own.nspace));
+        }
         if let Some(Err(error)) = self.own().map(|reader| reader.populate_own(own.rank)) {
             self.give_up(format_args!("shared memory of {} cannot be used: {error}", own.nspace));
         }
@@ -121,14 +167,14 @@ impl Jobs {
     /// without.
     pub(super) fn begin_alone(&self, own: &Proc, node: &str) {
         match alone(own, node) {
-            Ok(reader) => self.append(&own.nspace, reader),
+            Ok(reader) => self.append(&own.nspace, reader, None),
             Err(error) => trace!("{own} cannot be told of itself: {error}"),
         }
     }
 
     /// Maps what the server sent. The descriptors are closed.
-    pub(super) fn take_in(&self, nspace: &Nspace, parts: &[Part], descriptors: Vec<OwnedFd>) {
-        if let Err(error) = self.map(nspace, parts, descriptors) {
+    pub(super) fn take_in(&self, nspace: &Nspace, parts: &[DescriptorKind], descriptors: Vec<OwnedFd>) {
+        if let Err(error) = self.map(nspace, parts, descriptors, None) {
             self.give_up(format_args!("shared memory of {nspace} cannot be used: {error}"));
         }
     }
@@ -140,7 +186,13 @@ impl Jobs {
         }
     }
 
-    fn map(&self, nspace: &Nspace, parts: &[Part], descriptors: Vec<OwnedFd>) -> Result<(), Unusable> {
+    fn map(
+        &self,
+        nspace: &Nspace,
+        parts: &[DescriptorKind],
+        descriptors: Vec<OwnedFd>,
+        node: Option<Opened>,
+    ) -> Result<(), Unusable> {
         if parts.len() != descriptors.len() {
             return Err(Unusable::Lost { announced: parts.len(), came: descriptors.len() });
         }
@@ -148,20 +200,24 @@ impl Jobs {
         let mut segments = Vec::new();
         for (part, descriptor) in parts.iter().zip(&descriptors) {
             match part {
-                Part::ReaderPage => page = Some(ReaderPage::map(descriptor.as_fd())?),
+                DescriptorKind::ReaderPage => page = Some(ReaderPage::map(descriptor.as_fd())?),
                 _ => segments.push(MappedSegment::map(descriptor.as_fd())?),
             }
         }
-        match self.of(nspace.as_bytes()) {
-            Some(reader) => segments.into_iter().try_for_each(|segment| reader.add(segment))?,
+        match self.job(nspace.as_bytes()) {
+            Some(job) => segments.into_iter().try_for_each(|segment| job.of_server().add(segment))?,
             None if segments.is_empty() => {}
-            None => self.append(nspace, JobReader::attach(segments, page)?),
+            None => self.append(nspace, JobReader::attach(segments, page)?, node),
         }
         Ok(())
     }
 
-    fn append(&self, nspace: &Nspace, reader: JobReader) {
-        let mut job = Box::new(Job { nspace: nspace.clone(), reader, next: OnceLock::new() });
+    fn append(&self, nspace: &Nspace, reader: JobReader, node: Option<Opened>) {
+        let (reader, behind) = match node {
+            Some((first, node)) => (first, Some(Behind { reader, node })),
+            None => (reader, None),
+        };
+        let mut job = Box::new(Job { nspace: nspace.clone(), reader, behind, next: OnceLock::new() });
         let mut at = &self.first;
         // Another thread may have appended meanwhile, even the same job: then the first of the two is read.
         while let Err(back) = at.set(job) {
@@ -174,7 +230,18 @@ impl Jobs {
 impl Inner {
     /// Asks for what is not mapped of a job; `then` is called once it is, or will not be.
     pub(super) fn map(self: &Arc<Self>, nspace: Nspace, then: impl FnOnce() + Send + 'static) {
-        let have = self.jobs.of(nspace.as_bytes()).map_or(Have::default(), JobReader::have);
+        let job = self.jobs.job(nspace.as_bytes());
+        if let Some(job) = job
+            && let Some(behind) = &job.behind
+        {
+            if let Err(error) = behind.node.refresh(&job.reader) {
+                trace!("nothing new of the node's segments of {nspace}: {error}");
+            }
+            if !behind.reader.is_behind() {
+                return then();
+            }
+        }
+        let have = job.map_or(Have::default(), |job| job.of_server().have());
         let inner = self.clone();
         let request = Request::Segments { nspace: nspace.clone(), have };
         self.link.follow_up(

@@ -59,6 +59,7 @@ use std::time::Instant;
 use crate::attribute_support::HostSupport;
 use crate::control::handshake::Attach;
 use crate::data::{DataRange, Info, InfoList, Key, Nspace, Proc, Rank, Scope, Status, Value, keys};
+use crate::handover::Opened;
 use crate::message::Request;
 use crate::pending::Pending;
 use crate::sys::cell::Epoch;
@@ -227,7 +228,7 @@ impl Client {
     pub fn connect(address: &Address, info: &[Info]) -> Result<Client, InitError> {
         init::check_directives(info)?;
         let layout = layout();
-        Self::connected(init::enter(address, info, layout)?, layout, Arc::default())
+        Self::connected(init::enter(address, info, layout)?, layout, Arc::default(), None)
     }
 
     /// Joins a job under a stock server, or attaches to it: by a server in this process, whose host that one is. What
@@ -240,13 +241,13 @@ impl Client {
         first: Option<&Client>,
     ) -> Result<Client, InitError> {
         let until = call::limit_in(info).map(|limit| Instant::now() + limit);
-        let (upstream, own) = Upstream::join(address, who, until)?;
         let layout = layout();
+        let (upstream, own, node) = Upstream::join(address, who, layout != 0, until)?;
         let mut accepted = init::enter(&own, info, layout)?;
         accepted.server.has_upstream = true;
         accepted.server.uri.clone_from(&address.uri);
         let shared = first.map_or_else(Arc::default, |client| client.inner.own.clone());
-        let client = Self::connected(accepted, layout, shared)?;
+        let client = Self::connected(accepted, layout, shared, node)?;
         *client.upstream.lock().unwrap_or_else(PoisonError::into_inner) = Some(upstream);
         client.inner.register_all();
         Ok(client)
@@ -259,14 +260,19 @@ impl Client {
         let hello = |info| Attach { proc: call.proc.cloned(), server: call.server.cloned(), layout, info };
         let accepted = init::attach(call.door, call.named, hello, info)?;
         let own = first.map_or_else(Arc::default, |client| client.inner.own.clone());
-        let client = Self::connected(accepted, layout, own)?;
+        let client = Self::connected(accepted, layout, own, None)?;
         client.inner.register_all();
         Ok(client)
     }
 
-    fn connected(accepted: init::Accepted, layout: u32, own: Arc<Own>) -> Result<Client, InitError> {
+    fn connected(
+        accepted: init::Accepted,
+        layout: u32,
+        own: Arc<Own>,
+        node: Option<Opened>,
+    ) -> Result<Client, InitError> {
         let jobs = Jobs::new(layout != 0);
-        jobs.begin(&accepted.proc, &accepted.parts, accepted.descriptors);
+        jobs.begin(&accepted.proc, &accepted.parts, accepted.descriptors, node);
         let link = Link::new(Way::Socket(accepted.socket)).map_err(system("no eventfd"))?;
         Self::start(accepted.proc, Some(accepted.server), link, jobs, Some(accepted.incoming), own)
     }
@@ -463,6 +469,12 @@ impl Client {
         self.prepare("PMIx_Notify_event", call::limit_in(&info), move |inner, callback| {
             inner.notify(status, source, range, info, callback)
         })
+    }
+
+    /// Keeps an event of this process, of which those who wait for it now are not told, for the next handler that is
+    /// registered for it.
+    pub fn keep_event(&self, status: Status, info: &[Info]) {
+        self.inner.keep_for_later(status, info.to_vec());
     }
 
     /// Has the client's own thread call something, when it is through with what it is at.

@@ -113,7 +113,7 @@ impl Inner {
     fn registered(self: &Arc<Self>, id: usize, then: Callback<usize, Error>) {
         let missed = self.own.handlers.activate(id, &self.proc);
         then(Ok(id));
-        missed.into_iter().for_each(|event| self.deliver(event));
+        missed.into_iter().for_each(|(event, called)| self.walk(event, [called].into(), Vec::new()));
     }
 
     pub(super) fn deregister(
@@ -213,6 +213,12 @@ impl Inner {
     pub(super) fn server_lost(self: &Arc<Self>) {
         let Some(source) = self.server.as_ref().map(|server| server.name.clone()) else { return };
         self.deliver(Event::new(Status::ERR_LOST_CONNECTION, source, Vec::new()));
+    }
+
+    /// Keeps an event of this process for the next handler that is registered for it, as one that nobody has wanted so
+    /// far.
+    pub(super) fn keep_for_later(&self, status: Status, info: Vec<Info>) {
+        self.own.handlers.keep(&Event::new(status, Proc::clone(&self.proc), info));
     }
 
     fn deliver(self: &Arc<Self>, mut event: Event) {

@@ -12,9 +12,11 @@ pub const MOST_RANKS: u32 = 1 << 16;
 
 /// The attributes of a request that are served by all who start processes: here, by the server's
 /// [`setup_local_support`](crate::server::Server::setup_local_support), or because they are true of every job.
-pub const SERVED: [&str; 33] = [
+pub const SERVED: [&str; 35] = [
     keys::WDIR,
     keys::HOST,
+    keys::HOSTFILE,
+    keys::PREFIX,
     keys::SET_ENVAR,
     keys::ADD_ENVAR,
     keys::UNSET_ENVAR,
@@ -48,19 +50,27 @@ pub const SERVED: [&str; 33] = [
     keys::JOB_TIMEOUT,
 ];
 
+/// Most bytes of a file of hosts.
+const LARGEST_HOSTFILE: u64 = 1 << 20;
+
+/// Folders below a prefix (`PMIX_PREFIX`), and the variables that they come first in.
+const PREFIXED: [(&str, &str); 2] = [("PATH", "bin"), ("LD_LIBRARY_PATH", "lib")];
+
 /// Attributes that change an environment.
 const ENVIRONMENT: [&str; 5] =
     [keys::SET_ENVAR, keys::ADD_ENVAR, keys::UNSET_ENVAR, keys::PREPEND_ENVAR, keys::APPEND_ENVAR];
 
 /// One application: so many processes of one program.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AppSpec {
     /// Processes to start.
     pub ranks: u32,
-    /// Variables to set; without a value, to take over from our own environment.
+    /// Variables to set, in this order; without a value, to take away.
     pub environment: Vec<(OsString, Option<OsString>)>,
     /// Directory to run in; our own unless given.
     pub wdir: Option<PathBuf>,
+    /// Directories to look for the program in, as in `PATH`, where they are not those of the processes.
+    pub path: Option<OsString>,
     /// The program as it was typed.
     pub program: OsString,
     /// Name of the processes, where it is not the program's: the first of their words.
@@ -76,7 +86,8 @@ pub struct AppSpec {
 ///
 /// # Errors
 /// `ERR_NOT_SUPPORTED` for a required attribute that nobody serves, `ERR_JOB_FAILED_TO_MAP` where only other machines
-/// would do, `ERR_JOB_INSUFFICIENT_RESOURCES` for more than [`MOST_RANKS`], `ERR_JOB_NO_EXE_SPECIFIED` and
+/// would do, or where a file of hosts names others or none; `ERR_NOT_FOUND` for such a file that cannot be read,
+/// `ERR_JOB_INSUFFICIENT_RESOURCES` for more than [`MOST_RANKS`], `ERR_JOB_NO_EXE_SPECIFIED` and
 /// `ERR_BAD_PARAM` for what makes no application.
 pub fn read(
     job_info: &[Info],
@@ -90,8 +101,14 @@ pub fn read(
         return Err(Status::ERR_NOT_SUPPORTED);
     }
     let mut hosts = infos().filter(|info| info.key == keys::HOST).filter_map(|info| info.value.as_str());
-    if !hosts.all(|hosts| hosts.split(',').any(|host| is_here(host, node))) {
+    if !hosts.all(|hosts| hosts.split(',').any(|host| is_named(host.split(':').next().unwrap_or(host).trim(), node))) {
         return Err(Status::ERR_JOB_FAILED_TO_MAP);
+    }
+    for file in infos().filter(|info| info.key == keys::HOSTFILE) {
+        let hosts = hosts_in(file.value.as_str().ok_or(Status::ERR_BAD_PARAM)?)?;
+        if hosts.is_empty() || !hosts.iter().all(|host| is_named(host, node)) {
+            return Err(Status::ERR_JOB_FAILED_TO_MAP);
+        }
     }
     let specs = apps.iter().map(|app| AppSpec::read(app, job_info)).collect::<Result<Vec<_>, _>>()?;
     match specs.iter().map(|spec| u64::from(spec.ranks)).sum::<u64>() <= u64::from(MOST_RANKS) {
@@ -107,10 +124,30 @@ pub fn environment(job_info: &[Info], apps: &[data::App]) -> Vec<Info> {
     infos.filter(|info| ENVIRONMENT.iter().any(|key| info.key == *key)).cloned().collect()
 }
 
-/// A host may have its slots behind a colon.
-fn is_here(host: &str, node: &str) -> bool {
-    let name = host.split(':').next().unwrap_or(host).trim();
-    name == node || ["localhost", "127.0.0.1"].contains(&name) || node.split('.').next() == Some(name)
+/// The names in a file of hosts: the first word of each line, without a user's name in front. The rest of the line is
+/// about slots, and a `#` begins a comment.
+fn hosts_in(file: &str) -> Result<Vec<String>, Status> {
+    let unreadable = |error: io::Error| {
+        crate::trace!("the file of hosts {file} cannot be read: {error}");
+        Status::ERR_NOT_FOUND
+    };
+    // Another kind of file might never end, or never begin.
+    let size = std::fs::metadata(file).map_err(unreadable)?;
+    if !size.is_file() || size.len() > LARGEST_HOSTFILE {
+        return Err(unreadable(io::Error::from(io::ErrorKind::InvalidInput)));
+    }
+    let text = std::fs::read_to_string(file).map_err(unreadable)?;
+    let name = |line: &str| {
+        let word = line.split('#').next()?.split_whitespace().next()?;
+        let host = word.rsplit('@').next().unwrap_or(word);
+        Some(host.split(':').next().unwrap_or(host).to_owned())
+    };
+    Ok(text.lines().filter_map(name).collect())
+}
+
+/// Returns whether a name is this machine's; `node` is the one that it calls itself by.
+pub fn is_named(name: &str, node: &str) -> bool {
+    name == node || ["localhost", "127.0.0.1", "::1", "[::1]"].contains(&name) || node.split('.').next() == Some(name)
 }
 
 /// Limits on the time that the processes of a job take.
@@ -169,10 +206,25 @@ impl AppSpec {
             (name, is_numbered) = (None, false);
         }
         let program = words.remove(0);
+        let mut environment: Vec<_> = app.env.iter().filter_map(setting).collect();
+        if let Some(prefix) = app.info.find(keys::PREFIX).or_else(|| job_info.find(keys::PREFIX)) {
+            let prefix = prefix.value.as_str().filter(|prefix| !prefix.is_empty()).ok_or(Status::ERR_BAD_PARAM)?;
+            for (variable, folder) in PREFIXED {
+                let given = environment.iter().rev().find(|(name, _)| name == variable);
+                let before = given.map_or_else(|| std::env::var_os(variable), |(_, value)| value.clone());
+                let mut value = OsString::from(format!("{prefix}/{folder}"));
+                if let Some(before) = before.filter(|before| !before.is_empty()) {
+                    value.push(":");
+                    value.push(before);
+                }
+                environment.push((variable.into(), Some(value)));
+            }
+        }
         Ok(Self {
             ranks: u32::try_from(app.maxprocs).ok().filter(|ranks| *ranks > 0).ok_or(Status::ERR_BAD_PARAM)?,
-            environment: app.env.iter().filter_map(setting).collect(),
+            environment,
             wdir: app.cwd.as_ref().map(|cwd| system(cwd).into()),
+            path: None,
             program,
             name,
             is_numbered,
@@ -262,9 +314,8 @@ mod tests {
             environment: vec![("A".into(), Some("1=2".into()))],
             wdir: Some("/tmp".into()),
             program: "prog".into(),
-            name: None,
-            is_numbered: false,
             arguments: vec!["a b".into()],
+            ..AppSpec::default()
         };
         assert_eq!(read_as(vec![], |_| ()), Ok(spec));
     }
@@ -294,6 +345,38 @@ mod tests {
         assert_eq!(name(vec![numbered()]), Ok(("prog".into(), "p-7".into())));
         let agent = Info::new(keys::FORKEXEC_AGENT, "env");
         assert_eq!(name(vec![numbered(), agent]), Ok(("env".into(), "env".into())));
+    }
+
+    #[test]
+    fn a_file_of_hosts_must_name_this_machine_and_no_other() {
+        let file = std::env::temp_dir().join(format!("instanton-hosts-{}", std::process::id()));
+        let read = |text: &str| {
+            std::fs::write(&file, text).unwrap();
+            read_as(vec![Info::new(keys::HOSTFILE, file.to_str().unwrap()).required()], |_| ()).map(drop)
+        };
+        assert_eq!(read("# ours\nn.site slots=4\n\n  me@localhost # again\n"), Ok(()));
+        assert_eq!(read("n\nother slots=2\n"), Err(Status::ERR_JOB_FAILED_TO_MAP));
+        assert_eq!(read("# nobody\n"), Err(Status::ERR_JOB_FAILED_TO_MAP));
+        std::fs::remove_file(&file).unwrap();
+        let missing = |name: &str| read_as(vec![Info::new(keys::HOSTFILE, name)], |_| ()).map(drop);
+        assert_eq!(missing(file.to_str().unwrap()), Err(Status::ERR_NOT_FOUND));
+        assert_eq!(missing("/dev/zero"), Err(Status::ERR_NOT_FOUND));
+    }
+
+    #[test]
+    fn a_prefix_comes_first_in_the_paths() {
+        let paths = |info: Vec<Info>, edit: fn(&mut data::App)| {
+            let spec = read_as(info, edit)?;
+            let of = |name: &str| spec.environment.iter().rev().find(|(known, _)| known == name)?.1.clone();
+            Ok([of("PATH"), of("LD_LIBRARY_PATH")].map(|path| path.unwrap_or_default().into_string().unwrap()))
+        };
+        let prefix = |text: &str| vec![Info::new(keys::PREFIX, text)];
+        let own =
+            |app: &mut data::App| app.env = ["PATH=/x", "LD_LIBRARY_PATH="].map(|s| Text::new(s).unwrap()).to_vec();
+        assert_eq!(paths(prefix("/opt/a"), own), Ok(["/opt/a/bin:/x".to_owned(), "/opt/a/lib".to_owned()]));
+        let inherited = format!("/opt/a/bin:{}", std::env::var("PATH").unwrap());
+        assert_eq!(paths(prefix("/opt/a"), |_| ()).unwrap()[0], inherited);
+        assert_eq!(paths(prefix(""), own), Err(Status::ERR_BAD_PARAM));
     }
 
     #[test]

@@ -310,10 +310,8 @@ impl Family {
     ) -> io::Result<()> {
         let mut environment: Vec<(OsString, OsString)> = std::env::vars_os().collect();
         for (name, value) in &app.spec.environment {
-            if let Some(value) = value {
-                environment.retain(|(other, _)| other != name);
-                environment.push((name.clone(), value.clone()));
-            }
+            environment.retain(|(other, _)| other != name);
+            environment.extend(value.as_ref().map(|value| (name.clone(), value.clone())));
         }
         server.setup_fork(&proc, &mut environment).map_err(io::Error::other)?;
         let mut command = Command::new(program);

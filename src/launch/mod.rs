@@ -15,7 +15,7 @@ mod program;
 #[cfg(feature = "client")]
 mod queue;
 
-pub use app::{App, AppSpec, MOST_RANKS, SERVED, TimeLimits, environment, read};
+pub use app::{App, AppSpec, MOST_RANKS, SERVED, TimeLimits, environment, is_named, read};
 #[cfg(feature = "client")]
 pub use launcher::Launcher;
 pub use program::{Lacks, all as programs};

@@ -44,7 +44,7 @@ pub fn all(apps: &[App]) -> Result<Vec<PathBuf>, (&App, Lacks)> {
     let of = |app: &App| {
         enterable(&app.wdir).map_err(Lacks::Directory)?;
         let asked = app.spec.environment.iter().rev().find(|(name, _)| name == "PATH");
-        let path = asked.and_then(|(_, value)| value.as_ref()).unwrap_or(&ours);
+        let path = app.spec.path.as_ref().or(asked.and_then(|(_, value)| value.as_ref())).unwrap_or(&ours);
         find(&app.spec.program, &app.wdir, path).map_err(Lacks::Program)
     };
     apps.iter().map(|app| of(app).map_err(|lacks| (app, lacks))).collect()

@@ -1,10 +1,11 @@
 //! Absorptions: what the host brings from other nodes, decoded and taken in before the room that asked hears of it.
 //!
-//! Small data is taken in at once. Large data, as a fence of thousands of processes brings, is decoded by a thread, and
-//! prepared and published in slices between the turns of others. Who asked is named by a [`Purpose`], which comes back
+//! Small data is taken in at once. Large data, as a fence or a group of thousands of processes brings, is decoded by a
+//! thread, and prepared and published in slices between the turns of others. Who asked is named by a [`Purpose`], which comes back
 //! with the result; whether anybody still waits is that room's affair, and the data counts all the same.
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::collective::brought::{Brought, Decoded};
 use super::collective::exchange::{self, Said};
 use super::collective::intake::Intake;
 use super::ctx::Ctx;
@@ -13,7 +14,6 @@ use super::ctx::ticket::{Ticket, TrackerId};
 use super::jobs::Jobs;
 use crate::data::{Proc, Status};
 use crate::message::numbers::NumberMap;
-use crate::store::exchange::{self as encoding, BlobError, Others};
 use crate::trace;
 
 /// Bytes from which on data is large; fewer in tests, so that simulated fences come to it.
@@ -30,10 +30,12 @@ pub enum Purpose {
     FailedFence(u64),
     /// A direct modex of a process of another node.
     DirectModex(Proc, u64),
+    /// A group that is made with it.
+    Group(u64),
 }
 
-/// Data that a thread has decoded.
-type Decoded = Arc<Mutex<Option<Result<Others, BlobError>>>>;
+/// Place where a thread leaves what it has decoded.
+type Place = Arc<Mutex<Option<Result<Decoded, Status>>>>;
 
 /// End of an absorption.
 #[derive(Debug)]
@@ -49,8 +51,7 @@ pub struct Absorbed {
 struct Absorption {
     purpose: Purpose,
     bytes: usize,
-    /// Where the thread leaves what it has decoded.
-    decoded: Decoded,
+    decoded: Place,
     said: Said,
     /// The data, once it is decoded.
     intake: Option<Intake>,
@@ -72,24 +73,25 @@ impl Absorptions {
         cx: &mut Ctx,
         jobs: &mut Jobs,
         purpose: Purpose,
-        brought: Result<Vec<u8>, Status>,
+        brought: Result<Brought, Status>,
     ) -> Option<Absorbed> {
-        let data = match brought {
-            Ok(data) => data,
+        let brought = match brought {
+            Ok(brought) => brought,
             Err(status) => return Some(Absorbed { purpose, result: Err(status) }),
         };
-        if data.len() <= LARGE {
-            let result = exchange::others(cx, &data).and_then(|Others { ranks, failure }| {
-                let is_empty = ranks.is_empty();
+        let bytes = brought.bytes();
+        if bytes <= LARGE {
+            let decoded = brought.decode(&exchange::sender(cx));
+            let result = decoded.and_then(|Decoded { ranks, said }| {
                 exchange::take_in(cx, jobs, ranks)?;
-                Ok(Said { failure, is_empty })
+                Ok(said)
             });
             return Some(Absorbed { purpose, result });
         }
         self.last += 1;
-        let (number, bytes, decoded) = (self.last, data.len(), Decoded::default());
-        let (data, own, place) = (Arc::new(data), exchange::sender(cx), decoded.clone());
-        let decode = move || _ = lock(&place).insert(encoding::read(&data, &own));
+        let (number, decoded) = (self.last, Place::default());
+        let (brought, own, place) = (Arc::new(brought), exchange::sender(cx), decoded.clone());
+        let decode = move || _ = lock(&place).insert(brought.decode(&own));
         let absorption = Absorption { purpose, bytes, decoded, said: Said::default(), intake: None, slice: 1 };
         self.under_way.insert(number, absorption);
         let theirs = decode.clone();
@@ -106,15 +108,12 @@ impl Absorptions {
     /// The data is decoded, or cannot be.
     pub fn decoded(&mut self, cx: &mut Ctx, number: u64) -> Option<Absorbed> {
         let decoded = lock(&self.under_way.get(&number)?.decoded).take()?;
-        let Others { ranks, failure } = match decoded {
-            Ok(others) => others,
-            Err(e) => {
-                trace!("data from other nodes cannot be read: {e}");
-                return self.end(number, Err(Status::ERR_UNPACK_FAILURE));
-            }
+        let Decoded { ranks, said } = match decoded {
+            Ok(decoded) => decoded,
+            Err(status) => return self.end(number, Err(status)),
         };
         let absorption = self.under_way.get_mut(&number)?;
-        absorption.said = Said { failure, is_empty: ranks.is_empty() };
+        absorption.said = said;
         absorption.slice = (ranks.len() * SLICE / absorption.bytes).max(1);
         absorption.intake = Some(Intake::new(ranks));
         cx.slice(Slice::Absorption(number));
@@ -153,7 +152,7 @@ mod tests {
     use crate::server::ctx::effect::Effect;
     use crate::server::ctx::testing::{self, TestCtx, proc};
     use crate::store::Directives;
-    use crate::store::exchange::{RankData, Sender};
+    use crate::store::exchange::{self as encoding, RankData, Sender};
 
     /// Processes of the job; the first runs here.
     const SIZE: u32 = 2000;
@@ -172,7 +171,8 @@ mod tests {
         }
 
         fn begin(&mut self, data: Vec<u8>) -> Option<Absorbed> {
-            self.absorptions.begin(&mut self.test.cx, &mut self.jobs, Purpose::FailedFence(7), Ok(data))
+            let brought = Ok(Brought::Row(data));
+            self.absorptions.begin(&mut self.test.cx, &mut self.jobs, Purpose::FailedFence(7), brought)
         }
 
         /// Has the thread decode what there is.
@@ -282,7 +282,7 @@ mod tests {
             let mut bench = Bench::new();
             bench.begin(data(first, Scope::GLOBAL));
             bench.decode();
-            let others = exchange::others(&bench.test.cx, &data(second, Scope::GLOBAL)).unwrap();
+            let others = exchange::others(&exchange::sender(&bench.test.cx), &data(second, Scope::GLOBAL)).unwrap();
             bench.slice();
             exchange::take_in(&mut bench.test.cx, &mut bench.jobs, others.ranks).unwrap();
             assert_eq!(bench.finish().0, Ok(Said::default()));

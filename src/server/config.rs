@@ -4,12 +4,14 @@ use std::time::Duration;
 
 use nix::unistd::SysconfVar;
 
-use crate::data::{Nspace, Rank, Status, Text};
+use crate::data::{Info, InfoList, Nspace, Rank, Status, Text, keys};
 
 /// Least of the limits of a job that nobody has set.
 const LEAST_JOB_MEMORY: u64 = 1 << 30;
 /// Part of the machine's memory that is such a limit: jobs of a whole machine post gigabytes on nodes that have hundreds.
 const PART_OF_MACHINE: u64 = 16;
+/// Number of jobs whose limits are that of a user which nobody has set.
+const JOBS_OF_USER: u64 = 4;
 /// Variable of a server's environment that says otherwise.
 const JOB_MEMORY_VARIABLE: &str = "INSTANTON_JOB_MEMORY";
 /// Environment variable that closes the door of stock clients.
@@ -38,6 +40,11 @@ pub struct ServerConfig {
     /// included. By default the value of `INSTANTON_JOB_MEMORY`, such as `128M`, or else a sixteenth of the machine's
     /// memory, and 1 GiB at least.
     pub job_memory: u64,
+    /// Most bytes that all jobs and tools of one user make the server hold together; four times [`job_memory`] where
+    /// that is not said.
+    ///
+    /// [`job_memory`]: Self::job_memory
+    pub user_memory: Option<u64>,
     /// Time for the host's word on a client in Init; a client that is without it by then is refused.
     pub host_answer_deadline: Duration,
     /// Time for the host's word on a client in Finalize; a client goes without it then, as clients of stock libraries
@@ -48,6 +55,8 @@ pub struct ServerConfig {
     /// True if processes that bring a stock library of the Standard are let in through a loopback port; so by default, unless
     /// `INSTANTON_STOCK_CLIENTS` is `off`.
     pub stock_clients: bool,
+    /// Ports on which they are let in.
+    pub stock_ports: StockPorts,
     /// True if the server lives in the process of its only client, and a host serves the node.
     #[doc(hidden)]
     pub one_client: bool,
@@ -72,15 +81,24 @@ impl Default for ServerConfig {
             path_socket: false,
             memory_limit: None,
             job_memory: job_memory_of_environment().ok().flatten().unwrap_or_else(|| part_of(memory_of_machine())),
+            user_memory: None,
             host_answer_deadline: Duration::from_secs(30),
             host_farewell_deadline: Duration::from_secs(2),
             get_patience: Duration::from_secs(2),
             stock_clients: std::env::var_os(STOCK_CLIENTS_VARIABLE).is_none_or(|value| value != "off"),
+            stock_ports: StockPorts::default(),
             one_client: false,
             tools: None,
             uri_file: None,
             local_output: false,
         }
+    }
+}
+
+impl ServerConfig {
+    /// Returns the limit of a user.
+    pub(super) fn memory_of_user(&self) -> u64 {
+        self.user_memory.unwrap_or_else(|| self.job_memory.saturating_mul(JOBS_OF_USER))
     }
 }
 
@@ -154,6 +172,45 @@ impl From<ServerError> for Status {
     }
 }
 
+/// Ports of the loopback interface on which processes that bring a stock library are let in. 0 stands for one that the
+/// kernel chooses. By default there is one on IPv4 alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StockPorts {
+    /// Port on IPv4, if there is one. Processes are sent there where there are both.
+    pub ipv4: Option<u16>,
+    /// Port on IPv6, if there is one.
+    pub ipv6: Option<u16>,
+}
+
+impl StockPorts {
+    /// Reads the attributes of an init: there is a port on IPv6 where it is asked for, or is the only way that is left.
+    ///
+    /// # Errors
+    /// `ERR_BAD_PARAM` for a port that is none.
+    pub fn asked_by(info: &[Info]) -> Result<Self, Status> {
+        let port = |key| {
+            let port = |info: &Info| info.value.as_i64().and_then(|port| u16::try_from(port).ok());
+            info.find(key).map(|info| port(info).ok_or(Status::ERR_BAD_PARAM)).transpose()
+        };
+        let is_disabled = |key| info.find(key).map(Info::is_true);
+        let without_ipv4 = is_disabled(keys::TCP_DISABLE_IPV4) == Some(true);
+        let ipv4 = port(keys::TCP_IPV4_PORT)?.or(Some(0)).filter(|_| !without_ipv4);
+        let ipv6 = match (port(keys::TCP_IPV6_PORT)?, is_disabled(keys::TCP_DISABLE_IPV6)) {
+            (_, Some(true)) => None,
+            (Some(port), _) => Some(port),
+            (None, Some(false)) => Some(0),
+            (None, None) => without_ipv4.then_some(0),
+        };
+        Ok(StockPorts { ipv4, ipv6 })
+    }
+}
+
+impl Default for StockPorts {
+    fn default() -> Self {
+        StockPorts { ipv4: Some(0), ipv6: None }
+    }
+}
+
 /// Support of tools by a server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ToolSupport {
@@ -174,6 +231,25 @@ mod tests {
         assert_eq!(part_of(256 << 30), 16 << 30);
         assert_eq!(part_of(0), 1 << 30);
         assert!(memory_of_machine() > 0);
+    }
+
+    #[test]
+    fn ports_are_those_that_are_asked_for() {
+        let asked = |info: &[(&'static str, i64)]| {
+            let info: Vec<Info> = info.iter().map(|(key, n)| Info::new(*key, *n as i32)).collect();
+            StockPorts::asked_by(&info).map(|ports| (ports.ipv4, ports.ipv6))
+        };
+        let flag = |key, is_set| Info::new(key, is_set);
+        let flagged = |info: &[Info]| StockPorts::asked_by(info).map(|ports| (ports.ipv4, ports.ipv6));
+        assert_eq!(StockPorts::asked_by(&[]), Ok(StockPorts::default()));
+        assert_eq!(asked(&[(keys::TCP_IPV4_PORT, 4000), (keys::TCP_IPV6_PORT, 6000)]), Ok((Some(4000), Some(6000))));
+        assert_eq!(flagged(&[flag(keys::TCP_DISABLE_IPV6, false)]), Ok((Some(0), Some(0))));
+        assert_eq!(flagged(&[flag(keys::TCP_DISABLE_IPV4, true)]), Ok((None, Some(0))));
+        let neither = [keys::TCP_DISABLE_IPV4, keys::TCP_DISABLE_IPV6].map(|key| flag(key, true));
+        assert_eq!(flagged(&neither), Ok((None, None)));
+        for bad in [-1, 65536] {
+            assert_eq!(asked(&[(keys::TCP_IPV4_PORT, bad)]), Err(Status::ERR_BAD_PARAM));
+        }
     }
 
     #[test]

@@ -2,11 +2,12 @@
 //!
 //! It opens the sockets, says where they are, and writes the variables that lead a process to them. Everything else in
 //! the server sees a [`Door`] and nothing of what is behind it.
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 
 use mio::Registry;
 
-use super::config::{ServerConfig, ServerError};
+use super::config::{ServerConfig, ServerError, StockPorts};
 use super::fork_environment::{DoorVariables, EnvSink};
 use crate::control::address::{self, Address};
 use crate::control::bind::{self, PathSocket};
@@ -18,6 +19,7 @@ use crate::message::door::Door;
 use crate::stock::contact::{Contact, ContactFile};
 use crate::stock::{self, listener::StockListener};
 use crate::trace;
+use crate::transport::lobby::Lobby;
 
 pub use crate::control::rendezvous::Uri;
 
@@ -80,17 +82,24 @@ pub fn open(
     let uri_file = uri_file.map_err(failed("write the address for tools"))?;
 
     let cloned = || registry.try_clone().map_err(failed("poll"));
-    let listener = Listener::new(0, cloned()?, tokens(0), sockets).map_err(failed("poll a socket"))?;
+    let strangers = Lobby::account();
+    let listener = Listener::new(0, cloned()?, tokens(0), sockets, &strangers).map_err(failed("poll a socket"))?;
     let mut doors: Vec<Box<dyn Door>> = vec![Box::new(listener)];
     let mut variables: Vec<Box<dyn DoorVariables>> = Vec::new();
     let (mut stock_uri, mut contacts) = (String::new(), Vec::new());
-    if config.stock_clients {
-        match StockListener::open(1, cloned()?, tokens(1)) {
-            Ok(door) => {
-                stock_uri = format!("{}.{};tcp4://127.0.0.1:{}", server.nspace, server.rank.0, door.port());
+    if config.stock_clients && config.stock_ports != (StockPorts { ipv4: None, ipv6: None }) {
+        let places = stock_places(config.stock_ports);
+        let opened = StockListener::open(1, cloned()?, tokens(1), &places, &strangers);
+        match opened.and_then(|door| Ok((door.addresses()?, door))) {
+            Ok((addresses, door)) => {
+                // Where there are several, all processes are sent to the first.
+                stock_uri = addresses.first().map_or_else(String::new, |first| stock::uri(&server, *first));
                 doors.push(Box::new(door));
                 contacts = stock_contacts(config, &server, &stock_uri);
                 variables.push(Box::new(StockVariables { uri: stock_uri.clone() }));
+            }
+            Err(source) if places.iter().any(|place| place.port() != 0) => {
+                return Err(ServerError::System { what: "open the ports for stock clients", source });
             }
             // A network namespace may have no loopback interface: native clients need none.
             Err(e) => trace!("stock clients find no server here: {e}"),
@@ -105,6 +114,13 @@ pub fn open(
         variables,
         files: Files { _path: path, _uri_file: uri_file, _contacts: contacts },
     })
+}
+
+/// Returns the addresses of the stock door.
+fn stock_places(ports: StockPorts) -> Vec<SocketAddr> {
+    let ipv4 = ports.ipv4.map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
+    let ipv6 = ports.ipv6.map(|port| SocketAddr::from((Ipv6Addr::LOCALHOST, port)));
+    ipv4.into_iter().chain(ipv6).collect()
 }
 
 /// Writes the files by which tools on a stock library find a server that accepts tools.
@@ -149,7 +165,7 @@ struct StockVariables {
 
 impl DoorVariables for StockVariables {
     fn set(&self, _: &Proc, _: &[u8; 32], env: &mut dyn EnvSink) {
-        env.set(stock::URI_VARIABLE, self.uri.as_bytes());
+        stock::URI_VARIABLES.iter().for_each(|name| env.set(name, self.uri.as_bytes()));
         // The kernel's word on the other end of the socket counts, and nothing that a client can say.
         env.set("PMIX_SECURITY_MODE", b"native");
         env.set("PMIX_GDS_MODULE", b"hash");

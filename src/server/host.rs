@@ -209,6 +209,10 @@ pub trait Host: Send + Sync + 'static {
     /// The client waits until this returns.
     fn cleanup_registered(&self, proc: &Proc, directives: &[Info]) {}
 
+    /// A namespace is not registered, as the host is told by a status next; this is the reason in words, with what the
+    /// system refused.
+    fn not_registered(&self, nspace: &Nspace, reason: &str) {}
+
     /// Monitor a process in a way the library does not, raising `error` when it stalls.
     fn monitor(
         &self,

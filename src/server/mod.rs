@@ -91,7 +91,7 @@ mod watch;
 pub use cleanup::leftovers::clean_up;
 #[cfg(feature = "client")]
 pub(crate) use collective::exchange::of_host as blob_of_host;
-pub use config::{ServerConfig, ServerError, ToolSupport, parse_memory};
+pub use config::{ServerConfig, ServerError, StockPorts, ToolSupport, parse_memory};
 use ctx::event::Event;
 pub use doors::Uri;
 pub use fork_environment::{EnvSink, ForkEnvironment};
@@ -108,6 +108,10 @@ pub const FOREIGN_IDS: &str = "instanton.foreign.ids";
 /// An attribute of `PMIx_server_init` (an integer of bytes, or a string such as "128M"): most bytes that the processes
 /// of one job make the server hold, see [`ServerConfig::job_memory`].
 pub const JOB_MEMORY: &str = "instanton.job.memory";
+
+/// An attribute of `PMIx_server_init`, an amount as that of [`JOB_MEMORY`]: most bytes that all jobs and tools of one user
+/// make the server hold together, see [`ServerConfig::user_memory`].
+pub const USER_MEMORY: &str = "instanton.user.memory";
 
 /// A running server. Dropping it ends it.
 #[derive(Debug)]

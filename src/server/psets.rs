@@ -44,6 +44,16 @@ impl ProcessSets {
         Ok(())
     }
 
+    /// The members of the set of that name.
+    pub fn members(&self, name: &Nspace) -> Option<&[Proc]> {
+        self.0.get(name.as_bytes()).map(Vec::as_slice)
+    }
+
+    /// Returns whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Returns the answer to a query for one of their keys; `set` is the one that the query names.
     /// Groups are listed as well.
     pub fn answer<'a>(
@@ -71,7 +81,10 @@ fn list(members: &[Proc]) -> Value {
     Value::DataArray(DataArray::of(members.iter().cloned()))
 }
 
-fn tell_all(cx: &mut Ctx, status: Status, info: Vec<Info>) {
+/// Tells those who have registered for the event itself: to a default handler it would look like a failure, and some
+/// programs end by it.
+fn tell_all(cx: &mut Ctx, status: Status, mut info: Vec<Info>) {
+    info.push(Info::new(keys::EVENT_NON_DEFAULT, true));
     let source = Proc::new(cx.config.nspace.clone(), Rank::UNDEF);
     let event = Event { status, source, range: DataRange::LOCAL, info, vote: None };
     cx.effect(Effect::Raise { event, origin: Origin::Library, then: AfterRaise::Nothing });
@@ -80,6 +93,7 @@ fn tell_all(cx: &mut Ctx, status: Status, info: Vec<Info>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::data::InfoList;
     use crate::server::ctx::testing::{self, TestCtx, proc};
     use crate::server::host::NoHost;
 
@@ -89,7 +103,10 @@ mod tests {
 
     fn raised(test: &mut TestCtx) -> Vec<Status> {
         let code = |effect| match effect {
-            Effect::Raise { event, .. } => event.status,
+            Effect::Raise { event, .. } => {
+                assert!(event.info.is_set(keys::EVENT_NON_DEFAULT), "no default handler hears of sets: {event:?}");
+                event.status
+            }
             other => panic!("{other:?}"),
         };
         test.effects().into_iter().map(code).collect()

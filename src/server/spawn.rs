@@ -4,15 +4,28 @@
 //! one may map the memory of the other.
 use super::ctx::Ctx;
 use super::ctx::effect::Effect;
-use super::ctx::peers::{Caller, PROGRAM};
+use super::ctx::peers::Caller;
 use super::ctx::ticket::Ticket;
 use super::jobs::Jobs;
+use crate::account::{Charge, Kind};
 use crate::data::{App, Info, InfoList, Nspace, Proc, Status, keys};
 use crate::message::Reply;
 
-/// Asks the host to start a job for a process.
-pub fn spawn(cx: &mut Ctx, jobs: &Jobs, caller: Caller, proc: &Proc, job_info: Vec<Info>, apps: &[App]) {
-    let is_program = caller.peer == PROGRAM;
+/// Asks the host to start a job for a process. The request's bytes are charged to the process until the job is over,
+/// because its host keeps what it has started.
+pub fn spawn(
+    cx: &mut Ctx,
+    jobs: &Jobs,
+    caller: Caller,
+    proc: &Proc,
+    (job_info, apps): (Vec<Info>, &[App]),
+    bytes: usize,
+) {
+    let kept = match cx.charge(caller.peer, Kind::Spawned, bytes) {
+        Ok(kept) => kept,
+        Err(status) => return cx.answer_status(caller, Err(status)),
+    };
+    let is_program = cx.is_program(caller.peer);
     // The program of a server speaks for itself, or for a tool of which it knows more.
     let job_info = if is_program { job_info } else { with_parent(jobs, proc, job_info) };
     let job_info = jobs.signed(cx, proc, job_info);
@@ -22,16 +35,26 @@ pub fn spawn(cx: &mut Ctx, jobs: &Jobs, caller: Caller, proc: &Proc, job_info: V
     cx.ask_host(
         |host, done| host.spawn(proc, &job_info, apps, done),
         Nspace::new("").expect("a legal name"),
-        move |result| Ticket::Spawned { caller, parent, result },
+        move |result| Ticket::Spawned { caller, parent, kept, result },
     );
 }
 
 /// The host has started a job, or not.
-pub fn answered(cx: &mut Ctx, caller: Caller, parent: Option<Nspace>, result: Result<Nspace, Status>) {
+pub fn answered(
+    cx: &mut Ctx,
+    jobs: &Jobs,
+    caller: Caller,
+    (parent, kept): (Option<Nspace>, Charge),
+    result: Result<Nspace, Status>,
+) {
     let reply = match result {
         // A host that says it has done it, and does not say what, has not done it.
         Ok(child) if child.is_empty() => Reply::Done(Status::ERR_INVALID_NAMESPACE),
         Ok(child) => {
+            // It may be over already.
+            if jobs.get(&child).is_some() {
+                cx.accounts.keep_spawned(child.clone(), kept);
+            }
             if let Some(parent) = parent {
                 cx.effect(Effect::Spawned { parent, child: child.clone() });
             }
@@ -57,6 +80,7 @@ fn with_parent(jobs: &Jobs, proc: &Proc, mut info: Vec<Info>) -> Vec<Info> {
 mod tests {
     use std::sync::{Arc, Mutex};
 
+    use super::super::ctx::peers::PROGRAM;
     use super::*;
     use crate::server::ctx::peers::{Peer, Role};
     use crate::server::ctx::testing::{self, TestCtx, proc};
@@ -77,9 +101,9 @@ mod tests {
     /// Spawns a job, and returns the answer with the parent that the new job is tied to.
     fn spawned(test: &mut TestCtx, jobs: &Jobs, caller: Caller, job_info: Vec<Info>) -> (Reply, Option<Nspace>) {
         let apps = [App { cmd: None, argv: Vec::new(), env: Vec::new(), cwd: None, maxprocs: 1, info: Vec::new() }];
-        spawn(&mut test.cx, jobs, caller, &proc("parent", 0), job_info, &apps);
-        let Some(Ticket::Spawned { caller, parent, result }) = test.ticket() else { panic!("no ticket") };
-        answered(&mut test.cx, caller, parent, result);
+        spawn(&mut test.cx, jobs, caller, &proc("parent", 0), (job_info, &apps), 0);
+        let Some(Ticket::Spawned { caller, parent, kept, result }) = test.ticket() else { panic!("no ticket") };
+        answered(&mut test.cx, jobs, caller, (parent, kept), result);
         let tied = match test.cx.next_effect() {
             Some(Effect::Spawned { parent, .. }) => Some(parent),
             None => None,
@@ -100,6 +124,27 @@ mod tests {
         let caller = test.request(peer);
         let apart = spawned(&mut test, &Jobs::default(), caller, vec![Info::new(keys::COSPAWN_APP, true)]);
         assert_eq!(apart, (child, None));
+    }
+
+    #[test]
+    fn a_request_is_charged_until_the_job_that_it_has_started_is_over() {
+        let mut test = testing::ctx(Arc::new(SpawningHost(Mutex::default(), "child")));
+        let peer = test.connect(&proc("parent", 0));
+        let account = test.limit_memory(peer, 10_000);
+        let (mut jobs, child) = (Jobs::default(), proc("child", 0).nspace);
+        jobs.add(&child, 1, &[crate::data::Rank(0)]);
+        let ask = |test: &mut TestCtx| {
+            let caller = test.request(peer);
+            spawn(&mut test.cx, &jobs, caller, &proc("parent", 0), (Vec::new(), &[]), 6000);
+            if let Some(Ticket::Spawned { caller, parent, kept, result }) = test.ticket() {
+                answered(&mut test.cx, &jobs, caller, (parent, kept), result);
+            }
+            test.replies().pop().unwrap().1
+        };
+        assert_eq!(ask(&mut test), Reply::Spawned(child.clone()));
+        assert_eq!((ask(&mut test), account.used()), (Reply::Done(Status::ERR_OUT_OF_RESOURCE), 6000));
+        test.cx.accounts.forget(&child);
+        assert_eq!(account.used(), 0);
     }
 
     #[test]
@@ -124,7 +169,7 @@ mod tests {
         let caller = test.request(peer);
         spawned(&mut test, &Jobs::default(), caller, forged());
         assert_eq!(parents(), [proc("parent", 0).into()]);
-        test.cx.peers.insert(PROGRAM, Peer::new(proc("server", 0), Role::Rank, None));
+        test.cx.peers.insert(PROGRAM, Peer::new(proc("server", 0), Role::Program, None));
         let caller = test.request(PROGRAM);
         let (_, tied) = spawned(&mut test, &Jobs::default(), caller, forged());
         assert_eq!((parents(), tied), (vec![proc("other", 3).into()], None));

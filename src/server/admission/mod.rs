@@ -19,9 +19,10 @@ use super::ctx::peers::{Peer, Role};
 use super::ctx::ticket::Ticket;
 use super::ctx::timers::Deadline;
 use super::jobs::{Jobs, Phase};
+use crate::account::{Account, Kind};
 use crate::data::{Nspace, Proc, Rank, Status};
 use crate::message::door::{Arrival, Claim, Outgoing, PeerId, User};
-use crate::message::{Have, Part};
+use crate::message::{DescriptorKind, Have};
 use crate::trace;
 
 mod farewell;
@@ -31,6 +32,9 @@ mod tools;
 
 /// Most connections of one rank: its own, and those of processes that it has forked.
 const MAX_CONNECTIONS: usize = 256;
+
+/// Bytes that a connection is charged with: its descriptor, and what the kernel and the door keep of it.
+const CONNECTION: usize = 16 << 10;
 
 /// Reason why a peer is not let in.
 type Refusal = (Status, String);
@@ -109,6 +113,14 @@ impl Admission {
         }
         if client.phase == Phase::Joined && !replaced_its_program {
             entry.role = Role::Clone;
+            let account = account_of(cx, jobs, &proc);
+            let Some(place) = account.charge(Kind::Connection, CONNECTION) else {
+                let reason = "its job makes this server hold too much".to_owned();
+                return self.refuse(cx, jobs, peer, Status::ERR_OUT_OF_RESOURCE, reason);
+            };
+            if let Some(entry) = cx.peers.get_mut(&peer) {
+                entry.place = Some(place);
+            }
             return welcome(cx, jobs, peer);
         }
         client.phase = Phase::Asking;
@@ -247,12 +259,12 @@ fn welcome(cx: &mut Ctx, jobs: &mut Jobs, peer: PeerId) {
     cx.timers.cancel(entry.limit.take());
     entry.arrival = None;
     let (proc, role, capabilities) = (entry.proc.clone(), entry.role, entry.capabilities);
-    let tool = jobs.get(&proc.nspace).filter(|job| job.of_tools).and_then(|job| job.clients.get(&proc.rank));
-    let account = match tool.map(|client| client.uid) {
-        Some(uid) => cx.accounts.of_tool(&proc, uid),
-        None => cx.accounts.of(&proc),
-    };
-    entry.requests = OpenRequests::of(account.clone());
+    let account = account_of(cx, jobs, &proc);
+    if let Some(entry) = cx.peers.get_mut(&peer) {
+        entry.requests = OpenRequests::of(account.clone());
+        // A rank or a tool itself is let in whatever the others of its job hold.
+        entry.place.get_or_insert_with(|| account.force(CONNECTION));
+    }
     let parts = match capabilities.maps_layout {
         Some(header::VERSION) => parts_for(jobs, &proc, role),
         Some(other) => {
@@ -267,8 +279,18 @@ fn welcome(cx: &mut Ctx, jobs: &mut Jobs, peer: PeerId) {
     cx.send(peer, Outgoing::Accepted { server, uri, proc, parts, job_info, account });
 }
 
+/// Returns the account that a process is charged to.
+fn account_of(cx: &mut Ctx, jobs: &Jobs, proc: &Proc) -> Account {
+    let job = jobs.get(&proc.nspace);
+    let uid = job.and_then(|job| job.clients.get(&proc.rank)).map(|client| client.uid);
+    match uid.filter(|_| job.is_some_and(|job| job.of_tools)) {
+        Some(uid) => cx.accounts.of_tool(proc, uid),
+        None => cx.accounts.of(proc, uid),
+    }
+}
+
 /// Returns the descriptors of what a peer may map from the start.
-fn parts_for(jobs: &mut Jobs, proc: &Proc, role: Role) -> Vec<(Part, std::os::fd::OwnedFd)> {
+fn parts_for(jobs: &mut Jobs, proc: &Proc, role: Role) -> Vec<(DescriptorKind, std::os::fd::OwnedFd)> {
     let Some(job) = jobs.get_mut(&proc.nspace) else { return Vec::new() };
     let Some(store) = &mut job.store else { return Vec::new() };
     let mut parts = match store.parts(&Have::default()) {
@@ -279,7 +301,7 @@ fn parts_for(jobs: &mut Jobs, proc: &Proc, role: Role) -> Vec<(Part, std::os::fd
         }
     };
     if role == Role::Rank {
-        parts.extend(job.take_page(proc.rank).map(|descriptor| (Part::ReaderPage, descriptor)));
+        parts.extend(job.take_page(proc.rank).map(|descriptor| (DescriptorKind::ReaderPage, descriptor)));
     }
     parts
 }

@@ -195,3 +195,27 @@ fn a_tool_is_let_in_by_its_user_alone() {
     assert_eq!(test.cx.peers[&PEER].proc, proc("server.tool.1", 0));
     assert!(jobs.client(&proc("server.tool.1", 0)).unwrap().is_tool);
 }
+
+#[test]
+fn a_forked_child_is_let_in_as_long_as_its_job_has_room_and_a_rank_always() {
+    let config = ServerConfig { job_memory: 4 * CONNECTION as u64, ..ServerConfig::default() };
+    let (mut test, mut admission) = (testing::ctx_of(config, Arc::new(NoHost)), Admission::default());
+    let (mut jobs, token) = job(&mut test, true);
+    let mut come = |connection, expected| {
+        let peer = PeerId { connection, ..PEER };
+        admission.arrive(&mut test.cx, &mut jobs, peer, arrival(Some(token), Some(USER)));
+        let told = outcome(&mut test, &mut jobs, &mut admission);
+        assert_eq!(status(&told), Some(expected), "connection {connection}");
+        test.cx.peers.get(&peer).map(|entry| entry.requests.account().clone())
+    };
+    let account = come(1, Status::SUCCESS).unwrap();
+    come(2, Status::SUCCESS);
+    assert_eq!(account.used(), 2 * CONNECTION as u64);
+    come(3, Status::ERR_OUT_OF_RESOURCE);
+    (1..3).for_each(|connection| _ = test.cx.peers.remove(&PeerId { connection, ..PEER }));
+    assert_eq!(account.used(), 0);
+    let _all = account.force(4 * CONNECTION);
+    jobs.client_mut(&proc("job", 0)).unwrap().peer = None;
+    admission.arrive(&mut test.cx, &mut jobs, PEER, arrival(Some(token), Some(USER)));
+    assert_eq!(status(&outcome(&mut test, &mut jobs, &mut admission)), Some(Status::SUCCESS));
+}

@@ -11,7 +11,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::Path;
 
-use super::ctx::peers::{Caller, PROGRAM};
+use super::ctx::peers::Caller;
 use super::ctx::system::Worker;
 use super::ctx::ticket::Ticket;
 use super::ctx::{Ctx, Done};
@@ -90,7 +90,7 @@ impl Cleanups {
     ) {
         // The program of the server is no process that anything could be removed after, and a server that lives in the
         // process ends with it: the host is asked for all of it.
-        let is_served = caller.peer != PROGRAM && !cx.config.one_client;
+        let is_served = !cx.is_program(caller.peer) && !cx.config.one_client;
         let (ours, rest): (Vec<Info>, Vec<Info>) =
             directives.into_iter().partition(|info| is_served && directives::is_about_cleanup(info));
         if !ours.is_empty() {

@@ -161,6 +161,7 @@ fn remove_empty(parent: impl AsFd, name: &OsStr) -> Result<(), Errno> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use instanton_layout::sync::{AtomicBool, Ordering};
     use nix::unistd::{getegid, geteuid};
     use std::fs;
     use std::os::unix::fs::symlink;
@@ -218,6 +219,38 @@ mod tests {
         assert!(tree.has("d/a") && tree.has("link-to-d"));
         tree.remove("link-to-d", Kind::File, &Ignored::default());
         assert!(!tree.has("link-to-d") && tree.has("d/a"), "a link itself is a file");
+    }
+
+    /// Each name that a removal comes to is a directory at one moment and a link at the next.
+    #[test]
+    fn what_is_swapped_for_a_link_at_any_moment_leads_nowhere() {
+        let tree = Tree::new();
+        fs::create_dir_all(tree.0.join("elsewhere/sub/deep")).unwrap();
+        fs::write(tree.0.join("elsewhere/sub/deep/c"), "kept").unwrap();
+        fs::write(tree.0.join("elsewhere/sub/b"), "kept").unwrap();
+        let is_over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    for name in ["d", "d/sub", "d/sub/deep"] {
+                        let (at, aside) = (tree.0.join(name), tree.0.join("aside"));
+                        let _ = fs::remove_dir_all(&aside);
+                        let _ = fs::rename(&at, &aside);
+                        let to = tree.0.join(name.replacen('d', "elsewhere", 1));
+                        let _ = symlink(to, &at);
+                        let _ = fs::remove_file(&at);
+                        let _ = fs::rename(&aside, &at);
+                    }
+                }
+            });
+            for _ in 0..200 {
+                let _ = fs::create_dir_all(tree.0.join("d/sub/deep"));
+                tree.remove("d", directory(true, false, false), &Ignored::default());
+                tree.remove("d/sub/b", Kind::File, &Ignored::default());
+            }
+            is_over.store(true, Ordering::Relaxed);
+        });
+        assert!(tree.has("elsewhere/sub/b") && tree.has("elsewhere/sub/deep/c"));
     }
 
     #[test]

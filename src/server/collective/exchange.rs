@@ -26,6 +26,10 @@ pub struct Said {
     pub failure: Option<Failure>,
     /// True if there was no data.
     pub is_empty: bool,
+    /// Processes of a group that there was data of; of other collectives nobody asks for them.
+    pub come: Vec<Proc>,
+    /// Orders that members of a group want its members to have, each with who wants it.
+    pub orders: Vec<(Proc, Vec<Proc>)>,
 }
 
 impl Said {
@@ -140,8 +144,8 @@ pub fn failure_blob(cx: &Ctx, failure: Failure) -> Vec<u8> {
 ///
 /// # Errors
 /// `ERR_UNPACK_FAILURE`.
-pub fn others(cx: &Ctx, data: &[u8]) -> Result<Others, Status> {
-    encoding::read(data, &sender(cx)).map_err(|e| {
+pub fn others(own: &Sender, data: &[u8]) -> Result<Others, Status> {
+    encoding::read(data, own).map_err(|e| {
         trace!("data from other nodes cannot be read: {e}");
         Status::ERR_UNPACK_FAILURE
     })

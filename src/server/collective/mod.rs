@@ -35,6 +35,7 @@ use crate::message::numbers::{NumberMap, Spread};
 use crate::trace;
 
 pub mod arrived;
+pub mod brought;
 mod complete;
 pub mod contribution;
 pub mod exchange;
@@ -55,6 +56,9 @@ use tracker::{FailureNotice, OnLoss, Tracker};
 const MAX_BEGUN: usize = 1024;
 /// Time after which a tracker is looked at again whose limit came while its part was prepared.
 const AGAIN: Duration = Duration::from_millis(10);
+/// Time that the host still has when a group is made without those that have not come in time: its members wait half a
+/// second for the answer.
+const FOR_THE_HOST: Duration = Duration::from_millis(400);
 /// Failed trackers that are looked at again each time without a change of theirs: their latecomers may have ended by
 /// now.
 const LOOKED_AT: usize = 4;
@@ -517,6 +521,16 @@ impl Collectives {
     pub fn expired(&mut self, cx: &mut Ctx, jobs: &mut Jobs, id: TrackerId) {
         if let Some(tracker) = self.waiting_mut(id) {
             tracker.limit = None;
+            if tracker.on_loss == OnLoss::Optional && tracker.failed.is_none() {
+                let missing = tracker.signature.local_procs(jobs, |proc, _| !tracker.arrived.contains(proc));
+                trace!("group {:?} is made without {missing:?}: the time limit has passed", tracker.group);
+                tracker.excused.extend(missing);
+                if tracker.is_complete() {
+                    tracker.is_late = true;
+                    tracker.limit = Some(cx.timers.set(cx.now() + FOR_THE_HOST, Deadline::Collective(id)));
+                    return self.change_one(cx, jobs, id, |_, _| {});
+                }
+            }
         }
         self.fail_one(cx, jobs, id, Status::ERR_TIMEOUT, "the time limit has passed");
         if let Some(tracker) = self.complete.get_mut(&id) {
@@ -524,6 +538,11 @@ impl Collectives {
             if tracker.is_preparing {
                 // The next collective of that signature would come to the host before this one.
                 tracker.limit = Some(cx.timers.set(cx.now() + AGAIN, Deadline::Collective(id)));
+                return;
+            }
+            if tracker.on_loss == OnLoss::Optional && !std::mem::replace(&mut tracker.is_late, true) {
+                // Another node may be about to go on without those that have not come there.
+                tracker.limit = Some(cx.timers.set(cx.now() + FOR_THE_HOST, Deadline::Collective(id)));
                 return;
             }
             trace!("fence {}: all {here} processes here have come; the host does not answer in time", id.0);

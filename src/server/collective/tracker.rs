@@ -19,6 +19,8 @@ pub enum OnLoss {
     Fail,
     /// The others go on without it.
     Excuse,
+    /// The others go on without it, and when their time is over without those that have not come.
+    Optional,
     /// The others go on without it once the tracker's room has released it.
     ExcuseAndHold,
 }
@@ -46,6 +48,8 @@ pub struct Tracker {
     /// Charge for `info` to the first participant.
     pub charge: Option<Charge>,
     pub limit: Option<TimerId>,
+    /// True if its time limit has passed, and the others on other nodes have a little more time.
+    pub is_late: bool,
     /// The group that the participants were named by, or that it makes or ends.
     pub group: Option<Nspace>,
     /// The process that came first; none where this server has begun it.
@@ -88,6 +92,7 @@ impl Tracker {
             info: info.to_vec(),
             charge: None,
             limit: None,
+            is_late: false,
             group,
             begun_by: None,
             changed: true,

@@ -60,7 +60,7 @@ use awaited::Awaited;
 pub use done::Done;
 use effect::Effect;
 use meter::Meter;
-use peers::{Caller, Peer};
+use peers::{Caller, Peer, Role};
 use slices::Slice;
 use subscriptions::Subscriptions;
 use system::System;
@@ -118,7 +118,7 @@ impl Ctx {
         tickets: TicketSink,
     ) -> Self {
         Ctx {
-            accounts: Accounts::new(config.job_memory),
+            accounts: Accounts::new(config.job_memory, config.memory_of_user()),
             config,
             identity,
             host,
@@ -140,6 +140,11 @@ impl Ctx {
     /// The server's own name.
     pub fn own_name(&self) -> Proc {
         self.identity.proc.clone()
+    }
+
+    /// Returns true if a peer is the program that embeds this server, and no process of a job.
+    pub fn is_program(&self, peer: PeerId) -> bool {
+        self.peers.get(&peer).is_some_and(|peer| peer.role == Role::Program)
     }
 
     /// The time of this step.
@@ -197,7 +202,7 @@ impl Ctx {
             entry.requests.close(number);
             if number == 0 {
                 // Nobody waits for it: only a failure is told.
-                if reply == Reply::Done(Status::SUCCESS) {
+                if matches!(&reply, Reply::Done(Status::SUCCESS) | Reply::Infos(Status::SUCCESS, _)) {
                     return;
                 }
                 entry.has_bad_news = true;

@@ -2,7 +2,7 @@
 pub use super::ids::Caller;
 use super::open_requests::OpenRequests;
 use super::timers::TimerId;
-use crate::account::Account;
+use crate::account::{Account, Charge};
 use crate::data::Proc;
 use crate::message::door::{Arrival, Capabilities, PeerId};
 
@@ -31,6 +31,8 @@ pub struct Peer {
     pub capabilities: Capabilities,
     /// Requests that have no answer yet.
     pub requests: OpenRequests,
+    /// Charge for the connection itself, once it is let in.
+    pub place: Option<Charge>,
     /// True if it was told of a failure that it had not asked about, and of nothing after.
     pub has_bad_news: bool,
     /// Its claim, until it is in.
@@ -50,6 +52,7 @@ impl Peer {
             role,
             capabilities,
             requests: OpenRequests::of(Account::unlimited()),
+            place: None,
             has_bad_news: false,
             arrival,
             limit: None,

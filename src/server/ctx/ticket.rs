@@ -2,6 +2,7 @@
 use super::event::AfterRaise;
 use super::ids::Caller;
 pub use super::ids::TrackerId;
+use crate::account::Charge;
 use crate::data::{Nspace, Proc, Status};
 use crate::message::door::PeerId;
 use crate::message::{Infos, Reply};
@@ -50,8 +51,9 @@ pub enum Ticket {
         heard: bool,
         result: Result<(), Status>,
     },
-    /// The host has started a job, or not. The new one is tied to its parent, where there is one.
-    Spawned { caller: Caller, parent: Option<Nspace>, result: Result<Nspace, Status> },
+    /// The host has started a job, or not. The new one is tied to its parent, where there is one, and what the host keeps
+    /// of it is charged.
+    Spawned { caller: Caller, parent: Option<Nspace>, kept: Charge, result: Result<Nspace, Status> },
     /// The host has agreed to a pull of output, or not.
     OutputPull(u64, Result<(), Status>),
     /// The host has taken input of a process, or not.

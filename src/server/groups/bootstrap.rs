@@ -11,7 +11,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::MAX_OPEN;
-use super::construct::{self, Constructs, Led};
+use super::construct::{self, Constructs};
 use super::floor::Floor;
 use super::make;
 use super::part::{Part, added};
@@ -19,11 +19,12 @@ use crate::collect_small::collect_small;
 use crate::data::{Info, InfoList, Nspace, Proc, Status, keys};
 use crate::message::{Infos, Reply};
 use crate::server::collective::arrived::Waiter;
+use crate::server::collective::brought::Brought;
+use crate::server::collective::exchange::Said;
 use crate::server::collective::signature::Operation;
 use crate::server::ctx::peers::Caller;
 use crate::server::ctx::ticket::{Ticket, TrackerId};
 use crate::server::ctx::timers::{Deadline, TimerId};
-use crate::store::exchange::Others;
 use crate::trace;
 
 /// Attributes that concern only how a group is put together.
@@ -40,6 +41,34 @@ struct Single {
     part: Part,
     limit: Option<TimerId>,
     at_host: bool,
+}
+
+/// A group that all have come to, while what the others bring is taken in.
+#[derive(Debug)]
+pub struct Assembly {
+    part: Part,
+    /// The host's answer, without that data.
+    answer: Infos,
+    /// Processes here that came alone, and wait.
+    singles: Vec<Caller>,
+    /// Constructs of leaders here.
+    led: Vec<TrackerId>,
+}
+
+impl Assembly {
+    /// Makes the group, and answers those of this node.
+    pub fn end(self, floor: &mut Floor<'_>, result: Result<Said, Status>) {
+        let Assembly { part, answer: (status, infos), singles, led } = self;
+        let made = result.and_then(|said| match &said.failure {
+            Some(failure) => Err(failure.status),
+            None => make::assembled(floor, &part, status, &infos, &said),
+        });
+        let reply = made.unwrap_or_else(Reply::Done);
+        singles.into_iter().for_each(|caller| floor.cx.answer(caller, reply.clone()));
+        for tracker in led {
+            floor.collectives.finish(floor.cx, floor.jobs, tracker, &reply);
+        }
+    }
 }
 
 /// The processes that have come alone, by the order in which they came.
@@ -155,20 +184,19 @@ impl Singles {
         }
     }
 
-    /// The host has answered about a process that came alone.
+    /// The host has answered about a process that came alone. Returns a group that all have come to.
     pub fn answered(
         &mut self,
         floor: &mut Floor<'_>,
         constructs: &mut Constructs,
         number: u64,
         result: Result<Infos, Status>,
-    ) {
-        let Some(single) = self.waiting.get_mut(&number) else { return };
+    ) -> Option<(Assembly, Brought)> {
+        let single = self.waiting.get_mut(&number)?;
         let group = single.part.group.clone();
         match result {
             Ok((status, infos)) if construct::is_assembled(status, &infos) => {
-                let others = make::blobs_in(floor.cx, &infos);
-                self.assembled(floor, constructs, &group, (status, &infos, others));
+                return Some(self.assemble(floor, constructs, &group, (status, infos)));
             }
             // A host that says nothing of members knows only groups whose members know each other.
             Ok((Status::SUCCESS | Status::OPERATION_SUCCEEDED, _)) | Err(Status::ERR_NOT_SUPPORTED) => {
@@ -180,46 +208,35 @@ impl Singles {
                 self.end(floor, number, status);
             }
         }
+        None
     }
 
-    /// The host has answered a construct whose leaders add members.
-    pub fn led(&mut self, floor: &mut Floor<'_>, constructs: &mut Constructs, led: Led) {
-        match led {
-            Led::Assembled { group, status, infos, others } => {
-                self.assembled(floor, constructs, &group, (status, &infos, others));
-            }
-            Led::LeftToServer(id) => self.assemble_led(floor, constructs, id),
-        }
-    }
-
-    /// The host says that all have come.
-    fn assembled(
+    /// The host says that all have come: takes those of this node out. What the others bring is taken in before they
+    /// hear of it.
+    pub fn assemble(
         &mut self,
         floor: &mut Floor<'_>,
         constructs: &mut Constructs,
         id: &Nspace,
-        (status, infos, others): (Status, &[Info], Result<Others, Status>),
-    ) {
+        (status, mut infos): Infos,
+    ) -> (Assembly, Brought) {
         let singles = self.take(id, |_| true);
         let led = constructs.take_led(floor, id);
         let parts = singles.iter().map(|single| &single.part).chain(led.iter().map(|(_, part)| part));
-        let merged = Part::merged(id, parts);
-        let made = others.and_then(|others| match others.failure {
-            Some(failure) => Err(failure.status),
-            None => make::assembled(floor, &merged, status, infos, others.ranks),
-        });
-        let reply = made.unwrap_or_else(Reply::Done);
-        for single in singles {
-            floor.cx.timers.cancel(single.limit);
-            floor.cx.answer(single.caller, reply.clone());
-        }
-        for (tracker, _) in led {
-            floor.collectives.finish(floor.cx, floor.jobs, tracker, &reply);
-        }
+        let part = Part::merged(id, parts);
+        singles.iter().for_each(|single| floor.cx.timers.cancel(single.limit));
+        let brought = make::take_brought(&mut infos);
+        let assembly = Assembly {
+            part,
+            answer: (status, infos),
+            singles: singles.into_iter().map(|single| single.caller).collect(),
+            led: led.into_iter().map(|(tracker, _)| tracker).collect(),
+        };
+        (assembly, brought)
     }
 
     /// Leaders that know each other have come, and their host cannot find out whether those have whom they add.
-    fn assemble_led(&mut self, floor: &mut Floor<'_>, constructs: &mut Constructs, id: TrackerId) {
+    pub fn assemble_led(&mut self, floor: &mut Floor<'_>, constructs: &mut Constructs, id: TrackerId) {
         let Some((mut tracker, part)) = constructs.take(floor, id) else { return };
         let members = together(floor, &part.order, &part.added);
         let is_all_here = !tracker.local.elsewhere && members.iter().all(|proc| floor.jobs.runs_here(proc));

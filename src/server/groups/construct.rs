@@ -23,20 +23,22 @@ use crate::data::{Info, InfoList, Nspace, Proc, Status, keys};
 use crate::message::{Decision, Infos, Reply};
 use crate::server::collective::Arrival;
 use crate::server::collective::arrived::Waiter;
+use crate::server::collective::exchange::Said;
 use crate::server::collective::signature::{Operation, Signature};
 use crate::server::collective::tracker::{FailureNotice, Tracker};
 use crate::server::ctx::Ctx;
 use crate::server::ctx::peers::Caller;
 use crate::server::ctx::ticket::{Ticket, TrackerId};
-use crate::store::exchange::{Failure, Others};
+use crate::store::exchange::Failure;
 use crate::trace;
 
 /// Attributes of making a group that the library serves itself.
-const SERVED: [&str; 12] = [
+const SERVED: [&str; 13] = [
     keys::GROUP_ADD_MEMBERS,
     keys::GROUP_ASSIGN_CONTEXT_ID,
     keys::GROUP_BOOTSTRAP,
     keys::GROUP_ENDPT_DATA,
+    keys::GROUP_FINAL_MEMBERSHIP_ORDER,
     keys::GROUP_FT_COLLECTIVE,
     keys::GROUP_ID,
     keys::GROUP_INFO,
@@ -52,11 +54,13 @@ pub fn is_unserved(info: &Info) -> bool {
     info.is_required() && !SERVED.iter().any(|key| info.key == *key)
 }
 
-/// A construct that its host has answered in a way that concerns processes which came alone too.
+/// The host's answer to a construct or destruct that does not end it yet.
 #[derive(Debug)]
-pub enum Led {
-    /// The host says that all have come.
-    Assembled { group: Nspace, status: Status, infos: Vec<Info>, others: Result<Others, Status> },
+pub enum Answered {
+    /// All members have come, and what they bring is to be taken in.
+    Come(TrackerId, Vec<Info>),
+    /// The host says that all have come to a group, those who came alone among them.
+    Assembled { group: Nspace, status: Status, infos: Vec<Info> },
     /// The host cannot find out whether those have come whom the leaders add.
     LeftToServer(TrackerId),
 }
@@ -140,7 +144,7 @@ impl Constructs {
         let constructs = tracker.constructs(&part.group);
         let needs_host = tracker.local.elsewhere || constructs && (part.context || !part.added.is_empty());
         if !needs_host {
-            return self.done(floor, id, &[], Others::default());
+            return self.done(floor, id, &[], Said::default());
         }
         let come: Vec<Proc> = tracker.arrived.procs().collect();
         let (signature, mut info) = (tracker.signature.clone(), tracker.info_for_host());
@@ -160,29 +164,34 @@ impl Constructs {
         ask_host(floor.cx, signature.operation(), &signature.procs(), &info, ticket);
     }
 
-    /// The host has answered. Returns what concerns processes that came alone.
-    pub fn answered(&mut self, floor: &mut Floor<'_>, id: TrackerId, result: Result<Infos, Status>) -> Option<Led> {
+    /// The host has answered. Returns what goes on.
+    pub fn answered(
+        &mut self,
+        floor: &mut Floor<'_>,
+        id: TrackerId,
+        result: Result<Infos, Status>,
+    ) -> Option<Answered> {
         let (Some(tracker), Some(part)) = (floor.collectives.completed(id), self.parts.get(&id)) else { return None };
         let group = part.group.clone();
         let is_led = tracker.constructs(&group) && !part.added.is_empty();
         let elsewhere = tracker.local.elsewhere;
         match result {
             Ok((status, infos)) if is_led && is_assembled(status, &infos) => {
-                let others = make::blobs_in(floor.cx, &infos);
-                return Some(Led::Assembled { group, status, infos, others });
+                return Some(Answered::Assembled { group, status, infos });
             }
             Ok((Status::SUCCESS | Status::OPERATION_SUCCEEDED, _)) | Err(Status::ERR_NOT_SUPPORTED) if is_led => {
-                return Some(Led::LeftToServer(id));
+                return Some(Answered::LeftToServer(id));
             }
             Ok((Status::SUCCESS | Status::OPERATION_SUCCEEDED | Status::ERR_PARTIAL_SUCCESS, infos)) => {
-                match make::blobs_in(floor.cx, &infos) {
-                    Ok(others) => self.done(floor, id, &infos, others),
-                    Err(status) => self.finish(floor, id, &Reply::Done(status)),
+                if !tracker.constructs(&group) || !make::lacks_context(part, &infos) {
+                    return Some(Answered::Come(id, infos));
                 }
+                trace!("the host gives the group {group} no context id");
+                self.finish(floor, id, &Reply::Done(Status::ERR_NOT_SUPPORTED));
             }
             Err(Status::ERR_NOT_SUPPORTED) if !elsewhere => {
                 let context = part.context.then(|| floor.registry.own_context());
-                self.done(floor, id, context.as_slice(), Others::default());
+                self.done(floor, id, context.as_slice(), Said::default());
             }
             Ok((status, _)) | Err(status) => {
                 trace!("meeting {} of a group: the host answers {status}", id.0);
@@ -192,23 +201,31 @@ impl Constructs {
         None
     }
 
+    /// Data of the members on other nodes is taken in, or cannot be.
+    pub fn taken_in(&mut self, floor: &mut Floor<'_>, id: TrackerId, infos: &[Info], result: Result<Said, Status>) {
+        match result {
+            Ok(said) => self.done(floor, id, infos, said),
+            Err(status) => self.finish(floor, id, &Reply::Done(status)),
+        }
+    }
+
     /// All members have come, on all nodes.
-    fn done(&mut self, floor: &mut Floor<'_>, id: TrackerId, infos: &[Info], others: Others) {
+    fn done(&mut self, floor: &mut Floor<'_>, id: TrackerId, infos: &[Info], said: Said) {
         let (Some(tracker), Some(part)) = (floor.collectives.completed(id), self.parts.get(&id)) else { return };
         let (destructs, excused) = (!tracker.constructs(&part.group), tracker.excused.clone());
-        let reply = match others.failure {
+        let reply = match &said.failure {
             Some(Failure { status, gone }) => {
                 trace!("meeting {} of a group has failed on another node with {status}; gone: {gone:?}", id.0);
                 if destructs {
-                    floor.registry.lose(floor.jobs, &part.group, &gone);
+                    floor.registry.lose(floor.jobs, &part.group, gone);
                 }
-                Reply::Done(status)
+                Reply::Done(*status)
             }
             None if destructs => {
                 floor.registry.disband(&part.group);
                 Reply::Done(Status::SUCCESS)
             }
-            None => make::group(floor, part, &excused, infos, others.ranks).unwrap_or_else(Reply::Done),
+            None => make::group(floor, part, &excused, infos, &said).unwrap_or_else(Reply::Done),
         };
         self.finish(floor, id, &reply);
     }

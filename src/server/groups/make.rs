@@ -6,16 +6,18 @@ use super::message::{self, Message};
 use super::part::Part;
 use super::registry::Group;
 use crate::collect_small::collect_small;
-use crate::data::{Info, InfoList, Key, Nspace, Proc, Scope, Status, Value, keys};
-use crate::message::{Posted, Reply, key_in_context};
-use crate::server::collective::exchange;
+use crate::data::{Info, InfoList, Nspace, Proc, Scope, Status, Value, keys};
+use crate::message::{Posted, Reply};
+use crate::server::collective::brought::{Brought, in_context};
+use crate::server::collective::exchange::{self, Said};
 use crate::server::ctx::Ctx;
 use crate::server::ctx::proc_set::ProcSet;
 use crate::server::jobs::Jobs;
-use crate::store::exchange::{self as encoding, Others, RankData};
+use crate::store::exchange::{self as encoding, RankData};
 use crate::trace;
 
-/// Collects what members of this node have posted, and given for the group: the latter with the scope INTERNAL.
+/// Collects what members of this node have posted, and given for the group: the latter with the scope INTERNAL, and so
+/// the order that they want the members to have.
 ///
 /// # Errors
 /// The status of data that cannot be read, or `ERR_PACK_FAILURE`.
@@ -28,6 +30,11 @@ pub fn data(cx: &Ctx, jobs: &Jobs, members: &[Proc], part: &Part) -> Result<Vec<
             None => RankData { proc: proc.clone(), commits: 0, entries: Vec::new() },
         };
         let given = part.given.get(proc).into_iter().flatten().cloned();
+        let order = part
+            .final_orders
+            .get(proc)
+            .map(|order| Info::new(keys::GROUP_FINAL_MEMBERSHIP_ORDER, message::procs(order.clone())));
+        let given = given.chain(order);
         of.entries.extend(given.map(|Info { key, value, .. }| Posted { scope: Scope::INTERNAL, key, value }));
         ranks.push(of);
     }
@@ -37,26 +44,15 @@ pub fn data(cx: &Ctx, jobs: &Jobs, members: &[Proc], part: &Part) -> Result<Vec<
     })
 }
 
-/// Decodes the blobs of other nodes that the host brings: one after the other in an attribute, or in an array.
-///
-/// # Errors
-/// `ERR_UNPACK_FAILURE`.
-pub fn blobs_in(cx: &Ctx, infos: &[Info]) -> Result<Others, Status> {
-    let mut others = Others::default();
-    for data in infos.iter().filter(|info| info.key == keys::GROUP_ENDPT_DATA) {
-        match &data.value {
-            Value::DataArray(array) => {
-                for bytes in array.items().iter().filter_map(|item| item.as_bytes()) {
-                    others.add(exchange::others(cx, bytes)?);
-                }
-            }
-            value => others.add(exchange::others(cx, value.as_bytes().ok_or(Status::ERR_UNPACK_FAILURE)?)?),
-        }
-    }
-    Ok(others)
+/// Takes the data of other nodes out of what the host brings.
+pub fn take_brought(infos: &mut Vec<Info>) -> Brought {
+    let of_members = infos.extract_if(.., |info| info.key == keys::GROUP_ENDPT_DATA);
+    let values = of_members.map(|info| info.value).collect();
+    Brought::OfGroup(values, message::context_in(infos))
 }
 
-/// Makes a group of the processes that were to be in it and have arrived.
+/// Makes a group of the processes that were to be in it and have arrived, on other nodes those of whom they have `said`
+/// so.
 ///
 /// # Errors
 /// `ERR_NOT_SUPPORTED` without a context id that is required, and the status of data that cannot be stored.
@@ -65,11 +61,10 @@ pub fn group(
     part: &Part,
     excused: &BTreeSet<Proc>,
     infos: &[Info],
-    others: Vec<(u64, RankData)>,
+    said: &Said,
 ) -> Result<Reply, Status> {
-    let come: Option<BTreeSet<Proc>> =
-        (!others.is_empty()).then(|| collect_small(others.iter().map(|(_, of)| of.proc.clone())));
-    let context = share(floor, part, infos, others)?;
+    let come: Option<BTreeSet<&Proc>> = (!said.come.is_empty()).then(|| collect_small(&said.come));
+    let (context, order) = share(floor, part, infos, said)?;
     let wanted = floor.jobs.each(&part.order);
     let named = named_in(infos).map(ProcSet::from_iter);
     let is_in = |proc: &Proc| match floor.jobs.runs_here(proc) {
@@ -80,7 +75,7 @@ pub fn group(
     };
     let places: Vec<Proc> = wanted.iter().filter(|proc| is_in(proc)).cloned().collect();
     let status = if places.len() < wanted.len() { Status::ERR_PARTIAL_SUCCESS } else { Status::SUCCESS };
-    Ok(found(floor, part, context, places, status))
+    Ok(found(floor, part, context, in_order(places, &order), status))
 }
 
 /// Makes a group of the members that the host names.
@@ -92,12 +87,12 @@ pub fn assembled(
     part: &Part,
     status: Status,
     infos: &[Info],
-    others: Vec<(u64, RankData)>,
+    said: &Said,
 ) -> Result<Reply, Status> {
-    let context = share(floor, part, infos, others)?;
+    let (context, order) = share(floor, part, infos, said)?;
     let places = floor.jobs.each(&named_in(infos).unwrap_or_default());
     let status = if status == Status::ERR_PARTIAL_SUCCESS { status } else { Status::SUCCESS };
-    Ok(found(floor, part, context, places, status))
+    Ok(found(floor, part, context, in_order(places, &order), status))
 }
 
 /// Adds a group to those there are. Members that have died meanwhile are reported at once.
@@ -124,47 +119,35 @@ fn found(floor: &mut Floor<'_>, part: &Part, context: Option<u64>, places: Vec<P
     Reply::Infos(status, results)
 }
 
-/// Stores what members have posted and given, and returns the context id under which the latter is found.
-fn share(
-    floor: &mut Floor<'_>,
-    part: &Part,
-    infos: &[Info],
-    mut others: Vec<(u64, RankData)>,
-) -> Result<Option<u64>, Status> {
-    let context = message::context_in(infos);
-    if part.needs_context && context.is_none() {
+/// Returns members in the order that is wanted; those whom that leaves out come behind, in their own order.
+fn in_order(places: Vec<Proc>, order: &[Proc]) -> Vec<Proc> {
+    let mut left: BTreeSet<Proc> = collect_small(places.iter().cloned());
+    let mut ordered: Vec<Proc> = order.iter().filter(|proc| left.remove(proc)).cloned().collect();
+    ordered.extend(places.into_iter().filter(|proc| left.contains(proc)));
+    ordered
+}
+
+/// Returns whether a group lacks the context id that its members require.
+pub fn lacks_context(part: &Part, infos: &[Info]) -> bool {
+    part.needs_context && message::context_in(infos).is_none()
+}
+
+/// Stores what members here have given. Returns the context id under which it is found, and the order that the members
+/// are to have: where several want one, that of the first of them by name counts, on every node.
+fn share(floor: &mut Floor<'_>, part: &Part, infos: &[Info], said: &Said) -> Result<(Option<u64>, Vec<Proc>), Status> {
+    if lacks_context(part, infos) {
         return Err(Status::ERR_NOT_SUPPORTED);
     }
-    for (_, of) in &mut others {
-        let (given, posted): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut of.entries).into_iter().partition(|entry| entry.scope == Scope::INTERNAL);
-        let given = given.into_iter().map(|entry| (entry.key, entry.value));
-        of.entries = [posted, in_context(given, context, Scope::GLOBAL)?].concat();
-    }
-    exchange::take_in(floor.cx, floor.jobs, others)?;
+    let context = message::context_in(infos);
+    let mut orders = part.final_orders.clone();
+    orders.extend(said.orders.iter().cloned());
     for (proc, given) in part.given.iter().filter(|(_, given)| !given.is_empty()) {
         let given = given.iter().map(|info| (info.key.clone(), info.value.clone()));
         let entries = in_context(given, context, Scope::LOCAL)?;
         floor.jobs.commit(floor.cx, proc.clone(), entries)?;
     }
-    Ok(context)
-}
-
-/// Entries for what a member has given: to be found with the group's context id, and the newest without.
-fn in_context(
-    given: impl Iterator<Item = (Key, Value)>,
-    context: Option<u64>,
-    scope: Scope,
-) -> Result<Vec<Posted>, Status> {
-    let mut entries = Vec::new();
-    for (key, value) in given {
-        if let Some(context) = context {
-            let key = key_in_context(context, key.as_bytes()).ok_or(Status::ERR_BAD_PARAM)?;
-            entries.push(Posted { scope, key, value: value.clone() });
-        }
-        entries.push(Posted { scope, key, value });
-    }
-    Ok(entries)
+    let order = orders.pop_first().map(|(_, order)| floor.jobs.each(&order));
+    Ok((context, order.unwrap_or_default()))
 }
 
 /// The members that the host names.

@@ -16,14 +16,18 @@
 //! memory, as if they had connected. When a member dies, those that remain are told so where the group was made that
 //! way (`PMIX_GROUP_NOTIFY_TERMINATION`). Each server knows the groups that have members on its node.
 use super::collective::Collectives;
+use super::collective::brought::Brought;
+use super::collective::exchange::Said;
 use super::collective::tracker::FailureNotice;
 use super::ctx::Ctx;
 use super::ctx::event::Event;
 use super::ctx::peers::Caller;
 use super::ctx::ticket::TrackerId;
 use super::jobs::Jobs;
-use crate::data::{InfoList, Nspace, Proc, Status, Text, Value, keys};
+use super::psets::ProcessSets;
+use crate::data::{Info, InfoList, Nspace, Proc, Status, Text, Value, keys};
 use crate::message::door::PeerId;
+use crate::message::numbers::NumberMap;
 use crate::message::{GroupCall, Infos, Request};
 use crate::trace;
 
@@ -42,8 +46,8 @@ mod registry;
 mod tests;
 mod vote;
 
-use bootstrap::Singles;
-use construct::{Constructs, is_unserved};
+use bootstrap::{Assembly, Singles};
+use construct::{Answered, Constructs, is_unserved};
 use floor::Floor;
 use invite::Invitations;
 use message::Message;
@@ -66,6 +70,18 @@ pub struct Groups {
     singles: Singles,
     invitations: Invitations,
     polls: Polls,
+    /// Groups that are made when the data of other nodes is taken in.
+    making: NumberMap<u64, Making>,
+    last: u64,
+}
+
+/// A group that waits for data of other nodes.
+#[derive(Debug)]
+enum Making {
+    /// That of a construct, with the host's answer without the data; or no group, where it is a destruct.
+    Construct(TrackerId, Vec<Info>),
+    /// One that processes came to alone.
+    Assembly(Box<Assembly>),
 }
 
 /// The layers below, as the router lends them.
@@ -178,17 +194,56 @@ impl Groups {
         construct::tell_failure(cx, notice);
     }
 
-    /// The host has answered a construct or destruct.
-    pub fn answered(&mut self, below: Below<'_>, id: TrackerId, result: Result<Infos, Status>) {
+    /// The host has answered a construct or destruct. Returns data that is to be [taken in](Groups::taken_in) first.
+    pub fn answered(
+        &mut self,
+        below: Below<'_>,
+        id: TrackerId,
+        result: Result<Infos, Status>,
+    ) -> Option<(u64, Brought)> {
         let floor = floor!(self, below);
-        if let Some(led) = self.constructs.answered(floor, id, result) {
-            self.singles.led(floor, &mut self.constructs, led);
+        match self.constructs.answered(floor, id, result)? {
+            Answered::Come(id, mut infos) => {
+                let brought = make::take_brought(&mut infos);
+                Some((self.make(Making::Construct(id, infos)), brought))
+            }
+            Answered::Assembled { group, status, infos } => {
+                let (assembly, brought) = self.singles.assemble(floor, &mut self.constructs, &group, (status, infos));
+                Some((self.make(Making::Assembly(Box::new(assembly))), brought))
+            }
+            Answered::LeftToServer(id) => {
+                self.singles.assemble_led(floor, &mut self.constructs, id);
+                None
+            }
         }
     }
 
-    /// The host has answered about a process that came alone.
-    pub fn single_answered(&mut self, below: Below<'_>, number: u64, result: Result<Infos, Status>) {
-        self.singles.answered(floor!(self, below), &mut self.constructs, number, result);
+    /// The host has answered about a process that came alone. Returns data that is to be [taken in](Groups::taken_in)
+    /// first.
+    pub fn single_answered(
+        &mut self,
+        below: Below<'_>,
+        number: u64,
+        result: Result<Infos, Status>,
+    ) -> Option<(u64, Brought)> {
+        let assembled = self.singles.answered(floor!(self, below), &mut self.constructs, number, result);
+        assembled.map(|(assembly, brought)| (self.make(Making::Assembly(Box::new(assembly))), brought))
+    }
+
+    fn make(&mut self, making: Making) -> u64 {
+        self.last += 1;
+        self.making.insert(self.last, making);
+        self.last
+    }
+
+    /// Data of other nodes is taken in, or cannot be: the group of that number is made, or fails.
+    pub fn taken_in(&mut self, below: Below<'_>, number: u64, result: Result<Said, Status>) {
+        let floor = floor!(self, below);
+        match self.making.remove(&number) {
+            Some(Making::Construct(id, infos)) => self.constructs.taken_in(floor, id, &infos, result),
+            Some(Making::Assembly(assembly)) => assembly.end(floor, result),
+            None => {}
+        }
     }
 
     /// The host has given an invitation's group a context id, or not.
@@ -326,12 +381,12 @@ impl Groups {
         self.singles.expired(floor!(self, below), number);
     }
 
-    /// Replaces the names of groups in a request by their members.
+    /// Replaces the names of groups and of process sets in a request by their members.
     ///
     /// # Errors
-    /// `ERR_BAD_PARAM` for a rank that a group has not.
-    pub fn translate(&self, jobs: &Jobs, request: Request) -> Result<Request, Status> {
-        self.registry.translate(jobs, request)
+    /// `ERR_BAD_PARAM` for a rank that a group or set has not.
+    pub fn translate(&self, jobs: &Jobs, sets: &ProcessSets, request: Request) -> Result<Request, Status> {
+        self.registry.translate((jobs, sets), request)
     }
 
     /// Returns whether processes of one namespace share a group with those of the other.
@@ -355,8 +410,9 @@ fn leave(floor: &mut Floor<'_>, proc: &Proc, id: &Nspace) -> Result<(), Status> 
     if !group.has(proc) {
         return Err(Status::ERR_NOT_A_MEMBER);
     }
+    // Who leaves last on this node takes the group with it, whose members are elsewhere.
+    let others = group.members().into_iter().filter(|other| other != proc).collect();
     left(floor, proc, id);
-    let others = floor.registry.get(id).map(registry::Group::members).unwrap_or_default();
     floor.tell(id, proc, others, &Message::Left, (None, None));
     Ok(())
 }

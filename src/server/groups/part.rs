@@ -24,6 +24,8 @@ pub struct Part {
     pub infos: BTreeMap<Proc, Vec<Info>>,
     /// Data that each gives to be looked up by the others (`PMIX_GROUP_INFO`).
     pub given: BTreeMap<Proc, Vec<Info>>,
+    /// The order of the members in the end, by who has asked for it (`PMIX_GROUP_FINAL_MEMBERSHIP_ORDER`).
+    pub final_orders: BTreeMap<Proc, Vec<Proc>>,
     /// The election of a leader, while one is under way.
     pub electing: Option<Election>,
 }
@@ -43,6 +45,7 @@ impl Part {
             added: Vec::new(),
             infos: BTreeMap::new(),
             given: BTreeMap::new(),
+            final_orders: BTreeMap::new(),
             electing: None,
         }
     }
@@ -64,6 +67,8 @@ impl Part {
         let given = info.iter().filter(|info| info.key == keys::GROUP_INFO).filter_map(|info| info.value.as_array());
         self.given.insert(proc.clone(), given.flat_map(|array| array.infos().cloned()).collect());
         self.added.extend(added(info).unwrap_or_default());
+        let order = info.find(keys::GROUP_FINAL_MEMBERSHIP_ORDER).and_then(|info| info.value.as_procs());
+        self.final_orders.extend(order.map(|order| (proc.clone(), order)));
         self.infos.insert(proc.clone(), info.to_vec());
     }
 
@@ -74,17 +79,19 @@ impl Part {
             merged.notify |= part.notify;
             merged.needs_context |= part.needs_context;
             merged.given.extend(part.given.clone());
+            merged.final_orders.extend(part.final_orders.clone());
         }
         merged
     }
 
     /// The consequence of a participant's death, as the participants want it.
     pub fn on_loss(&self, constructs: bool) -> OnLoss {
-        match self.optional || self.notify || self.fault_tolerant {
-            false => OnLoss::Fail,
+        match () {
+            () if self.optional && constructs => OnLoss::Optional,
             // Handlers of those who are told may give the group up.
-            true if constructs && self.notify && !self.optional => OnLoss::ExcuseAndHold,
-            true => OnLoss::Excuse,
+            () if self.notify && constructs => OnLoss::ExcuseAndHold,
+            () if self.optional || self.notify || self.fault_tolerant => OnLoss::Excuse,
+            () => OnLoss::Fail,
         }
     }
 }

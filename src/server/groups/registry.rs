@@ -1,9 +1,9 @@
 //! The groups there are: members, and names that stand for them.
 //!
 //! A group's name is good wherever processes are named: it stands for the members that are in the group, and with a
-//! rank for the one at that place of the list it was made from. Requests are translated when they arrive, so no other
-//! room, and no host, sees a group's name where a namespace should be. A member that leaves keeps its place, so that
-//! the others keep their ranks.
+//! rank for the one at that place of the list it was made from. So does that of a process set, where nothing else has
+//! its name. Requests are translated when they arrive, so no other room, and no host, sees a group's name where a
+//! namespace should be. A member that leaves keeps its place, so that the others keep their ranks.
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::message::{id_of, procs};
@@ -11,6 +11,7 @@ use crate::collect_small::collect_small;
 use crate::data::{DataArray, DataType, Info, Nspace, Proc, Rank, Status, Text, Value, keys};
 use crate::message::{Forward, GroupCall, Request};
 use crate::server::jobs::Jobs;
+use crate::server::psets::ProcessSets;
 
 /// A group that has been made.
 #[derive(Clone, Debug)]
@@ -200,50 +201,72 @@ impl Registry {
         self.active.get(name).filter(|_| jobs.get(name).is_none())
     }
 
-    /// Processes with the names of groups replaced by their members.
-    fn native(&self, jobs: &Jobs, procs: Vec<Proc>) -> Result<Vec<Proc>, Status> {
-        if !procs.iter().any(|proc| self.active.contains_key(&proc.nspace)) {
+    /// Returns the processes that one name stands for, if it is that of a group, or of a process set that nothing else
+    /// has the name of.
+    fn named(&self, (jobs, sets): (&Jobs, &ProcessSets), proc: &Proc) -> Option<Result<Vec<Proc>, Status>> {
+        if let Some(group) = self.meant(jobs, &proc.nspace) {
+            return Some(group.named(proc.rank));
+        }
+        let members = sets.members(&proc.nspace).filter(|_| jobs.get(&proc.nspace).is_none())?;
+        Some(match proc.rank {
+            Rank::WILDCARD => Ok(members.to_vec()),
+            rank => members.get(rank.0 as usize).map(|member| vec![member.clone()]).ok_or(Status::ERR_BAD_PARAM),
+        })
+    }
+
+    /// Processes with the names of groups and of process sets replaced by their members.
+    fn native(&self, known: (&Jobs, &ProcessSets), procs: Vec<Proc>) -> Result<Vec<Proc>, Status> {
+        let is_name = |proc: &Proc| self.active.contains_key(&proc.nspace) || known.1.members(&proc.nspace).is_some();
+        if !procs.iter().any(is_name) {
             return Ok(procs);
         }
-        // A group that is named as a whole, however often, stands for its members once.
+        // What is named as a whole, however often, stands for its members once.
         let mut whole = BTreeSet::new();
-        let named = |proc: Proc| match self.meant(jobs, &proc.nspace) {
-            Some(_) if proc.rank == Rank::WILDCARD && !whole.insert(proc.nspace.clone()) => Ok(Vec::new()),
-            Some(group) => group.named(proc.rank),
-            None => Ok(vec![proc]),
+        let named = |proc: Proc| {
+            let is_whole = proc.rank == Rank::WILDCARD;
+            if is_whole && whole.contains(&proc.nspace) {
+                return Ok(Vec::new());
+            }
+            let Some(members) = self.named(known, &proc) else { return Ok(vec![proc]) };
+            if is_whole {
+                whole.insert(proc.nspace);
+            }
+            members
         };
         Ok(procs.into_iter().map(named).collect::<Result<Vec<_>, _>>()?.concat())
     }
 
-    /// A request with the names of groups replaced by their members. A fence remembers by which group it was named.
-    pub fn translate(&self, jobs: &Jobs, mut request: Request) -> Result<Request, Status> {
-        if self.active.is_empty() {
+    /// A request with the names of groups and of process sets replaced by their members. A fence remembers by which
+    /// group it was named.
+    pub fn translate(&self, known: (&Jobs, &ProcessSets), mut request: Request) -> Result<Request, Status> {
+        let (jobs, sets) = known;
+        if self.active.is_empty() && sets.is_empty() {
             return Ok(request);
         }
         match &mut request {
             Request::Fence { procs, info } | Request::Connect { procs, info } | Request::Disconnect { procs, info } => {
                 let group = procs.iter().find(|proc| self.meant(jobs, &proc.nspace).is_some());
                 info.extend(group.map(|group| id_of(&group.nspace)));
-                *procs = self.native(jobs, std::mem::take(procs))?;
+                *procs = self.native(known, std::mem::take(procs))?;
             }
             Request::Abort { procs, .. }
             | Request::JobControl { targets: procs, .. }
             | Request::PullOutput { procs, .. }
             | Request::Group { call: GroupCall::Construct { procs, .. } | GroupCall::Invite { procs, .. }, .. } => {
-                *procs = self.native(jobs, std::mem::take(procs))?;
+                *procs = self.native(known, std::mem::take(procs))?;
             }
             Request::Get { proc, .. } => {
-                if let Some(group) = self.meant(jobs, &proc.nspace).filter(|_| proc.rank.is_process()) {
-                    *proc = group.named(proc.rank)?.remove(0);
+                if let Some(members) = self.named(known, proc).filter(|_| proc.rank.is_process()) {
+                    *proc = members?.remove(0);
                 }
             }
             Request::Forward(Forward::Push { targets: procs, .. }) => {
-                *procs = self.native(jobs, std::mem::take(procs))?
+                *procs = self.native(known, std::mem::take(procs))?
             }
             Request::Notify { info, .. }
             | Request::Forward(Forward::Publish { info } | Forward::Monitor { directives: info, .. }) => {
                 for range in info.iter_mut().filter(|info| info.key == keys::EVENT_CUSTOM_RANGE) {
-                    range.value = procs(self.native(jobs, range.value.as_procs().unwrap_or_default())?);
+                    range.value = procs(self.native(known, range.value.as_procs().unwrap_or_default())?);
                 }
             }
             _ => {}
@@ -290,7 +313,27 @@ mod tests {
         let members: Vec<Proc> = (0..10_000).map(|rank| proc("job", Rank(rank))).collect();
         groups.active.insert(Nspace::new("g").unwrap(), Group::new(members.clone(), None, false));
         // A name of each member for each of these would be 10,000,000,000 of them.
-        assert_eq!(groups.native(&Jobs::default(), vec![proc("g", Rank::WILDCARD); 1_000_000]), Ok(members));
+        assert_eq!(
+            groups.native((&Jobs::default(), &ProcessSets::default()), vec![proc("g", Rank::WILDCARD); 1_000_000]),
+            Ok(members)
+        );
+    }
+
+    #[test]
+    fn a_process_set_stands_for_its_members_where_nothing_else_has_its_name() {
+        let (mut test, mut sets) = (testing::ctx(NoHost), ProcessSets::default());
+        let (mut groups, mut jobs) = (Registry::default(), Jobs::default());
+        let members: Vec<Proc> = [2, 0].map(|rank| proc("job", Rank(rank))).to_vec();
+        sets.define(&mut test.cx, Text::new("set").unwrap(), members.clone()).unwrap();
+        let native = |groups: &Registry, jobs: &Jobs, rank| groups.native((jobs, &sets), vec![proc("set", rank); 2]);
+        assert_eq!(native(&groups, &jobs, Rank::WILDCARD), Ok(members.clone()));
+        assert_eq!(native(&groups, &jobs, Rank(0)), Ok(vec![members[0].clone(); 2]));
+        assert_eq!(native(&groups, &jobs, Rank(2)), Err(Status::ERR_BAD_PARAM));
+        let own = vec![proc("job", Rank(1))];
+        groups.active.insert(Nspace::new("set").unwrap(), Group::new(own.clone(), None, false));
+        assert_eq!(native(&groups, &jobs, Rank::WILDCARD), Ok(own));
+        jobs.add(&Nspace::new("set").unwrap(), 1, &[Rank(0)]);
+        assert_eq!(native(&groups, &jobs, Rank(0)), Ok(vec![proc("set", Rank(0)); 2]), "a job's name is the job's");
     }
 
     #[test]
@@ -378,13 +421,13 @@ mod tests {
                 info.clear();
             }
             let native = request(vec![a.clone(), b.clone()], range(vec![b.clone(), a.clone()]));
-            assert_eq!(groups.translate(&jobs, named), Ok(native));
+            assert_eq!(groups.translate((&jobs, &ProcessSets::default()), named), Ok(native));
         }
         let nobody = Request::Abort { status: 1, message: None, procs: vec![proc("g", Rank(2))] };
-        assert_eq!(groups.translate(&jobs, nobody), Err(Status::ERR_BAD_PARAM));
+        assert_eq!(groups.translate((&jobs, &ProcessSets::default()), nobody), Err(Status::ERR_BAD_PARAM));
         // A job of that name, registered later, is what its processes mean by it.
         jobs.add(&Nspace::new("g").unwrap(), 2, &[Rank(0)]);
         let own = || Request::Fence { procs: vec![proc("g", Rank::WILDCARD)], info: vec![] };
-        assert_eq!(groups.translate(&jobs, own()), Ok(own()));
+        assert_eq!(groups.translate((&jobs, &ProcessSets::default()), own()), Ok(own()));
     }
 }

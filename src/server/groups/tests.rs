@@ -1,10 +1,16 @@
 //! Groups without socket and thread: invitations, votes and elections of one node.
 use super::*;
-use crate::data::Rank;
+use crate::data::{Key, Posted, Rank, Scope};
 use crate::message::{Decision, Reply};
-use crate::server::NoHost;
+use crate::server::absorptions::{Absorbed, Absorptions, Purpose};
+use crate::server::collective::Step;
 use crate::server::ctx::effect::Effect;
+use crate::server::ctx::slices::Slice;
 use crate::server::ctx::testing::{self, TestCtx, proc};
+use crate::server::ctx::ticket::Ticket;
+use crate::server::{Accepted, Answer, Completion, Host, NoHost};
+use crate::store::Directives;
+use crate::store::exchange::{self as encoding, Failure, RankData, Sender};
 
 /// A job of four processes, all of them here, which hear of every event of a group.
 struct Server {
@@ -231,4 +237,131 @@ fn a_process_waits_alone_for_so_many_groups() {
     server.groups.job_over(below, &proc("job", 0).nspace);
     assert_eq!(server.test.replies().len(), MAX_OPEN + 1);
     assert!(server.groups.singles.is_empty());
+}
+
+/// A host that takes every request about a group and answers later.
+struct Later;
+
+impl Host for Later {
+    fn group(&self, _: i64, _: &Nspace, _: &[Proc], _: &[Info], _: Completion<Infos>) -> Accepted {
+        Ok(Answer::Later)
+    }
+}
+
+/// A construct of a group of many processes, one of them here, whose host has brought what the others post and give.
+struct Construct {
+    test: TestCtx,
+    jobs: Jobs,
+    collectives: Collectives,
+    groups: Groups,
+    absorptions: Absorptions,
+    caller: Caller,
+    /// The tracker.
+    id: TrackerId,
+}
+
+impl Construct {
+    /// Processes of the group.
+    const SIZE: u32 = 400;
+
+    fn new() -> Self {
+        let (mut test, mut jobs) = (testing::ctx(Later), Jobs::default());
+        jobs.add(&proc("job", 0).nspace, Self::SIZE, &[Rank(0)]);
+        let peer = test.connect(&proc("job", 0));
+        jobs.client_mut(&proc("job", 0)).unwrap().peer = Some(peer);
+        let caller = test.request(peer);
+        let (mut collectives, mut groups) = (Collectives::default(), Groups::default());
+        let procs = (0..Self::SIZE).map(|rank| proc("job", rank)).collect();
+        let below = Below { cx: &mut test.cx, jobs: &mut jobs, collectives: &mut collectives };
+        groups.call(below, caller, proc("job", 0), &group(), GroupCall::Construct { procs, info: Vec::new() });
+        let Some(Step::Complete(_, id)) = collectives.next_step() else { panic!("all of this node have come") };
+        let below = Below { cx: &mut test.cx, jobs: &mut jobs, collectives: &mut collectives };
+        groups.complete(below, id);
+        Construct { test, jobs, collectives, groups, absorptions: Absorptions::default(), caller, id }
+    }
+
+    fn below(&mut self) -> (Below<'_>, &mut Groups) {
+        let below = Below { cx: &mut self.test.cx, jobs: &mut self.jobs, collectives: &mut self.collectives };
+        (below, &mut self.groups)
+    }
+
+    /// Has the host answer, with the words of a node beside the data of its processes.
+    fn answer(&mut self, failure: Option<Failure>) {
+        let entry = |scope, key: &str| Posted { scope, key: Key::new(key).unwrap(), value: vec![7; 100].into() };
+        let of = |rank| {
+            let entries = vec![entry(Scope::GLOBAL, "posted"), entry(Scope::INTERNAL, "given")];
+            RankData { proc: proc("job", rank), commits: 1, entries }
+        };
+        let sender = Sender { server: proc("servers", 1), identity: 99 };
+        let data = encoding::write(&sender, (1..Self::SIZE).map(of).collect(), failure).unwrap();
+        let context = Info::new(keys::GROUP_CONTEXT_ID, Value::Size(5));
+        let infos = vec![Info::new(keys::GROUP_ENDPT_DATA, data), context];
+        let id = self.id;
+        let (below, groups) = self.below();
+        let (number, brought) = groups.answered(below, id, Ok((Status::SUCCESS, infos))).expect("data");
+        let (cx, jobs) = (&mut self.test.cx, &mut self.jobs);
+        assert!(self.absorptions.begin(cx, jobs, Purpose::Group(number), Ok(brought)).is_none());
+        self.test.run_offloaded();
+        let Some(Ticket::Decoded(absorption)) = self.test.ticket() else { panic!("a ticket") };
+        let absorbed = self.absorptions.decoded(&mut self.test.cx, absorption);
+        self.absorbed(absorbed);
+    }
+
+    /// Takes some more in. Returns false at the end.
+    fn slice(&mut self) -> bool {
+        let Some(Slice::Absorption(number)) = self.test.cx.slices.pop_front() else { return false };
+        let absorbed = self.absorptions.slice(&mut self.test.cx, &mut self.jobs, number);
+        self.absorbed(absorbed);
+        true
+    }
+
+    fn absorbed(&mut self, absorbed: Option<Absorbed>) {
+        if let Some(Absorbed { purpose: Purpose::Group(number), result }) = absorbed {
+            let (below, groups) = self.below();
+            groups.taken_in(below, number, result);
+        }
+    }
+
+    fn finds(&self, key: &str) -> bool {
+        let store = self.jobs.store(&proc("job", 0).nspace).unwrap();
+        store.get(Rank(0), Rank(Self::SIZE - 1), &Key::new(key).unwrap(), &Directives::NONE).is_ok()
+    }
+}
+
+#[test]
+fn large_data_that_a_groups_answer_brings_is_taken_in_in_slices_before_the_group_is_made() {
+    let mut construct = Construct::new();
+    construct.answer(None);
+    let mut slices = 0;
+    while construct.slice() {
+        slices += 1;
+        let is_made = construct.groups.registry.get(&group()).is_some();
+        assert_eq!(is_made, construct.test.cx.slices.is_empty(), "after {slices} slices");
+    }
+    assert!(slices > 1 && ["posted", "given", "5@given"].iter().all(|key| construct.finds(key)));
+    let members = construct.groups.registry.get(&group()).unwrap().members();
+    assert_eq!(members.len(), Construct::SIZE as usize);
+    let [(caller, Reply::Infos(Status::SUCCESS, _))] = &construct.test.replies()[..] else { panic!("an answer") };
+    assert_eq!((*caller, construct.groups.making.len()), (construct.caller, 0));
+}
+
+#[test]
+fn a_group_that_has_failed_on_another_node_shares_nothing() {
+    let mut construct = Construct::new();
+    construct.answer(Some(Failure { status: Status::ERR_PROC_TERM_WO_SYNC, gone: vec![proc("job", 9)] }));
+    while construct.slice() {}
+    assert!(!construct.finds("posted") && construct.groups.registry.get(&group()).is_none());
+    assert_eq!(construct.test.replies(), [(construct.caller, Reply::Done(Status::ERR_PROC_TERM_WO_SYNC))]);
+}
+
+#[test]
+fn a_group_whose_time_is_over_while_its_data_is_taken_in_is_not_made() {
+    let mut construct = Construct::new();
+    construct.answer(None);
+    assert!(construct.slice());
+    construct.collectives.expired(&mut construct.test.cx, &mut construct.jobs, construct.id);
+    assert_eq!(construct.test.replies(), [(construct.caller, Reply::Done(Status::ERR_TIMEOUT))]);
+    while construct.slice() {}
+    assert!(construct.groups.registry.get(&group()).is_none() && construct.test.replies().is_empty());
+    assert_eq!(construct.groups.making.len(), 0);
 }

@@ -145,6 +145,7 @@ impl Jobs {
         });
         if let Err(e) = made {
             trace!("namespace {nspace} cannot be registered: {e}");
+            cx.host.not_registered(nspace, &e.to_string());
             self.forget_empty(cx, nspace);
             return Err(e.status());
         }

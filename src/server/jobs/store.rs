@@ -12,7 +12,7 @@ use std::sync::Arc;
 use crate::data::{Info, Key, Nspace, Rank, Scope, Status, Value};
 use crate::message::door::{Each, JobInformation};
 use crate::message::numbers::NumberMap;
-use crate::message::{Part, Posted};
+use crate::message::{DescriptorKind, Posted};
 use crate::store::{
     BadJobInfo, Directives, Draft, Have, InfoLevel, JobInfo, JobValues, JobWriter, Limits, Miss, Misuse, Question,
     ReadError, ReaderId, SegmentId, WriteError,
@@ -48,7 +48,7 @@ impl JobStoreError {
 }
 
 /// Descriptors to hand over, and what each is.
-pub type Parts = Vec<(Part, OwnedFd)>;
+pub type Parts = Vec<(DescriptorKind, OwnedFd)>;
 
 /// A job's data.
 pub struct JobStore {
@@ -304,9 +304,9 @@ impl JobStore {
     pub fn parts(&self, have: &Have) -> Result<Parts, JobStoreError> {
         let segments = self.writer.segments(have).into_iter().take(MAX_DESCRIPTORS - 1);
         let part = |id| match id {
-            SegmentId::Job => Part::Job,
-            SegmentId::Info(generation) => Part::Info(generation),
-            SegmentId::Modex(number) => Part::Modex(number),
+            SegmentId::Job => DescriptorKind::Job,
+            SegmentId::Info(generation) => DescriptorKind::Info(generation),
+            SegmentId::Modex(number) => DescriptorKind::Modex(number),
         };
         Ok(segments.map(|(id, fd)| Ok((part(id), fd.try_clone_to_owned()?))).collect::<std::io::Result<_>>()?)
     }

@@ -5,16 +5,18 @@
 //! that the process has sent, or a change of a file that it writes ([`file`]). When as many periods in a row as it may
 //! miss have brought none, the event that it has named is raised in its name. The alarm of a heartbeat is raised again
 //! only after the process was alive meanwhile; that of a file ends the monitor. A monitor ends with its connection and
-//! when it is taken back: a process that finalizes or dies stops no more. Monitors of other kinds are the host's.
+//! when it is taken back: a process that finalizes or dies stops no more. Monitors of other kinds are the host's, and all
+//! are where the server lives in the process of its only client: what stops that process would stop its monitors.
 use std::collections::BTreeMap;
 
 use super::ctx::Ctx;
 use super::ctx::effect::Effect;
 use super::ctx::event::{AfterRaise, Origin};
-use super::ctx::peers::{Caller, PROGRAM};
+use super::ctx::peers::Caller;
 use super::ctx::ticket::{FileState, Ticket};
 use super::ctx::timers::Deadline;
 use super::jobs::Jobs;
+use crate::account::Kind;
 use crate::data::{Info, Status, Value, keys};
 use crate::message::Reply;
 use crate::message::door::PeerId;
@@ -43,6 +45,9 @@ pub struct Monitors {
 impl Monitors {
     /// A client wants to be monitored, or no longer, or gives a sign of life.
     pub fn request(&mut self, cx: &mut Ctx, jobs: &Jobs, caller: Caller, request: MonitorRequest) {
+        if cx.config.one_client {
+            return ask_host(cx, jobs, caller, request, |reply| reply);
+        }
         if request.monitor.key == keys::SEND_HEARTBEAT {
             self.beat(caller.peer);
             return cx.answer(caller, granted());
@@ -51,12 +56,16 @@ impl Monitors {
             return self.cancel(cx, jobs, caller, request);
         }
         // A server's own program is monitored by nobody but its host.
-        let read = if caller.peer == PROGRAM { Ok(None) } else { Monitor::read(&request) };
+        let read = if cx.is_program(caller.peer) { Ok(None) } else { Monitor::read(&request) };
         match read {
             Ok(Some(_)) if self.of(caller.peer).count() >= MAX_MONITORS => {
                 cx.answer_status(caller, Err(Status::ERR_OUT_OF_RESOURCE));
             }
-            Ok(Some(monitor)) => {
+            Ok(Some(mut monitor)) => {
+                match cx.charge(caller.peer, Kind::Monitor, monitor.bytes()) {
+                    Ok(charge) => monitor.held = Some(charge),
+                    Err(status) => return cx.answer_status(caller, Err(status)),
+                }
                 self.last += 1;
                 let id = (caller.peer, self.last);
                 self.all.insert(id, monitor);
@@ -291,6 +300,21 @@ mod tests {
         period(&mut test, &jobs, &mut monitors);
         test.run_offloaded();
         assert!(matches!(test.ticket(), Some(Ticket::FileSeen(_, _, None))));
+    }
+
+    #[test]
+    fn a_monitor_is_charged_for_as_long_as_there_is_one() {
+        let (mut test, jobs, mut monitors, peer) = bench();
+        let account = test.limit_memory(peer, 2000);
+        let ask = |test: &mut TestCtx, monitors: &mut Monitors| {
+            let (monitor, directives) = heartbeat(&"a".repeat(900));
+            request((test, &jobs, monitors, peer), monitor, directives)
+        };
+        assert_eq!(ask(&mut test, &mut monitors), Some(granted()));
+        assert!(account.used() > 1000);
+        assert_eq!(ask(&mut test, &mut monitors), Some(Reply::Done(Status::ERR_OUT_OF_RESOURCE)));
+        monitors.peer_over(&mut test.cx, peer);
+        assert_eq!(account.used(), 0);
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::file::WatchedFile;
+use crate::account::Charge;
 use crate::data::{DataRange, Info, InfoList, Proc, Status, Value, keys};
 use crate::server::ctx::audience::Audience;
 use crate::server::ctx::event::Event;
@@ -43,6 +44,8 @@ pub struct Monitor {
     range: DataRange,
     /// Processes that the alarm is for, where the range says that they are named.
     custom: Option<Info>,
+    /// Charge to its process.
+    pub held: Option<Charge>,
 }
 
 impl Monitor {
@@ -88,7 +91,20 @@ impl Monitor {
             alarm: if *error == Status::SUCCESS { alert } else { *error },
             range,
             custom: directives.find(keys::EVENT_CUSTOM_RANGE).cloned(),
+            held: None,
         }))
+    }
+
+    /// Returns the bytes that it takes, with its timer.
+    pub fn bytes(&self) -> usize {
+        const TIMER: usize = 128;
+        let path = match &self.sign {
+            Sign::File(file) => file.path.as_os_str().len(),
+            Sign::Heartbeat { .. } => 0,
+        };
+        let custom = self.custom.as_ref().map(|info| &info.value);
+        let values = self.name.iter().chain(custom).map(Value::kept_size).fold(0, usize::saturating_add);
+        (size_of::<Self>() + TIMER + path).saturating_add(values)
     }
 
     /// Returns the event that says that a process shows no sign of life, in its name.

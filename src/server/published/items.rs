@@ -85,7 +85,7 @@ impl Items {
             }
         }
         for (key, item) in &mut new {
-            let account = self.accounts.of(&item.access.publisher);
+            let account = self.accounts.of(&item.access.publisher, None);
             let held = account.charge(Kind::Published, item.bytes(key)).ok_or(Status::ERR_OUT_OF_RESOURCE)?;
             item.held = Some(held);
         }

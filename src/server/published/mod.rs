@@ -58,7 +58,7 @@ impl PublishedData {
     /// Creates a store that keeps so many bytes of one job at most, and half of that of one process.
     pub fn with_job_memory(bytes: u64) -> Self {
         let mut state = State::default();
-        state.items.accounts = Accounts::new(bytes);
+        state.items.accounts = Accounts::new(bytes, u64::MAX);
         PublishedData(Mutex::new(state))
     }
 

@@ -22,6 +22,45 @@ pub fn is_about_sets(key: &Text) -> bool {
     SETS.iter().any(|known| known.as_bytes() == key.as_bytes())
 }
 
+/// Qualifiers that are looked at here, or that a host of the Standard's looks at.
+const QUALIFIERS: [&str; 30] = [
+    keys::PROCID,
+    keys::NSPACE,
+    keys::JOBID,
+    keys::RANK,
+    keys::USERID,
+    keys::GRPID,
+    keys::TIMEOUT,
+    keys::SESSION_INFO,
+    keys::JOB_INFO,
+    keys::APP_INFO,
+    keys::NODE_INFO,
+    keys::SESSION_ID,
+    keys::APPNUM,
+    keys::NODEID,
+    keys::HOSTNAME,
+    keys::PSET_NAME,
+    keys::GROUP_ID,
+    keys::QUERY_REFRESH_CACHE,
+    keys::QUERY_LOCAL_ONLY,
+    keys::QUERY_REPORT_AVG,
+    keys::QUERY_REPORT_MINMAX,
+    keys::CLIENT_FUNCTIONS,
+    keys::CLIENT_ATTRIBUTES,
+    keys::SERVER_FUNCTIONS,
+    keys::SERVER_ATTRIBUTES,
+    keys::TOOL_FUNCTIONS,
+    keys::TOOL_ATTRIBUTES,
+    keys::HOST_FUNCTIONS,
+    keys::HOST_ATTRIBUTES,
+    keys::ALLOC_ID,
+];
+
+/// Returns whether a qualifier is required that is unknown here: only the host may know what to make of it.
+pub fn is_foreign(qualifier: &Info) -> bool {
+    qualifier.is_required() && !QUALIFIERS.iter().any(|key| qualifier.key == *key)
+}
+
 /// The server's own knowledge, as far as queries are about it.
 pub struct Known<'a> {
     pub jobs: &'a Jobs,

@@ -19,7 +19,7 @@ use crate::trace;
 
 pub mod known;
 
-use known::{Known, Subject, is_about_sets};
+use known::{Known, Subject, is_about_sets, is_foreign};
 
 /// Most keys that one call asks for: they are gone through in one step.
 const MAX_KEYS: usize = 8192;
@@ -81,17 +81,22 @@ impl Queries {
         let mut left = Vec::new();
         let mut bytes = 0;
         let Ok(mut held) = cx.charge(caller.peer, Kind::Answer, 0) else { return refuse(cx, caller, &asker) };
+        if !queries.iter().all(Query::is_sound) {
+            return cx.answer_status(caller, Err(Status::ERR_BAD_PARAM));
+        }
         if queries.iter().map(|query| query.keys.len()).sum::<usize>() > MAX_KEYS {
             trace!("{asker} asks for more than {MAX_KEYS} keys at a time");
             return cx.answer_status(caller, Err(Status::ERR_OUT_OF_RESOURCE));
         }
         for mut query in queries {
             let mut of_host = Vec::new();
+            let is_of_host = query.qualifiers.iter().any(is_foreign);
             // A key that is asked for again has the same answer.
             let mut seen: BTreeMap<Vec<u8>, usize> = BTreeMap::new();
             for key in std::mem::take(&mut query.keys) {
                 let place = match seen.get(key.as_bytes()) {
                     Some(at) => Some(places[*at].clone()),
+                    None if is_of_host => None,
                     None => known.own(&key, &query),
                 };
                 bytes += place.as_deref().map_or(0, size_of_infos);
@@ -204,7 +209,14 @@ fn answer(cx: &mut Ctx, pending: Pending) {
 
 /// Completes the host's answers with what is known here, where the host says that it does not know all of it.
 fn complete(known: &Known, asker: &Proc, queries: &[Query], result: Result<Infos, Status>) -> Result<Answers, Status> {
+    // The host alone could know what is meant.
+    if matches!(result, Err(Status::ERR_NOT_FOUND))
+        && queries.iter().flat_map(|query| &query.qualifiers).any(is_foreign)
+    {
+        return Err(Status::ERR_NOT_SUPPORTED);
+    }
     let (status, hosts, nothing) = match result {
+        Err(status) if queries.iter().flat_map(|query| &query.qualifiers).any(is_foreign) => return Err(status),
         Ok((Status::ERR_PARTIAL_SUCCESS, infos)) => (None, infos, Status::ERR_NOT_FOUND),
         // Of sets and groups, enough is known here to say so.
         Err(Status::ERR_NOT_SUPPORTED) if queries.iter().flat_map(|query| &query.keys).all(is_about_sets) => {
@@ -347,9 +359,13 @@ mod tests {
         }
 
         fn ask(&mut self, keys: &[&[&str]]) {
+            self.ask_with(keys, &[]);
+        }
+
+        fn ask_with(&mut self, keys: &[&[&str]], qualifiers: &[Info]) {
             let query = |keys: &&[&str]| Query {
                 keys: keys.iter().map(|key| Text::new(*key).unwrap()).collect(),
-                qualifiers: Vec::new(),
+                qualifiers: qualifiers.to_vec(),
             };
             let (asker, queries, caller) = (proc("job", 0), keys.iter().map(query).collect(), self.caller);
             self.with(|room, cx, known| room.ask(cx, known, caller, asker, queries));
@@ -407,6 +423,33 @@ mod tests {
         bench.ask(&[&["unknown"]]);
         bench.answer(Err(Status::ERR_NOT_SUPPORTED));
         assert_eq!(bench.reply(), Some(Reply::Done(Status::ERR_NOT_SUPPORTED)), "a failure comes alone");
+    }
+
+    #[test]
+    fn a_rank_of_no_namespace_is_refused_and_so_is_a_process_that_is_named_twice() {
+        let process = || Info::new(keys::PROCID, proc("job", 0));
+        let (rank, nspace) = (Info::new(keys::RANK, Rank(0)), Info::new(keys::NSPACE, "job"));
+        for wrong in [vec![rank.clone()], vec![process(), rank.clone()], vec![process(), nspace.clone()]] {
+            let mut bench = Bench::new();
+            bench.ask_with(&[&["k"]], &wrong);
+            assert_eq!(bench.reply(), Some(Reply::Done(Status::ERR_BAD_PARAM)), "{wrong:?}");
+        }
+        let mut bench = Bench::new();
+        bench.ask_with(&[&["k"]], &[nspace, rank]);
+        assert_eq!(bench.answer(Ok((Status::SUCCESS, vec![Info::new("k", 1u32)]))), ["k"]);
+    }
+
+    #[test]
+    fn a_required_qualifier_that_nobody_knows_is_not_left_aside() {
+        let unknown = [Info::new("site.wish", true).required()];
+        for key in [keys::QUERY_NAMESPACES, keys::QUERY_NUM_PSETS] {
+            for refusal in [Status::ERR_NOT_SUPPORTED, Status::ERR_NOT_FOUND] {
+                let mut bench = Bench::new();
+                bench.ask_with(&[&[key]], &unknown);
+                assert_eq!(bench.answer(Err(refusal)), [key], "the host may know it");
+                assert_eq!(bench.reply(), Some(Reply::Done(Status::ERR_NOT_SUPPORTED)));
+            }
+        }
     }
 
     #[test]

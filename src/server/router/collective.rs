@@ -4,6 +4,7 @@ use crate::data::{Info, Proc, Status};
 use crate::server::absorptions::{Absorbed, Purpose};
 use crate::server::collective::Step;
 use crate::server::collective::arrived::Waiter;
+use crate::server::collective::brought::Brought;
 use crate::server::collective::signature::Operation;
 use crate::server::ctx::peers::Caller;
 use crate::server::ctx::ticket::Ticket;
@@ -44,19 +45,27 @@ impl Router {
     }
 
     /// Takes in what the host has brought from other nodes, or why it has not.
-    pub(super) fn absorb(&mut self, purpose: Purpose, brought: Result<Vec<u8>, Status>) {
+    pub(super) fn absorb(&mut self, purpose: Purpose, brought: Result<Brought, Status>) {
         let absorbed = self.absorptions.begin(&mut self.cx, &mut self.jobs, purpose, brought);
         self.absorbed(absorbed);
+    }
+
+    /// Takes in the data of other nodes that a group is made with.
+    fn absorb_group(&mut self, making: Option<(u64, Brought)>) {
+        if let Some((number, brought)) = making {
+            self.absorb(Purpose::Group(number), Ok(brought));
+        }
     }
 
     /// Tells the room that has asked for data of other nodes, once it is taken in.
     pub(super) fn absorbed(&mut self, absorbed: Option<Absorbed>) {
         let Some(Absorbed { purpose, result }) = absorbed else { return };
-        let Router { cx, jobs, collectives, fences, gets, .. } = self;
+        let Router { cx, jobs, collectives, fences, groups, gets, .. } = self;
         match purpose {
             Purpose::Fence(id) => fences.answered(cx, jobs, collectives, id, result),
             Purpose::FailedFence(number) => fences.failure_answered(cx, jobs, collectives, number, result),
             Purpose::DirectModex(proc, number) => gets.fetched(cx, jobs, &proc, number, result),
+            Purpose::Group(number) => groups.taken_in(below!(self), number, result),
         }
     }
 
@@ -66,8 +75,14 @@ impl Router {
         match ticket {
             Ticket::Contribution(id) => fences.prepared(cx, jobs, collectives, id),
             Ticket::Connect(id, result) => connections.answered(cx, jobs, collectives, id, result),
-            Ticket::Group(id, result) => groups.answered(below!(self), id, result),
-            Ticket::Single(number, result) => groups.single_answered(below!(self), number, result),
+            Ticket::Group(id, result) => {
+                let making = groups.answered(below!(self), id, result);
+                self.absorb_group(making);
+            }
+            Ticket::Single(number, result) => {
+                let making = groups.single_answered(below!(self), number, result);
+                self.absorb_group(making);
+            }
             Ticket::InvitationContext(number, result) => groups.context_given(below!(self), number, result),
             _ => {}
         }

@@ -15,6 +15,7 @@ use crate::server::admission::Admission;
 use crate::server::cleanup::Cleanups;
 use crate::server::collective::Collectives;
 use crate::server::collective::arrived::Waiter;
+use crate::server::collective::brought::Brought;
 use crate::server::collective::signature::Operation;
 use crate::server::commits::{self, Commits};
 use crate::server::connect::Connections;
@@ -125,14 +126,16 @@ impl Router {
         match ticket {
             Ticket::Reply(caller, reply) => self.cx.reply(caller.peer, caller.number, reply),
             Ticket::Ignored => {}
-            Ticket::Fence(id, result) => self.absorb(Purpose::Fence(id), result),
-            Ticket::FailedFence(number, result) => self.absorb(Purpose::FailedFence(number), result),
+            Ticket::Fence(id, result) => self.absorb(Purpose::Fence(id), result.map(Brought::Row)),
+            Ticket::FailedFence(number, result) => self.absorb(Purpose::FailedFence(number), result.map(Brought::Row)),
             Ticket::Contribution(_)
             | Ticket::Connect(..)
             | Ticket::Group(..)
             | Ticket::Single(..)
             | Ticket::InvitationContext(..) => self.collective_answered(ticket),
-            Ticket::DirectModex(proc, number, result) => self.absorb(Purpose::DirectModex(proc, number), result),
+            Ticket::DirectModex(proc, number, result) => {
+                self.absorb(Purpose::DirectModex(proc, number), result.map(Brought::Row));
+            }
             Ticket::Decoded(number) => {
                 let absorbed = self.absorptions.decoded(&mut self.cx, number);
                 self.absorbed(absorbed);
@@ -144,7 +147,9 @@ impl Router {
             Ticket::FileSeen(peer, number, seen) => self.monitors.file_seen(&mut self.cx, (peer, number), seen),
             Ticket::EventCodes(result) => self.events.host_watches(&mut self.cx, result),
             Ticket::EventPassedOn { then, heard, result } => self.events.passed_on(&mut self.cx, then, heard, result),
-            Ticket::Spawned { caller, parent, result } => spawn::answered(&mut self.cx, caller, parent, result),
+            Ticket::Spawned { caller, parent, kept, result } => {
+                spawn::answered(&mut self.cx, &self.jobs, caller, (parent, kept), result);
+            }
             Ticket::OutputPull(pull, result) => self.outputs.pull_answered(&mut self.cx, pull, result),
             Ticket::InputPushed(caller, source, result) => {
                 self.inputs.answered(&mut self.cx, caller, &source, result);
@@ -238,7 +243,7 @@ impl Router {
             trace!("{proc} is refused {forbidden}, which servers alone may say");
             return self.cx.answer_status(caller, Err(Status::ERR_NO_PERMISSIONS));
         }
-        let request = match self.groups.translate(&self.jobs, request) {
+        let request = match self.groups.translate(&self.jobs, &self.process_sets, request) {
             Ok(request) => request,
             Err(status) => return self.cx.reply_status(peer, number, Err(status)),
         };
@@ -317,7 +322,7 @@ impl Router {
             Request::OutputTaken { id, cost } => self.outputs.taken(&mut self.cx, caller, id, cost),
             Request::Group { group, call } => self.groups.call(below!(self), caller, proc, &group, call),
             Request::Forward(Forward::Spawn { job_info, apps }) => {
-                spawn::spawn(&mut self.cx, &self.jobs, caller, &proc, job_info, &apps);
+                spawn::spawn(&mut self.cx, &self.jobs, caller, &proc, (job_info, &apps), bytes);
             }
             Request::Forward(Forward::Query { queries }) => self.query(caller, proc, queries),
             Request::Forward(Forward::Monitor { monitor, error, directives }) => {

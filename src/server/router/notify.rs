@@ -20,7 +20,9 @@ impl Router {
         if self.events.is_back(&self.cx, &self.jobs, &event) {
             return self.cx.finish(done, Ok(()));
         }
-        let by_server = event.take_signature();
+        // Behind the host of a single client, processes on other libraries raise such events themselves. What they say
+        // concerns that client alone.
+        let by_server = event.take_signature() || self.cx.config.one_client;
         self.groups.hear(below!(self), &mut event, by_server);
         self.events.raise(&mut self.cx, &self.jobs, event, Origin::Program, AfterRaise::Done(done));
     }

@@ -28,6 +28,10 @@ impl World {
                 None => vec![message],
             });
             for message in said.collect::<Vec<_>>() {
+                // Others may hear of a fence before this one hears that its commit has failed before that.
+                if matches!(message, Outgoing::Reply { number: 0, .. }) {
+                    self.model.failed_to_commit(&self.clients[client].proc);
+                }
                 let at = self.within(SLOWEST).max(self.clients[client].last_told);
                 self.clients[client].last_told = at;
                 self.at(at, Happening::Told(client, message));
@@ -107,8 +111,8 @@ impl World {
         if *stage == Stage::Ended {
             return Ok(());
         }
+        // What becomes of commits was noted when the server said it.
         if number == 0 {
-            self.model.failed_to_commit(proc);
             return Ok(());
         }
         let Some(one) = one else {

@@ -11,9 +11,9 @@
 //! Arrows point one way: `world <- {act, ends <- answers} <- course`.
 //!
 //! A failure names its seed and shows the last steps; `INSTANTON_SIM_SEED` runs that one again, with all steps.
-//! `INSTANTON_SIM_SEEDS` says how many seeds are run.
+//! `INSTANTON_SIM_SEEDS` says how many seeds are run, and `INSTANTON_SIM_SECONDS` for how long more of them are.
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 mod act;
 mod answers;
@@ -42,6 +42,8 @@ use world::World;
 const ONE: &str = "INSTANTON_SIM_SEED";
 /// Variable that says how many seeds are run.
 const MANY: &str = "INSTANTON_SIM_SEEDS";
+/// Variable that says for how many seconds seeds are run, at least as many as are usual.
+const SECONDS: &str = "INSTANTON_SIM_SECONDS";
 /// Seeds that are run unless another number is said: the first ones, the same everywhere.
 const USUAL: u64 = 600;
 /// Seeds of which at least one shows a bug: the first ones.
@@ -74,13 +76,15 @@ fn every_seed_keeps_the_rules() {
         return run(seed, None, true).map(|_| ()).unwrap_or_else(|broken| panic!("{}", broken.what));
     }
     let begin = Instant::now();
-    let seeds = number_in(MANY).unwrap_or(USUAL);
-    let mut steps = 0;
-    for seed in 0..seeds {
-        match run(seed, None, false) {
+    let least = number_in(MANY).unwrap_or(USUAL);
+    let time = Duration::from_secs(number_in(SECONDS).unwrap_or(0));
+    let (mut seeds, mut steps) = (0, 0);
+    while seeds < least || begin.elapsed() < time {
+        match run(seeds, None, false) {
             Ok((_, of_seed)) => steps += of_seed,
             Err(broken) => panic!("{}", broken.what),
         }
+        seeds += 1;
     }
     println!("{seeds} seeds, {steps} steps in {:.1} s", begin.elapsed().as_secs_f32());
 }

@@ -19,7 +19,7 @@ pub struct JobPlan {
     pub placement: Vec<usize>,
 }
 
-/// How often something goes wrong, each in a thousand.
+/// Frequency of each thing that goes wrong, in a thousand.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Faults {
     /// A rank is killed at some time.
@@ -157,6 +157,7 @@ fn draw_job(random: &mut Random, number: u64, nodes: usize) -> JobPlan {
 }
 
 fn draw_faults(random: &mut Random) -> Faults {
+    let memory = random.permille(150).then(|| random.between(32, 512) << 10);
     let mut often = |most: u64| if random.permille(500) { 0 } else { random.below(most) };
     Faults {
         deaths: often(300),
@@ -166,6 +167,6 @@ fn draw_faults(random: &mut Random) -> Faults {
         refusals: often(50),
         system: often(100),
         limits_differ: often(2) == 1,
-        memory: None,
+        memory,
     }
 }
